@@ -1,0 +1,100 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace sparsmith {
+namespace {
+
+Status system_error(std::string_view what, const std::string& path) {
+  const int error = errno;
+  std::string message = fmt::format("{}: cannot {}: {}", path, what, std::strerror(error));
+  return error == ENOENT ? not_found(std::move(message)) : io_error(std::move(message));
+}
+
+// Closes on destruction.
+struct FileDescriptor {
+  int number = -1;
+  ~FileDescriptor() {
+    if (number >= 0) close(number);
+  }
+};
+
+Status write_all(int descriptor, std::span<const std::byte> bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return system_error("write", path);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::string& path) {
+  FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.number < 0) return system_error("open", path);
+  struct stat info {};
+  if (fstat(file.number, &info) != 0) return system_error("stat", path);
+  if (!S_ISREG(info.st_mode)) return io_error(fmt::format("{}: not a regular file", path));
+  const auto size = static_cast<std::size_t>(info.st_size);
+  if (size == 0) return MappedFile(path, nullptr, 0);
+  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
+  if (data == MAP_FAILED) return system_error("map", path);
+  return MappedFile(path, static_cast<const std::byte*>(data), size);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::release(std::size_t offset, std::size_t size) const {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t begin = (offset + page - 1) / page * page;
+  const std::size_t end = (offset + size) / page * page;
+  if (begin < end && end <= size_) madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
+}
+
+Result<std::string> read_file(const std::string& path) {
+  SPARSMITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
+  return std::string(file.text());
+}
+
+Status write_file_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
+  Status status = [&]() -> Status {
+    FileDescriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+    if (file.number < 0) return system_error("create", temporary);
+    for (const auto& part : parts) SPARSMITH_RETURN_IF_ERROR(write_all(file.number, part, temporary));
+    if (fsync(file.number) != 0) return system_error("sync", temporary);
+    return {};
+  }();
+  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = system_error("rename onto", path);
+  if (!status.ok()) unlink(temporary.c_str());
+  return status;
+}
+
+Status write_file_atomically(const std::string& path, std::string_view text) {
+  const std::span<const std::byte> part = std::as_bytes(std::span(text));
+  return write_file_atomically(path, std::span(&part, 1));
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,47 @@
+#include "base/file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace sparsmith {
+namespace {
+
+class FileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = std::filesystem::path(testing::TempDir()) / ("file_test." + std::to_string(getpid()));
+    std::filesystem::create_directories(directory_);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  std::string path(const char* name) const { return (directory_ / name).string(); }
+
+  std::filesystem::path directory_;
+};
+
+TEST_F(FileTest, WritesAndReadsBack) {
+  ASSERT_TRUE(write_file_atomically(path("a"), "hello").ok());
+  EXPECT_EQ(*read_file(path("a")), "hello");
+  ASSERT_TRUE(write_file_atomically(path("a"), "").ok());
+  EXPECT_EQ(*read_file(path("a")), "");
+}
+
+TEST_F(FileTest, AFailedWriteLeavesTheOldFileAndNoTemporary) {
+  std::filesystem::create_directories(path("taken"));  // a directory: rename onto it fails
+  EXPECT_FALSE(write_file_atomically(path("taken"), "hello").ok());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);
+}
+
+TEST_F(FileTest, SaysWhatIsMissing) {
+  const auto missing = MappedFile::open(path("missing"));
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.status().code(), StatusCode::kNotFound);
+  EXPECT_NE(missing.status().message().find("missing"), std::string::npos);
+}
+
+TEST_F(FileTest, RefusesADirectory) { EXPECT_EQ(MappedFile::open(directory_.string()).status().code(), StatusCode::kIoError); }
+
+}  // namespace
+}  // namespace sparsmith

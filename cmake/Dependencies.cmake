@@ -1,0 +1,33 @@
+# Everything that is not ours. CUDA is needed for its headers alone: its libraries are opened at run time.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(ZLIB REQUIRED)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+find_path(CUDA_INCLUDE_DIR cuda.h
+          HINTS ${CMAKE_SOURCE_DIR}/.deps/cuda/include $ENV{CUDA_PATH}/include $ENV{CUDA_HOME}/include
+                /usr/local/cuda/include /usr/local/cuda-13.0/include
+          REQUIRED NO_DEFAULT_PATH)
+add_library(cuda_headers INTERFACE)
+target_include_directories(cuda_headers SYSTEM INTERFACE ${CUDA_INCLUDE_DIR})
+
+if(SPARSMITH_LLVM)
+  find_package(LLVM 19.1 CONFIG QUIET PATHS /usr/lib/llvm-19 NO_DEFAULT_PATH)
+  find_package(Clang CONFIG QUIET PATHS /usr/lib/llvm-19 NO_DEFAULT_PATH)
+  if(NOT LLVM_FOUND OR NOT Clang_FOUND)
+    message(STATUS "LLVM/clang 19 not found: no snippetc, and the emulator uses the system compiler")
+    set(SPARSMITH_LLVM OFF)
+  endif()
+endif()
+
+if(SPARSMITH_TESTS)
+  enable_testing()
+  include(GoogleTest)
+  find_package(GTest REQUIRED)
+  find_package(Eigen3 REQUIRED NO_MODULE)
+endif()

@@ -1,0 +1,31 @@
+# How a room is built: one static library per folder, tests beside the sources.
+
+add_library(sparsmith_options INTERFACE)
+target_include_directories(sparsmith_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
+target_compile_options(sparsmith_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror=return-type)
+target_link_libraries(sparsmith_options INTERFACE fmt::fmt-header-only)
+
+# sparsmith_room(matrix SOURCES a.cc b.cc LIBRARIES sparsmith::base): the library sparsmith::matrix.
+function(sparsmith_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
+  add_library(sparsmith_${name} STATIC ${ROOM_SOURCES})
+  add_library(sparsmith::${name} ALIAS sparsmith_${name})
+  target_link_libraries(sparsmith_${name} PUBLIC sparsmith_options ${ROOM_LIBRARIES} PRIVATE ${ROOM_PRIVATE_LIBRARIES})
+endfunction()
+
+# sparsmith_test(csr_matrix_test LIBRARIES sparsmith::matrix [LABELS gpu] [SOURCES more.cc]): builds
+# csr_matrix_test.cc and registers each of its cases with CTest. Tests that need a GPU carry the label gpu and
+# skip themselves, saying so, where there is none.
+function(sparsmith_test name)
+  if(NOT SPARSMITH_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${name}.cc ${TEST_SOURCES})
+  target_link_libraries(${name} PRIVATE ${TEST_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT ${TEST_TIMEOUT} LABELS "${TEST_LABELS}")
+endfunction()

@@ -1,0 +1,43 @@
+// A weight in the layout that a kernel reads: named arrays, ready to be copied to the GPU as they are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sparsmith/data_type.h"
+
+namespace sparsmith {
+
+struct PackedArray {
+  std::string name;  // what launch plans bind to: "values", "columns", ...
+  DataType type = DataType::kUint8;
+  std::vector<std::byte> bytes;  // a multiple of size_of(type)
+
+  std::int64_t size() const { return static_cast<std::int64_t>(bytes.size() / size_of(type)); }
+  template <class T>
+  std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+};
+
+struct PackedWeight {
+  std::string packing;  // names the format and every parameter of it: "csr_u16_v4_sorted"; with the weight, it decides every byte
+  int packer_version = 1;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t nnz = 0;
+  DataType value_type = DataType::kFloat32;
+  std::vector<PackedArray> arrays;
+  std::map<std::string, std::int64_t> facts;  // counts that plans and cost models use: "segments", "padding", ...
+
+  // nullptr when there is none.
+  const PackedArray* array(const std::string& name) const;
+  // What the weight costs in GPU memory.
+  std::int64_t bytes() const;
+};
+
+}  // namespace sparsmith

@@ -1,0 +1,34 @@
+// One value for each parameter of a kernel family.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+// A tunable of a family: its name, its values, and what it trades.
+struct Parameter {
+  std::string name;                  // "threads_per_block"
+  std::string abbreviation;          // "b", as it stands in kernel names
+  std::vector<std::int64_t> values;  // in ascending order
+  std::string meaning;
+};
+
+struct Config {
+  std::string family;
+  std::map<std::string, std::int64_t> values;  // parameter name -> value
+
+  std::int64_t at(const std::string& parameter) const;  // REQUIRES: the family has it
+
+  // "rows threads_per_block=128 vector_width=4 ...": for people, and parsed back.
+  std::string text() const;
+  static Result<Config> parse(std::string_view text);
+  bool operator==(const Config&) const = default;
+};
+
+}  // namespace sparsmith

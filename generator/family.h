@@ -1,0 +1,66 @@
+// A kernel family: a way to compute an operator on a format. Each family says, in one file, its
+// parameters, what rules a config out, its format, its kernels and its launch. The tuner knows families only
+// through this interface.
+//
+// Families hold no state: one object may be used from any number of threads.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/packed_weight.h"
+#include "generator/candidate.h"
+#include "matrix/csr_matrix.h"
+#include "matrix/sparsity_statistics.h"
+#include "runtime/device_properties.h"
+#include "runtime/operator_spec.h"
+
+namespace sparsmith {
+
+// What a config is chosen for.
+struct Problem {
+  OperatorSpec spec;
+  std::int64_t tokens = 1;  // N: the bucket's size; the kernels are right for any N
+  DeviceProperties device;
+};
+
+class Family {
+ public:
+  virtual ~Family() = default;
+
+  virtual std::string name() const = 0;
+  virtual std::vector<Parameter> parameters() const = 0;
+
+  // Ok, or the rule that `config` breaks on this problem, in one line.
+  virtual Status check(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const = 0;
+
+  // The packing that `config` reads. Configs that differ only in other parameters share it.
+  virtual std::string packing(const Config& config, const Problem& problem) const = 0;
+  virtual Result<PackedWeight> pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const = 0;
+
+  // Kernels and plan. REQUIRES: check() is ok, and `packed` came from pack() of this config. The kernels'
+  // text does not depend on the weight's pattern; the plan may.
+  virtual Result<Candidate> generate(const Config& config, const Problem& problem, const PackedWeight& packed) const = 0;
+
+  // The cost model: microseconds for one run with the weight cold in cache.
+  virtual double predict(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const = 0;
+};
+
+// Every family of this build; nullptr when there is none of that name.
+std::span<const std::unique_ptr<Family>> families();
+const Family* family(std::string_view name);
+
+// Every config of every family, or its rejection; candidates in ascending order of predict().
+struct SearchSpace {
+  struct Entry {
+    Config config;
+    double predicted_us = 0;
+  };
+  std::vector<Entry> entries;
+  std::vector<Rejection> rejections;
+};
+SearchSpace search_space(const Problem& problem, const SparsityStatistics& statistics);
+
+}  // namespace sparsmith

@@ -1,0 +1,42 @@
+// A pruned weight in compressed sparse row form: the one in-memory representation between the readers
+// and the packers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sparsmith/data_type.h"
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+// W, M rows (output features) x K columns (input features). Columns ascend strictly inside a row; no stored
+// value is zero (-0.0 is a zero too). Plain data: any number of threads may read one.
+struct CsrMatrix {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  DataType data_type = DataType::kFloat32;   // the type of the source; every value is representable in it
+  std::vector<std::int64_t> row_offsets{0};  // [rows + 1], nondecreasing, from 0 to nnz
+  std::vector<std::uint32_t> column_indices;  // [nnz], each < cols
+  std::vector<float> values;                  // [nnz]; fp16 and bf16 are exact in fp32
+
+  std::int64_t nnz() const { return static_cast<std::int64_t>(column_indices.size()); }
+  std::int64_t row_length(std::int64_t row) const { return row_offsets[row + 1] - row_offsets[row]; }
+  double sparsity() const;
+
+  // Ok when every invariant above holds; otherwise says which row breaks which.
+  Status validate() const;
+
+  // Identify the weight: its zero pattern alone, and its values alone.
+  std::string pattern_hash() const;
+  std::string value_hash() const;
+};
+
+// W^T.
+CsrMatrix transposed(const CsrMatrix& matrix);
+
+// Values rounded to `type`; what rounds to zero is dropped.
+CsrMatrix converted(const CsrMatrix& matrix, DataType type);
+
+}  // namespace sparsmith

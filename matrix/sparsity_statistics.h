@@ -1,0 +1,53 @@
+// What the zeros of a weight look like: the figures by which formats and kernels are chosen.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "matrix/csr_matrix.h"
+
+namespace sparsmith {
+
+// Definitions: CoV is the population standard deviation of the lengths over their mean (0 where the mean is
+// 0). A b x b block grid covers the matrix with ceil(M / b) * ceil(K / b) blocks.
+struct SparsityStatistics {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t nnz = 0;
+  double sparsity = 0;  // 1 - nnz / (M K); 0 for a matrix without elements
+
+  double row_mean = 0;
+  double row_cov = 0;
+  double row_max_over_mean = 0;
+  std::int64_t row_min = 0;
+  std::int64_t row_max = 0;
+  double empty_row_fraction = 0;
+  double column_cov = 0;
+  double empty_column_fraction = 0;
+
+  static constexpr std::array<int, 4> kBlockSizes = {4, 8, 16, 32};
+  std::array<double, 4> block_fill{};     // nnz / (touched blocks * b * b); 0 without nonzeros
+  std::array<double, 4> block_touched{};  // share of blocks that hold a nonzero
+  double two_four_legal = 0;              // share of aligned 1 x 4 groups, ceil(K / 4) a row, with at most two nonzeros
+
+  // Row lengths: histogram[0] counts empty rows, histogram[i] those of length [2^(i-1), 2^i).
+  std::vector<std::int64_t> row_length_histogram;
+  // Row lengths in ascending order, at most 1,025 evenly spaced quantiles of them: what cost models integrate over.
+  std::vector<std::int64_t> row_length_quantiles;
+
+  // Bytes of the weight in some formats, values of `value_bytes` each.
+  struct FormatBytes {
+    std::string format;  // "dense", "csr_u32", "csr_u16" (K <= 65,536), "bitmap", "bsr4" ... "bsr32", "two_four" (when every group is legal)
+    std::int64_t bytes = 0;
+  };
+  std::vector<FormatBytes> format_bytes(std::int64_t value_bytes) const;
+};
+
+SparsityStatistics compute_statistics(const CsrMatrix& matrix);
+
+// JSON, keys as in the table of contents of `analyze --json`: name, M, K, nnz, sparsity, row_mean, row_cov, ...
+std::string to_json(const SparsityStatistics& statistics, const std::string& name);
+
+}  // namespace sparsmith

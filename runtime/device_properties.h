@@ -1,0 +1,34 @@
+// What is known of a device: the one home of device limits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace sparsmith {
+
+struct DeviceProperties {
+  std::string name;            // "NVIDIA H200", "emulator"
+  int compute_capability = 0;  // 10 * major + minor: 90
+  int sm_count = 0;
+  std::int64_t l2_bytes = 0;
+  std::int64_t memory_bytes = 0;
+  int max_threads_per_block = 1024;
+  int max_threads_per_sm = 2048;
+  int max_blocks_per_sm = 32;
+  std::int64_t shared_bytes_per_block = 0;  // the opt-in maximum
+  std::int64_t shared_bytes_per_sm = 0;
+  int registers_per_sm = 65536;
+  int clock_khz = 0;
+  double memory_bandwidth = 0;  // bytes/s: measured where it was, otherwise from the bus
+  std::string driver_version;
+  bool is_emulator = false;
+
+  // "sm_90 132 SMs": devices of one class share choices.
+  std::string device_class() const;
+};
+
+// The figures by which kernels are filtered and ranked where no device of that architecture is at hand.
+// compute_capability 80, 90 or 100; others get those of the nearest one below.
+DeviceProperties typical_device(int compute_capability);
+
+}  // namespace sparsmith

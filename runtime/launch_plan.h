@@ -1,0 +1,67 @@
+// What it takes to run an operator once: the kernels to launch, with what sizes and arguments.
+//
+// The generator writes plans; the tuner, the emulator and the runtime execute them. A plan is data: nothing
+// in it, and nothing that executes it, knows about kernel families. Plain values, safe to read from any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/integer_expression.h"
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+// One kernel argument, in the order of the kernel's parameters.
+struct PlanArgument {
+  enum class Kind : std::uint8_t {
+    kPacked,     // address of the packed array `name`
+    kX,          // address of the input
+    kY,          // address of the output
+    kBias,       // address of the bias, or null
+    kResidual,   // address of the residual, or null
+    kWorkspace,  // address of the workspace plus `value` bytes
+    kInt32,      // `value` as int
+    kInt64,      // `value` as long long
+    kAlpha,      // float
+    kBeta,       // float
+  };
+  Kind kind = Kind::kInt32;
+  std::string name;
+  IntegerExpression value;
+  bool operator==(const PlanArgument&) const = default;
+};
+
+struct PlanStep {
+  enum class Kind : std::uint8_t {
+    kLaunch,  // launch `kernel`
+    kZero,    // set workspace bytes [zero_offset, zero_offset + zero_bytes) to 0
+  };
+  Kind kind = Kind::kLaunch;
+
+  std::string kernel;
+  std::array<IntegerExpression, 3> grid{1, 1, 1};   // blocks; a step whose grid holds a 0 is skipped
+  std::array<IntegerExpression, 3> block{1, 1, 1};  // threads
+  std::array<IntegerExpression, 3> cluster{1, 1, 1};
+  IntegerExpression shared_bytes = 0;  // dynamic shared memory a block
+  std::vector<PlanArgument> arguments;
+  bool programmatic_launch = false;  // programmatic dependent launch on the step before
+
+  IntegerExpression zero_offset = 0;
+  IntegerExpression zero_bytes = 0;
+  bool operator==(const PlanStep&) const = default;
+};
+
+struct LaunchPlan {
+  std::vector<PlanStep> steps;
+  IntegerExpression workspace_bytes = 0;
+  bool operator==(const LaunchPlan&) const = default;
+};
+
+// JSON, the form in which a plan is stored and sent. Parsing checks kinds, expressions and sizes.
+std::string to_json(const LaunchPlan& plan);
+Result<LaunchPlan> launch_plan_from_json(std::string_view text);
+
+}  // namespace sparsmith

@@ -1,0 +1,230 @@
+// The machine, as snippets see it: the one place that names a CUDA intrinsic or PTX.
+//
+// Includes nothing, so that NVRTC compiles it without a search path and in a few milliseconds. Compiled for
+// the CPU emulator (SPARSMITH_EMULATOR) the same functions come from a twin of this file; what is added here is
+// added there.
+#pragma once
+
+#ifdef SPARSMITH_EMULATOR
+#include "emulator/device_twin.h"
+#else
+
+#define SPARSMITH_DEVICE __device__ __forceinline__
+#define SPARSMITH_UNROLL _Pragma("unroll")
+
+namespace sparsmith {
+
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+using i32 = int;
+using i64 = long long;
+
+// ---- 16-bit floating types: storage only; arithmetic is done in fp32 ----
+
+struct half {
+  u16 bits;
+};
+struct bfloat16 {
+  u16 bits;
+};
+
+SPARSMITH_DEVICE float to_float(float value) { return value; }
+SPARSMITH_DEVICE float to_float(half value) {
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(value.bits));
+  return result;
+}
+SPARSMITH_DEVICE float to_float(bfloat16 value) { return __uint_as_float(static_cast<u32>(value.bits) << 16); }
+
+// from_float<T>(v): v rounded to nearest even.
+template <class T>
+struct FromFloat;
+template <>
+struct FromFloat<float> {
+  static SPARSMITH_DEVICE float convert(float value) { return value; }
+};
+template <>
+struct FromFloat<half> {
+  static SPARSMITH_DEVICE half convert(float value) {
+    half result;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+    return result;
+  }
+};
+template <>
+struct FromFloat<bfloat16> {
+  static SPARSMITH_DEVICE bfloat16 convert(float value) {
+    bfloat16 result;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+    return result;
+  }
+};
+template <class T>
+SPARSMITH_DEVICE T from_float(float value) {
+  return FromFloat<T>::convert(value);
+}
+
+// ---- vectors ----
+
+// kCount elements that are loaded and stored as one access of their total size (2, 4, 8 or 16 bytes).
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount) Vector {
+  T elements[kCount];
+  SPARSMITH_DEVICE T& operator[](int i) { return elements[i]; }
+  SPARSMITH_DEVICE const T& operator[](int i) const { return elements[i]; }
+};
+
+// ---- where a thread is ----
+
+SPARSMITH_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
+SPARSMITH_DEVICE int block_index_x() { return static_cast<int>(blockIdx.x); }
+SPARSMITH_DEVICE int block_index_y() { return static_cast<int>(blockIdx.y); }
+SPARSMITH_DEVICE int block_index_z() { return static_cast<int>(blockIdx.z); }
+SPARSMITH_DEVICE int grid_size_x() { return static_cast<int>(gridDim.x); }
+SPARSMITH_DEVICE int grid_size_y() { return static_cast<int>(gridDim.y); }
+
+// ---- barriers and shuffles: every live thread of the block, or every lane of the mask, must arrive ----
+
+SPARSMITH_DEVICE void block_barrier() { __syncthreads(); }
+SPARSMITH_DEVICE void warp_barrier(u32 mask = 0xFFFFFFFFU) { __syncwarp(mask); }
+SPARSMITH_DEVICE float shuffle_xor(float value, int lane_mask, u32 mask = 0xFFFFFFFFU) {
+  return __shfl_xor_sync(mask, value, lane_mask);
+}
+SPARSMITH_DEVICE float shuffle_down(float value, int delta, u32 mask = 0xFFFFFFFFU) {
+  return __shfl_down_sync(mask, value, static_cast<u32>(delta));
+}
+SPARSMITH_DEVICE u32 shuffle_index(u32 value, int lane, u32 mask = 0xFFFFFFFFU) { return __shfl_sync(mask, value, lane); }
+
+// ---- memory ----
+
+// The block's dynamic shared memory, aligned to 128 bytes.
+SPARSMITH_DEVICE u8* shared_memory() {
+  extern __shared__ __align__(128) u8 sparsmith_shared_bytes[];
+  return sparsmith_shared_bytes;
+}
+
+template <int kBytes>
+struct GlobalLoad;
+template <>
+struct GlobalLoad<2> {
+  u16 word;
+  static SPARSMITH_DEVICE GlobalLoad streaming(const void* from) {
+    GlobalLoad r;
+    asm("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=h"(r.word) : "l"(from));
+    return r;
+  }
+  static SPARSMITH_DEVICE GlobalLoad cached(const void* from) {
+    GlobalLoad r;
+    asm("ld.global.nc.u16 %0, [%1];" : "=h"(r.word) : "l"(from));
+    return r;
+  }
+};
+template <>
+struct GlobalLoad<4> {
+  u32 word;
+  static SPARSMITH_DEVICE GlobalLoad streaming(const void* from) {
+    GlobalLoad r;
+    asm("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(r.word) : "l"(from));
+    return r;
+  }
+  static SPARSMITH_DEVICE GlobalLoad cached(const void* from) {
+    GlobalLoad r;
+    asm("ld.global.nc.u32 %0, [%1];" : "=r"(r.word) : "l"(from));
+    return r;
+  }
+};
+template <>
+struct GlobalLoad<8> {
+  u32 words[2];
+  static SPARSMITH_DEVICE GlobalLoad streaming(const void* from) {
+    GlobalLoad r;
+    asm("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(r.words[0]), "=r"(r.words[1]) : "l"(from));
+    return r;
+  }
+  static SPARSMITH_DEVICE GlobalLoad cached(const void* from) {
+    GlobalLoad r;
+    asm("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(r.words[0]), "=r"(r.words[1]) : "l"(from));
+    return r;
+  }
+};
+template <>
+struct GlobalLoad<16> {
+  u32 words[4];
+  static SPARSMITH_DEVICE GlobalLoad streaming(const void* from) {
+    GlobalLoad r;
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(r.words[0]), "=r"(r.words[1]), "=r"(r.words[2]), "=r"(r.words[3])
+        : "l"(from));
+    return r;
+  }
+  static SPARSMITH_DEVICE GlobalLoad cached(const void* from) {
+    GlobalLoad r;
+    asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(r.words[0]), "=r"(r.words[1]), "=r"(r.words[2]), "=r"(r.words[3])
+        : "l"(from));
+    return r;
+  }
+};
+
+// Read-only global memory that is read once: does not displace what L1 holds. `from` is aligned to sizeof(T),
+// which is 2, 4, 8 or 16 bytes, or 32 bytes, read as two halves.
+template <class T>
+SPARSMITH_DEVICE T load_streaming(const T* from) {
+  T result;
+  if constexpr (sizeof(T) == 32) {
+    const GlobalLoad<16> low = GlobalLoad<16>::streaming(from);
+    const GlobalLoad<16> high = GlobalLoad<16>::streaming(reinterpret_cast<const u8*>(from) + 16);
+    __builtin_memcpy(&result, &low, 16);
+    __builtin_memcpy(reinterpret_cast<u8*>(&result) + 16, &high, 16);
+  } else {
+    const GlobalLoad<sizeof(T)> raw = GlobalLoad<sizeof(T)>::streaming(from);
+    __builtin_memcpy(&result, &raw, sizeof(T));
+  }
+  return result;
+}
+
+// Read-only global memory that others will read again: through L1. Alignment and sizes as load_streaming.
+template <class T>
+SPARSMITH_DEVICE T load_cached(const T* from) {
+  T result;
+  if constexpr (sizeof(T) == 32) {
+    const GlobalLoad<16> low = GlobalLoad<16>::cached(from);
+    const GlobalLoad<16> high = GlobalLoad<16>::cached(reinterpret_cast<const u8*>(from) + 16);
+    __builtin_memcpy(&result, &low, 16);
+    __builtin_memcpy(reinterpret_cast<u8*>(&result) + 16, &high, 16);
+  } else {
+    const GlobalLoad<sizeof(T)> raw = GlobalLoad<sizeof(T)>::cached(from);
+    __builtin_memcpy(&result, &raw, sizeof(T));
+  }
+  return result;
+}
+
+// Adds to global or shared memory, in no particular order.
+SPARSMITH_DEVICE void atomic_add(float* to, float value) { atomicAdd(to, value); }
+
+// Asynchronous copies from global to shared memory of kBytes = 4, 8 or 16, both sides aligned to kBytes. What was
+// copied may be read after async_wait<0>() (by the copying thread), and after a barrier by the others.
+template <int kBytes>
+SPARSMITH_DEVICE void async_copy(void* shared, const void* global) {
+  const u32 to = static_cast<u32>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(kBytes) : "memory");
+}
+SPARSMITH_DEVICE void async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int kPendingGroups>
+SPARSMITH_DEVICE void async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPendingGroups) : "memory");
+}
+
+// ---- arithmetic ----
+
+SPARSMITH_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+SPARSMITH_DEVICE double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
+SPARSMITH_DEVICE float exponential(float value) { return expf(value); }
+SPARSMITH_DEVICE float error_function(float value) { return erff(value); }
+SPARSMITH_DEVICE double absolute(double value) { return fabs(value); }
+
+}  // namespace sparsmith
+
+#endif  // SPARSMITH_EMULATOR
