@@ -1,0 +1,45 @@
+// NVRTC, on a pool of threads: one program per kernel name, one fixed option string. Needs no GPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "generator/candidate.h"
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+// A compiled kernel with what ptxas said of it.
+struct CompiledKernel {
+  std::string name;
+  std::vector<std::byte> cubin;
+  int registers = 0;
+  std::int64_t spill_store_bytes = 0;
+  std::int64_t spill_load_bytes = 0;
+  std::int64_t stack_bytes = 0;
+  std::int64_t static_shared_bytes = 0;
+};
+
+// Thread-safe.
+class KernelCompiler {
+ public:
+  // Opens libnvrtc. Error: kNoDevice when it cannot be found, with where it was looked for.
+  static Result<std::unique_ptr<KernelCompiler>> open();
+  virtual ~KernelCompiler() = default;
+
+  virtual std::string version() const = 0;  // "13.0"
+
+  // `architecture`: "sm_80", "sm_90", "sm_90a", "sm_100". Error: kInvalidInput with the compiler's log.
+  virtual Result<CompiledKernel> compile(const KernelSource& kernel, const std::string& architecture) const = 0;
+
+  // Compiles each on a pool of `threads` (0: one a core); a failure is that kernel's alone.
+  std::map<std::string, Result<CompiledKernel>> compile_all(std::span<const KernelSource> kernels,
+                                                            const std::string& architecture, int threads) const;
+};
+
+}  // namespace sparsmith

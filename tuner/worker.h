@@ -1,0 +1,103 @@
+// The tuner's only way to a device: a worker process that loads, checks and times candidates. What a candidate
+// breaks is the worker's; the parent holds no CUDA context and starts another one.
+//
+// A Worker talks to one child process over a pair of pipes; one thread at a time. Calls fail with
+// kDeviceError when the child died or stopped answering; the object is then of no more use.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "formats/packed_weight.h"
+#include "generator/candidate.h"
+#include "matrix/csr_matrix.h"
+#include "runtime/executor.h"
+#include "runtime/operator_spec.h"
+
+namespace sparsmith {
+
+// How a candidate is timed. Part of a choice's key.
+struct TimingPolicy {
+  bool cold_weights = true;  // rotate over copies of the packed weight that exceed three times L2
+  int min_replays = 15;
+  double max_milliseconds = 200;  // a candidate at most
+  std::string name() const;       // "cold_weights"
+};
+
+struct Timing {
+  double median_us = 0;
+  double q1_us = 0;
+  double q3_us = 0;
+  std::vector<float> samples_us;  // one a replay: time of the replay over the launches in it
+  int copies = 1;                 // of the weight that were rotated over
+  bool warm = false;              // true where going cold would have taken over 2,000 graph nodes
+};
+
+// Outputs against fp64 (see verification.h for the bound).
+struct Verification {
+  bool ok = false;
+  double max_error_over_bound = 0;  // <= 1 when ok
+  double norm_error = 0;            // ||y - ref|| / ||ref||
+  std::string reason;               // empty when ok: "y[3][17] = nan, expected 0.25 +- 1e-3", "wrote past the end of y"
+};
+
+// What a vendor library reached at its best. `name` is "cublas" (dense, best heuristic of cuBLASLt), "cusparse"
+// (best over algorithms and both layouts, preprocessed), ...
+struct VendorTiming {
+  std::string name;
+  bool supported = true;
+  std::string detail;  // the algorithm that won, or why it is not supported
+  Timing timing;
+  Verification verification;
+  std::int64_t weight_bytes = 0;  // on the GPU
+};
+
+// Where a candidate's kernels come from: the candidate plus a binary per kernel.
+struct LoadedCandidate {
+  LaunchPlan plan;
+  std::string packing;
+  std::vector<KernelImage> kernels;
+};
+
+class Worker {
+ public:
+  struct Options {
+    std::string device = "cuda:0";  // or "emulator"
+    std::chrono::seconds timeout{120};  // for one call
+    std::string program;            // the worker program; empty: the one installed beside this program
+  };
+  static Result<std::unique_ptr<Worker>> start(const Options& options);
+  ~Worker();
+
+  const DeviceProperties& properties() const;
+
+  // Measures what a large copy reaches, in bytes/s read plus written. Not on the emulator.
+  Result<double> measure_memory_bandwidth();
+
+  // The weight of what follows, and the operator on it. Replaces the last one, with all its packings.
+  Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec);
+  // A packed form of that weight, known by its `packing`.
+  Status add_packing(const PackedWeight& packed);
+  // N of what follows: draws X, bias, residual and old Y from `seed`, and computes the fp64 reference and the bounds.
+  Status set_tokens(std::int64_t tokens, std::uint64_t seed);
+
+  Result<Verification> verify(const LoadedCandidate& candidate);
+  // REQUIRES: verified.
+  Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy);
+  // Times several, interleaved replay by replay, so that drift hits all alike; `vendors` joins by name those
+  // that vendor() measured for this weight and N. One Timing for each candidate, then for each vendor.
+  Result<std::vector<Timing>> time_interleaved(const std::vector<LoadedCandidate>& candidates,
+                                               const std::vector<std::string>& vendors, const TimingPolicy& policy);
+  // Measures a vendor library on this weight and N, checked against the same reference.
+  Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy);
+
+ private:
+  class Channel;
+  explicit Worker(std::unique_ptr<Channel> channel);
+  std::unique_ptr<Channel> channel_;
+};
+
+}  // namespace sparsmith
