@@ -42,7 +42,8 @@ class Family {
 
   // Kernels and plan. REQUIRES: check() is ok, and `packed` came from pack() of this config. The kernels'
   // text does not depend on the weight's pattern; the plan may.
-  virtual Result<Candidate> generate(const Config& config, const Problem& problem, const PackedWeight& packed) const = 0;
+  virtual Result<Candidate> generate(const Config& config, const Problem& problem,
+                                     const PackedWeight& packed) const = 0;
 
   // The cost model: microseconds for one run with the weight cold in cache.
   virtual double predict(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const = 0;
