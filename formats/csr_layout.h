@@ -3,12 +3,12 @@
 // A weight is a list of segments. A segment is a row, or a chunk of a long row, in the order in which kernels
 // process them. Its nonzeros stand at [first, first + length) of the arrays `columns` and `values`; `first` is a
 // multiple of the packing's alignment, and what lies between two segments is padding: column 0, value 0, never
-// to be multiplied (0 * Inf is not 0).
+// to be multiplied (0 * Inf is not 0). There is room for one vector at least.
 //
 //   segments  Segment[segment_count]
 //   columns   uint16 or uint32 [stored]
 //   values    fp32, fp16 or bf16 [stored]
-//   targets   uint32[segment_count]: where a segment's sum goes. Absent when segment s is row s, whole.
+//   targets   uint32[segment_count]: where a segment's sum goes. Absent when rows are neither reordered nor cut.
 //               row                    the segment is the whole row
 //               kPartialFlag | slot    one of several segments of a row: add to, or store into, this slot of
 //                                      the partial sums
