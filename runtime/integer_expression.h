@@ -36,7 +36,18 @@ class IntegerExpression {
   bool operator==(const IntegerExpression& other) const { return text_ == other.text_; }
 
  private:
-  enum class Code : std::uint8_t { kConstant, kVariable, kAdd, kSubtract, kMultiply, kDivide, kModulo, kMin, kMax, kCeilDiv };
+  enum class Code : std::uint8_t {
+    kConstant,
+    kVariable,
+    kAdd,
+    kSubtract,
+    kMultiply,
+    kDivide,
+    kModulo,
+    kMin,
+    kMax,
+    kCeilDiv
+  };
   struct Instruction {
     Code code;
     std::int64_t operand;  // the constant, or the index of the variable

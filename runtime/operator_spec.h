@@ -34,8 +34,8 @@ struct Epilogue {
 };
 
 struct OperatorSpec {
-  std::int64_t rows = 0;  // M
-  std::int64_t cols = 0;  // K
+  std::int64_t rows = 0;               // M
+  std::int64_t cols = 0;               // K
   DataType type = DataType::kFloat32;  // of weight, X, Y, bias and residual; accumulation is fp32
   Layout layout = Layout::kTokenMajor;
   Epilogue epilogue;
