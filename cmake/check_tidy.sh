@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# clang-tidy over the .cc files that differ from a base commit, with the compile commands of build/ci.
+# clang-tidy over the .cc files that differ from a base commit, or whose header does, with the compile commands of
+# build/ci.
 #
 # usage: check_tidy.sh [BASE]      default: where this branch left origin/main, or else the last 20 commits
 #   TIDY_BUDGET=600                seconds after which no further file is begun; the rest is listed
@@ -16,8 +17,8 @@ fi
 files=()
 while IFS= read -r file; do
   if grep -qF "$PWD/$file\"" build/ci/compile_commands.json; then files+=("$file"); fi
-done < <(git diff --name-only --diff-filter=d "$base" -- '*.cc')
-echo "tidy: ${#files[@]} files differ from $(git rev-parse --short "$base")"
+done < <(git diff --name-only --diff-filter=d "$base" -- '*.cc' '*.h' | sed 's/\.h$/.cc/' | sort -u)
+echo "tidy: ${#files[@]} files to check against $(git rev-parse --short "$base")"
 if ((${#files[@]} == 0)); then exit 0; fi
 
 export TIDY_DEADLINE=$(($(date +%s) + budget))
