@@ -61,4 +61,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except subprocess.CalledProcessError:
+        sys.exit("set-up: could not fetch CUDA; or install the CUDA 13 toolkit and name its folder in CUDA_PATH")
