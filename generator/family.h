@@ -48,5 +48,4 @@ class Family {
 std::span<const std::unique_ptr<Family>> families();
 const Family* family(std::string_view name);
 
-
 }  // namespace sparsmith

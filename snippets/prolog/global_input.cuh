@@ -15,8 +15,7 @@ struct GlobalInput {
   SPARSMITH_TUNE(kTokenLanes, 1, 2, 4, 8, 16, 32)
   SPARSMITH_TUNE(kTokens, 1, 2, 4, 8)
 
-  static constexpr int kSharedBytesPerColumn = 0;
-  static constexpr bool kStages = false;
+  static SPARSMITH_DEVICE int shared_bytes(int /*cols*/) { return 0; }
 
   const Value* x;
   i64 ldx;

@@ -17,8 +17,11 @@ struct SharedInput {
   SPARSMITH_TUNE(kTokens, 1, 2, 4, 8)
 
   static constexpr int kTile = kTokenLanes * kTokens;
-  static constexpr int kSharedBytesPerColumn = kTile * static_cast<int>(sizeof(Value));
-  static constexpr bool kStages = true;
+
+  // The panel, rounded up to a vector.
+  static SPARSMITH_DEVICE int shared_bytes(int cols) {
+    return (cols * kTile * static_cast<int>(sizeof(Value)) + 15) / 16 * 16;
+  }
 
   const Value* x;
   i64 ldx;
