@@ -85,12 +85,15 @@ void ThreadBlock::warp_barrier(std::uint32_t mask, int line) {
 
 void ThreadBlock::complete_shuffle(int warp, std::uint32_t mask) {
   std::array<std::uint64_t, kWarp> values{};
+  const ShuffleKind kind = threads_[static_cast<std::size_t>(current_)].shuffle;
   for (int lane = 0; lane < kWarp; ++lane) {
     if ((mask >> lane & 1U) != 0) values[lane] = threads_[static_cast<std::size_t>(warp * kWarp + lane)].value;
   }
   for (int lane = 0; lane < kWarp; ++lane) {
     if ((mask >> lane & 1U) == 0) continue;
     Thread& thread = threads_[static_cast<std::size_t>(warp * kWarp + lane)];
+    if (thread.shuffle != kind)
+      fail([&] { return "different kinds of shuffle meet: " + describe_waiting(); }, thread.line);
     int source = lane;
     switch (thread.shuffle) {
       case ShuffleKind::kXor: source = lane ^ thread.argument; break;
