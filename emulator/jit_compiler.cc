@@ -11,7 +11,9 @@
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
+#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Module.h>
+#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/VirtualFileSystem.h>
@@ -75,26 +77,41 @@ void set_process_options() {
   });
 }
 
-// A vector that is accessed element by element is still one access to the hardware, aligned as a whole. The callbacks
-// know only sizes, so what is aligned beyond its size is checked here.
-void add_alignment_checks(llvm::Module& module) {
-  llvm::LLVMContext& context = module.getContext();
-  const llvm::DataLayout& layout = module.getDataLayout();
-  const llvm::FunctionCallee check =
-      module.getOrInsertFunction(kAlignmentCheck, llvm::Type::getVoidTy(context), llvm::PointerType::getUnqual(context),
-                                 llvm::Type::getInt32Ty(context));
-  for (llvm::Function& function : module) {
-    if (!function.hasFnAttribute(llvm::Attribute::SanitizeThread)) continue;
-    for (llvm::Instruction& instruction : llvm::instructions(function)) {
-      llvm::Value* pointer = llvm::getLoadStorePointerOperand(&instruction);
-      if (pointer == nullptr || llvm::isa<llvm::AllocaInst>(llvm::getUnderlyingObject(pointer))) continue;
-      const std::uint64_t align = llvm::getLoadStoreAlignment(&instruction).value();
-      if (align <= layout.getTypeStoreSize(llvm::getLoadStoreType(&instruction)).getFixedValue()) continue;
-      llvm::IRBuilder<> builder(&instruction);
-      builder.CreateCall(check, {pointer, builder.getInt32(static_cast<std::uint32_t>(align))});
+// A vector that is copied whole or element by element is still one access to the hardware, aligned as a whole. The
+// callbacks know sizes only; so what is aligned beyond its size is checked by a call of its own. Runs behind the
+// optimizer and before the instrumentation.
+class AlignmentChecks : public llvm::PassInfoMixin<AlignmentChecks> {
+ public:
+  static llvm::PreservedAnalyses run(llvm::Module& module, llvm::ModuleAnalysisManager&) {
+    for (llvm::Function& function : module) {
+      if (!function.hasFnAttribute(llvm::Attribute::SanitizeThread)) continue;
+      for (llvm::Instruction& instruction : llvm::instructions(function)) {
+        if (llvm::Value* pointer = llvm::getLoadStorePointerOperand(&instruction)) {
+          const llvm::TypeSize size = module.getDataLayout().getTypeStoreSize(llvm::getLoadStoreType(&instruction));
+          check(instruction, pointer, llvm::getLoadStoreAlignment(&instruction), size.getFixedValue());
+        } else if (auto* copy = llvm::dyn_cast<llvm::MemTransferInst>(&instruction)) {
+          check(instruction, copy->getDest(), copy->getDestAlign().valueOrOne(), 1);
+          check(instruction, copy->getSource(), copy->getSourceAlign().valueOrOne(), 1);
+        }
+      }
     }
+    return llvm::PreservedAnalyses::none();
   }
-}
+
+  static void add_to(llvm::PassBuilder& builder) {
+    builder.registerOptimizerLastEPCallback(
+        [](llvm::ModulePassManager& passes, llvm::OptimizationLevel) { passes.addPass(AlignmentChecks()); });
+  }
+
+ private:
+  static void check(llvm::Instruction& before, llvm::Value* pointer, llvm::Align align, std::uint64_t size) {
+    if (align.value() <= size || llvm::isa<llvm::AllocaInst>(llvm::getUnderlyingObject(pointer))) return;
+    llvm::IRBuilder<> builder(&before);
+    const llvm::FunctionCallee callback = before.getModule()->getOrInsertFunction(
+        kAlignmentCheck, builder.getVoidTy(), builder.getPtrTy(), builder.getInt32Ty());
+    builder.CreateCall(callback, {pointer, builder.getInt32(static_cast<std::uint32_t>(align.value()))});
+  }
+};
 
 class JitCompiler : public CpuKernelCompiler {
  public:
@@ -117,7 +134,6 @@ class JitCompiler : public CpuKernelCompiler {
     const std::lock_guard lock(mutex_);
     auto context = std::make_unique<llvm::LLVMContext>();
     SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> module, to_module(kernel, source, *context));
-    add_alignment_checks(*module);
     auto code = jit_->createJITDylib(fmt::format("kernel {}", ++kernels_));
     if (!code) return from_llvm("clang in process", code.takeError());
     auto result = std::make_unique<JitKernel>(jit_, *code);
@@ -166,6 +182,7 @@ class JitCompiler : public CpuKernelCompiler {
                                                 "-fsanitize=thread",
                                                 "-ffp-contract=off",
                                                 "-fno-rtti",
+                                                "-fno-delete-null-pointer-checks",
                                                 "-mrelocation-model",
                                                 "pic",
                                                 "-pic-level",
@@ -192,6 +209,9 @@ class JitCompiler : public CpuKernelCompiler {
     const bool parsed =
         clang::CompilerInvocation::CreateFromArgs(compiler.getInvocation(), arguments, compiler.getDiagnostics());
     compiler.createFileManager(files);
+    compiler.getDiagnostics().setIgnoreAllWarnings(true);
+    compiler.setVerboseOutputStream(stream);
+    compiler.getCodeGenOpts().PassBuilderCallbacks.push_back(&AlignmentChecks::add_to);
     clang::EmitLLVMOnlyAction action(&context);
     if (!parsed || !compiler.ExecuteAction(action)) {
       return invalid_input(

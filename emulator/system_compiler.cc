@@ -137,8 +137,8 @@ class SystemCompiler : public CpuKernelCompiler {
     SPARSMITH_RETURN_IF_ERROR(
         run(kernel,
             {program_, "-std=c++20", "-O1", "-fPIC", "-fsanitize=thread,alignment", "-fno-sanitize-recover=alignment",
-             "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off", "-w", "-DSPARSMITH_EMULATOR",
-             "-I" + directory.path(), "-c", text, "-o", object},
+             "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-delete-null-pointer-checks",
+             "-ffp-contract=off", "-w", "-DSPARSMITH_EMULATOR", "-I" + directory.path(), "-c", text, "-o", object},
             log, text));
     // Without -fsanitize: the callbacks are ours.
     SPARSMITH_RETURN_IF_ERROR(run(kernel, {program_, "-shared", object, "-o", shared, "-lm"}, log, text));
