@@ -77,9 +77,17 @@ Result<std::string> PlanVerifier::damage(DevicePacking& packing, std::span<const
   return found.empty() ? packed : found;
 }
 
+Result<Verification> PlanVerifier::fault(const Status& status, DevicePacking& packing) {
+  if (!executor_.properties().is_emulator || status.code() != StatusCode::kDeviceError) return status;
+  SPARSMITH_RETURN_IF_ERROR(damage(packing, problem_.x().bytes()).status());
+  Verification result;
+  result.reason = status.message();
+  return result;
+}
+
 Result<Verification> PlanVerifier::verify(const LaunchPlan& plan, DevicePacking& packing) {
   std::vector<std::byte> y;
-  SPARSMITH_RETURN_IF_ERROR(run(plan, packing, problem_.x().bytes(), y));
+  if (const Status ran = run(plan, packing, problem_.x().bytes(), y); !ran.ok()) return fault(ran, packing);
   Verification result = verify_outputs(problem_, y);
   SPARSMITH_ASSIGN_OR_RETURN(const std::string broken, damage(packing, problem_.x().bytes()));
   if (!broken.empty()) {
@@ -88,7 +96,7 @@ Result<Verification> PlanVerifier::verify(const LaunchPlan& plan, DevicePacking&
   }
   if (!result.ok || !poisoned_.any_free) return result;
 
-  SPARSMITH_RETURN_IF_ERROR(run(plan, packing, poisoned_.x.bytes(), y));
+  if (const Status ran = run(plan, packing, poisoned_.x.bytes(), y); !ran.ok()) return fault(ran, packing);
   const Verification poisoned = verify_outputs(problem_, y, &poisoned_.free_rows);
   result.max_error_over_bound = std::max(result.max_error_over_bound, poisoned.max_error_over_bound);
   if (!poisoned.ok) {

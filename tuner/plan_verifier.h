@@ -31,6 +31,8 @@ class PlanVerifier {
   Status run(const LaunchPlan& plan, const DevicePacking& packing, std::span<const std::byte> x,
              std::vector<std::byte>& y);
   Result<std::string> damage(DevicePacking& packing, std::span<const std::byte> x);
+  // A fault that the emulator saw is the candidate's, and nothing else suffers; on a GPU it is the device's end.
+  Result<Verification> fault(const Status& status, DevicePacking& packing);
 
   Executor& executor_;
   const ReferenceProblem& problem_;

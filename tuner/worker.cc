@@ -58,8 +58,14 @@ class Worker::Channel {
     const Result<Message> message = stream_.receive(deadline, kReplyLimits);
     if (!message.ok()) return lost(message.status(), what);
     Result<WorkerReply> reply = decode_reply(*message);
-    if (!reply.ok()) return reply.status().annotate(what);
-    return reply;
+    if (reply.ok()) return reply;
+    if (reply.status().code() == StatusCode::kDeviceError) {
+      // A GPU's context does not outlive an error of a kernel: the next call would fail as well.
+      alive_ = false;
+      end_ = "lost its device";
+      child_.kill();
+    }
+    return reply.status().annotate(what);
   }
 
   template <class T>
