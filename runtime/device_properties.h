@@ -23,12 +23,12 @@ struct DeviceProperties {
   std::string driver_version;
   bool is_emulator = false;
 
-  // "sm_90 132 SMs": devices of one class share choices.
+  // "sm_90 132 SMs", "emulator sm_90 132 SMs": devices of one class share choices.
   std::string device_class() const;
 };
 
 // The figures by which kernels are filtered and ranked where no device of that architecture is at hand.
-// compute_capability 80, 90 or 100; others get those of the nearest one below.
+// compute_capability 80, 90 or 100; for others the device is the nearest one below (80 below that).
 DeviceProperties typical_device(int compute_capability);
 
 }  // namespace sparsmith

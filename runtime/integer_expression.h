@@ -1,9 +1,9 @@
 // Integer formulas of a launch plan, such as "ceil_div(n, 8) * 132", parsed once and evaluated per launch
 // without allocating.
 //
-// Grammar: + - * / (floor) %, parentheses, min(a, b), max(a, b), ceil_div(a, b), decimal integers, and the
-// variables n (tokens), ldx, ldy, ldr (leading dimensions of X, Y and the residual, in elements).
-// Values are 64-bit; division by zero and overflow are errors.
+// Grammar: + - * / (floor) % (sign of the divisor), parentheses, min(a, b), max(a, b), ceil_div(a, b), decimal
+// integers, which a minus sign may precede, and the variables n (tokens), ldx, ldy, ldr (leading dimensions of X, Y and
+// the residual, in elements). Values are 64-bit; division by zero and overflow are errors.
 #pragma once
 
 #include <array>
@@ -36,7 +36,18 @@ class IntegerExpression {
   bool operator==(const IntegerExpression& other) const { return text_ == other.text_; }
 
  private:
-  enum class Code : std::uint8_t { kConstant, kVariable, kAdd, kSubtract, kMultiply, kDivide, kModulo, kMin, kMax, kCeilDiv };
+  enum class Code : std::uint8_t {
+    kConstant,
+    kVariable,
+    kAdd,
+    kSubtract,
+    kMultiply,
+    kDivide,
+    kModulo,
+    kMin,
+    kMax,
+    kCeilDiv
+  };
   struct Instruction {
     Code code;
     std::int64_t operand;  // the constant, or the index of the variable

@@ -34,11 +34,11 @@ struct Epilogue {
 };
 
 struct OperatorSpec {
-  std::int64_t rows = 0;  // M
-  std::int64_t cols = 0;  // K
+  std::int64_t rows = 0;               // M
+  std::int64_t cols = 0;               // K
   DataType type = DataType::kFloat32;  // of weight, X, Y, bias and residual; accumulation is fp32
   Layout layout = Layout::kTokenMajor;
-  Epilogue epilogue;
+  Epilogue epilogue{};
 
   // "spmm_fp16_token_major_bias+relu": everything but the shape.
   std::string name() const;

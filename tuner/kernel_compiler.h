@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -34,12 +35,18 @@ class KernelCompiler {
 
   virtual std::string version() const = 0;  // "13.0"
 
-  // `architecture`: "sm_80", "sm_90", "sm_90a", "sm_100". Error: kInvalidInput with the compiler's log.
+  // `architecture`: "sm_80", "sm_90", "sm_90a", "sm_100". Error: kInvalidInput with the first lines of the
+  // compiler's log.
   virtual Result<CompiledKernel> compile(const KernelSource& kernel, const std::string& architecture) const = 0;
 
-  // Compiles each on a pool of `threads` (0: one a core); a failure is that kernel's alone.
+  // Called after each kernel with how many of how many are done, by one thread at a time.
+  using Progress = std::function<void(std::size_t done, std::size_t total)>;
+
+  // Compiles each on a pool of `threads` (0: one a core); a failure is that kernel's alone. Kernels of one name are
+  // compiled once.
   std::map<std::string, Result<CompiledKernel>> compile_all(std::span<const KernelSource> kernels,
-                                                            const std::string& architecture, int threads) const;
+                                                            const std::string& architecture, int threads,
+                                                            const Progress& progress = {}) const;
 };
 
 }  // namespace sparsmith

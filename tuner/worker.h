@@ -65,9 +65,9 @@ struct LoadedCandidate {
 class Worker {
  public:
   struct Options {
-    std::string device = "cuda:0";  // or "emulator"
+    std::string device = "cuda:0";      // or "emulator"
     std::chrono::seconds timeout{120};  // for one call
-    std::string program;            // the worker program; empty: the one installed beside this program
+    std::string program;                // the worker program; empty: the one installed beside this program
   };
   static Result<std::unique_ptr<Worker>> start(const Options& options);
   ~Worker();

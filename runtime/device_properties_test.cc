@@ -1,0 +1,32 @@
+#include "runtime/device_properties.h"
+
+#include <gtest/gtest.h>
+
+namespace sparsmith {
+namespace {
+
+TEST(DeviceProperties, TypicalDevicesAreThoseAskedForOrTheNearestBelow) {
+  EXPECT_EQ(typical_device(80).device_class(), "sm_80 108 SMs");
+  EXPECT_EQ(typical_device(90).device_class(), "sm_90 132 SMs");
+  EXPECT_EQ(typical_device(100).device_class(), "sm_100 148 SMs");
+  EXPECT_EQ(typical_device(75).compute_capability, 80);
+  EXPECT_EQ(typical_device(89).compute_capability, 80);
+  EXPECT_EQ(typical_device(120).compute_capability, 100);
+}
+
+TEST(DeviceProperties, ABlockNeverGetsAllSharedMemoryOfAnSm) {
+  for (const int capability : {80, 90, 100}) {
+    const DeviceProperties device = typical_device(capability);
+    EXPECT_EQ(device.shared_bytes_per_sm - device.shared_bytes_per_block, 1024) << "the system keeps 1 KiB a block";
+    EXPECT_GT(device.memory_bandwidth, 1e12);
+  }
+}
+
+TEST(DeviceProperties, TheEmulatorIsAClassOfItsOwn) {
+  DeviceProperties device = typical_device(90);
+  device.is_emulator = true;
+  EXPECT_EQ(device.device_class(), "emulator sm_90 132 SMs");
+}
+
+}  // namespace
+}  // namespace sparsmith

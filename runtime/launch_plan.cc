@@ -1,0 +1,238 @@
+#include "runtime/launch_plan.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+namespace sparsmith {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxTextBytes = std::size_t{4} << 20;
+constexpr std::size_t kMaxSteps = 256;
+constexpr std::size_t kMaxArguments = 64;
+constexpr std::size_t kMaxNameCharacters = 1000;
+
+struct KindName {
+  PlanArgument::Kind kind;
+  std::string_view name;
+};
+constexpr std::array<KindName, 10> kKindNames = {{{PlanArgument::Kind::kPacked, "packed"},
+                                                  {PlanArgument::Kind::kX, "x"},
+                                                  {PlanArgument::Kind::kY, "y"},
+                                                  {PlanArgument::Kind::kBias, "bias"},
+                                                  {PlanArgument::Kind::kResidual, "residual"},
+                                                  {PlanArgument::Kind::kWorkspace, "workspace"},
+                                                  {PlanArgument::Kind::kInt32, "int32"},
+                                                  {PlanArgument::Kind::kInt64, "int64"},
+                                                  {PlanArgument::Kind::kAlpha, "alpha"},
+                                                  {PlanArgument::Kind::kBeta, "beta"}}};
+
+std::string_view kind_name(PlanArgument::Kind kind) { return kKindNames[static_cast<std::size_t>(kind)].name; }
+
+// Whether an argument of this kind carries a value.
+bool has_value(PlanArgument::Kind kind) {
+  return kind == PlanArgument::Kind::kWorkspace || kind == PlanArgument::Kind::kInt32 ||
+         kind == PlanArgument::Kind::kInt64;
+}
+
+// ---- writing ----
+
+// A constant as a number, a formula as text.
+Json json_of(const IntegerExpression& expression) {
+  const Result<std::int64_t> constant = expression.evaluate({});
+  if (constant.ok() && std::to_string(*constant) == expression.text()) return *constant;
+  return expression.text();
+}
+
+Json json_of(const std::array<IntegerExpression, 3>& sizes) {
+  return Json::array({json_of(sizes[0]), json_of(sizes[1]), json_of(sizes[2])});
+}
+
+Json json_of(const PlanArgument& argument) {
+  Json json = {{"kind", kind_name(argument.kind)}};
+  if (argument.kind == PlanArgument::Kind::kPacked) json["name"] = argument.name;
+  if (has_value(argument.kind)) json["value"] = json_of(argument.value);
+  return json;
+}
+
+Json json_of(const PlanStep& step) {
+  if (step.kind == PlanStep::Kind::kZero) {
+    return {{"kind", "zero"}, {"offset", json_of(step.zero_offset)}, {"bytes", json_of(step.zero_bytes)}};
+  }
+  Json json = {
+      {"kind", "launch"}, {"kernel", step.kernel}, {"grid", json_of(step.grid)}, {"block", json_of(step.block)}};
+  if (step.cluster != PlanStep().cluster) json["cluster"] = json_of(step.cluster);
+  if (step.shared_bytes != IntegerExpression(0)) json["shared_bytes"] = json_of(step.shared_bytes);
+  if (step.programmatic_launch) json["programmatic_launch"] = true;
+  Json& arguments = json["arguments"] = Json::array();
+  for (const PlanArgument& argument : step.arguments) arguments.push_back(json_of(argument));
+  return json;
+}
+
+// ---- reading: every function says with `where` which part of the plan it complains about ----
+
+Status error(const std::string& where, std::string_view reason) {
+  return invalid_input(fmt::format("launch plan: {} {}", where, reason));
+}
+
+Status check_keys(const Json& json, const std::string& where, std::initializer_list<std::string_view> known) {
+  if (!json.is_object()) return error(where, "is not an object");
+  for (const auto& item : json.items()) {
+    if (std::find(known.begin(), known.end(), item.key()) == known.end()) {
+      return error(where, fmt::format("has the unknown key \"{}\"", item.key()));
+    }
+  }
+  return {};
+}
+
+Result<const Json*> member(const Json& json, const std::string& where, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end()) return error(where, fmt::format("has no \"{}\"", key));
+  return &*found;
+}
+
+Result<IntegerExpression> read_expression(const Json& json, const std::string& where) {
+  if (json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) {
+    return error(where, "is beyond 64 bits");
+  }
+  if (json.is_number_integer()) return IntegerExpression(json.get<std::int64_t>());
+  if (!json.is_string()) return error(where, "is neither an integer nor an expression");
+  Result<IntegerExpression> expression = IntegerExpression::parse(json.get_ref<const std::string&>());
+  if (!expression.ok()) return error(where, expression.status().message());
+  return expression;
+}
+
+Result<IntegerExpression> read_expression_member(const Json& json, const std::string& where, const char* key) {
+  SPARSMITH_ASSIGN_OR_RETURN(const Json* value, member(json, where, key));
+  return read_expression(*value, where + "." + key);
+}
+
+Result<std::array<IntegerExpression, 3>> read_sizes(const Json& json, const std::string& where, const char* key) {
+  SPARSMITH_ASSIGN_OR_RETURN(const Json* sizes, member(json, where, key));
+  if (!sizes->is_array() || sizes->size() != 3) return error(where + "." + key, "is not an array of three sizes");
+  std::array<IntegerExpression, 3> result;
+  for (std::size_t i = 0; i < 3; ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(result[i], read_expression((*sizes)[i], fmt::format("{}.{}[{}]", where, key, i)));
+  }
+  return result;
+}
+
+// A name of letters, digits and underscores; packed arrays may have '.', '-' and '/' as well.
+Result<std::string> read_name(const Json& json, const std::string& where, const char* key, std::string_view also) {
+  SPARSMITH_ASSIGN_OR_RETURN(const Json* value, member(json, where, key));
+  if (!value->is_string()) return error(where + "." + key, "is not a string");
+  const auto& name = value->get_ref<const std::string&>();
+  if (name.empty() || name.size() > kMaxNameCharacters) {
+    return error(where + "." + key,
+                 fmt::format("has {} characters; 1 to {} are taken", name.size(), kMaxNameCharacters));
+  }
+  for (const char c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    if (!plain && also.find(c) == std::string_view::npos) return error(where + "." + key, "is not a name");
+  }
+  return name;
+}
+
+Result<PlanArgument> read_argument(const Json& json, const std::string& where) {
+  SPARSMITH_RETURN_IF_ERROR(check_keys(json, where, {"kind", "name", "value"}));
+  SPARSMITH_ASSIGN_OR_RETURN(const Json* kind, member(json, where, "kind"));
+  const auto* found = std::find_if(kKindNames.begin(), kKindNames.end(), [&](const KindName& entry) {
+    return kind->is_string() && kind->get_ref<const std::string&>() == entry.name;
+  });
+  if (found == kKindNames.end()) return error(where + ".kind", "is not a kind of argument");
+  PlanArgument argument;
+  argument.kind = found->kind;
+  if (argument.kind == PlanArgument::Kind::kPacked) {
+    SPARSMITH_ASSIGN_OR_RETURN(argument.name, read_name(json, where, "name", ".-/"));
+  } else if (json.contains("name")) {
+    return error(where, "has a name, which only a packed array has");
+  }
+  if (has_value(argument.kind)) {
+    SPARSMITH_ASSIGN_OR_RETURN(argument.value, read_expression_member(json, where, "value"));
+  } else if (json.contains("value")) {
+    return error(where, fmt::format("has a value, which {} does not take", kind_name(argument.kind)));
+  }
+  return argument;
+}
+
+Result<PlanStep> read_launch(const Json& json, const std::string& where) {
+  SPARSMITH_RETURN_IF_ERROR(check_keys(
+      json, where, {"kind", "kernel", "grid", "block", "cluster", "shared_bytes", "programmatic_launch", "arguments"}));
+  PlanStep step;
+  SPARSMITH_ASSIGN_OR_RETURN(step.kernel, read_name(json, where, "kernel", ""));
+  SPARSMITH_ASSIGN_OR_RETURN(step.grid, read_sizes(json, where, "grid"));
+  SPARSMITH_ASSIGN_OR_RETURN(step.block, read_sizes(json, where, "block"));
+  if (json.contains("cluster")) {
+    SPARSMITH_ASSIGN_OR_RETURN(step.cluster, read_sizes(json, where, "cluster"));
+  }
+  if (json.contains("shared_bytes")) {
+    SPARSMITH_ASSIGN_OR_RETURN(step.shared_bytes, read_expression_member(json, where, "shared_bytes"));
+  }
+  if (const auto found = json.find("programmatic_launch"); found != json.end()) {
+    if (!found->is_boolean()) return error(where + ".programmatic_launch", "is neither true nor false");
+    step.programmatic_launch = found->get<bool>();
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(const Json* arguments, member(json, where, "arguments"));
+  if (!arguments->is_array()) return error(where + ".arguments", "is not an array");
+  if (arguments->size() > kMaxArguments) {
+    return error(where, fmt::format("has {} arguments; at most {} are taken", arguments->size(), kMaxArguments));
+  }
+  for (std::size_t i = 0; i < arguments->size(); ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(PlanArgument argument,
+                               read_argument((*arguments)[i], fmt::format("{}.arguments[{}]", where, i)));
+    step.arguments.push_back(std::move(argument));
+  }
+  return step;
+}
+
+Result<PlanStep> read_step(const Json& json, const std::string& where) {
+  if (!json.is_object()) return error(where, "is not an object");
+  SPARSMITH_ASSIGN_OR_RETURN(const Json* kind, member(json, where, "kind"));
+  if (*kind == "launch") return read_launch(json, where);
+  if (*kind != "zero") return error(where + ".kind", "is neither launch nor zero");
+  SPARSMITH_RETURN_IF_ERROR(check_keys(json, where, {"kind", "offset", "bytes"}));
+  PlanStep step;
+  step.kind = PlanStep::Kind::kZero;
+  SPARSMITH_ASSIGN_OR_RETURN(step.zero_offset, read_expression_member(json, where, "offset"));
+  SPARSMITH_ASSIGN_OR_RETURN(step.zero_bytes, read_expression_member(json, where, "bytes"));
+  return step;
+}
+
+}  // namespace
+
+std::string to_json(const LaunchPlan& plan) {
+  Json json = {{"workspace_bytes", json_of(plan.workspace_bytes)}};
+  Json& steps = json["steps"] = Json::array();
+  for (const PlanStep& step : plan.steps) steps.push_back(json_of(step));
+  // Replaces what is not UTF-8 in place of throwing; such a name is refused when it is read.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<LaunchPlan> launch_plan_from_json(std::string_view text) {
+  if (text.size() > kMaxTextBytes) {
+    return invalid_input(fmt::format("launch plan of {} bytes; at most {} are taken", text.size(), kMaxTextBytes));
+  }
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return invalid_input("launch plan: not valid JSON");
+  SPARSMITH_RETURN_IF_ERROR(check_keys(json, "the plan", {"workspace_bytes", "steps"}));
+  LaunchPlan plan;
+  SPARSMITH_ASSIGN_OR_RETURN(plan.workspace_bytes, read_expression_member(json, "the plan", "workspace_bytes"));
+  SPARSMITH_ASSIGN_OR_RETURN(const Json* steps, member(json, "the plan", "steps"));
+  if (!steps->is_array()) return error("steps", "is not an array");
+  if (steps->size() > kMaxSteps) {
+    return error("the plan", fmt::format("has {} steps; at most {} are taken", steps->size(), kMaxSteps));
+  }
+  for (std::size_t i = 0; i < steps->size(); ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(PlanStep step, read_step((*steps)[i], fmt::format("steps[{}]", i)));
+    plan.steps.push_back(std::move(step));
+  }
+  return plan;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,129 @@
+#include "runtime/launch_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace sparsmith {
+namespace {
+
+IntegerExpression formula(std::string_view text) { return *IntegerExpression::parse(text); }
+
+// Uses every kind of step and argument.
+LaunchPlan two_pass_plan() {
+  using Kind = PlanArgument::Kind;
+  PlanStep zero;
+  zero.kind = PlanStep::Kind::kZero;
+  zero.zero_offset = 256;
+  zero.zero_bytes = formula("n * 4096");
+
+  PlanStep first;
+  first.kernel = "rows_fp32_b128";
+  first.grid = {formula("ceil_div(n, 8) * 132"), 2, 1};
+  first.block = {128, 1, 1};
+  first.cluster = {2, 1, 1};
+  first.shared_bytes = formula("min(n, 8) * 1024");
+  first.arguments = {{Kind::kPacked, "values", 0},
+                     {Kind::kX, "", 0},
+                     {Kind::kY, "", 0},
+                     {Kind::kBias, "", 0},
+                     {Kind::kResidual, "", 0},
+                     {Kind::kWorkspace, "", formula("n * 16")},
+                     {Kind::kInt32, "", -1},
+                     {Kind::kInt64, "", formula("ldx")},
+                     {Kind::kAlpha, "", 0},
+                     {Kind::kBeta, "", 0}};
+
+  PlanStep second;
+  second.kernel = "reduce_fp32";
+  second.grid = {4, 1, 1};
+  second.block = {256, 1, 1};
+  second.programmatic_launch = true;
+
+  LaunchPlan plan;
+  plan.steps = {zero, first, second};
+  plan.workspace_bytes = formula("256 + n * 4096");
+  return plan;
+}
+
+TEST(LaunchPlan, SurvivesJson) {
+  const LaunchPlan plan = two_pass_plan();
+  const auto back = launch_plan_from_json(to_json(plan));
+  ASSERT_TRUE(back.ok()) << back.status().to_string();
+  EXPECT_EQ(*back, plan);
+  EXPECT_EQ(to_json(*back), to_json(plan));
+}
+
+TEST(LaunchPlan, AnEmptyPlanSurvivesJson) { EXPECT_EQ(*launch_plan_from_json(to_json(LaunchPlan())), LaunchPlan()); }
+
+TEST(LaunchPlan, WritesConstantsAsNumbersAndFormulasAsText) {
+  EXPECT_EQ(to_json(LaunchPlan{{}, formula("n * 4")}), R"({"workspace_bytes":"n * 4","steps":[]})");
+  EXPECT_EQ(to_json(LaunchPlan{{}, 64}), R"({"workspace_bytes":64,"steps":[]})");
+}
+
+struct Refused {
+  const char* text;
+  const char* reason;  // part of the message
+};
+
+TEST(LaunchPlan, RefusesWhatIsNoPlanAndSaysWhere) {
+  const Refused cases[] = {
+      {"", "not valid JSON"},
+      {"{", "not valid JSON"},
+      {"[]", "not an object"},
+      {R"({"steps":[]})", "workspace_bytes"},
+      {R"({"workspace_bytes":0})", "steps"},
+      {R"({"workspace_bytes":0,"steps":{}})", "not an array"},
+      {R"({"workspace_bytes":1.5,"steps":[]})", "neither an integer nor an expression"},
+      {R"({"workspace_bytes":18446744073709551615,"steps":[]})", "beyond 64 bits"},
+      {R"({"workspace_bytes":"m","steps":[]})", "the plan.workspace_bytes"},
+      {R"({"workspace_bytes":0,"steps":[],"extra":1})", "\"extra\""},
+      {R"({"workspace_bytes":0,"steps":[1]})", "steps[0] is not an object"},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"copy"}]})", "steps[0].kind"},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"zero","offset":0}]})", "\"bytes\""},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"launch","grid":[1,1,1],"block":[1,1,1],"arguments":[]}]})",
+       "\"kernel\""},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"launch","kernel":"a b","grid":[1,1,1],"block":[1,1,1],"arguments":[]}]})",
+       "is not a name"},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"launch","kernel":"k","grid":[1,1],"block":[1,1,1],"arguments":[]}]})",
+       "steps[0].grid"},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"launch","kernel":"k","grid":[1,1,"n+"],"block":[1,1,1],"arguments":[]}]})",
+       "steps[0].grid[2]"},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"launch","kernel":"k","grid":[1,1,1],"block":[1,1,1],"arguments":[{"kind":"z"}]}]})",
+       "steps[0].arguments[0].kind"},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"launch","kernel":"k","grid":[1,1,1],"block":[1,1,1],"arguments":[{"kind":"packed"}]}]})",
+       "\"name\""},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"launch","kernel":"k","grid":[1,1,1],"block":[1,1,1],"arguments":[{"kind":"x","value":1}]}]})",
+       "does not take"},
+  };
+  for (const Refused& refused : cases) {
+    const auto plan = launch_plan_from_json(refused.text);
+    ASSERT_FALSE(plan.ok()) << refused.text;
+    EXPECT_EQ(plan.status().code(), StatusCode::kInvalidInput);
+    EXPECT_NE(plan.status().message().find(refused.reason), std::string::npos) << plan.status().message();
+  }
+}
+
+TEST(LaunchPlan, BoundsItsSize) {
+  LaunchPlan plan;
+  PlanStep zero;
+  zero.kind = PlanStep::Kind::kZero;
+  plan.steps.resize(257, zero);
+  EXPECT_FALSE(launch_plan_from_json(to_json(plan)).ok());
+  plan.steps.resize(256);
+  EXPECT_TRUE(launch_plan_from_json(to_json(plan)).ok());
+  EXPECT_FALSE(launch_plan_from_json(std::string((std::size_t{4} << 20) + 1, ' ')).ok());
+  EXPECT_FALSE(launch_plan_from_json(std::string(1'000'000, '[')).ok());
+}
+
+TEST(LaunchPlan, EveryDamagedByteIsRefusedOrReadAsAnotherPlan) {
+  const std::string text = to_json(two_pass_plan());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::string damaged = text;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x15);
+    const auto plan = launch_plan_from_json(damaged);
+    EXPECT_FALSE(plan.ok() && *plan == two_pass_plan()) << "byte " << i;
+    EXPECT_FALSE(launch_plan_from_json(text.substr(0, i)).ok());
+  }
+}
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,74 @@
+#include "runtime/operator_spec.h"
+
+#include <fmt/format.h>
+
+namespace sparsmith {
+
+std::string_view layout_name(Layout layout) { return layout == Layout::kTokenMajor ? "token_major" : "feature_major"; }
+
+std::string_view activation_name(Activation activation) {
+  switch (activation) {
+    case Activation::kNone: return "none";
+    case Activation::kRelu: return "relu";
+    case Activation::kGelu: return "gelu";
+    case Activation::kSilu: return "silu";
+  }
+  return "unknown";
+}
+
+std::string Epilogue::name() const {
+  std::string name;
+  const auto add = [&name](std::string_view part) {
+    if (!name.empty()) name += '+';
+    name += part;
+  };
+  if (bias) add("bias");
+  if (activation != Activation::kNone) add(activation_name(activation));
+  if (beta) add("beta");
+  if (residual) add("residual");
+  return name.empty() ? "none" : name;
+}
+
+Result<Epilogue> Epilogue::parse(std::string_view text) {
+  Epilogue epilogue;
+  if (text == "none") return epilogue;
+  const auto error = [text](std::string_view part, std::string_view reason) {
+    return invalid_argument(fmt::format("epilogue \"{}\": \"{}\" {}", text, part, reason));
+  };
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find_first_of("+,", begin), text.size());
+    const std::string_view part = text.substr(begin, end - begin);
+    begin = end + 1;
+    bool* flag = nullptr;
+    Activation activation = Activation::kNone;
+    if (part == "bias") {
+      flag = &epilogue.bias;
+    } else if (part == "beta") {
+      flag = &epilogue.beta;
+    } else if (part == "residual") {
+      flag = &epilogue.residual;
+    } else if (part == "relu") {
+      activation = Activation::kRelu;
+    } else if (part == "gelu") {
+      activation = Activation::kGelu;
+    } else if (part == "silu") {
+      activation = Activation::kSilu;
+    } else {
+      return error(part, "is none of bias, relu, gelu, silu, beta, residual");
+    }
+    if (flag != nullptr ? *flag : epilogue.activation == activation) return error(part, "stands twice");
+    if (flag == nullptr && epilogue.activation != Activation::kNone) return error(part, "is a second activation");
+    if (flag != nullptr) {
+      *flag = true;
+    } else {
+      epilogue.activation = activation;
+    }
+  }
+  return epilogue;
+}
+
+std::string OperatorSpec::name() const {
+  return fmt::format("spmm_{}_{}_{}", short_name(type), layout_name(layout), epilogue.name());
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,43 @@
+#include "runtime/operator_spec.h"
+
+#include <gtest/gtest.h>
+
+namespace sparsmith {
+namespace {
+
+TEST(Epilogue, EveryCombinationSurvivesItsName) {
+  for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kSilu}) {
+    for (int flags = 0; flags < 8; ++flags) {
+      const Epilogue epilogue{activation, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0};
+      const auto back = Epilogue::parse(epilogue.name());
+      ASSERT_TRUE(back.ok()) << epilogue.name();
+      EXPECT_EQ(*back, epilogue);
+    }
+  }
+}
+
+TEST(Epilogue, TakesPartsInAnyOrderAndCommas) {
+  EXPECT_EQ(Epilogue::parse("residual,gelu,bias")->name(), "bias+gelu+residual");
+  EXPECT_EQ(Epilogue::parse("none")->name(), "none");
+}
+
+TEST(Epilogue, RefusesOtherText) {
+  for (const char* text :
+       {"", "+", "bias+", "bias bias", "bias+bias", "relu+relu", "relu+gelu", "tanh", "bias+none", "Relu"}) {
+    const auto epilogue = Epilogue::parse(text);
+    ASSERT_FALSE(epilogue.ok()) << text;
+    EXPECT_EQ(epilogue.status().code(), StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(OperatorSpec, NamesEverythingButTheShape) {
+  OperatorSpec spec{.rows = 8, .cols = 4, .type = DataType::kFloat16};
+  EXPECT_EQ(spec.name(), "spmm_fp16_token_major_none");
+  spec.layout = Layout::kFeatureMajor;
+  spec.epilogue = *Epilogue::parse("bias+relu");
+  spec.rows = 9;
+  EXPECT_EQ(spec.name(), "spmm_fp16_feature_major_bias+relu");
+}
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,39 @@
+// A CUDA library opened at run time, so that every program of ours starts without it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+// An open shared library. It stays open until the process ends: CUDA libraries start threads and register exit
+// handlers that do not survive being unmapped. A plain handle; safe to use from any thread.
+class CudaLibrary {
+ public:
+  // Opens the first of `names` ("libnvrtc.so.13", ...) found in: the folder of this program and ../lib beside it,
+  // $SPARSMITH_CUDA_LIBRARY_PATH (folders joined by ':'), the loader's own path, /usr/local/cuda*/lib64, and
+  // .deps/cuda/lib in a folder above the program (a source tree). Error: kNoDevice, with where it was looked for.
+  static Result<CudaLibrary> open(const std::vector<std::string>& names);
+
+  // The address of a function; nullptr when this version of the library has none of that name.
+  void* find(const char* symbol) const;
+
+  // Sets `function` to the function of that name. Error: kNoDevice when there is none.
+  template <class Function>
+  Status bind(const char* symbol, Function*& function) const {
+    function = reinterpret_cast<Function*>(find(symbol));
+    if (function == nullptr) return no_device(path_ + " has no " + symbol + "; a newer version is needed");
+    return {};
+  }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  CudaLibrary(std::string path, void* handle) : path_(std::move(path)), handle_(handle) {}
+  std::string path_;
+  void* handle_ = nullptr;
+};
+
+}  // namespace sparsmith
