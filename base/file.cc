@@ -42,7 +42,7 @@ Status write_all(int descriptor, std::span<const std::byte> bytes, const std::st
 Result<MappedFile> MappedFile::open(const std::string& path) {
   FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.number < 0) return system_error("open", path);
-  struct stat info {};
+  struct stat info{};
   if (fstat(file.number, &info) != 0) return system_error("stat", path);
   if (!S_ISREG(info.st_mode)) return io_error(fmt::format("{}: not a regular file", path));
   const auto size = static_cast<std::size_t>(info.st_size);

@@ -31,7 +31,8 @@ class MappedFile {
   void release(std::size_t offset, std::size_t size) const;
 
  private:
-  MappedFile(std::string path, const std::byte* data, std::size_t size) : path_(std::move(path)), data_(data), size_(size) {}
+  MappedFile(std::string path, const std::byte* data, std::size_t size)
+      : path_(std::move(path)), data_(data), size_(size) {}
 
   std::string path_;
   const std::byte* data_ = nullptr;

@@ -41,7 +41,9 @@ TEST_F(FileTest, SaysWhatIsMissing) {
   EXPECT_NE(missing.status().message().find("missing"), std::string::npos);
 }
 
-TEST_F(FileTest, RefusesADirectory) { EXPECT_EQ(MappedFile::open(directory_.string()).status().code(), StatusCode::kIoError); }
+TEST_F(FileTest, RefusesADirectory) {
+  EXPECT_EQ(MappedFile::open(directory_.string()).status().code(), StatusCode::kIoError);
+}
 
 }  // namespace
 }  // namespace sparsmith

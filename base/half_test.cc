@@ -30,7 +30,7 @@ TEST(HalfTest, Fp16RoundsTiesToEven) {
   EXPECT_EQ(fp16_from_float(2051.0F), fp16_from_float(2052.0F));
   EXPECT_EQ(fp16_from_float(65519.99F), 0x7BFF);
   EXPECT_EQ(fp16_from_float(65520.0F), 0x7C00);
-  EXPECT_EQ(fp16_from_float(0x1p-25F), 0);       // a tie between 0 and the smallest denormal
+  EXPECT_EQ(fp16_from_float(0x1p-25F), 0);  // a tie between 0 and the smallest denormal
   EXPECT_EQ(fp16_from_float(0x1.01p-25F), 1);
   EXPECT_EQ(fp16_from_float(-0.0F), 0x8000);
 }

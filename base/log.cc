@@ -12,7 +12,8 @@ namespace {
 
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto created = std::make_shared<spdlog::logger>("sparsmith", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    auto created =
+        std::make_shared<spdlog::logger>("sparsmith", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     created->set_pattern("%^%l%$: %v");
     return created;
   }();

@@ -25,7 +25,8 @@ struct PackedArray {
 };
 
 struct PackedWeight {
-  std::string packing;  // names the format and every parameter of it: "csr_u16_v4_sorted"; with the weight, it decides every byte
+  std::string packing;  // names the format and every parameter of it: "csr_u16_v4_sorted"; with the weight, it decides
+                        // every byte
   int packer_version = 1;
   std::int64_t rows = 0;
   std::int64_t cols = 0;

@@ -27,10 +27,4 @@ struct Candidate {
   double predicted_us = 0;  // by the cost model
 };
 
-// A config that was not made a candidate, and why.
-struct Rejection {
-  Config config;
-  std::string reason;
-};
-
 }  // namespace sparsmith

@@ -17,15 +17,17 @@ struct Parameter {
   std::string abbreviation;          // "b", as it stands in kernel names
   std::vector<std::int64_t> values;  // in ascending order
   std::string meaning;
+  std::vector<std::string> labels = {};  // a name for each value, where numbers say nothing; may be empty
 };
 
 struct Config {
   std::string family;
   std::map<std::string, std::int64_t> values;  // parameter name -> value
 
-  std::int64_t at(const std::string& parameter) const;  // REQUIRES: the family has it
+  std::int64_t at(const std::string& parameter) const;  // REQUIRES: it has been given a value
 
-  // "rows threads_per_block=128 vector_width=4 ...": for people, and parsed back.
+  // "rows threads_per_block=128 vector_width=4": every parameter, numbers only; parse() reads it back.
+  // Error: kInvalidInput when it is not of that form. Whether the family knows the parameters is not checked.
   std::string text() const;
   static Result<Config> parse(std::string_view text);
   bool operator==(const Config&) const = default;

@@ -12,19 +12,11 @@
 
 #include "formats/packed_weight.h"
 #include "generator/candidate.h"
+#include "generator/rule.h"
 #include "matrix/csr_matrix.h"
 #include "matrix/sparsity_statistics.h"
-#include "runtime/device_properties.h"
-#include "runtime/operator_spec.h"
 
 namespace sparsmith {
-
-// What a config is chosen for.
-struct Problem {
-  OperatorSpec spec;
-  std::int64_t tokens = 1;  // N: the bucket's size; the kernels are right for any N
-  DeviceProperties device;
-};
 
 class Family {
  public:
@@ -33,8 +25,11 @@ class Family {
   virtual std::string name() const = 0;
   virtual std::vector<Parameter> parameters() const = 0;
 
-  // Ok, or the rule that `config` breaks on this problem, in one line.
-  virtual Status check(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const = 0;
+  // What rules a config out, and why.
+  virtual std::vector<Rule> rules() const = 0;
+
+  // Ok, or the first legal rule that `config` breaks on this problem: kInvalidArgument with its reason.
+  Status check(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const;
 
   // The packing that `config` reads. Configs that differ only in other parameters share it.
   virtual std::string packing(const Config& config, const Problem& problem) const = 0;
@@ -42,7 +37,8 @@ class Family {
 
   // Kernels and plan. REQUIRES: check() is ok, and `packed` came from pack() of this config. The kernels'
   // text does not depend on the weight's pattern; the plan may.
-  virtual Result<Candidate> generate(const Config& config, const Problem& problem, const PackedWeight& packed) const = 0;
+  virtual Result<Candidate> generate(const Config& config, const Problem& problem,
+                                     const PackedWeight& packed) const = 0;
 
   // The cost model: microseconds for one run with the weight cold in cache.
   virtual double predict(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const = 0;
@@ -51,16 +47,5 @@ class Family {
 // Every family of this build; nullptr when there is none of that name.
 std::span<const std::unique_ptr<Family>> families();
 const Family* family(std::string_view name);
-
-// Every config of every family, or its rejection; candidates in ascending order of predict().
-struct SearchSpace {
-  struct Entry {
-    Config config;
-    double predicted_us = 0;
-  };
-  std::vector<Entry> entries;
-  std::vector<Rejection> rejections;
-};
-SearchSpace search_space(const Problem& problem, const SparsityStatistics& statistics);
 
 }  // namespace sparsmith

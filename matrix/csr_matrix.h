@@ -16,8 +16,8 @@ namespace sparsmith {
 struct CsrMatrix {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  DataType data_type = DataType::kFloat32;   // the type of the source; every value is representable in it
-  std::vector<std::int64_t> row_offsets{0};  // [rows + 1], nondecreasing, from 0 to nnz
+  DataType data_type = DataType::kFloat32;    // the type of the source; every value is representable in it
+  std::vector<std::int64_t> row_offsets{0};   // [rows + 1], nondecreasing, from 0 to nnz
   std::vector<std::uint32_t> column_indices;  // [nnz], each < cols
   std::vector<float> values;                  // [nnz]; fp16 and bf16 are exact in fp32
 

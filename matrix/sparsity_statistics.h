@@ -39,7 +39,8 @@ struct SparsityStatistics {
 
   // Bytes of the weight in some formats, values of `value_bytes` each.
   struct FormatBytes {
-    std::string format;  // "dense", "csr_u32", "csr_u16" (K <= 65,536), "bitmap", "bsr4" ... "bsr32", "two_four" (when every group is legal)
+    std::string format;  // "dense", "csr_u32", "csr_u16" (K <= 65,536), "bitmap", "bsr4" ... "bsr32", "two_four" (when
+                         // every group is legal)
     std::int64_t bytes = 0;
   };
   std::vector<FormatBytes> format_bytes(std::int64_t value_bytes) const;

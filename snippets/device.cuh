@@ -95,7 +95,9 @@ SPARSMITH_DEVICE float shuffle_xor(float value, int lane_mask, u32 mask = 0xFFFF
 SPARSMITH_DEVICE float shuffle_down(float value, int delta, u32 mask = 0xFFFFFFFFU) {
   return __shfl_down_sync(mask, value, static_cast<u32>(delta));
 }
-SPARSMITH_DEVICE u32 shuffle_index(u32 value, int lane, u32 mask = 0xFFFFFFFFU) { return __shfl_sync(mask, value, lane); }
+SPARSMITH_DEVICE u32 shuffle_index(u32 value, int lane, u32 mask = 0xFFFFFFFFU) {
+  return __shfl_sync(mask, value, lane);
+}
 
 // ---- memory ----
 

@@ -11,7 +11,14 @@
 namespace sparsmith::tools {
 
 // Exit codes of every command.
-enum ExitCode : int { kDone = 0, kFailed = 1, kWrongUsage = 2, kBadInput = 3, kNoUsableDevice = 4, kRegressionFound = 5 };
+enum ExitCode : int {
+  kDone = 0,
+  kFailed = 1,
+  kWrongUsage = 2,
+  kBadInput = 3,
+  kNoUsableDevice = 4,
+  kRegressionFound = 5
+};
 
 ExitCode exit_code_of(const Status& status);
 

@@ -60,8 +60,8 @@ inline Status internal_error(std::string message) { return {StatusCode::kInterna
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}              // NOLINT(google-explicit-constructor): `return value;`
-  Result(Status status) : status_(std::move(status)) {       // NOLINT(google-explicit-constructor): `return error;`
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor): `return value;`
+  Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor): `return error;`
     if (status_.ok()) status_ = internal_error("a Result was made from an ok Status");
   }
 
@@ -85,10 +85,10 @@ class [[nodiscard]] Result {
 }  // namespace sparsmith
 
 // Returns the error of `expression` (a Status) from the enclosing function, if there is one.
-#define SPARSMITH_RETURN_IF_ERROR(expression)                             \
-  do {                                                                    \
-    ::sparsmith::Status sparsmith_status_ = (expression);                 \
-    if (!sparsmith_status_.ok()) return sparsmith_status_;                \
+#define SPARSMITH_RETURN_IF_ERROR(expression)              \
+  do {                                                     \
+    ::sparsmith::Status sparsmith_status_ = (expression);  \
+    if (!sparsmith_status_.ok()) return sparsmith_status_; \
   } while (false)
 
 #define SPARSMITH_CONCAT_INNER(a, b) a##b

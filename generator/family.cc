@@ -1,0 +1,39 @@
+#include "generator/family.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "generator/rows_family.h"
+
+namespace sparsmith {
+
+Status Family::check(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const {
+  for (const Parameter& parameter : parameters()) {
+    const auto found = config.values.find(parameter.name);
+    if (found == config.values.end())
+      return invalid_argument(fmt::format("{}: config has no {}", name(), parameter.name));
+    if (std::find(parameter.values.begin(), parameter.values.end(), found->second) == parameter.values.end())
+      return invalid_argument(fmt::format("{}: {} = {} is none of its values", name(), parameter.name, found->second));
+  }
+  const RuleInput input{config, problem, statistics};
+  for (const Rule& rule : rules()) {
+    if (rule.kind == Rule::Kind::kLegal && !rule.holds(input))
+      return invalid_argument(fmt::format("{}: {}", name(), rule.reason));
+  }
+  return {};
+}
+
+std::span<const std::unique_ptr<Family>> families() {
+  static const std::array<std::unique_ptr<Family>, 1> all = {std::make_unique<RowsFamily>()};
+  return all;
+}
+
+const Family* family(std::string_view name) {
+  for (const auto& each : families())
+    if (each->name() == name) return each.get();
+  return nullptr;
+}
+
+}  // namespace sparsmith

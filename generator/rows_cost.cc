@@ -1,0 +1,154 @@
+// The cost model of the rows family: an order among configs, in microseconds, without running anything.
+//
+// A run is bound by the slowest of four things, plus what cannot overlap:
+//   HBM        the packed weight, Y, and X once
+//   issue      instructions of the busiest multiprocessor: every warp goes as often round as its longest row asks
+//   gathers    wavefronts of the L1 / shared-memory pipe: one a distinct line or bank row that a gather touches
+//   latency    the longest chain of dependent loads that a thread goes through, times the waves of blocks
+// The constants are of the order measured on Hopper; they rank, they do not promise.
+#include <algorithm>
+#include <cmath>
+
+#include "generator/rows_family.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr double kLaunchUs = 2.0;          // a graph node with its ramp up and down
+constexpr double kExtraLaunchUs = 1.6;     // each further one
+constexpr double kLoadLatencyUs = 0.55;    // HBM, loaded
+constexpr double kGatherLatencyUs = 0.25;  // L2
+constexpr double kSharedLatencyUs = 0.03;
+constexpr double kL2BytesPerUs = 5.5e6;
+
+// Row lengths as a warp meets them.
+struct RowLoad {
+  double steps_per_row = 0;  // rounds of the main loop that a thread group makes for a row, on average
+  double longest_steps = 0;  // of the longest segment
+  double segments = 0;
+};
+
+// Rounds for one segment of `length` nonzeros.
+double steps(double length, const RowsConfig& config) {
+  const double per_step =
+      static_cast<double>(config.shuffle_lanes) * config.shared_parts * config.vector_width * config.unroll;
+  return std::ceil(length / per_step);
+}
+
+// The mean over rows of the longest among `together` rows that run in lockstep, in rounds.
+RowLoad row_load(const RowsConfig& config, const SparsityStatistics& statistics) {
+  RowLoad load;
+  const auto& quantiles = statistics.row_length_quantiles;
+  if (quantiles.empty()) return load;
+  const int groups_per_warp = std::max(1, 32 / config.group_threads());
+  const double together = config.row_order == RowOrder::kNatural ? groups_per_warp * config.rows_per_group : 1.0;
+  double total = 0;
+  double pieces = 0;
+  for (std::size_t i = 0; i < quantiles.size(); ++i) {
+    // Order statistics: the longest of k draws lies at quantile u^(1/k).
+    const double rank = (static_cast<double>(i) + 0.5) / static_cast<double>(quantiles.size());
+    const double at = std::pow(rank, 1.0 / together) * static_cast<double>(quantiles.size());
+    auto length = static_cast<double>(quantiles[std::min(static_cast<std::size_t>(at), quantiles.size() - 1)]);
+    double cut = 1;
+    if (config.split_length > 0 && length > static_cast<double>(config.split_length)) {
+      cut = std::ceil(length / static_cast<double>(config.split_length));
+      length = static_cast<double>(config.split_length);
+    }
+    total += cut * steps(length, config);
+    pieces += cut;
+    load.longest_steps = std::max(load.longest_steps, steps(length, config));
+  }
+  load.steps_per_row = total / static_cast<double>(quantiles.size());
+  load.segments = static_cast<double>(statistics.rows) * pieces / static_cast<double>(quantiles.size());
+  return load;
+}
+
+// Wavefronts that the L1 / shared-memory pipe spends on one warp-wide gather of a column's tokens.
+double gather_wavefronts(const RowsConfig& config, const Problem& problem, const SparsityStatistics& statistics) {
+  const double element = static_cast<double>(size_of(problem.spec.type));
+  const double columns_in_flight = 32.0 / config.token_lanes;  // distinct columns that a warp gathers at once
+  const double thread_bytes = element * config.tokens_per_thread;
+  if (config.input == RowsConfig::Input::kShared) {
+    // Random 4-byte banks: about 3.4 rounds for 32 lanes of one word; wide accesses go by quarter and half warps.
+    const double words = std::max(1.0, thread_bytes / 4);
+    return config.token_lanes >= 8 ? std::max(1.0, words * 1.1) : words * std::min(3.4, 1 + columns_in_flight / 12);
+  }
+  const bool scattered = problem.spec.layout == Layout::kTokenMajor && config.input == RowsConfig::Input::kGlobal;
+  if (scattered) {
+    // One access a token; each lane's token lies in another row of X.
+    const double lines = static_cast<double>(statistics.cols) * element / 128;
+    const double distinct = lines * (1 - std::pow(1 - 1 / std::max(lines, 1.0), columns_in_flight));
+    return config.tokens_per_thread * std::max(1.0, distinct) * config.token_lanes;
+  }
+  const double line_bytes = thread_bytes * config.token_lanes;
+  return columns_in_flight * std::max(1.0, line_bytes / 128);
+}
+
+}  // namespace
+
+double RowsFamily::predict(const Config& config_, const Problem& problem, const SparsityStatistics& statistics) const {
+  const RowsConfig config(config_);
+  const OperatorSpec& spec = problem.spec;
+  const double element = static_cast<double>(size_of(spec.type));
+  const double tokens = static_cast<double>(problem.tokens);
+  const double sms = std::max(problem.device.sm_count, 1);
+  const double clock_mhz = std::max(problem.device.clock_khz, 1000000) / 1000.0;
+  const double hbm = std::max(problem.device.memory_bandwidth, 1e11) / 1e6;  // bytes/us
+  const RowLoad load = row_load(config, statistics);
+  const double tiles = std::ceil(tokens / config.token_tile());
+  const bool cut = config.split_length > 0;
+
+  const double padding = (config.alignment - 1) / 2.0 * load.segments;
+  const double weight_bytes = (static_cast<double>(statistics.nnz) + padding) * (element + config.index_bits / 8.0) +
+                              load.segments * (config.row_order == RowOrder::kNatural && !cut ? 8 : 12);
+  const double x_bytes = static_cast<double>(spec.cols) * tokens * element;
+  const double y_bytes = static_cast<double>(spec.rows) * tokens * element;
+  const double hbm_us = (weight_bytes + x_bytes + y_bytes) / (0.92 * hbm) + weight_bytes * (tiles - 1) / kL2BytesPerUs;
+
+  // One round of a warp's main loop.
+  const double products = static_cast<double>(config.vector_width) * config.unroll;
+  const double token_cost = config.tokens_per_thread * (spec.type == DataType::kFloat32 ? 1.0 : 2.0);
+  const double gathers = problem.spec.layout == Layout::kTokenMajor && config.input == RowsConfig::Input::kGlobal
+                             ? config.tokens_per_thread
+                             : 1.0;
+  const double issue_per_step = 8 + config.unroll * 4 + products * (4 + 2 * gathers + token_cost);
+  const double pipe_per_step = products * gather_wavefronts(config, problem, statistics) + config.unroll * 4;
+  const double warps_per_row = config.group_threads() / 32.0;
+  const double warp_steps = load.steps_per_row * static_cast<double>(statistics.rows) * warps_per_row * tiles;
+  const double combine = (std::log2(config.shuffle_lanes) * config.tokens_per_thread * 2 + 20 +
+                          4 * config.tokens_per_thread + (config.shared_parts > 1 ? 40 + 4 * config.shared_parts : 0)) *
+                         load.segments * warps_per_row * tiles;
+  const double issue_us = (warp_steps * issue_per_step + combine) / (sms * 4 * 0.8) / clock_mhz;
+  const double pipe_us = warp_steps * pipe_per_step / sms / clock_mhz;
+
+  // Blocks, waves, and what a thread waits for one after the other.
+  const double groups = static_cast<double>(config.threads_per_block) / config.group_threads();
+  const double needed = std::ceil(load.segments / (groups * config.rows_per_group)) * tiles;
+  const std::int64_t shared_bytes = config.panel_bytes(spec.cols, size_of(spec.type)) + config.sums_bytes() + 1024;
+  double resident =
+      std::min<double>(problem.device.max_blocks_per_sm,
+                       std::min(0.75 * problem.device.max_threads_per_sm, 1536.0) / config.threads_per_block);
+  resident = std::max(1.0, std::min(resident, static_cast<double>(problem.device.shared_bytes_per_sm) /
+                                                  static_cast<double>(shared_bytes)));
+  const double blocks = config.blocks_per_sm > 0 ? std::min(needed, config.blocks_per_sm * sms * tiles) : needed;
+  const double rounds = config.blocks_per_sm > 0 ? std::ceil(needed / blocks) : 1.0;
+  const double waves = std::max(1.0, blocks / (sms * resident));
+  const bool staged = config.input == RowsConfig::Input::kShared;
+  const double mean_steps = load.steps_per_row * static_cast<double>(statistics.rows) / std::max(1.0, load.segments);
+  const double chain_us =
+      2 * kLoadLatencyUs + mean_steps * (kLoadLatencyUs + (staged ? kSharedLatencyUs : kGatherLatencyUs));
+  const double staging_us = staged ? kLoadLatencyUs + static_cast<double>(spec.cols) * config.token_tile() * element *
+                                                          std::min(blocks, sms * resident) / kL2BytesPerUs
+                                   : 0.0;
+  const double latency_us = waves * (chain_us * rounds + staging_us);
+  // The longest row alone, when nothing cuts it.
+  const double tail_us = std::max(0.0, (load.longest_steps - mean_steps) * kLoadLatencyUs * 0.5);
+
+  double total = std::max({hbm_us, issue_us, pipe_us, latency_us}) + 0.25 * latency_us / waves + tail_us;
+  total += kLaunchUs;
+  if (config.input == RowsConfig::Input::kRelayout) total += kExtraLaunchUs + 2 * x_bytes / kL2BytesPerUs;
+  if (cut) total += kExtraLaunchUs * (config.partial_sums == PartialSums::kAtomic ? 2 : 1);
+  return total;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,64 @@
+// From an fp32 sum to an output: y = activation(alpha * sum + bias) + beta * y + residual, rounded once.
+//
+// One thread owns one row and kTokens neighbouring tokens. Feature-major Y[M][N] is written as one vector where the
+// address allows it; token-major Y[N][M] as one element a token, neighbouring rows by neighbouring threads.
+#pragma once
+
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
+#include "snippets/epilog/activations.cuh"
+
+namespace sparsmith {
+
+template <class Value, bool kTokenMajor, class Activation, bool kBias, bool kBeta, bool kResidual>
+struct StoreOutput {
+  SPARSMITH_ROLE(epilog)
+
+  Value* y;
+  i64 ldy;
+  const Value* bias;      // [M]
+  const Value* residual;  // in Y's layout
+  i64 ldr;
+  float alpha;
+  float beta;  // 0: old Y is not read
+
+  template <int kTokens>
+  SPARSMITH_DEVICE void store(u32 row, int first_token, int n, const float (&sums)[kTokens]) const {
+    float shift = 0.0F;
+    if constexpr (kBias) shift = to_float(load_cached(bias + row));
+    if constexpr (!kTokenMajor && kTokens > 1) {
+      Value* to = y + static_cast<i64>(row) * ldy + first_token;
+      constexpr int kVector = kTokens * sizeof(Value) > 16 ? 16 / static_cast<int>(sizeof(Value)) : kTokens;
+      if (first_token + kTokens <= n && reinterpret_cast<u64>(to) % (kVector * sizeof(Value)) == 0) {
+        SPARSMITH_UNROLL for (int v = 0; v < kTokens; v += kVector) {
+          Vector<Value, kVector> vector;
+          SPARSMITH_UNROLL for (int t = 0; t < kVector; ++t) {
+            vector[t] = from_float<Value>(finish(sums[v + t], shift, row, first_token + v + t));
+          }
+          *reinterpret_cast<Vector<Value, kVector>*>(to + v) = vector;
+        }
+        return;
+      }
+    }
+    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
+      const int token = first_token + t;
+      if (token < n) y[at(row, token, ldy)] = from_float<Value>(finish(sums[t], shift, row, token));
+    }
+  }
+
+ private:
+  static SPARSMITH_DEVICE i64 at(u32 row, int token, i64 ld) {
+    return kTokenMajor ? static_cast<i64>(token) * ld + row : static_cast<i64>(row) * ld + token;
+  }
+
+  SPARSMITH_DEVICE float finish(float sum, float shift, u32 row, int token) const {
+    float value = Activation::apply(multiply_add(alpha, sum, shift));
+    if constexpr (kBeta) {
+      if (beta != 0.0F) value = multiply_add(beta, to_float(y[at(row, token, ldy)]), value);
+    }
+    if constexpr (kResidual) value += to_float(residual[at(row, token, ldr)]);
+    return value;
+  }
+};
+
+}  // namespace sparsmith
