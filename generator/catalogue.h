@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "generator/source_closure.h"  // closure_hash
 #include "sparsmith/status.h"
 
 namespace sparsmith {
@@ -83,8 +84,5 @@ class Catalogue {
 
 // The catalogue of this build.
 const Catalogue& catalogue();
-
-// Of the source's tokens: comments and blanks do not change it, anything else does.
-std::string closure_hash(std::string_view source);
 
 }  // namespace sparsmith

@@ -20,6 +20,7 @@ constexpr double kLoadLatencyUs = 0.55;    // HBM, loaded
 constexpr double kGatherLatencyUs = 0.25;  // L2
 constexpr double kSharedLatencyUs = 0.03;
 constexpr double kL2BytesPerUs = 5.5e6;
+constexpr int kPoints = 48;  // at which the row lengths are integrated
 
 // Row lengths as a warp meets them.
 struct RowLoad {
@@ -44,10 +45,10 @@ RowLoad row_load(const RowsConfig& config, const SparsityStatistics& statistics)
   const double together = config.row_order == RowOrder::kNatural ? groups_per_warp * config.rows_per_group : 1.0;
   double total = 0;
   double pieces = 0;
-  for (std::size_t i = 0; i < quantiles.size(); ++i) {
+  for (int i = 0; i < kPoints; ++i) {
     // Order statistics: the longest of k draws lies at quantile u^(1/k).
-    const double rank = (static_cast<double>(i) + 0.5) / static_cast<double>(quantiles.size());
-    const double at = std::pow(rank, 1.0 / together) * static_cast<double>(quantiles.size());
+    const double rank = (i + 0.5) / kPoints;
+    const double at = (together == 1 ? rank : std::pow(rank, 1.0 / together)) * static_cast<double>(quantiles.size());
     auto length = static_cast<double>(quantiles[std::min(static_cast<std::size_t>(at), quantiles.size() - 1)]);
     double cut = 1;
     if (config.split_length > 0 && length > static_cast<double>(config.split_length)) {
@@ -56,10 +57,12 @@ RowLoad row_load(const RowsConfig& config, const SparsityStatistics& statistics)
     }
     total += cut * steps(length, config);
     pieces += cut;
-    load.longest_steps = std::max(load.longest_steps, steps(length, config));
   }
-  load.steps_per_row = total / static_cast<double>(quantiles.size());
-  load.segments = static_cast<double>(statistics.rows) * pieces / static_cast<double>(quantiles.size());
+  const auto longest = static_cast<double>(quantiles.back());
+  load.longest_steps =
+      steps(config.split_length > 0 ? std::min(longest, static_cast<double>(config.split_length)) : longest, config);
+  load.steps_per_row = total / kPoints;
+  load.segments = static_cast<double>(statistics.rows) * pieces / kPoints;
   return load;
 }
 

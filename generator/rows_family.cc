@@ -60,7 +60,7 @@ std::vector<Rule> legal_rules() {
   };
 }
 
-// What another config does with less.
+// What another config does with less, or has never been seen to win.
 std::vector<Rule> worthwhile_rules() {
   using Kind = Rule::Kind;
   return {
@@ -70,31 +70,49 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) { return in["index_bits"] == 16 || in.problem.spec.cols > kMaxColumns16; }},
       {Kind::kWorthwhile,
        {"alignment", "vector_width"},
-       "no more alignment than four vectors of it",
-       [](const RuleInput& in) { return in["alignment"] <= 4 * in["vector_width"]; }},
+       "segments aligned to the load, or to the widest one where rows are long",
+       [](const RuleInput& in) {
+         return in["alignment"] == in["vector_width"] ||
+                (in["alignment"] == 8 && in["vector_width"] == 4 && in.statistics.row_mean >= 64);
+       }},
       {Kind::kWorthwhile,
        {"alignment"},
        "padding stays under a fifth of the nonzeros",
        [](const RuleInput& in) {
-         return in["alignment"] == 1 || (in["alignment"] - 1) / 2.0 <= 0.2 * in.statistics.row_mean;
+         return in["alignment"] == 1 || static_cast<double>(in["alignment"] - 1) / 2 <= 0.2 * in.statistics.row_mean;
        }},
+      {Kind::kWorthwhile,
+       {"vector_width"},
+       "long rows are worth loads of at least 8 bytes of columns",
+       [](const RuleInput& in) { return in["vector_width"] >= 4 || in.statistics.row_mean < 32; }},
       {Kind::kWorthwhile,
        {"row_order"},
        "equal rows need no order",
-       [](const RuleInput& in) { return in["row_order"] == 0 || in.statistics.row_cov > 0.05; }},
+       [](const RuleInput& in) {
+         return in["row_order"] == 0 || in.statistics.row_cov > (in["row_order"] == 1 ? 0.05 : 0.3);
+       }},
       {Kind::kWorthwhile,
        {"split_length"},
        "only rows far above the mean are worth cutting",
        [](const RuleInput& in) {
-         return in["split_length"] == 0 ||
-                (in.statistics.row_max > in["split_length"] && in["split_length"] >= 2 * in.statistics.row_mean);
+         const auto length = static_cast<double>(in["split_length"]);
+         return length == 0 || (static_cast<double>(in.statistics.row_max) > length &&
+                                in.statistics.row_max_over_mean > 4 && length >= 2 * in.statistics.row_mean);
        }},
       {Kind::kWorthwhile,
        {"vector_width", "shuffle_lanes", "shared_parts"},
        "a thread group no wider than its rows",
        [](const RuleInput& in) {
          const std::int64_t lanes = in["shuffle_lanes"] * in["shared_parts"];
-         return lanes == 1 || (lanes / 2) * in["vector_width"] < std::max<double>(2, 2 * in.statistics.row_mean);
+         return lanes == 1 || static_cast<double>(lanes / 2 * in["vector_width"]) < 2 * in.statistics.row_mean;
+       }},
+      {Kind::kWorthwhile,
+       {"vector_width", "shuffle_lanes", "shared_parts", "token_lanes"},
+       "a row is not left to so few threads that it takes over 64 rounds",
+       [](const RuleInput& in) {
+         const std::int64_t lanes = in["shuffle_lanes"] * in["shared_parts"];
+         return in["token_lanes"] >= 8 ||
+                in.statistics.row_mean <= 64 * static_cast<double>(lanes * in["vector_width"]);
        }},
       {Kind::kWorthwhile,
        {"shuffle_lanes", "shared_parts", "token_lanes"},
@@ -102,27 +120,47 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) { return in["shared_parts"] == 1 || in["shuffle_lanes"] * in["token_lanes"] == 32; }},
       {Kind::kWorthwhile,
        {"token_lanes", "tokens_per_thread"},
-       "a token tile no larger than the tokens",
+       "a token tile no larger than the tokens, nor much smaller",
        [](const RuleInput& in) {
          const auto tokens = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(in.problem.tokens)));
          const std::int64_t tile = in["token_lanes"] * in["tokens_per_thread"];
-         return tile <= tokens && (tile >= std::min<std::int64_t>(tokens, 4));
+         return tile <= tokens && tile >= std::min<std::int64_t>(tokens, 8);
        }},
+      {Kind::kWorthwhile,
+       {"token_lanes", "tokens_per_thread"},
+       "a thread takes several tokens before more lanes do",
+       [](const RuleInput& in) { return in["token_lanes"] == 1 || in["tokens_per_thread"] >= 4; }},
       {Kind::kWorthwhile,
        {"input"},
        "a relayout needs tokens to gather side by side",
        [](const RuleInput& in) { return in["input"] != 2 || in.problem.tokens > 1; }},
       {Kind::kWorthwhile,
-       {"rows_per_group", "unroll"},
-       "loads in flight come from several rows or several vectors",
-       [](const RuleInput& in) { return in["rows_per_group"] * in["unroll"] <= 8; }},
+       {"input", "token_lanes"},
+       "lanes that share out tokens need them side by side",
+       [](const RuleInput& in) {
+         return in["token_lanes"] == 1 || in["input"] != 0 || in.problem.spec.layout == Layout::kFeatureMajor;
+       }},
+      {Kind::kWorthwhile,
+       {"rows_per_group", "unroll", "vector_width"},
+       "4 to 32 nonzeros in flight a thread",
+       [](const RuleInput& in) {
+         const std::int64_t flight = in["rows_per_group"] * in["unroll"] * in["vector_width"];
+         return flight <= 32 && (flight >= 4 || in.statistics.row_mean < 16);
+       }},
       {Kind::kWorthwhile,
        {"blocks_per_sm", "input", "threads_per_block"},
        "a staged panel is worth a persistent grid that fits, and only that",
        [](const RuleInput& in) {
          if (in["input"] != 1) return in["blocks_per_sm"] == 0;
          return in["blocks_per_sm"] > 0 &&
-                in["blocks_per_sm"] * in["threads_per_block"] <= in.problem.device.max_threads_per_sm;
+                in["blocks_per_sm"] * in["threads_per_block"] <= in.problem.device.max_threads_per_sm &&
+                in["blocks_per_sm"] * in["threads_per_block"] >= 512;
+       }},
+      {Kind::kWorthwhile,
+       {"input", "threads_per_block"},
+       "small blocks refill a multiprocessor sooner; panels want large ones",
+       [](const RuleInput& in) {
+         return (in["input"] == 1) == (in["threads_per_block"] >= 512) || in["threads_per_block"] == 256;
        }},
       {Kind::kWorthwhile,
        {"blocks_per_sm", "input", "token_lanes", "tokens_per_thread", "shuffle_lanes", "shared_parts", "rows_per_group",

@@ -11,6 +11,12 @@
 
 namespace sparsmith {
 
+// Most rows or columns of a matrix: no layer comes near, and a header that asks for more is damaged.
+inline constexpr std::int64_t kMaxMatrixDimension = std::int64_t{1} << 26;
+
+// Ok when both lie in [0, kMaxMatrixDimension].
+Status check_matrix_shape(std::int64_t rows, std::int64_t cols);
+
 // W, M rows (output features) x K columns (input features). Columns ascend strictly inside a row; no stored
 // value is zero (-0.0 is a zero too). Plain data: any number of threads may read one.
 struct CsrMatrix {
@@ -25,7 +31,7 @@ struct CsrMatrix {
   std::int64_t row_length(std::int64_t row) const { return row_offsets[row + 1] - row_offsets[row]; }
   double sparsity() const;
 
-  // Ok when every invariant above holds; otherwise says which row breaks which.
+  // Ok when every invariant above holds and all values are finite; otherwise says which row breaks which.
   Status validate() const;
 
   // Identify the weight: its zero pattern alone, and its values alone.
@@ -36,7 +42,11 @@ struct CsrMatrix {
 // W^T.
 CsrMatrix transposed(const CsrMatrix& matrix);
 
-// Values rounded to `type`; what rounds to zero is dropped.
+// `value` rounded to the nearest value of fp16 or bf16; unchanged for every other type.
+float rounded(float value, DataType type);
+
+// Values rounded to `type`; what rounds to zero is dropped. What exceeds the range of `type` becomes infinite,
+// which validate() reports.
 CsrMatrix converted(const CsrMatrix& matrix, DataType type);
 
 }  // namespace sparsmith

@@ -16,7 +16,8 @@ struct SparsityStatistics {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::int64_t nnz = 0;
-  double sparsity = 0;  // 1 - nnz / (M K); 0 for a matrix without elements
+  DataType data_type = DataType::kFloat32;  // of the source
+  double sparsity = 0;                      // 1 - nnz / (M K); 0 for a matrix without elements
 
   double row_mean = 0;
   double row_cov = 0;
@@ -48,7 +49,21 @@ struct SparsityStatistics {
 
 SparsityStatistics compute_statistics(const CsrMatrix& matrix);
 
-// JSON, keys as in the table of contents of `analyze --json`: name, M, K, nnz, sparsity, row_mean, row_cov, ...
+// What a pass over a matrix counts, and the statistics that follow from it.
+struct PatternCounts {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  DataType data_type = DataType::kFloat32;
+  std::vector<std::int64_t> row_lengths;     // [rows]
+  std::vector<std::int64_t> column_lengths;  // [cols]
+  std::array<std::int64_t, SparsityStatistics::kBlockSizes.size()> touched_blocks{};
+  std::int64_t illegal_groups = 0;  // aligned 1 x 4 groups with three or four nonzeros
+};
+SparsityStatistics statistics_of(PatternCounts counts);
+
+// One JSON object: name, M, K, nnz, sparsity, row_mean, row_cov, row_max_over_mean, empty_row_frac, col_cov,
+// empty_col_frac, row_min, row_max, b4_fill ... b32_fill, b4_nzb ... b32_nzb (block_touched), n24_ok_frac, dtype,
+// row_length_histogram, and bytes (an object: format -> bytes with values of the source's type).
 std::string to_json(const SparsityStatistics& statistics, const std::string& name);
 
 }  // namespace sparsmith

@@ -1,0 +1,64 @@
+#include "generator/catalogue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "generator/source_closure.h"
+
+namespace sparsmith {
+namespace {
+
+#include "generator/catalogue_data.inc"  // kSnippets, by snippetc
+#include "generator/header_texts.inc"    // kHeaders, by the build
+
+}  // namespace
+
+std::string_view snippet_role_name(SnippetRole role) {
+  switch (role) {
+    case SnippetRole::kProlog: return "prolog";
+    case SnippetRole::kReduction: return "reduction";
+    case SnippetRole::kEpilog: return "epilog";
+    case SnippetRole::kKernel: return "kernel";
+  }
+  return "?";
+}
+
+const Snippet* Catalogue::find(std::string_view name) const {
+  const auto found = std::ranges::find(snippets_, name, &Snippet::name);
+  return found == snippets_.end() ? nullptr : &*found;
+}
+
+const SnippetHeader* Catalogue::find_header(std::string_view path) const {
+  const auto found = std::ranges::find(headers_, path, &SnippetHeader::path);
+  return found == headers_.end() ? nullptr : &*found;
+}
+
+Result<std::span<const std::int64_t>> Catalogue::values_of(std::string_view snippet, std::string_view parameter) const {
+  const Snippet* const owner = find(snippet);
+  if (owner == nullptr) return not_found(fmt::format("the catalogue has no snippet {}", snippet));
+  const auto found = std::ranges::find(owner->parameters, parameter, &SnippetParameter::name);
+  if (found == owner->parameters.end()) {
+    return not_found(fmt::format("{}: snippet {} has no parameter {}", owner->header, snippet, parameter));
+  }
+  if (found->values.empty()) {
+    return not_found(fmt::format("{}: {} of {} has no SPARSMITH_TUNE line", owner->header, parameter, snippet));
+  }
+  return found->values;
+}
+
+Result<std::string> Catalogue::closure_source(std::span<const std::string> headers) const {
+  return closure_text(headers, [this](std::string_view path) -> std::optional<std::string_view> {
+    const SnippetHeader* const header = find_header(path);
+    if (header == nullptr) return std::nullopt;
+    return header->text;
+  });
+}
+
+const Catalogue& catalogue() {
+  static const Catalogue instance(kSnippets, kHeaders);
+  return instance;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,44 @@
+// What a header needs: the headers it includes, transitively, as one self-contained text. Works on text alone, so that
+// the generator (with the texts in the program) and snippetc (with the texts in the tree) find the same.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+// An #include line of a header.
+struct IncludeLine {
+  std::string path;
+  bool angled = false;       // <path>
+  bool conditional = false;  // inside #if
+  int line = 0;
+};
+std::vector<IncludeLine> include_lines(std::string_view source);
+
+// Whether closures leave an include as it stands. True for "emulator/...": device.cuh includes its twin where
+// SPARSMITH_EMULATOR is defined, and the emulator supplies that file.
+bool is_left_in_place(const IncludeLine& include);
+
+// The text of the header at a path relative to the repository root; nullopt: there is none.
+using HeaderLookup = std::function<std::optional<std::string_view>(std::string_view path)>;
+
+// `headers` and all that they include, in include order, each once.
+//   Error: kNotFound when a header is missing, with who includes it and where; kInvalidInput when headers include each
+//   other in a circle, or an include that would be replaced by the header's text is angled or conditional.
+Result<std::vector<std::string>> include_closure(std::span<const std::string> headers, const HeaderLookup& lookup);
+
+// The text of include_closure(headers), each header behind a line "// ---- path", without `#pragma once` and without
+// the includes that are part of it.
+Result<std::string> closure_text(std::span<const std::string> headers, const HeaderLookup& lookup);
+
+// Of the source's tokens: comments and blanks do not change it, anything else does. 32 hexadecimal digits.
+std::string closure_hash(std::string_view source);
+
+}  // namespace sparsmith

@@ -1,0 +1,126 @@
+#include "matrix/csr_matrix.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <span>
+
+#include "base/half.h"
+#include "base/hash.h"
+
+namespace sparsmith {
+namespace {
+
+template <class T>
+std::string hash_vector(const std::vector<T>& values) {
+  return hash_bytes(std::as_bytes(std::span(values)));
+}
+
+Status validate_row(const CsrMatrix& matrix, std::int64_t row) {
+  std::int64_t previous = -1;
+  for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
+    const std::int64_t column = matrix.column_indices[i];
+    const float value = matrix.values[i];
+    if (column >= matrix.cols) {
+      return invalid_input(fmt::format("row {}: column {} is outside of {} columns", row, column, matrix.cols));
+    }
+    if (column <= previous) {
+      return invalid_input(fmt::format("row {}: column {} follows column {}; they must ascend", row, column, previous));
+    }
+    if (value == 0.0F) return invalid_input(fmt::format("row {}, column {}: a stored value is zero", row, column));
+    if (!std::isfinite(value)) return invalid_input(fmt::format("row {}, column {}: value is {}", row, column, value));
+    previous = column;
+  }
+  return {};
+}
+
+}  // namespace
+
+double CsrMatrix::sparsity() const {
+  if (rows == 0 || cols == 0) return 0;
+  return 1.0 - static_cast<double>(nnz()) / (static_cast<double>(rows) * static_cast<double>(cols));
+}
+
+Status CsrMatrix::validate() const {
+  SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(rows, cols));
+  if (row_offsets.size() != static_cast<std::size_t>(rows) + 1) {
+    return invalid_input(fmt::format("{} row offsets for {} rows; there must be one more", row_offsets.size(), rows));
+  }
+  if (values.size() != column_indices.size()) {
+    return invalid_input(fmt::format("{} values for {} column indices", values.size(), column_indices.size()));
+  }
+  if (row_offsets.front() != 0)
+    return invalid_input(fmt::format("the first row offset is {}, not 0", row_offsets.front()));
+  if (row_offsets.back() != nnz()) {
+    return invalid_input(fmt::format("the last row offset is {} with {} nonzeros", row_offsets.back(), nnz()));
+  }
+  for (std::int64_t row = 0; row < rows; ++row) {
+    if (row_length(row) < 0) return invalid_input(fmt::format("row {}: the row offsets decrease", row));
+  }
+  for (std::int64_t row = 0; row < rows; ++row) SPARSMITH_RETURN_IF_ERROR(validate_row(*this, row));
+  return {};
+}
+
+std::string CsrMatrix::pattern_hash() const {
+  return hash_text(fmt::format("{}x{} {} {}", rows, cols, hash_vector(row_offsets), hash_vector(column_indices)));
+}
+
+std::string CsrMatrix::value_hash() const { return hash_vector(values); }
+
+Status check_matrix_shape(std::int64_t rows, std::int64_t cols) {
+  if (rows < 0 || cols < 0) return invalid_input(fmt::format("the shape {} x {} is negative", rows, cols));
+  if (rows > kMaxMatrixDimension || cols > kMaxMatrixDimension) {
+    return unsupported(
+        fmt::format("the shape {} x {} exceeds the limit of {} rows and columns", rows, cols, kMaxMatrixDimension));
+  }
+  return {};
+}
+
+float rounded(float value, DataType type) {
+  if (type == DataType::kFloat16) return float_from_fp16(fp16_from_float(value));
+  if (type == DataType::kBFloat16) return float_from_bf16(bf16_from_float(value));
+  return value;
+}
+
+CsrMatrix transposed(const CsrMatrix& matrix) {
+  CsrMatrix result;
+  result.rows = matrix.cols;
+  result.cols = matrix.rows;
+  result.data_type = matrix.data_type;
+  result.row_offsets.assign(matrix.cols + 1, 0);
+  result.column_indices.resize(matrix.nnz());
+  result.values.resize(matrix.nnz());
+  for (const std::uint32_t column : matrix.column_indices) ++result.row_offsets[column + 1];
+  for (std::int64_t row = 0; row < result.rows; ++row) result.row_offsets[row + 1] += result.row_offsets[row];
+  std::vector<std::int64_t> next(result.row_offsets.begin(), result.row_offsets.end() - 1);
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
+      const std::int64_t position = next[matrix.column_indices[i]]++;
+      result.column_indices[position] = static_cast<std::uint32_t>(row);
+      result.values[position] = matrix.values[i];
+    }
+  }
+  return result;
+}
+
+CsrMatrix converted(const CsrMatrix& matrix, DataType type) {
+  CsrMatrix result;
+  result.rows = matrix.rows;
+  result.cols = matrix.cols;
+  result.data_type = type;
+  result.row_offsets.reserve(matrix.row_offsets.size());
+  result.column_indices.reserve(matrix.column_indices.size());
+  result.values.reserve(matrix.values.size());
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
+      const float value = rounded(matrix.values[i], type);
+      if (value == 0.0F) continue;
+      result.column_indices.push_back(matrix.column_indices[i]);
+      result.values.push_back(value);
+    }
+    result.row_offsets.push_back(result.nnz());
+  }
+  return result;
+}
+
+}  // namespace sparsmith

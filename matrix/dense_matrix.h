@@ -1,0 +1,42 @@
+// Dense matrices full of zeros, as files hold them: converted to CsrMatrix, or counted without conversion.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "matrix/csr_matrix.h"
+#include "matrix/sparsity_statistics.h"
+
+namespace sparsmith {
+
+// Row-major elements of fp32, fp16 or bf16 at any alignment, little-endian; usually part of a mapped file.
+struct DenseMatrix {
+  const std::byte* data = nullptr;  // rows * cols * size_of(data_type) bytes
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  DataType data_type = DataType::kFloat32;
+
+  std::size_t row_bytes() const { return static_cast<std::size_t>(cols) * size_of(data_type); }
+  float element(std::int64_t row, std::int64_t column) const;
+};
+
+// Sets bit c of `mask` ([ceil(cols / 64)] words) where element c of `row` is not zero. Returns false when the row
+// holds an infinity or a NaN.
+bool nonzero_mask(const DenseMatrix& matrix, std::int64_t row, std::uint64_t* mask);
+
+// The error that names the first element of `row` that is not finite. REQUIRES that there is one.
+Status not_finite_error(const DenseMatrix& matrix, std::int64_t row);
+
+// The nonzeros. Error: kInvalidInput with the position of an element that is not finite.
+Result<CsrMatrix> csr_from_dense(const DenseMatrix& matrix);
+
+// Called when `size` bytes at `offset` of the data have been read for the last time; from any of the threads.
+using ReleaseBytes = std::function<void(std::size_t offset, std::size_t size)>;
+
+// What compute_statistics(csr_from_dense(matrix)) gives, in one pass over the elements on `threads` threads, with
+// memory for a few rows and for the row and column counts. Error: as csr_from_dense.
+Result<SparsityStatistics> compute_dense_statistics(const DenseMatrix& matrix, int threads,
+                                                    const ReleaseBytes& release = {});
+
+}  // namespace sparsmith

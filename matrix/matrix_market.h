@@ -1,0 +1,17 @@
+// Reader of Matrix Market files (.mtx), https://math.nist.gov/MatrixMarket/formats.html.
+#pragma once
+
+#include <string_view>
+
+#include "matrix/csr_matrix.h"
+
+namespace sparsmith {
+
+// Coordinate files (real, integer, pattern; general, symmetric, skew-symmetric) and array files (real, integer). The
+// banner line is required. Entries at one position are summed; a position that a pattern file names twice counts once.
+// Of a symmetric file only the triangle on and below the diagonal may be stored (below it, when skew-symmetric), as
+// the format demands. Values become fp32; those of a pattern are drawn with `seed`.
+//   Errors: kInvalidInput or kUnsupported (complex, hermitian) with the line and the reason.
+Result<CsrMatrix> parse_matrix_market(std::string_view text, std::uint64_t seed);
+
+}  // namespace sparsmith

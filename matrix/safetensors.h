@@ -1,0 +1,53 @@
+// The safetensors container: a JSON header that names tensors, and their bytes behind it. This layer knows nothing
+// of weights; it reads any tensor type and writes any bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype;  // as in the file: "F16", "I64", ...
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0;  // the tensor's bytes are [begin, end) of the file
+  std::uint64_t end = 0;
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry> tensors;        // in the order of their bytes
+  std::map<std::string, std::string> metadata;  // __metadata__
+};
+
+// Parses and checks the header of a whole file's bytes: its length lies inside of the file, names are unique, each
+// tensor's bytes are as many as its type and shape ask for, and the tensors fill the file without overlap or hole.
+//   Errors: kInvalidInput with the tensor and the reason.
+Result<SafetensorsHeader> parse_safetensors_header(std::span<const std::byte> file);
+
+// A tensor to be written; `bytes` must outlive the call.
+struct SafetensorsPart {
+  std::string name;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;
+};
+
+// Writes a file that parse_safetensors_header reads, whole or not at all. Each tensor starts at a multiple of eight
+// bytes where the ones before it have such sizes; put the tensors of large elements first.
+//   Errors: kInvalidArgument when two parts share a name; kIoError.
+Status write_safetensors(const std::string& path, std::span<const SafetensorsPart> parts,
+                         const std::map<std::string, std::string>& metadata);
+
+// The bytes that write_safetensors puts before the first tensor.
+Result<std::string> safetensors_header_bytes(std::span<const SafetensorsPart> parts,
+                                             const std::map<std::string, std::string>& metadata);
+
+}  // namespace sparsmith

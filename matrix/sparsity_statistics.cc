@@ -1,0 +1,208 @@
+#include "matrix/sparsity_statistics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <span>
+
+namespace sparsmith {
+namespace {
+
+constexpr std::size_t kQuantiles = 1025;
+
+struct Dispersion {
+  double mean = 0;
+  double cov = 0;
+  double empty_fraction = 0;
+};
+
+Dispersion dispersion_of(const std::vector<std::int64_t>& lengths) {
+  if (lengths.empty()) return {};
+  const auto count = static_cast<double>(lengths.size());
+  Dispersion result;
+  result.mean = static_cast<double>(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})) / count;
+  result.empty_fraction = static_cast<double>(std::count(lengths.begin(), lengths.end(), 0)) / count;
+  double squares = 0;
+  for (const std::int64_t length : lengths) {
+    const double difference = static_cast<double>(length) - result.mean;
+    squares += difference * difference;
+  }
+  if (result.mean > 0) result.cov = std::sqrt(squares / count) / result.mean;
+  return result;
+}
+
+std::vector<std::int64_t> histogram_of(const std::vector<std::int64_t>& lengths) {
+  std::vector<std::int64_t> histogram;
+  for (const std::int64_t length : lengths) {
+    const auto bin = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(length)));
+    if (histogram.size() <= bin) histogram.resize(bin + 1);
+    ++histogram[bin];
+  }
+  return histogram;
+}
+
+std::vector<std::int64_t> quantiles_of(const std::vector<std::int64_t>& sorted) {
+  if (sorted.size() <= kQuantiles) return sorted;
+  std::vector<std::int64_t> quantiles(kQuantiles);
+  for (std::size_t i = 0; i < kQuantiles; ++i) quantiles[i] = sorted[i * (sorted.size() - 1) / (kQuantiles - 1)];
+  return quantiles;
+}
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+double ratio(std::int64_t numerator, std::int64_t denominator) {
+  return denominator == 0 ? 0 : static_cast<double>(numerator) / static_cast<double>(denominator);
+}
+
+// Counts touched blocks of one size while rows go by in order: a block column is counted once per band of rows.
+class BlockCounter {
+ public:
+  BlockCounter(std::int64_t cols, int size)
+      : shift_(std::countr_zero(static_cast<unsigned>(size))), last_band_(divide_up(cols, size), -1) {}
+
+  void add(std::int64_t row, std::uint32_t column) {
+    const auto band = static_cast<std::int32_t>(row >> shift_);
+    std::int32_t& last = last_band_[column >> shift_];
+    touched_ += last != band ? 1 : 0;
+    last = band;
+  }
+  std::int64_t touched() const { return touched_; }
+
+ private:
+  int shift_;
+  std::vector<std::int32_t> last_band_;
+  std::int64_t touched_ = 0;
+};
+
+std::int64_t illegal_groups_of(std::span<const std::uint32_t> columns) {
+  std::int64_t illegal = 0;
+  for (std::size_t begin = 0; begin < columns.size();) {
+    std::size_t end = begin + 1;
+    while (end < columns.size() && columns[end] / 4 == columns[begin] / 4) ++end;
+    illegal += end - begin > 2 ? 1 : 0;
+    begin = end;
+  }
+  return illegal;
+}
+
+}  // namespace
+
+SparsityStatistics statistics_of(PatternCounts counts) {
+  SparsityStatistics result;
+  result.rows = counts.rows;
+  result.cols = counts.cols;
+  result.data_type = counts.data_type;
+  result.nnz = std::accumulate(counts.row_lengths.begin(), counts.row_lengths.end(), std::int64_t{0});
+  const double elements = static_cast<double>(counts.rows) * static_cast<double>(counts.cols);
+  if (elements > 0) result.sparsity = 1.0 - static_cast<double>(result.nnz) / elements;
+
+  const Dispersion row = dispersion_of(counts.row_lengths);
+  const Dispersion column = dispersion_of(counts.column_lengths);
+  result.row_mean = row.mean;
+  result.row_cov = row.cov;
+  result.empty_row_fraction = row.empty_fraction;
+  result.column_cov = column.cov;
+  result.empty_column_fraction = column.empty_fraction;
+
+  result.row_length_histogram = histogram_of(counts.row_lengths);
+  std::sort(counts.row_lengths.begin(), counts.row_lengths.end());
+  if (!counts.row_lengths.empty()) {
+    result.row_min = counts.row_lengths.front();
+    result.row_max = counts.row_lengths.back();
+  }
+  if (row.mean > 0) result.row_max_over_mean = static_cast<double>(result.row_max) / row.mean;
+  result.row_length_quantiles = quantiles_of(counts.row_lengths);
+
+  for (std::size_t i = 0; i < SparsityStatistics::kBlockSizes.size(); ++i) {
+    const std::int64_t size = SparsityStatistics::kBlockSizes[i];
+    const std::int64_t touched = counts.touched_blocks[i];
+    result.block_fill[i] = ratio(result.nnz, touched * size * size);
+    result.block_touched[i] = ratio(touched, divide_up(counts.rows, size) * divide_up(counts.cols, size));
+  }
+  const std::int64_t groups = counts.rows * divide_up(counts.cols, 4);
+  result.two_four_legal = ratio(groups - counts.illegal_groups, groups);
+  return result;
+}
+
+SparsityStatistics compute_statistics(const CsrMatrix& matrix) {
+  PatternCounts counts;
+  counts.rows = matrix.rows;
+  counts.cols = matrix.cols;
+  counts.data_type = matrix.data_type;
+  counts.row_lengths.resize(matrix.rows);
+  counts.column_lengths.resize(matrix.cols);
+  std::vector<BlockCounter> blocks;
+  for (const int size : SparsityStatistics::kBlockSizes) blocks.emplace_back(matrix.cols, size);
+  const std::span<const std::uint32_t> columns(matrix.column_indices);
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    counts.row_lengths[row] = matrix.row_length(row);
+    const auto row_columns = columns.subspan(matrix.row_offsets[row], matrix.row_length(row));
+    for (const std::uint32_t column : row_columns) {
+      ++counts.column_lengths[column];
+      for (BlockCounter& counter : blocks) counter.add(row, column);
+    }
+    counts.illegal_groups += illegal_groups_of(row_columns);
+  }
+  for (std::size_t i = 0; i < blocks.size(); ++i) counts.touched_blocks[i] = blocks[i].touched();
+  return statistics_of(std::move(counts));
+}
+
+std::vector<SparsityStatistics::FormatBytes> SparsityStatistics::format_bytes(std::int64_t value_bytes) const {
+  const std::int64_t elements = rows * cols;
+  const std::int64_t offsets = (rows + 1) * 4;
+  std::vector<FormatBytes> result;
+  result.push_back({"dense", elements * value_bytes});
+  result.push_back({"csr_u32", offsets + nnz * (4 + value_bytes)});
+  if (cols <= 65536) result.push_back({"csr_u16", offsets + nnz * (2 + value_bytes)});
+  result.push_back({"bitmap", offsets + rows * divide_up(cols, 8) + nnz * value_bytes});
+  for (std::size_t i = 0; i < kBlockSizes.size(); ++i) {
+    const std::int64_t size = kBlockSizes[i];
+    const std::int64_t block_rows = divide_up(rows, size);
+    const std::int64_t blocks =
+        std::llround(block_touched[i] * static_cast<double>(block_rows * divide_up(cols, size)));
+    result.push_back({fmt::format("bsr{}", size), (block_rows + 1) * 4 + blocks * (4 + size * size * value_bytes)});
+  }
+  if (two_four_legal == 1.0) {
+    // Two values of each group of four, and two bits of metadata for each of them.
+    const std::int64_t kept = rows * divide_up(cols, 4) * 2;
+    result.push_back({"two_four", kept * value_bytes + divide_up(kept, 4)});
+  }
+  return result;
+}
+
+std::string to_json(const SparsityStatistics& statistics, const std::string& name) {
+  nlohmann::ordered_json json = {{"name", name},
+                                 {"M", statistics.rows},
+                                 {"K", statistics.cols},
+                                 {"nnz", statistics.nnz},
+                                 {"sparsity", statistics.sparsity},
+                                 {"row_mean", statistics.row_mean},
+                                 {"row_cov", statistics.row_cov},
+                                 {"row_max_over_mean", statistics.row_max_over_mean},
+                                 {"empty_row_frac", statistics.empty_row_fraction},
+                                 {"col_cov", statistics.column_cov},
+                                 {"empty_col_frac", statistics.empty_column_fraction},
+                                 {"row_min", statistics.row_min},
+                                 {"row_max", statistics.row_max}};
+  for (std::size_t i = 0; i < SparsityStatistics::kBlockSizes.size(); ++i) {
+    json[fmt::format("b{}_fill", SparsityStatistics::kBlockSizes[i])] = statistics.block_fill[i];
+  }
+  for (std::size_t i = 0; i < SparsityStatistics::kBlockSizes.size(); ++i) {
+    json[fmt::format("b{}_nzb", SparsityStatistics::kBlockSizes[i])] = statistics.block_touched[i];
+  }
+  json["n24_ok_frac"] = statistics.two_four_legal;
+  json["dtype"] = short_name(statistics.data_type);
+  json["row_length_histogram"] = statistics.row_length_histogram;
+  for (const auto& [format, bytes] :
+       statistics.format_bytes(static_cast<std::int64_t>(size_of(statistics.data_type)))) {
+    json["bytes"][format] = bytes;
+  }
+  // A name is whatever a file says: bytes that are no UTF-8 are replaced, never thrown at.
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace sparsmith

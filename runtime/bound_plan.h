@@ -1,0 +1,60 @@
+// A launch plan made ready for one device: kernels and packed arrays looked up once, so that a launch evaluates
+// expressions, fills arguments and calls the driver, and neither allocates nor looks anything up. Internal.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/executor.h"
+#include "runtime/kernel_module.h"
+#include "runtime/launch_plan.h"
+
+namespace sparsmith {
+
+// Where a plan's names lead. Null or nothing: there is none of that name.
+struct PlanNames {
+  std::function<const KernelModule*(const std::string&)> kernel;
+  std::function<Result<DeviceAddress>(const std::string&)> packed;
+};
+
+// Immutable after bind(): any number of threads may launch one at a time each, on streams of their own. The kernels
+// and arrays it was bound to must outlive it.
+class BoundPlan {
+ public:
+  // An empty plan, which launches nothing.
+  BoundPlan() = default;
+
+  // Error: kNotFound for a kernel or array that does not exist; kInvalidInput for what no launch can hold.
+  static Result<BoundPlan> bind(const LaunchPlan& plan, const PlanNames& names);
+
+  Result<std::int64_t> workspace_bytes(const IntegerVariables& variables) const;
+
+  // Puts every step on `stream`; capture-safe. `bindings.packed` is not looked at.
+  // REQUIRES: the context is current.
+  Status launch(const CudaDriver& driver, const LaunchBindings& bindings, CUstream stream) const;
+
+  bool empty() const { return steps_.empty(); }
+
+ private:
+  struct Argument {
+    PlanArgument::Kind kind;
+    DeviceAddress packed = 0;
+    IntegerExpression value;
+  };
+  struct Step {
+    PlanStep plan;  // sizes and attributes; its arguments moved to `arguments`
+    const KernelModule* kernel = nullptr;
+    std::vector<Argument> arguments;
+  };
+
+  static Status launch_kernel(const CudaDriver& driver, const Step& step, const LaunchBindings& bindings,
+                              CUstream stream);
+  static Status launch_zero(const CudaDriver& driver, const Step& step, const LaunchBindings& bindings,
+                            CUstream stream);
+
+  std::vector<Step> steps_;
+  IntegerExpression workspace_bytes_;
+};
+
+}  // namespace sparsmith

@@ -1,0 +1,77 @@
+// The CUDA driver, opened at run time: a table of its functions. Internal: the one header of the runtime that
+// includes cuda.h.
+//
+// The table is filled once and is read-only after that; any thread may call through it.
+#pragma once
+
+#include <cuda.h>
+
+#include <string_view>
+
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+// (member, symbol): symbols are the versioned names that cuda.h maps to, spelled out so that each is one that
+// drivers since CUDA 12.0 export. (cuEventElapsedTime is the first version: the second one came with 12.8.)
+#define SPARSMITH_CUDA_DRIVER_FUNCTIONS(X)                 \
+  X(Init, cuInit)                                          \
+  X(DriverGetVersion, cuDriverGetVersion)                  \
+  X(GetErrorName, cuGetErrorName)                          \
+  X(GetErrorString, cuGetErrorString)                      \
+  X(DeviceGetCount, cuDeviceGetCount)                      \
+  X(DeviceGet, cuDeviceGet)                                \
+  X(DeviceGetName, cuDeviceGetName)                        \
+  X(DeviceGetAttribute, cuDeviceGetAttribute)              \
+  X(DeviceTotalMem, cuDeviceTotalMem_v2)                   \
+  X(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)      \
+  X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2) \
+  X(CtxGetCurrent, cuCtxGetCurrent)                        \
+  X(CtxPushCurrent, cuCtxPushCurrent_v2)                   \
+  X(CtxPopCurrent, cuCtxPopCurrent_v2)                     \
+  X(CtxSynchronize, cuCtxSynchronize)                      \
+  X(MemGetInfo, cuMemGetInfo_v2)                           \
+  X(MemAlloc, cuMemAlloc_v2)                               \
+  X(MemFree, cuMemFree_v2)                                 \
+  X(MemcpyHtoD, cuMemcpyHtoD_v2)                           \
+  X(MemcpyDtoH, cuMemcpyDtoH_v2)                           \
+  X(MemcpyDtoDAsync, cuMemcpyDtoDAsync_v2)                 \
+  X(MemsetD8, cuMemsetD8_v2)                               \
+  X(MemsetD8Async, cuMemsetD8Async)                        \
+  X(ModuleLoadData, cuModuleLoadData)                      \
+  X(ModuleUnload, cuModuleUnload)                          \
+  X(ModuleGetFunction, cuModuleGetFunction)                \
+  X(FuncGetAttribute, cuFuncGetAttribute)                  \
+  X(FuncSetAttribute, cuFuncSetAttribute)                  \
+  X(LaunchKernel, cuLaunchKernel)                          \
+  X(LaunchKernelEx, cuLaunchKernelEx)                      \
+  X(StreamCreate, cuStreamCreate)                          \
+  X(StreamDestroy, cuStreamDestroy_v2)                     \
+  X(StreamSynchronize, cuStreamSynchronize)                \
+  X(StreamBeginCapture, cuStreamBeginCapture_v2)           \
+  X(StreamEndCapture, cuStreamEndCapture)                  \
+  X(GraphInstantiate, cuGraphInstantiateWithFlags)         \
+  X(GraphLaunch, cuGraphLaunch)                            \
+  X(GraphExecDestroy, cuGraphExecDestroy)                  \
+  X(GraphDestroy, cuGraphDestroy)                          \
+  X(EventCreate, cuEventCreate)                            \
+  X(EventDestroy, cuEventDestroy_v2)                       \
+  X(EventRecord, cuEventRecord)                            \
+  X(EventSynchronize, cuEventSynchronize)                  \
+  X(EventElapsedTime, cuEventElapsedTime)
+
+struct CudaDriver {
+#define SPARSMITH_CUDA_DRIVER_MEMBER(member, symbol) decltype(&::symbol) member = nullptr;
+  SPARSMITH_CUDA_DRIVER_FUNCTIONS(SPARSMITH_CUDA_DRIVER_MEMBER)
+#undef SPARSMITH_CUDA_DRIVER_MEMBER
+
+  // Ok, or an error that names the call, the kernel or buffer it was for (`what`), and the driver's own words.
+  // kOutOfMemory for exhausted device memory, kDeviceError for the rest.
+  Status check(CUresult result, std::string_view what) const;
+};
+
+// The table, opened on the first call. Error: kNoDevice when there is no driver, it is too old, or it finds no
+// device, with what to do; every later call returns the same.
+Result<const CudaDriver*> cuda_driver();
+
+}  // namespace sparsmith

@@ -1,0 +1,195 @@
+#include "runtime/fake_cuda_driver.h"
+
+#include <cuda.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#define FAKE extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+FakeCudaState state;
+CUcontext current_context = nullptr;
+
+struct FakeFunction {
+  std::string name;
+};
+struct FakeModule {
+  std::vector<FakeFunction*> functions;
+};
+
+template <class T>
+T argument(void** parameters, int index) {
+  T value;
+  std::memcpy(&value, parameters[index], sizeof(T));
+  return value;
+}
+
+void run_csr(void** p) {
+  const auto* offsets = argument<const int*>(p, 0);
+  const auto* columns = argument<const int*>(p, 1);
+  const auto* values = argument<const float*>(p, 2);
+  const auto* x = argument<const float*>(p, 3);
+  auto* y = argument<float*>(p, 4);
+  const auto* bias = argument<const float*>(p, 5);
+  const int rows = argument<int>(p, 6);
+  const int n = argument<int>(p, 7);
+  const int ldx = argument<int>(p, 8);
+  const int ldy = argument<int>(p, 9);
+  const auto alpha = argument<float>(p, 10);
+  for (int token = 0; token < n; ++token) {
+    for (int row = 0; row < rows; ++row) {
+      float sum = 0;
+      for (int i = offsets[row]; i < offsets[row + 1]; ++i) sum += values[i] * x[token * ldx + columns[i]];
+      y[token * ldy + row] = alpha * sum + (bias != nullptr ? bias[row] : 0.0F);
+    }
+  }
+}
+
+int attribute_value(CUdevice_attribute attribute) {
+  switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return state.compute_capability / 10;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return state.compute_capability % 10;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return 4;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: return 1024;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: return 227 * 1024;
+    default: return 1;
+  }
+}
+
+}  // namespace
+
+FAKE FakeCudaState* fake_cuda_state() { return &state; }
+
+FAKE CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+FAKE CUresult cuDriverGetVersion(int* version) { return *version = 13000, CUDA_SUCCESS; }
+FAKE CUresult cuGetErrorName(CUresult, const char** name) { return *name = "FAKE_ERROR", CUDA_SUCCESS; }
+FAKE CUresult cuGetErrorString(CUresult, const char** text) { return *text = "a fake error", CUDA_SUCCESS; }
+FAKE CUresult cuDeviceGetCount(int* count) { return *count = 1, CUDA_SUCCESS; }
+FAKE CUresult cuDeviceGet(CUdevice* device, int ordinal) { return *device = ordinal, CUDA_SUCCESS; }
+FAKE CUresult cuDeviceGetName(char* name, int size, CUdevice) {
+  std::strncpy(name, "fake GPU", static_cast<std::size_t>(size));
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  return *value = attribute_value(attribute), CUDA_SUCCESS;
+}
+FAKE CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) { return *bytes = std::size_t{1} << 30, CUDA_SUCCESS; }
+FAKE CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+  return *context = reinterpret_cast<CUcontext>(&state), CUDA_SUCCESS;
+}
+FAKE CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return CUDA_SUCCESS; }
+FAKE CUresult cuCtxGetCurrent(CUcontext* context) { return *context = current_context, CUDA_SUCCESS; }
+FAKE CUresult cuCtxPushCurrent_v2(CUcontext context) { return current_context = context, CUDA_SUCCESS; }
+FAKE CUresult cuCtxPopCurrent_v2(CUcontext* context) {
+  *context = current_context;
+  return current_context = nullptr, CUDA_SUCCESS;
+}
+FAKE CUresult cuCtxSynchronize() { return CUDA_SUCCESS; }
+
+FAKE CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  return *free = *total = std::size_t{1} << 30, CUDA_SUCCESS;
+}
+FAKE CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
+  if (current_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (bytes > std::size_t{1} << 30) return CUDA_ERROR_OUT_OF_MEMORY;
+  *address = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  ++state.live_buffers;
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuMemFree_v2(CUdeviceptr address) {
+  std::free(reinterpret_cast<void*>(address));
+  --state.live_buffers;
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, std::size_t bytes) {
+  return std::memcpy(reinterpret_cast<void*>(to), from, bytes), CUDA_SUCCESS;
+}
+FAKE CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) {
+  return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), CUDA_SUCCESS;
+}
+FAKE CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  return std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes), CUDA_SUCCESS;
+}
+FAKE CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, std::size_t bytes) {
+  return std::memset(reinterpret_cast<void*>(to), value, bytes), CUDA_SUCCESS;
+}
+FAKE CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
+  return std::memset(reinterpret_cast<void*>(to), value, bytes), CUDA_SUCCESS;
+}
+
+FAKE CUresult cuModuleLoadData(CUmodule* module, const void*) {
+  *module = reinterpret_cast<CUmodule>(new FakeModule);
+  ++state.live_modules;
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuModuleUnload(CUmodule handle) {
+  auto* module = reinterpret_cast<FakeModule*>(handle);
+  for (FakeFunction* function : module->functions) delete function;
+  delete module;
+  --state.live_modules;
+  return CUDA_SUCCESS;
+}
+FAKE CUresult cuModuleGetFunction(CUfunction* function, CUmodule handle, const char* name) {
+  auto* module = reinterpret_cast<FakeModule*>(handle);
+  module->functions.push_back(new FakeFunction{name});
+  return *function = reinterpret_cast<CUfunction>(module->functions.back()), CUDA_SUCCESS;
+}
+FAKE CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) { return *value = 1024, CUDA_SUCCESS; }
+FAKE CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int value) {
+  return state.allowed_shared_bytes = value, CUDA_SUCCESS;
+}
+FAKE CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
+  if (state.fail_launches_with != 0) return static_cast<CUresult>(state.fail_launches_with);
+  if (current_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const std::string& name = reinterpret_cast<FakeFunction*>(function)->name;
+  FakeCudaState::Launch launch{{},
+                               {config->gridDimX, config->gridDimY, config->gridDimZ},
+                               {config->blockDimX, config->blockDimY, config->blockDimZ},
+                               {1, 1, 1},
+                               config->sharedMemBytes,
+                               false,
+                               config->hStream};
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      launch.cluster = {attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z};
+    } else if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
+      launch.programmatic = attribute.value.programmaticStreamSerializationAllowed != 0;
+    }
+  }
+  if (state.record) {
+    launch.kernel = name;
+    state.launches.push_back(launch);
+  }
+  if (name == "fake_csr") run_csr(parameters);
+  if (name == "fake_fill") {
+    std::memset(argument<void*>(parameters, 0), argument<int>(parameters, 2),
+                static_cast<std::size_t>(argument<int>(parameters, 1)));
+  }
+  return CUDA_SUCCESS;
+}
+
+FAKE CUresult cuStreamCreate(CUstream* stream, unsigned) { return *stream = nullptr, CUDA_SUCCESS; }
+FAKE CUresult cuStreamDestroy_v2(CUstream) { return CUDA_SUCCESS; }
+FAKE CUresult cuStreamSynchronize(CUstream) { return CUDA_SUCCESS; }
+
+// What no test uses.
+constexpr CUresult kMissing = CUDA_ERROR_NOT_SUPPORTED;
+FAKE CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
+                             void**, void**) {
+  return kMissing;
+}
+FAKE CUresult cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode) { return kMissing; }
+FAKE CUresult cuStreamEndCapture(CUstream, CUgraph*) { return kMissing; }
+FAKE CUresult cuGraphInstantiateWithFlags(CUgraphExec*, CUgraph, unsigned long long) { return kMissing; }
+FAKE CUresult cuGraphLaunch(CUgraphExec, CUstream) { return kMissing; }
+FAKE CUresult cuGraphExecDestroy(CUgraphExec) { return kMissing; }
+FAKE CUresult cuGraphDestroy(CUgraph) { return kMissing; }
+FAKE CUresult cuEventCreate(CUevent*, unsigned) { return kMissing; }
+FAKE CUresult cuEventDestroy_v2(CUevent) { return kMissing; }
+FAKE CUresult cuEventRecord(CUevent, CUstream) { return kMissing; }
+FAKE CUresult cuEventSynchronize(CUevent) { return kMissing; }
+#undef cuEventElapsedTime
+FAKE CUresult cuEventElapsedTime(float*, CUevent, CUevent) { return kMissing; }

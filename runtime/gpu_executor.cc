@@ -1,0 +1,120 @@
+#include "runtime/gpu_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/hash.h"
+
+namespace sparsmith {
+
+Result<std::unique_ptr<GpuExecutor>> GpuExecutor::create(int ordinal) {
+  SPARSMITH_ASSIGN_OR_RETURN(std::shared_ptr<const CudaContext> context, CudaContext::open(ordinal));
+  std::unique_ptr<GpuExecutor> executor(new GpuExecutor(std::move(context)));
+  const CudaContext::Scope scope(executor->context());
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  SPARSMITH_RETURN_IF_ERROR(executor->driver().check(
+      executor->driver().StreamCreate(&executor->stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+  return executor;
+}
+
+GpuExecutor::~GpuExecutor() {
+  const CudaContext::Scope scope(*context_);
+  if (stream_ != nullptr) driver().StreamDestroy(stream_);
+}
+
+Result<DeviceAddress> GpuExecutor::allocate(std::size_t bytes) {
+  // Nothing takes a byte, so that every address is one of its own.
+  SPARSMITH_ASSIGN_OR_RETURN(DeviceBuffer buffer, DeviceBuffer::allocate(context_, std::max<std::size_t>(bytes, 1)));
+  const DeviceAddress address = buffer.address();
+  SPARSMITH_RETURN_IF_ERROR(fill(address, std::byte{0xFF}, bytes));
+  buffers_.emplace(address, std::move(buffer));
+  return address;
+}
+
+Status GpuExecutor::free(DeviceAddress address) {
+  if (buffers_.erase(address) == 0) return invalid_argument(fmt::format("{:#x} was not allocated here", address));
+  return {};
+}
+
+Status GpuExecutor::write(DeviceAddress to, std::span<const std::byte> from) {
+  if (from.empty()) return {};
+  const CudaContext::Scope scope(*context_);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  SPARSMITH_RETURN_IF_ERROR(driver().check(driver().MemcpyHtoD(to, from.data(), from.size()), "copying to the device"));
+  // The copy may still be on its way from a staging buffer, on the null stream, which does not order before ours.
+  return driver().check(driver().CtxSynchronize(), "copying to the device");
+}
+
+Status GpuExecutor::read(std::span<std::byte> to, DeviceAddress from) {
+  if (to.empty()) return {};
+  const CudaContext::Scope scope(*context_);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  return driver().check(driver().MemcpyDtoH(to.data(), from, to.size()), "copying from the device");
+}
+
+Status GpuExecutor::fill(DeviceAddress to, std::byte value, std::size_t bytes) {
+  if (bytes == 0) return {};
+  const CudaContext::Scope scope(*context_);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  SPARSMITH_RETURN_IF_ERROR(
+      driver().check(driver().MemsetD8(to, std::to_integer<unsigned char>(value), bytes), "filling device memory"));
+  return driver().check(driver().CtxSynchronize(), "filling device memory");
+}
+
+Status GpuExecutor::load(const KernelImage& kernel) {
+  if (kernel.cubin.empty()) return invalid_argument(fmt::format("kernel {}: there is no cubin to load", kernel.name));
+  std::string hash = fmt::format("{} {}", hash_bytes(kernel.cubin), kernel.max_shared_bytes);
+  if (const auto found = kernels_.find(kernel.name); found != kernels_.end() && found->second.hash == hash) return {};
+  SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<KernelModule> module,
+                             KernelModule::load(context_, kernel.name, kernel.cubin, kernel.max_shared_bytes));
+  kernels_[kernel.name] = {std::move(hash), std::move(module)};
+  return {};
+}
+
+Result<BoundPlan> GpuExecutor::bind(const LaunchPlan& plan, const LaunchBindings& bindings) const {
+  PlanNames names;
+  names.kernel = [this](const std::string& name) -> const KernelModule* {
+    const auto found = kernels_.find(name);
+    return found == kernels_.end() ? nullptr : found->second.module.get();
+  };
+  names.packed = [&bindings](const std::string& name) -> Result<DeviceAddress> {
+    for (const LaunchBindings::Packed& packed : bindings.packed) {
+      if (packed.name == name) return packed.address;
+    }
+    return not_found(fmt::format("there is no packed array {}", name));
+  };
+  return BoundPlan::bind(plan, names);
+}
+
+Status GpuExecutor::enqueue(const BoundPlan& plan, const LaunchBindings& bindings, CUstream stream) {
+  const CudaContext::Scope scope(*context_);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  return plan.launch(driver(), bindings, stream);
+}
+
+Status GpuExecutor::enqueue(const LaunchPlan& plan, const LaunchBindings& bindings, CUstream stream) {
+  SPARSMITH_ASSIGN_OR_RETURN(const BoundPlan bound, bind(plan, bindings));
+  return enqueue(bound, bindings, stream);
+}
+
+Status GpuExecutor::run(const LaunchPlan& plan, const LaunchBindings& bindings) {
+  const CudaContext::Scope scope(*context_);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  SPARSMITH_RETURN_IF_ERROR(enqueue(plan, bindings, stream_));
+  const CUresult result = driver().StreamSynchronize(stream_);
+  if (result == CUDA_SUCCESS) return {};
+  std::string kernels;
+  for (const PlanStep& step : plan.steps) {
+    if (step.kind == PlanStep::Kind::kLaunch) kernels += " " + step.kernel;
+  }
+  return driver().check(result, "running" + kernels);
+}
+
+Result<std::unique_ptr<Executor>> make_gpu_executor(int ordinal) {
+  SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<GpuExecutor> executor, GpuExecutor::create(ordinal));
+  return std::unique_ptr<Executor>(std::move(executor));
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,60 @@
+// Launch plans on a GPU, over the driver API and the device's primary context. Used by the tuner's worker and by
+// tests; programs that run tuned files use TunedModel.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "runtime/bound_plan.h"
+#include "runtime/cuda_context.h"
+#include "runtime/executor.h"
+#include "runtime/kernel_module.h"
+
+namespace sparsmith {
+
+// One thread at a time, as every Executor.
+class GpuExecutor : public Executor {
+ public:
+  // Error: kNoDevice when there is no driver or no such device, with what to do.
+  static Result<std::unique_ptr<GpuExecutor>> create(int ordinal);
+  ~GpuExecutor() override;
+
+  const DeviceProperties& properties() const override { return context_->properties(); }
+  Result<DeviceAddress> allocate(std::size_t bytes) override;
+  Status free(DeviceAddress address) override;
+  Status write(DeviceAddress to, std::span<const std::byte> from) override;
+  Status read(std::span<std::byte> to, DeviceAddress from) override;
+  Status fill(DeviceAddress to, std::byte value, std::size_t bytes) override;
+  // A kernel of the same name and other contents replaces the old one; plans bound to the old one must be gone.
+  Status load(const KernelImage& kernel) override;
+  Status run(const LaunchPlan& plan, const LaunchBindings& bindings) override;
+
+  // Resolves a plan against the loaded kernels and `bindings.packed`. It is good while those stay.
+  Result<BoundPlan> bind(const LaunchPlan& plan, const LaunchBindings& bindings) const;
+
+  // Puts the plan on `stream` and does not wait; may be called while the stream is captured.
+  Status enqueue(const LaunchPlan& plan, const LaunchBindings& bindings, CUstream stream);
+  Status enqueue(const BoundPlan& plan, const LaunchBindings& bindings, CUstream stream);
+
+  const CudaContext& context() const { return *context_; }
+  const CudaDriver& driver() const { return context_->driver(); }
+  CUstream stream() const { return stream_; }  // the one that run() uses
+
+ private:
+  struct Loaded {
+    std::string hash;  // of the cubin
+    std::unique_ptr<KernelModule> module;
+  };
+
+  explicit GpuExecutor(std::shared_ptr<const CudaContext> context) : context_(std::move(context)) {}
+
+  std::shared_ptr<const CudaContext> context_;
+  CUstream stream_ = nullptr;
+  std::map<DeviceAddress, DeviceBuffer> buffers_;
+  std::map<std::string, Loaded> kernels_;
+};
+
+Result<std::unique_ptr<Executor>> make_gpu_executor(int ordinal);
+
+}  // namespace sparsmith

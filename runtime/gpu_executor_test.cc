@@ -1,0 +1,216 @@
+// Runs on the fake driver: what is checked is what reaches the driver, not what a GPU makes of it.
+#include "runtime/gpu_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+#include "runtime/fake_cuda_driver.h"
+
+namespace sparsmith {
+namespace {
+
+using Kind = PlanArgument::Kind;
+
+class GpuExecutorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fake_cuda() = FakeCudaState();
+    auto executor = GpuExecutor::create(0);
+    ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+    executor_ = std::move(executor).value();
+  }
+  void TearDown() override {
+    executor_.reset();
+    EXPECT_EQ(fake_cuda().live_buffers, 0);
+    EXPECT_EQ(fake_cuda().live_modules, 0);
+  }
+
+  void load(const std::string& name, std::int64_t max_shared_bytes = 0) {
+    ASSERT_TRUE(executor_->load({name, "", fake_cubin(), max_shared_bytes}).ok());
+  }
+
+  std::unique_ptr<GpuExecutor> executor_;
+};
+
+PlanStep launch(const std::string& kernel) {
+  PlanStep step;
+  step.kernel = kernel;
+  step.block = {32, 1, 1};
+  return step;
+}
+
+TEST_F(GpuExecutorTest, AllocatesPoisonedMemory) {
+  const auto address = executor_->allocate(16);
+  ASSERT_TRUE(address.ok());
+  EXPECT_EQ(*address % 256, 0U);
+  std::array<float, 4> values{};
+  ASSERT_TRUE(executor_->read(std::as_writable_bytes(std::span(values)), *address).ok());
+  for (const float value : values) EXPECT_TRUE(std::isnan(value));
+  EXPECT_TRUE(executor_->free(*address).ok());
+  EXPECT_EQ(executor_->free(*address).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(executor_->allocate(std::size_t{1} << 40).status().code(), StatusCode::kOutOfMemory);
+}
+
+TEST_F(GpuExecutorTest, ZeroBytesStillHaveAnAddressOfTheirOwn) {
+  const auto a = executor_->allocate(0);
+  const auto b = executor_->allocate(0);
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_NE(*a, *b);
+}
+
+TEST_F(GpuExecutorTest, LaunchesWithTheSizesAndAttributesOfThePlan) {
+  load("k", 100'000);
+  EXPECT_EQ(fake_cuda().allowed_shared_bytes, 100'000);
+  PlanStep step = launch("k");
+  step.grid = {*IntegerExpression::parse("ceil_div(n, 8) * 132"), 2, 3};
+  step.block = {64, 2, 1};
+  step.cluster = {2, 1, 1};
+  step.shared_bytes = *IntegerExpression::parse("n * 1024");
+  step.programmatic_launch = true;
+  LaunchBindings bindings;
+  bindings.variables.n = 9;
+  ASSERT_TRUE(executor_->run({{step}, 0}, bindings).ok());
+  ASSERT_EQ(fake_cuda().launches.size(), 1U);
+  const FakeCudaState::Launch& made = fake_cuda().launches[0];
+  EXPECT_EQ(made.kernel, "k");
+  EXPECT_EQ(made.grid, (std::array<unsigned, 3>{264, 2, 3}));
+  EXPECT_EQ(made.block, (std::array<unsigned, 3>{64, 2, 1}));
+  EXPECT_EQ(made.cluster, (std::array<unsigned, 3>{2, 1, 1}));
+  EXPECT_EQ(made.shared_bytes, 9216U);
+  EXPECT_TRUE(made.programmatic);
+}
+
+TEST_F(GpuExecutorTest, ResolvesEveryKindOfArgument) {
+  // W = [[1, 0], [2, 3]], two tokens, leading dimensions of 3 and 4.
+  load("fake_csr");
+  const auto upload = [&](const auto& values) {
+    const DeviceAddress address = *executor_->allocate(sizeof(values));
+    EXPECT_TRUE(executor_->write(address, std::as_bytes(std::span(values))).ok());
+    return address;
+  };
+  LaunchBindings bindings;
+  bindings.packed = {{"offsets", upload(std::array{0, 1, 3})},
+                     {"columns", upload(std::array{0, 0, 1})},
+                     {"values", upload(std::array{1.0F, 2.0F, 3.0F})}};
+  bindings.x = upload(std::array{1.0F, 10.0F, -1.0F, 2.0F, 20.0F, -1.0F});
+  bindings.bias = upload(std::array{0.5F, 0.25F});
+  bindings.y = *executor_->allocate(8 * sizeof(float));
+  bindings.alpha = 2.0F;
+  bindings.variables = {.n = 2, .ldx = 3, .ldy = 4};
+  PlanStep step = launch("fake_csr");
+  const auto formula = [](const char* text) { return *IntegerExpression::parse(text); };
+  step.arguments = {{Kind::kPacked, "offsets", 0},
+                    {Kind::kPacked, "columns", 0},
+                    {Kind::kPacked, "values", 0},
+                    {Kind::kX, "", 0},
+                    {Kind::kY, "", 0},
+                    {Kind::kBias, "", 0},
+                    {Kind::kInt32, "", 2},
+                    {Kind::kInt32, "", formula("n")},
+                    {Kind::kInt32, "", formula("ldx")},
+                    {Kind::kInt32, "", formula("ldy")},
+                    {Kind::kAlpha, "", 0}};
+  const Status status = executor_->run({{step}, 0}, bindings);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  std::array<float, 8> y{};
+  ASSERT_TRUE(executor_->read(std::as_writable_bytes(std::span(y)), bindings.y).ok());
+  EXPECT_EQ(y[0], 2.5F);
+  EXPECT_EQ(y[1], 64.25F);
+  EXPECT_TRUE(std::isnan(y[2]));
+  EXPECT_EQ(y[4], 4.5F);
+  EXPECT_EQ(y[5], 128.25F);
+}
+
+TEST_F(GpuExecutorTest, ZeroesAndAddressesTheWorkspace) {
+  load("fake_fill");
+  LaunchBindings bindings;
+  bindings.workspace = *executor_->allocate(8);
+  bindings.variables.n = 3;
+  PlanStep zero;
+  zero.kind = PlanStep::Kind::kZero;
+  zero.zero_offset = 1;
+  zero.zero_bytes = *IntegerExpression::parse("n * 2");
+  PlanStep fill = launch("fake_fill");
+  fill.arguments = {
+      {Kind::kWorkspace, "", *IntegerExpression::parse("n")}, {Kind::kInt32, "", 2}, {Kind::kInt32, "", 7}};
+  ASSERT_TRUE(executor_->run({{zero, fill}, 8}, bindings).ok());
+  std::array<unsigned char, 8> bytes{};
+  ASSERT_TRUE(executor_->read(std::as_writable_bytes(std::span(bytes)), bindings.workspace).ok());
+  EXPECT_EQ(bytes, (std::array<unsigned char, 8>{0xFF, 0, 0, 7, 7, 0, 0, 0xFF}));
+  bindings.workspace = 0;
+  EXPECT_EQ(executor_->run({{zero}, 8}, bindings).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(executor_->run({{fill}, 8}, bindings).code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(GpuExecutorTest, SkipsAnEmptyGrid) {
+  load("k");
+  PlanStep step = launch("k");
+  step.grid = {*IntegerExpression::parse("n - 1"), 1, 1};
+  EXPECT_TRUE(executor_->run({{step}, 0}, {}).ok());
+  EXPECT_TRUE(fake_cuda().launches.empty());
+}
+
+TEST_F(GpuExecutorTest, RefusesWhatNoDeviceLaunches) {
+  load("k", 1024);
+  const auto code_of = [&](auto&& change) {
+    PlanStep step = launch("k");
+    change(step);
+    return executor_->run({{step}, 0}, {}).code();
+  };
+  EXPECT_EQ(code_of([](PlanStep& step) { step.kernel = "missing"; }), StatusCode::kNotFound);
+  EXPECT_EQ(code_of([](PlanStep& step) { step.arguments = {{Kind::kPacked, "missing", 0}}; }), StatusCode::kNotFound);
+  EXPECT_EQ(code_of([](PlanStep& step) { step.grid[0] = std::int64_t{1} << 31; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code_of([](PlanStep& step) { step.grid[1] = 65'536; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code_of([](PlanStep& step) { step.grid[0] = -1; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code_of([](PlanStep& step) { step.block[0] = 1025; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code_of([](PlanStep& step) { step.block = {64, 32, 1}; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code_of([](PlanStep& step) { step.shared_bytes = 1025; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code_of([](PlanStep& step) { step.cluster[0] = 17; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code_of([](PlanStep& step) { step.arguments = {{Kind::kInt32, "", std::int64_t{1} << 31}}; }),
+            StatusCode::kInvalidArgument);
+  EXPECT_TRUE(fake_cuda().launches.empty());
+}
+
+TEST_F(GpuExecutorTest, ADeviceErrorNamesTheKernel) {
+  load("k");
+  fake_cuda().fail_launches_with = 700;
+  const Status status = executor_->run({{launch("k")}, 0}, {});
+  EXPECT_EQ(status.code(), StatusCode::kDeviceError);
+  EXPECT_NE(status.message().find("kernel k"), std::string::npos) << status.message();
+}
+
+TEST_F(GpuExecutorTest, LoadsAKernelOnceAndReplacesAnother) {
+  load("k");
+  load("k");
+  EXPECT_EQ(fake_cuda().live_modules, 1);
+  ASSERT_TRUE(executor_->load({"k", "", fake_cubin(1), 0}).ok());
+  EXPECT_EQ(fake_cuda().live_modules, 1);
+  EXPECT_EQ(executor_->load({"k", "source alone", {}, 0}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(executor_->load({"k", "", fake_cubin(), 1 << 20}).code(), StatusCode::kDeviceError);
+}
+
+TEST_F(GpuExecutorTest, RefusesADamagedCubin) {
+  std::vector<std::byte> cubin = fake_cubin();
+  cubin.resize(63);
+  EXPECT_EQ(executor_->load({"k", "", cubin, 0}).code(), StatusCode::kInvalidInput);
+  cubin = fake_cubin();
+  cubin[0] = std::byte{0};
+  EXPECT_EQ(executor_->load({"k", "", cubin, 0}).code(), StatusCode::kInvalidInput);
+  cubin = fake_cubin();
+  cubin[60] = std::byte{1};   // one section header of
+  cubin[58] = std::byte{66};  // 66 bytes in a file of 65
+  EXPECT_EQ(executor_->load({"k", "", cubin, 0}).code(), StatusCode::kInvalidInput);
+}
+
+TEST_F(GpuExecutorTest, SaysWhichDevicesThereAre) {
+  const auto missing = GpuExecutor::create(1);
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.status().code(), StatusCode::kNoDevice);
+  EXPECT_EQ(executor_->properties().compute_capability, 90);
+  EXPECT_EQ(executor_->properties().name, "fake GPU");
+}
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,71 @@
+#include "runtime/kernel_module.h"
+
+#include <fmt/format.h>
+
+namespace sparsmith {
+namespace {
+
+constexpr std::int64_t kSharedBytesWithoutAsking = 48 * 1024;
+
+// cuModuleLoadData takes no length: it trusts the headers of the image. So the file must at least be an ELF whose
+// header, program headers and section headers lie inside of it.
+Status check_elf(std::span<const std::byte> cubin) {
+  constexpr std::size_t kHeaderBytes = 64;
+  constexpr unsigned char kMagic[] = {0x7F, 'E', 'L', 'F', 2};  // 64-bit
+  if (cubin.size() < kHeaderBytes) return invalid_input("the cubin is cut short");
+  for (std::size_t i = 0; i < sizeof(kMagic); ++i) {
+    if (std::to_integer<unsigned char>(cubin[i]) != kMagic[i]) return invalid_input("the cubin is not an ELF file");
+  }
+  const auto field = [&cubin](std::size_t offset, int bytes) {
+    std::uint64_t value = 0;
+    for (int i = bytes - 1; i >= 0; --i) value = value << 8 | std::to_integer<std::uint64_t>(cubin[offset + i]);
+    return value;
+  };
+  const auto inside = [&cubin](std::uint64_t offset, std::uint64_t bytes) {
+    return offset <= cubin.size() && bytes <= cubin.size() - offset;
+  };
+  const bool whole =
+      inside(field(32, 8), field(54, 2) * field(56, 2)) && inside(field(40, 8), field(58, 2) * field(60, 2));
+  return whole ? Status() : invalid_input("the cubin is cut short");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KernelModule>> KernelModule::load(std::shared_ptr<const CudaContext> context,
+                                                         const std::string& name, std::span<const std::byte> cubin,
+                                                         std::int64_t max_shared_bytes) {
+  if (const Status status = check_elf(cubin); !status.ok()) return status.annotate("kernel " + name);
+  const CudaDriver& driver = context->driver();
+  const std::int64_t limit = context->properties().shared_bytes_per_block;
+  if (max_shared_bytes < 0 || max_shared_bytes > limit) {
+    return device_error(fmt::format("kernel {}: needs {} bytes of shared memory a block; {} has {}", name,
+                                    max_shared_bytes, context->properties().name, limit));
+  }
+  const CudaContext::Scope scope(*context);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  std::unique_ptr<KernelModule> kernel(new KernelModule(context));
+  SPARSMITH_RETURN_IF_ERROR(
+      driver.check(driver.ModuleLoadData(&kernel->module_, cubin.data()), "loading kernel " + name));
+  SPARSMITH_RETURN_IF_ERROR(driver.check(driver.ModuleGetFunction(&kernel->function_, kernel->module_, name.c_str()),
+                                         "finding the entry point of kernel " + name));
+  if (max_shared_bytes > kSharedBytesWithoutAsking) {
+    SPARSMITH_RETURN_IF_ERROR(
+        driver.check(driver.FuncSetAttribute(kernel->function_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                             static_cast<int>(max_shared_bytes)),
+                     fmt::format("kernel {}: asking for {} bytes of shared memory", name, max_shared_bytes)));
+  }
+  SPARSMITH_RETURN_IF_ERROR(
+      driver.check(driver.FuncGetAttribute(&kernel->max_threads_per_block_, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+                                           kernel->function_),
+                   "kernel " + name));
+  kernel->max_shared_bytes_ = max_shared_bytes;
+  return kernel;
+}
+
+KernelModule::~KernelModule() {
+  if (module_ == nullptr) return;
+  const CudaContext::Scope scope(*context_);
+  context_->driver().ModuleUnload(module_);
+}
+
+}  // namespace sparsmith

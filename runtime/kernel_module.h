@@ -1,0 +1,39 @@
+// A kernel on the GPU: its cubin, loaded. Internal.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "runtime/cuda_context.h"
+
+namespace sparsmith {
+
+// Unloaded with the object. Immutable after load(): any thread may launch it.
+class KernelModule {
+ public:
+  // Loads `cubin` and permits launches with up to `max_shared_bytes` of dynamic shared memory.
+  // Error: kDeviceError when it is for another architecture, damaged, or asks for more than the device has.
+  static Result<std::unique_ptr<KernelModule>> load(std::shared_ptr<const CudaContext> context, const std::string& name,
+                                                    std::span<const std::byte> cubin, std::int64_t max_shared_bytes);
+
+  KernelModule(const KernelModule&) = delete;
+  KernelModule& operator=(const KernelModule&) = delete;
+  ~KernelModule();
+
+  CUfunction function() const { return function_; }
+  std::int64_t max_shared_bytes() const { return max_shared_bytes_; }
+  int max_threads_per_block() const { return max_threads_per_block_; }
+
+ private:
+  explicit KernelModule(std::shared_ptr<const CudaContext> context) : context_(std::move(context)) {}
+
+  std::shared_ptr<const CudaContext> context_;
+  CUmodule module_ = nullptr;
+  CUfunction function_ = nullptr;
+  std::int64_t max_shared_bytes_ = 0;
+  int max_threads_per_block_ = 0;
+};
+
+}  // namespace sparsmith
