@@ -1,0 +1,104 @@
+#include "tuner/error_bound.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sparsmith {
+namespace {
+
+constexpr double kRounding = 0x1p-24;          // u: half an ulp of fp32, relative
+constexpr double kSmallestProduct = 0x1p-149;  // what an fp32 product loses at most when it underflows
+
+double lipschitz_constant(Activation activation) {
+  switch (activation) {
+    case Activation::kNone:
+    case Activation::kRelu: return 1.0;
+    case Activation::kGelu: return 1.13;
+    case Activation::kSilu: return 1.1;
+  }
+  return 1.0;
+}
+
+bool is_transcendental(Activation activation) {
+  return activation == Activation::kGelu || activation == Activation::kSilu;
+}
+
+struct FloatFormat {
+  int mantissa_bits;  // stored ones
+  int min_exponent;   // of normal numbers
+};
+
+FloatFormat format_of(DataType type) {
+  switch (type) {
+    case DataType::kFloat16: return {10, -14};
+    case DataType::kBFloat16: return {7, -126};
+    default: return {23, -126};
+  }
+}
+
+}  // namespace
+
+double activate(Activation activation, double z) {
+  switch (activation) {
+    case Activation::kNone: return z;
+    case Activation::kRelu: return z <= 0 ? 0 : z;  // NaN stays NaN
+    case Activation::kGelu: return 0.5 * z * std::erfc(-z / std::sqrt(2.0));
+    case Activation::kSilu: return z / (1.0 + std::exp(-z));
+  }
+  return z;
+}
+
+double ulp(DataType type, double value) {
+  const FloatFormat format = format_of(type);
+  int exponent = format.min_exponent;
+  if (value != 0 && std::isfinite(value)) exponent = std::max(exponent, std::ilogb(value));
+  return std::ldexp(1.0, exponent - format.mantissa_bits);
+}
+
+double largest_finite(DataType type) {
+  switch (type) {
+    case DataType::kFloat16: return 65504.0;
+    case DataType::kBFloat16: return 0x1.FEp127;
+    default: return 0x1.FFFFFEp127;
+  }
+}
+
+BoundedOutput bounded_output(const Epilogue& epilogue, DataType type, const OutputTerms& terms) {
+  const double length = static_cast<double>(terms.length);
+  const double alpha = std::abs(terms.alpha);
+
+  double error = alpha * length * (kRounding * terms.magnitude + kSmallestProduct);
+  if (terms.alpha != 1) error += kRounding * alpha * terms.magnitude;
+  double z = terms.alpha * terms.sum;
+  if (epilogue.bias) {
+    z += terms.bias;
+    error += kRounding * (alpha * terms.magnitude + std::abs(terms.bias));
+  }
+
+  error *= lipschitz_constant(epilogue.activation);
+  if (is_transcendental(epilogue.activation)) error += 4 * kRounding * std::abs(z);
+  const double activated = activate(epilogue.activation, z);
+
+  double value = activated;
+  const double scaled = epilogue.beta ? terms.beta * terms.old_y : 0.0;
+  if (epilogue.beta) {
+    value += scaled;
+    error += kRounding * (std::abs(activated) + 2 * std::abs(scaled));
+  }
+  if (epilogue.residual) {
+    value += terms.residual;
+    error += kRounding * (std::abs(activated) + std::abs(scaled) + std::abs(terms.residual));
+  }
+  return {value, 2 * (error + ulp(type, value))};
+}
+
+bool within_bound(DataType type, const BoundedOutput& expected, float y) {
+  if (!std::isfinite(expected.value) || !std::isfinite(expected.bound)) return true;
+  if (std::isinf(y)) {
+    const bool may_overflow = std::abs(expected.value) + expected.bound >= largest_finite(type);
+    return may_overflow && std::signbit(y) == std::signbit(expected.value);
+  }
+  return std::abs(static_cast<double>(y) - expected.value) <= expected.bound;  // never so for a NaN
+}
+
+}  // namespace sparsmith

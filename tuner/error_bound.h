@@ -1,0 +1,60 @@
+// How far a right kernel's output may be from the exact one.
+//
+// Y = activation(alpha * S + bias) + beta * Y0 + R with S = sum w x over the `len` nonzeros of a row, everything
+// accumulated in fp32 (u = 2^-24) and rounded to the output type once. With A = sum |w x|, z = alpha * S + bias and
+// a = activation(z), the reference is computed in fp64, and a kernel's error is at most
+//
+//   e_S = len * u * A + len * 2^-149                          any order of summation; products that underflow
+//   e_z = |alpha| * e_S  + u * |alpha| * A                    the second term where alpha != 1
+//                        + u * (|alpha| * A + |bias|)         with a bias
+//   e_a = L * e_z + 4 u * |z|                                 L: Lipschitz constant of the activation (none and relu 1,
+//                                                             gelu 1.13, silu 1.1); second term: gelu and silu, whose
+//                                                             exp and erf have errors of a few ulp
+//   e_y = e_a + u * (|a| + 2 |beta * Y0|)                     with beta
+//             + u * (|a| + |beta * Y0| + |R|)                 with a residual
+//
+//   bound = 2 * (e_y + 1 ulp of the output type at |y|)
+//
+// so that the plain operator has 2 * (len * 2^-24 * sum |w x| + 1 ulp). W = 0 contributes nothing: not even where x
+// is Inf or NaN.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/operator_spec.h"
+
+namespace sparsmith {
+
+// What one output is made of.
+struct OutputTerms {
+  double sum = 0;           // S
+  double magnitude = 0;     // A
+  std::int64_t length = 0;  // len
+  double alpha = 1;
+  double beta = 0;
+  double bias = 0;
+  double old_y = 0;
+  double residual = 0;
+};
+
+struct BoundedOutput {
+  double value = 0;
+  double bound = 0;
+};
+
+// activation(z) in fp64.
+double activate(Activation activation, double z);
+
+// The distance from |value| to the next larger number of a floating `type`, denormals included.
+double ulp(DataType type, double value);
+
+// The largest finite number of a floating `type`.
+double largest_finite(DataType type);
+
+BoundedOutput bounded_output(const Epilogue& epilogue, DataType type, const OutputTerms& terms);
+
+// Whether `y` is right for `expected`. Where the exact value overflows the type, or comes within the bound of doing so,
+// an infinity of its sign is right as well. Where the exact value is not finite nothing is asked of `y`.
+bool within_bound(DataType type, const BoundedOutput& expected, float y);
+
+}  // namespace sparsmith

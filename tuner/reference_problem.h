@@ -1,0 +1,99 @@
+// One weight, one operator and one N with drawn inputs and the exact outputs: what candidates are checked against.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "matrix/csr_matrix.h"
+#include "runtime/executor.h"
+#include "runtime/operator_spec.h"
+#include "tuner/element_buffer.h"
+#include "tuner/error_bound.h"
+
+namespace sparsmith {
+
+// What inputs are drawn to be like. Signs are drawn in all of them.
+enum class InputKind : std::uint8_t {
+  kVaried,  // magnitudes from 2^-4 to 2^2
+  kLarge,   // so large that 16-bit outputs overflow, but no fp32 sum does
+  kTiny,    // so small that 16-bit outputs are denormal, but no fp32 product underflows
+  kZeros,   // X is zero
+};
+
+struct ProblemOptions {
+  std::int64_t tokens = 1;
+  std::uint64_t seed = 1;
+  InputKind kind = InputKind::kVaried;
+  std::int64_t padding = 0;  // elements added to each leading dimension
+  float alpha = 0.75F;
+  float beta = 0.5F;  // used where the epilogue has beta
+};
+
+// Per output, in the order of Y without padding: S and A of error_bound.h.
+struct ReferenceSums {
+  std::vector<double> sums;
+  std::vector<double> magnitudes;
+};
+
+class ReferenceProblem {
+ public:
+  // Draws the inputs; the same options give the same bits on every machine. REQUIRES: `matrix` is valid and has the
+  // shape of `spec`; it outlives the problem.
+  ReferenceProblem(const CsrMatrix& matrix, const OperatorSpec& spec, const ProblemOptions& options);
+
+  const CsrMatrix& matrix() const { return *matrix_; }
+  const OperatorSpec& spec() const { return spec_; }
+  std::int64_t tokens() const { return options_.tokens; }
+  float alpha() const { return options_.alpha; }
+  float beta() const { return spec_.epilogue.beta ? options_.beta : 0.0F; }
+  IntegerVariables variables() const { return variables_; }
+
+  // Padding holds NaN in all of them.
+  const ElementBuffer& x() const { return x_; }
+  const ElementBuffer& bias() const { return bias_; }          // [M]; empty without a bias
+  const ElementBuffer& residual() const { return residual_; }  // in Y's layout; empty without one
+  const ElementBuffer& initial_y() const { return y_; }        // old values with beta, otherwise NaN
+
+  // The weight rounded to the operator's type, as every candidate sees it.
+  std::span<const float> values() const { return values_; }
+
+  // Where (row, token) stands in Y, and (column, token) in X, in elements.
+  std::int64_t y_index(std::int64_t row, std::int64_t token) const;
+  std::int64_t x_index(std::int64_t column, std::int64_t token) const;
+
+  // S and A in fp64 on the cores of this machine.
+  ReferenceSums compute_sums() const;
+  // Makes the expected outputs from `sums`. REQUIRES: as many as there are outputs.
+  void set_sums(const ReferenceSums& sums);
+  bool has_reference() const { return !expected_.empty() || outputs() == 0; }
+  BoundedOutput expected(std::int64_t row, std::int64_t token) const;
+
+  // X with Inf, -Inf and NaN in a few columns, the first and the last among them, and which rows have no nonzero in
+  // any of those: their outputs stay as they are. No row is free in a weight that has none.
+  struct PoisonedInput {
+    ElementBuffer x;
+    std::vector<bool> free_rows;  // [M]
+    bool any_free = false;
+  };
+  PoisonedInput poisoned_input() const;
+
+ private:
+  std::int64_t outputs() const { return spec_.rows * options_.tokens; }
+  void draw_inputs();
+
+  const CsrMatrix* matrix_;
+  OperatorSpec spec_;
+  ProblemOptions options_;
+  IntegerVariables variables_;
+  std::vector<float> values_;
+  ElementBuffer x_;
+  ElementBuffer bias_;
+  ElementBuffer residual_;
+  ElementBuffer y_;
+  std::vector<double> expected_;  // row * tokens + token
+  std::vector<float> bounds_;     // likewise
+};
+
+}  // namespace sparsmith

@@ -1,0 +1,244 @@
+#include "tuner/verification.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <Eigen/Dense>
+#include <cmath>
+#include <limits>
+#include <random>
+
+namespace sparsmith {
+namespace {
+
+constexpr std::uint32_t kSeed = 20240517;
+
+CsrMatrix random_matrix(std::int64_t rows, std::int64_t cols, double density, std::mt19937& random) {
+  std::uniform_real_distribution<double> uniform(0, 1);
+  std::normal_distribution<float> normal(0, 1);
+  CsrMatrix matrix;
+  matrix.rows = rows;
+  matrix.cols = cols;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const double row_density = row % 5 == 3 ? 0 : density * 2 * uniform(random);  // some rows are empty
+    for (std::int64_t column = 0; column < cols; ++column) {
+      if (uniform(random) >= row_density) continue;
+      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
+      matrix.values.push_back(normal(random) + 3);
+    }
+    matrix.row_offsets.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+OperatorSpec spec_for(const CsrMatrix& matrix, DataType type, Layout layout, const std::string& epilogue) {
+  return {.rows = matrix.rows,
+          .cols = matrix.cols,
+          .type = type,
+          .layout = layout,
+          .epilogue = Epilogue::parse(epilogue).value()};
+}
+
+// The operator as its definition says, in Eigen and long double.
+Eigen::MatrixXd exact_output(const ReferenceProblem& problem) {
+  const OperatorSpec& spec = problem.spec();
+  Eigen::MatrixXd w = Eigen::MatrixXd::Zero(spec.rows, spec.cols);
+  for (std::int64_t row = 0; row < spec.rows; ++row)
+    for (std::int64_t i = problem.matrix().row_offsets[row]; i < problem.matrix().row_offsets[row + 1]; ++i)
+      w(row, problem.matrix().column_indices[i]) = problem.values()[i];
+  Eigen::MatrixXd x(spec.cols, problem.tokens());
+  for (std::int64_t column = 0; column < spec.cols; ++column)
+    for (std::int64_t token = 0; token < problem.tokens(); ++token)
+      x(column, token) = problem.x().get(problem.x_index(column, token));
+  Eigen::MatrixXd y = w * x;
+  for (std::int64_t row = 0; row < spec.rows; ++row) {
+    for (std::int64_t token = 0; token < problem.tokens(); ++token) {
+      long double value = y(row, token) * static_cast<long double>(problem.alpha());
+      if (spec.epilogue.bias) value += problem.bias().get(row);
+      switch (spec.epilogue.activation) {
+        case Activation::kNone: break;
+        case Activation::kRelu: value = std::max(value, 0.0L); break;
+        case Activation::kGelu: value = value * (1 + std::erf(value / std::sqrt(2.0L))) / 2; break;
+        case Activation::kSilu: value = value / (1 + std::exp(-value)); break;
+      }
+      if (spec.epilogue.beta) value += problem.beta() * problem.initial_y().get(problem.y_index(row, token));
+      if (spec.epilogue.residual) value += problem.residual().get(problem.y_index(row, token));
+      y(row, token) = static_cast<double>(value);
+    }
+  }
+  return y;
+}
+
+// A plain fp32 kernel. `mutant` names the mistake it makes.
+ElementBuffer fp32_output(const ReferenceProblem& problem, const ElementBuffer& x, const std::string& mutant = "") {
+  const OperatorSpec& spec = problem.spec();
+  ElementBuffer y = problem.initial_y();
+  for (std::int64_t row = 0; row < spec.rows; ++row) {
+    for (std::int64_t token = 0; token < problem.tokens(); ++token) {
+      const bool last = row == spec.rows - 1 && token == problem.tokens() - 1;
+      if (last && mutant == "tail") continue;
+      float sum = 0;
+      const std::int64_t begin = problem.matrix().row_offsets[row];
+      const std::int64_t end = problem.matrix().row_offsets[row + 1];
+      for (std::int64_t i = begin; i < end; ++i) {
+        if (last && mutant == "dropped product" && i == begin) continue;
+        std::int64_t column = problem.matrix().column_indices[i];
+        if (last && mutant == "wrong column" && i == begin) column = (column + 1) % spec.cols;
+        sum += problem.values()[i] * x.get(problem.x_index(column, token));
+      }
+      if (mutant == "padding") sum += 0.0F * x.get(problem.x_index(0, token));
+      float value = (mutant == "alpha" ? 1.0F : problem.alpha()) * sum;
+      if (spec.epilogue.bias) value += problem.bias().get(mutant == "bias" ? 0 : row);
+      if (spec.epilogue.activation == Activation::kRelu) value = std::max(value, 0.0F);
+      if (spec.epilogue.activation == Activation::kGelu) value = 0.5F * value * (1 + std::erf(value * 0.70710678F));
+      if (spec.epilogue.activation == Activation::kSilu) value = value / (1 + std::exp(-value));
+      const std::int64_t at = problem.y_index(row, token);
+      if (spec.epilogue.beta) value += problem.beta() * problem.initial_y().get(at);
+      if (spec.epilogue.residual) value += problem.residual().get(at);
+      y.set(at, value);
+      if (mutant == "padding of y" && last) y.set(y.size() - 1, value);
+    }
+  }
+  return y;
+}
+
+struct Case {
+  DataType type;
+  Layout layout;
+  const char* epilogue;
+  InputKind kind;
+};
+
+class VerificationTest : public testing::TestWithParam<Case> {};
+
+TEST_P(VerificationTest, ReferenceAgreesWithEigenAndFp32Passes) {
+  std::mt19937 random(kSeed);
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  const CsrMatrix matrix = random_matrix(37, 53, 0.2, random);
+  const Case& c = GetParam();
+  for (const std::int64_t tokens : {1, 7, 16, 33}) {
+    ReferenceProblem problem(matrix, spec_for(matrix, c.type, c.layout, c.epilogue),
+                             {.tokens = tokens, .seed = 5, .kind = c.kind, .padding = tokens % 3});
+    problem.set_sums(problem.compute_sums());
+    const Eigen::MatrixXd exact = exact_output(problem);
+    for (std::int64_t row = 0; row < matrix.rows; ++row)
+      for (std::int64_t token = 0; token < tokens; ++token)
+        ASSERT_NEAR(problem.expected(row, token).value, exact(row, token),
+                    1e-6 * problem.expected(row, token).bound + 1e-300);
+    const Verification verification = verify_outputs(problem, fp32_output(problem, problem.x()).bytes());
+    EXPECT_TRUE(verification.ok) << verification.reason;
+    EXPECT_LE(verification.max_error_over_bound, 1.0);
+    EXPECT_LT(verification.norm_error, 0.01);
+  }
+}
+
+TEST_P(VerificationTest, MutantsAreCaught) {
+  const Case& c = GetParam();
+  if (c.kind == InputKind::kZeros) GTEST_SKIP() << "where X is zero these mistakes change nothing";
+  std::mt19937 random(kSeed);
+  const CsrMatrix matrix = random_matrix(38, 53, 0.2, random);  // its last row is not empty
+  ReferenceProblem problem(matrix, spec_for(matrix, c.type, c.layout, c.epilogue),
+                           {.tokens = 3, .seed = 9, .kind = c.kind, .padding = 2});
+  problem.set_sums(problem.compute_sums());
+  std::vector<std::string> mutants = {"alpha", "padding of y"};
+  if (!problem.spec().epilogue.beta) mutants.emplace_back("tail");
+  // Relu may hide what happens to one output.
+  if (problem.spec().epilogue.activation == Activation::kNone)
+    mutants.insert(mutants.end(), {"dropped product", "wrong column"});
+  if (problem.spec().epilogue.bias) mutants.emplace_back("bias");
+  for (const std::string& mutant : mutants) {
+    const Verification verification = verify_outputs(problem, fp32_output(problem, problem.x(), mutant).bytes());
+    EXPECT_FALSE(verification.ok) << mutant;
+    EXPECT_FALSE(verification.reason.empty()) << mutant;
+  }
+}
+
+TEST_P(VerificationTest, PoisonedColumnsReachOnlyRowsThatTouchThem) {
+  const Case& c = GetParam();
+  std::mt19937 random(kSeed);
+  const CsrMatrix matrix = random_matrix(60, 41, 0.1, random);
+  ReferenceProblem problem(matrix, spec_for(matrix, c.type, c.layout, c.epilogue),
+                           {.tokens = 5, .seed = 3, .kind = c.kind});
+  problem.set_sums(problem.compute_sums());
+  const ReferenceProblem::PoisonedInput poisoned = problem.poisoned_input();
+  ASSERT_TRUE(poisoned.any_free);
+  EXPECT_TRUE(std::isinf(poisoned.x.get(problem.x_index(0, 0))));
+
+  const ElementBuffer right = fp32_output(problem, poisoned.x);
+  EXPECT_TRUE(verify_outputs(problem, right.bytes(), &poisoned.free_rows).ok);
+  EXPECT_FALSE(verify_outputs(problem, right.bytes()).ok);
+  const ElementBuffer wrong = fp32_output(problem, poisoned.x, "padding");
+  EXPECT_FALSE(verify_outputs(problem, wrong.bytes(), &poisoned.free_rows).ok);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Operators, VerificationTest,
+    testing::Values(Case{DataType::kFloat32, Layout::kTokenMajor, "none", InputKind::kVaried},
+                    Case{DataType::kFloat32, Layout::kFeatureMajor, "bias+gelu+residual", InputKind::kVaried},
+                    Case{DataType::kFloat32, Layout::kTokenMajor, "bias", InputKind::kLarge},
+                    Case{DataType::kFloat32, Layout::kTokenMajor, "none", InputKind::kTiny},
+                    Case{DataType::kFloat32, Layout::kTokenMajor, "bias+silu", InputKind::kZeros},
+                    Case{DataType::kFloat16, Layout::kFeatureMajor, "none", InputKind::kVaried},
+                    Case{DataType::kFloat16, Layout::kTokenMajor, "silu+beta", InputKind::kVaried},
+                    Case{DataType::kFloat16, Layout::kTokenMajor, "none", InputKind::kTiny},
+                    Case{DataType::kBFloat16, Layout::kTokenMajor, "bias+relu+beta+residual", InputKind::kVaried},
+                    Case{DataType::kBFloat16, Layout::kFeatureMajor, "none", InputKind::kLarge}));
+
+TEST(ReferenceProblemTest, TheSameSeedDrawsTheSameInputs) {
+  std::mt19937 random(kSeed);
+  const CsrMatrix matrix = random_matrix(20, 30, 0.3, random);
+  const OperatorSpec spec = spec_for(matrix, DataType::kFloat16, Layout::kTokenMajor, "bias");
+  const ReferenceProblem a(matrix, spec, {.tokens = 4, .seed = 1});
+  const ReferenceProblem b(matrix, spec, {.tokens = 4, .seed = 1});
+  const ReferenceProblem c(matrix, spec, {.tokens = 4, .seed = 2});
+  const auto bytes = [](const ReferenceProblem& p) {
+    return std::vector<std::byte>(p.x().bytes().begin(), p.x().bytes().end());
+  };
+  EXPECT_EQ(bytes(a), bytes(b));
+  EXPECT_NE(bytes(a), bytes(c));
+}
+
+TEST(ReferenceProblemTest, TakesEmptyMatrices) {
+  for (const auto& [rows, cols] : {std::pair<int, int>{0, 4}, {4, 0}, {0, 0}, {3, 5}}) {
+    CsrMatrix matrix;
+    matrix.rows = rows;
+    matrix.cols = cols;
+    matrix.row_offsets.assign(rows + 1, 0);
+    ReferenceProblem problem(matrix, spec_for(matrix, DataType::kFloat32, Layout::kTokenMajor, "none"), {.tokens = 2});
+    problem.set_sums(problem.compute_sums());
+    ElementBuffer y(DataType::kFloat32, rows * 2);
+    EXPECT_TRUE(verify_outputs(problem, y.bytes()).ok);
+    EXPECT_EQ(verify_outputs(problem, problem.initial_y().bytes()).ok, rows == 0);
+    EXPECT_FALSE(verify_outputs(problem, std::vector<std::byte>(3)).ok);
+    (void)problem.poisoned_input();
+  }
+}
+
+TEST(ErrorBoundTest, UlpsAreThoseOfTheType) {
+  EXPECT_EQ(ulp(DataType::kFloat32, 1.0), 0x1p-23);
+  EXPECT_EQ(ulp(DataType::kFloat32, -3.9), 0x1p-22);
+  EXPECT_EQ(ulp(DataType::kFloat32, 0.0), 0x1p-149);
+  EXPECT_EQ(ulp(DataType::kFloat16, 1.5), 0x1p-10);
+  EXPECT_EQ(ulp(DataType::kFloat16, 1e-9), 0x1p-24);
+  EXPECT_EQ(ulp(DataType::kBFloat16, 256), 2.0);
+}
+
+TEST(ErrorBoundTest, ThePlainBoundIsTheStatedOne) {
+  const BoundedOutput output =
+      bounded_output({}, DataType::kFloat32, {.sum = 2.5, .magnitude = 10, .length = 100, .alpha = 1});
+  EXPECT_EQ(output.value, 2.5);
+  EXPECT_NEAR(output.bound, 2 * (100 * 0x1p-24 * 10 + 0x1p-22), 1e-15);
+}
+
+TEST(ErrorBoundTest, InfinityIsRightOnlyWhereTheTypeOverflows) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(within_bound(DataType::kFloat16, {.value = 1e5, .bound = 64}, infinity));
+  EXPECT_FALSE(within_bound(DataType::kFloat16, {.value = 1e5, .bound = 64}, -infinity));
+  EXPECT_FALSE(within_bound(DataType::kFloat16, {.value = 1e5, .bound = 64}, 65504));
+  EXPECT_FALSE(within_bound(DataType::kFloat16, {.value = 100, .bound = 1}, infinity));
+  EXPECT_FALSE(within_bound(DataType::kFloat32, {.value = 1, .bound = 1}, std::nanf("")));
+  EXPECT_TRUE(within_bound(DataType::kFloat32, {.value = std::nan(""), .bound = 1}, 3));
+}
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,79 @@
+// The requests that a parent sends to a worker, and the replies: each as a value, and as a message.
+//
+// encode() of a request views the large arrays of its arguments; decode copies them. Decoding checks everything a
+// worker or parent relies on: kinds, sizes against each other, counts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "formats/packed_weight.h"
+#include "matrix/csr_matrix.h"
+#include "runtime/device_properties.h"
+#include "runtime/executor.h"
+#include "runtime/operator_spec.h"
+#include "tuner/message.h"
+#include "tuner/worker.h"
+
+namespace sparsmith {
+
+struct PropertiesRequest {};
+struct BandwidthRequest {};
+// The fp64 reference kernel for one element type; without it the reference is computed on the CPU.
+struct ReferenceKernelRequest {
+  DataType type = DataType::kFloat32;
+  KernelImage kernel;
+};
+struct WeightRequest {
+  CsrMatrix matrix;
+  OperatorSpec spec;
+};
+struct PackingRequest {
+  PackedWeight packed;
+};
+struct TokensRequest {
+  std::int64_t tokens = 1;
+  std::uint64_t seed = 0;
+};
+struct VerifyRequest {
+  LoadedCandidate candidate;
+};
+struct TimeRequest {
+  std::vector<LoadedCandidate> candidates;
+  std::vector<std::string> vendors;
+  TimingPolicy policy;
+};
+struct VendorRequest {
+  std::string name;
+  TimingPolicy policy;
+};
+
+using WorkerRequest = std::variant<PropertiesRequest, BandwidthRequest, ReferenceKernelRequest, WeightRequest,
+                                   PackingRequest, TokensRequest, VerifyRequest, TimeRequest, VendorRequest>;
+
+OutgoingMessage encode_properties_request();
+OutgoingMessage encode_bandwidth_request();
+OutgoingMessage encode_reference_kernel_request(DataType type, const KernelImage& kernel);
+OutgoingMessage encode_weight_request(const CsrMatrix& matrix, const OperatorSpec& spec);
+OutgoingMessage encode_packing_request(const PackedWeight& packed);
+OutgoingMessage encode_tokens_request(std::int64_t tokens, std::uint64_t seed);
+OutgoingMessage encode_verify_request(const LoadedCandidate& candidate);
+OutgoingMessage encode_time_request(const std::vector<LoadedCandidate>& candidates,
+                                    const std::vector<std::string>& vendors, const TimingPolicy& policy);
+OutgoingMessage encode_vendor_request(const std::string& name, const TimingPolicy& policy);
+
+// Error: kInvalidInput, with what is wrong.
+Result<WorkerRequest> decode_request(Message message);
+
+// What a request is answered with; nothing where only success is to be said.
+using WorkerReply =
+    std::variant<std::monostate, DeviceProperties, double, Verification, std::vector<Timing>, VendorTiming>;
+
+// In worker_reply.cc.
+OutgoingMessage encode_reply(const Result<WorkerReply>& reply);
+// The error that the worker sent, or kInvalidInput when the message is no reply.
+Result<WorkerReply> decode_reply(const Message& message);
+
+}  // namespace sparsmith
