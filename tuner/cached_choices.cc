@@ -39,7 +39,7 @@ bool kernels_ready(const TuneContext& context, const Candidate& candidate) {
 
 }  // namespace
 
-CachedChoices::CachedChoices(const TuneContext& context, const TunedWeight& weight,
+CachedChoices::CachedChoices(const TuneContext& context, const WeightResult& weight,
                              const SparsityStatistics& statistics, Packings& packings)
     : packings_allowed_(context.options->packings) {
   for (const std::int64_t tokens : context.options->tokens) {
@@ -48,7 +48,7 @@ CachedChoices::CachedChoices(const TuneContext& context, const TunedWeight& weig
   }
 }
 
-void CachedChoices::look_up(const TuneContext& context, const TunedWeight& weight, std::int64_t tokens,
+void CachedChoices::look_up(const TuneContext& context, const WeightResult& weight, std::int64_t tokens,
                             const SparsityStatistics& statistics, Packings& packings) {
   auto match = context.cache->find_choice(problem_key(context, weight, tokens), context.device.compute_capability,
                                           context.device.sm_count);
@@ -110,12 +110,12 @@ MatchQuality CachedChoices::quality(std::int64_t tokens) const {
   return found == found_.end() ? MatchQuality::kNone : found->second.quality;
 }
 
-ProblemKey problem_key(const TuneContext& context, const TunedWeight& weight, std::int64_t tokens) {
+ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, std::int64_t tokens) {
   return {weight.pattern_hash, weight.spec.name(), tokens, context.device.device_class(),
           context.options->timing.name()};
 }
 
-void store_choice(const TuneContext& context, const TunedWeight& weight, const BucketChoice& choice) {
+void store_choice(const TuneContext& context, const WeightResult& weight, const BucketChoice& choice) {
   if (context.cache == nullptr) return;
   ChoiceRecord record;
   record.key = problem_key(context, weight, choice.tokens);

@@ -1,5 +1,5 @@
-// Choices of earlier runs for one weight: taken as they are where everything they stand on is the same, otherwise a hint
-// (the incumbent of the race).
+// Choices of earlier runs for one weight: taken as they are where everything they stand on is the same, otherwise a
+// hint (the incumbent of the race).
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,12 @@ namespace sparsmith {
 class CachedChoices {
  public:
   // Looks up every N of the options. Packs what choices name, so that their candidates can be made again.
-  CachedChoices(const TuneContext& context, const TunedWeight& weight, const SparsityStatistics& statistics,
+  CachedChoices(const TuneContext& context, const WeightResult& weight, const SparsityStatistics& statistics,
                 Packings& packings);
 
-  // Whether every N has a choice for exactly this device class, from the same code, compiler and packer, from a search that
-  // was not cut short, measured (or, where this run can only predict, predicted), with no more packings than allowed.
+  // Whether every N has a choice for exactly this device class, from the same code, compiler and packer, from a search
+  // that was not cut short, measured (or, where this run can only predict, predicted), with no more packings than
+  // allowed.
   bool complete() const;
   std::vector<BucketChoice> take();  // REQUIRES: complete()
 
@@ -35,17 +36,17 @@ class CachedChoices {
     bool made = false;   // the choice could be made again
     bool valid = false;  // and nothing it stands on has changed
   };
-  void look_up(const TuneContext& context, const TunedWeight& weight, std::int64_t tokens,
+  void look_up(const TuneContext& context, const WeightResult& weight, std::int64_t tokens,
                const SparsityStatistics& statistics, Packings& packings);
 
   std::map<std::int64_t, Found> found_;
   int packings_allowed_ = 1;
 };
 
-ProblemKey problem_key(const TuneContext& context, const TunedWeight& weight, std::int64_t tokens);
+ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, std::int64_t tokens);
 
 // Writes a choice of this run. A cache that fails is reported once in the log and otherwise ignored.
-void store_choice(const TuneContext& context, const TunedWeight& weight, const BucketChoice& choice);
+void store_choice(const TuneContext& context, const WeightResult& weight, const BucketChoice& choice);
 
 // Of every family's parameters and rules: a choice of dense stands on what it was compared with.
 std::string search_space_hash();

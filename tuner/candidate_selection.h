@@ -11,8 +11,8 @@
 namespace sparsmith {
 
 struct SelectionLimits {
-  int candidates = 32;  // for one N, over all packings
-  int packings = 4;     // packings that compete for a weight
+  int candidates = 32;      // for one N, over all packings
+  int packings = 4;         // packings that compete for a weight
   bool exhaustive = false;  // no limits
 };
 

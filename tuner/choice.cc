@@ -27,7 +27,8 @@ double cost_of(const std::vector<BucketTimes>& buckets, const std::vector<std::s
   return sum;
 }
 
-std::int64_t bytes_of(const std::map<std::string, std::int64_t>& packing_bytes, const std::vector<std::string>& packings) {
+std::int64_t bytes_of(const std::map<std::string, std::int64_t>& packing_bytes,
+                      const std::vector<std::string>& packings) {
   std::int64_t sum = 0;
   for (const std::string& packing : packings) {
     const auto found = packing_bytes.find(packing);
@@ -49,8 +50,8 @@ std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const s
       std::vector<std::string> with = kept;
       with.push_back(name);
       const double now = cost_of(buckets, with);
-      const bool smaller = now == best_cost && !best.empty() &&
-                           bytes_of(packing_bytes, {name}) < bytes_of(packing_bytes, {best});
+      const bool smaller =
+          now == best_cost && !best.empty() && bytes_of(packing_bytes, {name}) < bytes_of(packing_bytes, {best});
       if (now < best_cost || smaller) {
         best = name;
         best_cost = now;
@@ -75,9 +76,7 @@ double spread(const Timing& timing) {
   return timing.median_us > 0 ? std::max(0.0, (timing.q3_us - timing.q1_us) / 2 / timing.median_us) : 0;
 }
 
-bool clearly_faster(const Timing& a, const Timing& b) {
-  return a.median_us < b.median_us * (1 - noise_of(a, b));
-}
+bool clearly_faster(const Timing& a, const Timing& b) { return a.median_us < b.median_us * (1 - noise_of(a, b)); }
 
 }  // namespace
 
@@ -111,16 +110,17 @@ std::optional<Decision> decide(const std::vector<Contender>& contenders, const s
     if (contender.state != Contender::State::kTimed) continue;
     if (std::ranges::find(packings, contender.identity.packing) == packings.end()) continue;
     // Times of the final are comparable; a time from outside of it wins only where there is no other.
-    const bool better = best == nullptr || (contender.in_final != best->in_final
-                                                ? contender.in_final
-                                                : contender.timing.median_us < best->timing.median_us);
+    const bool better =
+        best == nullptr || (contender.in_final != best->in_final ? contender.in_final
+                                                                 : contender.timing.median_us < best->timing.median_us);
     if (better) best = &contender;
     if (contender.incumbent) incumbent = &contender;
   }
   const bool has_dense = dense != nullptr && dense->supported;
   if (best == nullptr) {
     if (!has_dense) return std::nullopt;
-    return Decision{nullptr, fmt::format("no sparse candidate is in the race: {:.2f} us dense", dense->timing.median_us)};
+    return Decision{nullptr,
+                    fmt::format("no sparse candidate is in the race: {:.2f} us dense", dense->timing.median_us)};
   }
   if (incumbent != nullptr && !clearly_faster(best->timing, incumbent->timing)) best = incumbent;
   if (!has_dense) {
@@ -129,7 +129,8 @@ std::optional<Decision> decide(const std::vector<Contender>& contenders, const s
   }
   const double ratio = dense->timing.median_us / best->timing.median_us;
   if (clearly_faster(best->timing, dense->timing)) {
-    return Decision{best, fmt::format("{:.2f}x as fast as dense ({} {:.2f} us)", ratio, dense->name, dense->timing.median_us)};
+    return Decision{
+        best, fmt::format("{:.2f}x as fast as dense ({} {:.2f} us)", ratio, dense->name, dense->timing.median_us)};
   }
   return Decision{nullptr, fmt::format("dense is kept: the best sparse candidate takes {:.2f} us, dense {:.2f} us",
                                        best->timing.median_us, dense->timing.median_us)};

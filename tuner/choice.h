@@ -19,12 +19,12 @@ enum class Objective : std::uint8_t {
 // What is known of a weight at one N.
 struct BucketTimes {
   double calls = 1;
-  double dense_us = 0;                     // 0: not known
+  double dense_us = 0;                    // 0: not known
   std::map<std::string, double> best_us;  // of each packing
 };
 
-// The packings to keep, at most `limit`: those with the least time over all N, weighted by calls, where each N takes the
-// best of them and dense. An N that a packing does not serve, and dense neither, rules the packing out unless
+// The packings to keep, at most `limit`: those with the least time over all N, weighted by calls, where each N takes
+// the best of them and dense. An N that a packing does not serve, and dense neither, rules the packing out unless
 // another one kept serves it. Empty when dense is best throughout, or nothing serves every N.
 //   packing_bytes: GPU bytes of each packing; asked for with Objective::kBytes, ties go to the smaller in any case.
 std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
@@ -40,8 +40,8 @@ struct Decision {
   std::string reason;
 };
 
-// Among the contenders of the kept packings: the fastest, except that an incumbent stays unless it is beaten by more than
-// the noise, and dense stays unless it is. `dense` may be null (not measured). nullopt when there is neither.
+// Among the contenders of the kept packings: the fastest, except that an incumbent stays unless it is beaten by more
+// than the noise, and dense stays unless it is. `dense` may be null (not measured). nullopt when there is neither.
 std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
                                const VendorTiming* dense);
 

@@ -23,8 +23,7 @@ double predicted_dense_us(const Problem& problem) {
   const auto rows = static_cast<double>(problem.spec.rows);
   const auto cols = static_cast<double>(problem.spec.cols);
   const auto tokens = static_cast<double>(problem.tokens);
-  const double bytes =
-      static_cast<double>(size_of(problem.spec.type)) * (rows * cols + tokens * cols + tokens * rows);
+  const double bytes = static_cast<double>(size_of(problem.spec.type)) * (rows * cols + tokens * cols + tokens * rows);
   const double move_us = bytes / (problem.device.memory_bandwidth * kReachedBandwidth) * 1e6;
   const double per_second = operations_per_clock(problem) * problem.device.sm_count * problem.device.clock_khz * 1e3;
   const double compute_us = 2 * rows * cols * tokens / (per_second * kReachedCompute) * 1e6;

@@ -9,7 +9,8 @@
 namespace sparsmith {
 namespace {
 
-std::string key_of(const std::string& config, const std::string& packing, int packer_version, const std::string& closure) {
+std::string key_of(const std::string& config, const std::string& packing, int packer_version,
+                   const std::string& closure) {
   return fmt::format("{}|{}|{}|{}", config, packing, packer_version, closure);
 }
 

@@ -31,8 +31,8 @@ class MeasurementLog {
   void begin(const CandidateIdentity& candidate);
   void finish(MeasurementStatus status, const std::string& reason, const Timing& timing, double error_over_bound);
 
-  // The last finished measurement of that candidate, if it may be trusted: same code, same environment. A candidate whose
-  // process died over it is not found the first time, since the process may have been killed for other reasons.
+  // The last finished measurement of that candidate, if it may be trusted: same code, same environment. A candidate
+  // whose process died over it is not found the first time, since the process may have been killed for other reasons.
   std::optional<MeasurementRecord> find(const CandidateIdentity& candidate) const;
 
  private:

@@ -12,7 +12,7 @@ using State = Contender::State;
 MeasurementStatus kind_of(const Status& error) {
   if (error.code() != StatusCode::kDeviceError) return MeasurementStatus::kFailed;
   // The worker says which of the two it was; nothing but the record depends on the word.
-  return error.message().find("timed out") != std::string::npos ? MeasurementStatus::kTimeout
+  return error.message().find("gave no answer") != std::string::npos ? MeasurementStatus::kTimeout
                                                                 : MeasurementStatus::kCrashed;
 }
 
@@ -59,8 +59,7 @@ class Race {
       log_.begin(contender.identity);
       sample(contender, policy(options_.short_replays));
       SPARSMITH_RETURN_IF_ERROR(session_.health());
-      log_.finish(contender.status, contender.reason, contender.timing,
-                  contender.verification.max_error_over_bound);
+      log_.finish(contender.status, contender.reason, contender.timing, contender.verification.max_error_over_bound);
     }
     return true;
   }
@@ -101,9 +100,8 @@ class Race {
     for (Contender& contender : contenders_) {
       if (contender.state == State::kTimed) timed.push_back(&contender);
     }
-    std::stable_sort(timed.begin(), timed.end(), [](const Contender* a, const Contender* b) {
-      return a->timing.median_us < b->timing.median_us;
-    });
+    std::stable_sort(timed.begin(), timed.end(),
+                     [](const Contender* a, const Contender* b) { return a->timing.median_us < b->timing.median_us; });
     std::vector<Contender*> kept;
     std::set<std::string> packings;
     for (Contender* contender : timed) {

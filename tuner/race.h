@@ -45,8 +45,8 @@ struct RaceOptions {
 std::vector<VendorTiming> measure_vendors(DeviceSession& session, MeasurementLog& log,
                                           const std::vector<std::string>& names, const TimingPolicy& policy);
 
-// REQUIRES: the session has the weight, every packing of the contenders, and the tokens. Contenders come in the order in
-// which they are tried. Fills in their states and timings, and the vendors' timings in the final.
+// REQUIRES: the session has the weight, every packing of the contenders, and the tokens. Contenders come in the order
+// in which they are tried. Fills in their states and timings, and the vendors' timings in the final.
 //   Returns whether every contender had its turn.
 //   Error: the device is gone and cannot be had again.
 Result<bool> run_race(DeviceSession& session, MeasurementLog& log, std::vector<Contender>& contenders,

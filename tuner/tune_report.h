@@ -24,8 +24,8 @@ struct BucketChoice {
   Candidate candidate;  // of a generated one
   int packer_version = 0;
 
-  Timing timing;        // of the choice; predicted choices have the median only
-  double dense_us = 0;  // 0: not known
+  Timing timing;         // of the choice; predicted choices have the median only
+  double dense_us = 0;   // 0: not known
   std::string evidence;  // "measured" or "predicted"
   std::string reason;
   Verification verification;
@@ -39,7 +39,7 @@ struct BucketChoice {
   double us() const { return timing.median_us; }
 };
 
-struct TunedWeight {
+struct WeightResult {
   std::string name;
   OperatorSpec spec;
   std::int64_t nnz = 0;
@@ -57,7 +57,7 @@ struct TunedWeight {
 };
 
 struct TuneReport {
-  std::vector<TunedWeight> weights;
+  std::vector<WeightResult> weights;
   struct Skipped {
     std::string name;
     std::string reason;

@@ -34,11 +34,13 @@ class WeightTuner {
     problem_ = {weight_.spec, 1, context.device};
   }
 
-  Result<TunedWeight> run() {
+  Result<WeightResult> run() {
     statistics_ = compute_statistics(matrix_);
     remember_weight();
     CachedChoices cached(context_, weight_, statistics_, packings_);
-    if (options_.use_choices && cached.complete()) {
+    // A cached choice was made for the least time; another objective searches among what was measured.
+    const bool same_goal = options_.objective == Objective::kTime;
+    if (options_.use_choices && same_goal && cached.complete()) {
       adopt(cached);
     } else {
       SPARSMITH_RETURN_IF_ERROR(search(cached));
@@ -67,8 +69,9 @@ class WeightTuner {
 
   void remember_weight() {
     if (context_.cache == nullptr) return;
-    WeightRecord record{weight_.pattern_hash, weight_.value_hash, matrix_.rows, matrix_.cols, matrix_.nnz(),
-                        fmt::format("[{}]", fmt::join(statistics_.row_length_histogram, ","))};
+    WeightRecord record{weight_.pattern_hash, weight_.value_hash,
+                        matrix_.rows,         matrix_.cols,
+                        matrix_.nnz(),        fmt::format("[{}]", fmt::join(statistics_.row_length_histogram, ","))};
     const Status status = context_.cache->put_weight(record);
     if (!status.ok()) log_debug("the cache was not written: {}", status.message());
   }
@@ -83,8 +86,7 @@ class WeightTuner {
     SelectionLimits limits = options_.selection;
     // Predictions alone decide there, so further packings would be packed for nothing.
     if (context_.predict && !limits.exhaustive) limits.packings = std::max(1, options_.packings);
-    CandidateSelection selection =
-        select_candidates(problem_, options_.tokens, options_.calls, statistics_, limits);
+    CandidateSelection selection = select_candidates(problem_, options_.tokens, options_.calls, statistics_, limits);
     for (const auto& [rule, count] : selection.cuts) report_.cuts[rule] += count;
     report_.considered += selection.considered;
 
@@ -127,8 +129,8 @@ class WeightTuner {
     Problem problem = problem_;
     problem.tokens = bucket.tokens;
     const auto packed = packings_.get(config, problem);
-    auto candidate = packed.ok() ? family(config.family)->generate(config, problem, **packed)
-                                 : Result<Candidate>(packed.status());
+    auto candidate =
+        packed.ok() ? family(config.family)->generate(config, problem, **packed) : Result<Candidate>(packed.status());
     if (!candidate.ok()) {
       ++report_.rejected["cannot be generated: " + candidate.status().message()];
       return;
@@ -193,7 +195,8 @@ class WeightTuner {
     race_options.progress = [&](std::size_t done, std::size_t total) {
       if (context_.progress) context_.progress(fmt::format("N = {}", bucket.tokens), done, total);
     };
-    SPARSMITH_ASSIGN_OR_RETURN(bucket.complete, run_race(*context_.session, log, bucket.contenders, bucket.vendors, race_options));
+    SPARSMITH_ASSIGN_OR_RETURN(bucket.complete,
+                               run_race(*context_.session, log, bucket.contenders, bucket.vendors, race_options));
     if (bucket.vendors.front().supported) bucket.dense_us = bucket.vendors.front().timing.median_us;
     return {};
   }
@@ -236,7 +239,7 @@ class WeightTuner {
                                        bucket.dense() == nullptr ? "not asked for" : bucket.dense()->detail));
       }
       weight_.buckets.push_back(bucket_choice(bucket, *decision, cached));
-      store_choice(context_, weight_, weight_.buckets.back());
+      if (options_.objective == Objective::kTime) store_choice(context_, weight_, weight_.buckets.back());
     }
     return {};
   }
@@ -281,14 +284,14 @@ class WeightTuner {
   const CsrMatrix& matrix_;
   TuneReport& report_;
   Packings packings_;
-  TunedWeight weight_;
+  WeightResult weight_;
   Problem problem_;
   SparsityStatistics statistics_;
 };
 
 }  // namespace
 
-Result<TunedWeight> tune_weight(const TuneContext& context, const std::string& name, const CsrMatrix& matrix,
+Result<WeightResult> tune_weight(const TuneContext& context, const std::string& name, const CsrMatrix& matrix,
                                 TuneReport& report) {
   return WeightTuner(context, name, matrix, report).run();
 }
