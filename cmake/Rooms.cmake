@@ -29,3 +29,11 @@ function(sparsmith_test name)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT ${TEST_TIMEOUT} LABELS "${TEST_LABELS}")
 endfunction()
+
+# sparsmith_program(sparsmith SOURCES main.cc ... LIBRARIES ...): a program that is installed.
+function(sparsmith_program name)
+  cmake_parse_arguments(PROGRAM "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${PROGRAM_SOURCES})
+  target_link_libraries(${name} PRIVATE sparsmith_options ${PROGRAM_LIBRARIES})
+  set_property(GLOBAL APPEND PROPERTY SPARSMITH_PROGRAMS ${name})
+endfunction()

@@ -38,7 +38,11 @@ const SnippetHeader* Catalogue::find_header(std::string_view path) const {
 Result<std::span<const std::int64_t>> Catalogue::values_of(std::string_view snippet, std::string_view parameter) const {
   const Snippet* const owner = find(snippet);
   if (owner == nullptr) return not_found(fmt::format("the catalogue has no snippet {}", snippet));
-  const auto found = std::ranges::find(owner->parameters, parameter, &SnippetParameter::name);
+  const auto found = std::ranges::find_if(owner->parameters, [&](const SnippetParameter& candidate) {
+    const bool is_member_of_same_name =
+        candidate.name.ends_with('_') && candidate.name.substr(0, candidate.name.size() - 1) == parameter;
+    return candidate.name == parameter || is_member_of_same_name;
+  });
   if (found == owner->parameters.end()) {
     return not_found(fmt::format("{}: snippet {} has no parameter {}", owner->header, snippet, parameter));
   }

@@ -67,7 +67,8 @@ class Catalogue {
   const Snippet* find(std::string_view name) const;               // nullptr: there is none
   const SnippetHeader* find_header(std::string_view path) const;  // nullptr: there is none
 
-  // The values that SPARSMITH_TUNE allows for a parameter.
+  // The values that SPARSMITH_TUNE allows for a parameter; "kLanes" finds kLanes_ as well, the template parameter that
+  // a snippet passes on as its member kLanes.
   //   Error: kNotFound when there is no such snippet or parameter, or it is not tuned.
   Result<std::span<const std::int64_t>> values_of(std::string_view snippet, std::string_view parameter) const;
 

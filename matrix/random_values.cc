@@ -1,20 +1,15 @@
 #include "matrix/random_values.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <vector>
 
 namespace sparsmith {
 
 std::uint64_t RandomStream::below(std::uint64_t bound) {
-  // The upper half of a 64 x 64 bit product, without the compiler's own 128-bit type.
-  const std::uint64_t a = bits();
-  const std::uint64_t a_high = a >> 32;
-  const std::uint64_t a_low = a & 0xFFFFFFFFU;
-  const std::uint64_t b_high = bound >> 32;
-  const std::uint64_t b_low = bound & 0xFFFFFFFFU;
-  const std::uint64_t middle = a_high * b_low + (a_low * b_low >> 32);
-  const std::uint64_t cross = a_low * b_high + (middle & 0xFFFFFFFFU);
-  return a_high * b_high + (middle >> 32) + (cross >> 32);
+  __extension__ using Product = unsigned __int128;
+  return static_cast<std::uint64_t>(static_cast<Product>(bits()) * bound >> 64);
 }
 
 double RandomStream::normal() {
@@ -51,21 +46,40 @@ double portable_log(double x) {
   return 2 * s * sum + exponent * 0x1.62e42fefa39efp-1;
 }
 
-void draw_values(CsrMatrix& matrix, std::uint64_t seed) {
-  const auto nnz = static_cast<std::uint64_t>(matrix.nnz());
-  const double row_mean = matrix.rows == 0 ? 1.0 : static_cast<double>(nnz) / static_cast<double>(matrix.rows);
-  // The sum of four 16-bit uniform numbers has mean 2 and variance 1/3 in units of 2^16.
-  const double scale = std::sqrt(3.0 / std::max(row_mean, 1.0)) * 0x1p-16;
-  constexpr double kSmallest = 0x1p-14;  // the smallest normal number of fp16
-  matrix.values.resize(nnz);
-  for (std::uint64_t i = 0; i < nnz; ++i) {
+namespace {
+
+// Fills `values`; kDroppedBits of each mantissa are rounded away, to the nearest even.
+template <int kDroppedBits>
+void draw_rounded(std::vector<float>& values, double scale, std::uint64_t seed) {
+  constexpr float kSmallest = 0x1p-14F;  // the smallest normal number of fp16
+  for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint64_t bits = random_bits(seed, i);
-    const auto sum =
-        static_cast<std::int64_t>((bits & 0xFFFF) + ((bits >> 16) & 0xFFFF) + ((bits >> 32) & 0xFFFF) + (bits >> 48));
-    const double value = static_cast<double>(sum - 0x1FFFE) * scale;
-    const double magnitude = std::max(std::fabs(value), kSmallest);
-    matrix.values[i] = rounded(static_cast<float>(std::copysign(magnitude, value)), matrix.data_type);
+    const std::uint64_t sum = (bits & 0xFFFF) + ((bits >> 16) & 0xFFFF) + ((bits >> 32) & 0xFFFF) + (bits >> 48);
+    const auto value = static_cast<float>(static_cast<double>(static_cast<std::int32_t>(sum) - 0x1FFFE) * scale);
+    auto pattern = std::bit_cast<std::uint32_t>(std::copysign(std::max(std::fabs(value), kSmallest), value));
+    if constexpr (kDroppedBits > 0) {
+      pattern += (1U << (kDroppedBits - 1)) - 1 + ((pattern >> kDroppedBits) & 1);
+      pattern &= ~((1U << kDroppedBits) - 1);
+    }
+    values[i] = std::bit_cast<float>(pattern);
   }
+}
+
+}  // namespace
+
+void draw_values(CsrMatrix& matrix, std::uint64_t seed) {
+  const auto nnz = static_cast<double>(matrix.nnz());
+  const double row_mean = matrix.rows == 0 ? 1.0 : nnz / static_cast<double>(matrix.rows);
+  // The sum of four 16-bit uniform numbers has mean 2 and variance 1/3 in units of 2^16. All values lie between
+  // 2^-14 and 4: normal numbers of every type, so that rounding is a matter of mantissa bits.
+  const double scale = std::sqrt(3.0 / std::max(row_mean, 1.0)) * 0x1p-16;
+  matrix.values.resize(matrix.column_indices.size());
+  if (matrix.data_type == DataType::kFloat16)
+    draw_rounded<13>(matrix.values, scale, seed);
+  else if (matrix.data_type == DataType::kBFloat16)
+    draw_rounded<16>(matrix.values, scale, seed);
+  else
+    draw_rounded<0>(matrix.values, scale, seed);
 }
 
 }  // namespace sparsmith

@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "sparsmith/export.h"
+
 namespace sparsmith {
 
 enum class StatusCode {
@@ -24,9 +26,9 @@ enum class StatusCode {
   kInternal,         // a bug in sparsmith
 };
 
-const char* status_code_name(StatusCode code);
+SPARSMITH_API const char* status_code_name(StatusCode code);
 
-class [[nodiscard]] Status {
+class [[nodiscard]] SPARSMITH_API Status {
  public:
   Status() = default;
   Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}

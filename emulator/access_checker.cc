@@ -1,0 +1,188 @@
+#include "emulator/access_checker.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace sparsmith {
+namespace {
+
+constexpr std::uint32_t kLastPhase = std::numeric_limits<std::uint32_t>::max() / 2;
+constexpr std::uint16_t kLastClock = std::numeric_limits<std::uint16_t>::max();
+
+}  // namespace
+
+AccessChecker::AccessChecker(DeviceMemory& memory, OnViolation on_violation, void* context)
+    : base_(reinterpret_cast<std::uint64_t>(memory.base())),
+      size_(memory.size()),
+      addressable_(memory.addressable()),
+      written_(memory.written()),
+      cells_(memory.cells()),
+      memory_(memory),
+      on_violation_(on_violation),
+      context_(context) {
+  clocks_.fill(1);
+}
+
+void AccessChecker::begin_launch(std::uint64_t max_accesses) {
+  if (phase_ > kLastPhase) {  // numbers run out: start over, with nothing remembered
+    memory_.clear_cells();
+    phase_ = 1;
+  }
+  launch_first_ = phase_ + 1;
+  accesses_left_ = max_accesses + 1;
+}
+
+void AccessChecker::begin_block() {
+  block_first_ = phase_ + 1;
+  begin_phase();
+}
+
+void AccessChecker::begin_phase() {
+  if (phase_ == std::numeric_limits<std::uint32_t>::max()) report(Violation::Kind::kLimit, AccessKind::kRead, 0, 0);
+  ++phase_;
+  sets_.clear();
+  for (int warp = 0; warps_that_met_ != 0; ++warp, warps_that_met_ >>= 1) {
+    if ((warps_that_met_ & 1U) == 0) continue;
+    std::fill_n(clocks_.begin() + warp * kWarp, kWarp, std::uint16_t{1});
+    std::fill_n(known_.begin() + warp * kWarp, kWarp, VectorClock{});
+  }
+  update_mine();
+}
+
+void AccessChecker::warp_met(int warp, std::uint32_t mask) {
+  warps_that_met_ |= 1U << warp;
+  const int first = warp * kWarp;
+  VectorClock joined{};
+  for (int lane = 0; lane < kWarp; ++lane) {
+    if ((mask >> lane & 1U) == 0) continue;
+    const VectorClock& known = known_[first + lane];
+    for (int i = 0; i < kWarp; ++i) joined[i] = std::max(joined[i], known[i]);
+  }
+  for (int lane = 0; lane < kWarp; ++lane) {
+    if ((mask >> lane & 1U) != 0) joined[lane] = clocks_[first + lane];
+  }
+  for (int lane = 0; lane < kWarp; ++lane) {
+    if ((mask >> lane & 1U) == 0) continue;
+    known_[first + lane] = joined;
+    // A clock that can tick no further stays: later accesses then look ordered, so a race may pass, none is invented.
+    if (clocks_[first + lane] != kLastClock) ++clocks_[first + lane];
+  }
+  update_mine();
+}
+
+// Whether the running thread is ordered behind what `thread` did at `clock` in this phase.
+bool AccessChecker::seen(std::uint32_t thread, std::uint32_t clock) const {
+  if (thread == thread_) return true;
+  return thread / kWarp == thread_ / kWarp && known_[thread_][thread % kWarp] >= clock;
+}
+
+bool AccessChecker::conflicts(std::uint64_t record, std::uint64_t mine) const {
+  if ((record & mine & kBothBytes) == 0) return false;
+  return phase_of(record) < block_first_ || conflicting_thread(record) >= 0;
+}
+
+// A thread in `record`, of this phase, that is unordered with the running one; -1 when there is none.
+int AccessChecker::conflicting_thread(std::uint64_t record) const {
+  const auto first = static_cast<std::uint32_t>(record & kThreadMask);
+  const auto second = static_cast<std::uint32_t>(record >> kThreadBits);
+  if (kind_of(record) == kSingle) return seen(first, second & 0xFFFFU) ? -1 : static_cast<int>(first);
+  if (kind_of(record) == kPair)
+    return static_cast<int>(first / kWarp == thread_ / kWarp ? second & kThreadMask : first);
+  const LaneSet& set = sets_[record & ((1U << kPayloadBits) - 1)];
+  for (std::uint32_t lane = 0; lane < kWarp; ++lane) {
+    const std::uint32_t thread = set.warp * kWarp + lane;
+    if ((set.mask >> lane & 1U) != 0 && !seen(thread, set.clocks[lane])) return static_cast<int>(thread);
+  }
+  return -1;
+}
+
+// Adds the running thread's access to a record of this phase, both of them reads or both atomic.
+void AccessChecker::merge(std::uint64_t& record, std::uint64_t mine) {
+  const std::uint64_t flags = (mine & ~((std::uint64_t{1} << kPayloadBits) - 1)) | (record & kBothBytes);
+  const auto pair_with = [&](std::uint64_t thread) {
+    return flags | kPair << kKindShift | std::uint64_t{thread_} << kThreadBits | thread;
+  };
+  if (kind_of(record) == kPair) {
+    record |= mine & kBothBytes;
+  } else if (kind_of(record) == kSet) {
+    LaneSet& set = sets_[record & ((1U << kPayloadBits) - 1)];
+    if (set.warp == thread_ / kWarp) {
+      set.mask |= 1U << thread_ % kWarp;
+      set.clocks[thread_ % kWarp] = clocks_[thread_];
+      record |= mine & kBothBytes;
+    } else {
+      record = pair_with(set.warp * kWarp + static_cast<std::uint32_t>(__builtin_ctz(set.mask)));
+    }
+  } else {
+    const auto thread = static_cast<std::uint32_t>(record & kThreadMask);
+    const auto clock = static_cast<std::uint32_t>(record >> kThreadBits) & 0xFFFFU;
+    if (seen(thread, clock)) {
+      record = mine;
+    } else if (thread / kWarp != thread_ / kWarp) {
+      record = pair_with(thread);
+    } else if (sets_.size() < (std::size_t{1} << kPayloadBits)) {
+      LaneSet set{thread / kWarp, 1U << thread % kWarp | 1U << thread_ % kWarp, {}};
+      set.clocks[thread % kWarp] = static_cast<std::uint16_t>(clock);
+      set.clocks[thread_ % kWarp] = clocks_[thread_];
+      record = flags | kSet << kKindShift | sets_.size();
+      sets_.push_back(set);
+    }
+  }
+}
+
+void AccessChecker::access_range(AccessKind kind, const void* pointer, std::uint64_t bytes) {
+  const auto* at = static_cast<const std::byte*>(pointer);
+  const auto one = [&]<std::uint32_t kBytes>() {
+    switch (kind) {
+      case AccessKind::kRead: access<AccessKind::kRead, kBytes>(at); break;
+      case AccessKind::kWrite: access<AccessKind::kWrite, kBytes>(at); break;
+      case AccessKind::kAtomic: access<AccessKind::kAtomic, kBytes>(at); break;
+    }
+    at += kBytes;
+    bytes -= kBytes;
+  };
+  while (bytes >= 16) one.template operator()<16>();
+  while (bytes >= 4) one.template operator()<4>();
+  while (bytes > 0) one.template operator()<1>();
+}
+
+// What lies outside of device memory is the thread's own stack, or wrong.
+void AccessChecker::outside(std::uint64_t address, std::uint32_t bytes, AccessKind kind) {
+  if (address - stack_bottom_ < stack_bytes_) {
+    if (--accesses_left_ == 0) report(Violation::Kind::kLimit, kind, address, bytes);
+    return;
+  }
+  report(Violation::Kind::kOutOfBounds, kind, address, bytes);
+}
+
+void AccessChecker::report(Violation::Kind what, AccessKind kind, std::uint64_t address, std::uint32_t bytes) {
+  on_violation_(context_, {.kind = what, .access = kind, .address = address, .bytes = bytes});
+}
+
+void AccessChecker::report_unwritten(std::uint64_t offset, AccessKind kind, std::uint32_t bytes) {
+  const std::uint32_t wanted = ((1U << bytes) - 1) << (offset % 8);
+  const bool inside = (load_bits(addressable_, offset) & wanted) == wanted;
+  report(inside ? Violation::Kind::kUnwritten : Violation::Kind::kOutOfBounds, kind, base_ + offset, bytes);
+}
+
+void AccessChecker::report_race(std::uint64_t record, AccessKind kind, std::uint64_t address, std::uint32_t bytes) {
+  const bool other_block = phase_of(record) < block_first_;
+  const std::uint64_t offset = address - base_;
+  bool other_wrote = false;  // the record is the cell's read or write one
+  for (std::uint64_t i = offset / 2; i <= (offset + bytes - 1) / 2; ++i) other_wrote |= cells_[i].write == record;
+  int other = static_cast<int>(record & kThreadMask);
+  if (other_block && kind_of(record) == kSet) other = -1;  // the set is gone, the block's phase is known
+  if (!other_block) other = conflicting_thread(record);
+  const AccessKind other_kind = (record & kAtomicBit) != 0 ? AccessKind::kAtomic
+                                : other_wrote              ? AccessKind::kWrite
+                                                           : AccessKind::kRead;
+  on_violation_(context_, {.kind = other_block ? Violation::Kind::kBlockRace : Violation::Kind::kRace,
+                           .access = kind,
+                           .address = address,
+                           .bytes = bytes,
+                           .other_thread = other,
+                           .other_access = other_kind,
+                           .other_phase = phase_of(record)});
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,222 @@
+// Checks every memory access of an emulated kernel: bounds, reads of what was never written, and data races.
+//
+// Races are decided by happens-before, exactly:
+// - Two threads of a block are ordered by a block barrier between their accesses. Each barrier starts a new *phase*;
+//   phases are numbered through the executor's life, so one number says launch, block and phase at once.
+// - Within a phase, lanes of a warp are ordered by warp barriers: each lane has a clock that ticks at a warp barrier,
+//   and knows up to which clock it has seen each other lane (a vector clock of 32). Shuffles order nothing, as in CUDA.
+// - Blocks of a launch are ordered by nothing. Launches are ordered.
+// Two unordered accesses to the same bytes race unless both read or both are atomic.
+//
+// Every two bytes have a ShadowCell with a record of the last writes and one of the last reads. A record is
+//
+//   phase (32 bits) | kind (2) | atomic (1) | bytes touched (2) | payload (26)
+//
+//   kind single: clock (16) and thread (10) of one access
+//   kind pair:   two threads of different warps; whoever comes next is unordered with one of them
+//   kind set:    index into sets_: lanes of one warp with their clocks
+//
+// Records other than single ones hold reads, or atomic writes. A record of an earlier block of the same launch is
+// never replaced by an access that does not conflict with it: whatever conflicts with the later one conflicts with it
+// as well. Two-byte cells are exact for accesses of two bytes and more; single bytes are told apart by a mask, and
+// of two threads that touch the two bytes of a cell in turn only the last is remembered.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "emulator/device_memory.h"
+
+namespace sparsmith {
+
+enum class AccessKind : std::uint8_t { kRead, kWrite, kAtomic };
+
+struct Violation {
+  enum class Kind : std::uint8_t {
+    kOutOfBounds,  // no byte that this launch may touch
+    kUnwritten,    // read, but never written
+    kRace,         // with `other_thread` of the same block
+    kBlockRace,    // with `other_thread` of another block, the one that ran in `other_phase`
+    kLimit,        // the launch made more accesses than it may
+  };
+  Kind kind;
+  AccessKind access;
+  std::uint64_t address;
+  std::uint32_t bytes;
+  int other_thread = -1;
+  AccessKind other_access = AccessKind::kRead;
+  std::uint32_t other_phase = 0;
+};
+
+// One at a time is active on an OS thread, the one whose kernel runs.
+class AccessChecker {
+ public:
+  static constexpr int kMaxThreads = 1024;
+  static constexpr int kWarp = 32;
+
+  // Called when an access is wrong, on the stack of the offending thread. Must not return.
+  using OnViolation = void (*)(void* context, const Violation& violation);
+
+  AccessChecker(DeviceMemory& memory, OnViolation on_violation, void* context);
+
+  void begin_launch(std::uint64_t max_accesses);
+  void begin_block();
+  // After a block barrier.
+  void begin_phase();
+  void begin_thread(int thread, const std::byte* stack_bottom, const std::byte* stack_top) {
+    stack_bottom_ = reinterpret_cast<std::uint64_t>(stack_bottom);
+    stack_bytes_ = static_cast<std::uint64_t>(stack_top - stack_bottom);
+    thread_ = static_cast<std::uint32_t>(thread);
+    update_mine();
+  }
+  // The lanes of `mask` of that warp met at a warp barrier.
+  void warp_met(int warp, std::uint32_t mask);
+
+  std::uint32_t phase() const { return phase_; }
+
+  // The running thread touches [address, address + kBytes).
+  template <AccessKind kKind, std::uint32_t kBytes>
+  void access(const void* pointer) {
+    static_assert(kBytes <= 16);
+    const auto address = reinterpret_cast<std::uint64_t>(pointer);
+    const std::uint64_t offset = address - base_;
+    if (offset >= size_) [[unlikely]] {
+      outside(address, kBytes, kKind);
+      return;
+    }
+    if (--accesses_left_ == 0) [[unlikely]]
+      report(Violation::Kind::kLimit, kKind, address, kBytes);
+    const std::uint32_t wanted = ((1U << kBytes) - 1) << (offset % 8);
+    if (kKind != AccessKind::kRead) {
+      if ((load_bits(addressable_, offset) & wanted) != wanted) [[unlikely]] {
+        report(Violation::Kind::kOutOfBounds, kKind, address, kBytes);
+      }
+    }
+    const std::uint32_t written = load_bits(written_, offset);
+    if (kKind == AccessKind::kWrite) {
+      const std::uint32_t bits = written | wanted;
+      std::memcpy(written_ + offset / 8, &bits, sizeof(bits));
+    } else if ((written & wanted) != wanted) [[unlikely]] {
+      report_unwritten(offset, kKind, kBytes);
+    }
+    const std::uint32_t horizon = offset < DeviceMemory::kSharedBytes ? block_first_ : launch_first_;
+    std::uint64_t mine = mine_ | (kBytes == 1 ? std::uint64_t{1} << (kBytesShift + offset % 2) : kBothBytes);
+    if (kKind == AccessKind::kAtomic) mine |= kAtomicBit;
+    const ShadowCell* const last = cells_ + (offset + kBytes - 1) / 2;
+    for (ShadowCell* cell = cells_ + offset / 2; cell <= last; ++cell) {
+      if (kKind == AccessKind::kRead) {
+        touch_read(*cell, mine, horizon, address, kBytes);
+      } else {
+        touch_write<kKind>(*cell, mine, horizon, address, kBytes);
+      }
+    }
+  }
+
+  // The same for any number of bytes.
+  void access_range(AccessKind kind, const void* pointer, std::uint64_t bytes);
+
+ private:
+  static constexpr int kPayloadBits = 26;
+  static constexpr int kThreadBits = 10;
+  static constexpr int kBytesShift = kPayloadBits;
+  static constexpr std::uint64_t kBothBytes = std::uint64_t{3} << kBytesShift;
+  static constexpr std::uint64_t kAtomicBit = std::uint64_t{1} << (kBytesShift + 2);
+  static constexpr int kKindShift = kBytesShift + 3;
+  static constexpr std::uint64_t kSingle = 0;
+  static constexpr std::uint64_t kPair = 1;
+  static constexpr std::uint64_t kSet = 2;
+  static constexpr std::uint64_t kThreadMask = (1U << kThreadBits) - 1;
+  // Phase, kind and thread: equal in two single records of the same thread and phase.
+  static constexpr std::uint64_t kIdentity = (~std::uint64_t{0} << 32) | (std::uint64_t{3} << kKindShift) | kThreadMask;
+
+  // Lanes of one warp, each with the clock of its last access.
+  struct LaneSet {
+    std::uint32_t warp;
+    std::uint32_t mask;
+    std::array<std::uint16_t, kWarp> clocks;
+  };
+  using VectorClock = std::array<std::uint16_t, kWarp>;
+
+  static std::uint32_t load_bits(const std::uint8_t* map, std::uint64_t offset) {
+    std::uint32_t bits;
+    std::memcpy(&bits, map + offset / 8, sizeof(bits));
+    return bits;
+  }
+  static std::uint32_t phase_of(std::uint64_t record) { return static_cast<std::uint32_t>(record >> 32); }
+  static std::uint64_t kind_of(std::uint64_t record) { return (record >> kKindShift) & 3; }
+
+  void update_mine() {
+    mine_ = (static_cast<std::uint64_t>(phase_) << 32) | (static_cast<std::uint64_t>(clocks_[thread_]) << kThreadBits) |
+            thread_;
+  }
+
+  // True when `record` says nothing that an access now could conflict with: stale, or ordered by a block barrier.
+  bool is_past(std::uint64_t record, std::uint32_t horizon) const {
+    const std::uint32_t phase = phase_of(record);
+    return phase < horizon || (phase >= block_first_ && phase < phase_);
+  }
+
+  void touch_read(ShadowCell& cell, std::uint64_t mine, std::uint32_t horizon, std::uint64_t address,
+                  std::uint32_t bytes) {
+    if (!is_past(cell.write, horizon) && ((cell.write ^ mine) & kIdentity) != 0) [[unlikely]] {
+      if (conflicts(cell.write, mine)) report_race(cell.write, AccessKind::kRead, address, bytes);
+    }
+    if (is_past(cell.read, horizon) || ((cell.read ^ mine) & kIdentity) == 0) {
+      cell.read = mine;
+    } else if (phase_of(cell.read) == phase_) {
+      merge(cell.read, mine);
+    }
+  }
+
+  template <AccessKind kKind>
+  void touch_write(ShadowCell& cell, std::uint64_t mine, std::uint32_t horizon, std::uint64_t address,
+                   std::uint32_t bytes) {
+    if (!is_past(cell.read, horizon) && ((cell.read ^ mine) & kIdentity) != 0) [[unlikely]] {
+      if (conflicts(cell.read, mine)) report_race(cell.read, kKind, address, bytes);
+    }
+    if (!is_past(cell.write, horizon) && ((cell.write ^ mine) & kIdentity) != 0) [[unlikely]] {
+      if (kKind == AccessKind::kAtomic && (cell.write & kAtomicBit) != 0) {
+        if (phase_of(cell.write) == phase_) merge(cell.write, mine);
+        return;
+      }
+      if (conflicts(cell.write, mine)) report_race(cell.write, kKind, address, bytes);
+    }
+    cell.write = mine;
+  }
+
+  bool seen(std::uint32_t thread, std::uint32_t clock) const;
+  bool conflicts(std::uint64_t record, std::uint64_t mine) const;
+  int conflicting_thread(std::uint64_t record) const;
+  void merge(std::uint64_t& record, std::uint64_t mine);
+  void outside(std::uint64_t address, std::uint32_t bytes, AccessKind kind);
+  void report(Violation::Kind what, AccessKind kind, std::uint64_t address, std::uint32_t bytes);
+  void report_unwritten(std::uint64_t offset, AccessKind kind, std::uint32_t bytes);
+  void report_race(std::uint64_t record, AccessKind kind, std::uint64_t address, std::uint32_t bytes);
+
+  // What the access callback reads, together.
+  std::uint64_t base_;
+  std::uint64_t size_;
+  std::uint8_t* addressable_;
+  std::uint8_t* written_;
+  ShadowCell* cells_;
+  std::uint64_t accesses_left_ = 0;
+  std::uint64_t mine_ = 0;  // record of an access by the running thread, without its bytes
+  std::uint32_t launch_first_ = 1;
+  std::uint32_t block_first_ = 1;
+  std::uint32_t phase_ = 1;
+  std::uint32_t thread_ = 0;
+  std::uint64_t stack_bottom_ = 0;
+  std::uint64_t stack_bytes_ = 0;
+
+  DeviceMemory& memory_;
+  OnViolation on_violation_;
+  void* context_;
+  std::vector<LaneSet> sets_;
+  std::uint32_t warps_that_met_ = 0;
+  std::array<std::uint16_t, kMaxThreads> clocks_{};
+  std::array<VectorClock, kMaxThreads> known_{};  // [thread][lane]: the clock up to which it has seen that lane
+};
+
+}  // namespace sparsmith

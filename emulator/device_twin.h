@@ -1,0 +1,204 @@
+// The CPU twin of snippets/device.cuh: the same names, types and semantics, on top of the emulator.
+//
+// Compiled as the first part of every kernel text, so it includes nothing and holds no more than it must. What
+// concerns several threads (barriers, shuffles, asynchronous copies) is a call into the emulator; memory accesses
+// are plain C++ and are seen through the compiler's instrumentation. `line` arguments are filled in by the
+// compiler with the line of the call in the kernel text, for reports and to tell barriers apart.
+#pragma once
+
+#define __global__
+#define __launch_bounds__(...)
+#define SPARSMITH_DEVICE inline __attribute__((always_inline))
+#define SPARSMITH_UNROLL
+
+extern "C" {
+int sparsmith_emulator_thread_index() __attribute__((const));
+int sparsmith_emulator_block_index(int axis) __attribute__((const));
+int sparsmith_emulator_grid_size(int axis) __attribute__((const));
+void sparsmith_emulator_block_barrier(int line);
+void sparsmith_emulator_warp_barrier(unsigned mask, int line);
+// kind 0: from lane ^ argument; 1: from lane + argument, or the own value past the warp's end; 2: from lane `argument`.
+unsigned long long sparsmith_emulator_shuffle(int kind, unsigned long long value, int argument, unsigned mask,
+                                              int line);
+unsigned char* sparsmith_emulator_shared_memory() __attribute__((const));
+void sparsmith_emulator_misaligned(const void* address, int bytes, int line);
+void sparsmith_emulator_atomic_add_float(float* to, float value, int line);
+void sparsmith_emulator_async_copy(void* shared, const void* global, int bytes, int line);
+void sparsmith_emulator_async_commit();
+void sparsmith_emulator_async_wait(int pending_groups, int line);
+}
+
+namespace sparsmith {
+
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+using i32 = int;
+using i64 = long long;
+
+struct half {
+  u16 bits;
+};
+struct bfloat16 {
+  u16 bits;
+};
+
+SPARSMITH_DEVICE float to_float(float value) { return value; }
+SPARSMITH_DEVICE float to_float(half value) {
+  const u32 sign = static_cast<u32>(value.bits & 0x8000U) << 16;
+  const u32 magnitude = value.bits & 0x7FFFU;
+  if (magnitude >= 0x7C00U) return __builtin_bit_cast(float, sign | 0x7F800000U | (magnitude & 0x3FFU) << 13);
+  // The exponent is moved by a multiplication, which is exact and makes denormals normal as well.
+  const float shifted = __builtin_bit_cast(float, magnitude << 13) * 0x1p112F;
+  return __builtin_bit_cast(float, sign | __builtin_bit_cast(u32, shifted));
+}
+SPARSMITH_DEVICE float to_float(bfloat16 value) {
+  return __builtin_bit_cast(float, static_cast<u32>(value.bits) << 16);
+}
+
+template <class T>
+struct FromFloat;
+template <>
+struct FromFloat<float> {
+  static SPARSMITH_DEVICE float convert(float value) { return value; }
+};
+template <>
+struct FromFloat<half> {
+  static SPARSMITH_DEVICE half convert(float value) {
+    const u32 bits = __builtin_bit_cast(u32, value);
+    const u32 sign = (bits >> 16) & 0x8000U;
+    const u32 magnitude = bits & 0x7FFFFFFFU;
+    u32 result;
+    if (magnitude > 0x7F800000U) {
+      result = 0x7E00U | ((magnitude >> 13) & 0x3FFU);
+    } else if (magnitude >= 0x477FF000U) {
+      result = 0x7C00U;
+    } else if (magnitude < 0x38800000U) {  // a denormal: adding 0.5 lets the FPU round at bit 2^-24
+      result = __builtin_bit_cast(u32, __builtin_bit_cast(float, magnitude) + 0.5F) - 0x3F000000U;
+    } else {
+      result = (magnitude - (112U << 23) + 0xFFFU + ((magnitude >> 13) & 1U)) >> 13;
+    }
+    return {static_cast<u16>(sign | result)};
+  }
+};
+template <>
+struct FromFloat<bfloat16> {
+  static SPARSMITH_DEVICE bfloat16 convert(float value) {
+    const u32 bits = __builtin_bit_cast(u32, value);
+    if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return {static_cast<u16>((bits >> 16) | 0x40U)};
+    return {static_cast<u16>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16)};
+  }
+};
+template <class T>
+SPARSMITH_DEVICE T from_float(float value) {
+  return FromFloat<T>::convert(value);
+}
+
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount) Vector {
+  T elements[kCount];
+  SPARSMITH_DEVICE T& operator[](int i) { return elements[i]; }
+  SPARSMITH_DEVICE const T& operator[](int i) const { return elements[i]; }
+};
+
+SPARSMITH_DEVICE int thread_index() { return sparsmith_emulator_thread_index(); }
+SPARSMITH_DEVICE int block_index_x() { return sparsmith_emulator_block_index(0); }
+SPARSMITH_DEVICE int block_index_y() { return sparsmith_emulator_block_index(1); }
+SPARSMITH_DEVICE int block_index_z() { return sparsmith_emulator_block_index(2); }
+SPARSMITH_DEVICE int grid_size_x() { return sparsmith_emulator_grid_size(0); }
+SPARSMITH_DEVICE int grid_size_y() { return sparsmith_emulator_grid_size(1); }
+
+SPARSMITH_DEVICE void block_barrier(int line = __builtin_LINE()) { sparsmith_emulator_block_barrier(line); }
+SPARSMITH_DEVICE void warp_barrier(u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
+  sparsmith_emulator_warp_barrier(mask, line);
+}
+SPARSMITH_DEVICE float shuffle_xor(float value, int lane_mask, u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
+  const u32 bits = __builtin_bit_cast(u32, value);
+  return __builtin_bit_cast(float, static_cast<u32>(sparsmith_emulator_shuffle(0, bits, lane_mask, mask, line)));
+}
+SPARSMITH_DEVICE float shuffle_down(float value, int delta, u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
+  const u32 bits = __builtin_bit_cast(u32, value);
+  return __builtin_bit_cast(float, static_cast<u32>(sparsmith_emulator_shuffle(1, bits, delta, mask, line)));
+}
+SPARSMITH_DEVICE u32 shuffle_index(u32 value, int lane, u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
+  return static_cast<u32>(sparsmith_emulator_shuffle(2, value, lane, mask, line));
+}
+
+SPARSMITH_DEVICE u8* shared_memory() { return sparsmith_emulator_shared_memory(); }
+
+// One load of sizeof(T) bytes, as the hardware does it: aligned to its size (at most 16).
+template <class T>
+SPARSMITH_DEVICE T load_aligned(const T* from, int line) {
+  constexpr u64 kPart = sizeof(T) > 16 ? 16 : sizeof(T);
+  static_assert(sizeof(T) == kPart || sizeof(T) == 32, "a load is 2, 4, 8, 16 or 32 bytes");
+  static_assert((kPart & (kPart - 1)) == 0 && kPart > 1, "a load is 2, 4, 8, 16 or 32 bytes");
+  // Volatile, so that the compiler does not conclude from T's alignment that the check is needless.
+  const T* volatile opaque = from;
+  if ((reinterpret_cast<u64>(opaque) & (kPart - 1)) != 0) sparsmith_emulator_misaligned(from, sizeof(T), line);
+  T result;
+  __builtin_memcpy(&result, from, kPart);
+  if constexpr (sizeof(T) == 32) {
+    __builtin_memcpy(reinterpret_cast<u8*>(&result) + 16, reinterpret_cast<const u8*>(from) + 16, 16);
+  }
+  return result;
+}
+template <class T>
+SPARSMITH_DEVICE T load_streaming(const T* from, int line = __builtin_LINE()) {
+  return load_aligned(from, line);
+}
+template <class T>
+SPARSMITH_DEVICE T load_cached(const T* from, int line = __builtin_LINE()) {
+  return load_aligned(from, line);
+}
+
+SPARSMITH_DEVICE void atomic_add(float* to, float value, int line = __builtin_LINE()) {
+  sparsmith_emulator_atomic_add_float(to, value, line);
+}
+
+template <int kBytes>
+SPARSMITH_DEVICE void async_copy(void* shared, const void* global, int line = __builtin_LINE()) {
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "an asynchronous copy is 4, 8 or 16 bytes");
+  sparsmith_emulator_async_copy(shared, global, kBytes, line);
+}
+SPARSMITH_DEVICE void async_commit() { sparsmith_emulator_async_commit(); }
+template <int kPendingGroups>
+SPARSMITH_DEVICE void async_wait(int line = __builtin_LINE()) {
+  sparsmith_emulator_async_wait(kPendingGroups, line);
+}
+
+SPARSMITH_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+SPARSMITH_DEVICE double multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
+SPARSMITH_DEVICE float exponential(float value) { return __builtin_expf(value); }
+SPARSMITH_DEVICE float error_function(float value) { return __builtin_erff(value); }
+SPARSMITH_DEVICE double absolute(double value) { return __builtin_fabs(value); }
+
+}  // namespace sparsmith
+
+// ---- how the emulator calls a kernel: the arguments come as an array of addresses ----
+
+namespace sparsmith_emulator {
+
+template <class... Types>
+struct Parameters {
+  static constexpr int count = sizeof...(Types);
+  // Bytes of each parameter, then a 0.
+  static constexpr int bytes[count + 1] = {static_cast<int>(sizeof(Types))..., 0};
+};
+template <class... Types>
+constexpr Parameters<Types...> parameters_of(void (*)(Types...)) {
+  return {};
+}
+
+#define SPARSMITH_UNCHECKED __attribute__((no_sanitize("thread")))
+template <class... Types, class... Loaded>
+SPARSMITH_UNCHECKED inline void call(void (*kernel)(Types...), const void* const*, Parameters<>, Loaded... loaded) {
+  kernel(loaded...);
+}
+template <class Kernel, class First, class... Rest, class... Loaded>
+SPARSMITH_UNCHECKED inline void call(Kernel kernel, const void* const* next, Parameters<First, Rest...>,
+                                     Loaded... loaded) {
+  call(kernel, next + 1, Parameters<Rest...>{}, loaded..., *static_cast<const First*>(*next));
+}
+
+}  // namespace sparsmith_emulator

@@ -1,0 +1,227 @@
+#include "emulator/emulated_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "emulator/device_memory.h"
+#include "emulator/system_compiler.h"
+#include "emulator/thread_block.h"
+
+namespace sparsmith {
+namespace {
+
+// The value of one argument, and room for its bytes.
+struct ArgumentValue {
+  alignas(8) std::uint64_t bits = 0;
+  int bytes = 8;
+};
+
+template <class T>
+ArgumentValue argument_value(T value) {
+  ArgumentValue result;
+  static_assert(sizeof(value) <= sizeof(result.bits));
+  std::memcpy(&result.bits, &value, sizeof(value));
+  result.bytes = sizeof(value);
+  return result;
+}
+
+class EmulatedExecutor : public Executor {
+ public:
+  static Result<std::unique_ptr<Executor>> create(const EmulatorOptions& options);
+
+  const DeviceProperties& properties() const override { return properties_; }
+  Result<DeviceAddress> allocate(std::size_t bytes) override { return memory_->allocate(bytes); }
+  Status free(DeviceAddress address) override { return memory_->free(address); }
+  Status write(DeviceAddress to, std::span<const std::byte> from) override { return memory_->write(to, from); }
+  Status read(std::span<std::byte> to, DeviceAddress from) override { return memory_->read(to, from); }
+  Status fill(DeviceAddress to, std::byte value, std::size_t bytes) override { return memory_->fill(to, value, bytes); }
+  Status load(const KernelImage& kernel) override;
+  Status run(const LaunchPlan& plan, const LaunchBindings& bindings) override;
+
+ private:
+  struct LoadedKernel {
+    std::string source;
+    std::unique_ptr<CpuKernel> code;
+    std::int64_t max_shared_bytes = 0;
+  };
+
+  EmulatedExecutor() = default;
+  Status run_launch(const PlanStep& step, const LaunchBindings& bindings);
+  Status run_zero(const PlanStep& step, const LaunchBindings& bindings);
+  Status set_sizes(const PlanStep& step, const LaunchBindings& bindings, const LoadedKernel& kernel,
+                   KernelLaunch& launch);
+  Result<ArgumentValue> bind(const PlanArgument& argument, const LaunchBindings& bindings) const;
+
+  EmulatorOptions options_;
+  DeviceProperties properties_;
+  std::unique_ptr<DeviceMemory> memory_;
+  std::unique_ptr<ThreadBlock> block_;
+  std::map<std::string, LoadedKernel> kernels_;
+};
+
+DeviceProperties emulator_properties(const EmulatorOptions& options) {
+  DeviceProperties properties = typical_device(options.compute_capability);
+  properties.name = "emulator";
+  properties.compute_capability = options.compute_capability;
+  properties.memory_bytes = static_cast<std::int64_t>(options.memory_bytes);
+  properties.is_emulator = true;
+  return properties;
+}
+
+Result<std::unique_ptr<Executor>> EmulatedExecutor::create(const EmulatorOptions& options) {
+  std::unique_ptr<EmulatedExecutor> executor(new EmulatedExecutor());
+  executor->options_ = options;
+  executor->properties_ = emulator_properties(options);
+  if (executor->options_.compiler == nullptr) {
+    SPARSMITH_ASSIGN_OR_RETURN(executor->options_.compiler, make_system_compiler());
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(executor->memory_, DeviceMemory::reserve(options.memory_bytes));
+  SPARSMITH_ASSIGN_OR_RETURN(
+      executor->block_, ThreadBlock::create(*executor->memory_, AccessChecker::kMaxThreads, options.schedule_seed));
+  return std::unique_ptr<Executor>(std::move(executor));
+}
+
+Status EmulatedExecutor::load(const KernelImage& kernel) {
+  const auto known = kernels_.find(kernel.name);
+  if (known != kernels_.end() && known->second.source == kernel.source) {
+    known->second.max_shared_bytes = kernel.max_shared_bytes;
+    return {};
+  }
+  if (kernel.source.empty()) {
+    return invalid_argument(fmt::format("kernel {} came without its source, which the emulator runs", kernel.name));
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<CpuKernel> code, options_.compiler->compile(kernel.name, kernel.source));
+  kernels_[kernel.name] = {kernel.source, std::move(code), kernel.max_shared_bytes};
+  return {};
+}
+
+Status EmulatedExecutor::run(const LaunchPlan& plan, const LaunchBindings& bindings) {
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    const PlanStep& step = plan.steps[i];
+    const Status status = step.kind == PlanStep::Kind::kZero ? run_zero(step, bindings) : run_launch(step, bindings);
+    if (!status.ok()) return status.annotate(fmt::format("step {}", i));
+  }
+  return {};
+}
+
+Status EmulatedExecutor::run_zero(const PlanStep& step, const LaunchBindings& bindings) {
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset, step.zero_offset.evaluate(bindings.variables));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes, step.zero_bytes.evaluate(bindings.variables));
+  if (offset < 0 || bytes < 0) return invalid_argument(fmt::format("zeroes {} bytes at offset {}", bytes, offset));
+  return memory_->fill(bindings.workspace + static_cast<std::uint64_t>(offset), std::byte{0},
+                       static_cast<std::uint64_t>(bytes));
+}
+
+Status EmulatedExecutor::set_sizes(const PlanStep& step, const LaunchBindings& bindings, const LoadedKernel& kernel,
+                                   KernelLaunch& launch) {
+  static constexpr std::array<std::int64_t, 3> kGridLimits{0x7FFFFFFF, 65535, 65535};
+  std::array<std::int64_t, 3> block{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(launch.grid[i], step.grid[i].evaluate(bindings.variables));
+    SPARSMITH_ASSIGN_OR_RETURN(block[i], step.block[i].evaluate(bindings.variables));
+    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t cluster, step.cluster[i].evaluate(bindings.variables));
+    if (cluster != 1) return unsupported("the emulator knows no thread block clusters");
+    if (launch.grid[i] < 0 || launch.grid[i] > kGridLimits[i]) {
+      return invalid_argument(
+          fmt::format("grid dimension {} is {}, allowed is 0 to {}", i, launch.grid[i], kGridLimits[i]));
+    }
+  }
+  if (block[1] != 1 || block[2] != 1) return unsupported("the emulator runs blocks of one dimension only");
+  if (block[0] < 1 || block[0] > properties_.max_threads_per_block) {
+    return invalid_argument(
+        fmt::format("a block of {} threads, allowed is 1 to {}", block[0], properties_.max_threads_per_block));
+  }
+  launch.threads = static_cast<int>(block[0]);
+  SPARSMITH_ASSIGN_OR_RETURN(launch.shared_bytes, step.shared_bytes.evaluate(bindings.variables));
+  const std::int64_t most = std::max<std::int64_t>(kernel.max_shared_bytes, 48 * 1024);
+  if (launch.shared_bytes < 0 || launch.shared_bytes > std::min(most, properties_.shared_bytes_per_block)) {
+    return invalid_argument(
+        fmt::format("{} bytes of shared memory; the kernel was loaded for {}, the device has {} a block",
+                    launch.shared_bytes, kernel.max_shared_bytes, properties_.shared_bytes_per_block));
+  }
+  return {};
+}
+
+Result<ArgumentValue> EmulatedExecutor::bind(const PlanArgument& argument, const LaunchBindings& bindings) const {
+  switch (argument.kind) {
+    case PlanArgument::Kind::kPacked: {
+      const auto found =
+          std::find_if(bindings.packed.begin(), bindings.packed.end(),
+                       [&](const LaunchBindings::Packed& packed) { return packed.name == argument.name; });
+      if (found == bindings.packed.end())
+        return invalid_argument(fmt::format("no packed array '{}' is bound", argument.name));
+      return argument_value(found->address);
+    }
+    case PlanArgument::Kind::kX: return argument_value(bindings.x);
+    case PlanArgument::Kind::kY: return argument_value(bindings.y);
+    case PlanArgument::Kind::kBias: return argument_value(bindings.bias);
+    case PlanArgument::Kind::kResidual: return argument_value(bindings.residual);
+    case PlanArgument::Kind::kAlpha: return argument_value(bindings.alpha);
+    case PlanArgument::Kind::kBeta: return argument_value(bindings.beta);
+    case PlanArgument::Kind::kWorkspace:
+    case PlanArgument::Kind::kInt32:
+    case PlanArgument::Kind::kInt64: break;
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t value, argument.value.evaluate(bindings.variables));
+  if (argument.kind == PlanArgument::Kind::kWorkspace) {
+    return argument_value(bindings.workspace + static_cast<DeviceAddress>(value));
+  }
+  if (argument.kind == PlanArgument::Kind::kInt64) return argument_value(value);
+  if (value != static_cast<std::int32_t>(value)) {
+    return invalid_argument(fmt::format("argument {} = {} does not fit in 32 bits", argument.value.text(), value));
+  }
+  return argument_value(static_cast<std::int32_t>(value));
+}
+
+std::vector<KernelLaunch::Name> names_of(const LaunchBindings& bindings) {
+  std::vector<KernelLaunch::Name> names;
+  for (const LaunchBindings::Packed& packed : bindings.packed) names.push_back({packed.name, packed.address});
+  names.push_back({"x", bindings.x});
+  names.push_back({"y", bindings.y});
+  names.push_back({"bias", bindings.bias});
+  names.push_back({"residual", bindings.residual});
+  names.push_back({"workspace", bindings.workspace});
+  return names;
+}
+
+Status EmulatedExecutor::run_launch(const PlanStep& step, const LaunchBindings& bindings) {
+  const auto found = kernels_.find(step.kernel);
+  if (found == kernels_.end()) return invalid_argument(fmt::format("kernel {} was not loaded", step.kernel));
+  KernelLaunch launch;
+  launch.kernel = step.kernel;
+  launch.code = found->second.code.get();
+  const Status sizes = set_sizes(step, bindings, found->second, launch);
+  if (!sizes.ok()) return sizes.annotate("kernel " + step.kernel);
+  if (launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0) return {};
+
+  const std::span<const int> parameters = launch.code->parameter_bytes();
+  if (parameters.size() != step.arguments.size()) {
+    return invalid_argument(fmt::format("kernel {} has {} parameters, its plan {} arguments", step.kernel,
+                                        parameters.size(), step.arguments.size()));
+  }
+  std::vector<ArgumentValue> values;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Result<ArgumentValue> value = bind(step.arguments[i], bindings);
+    if (!value.ok()) return value.status().annotate("kernel " + step.kernel);
+    if (value->bytes != parameters[i]) {
+      return invalid_argument(fmt::format("kernel {}: parameter {} has {} bytes, the plan's argument {}", step.kernel,
+                                          i, parameters[i], value->bytes));
+    }
+    values.push_back(*value);
+  }
+  for (const ArgumentValue& value : values) launch.arguments.push_back(&value.bits);
+  launch.names = names_of(bindings);
+  return block_->run(launch, {.max_accesses = options_.max_accesses, .max_switches = options_.max_switches});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> make_emulated_executor(const EmulatorOptions& options) {
+  return EmulatedExecutor::create(options);
+}
+
+}  // namespace sparsmith

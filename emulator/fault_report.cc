@@ -1,0 +1,148 @@
+// What ThreadBlock says of a fault: who, where, what, and in whose way.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "emulator/thread_block.h"
+
+namespace sparsmith {
+namespace {
+
+const char* noun(AccessKind kind) {
+  switch (kind) {
+    case AccessKind::kRead: return "read";
+    case AccessKind::kWrite: return "write";
+    case AccessKind::kAtomic: return "atomic addition";
+  }
+  return "access";
+}
+
+// "0-31, 40": rising numbers, runs drawn together.
+std::string ranges(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    if (!text.empty()) text += ", ";
+    text += end - i > 1 ? fmt::format("{}-{}", numbers[i], numbers[end - 1]) : std::to_string(numbers[i]);
+    i = end;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ThreadBlock::block_name(std::int64_t number) const {
+  const std::int64_t x = number % launch_->grid[0];
+  const std::int64_t y = number / launch_->grid[0] % launch_->grid[1];
+  const std::int64_t z = number / launch_->grid[0] / launch_->grid[1];
+  return fmt::format("({}, {}, {})", x, y, z);
+}
+
+std::string ThreadBlock::describe_address(std::uint64_t address, std::uint32_t bytes) const {
+  const std::uint64_t offset = address - reinterpret_cast<std::uint64_t>(memory_.base());
+  if (offset < DeviceMemory::kSharedBytes) {
+    return fmt::format("shared memory + {} (the launch has {} bytes)", offset, launch_->shared_bytes);
+  }
+  if (offset >= memory_.size()) {
+    return address == 0 ? "a null pointer" : fmt::format("{:#x}, which is no device memory", address);
+  }
+  const std::optional<DeviceMemory::Allocation> allocation = memory_.allocation_before(address);
+  if (!allocation) return fmt::format("{:#x}, before the first allocation", address);
+  std::string name = fmt::format("allocation {}", allocation->number);
+  for (const KernelLaunch::Name& known : launch_->names) {
+    if (known.address >= allocation->address &&
+        known.address - allocation->address < std::max<std::uint64_t>(allocation->bytes, 1)) {
+      name = fmt::format("{} ({})", known.name, name);
+      break;
+    }
+  }
+  const std::uint64_t within = address - allocation->address;
+  std::string text = fmt::format("{} + {}, of {} bytes", name, within, allocation->bytes);
+  if (allocation->freed) text += ", freed";
+  if (within >= allocation->bytes) {
+    text += fmt::format(": {} bytes past its end", within - allocation->bytes);
+  } else if (within + bytes > allocation->bytes) {
+    text += ": reaches past its end";
+  }
+  return text;
+}
+
+std::string ThreadBlock::describe_other(const Violation& violation) const {
+  const std::string thread =
+      violation.other_thread >= 0 ? fmt::format("thread {}", violation.other_thread) : "a thread";
+  if (violation.kind == Violation::Kind::kRace) {
+    return fmt::format("a {} by {} of the same block", noun(violation.other_access), thread);
+  }
+  const auto next = std::upper_bound(first_phases_.begin(), first_phases_.end(), violation.other_phase);
+  return fmt::format("a {} by {} of block {}", noun(violation.other_access), thread,
+                     block_name(next - first_phases_.begin() - 1));
+}
+
+// Empty where no asynchronous copy is on its way there.
+std::string ThreadBlock::describe_pending_copy(std::uint64_t address, std::uint32_t bytes) const {
+  for (int i = 0; i < launch_->threads; ++i) {
+    for (const PendingCopy& copy : threads_[static_cast<std::size_t>(i)].copies) {
+      const auto to = reinterpret_cast<std::uint64_t>(copy.to);
+      if (address < to + static_cast<std::uint64_t>(copy.bytes) && to < address + bytes) {
+        return fmt::format(
+            " where the asynchronous copy that thread {} began in line {} has not landed: nobody waited for it", i,
+            copy.line);
+      }
+    }
+  }
+  return {};
+}
+
+std::string ThreadBlock::describe(const Violation& violation) const {
+  const std::string access = fmt::format("{} of {} bytes at {}", noun(violation.access), violation.bytes,
+                                         describe_address(violation.address, violation.bytes));
+  switch (violation.kind) {
+    case Violation::Kind::kOutOfBounds: {
+      const std::string pending = describe_pending_copy(violation.address, violation.bytes);
+      return pending.empty() ? "out of bounds: " + access : access + pending;
+    }
+    case Violation::Kind::kUnwritten: return fmt::format("{}, which was never written", access);
+    case Violation::Kind::kRace: return fmt::format("race: {}, unordered with {}", access, describe_other(violation));
+    case Violation::Kind::kBlockRace:
+      return fmt::format("race between blocks: {}, unordered with {}", access, describe_other(violation));
+    case Violation::Kind::kLimit: return "exceeds the limit of memory accesses of one launch: does a loop end?";
+  }
+  return access;
+}
+
+void ThreadBlock::on_violation(void* context, const Violation& violation) {
+  auto* block = static_cast<ThreadBlock*>(context);
+  block->fail([&] { return block->describe(violation); });
+}
+
+// "threads 0-31 wait at the block barrier in line 12; threads 32-63 wait in line 20 to shuffle with mask 0xffffffff"
+std::string ThreadBlock::describe_waiting() const {
+  std::map<std::string, std::vector<int>> groups;
+  for (int i = 0; i < launch_->threads; ++i) {
+    const Thread& thread = threads_[static_cast<std::size_t>(i)];
+    switch (thread.wait) {
+      case Wait::kNothing: break;
+      case Wait::kExited: break;
+      case Wait::kBlockBarrier:
+        groups[fmt::format("wait at the block barrier in line {}", thread.line)].push_back(i);
+        break;
+      case Wait::kWarpBarrier:
+        groups[fmt::format("wait at the warp barrier in line {} with mask {:#010x}", thread.line, thread.mask)]
+            .push_back(i);
+        break;
+      case Wait::kShuffle:
+        groups[fmt::format("wait at the shuffle in line {} with mask {:#010x}", thread.line, thread.mask)].push_back(i);
+        break;
+    }
+  }
+  std::string text;
+  for (const auto& [what, members] : groups) {
+    if (!text.empty()) text += "; ";
+    text += fmt::format("threads {} {}", ranges(members), what);
+  }
+  return text;
+}
+
+}  // namespace sparsmith

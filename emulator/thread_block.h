@@ -1,0 +1,164 @@
+// Runs the blocks of a launch, one after another, each thread a fiber on the calling OS thread.
+//
+// A thread runs until it waits at a barrier or shuffle, or ends; then the next ready one goes on, in the order in
+// which they became ready, or with a seed in a drawn order. So a run is deterministic, and different seeds show what
+// depends on the order. Threads that returned are not waited for at block barriers.
+//
+// Reported, and the run stopped, where:
+// - threads meet at block barriers in different lines of the text (divergence);
+// - nobody can go on (deadlock), with what each stuck thread waits for;
+// - a lane shuffles or meets with a mask that lacks itself, or disagrees with a waiting lane's mask or operation;
+// - a shuffle names a lane that returned or does not exist, or reads from one outside its mask;
+// - a memory access is wrong (access_checker.h), or touches what an asynchronous copy has yet to deliver;
+// - the launch exceeds its limit of accesses or switches.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "emulator/access_checker.h"
+#include "emulator/cpu_kernel_compiler.h"
+#include "emulator/fiber.h"
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+struct KernelLaunch {
+  // Names the allocation that holds `address`: "y", "values".
+  struct Name {
+    std::string name;
+    DeviceAddress address;
+  };
+  std::string kernel;
+  const CpuKernel* code = nullptr;
+  std::array<std::int64_t, 3> grid{1, 1, 1};
+  int threads = 1;
+  std::int64_t shared_bytes = 0;
+  std::vector<const void*> arguments;  // address of each argument's value
+  std::vector<Name> names;
+};
+
+struct LaunchLimits {
+  std::uint64_t max_accesses = std::uint64_t{1} << 40;
+  std::uint64_t max_switches = std::uint64_t{1} << 40;
+};
+
+class ThreadBlock {
+ public:
+  // Blocks of at most `max_threads`. seed 0: threads run in order.
+  static Result<std::unique_ptr<ThreadBlock>> create(DeviceMemory& memory, int max_threads, std::uint64_t seed);
+
+  // Error: kDeviceError with a report that names kernel, block, thread, access.
+  Status run(const KernelLaunch& launch, const LaunchLimits& limits);
+
+  // ---- called by the kernel's threads (entry_points.cc) ----
+
+  enum class ShuffleKind : std::uint8_t { kXor, kDown, kIndex };
+
+  int thread_index() const { return current_; }
+  int block_index(int axis) const { return static_cast<int>(block_[static_cast<std::size_t>(axis)]); }
+  int grid_size(int axis) const { return static_cast<int>(launch_->grid[static_cast<std::size_t>(axis)]); }
+  std::byte* shared_memory() const { return memory_.base(); }
+  AccessChecker& checker() { return checker_; }
+
+  void block_barrier(int line);
+  void warp_barrier(std::uint32_t mask, int line);
+  std::uint64_t shuffle(ShuffleKind kind, std::uint64_t value, int argument, std::uint32_t mask, int line);
+  void atomic_add(float* to, float value, int line);
+  void async_copy(std::byte* shared, const std::byte* global, int bytes, int line);
+  void async_commit();
+  void async_wait(int pending_groups, int line);
+  [[noreturn]] void fail_misaligned(const void* address, std::uint32_t bytes, int line = 0);
+  // Ends the run with an error that says where and who; `describe` returns what, as in "shuffles with a mask of 0".
+  // (A function, so that no string is left behind on the stack that is given up.)
+  template <class Describe>
+  [[noreturn]] void fail(const Describe& describe, int line = 0) {
+    set_fault(describe(), line);
+    give_up();
+  }
+
+ private:
+  enum class Wait : std::uint8_t { kNothing, kBlockBarrier, kWarpBarrier, kShuffle, kExited };
+  struct PendingCopy {
+    std::byte* to;
+    const std::byte* from;
+    int bytes;
+    int group;
+    int line;
+  };
+  struct Thread {
+    Fiber fiber;
+    Wait wait = Wait::kNothing;
+    int line = 0;
+    std::uint32_t mask = 0;
+    ShuffleKind shuffle = ShuffleKind::kXor;
+    int argument = 0;
+    std::uint64_t value = 0;
+    int copy_group = 0;
+    std::vector<PendingCopy> copies;
+  };
+  static constexpr int kWarp = AccessChecker::kWarp;
+
+  ThreadBlock(DeviceMemory& memory, std::unique_ptr<FiberStacks> stacks, std::uint64_t seed);
+
+  Status run_block();
+  void set_fault(const std::string& what, int line);
+  [[noreturn]] void give_up();
+  static void thread_body(boost::context::detail::transfer_t from);
+  // Runs the next ready thread; returns when the running one goes on. Reports a deadlock when there is none.
+  void wait_for_turn();
+  [[noreturn]] void exit_thread();
+  void make_ready(int thread);
+  int take_ready();
+  void count_switch();
+
+  void release_block_barrier();
+  void check_same_barrier();
+  // Waits until all of `mask` wait likewise; true for the last one, which then completes the operation.
+  bool arrive_at_warp(Wait wait, std::uint32_t mask, int line);
+  bool warp_is_complete(int warp, Wait wait, std::uint32_t mask) const;
+  void release_warp(int warp, std::uint32_t mask);
+  void complete_shuffle(int warp, std::uint32_t mask);
+  void check_lanes(Wait wait, std::uint32_t mask, int line);
+  void on_lane_exit(int thread);
+  std::uint32_t exited_lanes(int warp) const;
+
+  static void on_violation(void* context, const Violation& violation);
+  std::string describe(const Violation& violation) const;
+  std::string describe_address(std::uint64_t address, std::uint32_t bytes) const;
+  std::string describe_other(const Violation& violation) const;
+  std::string describe_pending_copy(std::uint64_t address, std::uint32_t bytes) const;
+  std::string describe_waiting() const;
+  std::string block_name(std::int64_t number) const;
+
+  DeviceMemory& memory_;
+  std::unique_ptr<FiberStacks> stacks_;
+  AccessChecker checker_;
+  std::uint64_t seed_;
+  std::mt19937_64 random_;
+
+  const KernelLaunch* launch_ = nullptr;
+  std::array<std::int64_t, 3> block_{};
+  std::int64_t block_number_ = 0;
+  std::vector<std::uint32_t> first_phases_;  // of each block of the launch that has begun
+  std::vector<Thread> threads_;
+  int current_ = 0;
+  int live_ = 0;
+  int at_block_barrier_ = 0;
+  std::vector<int> ready_;  // a ring of max_threads entries
+  std::size_t ready_head_ = 0;
+  std::size_t ready_count_ = 0;
+  std::uint64_t switches_left_ = 0;
+  Fiber main_;
+  Status fault_;
+};
+
+// The block whose kernel runs on this OS thread.
+extern thread_local ThreadBlock* running_block;
+
+}  // namespace sparsmith

@@ -1,0 +1,45 @@
+// Drawn weights: zero patterns with the dispersion of real pruned layers, for samples, tests and benchmarks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "matrix/csr_matrix.h"
+
+namespace sparsmith {
+
+// How zeros are spread.
+//   uniform       every element alike
+//   lognormal:S   rows and columns carry weights e^(S z), z normal; an element's chance is their product. The row CoV
+//                 exceeds the binomial one by sqrt(e^(S^2) - 1), about S: real layers have 0.1 to 1.
+//   power:A       row lengths fall as rank^-A, in drawn order; columns are uniform
+//   block:B       whole B x B blocks, at drawn places
+//   2:4           at most two nonzeros in each aligned group of four columns, exactly two at sparsity 0.5
+struct SynthesisPattern {
+  enum class Kind { kUniform, kLognormal, kPower, kBlock, kTwoFour };
+  Kind kind = Kind::kUniform;
+  double parameter = 0;  // S, A or B
+};
+
+// Error: kInvalidArgument for an unknown pattern or a parameter out of range (S in [0, 3], A in [0, 8], B in [1, 256]).
+Result<SynthesisPattern> parse_synthesis_pattern(std::string_view text);
+
+struct SynthesisSpec {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  double sparsity = 0.9;  // share of zeros, in [0, 1]
+  SynthesisPattern pattern;
+  DataType data_type = DataType::kFloat32;  // fp32, fp16 or bf16
+  std::uint64_t seed = 0;
+};
+
+// The weight. The number of nonzeros is round((1 - sparsity) M K) exactly, for blocks the number of blocks is. Values
+// as draw_values() gives them. The same spec gives the same weight on every machine.
+//   Errors: kInvalidArgument for a shape or sparsity out of range, or 2:4 below sparsity 0.5.
+Result<CsrMatrix> synthesize(const SynthesisSpec& spec);
+
+// The elements of `matrix`, row-major, in its data type: what a safetensors file holds.
+std::string dense_bytes(const CsrMatrix& matrix);
+
+}  // namespace sparsmith

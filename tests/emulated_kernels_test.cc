@@ -1,0 +1,58 @@
+// Every parameter value of the families, on the CPU: drawn kernels run in the emulator, which reports races, barriers
+// that part of a block misses and accesses out of bounds, and their outputs are compared with Eigen in fp64.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "emulator/emulated_executor.h"
+#include "emulator/jit_compiler.h"
+#include "tests/kernel_cases.h"
+
+namespace sparsmith::testing {
+namespace {
+
+Result<KernelImage> source_image(const KernelSource& kernel) {
+  return KernelImage{kernel.name, kernel.source, {}, kernel.max_shared_bytes};
+}
+
+std::uint64_t seed_of_run() {
+  const char* given = std::getenv("SPARSMITH_TEST_SEED");
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+}
+
+class EmulatedKernelsTest : public ::testing::TestWithParam<int> {};
+
+// Six parts, so that they run side by side: together more than 2,000 cases over more than 200 kernels.
+TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
+  constexpr int kKernels = 70;
+  constexpr int kWeights = 10;
+  const std::uint64_t seed = seed_of_run() + static_cast<std::uint64_t>(GetParam());
+  fmt::print("SPARSMITH_TEST_SEED={} (part {})\n", seed - static_cast<std::uint64_t>(GetParam()), GetParam());
+  auto executor = make_emulated_executor({.compiler = make_jit_compiler(), .schedule_seed = seed | 1});
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+  std::set<std::string> kernels;
+  std::map<std::string, std::set<std::int64_t>> seen;
+  int count = 0;
+  for (const KernelCase& each : draw_cases(seed, kKernels, kWeights)) {
+    const Status status = run_case(each, **executor, source_image);
+    ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << each.text() << "\n" << status.to_string();
+    ++count;
+    PackedWeight packed;
+    for (const KernelSource& kernel : generate_case(each, packed)->kernels) kernels.insert(kernel.name);
+    for (const auto& [parameter, value] : each.config.values) seen[parameter].insert(value);
+  }
+  fmt::print("{} cases, {} kernels\n", count, kernels.size());
+  EXPECT_GE(count, 350);
+  EXPECT_GE(kernels.size(), 60U);
+  for (const Parameter& parameter : families()[0]->parameters())
+    for (const std::int64_t value : parameter.values)
+      EXPECT_TRUE(seen[parameter.name].contains(value)) << parameter.name << " = " << value << " was never run";
+}
+
+INSTANTIATE_TEST_SUITE_P(Parts, EmulatedKernelsTest, ::testing::Range(0, 6));
+
+}  // namespace
+}  // namespace sparsmith::testing

@@ -1,0 +1,213 @@
+#include "tests/kernel_cases.h"
+
+#include <fmt/format.h>
+
+#include <Eigen/SparseCore>
+#include <algorithm>
+#include <bit>
+
+#include "base/half.h"
+#include "tuner/plan_verifier.h"
+
+namespace sparsmith::testing {
+namespace {
+
+// Appends a row with `count` nonzeros in distinct drawn columns.
+void add_row(Random& random, CsrMatrix& matrix, std::int64_t count) {
+  std::vector<std::uint32_t> columns;
+  if (count * 2 > matrix.cols) {  // dense: choose which to leave out
+    columns.resize(static_cast<std::size_t>(matrix.cols));
+    for (std::size_t i = 0; i < columns.size(); ++i) columns[i] = static_cast<std::uint32_t>(i);
+    std::shuffle(columns.begin(), columns.end(), random);
+    columns.resize(static_cast<std::size_t>(std::min(count, matrix.cols)));
+  } else {
+    while (static_cast<std::int64_t>(columns.size()) < count) {
+      columns.push_back(static_cast<std::uint32_t>(draw_between(random, 0, matrix.cols - 1)));
+      if (static_cast<std::int64_t>(columns.size()) == count) {
+        std::sort(columns.begin(), columns.end());
+        columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
+      }
+    }
+  }
+  std::sort(columns.begin(), columns.end());
+  for (const std::uint32_t column : columns) {
+    matrix.column_indices.push_back(column);
+    const auto magnitude = static_cast<float>(draw_between(random, 1, 2047)) / 1024.0F;
+    matrix.values.push_back(random() % 2 == 0 ? magnitude : -magnitude);
+  }
+  matrix.row_offsets.push_back(matrix.nnz());
+}
+
+CsrMatrix draw_rows(Random& random, std::int64_t rows, std::int64_t cols,
+                    const std::function<std::int64_t(std::int64_t)>& length) {
+  CsrMatrix matrix;
+  matrix.rows = rows;
+  matrix.cols = cols;
+  for (std::int64_t row = 0; row < rows; ++row) add_row(random, matrix, std::min(length(row), cols));
+  return matrix;
+}
+
+// How many tokens a case may have so that checking it stays in milliseconds.
+std::int64_t draw_tokens(Random& random, const CsrMatrix& matrix) {
+  static constexpr std::int64_t kChoices[] = {1, 1, 2, 3, 5, 8, 9, 16, 31, 40};
+  const std::int64_t tokens = kChoices[random() % std::size(kChoices)];
+  const std::int64_t limit = std::max<std::int64_t>(1, 40000 / (matrix.nnz() + matrix.rows + matrix.cols + 1));
+  return std::min(tokens, std::max<std::int64_t>(limit, 1));
+}
+
+// Packing parameters change data, not code; the kernel stays the same.
+void vary_packing(Random& random, Config& config) {
+  const std::int64_t width = config.values["vector_width"];
+  std::vector<std::int64_t> alignments;
+  for (const std::int64_t alignment : {1, 2, 4, 8})
+    if (alignment >= width) alignments.push_back(alignment);
+  config.values["alignment"] = alignments[random() % alignments.size()];
+}
+
+}  // namespace
+
+std::int64_t draw_between(Random& random, std::int64_t low, std::int64_t high) {
+  return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
+}
+
+std::string KernelCase::text() const {
+  return fmt::format("{} x {}, {} nonzeros, N = {}, {}, inputs {}{}; {}", matrix.rows, matrix.cols, matrix.nnz(),
+                     problem.tokens, problem.spec.name(), static_cast<int>(inputs.kind),
+                     small_grid ? ", small grid" : "", config.text());
+}
+
+CsrMatrix draw_weight(Random& random, int kind) {
+  const auto between = [&](std::int64_t low, std::int64_t high) { return draw_between(random, low, high); };
+  switch (kind % kWeightKinds) {
+    case 0: return draw_rows(random, between(1, 40), between(1, 100), [](auto) { return 0; });  // nnz = 0
+    case 1: {                                                                                   // one full row
+      const std::int64_t rows = between(2, 30);
+      const std::int64_t full = between(0, rows - 1);
+      return draw_rows(random, rows, between(30, 900), [&](auto row) { return row == full ? 1 << 20 : 0; });
+    }
+    case 2: return draw_rows(random, 1, between(1, 700), [&](auto) { return between(0, 400); });  // M = 1
+    case 3: return draw_rows(random, between(1, 60), 1, [&](auto) { return between(0, 1); });     // K = 1
+    case 4: return draw_rows(random, between(1, 9), 65536, [&](auto) { return between(0, 60); });
+    case 5: return draw_rows(random, between(1, 9), 65537, [&](auto) { return between(0, 60); });
+    case 6: return draw_rows(random, between(1, 9), 70000, [&](auto) { return between(0, 60); });
+    case 7:
+      return draw_rows(random, between(1, 130), between(2, 130), [&](auto) { return between(0, 1) * between(0, 130); });
+    case 8: return draw_rows(random, 257, 129, [&](auto row) { return row % 3 == 0 ? 0 : between(1, 17); });
+    case 9:
+      return draw_rows(random, between(3, 17), between(300, 1500),
+                       [&](auto) { return between(1, 6) == 1 ? 1200 : between(0, 20); });
+    case 10: return draw_rows(random, between(33, 70), between(33, 70), [&](auto) { return between(20, 50); });
+    default: return draw_rows(random, between(2, 65), between(2, 333), [&](auto) { return between(0, 33); });
+  }
+}
+
+OperatorSpec draw_operator(Random& random) {
+  OperatorSpec spec;
+  spec.type = static_cast<DataType>(random() % 3);
+  spec.layout = static_cast<Layout>(random() % 2);
+  spec.epilogue.activation = static_cast<Activation>(random() % 4);
+  spec.epilogue.bias = random() % 2 == 0;
+  spec.epilogue.beta = random() % 3 == 0;
+  spec.epilogue.residual = random() % 3 == 0;
+  return spec;
+}
+
+std::optional<Config> draw_config(Random& random, const Family& family, const Problem& problem,
+                                  const std::string& parameter, std::int64_t value) {
+  const std::vector<Parameter> parameters = family.parameters();
+  for (int attempt = 0; attempt < 2000; ++attempt) {
+    Config config{family.name(), {}};
+    for (const Parameter& each : parameters)
+      config.values[each.name] = each.name == parameter ? value : each.values[random() % each.values.size()];
+    if (family.check(config, problem, {}).ok()) return config;
+  }
+  return std::nullopt;
+}
+
+std::vector<KernelCase> draw_cases(std::uint64_t seed, int kernels, int weights) {
+  Random random(seed);
+  const Family& rows = *families()[0];
+  std::vector<std::pair<std::string, std::int64_t>> values;  // every value of every parameter, in turn
+  for (const Parameter& parameter : rows.parameters())
+    for (const std::int64_t value : parameter.values) values.emplace_back(parameter.name, value);
+  std::vector<KernelCase> cases;
+  for (int kernel = 0; kernel < kernels; ++kernel) {
+    const auto& [parameter, value] = values[static_cast<std::size_t>(kernel) % values.size()];
+    const OperatorSpec spec = draw_operator(random);
+    std::optional<Config> config;
+    for (int weight = 0; weight < weights; ++weight) {
+      KernelCase each;
+      each.matrix = draw_weight(random, kernel + weight * 5);
+      each.problem.device = typical_device(90);
+      each.problem.spec = spec;
+      each.problem.spec.rows = each.matrix.rows;
+      each.problem.spec.cols = each.matrix.cols;
+      if (each.problem.spec.cols <= 0) continue;
+      if (!config) config = draw_config(random, rows, each.problem, parameter, value);
+      if (!config || !rows.check(*config, each.problem, {}).ok()) continue;
+      each.config = *config;
+      vary_packing(random, each.config);
+      each.problem.tokens = draw_tokens(random, each.matrix);
+      each.inputs = {.tokens = each.problem.tokens,
+                     .seed = random(),
+                     .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),
+                     .padding = random() % 2 == 0 ? 0 : draw_between(random, 1, 9)};
+      each.small_grid = random() % 3 == 0;
+      cases.push_back(std::move(each));
+    }
+  }
+  return cases;
+}
+
+ReferenceSums eigen_sums(const ReferenceProblem& problem) {
+  using SparseMatrix = Eigen::SparseMatrix<double, Eigen::RowMajor, std::int64_t>;
+  const CsrMatrix& matrix = problem.matrix();
+  std::vector<Eigen::Triplet<double, std::int64_t>> entries;
+  for (std::int64_t row = 0; row < matrix.rows; ++row)
+    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i)
+      entries.emplace_back(row, matrix.column_indices[i], static_cast<double>(problem.values()[i]));
+  SparseMatrix weight(matrix.rows, matrix.cols);
+  weight.setFromTriplets(entries.begin(), entries.end());
+  Eigen::MatrixXd x(matrix.cols, problem.tokens());
+  for (std::int64_t column = 0; column < matrix.cols; ++column)
+    for (std::int64_t token = 0; token < problem.tokens(); ++token)
+      x(column, token) = static_cast<double>(problem.x().get(problem.x_index(column, token)));
+  const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> sums = weight * x;
+  const SparseMatrix absolute_weight = weight.cwiseAbs();
+  const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> magnitudes =
+      absolute_weight * x.cwiseAbs();
+  return {{sums.data(), sums.data() + sums.size()}, {magnitudes.data(), magnitudes.data() + magnitudes.size()}};
+}
+
+Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packed) {
+  const Family* family_of_case = family(test_case.config.family);
+  SPARSMITH_RETURN_IF_ERROR(
+      family_of_case->check(test_case.config, test_case.problem, compute_statistics(test_case.matrix)));
+  SPARSMITH_ASSIGN_OR_RETURN(packed, family_of_case->pack(test_case.config, test_case.problem, test_case.matrix));
+  SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate,
+                             family_of_case->generate(test_case.config, test_case.problem, packed));
+  if (test_case.small_grid) {
+    // Kernels stride over their grid, so any smaller one is right as well.
+    for (PlanStep& step : candidate.plan.steps)
+      if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
+  }
+  return candidate;
+}
+
+Status run_case(const KernelCase& test_case, Executor& executor, const ImageOf& image_of) {
+  PackedWeight packed;
+  SPARSMITH_ASSIGN_OR_RETURN(const Candidate candidate, generate_case(test_case, packed));
+  for (const KernelSource& kernel : candidate.kernels) {
+    SPARSMITH_ASSIGN_OR_RETURN(const KernelImage image, image_of(kernel));
+    SPARSMITH_RETURN_IF_ERROR(executor.load(image));
+  }
+  ReferenceProblem problem(test_case.matrix, test_case.problem.spec, test_case.inputs);
+  problem.set_sums(eigen_sums(problem));
+  SPARSMITH_ASSIGN_OR_RETURN(const auto verifier, PlanVerifier::create(executor, problem));
+  SPARSMITH_ASSIGN_OR_RETURN(DevicePacking packing, DevicePacking::upload(executor, std::move(packed)));
+  SPARSMITH_ASSIGN_OR_RETURN(const Verification verification, verifier->verify(candidate.plan, packing));
+  if (!verification.ok) return internal_error("wrong output: " + verification.reason);
+  return {};
+}
+
+}  // namespace sparsmith::testing

@@ -1,0 +1,61 @@
+// Drawn cases of generated kernels: a config, an operator, and weights of many shapes to run it on.
+//
+// A kernel is drawn such that every value of every parameter of its family turns up; the weights hold what kernels get
+// wrong: no nonzero at all, empty rows, one full row among empty ones, M = 1, K = 1, K on both sides of 65,536, sizes
+// that are no multiple of anything. Everything follows from a seed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "generator/family.h"
+#include "runtime/executor.h"
+#include "tuner/reference_problem.h"
+#include "tuner/verification.h"
+
+namespace sparsmith::testing {
+
+using Random = std::mt19937_64;
+
+// A number from [low, high].
+std::int64_t draw_between(Random& random, std::int64_t low, std::int64_t high);
+
+struct KernelCase {
+  CsrMatrix matrix;
+  Problem problem;
+  Config config;
+  ProblemOptions inputs;
+  bool small_grid = false;  // launch fewer blocks than there is work for, so that kernels go round
+  std::string text() const;
+};
+
+// The shapes of weight in turn: `kind` counts up; each kind is drawn anew from `random`.
+CsrMatrix draw_weight(Random& random, int kind);
+constexpr int kWeightKinds = 12;
+
+OperatorSpec draw_operator(Random& random);
+
+// A legal config with `parameter` at `value`; nothing when 2,000 draws find none.
+std::optional<Config> draw_config(Random& random, const Family& family, const Problem& problem,
+                                  const std::string& parameter, std::int64_t value);
+
+// One case per kernel and weight: for `kernels` kernels in turn over all values of all parameters, `weights` cases
+// each, in which packing, weight, N and inputs change and the kernel's text does not.
+std::vector<KernelCase> draw_cases(std::uint64_t seed, int kernels, int weights);
+
+// The fp64 sums of a problem, by Eigen.
+ReferenceSums eigen_sums(const ReferenceProblem& problem);
+
+// Generates and checks a case on an executor: ok when the outputs are right, otherwise why not.
+//   image_of: makes what the executor loads from a generated source.
+using ImageOf = std::function<Result<KernelImage>(const KernelSource&)>;
+Status run_case(const KernelCase& test_case, Executor& executor, const ImageOf& image_of);
+
+// The candidate of a case, before anything runs.
+Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packed);
+
+}  // namespace sparsmith::testing

@@ -1,0 +1,32 @@
+// The headers that generated kernels may be made of.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "sparsmith/status.h"
+
+namespace sparsmith::snippetc {
+
+// Texts by path relative to the repository root: snippets/**/*.cuh and formats/*_layout.h.
+class SourceTree {
+ public:
+  static Result<SourceTree> read(const std::string& root);
+
+  void put(std::string path, std::string text) { files_.insert_or_assign(std::move(path), std::move(text)); }
+  const std::map<std::string, std::string, std::less<>>& files() const { return files_; }
+  std::optional<std::string_view> find(std::string_view path) const;
+
+ private:
+  std::map<std::string, std::string, std::less<>> files_;
+};
+
+// The one header that may name CUDA's and the machine's own words, and include the emulator's twin of itself.
+constexpr std::string_view kDeviceHeader = "snippets/device.cuh";
+
+// The role that snippets of a header have by its folder: "prolog" for snippets/prolog/x.cuh; empty: no role folder.
+std::string_view role_of_folder(std::string_view path);
+
+}  // namespace sparsmith::snippetc

@@ -1,0 +1,158 @@
+// `sparsmith synth`: draws weights and writes them as a model file.
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "matrix/safetensors.h"
+#include "matrix/smtx.h"
+#include "matrix/synthesis.h"
+#include "matrix/text_fields.h"
+#include "tools/command.h"
+
+namespace sparsmith::tools {
+namespace {
+
+struct Options {
+  std::string out;
+  std::string shape;
+  double sparsity = 0.9;
+  std::string pattern = "uniform";
+  std::uint64_t seed = 0;
+  std::string data_type = "fp32";
+  std::string name = "weight";
+  std::vector<std::string> weights;
+};
+
+struct NamedSpec {
+  std::string name;
+  SynthesisSpec spec;
+};
+
+Status parse_shape(std::string_view text, SynthesisSpec& spec) {
+  const std::size_t cross = text.find('x');
+  const auto rows = parse_number<std::int64_t>(text.substr(0, cross));
+  const auto cols = cross == std::string_view::npos ? std::nullopt : parse_number<std::int64_t>(text.substr(cross + 1));
+  if (!rows || !cols)
+    return invalid_argument(fmt::format("the shape '{}' is not of the form MxK, as in 4096x1024", text));
+  spec.rows = *rows;
+  spec.cols = *cols;
+  return {};
+}
+
+// name:MxK:sparsity:pattern, where the pattern may hold a colon itself.
+Result<NamedSpec> parse_weight(const std::string& text) {
+  std::array<std::string_view, 3> fields;
+  std::string_view rest = text;
+  for (std::string_view& field : fields) {
+    const std::size_t colon = rest.find(':');
+    if (colon == std::string_view::npos) {
+      return invalid_argument(fmt::format("'{}' is not of the form name:MxK:sparsity:pattern", text));
+    }
+    field = rest.substr(0, colon);
+    rest = rest.substr(colon + 1);
+  }
+  NamedSpec weight;
+  weight.name = fields[0];
+  SPARSMITH_RETURN_IF_ERROR(parse_shape(fields[1], weight.spec));
+  const auto sparsity = parse_number<double>(fields[2]);
+  if (!sparsity) return invalid_argument(fmt::format("'{}' is no sparsity", fields[2]));
+  weight.spec.sparsity = *sparsity;
+  SPARSMITH_ASSIGN_OR_RETURN(weight.spec.pattern, parse_synthesis_pattern(rest));
+  return weight;
+}
+
+Result<std::vector<NamedSpec>> parse_specs(const Options& options) {
+  const std::optional<DataType> type = data_type_from_short_name(options.data_type);
+  if (!type)
+    return invalid_argument(fmt::format("unknown --dtype '{}'; expected fp32, fp16 or bf16", options.data_type));
+  std::vector<NamedSpec> specs;
+  if (!options.shape.empty()) {
+    NamedSpec single{options.name, {}};
+    SPARSMITH_RETURN_IF_ERROR(parse_shape(options.shape, single.spec));
+    SPARSMITH_ASSIGN_OR_RETURN(single.spec.pattern, parse_synthesis_pattern(options.pattern));
+    single.spec.sparsity = options.sparsity;
+    specs.push_back(std::move(single));
+  }
+  for (const std::string& text : options.weights) {
+    SPARSMITH_ASSIGN_OR_RETURN(NamedSpec weight, parse_weight(text));
+    specs.push_back(std::move(weight));
+  }
+  if (specs.empty())
+    return invalid_argument("nothing to draw: give --shape MxK, or --weight name:MxK:sparsity:pattern");
+  // Each weight draws from a seed of its own, or equal shapes would be equal weights.
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    specs[i].spec.data_type = *type;
+    specs[i].spec.seed = options.seed + i;
+  }
+  return specs;
+}
+
+Status write_smtx(const std::string& path, const std::vector<NamedSpec>& specs) {
+  if (specs.size() != 1) return invalid_argument(fmt::format("{}: .smtx holds one matrix, not {}", path, specs.size()));
+  SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, synthesize(specs[0].spec));
+  return write_file_atomically(path, smtx_text(matrix));
+}
+
+Status write_model(const std::string& path, const std::vector<NamedSpec>& specs, std::uint64_t seed) {
+  std::vector<std::string> bytes;
+  std::vector<SafetensorsPart> parts;
+  bytes.reserve(specs.size());  // parts point into it
+  for (const NamedSpec& weight : specs) {
+    const Result<CsrMatrix> matrix = synthesize(weight.spec);
+    if (!matrix.ok()) return matrix.status().annotate(weight.name);
+    bytes.push_back(dense_bytes(*matrix));
+    parts.push_back({weight.name,
+                     std::string(safetensors_name(matrix->data_type)),
+                     {matrix->rows, matrix->cols},
+                     std::as_bytes(std::span(bytes.back()))});
+    log_info("{}: {} x {}, {} nonzeros, {:.2f} % zero", weight.name, matrix->rows, matrix->cols, matrix->nnz(),
+             100 * matrix->sparsity());
+  }
+  return write_safetensors(path, parts, {{"source", fmt::format("sparsmith synth, seed {}", seed)}});
+}
+
+int run(const Options& options) {
+  const Result<std::vector<NamedSpec>> specs = parse_specs(options);
+  if (!specs.ok()) return report(specs.status());
+  const std::string extension = std::filesystem::path(options.out).extension().string();
+  Status status;
+  if (extension == ".smtx")
+    status = write_smtx(options.out, *specs);
+  else if (extension == ".safetensors")
+    status = write_model(options.out, *specs, options.seed);
+  else
+    status = invalid_argument(fmt::format("{}: the extension must be .safetensors or .smtx", options.out));
+  if (!status.ok()) return report(status);
+  fmt::print("{}\n", options.out);
+  return kDone;
+}
+
+}  // namespace
+
+void add_synth_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* const command = app.add_subcommand("synth", "Draw weights with the dispersion of real pruned layers");
+  command->add_option("-o,--output", options->out, "File to write: .safetensors, or .smtx for a pattern alone")
+      ->required();
+  command->add_option("--shape", options->shape, "Rows x columns, as in 8192x8192");
+  command->add_option("--sparsity", options->sparsity, "Share of zeros, in [0, 1]")->capture_default_str();
+  command->add_option("--pattern", options->pattern, "uniform, lognormal:S, power:A, block:B or 2:4")
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "The same seed gives the same weights everywhere")
+      ->capture_default_str();
+  command->add_option("--dtype", options->data_type, "fp32, fp16 or bf16")->capture_default_str();
+  command->add_option("--name", options->name, "Name of the weight of --shape")->capture_default_str();
+  command
+      ->add_option("--weight", options->weights,
+                   "name:MxK:sparsity:pattern; may be repeated, for several weights in one file")
+      ->allow_extra_args(false);
+  command->callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace sparsmith::tools
