@@ -9,6 +9,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "cache/cache.h"
 #include "cache/process_identity.h"
@@ -101,6 +102,9 @@ std::string checksum_of(const ChoiceRecord& choice);
 bool replaces(const ChoiceRecord& challenger, const ChoiceRecord& holder);
 // Writes over whatever the key holds, keeping chosen_at.
 void write_choice(SQLite::Database& database, const ChoiceRecord& choice);
+
+// Names binaries that fail their hash, one line each, and removes them where asked to.
+std::vector<std::string> check_binaries(SQLite::Database& database, bool remove);
 
 std::string utc_now();
 

@@ -124,7 +124,6 @@ Status Cache::put_kernel(const KernelRecord& kernel) {
   });
 }
 
-// Removes binaries that fail their hash; one line each. Used by Cache::verify().
 std::vector<std::string> check_binaries(SQLite::Database& database, bool remove) {
   std::vector<std::string> problems;
   std::vector<std::int64_t> damaged;

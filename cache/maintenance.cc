@@ -7,8 +7,6 @@
 
 namespace sparsmith {
 
-std::vector<std::string> check_binaries(SQLite::Database& database, bool remove);
-
 namespace {
 
 std::int64_t file_bytes(const std::string& path) {

@@ -1,6 +1,10 @@
 #include "tuner/packings.h"
 
+#include <cstring>
 #include <utility>
+
+#include "base/half.h"
+#include "runtime/tuned_file.h"
 
 namespace sparsmith {
 
@@ -18,6 +22,27 @@ const PackedWeight* Packings::find(const std::string& name) const {
     if (packed->packing == name) return packed.get();
   }
   return nullptr;
+}
+
+PackedWeight pack_dense(const CsrMatrix& matrix, DataType type) {
+  PackedWeight packed;
+  packed.packing = kDensePacking;
+  packed.rows = matrix.rows;
+  packed.cols = matrix.cols;
+  packed.nnz = matrix.nnz();
+  packed.value_type = type;
+  const std::size_t size = size_of(type);
+  PackedArray array{std::string(kDenseArray), type, std::vector<std::byte>(matrix.rows * matrix.cols * size)};
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
+      std::byte* to = array.bytes.data() + (row * matrix.cols + matrix.column_indices[i]) * size;
+      const float value = matrix.values[i];
+      const std::uint16_t half = type == DataType::kFloat16 ? fp16_from_float(value) : bf16_from_float(value);
+      std::memcpy(to, type == DataType::kFloat32 ? static_cast<const void*>(&value) : &half, size);
+    }
+  }
+  packed.arrays.push_back(std::move(array));
+  return packed;
 }
 
 LoadedCandidate loaded_candidate(const Candidate& candidate) {

@@ -26,6 +26,9 @@ class Packings {
   std::vector<std::unique_ptr<PackedWeight>> all_;
 };
 
+// The weight with its zeros, as tuned files hold a dense choice's: packing "dense", array "values" [M][K] of `type`.
+PackedWeight pack_dense(const CsrMatrix& matrix, DataType type);
+
 // The candidate as a worker takes it, still without binaries: enough for the emulator.
 LoadedCandidate loaded_candidate(const Candidate& candidate);
 

@@ -13,7 +13,7 @@ MeasurementStatus kind_of(const Status& error) {
   if (error.code() != StatusCode::kDeviceError) return MeasurementStatus::kFailed;
   // The worker says which of the two it was; nothing but the record depends on the word.
   return error.message().find("gave no answer") != std::string::npos ? MeasurementStatus::kTimeout
-                                                                : MeasurementStatus::kCrashed;
+                                                                     : MeasurementStatus::kCrashed;
 }
 
 void reject(Contender& contender, MeasurementStatus status, std::string reason) {

@@ -2,6 +2,7 @@
 // rest, and a final in which the best run interleaved with dense and the vendors.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>

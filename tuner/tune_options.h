@@ -31,6 +31,7 @@ struct TuneOptions {
   std::uint64_t seed = 1;                  // of the activations that candidates are checked on
   int compile_threads = 0;                 // 0: one a core
   bool use_choices = true;                 // false: search again, whatever the cache says
+  bool compare = false;                    // measure cached choices again, beside the vendors, without a search
 };
 
 }  // namespace sparsmith

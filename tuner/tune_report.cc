@@ -11,8 +11,7 @@ std::int64_t WeightResult::dense_bytes() const {
 std::int64_t WeightResult::gpu_bytes() const {
   std::int64_t total = 0;
   for (const PackedWeight& packed : packings) total += packed.bytes();
-  const bool dense = std::ranges::any_of(buckets, [](const BucketChoice& bucket) { return bucket.kind == "vendor"; });
-  return total + (dense ? dense_bytes() : 0);
+  return total;
 }
 
 double WeightResult::bytes_moved(const BucketChoice& bucket) const {

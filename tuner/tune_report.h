@@ -47,13 +47,23 @@ struct WeightResult {
   std::string pattern_hash;
   std::string value_hash;
   std::vector<BucketChoice> buckets;   // in ascending order of tokens
-  std::vector<PackedWeight> packings;  // those that the choices use
+  std::vector<PackedWeight> packings;  // those that the choices use; a dense weight is one called "dense"
 
   std::int64_t dense_bytes() const;
-  // Of all copies: packings, and the dense weight where a choice needs it.
+  // Of all copies that the choices need.
   std::int64_t gpu_bytes() const;
   // Bytes that one run moves at least: the weight as the choice has it, X and Y.
   double bytes_moved(const BucketChoice& bucket) const;
+};
+
+// A chosen kernel with its binaries.
+struct KernelImages {
+  struct Binary {
+    std::string architecture;
+    std::vector<std::byte> cubin;
+  };
+  KernelSource kernel;
+  std::vector<Binary> binaries;
 };
 
 struct TuneReport {
@@ -75,6 +85,7 @@ struct TuneReport {
   std::int64_t considered = 0;  // configs that broke no rule
   std::int64_t candidates = 0;  // generated
   KernelStore::Counts kernels;
+  std::vector<KernelImages> images;  // of every kernel that a choice runs
   int worker_restarts = 0;
   double seconds = 0;
 };

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "base/log.h"
@@ -87,6 +89,7 @@ class Run {
       SPARSMITH_RETURN_IF_ERROR(tune_one(weights_[index_]));
       budget_.weight_is_done((weights_.size() - index_ - 1) * options_.tokens.size());
     }
+    collect_images(kernels);
     report_.device = context_.device;
     report_.interrupted = interrupted();
     report_.complete = report_.complete && !report_.interrupted;
@@ -138,6 +141,39 @@ class Run {
       const Status& status = device_id.ok() ? environment_id.status() : device_id.status();
       log_warning("the cache is not used in this run: {}", status.message());
       context_.cache = nullptr;
+    }
+  }
+
+  // The binaries of the chosen kernels, for this device and every further architecture asked for.
+  void collect_images(KernelStore& kernels) {
+    std::vector<const Candidate*> chosen;
+    std::map<std::string, KernelImages> images;
+    for (const WeightResult& weight : report_.weights) {
+      for (const BucketChoice& bucket : weight.buckets) {
+        if (bucket.kind != "generated") continue;
+        chosen.push_back(&bucket.candidate);
+        for (const KernelSource& kernel : bucket.candidate.kernels) images[kernel.name].kernel = kernel;
+      }
+    }
+    add_binaries(kernels, chosen, images);
+    for (const std::string& architecture : options_.architectures) {
+      if (architecture == kernels.architecture()) continue;
+      KernelStore more(resources_.compiler, resources_.cache, architecture, options_.compile_threads);
+      add_binaries(more, chosen, images);
+    }
+    for (auto& [name, image] : images) report_.images.push_back(std::move(image));
+  }
+
+  static void add_binaries(KernelStore& kernels, const std::vector<const Candidate*>& chosen,
+                           std::map<std::string, KernelImages>& images) {
+    kernels.ensure(chosen);
+    for (auto& [name, image] : images) {
+      const auto compiled = kernels.find(image.kernel);
+      if (compiled.ok()) {
+        image.binaries.push_back({kernels.architecture(), (*compiled)->cubin});
+      } else {
+        log_warning("no binary of {} for {}: {}", name, kernels.architecture(), compiled.status().message());
+      }
     }
   }
 

@@ -40,8 +40,8 @@ struct TuneResources {
   const KernelCompiler* compiler = nullptr;
   Cache* cache = nullptr;
   std::string program_version;
-  std::function<bool()> interrupted;                       // may be empty
-  std::function<void(const TuneProgress&)> progress;       // may be empty
+  std::function<bool()> interrupted;                        // may be empty
+  std::function<void(const TuneProgress&)> progress;        // may be empty
   std::function<void(const WeightResult&)> weight_is_done;  // may be empty
 };
 

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "matrix/sparsity_statistics.h"
+#include "runtime/tuned_file.h"
 #include "tuner/cached_choices.h"
 #include "tuner/dense_cost.h"
 #include "tuner/packings.h"
@@ -40,17 +41,13 @@ class WeightTuner {
     CachedChoices cached(context_, weight_, statistics_, packings_);
     // A cached choice was made for the least time; another objective searches among what was measured.
     const bool same_goal = options_.objective == Objective::kTime;
-    if (options_.use_choices && same_goal && cached.complete()) {
+    const bool known = options_.use_choices && same_goal && cached.complete();
+    if (known && !options_.compare) {
       adopt(cached);
     } else {
-      SPARSMITH_RETURN_IF_ERROR(search(cached));
+      SPARSMITH_RETURN_IF_ERROR(search(cached, known));
     }
-    for (const BucketChoice& bucket : weight_.buckets) {
-      if (bucket.kind != "generated") continue;
-      const std::string& name = bucket.candidate.packing;
-      const bool kept = std::ranges::any_of(weight_.packings, [&](const PackedWeight& p) { return p.packing == name; });
-      if (!kept) weight_.packings.push_back(*packings_.find(name));
-    }
+    for (const BucketChoice& bucket : weight_.buckets) keep_packing(bucket);
     return std::move(weight_);
   }
 
@@ -67,6 +64,14 @@ class WeightTuner {
     const VendorTiming* dense() const { return vendors.empty() ? nullptr : &vendors.front(); }
   };
 
+  void keep_packing(const BucketChoice& bucket) {
+    const std::string name = bucket.kind == "generated" ? bucket.candidate.packing : std::string(kDensePacking);
+    const bool kept = std::ranges::any_of(weight_.packings, [&](const PackedWeight& p) { return p.packing == name; });
+    if (kept) return;
+    weight_.packings.push_back(bucket.kind == "generated" ? *packings_.find(name)
+                                                          : pack_dense(matrix_, weight_.spec.type));
+  }
+
   void remember_weight() {
     if (context_.cache == nullptr) return;
     WeightRecord record{weight_.pattern_hash, weight_.value_hash,
@@ -82,11 +87,13 @@ class WeightTuner {
     report_.cached += static_cast<std::int64_t>(weight_.buckets.size());
   }
 
-  Status search(const CachedChoices& cached) {
+  // With `known`, the cached choices alone are in the race.
+  Status search(const CachedChoices& cached, bool known) {
     SelectionLimits limits = options_.selection;
     // Predictions alone decide there, so further packings would be packed for nothing.
     if (context_.predict && !limits.exhaustive) limits.packings = std::max(1, options_.packings);
-    CandidateSelection selection = select_candidates(problem_, options_.tokens, options_.calls, statistics_, limits);
+    CandidateSelection selection;
+    if (!known) selection = select_candidates(problem_, options_.tokens, options_.calls, statistics_, limits);
     for (const auto& [rule, count] : selection.cuts) report_.cuts[rule] += count;
     report_.considered += selection.considered;
 
@@ -292,7 +299,7 @@ class WeightTuner {
 }  // namespace
 
 Result<WeightResult> tune_weight(const TuneContext& context, const std::string& name, const CsrMatrix& matrix,
-                                TuneReport& report) {
+                                 TuneReport& report) {
   return WeightTuner(context, name, matrix, report).run();
 }
 

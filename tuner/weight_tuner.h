@@ -35,6 +35,6 @@ struct TuneContext {
 //   Error: kUnsupported when there is no choice for some N (no candidate passes and dense was not measured); what stops
 //   the run: kNoDevice, kDeviceError.
 Result<WeightResult> tune_weight(const TuneContext& context, const std::string& name, const CsrMatrix& matrix,
-                                TuneReport& report);
+                                 TuneReport& report);
 
 }  // namespace sparsmith
