@@ -10,7 +10,7 @@
 namespace {
 
 FakeCudaState state;
-CUcontext current_context = nullptr;
+thread_local CUcontext current_context = nullptr;
 
 struct FakeFunction {
   std::string name;

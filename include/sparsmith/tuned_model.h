@@ -1,0 +1,135 @@
+// Running a tuned file on a GPU: load it once, then run its operators on any stream.
+//
+//   Result<Device> device = Device::open(0);
+//   Result<TunedModel> model = TunedModel::load("model.tuned.safetensors", *device);
+//   Result<Operator> fc1 = model->op("layers.0.fc1.weight");
+//   Status status = fc1->run({.x = x, .y = y, .tokens = n, .bias = b}, stream);
+//
+// Pointers are device pointers of the device's primary context, the one that the CUDA runtime and PyTorch use; streams
+// are CUstream or cudaStream_t handles (null: the default stream). Needs the CUDA driver alone; a weight that was best
+// kept dense needs cuBLASLt as well.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sparsmith/data_type.h"
+#include "sparsmith/export.h"
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+class CudaContext;
+struct LoadedModel;
+struct LoadedOperator;
+
+// A GPU. A cheap handle: copies share it, and it stays open while any of them, or a model on it, lives. Immutable: any
+// number of threads may use one.
+class SPARSMITH_API Device {
+ public:
+  // `ordinal` counts the devices that this process sees, from 0.
+  // Error: kNoDevice when there is no driver or no such device, with what to do.
+  static Result<Device> open(int ordinal = 0);
+
+  Device(const Device&);
+  Device(Device&&) noexcept;
+  Device& operator=(const Device&);
+  Device& operator=(Device&&) noexcept;
+  ~Device();
+
+  int ordinal() const;
+  std::string name() const;
+  int compute_capability() const;  // 10 * major + minor: 90
+
+ private:
+  friend class TunedModel;
+  explicit Device(std::shared_ptr<const CudaContext> context);
+  std::shared_ptr<const CudaContext> context_;
+};
+
+// One run of an operator: Y = activation(alpha * W X + bias) + beta * Y + residual, as far as it was tuned for them.
+struct RunArguments {
+  const void* x = nullptr;         // X[N][K] row-major (token_major) or X[K][N] (feature_major)
+  void* y = nullptr;               // Y[N][M] or Y[M][N]
+  std::int64_t tokens = 1;         // N; 0 does nothing
+  const void* bias = nullptr;      // [M]; exactly when the operator has a bias
+  const void* residual = nullptr;  // as Y; exactly when the operator has a residual
+  void* workspace = nullptr;       // workspace_bytes(tokens) bytes, aligned to 256; its contents do not matter
+  // Leading dimensions: elements from one row to the next. 0: rows follow each other without gaps.
+  std::int64_t ldx = 0;
+  std::int64_t ldy = 0;
+  std::int64_t ldr = 0;
+  float alpha = 1.0F;
+  float beta = 0.0F;  // other than 0 only when the operator has beta
+};
+
+// What an operator computes, and what was chosen for a number of tokens.
+struct OperatorInfo {
+  std::int64_t rows = 0;  // M
+  std::int64_t cols = 0;  // K
+  std::int64_t nnz = 0;
+  DataType type = DataType::kFloat32;  // of X, Y, bias and residual
+  std::string layout;                  // "token_major" or "feature_major"
+  std::string epilogue;                // "none", "bias+relu", ...
+  std::vector<std::int64_t> buckets;   // the numbers of tokens that it was tuned for
+  std::int64_t gpu_bytes = 0;          // of its packed weight
+};
+
+// The product with one weight. A cheap handle that keeps its model loaded. Immutable: any number of threads may run one
+// at the same time, on any streams, each run with a workspace and outputs of its own.
+class SPARSMITH_API Operator {
+ public:
+  Operator(const Operator&);
+  Operator(Operator&&) noexcept;
+  Operator& operator=(const Operator&);
+  Operator& operator=(Operator&&) noexcept;
+  ~Operator();
+
+  const std::string& name() const;
+  OperatorInfo info() const;
+
+  // Bytes of workspace that run() needs for this many tokens; 0: none.
+  Result<std::size_t> workspace_bytes(std::int64_t tokens) const;
+
+  // Puts the operator on `stream` and returns. Allocates nothing and does not synchronise, so it may be captured into a
+  // CUDA graph; a captured run holds the arguments of the call. The model must stay loaded until the work, and every
+  // graph that holds it, is done.
+  //   Errors: kInvalidArgument names the argument that is missing, too much or too small; kDeviceError.
+  Status run(const RunArguments& arguments, void* stream) const;
+
+ private:
+  friend class TunedModel;
+  Operator(std::shared_ptr<const LoadedModel> model, const LoadedOperator* loaded);
+  std::shared_ptr<const LoadedModel> model_;
+  const LoadedOperator* loaded_;
+};
+
+// A tuned file on a GPU. A cheap handle: copies share the weights. Immutable: any number of threads may use one.
+class SPARSMITH_API TunedModel {
+ public:
+  // Checks the file, copies its weights to the device and loads its kernels.
+  //   Errors: kNotFound, kIoError, kInvalidInput (a damaged file); kUnsupported when it holds no kernel for this
+  //   device, with how to tune for it; kOutOfMemory; kNoDevice when a dense weight needs cuBLASLt and it is missing.
+  static Result<TunedModel> load(const std::string& path, const Device& device);
+
+  TunedModel(const TunedModel&);
+  TunedModel(TunedModel&&) noexcept;
+  TunedModel& operator=(const TunedModel&);
+  TunedModel& operator=(TunedModel&&) noexcept;
+  ~TunedModel();
+
+  std::vector<std::string> names() const;  // of its weights, in the file's order
+  // Error: kNotFound, with some of the names that there are.
+  Result<Operator> op(const std::string& name) const;
+
+  std::int64_t gpu_bytes() const;  // of all packed weights
+
+ private:
+  explicit TunedModel(std::shared_ptr<const LoadedModel> model);
+  std::shared_ptr<const LoadedModel> model_;
+};
+
+}  // namespace sparsmith

@@ -1,0 +1,116 @@
+// The C interface, on the fake driver.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "runtime/fake_cuda_driver.h"
+#include "runtime/tuned_sample.h"
+#include "sparsmith/sparsmith.h"
+
+namespace sparsmith {
+namespace {
+
+using testing::HasSubstr;
+
+class CApiTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fake_cuda() = FakeCudaState();
+    path_ = (std::filesystem::path(testing::TempDir()) / ("c_api_test." + std::to_string(getpid()))).string();
+    ASSERT_TRUE(write_tuned_file(path_, TunedSample().contents()).ok());
+    ASSERT_EQ(sparsmith_model_load(path_.c_str(), 0, &model_), SPARSMITH_OK) << sparsmith_last_error();
+  }
+  void TearDown() override {
+    sparsmith_model_free(model_);
+    std::filesystem::remove(path_);
+    EXPECT_EQ(fake_cuda().live_buffers, 0);
+  }
+
+  std::string path_;
+  sparsmith_model* model_ = nullptr;
+};
+
+TEST_F(CApiTest, RunsAnOperatorThatOutlivesItsModel) {
+  sparsmith_operator* op = nullptr;
+  ASSERT_EQ(sparsmith_model_operator(model_, "fc/1", &op), SPARSMITH_OK) << sparsmith_last_error();
+  sparsmith_model_free(model_);
+  model_ = nullptr;
+  sparsmith_operator_info info{};
+  info.struct_size = sizeof(info);
+  ASSERT_EQ(sparsmith_operator_describe(op, &info), SPARSMITH_OK);
+  EXPECT_EQ(info.rows, 2);
+  EXPECT_EQ(info.cols, 3);
+  EXPECT_EQ(info.nnz, 3);
+  EXPECT_STREQ(info.type, "fp32");
+  EXPECT_STREQ(info.layout, "token_major");
+  EXPECT_STREQ(info.epilogue, "bias");
+  std::size_t bytes = 1;
+  ASSERT_EQ(sparsmith_operator_workspace_bytes(op, 2, &bytes), SPARSMITH_OK);
+  EXPECT_EQ(bytes, 0U);
+
+  const float x[3] = {1, 10, 100};
+  const float bias[2] = {0.5F, 0.25F};
+  float y[2] = {};
+  sparsmith_run_arguments arguments{};
+  arguments.struct_size = sizeof(arguments);
+  arguments.x = x;
+  arguments.y = y;
+  arguments.tokens = 1;
+  arguments.bias = bias;
+  arguments.alpha = 1;
+  ASSERT_EQ(sparsmith_operator_run(op, &arguments, nullptr), SPARSMITH_OK) << sparsmith_last_error();
+  EXPECT_EQ(y[0], 201.5F);
+  EXPECT_EQ(y[1], 30.25F);
+
+  arguments.bias = nullptr;
+  EXPECT_EQ(sparsmith_operator_run(op, &arguments, nullptr), SPARSMITH_INVALID_ARGUMENT);
+  EXPECT_THAT(sparsmith_last_error(), HasSubstr("bias is null"));
+  arguments.struct_size = 8;
+  EXPECT_EQ(sparsmith_operator_run(op, &arguments, nullptr), SPARSMITH_INVALID_ARGUMENT);
+  EXPECT_THAT(sparsmith_last_error(), HasSubstr("struct_size"));
+  sparsmith_operator_free(op);
+}
+
+TEST_F(CApiTest, ListsItsWeights) {
+  ASSERT_EQ(sparsmith_model_weight_count(model_), 3U);
+  EXPECT_STREQ(sparsmith_model_weight_name(model_, 1), "fc2");
+  EXPECT_EQ(sparsmith_model_weight_name(model_, 3), nullptr);
+}
+
+TEST_F(CApiTest, NullArgumentsAreErrors) {
+  sparsmith_operator* op = nullptr;
+  std::size_t bytes = 0;
+  EXPECT_EQ(sparsmith_model_load(nullptr, 0, &model_), SPARSMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(sparsmith_model_load(path_.c_str(), 0, nullptr), SPARSMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(sparsmith_model_operator(nullptr, "fc/1", &op), SPARSMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(sparsmith_model_operator(model_, nullptr, &op), SPARSMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(sparsmith_operator_describe(nullptr, nullptr), SPARSMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(sparsmith_operator_workspace_bytes(nullptr, 1, &bytes), SPARSMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(sparsmith_operator_run(nullptr, nullptr, nullptr), SPARSMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(sparsmith_model_weight_count(nullptr), 0U);
+  sparsmith_model_free(nullptr);
+  sparsmith_operator_free(nullptr);
+}
+
+TEST_F(CApiTest, ErrorsAreOfTheThreadThatMadeThem) {
+  sparsmith_operator* op = nullptr;
+  EXPECT_EQ(sparsmith_model_operator(model_, "fc9", &op), SPARSMITH_NOT_FOUND);
+  EXPECT_THAT(sparsmith_last_error(), HasSubstr("fc9"));
+  std::thread([] { EXPECT_STREQ(sparsmith_last_error(), ""); }).join();
+  sparsmith_model* missing = nullptr;
+  EXPECT_EQ(sparsmith_model_load((path_ + "x").c_str(), 0, &missing), SPARSMITH_NOT_FOUND);
+  EXPECT_EQ(sparsmith_model_load(path_.c_str(), 7, &missing), SPARSMITH_NO_DEVICE);
+  EXPECT_EQ(missing, nullptr);
+}
+
+TEST_F(CApiTest, NamesItsVersionAndStatuses) {
+  EXPECT_STREQ(sparsmith_version(), "0.1.0");
+  EXPECT_STREQ(sparsmith_status_name(SPARSMITH_NO_DEVICE), "no device");
+  EXPECT_STREQ(sparsmith_status_name(static_cast<sparsmith_status>(99)), "unknown");
+}
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,40 @@
+// cuBLASLt, opened at run time: a table of the functions that a dense product needs. Internal.
+//
+// Filled once and read-only after that; any thread may call through it.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <string_view>
+
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+// The functions named _internal are what the header's inline ..._Init functions call: they set up a descriptor in
+// memory of the caller's, so that a product allocates nothing.
+#define SPARSMITH_CUBLAS_LT_FUNCTIONS(X)                                \
+  X(Create, cublasLtCreate)                                             \
+  X(Destroy, cublasLtDestroy)                                           \
+  X(Matmul, cublasLtMatmul)                                             \
+  X(MatmulAlgoGetHeuristic, cublasLtMatmulAlgoGetHeuristic)             \
+  X(MatmulDescInit, cublasLtMatmulDescInit_internal)                    \
+  X(MatmulDescSetAttribute, cublasLtMatmulDescSetAttribute)             \
+  X(MatrixLayoutInit, cublasLtMatrixLayoutInit_internal)                \
+  X(MatmulPreferenceInit, cublasLtMatmulPreferenceInit_internal)        \
+  X(MatmulPreferenceSetAttribute, cublasLtMatmulPreferenceSetAttribute) \
+  X(GetVersion, cublasLtGetVersion)
+
+struct CublasLt {
+#define SPARSMITH_CUBLAS_LT_MEMBER(member, symbol) decltype(&::symbol) member = nullptr;
+  SPARSMITH_CUBLAS_LT_FUNCTIONS(SPARSMITH_CUBLAS_LT_MEMBER)
+#undef SPARSMITH_CUBLAS_LT_MEMBER
+
+  // Ok, or an error with the call and the status: kUnsupported where the library says so, else kDeviceError.
+  static Status check(cublasStatus_t status, std::string_view what);
+};
+
+// The table, opened on the first call. Error: kNoDevice when the library is missing, with what to do.
+Result<const CublasLt*> cublas_lt();
+
+}  // namespace sparsmith

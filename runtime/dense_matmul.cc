@@ -1,0 +1,162 @@
+#include "runtime/dense_matmul.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sparsmith {
+namespace {
+
+cudaDataType_t cuda_type(DataType type) {
+  switch (type) {
+    case DataType::kFloat16: return CUDA_R_16F;
+    case DataType::kBFloat16: return CUDA_R_16BF;
+    default: return CUDA_R_32F;
+  }
+}
+
+template <class T>
+const void* pointer(T address) {
+  return reinterpret_cast<const void*>(address);
+}
+
+// The largest power of two, up to 256, that divides an address: what the heuristics may count on.
+std::uint32_t alignment_of(DeviceAddress address) {
+  return static_cast<std::uint32_t>(std::min<DeviceAddress>(address & (~address + 1), 256));
+}
+
+}  // namespace
+
+// cuBLASLt's matrices are column-major. Y[N][M] row-major is D, M x N; so token_major is D = W^T' X with W[M][K]
+// row-major seen as K x M and transposed; feature_major is Y[M][N] seen as N x M: D = X W with X as N x K, W as K x M.
+struct DenseMatmul::Product {
+  float alpha = 1;
+  float beta = 0;
+  DeviceAddress c = 0;
+  std::int64_t ldc = 0;
+  DeviceAddress d = 0;
+  std::int64_t ldd = 0;
+  cudaDataType_t out_type = CUDA_R_32F;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  DeviceAddress bias = 0;
+};
+
+bool DenseMatmul::covers(const OperatorSpec& spec) {
+  const Epilogue& epilogue = spec.epilogue;
+  if (epilogue.bias && spec.layout == Layout::kFeatureMajor) return false;
+  if (epilogue.activation == Activation::kNone) return !(epilogue.beta && epilogue.residual);
+  return epilogue.activation == Activation::kRelu && !epilogue.beta && !epilogue.residual;
+}
+
+Result<std::unique_ptr<DenseMatmul>> DenseMatmul::create(std::shared_ptr<const CudaContext> context,
+                                                         const OperatorSpec& spec, DeviceAddress weight) {
+  SPARSMITH_ASSIGN_OR_RETURN(const CublasLt* library, cublas_lt());
+  const CudaContext::Scope scope(*context);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  std::unique_ptr<DenseMatmul> matmul(new DenseMatmul(context, *library, spec, weight));
+  SPARSMITH_RETURN_IF_ERROR(CublasLt::check(library->Create(&matmul->handle_), "cublasLtCreate"));
+  return matmul;
+}
+
+DenseMatmul::~DenseMatmul() {
+  if (handle_ == nullptr) return;
+  const CudaContext::Scope scope(*context_);
+  library_.Destroy(handle_);
+}
+
+Status DenseMatmul::enqueue(const LaunchBindings& bindings, DeviceAddress workspace, CUstream stream) const {
+  Product product;
+  product.alpha = bindings.alpha;
+  product.c = product.d = bindings.y;
+  product.ldc = product.ldd = bindings.variables.ldy;
+  product.out_type = cuda_type(spec_.type);
+  if (spec_.epilogue.beta) product.beta = bindings.beta;
+  if (spec_.epilogue.residual) {
+    product.c = bindings.residual;
+    product.ldc = bindings.variables.ldr;
+    product.beta = 1;
+  }
+  const bool relu = spec_.epilogue.activation == Activation::kRelu;
+  if (spec_.epilogue.bias) {
+    product.bias = bindings.bias;
+    product.epilogue = relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  } else if (relu) {
+    product.epilogue = CUBLASLT_EPILOGUE_RELU;
+  }
+  return multiply(bindings, product, workspace, stream);
+}
+
+Status DenseMatmul::enqueue_product(const LaunchBindings& bindings, DeviceAddress product_address,
+                                    DeviceAddress workspace, CUstream stream) const {
+  Product product;
+  product.c = product.d = product_address;
+  product.ldc = product.ldd = spec_.layout == Layout::kTokenMajor ? spec_.rows : bindings.variables.n;
+  return multiply(bindings, product, workspace, stream);
+}
+
+Status DenseMatmul::multiply(const LaunchBindings& bindings, const Product& product, DeviceAddress workspace,
+                             CUstream stream) const {
+  const bool token_major = spec_.layout == Layout::kTokenMajor;
+  const auto m = static_cast<std::uint64_t>(spec_.rows);
+  const auto k = static_cast<std::uint64_t>(spec_.cols);
+  const auto n = static_cast<std::uint64_t>(bindings.variables.n);
+  const cudaDataType_t type = cuda_type(spec_.type);
+
+  Status status;
+  const auto call = [&status](cublasStatus_t result, const char* what) {
+    if (status.ok() && result != CUBLAS_STATUS_SUCCESS) status = CublasLt::check(result, what);
+  };
+  cublasLtMatmulDescOpaque_t operation{};
+  call(library_.MatmulDescInit(&operation, sizeof(operation), CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+    call(library_.MatmulDescSetAttribute(&operation, attribute, &value, sizeof(value)), "describing a product");
+  };
+  const cublasOperation_t op_a = token_major ? CUBLAS_OP_T : CUBLAS_OP_N;
+  set(CUBLASLT_MATMUL_DESC_TRANSA, op_a);
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, product.epilogue);
+  if (product.bias != 0) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+
+  cublasLtMatrixLayoutOpaque_t w{};
+  cublasLtMatrixLayoutOpaque_t x{};
+  cublasLtMatrixLayoutOpaque_t c{};
+  cublasLtMatrixLayoutOpaque_t d{};
+  const auto layout = [&](cublasLtMatrixLayoutOpaque_t& of, cudaDataType_t element, std::uint64_t rows,
+                          std::uint64_t cols, std::int64_t ld) {
+    call(library_.MatrixLayoutInit(&of, sizeof(of), element, rows, cols, ld), "describing a matrix");
+  };
+  layout(w, type, k, m, spec_.cols);
+  layout(x, type, token_major ? k : n, token_major ? n : k, bindings.variables.ldx);
+  layout(c, product.out_type, token_major ? m : n, token_major ? n : m, product.ldc);
+  layout(d, product.out_type, token_major ? m : n, token_major ? n : m, product.ldd);
+
+  const DeviceAddress a_address = token_major ? weight_ : bindings.x;
+  const DeviceAddress b_address = token_major ? bindings.x : weight_;
+  cublasLtMatmulPreferenceOpaque_t preference{};
+  call(library_.MatmulPreferenceInit(&preference, sizeof(preference)), "choosing an algorithm");
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    call(library_.MatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)), "choosing an algorithm");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(a_address));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(b_address));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(product.c));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(product.d));
+  SPARSMITH_RETURN_IF_ERROR(status);
+
+  cublasLtMatrixLayout_t a_layout = token_major ? &w : &x;
+  cublasLtMatrixLayout_t b_layout = token_major ? &x : &w;
+  cublasLtMatmulHeuristicResult_t chosen{};
+  int found = 0;
+  call(
+      library_.MatmulAlgoGetHeuristic(handle_, &operation, a_layout, b_layout, &c, &d, &preference, 1, &chosen, &found),
+      "choosing an algorithm");
+  if (status.ok() && found == 0) return unsupported("cuBLASLt has no algorithm for this product");
+  SPARSMITH_RETURN_IF_ERROR(status);
+  return CublasLt::check(
+      library_.Matmul(handle_, &operation, &product.alpha, pointer(a_address), a_layout, pointer(b_address), b_layout,
+                      &product.beta, pointer(product.c), &c, const_cast<void*>(pointer(product.d)), &d, &chosen.algo,
+                      const_cast<void*>(pointer(workspace)), kWorkspaceBytes, reinterpret_cast<cudaStream_t>(stream)),
+      "multiplying");
+}
+
+}  // namespace sparsmith

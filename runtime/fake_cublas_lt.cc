@@ -1,0 +1,124 @@
+// A cuBLASLt for tests, built as libcublasLt.so.13 beside the fake driver: fp32 products of column-major matrices in
+// three loops, with the epilogues default, bias, relu and both. Written from the library's documentation, not from our
+// use of it, so that a wrong layout or leading dimension shows.
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#define FAKE extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+struct Layout {
+  cudaDataType_t type;
+  std::uint64_t rows;
+  std::uint64_t cols;
+  std::int64_t ld;
+};
+struct Operation {
+  cublasOperation_t op_a;
+  cublasLtEpilogue_t epilogue;
+  const float* bias;
+};
+static_assert(sizeof(Layout) <= sizeof(cublasLtMatrixLayoutOpaque_t));
+static_assert(sizeof(Operation) <= sizeof(cublasLtMatmulDescOpaque_t));
+
+template <class T>
+T read(const void* opaque) {
+  T value;
+  std::memcpy(&value, opaque, sizeof(T));
+  return value;
+}
+template <class T>
+void write(void* opaque, const T& value) {
+  std::memcpy(opaque, &value, sizeof(T));
+}
+
+}  // namespace
+
+FAKE std::size_t cublasLtGetVersion() { return 130000; }
+FAKE cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = reinterpret_cast<cublasLtHandle_t>(new int);
+  return CUBLAS_STATUS_SUCCESS;
+}
+FAKE cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete reinterpret_cast<int*>(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+FAKE cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t operation, std::size_t,
+                                                    cublasComputeType_t compute, cudaDataType_t) {
+  if (compute != CUBLAS_COMPUTE_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  write(operation, Operation{CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr});
+  return CUBLAS_STATUS_SUCCESS;
+}
+FAKE cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t opaque,
+                                                   cublasLtMatmulDescAttributes_t attribute, const void* value,
+                                                   std::size_t) {
+  auto operation = read<Operation>(opaque);
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: operation.op_a = read<cublasOperation_t>(value); break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: operation.epilogue = read<cublasLtEpilogue_t>(value); break;
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: operation.bias = read<const float*>(value); break;
+    default: return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  write(opaque, operation);
+  return CUBLAS_STATUS_SUCCESS;
+}
+FAKE cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t layout, std::size_t, cudaDataType type,
+                                                      std::uint64_t rows, std::uint64_t cols, std::int64_t ld) {
+  if (type != CUDA_R_32F || static_cast<std::uint64_t>(ld) < rows) return CUBLAS_STATUS_INVALID_VALUE;
+  write(layout, Layout{type, rows, cols, ld});
+  return CUBLAS_STATUS_SUCCESS;
+}
+FAKE cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t, std::size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+FAKE cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                         cublasLtMatmulPreferenceAttributes_t, const void*,
+                                                         std::size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+FAKE cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+                                                   cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                                   cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,
+                                                   cublasLtMatmulHeuristicResult_t[], int* found) {
+  return *found = 1, CUBLAS_STATUS_SUCCESS;
+}
+FAKE cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha, const void* a_data,
+                                   cublasLtMatrixLayout_t a_layout, const void* b_data, cublasLtMatrixLayout_t b_layout,
+                                   const void* beta, const void* c_data, cublasLtMatrixLayout_t c_layout, void* d_data,
+                                   cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*, void*, std::size_t,
+                                   cudaStream_t) {
+  const auto operation = read<Operation>(desc);
+  const auto a = read<Layout>(a_layout);
+  const auto b = read<Layout>(b_layout);
+  const auto c = read<Layout>(c_layout);
+  const auto d = read<Layout>(d_layout);
+  const bool transposed = operation.op_a == CUBLAS_OP_T;
+  const std::uint64_t inner = transposed ? a.rows : a.cols;
+  const std::uint64_t rows = transposed ? a.cols : a.rows;
+  if (inner != b.rows || d.rows != rows || d.cols != b.cols || c.rows != d.rows || c.cols != d.cols) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const auto at = [](const void* data, const Layout& layout, std::uint64_t row, std::uint64_t col) {
+    return static_cast<const float*>(data)[row + col * static_cast<std::uint64_t>(layout.ld)];
+  };
+  const bool bias = (operation.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
+  const bool relu = (operation.epilogue & CUBLASLT_EPILOGUE_RELU) != 0;
+  for (std::uint64_t col = 0; col < d.cols; ++col) {
+    for (std::uint64_t row = 0; row < d.rows; ++row) {
+      float sum = 0;
+      for (std::uint64_t i = 0; i < inner; ++i) {
+        sum += (transposed ? at(a_data, a, i, row) : at(a_data, a, row, i)) * at(b_data, b, i, col);
+      }
+      float value = read<float>(alpha) * sum;
+      if (read<float>(beta) != 0) value += read<float>(beta) * at(c_data, c, row, col);
+      if (bias) value += operation.bias[row];
+      if (relu) value = std::max(value, 0.0F);
+      static_cast<float*>(d_data)[row + col * static_cast<std::uint64_t>(d.ld)] = value;
+    }
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}

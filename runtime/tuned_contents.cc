@@ -1,0 +1,215 @@
+// What a tuned file may hold: look-ups and validation, on the way in and on the way out alike.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "runtime/token_bucket.h"
+#include "runtime/tuned_file.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr std::int64_t kMaxExtent = std::int64_t{1} << 40;  // of a row or column count: products stay in 64 bits below
+constexpr std::size_t kMaxNameCharacters = 4096;
+
+struct Architecture {
+  int compute_capability = 0;
+  bool exact = false;  // "sm_90a": no other device
+};
+
+// Compute capability 0: not an architecture.
+Architecture parse_architecture(std::string_view text) {
+  Architecture architecture;
+  if (!text.starts_with("sm_")) return {};
+  text.remove_prefix(3);
+  if (text.ends_with('a')) {
+    architecture.exact = true;
+    text.remove_suffix(1);
+  }
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), architecture.compute_capability);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return architecture.compute_capability >= 10 && architecture.compute_capability < 10'000 ? architecture
+                                                                                           : Architecture{};
+}
+
+template <class Items, class Name>
+auto find_named(Items& items, const Name& name) -> decltype(&*items.begin()) {
+  for (auto& item : items) {
+    if (item.name == name) return &item;
+  }
+  return nullptr;
+}
+
+bool is_figure(double value) { return std::isfinite(value) && value >= 0; }
+
+Status check_spec(const OperatorSpec& spec) {
+  if (spec.rows < 1 || spec.cols < 1 || spec.rows > kMaxExtent || spec.cols > kMaxExtent / spec.rows) {
+    return invalid_input(fmt::format("a weight of {} x {}", spec.rows, spec.cols));
+  }
+  if (spec.type != DataType::kFloat32 && spec.type != DataType::kFloat16 && spec.type != DataType::kBFloat16) {
+    return invalid_input(fmt::format("{} is no type of a weight", short_name(spec.type)));
+  }
+  return {};
+}
+
+Status check_packing(const TunedPacking& packing, const OperatorSpec& spec) {
+  std::set<std::string_view> names;
+  for (const TunedArray& array : packing.arrays) {
+    if (array.name.empty() || !names.insert(array.name).second) {
+      return invalid_input(
+          fmt::format("packing {}: the array \"{}\" stands twice, or has no name", packing.packing, array.name));
+    }
+    if (array.bytes.size() % size_of(array.type) != 0) {
+      return invalid_input(
+          fmt::format("packing {}: array {} is no whole number of elements", packing.packing, array.name));
+    }
+  }
+  if (packing.packing != kDensePacking) return {};
+  const TunedArray* values = packing.array(kDenseArray);
+  if (values == nullptr || values->type != spec.type ||
+      values->bytes.size() != static_cast<std::size_t>(spec.rows * spec.cols) * size_of(spec.type)) {
+    return invalid_input(
+        fmt::format("packing dense: there is no array {} of {} x {}", kDenseArray, spec.rows, spec.cols));
+  }
+  return {};
+}
+
+Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const std::set<std::string_view>& kernels) {
+  const TunedPacking* packing = weight.packing(choice.packing);
+  if (packing == nullptr) return invalid_input(fmt::format("there is no packing {}", choice.packing));
+  if ((choice.kind == TunedChoice::Kind::kDense) != (choice.packing == kDensePacking)) {
+    return invalid_input(fmt::format("its kind does not go with the packing {}", choice.packing));
+  }
+  if (!is_figure(choice.median_us) || !is_figure(choice.dense_us)) return invalid_input("its times are no times");
+  for (const PlanStep& step : choice.plan.steps) {
+    if (step.kind != PlanStep::Kind::kLaunch) continue;
+    if (!kernels.contains(step.kernel)) return invalid_input(fmt::format("there is no kernel {}", step.kernel));
+    for (const PlanArgument& argument : step.arguments) {
+      if (argument.kind == PlanArgument::Kind::kPacked && packing->array(argument.name) == nullptr) {
+        return invalid_input(
+            fmt::format("kernel {}: packing {} has no array {}", step.kernel, choice.packing, argument.name));
+      }
+    }
+  }
+  return {};
+}
+
+Status check_weight(const TunedWeight& weight, const std::set<std::string_view>& kernels) {
+  SPARSMITH_RETURN_IF_ERROR(check_spec(weight.spec));
+  if (weight.nnz < 0 || weight.nnz > weight.spec.rows * weight.spec.cols) {
+    return invalid_input(fmt::format("{} nonzeros in {} x {}", weight.nnz, weight.spec.rows, weight.spec.cols));
+  }
+  std::set<std::string_view> packings;
+  for (const TunedPacking& packing : weight.packings) {
+    if (!packings.insert(packing.packing).second)
+      return invalid_input(fmt::format("packing {} stands twice", packing.packing));
+    SPARSMITH_RETURN_IF_ERROR(check_packing(packing, weight.spec));
+  }
+  if (weight.choices.empty()) return invalid_input("it has no choice");
+  std::int64_t last = 0;
+  for (const TunedChoice& choice : weight.choices) {
+    if (choice.tokens <= last) return invalid_input("its buckets do not ascend from 1");
+    last = choice.tokens;
+    const Status status = check_choice(choice, weight, kernels);
+    if (!status.ok()) return status.annotate(fmt::format("choice for {} tokens", choice.tokens));
+  }
+  return {};
+}
+
+Status check_kernel(const TunedKernel& kernel) {
+  if (kernel.max_shared_bytes < 0) return invalid_input("negative shared memory");
+  std::set<std::string_view> architectures;
+  for (const TunedKernel::Binary& binary : kernel.binaries) {
+    if (parse_architecture(binary.architecture).compute_capability == 0 ||
+        !architectures.insert(binary.architecture).second) {
+      return invalid_input(fmt::format("\"{}\" is no architecture, or stands twice", binary.architecture));
+    }
+  }
+  return {};
+}
+
+Status check_name(std::string_view what, std::string_view name, std::set<std::string_view>& seen) {
+  if (name.empty() || name.size() > kMaxNameCharacters || !seen.insert(name).second) {
+    return invalid_input(fmt::format("the {} \"{:.100}\" stands twice, or its name is empty or too long", what, name));
+  }
+  return {};
+}
+
+}  // namespace
+
+const TunedKernel::Binary* TunedKernel::binary_for(int compute_capability) const {
+  const Binary* best = nullptr;
+  int best_rank = -1;
+  for (const Binary& binary : binaries) {
+    const Architecture architecture = parse_architecture(binary.architecture);
+    const bool runs = architecture.exact ? architecture.compute_capability == compute_capability
+                                         : architecture.compute_capability / 10 == compute_capability / 10 &&
+                                               architecture.compute_capability <= compute_capability;
+    const int rank = 2 * architecture.compute_capability + (architecture.exact ? 1 : 0);
+    if (!runs || rank <= best_rank) continue;
+    best = &binary;
+    best_rank = rank;
+  }
+  return best;
+}
+
+const TunedArray* TunedPacking::array(std::string_view name) const { return find_named(arrays, name); }
+
+std::int64_t TunedPacking::bytes() const {
+  std::int64_t total = 0;
+  for (const TunedArray& array : arrays) total += static_cast<std::int64_t>(array.bytes.size());
+  return total;
+}
+
+TunedPacking view_of(const PackedWeight& packed) {
+  TunedPacking packing{packed.packing, packed.packer_version, packed.facts, {}};
+  for (const PackedArray& array : packed.arrays) packing.arrays.push_back({array.name, array.type, array.bytes});
+  return packing;
+}
+
+std::int64_t TunedWeight::packed_bytes() const {
+  std::int64_t total = 0;
+  for (const TunedPacking& packing : packings) total += packing.bytes();
+  return total;
+}
+
+std::int64_t TunedWeight::dense_bytes() const {
+  return spec.rows * spec.cols * static_cast<std::int64_t>(size_of(spec.type));
+}
+
+const TunedPacking* TunedWeight::packing(std::string_view packing_name) const {
+  for (const TunedPacking& packing : packings) {
+    if (packing.packing == packing_name) return &packing;
+  }
+  return nullptr;
+}
+
+const TunedChoice& TunedWeight::choice_for(std::int64_t tokens) const {
+  std::vector<std::int64_t> buckets;
+  buckets.reserve(choices.size());
+  for (const TunedChoice& choice : choices) buckets.push_back(choice.tokens);
+  return choices[bucket_for(tokens, buckets)];
+}
+
+const TunedWeight* TunedContents::weight(std::string_view name) const { return find_named(weights, name); }
+const TunedKernel* TunedContents::kernel(std::string_view name) const { return find_named(kernels, name); }
+
+Status TunedContents::validate() const {
+  std::set<std::string_view> kernel_names;
+  for (const TunedKernel& kernel : kernels) {
+    SPARSMITH_RETURN_IF_ERROR(check_name("kernel", kernel.name, kernel_names));
+    if (const Status status = check_kernel(kernel); !status.ok()) return status.annotate("kernel " + kernel.name);
+  }
+  std::set<std::string_view> weight_names;
+  for (const TunedWeight& weight : weights) {
+    SPARSMITH_RETURN_IF_ERROR(check_name("weight", weight.name, weight_names));
+    if (const Status status = check_weight(weight, kernel_names); !status.ok()) {
+      return status.annotate("weight " + weight.name);
+    }
+  }
+  return {};
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,144 @@
+#include "runtime/tuned_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "matrix/safetensors.h"
+#include "runtime/tuned_file_json.h"
+
+namespace sparsmith {
+namespace {
+
+// Keys of __metadata__.
+constexpr const char* kFormatKey = "format";
+constexpr const char* kFormat = "sparsmith";
+constexpr const char* kDescriptionKey = "sparsmith";
+constexpr const char* kHashKey = "sparsmith_hash";  // of the description
+
+SafetensorsPart part_of(std::string name, DataType type, std::span<const std::byte> bytes) {
+  return {std::move(name),
+          std::string(safetensors_name(type)),
+          {static_cast<std::int64_t>(bytes.size() / size_of(type))},
+          bytes};
+}
+
+// Large elements first: each tensor is then aligned to its elements.
+std::vector<SafetensorsPart> parts_of(const TunedContents& contents) {
+  std::vector<std::pair<std::size_t, SafetensorsPart>> parts;
+  for (const TunedWeight& weight : contents.weights) {
+    for (const TunedPacking& packing : weight.packings) {
+      for (const TunedArray& array : packing.arrays) {
+        parts.emplace_back(size_of(array.type),
+                           part_of(packed_tensor_name(weight, packing, array.name), array.type, array.bytes));
+      }
+    }
+  }
+  for (const TunedKernel& kernel : contents.kernels) {
+    parts.emplace_back(1,
+                       part_of(source_tensor_name(kernel), DataType::kUint8, std::as_bytes(std::span(kernel.source))));
+    for (const TunedKernel::Binary& binary : kernel.binaries) {
+      parts.emplace_back(1, part_of(cubin_tensor_name(kernel, binary.architecture), DataType::kUint8, binary.cubin));
+    }
+  }
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<SafetensorsPart> sorted;
+  sorted.reserve(parts.size());
+  for (auto& part : parts) sorted.push_back(std::move(part.second));
+  return sorted;
+}
+
+// The tensors of a file, each to be asked for exactly once.
+class TensorTable {
+ public:
+  TensorTable(std::span<const std::byte> file, const SafetensorsHeader& header) : file_(file) {
+    for (const SafetensorsEntry& entry : header.tensors) entries_.emplace(entry.name, &entry);
+  }
+
+  Result<std::span<const std::byte>> take(const std::string& name, DataType type, const std::string& hash) {
+    const auto found = entries_.find(name);
+    if (found == entries_.end()) return invalid_input(fmt::format("tensor {} is missing, or is used twice", name));
+    const SafetensorsEntry& entry = *found->second;
+    entries_.erase(found);
+    const std::span<const std::byte> bytes = file_.subspan(entry.begin, entry.end - entry.begin);
+    if (entry.dtype != safetensors_name(type) || bytes.size() % size_of(type) != 0) {
+      return invalid_input(fmt::format("tensor {} is of type {}, not {}", name, entry.dtype, safetensors_name(type)));
+    }
+    if (hash_bytes(bytes) != hash) return invalid_input(fmt::format("tensor {} is damaged: its hash differs", name));
+    return bytes;
+  }
+
+  Status check_all_taken() const {
+    if (entries_.empty()) return {};
+    return invalid_input(fmt::format("tensor {} belongs to nothing", entries_.begin()->first));
+  }
+
+ private:
+  std::span<const std::byte> file_;
+  std::unordered_map<std::string, const SafetensorsEntry*> entries_;
+};
+
+Result<TunedContents> parse_contents(std::span<const std::byte> file) {
+  SPARSMITH_ASSIGN_OR_RETURN(const SafetensorsHeader header, parse_safetensors_header(file));
+  const auto metadata = [&header](const char* key) -> const std::string* {
+    const auto found = header.metadata.find(key);
+    return found == header.metadata.end() ? nullptr : &found->second;
+  };
+  const std::string* description = metadata(kDescriptionKey);
+  if (description == nullptr || metadata(kFormatKey) == nullptr || *metadata(kFormatKey) != kFormat) {
+    return invalid_input("a safetensors file, but no tuned one: make one with `sparsmith tune`");
+  }
+  if (metadata(kHashKey) == nullptr || *metadata(kHashKey) != hash_text(*description) || header.metadata.size() != 3) {
+    return invalid_input("its description is damaged: its hash differs");
+  }
+  TensorTable table(file, header);
+  SPARSMITH_ASSIGN_OR_RETURN(
+      TunedContents contents,
+      tuned_contents_from_json(*description, [&table](const std::string& name, DataType type, const std::string& hash) {
+        return table.take(name, type, hash);
+      }));
+  SPARSMITH_RETURN_IF_ERROR(table.check_all_taken());
+  SPARSMITH_RETURN_IF_ERROR(contents.validate());
+  return contents;
+}
+
+}  // namespace
+
+struct TunedFile::State {
+  std::optional<MappedFile> file;  // none when the bytes are the caller's
+  TunedContents contents;
+};
+
+TunedFile::TunedFile(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TunedFile::TunedFile(TunedFile&&) noexcept = default;
+TunedFile& TunedFile::operator=(TunedFile&&) noexcept = default;
+TunedFile::~TunedFile() = default;
+
+const TunedContents& TunedFile::contents() const { return state_->contents; }
+
+Result<TunedFile> TunedFile::open(const std::string& path) {
+  SPARSMITH_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
+  Result<TunedContents> contents = parse_contents(file.bytes());
+  if (!contents.ok()) return contents.status().annotate(path);
+  return TunedFile(std::make_unique<State>(State{std::move(file), std::move(contents).value()}));
+}
+
+Result<TunedFile> TunedFile::parse(std::span<const std::byte> bytes) {
+  SPARSMITH_ASSIGN_OR_RETURN(TunedContents contents, parse_contents(bytes));
+  return TunedFile(std::make_unique<State>(State{std::nullopt, std::move(contents)}));
+}
+
+Status write_tuned_file(const std::string& path, const TunedContents& contents) {
+  if (const Status status = contents.validate(); !status.ok()) return status.annotate(path);
+  const std::string description = tuned_contents_to_json(contents);
+  return write_safetensors(path, parts_of(contents),
+                           {{kFormatKey, kFormat}, {kDescriptionKey, description}, {kHashKey, hash_text(description)}});
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,284 @@
+#include "runtime/tuned_file_json.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "base/hash.h"
+#include "runtime/json_reader.h"
+
+namespace sparsmith {
+namespace {
+
+using Json = JsonReader::Json;
+
+constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
+constexpr int kVersion = 1;
+
+// ---- writing ----
+
+Json json_of(const TunedProvenance& provenance) {
+  return {{"sparsmith_version", provenance.sparsmith_version},
+          {"device_class", provenance.device_class},
+          {"device_name", provenance.device_name},
+          {"driver_version", provenance.driver_version},
+          {"compiler_version", provenance.compiler_version},
+          {"timing_policy", provenance.timing_policy},
+          {"source_file", provenance.source_file}};
+}
+
+Json json_of(const TunedKernel& kernel) {
+  Json json = {{"name", kernel.name},
+               {"closure_hash", kernel.closure_hash},
+               {"max_shared_bytes", kernel.max_shared_bytes},
+               {"source_hash", hash_text(kernel.source)}};
+  Json& binaries = json["binaries"] = Json::array();
+  for (const TunedKernel::Binary& binary : kernel.binaries) {
+    binaries.push_back({{"architecture", binary.architecture}, {"hash", hash_bytes(binary.cubin)}});
+  }
+  return json;
+}
+
+Json json_of(const TunedPacking& packing) {
+  Json json = {{"packing", packing.packing}, {"packer_version", packing.packer_version}, {"facts", packing.facts}};
+  Json& arrays = json["arrays"] = Json::array();
+  for (const TunedArray& array : packing.arrays) {
+    arrays.push_back({{"name", array.name}, {"type", short_name(array.type)}, {"hash", hash_bytes(array.bytes)}});
+  }
+  return json;
+}
+
+std::string_view kind_name(TunedChoice::Kind kind) { return kind == TunedChoice::Kind::kDense ? "dense" : "generated"; }
+std::string_view evidence_name(TunedChoice::Evidence evidence) {
+  return evidence == TunedChoice::Evidence::kMeasured ? "measured" : "predicted";
+}
+
+Json json_of(const TunedChoice& choice) {
+  return {{"tokens", choice.tokens},
+          {"kind", kind_name(choice.kind)},
+          {"packing", choice.packing},
+          {"evidence", evidence_name(choice.evidence)},
+          {"median_us", choice.median_us},
+          {"dense_us", choice.dense_us},
+          {"config", choice.config},
+          {"reason", choice.reason},
+          {"plan", Json::parse(to_json(choice.plan), nullptr, /*allow_exceptions=*/false)}};
+}
+
+Json json_of(const TunedWeight& weight) {
+  Json json = {{"name", weight.name},
+               {"rows", weight.spec.rows},
+               {"cols", weight.spec.cols},
+               {"nnz", weight.nnz},
+               {"type", short_name(weight.spec.type)},
+               {"layout", layout_name(weight.spec.layout)},
+               {"epilogue", weight.spec.epilogue.name()},
+               {"pattern_hash", weight.pattern_hash},
+               {"value_hash", weight.value_hash},
+               {"packed_bytes", weight.packed_bytes()},
+               {"dense_bytes", weight.dense_bytes()}};
+  Json& packings = json["packings"] = Json::array();
+  for (const TunedPacking& packing : weight.packings) packings.push_back(json_of(packing));
+  Json& choices = json["choices"] = Json::array();
+  for (const TunedChoice& choice : weight.choices) choices.push_back(json_of(choice));
+  return json;
+}
+
+// ---- reading ----
+
+Result<TunedProvenance> read_provenance(const Json& json) {
+  JsonReader reader(json, "provenance",
+                    {"sparsmith_version", "device_class", "device_name", "driver_version", "compiler_version",
+                     "timing_policy", "source_file"});
+  TunedProvenance provenance;
+  provenance.sparsmith_version = reader.text("sparsmith_version");
+  provenance.device_class = reader.text("device_class");
+  provenance.device_name = reader.text("device_name");
+  provenance.driver_version = reader.text("driver_version");
+  provenance.compiler_version = reader.text("compiler_version");
+  provenance.timing_policy = reader.text("timing_policy");
+  provenance.source_file = reader.text("source_file");
+  if (!reader.status().ok()) return reader.status();
+  return provenance;
+}
+
+Result<TunedKernel> read_kernel(const Json& json, const std::string& where, const TensorBytes& tensors) {
+  JsonReader reader(json, where, {"name", "closure_hash", "max_shared_bytes", "source_hash", "binaries"});
+  TunedKernel kernel;
+  kernel.name = reader.text("name");
+  kernel.closure_hash = reader.text("closure_hash");
+  kernel.max_shared_bytes = reader.integer("max_shared_bytes", 0, kMaxInteger);
+  const std::string source_hash = reader.text("source_hash");
+  const Json& binaries = reader.array("binaries");
+  if (!reader.status().ok()) return reader.status();
+  const auto source = reader.take(tensors(source_tensor_name(kernel), DataType::kUint8, source_hash));
+  kernel.source = {reinterpret_cast<const char*>(source.data()), source.size()};
+  for (const Json& item : binaries) {
+    JsonReader binary(item, where + ".binaries", {"architecture", "hash"});
+    TunedKernel::Binary read;
+    read.architecture = binary.text("architecture");
+    const std::string hash = binary.text("hash");
+    if (!binary.status().ok()) return binary.status();
+    read.cubin = reader.take(tensors(cubin_tensor_name(kernel, read.architecture), DataType::kUint8, hash));
+    kernel.binaries.push_back(std::move(read));
+  }
+  if (!reader.status().ok()) return reader.status();
+  return kernel;
+}
+
+Result<TunedPacking> read_packing(const Json& json, const std::string& where, const TunedWeight& weight,
+                                  const TensorBytes& tensors) {
+  JsonReader reader(json, where, {"packing", "packer_version", "facts", "arrays"});
+  TunedPacking packing;
+  packing.packing = reader.text("packing");
+  packing.packer_version = static_cast<int>(reader.integer("packer_version", 0, std::numeric_limits<int>::max()));
+  for (const auto& fact : reader.object("facts").items()) {
+    if (fact.value().is_number_integer()) {
+      packing.facts[fact.key()] = fact.value().get<std::int64_t>();
+    } else {
+      reader.fail("facts", "holds what is not an integer");
+    }
+  }
+  for (const Json& item : reader.array("arrays")) {
+    JsonReader array(item, where + ".arrays", {"name", "type", "hash"});
+    TunedArray read;
+    read.name = array.text("name");
+    const std::string type = array.text("type");
+    const std::string hash = array.text("hash");
+    if (!array.status().ok()) return array.status();
+    const std::optional<DataType> known = data_type_from_short_name(type);
+    if (!known) return invalid_input(fmt::format("{}: \"{}\" is no data type", where, type));
+    read.type = *known;
+    read.bytes = reader.take(tensors(packed_tensor_name(weight, packing, read.name), read.type, hash));
+    packing.arrays.push_back(std::move(read));
+  }
+  if (!reader.status().ok()) return reader.status();
+  return packing;
+}
+
+Result<TunedChoice> read_choice(const Json& json, const std::string& where) {
+  JsonReader reader(json, where,
+                    {"tokens", "kind", "packing", "evidence", "median_us", "dense_us", "config", "reason", "plan"});
+  TunedChoice choice;
+  choice.tokens = reader.integer("tokens", 1, kMaxInteger);
+  const std::string kind = reader.text("kind");
+  if (kind == kind_name(TunedChoice::Kind::kDense)) {
+    choice.kind = TunedChoice::Kind::kDense;
+  } else if (kind != kind_name(TunedChoice::Kind::kGenerated)) {
+    reader.fail("kind", "is neither generated nor dense");
+  }
+  const std::string evidence = reader.text("evidence");
+  if (evidence == evidence_name(TunedChoice::Evidence::kMeasured)) {
+    choice.evidence = TunedChoice::Evidence::kMeasured;
+  } else if (evidence != evidence_name(TunedChoice::Evidence::kPredicted)) {
+    reader.fail("evidence", "is neither measured nor predicted");
+  }
+  choice.packing = reader.text("packing");
+  choice.median_us = reader.number("median_us");
+  choice.dense_us = reader.number("dense_us");
+  choice.config = reader.text("config");
+  choice.reason = reader.text("reason");
+  const Json& plan = reader.object("plan");
+  if (reader.status().ok()) {
+    choice.plan = reader.take(launch_plan_from_json(plan.dump(-1, ' ', false, Json::error_handler_t::replace)));
+  }
+  if (!reader.status().ok()) return reader.status();
+  return choice;
+}
+
+Result<OperatorSpec> read_spec(JsonReader& reader) {
+  OperatorSpec spec;
+  spec.rows = reader.integer("rows", 1, kMaxInteger);
+  spec.cols = reader.integer("cols", 1, kMaxInteger);
+  const std::optional<DataType> type = data_type_from_short_name(reader.text("type"));
+  const std::string layout = reader.text("layout");
+  const std::string epilogue = reader.text("epilogue");
+  if (!reader.status().ok()) return reader.status();
+  if (!type) return invalid_input("\"type\" is no data type");
+  spec.type = *type;
+  if (layout == layout_name(Layout::kFeatureMajor)) {
+    spec.layout = Layout::kFeatureMajor;
+  } else if (layout != layout_name(Layout::kTokenMajor)) {
+    return invalid_input("\"layout\" is no layout");
+  }
+  const Result<Epilogue> parsed = Epilogue::parse(epilogue);
+  if (!parsed.ok()) return invalid_input(parsed.status().message());
+  spec.epilogue = *parsed;
+  return spec;
+}
+
+Result<TunedWeight> read_weight(const Json& json, const std::string& where, const TensorBytes& tensors) {
+  JsonReader reader(json, where,
+                    {"name", "rows", "cols", "nnz", "type", "layout", "epilogue", "pattern_hash", "value_hash",
+                     "packed_bytes", "dense_bytes", "packings", "choices"});
+  TunedWeight weight;
+  weight.name = reader.text("name");
+  weight.spec = reader.take(read_spec(reader));
+  weight.nnz = reader.integer("nnz", 0, kMaxInteger);
+  weight.pattern_hash = reader.text("pattern_hash");
+  weight.value_hash = reader.text("value_hash");
+  reader.integer("packed_bytes", 0, kMaxInteger);  // both follow from the rest; they stand there for other readers
+  reader.integer("dense_bytes", 0, kMaxInteger);
+  const Json& packings = reader.array("packings");
+  const Json& choices = reader.array("choices");
+  if (!reader.status().ok()) return reader.status();
+  const std::string place = fmt::format("{} ({})", where, weight.name);
+  for (std::size_t i = 0; i < packings.size(); ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(TunedPacking packing,
+                               read_packing(packings[i], fmt::format("{}.packings[{}]", place, i), weight, tensors));
+    weight.packings.push_back(std::move(packing));
+  }
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(TunedChoice choice, read_choice(choices[i], fmt::format("{}.choices[{}]", place, i)));
+    weight.choices.push_back(std::move(choice));
+  }
+  return weight;
+}
+
+}  // namespace
+
+std::string packed_tensor_name(const TunedWeight& weight, const TunedPacking& packing, std::string_view array) {
+  return fmt::format("packed/{}/{}/{}", weight.name, packing.packing, array);
+}
+
+std::string cubin_tensor_name(const TunedKernel& kernel, std::string_view architecture) {
+  return fmt::format("cubin/{}/{}", kernel.name, architecture);
+}
+
+std::string source_tensor_name(const TunedKernel& kernel) { return fmt::format("source/{}", kernel.name); }
+
+std::string tuned_contents_to_json(const TunedContents& contents) {
+  Json json = {{"version", kVersion}, {"provenance", json_of(contents.provenance)}};
+  Json& weights = json["weights"] = Json::array();
+  for (const TunedWeight& weight : contents.weights) weights.push_back(json_of(weight));
+  Json& kernels = json["kernels"] = Json::array();
+  for (const TunedKernel& kernel : contents.kernels) kernels.push_back(json_of(kernel));
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<TunedContents> tuned_contents_from_json(std::string_view text, const TensorBytes& tensors) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return invalid_input("its description is not valid JSON");
+  JsonReader reader(json, "the description", {"version", "provenance", "weights", "kernels"});
+  if (reader.integer("version", 1, kMaxInteger) > kVersion) {
+    return unsupported(
+        fmt::format("it was written by a later sparsmith, in version {} of the format; this one reads {}",
+                    json["version"].get<std::int64_t>(), kVersion));
+  }
+  TunedContents contents;
+  contents.provenance = reader.take(read_provenance(reader.object("provenance")));
+  const Json& weights = reader.array("weights");
+  const Json& kernels = reader.array("kernels");
+  if (!reader.status().ok()) return reader.status();
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(TunedKernel kernel, read_kernel(kernels[i], fmt::format("kernels[{}]", i), tensors));
+    contents.kernels.push_back(std::move(kernel));
+  }
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(TunedWeight weight, read_weight(weights[i], fmt::format("weights[{}]", i), tensors));
+    contents.weights.push_back(std::move(weight));
+  }
+  return contents;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,27 @@
+// The text part of a tuned file: everything but arrays, cubins and sources, which it names with their hashes. Internal.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/tuned_file.h"
+
+namespace sparsmith {
+
+// Names of the tensors. A weight's name may hold any character; nothing is parsed back out of these.
+std::string packed_tensor_name(const TunedWeight& weight, const TunedPacking& packing, std::string_view array);
+std::string cubin_tensor_name(const TunedKernel& kernel, std::string_view architecture);
+std::string source_tensor_name(const TunedKernel& kernel);
+
+std::string tuned_contents_to_json(const TunedContents& contents);
+
+// Finds the bytes of a tensor, and checks that its type and hash are as given.
+using TensorBytes = std::function<Result<std::span<const std::byte>>(const std::string& tensor, DataType type,
+                                                                     const std::string& hash)>;
+
+// The contents that `text` describes, with bytes from `tensors`. Errors: kInvalidInput, saying which value.
+Result<TunedContents> tuned_contents_from_json(std::string_view text, const TensorBytes& tensors);
+
+}  // namespace sparsmith

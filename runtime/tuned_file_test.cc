@@ -1,0 +1,221 @@
+#include "runtime/tuned_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <random>
+
+#include "base/file.h"
+#include "runtime/tuned_sample.h"
+
+namespace sparsmith {
+namespace {
+
+class TunedFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = std::filesystem::path(testing::TempDir()) / ("tuned_file_test." + std::to_string(getpid()));
+    std::filesystem::create_directories(directory_);
+    path_ = (directory_ / "model.tuned.safetensors").string();
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string written() {
+    const Status status = write_tuned_file(path_, sample_.contents());
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    return *read_file(path_);
+  }
+  static Result<TunedFile> parse(const std::string& bytes) { return TunedFile::parse(std::as_bytes(std::span(bytes))); }
+
+  TunedSample sample_;
+  std::filesystem::path directory_;
+  std::string path_;
+};
+
+bool equal(std::span<const std::byte> a, std::span<const std::byte> b) { return std::ranges::equal(a, b); }
+
+TEST_F(TunedFileTest, EverythingSurvives) {
+  written();
+  const auto file = TunedFile::open(path_);
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  const TunedContents& in = sample_.contents();
+  const TunedContents& out = file->contents();
+  EXPECT_EQ(out.provenance.device_name, in.provenance.device_name);
+  EXPECT_EQ(out.provenance.source_file, in.provenance.source_file);
+  EXPECT_EQ(out.provenance.timing_policy, in.provenance.timing_policy);
+  ASSERT_EQ(out.kernels.size(), in.kernels.size());
+  for (std::size_t i = 0; i < in.kernels.size(); ++i) {
+    EXPECT_EQ(out.kernels[i].name, in.kernels[i].name);
+    EXPECT_EQ(out.kernels[i].source, in.kernels[i].source);
+    EXPECT_EQ(out.kernels[i].closure_hash, in.kernels[i].closure_hash);
+    EXPECT_EQ(out.kernels[i].max_shared_bytes, in.kernels[i].max_shared_bytes);
+    ASSERT_EQ(out.kernels[i].binaries.size(), 2U);
+    EXPECT_EQ(out.kernels[i].binaries[1].architecture, "sm_90");
+    EXPECT_TRUE(equal(out.kernels[i].binaries[1].cubin, in.kernels[i].binaries[1].cubin));
+  }
+  ASSERT_EQ(out.weights.size(), in.weights.size());
+  for (std::size_t i = 0; i < in.weights.size(); ++i) {
+    const TunedWeight& a = in.weights[i];
+    const TunedWeight& b = out.weights[i];
+    EXPECT_EQ(a.name, b.name);
+    EXPECT_EQ(a.spec, b.spec);
+    EXPECT_EQ(a.nnz, b.nnz);
+    EXPECT_EQ(a.pattern_hash + a.value_hash, b.pattern_hash + b.value_hash);
+    EXPECT_EQ(a.packed_bytes(), b.packed_bytes());
+    ASSERT_EQ(a.packings.size(), b.packings.size());
+    EXPECT_EQ(a.packings[0].facts, b.packings[0].facts);
+    ASSERT_EQ(a.packings[0].arrays.size(), b.packings[0].arrays.size());
+    for (std::size_t j = 0; j < a.packings[0].arrays.size(); ++j) {
+      EXPECT_EQ(a.packings[0].arrays[j].name, b.packings[0].arrays[j].name);
+      EXPECT_EQ(a.packings[0].arrays[j].type, b.packings[0].arrays[j].type);
+      EXPECT_TRUE(equal(a.packings[0].arrays[j].bytes, b.packings[0].arrays[j].bytes));
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b.packings[0].arrays[j].bytes.data()) %
+                    size_of(a.packings[0].arrays[j].type),
+                0U);
+    }
+    ASSERT_EQ(a.choices.size(), b.choices.size());
+    for (std::size_t j = 0; j < a.choices.size(); ++j) {
+      EXPECT_EQ(a.choices[j].tokens, b.choices[j].tokens);
+      EXPECT_EQ(a.choices[j].kind, b.choices[j].kind);
+      EXPECT_EQ(a.choices[j].packing, b.choices[j].packing);
+      EXPECT_EQ(a.choices[j].plan, b.choices[j].plan);
+      EXPECT_EQ(a.choices[j].evidence, b.choices[j].evidence);
+      EXPECT_EQ(a.choices[j].median_us, b.choices[j].median_us);
+      EXPECT_EQ(a.choices[j].dense_us, b.choices[j].dense_us);
+      EXPECT_EQ(a.choices[j].config, b.choices[j].config);
+      EXPECT_EQ(a.choices[j].reason, b.choices[j].reason);
+    }
+  }
+}
+
+TEST_F(TunedFileTest, WritingIsRepeatable) { EXPECT_EQ(written(), written()); }
+
+TEST_F(TunedFileTest, AnEmptyModelSurvives) {
+  ASSERT_TRUE(write_tuned_file(path_, {}).ok());
+  const auto file = TunedFile::open(path_);
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  EXPECT_TRUE(file->contents().weights.empty());
+}
+
+TEST_F(TunedFileTest, EveryFlippedByteIsAnError) {
+  const std::string whole = written();
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    for (const char mask : {'\x01', '\x80'}) {
+      std::string damaged = whole;
+      damaged[i] = static_cast<char>(damaged[i] ^ mask);
+      const auto file = parse(damaged);
+      ASSERT_FALSE(file.ok()) << "byte " << i << " of " << whole.size() << " xor " << static_cast<int>(mask);
+      ASSERT_EQ(file.status().code(), StatusCode::kInvalidInput) << file.status().to_string();
+    }
+  }
+}
+
+TEST_F(TunedFileTest, EveryTruncationAndExtensionIsAnError) {
+  const std::string whole = written();
+  for (std::size_t size = 0; size < whole.size(); ++size) ASSERT_FALSE(parse(whole.substr(0, size)).ok()) << size;
+  EXPECT_FALSE(parse(whole + '\0').ok());
+}
+
+TEST_F(TunedFileTest, DrawnDamageNeverCrashes) {
+  constexpr std::uint64_t kSeed = 99;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  const std::string whole = written();
+  std::mt19937_64 random(kSeed);
+  for (int round = 0; round < 3000; ++round) {
+    std::string damaged = whole;
+    for (std::uint64_t edits = 1 + random() % 4; edits > 0; --edits) {
+      const std::size_t at = random() % damaged.size();
+      const std::size_t length = std::min<std::size_t>(1 + random() % 40, damaged.size() - at);
+      if (random() % 3 == 0) {
+        damaged.erase(at, length);
+      } else if (random() % 2 == 0) {
+        damaged.insert(at, damaged.substr(random() % damaged.size(), length));
+      } else {
+        for (std::size_t i = 0; i < length; ++i) damaged[at + i] = static_cast<char>(random());
+      }
+    }
+    ASSERT_TRUE(damaged == whole || !parse(damaged).ok()) << "round " << round;
+  }
+}
+
+TEST_F(TunedFileTest, ErrorsNameTheFileAndTheReason) {
+  const auto message = [&] { return TunedFile::open(path_).status().message(); };
+  EXPECT_EQ(TunedFile::open(path_).status().code(), StatusCode::kNotFound);
+  std::string bytes = written();
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);  // the last tensor's last byte
+  ASSERT_TRUE(write_file_atomically(path_, bytes).ok());
+  EXPECT_THAT(message(), testing::HasSubstr(path_));
+  EXPECT_THAT(message(), testing::HasSubstr("damaged"));
+  ASSERT_TRUE(write_file_atomically(path_, std::string("\x02\0\0\0\0\0\0\0{}", 10)).ok());
+  EXPECT_THAT(message(), testing::HasSubstr("no tuned one"));
+}
+
+TEST_F(TunedFileTest, RefusesToWriteWhatDoesNotAgree) {
+  const auto refuses = [&](const std::function<void(TunedContents&)>& change, const char* reason) {
+    TunedSample sample;
+    change(sample.contents());
+    const Status status = write_tuned_file(path_, sample.contents());
+    EXPECT_EQ(status.code(), StatusCode::kInvalidInput) << reason;
+    EXPECT_THAT(status.message(), testing::HasSubstr(reason));
+    EXPECT_FALSE(std::filesystem::exists(path_));
+  };
+  refuses([](auto& c) { c.weights[1].name = "fc/1"; }, "stands twice");
+  refuses([](auto& c) { c.weights[0].name = ""; }, "empty");
+  refuses([](auto& c) { c.kernels[1].name = "fake_csr"; }, "stands twice");
+  refuses([](auto& c) { c.kernels.pop_back(); }, "no kernel fake_fill");
+  refuses([](auto& c) { c.kernels[0].binaries[0].architecture = "sm_90"; }, "no architecture");
+  refuses([](auto& c) { c.kernels[0].binaries[0].architecture = "compute_80"; }, "no architecture");
+  refuses([](auto& c) { c.kernels[0].max_shared_bytes = -1; }, "shared");
+  refuses([](auto& c) { c.weights[0].packings[0].arrays.pop_back(); }, "no array values");
+  refuses([](auto& c) { c.weights[0].packings[0].arrays[0].name = "values"; }, "stands twice");
+  refuses([](auto& c) { c.weights[0].packings[0].arrays[0].bytes = c.weights[0].packings[0].arrays[0].bytes.first(3); },
+          "whole number");
+  refuses([](auto& c) { c.weights[0].choices.clear(); }, "no choice");
+  refuses([](auto& c) { c.weights[0].choices[1].tokens = 1; }, "ascend");
+  refuses([](auto& c) { c.weights[0].choices[0].tokens = 0; }, "ascend");
+  refuses([](auto& c) { c.weights[0].choices[0].packing = "bsr"; }, "no packing bsr");
+  refuses([](auto& c) { c.weights[0].choices[0].kind = TunedChoice::Kind::kDense; }, "kind");
+  refuses([](auto& c) { c.weights[0].choices[0].median_us = std::nan(""); }, "times");
+  refuses([](auto& c) { c.weights[0].choices[0].dense_us = -1; }, "times");
+  refuses([](auto& c) { c.weights[2].spec.cols = 4; }, "2 x 4");
+  refuses([](auto& c) { c.weights[0].spec.rows = 0; }, "0 x 3");
+  refuses([](auto& c) { c.weights[0].spec.rows = INT64_MAX; }, "a weight of");
+  refuses([](auto& c) { c.weights[0].spec.type = DataType::kUint8; }, "no type");
+  refuses([](auto& c) { c.weights[0].nnz = 7; }, "nonzeros");
+}
+
+TEST(TunedKernel, ServesTheDevicesThatItsBinariesRunOn) {
+  TunedKernel kernel;
+  for (const char* architecture : {"sm_80", "sm_86", "sm_90", "sm_90a", "sm_100a"})
+    kernel.binaries.push_back({architecture, {}});
+  const auto served = [&kernel](int compute_capability) -> std::string {
+    const TunedKernel::Binary* binary = kernel.binary_for(compute_capability);
+    return binary == nullptr ? "none" : binary->architecture;
+  };
+  EXPECT_EQ(served(75), "none");
+  EXPECT_EQ(served(80), "sm_80");
+  EXPECT_EQ(served(86), "sm_86");
+  EXPECT_EQ(served(89), "sm_86");
+  EXPECT_EQ(served(90), "sm_90a");
+  EXPECT_EQ(served(100), "sm_100a");
+  EXPECT_EQ(served(103), "none");
+  EXPECT_EQ(served(120), "none");
+  kernel.binaries = {{"sm_90a", {}}};
+  EXPECT_EQ(served(91), "none");
+}
+
+TEST(TunedWeight, TakesTheChoiceOfItsBucket) {
+  TunedSample sample;
+  const TunedWeight& weight = *sample.contents().weight("fc/1");
+  EXPECT_EQ(weight.choice_for(1).tokens, 1);
+  EXPECT_EQ(weight.choice_for(2).tokens, 8);
+  EXPECT_EQ(weight.choice_for(100).tokens, 8);
+}
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,101 @@
+#include "sparsmith/tuned_model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/loaded_model.h"
+
+namespace sparsmith {
+
+Result<Device> Device::open(int ordinal) {
+  SPARSMITH_ASSIGN_OR_RETURN(std::shared_ptr<const CudaContext> context, CudaContext::open(ordinal));
+  return Device(std::move(context));
+}
+
+Device::Device(std::shared_ptr<const CudaContext> context) : context_(std::move(context)) {}
+Device::Device(const Device&) = default;
+Device::Device(Device&&) noexcept = default;
+Device& Device::operator=(const Device&) = default;
+Device& Device::operator=(Device&&) noexcept = default;
+Device::~Device() = default;
+
+int Device::ordinal() const { return context_->ordinal(); }
+std::string Device::name() const { return context_->properties().name; }
+int Device::compute_capability() const { return context_->properties().compute_capability; }
+
+Operator::Operator(std::shared_ptr<const LoadedModel> model, const LoadedOperator* loaded)
+    : model_(std::move(model)), loaded_(loaded) {}
+Operator::Operator(const Operator&) = default;
+Operator::Operator(Operator&&) noexcept = default;
+Operator& Operator::operator=(const Operator&) = default;
+Operator& Operator::operator=(Operator&&) noexcept = default;
+Operator::~Operator() = default;
+
+const std::string& Operator::name() const { return loaded_->name; }
+
+OperatorInfo Operator::info() const {
+  const OperatorSpec& spec = loaded_->spec;
+  return {spec.rows,
+          spec.cols,
+          loaded_->nnz,
+          spec.type,
+          std::string(layout_name(spec.layout)),
+          spec.epilogue.name(),
+          loaded_->buckets,
+          loaded_->gpu_bytes};
+}
+
+Result<std::size_t> Operator::workspace_bytes(std::int64_t tokens) const {
+  if (tokens < 0) return invalid_argument(fmt::format("{}: tokens = {} is negative", name(), tokens));
+  const IntegerVariables variables{tokens, loaded_->spec.cols, loaded_->spec.rows, loaded_->spec.rows};
+  const Result<std::int64_t> bytes = loaded_->workspace_bytes(loaded_->choice_for(tokens), variables);
+  if (!bytes.ok()) return bytes.status().annotate(name());
+  return static_cast<std::size_t>(*bytes);
+}
+
+Status Operator::run(const RunArguments& arguments, void* stream) const {
+  Status status = loaded_->run(*model_->context, arguments, static_cast<CUstream>(stream));
+  return status.ok() ? status : status.annotate(name());
+}
+
+Result<TunedModel> TunedModel::load(const std::string& path, const Device& device) {
+  SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file, TunedFile::open(path));
+  Result<std::shared_ptr<const LoadedModel>> model = LoadedModel::load(file.contents(), device.context_);
+  if (!model.ok()) return model.status().annotate(path);
+  return TunedModel(std::move(model).value());
+}
+
+TunedModel::TunedModel(std::shared_ptr<const LoadedModel> model) : model_(std::move(model)) {}
+TunedModel::TunedModel(const TunedModel&) = default;
+TunedModel::TunedModel(TunedModel&&) noexcept = default;
+TunedModel& TunedModel::operator=(const TunedModel&) = default;
+TunedModel& TunedModel::operator=(TunedModel&&) noexcept = default;
+TunedModel::~TunedModel() = default;
+
+std::vector<std::string> TunedModel::names() const {
+  std::vector<std::string> names;
+  for (const LoadedOperator& loaded : model_->operators) names.push_back(loaded.name);
+  return names;
+}
+
+Result<Operator> TunedModel::op(const std::string& name) const {
+  for (const LoadedOperator& loaded : model_->operators) {
+    if (loaded.name == name) return Operator(model_, &loaded);
+  }
+  std::vector<std::string> some = names();
+  const bool more = some.size() > 10;
+  if (more) some.resize(10);
+  return not_found(
+      fmt::format("there is no weight {}; there are {}{}", name, fmt::join(some, ", "), more ? ", ..." : ""));
+}
+
+std::int64_t TunedModel::gpu_bytes() const {
+  std::int64_t total = 0;
+  for (const LoadedOperator& loaded : model_->operators) total += loaded.gpu_bytes;
+  return total;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,301 @@
+// Runs on the fake driver and the fake cuBLASLt, in which device memory is host memory.
+#include "sparsmith/tuned_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+#include "runtime/fake_cuda_driver.h"
+#include "runtime/host_allocations.h"
+#include "runtime/loaded_model.h"
+#include "runtime/tuned_sample.h"
+
+namespace sparsmith {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class TunedModelTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fake_cuda() = FakeCudaState();
+    directory_ = std::filesystem::path(testing::TempDir()) / ("tuned_model_test." + std::to_string(getpid()));
+    std::filesystem::create_directories(directory_);
+    path_ = (directory_ / "model.tuned.safetensors").string();
+  }
+  void TearDown() override {
+    std::filesystem::remove_all(directory_);
+    EXPECT_EQ(fake_cuda().live_buffers, 0);
+    EXPECT_EQ(fake_cuda().live_modules, 0);
+  }
+
+  Result<TunedModel> load() {
+    EXPECT_TRUE(write_tuned_file(path_, sample_.contents()).ok());
+    const auto device = Device::open(0);
+    EXPECT_TRUE(device.ok()) << device.status().to_string();
+    return TunedModel::load(path_, *device);
+  }
+  Operator op(const std::string& name) {
+    auto model = load();
+    EXPECT_TRUE(model.ok()) << model.status().to_string();
+    auto found = model->op(name);
+    EXPECT_TRUE(found.ok()) << found.status().to_string();
+    return *found;  // keeps the model
+  }
+
+  TunedSample sample_;
+  std::filesystem::path directory_;
+  std::string path_;
+  std::vector<float> x_ = {1, 10, 100, 2, 20, 200};
+  std::vector<float> bias_ = {0.5F, 0.25F};
+  std::vector<float> y_ = std::vector<float>(4, -1);
+};
+
+TEST_F(TunedModelTest, RunsAnOperatorForAnyNumberOfTokens) {
+  const Operator fc1 = op("fc/1");
+  ASSERT_TRUE(fc1.run({.x = x_.data(), .y = y_.data(), .tokens = 2, .bias = bias_.data()}, nullptr).ok());
+  EXPECT_THAT(y_, ElementsAre(201.5F, 30.25F, 402.5F, 60.25F));
+  ASSERT_TRUE(fc1.run({.x = x_.data(), .y = y_.data(), .tokens = 1, .bias = bias_.data(), .alpha = 2}, nullptr).ok());
+  EXPECT_THAT(y_, ElementsAre(402.5F, 60.25F, 402.5F, 60.25F));
+  y_.assign(4, -1);
+  ASSERT_TRUE(fc1.run({.x = nullptr, .y = nullptr, .tokens = 0}, nullptr).ok());
+  EXPECT_THAT(y_, ElementsAre(-1, -1, -1, -1));
+}
+
+TEST_F(TunedModelTest, StridesAndTheStreamReachTheKernel) {
+  const Operator fc1 = op("fc/1");
+  x_ = {1, 10, 100, -1, 2, 20, 200, -1};
+  y_.assign(6, -1);
+  auto* stream = reinterpret_cast<void*>(0x42);
+  ASSERT_TRUE(
+      fc1.run({.x = x_.data(), .y = y_.data(), .tokens = 2, .bias = bias_.data(), .ldx = 4, .ldy = 3}, stream).ok());
+  EXPECT_THAT(y_, ElementsAre(201.5F, 30.25F, -1, 402.5F, 60.25F, -1));
+  EXPECT_EQ(fake_cuda().launches.back().stream, stream);
+}
+
+TEST_F(TunedModelTest, TakesAWorkspaceOfTheSizeItSays) {
+  const Operator fc2 = op("fc2");
+  EXPECT_EQ(*fc2.workspace_bytes(3), 48U);
+  EXPECT_FALSE(fc2.workspace_bytes(-1).ok());
+  alignas(256) std::array<unsigned char, 64> workspace{};
+  EXPECT_EQ(fc2.run({.x = x_.data(), .y = y_.data(), .tokens = 2}, nullptr).code(), StatusCode::kInvalidArgument);
+  ASSERT_TRUE(fc2.run({.x = x_.data(), .y = y_.data(), .tokens = 2, .workspace = workspace.data()}, nullptr).ok());
+  EXPECT_THAT(y_, ElementsAre(201, 30, 402, 60));
+  EXPECT_EQ(std::count(workspace.begin(), workspace.end(), 1), 32);
+  EXPECT_EQ(fake_cuda().launches.size(), 2U);
+  EXPECT_EQ(fc2.run({.x = x_.data(), .y = y_.data(), .tokens = 2, .workspace = workspace.data() + 1}, nullptr).code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(TunedModelTest, NamesTheArgumentThatIsWrong) {
+  const Operator fc1 = op("fc/1");
+  const RunArguments good{.x = x_.data(), .y = y_.data(), .tokens = 2, .bias = bias_.data()};
+  ASSERT_TRUE(fc1.run(good, nullptr).ok());
+  const std::size_t launched = fake_cuda().launches.size();
+  const auto refuses = [&](const char* reason, auto&& change) {
+    RunArguments arguments = good;
+    change(arguments);
+    const Status status = fc1.run(arguments, nullptr);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << reason;
+    EXPECT_THAT(status.message(), HasSubstr(reason));
+    EXPECT_THAT(status.message(), HasSubstr("fc/1"));
+  };
+  refuses("x is null", [](RunArguments& a) { a.x = nullptr; });
+  refuses("y is null", [](RunArguments& a) { a.y = nullptr; });
+  refuses("bias is null", [](RunArguments& a) { a.bias = nullptr; });
+  refuses("residual is given", [&](RunArguments& a) { a.residual = y_.data(); });
+  refuses("tokens = -1", [](RunArguments& a) { a.tokens = -1; });
+  refuses("ldx = 2", [](RunArguments& a) { a.ldx = 2; });
+  refuses("ldy = 1", [](RunArguments& a) { a.ldy = 1; });
+  refuses("ldx = -3", [](RunArguments& a) { a.ldx = -3; });
+  refuses("beta", [](RunArguments& a) { a.beta = 1; });
+  refuses("aligned", [](RunArguments& a) { a.x = reinterpret_cast<const char*>(a.x) + 2; });
+  refuses("beyond 32 bits", [](RunArguments& a) { a.tokens = std::int64_t{1} << 32; });
+  EXPECT_EQ(fake_cuda().launches.size(), launched);
+}
+
+TEST_F(TunedModelTest, AllocatesNothingInRun) {
+  const Operator fc1 = op("fc/1");
+  const Operator fc2 = op("fc2");
+  const Operator fc3 = op("fc3");
+  alignas(256) static std::array<unsigned char, 64> workspace;
+  std::vector<unsigned char> large(*fc3.workspace_bytes(2) + 256);
+  auto* large_workspace = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(large.data()) + 255) / 256 * 256);
+  fake_cuda().record = false;
+  const std::int64_t buffers = fake_cuda().live_buffers;
+  const std::int64_t before = host_allocations();
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(fc1.run({.x = x_.data(), .y = y_.data(), .tokens = 2, .bias = bias_.data()}, nullptr).ok());
+    ASSERT_TRUE(fc2.run({.x = x_.data(), .y = y_.data(), .tokens = 2, .workspace = workspace.data()}, nullptr).ok());
+    ASSERT_TRUE(
+        fc3.run({.x = x_.data(), .y = y_.data(), .tokens = 2, .bias = bias_.data(), .workspace = large_workspace},
+                nullptr)
+            .ok());
+  }
+  EXPECT_EQ(host_allocations(), before);
+  EXPECT_EQ(fake_cuda().live_buffers, buffers);
+}
+
+TEST_F(TunedModelTest, ManyThreadsRunOneOperator) {
+  const Operator fc1 = op("fc/1");
+  fake_cuda().record = false;
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      const std::vector<float> x = {static_cast<float>(t), 1, 1};
+      for (int i = 0; i < 200; ++i) {
+        std::vector<float> y(2);
+        const Status status = fc1.run({.x = x.data(), .y = y.data(), .bias = bias_.data()}, nullptr);
+        if (!status.ok() || y[0] != static_cast<float>(t) + 2.5F) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(TunedModelTest, DescribesItself) {
+  auto model = load();
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  EXPECT_THAT(model->names(), ElementsAre("fc/1", "fc2", "fc3"));
+  const OperatorInfo info = model->op("fc/1")->info();
+  EXPECT_EQ(info.rows, 2);
+  EXPECT_EQ(info.cols, 3);
+  EXPECT_EQ(info.epilogue, "bias");
+  EXPECT_THAT(info.buckets, ElementsAre(1, 8));
+  EXPECT_EQ(info.gpu_bytes, 36);
+  EXPECT_EQ(model->gpu_bytes(), 36 + 36 + 24);
+  const auto missing = model->op("fc9");
+  EXPECT_EQ(missing.status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(missing.status().message(), HasSubstr("fc/1, fc2, fc3"));
+}
+
+TEST_F(TunedModelTest, SaysHowToTuneForAnotherArchitecture) {
+  fake_cuda().compute_capability = 100;
+  const auto model = load();
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.status().code(), StatusCode::kUnsupported);
+  EXPECT_THAT(model.status().message(), HasSubstr("sm_80, sm_90"));
+  EXPECT_THAT(model.status().message(), HasSubstr("--arch sm_100"));
+  fake_cuda().compute_capability = 86;  // served by sm_80
+  EXPECT_TRUE(load().ok());
+}
+
+TEST_F(TunedModelTest, ADamagedFileIsAnErrorAndTakesNoMemory) {
+  ASSERT_TRUE(write_tuned_file(path_, sample_.contents()).ok());
+  std::string bytes = *read_file(path_);
+  bytes[bytes.size() / 2] = '\0';
+  ASSERT_TRUE(write_file_atomically(path_, bytes).ok());
+  EXPECT_EQ(TunedModel::load(path_, *Device::open(0)).status().code(), StatusCode::kInvalidInput);
+  EXPECT_EQ(TunedModel::load(path_ + ".missing", *Device::open(0)).status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(TunedModelTest, ADeviceErrorNamesTheWeightAndTheKernel) {
+  const Operator fc1 = op("fc/1");
+  fake_cuda().fail_launches_with = 719;
+  const Status status = fc1.run({.x = x_.data(), .y = y_.data(), .bias = bias_.data()}, nullptr);
+  EXPECT_EQ(status.code(), StatusCode::kDeviceError);
+  EXPECT_THAT(status.message(), HasSubstr("fc/1"));
+  EXPECT_THAT(status.message(), HasSubstr("fake_csr"));
+}
+
+// Dense choices, over both layouts and the epilogues that cuBLASLt covers, against the formula.
+class DenseChoiceTest : public TunedModelTest, public testing::WithParamInterface<std::tuple<Layout, const char*>> {};
+
+TEST_P(DenseChoiceTest, ComputesTheOperator) {
+  const auto [layout, epilogue_name] = GetParam();
+  TunedWeight& weight = sample_.contents().weights[2];
+  weight.spec.layout = layout;
+  weight.spec.epilogue = *Epilogue::parse(epilogue_name);
+  const Epilogue& epilogue = weight.spec.epilogue;
+  const auto model = load();
+  if (!DenseMatmul::covers(weight.spec)) {
+    EXPECT_EQ(model.status().code(), StatusCode::kUnsupported);
+    return;
+  }
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  const Operator fc3 = *model->op("fc3");
+
+  constexpr int kM = 2;
+  constexpr int kK = 3;
+  constexpr int kN = 4;
+  constexpr float kW[kM][kK] = {{1, 0, 2}, {0, 3, 0}};
+  const bool token_major = layout == Layout::kTokenMajor;
+  const int ldx = (token_major ? kK : kN) + 1;
+  const int ldy = (token_major ? kM : kN) + 2;
+  const int ldr = (token_major ? kM : kN) + 3;
+  const auto at = [token_major](int feature, int token, int ld) {
+    return static_cast<std::size_t>(token_major ? token * ld + feature : feature * ld + token);
+  };
+  std::vector<float> x(40);
+  std::vector<float> y(40);
+  std::vector<float> residual(40);
+  for (int i = 0; i < 40; ++i) {
+    x[static_cast<std::size_t>(i)] = static_cast<float>(i % 7 - 3);
+    y[static_cast<std::size_t>(i)] = static_cast<float>(i % 5);
+    residual[static_cast<std::size_t>(i)] = static_cast<float>(i % 3 - 1);
+  }
+  std::vector<float> expected = y;
+  for (int token = 0; token < kN; ++token) {
+    for (int m = 0; m < kM; ++m) {
+      float sum = 0;
+      for (int k = 0; k < kK; ++k) sum += kW[m][k] * x[at(k, token, ldx)];
+      float value = 2 * sum + (epilogue.bias ? bias_[static_cast<std::size_t>(m)] : 0);
+      if (epilogue.activation == Activation::kRelu) value = std::max(value, 0.0F);
+      if (epilogue.beta) value += 0.5F * y[at(m, token, ldy)];
+      if (epilogue.residual) value += residual[at(m, token, ldr)];
+      expected[at(m, token, ldy)] = value;
+    }
+  }
+  std::vector<unsigned char> space(*fc3.workspace_bytes(kN) + 256);
+  RunArguments arguments{.x = x.data(), .y = y.data(), .tokens = kN};
+  arguments.bias = epilogue.bias ? bias_.data() : nullptr;
+  arguments.residual = epilogue.residual ? residual.data() : nullptr;
+  arguments.workspace = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(space.data()) + 255) / 256 * 256);
+  arguments.ldx = ldx;
+  arguments.ldy = ldy;
+  arguments.ldr = ldr;
+  arguments.alpha = 2;
+  arguments.beta = epilogue.beta ? 0.5F : 0.0F;
+  const Status status = fc3.run(arguments, nullptr);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(y, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DenseChoiceTest,
+                         testing::Combine(testing::Values(Layout::kTokenMajor, Layout::kFeatureMajor),
+                                          testing::Values("none", "bias", "relu", "bias+relu", "beta", "residual",
+                                                          "bias+residual", "beta+residual", "bias+gelu", "relu+beta")));
+
+TEST_F(TunedModelTest, ADenseChoiceWithStepsWritesTheProductToTheWorkspace) {
+  TunedWeight& weight = sample_.contents().weights[2];
+  weight.spec.epilogue = *Epilogue::parse("gelu");
+  TunedChoice& choice = weight.choices[0];
+  PlanStep step;
+  step.kernel = "epilogue";  // does nothing on the fake driver
+  choice.plan = {{step}, *IntegerExpression::parse("n * 8")};
+  TunedKernel kernel = sample_.contents().kernels[0];
+  kernel.name = "epilogue";
+  sample_.contents().kernels.push_back(kernel);
+  const Operator fc3 = op("fc3");
+  const std::size_t bytes = *fc3.workspace_bytes(2);
+  EXPECT_EQ(bytes, 256 + DenseMatmul::kWorkspaceBytes);
+  std::vector<unsigned char> space(bytes + 256);
+  auto* workspace = reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(space.data()) + 255) / 256 * 256);
+  ASSERT_TRUE(fc3.run({.x = x_.data(), .y = y_.data(), .tokens = 2, .workspace = workspace}, nullptr).ok());
+  EXPECT_THAT(std::vector<float>(workspace, workspace + 4), ElementsAre(201, 30, 402, 60));
+  EXPECT_EQ(fake_cuda().launches.back().kernel, "epilogue");
+}
+
+}  // namespace
+}  // namespace sparsmith
