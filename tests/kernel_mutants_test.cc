@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -14,27 +15,41 @@
 namespace sparsmith::testing {
 namespace {
 
+using Cases = std::vector<KernelCase>;  // of one kernel
+
 struct Mutation {
   const char* name;
   const char* from;  // text that stands once in the kernel
   const char* to;
-  // Whether the mistake changes what a kernel of this config does at all.
-  std::function<bool(const RowsConfig&, const OperatorSpec&)> matters;
+  // Whether the mistake changes what a kernel of this config does on some of these weights.
+  std::function<bool(const RowsConfig&, const Cases&)> matters;
 };
 
-bool always(const RowsConfig&, const OperatorSpec&) { return true; }
-bool several_nonzeros_a_load(const RowsConfig& config, const OperatorSpec&) { return config.vector_width > 1; }
-bool one_nonzero_a_load(const RowsConfig& config, const OperatorSpec&) { return config.vector_width == 1; }
-bool shared_parts(const RowsConfig& config, const OperatorSpec&) { return config.shared_parts > 1; }
-bool panel(const RowsConfig& config, const OperatorSpec&) { return config.input == RowsConfig::Input::kShared; }
-bool token_major_panel(const RowsConfig& config, const OperatorSpec& spec) {
-  return panel(config, spec) && spec.layout == Layout::kTokenMajor;
+bool always(const RowsConfig&, const Cases&) { return true; }
+bool several_nonzeros_a_load(const RowsConfig& config, const Cases&) { return config.vector_width > 1; }
+bool one_nonzero_a_load(const RowsConfig& config, const Cases&) { return config.vector_width == 1; }
+bool shared_parts(const RowsConfig& config, const Cases&) { return config.shared_parts > 1; }
+bool panel(const RowsConfig& config, const Cases&) { return config.input == RowsConfig::Input::kShared; }
+bool token_major_panel(const RowsConfig& config, const Cases& cases) {
+  return panel(config, cases) && cases.front().problem.spec.layout == Layout::kTokenMajor;
 }
-bool feature_major_panel(const RowsConfig& config, const OperatorSpec& spec) {
-  return panel(config, spec) && spec.layout == Layout::kFeatureMajor;
+bool feature_major_panel(const RowsConfig& config, const Cases& cases) {
+  return panel(config, cases) && cases.front().problem.spec.layout == Layout::kFeatureMajor;
 }
-bool several_groups(const RowsConfig& config, const OperatorSpec&) {
+bool several_groups(const RowsConfig& config, const Cases&) {
   return config.group_threads() < config.threads_per_block && config.partial_sums == PartialSums::kNone;
+}
+// Some block goes round for a second token tile, or a second set of rows, when there is one block only.
+bool panel_twice(const RowsConfig& config, const Cases& cases) {
+  return panel(config, cases) && std::any_of(cases.begin(), cases.end(), [&](const KernelCase& each) {
+           return each.problem.tokens > config.token_tile() && each.matrix.nnz() > 0;
+         });
+}
+bool shared_parts_twice(const RowsConfig& config, const Cases& cases) {
+  const int rows_a_round = config.threads_per_block / config.group_threads() * config.rows_per_group;
+  return shared_parts(config, cases) && std::any_of(cases.begin(), cases.end(), [&](const KernelCase& each) {
+           return each.matrix.rows > rows_a_round;
+         });
 }
 
 const std::vector<Mutation>& mutations() {
@@ -56,13 +71,13 @@ const std::vector<Mutation>& mutations() {
       {"no barrier after staging", "    block_barrier();\n  }", "  }", panel},
       {"no barrier before staging again", "block_barrier();  // nobody reads the last tile's panel any more", "",
        panel},
-      {"every thread stages everything", "for (int v = thread_index(); v < vectors", "for (int v = 0; v < vectors",
-       token_major_panel},
+      {"every thread stages everything", "for (int k = vectors * kVector + thread_index(); k < cols",
+       "for (int k = vectors * kVector; k < cols", token_major_panel},
       {"every thread stages everything", "for (int i = thread_index(); i < cols", "for (int i = 0; i < cols",
        feature_major_panel},
       {"no barrier before parts are added", "block_barrier();\n      if (part", "if (part", shared_parts},
       {"no barrier before parts are written again", "block_barrier();  // the last round's sums have been read", "",
-       shared_parts},
+       shared_parts_twice},
       {"all parts write to one place", "shared[(part * kSums + i) * kOwners + lane] = sums",
        "shared[i * kOwners + lane] = sums", shared_parts},
   };
@@ -77,8 +92,7 @@ std::string mutated(const std::string& source, const Mutation& mutation) {
 }
 
 // Whether some case of a kernel fails with the mutation in it; whole again, every one passes.
-bool caught(const std::vector<KernelCase>& cases, const Mutation& mutation,
-            const std::shared_ptr<CpuKernelCompiler>& compiler) {
+bool caught(const Cases& cases, const Mutation& mutation, const std::shared_ptr<CpuKernelCompiler>& compiler) {
   auto executor = make_emulated_executor({.compiler = compiler});
   const ImageOf image_of = [&](const KernelSource& kernel) -> Result<KernelImage> {
     const bool broken = kernel.name.starts_with("rows_");
@@ -103,7 +117,7 @@ TEST_P(KernelMutantsTest, AreCaught) {
   ASSERT_TRUE(made.ok()) << made.status().to_string();
   const std::shared_ptr<CpuKernelCompiler> compiler = std::move(*made);
 
-  std::map<std::string, std::vector<KernelCase>> kernels;  // by the config and operator that make the text
+  std::map<std::string, Cases> kernels;  // by the config and operator that make the text
   for (KernelCase& each : draw_cases(seed, kKernels, kWeightKinds)) {
     PackedWeight packed;
     const auto candidate = generate_case(each, packed);
@@ -117,7 +131,7 @@ TEST_P(KernelMutantsTest, AreCaught) {
     const auto candidate = generate_case(cases.front(), packed);
     const RowsConfig config(cases.front().config);
     for (const Mutation& mutation : mutations()) {
-      if (!mutation.matters(config, cases.front().problem.spec)) continue;
+      if (!mutation.matters(config, cases)) continue;
       std::string text;
       for (const KernelSource& kernel : candidate->kernels)
         if (kernel.name.starts_with("rows_")) text = kernel.source;
