@@ -8,7 +8,8 @@ ExitCode exit_code_of(const Status& status) {
   switch (status.code()) {
     case StatusCode::kOk: return kDone;
     case StatusCode::kInvalidArgument: return kWrongUsage;
-    case StatusCode::kInvalidInput: return kBadInput;
+    case StatusCode::kInvalidInput:
+    case StatusCode::kNotFound: return kBadInput;
     case StatusCode::kNoDevice: return kNoUsableDevice;
     default: return kFailed;
   }

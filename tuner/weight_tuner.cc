@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "matrix/sparsity_statistics.h"
+#include "runtime/dense_matmul.h"
 #include "runtime/tuned_file.h"
 #include "tuner/cached_choices.h"
 #include "tuner/dense_cost.h"
@@ -20,6 +21,7 @@ namespace sparsmith {
 namespace {
 
 constexpr const char* kDense = "cublas";
+constexpr const char* kNoSuchEpilogue = "cuBLASLt does not compute this epilogue in this layout";
 
 class WeightTuner {
  public:
@@ -33,6 +35,7 @@ class WeightTuner {
     weight_.pattern_hash = matrix.pattern_hash();
     weight_.value_hash = matrix.value_hash();
     problem_ = {weight_.spec, 1, context.device};
+    dense_serves_ = DenseMatmul::covers(weight_.spec);
   }
 
   Result<WeightResult> run() {
@@ -228,7 +231,7 @@ class WeightTuner {
     std::map<std::string, std::int64_t> packing_bytes;
     for (const auto& packed : packings_.all()) packing_bytes[packed->packing] = packed->bytes();
     for (const Bucket& bucket : buckets) {
-      BucketTimes& each = times.emplace_back(BucketTimes{bucket.calls, bucket.dense_us, {}});
+      BucketTimes& each = times.emplace_back(BucketTimes{bucket.calls, dense_serves_ ? bucket.dense_us : 0, {}});
       for (const Contender& contender : bucket.contenders) {
         if (contender.state != Contender::State::kTimed) continue;
         const auto [best, is_new] = each.best_us.emplace(contender.identity.packing, contender.timing.median_us);
@@ -240,11 +243,13 @@ class WeightTuner {
       for (const Contender& contender : bucket.contenders) {
         if (contender.state == Contender::State::kRejected) ++report_.rejected[rejection_class(contender)];
       }
-      const auto decision = decide(bucket.contenders, kept, bucket.dense());
+      auto decision = decide(bucket.contenders, kept, dense_serves_ ? bucket.dense() : nullptr);
       if (!decision) {
-        return unsupported(fmt::format("no candidate for N = {} passes, and dense was not measured ({})", bucket.tokens,
-                                       bucket.dense() == nullptr ? "not asked for" : bucket.dense()->detail));
+        return unsupported(fmt::format("no candidate for N = {} passes, and dense cannot serve: {}", bucket.tokens,
+                                       dense_serves_ ? bucket.dense()->detail : kNoSuchEpilogue));
       }
+      if (!dense_serves_)
+        decision->reason = fmt::format("the fastest candidate; dense is no choice: {}", kNoSuchEpilogue);
       weight_.buckets.push_back(bucket_choice(bucket, *decision, cached));
       if (options_.objective == Objective::kTime) store_choice(context_, weight_, weight_.buckets.back());
     }
@@ -294,6 +299,7 @@ class WeightTuner {
   WeightResult weight_;
   Problem problem_;
   SparsityStatistics statistics_;
+  bool dense_serves_ = true;  // a program could run the operator on the dense weight
 };
 
 }  // namespace

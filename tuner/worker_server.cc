@@ -1,8 +1,10 @@
 #include "tuner/worker_server.h"
 
 #include <fmt/format.h>
+
 #include <poll.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <new>
 #include <thread>
@@ -165,6 +167,8 @@ Result<WorkerReply> WorkerServer::answer(const VendorRequest& request) {
 }
 
 int serve_worker(MessageStream stream, WorkerServer& server) {
+  // Ctrl-C reaches every process of the terminal, but is meant for the parent, which ends us by closing the stream.
+  std::signal(SIGINT, SIG_IGN);
   std::thread(watch_parent, stream.socket()).detach();
   while (true) {
     Result<Message> message = stream.receive();
