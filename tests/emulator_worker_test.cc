@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kSeed = 32;
 
 TEST(EmulatorWorkerTest, ChecksGeneratedKernels) {
-  auto worker = Worker::start({.device = "emulator"});
+  auto worker = Worker::start({.device = "emulator", .program = ""});
   if (!worker.ok()) GTEST_SKIP() << "no emulator: " << worker.status().to_string();
   EXPECT_TRUE((*worker)->properties().is_emulator);
   const CsrMatrix matrix = drawn_weight(45, 70, 0.2, kSeed);

@@ -15,7 +15,7 @@ constexpr std::uint32_t kSeed = 31;
 class GpuWorkerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto worker = Worker::start({.device = "cuda:0"});
+    auto worker = Worker::start({.device = "cuda:0", .program = ""});
     if (!worker.ok()) GTEST_SKIP() << "no GPU: " << worker.status().to_string();
     worker_ = *std::move(worker);
     auto compiler = KernelCompiler::open();
@@ -164,7 +164,7 @@ TEST_F(GpuWorkerTest, AKernelThatFaultsEndsTheWorkerAlone) {
   ASSERT_TRUE(worker_->set_tokens(1, kSeed).ok());
   EXPECT_EQ(worker_->verify(faulty).status().code(), StatusCode::kDeviceError);
   EXPECT_EQ(worker_->set_tokens(1, kSeed).code(), StatusCode::kDeviceError);
-  const auto next = Worker::start({.device = "cuda:0"});
+  const auto next = Worker::start({.device = "cuda:0", .program = ""});
   ASSERT_TRUE(next.ok()) << next.status().to_string();
   EXPECT_TRUE((*next)->set_weight(matrix, spec).ok());
 }
