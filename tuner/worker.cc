@@ -1,6 +1,7 @@
 #include "tuner/worker.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "tuner/child_process.h"
@@ -23,8 +24,14 @@ struct DeviceName {
   std::vector<std::string> arguments;
 };
 
+// The one with a compiler inside, where it was built; it is never installed.
+std::string emulator_program() {
+  const std::string with_compiler = "sparsmith-emulator-jit";
+  return access((program_folder() + "/" + with_compiler).c_str(), X_OK) == 0 ? with_compiler : "sparsmith-emulator";
+}
+
 Result<DeviceName> parse_device(const std::string& device) {
-  if (device == "emulator") return DeviceName{"sparsmith-emulator", {}};
+  if (device == "emulator") return DeviceName{emulator_program(), {}};
   constexpr std::string_view kCuda = "cuda:";
   const std::string ordinal = device.starts_with(kCuda) ? device.substr(kCuda.size()) : "";
   if (ordinal.empty() || ordinal.size() > 3 || ordinal.find_first_not_of("0123456789") != std::string::npos)
