@@ -15,8 +15,8 @@ struct SelectionOptions {
   double min_sparsity = 0.3;
   // Shell patterns (*, ?, [..]) on names: taken are those that match one of `include`, where there are any, and none
   // of `exclude`. What they leave out is not read.
-  std::vector<std::string> include;
-  std::vector<std::string> exclude;
+  std::vector<std::string> include{};
+  std::vector<std::string> exclude{};
 };
 
 struct AnalyzedWeight {

@@ -10,6 +10,8 @@
 #include <set>
 
 #include "matrix/matrix_market.h"
+#include "matrix/npy.h"
+#include "matrix/npz.h"
 #include "matrix/safetensors.h"
 #include "matrix/smtx.h"
 
@@ -101,6 +103,10 @@ Result<ModelFile> ModelFile::open(const std::string& path, const ModelFileOption
     status = model.add_matrix(parse_smtx(file->text(), options.seed));
   else if (model.format_ == "mtx")
     status = model.add_matrix(parse_matrix_market(file->text(), options.seed));
+  else if (model.format_ == "npz")
+    status = model.add_matrix(parse_npz(file->bytes()));
+  else if (model.format_ == "npy")
+    status = model.open_npy(file);
   else
     status = invalid_input(
         "unknown format; expected safetensors (or the .json index of its shards), .smtx, .mtx, .npz or .npy");
@@ -153,6 +159,17 @@ Status ModelFile::open_safetensors_index(const MappedFile& index) {
     if (!found.contains(name))
       return invalid_input(fmt::format("tensor '{}': the index places it in shard {}, which lacks it", name, shard));
   }
+  return {};
+}
+
+Status ModelFile::open_npy(std::shared_ptr<const MappedFile> file) {
+  SPARSMITH_ASSIGN_OR_RETURN(const NpyArray array, parse_npy(file->bytes()));
+  const bool streams = array.kind == 'f' && array.item_size <= 4 && !array.fortran_order && array.shape.size() == 2;
+  if (!streams) return add_matrix(csr_from_npy(array));
+  SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(array.shape[0], array.shape[1]));
+  const DataType type = array.item_size == 2 ? DataType::kFloat16 : DataType::kFloat32;
+  const std::string name = std::filesystem::path(path_).stem().string();
+  add_dense({name, array.shape, array.shape[0], array.shape[1], type}, {std::move(file), array.data_offset});
   return {};
 }
 

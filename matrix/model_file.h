@@ -71,6 +71,7 @@ class ModelFile {
 
   Status open_safetensors(std::shared_ptr<const MappedFile> file);
   Status open_safetensors_index(const MappedFile& index);
+  Status open_npy(std::shared_ptr<const MappedFile> file);
   Status add_matrix(Result<CsrMatrix> matrix);
   void add_dense(TensorInfo info, DenseSource source);
   DenseMatrix dense(std::size_t index) const;

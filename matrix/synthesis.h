@@ -29,7 +29,7 @@ struct SynthesisSpec {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   double sparsity = 0.9;  // share of zeros, in [0, 1]
-  SynthesisPattern pattern;
+  SynthesisPattern pattern{};
   DataType data_type = DataType::kFloat32;  // fp32, fp16 or bf16
   std::uint64_t seed = 0;
 };

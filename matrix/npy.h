@@ -1,0 +1,41 @@
+// NumPy's .npy arrays, https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html, versions 1 to 3.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "matrix/csr_matrix.h"
+
+namespace sparsmith {
+
+// A view of one array: its bytes belong to whoever gave them.
+struct NpyArray {
+  char kind = 'f';            // 'f' float, 'i' and 'u' integers, 'b' bool, 'S' bytes, 'U' UCS-4 text
+  std::size_t item_size = 0;  // bytes of an element
+  bool fortran_order = false;
+  std::vector<std::int64_t> shape;  // empty for a scalar
+  std::span<const std::byte> data;  // as many bytes as shape and item_size ask for
+  std::size_t data_offset = 0;      // of `data` in the file
+
+  std::int64_t elements() const;
+  // Element number `index` in the order of the bytes. REQUIRES a numeric or bool kind.
+  double real(std::int64_t index) const;
+  // The same for integer kinds; none when the number exceeds 64 signed bits. REQUIRES kind 'i' or 'u'.
+  std::optional<std::int64_t> integer(std::int64_t index) const;
+  // The first element of a text array, ASCII only. REQUIRES kind 'S' or 'U'.
+  std::string text() const;
+};
+
+// Little-endian arrays of f2, f4, f8, integers, bool and text.
+//   Errors: kInvalidInput for what is no .npy or is cut off; kUnsupported for other element types.
+Result<NpyArray> parse_npy(std::span<const std::byte> file);
+
+// A dense matrix from a 2-D numeric array: f2 becomes fp16, all else fp32. Zeros are dropped.
+//   Errors: as parse_npy; kUnsupported when the array is not 2-D; kInvalidInput when an element is not finite.
+Result<CsrMatrix> csr_from_npy(const NpyArray& array);
+
+}  // namespace sparsmith

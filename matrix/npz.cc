@@ -1,0 +1,182 @@
+#include "matrix/npz.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "matrix/npy.h"
+#include "matrix/triplets.h"
+#include "matrix/zip_archive.h"
+
+namespace sparsmith {
+namespace {
+
+// An array with the bytes it views.
+struct Array {
+  std::vector<std::byte> bytes;
+  NpyArray view;
+};
+
+class Reader {
+ public:
+  explicit Reader(const ZipArchive& archive) : archive_(archive) {}
+
+  Result<CsrMatrix> read() {
+    if (!archive_.contains("format.npy")) {
+      return unsupported(
+          "it holds no matrix of scipy.sparse.save_npz ('format.npy' is missing); save dense arrays as .npy");
+    }
+    SPARSMITH_ASSIGN_OR_RETURN(const Array format, load("format"));
+    const bool is_text = format.view.kind == 'S' || format.view.kind == 'U';
+    const std::string name = is_text ? format.view.text() : "";
+    SPARSMITH_RETURN_IF_ERROR(read_shape());
+    SPARSMITH_ASSIGN_OR_RETURN(data_, load("data"));
+    if (data_.view.kind == 'S' || data_.view.kind == 'U') return unsupported("'data' holds text, not numbers");
+    if (name == "csr")
+      SPARSMITH_RETURN_IF_ERROR(read_compressed(/*by_row=*/true));
+    else if (name == "csc")
+      SPARSMITH_RETURN_IF_ERROR(read_compressed(/*by_row=*/false));
+    else if (name == "coo")
+      SPARSMITH_RETURN_IF_ERROR(read_coordinates());
+    else if (name == "bsr")
+      SPARSMITH_RETURN_IF_ERROR(read_blocks());
+    else
+      return unsupported(
+          fmt::format("scipy format '{}' is not supported; convert it with .tocsr()", name.substr(0, 16)));
+    const bool half = data_.view.kind == 'f' && data_.view.item_size == 2;
+    return csr_from_triplets(triplets_, half ? DataType::kFloat16 : DataType::kFloat32);
+  }
+
+ private:
+  Result<Array> load(const std::string& name) const {
+    Array array;
+    SPARSMITH_ASSIGN_OR_RETURN(array.bytes, archive_.read(name + ".npy"));
+    Result<NpyArray> view = parse_npy(array.bytes);
+    if (!view.ok()) return view.status().annotate(fmt::format("'{}'", name));
+    array.view = std::move(*view);
+    return array;
+  }
+
+  // A vector of integers, each in [0, limit].
+  Result<std::vector<std::int64_t>> load_indices(const std::string& name, std::int64_t limit) const {
+    SPARSMITH_ASSIGN_OR_RETURN(const Array array, load(name));
+    if (array.view.shape.size() != 1 || (array.view.kind != 'i' && array.view.kind != 'u')) {
+      return invalid_input(fmt::format("'{}' must be a vector of integers", name));
+    }
+    std::vector<std::int64_t> result(array.view.elements());
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      const auto value = array.view.integer(static_cast<std::int64_t>(i));
+      if (!value || *value < 0 || *value > limit) {
+        return invalid_input(fmt::format("'{}': element {} lies outside of [0, {}]", name, i, limit));
+      }
+      result[i] = *value;
+    }
+    return result;
+  }
+
+  Status read_shape() {
+    SPARSMITH_ASSIGN_OR_RETURN(const auto shape, load_indices("shape", kMaxMatrixDimension));
+    if (shape.size() != 2)
+      return invalid_input(fmt::format("'shape' has {} elements; a weight has 2 dimensions", shape.size()));
+    triplets_.rows = shape[0];
+    triplets_.cols = shape[1];
+    return {};
+  }
+
+  Status expect_vector_data() const {
+    if (data_.view.shape.size() == 1) return {};
+    return invalid_input(fmt::format("'data' has {} dimensions, not 1", data_.view.shape.size()));
+  }
+
+  // Offsets of `count` rows into `entries` elements.
+  Result<std::vector<std::int64_t>> load_offsets(std::int64_t count, std::int64_t entries) const {
+    SPARSMITH_ASSIGN_OR_RETURN(auto offsets, load_indices("indptr", entries));
+    if (offsets.size() != static_cast<std::size_t>(count) + 1) {
+      return invalid_input(fmt::format("'indptr' has {} elements; the shape asks for {}", offsets.size(), count + 1));
+    }
+    if (offsets.front() != 0) return invalid_input("'indptr' does not start at 0");
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (offsets[i] > offsets[i + 1]) return invalid_input(fmt::format("'indptr' decreases at element {}", i + 1));
+    }
+    return offsets;
+  }
+
+  Status read_compressed(bool by_row) {
+    SPARSMITH_RETURN_IF_ERROR(expect_vector_data());
+    const std::int64_t major = by_row ? triplets_.rows : triplets_.cols;
+    const std::int64_t minor = by_row ? triplets_.cols : triplets_.rows;
+    SPARSMITH_ASSIGN_OR_RETURN(const auto indices, load_indices("indices", minor - 1));
+    const auto entries = static_cast<std::int64_t>(indices.size());
+    SPARSMITH_ASSIGN_OR_RETURN(const auto offsets, load_offsets(major, entries));
+    if (data_.view.elements() != entries) return invalid_input("'data' and 'indices' differ in length");
+    for (std::int64_t i = 0; i < major; ++i) {
+      for (std::int64_t at = offsets[i]; at < offsets[i + 1]; ++at) {
+        triplets_.add(by_row ? i : indices[at], by_row ? indices[at] : i, data_.view.real(at));
+      }
+    }
+    return {};
+  }
+
+  Status read_coordinates() {
+    SPARSMITH_RETURN_IF_ERROR(expect_vector_data());
+    SPARSMITH_ASSIGN_OR_RETURN(const auto rows, load_indices("row", triplets_.rows - 1));
+    SPARSMITH_ASSIGN_OR_RETURN(const auto columns, load_indices("col", triplets_.cols - 1));
+    if (rows.size() != columns.size() || data_.view.elements() != static_cast<std::int64_t>(rows.size())) {
+      return invalid_input("'data', 'row' and 'col' differ in length");
+    }
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      triplets_.add(rows[i], columns[i], data_.view.real(static_cast<std::int64_t>(i)));
+    return {};
+  }
+
+  // `data` is [blocks, height, width].
+  Status read_blocks() {
+    const std::vector<std::int64_t>& shape = data_.view.shape;
+    if (shape.size() != 3)
+      return invalid_input(fmt::format("'data' of a BSR matrix has {} dimensions, not 3", shape.size()));
+    const std::int64_t height = shape[1];
+    const std::int64_t width = shape[2];
+    if (height < 1 || width < 1 || triplets_.rows % height != 0 || triplets_.cols % width != 0) {
+      return invalid_input(
+          fmt::format("blocks of {} x {} do not divide {} x {}", height, width, triplets_.rows, triplets_.cols));
+    }
+    const std::int64_t block_rows = triplets_.rows / height;
+    SPARSMITH_ASSIGN_OR_RETURN(const auto indices, load_indices("indices", triplets_.cols / width - 1));
+    if (static_cast<std::int64_t>(indices.size()) != shape[0])
+      return invalid_input("'data' and 'indices' differ in length");
+    SPARSMITH_ASSIGN_OR_RETURN(const auto offsets, load_offsets(block_rows, shape[0]));
+    for (std::int64_t block_row = 0; block_row < block_rows; ++block_row) {
+      for (std::int64_t block = offsets[block_row]; block < offsets[block_row + 1]; ++block) {
+        add_block(block_row * height, indices[block] * width, block);
+      }
+    }
+    return {};
+  }
+
+  void add_block(std::int64_t row, std::int64_t column, std::int64_t block) {
+    const std::int64_t blocks = data_.view.shape[0];
+    const std::int64_t height = data_.view.shape[1];
+    const std::int64_t width = data_.view.shape[2];
+    for (std::int64_t i = 0; i < height; ++i) {
+      for (std::int64_t j = 0; j < width; ++j) {
+        const std::int64_t at =
+            data_.view.fortran_order ? block + blocks * (i + height * j) : (block * height + i) * width + j;
+        triplets_.add(row + i, column + j, data_.view.real(at));
+      }
+    }
+  }
+
+  const ZipArchive& archive_;
+  Array data_;
+  Triplets triplets_;
+};
+
+}  // namespace
+
+Result<CsrMatrix> parse_npz(std::span<const std::byte> file) {
+  SPARSMITH_ASSIGN_OR_RETURN(const ZipArchive archive, ZipArchive::open(file));
+  return Reader(archive).read();
+}
+
+}  // namespace sparsmith

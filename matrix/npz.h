@@ -1,0 +1,16 @@
+// Sparse matrices saved by scipy.sparse.save_npz.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "matrix/csr_matrix.h"
+
+namespace sparsmith {
+
+// CSR, CSC, COO and BSR matrices, compressed or not. Elements at one position are summed, explicit zeros dropped.
+// Values of f2 become fp16, all others fp32.
+//   Errors: kInvalidInput with the member and the reason; kUnsupported for DIA matrices and other element types.
+Result<CsrMatrix> parse_npz(std::span<const std::byte> file);
+
+}  // namespace sparsmith
