@@ -1,6 +1,6 @@
 #include "base/log.h"
 
-#define SPDLOG_FMT_EXTERNAL_HO
+#define SPDLOG_FMT_EXTERNAL
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 

@@ -3,7 +3,19 @@
 add_library(sparsmith_options INTERFACE)
 target_include_directories(sparsmith_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
 target_compile_options(sparsmith_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror=return-type)
-target_link_libraries(sparsmith_options INTERFACE fmt::fmt-header-only)
+
+add_library(sparsmith_fmt STATIC ${CMAKE_SOURCE_DIR}/base/fmt_library.cc)
+target_link_libraries(sparsmith_options INTERFACE sparsmith_fmt)
+
+# What every test includes, parsed once.
+if(SPARSMITH_TESTS)
+  add_library(sparsmith_test_headers STATIC ${CMAKE_SOURCE_DIR}/base/fmt_library.cc)
+  target_link_libraries(sparsmith_test_headers PUBLIC sparsmith_options GTest::gtest GTest::gmock)
+  target_compile_options(sparsmith_test_headers PRIVATE -O1 -fPIE -fpch-preprocess)  # as executables are
+  set_target_properties(sparsmith_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_precompile_headers(sparsmith_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h> <map> <random>
+                            <set> <string> <vector>)
+endif()
 
 # sparsmith_room(matrix SOURCES a.cc b.cc LIBRARIES sparsmith::base): the library sparsmith::matrix.
 function(sparsmith_room name)
@@ -25,7 +37,9 @@ function(sparsmith_test name)
     set(TEST_TIMEOUT 300)
   endif()
   add_executable(${name} ${name}.cc ${TEST_SOURCES})
-  target_link_libraries(${name} PRIVATE ${TEST_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE sparsmith_options ${TEST_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_options(${name} PRIVATE -O1 -fpch-preprocess)
+  target_precompile_headers(${name} REUSE_FROM sparsmith_test_headers)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT ${TEST_TIMEOUT} LABELS "${TEST_LABELS}")
 endfunction()

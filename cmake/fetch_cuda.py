@@ -47,7 +47,7 @@ def fetch(requirement: str, destination: pathlib.Path, libraries: bool) -> None:
 
 def main() -> None:
     destination = pathlib.Path(sys.argv[1])
-    has_gpu = pathlib.Path("/proc/driver/nvidia/version").exists()
+    has_gpu = pathlib.Path("/dev/nvidiactl").exists()
     with tempfile.TemporaryDirectory(dir=destination.parent) as work:
         staging = pathlib.Path(work) / "cuda"
         staging.mkdir()

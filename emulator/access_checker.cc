@@ -7,7 +7,7 @@ namespace sparsmith {
 namespace {
 
 constexpr std::uint32_t kLastPhase = std::numeric_limits<std::uint32_t>::max() / 2;
-constexpr std::uint16_t kLastClock = std::numeric_limits<std::uint16_t>::max();
+constexpr std::int16_t kLastClock = std::numeric_limits<std::int16_t>::max();
 
 }  // namespace
 
@@ -43,7 +43,7 @@ void AccessChecker::begin_phase() {
   sets_.clear();
   for (int warp = 0; warps_that_met_ != 0; ++warp, warps_that_met_ >>= 1) {
     if ((warps_that_met_ & 1U) == 0) continue;
-    std::fill_n(clocks_.begin() + warp * kWarp, kWarp, std::uint16_t{1});
+    std::fill_n(clocks_.begin() + warp * kWarp, kWarp, Clock{1});
     std::fill_n(known_.begin() + warp * kWarp, kWarp, VectorClock{});
   }
   update_mine();
@@ -73,7 +73,7 @@ void AccessChecker::warp_met(int warp, std::uint32_t mask) {
 // Whether the running thread is ordered behind what `thread` did at `clock` in this phase.
 bool AccessChecker::seen(std::uint32_t thread, std::uint32_t clock) const {
   if (thread == thread_) return true;
-  return thread / kWarp == thread_ / kWarp && known_[thread_][thread % kWarp] >= clock;
+  return thread / kWarp == thread_ / kWarp && known_[thread_][thread % kWarp] >= static_cast<Clock>(clock);
 }
 
 bool AccessChecker::conflicts(std::uint64_t record, std::uint64_t mine) const {
@@ -91,7 +91,8 @@ int AccessChecker::conflicting_thread(std::uint64_t record) const {
   const LaneSet& set = sets_[record & ((1U << kPayloadBits) - 1)];
   for (std::uint32_t lane = 0; lane < kWarp; ++lane) {
     const std::uint32_t thread = set.warp * kWarp + lane;
-    if ((set.mask >> lane & 1U) != 0 && !seen(thread, set.clocks[lane])) return static_cast<int>(thread);
+    if ((set.mask >> lane & 1U) != 0 && !seen(thread, static_cast<std::uint32_t>(set.clocks[lane])))
+      return static_cast<int>(thread);
   }
   return -1;
 }
@@ -122,7 +123,7 @@ void AccessChecker::merge(std::uint64_t& record, std::uint64_t mine) {
       record = pair_with(thread);
     } else if (sets_.size() < (std::size_t{1} << kPayloadBits)) {
       LaneSet set{thread / kWarp, 1U << thread % kWarp | 1U << thread_ % kWarp, {}};
-      set.clocks[thread % kWarp] = static_cast<std::uint16_t>(clock);
+      set.clocks[thread % kWarp] = static_cast<Clock>(clock);
       set.clocks[thread_ % kWarp] = clocks_[thread_];
       record = flags | kSet << kKindShift | sets_.size();
       sets_.push_back(set);

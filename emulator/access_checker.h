@@ -135,9 +135,11 @@ class AccessChecker {
   struct LaneSet {
     std::uint32_t warp;
     std::uint32_t mask;
-    std::array<std::uint16_t, kWarp> clocks;
+    std::array<std::int16_t, kWarp> clocks;
   };
-  using VectorClock = std::array<std::uint16_t, kWarp>;
+  // Signed, because of that x86-64 has the maximum without extensions.
+  using Clock = std::int16_t;
+  using VectorClock = std::array<Clock, kWarp>;
 
   static std::uint32_t load_bits(const std::uint8_t* map, std::uint64_t offset) {
     std::uint32_t bits;
@@ -215,7 +217,7 @@ class AccessChecker {
   void* context_;
   std::vector<LaneSet> sets_;
   std::uint32_t warps_that_met_ = 0;
-  std::array<std::uint16_t, kMaxThreads> clocks_{};
+  std::array<Clock, kMaxThreads> clocks_{};
   std::array<VectorClock, kMaxThreads> known_{};  // [thread][lane]: the clock up to which it has seen that lane
 };
 

@@ -43,6 +43,24 @@ void* checked_memset(void* to, int value, std::uint64_t bytes) {
   return std::memset(to, value, bytes);
 }
 
+// The first fields of what -fsanitize=alignment passes along with a misaligned pointer.
+struct AlignmentFault {
+  const char* file;
+  std::uint32_t line;
+  std::uint32_t column;
+  const void* type;
+  unsigned char log_alignment;
+  unsigned char check_kind;
+};
+
+void misaligned_pointer(const AlignmentFault* fault, const void* pointer) {
+  running_block->fail_misaligned(pointer, 1U << fault->log_alignment, static_cast<int>(fault->line));
+}
+
+void check_alignment(const void* address, std::uint32_t bytes) {
+  if (reinterpret_cast<std::uintptr_t>(address) % bytes != 0) running_block->fail_misaligned(address, bytes);
+}
+
 void do_nothing() {}
 
 // ---- functions of the twin ----
@@ -88,6 +106,8 @@ std::vector<EntryPoint> all_entry_points() {
       entry("sparsmith_emulator_async_copy", &async_copy),
       entry("sparsmith_emulator_async_commit", &async_commit),
       entry("sparsmith_emulator_async_wait", &async_wait),
+      entry("__ubsan_handle_type_mismatch_v1_abort", &misaligned_pointer),
+      entry("sparsmith_emulator_check_alignment", &check_alignment),
       nothing("__tsan_init"),
       nothing("__tsan_func_entry"),
       nothing("__tsan_func_exit"),

@@ -134,12 +134,13 @@ class SystemCompiler : public CpuKernelCompiler {
     const std::string object = directory.path() + "/kernel.o";
     const std::string shared = directory.path() + "/kernel.so";
     const std::string log = directory.path() + "/log";
-    SPARSMITH_RETURN_IF_ERROR(run(kernel,
-                                  {program_, "-std=c++20", "-O1", "-fPIC", "-fsanitize=thread", "-fvisibility=hidden",
-                                   "-fno-exceptions", "-fno-rtti", "-ffp-contract=off", "-w", "-DSPARSMITH_EMULATOR",
-                                   "-I" + directory.path(), "-c", text, "-o", object},
-                                  log, text));
-    // Without -fsanitize=thread: the callbacks are ours.
+    SPARSMITH_RETURN_IF_ERROR(
+        run(kernel,
+            {program_, "-std=c++20", "-O1", "-fPIC", "-fsanitize=thread,alignment", "-fno-sanitize-recover=alignment",
+             "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-delete-null-pointer-checks",
+             "-ffp-contract=off", "-w", "-DSPARSMITH_EMULATOR", "-I" + directory.path(), "-c", text, "-o", object},
+            log, text));
+    // Without -fsanitize: the callbacks are ours.
     SPARSMITH_RETURN_IF_ERROR(run(kernel, {program_, "-shared", object, "-o", shared, "-lm"}, log, text));
     return SharedObjectKernel::open(shared);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 namespace sparsmith {
@@ -21,7 +22,8 @@ ThreadBlock::ThreadBlock(DeviceMemory& memory, std::unique_ptr<FiberStacks> stac
       seed_(seed),
       random_(seed),
       threads_(static_cast<std::size_t>(stacks_->count())),
-      ready_(threads_.size()) {}
+      warps_((threads_.size() + kWarp - 1) / kWarp),
+      ready_(std::bit_ceil(threads_.size())) {}
 
 Status ThreadBlock::run(const KernelLaunch& launch, const LaunchLimits& limits) {
   launch_ = &launch;
@@ -53,6 +55,11 @@ Status ThreadBlock::run_block() {
   at_block_barrier_ = 0;
   ready_head_ = 0;
   ready_count_ = 0;
+  for (std::size_t i = 0; i < warps_.size(); ++i) {
+    const int lanes = std::clamp(live_ - static_cast<int>(i) * kWarp, 0, kWarp);
+    warps_[i].gone = lanes == kWarp ? 0 : ~std::uint32_t{0} << lanes;
+    warps_[i].meeting_count = 0;
+  }
   for (int i = 0; i < live_; ++i) {
     Thread& thread = threads_[static_cast<std::size_t>(i)];
     thread.wait = Wait::kNothing;
@@ -76,14 +83,14 @@ void ThreadBlock::thread_body(boost::context::detail::transfer_t from) {
 
 void ThreadBlock::make_ready(int thread) {
   threads_[static_cast<std::size_t>(thread)].wait = Wait::kNothing;
-  ready_[(ready_head_ + ready_count_) % ready_.size()] = thread;
+  ready_[(ready_head_ + ready_count_) & (ready_.size() - 1)] = thread;
   ++ready_count_;
 }
 
 int ThreadBlock::take_ready() {
   int& first = ready_[ready_head_];
-  if (seed_ != 0) std::swap(first, ready_[(ready_head_ + random_() % ready_count_) % ready_.size()]);
-  ready_head_ = (ready_head_ + 1) % ready_.size();
+  if (seed_ != 0) std::swap(first, ready_[(ready_head_ + random_() % ready_count_) & (ready_.size() - 1)]);
+  ready_head_ = (ready_head_ + 1) & (ready_.size() - 1);
   --ready_count_;
   return first;
 }

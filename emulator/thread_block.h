@@ -95,14 +95,26 @@ class ThreadBlock {
     Fiber fiber;
     Wait wait = Wait::kNothing;
     int line = 0;
-    std::uint32_t mask = 0;
-    ShuffleKind shuffle = ShuffleKind::kXor;
-    int argument = 0;
-    std::uint64_t value = 0;
+    std::uint32_t mask = 0;  // of the warp barrier or shuffle that it waits at
     int copy_group = 0;
     std::vector<PendingCopy> copies;
   };
   static constexpr int kWarp = AccessChecker::kWarp;
+  // Lanes that wait for each other.
+  struct Meeting {
+    Wait wait;
+    std::uint32_t mask;
+    std::uint32_t arrived;
+  };
+  struct Warp {
+    std::uint32_t gone = 0;  // lanes that returned or, in a block's last warp, never were
+    std::size_t meeting_count = 0;
+    std::array<Meeting, kWarp> meetings;
+    // What each lane brought to its shuffle, and in `values` what it takes away.
+    std::array<std::uint64_t, kWarp> values;
+    std::array<int, kWarp> arguments;
+    std::array<ShuffleKind, kWarp> shuffles;
+  };
 
   ThreadBlock(DeviceMemory& memory, std::unique_ptr<FiberStacks> stacks, std::uint64_t seed);
 
@@ -119,14 +131,14 @@ class ThreadBlock {
 
   void release_block_barrier();
   void check_same_barrier();
-  // Waits until all of `mask` wait likewise; true for the last one, which then completes the operation.
-  bool arrive_at_warp(Wait wait, std::uint32_t mask, int line);
-  bool warp_is_complete(int warp, Wait wait, std::uint32_t mask) const;
-  void release_warp(int warp, std::uint32_t mask);
+  // Adds the running lane to those who meet with `mask`; the meeting, when that completes it.
+  Meeting* arrive_at_warp(Wait wait, std::uint32_t mask, int line);
+  void check_mask(const Warp& warp, Wait wait, std::uint32_t mask, int line);
+  static bool is_complete(const Warp& warp, const Meeting& meeting);
+  // Sets the lanes of a complete meeting free, and forgets it.
+  void release_meeting(int warp, Meeting& meeting);
   void complete_shuffle(int warp, std::uint32_t mask);
-  void check_lanes(Wait wait, std::uint32_t mask, int line);
   void on_lane_exit(int thread);
-  std::uint32_t exited_lanes(int warp) const;
 
   static void on_violation(void* context, const Violation& violation);
   std::string describe(const Violation& violation) const;
@@ -147,10 +159,11 @@ class ThreadBlock {
   std::int64_t block_number_ = 0;
   std::vector<std::uint32_t> first_phases_;  // of each block of the launch that has begun
   std::vector<Thread> threads_;
+  std::vector<Warp> warps_;
   int current_ = 0;
   int live_ = 0;
   int at_block_barrier_ = 0;
-  std::vector<int> ready_;  // a ring of max_threads entries
+  std::vector<int> ready_;  // a ring of a power of two of entries
   std::size_t ready_head_ = 0;
   std::size_t ready_count_ = 0;
   std::uint64_t switches_left_ = 0;

@@ -1,28 +1,19 @@
 // Shuffles and warp barriers of ThreadBlock: lanes meet by mask.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "emulator/thread_block.h"
 
 namespace sparsmith {
 
-// Lanes of the warp that returned or, in a block's last warp, never were.
-std::uint32_t ThreadBlock::exited_lanes(int warp) const {
-  std::uint32_t exited = 0;
-  for (int lane = 0; lane < kWarp; ++lane) {
-    const int thread = warp * kWarp + lane;
-    const bool gone = thread >= launch_->threads || threads_[static_cast<std::size_t>(thread)].wait == Wait::kExited;
-    exited |= static_cast<std::uint32_t>(gone) << lane;
-  }
-  return exited;
-}
-
-void ThreadBlock::check_lanes(Wait wait, std::uint32_t mask, int line) {
-  const int warp = current_ / kWarp;
+// Two lanes that name each other in their masks have to agree on mask and operation.
+void ThreadBlock::check_mask(const Warp& warp, Wait wait, std::uint32_t mask, int line) {
   const std::uint32_t self = 1U << current_ % kWarp;
   if ((mask & self) == 0) {
     fail([&] { return fmt::format("lane {} is not in its own mask {:#010x}", current_ % kWarp, mask); }, line);
   }
-  const std::uint32_t gone = mask & exited_lanes(warp);
+  const std::uint32_t gone = mask & warp.gone;
   if (wait == Wait::kShuffle && gone != 0) {
     fail(
         [&] {
@@ -30,12 +21,10 @@ void ThreadBlock::check_lanes(Wait wait, std::uint32_t mask, int line) {
         },
         line);
   }
-  for (int lane = 0; lane < kWarp; ++lane) {
-    const int other = warp * kWarp + lane;
-    if ((mask >> lane & 1U) == 0 || other == current_ || other >= launch_->threads) continue;
-    const Thread& thread = threads_[static_cast<std::size_t>(other)];
-    if ((thread.wait != Wait::kWarpBarrier && thread.wait != Wait::kShuffle) || (thread.mask & self) == 0) continue;
-    if (thread.mask != mask || thread.wait != wait) {
+  for (std::size_t i = 0; i < warp.meeting_count; ++i) {
+    const Meeting& other = warp.meetings[i];
+    if ((other.mask & self) == 0 || (other.arrived & mask) == 0) continue;
+    if (other.mask != mask || other.wait != wait) {
       fail(
           [&] {
             return fmt::format("divergence within a warp: this lane comes with mask {:#010x}, while {}", mask,
@@ -46,56 +35,57 @@ void ThreadBlock::check_lanes(Wait wait, std::uint32_t mask, int line) {
   }
 }
 
-bool ThreadBlock::warp_is_complete(int warp, Wait wait, std::uint32_t mask) const {
-  for (int lane = 0; lane < kWarp; ++lane) {
-    if ((mask >> lane & 1U) == 0) continue;
-    const int other = warp * kWarp + lane;
-    if (other >= launch_->threads) continue;
-    const Thread& thread = threads_[static_cast<std::size_t>(other)];
-    if (thread.wait == Wait::kExited) continue;
-    if (thread.wait != wait || thread.mask != mask) return false;
-  }
-  return true;
+bool ThreadBlock::is_complete(const Warp& warp, const Meeting& meeting) {
+  return ((meeting.arrived | warp.gone) & meeting.mask) == meeting.mask;
 }
 
-bool ThreadBlock::arrive_at_warp(Wait wait, std::uint32_t mask, int line) {
-  check_lanes(wait, mask, line);
+ThreadBlock::Meeting* ThreadBlock::arrive_at_warp(Wait wait, std::uint32_t mask, int line) {
+  Warp& warp = warps_[static_cast<std::size_t>(current_ / kWarp)];
+  check_mask(warp, wait, mask, line);
   Thread& thread = threads_[static_cast<std::size_t>(current_)];
   thread.wait = wait;
   thread.mask = mask;
   thread.line = line;
-  return warp_is_complete(current_ / kWarp, wait, mask);
+  Meeting* const end = warp.meetings.data() + warp.meeting_count;
+  Meeting* meeting = std::find_if(warp.meetings.data(), end,
+                                  [&](const Meeting& other) { return other.wait == wait && other.mask == mask; });
+  if (meeting == end) {
+    *meeting = {wait, mask, 0};
+    ++warp.meeting_count;
+  }
+  meeting->arrived |= 1U << current_ % kWarp;
+  return is_complete(warp, *meeting) ? meeting : nullptr;
 }
 
-void ThreadBlock::release_warp(int warp, std::uint32_t mask) {
-  for (int lane = 0; lane < kWarp; ++lane) {
-    const int thread = warp * kWarp + lane;
-    if ((mask >> lane & 1U) == 0 || thread >= launch_->threads) continue;
-    if (threads_[static_cast<std::size_t>(thread)].wait != Wait::kExited) make_ready(thread);
+void ThreadBlock::release_meeting(int warp, Meeting& meeting) {
+  for (std::uint32_t lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
+    make_ready(warp * kWarp + __builtin_ctz(lanes));
   }
+  Warp& all = warps_[static_cast<std::size_t>(warp)];
+  meeting = all.meetings[--all.meeting_count];
 }
 
 void ThreadBlock::warp_barrier(std::uint32_t mask, int line) {
-  if (arrive_at_warp(Wait::kWarpBarrier, mask, line)) {
-    checker_.warp_met(current_ / kWarp, mask);
-    release_warp(current_ / kWarp, mask);
+  if (Meeting* meeting = arrive_at_warp(Wait::kWarpBarrier, mask, line)) {
+    checker_.warp_met(current_ / kWarp, meeting->arrived);
+    release_meeting(current_ / kWarp, *meeting);
   }
   wait_for_turn();
 }
 
 void ThreadBlock::complete_shuffle(int warp, std::uint32_t mask) {
-  std::array<std::uint64_t, kWarp> values{};
-  for (int lane = 0; lane < kWarp; ++lane) {
-    if ((mask >> lane & 1U) != 0) values[lane] = threads_[static_cast<std::size_t>(warp * kWarp + lane)].value;
-  }
+  Warp& lanes = warps_[static_cast<std::size_t>(warp)];
+  const std::array<std::uint64_t, kWarp> brought = lanes.values;
+  const ShuffleKind kind = lanes.shuffles[static_cast<std::size_t>(current_ % kWarp)];
   for (int lane = 0; lane < kWarp; ++lane) {
     if ((mask >> lane & 1U) == 0) continue;
-    Thread& thread = threads_[static_cast<std::size_t>(warp * kWarp + lane)];
+    const auto i = static_cast<std::size_t>(lane);
+    if (lanes.shuffles[i] != kind) fail([&] { return "different kinds of shuffle meet: " + describe_waiting(); });
     int source = lane;
-    switch (thread.shuffle) {
-      case ShuffleKind::kXor: source = lane ^ thread.argument; break;
-      case ShuffleKind::kDown: source = lane + thread.argument; break;
-      case ShuffleKind::kIndex: source = thread.argument & (kWarp - 1); break;
+    switch (kind) {
+      case ShuffleKind::kXor: source = lane ^ lanes.arguments[i]; break;
+      case ShuffleKind::kDown: source = lane + lanes.arguments[i]; break;
+      case ShuffleKind::kIndex: source = lanes.arguments[i] & (kWarp - 1); break;
     }
     if (source < 0 || source >= kWarp) source = lane;
     if ((mask >> source & 1U) == 0) {
@@ -104,40 +94,40 @@ void ThreadBlock::complete_shuffle(int warp, std::uint32_t mask) {
             return fmt::format("shuffle: lane {} reads from lane {}, which is not in the mask {:#010x}", lane, source,
                                mask);
           },
-          thread.line);
+          threads_[static_cast<std::size_t>(warp * kWarp + lane)].line);
     }
-    thread.value = values[static_cast<std::size_t>(source)];
+    lanes.values[i] = brought[static_cast<std::size_t>(source)];
   }
 }
 
 std::uint64_t ThreadBlock::shuffle(ShuffleKind kind, std::uint64_t value, int argument, std::uint32_t mask, int line) {
-  Thread& thread = threads_[static_cast<std::size_t>(current_)];
-  thread.shuffle = kind;
-  thread.value = value;
-  thread.argument = argument;
-  if (arrive_at_warp(Wait::kShuffle, mask, line)) {
+  Warp& warp = warps_[static_cast<std::size_t>(current_ / kWarp)];
+  const auto lane = static_cast<std::size_t>(current_ % kWarp);
+  warp.shuffles[lane] = kind;
+  warp.values[lane] = value;
+  warp.arguments[lane] = argument;
+  if (Meeting* meeting = arrive_at_warp(Wait::kShuffle, mask, line)) {
     complete_shuffle(current_ / kWarp, mask);
-    release_warp(current_ / kWarp, mask);
+    release_meeting(current_ / kWarp, *meeting);
   }
   wait_for_turn();
-  return thread.value;
+  return warp.values[lane];
 }
 
 // Those who wait for a lane that will not come: a barrier goes on without it, a shuffle cannot.
-void ThreadBlock::on_lane_exit(int exited) {
-  const int warp = exited / kWarp;
-  for (int lane = 0; lane < kWarp; ++lane) {
-    const int other = warp * kWarp + lane;
-    if (other >= launch_->threads) break;
-    const Thread& thread = threads_[static_cast<std::size_t>(other)];
-    const bool waits_at_warp = thread.wait == Wait::kWarpBarrier || thread.wait == Wait::kShuffle;
-    if (!waits_at_warp || (thread.mask >> exited % kWarp & 1U) == 0) continue;
-    if (thread.wait == Wait::kShuffle) {
-      fail([&] { return fmt::format("lane {} returned, while {}", exited % kWarp, describe_waiting()); });
+void ThreadBlock::on_lane_exit(int thread) {
+  Warp& warp = warps_[static_cast<std::size_t>(thread / kWarp)];
+  const std::uint32_t lane = 1U << thread % kWarp;
+  warp.gone |= lane;
+  for (std::size_t i = warp.meeting_count; i-- > 0;) {
+    Meeting& meeting = warp.meetings[i];
+    if ((meeting.mask & lane) == 0) continue;
+    if (meeting.wait == Wait::kShuffle) {
+      fail([&] { return fmt::format("lane {} returned, while {}", thread % kWarp, describe_waiting()); });
     }
-    if (warp_is_complete(warp, Wait::kWarpBarrier, thread.mask)) {
-      checker_.warp_met(warp, thread.mask);
-      release_warp(warp, thread.mask);
+    if (is_complete(warp, meeting)) {
+      checker_.warp_met(thread / kWarp, meeting.arrived);
+      release_meeting(thread / kWarp, meeting);
     }
   }
 }

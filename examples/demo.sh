@@ -13,7 +13,7 @@ cache=$folder/cache.sqlite
 
 device=${DEMO_DEVICE:-}
 if [[ -z $device ]]; then
-  if [[ -e /proc/driver/nvidia/version ]]; then device=cuda:0; else device=emulator; fi
+  if [[ -e /dev/nvidiactl ]]; then device=cuda:0; else device=emulator; fi
 fi
 
 mkdir -p "$folder"

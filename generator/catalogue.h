@@ -26,7 +26,7 @@ struct SnippetParameter {
   enum class Kind : std::uint8_t { kValue, kType, kTemplate };
   std::string_view name;  // "kVectorWidth"
   Kind kind = Kind::kValue;
-  std::string_view type;                 // "int", "class", "template <class> class"
+  std::string_view type;                 // "int", "class", "template"
   std::string_view default_text;         // as written; empty: none
   std::span<const std::int64_t> values;  // what SPARSMITH_TUNE allows, as written; empty: not tuned
 };
@@ -45,7 +45,7 @@ struct Snippet {
   std::string_view brief;   // the first sentence or paragraph of its comment
   std::span<const SnippetParameter> parameters;
   std::span<const SnippetConstraint> constraints;
-  std::string_view shared_bytes;  // kSharedBytes' initialiser, or what shared_bytes(...) returns; empty: none
+  std::string_view shared_bytes;  // kSharedBytes, or "(cols): ..." for shared_bytes(cols), as written; empty: none
   std::span<const std::string_view> closure;  // the headers it needs, itself last, in include order
   std::string_view closure_hash;              // closure_hash() of the closure's source
 };

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "tuner/parallel_for.h"
 
@@ -143,7 +144,8 @@ ReferenceSums ReferenceProblem::compute_sums() const {
   return result;
 }
 
-void ReferenceProblem::set_sums(const ReferenceSums& sums) {
+void ReferenceProblem::set_sums(ReferenceSums sums) {
+  sums_ = std::move(sums);
   expected_.resize(outputs());
   bounds_.resize(outputs());
   parallel_for(spec_.rows, 64, [&](std::int64_t begin, std::int64_t end) {
@@ -155,8 +157,8 @@ void ReferenceProblem::set_sums(const ReferenceSums& sums) {
       if (spec_.epilogue.bias) terms.bias = bias_.get(row);
       for (std::int64_t token = 0; token < options_.tokens; ++token) {
         const std::int64_t i = row * options_.tokens + token;
-        terms.sum = sums.sums[i];
-        terms.magnitude = sums.magnitudes[i];
+        terms.sum = sums_.sums[i];
+        terms.magnitude = sums_.magnitudes[i];
         if (spec_.epilogue.beta) terms.old_y = y_.get(y_index(row, token));
         if (spec_.epilogue.residual) terms.residual = residual_.get(y_index(row, token));
         const BoundedOutput output = bounded_output(spec_.epilogue, spec_.type, terms);

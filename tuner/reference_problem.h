@@ -45,6 +45,7 @@ class ReferenceProblem {
 
   const CsrMatrix& matrix() const { return *matrix_; }
   const OperatorSpec& spec() const { return spec_; }
+  const ProblemOptions& options() const { return options_; }
   std::int64_t tokens() const { return options_.tokens; }
   float alpha() const { return options_.alpha; }
   float beta() const { return spec_.epilogue.beta ? options_.beta : 0.0F; }
@@ -66,7 +67,9 @@ class ReferenceProblem {
   // S and A in fp64 on the cores of this machine.
   ReferenceSums compute_sums() const;
   // Makes the expected outputs from `sums`. REQUIRES: as many as there are outputs.
-  void set_sums(const ReferenceSums& sums);
+  void set_sums(ReferenceSums sums);
+  // What was set: the same for every epilogue.
+  const ReferenceSums& sums() const { return sums_; }
   bool has_reference() const { return !expected_.empty() || outputs() == 0; }
   BoundedOutput expected(std::int64_t row, std::int64_t token) const;
 
@@ -92,6 +95,7 @@ class ReferenceProblem {
   ElementBuffer bias_;
   ElementBuffer residual_;
   ElementBuffer y_;
+  ReferenceSums sums_;
   std::vector<double> expected_;  // row * tokens + token
   std::vector<float> bounds_;     // likewise
 };

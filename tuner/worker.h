@@ -1,13 +1,14 @@
 // The tuner's only way to a device: a worker process that loads, checks and times candidates. What a candidate
 // breaks is the worker's; the parent holds no CUDA context and starts another one.
 //
-// A Worker talks to one child process over a pair of pipes; one thread at a time. Calls fail with
+// A Worker talks to one child process over a socket; one thread at a time. Calls fail with
 // kDeviceError when the child died or stopped answering; the object is then of no more use.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,7 +70,10 @@ class Worker {
     std::chrono::seconds timeout{120};  // for one call
     std::string program;                // the worker program; empty: the one installed beside this program
   };
+  // Errors: kNoDevice when there is no such device or no worker program; kInvalidArgument for a device that is neither
+  // "emulator" nor "cuda:<number>".
   static Result<std::unique_ptr<Worker>> start(const Options& options);
+  // Ends the child.
   ~Worker();
 
   const DeviceProperties& properties() const;
@@ -97,7 +101,12 @@ class Worker {
  private:
   class Channel;
   explicit Worker(std::unique_ptr<Channel> channel);
+  // On a GPU, the fp64 reference is a kernel, compiled here: the worker has no compiler.
+  Status send_reference_kernel(DataType type);
+
   std::unique_ptr<Channel> channel_;
+  DeviceProperties properties_;
+  std::set<DataType> reference_kernels_;  // sent, or not to be had
 };
 
 }  // namespace sparsmith

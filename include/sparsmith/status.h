@@ -96,6 +96,7 @@ class [[nodiscard]] Result {
 #define SPARSMITH_CONCAT_INNER(a, b) a##b
 #define SPARSMITH_CONCAT(a, b) SPARSMITH_CONCAT_INNER(a, b)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot stand in parentheses.
 // SPARSMITH_ASSIGN_OR_RETURN(auto matrix, read_smtx(path)): the value, or an early return of the error.
 #define SPARSMITH_ASSIGN_OR_RETURN(declaration, expression) \
   SPARSMITH_ASSIGN_OR_RETURN_IMPL(SPARSMITH_CONCAT(sparsmith_result_, __LINE__), declaration, expression)
@@ -103,3 +104,4 @@ class [[nodiscard]] Result {
   auto result = (expression);                                            \
   if (!result.ok()) return result.status();                              \
   declaration = std::move(result).value()
+// NOLINTEND(bugprone-macro-parentheses)

@@ -18,6 +18,7 @@
 #include <memory>
 #include <utility>
 
+#include "generator/source_tokens.h"
 #include "tools/snippetc/text_checks.h"
 
 namespace sparsmith::snippetc {
@@ -65,15 +66,14 @@ class ErrorCollector : public clang::DiagnosticConsumer {
   Findings& findings_;
 };
 
-// The source of a range as one line, comments and all.
+// The source of a range as one line, without comments.
 std::string source_text(const clang::ASTContext& context, clang::SourceRange range) {
   const llvm::StringRef text = clang::Lexer::getSourceText(clang::CharSourceRange::getTokenRange(range),
                                                            context.getSourceManager(), context.getLangOpts());
   std::string line;
-  for (const char c : text) {
-    const bool blank = c == ' ' || c == '\n' || c == '\t' || c == '\r';
-    if (!blank) line += c;
-    if (blank && !line.empty() && line.back() != ' ') line += ' ';
+  for (const SourceToken& token : scan_source(std::string_view(text.data(), text.size()))) {
+    if (!line.empty() && token.after_blank) line += ' ';
+    line += token.text;
   }
   return line;
 }
@@ -130,9 +130,12 @@ class SnippetScanner {
       if (type->hasDefaultArgument()) {
         facts.default_text = source_text(context_, type->getDefaultArgument().getSourceRange());
       }
-    } else {
+    } else if (const auto* nested = llvm::dyn_cast<clang::TemplateTemplateParmDecl>(&parameter)) {
       facts.kind = SnippetParameter::Kind::kTemplate;
       facts.type = "template";
+      if (nested->hasDefaultArgument()) {
+        facts.default_text = source_text(context_, nested->getDefaultArgument().getSourceRange());
+      }
     }
     facts_.parameters.push_back(std::move(facts));
   }
@@ -298,35 +301,22 @@ class ReadHeader : public clang::ASTFrontendAction {
   Findings& findings_;
 };
 
-// Runs `action` over `source` as the device side of a CUDA program that sees the tree, the prelude and nothing else.
-void run_clang(std::unique_ptr<clang::FrontendAction> action, const SourceTree& tree, const std::string& name,
-               const std::string& source, std::vector<std::string> options, Findings& findings) {
-  const std::string root(kTreeRoot);
-  std::vector<std::string> command = {"clang++",
-                                      "-x",
-                                      "cuda",
-                                      "-std=c++20",
-                                      "-w",
-                                      "--cuda-device-only",
-                                      "-nocudainc",
-                                      "-nocudalib",
-                                      "--cuda-gpu-arch=sm_90",
-                                      "-nostdlibinc",
-                                      "-nostdinc++",
-                                      "-fsyntax-only",
-                                      "-resource-dir",
-                                      SNIPPETC_CLANG_RESOURCES,
-                                      "-ferror-limit=0",
-                                      "-fparse-all-comments",
-                                      "-include",
-                                      SNIPPETC_PRELUDE,
-                                      "-isystem",
-                                      std::string(kStubRoot),
-                                      "-I",
-                                      root};
-  command.insert(command.end(), std::make_move_iterator(options.begin()), std::make_move_iterator(options.end()));
-  command.push_back(root + name);
+// The device side of a CUDA program that sees the tree, the prelude and clang's own headers, and nothing else.
+std::vector<std::string> clang_command(const std::string& file, const std::vector<std::string>& options) {
+  std::vector<std::string> command = {"clang++", "-fsyntax-only", "-w", "-ferror-limit=0", "-fno-caret-diagnostics"};
+  const auto add = [&command](std::initializer_list<std::string> more) { command.insert(command.end(), more); };
+  add({"-x", "cuda", "-std=c++20", "--cuda-device-only", "--cuda-gpu-arch=sm_90", "-fparse-all-comments"});
+  add({"-nocudainc", "-nocudalib", "-nostdlibinc", "-nostdinc++", "-resource-dir", SNIPPETC_CLANG_RESOURCES});
+  add({"-include", SNIPPETC_PRELUDE, "-isystem", std::string(kStubRoot), "-I", std::string(kTreeRoot)});
+  command.insert(command.end(), options.begin(), options.end());
+  command.push_back(file);
+  return command;
+}
 
+// Runs `action` over `source`, a file of that name in the tree.
+void run_clang(std::unique_ptr<clang::FrontendAction> action, const SourceTree& tree, const std::string& name,
+               const std::string& source, const std::vector<std::string>& options, Findings& findings) {
+  const std::string root(kTreeRoot);
   llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> memory(new llvm::vfs::InMemoryFileSystem);
   llvm::IntrusiveRefCntPtr<llvm::vfs::OverlayFileSystem> overlay(
       new llvm::vfs::OverlayFileSystem(llvm::vfs::getRealFileSystem()));
@@ -340,7 +330,7 @@ void run_clang(std::unique_ptr<clang::FrontendAction> action, const SourceTree& 
 
   llvm::IntrusiveRefCntPtr<clang::FileManager> files(new clang::FileManager(clang::FileSystemOptions(), overlay));
   ErrorCollector errors(findings);
-  clang::tooling::ToolInvocation invocation(std::move(command), std::move(action), files.get());
+  clang::tooling::ToolInvocation invocation(clang_command(root + name, options), std::move(action), files.get());
   invocation.setDiagnosticConsumer(&errors);
   invocation.run();
 }

@@ -1,0 +1,12 @@
+// libfmt, compiled once into a static library of ours: Debian ships it only as a shared one, and as headers alone it
+// makes every file that formats a line five times slower to compile.
+#include <fmt/format-inl.h>
+
+FMT_BEGIN_NAMESPACE
+namespace detail {
+
+template char decimal_point_impl<char>(locale_ref);
+template thousands_sep_result<char> thousands_sep_impl<char>(locale_ref);
+
+}  // namespace detail
+FMT_END_NAMESPACE

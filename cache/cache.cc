@@ -1,0 +1,164 @@
+#include "cache/cache.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "cache/database.h"
+
+namespace sparsmith {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kBusyTimeoutMilliseconds = 10000;
+constexpr int kLongestValue = 1 << 28;  // bytes: a damaged length must not take all memory
+
+Status make_parent_folder(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) return {};
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    return io_error(fmt::format("{}: cannot make the folder of the cache: {}", folder.string(), error.message()));
+  return {};
+}
+
+// "<path>.<n>.bad" with the smallest free n; SQLite's side files go along, since a journal applied to the wrong
+// database would damage it.
+Result<std::string> move_aside(const std::string& path) {
+  std::error_code error;
+  for (int number = 1;; ++number) {
+    const std::string target = fmt::format("{}.{}.bad", path, number);
+    if (fs::exists(target, error)) continue;
+    fs::rename(path, target, error);
+    if (error) return io_error(fmt::format("{}: cannot be moved to {}: {}", path, target, error.message()));
+    for (const char* suffix : {"-wal", "-shm", "-journal"}) fs::rename(path + suffix, target + suffix, error);
+    return target;
+  }
+}
+
+}  // namespace
+
+const char* measurement_status_name(MeasurementStatus status) {
+  switch (status) {
+    case MeasurementStatus::kRunning: return "running";
+    case MeasurementStatus::kOk: return "ok";
+    case MeasurementStatus::kWrong: return "wrong";
+    case MeasurementStatus::kFailed: return "failed";
+    case MeasurementStatus::kCrashed: return "crashed";
+    case MeasurementStatus::kTimeout: return "timeout";
+  }
+  return "unknown";
+}
+
+const char* match_quality_name(MatchQuality quality) {
+  switch (quality) {
+    case MatchQuality::kNone: return "none";
+    case MatchQuality::kSameArchitecture: return "same architecture";
+    case MatchQuality::kExact: return "exact";
+  }
+  return "unknown";
+}
+
+Status database_error(const SQLite::Exception& error, const std::string& path) {
+  const std::string text = fmt::format("{}: {}", path, error.what());
+  switch (error.getErrorCode()) {
+    case SQLITE_NOTADB:
+      return invalid_input(
+          fmt::format("{}: not a cache: the file is no SQLite database; move it away or give another path", path));
+    case SQLITE_CORRUPT:
+      return invalid_input(fmt::format(
+          "{}: the cache is damaged ({}); remove it, it costs only the time to measure again", path, error.what()));
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return io_error(fmt::format("{}: another process held the cache locked for over {} s", path,
+                                  kBusyTimeoutMilliseconds / 1000));
+    case SQLITE_NOMEM: return out_of_memory(text);
+    case SQLITE_TOOBIG:
+    case SQLITE_MISMATCH: return invalid_input(fmt::format("{}: the cache is damaged ({})", path, error.what()));
+    case SQLITE_ERROR:  // a damaged schema shows as a malformed statement
+    case SQLITE_CONSTRAINT: return invalid_input(text);
+    default: return io_error(text);
+  }
+}
+
+std::string utc_now() {
+  const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  const auto seconds = std::chrono::time_point_cast<std::chrono::seconds>(now);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)),
+                     (now - seconds).count());
+}
+
+Result<std::string> Cache::default_path() {
+  const char* cache_home = std::getenv("XDG_CACHE_HOME");
+  if (cache_home != nullptr && cache_home[0] == '/') return fmt::format("{}/sparsmith/cache.db", cache_home);
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && home[0] != 0) return fmt::format("{}/.cache/sparsmith/cache.db", home);
+  return not_found("no place for the cache: neither XDG_CACHE_HOME nor HOME is set; give --cache PATH");
+}
+
+Result<Cache> Cache::open(const std::string& path, Mode mode) {
+  if (mode == Mode::kReadWrite) SPARSMITH_RETURN_IF_ERROR(make_parent_folder(path));
+  std::error_code error;
+  if (mode == Mode::kReadOnly && !fs::exists(path, error)) return not_found(fmt::format("{}: no cache there", path));
+  if (fs::is_directory(path, error)) return io_error(fmt::format("{}: a folder, not a cache file", path));
+  return guarded(path, [&]() -> Result<Cache> {
+    const int flags = mode == Mode::kReadOnly ? SQLite::OPEN_READONLY : SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE;
+    auto state = std::make_unique<State>(State{path, mode, SQLite::Database(path, flags, kBusyTimeoutMilliseconds)});
+    SQLite::Database& database = state->database;
+    sqlite3_limit(database.getHandle(), SQLITE_LIMIT_LENGTH, kLongestValue);
+    database.exec("PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON");
+    // Nothing is written to a file before it is known to be a cache, or empty.
+    SPARSMITH_RETURN_IF_ERROR(prepare_schema(database, path, mode));
+    if (mode == Mode::kReadWrite) {
+      set_journal_mode(database, path);
+      mark_abandoned(database, state->process);
+    }
+    return Cache(std::move(state));
+  });
+}
+
+Result<Cache> Cache::open_or_rebuild(const std::string& path, std::string* notice) {
+  Result<Cache> first = open(path, Mode::kReadWrite);
+  if (first.ok() || first.status().code() != StatusCode::kInvalidInput) return first;
+  SPARSMITH_ASSIGN_OR_RETURN(const std::string target, move_aside(path));
+  if (notice != nullptr)
+    *notice = fmt::format("{}; moved to {}, a new cache is made", first.status().message(), target);
+  return open(path, Mode::kReadWrite);
+}
+
+Cache::Cache(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Cache::Cache(Cache&&) noexcept = default;
+Cache& Cache::operator=(Cache&&) noexcept = default;
+Cache::~Cache() = default;
+
+const std::string& Cache::path() const { return state_->path; }
+std::int64_t Cache::damaged() const { return state_->damaged; }
+
+Result<Cache::Counts> Cache::counts() {
+  return guarded(state_->path, [&]() -> Result<Counts> {
+    const auto count = [&](const std::string& what) {
+      return state_->database.execAndGet("SELECT " + what).getInt64();
+    };
+    Counts counts;
+    counts.devices = count("count(*) FROM device");
+    counts.environments = count("count(*) FROM environment");
+    counts.weights = count("count(*) FROM weight");
+    counts.kernels = count("count(*) FROM kernel");
+    counts.binaries = count("count(*) FROM binary");
+    counts.binary_bytes = count("coalesce(sum(length(cubin)), 0) FROM binary");
+    counts.measurements = count("count(*) FROM measurement");
+    counts.running = count("count(*) FROM measurement WHERE status = 'running'");
+    counts.crashed = count("count(*) FROM measurement WHERE status = 'crashed'");
+    counts.choices = count("count(*) FROM choice");
+    return counts;
+  });
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,232 @@
+#include "emulator/jit_compiler.h"
+
+#include <clang/Basic/DiagnosticOptions.h>
+#include <clang/CodeGen/CodeGenAction.h>
+#include <clang/Frontend/CompilerInstance.h>
+#include <clang/Frontend/CompilerInvocation.h>
+#include <clang/Frontend/TextDiagnosticPrinter.h>
+#include <fmt/format.h>
+#include <llvm/Analysis/ValueTracking.h>
+#include <llvm/ExecutionEngine/Orc/ExecutionUtils.h>
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/CommandLine.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/VirtualFileSystem.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/TargetParser/Host.h>
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "emulator/entry_points.h"
+#include "emulator/kernel_text.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr const char* kAlignmentCheck = "sparsmith_emulator_check_alignment";
+
+Status from_llvm(const char* what, llvm::Error error) {
+  return internal_error(fmt::format("{}: {}", what, llvm::toString(std::move(error))));
+}
+
+// A kernel in a library of its own, which is removed with it.
+class JitKernel : public CpuKernel {
+ public:
+  JitKernel(std::shared_ptr<llvm::orc::LLJIT> jit, llvm::orc::JITDylib& code) : jit_(std::move(jit)), code_(code) {}
+  ~JitKernel() override { llvm::consumeError(jit_->getExecutionSession().removeJITDylib(code_)); }
+
+  Status resolve() {
+    auto entry = jit_->lookup(code_, kernel_entry_symbol());
+    if (!entry) return from_llvm("a kernel does not link in the emulator", entry.takeError());
+    auto sizes = jit_->lookup(code_, kernel_parameters_symbol());
+    if (!sizes) return from_llvm("a kernel does not link in the emulator", sizes.takeError());
+    entry_ = entry->toPtr<Entry>();
+    const int* const first = *sizes->toPtr<const int* const*>();
+    std::size_t count = 0;
+    while (first[count] != 0) ++count;
+    parameter_bytes_ = {first, count};
+    return {};
+  }
+
+  Entry entry() const override { return entry_; }
+  std::span<const int> parameter_bytes() const override { return parameter_bytes_; }
+
+ private:
+  std::shared_ptr<llvm::orc::LLJIT> jit_;
+  llvm::orc::JITDylib& code_;
+  Entry entry_ = nullptr;
+  std::span<const int> parameter_bytes_;
+};
+
+// Options of LLVM that have no place but the process. Set once.
+void set_process_options() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    llvm::InitializeNativeTargetAsmParser();
+    const char* options[] = {"sparsmith", "-tsan-instrument-read-before-write=1", "-tsan-instrument-func-entry-exit=0"};
+    llvm::cl::ParseCommandLineOptions(3, options, "", &llvm::nulls());
+  });
+}
+
+// A vector that is copied whole or element by element is still one access to the hardware, aligned as a whole. The
+// callbacks know sizes only; so what is aligned beyond its size is checked by a call of its own. Runs behind the
+// optimizer and before the instrumentation.
+class AlignmentChecks : public llvm::PassInfoMixin<AlignmentChecks> {
+ public:
+  static llvm::PreservedAnalyses run(llvm::Module& module, llvm::ModuleAnalysisManager&) {
+    for (llvm::Function& function : module) {
+      if (!function.hasFnAttribute(llvm::Attribute::SanitizeThread)) continue;
+      for (llvm::Instruction& instruction : llvm::instructions(function)) {
+        if (llvm::Value* pointer = llvm::getLoadStorePointerOperand(&instruction)) {
+          const llvm::TypeSize size = module.getDataLayout().getTypeStoreSize(llvm::getLoadStoreType(&instruction));
+          check(instruction, pointer, llvm::getLoadStoreAlignment(&instruction), size.getFixedValue());
+        } else if (auto* copy = llvm::dyn_cast<llvm::MemTransferInst>(&instruction)) {
+          check(instruction, copy->getDest(), copy->getDestAlign().valueOrOne(), 1);
+          check(instruction, copy->getSource(), copy->getSourceAlign().valueOrOne(), 1);
+        }
+      }
+    }
+    return llvm::PreservedAnalyses::none();
+  }
+
+  static void add_to(llvm::PassBuilder& builder) {
+    builder.registerOptimizerLastEPCallback(
+        [](llvm::ModulePassManager& passes, llvm::OptimizationLevel) { passes.addPass(AlignmentChecks()); });
+  }
+
+ private:
+  static void check(llvm::Instruction& before, llvm::Value* pointer, llvm::Align align, std::uint64_t size) {
+    if (align.value() <= size || llvm::isa<llvm::AllocaInst>(llvm::getUnderlyingObject(pointer))) return;
+    llvm::IRBuilder<> builder(&before);
+    const llvm::FunctionCallee callback = before.getModule()->getOrInsertFunction(
+        kAlignmentCheck, builder.getVoidTy(), builder.getPtrTy(), builder.getInt32Ty());
+    builder.CreateCall(callback, {pointer, builder.getInt32(static_cast<std::uint32_t>(align.value()))});
+  }
+};
+
+class JitCompiler : public CpuKernelCompiler {
+ public:
+  static Result<std::unique_ptr<CpuKernelCompiler>> create() {
+    set_process_options();
+    auto target = llvm::orc::JITTargetMachineBuilder::detectHost();
+    if (!target) return from_llvm("clang in process", target.takeError());
+    target->setCodeGenOptLevel(llvm::CodeGenOptLevel::Less);
+    auto jit = llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(*target).create();
+    if (!jit) return from_llvm("clang in process", jit.takeError());
+    std::unique_ptr<JitCompiler> compiler(new JitCompiler());
+    compiler->jit_ = std::move(*jit);
+    SPARSMITH_RETURN_IF_ERROR(compiler->define_entry_points());
+    return std::unique_ptr<CpuKernelCompiler>(std::move(compiler));
+  }
+
+  std::string name() const override { return "clang " LLVM_VERSION_STRING " in process"; }
+
+  Result<std::unique_ptr<CpuKernel>> compile(const std::string& kernel, const std::string& source) override {
+    const std::lock_guard lock(mutex_);
+    auto context = std::make_unique<llvm::LLVMContext>();
+    SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> module, to_module(kernel, source, *context));
+    auto code = jit_->createJITDylib(fmt::format("kernel {}", ++kernels_));
+    if (!code) return from_llvm("clang in process", code.takeError());
+    auto result = std::make_unique<JitKernel>(jit_, *code);
+    code->addToLinkOrder(jit_->getMainJITDylib());
+    if (auto error = jit_->addIRModule(*code, {std::move(module), std::move(context)})) {
+      return from_llvm("clang in process", std::move(error));
+    }
+    SPARSMITH_RETURN_IF_ERROR(result->resolve());
+    return std::unique_ptr<CpuKernel>(std::move(result));
+  }
+
+ private:
+  JitCompiler() = default;
+
+  // In the main library, to which every kernel links; what is not there (expf, ...) comes from the process.
+  Status define_entry_points() {
+    llvm::orc::SymbolMap symbols;
+    for (const EntryPoint& entry : entry_points()) {
+      symbols[jit_->mangleAndIntern(entry.symbol)] = {llvm::orc::ExecutorAddr::fromPtr(entry.address),
+                                                      llvm::JITSymbolFlags::Exported};
+    }
+    llvm::orc::JITDylib& main = jit_->getMainJITDylib();
+    if (auto error = main.define(llvm::orc::absoluteSymbols(std::move(symbols)))) {
+      return from_llvm("clang in process", std::move(error));
+    }
+    auto process =
+        llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(jit_->getDataLayout().getGlobalPrefix());
+    if (!process) return from_llvm("clang in process", process.takeError());
+    main.addGenerator(std::move(*process));
+    return {};
+  }
+
+  static Result<std::unique_ptr<llvm::Module>> to_module(const std::string& kernel, const std::string& source,
+                                                         llvm::LLVMContext& context) {
+    const std::string file = "/" + kernel;  // so messages begin with the kernel's name
+    const std::string triple = llvm::sys::getDefaultTargetTriple();
+    const std::string cpu = llvm::sys::getHostCPUName().str();
+    const std::vector<const char*> arguments = {"-triple",
+                                                triple.c_str(),
+                                                "-target-cpu",
+                                                cpu.c_str(),
+                                                "-x",
+                                                "c++",
+                                                "-std=c++20",
+                                                "-O1",
+                                                "-fsanitize=thread",
+                                                "-ffp-contract=off",
+                                                "-fno-rtti",
+                                                "-fno-delete-null-pointer-checks",
+                                                "-mrelocation-model",
+                                                "pic",
+                                                "-pic-level",
+                                                "2",
+                                                "-w",
+                                                "-D",
+                                                "SPARSMITH_EMULATOR",
+                                                "-nostdsysteminc",
+                                                "-nobuiltininc",
+                                                "-I",
+                                                "/",
+                                                "-fdiagnostics-absolute-paths",
+                                                file.c_str()};
+
+    auto files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
+    files->addFile(file, 0, llvm::MemoryBuffer::getMemBufferCopy(text_with_entry(kernel, source)));
+    files->addFile("/emulator/device_twin.h", 0, llvm::MemoryBuffer::getMemBuffer(device_twin_text(), "", false));
+
+    std::string messages;
+    llvm::raw_string_ostream stream(messages);
+    auto options = llvm::makeIntrusiveRefCnt<clang::DiagnosticOptions>();
+    clang::CompilerInstance compiler;
+    compiler.createDiagnostics(new clang::TextDiagnosticPrinter(stream, options.get()));
+    const bool parsed =
+        clang::CompilerInvocation::CreateFromArgs(compiler.getInvocation(), arguments, compiler.getDiagnostics());
+    compiler.createFileManager(files);
+    compiler.getDiagnostics().setIgnoreAllWarnings(true);
+    compiler.setVerboseOutputStream(stream);
+    compiler.getCodeGenOpts().PassBuilderCallbacks.push_back(&AlignmentChecks::add_to);
+    clang::EmitLLVMOnlyAction action(&context);
+    if (!parsed || !compiler.ExecuteAction(action)) {
+      return invalid_input(
+          fmt::format("kernel {} does not compile for the emulator (clang in process):\n{}", kernel, messages));
+    }
+    return action.takeModule();
+  }
+
+  std::mutex mutex_;
+  std::shared_ptr<llvm::orc::LLJIT> jit_;
+  int kernels_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CpuKernelCompiler>> make_jit_compiler() { return JitCompiler::create(); }
+
+}  // namespace sparsmith

@@ -1,0 +1,15 @@
+#include "emulator/jit_compiler.h"
+#include "emulator/kernel_bench.h"
+
+namespace sparsmith {
+
+std::shared_ptr<CpuKernelCompiler> compiler_under_test() {
+  static const std::shared_ptr<CpuKernelCompiler> compiler = [] {
+    Result<std::unique_ptr<CpuKernelCompiler>> made = make_jit_compiler();
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    return std::shared_ptr<CpuKernelCompiler>(std::move(made).value());
+  }();
+  return compiler;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,157 @@
+#include "generator/rows_family.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "generator/search_space.h"
+
+namespace sparsmith {
+namespace {
+
+CsrMatrix draw_matrix(std::int64_t rows, std::int64_t cols, std::int64_t mean, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  CsrMatrix matrix;
+  matrix.rows = rows;
+  matrix.cols = cols;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto length =
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * mean)));
+    for (std::int64_t i = 0; i < length; ++i) {
+      matrix.column_indices.push_back(static_cast<std::uint32_t>(i * (cols / length)));
+      matrix.values.push_back(1.0F);
+    }
+    matrix.row_offsets.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+Problem problem_of(const CsrMatrix& matrix, std::int64_t tokens) {
+  return {{.rows = matrix.rows, .cols = matrix.cols, .type = DataType::kFloat16}, tokens, typical_device(90)};
+}
+
+Config plain_config() {
+  return Config{"rows",
+                {{"index_bits", 16},
+                 {"vector_width", 4},
+                 {"alignment", 4},
+                 {"row_order", 0},
+                 {"split_length", 0},
+                 {"partial_sums", 0},
+                 {"token_lanes", 1},
+                 {"tokens_per_thread", 1},
+                 {"shuffle_lanes", 8},
+                 {"shared_parts", 1},
+                 {"rows_per_group", 1},
+                 {"unroll", 1},
+                 {"input", 0},
+                 {"threads_per_block", 128},
+                 {"blocks_per_sm", 0}}};
+}
+
+TEST(RowsFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
+  const CsrMatrix matrix = draw_matrix(300, 1000, 40, 1);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  const RowsFamily rows;
+  for (const std::int64_t tokens : {1, 4, 32}) {
+    const Problem problem = problem_of(matrix, tokens);
+    const SearchSpace space = search_space(rows, problem, statistics);
+    ASSERT_GT(space.entries.size(), 100U);
+    EXPECT_TRUE(std::is_sorted(space.entries.begin(), space.entries.end(),
+                               [](const auto& a, const auto& b) { return a.predicted_us < b.predicted_us; }));
+    for (std::size_t i = 0; i < space.entries.size(); i += 97) {
+      const Config& config = space.entries[i].config;
+      EXPECT_TRUE(rows.check(config, problem, statistics).ok()) << config.text();
+      EXPECT_GT(space.entries[i].predicted_us, 0);
+      const auto packed = rows.pack(config, problem, matrix);
+      ASSERT_TRUE(packed.ok());
+      EXPECT_EQ(packed->packing, rows.packing(config, problem));
+      const auto candidate = rows.generate(config, problem, *packed);
+      ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+      std::set<std::string> made;
+      for (const KernelSource& kernel : candidate->kernels) made.insert(kernel.name);
+      for (const PlanStep& step : candidate->plan.steps) {
+        if (step.kind != PlanStep::Kind::kLaunch) continue;
+        EXPECT_TRUE(made.contains(step.kernel)) << step.kernel;
+        for (const PlanArgument& argument : step.arguments) {
+          if (argument.kind == PlanArgument::Kind::kPacked) {
+            EXPECT_NE(packed->array(argument.name), nullptr) << argument.name;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(RowsFamilyTest, ARuleSaysWhatItForbids) {
+  const RowsFamily rows;
+  const CsrMatrix matrix = draw_matrix(4, 100, 5, 2);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  Problem problem = problem_of(matrix, 1);
+  EXPECT_TRUE(rows.check(plain_config(), problem, statistics).ok());
+  problem.spec.cols = 65537;
+  EXPECT_NE(rows.check(plain_config(), problem, statistics).message().find("65,536"), std::string::npos);
+  problem.spec.cols = 100;
+  const auto refused = [&](const char* parameter, std::int64_t value) {
+    Config config = plain_config();
+    config.values[parameter] = value;
+    return !rows.check(config, problem, statistics).ok();
+  };
+  EXPECT_TRUE(refused("vector_width", 8));    // beyond the alignment
+  EXPECT_TRUE(refused("vector_width", 3));    // no such value
+  EXPECT_TRUE(refused("split_length", 128));  // without partial sums
+  EXPECT_TRUE(refused("shared_parts", 32));   // a group of 256 threads in a block of 128
+  EXPECT_FALSE(refused("threads_per_block", 64));
+  Config incomplete = plain_config();
+  incomplete.values.erase("unroll");
+  EXPECT_NE(rows.check(incomplete, problem, statistics).message().find("unroll"), std::string::npos);
+}
+
+// Kernels are shared between weights: their text must not depend on the pattern or the shape.
+TEST(RowsFamilyTest, KernelTextDoesNotDependOnTheWeight) {
+  const RowsFamily rows;
+  Config config = plain_config();
+  config.values["split_length"] = 128;
+  config.values["partial_sums"] = 2;
+  const CsrMatrix small = draw_matrix(10, 500, 100, 3);
+  const CsrMatrix large = draw_matrix(400, 1000, 20, 4);
+  const auto a = rows.generate(config, problem_of(small, 1), *rows.pack(config, problem_of(small, 1), small));
+  const auto b = rows.generate(config, problem_of(large, 64), *rows.pack(config, problem_of(large, 64), large));
+  ASSERT_TRUE(a.ok() && b.ok());
+  ASSERT_FALSE(a->kernels.empty() || b->kernels.empty());
+  EXPECT_EQ(a->kernels[0].name, b->kernels[0].name);
+  EXPECT_EQ(a->kernels[0].source, b->kernels[0].source);
+}
+
+// The name is the key of every cache: two configs with different code never share one.
+TEST(RowsFamilyTest, EqualNamesMeanEqualText) {
+  const RowsFamily rows;
+  const CsrMatrix matrix = draw_matrix(64, 512, 40, 5);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  std::map<std::string, std::string> texts;
+  for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+    for (const char* epilogue : {"none", "bias+relu", "beta", "residual"}) {
+      Problem problem = problem_of(matrix, 16);
+      problem.spec.layout = layout;
+      problem.spec.epilogue = *Epilogue::parse(epilogue);
+      const SearchSpace space = search_space(rows, problem, statistics);
+      for (std::size_t i = 0; i < space.entries.size(); i += 41) {
+        const Config& config = space.entries[i].config;
+        const auto candidate = rows.generate(config, problem, *rows.pack(config, problem, matrix));
+        ASSERT_TRUE(candidate.ok());
+        for (const KernelSource& kernel : candidate->kernels) {
+          const auto [known, added] = texts.emplace(kernel.name, kernel.source);
+          EXPECT_EQ(known->second, kernel.source) << kernel.name;
+        }
+      }
+    }
+  }
+  std::set<std::string> distinct;
+  for (const auto& [name, text] : texts) distinct.insert(text);
+  EXPECT_EQ(distinct.size(), texts.size());
+}
+
+}  // namespace
+}  // namespace sparsmith

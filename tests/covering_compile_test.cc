@@ -1,0 +1,92 @@
+// NVRTC compiles kernels that together hold every value of every parameter, for each architecture; and what the
+// ranking would time first does not spill.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "generator/search_space.h"
+#include "tests/kernel_cases.h"
+#include "tuner/kernel_compiler.h"
+
+namespace sparsmith::testing {
+namespace {
+
+constexpr std::uint64_t kSeed = 20;
+
+class CoveringCompileTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    auto opened = KernelCompiler::open();
+    if (!opened.ok()) GTEST_SKIP() << "no NVRTC: " << opened.status().to_string();
+    compiler_ = std::move(*opened);
+  }
+  std::unique_ptr<KernelCompiler> compiler_;
+};
+
+TEST_P(CoveringCompileTest, EveryParameterValueCompiles) {
+  std::map<std::string, KernelSource> sources;
+  std::map<std::string, std::set<std::int64_t>> seen;
+  for (const KernelCase& each : draw_cases(kSeed, 62, 2)) {
+    PackedWeight packed;
+    const auto candidate = generate_case(each, packed);
+    ASSERT_TRUE(candidate.ok()) << each.text() << candidate.status().to_string();
+    for (const KernelSource& kernel : candidate->kernels) sources.emplace(kernel.name, kernel);
+    for (const auto& [parameter, value] : each.config.values) seen[parameter].insert(value);
+  }
+  for (const Parameter& parameter : families()[0]->parameters())
+    for (const std::int64_t value : parameter.values)
+      EXPECT_TRUE(seen[parameter.name].contains(value)) << parameter.name << " = " << value;
+  std::vector<KernelSource> list;
+  for (const auto& [name, source] : sources) list.push_back(source);
+  for (const auto& [name, compiled] : compiler_->compile_all(list, GetParam(), 0))
+    EXPECT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
+  fmt::print("{} kernels for {}\n", list.size(), GetParam());
+}
+
+TEST_P(CoveringCompileTest, WhatIsTimedFirstDoesNotSpill) {
+  Random random(kSeed);
+  std::map<std::string, KernelSource> sources;
+  for (const std::int64_t nonzeros_per_row : {10, 80, 800}) {
+    CsrMatrix matrix;
+    matrix.rows = 512;
+    matrix.cols = 4096;
+    for (std::int64_t row = 0; row < matrix.rows; ++row) {
+      const std::int64_t length = draw_between(random, 1, 2 * nonzeros_per_row);
+      for (std::int64_t i = 0; i < length; ++i) {
+        matrix.column_indices.push_back(static_cast<std::uint32_t>(i * (matrix.cols / length)));
+        matrix.values.push_back(1.0F);
+      }
+      matrix.row_offsets.push_back(matrix.nnz());
+    }
+    const SparsityStatistics statistics = compute_statistics(matrix);
+    for (const std::int64_t tokens : {1, 8, 128}) {
+      for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
+        Problem problem{{.rows = matrix.rows, .cols = matrix.cols, .type = type}, tokens, typical_device(90)};
+        const SearchSpace space = search_space(problem, statistics);
+        ASSERT_GE(space.entries.size(), 6U);
+        for (int i = 0; i < 6; ++i) {
+          const Family& rows = *family(space.entries[i].config.family);
+          const auto packed = rows.pack(space.entries[i].config, problem, matrix);
+          ASSERT_TRUE(packed.ok());
+          const auto candidate = rows.generate(space.entries[i].config, problem, *packed);
+          ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+          for (const KernelSource& kernel : candidate->kernels) sources.emplace(kernel.name, kernel);
+        }
+      }
+    }
+  }
+  std::vector<KernelSource> list;
+  for (const auto& [name, source] : sources) list.push_back(source);
+  for (const auto& [name, compiled] : compiler_->compile_all(list, GetParam(), 0)) {
+    ASSERT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
+    EXPECT_EQ(compiled->spill_store_bytes + compiled->spill_load_bytes, 0) << name;
+  }
+  fmt::print("{} kernels for {}\n", list.size(), GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, CoveringCompileTest, ::testing::Values("sm_80", "sm_90", "sm_100"));
+
+}  // namespace
+}  // namespace sparsmith::testing

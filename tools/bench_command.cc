@@ -1,0 +1,141 @@
+// `sparsmith bench`: our choices beside vendor libraries, in one run under one timing, all checked against fp64.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+
+#include "base/log.h"
+#include "tools/command.h"
+#include "tools/text_table.h"
+#include "tools/tune_json.h"
+#include "tools/tune_settings.h"
+#include "tools/tune_table.h"
+
+namespace sparsmith::tools {
+namespace {
+
+struct Options {
+  TuneSettings settings;
+  bool markdown = false;
+  bool json = false;
+};
+
+const VendorTiming* vendor_of(const BucketChoice& bucket, const std::string& name) {
+  for (const VendorTiming& vendor : bucket.vendors) {
+    if (vendor.name == name && vendor.supported) return &vendor;
+  }
+  return nullptr;
+}
+
+// The library's time over ours, over every case that it supports.
+std::string geometric_means(const TuneReport& report, const std::vector<std::string>& vendors) {
+  std::string text;
+  for (const std::string& name : vendors) {
+    double logarithms = 0;
+    int cases = 0;
+    for (const WeightResult& weight : report.weights) {
+      for (const BucketChoice& bucket : weight.buckets) {
+        const VendorTiming* vendor = vendor_of(bucket, name);
+        if (vendor == nullptr || bucket.us() <= 0) continue;
+        logarithms += std::log(vendor->timing.median_us / bucket.us());
+        ++cases;
+      }
+    }
+    if (cases == 0) {
+      text += fmt::format("geometric mean over {}: no case was measured\n", name);
+    } else {
+      text += fmt::format("geometric mean over {}: {:.3f}x in {} cases\n", name, std::exp(logarithms / cases), cases);
+    }
+  }
+  return text;
+}
+
+TextTable bench_table(const TuneReport& report, const std::vector<std::string>& vendors) {
+  std::vector<TextTable::Column> columns = {{"weight"},     {"shape"},        {"zeros", true},
+                                            {"N", true},    {"choice"},       {"us", true},
+                                            {"GB/s", true}, {"of HBM", true}, {"error/bound", true}};
+  for (const std::string& name : vendors) {
+    columns.push_back({name + " us", true});
+    columns.push_back({"ratio", true});
+  }
+  TextTable table(columns);
+  for (const WeightResult& weight : report.weights) {
+    for (const BucketChoice& bucket : weight.buckets) {
+      const double bandwidth = bucket.us() > 0 ? weight.bytes_moved(bucket) / bucket.us() * 1e6 : 0;
+      std::vector<std::string> cells = {
+          weight.name,
+          fmt::format("{}x{}", weight.spec.rows, weight.spec.cols),
+          fmt::format("{:.1f} %", 100 * weight.sparsity),
+          std::to_string(bucket.tokens),
+          bucket.kind == "vendor" ? "dense (" + bucket.vendor + ")" : short_config(bucket.candidate.config),
+          fmt::format("{:.2f}", bucket.us()),
+          fmt::format("{:.0f}", bandwidth / 1e9),
+          report.device.memory_bandwidth > 0 ? fmt::format("{:.0f} %", 100 * bandwidth / report.device.memory_bandwidth)
+                                             : "-",
+          fmt::format("{:.3f}", bucket.verification.max_error_over_bound)};
+      for (const std::string& name : vendors) {
+        const VendorTiming* vendor = vendor_of(bucket, name);
+        cells.push_back(vendor == nullptr ? "-" : fmt::format("{:.2f}", vendor->timing.median_us));
+        cells.push_back(vendor == nullptr || bucket.us() <= 0
+                            ? "-"
+                            : fmt::format("{:.2f}x", vendor->timing.median_us / bucket.us()));
+      }
+      table.add(std::move(cells));
+    }
+  }
+  return table;
+}
+
+// Why a library has no figure, once for each reason.
+std::string missing_vendors(const TuneReport& report) {
+  std::map<std::string, int> reasons;
+  for (const WeightResult& weight : report.weights) {
+    for (const BucketChoice& bucket : weight.buckets) {
+      for (const VendorTiming& vendor : bucket.vendors) {
+        if (!vendor.supported) ++reasons[vendor.name + ": " + vendor.detail];
+      }
+    }
+  }
+  std::string text;
+  for (const auto& [reason, count] : reasons) text += fmt::format("not measured in {} cases: {}\n", count, reason);
+  return text;
+}
+
+int run(Options options) {
+  options.settings.tuning.compare = true;
+  const auto outcome = run_tuning(options.settings, options.json);
+  if (!outcome.ok()) return report(outcome.status());
+  const TuneReport& result = outcome->report;
+  if (options.json) {
+    fmt::print("{}", json_of(*outcome));
+  } else {
+    const std::vector<std::string>& vendors = options.settings.tuning.vendors;
+    const TextTable table = bench_table(result, vendors);
+    fmt::print("{}\n{}{}", options.markdown ? table.markdown() : table.plain(), geometric_means(result, vendors),
+               missing_vendors(result));
+    for (const TuneReport::Skipped& tensor : result.skipped) fmt::print("skipped {}: {}\n", tensor.name, tensor.reason);
+    fmt::print("{} {}, weights {}, memory {:.0f} GB/s {}\n",
+               result.measured ? "measured on" : "PREDICTED, not measured, for", result.device.name,
+               options.settings.tuning.timing.name(), result.device.memory_bandwidth / 1e9,
+               result.measured ? "as measured" : "as specified");
+  }
+  return result.interrupted || result.weights.empty() ? kFailed : kDone;
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<Options>();
+  options->settings.tuning.vendors = {"cublas", "cusparse"};
+  CLI::App* const command = app.add_subcommand("bench", "Time our kernels beside vendor libraries in one run");
+  add_tune_options(*command, options->settings);
+  command->add_option("--vs", options->settings.tuning.vendors, "Libraries: cublas, cusparse")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_flag("--markdown", options->markdown, "Print the table as Markdown");
+  command->add_flag("--json", options->json, "Print the result as JSON");
+  command->callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace sparsmith::tools

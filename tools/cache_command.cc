@@ -1,0 +1,188 @@
+// `sparsmith cache`: what earlier runs found out, moved and kept in order.
+#include "cache/cache.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/command.h"
+#include "tools/text_table.h"
+#include "tools/tune_table.h"
+
+namespace sparsmith::tools {
+namespace {
+
+struct Options {
+  std::string path;
+  std::vector<std::string> files;
+  int days = 30;
+  bool json = false;
+};
+
+Result<Cache> open(const Options& options, Cache::Mode mode) {
+  if (!options.path.empty()) return Cache::open(options.path, mode);
+  SPARSMITH_ASSIGN_OR_RETURN(const std::string path, Cache::default_path());
+  return Cache::open(path, mode);
+}
+
+std::string choice_text(const ChoiceRecord& choice) {
+  if (choice.kind == "vendor") return "dense (" + choice.config + ")";
+  const auto config = Config::parse(choice.config);
+  return config.ok() ? short_config(*config) : choice.config;
+}
+
+Status list_as_json(const std::string& path, const Cache::Counts& counts, const std::vector<ChoiceRecord>& choices) {
+  nlohmann::json object = {{"path", path},
+                           {"devices", counts.devices},
+                           {"weights", counts.weights},
+                           {"kernels", counts.kernels},
+                           {"binaries", counts.binaries},
+                           {"binary_bytes", counts.binary_bytes},
+                           {"measurements", counts.measurements},
+                           {"running", counts.running},
+                           {"crashed", counts.crashed}};
+  object["choices"] = nlohmann::json::array();
+  for (const ChoiceRecord& c : choices) {
+    object["choices"].push_back({{"pattern_hash", c.key.pattern_hash},
+                                 {"operator", c.key.operator_name},
+                                 {"tokens", c.key.tokens},
+                                 {"device_class", c.key.device_class},
+                                 {"timing_policy", c.key.timing_policy},
+                                 {"kind", c.kind},
+                                 {"config", c.config},
+                                 {"packing", c.packing},
+                                 {"evidence", c.evidence},
+                                 {"us", c.us},
+                                 {"dense_us", c.dense_us},
+                                 {"complete", c.complete},
+                                 {"nvrtc", c.nvrtc_version},
+                                 {"chosen_at", c.chosen_at}});
+  }
+  fmt::print("{}\n", object.dump());
+  return {};
+}
+
+Status list(const Options& options) {
+  SPARSMITH_ASSIGN_OR_RETURN(Cache cache, open(options, Cache::Mode::kReadOnly));
+  SPARSMITH_ASSIGN_OR_RETURN(const Cache::Counts counts, cache.counts());
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<ChoiceRecord> choices, cache.choices());
+  if (options.json) return list_as_json(cache.path(), counts, choices);
+  TextTable table({{"pattern"},
+                   {"operator"},
+                   {"N", true},
+                   {"device class"},
+                   {"choice"},
+                   {"us", true},
+                   {"dense us", true},
+                   {"evidence"},
+                   {"chosen at"}});
+  for (const ChoiceRecord& c : choices) {
+    table.add({c.key.pattern_hash.substr(0, 8), c.key.operator_name, std::to_string(c.key.tokens), c.key.device_class,
+               choice_text(c), fmt::format("{:.2f}", c.us), c.dense_us > 0 ? fmt::format("{:.2f}", c.dense_us) : "-",
+               c.evidence + (c.complete ? "" : ", cut short"), c.chosen_at.substr(0, 19)});
+  }
+  if (!table.empty()) fmt::print("{}\n", table.plain());
+  fmt::print(
+      "{}: {} choices, {} measurements ({} running, {} crashed), {} binaries of {} kernels ({}), {} weights, {} "
+      "devices\n",
+      cache.path(), counts.choices, counts.measurements, counts.running, counts.crashed, counts.binaries,
+      counts.kernels, human_bytes(static_cast<double>(counts.binary_bytes)), counts.weights, counts.devices);
+  return {};
+}
+
+Status verify(const Options& options) {
+  SPARSMITH_ASSIGN_OR_RETURN(Cache cache, open(options, Cache::Mode::kReadWrite));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<std::string> problems, cache.verify());
+  if (options.json) {
+    fmt::print("{}\n", nlohmann::json{{"path", cache.path()}, {"problems", problems}}.dump());
+  } else {
+    for (const std::string& problem : problems) fmt::print("{}\n", problem);
+  }
+  if (!problems.empty()) return io_error(fmt::format("{}: {} problems", cache.path(), problems.size()));
+  if (!options.json) fmt::print("{}: sound\n", cache.path());
+  return {};
+}
+
+Status export_cache(const Options& options) {
+  SPARSMITH_ASSIGN_OR_RETURN(Cache cache, open(options, Cache::Mode::kReadOnly));
+  SPARSMITH_RETURN_IF_ERROR(cache.export_to(options.files.front()));
+  if (options.json) {
+    fmt::print("{}\n", nlohmann::json{{"exported", options.files.front()}}.dump());
+  } else {
+    fmt::print("exported {} to {}\n", cache.path(), options.files.front());
+  }
+  return {};
+}
+
+Status merge(const Options& options) {
+  SPARSMITH_ASSIGN_OR_RETURN(Cache cache, open(options, Cache::Mode::kReadWrite));
+  nlohmann::json results = nlohmann::json::array();
+  for (const std::string& file : options.files) {
+    SPARSMITH_ASSIGN_OR_RETURN(const Cache::Merged merged, cache.merge_from(file));
+    results.push_back({{"file", file},
+                       {"choices", merged.choices},
+                       {"measurements", merged.measurements},
+                       {"binaries", merged.binaries},
+                       {"damaged", merged.damaged}});
+    if (options.json) continue;
+    fmt::print("{}: {} choices, {} measurements, {} binaries taken over{}\n", file, merged.choices, merged.measurements,
+               merged.binaries, merged.damaged > 0 ? fmt::format("; {} damaged rows left", merged.damaged) : "");
+  }
+  if (options.json) fmt::print("{}\n", results.dump());
+  return {};
+}
+
+Status collect(const Options& options) {
+  SPARSMITH_ASSIGN_OR_RETURN(Cache cache, open(options, Cache::Mode::kReadWrite));
+  SPARSMITH_ASSIGN_OR_RETURN(const Cache::Collected collected, cache.collect_garbage(options.days));
+  if (options.json) {
+    fmt::print("{}\n", nlohmann::json{{"binaries", collected.binaries},
+                                      {"measurements", collected.measurements},
+                                      {"bytes_before", collected.bytes_before},
+                                      {"bytes_after", collected.bytes_after}}
+                           .dump());
+  } else {
+    fmt::print("{}: {} binaries and {} measurements dropped; {} before, {} after\n", cache.path(), collected.binaries,
+               collected.measurements, human_bytes(static_cast<double>(collected.bytes_before)),
+               human_bytes(static_cast<double>(collected.bytes_after)));
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_cache_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* const command = app.add_subcommand("cache", "List, check, move and clean the cache");
+  command->require_subcommand(1);
+  const auto add = [&](const char* name, const char* description, Status (*body)(const Options&)) {
+    CLI::App* const sub = command->add_subcommand(name, description);
+    sub->add_option("--cache", options->path, "The cache file; default: $XDG_CACHE_HOME/sparsmith/cache.db");
+    sub->add_flag("--json", options->json, "Print as JSON");
+    sub->callback([options, body, &action] {
+      action = [options, body] {
+        const Status status = body(*options);
+        return status.ok() ? static_cast<int>(kDone) : report(status);
+      };
+    });
+    return sub;
+  };
+  add("ls", "List the choices, and count the rest", list);
+  add("verify", "Check the file and every hash in it; drop what is damaged", verify);
+  add("export", "Write a compact copy to a new file", export_cache)
+      ->add_option("file", options->files, "The new file")
+      ->required()
+      ->expected(1);
+  add("import", "Take over what an exported file has", merge)
+      ->add_option("file", options->files, "The exported file")
+      ->required()
+      ->expected(1);
+  add("merge", "Take over what other caches have", merge)->add_option("files", options->files, "Caches")->required();
+  add("gc", "Drop what has not been used for long, and compact", collect)
+      ->add_option("--days", options->days, "Unused for")
+      ->check(CLI::Range(0, 100000))
+      ->capture_default_str();
+}
+
+}  // namespace sparsmith::tools

@@ -1,0 +1,47 @@
+// The `sparsmith` command.
+#include <csignal>
+
+#include "base/log.h"
+#include "tools/command.h"
+
+#ifndef SPARSMITH_VERSION
+#error "SPARSMITH_VERSION comes from the build"
+#endif
+
+int main(int argc, char** argv) {
+  using namespace sparsmith;
+  using namespace sparsmith::tools;
+  std::signal(SIGPIPE, SIG_IGN);  // a worker that died, or a closed pager, is an error value, not the end
+
+  CLI::App app(
+      "Forges CUDA kernels for pruned weights: analyses a model's sparsity, generates, checks and times kernels, "
+      "and keeps the best for each weight.",
+      "sparsmith");
+  app.set_version_flag("--version", SPARSMITH_VERSION);
+  app.require_subcommand(1);
+  GlobalOptions global;
+  app.add_flag("-v,--verbose", global.verbose, "Log what goes on inside");
+  app.add_flag("-q,--quiet", global.quiet, "Log errors only");
+  app.fallthrough();
+
+  Action action;
+  add_analyze_command(app, action);
+  add_tune_command(app, action);
+  add_bench_command(app, action);
+  add_run_command(app, action);
+  add_show_command(app, action);
+  add_cache_command(app, action);
+  add_synth_command(app, action);
+  add_doctor_command(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    app.exit(error);
+    return kWrongUsage;
+  }
+  if (global.quiet) set_log_level(LogLevel::kError);
+  if (global.verbose) set_log_level(LogLevel::kDebug);
+  return action();
+}

@@ -1,0 +1,54 @@
+#include "tools/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace sparsmith::tools {
+namespace {
+
+constexpr int kBarWidth = 24;
+constexpr std::chrono::milliseconds kInterval{100};
+
+}  // namespace
+
+ProgressDisplay::ProgressDisplay(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+ProgressDisplay::~ProgressDisplay() { clear(); }
+
+void ProgressDisplay::clear() {
+  if (shown_) fmt::print(stderr, "\r\033[K");
+  shown_ = false;
+}
+
+void ProgressDisplay::update(const TuneProgress& progress) {
+  weights_ = progress.weights;
+  if (quiet_ || !terminal_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_ < kInterval) return;
+  last_ = now;
+  const double inside =
+      progress.total == 0 ? 0 : static_cast<double>(progress.done) / static_cast<double>(progress.total);
+  const double share =
+      (static_cast<double>(progress.weight) + inside) / std::max<double>(1, static_cast<double>(progress.weights));
+  const int filled = std::clamp(static_cast<int>(share * kBarWidth), 0, kBarWidth);
+  fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {}/{} {}: {} {}/{}", "", filled, "", kBarWidth - filled,
+             progress.weight + 1, progress.weights, progress.name, progress.stage, progress.done, progress.total);
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+void ProgressDisplay::weight_is_done(const WeightResult& weight) {
+  ++finished_;
+  if (quiet_ || terminal_) return;
+  std::string choices;
+  for (const BucketChoice& bucket : weight.buckets) {
+    choices += fmt::format("{} N = {}: {} {:.2f} us{}", choices.empty() ? "" : ",", bucket.tokens,
+                           bucket.kind == "vendor" ? bucket.vendor : bucket.candidate.packing, bucket.us(),
+                           bucket.cached ? " (cached)" : "");
+  }
+  fmt::print(stderr, "{}/{} {}:{}\n", finished_, weights_, weight.name, choices);
+}
+
+}  // namespace sparsmith::tools

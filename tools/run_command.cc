@@ -1,0 +1,165 @@
+// `sparsmith run`: one operator of a tuned file on drawn input.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "matrix/model_file.h"
+#include "runtime/token_bucket.h"
+#include "tools/command.h"
+#include "tools/device_choice.h"
+#include "tuner/tuned_output.h"
+#include "tuner/worker.h"
+
+namespace sparsmith::tools {
+namespace {
+
+struct Options {
+  std::string file;
+  std::string tensor;
+  std::int64_t tokens = 0;
+  std::string device;
+  std::string model;
+  std::uint64_t seed = 1;
+  bool check = false;
+  bool json = false;
+};
+
+struct RunResult {
+  std::int64_t tokens = 0;
+  std::int64_t bucket = 0;
+  std::string device;
+  std::string what;
+  Verification verification;
+  Timing timing;         // median 0: not timed
+  bool skipped = false;  // dense, on the emulator: nothing of ours runs
+};
+
+// What the output is checked against: the weight of the tuned file, or that of the model it was tuned from.
+Result<CsrMatrix> reference_matrix(const Options& options, const TunedWeight& weight) {
+  if (options.model.empty()) return matrix_of(weight);
+  SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(options.model));
+  const auto index = model.find(weight.name);
+  if (!index) return not_found(fmt::format("{}: there is no tensor {}", options.model, weight.name));
+  SPARSMITH_ASSIGN_OR_RETURN(CsrMatrix matrix, model.read(*index));
+  if (matrix.rows != weight.spec.rows && matrix.rows == weight.spec.cols) matrix = transposed(matrix);
+  matrix = converted(matrix, weight.spec.type);
+  if (matrix.rows != weight.spec.rows || matrix.cols != weight.spec.cols) {
+    return invalid_input(fmt::format("{}: {} is {} x {}, in the tuned file {} x {}", options.model, weight.name,
+                                     matrix.rows, matrix.cols, weight.spec.rows, weight.spec.cols));
+  }
+  return matrix;
+}
+
+Result<const TunedWeight*> find_weight(const TunedContents& contents, const std::string& name,
+                                       const std::string& file) {
+  if (name.empty() && contents.weights.size() == 1) return &contents.weights.front();
+  if (const TunedWeight* weight = contents.weight(name)) return weight;
+  std::string names;
+  for (const TunedWeight& weight : contents.weights) {
+    if (names.size() > 500) break;
+    names += (names.empty() ? "" : ", ") + weight.name;
+  }
+  return not_found(fmt::format("{}: {}; it holds {}", file,
+                               name.empty() ? "say which with --tensor" : "there is no weight " + name, names));
+}
+
+Result<RunResult> run_operator(const Options& options) {
+  SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file, TunedFile::open(options.file));
+  SPARSMITH_ASSIGN_OR_RETURN(const TunedWeight* weight, find_weight(file.contents(), options.tensor, options.file));
+  RunResult result;
+  result.tokens = options.tokens > 0 ? options.tokens : weight->choices.front().tokens;
+  const TunedChoice& choice = weight->choice_for(result.tokens);
+  result.bucket = choice.tokens;
+  result.what = choice.kind == TunedChoice::Kind::kDense ? "dense (cublas)" : choice.config;
+
+  SPARSMITH_ASSIGN_OR_RETURN(const DeviceChoice device, choose_device(options.device));
+  result.device = device.name;
+  if (choice.kind == TunedChoice::Kind::kDense && device.name == "emulator") {
+    result.skipped = true;
+    result.verification.ok = true;
+    return result;
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(auto worker, Worker::start({.device = device.name, .program = ""}));
+  SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, reference_matrix(options, *weight));
+  SPARSMITH_RETURN_IF_ERROR(worker->set_weight(matrix, weight->spec));
+  if (choice.kind == TunedChoice::Kind::kDense) {
+    SPARSMITH_RETURN_IF_ERROR(worker->set_tokens(result.tokens, options.seed));
+    SPARSMITH_ASSIGN_OR_RETURN(const VendorTiming dense, worker->vendor("cublas", {}));
+    if (!dense.supported)
+      return no_device(fmt::format("{} is kept dense, and cuBLASLt is not to be had on {}: {}", weight->name,
+                                   device.name, dense.detail));
+    result.verification = dense.verification;
+    result.timing = dense.timing;
+    return result;
+  }
+  const bool emulated = worker->properties().is_emulator;
+  SPARSMITH_ASSIGN_OR_RETURN(
+      const LoadedCandidate loaded,
+      loaded_choice(file.contents(), choice, worker->properties().compute_capability, !emulated));
+  const PackedWeight packed = packed_weight_of(*weight, *weight->packing(choice.packing));
+  SPARSMITH_RETURN_IF_ERROR(worker->add_packing(packed));
+  SPARSMITH_RETURN_IF_ERROR(worker->set_tokens(result.tokens, options.seed));
+  SPARSMITH_ASSIGN_OR_RETURN(result.verification, worker->verify(loaded));
+  if (emulated || !result.verification.ok) return result;
+  SPARSMITH_ASSIGN_OR_RETURN(result.timing, worker->time(loaded, {}));
+  return result;
+}
+
+void print_json(const Options& options, const RunResult& result) {
+  nlohmann::json object = {{"tensor", options.tensor},
+                           {"tokens", result.tokens},
+                           {"bucket", result.bucket},
+                           {"device", result.device},
+                           {"choice", result.what},
+                           {"ok", result.verification.ok},
+                           {"skipped", result.skipped},
+                           {"max_error_over_bound", result.verification.max_error_over_bound},
+                           {"norm_error", result.verification.norm_error},
+                           {"reason", result.verification.reason}};
+  if (result.timing.median_us > 0) object["median_us"] = result.timing.median_us;
+  fmt::print("{}\n", object.dump());
+}
+
+int run(const Options& options) {
+  const auto result = run_operator(options);
+  if (!result.ok()) return report(result.status());
+  const Verification& checked = result->verification;
+  if (options.json) {
+    print_json(options, *result);
+  } else {
+    fmt::print("{} N = {} (bucket {}) on {}: {}\n", options.tensor, result->tokens, result->bucket, result->device,
+               result->what);
+    if (result->timing.median_us > 0)
+      fmt::print("  {:.2f} us (quartiles {:.2f}, {:.2f})\n", result->timing.median_us, result->timing.q1_us,
+                 result->timing.q3_us);
+    if (result->skipped) {
+      fmt::print("  nothing to check: cuBLASLt runs it, on a GPU\n");
+    } else if (options.check || !checked.ok) {
+      fmt::print("  {}: largest error {:.3f} of its bound, relative error {:.2e} against fp64{}{}\n",
+                 checked.ok ? "correct" : "WRONG", checked.max_error_over_bound, checked.norm_error,
+                 checked.ok ? "" : ": ", checked.reason);
+    }
+  }
+  return checked.ok ? kDone : kFailed;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* const command = app.add_subcommand("run", "Run one operator of a tuned file on drawn input");
+  command->add_option("file", options->file, "A tuned file")->required();
+  command->add_option("--tensor", options->tensor, "The weight; may be left out where there is one only");
+  command->add_option("--tokens", options->tokens, "N; default: the weight's first bucket")
+      ->check(CLI::Range(1, 1 << 24));
+  command->add_option("--device", options->device, "cuda:0, or emulator; default: the first GPU, or else the emulator");
+  command->add_flag("--check", options->check, "Compare with fp64, and say how close it is");
+  command->add_option("--model", options->model, "Compare with the weight of this model file, not of the tuned one");
+  command->add_option("--seed", options->seed, "Of the input")->capture_default_str();
+  command->add_flag("--json", options->json, "Print the result as JSON");
+  command->callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace sparsmith::tools

@@ -1,0 +1,171 @@
+// `sparsmith show`: the choices of a tuned file, why they were made, and their kernels' source.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "generator/config.h"
+#include "tools/command.h"
+#include "tools/text_table.h"
+#include "tools/tune_table.h"
+#include "tuner/tuned_output.h"
+
+namespace sparsmith::tools {
+namespace {
+
+struct Options {
+  std::string file;
+  std::string tensor;
+  std::int64_t tokens = 0;
+  bool source = false;
+  bool json = false;
+};
+
+std::string choice_text(const TunedChoice& choice) {
+  if (choice.kind == TunedChoice::Kind::kDense) return "dense (cublas)";
+  const auto config = Config::parse(choice.config);
+  return config.ok() ? short_config(*config) : choice.config;
+}
+
+const char* evidence_text(const TunedChoice& choice) {
+  return choice.evidence == TunedChoice::Evidence::kMeasured ? "measured" : "predicted";
+}
+
+std::vector<const TunedKernel*> kernels_of(const TunedContents& contents, const TunedChoice& choice) {
+  std::vector<const TunedKernel*> kernels;
+  std::set<std::string> seen;
+  for (const PlanStep& step : choice.plan.steps) {
+    if (step.kind != PlanStep::Kind::kLaunch || !seen.insert(step.kernel).second) continue;
+    if (const TunedKernel* kernel = contents.kernel(step.kernel)) kernels.push_back(kernel);
+  }
+  return kernels;
+}
+
+void print_overview(const TunedContents& contents) {
+  TextTable table(
+      {{"weight"}, {"shape"}, {"operator"}, {"N", true}, {"choice"}, {"us", true}, {"dense us", true}, {"evidence"}});
+  for (const TunedWeight& weight : contents.weights) {
+    for (const TunedChoice& choice : weight.choices) {
+      table.add({weight.name, fmt::format("{}x{}", weight.spec.rows, weight.spec.cols), weight.spec.name(),
+                 std::to_string(choice.tokens), choice_text(choice), fmt::format("{:.2f}", choice.median_us),
+                 choice.dense_us > 0 ? fmt::format("{:.2f}", choice.dense_us) : "-", evidence_text(choice)});
+    }
+  }
+  fmt::print("{}", table.plain());
+  const TunedProvenance& from = contents.provenance;
+  fmt::print("tuned for {} ({}), by sparsmith {}, NVRTC {}, from {}\n", from.device_class, from.device_name,
+             from.sparsmith_version, from.compiler_version.empty() ? "none" : from.compiler_version, from.source_file);
+}
+
+void print_choice(const TunedContents& contents, const TunedWeight& weight, const TunedChoice& choice) {
+  fmt::print("N up to {}: {}\n", choice.tokens, choice_text(choice));
+  fmt::print("  why       {}\n", choice.reason);
+  fmt::print("  time      {:.2f} us, {}{}\n", choice.median_us, evidence_text(choice),
+             choice.dense_us > 0 ? fmt::format("; dense {:.2f} us", choice.dense_us) : "");
+  if (choice.kind == TunedChoice::Kind::kGenerated) fmt::print("  config    {}\n", choice.config);
+  const TunedPacking* packing = weight.packing(choice.packing);
+  fmt::print("  packing   {}, {}\n", choice.packing,
+             human_bytes(packing == nullptr ? 0 : static_cast<double>(packing->bytes())));
+  for (const TunedKernel* kernel : kernels_of(contents, choice)) {
+    std::string architectures;
+    for (const auto& binary : kernel->binaries)
+      architectures += (architectures.empty() ? "" : ", ") + binary.architecture;
+    fmt::print("  kernel    {} ({})\n", kernel->name, architectures.empty() ? "no binary" : architectures);
+  }
+}
+
+nlohmann::json json_of(const TunedContents& contents, const TunedWeight& weight, bool source) {
+  nlohmann::json object = {{"name", weight.name},
+                           {"M", weight.spec.rows},
+                           {"K", weight.spec.cols},
+                           {"nnz", weight.nnz},
+                           {"operator", weight.spec.name()},
+                           {"gpu_bytes", weight.packed_bytes()},
+                           {"dense_bytes", weight.dense_bytes()}};
+  object["choices"] = nlohmann::json::array();
+  for (const TunedChoice& choice : weight.choices) {
+    nlohmann::json each = {{"tokens", choice.tokens},
+                           {"kind", choice.kind == TunedChoice::Kind::kDense ? "vendor" : "generated"},
+                           {"packing", choice.packing},
+                           {"config", choice.config},
+                           {"evidence", evidence_text(choice)},
+                           {"median_us", choice.median_us},
+                           {"dense_us", choice.dense_us},
+                           {"reason", choice.reason}};
+    each["kernels"] = nlohmann::json::array();
+    for (const TunedKernel* kernel : kernels_of(contents, choice)) {
+      nlohmann::json one = {{"name", kernel->name}};
+      for (const auto& binary : kernel->binaries) one["architectures"].push_back(binary.architecture);
+      if (source) one["source"] = std::string(kernel->source);
+      each["kernels"].push_back(std::move(one));
+    }
+    object["choices"].push_back(std::move(each));
+  }
+  return object;
+}
+
+// Each kernel once, as one text that nvcc compiles: a choice's kernels are all self-contained, so one file for each.
+void print_sources(const TunedContents& contents, const TunedWeight& weight, std::int64_t tokens) {
+  std::set<std::string> seen;
+  for (const TunedChoice& choice : weight.choices) {
+    if (tokens > 0 && &choice != &weight.choice_for(tokens)) continue;
+    for (const TunedKernel* kernel : kernels_of(contents, choice)) {
+      if (seen.insert(kernel->name).second) fmt::print("{}\n", kernel->source);
+    }
+  }
+}
+
+int run(const Options& options) {
+  const auto file = TunedFile::open(options.file);
+  if (!file.ok()) return report(file.status());
+  const TunedContents& contents = file->contents();
+  if (options.tensor.empty()) {
+    if (options.source) return report(invalid_argument("--source needs --tensor"));
+    if (options.json) {
+      nlohmann::json object = {{"device_class", contents.provenance.device_class}};
+      object["weights"] = nlohmann::json::array();
+      for (const TunedWeight& weight : contents.weights) object["weights"].push_back(json_of(contents, weight, false));
+      fmt::print("{}\n", object.dump());
+    } else {
+      print_overview(contents);
+    }
+    return kDone;
+  }
+  const TunedWeight* weight = contents.weight(options.tensor);
+  if (weight == nullptr)
+    return report(not_found(fmt::format("{}: there is no weight {}", options.file, options.tensor)));
+  if (options.json) {
+    fmt::print("{}\n", json_of(contents, *weight, options.source).dump());
+  } else if (options.source) {
+    print_sources(contents, *weight, options.tokens);
+  } else {
+    fmt::print("{} {}x{}, {} nonzeros, {}: {} on the GPU, {} dense\n", weight->name, weight->spec.rows,
+               weight->spec.cols, weight->nnz, weight->spec.name(),
+               human_bytes(static_cast<double>(weight->packed_bytes())),
+               human_bytes(static_cast<double>(weight->dense_bytes())));
+    for (const TunedChoice& choice : weight->choices) {
+      if (options.tokens == 0 || &choice == &weight->choice_for(options.tokens))
+        print_choice(contents, *weight, choice);
+    }
+    if (options.tokens > weight->choices.back().tokens)
+      fmt::print("N = {} lies outside of the tuned buckets: \"never slower than dense\" is not promised there\n",
+                 options.tokens);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_show_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* const command = app.add_subcommand("show", "Show the choices of a tuned file, or a kernel's source");
+  command->add_option("file", options->file, "A tuned file")->required();
+  command->add_option("--tensor", options->tensor, "The weight; default: an overview of all");
+  command->add_option("--tokens", options->tokens, "Only what runs for this N")->check(CLI::Range(1, 1 << 30));
+  command->add_flag("--source", options->source, "Print the kernels that the choices run: CUDA C++ that nvcc compiles");
+  command->add_flag("--json", options->json, "Print as JSON");
+  command->callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace sparsmith::tools

@@ -1,0 +1,83 @@
+// `sparsmith tune`: from a pruned model to a tuned file.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/log.h"
+#include "tools/command.h"
+#include "tools/tune_json.h"
+#include "tools/tune_settings.h"
+#include "tools/tune_table.h"
+#include "tuner/tuned_output.h"
+
+namespace sparsmith::tools {
+namespace {
+
+struct Options {
+  TuneSettings settings;
+  std::string output;
+  bool again = false;
+  bool json = false;
+};
+
+Status write_output(const Options& options, const TuneOutcome& outcome) {
+  const TuneReport& report = outcome.report;
+  if (report.weights.empty()) return {};
+  TunedProvenance provenance;
+  provenance.sparsmith_version = SPARSMITH_VERSION;
+  provenance.device_class = report.device.device_class();
+  provenance.device_name = report.device.name;
+  provenance.driver_version = report.device.driver_version;
+  provenance.compiler_version = outcome.compiler_version;
+  provenance.timing_policy = options.settings.tuning.timing.name();
+  provenance.source_file = options.settings.file;
+  return write_tuned_file(options.output, tuned_contents(report, provenance));
+}
+
+// What the evidence is worth, in the last line.
+std::string last_line(const TuneOutcome& outcome) {
+  const TuneReport& report = outcome.report;
+  if (report.interrupted) return "interrupted: run the same command again to go on from here";
+  if (report.measured) {
+    return fmt::format("choices are measured on {}{}", report.device.name,
+                       report.complete ? "" : "; the budget cut the search short, a larger one may find better");
+  }
+  return fmt::format("{}{}choices are predicted for {}, and verified in the emulator; only a run on a GPU measures",
+                     outcome.device_note, outcome.device_note.empty() ? "" : ": ", report.device.device_class());
+}
+
+int run(Options options) {
+  options.settings.tuning.use_choices = !options.again;
+  const auto outcome = run_tuning(options.settings, options.json);
+  if (!outcome.ok()) return report(outcome.status());
+  const Status written = write_output(options, *outcome);
+  if (!written.ok()) return report(written);
+  if (options.json) {
+    fmt::print("{}", json_of(*outcome));
+  } else {
+    const TuneReport& tuned = outcome->report;
+    const std::string table = choices_table(tuned);
+    fmt::print("{}{}{}{}{}", table, table.empty() ? "" : "\n", model_summary(tuned), tuned.weights.empty() ? "" : "\n",
+               run_summary(tuned));
+    if (!tuned.weights.empty()) fmt::print("tuned file {}\n", options.output);
+    if (!outcome->cache_path.empty()) fmt::print("cache {}\n", outcome->cache_path);
+    fmt::print("{}\n", tuned.weights.empty() ? "no weight was tuned: no file is written" : last_line(*outcome));
+  }
+  return outcome->report.interrupted || outcome->report.weights.empty() ? kFailed : kDone;
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* const command = app.add_subcommand("tune", "Find the best kernel for each weight and write a tuned file");
+  add_tune_options(*command, options->settings);
+  command->add_option("-o,--output", options->output, "The tuned file to write")->required();
+  command->add_option("--vs", options->settings.tuning.vendors, "Measure further libraries beside cublas: cusparse")
+      ->delimiter(',');
+  command->add_flag("--again", options->again, "Search again where the cache has a choice");
+  command->add_flag("--json", options->json, "Print the result as JSON");
+  command->callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace sparsmith::tools

@@ -1,0 +1,99 @@
+#include "tools/tune_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace sparsmith::tools {
+namespace {
+
+using nlohmann::json;
+
+json json_of(const Timing& timing) {
+  return {{"median_us", timing.median_us},       {"q1_us", timing.q1_us},   {"q3_us", timing.q3_us},
+          {"samples", timing.samples_us.size()}, {"copies", timing.copies}, {"warm", timing.warm}};
+}
+
+json json_of(const VendorTiming& vendor) {
+  json object = {{"name", vendor.name}, {"supported", vendor.supported}, {"detail", vendor.detail}};
+  if (!vendor.supported) return object;
+  object["timing"] = json_of(vendor.timing);
+  object["max_error_over_bound"] = vendor.verification.max_error_over_bound;
+  object["weight_bytes"] = vendor.weight_bytes;
+  return object;
+}
+
+json json_of(const WeightResult& weight, const BucketChoice& bucket) {
+  json object = {{"tokens", bucket.tokens},
+                 {"calls", bucket.calls},
+                 {"kind", bucket.kind},
+                 {"evidence", bucket.evidence},
+                 {"reason", bucket.reason},
+                 {"timing", json_of(bucket.timing)},
+                 {"bytes_moved", weight.bytes_moved(bucket)},
+                 {"max_error_over_bound", bucket.verification.max_error_over_bound},
+                 {"cached", bucket.cached},
+                 {"complete", bucket.complete},
+                 {"cache_match", bucket.incumbent},
+                 {"candidates", bucket.tried}};
+  object["dense_us"] = bucket.dense_us > 0 ? json(bucket.dense_us) : json();
+  if (bucket.kind == "vendor") {
+    object["vendor"] = bucket.vendor;
+  } else {
+    object["config"] = bucket.candidate.config.text();
+    object["packing"] = bucket.candidate.packing;
+    for (const KernelSource& kernel : bucket.candidate.kernels) object["kernels"].push_back(kernel.name);
+    object["predicted_us"] = bucket.candidate.predicted_us;
+  }
+  object["vendors"] = json::array();
+  for (const VendorTiming& vendor : bucket.vendors) object["vendors"].push_back(json_of(vendor));
+  return object;
+}
+
+json json_of(const WeightResult& weight) {
+  json object = {{"name", weight.name},
+                 {"M", weight.spec.rows},
+                 {"K", weight.spec.cols},
+                 {"nnz", weight.nnz},
+                 {"sparsity", weight.sparsity},
+                 {"operator", weight.spec.name()},
+                 {"dense_bytes", weight.dense_bytes()},
+                 {"gpu_bytes", weight.gpu_bytes()}};
+  object["choices"] = json::array();
+  for (const BucketChoice& bucket : weight.buckets) object["choices"].push_back(json_of(weight, bucket));
+  return object;
+}
+
+}  // namespace
+
+std::string json_of(const TuneOutcome& outcome) {
+  const TuneReport& report = outcome.report;
+  json object = {{"device",
+                  {{"name", report.device.name},
+                   {"class", report.device.device_class()},
+                   {"memory_bandwidth", report.device.memory_bandwidth},
+                   {"driver", report.device.driver_version}}},
+                 {"nvrtc", outcome.compiler_version},
+                 {"cache", outcome.cache_path},
+                 {"measured", report.measured},
+                 {"complete", report.complete},
+                 {"seconds", report.seconds},
+                 {"counts",
+                  {{"pairs", report.pairs},
+                   {"pairs_from_cache", report.cached},
+                   {"configs_considered", report.considered},
+                   {"candidates", report.candidates},
+                   {"kernels_asked", report.kernels.asked},
+                   {"kernels_compiled", report.kernels.compiled},
+                   {"kernels_from_cache", report.kernels.cache_hits},
+                   {"kernels_failed", report.kernels.failed},
+                   {"worker_restarts", report.worker_restarts}}},
+                 {"rejected", report.rejected},
+                 {"cuts", report.cuts}};
+  object["weights"] = json::array();
+  for (const WeightResult& weight : report.weights) object["weights"].push_back(json_of(weight));
+  object["skipped"] = json::array();
+  for (const TuneReport::Skipped& tensor : report.skipped)
+    object["skipped"].push_back({{"name", tensor.name}, {"reason", tensor.reason}});
+  return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace sparsmith::tools

@@ -1,0 +1,162 @@
+#include "tools/tune_settings.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "base/log.h"
+#include "tools/device_choice.h"
+#include "tools/interrupt.h"
+#include "tools/progress.h"
+#include "tuner/kernel_compiler.h"
+
+namespace sparsmith::tools {
+namespace {
+
+Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
+  if (!settings.dtype.empty()) {
+    tuning.type = data_type_from_short_name(settings.dtype);
+    const bool known = tuning.type && (*tuning.type == DataType::kFloat32 || *tuning.type == DataType::kFloat16 ||
+                                       *tuning.type == DataType::kBFloat16);
+    if (!known) return invalid_argument(fmt::format("--dtype {}: one of fp32, fp16, bf16", settings.dtype));
+  }
+  tuning.layout = settings.layout == "feature_major" ? Layout::kFeatureMajor : Layout::kTokenMajor;
+  tuning.objective = settings.objective == "bytes" ? Objective::kBytes : Objective::kTime;
+  SPARSMITH_ASSIGN_OR_RETURN(tuning.epilogue, Epilogue::parse(settings.epilogue));
+  if (!settings.budget.empty()) SPARSMITH_ASSIGN_OR_RETURN(tuning.budget_s, parse_duration(settings.budget));
+  return {};
+}
+
+// The cache asked for, or the default one; a default one that cannot be had is done without.
+Result<std::optional<Cache>> open_cache(const TuneSettings& settings) {
+  if (settings.no_cache) return std::optional<Cache>();
+  if (!settings.cache.empty()) {
+    SPARSMITH_ASSIGN_OR_RETURN(Cache cache, Cache::open(settings.cache, Cache::Mode::kReadWrite));
+    return std::optional<Cache>(std::move(cache));
+  }
+  std::string notice;
+  auto path = Cache::default_path();
+  auto cache = path.ok() ? Cache::open_or_rebuild(*path, &notice) : Result<Cache>(path.status());
+  if (!notice.empty()) log_warning("{}", notice);
+  if (cache.ok()) return std::optional<Cache>(std::move(*cache));
+  log_warning("without a cache: {}", cache.status().message());
+  return std::optional<Cache>();
+}
+
+}  // namespace
+
+void add_tune_options(CLI::App& command, TuneSettings& settings) {
+  TuneOptions& tuning = settings.tuning;
+  command
+      .add_option("file", settings.file, "safetensors (or the .json index of its shards), .smtx, .mtx, .npz or .npy")
+      ->required();
+  command.add_option("--tokens", tuning.tokens, "Numbers of tokens N, ascending: 1,8,64")
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--calls", tuning.calls, "How often each N is run: weighs them where one packing serves all")
+      ->delimiter(',');
+  command.add_option("--dtype", settings.dtype, "fp32, fp16 or bf16; default: the type of each weight");
+  command.add_option("--layout", settings.layout, "Of activations: token_major X[N][K], or feature_major X[K][N]")
+      ->check(CLI::IsMember({"token_major", "feature_major"}))
+      ->capture_default_str();
+  command.add_option("--epilogue", settings.epilogue, "bias, relu, gelu, silu, beta, residual, joined by ','; or none")
+      ->capture_default_str();
+  command.add_option("--packings", tuning.packings, "Packed copies that a weight may keep")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  command
+      .add_option("--objective", settings.objective,
+                  "time; or bytes: the fewest GPU bytes that are no slower than dense")
+      ->check(CLI::IsMember({"time", "bytes"}))
+      ->capture_default_str();
+  command.add_option("--budget", settings.budget, "Time for the whole run: 90s, 10m, 2h; default: none");
+  command.add_option("--candidates", tuning.selection.candidates, "Tried for each weight and N")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command.add_flag("--exhaustive", tuning.selection.exhaustive, "Try every config that breaks no rule");
+  command.add_option("--device", settings.device,
+                     "cuda:0, or emulator; default: the first GPU, or else predictions checked in the emulator");
+  command
+      .add_option("--arch", tuning.architectures,
+                  "Further architectures to compile the choices for: sm_80,sm_90,sm_100")
+      ->delimiter(',')
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return text.starts_with("sm_") ? "" : text + " is no architecture, as sm_90 is";
+          },
+          "sm_NN"));
+  command.add_option("--cache", settings.cache, "The cache file; default: $XDG_CACHE_HOME/sparsmith/cache.db");
+  command.add_flag("--no-cache", settings.no_cache, "Neither read nor write a cache")->excludes("--cache");
+  command.add_flag("--transpose", tuning.transpose, "Tune the transposed weights");
+  command
+      .add_option("--include", settings.selection.include,
+                  "Only weights whose names match a shell pattern; may be repeated")
+      ->allow_extra_args(false);
+  command.add_option("--exclude", settings.selection.exclude, "Not weights whose names match; may be repeated")
+      ->allow_extra_args(false);
+  command.add_option("--min-sparsity", settings.selection.min_sparsity, "Take weights with a larger share of zeros")
+      ->capture_default_str();
+  command.add_option("--seed", settings.value_seed, "Of the values of patterns that have none")->capture_default_str();
+  command.add_option("--threads", tuning.compile_threads, "Of the compile pool; 0: one a core")->capture_default_str();
+}
+
+Result<double> parse_duration(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string unit(end, text.data() + text.size());
+  const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (error != std::errc() || !std::isfinite(number) || number <= 0 || scale == 0)
+    return invalid_argument(fmt::format("\"{}\" is no duration, as 90s, 10m or 1.5h are", text));
+  return number * scale;
+}
+
+Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
+  TuneOptions tuning = settings.tuning;
+  SPARSMITH_RETURN_IF_ERROR(complete_options(settings, tuning));
+  SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(settings.file, {.seed = settings.value_seed}));
+  const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  SPARSMITH_ASSIGN_OR_RETURN(const ModelAnalysis analysis, analyze_model(model, settings.selection, threads));
+
+  TuneOutcome outcome;
+  TuneResources resources;
+  SPARSMITH_ASSIGN_OR_RETURN(DeviceChoice device, choose_device(settings.device));
+  outcome.device_note = device.note;
+  resources.measurers = worker_measurers({.device = device.name, .program = ""});
+  const auto compiler = KernelCompiler::open();
+  if (compiler.ok()) {
+    resources.compiler = compiler->get();
+    outcome.compiler_version = (*compiler)->version();
+  } else if (device.name != "emulator") {
+    return compiler.status();
+  } else {
+    log_warning("the tuned file will hold no binaries: {}", compiler.status().message());
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(std::optional<Cache> cache, open_cache(settings));
+  if (cache) {
+    resources.cache = &*cache;
+    outcome.cache_path = cache->path();
+  }
+  resources.program_version = SPARSMITH_VERSION;
+  resources.interrupted = interrupted;
+  ProgressDisplay display(quiet);
+  resources.progress = [&](const TuneProgress& progress) { display.update(progress); };
+  resources.weight_is_done = [&](const WeightResult& weight) { display.weight_is_done(weight); };
+
+  std::vector<WeightInput> weights;
+  for (const AnalyzedWeight& weight : analysis.weights) {
+    weights.push_back(
+        {model.tensors()[weight.index].name, [&model, index = weight.index] { return model.read(index); }});
+  }
+  catch_interrupts();
+  SPARSMITH_ASSIGN_OR_RETURN(outcome.report, tune(weights, tuning, resources));
+  for (const SkippedTensor& tensor : analysis.skipped) outcome.report.skipped.push_back({tensor.name, tensor.reason});
+  if (cache && cache->damaged() > 0)
+    log_warning("{}: {} damaged rows were dropped from the cache", cache->path(), cache->damaged());
+  return outcome;
+}
+
+}  // namespace sparsmith::tools

@@ -1,0 +1,45 @@
+// What `tune` and `bench` have in common: their options, and the run from a model file to a report.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+#include "matrix/model_analysis.h"
+#include "tuner/tuner.h"
+
+namespace sparsmith::tools {
+
+struct TuneSettings {
+  std::string file;
+  std::string dtype;
+  std::string layout = "token_major";
+  std::string epilogue = "none";
+  std::string objective = "time";
+  std::string budget;
+  std::string device;
+  std::string cache;
+  bool no_cache = false;
+  std::uint64_t value_seed = 0;
+  SelectionOptions selection;
+  TuneOptions tuning;
+};
+
+void add_tune_options(CLI::App& command, TuneSettings& settings);
+
+// "90", "90s", "10m", "1.5h" in seconds. Error: kInvalidArgument.
+Result<double> parse_duration(const std::string& text);
+
+struct TuneOutcome {
+  TuneReport report;
+  std::string cache_path;  // empty: without
+  std::string compiler_version;
+  std::string device_note;  // what was assumed where nothing was said: "no usable GPU (...): predicted ..."
+};
+
+// Opens file, cache, compiler and device, and tunes. Tensors that the selection leaves out stand in the report's
+// skipped.
+Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet);
+
+}  // namespace sparsmith::tools

@@ -1,0 +1,147 @@
+#include "tools/tune_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "generator/family.h"
+#include "tools/text_table.h"
+
+namespace sparsmith::tools {
+namespace {
+
+std::string choice_text(const BucketChoice& bucket) {
+  if (bucket.kind == "vendor") return "dense (" + bucket.vendor + ")";
+  return short_config(bucket.candidate.config);
+}
+
+std::string ratio_text(double dense_us, double us) {
+  return dense_us > 0 && us > 0 ? fmt::format("{:.2f}x", dense_us / us) : "-";
+}
+
+struct Sums {
+  double us = 0;
+  double dense_us = 0;
+  bool dense_known = true;
+};
+
+std::map<std::int64_t, Sums> sums_by_tokens(const TuneReport& report) {
+  std::map<std::int64_t, Sums> sums;
+  for (const WeightResult& weight : report.weights) {
+    for (const BucketChoice& bucket : weight.buckets) {
+      Sums& sum = sums[bucket.tokens];
+      sum.us += bucket.us();
+      sum.dense_us += bucket.dense_us;
+      sum.dense_known = sum.dense_known && bucket.dense_us > 0;
+    }
+  }
+  return sums;
+}
+
+// The most frequent first, at most ten.
+std::string tallied(const std::map<std::string, std::int64_t>& counts, const char* what) {
+  std::vector<std::pair<std::int64_t, std::string>> sorted;
+  for (const auto& [reason, count] : counts) sorted.emplace_back(count, reason);
+  std::ranges::sort(sorted, std::greater<>());
+  std::string text;
+  constexpr std::size_t kShown = 10;
+  for (std::size_t i = 0; i < std::min(kShown, sorted.size()); ++i)
+    text += fmt::format("  {:>6} {} {}\n", sorted[i].first, what, sorted[i].second);
+  if (sorted.size() > kShown) text += fmt::format("  and {} further reasons\n", sorted.size() - kShown);
+  return text;
+}
+
+}  // namespace
+
+std::string human_bytes(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB"};
+  int unit = 0;
+  while (bytes >= 1000 && unit < 4) {
+    bytes /= 1000;
+    ++unit;
+  }
+  return fmt::format(unit == 0 ? "{:.0f} {}" : "{:.2f} {}", bytes, kUnits[unit]);
+}
+
+std::string short_config(const Config& config) {
+  const Family* of = family(config.family);
+  if (of == nullptr) return config.text();
+  std::string text = config.family;
+  for (const Parameter& parameter : of->parameters()) {
+    const auto found = config.values.find(parameter.name);
+    if (found == config.values.end() || found->second == parameter.values.front()) continue;
+    text += fmt::format(" {}{}", parameter.abbreviation, found->second);
+  }
+  return text;
+}
+
+std::string choices_table(const TuneReport& report) {
+  TextTable table({{"weight"},
+                   {"shape"},
+                   {"zeros", true},
+                   {"N", true},
+                   {"choice"},
+                   {"us", true},
+                   {"dense us", true},
+                   {"ratio", true},
+                   {"GB/s", true},
+                   {"evidence"}});
+  for (const WeightResult& weight : report.weights) {
+    for (const BucketChoice& bucket : weight.buckets) {
+      table.add({weight.name, fmt::format("{}x{}", weight.spec.rows, weight.spec.cols),
+                 fmt::format("{:.1f} %", 100 * weight.sparsity), std::to_string(bucket.tokens), choice_text(bucket),
+                 fmt::format("{:.2f}", bucket.us()), bucket.dense_us > 0 ? fmt::format("{:.2f}", bucket.dense_us) : "-",
+                 ratio_text(bucket.dense_us, bucket.us()),
+                 bucket.us() > 0 ? fmt::format("{:.0f}", weight.bytes_moved(bucket) / bucket.us() / 1e3) : "-",
+                 bucket.evidence + (bucket.cached ? ", cached" : "") + (bucket.complete ? "" : ", cut short")});
+    }
+  }
+  return table.empty() ? "" : table.plain();
+}
+
+std::string model_summary(const TuneReport& report) {
+  if (report.weights.empty()) return "";
+  double dense_bytes = 0;
+  double tuned_bytes = 0;
+  for (const WeightResult& weight : report.weights) {
+    dense_bytes += static_cast<double>(weight.dense_bytes());
+    tuned_bytes += static_cast<double>(weight.gpu_bytes());
+  }
+  std::string text = fmt::format("whole model ({} weights): {} on the GPU dense, {} tuned\n", report.weights.size(),
+                                 human_bytes(dense_bytes), human_bytes(tuned_bytes));
+  TextTable table({{"N", true},
+                   {"us dense", true},
+                   {"us tuned", true},
+                   {"us a token dense", true},
+                   {"us a token tuned", true},
+                   {"ratio", true}});
+  for (const auto& [tokens, sum] : sums_by_tokens(report)) {
+    const double n = static_cast<double>(tokens);
+    table.add({std::to_string(tokens), sum.dense_known ? fmt::format("{:.1f}", sum.dense_us) : "-",
+               fmt::format("{:.1f}", sum.us), sum.dense_known ? fmt::format("{:.2f}", sum.dense_us / n) : "-",
+               fmt::format("{:.2f}", sum.us / n), sum.dense_known ? ratio_text(sum.dense_us, sum.us) : "-"});
+  }
+  return text + table.plain();
+}
+
+std::string run_summary(const TuneReport& report) {
+  std::string text = fmt::format(
+      "{} (weight, N) pairs, {} from the cache; {} configs considered, {} candidates; {} kernels asked for, {} "
+      "compiled, {} "
+      "from the cache{}; {:.1f} s\n",
+      report.pairs, report.cached, report.considered, report.candidates, report.kernels.asked, report.kernels.compiled,
+      report.kernels.cache_hits, report.kernels.failed > 0 ? fmt::format(", {} failed", report.kernels.failed) : "",
+      report.seconds);
+  if (report.worker_restarts > 0)
+    text += fmt::format("the worker was started again {} times\n", report.worker_restarts);
+  if (!report.rejected.empty()) text += "rejected candidates:\n" + tallied(report.rejected, "");
+  if (!report.skipped.empty()) {
+    text += "skipped:\n";
+    for (const TuneReport::Skipped& tensor : report.skipped)
+      text += fmt::format("  {}: {}\n", tensor.name, tensor.reason);
+  }
+  return text;
+}
+
+}  // namespace sparsmith::tools

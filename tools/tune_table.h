@@ -1,0 +1,21 @@
+// A tuning run for people: the table of choices, the whole model, and what was counted and rejected.
+#pragma once
+
+#include <string>
+
+#include "tuner/tune_report.h"
+
+namespace sparsmith::tools {
+
+// "rows v4 s8 b128": the family, and each parameter that is not at its first value.
+std::string short_config(const Config& config);
+
+std::string choices_table(const TuneReport& report);
+// GPU bytes, and time of one pass over all weights for each N, dense against tuned.
+std::string model_summary(const TuneReport& report);
+// Counts, rejections by reason, skipped tensors.
+std::string run_summary(const TuneReport& report);
+
+std::string human_bytes(double bytes);
+
+}  // namespace sparsmith::tools

@@ -1,0 +1,139 @@
+#include "tuner/choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace sparsmith {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+double cost_at(const BucketTimes& bucket, const std::vector<std::string>& packings) {
+  double best = bucket.dense_us > 0 ? bucket.dense_us : kNever;
+  for (const std::string& packing : packings) {
+    const auto found = bucket.best_us.find(packing);
+    if (found != bucket.best_us.end()) best = std::min(best, found->second);
+  }
+  return best * bucket.calls;
+}
+
+double cost_of(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& packings) {
+  double sum = 0;
+  for (const BucketTimes& bucket : buckets) sum += cost_at(bucket, packings);
+  return sum;
+}
+
+std::int64_t bytes_of(const std::map<std::string, std::int64_t>& packing_bytes,
+                      const std::vector<std::string>& packings) {
+  std::int64_t sum = 0;
+  for (const std::string& packing : packings) {
+    const auto found = packing_bytes.find(packing);
+    if (found != packing_bytes.end()) sum += found->second;
+  }
+  return sum;
+}
+
+// Takes one packing after the other, each time the one that lowers the cost most. For one packing, the default, that is
+// the best; for two it is so in all but made-up cases.
+std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
+                                const std::map<std::string, std::int64_t>& packing_bytes, int limit) {
+  std::vector<std::string> kept;
+  double cost = cost_of(buckets, kept);
+  while (static_cast<int>(kept.size()) < limit) {
+    std::string best;
+    double best_cost = cost;
+    for (const std::string& name : names) {
+      std::vector<std::string> with = kept;
+      with.push_back(name);
+      const double now = cost_of(buckets, with);
+      const bool smaller =
+          now == best_cost && !best.empty() && bytes_of(packing_bytes, {name}) < bytes_of(packing_bytes, {best});
+      if (now < best_cost || smaller) {
+        best = name;
+        best_cost = now;
+      }
+    }
+    // A second copy of the weight is worth more than a percent, or it is not worth its memory.
+    if (best.empty() || (!kept.empty() && best_cost > 0.99 * cost)) break;
+    kept.push_back(best);
+    cost = best_cost;
+  }
+  return std::isfinite(cost) ? kept : std::vector<std::string>();
+}
+
+bool no_slower_than_dense(const std::vector<BucketTimes>& buckets, const std::string& packing) {
+  return std::ranges::all_of(buckets, [&](const BucketTimes& bucket) {
+    const auto found = bucket.best_us.find(packing);
+    return found != bucket.best_us.end() && (bucket.dense_us <= 0 || found->second <= bucket.dense_us);
+  });
+}
+
+double spread(const Timing& timing) {
+  return timing.median_us > 0 ? std::max(0.0, (timing.q3_us - timing.q1_us) / 2 / timing.median_us) : 0;
+}
+
+bool clearly_faster(const Timing& a, const Timing& b) { return a.median_us < b.median_us * (1 - noise_of(a, b)); }
+
+}  // namespace
+
+std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
+                                         const std::map<std::string, std::int64_t>& packing_bytes, int limit,
+                                         Objective objective) {
+  std::set<std::string> names;
+  for (const BucketTimes& bucket : buckets) {
+    for (const auto& [name, us] : bucket.best_us) names.insert(name);
+  }
+  if (objective == Objective::kBytes) {
+    std::vector<std::string> good;
+    for (const std::string& name : names) {
+      if (no_slower_than_dense(buckets, name)) good.push_back(name);
+    }
+    const auto smallest = std::ranges::min_element(good, {}, [&](const std::string& name) {
+      return std::pair(bytes_of(packing_bytes, {name}), cost_of(buckets, {name}));
+    });
+    if (smallest != good.end()) return {*smallest};
+  }
+  return greedy(buckets, names, packing_bytes, limit);
+}
+
+double noise_of(const Timing& a, const Timing& b) { return std::max(0.01, std::hypot(spread(a), spread(b))); }
+
+std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
+                               const VendorTiming* dense) {
+  const Contender* best = nullptr;
+  const Contender* incumbent = nullptr;
+  for (const Contender& contender : contenders) {
+    if (contender.state != Contender::State::kTimed) continue;
+    if (std::ranges::find(packings, contender.identity.packing) == packings.end()) continue;
+    // Times of the final are comparable; a time from outside of it wins only where there is no other.
+    const bool better =
+        best == nullptr || (contender.in_final != best->in_final ? contender.in_final
+                                                                 : contender.timing.median_us < best->timing.median_us);
+    if (better) best = &contender;
+    if (contender.incumbent) incumbent = &contender;
+  }
+  const bool has_dense = dense != nullptr && dense->supported;
+  if (best == nullptr) {
+    if (!has_dense) return std::nullopt;
+    return Decision{nullptr,
+                    fmt::format("no sparse candidate is in the race: {:.2f} us dense", dense->timing.median_us)};
+  }
+  if (incumbent != nullptr && !clearly_faster(best->timing, incumbent->timing)) best = incumbent;
+  if (!has_dense) {
+    return Decision{best, fmt::format("the fastest candidate; dense was not measured{}{}", dense ? ": " : "",
+                                      dense ? dense->detail : "")};
+  }
+  const double ratio = dense->timing.median_us / best->timing.median_us;
+  if (clearly_faster(best->timing, dense->timing)) {
+    return Decision{
+        best, fmt::format("{:.2f}x as fast as dense ({} {:.2f} us)", ratio, dense->name, dense->timing.median_us)};
+  }
+  return Decision{nullptr, fmt::format("dense is kept: the best sparse candidate takes {:.2f} us, dense {:.2f} us",
+                                       best->timing.median_us, dense->timing.median_us)};
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,226 @@
+#include "tuner/gpu_timer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+namespace sparsmith {
+namespace {
+
+constexpr int kMaxNodes = 2000;       // of a graph that goes cold
+constexpr int kMinLaunches = 32;      // of a replay, where time permits
+constexpr double kReplayUs = 300;     // hides the gap of 1 or 2 us between replays
+constexpr int kRoundsBeforeDrop = 3;  // then the hopeless are left out
+constexpr float kHopeless = 3.0F;     // times slower than the fastest
+
+// An event that is destroyed with the object.
+class Event {
+ public:
+  explicit Event(const CudaDriver& driver) : driver_(driver) {}
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event() {
+    if (event_ != nullptr) driver_.EventDestroy(event_);
+  }
+  Status record(CUstream stream) {
+    if (event_ == nullptr)
+      SPARSMITH_RETURN_IF_ERROR(driver_.check(driver_.EventCreate(&event_, CU_EVENT_DEFAULT), "cuEventCreate"));
+    return driver_.check(driver_.EventRecord(event_, stream), "cuEventRecord");
+  }
+  Status synchronize() { return driver_.check(driver_.EventSynchronize(event_), "timing"); }
+  Result<double> microseconds_since(const Event& start) const {
+    float milliseconds = 0;
+    SPARSMITH_RETURN_IF_ERROR(
+        driver_.check(driver_.EventElapsedTime(&milliseconds, start.event_, event_), "cuEventElapsedTime"));
+    return milliseconds * 1000.0;
+  }
+
+ private:
+  const CudaDriver& driver_;
+  CUevent event_ = nullptr;
+};
+
+// An instantiated graph, destroyed with the object.
+class Graph {
+ public:
+  explicit Graph(const CudaDriver& driver) : driver_(driver) {}
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph() {
+    if (executable_ != nullptr) driver_.GraphExecDestroy(executable_);
+  }
+
+  // Captures what `enqueue` puts on `stream`, in place of what was captured before.
+  template <class Enqueue>
+  Status capture(CUstream stream, const Enqueue& enqueue) {
+    SPARSMITH_RETURN_IF_ERROR(
+        driver_.check(driver_.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "beginning a graph"));
+    const Status enqueued = enqueue();
+    if (executable_ != nullptr) driver_.GraphExecDestroy(std::exchange(executable_, nullptr));
+    CUgraph graph = nullptr;
+    const CUresult ended = driver_.StreamEndCapture(stream, &graph);  // also after an error: it ends the capture
+    Status status = enqueued.ok() ? driver_.check(ended, "ending a graph") : enqueued;
+    if (status.ok()) status = driver_.check(driver_.GraphInstantiate(&executable_, graph, 0), "making a graph");
+    if (graph != nullptr) driver_.GraphDestroy(graph);
+    return status;
+  }
+  Status launch(CUstream stream) {
+    return driver_.check(driver_.GraphLaunch(executable_, stream), "replaying a graph");
+  }
+
+ private:
+  const CudaDriver& driver_;
+  CUgraphExec executable_ = nullptr;
+};
+
+float median_of(std::vector<float> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+ReplayPlan plan_copies(const ReplayFigures& figures, const TimingPolicy& policy) {
+  const ReplayPlan warm;
+  if (!policy.cold_weights || figures.weight_bytes <= 0) return warm;
+  const std::int64_t copies = 3 * figures.l2_bytes / figures.weight_bytes + 1;
+  if (copies * std::max(figures.nodes, 1) > kMaxNodes) return warm;
+  // The first copy is there already; half of what is free stays free.
+  if ((copies - 1) * figures.weight_bytes > figures.free_bytes / 2) return warm;
+  return {.copies = static_cast<int>(copies), .warm = false, .launches = static_cast<int>(copies)};
+}
+
+int plan_launches(double launch_us, int copies, int nodes, const TimingPolicy& policy) {
+  launch_us = std::max(launch_us, 0.1);
+  const double wanted = std::max<double>(kMinLaunches, kReplayUs / launch_us);
+  const double affordable = policy.max_milliseconds * 1000 / (std::max(policy.min_replays, 1) + 1) / launch_us;
+  const double most = std::min({wanted, affordable, static_cast<double>(kMaxNodes / std::max(nodes, 1))});
+  return std::max(1, static_cast<int>(std::ceil(most / copies - 1e-9))) * copies;
+}
+
+Timing summarize(std::vector<float> samples_us, const ReplayPlan& plan) {
+  Timing timing;
+  timing.samples_us = samples_us;
+  timing.copies = plan.copies;
+  timing.warm = plan.warm;
+  std::sort(samples_us.begin(), samples_us.end());
+  // Between the two nearest samples.
+  const auto quantile = [&samples_us](double share) -> double {
+    const double at = share * static_cast<double>(samples_us.size() - 1);
+    const auto below = static_cast<std::size_t>(at);
+    const std::size_t above = std::min(below + 1, samples_us.size() - 1);
+    return samples_us[below] + (at - static_cast<double>(below)) * (samples_us[above] - samples_us[below]);
+  };
+  timing.median_us = quantile(0.5);
+  timing.q1_us = quantile(0.25);
+  timing.q3_us = quantile(0.75);
+  return timing;
+}
+
+struct GpuTimer::Case {
+  explicit Case(const CudaDriver& driver) : graph(driver) {}
+  ReplayPlan plan;
+  int rounds = 0;  // that fit the policy
+  Graph graph;
+  std::vector<float> samples_us;
+};
+
+Result<double> GpuTimer::estimate_us(TimedWork& work, int copies) {
+  Event start(context_.driver());
+  Event stop(context_.driver());
+  SPARSMITH_RETURN_IF_ERROR(work.enqueue(stream_, 0));  // loads what is loaded at first use
+  constexpr int kLaunches = 4;
+  SPARSMITH_RETURN_IF_ERROR(start.record(stream_));
+  for (int i = 0; i < kLaunches; ++i) SPARSMITH_RETURN_IF_ERROR(work.enqueue(stream_, i % copies));
+  SPARSMITH_RETURN_IF_ERROR(stop.record(stream_));
+  SPARSMITH_RETURN_IF_ERROR(stop.synchronize());
+  SPARSMITH_ASSIGN_OR_RETURN(const double elapsed, stop.microseconds_since(start));
+  return elapsed / kLaunches;
+}
+
+Status GpuTimer::prepare(TimedWork& work, const TimingPolicy& policy, Case& timed) {
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  SPARSMITH_RETURN_IF_ERROR(check(context_.driver().MemGetInfo(&free_bytes, &total_bytes), "cuMemGetInfo"));
+  timed.plan = plan_copies({.weight_bytes = work.weight_bytes(),
+                            .l2_bytes = context_.properties().l2_bytes,
+                            .free_bytes = static_cast<std::int64_t>(free_bytes),
+                            .nodes = work.nodes()},
+                           policy);
+  SPARSMITH_RETURN_IF_ERROR(work.make_copies(timed.plan.copies));
+  SPARSMITH_ASSIGN_OR_RETURN(double launch_us, estimate_us(work, timed.plan.copies));
+  // Launched one by one, short kernels seem longer than in a graph: a first graph tells how long they are.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const int launches = plan_launches(launch_us, timed.plan.copies, work.nodes(), policy);
+    if (attempt > 0 && launches <= timed.plan.launches + timed.plan.launches / 2) break;
+    timed.plan.launches = launches;
+    SPARSMITH_RETURN_IF_ERROR(timed.graph.capture(stream_, [&]() -> Status {
+      for (int i = 0; i < launches; ++i) SPARSMITH_RETURN_IF_ERROR(work.enqueue(stream_, i % timed.plan.copies));
+      return {};
+    }));
+    Case* const alone[] = {&timed};
+    SPARSMITH_RETURN_IF_ERROR(replay(alone, 1));
+    launch_us = timed.samples_us.back();
+    timed.samples_us.clear();
+  }
+  const double replay_us = std::max(launch_us * timed.plan.launches, 1.0);
+  timed.rounds =
+      std::clamp(static_cast<int>(policy.max_milliseconds * 1000 / replay_us), 1, std::max(policy.min_replays, 1));
+  return {};
+}
+
+Status GpuTimer::replay(std::span<Case* const> cases, int rounds) {
+  // All is queued at once, an event between each two replays: the GPU never waits for this thread, and each
+  // interval is one replay. (An event before an idle stream's replay would count the time of submitting it.)
+  std::vector<std::unique_ptr<Event>> events;
+  const auto record = [&]() -> Status {
+    events.push_back(std::make_unique<Event>(context_.driver()));
+    return events.back()->record(stream_);
+  };
+  SPARSMITH_RETURN_IF_ERROR(cases.back()->graph.launch(stream_));  // keeps the GPU busy while the rest is queued
+  SPARSMITH_RETURN_IF_ERROR(record());
+  for (int round = 0; round < rounds; ++round) {
+    for (Case* const timed : cases) {
+      SPARSMITH_RETURN_IF_ERROR(timed->graph.launch(stream_));
+      SPARSMITH_RETURN_IF_ERROR(record());
+    }
+  }
+  SPARSMITH_RETURN_IF_ERROR(events.back()->synchronize());
+  for (std::size_t i = 1; i < events.size(); ++i) {
+    Case& timed = *cases[(i - 1) % cases.size()];
+    SPARSMITH_ASSIGN_OR_RETURN(const double replay_us, events[i]->microseconds_since(*events[i - 1]));
+    timed.samples_us.push_back(static_cast<float>(replay_us / timed.plan.launches));
+  }
+  return {};
+}
+
+Result<std::vector<Timing>> GpuTimer::time(std::span<TimedWork* const> works, const TimingPolicy& policy) {
+  std::vector<Timing> timings;
+  if (works.empty()) return timings;
+  const CudaContext::Scope scope(context_);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+
+  std::vector<std::unique_ptr<Case>> cases;
+  std::vector<Case*> running;
+  for (TimedWork* const work : works) {
+    cases.push_back(std::make_unique<Case>(context_.driver()));
+    SPARSMITH_RETURN_IF_ERROR(prepare(*work, policy, *cases.back()));
+    running.push_back(cases.back().get());
+  }
+  for (Case* const timed : running) SPARSMITH_RETURN_IF_ERROR(timed->graph.launch(stream_));  // warms up
+
+  const int first_rounds = std::clamp(policy.min_replays, 1, kRoundsBeforeDrop);
+  SPARSMITH_RETURN_IF_ERROR(replay(running, first_rounds));
+  float fastest = median_of(running.front()->samples_us);
+  for (const Case* const timed : running) fastest = std::min(fastest, median_of(timed->samples_us));
+  std::erase_if(running, [fastest](const Case* timed) { return median_of(timed->samples_us) > kHopeless * fastest; });
+
+  int rounds = policy.min_replays;
+  for (const Case* const timed : running) rounds = std::min(rounds, timed->rounds);
+  if (rounds > first_rounds) SPARSMITH_RETURN_IF_ERROR(replay(running, rounds - first_rounds));
+  for (const auto& timed : cases) timings.push_back(summarize(std::move(timed->samples_us), timed->plan));
+  return timings;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,60 @@
+// Times work on a GPU: CUDA graphs of launches that rotate over cold copies of the weight, replayed in turns.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "runtime/cuda_context.h"
+#include "tuner/timed_work.h"
+#include "tuner/worker.h"
+
+namespace sparsmith {
+
+// How one work is to be replayed.
+struct ReplayPlan {
+  int copies = 1;    // of the weight
+  bool warm = true;  // the copies stay in cache
+  int launches = 1;  // in one replay; a multiple of copies
+  bool operator==(const ReplayPlan&) const = default;
+};
+
+// What a replay is planned from.
+struct ReplayFigures {
+  std::int64_t weight_bytes = 0;
+  std::int64_t l2_bytes = 0;
+  std::int64_t free_bytes = 0;  // of device memory
+  int nodes = 1;                // of a launch
+};
+
+// The fewest copies that exceed three times L2; one, and warm, where that takes over 2,000 nodes or more memory than
+// there is, or where the policy is warm.
+ReplayPlan plan_copies(const ReplayFigures& figures, const TimingPolicy& policy);
+
+// Launches that make a replay long against the resolution of events, and so many replays fit the policy's time.
+int plan_launches(double launch_us, int copies, int nodes, const TimingPolicy& policy);
+
+// Median and quartiles of `samples_us`. REQUIRES: at least one.
+Timing summarize(std::vector<float> samples_us, const ReplayPlan& plan);
+
+// One thread at a time.
+class GpuTimer {
+ public:
+  GpuTimer(const CudaContext& context, CUstream stream) : context_(context), stream_(stream) {}
+
+  // Times all, interleaved replay by replay, after a replay of each for warming up. What is three times slower than
+  // the fastest after three replays is not replayed further. Error: kDeviceError when a launch fails.
+  Result<std::vector<Timing>> time(std::span<TimedWork* const> works, const TimingPolicy& policy);
+
+ private:
+  struct Case;
+  Result<double> estimate_us(TimedWork& work, int copies);
+  Status prepare(TimedWork& work, const TimingPolicy& policy, Case& timed);
+  // Replays each of `cases` in turns, `rounds` times.
+  Status replay(std::span<Case* const> cases, int rounds);
+  Status check(CUresult result, const char* what) const { return context_.driver().check(result, what); }
+
+  const CudaContext& context_;
+  CUstream stream_;
+};
+
+}  // namespace sparsmith

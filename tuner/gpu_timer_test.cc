@@ -1,0 +1,59 @@
+#include "tuner/gpu_timer.h"
+
+#include <gtest/gtest.h>
+
+namespace sparsmith {
+namespace {
+
+constexpr std::int64_t kL2 = 50 << 20;
+constexpr std::int64_t kPlenty = std::int64_t{100} << 30;
+
+TEST(PlanCopiesTest, CopiesExceedThreeTimesL2) {
+  for (const std::int64_t bytes : {std::int64_t{100} << 10, std::int64_t{1} << 20, std::int64_t{1} << 30}) {
+    const ReplayPlan plan =
+        plan_copies({.weight_bytes = bytes, .l2_bytes = kL2, .free_bytes = kPlenty, .nodes = 1}, {});
+    EXPECT_FALSE(plan.warm);
+    EXPECT_GT(plan.copies * bytes, 3 * kL2);
+    EXPECT_LE((plan.copies - 1) * bytes, 3 * kL2) << "not one more than it takes";
+  }
+}
+
+TEST(PlanCopiesTest, GoesWarmWhereColdIsNotToBeHad) {
+  const ReplayFigures tiny = {.weight_bytes = 50 << 10, .l2_bytes = kL2, .free_bytes = kPlenty, .nodes = 1};
+  EXPECT_TRUE(plan_copies(tiny, {}).warm) << "3,073 nodes";
+  EXPECT_EQ(plan_copies(tiny, {}).copies, 1);
+  EXPECT_TRUE(plan_copies({1 << 20, kL2, 10 << 20, 1}, {}).warm) << "no memory";
+  EXPECT_TRUE(plan_copies({1 << 20, kL2, kPlenty, 20}, {}).warm) << "3,020 nodes";
+  EXPECT_TRUE(plan_copies({1 << 20, kL2, kPlenty, 1}, {.cold_weights = false}).warm);
+  EXPECT_TRUE(plan_copies({0, kL2, kPlenty, 1}, {}).warm);
+}
+
+TEST(PlanLaunchesTest, ReplaysAreLongAndFitTheTime) {
+  const TimingPolicy policy;
+  EXPECT_GE(plan_launches(2, 1, 1, policy) * 2.0, 300);    // a short kernel: many launches
+  EXPECT_GE(plan_launches(50, 1, 1, policy), 32);          // a longer one: tens of them
+  EXPECT_LE(plan_launches(0.01, 1, 3, policy) * 3, 2000);  // within a graph's size
+  for (const double us : {1.0, 10.0, 100.0, 1000.0, 10000.0, 1e6}) {
+    for (const int copies : {1, 3, 151}) {
+      const int launches = plan_launches(us, copies, 1, policy);
+      EXPECT_EQ(launches % copies, 0);
+      EXPECT_GE(launches, copies);
+      if (launches == copies) continue;
+      EXPECT_LE((launches - copies) * us * policy.min_replays, policy.max_milliseconds * 1000);
+    }
+  }
+}
+
+TEST(SummarizeTest, GivesMedianAndQuartiles) {
+  const Timing timing = summarize({5, 1, 4, 2, 3}, {.copies = 4, .warm = false, .launches = 8});
+  EXPECT_EQ(timing.median_us, 3);
+  EXPECT_EQ(timing.q1_us, 2);
+  EXPECT_EQ(timing.q3_us, 4);
+  EXPECT_EQ(timing.copies, 4);
+  EXPECT_EQ(timing.samples_us.front(), 5) << "samples stay in the order in which they were taken";
+  EXPECT_EQ(summarize({1, 2}, {}).median_us, 1.5);
+  EXPECT_EQ(summarize({7}, {}).q3_us, 7);
+}
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,119 @@
+#include "tuner/gpu_timing_device.h"
+
+#include <fmt/format.h>
+
+#include "tuner/device_allocation.h"
+#include "tuner/plan_work.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr std::size_t kBandwidthBytes = std::size_t{2} << 30;  // copied: 2 GiB read, 2 GiB written
+
+// Copies one half of a buffer to the other.
+class CopyWork : public TimedWork {
+ public:
+  CopyWork(const CudaDriver& driver, DeviceAddress from, DeviceAddress to) : driver_(driver), from_(from), to_(to) {}
+  std::int64_t weight_bytes() const override { return static_cast<std::int64_t>(kBandwidthBytes); }
+  int nodes() const override { return 1; }
+  Status make_copies(int) override { return {}; }
+  Status enqueue(CUstream stream, int) override {
+    return driver_.check(driver_.MemcpyDtoDAsync(to_, from_, kBandwidthBytes, stream), "copying device memory");
+  }
+
+ private:
+  const CudaDriver& driver_;
+  DeviceAddress from_;
+  DeviceAddress to_;
+};
+
+}  // namespace
+
+Result<double> GpuTimingDevice::measure_memory_bandwidth() {
+  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation from, DeviceAllocation::make(executor_, kBandwidthBytes));
+  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation to, DeviceAllocation::make(executor_, kBandwidthBytes));
+  CopyWork copy(executor_.driver(), from.address(), to.address());
+  TimedWork* const works[] = {&copy};
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<Timing> timings,
+                             timer_.time(works, {.cold_weights = false, .min_replays = 9, .max_milliseconds = 200}));
+  return 2.0 * static_cast<double>(kBandwidthBytes) / (timings.front().median_us * 1e-6);
+}
+
+void GpuTimingDevice::set_problem(const ReferenceProblem* problem, bool same_weight) {
+  measured_.clear();
+  vendor_problem_.reset();
+  problem_ = problem;
+  // Without a problem nothing is known of the weight yet; what there is of it stays until the next one says.
+  if (problem == nullptr || same_weight) return;
+  for (const auto& [name, vendor] : vendors_)
+    if (vendor != nullptr) vendor->forget_weight();
+}
+
+Result<Vendor*> GpuTimingDevice::opened(const std::string& name) {
+  std::unique_ptr<Vendor>& slot = vendors_[name];
+  if (slot == nullptr) {
+    if (name == "cublas") {
+      SPARSMITH_ASSIGN_OR_RETURN(slot, open_cublas(executor_));
+    } else if (name == "cusparse") {
+      SPARSMITH_ASSIGN_OR_RETURN(slot, open_cusparse(executor_));
+    } else {
+      return not_found(fmt::format("\"{}\" is no vendor library that can be measured: cublas, cusparse", name));
+    }
+  }
+  return slot.get();
+}
+
+Result<VendorTiming> GpuTimingDevice::vendor(const std::string& name, const TimingPolicy& policy) {
+  const CudaContext::Scope scope(executor_.context());
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  if (problem_ == nullptr) return invalid_argument("there is no problem to measure " + name + " on");
+  const auto not_supported = [&name](const Status& reason) {
+    VendorTiming timing;
+    timing.name = name;
+    timing.supported = false;
+    timing.detail = reason.message();
+    return timing;
+  };
+  const Result<Vendor*> found = opened(name);
+  if (!found.ok()) {
+    if (found.status().code() == StatusCode::kNotFound) return found.status();
+    return not_supported(found.status());
+  }
+  if (vendor_problem_ == nullptr) {
+    SPARSMITH_ASSIGN_OR_RETURN(vendor_problem_, VendorProblem::create(executor_, *problem_));
+  }
+  measured_.erase(name);
+  Result<std::vector<std::unique_ptr<VendorWork>>> works = (*found)->works(*vendor_problem_);
+  if (!works.ok()) return not_supported(works.status());
+  Result<BestVendorWork> best = best_work(timer_, *vendor_problem_, *std::move(works), policy);
+  if (!best.ok()) {
+    if (best.status().code() == StatusCode::kUnsupported) return not_supported(best.status());
+    return best.status();
+  }
+  best->timing.name = name;
+  measured_[name] = std::move(best->work);
+  return std::move(best->timing);
+}
+
+Result<std::vector<Timing>> GpuTimingDevice::time(const std::vector<TimedCandidate>& candidates,
+                                                  const std::vector<std::string>& vendors, const TimingPolicy& policy) {
+  const CudaContext::Scope scope(executor_.context());
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  std::map<const DevicePacking*, std::shared_ptr<PackingCopies>> copies;
+  std::vector<std::unique_ptr<PlanWork>> plans;
+  std::vector<TimedWork*> works;
+  for (const TimedCandidate& candidate : candidates) {
+    std::shared_ptr<PackingCopies>& shared = copies[candidate.packing];
+    if (shared == nullptr) shared = std::make_shared<PackingCopies>(executor_, *candidate.packing);
+    plans.push_back(std::make_unique<PlanWork>(executor_, *candidate.plan, candidate.bindings, shared));
+    works.push_back(plans.back().get());
+  }
+  for (const std::string& name : vendors) {
+    const auto found = measured_.find(name);
+    if (found == measured_.end()) return not_found(name + " was not measured on this weight and N");
+    works.push_back(found->second.get());
+  }
+  return timer_.time(works, policy);
+}
+
+}  // namespace sparsmith

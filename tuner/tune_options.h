@@ -1,0 +1,37 @@
+// What is asked of a tuning run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/operator_spec.h"
+#include "tuner/candidate_selection.h"
+#include "tuner/choice.h"
+#include "tuner/worker.h"
+
+namespace sparsmith {
+
+struct TuneOptions {
+  std::vector<std::int64_t> tokens{1};  // the N to tune for, ascending
+  std::vector<double> calls;            // how often each is run; empty: equally often. As long as `tokens`
+  std::optional<DataType> type;         // of the operator; empty: the weight's own
+  Layout layout = Layout::kTokenMajor;
+  Epilogue epilogue;
+  bool transpose = false;  // tune W^T
+
+  int packings = 1;  // copies of a weight that may be kept
+  Objective objective = Objective::kTime;
+  SelectionLimits selection;
+  double budget_s = 0;  // for the whole run; 0: no limit
+  TimingPolicy timing;
+  std::vector<std::string> vendors;        // measured besides dense
+  std::vector<std::string> architectures;  // further ones that the tuned file shall hold kernels for
+  std::uint64_t seed = 1;                  // of the activations that candidates are checked on
+  int compile_threads = 0;                 // 0: one a core
+  bool use_choices = true;                 // false: search again, whatever the cache says
+  bool compare = false;                    // measure cached choices again, beside the vendors, without a search
+};
+
+}  // namespace sparsmith

@@ -1,0 +1,285 @@
+#include "tuner/tuner.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "base/hash.h"
+#include "tuner/scripted_measurer.h"
+
+namespace sparsmith {
+namespace {
+
+CsrMatrix drawn(std::int64_t rows, std::int64_t cols, double density, unsigned seed) {
+  std::mt19937 random(seed);
+  std::bernoulli_distribution kept(density);
+  CsrMatrix matrix;
+  matrix.rows = rows;
+  matrix.cols = cols;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < cols; ++column) {
+      if (!kept(random)) continue;
+      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
+      matrix.values.push_back(1.0F + static_cast<float>(column % 7));
+    }
+    matrix.row_offsets.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+WeightInput weight(const std::string& name, std::int64_t rows, std::int64_t cols, unsigned seed) {
+  return {name, [=] { return drawn(rows, cols, 0.1, seed); }};
+}
+
+class TunerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = std::filesystem::path(testing::TempDir()) / ("tuner_test." + std::to_string(getpid()));
+    std::filesystem::create_directories(directory_);
+    options_.selection.candidates = 6;
+    options_.selection.packings = 2;
+    options_.compile_threads = 2;
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  // A run of its own, with a new opening of the cache.
+  TuneReport run(const std::vector<WeightInput>& weights) {
+    auto cache = Cache::open((directory_ / "cache.db").string(), Cache::Mode::kReadWrite);
+    EXPECT_TRUE(cache.ok()) << cache.status().to_string();
+    const auto compiler = scripted_compiler(compiles_);
+    TuneResources resources;
+    resources.measurers = scripted_measurers(device_);
+    resources.compiler = compiler.get();
+    resources.cache = &*cache;
+    resources.interrupted = interrupted_;
+    auto report = tune(weights, options_, resources);
+    EXPECT_TRUE(report.ok()) << report.status().to_string();
+    return report.ok() ? std::move(*report) : TuneReport();
+  }
+
+  std::filesystem::path directory_;
+  TuneOptions options_;
+  DeviceScript device_;
+  CompilerScript compiles_;
+  std::function<bool()> interrupted_;
+};
+
+TEST_F(TunerTest, ChoosesTheFastestAndSaysWhy) {
+  options_.tokens = {1, 8};
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  ASSERT_EQ(report.weights.size(), 1U);
+  ASSERT_EQ(report.weights[0].buckets.size(), 2U);
+  EXPECT_EQ(report.pairs, 2);
+  EXPECT_TRUE(report.measured);
+  EXPECT_TRUE(report.complete);
+  for (const BucketChoice& bucket : report.weights[0].buckets) {
+    EXPECT_EQ(bucket.kind, "generated");
+    EXPECT_EQ(bucket.evidence, "measured");
+    EXPECT_EQ(bucket.dense_us, 20);
+    EXPECT_LT(bucket.us(), 20);
+    EXPECT_FALSE(bucket.reason.empty());
+  }
+  EXPECT_EQ(report.weights[0].packings.size(), 1U) << "one packing serves every N";
+  EXPECT_FALSE(report.images.empty());
+  EXPECT_FALSE(report.images[0].binaries.empty());
+}
+
+TEST_F(TunerTest, KeepsDenseWhereNothingBeatsIt) {
+  device_.dense_us = 2;
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  const BucketChoice& bucket = report.weights.at(0).buckets.at(0);
+  EXPECT_EQ(bucket.kind, "vendor");
+  EXPECT_EQ(bucket.vendor, "cublas");
+  EXPECT_NE(bucket.reason.find("dense is kept"), std::string::npos) << bucket.reason;
+  EXPECT_EQ(report.weights[0].gpu_bytes(), 64 * 96 * 4);
+}
+
+TEST_F(TunerTest, ADeadlyOrWrongCandidateCostsOnlyItself) {
+  // The fastest ones are the bad ones, so that they would win.
+  const auto bad = [](const LoadedCandidate& c) { return hash64(c.kernels.front().name) % 3; };
+  device_.time_us = [=](const LoadedCandidate& c) { return 5.0 + static_cast<double>(bad(c)); };
+  device_.kills = [=](const LoadedCandidate& c) { return bad(c) == 0; };
+  device_.is_wrong = [=](const LoadedCandidate& c) { return bad(c) == 1; };
+  options_.selection.candidates = 24;
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  ASSERT_EQ(report.weights.size(), 1U);
+  EXPECT_EQ(report.weights[0].buckets[0].us(), 7.0);
+  EXPECT_GT(device_.deaths.size(), 0U);
+  EXPECT_EQ(report.worker_restarts, static_cast<int>(device_.deaths.size()));
+  EXPECT_EQ(report.rejected.at("took the worker down"), static_cast<std::int64_t>(device_.deaths.size()));
+  EXPECT_GT(report.rejected.at("wrong result"), 0);
+
+  // What is known to be deadly is not tried again.
+  const std::size_t deaths = device_.deaths.size();
+  options_.use_choices = false;
+  const TuneReport again = run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(device_.deaths.size(), deaths);
+  EXPECT_EQ(again.weights.at(0).buckets.at(0).us(), 7.0);
+}
+
+TEST_F(TunerTest, AKernelThatSpillsIsNotTimed) {
+  compiles_.spills = [](const std::string&) { return true; };
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(device_.timed, 0);
+  EXPECT_EQ(report.weights.at(0).buckets.at(0).kind, "vendor");
+  EXPECT_GT(report.rejected.at("it spills registers to memory"), 0);
+}
+
+TEST_F(TunerTest, EachKernelIsCompiledOnceOverManyWeights) {
+  options_.tokens = {1, 8};
+  std::vector<WeightInput> weights;
+  constexpr int kWeights = 300;
+  const std::vector<std::pair<int, int>> shapes = {{32, 64}, {64, 32}, {48, 48}, {16, 96}};
+  for (int i = 0; i < kWeights; ++i) {
+    const auto [rows, cols] = shapes[i % shapes.size()];
+    weights.push_back(weight("w" + std::to_string(i), rows, cols, 100 + i));
+  }
+  const TuneReport report = run(weights);
+  EXPECT_EQ(report.pairs, 2 * kWeights);
+  std::int64_t compiled = 0;
+  for (const auto& [name, count] : compiles_.compiled) {
+    EXPECT_EQ(count, 1) << name;
+    compiled += count;
+  }
+  EXPECT_EQ(report.kernels.compiled, compiled);
+  EXPECT_LT(compiled, report.pairs) << "kernels are shared between weights";
+  RecordProperty("pairs", static_cast<int>(report.pairs));
+  RecordProperty("compiled", static_cast<int>(compiled));
+
+  // A second run takes every choice from the cache: nothing is compiled, verified or timed.
+  const int verified = device_.verified;
+  const TuneReport again = run(weights);
+  EXPECT_EQ(again.cached, again.pairs);
+  EXPECT_EQ(again.kernels.compiled, 0);
+  EXPECT_EQ(device_.verified, verified);
+  EXPECT_EQ(again.weights.at(7).buckets.at(1).us(), report.weights.at(7).buckets.at(1).us());
+  EXPECT_EQ(again.weights.at(7).buckets.at(1).candidate.plan, report.weights.at(7).buckets.at(1).candidate.plan);
+}
+
+TEST_F(TunerTest, AnInterruptEndsWithWhatThereIs) {
+  int verified = 0;
+  device_.before_verify = [&] { ++verified; };
+  interrupted_ = [&] { return verified >= 2; };
+  const TuneReport report = run({weight("a", 64, 96, 1), weight("b", 64, 96, 2)});
+  EXPECT_TRUE(report.interrupted);
+  EXPECT_FALSE(report.complete);
+  ASSERT_EQ(report.weights.size(), 1U);
+  EXPECT_EQ(report.skipped.at(0).name, "b");
+  interrupted_ = {};
+  const TuneReport next = run({weight("a", 64, 96, 1), weight("b", 64, 96, 2)});
+  EXPECT_EQ(next.weights.size(), 2U);
+  EXPECT_TRUE(next.complete);
+  EXPECT_EQ(next.weights[0].buckets[0].incumbent, "exact");
+}
+
+// The parent itself is killed: the next run opens the cache, takes what was recorded, and finishes.
+TEST_F(TunerTest, KilledAtAnyMomentTheNextRunGoesOn) {
+  const unsigned seed = std::random_device()();
+  RecordProperty("seed", std::to_string(seed));
+  std::mt19937 random(seed);
+  options_.tokens = {1, 8};
+  const std::vector<WeightInput> weights = {weight("a", 64, 96, 1), weight("b", 96, 64, 2), weight("c", 48, 48, 3)};
+  for (int round = 0; round < 8; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      device_.before_verify = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+      run(weights);
+      _exit(0);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
+    kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+  }
+  const TuneReport report = run(weights);
+  EXPECT_EQ(report.pairs, 6) << "seed " << seed;
+  EXPECT_TRUE(report.complete);
+  auto cache = Cache::open((directory_ / "cache.db").string(), Cache::Mode::kReadWrite);
+  ASSERT_TRUE(cache.ok());
+  EXPECT_TRUE(cache->verify()->empty());
+  EXPECT_EQ(cache->counts()->running, 0);
+  EXPECT_EQ(cache->counts()->choices, 6);
+}
+
+TEST_F(TunerTest, TwoRunsShareOneCache) {
+  options_.tokens = {1, 8};
+  const std::vector<WeightInput> weights = {weight("a", 64, 96, 1), weight("b", 96, 64, 2), weight("c", 48, 48, 3)};
+  std::vector<pid_t> children;
+  for (int i = 0; i < 2; ++i) {
+    const pid_t child = fork();
+    if (child == 0) _exit(run(weights).pairs == 6 && !HasFailure() ? 0 : 1);
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  auto cache = Cache::open((directory_ / "cache.db").string(), Cache::Mode::kReadWrite);
+  ASSERT_TRUE(cache.ok());
+  EXPECT_TRUE(cache->verify()->empty());
+  EXPECT_EQ(cache->counts()->choices, 6);
+  EXPECT_EQ(cache->counts()->running, 0);
+}
+
+TEST_F(TunerTest, WithoutTimingChoicesArePredictedAndVerified) {
+  device_.properties.is_emulator = true;
+  const auto first_try = [this](const LoadedCandidate&) { return device_.verified == 1; };
+  device_.is_wrong = first_try;  // the best prediction turns out wrong
+  const TuneReport report = run({weight("w", 512, 1024, 1)});
+  EXPECT_FALSE(report.measured);
+  EXPECT_EQ(report.device.device_class(), typical_device(90).device_class());
+  const BucketChoice& bucket = report.weights.at(0).buckets.at(0);
+  EXPECT_EQ(bucket.evidence, "predicted");
+  EXPECT_GT(bucket.us(), 0);
+  EXPECT_EQ(device_.timed, 0);
+  EXPECT_EQ(report.rejected.at("wrong result"), 1);
+
+  // A device that can measure does not take a prediction for an answer.
+  device_.properties.is_emulator = false;
+  device_.is_wrong = {};
+  const TuneReport measured = run({weight("w", 512, 1024, 1)});
+  EXPECT_EQ(measured.cached, 0);
+  EXPECT_EQ(measured.weights.at(0).buckets.at(0).evidence, "measured");
+}
+
+TEST_F(TunerTest, ABudgetCutsTheSearchShort) {
+  options_.selection.candidates = 40;
+  options_.budget_s = 0.05;
+  device_.before_verify = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  EXPECT_FALSE(report.complete);
+  EXPECT_EQ(report.weights.at(0).buckets.at(0).kind, "generated");
+  EXPECT_LT(device_.verified, 30);
+}
+
+TEST_F(TunerTest, OptionsAreChecked) {
+  TuneResources resources;
+  resources.measurers = scripted_measurers(device_);
+  for (const std::vector<std::int64_t>& tokens : {std::vector<std::int64_t>{}, {0}, {8, 1}, {1, 1}}) {
+    options_.tokens = tokens;
+    EXPECT_EQ(tune({}, options_, resources).status().code(), StatusCode::kInvalidArgument);
+  }
+  options_.tokens = {1, 8};
+  options_.calls = {1};
+  EXPECT_EQ(tune({}, options_, resources).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(TunerTest, AnUnreadableWeightIsAnError) {
+  TuneResources resources;
+  resources.measurers = scripted_measurers(device_);
+  const std::vector<WeightInput> weights = {
+      {"w", []() -> Result<CsrMatrix> { return invalid_input("element 3 is nan"); }}};
+  const auto report = tune(weights, options_, resources);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.status().code(), StatusCode::kInvalidInput);
+  EXPECT_NE(report.status().message().find("w: element 3"), std::string::npos) << report.status().message();
+}
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,40 @@
+// The search for one weight: candidates, kernels, race, choice.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cache/cache.h"
+#include "matrix/csr_matrix.h"
+#include "tuner/device_session.h"
+#include "tuner/kernel_store.h"
+#include "tuner/tune_options.h"
+#include "tuner/tune_report.h"
+
+namespace sparsmith {
+
+// What the weights of a run share. All pointers outlive the tuner; `cache` may be null.
+struct TuneContext {
+  const TuneOptions* options = nullptr;
+  DeviceSession* session = nullptr;
+  KernelStore* kernels = nullptr;
+  Cache* cache = nullptr;
+  DeviceProperties device;  // that is tuned for: the session's, or, on the emulator, a typical one
+  bool predict = false;     // the session cannot time: rank by prediction, verify the best
+  std::int64_t device_id = 0;
+  std::int64_t environment_id = 0;
+  std::function<bool()> interrupted;    // the user wants an end
+  std::function<bool()> out_of_time;    // for this weight at this N; asked often
+  std::function<void()> bucket_begins;  // before each N
+  std::function<void(const std::string& stage, std::size_t done, std::size_t total)> progress;
+};
+
+// Tunes one weight for every N of the options, and writes the choices to the cache. Adds what it tried to `report`'s
+// counts.
+//   Error: kUnsupported when there is no choice for some N (no candidate passes and dense was not measured); what stops
+//   the run: kNoDevice, kDeviceError.
+Result<WeightResult> tune_weight(const TuneContext& context, const std::string& name, const CsrMatrix& matrix,
+                                 TuneReport& report);
+
+}  // namespace sparsmith

@@ -1,0 +1,185 @@
+#include "tuner/worker.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "tuner/child_process.h"
+#include "tuner/kernel_compiler.h"
+#include "tuner/message.h"
+#include "tuner/reference_kernel.h"
+#include "tuner/worker_protocol.h"
+
+namespace sparsmith {
+namespace {
+
+// A reply is a header alone, and a small one.
+constexpr FrameLimits kReplyLimits = {.header_bytes = 64U << 20, .blobs = 0, .total_bytes = 0};
+
+// How long a child may take to end by itself once its socket is closed.
+constexpr std::chrono::milliseconds kFarewell{2000};
+
+struct DeviceName {
+  std::string program;  // in the folder of this program
+  std::vector<std::string> arguments;
+};
+
+Result<DeviceName> parse_device(const std::string& device) {
+  if (device == "emulator") return DeviceName{"sparsmith-emulator", {}};
+  constexpr std::string_view kCuda = "cuda:";
+  const std::string ordinal = device.starts_with(kCuda) ? device.substr(kCuda.size()) : "";
+  if (ordinal.empty() || ordinal.size() > 3 || ordinal.find_first_not_of("0123456789") != std::string::npos)
+    return invalid_argument(fmt::format("device \"{}\" is neither \"emulator\" nor \"cuda:<number>\"", device));
+  return DeviceName{"sparsmith-worker", {"--device", ordinal}};
+}
+
+}  // namespace
+
+std::string TimingPolicy::name() const { return cold_weights ? "cold_weights" : "warm_weights"; }
+
+class Worker::Channel {
+ public:
+  Channel(ChildProcess child, std::chrono::seconds timeout)
+      : child_(std::move(child)), stream_(child_.take_socket()), timeout_(timeout) {}
+
+  ~Channel() {
+    {
+      const MessageStream closing = std::move(stream_);
+    }
+    if (alive_) child_.wait(kFarewell);
+  }
+
+  // Sends a request and waits for its answer; `what` says in errors what was going on.
+  Result<WorkerReply> call(const OutgoingMessage& request, const std::string& what) {
+    if (!alive_) return device_error(fmt::format("{}: the worker {} before", what, end_));
+    const auto deadline = MessageStream::Clock::now() + timeout_;
+    // A child may die with the request half read; what it managed to answer tells more than the failed send.
+    const Status sent = stream_.send(request, deadline);
+    if (!sent.ok() && sent.code() != StatusCode::kIoError) return lost(sent, what);
+    const Result<Message> message = stream_.receive(deadline, kReplyLimits);
+    if (!message.ok()) return lost(message.status(), what);
+    Result<WorkerReply> reply = decode_reply(*message);
+    if (reply.ok()) return reply;
+    if (reply.status().code() == StatusCode::kDeviceError) {
+      // A GPU's context does not outlive an error of a kernel: the next call would fail as well.
+      alive_ = false;
+      end_ = "lost its device";
+      child_.kill();
+    }
+    return reply.status().annotate(what);
+  }
+
+  template <class T>
+  Result<T> call_for(const OutgoingMessage& request, const std::string& what) {
+    SPARSMITH_ASSIGN_OR_RETURN(WorkerReply reply, call(request, what));
+    if (T* const value = std::get_if<T>(&reply)) return std::move(*value);
+    return internal_error(what + ": the worker answered something else");
+  }
+
+ private:
+  // The child is gone, hangs, or talks nonsense: it is of no more use.
+  Status lost(const Status& reason, const std::string& what) {
+    alive_ = false;
+    if (reason.code() == StatusCode::kIoError) {
+      end_ = child_.wait(kFarewell);
+    } else {
+      end_ = reason.code() == StatusCode::kDeviceError
+                 ? fmt::format("gave no answer within {} s and was killed", timeout_.count())
+                 : fmt::format("sent what is no reply ({}) and was killed", reason.message());
+      child_.kill();
+      child_.wait(std::chrono::milliseconds(0));
+    }
+    return device_error(fmt::format("{}: the worker {}", what, end_));
+  }
+
+  ChildProcess child_;
+  MessageStream stream_;
+  std::chrono::seconds timeout_;
+  bool alive_ = true;
+  std::string end_;
+};
+
+Worker::Worker(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {}
+Worker::~Worker() = default;
+
+Result<std::unique_ptr<Worker>> Worker::start(const Options& options) {
+  SPARSMITH_ASSIGN_OR_RETURN(const DeviceName device, parse_device(options.device));
+  const std::string program = options.program.empty() ? program_folder() + "/" + device.program : options.program;
+  SPARSMITH_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::start(program, device.arguments));
+  std::unique_ptr<Worker> worker(new Worker(std::make_unique<Channel>(std::move(child), options.timeout)));
+  SPARSMITH_ASSIGN_OR_RETURN(worker->properties_, worker->channel_->call_for<DeviceProperties>(
+                                                      encode_properties_request(), "starting on " + options.device));
+  return worker;
+}
+
+const DeviceProperties& Worker::properties() const { return properties_; }
+
+Result<double> Worker::measure_memory_bandwidth() {
+  return channel_->call_for<double>(encode_bandwidth_request(), "measuring the memory bandwidth");
+}
+
+Status Worker::send_reference_kernel(DataType type) {
+  if (properties_.is_emulator || !reference_kernels_.insert(type).second) return {};
+  const Result<std::unique_ptr<KernelCompiler>> compiler = KernelCompiler::open();
+  if (!compiler.ok()) {
+    log_debug("the fp64 reference is computed on the CPU: {}", compiler.status().to_string());
+    return {};
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(const KernelSource source, reference_kernel(type));
+  SPARSMITH_ASSIGN_OR_RETURN(CompiledKernel compiled,
+                             (*compiler)->compile(source, fmt::format("sm_{}", properties_.compute_capability)));
+  const KernelImage image{source.name, source.source, std::move(compiled.cubin), source.max_shared_bytes};
+  return channel_->call(encode_reference_kernel_request(type, image), "loading the reference kernel").status();
+}
+
+Status Worker::set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) {
+  SPARSMITH_RETURN_IF_ERROR(send_reference_kernel(spec.type));
+  return channel_->call(encode_weight_request(matrix, spec), "sending the weight").status();
+}
+
+Status Worker::add_packing(const PackedWeight& packed) {
+  return channel_->call(encode_packing_request(packed), "sending packing " + packed.packing).status();
+}
+
+Status Worker::set_tokens(std::int64_t tokens, std::uint64_t seed) {
+  return channel_->call(encode_tokens_request(tokens, seed), fmt::format("drawing inputs for N = {}", tokens)).status();
+}
+
+namespace {
+
+std::string kernels_of(const LoadedCandidate& candidate) {
+  std::string names;
+  for (const KernelImage& kernel : candidate.kernels) names += (names.empty() ? "" : ", ") + kernel.name;
+  return names;
+}
+
+}  // namespace
+
+Result<Verification> Worker::verify(const LoadedCandidate& candidate) {
+  return channel_->call_for<Verification>(encode_verify_request(candidate), "verifying " + kernels_of(candidate));
+}
+
+Result<Timing> Worker::time(const LoadedCandidate& candidate, const TimingPolicy& policy) {
+  SPARSMITH_ASSIGN_OR_RETURN(std::vector<Timing> timings,
+                             channel_->call_for<std::vector<Timing>>(encode_time_request({candidate}, {}, policy),
+                                                                     "timing " + kernels_of(candidate)));
+  if (timings.size() != 1) return internal_error("the worker timed another number of candidates");
+  return std::move(timings.front());
+}
+
+Result<std::vector<Timing>> Worker::time_interleaved(const std::vector<LoadedCandidate>& candidates,
+                                                     const std::vector<std::string>& vendors,
+                                                     const TimingPolicy& policy) {
+  SPARSMITH_ASSIGN_OR_RETURN(
+      std::vector<Timing> timings,
+      channel_->call_for<std::vector<Timing>>(encode_time_request(candidates, vendors, policy),
+                                              fmt::format("timing {} candidates interleaved", candidates.size())));
+  if (timings.size() != candidates.size() + vendors.size())
+    return internal_error("the worker timed another number of candidates");
+  return timings;
+}
+
+Result<VendorTiming> Worker::vendor(const std::string& name, const TimingPolicy& policy) {
+  return channel_->call_for<VendorTiming>(encode_vendor_request(name, policy), "measuring " + name);
+}
+
+}  // namespace sparsmith

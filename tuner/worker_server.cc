@@ -1,0 +1,192 @@
+#include "tuner/worker_server.h"
+
+#include <fmt/format.h>
+
+#include <poll.h>
+#include <unistd.h>
+#include <csignal>
+
+#include <new>
+#include <thread>
+
+#include "base/log.h"
+#include "tuner/reference_kernel.h"
+
+namespace sparsmith {
+namespace {
+
+// Products above which the GPU computes the reference, where it has the kernel.
+constexpr std::int64_t kProductsForTheCpu = 1 << 22;
+
+// What was verified: the plan, the weight it reads, and the code of its kernels.
+std::string identity(const LoadedCandidate& candidate) {
+  std::string text = candidate.packing + '\n' + to_json(candidate.plan);
+  for (const KernelImage& kernel : candidate.kernels) text += '\n' + kernel.name;
+  return text;
+}
+
+// Ends the process when the parent has gone, also in the middle of a kernel that never ends.
+void watch_parent(int socket) {
+  pollfd entry{.fd = socket, .events = 0, .revents = 0};
+  while (poll(&entry, 1, -1) < 0 || (entry.revents & (POLLHUP | POLLERR)) == 0) {
+  }
+  _exit(0);
+}
+
+}  // namespace
+
+WorkerServer::~WorkerServer() { forget_problem(); }
+
+Result<WorkerReply> WorkerServer::handle(WorkerRequest request) {
+  try {
+    return std::visit([this](auto& typed) { return answer(typed); }, request);
+  } catch (const std::bad_alloc&) {
+    return out_of_memory("the worker has not enough host memory for this weight and N");
+  }
+}
+
+void WorkerServer::forget_problem() {
+  if (timing_ != nullptr) timing_->set_problem(nullptr, false);
+  verified_.clear();
+  verifier_.reset();
+  problem_.reset();
+}
+
+Result<TimingDevice*> WorkerServer::timing_device() const {
+  if (timing_ == nullptr) return unsupported(executor_.properties().name + " measures no time; that takes a GPU");
+  return timing_;
+}
+
+Result<WorkerReply> WorkerServer::answer(const PropertiesRequest&) { return WorkerReply(executor_.properties()); }
+
+Result<WorkerReply> WorkerServer::answer(const BandwidthRequest&) {
+  SPARSMITH_ASSIGN_OR_RETURN(TimingDevice* const timing, timing_device());
+  SPARSMITH_ASSIGN_OR_RETURN(const double bandwidth, timing->measure_memory_bandwidth());
+  return WorkerReply(bandwidth);
+}
+
+Result<WorkerReply> WorkerServer::answer(const ReferenceKernelRequest& request) {
+  SPARSMITH_RETURN_IF_ERROR(executor_.load(request.kernel));
+  reference_kernels_.insert(request.type);
+  return WorkerReply();
+}
+
+Result<WorkerReply> WorkerServer::answer(WeightRequest& request) {
+  SPARSMITH_RETURN_IF_ERROR(request.matrix.validate());
+  if (request.matrix.rows != request.spec.rows || request.matrix.cols != request.spec.cols)
+    return invalid_argument("the weight has another shape than the operator");
+  forget_problem();
+  packings_.clear();
+  matrix_ = std::move(request.matrix);
+  spec_ = request.spec;
+  has_weight_ = true;
+  weight_is_new_ = true;
+  return WorkerReply();
+}
+
+Result<WorkerReply> WorkerServer::answer(PackingRequest& request) {
+  const PackedWeight& packed = request.packed;
+  if (!has_weight_) return invalid_argument("a packing came before its weight");
+  if (packed.rows != matrix_.rows || packed.cols != matrix_.cols)
+    return invalid_argument(fmt::format("packing {} is {} x {}, the weight {} x {}", packed.packing, packed.rows,
+                                        packed.cols, matrix_.rows, matrix_.cols));
+  const std::string name = packed.packing;
+  packings_.erase(name);  // before the new one takes memory
+  SPARSMITH_ASSIGN_OR_RETURN(DevicePacking packing, DevicePacking::upload(executor_, std::move(request.packed)));
+  packings_.emplace(name, std::move(packing));
+  return WorkerReply();
+}
+
+Result<WorkerReply> WorkerServer::answer(const TokensRequest& request) {
+  if (!has_weight_) return invalid_argument("tokens came before the weight");
+  forget_problem();
+  auto problem = std::make_unique<ReferenceProblem>(matrix_, spec_,
+                                                    ProblemOptions{.tokens = request.tokens, .seed = request.seed});
+  const bool on_device = reference_kernels_.contains(spec_.type) &&
+                         matrix_.nnz() > kProductsForTheCpu / std::max<std::int64_t>(request.tokens, 1);
+  if (on_device) {
+    SPARSMITH_ASSIGN_OR_RETURN(ReferenceSums sums, compute_sums_on(executor_, *problem));
+    problem->set_sums(std::move(sums));
+  } else {
+    problem->set_sums(problem->compute_sums());
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(verifier_, PlanVerifier::create(executor_, *problem));
+  problem_ = std::move(problem);
+  if (timing_ != nullptr) timing_->set_problem(problem_.get(), !weight_is_new_);
+  weight_is_new_ = false;
+  return WorkerReply();
+}
+
+Result<DevicePacking*> WorkerServer::packing_of(const LoadedCandidate& candidate) {
+  if (verifier_ == nullptr) return invalid_argument("a candidate came before the tokens");
+  const auto found = packings_.find(candidate.packing);
+  if (found == packings_.end()) return not_found("there is no packing " + candidate.packing + " of this weight");
+  return &found->second;
+}
+
+Result<WorkerReply> WorkerServer::answer(const VerifyRequest& request) {
+  SPARSMITH_ASSIGN_OR_RETURN(DevicePacking* const packing, packing_of(request.candidate));
+  for (const KernelImage& kernel : request.candidate.kernels) SPARSMITH_RETURN_IF_ERROR(executor_.load(kernel));
+  SPARSMITH_ASSIGN_OR_RETURN(Verification verification, verifier_->verify(request.candidate.plan, *packing));
+  if (verification.ok) verified_.insert(identity(request.candidate));
+  return WorkerReply(std::move(verification));
+}
+
+Result<WorkerReply> WorkerServer::answer(const TimeRequest& request) {
+  SPARSMITH_ASSIGN_OR_RETURN(TimingDevice* const timing, timing_device());
+  // Candidates run one after another, so that all share the workspace of the one that needs most.
+  const LaunchPlan* largest = nullptr;
+  std::int64_t largest_bytes = -1;
+  for (const LoadedCandidate& candidate : request.candidates) {
+    SPARSMITH_RETURN_IF_ERROR(packing_of(candidate).status());
+    if (!verified_.contains(identity(candidate)))
+      return invalid_argument("a candidate is to be timed that was not verified on this weight and N");
+    for (const KernelImage& kernel : candidate.kernels) SPARSMITH_RETURN_IF_ERROR(executor_.load(kernel));
+    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes,
+                               candidate.plan.workspace_bytes.evaluate(problem_->variables()));
+    if (bytes > largest_bytes) {
+      largest_bytes = bytes;
+      largest = &candidate.plan;
+    }
+  }
+  std::vector<TimedCandidate> timed;
+  for (const LoadedCandidate& candidate : request.candidates) {
+    SPARSMITH_ASSIGN_OR_RETURN(const DevicePacking* const packing, packing_of(candidate));
+    SPARSMITH_ASSIGN_OR_RETURN(LaunchBindings bindings, verifier_->bindings(*largest, *packing));
+    timed.push_back({.plan = &candidate.plan, .bindings = std::move(bindings), .packing = packing});
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(std::vector<Timing> timings, timing->time(timed, request.vendors, request.policy));
+  return WorkerReply(std::move(timings));
+}
+
+Result<WorkerReply> WorkerServer::answer(const VendorRequest& request) {
+  SPARSMITH_ASSIGN_OR_RETURN(TimingDevice* const timing, timing_device());
+  if (problem_ == nullptr) return invalid_argument("a vendor was asked for before the tokens");
+  SPARSMITH_ASSIGN_OR_RETURN(VendorTiming vendor, timing->vendor(request.name, request.policy));
+  return WorkerReply(std::move(vendor));
+}
+
+int serve_worker(MessageStream stream, WorkerServer& server) {
+  // Ctrl-C reaches every process of the terminal, but is meant for the parent, which ends us by closing the stream.
+  std::signal(SIGINT, SIG_IGN);
+  std::thread(watch_parent, stream.socket()).detach();
+  while (true) {
+    Result<Message> message = stream.receive();
+    if (!message.ok()) {
+      if (message.status().code() == StatusCode::kIoError) return 0;  // the parent is done
+      log_error("worker: {}", message.status().to_string());
+      return 1;
+    }
+    Result<WorkerRequest> request = decode_request(*std::move(message));
+    const Result<WorkerReply> reply =
+        request.ok() ? server.handle(*std::move(request)) : Result<WorkerReply>(request.status());
+    if (const Status sent = stream.send(encode_reply(reply)); !sent.ok()) return 0;
+  }
+}
+
+int refuse_to_serve(MessageStream stream, const Status& reason) {
+  if (stream.receive().ok()) (void)stream.send(encode_reply(reason));
+  return 1;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,63 @@
+// The worker's side of the protocol: loads, checks and times what the parent sends.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "runtime/executor.h"
+#include "tuner/device_packing.h"
+#include "tuner/message.h"
+#include "tuner/plan_verifier.h"
+#include "tuner/timing_device.h"
+#include "tuner/worker_protocol.h"
+
+namespace sparsmith {
+
+// One thread at a time. Holds one weight, its packings, and one problem at a time.
+class WorkerServer {
+ public:
+  // `timing` may be null: then everything that takes time is answered with kUnsupported. It outlives the server, as
+  // `executor` does.
+  WorkerServer(Executor& executor, TimingDevice* timing) : executor_(executor), timing_(timing) {}
+  ~WorkerServer();
+
+  Result<WorkerReply> handle(WorkerRequest request);
+
+ private:
+  Result<WorkerReply> answer(const PropertiesRequest& request);
+  Result<WorkerReply> answer(const BandwidthRequest& request);
+  Result<WorkerReply> answer(const ReferenceKernelRequest& request);
+  Result<WorkerReply> answer(WeightRequest& request);
+  Result<WorkerReply> answer(PackingRequest& request);
+  Result<WorkerReply> answer(const TokensRequest& request);
+  Result<WorkerReply> answer(const VerifyRequest& request);
+  Result<WorkerReply> answer(const TimeRequest& request);
+  Result<WorkerReply> answer(const VendorRequest& request);
+
+  void forget_problem();
+  Result<DevicePacking*> packing_of(const LoadedCandidate& candidate);
+  Result<TimingDevice*> timing_device() const;
+
+  Executor& executor_;
+  TimingDevice* timing_;
+  std::set<DataType> reference_kernels_;  // loaded ones
+  bool has_weight_ = false;
+  bool weight_is_new_ = true;  // to the timing device
+  CsrMatrix matrix_;
+  OperatorSpec spec_;
+  std::map<std::string, DevicePacking> packings_;
+  std::unique_ptr<ReferenceProblem> problem_;
+  std::unique_ptr<PlanVerifier> verifier_;
+  std::set<std::string> verified_;  // plans that passed on this problem, with their packing
+};
+
+// Answers requests that come in on `stream` until the other end closes it, and returns the process's exit code. Ends
+// the process at once when the other end goes away in the middle of a request.
+int serve_worker(MessageStream stream, WorkerServer& server);
+
+// Answers the first request with `reason`, where there is no device to serve; returns the process's exit code.
+int refuse_to_serve(MessageStream stream, const Status& reason);
+
+}  // namespace sparsmith

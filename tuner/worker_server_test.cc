@@ -1,0 +1,164 @@
+#include "tuner/worker_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tuner/fake_executor.h"
+#include "tuner/sample_weight.h"
+
+namespace sparsmith {
+namespace {
+
+class WorkerServerTest : public testing::TestWithParam<bool> {
+ protected:
+  explicit WorkerServerTest(bool is_emulator = GetParam()) : executor_(is_emulator), server_(executor_, nullptr) {}
+
+  void start(const char* epilogue = "none", std::int64_t tokens = 3) {
+    ASSERT_TRUE(server_.handle(WeightRequest{matrix_, sample_spec(matrix_, epilogue)}).ok());
+    ASSERT_TRUE(server_.handle(PackingRequest{sample_packing(matrix_)}).ok());
+    ASSERT_TRUE(server_.handle(TokensRequest{tokens, 7}).ok());
+  }
+  LoadedCandidate candidate(const std::string& source) const {
+    return {.plan = fake_plan("k", matrix_.rows), .packing = "sample", .kernels = {fake_kernel("k", source)}};
+  }
+  Verification verify(const std::string& source) {
+    Result<WorkerReply> reply = server_.handle(VerifyRequest{candidate(source)});
+    EXPECT_TRUE(reply.ok()) << reply.status().to_string();
+    return reply.ok() ? std::get<Verification>(*reply) : Verification{};
+  }
+
+  const CsrMatrix matrix_ = sample_weight(23, 40, 0.15, 11);
+  FakeExecutor executor_;
+  WorkerServer server_;
+};
+
+TEST_P(WorkerServerTest, ARightKernelPasses) {
+  for (const char* epilogue : {"none", "bias", "beta", "bias+beta"}) {
+    start(epilogue);
+    const Verification verification = verify("csr");
+    EXPECT_TRUE(verification.ok) << epilogue << ": " << verification.reason;
+    EXPECT_LE(verification.max_error_over_bound, 1.0);
+    EXPECT_GT(verification.max_error_over_bound, 0.0);
+  }
+}
+
+TEST_P(WorkerServerTest, WrongKernelsAreCaughtAndHarmNoOther) {
+  start();
+  for (const auto& [source, reason] : {std::pair{"dropped", "outputs are wrong"},
+                                       {"padded", "Inf or NaN in X reaches rows"},
+                                       {"changes x", "changed x"},
+                                       {"changes w", "changed packed array values"}}) {
+    const Verification verification = verify(source);
+    EXPECT_FALSE(verification.ok) << source;
+    EXPECT_THAT(verification.reason, testing::HasSubstr(reason));
+    EXPECT_TRUE(verify("csr").ok) << "after " << source;
+  }
+}
+
+TEST_P(WorkerServerTest, WritesOutsideOfBuffersAreCaught) {
+  if (GetParam()) GTEST_SKIP() << "the emulator itself sees these; there are no canaries";
+  start();
+  EXPECT_THAT(verify("past the end").reason, testing::HasSubstr("wrote outside of y"));
+  EXPECT_THAT(verify("before").reason, testing::HasSubstr("wrote outside of the workspace"));
+  EXPECT_TRUE(verify("csr").ok);
+}
+
+TEST_P(WorkerServerTest, AFaultIsTheCandidatesOnTheEmulatorAndTheDevicesOnAGpu) {
+  start();
+  const Result<WorkerReply> reply = server_.handle(VerifyRequest{candidate("fault")});
+  EXPECT_EQ(reply.ok(), GetParam());
+  if (reply.ok()) {
+    EXPECT_FALSE(std::get<Verification>(*reply).ok);
+    EXPECT_THAT(std::get<Verification>(*reply).reason, testing::HasSubstr("reads outside"));
+    EXPECT_TRUE(verify("csr").ok);
+  } else {
+    EXPECT_EQ(reply.status().code(), StatusCode::kDeviceError);
+  }
+}
+
+TEST_P(WorkerServerTest, RequestsOutOfOrderAreErrors) {
+  EXPECT_EQ(server_.handle(TokensRequest{1, 1}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(server_.handle(PackingRequest{sample_packing(matrix_)}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(server_.handle(VerifyRequest{candidate("csr")}).status().code(), StatusCode::kInvalidArgument);
+  start();
+  LoadedCandidate other = candidate("csr");
+  other.packing = "another";
+  EXPECT_EQ(server_.handle(VerifyRequest{other}).status().code(), StatusCode::kNotFound);
+  PackedWeight wrong = sample_packing(matrix_);
+  wrong.rows = 5;
+  EXPECT_EQ(server_.handle(PackingRequest{wrong}).status().code(), StatusCode::kInvalidArgument);
+  CsrMatrix broken = matrix_;
+  broken.column_indices[0] = 40;
+  EXPECT_FALSE(server_.handle(WeightRequest{broken, sample_spec(matrix_)}).ok());
+}
+
+TEST_P(WorkerServerTest, NothingIsTimedWithoutATimingDevice) {
+  start();
+  EXPECT_EQ(server_.handle(TimeRequest{{candidate("csr")}, {}, {}}).status().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(server_.handle(VendorRequest{"cublas", {}}).status().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(server_.handle(BandwidthRequest{}).status().code(), StatusCode::kUnsupported);
+}
+
+TEST_P(WorkerServerTest, ANewWeightFreesTheMemoryOfTheLast) {
+  start();
+  ASSERT_TRUE(verify("csr").ok);
+  const std::size_t before = executor_.live_buffers();
+  start();
+  ASSERT_TRUE(verify("csr").ok);
+  EXPECT_EQ(executor_.live_buffers(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, WorkerServerTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "emulator" : "gpu"; });
+
+// Gives times that it was told.
+class FakeTimingDevice : public TimingDevice {
+ public:
+  Result<double> measure_memory_bandwidth() override { return 4e12; }
+  void set_problem(const ReferenceProblem* problem, bool same_weight) override {
+    problem_ = problem;
+    same_weight_ = same_weight;
+  }
+  Result<std::vector<Timing>> time(const std::vector<TimedCandidate>& candidates,
+                                   const std::vector<std::string>& vendors, const TimingPolicy&) override {
+    workspace_ = candidates.front().bindings.workspace;
+    return std::vector<Timing>(candidates.size() + vendors.size());
+  }
+  Result<VendorTiming> vendor(const std::string& name, const TimingPolicy&) override {
+    VendorTiming timing;
+    timing.name = name;
+    return timing;
+  }
+  const ReferenceProblem* problem_ = nullptr;
+  bool same_weight_ = false;
+  DeviceAddress workspace_ = 0;
+};
+
+TEST(WorkerServerTimingTest, OnlyVerifiedCandidatesAreTimed) {
+  const CsrMatrix matrix = sample_weight(23, 40, 0.15, 11);
+  FakeExecutor executor(false);
+  FakeTimingDevice timing;
+  WorkerServer server(executor, &timing);
+  ASSERT_TRUE(server.handle(WeightRequest{matrix, sample_spec(matrix)}).ok());
+  ASSERT_TRUE(server.handle(PackingRequest{sample_packing(matrix)}).ok());
+  ASSERT_TRUE(server.handle(TokensRequest{2, 7}).ok());
+  EXPECT_NE(timing.problem_, nullptr);
+  EXPECT_FALSE(timing.same_weight_);
+
+  const LoadedCandidate candidate{fake_plan("k", matrix.rows), "sample", {fake_kernel("k", "csr")}};
+  EXPECT_EQ(server.handle(TimeRequest{{candidate}, {}, {}}).status().code(), StatusCode::kInvalidArgument);
+  ASSERT_TRUE(std::get<Verification>(server.handle(VerifyRequest{candidate}).value()).ok);
+  const Result<WorkerReply> timed = server.handle(TimeRequest{{candidate, candidate}, {"cublas"}, {}});
+  ASSERT_TRUE(timed.ok()) << timed.status().to_string();
+  EXPECT_EQ(std::get<std::vector<Timing>>(*timed).size(), 3U);
+  EXPECT_NE(timing.workspace_, 0U);
+
+  ASSERT_TRUE(server.handle(TokensRequest{4, 7}).ok());
+  EXPECT_TRUE(timing.same_weight_);
+  EXPECT_FALSE(server.handle(TimeRequest{{candidate}, {}, {}}).ok()) << "verified for another N";
+  EXPECT_EQ(std::get<double>(server.handle(BandwidthRequest{}).value()), 4e12);
+  EXPECT_EQ(std::get<VendorTiming>(server.handle(VendorRequest{"cusparse", {}}).value()).name, "cusparse");
+}
+
+}  // namespace
+}  // namespace sparsmith
