@@ -128,7 +128,8 @@ class IntegerExpression::Parser {
     std::size_t end = position_;
     while (end < text_.size() && is_digit(text_[end])) ++end;
     if (end == position_) return error("a minus sign stands before a number only");
-    const std::string digits = (negative ? "-" : "") + std::string(text_.substr(position_, end - position_));
+    std::string digits(negative ? 1 : 0, '-');
+    digits.append(text_.substr(position_, end - position_));
     std::int64_t value = 0;
     if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc()) {
       return error("a number beyond 64 bits");

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
 namespace sparsmith {
 namespace {
 
@@ -44,6 +48,12 @@ Result<std::unique_ptr<KernelModule>> KernelModule::load(std::shared_ptr<const C
   const CudaContext::Scope scope(*context);
   SPARSMITH_RETURN_IF_ERROR(scope.status());
   std::unique_ptr<KernelModule> kernel(new KernelModule(context));
+  // In a mapped file a cubin may start at any byte; the driver reads it as structures of 8.
+  std::vector<std::byte> aligned;
+  if (reinterpret_cast<std::uintptr_t>(cubin.data()) % alignof(std::max_align_t) != 0) {
+    aligned.assign(cubin.begin(), cubin.end());
+    cubin = aligned;
+  }
   SPARSMITH_RETURN_IF_ERROR(
       driver.check(driver.ModuleLoadData(&kernel->module_, cubin.data()), "loading kernel " + name));
   SPARSMITH_RETURN_IF_ERROR(driver.check(driver.ModuleGetFunction(&kernel->function_, kernel->module_, name.c_str()),
