@@ -235,6 +235,22 @@ extern "C" __global__ void __launch_bounds__(64) test(int* out) {
   for (int i = 0; i < 64; ++i) EXPECT_EQ(result[i], (i ^ 1) + (i ^ 16) + 8);
 }
 
+// The generator emits kernels inside namespace sparsmith.
+TEST_P(CorrectKernelsTest, KernelInsideTheNamespace) {
+  KernelBench bench(options());
+  const int out = bench.add_unwritten<int>(32);
+  const Status status = bench.run(R"(
+namespace sparsmith {
+namespace {
+constexpr int kThreads = 32;
+}
+extern "C" __global__ void __launch_bounds__(kThreads) test(int* out) { out[thread_index()] = kThreads; }
+}  // namespace sparsmith)",
+                                  1, 32);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(bench.read<int>(out, 32)[31], 32);
+}
+
 INSTANTIATE_TEST_SUITE_P(Orders, CorrectKernelsTest, testing::Values(0, 1, 2));
 
 }  // namespace

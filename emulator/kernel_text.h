@@ -6,7 +6,7 @@
 
 namespace sparsmith {
 
-// Contents of emulator/device_twin.h, which the text includes.
+// Contents of emulator/device_twin.h, which the text includes. A 0 follows them.
 std::string_view device_twin_text();
 
 // `source` with, behind it, the function kernel_entry_symbol() that calls `kernel` and the array

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <vector>
 
 #include "base/file.h"
@@ -43,6 +44,13 @@ class TemporaryDirectory {
  private:
   std::string path_;
 };
+
+// For files that live for one compilation: unlike write_file_atomically(), does not wait for the disk.
+Status write_text(const std::string& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  return file ? Status() : io_error(fmt::format("{}: cannot be written", path));
+}
 
 // Runs a program with its output in `log`. 0 when it succeeded; -1 when it could not be started.
 int run_program(std::vector<std::string> command, const std::string& log) {
@@ -117,7 +125,10 @@ class SharedObjectKernel : public CpuKernel {
 
 class SystemCompiler : public CpuKernelCompiler {
  public:
-  explicit SystemCompiler(std::string program) : program_(std::move(program)) {}
+  // `is_clang`: by default clang drops the callback of a read that a write to the same place follows.
+  SystemCompiler(std::string program, bool is_clang) : program_(std::move(program)) {
+    if (is_clang) further_options_ = {"-mllvm", "-tsan-instrument-read-before-write=1"};
+  }
 
   std::string name() const override { return program_; }
 
@@ -128,18 +139,32 @@ class SystemCompiler : public CpuKernelCompiler {
     const std::string twin = directory.path() + "/emulator/device_twin.h";
     std::error_code error;
     fs::create_directory(directory.path() + "/emulator", error);
-    SPARSMITH_RETURN_IF_ERROR(write_file_atomically(twin, device_twin_text()));
-    SPARSMITH_RETURN_IF_ERROR(write_file_atomically(text, text_with_entry(kernel, source) + entry_point_stubs()));
+    SPARSMITH_RETURN_IF_ERROR(write_text(twin, device_twin_text()));
+    SPARSMITH_RETURN_IF_ERROR(write_text(text, text_with_entry(kernel, source) + entry_point_stubs()));
 
     const std::string object = directory.path() + "/kernel.o";
     const std::string shared = directory.path() + "/kernel.so";
     const std::string log = directory.path() + "/log";
-    SPARSMITH_RETURN_IF_ERROR(
-        run(kernel,
-            {program_, "-std=c++20", "-O1", "-fPIC", "-fsanitize=thread,alignment", "-fno-sanitize-recover=alignment",
-             "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-delete-null-pointer-checks",
-             "-ffp-contract=off", "-w", "-DSPARSMITH_EMULATOR", "-I" + directory.path(), "-c", text, "-o", object},
-            log, text));
+    std::vector<std::string> command = {program_,
+                                        "-std=c++20",
+                                        "-O1",
+                                        "-fPIC",
+                                        "-fsanitize=thread,alignment",
+                                        "-fno-sanitize-recover=alignment",
+                                        "-fvisibility=hidden",
+                                        "-fno-exceptions",
+                                        "-fno-rtti",
+                                        "-fno-delete-null-pointer-checks",
+                                        "-ffp-contract=off",
+                                        "-w",
+                                        "-DSPARSMITH_EMULATOR",
+                                        "-I" + directory.path(),
+                                        "-c",
+                                        text,
+                                        "-o",
+                                        object};
+    command.insert(command.end(), further_options_.begin(), further_options_.end());
+    SPARSMITH_RETURN_IF_ERROR(run(kernel, command, log, text));
     // Without -fsanitize: the callbacks are ours.
     SPARSMITH_RETURN_IF_ERROR(run(kernel, {program_, "-shared", object, "-o", shared, "-lm"}, log, text));
     return SharedObjectKernel::open(shared);
@@ -160,7 +185,16 @@ class SystemCompiler : public CpuKernelCompiler {
   }
 
   std::string program_;
+  std::vector<std::string> further_options_;
 };
+
+bool is_clang(const std::string& program) {
+  const TemporaryDirectory directory;
+  const std::string log = directory.path() + "/version";
+  if (directory.path().empty() || run_program({program, "--version"}, log) != 0) return false;
+  const Result<std::string> version = read_file(log);
+  return version.ok() && version->find("clang") != std::string::npos;
+}
 
 std::string find_in_path(const std::string& program) {
   if (program.find('/') != std::string::npos) return access(program.c_str(), X_OK) == 0 ? program : "";
@@ -189,7 +223,9 @@ Result<std::unique_ptr<CpuKernelCompiler>> make_system_compiler(const std::strin
   std::string tried;
   for (const std::string& candidate : candidates) {
     const std::string found = find_in_path(candidate);
-    if (!found.empty()) return std::unique_ptr<CpuKernelCompiler>(std::make_unique<SystemCompiler>(found));
+    if (!found.empty()) {
+      return std::unique_ptr<CpuKernelCompiler>(std::make_unique<SystemCompiler>(found, is_clang(found)));
+    }
     tried += (tried.empty() ? "" : ", ") + candidate;
   }
   return unsupported(fmt::format("the emulator needs a C++ compiler and finds none (tried {}): install g++", tried));
