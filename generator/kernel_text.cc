@@ -107,7 +107,7 @@ std::string entry_point(const KernelText& text) {
 Result<KernelSource> assemble(const KernelText& text) {
   SPARSMITH_RETURN_IF_ERROR(check(text));
   auto closure = catalogue().closure_source(text.headers);
-  if (!closure.ok()) return closure.status().annotate("kernel text " + text.name);
+  if (!closure.ok()) return closure.status().annotate(fmt::format("kernel text {}", text.name));
 
   KernelSource kernel;
   kernel.name = text.name;
