@@ -1,4 +1,5 @@
 // sparsmith-emulator: the worker process on the CPU. It checks candidates as the GPU's worker does; it times nothing.
+// sparsmith-emulator-jit is the same program with clang in it.
 #include "emulator/emulated_executor.h"
 #ifdef SPARSMITH_EMULATOR_JIT
 #include "emulator/jit_compiler.h"

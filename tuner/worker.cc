@@ -20,23 +20,26 @@ constexpr FrameLimits kReplyLimits = {.header_bytes = 64U << 20, .blobs = 0, .to
 constexpr std::chrono::milliseconds kFarewell{2000};
 
 struct DeviceName {
-  std::string program;  // in the folder of this program
+  std::vector<std::string> programs;  // in the folder of this program; the first that is there
   std::vector<std::string> arguments;
 };
 
-// The one with a compiler inside, where it was built; it is never installed.
-std::string emulator_program() {
-  const std::string with_compiler = "sparsmith-emulator-jit";
-  return access((program_folder() + "/" + with_compiler).c_str(), X_OK) == 0 ? with_compiler : "sparsmith-emulator";
+std::string installed_program(const DeviceName& device) {
+  std::string path;
+  for (const std::string& name : device.programs) {
+    path = program_folder() + "/" + name;
+    if (access(path.c_str(), X_OK) == 0) break;
+  }
+  return path;
 }
 
 Result<DeviceName> parse_device(const std::string& device) {
-  if (device == "emulator") return DeviceName{emulator_program(), {}};
+  if (device == "emulator") return DeviceName{{"sparsmith-emulator-jit", "sparsmith-emulator"}, {}};
   constexpr std::string_view kCuda = "cuda:";
   const std::string ordinal = device.starts_with(kCuda) ? device.substr(kCuda.size()) : "";
   if (ordinal.empty() || ordinal.size() > 3 || ordinal.find_first_not_of("0123456789") != std::string::npos)
     return invalid_argument(fmt::format("device \"{}\" is neither \"emulator\" nor \"cuda:<number>\"", device));
-  return DeviceName{"sparsmith-worker", {"--device", ordinal}};
+  return DeviceName{{"sparsmith-worker"}, {"--device", ordinal}};
 }
 
 }  // namespace
@@ -110,7 +113,7 @@ Worker::~Worker() = default;
 
 Result<std::unique_ptr<Worker>> Worker::start(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const DeviceName device, parse_device(options.device));
-  const std::string program = options.program.empty() ? program_folder() + "/" + device.program : options.program;
+  const std::string program = options.program.empty() ? installed_program(device) : options.program;
   SPARSMITH_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::start(program, device.arguments));
   std::unique_ptr<Worker> worker(new Worker(std::make_unique<Channel>(std::move(child), options.timeout)));
   SPARSMITH_ASSIGN_OR_RETURN(worker->properties_, worker->channel_->call_for<DeviceProperties>(
