@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Options {
   std::string data_type = "fp32";
   std::string name = "weight";
   std::vector<std::string> weights;
+  bool json = false;
 };
 
 struct NamedSpec {
@@ -93,13 +95,27 @@ Result<std::vector<NamedSpec>> parse_specs(const Options& options) {
   return specs;
 }
 
-Status write_smtx(const std::string& path, const std::vector<NamedSpec>& specs) {
+// What was drawn, for the report.
+nlohmann::ordered_json description_of(const std::string& name, const CsrMatrix& matrix) {
+  log_info("{}: {} x {}, {} nonzeros, {:.2f} % zero", name, matrix.rows, matrix.cols, matrix.nnz(),
+           100 * matrix.sparsity());
+  return {{"name", name},
+          {"M", matrix.rows},
+          {"K", matrix.cols},
+          {"nnz", matrix.nnz()},
+          {"sparsity", matrix.sparsity()},
+          {"dtype", short_name(matrix.data_type)}};
+}
+
+Status write_smtx(const std::string& path, const std::vector<NamedSpec>& specs, nlohmann::ordered_json& weights) {
   if (specs.size() != 1) return invalid_argument(fmt::format("{}: .smtx holds one matrix, not {}", path, specs.size()));
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, synthesize(specs[0].spec));
+  weights.push_back(description_of(specs[0].name, matrix));
   return write_file_atomically(path, smtx_text(matrix));
 }
 
-Status write_model(const std::string& path, const std::vector<NamedSpec>& specs, std::uint64_t seed) {
+Status write_model(const std::string& path, const std::vector<NamedSpec>& specs, std::uint64_t seed,
+                   nlohmann::ordered_json& weights) {
   std::vector<std::string> bytes;
   std::vector<SafetensorsPart> parts;
   bytes.reserve(specs.size());  // parts point into it
@@ -111,8 +127,7 @@ Status write_model(const std::string& path, const std::vector<NamedSpec>& specs,
                      std::string(safetensors_name(matrix->data_type)),
                      {matrix->rows, matrix->cols},
                      std::as_bytes(std::span(bytes.back()))});
-    log_info("{}: {} x {}, {} nonzeros, {:.2f} % zero", weight.name, matrix->rows, matrix->cols, matrix->nnz(),
-             100 * matrix->sparsity());
+    weights.push_back(description_of(weight.name, *matrix));
   }
   return write_safetensors(path, parts, {{"source", fmt::format("sparsmith synth, seed {}", seed)}});
 }
@@ -121,15 +136,22 @@ int run(const Options& options) {
   const Result<std::vector<NamedSpec>> specs = parse_specs(options);
   if (!specs.ok()) return report(specs.status());
   const std::string extension = std::filesystem::path(options.out).extension().string();
+  nlohmann::ordered_json weights = nlohmann::ordered_json::array();
   Status status;
-  if (extension == ".smtx")
-    status = write_smtx(options.out, *specs);
-  else if (extension == ".safetensors")
-    status = write_model(options.out, *specs, options.seed);
-  else
+  if (extension == ".smtx") {
+    status = write_smtx(options.out, *specs, weights);
+  } else if (extension == ".safetensors") {
+    status = write_model(options.out, *specs, options.seed, weights);
+  } else {
     status = invalid_argument(fmt::format("{}: the extension must be .safetensors or .smtx", options.out));
+  }
   if (!status.ok()) return report(status);
-  fmt::print("{}\n", options.out);
+  if (options.json) {
+    const nlohmann::ordered_json result = {{"file", options.out}, {"weights", weights}};
+    fmt::print("{}\n", result.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print("{}\n", options.out);
+  }
   return kDone;
 }
 
@@ -152,6 +174,7 @@ void add_synth_command(CLI::App& app, Action& action) {
       ->add_option("--weight", options->weights,
                    "name:MxK:sparsity:pattern; may be repeated, for several weights in one file")
       ->allow_extra_args(false);
+  command->add_flag("--json", options->json, "Print what was drawn as JSON");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 
