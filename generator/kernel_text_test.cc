@@ -1,5 +1,6 @@
 #include "generator/kernel_text.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,6 +62,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, kMinBlocksPerSm) copy_t12
 }
 
 TEST(KernelText, SameTextSameBytes) { EXPECT_EQ(assemble(copy_kernel()).value(), assemble(copy_kernel()).value()); }
+
+// What a launch asks for depends on the weight's shape; kernels are shared between shapes.
+TEST(KernelText, LaunchLimitsAreNotInTheText) {
+  KernelText text = copy_kernel();
+  const std::string source = assemble(text)->source;
+  text.max_shared_bytes *= 2;
+  EXPECT_EQ(assemble(text)->source, source);
+}
+
+TEST(KernelText, LongLinesHaveTheirCommentAbove) {
+  KernelText text = copy_kernel();
+  const std::string declaration = fmt::format("constexpr int k{:L>60} = 1", "");
+  const std::string comment = fmt::format("{:c>50}", "");
+  text.lines.push_back({declaration, comment});
+  EXPECT_THAT(assemble(text)->source, HasSubstr(fmt::format("\n// {}:\n{};\n", comment, declaration)));
+}
 
 TEST(KernelText, CommentsDoNotChangeTheHashLinesDo) {
   KernelText text = copy_kernel();

@@ -1,7 +1,10 @@
 #include "generator/source_tokens.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <random>
 
 namespace sparsmith {
 namespace {
@@ -86,6 +89,27 @@ TEST(SourceTokens, NormalizedSourceTellsTokensApart) {
   EXPECT_NE(normalized_source("#define F(x) x"), normalized_source("#define F (x) x"));
   EXPECT_NE(normalized_source("#define A b\n"), normalized_source("#define A\nb"));
   EXPECT_NE(normalized_source("R\"(\\\n)\""), normalized_source("R\"()\""));
+}
+
+// Drawn texts of the characters that a scanner trips over: tokens stay inside the source, in order, and move on.
+TEST(SourceTokens, AnyTextIsScanned) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  std::mt19937 random(seed);
+  using namespace std::string_view_literals;
+  constexpr std::string_view kCharacters = "\\\n\r\"'R()#/*<> aL0.e+-u8_\0\xff"sv;
+  for (int round = 0; round < 20000; ++round) {
+    std::string source(random() % 24, ' ');
+    for (char& c : source) c = kCharacters[random() % kCharacters.size()];
+    std::size_t end = 0;
+    for (const SourceToken& token : scan_source(source)) {
+      ASSERT_GE(token.begin, end) << testing::PrintToString(source);
+      ASSERT_GE(token.end, token.begin) << testing::PrintToString(source);
+      ASSERT_LE(token.end, source.size()) << testing::PrintToString(source);
+      ASSERT_EQ(token.text.empty(), token.kind == Kind::kDirectiveEnd) << testing::PrintToString(source);
+      end = token.end;
+    }
+  }
 }
 
 }  // namespace

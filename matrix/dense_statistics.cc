@@ -184,6 +184,8 @@ Result<SparsityStatistics> compute_dense_statistics(const DenseMatrix& matrix, i
       others.emplace_back([&pass, &counter = counters[i]] { pass.work(counter); });
     pass.work(counters[0]);
   }
+  // Once more as a whole: the system maps pages around a fault, so some came back after their chunk was released.
+  if (release) release(0, static_cast<std::size_t>(matrix.rows) * matrix.row_bytes());
   if (pass.first_bad_row() < matrix.rows) return not_finite_error(matrix, pass.first_bad_row());
   for (const RowCounter& counter : counters) counter.add_to(counts);
   return statistics_of(std::move(counts));

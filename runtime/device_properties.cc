@@ -30,7 +30,7 @@ DeviceProperties h200() {
   device.name = "typical sm_90 (H200)";
   device.compute_capability = 90;
   device.sm_count = 132;
-  device.l2_bytes = 50 * kMiB;
+  device.l2_bytes = 60 * kMiB;
   device.memory_bytes = 140 * kGiB;
   device.shared_bytes_per_block = 227 * kKiB;
   device.shared_bytes_per_sm = 228 * kKiB;

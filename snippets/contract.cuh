@@ -12,14 +12,9 @@
 
 namespace sparsmith {
 
-template <class T>
-constexpr bool one_of(T) {
-  return false;
-}
-template <class T, class First, class... Rest>
-constexpr bool one_of(T value, First first, Rest... rest) {
-  return value == static_cast<T>(first) || one_of(value, rest...);
-}
+// Whether kValue is among kValues. No function, which NVRTC would take for one of the host.
+template <class T, T kValue, T... kValues>
+constexpr bool one_of = ((kValue == kValues) || ...);
 
 }  // namespace sparsmith
 
@@ -29,6 +24,7 @@ constexpr bool one_of(T value, First first, Rest... rest) {
   [[clang::annotate("sparsmith.tune", #parameter, __VA_ARGS__)]] static void sparsmith_tune_##parameter();
 #else
 #define SPARSMITH_ROLE(role)
-#define SPARSMITH_TUNE(parameter, ...) \
-  static_assert(::sparsmith::one_of(parameter, __VA_ARGS__), #parameter " is one of " #__VA_ARGS__);
+#define SPARSMITH_TUNE(parameter, ...)                                            \
+  static_assert(::sparsmith::one_of<decltype(parameter), parameter, __VA_ARGS__>, \
+                #parameter " is one of " #__VA_ARGS__);
 #endif

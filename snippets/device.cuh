@@ -178,11 +178,11 @@ SPARSMITH_DEVICE T load_streaming(const T* from) {
   if constexpr (sizeof(T) == 32) {
     const GlobalLoad<16> low = GlobalLoad<16>::streaming(from);
     const GlobalLoad<16> high = GlobalLoad<16>::streaming(reinterpret_cast<const u8*>(from) + 16);
-    __builtin_memcpy(&result, &low, 16);
-    __builtin_memcpy(reinterpret_cast<u8*>(&result) + 16, &high, 16);
+    memcpy(&result, &low, 16);
+    memcpy(reinterpret_cast<u8*>(&result) + 16, &high, 16);
   } else {
     const GlobalLoad<sizeof(T)> raw = GlobalLoad<sizeof(T)>::streaming(from);
-    __builtin_memcpy(&result, &raw, sizeof(T));
+    memcpy(&result, &raw, sizeof(T));
   }
   return result;
 }
@@ -194,11 +194,11 @@ SPARSMITH_DEVICE T load_cached(const T* from) {
   if constexpr (sizeof(T) == 32) {
     const GlobalLoad<16> low = GlobalLoad<16>::cached(from);
     const GlobalLoad<16> high = GlobalLoad<16>::cached(reinterpret_cast<const u8*>(from) + 16);
-    __builtin_memcpy(&result, &low, 16);
-    __builtin_memcpy(reinterpret_cast<u8*>(&result) + 16, &high, 16);
+    memcpy(&result, &low, 16);
+    memcpy(reinterpret_cast<u8*>(&result) + 16, &high, 16);
   } else {
     const GlobalLoad<sizeof(T)> raw = GlobalLoad<sizeof(T)>::cached(from);
-    __builtin_memcpy(&result, &raw, sizeof(T));
+    memcpy(&result, &raw, sizeof(T));
   }
   return result;
 }

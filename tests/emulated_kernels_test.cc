@@ -31,7 +31,9 @@ TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
   constexpr int kWeights = 10;
   const std::uint64_t seed = seed_of_run() + static_cast<std::uint64_t>(GetParam());
   fmt::print("SPARSMITH_TEST_SEED={} (part {})\n", seed - static_cast<std::uint64_t>(GetParam()), GetParam());
-  auto executor = make_emulated_executor({.compiler = make_jit_compiler(), .schedule_seed = seed | 1});
+  auto compiler = make_jit_compiler();
+  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
+  auto executor = make_emulated_executor({.compiler = std::move(*compiler), .schedule_seed = seed | 1});
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   std::set<std::string> kernels;
   std::map<std::string, std::set<std::int64_t>> seen;

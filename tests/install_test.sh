@@ -29,6 +29,18 @@ if grep -rqF "$source" "$tree/lib/cmake"; then fail "the CMake package names the
 cmake -S "$source/tests/install_consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$tree" >/dev/null
 cmake --build "$work/consumer" >/dev/null
 "$work/consumer/consumer"
+"$work/consumer/c_consumer"
+
+# The library shows its interface and nothing else.
+foreign=$(nm -D --defined-only "$tree"/lib/libsparsmith.so | awk '{ print $3 }' | grep -vE '^(sparsmith_|_ZNK?9sparsmith)' || true)
+[[ -z $foreign ]] || fail "libsparsmith.so exports $foreign"
+
+# The example, where there is a CUDA runtime to build it with.
+if [[ -f ${CUDA_PATH:-/usr/local/cuda}/lib64/libcudart_static.a ]]; then
+  cmake -S "$source/examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$tree" >/dev/null
+  cmake --build "$work/examples" >/dev/null
+  "$work/examples/run_layer" 2>/dev/null && fail "run_layer without arguments succeeds" || (($? == 2)) || fail "run_layer does not start"
+fi
 
 if [[ -x $tree/bin/sparsmith ]]; then
   env -i "$tree/bin/sparsmith" --version

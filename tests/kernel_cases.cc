@@ -96,7 +96,8 @@ CsrMatrix draw_weight(Random& random, int kind) {
     case 9:
       return draw_rows(random, between(3, 17), between(300, 1500),
                        [&](auto) { return between(1, 6) == 1 ? 1200 : between(0, 20); });
-    case 10: return draw_rows(random, between(33, 70), between(33, 70), [&](auto) { return between(20, 50); });
+    case 10:  // multiples of any vector
+      return draw_rows(random, 8 * between(4, 9), 8 * between(4, 12), [&](auto) { return between(20, 50); });
     default: return draw_rows(random, between(2, 65), between(2, 333), [&](auto) { return between(0, 33); });
   }
 }

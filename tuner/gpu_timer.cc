@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 namespace sparsmith {
 namespace {
@@ -50,12 +51,13 @@ class Graph {
     if (executable_ != nullptr) driver_.GraphExecDestroy(executable_);
   }
 
-  // Captures what `enqueue` puts on `stream`.
+  // Captures what `enqueue` puts on `stream`, in place of what was captured before.
   template <class Enqueue>
   Status capture(CUstream stream, const Enqueue& enqueue) {
     SPARSMITH_RETURN_IF_ERROR(
         driver_.check(driver_.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "beginning a graph"));
     const Status enqueued = enqueue();
+    if (executable_ != nullptr) driver_.GraphExecDestroy(std::exchange(executable_, nullptr));
     CUgraph graph = nullptr;
     const CUresult ended = driver_.StreamEndCapture(stream, &graph);  // also after an error: it ends the capture
     Status status = enqueued.ok() ? driver_.check(ended, "ending a graph") : enqueued;
@@ -147,16 +149,25 @@ Status GpuTimer::prepare(TimedWork& work, const TimingPolicy& policy, Case& time
                             .nodes = work.nodes()},
                            policy);
   SPARSMITH_RETURN_IF_ERROR(work.make_copies(timed.plan.copies));
-  SPARSMITH_ASSIGN_OR_RETURN(const double launch_us, estimate_us(work, timed.plan.copies));
-  timed.plan.launches = plan_launches(launch_us, timed.plan.copies, work.nodes(), policy);
+  SPARSMITH_ASSIGN_OR_RETURN(double launch_us, estimate_us(work, timed.plan.copies));
+  // Launched one by one, short kernels seem longer than in a graph: a first graph tells how long they are.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const int launches = plan_launches(launch_us, timed.plan.copies, work.nodes(), policy);
+    if (attempt > 0 && launches <= timed.plan.launches + timed.plan.launches / 2) break;
+    timed.plan.launches = launches;
+    SPARSMITH_RETURN_IF_ERROR(timed.graph.capture(stream_, [&]() -> Status {
+      for (int i = 0; i < launches; ++i) SPARSMITH_RETURN_IF_ERROR(work.enqueue(stream_, i % timed.plan.copies));
+      return {};
+    }));
+    Case* const alone[] = {&timed};
+    SPARSMITH_RETURN_IF_ERROR(replay(alone, 1));
+    launch_us = timed.samples_us.back();
+    timed.samples_us.clear();
+  }
   const double replay_us = std::max(launch_us * timed.plan.launches, 1.0);
   timed.rounds =
       std::clamp(static_cast<int>(policy.max_milliseconds * 1000 / replay_us), 1, std::max(policy.min_replays, 1));
-  return timed.graph.capture(stream_, [&]() -> Status {
-    for (int i = 0; i < timed.plan.launches; ++i)
-      SPARSMITH_RETURN_IF_ERROR(work.enqueue(stream_, i % timed.plan.copies));
-    return {};
-  });
+  return {};
 }
 
 Status GpuTimer::replay(std::span<Case* const> cases, int rounds) {

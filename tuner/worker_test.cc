@@ -97,9 +97,9 @@ TEST_F(WorkerTest, ManyWorkersComeAndGo) {
 }
 
 TEST(WorkerStartTest, SaysWhatIsWrong) {
-  EXPECT_EQ(Worker::start({.device = "gpu"}).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(Worker::start({.device = "cuda:x"}).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(Worker::start({.device = "cuda:"}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Worker::start({.device = "gpu", .program = ""}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Worker::start({.device = "cuda:x", .program = ""}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Worker::start({.device = "cuda:", .program = ""}).status().code(), StatusCode::kInvalidArgument);
   const auto missing = Worker::start({.device = "emulator", .program = "/nowhere/sparsmith-worker"});
   EXPECT_EQ(missing.status().code(), StatusCode::kNoDevice);
   EXPECT_THAT(missing.status().message(), testing::HasSubstr("/nowhere/sparsmith-worker"));

@@ -19,7 +19,7 @@ struct SharedSum {
   static constexpr int kParts = kParts_;
 
   template <class Sums>
-  static constexpr int shared_bytes() {
+  static SPARSMITH_DEVICE constexpr int shared_bytes() {
     return kParts == 1
                ? 0
                : kThreads / kPartThreads * kOwners * Sums::kRows * Sums::kTokens * static_cast<int>(sizeof(float));

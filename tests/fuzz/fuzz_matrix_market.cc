@@ -1,0 +1,12 @@
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "matrix/matrix_market.h"
+#include "tests/fuzz/parsed_matrix.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  sparsmith::fuzz::expect_refused_or_valid(
+      sparsmith::parse_matrix_market({reinterpret_cast<const char*>(data), size}, 1));
+  return 0;
+}

@@ -1,0 +1,76 @@
+// Runs a fuzz target without a fuzzer: on each seed file, on every cut of it, and on mutations of it that are the same
+// in every run. What this finds breaks the build; a fuzzer with coverage (SPARSMITH_FUZZ) looks deeper.
+//   usage: fuzz_<format> MUTATIONS SEED_FILE...
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace {
+
+void run(const std::string& input) {
+  // A heap block of exactly the input's size, so that an address sanitizer sees a read past its end.
+  const std::vector<std::uint8_t> bytes(input.begin(), input.end());
+  LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+}
+
+// One of the changes that break parsers: bytes, cuts, repeated parts, and numbers at the edge of their range.
+void mutate(std::string& input, std::mt19937_64& random) {
+  static const std::vector<std::string> kTokens = {
+      "0", "-1", "1", "4294967296", "9223372036854775807",      "18446744073709551616", "1e999", "nan", " ", "\n", "%",
+      ",", "[",  "{", "\"",         std::string("\0\0\0\0", 4), "\xff\xff\xff\xff"};
+  const auto position = [&] { return static_cast<std::size_t>(random() % (input.size() + 1)); };
+  const std::size_t at = position();
+  switch (random() % 6) {
+    case 0:
+      if (at < input.size()) input[at] = static_cast<char>(random());
+      break;
+    case 1:
+      if (at < input.size()) input[at] = static_cast<char>(input[at] ^ (1 << random() % 8));
+      break;
+    case 2: input.erase(at, random() % 9); break;
+    case 3: input.insert(at, kTokens[random() % kTokens.size()]); break;
+    case 4: {
+      const std::string& token = kTokens[random() % kTokens.size()];
+      input.replace(at, std::min(token.size(), input.size() - at), token);
+      break;
+    }
+    default: input.insert(position(), input.substr(at, random() % 17)); break;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: %s MUTATIONS SEED_FILE...\n", argv[0]);
+    return 2;
+  }
+  const int mutations = std::atoi(argv[1]);
+  std::mt19937_64 random(1);
+  int inputs = 0;
+  for (int i = 2; i < argc; ++i) {
+    const sparsmith::Result<std::string> seed = sparsmith::read_file(argv[i]);
+    if (!seed.ok()) {
+      std::fprintf(stderr, "%s\n", seed.status().to_string().c_str());
+      return 1;
+    }
+    run(*seed);
+    for (std::size_t size = 0; size < std::min<std::size_t>(seed->size(), 2000); ++size, ++inputs)
+      run(seed->substr(0, size));
+    for (int mutation = 0; mutation < mutations; ++mutation, ++inputs) {
+      std::string input = *seed;
+      for (std::uint64_t change = 0; change <= random() % 4; ++change) mutate(input, random);
+      run(input);
+    }
+  }
+  std::printf("%d inputs\n", inputs);
+  return 0;
+}

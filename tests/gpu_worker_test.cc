@@ -1,0 +1,173 @@
+// The worker on a GPU: executor, reference, checks, timing, and the vendor libraries, all against the CPU's reference.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/gpu_executor.h"
+#include "tests/worker_sample.h"
+#include "tuner/reference_kernel.h"
+
+namespace sparsmith::testing {
+namespace {
+
+constexpr std::uint32_t kSeed = 31;
+
+class GpuWorkerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto worker = Worker::start({.device = "cuda:0", .program = ""});
+    if (!worker.ok()) GTEST_SKIP() << "no GPU: " << worker.status().to_string();
+    worker_ = *std::move(worker);
+    auto compiler = KernelCompiler::open();
+    if (!compiler.ok()) GTEST_SKIP() << "no NVRTC: " << compiler.status().to_string();
+    compiler_ = *std::move(compiler);
+  }
+  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<KernelCompiler> compiler_;
+};
+
+TEST_F(GpuWorkerTest, MemoryBandwidthIsPlausible) {
+  const auto bandwidth = worker_->measure_memory_bandwidth();
+  ASSERT_TRUE(bandwidth.ok()) << bandwidth.status().to_string();
+  fmt::print("{}: {:.0f} GB/s read + written\n", worker_->properties().name, *bandwidth * 1e-9);
+  EXPECT_GT(*bandwidth, 1e11);
+  EXPECT_LT(*bandwidth, 3e13);
+}
+
+TEST_F(GpuWorkerTest, TheReferenceKernelAgreesWithTheCpu) {
+  auto executor = make_gpu_executor(0);
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+  const std::string architecture = fmt::format("sm_{}", worker_->properties().compute_capability);
+  const CsrMatrix matrix = drawn_weight(301, 517, 0.1, kSeed);
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    const auto source = reference_kernel(type);
+    ASSERT_TRUE(source.ok()) << source.status().to_string();
+    const auto compiled = compiler_->compile(*source, architecture);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
+    const Status loaded = (*executor)->load({source->name, source->source, compiled->cubin, source->max_shared_bytes});
+    ASSERT_TRUE(loaded.ok()) << loaded.to_string();
+    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+      const ReferenceProblem problem(matrix, spec_of(matrix, type, layout), {.tokens = 9, .seed = kSeed, .padding = 3});
+      const auto on_gpu = compute_sums_on(**executor, problem);
+      ASSERT_TRUE(on_gpu.ok()) << on_gpu.status().to_string();
+      const ReferenceSums on_cpu = problem.compute_sums();
+      for (std::size_t i = 0; i < on_cpu.sums.size(); ++i) {
+        ASSERT_NEAR(on_gpu->sums[i], on_cpu.sums[i], 1e-12 * on_cpu.magnitudes[i]);
+        ASSERT_NEAR(on_gpu->magnitudes[i], on_cpu.magnitudes[i], 1e-12 * on_cpu.magnitudes[i]);
+      }
+    }
+  }
+}
+
+struct Case {
+  DataType type;
+  std::int64_t tokens;
+  Layout layout;
+};
+
+class GpuWorkerCaseTest : public GpuWorkerTest, public ::testing::WithParamInterface<Case> {};
+
+TEST_P(GpuWorkerCaseTest, CandidatesAndVendorsAreRightAndTimed) {
+  const Case& c = GetParam();
+  const CsrMatrix matrix = drawn_weight(1024, 2048, 0.1, kSeed);
+  const Problem problem{.spec = spec_of(matrix, c.type, c.layout), .tokens = c.tokens, .device = worker_->properties()};
+  ASSERT_TRUE(worker_->set_weight(matrix, problem.spec).ok());
+  const auto candidates = ranked_candidates(problem, matrix, 3, compiler_.get(), *worker_);
+  ASSERT_TRUE(candidates.ok()) << candidates.status().to_string();
+  const Status tokens = worker_->set_tokens(c.tokens, kSeed);
+  ASSERT_TRUE(tokens.ok()) << tokens.to_string();
+
+  const TimingPolicy policy;
+  for (const LoadedCandidate& candidate : *candidates) {
+    const auto verification = worker_->verify(candidate);
+    ASSERT_TRUE(verification.ok()) << verification.status().to_string();
+    EXPECT_TRUE(verification->ok) << candidate.kernels[0].name << ": " << verification->reason;
+  }
+  const auto timing = worker_->time(candidates->front(), policy);
+  ASSERT_TRUE(timing.ok()) << timing.status().to_string();
+  EXPECT_GT(timing->median_us, 0.5);
+  EXPECT_LE(timing->q1_us, timing->median_us);
+  EXPECT_GE(timing->q3_us, timing->median_us);
+  EXPECT_GE(timing->samples_us.size(), 15U);
+  EXPECT_FALSE(timing->warm);
+  EXPECT_GT(timing->copies, 1);
+
+  for (const char* name : {"cublas", "cusparse"}) {
+    const auto vendor = worker_->vendor(name, policy);
+    ASSERT_TRUE(vendor.ok()) << name << ": " << vendor.status().to_string();
+    ASSERT_TRUE(vendor->supported) << name << ": " << vendor->detail;
+    EXPECT_TRUE(vendor->verification.ok) << name << " " << vendor->detail << ": " << vendor->verification.reason;
+    EXPECT_GT(vendor->timing.median_us, 0.5);
+    EXPECT_GT(vendor->weight_bytes, 0);
+    fmt::print("  {} N={} {}: {} {:.2f} us, error/bound {:.3f} ({})\n", short_name(c.type), c.tokens,
+               layout_name(c.layout), name, vendor->timing.median_us, vendor->verification.max_error_over_bound,
+               vendor->detail);
+  }
+  const auto together = worker_->time_interleaved(*candidates, {"cublas", "cusparse"}, policy);
+  ASSERT_TRUE(together.ok()) << together.status().to_string();
+  ASSERT_EQ(together->size(), candidates->size() + 2);
+  for (const Timing& one : *together) EXPECT_GE(one.samples_us.size(), 3U);
+  fmt::print("  {} N={} {}: ours {:.2f} us alone, {:.2f} us interleaved\n", short_name(c.type), c.tokens,
+             layout_name(c.layout), timing->median_us, together->front().median_us);
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16})
+    for (const std::int64_t tokens : {1, 8, 128})
+      for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) cases.push_back({type, tokens, layout});
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Problems, GpuWorkerCaseTest, ::testing::ValuesIn(all_cases()), [](const auto& info) {
+  return fmt::format("{}_{}_{}", short_name(info.param.type), info.param.tokens, layout_name(info.param.layout));
+});
+
+TEST_F(GpuWorkerTest, EpiloguesAreCheckedAndVendorsSayThatTheyLeaveThemOut) {
+  const CsrMatrix matrix = drawn_weight(200, 300, 0.1, kSeed);
+  const OperatorSpec spec = spec_of(matrix, DataType::kFloat16, Layout::kTokenMajor, "bias+gelu+beta+residual");
+  const Problem problem{.spec = spec, .tokens = 8, .device = worker_->properties()};
+  ASSERT_TRUE(worker_->set_weight(matrix, spec).ok());
+  const auto candidates = ranked_candidates(problem, matrix, 1, compiler_.get(), *worker_);
+  ASSERT_TRUE(candidates.ok()) << candidates.status().to_string();
+  ASSERT_TRUE(worker_->set_tokens(8, kSeed).ok());
+  const auto verification = worker_->verify(candidates->front());
+  ASSERT_TRUE(verification.ok()) << verification.status().to_string();
+  EXPECT_TRUE(verification->ok) << verification->reason;
+  for (const char* name : {"cublas", "cusparse"}) {
+    const auto vendor = worker_->vendor(name, {});
+    ASSERT_TRUE(vendor.ok()) << vendor.status().to_string();
+    EXPECT_TRUE(vendor->verification.ok) << name << ": " << vendor->verification.reason;
+    EXPECT_THAT(vendor->detail, ::testing::HasSubstr("without the epilogue"));
+  }
+  EXPECT_EQ(worker_->vendor("another", {}).status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(GpuWorkerTest, AKernelThatFaultsEndsTheWorkerAlone) {
+  const CsrMatrix matrix = drawn_weight(64, 64, 0.2, kSeed);
+  const OperatorSpec spec = spec_of(matrix, DataType::kFloat32, Layout::kTokenMajor);
+  KernelSource source;
+  source.name = "faults";
+  source.source = "extern \"C\" __global__ void faults(float* y) { y[1ll << 44] = 1; }\n";
+  const auto compiled = compiler_->compile(source, fmt::format("sm_{}", worker_->properties().compute_capability));
+  ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
+  PlanStep step;
+  step.kernel = "faults";
+  step.arguments = {{PlanArgument::Kind::kY, "", 0}};
+  const LoadedCandidate faulty{{.steps = {step}, .workspace_bytes = 0}, "none", {{"faults", "", compiled->cubin, 0}}};
+  PackedWeight none;
+  none.packing = "none";
+  none.rows = matrix.rows;
+  none.cols = matrix.cols;
+  ASSERT_TRUE(worker_->set_weight(matrix, spec).ok());
+  ASSERT_TRUE(worker_->add_packing(none).ok());
+  ASSERT_TRUE(worker_->set_tokens(1, kSeed).ok());
+  EXPECT_EQ(worker_->verify(faulty).status().code(), StatusCode::kDeviceError);
+  EXPECT_EQ(worker_->set_tokens(1, kSeed).code(), StatusCode::kDeviceError);
+  const auto next = Worker::start({.device = "cuda:0", .program = ""});
+  ASSERT_TRUE(next.ok()) << next.status().to_string();
+  EXPECT_TRUE((*next)->set_weight(matrix, spec).ok());
+}
+
+}  // namespace
+}  // namespace sparsmith::testing
