@@ -199,7 +199,8 @@ class JitCompiler : public CpuKernelCompiler {
 
     auto files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
     files->addFile(file, 0, llvm::MemoryBuffer::getMemBufferCopy(text_with_entry(kernel, source)));
-    files->addFile("/emulator/device_twin.h", 0, llvm::MemoryBuffer::getMemBuffer(device_twin_text(), "", false));
+    // A copy: clang reads until the zero byte that ends one.
+    files->addFile("/emulator/device_twin.h", 0, llvm::MemoryBuffer::getMemBufferCopy(device_twin_text()));
 
     std::string messages;
     llvm::raw_string_ostream stream(messages);

@@ -14,6 +14,7 @@ std::string_view device_twin_text() {
 std::string text_with_entry(const std::string& kernel, const std::string& source) {
   return source + fmt::format(
                       "\n#line 1 \"emulator entry\"\n"
+                      "using namespace sparsmith;\n"  // where generated kernels are
                       "extern \"C\" __attribute__((visibility(\"default\"))) SPARSMITH_UNCHECKED void {1}("
                       "const void* const* arguments) {{\n"
                       "  sparsmith_emulator::call(&{0}, arguments, sparsmith_emulator::parameters_of(&{0}));\n"

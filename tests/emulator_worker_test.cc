@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "emulator/emulated_executor.h"
+#include "generator/kernel_text.h"
 #include "tests/worker_sample.h"
 #include "tuner/reference_kernel.h"
 
@@ -31,18 +32,24 @@ TEST(EmulatorWorkerTest, ChecksGeneratedKernels) {
   EXPECT_EQ((*worker)->time(candidates->front(), {}).status().code(), StatusCode::kUnsupported);
 
   // What the emulator finds is the candidate's, and the worker lives on.
-  LoadedCandidate faulty = candidates->front();
-  KernelImage& kernel = faulty.kernels.back();
-  const std::string name = kernel.name + "_faulty";
-  kernel = {name, "extern \"C\" __global__ void " + name + "(float* y) { y[1 << 20] = 1; }\n", {}, 0};
+  KernelText text;
+  text.name = "writes_outside";
+  text.threads = 1;
+  text.headers = {"snippets/device.cuh"};
+  text.parameters = {{"float*", "y"}};
+  text.body = "y[1 << 20] = 1;";
+  const auto kernel = assemble(text);
+  ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
   PlanStep step;
-  step.kernel = name;
+  step.kernel = kernel->name;
   step.arguments = {{PlanArgument::Kind::kY, "", 0}};
+  LoadedCandidate faulty = candidates->front();
   faulty.plan = {.steps = {step}, .workspace_bytes = 0};
-  faulty.kernels = {kernel};
+  faulty.kernels = {{kernel->name, kernel->source, {}, 0}};
   const auto found = (*worker)->verify(faulty);
   ASSERT_TRUE(found.ok()) << found.status().to_string();
   EXPECT_FALSE(found->ok);
+  EXPECT_THAT(found->reason, ::testing::HasSubstr("writes_outside"));
   EXPECT_TRUE((*worker)->verify(candidates->front())->ok);
 }
 

@@ -14,6 +14,9 @@ namespace sparsmith {
 // One way in which a library computes a problem: an algorithm, an order of the operands.
 class VendorWork : public TimedWork {
  public:
+  // A library does not say how many kernels a call takes. Counted as one, vendors go warm where candidates do.
+  int nodes() const override { return 1; }
+
   virtual std::string detail() const = 0;         // "CSR_ALG2, X row-major"
   virtual Layout layout() const = 0;              // of the X it reads and the Y it writes
   virtual std::int64_t bytes_on_gpu() const = 0;  // of the weight, with what preprocessing adds

@@ -165,7 +165,6 @@ class CublasWork : public VendorWork {
 
   std::int64_t weight_bytes() const override { return static_cast<std::int64_t>(weight_->copies.front().bytes()); }
   std::int64_t bytes_on_gpu() const override { return weight_bytes(); }
-  int nodes() const override { return 2; }  // a kernel, and one more where K is split
   Layout layout() const override { return problem_.spec().layout; }
   std::string detail() const override { return fmt::format("cuBLASLt heuristic {}", rank_); }
   Status make_copies(int count) override {

@@ -103,7 +103,6 @@ class CusparseWork : public VendorWork {
   std::int64_t bytes_on_gpu() const override {
     return weight_bytes() + (prepared_.empty() ? 0 : static_cast<std::int64_t>(prepared_.front().buffer.bytes()));
   }
-  int nodes() const override { return 4; }  // some algorithms take several kernels
   Layout layout() const override { return layout_; }
 
   Status make_copies(int count) override {
