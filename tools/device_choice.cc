@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "tuner/worker.h"
 
 namespace sparsmith::tools {
@@ -14,7 +15,8 @@ Result<DeviceChoice> choose_device(const std::string& asked) {
   }
   const auto worker = Worker::start({.device = "cuda:0", .program = ""});
   if (worker.ok()) return DeviceChoice{"cuda:0", ""};
-  return DeviceChoice{"emulator", fmt::format("no usable GPU ({})", worker.status().message())};
+  log_debug("{}", worker.status().message());
+  return DeviceChoice{"emulator", "no usable GPU (sparsmith doctor says why)"};
 }
 
 }  // namespace sparsmith::tools

@@ -1,5 +1,5 @@
 // The `sparsmith` command.
-#include <csignal>
+#include <exception>
 
 #include "base/log.h"
 #include "tools/command.h"
@@ -11,8 +11,6 @@
 int main(int argc, char** argv) {
   using namespace sparsmith;
   using namespace sparsmith::tools;
-  std::signal(SIGPIPE, SIG_IGN);  // a worker that died, or a closed pager, is an error value, not the end
-
   CLI::App app(
       "Forges CUDA kernels for pruned weights: analyses a model's sparsity, generates, checks and times kernels, "
       "and keeps the best for each weight.",
@@ -43,5 +41,9 @@ int main(int argc, char** argv) {
   }
   if (global.quiet) set_log_level(LogLevel::kError);
   if (global.verbose) set_log_level(LogLevel::kDebug);
-  return action();
+  try {
+    return action();
+  } catch (const std::exception& error) {  // of a library, or no memory: ours return a Status
+    return report(internal_error(error.what()));
+  }
 }

@@ -9,6 +9,7 @@
 #include "runtime/token_bucket.h"
 #include "tools/command.h"
 #include "tools/device_choice.h"
+#include "tools/tune_table.h"
 #include "tuner/tuned_output.h"
 #include "tuner/worker.h"
 
@@ -65,6 +66,11 @@ Result<const TunedWeight*> find_weight(const TunedContents& contents, const std:
                                name.empty() ? "say which with --tensor" : "there is no weight " + name, names));
 }
 
+std::string config_text(const TunedChoice& choice) {
+  const auto config = Config::parse(choice.config);
+  return config.ok() ? short_config(*config) : choice.config;
+}
+
 Result<RunResult> run_operator(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file, TunedFile::open(options.file));
   SPARSMITH_ASSIGN_OR_RETURN(const TunedWeight* weight, find_weight(file.contents(), options.tensor, options.file));
@@ -72,7 +78,7 @@ Result<RunResult> run_operator(const Options& options) {
   result.tokens = options.tokens > 0 ? options.tokens : weight->choices.front().tokens;
   const TunedChoice& choice = weight->choice_for(result.tokens);
   result.bucket = choice.tokens;
-  result.what = choice.kind == TunedChoice::Kind::kDense ? "dense (cublas)" : choice.config;
+  result.what = choice.kind == TunedChoice::Kind::kDense ? "dense (cublas)" : config_text(choice);
 
   SPARSMITH_ASSIGN_OR_RETURN(const DeviceChoice device, choose_device(options.device));
   result.device = device.name;

@@ -29,12 +29,14 @@ std::string TextTable::plain() const {
   const std::vector<std::size_t> width = widths();
   std::vector<std::string> titles;
   for (const Column& column : columns_) titles.push_back(column.title);
-  std::string text = line(titles, width, "  ") + "\n";
-  for (const auto& row : rows_) {
-    std::string one = line(row, width, "  ");
+  std::string text;
+  const auto add_line = [&](const std::vector<std::string>& cells) {
+    std::string one = line(cells, width, "  ");
     one.erase(one.find_last_not_of(' ') + 1);
     text += one + "\n";
-  }
+  };
+  add_line(titles);
+  for (const auto& row : rows_) add_line(row);
   return text;
 }
 

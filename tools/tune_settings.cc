@@ -27,7 +27,9 @@ Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
   tuning.layout = settings.layout == "feature_major" ? Layout::kFeatureMajor : Layout::kTokenMajor;
   tuning.objective = settings.objective == "bytes" ? Objective::kBytes : Objective::kTime;
   SPARSMITH_ASSIGN_OR_RETURN(tuning.epilogue, Epilogue::parse(settings.epilogue));
-  if (!settings.budget.empty()) SPARSMITH_ASSIGN_OR_RETURN(tuning.budget_s, parse_duration(settings.budget));
+  if (!settings.budget.empty()) {
+    SPARSMITH_ASSIGN_OR_RETURN(tuning.budget_s, parse_duration(settings.budget));
+  }
   return {};
 }
 

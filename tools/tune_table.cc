@@ -61,7 +61,7 @@ std::string human_bytes(double bytes) {
     bytes /= 1000;
     ++unit;
   }
-  return fmt::format(unit == 0 ? "{:.0f} {}" : "{:.2f} {}", bytes, kUnits[unit]);
+  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 2, kUnits[unit]);
 }
 
 std::string short_config(const Config& config) {

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 
 namespace sparsmith {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+// Microseconds of an N that nothing serves: more than anything takes, and still finite, so that serving one N more
+// counts.
+constexpr double kNever = 1e30;
 
 double cost_at(const BucketTimes& bucket, const std::vector<std::string>& packings) {
   double best = bucket.dense_us > 0 ? bucket.dense_us : kNever;
@@ -18,7 +19,7 @@ double cost_at(const BucketTimes& bucket, const std::vector<std::string>& packin
     const auto found = bucket.best_us.find(packing);
     if (found != bucket.best_us.end()) best = std::min(best, found->second);
   }
-  return best * bucket.calls;
+  return best == kNever ? kNever : best * bucket.calls;
 }
 
 double cost_of(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& packings) {
@@ -62,7 +63,7 @@ std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const s
     kept.push_back(best);
     cost = best_cost;
   }
-  return std::isfinite(cost) ? kept : std::vector<std::string>();
+  return cost < kNever / 2 ? kept : std::vector<std::string>();
 }
 
 bool no_slower_than_dense(const std::vector<BucketTimes>& buckets, const std::string& packing) {
@@ -74,6 +75,12 @@ bool no_slower_than_dense(const std::vector<BucketTimes>& buckets, const std::st
 
 double spread(const Timing& timing) {
   return timing.median_us > 0 ? std::max(0.0, (timing.q3_us - timing.q1_us) / 2 / timing.median_us) : 0;
+}
+
+std::string kept_dense(double sparse_us, double dense_us) {
+  if (sparse_us == kNever)
+    return fmt::format("dense is kept: no sparse candidate passed; dense takes {:.2f} us", dense_us);
+  return fmt::format("dense is kept: the best sparse candidate takes {:.2f} us, dense {:.2f} us", sparse_us, dense_us);
 }
 
 bool clearly_faster(const Timing& a, const Timing& b) { return a.median_us < b.median_us * (1 - noise_of(a, b)); }
@@ -106,8 +113,10 @@ std::optional<Decision> decide(const std::vector<Contender>& contenders, const s
                                const VendorTiming* dense) {
   const Contender* best = nullptr;
   const Contender* incumbent = nullptr;
+  double best_of_any_packing = kNever;
   for (const Contender& contender : contenders) {
     if (contender.state != Contender::State::kTimed) continue;
+    best_of_any_packing = std::min(best_of_any_packing, contender.timing.median_us);
     if (std::ranges::find(packings, contender.identity.packing) == packings.end()) continue;
     // Times of the final are comparable; a time from outside of it wins only where there is no other.
     const bool better =
@@ -119,8 +128,7 @@ std::optional<Decision> decide(const std::vector<Contender>& contenders, const s
   const bool has_dense = dense != nullptr && dense->supported;
   if (best == nullptr) {
     if (!has_dense) return std::nullopt;
-    return Decision{nullptr,
-                    fmt::format("no sparse candidate is in the race: {:.2f} us dense", dense->timing.median_us)};
+    return Decision{nullptr, kept_dense(best_of_any_packing, dense->timing.median_us)};
   }
   if (incumbent != nullptr && !clearly_faster(best->timing, incumbent->timing)) best = incumbent;
   if (!has_dense) {
@@ -132,8 +140,7 @@ std::optional<Decision> decide(const std::vector<Contender>& contenders, const s
     return Decision{
         best, fmt::format("{:.2f}x as fast as dense ({} {:.2f} us)", ratio, dense->name, dense->timing.median_us)};
   }
-  return Decision{nullptr, fmt::format("dense is kept: the best sparse candidate takes {:.2f} us, dense {:.2f} us",
-                                       best->timing.median_us, dense->timing.median_us)};
+  return Decision{nullptr, kept_dense(best->timing.median_us, dense->timing.median_us)};
 }
 
 }  // namespace sparsmith

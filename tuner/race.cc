@@ -201,7 +201,9 @@ std::vector<VendorTiming> measure_vendors(DeviceSession& session, MeasurementLog
                                           const std::vector<std::string>& names, const TimingPolicy& policy) {
   std::vector<VendorTiming> vendors;
   for (const std::string& name : names) {
-    log.begin({.config = "vendor:" + name});
+    CandidateIdentity library;
+    library.config = "vendor:" + name;
+    log.begin(library);
     auto timing = session.vendor(name, policy);
     VendorTiming vendor;
     if (timing.ok()) {

@@ -21,6 +21,7 @@ namespace sparsmith {
 namespace {
 
 constexpr const char* kDense = "cublas";
+constexpr int kPredictedCandidates = 8;
 constexpr const char* kNoSuchEpilogue = "cuBLASLt does not compute this epilogue in this layout";
 
 class WeightTuner {
@@ -93,8 +94,12 @@ class WeightTuner {
   // With `known`, the cached choices alone are in the race.
   Status search(const CachedChoices& cached, bool known) {
     SelectionLimits limits = options_.selection;
-    // Predictions alone decide there, so further packings would be packed for nothing.
-    if (context_.predict && !limits.exhaustive) limits.packings = std::max(1, options_.packings);
+    // Predictions alone decide there: further packings would be packed for nothing, and only the first few candidates
+    // are looked at.
+    if (context_.predict && !limits.exhaustive) {
+      limits.packings = std::max(1, options_.packings);
+      limits.candidates = std::min(limits.candidates, kPredictedCandidates);
+    }
     CandidateSelection selection;
     if (!known) selection = select_candidates(problem_, options_.tokens, options_.calls, statistics_, limits);
     for (const auto& [rule, count] : selection.cuts) report_.cuts[rule] += count;

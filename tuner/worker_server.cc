@@ -1,11 +1,10 @@
 #include "tuner/worker_server.h"
 
 #include <fmt/format.h>
-
 #include <poll.h>
 #include <unistd.h>
-#include <csignal>
 
+#include <csignal>
 #include <new>
 #include <thread>
 
