@@ -23,7 +23,7 @@ set_target_properties(libsparsmith PROPERTIES
 target_compile_features(libsparsmith INTERFACE cxx_std_20)
 target_include_directories(libsparsmith INTERFACE
   $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(libsparsmith PRIVATE Threads::Threads ${CMAKE_DL_LIBS} ZLIB::ZLIB)
+target_link_libraries(libsparsmith PRIVATE sparsmith_fmt Threads::Threads ${CMAKE_DL_LIBS} ZLIB::ZLIB)
 set(export_map ${CMAKE_SOURCE_DIR}/cmake/libsparsmith.map)
 target_link_options(libsparsmith PRIVATE ${sparsmith_static_runtime} -Wl,--exclude-libs,ALL -Wl,--no-undefined
                     -Wl,--version-script=${export_map})

@@ -26,7 +26,8 @@ namespace sparsmith {
   X(GetVersion, cublasLtGetVersion)
 
 struct CublasLt {
-#define SPARSMITH_CUBLAS_LT_MEMBER(member, symbol) decltype(&::symbol) member = nullptr;
+#define SPARSMITH_CUBLAS_LT_MEMBER(member, symbol) \
+  decltype(&::symbol) member = nullptr;  // NOLINT(bugprone-macro-parentheses)
   SPARSMITH_CUBLAS_LT_FUNCTIONS(SPARSMITH_CUBLAS_LT_MEMBER)
 #undef SPARSMITH_CUBLAS_LT_MEMBER
 

@@ -14,7 +14,7 @@ namespace {
 std::string driver_version(const CudaDriver& driver) {
   int cuda = 0;
   driver.DriverGetVersion(&cuda);
-  const std::string api = fmt::format("CUDA {}.{}", cuda / 1000, cuda % 1000 / 10);
+  std::string api = fmt::format("CUDA {}.{}", cuda / 1000, cuda % 1000 / 10);
   const Result<std::string> module = read_file("/sys/module/nvidia/version");
   if (!module.ok()) return api;
   return fmt::format("{}, {}", module->substr(0, module->find('\n')), api);

@@ -61,7 +61,8 @@ namespace sparsmith {
   X(EventElapsedTime, cuEventElapsedTime)
 
 struct CudaDriver {
-#define SPARSMITH_CUDA_DRIVER_MEMBER(member, symbol) decltype(&::symbol) member = nullptr;
+#define SPARSMITH_CUDA_DRIVER_MEMBER(member, symbol) \
+  decltype(&::symbol) member = nullptr;  // NOLINT(bugprone-macro-parentheses)
   SPARSMITH_CUDA_DRIVER_FUNCTIONS(SPARSMITH_CUDA_DRIVER_MEMBER)
 #undef SPARSMITH_CUDA_DRIVER_MEMBER
 

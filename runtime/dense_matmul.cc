@@ -17,7 +17,8 @@ cudaDataType_t cuda_type(DataType type) {
 
 template <class T>
 const void* pointer(T address) {
-  return reinterpret_cast<const void*>(address);
+  return reinterpret_cast<const void*>(
+      address);  // NOLINT(performance-no-int-to-ptr): the driver's addresses are integers
 }
 
 // The largest power of two, up to 256, that divides an address: what the heuristics may count on.
@@ -48,7 +49,7 @@ bool DenseMatmul::covers(const OperatorSpec& spec) {
   return epilogue.activation == Activation::kRelu && !epilogue.beta && !epilogue.residual;
 }
 
-Result<std::unique_ptr<DenseMatmul>> DenseMatmul::create(std::shared_ptr<const CudaContext> context,
+Result<std::unique_ptr<DenseMatmul>> DenseMatmul::create(const std::shared_ptr<const CudaContext>& context,
                                                          const OperatorSpec& spec, DeviceAddress weight) {
   SPARSMITH_ASSIGN_OR_RETURN(const CublasLt* library, cublas_lt());
   const CudaContext::Scope scope(*context);

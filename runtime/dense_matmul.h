@@ -22,7 +22,7 @@ class DenseMatmul {
   static bool covers(const OperatorSpec& spec);
 
   // `weight`: [M][K] row-major, of the spec's type. Error: kNoDevice when the library is missing.
-  static Result<std::unique_ptr<DenseMatmul>> create(std::shared_ptr<const CudaContext> context,
+  static Result<std::unique_ptr<DenseMatmul>> create(const std::shared_ptr<const CudaContext>& context,
                                                      const OperatorSpec& spec, DeviceAddress weight);
 
   DenseMatmul(const DenseMatmul&) = delete;

@@ -35,7 +35,7 @@ Status check_elf(std::span<const std::byte> cubin) {
 
 }  // namespace
 
-Result<std::unique_ptr<KernelModule>> KernelModule::load(std::shared_ptr<const CudaContext> context,
+Result<std::unique_ptr<KernelModule>> KernelModule::load(const std::shared_ptr<const CudaContext>& context,
                                                          const std::string& name, std::span<const std::byte> cubin,
                                                          std::int64_t max_shared_bytes) {
   if (const Status status = check_elf(cubin); !status.ok()) return status.annotate("kernel " + name);

@@ -15,8 +15,9 @@ class KernelModule {
  public:
   // Loads `cubin` and permits launches with up to `max_shared_bytes` of dynamic shared memory.
   // Error: kDeviceError when it is for another architecture, damaged, or asks for more than the device has.
-  static Result<std::unique_ptr<KernelModule>> load(std::shared_ptr<const CudaContext> context, const std::string& name,
-                                                    std::span<const std::byte> cubin, std::int64_t max_shared_bytes);
+  static Result<std::unique_ptr<KernelModule>> load(const std::shared_ptr<const CudaContext>& context,
+                                                    const std::string& name, std::span<const std::byte> cubin,
+                                                    std::int64_t max_shared_bytes);
 
   KernelModule(const KernelModule&) = delete;
   KernelModule& operator=(const KernelModule&) = delete;

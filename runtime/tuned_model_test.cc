@@ -18,6 +18,7 @@
 #include "runtime/loaded_model.h"
 #include "runtime/tuned_sample.h"
 
+// NOLINTBEGIN(performance-no-int-to-ptr): addresses of device memory are integers to the driver
 namespace sparsmith {
 namespace {
 
@@ -299,3 +300,4 @@ TEST_F(TunedModelTest, ADenseChoiceWithStepsWritesTheProductToTheWorkspace) {
 
 }  // namespace
 }  // namespace sparsmith
+// NOLINTEND(performance-no-int-to-ptr)
