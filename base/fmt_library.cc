@@ -5,6 +5,7 @@
 FMT_BEGIN_NAMESPACE
 namespace detail {
 
+template std::locale locale_ref::get<std::locale>() const;
 template char decimal_point_impl<char>(locale_ref);
 template thousands_sep_result<char> thousands_sep_impl<char>(locale_ref);
 
