@@ -152,7 +152,7 @@ class JitCompiler : public CpuKernelCompiler {
     set_process_options();
     auto target = llvm::orc::JITTargetMachineBuilder::detectHost();
     if (!target) return from_llvm("clang in process", target.takeError());
-    target->setCodeGenOptLevel(llvm::CodeGenOptLevel::Less);
+    target->setCodeGenOptLevel(llvm::CodeGenOptLevel::None);
     auto jit = llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(*target).create();
     if (!jit) return from_llvm("clang in process", jit.takeError());
     std::unique_ptr<JitCompiler> compiler(new JitCompiler());

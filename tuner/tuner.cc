@@ -84,6 +84,7 @@ class Run {
     for (index_ = 0; index_ < weights_.size(); ++index_) {
       if (interrupted()) {
         report_.skipped.push_back({weights_[index_].name, "interrupted before its turn"});
+        report_.complete = false;
         continue;
       }
       SPARSMITH_RETURN_IF_ERROR(tune_one(weights_[index_]));
@@ -91,8 +92,7 @@ class Run {
     }
     collect_images(kernels);
     report_.device = context_.device;
-    report_.interrupted = interrupted();
-    report_.complete = report_.complete && !report_.interrupted;
+    report_.interrupted = interrupted() && !report_.complete;  // one that came too late changed nothing
     report_.kernels = kernels.counts();
     report_.worker_restarts = session_.restarts();
     report_.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
