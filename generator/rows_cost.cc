@@ -106,7 +106,8 @@ double RowsFamily::predict(const Config& config_, const Problem& problem, const 
                               load.segments * (config.row_order == RowOrder::kNatural && !cut ? 8 : 12);
   const double x_bytes = static_cast<double>(spec.cols) * tokens * element;
   const double y_bytes = static_cast<double>(spec.rows) * tokens * element;
-  const double hbm_us = (weight_bytes + x_bytes + y_bytes) / (0.92 * hbm) + weight_bytes * (tiles - 1) / kL2BytesPerUs;
+  const double memory_us =
+      (weight_bytes + x_bytes + y_bytes) / (0.92 * hbm) + weight_bytes * (tiles - 1) / kL2BytesPerUs;
 
   // One round of a warp's main loop.
   const double products = static_cast<double>(config.vector_width) * config.unroll;
@@ -121,9 +122,6 @@ double RowsFamily::predict(const Config& config_, const Problem& problem, const 
   const double combine = (std::log2(config.shuffle_lanes) * config.tokens_per_thread * 2 + 20 +
                           4 * config.tokens_per_thread + (config.shared_parts > 1 ? 40 + 4 * config.shared_parts : 0)) *
                          load.segments * warps_per_row * tiles;
-  const double issue_us = (warp_steps * issue_per_step + combine) / (sms * 4 * 0.8) / clock_mhz;
-  const double pipe_us = warp_steps * pipe_per_step / sms / clock_mhz;
-
   // Blocks, waves, and what a thread waits for one after the other.
   const double groups = static_cast<double>(config.threads_per_block) / config.group_threads();
   const double needed = std::ceil(load.segments / (groups * config.rows_per_group)) * tiles;
@@ -136,6 +134,12 @@ double RowsFamily::predict(const Config& config_, const Problem& problem, const 
   const double blocks = config.blocks_per_sm > 0 ? std::min(needed, config.blocks_per_sm * sms * tiles) : needed;
   const double rounds = config.blocks_per_sm > 0 ? std::ceil(needed / blocks) : 1.0;
   const double waves = std::max(1.0, blocks / (sms * resident));
+  // A grid of fewer blocks leaves multiprocessors idle.
+  const double busy = std::min(sms, blocks);
+  const double hbm_us = memory_us * std::max(1.0, 0.6 * sms / busy);
+  const double issue_us = (warp_steps * issue_per_step + combine) / (busy * 4 * 0.8) / clock_mhz;
+  const double pipe_us = warp_steps * pipe_per_step / busy / clock_mhz;
+
   const bool staged = config.input == RowsConfig::Input::kShared;
   const double mean_steps = load.steps_per_row * static_cast<double>(statistics.rows) / std::max(1.0, load.segments);
   const double chain_us =

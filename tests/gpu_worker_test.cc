@@ -71,7 +71,8 @@ TEST_P(GpuWorkerCaseTest, CandidatesAndVendorsAreRightAndTimed) {
   const Case& c = GetParam();
   const CsrMatrix matrix = drawn_weight(1024, 2048, 0.1, kSeed);
   const Problem problem{.spec = spec_of(matrix, c.type, c.layout), .tokens = c.tokens, .device = worker_->properties()};
-  ASSERT_TRUE(worker_->set_weight(matrix, problem.spec).ok());
+  const Status weight = worker_->set_weight(matrix, problem.spec);
+  ASSERT_TRUE(weight.ok()) << weight.to_string();
   const auto candidates = ranked_candidates(problem, matrix, 3, compiler_.get(), *worker_);
   ASSERT_TRUE(candidates.ok()) << candidates.status().to_string();
   const Status tokens = worker_->set_tokens(c.tokens, kSeed);
@@ -127,7 +128,8 @@ TEST_F(GpuWorkerTest, EpiloguesAreCheckedAndVendorsSayThatTheyLeaveThemOut) {
   const CsrMatrix matrix = drawn_weight(200, 300, 0.1, kSeed);
   const OperatorSpec spec = spec_of(matrix, DataType::kFloat16, Layout::kTokenMajor, "bias+gelu+beta+residual");
   const Problem problem{.spec = spec, .tokens = 8, .device = worker_->properties()};
-  ASSERT_TRUE(worker_->set_weight(matrix, spec).ok());
+  const Status weight = worker_->set_weight(matrix, spec);
+  ASSERT_TRUE(weight.ok()) << weight.to_string();
   const auto candidates = ranked_candidates(problem, matrix, 1, compiler_.get(), *worker_);
   ASSERT_TRUE(candidates.ok()) << candidates.status().to_string();
   ASSERT_TRUE(worker_->set_tokens(8, kSeed).ok());
@@ -159,7 +161,8 @@ TEST_F(GpuWorkerTest, AKernelThatFaultsEndsTheWorkerAlone) {
   none.packing = "none";
   none.rows = matrix.rows;
   none.cols = matrix.cols;
-  ASSERT_TRUE(worker_->set_weight(matrix, spec).ok());
+  const Status weight = worker_->set_weight(matrix, spec);
+  ASSERT_TRUE(weight.ok()) << weight.to_string();
   ASSERT_TRUE(worker_->add_packing(none).ok());
   ASSERT_TRUE(worker_->set_tokens(1, kSeed).ok());
   EXPECT_EQ(worker_->verify(faulty).status().code(), StatusCode::kDeviceError);

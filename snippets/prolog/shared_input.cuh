@@ -56,25 +56,40 @@ struct SharedInput {
   }
 
  private:
-  // Neighbouring threads read neighbouring columns of one token: as 16-byte vectors where X is aligned to them.
+  // Neighbouring threads read neighbouring columns. For one token that is a plain copy; for more, a thread takes
+  // kColumns columns of kChunk tokens, turns them in its registers, and writes a column's tokens as one vector.
   SPARSMITH_DEVICE void stage_token_major(int tile_first, int n) {
-    constexpr int kVector = 16 / static_cast<int>(sizeof(Value));
-    const bool aligned = (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % 16 == 0;
-    const int vectors = aligned ? cols / kVector : 0;
-    for (int t = 0; t < kTile; ++t) {
-      const bool exists = tile_first + t < n;
+    constexpr int kColumns = (kTile == 1 ? 16 : 4) / static_cast<int>(sizeof(Value));
+    constexpr int kWide = 16 / static_cast<int>(sizeof(Value));
+    constexpr int kChunk = kTile < kWide ? kTile : kWide;
+    const u64 misaligned =
+        (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % (kColumns * sizeof(Value));
+    const int vectors = misaligned == 0 ? cols / kColumns : 0;
+    for (int t = 0; t < kTile; t += kChunk) {
       const Value* from = x + static_cast<i64>(tile_first + t) * ldx;
       for (int v = thread_index(); v < vectors; v += kThreads) {
-        Vector<Value, kVector> vector = {};
-        if (exists) vector = load_cached(reinterpret_cast<const Vector<Value, kVector>*>(from) + v);
+        Vector<Value, kColumns> columns[kChunk] = {};
+        SPARSMITH_UNROLL for (int i = 0; i < kChunk; ++i) {
+          if (tile_first + t + i < n) {
+            columns[i] = load_cached(reinterpret_cast<const Vector<Value, kColumns>*>(from + i * ldx) + v);
+          }
+        }
         if constexpr (kTile == 1) {
-          *reinterpret_cast<Vector<Value, kVector>*>(panel + v * kVector) = vector;
+          *reinterpret_cast<Vector<Value, kColumns>*>(panel + v * kColumns) = columns[0];
         } else {
-          SPARSMITH_UNROLL for (int i = 0; i < kVector; ++i) panel[(v * kVector + i) * kTile + t] = vector[i];
+          SPARSMITH_UNROLL for (int c = 0; c < kColumns; ++c) {
+            Vector<Value, kChunk> tokens;
+            SPARSMITH_UNROLL for (int i = 0; i < kChunk; ++i) tokens[i] = columns[i][c];
+            *reinterpret_cast<Vector<Value, kChunk>*>(panel + (v * kColumns + c) * kTile + t) = tokens;
+          }
         }
       }
-      for (int k = vectors * kVector + thread_index(); k < cols; k += kThreads) {
-        panel[k * kTile + t] = exists ? load_cached(from + k) : from_float<Value>(0.0F);
+      for (int k = vectors * kColumns + thread_index(); k < cols; k += kThreads) {
+        Vector<Value, kChunk> tokens = {};
+        SPARSMITH_UNROLL for (int i = 0; i < kChunk; ++i) {
+          if (tile_first + t + i < n) tokens[i] = load_cached(from + i * ldx + k);
+        }
+        *reinterpret_cast<Vector<Value, kChunk>*>(panel + k * kTile + t) = tokens;
       }
     }
   }
