@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cache/cache.h"
+#include "runtime/cuda_library.h"
 #include "tools/command.h"
 #include "tools/text_table.h"
 #include "tools/tune_table.h"
-#include "tuner/cuda_library.h"
 #include "tuner/kernel_compiler.h"
 #include "tuner/worker.h"
 

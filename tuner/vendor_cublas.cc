@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tuner/cuda_library.h"
+#include "runtime/cuda_library.h"
 #include "tuner/vendor.h"
 
 namespace sparsmith {
