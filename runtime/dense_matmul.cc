@@ -17,8 +17,7 @@ cudaDataType_t cuda_type(DataType type) {
 
 template <class T>
 const void* pointer(T address) {
-  return reinterpret_cast<const void*>(
-      address);  // NOLINT(performance-no-int-to-ptr): the driver's addresses are integers
+  return reinterpret_cast<const void*>(address);
 }
 
 // The largest power of two, up to 256, that divides an address: what the heuristics may count on.

@@ -18,7 +18,6 @@
 #include "runtime/loaded_model.h"
 #include "runtime/tuned_sample.h"
 
-// NOLINTBEGIN(performance-no-int-to-ptr): addresses of device memory are integers to the driver
 namespace sparsmith {
 namespace {
 
@@ -300,4 +299,3 @@ TEST_F(TunedModelTest, ADenseChoiceWithStepsWritesTheProductToTheWorkspace) {
 
 }  // namespace
 }  // namespace sparsmith
-// NOLINTEND(performance-no-int-to-ptr)
