@@ -2,23 +2,19 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
+
+#include "base/temporary_directory.h"
 
 namespace sparsmith {
 namespace {
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    directory_ = std::filesystem::path(testing::TempDir()) / ("file_test." + std::to_string(getpid()));
-    std::filesystem::create_directories(directory_);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-  std::string path(const char* name) const { return (directory_ / name).string(); }
+  std::string path(const char* name) const { return directory_.file(name); }
 
-  std::filesystem::path directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(FileTest, WritesAndReadsBack) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/temporary_directory.h"
 #include "emulator/entry_points.h"
 #include "emulator/kernel_text.h"
 
@@ -24,26 +25,6 @@ namespace sparsmith {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A directory that goes with the object.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::error_code error;
-    std::string pattern = (fs::temp_directory_path(error) / "sparsmith-emulator-XXXXXX").string();
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~TemporaryDirectory() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const std::string& path() const { return path_; }  // empty where it could not be made
-
- private:
-  std::string path_;
-};
 
 // For files that live for one compilation: unlike write_file_atomically(), does not wait for the disk.
 Status write_text(const std::string& path, std::string_view text) {

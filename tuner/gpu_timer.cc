@@ -95,7 +95,8 @@ int plan_launches(double launch_us, int copies, int nodes, const TimingPolicy& p
   launch_us = std::max(launch_us, 0.1);
   const double wanted = std::max<double>(kMinLaunches, kReplayUs / launch_us);
   const double affordable = policy.max_milliseconds * 1000 / (std::max(policy.min_replays, 1) + 1) / launch_us;
-  const double most = std::min({wanted, affordable, static_cast<double>(kMaxNodes / std::max(nodes, 1))});
+  const int of_a_graph = kMaxNodes / std::max(nodes, 1);
+  const double most = std::min({wanted, affordable, static_cast<double>(of_a_graph)});
   return std::max(1, static_cast<int>(std::ceil(most / copies - 1e-9))) * copies;
 }
 

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
 #include <random>
 #include <thread>
 
 #include "base/hash.h"
+#include "base/temporary_directory.h"
 #include "tuner/scripted_measurer.h"
 
 namespace sparsmith {
@@ -39,17 +39,14 @@ WeightInput weight(const std::string& name, std::int64_t rows, std::int64_t cols
 class TunerTest : public testing::Test {
  protected:
   void SetUp() override {
-    directory_ = std::filesystem::path(testing::TempDir()) / ("tuner_test." + std::to_string(getpid()));
-    std::filesystem::create_directories(directory_);
     options_.selection.candidates = 6;
     options_.selection.packings = 2;
     options_.compile_threads = 2;
   }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
 
   // A run of its own, with a new opening of the cache.
   TuneReport run(const std::vector<WeightInput>& weights) {
-    auto cache = Cache::open((directory_ / "cache.db").string(), Cache::Mode::kReadWrite);
+    auto cache = Cache::open(directory_.file("cache.db"), Cache::Mode::kReadWrite);
     EXPECT_TRUE(cache.ok()) << cache.status().to_string();
     const auto compiler = scripted_compiler(compiles_);
     TuneResources resources;
@@ -62,7 +59,7 @@ class TunerTest : public testing::Test {
     return report.ok() ? std::move(*report) : TuneReport();
   }
 
-  std::filesystem::path directory_;
+  TemporaryDirectory directory_;
   TuneOptions options_;
   DeviceScript device_;
   CompilerScript compiles_;
@@ -199,7 +196,7 @@ TEST_F(TunerTest, KilledAtAnyMomentTheNextRunGoesOn) {
   const TuneReport report = run(weights);
   EXPECT_EQ(report.pairs, 6) << "seed " << seed;
   EXPECT_TRUE(report.complete);
-  auto cache = Cache::open((directory_ / "cache.db").string(), Cache::Mode::kReadWrite);
+  auto cache = Cache::open(directory_.file("cache.db"), Cache::Mode::kReadWrite);
   ASSERT_TRUE(cache.ok());
   EXPECT_TRUE(cache->verify()->empty());
   EXPECT_EQ(cache->counts()->running, 0);
@@ -220,7 +217,7 @@ TEST_F(TunerTest, TwoRunsShareOneCache) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
   }
-  auto cache = Cache::open((directory_ / "cache.db").string(), Cache::Mode::kReadWrite);
+  auto cache = Cache::open(directory_.file("cache.db"), Cache::Mode::kReadWrite);
   ASSERT_TRUE(cache.ok());
   EXPECT_TRUE(cache->verify()->empty());
   EXPECT_EQ(cache->counts()->choices, 6);
