@@ -116,16 +116,16 @@ class SystemCompiler : public CpuKernelCompiler {
   Result<std::unique_ptr<CpuKernel>> compile(const std::string& kernel, const std::string& source) override {
     const TemporaryDirectory directory;
     if (directory.path().empty()) return io_error("cannot make a temporary directory for the emulator's compiler");
-    const std::string text = directory.path() + "/kernel.cc";
-    const std::string twin = directory.path() + "/emulator/device_twin.h";
+    const std::string text = directory.file("kernel.cc");
+    const std::string twin = directory.file("emulator/device_twin.h");
     std::error_code error;
-    fs::create_directory(directory.path() + "/emulator", error);
+    fs::create_directory(directory.file("emulator"), error);
     SPARSMITH_RETURN_IF_ERROR(write_text(twin, device_twin_text()));
     SPARSMITH_RETURN_IF_ERROR(write_text(text, text_with_entry(kernel, source) + entry_point_stubs()));
 
-    const std::string object = directory.path() + "/kernel.o";
-    const std::string shared = directory.path() + "/kernel.so";
-    const std::string log = directory.path() + "/log";
+    const std::string object = directory.file("kernel.o");
+    const std::string shared = directory.file("kernel.so");
+    const std::string log = directory.file("log");
     std::vector<std::string> command = {program_,
                                         "-std=c++20",
                                         "-O1",
@@ -171,7 +171,7 @@ class SystemCompiler : public CpuKernelCompiler {
 
 bool is_clang(const std::string& program) {
   const TemporaryDirectory directory;
-  const std::string log = directory.path() + "/version";
+  const std::string log = directory.file("version");
   if (directory.path().empty() || run_program({program, "--version"}, log) != 0) return false;
   const Result<std::string> version = read_file(log);
   return version.ok() && version->find("clang") != std::string::npos;

@@ -8,9 +8,10 @@
 #error "SPARSMITH_VERSION comes from the build"
 #endif
 
-int main(int argc, char** argv) {
-  using namespace sparsmith;
-  using namespace sparsmith::tools;
+namespace sparsmith::tools {
+namespace {
+
+int run(int argc, char** argv) {
   CLI::App app(
       "Forges CUDA kernels for pruned weights: analyses a model's sparsity, generates, checks and times kernels, "
       "and keeps the best for each weight.",
@@ -47,3 +48,8 @@ int main(int argc, char** argv) {
     return report(internal_error(error.what()));
   }
 }
+
+}  // namespace
+}  // namespace sparsmith::tools
+
+int main(int argc, char** argv) { return sparsmith::tools::run(argc, argv); }

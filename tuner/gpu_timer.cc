@@ -156,10 +156,11 @@ Status GpuTimer::prepare(TimedWork& work, const TimingPolicy& policy, Case& time
     const int launches = plan_launches(launch_us, timed.plan.copies, work.nodes(), policy);
     if (attempt > 0 && launches <= timed.plan.launches + timed.plan.launches / 2) break;
     timed.plan.launches = launches;
-    SPARSMITH_RETURN_IF_ERROR(timed.graph.capture(stream_, [&]() -> Status {
+    const auto enqueue_all = [&]() -> Status {
       for (int i = 0; i < launches; ++i) SPARSMITH_RETURN_IF_ERROR(work.enqueue(stream_, i % timed.plan.copies));
       return {};
-    }));
+    };
+    SPARSMITH_RETURN_IF_ERROR(timed.graph.capture(stream_, enqueue_all));
     Case* const alone[] = {&timed};
     SPARSMITH_RETURN_IF_ERROR(replay(alone, 1));
     launch_us = timed.samples_us.back();

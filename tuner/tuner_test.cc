@@ -10,30 +10,14 @@
 
 #include "base/hash.h"
 #include "base/temporary_directory.h"
+#include "tuner/sample_weight.h"
 #include "tuner/scripted_measurer.h"
 
 namespace sparsmith {
 namespace {
 
-CsrMatrix drawn(std::int64_t rows, std::int64_t cols, double density, unsigned seed) {
-  std::mt19937 random(seed);
-  std::bernoulli_distribution kept(density);
-  CsrMatrix matrix;
-  matrix.rows = rows;
-  matrix.cols = cols;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t column = 0; column < cols; ++column) {
-      if (!kept(random)) continue;
-      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
-      matrix.values.push_back(1.0F + static_cast<float>(column % 7));
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
-  return matrix;
-}
-
 WeightInput weight(const std::string& name, std::int64_t rows, std::int64_t cols, unsigned seed) {
-  return {name, [=] { return drawn(rows, cols, 0.1, seed); }};
+  return {name, [=] { return sample_weight(rows, cols, 0.1, seed); }};
 }
 
 class TunerTest : public testing::Test {
