@@ -43,7 +43,8 @@ TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
     ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << each.text() << "\n" << status.to_string();
     ++count;
     PackedWeight packed;
-    for (const KernelSource& kernel : generate_case(each, packed)->kernels) kernels.insert(kernel.name);
+    const auto candidate = generate_case(each, packed);
+    for (const KernelSource& kernel : candidate->kernels) kernels.insert(kernel.name);
     for (const auto& [parameter, value] : each.config.values) seen[parameter].insert(value);
   }
   fmt::print("{} cases, {} kernels\n", count, kernels.size());

@@ -39,11 +39,13 @@ bool feature_major_panel(const RowsConfig& config, const Cases& cases) {
 bool several_groups(const RowsConfig& config, const Cases&) {
   return config.group_threads() < config.threads_per_block && config.partial_sums == PartialSums::kNone;
 }
-// Some block goes round for a second token tile, or a second set of rows, when there is one block only.
+// Some block goes round for a second token tile, or a second set of rows, when there is one block only. (Where parts
+// are added through shared memory, their barriers stand between two tiles as well.)
 bool panel_twice(const RowsConfig& config, const Cases& cases) {
-  return panel(config, cases) && std::any_of(cases.begin(), cases.end(), [&](const KernelCase& each) {
-           return each.problem.tokens > config.token_tile() && each.matrix.nnz() > 0;
-         });
+  const auto goes_round = [&](const KernelCase& each) {
+    return each.problem.tokens > config.token_tile() && each.matrix.nnz() > 0;
+  };
+  return panel(config, cases) && !shared_parts(config, cases) && std::any_of(cases.begin(), cases.end(), goes_round);
 }
 bool shared_parts_twice(const RowsConfig& config, const Cases& cases) {
   const int rows_a_round = config.threads_per_block / config.group_threads() * config.rows_per_group;
@@ -64,15 +66,15 @@ const std::vector<Mutation>& mutations() {
        always},
       {"the tail is omitted", "if (at + e < length) product", "if (false) product", several_nonzeros_a_load},
       {"the tail runs over", "if (at + e < length) product", "product", several_nonzeros_a_load},
-      {"a group works on its neighbour's row", "const int first = base + group * kRows;",
-       "const int first = base + (group ^ 1) * kRows + 0 * group;", several_groups},
+      {"every other group leaves its rows to its neighbour", "const int first = base + group * kRows;",
+       "const int first = base + (group | 1) * kRows;", several_groups},
       {"two groups store to one row", "output.store(target, first_token", "output.store(target & ~1U, first_token",
        always},
       {"no barrier after staging", "    block_barrier();\n  }", "  }", panel},
       {"no barrier before staging again", "block_barrier();  // nobody reads the last tile's panel any more", "",
        panel},
-      {"every thread stages everything", "for (int k = vectors * kColumns + thread_index(); k < cols",
-       "for (int k = vectors * kColumns; k < cols", token_major_panel},
+      {"every thread stages everything", "for (int v = thread_index(); v < vectors", "for (int v = 0; v < vectors",
+       token_major_panel},
       {"every thread stages everything", "for (int i = thread_index(); i < cols", "for (int i = 0; i < cols",
        feature_major_panel},
       {"no barrier before parts are added", "block_barrier();\n      if (part", "if (part", shared_parts},

@@ -114,9 +114,15 @@ class NvrtcCompiler : public KernelCompiler {
     Program program(nvrtc_);
     SPARSMITH_RETURN_IF_ERROR(program.create(kernel));
     const std::string architecture_option = "--gpu-architecture=" + architecture;
-    // The one option string: part of what a cached binary stands for. Nothing here relaxes arithmetic.
-    const nvrtcResult result = program.compile(
-        {architecture_option.c_str(), "--std=c++17", "--device-as-default-execution-space", "--ptxas-options=-v"});
+    // The one option string: part of what a cached binary stands for. Nothing here relaxes arithmetic. NVRTC's own
+    // cache is off: on a hit ptxas does not run, and says nothing of registers and spills.
+    std::vector<const char*> options = {"--no-cache", architecture_option.c_str(), "--std=c++17",
+                                        "--device-as-default-execution-space", "--ptxas-options=-v"};
+    nvrtcResult result = program.compile(options);
+    if (result == NVRTC_ERROR_INVALID_OPTION) {  // a release that has no cache
+      options.erase(options.begin());
+      result = program.compile(options);
+    }
     const std::string log = program.log();
     if (result != NVRTC_SUCCESS) {
       return invalid_input(fmt::format("{} does not compile for {}: {}\n{}", kernel.name, architecture,
