@@ -42,14 +42,16 @@ int run(int argc, char** argv) {
   }
   if (global.quiet) set_log_level(LogLevel::kError);
   if (global.verbose) set_log_level(LogLevel::kDebug);
-  try {
-    return action();
-  } catch (const std::exception& error) {  // of a library, or no memory: ours return a Status
-    return report(internal_error(error.what()));
-  }
+  return action();
 }
 
 }  // namespace
 }  // namespace sparsmith::tools
 
-int main(int argc, char** argv) { return sparsmith::tools::run(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return sparsmith::tools::run(argc, argv);
+  } catch (const std::exception& error) {  // of a library, or no memory: ours return a Status
+    return sparsmith::tools::report(sparsmith::internal_error(error.what()));
+  }
+}
