@@ -27,7 +27,7 @@ TEST_F(FileTest, WritesAndReadsBack) {
 TEST_F(FileTest, AFailedWriteLeavesTheOldFileAndNoTemporary) {
   std::filesystem::create_directories(path("taken"));  // a directory: rename onto it fails
   EXPECT_FALSE(write_file_atomically(path("taken"), "hello").ok());
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.path()), {}), 1);
 }
 
 TEST_F(FileTest, SaysWhatIsMissing) {
@@ -38,7 +38,7 @@ TEST_F(FileTest, SaysWhatIsMissing) {
 }
 
 TEST_F(FileTest, RefusesADirectory) {
-  EXPECT_EQ(MappedFile::open(directory_.string()).status().code(), StatusCode::kIoError);
+  EXPECT_EQ(MappedFile::open(directory_.path()).status().code(), StatusCode::kIoError);
 }
 
 }  // namespace
