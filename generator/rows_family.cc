@@ -153,9 +153,9 @@ std::vector<Rule> worthwhile_rules() {
        }},
       {Kind::kWorthwhile,
        {"rows_per_group", "unroll", "vector_width", "tokens_per_thread"},
-       "no more than 128 products written out: compile time and instruction cache",
+       "no more than 64 products written out: registers, compile time, instruction cache",
        [](const RuleInput& in) {
-         return in["rows_per_group"] * in["unroll"] * in["vector_width"] * in["tokens_per_thread"] <= 128;
+         return in["rows_per_group"] * in["unroll"] * in["vector_width"] * in["tokens_per_thread"] <= 64;
        }},
       {Kind::kWorthwhile,
        {"rows_per_group", "unroll", "vector_width"},
