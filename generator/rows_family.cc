@@ -141,6 +141,23 @@ std::vector<Rule> worthwhile_rules() {
          return in["token_lanes"] == 1 || in["input"] != 0 || in.problem.spec.layout == Layout::kFeatureMajor;
        }},
       {Kind::kWorthwhile,
+       {"index_bits", "rows_per_group", "unroll", "vector_width", "tokens_per_thread", "threads_per_block"},
+       "what a thread holds fits the registers that its block leaves it",
+       [](const RuleInput& in) {
+         // Columns and values in flight, sums, one column's tokens; addresses, counters and lengths.
+         const auto nonzero = in["index_bits"] / 8 + static_cast<std::int64_t>(size_of(in.problem.spec.type));
+         const std::int64_t registers = in["rows_per_group"] * in["unroll"] * in["vector_width"] * nonzero / 4 +
+                                        in["rows_per_group"] * (in["tokens_per_thread"] + 4) + in["tokens_per_thread"] +
+                                        22;
+         return registers * in["threads_per_block"] <= in.problem.device.registers_per_sm;
+       }},
+      {Kind::kWorthwhile,
+       {"rows_per_group", "unroll", "vector_width", "tokens_per_thread"},
+       "no more than 64 products written out: registers, compile time, instruction cache",
+       [](const RuleInput& in) {
+         return in["rows_per_group"] * in["unroll"] * in["vector_width"] * in["tokens_per_thread"] <= 64;
+       }},
+      {Kind::kWorthwhile,
        {"rows_per_group", "unroll", "vector_width"},
        "4 to 32 nonzeros in flight a thread",
        [](const RuleInput& in) {

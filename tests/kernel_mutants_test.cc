@@ -72,7 +72,7 @@ const std::vector<Mutation>& mutations() {
        always},
       {"no barrier after staging", "    block_barrier();\n  }", "  }", panel},
       {"no barrier before staging again", "block_barrier();  // nobody reads the last tile's panel any more", "",
-       panel},
+       panel_twice},
       {"every thread stages everything", "for (int v = thread_index(); v < vectors", "for (int v = 0; v < vectors",
        token_major_panel},
       {"every thread stages everything", "for (int i = thread_index(); i < cols", "for (int i = 0; i < cols",
