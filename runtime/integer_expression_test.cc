@@ -1,5 +1,6 @@
 #include "runtime/integer_expression.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,7 +66,8 @@ TEST(IntegerExpression, NestsToItsLimit) {
   EXPECT_EQ(value_of(nested(64), {.n = 3}), 3);
   EXPECT_FALSE(IntegerExpression::parse(nested(65)).ok());
   std::string wide = "1";
-  for (int i = 0; i < 64; ++i) wide = "1+1*min(n," + wide + ")";  // the most operands that can wait at each level
+  for (int i = 0; i < 64; ++i)
+    wide = fmt::format("1+1*min(n,{})", wide);  // the most operands that can wait at each level
   EXPECT_EQ(value_of(wide, {.n = 1}), 2);
 }
 

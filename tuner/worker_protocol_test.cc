@@ -115,12 +115,14 @@ TEST(WorkerProtocolTest, RepliesSurvive) {
 }
 
 TEST(WorkerProtocolTest, NonsenseIsRefused) {
+  const char* const array_without_bytes =
+      R"({"call":"packing","packing":"p","packer_version":1,"rows":1,"cols":1,"nnz":1,"value_type":"fp32",)"
+      R"("facts":{},"arrays":[{"name":"a","type":"fp32"}]})";
   for (const char* header :
        {"", "{", "[]", "{}", R"({"call":1})", R"({"call":"dance"})", R"({"call":"tokens","tokens":-1,"seed":1})",
         R"({"call":"tokens","tokens":1e300,"seed":1})", R"({"call":"tokens","tokens":1.5,"seed":1})",
         R"({"call":"vendor","name":"x","policy":{}})", R"({"call":"verify","candidate":{"plan":"{","packing":"p"}})",
-        R"({"call":"packing","packing":"p","packer_version":1,"rows":1,"cols":1,"nnz":1,"value_type":"fp32",)"
-        R"("facts":{},"arrays":[{"name":"a","type":"fp32"}]})"}) {
+        array_without_bytes}) {
     EXPECT_EQ(decode_request({header, {}}).status().code(), StatusCode::kInvalidInput) << header;
     EXPECT_FALSE(decode_reply({header, {}}).ok()) << header;
   }
