@@ -2,23 +2,19 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
+
+#include "base/temporary_directory.h"
 
 namespace sparsmith {
 namespace {
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    directory_ = std::filesystem::path(testing::TempDir()) / ("file_test." + std::to_string(getpid()));
-    std::filesystem::create_directories(directory_);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-  std::string path(const char* name) const { return (directory_ / name).string(); }
+  std::string path(const char* name) const { return directory_.file(name); }
 
-  std::filesystem::path directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(FileTest, WritesAndReadsBack) {
@@ -31,7 +27,7 @@ TEST_F(FileTest, WritesAndReadsBack) {
 TEST_F(FileTest, AFailedWriteLeavesTheOldFileAndNoTemporary) {
   std::filesystem::create_directories(path("taken"));  // a directory: rename onto it fails
   EXPECT_FALSE(write_file_atomically(path("taken"), "hello").ok());
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.path()), {}), 1);
 }
 
 TEST_F(FileTest, SaysWhatIsMissing) {
@@ -42,7 +38,7 @@ TEST_F(FileTest, SaysWhatIsMissing) {
 }
 
 TEST_F(FileTest, RefusesADirectory) {
-  EXPECT_EQ(MappedFile::open(directory_.string()).status().code(), StatusCode::kIoError);
+  EXPECT_EQ(MappedFile::open(directory_.path()).status().code(), StatusCode::kIoError);
 }
 
 }  // namespace

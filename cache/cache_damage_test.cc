@@ -11,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "base/temporary_directory.h"
 #include "cache/cache.h"
 
 namespace sparsmith {
@@ -57,14 +58,11 @@ class CacheDamageTest : public testing::Test {
     seed_ = std::random_device()();
     random_.seed(seed_);
     RecordProperty("seed", std::to_string(seed_));
-    directory_ = std::filesystem::path(testing::TempDir()) / ("cache_damage_test." + std::to_string(getpid()));
-    std::filesystem::create_directories(directory_);
   }
   void TearDown() override {
     if (HasFailure()) std::cerr << "seed " << seed_ << "\n";
-    std::filesystem::remove_all(directory_);
   }
-  std::string path(const char* name = "cache.db") const { return (directory_ / name).string(); }
+  std::string path(const char* name = "cache.db") const { return directory_.file(name); }
 
   // A child that writes without end; killed by the caller.
   pid_t start_writer(const std::string& prefix) {
@@ -81,7 +79,7 @@ class CacheDamageTest : public testing::Test {
 
   unsigned seed_ = 0;
   std::mt19937 random_;
-  std::filesystem::path directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(CacheDamageTest, SurvivesKillsAtRandomMoments) {

@@ -1,11 +1,12 @@
 #include "cache/cache.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "base/temporary_directory.h"
 
 namespace sparsmith {
 namespace {
@@ -55,12 +56,7 @@ ChoiceRecord choice(double us, const std::string& config = "rows a=1") {
 
 class CacheTest : public testing::Test {
  protected:
-  void SetUp() override {
-    directory_ = std::filesystem::path(testing::TempDir()) / ("cache_test." + std::to_string(getpid()));
-    std::filesystem::create_directories(directory_);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-  std::string path(const char* name = "cache.db") const { return (directory_ / name).string(); }
+  std::string path(const char* name = "cache.db") const { return directory_.file(name); }
   Cache open(const char* name = "cache.db") const {
     auto cache = Cache::open(path(name), Cache::Mode::kReadWrite);
     EXPECT_TRUE(cache.ok()) << cache.status().to_string();
@@ -68,7 +64,7 @@ class CacheTest : public testing::Test {
   }
   void write(const char* name, const std::string& text) const { std::ofstream(path(name)) << text; }
 
-  std::filesystem::path directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(CacheTest, KernelsComeBackWhole) {
@@ -186,7 +182,7 @@ TEST_F(CacheTest, AnotherFileIsRefusedOrMovedAside) {
   EXPECT_TRUE(std::filesystem::exists(path("text.db.1.bad")));
 
   EXPECT_EQ(Cache::open(path("missing.db"), Cache::Mode::kReadOnly).status().code(), StatusCode::kNotFound);
-  EXPECT_EQ(Cache::open(directory_.string(), Cache::Mode::kReadWrite).status().code(), StatusCode::kIoError);
+  EXPECT_EQ(Cache::open(directory_.path(), Cache::Mode::kReadWrite).status().code(), StatusCode::kIoError);
 }
 
 TEST_F(CacheTest, ExportMergesBack) {

@@ -2,7 +2,8 @@
 
 add_library(sparsmith_options INTERFACE)
 target_include_directories(sparsmith_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
-target_compile_options(sparsmith_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror=return-type)
+target_compile_options(sparsmith_options INTERFACE -Wall -Wextra -Wshadow
+                       $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -Werror=return-type)
 
 add_library(sparsmith_fmt STATIC ${CMAKE_SOURCE_DIR}/base/fmt_library.cc)
 target_link_libraries(sparsmith_options INTERFACE sparsmith_fmt)

@@ -96,8 +96,8 @@ std::string ThreadBlock::describe_pending_copy(std::uint64_t address, std::uint3
 }
 
 std::string ThreadBlock::describe(const Violation& violation) const {
-  const std::string access = fmt::format("{} of {} bytes at {}", noun(violation.access), violation.bytes,
-                                         describe_address(violation.address, violation.bytes));
+  std::string access = fmt::format("{} of {} bytes at {}", noun(violation.access), violation.bytes,
+                                   describe_address(violation.address, violation.bytes));
   switch (violation.kind) {
     case Violation::Kind::kOutOfBounds: {
       const std::string pending = describe_pending_copy(violation.address, violation.bytes);
@@ -123,7 +123,7 @@ std::string ThreadBlock::describe_waiting() const {
   for (int i = 0; i < launch_->threads; ++i) {
     const Thread& thread = threads_[static_cast<std::size_t>(i)];
     switch (thread.wait) {
-      case Wait::kNothing: break;
+      case Wait::kNothing:
       case Wait::kExited: break;
       case Wait::kBlockBarrier:
         groups[fmt::format("wait at the block barrier in line {}", thread.line)].push_back(i);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/temporary_directory.h"
 #include "emulator/entry_points.h"
 #include "emulator/kernel_text.h"
 
@@ -24,26 +25,6 @@ namespace sparsmith {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A directory that goes with the object.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::error_code error;
-    std::string pattern = (fs::temp_directory_path(error) / "sparsmith-emulator-XXXXXX").string();
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~TemporaryDirectory() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const std::string& path() const { return path_; }  // empty where it could not be made
-
- private:
-  std::string path_;
-};
 
 // For files that live for one compilation: unlike write_file_atomically(), does not wait for the disk.
 Status write_text(const std::string& path, std::string_view text) {
@@ -135,16 +116,16 @@ class SystemCompiler : public CpuKernelCompiler {
   Result<std::unique_ptr<CpuKernel>> compile(const std::string& kernel, const std::string& source) override {
     const TemporaryDirectory directory;
     if (directory.path().empty()) return io_error("cannot make a temporary directory for the emulator's compiler");
-    const std::string text = directory.path() + "/kernel.cc";
-    const std::string twin = directory.path() + "/emulator/device_twin.h";
+    const std::string text = directory.file("kernel.cc");
+    const std::string twin = directory.file("emulator/device_twin.h");
     std::error_code error;
-    fs::create_directory(directory.path() + "/emulator", error);
+    fs::create_directory(directory.file("emulator"), error);
     SPARSMITH_RETURN_IF_ERROR(write_text(twin, device_twin_text()));
     SPARSMITH_RETURN_IF_ERROR(write_text(text, text_with_entry(kernel, source) + entry_point_stubs()));
 
-    const std::string object = directory.path() + "/kernel.o";
-    const std::string shared = directory.path() + "/kernel.so";
-    const std::string log = directory.path() + "/log";
+    const std::string object = directory.file("kernel.o");
+    const std::string shared = directory.file("kernel.so");
+    const std::string log = directory.file("log");
     std::vector<std::string> command = {program_,
                                         "-std=c++20",
                                         "-O1",
@@ -190,7 +171,7 @@ class SystemCompiler : public CpuKernelCompiler {
 
 bool is_clang(const std::string& program) {
   const TemporaryDirectory directory;
-  const std::string log = directory.path() + "/version";
+  const std::string log = directory.file("version");
   if (directory.path().empty() || run_program({program, "--version"}, log) != 0) return false;
   const Result<std::string> version = read_file(log);
   return version.ok() && version->find("clang") != std::string::npos;

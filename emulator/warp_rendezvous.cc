@@ -89,12 +89,13 @@ void ThreadBlock::complete_shuffle(int warp, std::uint32_t mask) {
     }
     if (source < 0 || source >= kWarp) source = lane;
     if ((mask >> source & 1U) == 0) {
+      const int reader = warp * kWarp + lane;
       fail(
           [&] {
             return fmt::format("shuffle: lane {} reads from lane {}, which is not in the mask {:#010x}", lane, source,
                                mask);
           },
-          threads_[static_cast<std::size_t>(warp * kWarp + lane)].line);
+          threads_[static_cast<std::size_t>(reader)].line);
     }
     lanes.values[i] = brought[static_cast<std::size_t>(source)];
   }

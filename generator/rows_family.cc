@@ -104,7 +104,7 @@ std::vector<Rule> worthwhile_rules() {
        "a thread group no wider than its rows",
        [](const RuleInput& in) {
          const std::int64_t lanes = in["shuffle_lanes"] * in["shared_parts"];
-         return lanes == 1 || static_cast<double>(lanes / 2 * in["vector_width"]) < 2 * in.statistics.row_mean;
+         return lanes == 1 || static_cast<double>(lanes * in["vector_width"]) < 4 * in.statistics.row_mean;
        }},
       {Kind::kWorthwhile,
        {"vector_width", "shuffle_lanes", "shared_parts", "token_lanes"},

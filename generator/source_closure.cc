@@ -21,7 +21,10 @@ struct Directive {
   int depth = 0;                    // of #if around it
   int line = 0;
 
-  std::string_view word(std::size_t index) const { return index < tokens.size() ? tokens[index].text : ""; }
+  std::string_view word(std::size_t index) const {
+    if (index >= tokens.size()) return {};
+    return tokens[index].text;
+  }
 };
 
 std::vector<Directive> directives(std::string_view source) {

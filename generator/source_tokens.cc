@@ -133,12 +133,12 @@ class Scanner {
       const char c = text_.at(index);
       const char following = text_.at(index + 1);
       const bool exponent = c == 'e' || c == 'E' || c == 'p' || c == 'P';
-      if (exponent && (following == '+' || following == '-')) {
+      const bool signed_exponent = exponent && (following == '+' || following == '-');
+      const bool separator = c == '\'' && is_identifier_part(following);
+      if (signed_exponent || separator) {
         index += 2;
       } else if (c == '.' || is_identifier_part(c)) {
         ++index;
-      } else if (c == '\'' && is_identifier_part(following)) {
-        index += 2;
       } else {
         return index;
       }

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
@@ -13,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/half.h"
+#include "base/temporary_directory.h"
 #include "matrix/synthesis.h"
 
 namespace sparsmith {
@@ -135,7 +135,8 @@ std::int64_t peak_resident_kib() {
 
 // A file of a gigabyte, which a hole makes free of charge: neither the counts nor the mapped pages may pile up.
 TEST(DenseMatrixTest, ALargeFileTakesLittleMemory) {
-  const std::string path = testing::TempDir() + "/dense_matrix_test." + std::to_string(getpid());
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("large");
   ASSERT_TRUE(write_file_atomically(path, "x").ok());
   constexpr std::int64_t kRows = 65536;
   constexpr std::int64_t kCols = 8192;
@@ -146,7 +147,6 @@ TEST(DenseMatrixTest, ALargeFileTakesLittleMemory) {
   const DenseMatrix dense{file->bytes().data(), kRows, kCols, DataType::kFloat16};
   const auto release = [&](std::size_t offset, std::size_t size) { file->release(offset, size); };
   const Result<SparsityStatistics> statistics = compute_dense_statistics(dense, 2, release);
-  std::filesystem::remove(path);
   ASSERT_TRUE(statistics.ok());
   EXPECT_EQ(statistics->nnz, 1);
   EXPECT_LT(peak_resident_kib() - before, 64 * 1024);

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/temporary_directory.h"
 #include "matrix/model_file.h"
 
 namespace sparsmith {
@@ -28,18 +28,15 @@ std::vector<std::string> split(std::string line) {
 // The matrices unpacked in a directory that goes away with the object.
 class Unpacked {
  public:
-  explicit Unpacked(const fs::path& archive)
-      : directory_(fs::path(testing::TempDir()) / ("dlmc_statistics_test." + std::to_string(getpid()))) {
-    fs::create_directories(directory_);
-    const std::string command = "tar xf '" + archive.string() + "' -C '" + directory_.string() + "'";
-    ok_ = std::system(command.c_str()) == 0;  // NOLINT(cert-env33-c): no library of ours unpacks xz
+  explicit Unpacked(const fs::path& archive) {
+    const std::string command = "tar xf '" + archive.string() + "' -C '" + directory_.path() + "'";
+    ok_ = std::system(command.c_str()) == 0;  // no library of ours unpacks xz
   }
-  ~Unpacked() { fs::remove_all(directory_); }
   bool ok() const { return ok_; }
-  fs::path operator/(const std::string& path) const { return directory_ / path; }
+  fs::path operator/(const std::string& path) const { return directory_.file(path); }
 
  private:
-  fs::path directory_;
+  TemporaryDirectory directory_;
   bool ok_ = false;
 };
 

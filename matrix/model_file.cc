@@ -114,7 +114,7 @@ Result<ModelFile> ModelFile::open(const std::string& path, const ModelFileOption
   return model;
 }
 
-Status ModelFile::open_safetensors(std::shared_ptr<const MappedFile> file) {
+Status ModelFile::open_safetensors(const std::shared_ptr<const MappedFile>& file) {
   SPARSMITH_ASSIGN_OR_RETURN(const SafetensorsHeader header, parse_safetensors_header(file->bytes()));
   for (const SafetensorsEntry& entry : header.tensors) {
     if (const auto reason = reason_to_skip(entry)) {

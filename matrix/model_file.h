@@ -69,7 +69,7 @@ class ModelFile {
   };
   using Source = std::variant<DenseSource, std::shared_ptr<const CsrMatrix>>;
 
-  Status open_safetensors(std::shared_ptr<const MappedFile> file);
+  Status open_safetensors(const std::shared_ptr<const MappedFile>& file);
   Status open_safetensors_index(const MappedFile& index);
   Status open_npy(std::shared_ptr<const MappedFile> file);
   Status add_matrix(Result<CsrMatrix> matrix);

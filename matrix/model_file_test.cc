@@ -3,11 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
 
+#include "base/temporary_directory.h"
 #include "matrix/model_analysis.h"
 #include "matrix/safetensors.h"
 #include "matrix/smtx.h"
@@ -15,29 +14,22 @@
 namespace sparsmith {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 class ModelFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    directory_ = fs::path(testing::TempDir()) / ("model_file_test." + std::to_string(getpid()));
-    fs::create_directories(directory_);
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   std::string write(const std::string& name, const std::string& text) const {
-    const std::string path = (directory_ / name).string();
+    const std::string path = directory_.file(name);
     EXPECT_TRUE(write_file_atomically(path, text).ok());
     return path;
   }
   std::string write(const std::string& name, std::span<const SafetensorsPart> parts) const {
-    const std::string path = (directory_ / name).string();
+    const std::string path = directory_.file(name);
     EXPECT_TRUE(write_safetensors(path, parts, {}).ok());
     return path;
   }
 
-  fs::path directory_;
+  TemporaryDirectory directory_;
 };
 
 SafetensorsPart part(const std::string& name, const std::vector<float>& values, std::vector<std::int64_t> shape) {
@@ -81,7 +73,7 @@ TEST_F(ModelFileTest, KnowsFormatsByContent) {
 }
 
 TEST_F(ModelFileTest, ErrorsNameTheFile) {
-  EXPECT_EQ(ModelFile::open((directory_ / "missing.smtx").string()).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(ModelFile::open(directory_.file("missing.smtx")).status().code(), StatusCode::kNotFound);
   EXPECT_THAT(ModelFile::open(write("e.smtx", "2, x")).status().message(),
               HasSubstr("e.smtx: line 1: 'x' is no number"));
   EXPECT_THAT(ModelFile::open(write("f.bin", "what is this")).status().message(), HasSubstr("f.bin: unknown format"));

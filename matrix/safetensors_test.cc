@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/temporary_directory.h"
 
 namespace sparsmith {
 namespace {
@@ -29,7 +30,8 @@ std::string error_of_tensor(const std::string& description) {
 }
 
 TEST(SafetensorsTest, WritesAndReadsBack) {
-  const std::string path = testing::TempDir() + "/safetensors_test.safetensors";
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("a.safetensors");
   const std::string a = "0123456789abcdef";
   const std::string b = "xy";
   const std::vector<SafetensorsPart> parts = {{"a", "F32", {2, 2}, std::as_bytes(std::span(a))},
@@ -52,7 +54,7 @@ TEST(SafetensorsTest, WritesAndReadsBack) {
 
 TEST(SafetensorsTest, DoesNotWriteTwoTensorsOfOneName) {
   const std::vector<SafetensorsPart> parts = {{"a", "U8", {0}, {}}, {"a", "U8", {0}, {}}};
-  EXPECT_EQ(write_safetensors(testing::TempDir() + "/never.safetensors", parts, {}).code(),
+  EXPECT_EQ(write_safetensors(TemporaryDirectory().file("never.safetensors"), parts, {}).code(),
             StatusCode::kInvalidArgument);
 }
 

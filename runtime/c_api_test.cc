@@ -1,11 +1,10 @@
 // The C interface, on the fake driver.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <thread>
 
+#include "base/temporary_directory.h"
 #include "runtime/fake_cuda_driver.h"
 #include "runtime/tuned_sample.h"
 #include "sparsmith/sparsmith.h"
@@ -19,17 +18,16 @@ class CApiTest : public testing::Test {
  protected:
   void SetUp() override {
     fake_cuda() = FakeCudaState();
-    path_ = (std::filesystem::path(testing::TempDir()) / ("c_api_test." + std::to_string(getpid()))).string();
     ASSERT_TRUE(write_tuned_file(path_, TunedSample().contents()).ok());
     ASSERT_EQ(sparsmith_model_load(path_.c_str(), 0, &model_), SPARSMITH_OK) << sparsmith_last_error();
   }
   void TearDown() override {
     sparsmith_model_free(model_);
-    std::filesystem::remove(path_);
     EXPECT_EQ(fake_cuda().live_buffers, 0);
   }
 
-  std::string path_;
+  TemporaryDirectory directory_;
+  std::string path_ = directory_.file("model.tuned.safetensors");
   sparsmith_model* model_ = nullptr;
 };
 

@@ -2,27 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
-#include "runtime/shared_library.h"
+#include "runtime/cuda_library.h"
 
 namespace sparsmith {
 namespace {
 
 Result<CublasLt> open_library() {
   // The first is the one whose header this was compiled with; the functions used are the same in both.
-  constexpr std::array<const char*, 3> kNames = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
-  const Result<SharedLibrary> library = SharedLibrary::open(kNames);
-  if (!library.ok()) {
+  const Result<CudaLibrary> library = CudaLibrary::open({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
+  if (!library.ok())
     return no_device(
-        fmt::format("cuBLASLt, which weights that are kept dense need, was not found ({}): install the CUDA "
-                    "toolkit's cuBLAS or put its folder in LD_LIBRARY_PATH",
-                    library.status().message()));
-  }
+        fmt::format("weights that are kept dense need the CUDA toolkit's cuBLASLt: {}", library.status().message()));
   CublasLt table;
-#define SPARSMITH_LOAD(member, symbol_name)                                               \
-  table.member = reinterpret_cast<decltype(table.member)>(library->symbol(#symbol_name)); \
-  if (table.member == nullptr) return no_device(fmt::format("{} has no " #symbol_name, library->name()));
+#define SPARSMITH_LOAD(member, symbol) SPARSMITH_RETURN_IF_ERROR(library->bind(#symbol, table.member));
   SPARSMITH_CUBLAS_LT_FUNCTIONS(SPARSMITH_LOAD)
 #undef SPARSMITH_LOAD
   return table;

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
-#include "runtime/shared_library.h"
+#include "runtime/cuda_library.h"
 
 namespace sparsmith {
 namespace {
@@ -12,14 +10,13 @@ namespace {
 constexpr std::string_view kAdvice = "install NVIDIA's driver (nvidia-smi should list the GPU), or choose the emulator";
 
 Result<CudaDriver> open_driver() {
-  constexpr std::array<const char*, 1> kNames = {"libcuda.so.1"};
-  const Result<SharedLibrary> library = SharedLibrary::open(kNames);
+  const Result<CudaLibrary> library = CudaLibrary::open({"libcuda.so.1"});
   if (!library.ok()) {
     return no_device(fmt::format("no CUDA driver on this machine ({}): {}", library.status().message(), kAdvice));
   }
   CudaDriver driver;
 #define SPARSMITH_LOAD(member, symbol_name)                                                                           \
-  driver.member = reinterpret_cast<decltype(driver.member)>(library->symbol(#symbol_name));                           \
+  driver.member = reinterpret_cast<decltype(driver.member)>(library->find(#symbol_name));                             \
   if (driver.member == nullptr) {                                                                                     \
     return no_device("the CUDA driver is too old: it has no " #symbol_name "; one for CUDA 12.0 or later is needed"); \
   }

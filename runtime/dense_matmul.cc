@@ -4,21 +4,14 @@
 
 #include <algorithm>
 
+#include "runtime/cuda_data_type.h"
+
 namespace sparsmith {
 namespace {
 
-cudaDataType_t cuda_type(DataType type) {
-  switch (type) {
-    case DataType::kFloat16: return CUDA_R_16F;
-    case DataType::kBFloat16: return CUDA_R_16BF;
-    default: return CUDA_R_32F;
-  }
-}
-
 template <class T>
 const void* pointer(T address) {
-  return reinterpret_cast<const void*>(
-      address);  // NOLINT(performance-no-int-to-ptr): the driver's addresses are integers
+  return reinterpret_cast<const void*>(address);
 }
 
 // The largest power of two, up to 256, that divides an address: what the heuristics may count on.
@@ -70,7 +63,7 @@ Status DenseMatmul::enqueue(const LaunchBindings& bindings, DeviceAddress worksp
   product.alpha = bindings.alpha;
   product.c = product.d = bindings.y;
   product.ldc = product.ldd = bindings.variables.ldy;
-  product.out_type = cuda_type(spec_.type);
+  product.out_type = cuda_data_type(spec_.type);
   if (spec_.epilogue.beta) product.beta = bindings.beta;
   if (spec_.epilogue.residual) {
     product.c = bindings.residual;
@@ -101,7 +94,7 @@ Status DenseMatmul::multiply(const LaunchBindings& bindings, const Product& prod
   const auto m = static_cast<std::uint64_t>(spec_.rows);
   const auto k = static_cast<std::uint64_t>(spec_.cols);
   const auto n = static_cast<std::uint64_t>(bindings.variables.n);
-  const cudaDataType_t type = cuda_type(spec_.type);
+  const cudaDataType_t type = cuda_data_type(spec_.type);
 
   Status status;
   const auto call = [&status](cublasStatus_t result, const char* what) {

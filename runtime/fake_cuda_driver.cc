@@ -7,7 +7,6 @@
 
 #define FAKE extern "C" __attribute__((visibility("default")))
 
-// NOLINTBEGIN(performance-no-int-to-ptr): addresses of device memory are integers to the driver
 namespace {
 
 FakeCudaState state;
@@ -194,4 +193,3 @@ FAKE CUresult cuEventRecord(CUevent, CUstream) { return kMissing; }
 FAKE CUresult cuEventSynchronize(CUevent) { return kMissing; }
 #undef cuEventElapsedTime
 FAKE CUresult cuEventElapsedTime(float*, CUevent, CUevent) { return kMissing; }
-// NOLINTEND(performance-no-int-to-ptr)

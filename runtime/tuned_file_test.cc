@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include <random>
 
 #include "base/file.h"
+#include "base/temporary_directory.h"
 #include "runtime/tuned_sample.h"
 
 namespace sparsmith {
@@ -18,13 +18,6 @@ namespace {
 
 class TunedFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    directory_ = std::filesystem::path(testing::TempDir()) / ("tuned_file_test." + std::to_string(getpid()));
-    std::filesystem::create_directories(directory_);
-    path_ = (directory_ / "model.tuned.safetensors").string();
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
   std::string written() {
     const Status status = write_tuned_file(path_, sample_.contents());
     EXPECT_TRUE(status.ok()) << status.to_string();
@@ -33,8 +26,8 @@ class TunedFileTest : public testing::Test {
   static Result<TunedFile> parse(const std::string& bytes) { return TunedFile::parse(std::as_bytes(std::span(bytes))); }
 
   TunedSample sample_;
-  std::filesystem::path directory_;
-  std::string path_;
+  TemporaryDirectory directory_;
+  std::string path_ = directory_.file("model.tuned.safetensors");
 };
 
 bool equal(std::span<const std::byte> a, std::span<const std::byte> b) { return std::ranges::equal(a, b); }

@@ -3,22 +3,20 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <filesystem>
 #include <thread>
 #include <vector>
 
 #include "base/file.h"
+#include "base/temporary_directory.h"
 #include "runtime/fake_cuda_driver.h"
 #include "runtime/host_allocations.h"
 #include "runtime/loaded_model.h"
 #include "runtime/tuned_sample.h"
 
-// NOLINTBEGIN(performance-no-int-to-ptr): addresses of device memory are integers to the driver
 namespace sparsmith {
 namespace {
 
@@ -27,14 +25,8 @@ using testing::HasSubstr;
 
 class TunedModelTest : public testing::Test {
  protected:
-  void SetUp() override {
-    fake_cuda() = FakeCudaState();
-    directory_ = std::filesystem::path(testing::TempDir()) / ("tuned_model_test." + std::to_string(getpid()));
-    std::filesystem::create_directories(directory_);
-    path_ = (directory_ / "model.tuned.safetensors").string();
-  }
+  void SetUp() override { fake_cuda() = FakeCudaState(); }
   void TearDown() override {
-    std::filesystem::remove_all(directory_);
     EXPECT_EQ(fake_cuda().live_buffers, 0);
     EXPECT_EQ(fake_cuda().live_modules, 0);
   }
@@ -54,8 +46,8 @@ class TunedModelTest : public testing::Test {
   }
 
   TunedSample sample_;
-  std::filesystem::path directory_;
-  std::string path_;
+  TemporaryDirectory directory_;
+  std::string path_ = directory_.file("model.tuned.safetensors");
   std::vector<float> x_ = {1, 10, 100, 2, 20, 200};
   std::vector<float> bias_ = {0.5F, 0.25F};
   std::vector<float> y_ = std::vector<float>(4, -1);
@@ -300,4 +292,3 @@ TEST_F(TunedModelTest, ADenseChoiceWithStepsWritesTheProductToTheWorkspace) {
 
 }  // namespace
 }  // namespace sparsmith
-// NOLINTEND(performance-no-int-to-ptr)

@@ -6,6 +6,7 @@
 #include "generator/kernel_text.h"
 #include "tests/worker_sample.h"
 #include "tuner/reference_kernel.h"
+#include "tuner/sample_weight.h"
 
 namespace sparsmith::testing {
 namespace {
@@ -17,7 +18,7 @@ TEST(EmulatorWorkerTest, ChecksGeneratedKernels) {
   if (!worker.ok()) GTEST_SKIP() << "no emulator: " << worker.status().to_string();
   EXPECT_TRUE((*worker)->properties().is_emulator);
   const CsrMatrix matrix = drawn_weight(45, 70, 0.2, kSeed);
-  const OperatorSpec spec = spec_of(matrix, DataType::kFloat16, Layout::kTokenMajor, "bias+relu");
+  const OperatorSpec spec = sample_spec(matrix, DataType::kFloat16, Layout::kTokenMajor, "bias+relu");
   const Problem problem{.spec = spec, .tokens = 3, .device = (*worker)->properties()};
   ASSERT_TRUE((*worker)->set_weight(matrix, spec).ok());
   const auto candidates = ranked_candidates(problem, matrix, 2, nullptr, **worker);
@@ -63,7 +64,8 @@ TEST(EmulatedReferenceTest, TheReferenceKernelAgreesWithTheCpu) {
     const Status loaded = (*executor)->load({source->name, source->source, {}, source->max_shared_bytes});
     ASSERT_TRUE(loaded.ok()) << loaded.to_string();
     for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
-      const ReferenceProblem problem(matrix, spec_of(matrix, type, layout), {.tokens = 9, .seed = kSeed, .padding = 3});
+      const ReferenceProblem problem(matrix, sample_spec(matrix, type, layout),
+                                     {.tokens = 9, .seed = kSeed, .padding = 3});
       const auto emulated = compute_sums_on(**executor, problem);
       ASSERT_TRUE(emulated.ok()) << emulated.status().to_string();
       const ReferenceSums on_cpu = problem.compute_sums();

@@ -6,6 +6,7 @@
 #include "runtime/gpu_executor.h"
 #include "tests/worker_sample.h"
 #include "tuner/reference_kernel.h"
+#include "tuner/sample_weight.h"
 
 namespace sparsmith::testing {
 namespace {
@@ -47,7 +48,8 @@ TEST_F(GpuWorkerTest, TheReferenceKernelAgreesWithTheCpu) {
     const Status loaded = (*executor)->load({source->name, source->source, compiled->cubin, source->max_shared_bytes});
     ASSERT_TRUE(loaded.ok()) << loaded.to_string();
     for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
-      const ReferenceProblem problem(matrix, spec_of(matrix, type, layout), {.tokens = 9, .seed = kSeed, .padding = 3});
+      const ReferenceProblem problem(matrix, sample_spec(matrix, type, layout),
+                                     {.tokens = 9, .seed = kSeed, .padding = 3});
       const auto on_gpu = compute_sums_on(**executor, problem);
       ASSERT_TRUE(on_gpu.ok()) << on_gpu.status().to_string();
       const ReferenceSums on_cpu = problem.compute_sums();
@@ -70,7 +72,8 @@ class GpuWorkerCaseTest : public GpuWorkerTest, public ::testing::WithParamInter
 TEST_P(GpuWorkerCaseTest, CandidatesAndVendorsAreRightAndTimed) {
   const Case& c = GetParam();
   const CsrMatrix matrix = drawn_weight(1024, 2048, 0.1, kSeed);
-  const Problem problem{.spec = spec_of(matrix, c.type, c.layout), .tokens = c.tokens, .device = worker_->properties()};
+  const Problem problem{
+      .spec = sample_spec(matrix, c.type, c.layout), .tokens = c.tokens, .device = worker_->properties()};
   const Status weight = worker_->set_weight(matrix, problem.spec);
   ASSERT_TRUE(weight.ok()) << weight.to_string();
   const auto candidates = ranked_candidates(problem, matrix, 3, compiler_.get(), *worker_);
@@ -126,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Problems, GpuWorkerCaseTest, ::testing::ValuesIn(all_ca
 
 TEST_F(GpuWorkerTest, EpiloguesAreCheckedAndVendorsSayThatTheyLeaveThemOut) {
   const CsrMatrix matrix = drawn_weight(200, 300, 0.1, kSeed);
-  const OperatorSpec spec = spec_of(matrix, DataType::kFloat16, Layout::kTokenMajor, "bias+gelu+beta+residual");
+  const OperatorSpec spec = sample_spec(matrix, DataType::kFloat16, Layout::kTokenMajor, "bias+gelu+beta+residual");
   const Problem problem{.spec = spec, .tokens = 8, .device = worker_->properties()};
   const Status weight = worker_->set_weight(matrix, spec);
   ASSERT_TRUE(weight.ok()) << weight.to_string();
@@ -147,7 +150,7 @@ TEST_F(GpuWorkerTest, EpiloguesAreCheckedAndVendorsSayThatTheyLeaveThemOut) {
 
 TEST_F(GpuWorkerTest, AKernelThatFaultsEndsTheWorkerAlone) {
   const CsrMatrix matrix = drawn_weight(64, 64, 0.2, kSeed);
-  const OperatorSpec spec = spec_of(matrix, DataType::kFloat32, Layout::kTokenMajor);
+  const OperatorSpec spec = sample_spec(matrix, DataType::kFloat32, Layout::kTokenMajor);
   KernelSource source;
   source.name = "faults";
   source.source = "extern \"C\" __global__ void faults(float* y) { y[1ll << 44] = 1; }\n";

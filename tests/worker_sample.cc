@@ -29,14 +29,6 @@ CsrMatrix drawn_weight(std::int64_t rows, std::int64_t cols, double density, std
   return matrix;
 }
 
-OperatorSpec spec_of(const CsrMatrix& matrix, DataType type, Layout layout, const std::string& epilogue) {
-  return {.rows = matrix.rows,
-          .cols = matrix.cols,
-          .type = type,
-          .layout = layout,
-          .epilogue = Epilogue::parse(epilogue).value()};
-}
-
 Result<std::vector<LoadedCandidate>> ranked_candidates(const Problem& problem, const CsrMatrix& matrix, int count,
                                                        const KernelCompiler* compiler, Worker& worker) {
   const SearchSpace space = search_space(problem, compute_statistics(matrix));

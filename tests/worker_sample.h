@@ -14,8 +14,6 @@ namespace sparsmith::testing {
 // Row lengths vary; a few rows are empty.
 CsrMatrix drawn_weight(std::int64_t rows, std::int64_t cols, double density, std::uint32_t seed);
 
-OperatorSpec spec_of(const CsrMatrix& matrix, DataType type, Layout layout, const std::string& epilogue = "none");
-
 // The first `count` candidates for `problem`, their packings given to `worker`. `compiler` may be null: then the images
 // hold no cubins.
 Result<std::vector<LoadedCandidate>> ranked_candidates(const Problem& problem, const CsrMatrix& matrix, int count,

@@ -63,17 +63,17 @@ TextTable bench_table(const TuneReport& report, const std::vector<std::string>& 
   for (const WeightResult& weight : report.weights) {
     for (const BucketChoice& bucket : weight.buckets) {
       const double bandwidth = bucket.us() > 0 ? weight.bytes_moved(bucket) / bucket.us() * 1e6 : 0;
-      std::vector<std::string> cells = {
-          weight.name,
-          fmt::format("{}x{}", weight.spec.rows, weight.spec.cols),
-          fmt::format("{:.1f} %", 100 * weight.sparsity),
-          std::to_string(bucket.tokens),
-          bucket.kind == "vendor" ? "dense (" + bucket.vendor + ")" : short_config(bucket.candidate.config),
-          fmt::format("{:.2f}", bucket.us()),
-          fmt::format("{:.0f}", bandwidth / 1e9),
-          report.device.memory_bandwidth > 0 ? fmt::format("{:.0f} %", 100 * bandwidth / report.device.memory_bandwidth)
-                                             : "-",
-          fmt::format("{:.3f}", bucket.verification.max_error_over_bound)};
+      std::vector<std::string> cells = {weight.name,
+                                        fmt::format("{}x{}", weight.spec.rows, weight.spec.cols),
+                                        fmt::format("{:.1f} %", 100 * weight.sparsity),
+                                        std::to_string(bucket.tokens),
+                                        choice_text(bucket),
+                                        fmt::format("{:.2f}", bucket.us()),
+                                        fmt::format("{:.0f}", bandwidth / 1e9),
+                                        report.device.memory_bandwidth > 0
+                                            ? fmt::format("{:.0f} %", 100 * bandwidth / report.device.memory_bandwidth)
+                                            : "-",
+                                        fmt::format("{:.3f}", bucket.verification.max_error_over_bound)};
       for (const std::string& name : vendors) {
         const VendorTiming* vendor = vendor_of(bucket, name);
         cells.push_back(vendor == nullptr ? "-" : fmt::format("{:.2f}", vendor->timing.median_us));
@@ -108,7 +108,7 @@ int run(Options options) {
   if (!outcome.ok()) return report(outcome.status());
   const TuneReport& result = outcome->report;
   if (options.json) {
-    fmt::print("{}", json_of(*outcome));
+    print_json(*outcome);
   } else {
     const std::vector<std::string>& vendors = options.settings.tuning.vendors;
     const TextTable table = bench_table(result, vendors);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/command.h"
+#include "tools/json_output.h"
 #include "tools/text_table.h"
 #include "tools/tune_table.h"
 
@@ -27,9 +28,7 @@ Result<Cache> open(const Options& options, Cache::Mode mode) {
 }
 
 std::string choice_text(const ChoiceRecord& choice) {
-  if (choice.kind == "vendor") return "dense (" + choice.config + ")";
-  const auto config = Config::parse(choice.config);
-  return config.ok() ? short_config(*config) : choice.config;
+  return choice.kind == "vendor" ? "dense (" + choice.config + ")" : short_config(choice.config);
 }
 
 Status list_as_json(const std::string& path, const Cache::Counts& counts, const std::vector<ChoiceRecord>& choices) {
@@ -59,7 +58,7 @@ Status list_as_json(const std::string& path, const Cache::Counts& counts, const 
                                  {"nvrtc", c.nvrtc_version},
                                  {"chosen_at", c.chosen_at}});
   }
-  fmt::print("{}\n", object.dump());
+  print_json(object);
   return {};
 }
 
@@ -95,7 +94,7 @@ Status verify(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(Cache cache, open(options, Cache::Mode::kReadWrite));
   SPARSMITH_ASSIGN_OR_RETURN(const std::vector<std::string> problems, cache.verify());
   if (options.json) {
-    fmt::print("{}\n", nlohmann::json{{"path", cache.path()}, {"problems", problems}}.dump());
+    print_json(nlohmann::json{{"path", cache.path()}, {"problems", problems}});
   } else {
     for (const std::string& problem : problems) fmt::print("{}\n", problem);
   }
@@ -108,7 +107,7 @@ Status export_cache(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(Cache cache, open(options, Cache::Mode::kReadOnly));
   SPARSMITH_RETURN_IF_ERROR(cache.export_to(options.files.front()));
   if (options.json) {
-    fmt::print("{}\n", nlohmann::json{{"exported", options.files.front()}}.dump());
+    print_json(nlohmann::json{{"exported", options.files.front()}});
   } else {
     fmt::print("exported {} to {}\n", cache.path(), options.files.front());
   }
@@ -129,7 +128,7 @@ Status merge(const Options& options) {
     fmt::print("{}: {} choices, {} measurements, {} binaries taken over{}\n", file, merged.choices, merged.measurements,
                merged.binaries, merged.damaged > 0 ? fmt::format("; {} damaged rows left", merged.damaged) : "");
   }
-  if (options.json) fmt::print("{}\n", results.dump());
+  if (options.json) print_json(results);
   return {};
 }
 
@@ -137,11 +136,10 @@ Status collect(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(Cache cache, open(options, Cache::Mode::kReadWrite));
   SPARSMITH_ASSIGN_OR_RETURN(const Cache::Collected collected, cache.collect_garbage(options.days));
   if (options.json) {
-    fmt::print("{}\n", nlohmann::json{{"binaries", collected.binaries},
-                                      {"measurements", collected.measurements},
-                                      {"bytes_before", collected.bytes_before},
-                                      {"bytes_after", collected.bytes_after}}
-                           .dump());
+    print_json(nlohmann::json{{"binaries", collected.binaries},
+                              {"measurements", collected.measurements},
+                              {"bytes_before", collected.bytes_before},
+                              {"bytes_after", collected.bytes_after}});
   } else {
     fmt::print("{}: {} binaries and {} measurements dropped; {} before, {} after\n", cache.path(), collected.binaries,
                collected.measurements, human_bytes(static_cast<double>(collected.bytes_before)),

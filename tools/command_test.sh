@@ -51,12 +51,15 @@ expect 0 "4 (weight, N) pairs, 4 from the cache" "${tune[@]}"
 expect 0 sound "$sparsmith" cache verify --cache tune.db
 expect 0 predicted "$sparsmith" cache ls --cache tune.db
 expect 0 exported "$sparsmith" cache export exported.db --cache tune.db
+expect 0 exported "$sparsmith" cache export $'\xff.db' --cache tune.db --json
 expect 0 "4 choices" "$sparsmith" cache import exported.db --cache imported.db
 
 for tensor in a.weight b.weight; do
   expect 0 'correct\|nothing to check' "$sparsmith" run model.tuned.safetensors --tensor $tensor --tokens 5 \
     --device emulator --check --model model.safetensors
 done
+"$sparsmith" tune model.safetensors -o one.safetensors --include 'a.*' --device emulator --cache tune.db >/dev/null
+expect 0 '"tensor":"a.weight"' "$sparsmith" run one.safetensors --device emulator --json
 expect 0 a.weight "$sparsmith" show model.tuned.safetensors
 expect 0 why "$sparsmith" show model.tuned.safetensors --tensor a.weight --tokens 1
 expect 3 c.weight "$sparsmith" show model.tuned.safetensors --tensor c.weight

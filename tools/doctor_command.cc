@@ -6,10 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cache/cache.h"
+#include "runtime/cuda_library.h"
 #include "tools/command.h"
+#include "tools/json_output.h"
 #include "tools/text_table.h"
 #include "tools/tune_table.h"
-#include "tuner/cuda_library.h"
 #include "tuner/kernel_compiler.h"
 #include "tuner/worker.h"
 
@@ -85,7 +86,7 @@ int run(bool json) {
     nlohmann::json object = nlohmann::json::array();
     for (const Finding& f : findings)
       object.push_back({{"what", f.what}, {"there", f.there}, {"detail", f.detail}, {"advice", f.advice}});
-    fmt::print("{}\n", object.dump());
+    print_json(object);
     return kDone;
   }
   TextTable table({{"what"}, {"there"}, {"detail"}});

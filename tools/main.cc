@@ -8,9 +8,10 @@
 #error "SPARSMITH_VERSION comes from the build"
 #endif
 
-int main(int argc, char** argv) {
-  using namespace sparsmith;
-  using namespace sparsmith::tools;
+namespace sparsmith::tools {
+namespace {
+
+int run(int argc, char** argv) {
   CLI::App app(
       "Forges CUDA kernels for pruned weights: analyses a model's sparsity, generates, checks and times kernels, "
       "and keeps the best for each weight.",
@@ -41,9 +42,16 @@ int main(int argc, char** argv) {
   }
   if (global.quiet) set_log_level(LogLevel::kError);
   if (global.verbose) set_log_level(LogLevel::kDebug);
+  return action();
+}
+
+}  // namespace
+}  // namespace sparsmith::tools
+
+int main(int argc, char** argv) {
   try {
-    return action();
+    return sparsmith::tools::run(argc, argv);
   } catch (const std::exception& error) {  // of a library, or no memory: ours return a Status
-    return report(internal_error(error.what()));
+    return sparsmith::tools::report(sparsmith::internal_error(error.what()));
   }
 }

@@ -9,6 +9,7 @@
 #include "runtime/token_bucket.h"
 #include "tools/command.h"
 #include "tools/device_choice.h"
+#include "tools/json_output.h"
 #include "tools/tune_table.h"
 #include "tuner/tuned_output.h"
 #include "tuner/worker.h"
@@ -28,6 +29,7 @@ struct Options {
 };
 
 struct RunResult {
+  std::string tensor;
   std::int64_t tokens = 0;
   std::int64_t bucket = 0;
   std::string device;
@@ -66,19 +68,15 @@ Result<const TunedWeight*> find_weight(const TunedContents& contents, const std:
                                name.empty() ? "say which with --tensor" : "there is no weight " + name, names));
 }
 
-std::string config_text(const TunedChoice& choice) {
-  const auto config = Config::parse(choice.config);
-  return config.ok() ? short_config(*config) : choice.config;
-}
-
 Result<RunResult> run_operator(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file, TunedFile::open(options.file));
   SPARSMITH_ASSIGN_OR_RETURN(const TunedWeight* weight, find_weight(file.contents(), options.tensor, options.file));
   RunResult result;
+  result.tensor = weight->name;
   result.tokens = options.tokens > 0 ? options.tokens : weight->choices.front().tokens;
   const TunedChoice& choice = weight->choice_for(result.tokens);
   result.bucket = choice.tokens;
-  result.what = choice.kind == TunedChoice::Kind::kDense ? "dense (cublas)" : config_text(choice);
+  result.what = choice_text(choice);
 
   SPARSMITH_ASSIGN_OR_RETURN(const DeviceChoice device, choose_device(options.device));
   result.device = device.name;
@@ -113,8 +111,8 @@ Result<RunResult> run_operator(const Options& options) {
   return result;
 }
 
-void print_json(const Options& options, const RunResult& result) {
-  nlohmann::json object = {{"tensor", options.tensor},
+void print_as_json(const RunResult& result) {
+  nlohmann::json object = {{"tensor", result.tensor},
                            {"tokens", result.tokens},
                            {"bucket", result.bucket},
                            {"device", result.device},
@@ -125,7 +123,7 @@ void print_json(const Options& options, const RunResult& result) {
                            {"norm_error", result.verification.norm_error},
                            {"reason", result.verification.reason}};
   if (result.timing.median_us > 0) object["median_us"] = result.timing.median_us;
-  fmt::print("{}\n", object.dump());
+  print_json(object);
 }
 
 int run(const Options& options) {
@@ -133,9 +131,9 @@ int run(const Options& options) {
   if (!result.ok()) return report(result.status());
   const Verification& checked = result->verification;
   if (options.json) {
-    print_json(options, *result);
+    print_as_json(*result);
   } else {
-    fmt::print("{} N = {} (bucket {}) on {}: {}\n", options.tensor, result->tokens, result->bucket, result->device,
+    fmt::print("{} N = {} (bucket {}) on {}: {}\n", result->tensor, result->tokens, result->bucket, result->device,
                result->what);
     if (result->timing.median_us > 0)
       fmt::print("  {:.2f} us (quartiles {:.2f}, {:.2f})\n", result->timing.median_us, result->timing.q1_us,

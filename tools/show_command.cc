@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "generator/config.h"
 #include "tools/command.h"
+#include "tools/json_output.h"
 #include "tools/text_table.h"
 #include "tools/tune_table.h"
 #include "tuner/tuned_output.h"
@@ -21,12 +21,6 @@ struct Options {
   bool source = false;
   bool json = false;
 };
-
-std::string choice_text(const TunedChoice& choice) {
-  if (choice.kind == TunedChoice::Kind::kDense) return "dense (cublas)";
-  const auto config = Config::parse(choice.config);
-  return config.ok() ? short_config(*config) : choice.config;
-}
 
 const char* evidence_text(const TunedChoice& choice) {
   return choice.evidence == TunedChoice::Evidence::kMeasured ? "measured" : "predicted";
@@ -126,7 +120,7 @@ int run(const Options& options) {
       nlohmann::json object = {{"device_class", contents.provenance.device_class}};
       object["weights"] = nlohmann::json::array();
       for (const TunedWeight& weight : contents.weights) object["weights"].push_back(json_of(contents, weight, false));
-      fmt::print("{}\n", object.dump());
+      print_json(object);
     } else {
       print_overview(contents);
     }
@@ -136,7 +130,7 @@ int run(const Options& options) {
   if (weight == nullptr)
     return report(not_found(fmt::format("{}: there is no weight {}", options.file, options.tensor)));
   if (options.json) {
-    fmt::print("{}\n", json_of(contents, *weight, options.source).dump());
+    print_json(json_of(contents, *weight, options.source));
   } else if (options.source) {
     print_sources(contents, *weight, options.tokens);
   } else {

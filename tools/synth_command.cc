@@ -15,6 +15,7 @@
 #include "matrix/synthesis.h"
 #include "matrix/text_fields.h"
 #include "tools/command.h"
+#include "tools/json_output.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -147,8 +148,7 @@ int run(const Options& options) {
   }
   if (!status.ok()) return report(status);
   if (options.json) {
-    const nlohmann::ordered_json result = {{"file", options.out}, {"weights", weights}};
-    fmt::print("{}\n", result.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json(nlohmann::ordered_json{{"file", options.out}, {"weights", weights}});
   } else {
     fmt::print("{}\n", options.out);
   }

@@ -53,7 +53,7 @@ int run(Options options) {
   const Status written = write_output(options, *outcome);
   if (!written.ok()) return report(written);
   if (options.json) {
-    fmt::print("{}", json_of(*outcome));
+    print_json(*outcome);
   } else {
     const TuneReport& tuned = outcome->report;
     const std::string table = choices_table(tuned);

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/json_output.h"
+
 namespace sparsmith::tools {
 namespace {
 
@@ -64,7 +66,7 @@ json json_of(const WeightResult& weight) {
 
 }  // namespace
 
-std::string json_of(const TuneOutcome& outcome) {
+void print_json(const TuneOutcome& outcome) {
   const TuneReport& report = outcome.report;
   json object = {{"device",
                   {{"name", report.device.name},
@@ -93,7 +95,7 @@ std::string json_of(const TuneOutcome& outcome) {
   object["skipped"] = json::array();
   for (const TuneReport::Skipped& tensor : report.skipped)
     object["skipped"].push_back({{"name", tensor.name}, {"reason", tensor.reason}});
-  return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  print_json(object);
 }
 
 }  // namespace sparsmith::tools

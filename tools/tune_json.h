@@ -7,7 +7,7 @@
 
 namespace sparsmith::tools {
 
-// {"device":{...},"weights":[{...,"choices":[...]}],"skipped":[...],"counts":{...},...}, one line.
-std::string json_of(const TuneOutcome& outcome);
+// Prints {"device":{...},"weights":[{...,"choices":[...]}],"skipped":[...],"counts":{...},...}, one line.
+void print_json(const TuneOutcome& outcome);
 
 }  // namespace sparsmith::tools

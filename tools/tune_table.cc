@@ -11,11 +11,6 @@
 namespace sparsmith::tools {
 namespace {
 
-std::string choice_text(const BucketChoice& bucket) {
-  if (bucket.kind == "vendor") return "dense (" + bucket.vendor + ")";
-  return short_config(bucket.candidate.config);
-}
-
 std::string ratio_text(double dense_us, double us) {
   return dense_us > 0 && us > 0 ? fmt::format("{:.2f}x", dense_us / us) : "-";
 }
@@ -74,6 +69,19 @@ std::string short_config(const Config& config) {
     text += fmt::format(" {}{}", parameter.abbreviation, found->second);
   }
   return text;
+}
+
+std::string short_config(const std::string& text) {
+  const auto config = Config::parse(text);
+  return config.ok() ? short_config(*config) : text;
+}
+
+std::string choice_text(const BucketChoice& bucket) {
+  return bucket.kind == "vendor" ? "dense (" + bucket.vendor + ")" : short_config(bucket.candidate.config);
+}
+
+std::string choice_text(const TunedChoice& choice) {
+  return choice.kind == TunedChoice::Kind::kDense ? "dense (cublas)" : short_config(choice.config);
 }
 
 std::string choices_table(const TuneReport& report) {

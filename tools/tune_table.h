@@ -3,12 +3,19 @@
 
 #include <string>
 
+#include "runtime/tuned_file.h"
 #include "tuner/tune_report.h"
 
 namespace sparsmith::tools {
 
 // "rows v4 s8 b128": the family, and each parameter that is not at its first value.
 std::string short_config(const Config& config);
+// The same of a config's text; a text that is none stays as it is.
+std::string short_config(const std::string& text);
+
+// What runs: a config in short, or "dense (cublas)".
+std::string choice_text(const BucketChoice& bucket);
+std::string choice_text(const TunedChoice& choice);
 
 std::string choices_table(const TuneReport& report);
 // GPU bytes, and time of one pass over all weights for each N, dense against tuned.

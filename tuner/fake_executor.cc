@@ -9,8 +9,7 @@ namespace {
 
 template <class T>
 T* at(DeviceAddress address) {
-  return reinterpret_cast<T*>(
-      address);  // NOLINT(performance-no-int-to-ptr): that is what this executor's addresses are
+  return reinterpret_cast<T*>(address);  // that is what this executor's addresses are
 }
 
 struct Operands {

@@ -95,7 +95,8 @@ int plan_launches(double launch_us, int copies, int nodes, const TimingPolicy& p
   launch_us = std::max(launch_us, 0.1);
   const double wanted = std::max<double>(kMinLaunches, kReplayUs / launch_us);
   const double affordable = policy.max_milliseconds * 1000 / (std::max(policy.min_replays, 1) + 1) / launch_us;
-  const double most = std::min({wanted, affordable, static_cast<double>(kMaxNodes / std::max(nodes, 1))});
+  const int of_a_graph = kMaxNodes / std::max(nodes, 1);
+  const double most = std::min({wanted, affordable, static_cast<double>(of_a_graph)});
   return std::max(1, static_cast<int>(std::ceil(most / copies - 1e-9))) * copies;
 }
 
@@ -155,10 +156,11 @@ Status GpuTimer::prepare(TimedWork& work, const TimingPolicy& policy, Case& time
     const int launches = plan_launches(launch_us, timed.plan.copies, work.nodes(), policy);
     if (attempt > 0 && launches <= timed.plan.launches + timed.plan.launches / 2) break;
     timed.plan.launches = launches;
-    SPARSMITH_RETURN_IF_ERROR(timed.graph.capture(stream_, [&]() -> Status {
+    const auto enqueue_all = [&]() -> Status {
       for (int i = 0; i < launches; ++i) SPARSMITH_RETURN_IF_ERROR(work.enqueue(stream_, i % timed.plan.copies));
       return {};
-    }));
+    };
+    SPARSMITH_RETURN_IF_ERROR(timed.graph.capture(stream_, enqueue_all));
     Case* const alone[] = {&timed};
     SPARSMITH_RETURN_IF_ERROR(replay(alone, 1));
     launch_us = timed.samples_us.back();

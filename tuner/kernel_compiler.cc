@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "tuner/cuda_library.h"
+#include "runtime/cuda_library.h"
 #include "tuner/ptxas_log.h"
 
 namespace sparsmith {

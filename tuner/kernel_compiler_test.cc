@@ -3,10 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
-#include "tuner/cuda_library.h"
-
 namespace sparsmith {
 namespace {
 
@@ -97,25 +93,6 @@ TEST_F(KernelCompilerTest, CompilesAllOnAPool) {
     EXPECT_EQ(result->name, name);
   }
   EXPECT_TRUE(compiler_->compile_all({}, "sm_90", 0).empty());
-}
-
-TEST(CudaLibraryTest, SaysWhereItLooked) {
-  setenv("SPARSMITH_CUDA_LIBRARY_PATH", "/nowhere/one::/nowhere/two", 1);
-  const auto library = CudaLibrary::open({"libsparsmith_does_not_exist.so.1"});
-  unsetenv("SPARSMITH_CUDA_LIBRARY_PATH");
-  ASSERT_FALSE(library.ok());
-  EXPECT_EQ(library.status().code(), StatusCode::kNoDevice);
-  EXPECT_THAT(library.status().message(), testing::HasSubstr("/nowhere/two"));
-  EXPECT_THAT(library.status().message(), testing::HasSubstr("SPARSMITH_CUDA_LIBRARY_PATH"));
-}
-
-TEST(CudaLibraryTest, FindsFunctions) {
-  const auto library = CudaLibrary::open({"libm.so.6"});
-  ASSERT_TRUE(library.ok()) << library.status().to_string();
-  double (*cosine)(double) = nullptr;
-  ASSERT_TRUE(library->bind("cos", cosine).ok());
-  EXPECT_EQ(cosine(0.0), 1.0);
-  EXPECT_EQ(library->bind("no_such_function", cosine).code(), StatusCode::kNoDevice);
 }
 
 }  // namespace

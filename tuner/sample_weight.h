@@ -2,6 +2,7 @@
 #pragma once
 
 #include <random>
+#include <string>
 
 #include "formats/packed_weight.h"
 #include "matrix/csr_matrix.h"
@@ -25,12 +26,18 @@ inline CsrMatrix sample_weight(std::int64_t rows, std::int64_t cols, double dens
   return matrix;
 }
 
-inline OperatorSpec sample_spec(const CsrMatrix& matrix, const char* epilogue = "none") {
-  OperatorSpec spec;
-  spec.rows = matrix.rows;
-  spec.cols = matrix.cols;
-  spec.epilogue = Epilogue::parse(epilogue).value();
-  return spec;
+inline OperatorSpec sample_spec(const CsrMatrix& matrix, DataType type, Layout layout,
+                                const std::string& epilogue = "none") {
+  return {.rows = matrix.rows,
+          .cols = matrix.cols,
+          .type = type,
+          .layout = layout,
+          .epilogue = Epilogue::parse(epilogue).value()};
+}
+
+// In fp32, token-major.
+inline OperatorSpec sample_spec(const CsrMatrix& matrix, const std::string& epilogue = "none") {
+  return sample_spec(matrix, DataType::kFloat32, Layout::kTokenMajor, epilogue);
 }
 
 inline PackedWeight sample_packing(const CsrMatrix& matrix) {

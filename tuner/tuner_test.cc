@@ -5,51 +5,32 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
 #include <random>
 #include <thread>
 
 #include "base/hash.h"
+#include "base/temporary_directory.h"
+#include "tuner/sample_weight.h"
 #include "tuner/scripted_measurer.h"
 
 namespace sparsmith {
 namespace {
 
-CsrMatrix drawn(std::int64_t rows, std::int64_t cols, double density, unsigned seed) {
-  std::mt19937 random(seed);
-  std::bernoulli_distribution kept(density);
-  CsrMatrix matrix;
-  matrix.rows = rows;
-  matrix.cols = cols;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t column = 0; column < cols; ++column) {
-      if (!kept(random)) continue;
-      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
-      matrix.values.push_back(1.0F + static_cast<float>(column % 7));
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
-  return matrix;
-}
-
 WeightInput weight(const std::string& name, std::int64_t rows, std::int64_t cols, unsigned seed) {
-  return {name, [=] { return drawn(rows, cols, 0.1, seed); }};
+  return {name, [=] { return sample_weight(rows, cols, 0.1, seed); }};
 }
 
 class TunerTest : public testing::Test {
  protected:
   void SetUp() override {
-    directory_ = std::filesystem::path(testing::TempDir()) / ("tuner_test." + std::to_string(getpid()));
-    std::filesystem::create_directories(directory_);
     options_.selection.candidates = 6;
     options_.selection.packings = 2;
     options_.compile_threads = 2;
   }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
 
   // A run of its own, with a new opening of the cache.
   TuneReport run(const std::vector<WeightInput>& weights) {
-    auto cache = Cache::open((directory_ / "cache.db").string(), Cache::Mode::kReadWrite);
+    auto cache = Cache::open(directory_.file("cache.db"), Cache::Mode::kReadWrite);
     EXPECT_TRUE(cache.ok()) << cache.status().to_string();
     const auto compiler = scripted_compiler(compiles_);
     TuneResources resources;
@@ -62,7 +43,7 @@ class TunerTest : public testing::Test {
     return report.ok() ? std::move(*report) : TuneReport();
   }
 
-  std::filesystem::path directory_;
+  TemporaryDirectory directory_;
   TuneOptions options_;
   DeviceScript device_;
   CompilerScript compiles_;
@@ -199,7 +180,7 @@ TEST_F(TunerTest, KilledAtAnyMomentTheNextRunGoesOn) {
   const TuneReport report = run(weights);
   EXPECT_EQ(report.pairs, 6) << "seed " << seed;
   EXPECT_TRUE(report.complete);
-  auto cache = Cache::open((directory_ / "cache.db").string(), Cache::Mode::kReadWrite);
+  auto cache = Cache::open(directory_.file("cache.db"), Cache::Mode::kReadWrite);
   ASSERT_TRUE(cache.ok());
   EXPECT_TRUE(cache->verify()->empty());
   EXPECT_EQ(cache->counts()->running, 0);
@@ -220,7 +201,7 @@ TEST_F(TunerTest, TwoRunsShareOneCache) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
   }
-  auto cache = Cache::open((directory_ / "cache.db").string(), Cache::Mode::kReadWrite);
+  auto cache = Cache::open(directory_.file("cache.db"), Cache::Mode::kReadWrite);
   ASSERT_TRUE(cache.ok());
   EXPECT_TRUE(cache->verify()->empty());
   EXPECT_EQ(cache->counts()->choices, 6);

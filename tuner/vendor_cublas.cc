@@ -8,7 +8,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "tuner/cuda_library.h"
+#include "runtime/cuda_data_type.h"
+#include "runtime/cuda_library.h"
 #include "tuner/vendor.h"
 
 namespace sparsmith {
@@ -56,14 +57,6 @@ struct CublasLt {
   }
 };
 
-cudaDataType_t cuda_type(DataType type) {
-  switch (type) {
-    case DataType::kFloat16: return CUDA_R_16F;
-    case DataType::kBFloat16: return CUDA_R_16BF;
-    default: return CUDA_R_32F;
-  }
-}
-
 // Descriptions of one product, destroyed with the object.
 class Product {
  public:
@@ -78,7 +71,7 @@ class Product {
 
   Status describe(const OperatorSpec& spec, std::int64_t tokens, std::int64_t ldx, std::int64_t ldy) {
     token_major_ = spec.layout == Layout::kTokenMajor;
-    const cudaDataType_t type = cuda_type(spec.type);
+    const cudaDataType_t type = cuda_data_type(spec.type);
     // CUBLAS_COMPUTE_32F: fp32 accumulation, and no TF32 for fp32.
     SPARSMITH_RETURN_IF_ERROR(
         api_.check(api_.desc_create(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product"));

@@ -8,7 +8,8 @@
 #include <limits>
 #include <utility>
 
-#include "tuner/cuda_library.h"
+#include "runtime/cuda_data_type.h"
+#include "runtime/cuda_library.h"
 #include "tuner/vendor.h"
 
 namespace sparsmith {
@@ -58,14 +59,6 @@ struct Cusparse {
     return status == CUSPARSE_STATUS_NOT_SUPPORTED ? unsupported(message) : device_error(message);
   }
 };
-
-cudaDataType_t cuda_type(DataType type) {
-  switch (type) {
-    case DataType::kFloat16: return CUDA_R_16F;
-    case DataType::kBFloat16: return CUDA_R_16BF;
-    default: return CUDA_R_32F;
-  }
-}
 
 void* pointer(DeviceAddress address) { return reinterpret_cast<void*>(address); }
 
@@ -157,7 +150,7 @@ class CusparseWork : public VendorWork {
     SPARSMITH_RETURN_IF_ERROR(api_.check(
         api_.create_csr(&prepared.matrix, matrix.rows, matrix.cols, matrix.nnz(), pointer(weight.row_offsets.address()),
                         pointer(weight.columns.address()), pointer(weight.values.address()), CUSPARSE_INDEX_32I,
-                        CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, cuda_type(problem_.spec().type)),
+                        CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, cuda_data_type(problem_.spec().type)),
         "describing the weight"));
     prepared_.push_back(std::move(prepared));  // from here on destroyed with the others
     Prepared& kept = prepared_.back();
@@ -189,8 +182,8 @@ class SpmvWork : public CusparseWork {
     const OperatorSpec& spec = problem_.spec();
     SPARSMITH_ASSIGN_OR_RETURN(const VendorProblem::Activations* const operands, problem_.activations(layout_));
     SPARSMITH_RETURN_IF_ERROR(api_.check(
-        api_.create_vector(&x_, spec.cols, pointer(operands->x.address()), cuda_type(spec.type)), "describing x"));
-    return api_.check(api_.create_vector(&y_, spec.rows, pointer(operands->y.address()), cuda_type(spec.type)),
+        api_.create_vector(&x_, spec.cols, pointer(operands->x.address()), cuda_data_type(spec.type)), "describing x"));
+    return api_.check(api_.create_vector(&y_, spec.rows, pointer(operands->y.address()), cuda_data_type(spec.type)),
                       "describing y");
   }
   cusparseStatus_t buffer_size(cusparseSpMatDescr_t matrix, std::size_t* bytes) override {
@@ -234,11 +227,12 @@ class SpmmWork : public CusparseWork {
     const OperatorSpec& spec = problem_.spec();
     const cusparseOrder_t order = layout_ == Layout::kTokenMajor ? CUSPARSE_ORDER_COL : CUSPARSE_ORDER_ROW;
     SPARSMITH_ASSIGN_OR_RETURN(const VendorProblem::Activations* const operands, problem_.activations(layout_));
-    SPARSMITH_RETURN_IF_ERROR(api_.check(api_.create_dense(&x_, spec.cols, problem_.tokens(), operands->ldx,
-                                                           pointer(operands->x.address()), cuda_type(spec.type), order),
-                                         "describing X"));
+    SPARSMITH_RETURN_IF_ERROR(
+        api_.check(api_.create_dense(&x_, spec.cols, problem_.tokens(), operands->ldx, pointer(operands->x.address()),
+                                     cuda_data_type(spec.type), order),
+                   "describing X"));
     return api_.check(api_.create_dense(&y_, spec.rows, problem_.tokens(), operands->ldy,
-                                        pointer(operands->y.address()), cuda_type(spec.type), order),
+                                        pointer(operands->y.address()), cuda_data_type(spec.type), order),
                       "describing Y");
   }
   cusparseStatus_t buffer_size(cusparseSpMatDescr_t matrix, std::size_t* bytes) override {

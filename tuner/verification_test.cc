@@ -8,6 +8,8 @@
 #include <limits>
 #include <random>
 
+#include "tuner/sample_weight.h"
+
 namespace sparsmith {
 namespace {
 
@@ -29,14 +31,6 @@ CsrMatrix random_matrix(std::int64_t rows, std::int64_t cols, double density, st
     matrix.row_offsets.push_back(matrix.nnz());
   }
   return matrix;
-}
-
-OperatorSpec spec_for(const CsrMatrix& matrix, DataType type, Layout layout, const std::string& epilogue) {
-  return {.rows = matrix.rows,
-          .cols = matrix.cols,
-          .type = type,
-          .layout = layout,
-          .epilogue = Epilogue::parse(epilogue).value()};
 }
 
 // The operator as its definition says, in Eigen and long double.
@@ -117,7 +111,7 @@ TEST_P(VerificationTest, ReferenceAgreesWithEigenAndFp32Passes) {
   const CsrMatrix matrix = random_matrix(37, 53, 0.2, random);
   const Case& c = GetParam();
   for (const std::int64_t tokens : {1, 7, 16, 33}) {
-    ReferenceProblem problem(matrix, spec_for(matrix, c.type, c.layout, c.epilogue),
+    ReferenceProblem problem(matrix, sample_spec(matrix, c.type, c.layout, c.epilogue),
                              {.tokens = tokens, .seed = 5, .kind = c.kind, .padding = tokens % 3});
     problem.set_sums(problem.compute_sums());
     const Eigen::MatrixXd exact = exact_output(problem);
@@ -137,7 +131,7 @@ TEST_P(VerificationTest, MutantsAreCaught) {
   if (c.kind == InputKind::kZeros) GTEST_SKIP() << "where X is zero these mistakes change nothing";
   std::mt19937 random(kSeed);
   const CsrMatrix matrix = random_matrix(38, 53, 0.2, random);  // its last row is not empty
-  ReferenceProblem problem(matrix, spec_for(matrix, c.type, c.layout, c.epilogue),
+  ReferenceProblem problem(matrix, sample_spec(matrix, c.type, c.layout, c.epilogue),
                            {.tokens = 3, .seed = 9, .kind = c.kind, .padding = 2});
   problem.set_sums(problem.compute_sums());
   std::vector<std::string> mutants = {"alpha", "padding of y"};
@@ -157,7 +151,7 @@ TEST_P(VerificationTest, PoisonedColumnsReachOnlyRowsThatTouchThem) {
   const Case& c = GetParam();
   std::mt19937 random(kSeed);
   const CsrMatrix matrix = random_matrix(60, 41, 0.1, random);
-  ReferenceProblem problem(matrix, spec_for(matrix, c.type, c.layout, c.epilogue),
+  ReferenceProblem problem(matrix, sample_spec(matrix, c.type, c.layout, c.epilogue),
                            {.tokens = 5, .seed = 3, .kind = c.kind});
   problem.set_sums(problem.compute_sums());
   const ReferenceProblem::PoisonedInput poisoned = problem.poisoned_input();
@@ -187,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(ReferenceProblemTest, TheSameSeedDrawsTheSameInputs) {
   std::mt19937 random(kSeed);
   const CsrMatrix matrix = random_matrix(20, 30, 0.3, random);
-  const OperatorSpec spec = spec_for(matrix, DataType::kFloat16, Layout::kTokenMajor, "bias");
+  const OperatorSpec spec = sample_spec(matrix, DataType::kFloat16, Layout::kTokenMajor, "bias");
   const ReferenceProblem a(matrix, spec, {.tokens = 4, .seed = 1});
   const ReferenceProblem b(matrix, spec, {.tokens = 4, .seed = 1});
   const ReferenceProblem c(matrix, spec, {.tokens = 4, .seed = 2});
@@ -204,7 +198,8 @@ TEST(ReferenceProblemTest, TakesEmptyMatrices) {
     matrix.rows = rows;
     matrix.cols = cols;
     matrix.row_offsets.assign(rows + 1, 0);
-    ReferenceProblem problem(matrix, spec_for(matrix, DataType::kFloat32, Layout::kTokenMajor, "none"), {.tokens = 2});
+    ReferenceProblem problem(matrix, sample_spec(matrix, DataType::kFloat32, Layout::kTokenMajor, "none"),
+                             {.tokens = 2});
     problem.set_sums(problem.compute_sums());
     ElementBuffer y(DataType::kFloat32, rows * 2);
     EXPECT_TRUE(verify_outputs(problem, y.bytes()).ok);

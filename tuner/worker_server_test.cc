@@ -109,7 +109,7 @@ TEST_P(WorkerServerTest, ANewWeightFreesTheMemoryOfTheLast) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, WorkerServerTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "emulator" : "gpu"; });
+                         [](const auto& device) { return device.param ? "emulator" : "gpu"; });
 
 // Gives times that it was told.
 class FakeTimingDevice : public TimingDevice {

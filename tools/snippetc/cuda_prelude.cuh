@@ -23,18 +23,10 @@ struct dim3 {
 };
 
 #define SNIPPETC_VECTORS(type, name) \
-  struct name##1 {                   \
-    type x;                          \
-  };                                 \
-  struct name##2 {                   \
-    type x, y;                       \
-  };                                 \
-  struct name##3 {                   \
-    type x, y, z;                    \
-  };                                 \
-  struct name##4 {                   \
-    type x, y, z, w;                 \
-  };
+  struct name##1 { type x; };        \
+  struct name##2 { type x, y; };     \
+  struct name##3 { type x, y, z; };  \
+  struct name##4 { type x, y, z, w; };
 SNIPPETC_VECTORS(signed char, char)
 SNIPPETC_VECTORS(unsigned char, uchar)
 SNIPPETC_VECTORS(short, short)
@@ -71,10 +63,12 @@ __device__ size_t __cvta_generic_to_shared(const void* address);
 
 #include <__clang_cuda_builtin_vars.h>
 // These use one another: in this order.
+// clang-format off
 #include <__clang_cuda_libdevice_declares.h>
 #include <__clang_cuda_intrinsics.h>
 #include <__clang_cuda_device_functions.h>
 #include <__clang_cuda_math.h>
+// clang-format on
 
 // What neither has.
 #define SNIPPETC_ATOMICS(type)                          \
@@ -87,13 +81,13 @@ SNIPPETC_ATOMICS(float)
 SNIPPETC_ATOMICS(double)
 #undef SNIPPETC_ATOMICS
 
-#define SNIPPETC_INTEGER_ATOMICS(type)                                \
-  __device__ type atomicSub(type* address, type value);               \
-  __device__ type atomicMin(type* address, type value);               \
-  __device__ type atomicMax(type* address, type value);               \
-  __device__ type atomicAnd(type* address, type value);               \
-  __device__ type atomicOr(type* address, type value);                \
-  __device__ type atomicXor(type* address, type value);               \
+#define SNIPPETC_INTEGER_ATOMICS(type)                  \
+  __device__ type atomicSub(type* address, type value); \
+  __device__ type atomicMin(type* address, type value); \
+  __device__ type atomicMax(type* address, type value); \
+  __device__ type atomicAnd(type* address, type value); \
+  __device__ type atomicOr(type* address, type value);  \
+  __device__ type atomicXor(type* address, type value); \
   __device__ type atomicCAS(type* address, type compare, type value);
 SNIPPETC_INTEGER_ATOMICS(int)
 SNIPPETC_INTEGER_ATOMICS(unsigned int)

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <string>
 
@@ -26,7 +27,7 @@ bool holds(const std::string& path, const std::string& text) {
   return present.ok() && *present == text;
 }
 
-int run(const std::string& root, bool check) {
+int update(const std::string& root, bool check) {
   const Result<SourceTree> tree = SourceTree::read(root);
   if (!tree.ok()) return fail(tree.status());
 
@@ -54,10 +55,7 @@ int run(const std::string& root, bool check) {
   return code;
 }
 
-}  // namespace
-}  // namespace sparsmith::snippetc
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app(
       "Reads the snippet headers, checks what they state, and writes generator/catalogue_data.inc and "
       "docs/snippets.md.");
@@ -66,5 +64,17 @@ int main(int argc, char** argv) {
   app.add_option("--root", root, "the repository")->check(CLI::ExistingDirectory)->capture_default_str();
   app.add_flag("--check", check, "write nothing; exit code 3 when a file is stale");
   CLI11_PARSE(app, argc, argv);
-  return sparsmith::snippetc::run(root, check);
+  return update(root, check);
+}
+
+}  // namespace
+}  // namespace sparsmith::snippetc
+
+int main(int argc, char** argv) {
+  try {
+    return sparsmith::snippetc::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "snippetc: %s\n", error.what());
+    return sparsmith::snippetc::kFailed;
+  }
 }

@@ -14,7 +14,8 @@ class CudaLibrary {
  public:
   // Opens the first of `names` ("libnvrtc.so.13", ...) found in: the folder of this program and ../lib beside it,
   // $SPARSMITH_CUDA_LIBRARY_PATH (folders joined by ':'), the loader's own path, /usr/local/cuda*/lib64, and
-  // .deps/cuda/lib in a folder above the program (a source tree). Error: kNoDevice, with where it was looked for.
+  // .deps/cuda/lib in a folder above the program (a source tree). Error: kNoDevice, with where it was looked for, why
+  // the loader refused a file that is there, and what to do.
   static Result<CudaLibrary> open(const std::vector<std::string>& names);
 
   // The address of a function; nullptr when this version of the library has none of that name.
