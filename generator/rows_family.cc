@@ -148,7 +148,7 @@ std::vector<Rule> worthwhile_rules() {
          const auto nonzero = in["index_bits"] / 8 + static_cast<std::int64_t>(size_of(in.problem.spec.type));
          const std::int64_t registers = in["rows_per_group"] * in["unroll"] * in["vector_width"] * nonzero / 4 +
                                         in["rows_per_group"] * (in["tokens_per_thread"] + 4) + in["tokens_per_thread"] +
-                                        22;
+                                        34;
          return registers * in["threads_per_block"] <= in.problem.device.registers_per_sm;
        }},
       {Kind::kWorthwhile,
