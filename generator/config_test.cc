@@ -22,7 +22,7 @@ TEST(ConfigTest, SaysWhatIsWrong) {
 
 TEST(ConfigTest, SurvivesAnyText) {
   std::mt19937_64 random(1);
-  const std::string alphabet = "ab1=- \0\xFF";
+  const std::string alphabet("ab1=- \0\xFF", 8);
   for (int round = 0; round < 20000; ++round) {
     std::string text;
     for (std::uint64_t i = random() % 20; i > 0; --i) text += alphabet[random() % alphabet.size()];
