@@ -120,7 +120,10 @@ extern "C" __global__ void __launch_bounds__(64) test(const float* in, float* ou
                                   1, 64, 2 * 64 * sizeof(float));
   ASSERT_TRUE(status.ok()) << status.to_string();
   const std::vector<float> result = bench.read<float>(out, 64 * 8);
-  for (int i = 0; i < 64 * 8; ++i) EXPECT_EQ(result[i], static_cast<float>(i / 64 * 64 + 64 - i % 64));
+  for (int i = 0; i < 64 * 8; ++i) {
+    const int mirrored = i / 64 * 64 + 64 - i % 64;
+    EXPECT_EQ(result[i], static_cast<float>(mirrored));
+  }
 }
 
 TEST_P(CorrectKernelsTest, SparseMatrixVectorInHalf) {
@@ -193,7 +196,10 @@ extern "C" __global__ void __launch_bounds__(32) test(const float* in, float* ou
                                   1, 32);
   ASSERT_TRUE(status.ok()) << status.to_string();
   const std::vector<float> result = bench.read<float>(out, 256);
-  for (int i = 0; i < 256; ++i) EXPECT_EQ(result[i], static_cast<float>(i / 8 * 8 + 8 - i % 8));
+  for (int i = 0; i < 256; ++i) {
+    const int mirrored = i / 8 * 8 + 8 - i % 8;
+    EXPECT_EQ(result[i], static_cast<float>(mirrored));
+  }
 }
 
 // Two-byte neighbours belong to different threads; threads that returned are not waited for.

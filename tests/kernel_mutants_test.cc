@@ -120,12 +120,12 @@ TEST_P(KernelMutantsTest, AreCaught) {
   const std::shared_ptr<CpuKernelCompiler> compiler = std::move(*made);
 
   std::map<std::string, Cases> kernels;  // by the config and operator that make the text
-  for (KernelCase& each : draw_cases(seed, kKernels, kWeightKinds)) {
+  for (const KernelCase& each : draw_cases(seed, kKernels, kWeightKinds)) {
     PackedWeight packed;
     const auto candidate = generate_case(each, packed);
     ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
     for (const KernelSource& kernel : candidate->kernels)
-      if (kernel.name.starts_with("rows_")) kernels[kernel.name].push_back(std::move(each));
+      if (kernel.name.starts_with("rows_")) kernels[kernel.name].push_back(each);
   }
   std::map<std::string, int> count;
   for (const auto& [name, cases] : kernels) {

@@ -9,8 +9,9 @@
 #include "runtime/tuned_file.h"
 #include "runtime/tuned_file_json.h"
 
+namespace sparsmith {
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace sparsmith;
   const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
   const auto file = TunedFile::parse(bytes);
   if (file.ok() && !file->contents().validate().ok()) std::abort();
@@ -29,3 +30,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   return 0;
 }
+
+}  // namespace sparsmith
