@@ -153,9 +153,10 @@ std::vector<Rule> worthwhile_rules() {
        }},
       {Kind::kWorthwhile,
        {"rows_per_group", "unroll", "vector_width", "tokens_per_thread"},
-       "no more than 64 products written out: registers, compile time, instruction cache",
+       "X values in flight take at most 32 registers of a thread",
        [](const RuleInput& in) {
-         return in["rows_per_group"] * in["unroll"] * in["vector_width"] * in["tokens_per_thread"] <= 64;
+         const std::int64_t values = in["rows_per_group"] * in["unroll"] * in["vector_width"] * in["tokens_per_thread"];
+         return values * static_cast<std::int64_t>(size_of(in.problem.spec.type)) <= 128;
        }},
       {Kind::kWorthwhile,
        {"rows_per_group", "unroll", "vector_width"},
