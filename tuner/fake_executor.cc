@@ -1,6 +1,7 @@
 #include "tuner/fake_executor.h"
 
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <thread>
 
@@ -86,13 +87,16 @@ Status FakeExecutor::run(const LaunchPlan& plan, const LaunchBindings& bindings)
     if (found == sources_.end()) return not_found("kernel " + step.kernel + " was not loaded");
     const std::string& source = found->second;
     if (source == "fault") return device_error(step.kernel + " reads outside of a buffer");
-    if (source == "crash") *static_cast<volatile int*>(nullptr) = 1;
+    if (source == "crash") std::raise(SIGSEGV);
     while (source == "hang") std::this_thread::sleep_for(std::chrono::seconds(1));
     Operands w;
     for (const LaunchBindings::Packed& packed : bindings.packed) {
       if (packed.name == "row_offsets") w.row_offsets = at<const std::int32_t>(packed.address);
       if (packed.name == "columns") w.columns = at<const std::uint32_t>(packed.address);
       if (packed.name == "values") w.values = at<float>(packed.address);
+    }
+    if (w.row_offsets == nullptr || w.columns == nullptr || w.values == nullptr) {
+      return invalid_argument(step.kernel + " wants row_offsets, columns and values");
     }
     SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t rows, step.grid[0].evaluate(bindings.variables));
     run_csr(source, w, rows, bindings);
