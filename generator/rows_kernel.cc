@@ -3,31 +3,11 @@
 
 #include <algorithm>
 
-#include "generator/kernel_text.h"
+#include "generator/kernel_parts.h"
 #include "generator/rows_family.h"
 
 namespace sparsmith {
 namespace {
-
-using Kind = PlanArgument::Kind;
-
-std::string_view device_type(DataType type) {
-  switch (type) {
-    case DataType::kFloat16: return "half";
-    case DataType::kBFloat16: return "bfloat16";
-    default: return "float";
-  }
-}
-
-std::string_view activation_type(Activation activation) {
-  switch (activation) {
-    case Activation::kNone: return "NoActivation";
-    case Activation::kRelu: return "Relu";
-    case Activation::kGelu: return "Gelu";
-    case Activation::kSilu: return "Silu";
-  }
-  return "?";
-}
 
 std::string_view partials_type(PartialSums partials) {
   switch (partials) {
@@ -37,45 +17,6 @@ std::string_view partials_type(PartialSums partials) {
   }
   return "?";
 }
-
-std::string_view boolean(bool value) { return value ? "true" : "false"; }
-
-// "fp16_tm_bias_relu": what of the operator decides a kernel's code.
-std::string spec_tag(const OperatorSpec& spec) {
-  std::string epilogue = spec.epilogue.name();
-  std::replace(epilogue.begin(), epilogue.end(), '+', '_');
-  return fmt::format("{}_{}_{}", short_name(spec.type), spec.layout == Layout::kTokenMajor ? "tm" : "fm", epilogue);
-}
-
-// The lines and parameters that every kernel with an epilog has.
-void add_output(const OperatorSpec& spec, KernelText& text) {
-  text.headers.push_back("snippets/epilog/store_output.cuh");
-  text.lines.push_back(
-      {fmt::format("using Output = StoreOutput<Value, {}, {}, {}, {}, {}>", boolean(spec.layout == Layout::kTokenMajor),
-                   activation_type(spec.epilogue.activation), boolean(spec.epilogue.bias), boolean(spec.epilogue.beta),
-                   boolean(spec.epilogue.residual)),
-       "token-major, activation, + bias, + beta * Y, + residual"});
-}
-
-const std::vector<KernelText::Parameter>& output_parameters() {
-  static const std::vector<KernelText::Parameter> parameters = {
-      {"Value*", "y"},    {"const Value*", "bias"}, {"const Value*", "residual"}, {"i64", "ldy"}, {"i64", "ldr"},
-      {"float", "alpha"}, {"float", "beta"}};
-  return parameters;
-}
-
-std::vector<PlanArgument> output_arguments() {
-  const auto variable = [](const char* name) { return IntegerExpression::parse(name).value(); };
-  return {{Kind::kY, "", 0},
-          {Kind::kBias, "", 0},
-          {Kind::kResidual, "", 0},
-          {Kind::kInt64, "", variable("ldy")},
-          {Kind::kInt64, "", variable("ldr")},
-          {Kind::kAlpha, "", 0},
-          {Kind::kBeta, "", 0}};
-}
-
-constexpr const char* kMakeOutput = "const Output output{y, ldy, bias, residual, ldr, alpha, beta};\n";
 
 KernelText rows_text(const RowsConfig& config, const OperatorSpec& spec) {
   const bool targets = config.row_order != RowOrder::kNatural || config.split_length > 0;
@@ -131,7 +72,7 @@ KernelText rows_text(const RowsConfig& config, const OperatorSpec& spec) {
                      {"int", "cols"},
                      {"int", "n"},
                      {"i64", "ldx"}};
-  text.parameters.insert(text.parameters.end(), output_parameters().begin(), output_parameters().end());
+  add_output_parameters(text);
   text.body = std::string("const Stream stream{columns, values};\n") + "Input input(x, ldx, cols, shared_memory());\n" +
               kMakeOutput +
               "Kernel::run(segments, targets, stream, input, output, partials, segment_count, n,\n"
@@ -153,23 +94,8 @@ KernelText finish_text(const OperatorSpec& spec) {
                      {"const float*", "partials"},
                      {"int", "split_row_count"},
                      {"int", "n"}};
-  text.parameters.insert(text.parameters.end(), output_parameters().begin(), output_parameters().end());
+  add_output_parameters(text);
   text.body = std::string(kMakeOutput) + "Kernel::run(split_rows, slot_offsets, partials, output, split_row_count, n);";
-  return text;
-}
-
-KernelText relayout_text(const OperatorSpec& spec) {
-  KernelText text;
-  text.name = fmt::format("relayout_{}", short_name(spec.type));
-  text.summary = "token-major X to feature-major Xt";
-  text.threads = 256;
-  text.max_shared_bytes = 32 * 33 * 4;
-  text.headers = {"snippets/kernels/relayout.cuh"};
-  text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of X"},
-                {"using Kernel = RelayoutKernel<Value>", ""}};
-  text.parameters = {{"const Value*", "x"}, {"i64", "ldx"},  {"Value*", "xt"},
-                     {"i64", "ldt"},        {"int", "cols"}, {"int", "n"}};
-  text.body = "Kernel::run(x, ldx, xt, ldt, cols, n, shared_memory());";
   return text;
 }
 
@@ -184,52 +110,24 @@ class PlanBuilder {
     const std::int64_t split_rows = packed_.facts.at("split_rows");
     const std::int64_t slots = packed_.facts.at("slots");
     const bool relaid = config_.input == RowsConfig::Input::kRelayout;
-    const std::string xt_bytes = relaid ? fmt::format("({} * (ceil_div(n, 8) * 8) + 255) / 256 * 256",
-                                                      spec.cols * static_cast<std::int64_t>(size_of(spec.type)))
-                                        : "0";
+    const std::string xt_bytes = relaid ? relayout_bytes(spec) : "0";
     const std::string partial_bytes = fmt::format("{} * n", slots * 4);
-    plan_.workspace_bytes = expression(fmt::format("{} + {}", xt_bytes, partial_bytes));
-    if (relaid) add_relayout(relayout);
+    plan_.workspace_bytes = arguments_.expression(fmt::format("{} + {}", xt_bytes, partial_bytes));
+    if (relaid) plan_.steps.push_back(relayout_step(spec, relayout, arguments_));
     if (split_rows > 0 && config_.partial_sums == PartialSums::kAtomic) {
       PlanStep zero;
       zero.kind = PlanStep::Kind::kZero;
-      zero.zero_offset = expression(xt_bytes);
-      zero.zero_bytes = expression(partial_bytes);
+      zero.zero_offset = arguments_.expression(xt_bytes);
+      zero.zero_bytes = arguments_.expression(partial_bytes);
       plan_.steps.push_back(std::move(zero));
     }
-    add_rows(rows, relaid, split_rows > 0 ? workspace(xt_bytes) : null());
-    if (split_rows > 0) add_finish(finish, split_rows, workspace(xt_bytes));
-    if (!error_.ok()) return error_;
+    add_rows(rows, relaid, split_rows > 0 ? arguments_.workspace(xt_bytes) : PlanArguments::null());
+    if (split_rows > 0) add_finish(finish, split_rows, arguments_.workspace(xt_bytes));
+    if (!arguments_.error().ok()) return arguments_.error();
     return std::move(plan_);
   }
 
  private:
-  IntegerExpression expression(const std::string& text) {
-    auto parsed = IntegerExpression::parse(text);
-    if (!parsed.ok() && error_.ok()) error_ = internal_error("rows plan: " + parsed.status().message());
-    return parsed.ok() ? *parsed : IntegerExpression(0);
-  }
-  PlanArgument packed(const char* name) { return {Kind::kPacked, name, 0}; }
-  PlanArgument workspace(const std::string& offset) { return {Kind::kWorkspace, "", expression(offset)}; }
-  PlanArgument null() { return {Kind::kInt64, "", 0}; }
-  PlanArgument int32(const std::string& value) { return {Kind::kInt32, "", expression(value)}; }
-  PlanArgument int64(const std::string& value) { return {Kind::kInt64, "", expression(value)}; }
-
-  void add_relayout(const KernelText& text) {
-    PlanStep step;
-    step.kernel = text.name;
-    step.grid = {(problem_.spec.cols + 31) / 32, expression("min(ceil_div(n, 32), 65535)"), 1};
-    step.block = {text.threads, 1, 1};
-    step.shared_bytes = text.max_shared_bytes;
-    step.arguments = {{Kind::kX, "", 0},
-                      int64("ldx"),
-                      workspace("0"),
-                      int64("ceil_div(n, 8) * 8"),
-                      int32(std::to_string(problem_.spec.cols)),
-                      int32("n")};
-    plan_.steps.push_back(std::move(step));
-  }
-
   void add_rows(const KernelText& text, bool relaid, const PlanArgument& partials) {
     const std::int64_t segments = packed_.facts.at("segments");
     const std::int64_t per_block =
@@ -240,31 +138,32 @@ class PlanBuilder {
           std::min<std::int64_t>(blocks, std::int64_t{config_.blocks_per_sm} * std::max(problem_.device.sm_count, 1));
     PlanStep step;
     step.kernel = text.name;
-    step.grid = {blocks, expression(fmt::format("min(ceil_div(n, {}), 65535)", config_.token_tile())), 1};
+    step.grid = {blocks, arguments_.expression(fmt::format("min(ceil_div(n, {}), 65535)", config_.token_tile())), 1};
     step.block = {text.threads, 1, 1};
     step.shared_bytes = text.max_shared_bytes;
-    step.arguments = {packed("segments"),
-                      packed_.facts.at("has_targets") != 0 ? packed("targets") : null(),
-                      packed("columns"),
-                      packed("values"),
-                      relaid ? workspace("0") : PlanArgument{Kind::kX, "", 0},
+    step.arguments = {PlanArguments::packed("segments"),
+                      packed_.facts.at("has_targets") != 0 ? PlanArguments::packed("targets") : PlanArguments::null(),
+                      PlanArguments::packed("columns"),
+                      PlanArguments::packed("values"),
+                      relaid ? arguments_.workspace("0") : PlanArguments::x(),
                       partials,
-                      int32(std::to_string(segments)),
-                      int32(std::to_string(problem_.spec.cols)),
-                      int32("n"),
-                      int64(relaid ? "ceil_div(n, 8) * 8" : "ldx")};
-    for (const PlanArgument& argument : output_arguments()) step.arguments.push_back(argument);
+                      arguments_.int32(std::to_string(segments)),
+                      arguments_.int32(std::to_string(problem_.spec.cols)),
+                      arguments_.int32("n"),
+                      arguments_.int64(relaid ? kRelayoutStride : "ldx")};
+    add_output_arguments(step);
     plan_.steps.push_back(std::move(step));
   }
 
   void add_finish(const KernelText& text, std::int64_t split_rows, const PlanArgument& partials) {
     PlanStep step;
     step.kernel = text.name;
-    step.grid = {expression(fmt::format("min(ceil_div({} * n, {}), 65535)", split_rows, text.threads)), 1, 1};
+    step.grid = {arguments_.expression(fmt::format("min(ceil_div({} * n, {}), 65535)", split_rows, text.threads)), 1,
+                 1};
     step.block = {text.threads, 1, 1};
-    step.arguments = {packed("split_rows"), packed("slot_offsets"), partials, int32(std::to_string(split_rows)),
-                      int32("n")};
-    for (const PlanArgument& argument : output_arguments()) step.arguments.push_back(argument);
+    step.arguments = {PlanArguments::packed("split_rows"), PlanArguments::packed("slot_offsets"), partials,
+                      arguments_.int32(std::to_string(split_rows)), arguments_.int32("n")};
+    add_output_arguments(step);
     plan_.steps.push_back(std::move(step));
   }
 
@@ -272,7 +171,7 @@ class PlanBuilder {
   const Problem& problem_;
   const PackedWeight& packed_;
   LaunchPlan plan_;
-  Status error_;
+  PlanArguments arguments_{"rows"};
 };
 
 }  // namespace

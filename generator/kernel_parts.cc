@@ -1,0 +1,107 @@
+#include "generator/kernel_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sparsmith {
+namespace {
+
+using Kind = PlanArgument::Kind;
+
+std::string_view activation_type(Activation activation) {
+  switch (activation) {
+    case Activation::kNone: return "NoActivation";
+    case Activation::kRelu: return "Relu";
+    case Activation::kGelu: return "Gelu";
+    case Activation::kSilu: return "Silu";
+  }
+  return "?";
+}
+
+}  // namespace
+
+std::string_view device_type(DataType type) {
+  switch (type) {
+    case DataType::kFloat16: return "half";
+    case DataType::kBFloat16: return "bfloat16";
+    default: return "float";
+  }
+}
+
+std::string_view boolean(bool value) { return value ? "true" : "false"; }
+
+std::string spec_tag(const OperatorSpec& spec) {
+  std::string epilogue = spec.epilogue.name();
+  std::replace(epilogue.begin(), epilogue.end(), '+', '_');
+  return fmt::format("{}_{}_{}", short_name(spec.type), spec.layout == Layout::kTokenMajor ? "tm" : "fm", epilogue);
+}
+
+void add_output(const OperatorSpec& spec, KernelText& text) {
+  text.headers.push_back("snippets/epilog/store_output.cuh");
+  text.lines.push_back(
+      {fmt::format("using Output = StoreOutput<Value, {}, {}, {}, {}, {}>", boolean(spec.layout == Layout::kTokenMajor),
+                   activation_type(spec.epilogue.activation), boolean(spec.epilogue.bias), boolean(spec.epilogue.beta),
+                   boolean(spec.epilogue.residual)),
+       "token-major, activation, + bias, + beta * Y, + residual"});
+}
+
+void add_output_parameters(KernelText& text) {
+  const KernelText::Parameter parameters[] = {{"Value*", "y"},  {"const Value*", "bias"}, {"const Value*", "residual"},
+                                              {"i64", "ldy"},   {"i64", "ldr"},           {"float", "alpha"},
+                                              {"float", "beta"}};
+  text.parameters.insert(text.parameters.end(), std::begin(parameters), std::end(parameters));
+}
+
+void add_output_arguments(PlanStep& step) {
+  const auto variable = [](const char* name) { return IntegerExpression::parse(name).value(); };
+  for (const PlanArgument& argument :
+       {PlanArgument{Kind::kY, "", 0}, PlanArgument{Kind::kBias, "", 0}, PlanArgument{Kind::kResidual, "", 0},
+        PlanArgument{Kind::kInt64, "", variable("ldy")}, PlanArgument{Kind::kInt64, "", variable("ldr")},
+        PlanArgument{Kind::kAlpha, "", 0}, PlanArgument{Kind::kBeta, "", 0}}) {
+    step.arguments.push_back(argument);
+  }
+}
+
+IntegerExpression PlanArguments::expression(const std::string& formula) {
+  auto parsed = IntegerExpression::parse(formula);
+  if (!parsed.ok() && error_.ok()) error_ = internal_error(family_ + " plan: " + parsed.status().message());
+  return parsed.ok() ? *parsed : IntegerExpression(0);
+}
+
+KernelText relayout_text(const OperatorSpec& spec) {
+  KernelText text;
+  text.name = fmt::format("relayout_{}", short_name(spec.type));
+  text.summary = "token-major X to feature-major Xt";
+  text.threads = 256;
+  text.max_shared_bytes = 32 * 33 * 4;
+  text.headers = {"snippets/kernels/relayout.cuh"};
+  text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of X"},
+                {"using Kernel = RelayoutKernel<Value>", ""}};
+  text.parameters = {{"const Value*", "x"}, {"i64", "ldx"},  {"Value*", "xt"},
+                     {"i64", "ldt"},        {"int", "cols"}, {"int", "n"}};
+  text.body = "Kernel::run(x, ldx, xt, ldt, cols, n, shared_memory());";
+  return text;
+}
+
+PlanStep relayout_step(const OperatorSpec& spec, const KernelText& text, PlanArguments& arguments) {
+  PlanStep step;
+  step.kernel = text.name;
+  step.grid = {(spec.cols + 31) / 32, arguments.expression("min(ceil_div(n, 32), 65535)"), 1};
+  step.block = {text.threads, 1, 1};
+  step.shared_bytes = text.max_shared_bytes;
+  step.arguments = {PlanArguments::x(),
+                    arguments.int64("ldx"),
+                    arguments.workspace("0"),
+                    arguments.int64(kRelayoutStride),
+                    arguments.int32(std::to_string(spec.cols)),
+                    arguments.int32("n")};
+  return step;
+}
+
+std::string relayout_bytes(const OperatorSpec& spec) {
+  return fmt::format("({} * ({}) + 255) / 256 * 256", spec.cols * static_cast<std::int64_t>(size_of(spec.type)),
+                     kRelayoutStride);
+}
+
+}  // namespace sparsmith

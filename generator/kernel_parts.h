@@ -1,0 +1,59 @@
+// What kernels and launch plans of several families are made of: the epilog, the relayout of X, and the arguments of a
+// plan's steps.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "generator/kernel_text.h"
+#include "runtime/launch_plan.h"
+#include "runtime/operator_spec.h"
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+// As snippets spell it: "half", "bfloat16", "float".
+std::string_view device_type(DataType type);
+
+// "true" or "false".
+std::string_view boolean(bool value);
+
+// "fp16_tm_bias_relu": what of the operator decides a kernel's code.
+std::string spec_tag(const OperatorSpec& spec);
+
+// Adds the epilog: names it `Output`, after a line that names `Value`.
+void add_output(const OperatorSpec& spec, KernelText& text);
+
+// The epilog's parameters, its arguments in the same order, and the statement that makes an `output` of them.
+void add_output_parameters(KernelText& text);
+void add_output_arguments(PlanStep& step);
+inline constexpr const char* kMakeOutput = "const Output output{y, ldy, bias, residual, ldr, alpha, beta};\n";
+
+// Makes arguments of a plan's steps from formulas (IntegerExpression). One that does not parse is a bug of ours: it
+// becomes 0, and error() says so at the end.
+class PlanArguments {
+ public:
+  explicit PlanArguments(std::string family) : family_(std::move(family)) {}
+
+  IntegerExpression expression(const std::string& formula);
+  PlanArgument workspace(const std::string& offset) { return {PlanArgument::Kind::kWorkspace, "", expression(offset)}; }
+  PlanArgument int32(const std::string& formula) { return {PlanArgument::Kind::kInt32, "", expression(formula)}; }
+  PlanArgument int64(const std::string& formula) { return {PlanArgument::Kind::kInt64, "", expression(formula)}; }
+  static PlanArgument packed(const char* name) { return {PlanArgument::Kind::kPacked, name, 0}; }
+  static PlanArgument x() { return {PlanArgument::Kind::kX, "", 0}; }
+  static PlanArgument null() { return {PlanArgument::Kind::kInt64, "", 0}; }
+
+  const Status& error() const { return error_; }
+
+ private:
+  std::string family_;
+  Status error_;
+};
+
+// Token-major X [n][cols] to feature-major Xt [cols][relayout_stride()], at the start of the workspace.
+KernelText relayout_text(const OperatorSpec& spec);
+PlanStep relayout_step(const OperatorSpec& spec, const KernelText& text, PlanArguments& arguments);
+inline constexpr const char* kRelayoutStride = "ceil_div(n, 8) * 8";  // elements between Xt's rows
+std::string relayout_bytes(const OperatorSpec& spec);                 // formula: of Xt, to the next multiple of 256
+
+}  // namespace sparsmith
