@@ -7,6 +7,7 @@
 #include "tests/worker_sample.h"
 #include "tuner/reference_kernel.h"
 #include "tuner/sample_weight.h"
+#include "tuner/verification.h"
 
 namespace sparsmith::testing {
 namespace {
@@ -31,8 +32,9 @@ TEST_F(GpuWorkerTest, MemoryBandwidthIsPlausible) {
   const auto bandwidth = worker_->measure_memory_bandwidth();
   ASSERT_TRUE(bandwidth.ok()) << bandwidth.status().to_string();
   fmt::print("{}: {:.0f} GB/s read + written\n", worker_->properties().name, *bandwidth * 1e-9);
-  EXPECT_GT(*bandwidth, 1e11);
-  EXPECT_LT(*bandwidth, 3e13);
+  // Of what the bus could carry.
+  EXPECT_GT(*bandwidth, 0.75 * worker_->properties().memory_bandwidth);
+  EXPECT_LT(*bandwidth, worker_->properties().memory_bandwidth);
 }
 
 TEST_F(GpuWorkerTest, TheReferenceKernelAgreesWithTheCpu) {
@@ -100,7 +102,7 @@ TEST_P(GpuWorkerCaseTest, CandidatesAndVendorsAreRightAndTimed) {
     const auto vendor = worker_->vendor(name, policy);
     ASSERT_TRUE(vendor.ok()) << name << ": " << vendor.status().to_string();
     ASSERT_TRUE(vendor->supported) << name << ": " << vendor->detail;
-    EXPECT_TRUE(vendor->verification.ok) << name << " " << vendor->detail << ": " << vendor->verification.reason;
+    EXPECT_LE(vendor->verification.norm_error, norm_error_limit(c.type)) << name << " " << vendor->detail;
     EXPECT_GT(vendor->timing.median_us, 0.5);
     EXPECT_GT(vendor->weight_bytes, 0);
     fmt::print("  {} N={} {}: {} {:.2f} us, error/bound {:.3f} ({})\n", short_name(c.type), c.tokens,
@@ -142,7 +144,7 @@ TEST_F(GpuWorkerTest, EpiloguesAreCheckedAndVendorsSayThatTheyLeaveThemOut) {
   for (const char* name : {"cublas", "cusparse"}) {
     const auto vendor = worker_->vendor(name, {});
     ASSERT_TRUE(vendor.ok()) << vendor.status().to_string();
-    EXPECT_TRUE(vendor->verification.ok) << name << ": " << vendor->verification.reason;
+    EXPECT_LE(vendor->verification.norm_error, norm_error_limit(problem.spec.type)) << name << ": " << vendor->detail;
     EXPECT_THAT(vendor->detail, ::testing::HasSubstr("without the epilogue"));
   }
   EXPECT_EQ(worker_->vendor("another", {}).status().code(), StatusCode::kNotFound);

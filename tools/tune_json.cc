@@ -19,6 +19,7 @@ json json_of(const VendorTiming& vendor) {
   if (!vendor.supported) return object;
   object["timing"] = json_of(vendor.timing);
   object["max_error_over_bound"] = vendor.verification.max_error_over_bound;
+  object["norm_error"] = vendor.verification.norm_error;
   object["weight_bytes"] = vendor.weight_bytes;
   return object;
 }

@@ -127,7 +127,9 @@ struct GpuTimer::Case {
   std::vector<float> samples_us;
 };
 
-Result<double> GpuTimer::estimate_us(TimedWork& work, int copies) {
+Result<double> GpuTimer::time_launches(TimedWork& work, int copies) {
+  const CudaContext::Scope scope(context_);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
   Event start(context_.driver());
   Event stop(context_.driver());
   SPARSMITH_RETURN_IF_ERROR(work.enqueue(stream_, 0));  // loads what is loaded at first use
@@ -150,7 +152,7 @@ Status GpuTimer::prepare(TimedWork& work, const TimingPolicy& policy, Case& time
                             .nodes = work.nodes()},
                            policy);
   SPARSMITH_RETURN_IF_ERROR(work.make_copies(timed.plan.copies));
-  SPARSMITH_ASSIGN_OR_RETURN(double launch_us, estimate_us(work, timed.plan.copies));
+  SPARSMITH_ASSIGN_OR_RETURN(double launch_us, time_launches(work, timed.plan.copies));
   // Launched one by one, short kernels seem longer than in a graph: a first graph tells how long they are.
   for (int attempt = 0; attempt < 2; ++attempt) {
     const int launches = plan_launches(launch_us, timed.plan.copies, work.nodes(), policy);

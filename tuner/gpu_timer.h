@@ -45,9 +45,12 @@ class GpuTimer {
   // the fastest after three replays is not replayed further. Error: kDeviceError when a launch fails.
   Result<std::vector<Timing>> time(std::span<TimedWork* const> works, const TimingPolicy& policy);
 
+  // Microseconds of a launch, the mean of a few that follow each other without a graph, over `copies` of the weight.
+  // Launches shorter than what it takes to submit one seem longer than they are.
+  Result<double> time_launches(TimedWork& work, int copies);
+
  private:
   struct Case;
-  Result<double> estimate_us(TimedWork& work, int copies);
   Status prepare(TimedWork& work, const TimingPolicy& policy, Case& timed);
   // Replays each of `cases` in turns, `rounds` times.
   Status replay(std::span<Case* const> cases, int rounds);

@@ -7,6 +7,7 @@
 namespace sparsmith {
 namespace {
 
+// kUnsupported where it runs and computes something else.
 Result<Verification> verify(VendorProblem& problem, VendorWork& work) {
   GpuExecutor& executor = problem.executor();
   SPARSMITH_RETURN_IF_ERROR(problem.poison(work.layout()));
@@ -14,7 +15,20 @@ Result<Verification> verify(VendorProblem& problem, VendorWork& work) {
   SPARSMITH_RETURN_IF_ERROR(work.enqueue(executor.stream(), 0));
   const CudaDriver& driver = problem.driver();
   SPARSMITH_RETURN_IF_ERROR(driver.check(driver.StreamSynchronize(executor.stream()), work.detail()));
-  return problem.verify(work.layout());
+  SPARSMITH_ASSIGN_OR_RETURN(Verification verification, problem.verify(work.layout()));
+  // Not <=: a NaN is wrong.
+  if (!(verification.norm_error <= norm_error_limit(problem.spec().type)))
+    return unsupported(work.detail() + ": its output is wrong: " + verification.reason);
+  return verification;
+}
+
+std::string detail_of(const VendorProblem& problem, const VendorWork& work, const Verification& verification) {
+  std::string detail = work.detail();
+  if (!verification.ok)
+    detail += fmt::format(", norm error {:.2g} ({:.1f} times the bound of our kernels)", verification.norm_error,
+                          verification.max_error_over_bound);
+  if (problem.epilogue_left_out()) detail += ", without the epilogue";
+  return detail;
 }
 
 }  // namespace
@@ -24,7 +38,7 @@ Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
   TimingPolicy brief = policy;
   brief.min_replays = 3;
   brief.max_milliseconds = std::min(policy.max_milliseconds, 20.0);
-  std::unique_ptr<VendorWork> best;
+  BestVendorWork best;
   double best_us = 0;
   Status refused = unsupported("there is no algorithm for this problem");
   for (std::unique_ptr<VendorWork>& work : works) {
@@ -33,24 +47,27 @@ Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
     if (!timings.ok()) {
       log_debug("{}: {}", work->detail(), timings.status().to_string());
       refused = timings.status();
-    } else if (best == nullptr || timings->front().median_us < best_us) {
-      best = std::move(work);
-      best_us = timings->front().median_us;
+    } else if (best.work == nullptr || timings->front().median_us < best_us) {
+      Result<Verification> verification = verify(problem, *work);
+      if (verification.ok()) {
+        best.work = std::move(work);
+        best.timing.verification = *std::move(verification);
+        best_us = timings->front().median_us;
+      } else {
+        log_debug("{}", verification.status().to_string());
+        refused = verification.status();
+      }
     }
     work.reset();  // a loser's copies of the weight make room
   }
-  if (best == nullptr) return unsupported(refused.message());
+  if (best.work == nullptr) return unsupported(refused.message());
 
-  BestVendorWork result;
-  SPARSMITH_ASSIGN_OR_RETURN(result.timing.verification, verify(problem, *best));
-  TimedWork* const one[] = {best.get()};
+  TimedWork* const one[] = {best.work.get()};
   SPARSMITH_ASSIGN_OR_RETURN(std::vector<Timing> timings, timer.time(one, policy));
-  result.timing.timing = std::move(timings.front());
-  result.timing.weight_bytes = best->bytes_on_gpu();
-  result.timing.detail = best->detail();
-  if (problem.epilogue_left_out()) result.timing.detail += ", without the epilogue";
-  result.work = std::move(best);
-  return result;
+  best.timing.timing = std::move(timings.front());
+  best.timing.weight_bytes = best.work->bytes_on_gpu();
+  best.timing.detail = detail_of(problem, *best.work, best.timing.verification);
+  return best;
 }
 
 }  // namespace sparsmith

@@ -39,8 +39,8 @@ class Vendor {
 Result<std::unique_ptr<Vendor>> open_cublas(GpuExecutor& executor);
 Result<std::unique_ptr<Vendor>> open_cusparse(GpuExecutor& executor);
 
-// The fastest of `works` with its time under `policy` and its outputs checked. Each is tried for three replays; those
-// that fail to run are left out. Error: kUnsupported when none runs.
+// The fastest of `works` whose output is right (norm_error_limit), with its time under `policy`. Each is tried for
+// three replays; those that fail to run are left out. Error: kUnsupported when none is left.
 struct BestVendorWork {
   std::unique_ptr<VendorWork> work;
   VendorTiming timing;

@@ -109,4 +109,12 @@ Verification verify_outputs(const ReferenceProblem& problem, std::span<const std
   return result;
 }
 
+double norm_error_limit(DataType type) {
+  switch (type) {
+    case DataType::kFloat16: return 4 * 0x1p-11;
+    case DataType::kBFloat16: return 4 * 0x1p-8;
+    default: return 1e-5;
+  }
+}
+
 }  // namespace sparsmith
