@@ -25,8 +25,8 @@ KernelRecord kernel(const std::string& name) {
   record.key = {name, "closure", "sm_90", "13.0"};
   record.config = "rows threads_per_block=128";
   record.cubin = bytes_of("cubin of " + name);
-  record.registers = 40;
-  record.spill_load_bytes = 8;
+  record.figures.registers = 40;
+  record.figures.spill_load_bytes = 8;
   return record;
 }
 
@@ -76,8 +76,8 @@ TEST_F(CacheTest, KernelsComeBackWhole) {
   const auto found = cache.find_kernel(kernel("k1").key);
   ASSERT_TRUE(found.ok() && found->has_value());
   EXPECT_EQ((*found)->cubin, kernel("k1").cubin);
-  EXPECT_EQ((*found)->registers, 40);
-  EXPECT_EQ((*found)->spill_load_bytes, 8);
+  EXPECT_EQ((*found)->figures.registers, 40);
+  EXPECT_EQ((*found)->figures.spill_load_bytes, 8);
   EXPECT_EQ((*found)->config, "rows threads_per_block=128");
   KernelKey other = kernel("k1").key;
   other.nvrtc_version = "13.1";

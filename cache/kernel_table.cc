@@ -9,9 +9,10 @@ namespace {
 // Covers the figures of ptxas too: a kernel must not be judged by damaged ones.
 std::string hash_of(const KernelRecord& kernel) {
   return hash_text(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", kernel.key.name, kernel.key.closure_hash,
-                               kernel.key.architecture, kernel.key.nvrtc_version, kernel.registers,
-                               kernel.spill_store_bytes, kernel.spill_load_bytes, kernel.stack_bytes,
-                               kernel.static_shared_bytes, hash_bytes(kernel.cubin)));
+                               kernel.key.architecture, kernel.key.nvrtc_version, kernel.figures.registers,
+                               kernel.figures.spill_store_bytes, kernel.figures.spill_load_bytes,
+                               kernel.figures.stack_bytes, kernel.figures.static_shared_bytes,
+                               hash_bytes(kernel.cubin)));
 }
 
 std::vector<std::byte> blob_of(const SQLite::Column& column) {
@@ -31,11 +32,11 @@ KernelRecord kernel_of_row(SQLite::Statement& row) {
   kernel.key = {row.getColumn(0).getString(), row.getColumn(1).getString(), row.getColumn(2).getString(),
                 row.getColumn(3).getString()};
   kernel.cubin = blob_of(row.getColumn(4));
-  kernel.registers = row.getColumn(6).getInt();
-  kernel.spill_store_bytes = row.getColumn(7).getInt64();
-  kernel.spill_load_bytes = row.getColumn(8).getInt64();
-  kernel.stack_bytes = row.getColumn(9).getInt64();
-  kernel.static_shared_bytes = row.getColumn(10).getInt64();
+  kernel.figures.registers = row.getColumn(6).getInt();
+  kernel.figures.spill_store_bytes = row.getColumn(7).getInt64();
+  kernel.figures.spill_load_bytes = row.getColumn(8).getInt64();
+  kernel.figures.stack_bytes = row.getColumn(9).getInt64();
+  kernel.figures.static_shared_bytes = row.getColumn(10).getInt64();
   kernel.config = row.getColumn(12).getString();
   return kernel;
 }
@@ -117,8 +118,9 @@ Status Cache::put_kernel(const KernelRecord& kernel) {
                     "NULL, ?12)",
                     kColumns),
         kernel.key.name, kernel.key.closure_hash, kernel.key.architecture, kernel.key.nvrtc_version,
-        std::span<const std::byte>(kernel.cubin), hash_of(kernel), kernel.registers, kernel.spill_store_bytes,
-        kernel.spill_load_bytes, kernel.stack_bytes, kernel.static_shared_bytes, utc_now());
+        std::span<const std::byte>(kernel.cubin), hash_of(kernel), kernel.figures.registers,
+        kernel.figures.spill_store_bytes, kernel.figures.spill_load_bytes, kernel.figures.stack_bytes,
+        kernel.figures.static_shared_bytes, utc_now());
     transaction.commit();
     return {};
   });

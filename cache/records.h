@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/ptxas_figures.h"
+
 namespace sparsmith {
 
 struct DeviceRecord {
@@ -45,11 +47,7 @@ struct KernelRecord {
   KernelKey key;
   std::string config;
   std::vector<std::byte> cubin;
-  int registers = 0;
-  std::int64_t spill_store_bytes = 0;
-  std::int64_t spill_load_bytes = 0;
-  std::int64_t stack_bytes = 0;
-  std::int64_t static_shared_bytes = 0;
+  PtxasFigures figures;
 };
 
 // What something was measured or chosen for.

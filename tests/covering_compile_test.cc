@@ -83,7 +83,7 @@ TEST_P(CoveringCompileTest, WhatIsTimedFirstDoesNotSpill) {
   for (const auto& [name, source] : sources) list.push_back(source);
   for (const auto& [name, compiled] : compiler_->compile_all(list, GetParam(), 0)) {
     ASSERT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
-    EXPECT_EQ(compiled->spill_store_bytes + compiled->spill_load_bytes, 0) << name;
+    EXPECT_EQ(compiled->figures.spill_store_bytes + compiled->figures.spill_load_bytes, 0) << name;
   }
   fmt::print("{} kernels for {}\n", list.size(), GetParam());
 }

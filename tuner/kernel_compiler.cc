@@ -132,11 +132,7 @@ class NvrtcCompiler : public KernelCompiler {
     CompiledKernel compiled;
     SPARSMITH_ASSIGN_OR_RETURN(compiled.cubin, program.cubin(kernel.name));
     compiled.name = kernel.name;
-    compiled.registers = figures.registers;
-    compiled.spill_store_bytes = figures.spill_store_bytes;
-    compiled.spill_load_bytes = figures.spill_load_bytes;
-    compiled.stack_bytes = figures.stack_bytes;
-    compiled.static_shared_bytes = figures.static_shared_bytes;
+    compiled.figures = figures;
     return compiled;
   }
 

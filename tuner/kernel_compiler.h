@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ptxas_figures.h"
 #include "generator/candidate.h"
 #include "sparsmith/status.h"
 
@@ -19,11 +20,7 @@ namespace sparsmith {
 struct CompiledKernel {
   std::string name;
   std::vector<std::byte> cubin;
-  int registers = 0;
-  std::int64_t spill_store_bytes = 0;
-  std::int64_t spill_load_bytes = 0;
-  std::int64_t stack_bytes = 0;
-  std::int64_t static_shared_bytes = 0;
+  PtxasFigures figures;
 };
 
 // Thread-safe.

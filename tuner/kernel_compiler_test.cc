@@ -30,8 +30,8 @@ TEST_F(KernelCompilerTest, CompilesForEachArchitecture) {
     ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
     ASSERT_GT(compiled->cubin.size(), 4U);
     EXPECT_EQ(static_cast<char>(compiled->cubin[1]), 'E');  // an ELF file
-    EXPECT_GT(compiled->registers, 0) << architecture;
-    EXPECT_EQ(compiled->spill_store_bytes, 0);
+    EXPECT_GT(compiled->figures.registers, 0) << architecture;
+    EXPECT_EQ(compiled->figures.spill_store_bytes, 0);
   }
 }
 
@@ -41,7 +41,7 @@ TEST_F(KernelCompilerTest, ReportsSharedMemoryAndSpills) {
                                                       "__syncthreads(); y[threadIdx.x] = s[255 - threadIdx.x];"),
                                          "sm_90");
   ASSERT_TRUE(shared.ok()) << shared.status().to_string();
-  EXPECT_EQ(shared->static_shared_bytes, 1024);
+  EXPECT_EQ(shared->figures.static_shared_bytes, 1024);
 
   const std::string spill =
       "float v[200]; _Pragma(\"unroll\") for (int i = 0; i < 200; ++i) v[i] = y[i * 32 + threadIdx.x];"
@@ -50,10 +50,10 @@ TEST_F(KernelCompilerTest, ReportsSharedMemoryAndSpills) {
   spilling.source.replace(spilling.source.find("void"), 4, "void __launch_bounds__(1024)");
   const auto spilled = compiler_->compile(spilling, "sm_90");
   ASSERT_TRUE(spilled.ok()) << spilled.status().to_string();
-  EXPECT_LE(spilled->registers, 64);
-  EXPECT_GT(spilled->spill_store_bytes, 0);
-  EXPECT_GT(spilled->spill_load_bytes, 0);
-  EXPECT_GT(spilled->stack_bytes, 0);
+  EXPECT_LE(spilled->figures.registers, 64);
+  EXPECT_GT(spilled->figures.spill_store_bytes, 0);
+  EXPECT_GT(spilled->figures.spill_load_bytes, 0);
+  EXPECT_GT(spilled->figures.stack_bytes, 0);
 }
 
 TEST_F(KernelCompilerTest, AnErrorCarriesTheCompilersFirstLines) {

@@ -32,11 +32,7 @@ std::optional<CompiledKernel> KernelStore::from_cache(const KernelSource& kernel
   CompiledKernel compiled;
   compiled.name = kernel.name;
   compiled.cubin = std::move(record.cubin);
-  compiled.registers = record.registers;
-  compiled.spill_store_bytes = record.spill_store_bytes;
-  compiled.spill_load_bytes = record.spill_load_bytes;
-  compiled.stack_bytes = record.stack_bytes;
-  compiled.static_shared_bytes = record.static_shared_bytes;
+  compiled.figures = record.figures;
   return compiled;
 }
 
@@ -48,11 +44,7 @@ void KernelStore::keep(const KernelSource& kernel, const std::string& config, Re
     record.key = key_of(kernel);
     record.config = config;
     record.cubin = compiled->cubin;
-    record.registers = compiled->registers;
-    record.spill_store_bytes = compiled->spill_store_bytes;
-    record.spill_load_bytes = compiled->spill_load_bytes;
-    record.stack_bytes = compiled->stack_bytes;
-    record.static_shared_bytes = compiled->static_shared_bytes;
+    record.figures = compiled->figures;
     const Status status = cache_->put_kernel(record);
     if (!status.ok()) log_debug("the cache was not written: {}", status.message());
   }
@@ -98,9 +90,9 @@ Result<const CompiledKernel*> KernelStore::find(const KernelSource& kernel) cons
 }
 
 Status check_resources(const CompiledKernel& kernel, const KernelSource& source, int registers_per_sm) {
-  if (kernel.spill_store_bytes > 0 || kernel.spill_load_bytes > 0) return unsupported("it spills registers to memory");
+  if (kernel.figures.spills()) return unsupported("it spills registers to memory");
   // Registers are given out to warps in units of 256.
-  const int per_warp = (kernel.registers * 32 + 255) / 256 * 256;
+  const int per_warp = (kernel.figures.registers * 32 + 255) / 256 * 256;
   const int warps = (source.threads_per_block + 31) / 32;
   if (per_warp * warps > registers_per_sm) return unsupported("its block needs more registers than an SM has");
   return {};

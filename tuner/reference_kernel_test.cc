@@ -17,8 +17,8 @@ TEST(ReferenceKernelTest, CompilesForEachTypeAndArchitecture) {
     for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
       const auto compiled = (*compiler)->compile(*source, architecture);
       ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
-      EXPECT_EQ(compiled->spill_store_bytes, 0);
-      EXPECT_EQ(compiled->stack_bytes, 0);
+      EXPECT_EQ(compiled->figures.spill_store_bytes, 0);
+      EXPECT_EQ(compiled->figures.stack_bytes, 0);
     }
   }
 }

@@ -129,8 +129,8 @@ class ScriptedCompiler : public KernelCompiler {
     compiled.name = kernel.name;
     const auto* name = reinterpret_cast<const std::byte*>(kernel.name.data());
     compiled.cubin.assign(name, name + kernel.name.size());
-    compiled.registers = 32;
-    if (script_.spills && script_.spills(kernel.name)) compiled.spill_store_bytes = 8;
+    compiled.figures.registers = 32;
+    if (script_.spills && script_.spills(kernel.name)) compiled.figures.spill_store_bytes = 8;
     return compiled;
   }
 
