@@ -137,10 +137,11 @@ std::string run_summary(const TuneReport& report) {
   std::string text = fmt::format(
       "{} (weight, N) pairs, {} from the cache; {} configs considered, {} candidates; {} kernels asked for, {} "
       "compiled, {} "
-      "from the cache{}; {:.1f} s\n",
+      "from the cache{}; {:.1f} s: {:.1f} compiling, {:.1f} verifying, {:.1f} timing, {:.1f} in libraries\n",
       report.pairs, report.cached, report.considered, report.candidates, report.kernels.asked, report.kernels.compiled,
       report.kernels.cache_hits, report.kernels.failed > 0 ? fmt::format(", {} failed", report.kernels.failed) : "",
-      report.seconds);
+      report.seconds, report.kernels.compile_seconds, report.device_seconds.verifying, report.device_seconds.timing,
+      report.device_seconds.libraries);
   if (report.worker_restarts > 0)
     text += fmt::format("the worker was started again {} times\n", report.worker_restarts);
   if (!report.rejected.empty()) text += "rejected candidates:\n" + tallied(report.rejected, "");

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/stopwatch.h"
 
 namespace sparsmith {
 
@@ -85,20 +86,24 @@ Status DeviceSession::set_tokens(std::int64_t tokens, std::uint64_t seed) {
 }
 
 Result<Verification> DeviceSession::verify(const LoadedCandidate& candidate) {
+  const Stopwatch stopwatch(seconds_.verifying);
   return guarded([&](Measurer& measurer) { return measurer.verify(candidate); });
 }
 
 Result<Timing> DeviceSession::time(const LoadedCandidate& candidate, const TimingPolicy& policy) {
+  const Stopwatch stopwatch(seconds_.timing);
   return guarded([&](Measurer& measurer) { return measurer.time(candidate, policy); });
 }
 
 Result<std::vector<Timing>> DeviceSession::time_interleaved(const std::vector<LoadedCandidate>& candidates,
                                                             const std::vector<std::string>& vendors,
                                                             const TimingPolicy& policy) {
+  const Stopwatch stopwatch(seconds_.timing);
   return guarded([&](Measurer& measurer) { return measurer.time_interleaved(candidates, vendors, policy); });
 }
 
 Result<VendorTiming> DeviceSession::vendor(const std::string& name, const TimingPolicy& policy) {
+  const Stopwatch stopwatch(seconds_.libraries);
   return guarded([&](Measurer& measurer) { return measurer.vendor(name, policy); });
 }
 

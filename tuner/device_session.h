@@ -40,6 +40,14 @@ class DeviceSession {
   // there before (vendors too) is unknown to the measurer of now.
   int restarts() const { return restarts_; }
 
+  // What calls to the device have taken so far.
+  struct Seconds {
+    double verifying = 0;
+    double timing = 0;
+    double libraries = 0;
+  };
+  const Seconds& seconds() const { return seconds_; }
+
   // Ok, or why the last attempt to start a measurer failed: nothing that failed since then is a candidate's fault.
   const Status& health() const { return health_; }
 
@@ -58,6 +66,7 @@ class DeviceSession {
   DeviceProperties properties_;
   Status health_;
   int restarts_ = -1;  // the first start is none
+  Seconds seconds_;
 
   const CsrMatrix* matrix_ = nullptr;
   OperatorSpec spec_;

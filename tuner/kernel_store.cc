@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 
 namespace sparsmith {
 namespace {
@@ -70,6 +71,7 @@ void KernelStore::ensure(std::span<const Candidate* const> candidates, const Ker
   if (missing.empty()) return;
   std::map<std::string, Result<CompiledKernel>> compiled;
   if (compiler_ != nullptr) {
+    const Stopwatch stopwatch(counts_.compile_seconds);
     compiled = compiler_->compile_all(missing, architecture_, threads_, progress);
     counts_.compiled += static_cast<std::int64_t>(missing.size());
   }

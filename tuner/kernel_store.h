@@ -22,6 +22,7 @@ class KernelStore {
     std::int64_t compiled = 0;    // distinct ones that went through NVRTC
     std::int64_t cache_hits = 0;  // distinct ones that the cache had
     std::int64_t failed = 0;
+    double compile_seconds = 0;
   };
 
   // `compiler` and `cache` may be null: without a compiler only what the cache has is found. Both must outlive the

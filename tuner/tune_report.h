@@ -10,6 +10,7 @@
 #include "generator/candidate.h"
 #include "runtime/device_properties.h"
 #include "runtime/operator_spec.h"
+#include "tuner/device_session.h"
 #include "tuner/kernel_store.h"
 #include "tuner/worker.h"
 
@@ -87,6 +88,7 @@ struct TuneReport {
   KernelStore::Counts kernels;
   std::vector<KernelImages> images;  // of every kernel that a choice runs
   int worker_restarts = 0;
+  DeviceSession::Seconds device_seconds;
   double seconds = 0;
 };
 

@@ -94,6 +94,7 @@ class Run {
     report_.device = context_.device;
     report_.interrupted = interrupted() && !report_.complete;  // one that came too late changed nothing
     report_.kernels = kernels.counts();
+    report_.device_seconds = session_.seconds();
     report_.worker_restarts = session_.restarts();
     report_.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     return std::move(report_);
