@@ -1,30 +1,50 @@
 #include "tuner/plan_work.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sparsmith {
+namespace {
+
+constexpr std::size_t kAlignment = 256;  // of arrays, as separate allocations have at least
+
+}  // namespace
 
 PackingCopies::PackingCopies(GpuExecutor& executor, const DevicePacking& packing)
-    : executor_(executor), packing_(packing), bindings_{packing.bindings()} {}
+    : executor_(executor), packing_(packing), bindings_{packing.bindings()} {
+  for (const PackedArray& array : packing_.packed().arrays) {
+    offsets_.push_back(stride_);
+    stride_ += (array.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
+  }
+}
 
 Status PackingCopies::make(int count) {
-  const CudaDriver& driver = executor_.driver();
-  while (this->count() < count) {
-    std::vector<LaunchBindings::Packed> copy;
-    for (std::size_t i = 0; i < bindings_.front().size(); ++i) {
-      const LaunchBindings::Packed& original = bindings_.front()[i];
-      const std::size_t bytes = packing_.packed().arrays[i].bytes.size();
-      SPARSMITH_ASSIGN_OR_RETURN(DeviceAllocation buffer, DeviceAllocation::make(executor_, bytes));
-      if (bytes > 0)
-        SPARSMITH_RETURN_IF_ERROR(
-            driver.check(driver.MemcpyDtoDAsync(buffer.address(), original.address, bytes, executor_.stream()),
-                         "copying a packed weight"));
-      copy.push_back({original.name, buffer.address()});
-      buffers_.push_back(std::move(buffer));
-    }
-    bindings_.push_back(std::move(copy));
+  const int missing = count - this->count();
+  if (missing <= 0) return {};
+  SPARSMITH_ASSIGN_OR_RETURN(DeviceAllocation buffer,
+                             DeviceAllocation::make(executor_, static_cast<std::size_t>(missing) * stride_));
+  for (std::size_t i = 0; i < offsets_.size(); ++i) {
+    const std::size_t bytes = packing_.packed().arrays[i].bytes.size();
+    if (bytes > 0) SPARSMITH_RETURN_IF_ERROR(copy(buffer.address() + offsets_[i], bindings_.front()[i].address, bytes));
   }
+  // Twice as many with each call: a small weight has over a thousand copies.
+  for (int made = 1; made < missing; made *= 2) {
+    const std::size_t bytes = static_cast<std::size_t>(std::min(made, missing - made)) * stride_;
+    if (bytes > 0) SPARSMITH_RETURN_IF_ERROR(copy(buffer.address() + made * stride_, buffer.address(), bytes));
+  }
+  for (int i = 0; i < missing; ++i) {
+    std::vector<LaunchBindings::Packed> arrays = bindings_.front();
+    for (std::size_t a = 0; a < arrays.size(); ++a) arrays[a].address = buffer.address() + i * stride_ + offsets_[a];
+    bindings_.push_back(std::move(arrays));
+  }
+  buffers_.push_back(std::move(buffer));
+  const CudaDriver& driver = executor_.driver();
   return driver.check(driver.StreamSynchronize(executor_.stream()), "copying a packed weight");
+}
+
+Status PackingCopies::copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) {
+  const CudaDriver& driver = executor_.driver();
+  return driver.check(driver.MemcpyDtoDAsync(to, from, bytes, executor_.stream()), "copying a packed weight");
 }
 
 PlanWork::PlanWork(GpuExecutor& executor, const LaunchPlan& plan, LaunchBindings bindings,
