@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Measures many (weight, N) cells with `sparsmith bench`, one JSON line a cell, and sums them up.
+
+    cells.py drawn --seed 1 --weights 32 -o cells.jsonl     seeded draw over shapes, sparsities, distributions, types
+    cells.py files -o cells.jsonl --tokens 1,32,128 A.smtx B.safetensors ...
+    cells.py report cells.jsonl                             Markdown: a table, geometric means, the worst cells
+
+`drawn` and `files` append; a weight that the output already has is not measured again, so that a run that was cut
+short goes on. Options after -- go to `sparsmith bench`: cells.py files -o c.jsonl A.smtx -- --dtype fp16 --packings 3
+"""
+
+import argparse
+import collections
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+SHAPES = ((4096, 4096), (8192, 8192), (8192, 32768), (32768, 8192), (11008, 4096), (28672, 8192))
+SPARSITIES = (0.90, 0.95, 0.98, 0.99, 0.999)
+DISTRIBUTIONS = ("uniform", "lognormal:0.5", "lognormal:1.0", "powerlaw")
+TYPES = ("fp16", "fp32")
+TOKENS = "1,8,32,128,512"
+PEERS = ("cublas", "cusparse")
+
+
+def draw(count, seed):
+    """`count` distinct weights, drawn evenly: (rows, cols, sparsity, distribution, type, seed of the weight)."""
+    source = random.Random(seed)
+    space = [(s, p, d, t) for s in SHAPES for p in SPARSITIES for d in DISTRIBUTIONS for t in TYPES]
+    return [(rows, cols, sparsity, distribution, dtype, source.randrange(1 << 31))
+            for (rows, cols), sparsity, distribution, dtype in source.sample(space, count)]
+
+
+def measured(path):
+    if not os.path.exists(path):
+        return set()
+    with open(path, encoding="utf-8") as lines:
+        return {json.loads(line)["source"] for line in lines}
+
+
+def vendor_us(choice, name):
+    for vendor in choice["vendors"]:
+        if vendor["name"] == name and vendor["supported"]:
+            return vendor["timing"]
+    return None
+
+
+def cells_of(result, source, facts):
+    for weight in result["weights"]:
+        for choice in weight["choices"]:
+            cell = dict(facts, source=source, weight=weight["name"], rows=weight["M"], cols=weight["K"],
+                        nnz=weight["nnz"], sparsity=weight["sparsity"], operator=weight["operator"],
+                        tokens=choice["tokens"], kind=choice["kind"],
+                        config=choice.get("config", choice.get("vendor")), packing=choice.get("packing"),
+                        evidence=choice["evidence"], timing=choice["timing"], device=result["device"]["name"],
+                        max_error_over_bound=choice["max_error_over_bound"])
+            for name in PEERS:
+                cell[name] = vendor_us(choice, name)
+            yield cell
+
+
+def bench(arguments, path, source, facts, output):
+    begin = time.time()
+    command = [arguments.program, "bench", path, "--json", "--vs", ",".join(PEERS), "--tokens", arguments.tokens]
+    run = subprocess.run(command + arguments.bench_options, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        print(f"{source}: exit code {run.returncode}: {run.stderr.strip()[-400:]}", file=sys.stderr)
+        return
+    result = json.loads(run.stdout)
+    with open(output, "a", encoding="utf-8") as lines:
+        for cell in cells_of(result, source, facts):
+            lines.write(json.dumps(cell) + "\n")
+    counts = result["counts"]
+    print(f"{source}: {time.time() - begin:.1f} s, {counts['compile_seconds']:.1f} compiling, "
+          f"{counts['verify_seconds']:.1f} verifying, {counts['timing_seconds']:.1f} timing, "
+          f"{counts['library_seconds']:.1f} in libraries", file=sys.stderr)
+
+
+def run_drawn(arguments):
+    done = measured(arguments.output)
+    with tempfile.TemporaryDirectory() as folder:
+        for rows, cols, sparsity, distribution, dtype, seed in draw(arguments.weights, arguments.seed):
+            source = f"{rows}x{cols} {sparsity:g} {distribution} {dtype} seed {seed}"
+            if source in done:
+                continue
+            if time.time() > arguments.deadline:
+                print("out of time", file=sys.stderr)
+                return
+            path = os.path.join(folder, "w.safetensors")
+            subprocess.run([arguments.program, "synth", "-o", path, "--weight",
+                            f"w:{rows}x{cols}:{sparsity}:{distribution}", "--dtype", dtype, "--seed", str(seed)],
+                           check=True, capture_output=True)
+            bench(arguments, path, source, {"distribution": distribution, "type": dtype}, arguments.output)
+
+
+def run_files(arguments):
+    done = measured(arguments.output)
+    for path in arguments.files:
+        source = os.path.basename(path)
+        if source in done:
+            continue
+        if time.time() > arguments.deadline:
+            print("out of time", file=sys.stderr)
+            return
+        bench(arguments, path, source, {}, arguments.output)
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
+
+
+def best_peer(cell):
+    known = [cell[name] for name in PEERS if cell[name]]
+    return min(known, key=lambda timing: timing["median_us"]) if known else None
+
+
+def ratio(cell, timing):
+    return timing["median_us"] / cell["timing"]["median_us"] if timing else None
+
+
+def summary(title, cells, timing_of):
+    ratios = [(ratio(cell, timing_of(cell)), cell) for cell in cells if timing_of(cell)]
+    if not ratios:
+        return f"- {title}: not measured"
+    worst, cell = min(ratios, key=lambda pair: pair[0])
+    return (f"- {title}: geometric mean {geometric_mean([r for r, _ in ratios]):.2f}x over {len(ratios)} cells, "
+            f"worst {worst:.2f}x ({cell['source']}, N = {cell['tokens']})")
+
+
+def run_report(arguments):
+    with open(arguments.cells, encoding="utf-8") as lines:
+        cells = [json.loads(line) for line in lines]
+    print("| weight | zeros | N | choice | us | cublas us | cusparse us | best peer / ours |")
+    print("|---|---:|---:|---|---:|---:|---:|---:|")
+    for cell in cells:
+        peers = " | ".join(f"{cell[name]['median_us']:.2f}" if cell[name] else "-" for name in PEERS)
+        against = ratio(cell, best_peer(cell))
+        choice = cell["config"].split(" ")[0] if cell["kind"] == "generated" else f"dense ({cell['config']})"
+        if cell["evidence"] != "measured":
+            choice += f", {cell['evidence'].upper()}"
+        print(f"| {cell['source']} | {100 * cell['sparsity']:.1f} % | {cell['tokens']} | {choice} | "
+              f"{cell['timing']['median_us']:.2f} | {peers} | {f'{against:.2f}' if against else '-'} |")
+    print()
+    by_tokens = collections.defaultdict(list)
+    for cell in cells:
+        by_tokens[cell["tokens"]].append(cell)
+    for tokens, some in sorted(by_tokens.items()):
+        print(summary(f"N = {tokens}, against cuSPARSE", some, lambda cell: cell["cusparse"]))
+        print(summary(f"N = {tokens}, against the best of both", some, best_peer))
+    print(summary("all, against cuSPARSE", cells, lambda cell: cell["cusparse"]))
+    print(summary("all, against the best of both", cells, best_peer))
+    slower = [cell for cell in cells if best_peer(cell) and ratio(cell, best_peer(cell)) < 0.98]
+    print(f"- below 0.98x the best of both: {len(slower)} of {len(cells)}")
+    chosen = collections.Counter(cell["config"].split(" ")[0] if cell["kind"] == "generated" else "dense"
+                                 for cell in cells)
+    print("- chosen: " + ", ".join(f"{family} {count}" for family, count in chosen.most_common()))
+
+
+def main():
+    own, bench_options = sys.argv[1:], []
+    if "--" in own:
+        at = own.index("--")
+        own, bench_options = own[:at], own[at + 1:]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("drawn", "files"):
+        command = commands.add_parser(name)
+        command.add_argument("-o", "--output", required=True)
+        command.add_argument("--program", default="sparsmith")
+        command.add_argument("--tokens", default=TOKENS)
+        command.add_argument("--seconds", type=float, default=math.inf, help="after which no further weight is begun")
+        if name == "drawn":
+            command.add_argument("--seed", type=int, default=1)
+            command.add_argument("--weights", type=int, default=32)
+        else:
+            command.add_argument("files", nargs="+")
+    commands.add_parser("report").add_argument("cells")
+    arguments = parser.parse_args(own)
+    if arguments.command == "report":
+        return run_report(arguments)
+    arguments.bench_options = bench_options
+    arguments.deadline = time.time() + arguments.seconds
+    return run_drawn(arguments) if arguments.command == "drawn" else run_files(arguments)
+
+
+if __name__ == "__main__":
+    main()
