@@ -22,7 +22,7 @@ import time
 
 SHAPES = ((4096, 4096), (8192, 8192), (8192, 32768), (32768, 8192), (11008, 4096), (28672, 8192))
 SPARSITIES = (0.90, 0.95, 0.98, 0.99, 0.999)
-DISTRIBUTIONS = ("uniform", "lognormal:0.5", "lognormal:1.0", "powerlaw")
+DISTRIBUTIONS = ("uniform", "lognormal:0.5", "lognormal:1.0", "power:1")
 TYPES = ("fp16", "fp32")
 TOKENS = "1,8,32,128,512"
 PEERS = ("cublas", "cusparse")
