@@ -108,6 +108,7 @@ SPARSMITH_DEVICE int block_index_y() { return sparsmith_emulator_block_index(1);
 SPARSMITH_DEVICE int block_index_z() { return sparsmith_emulator_block_index(2); }
 SPARSMITH_DEVICE int grid_size_x() { return sparsmith_emulator_grid_size(0); }
 SPARSMITH_DEVICE int grid_size_y() { return sparsmith_emulator_grid_size(1); }
+SPARSMITH_DEVICE int grid_size_z() { return sparsmith_emulator_grid_size(2); }
 
 SPARSMITH_DEVICE void block_barrier(int line = __builtin_LINE()) { sparsmith_emulator_block_barrier(line); }
 SPARSMITH_DEVICE void warp_barrier(u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
@@ -167,6 +168,7 @@ SPARSMITH_DEVICE void async_wait(int line = __builtin_LINE()) {
   sparsmith_emulator_async_wait(kPendingGroups, line);
 }
 
+SPARSMITH_DEVICE float float_from_bits(u32 bits) { return __builtin_bit_cast(float, bits); }
 SPARSMITH_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 SPARSMITH_DEVICE double multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
 SPARSMITH_DEVICE float exponential(float value) { return __builtin_expf(value); }

@@ -84,6 +84,7 @@ SPARSMITH_DEVICE int block_index_y() { return static_cast<int>(blockIdx.y); }
 SPARSMITH_DEVICE int block_index_z() { return static_cast<int>(blockIdx.z); }
 SPARSMITH_DEVICE int grid_size_x() { return static_cast<int>(gridDim.x); }
 SPARSMITH_DEVICE int grid_size_y() { return static_cast<int>(gridDim.y); }
+SPARSMITH_DEVICE int grid_size_z() { return static_cast<int>(gridDim.z); }
 
 // ---- barriers and shuffles: every live thread of the block, or every lane of the mask, must arrive ----
 
@@ -221,6 +222,7 @@ SPARSMITH_DEVICE void async_wait() {
 
 // ---- arithmetic ----
 
+SPARSMITH_DEVICE float float_from_bits(u32 bits) { return __uint_as_float(bits); }
 SPARSMITH_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 SPARSMITH_DEVICE double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
 SPARSMITH_DEVICE float exponential(float value) { return expf(value); }
