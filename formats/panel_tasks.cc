@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 #include <iterator>
+#include <utility>
 
 namespace sparsmith::panel {
 namespace {
 
 constexpr std::int64_t kMostSegments = 256;  // of a row
-constexpr int kCandidates = 32;              // segments among which a partner is looked for
+constexpr int kCandidates = 24;              // segments among which a partner is looked for
+constexpr std::uint64_t kLengthCost = 24;    // of a partner that is shorter by one
+constexpr std::int64_t kLengthSteps = 24;    // lengths tried in an octave, about
+constexpr std::int64_t kTaskCost = 2;        // of ending a task, in gathers
 
 using BankCounts = std::array<std::uint32_t, kPhaseLanes>;
 
@@ -23,19 +28,62 @@ class Segmenter {
   Segmenter(const CsrMatrix& matrix, const PanelPacking& packing, std::int64_t first_column, PartTasks& part)
       : matrix_(matrix), packing_(packing), first_column_(first_column), part_(part) {}
 
-  void add_row(std::int64_t row, std::uint32_t row_of_part) {
+  // Rows [first_row, last_row) of the matrix.
+  void run(std::int64_t first_row, std::int64_t last_row, int step_entries) {
     const auto columns = matrix_.column_indices.begin();
-    const auto begin = columns + matrix_.row_offsets[row];
-    const auto end = columns + matrix_.row_offsets[row + 1];
-    const auto first = std::lower_bound(begin, end, first_column_);
-    const auto last = std::lower_bound(first, end, first_column_ + packing_.width(matrix_.cols));
-    for (auto& bank : banks_) bank.clear();
-    for (auto column = first; column != last; ++column) {
-      const auto entry = static_cast<std::uint32_t>(column - columns);
-      banks_[static_cast<std::size_t>(bank_of(matrix_, entry, first_column_))].push_back(entry);
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> ranges;  // entries of each row
+    for (std::int64_t row = first_row; row < last_row; ++row) {
+      const auto begin = columns + matrix_.row_offsets[row];
+      const auto end = columns + matrix_.row_offsets[row + 1];
+      const auto first = std::lower_bound(begin, end, first_column_);
+      const auto last = std::lower_bound(first, end, first_column_ + packing_.width(matrix_.cols));
+      ranges.emplace_back(first - columns, last - columns);
     }
+    choose_length(ranges, step_entries);
+    for (std::size_t row = 0; row < ranges.size(); ++row)
+      add_row(static_cast<std::uint32_t>(row), ranges[row].first, ranges[row].second);
+  }
+
+  std::vector<Segment> segments;
+
+ private:
+  std::int64_t pieces_of(std::int64_t length, std::int64_t segment_length) const {
+    return std::min(std::max((length + segment_length - 1) / segment_length, segment_count(length, packing_)),
+                    kMostSegments);
+  }
+
+  // The segment length, up to the packing's, with which tasks of equally long segments have the least to do.
+  void choose_length(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& ranges, int step_entries) {
+    const std::int64_t a_step = std::int64_t{packing_.segment_lanes} * step_entries;
+    const auto a_task = static_cast<std::size_t>(packing_.segments());
+    const auto most = static_cast<std::size_t>(packing_.max_slots - packing_.warps * packing_.segments());
+    std::int64_t least = 0;
+    std::vector<std::int64_t> lengths;
+    segment_length_ = packing_.segment_length;
+    for (std::int64_t length = packing_.segment_length; length >= a_step; length -= 1 + length / kLengthSteps) {
+      lengths.clear();
+      for (const auto& [first, last] : ranges) {
+        const std::int64_t pieces = pieces_of(last - first, length);
+        for (std::int64_t piece = 0; piece < pieces; ++piece) lengths.push_back((last - first + pieces - 1) / pieces);
+      }
+      if (length < packing_.segment_length && lengths.size() > most) break;
+      std::sort(lengths.begin(), lengths.end(), std::greater<>());
+      std::int64_t cost = 0;  // in gathers
+      for (std::size_t task = 0; task < lengths.size(); task += a_task)
+        cost += (lengths[task] + a_step - 1) / a_step * step_entries + kTaskCost;
+      if (least == 0 || cost < least) {
+        least = cost;
+        segment_length_ = length;
+      }
+    }
+  }
+
+  void add_row(std::uint32_t row_of_part, std::uint32_t first, std::uint32_t last) {
+    for (auto& bank : banks_) bank.clear();
+    for (std::uint32_t entry = first; entry < last; ++entry)
+      banks_[static_cast<std::size_t>(bank_of(matrix_, entry, first_column_))].push_back(entry);
     const std::int64_t length = last - first;
-    const std::int64_t pieces = segment_count(length, packing_);
+    const std::int64_t pieces = pieces_of(length, segment_length_);
     if (pieces == 0) return;
     const auto at = static_cast<std::uint32_t>(part_.entries.size());
     const auto start = [&](std::int64_t piece) {
@@ -53,13 +101,11 @@ class Segmenter {
       segments.push_back({row_of_part, start(piece), start(piece + 1) - start(piece)});
   }
 
-  std::vector<Segment> segments;
-
- private:
   const CsrMatrix& matrix_;
   const PanelPacking& packing_;
   std::int64_t first_column_;
   PartTasks& part_;
+  std::int64_t segment_length_ = 0;
   std::array<std::vector<std::uint32_t>, kPhaseLanes> banks_;
 };
 
@@ -122,7 +168,7 @@ class Grouping {
       std::uint64_t total = segments_[s].length;
       for (const std::uint32_t sum : sums) total += sum;
       const std::uint64_t excess = squares * kPhaseLanes - total * total +
-                                   std::uint64_t{segments_[first_left_].length - segments_[s].length} * kPhaseLanes;
+                                   std::uint64_t{segments_[first_left_].length - segments_[s].length} * kLengthCost;
       if (excess < least) {
         least = excess;
         best = s;
@@ -222,8 +268,7 @@ PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int s
   PartTasks part;
   part.shares.resize(static_cast<std::size_t>(packing.warps));
   Segmenter segmenter(matrix, packing, first_column, part);
-  for (std::int64_t row = first_row; row < last_row; ++row)
-    segmenter.add_row(row, static_cast<std::uint32_t>(row - first_row));
+  segmenter.run(first_row, last_row, step_entries);
   std::vector<Segment>& segments = segmenter.segments;
   Grouping(matrix, first_column, part, segments).run();
 

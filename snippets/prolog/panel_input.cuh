@@ -68,11 +68,11 @@ struct FeatureMajorPanel {
   }
 
  private:
-  static constexpr int kBatch = 8;  // columns that a thread has on their way at once
+  static constexpr int kBatch = 4;  // columns that a thread has on their way at once
 };
 
-// From token-major X[N][K]: a thread takes as many columns of each token as one vector holds, turns them in its
-// registers and stores a row for each column; the panel's permutation keeps those stores out of one another's banks.
+// From token-major X[N][K]: a thread takes 4 columns of each token, turns them in its registers and stores a row for
+// each column; the panel's permutation keeps those stores out of one another's banks.
 template <class Value, int kThreads>
 struct TokenMajorPanel {
   SPARSMITH_ROLE(prolog)
@@ -82,13 +82,15 @@ struct TokenMajorPanel {
   // x: the panel's first column of its first token. valid: tokens that exist.
   static SPARSMITH_DEVICE void fill(const Value* x, i64 ldx, int columns, int width, int valid, u8* panel) {
     Row::store_zeros(panel, width);
-    constexpr int kColumns = kTokens;
-    const u64 misaligned = (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % panel::kRowBytes;
+    constexpr int kColumns = 4;
+    const u64 misaligned =
+        (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % (kColumns * sizeof(Value));
     const int vectors = misaligned == 0 ? columns / kColumns : 0;
     for (int v = thread_index(); v < vectors; v += kThreads) {
       Vector<Value, kColumns> tile[kTokens] = {};
-      SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
-        if (t < valid) tile[t] = load_cached(reinterpret_cast<const Vector<Value, kColumns>*>(x + t * ldx) + v);
+      const Value* from = x + v * kColumns;
+      SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t, from += ldx) {
+        if (t < valid) tile[t] = load_cached(reinterpret_cast<const Vector<Value, kColumns>*>(from));
       }
       SPARSMITH_UNROLL for (int c = 0; c < kColumns; ++c) {
         typename Row::Tokens tokens;
