@@ -146,7 +146,7 @@ PanelPacking PanelConfig::packing(const Problem& problem) const {
 
 std::vector<Parameter> PanelFamily::parameters() const {
   return {
-      {"products", "p", {0}, "instructions a product", {"plain"}},
+      {"products", "p", {0, 1}, "instructions an entry", {"plain", "tensor"}},
       {"segment_lanes", "t", {1, 2, 4}, "lanes of a segment: balance of few rows against sums to combine"},
       {"segment_length", "l", {16, 32, 64, 128, 256, 512}, "longer rows are cut: balance against sums to combine"},
       {"column_parts",

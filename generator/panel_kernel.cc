@@ -14,8 +14,11 @@ constexpr std::int64_t kFlagBytes = 16;
 // Column parts that write partial sums for a second pass, in Y's layout.
 bool splits_columns(const PanelConfig& config) { return config.column_parts > 1; }
 
-std::string products_type(const PanelConfig& config) {
-  return fmt::format("PlainProducts<Value, {}>", config.segment_lanes);
+std::string products_type(const PanelConfig& config, bool fallback) {
+  const char* type = config.products == PanelConfig::Products::kPlain ? "PlainProducts"
+                     : fallback                                       ? "TensorFallback"
+                                                                      : "TensorProducts";
+  return fmt::format("{}<Value, {}>", type, config.segment_lanes);
 }
 
 KernelText panel_text(const PanelConfig& config, const OperatorSpec& spec, std::int64_t shared_bytes) {
@@ -31,14 +34,16 @@ KernelText panel_text(const PanelConfig& config, const OperatorSpec& spec, std::
   text.threads = config.threads_per_block;
   text.max_shared_bytes = shared_bytes;
   text.headers = {"snippets/prolog/panel_stream.cuh", "snippets/prolog/panel_input.cuh",
-                  "snippets/reduction/plain_products.cuh", "snippets/kernels/panel.cuh"};
+                  config.products == PanelConfig::Products::kPlain ? "snippets/reduction/plain_products.cuh"
+                                                                   : "snippets/reduction/tensor_products.cuh",
+                  "snippets/kernels/panel.cuh"};
   text.lines = {
       {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
       {fmt::format("using Stream = PanelStream<{}, kThreads / 32>", config.depth), "steps loaded ahead"},
       {fmt::format("using Input = {}<Value, kThreads>", token_major ? "TokenMajorPanel" : "FeatureMajorPanel"),
        "X to shared memory"},
-      {fmt::format("using Products = {}", products_type(config)), "lanes a segment"},
-      {fmt::format("using Fallback = PlainProducts<Value, {}>", config.segment_lanes), "where X holds Inf or NaN"},
+      {fmt::format("using Products = {}", products_type(config, false)), "lanes a segment"},
+      {fmt::format("using Fallback = {}", products_type(config, true)), "where X holds Inf or NaN"},
   };
   if (split) {
     text.headers.push_back("snippets/epilog/store_output.cuh");

@@ -95,7 +95,7 @@ struct PanelKernel {
     const u32 count = stream.count;
     if (count == 0) return;
     AnyProducts products;
-    products.clear();
+    products.begin();
     u32 task = stream.task;
     u32 left = load_cached(weight.task_steps + task);
     auto slots = AnyProducts::slots(weight.task_slots, task);

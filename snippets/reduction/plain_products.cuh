@@ -54,7 +54,7 @@ struct PlainProducts {
 
   RegisterSums<1, Row::kTokens> sums;
 
-  SPARSMITH_DEVICE void clear() { sums.clear(); }
+  SPARSMITH_DEVICE void begin() { sums.clear(); }
 
   static SPARSMITH_DEVICE Slots slots(const u16* task_slots, u32 task) {
     const int segment = thread_index() % kSegments;
