@@ -1,0 +1,38 @@
+// The scatter format as packer and kernels both see it. Freestanding: includes nothing.
+//
+// W is cut into tiles of kTileElements elements: tile_rows x tile_columns, edges padded. A warp makes a tile dense in
+// shared memory by storing its nonzeros where they belong, and multiplies it on tensor cores. What is stored is the
+// list of a tile's nonzeros, as entries (value, position), in rounds: in a round each of the 32 lanes stores one entry.
+//
+// A dense tile lies in shared memory row by row, as ldmatrix wants it: 16-byte chunks, chunk h of row r at h ^ (r % 8).
+// The columns of each 32 are permuted, so that what a lane needs of X for two mma.m16n8k16 is 8 neighbouring columns:
+// column 32 u + 8 t + 4 q + 2 i + e is element 2 t + e of chunk 4 u + 2 q + i. (t < 4; q, i, e < 2)
+//
+//   bank  the 4-byte word of a line that an element lies in; stores to one bank take turns, unless to the same word
+//   line  128 bytes of the tile: kLines of them, each with a word in every bank
+//
+//   entries       uint32[], the rounds of each tile in turn, row block by row block, column tile by column tile
+//   tile_offsets  uint32[row_blocks * column_tiles + 1]: tile i is the words [32 tile_offsets[i], 32 tile_offsets[i +
+//   1])
+//                 of entries
+//
+// Two forms of entries, both with the words of 32 lanes side by side:
+//   word  a word a round: the value's 16 bits, and above them the byte offset in the tile. A lane may hold any entry.
+//   byte  three words for four rounds: four positions of a byte, values of rounds 0 and 1, values of rounds 2 and 3. A
+//         tile has an even number of rounds, and the last word is left out where they end with round 1. Lane l stores
+//         to banks l and l + 1 alone, the latter where the packer evened out the lanes: position = line << 2 | next <<
+//         1 | half is the byte offset 128 line + 4 (l + next) + 2 half.
+//
+// Lanes without work repeat an entry of theirs, or store 0 where there is nothing: no element is stored by two lanes.
+// So that kernels need not test, a packing may give every tile a least number of rounds.
+#pragma once
+
+namespace sparsmith::scatter {
+
+constexpr int kLanes = 32;
+constexpr int kTileElements = 4096;
+constexpr int kTileBytes = 2 * kTileElements;
+constexpr int kLineBytes = 128;
+constexpr int kLines = kTileBytes / kLineBytes;
+
+}  // namespace sparsmith::scatter

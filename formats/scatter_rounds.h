@@ -1,0 +1,54 @@
+// How a tile's entries are dealt to lanes and rounds.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "formats/scatter.h"
+
+namespace sparsmith::scatter {
+
+// A nonzero on its way into its tile: the value's 16 bits, and above them its byte offset in the tile.
+using Entry = std::uint32_t;
+inline std::uint32_t offset_of(Entry entry) { return entry >> 16; }
+inline std::uint32_t bank_of(Entry entry) { return offset_of(entry) / 4 % 32; }
+inline std::uint32_t line_of(Entry entry) { return offset_of(entry) / 128; }
+
+// Deals one tile after another; keeps its memory between them.
+class RoundDealer {
+ public:
+  RoundDealer(ScatterEntry form, int min_rounds) : form_(form), min_rounds_(min_rounds) {}
+
+  // Words of each lane that the tile takes. `entries`: ordered by line, distinct positions.
+  std::int64_t words(std::span<const Entry> entries);
+
+  // Writes them: lane l's word i at to[32 i + l].
+  void write(std::span<const Entry> entries, std::uint32_t* to);
+
+  // Of the tile last asked about.
+  std::int64_t rounds() const { return rounds_; }
+
+ private:
+  void count_banks(std::span<const Entry> entries);
+  bool moves_fit(std::int64_t rounds);
+  void choose_rounds(std::span<const Entry> entries);
+  void sort_banks(std::span<const Entry> entries);
+  void deal_lanes();
+  void deal_bank(int bank);
+  void deal_words(std::span<const Entry> entries);
+  Entry& at(std::int64_t round, int lane) { return dealt_[static_cast<std::size_t>(round * 32 + lane)]; }
+
+  ScatterEntry form_;
+  int min_rounds_;
+  std::int64_t rounds_ = 0;
+  std::int64_t counts_[32] = {};     // entries of each bank
+  std::int64_t unmovable_ = 0;       // of bank 0: those on line 0
+  std::int64_t moved_[33] = {};      // entries of each bank that the lane before it stores; [32] is [0]
+  std::vector<Entry> banks_[32];     // entries by bank, by line
+  std::vector<Entry> dealt_;         // [round][lane]
+  std::vector<Entry> padded_;        // entries with their padding, for the word form
+  std::vector<std::uint8_t> taken_;  // which entries of a bank have been dealt
+};
+
+}  // namespace sparsmith::scatter

@@ -1,0 +1,171 @@
+#include "formats/scatter.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "base/half.h"
+#include "formats/scatter_layout.h"
+#include "formats/scatter_rounds.h"
+
+namespace sparsmith {
+namespace {
+
+CsrMatrix draw(std::mt19937_64& random, std::int64_t rows, std::int64_t cols) {
+  CsrMatrix matrix;
+  matrix.rows = rows;
+  matrix.cols = cols;
+  const std::uint64_t dense = random() % 3;  // of 5 rows, how many are full
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::uint64_t density = random() % 5 < dense ? 100 : random() % 60;
+    for (std::int64_t column = 0; column < cols; ++column) {
+      if (random() % 100 >= density) continue;
+      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
+      matrix.values.push_back(float_from_fp16(static_cast<std::uint16_t>(1 + random() % 0x7BFE)));
+    }
+    matrix.row_offsets.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+ScatterPacking draw_packing(std::mt19937_64& random) {
+  return {random() % 2 == 0 ? ScatterEntry::kByte : ScatterEntry::kWord, 16 << random() % 3,
+          static_cast<int>(random() % 3 == 0 ? random() % 17 * 4 : 0)};
+}
+
+TEST(ScatterTest, UnpackingGivesTheMatrixBack) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 150; ++round) {
+    const CsrMatrix matrix =
+        draw(random, static_cast<std::int64_t>(random() % 90), static_cast<std::int64_t>(1 + random() % 300));
+    const ScatterPacking packing = draw_packing(random);
+    const auto packed = pack_scatter(matrix, packing, DataType::kFloat16);
+    ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+    EXPECT_EQ(packed->packing, packing.name());
+    const auto back = unpack_scatter(*packed);
+    ASSERT_TRUE(back.ok()) << back.status().to_string();
+    EXPECT_EQ(back->row_offsets, matrix.row_offsets);
+    EXPECT_EQ(back->column_indices, matrix.column_indices);
+    EXPECT_EQ(back->values, matrix.values);
+    EXPECT_EQ(packed->facts.at("rounds") * 32 - packed->facts.at("padding"), matrix.nnz());
+    EXPECT_GE(packed->facts.at("rounds_p5"), packing.min_rounds * (matrix.rows > 0 ? 1 : 0));
+  }
+}
+
+TEST(ScatterTest, PackingTwiceGivesTheSameBytes) {
+  std::mt19937_64 random(3);
+  const CsrMatrix matrix = draw(random, 300, 700);
+  for (int round = 0; round < 6; ++round) {
+    const ScatterPacking packing = draw_packing(random);
+    const auto first = pack_scatter(matrix, packing, DataType::kBFloat16);
+    const auto second = pack_scatter(matrix, packing, DataType::kBFloat16);
+    ASSERT_TRUE(first.ok() && second.ok());
+    for (std::size_t i = 0; i < first->arrays.size(); ++i) EXPECT_EQ(first->arrays[i].bytes, second->arrays[i].bytes);
+  }
+}
+
+// What kernels rely on: in a tile, no element is stored by two lanes, and a lane of the byte form reaches its position.
+TEST(ScatterTest, NoElementIsStoredByTwoLanes) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 400; ++round) {
+    std::vector<scatter::Entry> entries;
+    const std::uint64_t density = random() % 101;
+    const std::uint64_t crowded = random() % 33;  // a bank with far more than its share; 32: none
+    for (std::uint32_t at = 0; at < scatter::kTileElements; ++at)
+      if (random() % 100 < density || (at / 2 % 32 == crowded && random() % 8 != 0))
+        entries.push_back(at * 2 << 16 | (1 + random() % 0x7000));
+    const ScatterEntry form = random() % 2 == 0 ? ScatterEntry::kByte : ScatterEntry::kWord;
+    scatter::RoundDealer dealer(form, static_cast<int>(random() % 5 * 4));
+    const std::int64_t words = dealer.words(entries);
+    EXPECT_EQ(scatter_rounds(form, words), dealer.rounds());
+    std::vector<std::uint32_t> written(static_cast<std::size_t>(words * 32));
+    dealer.write(entries, written.data());
+    std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> elements;  // offset -> lane, value
+    for (std::int64_t r = 0; r < dealer.rounds(); ++r) {
+      for (std::uint32_t lane = 0; lane < 32; ++lane) {
+        std::uint32_t offset = 0;
+        std::uint32_t value = 0;
+        if (form == ScatterEntry::kWord) {
+          offset = written[r * 32 + lane] >> 16;
+          value = written[r * 32 + lane] & 0xFFFFU;
+        } else {
+          const std::uint32_t* group = written.data() + r / 4 * 96 + lane;
+          const std::uint32_t position = group[0] >> (8 * (r % 4)) & 0xFFU;
+          offset = (position >> 2) * 128 + (position >> 1 & 1U) * 4 + (position & 1U) * 2 + lane * 4;
+          value = group[32 + r % 4 / 2 * 32] >> (16 * (r % 2)) & 0xFFFFU;
+        }
+        ASSERT_LT(offset, static_cast<std::uint32_t>(scatter::kTileBytes));
+        const auto [place, added] = elements.try_emplace(offset, lane, value);
+        ASSERT_EQ(place->second, std::make_pair(lane, value)) << "byte " << offset;
+      }
+    }
+    for (const scatter::Entry entry : entries) {
+      ASSERT_TRUE(elements.contains(entry >> 16));
+      EXPECT_EQ(elements[entry >> 16].second, entry & 0xFFFFU);
+      elements.erase(entry >> 16);
+    }
+    for (const auto& [offset, lane_and_value] : elements) EXPECT_EQ(lane_and_value.second, 0U);
+  }
+}
+
+// Bytes and turns at the bank of a tile of uniform sparsity: what the form is for.
+TEST(ScatterTest, LanesAndBanksAreEven) {
+  std::mt19937_64 random(5);
+  for (const std::uint64_t density : {10, 20, 30}) {
+    for (const ScatterEntry form : {ScatterEntry::kByte, ScatterEntry::kWord}) {
+      double bytes = 0;
+      double count = 0;
+      for (int tile = 0; tile < 200; ++tile) {
+        std::vector<scatter::Entry> entries;
+        for (std::uint32_t at = 0; at < scatter::kTileElements; ++at)
+          if (random() % 100 < density) entries.push_back(at * 2 << 16 | 1);
+        bytes += static_cast<double>(scatter::RoundDealer(form, 0).words(entries)) * 128;
+        count += static_cast<double>(entries.size());
+      }
+      EXPECT_LT(bytes / count, form == ScatterEntry::kByte ? 3.6 : 4.2) << density;
+    }
+  }
+}
+
+TEST(ScatterTest, RefusesWhatItCannotHold) {
+  CsrMatrix matrix;
+  matrix.cols = 5;
+  EXPECT_TRUE(pack_scatter(matrix, {}, DataType::kFloat16).ok());
+  EXPECT_FALSE(pack_scatter(matrix, {}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_scatter(matrix, {.tile_rows = 48}, DataType::kFloat16).ok());
+  EXPECT_FALSE(pack_scatter(matrix, {.min_rounds = 6}, DataType::kFloat16).ok());
+  EXPECT_FALSE(pack_scatter(matrix, {.min_rounds = 68}, DataType::kFloat16).ok());
+}
+
+// A packed weight may come from a damaged file: any change is read back or refused, never out of bounds.
+TEST(ScatterTest, DamagedArraysAreRefusedOrReadSafely) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  int refused = 0;
+  for (int round = 0; round < 1000; ++round) {
+    static std::map<std::string, PackedWeight> whole;
+    const ScatterPacking packing = draw_packing(random);
+    if (!whole.contains(packing.name())) {
+      auto packed = pack_scatter(draw(random, 20, 90), packing, DataType::kFloat16);
+      ASSERT_TRUE(packed.ok());
+      whole[packing.name()] = *std::move(packed);
+    }
+    PackedWeight damaged = whole[packing.name()];
+    PackedArray& array = damaged.arrays[random() % damaged.arrays.size()];
+    if (random() % 4 == 0) array.bytes.resize(random() % (array.bytes.size() + 9));
+    if (!array.bytes.empty()) array.bytes[random() % array.bytes.size()] = static_cast<std::byte>(random());
+    if (!unpack_scatter(damaged).ok()) ++refused;
+  }
+  EXPECT_GT(refused, 100);
+}
+
+}  // namespace
+}  // namespace sparsmith
