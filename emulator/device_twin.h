@@ -10,6 +10,7 @@
 #define __launch_bounds__(...)
 #define SPARSMITH_DEVICE inline __attribute__((always_inline))
 #define SPARSMITH_UNROLL
+#define SPARSMITH_ROLLED
 
 extern "C" {
 int sparsmith_emulator_thread_index() __attribute__((const));
@@ -172,6 +173,15 @@ SPARSMITH_DEVICE u64 shuffle_word(u64 value, int lane, int line) {
   return sparsmith_emulator_shuffle(2, value, lane, 0xFFFFFFFFU, line);
 }
 
+SPARSMITH_DEVICE void load_matrices(const void* row, u32 (&out)[4], int line = __builtin_LINE()) {
+  if ((reinterpret_cast<u64>(row) & 15U) != 0) sparsmith_emulator_misaligned(row, 16, line);
+  const int lane = thread_index() % 32;
+  for (int j = 0; j < 4; ++j) {
+    const auto* from = reinterpret_cast<const u16*>(shuffle_word(reinterpret_cast<u64>(row), 8 * j + lane / 4, line));
+    out[j] = from[lane % 4 * 2] | static_cast<u32>(from[lane % 4 * 2 + 1]) << 16;
+  }
+}
+
 SPARSMITH_DEVICE void load_matrices_transposed(const void* row, u32 (&out)[4], int line = __builtin_LINE()) {
   if ((reinterpret_cast<u64>(row) & 15U) != 0) sparsmith_emulator_misaligned(row, 16, line);
   const int lane = thread_index() % 32;
@@ -214,6 +224,10 @@ SPARSMITH_DEVICE u32 permute_bytes(u32 a, u32 b, u32 selector) {
   u32 result = 0;
   for (int i = 0; i < 4; ++i) result |= static_cast<u32>(bytes >> (selector >> (4 * i) & 7U) * 8 & 0xFFU) << (8 * i);
   return result;
+}
+SPARSMITH_DEVICE u32 dot_bytes(u32 a, u32 b, u32 sum) {
+  for (int i = 0; i < 4; ++i) sum += (a >> (8 * i) & 0xFFU) * (b >> (8 * i) & 0xFFU);
+  return sum;
 }
 SPARSMITH_DEVICE float float_from_bits(u32 bits) { return __builtin_bit_cast(float, bits); }
 SPARSMITH_DEVICE u32 bits_of_float(float value) { return __builtin_bit_cast(u32, value); }

@@ -11,6 +11,7 @@
 
 #define SPARSMITH_DEVICE __device__ __forceinline__
 #define SPARSMITH_UNROLL _Pragma("unroll")
+#define SPARSMITH_ROLLED _Pragma("unroll 1")
 
 namespace sparsmith {
 
@@ -222,6 +223,17 @@ SPARSMITH_DEVICE void async_wait() {
 
 // ---- tensor cores: every lane of the warp calls ----
 
+// Four 8 x 8 matrices of 16-bit elements from shared memory: lane 8 j + r gives the address of row r of matrix j (16
+// bytes, aligned to them); lane l gets elements [l / 4][2 (l % 4)] and [l / 4][2 (l % 4) + 1] of matrix j in the low and
+// the high half of out[j].
+SPARSMITH_DEVICE void load_matrices(const void* row, u32 (&out)[4]) {
+  const u32 from = static_cast<u32>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(from)
+               : "memory");
+}
+
 // Four 8 x 8 matrices of 16-bit elements from shared memory, transposed: lane 8 j + r gives the address of row r of
 // matrix j (16 bytes, aligned to them); lane l gets elements [2 (l % 4)][l / 4] and [2 (l % 4) + 1][l / 4] of matrix j
 // in the low and the high half of out[j].
@@ -262,6 +274,13 @@ struct TensorMultiply<bfloat16> {
 
 // Bytes chosen from those of a (0 to 3) and b (4 to 7) by the four nibbles of the selector, lowest first.
 SPARSMITH_DEVICE u32 permute_bytes(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
+
+// sum + a[0] b[0] + ... + a[3] b[3], of bytes.
+SPARSMITH_DEVICE u32 dot_bytes(u32 a, u32 b, u32 sum) {
+  u32 result;
+  asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
+  return result;
+}
 
 SPARSMITH_DEVICE float float_from_bits(u32 bits) { return __uint_as_float(bits); }
 SPARSMITH_DEVICE u32 bits_of_float(float value) { return __float_as_uint(value); }

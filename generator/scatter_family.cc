@@ -1,0 +1,173 @@
+#include "generator/scatter_family.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace sparsmith {
+namespace {
+
+constexpr int kMostRounds = 48;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// The share of multiprocessors at work when blocks of `tile_rows` rows go over them in waves.
+double use_of_sms(std::int64_t tile_rows, const Problem& problem) {
+  const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(problem.spec.rows, tile_rows));
+  const std::int64_t sms = std::max(problem.device.sm_count, 1);
+  return static_cast<double>(blocks) / static_cast<double>(ceil_div(blocks, sms) * sms);
+}
+
+ScatterRounds rounds_of(const RuleInput& in) {
+  Config config = in.config;
+  config.values.insert({{"max_rounds", 0}, {"min_rounds", 0}, {"token_tile", 8}, {"input_columns", 32}, {"warps", 8}});
+  return scatter_rounds(ScatterConfig(config), in.statistics);
+}
+
+std::vector<Rule> legal_rules() {
+  using Kind = Rule::Kind;
+  return {
+      {Kind::kLegal,
+       {"entry"},
+       "tensor cores take 16-bit values",
+       [](const RuleInput& in) { return size_of(in.problem.spec.type) == 2; }},
+      {Kind::kLegal,
+       {"min_rounds", "max_rounds"},
+       "rounds that every tile has are held in registers",
+       [](const RuleInput& in) { return in["min_rounds"] <= in["max_rounds"]; }},
+      {Kind::kLegal,
+       {"tile_rows", "input_columns"},
+       "X is loaded for a tile at most",
+       [](const RuleInput& in) { return in["input_columns"] * in["tile_rows"] <= 4096; }},
+      {Kind::kLegal,
+       {"tile_rows", "token_tile", "input_columns"},
+       "sums and X exceed the registers of a thread",
+       [](const RuleInput& in) {
+         return in["tile_rows"] * in["token_tile"] / 32 + in["token_tile"] * in["input_columns"] / 64 <= 128;
+       }},
+      {Kind::kLegal,
+       {"tile_rows", "token_tile", "warps"},
+       "the warps' tiles or partial sums exceed the shared memory of a block",
+       [](const RuleInput& in) {
+         const std::int64_t partials = in["warps"] * in["token_tile"] * (in["tile_rows"] + 4) * 4;
+         return std::max(in["warps"] * 8192, partials) <= in.problem.device.shared_bytes_per_block;
+       }},
+  };
+}
+
+std::vector<Rule> worthwhile_rules() {
+  using Kind = Rule::Kind;
+  return {
+      {Kind::kWorthwhile,
+       {"entry"},
+       "so dense that dense is as fast, or so sparse that gathers are",
+       [](const RuleInput& in) { return in.statistics.sparsity >= 0.45 && in.statistics.sparsity <= 0.985; }},
+      {Kind::kWorthwhile,
+       {"entry"},
+       "beyond 128 tokens dense is faster",
+       [](const RuleInput& in) { return in.problem.tokens <= 128; }},
+      {Kind::kWorthwhile,
+       {"tile_rows"},
+       "lower tiles only where they keep more multiprocessors at work",
+       [](const RuleInput& in) {
+         return in["tile_rows"] == 64 ||
+                use_of_sms(in["tile_rows"], in.problem) > 1.1 * use_of_sms(in["tile_rows"] * 2, in.problem);
+       }},
+      {Kind::kWorthwhile,
+       {"entry", "tile_rows", "min_rounds"},
+       "the rounds that nearly all tiles have are not predicated",
+       [](const RuleInput& in) {
+         const ScatterRounds rounds = rounds_of(in);
+         const double low = std::max(0.0, rounds.mean - 1.64 * rounds.deviation);
+         const auto least = static_cast<double>(in["min_rounds"]);
+         return least <= low && (least + 8 > low || least == 36);
+       }},
+      {Kind::kWorthwhile,
+       {"entry", "tile_rows", "max_rounds"},
+       "registers hold what nearly all tiles have, and little more",
+       [](const RuleInput& in) {
+         const ScatterRounds rounds = rounds_of(in);
+         const double high = rounds.mean + 1.64 * rounds.deviation;
+         const auto most = static_cast<double>(in["max_rounds"]);
+         return (most >= high - 2 && most < high + 6) || (most >= kMostRounds - 8 && high > kMostRounds - 4);
+       }},
+      {Kind::kWorthwhile,
+       {"token_tile"},
+       "a token tile that holds all tokens, or the largest ones",
+       [](const RuleInput& in) {
+         const auto tokens = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(in.problem.tokens)));
+         return in["token_tile"] == std::clamp<std::int64_t>(tokens, 8, 64) || (in["token_tile"] == 32 && tokens > 32);
+       }},
+      {Kind::kWorthwhile,
+       {"tile_rows", "token_tile", "input_columns"},
+       "X is held for a whole tile, or as far as 32 registers go",
+       [](const RuleInput& in) {
+         const std::int64_t registers = in["token_tile"] * in["input_columns"] / 64;
+         return registers == 32 || (registers < 32 && in["input_columns"] * in["tile_rows"] == 4096);
+       }},
+      {Kind::kWorthwhile,
+       {"tile_rows", "warps"},
+       "warps that all have tiles, and enough of them to hide latency",
+       [](const RuleInput& in) {
+         const std::int64_t tiles = ceil_div(in.problem.spec.cols * in["tile_rows"], 4096);
+         return in["warps"] <= std::max<std::int64_t>(tiles, 4) && (in["warps"] >= 8 || tiles < 8);
+       }},
+      {Kind::kWorthwhile,
+       {"entry", "tile_rows", "min_rounds", "max_rounds", "token_tile", "input_columns", "warps"},
+       "what a thread holds fits the registers that its block leaves it",
+       [](const RuleInput& in) {
+         const ScatterConfig config(in.config);
+         return config.registers() <= std::min(255, in.problem.device.registers_per_sm / (config.warps * 32));
+       }},
+  };
+}
+
+}  // namespace
+
+ScatterConfig::ScatterConfig(const Config& config)
+    : entry(static_cast<ScatterEntry>(config.at("entry"))),
+      tile_rows(static_cast<int>(config.at("tile_rows"))),
+      min_rounds(static_cast<int>(config.at("min_rounds"))),
+      max_rounds(static_cast<int>(config.at("max_rounds"))),
+      token_tile(static_cast<int>(config.at("token_tile"))),
+      input_columns(static_cast<int>(config.at("input_columns"))),
+      warps(static_cast<int>(config.at("warps"))) {}
+
+std::int64_t ScatterConfig::shared_bytes() const {
+  return std::int64_t{warps} * std::max(8192, token_tile * (tile_rows + 4) * 4);
+}
+
+int ScatterConfig::registers() const {
+  const int entries = 2 * (entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds);
+  return sum_registers() + input_registers() + entries + 38;
+}
+
+std::vector<Parameter> ScatterFamily::parameters() const {
+  return {
+      {"entry", "e", {0, 1}, "bytes a nonzero against padding and decode work", {"byte", "word"}},
+      {"tile_rows", "m", {16, 32, 64}, "use of a loaded X against blocks to fill the multiprocessors with"},
+      {"min_rounds", "i", {0, 4, 8, 12, 16, 20, 24, 28, 32, 36}, "rounds of every tile: no predicates against padding"},
+      {"max_rounds",
+       "a",
+       {4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48},
+       "rounds held in registers; those beyond are loaded when needed"},
+      {"token_tile", "t", {8, 16, 32, 64}, "use of a scattered tile against registers"},
+      {"input_columns", "c", {32, 64, 128, 256}, "columns of X held ahead: latency hiding against registers"},
+      {"warps", "w", {4, 8, 12, 16}, "latency hiding against registers a thread"},
+  };
+}
+
+std::vector<Rule> ScatterFamily::rules() const {
+  std::vector<Rule> rules = legal_rules();
+  for (Rule& rule : worthwhile_rules()) rules.push_back(std::move(rule));
+  return rules;
+}
+
+std::string ScatterFamily::packing(const Config& config, const Problem&) const {
+  return ScatterConfig(config).packing().name();
+}
+
+Result<PackedWeight> ScatterFamily::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
+  return pack_scatter(matrix, ScatterConfig(config).packing(), problem.spec.type);
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,55 @@
+// The scatter family: the scatter format, and tensor cores that multiply tiles which warps make dense in shared memory
+// (snippets/kernels/scatter.cuh has the device side). For 16-bit values, 50 to 95 % zeros and few tokens.
+//
+// Inf and NaN in X: where a sum is not finite, the warp computes it again from the nonzeros alone, so a zero weight
+// contributes nothing, as in every family. A weight that is stored as 0 (or becomes 0 in the operator's type) is a zero
+// weight.
+//
+// Three files: scatter_family.cc says the parameters, the rules and the packing; scatter_kernel.cc makes kernels and
+// launch plans; scatter_cost.cc predicts.
+#pragma once
+
+#include "formats/scatter.h"
+#include "generator/family.h"
+
+namespace sparsmith {
+
+// A scatter config with its values named.
+struct ScatterConfig {
+  ScatterEntry entry;
+  int tile_rows;
+  int min_rounds;  // of every tile
+  int max_rounds;  // that registers hold; a tile with more loads them again
+  int token_tile;
+  int input_columns;  // of X whose fragments a warp holds
+  int warps;          // of a block
+
+  explicit ScatterConfig(const Config& config);
+  ScatterPacking packing() const { return {entry, tile_rows, min_rounds}; }
+  int tile_columns() const { return packing().tile_columns(); }
+  std::int64_t shared_bytes() const;
+  // An estimate of the registers a thread needs: sums, X, two tiles' entries, and the rest.
+  int sum_registers() const { return tile_rows / 16 * token_tile / 8 * 4; }
+  int input_registers() const { return token_tile * input_columns / 64; }
+  int registers() const;
+};
+
+// What the rounds of a tile are likely to be, from what is known of the rows.
+struct ScatterRounds {
+  double mean = 0;
+  double deviation = 0;
+};
+ScatterRounds scatter_rounds(const ScatterConfig& config, const SparsityStatistics& statistics);
+
+class ScatterFamily : public Family {
+ public:
+  std::string name() const override { return "scatter"; }
+  std::vector<Parameter> parameters() const override;
+  std::vector<Rule> rules() const override;
+  std::string packing(const Config& config, const Problem& problem) const override;
+  Result<PackedWeight> pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const override;
+  Result<Candidate> generate(const Config& config, const Problem& problem, const PackedWeight& packed) const override;
+  double predict(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const override;
+};
+
+}  // namespace sparsmith

@@ -1,0 +1,92 @@
+// Kernels and launch plans of the scatter family.
+#include <fmt/format.h>
+
+#include "generator/kernel_parts.h"
+#include "generator/scatter_family.h"
+
+namespace sparsmith {
+namespace {
+
+KernelText scatter_text(const ScatterConfig& config, const OperatorSpec& spec) {
+  const bool bytes = config.entry == ScatterEntry::kByte;
+  KernelText text;
+  text.name = fmt::format("scatter_{}_e{}_m{}_i{}_a{}_t{}_c{}_w{}", spec_tag(spec), bytes ? "b" : "w", config.tile_rows,
+                          config.min_rounds, config.max_rounds, config.token_tile, config.input_columns, config.warps);
+  text.summary = fmt::format("Y = W X for {} weights as lists of nonzeros, made dense in tiles of {} x {}",
+                             short_name(spec.type), config.tile_rows, config.tile_columns());
+  text.threads = config.warps * 32;
+  text.max_shared_bytes = config.shared_bytes();
+  text.headers = {"snippets/prolog/scatter_entries.cuh", "snippets/prolog/fragment_input.cuh",
+                  "snippets/kernels/scatter.cuh"};
+  text.lines = {
+      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      {fmt::format("using Entries = {}<{}, {}>", bytes ? "ByteEntries" : "WordEntries", config.min_rounds,
+                   config.max_rounds),
+       "rounds of every tile, rounds held in registers"},
+      {fmt::format("using Input = FragmentInput<Value, {}>", boolean(spec.layout == Layout::kTokenMajor)),
+       "X token-major"},
+  };
+  add_output(spec, text);
+  text.lines.push_back({fmt::format("using Kernel = ScatterKernel<Entries, Input, Output, {}, {}, {}, {}>",
+                                    config.tile_rows, config.token_tile, config.input_columns, config.warps),
+                        "rows of a tile, tokens, columns of X held, warps"});
+  text.parameters = {{"const u32*", "entries"},
+                     {"const u32*", "tile_offsets"},
+                     {"const Value*", "x"},
+                     {"int", "rows"},
+                     {"int", "cols"},
+                     {"int", "row_blocks"},
+                     {"int", "column_tiles"},
+                     {"int", "n"},
+                     {"i64", "ldx"}};
+  add_output_parameters(text);
+  text.body = std::string("const scatter::Weight weight{entries, tile_offsets, rows, row_blocks, column_tiles};\n") +
+              "const Input input(x, ldx, cols, n);\n" + kMakeOutput +
+              "Kernel::run(weight, input, output, n, shared_memory());";
+  return text;
+}
+
+Result<LaunchPlan> scatter_plan(const ScatterConfig& config, const OperatorSpec& spec, const PackedWeight& packed,
+                                const KernelText& text) {
+  PlanArguments arguments("scatter");
+  PlanStep step;
+  step.kernel = text.name;
+  step.grid = {packed.facts.at("row_blocks"),
+               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", config.token_tile)), 1};
+  step.block = {text.threads, 1, 1};
+  step.shared_bytes = text.max_shared_bytes;
+  step.arguments = {PlanArguments::packed("entries"),
+                    PlanArguments::packed("tile_offsets"),
+                    PlanArguments::x(),
+                    arguments.int32(std::to_string(spec.rows)),
+                    arguments.int32(std::to_string(spec.cols)),
+                    arguments.int32(std::to_string(packed.facts.at("row_blocks"))),
+                    arguments.int32(std::to_string(packed.facts.at("column_tiles"))),
+                    arguments.int32("n"),
+                    arguments.int64("ldx")};
+  add_output_arguments(step);
+  if (!arguments.error().ok()) return arguments.error();
+  LaunchPlan plan;
+  plan.steps.push_back(std::move(step));
+  return plan;
+}
+
+}  // namespace
+
+Result<Candidate> ScatterFamily::generate(const Config& config, const Problem& problem,
+                                          const PackedWeight& packed) const {
+  const ScatterConfig scatter(config);
+  if (packed.packing != scatter.packing().name())
+    return internal_error(
+        fmt::format("scatter: config reads packing {}, not {}", scatter.packing().name(), packed.packing));
+  const KernelText text = scatter_text(scatter, problem.spec);
+  Candidate candidate;
+  candidate.config = config;
+  candidate.packing = packed.packing;
+  SPARSMITH_ASSIGN_OR_RETURN(candidate.plan, scatter_plan(scatter, problem.spec, packed, text));
+  SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
+  candidate.kernels.push_back(std::move(source));
+  return candidate;
+}
+
+}  // namespace sparsmith

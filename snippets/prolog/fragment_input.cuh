@@ -1,0 +1,73 @@
+// X, straight into the B fragments of mma.m16n8k16, from global memory: lane 4 g + t loads 8 neighbouring columns of
+// token g with one 16-byte load, which are its share of two multiplications.
+//
+// W's columns are permuted to match: of 32 columns, 8 t + 4 q + 2 i + e is row 8 i + 2 t + e of B in multiplication q.
+// Feature-major X, and what is not aligned or ends inside of the 8 columns, is loaded element by element.
+#pragma once
+
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
+
+namespace sparsmith {
+
+template <class Value_, bool kTokenMajor_>
+struct FragmentInput {
+  SPARSMITH_ROLE(prolog)
+  static_assert(sizeof(Value_) == 2, "tensor cores take 16-bit values");
+
+  using Value = Value_;
+  static constexpr bool kTokenMajor = kTokenMajor_;
+  // Words 2 q and 2 q + 1 are the fragment of multiplication q.
+  using Fragment = Vector<u32, 4>;
+
+  const Value* x;
+  i64 ldx;
+  int cols;
+  int n;
+  bool aligned;
+
+  SPARSMITH_DEVICE FragmentInput(const Value* x_, i64 ldx_, int cols_, int n_)
+      : x(x_),
+        ldx(ldx_),
+        cols(cols_),
+        n(n_),
+        aligned(kTokenMajor && (reinterpret_cast<u64>(x_) | static_cast<u64>(ldx_) * sizeof(Value)) % 16 == 0) {}
+
+  // This lane's part of columns [first_column, first_column + 32) of tokens [first_token, first_token + 8). Outside of
+  // X it is 0.
+  SPARSMITH_DEVICE Fragment load(int first_token, int first_column) const {
+    const int token = first_token + thread_index() % 32 / 4;
+    const int column = first_column + thread_index() % 4 * 8;
+    Fragment fragment = {};
+    if (token < n) {
+      if (kTokenMajor && aligned && column + 8 <= cols) {
+        fragment = load_cached(reinterpret_cast<const Fragment*>(x + token * ldx + column));
+      } else if constexpr (kTokenMajor) {
+        // Seldom: in a loop, which costs no registers that the warp needs elsewhere.
+        SPARSMITH_ROLLED for (int e = 0; e < 8; ++e) {
+          const u32 next = column + e < cols ? at(token, column + e).bits : 0;
+          SPARSMITH_UNROLL for (int w = 0; w < 4; ++w) {
+            fragment[w] = fragment[w] >> 16 | (w < 3 ? fragment[w + 1] : next) << 16;
+          }
+        }
+      } else {
+        SPARSMITH_UNROLL for (int e = 0; e < 8; ++e) {
+          if (column + e < cols) fragment[e / 2] |= static_cast<u32>(at(token, column + e).bits) << (16 * (e % 2));
+        }
+      }
+    }
+    return fragment;
+  }
+
+  // One element; outside of X it is 0.
+  SPARSMITH_DEVICE float element(int token, int column) const {
+    return token < n && column < cols ? to_float(at(token, column)) : 0.0F;
+  }
+
+ private:
+  SPARSMITH_DEVICE Value at(int token, int column) const {
+    return load_cached(kTokenMajor ? x + token * ldx + column : x + column * ldx + token);
+  }
+};
+
+}  // namespace sparsmith
