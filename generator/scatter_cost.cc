@@ -14,7 +14,9 @@ namespace {
 constexpr double kFixedUs = 3.0;          // launch, first loads, sums across warps
 constexpr double kTileNs = 39.0;          // ldmatrix and mma of 4,096 elements, barriers
 constexpr double kTokenNs = 1.45;         // a token's part of 64 columns of X, and its mma
+constexpr double kInputNs = 4.0;          // a further wait for X in a tile
 constexpr double kRoundNs = 2.26;         // 32 entries: load, store, clear
+constexpr double kPredicateNs = 0.05;     // asking whether a round is there
 constexpr double kSkippedRoundNs = 0.25;  // a predicate that says no
 constexpr double kLateRoundNs = 20.0;     // loaded when needed
 constexpr double kClockKhz = 1.755e6;     // of the machine the constants are from
@@ -58,7 +60,9 @@ double ScatterFamily::predict(const Config& config_, const Problem& problem,
   const double late = std::max(rounds.deviation, 0.1) * (std::exp(-above * above / 2) / std::sqrt(2 * 3.14159265) -
                                                          above * 0.5 * std::erfc(above / std::sqrt(2.0)));
   const double tile_ns = kTileNs + kTokenNs * config.token_tile * config.tile_columns() / 64 +
+                         kInputNs * (config.tile_columns() / config.input_columns - 1) +
                          held * kRoundNs * (bytes ? 1.0 : 1.12) + late * kLateRoundNs +
+                         (config.max_rounds - config.min_rounds) * kPredicateNs +
                          std::max(0.0, config.max_rounds - held) * kSkippedRoundNs;
 
   const double resident = std::max(1, 16 / config.warps);  // blocks of a multiprocessor

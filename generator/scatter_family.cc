@@ -99,10 +99,10 @@ std::vector<Rule> worthwhile_rules() {
        }},
       {Kind::kWorthwhile,
        {"tile_rows", "token_tile", "input_columns"},
-       "X is held for a whole tile, or as far as 32 registers go",
+       "X is held for a whole tile, or for as much of it as 4 to 32 registers hold",
        [](const RuleInput& in) {
          const std::int64_t registers = in["token_tile"] * in["input_columns"] / 64;
-         return registers == 32 || (registers < 32 && in["input_columns"] * in["tile_rows"] == 4096);
+         return registers <= 32 && (registers >= 16 || in["input_columns"] * in["tile_rows"] >= 2048);
        }},
       {Kind::kWorthwhile,
        {"tile_rows", "warps"},
@@ -138,7 +138,7 @@ std::int64_t ScatterConfig::shared_bytes() const {
 
 int ScatterConfig::registers() const {
   const int entries = 2 * (entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds);
-  return sum_registers() + input_registers() + entries + 38;
+  return sum_registers() + input_registers() + entries + 46;
 }
 
 std::vector<Parameter> ScatterFamily::parameters() const {

@@ -1,0 +1,175 @@
+#include "generator/scatter_family.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "generator/search_space.h"
+
+namespace sparsmith {
+namespace {
+
+CsrMatrix draw_matrix(std::int64_t rows, std::int64_t cols, double density, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::bernoulli_distribution stored(density);
+  CsrMatrix matrix;
+  matrix.rows = rows;
+  matrix.cols = cols;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < cols; ++column) {
+      if (!stored(random)) continue;
+      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
+      matrix.values.push_back(1.0F);
+    }
+    matrix.row_offsets.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+Problem problem_of(std::int64_t rows, std::int64_t cols, std::int64_t tokens, DataType type = DataType::kFloat16) {
+  return {{.rows = rows, .cols = cols, .type = type}, tokens, typical_device(90)};
+}
+
+// Statistics of a large weight of uniform sparsity.
+SparsityStatistics uniform(std::int64_t rows, std::int64_t cols, double density) {
+  SparsityStatistics statistics;
+  statistics.rows = rows;
+  statistics.cols = cols;
+  statistics.row_mean = density * static_cast<double>(cols);
+  statistics.nnz = static_cast<std::int64_t>(statistics.row_mean * static_cast<double>(rows));
+  statistics.sparsity = 1 - density;
+  return statistics;
+}
+
+Config plain_config() {
+  return Config{"scatter",
+                {{"entry", 0},
+                 {"tile_rows", 64},
+                 {"min_rounds", 12},
+                 {"max_rounds", 16},
+                 {"token_tile", 8},
+                 {"input_columns", 64},
+                 {"warps", 16}}};
+}
+
+TEST(ScatterFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
+  const CsrMatrix matrix = draw_matrix(300, 1000, 0.2, 1);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  const ScatterFamily scatter;
+  for (const std::int64_t tokens : {2, 8, 16, 40, 64}) {
+    const Problem problem = problem_of(matrix.rows, matrix.cols, tokens);
+    const SearchSpace space = search_space(scatter, problem, statistics);
+    ASSERT_GT(space.entries.size(), 3U) << tokens;
+    for (const SearchSpace::Entry& entry : space.entries) {
+      EXPECT_TRUE(scatter.check(entry.config, problem, statistics).ok()) << entry.config.text();
+      const auto packed = scatter.pack(entry.config, problem, matrix);
+      ASSERT_TRUE(packed.ok());
+      EXPECT_EQ(packed->packing, scatter.packing(entry.config, problem));
+      const auto candidate = scatter.generate(entry.config, problem, *packed);
+      ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+      ASSERT_EQ(candidate->plan.steps.size(), 1U);
+      EXPECT_EQ(candidate->plan.steps[0].kernel, candidate->kernels[0].name);
+      for (const PlanArgument& argument : candidate->plan.steps[0].arguments) {
+        if (argument.kind == PlanArgument::Kind::kPacked) {
+          EXPECT_NE(packed->array(argument.name), nullptr) << argument.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(ScatterFamilyTest, ARuleSaysWhatItForbids) {
+  const ScatterFamily scatter;
+  const SparsityStatistics statistics = uniform(8192, 8192, 0.1);
+  const Problem problem = problem_of(8192, 8192, 8);
+  EXPECT_TRUE(scatter.check(plain_config(), problem, statistics).ok());
+  const Problem singles = problem_of(8192, 8192, 8, DataType::kFloat32);
+  EXPECT_NE(scatter.check(plain_config(), singles, statistics).message().find("16-bit"), std::string::npos);
+  const auto refused = [&](std::map<std::string, std::int64_t> values) {
+    Config config = plain_config();
+    for (const auto& [parameter, value] : values) config.values[parameter] = value;
+    return !scatter.check(config, problem, statistics).ok();
+  };
+  EXPECT_TRUE(refused({{"min_rounds", 20}}));      // beyond the held ones
+  EXPECT_TRUE(refused({{"input_columns", 128}}));  // wider than a tile
+  EXPECT_FALSE(refused({{"input_columns", 128}, {"tile_rows", 32}}));
+  EXPECT_TRUE(refused({{"token_tile", 64}}));  // partial sums of 16 warps
+  EXPECT_TRUE(refused({{"token_tile", 64}, {"input_columns", 256}, {"tile_rows", 16}, {"warps", 4}}));
+}
+
+// The tuner ranks by these: what is searched for a weight must hold what its tiles have.
+TEST(ScatterFamilyTest, RoundsOfAUniformWeightAreForeseen) {
+  for (const double density : {0.05, 0.1, 0.2, 0.3}) {
+    const CsrMatrix matrix = draw_matrix(512, 1024, density, 9);
+    const SparsityStatistics statistics = compute_statistics(matrix);
+    for (const std::int64_t entry : {0, 1}) {
+      Config config = plain_config();
+      config.values["entry"] = entry;
+      config.values["min_rounds"] = 0;
+      const ScatterRounds rounds = scatter_rounds(ScatterConfig(config), statistics);
+      const auto packed = pack_scatter(matrix, ScatterConfig(config).packing(), DataType::kFloat16);
+      ASSERT_TRUE(packed.ok());
+      const auto tiles = static_cast<double>(packed->facts.at("row_blocks") * packed->facts.at("column_tiles"));
+      EXPECT_NEAR(rounds.mean, static_cast<double>(packed->facts.at("rounds")) / tiles, 0.8) << density;
+      EXPECT_NEAR(rounds.mean + 1.64 * rounds.deviation, static_cast<double>(packed->facts.at("rounds_p95")), 2.1);
+    }
+  }
+}
+
+TEST(ScatterFamilyTest, SearchesWhereItMayWin) {
+  const ScatterFamily scatter;
+  const auto found = [&](double density, std::int64_t tokens) {
+    return search_space(scatter, problem_of(8192, 8192, tokens), uniform(8192, 8192, density)).entries.size();
+  };
+  for (const std::int64_t tokens : {8, 16, 32}) {
+    for (const double density : {0.1, 0.2, 0.3}) {
+      EXPECT_GE(found(density, tokens), 8U) << density << " " << tokens;
+      EXPECT_LE(found(density, tokens), 100U);
+    }
+  }
+  EXPECT_EQ(found(0.8, 8), 0U);
+  EXPECT_EQ(found(0.005, 8), 0U);
+  EXPECT_EQ(found(0.2, 512), 0U);
+}
+
+// Kernels are shared between weights: their text must not depend on the pattern or the shape, and equal names mean
+// equal text.
+TEST(ScatterFamilyTest, KernelTextFollowsFromItsName) {
+  const ScatterFamily scatter;
+  std::map<std::string, std::string> texts;
+  for (const double density : {0.1, 0.2}) {
+    const auto rows = static_cast<std::int64_t>(density * 1000);
+    const CsrMatrix matrix = draw_matrix(rows, 500, density, 3);
+    const SparsityStatistics statistics = compute_statistics(matrix);
+    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+      for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
+        Problem problem = problem_of(matrix.rows, matrix.cols, 16, type);
+        problem.spec.layout = layout;
+        for (const SearchSpace::Entry& entry : search_space(scatter, problem, statistics).entries) {
+          const auto packed = scatter.pack(entry.config, problem, matrix);
+          const auto candidate = scatter.generate(entry.config, problem, *packed);
+          ASSERT_TRUE(candidate.ok());
+          for (const KernelSource& kernel : candidate->kernels) {
+            const auto [known, added] = texts.emplace(kernel.name, kernel.source);
+            EXPECT_EQ(known->second, kernel.source) << kernel.name;
+          }
+        }
+        for (const SearchSpace::Entry& entry : search_space(scatter, problem, uniform(8192, 8192, density)).entries) {
+          const auto packed = scatter.pack(entry.config, problem, matrix);
+          const auto candidate = scatter.generate(entry.config, problem, *packed);
+          ASSERT_TRUE(candidate.ok());
+          const auto [known, added] = texts.emplace(candidate->kernels[0].name, candidate->kernels[0].source);
+          EXPECT_EQ(known->second, candidate->kernels[0].source);
+        }
+      }
+    }
+  }
+  std::set<std::string> distinct;
+  for (const auto& [name, text] : texts) distinct.insert(text);
+  EXPECT_EQ(distinct.size(), texts.size());
+}
+
+}  // namespace
+}  // namespace sparsmith
