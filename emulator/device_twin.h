@@ -10,6 +10,7 @@
 #define __launch_bounds__(...)
 #define SPARSMITH_DEVICE inline __attribute__((always_inline))
 #define SPARSMITH_UNROLL
+#define SPARSMITH_ROLLED
 
 extern "C" {
 int sparsmith_emulator_thread_index() __attribute__((const));
@@ -108,7 +109,6 @@ SPARSMITH_DEVICE int block_index_y() { return sparsmith_emulator_block_index(1);
 SPARSMITH_DEVICE int block_index_z() { return sparsmith_emulator_block_index(2); }
 SPARSMITH_DEVICE int grid_size_x() { return sparsmith_emulator_grid_size(0); }
 SPARSMITH_DEVICE int grid_size_y() { return sparsmith_emulator_grid_size(1); }
-SPARSMITH_DEVICE int grid_size_z() { return sparsmith_emulator_grid_size(2); }
 
 SPARSMITH_DEVICE void block_barrier(int line = __builtin_LINE()) { sparsmith_emulator_block_barrier(line); }
 SPARSMITH_DEVICE void warp_barrier(u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
@@ -152,6 +152,8 @@ template <class T>
 SPARSMITH_DEVICE T load_cached(const T* from, int line = __builtin_LINE()) {
   return load_aligned(from, line);
 }
+
+SPARSMITH_DEVICE void prefetch(const void*) {}
 
 SPARSMITH_DEVICE void atomic_add(float* to, float value, int line = __builtin_LINE()) {
   sparsmith_emulator_atomic_add_float(to, value, line);

@@ -53,7 +53,8 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double stored = nnz * padding(config, statistics, entries_a_warp, step);
   const double gathers = stored / 32 * panels / busy * std::max(1.0, waves * sms * resident / std::max(blocks, sms));
 
-  const double products = spec.type == DataType::kFloat32 ? 10.0 : spec.type == DataType::kFloat16 ? 23.0 : 22.0;
+  const bool tensor = config.products == PanelConfig::Products::kTensor;
+  const double products = tensor ? 9.0 : spec.type == DataType::kFloat32 ? 10.0 : 21.0;
   const double issue_us = gathers * (products + (10.0 + 2.0 / config.depth) / step) / (4 * 0.85) / clock_mhz;
   const double shared_us = gathers * 4 * kPhaseConflicts / clock_mhz;
   const double weight_bytes = stored * 16 / step;

@@ -11,6 +11,7 @@
 
 #define SPARSMITH_DEVICE __device__ __forceinline__
 #define SPARSMITH_UNROLL _Pragma("unroll")
+#define SPARSMITH_ROLLED _Pragma("unroll 1")
 
 namespace sparsmith {
 
@@ -84,7 +85,6 @@ SPARSMITH_DEVICE int block_index_y() { return static_cast<int>(blockIdx.y); }
 SPARSMITH_DEVICE int block_index_z() { return static_cast<int>(blockIdx.z); }
 SPARSMITH_DEVICE int grid_size_x() { return static_cast<int>(gridDim.x); }
 SPARSMITH_DEVICE int grid_size_y() { return static_cast<int>(gridDim.y); }
-SPARSMITH_DEVICE int grid_size_z() { return static_cast<int>(gridDim.z); }
 
 // ---- barriers and shuffles: every live thread of the block, or every lane of the mask, must arrive ----
 
@@ -203,6 +203,9 @@ SPARSMITH_DEVICE T load_cached(const T* from) {
   }
   return result;
 }
+
+// Asks for the line of global memory that holds the address, as far as L2.
+SPARSMITH_DEVICE void prefetch(const void* global) { asm volatile("prefetch.global.L2 [%0];" ::"l"(global)); }
 
 // Adds to global or shared memory, in no particular order.
 SPARSMITH_DEVICE void atomic_add(float* to, float value) { atomicAdd(to, value); }
