@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "formats/bitmap.h"
 #include "formats/csr.h"
 #include "formats/panel.h"
 #include "matrix/dense_matrix.h"
@@ -81,6 +82,7 @@ Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
       return csr_from_dense({values->bytes.data(), weight.spec.rows, weight.spec.cols, weight.spec.type});
     }
     if (packing.packing.starts_with("csr_")) return unpack_csr(packed_weight_of(weight, packing));
+    if (packing.packing.starts_with("bitmap_")) return unpack_bitmap(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("panel_")) return unpack_panel(packed_weight_of(weight, packing));
   }
   return unsupported(fmt::format("{}: this program cannot unpack \"{}\"", weight.name,
