@@ -69,6 +69,10 @@ struct Case {
   Layout layout;
 };
 
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << short_name(c.type) << " N=" << c.tokens << " " << layout_name(c.layout);
+}
+
 class GpuWorkerCaseTest : public GpuWorkerTest, public ::testing::WithParamInterface<Case> {};
 
 TEST_P(GpuWorkerCaseTest, CandidatesAndVendorsAreRightAndTimed) {
@@ -125,8 +129,9 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Problems, GpuWorkerCaseTest, ::testing::ValuesIn(all_cases()), [](const auto& info) {
-  return fmt::format("{}_{}_{}", short_name(info.param.type), info.param.tokens, layout_name(info.param.layout));
+INSTANTIATE_TEST_SUITE_P(Problems, GpuWorkerCaseTest, ::testing::ValuesIn(all_cases()), [](const auto& instance) {
+  return fmt::format("{}_{}_{}", short_name(instance.param.type), instance.param.tokens,
+                     layout_name(instance.param.layout));
 });
 
 TEST_F(GpuWorkerTest, EpiloguesAreCheckedAndVendorsSayThatTheyLeaveThemOut) {
