@@ -10,6 +10,7 @@
 #define __launch_bounds__(...)
 #define SPARSMITH_DEVICE inline __attribute__((always_inline))
 #define SPARSMITH_UNROLL
+#define SPARSMITH_ROLLED
 
 extern "C" {
 int sparsmith_emulator_thread_index() __attribute__((const));
@@ -152,6 +153,8 @@ SPARSMITH_DEVICE T load_cached(const T* from, int line = __builtin_LINE()) {
   return load_aligned(from, line);
 }
 
+SPARSMITH_DEVICE void prefetch(const void*) {}
+
 SPARSMITH_DEVICE void atomic_add(float* to, float value, int line = __builtin_LINE()) {
   sparsmith_emulator_atomic_add_float(to, value, line);
 }
@@ -167,6 +170,55 @@ SPARSMITH_DEVICE void async_wait(int line = __builtin_LINE()) {
   sparsmith_emulator_async_wait(kPendingGroups, line);
 }
 
+SPARSMITH_DEVICE u64 shuffle_word(u64 value, int lane, int line) {
+  return sparsmith_emulator_shuffle(2, value, lane, 0xFFFFFFFFU, line);
+}
+
+SPARSMITH_DEVICE void load_matrices_transposed(const void* row, u32 (&out)[4], int line = __builtin_LINE()) {
+  if ((reinterpret_cast<u64>(row) & 15U) != 0) sparsmith_emulator_misaligned(row, 16, line);
+  const int lane = thread_index() % 32;
+  for (int j = 0; j < 4; ++j) {
+    const auto* even =
+        reinterpret_cast<const u16*>(shuffle_word(reinterpret_cast<u64>(row), 8 * j + lane % 4 * 2, line));
+    const auto* odd =
+        reinterpret_cast<const u16*>(shuffle_word(reinterpret_cast<u64>(row), 8 * j + lane % 4 * 2 + 1, line));
+    out[j] = even[lane / 4] | static_cast<u32>(odd[lane / 4]) << 16;
+  }
+}
+
+template <class T>
+struct TensorMultiply {
+  static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, int line = __builtin_LINE()) {
+    const int lane = thread_index() % 32;
+    const int group = lane / 4;
+    for (int t = 0; t < 4; ++t) {  // rows and columns 2 t, 2 t + 1 and those 8 further, by the lanes that hold them
+      u64 of_a[2];
+      for (int k = 0; k < 2; ++k) {
+        of_a[k] = shuffle_word(a[2 * k] | static_cast<u64>(a[2 * k + 1]) << 32, 4 * group + t, line);
+      }
+      u64 of_b[2];
+      for (int i = 0; i < 2; ++i) {
+        of_b[i] = shuffle_word(b0 | static_cast<u64>(b1) << 32, 4 * (2 * (lane % 4) + i) + t, line);
+      }
+      for (int k = 0; k < 4; ++k) {  // half k % 2 of word k / 2
+        for (int i = 0; i < 4; ++i) {
+          const u32 left = static_cast<u32>(of_a[k / 2] >> (i / 2 * 32 + k % 2 * 16)) & 0xFFFFU;
+          const u32 right = static_cast<u32>(of_b[i % 2] >> (k / 2 * 32 + k % 2 * 16)) & 0xFFFFU;
+          d[i] += to_float(T{static_cast<u16>(left)}) * to_float(T{static_cast<u16>(right)});
+        }
+      }
+    }
+  }
+};
+
+SPARSMITH_DEVICE u32 permute_bytes(u32 a, u32 b, u32 selector) {
+  const u64 bytes = a | static_cast<u64>(b) << 32;
+  u32 result = 0;
+  for (int i = 0; i < 4; ++i) result |= static_cast<u32>(bytes >> (selector >> (4 * i) & 7U) * 8 & 0xFFU) << (8 * i);
+  return result;
+}
+SPARSMITH_DEVICE float float_from_bits(u32 bits) { return __builtin_bit_cast(float, bits); }
+SPARSMITH_DEVICE u32 bits_of_float(float value) { return __builtin_bit_cast(u32, value); }
 SPARSMITH_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 SPARSMITH_DEVICE double multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
 SPARSMITH_DEVICE float exponential(float value) { return __builtin_expf(value); }

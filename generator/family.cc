@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "generator/panel_family.h"
 #include "generator/rows_family.h"
 
 namespace sparsmith {
@@ -26,7 +27,7 @@ Status Family::check(const Config& config, const Problem& problem, const Sparsit
 }
 
 std::span<const std::unique_ptr<Family>> families() {
-  static const std::array<std::unique_ptr<Family>, 1> all = {std::make_unique<RowsFamily>()};
+  static const std::array<std::unique_ptr<Family>, 2> all = {std::make_unique<RowsFamily>(), std::make_unique<PanelFamily>()};
   return all;
 }
 

@@ -11,6 +11,7 @@
 
 #define SPARSMITH_DEVICE __device__ __forceinline__
 #define SPARSMITH_UNROLL _Pragma("unroll")
+#define SPARSMITH_ROLLED _Pragma("unroll 1")
 
 namespace sparsmith {
 
@@ -203,6 +204,9 @@ SPARSMITH_DEVICE T load_cached(const T* from) {
   return result;
 }
 
+// Asks for the line of global memory that holds the address, as far as L2.
+SPARSMITH_DEVICE void prefetch(const void* global) { asm volatile("prefetch.global.L2 [%0];" ::"l"(global)); }
+
 // Adds to global or shared memory, in no particular order.
 SPARSMITH_DEVICE void atomic_add(float* to, float value) { atomicAdd(to, value); }
 
@@ -219,8 +223,51 @@ SPARSMITH_DEVICE void async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPendingGroups) : "memory");
 }
 
+// ---- tensor cores: every lane of the warp calls ----
+
+// Four 8 x 8 matrices of 16-bit elements from shared memory, transposed: lane 8 j + r gives the address of row r of
+// matrix j (16 bytes, aligned to them); lane l gets elements [2 (l % 4)][l / 4] and [2 (l % 4) + 1][l / 4] of matrix j
+// in the low and the high half of out[j].
+SPARSMITH_DEVICE void load_matrices_transposed(const void* row, u32 (&out)[4]) {
+  const u32 from = static_cast<u32>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(from)
+               : "memory");
+}
+
+// d += a b with a 16 x 16, b 16 x 8 and d 16 x 8, in the fragments of mma.m16n8k16: lane l = 4 g + t holds
+//   a[i], i = 0..3: row g + 8 (i % 2), columns 2 t + 8 (i / 2) and the next      b[i], i = 0, 1: rows 2 t + 8 i and the
+//   next, column g      d[i], i = 0..3: row g + 8 (i / 2), column 2 t + i % 2
+// Products are exact; sums are fp32, rounded towards zero.
+template <class T>
+struct TensorMultiply;
+template <>
+struct TensorMultiply<half> {
+  static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+};
+template <>
+struct TensorMultiply<bfloat16> {
+  static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+};
+
 // ---- arithmetic ----
 
+// Bytes chosen from those of a (0 to 3) and b (4 to 7) by the four nibbles of the selector, lowest first.
+SPARSMITH_DEVICE u32 permute_bytes(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
+
+SPARSMITH_DEVICE float float_from_bits(u32 bits) { return __uint_as_float(bits); }
+SPARSMITH_DEVICE u32 bits_of_float(float value) { return __float_as_uint(value); }
 SPARSMITH_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 SPARSMITH_DEVICE double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
 SPARSMITH_DEVICE float exponential(float value) { return expf(value); }

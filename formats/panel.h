@@ -1,0 +1,48 @@
+// The panel format: a weight cut into tasks for warps that gather from a panel of X in shared memory, with the
+// gathers scheduled so that they meet different banks (panel_layout.h has the arrays).
+//
+// Packing is linear in nnz, but for the sort of segments, and spread over the cores of the machine; its result does
+// not depend on how many there are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "formats/packed_weight.h"
+#include "formats/panel_layout.h"
+#include "matrix/csr_matrix.h"
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+struct PanelPacking {
+  int row_parts = 1;        // parts are a multiple of it: as many as keep the sums of a part within max_slots
+  int column_parts = 1;     // parts of K
+  int warps = 32;           // of a block: shares of a part
+  int segment_lanes = 1;    // 1, 2 or 4 lanes work on one segment
+  int segment_length = 64;  // nonzeros; longer rows are cut into equal segments
+  int max_slots = 2048;     // of a part
+  panel::LaneOrder order = panel::LaneOrder::kPlain;
+
+  int segments() const { return panel::kWarpLanes / segment_lanes; }  // of a task
+  // Columns of a column part: a multiple of 8.
+  std::int64_t width(std::int64_t cols) const;
+  // "panel_r132_k1_w32_t4_l64_s2048_plain"
+  std::string name() const;
+  bool operator==(const PanelPacking&) const = default;
+};
+
+// The least max_slots with which every matrix can be packed.
+int least_slots(const PanelPacking& packing);
+
+// Values are rounded to `type`. Facts: parts (of one column part), column_parts, width, warps, segments, tensor (0 or
+// 1), share_steps, steps (all), slots (of the largest part), padding (entries without a nonzero), phases_permille
+// (shared-memory phases a gather of 8 lanes, in thousandths: 1,000 is free of conflicts), balance_permille (steps that
+// a block waits for over those it needs). Error: kInvalidArgument for a packing that cannot hold the matrix.
+Result<PackedWeight> pack_panel(const CsrMatrix& matrix, const PanelPacking& packing, DataType type);
+
+// The matrix again, with values as stored. Error: kInvalidInput when an array is missing, of the wrong size, or names
+// what lies outside: a packed weight may come from a file.
+Result<CsrMatrix> unpack_panel(const PackedWeight& packed);
+
+}  // namespace sparsmith

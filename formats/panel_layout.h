@@ -1,0 +1,79 @@
+// The panel format as packer and kernels both see it. Freestanding: includes nothing.
+//
+// A kernel keeps a panel of X in shared memory: a row of 16 bytes (8 tokens of 16 bits, or 4 of 32) for each column
+// of W. The weight is made for how a warp reads that panel: 32 lanes gather a panel row each, in four phases of 8
+// lanes, and a phase is one shared-memory access exactly when its 8 rows differ in their index modulo 8.
+//
+//   column part  the columns [p * width, (p + 1) * width) of W; there is one when the panel of all K fits
+//   part         consecutive rows of W with about the same nonzeros as any other: what a block works on at once
+//   share        the steps of one warp in a part; all shares of a part are about equally long
+//   task         consecutive steps of a share that work on the same segments, at most 32 / segment_lanes of them
+//   segment      nonzeros of one row, in no particular order, that are summed in one go; it has a slot of the sums
+//   step         what one 16-byte load a lane brings: kStepEntries entries for each lane
+//
+// Arrays; `c` counts column parts, `p` parts, W warps, S segments a task:
+//
+//   entries     uint32[c][p][W][share_steps][32 lanes][4]: 16-bit values: row of the panel | value << 16. 32-bit
+//               values: two entries of a row of the panel and the value's bits. Behind the last share stand
+//               kSpareSteps steps that are loaded and never used.
+//   shares      Share[c][p][W]
+//   task_steps  uint32[tasks + 1]: steps of each task, in the order of shares
+//   task_slots  uint16[tasks + 1][S]: the slot of each segment, or kNoSlot
+//   parts       Part[c][p]
+//   row_slots   uint16[c][rows + parts]: row r of a part owns slots [row_slots[first_offset + r],
+//               row_slots[first_offset + r + 1]) of the part's sums
+//
+// A lane without work reads one of the eight rows of zeros behind the panel with weight 0, so that it meets no Inf of
+// X and, by its choice of the eight, no busy bank.
+#pragma once
+
+namespace sparsmith::panel {
+
+constexpr int kWarpLanes = 32;
+constexpr int kPhaseLanes = 8;
+constexpr int kRowBytes = 16;
+constexpr int kZeroRows = 8;
+constexpr int kSpareSteps = 4;
+constexpr unsigned int kNoSlot = 0xFFFF;
+
+struct alignas(8) Share {
+  unsigned int step_count;
+  unsigned int first_task;
+};
+
+struct alignas(16) Part {
+  unsigned int first_row;
+  unsigned int row_count;
+  unsigned int first_offset;
+  unsigned int slot_count;
+};
+
+// (Functions here are the host's; snippets have their own of the same name, since CUDA wants theirs marked.)
+
+// Where column c of a column part lies in the panel. The permutation inside each 8 rows lets 8 lanes that transpose
+// 8 columns each write their n-th columns to different banks.
+constexpr int panel_row(int column) { return (column & ~7) | ((column ^ (column >> 3)) & 7); }
+// panel_row is its own inverse.
+
+// The rows of zeros begin at `width`, a multiple of 8.
+constexpr long long panel_bytes(long long width) { return (width + kZeroRows) * kRowBytes; }
+
+// Which segment of its task a lane works on, and whose lane's value it holds. kPlain: lanes in turn, and each its own.
+// kTensor: such that values lie where the A operand of mma.m16n8k16 wants them (snippets/reduction/tensor_products.cuh).
+enum class LaneOrder : unsigned char { kPlain, kTensor };
+
+constexpr int segment_of_lane(LaneOrder order, int segments, int lane) {
+  if (order == LaneOrder::kPlain) return lane % segments;
+  const int phase = lane / kPhaseLanes;
+  const int groups = segments / kPhaseLanes;
+  return (lane + 2 * phase) % kPhaseLanes * groups + phase % groups;
+}
+
+constexpr int value_lane(LaneOrder order, int lane) {
+  if (order == LaneOrder::kPlain) return lane;
+  const int group = lane / 4;
+  const int pair = lane % 4;
+  return (group / 2 + 4 - pair) % 4 * kPhaseLanes + 2 * pair + group % 2;
+}
+
+}  // namespace sparsmith::panel

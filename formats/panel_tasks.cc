@@ -1,0 +1,449 @@
+#include "formats/panel_tasks.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <functional>
+#include <iterator>
+#include <utility>
+
+namespace sparsmith::panel {
+namespace {
+
+constexpr std::int64_t kMostSegments = 256;  // of a row
+constexpr int kCandidates = 24;              // segments among which a partner is looked for
+constexpr std::uint64_t kLengthCost = 24;    // of a partner that is shorter by one
+constexpr std::int64_t kLengthSteps = 24;    // lengths tried in an octave, about
+constexpr std::int64_t kTaskCost = 2;        // of ending a task, in gathers
+
+using BankCounts = std::array<std::uint32_t, kPhaseLanes>;
+
+int bank_of(const CsrMatrix& matrix, std::uint32_t entry, std::int64_t first_column) {
+  return panel_row(static_cast<int>(matrix.column_indices[entry] - first_column)) % kPhaseLanes;
+}
+
+// Makes the segments of a part, each row's dealt such that all of them have entries in every bank.
+class Segmenter {
+ public:
+  Segmenter(const CsrMatrix& matrix, const PanelPacking& packing, std::int64_t first_column, PartTasks& part)
+      : matrix_(matrix), packing_(packing), first_column_(first_column), part_(part) {}
+
+  // Rows [first_row, last_row) of the matrix.
+  void run(std::int64_t first_row, std::int64_t last_row, int step_entries) {
+    const auto columns = matrix_.column_indices.begin();
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> ranges;  // entries of each row
+    for (std::int64_t row = first_row; row < last_row; ++row) {
+      const auto begin = columns + matrix_.row_offsets[row];
+      const auto end = columns + matrix_.row_offsets[row + 1];
+      const auto first = std::lower_bound(begin, end, first_column_);
+      const auto last = std::lower_bound(first, end, first_column_ + packing_.width(matrix_.cols));
+      ranges.emplace_back(first - columns, last - columns);
+    }
+    choose_length(ranges, step_entries);
+    for (std::size_t row = 0; row < ranges.size(); ++row)
+      add_row(static_cast<std::uint32_t>(row), ranges[row].first, ranges[row].second);
+  }
+
+  std::vector<Segment> segments;
+
+ private:
+  std::int64_t pieces_of(std::int64_t length, std::int64_t segment_length) const {
+    return std::min(std::max((length + segment_length - 1) / segment_length, segment_count(length, packing_)),
+                    kMostSegments);
+  }
+
+  // The segment length, up to the packing's, with which tasks of equally long segments have the least to do.
+  void choose_length(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& ranges, int step_entries) {
+    const std::int64_t a_step = std::int64_t{packing_.segment_lanes} * step_entries;
+    const auto a_task = static_cast<std::size_t>(packing_.segments());
+    const auto most = static_cast<std::size_t>(packing_.max_slots - packing_.warps * packing_.segments());
+    std::int64_t least = 0;
+    std::vector<std::int64_t> lengths;
+    segment_length_ = packing_.segment_length;
+    for (std::int64_t length = packing_.segment_length; length >= a_step; length -= 1 + length / kLengthSteps) {
+      lengths.clear();
+      for (const auto& [first, last] : ranges) {
+        const std::int64_t pieces = pieces_of(last - first, length);
+        for (std::int64_t piece = 0; piece < pieces; ++piece) lengths.push_back((last - first + pieces - 1) / pieces);
+      }
+      if (length < packing_.segment_length && lengths.size() > most) break;
+      std::sort(lengths.begin(), lengths.end(), std::greater<>());
+      std::int64_t cost = 0;  // in gathers
+      for (std::size_t task = 0; task < lengths.size(); task += a_task)
+        cost += (lengths[task] + a_step - 1) / a_step * step_entries + kTaskCost;
+      if (least == 0 || cost < least) {
+        least = cost;
+        segment_length_ = length;
+      }
+    }
+  }
+
+  void add_row(std::uint32_t row_of_part, std::uint32_t first, std::uint32_t last) {
+    for (auto& bank : banks_) bank.clear();
+    for (std::uint32_t entry = first; entry < last; ++entry)
+      banks_[static_cast<std::size_t>(bank_of(matrix_, entry, first_column_))].push_back(entry);
+    const std::int64_t length = last - first;
+    const std::int64_t pieces = pieces_of(length, segment_length_);
+    if (pieces == 0) return;
+    const auto at = static_cast<std::uint32_t>(part_.entries.size());
+    const auto start = [&](std::int64_t piece) {
+      return at + static_cast<std::uint32_t>(piece * (length / pieces) + std::min(piece, length % pieces));
+    };
+    part_.entries.resize(part_.entries.size() + static_cast<std::size_t>(length));
+    std::int64_t i = 0;
+    for (const auto& bank : banks_) {
+      for (const std::uint32_t entry : bank) {
+        part_.entries[start(i % pieces) + static_cast<std::uint64_t>(i / pieces)] = entry;
+        ++i;
+      }
+    }
+    for (std::int64_t piece = 0; piece < pieces; ++piece)
+      segments.push_back({row_of_part, start(piece), start(piece + 1) - start(piece)});
+  }
+
+  const CsrMatrix& matrix_;
+  const PanelPacking& packing_;
+  std::int64_t first_column_;
+  PartTasks& part_;
+  std::int64_t segment_length_ = 0;
+  std::array<std::vector<std::uint32_t>, kPhaseLanes> banks_;
+};
+
+// Orders segments such that each 8 in turn are about equally long and complement one another's banks; long ones first.
+class Grouping {
+ public:
+  Grouping(const CsrMatrix& matrix, std::int64_t first_column, const PartTasks& part, std::vector<Segment>& segments)
+      : segments_(segments), counts_(segments.size()), used_(segments.size(), false) {
+    std::stable_sort(segments.begin(), segments.end(),
+                     [](const Segment& a, const Segment& b) { return a.length > b.length; });
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      counts_[s].fill(0);
+      for (std::uint32_t i = 0; i < segments[s].length; ++i)
+        ++counts_[s][static_cast<std::size_t>(bank_of(matrix, part.entries[segments[s].first + i], first_column))];
+    }
+  }
+
+  void run() {
+    std::vector<std::vector<Segment>> groups;
+    std::size_t left = segments_.size();
+    while (left > 0) {
+      std::vector<Segment>& group = groups.emplace_back();
+      BankCounts sums{};
+      while (left > 0 && group.size() < kPhaseLanes) {
+        const std::size_t chosen = best_partner(sums);
+        used_[chosen] = true;
+        --left;
+        for (std::size_t bank = 0; bank < sums.size(); ++bank) sums[bank] += counts_[chosen][bank];
+        group.push_back(segments_[chosen]);
+      }
+    }
+    // A group that is not full comes last: only whole ones keep their lanes together.
+    const auto whole = groups.end() - (groups.empty() || groups.back().size() == kPhaseLanes ? 0 : 1);
+    const auto longest = [](const std::vector<Segment>& group) {
+      return std::max_element(group.begin(), group.end(),
+                              [](const auto& a, const auto& b) { return a.length < b.length; })
+          ->length;
+    };
+    std::stable_sort(groups.begin(), whole, [&](const auto& a, const auto& b) { return longest(a) > longest(b); });
+    segments_.clear();
+    for (const auto& group : groups) segments_.insert(segments_.end(), group.begin(), group.end());
+  }
+
+ private:
+  // Among the longest that are left, the one that fills the banks most evenly.
+  std::size_t best_partner(const BankCounts& sums) {
+    while (used_[first_left_]) ++first_left_;
+    std::size_t best = first_left_;
+    std::uint64_t least = ~std::uint64_t{0};
+    int seen = 0;
+    for (std::size_t s = first_left_; s < segments_.size() && seen < kCandidates; ++s) {
+      if (used_[s]) continue;
+      ++seen;
+      std::uint64_t squares = 0;
+      for (std::size_t bank = 0; bank < sums.size(); ++bank) {
+        const std::uint64_t filled = sums[bank] + counts_[s][bank];
+        squares += filled * filled;
+      }
+      // Shorter ones have smaller squares and leave lanes idle: the comparison is with an even filling of their length.
+      std::uint64_t total = segments_[s].length;
+      for (const std::uint32_t sum : sums) total += sum;
+      const std::uint64_t excess = squares * kPhaseLanes - total * total +
+                                   std::uint64_t{segments_[first_left_].length - segments_[s].length} * kLengthCost;
+      if (excess < least) {
+        least = excess;
+        best = s;
+      }
+    }
+    return best;
+  }
+
+  std::vector<Segment>& segments_;
+  std::vector<BankCounts> counts_;
+  std::vector<bool> used_;
+  std::size_t first_left_ = 0;
+};
+
+// Deals tasks to shares of equal length; a task that meets the end of a share is cut in two.
+class Dealing {
+ public:
+  Dealing(const PanelPacking& packing, int step_entries, PartTasks& part)
+      : per_step_(static_cast<std::uint32_t>(packing.segment_lanes * step_entries)), part_(part) {}
+
+  void run(std::vector<Task> tasks) {
+    std::uint64_t total = 0;
+    for (const Task& task : tasks) total += task.steps;
+    const auto shares = static_cast<std::uint64_t>(part_.shares.size());
+    const auto share_steps = static_cast<std::uint32_t>((total + shares - 1) / shares);
+    part_.most_steps = share_steps;
+    std::size_t share = 0;
+    std::uint32_t room = share_steps;
+    for (Task& task : tasks) {
+      while (task.steps > room) {
+        part_.shares[share++].push_back(cut(task, room));
+        room = share_steps;
+      }
+      room -= task.steps;
+      part_.shares[share].push_back(std::move(task));
+      if (room == 0) {
+        ++share;
+        room = share_steps;
+      }
+    }
+  }
+
+ private:
+  // The first `steps` steps of a task become one of their own: of each segment its part of every bank.
+  Task cut(Task& task, std::uint32_t steps) {
+    Task head;
+    head.steps = steps;
+    const std::uint32_t rest = task.steps - steps;
+    for (Segment& segment : task.segments) {
+      const std::uint64_t length = segment.length;
+      std::uint64_t taken = (length * steps + task.steps / 2) / task.steps;
+      taken = std::max(taken, length - std::min<std::uint64_t>(length, std::uint64_t{rest} * per_step_));
+      taken = std::min({taken, length, std::uint64_t{steps} * per_step_});
+      const auto begin = part_.entries.begin() + segment.first;
+      std::vector<std::uint32_t> first;
+      std::vector<std::uint32_t> second;
+      for (std::uint64_t i = 0; i < length; ++i) {
+        auto& side = (i + 1) * taken / length > i * taken / length ? first : second;
+        side.push_back(begin[static_cast<std::ptrdiff_t>(i)]);
+      }
+      std::copy(second.begin(), second.end(), std::copy(first.begin(), first.end(), begin));
+      head.segments.push_back({segment.row, segment.first, static_cast<std::uint32_t>(taken)});
+      segment.first += static_cast<std::uint32_t>(taken);
+      segment.length -= static_cast<std::uint32_t>(taken);
+    }
+    task.steps = rest;
+    return head;
+  }
+
+  std::uint32_t per_step_;  // entries of a segment a step
+  PartTasks& part_;
+};
+
+// Gives every segment its slot, a row's in the order in which they stand.
+void number_slots(PartTasks& part, std::int64_t rows) {
+  std::vector<std::uint32_t> next(static_cast<std::size_t>(rows) + 1, 0);
+  const auto each_segment = [&](const auto& visit) {
+    for (auto& share : part.shares)
+      for (Task& task : share)
+        for (Segment& segment : task.segments)
+          if (segment.length > 0) visit(segment);
+  };
+  each_segment([&](const Segment& segment) { ++next[segment.row + 1]; });
+  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) next[row + 1] += next[row];
+  part.row_slots.assign(next.begin(), next.end());
+  each_segment([&](Segment& segment) { segment.slot = static_cast<std::uint16_t>(next[segment.row]++); });
+}
+
+}  // namespace
+
+std::int64_t segment_count(std::int64_t length, const PanelPacking& packing) {
+  return std::min((length + packing.segment_length - 1) / packing.segment_length, kMostSegments);
+}
+
+PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int step_entries, std::int64_t first_row,
+                     std::int64_t last_row, std::int64_t first_column) {
+  PartTasks part;
+  part.shares.resize(static_cast<std::size_t>(packing.warps));
+  Segmenter segmenter(matrix, packing, first_column, part);
+  segmenter.run(first_row, last_row, step_entries);
+  std::vector<Segment>& segments = segmenter.segments;
+  Grouping(matrix, first_column, part, segments).run();
+
+  const auto a_task = static_cast<std::size_t>(packing.segments());
+  const auto a_step = static_cast<std::uint32_t>(packing.segment_lanes * step_entries);
+  std::vector<Task> tasks;
+  for (std::size_t first = 0; first < segments.size(); first += a_task) {
+    Task& task = tasks.emplace_back();
+    task.segments.resize(a_task);
+    for (std::size_t lane = 0; lane < a_task && first + lane < segments.size(); ++lane) {
+      const Segment& segment = segments[first + lane];
+      const int place = segment_of_lane(packing.order, packing.segments(), static_cast<int>(lane));
+      task.segments[static_cast<std::size_t>(place)] = segment;
+      task.steps = std::max(task.steps, (segment.length + a_step - 1) / a_step);
+    }
+  }
+  Dealing(packing, step_entries, part).run(std::move(tasks));
+  number_slots(part, last_row - first_row);
+  return part;
+}
+
+TaskSchedule::TaskSchedule(const CsrMatrix& matrix, const PanelPacking& packing,
+                           const std::vector<std::uint32_t>& entries, const Task& task, int step_entries,
+                           std::int64_t first_column)
+    : matrix_(matrix),
+      entries_(entries),
+      first_column_(first_column),
+      zero_row_(static_cast<int>(packing.width(matrix.cols))),
+      supplies_(task.segments.size()) {
+  for (int lane = 0; lane < kWarpLanes; ++lane)
+    segment_of_[lane] = segment_of_lane(packing.order, packing.segments(), lane);
+  for (std::size_t s = 0; s < supplies_.size(); ++s) {
+    Supply& supply = supplies_[s];
+    const Segment& segment = task.segments[s];
+    supply.left = segment.length;
+    supply.room = std::int64_t{task.steps} * step_entries * packing.segment_lanes;
+    std::uint32_t at = segment.first;
+    for (int bank = 0; bank < kPhaseLanes; ++bank) {
+      supply.next[bank] = at;
+      while (at < segment.first + segment.length && bank_of(matrix, entries[at], first_column) == bank) ++at;
+      supply.end[bank] = at;
+      if (supply.next[bank] < at) supply.banks |= 1U << bank;
+    }
+  }
+}
+
+std::uint32_t TaskSchedule::take(Supply& supply, int bank) {
+  const std::uint32_t entry = entries_[supply.next[bank]++];
+  if (supply.next[bank] == supply.end[bank]) supply.banks &= ~(1U << bank);
+  --supply.left;
+  return entry;
+}
+
+namespace {
+
+// The largest set of lanes that can each have a bank of their own (augmenting paths; Kuhn, 1955).
+class BankMatching {
+ public:
+  BankMatching(const std::array<std::uint32_t, kPhaseLanes>& banks, const std::array<int, kPhaseLanes>& bank_order)
+      : banks_(banks), bank_order_(bank_order) {
+    lane_of.fill(-1);
+  }
+
+  bool add(int lane) {
+    std::uint32_t visited = 0;
+    return augment(lane, visited);
+  }
+
+  std::array<int, kPhaseLanes> lane_of;  // of a bank; -1: none
+
+ private:
+  bool augment(int lane, std::uint32_t& visited) {
+    const std::uint32_t possible = banks_[static_cast<std::size_t>(lane)];
+    for (const bool free_only : {true, false}) {
+      for (const int bank : bank_order_) {
+        const std::uint32_t bit = 1U << bank;
+        int& holder = lane_of[static_cast<std::size_t>(bank)];
+        if ((possible & bit & ~visited) == 0 || free_only != (holder < 0)) continue;
+        visited |= bit;
+        if (free_only || augment(holder, visited)) {
+          holder = lane;
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  const std::array<std::uint32_t, kPhaseLanes>& banks_;
+  const std::array<int, kPhaseLanes>& bank_order_;
+};
+
+// Sorts the eight lanes or banks by descending key.
+template <class Key>
+std::array<int, kPhaseLanes> ordered(const Key& key) {
+  std::array<int, kPhaseLanes> order{};
+  std::array<std::int64_t, kPhaseLanes> keys{};
+  for (int i = 0; i < kPhaseLanes; ++i) {
+    const std::int64_t own = key(i);
+    int at = i;
+    for (; at > 0 && keys[static_cast<std::size_t>(at) - 1] < own; --at) {
+      keys[static_cast<std::size_t>(at)] = keys[static_cast<std::size_t>(at) - 1];
+      order[static_cast<std::size_t>(at)] = order[static_cast<std::size_t>(at) - 1];
+    }
+    keys[static_cast<std::size_t>(at)] = own;
+    order[static_cast<std::size_t>(at)] = i;
+  }
+  return order;
+}
+
+}  // namespace
+
+void TaskSchedule::fill_phase(int phase, Gather& gather) {
+  std::array<Supply*, kPhaseLanes> supplies{};
+  std::array<std::uint32_t, kPhaseLanes> banks{};
+  std::array<std::int64_t, kPhaseLanes> crowd{};
+  for (int i = 0; i < kPhaseLanes; ++i) {
+    Supply& supply = supplies_[static_cast<std::size_t>(segment_of_[phase * kPhaseLanes + i])];
+    supplies[static_cast<std::size_t>(i)] = &supply;
+    banks[static_cast<std::size_t>(i)] = supply.banks;
+    for (int bank = 0; bank < kPhaseLanes; ++bank)
+      crowd[static_cast<std::size_t>(bank)] += supply.end[bank] - supply.next[bank];
+  }
+  const auto bank_order = ordered([&](int bank) { return crowd[static_cast<std::size_t>(bank)]; });
+  // Lanes that cannot wait come first.
+  const auto lane_order = ordered([&](int lane) {
+    const Supply& supply = *supplies[static_cast<std::size_t>(lane)];
+    return supply.left - supply.room;
+  });
+  BankMatching matching(banks, bank_order);
+  for (const int lane : lane_order) matching.add(lane);
+
+  std::uint32_t used = 0;
+  std::array<int, kPhaseLanes> readers{};
+  std::array<int, kPhaseLanes> bank_of_lane{};
+  bank_of_lane.fill(-1);
+  for (int bank = 0; bank < kPhaseLanes; ++bank) {
+    const int lane = matching.lane_of[static_cast<std::size_t>(bank)];
+    if (lane < 0) continue;
+    bank_of_lane[static_cast<std::size_t>(lane)] = bank;
+    used |= 1U << bank;
+  }
+  // A lane without a bank of its own waits, unless its segment needs every lane that it still has.
+  for (int lane = 0; lane < kPhaseLanes; ++lane) {
+    Supply& supply = *supplies[static_cast<std::size_t>(lane)];
+    int& bank = bank_of_lane[static_cast<std::size_t>(lane)];
+    if (bank < 0 && supply.left > 0 && supply.left >= supply.room) {
+      bank = std::countr_zero(supply.banks);
+      for (int other = bank + 1; other < kPhaseLanes; ++other)
+        if (supply.end[other] - supply.next[other] > supply.end[bank] - supply.next[bank]) bank = other;
+      used |= 1U << bank;
+    }
+    --supply.room;
+    const int at = phase * kPhaseLanes + lane;
+    gather.entry[at] = -1;
+    if (bank < 0) continue;
+    ++readers[static_cast<std::size_t>(bank)];
+    const std::uint32_t entry = take(supply, bank);
+    gather.entry[at] = entry;
+    gather.panel_row[at] =
+        static_cast<std::uint16_t>(panel_row(static_cast<int>(matrix_.column_indices[entry] - first_column_)));
+  }
+  // Idle lanes all read the zeros of one bank that nobody else reads; there is one, since some lane has none.
+  const int idle_bank = std::countr_one(used) % kPhaseLanes;
+  for (int lane = 0; lane < kPhaseLanes; ++lane) {
+    const int at = phase * kPhaseLanes + lane;
+    if (gather.entry[at] < 0) gather.panel_row[at] = static_cast<std::uint16_t>(zero_row_ + idle_bank);
+  }
+  phases_ += std::max(1, *std::max_element(readers.begin(), readers.end()));
+}
+
+Gather TaskSchedule::next() {
+  Gather gather{};
+  for (int phase = 0; phase < kWarpLanes / kPhaseLanes; ++phase) fill_phase(phase, gather);
+  return gather;
+}
+
+}  // namespace sparsmith::panel

@@ -1,0 +1,83 @@
+// The cost model of the panel family: an order among configs, in microseconds, without running anything.
+//
+// A block fills its panel and then works on its share of the entries; that is bound by the slowest of three things:
+//   shared   phases of gathers: 8 entries each, a little more with what conflicts are left
+//   issue    instructions for 32 entries, over the four schedulers
+//   stream   the packed weight: from HBM once, from L2 once a panel
+// The constants are of the order measured on an H200 with a prototype; they rank, they do not promise.
+#include <algorithm>
+#include <cmath>
+
+#include "generator/panel_family.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr double kLaunchUs = 2.0;
+constexpr double kExtraLaunchUs = 1.6;
+constexpr double kLatencyUs = 0.7;  // from the start of a block to its first data
+constexpr double kL2BytesPerUs = 8.0e6;
+constexpr double kPhaseConflicts = 1.06;
+
+// Entries that are stored for each nonzero.
+double padding(const PanelConfig& config, const SparsityStatistics& statistics, double entries_a_warp, int step) {
+  const double lanes = config.segment_lanes;
+  const double length = std::min(std::max(statistics.row_mean, 1.0), static_cast<double>(config.segment_length));
+  // A task ends with a whole step, and a share too.
+  return 1.03 + (step - 1) / 2.0 * lanes / length + step * 16.0 / std::max(entries_a_warp, 1.0);
+}
+
+}  // namespace
+
+double PanelFamily::predict(const Config& config_, const Problem& problem, const SparsityStatistics& statistics) const {
+  const PanelConfig config(config_);
+  const OperatorSpec& spec = problem.spec;
+  const double element = static_cast<double>(size_of(spec.type));
+  const double width = static_cast<double>(panel_tokens(spec.type));
+  const double sms = std::max(problem.device.sm_count, 1);
+  const double clock_mhz = std::max(problem.device.clock_khz, 1000000) / 1000.0 * 0.9;
+  const double hbm = std::max(problem.device.memory_bandwidth, 1e11) / 1e6;  // bytes/us
+  const double panels = std::ceil(static_cast<double>(problem.tokens) / width);
+  const double warps = config.threads_per_block / 32.0;
+  const double blocks = panels * config.row_parts * config.column_parts;
+  const double panel_bytes = static_cast<double>(config.panel_bytes(spec.cols));
+  const double resident =
+      std::clamp(std::floor(static_cast<double>(problem.device.shared_bytes_per_sm) / (panel_bytes + 9216)), 1.0,
+                 static_cast<double>(problem.device.max_threads_per_sm) / config.threads_per_block);
+  const double waves = std::ceil(blocks / (sms * resident));
+  const double busy = std::min(sms, blocks);
+
+  const double nnz = static_cast<double>(statistics.nnz);
+  const double entries_a_warp = nnz / (config.row_parts * config.column_parts * warps);
+  const int step = spec.type == DataType::kFloat32 ? 2 : 4;
+  const double stored = nnz * padding(config, statistics, entries_a_warp, step);
+  const double gathers = stored / 32 * panels / busy * std::max(1.0, waves * sms * resident / std::max(blocks, sms));
+
+  const bool tensor = config.products == PanelConfig::Products::kTensor;
+  const double products = tensor ? 9.0 : spec.type == DataType::kFloat32 ? 10.0 : 21.0;
+  const double issue_us = gathers * (products + (10.0 + 2.0 / config.depth) / step) / (4 * 0.85) / clock_mhz;
+  const double shared_us = gathers * 4 * kPhaseConflicts / clock_mhz;
+  const double weight_bytes = stored * 16 / step;
+  const double stream_us =
+      std::max(weight_bytes / (0.9 * hbm), weight_bytes * panels / kL2BytesPerUs) * std::max(1.0, 0.6 * sms / busy);
+  // A warp waits for its first steps, and for every one that is not loaded early enough.
+  const double steps = entries_a_warp / (32.0 * step);
+  const double latency_us = steps * waves * 0.6 / (config.depth * warps * resident / 32);
+
+  const bool turned = spec.layout == Layout::kTokenMajor && config.input == PanelConfig::Input::kDirect;
+  const double fill_us =
+      waves * (kLatencyUs + panel_bytes * std::min(blocks, sms * resident) / kL2BytesPerUs * (turned ? 1.5 : 1.0));
+  const double slots = static_cast<double>(spec.rows) / config.row_parts + warps * 32.0 / config.segment_lanes;
+  const double finish_us = waves * (0.4 + slots * 32 / 32 / clock_mhz);
+
+  double total = kLaunchUs + fill_us + std::max({issue_us, shared_us, stream_us, latency_us}) + finish_us;
+  const double x_bytes = static_cast<double>(spec.cols) * static_cast<double>(problem.tokens) * element;
+  const double y_bytes = static_cast<double>(spec.rows) * static_cast<double>(problem.tokens) * element;
+  total += y_bytes / kL2BytesPerUs;
+  if (config.input == PanelConfig::Input::kRelayout) total += kExtraLaunchUs + 2 * x_bytes / kL2BytesPerUs;
+  if (config.column_parts > 1)
+    total += kExtraLaunchUs + 2 * config.column_parts * y_bytes * 4 / element / kL2BytesPerUs;
+  return total;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,177 @@
+#include "generator/panel_family.h"
+
+#include <algorithm>
+
+namespace sparsmith {
+namespace {
+
+constexpr std::int64_t kFlagBytes = 16;  // between the panel and the sums
+constexpr std::int64_t kMostSlots = 4096;
+
+// Slots of sums that fit beside the panel.
+std::int64_t slots_that_fit(const PanelConfig& config, const Problem& problem) {
+  const std::int64_t left = problem.device.shared_bytes_per_block - config.panel_bytes(problem.spec.cols) - kFlagBytes;
+  return std::min(left / (panel_tokens(problem.spec.type) * 4) / 64 * 64, kMostSlots);
+}
+
+std::int64_t panels_of(const Problem& problem) {
+  const std::int64_t tokens = panel_tokens(problem.spec.type);
+  return (problem.tokens + tokens - 1) / tokens;
+}
+
+std::vector<Rule> legal_rules() {
+  using Kind = Rule::Kind;
+  return {
+      {Kind::kLegal,
+       {"products"},
+       "tensor cores take 16-bit values",
+       [](const RuleInput& in) { return in["products"] == 0 || size_of(in.problem.spec.type) == 2; }},
+      {Kind::kLegal,
+       {"column_parts"},
+       "every part of K holds columns",
+       [](const RuleInput& in) {
+         const PanelPacking packing{.column_parts = static_cast<int>(in["column_parts"])};
+         return (packing.column_parts - 1) * packing.width(in.problem.spec.cols) < in.problem.spec.cols;
+       }},
+      {Kind::kLegal,
+       {"products", "segment_lanes", "segment_length", "row_parts", "column_parts", "threads_per_block", "depth",
+        "input"},
+       "the panel of X and the sums exceed the shared memory of a block",
+       [](const RuleInput& in) {
+         const PanelConfig config(in.config);
+         const PanelPacking packing = config.packing(in.problem);
+         return packing.width(in.problem.spec.cols) < 65536 - 2 * panel::kZeroRows &&
+                slots_that_fit(config, in.problem) >= least_slots(packing);
+       }},
+  };
+}
+
+std::vector<Rule> worthwhile_rules() {
+  using Kind = Rule::Kind;
+  return {
+      {Kind::kWorthwhile,
+       {"products"},
+       "a panel needs tokens that share it",
+       [](const RuleInput& in) { return in.problem.tokens > 1; }},
+      {Kind::kWorthwhile,
+       {"products", "depth"},
+       "products this fast need two steps under way",
+       [](const RuleInput& in) { return in["products"] == 0 || in["depth"] >= 2; }},
+      {Kind::kWorthwhile,
+       {"segment_length", "segment_lanes"},
+       "a segment long enough for its lanes",
+       [](const RuleInput& in) { return in["segment_length"] >= 16 * in["segment_lanes"]; }},
+      {Kind::kWorthwhile,
+       {"segment_length"},
+       "rows of usual length are not cut, and segments no longer than the longest row",
+       [](const RuleInput& in) {
+         const auto length = static_cast<double>(in["segment_length"]);
+         return (length >= in.statistics.row_mean || length >= 256) &&
+                (length <= 2 * static_cast<double>(in.statistics.row_max) || length <= 32);
+       }},
+      {Kind::kWorthwhile,
+       {"row_parts", "column_parts", "threads_per_block"},
+       "blocks that fill the multiprocessors once",
+       [](const RuleInput& in) {
+         const Problem& problem = in.problem;
+         const PanelPacking packing{.column_parts = static_cast<int>(in["column_parts"])};
+         const std::int64_t panel = panel::panel_bytes(packing.width(problem.spec.cols)) + 9 * 1024;
+         const std::int64_t resident =
+             std::clamp<std::int64_t>(problem.device.shared_bytes_per_sm / panel, 1,
+                                      problem.device.max_threads_per_sm / in["threads_per_block"]);
+         const std::int64_t others = panels_of(problem) * in["column_parts"];
+         const std::int64_t blocks = in["row_parts"] * others;
+         const std::int64_t places = resident * problem.device.sm_count;
+         return in["row_parts"] == 1 || (blocks <= places && 3 * blocks > problem.device.sm_count);
+       }},
+      {Kind::kWorthwhile,
+       {"row_parts"},
+       "a part of several rows",
+       [](const RuleInput& in) { return in["row_parts"] == 1 || in["row_parts"] * 4 <= in.problem.spec.rows; }},
+      {Kind::kWorthwhile,
+       {"column_parts"},
+       "K is cut only as far as the panel asks",
+       [](const RuleInput& in) {
+         // With one part fewer it would not fit beside the sums of a part.
+         const PanelPacking fewer{.column_parts = static_cast<int>(in["column_parts"]) * 2 / 3};
+         return in["column_parts"] == 1 || panel::panel_bytes(fewer.width(in.problem.spec.cols)) >
+                                               in.problem.device.shared_bytes_per_block * 3 / 4;
+       }},
+      {Kind::kWorthwhile,
+       {"input"},
+       "a relayout needs blocks that share it",
+       [](const RuleInput& in) { return in["input"] == 0 || panels_of(in.problem) > 1; }},
+      {Kind::kWorthwhile,
+       {"input", "row_parts"},
+       "a relayout needs blocks that share it",
+       [](const RuleInput& in) { return in["input"] == 0 || in["row_parts"] > 1; }},
+      {Kind::kWorthwhile,
+       {"threads_per_block", "column_parts"},
+       "enough warps on a multiprocessor",
+       [](const RuleInput& in) {
+         const PanelPacking packing{.column_parts = static_cast<int>(in["column_parts"])};
+         const std::int64_t panel = panel::panel_bytes(packing.width(in.problem.spec.cols)) + 9 * 1024;
+         return in["threads_per_block"] * std::max<std::int64_t>(1, in.problem.device.shared_bytes_per_sm / panel) >=
+                512;
+       }},
+  };
+}
+
+}  // namespace
+
+PanelConfig::PanelConfig(const Config& config)
+    : products(static_cast<Products>(config.at("products"))),
+      segment_lanes(static_cast<int>(config.at("segment_lanes"))),
+      segment_length(static_cast<int>(config.at("segment_length"))),
+      row_parts(static_cast<int>(config.at("row_parts"))),
+      column_parts(static_cast<int>(config.at("column_parts"))),
+      threads_per_block(static_cast<int>(config.at("threads_per_block"))),
+      depth(static_cast<int>(config.at("depth"))),
+      input(static_cast<Input>(config.at("input"))) {}
+
+std::int64_t PanelConfig::panel_bytes(std::int64_t cols) const {
+  const PanelPacking packing{.column_parts = column_parts};
+  return panel::panel_bytes(packing.width(cols));
+}
+
+PanelPacking PanelConfig::packing(const Problem& problem) const {
+  return {.row_parts = row_parts,
+          .column_parts = column_parts,
+          .warps = threads_per_block / panel::kWarpLanes,
+          .segment_lanes = segment_lanes,
+          .segment_length = segment_length,
+          .max_slots = static_cast<int>(slots_that_fit(*this, problem)),
+          .order = products == Products::kTensor ? panel::LaneOrder::kTensor : panel::LaneOrder::kPlain};
+}
+
+std::vector<Parameter> PanelFamily::parameters() const {
+  return {
+      {"products", "p", {0, 1}, "instructions an entry", {"plain", "tensor"}},
+      {"segment_lanes", "t", {1, 2, 4}, "lanes of a segment: balance of few rows against sums to combine"},
+      {"segment_length", "l", {32, 128, 512}, "longer rows are cut: balance against sums to combine"},
+      {"column_parts",
+       "k",
+       {1, 2, 3, 4, 6, 8, 12, 16, 32},
+       "parts of K: what fits shared memory against a second pass"},
+      {"threads_per_block", "b", {256, 512, 1024}, "warps that hide latency against registers of each"},
+      {"row_parts", "r", {1, 2, 4, 8, 16, 33, 66, 132, 264}, "blocks that share out the rows: each fills a panel"},
+      {"input", "x", {0, 1}, "turning X in every block against once in a launch of its own", {"direct", "relayout"}},
+      {"depth", "d", {1, 2}, "steps in flight a warp: latency hiding against registers"},
+  };
+}
+
+std::vector<Rule> PanelFamily::rules() const {
+  std::vector<Rule> rules = legal_rules();
+  for (Rule& rule : worthwhile_rules()) rules.push_back(std::move(rule));
+  return rules;
+}
+
+std::string PanelFamily::packing(const Config& config, const Problem& problem) const {
+  return PanelConfig(config).packing(problem).name();
+}
+
+Result<PackedWeight> PanelFamily::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
+  return pack_panel(matrix, PanelConfig(config).packing(problem), problem.spec.type);
+}
+
+}  // namespace sparsmith

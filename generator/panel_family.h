@@ -1,0 +1,46 @@
+// The panel family: the panel format, and a panel of X in shared memory from which warps gather without bank conflicts
+// (snippets/kernels/panel.cuh has the device side).
+//
+// Three files: panel_family.cc says the parameters, the rules and the packing; panel_kernel.cc makes kernels and launch
+// plans; panel_cost.cc predicts.
+#pragma once
+
+#include "formats/panel.h"
+#include "generator/family.h"
+
+namespace sparsmith {
+
+// A panel config with its values named.
+struct PanelConfig {
+  enum class Products { kPlain, kTensor };
+  enum class Input { kDirect, kRelayout };
+
+  Products products;
+  int segment_lanes;   // lanes of a segment
+  int segment_length;  // nonzeros; longer rows are cut
+  int row_parts;       // blocks that share out the rows
+  int column_parts;    // parts of K
+  int threads_per_block;
+  int depth;  // steps that a warp loads ahead
+  Input input;
+
+  explicit PanelConfig(const Config& config);
+  PanelPacking packing(const Problem& problem) const;
+  std::int64_t panel_bytes(std::int64_t cols) const;  // shared memory for X
+};
+
+// Tokens of a panel.
+inline std::int64_t panel_tokens(DataType type) { return panel::kRowBytes / static_cast<std::int64_t>(size_of(type)); }
+
+class PanelFamily : public Family {
+ public:
+  std::string name() const override { return "panel"; }
+  std::vector<Parameter> parameters() const override;
+  std::vector<Rule> rules() const override;
+  std::string packing(const Config& config, const Problem& problem) const override;
+  Result<PackedWeight> pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const override;
+  Result<Candidate> generate(const Config& config, const Problem& problem, const PackedWeight& packed) const override;
+  double predict(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const override;
+};
+
+}  // namespace sparsmith

@@ -1,0 +1,244 @@
+// Kernels and launch plans of the panel family.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "generator/kernel_parts.h"
+#include "generator/panel_family.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr std::int64_t kFlagBytes = 16;
+
+// Column parts that write partial sums for a second pass, in Y's layout.
+bool splits_columns(const PanelConfig& config) { return config.column_parts > 1; }
+
+std::string products_type(const PanelConfig& config, bool fallback) {
+  const char* type = config.products == PanelConfig::Products::kPlain ? "PlainProducts"
+                     : fallback                                       ? "TensorFallback"
+                                                                      : "TensorProducts";
+  return fmt::format("{}<Value, {}>", type, config.segment_lanes);
+}
+
+KernelText panel_text(const PanelConfig& config, const OperatorSpec& spec, std::int64_t shared_bytes) {
+  const bool split = splits_columns(config);
+  const bool token_major = spec.layout == Layout::kTokenMajor && config.input == PanelConfig::Input::kDirect;
+  KernelText text;
+  text.name =
+      fmt::format("panel_{}_{}{}_x{}_d{}{}_b{}", spec_tag(spec),
+                  std::string_view("pt").substr(static_cast<std::size_t>(config.products), 1), config.segment_lanes,
+                  token_major ? "t" : "f", config.depth, split ? "_k" : "", config.threads_per_block);
+  text.summary = fmt::format("Y = W X for {} weights in panel tasks, {} tokens of X in shared memory",
+                             short_name(spec.type), panel_tokens(spec.type));
+  text.threads = config.threads_per_block;
+  text.max_shared_bytes = shared_bytes;
+  text.headers = {"snippets/prolog/panel_stream.cuh", "snippets/prolog/panel_input.cuh",
+                  config.products == PanelConfig::Products::kPlain ? "snippets/reduction/plain_products.cuh"
+                                                                   : "snippets/reduction/tensor_products.cuh",
+                  "snippets/kernels/panel.cuh"};
+  text.lines = {
+      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      {fmt::format("using Stream = PanelStream<{}, kThreads / 32>", config.depth), "steps loaded ahead"},
+      {fmt::format("using Input = {}<Value, kThreads>", token_major ? "TokenMajorPanel" : "FeatureMajorPanel"),
+       "X to shared memory"},
+      {fmt::format("using Products = {}", products_type(config, false)), "lanes a segment"},
+      {fmt::format("using Fallback = {}", products_type(config, true)), "where X holds Inf or NaN"},
+  };
+  if (split) {
+    text.headers.push_back("snippets/epilog/store_output.cuh");
+    text.lines.push_back({fmt::format("using Output = StoreOutput<float, {}, NoActivation, false, false, false>",
+                                      boolean(spec.layout == Layout::kTokenMajor)),
+                          "partial sums of a column part, in Y's layout"});
+  } else {
+    add_output(spec, text);
+  }
+  text.lines.push_back({"using Kernel = PanelKernel<Value, Stream, Input, Products, Fallback, Output, kThreads>", ""});
+  text.parameters = {{"const u32*", "entries"},
+                     {"const panel::Share*", "shares"},
+                     {"const u32*", "task_steps"},
+                     {"const u16*", "task_slots"},
+                     {"const panel::Part*", "parts"},
+                     {"const u16*", "row_slots"},
+                     {"int", "part_count"},
+                     {"int", "share_steps"},
+                     {"int", "width"},
+                     {"const Value*", "x"},
+                     {"i64", "ldx"},
+                     {"i64", "panel_stride"},
+                     {"i64", "column_stride"},
+                     {"int", "cols"},
+                     {"int", "x_tokens"},
+                     {"int", "n"}};
+  text.body =
+      "const panel::Weight weight{entries, shares, task_steps, task_slots, parts, row_slots, part_count, share_steps, "
+      "width};\n"
+      "const panel::Source<Value> source{x, ldx, panel_stride, column_stride, cols, x_tokens};\n";
+  if (split) {
+    text.parameters.insert(text.parameters.end(), {{"float*", "partials"}, {"i64", "ldp"}, {"i64", "partial_stride"}});
+    text.body +=
+        "const Output output{partials, ldp, nullptr, nullptr, 0, 1.0F, 0.0F};\n"
+        "Kernel::run(weight, source, output, partial_stride, n, shared_memory());";
+  } else {
+    add_output_parameters(text);
+    text.body += std::string(kMakeOutput) + "Kernel::run(weight, source, output, 0, n, shared_memory());";
+  }
+  return text;
+}
+
+KernelText relayout_panels_text(const OperatorSpec& spec) {
+  const bool token_major = spec.layout == Layout::kTokenMajor;
+  KernelText text;
+  text.name = fmt::format("relayout_panels_{}_{}", short_name(spec.type), token_major ? "tm" : "fm");
+  text.summary = "X to panels of a few tokens each";
+  text.threads = 128;
+  text.headers = {"snippets/kernels/relayout_panels.cuh"};
+  text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of X"},
+                {fmt::format("using Kernel = RelayoutPanelsKernel<Value, {}>", boolean(token_major)), "X token-major"}};
+  text.parameters = {{"const Value*", "x"}, {"i64", "ldx"}, {"Value*", "panels"}, {"int", "cols"}, {"int", "n"}};
+  text.body = "Kernel::run(x, ldx, panels, cols, n);";
+  return text;
+}
+
+KernelText finish_parts_text(const OperatorSpec& spec) {
+  KernelText text;
+  text.name = "finish_parts_" + spec_tag(spec);
+  text.summary = "adds up the partial sums of column parts, and runs the epilog";
+  text.threads = 256;
+  text.headers = {"snippets/kernels/finish_parts.cuh"};
+  text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of Y, bias and residual"}};
+  add_output(spec, text);
+  text.lines.push_back({fmt::format("using Kernel = FinishPartsKernel<Output, {}, kThreads>",
+                                    boolean(spec.layout == Layout::kTokenMajor)),
+                        "token-major"});
+  text.parameters = {{"const float*", "partials"}, {"int", "part_count"}, {"int", "rows"}, {"int", "n"}};
+  add_output_parameters(text);
+  text.body = std::string(kMakeOutput) + "Kernel::run(partials, output, part_count, rows, n);";
+  return text;
+}
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const PanelConfig& config, const Problem& problem, const PackedWeight& packed)
+      : config_(config), problem_(problem), spec_(problem.spec), packed_(packed) {}
+
+  std::int64_t shared_bytes() const {
+    return config_.panel_bytes(spec_.cols) + kFlagBytes + packed_.facts.at("slots") * panel_tokens(spec_.type) * 4;
+  }
+
+  Result<LaunchPlan> build(const KernelText& panel, const KernelText& relayout, const KernelText& finish) {
+    const std::int64_t tokens = panel_tokens(spec_.type);
+    panels_ = fmt::format("ceil_div(n, {})", tokens);
+    const bool relaid = config_.input == PanelConfig::Input::kRelayout;
+    const std::string panel_bytes =
+        relaid ? fmt::format("({} * {} + 255) / 256 * 256", panels_, spec_.cols * panel::kRowBytes) : "0";
+    const std::string partial_bytes =
+        splits_columns(config_) ? fmt::format("{} * n", spec_.rows * config_.column_parts * 4) : "0";
+    plan_.workspace_bytes = arguments_.expression(panel_bytes + " + " + partial_bytes);
+    if (relaid) add_relayout(relayout);
+    add_panel(panel, relaid, panel_bytes);
+    if (splits_columns(config_)) add_finish(finish, panel_bytes);
+    if (!arguments_.error().ok()) return arguments_.error();
+    return std::move(plan_);
+  }
+
+ private:
+  void add_relayout(const KernelText& text) {
+    const std::int64_t tokens = panel_tokens(spec_.type);
+    PlanStep step;
+    step.kernel = text.name;
+    if (spec_.layout == Layout::kTokenMajor) {
+      const std::int64_t per_block = tokens * text.threads;
+      step.grid = {(spec_.cols + per_block - 1) / per_block,
+                   arguments_.expression(fmt::format("min({}, 65535)", panels_)), 1};
+    } else {
+      step.grid = {
+          arguments_.expression(fmt::format("min(ceil_div({} * {}, {}), 65535)", panels_, spec_.cols, text.threads)), 1,
+          1};
+    }
+    step.block = {text.threads, 1, 1};
+    step.arguments = {PlanArguments::x(), arguments_.int64("ldx"), arguments_.workspace("0"),
+                      arguments_.int32(std::to_string(spec_.cols)), arguments_.int32("n")};
+    plan_.steps.push_back(std::move(step));
+  }
+
+  void add_panel(const KernelText& text, bool relaid, const std::string& partials) {
+    const std::int64_t tokens = panel_tokens(spec_.type);
+    const bool token_major = spec_.layout == Layout::kTokenMajor;
+    PlanStep step;
+    step.kernel = text.name;
+    step.grid = {arguments_.expression(panels_), config_.row_parts, config_.column_parts};
+    step.block = {text.threads, 1, 1};
+    step.shared_bytes = shared_bytes();
+    for (const char* array : {"entries", "shares", "task_steps", "task_slots", "parts", "row_slots"})
+      step.arguments.push_back(PlanArguments::packed(array));
+    for (const char* fact : {"parts", "share_steps", "width"})
+      step.arguments.push_back(arguments_.int32(std::to_string(packed_.facts.at(fact))));
+    step.arguments.push_back(relaid ? arguments_.workspace("0") : PlanArguments::x());
+    const std::string ldx = relaid ? std::to_string(tokens) : "ldx";
+    const std::string panel_stride = relaid        ? std::to_string(spec_.cols * tokens)
+                                     : token_major ? fmt::format("{} * ldx", tokens)
+                                                   : std::to_string(tokens);
+    step.arguments.push_back(arguments_.int64(ldx));
+    step.arguments.push_back(arguments_.int64(panel_stride));
+    step.arguments.push_back(arguments_.int64(token_major && !relaid ? "1" : ldx));
+    step.arguments.push_back(arguments_.int32(std::to_string(spec_.cols)));
+    step.arguments.push_back(arguments_.int32(relaid ? fmt::format("{} * {}", panels_, tokens) : "n"));
+    step.arguments.push_back(arguments_.int32("n"));
+    if (splits_columns(config_)) {
+      step.arguments.push_back(arguments_.workspace(partials));
+      step.arguments.push_back(arguments_.int64(token_major ? std::to_string(spec_.rows) : "n"));
+      step.arguments.push_back(arguments_.int64(fmt::format("{} * n", spec_.rows)));
+    } else {
+      add_output_arguments(step);
+    }
+    plan_.steps.push_back(std::move(step));
+  }
+
+  void add_finish(const KernelText& text, const std::string& partials) {
+    PlanStep step;
+    step.kernel = text.name;
+    step.grid = {arguments_.expression(fmt::format("min(ceil_div({} * n, {}), 65535)", spec_.rows, text.threads)), 1,
+                 1};
+    step.block = {text.threads, 1, 1};
+    step.arguments = {arguments_.workspace(partials), arguments_.int32(std::to_string(config_.column_parts)),
+                      arguments_.int32(std::to_string(spec_.rows)), arguments_.int32("n")};
+    add_output_arguments(step);
+    plan_.steps.push_back(std::move(step));
+  }
+
+  const PanelConfig& config_;
+  const Problem& problem_;
+  const OperatorSpec& spec_;
+  const PackedWeight& packed_;
+  std::string panels_;
+  LaunchPlan plan_;
+  PlanArguments arguments_{"panel"};
+};
+
+}  // namespace
+
+Result<Candidate> PanelFamily::generate(const Config& config, const Problem& problem,
+                                        const PackedWeight& packed) const {
+  const PanelConfig panel(config);
+  if (packed.packing != panel.packing(problem).name())
+    return internal_error(
+        fmt::format("panel: config reads packing {}, not {}", panel.packing(problem).name(), packed.packing));
+  PlanBuilder builder(panel, problem, packed);
+  const KernelText texts[] = {panel_text(panel, problem.spec, builder.shared_bytes()),
+                              relayout_panels_text(problem.spec), finish_parts_text(problem.spec)};
+  Candidate candidate;
+  candidate.config = config;
+  candidate.packing = packed.packing;
+  SPARSMITH_ASSIGN_OR_RETURN(candidate.plan, builder.build(texts[0], texts[1], texts[2]));
+  for (const KernelText& text : texts) {
+    const bool used = std::any_of(candidate.plan.steps.begin(), candidate.plan.steps.end(),
+                                  [&](const PlanStep& step) { return step.kernel == text.name; });
+    if (!used) continue;
+    SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
+    candidate.kernels.push_back(std::move(source));
+  }
+  return candidate;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,139 @@
+// Y = W X with a panel of X in shared memory: a block keeps all columns of a few tokens there, and its warps gather
+// from it what the entries of their shares name.
+//
+// A warp follows its share step by step; when a task ends, its sums go to their slots in shared memory. When the part
+// is done, a thread a row adds the row's slots in order, so that two runs give equal bits, and runs the epilog.
+//
+// The grid has a block for each panel of tokens (x) and part of the columns (z); its y strides over parts of the rows
+// and is at most as large as there are. With several column parts the output of each is its own.
+#pragma once
+
+#include "formats/panel_layout.h"
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
+#include "snippets/prolog/panel_input.cuh"
+#include "snippets/prolog/panel_stream.cuh"
+
+namespace sparsmith {
+
+namespace panel {
+
+// X as the kernel finds it: the first token of panel p stands at x + p * panel_stride, the first column of part c
+// column_stride columns further.
+template <class Value>
+struct Source {
+  const Value* x;
+  i64 ldx;
+  i64 panel_stride;   // elements
+  i64 column_stride;  // elements between columns
+  int columns;        // K
+  int tokens;         // that X holds
+};
+
+}  // namespace panel
+
+// Products: right for every X, or kNeedsFinite; then `infinite` becomes nonzero where they were not, and Fallback
+// does the part again.
+template <class Value, class Stream, class Input, class Products, class Fallback, class Output, int kThreads>
+struct PanelKernel {
+  SPARSMITH_ROLE(kernel)
+  SPARSMITH_TUNE(kThreads, 256, 512, 1024)
+
+  static constexpr int kTokens = panel::Row<Value>::kTokens;
+
+  // output_stride: elements between the outputs of two column parts.
+  static SPARSMITH_DEVICE void run(const panel::Weight& weight, const panel::Source<Value>& source, Output output,
+                                   i64 output_stride, int n, u8* shared) {
+    float* infinite = reinterpret_cast<float*>(shared + (weight.width + panel::kZeroRows) * panel::kRowBytes);
+    float* sums = infinite + 4;
+    if (thread_index() == 0) *infinite = 0.0F;
+    const int column_part = block_index_z();
+    const int first_column = column_part * weight.width;
+    const int first_token = block_index_x() * kTokens;
+    Stream stream;
+    stream.begin(weight, column_part * weight.part_count + block_index_y());
+    const int columns = source.columns - first_column;
+    const int valid = source.tokens - first_token;
+    Input::fill(source.x + block_index_x() * source.panel_stride + first_column * source.column_stride, source.ldx,
+                columns < weight.width ? columns : weight.width, weight.width, valid < kTokens ? valid : kTokens,
+                shared);
+    block_barrier();
+    output.y += column_part * output_stride;
+    parts(weight, stream, output, column_part, first_token, n, shared, sums, infinite);
+  }
+
+ private:
+  static SPARSMITH_DEVICE void parts(const panel::Weight& weight, Stream& stream, const Output& output, int column_part,
+                                     int first_token, int n, const u8* shared, float* sums, float* infinite) {
+    for (int part = block_index_y(); part < weight.part_count; part += grid_size_y()) {
+      const int index = column_part * weight.part_count + part;
+      accumulate<Products>(weight, stream, shared, sums, infinite);
+      block_barrier();
+      if constexpr (Products::kNeedsFinite) {
+        if (*infinite != 0.0F) {
+          block_barrier();
+          if (thread_index() == 0) *infinite = 0.0F;
+          typename Stream::Unhurried again;
+          again.begin(weight, index);
+          accumulate<Fallback>(weight, again, shared, sums, infinite);
+          block_barrier();
+        }
+      }
+      const bool last = part + grid_size_y() >= weight.part_count;
+      if (!last) Stream::announce(weight, index + grid_size_y());
+      finish(weight, output, load_cached(weight.parts + index), sums, first_token, n);
+      if (last) break;
+      stream.begin(weight, index + grid_size_y());
+      block_barrier();  // the sums have been read
+    }
+  }
+
+  template <class AnyProducts, class AnyStream>
+  static SPARSMITH_DEVICE void accumulate(const panel::Weight& weight, AnyStream& stream, const u8* panel, float* sums,
+                                          float* infinite) {
+    const u32 count = stream.count;
+    if (count == 0) return;
+    AnyProducts products;
+    products.begin();
+    u32 task = stream.task;
+    u32 left = load_cached(weight.task_steps + task);
+    auto slots = AnyProducts::slots(weight.task_slots, task);
+    u32 next_left = load_cached(weight.task_steps + task + 1);
+    SPARSMITH_ROLLED for (u32 first = 0; first < count; first += AnyStream::kDepth) {
+      SPARSMITH_UNROLL for (int d = 0; d < AnyStream::kDepth; ++d) {
+        if (first + d < count) {
+          products.multiply(stream.steps[d], panel);
+          if (first + d + AnyStream::kDepth < count) stream.refill(d);
+          if (--left == 0) {
+            products.put(slots, sums, infinite);
+            ++task;
+            left = next_left;
+            if (first + d + 1 < count) {
+              next_left = load_cached(weight.task_steps + task + 1);
+              slots = AnyProducts::slots(weight.task_slots, task);
+            }
+          }
+        }
+      }
+      stream.advance();
+    }
+  }
+
+  static SPARSMITH_DEVICE void finish(const panel::Weight& weight, const Output& output, const panel::Part& part,
+                                      const float* sums, int first_token, int n) {
+    for (int row = thread_index(); row < static_cast<int>(part.row_count); row += kThreads) {
+      const u16* slots = weight.row_slots + part.first_offset + row;
+      const u32 end = load_cached(slots + 1);
+      float totals[kTokens] = {};
+      for (u32 slot = load_cached(slots); slot < end; ++slot) {
+        SPARSMITH_UNROLL for (int t = 0; t < kTokens; t += 4) {
+          const auto quad = *reinterpret_cast<const Vector<float, 4>*>(sums + slot * kTokens + t);
+          SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) totals[t + i] += quad[i];
+        }
+      }
+      output.store(part.first_row + row, first_token, n, totals);
+    }
+  }
+};
+
+}  // namespace sparsmith

@@ -1,0 +1,76 @@
+// The weight's entries, streamed from global memory: a warp follows the steps of its share, one 16-byte load a lane and
+// step, kDepth steps ahead of their use.
+//
+// The first loads need no descriptor, since every share has the same room: they are under way before anything is
+// known about the share.
+#pragma once
+
+#include "formats/panel_layout.h"
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
+
+namespace sparsmith {
+
+namespace panel {
+
+// The arrays of a packed weight.
+struct Weight {
+  const u32* entries;
+  const panel::Share* shares;
+  const u32* task_steps;
+  const u16* task_slots;
+  const panel::Part* parts;
+  const u16* row_slots;
+  int part_count;   // of a column part
+  int share_steps;  // room of a share
+  int width;        // columns of a column part
+};
+
+using Step = Vector<u32, 4>;
+
+}  // namespace panel
+
+template <int kDepth_, int kWarps>
+struct PanelStream {
+  SPARSMITH_ROLE(prolog)
+  SPARSMITH_TUNE(kDepth_, 1, 2)
+  static_assert(kDepth_ <= panel::kSpareSteps, "loads ahead stay inside the array");
+
+  static constexpr int kDepth = kDepth_;
+  using Unhurried = PanelStream<1, kWarps>;  // for what is rarely done: takes the fewest registers
+
+  const panel::Step* next;
+  panel::Step steps[kDepth];
+  u32 count;  // steps of the share
+  u32 task;   // the first one of the share
+
+  // Turns to this warp's share of a part, counted over all column parts.
+  SPARSMITH_DEVICE void begin(const panel::Weight& weight, int part) {
+    const int share = part * kWarps + thread_index() / panel::kWarpLanes;
+    next = first_step(weight, share);
+    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) steps[d] = load_streaming(next + d * panel::kWarpLanes);
+    next += kDepth * panel::kWarpLanes;
+    const panel::Share header = load_cached(weight.shares + share);
+    count = header.step_count;
+    task = header.first_task;
+  }
+
+  // Brings what begin() will load nearer, without taking registers.
+  static SPARSMITH_DEVICE void announce(const panel::Weight& weight, int part) {
+    const int share = part * kWarps + thread_index() / panel::kWarpLanes;
+    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) prefetch(first_step(weight, share) + d * panel::kWarpLanes);
+    prefetch(weight.shares + share);
+  }
+
+  // Step d of the next kDepth has been used: loads the one that takes its place.
+  SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + d * panel::kWarpLanes); }
+  SPARSMITH_DEVICE void advance() { next += kDepth * panel::kWarpLanes; }
+
+ private:
+  static SPARSMITH_DEVICE const panel::Step* first_step(const panel::Weight& weight, int share) {
+    return reinterpret_cast<const panel::Step*>(weight.entries) +
+           static_cast<i64>(share) * weight.share_steps * panel::kWarpLanes + thread_index() % panel::kWarpLanes;
+  }
+};
+
+}  // namespace sparsmith
