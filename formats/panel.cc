@@ -171,7 +171,9 @@ class Packer {
       offset += static_cast<std::uint32_t>(part.row_slots.size());
       slots_ = std::max<std::int64_t>(slots_, part.row_slots.back());
       for (const auto& tasks_of_share : part.shares) {
-        *share = {0, task_index};
+        *share = {0, task_index, 0, 0};
+        if (!tasks_of_share.empty()) share->first_steps = tasks_of_share[0].steps;
+        if (tasks_of_share.size() > 1) share->second_steps = tasks_of_share[1].steps;
         for (const panel::Task& task : tasks_of_share) {
           share->step_count += task.steps;
           *steps++ = task.steps;

@@ -36,9 +36,12 @@ constexpr int kZeroRows = 8;
 constexpr int kSpareSteps = 4;
 constexpr unsigned int kNoSlot = 0xFFFF;
 
-struct alignas(8) Share {
+// The first two tasks' steps stand here as well, so that a warp need not wait for another load before it begins.
+struct alignas(16) Share {
   unsigned int step_count;
   unsigned int first_task;
+  unsigned int first_steps;
+  unsigned int second_steps;
 };
 
 struct alignas(16) Part {

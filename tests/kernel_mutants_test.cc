@@ -103,11 +103,11 @@ std::function<bool(const Config&, const Cases&)> some_panel(bool (*holds)(const 
 }
 bool any_nonzero(const PanelConfig&, const KernelCase&, const PackedWeight&) { return true; }
 bool several_rounds(const PanelConfig& config, const KernelCase&, const PackedWeight& packed) {
-  return packed.facts.at("share_steps") > 2 * config.depth;
+  return packed.facts.at("share_steps") > config.depth;
 }
 // Nonzeros in more than one part, so that a block that does them all writes sums again.
 bool several_parts(const PanelConfig&, const KernelCase& each, const PackedWeight& packed) {
-  return packed.facts.at("parts") > 1 && each.matrix.nnz() > 200;
+  return packed.facts.at("parts") > 1 && packed.facts.at("column_parts") == 1 && each.matrix.nnz() > 500;
 }
 bool permuted_columns(const PanelConfig&, const KernelCase& each, const PackedWeight&) {
   return std::any_of(each.matrix.column_indices.begin(), each.matrix.column_indices.end(),
@@ -119,9 +119,19 @@ bool plain_lanes(const PanelConfig& config, const KernelCase& each, const Packed
 bool tensor(const PanelConfig& config, const KernelCase&, const PackedWeight&) {
   return config.products == PanelConfig::Products::kTensor;
 }
+// Every weight is checked with Inf and NaN in the first column and the last; here many rows have nothing there, and
+// share tasks with some that do.
 bool tensor_meets_infinity(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
-  return config.products == PanelConfig::Products::kTensor && each.inputs.kind == InputKind::kSpecial &&
-         each.matrix.nnz() > 200;
+  int touched = 0;
+  int others = 0;
+  for (std::int64_t row = 0; row < each.matrix.rows; ++row) {
+    const auto begin = each.matrix.column_indices.begin() + each.matrix.row_offsets[row];
+    const auto end = each.matrix.column_indices.begin() + each.matrix.row_offsets[row + 1];
+    if (begin == end) continue;
+    const bool touches = *begin == 0 || *(end - 1) + 1 == each.matrix.cols;
+    ++(touches ? touched : others);
+  }
+  return config.products == PanelConfig::Products::kTensor && touched >= 8 && others >= 8 && each.matrix.nnz() > 200;
 }
 
 const std::vector<Mutation>& panel_mutations() {
@@ -138,7 +148,8 @@ const std::vector<Mutation>& panel_mutations() {
        "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + panel::kWarpLanes +",
        some_panel(several_rounds)},
       {"the last slot of a row is dropped", "slot < end; ++slot", "slot + 1 < end; ++slot", some_panel(any_nonzero)},
-      {"columns are not permuted", "return (column & ~7) | ((column ^ (column >> 3)) & 7);", "return column;",
+      {"columns are not permuted", "SPARSMITH_DEVICE int panel_row(int column) { return (column & ~7)",
+       "SPARSMITH_DEVICE int panel_row(int column) { return column; return (column & ~7)",
        some_panel(permuted_columns)},
       {"the lanes of a segment are not added", "ShuffleSum<kLanes, kSegments>::combine(sums);", "",
        some_panel(plain_lanes)},
