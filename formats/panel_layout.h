@@ -62,7 +62,8 @@ constexpr int panel_row(int column) { return (column & ~7) | ((column ^ (column 
 constexpr long long panel_bytes(long long width) { return (width + kZeroRows) * kRowBytes; }
 
 // Which segment of its task a lane works on, and whose lane's value it holds. kPlain: lanes in turn, and each its own.
-// kTensor: such that values lie where the A operand of mma.m16n8k16 wants them (snippets/reduction/tensor_products.cuh).
+// kTensor: such that values lie where the A operand of mma.m16n8k16 wants them
+// (snippets/reduction/tensor_products.cuh).
 enum class LaneOrder : unsigned char { kPlain, kTensor };
 
 constexpr int segment_of_lane(LaneOrder order, int segments, int lane) {
