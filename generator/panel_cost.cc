@@ -15,8 +15,9 @@ namespace {
 
 constexpr double kLaunchUs = 2.0;
 constexpr double kExtraLaunchUs = 1.6;
-constexpr double kLatencyUs = 0.7;  // from the start of a block to its first data
-constexpr double kL2BytesPerUs = 8.0e6;
+constexpr double kLatencyUs = 0.5;  // from the start of a block to its first data
+constexpr double kL2BytesPerUs = 1.0e7;
+constexpr double kFillBytesPerClock = 48;  // of one multiprocessor
 constexpr double kPhaseConflicts = 1.06;
 
 // Entries that are stored for each nonzero.
@@ -65,8 +66,10 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double latency_us = steps * waves * 0.6 / (config.depth * warps * resident / 32);
 
   const bool turned = spec.layout == Layout::kTokenMajor && config.input == PanelConfig::Input::kDirect;
+  const double filled = panel_bytes * std::min(blocks, sms * resident);  // at once
   const double fill_us =
-      waves * (kLatencyUs + panel_bytes * std::min(blocks, sms * resident) / kL2BytesPerUs * (turned ? 1.5 : 1.0));
+      waves * (kLatencyUs +
+               (turned ? 1.5 : 1.0) * std::max(filled / kL2BytesPerUs, filled / busy / kFillBytesPerClock / clock_mhz));
   const double slots = static_cast<double>(spec.rows) / config.row_parts + warps * 32.0 / config.segment_lanes;
   const double finish_us = waves * (0.4 + slots * 32 / 32 / clock_mhz);
 

@@ -9,6 +9,7 @@
 
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"
+#include "tests/dense_epilogue_cases.h"
 #include "tests/kernel_cases.h"
 
 namespace sparsmith::testing {
@@ -55,6 +56,23 @@ TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
   for (const Parameter& parameter : tested.parameters())
     for (const std::int64_t value : parameter.values)
       EXPECT_TRUE(seen[parameter.name].contains(value)) << parameter.name << " = " << value << " was never run";
+}
+
+// The kernel behind a dense product; the product, which is a library's on a GPU, is the host's here.
+TEST(EmulatedDenseEpilogueTest, AgreesWithEigen) {
+  const std::uint64_t seed = seed_of_run();
+  fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
+  auto compiler = make_jit_compiler();
+  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
+  auto executor = make_emulated_executor({.compiler = std::move(*compiler), .schedule_seed = seed | 1});
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+  int count = 0;
+  for (const KernelCase& each : draw_dense_epilogue_cases(seed, 12)) {
+    const Status status = run_dense_epilogue_case(each, **executor, source_image);
+    ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << each.text() << "\n" << status.to_string();
+    ++count;
+  }
+  EXPECT_EQ(count, 24 * 12);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, EmulatedKernelsTest,

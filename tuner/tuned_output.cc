@@ -19,12 +19,12 @@ TunedChoice tuned_choice(const BucketChoice& bucket) {
   if (bucket.kind == "generated") {
     choice.kind = TunedChoice::Kind::kGenerated;
     choice.packing = bucket.candidate.packing;
-    choice.plan = bucket.candidate.plan;
     choice.config = bucket.candidate.config.text();
   } else {
     choice.kind = TunedChoice::Kind::kDense;
     choice.packing = kDensePacking;
   }
+  choice.plan = bucket.candidate.plan;
   choice.evidence =
       bucket.evidence == "measured" ? TunedChoice::Evidence::kMeasured : TunedChoice::Evidence::kPredicted;
   choice.median_us = bucket.us();

@@ -50,13 +50,19 @@ struct PanelKernel {
     const int column_part = block_index_z();
     const int first_column = column_part * weight.width;
     const int first_token = block_index_x() * kTokens;
+    const int index = column_part * weight.part_count + block_index_y();
     Stream stream;
-    stream.begin(weight, column_part * weight.part_count + block_index_y());
+    stream.begin(weight, index);
+    const panel::Part part = load_cached(weight.parts + index);
     const int columns = source.columns - first_column;
     const int valid = source.tokens - first_token;
     Input::fill(source.x + block_index_x() * source.panel_stride + first_column * source.column_stride, source.ldx,
                 columns < weight.width ? columns : weight.width, weight.width, valid < kTokens ? valid : kTokens,
                 shared);
+    // What the end needs is under way as well.
+    if (thread_index() * 64 <= static_cast<int>(part.row_count)) {
+      prefetch(weight.row_slots + part.first_offset + thread_index() * 64);
+    }
     block_barrier();
     output.y += column_part * output_stride;
     parts(weight, stream, output, column_part, first_token, n, shared, sums, infinite);
@@ -91,14 +97,14 @@ struct PanelKernel {
   template <class AnyProducts, class AnyStream>
   static SPARSMITH_DEVICE void accumulate(const panel::Weight& weight, AnyStream& stream, const u8* panel, float* sums,
                                           float* infinite) {
-    const u32 count = stream.count;
+    const u32 count = stream.share.step_count;
     if (count == 0) return;
+    u32 task = stream.share.first_task;
+    auto slots = AnyProducts::slots(weight.task_slots, task);
+    u32 left = stream.share.first_steps;
+    u32 next_left = stream.share.second_steps;
     AnyProducts products;
     products.begin();
-    u32 task = stream.task;
-    u32 left = load_cached(weight.task_steps + task);
-    auto slots = AnyProducts::slots(weight.task_slots, task);
-    u32 next_left = load_cached(weight.task_steps + task + 1);
     SPARSMITH_ROLLED for (u32 first = 0; first < count; first += AnyStream::kDepth) {
       SPARSMITH_UNROLL for (int d = 0; d < AnyStream::kDepth; ++d) {
         if (first + d < count) {

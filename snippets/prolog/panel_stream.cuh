@@ -41,25 +41,22 @@ struct PanelStream {
 
   const panel::Step* next;
   panel::Step steps[kDepth];
-  u32 count;  // steps of the share
-  u32 task;   // the first one of the share
+  panel::Share share;
 
   // Turns to this warp's share of a part, counted over all column parts.
   SPARSMITH_DEVICE void begin(const panel::Weight& weight, int part) {
-    const int share = part * kWarps + thread_index() / panel::kWarpLanes;
-    next = first_step(weight, share);
+    const int index = part * kWarps + thread_index() / panel::kWarpLanes;
+    next = first_step(weight, index);
     SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) steps[d] = load_streaming(next + d * panel::kWarpLanes);
     next += kDepth * panel::kWarpLanes;
-    const panel::Share header = load_cached(weight.shares + share);
-    count = header.step_count;
-    task = header.first_task;
+    share = load_cached(weight.shares + index);
   }
 
   // Brings what begin() will load nearer, without taking registers.
   static SPARSMITH_DEVICE void announce(const panel::Weight& weight, int part) {
-    const int share = part * kWarps + thread_index() / panel::kWarpLanes;
-    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) prefetch(first_step(weight, share) + d * panel::kWarpLanes);
-    prefetch(weight.shares + share);
+    const int index = part * kWarps + thread_index() / panel::kWarpLanes;
+    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) prefetch(first_step(weight, index) + d * panel::kWarpLanes);
+    prefetch(weight.shares + index);
   }
 
   // Step d of the next kDepth has been used: loads the one that takes its place.
@@ -67,9 +64,9 @@ struct PanelStream {
   SPARSMITH_DEVICE void advance() { next += kDepth * panel::kWarpLanes; }
 
  private:
-  static SPARSMITH_DEVICE const panel::Step* first_step(const panel::Weight& weight, int share) {
+  static SPARSMITH_DEVICE const panel::Step* first_step(const panel::Weight& weight, int index) {
     return reinterpret_cast<const panel::Step*>(weight.entries) +
-           static_cast<i64>(share) * weight.share_steps * panel::kWarpLanes + thread_index() % panel::kWarpLanes;
+           static_cast<i64>(index) * weight.share_steps * panel::kWarpLanes + thread_index() % panel::kWarpLanes;
   }
 };
 
