@@ -1,5 +1,8 @@
 #include "sparsmith/status.h"
 
+#include <cstdio>
+#include <cstdlib>
+
 namespace sparsmith {
 
 const char* status_code_name(StatusCode code) {
@@ -26,6 +29,11 @@ std::string Status::to_string() const {
 Status Status::annotate(const std::string& where) const {
   if (ok()) return *this;
   return {code_, where + ": " + message_};
+}
+
+void abort_on_error(const Status& error) {
+  std::fprintf(stderr, "sparsmith: the value of an error was asked for: %s\n", error.to_string().c_str());
+  std::abort();
 }
 
 }  // namespace sparsmith

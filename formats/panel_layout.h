@@ -36,9 +36,12 @@ constexpr int kZeroRows = 8;
 constexpr int kSpareSteps = 4;
 constexpr unsigned int kNoSlot = 0xFFFF;
 
-struct alignas(8) Share {
+// The first two tasks' steps stand here as well, so that a warp need not wait for another load before it begins.
+struct alignas(16) Share {
   unsigned int step_count;
   unsigned int first_task;
+  unsigned int first_steps;
+  unsigned int second_steps;
 };
 
 struct alignas(16) Part {
@@ -59,7 +62,8 @@ constexpr int panel_row(int column) { return (column & ~7) | ((column ^ (column 
 constexpr long long panel_bytes(long long width) { return (width + kZeroRows) * kRowBytes; }
 
 // Which segment of its task a lane works on, and whose lane's value it holds. kPlain: lanes in turn, and each its own.
-// kTensor: such that values lie where the A operand of mma.m16n8k16 wants them (snippets/reduction/tensor_products.cuh).
+// kTensor: such that values lie where the A operand of mma.m16n8k16 wants them
+// (snippets/reduction/tensor_products.cuh).
 enum class LaneOrder : unsigned char { kPlain, kTensor };
 
 constexpr int segment_of_lane(LaneOrder order, int segments, int lane) {

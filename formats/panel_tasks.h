@@ -23,6 +23,11 @@ struct Task {
   std::uint32_t steps = 0;
 };
 
+// The bank, of eight, in which a nonzero finds its column's panel row.
+inline int bank_of(const CsrMatrix& matrix, std::uint32_t entry, std::int64_t first_column) {
+  return panel_row(static_cast<int>(matrix.column_indices[entry] - first_column)) % kPhaseLanes;
+}
+
 // What a block has to do for some rows of one column part.
 struct PartTasks {
   std::vector<std::uint32_t> entries;     // nonzeros of the matrix
@@ -37,41 +42,5 @@ PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int s
 
 // Segments that a row of `length` nonzeros is cut into.
 std::int64_t segment_count(std::int64_t length, const PanelPacking& packing);
-
-// One gather of a warp: what each lane reads.
-struct Gather {
-  std::uint16_t panel_row[kWarpLanes];
-  std::int64_t entry[kWarpLanes];  // nonzero of the matrix, or -1
-};
-
-// Deals the entries of a task to steps and lanes so that the 8 lanes of a phase meet different banks.
-class TaskSchedule {
- public:
-  TaskSchedule(const CsrMatrix& matrix, const PanelPacking& packing, const std::vector<std::uint32_t>& entries,
-               const Task& task, int step_entries, std::int64_t first_column);
-
-  // The next of the task's steps * step_entries gathers.
-  Gather next();
-  std::int64_t phases() const { return phases_; }  // so far
-
- private:
-  struct Supply {  // what is left of a segment
-    std::uint32_t next[kPhaseLanes];
-    std::uint32_t end[kPhaseLanes];
-    std::int64_t left = 0;
-    std::int64_t room = 0;    // lanes that it is still given
-    std::uint32_t banks = 0;  // that it has entries in
-  };
-  std::uint32_t take(Supply& supply, int bank);
-  void fill_phase(int phase, Gather& gather);
-
-  const CsrMatrix& matrix_;
-  const std::vector<std::uint32_t>& entries_;
-  std::int64_t first_column_;
-  int zero_row_;
-  int segment_of_[kWarpLanes];
-  std::vector<Supply> supplies_;
-  std::int64_t phases_ = 0;
-};
 
 }  // namespace sparsmith::panel

@@ -15,8 +15,9 @@ namespace {
 
 constexpr double kLaunchUs = 2.0;
 constexpr double kExtraLaunchUs = 1.6;
-constexpr double kLatencyUs = 0.7;  // from the start of a block to its first data
-constexpr double kL2BytesPerUs = 8.0e6;
+constexpr double kLatencyUs = 0.5;  // from the start of a block to its first data
+constexpr double kL2BytesPerUs = 1.0e7;
+constexpr double kFillBytesPerClock = 48;  // of one multiprocessor
 constexpr double kPhaseConflicts = 1.06;
 
 // Entries that are stored for each nonzero.
@@ -53,7 +54,8 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double stored = nnz * padding(config, statistics, entries_a_warp, step);
   const double gathers = stored / 32 * panels / busy * std::max(1.0, waves * sms * resident / std::max(blocks, sms));
 
-  const double products = spec.type == DataType::kFloat32 ? 10.0 : spec.type == DataType::kFloat16 ? 23.0 : 22.0;
+  const bool tensor = config.products == PanelConfig::Products::kTensor;
+  const double products = tensor ? 9.0 : spec.type == DataType::kFloat32 ? 10.0 : 21.0;
   const double issue_us = gathers * (products + (10.0 + 2.0 / config.depth) / step) / (4 * 0.85) / clock_mhz;
   const double shared_us = gathers * 4 * kPhaseConflicts / clock_mhz;
   const double weight_bytes = stored * 16 / step;
@@ -64,8 +66,10 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double latency_us = steps * waves * 0.6 / (config.depth * warps * resident / 32);
 
   const bool turned = spec.layout == Layout::kTokenMajor && config.input == PanelConfig::Input::kDirect;
+  const double filled = panel_bytes * std::min(blocks, sms * resident);  // at once
   const double fill_us =
-      waves * (kLatencyUs + panel_bytes * std::min(blocks, sms * resident) / kL2BytesPerUs * (turned ? 1.5 : 1.0));
+      waves * (kLatencyUs +
+               (turned ? 1.5 : 1.0) * std::max(filled / kL2BytesPerUs, filled / busy / kFillBytesPerClock / clock_mhz));
   const double slots = static_cast<double>(spec.rows) / config.row_parts + warps * 32.0 / config.segment_lanes;
   const double finish_us = waves * (0.4 + slots * 32 / 32 / clock_mhz);
 

@@ -54,9 +54,9 @@ std::vector<Rule> worthwhile_rules() {
        "a panel needs tokens that share it",
        [](const RuleInput& in) { return in.problem.tokens > 1; }},
       {Kind::kWorthwhile,
-       {"threads_per_block", "depth"},
-       "what a thread holds fits the 64 registers that blocks of 1,024 leave it",
-       [](const RuleInput& in) { return in["threads_per_block"] < 1024 || in["depth"] <= 2; }},
+       {"products", "depth"},
+       "products this fast need two steps under way",
+       [](const RuleInput& in) { return in["products"] == 0 || in["depth"] >= 2; }},
       {Kind::kWorthwhile,
        {"segment_length", "segment_lanes"},
        "a segment long enough for its lanes",
@@ -148,15 +148,15 @@ std::vector<Parameter> PanelFamily::parameters() const {
   return {
       {"products", "p", {0, 1}, "instructions an entry", {"plain", "tensor"}},
       {"segment_lanes", "t", {1, 2, 4}, "lanes of a segment: balance of few rows against sums to combine"},
-      {"segment_length", "l", {16, 32, 64, 128, 256, 512}, "longer rows are cut: balance against sums to combine"},
+      {"segment_length", "l", {32, 128, 512}, "longer rows are cut: balance against sums to combine"},
       {"column_parts",
        "k",
-       {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64},
+       {1, 2, 3, 4, 6, 8, 12, 16, 32},
        "parts of K: what fits shared memory against a second pass"},
       {"threads_per_block", "b", {256, 512, 1024}, "warps that hide latency against registers of each"},
       {"row_parts", "r", {1, 2, 4, 8, 16, 33, 66, 132, 264}, "blocks that share out the rows: each fills a panel"},
       {"input", "x", {0, 1}, "turning X in every block against once in a launch of its own", {"direct", "relayout"}},
-      {"depth", "d", {1, 2, 3, 4}, "steps in flight a warp: latency hiding against registers"},
+      {"depth", "d", {1, 2}, "steps in flight a warp: latency hiding against registers"},
   };
 }
 

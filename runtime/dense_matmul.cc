@@ -24,6 +24,7 @@ std::uint32_t alignment_of(DeviceAddress address) {
 // cuBLASLt's matrices are column-major. Y[N][M] row-major is D, M x N; so token_major is D = W^T' X with W[M][K]
 // row-major seen as K x M and transposed; feature_major is Y[M][N] seen as N x M: D = X W with X as N x K, W as K x M.
 struct DenseMatmul::Product {
+  DeviceAddress weight = 0;
   float alpha = 1;
   float beta = 0;
   DeviceAddress c = 0;
@@ -60,6 +61,7 @@ DenseMatmul::~DenseMatmul() {
 
 Status DenseMatmul::enqueue(const LaunchBindings& bindings, DeviceAddress workspace, CUstream stream) const {
   Product product;
+  product.weight = weight_;
   product.alpha = bindings.alpha;
   product.c = product.d = bindings.y;
   product.ldc = product.ldd = bindings.variables.ldy;
@@ -82,7 +84,13 @@ Status DenseMatmul::enqueue(const LaunchBindings& bindings, DeviceAddress worksp
 
 Status DenseMatmul::enqueue_product(const LaunchBindings& bindings, DeviceAddress product_address,
                                     DeviceAddress workspace, CUstream stream) const {
+  return enqueue_product(weight_, bindings, product_address, workspace, stream);
+}
+
+Status DenseMatmul::enqueue_product(DeviceAddress weight, const LaunchBindings& bindings, DeviceAddress product_address,
+                                    DeviceAddress workspace, CUstream stream) const {
   Product product;
+  product.weight = weight;
   product.c = product.d = product_address;
   product.ldc = product.ldd = spec_.layout == Layout::kTokenMajor ? spec_.rows : bindings.variables.n;
   return multiply(bindings, product, workspace, stream);
@@ -123,8 +131,8 @@ Status DenseMatmul::multiply(const LaunchBindings& bindings, const Product& prod
   layout(c, product.out_type, token_major ? m : n, token_major ? n : m, product.ldc);
   layout(d, product.out_type, token_major ? m : n, token_major ? n : m, product.ldd);
 
-  const DeviceAddress a_address = token_major ? weight_ : bindings.x;
-  const DeviceAddress b_address = token_major ? bindings.x : weight_;
+  const DeviceAddress a_address = token_major ? product.weight : bindings.x;
+  const DeviceAddress b_address = token_major ? bindings.x : product.weight;
   cublasLtMatmulPreferenceOpaque_t preference{};
   call(library_.MatmulPreferenceInit(&preference, sizeof(preference)), "choosing an algorithm");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {

@@ -37,6 +37,10 @@ class DenseMatmul {
   Status enqueue_product(const LaunchBindings& bindings, DeviceAddress product, DeviceAddress workspace,
                          CUstream stream) const;
 
+  // The same with another weight of that shape and type.
+  Status enqueue_product(DeviceAddress weight, const LaunchBindings& bindings, DeviceAddress product,
+                         DeviceAddress workspace, CUstream stream) const;
+
  private:
   struct Product;  // one call of the library
 

@@ -13,6 +13,7 @@
 
 #include "runtime/device_properties.h"
 #include "runtime/launch_plan.h"
+#include "runtime/operator_spec.h"
 #include "sparsmith/status.h"
 
 namespace sparsmith {
@@ -64,6 +65,12 @@ class Executor {
   // Runs every step in order and waits. An error names the kernel; after a device error the executor may be
   // unusable (the caller's process is expected to be a worker that is thrown away).
   virtual Status run(const LaunchPlan& plan, const LaunchBindings& bindings) = 0;
+
+  // W X of a dense weight, which is the packed array "values", in fp32, in Y's layout without gaps, to the start of
+  // `bindings.workspace`: what plans on packing "dense" start from. Error: kUnsupported where no library does that.
+  virtual Status multiply_dense(const OperatorSpec& /*spec*/, const LaunchBindings& /*bindings*/) {
+    return unsupported(properties().name + " has no library for dense products");
+  }
 };
 
 }  // namespace sparsmith

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "runtime/tuned_file.h"
 
 namespace sparsmith {
 
@@ -110,6 +111,32 @@ Status GpuExecutor::run(const LaunchPlan& plan, const LaunchBindings& bindings) 
     if (step.kind == PlanStep::Kind::kLaunch) kernels += " " + step.kernel;
   }
   return driver().check(result, "running" + kernels);
+}
+
+Status GpuExecutor::prepare_dense(const OperatorSpec& spec) {
+  if (dense_ != nullptr && dense_spec_ == spec) return {};
+  if (dense_workspace_.address() == 0) {
+    SPARSMITH_ASSIGN_OR_RETURN(dense_workspace_, DeviceBuffer::allocate(context_, DenseMatmul::kWorkspaceBytes));
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(dense_, DenseMatmul::create(context_, spec, 0));
+  dense_spec_ = spec;
+  return {};
+}
+
+Status GpuExecutor::enqueue_dense(const OperatorSpec& spec, const LaunchBindings& bindings, CUstream stream) {
+  const CudaContext::Scope scope(*context_);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  SPARSMITH_RETURN_IF_ERROR(prepare_dense(spec));
+  const auto values = std::ranges::find(bindings.packed, kDenseArray, &LaunchBindings::Packed::name);
+  if (values == bindings.packed.end()) return not_found("there is no dense weight to multiply");
+  return dense_->enqueue_product(values->address, bindings, bindings.workspace, dense_workspace_.address(), stream);
+}
+
+Status GpuExecutor::multiply_dense(const OperatorSpec& spec, const LaunchBindings& bindings) {
+  const CudaContext::Scope scope(*context_);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  SPARSMITH_RETURN_IF_ERROR(enqueue_dense(spec, bindings, stream_));
+  return driver().check(driver().StreamSynchronize(stream_), "running a dense product");
 }
 
 Result<std::unique_ptr<Executor>> make_gpu_executor(int ordinal) {

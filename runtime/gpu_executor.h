@@ -8,6 +8,7 @@
 
 #include "runtime/bound_plan.h"
 #include "runtime/cuda_context.h"
+#include "runtime/dense_matmul.h"
 #include "runtime/executor.h"
 #include "runtime/kernel_module.h"
 
@@ -29,6 +30,7 @@ class GpuExecutor : public Executor {
   // A kernel of the same name and other contents replaces the old one; plans bound to the old one must be gone.
   Status load(const KernelImage& kernel) override;
   Status run(const LaunchPlan& plan, const LaunchBindings& bindings) override;
+  Status multiply_dense(const OperatorSpec& spec, const LaunchBindings& bindings) override;
 
   // Resolves a plan against the loaded kernels and `bindings.packed`. It is good while those stay.
   Result<BoundPlan> bind(const LaunchPlan& plan, const LaunchBindings& bindings) const;
@@ -36,6 +38,11 @@ class GpuExecutor : public Executor {
   // Puts the plan on `stream` and does not wait; may be called while the stream is captured.
   Status enqueue(const LaunchPlan& plan, const LaunchBindings& bindings, CUstream stream);
   Status enqueue(const BoundPlan& plan, const LaunchBindings& bindings, CUstream stream);
+
+  // As multiply_dense(), without waiting. Where the stream is captured, prepare_dense() has been called for that spec.
+  Status enqueue_dense(const OperatorSpec& spec, const LaunchBindings& bindings, CUstream stream);
+  // Opens the library and takes its workspace. Error: kNoDevice when the library is missing.
+  Status prepare_dense(const OperatorSpec& spec);
 
   const CudaContext& context() const { return *context_; }
   const CudaDriver& driver() const { return context_->driver(); }
@@ -53,6 +60,9 @@ class GpuExecutor : public Executor {
   CUstream stream_ = nullptr;
   std::map<DeviceAddress, DeviceBuffer> buffers_;
   std::map<std::string, Loaded> kernels_;
+  std::unique_ptr<DenseMatmul> dense_;  // of dense_spec_; null until it is needed
+  OperatorSpec dense_spec_;
+  DeviceBuffer dense_workspace_;
 };
 
 Result<std::unique_ptr<Executor>> make_gpu_executor(int ordinal);

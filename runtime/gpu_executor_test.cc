@@ -82,6 +82,40 @@ TEST_F(GpuExecutorTest, LaunchesWithTheSizesAndAttributesOfThePlan) {
   EXPECT_TRUE(made.programmatic);
 }
 
+TEST_F(GpuExecutorTest, MultipliesADenseWeightIntoTheWorkspace) {
+  // W = [[1, 0, 2], [0, 3, 0]]; the second weight is another copy, as timing rotates over them.
+  const auto upload = [&](const auto& values) {
+    const DeviceAddress address = *executor_->allocate(sizeof(values));
+    EXPECT_TRUE(executor_->write(address, std::as_bytes(std::span(values))).ok());
+    return address;
+  };
+  OperatorSpec spec;
+  spec.rows = 2;
+  spec.cols = 3;
+  LaunchBindings bindings;
+  bindings.workspace = *executor_->allocate(4 * sizeof(float));
+  const auto product = [&] {
+    const Status status = executor_->multiply_dense(spec, bindings);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    std::array<float, 4> result{};
+    EXPECT_TRUE(executor_->read(std::as_writable_bytes(std::span(result)), bindings.workspace).ok());
+    return result;
+  };
+  EXPECT_EQ(executor_->multiply_dense(spec, bindings).code(), StatusCode::kNotFound);
+  bindings.packed = {{"values", upload(std::array{1.0F, 0.0F, 2.0F, 0.0F, 3.0F, 0.0F})}};
+  bindings.x = upload(std::array{1.0F, 10.0F, 100.0F, -1.0F, 2.0F, 20.0F, 200.0F, -1.0F});
+  bindings.alpha = 5.0F;  // the epilogue's
+  bindings.variables = {.n = 2, .ldx = 4, .ldy = 9};
+  EXPECT_EQ(product(), (std::array{201.0F, 30.0F, 402.0F, 60.0F}));
+  bindings.packed = {{"values", upload(std::array{0.0F, 1.0F, 0.0F, 1.0F, 0.0F, 0.0F})}};
+  EXPECT_EQ(product(), (std::array{10.0F, 1.0F, 20.0F, 2.0F}));
+  // Feature-major: X[K][N], and the product [M][N].
+  spec.layout = Layout::kFeatureMajor;
+  bindings.x = upload(std::array{1.0F, 2.0F, 10.0F, 20.0F, 100.0F, 200.0F});
+  bindings.variables = {.n = 2, .ldx = 2, .ldy = 9};
+  EXPECT_EQ(product(), (std::array{10.0F, 20.0F, 1.0F, 2.0F}));
+}
+
 TEST_F(GpuExecutorTest, ResolvesEveryKindOfArgument) {
   // W = [[1, 0], [2, 3]], two tokens, leading dimensions of 3 and 4.
   load("fake_csr");

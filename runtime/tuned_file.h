@@ -73,7 +73,7 @@ struct TunedChoice {
   LaunchPlan plan;
   Evidence evidence = Evidence::kPredicted;
   double median_us = 0;
-  double dense_us = 0;  // cuBLASLt on the dense weight; 0: not known
+  double dense_us = 0;  // the operator on the dense weight; 0: not known
   std::string config;   // Config::text() of a generated one
   std::string reason;   // why it was chosen, in one line
 };

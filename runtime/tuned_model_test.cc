@@ -203,10 +203,12 @@ TEST_F(TunedModelTest, ADeviceErrorNamesTheWeightAndTheKernel) {
 }
 
 // Dense choices, over both layouts and the epilogues that cuBLASLt covers, against the formula.
-class DenseChoiceTest : public TunedModelTest, public testing::WithParamInterface<std::tuple<Layout, const char*>> {};
+class DenseChoiceTest : public TunedModelTest,
+                        public testing::WithParamInterface<std::tuple<std::string, std::string>> {};
 
 TEST_P(DenseChoiceTest, ComputesTheOperator) {
-  const auto [layout, epilogue_name] = GetParam();
+  const auto& [layout_text, epilogue_name] = GetParam();
+  const Layout layout = layout_text == "token_major" ? Layout::kTokenMajor : Layout::kFeatureMajor;
   TunedWeight& weight = sample_.contents().weights[2];
   weight.spec.layout = layout;
   weight.spec.epilogue = *Epilogue::parse(epilogue_name);
@@ -266,7 +268,7 @@ TEST_P(DenseChoiceTest, ComputesTheOperator) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DenseChoiceTest,
-                         testing::Combine(testing::Values(Layout::kTokenMajor, Layout::kFeatureMajor),
+                         testing::Combine(testing::Values("token_major", "feature_major"),
                                           testing::Values("none", "bias", "relu", "bias+relu", "beta", "residual",
                                                           "bias+residual", "beta+residual", "bias+gelu", "relu+beta")));
 

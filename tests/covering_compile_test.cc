@@ -6,7 +6,9 @@
 #include <map>
 #include <set>
 
+#include "generator/dense_epilogue.h"
 #include "generator/search_space.h"
+#include "tests/dense_epilogue_cases.h"
 #include "tests/kernel_cases.h"
 #include "tuner/kernel_compiler.h"
 
@@ -51,6 +53,19 @@ TEST_P(CoveringCompileTest, EveryParameterValueCompiles) {
   for (const auto& [name, compiled] : compiler_->compile_all(list, GetParam(), 0))
     EXPECT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
   fmt::print("{} kernels for {}\n", list.size(), GetParam());
+}
+
+TEST_P(CoveringCompileTest, TheKernelBehindADenseProductCompilesAndDoesNotSpill) {
+  std::vector<KernelSource> list;
+  for (const KernelCase& each : draw_dense_epilogue_cases(kSeed, 1)) {
+    const auto candidate = dense_epilogue(each.problem.spec);
+    ASSERT_TRUE(candidate.ok()) << each.text() << candidate.status().to_string();
+    list.push_back(candidate->kernels.at(0));
+  }
+  for (const auto& [name, compiled] : compiler_->compile_all(list, GetParam(), 0)) {
+    ASSERT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
+    EXPECT_EQ(compiled->figures.spill_store_bytes + compiled->figures.spill_load_bytes, 0) << name;
+  }
 }
 
 TEST_P(CoveringCompileTest, WhatIsTimedFirstDoesNotSpill) {

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "generator/dense_epilogue.h"
 #include "runtime/gpu_executor.h"
 #include "tests/worker_sample.h"
+#include "tuner/packings.h"
 #include "tuner/reference_kernel.h"
 #include "tuner/sample_weight.h"
 #include "tuner/verification.h"
@@ -69,6 +71,10 @@ struct Case {
   Layout layout;
 };
 
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << short_name(c.type) << " N=" << c.tokens << " " << layout_name(c.layout);
+}
+
 class GpuWorkerCaseTest : public GpuWorkerTest, public ::testing::WithParamInterface<Case> {};
 
 TEST_P(GpuWorkerCaseTest, CandidatesAndVendorsAreRightAndTimed) {
@@ -125,8 +131,9 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Problems, GpuWorkerCaseTest, ::testing::ValuesIn(all_cases()), [](const auto& info) {
-  return fmt::format("{}_{}_{}", short_name(info.param.type), info.param.tokens, layout_name(info.param.layout));
+INSTANTIATE_TEST_SUITE_P(Problems, GpuWorkerCaseTest, ::testing::ValuesIn(all_cases()), [](const auto& instance) {
+  return fmt::format("{}_{}_{}", short_name(instance.param.type), instance.param.tokens,
+                     layout_name(instance.param.layout));
 });
 
 TEST_F(GpuWorkerTest, EpiloguesAreCheckedAndVendorsSayThatTheyLeaveThemOut) {
@@ -148,6 +155,41 @@ TEST_F(GpuWorkerTest, EpiloguesAreCheckedAndVendorsSayThatTheyLeaveThemOut) {
     EXPECT_THAT(vendor->detail, ::testing::HasSubstr("without the epilogue"));
   }
   EXPECT_EQ(worker_->vendor("another", {}).status().code(), StatusCode::kNotFound);
+}
+
+// A dense product and the kernel behind it, as one candidate: right, against fp64, and timed with cold copies.
+TEST_P(GpuWorkerCaseTest, DenseWithAnEpilogueOfOursIsRightAndTimed) {
+  const Case& c = GetParam();
+  const CsrMatrix matrix = drawn_weight(1001, 2048, 0.1, kSeed);
+  const OperatorSpec spec = sample_spec(matrix, c.type, c.layout, "bias+silu+beta+residual");
+  const auto candidate = dense_epilogue(spec);
+  ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+  LoadedCandidate loaded = loaded_candidate(*candidate);
+  const auto compiled =
+      compiler_->compile(candidate->kernels.at(0), fmt::format("sm_{}", worker_->properties().compute_capability));
+  ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
+  loaded.kernels.at(0).cubin = compiled->cubin;
+
+  const Status weight = worker_->set_weight(matrix, spec);
+  ASSERT_TRUE(weight.ok()) << weight.to_string();
+  const Status packing = worker_->add_packing(pack_dense(matrix, c.type));
+  ASSERT_TRUE(packing.ok()) << packing.to_string();
+  const Status tokens = worker_->set_tokens(c.tokens, kSeed);
+  ASSERT_TRUE(tokens.ok()) << tokens.to_string();
+  const auto verification = worker_->verify(loaded);
+  ASSERT_TRUE(verification.ok()) << verification.status().to_string();
+  EXPECT_TRUE(verification->ok) << verification->reason;
+  const auto timing = worker_->time(loaded, {});
+  ASSERT_TRUE(timing.ok()) << timing.status().to_string();
+  EXPECT_GT(timing->copies, 1);
+  EXPECT_FALSE(timing->warm);
+  const auto product = worker_->vendor("cublas", {});
+  ASSERT_TRUE(product.ok() && product->supported);
+  const auto together = worker_->time_interleaved({loaded}, {"cublas"}, {});
+  ASSERT_TRUE(together.ok()) << together.status().to_string();
+  fmt::print("  {} N={} {}: dense and its epilogue {:.2f} us, the product alone {:.2f} us, error/bound {:.3f}\n",
+             short_name(c.type), c.tokens, layout_name(c.layout), together->at(0).median_us, together->at(1).median_us,
+             verification->max_error_over_bound);
 }
 
 TEST_F(GpuWorkerTest, AKernelThatFaultsEndsTheWorkerAlone) {

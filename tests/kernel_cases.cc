@@ -55,8 +55,11 @@ std::int64_t draw_tokens(Random& random, const CsrMatrix& matrix) {
   return std::min(tokens, std::max<std::int64_t>(limit, 1));
 }
 
+bool needs_16_bits(const Family& family) { return family.name() == "bitmap" || family.name() == "scatter"; }
+
 // Packing parameters change data, not code; the kernel stays the same.
-void vary_packing(Random& random, const Family& family, Config& config) {
+// Not `drawn`, the parameter that the kernel was drawn for.
+void vary_packing(Random& random, const Family& family, const std::string& drawn, Config& config) {
   if (config.family == "rows") {
     const std::int64_t width = config.values["vector_width"];
     std::vector<std::int64_t> alignments;
@@ -64,19 +67,16 @@ void vary_packing(Random& random, const Family& family, Config& config) {
       if (alignment >= width) alignments.push_back(alignment);
     config.values["alignment"] = alignments[random() % alignments.size()];
   }
+  if (config.family == "bitmap" && drawn != "stages") config.values["stages"] = draw_between(random, 2, 4);
   if (config.family == "panel") {
     for (const Parameter& parameter : family.parameters()) {
-      // Few blocks for the most part: the emulator runs them one after another.
-      const std::size_t most = parameter.name == "row_parts" && random() % 3 != 0 ? 4 : parameter.values.size();
-      if (parameter.name == "segment_length" || (parameter.name == "row_parts" && config.values["column_parts"] <= 4))
-        config.values[parameter.name] = parameter.values[random() % most];
+      if (parameter.name == drawn || (parameter.name != "segment_length" && parameter.name != "row_parts")) continue;
+      // Few blocks: the emulator runs them one after another.
+      const std::size_t most = parameter.name == "row_parts" ? 4 : parameter.values.size();
+      config.values[parameter.name] = parameter.values[random() % most];
     }
-    if (config.values["column_parts"] > 4) config.values["row_parts"] = 1;
   }
 }
-
-// Families whose products are all made by tensor cores.
-bool takes_halves_only(const Family& family) { return family.name() == "scatter"; }
 
 }  // namespace
 
@@ -148,7 +148,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
   for (int kernel = 0; kernel < kernels; ++kernel) {
     const auto& [parameter, value] = values[static_cast<std::size_t>(kernel) % values.size()];
     OperatorSpec spec = draw_operator(random);
-    if (takes_halves_only(family) && spec.type == DataType::kFloat32) spec.type = DataType::kFloat16;
+    while (needs_16_bits(family) && size_of(spec.type) != 2) spec = draw_operator(random);
     std::optional<Config> config;
     for (int weight = 0; weight < weights; ++weight) {
       KernelCase each;
@@ -159,11 +159,11 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       each.problem.spec.cols = each.matrix.cols;
       if (each.problem.spec.cols <= 0) continue;
       // Emulated tensor cores need seconds for the tiles of a wide matrix.
-      if (takes_halves_only(family) && each.problem.spec.cols > 60000 && random() % 16 != 0) continue;
+      if (family.name() == "scatter" && each.problem.spec.cols > 60000 && random() % 48 != 0) continue;
       if (!config) config = draw_config(random, family, each.problem, parameter, value);
       if (!config || !family.check(*config, each.problem, {}).ok()) continue;
       each.config = *config;
-      vary_packing(random, family, each.config);
+      vary_packing(random, family, parameter, each.config);
       each.problem.tokens = draw_tokens(random, each.matrix);
       each.inputs = {.tokens = each.problem.tokens,
                      .seed = random(),
@@ -204,9 +204,12 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
   SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate,
                              family_of_case->generate(test_case.config, test_case.problem, packed));
   if (test_case.small_grid) {
-    // Kernels stride over their grid, so any smaller one is right as well.
-    for (PlanStep& step : candidate.plan.steps)
-      if (step.kernel.starts_with(test_case.config.family + "_")) step.grid = {1, 1, 1};
+    // Kernels stride over their grid, so any smaller one is right as well; panels do so over its y.
+    for (PlanStep& step : candidate.plan.steps) {
+      if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
+      if (step.kernel.starts_with("bitmap_")) step.grid = {1, 1, 1};
+      if (step.kernel.starts_with("panel_")) step.grid[1] = 1;
+    }
   }
   return candidate;
 }

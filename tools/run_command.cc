@@ -88,7 +88,7 @@ Result<RunResult> run_operator(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(auto worker, Worker::start({.device = device.name, .program = ""}));
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, reference_matrix(options, *weight));
   SPARSMITH_RETURN_IF_ERROR(worker->set_weight(matrix, weight->spec));
-  if (choice.kind == TunedChoice::Kind::kDense) {
+  if (choice.kind == TunedChoice::Kind::kDense && choice.plan.steps.empty()) {
     SPARSMITH_RETURN_IF_ERROR(worker->set_tokens(result.tokens, options.seed));
     SPARSMITH_ASSIGN_OR_RETURN(const VendorTiming dense, worker->vendor("cublas", {}));
     if (!dense.supported)

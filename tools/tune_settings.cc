@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "generator/family.h"
 #include "tools/device_choice.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
@@ -79,6 +80,11 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
   command.add_option("--candidates", tuning.selection.candidates, "Tried for each weight and N")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
+  command
+      .add_option("--families", tuning.selection.families, "Kernel families to search: rows,panel; default: every one")
+      ->delimiter(',')
+      ->check(CLI::Validator(
+          [](const std::string& text) { return family(text) != nullptr ? "" : "there is no family " + text; }, "NAME"));
   command.add_flag("--exhaustive", tuning.selection.exhaustive, "Try every config that breaks no rule");
   command.add_option("--device", settings.device,
                      "cuda:0, or emulator; default: the first GPU, or else predictions checked in the emulator");

@@ -81,7 +81,8 @@ std::string choice_text(const BucketChoice& bucket) {
 }
 
 std::string choice_text(const TunedChoice& choice) {
-  return choice.kind == TunedChoice::Kind::kDense ? "dense (cublas)" : short_config(choice.config);
+  if (choice.kind != TunedChoice::Kind::kDense) return short_config(choice.config);
+  return choice.plan.steps.empty() ? "dense (cublas)" : "dense (cublas+epilogue)";
 }
 
 std::string choices_table(const TuneReport& report) {

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "generator/dense_epilogue.h"
 
 namespace sparsmith {
 namespace {
@@ -27,6 +28,11 @@ bool remake(const std::string& config_text, const Problem& problem, const Sparsi
   choice.candidate.predicted_us = of->predict(*config, problem, statistics);
   choice.packer_version = (*packed)->packer_version;
   return true;
+}
+
+// What a choice of dense stands on: what it was compared with, and the kernel behind the product where there is one.
+std::string dense_hash(const Candidate& candidate) {
+  return candidate.kernels.empty() ? search_space_hash() : hash_text(search_space_hash() + closure_hash_of(candidate));
 }
 
 bool kernels_ready(const TuneContext& context, const Candidate& candidate) {
@@ -76,7 +82,13 @@ void CachedChoices::look_up(const TuneContext& context, const WeightResult& weig
   if (record.kind == "vendor") {
     choice.vendor = record.config;
     found.made = true;
-    found.valid = counts && record.closure_hash == search_space_hash();
+    if (record.config == kDenseEpilogue) {
+      auto candidate = dense_epilogue(weight.spec);
+      found.made = candidate.ok();
+      if (candidate.ok()) choice.candidate = std::move(*candidate);
+    }
+    found.valid = counts && found.made && record.closure_hash == dense_hash(choice.candidate) &&
+                  kernels_ready(context, choice.candidate);
     return;
   }
   Problem problem{weight.spec, tokens, context.device};
@@ -124,7 +136,7 @@ void store_choice(const TuneContext& context, const WeightResult& weight, const 
   record.kind = choice.kind;
   if (choice.kind == "vendor") {
     record.config = choice.vendor;
-    record.closure_hash = search_space_hash();
+    record.closure_hash = dense_hash(choice.candidate);
   } else {
     record.config = choice.candidate.config.text();
     record.packing = choice.candidate.packing;

@@ -51,4 +51,7 @@ void store_choice(const TuneContext& context, const WeightResult& weight, const 
 // Of every family's parameters and rules: a choice of dense stands on what it was compared with.
 std::string search_space_hash();
 
+// The name of a dense product with its epilogue in a kernel of ours, among vendors.
+inline constexpr const char* kDenseEpilogue = "cublas+epilogue";
+
 }  // namespace sparsmith

@@ -71,7 +71,12 @@ CandidateSelection select_candidates(const Problem& problem, const std::vector<s
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     Problem at = problem;
     at.tokens = tokens[i];
-    spaces[tokens[i]] = search_space(at, statistics);
+    SearchSpace& space = spaces[tokens[i]] = search_space(at, statistics);
+    if (!limits.families.empty()) {
+      std::erase_if(space.entries, [&](const SearchSpace::Entry& entry) {
+        return std::find(limits.families.begin(), limits.families.end(), entry.config.family) == limits.families.end();
+      });
+    }
     calls_of[tokens[i]] = calls[i];
   }
   const auto packing_of = [&](const Config& config) { return family(config.family)->packing(config, problem); };

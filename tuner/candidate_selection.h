@@ -12,9 +12,10 @@
 namespace sparsmith {
 
 struct SelectionLimits {
-  int candidates = 32;      // for one N, over all packings
-  int packings = 4;         // packings that compete for a weight
-  bool exhaustive = false;  // no limits
+  int candidates = 32;                // for one N, over all packings
+  int packings = 4;                   // packings that compete for a weight
+  bool exhaustive = false;            // no limits
+  std::vector<std::string> families;  // only these; empty: every one
 };
 
 struct CandidateSelection {

@@ -9,4 +9,8 @@ namespace sparsmith {
 // at what vendor libraries reach of the device's peak, plus a launch.
 double predicted_dense_us(const Problem& problem);
 
+// Microseconds that the epilogue takes as a kernel behind the product (generator/dense_epilogue.h): W X written and
+// read in fp32, what the epilogue reads, and a launch.
+double predicted_dense_epilogue_us(const Problem& problem);
+
 }  // namespace sparsmith

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/tuned_file.h"
 #include "tuner/device_allocation.h"
 #include "tuner/plan_work.h"
 
@@ -111,7 +112,12 @@ Result<std::vector<Timing>> GpuTimingDevice::time(const std::vector<TimedCandida
   for (const TimedCandidate& candidate : candidates) {
     std::shared_ptr<PackingCopies>& shared = copies[candidate.packing];
     if (shared == nullptr) shared = std::make_shared<PackingCopies>(executor_, *candidate.packing);
-    plans.push_back(std::make_unique<PlanWork>(executor_, *candidate.plan, candidate.bindings, shared));
+    std::optional<OperatorSpec> dense;
+    if (candidate.packing->packed().packing == kDensePacking) {
+      if (problem_ == nullptr) return invalid_argument("there is no problem to time a dense product on");
+      dense = problem_->spec();
+    }
+    plans.push_back(std::make_unique<PlanWork>(executor_, *candidate.plan, candidate.bindings, shared, dense));
     works.push_back(plans.back().get());
   }
   for (const std::string& name : vendors) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/tuned_file.h"
+
 namespace sparsmith {
 
 Result<std::unique_ptr<PlanVerifier>> PlanVerifier::create(Executor& executor, const ReferenceProblem& problem) {
@@ -44,6 +46,8 @@ Status PlanVerifier::run(const LaunchPlan& plan, const DevicePacking& packing, s
   SPARSMITH_RETURN_IF_ERROR(y_.reset(executor_));
   SPARSMITH_RETURN_IF_ERROR(executor_.write(y_.address(), problem_.initial_y().bytes()));
   SPARSMITH_RETURN_IF_ERROR(workspace_.reset(executor_));
+  if (packing.packed().packing == kDensePacking)
+    SPARSMITH_RETURN_IF_ERROR(executor_.multiply_dense(problem_.spec(), launch));
   SPARSMITH_RETURN_IF_ERROR(executor_.run(plan, launch));
   y.resize(y_.bytes());
   return executor_.read(y, y_.address());
@@ -94,7 +98,9 @@ Result<Verification> PlanVerifier::verify(const LaunchPlan& plan, DevicePacking&
     result.ok = false;
     result.reason = result.reason.empty() ? broken : broken + "; " + result.reason;
   }
-  if (!result.ok || !poisoned_.any_free) return result;
+  // A dense product multiplies its zeros as well: 0 * Inf is NaN there, and rightly so.
+  const bool skips_zeros = packing.packed().packing != kDensePacking;
+  if (!result.ok || !poisoned_.any_free || !skips_zeros) return result;
 
   if (const Status ran = run(plan, packing, poisoned_.x.bytes(), y); !ran.ok()) return fault(ran, packing);
   const Verification poisoned = verify_outputs(problem_, y, &poisoned_.free_rows);

@@ -18,8 +18,9 @@ class PlanVerifier {
   static Result<std::unique_ptr<PlanVerifier>> create(Executor& executor, const ReferenceProblem& problem);
 
   // Runs `plan`, whose kernels are loaded, twice: on the drawn inputs, and with Inf and NaN in columns of X that many
-  // rows do not touch. Y and workspace are NaN before each run. Wrong are: an output out of its bound or not written,
-  // a write outside of a buffer, a change of an input. An error means that the device failed.
+  // rows do not touch. On packing "dense" the product comes first, and the second run is left out: a dense product
+  // multiplies its zeros. Y and workspace are NaN before each run. Wrong are: an output out of its bound or not
+  // written, a write outside of a buffer, a change of an input. An error means that the device failed.
   Result<Verification> verify(const LaunchPlan& plan, DevicePacking& packing);
 
   // What a run of `plan` is given, with workspace enough; good until the next call of verify() or bindings().

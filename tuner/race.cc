@@ -55,7 +55,7 @@ class Race {
       if (options_.progress) options_.progress(done++, contenders_.size());
       if (contender.state != State::kWaiting || recall(contender)) continue;
       if (any && stopped()) return false;
-      any = true;
+      any |= !contender.dense;
       log_.begin(contender.identity);
       sample(contender, policy(options_.short_replays));
       SPARSMITH_RETURN_IF_ERROR(session_.health());
@@ -94,7 +94,8 @@ class Race {
     contender.recalled = false;
   }
 
-  // Those still in: within keep_within of the best, the best of each packing that is, and incumbents; fastest first.
+  // Those still in: within keep_within of the best, the best of each packing that is, incumbents and dense; fastest
+  // first.
   std::vector<Contender*> standing(std::size_t limit) {
     std::vector<Contender*> timed;
     for (Contender& contender : contenders_) {
@@ -107,7 +108,8 @@ class Race {
     for (Contender* contender : timed) {
       const bool close = contender->timing.median_us <= options_.keep_within * timed.front()->timing.median_us;
       const bool first_of_packing = packings.insert(contender->identity.packing).second;
-      if (contender->incumbent || (close && (kept.size() < limit || first_of_packing))) kept.push_back(contender);
+      if (contender->incumbent || contender->dense || (close && (kept.size() < limit || first_of_packing)))
+        kept.push_back(contender);
     }
     return kept;
   }

@@ -19,6 +19,7 @@ struct Contender {
   LoadedCandidate loaded;
   CandidateIdentity identity;
   bool incumbent = false;  // an earlier run chose it: it stays in to the final
+  bool dense = false;      // the baseline, a dense product and its epilogue: it stays in to the final
 
   enum class State : std::uint8_t { kWaiting, kTimed, kRejected };
   State state = State::kWaiting;
@@ -37,7 +38,8 @@ struct RaceOptions {
   int longer_replays = 7;
   double keep_within = 1.25;  // of the best median
   int finalists = 6;
-  // True: no time is left. The first contender is tried in any case, and the final is held among what was timed.
+  // True: no time is left. Dense and the first other contender are tried in any case, and the final is held among what
+  // was timed.
   std::function<bool()> stop;
   std::function<void(std::size_t done, std::size_t total)> progress;
 };

@@ -21,8 +21,8 @@ struct BucketChoice {
   std::int64_t tokens = 1;
   double calls = 1;
   std::string kind;     // "generated" or "vendor"
-  std::string vendor;   // of a vendor's: "cublas"
-  Candidate candidate;  // of a generated one
+  std::string vendor;   // of a vendor's: "cublas", or "cublas+epilogue"
+  Candidate candidate;  // of a generated one; with "cublas+epilogue", the kernel behind the product
   int packer_version = 0;
 
   Timing timing;         // of the choice; predicted choices have the median only

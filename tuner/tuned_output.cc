@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "formats/bitmap.h"
 #include "formats/csr.h"
 #include "formats/panel.h"
 #include "formats/scatter.h"
@@ -19,12 +20,12 @@ TunedChoice tuned_choice(const BucketChoice& bucket) {
   if (bucket.kind == "generated") {
     choice.kind = TunedChoice::Kind::kGenerated;
     choice.packing = bucket.candidate.packing;
-    choice.plan = bucket.candidate.plan;
     choice.config = bucket.candidate.config.text();
   } else {
     choice.kind = TunedChoice::Kind::kDense;
     choice.packing = kDensePacking;
   }
+  choice.plan = bucket.candidate.plan;
   choice.evidence =
       bucket.evidence == "measured" ? TunedChoice::Evidence::kMeasured : TunedChoice::Evidence::kPredicted;
   choice.median_us = bucket.us();
@@ -82,6 +83,7 @@ Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
       return csr_from_dense({values->bytes.data(), weight.spec.rows, weight.spec.cols, weight.spec.type});
     }
     if (packing.packing.starts_with("csr_")) return unpack_csr(packed_weight_of(weight, packing));
+    if (packing.packing.starts_with("bitmap_")) return unpack_bitmap(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("panel_")) return unpack_panel(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("scatter_")) return unpack_scatter(packed_weight_of(weight, packing));
   }

@@ -151,7 +151,7 @@ class Run {
     std::map<std::string, KernelImages> images;
     for (const WeightResult& weight : report_.weights) {
       for (const BucketChoice& bucket : weight.buckets) {
-        if (bucket.kind != "generated") continue;
+        if (bucket.candidate.kernels.empty()) continue;
         chosen.push_back(&bucket.candidate);
         for (const KernelSource& kernel : bucket.candidate.kernels) images[kernel.name].kernel = kernel;
       }

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <random>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "base/temporary_directory.h"
 #include "tuner/sample_weight.h"
 #include "tuner/scripted_measurer.h"
+#include "tuner/tuned_output.h"
 
 namespace sparsmith {
 namespace {
@@ -78,6 +80,115 @@ TEST_F(TunerTest, KeepsDenseWhereNothingBeatsIt) {
   EXPECT_EQ(bucket.vendor, "cublas");
   EXPECT_NE(bucket.reason.find("dense is kept"), std::string::npos) << bucket.reason;
   EXPECT_EQ(report.weights[0].gpu_bytes(), 64 * 96 * 4);
+}
+
+// Where cuBLASLt lacks the epilogue, dense is its product and a kernel of ours, raced as one.
+class DenseEpilogueTest : public TunerTest {
+ protected:
+  void SetUp() override {
+    TunerTest::SetUp();
+    options_.epilogue = *Epilogue::parse("bias+silu+beta+residual");
+    device_.time_us = [this](const LoadedCandidate& c) { return is_dense(c) ? chain_us_ : 6.0; };
+  }
+  static bool is_dense(const LoadedCandidate& candidate) { return candidate.packing == "dense"; }
+  static const VendorTiming* chain(const BucketChoice& bucket) {
+    const auto found = std::ranges::find(bucket.vendors, "cublas+epilogue", &VendorTiming::name);
+    return found == bucket.vendors.end() ? nullptr : &*found;
+  }
+  double chain_us_ = 3;
+};
+
+TEST_F(DenseEpilogueTest, IsKeptWhereNothingBeatsIt) {
+  options_.tokens = {1, 8};
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  const WeightResult& result = report.weights.at(0);
+  for (const BucketChoice& bucket : result.buckets) {
+    EXPECT_EQ(bucket.kind, "vendor");
+    EXPECT_EQ(bucket.vendor, "cublas+epilogue");
+    EXPECT_EQ(bucket.us(), 3);
+    EXPECT_EQ(bucket.dense_us, 3) << "the whole chain, not the product alone";
+    EXPECT_NE(bucket.reason.find("dense is kept: the best sparse candidate takes 6.00 us, dense 3.00 us"),
+              std::string::npos)
+        << bucket.reason;
+    ASSERT_NE(chain(bucket), nullptr);
+    EXPECT_TRUE(chain(bucket)->supported);
+  }
+  EXPECT_EQ(result.gpu_bytes(), 64 * 96 * 4);
+  ASSERT_EQ(report.images.size(), 1U);
+  EXPECT_EQ(report.images[0].kernel.name, "dense_epilogue_fp32_tm_bias_silu_beta_residual");
+  EXPECT_FALSE(report.images[0].binaries.empty());
+
+  const TunedContents contents = tuned_contents(report, {});
+  EXPECT_TRUE(contents.validate().ok()) << contents.validate().to_string();
+  const TunedChoice& choice = contents.weights.at(0).choices.at(0);
+  EXPECT_EQ(choice.kind, TunedChoice::Kind::kDense);
+  EXPECT_EQ(choice.packing, kDensePacking);
+  EXPECT_EQ(choice.plan.steps.size(), 1U);
+}
+
+TEST_F(DenseEpilogueTest, TheCacheBringsItBackWithItsKernel) {
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  const int verified = device_.verified;
+  const TuneReport again = run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(again.cached, 1);
+  EXPECT_EQ(device_.verified, verified);
+  EXPECT_EQ(again.weights.at(0).buckets.at(0).candidate.plan, report.weights.at(0).buckets.at(0).candidate.plan);
+  ASSERT_EQ(again.images.size(), 1U);
+  EXPECT_FALSE(again.images[0].binaries.empty());
+}
+
+TEST_F(DenseEpilogueTest, ASparseWinnerIsComparedWithTheWholeChain) {
+  chain_us_ = 12;
+  device_.dense_us = 2;  // the product alone is no answer
+  const BucketChoice bucket = run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0);
+  EXPECT_EQ(bucket.kind, "generated");
+  EXPECT_EQ(bucket.dense_us, 12);
+  EXPECT_NE(bucket.reason.find("2.00x as fast as dense (cublas+epilogue 12.00 us)"), std::string::npos)
+      << bucket.reason;
+}
+
+TEST_F(DenseEpilogueTest, AWrongOneIsNoChoiceAndSaysSo) {
+  device_.is_wrong = is_dense;
+  const BucketChoice bucket = run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0);
+  EXPECT_EQ(bucket.kind, "generated");
+  EXPECT_NE(bucket.reason.find("dense was not measured: y[0][0] = 1, expected 0"), std::string::npos) << bucket.reason;
+  ASSERT_NE(chain(bucket), nullptr);
+  EXPECT_FALSE(chain(bucket)->supported);
+}
+
+TEST_F(DenseEpilogueTest, WithoutTheLibraryItIsNotTried) {
+  device_.dense_us = 0;
+  device_.kills = is_dense;
+  const BucketChoice bucket = run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0);
+  EXPECT_TRUE(device_.deaths.empty());
+  EXPECT_EQ(bucket.kind, "generated");
+  EXPECT_EQ(bucket.dense_us, 0);
+  EXPECT_NE(bucket.reason.find("the library is missing"), std::string::npos) << bucket.reason;
+  // With the library back, it is.
+  device_.dense_us = 20;
+  device_.kills = {};
+  options_.use_choices = false;
+  EXPECT_EQ(run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0).vendor, "cublas+epilogue");
+}
+
+TEST_F(DenseEpilogueTest, IsPredictedWhereNothingCanBeTimed) {
+  device_.properties.is_emulator = true;
+  device_.is_wrong = [](const LoadedCandidate&) { return true; };  // every sparse one
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  const BucketChoice& bucket = report.weights.at(0).buckets.at(0);
+  EXPECT_EQ(bucket.vendor, "cublas+epilogue");
+  EXPECT_EQ(bucket.evidence, "predicted");
+  EXPECT_GT(bucket.dense_us, bucket.vendors.at(0).timing.median_us) << "more than the product alone";
+  EXPECT_EQ(report.images.size(), 1U);
+}
+
+TEST_F(TunerTest, AnEpilogueOfTheLibrarysIsItsOwn) {
+  options_.epilogue = *Epilogue::parse("bias+relu");
+  device_.dense_us = 2;
+  const BucketChoice bucket = run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0);
+  EXPECT_EQ(bucket.vendor, "cublas");
+  EXPECT_TRUE(bucket.candidate.plan.steps.empty());
+  for (const auto& [name, count] : compiles_.compiled) EXPECT_FALSE(name.starts_with("dense_epilogue")) << name;
 }
 
 TEST_F(TunerTest, ADeadlyOrWrongCandidateCostsOnlyItself) {

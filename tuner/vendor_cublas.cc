@@ -2,14 +2,13 @@
 //
 // cuBLASLt is column-major. W[M][K] row-major is W' = K x M there. token_major: Y' (M x N) = op(W') X' with
 // X[N][K] as X' = K x N. feature_major: Y' (N x M) = X' W' with X[K][N] as X' = N x K.
-#include <cublasLt.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "runtime/cublas_lt.h"
 #include "runtime/cuda_data_type.h"
-#include "runtime/cuda_library.h"
 #include "tuner/vendor.h"
 
 namespace sparsmith {
@@ -19,122 +18,79 @@ constexpr int kHeuristics = 24;
 constexpr std::size_t kWorkspaceBytes = 32 << 20;
 constexpr std::size_t kUploadBytes = 64 << 20;  // of the dense weight at a time
 
-struct CublasLt {
-  decltype(cublasLtCreate)* create = nullptr;
-  decltype(cublasLtDestroy)* destroy = nullptr;
-  decltype(cublasLtMatmul)* matmul = nullptr;
-  decltype(cublasLtMatmulDescCreate)* desc_create = nullptr;
-  decltype(cublasLtMatmulDescDestroy)* desc_destroy = nullptr;
-  decltype(cublasLtMatmulDescSetAttribute)* desc_set = nullptr;
-  decltype(cublasLtMatrixLayoutCreate)* layout_create = nullptr;
-  decltype(cublasLtMatrixLayoutDestroy)* layout_destroy = nullptr;
-  decltype(cublasLtMatmulPreferenceCreate)* preference_create = nullptr;
-  decltype(cublasLtMatmulPreferenceDestroy)* preference_destroy = nullptr;
-  decltype(cublasLtMatmulPreferenceSetAttribute)* preference_set = nullptr;
-  decltype(cublasLtMatmulAlgoGetHeuristic)* heuristic = nullptr;
-  decltype(cublasLtGetStatusString)* status_string = nullptr;
-
-  Status bind(const CudaLibrary& library) {
-    SPARSMITH_RETURN_IF_ERROR(library.bind("cublasLtCreate", create));
-    SPARSMITH_RETURN_IF_ERROR(library.bind("cublasLtDestroy", destroy));
-    SPARSMITH_RETURN_IF_ERROR(library.bind("cublasLtMatmul", matmul));
-    SPARSMITH_RETURN_IF_ERROR(library.bind("cublasLtMatmulDescCreate", desc_create));
-    SPARSMITH_RETURN_IF_ERROR(library.bind("cublasLtMatmulDescDestroy", desc_destroy));
-    SPARSMITH_RETURN_IF_ERROR(library.bind("cublasLtMatmulDescSetAttribute", desc_set));
-    SPARSMITH_RETURN_IF_ERROR(library.bind("cublasLtMatrixLayoutCreate", layout_create));
-    SPARSMITH_RETURN_IF_ERROR(library.bind("cublasLtMatrixLayoutDestroy", layout_destroy));
-    SPARSMITH_RETURN_IF_ERROR(library.bind("cublasLtMatmulPreferenceCreate", preference_create));
-    SPARSMITH_RETURN_IF_ERROR(library.bind("cublasLtMatmulPreferenceDestroy", preference_destroy));
-    SPARSMITH_RETURN_IF_ERROR(library.bind("cublasLtMatmulPreferenceSetAttribute", preference_set));
-    SPARSMITH_RETURN_IF_ERROR(library.bind("cublasLtMatmulAlgoGetHeuristic", heuristic));
-    return library.bind("cublasLtGetStatusString", status_string);
-  }
-
-  Status check(cublasStatus_t status, const char* what) const {
-    if (status == CUBLAS_STATUS_SUCCESS) return {};
-    const std::string message = fmt::format("cuBLASLt: {}: {}", what, status_string(status));
-    return status == CUBLAS_STATUS_NOT_SUPPORTED ? unsupported(message) : device_error(message);
-  }
-};
-
-// Descriptions of one product, destroyed with the object.
+// Descriptions of one product.
 class Product {
  public:
-  explicit Product(const CublasLt& api) : api_(api) {}
-  Product(const Product&) = delete;
-  Product& operator=(const Product&) = delete;
-  ~Product() {
-    if (operation_ != nullptr) api_.desc_destroy(operation_);
-    for (cublasLtMatrixLayout_t layout : {a_, b_, c_})
-      if (layout != nullptr) api_.layout_destroy(layout);
-  }
+  explicit Product(const CublasLt& library) : library_(library) {}
 
   Status describe(const OperatorSpec& spec, std::int64_t tokens, std::int64_t ldx, std::int64_t ldy) {
     token_major_ = spec.layout == Layout::kTokenMajor;
     const cudaDataType_t type = cuda_data_type(spec.type);
     // CUBLAS_COMPUTE_32F: fp32 accumulation, and no TF32 for fp32.
     SPARSMITH_RETURN_IF_ERROR(
-        api_.check(api_.desc_create(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product"));
+        CublasLt::check(library_.MatmulDescInit(&operation_, sizeof(operation_), CUBLAS_COMPUTE_32F, CUDA_R_32F),
+                        "describing a product"));
     if (token_major_) {
       const cublasOperation_t transposed = CUBLAS_OP_T;
-      SPARSMITH_RETURN_IF_ERROR(api_.check(
-          api_.desc_set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)), "transposing"));
-      SPARSMITH_RETURN_IF_ERROR(layout(&a_, type, spec.cols, spec.rows, spec.cols));
-      SPARSMITH_RETURN_IF_ERROR(layout(&b_, type, spec.cols, tokens, ldx));
-      return layout(&c_, type, spec.rows, tokens, ldy);
+      SPARSMITH_RETURN_IF_ERROR(CublasLt::check(
+          library_.MatmulDescSetAttribute(&operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)),
+          "transposing"));
+      SPARSMITH_RETURN_IF_ERROR(layout(a_, type, spec.cols, spec.rows, spec.cols));
+      SPARSMITH_RETURN_IF_ERROR(layout(b_, type, spec.cols, tokens, ldx));
+      return layout(c_, type, spec.rows, tokens, ldy);
     }
-    SPARSMITH_RETURN_IF_ERROR(layout(&a_, type, tokens, spec.cols, ldx));
-    SPARSMITH_RETURN_IF_ERROR(layout(&b_, type, spec.cols, spec.rows, spec.cols));
-    return layout(&c_, type, tokens, spec.rows, ldy);
+    SPARSMITH_RETURN_IF_ERROR(layout(a_, type, tokens, spec.cols, ldx));
+    SPARSMITH_RETURN_IF_ERROR(layout(b_, type, spec.cols, spec.rows, spec.cols));
+    return layout(c_, type, tokens, spec.rows, ldy);
   }
 
-  Result<std::vector<cublasLtMatmulHeuristicResult_t>> heuristics(cublasLtHandle_t handle) const {
-    cublasLtMatmulPreference_t preference = nullptr;
-    SPARSMITH_RETURN_IF_ERROR(api_.check(api_.preference_create(&preference), "making a preference"));
+  Result<std::vector<cublasLtMatmulHeuristicResult_t>> heuristics(cublasLtHandle_t handle) {
+    cublasLtMatmulPreferenceOpaque_t preference{};
+    SPARSMITH_RETURN_IF_ERROR(
+        CublasLt::check(library_.MatmulPreferenceInit(&preference, sizeof(preference)), "making a preference"));
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value, const char* what) {
+      return CublasLt::check(library_.MatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)),
+                             what);
+    };
+    SPARSMITH_RETURN_IF_ERROR(
+        prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes, "setting the workspace"));
     // Partial sums stay in fp32: not in a 16-bit output.
     const std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    Status status = api_.check(api_.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                   &kWorkspaceBytes, sizeof(kWorkspaceBytes)),
-                               "setting the workspace");
-    if (status.ok())
-      status = api_.check(
-          api_.preference_set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof(reductions)),
-          "setting the reductions");
+    SPARSMITH_RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions, "setting the reductions"));
     std::vector<cublasLtMatmulHeuristicResult_t> found(kHeuristics);
     int count = 0;
-    if (status.ok())
-      status =
-          api_.check(api_.heuristic(handle, operation_, a_, b_, c_, c_, preference, kHeuristics, found.data(), &count),
-                     "asking for heuristics");
-    api_.preference_destroy(preference);
-    if (!status.ok()) return status;
+    SPARSMITH_RETURN_IF_ERROR(
+        CublasLt::check(library_.MatmulAlgoGetHeuristic(handle, &operation_, &a_, &b_, &c_, &c_, &preference,
+                                                        kHeuristics, found.data(), &count),
+                        "asking for heuristics"));
     found.resize(count);
     return found;
   }
 
   // `w` and `x` in the order in which the layout has them as A and B.
   Status run(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm, float alpha, DeviceAddress w,
-             DeviceAddress x, DeviceAddress y, DeviceAddress workspace, CUstream stream) const {
+             DeviceAddress x, DeviceAddress y, DeviceAddress workspace, CUstream stream) {
     const float beta = 0;
     const auto pointer = [](DeviceAddress address) { return reinterpret_cast<void*>(address); };
-    return api_.check(
-        api_.matmul(handle, operation_, &alpha, pointer(token_major_ ? w : x), a_, pointer(token_major_ ? x : w), b_,
-                    &beta, pointer(y), c_, pointer(y), c_, &algorithm, pointer(workspace), kWorkspaceBytes, stream),
-        "a product");
+    return CublasLt::check(library_.Matmul(handle, &operation_, &alpha, pointer(token_major_ ? w : x), &a_,
+                                           pointer(token_major_ ? x : w), &b_, &beta, pointer(y), &c_, pointer(y), &c_,
+                                           &algorithm, pointer(workspace), kWorkspaceBytes, stream),
+                           "a product");
   }
 
  private:
-  Status layout(cublasLtMatrixLayout_t* layout, cudaDataType_t type, std::int64_t rows, std::int64_t cols,
+  Status layout(cublasLtMatrixLayoutOpaque_t& layout, cudaDataType_t type, std::int64_t rows, std::int64_t cols,
                 std::int64_t leading) {
-    return api_.check(api_.layout_create(layout, type, rows, cols, leading), "describing a matrix");
+    return CublasLt::check(library_.MatrixLayoutInit(&layout, sizeof(layout), type, rows, cols, leading),
+                           "describing a matrix");
   }
 
-  const CublasLt& api_;
+  const CublasLt& library_;
   bool token_major_ = true;
-  cublasLtMatmulDesc_t operation_ = nullptr;
-  cublasLtMatrixLayout_t a_ = nullptr;
-  cublasLtMatrixLayout_t b_ = nullptr;
-  cublasLtMatrixLayout_t c_ = nullptr;
+  cublasLtMatmulDescOpaque_t operation_{};
+  cublasLtMatrixLayoutOpaque_t a_{};
+  cublasLtMatrixLayoutOpaque_t b_{};
+  cublasLtMatrixLayoutOpaque_t c_{};
 };
 
 // The dense weight on the GPU and its copies, and a workspace: shared by all algorithms.
@@ -145,7 +101,7 @@ struct DenseWeight {
 
 class CublasWork : public VendorWork {
  public:
-  CublasWork(cublasLtHandle_t handle, VendorProblem& problem, std::shared_ptr<const Product> product,
+  CublasWork(cublasLtHandle_t handle, VendorProblem& problem, std::shared_ptr<Product> product,
              std::shared_ptr<DenseWeight> weight, cublasLtMatmulAlgo_t algorithm, int rank,
              const VendorProblem::Activations& activations)
       : handle_(handle),
@@ -175,7 +131,7 @@ class CublasWork : public VendorWork {
  private:
   cublasLtHandle_t handle_;
   VendorProblem& problem_;
-  std::shared_ptr<const Product> product_;
+  std::shared_ptr<Product> product_;
   std::shared_ptr<DenseWeight> weight_;
   cublasLtMatmulAlgo_t algorithm_;
   int rank_;
@@ -186,14 +142,12 @@ class CublasVendor : public Vendor {
  public:
   explicit CublasVendor(GpuExecutor& executor) : executor_(executor) {}
   ~CublasVendor() override {
-    if (handle_ != nullptr) api_.destroy(handle_);
+    if (handle_ != nullptr) library_->Destroy(handle_);
   }
 
   Status open() {
-    SPARSMITH_ASSIGN_OR_RETURN(const CudaLibrary library,
-                               CudaLibrary::open({"libcublasLt.so.13", "libcublasLt.so.12"}));
-    SPARSMITH_RETURN_IF_ERROR(api_.bind(library));
-    return api_.check(api_.create(&handle_), "starting");
+    SPARSMITH_ASSIGN_OR_RETURN(library_, cublas_lt());
+    return CublasLt::check(library_->Create(&handle_), "starting");
   }
 
   void forget_weight() override { weight_.reset(); }
@@ -204,7 +158,7 @@ class CublasVendor : public Vendor {
     if (spec.rows == 0 || spec.cols == 0 || problem.tokens() == 0) return unsupported("nothing to multiply");
     if (weight_ == nullptr) SPARSMITH_RETURN_IF_ERROR(upload(problem));
     SPARSMITH_ASSIGN_OR_RETURN(const VendorProblem::Activations* const activations, problem.activations(spec.layout));
-    auto product = std::make_shared<Product>(api_);
+    auto product = std::make_shared<Product>(*library_);
     SPARSMITH_RETURN_IF_ERROR(product->describe(spec, problem.tokens(), activations->ldx, activations->ldy));
     SPARSMITH_ASSIGN_OR_RETURN(const auto heuristics, product->heuristics(handle_));
     int rank = 0;
@@ -241,7 +195,7 @@ class CublasVendor : public Vendor {
   }
 
   GpuExecutor& executor_;
-  CublasLt api_;
+  const CublasLt* library_ = nullptr;
   cublasLtHandle_t handle_ = nullptr;
   std::shared_ptr<DenseWeight> weight_;
 };

@@ -103,6 +103,11 @@ struct Case {
   InputKind kind;
 };
 
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << short_name(c.type) << " " << layout_name(c.layout) << " " << c.epilogue << " inputs "
+       << static_cast<int>(c.kind);
+}
+
 class VerificationTest : public testing::TestWithParam<Case> {};
 
 TEST_P(VerificationTest, ReferenceAgreesWithEigenAndFp32Passes) {

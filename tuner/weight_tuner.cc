@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "base/log.h"
+#include "generator/dense_epilogue.h"
 #include "matrix/sparsity_statistics.h"
 #include "runtime/dense_matmul.h"
 #include "runtime/tuned_file.h"
@@ -22,7 +24,6 @@ namespace {
 
 constexpr const char* kDense = "cublas";
 constexpr int kPredictedCandidates = 8;
-constexpr const char* kNoSuchEpilogue = "cuBLASLt does not compute this epilogue in this layout";
 
 class WeightTuner {
  public:
@@ -62,18 +63,25 @@ class WeightTuner {
     double calls = 1;
     std::vector<Contender> contenders;
     std::vector<VendorTiming> vendors;
+    std::optional<Candidate> dense_epilogue;  // the kernel behind the product, where cuBLASLt lacks the epilogue
+    std::optional<VendorTiming> dense_chain;  // both together
     double dense_us = 0;
     bool complete = true;
 
-    const VendorTiming* dense() const { return vendors.empty() ? nullptr : &vendors.front(); }
+    // What would run the whole operator on the dense weight.
+    const VendorTiming& dense() const { return dense_chain ? *dense_chain : vendors.front(); }
   };
 
   void keep_packing(const BucketChoice& bucket) {
     const std::string name = bucket.kind == "generated" ? bucket.candidate.packing : std::string(kDensePacking);
     const bool kept = std::ranges::any_of(weight_.packings, [&](const PackedWeight& p) { return p.packing == name; });
     if (kept) return;
-    weight_.packings.push_back(bucket.kind == "generated" ? *packings_.find(name)
-                                                          : pack_dense(matrix_, weight_.spec.type));
+    weight_.packings.push_back(bucket.kind == "generated" ? *packings_.find(name) : dense_packing());
+  }
+
+  const PackedWeight& dense_packing() {
+    if (!dense_packing_) dense_packing_ = pack_dense(matrix_, weight_.spec.type);
+    return *dense_packing_;
   }
 
   void remember_weight() {
@@ -123,6 +131,7 @@ class WeightTuner {
     Bucket bucket;
     bucket.tokens = options_.tokens[index];
     bucket.calls = options_.calls[index];
+    if (!dense_serves_) SPARSMITH_RETURN_IF_ERROR(add_dense_chain(bucket));
     const auto entries = selection.entries.find(bucket.tokens);
     std::set<std::string> seen;
     if (const BucketChoice* incumbent = cached.incumbent(bucket.tokens)) {
@@ -137,6 +146,40 @@ class WeightTuner {
       }
     }
     return bucket;
+  }
+
+  // The first contender, so that a search that is cut short has tried it. Where nothing is timed it does not race.
+  Status add_dense_chain(Bucket& bucket) {
+    SPARSMITH_ASSIGN_OR_RETURN(bucket.dense_epilogue, dense_epilogue(weight_.spec));
+    bucket.dense_chain.emplace().name = kDenseEpilogue;
+    bucket.dense_chain->weight_bytes = weight_.dense_bytes();
+    if (context_.predict) return {};
+    Contender& contender = bucket.contenders.emplace_back();
+    contender.candidate = *bucket.dense_epilogue;
+    contender.dense = true;
+    contender.identity = {kDenseEpilogue, contender.candidate.packing, 0, closure_hash_of(contender.candidate), 0};
+    contender.loaded = loaded_candidate(contender.candidate);
+    return {};
+  }
+
+  // Ends the chain's race: from a contender it becomes what the others are compared with.
+  static void take_dense_chain(Bucket& bucket) {
+    const auto found = std::ranges::find(bucket.contenders, true, &Contender::dense);
+    if (found == bucket.contenders.end()) return;
+    VendorTiming& chain = *bucket.dense_chain;
+    chain.supported = found->state == Contender::State::kTimed;
+    chain.detail = chain.supported ? "W X in fp32, then " + found->candidate.kernels.front().name : found->reason;
+    chain.timing = found->timing;
+    chain.verification = found->verification;
+    bucket.contenders.erase(found);
+  }
+
+  // Without the library there is nothing to try, and nothing to remember.
+  static void leave_out_dense_chain(Bucket& bucket) {
+    const auto found = std::ranges::find(bucket.contenders, true, &Contender::dense);
+    if (found == bucket.contenders.end() || bucket.vendors.front().supported) return;
+    found->state = Contender::State::kRejected;
+    found->reason = bucket.vendors.front().detail;
   }
 
   // A config that cannot be packed or generated is a rejected candidate.
@@ -182,7 +225,8 @@ class WeightTuner {
   Status load_weight() {
     SPARSMITH_RETURN_IF_ERROR(context_.session->set_weight(matrix_, weight_.spec));
     for (const auto& packed : packings_.all()) SPARSMITH_RETURN_IF_ERROR(context_.session->add_packing(*packed));
-    return {};
+    if (dense_serves_ || context_.predict) return {};
+    return context_.session->add_packing(dense_packing());
   }
 
   MeasurementLog log_for(const Bucket& bucket) const {
@@ -203,6 +247,7 @@ class WeightTuner {
     }
     bucket.vendors = measure_vendors(*context_.session, log, vendors, options_.timing);
     SPARSMITH_RETURN_IF_ERROR(context_.session->health());
+    leave_out_dense_chain(bucket);
 
     RaceOptions race_options;
     race_options.policy = options_.timing;
@@ -212,7 +257,10 @@ class WeightTuner {
     };
     SPARSMITH_ASSIGN_OR_RETURN(bucket.complete,
                                run_race(*context_.session, log, bucket.contenders, bucket.vendors, race_options));
-    if (bucket.vendors.front().supported) bucket.dense_us = bucket.vendors.front().timing.median_us;
+    take_dense_chain(bucket);
+    // Where nothing runs the whole operator on the dense weight, the product alone still says what it would cost.
+    const VendorTiming& dense = bucket.dense().supported ? bucket.dense() : bucket.vendors.front();
+    if (dense.supported) bucket.dense_us = dense.timing.median_us;
     return {};
   }
 
@@ -220,13 +268,19 @@ class WeightTuner {
     SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(bucket.tokens, options_.seed));
     Problem problem = problem_;
     problem.tokens = bucket.tokens;
-    bucket.dense_us = predicted_dense_us(problem);
-    VendorTiming dense;
-    dense.name = kDense;
-    dense.detail = "predicted";
-    dense.timing.median_us = dense.timing.q1_us = dense.timing.q3_us = bucket.dense_us;
-    dense.weight_bytes = weight_.dense_bytes();
-    bucket.vendors.push_back(std::move(dense));
+    const double product_us = predicted_dense_us(problem);
+    const auto predicted = [&](const char* name, double us) {
+      VendorTiming dense;
+      dense.name = name;
+      dense.detail = "predicted";
+      dense.timing.median_us = dense.timing.q1_us = dense.timing.q3_us = us;
+      dense.weight_bytes = weight_.dense_bytes();
+      return dense;
+    };
+    bucket.vendors.push_back(predicted(kDense, product_us));
+    if (bucket.dense_chain)
+      bucket.dense_chain = predicted(kDenseEpilogue, product_us + predicted_dense_epilogue_us(problem));
+    bucket.dense_us = bucket.dense().timing.median_us;
     MeasurementLog log = log_for(bucket);
     return run_predicted_race(context_, log, bucket.contenders);
   }
@@ -236,7 +290,8 @@ class WeightTuner {
     std::map<std::string, std::int64_t> packing_bytes;
     for (const auto& packed : packings_.all()) packing_bytes[packed->packing] = packed->bytes();
     for (const Bucket& bucket : buckets) {
-      BucketTimes& each = times.emplace_back(BucketTimes{bucket.calls, dense_serves_ ? bucket.dense_us : 0, {}});
+      BucketTimes& each =
+          times.emplace_back(BucketTimes{bucket.calls, bucket.dense().supported ? bucket.dense_us : 0, {}});
       for (const Contender& contender : bucket.contenders) {
         if (contender.state != Contender::State::kTimed) continue;
         const auto [best, is_new] = each.best_us.emplace(contender.identity.packing, contender.timing.median_us);
@@ -248,13 +303,11 @@ class WeightTuner {
       for (const Contender& contender : bucket.contenders) {
         if (contender.state == Contender::State::kRejected) ++report_.rejected[rejection_class(contender)];
       }
-      auto decision = decide(bucket.contenders, kept, dense_serves_ ? bucket.dense() : nullptr);
+      const auto decision = decide(bucket.contenders, kept, &bucket.dense());
       if (!decision) {
         return unsupported(fmt::format("no candidate for N = {} passes, and dense cannot serve: {}", bucket.tokens,
-                                       dense_serves_ ? bucket.dense()->detail : kNoSuchEpilogue));
+                                       bucket.dense().detail));
       }
-      if (!dense_serves_)
-        decision->reason = fmt::format("the fastest candidate; dense is no choice: {}", kNoSuchEpilogue);
       weight_.buckets.push_back(bucket_choice(bucket, *decision, cached));
       if (options_.objective == Objective::kTime) store_choice(context_, weight_, weight_.buckets.back());
     }
@@ -288,11 +341,13 @@ class WeightTuner {
       choice.verification = decision.winner->verification;
     } else {
       choice.kind = "vendor";
-      choice.vendor = bucket.dense()->name;
-      choice.timing = bucket.dense()->timing;
-      choice.verification = bucket.dense()->verification;
+      choice.vendor = bucket.dense().name;
+      choice.timing = bucket.dense().timing;
+      choice.verification = bucket.dense().verification;
+      if (bucket.dense_epilogue) choice.candidate = std::move(*bucket.dense_epilogue);
     }
     choice.vendors = std::move(bucket.vendors);
+    if (bucket.dense_chain) choice.vendors.push_back(std::move(*bucket.dense_chain));
     return choice;
   }
 
@@ -304,7 +359,8 @@ class WeightTuner {
   WeightResult weight_;
   Problem problem_;
   SparsityStatistics statistics_;
-  bool dense_serves_ = true;  // a program could run the operator on the dense weight
+  bool dense_serves_ = true;  // cuBLASLt computes the whole operator
+  std::optional<PackedWeight> dense_packing_;
 };
 
 }  // namespace

@@ -58,7 +58,10 @@ inline Status out_of_memory(std::string message) { return {StatusCode::kOutOfMem
 inline Status io_error(std::string message) { return {StatusCode::kIoError, std::move(message)}; }
 inline Status internal_error(std::string message) { return {StatusCode::kInternal, std::move(message)}; }
 
-// A T, or the reason why there is none. REQUIRES ok() before a value is taken.
+// Prints the error and ends the program.
+[[noreturn]] SPARSMITH_API void abort_on_error(const Status& error);
+
+// A T, or the reason why there is none. value() ends the program where there is none; * and -> REQUIRE ok().
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -70,9 +73,9 @@ class [[nodiscard]] Result {
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
 
-  T& value() & { return *value_; }
-  const T& value() const& { return *value_; }
-  T&& value() && { return std::move(*value_); }
+  T& value() & { return checked(*this); }
+  const T& value() const& { return checked(*this); }
+  T&& value() && { return std::move(checked(*this)); }
   T& operator*() & { return *value_; }
   const T& operator*() const& { return *value_; }
   T&& operator*() && { return std::move(*value_); }
@@ -80,6 +83,12 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &*value_; }
 
  private:
+  template <class Self>
+  static auto& checked(Self& self) {
+    if (!self.ok()) abort_on_error(self.status_);
+    return *self.value_;
+  }
+
   Status status_;
   std::optional<T> value_;
 };

@@ -4,8 +4,8 @@
 // A warp follows its share step by step; when a task ends, its sums go to their slots in shared memory. When the part
 // is done, a thread a row adds the row's slots in order, so that two runs give equal bits, and runs the epilog.
 //
-// The grid's x runs over panels of tokens, its y over parts of the rows, its z over parts of the columns; each strides
-// when it is smaller than needed. With several column parts the output of each is its own.
+// The grid has a block for each panel of tokens (x) and part of the columns (z); its y strides over parts of the rows
+// and is at most as large as there are. With several column parts the output of each is its own.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -37,7 +37,7 @@ struct Source {
 template <class Value, class Stream, class Input, class Products, class Fallback, class Output, int kThreads>
 struct PanelKernel {
   SPARSMITH_ROLE(kernel)
-  SPARSMITH_TUNE(kThreads, 128, 256, 512, 1024)
+  SPARSMITH_TUNE(kThreads, 256, 512, 1024)
 
   static constexpr int kTokens = panel::Row<Value>::kTokens;
 
@@ -47,24 +47,25 @@ struct PanelKernel {
     float* infinite = reinterpret_cast<float*>(shared + (weight.width + panel::kZeroRows) * panel::kRowBytes);
     float* sums = infinite + 4;
     if (thread_index() == 0) *infinite = 0.0F;
-    for (int first = block_index_z() * weight.width; first < source.columns; first += grid_size_z() * weight.width) {
-      const int column_part = first / weight.width;
-      Output of_part = output;
-      of_part.y += column_part * output_stride;
-      const int columns = source.columns - first < weight.width ? source.columns - first : weight.width;
-      for (i64 tile = block_index_x(); tile * kTokens < n; tile += grid_size_x()) {
-        Stream stream;
-        if (block_index_y() < weight.part_count) {
-          stream.begin(weight, column_part * weight.part_count + block_index_y());
-        }
-        block_barrier();  // nobody reads the last panel any more
-        const i64 valid = source.tokens - tile * kTokens;
-        Input::fill(source.x + tile * source.panel_stride + first * source.column_stride, source.ldx, columns,
-                    weight.width, static_cast<int>(valid < kTokens ? valid : kTokens), shared);
-        block_barrier();
-        parts(weight, stream, of_part, column_part, static_cast<int>(tile) * kTokens, n, shared, sums, infinite);
-      }
+    const int column_part = block_index_z();
+    const int first_column = column_part * weight.width;
+    const int first_token = block_index_x() * kTokens;
+    const int index = column_part * weight.part_count + block_index_y();
+    Stream stream;
+    stream.begin(weight, index);
+    const panel::Part part = load_cached(weight.parts + index);
+    const int columns = source.columns - first_column;
+    const int valid = source.tokens - first_token;
+    Input::fill(source.x + block_index_x() * source.panel_stride + first_column * source.column_stride, source.ldx,
+                columns < weight.width ? columns : weight.width, weight.width, valid < kTokens ? valid : kTokens,
+                shared);
+    // What the end needs is under way as well.
+    if (thread_index() * 64 <= static_cast<int>(part.row_count)) {
+      prefetch(weight.row_slots + part.first_offset + thread_index() * 64);
     }
+    block_barrier();
+    output.y += column_part * output_stride;
+    parts(weight, stream, output, column_part, first_token, n, shared, sums, infinite);
   }
 
  private:
@@ -78,42 +79,44 @@ struct PanelKernel {
         if (*infinite != 0.0F) {
           block_barrier();
           if (thread_index() == 0) *infinite = 0.0F;
-          stream.begin(weight, index);
-          accumulate<Fallback>(weight, stream, shared, sums, infinite);
+          typename Stream::Unhurried again;
+          again.begin(weight, index);
+          accumulate<Fallback>(weight, again, shared, sums, infinite);
           block_barrier();
         }
       }
-      if (part + grid_size_y() < weight.part_count) stream.begin(weight, index + grid_size_y());
+      const bool last = part + grid_size_y() >= weight.part_count;
+      if (!last) Stream::announce(weight, index + grid_size_y());
       finish(weight, output, load_cached(weight.parts + index), sums, first_token, n);
+      if (last) break;
+      stream.begin(weight, index + grid_size_y());
       block_barrier();  // the sums have been read
     }
   }
 
-  template <class AnyProducts>
-  static SPARSMITH_DEVICE void accumulate(const panel::Weight& weight, Stream& stream, const u8* panel, float* sums,
+  template <class AnyProducts, class AnyStream>
+  static SPARSMITH_DEVICE void accumulate(const panel::Weight& weight, AnyStream& stream, const u8* panel, float* sums,
                                           float* infinite) {
-    const u32 count = stream.count;
+    const u32 count = stream.share.step_count;
     if (count == 0) return;
+    u32 task = stream.share.first_task;
+    auto slots = AnyProducts::slots(weight.task_slots, task);
+    u32 left = stream.share.first_steps;
+    u32 next_left = stream.share.second_steps;
     AnyProducts products;
     products.begin();
-    u32 task = stream.task;
-    u32 left = load_cached(weight.task_steps + task);
-    auto slots = AnyProducts::slots(weight.task_slots, task);
-    u32 next_left = load_cached(weight.task_steps + task + 1);
-    auto next_slots = AnyProducts::slots(weight.task_slots, task + 1);
-    for (u32 first = 0; first < count; first += Stream::kDepth) {
-      SPARSMITH_UNROLL for (int d = 0; d < Stream::kDepth; ++d) {
+    SPARSMITH_ROLLED for (u32 first = 0; first < count; first += AnyStream::kDepth) {
+      SPARSMITH_UNROLL for (int d = 0; d < AnyStream::kDepth; ++d) {
         if (first + d < count) {
           products.multiply(stream.steps[d], panel);
-          if (first + d + Stream::kDepth < count) stream.refill(d);
+          if (first + d + AnyStream::kDepth < count) stream.refill(d);
           if (--left == 0) {
             products.put(slots, sums, infinite);
             ++task;
             left = next_left;
-            slots = next_slots;
             if (first + d + 1 < count) {
               next_left = load_cached(weight.task_steps + task + 1);
-              next_slots = AnyProducts::slots(weight.task_slots, task + 1);
+              slots = AnyProducts::slots(weight.task_slots, task);
             }
           }
         }

@@ -45,11 +45,12 @@ struct FeatureMajorPanel {
     Row::store_zeros(panel, width);
     const u64 misaligned = (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % panel::kRowBytes;
     if (valid >= kTokens && misaligned == 0) {
-      for (int first = thread_index(); first < columns; first += kBatch * kThreads) {
+      SPARSMITH_ROLLED for (int first = thread_index(); first < columns; first += kBatch * kThreads) {
         typename Row::Tokens tokens[kBatch];
         SPARSMITH_UNROLL for (int b = 0; b < kBatch; ++b) {
-          const int k = first + b * kThreads;
-          if (k < columns) tokens[b] = load_cached(reinterpret_cast<const typename Row::Tokens*>(x + k * ldx));
+          int k = first + b * kThreads;
+          if (k >= columns) k = columns - 1;  // loaded in vain: nothing that a branch would have to keep
+          tokens[b] = load_cached(reinterpret_cast<const typename Row::Tokens*>(x + k * ldx));
         }
         SPARSMITH_UNROLL for (int b = 0; b < kBatch; ++b) {
           const int k = first + b * kThreads;
@@ -58,7 +59,7 @@ struct FeatureMajorPanel {
       }
       return;
     }
-    for (int k = thread_index(); k < columns; k += kThreads) {
+    SPARSMITH_ROLLED for (int k = thread_index(); k < columns; k += kThreads) {
       typename Row::Tokens tokens = {};
       SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
         if (t < valid) tokens[t] = load_cached(x + k * ldx + t);
@@ -86,7 +87,7 @@ struct TokenMajorPanel {
     const u64 misaligned =
         (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % (kColumns * sizeof(Value));
     const int vectors = misaligned == 0 ? columns / kColumns : 0;
-    for (int v = thread_index(); v < vectors; v += kThreads) {
+    SPARSMITH_ROLLED for (int v = thread_index(); v < vectors; v += kThreads) {
       Vector<Value, kColumns> tile[kTokens] = {};
       const Value* from = x + v * kColumns;
       SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t, from += ldx) {
@@ -98,7 +99,7 @@ struct TokenMajorPanel {
         Row::store(panel, Row::panel_row(v * kColumns + c), tokens);
       }
     }
-    for (int k = vectors * kColumns + thread_index(); k < columns; k += kThreads) {
+    SPARSMITH_ROLLED for (int k = vectors * kColumns + thread_index(); k < columns; k += kThreads) {
       typename Row::Tokens tokens = {};
       SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
         if (t < valid) tokens[t] = load_cached(x + t * ldx + k);

@@ -33,31 +33,41 @@ using Step = Vector<u32, 4>;
 template <int kDepth_, int kWarps>
 struct PanelStream {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kDepth_, 1, 2, 3, 4)
+  SPARSMITH_TUNE(kDepth_, 1, 2)
   static_assert(kDepth_ <= panel::kSpareSteps, "loads ahead stay inside the array");
 
   static constexpr int kDepth = kDepth_;
+  using Unhurried = PanelStream<1, kWarps>;  // for what is rarely done: takes the fewest registers
 
   const panel::Step* next;
   panel::Step steps[kDepth];
-  u32 count;  // steps of the share
-  u32 task;   // the first one of the share
+  panel::Share share;
 
   // Turns to this warp's share of a part, counted over all column parts.
   SPARSMITH_DEVICE void begin(const panel::Weight& weight, int part) {
-    const int share = part * kWarps + thread_index() / panel::kWarpLanes;
-    next = reinterpret_cast<const panel::Step*>(weight.entries) +
-           static_cast<i64>(share) * weight.share_steps * panel::kWarpLanes + thread_index() % panel::kWarpLanes;
+    const int index = part * kWarps + thread_index() / panel::kWarpLanes;
+    next = first_step(weight, index);
     SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) steps[d] = load_streaming(next + d * panel::kWarpLanes);
     next += kDepth * panel::kWarpLanes;
-    const panel::Share header = load_cached(weight.shares + share);
-    count = header.step_count;
-    task = header.first_task;
+    share = load_cached(weight.shares + index);
+  }
+
+  // Brings what begin() will load nearer, without taking registers.
+  static SPARSMITH_DEVICE void announce(const panel::Weight& weight, int part) {
+    const int index = part * kWarps + thread_index() / panel::kWarpLanes;
+    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) prefetch(first_step(weight, index) + d * panel::kWarpLanes);
+    prefetch(weight.shares + index);
   }
 
   // Step d of the next kDepth has been used: loads the one that takes its place.
   SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + d * panel::kWarpLanes); }
   SPARSMITH_DEVICE void advance() { next += kDepth * panel::kWarpLanes; }
+
+ private:
+  static SPARSMITH_DEVICE const panel::Step* first_step(const panel::Weight& weight, int index) {
+    return reinterpret_cast<const panel::Step*>(weight.entries) +
+           static_cast<i64>(index) * weight.share_steps * panel::kWarpLanes + thread_index() % panel::kWarpLanes;
+  }
 };
 
 }  // namespace sparsmith

@@ -30,7 +30,10 @@ struct TensorProducts {
   static constexpr int kGroups = kSegments / panel::kPhaseLanes;  // segments whose sums a lane holds
   static constexpr bool kNeedsFinite = true;
   static constexpr int kTokens = panel::Row<Value>::kTokens;
-  using Slots = Vector<u16, kGroups>;
+  struct Slots {  // of the segments whose sums a lane holds; two in a word, so that they wait in few registers
+    Vector<u32, (kGroups + 1) / 2> words;
+    SPARSMITH_DEVICE u32 operator[](int g) const { return g % 2 == 0 ? words[g / 2] & 0xFFFFU : words[g / 2] >> 16; }
+  };
 
   float sums[2][4];  // quarters 0 and 1, 2 and 3: two tokens each
   u32 place[4];      // where a weight goes in A of each quarter
@@ -46,8 +49,10 @@ struct TensorProducts {
   }
 
   static SPARSMITH_DEVICE Slots slots(const u16* task_slots, u32 task) {
-    const int first = thread_index() % panel::kWarpLanes / 4 * kGroups;
-    return load_cached(reinterpret_cast<const Slots*>(task_slots + static_cast<i64>(task) * kSegments + first));
+    const u16* first =
+        task_slots + static_cast<i64>(task) * kSegments + thread_index() % panel::kWarpLanes / 4 * kGroups;
+    if constexpr (kGroups == 1) return {{{load_cached(first)}}};
+    return {load_cached(reinterpret_cast<const decltype(Slots::words)*>(first))};
   }
 
   SPARSMITH_DEVICE void multiply(const panel::Step& step, const u8* panel) {

@@ -1,0 +1,107 @@
+#include "tests/dense_epilogue_cases.h"
+
+#include <algorithm>
+
+#include "generator/dense_epilogue.h"
+#include "runtime/tuned_file.h"
+#include "tuner/packings.h"
+#include "tuner/plan_verifier.h"
+
+namespace sparsmith::testing {
+namespace {
+
+std::vector<OperatorSpec> draw_specs(Random& random) {
+  std::vector<OperatorSpec> specs;
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+      for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kSilu}) {
+        OperatorSpec& spec = specs.emplace_back(draw_operator(random));
+        spec.type = type;
+        spec.layout = layout;
+        spec.epilogue.activation = activation;
+      }
+    }
+  }
+  return specs;
+}
+
+// Weights whose dense form is small enough to multiply on the host.
+CsrMatrix draw_small_weight(Random& random, int kind) {
+  while (true) {
+    CsrMatrix matrix = draw_weight(random, kind++);
+    if (matrix.cols < 10'000) return matrix;
+  }
+}
+
+}  // namespace
+
+std::vector<KernelCase> draw_dense_epilogue_cases(std::uint64_t seed, int weights) {
+  static constexpr std::int64_t kTokens[] = {1, 2, 3, 4, 5, 8, 9, 16, 31, 40};
+  Random random(seed);
+  std::vector<KernelCase> cases;
+  for (const OperatorSpec& spec : draw_specs(random)) {
+    for (int weight = 0; weight < weights; ++weight) {
+      KernelCase& each = cases.emplace_back();
+      each.matrix = draw_small_weight(random, static_cast<int>(cases.size()));
+      each.config.family = "dense_epilogue";
+      each.problem.device = typical_device(90);
+      each.problem.spec = spec;
+      each.problem.spec.rows = each.matrix.rows;
+      each.problem.spec.cols = each.matrix.cols;
+      each.problem.tokens = kTokens[random() % std::size(kTokens)];
+      each.inputs = {.tokens = each.problem.tokens,
+                     .seed = random(),
+                     .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),
+                     .padding = random() % 2 == 0 ? 0 : draw_between(random, 1, 9)};
+      each.small_grid = random() % 3 == 0;
+    }
+  }
+  return cases;
+}
+
+Status HostProductExecutor::multiply_dense(const OperatorSpec& spec, const LaunchBindings& bindings) {
+  const std::int64_t n = bindings.variables.n;
+  const std::int64_t ldx = bindings.variables.ldx;
+  const bool token_major = spec.layout == Layout::kTokenMajor;
+  const std::int64_t x_lines = token_major ? n : spec.cols;
+  const std::int64_t x_line = token_major ? spec.cols : n;
+  const auto values = std::ranges::find(bindings.packed, kDenseArray, &LaunchBindings::Packed::name);
+  if (values == bindings.packed.end()) return not_found("there is no dense weight");
+  ElementBuffer w(spec.type, spec.rows * spec.cols);
+  ElementBuffer x(spec.type, (x_lines - 1) * ldx + x_line);
+  SPARSMITH_RETURN_IF_ERROR(executor_.read(w.bytes(), values->address));
+  SPARSMITH_RETURN_IF_ERROR(executor_.read(x.bytes(), bindings.x));
+  std::vector<float> product(static_cast<std::size_t>(spec.rows * n));
+  for (std::int64_t row = 0; row < spec.rows; ++row) {
+    for (std::int64_t token = 0; token < n; ++token) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < spec.cols; ++k)
+        sum += static_cast<double>(w.get(row * spec.cols + k)) *
+               static_cast<double>(x.get(token_major ? token * ldx + k : k * ldx + token));
+      product[static_cast<std::size_t>(token_major ? token * spec.rows + row : row * n + token)] =
+          static_cast<float>(sum);
+    }
+  }
+  return executor_.write(bindings.workspace, std::as_bytes(std::span(product)));
+}
+
+Status run_dense_epilogue_case(const KernelCase& test_case, Executor& executor, const ImageOf& image_of) {
+  SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, dense_epilogue(test_case.problem.spec));
+  for (const KernelSource& kernel : candidate.kernels) {
+    SPARSMITH_ASSIGN_OR_RETURN(const KernelImage image, image_of(kernel));
+    SPARSMITH_RETURN_IF_ERROR(executor.load(image));
+  }
+  if (test_case.small_grid) candidate.plan.steps[0].grid = {1, 1, 1};
+  HostProductExecutor with_product(executor);
+  ReferenceProblem problem(test_case.matrix, test_case.problem.spec, test_case.inputs);
+  problem.set_sums(eigen_sums(problem));
+  SPARSMITH_ASSIGN_OR_RETURN(const auto verifier, PlanVerifier::create(with_product, problem));
+  SPARSMITH_ASSIGN_OR_RETURN(
+      DevicePacking packing,
+      DevicePacking::upload(with_product, pack_dense(test_case.matrix, test_case.problem.spec.type)));
+  SPARSMITH_ASSIGN_OR_RETURN(const Verification verification, verifier->verify(candidate.plan, packing));
+  if (!verification.ok) return internal_error("wrong output: " + verification.reason);
+  return {};
+}
+
+}  // namespace sparsmith::testing
