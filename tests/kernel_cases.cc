@@ -208,6 +208,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
     for (PlanStep& step : candidate.plan.steps) {
       if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("bitmap_")) step.grid = {1, 1, 1};
+      if (step.kernel.starts_with("scatter_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("panel_")) step.grid[1] = 1;
     }
   }
