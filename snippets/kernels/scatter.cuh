@@ -95,12 +95,12 @@ struct ScatterKernel {
       scatter::TileCursor again(weight, block * weight.column_tiles + begin, end - begin);
       sums.clear();
       SPARSMITH_ROLLED for (int t = 0; t < end - begin; ++t) {
-        again.load(t, even);
-        even.put(weight.entries, tile);
+        again.find(t, even);
+        even.put_unloaded(weight.entries, tile);
         warp_barrier();
         multiply_nonzeros(input, first_token, (begin + t) * kTileColumns, tile, sums);
         warp_barrier();
-        even.clear(weight.entries, tile);
+        even.clear_unloaded(weight.entries, tile);
         warp_barrier();
       }
     }

@@ -36,13 +36,18 @@ struct TileCursor {
     look_at(0);
   }
 
-  // Loads a tile of the warp. All lanes call it, tiles ascend.
+  // Turns `list` to a tile of the warp. All lanes call it, tiles ascend.
   template <class Entries>
-  SPARSMITH_DEVICE void load(int tile, Entries& into) {
+  SPARSMITH_DEVICE void find(int tile, Entries& list) {
     if (tile - window >= kLanes - 1) look_at(tile);
     const u32 begin = shuffle_index(held, tile - window);
     const u32 end = shuffle_index(held, tile - window + 1);
-    into.load(entries, begin, static_cast<int>(end - begin));
+    list.turn_to(begin, static_cast<int>(end - begin));
+  }
+  template <class Entries>
+  SPARSMITH_DEVICE void load(int tile, Entries& list) {
+    find(tile, list);
+    list.load(entries);
   }
 
  private:
@@ -79,26 +84,32 @@ struct WordEntries {
   int rounds = 0;
   u32 begin;
 
-  // This lane's words: `count` of them, those of a warp side by side.
-  SPARSMITH_DEVICE void load(const u32* entries, u32 begin_, int count) {
+  // To the tile of `count` words a lane from `begin` on.
+  SPARSMITH_DEVICE void turn_to(u32 begin_, int count) {
     begin = begin_;
     rounds = count;
+  }
+  SPARSMITH_DEVICE void load(const u32* entries) {
     const u32* from = scatter::lane_words(entries, begin);
     SPARSMITH_UNROLL for (int r = 0; r < kMaxRounds; ++r) {
       if (r < kMinRounds || r < rounds) words[r] = load_streaming(from + r * scatter::kLanes);
     }
   }
 
-  SPARSMITH_DEVICE void put(const u32* entries, u8* tile) const { store<false>(entries, tile); }
-  SPARSMITH_DEVICE void clear(const u32* entries, u8* tile) const { store<true>(entries, tile); }
+  SPARSMITH_DEVICE void put(const u32* entries, u8* tile) const { store<false, kMaxRounds>(entries, tile); }
+  SPARSMITH_DEVICE void clear(const u32* entries, u8* tile) const { store<true, kMaxRounds>(entries, tile); }
+  // The same without load(): slowly, in no registers.
+  SPARSMITH_DEVICE void put_unloaded(const u32* entries, u8* tile) const { store<false, 0>(entries, tile); }
+  SPARSMITH_DEVICE void clear_unloaded(const u32* entries, u8* tile) const { store<true, 0>(entries, tile); }
 
  private:
-  template <bool kZero>
+  // Of the first kHeld rounds the words are in registers.
+  template <bool kZero, int kHeld>
   SPARSMITH_DEVICE void store(const u32* entries, u8* tile) const {
-    SPARSMITH_UNROLL for (int r = 0; r < kMaxRounds; ++r) {
+    SPARSMITH_UNROLL for (int r = 0; r < kHeld; ++r) {
       if (r < kMinRounds || r < rounds) scatter::store_element(tile, words[r] >> 16, kZero ? 0 : words[r]);
     }
-    SPARSMITH_ROLLED for (int r = kMaxRounds; r < rounds; ++r) {
+    SPARSMITH_ROLLED for (int r = kHeld; r < rounds; ++r) {
       const u32 word = load_streaming(scatter::lane_words(entries, begin) + r * scatter::kLanes);
       scatter::store_element(tile, word >> 16, kZero ? 0 : word);
     }
@@ -120,10 +131,12 @@ struct ByteEntries {
   int rounds = 0;                 // even
   u32 begin;
 
-  // This lane's words: `count` of them, those of a warp side by side.
-  SPARSMITH_DEVICE void load(const u32* entries, u32 begin_, int count) {
+  // To the tile of `count` words a lane from `begin` on.
+  SPARSMITH_DEVICE void turn_to(u32 begin_, int count) {
     begin = begin_;
     rounds = count / 3 * 4 + count % 3;
+  }
+  SPARSMITH_DEVICE void load(const u32* entries) {
     const u32* from = scatter::lane_words(entries, begin);
     SPARSMITH_UNROLL for (int w = 0; w < kMaxRounds / 4 * 3; ++w) {
       const int round = w / 3 * 4 + (w % 3 == 2 ? 2 : 0);  // the first one that needs the word
@@ -131,18 +144,22 @@ struct ByteEntries {
     }
   }
 
-  SPARSMITH_DEVICE void put(const u32* entries, u8* tile) const { store<false>(entries, tile); }
-  SPARSMITH_DEVICE void clear(const u32* entries, u8* tile) const { store<true>(entries, tile); }
+  SPARSMITH_DEVICE void put(const u32* entries, u8* tile) const { store<false, kMaxRounds>(entries, tile); }
+  SPARSMITH_DEVICE void clear(const u32* entries, u8* tile) const { store<true, kMaxRounds>(entries, tile); }
+  // The same without load(): slowly, in no registers.
+  SPARSMITH_DEVICE void put_unloaded(const u32* entries, u8* tile) const { store<false, 0>(entries, tile); }
+  SPARSMITH_DEVICE void clear_unloaded(const u32* entries, u8* tile) const { store<true, 0>(entries, tile); }
 
  private:
-  template <bool kZero>
+  // Of the first kHeld rounds the words are in registers.
+  template <bool kZero, int kHeld>
   SPARSMITH_DEVICE void store(const u32* entries, u8* tile) const {
-    SPARSMITH_UNROLL for (int r = 0; r < kMaxRounds; r += 2) {
+    SPARSMITH_UNROLL for (int r = 0; r < kHeld; r += 2) {
       if (r < kMinRounds || r < rounds) {
         store_two<kZero>(tile, words[r / 4 * 3], r % 4, words[r / 4 * 3 + 1 + r % 4 / 2]);
       }
     }
-    SPARSMITH_ROLLED for (int r = kMaxRounds; r < rounds; r += 2) {
+    SPARSMITH_ROLLED for (int r = kHeld; r < rounds; r += 2) {
       const u32* group = scatter::lane_words(entries, begin) + r / 4 * 3 * scatter::kLanes;
       const u32 values = kZero ? 0 : load_streaming(group + (1 + r % 4 / 2) * scatter::kLanes);
       store_two<kZero>(tile, load_streaming(group) >> (8 * (r % 4)), 0, values);
