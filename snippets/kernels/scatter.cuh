@@ -134,7 +134,7 @@ struct ScatterKernel {
       }
       list.put(entries, tile);
       warp_barrier();
-      SPARSMITH_UNROLL for (int first = 0; first < kTileColumns; first += kInputColumns) {
+      SPARSMITH_ROLLED for (int first = 0; first < kTileColumns; first += kInputColumns) {
         SPARSMITH_UNROLL for (int s = 0; s < kInputColumns / 16; ++s) multiply_step(first / 16 + s, s, sums);
         column += kInputColumns;
         load_input();
