@@ -103,11 +103,11 @@ std::vector<Rule> worthwhile_rules() {
        }},
       {Kind::kWorthwhile,
        {"tile_rows", "token_tile", "input_columns"},
-       "X is held for a whole tile, or for as much of it as 4 to 32 registers hold",
+       "X is held for a whole tile in at most 32 registers, or for half of one of 64 rows",
        [](const RuleInput& in) {
          const std::int64_t registers = in["token_tile"] * in["input_columns"] / 64;
-         return in["input_columns"] < 256 && registers <= 32 &&
-                (registers >= 16 || in["input_columns"] * in["tile_rows"] >= 2048);
+         const bool whole = in["input_columns"] * in["tile_rows"] == 4096;
+         return registers <= 32 && (whole || (in["tile_rows"] == 64 && registers >= 4));
        }},
       {Kind::kWorthwhile,
        {"tile_rows", "warps"},
@@ -121,8 +121,7 @@ std::vector<Rule> worthwhile_rules() {
        "what a thread holds fits the registers that its block leaves it",
        [](const RuleInput& in) {
          const ScatterConfig config(in.config);
-         return config.registers(in.problem.device) <=
-                std::min(255, in.problem.device.registers_per_sm / (config.warps * 32));
+         return config.registers() <= std::min(255, in.problem.device.registers_per_sm / (config.warps * 32));
        }},
   };
 }
@@ -142,11 +141,11 @@ std::int64_t ScatterConfig::shared_bytes() const {
   return std::int64_t{warps} * std::max(8192, token_tile * (tile_rows + 4) * 4);
 }
 
-int ScatterConfig::registers(const DeviceProperties& device) const {
+int ScatterConfig::registers() const {
   const int entries = 2 * (entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds);
   const int held = sum_registers() + input_registers() + entries;
   // By what ptxas says of kernels that spill and of kernels that do not.
-  return device.compute_capability == 90 ? held + 50 : held * 7 / 5 + 18;
+  return std::max(held + 50, held * 7 / 5 + 18);
 }
 
 std::vector<Parameter> ScatterFamily::parameters() const {

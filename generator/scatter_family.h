@@ -31,7 +31,7 @@ struct ScatterConfig {
   // An estimate of the registers a thread needs: sums, X, two tiles' entries, and the rest.
   int sum_registers() const { return tile_rows / 16 * token_tile / 8 * 4; }
   int input_registers() const { return token_tile * input_columns / 64; }
-  int registers(const DeviceProperties& device) const;
+  int registers() const;
 };
 
 // What the rounds of a tile are likely to be, from what is known of the rows.
