@@ -6,6 +6,7 @@
 #include <array>
 
 #include "generator/rows_family.h"
+#include "generator/slots_family.h"
 
 namespace sparsmith {
 
@@ -26,7 +27,8 @@ Status Family::check(const Config& config, const Problem& problem, const Sparsit
 }
 
 std::span<const std::unique_ptr<Family>> families() {
-  static const std::array<std::unique_ptr<Family>, 1> all = {std::make_unique<RowsFamily>()};
+  static const std::array<std::unique_ptr<Family>, 2> all = {std::make_unique<RowsFamily>(),
+                                                             std::make_unique<SlotsFamily>()};
   return all;
 }
 

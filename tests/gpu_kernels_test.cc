@@ -24,7 +24,9 @@ TEST(GpuKernelsTest, AgreeWithEigen) {
   const int kernels = kernels_given != nullptr ? std::atoi(kernels_given) : 300;
   fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
 
-  const std::vector<KernelCase> cases = draw_cases(seed, kernels, 8);
+  std::vector<KernelCase> cases;
+  for (const auto& each : families())
+    for (KernelCase& drawn : draw_cases(*each, seed, kernels, 8)) cases.push_back(std::move(drawn));
   std::map<std::string, KernelSource> sources;
   for (const KernelCase& each : cases) {
     PackedWeight packed;

@@ -56,12 +56,14 @@ std::int64_t draw_tokens(Random& random, const CsrMatrix& matrix) {
 }
 
 // Packing parameters change data, not code; the kernel stays the same.
-void vary_packing(Random& random, Config& config) {
-  const std::int64_t width = config.values["vector_width"];
-  std::vector<std::int64_t> alignments;
-  for (const std::int64_t alignment : {1, 2, 4, 8})
-    if (alignment >= width) alignments.push_back(alignment);
-  config.values["alignment"] = alignments[random() % alignments.size()];
+void vary_packing(Random& random, const Family& /*family*/, Config& config) {
+  if (config.family == "rows") {
+    const std::int64_t width = config.values["vector_width"];
+    std::vector<std::int64_t> alignments;
+    for (const std::int64_t alignment : {1, 2, 4, 8})
+      if (alignment >= width) alignments.push_back(alignment);
+    config.values["alignment"] = alignments[random() % alignments.size()];
+  }
 }
 
 }  // namespace
@@ -125,11 +127,10 @@ std::optional<Config> draw_config(Random& random, const Family& family, const Pr
   return std::nullopt;
 }
 
-std::vector<KernelCase> draw_cases(std::uint64_t seed, int kernels, int weights) {
+std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int kernels, int weights) {
   Random random(seed);
-  const Family& rows = *families()[0];
   std::vector<std::pair<std::string, std::int64_t>> values;  // every value of every parameter, in turn
-  for (const Parameter& parameter : rows.parameters())
+  for (const Parameter& parameter : family.parameters())
     for (const std::int64_t value : parameter.values) values.emplace_back(parameter.name, value);
   std::vector<KernelCase> cases;
   for (int kernel = 0; kernel < kernels; ++kernel) {
@@ -140,14 +141,16 @@ std::vector<KernelCase> draw_cases(std::uint64_t seed, int kernels, int weights)
       KernelCase each;
       each.matrix = draw_weight(random, kernel + weight * 5);
       each.problem.device = typical_device(90);
+      // Few blocks, which have many rows each: the emulator runs blocks one after another.
+      if (family.name() == "slots") each.problem.device.sm_count = static_cast<int>(draw_between(random, 1, 6));
       each.problem.spec = spec;
       each.problem.spec.rows = each.matrix.rows;
       each.problem.spec.cols = each.matrix.cols;
       if (each.problem.spec.cols <= 0) continue;
-      if (!config) config = draw_config(random, rows, each.problem, parameter, value);
-      if (!config || !rows.check(*config, each.problem, {}).ok()) continue;
+      if (!config) config = draw_config(random, family, each.problem, parameter, value);
+      if (!config || !family.check(*config, each.problem, {}).ok()) continue;
       each.config = *config;
-      vary_packing(random, each.config);
+      vary_packing(random, family, each.config);
       each.problem.tokens = draw_tokens(random, each.matrix);
       each.inputs = {.tokens = each.problem.tokens,
                      .seed = random(),
@@ -190,7 +193,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
   if (test_case.small_grid) {
     // Kernels stride over their grid, so any smaller one is right as well.
     for (PlanStep& step : candidate.plan.steps)
-      if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
+      if (step.kernel.starts_with(test_case.config.family + "_")) step.grid = {1, 1, 1};
   }
   return candidate;
 }

@@ -120,7 +120,7 @@ TEST_P(KernelMutantsTest, AreCaught) {
   const std::shared_ptr<CpuKernelCompiler> compiler = std::move(*made);
 
   std::map<std::string, Cases> kernels;  // by the config and operator that make the text
-  for (const KernelCase& each : draw_cases(seed, kKernels, kWeightKinds)) {
+  for (const KernelCase& each : draw_cases(*family("rows"), seed, kKernels, kWeightKinds)) {
     PackedWeight packed;
     const auto candidate = generate_case(each, packed);
     ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "tuner/parallel_for.h"
+#include "base/parallel_for.h"
 
 namespace sparsmith {
 namespace {

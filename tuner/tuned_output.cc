@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "formats/csr.h"
+#include "formats/slots.h"
 #include "matrix/dense_matrix.h"
 
 namespace sparsmith {
@@ -80,6 +81,7 @@ Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
       return csr_from_dense({values->bytes.data(), weight.spec.rows, weight.spec.cols, weight.spec.type});
     }
     if (packing.packing.starts_with("csr_")) return unpack_csr(packed_weight_of(weight, packing));
+    if (packing.packing.starts_with("slots_")) return unpack_slots(packed_weight_of(weight, packing));
   }
   return unsupported(fmt::format("{}: this program cannot unpack \"{}\"", weight.name,
                                  weight.packings.empty() ? "nothing" : weight.packings.front().packing));

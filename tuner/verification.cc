@@ -7,7 +7,7 @@
 #include <limits>
 #include <mutex>
 
-#include "tuner/parallel_for.h"
+#include "base/parallel_for.h"
 
 namespace sparsmith {
 namespace {
