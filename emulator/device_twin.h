@@ -10,6 +10,7 @@
 #define __launch_bounds__(...)
 #define SPARSMITH_DEVICE inline __attribute__((always_inline))
 #define SPARSMITH_UNROLL
+#define SPARSMITH_KEEP_LOOP
 
 extern "C" {
 int sparsmith_emulator_thread_index() __attribute__((const));

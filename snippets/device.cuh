@@ -11,6 +11,7 @@
 
 #define SPARSMITH_DEVICE __device__ __forceinline__
 #define SPARSMITH_UNROLL _Pragma("unroll")
+#define SPARSMITH_KEEP_LOOP _Pragma("unroll 1")
 
 namespace sparsmith {
 

@@ -31,8 +31,8 @@ struct SlotsKernel {
     const int warp = thread_index() / slots::kLanes;
     const int warp_tiles = (groups - warp + kWarps - 1) / kWarps * kTilesPerSlot;
     const int first_row = thread_index() / Sums::kLanes;
-    for (int token = block_index_y(); token < n; token += grid_size_y()) {
-      for (int part = block_index_x(); part < parts; part += grid_size_x()) {
+    SPARSMITH_KEEP_LOOP for (int token = block_index_y(); token < n; token += grid_size_y()) {
+      SPARSMITH_KEEP_LOOP for (int part = block_index_x(); part < parts; part += grid_size_x()) {
         const u8* from = stream + (static_cast<i64>(part) * groups + warp) * kGroupBytes;
         Tile tiles[kDepth];
         SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) {
@@ -63,7 +63,7 @@ struct SlotsKernel {
                                           int warp, int warp_tiles) {
     int slot = warp * slots::kLanes + lane();
     float chains[2] = {0.0F, 0.0F};
-    for (int first = 0; first < warp_tiles; first += kDepth) {
+    SPARSMITH_KEEP_LOOP for (int first = 0; first < warp_tiles; first += kDepth) {
       from = tile_address(from, kDepth);
       SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) {
         if (first + d < warp_tiles) {
@@ -82,7 +82,7 @@ struct SlotsKernel {
   // `row`: the descriptor of this thread's first row.
   static SPARSMITH_DEVICE void finish(const slots::Row* rows, slots::Row row, const Sums& sums, const Output& output,
                                       int rows_per_part, int token, int n) {
-    for (int r = thread_index() / Sums::kLanes; r < rows_per_part;) {
+    SPARSMITH_KEEP_LOOP for (int r = thread_index() / Sums::kLanes; r < rows_per_part;) {
       const auto total = sums.row_sum(row);
       if (thread_index() % Sums::kLanes == 0 && row.row != slots::kNoRow) {
         output.store(row.row, token, n, total.values[0]);

@@ -51,12 +51,12 @@ struct StagedVector {
         if (thread_index() == 0) bulk_copy(vector, from, pieces * 16, barrier);
       }
     } else {
-      for (int i = thread_index(); i < pieces; i += kThreads) {
+      SPARSMITH_KEEP_LOOP for (int i = thread_index(); i < pieces; i += kThreads) {
         reinterpret_cast<Vector<Value, kPiece>*>(vector)[i] =
             load_cached(reinterpret_cast<const Vector<Value, kPiece>*>(from) + i);
       }
     }
-    for (int i = pieces * kPiece + thread_index(); i < cols; i += kThreads) {
+    SPARSMITH_KEEP_LOOP for (int i = pieces * kPiece + thread_index(); i < cols; i += kThreads) {
       vector[i] = load_cached(from + i * column_stride);
     }
     if (thread_index() == kThreads - 1) vector[cols] = from_float<Value>(0.0F);
