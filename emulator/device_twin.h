@@ -153,6 +153,10 @@ SPARSMITH_DEVICE T load_cached(const T* from, int line = __builtin_LINE()) {
   return load_aligned(from, line);
 }
 
+SPARSMITH_DEVICE u32 load_streaming_word(const u16* from, int line = __builtin_LINE()) {
+  return load_aligned(from, line);
+}
+
 SPARSMITH_DEVICE void atomic_add(float* to, float value, int line = __builtin_LINE()) {
   sparsmith_emulator_atomic_add_float(to, value, line);
 }

@@ -94,12 +94,12 @@ Deal deal_rows(const std::vector<std::int64_t>& row_slots, std::int64_t parts) {
 // The descriptors of each part's rows, in the order of their slots.
 std::vector<slots::Row> describe(const Deal& dealt, const std::vector<std::int64_t>& row_slots) {
   std::vector<slots::Row> descriptors(dealt.rows.size() * static_cast<std::size_t>(dealt.rows_per_part),
-                                      {slots::kNoRow, 0, 0});
+                                      {slots::kNoRow, 0});
   for (std::size_t part = 0; part < dealt.rows.size(); ++part) {
     std::int64_t next = 0;
     slots::Row* to = descriptors.data() + part * static_cast<std::size_t>(dealt.rows_per_part);
     for (const std::uint32_t row : dealt.rows[part]) {
-      *to++ = {row, static_cast<unsigned short>(next), static_cast<unsigned short>(row_slots[row])};
+      *to++ = {row, static_cast<unsigned>(next | row_slots[row] << 16)};
       next += row_slots[row];
     }
   }

@@ -24,11 +24,11 @@ namespace sparsmith::slots {
 
 constexpr int kLanes = 32;
 
-// A row of a part: its slots are [first, first + count) of the part's.
+// A row of a part: its slots are [first, first + count) of the part's, range = first + 65536 count. (Whole words: a
+// kernel that took a loaded word apart would wait for it.)
 struct alignas(8) Row {
   unsigned int row;
-  unsigned short first;
-  unsigned short count;
+  unsigned int range;
 };
 constexpr unsigned int kNoRow = 0xFFFFFFFFU;
 constexpr int kRowAlignment = 8;

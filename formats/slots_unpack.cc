@@ -130,10 +130,12 @@ Result<CsrMatrix> unpack_slots(const PackedWeight& packed) {
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
     const slots::Row& row = descriptors[i];
     if (row.row == slots::kNoRow) continue;
-    if (row.row >= packed.rows || row.first + row.count > shape.groups * slots::kLanes)
+    const int first = static_cast<int>(row.range & 0xFFFFU);
+    const int count = static_cast<int>(row.range >> 16);
+    if (row.row >= packed.rows || first + count > shape.groups * slots::kLanes)
       return invalid_input(fmt::format("slots: descriptor {} names what lies outside", i));
     const std::int64_t part = static_cast<std::int64_t>(i) / shape.rows_per_part;
-    for (int slot = row.first; slot < row.first + row.count; ++slot) {
+    for (int slot = first; slot < first + count; ++slot) {
       const std::int64_t group = part * shape.groups + slot / slots::kLanes;
       for (int t = 0; t < shape.packing.tiles_per_slot; ++t)
         SPARSMITH_RETURN_IF_ERROR(

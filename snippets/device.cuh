@@ -188,6 +188,13 @@ SPARSMITH_DEVICE T load_streaming(const T* from) {
   return result;
 }
 
+// The same of 16 bits, as a whole register: nothing is done with what is loaded until it is used.
+SPARSMITH_DEVICE u32 load_streaming_word(const u16* from) {
+  u32 result;
+  asm("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=r"(result) : "l"(from));
+  return result;
+}
+
 // Read-only global memory that others will read again: through L1. Alignment and sizes as load_streaming.
 template <class T>
 SPARSMITH_DEVICE T load_cached(const T* from) {

@@ -40,7 +40,7 @@ struct SlotsKernel {
         }
         if (part == block_index_x()) input.begin(token);
         const slots::Row* part_rows = rows + static_cast<i64>(part) * rows_per_part;
-        slots::Row row = {slots::kNoRow, 0, 0};
+        slots::Row row = {slots::kNoRow, 0};
         if (first_row < rows_per_part) row = load_cached(part_rows + first_row);
         if (part == block_index_x()) input.wait();
         accumulate(from, tiles, input, sums, warp, warp_tiles);

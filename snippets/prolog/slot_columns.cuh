@@ -88,17 +88,17 @@ struct Columns8 {
   static constexpr int kTileBytes = Words::kBytes + slots::kLanes * 2;
 
   Words words;
-  Vector<u16, 1> base;
+  u32 base;
 
   SPARSMITH_DEVICE void load(const u8* from, int lane) {
     words.load(from, lane);
-    base = load_streaming(reinterpret_cast<const Vector<u16, 1>*>(from + Words::kBytes) + lane);
+    base = load_streaming_word(reinterpret_cast<const u16*>(from + Words::kBytes) + lane);
   }
   SPARSMITH_DEVICE int count() const { return static_cast<int>(words[0] & 0xFFU); }
 
   template <int kScale>
   SPARSMITH_DEVICE void expand(u32 (&offsets)[kVectorWidth]) const {
-    u32 from = base[0] * static_cast<u32>(kScale);
+    u32 from = base * static_cast<u32>(kScale);
     offsets[0] = from;
     SPARSMITH_UNROLL for (int e = 1; e < kVectorWidth; ++e) {
       u32 weights = static_cast<u32>(kScale) << (8 * (e % 4));  // byte e

@@ -10,13 +10,32 @@
 
 namespace sparsmith {
 
+// The values of a lane as whole words, so that they stay as loaded until a product takes them apart.
+template <class Value, int kCount>
+struct LaneValues {
+  SPARSMITH_ROLE(prolog)
+
+  using Words = LaneVector<u32, kCount / 2>;
+  static constexpr int kBytes = Words::kBytes;
+
+  Words words;
+
+  SPARSMITH_DEVICE void load(const u8* from, int lane) { words.load(from, lane); }
+  SPARSMITH_DEVICE float operator[](int i) const {
+    return to_float(Value{static_cast<u16>(i % 2 == 0 ? words[i / 2] : words[i / 2] >> 16)});
+  }
+};
+template <int kCount>
+struct LaneValues<float, kCount> : LaneVector<float, kCount> {};
+
+// A warp's tiles: of each nonzero of a lane its value and its column.
 template <class Value, class Columns_>
 struct SlotStream {
   SPARSMITH_ROLE(prolog)
 
   using Columns = Columns_;
   static constexpr int kVectorWidth = Columns::kVectorWidth;
-  using Values = LaneVector<Value, kVectorWidth>;
+  using Values = LaneValues<Value, kVectorWidth>;
   static constexpr int kTileBytes = Values::kBytes + Columns::kTileBytes;
 
   struct Tile {
@@ -36,7 +55,7 @@ struct SlotStream {
       SPARSMITH_UNROLL for (int e = 0; e < kVectorWidth; ++e) {
         const float x = input.at(offsets[e]);
         const float product_x = !Columns::kCounted || e < columns.count() ? x : 0.0F;
-        sums[e % 2] = multiply_add(to_float(values[e]), product_x, sums[e % 2]);
+        sums[e % 2] = multiply_add(values[e], product_x, sums[e % 2]);
       }
     }
   };

@@ -26,7 +26,9 @@ struct SlotSums {
   SPARSMITH_DEVICE RegisterSums<1, 1> row_sum(const slots::Row& row) const {
     RegisterSums<1, 1> sums;
     sums.clear();
-    for (int i = thread_index() % kLanes; i < row.count; i += kLanes) sums.values[0][0] += shared[row.first + i];
+    const float* from = shared + (row.range & 0xFFFFU);
+    const int count = static_cast<int>(row.range >> 16);
+    for (int i = thread_index() % kLanes; i < count; i += kLanes) sums.values[0][0] += from[i];
     ShuffleSum<kLanes, 1>::combine(sums);
     return sums;
   }
