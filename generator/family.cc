@@ -7,6 +7,7 @@
 
 #include "generator/panel_family.h"
 #include "generator/rows_family.h"
+#include "generator/slots_family.h"
 
 namespace sparsmith {
 
@@ -27,7 +28,8 @@ Status Family::check(const Config& config, const Problem& problem, const Sparsit
 }
 
 std::span<const std::unique_ptr<Family>> families() {
-  static const std::array<std::unique_ptr<Family>, 2> all = {std::make_unique<RowsFamily>(), std::make_unique<PanelFamily>()};
+  static const std::array<std::unique_ptr<Family>, 3> all = {
+      std::make_unique<RowsFamily>(), std::make_unique<PanelFamily>(), std::make_unique<SlotsFamily>()};
   return all;
 }
 

@@ -79,6 +79,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, EmulatedKernelsTest,
                          ::testing::Combine(::testing::Values("rows"), ::testing::Range(0, 6)));
 INSTANTIATE_TEST_SUITE_P(Panel, EmulatedKernelsTest,
                          ::testing::Combine(::testing::Values("panel"), ::testing::Range(0, 2)));
+INSTANTIATE_TEST_SUITE_P(Slots, EmulatedKernelsTest,
+                         ::testing::Combine(::testing::Values("slots"), ::testing::Range(0, 3)));
 
 }  // namespace
 }  // namespace sparsmith::testing
