@@ -90,10 +90,10 @@ class PartWriter {
     std::uint32_t open = buckets.filled & ~used;
     if (open == 0 && spare) return kPadding;
     if (open == 0) open = buckets.filled;
-    int best = -1;
+    int best = std::countr_zero(open);
     for (std::uint32_t rest = open; rest != 0; rest &= rest - 1) {
       const int b = std::countr_zero(rest);
-      if (best < 0 || buckets.end[b] - buckets.first[b] > buckets.end[best] - buckets.first[best]) best = b;
+      if (buckets.end[b] - buckets.first[b] > buckets.end[best] - buckets.first[best]) best = b;
     }
     used |= 1U << best;
     --buckets.left;
@@ -247,7 +247,8 @@ SlotTileSize::SlotTileSize(const SlotsPacking& packing, DataType type)
 
 std::size_t interleaved_at(int lane, int at, int lane_bytes) {
   const int piece = std::min(lane_bytes, 16);
-  return static_cast<std::size_t>((at / piece * slots::kLanes + lane) * piece + at % piece);
+  const int element = at / piece * slots::kLanes + lane;
+  return static_cast<std::size_t>(element) * static_cast<std::size_t>(piece) + static_cast<std::size_t>(at % piece);
 }
 
 std::int64_t tile_end(const SlotsPacking& packing, std::span<const std::uint32_t> columns, std::int64_t begin) {

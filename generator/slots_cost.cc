@@ -101,19 +101,21 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
   const double issue_us = per_sm * (config.columns == SlotColumns::kUint32 ? 6.0 : 7.0) / (4 * 0.8) / clock_mhz;
 
   const double staging_us =
-      staged ? 0.4 * static_cast<double>(spec.cols) * element * std::min(estimate.parts, sms * resident) / kL2BytesPerUs
+      staged ? 0.2 * static_cast<double>(spec.cols) * element * std::min(estimate.parts, sms * resident) / kL2BytesPerUs
              : 0.3;
   const double row_rounds =
       std::ceil(static_cast<double>(statistics.rows) / estimate.parts * config.row_lanes / config.threads_per_block);
   const double row_steps =
       std::ceil(estimate.slots / std::max(1.0, static_cast<double>(statistics.rows)) / config.row_lanes);
   const double sums_us = row_rounds * (0.15 + 0.02 * row_steps + 0.015 * std::log2(config.row_lanes));
+  // The sums of one block hide behind the stream of another.
+  const double exposed_us = sums_us / std::clamp(resident, 1.0, 2.0);
   const double tail_us = 0.03 * (rounds - groups / warps) + 0.02 * rounds * config.tiles_per_slot / config.depth;
 
-  const double body = std::max({hbm_us, pipe_us, issue_us}) + 0.1 * pipe_us;
+  const double body = std::max({hbm_us, pipe_us, issue_us}) + 0.25 * pipe_us;
   const double waves = std::max(1.0, estimate.parts / (sms * config.blocks_per_sm));
-  const double one = body + staging_us + sums_us + tail_us + (waves - 1) * 0.8;
-  const double further = std::max({passes_us, pipe_us, issue_us}) + staging_us + sums_us + 0.5;
+  const double one = body + staging_us + exposed_us + tail_us + (waves - 1) * 0.8;
+  const double further = std::max({passes_us, pipe_us, issue_us}) + staging_us + exposed_us + 0.5;
   return kFixedUs + one + static_cast<double>(problem.tokens - 1) * further;
 }
 

@@ -5,7 +5,7 @@
 namespace sparsmith {
 namespace {
 
-constexpr int kKernelRegisters = 26;  // of a thread, besides its tiles in flight
+constexpr int kKernelRegisters = 32;  // of a thread, besides its tiles in flight
 
 bool eight_bit(std::int64_t columns) {
   return columns == static_cast<std::int64_t>(SlotColumns::kDelta8) ||
@@ -73,7 +73,7 @@ std::vector<Rule> worthwhile_rules() {
       {Kind::kWorthwhile,
        {"columns"},
        "8-bit distances need neighbours that are near",
-       [](const RuleInput& in) { return !eight_bit(in["columns"]) || density(in) >= 0.008; }},
+       [](const RuleInput& in) { return !eight_bit(in["columns"]) || density(in) >= 0.02; }},
       {Kind::kWorthwhile,
        {"columns", "vector_width"},
        "a base of 16 bits is shared by at least 8 nonzeros",
