@@ -52,11 +52,11 @@ std::vector<Rule> worthwhile_rules() {
        "sums, operands and a fragment fit the registers of a thread",
        [](const RuleInput& in) {
          // Feature-major X comes element by element, two to a word, with an address each.
-         const std::int64_t x_registers = in.problem.spec.layout == Layout::kTokenMajor ? 8 : 16;
+         const std::int64_t x_registers = in.problem.spec.layout == Layout::kTokenMajor ? 10 : 16;
          const std::int64_t registers =
              4 * in["tiles"] * in["token_tiles"] + x_registers * in["token_tiles"] + 4 * in["tiles"] + 56;
          const std::int64_t left = in.problem.device.registers_per_sm / (32 * in["warps"] * in["blocks_per_sm"]);
-         return registers <= std::min<std::int64_t>(left, 248);
+         return registers <= std::min<std::int64_t>(left, 200);
        }},
       {Kind::kWorthwhile,
        {"warps", "blocks_per_sm"},
