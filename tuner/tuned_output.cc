@@ -8,6 +8,7 @@
 #include "formats/bitmap.h"
 #include "formats/csr.h"
 #include "formats/panel.h"
+#include "formats/slots.h"
 #include "matrix/dense_matrix.h"
 
 namespace sparsmith {
@@ -84,6 +85,7 @@ Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
     if (packing.packing.starts_with("csr_")) return unpack_csr(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("bitmap_")) return unpack_bitmap(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("panel_")) return unpack_panel(packed_weight_of(weight, packing));
+    if (packing.packing.starts_with("slots_")) return unpack_slots(packed_weight_of(weight, packing));
   }
   return unsupported(fmt::format("{}: this program cannot unpack \"{}\"", weight.name,
                                  weight.packings.empty() ? "nothing" : weight.packings.front().packing));
