@@ -18,9 +18,12 @@ int sparsmith_emulator_block_index(int axis) __attribute__((const));
 int sparsmith_emulator_grid_size(int axis) __attribute__((const));
 void sparsmith_emulator_block_barrier(int line);
 void sparsmith_emulator_warp_barrier(unsigned mask, int line);
-// kind 0: from lane ^ argument; 1: from lane + argument, or the own value past the warp's end; 2: from lane `argument`.
+// kind 0: from lane ^ argument; 1: from lane + argument, or the own value past the warp's end; 2: from lane `argument`;
+// 3: from lane - argument, or the own value before the warp's start; 4: 1 where any lane brought other than 0, else 0.
 unsigned long long sparsmith_emulator_shuffle(int kind, unsigned long long value, int argument, unsigned mask,
                                               int line);
+// mma.m16n8k16: a: 4 words, b: 2 words, d: 4 floats of the calling lane. All 32 lanes of a warp.
+void sparsmith_emulator_multiply_matrices(float* d, const unsigned* a, const unsigned* b, bool bfloat16, int line);
 unsigned char* sparsmith_emulator_shared_memory() __attribute__((const));
 void sparsmith_emulator_misaligned(const void* address, int bytes, int line);
 void sparsmith_emulator_atomic_add_float(float* to, float value, int line);
@@ -122,6 +125,12 @@ SPARSMITH_DEVICE float shuffle_down(float value, int delta, u32 mask = 0xFFFFFFF
   const u32 bits = __builtin_bit_cast(u32, value);
   return __builtin_bit_cast(float, static_cast<u32>(sparsmith_emulator_shuffle(1, bits, delta, mask, line)));
 }
+SPARSMITH_DEVICE u32 shuffle_up(u32 value, int delta, u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
+  return static_cast<u32>(sparsmith_emulator_shuffle(3, value, delta, mask, line));
+}
+SPARSMITH_DEVICE bool warp_any(bool value, u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
+  return sparsmith_emulator_shuffle(4, value ? 1 : 0, 0, mask, line) != 0;
+}
 SPARSMITH_DEVICE u32 shuffle_index(u32 value, int lane, u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
   return static_cast<u32>(sparsmith_emulator_shuffle(2, value, lane, mask, line));
 }
@@ -167,6 +176,9 @@ SPARSMITH_DEVICE void async_copy(void* shared, const void* global, int line = __
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "an asynchronous copy is 4, 8 or 16 bytes");
   sparsmith_emulator_async_copy(shared, global, kBytes, line);
 }
+SPARSMITH_DEVICE void async_copy_streaming(void* shared, const void* global, int line = __builtin_LINE()) {
+  sparsmith_emulator_async_copy(shared, global, 16, line);
+}
 SPARSMITH_DEVICE void async_commit() { sparsmith_emulator_async_commit(); }
 template <int kPendingGroups>
 SPARSMITH_DEVICE void async_wait(int line = __builtin_LINE()) {
@@ -190,27 +202,15 @@ SPARSMITH_DEVICE void load_matrices_transposed(const void* row, u32 (&out)[4], i
 }
 
 template <class T>
+constexpr bool is_bfloat16 = false;
+template <>
+inline constexpr bool is_bfloat16<bfloat16> = true;
+
+template <class T>
 struct TensorMultiply {
   static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, int line = __builtin_LINE()) {
-    const int lane = thread_index() % 32;
-    const int group = lane / 4;
-    for (int t = 0; t < 4; ++t) {  // rows and columns 2 t, 2 t + 1 and those 8 further, by the lanes that hold them
-      u64 of_a[2];
-      for (int k = 0; k < 2; ++k) {
-        of_a[k] = shuffle_word(a[2 * k] | static_cast<u64>(a[2 * k + 1]) << 32, 4 * group + t, line);
-      }
-      u64 of_b[2];
-      for (int i = 0; i < 2; ++i) {
-        of_b[i] = shuffle_word(b0 | static_cast<u64>(b1) << 32, 4 * (2 * (lane % 4) + i) + t, line);
-      }
-      for (int k = 0; k < 4; ++k) {  // half k % 2 of word k / 2
-        for (int i = 0; i < 4; ++i) {
-          const u32 left = static_cast<u32>(of_a[k / 2] >> (i / 2 * 32 + k % 2 * 16)) & 0xFFFFU;
-          const u32 right = static_cast<u32>(of_b[i % 2] >> (k / 2 * 32 + k % 2 * 16)) & 0xFFFFU;
-          d[i] += to_float(T{static_cast<u16>(left)}) * to_float(T{static_cast<u16>(right)});
-        }
-      }
-    }
+    const u32 b[2] = {b0, b1};
+    sparsmith_emulator_multiply_matrices(d, a, b, is_bfloat16<T>, line);
   }
 };
 
@@ -219,6 +219,21 @@ SPARSMITH_DEVICE u32 permute_bytes(u32 a, u32 b, u32 selector) {
   u32 result = 0;
   for (int i = 0; i < 4; ++i) result |= static_cast<u32>(bytes >> (selector >> (4 * i) & 7U) * 8 & 0xFFU) << (8 * i);
   return result;
+}
+struct SharedCursor {
+  const u16* at;
+};
+SPARSMITH_DEVICE SharedCursor shared_cursor(const void* shared) { return {static_cast<const u16*>(shared)}; }
+template <u32 kMask>
+SPARSMITH_DEVICE u32 take_if(SharedCursor& cursor, u32 word) {
+  return (word & kMask) != 0 ? *cursor.at++ : 0;
+}
+template <class T>
+SPARSMITH_DEVICE u32 add_zero_times(u32 pair, u32 sum) {
+  constexpr u32 kExponent = is_bfloat16<T> ? 0x7F80U : 0x7C00U;
+  if ((pair & kExponent) == kExponent) sum |= 0x7FFFU;
+  if ((pair >> 16 & kExponent) == kExponent) sum |= 0x7FFFU << 16;
+  return sum;
 }
 SPARSMITH_DEVICE float float_from_bits(u32 bits) { return __builtin_bit_cast(float, bits); }
 SPARSMITH_DEVICE u32 bits_of_float(float value) { return __builtin_bit_cast(u32, value); }

@@ -135,5 +135,135 @@ extern "C" __global__ void __launch_bounds__(1) test(const float* v, float* out)
   EXPECT_NEAR(result[3], std::erf(0.5), 1e-6);
 }
 
+// One warp multiplies A [16][16] by B [16][8] and adds to D [16][8], all row-major, by the fragments of the PTX ISA.
+constexpr const char* kMatrixKernel = R"(
+extern "C" __global__ void __launch_bounds__(32) test(const u16* a, const u16* b, float* d) {
+  const int lane = thread_index();
+  const int group = lane >> 2;
+  const int in_group = lane % 4;
+  u32 left[4], right[2];
+  for (int i = 0; i < 8; ++i) {
+    const int row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
+    const int column = in_group * 2 + (i & 1) + (i >= 4 ? 8 : 0);
+    const u32 value = a[row * 16 + column];
+    left[i / 2] = i % 2 == 0 ? value : left[i / 2] | value << 16;
+  }
+  for (int i = 0; i < 4; ++i) {
+    const int row = in_group * 2 + (i & 1) + (i >= 2 ? 8 : 0);
+    const u32 value = b[row * 8 + group];
+    right[i / 2] = i % 2 == 0 ? value : right[i / 2] | value << 16;
+  }
+  float sums[4];
+  for (int i = 0; i < 4; ++i) sums[i] = d[(i < 2 ? group : group + 8) * 8 + in_group * 2 + (i & 1)];
+  if (kMissing == lane) return;
+  TensorMultiply<Type>::add(sums, left, right[0], right[1]);
+  for (int i = 0; i < 4; ++i) d[(i < 2 ? group : group + 8) * 8 + in_group * 2 + (i & 1)] = sums[i];
+})";
+
+TEST(DeviceTwinTest, TensorCoresMultiplyAsOnTheHost) {
+  const std::uint64_t seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<float> uniform(-2.0F, 2.0F);
+  for (const bool bfloat16 : {false, true}) {
+    const auto draw = [&](std::size_t count, std::vector<float>& values) {
+      std::vector<std::uint16_t> bits(count);
+      for (std::uint16_t& each : bits) {
+        each = bfloat16 ? bf16_from_float(uniform(random)) : fp16_from_float(uniform(random));
+        values.push_back(bfloat16 ? float_from_bf16(each) : float_from_fp16(each));
+      }
+      return bits;
+    };
+    std::vector<float> a;
+    std::vector<float> b;
+    std::vector<float> d(16 * 8);
+    for (float& each : d) each = uniform(random);
+    KernelBench bench;
+    bench.add(draw(16 * 16, a));
+    bench.add(draw(16 * 8, b));
+    const int out = bench.add(d);
+    const std::string type = bfloat16 ? "bfloat16" : "half";
+    const Status status =
+        bench.run("using Type = " + type + ";\nconstexpr int kMissing = -1;\n" + kMatrixKernel, 1, 32);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    const std::vector<float> product = bench.read<float>(out, d.size());
+    for (std::size_t row = 0; row < 16; ++row) {
+      for (std::size_t column = 0; column < 8; ++column) {
+        double expected = d[row * 8 + column];
+        for (std::size_t k = 0; k < 16; ++k) expected += static_cast<double>(a[row * 16 + k]) * b[k * 8 + column];
+        EXPECT_NEAR(product[row * 8 + column], expected, 1e-4)
+            << "seed " << seed << ", " << type << ", row " << row << ", column " << column;
+      }
+    }
+  }
+}
+
+TEST(DeviceTwinTest, TensorCoresNeedTheWholeWarp) {
+  KernelBench bench;
+  bench.add(std::vector<std::uint16_t>(16 * 16));
+  bench.add(std::vector<std::uint16_t>(16 * 8));
+  bench.add(std::vector<float>(16 * 8));
+  const Status status =
+      bench.run(std::string("using Type = half;\nconstexpr int kMissing = 5;\n") + kMatrixKernel, 1, 32);
+  EXPECT_EQ(status.code(), StatusCode::kDeviceError);
+}
+
+TEST(DeviceTwinTest, MatricesLoadTransposed) {
+  std::vector<std::uint16_t> elements(4 * 64);
+  for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<std::uint16_t>(i * 7);
+  KernelBench bench;
+  bench.add(elements);
+  const int out = bench.add_unwritten<std::uint32_t>(128);
+  const Status status = bench.run(R"(
+extern "C" __global__ void __launch_bounds__(32) test(const u16* elements, u32* out) {
+  u16* rows = reinterpret_cast<u16*>(shared_memory());
+  for (int i = thread_index(); i < 256; i += 32) rows[i] = elements[i];
+  warp_barrier();
+  u32 parts[4];
+  load_matrices_transposed(rows + thread_index() * 8, parts);
+  for (int i = 0; i < 4; ++i) out[thread_index() * 4 + i] = parts[i];
+})",
+                                  1, 32, 512);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  const std::vector<std::uint32_t> parts = bench.read<std::uint32_t>(out, 128);
+  for (std::size_t lane = 0; lane < 32; ++lane) {
+    for (std::size_t matrix = 0; matrix < 4; ++matrix) {
+      const auto element = [&](std::size_t row) { return elements[matrix * 64 + row * 8 + lane / 4]; };
+      const std::uint32_t expected = element(lane % 4 * 2) | static_cast<std::uint32_t>(element(lane % 4 * 2 + 1))
+                                                                 << 16;
+      EXPECT_EQ(parts[lane * 4 + matrix], expected) << "lane " << lane << ", matrix " << matrix;
+    }
+  }
+}
+
+TEST(DeviceTwinTest, ScansVotesAndPredicatedLoads) {
+  KernelBench bench;
+  const int out = bench.add_unwritten<std::uint32_t>(96);
+  const Status status = bench.run(R"(
+extern "C" __global__ void __launch_bounds__(32) test(u32* out) {
+  u16* values = reinterpret_cast<u16*>(shared_memory());
+  const u32 lane = static_cast<u32>(thread_index());
+  values[lane] = static_cast<u16>(lane + 100);
+  warp_barrier();
+  out[lane] = shuffle_up(lane, 3);
+  SharedCursor cursor = shared_cursor(values + lane % 16);
+  const u32 first = take_if<1>(cursor, lane);
+  out[32 + lane] = first + 1000 * take_if<2>(cursor, lane);
+  out[64 + lane] = (warp_any(lane == 31) ? 1U : 0U) + (warp_any(lane == 32) ? 2U : 0U) +
+                   (add_zero_times<half>(0xFBFF7BFFU, 0) == 0 ? 4U : 0U) +
+                   (add_zero_times<half>(lane == 0 ? 0x00007C00U : 0xFC010000U, 0) == 0 ? 8U : 0U);
+})",
+                                  1, 32, 64);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  const std::vector<std::uint32_t> result = bench.read<std::uint32_t>(out, 96);
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    EXPECT_EQ(result[lane], lane < 3 ? lane : lane - 3);
+    const std::uint32_t value = lane % 16 + 100;
+    const std::uint32_t first = (lane & 1U) != 0 ? value : 0;
+    const std::uint32_t second = (lane & 2U) != 0 ? value + (lane & 1U) : 0;
+    EXPECT_EQ(result[32 + lane], first + 1000 * second);
+    EXPECT_EQ(result[64 + lane], 5U);
+  }
+}
+
 }  // namespace
 }  // namespace sparsmith

@@ -74,6 +74,9 @@ void warp_barrier(unsigned mask, int line) { running_block->warp_barrier(mask, l
 unsigned long long shuffle(int kind, unsigned long long value, int argument, unsigned mask, int line) {
   return running_block->shuffle(static_cast<ThreadBlock::ShuffleKind>(kind), value, argument, mask, line);
 }
+void multiply_matrices(float* d, const unsigned* a, const unsigned* b, bool bfloat16, int line) {
+  running_block->multiply_matrices({d, a, b, bfloat16}, line);
+}
 void misaligned(const void* address, int bytes, int line) {
   running_block->fail_misaligned(address, static_cast<std::uint32_t>(bytes), line);
 }
@@ -101,6 +104,7 @@ std::vector<EntryPoint> all_entry_points() {
       entry("sparsmith_emulator_block_barrier", &block_barrier),
       entry("sparsmith_emulator_warp_barrier", &warp_barrier),
       entry("sparsmith_emulator_shuffle", &shuffle),
+      entry("sparsmith_emulator_multiply_matrices", &multiply_matrices),
       entry("sparsmith_emulator_misaligned", &misaligned),
       entry("sparsmith_emulator_atomic_add_float", &atomic_add_float),
       entry("sparsmith_emulator_async_copy", &async_copy),

@@ -58,7 +58,16 @@ class ThreadBlock {
 
   // ---- called by the kernel's threads (entry_points.cc) ----
 
-  enum class ShuffleKind : std::uint8_t { kXor, kDown, kIndex };
+  // What lanes exchange when they meet; the last two are no shuffles to the program: a vote, and a matrix product.
+  enum class ShuffleKind : std::uint8_t { kXor, kDown, kIndex, kUp, kAny, kMatrices };
+
+  // One lane's part of the operands of mma.m16n8k16, and where its part of the product is added.
+  struct MatrixFragments {
+    float* d;
+    const std::uint32_t* a;
+    const std::uint32_t* b;
+    bool bfloat16;
+  };
 
   int thread_index() const { return current_; }
   int block_index(int axis) const { return static_cast<int>(block_[static_cast<std::size_t>(axis)]); }
@@ -69,6 +78,7 @@ class ThreadBlock {
   void block_barrier(int line);
   void warp_barrier(std::uint32_t mask, int line);
   std::uint64_t shuffle(ShuffleKind kind, std::uint64_t value, int argument, std::uint32_t mask, int line);
+  void multiply_matrices(const MatrixFragments& fragments, int line);
   void atomic_add(float* to, float value, int line);
   void async_copy(std::byte* shared, const std::byte* global, int bytes, int line);
   void async_commit();
@@ -138,6 +148,7 @@ class ThreadBlock {
   // Sets the lanes of a complete meeting free, and forgets it.
   void release_meeting(int warp, Meeting& meeting);
   void complete_shuffle(int warp, std::uint32_t mask);
+  void add_matrix_product(const std::array<std::uint64_t, kWarp>& fragments);
   void on_lane_exit(int thread);
 
   static void on_violation(void* context, const Violation& violation);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/half.h"
 #include "emulator/thread_block.h"
 
 namespace sparsmith {
@@ -83,6 +84,13 @@ void ThreadBlock::complete_shuffle(int warp, std::uint32_t mask) {
     if (lanes.shuffles[i] != kind) fail([&] { return "different kinds of shuffle meet: " + describe_waiting(); });
     int source = lane;
     switch (kind) {
+      case ShuffleKind::kMatrices: continue;
+      case ShuffleKind::kAny:
+        lanes.values[i] = 0;
+        for (std::size_t other = 0; other < kWarp; ++other)
+          if ((mask >> other & 1U) != 0 && brought[other] != 0) lanes.values[i] = 1;
+        continue;
+      case ShuffleKind::kUp: source = lane - lanes.arguments[i]; break;
       case ShuffleKind::kXor: source = lane ^ lanes.arguments[i]; break;
       case ShuffleKind::kDown: source = lane + lanes.arguments[i]; break;
       case ShuffleKind::kIndex: source = lanes.arguments[i] & (kWarp - 1); break;
@@ -99,6 +107,40 @@ void ThreadBlock::complete_shuffle(int warp, std::uint32_t mask) {
     }
     lanes.values[i] = brought[static_cast<std::size_t>(source)];
   }
+  if (kind == ShuffleKind::kMatrices) add_matrix_product(brought);
+}
+
+// d += a b as mma.m16n8k16 lays it out: lane 4 g + t holds of a the rows g, g + 8 and of b and d what the twin says.
+// Products are exact, sums are fp32 in the order of k; the hardware adds in an order of its own.
+void ThreadBlock::add_matrix_product(const std::array<std::uint64_t, kWarp>& fragments) {
+  std::array<std::array<float, 16>, 16> a;
+  std::array<std::array<float, 8>, 16> b;
+  const auto part = [&](std::size_t lane) { return reinterpret_cast<const MatrixFragments*>(fragments[lane]); };
+  const bool bfloat16 = part(0)->bfloat16;
+  const auto half_of = [&](std::uint32_t word, std::size_t half) {
+    const auto bits = static_cast<std::uint16_t>(word >> (16 * half));
+    return bfloat16 ? float_from_bf16(bits) : float_from_fp16(bits);
+  };
+  for (std::size_t lane = 0; lane < kWarp; ++lane) {
+    if (part(lane)->bfloat16 != bfloat16)
+      fail([&] { return "products of different types meet: " + describe_waiting(); });
+    const std::size_t group = lane / 4;
+    const std::size_t pair = lane % 4 * 2;
+    for (std::size_t h = 0; h < 2; ++h) {
+      for (std::size_t i = 0; i < 4; ++i) a[group + i % 2 * 8][pair + i / 2 * 8 + h] = half_of(part(lane)->a[i], h);
+      for (std::size_t i = 0; i < 2; ++i) b[pair + i * 8 + h][group] = half_of(part(lane)->b[i], h);
+    }
+  }
+  for (std::size_t lane = 0; lane < kWarp; ++lane) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      float& sum = part(lane)->d[i];
+      for (std::size_t k = 0; k < 16; ++k) sum += a[lane / 4 + i / 2 * 8][k] * b[k][lane % 4 * 2 + i % 2];
+    }
+  }
+}
+
+void ThreadBlock::multiply_matrices(const MatrixFragments& fragments, int line) {
+  shuffle(ShuffleKind::kMatrices, reinterpret_cast<std::uint64_t>(&fragments), 0, ~std::uint32_t{0}, line);
 }
 
 std::uint64_t ThreadBlock::shuffle(ShuffleKind kind, std::uint64_t value, int argument, std::uint32_t mask, int line) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "generator/bitmap_family.h"
 #include "generator/panel_family.h"
 #include "generator/rows_family.h"
 #include "generator/slots_family.h"
@@ -28,8 +29,9 @@ Status Family::check(const Config& config, const Problem& problem, const Sparsit
 }
 
 std::span<const std::unique_ptr<Family>> families() {
-  static const std::array<std::unique_ptr<Family>, 3> all = {
-      std::make_unique<RowsFamily>(), std::make_unique<PanelFamily>(), std::make_unique<SlotsFamily>()};
+  static const std::array<std::unique_ptr<Family>, 4> all = {
+      std::make_unique<RowsFamily>(), std::make_unique<PanelFamily>(), std::make_unique<SlotsFamily>(),
+      std::make_unique<BitmapFamily>()};
   return all;
 }
 

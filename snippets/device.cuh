@@ -96,6 +96,11 @@ SPARSMITH_DEVICE float shuffle_xor(float value, int lane_mask, u32 mask = 0xFFFF
 SPARSMITH_DEVICE float shuffle_down(float value, int delta, u32 mask = 0xFFFFFFFFU) {
   return __shfl_down_sync(mask, value, static_cast<u32>(delta));
 }
+// From lane - delta, or the own value before the warp's start.
+SPARSMITH_DEVICE u32 shuffle_up(u32 value, int delta, u32 mask = 0xFFFFFFFFU) {
+  return __shfl_up_sync(mask, value, static_cast<u32>(delta));
+}
+SPARSMITH_DEVICE bool warp_any(bool value, u32 mask = 0xFFFFFFFFU) { return __any_sync(mask, value) != 0; }
 SPARSMITH_DEVICE u32 shuffle_index(u32 value, int lane, u32 mask = 0xFFFFFFFFU) {
   return __shfl_sync(mask, value, lane);
 }
@@ -224,10 +229,34 @@ SPARSMITH_DEVICE void async_copy(void* shared, const void* global) {
   const u32 to = static_cast<u32>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(kBytes) : "memory");
 }
+// 16 bytes that are read once: past L1.
+SPARSMITH_DEVICE void async_copy_streaming(void* shared, const void* global) {
+  const u32 to = static_cast<u32>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+}
 SPARSMITH_DEVICE void async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int kPendingGroups>
 SPARSMITH_DEVICE void async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPendingGroups) : "memory");
+}
+
+// A thread's place in a row of 16-bit values in shared memory, of which it takes one after another.
+struct SharedCursor {
+  u32 at;
+};
+SPARSMITH_DEVICE SharedCursor shared_cursor(const void* shared) {
+  return {static_cast<u32>(__cvta_generic_to_shared(shared))};
+}
+// The next value where `word` has a bit of kMask set, otherwise 0 and the cursor stays: a predicate, no branch.
+template <u32 kMask>
+SPARSMITH_DEVICE u32 take_if(SharedCursor& cursor, u32 word) {
+  u32 value = 0;
+  asm volatile(
+      "{\n\t.reg .pred p;\n\t.reg .b32 bit;\n\tand.b32 bit, %2, %3;\n\tsetp.ne.u32 p, bit, 0;\n\t"
+      "@p ld.shared.u16 %0, [%1];\n\t@p add.u32 %1, %1, 2;\n\t}"
+      : "+r"(value), "+r"(cursor.at)
+      : "r"(word), "n"(kMask));
+  return value;
 }
 
 // ---- tensor cores: every lane of the warp calls ----
@@ -306,6 +335,23 @@ SPARSMITH_DEVICE void bulk_wait(BulkBarrier* barrier, u32 phase) {
 }
 
 // ---- arithmetic ----
+
+// sum + 0 * pair, of two 16-bit values each: begun at 0 it stays (-)0 until a value is Inf or NaN, and is NaN from then
+// on.
+template <class T>
+SPARSMITH_DEVICE u32 add_zero_times(u32 pair, u32 sum);
+template <>
+SPARSMITH_DEVICE u32 add_zero_times<half>(u32 pair, u32 sum) {
+  u32 result;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(pair), "r"(0U), "r"(sum));
+  return result;
+}
+template <>
+SPARSMITH_DEVICE u32 add_zero_times<bfloat16>(u32 pair, u32 sum) {
+  u32 result;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(pair), "r"(0U), "r"(sum));
+  return result;
+}
 
 // Bytes chosen from those of a (0 to 3) and b (4 to 7) by the four nibbles of the selector, lowest first.
 SPARSMITH_DEVICE u32 permute_bytes(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }

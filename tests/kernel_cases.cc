@@ -55,6 +55,8 @@ std::int64_t draw_tokens(Random& random, const CsrMatrix& matrix) {
   return std::min(tokens, std::max<std::int64_t>(limit, 1));
 }
 
+bool needs_16_bits(const Family& family) { return family.name() == "bitmap"; }
+
 // Packing parameters change data, not code; the kernel stays the same.
 // Not `drawn`, the parameter that the kernel was drawn for.
 void vary_packing(Random& random, const Family& family, const std::string& drawn, Config& config) {
@@ -65,6 +67,7 @@ void vary_packing(Random& random, const Family& family, const std::string& drawn
       if (alignment >= width) alignments.push_back(alignment);
     config.values["alignment"] = alignments[random() % alignments.size()];
   }
+  if (config.family == "bitmap" && drawn != "stages") config.values["stages"] = draw_between(random, 2, 4);
   if (config.family == "panel") {
     for (const Parameter& parameter : family.parameters()) {
       if (parameter.name == drawn || (parameter.name != "segment_length" && parameter.name != "row_parts")) continue;
@@ -144,7 +147,8 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
   std::vector<KernelCase> cases;
   for (int kernel = 0; kernel < kernels; ++kernel) {
     const auto& [parameter, value] = values[static_cast<std::size_t>(kernel) % values.size()];
-    const OperatorSpec spec = draw_operator(random);
+    OperatorSpec spec = draw_operator(random);
+    while (needs_16_bits(family) && size_of(spec.type) != 2) spec = draw_operator(random);
     std::optional<Config> config;
     for (int weight = 0; weight < weights; ++weight) {
       KernelCase each;
@@ -203,6 +207,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
     // Kernels stride over their grid, so any smaller one is right as well; panels do so over its y.
     for (PlanStep& step : candidate.plan.steps) {
       if (step.kernel.starts_with("rows_") || step.kernel.starts_with("slots_")) step.grid = {1, 1, 1};
+      if (step.kernel.starts_with("bitmap_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("panel_")) step.grid[1] = 1;
     }
   }

@@ -9,6 +9,7 @@
 
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"
+#include "generator/bitmap_family.h"
 #include "generator/panel_family.h"
 #include "generator/rows_family.h"
 #include "tests/kernel_cases.h"
@@ -161,7 +162,52 @@ const std::vector<Mutation>& panel_mutations() {
   return all;
 }
 
+std::function<bool(const Config&, const Cases&)> bitmap(bool (*holds)(const BitmapConfig&, const KernelCase&)) {
+  return [holds](const Config& config, const Cases& cases) {
+    return std::any_of(cases.begin(), cases.end(), [&](const KernelCase& each) {
+      return each.matrix.nnz() > 200 && holds(BitmapConfig(config), each);
+    });
+  };
+}
+bool any_weight(const BitmapConfig&, const KernelCase&) { return true; }
+bool scanned(const BitmapConfig& config, const KernelCase&) { return !config.stored_offsets; }
+bool strips_go_round(const BitmapConfig& config, const KernelCase& each) {
+  return each.matrix.cols > 64 * 5 * config.warps;
+}
+bool several_row_tiles(const BitmapConfig& config, const KernelCase& each) { return each.matrix.rows > config.rows(); }
+// Every weight is checked with Inf and NaN in the first column and the last; here a row has nothing there.
+bool meets_infinity(const BitmapConfig&, const KernelCase& each) {
+  for (std::int64_t row = 0; row < each.matrix.rows; ++row) {
+    const auto begin = each.matrix.column_indices.begin() + each.matrix.row_offsets[row];
+    const auto end = each.matrix.column_indices.begin() + each.matrix.row_offsets[row + 1];
+    if (begin == end || (*begin != 0 && *(end - 1) + 1 != each.matrix.cols)) return true;
+  }
+  return false;
+}
+
+const std::vector<Mutation>& bitmap_mutations() {
+  static const std::vector<Mutation> all = {
+      {"no barrier before a slot is copied over", "    warp_barrier();\n    copy_next(slot);", "    copy_next(slot);",
+       bitmap(strips_go_round)},
+      {"no barrier after a strip has landed", "    warp_barrier();\n    return slots", "    return slots",
+       bitmap(any_weight)},
+      {"strips are not awaited", "case 2: async_wait<1>()", "case 2: async_wait<2>()", bitmap(any_weight)},
+      {"no barrier before sums take the ring's place", "block_barrier();  // the ring has been read", "",
+       bitmap(several_row_tiles)},
+      {"no barrier before sums are written again", "block_barrier();  // the sums have been read", "",
+       bitmap(several_row_tiles)},
+      {"sums of the last warp are dropped", "warp < kWarps; ++warp", "warp < kWarps - 1; ++warp", bitmap(any_weight)},
+      {"the scan forgets a step", "distance = 1; distance < bitmap::kLanes", "distance = 1; distance < 16",
+       bitmap(scanned)},
+      {"two registers are swapped", "a[1] = permute_bytes(v2, v3", "a[1] = permute_bytes(v4, v5", bitmap(any_weight)},
+      {"halves are swapped", "a[3] = permute_bytes(v6, v7", "a[3] = permute_bytes(v7, v6", bitmap(any_weight)},
+      {"Inf goes unseen", "if (warp_any(!is_finite(x)))", "if (false)", bitmap(meets_infinity)},
+  };
+  return all;
+}
+
 const std::vector<Mutation>& mutations(const std::string& family) {
+  if (family == "bitmap") return bitmap_mutations();
   return family == "rows" ? rows_mutations() : panel_mutations();
 }
 
@@ -193,7 +239,7 @@ class KernelMutantsTest : public ::testing::TestWithParam<std::tuple<std::string
 
 TEST_P(KernelMutantsTest, AreCaught) {
   const auto& [tested, part] = GetParam();
-  const int drawn = tested == "rows" ? 32 : 24;
+  const int drawn = tested == "rows" ? 32 : tested == "bitmap" ? 6 : 24;
   const std::uint64_t seed = 100 + static_cast<std::uint64_t>(part);
   auto made = make_jit_compiler();
   ASSERT_TRUE(made.ok()) << made.status().to_string();
@@ -228,6 +274,8 @@ TEST_P(KernelMutantsTest, AreCaught) {
 
 INSTANTIATE_TEST_SUITE_P(Rows, KernelMutantsTest,
                          ::testing::Combine(::testing::Values("rows"), ::testing::Range(0, 2)));
+INSTANTIATE_TEST_SUITE_P(Bitmap, KernelMutantsTest,
+                         ::testing::Combine(::testing::Values("bitmap"), ::testing::Range(0, 1)));
 INSTANTIATE_TEST_SUITE_P(Panel, KernelMutantsTest,
                          ::testing::Combine(::testing::Values("panel"), ::testing::Range(0, 1)));
 

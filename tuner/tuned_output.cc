@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "formats/bitmap.h"
 #include "formats/csr.h"
 #include "formats/panel.h"
 #include "formats/slots.h"
@@ -82,6 +83,7 @@ Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
       return csr_from_dense({values->bytes.data(), weight.spec.rows, weight.spec.cols, weight.spec.type});
     }
     if (packing.packing.starts_with("csr_")) return unpack_csr(packed_weight_of(weight, packing));
+    if (packing.packing.starts_with("bitmap_")) return unpack_bitmap(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("panel_")) return unpack_panel(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("slots_")) return unpack_slots(packed_weight_of(weight, packing));
   }

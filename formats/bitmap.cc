@@ -1,0 +1,312 @@
+#include "formats/bitmap.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <string_view>
+
+#include "base/half.h"
+#include "base/parallel_for.h"
+#include "formats/bitmap_layout.h"
+
+namespace sparsmith {
+namespace {
+
+using bitmap::kFragments;
+using bitmap::kLanes;
+using bitmap::kStripColumns;
+using bitmap::kTileRows;
+using bitmap::kUnitBytes;
+
+using TileWords = std::array<std::uint32_t, kLanes>;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// The lane and the bit that hold an element of a tile.
+struct Place {
+  std::uint8_t lane;
+  std::uint8_t bit;
+};
+
+using Places = std::array<std::array<Place, kStripColumns>, kTileRows>;
+
+const Places& places() {
+  static const Places all = [] {
+    Places result{};
+    for (int lane = 0; lane < kLanes; ++lane) {
+      for (int bit = 0; bit < 32; ++bit) {
+        result[static_cast<std::size_t>(bitmap::element_row(lane, bit))][static_cast<std::size_t>(
+            bitmap::element_column(lane, bit))] = {static_cast<std::uint8_t>(lane), static_cast<std::uint8_t>(bit)};
+      }
+    }
+    return result;
+  }();
+  return all;
+}
+
+// Splits a row of the matrix at strips: calls body(strip, first nonzero, end).
+template <class Body>
+void for_each_piece(const CsrMatrix& matrix, std::int64_t row, const Body& body) {
+  const std::int64_t end = matrix.row_offsets[row + 1];
+  for (std::int64_t i = matrix.row_offsets[row]; i < end;) {
+    const std::int64_t strip = matrix.column_indices[i] / kStripColumns;
+    const std::int64_t first = i;
+    while (i < end && matrix.column_indices[i] / kStripColumns == strip) ++i;
+    body(strip, first, i);
+  }
+}
+
+// Where the values of each lane's fragments begin: counted by fragment, then by lane.
+struct TileStarts {
+  std::array<std::array<std::uint16_t, kLanes>, kFragments> of_lane;  // in the fragment
+  std::array<std::uint16_t, kFragments> of_fragment;                  // in the tile
+  std::uint16_t values = 0;
+};
+
+TileStarts starts_of(const TileWords& words) {
+  TileStarts starts;
+  for (std::size_t f = 0; f < kFragments; ++f) {
+    std::uint16_t count = 0;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      starts.of_lane[f][lane] = count;
+      count = static_cast<std::uint16_t>(count + std::popcount(words[lane] >> (8 * f) & 0xFFU));
+    }
+    starts.of_fragment[f] = starts.values;
+    starts.values = static_cast<std::uint16_t>(starts.values + count);
+  }
+  return starts;
+}
+
+// Where a value stands among those of its tile.
+std::size_t value_index(const TileWords& words, const TileStarts& starts, Place place) {
+  const std::size_t fragment = place.bit / 8;
+  const std::uint32_t before = words[place.lane] & ((1U << place.bit) - 1) & (0xFFU << (8 * fragment));
+  return static_cast<std::size_t>(starts.of_fragment[fragment]) + starts.of_lane[fragment][place.lane] +
+         static_cast<std::size_t>(std::popcount(before));
+}
+
+class Packer {
+ public:
+  Packer(const CsrMatrix& matrix, const BitmapPacking& packing, DataType type)
+      : matrix_(matrix),
+        packing_(packing),
+        type_(type),
+        strip_rows_(std::int64_t{kTileRows} * packing.tiles),
+        row_tiles_(ceil_div(matrix.rows, strip_rows_)),
+        strips_(ceil_div(matrix.cols, kStripColumns)),
+        header_(bitmap::header_bytes(packing.tiles, packing.stored_offsets)) {}
+
+  Result<PackedWeight> pack() {
+    const auto count = static_cast<std::size_t>(row_tiles_ * strips_);
+    std::vector<std::uint32_t> offsets(count + 1);
+    parallel_for(row_tiles_, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t tile = begin; tile < end; ++tile) measure(tile, offsets.data() + tile * strips_ + 1);
+    });
+    std::uint64_t units = 0;
+    std::uint32_t largest = 0;
+    for (std::uint32_t& offset : offsets) {
+      largest = std::max(largest, offset);
+      units += offset;
+      offset = static_cast<std::uint32_t>(units);
+    }
+    if (units > 0xFFFFFFFFU)
+      return invalid_argument(fmt::format("bitmap: {} nonzeros exceed 32-bit offsets", matrix_.nnz()));
+    PackedWeight packed;
+    packed.packing = packing_.name();
+    packed.rows = matrix_.rows;
+    packed.cols = matrix_.cols;
+    packed.nnz = matrix_.nnz();
+    packed.value_type = type_;
+    packed.facts = {{"row_tiles", row_tiles_}, {"strips", strips_}, {"max_strip_bytes", largest * kUnitBytes}};
+    PackedArray strips{"strips", DataType::kUint8, std::vector<std::byte>(units * kUnitBytes)};
+    parallel_for(row_tiles_, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t tile = begin; tile < end; ++tile)
+        fill(tile, offsets.data() + tile * strips_, strips.bytes.data());
+    });
+    PackedArray offset_array{"strip_offsets", DataType::kUint32, std::vector<std::byte>(offsets.size() * 4)};
+    std::memcpy(offset_array.bytes.data(), offsets.data(), offset_array.bytes.size());
+    packed.arrays.push_back(std::move(strips));
+    packed.arrays.push_back(std::move(offset_array));
+    return packed;
+  }
+
+ private:
+  std::int64_t first_row(std::int64_t row_tile) const { return row_tile * strip_rows_; }
+  std::int64_t end_row(std::int64_t row_tile) const { return std::min(matrix_.rows, (row_tile + 1) * strip_rows_); }
+
+  // The size of each strip, in units.
+  void measure(std::int64_t row_tile, std::uint32_t* units) const {
+    std::vector<std::uint32_t> nonzeros(static_cast<std::size_t>(strips_));
+    for (std::int64_t row = first_row(row_tile); row < end_row(row_tile); ++row) {
+      for_each_piece(matrix_, row, [&](std::int64_t strip, std::int64_t begin, std::int64_t end) {
+        nonzeros[static_cast<std::size_t>(strip)] += static_cast<std::uint32_t>(end - begin);
+      });
+    }
+    for (std::size_t i = 0; i < nonzeros.size(); ++i)
+      units[i] = (static_cast<std::uint32_t>(header_) + 2 * nonzeros[i] + kUnitBytes - 1) / kUnitBytes;
+  }
+
+  void fill(std::int64_t row_tile, const std::uint32_t* offsets, std::byte* bytes) const {
+    const auto tiles = static_cast<std::size_t>(packing_.tiles);
+    const auto strips = static_cast<std::size_t>(strips_);
+    std::vector<TileWords> words(strips * tiles);  // of a strip its tiles
+    const std::int64_t first = first_row(row_tile);
+    const auto words_of = [&](std::int64_t strip, std::int64_t row) -> TileWords& {
+      return words[static_cast<std::size_t>(strip) * tiles + static_cast<std::size_t>((row - first) / kTileRows)];
+    };
+    for (std::int64_t row = first; row < end_row(row_tile); ++row) {
+      const auto& columns = places()[static_cast<std::size_t>((row - first) % kTileRows)];
+      for_each_piece(matrix_, row, [&](std::int64_t strip, std::int64_t begin, std::int64_t end) {
+        TileWords& tile = words_of(strip, row);
+        for (std::int64_t i = begin; i < end; ++i) {
+          const Place place = columns[matrix_.column_indices[i] % kStripColumns];
+          tile[place.lane] |= 1U << place.bit;
+        }
+      });
+    }
+    std::vector<TileStarts> starts(words.size());
+    std::vector<std::uint16_t*> values(words.size());
+    for (std::size_t strip = 0; strip < strips; ++strip)
+      begin_strip(bytes + std::size_t{offsets[strip]} * kUnitBytes, words.data() + strip * tiles,
+                  starts.data() + strip * tiles, values.data() + strip * tiles);
+    for (std::int64_t row = first; row < end_row(row_tile); ++row) {
+      const auto& columns = places()[static_cast<std::size_t>((row - first) % kTileRows)];
+      for_each_piece(matrix_, row, [&](std::int64_t strip, std::int64_t begin, std::int64_t end) {
+        const auto tile = static_cast<std::size_t>(&words_of(strip, row) - words.data());
+        for (std::int64_t i = begin; i < end; ++i) {
+          const Place place = columns[matrix_.column_indices[i] % kStripColumns];
+          values[tile][value_index(words[tile], starts[tile], place)] = convert(matrix_.values[i]);
+        }
+      });
+    }
+  }
+
+  // Writes all but the values, and says where those of each tile go.
+  void begin_strip(std::byte* strip, const TileWords* words, TileStarts* starts, std::uint16_t** values) const {
+    const auto tiles = static_cast<std::size_t>(packing_.tiles);
+    std::memcpy(strip, words, tiles * sizeof(TileWords));
+    std::size_t count = 0;
+    for (std::size_t tile = 0; tile < tiles; ++tile) {
+      starts[tile] = starts_of(words[tile]);
+      values[tile] = reinterpret_cast<std::uint16_t*>(strip + header_) + count;
+      if (packing_.stored_offsets) {
+        TileWords packed_starts;
+        std::array<std::uint16_t, kFragments> firsts;
+        for (std::size_t lane = 0; lane < kLanes; ++lane) {
+          packed_starts[lane] = 0;
+          for (std::size_t f = 0; f < kFragments; ++f)
+            packed_starts[lane] |= std::uint32_t{starts[tile].of_lane[f][lane]} << (8 * f);
+        }
+        for (std::size_t f = 0; f < kFragments; ++f)
+          firsts[f] = static_cast<std::uint16_t>(count + starts[tile].of_fragment[f]);
+        std::memcpy(strip + (tiles + tile) * sizeof(TileWords), packed_starts.data(), sizeof(TileWords));
+        std::memcpy(strip + 2 * tiles * sizeof(TileWords) + tile * sizeof(firsts), firsts.data(), sizeof(firsts));
+      }
+      count += starts[tile].values;
+    }
+  }
+
+  std::uint16_t convert(float value) const {
+    return type_ == DataType::kFloat16 ? fp16_from_float(value) : bf16_from_float(value);
+  }
+
+  const CsrMatrix& matrix_;
+  const BitmapPacking packing_;
+  const DataType type_;
+  const std::int64_t strip_rows_;
+  const std::int64_t row_tiles_;
+  const std::int64_t strips_;
+  const int header_;
+};
+
+// Of "bitmap_r4_scanned"; nothing when it is no such name.
+Result<BitmapPacking> packing_named(std::string_view name) {
+  for (const int tiles : {1, 2, 4}) {
+    for (const bool stored : {false, true}) {
+      const BitmapPacking packing{tiles, stored};
+      if (packing.name() == name) return packing;
+    }
+  }
+  return invalid_input(fmt::format("bitmap: no packing is named '{}'", name));
+}
+
+}  // namespace
+
+std::string BitmapPacking::name() const {
+  return fmt::format("bitmap_r{}_{}", tiles, stored_offsets ? "stored" : "scanned");
+}
+
+Result<PackedWeight> pack_bitmap(const CsrMatrix& matrix, const BitmapPacking& packing, DataType type) {
+  if (packing.tiles != 1 && packing.tiles != 2 && packing.tiles != 4)
+    return invalid_argument(fmt::format("bitmap: a strip is 1, 2 or 4 tiles, not {}", packing.tiles));
+  if (type != DataType::kFloat16 && type != DataType::kBFloat16)
+    return invalid_argument(fmt::format("bitmap: values are fp16 or bf16, not {}", short_name(type)));
+  if (matrix.rows >= (std::int64_t{1} << 31) || matrix.cols >= (std::int64_t{1} << 31) - kStripColumns)
+    return invalid_argument(fmt::format("bitmap: {} x {} exceeds 32-bit indices", matrix.rows, matrix.cols));
+  return Packer(matrix, packing, type).pack();
+}
+
+Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
+  SPARSMITH_ASSIGN_OR_RETURN(const BitmapPacking packing, packing_named(packed.packing));
+  const PackedArray* strips = packed.array("strips");
+  const PackedArray* offset_array = packed.array("strip_offsets");
+  const std::int64_t strip_rows = std::int64_t{kTileRows} * packing.tiles;
+  if (packed.rows < 0 || packed.cols < 0 || packed.rows >= (std::int64_t{1} << 31) ||
+      packed.cols >= (std::int64_t{1} << 31) - kStripColumns)
+    return invalid_input(fmt::format("bitmap: a weight of {} x {}", packed.rows, packed.cols));
+  const std::int64_t columns = ceil_div(packed.cols, kStripColumns);
+  const std::int64_t count = ceil_div(packed.rows, strip_rows) * columns;
+  if (strips == nullptr || offset_array == nullptr || offset_array->type != DataType::kUint32 ||
+      offset_array->size() != count + 1)
+    return invalid_input("bitmap: array 'strips' or 'strip_offsets' is missing or has the wrong size");
+  if (packed.value_type != DataType::kFloat16 && packed.value_type != DataType::kBFloat16)
+    return invalid_input("bitmap: values are fp16 or bf16");
+  const auto offsets = offset_array->as<std::uint32_t>();
+  const auto header = static_cast<std::size_t>(bitmap::header_bytes(packing.tiles, packing.stored_offsets));
+
+  // Of each strip its words, and where the values of each tile begin.
+  const auto tiles = static_cast<std::size_t>(packing.tiles);
+  const auto total = static_cast<std::size_t>(count);
+  std::vector<TileWords> words(total * tiles);
+  std::vector<TileStarts> starts(words.size());
+  std::vector<const std::byte*> values(words.size());
+  for (std::size_t strip = 0; strip < total; ++strip) {
+    const std::size_t begin = std::size_t{offsets[strip]} * kUnitBytes;
+    const std::size_t end = std::size_t{offsets[strip + 1]} * kUnitBytes;
+    if (end > strips->bytes.size() || begin + header > end)
+      return invalid_input(
+          fmt::format("bitmap: strip {} lies at bytes {} to {} of {}", strip, begin, end, strips->bytes.size()));
+    std::memcpy(words.data() + strip * tiles, strips->bytes.data() + begin, tiles * sizeof(TileWords));
+    std::size_t at = begin + header;
+    for (std::size_t tile = strip * tiles; tile < (strip + 1) * tiles; ++tile) {
+      starts[tile] = starts_of(words[tile]);
+      values[tile] = strips->bytes.data() + at;
+      at += std::size_t{starts[tile].values} * 2;
+    }
+    if (at > end) return invalid_input(fmt::format("bitmap: strip {} holds more bits than values", strip));
+  }
+
+  CsrMatrix matrix;
+  matrix.rows = packed.rows;
+  matrix.cols = packed.cols;
+  matrix.data_type = packed.value_type;
+  for (std::int64_t row = 0; row < packed.rows; ++row) {
+    const auto& line = places()[static_cast<std::size_t>(row % kTileRows)];
+    for (std::int64_t column = 0; column < packed.cols; ++column) {
+      const auto tile = static_cast<std::size_t>(row / strip_rows * columns + column / kStripColumns) * tiles +
+                        static_cast<std::size_t>(row % strip_rows / kTileRows);
+      const Place place = line[static_cast<std::size_t>(column % kStripColumns)];
+      if ((words[tile][place.lane] >> place.bit & 1U) == 0) continue;
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, values[tile] + 2 * value_index(words[tile], starts[tile], place), 2);
+      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
+      matrix.values.push_back(packed.value_type == DataType::kFloat16 ? float_from_fp16(bits) : float_from_bf16(bits));
+    }
+    matrix.row_offsets.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+}  // namespace sparsmith

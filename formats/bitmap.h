@@ -1,0 +1,30 @@
+// The bitmap format (bitmap_layout.h): a bit an element and the values that are not 0, in the order in which a warp
+// makes tensor-core operands of them. For weights with so many nonzeros that an index each would cost more.
+#pragma once
+
+#include <string>
+
+#include "formats/packed_weight.h"
+#include "matrix/csr_matrix.h"
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+struct BitmapPacking {
+  int tiles = 4;                // of 16 rows, one below the other in a strip: 1, 2 or 4
+  bool stored_offsets = false;  // where a lane's values begin is stored (a bit an element more) or counted by kernels
+
+  // "bitmap_r4_scanned"
+  std::string name() const;
+};
+
+// Packs in parallel; the bytes follow from the matrix alone. Explicit zeros are stored as such.
+//   facts: "row_tiles" (of 16 R rows), "strips" (a row tile), "max_strip_bytes".
+//   Error: kInvalidArgument for other values than fp16 and bf16, and for a weight that exceeds 32-bit offsets.
+Result<PackedWeight> pack_bitmap(const CsrMatrix& matrix, const BitmapPacking& packing, DataType type);
+
+// The matrix back, with its values as they were rounded.
+//   Error: kInvalidInput when the arrays are not those of a bitmap packing.
+Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed);
+
+}  // namespace sparsmith

@@ -1,0 +1,49 @@
+// The bitmap format as packer and kernels both see it. Freestanding: includes nothing.
+//
+// A weight is cut into strips of 16 R rows and 64 columns; R is a parameter of the packing, rows and columns beyond the
+// weight are 0. A strip is R tiles of 16 x 64, one below the other, and lies in one piece, a multiple of 16 bytes:
+//
+//   words    uint32[R][32]: for each tile, a word a lane: bit b says whether the lane's element b is stored
+//   starts   uint32[R][32], only with stored offsets: byte f counts the values of fragment f of the lanes before
+//   firsts   uint16[R][4] (at least 8), only with stored offsets: the first value of fragment f of the tile in `values`
+//   values   fp16 or bf16: by tile, by fragment, by lane, by bit
+//
+// The 32 lanes of a warp hold a tile as the A operands of four mma.m16n8k16, the fragments. Lane 4 g + t's element
+// b = 8 f + 2 i + h lies in fragment f, register i, half h:
+//
+//   row g + 8 (i % 2) of the tile, column 16 t + 4 f + 2 (i / 2) + h of the strip
+//
+// This is the fragment of the PTX ISA with the columns of a strip in another order, such that a lane meets 16
+// neighbouring columns of X. Arrays:
+//
+//   strips         the strips, by tile rows, in each by columns
+//   strip_offsets  uint32[strips + 1]: where each begins, in units of 16 bytes
+#pragma once
+
+namespace sparsmith::bitmap {
+
+constexpr int kTileRows = 16;
+constexpr int kStripColumns = 64;
+constexpr int kLanes = 32;
+constexpr int kFragments = 4;
+constexpr int kFragmentBits = 8;  // of a lane's word
+constexpr int kTileElements = kTileRows * kStripColumns;
+constexpr int kUnitBytes = 16;
+
+// Bytes in front of the values of a strip.
+constexpr int header_bytes(int tiles, bool stored_offsets) {
+  return tiles * kLanes * 4 * (stored_offsets ? 2 : 1) + (stored_offsets ? (tiles * 8 + 15) / 16 * 16 : 0);
+}
+
+// Of a strip without a zero: the largest.
+constexpr int max_strip_bytes(int tiles, bool stored_offsets) {
+  return header_bytes(tiles, stored_offsets) + tiles * kTileElements * 2;
+}
+
+// Where element `bit` of lane `lane` lies in its tile.
+constexpr int element_row(int lane, int bit) { return lane / 4 + 8 * (bit / 2 % 2); }
+constexpr int element_column(int lane, int bit) {
+  return 16 * (lane % 4) + 4 * (bit / 8) + 2 * (bit / 4 % 2) + bit % 2;
+}
+
+}  // namespace sparsmith::bitmap

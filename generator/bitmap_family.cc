@@ -1,0 +1,128 @@
+#include "generator/bitmap_family.h"
+
+#include <algorithm>
+
+#include "formats/bitmap_layout.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr std::int64_t kBlockReservedBytes = 1024;  // of shared memory, that the driver takes a block
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+std::int64_t row_tiles(const RuleInput& in) { return ceil_div(in.problem.spec.rows, 16 * in["tiles"]); }
+
+// Statistics-independent: a kernel with such a config would be wrong or would not launch.
+std::vector<Rule> legal_rules() {
+  using Kind = Rule::Kind;
+  return {
+      {Kind::kLegal,
+       {"tiles"},
+       "tensor cores take 16-bit values",
+       [](const RuleInput& in) { return size_of(in.problem.spec.type) == 2; }},
+      {Kind::kLegal,
+       {"tiles", "token_tiles", "warps", "stages", "stored_offsets", "blocks_per_sm"},
+       "rings of one full strip, or the warps' sums, exceed the shared memory of a block",
+       [](const RuleInput& in) {
+         const BitmapConfig config(in.config);
+         const std::int64_t strip = bitmap::max_strip_bytes(config.tiles, config.stored_offsets);
+         return config.extras_offset(strip, 1) + config.extras_bytes() <= in.problem.device.shared_bytes_per_block;
+       }},
+  };
+}
+
+// What another config does with less, or what spills.
+std::vector<Rule> worthwhile_rules() {
+  using Kind = Rule::Kind;
+  return {
+      {Kind::kWorthwhile,
+       {"tiles"},
+       "a bit an element is worth it from 5 % nonzeros up",
+       [](const RuleInput& in) { return in.statistics.sparsity <= 0.95; }},
+      {Kind::kWorthwhile,
+       {"token_tiles"},
+       "a token tile no larger than the tokens, nor smaller up to 64",
+       [](const RuleInput& in) {
+         const std::int64_t wanted = std::min<std::int64_t>(ceil_div(in.problem.tokens, 8), 8);
+         return in["token_tiles"] < 2 * wanted && in["token_tiles"] >= wanted;
+       }},
+      {Kind::kWorthwhile,
+       {"tiles", "token_tiles", "warps", "blocks_per_sm"},
+       "sums, operands and a fragment fit the registers of a thread",
+       [](const RuleInput& in) {
+         // Feature-major X comes element by element, with addresses of their own.
+         const bool token_major = in.problem.spec.layout == Layout::kTokenMajor;
+         const std::int64_t operands = (token_major ? 10 : 16) * in["token_tiles"] + (token_major ? 0 : 18);
+         const std::int64_t registers = 4 * in["tiles"] * in["token_tiles"] + operands + 4 * in["tiles"] + 56;
+         const std::int64_t left = in.problem.device.registers_per_sm / (32 * in["warps"] * in["blocks_per_sm"]);
+         return registers <= std::min<std::int64_t>(left, 240);
+       }},
+      {Kind::kWorthwhile,
+       {"warps", "blocks_per_sm"},
+       "8 to 32 warps on a multiprocessor",
+       [](const RuleInput& in) {
+         const std::int64_t warps = in["warps"] * in["blocks_per_sm"];
+         return warps >= 8 && warps <= 32;
+       }},
+      {Kind::kWorthwhile,
+       {"warps"},
+       "several strips a warp",
+       [](const RuleInput& in) { return in["warps"] == 4 || in.problem.spec.cols >= 64 * 2 * in["warps"]; }},
+      {Kind::kWorthwhile,
+       {"tiles"},
+       "blocks for half of the multiprocessors, where smaller ones would fill more",
+       [](const RuleInput& in) { return in["tiles"] == 1 || 2 * row_tiles(in) >= in.problem.device.sm_count; }},
+      {Kind::kWorthwhile,
+       {"tiles", "blocks_per_sm"},
+       "blocks enough that several share a multiprocessor",
+       [](const RuleInput& in) { return in["blocks_per_sm"] == 1 || row_tiles(in) > in.problem.device.sm_count; }},
+  };
+}
+
+}  // namespace
+
+BitmapConfig::BitmapConfig(const Config& config)
+    : tiles(static_cast<int>(config.at("tiles"))),
+      token_tiles(static_cast<int>(config.at("token_tiles"))),
+      warps(static_cast<int>(config.at("warps"))),
+      stages(static_cast<int>(config.at("stages"))),
+      stored_offsets(config.at("stored_offsets") != 0),
+      blocks_per_sm(static_cast<int>(config.at("blocks_per_sm"))) {}
+
+std::int64_t BitmapConfig::extras_offset(std::int64_t strip_bytes, int ring_stages) const {
+  return std::max(warps * ring_stages * strip_bytes, sums_bytes());
+}
+
+int BitmapConfig::stages_that_fit(std::int64_t strip_bytes, const DeviceProperties& device) const {
+  const std::int64_t share = device.shared_bytes_per_sm / blocks_per_sm - kBlockReservedBytes;
+  const std::int64_t room = std::min(share, device.shared_bytes_per_block) - extras_bytes();
+  return static_cast<int>(std::clamp<std::int64_t>(room / std::max<std::int64_t>(warps * strip_bytes, 1), 1, stages));
+}
+
+std::vector<Parameter> BitmapFamily::parameters() const {
+  return {
+      {"tiles", "r", {1, 2, 4}, "16-row tiles a block: use of an X operand against blocks and registers"},
+      {"token_tiles", "j", {1, 2, 4, 8}, "8-token tiles a block: use of a decoded fragment against registers"},
+      {"warps", "w", {4, 8, 16}, "warps that share out K: latency hiding against sums to add"},
+      {"stages", "s", {2, 3, 4}, "strips in flight a warp: latency hiding against shared memory"},
+      {"stored_offsets", "o", {0, 1}, "a scan a strip against a bit an element", {"scanned", "stored"}},
+      {"blocks_per_sm", "g", {1, 2, 3}, "blocks that a multiprocessor has room for: occupancy against registers"},
+  };
+}
+
+std::vector<Rule> BitmapFamily::rules() const {
+  std::vector<Rule> rules = legal_rules();
+  for (Rule& rule : worthwhile_rules()) rules.push_back(std::move(rule));
+  return rules;
+}
+
+std::string BitmapFamily::packing(const Config& config, const Problem& /*problem*/) const {
+  return BitmapConfig(config).packing().name();
+}
+
+Result<PackedWeight> BitmapFamily::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
+  return pack_bitmap(matrix, BitmapConfig(config).packing(), problem.spec.type);
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,49 @@
+// The bitmap family: the bitmap format, decoded by each warp into tensor-core operands (snippets/kernels/bitmap.cuh has
+// the device side). For 16-bit weights with 10 to 60 % nonzeros and few tokens.
+//
+// Tensor cores form the products of zeros too, but a weight that is not stored contributes nothing, also where X holds
+// Inf or NaN: kernels look for these in each strip of X and add what they contribute one by one.
+//
+// Three files: bitmap_family.cc says the parameters, the rules and the packing; bitmap_kernel.cc makes kernels and
+// launch plans; bitmap_cost.cc predicts.
+#pragma once
+
+#include "formats/bitmap.h"
+#include "generator/family.h"
+
+namespace sparsmith {
+
+// A bitmap config with its values named.
+struct BitmapConfig {
+  int tiles;        // of 16 rows, that a block owns
+  int token_tiles;  // of 8 tokens
+  int warps;        // that share out K
+  int stages;       // slots of a warp's ring; fewer where they do not fit
+  bool stored_offsets;
+  int blocks_per_sm;  // that registers and shared memory leave room for
+
+  explicit BitmapConfig(const Config& config);
+  BitmapPacking packing() const { return {tiles, stored_offsets}; }
+  int rows() const { return 16 * tiles; }
+  int tokens() const { return 8 * token_tiles; }
+  int threads() const { return 32 * warps; }
+  std::int64_t sums_bytes() const { return std::int64_t{warps} * tokens() * (rows() + 4) * 4; }
+  std::int64_t extras_bytes() const { return std::int64_t{rows()} * tokens() * 4; }
+  // Slots of a ring that fit with strips of `strip_bytes`: 1 to `stages`. The legal rules see to it that 1 does.
+  int stages_that_fit(std::int64_t strip_bytes, const DeviceProperties& device) const;
+  // Shared memory of a block with rings of so many slots; the sums take the rings' place.
+  std::int64_t extras_offset(std::int64_t strip_bytes, int ring_stages) const;
+};
+
+class BitmapFamily : public Family {
+ public:
+  std::string name() const override { return "bitmap"; }
+  std::vector<Parameter> parameters() const override;
+  std::vector<Rule> rules() const override;
+  std::string packing(const Config& config, const Problem& problem) const override;
+  Result<PackedWeight> pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const override;
+  Result<Candidate> generate(const Config& config, const Problem& problem, const PackedWeight& packed) const override;
+  double predict(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const override;
+};
+
+}  // namespace sparsmith
