@@ -163,6 +163,9 @@ SPARSMITH_DEVICE T load_cached(const T* from, int line = __builtin_LINE()) {
 }
 
 SPARSMITH_DEVICE void prefetch(const void*) {}
+SPARSMITH_DEVICE u32 load_streaming_word(const u16* from, int line = __builtin_LINE()) {
+  return load_aligned(from, line);
+}
 
 SPARSMITH_DEVICE void atomic_add(float* to, float value, int line = __builtin_LINE()) {
   sparsmith_emulator_atomic_add_float(to, value, line);
@@ -226,10 +229,6 @@ SPARSMITH_DEVICE u32 permute_bytes(u32 a, u32 b, u32 selector) {
   for (int i = 0; i < 4; ++i) result |= static_cast<u32>(bytes >> (selector >> (4 * i) & 7U) * 8 & 0xFFU) << (8 * i);
   return result;
 }
-SPARSMITH_DEVICE u32 dot_bytes(u32 a, u32 b, u32 sum) {
-  for (int i = 0; i < 4; ++i) sum += (a >> (8 * i) & 0xFFU) * (b >> (8 * i) & 0xFFU);
-  return sum;
-}
 struct SharedCursor {
   const u16* at;
 };
@@ -247,6 +246,30 @@ SPARSMITH_DEVICE u32 add_zero_times(u32 pair, u32 sum) {
 }
 SPARSMITH_DEVICE float float_from_bits(u32 bits) { return __builtin_bit_cast(float, bits); }
 SPARSMITH_DEVICE u32 bits_of_float(float value) { return __builtin_bit_cast(u32, value); }
+// The starting thread copies at once; who waits meets at a block barrier, so a reader that does not wait is a race.
+constexpr bool kBulkCopies = true;
+struct alignas(8) BulkBarrier {
+  u64 state;
+};
+SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier) { barrier->state = 0; }
+SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, BulkBarrier*,
+                                int line = __builtin_LINE()) {
+  if (((reinterpret_cast<u64>(shared) | reinterpret_cast<u64>(global) | static_cast<u64>(bytes)) & 15U) != 0) {
+    sparsmith_emulator_misaligned(global, 16, line);
+  }
+  for (int i = 0; i < bytes / 8; ++i) static_cast<u64*>(shared)[i] = static_cast<const u64*>(global)[i];
+}
+SPARSMITH_DEVICE void bulk_wait(BulkBarrier*, u32, int line = __builtin_LINE()) {
+  sparsmith_emulator_block_barrier(line);
+}
+
+SPARSMITH_DEVICE u32 dot_bytes(u32 bytes, u32 weights, u32 sum) {
+  for (int i = 0; i < 32; i += 8) sum += (bytes >> i & 0xFFU) * (weights >> i & 0xFFU);
+  return sum;
+}
+SPARSMITH_DEVICE u32 dot_halves(u32 words, u32 weights, u32 sum) {
+  return sum + (words & 0xFFFFU) * (weights & 0xFFU) + (words >> 16) * (weights >> 8 & 0xFFU);
+}
 SPARSMITH_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 SPARSMITH_DEVICE double multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
 SPARSMITH_DEVICE float exponential(float value) { return __builtin_expf(value); }

@@ -51,10 +51,12 @@ std::vector<Rule> worthwhile_rules() {
        {"tiles", "token_tiles", "warps", "blocks_per_sm"},
        "sums, operands and a fragment fit the registers of a thread",
        [](const RuleInput& in) {
-         const std::int64_t registers =
-             4 * in["tiles"] * in["token_tiles"] + 8 * in["token_tiles"] + 4 * in["tiles"] + 56;
+         // Feature-major X comes element by element, with addresses of their own.
+         const bool token_major = in.problem.spec.layout == Layout::kTokenMajor;
+         const std::int64_t operands = (token_major ? 10 : 16) * in["token_tiles"] + (token_major ? 0 : 18);
+         const std::int64_t registers = 4 * in["tiles"] * in["token_tiles"] + operands + 4 * in["tiles"] + 56;
          const std::int64_t left = in.problem.device.registers_per_sm / (32 * in["warps"] * in["blocks_per_sm"]);
-         return registers <= std::min<std::int64_t>(left, 248);
+         return registers <= std::min<std::int64_t>(left, 240);
        }},
       {Kind::kWorthwhile,
        {"warps", "blocks_per_sm"},

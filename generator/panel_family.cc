@@ -71,7 +71,7 @@ std::vector<Rule> worthwhile_rules() {
        }},
       {Kind::kWorthwhile,
        {"row_parts", "column_parts", "threads_per_block"},
-       "blocks that fill the multiprocessors once",
+       "no more blocks than run at once, and not far fewer than multiprocessors",
        [](const RuleInput& in) {
          const Problem& problem = in.problem;
          const PanelPacking packing{.column_parts = static_cast<int>(in["column_parts"])};
@@ -82,7 +82,7 @@ std::vector<Rule> worthwhile_rules() {
          const std::int64_t others = panels_of(problem) * in["column_parts"];
          const std::int64_t blocks = in["row_parts"] * others;
          const std::int64_t places = resident * problem.device.sm_count;
-         return in["row_parts"] == 1 || (blocks <= places && 3 * blocks > problem.device.sm_count);
+         return in["row_parts"] == 1 || (blocks <= places && 6 * blocks > problem.device.sm_count);
        }},
       {Kind::kWorthwhile,
        {"row_parts"},

@@ -32,6 +32,9 @@ KernelText panel_text(const PanelConfig& config, const OperatorSpec& spec, std::
   text.summary = fmt::format("Y = W X for {} weights in panel tasks, {} tokens of X in shared memory",
                              short_name(spec.type), panel_tokens(spec.type));
   text.threads = config.threads_per_block;
+  // Left to itself, the compiler spills for the sake of more blocks, which shared memory forbids.
+  if (config.products == PanelConfig::Products::kPlain && text.threads < 1024)
+    text.min_blocks_per_sm = spec.type == DataType::kFloat32 ? 1 : 2;
   text.max_shared_bytes = shared_bytes;
   text.headers = {"snippets/prolog/panel_stream.cuh", "snippets/prolog/panel_input.cuh",
                   config.products == PanelConfig::Products::kPlain ? "snippets/reduction/plain_products.cuh"

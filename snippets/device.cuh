@@ -193,6 +193,13 @@ SPARSMITH_DEVICE T load_streaming(const T* from) {
   return result;
 }
 
+// The same of 16 bits, as a whole register: nothing is done with what is loaded until it is used.
+SPARSMITH_DEVICE u32 load_streaming_word(const u16* from) {
+  u32 result;
+  asm("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=r"(result) : "l"(from));
+  return result;
+}
+
 // Read-only global memory that others will read again: through L1. Alignment and sizes as load_streaming.
 template <class T>
 SPARSMITH_DEVICE T load_cached(const T* from) {
@@ -301,6 +308,43 @@ struct TensorMultiply<bfloat16> {
   }
 };
 
+// ---- bulk copies from global to shared memory: one thread starts them, every thread of the block waits for them ----
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+constexpr bool kBulkCopies = false;  // the functions below are not to be called
+#else
+constexpr bool kBulkCopies = true;
+#endif
+
+// In shared memory. One thread makes it ready, and a block barrier comes before anyone waits.
+struct alignas(8) BulkBarrier {
+  u64 state;
+};
+SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier) {
+  const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
+  asm volatile("mbarrier.init.shared.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(at) : "memory");
+}
+// Both sides are aligned to 16 bytes; `bytes` is a multiple of 16 and below 2^20. One copy for each bulk_wait().
+SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, BulkBarrier* barrier) {
+  const u32 to = static_cast<u32>(__cvta_generic_to_shared(shared));
+  const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(global), "r"(bytes), "r"(at)
+               : "memory");
+}
+// Every thread of the block calls it. `phase`: 0 for the first copy of a barrier, then 1, 0, 1, ...
+SPARSMITH_DEVICE void bulk_wait(BulkBarrier* barrier, u32 phase) {
+  const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
+  u32 done = 0;
+  while (done == 0) {
+    asm volatile("{\n\t.reg .pred p;\n\tmbarrier.try_wait.parity.shared.b64 p, [%1], %2;\n\tselp.u32 %0, 1, 0, p;\n\t}"
+                 : "=r"(done)
+                 : "r"(at), "r"(phase)
+                 : "memory");
+  }
+}
+
 // ---- arithmetic ----
 
 // sum + 0 * pair, of two 16-bit values each: begun at 0 it stays (-)0 until a value is Inf or NaN, and is NaN from then
@@ -323,15 +367,20 @@ SPARSMITH_DEVICE u32 add_zero_times<bfloat16>(u32 pair, u32 sum) {
 // Bytes chosen from those of a (0 to 3) and b (4 to 7) by the four nibbles of the selector, lowest first.
 SPARSMITH_DEVICE u32 permute_bytes(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
 
-// sum + a[0] b[0] + ... + a[3] b[3], of bytes.
-SPARSMITH_DEVICE u32 dot_bytes(u32 a, u32 b, u32 sum) {
-  u32 result;
-  asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
-  return result;
-}
-
 SPARSMITH_DEVICE float float_from_bits(u32 bits) { return __uint_as_float(bits); }
 SPARSMITH_DEVICE u32 bits_of_float(float value) { return __float_as_uint(value); }
+
+// sum + the four products of bytes, and sum + low half of `words` * weights' byte 0 + high half * byte 1; unsigned.
+SPARSMITH_DEVICE u32 dot_bytes(u32 bytes, u32 weights, u32 sum) {
+  u32 result;
+  asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(bytes), "r"(weights), "r"(sum));
+  return result;
+}
+SPARSMITH_DEVICE u32 dot_halves(u32 words, u32 weights, u32 sum) {
+  u32 result;
+  asm("dp2a.lo.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(words), "r"(weights), "r"(sum));
+  return result;
+}
 SPARSMITH_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 SPARSMITH_DEVICE double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
 SPARSMITH_DEVICE float exponential(float value) { return expf(value); }

@@ -109,6 +109,45 @@ TEST_P(CoveringCompileTest, WhatIsTimedFirstDoesNotSpill) {
   fmt::print("{} kernels for {}\n", list.size(), GetParam());
 }
 
+TEST_P(CoveringCompileTest, BitmapKernelsThatAreTimedFirstDoNotSpill) {
+  const Family& bitmap = *family("bitmap");
+  CsrMatrix matrix;
+  matrix.rows = 4300;
+  matrix.cols = 2048;
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t column = row % 2; column < matrix.cols; column += 2) {
+      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
+      matrix.values.push_back(1.0F);
+    }
+    matrix.row_offsets.push_back(matrix.nnz());
+  }
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  std::map<std::string, KernelSource> sources;
+  for (const std::int64_t tokens : {8, 16, 64}) {
+    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+      const Problem problem{{.rows = matrix.rows, .cols = matrix.cols, .type = DataType::kFloat16, .layout = layout},
+                            tokens,
+                            typical_device(90)};
+      const SearchSpace space = search_space(bitmap, problem, statistics);
+      ASSERT_GE(space.entries.size(), 8U);
+      for (std::size_t i = 0; i < 4; ++i) {
+        const auto packed = bitmap.pack(space.entries[i].config, problem, matrix);
+        ASSERT_TRUE(packed.ok());
+        const auto candidate = bitmap.generate(space.entries[i].config, problem, *packed);
+        ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+        for (const KernelSource& kernel : candidate->kernels) sources.emplace(kernel.name, kernel);
+      }
+    }
+  }
+  std::vector<KernelSource> list;
+  for (const auto& [name, source] : sources) list.push_back(source);
+  for (const auto& [name, compiled] : compiler_->compile_all(list, GetParam(), 0)) {
+    ASSERT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
+    EXPECT_EQ(compiled->figures.spill_store_bytes + compiled->figures.spill_load_bytes, 0) << name;
+    fmt::print("{} {} registers\n", name, compiled->figures.registers);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Architectures, CoveringCompileTest, ::testing::Values("sm_80", "sm_90", "sm_100"));
 
 }  // namespace

@@ -83,6 +83,8 @@ INSTANTIATE_TEST_SUITE_P(Panel, EmulatedKernelsTest,
                          ::testing::Combine(::testing::Values("panel"), ::testing::Range(0, 2)));
 INSTANTIATE_TEST_SUITE_P(Scatter, EmulatedKernelsTest,
                          ::testing::Combine(::testing::Values("scatter"), ::testing::Range(0, 1)));
+INSTANTIATE_TEST_SUITE_P(Slots, EmulatedKernelsTest,
+                         ::testing::Combine(::testing::Values("slots"), ::testing::Range(0, 3)));
 
 }  // namespace
 }  // namespace sparsmith::testing

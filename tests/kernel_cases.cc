@@ -154,6 +154,8 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       KernelCase each;
       each.matrix = draw_weight(random, kernel + weight * 5);
       each.problem.device = typical_device(90);
+      // Few blocks, which have many rows each: the emulator runs blocks one after another.
+      if (family.name() == "slots") each.problem.device.sm_count = static_cast<int>(draw_between(random, 1, 6));
       each.problem.spec = spec;
       each.problem.spec.rows = each.matrix.rows;
       each.problem.spec.cols = each.matrix.cols;
@@ -206,7 +208,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
   if (test_case.small_grid) {
     // Kernels stride over their grid, so any smaller one is right as well; panels do so over its y.
     for (PlanStep& step : candidate.plan.steps) {
-      if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
+      if (step.kernel.starts_with("rows_") || step.kernel.starts_with("slots_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("bitmap_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("scatter_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("panel_")) step.grid[1] = 1;

@@ -7,25 +7,48 @@
 namespace sparsmith {
 namespace {
 
-struct Ranked {
-  std::string name;
-  Config config;
-  double cost = 0;
-  std::size_t covered = 0;  // N for which it has a config
-};
+// The best entry of a packing at each N that it serves.
+using Best = std::map<std::string, std::map<std::int64_t, const SearchSpace::Entry*>>;
 
-using Best = std::map<std::string, std::map<std::int64_t, const SearchSpace::Entry*>>;  // packing -> N -> best
-
-std::vector<Ranked> rank(const Best& best, const std::map<std::int64_t, double>& calls) {
+// Names of packings: those that serve the most N first, then by their summed time.
+std::vector<std::string> by_sum(const Best& best, const std::map<std::int64_t, double>& calls) {
+  struct Ranked {
+    std::string name;
+    std::size_t served = 0;
+    double cost = 0;
+  };
   std::vector<Ranked> ranked;
   for (const auto& [name, per_tokens] : best) {
-    Ranked& each = ranked.emplace_back(Ranked{name, per_tokens.begin()->second->config, 0, per_tokens.size()});
+    Ranked& each = ranked.emplace_back(Ranked{name, per_tokens.size(), 0});
     for (const auto& [tokens, entry] : per_tokens) each.cost += calls.at(tokens) * entry->predicted_us;
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
-    return a.covered != b.covered ? a.covered > b.covered : a.cost < b.cost;
+    return a.served != b.served ? a.served > b.served : a.cost < b.cost;
   });
-  return ranked;
+  std::vector<std::string> names;
+  for (Ranked& each : ranked) names.push_back(std::move(each.name));
+  return names;
+}
+
+// At each N: the best packing of every family that is not hopeless there.
+std::vector<std::string> by_family(const Best& best, const std::map<std::int64_t, double>& calls, double doubt) {
+  std::vector<std::string> names;
+  for (const auto& [tokens, weight] : calls) {
+    std::map<std::string, std::pair<double, std::string>> of_family;  // predicted time, packing
+    double fastest = std::numeric_limits<double>::infinity();
+    for (const auto& [name, per_tokens] : best) {
+      const auto found = per_tokens.find(tokens);
+      if (found == per_tokens.end()) continue;
+      const double predicted = found->second->predicted_us;
+      fastest = std::min(fastest, predicted);
+      auto [slot, first] = of_family.try_emplace(found->second->config.family, predicted, name);
+      if (!first && predicted < slot->second.first) slot->second = {predicted, name};
+    }
+    for (const auto& [family_name, packing] : of_family) {
+      if (packing.first <= doubt * fastest) names.push_back(packing.second);
+    }
+  }
+  return names;
 }
 
 }  // namespace
@@ -44,20 +67,27 @@ CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const
       best[name].emplace(tokens, &entry);  // entries ascend: the first is the best
     }
   }
-  std::vector<Ranked> ranked = rank(best, calls);
-  if (!limits.exhaustive && ranked.size() > static_cast<std::size_t>(limits.packings)) ranked.resize(limits.packings);
-  for (const Ranked& each : ranked) selection.packings.push_back({each.name, each.config});
+  std::vector<std::string> kept = by_sum(best, calls);
+  if (!limits.exhaustive) {
+    if (kept.size() > static_cast<std::size_t>(limits.packings)) kept.resize(limits.packings);
+    for (std::string& name : by_family(best, calls, limits.family_doubt)) {
+      if (std::find(kept.begin(), kept.end(), name) == kept.end()) kept.push_back(std::move(name));
+    }
+  }
+  for (const std::string& name : kept) selection.packings.push_back({name, best[name].begin()->second->config});
 
-  const int share = ranked.empty() ? 0 : std::max<int>(1, limits.candidates / static_cast<int>(ranked.size()));
   for (auto& [tokens, space] : spaces) {
+    const auto serving = std::count_if(kept.begin(), kept.end(),
+                                       [&, n = tokens](const std::string& name) { return best[name].contains(n); });
+    const int share = std::max<int>(1, limits.candidates / std::max<int>(1, static_cast<int>(serving)));
     std::map<std::string, int> left;
-    for (const Ranked& each : ranked) left[each.name] = limits.exhaustive ? std::numeric_limits<int>::max() : share;
-    std::vector<SearchSpace::Entry>& kept = selection.entries[tokens];
+    for (const std::string& name : kept) left[name] = limits.exhaustive ? std::numeric_limits<int>::max() : share;
+    std::vector<SearchSpace::Entry>& chosen = selection.entries[tokens];
     for (std::size_t i = 0; i < space.entries.size(); ++i) {
       const auto found = left.find(names[tokens][i]);
       if (found == left.end() || found->second == 0) continue;
       --found->second;
-      kept.push_back(std::move(space.entries[i]));
+      chosen.push_back(space.entries[i]);
     }
   }
   return selection;

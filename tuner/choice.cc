@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 namespace sparsmith {
 namespace {
@@ -38,8 +39,29 @@ std::int64_t bytes_of(const std::map<std::string, std::int64_t>& packing_bytes,
   return sum;
 }
 
+// A further copy of the weight is worth its memory where it takes a percent off the sum, or 5 % off some N.
+bool worth_a_copy(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& without,
+                  const std::vector<std::string>& with) {
+  if (cost_of(buckets, with) <= 0.99 * cost_of(buckets, without)) return true;
+  return std::ranges::any_of(
+      buckets, [&](const BucketTimes& bucket) { return cost_at(bucket, with) <= 0.95 * cost_at(bucket, without); });
+}
+
+// Exchanges packings one by one for those that lower the cost: what served every N at first may be in the way later.
+void exchange(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
+              std::vector<std::string>& kept) {
+  for (std::string& slot : kept) {
+    for (const std::string& name : names) {
+      if (std::find(kept.begin(), kept.end(), name) != kept.end()) continue;
+      const double cost = cost_of(buckets, kept);
+      std::string old = std::exchange(slot, name);
+      if (cost_of(buckets, kept) >= cost) slot = std::move(old);
+    }
+  }
+}
+
 // Takes one packing after the other, each time the one that lowers the cost most. For one packing, the default, that is
-// the best; for two it is so in all but made-up cases.
+// the best; for two it is so in all but made-up cases. Packings that later ones made superfluous are dropped.
 std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
                                 const std::map<std::string, std::int64_t>& packing_bytes, int limit) {
   std::vector<std::string> kept;
@@ -58,10 +80,22 @@ std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const s
         best_cost = now;
       }
     }
-    // A second copy of the weight is worth more than a percent, or it is not worth its memory.
-    if (best.empty() || (!kept.empty() && best_cost > 0.99 * cost)) break;
-    kept.push_back(best);
-    cost = best_cost;
+    if (best.empty()) break;
+    std::vector<std::string> with = kept;
+    with.push_back(best);
+    if (!kept.empty() && !worth_a_copy(buckets, kept, with)) break;
+    for (std::size_t i = 0; i + 1 < with.size();) {
+      std::vector<std::string> without = with;
+      without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
+      if (worth_a_copy(buckets, without, with)) {
+        ++i;
+      } else {
+        with = std::move(without);
+      }
+    }
+    kept = std::move(with);
+    exchange(buckets, names, kept);
+    cost = cost_of(buckets, kept);
   }
   return cost < kNever / 2 ? kept : std::vector<std::string>();
 }

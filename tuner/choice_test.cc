@@ -1,5 +1,6 @@
 #include "tuner/choice.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace sparsmith {
@@ -32,6 +33,16 @@ TEST(ChoosePackings, OneServesAllByCalls) {
   buckets[1].calls = 100;
   EXPECT_EQ(choose_packings(buckets, {}, 1, Objective::kTime), Packings({"b"}));
   EXPECT_EQ(choose_packings(buckets, {}, 2, Objective::kTime).size(), 2U);
+}
+
+TEST(ChoosePackings, AFurtherCopyCountsAtItsN) {
+  // "p" and "q" are each best at one N; "rows" serves both, and is in the way once they are there. What N = 1 gains is
+  // nothing beside what N = 512 takes.
+  const std::vector<BucketTimes> buckets = {{1, 60, {{"rows", 12}, {"q", 9}}}, {1, 1400, {{"rows", 1000}, {"p", 860}}}};
+  EXPECT_THAT(choose_packings(buckets, {}, 2, Objective::kTime), testing::UnorderedElementsAre("p", "q"));
+  EXPECT_THAT(choose_packings(buckets, {}, 3, Objective::kTime), testing::UnorderedElementsAre("p", "q"));
+  const std::vector<BucketTimes> close = {{1, 60, {{"rows", 9.2}, {"q", 9}}}, {1, 1400, {{"rows", 1000}, {"p", 995}}}};
+  EXPECT_THAT(choose_packings(close, {}, 2, Objective::kTime), testing::SizeIs(1));
 }
 
 TEST(ChoosePackings, DenseFillsWhereAPackingIsSlowerOrMissing) {

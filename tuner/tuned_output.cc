@@ -9,6 +9,7 @@
 #include "formats/csr.h"
 #include "formats/panel.h"
 #include "formats/scatter.h"
+#include "formats/slots.h"
 #include "matrix/dense_matrix.h"
 
 namespace sparsmith {
@@ -86,6 +87,7 @@ Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
     if (packing.packing.starts_with("bitmap_")) return unpack_bitmap(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("panel_")) return unpack_panel(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("scatter_")) return unpack_scatter(packed_weight_of(weight, packing));
+    if (packing.packing.starts_with("slots_")) return unpack_slots(packed_weight_of(weight, packing));
   }
   return unsupported(fmt::format("{}: this program cannot unpack \"{}\"", weight.name,
                                  weight.packings.empty() ? "nothing" : weight.packings.front().packing));

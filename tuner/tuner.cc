@@ -153,7 +153,13 @@ class Run {
       for (const BucketChoice& bucket : weight.buckets) {
         if (bucket.candidate.kernels.empty()) continue;
         chosen.push_back(&bucket.candidate);
-        for (const KernelSource& kernel : bucket.candidate.kernels) images[kernel.name].kernel = kernel;
+        for (const KernelSource& kernel : bucket.candidate.kernels) {
+          // Weights that share a kernel need not ask for equally much shared memory.
+          KernelSource& kept = images[kernel.name].kernel;
+          const std::int64_t shared_bytes = std::max(kept.max_shared_bytes, kernel.max_shared_bytes);
+          kept = kernel;
+          kept.max_shared_bytes = shared_bytes;
+        }
       }
     }
     add_binaries(kernels, chosen, images);

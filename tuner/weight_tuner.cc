@@ -106,6 +106,7 @@ class WeightTuner {
     // are looked at.
     if (context_.predict && !limits.exhaustive) {
       limits.packings = std::max(1, options_.packings);
+      limits.family_doubt = 1;
       limits.candidates = std::min(limits.candidates, kPredictedCandidates);
     }
     CandidateSelection selection;

@@ -26,8 +26,10 @@ struct StripRing {
   int slot = 0;
   int next = 0;  // strip to copy
   int end = 0;
-  u32 next_begin = 0;  // its bounds, in units: loaded one copy ahead
-  u32 next_end = 0;
+  // Bounds of the next 32 strips of this warp, in units: a lane holds those of one.
+  u32 lane_begin = 0;
+  u32 lane_end = 0;
+  int bounds_lane = 0;  // that holds those of `next`
 
   SPARSMITH_DEVICE StripRing(const u8* strips_, const u32* offsets_, int slot_bytes_, int stages_, u8* shared)
       : strips(strips_),
@@ -42,7 +44,7 @@ struct StripRing {
     next = first;
     end = last;
     slot = 0;
-    look_ahead();
+    load_bounds();
     for (int stage = 0; stage < stages; ++stage) copy_next(stage);
   }
 
@@ -66,23 +68,27 @@ struct StripRing {
   }
 
  private:
-  SPARSMITH_DEVICE void look_ahead() {
-    if (next < end) {
-      next_begin = load_cached(offsets + next);
-      next_end = load_cached(offsets + next + 1);
+  // One load for 32 strips, so that copies wait for no load of their own.
+  SPARSMITH_DEVICE void load_bounds() {
+    const int strip = next + thread_index() % bitmap::kLanes * kWarps;
+    if (strip < end) {
+      lane_begin = load_cached(offsets + strip);
+      lane_end = load_cached(offsets + strip + 1);
     }
+    bounds_lane = 0;
   }
 
   SPARSMITH_DEVICE void copy_next(int to_slot) {
-    if (next < end) {
-      const u8* from = strips + static_cast<u64>(next_begin) * bitmap::kUnitBytes;
+    if (next < end) {  // the same for every lane
+      const u32 begin = shuffle_index(lane_begin, bounds_lane);
+      const int units = static_cast<int>(shuffle_index(lane_end, bounds_lane) - begin);
+      const u8* from = strips + static_cast<u64>(begin) * bitmap::kUnitBytes;
       u8* to = slots + to_slot * slot_bytes;
-      const int units = static_cast<int>(next_end - next_begin);
       for (int unit = thread_index() % bitmap::kLanes; unit < units; unit += bitmap::kLanes) {
         async_copy_streaming(to + unit * bitmap::kUnitBytes, from + unit * bitmap::kUnitBytes);
       }
       next += kWarps;
-      look_ahead();
+      if (++bounds_lane == bitmap::kLanes) load_bounds();
     }
     async_commit();
   }

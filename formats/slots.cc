@@ -1,0 +1,177 @@
+#include "formats/slots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <queue>
+#include <vector>
+
+#include "base/parallel_for.h"
+#include "formats/slots_layout.h"
+#include "formats/slots_tiles.h"
+
+namespace sparsmith {
+namespace {
+
+Status check(const CsrMatrix& matrix, const SlotsPacking& packing, DataType type) {
+  if (packing.vector_width != 4 && packing.vector_width != 8 && packing.vector_width != 16)
+    return invalid_argument(fmt::format("slots: vector width is 4, 8 or 16, not {}", packing.vector_width));
+  if (packing.tiles_per_slot != 1 && packing.tiles_per_slot != 2 && packing.tiles_per_slot != 4)
+    return invalid_argument(fmt::format("slots: tiles a slot are 1, 2 or 4, not {}", packing.tiles_per_slot));
+  if (packing.parts < 1) return invalid_argument(fmt::format("slots: {} parts", packing.parts));
+  // uint16 needs one value more than there are columns: K is what padding has.
+  const std::int64_t reach = packing.columns == SlotColumns::kUint32   ? (std::int64_t{1} << 32) - 1
+                             : packing.columns == SlotColumns::kUint16 ? 65535
+                                                                       : 65536;
+  if (matrix.cols > reach)
+    return invalid_argument(fmt::format("slots: K = {} does not fit {} columns, which reach {}; pack with u32",
+                                        matrix.cols, slot_columns_name(packing.columns), reach));
+  if (matrix.rows >= std::int64_t{slots::kNoRow})
+    return invalid_argument(fmt::format("slots: {} rows exceed 32-bit row numbers", matrix.rows));
+  if (type != DataType::kFloat32 && type != DataType::kFloat16 && type != DataType::kBFloat16)
+    return invalid_argument(fmt::format("slots: values are fp32, fp16 or bf16, not {}", short_name(type)));
+  return {};
+}
+
+// Slots of every row.
+std::vector<std::int64_t> count_slots(const CsrMatrix& matrix, const SlotsPacking& packing) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(matrix.rows));
+  parallel_for(matrix.rows, 1024, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::span columns(matrix.column_indices.data() + matrix.row_offsets[row],
+                              static_cast<std::size_t>(matrix.row_length(row)));
+      std::int64_t tiles = 0;
+      for (std::int64_t at = 0; at < std::ssize(columns); at = tile_end(packing, columns, at)) ++tiles;
+      counts[row] = (tiles + packing.tiles_per_slot - 1) / packing.tiles_per_slot;
+    }
+  });
+  return counts;
+}
+
+// The rows of each part: longest first, each to the part that has least (Graham's LPT rule).
+std::vector<std::vector<std::uint32_t>> deal(const std::vector<std::int64_t>& row_slots, std::int64_t parts) {
+  std::vector<std::uint32_t> order(row_slots.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return row_slots[a] > row_slots[b]; });
+  using Load = std::pair<std::int64_t, std::int64_t>;  // of a part, and which
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
+  for (std::int64_t part = 0; part < parts; ++part) loads.emplace(0, part);
+  std::vector<std::vector<std::uint32_t>> dealt(static_cast<std::size_t>(parts));
+  for (const std::uint32_t row : order) {
+    const auto [load, part] = loads.top();
+    loads.pop();
+    dealt[part].push_back(row);
+    loads.emplace(load + 8 * row_slots[row] + 1, part);  // adding a row up costs a little, even if it is empty
+  }
+  return dealt;
+}
+
+struct Deal {
+  std::vector<std::vector<std::uint32_t>> rows;  // of each part
+  std::int64_t groups = 0;                       // of the fullest part
+  std::int64_t rows_per_part = slots::kRowAlignment;
+  std::int64_t fullest = 0;  // slots
+};
+
+Deal deal_rows(const std::vector<std::int64_t>& row_slots, std::int64_t parts) {
+  Deal result;
+  result.rows = deal(row_slots, parts);
+  for (const auto& rows : result.rows) {
+    std::int64_t part_slots = 0;
+    for (const std::uint32_t row : rows) part_slots += row_slots[row];
+    result.fullest = std::max(result.fullest, part_slots);
+    const std::int64_t aligned =
+        (std::ssize(rows) + slots::kRowAlignment - 1) / slots::kRowAlignment * slots::kRowAlignment;
+    result.rows_per_part = std::max(result.rows_per_part, aligned);
+  }
+  result.groups = (result.fullest + slots::kLanes - 1) / slots::kLanes;
+  return result;
+}
+
+// The descriptors of each part's rows, in the order of their slots.
+std::vector<slots::Row> describe(const Deal& dealt, const std::vector<std::int64_t>& row_slots) {
+  std::vector<slots::Row> descriptors(dealt.rows.size() * static_cast<std::size_t>(dealt.rows_per_part),
+                                      {slots::kNoRow, 0});
+  for (std::size_t part = 0; part < dealt.rows.size(); ++part) {
+    std::int64_t next = 0;
+    slots::Row* to = descriptors.data() + part * static_cast<std::size_t>(dealt.rows_per_part);
+    for (const std::uint32_t row : dealt.rows[part]) {
+      *to++ = {row, static_cast<unsigned>(next | row_slots[row] << 16)};
+      next += row_slots[row];
+    }
+  }
+  return descriptors;
+}
+
+}  // namespace
+
+std::string_view slot_columns_name(SlotColumns columns) {
+  switch (columns) {
+    case SlotColumns::kUint16: return "u16";
+    case SlotColumns::kUint32: return "u32";
+    case SlotColumns::kDelta8: return "delta8";
+    case SlotColumns::kOffset8: return "off8";
+  }
+  return "?";
+}
+
+std::string SlotsPacking::name() const {
+  return fmt::format("slots_{}_v{}_p{}_b{}", slot_columns_name(columns), vector_width, tiles_per_slot, parts);
+}
+
+Result<PackedWeight> pack_slots(const CsrMatrix& matrix, const SlotsPacking& packing, DataType type) {
+  SPARSMITH_RETURN_IF_ERROR(check(matrix, packing, type));
+  const std::vector<std::int64_t> row_slots = count_slots(matrix, packing);
+  const std::int64_t total = std::accumulate(row_slots.begin(), row_slots.end(), std::int64_t{0});
+  std::int64_t parts = packing.parts;
+  const std::int64_t most = parts * SlotsPacking::kMaxPartSlots;
+  parts *= std::max<std::int64_t>(1, (total + most - 1) / most);
+  parts = std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(1, matrix.rows));
+  const Deal dealt = deal_rows(row_slots, parts);
+  if (dealt.fullest > 65535)
+    return invalid_argument(
+        fmt::format("slots: a part has {} slots, of at most 65,535: a row is too long for slots of "
+                    "{} nonzeros",
+                    dealt.fullest, packing.vector_width * packing.tiles_per_slot));
+
+  const std::int64_t part_bytes = dealt.groups * packing.tiles_per_slot * SlotTileSize(packing, type).tile();
+  PackedWeight packed;
+  packed.packing = packing.name();
+  packed.rows = matrix.rows;
+  packed.cols = matrix.cols;
+  packed.nnz = matrix.nnz();
+  packed.value_type = type;
+  packed.arrays.push_back(
+      {"slots", DataType::kUint8, std::vector<std::byte>(static_cast<std::size_t>(parts * part_bytes))});
+  const std::span<std::byte> bytes(packed.arrays.back().bytes);
+  parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = begin; part < end; ++part) {
+      std::vector<SlotRow> rows;
+      rows.reserve(dealt.rows[part].size());
+      for (const std::uint32_t row : dealt.rows[part])
+        rows.push_back({matrix.row_offsets[row], matrix.row_length(row), row_slots[row]});
+      write_part(matrix, packing, type, rows, dealt.groups,
+                 bytes.subspan(static_cast<std::size_t>(part * part_bytes), static_cast<std::size_t>(part_bytes)));
+    }
+  });
+  const std::vector<slots::Row> descriptors = describe(dealt, row_slots);
+  PackedArray& rows = packed.arrays.emplace_back(PackedArray{"rows", DataType::kUint32, {}});
+  rows.bytes.resize(descriptors.size() * sizeof(slots::Row));
+  std::memcpy(rows.bytes.data(), descriptors.data(), rows.bytes.size());
+
+  const std::int64_t slot_length = std::int64_t{packing.vector_width} * packing.tiles_per_slot;
+  packed.facts = {{"columns", static_cast<std::int64_t>(packing.columns)},
+                  {"vector_width", packing.vector_width},
+                  {"tiles_per_slot", packing.tiles_per_slot},
+                  {"parts", parts},
+                  {"groups", dealt.groups},
+                  {"rows_per_part", dealt.rows_per_part},
+                  {"stored", parts * dealt.groups * slots::kLanes * slot_length},
+                  {"balance", total == 0 ? 1000 : dealt.fullest * parts * 1000 / total}};
+  return packed;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,38 @@
+// The slots format as packer and kernels both see it. Freestanding: includes nothing.
+//
+// Rows are dealt to parts, one for a block of threads. In a part every row is cut into slots of V * P nonzeros; a row
+// has as many as it needs, none if it is empty. 32 slots side by side are a group, one slot a lane. All parts have the
+// same number of groups, so nobody reads a descriptor to find his nonzeros.
+//
+//   slots   uint8: parts x groups x P tiles; of a tile, one after the other:
+//             values   V of each lane
+//             columns  V of each lane: uint16, uint32 or uint8
+//             bases    one of each lane, uint16: delta8 and off8 only
+//           A lane's values, or columns, are cut into pieces of 16 bytes (fewer where it has fewer), and piece i of
+//           all 32 lanes stands before piece i + 1: a warp loads 512 bytes in a row.
+//   rows    Row[parts][rows_per_part], rows_per_part a multiple of kRowAlignment; behind a part's last row, kNoRow
+//
+// Padding is never multiplied by x (0 * Inf is not 0), and it is always at the end of a lane's tile:
+//   uint16, uint32   its column is K, where kernels find a zero. Nonzeros stand in any order.
+//   delta8           base is the first column, byte 0 how many of the V are nonzeros, byte i the distance of column i
+//                    to the one before. A distance over 255 ends the tile.
+//   off8             base is the lowest column, which stands first; byte 0 how many are nonzeros, byte i the distance
+//                    of column i to the base. A distance over 255 ends the tile; behind the first, any order.
+#pragma once
+
+namespace sparsmith::slots {
+
+constexpr int kLanes = 32;
+
+// A row of a part: its slots are [first, first + count) of the part's, range = first + 65536 count. (Whole words: a
+// kernel that took a loaded word apart would wait for it.)
+struct alignas(8) Row {
+  unsigned int row;
+  unsigned int range;
+};
+constexpr unsigned int kNoRow = 0xFFFFFFFFU;
+constexpr int kRowAlignment = 8;
+
+constexpr int kMaxStep = 255;  // of a distance in 8 bits
+
+}  // namespace sparsmith::slots

@@ -1,0 +1,268 @@
+#include "formats/slots_tiles.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "base/half.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr std::int64_t kPadding = -1;  // instead of a nonzero
+constexpr int kBanks = 32;
+
+// What 32 lanes hold of a group: nonzeros by index in the matrix's arrays, or kPadding.
+using Steps = std::vector<std::array<std::int64_t, slots::kLanes>>;  // [V * P]
+
+// Writes and orders the nonzeros of one part.
+class PartWriter {
+ public:
+  PartWriter(const CsrMatrix& matrix, const SlotsPacking& packing, DataType type, std::span<const SlotRow> rows,
+             std::span<std::byte> part)
+      : matrix_(matrix), packing_(packing), type_(type), size_(packing, type), rows_(rows), part_(part) {}
+
+  void write(std::int64_t groups) {
+    const bool free_order = packing_.columns == SlotColumns::kUint16 || packing_.columns == SlotColumns::kUint32;
+    if (free_order) {
+      fill_buckets();
+    } else {
+      cut_tiles();
+    }
+    for (std::int64_t group = 0; group < groups; ++group) {
+      const Steps steps = free_order ? steps_by_bank(group) : steps_of_tiles(group);
+      for (int tile = 0; tile < packing_.tiles_per_slot; ++tile)
+        write_tile(steps, tile, part_.data() + (group * packing_.tiles_per_slot + tile) * size_.tile());
+    }
+  }
+
+ private:
+  std::uint32_t column(std::int64_t nonzero) const { return matrix_.column_indices[nonzero]; }
+
+  // The bank of shared memory in which a column of x lies.
+  int bank(std::int64_t nonzero) const { return static_cast<int>(column(nonzero) * size_of(type_) / 4 % kBanks); }
+
+  // ---- uint16, uint32: a row's nonzeros may stand in any of its slots ----
+
+  // What is left of a row, by bank.
+  struct Buckets {
+    std::array<std::uint32_t, kBanks> first{};  // in `sorted_`, from the row's first nonzero
+    std::array<std::uint32_t, kBanks> end{};
+    std::uint32_t filled = 0;     // bit b: bank b is not empty
+    std::int64_t left = 0;        // nonzeros
+    std::int64_t steps_left = 0;  // places for them
+  };
+
+  void fill_buckets() {
+    std::int64_t part_slots = 0;
+    std::int64_t nonzeros = 0;
+    for (const SlotRow& row : rows_) {
+      part_slots += row.slots;
+      nonzeros += row.length;
+    }
+    row_of_slot_.reserve(static_cast<std::size_t>(part_slots));
+    sorted_.reserve(static_cast<std::size_t>(nonzeros));
+    for (const SlotRow& row : rows_) {
+      row_of_slot_.insert(row_of_slot_.end(), static_cast<std::size_t>(row.slots),
+                          static_cast<std::int64_t>(buckets_.size()));
+      Buckets& buckets = buckets_.emplace_back();
+      std::array<std::uint32_t, kBanks> count{};
+      for (std::int64_t i = row.first; i < row.first + row.length; ++i) ++count[bank(i)];
+      auto next = static_cast<std::uint32_t>(sorted_.size());
+      for (int b = 0; b < kBanks; ++b) {
+        buckets.first[b] = buckets.end[b] = next;
+        next += count[b];
+        if (count[b] > 0) buckets.filled |= 1U << b;
+      }
+      sorted_.resize(next);
+      for (std::int64_t i = row.first; i < row.first + row.length; ++i) sorted_[buckets.end[bank(i)]++] = i;
+      buckets.left = row.length;
+      buckets.steps_left = row.slots * packing_.vector_width * packing_.tiles_per_slot;
+    }
+  }
+
+  // A nonzero of the row whose bank nobody uses in this step, from the fullest such bucket; where there is none,
+  // padding if the row has places to spare, otherwise any.
+  std::int64_t take(Buckets& buckets, std::uint32_t& used) {
+    const bool spare = buckets.steps_left-- > buckets.left;
+    if (buckets.left == 0) return kPadding;
+    std::uint32_t open = buckets.filled & ~used;
+    if (open == 0 && spare) return kPadding;
+    if (open == 0) open = buckets.filled;
+    int best = std::countr_zero(open);
+    for (std::uint32_t rest = open; rest != 0; rest &= rest - 1) {
+      const int b = std::countr_zero(rest);
+      if (buckets.end[b] - buckets.first[b] > buckets.end[best] - buckets.first[best]) best = b;
+    }
+    used |= 1U << best;
+    --buckets.left;
+    const std::int64_t taken = sorted_[buckets.first[best]++];
+    if (buckets.first[best] == buckets.end[best]) buckets.filled &= ~(1U << best);
+    return taken;
+  }
+
+  Steps steps_by_bank(std::int64_t group) {
+    Steps steps(static_cast<std::size_t>(packing_.vector_width) * packing_.tiles_per_slot);
+    for (std::size_t step = 0; step < steps.size(); ++step) {
+      steps[step].fill(kPadding);
+      std::uint32_t used = 0;
+      for (int i = 0; i < slots::kLanes; ++i) {
+        const int lane = static_cast<int>((i + 5 * step) % slots::kLanes);  // each lane is among the first at times
+        const std::int64_t slot = group * slots::kLanes + lane;
+        if (slot < std::ssize(row_of_slot_)) steps[step][lane] = take(buckets_[row_of_slot_[slot]], used);
+      }
+    }
+    return steps;
+  }
+
+  // ---- 8-bit columns: the nonzeros of a tile are neighbours in their row ----
+
+  struct Tile {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+  };
+
+  void cut_tiles() {
+    for (const SlotRow& row : rows_) {
+      const std::span columns(matrix_.column_indices.data() + row.first, static_cast<std::size_t>(row.length));
+      const std::size_t end = tiles_.size() + static_cast<std::size_t>(row.slots * packing_.tiles_per_slot);
+      for (std::int64_t at = 0; at < row.length;) {
+        const std::int64_t next = tile_end(packing_, columns, at);
+        tiles_.push_back({row.first + at, next - at});
+        at = next;
+      }
+      tiles_.resize(end);
+    }
+  }
+
+  Steps steps_of_tiles(std::int64_t group) const {
+    Steps steps(static_cast<std::size_t>(packing_.vector_width) * packing_.tiles_per_slot);
+    for (auto& step : steps) step.fill(kPadding);
+    for (int lane = 0; lane < slots::kLanes; ++lane) {
+      for (int t = 0; t < packing_.tiles_per_slot; ++t) {
+        const std::int64_t tile = (group * slots::kLanes + lane) * packing_.tiles_per_slot + t;
+        if (tile >= std::ssize(tiles_)) continue;
+        for (std::int64_t e = 0; e < tiles_[tile].count; ++e)
+          steps[t * packing_.vector_width + e][lane] = tiles_[tile].first + e;
+      }
+    }
+    if (packing_.columns == SlotColumns::kOffset8) {
+      for (int t = 0; t < packing_.tiles_per_slot; ++t) spread_banks(steps, t * packing_.vector_width);
+    }
+    return steps;
+  }
+
+  // Swaps nonzeros within a lane's tile, all but the first, until a step's banks differ where they can.
+  void spread_banks(Steps& steps, int first) const {
+    for (int e = 1; e < packing_.vector_width; ++e) {
+      std::uint32_t used = 0;
+      for (int i = 0; i < slots::kLanes; ++i) {
+        const int lane = (i + 5 * e) % slots::kLanes;
+        if (steps[first + e][lane] == kPadding) continue;
+        for (int other = e; other < packing_.vector_width && steps[first + other][lane] != kPadding; ++other) {
+          if ((used >> bank(steps[first + other][lane]) & 1U) != 0) continue;
+          std::swap(steps[first + e][lane], steps[first + other][lane]);
+          break;
+        }
+        used |= 1U << bank(steps[first + e][lane]);
+      }
+    }
+  }
+
+  // ---- bytes ----
+
+  void write_tile(const Steps& steps, int tile, std::byte* to) const {
+    std::byte* columns = to + slots::kLanes * size_.values;
+    std::byte* bases = columns + slots::kLanes * size_.columns;
+    const int width = packing_.vector_width;
+    for (int lane = 0; lane < slots::kLanes; ++lane) {
+      const auto nonzero = [&](int e) { return steps[tile * width + e][lane]; };
+      for (int e = 0; e < width; ++e)
+        if (nonzero(e) != kPadding) write_value(to, lane, e, matrix_.values[nonzero(e)]);
+      switch (packing_.columns) {
+        case SlotColumns::kUint16:
+        case SlotColumns::kUint32:
+          for (int e = 0; e < width; ++e)
+            write_column(columns, lane, e,
+                         nonzero(e) == kPadding ? static_cast<std::uint32_t>(matrix_.cols) : column(nonzero(e)));
+          break;
+        case SlotColumns::kDelta8:
+        case SlotColumns::kOffset8: {
+          if (nonzero(0) == kPadding) break;  // no nonzero: zeros, as they are
+          const auto base = static_cast<std::uint16_t>(column(nonzero(0)));
+          std::memcpy(bases + lane * sizeof base, &base, sizeof base);
+          int count = 1;
+          for (; count < width && nonzero(count) != kPadding; ++count) {
+            const bool delta = packing_.columns == SlotColumns::kDelta8;
+            write_column(columns, lane, count, column(nonzero(count)) - column(nonzero(delta ? count - 1 : 0)));
+          }
+          write_column(columns, lane, 0, static_cast<std::uint32_t>(count));
+        }
+      }
+    }
+  }
+
+  void write_value(std::byte* to, int lane, int e, float value) const {
+    if (type_ == DataType::kFloat32) {
+      std::memcpy(to + interleaved_at(lane, e * 4, size_.values), &value, sizeof value);
+      return;
+    }
+    const std::uint16_t bits = type_ == DataType::kFloat16 ? fp16_from_float(value) : bf16_from_float(value);
+    std::memcpy(to + interleaved_at(lane, e * 2, size_.values), &bits, sizeof bits);
+  }
+
+  // The low bytes of `value`, in the columns' width.
+  void write_column(std::byte* to, int lane, int e, std::uint32_t value) const {
+    const int bytes = size_.columns / packing_.vector_width;
+    std::memcpy(to + interleaved_at(lane, e * bytes, size_.columns), &value, static_cast<std::size_t>(bytes));
+  }
+
+  const CsrMatrix& matrix_;
+  const SlotsPacking& packing_;
+  DataType type_;
+  SlotTileSize size_;
+  std::span<const SlotRow> rows_;
+  std::span<std::byte> part_;
+  std::vector<std::int64_t> row_of_slot_;
+  std::vector<Buckets> buckets_;
+  std::vector<std::int64_t> sorted_;  // nonzeros of the part, by row and bank
+  std::vector<Tile> tiles_;           // 8-bit columns: [slots * P]
+};
+
+}  // namespace
+
+SlotTileSize::SlotTileSize(const SlotsPacking& packing, DataType type)
+    : values(packing.vector_width * static_cast<int>(size_of(type))) {
+  switch (packing.columns) {
+    case SlotColumns::kUint16: columns = packing.vector_width * 2; break;
+    case SlotColumns::kUint32: columns = packing.vector_width * 4; break;
+    case SlotColumns::kDelta8:
+    case SlotColumns::kOffset8:
+      columns = packing.vector_width;
+      base = 2;
+      break;
+  }
+}
+
+std::size_t interleaved_at(int lane, int at, int lane_bytes) {
+  const int piece = std::min(lane_bytes, 16);
+  const int element = at / piece * slots::kLanes + lane;
+  return static_cast<std::size_t>(element) * static_cast<std::size_t>(piece) + static_cast<std::size_t>(at % piece);
+}
+
+std::int64_t tile_end(const SlotsPacking& packing, std::span<const std::uint32_t> columns, std::int64_t begin) {
+  const std::int64_t last = std::min<std::int64_t>(begin + packing.vector_width, std::ssize(columns));
+  if (packing.columns == SlotColumns::kUint16 || packing.columns == SlotColumns::kUint32) return last;
+  const bool delta = packing.columns == SlotColumns::kDelta8;
+  std::int64_t end = begin + 1;
+  while (end < last && columns[end] - columns[delta ? end - 1 : begin] <= slots::kMaxStep) ++end;
+  return end;
+}
+
+void write_part(const CsrMatrix& matrix, const SlotsPacking& packing, DataType type, std::span<const SlotRow> rows,
+                std::int64_t groups, std::span<std::byte> part) {
+  PartWriter(matrix, packing, type, rows, part).write(groups);
+}
+
+}  // namespace sparsmith

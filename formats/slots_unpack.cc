@@ -1,0 +1,160 @@
+// From the slots format back to CSR. Nothing in a packed weight is believed: it may come from a file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/half.h"
+#include "formats/slots.h"
+#include "formats/slots_layout.h"
+#include "formats/slots_tiles.h"
+
+namespace sparsmith {
+namespace {
+
+struct Entry {
+  std::uint32_t column;
+  float value;
+};
+
+// The sizes that a packed weight says it has.
+struct Shape {
+  SlotsPacking packing;
+  std::int64_t parts = 0;
+  std::int64_t groups = 0;
+  std::int64_t rows_per_part = 0;
+};
+
+Result<Shape> shape_of(const PackedWeight& packed) {
+  const auto fact = [&](const char* name) {
+    const auto found = packed.facts.find(name);
+    return found == packed.facts.end() ? -1 : found->second;
+  };
+  Shape shape;
+  const std::int64_t columns = fact("columns");
+  const std::int64_t width = fact("vector_width");
+  const std::int64_t tiles = fact("tiles_per_slot");
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  shape.parts = fact("parts");
+  shape.groups = fact("groups");
+  shape.rows_per_part = fact("rows_per_part");
+  if (columns < 0 || columns > static_cast<std::int64_t>(SlotColumns::kOffset8) ||
+      (width != 4 && width != 8 && width != 16) || (tiles != 1 && tiles != 2 && tiles != 4) || shape.parts < 1 ||
+      shape.parts >= kMost || shape.groups < 0 || shape.groups > 2048 || shape.rows_per_part < 0 ||
+      shape.rows_per_part >= kMost)
+    return invalid_input("slots: a fact is missing or out of range");
+  shape.packing = {static_cast<SlotColumns>(columns), static_cast<int>(width), static_cast<int>(tiles), 1};
+  return shape;
+}
+
+// Reads tiles of one packed weight.
+class TileReader {
+ public:
+  TileReader(const PackedWeight& packed, const Shape& shape, const std::byte* bytes)
+      : packing_(shape.packing), type_(packed.value_type), cols_(packed.cols), size_(packing_, type_), bytes_(bytes) {}
+
+  // Appends the nonzeros of a lane of a tile. Error: kInvalidInput when a column lies outside.
+  Status read(std::int64_t tile, int lane, std::vector<Entry>& entries) const {
+    const std::byte* at = bytes_ + tile * size_.tile();
+    const std::byte* columns = at + slots::kLanes * size_.values;
+    std::uint32_t base = 0;
+    int count = packing_.vector_width;
+    const bool counted = size_.base > 0;
+    if (counted) {
+      std::memcpy(&base, columns + slots::kLanes * size_.columns + lane * size_.base, 2);
+      count = static_cast<int>(column(columns, lane, 0));
+      if (count > packing_.vector_width)
+        return invalid_input(fmt::format("slots: {} nonzeros in a tile of {}", count, packing_.vector_width));
+    }
+    for (int e = 0; e < count; ++e) {
+      std::uint32_t where = base;
+      if (!counted) where = column(columns, lane, e);
+      if (counted && e > 0) where += column(columns, lane, e);
+      if (packing_.columns == SlotColumns::kDelta8) base = where;
+      if (!counted && where == cols_) continue;  // padding
+      if (where >= cols_) return invalid_input(fmt::format("slots: column {} of {}", where, cols_));
+      entries.push_back({where, value(at, lane, e)});
+    }
+    return {};
+  }
+
+ private:
+  std::uint32_t column(const std::byte* columns, int lane, int e) const {
+    const int bytes = size_.columns / packing_.vector_width;
+    std::uint32_t result = 0;
+    std::memcpy(&result, columns + interleaved_at(lane, e * bytes, size_.columns), static_cast<std::size_t>(bytes));
+    return result;
+  }
+
+  float value(const std::byte* values, int lane, int e) const {
+    const int bytes = static_cast<int>(size_of(type_));
+    const std::byte* from = values + interleaved_at(lane, e * bytes, size_.values);
+    if (type_ == DataType::kFloat32) {
+      float result = 0;
+      std::memcpy(&result, from, sizeof result);
+      return result;
+    }
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, from, sizeof bits);
+    return type_ == DataType::kFloat16 ? float_from_fp16(bits) : float_from_bf16(bits);
+  }
+
+  SlotsPacking packing_;
+  DataType type_;
+  std::int64_t cols_;
+  SlotTileSize size_;
+  const std::byte* bytes_;
+};
+
+}  // namespace
+
+Result<CsrMatrix> unpack_slots(const PackedWeight& packed) {
+  SPARSMITH_ASSIGN_OR_RETURN(const Shape shape, shape_of(packed));
+  if (packed.value_type != DataType::kFloat32 && packed.value_type != DataType::kFloat16 &&
+      packed.value_type != DataType::kBFloat16)
+    return invalid_input("slots: values are fp32, fp16 or bf16");
+  const PackedArray* stream = packed.array("slots");
+  const PackedArray* rows = packed.array("rows");
+  const std::int64_t tile_bytes = SlotTileSize(shape.packing, packed.value_type).tile();
+  const std::int64_t tiles = shape.parts * shape.groups * shape.packing.tiles_per_slot;
+  if (stream == nullptr || static_cast<std::int64_t>(stream->bytes.size()) != tiles * tile_bytes)
+    return invalid_input("slots: array 'slots' is missing or has the wrong size");
+  if (rows == nullptr || rows->bytes.size() % sizeof(slots::Row) != 0 ||
+      static_cast<std::int64_t>(rows->bytes.size() / sizeof(slots::Row)) != shape.parts * shape.rows_per_part)
+    return invalid_input("slots: array 'rows' is missing or has the wrong size");
+
+  const auto descriptors = rows->as<slots::Row>();
+  const TileReader reader(packed, shape, stream->bytes.data());
+  std::vector<std::vector<Entry>> entries(static_cast<std::size_t>(packed.rows));
+  for (std::size_t i = 0; i < descriptors.size(); ++i) {
+    const slots::Row& row = descriptors[i];
+    if (row.row == slots::kNoRow) continue;
+    const int first = static_cast<int>(row.range & 0xFFFFU);
+    const int count = static_cast<int>(row.range >> 16);
+    if (row.row >= packed.rows || first + count > shape.groups * slots::kLanes)
+      return invalid_input(fmt::format("slots: descriptor {} names what lies outside", i));
+    const std::int64_t part = static_cast<std::int64_t>(i) / shape.rows_per_part;
+    for (int slot = first; slot < first + count; ++slot) {
+      const std::int64_t group = part * shape.groups + slot / slots::kLanes;
+      for (int t = 0; t < shape.packing.tiles_per_slot; ++t)
+        SPARSMITH_RETURN_IF_ERROR(
+            reader.read(group * shape.packing.tiles_per_slot + t, slot % slots::kLanes, entries[row.row]));
+    }
+  }
+  CsrMatrix matrix;
+  matrix.rows = packed.rows;
+  matrix.cols = packed.cols;
+  matrix.data_type = packed.value_type;
+  for (auto& row : entries) {
+    std::sort(row.begin(), row.end(), [](const Entry& a, const Entry& b) { return a.column < b.column; });
+    for (const Entry& entry : row) {
+      matrix.column_indices.push_back(entry.column);
+      matrix.values.push_back(entry.value);
+    }
+    matrix.row_offsets.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+}  // namespace sparsmith

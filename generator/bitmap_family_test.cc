@@ -1,0 +1,98 @@
+#include "generator/bitmap_family.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "formats/bitmap_layout.h"
+#include "generator/search_space.h"
+
+namespace sparsmith {
+namespace {
+
+CsrMatrix draw_matrix(std::int64_t rows, std::int64_t cols, std::uint64_t percent) {
+  std::mt19937_64 random(9);
+  CsrMatrix matrix;
+  matrix.rows = rows;
+  matrix.cols = cols;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < cols; ++column) {
+      if (random() % 100 >= percent) continue;
+      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
+      matrix.values.push_back(1.0F);
+    }
+    matrix.row_offsets.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+Problem problem_of(const CsrMatrix& matrix, std::int64_t tokens) {
+  return {{.rows = matrix.rows, .cols = matrix.cols, .type = DataType::kFloat16}, tokens, typical_device(90)};
+}
+
+TEST(BitmapFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
+  const BitmapFamily family;
+  const CsrMatrix matrix = draw_matrix(2300, 2000, 40);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  for (const std::int64_t tokens : {1, 8, 16, 33, 64, 512}) {
+    const Problem problem = problem_of(matrix, tokens);
+    const SearchSpace space = search_space(family, problem, statistics);
+    ASSERT_GT(space.entries.size(), 4U) << "N = " << tokens;
+    std::set<std::string> names;
+    for (const auto& entry : space.entries) {
+      EXPECT_TRUE(family.check(entry.config, problem, statistics).ok()) << entry.config.text();
+      EXPECT_GT(entry.predicted_us, 0);
+    }
+    const Config& config = space.entries.front().config;
+    const auto packed = family.pack(config, problem, matrix);
+    ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+    const auto candidate = family.generate(config, problem, *packed);
+    ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+    ASSERT_EQ(candidate->plan.steps.size(), 1U);
+    EXPECT_EQ(candidate->plan.steps[0].arguments.size(), 19U);
+  }
+}
+
+TEST(BitmapFamilyTest, ValuesOf32BitsAreRefused) {
+  const BitmapFamily family;
+  const CsrMatrix matrix = draw_matrix(64, 128, 50);
+  Problem problem = problem_of(matrix, 8);
+  problem.spec.type = DataType::kFloat32;
+  EXPECT_TRUE(search_space(family, problem, compute_statistics(matrix)).entries.empty());
+}
+
+TEST(BitmapFamilyTest, RingsShrinkToWhatFits) {
+  const DeviceProperties device = typical_device(90);
+  const BitmapConfig config(Config{
+      "bitmap",
+      {{"tiles", 4}, {"token_tiles", 1}, {"warps", 16}, {"stages", 3}, {"stored_offsets", 0}, {"blocks_per_sm", 1}}});
+  const std::int64_t full = bitmap::max_strip_bytes(4, false);
+  EXPECT_EQ(config.stages_that_fit(full, device), 1);
+  EXPECT_EQ(config.stages_that_fit(4700, device), 3);
+  EXPECT_EQ(config.stages_that_fit(16, device), 3);
+  for (const std::int64_t strip : {std::int64_t{4700}, full}) {
+    const int stages = config.stages_that_fit(strip, device);
+    EXPECT_LE(config.extras_offset(strip, stages) + config.extras_bytes(), device.shared_bytes_per_block);
+  }
+}
+
+TEST(BitmapFamilyTest, PredictionsFollowBytesAndTokens) {
+  const BitmapFamily family;
+  SparsityStatistics statistics;
+  statistics.rows = statistics.cols = 8192;
+  const auto best = [&](double sparsity, std::int64_t tokens) {
+    statistics.sparsity = sparsity;
+    statistics.nnz = static_cast<std::int64_t>((1 - sparsity) * 8192 * 8192);
+    const Problem problem{{.rows = 8192, .cols = 8192, .type = DataType::kFloat16}, tokens, typical_device(90)};
+    const SearchSpace space = search_space(family, problem, statistics);
+    EXPECT_FALSE(space.entries.empty());
+    return space.entries.front().predicted_us;
+  };
+  EXPECT_LT(best(0.7, 8), best(0.5, 8));
+  EXPECT_LT(best(0.5, 8), best(0.5, 32));
+  EXPECT_LT(best(0.7, 16), best(0.7, 64));
+}
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,122 @@
+// The cost model of the slots family: an order among configs, in microseconds, without running anything.
+//
+// A launch, the chain launch -> x and first tiles -> products -> sums of rows that nothing overlaps, and the slowest of
+// HBM, gathers from shared memory and issue. The constants fit runs of hand-written kernels of this design on an H200.
+#include <algorithm>
+#include <cmath>
+
+#include "formats/slots_layout.h"
+#include "generator/slots_family.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr double kFixedUs = 2.2;    // launch, and the chain of one block
+constexpr double kHbmShare = 0.88;  // of the bandwidth on paper
+constexpr double kL2BytesPerUs = 5.5e6;
+constexpr double kDirectWavefronts = 16;  // of a gather from global memory: nearly every lane has a line of its own
+constexpr int kPoints = 32;               // at which the row lengths are integrated
+
+// Nonzeros that a tile takes at this density, at most `width`: a distance in 8 bits ends it.
+double tile_fill(SlotColumns columns, int width, double density) {
+  if (columns == SlotColumns::kUint16 || columns == SlotColumns::kUint32 || density <= 0) return width;
+  if (columns == SlotColumns::kDelta8) {
+    const double gap = std::pow(1 - std::min(density, 1.0), slots::kMaxStep);  // that the next one is too far
+    return gap < 1e-9 ? width : (1 - std::pow(1 - gap, width)) / gap;
+  }
+  // 1 + how many lie within reach of the first, Poisson, but at most width - 1.
+  const double mean = slots::kMaxStep * density;
+  double probability = std::exp(-mean);
+  double below = 0;
+  double fill = 1;
+  for (int i = 0; i < width - 1; ++i) {
+    below += probability;
+    probability *= mean / (i + 1);
+    fill += 1 - below;
+  }
+  return fill;
+}
+
+}  // namespace
+
+SlotsEstimate::SlotsEstimate(const SlotsConfig& config, const Problem& problem, const SparsityStatistics& statistics) {
+  const auto& quantiles = statistics.row_length_quantiles;
+  const auto row_slots = [&](double length) {
+    const double fill = tile_fill(config.columns, config.vector_width,
+                                  length / static_cast<double>(std::max<std::int64_t>(1, statistics.cols)));
+    return std::ceil(std::ceil(length / fill) / config.tiles_per_slot);
+  };
+  if (!quantiles.empty()) {
+    for (int i = 0; i < kPoints; ++i) {
+      const auto at = static_cast<std::size_t>((i + 0.5) / kPoints * static_cast<double>(quantiles.size()));
+      slots += row_slots(static_cast<double>(quantiles[std::min(at, quantiles.size() - 1)]));
+    }
+    slots *= static_cast<double>(statistics.rows) / kPoints;
+    longest_row = row_slots(static_cast<double>(quantiles.back()));
+  }
+  const double wanted = config.packing(problem).parts;
+  parts = wanted * std::max(1.0, std::ceil(slots / (wanted * static_cast<double>(SlotsPacking::kMaxPartSlots))));
+  parts = std::clamp(parts, 1.0, std::max(1.0, static_cast<double>(statistics.rows)));
+  part_slots = std::max(slots / parts, longest_row);
+  part_slots = std::ceil((part_slots + 1) / slots::kLanes) * slots::kLanes;
+  const double element = static_cast<double>(size_of(problem.spec.type));
+  const double index = config.columns == SlotColumns::kUint16   ? 2.0
+                       : config.columns == SlotColumns::kUint32 ? 4.0
+                                                                : 1 + 2.0 / config.vector_width;
+  bytes = part_slots * parts * config.vector_width * config.tiles_per_slot * (element + index) +
+          static_cast<double>(statistics.rows) * sizeof(slots::Row);
+}
+
+std::int64_t SlotsEstimate::sums_bytes() const { return static_cast<std::int64_t>(part_slots) * 4; }
+
+double SlotsFamily::predict(const Config& config_, const Problem& problem, const SparsityStatistics& statistics) const {
+  const SlotsConfig config(config_);
+  const OperatorSpec& spec = problem.spec;
+  const SlotsEstimate estimate(config, problem, statistics);
+  const double element = static_cast<double>(size_of(spec.type));
+  const double sms = std::max(problem.device.sm_count, 1);
+  const double clock_mhz = std::max(problem.device.clock_khz, 1000000) / 1000.0;
+  const double hbm = kHbmShare * std::max(problem.device.memory_bandwidth, 1e11) / 1e6;  // bytes/us
+  const bool staged = config.input == SlotsConfig::Input::kShared;
+
+  const double resident = std::min(estimate.parts / sms, static_cast<double>(config.blocks_per_sm));
+  const double busy = std::min(sms, estimate.parts);
+  const double warps = config.threads_per_block / 32.0;
+  // A part's groups come to its warps in turn: the last round may be short.
+  const double groups = estimate.part_slots / slots::kLanes;
+  const double rounds = std::ceil(groups / warps);
+  const double per_sm = estimate.part_slots * estimate.parts / busy * config.vector_width * config.tiles_per_slot / 32;
+
+  // HBM, slower where too few bytes are in flight.
+  const double in_flight = std::max(resident, 1.0) * busy * config.threads_per_block * config.depth *
+                           (config.vector_width * (element + 1.5)) * std::min(1.0, groups / (warps * config.depth));
+  const double wanted = hbm * 0.75;  // bytes under way at full bandwidth
+  const double rate = hbm * std::min(1.0, std::pow(in_flight / wanted, 0.5));
+  const double y_bytes = static_cast<double>(spec.rows) * element;
+  const double hbm_us = (estimate.bytes + y_bytes) / rate;
+  const double passes_us = estimate.bytes / kL2BytesPerUs;  // further tokens find the weight in L2
+
+  const double wavefronts = !staged ? kDirectWavefronts : config.columns == SlotColumns::kDelta8 ? 3.4 : 1.7;
+  const double pipe_us = per_sm * wavefronts / clock_mhz;
+  const double issue_us = per_sm * (config.columns == SlotColumns::kUint32 ? 6.0 : 7.0) / (4 * 0.8) / clock_mhz;
+
+  const double staging_us =
+      staged ? 0.2 * static_cast<double>(spec.cols) * element * std::min(estimate.parts, sms * resident) / kL2BytesPerUs
+             : 0.3;
+  const double row_rounds =
+      std::ceil(static_cast<double>(statistics.rows) / estimate.parts * config.row_lanes / config.threads_per_block);
+  const double row_steps =
+      std::ceil(estimate.slots / std::max(1.0, static_cast<double>(statistics.rows)) / config.row_lanes);
+  const double sums_us = row_rounds * (0.15 + 0.02 * row_steps + 0.015 * std::log2(config.row_lanes));
+  // The sums of one block hide behind the stream of another.
+  const double exposed_us = sums_us / std::clamp(resident, 1.0, 2.0);
+  const double tail_us = 0.03 * (rounds - groups / warps) + 0.02 * rounds * config.tiles_per_slot / config.depth;
+
+  const double body = std::max({hbm_us, pipe_us, issue_us}) + 0.25 * pipe_us;
+  const double waves = std::max(1.0, estimate.parts / (sms * config.blocks_per_sm));
+  const double one = body + staging_us + exposed_us + tail_us + (waves - 1) * 0.8;
+  const double further = std::max({passes_us, pipe_us, issue_us}) + staging_us + exposed_us + 0.5;
+  return kFixedUs + one + static_cast<double>(problem.tokens - 1) * further;
+}
+
+}  // namespace sparsmith

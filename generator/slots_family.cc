@@ -1,0 +1,176 @@
+#include "generator/slots_family.h"
+
+#include <algorithm>
+
+namespace sparsmith {
+namespace {
+
+constexpr int kKernelRegisters = 32;  // of a thread, besides its tiles in flight
+
+bool eight_bit(std::int64_t columns) {
+  return columns == static_cast<std::int64_t>(SlotColumns::kDelta8) ||
+         columns == static_cast<std::int64_t>(SlotColumns::kOffset8);
+}
+
+double density(const RuleInput& in) {
+  return in.statistics.row_mean / static_cast<double>(std::max<std::int64_t>(1, in.problem.spec.cols));
+}
+
+// A kernel with such a config would be wrong or would not launch.
+std::vector<Rule> legal_rules() {
+  using Kind = Rule::Kind;
+  return {
+      {Kind::kLegal,
+       {"columns"},
+       "16-bit columns need K <= 65,535, 8-bit ones K <= 65,536",
+       [](const RuleInput& in) {
+         const std::int64_t reach = in["columns"] == static_cast<std::int64_t>(SlotColumns::kUint16) ? 65535 : 65536;
+         return in["columns"] == static_cast<std::int64_t>(SlotColumns::kUint32) || in.problem.spec.cols <= reach;
+       }},
+      {Kind::kLegal,
+       {"tiles_per_slot", "depth"},
+       "the tiles in flight are whole slots",
+       [](const RuleInput& in) { return in["depth"] % in["tiles_per_slot"] == 0; }},
+      {Kind::kLegal,
+       {"threads_per_block", "blocks_per_sm"},
+       "the blocks exceed the threads of a multiprocessor",
+       [](const RuleInput& in) {
+         return in["threads_per_block"] * in["blocks_per_sm"] <= in.problem.device.max_threads_per_sm;
+       }},
+      {Kind::kLegal,
+       {"columns", "vector_width", "depth", "threads_per_block", "blocks_per_sm"},
+       "tiles in flight exceed the registers of a thread",
+       [](const RuleInput& in) {
+         // At least those that a tile takes while it is multiplied.
+         SlotsConfig config(in.config);
+         const int tiles = config.depth * config.tile_registers(in.problem.spec.type);
+         const std::int64_t threads = in["threads_per_block"] * in["blocks_per_sm"];
+         return tiles + kKernelRegisters <= std::min<std::int64_t>(255, in.problem.device.registers_per_sm / threads);
+       }},
+      {Kind::kLegal,
+       {"columns", "vector_width", "tiles_per_slot", "input", "blocks_per_sm"},
+       "x and the sums of slots exceed the shared memory of a block",
+       [](const RuleInput& in) {
+         const SlotsConfig config(in.config);
+         const SlotsEstimate estimate(config, in.problem, in.statistics);
+         return config.vector_bytes(in.problem.spec) + estimate.sums_bytes() <=
+                    in.problem.device.shared_bytes_per_block &&
+                estimate.part_slots < 65536;
+       }},
+  };
+}
+
+// What another config does with less.
+std::vector<Rule> worthwhile_rules() {
+  using Kind = Rule::Kind;
+  return {
+      {Kind::kWorthwhile,
+       {"columns"},
+       "32-bit columns only where 16-bit ones do not do",
+       [](const RuleInput& in) {
+         return in["columns"] != static_cast<std::int64_t>(SlotColumns::kUint32) || in.problem.spec.cols > 65535;
+       }},
+      {Kind::kWorthwhile,
+       {"columns"},
+       "8-bit distances need neighbours that are near",
+       [](const RuleInput& in) { return !eight_bit(in["columns"]) || density(in) >= 0.02; }},
+      {Kind::kWorthwhile,
+       {"columns", "vector_width"},
+       "a base of 16 bits is shared by at least 8 nonzeros",
+       [](const RuleInput& in) { return !eight_bit(in["columns"]) || in["vector_width"] >= 8; }},
+      {Kind::kWorthwhile,
+       {"vector_width", "tiles_per_slot"},
+       "a row fills a slot",
+       [](const RuleInput& in) {
+         return in["vector_width"] * in["tiles_per_slot"] <= 8 ||
+                static_cast<double>(in["vector_width"] * in["tiles_per_slot"]) <= in.statistics.row_mean;
+       }},
+      {Kind::kWorthwhile,
+       {"input"},
+       "x in shared memory wherever it fits",
+       [](const RuleInput& in) {
+         const auto bytes = in.problem.spec.cols * static_cast<std::int64_t>(size_of(in.problem.spec.type));
+         return static_cast<SlotsConfig::Input>(in["input"]) == SlotsConfig::Input::kShared ||
+                bytes > in.problem.device.shared_bytes_per_block / 3;
+       }},
+      {Kind::kWorthwhile,
+       {"columns", "vector_width", "tiles_per_slot", "input", "blocks_per_sm"},
+       "the blocks of a multiprocessor fit its shared memory together",
+       [](const RuleInput& in) {
+         const SlotsConfig config(in.config);
+         const SlotsEstimate estimate(config, in.problem, in.statistics);
+         const std::int64_t block = config.vector_bytes(in.problem.spec) + estimate.sums_bytes() + 1024;
+         return in["blocks_per_sm"] * block <= in.problem.device.shared_bytes_per_sm;
+       }},
+      {Kind::kWorthwhile,
+       {"threads_per_block", "blocks_per_sm"},
+       "at least 512 threads hide the latency of a multiprocessor's loads",
+       [](const RuleInput& in) { return in["threads_per_block"] * in["blocks_per_sm"] >= 512; }},
+  };
+}
+
+}  // namespace
+
+SlotsConfig::SlotsConfig(const Config& config)
+    : columns(static_cast<SlotColumns>(config.at("columns"))),
+      vector_width(static_cast<int>(config.at("vector_width"))) {
+  // Rules ask before all parameters are chosen.
+  const auto value = [&](const char* name) {
+    const auto found = config.values.find(name);
+    return found == config.values.end() ? 1 : static_cast<int>(found->second);
+  };
+  tiles_per_slot = value("tiles_per_slot");
+  depth = value("depth");
+  row_lanes = value("row_lanes");
+  input = static_cast<Input>(value("input"));
+  threads_per_block = value("threads_per_block");
+  blocks_per_sm = value("blocks_per_sm");
+}
+
+SlotsPacking SlotsConfig::packing(const Problem& problem) const {
+  return {columns, vector_width, tiles_per_slot, blocks_per_sm * std::max(problem.device.sm_count, 1)};
+}
+
+std::int64_t SlotsConfig::vector_bytes(const OperatorSpec& spec) const {
+  if (input != Input::kShared) return 0;
+  const auto element = static_cast<std::int64_t>(size_of(spec.type));
+  return 16 + (spec.cols * element + element + 15) / 16 * 16;  // StagedVector::shared_bytes
+}
+
+int SlotsConfig::tile_registers(DataType type) const {
+  const int values = vector_width * static_cast<int>(size_of(type)) / 4;
+  switch (columns) {
+    case SlotColumns::kUint16: return values + vector_width / 2;
+    case SlotColumns::kUint32: return values + vector_width;
+    default: return values + vector_width / 4 + 1;
+  }
+}
+
+std::vector<Parameter> SlotsFamily::parameters() const {
+  return {
+      {"columns", "i", {0, 1, 2, 3}, "bytes of a column against its reach", {"u16", "u32", "delta8", "off8"}},
+      {"vector_width", "v", {4, 8, 16}, "nonzeros of a lane's tile: width of loads against padding"},
+      {"tiles_per_slot", "p", {1, 2, 4}, "sums in shared memory against padding"},
+      {"input", "x", {0, 1}, "gather cost against staging", {"global", "shared"}},
+      {"blocks_per_sm", "g", {1, 2, 4}, "copies of x against phases that overlap"},
+      {"threads_per_block", "b", {128, 256, 512, 1024}, "occupancy against registers"},
+      {"depth", "d", {1, 2, 4}, "tiles in flight a lane: latency hiding against registers"},
+      {"row_lanes", "s", {4, 8, 16, 32}, "lanes that add up a row: depth against rows at once"},
+  };
+}
+
+std::vector<Rule> SlotsFamily::rules() const {
+  std::vector<Rule> rules = legal_rules();
+  for (Rule& rule : worthwhile_rules()) rules.push_back(std::move(rule));
+  return rules;
+}
+
+std::string SlotsFamily::packing(const Config& config, const Problem& problem) const {
+  return SlotsConfig(config).packing(problem).name();
+}
+
+Result<PackedWeight> SlotsFamily::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
+  return pack_slots(matrix, SlotsConfig(config).packing(problem), problem.spec.type);
+}
+
+}  // namespace sparsmith

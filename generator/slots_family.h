@@ -1,0 +1,55 @@
+// The slots family: the slots format and one token a pass; a lane works on equal slots of nonzeros, whatever the
+// lengths of the rows (snippets/kernels/slots.cuh has the device side). For one token, or very few.
+//
+// Three files: slots_family.cc says the parameters, the rules and the packing; slots_kernel.cc makes kernels and launch
+// plans; slots_cost.cc predicts.
+#pragma once
+
+#include "formats/slots.h"
+#include "generator/family.h"
+
+namespace sparsmith {
+
+// A slots config with its values named.
+struct SlotsConfig {
+  enum class Input { kGlobal, kShared };
+
+  SlotColumns columns;
+  int vector_width;    // nonzeros of a lane's tile
+  int tiles_per_slot;  // tiles whose sums a lane adds before it leaves one in shared memory
+  int depth;           // tiles in flight a lane
+  int row_lanes;       // lanes that add up the slots of a row
+  Input input;
+  int threads_per_block;
+  int blocks_per_sm;  // that share a multiprocessor: the weight is dealt to as many blocks as run at once
+
+  explicit SlotsConfig(const Config& config);
+  SlotsPacking packing(const Problem& problem) const;
+  std::int64_t vector_bytes(const OperatorSpec& spec) const;  // shared memory for x
+  int tile_registers(DataType type) const;                    // of a lane's tile
+};
+
+// What the cost model expects of a packing, from row lengths alone: nonzeros are taken as spread evenly.
+struct SlotsEstimate {
+  double slots = 0;        // of all rows
+  double longest_row = 0;  // slots
+  double bytes = 0;        // slots with padding, and row descriptors
+  double part_slots = 0;   // of the fullest part
+  double parts = 1;
+
+  SlotsEstimate(const SlotsConfig& config, const Problem& problem, const SparsityStatistics& statistics);
+  std::int64_t sums_bytes() const;  // shared memory for the slots' sums
+};
+
+class SlotsFamily : public Family {
+ public:
+  std::string name() const override { return "slots"; }
+  std::vector<Parameter> parameters() const override;
+  std::vector<Rule> rules() const override;
+  std::string packing(const Config& config, const Problem& problem) const override;
+  Result<PackedWeight> pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const override;
+  Result<Candidate> generate(const Config& config, const Problem& problem, const PackedWeight& packed) const override;
+  double predict(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const override;
+};
+
+}  // namespace sparsmith

@@ -1,0 +1,117 @@
+// The columns of a lane's tile in the slots format, in the widths that they are stored in.
+//
+// A lane loads its kVectorWidth columns as one or two vectors, and expand() turns them into byte offsets into x: one
+// dot-product instruction each, which picks the bits, scales them and adds the base. What is padding either has the
+// column K (uint16, uint32), or lies behind count() (8-bit columns).
+#pragma once
+
+#include "formats/slots_layout.h"
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
+
+namespace sparsmith {
+
+// kCount elements of each lane, as loads of at most 16 bytes that are neighbours across the warp.
+template <class T, int kCount>
+struct LaneVector {
+  SPARSMITH_ROLE(prolog)
+
+  static constexpr int kPerLoad =
+      kCount * static_cast<int>(sizeof(T)) <= 16 ? kCount : 16 / static_cast<int>(sizeof(T));
+  static constexpr int kBytes = slots::kLanes * kCount * static_cast<int>(sizeof(T));  // of the warp
+
+  Vector<T, kPerLoad> parts[kCount / kPerLoad];
+
+  SPARSMITH_DEVICE void load(const u8* from, int lane) {
+    SPARSMITH_UNROLL for (int i = 0; i < kCount / kPerLoad; ++i) {
+      parts[i] = load_streaming(reinterpret_cast<const Vector<T, kPerLoad>*>(from) + i * slots::kLanes + lane);
+    }
+  }
+  SPARSMITH_DEVICE const T& operator[](int i) const { return parts[i / kPerLoad][i % kPerLoad]; }
+};
+
+// 2 bytes a column: K <= 65,535.
+template <int kVectorWidth_>
+struct Columns16 {
+  SPARSMITH_ROLE(prolog)
+  SPARSMITH_TUNE(kVectorWidth_, 4, 8, 16)
+
+  static constexpr int kVectorWidth = kVectorWidth_;
+  static constexpr bool kCounted = false;
+  using Words = LaneVector<u32, kVectorWidth / 2>;
+  static constexpr int kTileBytes = Words::kBytes;
+
+  Words words;
+
+  SPARSMITH_DEVICE void load(const u8* from, int lane) { words.load(from, lane); }
+  SPARSMITH_DEVICE int count() const { return kVectorWidth; }
+
+  template <int kScale>
+  SPARSMITH_DEVICE void expand(u32 (&offsets)[kVectorWidth]) const {
+    SPARSMITH_UNROLL for (int e = 0; e < kVectorWidth; ++e) {
+      offsets[e] = dot_halves(words[e / 2], e % 2 == 0 ? kScale : kScale << 8, 0);
+    }
+  }
+};
+
+// 4 bytes a column: any K.
+template <int kVectorWidth_>
+struct Columns32 {
+  SPARSMITH_ROLE(prolog)
+  SPARSMITH_TUNE(kVectorWidth_, 4, 8, 16)
+
+  static constexpr int kVectorWidth = kVectorWidth_;
+  static constexpr bool kCounted = false;
+  using Words = LaneVector<u32, kVectorWidth>;
+  static constexpr int kTileBytes = Words::kBytes;
+
+  Words words;
+
+  SPARSMITH_DEVICE void load(const u8* from, int lane) { words.load(from, lane); }
+  SPARSMITH_DEVICE int count() const { return kVectorWidth; }
+
+  template <int kScale>
+  SPARSMITH_DEVICE void expand(u32 (&offsets)[kVectorWidth]) const {
+    SPARSMITH_UNROLL for (int e = 0; e < kVectorWidth; ++e) offsets[e] = words[e] * kScale;
+  }
+};
+
+// 1 byte a column and a 16-bit base a lane. kDeltas: each is the distance to the column before, else to the base.
+template <int kVectorWidth_, bool kDeltas>
+struct Columns8 {
+  SPARSMITH_ROLE(prolog)
+  SPARSMITH_TUNE(kVectorWidth_, 4, 8, 16)
+
+  static constexpr int kVectorWidth = kVectorWidth_;
+  static constexpr bool kCounted = true;
+  using Words = LaneVector<u32, kVectorWidth / 4>;
+  static constexpr int kTileBytes = Words::kBytes + slots::kLanes * 2;
+
+  Words words;
+  u32 base;
+
+  SPARSMITH_DEVICE void load(const u8* from, int lane) {
+    words.load(from, lane);
+    base = load_streaming_word(reinterpret_cast<const u16*>(from + Words::kBytes) + lane);
+  }
+  SPARSMITH_DEVICE int count() const { return static_cast<int>(words[0] & 0xFFU); }
+
+  template <int kScale>
+  SPARSMITH_DEVICE void expand(u32 (&offsets)[kVectorWidth]) const {
+    u32 from = base * static_cast<u32>(kScale);
+    offsets[0] = from;
+    SPARSMITH_UNROLL for (int e = 1; e < kVectorWidth; ++e) {
+      u32 weights = static_cast<u32>(kScale) << (8 * (e % 4));  // byte e
+      if constexpr (kDeltas) {
+        // All bytes up to e of its word; of the first word not byte 0, which is the count.
+        SPARSMITH_UNROLL for (int before = e < 4 ? 1 : 0; before < e % 4; ++before) {
+          weights |= static_cast<u32>(kScale) << (8 * before);
+        }
+      }
+      offsets[e] = dot_bytes(words[e / 4], weights, from);
+      if (kDeltas && e % 4 == 3) from = offsets[e];
+    }
+  }
+};
+
+}  // namespace sparsmith

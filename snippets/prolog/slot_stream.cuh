@@ -1,0 +1,64 @@
+// The weight in the slots format, streamed from global memory: tiles of kVectorWidth nonzeros a lane.
+//
+// A warp loads a tile as rows of up to 512 bytes whose address follows from the block and the warp alone. A tile stays
+// in registers, as loaded, until x is there.
+#pragma once
+
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
+#include "snippets/prolog/slot_columns.cuh"
+
+namespace sparsmith {
+
+// The values of a lane as whole words, so that they stay as loaded until a product takes them apart.
+template <class Value, int kCount>
+struct LaneValues {
+  SPARSMITH_ROLE(prolog)
+
+  using Words = LaneVector<u32, kCount / 2>;
+  static constexpr int kBytes = Words::kBytes;
+
+  Words words;
+
+  SPARSMITH_DEVICE void load(const u8* from, int lane) { words.load(from, lane); }
+  SPARSMITH_DEVICE float operator[](int i) const {
+    return to_float(Value{static_cast<u16>(i % 2 == 0 ? words[i / 2] : words[i / 2] >> 16)});
+  }
+};
+template <int kCount>
+struct LaneValues<float, kCount> : LaneVector<float, kCount> {};
+
+// A warp's tiles: of each nonzero of a lane its value and its column.
+template <class Value, class Columns_>
+struct SlotStream {
+  SPARSMITH_ROLE(prolog)
+
+  using Columns = Columns_;
+  static constexpr int kVectorWidth = Columns::kVectorWidth;
+  using Values = LaneValues<Value, kVectorWidth>;
+  static constexpr int kTileBytes = Values::kBytes + Columns::kTileBytes;
+
+  struct Tile {
+    Values values;
+    Columns columns;
+
+    SPARSMITH_DEVICE void load(const u8* from, int lane) {
+      values.load(from, lane);
+      columns.load(from + Values::kBytes, lane);
+    }
+
+    // Adds the products with x to two chains of sums, of even and of odd nonzeros.
+    template <class Input>
+    SPARSMITH_DEVICE void multiply(const Input& input, float (&sums)[2]) const {
+      u32 offsets[kVectorWidth];
+      columns.template expand<Input::kScale>(offsets);
+      SPARSMITH_UNROLL for (int e = 0; e < kVectorWidth; ++e) {
+        const float x = input.at(offsets[e]);
+        const float product_x = !Columns::kCounted || e < columns.count() ? x : 0.0F;
+        sums[e % 2] = multiply_add(values[e], product_x, sums[e % 2]);
+      }
+    }
+  };
+};
+
+}  // namespace sparsmith
