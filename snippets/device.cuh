@@ -262,8 +262,8 @@ SPARSMITH_DEVICE u32 take_if(SharedCursor& cursor, u32 word) {
 // ---- tensor cores: every lane of the warp calls ----
 
 // Four 8 x 8 matrices of 16-bit elements from shared memory: lane 8 j + r gives the address of row r of matrix j (16
-// bytes, aligned to them); lane l gets elements [l / 4][2 (l % 4)] and [l / 4][2 (l % 4) + 1] of matrix j in the low and
-// the high half of out[j].
+// bytes, aligned to them); lane l gets elements [l / 4][2 (l % 4)] and [l / 4][2 (l % 4) + 1] of matrix j in the low
+// and the high half of out[j].
 SPARSMITH_DEVICE void load_matrices(const void* row, u32 (&out)[4]) {
   const u32 from = static_cast<u32>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
