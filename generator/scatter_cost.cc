@@ -59,8 +59,8 @@ double ScatterFamily::predict(const Config& config_, const Problem& problem,
   const double above = (config.max_rounds - rounds.mean) / std::max(rounds.deviation, 0.1);
   const double late = std::max(rounds.deviation, 0.1) * (std::exp(-above * above / 2) / std::sqrt(2 * 3.14159265) -
                                                          above * 0.5 * std::erfc(above / std::sqrt(2.0)));
-  const double tile_ns = kTileNs + kTokenNs * config.token_tile * config.tile_columns() / 64 +
-                         kInputNs * (config.tile_columns() / config.input_columns - 1) +
+  const int more_inputs = config.tile_columns() / config.input_columns - 1;
+  const double tile_ns = kTileNs + kTokenNs * config.token_tile * config.tile_columns() / 64 + kInputNs * more_inputs +
                          held * kRoundNs * (bytes ? 1.0 : 1.12) + late * kLateRoundNs +
                          (config.max_rounds - config.min_rounds) * kPredicateNs +
                          std::max(0.0, config.max_rounds - held) * kSkippedRoundNs;

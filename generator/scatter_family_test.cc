@@ -88,7 +88,7 @@ TEST(ScatterFamilyTest, ARuleSaysWhatItForbids) {
   EXPECT_TRUE(scatter.check(plain_config(), problem, statistics).ok());
   const Problem singles = problem_of(8192, 8192, 8, DataType::kFloat32);
   EXPECT_NE(scatter.check(plain_config(), singles, statistics).message().find("16-bit"), std::string::npos);
-  const auto refused = [&](std::map<std::string, std::int64_t> values) {
+  const auto refused = [&](const std::map<std::string, std::int64_t>& values) {
     Config config = plain_config();
     for (const auto& [parameter, value] : values) config.values[parameter] = value;
     return !scatter.check(config, problem, statistics).ok();
