@@ -49,11 +49,7 @@ Status PackingCopies::copy(DeviceAddress to, DeviceAddress from, std::size_t byt
 
 PlanWork::PlanWork(GpuExecutor& executor, const LaunchPlan& plan, LaunchBindings bindings,
                    std::shared_ptr<PackingCopies> copies, std::optional<OperatorSpec> dense)
-    : executor_(executor),
-      plan_(plan),
-      bindings_(std::move(bindings)),
-      copies_(std::move(copies)),
-      dense_(std::move(dense)) {}
+    : executor_(executor), plan_(plan), bindings_(std::move(bindings)), copies_(std::move(copies)), dense_(dense) {}
 
 Status PlanWork::make_copies(int count) {
   if (dense_) SPARSMITH_RETURN_IF_ERROR(executor_.prepare_dense(*dense_));

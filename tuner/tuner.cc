@@ -78,8 +78,9 @@ class Run {
   Result<TuneReport> execute() {
     const auto begin = Clock::now();
     choose_device();
-    KernelStore kernels(resources_.compiler, resources_.cache, fmt::format("sm_{}", context_.device.compute_capability),
-                        options_.compile_threads);
+    KernelStore& kernels =
+        kernels_.emplace(resources_.compiler, resources_.cache,
+                         fmt::format("sm_{}", context_.device.compute_capability), options_.compile_threads);
     prepare(kernels);
     for (index_ = 0; index_ < weights_.size(); ++index_) {
       if (interrupted()) {
@@ -211,6 +212,7 @@ class Run {
   const TuneResources& resources_;
   DeviceSession session_;
   Budget budget_;
+  std::optional<KernelStore> kernels_;
   TuneContext context_;
   TuneReport report_;
   std::size_t index_ = 0;
