@@ -68,7 +68,8 @@ INSTANTIATE_TEST_SUITE_P(Layouts, EmulatedGroupTest,
                          ::testing::Values(GroupCase{DataType::kFloat32, Layout::kTokenMajor, 1},
                                            GroupCase{DataType::kFloat32, Layout::kFeatureMajor, 4},
                                            GroupCase{DataType::kFloat16, Layout::kTokenMajor, 4},
-                                           GroupCase{DataType::kFloat16, Layout::kFeatureMajor, 1}));
+                                           GroupCase{DataType::kFloat16, Layout::kFeatureMajor, 1}),
+                         [](const auto& instance) { return text_of(instance.param); });
 
 }  // namespace
 }  // namespace sparsmith::testing

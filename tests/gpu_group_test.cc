@@ -60,7 +60,8 @@ INSTANTIATE_TEST_SUITE_P(Layouts, GpuGroupTest,
                          ::testing::Values(GroupCase{DataType::kFloat32, Layout::kTokenMajor, 1},
                                            GroupCase{DataType::kFloat32, Layout::kFeatureMajor, 8},
                                            GroupCase{DataType::kFloat16, Layout::kTokenMajor, 8},
-                                           GroupCase{DataType::kBFloat16, Layout::kFeatureMajor, 1}));
+                                           GroupCase{DataType::kBFloat16, Layout::kFeatureMajor, 1}),
+                         [](const auto& instance) { return text_of(instance.param); });
 
 }  // namespace
 }  // namespace sparsmith::testing

@@ -45,6 +45,10 @@ OperatorSpec spec_of(const GroupCase& group_case, std::int64_t rows) {
 
 }  // namespace
 
+std::string text_of(const GroupCase& group_case) {
+  return fmt::format("{}_{}_{}", short_name(group_case.type), layout_name(group_case.layout), group_case.tokens);
+}
+
 Result<std::unique_ptr<TunedGroup>> TunedGroup::make(const GroupCase& group_case, const TuneResources& resources) {
   auto made = std::make_unique<TunedGroup>();
   made->case_ = group_case;

@@ -23,6 +23,8 @@ struct GroupCase {
   Layout layout = Layout::kTokenMajor;
   std::int64_t tokens = 1;  // tuned for; one less is run where there is more than one
 };
+// "fp16_token_major_4": names a test.
+std::string text_of(const GroupCase& group_case);
 
 // What a run of the whole group is given, rows with gaps between them.
 struct GroupInputs {
