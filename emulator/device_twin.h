@@ -163,6 +163,7 @@ SPARSMITH_DEVICE T load_cached(const T* from, int line = __builtin_LINE()) {
 }
 
 SPARSMITH_DEVICE void prefetch(const void*) {}
+SPARSMITH_DEVICE u32 load_cached_byte(const u8* from) { return *from; }
 SPARSMITH_DEVICE u32 load_streaming_word(const u16* from, int line = __builtin_LINE()) {
   return load_aligned(from, line);
 }

@@ -218,6 +218,12 @@ SPARSMITH_DEVICE u32 load_streaming_word(const u16* from) {
   return result;
 }
 
+SPARSMITH_DEVICE u32 load_cached_byte(const u8* from) {
+  u32 result;
+  asm("ld.global.nc.u8 %0, [%1];" : "=r"(result) : "l"(from));
+  return result;
+}
+
 // Read-only global memory that others will read again: through L1. Alignment and sizes as load_streaming.
 template <class T>
 SPARSMITH_DEVICE T load_cached(const T* from) {
