@@ -41,7 +41,7 @@ function(sparsmith_test name)
   target_link_libraries(${name} PRIVATE sparsmith_options ${TEST_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_options(${name} PRIVATE -O1 -fpch-preprocess)
   target_precompile_headers(${name} REUSE_FROM sparsmith_test_headers)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${name} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT ${TEST_TIMEOUT} LABELS "${TEST_LABELS}")
 endfunction()
 
