@@ -9,7 +9,10 @@
 
 namespace sparsmith::test {
 
-using Cases = std::vector<KernelCase>;  // of one kernel
+struct PackedCase : KernelCase {
+  PackedWeight packed;
+};
+using Cases = std::vector<PackedCase>;  // of one kernel
 
 struct Mutation {
   using Matters = std::function<bool(const Config&, const Cases&)>;

@@ -10,9 +10,8 @@ namespace {
 // What a kernel meets on some weight, by the facts of its packing.
 Mutation::Matters some_panel(bool (*holds)(const PanelConfig&, const KernelCase&, const PackedWeight&)) {
   return [holds](const Config& config, const Cases& cases) {
-    return std::any_of(cases.begin(), cases.end(), [&](const KernelCase& each) {
-      PackedWeight packed;
-      return generate_case(each, packed).ok() && each.matrix.nnz() > 0 && holds(PanelConfig(config), each, packed);
+    return std::any_of(cases.begin(), cases.end(), [&](const PackedCase& each) {
+      return each.matrix.nnz() > 0 && holds(PanelConfig(config), each, each.packed);
     });
   };
 }

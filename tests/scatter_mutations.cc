@@ -8,32 +8,31 @@ namespace sparsmith::test {
 namespace {
 
 // Some weight of several hundred nonzeros, and at least so many.
-Mutation::Matters scatter(bool (*holds)(const ScatterConfig&, const KernelCase&), std::int64_t nonzeros = 200) {
+Mutation::Matters scatter(bool (*holds)(const ScatterConfig&, const PackedCase&), std::int64_t nonzeros = 200) {
   return [holds, nonzeros](const Config& config, const Cases& cases) {
-    return std::any_of(cases.begin(), cases.end(), [&](const KernelCase& each) {
+    return std::any_of(cases.begin(), cases.end(), [&](const PackedCase& each) {
       return each.matrix.nnz() > nonzeros && holds(ScatterConfig(config), each);
     });
   };
 }
-bool any_tiles(const ScatterConfig&, const KernelCase&) { return true; }
-bool byte_entries(const ScatterConfig& config, const KernelCase&) { return config.entry == ScatterEntry::kByte; }
-bool late_rounds(const ScatterConfig& config, const KernelCase& each) {
-  const auto packed = pack_scatter(each.matrix, config.packing(), each.problem.spec.type);
-  return packed.ok() && packed->facts.at("rounds_max") > config.max_rounds;
+bool any_tiles(const ScatterConfig&, const PackedCase&) { return true; }
+bool byte_entries(const ScatterConfig& config, const PackedCase&) { return config.entry == ScatterEntry::kByte; }
+bool late_rounds(const ScatterConfig& config, const PackedCase& each) {
+  return each.packed.facts.at("rounds_max") > config.max_rounds;
 }
-bool late_byte_rounds(const ScatterConfig& config, const KernelCase& each) {
+bool late_byte_rounds(const ScatterConfig& config, const PackedCase& each) {
   return config.entry == ScatterEntry::kByte && late_rounds(config, each);
 }
-bool late_word_rounds(const ScatterConfig& config, const KernelCase& each) {
+bool late_word_rounds(const ScatterConfig& config, const PackedCase& each) {
   return config.entry == ScatterEntry::kWord && late_rounds(config, each);
 }
-bool several_tiles(const ScatterConfig& config, const KernelCase& each) {
+bool several_tiles(const ScatterConfig& config, const PackedCase& each) {
   return each.matrix.cols > std::int64_t{2} * config.warps * config.tile_columns();
 }
-bool several_row_blocks(const ScatterConfig& config, const KernelCase& each) {
+bool several_row_blocks(const ScatterConfig& config, const PackedCase& each) {
   return each.matrix.rows > config.tile_rows;
 }
-bool scatter_meets_infinity(const ScatterConfig&, const KernelCase& each) { return meets_infinity(each); }
+bool scatter_meets_infinity(const ScatterConfig&, const PackedCase& each) { return meets_infinity(each); }
 
 }  // namespace
 
