@@ -71,10 +71,11 @@ TEST(PanelTest, RefusesWhatItCannotHold) {
   CsrMatrix wide;
   wide.cols = 70000;
   EXPECT_EQ(pack_panel(wide, {}, DataType::kFloat32).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_TRUE(pack_panel(wide, {.column_parts = 2}, DataType::kFloat32).ok());
-  EXPECT_FALSE(pack_panel(wide, {.column_parts = 2, .segment_lanes = 3}, DataType::kFloat32).ok());
-  EXPECT_FALSE(pack_panel(wide, {.column_parts = 2, .max_slots = 100}, DataType::kFloat32).ok());
-  EXPECT_FALSE(pack_panel(wide, {.column_parts = 2}, DataType::kUint8).ok());
+  EXPECT_FALSE(pack_panel(wide, {.column_parts = 2}, DataType::kFloat32).ok());
+  EXPECT_TRUE(pack_panel(wide, {.column_parts = 3}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.column_parts = 3, .segment_lanes = 3}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.column_parts = 3, .max_slots = 100}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.column_parts = 3}, DataType::kUint8).ok());
 }
 
 TEST(PanelTest, DamageIsRefusedOrHarmless) {

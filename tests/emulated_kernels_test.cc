@@ -25,6 +25,8 @@ struct Tested {
   int parts;    // tests of their own, so that they run side by side: together thousands of cases of hundreds of kernels
 };
 
+void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.family; }
+
 constexpr Tested kTested[] = {
     {"rows", 70, 6}, {"slots", 45, 3}, {"panel", 45, 2}, {"bitmap", 36, 1}, {"scatter", 45, 1},
 };

@@ -20,6 +20,8 @@ struct Tested {
   std::uint64_t first_seed;
 };
 
+void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.family; }
+
 constexpr Tested kTested[] = {
     {"rows", rows_mutations, 32, 2, 100},      {"slots", slots_mutations, 24, 2, 300},
     {"panel", panel_mutations, 24, 1, 100},    {"bitmap", bitmap_mutations, 6, 1, 100},
@@ -89,8 +91,8 @@ TEST_P(KernelMutantsTest, AreCaught) {
   for (const auto& [name, kernel] : kernels) {
     for (const Mutation& mutation : tested.mutations()) {
       if (!mutation.matters(kernel.cases.front().config, kernel.cases)) continue;
-      ASSERT_NE(mutated(kernel.source, mutation), kernel.source)
-          << mutation.name << ": the kernel has changed, the mutation must follow";
+      ASSERT_TRUE(mutated(kernel.source, mutation) != kernel.source)
+          << mutation.name << ": " << name << " has changed, the mutation must follow";
       EXPECT_TRUE(caught(name, kernel.cases, mutation, **executor))
           << mutation.name << " in " << name << ", " << kernel.cases.size() << " weights";
       ++count[mutation.name];

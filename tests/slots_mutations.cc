@@ -59,8 +59,8 @@ bool empty_tiles(const SlotsConfig& config, const Cases& cases) {
 
 const std::vector<Mutation>& slots_mutations() {
   static const std::vector<Mutation> all = {
-      {"the first product of a tile is dropped", "for (int e = 0; e < kVectorWidth; ++e) {\n        const float x",
-       "for (int e = 1; e < kVectorWidth; ++e) {\n        const float x", slots(always)},
+      {"the first product of a tile is dropped", "for (int e = 0; e < kVectorWidth; ++e) {\n        float x",
+       "for (int e = 1; e < kVectorWidth; ++e) {\n        float x", slots(always)},
       {"two values are swapped", "multiply_add(values[e]", "multiply_add(values[e ^ 1]", slots(always)},
       {"a column is off by one", "e % 2 == 0 ? kScale : kScale << 8, 0)", "e % 2 == 0 ? kScale : kScale << 8, kScale)",
        slots(whole_columns)},
@@ -69,8 +69,8 @@ const std::vector<Mutation>& slots_mutations() {
        slots(several_words_of_deltas)},
       {"offsets add up", "if (kDeltas && e % 4 == 3) from", "if (e % 4 == 3) from", slots(several_words_of_offsets)},
       {"one nonzero more than there are", "e < columns.count() ? x", "e <= columns.count() ? x", slots(empty_tiles)},
-      {"one nonzero less than there are", "e < columns.count() ? x", "e + 1 < columns.count() ? x", slots(counted)},
-      {"two warps leave their sums in one place", "int slot = warp * slots::kLanes + lane();", "int slot = lane();",
+      {"one nonzero less than there are", "e < columns.count() ? x", "e + 1 < columns.count() ? x", slots(empty_tiles)},
+      {"two warps leave their sums in one place", "int slot = thread_index();", "int slot = lane();",
        slots(several_warps)},
       {"no barrier before slots are added up", "block_barrier();\n        finish(", "finish(", slots(several_warps)},
       {"no barrier before the next token", "block_barrier();  // the slots' sums and x have been read", "",
