@@ -30,9 +30,9 @@ bool staged_whole_columns(const SlotsConfig& config, const Cases& cases) {
 bool direct_whole_columns(const SlotsConfig& config, const Cases& cases) {
   return direct(config, cases) && !counted(config, cases);
 }
-bool several_tokens(const SlotsConfig& config, const Cases& cases) {
-  return staged(config, cases) && std::any_of(cases.begin(), cases.end(), [](const KernelCase& each) {
-           return each.problem.tokens > 1 && each.matrix.nnz() > 0;
+bool several_passes(const SlotsConfig& config, const Cases& cases) {
+  return staged(config, cases) && std::any_of(cases.begin(), cases.end(), [&](const KernelCase& each) {
+           return each.problem.tokens > config.tokens_per_pass && each.matrix.nnz() > 0;
          });
 }
 // Some part surely has more than one group of slots.
@@ -59,8 +59,9 @@ bool empty_tiles(const SlotsConfig& config, const Cases& cases) {
 
 const std::vector<Mutation>& slots_mutations() {
   static const std::vector<Mutation> all = {
-      {"the first product of a tile is dropped", "for (int e = 0; e < kVectorWidth; ++e) {\n        float x",
-       "for (int e = 1; e < kVectorWidth; ++e) {\n        float x", slots(always)},
+      {"the first product of a tile is dropped",
+       "for (int e = 0; e < kVectorWidth; ++e) {\n        SPARSMITH_UNROLL for (int t",
+       "for (int e = 1; e < kVectorWidth; ++e) {\n        SPARSMITH_UNROLL for (int t", slots(always)},
       {"two values are swapped", "multiply_add(values[e]", "multiply_add(values[e ^ 1]", slots(always)},
       {"a column is off by one", "e % 2 == 0 ? kScale : kScale << 8, 0)", "e % 2 == 0 ? kScale : kScale << 8, kScale)",
        slots(whole_columns)},
@@ -74,12 +75,12 @@ const std::vector<Mutation>& slots_mutations() {
        slots(several_warps)},
       {"no barrier before slots are added up", "block_barrier();\n        finish(", "finish(", slots(several_warps)},
       {"no barrier before the next token", "block_barrier();  // the slots' sums and x have been read", "",
-       slots(several_tokens)},
+       slots(several_passes)},
       {"nobody waits for x", "  SPARSMITH_DEVICE void wait() {\n    block_barrier();",
        "  SPARSMITH_DEVICE void wait() {\n    return;", slots(staged)},
       {"padding has no zero to read", "vector[cols] = from_float<Value>(0.0F)", "vector[cols] = vector[0]",
        slots(staged_whole_columns)},
-      {"padding reads behind x", "column < static_cast<u32>(cols) ?", "true ?", slots(direct_whole_columns)},
+      {"padding reads behind x", "column >= static_cast<u32>(cols) || t", "t", slots(direct_whole_columns)},
       {"a row's first slot is left out", "int i = thread_index() % kLanes; i < count",
        "int i = thread_index() % kLanes + 1; i < count", slots(always)},
       {"two rows are stored in one place", "output.store(row.row, token", "output.store(row.row & ~1U, token",
