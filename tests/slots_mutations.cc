@@ -30,17 +30,20 @@ bool staged_whole_columns(const SlotsConfig& config, const Cases& cases) {
 bool direct_whole_columns(const SlotsConfig& config, const Cases& cases) {
   return direct(config, cases) && !counted(config, cases);
 }
-bool several_passes(const SlotsConfig& config, const Cases& cases) {
-  return staged(config, cases) && std::any_of(cases.begin(), cases.end(), [&](const KernelCase& each) {
-           return each.problem.tokens > config.tokens_per_pass && each.matrix.nnz() > 0;
-         });
-}
 // Some part surely has more than one group of slots.
+bool has_several_groups(const SlotsConfig& config, const KernelCase& each) {
+  const std::int64_t parts = config.packing(each.problem).parts;
+  return each.matrix.nnz() > 64 * std::int64_t{config.vector_width} * config.tiles_per_slot * parts;
+}
 bool several_warps(const SlotsConfig& config, const Cases& cases) {
-  return std::any_of(cases.begin(), cases.end(), [&](const KernelCase& each) {
-    const std::int64_t parts = config.packing(each.problem).parts;
-    return each.matrix.nnz() > 64 * std::int64_t{config.vector_width} * config.tiles_per_slot * parts;
-  });
+  return std::any_of(cases.begin(), cases.end(),
+                     [&](const KernelCase& each) { return has_several_groups(config, each); });
+}
+// (Where x is staged, the barrier behind it stands between two passes as well.)
+bool several_passes(const SlotsConfig& config, const Cases& cases) {
+  return direct(config, cases) && std::any_of(cases.begin(), cases.end(), [&](const KernelCase& each) {
+           return each.problem.tokens > config.tokens_per_pass && has_several_groups(config, each);
+         });
 }
 // A slot has empty tiles, which stand for column 0, in rows of which some have no nonzero there: X is checked with Inf.
 bool empty_tiles(const SlotsConfig& config, const Cases& cases) {
@@ -73,7 +76,7 @@ const std::vector<Mutation>& slots_mutations() {
       {"one nonzero less than there are", "e < columns.count() ? x", "e + 1 < columns.count() ? x", slots(empty_tiles)},
       {"two warps leave their sums in one place", "int slot = thread_index();", "int slot = lane();",
        slots(several_warps)},
-      {"no barrier before slots are added up", "block_barrier();\n        finish(", "finish(", slots(several_warps)},
+      {"no barrier before slots are added up", "block_barrier();\n      finish(", "finish(", slots(several_warps)},
       {"no barrier before the next token", "block_barrier();  // the slots' sums and x have been read", "",
        slots(several_passes)},
       {"nobody waits for x", "  SPARSMITH_DEVICE void wait() {\n    block_barrier();",
