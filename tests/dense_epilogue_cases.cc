@@ -7,7 +7,7 @@
 #include "tuner/packings.h"
 #include "tuner/plan_verifier.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
 std::vector<OperatorSpec> draw_specs(Random& random) {
@@ -104,4 +104,4 @@ Status run_dense_epilogue_case(const KernelCase& test_case, Executor& executor, 
   return {};
 }
 
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

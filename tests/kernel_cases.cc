@@ -9,7 +9,7 @@
 #include "base/half.h"
 #include "tuner/plan_verifier.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
 // Appends a row with `count` nonzeros in distinct drawn columns.
@@ -114,6 +114,15 @@ CsrMatrix draw_weight(Random& random, int kind) {
       return draw_rows(random, 8 * between(4, 9), 8 * between(4, 12), [&](auto) { return between(20, 50); });
     default: return draw_rows(random, between(2, 65), between(2, 333), [&](auto) { return between(0, 33); });
   }
+}
+
+bool meets_infinity(const KernelCase& each) {
+  for (std::int64_t row = 0; row < each.matrix.rows; ++row) {
+    const auto begin = each.matrix.column_indices.begin() + each.matrix.row_offsets[row];
+    const auto end = each.matrix.column_indices.begin() + each.matrix.row_offsets[row + 1];
+    if (begin == end || (*begin != 0 && *(end - 1) + 1 != each.matrix.cols)) return true;
+  }
+  return false;
 }
 
 OperatorSpec draw_operator(Random& random) {
@@ -233,4 +242,4 @@ Status run_case(const KernelCase& test_case, Executor& executor, const ImageOf& 
   return {};
 }
 
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

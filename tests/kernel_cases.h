@@ -8,18 +8,16 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "generator/family.h"
 #include "runtime/executor.h"
+#include "tests/drawn_matrix.h"
 #include "tuner/reference_problem.h"
 #include "tuner/verification.h"
 
-namespace sparsmith::testing {
-
-using Random = std::mt19937_64;
+namespace sparsmith::test {
 
 // A number from [low, high].
 std::int64_t draw_between(Random& random, std::int64_t low, std::int64_t high);
@@ -36,6 +34,10 @@ struct KernelCase {
 // The shapes of weight in turn: `kind` counts up; each kind is drawn anew from `random`.
 CsrMatrix draw_weight(Random& random, int kind);
 constexpr int kWeightKinds = 12;
+
+// Every weight is checked with Inf and NaN in the first column and the last of X: whether some row has nothing there,
+// so that it shows when a kernel multiplies them by zeros.
+bool meets_infinity(const KernelCase& each);
 
 OperatorSpec draw_operator(Random& random);
 
@@ -58,4 +60,4 @@ Status run_case(const KernelCase& test_case, Executor& executor, const ImageOf& 
 // The candidate of a case, before anything runs.
 Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packed);
 
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test
