@@ -28,6 +28,7 @@ struct SlotsKernel {
   // parts: of the weight; groups, rows_per_part: of a part.
   static SPARSMITH_DEVICE void run(const u8* stream, const slots::Row* rows, Input& input, const Sums& sums,
                                    const Output& output, int parts, int groups, int rows_per_part, int n) {
+    launch_dependents();
     const int warp = thread_index() / slots::kLanes;
     const int warp_tiles = (groups - warp + kWarps - 1) / kWarps * kTilesPerSlot;
     const int first_row = thread_index() / Sums::kLanes;
@@ -38,7 +39,10 @@ struct SlotsKernel {
         SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) {
           if (d < warp_tiles) tiles[d].load(tile_address(from, d), lane());
         }
-        if (part == block_index_x()) input.begin(token);
+        if (part == block_index_x()) {
+          wait_for_previous();
+          input.begin(token);
+        }
         const slots::Row* part_rows = rows + static_cast<i64>(part) * rows_per_part;
         slots::Row row = {slots::kNoRow, 0};
         if (first_row < rows_per_part) row = load_cached(part_rows + first_row);

@@ -28,7 +28,7 @@ struct DirectVector {
 
   // The column K is padding: 0.
   SPARSMITH_DEVICE float at(u32 column) const {
-    return column < static_cast<u32>(cols) ? to_float(load_cached(from + column * column_stride)) : 0.0F;
+    return column < static_cast<u32>(cols) ? to_float(load_coherent(from + column * column_stride)) : 0.0F;
   }
 };
 
