@@ -115,10 +115,11 @@ int run(Options options) {
     fmt::print("{}\n{}{}", options.markdown ? table.markdown() : table.plain(), geometric_means(result, vendors),
                missing_vendors(result));
     for (const TuneReport::Skipped& tensor : result.skipped) fmt::print("skipped {}: {}\n", tensor.name, tensor.reason);
-    fmt::print("{} {}, weights {}, memory {:.0f} GB/s {}\n",
+    const TimingPolicy& timing = options.settings.tuning.timing;
+    fmt::print("{} {}, {} weights, {} launches, memory {:.0f} GB/s {}\n",
                result.measured ? "measured on" : "PREDICTED, not measured, for", result.device.name,
-               options.settings.tuning.timing.name(), result.device.memory_bandwidth / 1e9,
-               result.measured ? "as measured" : "as specified");
+               timing.cold_weights ? "cold" : "warm", timing.programmatic ? "programmatic" : "plain",
+               result.device.memory_bandwidth / 1e9, result.measured ? "as measured" : "as specified");
   }
   return result.interrupted || result.weights.empty() ? kFailed : kDone;
 }

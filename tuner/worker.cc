@@ -44,7 +44,9 @@ Result<DeviceName> parse_device(const std::string& device) {
 
 }  // namespace
 
-std::string TimingPolicy::name() const { return cold_weights ? "cold_weights" : "warm_weights"; }
+std::string TimingPolicy::name() const {
+  return std::string(cold_weights ? "cold_weights" : "warm_weights") + (programmatic ? "_programmatic" : "");
+}
 
 class Worker::Channel {
  public:

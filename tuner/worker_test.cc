@@ -111,6 +111,7 @@ TEST(WorkerStartTest, SaysWhatIsWrong) {
 TEST(TimingPolicyTest, HasAName) {
   EXPECT_EQ(TimingPolicy{}.name(), "cold_weights");
   EXPECT_EQ(TimingPolicy{.cold_weights = false}.name(), "warm_weights");
+  EXPECT_EQ(TimingPolicy{.programmatic = true}.name(), "cold_weights_programmatic");
 }
 
 }  // namespace
