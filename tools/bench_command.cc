@@ -116,9 +116,10 @@ int run(Options options) {
                missing_vendors(result));
     for (const TuneReport::Skipped& tensor : result.skipped) fmt::print("skipped {}: {}\n", tensor.name, tensor.reason);
     const TimingPolicy& timing = options.settings.tuning.timing;
-    fmt::print("{} {}, {} weights, {} launches, memory {:.0f} GB/s {}\n",
+    fmt::print("{} {}, {} weights, {} launches{}, memory {:.0f} GB/s {}\n",
                result.measured ? "measured on" : "PREDICTED, not measured, for", result.device.name,
                timing.cold_weights ? "cold" : "warm", timing.programmatic ? "programmatic" : "plain",
+               timing.layers > 0 ? fmt::format(", {} layers in a graph", timing.layers) : "",
                result.device.memory_bandwidth / 1e9, result.measured ? "as measured" : "as specified");
   }
   return result.interrupted || result.weights.empty() ? kFailed : kDone;
@@ -134,6 +135,10 @@ void add_bench_command(CLI::App& app, Action& action) {
   command->add_option("--vs", options->settings.tuning.vendors, "Libraries: cublas, cusparse")
       ->delimiter(',')
       ->capture_default_str();
+  command
+      ->add_option("--layers", options->settings.tuning.timing.layers,
+                   "Time a stack of so many layers in one CUDA graph; default: as many launches as timing takes")
+      ->check(CLI::Range(1, 2000));
   command->add_flag("--markdown", options->markdown, "Print the table as Markdown");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([options, &action] { action = [options] { return run(*options); }; });

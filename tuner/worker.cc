@@ -45,7 +45,10 @@ Result<DeviceName> parse_device(const std::string& device) {
 }  // namespace
 
 std::string TimingPolicy::name() const {
-  return std::string(cold_weights ? "cold_weights" : "warm_weights") + (programmatic ? "_programmatic" : "");
+  std::string name = cold_weights ? "cold_weights" : "warm_weights";
+  if (programmatic) name += "_programmatic";
+  if (layers > 0) name += fmt::format("_{}_layers", layers);
+  return name;
 }
 
 class Worker::Channel {
