@@ -27,7 +27,8 @@ struct KernelCase {
   Problem problem;
   Config config;
   ProblemOptions inputs;
-  bool small_grid = false;  // launch fewer blocks than there is work for, so that kernels go round
+  bool programmatic = false;  // launch programmatically: the emulator then sees what is touched before it is waited for
+  bool small_grid = false;    // launch fewer blocks than there is work for, so that kernels go round
   std::string text() const;
 };
 

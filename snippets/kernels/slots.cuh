@@ -33,6 +33,7 @@ struct SlotsKernel {
   // groups, rows_per_part: of a part.
   static SPARSMITH_DEVICE void run(const u8* stream, const slots::Row* rows, Input& input, const Sums& sums,
                                    const Output& output, int groups, int rows_per_part, int n) {
+    launch_dependents();
     const int warp = thread_index() / slots::kLanes;
     const int warp_tiles = (groups - warp + kWarps - 1) / kWarps * kTilesPerSlot;
     stream += static_cast<i64>(block_index_x()) * groups * kGroupBytes;
@@ -43,6 +44,7 @@ struct SlotsKernel {
       SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) {
         if (d < warp_tiles) tiles[d].load(tile_address(stream, warp, d), lane());
       }
+      wait_for_previous();  // the first tiles are under way
       input.begin(token, n);
       const int first_row = thread_index() / Sums::kLanes;
       slots::Row row = {slots::kNoRow, 0};

@@ -37,7 +37,7 @@ struct DirectVector {
   SPARSMITH_DEVICE float at(u32 column, int t) const {
     const bool padding = column >= static_cast<u32>(cols);
     const i64 skipped = t < valid ? t * token_stride : 0;
-    const float value = to_float(load_cached(from + (padding ? 0 : column) * column_stride + skipped));
+    const float value = to_float(load_coherent(from + (padding ? 0 : column) * column_stride + skipped));
     return padding ? 0.0F : value;
   }
 };
