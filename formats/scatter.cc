@@ -91,6 +91,24 @@ Status check(const ScatterPacking& packing, DataType type) {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+// Words of a lane that every tile has at a fixed place.
+std::int64_t fixed_words(const ScatterPacking& packing) {
+  return packing.entry == ScatterEntry::kWord ? packing.min_rounds : packing.min_rounds / 4 * 3;
+}
+
+// Between a tile's words, those of 32 lanes side by side, and where they are stored.
+template <class Word>
+struct TileWords {
+  std::int64_t fixed;  // of each lane
+  Word* entries;
+  Word* more;
+
+  Word& at(std::int64_t word, int lane) const {
+    if (word >= fixed) return more[(word - fixed) * 32 + lane];
+    return entries[scatter::fixed_index(static_cast<int>(fixed), lane, static_cast<int>(word))];
+  }
+};
+
 // The value below which `share` of `sorted` lies; 0 when there is none.
 std::int64_t quantile(const std::vector<std::uint32_t>& sorted, double share) {
   if (sorted.empty()) return 0;
@@ -119,6 +137,7 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
     return invalid_argument(fmt::format("scatter: {} x {} has too many tiles", matrix.rows, matrix.cols));
 
   // Row blocks are independent of one another: first the sizes of their tiles, then the tiles.
+  const std::int64_t fixed = fixed_words(packing);
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(tiles) + 1, 0);
   std::vector<std::uint32_t> rounds(static_cast<std::size_t>(tiles), 0);
   parallel_for(row_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -127,7 +146,7 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
     for (std::int64_t b = begin; b < end; ++b) {
       block.collect(b);
       for (std::int64_t t = 0; t < column_tiles; ++t) {
-        offsets[b * column_tiles + t + 1] = dealer.words(block.tile(t));
+        offsets[b * column_tiles + t + 1] = dealer.words(block.tile(t)) - fixed;
         rounds[b * column_tiles + t] = static_cast<std::uint32_t>(dealer.rounds());
       }
     }
@@ -138,29 +157,41 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
 
   PackedWeight packed;
   packed.packing = packing.name();
+  packed.packer_version = 2;
   packed.rows = matrix.rows;
   packed.cols = matrix.cols;
   packed.nnz = matrix.nnz();
   packed.value_type = type;
-  PackedArray entries{"entries", DataType::kUint32, std::vector<std::byte>(offsets.back() * scatter::kLineBytes)};
-  auto* words = reinterpret_cast<std::uint32_t*>(entries.bytes.data());
+  PackedArray entries{"entries", DataType::kUint32, std::vector<std::byte>(tiles * fixed * scatter::kLineBytes)};
+  PackedArray more{"more_entries", DataType::kUint32, std::vector<std::byte>(offsets.back() * scatter::kLineBytes)};
+  auto* first_words = reinterpret_cast<std::uint32_t*>(entries.bytes.data());
+  auto* more_words = reinterpret_cast<std::uint32_t*>(more.bytes.data());
   std::vector<std::int64_t> stored(static_cast<std::size_t>(row_blocks), 0);
   parallel_for(row_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     RowBlock block(matrix, packing, type);
     RoundDealer dealer(packing.entry, packing.min_rounds);
+    std::vector<std::uint32_t> words;
     for (std::int64_t b = begin; b < end; ++b) {
       block.collect(b);
       for (std::int64_t t = 0; t < column_tiles; ++t) {
-        dealer.write(block.tile(t), words + offsets[b * column_tiles + t] * scatter::kLanes);
+        const std::int64_t tile = b * column_tiles + t;
+        const std::int64_t count = fixed + offsets[tile + 1] - offsets[tile];
+        words.resize(static_cast<std::size_t>(count * scatter::kLanes));
+        dealer.write(block.tile(t), words.data());
+        const TileWords<std::uint32_t> to{fixed, first_words + tile * fixed * scatter::kLanes,
+                                          more_words + offsets[tile] * scatter::kLanes};
+        for (std::int64_t w = 0; w < count; ++w)
+          for (int lane = 0; lane < scatter::kLanes; ++lane) to.at(w, lane) = words[w * scatter::kLanes + lane];
         stored[b] += static_cast<std::int64_t>(block.tile(t).size());
       }
     }
   });
-  PackedArray tile_offsets{"tile_offsets", DataType::kUint32, std::vector<std::byte>((tiles + 1) * 4)};
-  std::transform(offsets.begin(), offsets.end(), reinterpret_cast<std::uint32_t*>(tile_offsets.bytes.data()),
+  PackedArray more_offsets{"more_offsets", DataType::kUint32, std::vector<std::byte>((tiles + 1) * 4)};
+  std::transform(offsets.begin(), offsets.end(), reinterpret_cast<std::uint32_t*>(more_offsets.bytes.data()),
                  [](std::int64_t offset) { return static_cast<std::uint32_t>(offset); });
   packed.arrays.push_back(std::move(entries));
-  packed.arrays.push_back(std::move(tile_offsets));
+  packed.arrays.push_back(std::move(more));
+  packed.arrays.push_back(std::move(more_offsets));
 
   std::int64_t all_rounds = 0;
   for (const std::uint32_t each : rounds) all_rounds += each;
@@ -193,21 +224,21 @@ Result<ScatterPacking> packing_of(const std::string& name) {
 }
 
 // An entry of a tile's words: lane `lane`, round `round`.
-Entry entry_at(ScatterEntry form, const std::uint32_t* words, std::int64_t round, std::uint32_t lane) {
-  if (form == ScatterEntry::kWord) return words[round * 32 + lane];
-  const std::uint32_t* group = words + round / 4 * 96 + lane;
-  const std::uint32_t position = group[0] >> (8 * (round % 4)) & 0xFFU;
-  const std::uint32_t value = group[32 + round % 4 / 2 * 32] >> (16 * (round % 2)) & 0xFFFFU;
-  return (position / 4 * 128 + position % 4 * 2 + lane * 4) << 16 | value;
+Entry entry_at(ScatterEntry form, const TileWords<const std::uint32_t>& words, std::int64_t round, int lane) {
+  if (form == ScatterEntry::kWord) return words.at(round, lane);
+  const std::int64_t group = round / 4 * 3;
+  const std::uint32_t position = words.at(group, lane) >> (8 * (round % 4)) & 0xFFU;
+  const std::uint32_t value = words.at(group + 1 + round % 4 / 2, lane) >> (16 * (round % 2)) & 0xFFFFU;
+  return (position / 4 * 128 + position % 4 * 2 + static_cast<std::uint32_t>(lane) * 4) << 16 | value;
 }
 
 // The nonzeros of a tile, by position; kInvalidInput when one lies outside.
-Status read_tile(const ScatterPacking& packing, const std::uint32_t* words, std::int64_t word_count,
+Status read_tile(const ScatterPacking& packing, const TileWords<const std::uint32_t>& words, std::int64_t word_count,
                  std::vector<std::uint16_t>& tile) {
   tile.assign(scatter::kTileElements, 0);
   const std::int64_t rounds = scatter_rounds(packing.entry, word_count);
   for (std::int64_t round = 0; round < rounds; ++round) {
-    for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    for (int lane = 0; lane < scatter::kLanes; ++lane) {
       const Entry entry = entry_at(packing.entry, words, round, lane);
       if ((entry & 0x7FFFU) == 0) continue;
       const std::uint32_t offset = scatter::offset_of(entry);
@@ -224,15 +255,19 @@ Status read_tile(const ScatterPacking& packing, const std::uint32_t* words, std:
 Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
   SPARSMITH_ASSIGN_OR_RETURN(const ScatterPacking packing, packing_of(packed.packing));
   const PackedArray* entries = packed.array("entries");
-  const PackedArray* tile_offsets = packed.array("tile_offsets");
+  const PackedArray* more = packed.array("more_entries");
+  const PackedArray* more_offsets = packed.array("more_offsets");
   const std::int64_t column_tiles = ceil_div(packed.cols, packing.tile_columns());
   const std::int64_t tiles = ceil_div(packed.rows, packing.tile_rows) * column_tiles;
-  if (entries == nullptr || entries->bytes.size() % scatter::kLineBytes != 0) return missing("entries");
-  if (tile_offsets == nullptr || tile_offsets->bytes.size() != static_cast<std::size_t>(tiles + 1) * 4)
-    return missing("tile_offsets");
-  const auto offsets = tile_offsets->as<std::uint32_t>();
-  if (offsets[0] != 0 || offsets[tiles] * std::size_t{scatter::kLineBytes} != entries->bytes.size())
-    return missing("tile_offsets");
+  const std::int64_t fixed = fixed_words(packing);
+  if (entries == nullptr || static_cast<std::int64_t>(entries->bytes.size()) != tiles * fixed * scatter::kLineBytes)
+    return missing("entries");
+  if (more_offsets == nullptr || more_offsets->bytes.size() != static_cast<std::size_t>(tiles + 1) * 4)
+    return missing("more_offsets");
+  const auto offsets = more_offsets->as<std::uint32_t>();
+  if (offsets[0] != 0) return missing("more_offsets");
+  if (more == nullptr || more->bytes.size() != offsets[tiles] * std::size_t{scatter::kLineBytes})
+    return missing("more_entries");
 
   const auto tile_columns = static_cast<std::uint32_t>(packing.tile_columns());
   std::vector<std::vector<std::pair<std::uint32_t, std::uint16_t>>> rows(static_cast<std::size_t>(packed.rows));
@@ -240,11 +275,12 @@ Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
   for (std::int64_t t = 0; t < tiles; ++t) {
     if (offsets[t + 1] < offsets[t] || offsets[t + 1] > offsets[tiles])
       return invalid_input(fmt::format("scatter: tile {} ends before it begins, or after the last one", t));
-    const std::int64_t words = offsets[t + 1] - offsets[t];
+    const std::int64_t words = fixed + offsets[t + 1] - offsets[t];
     if (packing.entry == ScatterEntry::kByte && words % 3 == 1)
       return invalid_input(fmt::format("scatter: tile {} has {} words a lane", t, words));
-    SPARSMITH_RETURN_IF_ERROR(
-        read_tile(packing, entries->as<std::uint32_t>().data() + offsets[t] * std::size_t{32}, words, tile));
+    const TileWords<const std::uint32_t> from{fixed, entries->as<std::uint32_t>().data() + t * fixed * scatter::kLanes,
+                                              more->as<std::uint32_t>().data() + offsets[t] * std::size_t{32}};
+    SPARSMITH_RETURN_IF_ERROR(read_tile(packing, from, words, tile));
     for (std::uint32_t i = 0; i < scatter::kTileElements; ++i) {
       if (tile[i] == 0) continue;
       const auto [row_in_tile, column_in_tile] = tile_element(i * 2, tile_columns);

@@ -143,9 +143,8 @@ std::int64_t ScatterConfig::shared_bytes() const {
 
 int ScatterConfig::registers() const {
   const int entries = 2 * (entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds);
-  const int held = sum_registers() + input_registers() + entries;
   // By what ptxas says of kernels that spill and of kernels that do not.
-  return std::max(held + 50, held * 7 / 5 + 18);
+  return sum_registers() + input_registers() + entries + 32 + 3 * (token_tile / 8);
 }
 
 std::vector<Parameter> ScatterFamily::parameters() const {
