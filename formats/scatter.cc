@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <queue>
+#include <tuple>
 
 #include "base/half.h"
 #include "base/parallel_for.h"
@@ -31,30 +34,63 @@ std::pair<std::uint32_t, std::uint32_t> tile_element(std::uint32_t offset, std::
   return {row, chunk / 4 * 32 + element / 2 * 8 + chunk / 2 % 2 * 4 + chunk % 2 * 2 + element % 2};
 }
 
+// The first row of each part of each row block: parts with most nonzeros first, each to the block that has least so far
+// and a part to go.
+std::vector<std::uint32_t> deal_parts(const CsrMatrix& matrix, std::int64_t row_blocks, int parts_of_block) {
+  const std::int64_t parts = row_blocks * parts_of_block;
+  const auto weight = [&](std::int64_t part) {
+    const std::int64_t begin = std::min(matrix.rows, part * scatter::kPartRows);
+    return matrix.row_offsets[std::min(matrix.rows, begin + scatter::kPartRows)] - matrix.row_offsets[begin];
+  };
+  std::vector<std::uint32_t> order(static_cast<std::size_t>(parts));
+  std::iota(order.begin(), order.end(), 0U);
+  if (parts_of_block > 1) {
+    std::vector<std::int64_t> weights(order.size());
+    for (std::int64_t part = 0; part < parts; ++part) weights[part] = weight(part);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return weights[a] > weights[b]; });
+  }
+  using Load = std::tuple<std::int64_t, std::int64_t, int>;  // nonzeros, block, parts
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> lightest;
+  for (std::int64_t block = 0; block < row_blocks; ++block) lightest.emplace(0, block, 0);
+  std::vector<std::uint32_t> first_rows(order.size());
+  for (const std::uint32_t part : order) {
+    const auto [nonzeros, block, count] = lightest.top();
+    lightest.pop();
+    first_rows[block * parts_of_block + count] = part * scatter::kPartRows;
+    if (count + 1 < parts_of_block) lightest.emplace(nonzeros + weight(part), block, count + 1);
+  }
+  return first_rows;
+}
+
 // The entries of a row block, tile by tile, each ordered by line.
 class RowBlock {
  public:
-  RowBlock(const CsrMatrix& matrix, const ScatterPacking& packing, DataType type)
-      : matrix_(matrix), packing_(packing), type_(type) {
+  RowBlock(const CsrMatrix& matrix, const ScatterPacking& packing, DataType type,
+           const std::vector<std::uint32_t>& first_rows)
+      : matrix_(matrix), packing_(packing), type_(type), first_rows_(first_rows) {
     offsets_.resize(static_cast<std::size_t>((matrix.cols + packing.tile_columns() - 1) / packing.tile_columns()) + 1);
   }
 
   void collect(std::int64_t block) {
     const auto width = static_cast<std::uint32_t>(packing_.tile_columns());
-    const std::int64_t first_row = block * packing_.tile_rows;
-    const std::int64_t end_row = std::min(matrix_.rows, first_row + packing_.tile_rows);
     std::fill(offsets_.begin(), offsets_.end(), 0U);
-    for (std::int64_t i = matrix_.row_offsets[first_row]; i < matrix_.row_offsets[end_row]; ++i)
-      if (stored(i)) ++offsets_[matrix_.column_indices[i] / width + 1];
+    for (std::uint32_t row = 0; row < static_cast<std::uint32_t>(packing_.tile_rows); ++row) {
+      const std::int64_t of_matrix = row_of(block, row);
+      if (of_matrix >= matrix_.rows) continue;
+      for (std::int64_t i = matrix_.row_offsets[of_matrix]; i < matrix_.row_offsets[of_matrix + 1]; ++i)
+        if (stored(i)) ++offsets_[matrix_.column_indices[i] / width + 1];
+    }
     for (std::size_t t = 1; t < offsets_.size(); ++t) offsets_[t] += offsets_[t - 1];
     entries_.resize(offsets_.back());
     next_.assign(offsets_.begin(), offsets_.end() - 1);
-    for (std::int64_t row = first_row; row < end_row; ++row) {
-      for (std::int64_t i = matrix_.row_offsets[row]; i < matrix_.row_offsets[row + 1]; ++i) {
+    for (std::uint32_t row = 0; row < static_cast<std::uint32_t>(packing_.tile_rows); ++row) {
+      const std::int64_t of_matrix = row_of(block, row);
+      if (of_matrix >= matrix_.rows) continue;
+      for (std::int64_t i = matrix_.row_offsets[of_matrix]; i < matrix_.row_offsets[of_matrix + 1]; ++i) {
         if (!stored(i)) continue;
         const std::uint32_t column = matrix_.column_indices[i];
-        const std::uint32_t offset = tile_offset(static_cast<std::uint32_t>(row - first_row), column % width, width);
-        entries_[next_[column / width]++] = offset << 16 | bits(i);
+        entries_[next_[column / width]++] = tile_offset(row, column % width, width) << 16 | bits(i);
       }
     }
   }
@@ -68,11 +104,16 @@ class RowBlock {
     const float value = matrix_.values[i];
     return type_ == DataType::kFloat16 ? fp16_from_float(value) : bf16_from_float(value);
   }
+  std::int64_t row_of(std::int64_t block, std::uint32_t row) const {
+    return std::int64_t{first_rows_[block * (packing_.tile_rows / scatter::kPartRows) + row / scatter::kPartRows]} +
+           row % scatter::kPartRows;
+  }
   bool stored(std::int64_t i) const { return (bits(i) & 0x7FFFU) != 0; }
 
   const CsrMatrix& matrix_;
   const ScatterPacking& packing_;
   DataType type_;
+  const std::vector<std::uint32_t>& first_rows_;
   std::vector<std::uint32_t> offsets_;
   std::vector<std::uint32_t> next_;
   std::vector<Entry> entries_;
@@ -136,12 +177,13 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
   if (tiles >= (std::int64_t{1} << 31))
     return invalid_argument(fmt::format("scatter: {} x {} has too many tiles", matrix.rows, matrix.cols));
 
+  const std::vector<std::uint32_t> first_rows = deal_parts(matrix, row_blocks, packing.tile_rows / scatter::kPartRows);
   // Row blocks are independent of one another: first the sizes of their tiles, then the tiles.
   const std::int64_t fixed = fixed_words(packing);
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(tiles) + 1, 0);
   std::vector<std::uint32_t> rounds(static_cast<std::size_t>(tiles), 0);
   parallel_for(row_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-    RowBlock block(matrix, packing, type);
+    RowBlock block(matrix, packing, type, first_rows);
     RoundDealer dealer(packing.entry, packing.min_rounds);
     for (std::int64_t b = begin; b < end; ++b) {
       block.collect(b);
@@ -168,7 +210,7 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
   auto* more_words = reinterpret_cast<std::uint32_t*>(more.bytes.data());
   std::vector<std::int64_t> stored(static_cast<std::size_t>(row_blocks), 0);
   parallel_for(row_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-    RowBlock block(matrix, packing, type);
+    RowBlock block(matrix, packing, type, first_rows);
     RoundDealer dealer(packing.entry, packing.min_rounds);
     std::vector<std::uint32_t> words;
     for (std::int64_t b = begin; b < end; ++b) {
@@ -189,9 +231,12 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
   PackedArray more_offsets{"more_offsets", DataType::kUint32, std::vector<std::byte>((tiles + 1) * 4)};
   std::transform(offsets.begin(), offsets.end(), reinterpret_cast<std::uint32_t*>(more_offsets.bytes.data()),
                  [](std::int64_t offset) { return static_cast<std::uint32_t>(offset); });
+  PackedArray row_parts{"row_parts", DataType::kUint32, std::vector<std::byte>(first_rows.size() * 4)};
+  std::memcpy(row_parts.bytes.data(), first_rows.data(), row_parts.bytes.size());
   packed.arrays.push_back(std::move(entries));
   packed.arrays.push_back(std::move(more));
   packed.arrays.push_back(std::move(more_offsets));
+  packed.arrays.push_back(std::move(row_parts));
 
   std::int64_t all_rounds = 0;
   for (const std::uint32_t each : rounds) all_rounds += each;
@@ -212,6 +257,20 @@ namespace {
 
 Status missing(std::string_view array) {
   return invalid_input(fmt::format("scatter: array '{}' is missing or has the wrong size", array));
+}
+
+// Each of `count` parts stands there once, in whatever order.
+Status check_parts(const PackedArray* row_parts, std::int64_t count) {
+  if (row_parts == nullptr || static_cast<std::int64_t>(row_parts->bytes.size()) != count * 4)
+    return missing("row_parts");
+  std::vector<bool> seen(static_cast<std::size_t>(count), false);
+  for (const std::uint32_t row : row_parts->as<std::uint32_t>()) {
+    const std::int64_t part = row / scatter::kPartRows;
+    if (row % scatter::kPartRows != 0 || part >= count || seen[part])
+      return invalid_input(fmt::format("scatter: a part of a row block begins at row {}", row));
+    seen[part] = true;
+  }
+  return {};
 }
 
 // What the name says. Error: kInvalidInput for another name.
@@ -258,7 +317,8 @@ Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
   const PackedArray* more = packed.array("more_entries");
   const PackedArray* more_offsets = packed.array("more_offsets");
   const std::int64_t column_tiles = ceil_div(packed.cols, packing.tile_columns());
-  const std::int64_t tiles = ceil_div(packed.rows, packing.tile_rows) * column_tiles;
+  const std::int64_t row_blocks = ceil_div(packed.rows, packing.tile_rows);
+  const std::int64_t tiles = row_blocks * column_tiles;
   const std::int64_t fixed = fixed_words(packing);
   if (entries == nullptr || static_cast<std::int64_t>(entries->bytes.size()) != tiles * fixed * scatter::kLineBytes)
     return missing("entries");
@@ -268,6 +328,9 @@ Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
   if (offsets[0] != 0) return missing("more_offsets");
   if (more == nullptr || more->bytes.size() != offsets[tiles] * std::size_t{scatter::kLineBytes})
     return missing("more_entries");
+  const std::int64_t parts = packing.tile_rows / scatter::kPartRows;
+  SPARSMITH_RETURN_IF_ERROR(check_parts(packed.array("row_parts"), row_blocks * parts));
+  const auto first_rows = packed.array("row_parts")->as<std::uint32_t>();
 
   const auto tile_columns = static_cast<std::uint32_t>(packing.tile_columns());
   std::vector<std::vector<std::pair<std::uint32_t, std::uint16_t>>> rows(static_cast<std::size_t>(packed.rows));
@@ -284,7 +347,8 @@ Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
     for (std::uint32_t i = 0; i < scatter::kTileElements; ++i) {
       if (tile[i] == 0) continue;
       const auto [row_in_tile, column_in_tile] = tile_element(i * 2, tile_columns);
-      const std::int64_t row = t / column_tiles * packing.tile_rows + row_in_tile;
+      const std::int64_t row = std::int64_t{first_rows[t / column_tiles * parts + row_in_tile / scatter::kPartRows]} +
+                               row_in_tile % scatter::kPartRows;
       const std::int64_t column = t % column_tiles * tile_columns + column_in_tile;
       if (row >= packed.rows || column >= packed.cols)
         return invalid_input(

@@ -4,6 +4,9 @@
 // shared memory by storing its nonzeros where they belong, and multiplies it on tensor cores. What is stored is the
 // list of a tile's nonzeros, as entries (value, position), in rounds: in a round each of the 32 lanes stores one entry.
 //
+// A row block need not be neighbouring rows: it is made of parts of kPartRows rows, which the packer deals out such
+// that blocks have equally many nonzeros. Rows of parts that begin at the end of the weight or behind it do not exist.
+//
 // A dense tile lies in shared memory row by row, as ldmatrix wants it: 16-byte chunks, chunk h of row r at h ^ (r % 8).
 // The columns of each 32 are permuted, so that what a lane needs of X for two mma.m16n8k16 is 8 neighbouring columns:
 // column 32 u + 8 t + 4 q + 2 i + e is element 2 t + e of chunk 4 u + 2 q + i. (t < 4; q, i, e < 2)
@@ -17,6 +20,7 @@
 //
 //   entries       uint32[tiles][32 fixed words]: those of the first rounds, as fixed_index() orders them
 //   more_entries  uint32[][32]: the words of further rounds, those of 32 lanes side by side, tile after tile
+//   row_parts     uint32[row_blocks][tile_rows / kPartRows]: the first row of each part of a row block
 //   more_offsets  uint32[tiles + 1]: tile i has lines [more_offsets[i], more_offsets[i + 1]) of more_entries
 //
 // Two forms of entries:
@@ -34,6 +38,7 @@ namespace sparsmith::scatter {
 
 constexpr int kLanes = 32;
 constexpr int kTileElements = 4096;
+constexpr int kPartRows = 16;  // rows of an mma; of token-major Y, a sector of 32 bytes
 constexpr int kTileBytes = 2 * kTileElements;
 constexpr int kLineBytes = 128;
 constexpr int kLines = kTileBytes / kLineBytes;

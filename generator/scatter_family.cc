@@ -49,7 +49,7 @@ std::vector<Rule> legal_rules() {
        "the warps' tiles or partial sums exceed the shared memory of a block",
        [](const RuleInput& in) {
          const std::int64_t partials = in["warps"] * in["token_tile"] * (in["tile_rows"] + 4) * 4;
-         return std::max(in["warps"] * 8192, partials) <= in.problem.device.shared_bytes_per_block;
+         return std::max(in["warps"] * 8192, partials) + 16 <= in.problem.device.shared_bytes_per_block;
        }},
   };
 }
@@ -138,7 +138,7 @@ ScatterConfig::ScatterConfig(const Config& config)
       warps(static_cast<int>(config.at("warps"))) {}
 
 std::int64_t ScatterConfig::shared_bytes() const {
-  return std::int64_t{warps} * std::max(8192, token_tile * (tile_rows + 4) * 4);
+  return std::int64_t{warps} * std::max(8192, token_tile * (tile_rows + 4) * 4) + 16;
 }
 
 int ScatterConfig::registers() const {

@@ -33,6 +33,7 @@ KernelText scatter_text(const ScatterConfig& config, const OperatorSpec& spec) {
   text.parameters = {{"const u32*", "entries"},
                      {"const u32*", "more_entries"},
                      {"const u32*", "more_offsets"},
+                     {"const u32*", "row_parts"},
                      {"const Value*", "x"},
                      {"int", "rows"},
                      {"int", "cols"},
@@ -41,10 +42,11 @@ KernelText scatter_text(const ScatterConfig& config, const OperatorSpec& spec) {
                      {"int", "n"},
                      {"i64", "ldx"}};
   add_output_parameters(text);
-  text.body =
-      std::string(
-          "const scatter::Weight weight{entries, more_entries, more_offsets, rows, row_blocks, column_tiles};\n") +
-      "const Input input(x, ldx, cols, n);\n" + kMakeOutput + "Kernel::run(weight, input, output, n, shared_memory());";
+  text.body = std::string(
+                  "const scatter::Weight weight{entries, more_entries, more_offsets, row_parts, rows, row_blocks, "
+                  "column_tiles};\n") +
+              "const Input input(x, ldx, cols, n);\n" + kMakeOutput +
+              "Kernel::run(weight, input, output, n, shared_memory());";
   return text;
 }
 
@@ -60,6 +62,7 @@ Result<LaunchPlan> scatter_plan(const ScatterConfig& config, const OperatorSpec&
   step.arguments = {PlanArguments::packed("entries"),
                     PlanArguments::packed("more_entries"),
                     PlanArguments::packed("more_offsets"),
+                    PlanArguments::packed("row_parts"),
                     PlanArguments::x(),
                     arguments.int32(std::to_string(spec.rows)),
                     arguments.int32(std::to_string(spec.cols)),

@@ -243,6 +243,12 @@ bool tiles_for_all_warps(const ScatterConfig& config, const KernelCase& each) {
 bool several_row_blocks_for_all_warps(const ScatterConfig& config, const KernelCase& each) {
   return several_row_blocks(config, each) && tiles_for_all_warps(config, each);
 }
+bool dealt_rows(const ScatterConfig& config, const KernelCase& each) {
+  const auto packed = pack_scatter(each.matrix, config.packing(), each.problem.spec.type);
+  if (!packed.ok()) return false;
+  const auto first_rows = packed->array("row_parts")->as<std::uint32_t>();
+  return !std::is_sorted(first_rows.begin(), first_rows.end());
+}
 bool scatter_meets_infinity(const ScatterConfig&, const KernelCase& each) { return meets_infinity(each); }
 
 const std::vector<Mutation>& scatter_mutations() {
@@ -264,6 +270,8 @@ const std::vector<Mutation>& scatter_mutations() {
        "r < 0; r += 2) {\n      const int group", scatter(late_byte_rounds)},
       {"a tile's further entries are another's", "next - window + 1));\n    ++next;", "next - window + 1));",
        scatter(several_tiles)},
+      {"rows are not where they were dealt to", "first_rows[row / scatter::kPartRows]",
+       "first_rows[0] + row / scatter::kPartRows * 16", scatter(dealt_rows)},
       {"Inf goes unseen", "if (!finite(sums))", "if (false)", scatter(scatter_meets_infinity)},
   };
   return all;

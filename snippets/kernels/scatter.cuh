@@ -1,9 +1,9 @@
 // Y = W X on tensor cores, W stored sparse: each warp scatters the nonzeros of a tile of W into its own zeroed tile in
 // shared memory, multiplies the dense tile, and clears what it has stored.
 //
-// A block owns kTileRows rows. Its warps share out the tiles of those rows, neighbouring ones to each, and need no
-// barrier among them until the end, when their sums meet in shared memory and are added in the order of warps: two runs
-// give equal bits.
+// A block owns kTileRows rows, 16 neighbouring ones at a time. Its warps share out the tiles of those rows,
+// neighbouring ones to each, and need no barrier among them until the end, when their sums meet in shared memory and
+// are added in the order of warps: two runs give equal bits.
 //
 // Tensor cores multiply zeros as well, and 0 * Inf is NaN. Where sums are not finite, the warp does its tiles again,
 // with the products of nonzeros alone: a zero weight contributes nothing, whatever X holds.
@@ -30,7 +30,7 @@ struct ScatterKernel {
   using Value = typename Input::Value;
   static constexpr int kTileColumns = scatter::kTileElements / kTileRows;
   static constexpr int kRowBytes = kTileColumns * 2;
-  static constexpr int kRowParts = kTileRows / 16;  // of a tile: rows of an mma
+  static constexpr int kRowParts = kTileRows / scatter::kPartRows;
   static constexpr int kTokenParts = kTokens / 8;
   static constexpr int kInputParts = kInputColumns / 32;
   static constexpr int kThreads = kWarps * scatter::kLanes;
@@ -46,6 +46,11 @@ struct ScatterKernel {
     }
   };
 
+  // Shared memory: tiles or partial sums, then the first rows of a row block's parts.
+  static constexpr int kPartialBytes = kTokens * kPartialLine * 4;  // of a warp
+  static constexpr int kRowPartsAt =
+      kWarps * (kPartialBytes > scatter::kTileBytes ? kPartialBytes : scatter::kTileBytes);
+
   static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const Input& input, const Output& output, int n,
                                    u8* shared) {
     // The same in all lanes, and known to be: what is decided by it needs no reconvergence.
@@ -59,11 +64,17 @@ struct ScatterKernel {
                           first_token,
                           warp * weight.column_tiles / kWarps,
                           (warp + 1) * weight.column_tiles / kWarps};
+        u32* first_rows = reinterpret_cast<u32*>(shared + kRowPartsAt);
+        if (thread_index() == 0) async_copy<kRowParts * 4>(first_rows, weight.row_parts + block * kRowParts);
         accumulate(tiles, shared + warp * scatter::kTileBytes, sums);
         block_barrier();  // nobody needs a tile any more
         put_partials(sums, warp, reinterpret_cast<float*>(shared));
+        if (thread_index() == 0) {
+          async_commit();
+          async_wait<0>();
+        }
         block_barrier();
-        finish(reinterpret_cast<const float*>(shared), output, block * kTileRows, weight.rows, first_token, n);
+        finish(reinterpret_cast<const float*>(shared), first_rows, output, weight.rows, first_token, n);
         block_barrier();  // the partial sums have been read: tiles may take their place
       }
     }
@@ -210,17 +221,18 @@ struct ScatterKernel {
   }
 
   // Neighbouring threads take outputs that lie side by side.
-  static SPARSMITH_DEVICE void finish(const float* partials, const Output& output, int first_row, int rows,
+  static SPARSMITH_DEVICE void finish(const float* partials, const u32* first_rows, const Output& output, int rows,
                                       int first_token, int n) {
     for (int i = thread_index(); i < kTileRows * kTokens; i += kThreads) {
       const int row = Input::kTokenMajor ? i % kTileRows : i / kTokens;
       const int token = Input::kTokenMajor ? i / kTileRows : i % kTokens;
-      if (first_row + row < rows && first_token + token < n) {
+      const u32 row_of_y = first_rows[row / scatter::kPartRows] + row % scatter::kPartRows;
+      if (row_of_y < static_cast<u32>(rows) && first_token + token < n) {
         float total[1] = {0.0F};
         SPARSMITH_UNROLL for (int w = 0; w < kWarps; ++w) {
           total[0] += partials[(w * kTokens + token) * kPartialLine + row];
         }
-        output.store(static_cast<u32>(first_row + row), first_token + token, n, total);
+        output.store(row_of_y, first_token + token, n, total);
       }
     }
   }

@@ -19,6 +19,7 @@ struct Weight {
   const u32* entries;
   const u32* more_entries;
   const u32* more_offsets;
+  const u32* row_parts;
   int rows;
   int row_blocks;
   int column_tiles;
