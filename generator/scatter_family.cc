@@ -42,7 +42,7 @@ std::vector<Rule> legal_rules() {
        {"tile_rows", "token_tile", "input_columns"},
        "sums and X exceed the registers of a thread",
        [](const RuleInput& in) {
-         return in["tile_rows"] * in["token_tile"] / 32 + in["token_tile"] * in["input_columns"] / 64 <= 128;
+         return in["tile_rows"] * in["token_tile"] / 32 + in["token_tile"] * in["input_columns"] / 64 <= 160;
        }},
       {Kind::kLegal,
        {"tile_rows", "token_tile", "warps"},
@@ -67,23 +67,20 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) { return in.problem.tokens <= 128; }},
       {Kind::kWorthwhile,
        {"tile_rows"},
-       "tiles of 16 rows load X four times as often, and some of their kernels spill on sm_100",
-       [](const RuleInput& in) { return in["tile_rows"] >= 32; }},
-      {Kind::kWorthwhile,
-       {"tile_rows"},
        "lower tiles only where they keep more multiprocessors at work",
        [](const RuleInput& in) {
          return in["tile_rows"] == 64 ||
                 use_of_sms(in["tile_rows"], in.problem) > 1.1 * use_of_sms(in["tile_rows"] * 2, in.problem);
        }},
       {Kind::kWorthwhile,
-       {"entry", "tile_rows", "min_rounds"},
-       "the rounds that nearly all tiles have are not predicated",
+       {"entry", "tile_rows", "min_rounds", "max_rounds"},
+       "the rounds that nearly all tiles have are not predicated, or none are",
        [](const RuleInput& in) {
          const ScatterRounds rounds = rounds_of(in);
          const double low = std::max(0.0, rounds.mean - 1.64 * rounds.deviation);
          const auto least = static_cast<double>(in["min_rounds"]);
-         return least <= low && (least + 8 > low || least == 36);
+         return (least <= low && (least + 8 > low || least == 36)) ||
+                (in["min_rounds"] == in["max_rounds"] && least <= rounds.mean + 4);
        }},
       {Kind::kWorthwhile,
        {"entry", "tile_rows", "max_rounds"},
@@ -103,11 +100,11 @@ std::vector<Rule> worthwhile_rules() {
        }},
       {Kind::kWorthwhile,
        {"tile_rows", "token_tile", "input_columns"},
-       "X is held for a whole tile in at most 32 registers, or for half of one of 64 rows",
+       "X is held for a whole tile in at most 32 registers, or for half of one where registers are short",
        [](const RuleInput& in) {
          const std::int64_t registers = in["token_tile"] * in["input_columns"] / 64;
          const bool whole = in["input_columns"] * in["tile_rows"] == 4096;
-         return registers <= 32 && (whole || (in["tile_rows"] == 64 && registers >= 4));
+         return registers <= 32 && (whole || registers >= 16);
        }},
       {Kind::kWorthwhile,
        {"tile_rows", "warps"},
