@@ -140,13 +140,16 @@ std::int64_t fixed_words(const ScatterPacking& packing) {
 // Between a tile's words, those of 32 lanes side by side, and where they are stored.
 template <class Word>
 struct TileWords {
+  const ScatterPacking& packing;
   std::int64_t fixed;  // of each lane
   Word* entries;
   Word* more;
 
   Word& at(std::int64_t word, int lane) const {
     if (word >= fixed) return more[(word - fixed) * 32 + lane];
-    return entries[scatter::fixed_index(static_cast<int>(fixed), lane, static_cast<int>(word))];
+    const int i = static_cast<int>(word);
+    const int stored = packing.entry == ScatterEntry::kByte ? scatter::fixed_order(packing.min_rounds, i) : i;
+    return entries[scatter::fixed_index(static_cast<int>(fixed), lane, stored)];
   }
 };
 
@@ -220,7 +223,7 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
         const std::int64_t count = fixed + offsets[tile + 1] - offsets[tile];
         words.resize(static_cast<std::size_t>(count * scatter::kLanes));
         dealer.write(block.tile(t), words.data());
-        const TileWords<std::uint32_t> to{fixed, first_words + tile * fixed * scatter::kLanes,
+        const TileWords<std::uint32_t> to{packing, fixed, first_words + tile * fixed * scatter::kLanes,
                                           more_words + offsets[tile] * scatter::kLanes};
         for (std::int64_t w = 0; w < count; ++w)
           for (int lane = 0; lane < scatter::kLanes; ++lane) to.at(w, lane) = words[w * scatter::kLanes + lane];
@@ -341,7 +344,8 @@ Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
     const std::int64_t words = fixed + offsets[t + 1] - offsets[t];
     if (packing.entry == ScatterEntry::kByte && words % 3 == 1)
       return invalid_input(fmt::format("scatter: tile {} has {} words a lane", t, words));
-    const TileWords<const std::uint32_t> from{fixed, entries->as<std::uint32_t>().data() + t * fixed * scatter::kLanes,
+    const TileWords<const std::uint32_t> from{packing, fixed,
+                                              entries->as<std::uint32_t>().data() + t * fixed * scatter::kLanes,
                                               more->as<std::uint32_t>().data() + offsets[t] * std::size_t{32}};
     SPARSMITH_RETURN_IF_ERROR(read_tile(packing, from, words, tile));
     for (std::uint32_t i = 0; i < scatter::kTileElements; ++i) {

@@ -18,7 +18,8 @@
 // tile's number, so that a kernel need not wait for an offset; what a tile has beyond them follows elsewhere. Tiles are
 // numbered row block by row block, column tile by column tile.
 //
-//   entries       uint32[tiles][32 fixed words]: those of the first rounds, as fixed_index() orders them
+//   entries       uint32[tiles][32 fixed words]: those of the first rounds, as fixed_order() (byte form)
+//                 and fixed_index() order them
 //   more_entries  uint32[][32]: the words of further rounds, those of 32 lanes side by side, tile after tile
 //   row_parts     uint32[row_blocks][tile_rows / kPartRows]: the first row of each part of a row block
 //   more_offsets  uint32[tiles + 1]: tile i has lines [more_offsets[i], more_offsets[i + 1]) of more_entries
@@ -51,6 +52,12 @@ constexpr int fixed_index(int words, int lane, int i) {
   const int pairs = fours + words % 4 / 2 * 2;
   if (i < pairs) return fours * kLanes + lane * 2 + i % 2;
   return pairs * kLanes + lane;
+}
+
+// Which of a lane's fixed words of the byte form is word `word` of those that the tile's first `rounds` rounds make:
+// all positions stand before all values.
+constexpr int fixed_order(int rounds, int word) {
+  return word % 3 == 0 ? word / 3 : rounds / 4 + word / 3 * 2 + word % 3 - 1;
 }
 
 }  // namespace sparsmith::scatter

@@ -75,7 +75,9 @@ double tile_cycles(const ScatterConfig& config, const Problem& problem, const Sp
   const double fragments = config.token_tile / 8.0 * config.tile_columns() / 32.0;
   const double multiplications = 16.0 * config.token_tile / 8.0;
 
-  const double stores = std::max(held, turns_per_round(config.entry, entries / scatter::kTileElements) * entries / 32);
+  // Rounds to spare let the packer keep stores to one bank apart.
+  const double crowded = turns_per_round(config.entry, entries / scatter::kTileElements) * entries / 32;
+  const double stores = std::max(held, crowded - 1.3 * (held - rounds.mean));
   const double turns =
       kMatrixTurns + 2 * stores + held * (bytes ? 0.75 : 1.0) + fragments * (token_major ? kInputTurns : kElementTurns);
   // Storing and clearing: the byte form spends two dp4a on a position.

@@ -6,7 +6,7 @@
 namespace sparsmith {
 namespace {
 
-constexpr int kMostRounds = 48;
+constexpr int kMostRounds = 56;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -79,7 +79,7 @@ std::vector<Rule> worthwhile_rules() {
          const ScatterRounds rounds = rounds_of(in);
          const double low = std::max(0.0, rounds.mean - 1.64 * rounds.deviation);
          const auto least = static_cast<double>(in["min_rounds"]);
-         return (least <= low && (least + 8 > low || least == 36)) ||
+         return (least <= low && (least + 8 > low || least == kMostRounds)) ||
                 (in["min_rounds"] == in["max_rounds"] && least <= rounds.mean + 4);
        }},
       {Kind::kWorthwhile,
@@ -118,7 +118,7 @@ std::vector<Rule> worthwhile_rules() {
        "what a thread holds fits the registers that its block leaves it",
        [](const RuleInput& in) {
          const ScatterConfig config(in.config);
-         return config.registers() <= std::min(255, in.problem.device.registers_per_sm / (config.warps * 32));
+         return config.registers() <= std::min(254, in.problem.device.registers_per_sm / (config.warps * 32));
        }},
   };
 }
@@ -141,17 +141,21 @@ std::int64_t ScatterConfig::shared_bytes() const {
 int ScatterConfig::registers() const {
   const int entries = 2 * (entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds);
   // By what ptxas says of kernels that spill and of kernels that do not.
-  return sum_registers() + input_registers() + entries + 32 + 3 * (token_tile / 8);
+  const int predicates = max_rounds > min_rounds ? 3 : 0;
+  return sum_registers() + input_registers() + entries + 28 + 2 * (token_tile / 8) + predicates;
 }
 
 std::vector<Parameter> ScatterFamily::parameters() const {
   return {
       {"entry", "e", {0, 1}, "bytes a nonzero against padding and decode work", {"byte", "word"}},
       {"tile_rows", "m", {16, 32, 64}, "use of a loaded X against blocks to fill the multiprocessors with"},
-      {"min_rounds", "i", {0, 4, 8, 12, 16, 20, 24, 28, 32, 36}, "rounds of every tile: no predicates against padding"},
+      {"min_rounds",
+       "i",
+       {0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56},
+       "rounds of every tile: no predicates against padding"},
       {"max_rounds",
        "a",
-       {4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48},
+       {4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56},
        "rounds held in registers; those beyond are loaded when needed"},
       {"token_tile", "t", {8, 16, 32, 64}, "use of a scattered tile against registers"},
       {"input_columns", "c", {32, 64, 128, 256}, "columns of X held ahead: latency hiding against registers"},

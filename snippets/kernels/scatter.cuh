@@ -123,8 +123,8 @@ struct ScatterKernel {
   static SPARSMITH_DEVICE void step(const Tiles& tiles, int t, u32 tile_at, Cursor& cursor, const Entries& list,
                                     Entries& next, Window& x, Sums& sums) {
     const bool last = t + 1 == tiles.end;
-    if (!last) cursor.load(next.list, list.list.words[0]);
     if (list.empty()) {
+      if (!last) cursor.load(next.list, 0);
       SPARSMITH_UNROLL for (int i = 1; i < kTileColumns / kInputColumns; ++i) x.skip();
       if (!last) x.load();
       return;
@@ -132,6 +132,8 @@ struct ScatterKernel {
     const u32 base = Entries::base(tile_at);
     list.put(tiles.weight, tiles.number(t), base);
     warp_barrier();
+    // Now, since values have been stored and registers are free, and so that it is there at the next tile.
+    if (!last) cursor.load(next.list, list.list.words[0]);
     SPARSMITH_ROLLED for (int first = 0; first < kTileColumns; first += kInputColumns) {
       SPARSMITH_UNROLL for (int s = 0; s < kInputColumns / 16; ++s) { multiply(tile_at, first / 16 + s, x, s, sums); }
       if (!last || first + kInputColumns < kTileColumns) x.load();

@@ -24,7 +24,7 @@ struct FragmentInput {
   i64 ldx;
   int cols;
   int n;
-  bool aligned;  // and every token begins within 2^32 vectors of x
+  bool aligned;  // and every token begins within 2^32 bytes of x
 
   SPARSMITH_DEVICE FragmentInput(const Value* x_, i64 ldx_, int cols_, int n_)
       : x(x_),
@@ -32,7 +32,7 @@ struct FragmentInput {
         cols(cols_),
         n(n_),
         aligned(kTokenMajor && (reinterpret_cast<u64>(x_) | static_cast<u64>(ldx_) * sizeof(Value)) % 16 == 0 &&
-                n_ * ldx_ < (i64{1} << 35)) {}
+                n_ * ldx_ < (i64{1} << 31)) {}
 
   // A lane's part of kTokens tokens by kColumns columns, which goes along the columns.
   template <int kTokens, int kColumns>
@@ -45,7 +45,7 @@ struct FragmentInput {
       SPARSMITH_UNROLL for (int i = 0; i < kTokens / 8; ++i) {
         // Tokens behind the last one take its place; their sums go nowhere.
         const int token = first_token + i * 8 + thread_index() % 32 / 4;
-        rows[i] = static_cast<u32>((token < input.n ? token : input.n - 1) * input.ldx / 8);
+        rows[i] = static_cast<u32>((token < input.n ? token : input.n - 1) * input.ldx * 2);
       }
     }
 
@@ -53,7 +53,7 @@ struct FragmentInput {
     SPARSMITH_DEVICE void load() {
       if (input.aligned && column + kColumns <= input.cols) {
         SPARSMITH_UNROLL for (int i = 0; i < kTokens / 8; ++i) {
-          const auto* from = reinterpret_cast<const Fragment*>(at + static_cast<u64>(rows[i]) * 16);
+          const auto* from = reinterpret_cast<const Fragment*>(at + rows[i]);
           SPARSMITH_UNROLL for (int u = 0; u < kColumns / 32; ++u) fragments[i][u] = load_cached(from + u * 4);
         }
       } else {
@@ -75,7 +75,7 @@ struct FragmentInput {
     int first_token;
     int column;             // the next one
     const u8* at;           // this lane's next columns of token 0
-    u32 rows[kTokens / 8];  // from there to its tokens, in vectors
+    u32 rows[kTokens / 8];  // from there to its tokens, in bytes
   };
 
   // This lane's part of columns [first_column, first_column + 32) of tokens [first_token, first_token + 8). Outside of

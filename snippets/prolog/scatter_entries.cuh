@@ -58,6 +58,7 @@ struct TileWords {
   SPARSMITH_DEVICE void load_more(const u32* further) {
     const u32* from = further + static_cast<u64>(more) * kLanes;
     SPARSMITH_UNROLL for (int i = kFixed; i < kHeld; ++i) {
+      words[i] = 0;  // not what it was before: that shall take no register
       if (i < count) words[i] = load_streaming(from + (i - kFixed) * kLanes);
     }
   }
@@ -141,8 +142,8 @@ struct TileCursor {
 template <int kMinRounds_, int kMaxRounds_>
 struct WordEntries {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kMinRounds_, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36)
-  SPARSMITH_TUNE(kMaxRounds_, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48)
+  SPARSMITH_TUNE(kMinRounds_, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56)
+  SPARSMITH_TUNE(kMaxRounds_, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56)
   static_assert(kMinRounds_ <= kMaxRounds_, "what is not predicated is held");
 
   static constexpr int kMinRounds = kMinRounds_;
@@ -191,13 +192,14 @@ struct WordEntries {
 template <int kMinRounds_, int kMaxRounds_>
 struct ByteEntries {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kMinRounds_, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36)
-  SPARSMITH_TUNE(kMaxRounds_, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48)
+  SPARSMITH_TUNE(kMinRounds_, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56)
+  SPARSMITH_TUNE(kMaxRounds_, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56)
   static_assert(kMinRounds_ <= kMaxRounds_, "what is not predicated is held");
 
   static constexpr int kMinRounds = kMinRounds_;
   static constexpr int kMaxRounds = kMaxRounds_;
-  // Of four rounds: positions, values of the first two, values of the others.
+  // Of every tile's rounds, all positions before all values, whose registers are free once they have been stored; of
+  // further ones, four by four: positions, values of the first two, values of the others.
   using Words = scatter::TileWords<kMinRounds / 4 * 3, kMaxRounds / 4 * 3>;
 
   Words list;
@@ -223,22 +225,29 @@ struct ByteEntries {
   }
 
  private:
+  // The words that hold a round's position and value.
+  static constexpr int position_word(int round) {
+    return round < kMinRounds ? round / 4 : Words::kFixed + (round - kMinRounds) / 4 * 3;
+  }
+  static constexpr int value_word(int round) {
+    return round < kMinRounds ? kMinRounds / 4 + round / 2 : position_word(round) + 1 + round % 4 / 2;
+  }
+
   // Of the first kHeld rounds the words are in registers.
   template <bool kZero, int kHeld>
   SPARSMITH_DEVICE void store(const scatter::Weight& weight, i64 tile, u32 base) const {
     SPARSMITH_UNROLL for (int r = 0; r < kHeld; r += 2) {
-      const int needed = r / 4 * 3 + 1 + r % 4 / 2;  // the last one of the words of these two rounds
-      store_two<kZero>(needed < Words::kFixed || needed < list.count, base, list.words[r / 4 * 3], r % 4,
-                       list.words[needed]);
+      store_two<kZero>(r < kMinRounds || value_word(r) < list.count, base, list.words[position_word(r)], r % 4,
+                       list.words[value_word(r)]);
     }
     if (list.count <= kHeld / 4 * 3) return;
     SPARSMITH_ROLLED for (int r = kHeld; r < rounds(); r += 2) {
-      const int group = r / 4 * 3;
-      const u32 values = kZero ? 0 : list.word_at(weight, tile, group + 1 + r % 4 / 2);
-      store_two<kZero>(true, base, list.word_at(weight, tile, group) >> (8 * (r % 4)), 0, values);
+      const u32 values = kZero ? 0 : list.word_at(weight, tile, value_word(r));
+      store_two<kZero>(true, base, list.word_at(weight, tile, position_word(r)) >> (8 * (r % 4)), 0, values);
     }
   }
 
+  // Positions stand at bytes `first` and the next of `positions`.
   template <bool kZero>
   static SPARSMITH_DEVICE void store_two(bool there, u32 base, u32 positions, int first, u32 values) {
     u32 at[2];
