@@ -26,7 +26,7 @@ constexpr double kElementTurns = 35.0;     // the same, element by element of fe
 constexpr double kMatrixTurns = 64.0;      // 16 ldmatrix.x4
 constexpr double kMultiplyCycles = 1.53;   // an mma.m16n8k16, at 62 % of the peak rate
 constexpr double kTileInstructions = 90;   // besides those below: addresses, predicates, loop
-constexpr double kInputWait = 300.0;       // for X in the middle of a tile, shared by the warps of a multiprocessor
+constexpr double kInputWait = 600.0;       // for X in the middle of a tile, shared by the warps of a multiprocessor
 constexpr double kLateRoundCycles = 35.0;  // a round that is loaded when needed
 
 // Turns of shared memory for one store of all entries, over entries / 32, by density: the packer's for uniform tiles.
