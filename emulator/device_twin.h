@@ -190,7 +190,7 @@ SPARSMITH_DEVICE u64 shuffle_word(u64 value, int lane, int line) {
 }
 
 // Here a number counts from the block's first byte.
-SPARSMITH_DEVICE u32 shared_address(const void* shared) {
+SPARSMITH_DEVICE u32 shared_offset(const void* shared) {
   return static_cast<u32>(static_cast<const u8*>(shared) - shared_memory());
 }
 SPARSMITH_DEVICE void store_shared_low(u32 at, u32 word, int line = __builtin_LINE()) {
@@ -205,6 +205,18 @@ SPARSMITH_DEVICE void store_shared_high_if(bool there, u32 at, u32 word, int lin
   if (there) store_shared_low(at, word >> 16, line);
 }
 
+struct SharedAddress {
+  const u8* at;
+};
+SPARSMITH_DEVICE SharedAddress shared_address(const void* shared) { return {static_cast<const u8*>(shared)}; }
+template <int kScale>
+SPARSMITH_DEVICE SharedAddress advance_by_low_half(SharedAddress from, u32 word) {
+  return {from.at + kScale * (word & 0xFFFFU)};
+}
+template <class T>
+SPARSMITH_DEVICE T load_shared(SharedAddress from) {
+  return *reinterpret_cast<const T*>(from.at);
+}
 SPARSMITH_DEVICE void load_matrices(u32 row_at, u32 (&out)[4], int line = __builtin_LINE()) {
   const u8* const row = shared_memory() + row_at;
   if ((reinterpret_cast<u64>(row) & 15U) != 0) sparsmith_emulator_misaligned(row, 16, line);
@@ -215,7 +227,8 @@ SPARSMITH_DEVICE void load_matrices(u32 row_at, u32 (&out)[4], int line = __buil
   }
 }
 
-SPARSMITH_DEVICE void load_matrices_transposed(const void* row, u32 (&out)[4], int line = __builtin_LINE()) {
+SPARSMITH_DEVICE void load_matrices_transposed(SharedAddress address, u32 (&out)[4], int line = __builtin_LINE()) {
+  const u8* row = address.at;
   if ((reinterpret_cast<u64>(row) & 15U) != 0) sparsmith_emulator_misaligned(row, 16, line);
   const int lane = thread_index() % 32;
   for (int j = 0; j < 4; ++j) {
@@ -268,7 +281,7 @@ constexpr bool kBulkCopies = true;
 struct alignas(8) BulkBarrier {
   u64 state;
 };
-SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier) { barrier->state = 0; }
+SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier, int /*copies*/ = 1) { barrier->state = 0; }
 SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, BulkBarrier*,
                                 int line = __builtin_LINE()) {
   if (((reinterpret_cast<u64>(shared) | reinterpret_cast<u64>(global) | static_cast<u64>(bytes)) & 15U) != 0) {
@@ -292,6 +305,7 @@ SPARSMITH_DEVICE double multiply_add(double a, double b, double c) { return __bu
 SPARSMITH_DEVICE float exponential(float value) { return __builtin_expf(value); }
 SPARSMITH_DEVICE float error_function(float value) { return __builtin_erff(value); }
 SPARSMITH_DEVICE double absolute(double value) { return __builtin_fabs(value); }
+SPARSMITH_DEVICE bool is_finite(float value) { return __builtin_fabsf(value) <= 3.402823466e+38F; }
 
 }  // namespace sparsmith
 

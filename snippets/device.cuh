@@ -79,7 +79,11 @@ struct alignas(sizeof(T) * kCount) Vector {
 
 // ---- where a thread is ----
 
-SPARSMITH_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
+SPARSMITH_DEVICE int thread_index() {
+  const u32 index = threadIdx.x;
+  __builtin_assume(index < 1024);  // spares divisions the case of a negative one
+  return static_cast<int>(index);
+}
 SPARSMITH_DEVICE int block_index_x() { return static_cast<int>(blockIdx.x); }
 SPARSMITH_DEVICE int block_index_y() { return static_cast<int>(blockIdx.y); }
 SPARSMITH_DEVICE int block_index_z() { return static_cast<int>(blockIdx.z); }
@@ -103,6 +107,20 @@ SPARSMITH_DEVICE u32 shuffle_up(u32 value, int delta, u32 mask = 0xFFFFFFFFU) {
 SPARSMITH_DEVICE bool warp_any(bool value, u32 mask = 0xFFFFFFFFU) { return __any_sync(mask, value) != 0; }
 SPARSMITH_DEVICE u32 shuffle_index(u32 value, int lane, u32 mask = 0xFFFFFFFFU) {
   return __shfl_sync(mask, value, lane);
+}
+
+// ---- integer dot products ----
+
+// sum + the four products of bytes, and sum + low half of `words` * weights' byte 0 + high half * byte 1; unsigned.
+SPARSMITH_DEVICE u32 dot_bytes(u32 bytes, u32 weights, u32 sum) {
+  u32 result;
+  asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(bytes), "r"(weights), "r"(sum));
+  return result;
+}
+SPARSMITH_DEVICE u32 dot_halves(u32 words, u32 weights, u32 sum) {
+  u32 result;
+  asm("dp2a.lo.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(words), "r"(weights), "r"(sum));
+  return result;
 }
 
 // ---- memory ----
@@ -240,6 +258,32 @@ SPARSMITH_DEVICE void async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPendingGroups) : "memory");
 }
 
+// A place in shared memory as the machine addresses it: in 32 bits, which are cheaper to compute with than a pointer.
+struct SharedAddress {
+  u32 at;
+};
+SPARSMITH_DEVICE SharedAddress shared_address(const void* shared) {
+  return {static_cast<u32>(__cvta_generic_to_shared(shared))};
+}
+// kScale bytes for each one that the low half of `word` counts: one instruction.
+template <int kScale>
+SPARSMITH_DEVICE SharedAddress advance_by_low_half(SharedAddress from, u32 word) {
+  return {dot_halves(word, kScale, from.at)};
+}
+// The 16 bytes there, aligned to 16.
+template <class T>
+SPARSMITH_DEVICE T load_shared(SharedAddress from) {
+  static_assert(sizeof(T) == 16);
+  u32 words[4];
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(from.at)
+               : "memory");
+  T result;
+  memcpy(&result, words, 16);
+  return result;
+}
+
 // A thread's place in a row of 16-bit values in shared memory, of which it takes one after another.
 struct SharedCursor {
   u32 at;
@@ -260,7 +304,7 @@ SPARSMITH_DEVICE u32 take_if(SharedCursor& cursor, u32 word) {
 }
 
 // An address in shared memory as a number, which arithmetic needs one register for.
-SPARSMITH_DEVICE u32 shared_address(const void* shared) { return static_cast<u32>(__cvta_generic_to_shared(shared)); }
+SPARSMITH_DEVICE u32 shared_offset(const void* shared) { return static_cast<u32>(__cvta_generic_to_shared(shared)); }
 // Stores the low or the high half of a word to such an address; _if: a predicate, no branch.
 SPARSMITH_DEVICE void store_shared_low(u32 at, u32 word) {
   asm volatile("{\n\t.reg .b16 low, high;\n\tmov.b32 {low, high}, %1;\n\tst.shared.b16 [%0], low;\n\t}" ::"r"(at),
@@ -284,7 +328,7 @@ SPARSMITH_DEVICE void store_shared_high_if(bool there, u32 at, u32 word) {
 
 // ---- tensor cores: every lane of the warp calls ----
 
-// Four 8 x 8 matrices of 16-bit elements from shared memory: lane 8 j + r gives the shared_address() of row r of matrix
+// Four 8 x 8 matrices of 16-bit elements from shared memory: lane 8 j + r gives the shared_offset() of row r of matrix
 // j (16 bytes, aligned to them); lane l gets elements [l / 4][2 (l % 4)] and [l / 4][2 (l % 4) + 1] of matrix j in the
 // low and the high half of out[j].
 SPARSMITH_DEVICE void load_matrices(u32 row_at, u32 (&out)[4]) {
@@ -297,11 +341,10 @@ SPARSMITH_DEVICE void load_matrices(u32 row_at, u32 (&out)[4]) {
 // Four 8 x 8 matrices of 16-bit elements from shared memory, transposed: lane 8 j + r gives the address of row r of
 // matrix j (16 bytes, aligned to them); lane l gets elements [2 (l % 4)][l / 4] and [2 (l % 4) + 1][l / 4] of matrix j
 // in the low and the high half of out[j].
-SPARSMITH_DEVICE void load_matrices_transposed(const void* row, u32 (&out)[4]) {
-  const u32 from = static_cast<u32>(__cvta_generic_to_shared(row));
+SPARSMITH_DEVICE void load_matrices_transposed(SharedAddress row, u32 (&out)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-               : "r"(from)
+               : "r"(row.at)
                : "memory");
 }
 
@@ -342,11 +385,13 @@ constexpr bool kBulkCopies = true;
 struct alignas(8) BulkBarrier {
   u64 state;
 };
-SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier) {
+// copies: that each bulk_wait() waits for.
+SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier, int copies = 1) {
   const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
-  asm volatile("mbarrier.init.shared.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(at) : "memory");
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(at), "r"(copies)
+               : "memory");
 }
-// Both sides are aligned to 16 bytes; `bytes` is a multiple of 16 and below 2^20. One copy for each bulk_wait().
+// Both sides are aligned to 16 bytes, better to 128; `bytes` is a multiple of 16 and below 2^20.
 SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, BulkBarrier* barrier) {
   const u32 to = static_cast<u32>(__cvta_generic_to_shared(shared));
   const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
@@ -355,7 +400,7 @@ SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, Bul
                "l"(global), "r"(bytes), "r"(at)
                : "memory");
 }
-// Every thread of the block calls it. `phase`: 0 for the first copy of a barrier, then 1, 0, 1, ...
+// Every thread of the block calls it. `phase`: 0 for the first copies of a barrier, then 1, 0, 1, ...
 SPARSMITH_DEVICE void bulk_wait(BulkBarrier* barrier, u32 phase) {
   const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
   u32 done = 0;
@@ -392,22 +437,12 @@ SPARSMITH_DEVICE u32 permute_bytes(u32 a, u32 b, u32 selector) { return __byte_p
 SPARSMITH_DEVICE float float_from_bits(u32 bits) { return __uint_as_float(bits); }
 SPARSMITH_DEVICE u32 bits_of_float(float value) { return __float_as_uint(value); }
 
-// sum + the four products of bytes, and sum + low half of `words` * weights' byte 0 + high half * byte 1; unsigned.
-SPARSMITH_DEVICE u32 dot_bytes(u32 bytes, u32 weights, u32 sum) {
-  u32 result;
-  asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(bytes), "r"(weights), "r"(sum));
-  return result;
-}
-SPARSMITH_DEVICE u32 dot_halves(u32 words, u32 weights, u32 sum) {
-  u32 result;
-  asm("dp2a.lo.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(words), "r"(weights), "r"(sum));
-  return result;
-}
 SPARSMITH_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 SPARSMITH_DEVICE double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
 SPARSMITH_DEVICE float exponential(float value) { return expf(value); }
 SPARSMITH_DEVICE float error_function(float value) { return erff(value); }
 SPARSMITH_DEVICE double absolute(double value) { return fabs(value); }
+SPARSMITH_DEVICE bool is_finite(float value) { return fabsf(value) <= 3.402823466e+38F; }
 
 }  // namespace sparsmith
 

@@ -111,7 +111,7 @@ struct ScatterKernel {
     }
     cursor.begin(even.list);
     warp_barrier();
-    const u32 tile_at = shared_address(tile);
+    const u32 tile_at = shared_offset(tile);
     for (int t = tiles.begin; t < tiles.end; t += 2) {
       step(tiles, t, tile_at, cursor, even, odd, x, sums);
       if (t + 1 < tiles.end) step(tiles, t + 1, tile_at, cursor, odd, even, x, sums);
@@ -159,7 +159,7 @@ struct ScatterKernel {
 
   // The same sums, without products of zeros.
   static SPARSMITH_DEVICE void accumulate_nonzeros(const Tiles& tiles, u8* tile, Sums& sums) {
-    const u32 base = Entries::base(shared_address(tile));
+    const u32 base = Entries::base(shared_offset(tile));
     sums.clear();
     SPARSMITH_ROLLED for (int t = tiles.begin; t < tiles.end; ++t) {
       Entries list;
