@@ -15,7 +15,7 @@
 #include "tuner/device_packing.h"
 #include "tuner/kernel_compiler.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
 constexpr std::int64_t kSize = 1024;  // M and K, so that Y can be the next X
@@ -59,7 +59,7 @@ std::vector<Config> tested_configs(const Family& tested, const Problem& problem,
   return configs;
 }
 
-class GpuProgrammaticTest : public ::testing::TestWithParam<std::string> {
+class GpuProgrammaticTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     auto executor = GpuExecutor::create(0);
@@ -217,8 +217,8 @@ std::vector<std::string> family_names() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GpuProgrammaticTest, ::testing::ValuesIn(family_names()),
+INSTANTIATE_TEST_SUITE_P(Families, GpuProgrammaticTest, testing::ValuesIn(family_names()),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

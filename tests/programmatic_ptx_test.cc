@@ -11,11 +11,11 @@
 #include "tuner/kernel_compiler.h"
 #include "tuner/reference_kernel.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
+using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kWait = "griddepcontrol.wait";
 constexpr const char* kLaunch = "griddepcontrol.launch_dependents";
@@ -78,4 +78,4 @@ TEST(ProgrammaticPtxTest, KernelsAllowAndWaitFromSm90On) {
 }
 
 }  // namespace
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test
