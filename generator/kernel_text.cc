@@ -88,7 +88,11 @@ std::string named_lines(const KernelText& text) {
 }
 
 std::string entry_point(const KernelText& text) {
-  std::string bounds = text.min_blocks_per_sm > 0 ? "kThreads, kMinBlocksPerSm" : "kThreads";
+  // ptxas meets 64 registers a thread with fewer spills as the bound of a block of 1024 than as that of several blocks.
+  // (Smaller bounds without a number of blocks it takes as leave to spill for the sake of further blocks.)
+  const std::string bounds = text.min_blocks_per_sm == 0                            ? "kThreads"
+                             : text.threads * text.min_blocks_per_sm == kMaxThreads ? "kThreads * kMinBlocksPerSm"
+                                                                                    : "kThreads, kMinBlocksPerSm";
   std::string source = fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(", bounds, text.name);
   for (std::size_t i = 0; i < text.parameters.size(); ++i) {
     source += fmt::format("{}\n    {} {}", i == 0 ? "" : ",", text.parameters[i].type, text.parameters[i].name);

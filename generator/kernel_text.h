@@ -40,7 +40,7 @@ struct KernelText {
   std::string name;           // of the entry point: a C identifier that spells every parameter that changes the code
   std::string summary;        // one line: what it computes, and how
   int threads = 0;            // per block, 1 to 1024; the lines may use it as kThreads
-  int min_blocks_per_sm = 0;  // second argument of __launch_bounds__; 0: none
+  int min_blocks_per_sm = 0;  // blocks whose registers fit a multiprocessor; 0: no bound
   std::int64_t max_shared_bytes = 0;  // dynamic shared memory that a launch may ask for
   std::vector<std::string> headers;   // "snippets/prolog/csr_row.cuh": what the lines and the body name
   std::vector<Line> lines;            // in order; a line may use those before it

@@ -1,7 +1,6 @@
 // Kernels and launch plans of the panel family.
 #include <fmt/format.h>
 
-
 #include "generator/kernel_parts.h"
 #include "generator/panel_family.h"
 
@@ -24,19 +23,15 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
   const OperatorSpec& spec = problem.spec;
   const bool split = splits_columns(config);
   const bool token_major = spec.layout == Layout::kTokenMajor && config.input == PanelConfig::Input::kDirect;
-  // Left to itself, the compiler spills for the sake of blocks that shared memory forbids.
-  constexpr std::int64_t kReservedBytes = 1024;  // of a block
-  const std::int64_t blocks = std::clamp<std::int64_t>(
-      problem.device.shared_bytes_per_sm / (shared_bytes + kReservedBytes), 1, 1024 / config.threads_per_block);
   KernelText text;
-  text.name = fmt::format("panel_{}_{}{}_x{}_d{}{}_b{}x{}", spec_tag(spec),
+  text.name = fmt::format("panel_{}_{}{}_x{}_d{}{}_b{}", spec_tag(spec),
                           std::string_view("pt").substr(static_cast<std::size_t>(config.products), 1),
                           config.segment_lanes, token_major ? "t" : "f", config.depth, split ? "_k" : "",
-                          config.threads_per_block, blocks);
+                          config.threads_per_block);
   text.summary = fmt::format("Y = W X for {} weights in panel tasks, {} tokens of X in shared memory",
                              short_name(spec.type), panel_tokens(spec.type));
   text.threads = config.threads_per_block;
-  if (text.threads < 1024) text.min_blocks_per_sm = static_cast<int>(blocks);
+  text.min_blocks_per_sm = 1024 / config.threads_per_block;
   text.max_shared_bytes = shared_bytes;
   text.headers = {"snippets/prolog/panel_stream.cuh", "snippets/prolog/panel_input.cuh",
                   config.products == PanelConfig::Products::kPlain ? "snippets/reduction/plain_products.cuh"

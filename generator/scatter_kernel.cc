@@ -15,6 +15,7 @@ KernelText scatter_text(const ScatterConfig& config, const OperatorSpec& spec) {
   text.summary = fmt::format("Y = W X for {} weights as lists of nonzeros, made dense in tiles of {} x {}",
                              short_name(spec.type), config.tile_rows, config.tile_columns());
   text.threads = config.warps * 32;
+  text.min_blocks_per_sm = 1;
   text.max_shared_bytes = config.shared_bytes();
   text.headers = {"snippets/prolog/scatter_entries.cuh", "snippets/prolog/fragment_input.cuh",
                   "snippets/kernels/scatter.cuh"};

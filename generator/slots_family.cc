@@ -38,15 +38,20 @@ std::vector<Rule> legal_rules() {
          return in["threads_per_block"] * in["blocks_per_sm"] <= in.problem.device.max_threads_per_sm;
        }},
       {Kind::kLegal,
-       {"columns", "vector_width", "depth", "threads_per_block", "tokens_per_pass", "blocks_per_sm"},
-       "tiles in flight exceed the registers of a thread",
+       {"columns", "vector_width", "depth", "input", "threads_per_block", "tokens_per_pass", "blocks_per_sm"},
+       "tiles and gathers in flight exceed the registers of a thread",
        [](const RuleInput& in) {
          // At least those that a tile takes while it is multiplied.
-         SlotsConfig config(in.config);
-         const int tiles =
-             config.depth * config.tile_registers(in.problem.spec.type) + 3 * (config.tokens_per_pass - 1);
+         const SlotsConfig config(in.config);
+         int needed = config.depth * config.tile_registers(in.problem.spec.type) + kKernelRegisters;
+         if (config.input == SlotsConfig::Input::kGlobal) {
+           // An address and what comes from it for each token, and each of its nonzeros in a tile.
+           needed += 2 * (config.vector_width + 1) * config.tokens_per_pass;
+         } else {
+           needed += 3 * (config.tokens_per_pass - 1);
+         }
          const std::int64_t threads = in["threads_per_block"] * in["blocks_per_sm"];
-         return tiles + kKernelRegisters <= std::min<std::int64_t>(255, in.problem.device.registers_per_sm / threads);
+         return needed <= std::min<std::int64_t>(255, in.problem.device.registers_per_sm / threads);
        }},
       {Kind::kLegal,
        {"columns", "vector_width", "tiles_per_slot", "input", "tokens_per_pass", "blocks_per_sm"},
