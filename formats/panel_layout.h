@@ -25,6 +25,12 @@
 //
 // A lane without work reads one of the eight rows of zeros behind the panel with weight 0, so that it meets no Inf of
 // X and, by its choice of the eight, no busy bank.
+//
+// A weight may also be packed for warps that gather rows of X itself, from global memory. A team of token lanes then
+// takes the place of a lane, since its lanes share an entry and bring 16 bytes each of the row of X: a step has
+// 32 / token_lanes times 16 bytes. Entries name columns of W and have no order that banks would ask for. There is one
+// column part. 16-bit values share a word with their column where K allows 16-bit columns; otherwise each has a word.
+// A team without work finds a column of all ones, which none is, and loads nothing.
 #pragma once
 
 namespace sparsmith::panel {
@@ -35,6 +41,8 @@ constexpr int kRowBytes = 16;
 constexpr int kZeroRows = 8;
 constexpr int kSpareSteps = 4;
 constexpr unsigned int kNoSlot = 0xFFFF;
+constexpr unsigned int kNoColumn16 = 0xFFFF;
+constexpr unsigned int kNoColumn32 = 0xFFFFFFFF;
 
 // The first two tasks' steps stand here as well, so that a warp need not wait for another load before it begins.
 struct alignas(16) Share {

@@ -39,6 +39,18 @@ PanelPacking draw_packing(std::mt19937_64& random) {
   return packing;
 }
 
+PanelPacking draw_gather(std::mt19937_64& random) {
+  PanelPacking packing = draw_packing(random);
+  packing.column_parts = 1;
+  packing.order = panel::LaneOrder::kPlain;
+  packing.token_lanes = 1 << random() % 4;
+  do {
+    packing.segment_lanes = 1 << random() % 6;
+  } while (packing.segment_lanes > packing.lanes());
+  packing.max_slots = least_slots(packing) + static_cast<int>(random() % 500);
+  return packing;
+}
+
 TEST(PanelTest, UnpackingGivesTheMatrixBack) {
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -46,7 +58,7 @@ TEST(PanelTest, UnpackingGivesTheMatrixBack) {
   for (int round = 0; round < 200; ++round) {
     const CsrMatrix matrix =
         draw(random, static_cast<std::int64_t>(random() % 40), static_cast<std::int64_t>(1 + random() % 300));
-    const PanelPacking packing = draw_packing(random);
+    const PanelPacking packing = round % 2 == 0 ? draw_packing(random) : draw_gather(random);
     const DataType type = random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat16;
     const auto packed = pack_panel(matrix, packing, type);
     ASSERT_TRUE(packed.ok()) << packing.name() << packed.status().to_string();
@@ -101,6 +113,31 @@ TEST(PanelTest, GathersAreNearlyFreeOfConflicts) {
   }
 }
 
+// 16-bit columns up to the last K that they can name, words beyond; fp32 has words anyway.
+TEST(PanelTest, GathersNameAnyColumn) {
+  for (const std::int64_t cols : {65535, 65536, 70000}) {
+    CsrMatrix matrix;
+    matrix.rows = 3;
+    matrix.cols = cols;
+    matrix.row_offsets = {0, 2, 2, 3};
+    matrix.column_indices = {0, static_cast<std::uint32_t>(cols - 1), static_cast<std::uint32_t>(cols - 2)};
+    matrix.values = {1.0F, -2.0F, 0.5F};
+    for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) {
+      const PanelPacking packing{.warps = 2, .segment_lanes = 8, .token_lanes = 4};
+      const auto packed = pack_panel(matrix, packing, type);
+      ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+      EXPECT_EQ(packed->packing, "panel_r1_k1_w2_t8_l64_s2048_gather4");
+      const auto back = unpack_panel(*packed);
+      ASSERT_TRUE(back.ok()) << back.status().to_string();
+      EXPECT_EQ(back->column_indices, matrix.column_indices);
+      EXPECT_EQ(back->values, matrix.values);
+      // A step: 8 teams, 4 entries each, or 2.
+      const bool wide = type == DataType::kFloat32 || cols > 65535;
+      EXPECT_EQ(packed->facts.at("padding"), packed->facts.at("steps") * 8 * (wide ? 2 : 4) - 3);
+    }
+  }
+}
+
 TEST(PanelTest, RefusesWhatItCannotHold) {
   CsrMatrix wide;
   wide.cols = 70000;
@@ -109,6 +146,11 @@ TEST(PanelTest, RefusesWhatItCannotHold) {
   EXPECT_FALSE(pack_panel(wide, {.column_parts = 2, .segment_lanes = 3}, DataType::kFloat32).ok());
   EXPECT_FALSE(pack_panel(wide, {.column_parts = 2, .max_slots = 100}, DataType::kFloat32).ok());
   EXPECT_FALSE(pack_panel(wide, {.column_parts = 2}, DataType::kUint8).ok());
+  EXPECT_TRUE(pack_panel(wide, {.segment_lanes = 4, .token_lanes = 8}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.segment_lanes = 8, .token_lanes = 8}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.token_lanes = 3}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.token_lanes = 16}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.column_parts = 2, .token_lanes = 1}, DataType::kFloat32).ok());
 }
 
 // A packed weight may come from a damaged file: any change is read back or refused, never out of bounds.
@@ -116,19 +158,25 @@ TEST(PanelTest, DamagedArraysAreRefusedOrReadSafely) {
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
-  const auto whole = pack_panel(
-      draw(random, 12, 60), {.row_parts = 2, .warps = 2, .segment_length = 8, .max_slots = 400}, DataType::kFloat16);
-  ASSERT_TRUE(whole.ok());
+  const CsrMatrix matrix = draw(random, 12, 60);
+  PanelPacking packing{.row_parts = 2, .warps = 2, .segment_length = 8, .max_slots = 400};
+  const auto panel = pack_panel(matrix, packing, DataType::kFloat16);
+  packing.token_lanes = 4;
+  const auto gather = pack_panel(matrix, packing, DataType::kFloat16);
+  ASSERT_TRUE(panel.ok() && gather.ok());
   int refused = 0;
-  for (int round = 0; round < 2000; ++round) {
-    PackedWeight damaged = *whole;
+  for (int round = 0; round < 4000; ++round) {
+    PackedWeight damaged = round % 2 == 0 ? *panel : *gather;
     PackedArray& array = damaged.arrays[random() % damaged.arrays.size()];
     if (random() % 4 == 0) array.bytes.resize(random() % (array.bytes.size() + 9));
     if (!array.bytes.empty()) array.bytes[random() % array.bytes.size()] = static_cast<std::byte>(random());
-    if (random() % 8 == 0) damaged.facts.begin()->second = static_cast<std::int64_t>(random() % 100);
+    if (random() % 8 == 0) {
+      const auto fact = std::next(damaged.facts.begin(), static_cast<std::int64_t>(random() % damaged.facts.size()));
+      fact->second = static_cast<std::int64_t>(random() % 100);
+    }
     if (!unpack_panel(damaged).ok()) ++refused;
   }
-  EXPECT_GT(refused, 200);
+  EXPECT_GT(refused, 400);
 }
 
 }  // namespace

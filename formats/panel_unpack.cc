@@ -12,11 +12,7 @@ namespace sparsmith {
 namespace {
 
 using panel::kMostSlots;
-using panel::kStepWords;
-using panel::kWarpLanes;
 using panel::kWordsPerLane;
-using panel::step_entries;
-using panel::words_per_entry;
 
 float value_of_bits(std::uint32_t bits, DataType type) {
   switch (type) {
@@ -86,15 +82,23 @@ class Unpacker {
     width_ = fact("width");
     const std::int64_t column_parts = fact("column_parts");
     row_parts_ = fact("parts");
-    if (warps_ < 1 || warps_ > 32 || (segments_ != 8 && segments_ != 16 && segments_ != 32) || share_steps_ < 1 ||
-        width_ < 8 || width_ > 65536 || column_parts < 1 || row_parts_ < 1)
+    token_lanes_ = fact("token_lanes");
+    const auto is_lanes = [](std::int64_t lanes) {
+      return lanes > 0 && std::has_single_bit(static_cast<std::uint64_t>(lanes));
+    };
+    if ((token_lanes_ != 0 && !is_lanes(token_lanes_)) || token_lanes_ > 8)
+      return invalid_input("panel: its facts are no packing");
+    words_ = panel::step_words(packed_.value_type, static_cast<int>(token_lanes_), packed_.cols);
+    if (warps_ < 1 || warps_ > 32 || !is_lanes(segments_) || segments_ > words_.lanes ||
+        (token_lanes_ == 0 && (segments_ < 8 || width_ > 65536)) || share_steps_ < 1 || width_ < 8 ||
+        column_parts < 1 || row_parts_ < 1)
       return invalid_input("panel: its facts are no packing");
     const auto part_count = static_cast<std::int64_t>(parts_.size());
     if (part_count % row_parts_ != 0 || part_count / row_parts_ != column_parts) return missing("parts");
     if (static_cast<std::int64_t>(shares_.size()) != part_count * warps_) return missing("shares");
     if (share_steps_ > static_cast<std::int64_t>(entries_.size()) ||
         static_cast<std::int64_t>(entries_.size()) !=
-            (static_cast<std::int64_t>(shares_.size()) * share_steps_ + panel::kSpareSteps) * kStepWords)
+            (static_cast<std::int64_t>(shares_.size()) * share_steps_ + panel::kSpareSteps) * words_.step())
       return missing("entries");
     if (task_steps_.empty() || task_slots_.size() != task_steps_.size() * static_cast<std::size_t>(segments_))
       return missing("task_slots");
@@ -135,32 +139,30 @@ class Unpacker {
         left = task_steps_[task];
       }
       --left;
-      SPARSMITH_RETURN_IF_ERROR(read_step((index * share_steps_ + step) * kStepWords, task));
+      SPARSMITH_RETURN_IF_ERROR(read_step((index * share_steps_ + step) * words_.step(), task));
     }
     return {};
   }
 
   Status read_step(std::int64_t first_word, std::uint64_t task) {
-    const DataType type = packed_.value_type;
-    const auto order = fact("tensor") == 1 ? panel::LaneOrder::kTensor : panel::LaneOrder::kPlain;
-    for (int e = 0; e < step_entries(type); ++e) {
-      for (int holder = 0; holder < kWarpLanes; ++holder) {
+    const auto order = fact("tensor") == 1 && token_lanes_ == 0 ? panel::LaneOrder::kTensor : panel::LaneOrder::kPlain;
+    for (int e = 0; e < words_.entries(); ++e) {
+      for (int holder = 0; holder < words_.lanes; ++holder) {
         const int lane = panel::value_lane(order, holder);
-        const auto word_at = [&](int of_lane) {
-          return static_cast<std::size_t>(first_word + of_lane * kWordsPerLane + e * words_per_entry(type));
+        const auto entry_of = [&](int of_lane) {
+          return entries_.data() + first_word + of_lane * kWordsPerLane + e * words_.per_entry;
         };
-        const std::uint32_t row = entries_[word_at(lane)] & 0xFFFFU;
-        if (row >= width_) continue;
-        const std::int64_t column = first_column_ + panel::panel_row(static_cast<int>(row));
+        const std::uint32_t named = words_.column(entry_of(lane));
+        if (token_lanes_ > 0 ? named == words_.no_column() : named >= width_) continue;
+        const std::int64_t column =
+            token_lanes_ > 0 ? named : first_column_ + panel::panel_row(static_cast<int>(named));
         const int segment = panel::segment_of_lane(order, static_cast<int>(segments_), lane);
         const std::uint16_t slot =
             task_slots_[task * static_cast<std::uint64_t>(segments_) + static_cast<std::uint64_t>(segment)];
         if (column >= packed_.cols || slot >= row_of_slot_.size())
           return invalid_input(
               fmt::format("panel: column {} of {} or slot {} does not exist", column, packed_.cols, slot));
-        const std::uint32_t bits =
-            words_per_entry(type) == 1 ? entries_[word_at(holder)] >> 16 : entries_[word_at(holder) + 1];
-        rows_[row_of_slot_[slot]].push_back({static_cast<std::uint32_t>(column), bits});
+        rows_[row_of_slot_[slot]].push_back({static_cast<std::uint32_t>(column), words_.value(entry_of(holder))});
       }
     }
     return {};
@@ -173,7 +175,9 @@ class Unpacker {
   std::span<const std::uint16_t> task_slots_;
   std::span<const panel::Part> parts_;
   std::span<const std::uint16_t> row_slots_;
-  std::int64_t warps_ = 0, segments_ = 0, share_steps_ = 0, width_ = 0, row_parts_ = 0, first_column_ = 0;
+  std::int64_t warps_ = 0, segments_ = 0, share_steps_ = 0, width_ = 0, row_parts_ = 0, token_lanes_ = 0,
+               first_column_ = 0;
+  panel::StepWords words_{};
   std::vector<std::uint32_t> row_of_slot_;
   std::vector<std::vector<Entry>> rows_;
 };
