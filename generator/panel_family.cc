@@ -67,7 +67,7 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) {
          const auto length = static_cast<double>(in["segment_length"]);
          return (length >= in.statistics.row_mean || length >= 256) &&
-                (length <= 2 * static_cast<double>(in.statistics.row_max) || length <= 32);
+                (length <= 4 * static_cast<double>(in.statistics.row_max) || length <= 32);
        }},
       {Kind::kWorthwhile,
        {"row_parts", "column_parts", "threads_per_block"},

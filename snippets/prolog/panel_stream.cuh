@@ -1,5 +1,5 @@
 // The weight's entries, streamed from global memory: a warp follows the steps of its share, one 16-byte load a lane and
-// step, kDepth steps ahead of their use.
+// step, kDepth steps ahead of their use. The lanes of a team load the same.
 //
 // The first loads need no descriptor, since every share has the same room: they are under way before anything is
 // known about the share.
@@ -28,15 +28,41 @@ struct Weight {
 
 using Step = Vector<u32, 4>;
 
+// One entry of a lane's step: where it stands in the panel, or its column, and its weight. kWide: a word for each.
+template <class Value, bool kWide = sizeof(Value) == 4>
+struct Entry {
+  static constexpr int kCount = kWide ? 2 : 4;  // of a lane's step
+  static constexpr u32 kNoColumn = kWide ? panel::kNoColumn32 : panel::kNoColumn16;
+
+  static SPARSMITH_DEVICE u32 row(const panel::Step& step, int e) {
+    if constexpr (kWide) return step[2 * e];
+    return step[e] & 0xFFFFU;
+  }
+  static SPARSMITH_DEVICE u32 bits(const panel::Step& step, int e) {
+    if constexpr (kWide) return step[2 * e + 1];
+    return step[e] >> 16;
+  }
+  static SPARSMITH_DEVICE float weight(u32 bits) {
+    if constexpr (sizeof(Value) == 4) {
+      return float_from_bits(bits);
+    } else {
+      return to_float(Value{static_cast<u16>(bits)});
+    }
+  }
+};
+
 }  // namespace panel
 
-template <int kDepth_, int kWarps>
+template <int kDepth_, int kWarps, int kTeamLanes_ = 1>
 struct PanelStream {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kDepth_, 1, 2)
+  SPARSMITH_TUNE(kDepth_, 1, 2, 4)
+  SPARSMITH_TUNE(kTeamLanes_, 1, 2, 4, 8)
   static_assert(kDepth_ <= panel::kSpareSteps, "loads ahead stay inside the array");
 
   static constexpr int kDepth = kDepth_;
+  static constexpr int kTeamLanes = kTeamLanes_;
+  static constexpr int kStepLoads = panel::kWarpLanes / kTeamLanes;  // of a warp
   using Unhurried = PanelStream<1, kWarps>;  // for what is rarely done: takes the fewest registers
 
   const panel::Step* next;
@@ -47,26 +73,26 @@ struct PanelStream {
   SPARSMITH_DEVICE void begin(const panel::Weight& weight, int part) {
     const int index = part * kWarps + thread_index() / panel::kWarpLanes;
     next = first_step(weight, index);
-    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) steps[d] = load_streaming(next + d * panel::kWarpLanes);
-    next += kDepth * panel::kWarpLanes;
+    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) steps[d] = load_streaming(next + d * kStepLoads);
+    next += kDepth * kStepLoads;
     share = load_cached(weight.shares + index);
   }
 
   // Brings what begin() will load nearer, without taking registers.
   static SPARSMITH_DEVICE void announce(const panel::Weight& weight, int part) {
     const int index = part * kWarps + thread_index() / panel::kWarpLanes;
-    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) prefetch(first_step(weight, index) + d * panel::kWarpLanes);
+    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) prefetch(first_step(weight, index) + d * kStepLoads);
     prefetch(weight.shares + index);
   }
 
   // Step d of the next kDepth has been used: loads the one that takes its place.
-  SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + d * panel::kWarpLanes); }
-  SPARSMITH_DEVICE void advance() { next += kDepth * panel::kWarpLanes; }
+  SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + d * kStepLoads); }
+  SPARSMITH_DEVICE void advance() { next += kDepth * kStepLoads; }
 
  private:
   static SPARSMITH_DEVICE const panel::Step* first_step(const panel::Weight& weight, int index) {
     return reinterpret_cast<const panel::Step*>(weight.entries) +
-           static_cast<i64>(index) * weight.share_steps * panel::kWarpLanes + thread_index() % panel::kWarpLanes;
+           static_cast<i64>(index) * weight.share_steps * kStepLoads + thread_index() % panel::kWarpLanes / kTeamLanes;
   }
 };
 

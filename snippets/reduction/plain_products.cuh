@@ -14,32 +14,6 @@
 
 namespace sparsmith {
 
-namespace panel {
-
-// One entry of a lane's step: where it stands in the panel, and its weight.
-template <class Value>
-struct Entry {
-  static constexpr int kCount = 16 / (2 * static_cast<int>(sizeof(Value)));  // of a lane's step
-
-  static SPARSMITH_DEVICE u32 row(const panel::Step& step, int e) {
-    if constexpr (sizeof(Value) == 4) return step[2 * e];
-    return step[e] & 0xFFFFU;
-  }
-  static SPARSMITH_DEVICE u32 bits(const panel::Step& step, int e) {
-    if constexpr (sizeof(Value) == 4) return step[2 * e + 1];
-    return step[e] >> 16;
-  }
-  static SPARSMITH_DEVICE float weight(u32 bits) {
-    if constexpr (sizeof(Value) == 4) {
-      return float_from_bits(bits);
-    } else {
-      return to_float(Value{static_cast<u16>(bits)});
-    }
-  }
-};
-
-}  // namespace panel
-
 template <class Value, int kLanes_>
 struct PlainProducts {
   SPARSMITH_ROLE(reduction)
