@@ -26,12 +26,13 @@ constexpr double kLineBytes = 128;
 constexpr double kL1Bytes = 250 * 1024;  // with shared memory
 
 // Entries that are stored for each nonzero.
-double padding(const GatherConfig& config, const SparsityStatistics& statistics, double entries_a_warp, int step) {
+double padding(const GatherConfig& config, const SparsityStatistics& statistics, int step) {
   const double lanes = config.segment_lanes;
   const double length = std::min(std::max(statistics.row_mean, 1.0), static_cast<double>(config.segment_length));
-  // Segments of a task differ a little in length; a task ends with a whole step, and a share too.
-  const double warp_step = 32.0 / config.token_lanes * step;
-  return 1.03 + (lanes * step - 1) / 2.0 / length + 0.5 * warp_step / std::max(entries_a_warp, 1.0);
+  // A task ends with a whole step; and its segments differ in length, the more the fewer rows a part has.
+  const double segments = 32.0 / (config.token_lanes * lanes);
+  const double rows = std::max(1.0, static_cast<double>(statistics.rows) / config.row_parts);
+  return 1.02 + (lanes * step - 1) / 2.0 / length + 0.06 * std::sqrt(segments / rows);
 }
 
 // Where a launch's blocks run.
@@ -103,7 +104,7 @@ double GatherFamily::predict(const Config& config_, const Problem& problem,
 
   const int step = panel::step_words(spec.type, config.token_lanes, spec.cols).entries();
   const double entries_a_warp = static_cast<double>(statistics.nnz) / (config.row_parts * warps);
-  const double stored = static_cast<double>(statistics.nnz) * padding(config, statistics, entries_a_warp, step);
+  const double stored = static_cast<double>(statistics.nnz) * padding(config, statistics, step);
   const double entries = stored * grid.tiles / grid.busy * grid.imbalance;  // of a multiprocessor
 
   const double lines_us = entries / clock_mhz;

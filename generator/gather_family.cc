@@ -120,7 +120,10 @@ std::vector<Parameter> GatherFamily::parameters() const {
       {"segment_lanes", "t", {1, 2, 4, 8, 16, 32}, "teams of a segment: balance of few rows against sums to combine"},
       {"segment_length", "l", {32, 128, 512}, "longer rows are cut: balance against sums to combine"},
       {"threads_per_block", "b", {256, 512, 1024}, "warps that hide latency against registers of each"},
-      {"row_parts", "r", {8, 16, 33, 66, 132, 264, 528}, "blocks that share out the rows: balance against reuse of L1"},
+      {"row_parts",
+       "r",
+       {1, 2, 4, 8, 16, 33, 66, 132, 264, 528},
+       "blocks that share out the rows: balance against reuse of L1"},
       {"depth", "d", {2, 4}, "steps in flight a warp: latency hiding against registers"},
       {"ahead", "a", {0, 1}, "rows of X asked for a step early: latency hiding against registers"},
   };

@@ -29,7 +29,10 @@ class EmulatedKernelsTest : public ::testing::TestWithParam<std::tuple<std::stri
 // Several parts, so that they run side by side: together thousands of cases over hundreds of kernels.
 TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
   const Family& tested = *family(std::get<0>(GetParam()));
-  const int kernels_drawn = tested.name() == "rows" ? 70 : tested.name() == "bitmap" ? 36 : 45;
+  const int kernels_drawn = tested.name() == "rows"     ? 70
+                            : tested.name() == "bitmap" ? 36
+                            : tested.name() == "gather" ? 32
+                                                        : 45;
   constexpr int kWeights = 10;
   const int part = std::get<1>(GetParam());
   const std::uint64_t seed = seed_of_run() + static_cast<std::uint64_t>(part);
@@ -79,6 +82,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, EmulatedKernelsTest,
                          ::testing::Combine(::testing::Values("rows"), ::testing::Range(0, 6)));
 INSTANTIATE_TEST_SUITE_P(Bitmap, EmulatedKernelsTest,
                          ::testing::Combine(::testing::Values("bitmap"), ::testing::Range(0, 1)));
+INSTANTIATE_TEST_SUITE_P(Gather, EmulatedKernelsTest,
+                         ::testing::Combine(::testing::Values("gather"), ::testing::Range(0, 2)));
 INSTANTIATE_TEST_SUITE_P(Panel, EmulatedKernelsTest,
                          ::testing::Combine(::testing::Values("panel"), ::testing::Range(0, 2)));
 INSTANTIATE_TEST_SUITE_P(Scatter, EmulatedKernelsTest,
