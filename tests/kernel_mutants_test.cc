@@ -10,6 +10,7 @@
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"
 #include "generator/bitmap_family.h"
+#include "generator/gather_family.h"
 #include "generator/panel_family.h"
 #include "generator/rows_family.h"
 #include "generator/scatter_family.h"
@@ -163,6 +164,63 @@ const std::vector<Mutation>& panel_mutations() {
   return all;
 }
 
+std::function<bool(const Config&, const Cases&)> gather(bool (*holds)(const GatherConfig&, const KernelCase&,
+                                                                      const PackedWeight&)) {
+  return [holds](const Config& config, const Cases& cases) {
+    return std::any_of(cases.begin(), cases.end(), [&](const KernelCase& each) {
+      PackedWeight packed;
+      return generate_case(each, packed).ok() && each.matrix.nnz() > 100 && holds(GatherConfig(config), each, packed);
+    });
+  };
+}
+bool gathers_any(const GatherConfig&, const KernelCase&, const PackedWeight&) { return true; }
+bool gathers_several_rounds(const GatherConfig& config, const KernelCase&, const PackedWeight& packed) {
+  return packed.facts.at("share_steps") > config.depth;
+}
+bool gathers_several_parts(const GatherConfig&, const KernelCase& each, const PackedWeight& packed) {
+  return packed.facts.at("parts") > 1 && each.matrix.nnz() > 500;
+}
+bool gathers_by_several_teams(const GatherConfig& config, const KernelCase& each, const PackedWeight&) {
+  return config.segment_lanes > 1 && each.matrix.nnz() > 200;
+}
+// Columns of all ones lie far behind the end of X. What a launch before has turned is read by whole vectors.
+bool gathers_nothing_somewhere(const GatherConfig&, const KernelCase& each, const PackedWeight& packed) {
+  return packed.facts.at("padding") > 0 && each.matrix.cols < 60000 && each.problem.spec.layout == Layout::kTokenMajor;
+}
+bool gathers_ahead(const GatherConfig& config, const KernelCase&, const PackedWeight& packed) {
+  return config.ahead == 1 && packed.facts.at("share_steps") > 1;
+}
+bool gathers_by_several_lanes(const GatherConfig& config, const KernelCase& each, const PackedWeight&) {
+  const std::int64_t lane_tokens = config.tile_tokens(each.problem.spec.type) / config.token_lanes;
+  return config.token_lanes > 1 && each.problem.tokens > lane_tokens;
+}
+
+const std::vector<Mutation>& gather_mutations() {
+  static const std::vector<Mutation> all = {
+      {"no barrier before sums are added", "block_barrier();  // the sums are there", "", gather(gathers_any)},
+      {"no barrier before sums are written again", "block_barrier();  // the sums have been read", "",
+       gather(gathers_several_parts)},
+      {"the first step is dropped", "          products.multiply(", "          if (first + d > 0) products.multiply(",
+       gather(gathers_any)},
+      {"the next step is one too far", "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next +",
+       "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + kStepLoads +",
+       gather(gathers_several_rounds)},
+      {"the last slot of a row is dropped", "slot < end; ++slot", "slot + 1 < end; ++slot", gather(gathers_any)},
+      {"the teams of a segment are not added", "Share::combine(sums.values[0], lane);", "",
+       gather(gathers_by_several_teams)},
+      {"a team keeps what it sends", "const bool upper = (lane & round) != 0;", "const bool upper = false;",
+       gather(gathers_by_several_teams)},
+      {"padding is read", "load_cached_if(column != Entry::kNoColumn,", "load_cached_if(true,",
+       gather(gathers_nothing_somewhere)},
+      {"rows are asked for where others wait to be used", "rows[(d + 1) % 2]);", "rows[d % 2]);",
+       gather(gathers_ahead)},
+      {"every lane of a team brings the same tokens", "tile_first + thread_index() % kTeamLanes * kTokens;",
+       "tile_first;", gather(gathers_by_several_lanes)},
+      {"quads of sums meet", "% (kTile / 4) * 4", "% (kTile / 8) * 4", gather(gathers_by_several_lanes)},
+  };
+  return all;
+}
+
 std::function<bool(const Config&, const Cases&)> bitmap(bool (*holds)(const BitmapConfig&, const KernelCase&)) {
   return [holds](const Config& config, const Cases& cases) {
     return std::any_of(cases.begin(), cases.end(), [&](const KernelCase& each) {
@@ -261,6 +319,7 @@ const std::vector<Mutation>& scatter_mutations() {
 const std::vector<Mutation>& mutations(const std::string& family) {
   if (family == "bitmap") return bitmap_mutations();
   if (family == "scatter") return scatter_mutations();
+  if (family == "gather") return gather_mutations();
   return family == "rows" ? rows_mutations() : panel_mutations();
 }
 
@@ -292,7 +351,7 @@ class KernelMutantsTest : public ::testing::TestWithParam<std::tuple<std::string
 
 TEST_P(KernelMutantsTest, AreCaught) {
   const auto& [tested, part] = GetParam();
-  const int drawn = tested == "rows" ? 32 : tested == "panel" ? 24 : 6;
+  const int drawn = tested == "rows" ? 32 : tested == "panel" ? 24 : tested == "gather" ? 12 : 6;
   const std::uint64_t seed = 100 + static_cast<std::uint64_t>(part);
   auto made = make_jit_compiler();
   ASSERT_TRUE(made.ok()) << made.status().to_string();
@@ -329,6 +388,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, KernelMutantsTest,
                          ::testing::Combine(::testing::Values("rows"), ::testing::Range(0, 2)));
 INSTANTIATE_TEST_SUITE_P(Bitmap, KernelMutantsTest,
                          ::testing::Combine(::testing::Values("bitmap"), ::testing::Range(0, 1)));
+INSTANTIATE_TEST_SUITE_P(Gather, KernelMutantsTest,
+                         ::testing::Combine(::testing::Values("gather"), ::testing::Range(0, 1)));
 INSTANTIATE_TEST_SUITE_P(Panel, KernelMutantsTest,
                          ::testing::Combine(::testing::Values("panel"), ::testing::Range(0, 1)));
 INSTANTIATE_TEST_SUITE_P(Scatter, KernelMutantsTest,
