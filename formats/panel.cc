@@ -36,6 +36,9 @@ Status check_gather(const CsrMatrix& matrix, const PanelPacking& packing) {
       packing.segment_lanes > packing.lanes())
     return invalid_argument(fmt::format("panel: {} token lanes and {} lanes a segment do not share out a warp",
                                         packing.token_lanes, packing.segment_lanes));
+  if (packing.sweep_columns < 0 || packing.max_slots >= static_cast<int>(panel::kAddFlag))
+    return invalid_argument(fmt::format("panel: sweeps of {} columns, {} slots of at most {}", packing.sweep_columns,
+                                        packing.max_slots, panel::kAddFlag - 1));
   if (packing.column_parts != 1 || packing.order != panel::LaneOrder::kPlain)
     return invalid_argument("panel: gathers from X take one column part and plain order");
   if (matrix.cols >= std::int64_t{panel::kNoColumn32})
@@ -132,6 +135,7 @@ class Packer {
                     {"segments", packing_.segments()},
                     {"tensor", packing_.order == panel::LaneOrder::kTensor ? 1 : 0},
                     {"token_lanes", packing_.token_lanes},
+                    {"sweep_columns", packing_.sweep_columns},
                     {"share_steps", share_steps_},
                     {"steps", steps_},
                     {"slots", slots_},
@@ -287,7 +291,8 @@ std::int64_t PanelPacking::width(std::int64_t cols) const {
 }
 
 std::string PanelPacking::name() const {
-  const std::string how = gathers()                            ? fmt::format("gather{}", token_lanes)
+  const std::string how = gathers() ? fmt::format("gather{}", token_lanes) +
+                                          (sweep_columns > 0 ? fmt::format("_sweep{}", sweep_columns) : "")
                           : order == panel::LaneOrder::kTensor ? "tensor"
                                                                : "plain";
   return fmt::format("panel_r{}_k{}_w{}_t{}_l{}_s{}_{}", row_parts, column_parts, warps, segment_lanes, segment_length,

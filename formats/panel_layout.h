@@ -30,7 +30,8 @@
 // takes the place of a lane, since its lanes share an entry and bring 16 bytes each of the row of X: a step has
 // 32 / token_lanes times 16 bytes. Entries name columns of W and have no order that banks would ask for. There is one
 // column part. 16-bit values share a word with their column where K allows 16-bit columns; otherwise each has a word.
-// A team without work finds a column of all ones, which none is, and loads nothing.
+// A team without work finds a column of all ones, which none is, and loads nothing. With sweep_columns, tasks come in
+// the order of blocks of so many columns; a slot with kAddFlag then holds sums of its warp already, to be added to.
 #pragma once
 
 namespace sparsmith::panel {
@@ -41,6 +42,7 @@ constexpr int kRowBytes = 16;
 constexpr int kZeroRows = 8;
 constexpr int kSpareSteps = 4;
 constexpr unsigned int kNoSlot = 0xFFFF;
+constexpr unsigned int kAddFlag = 0x8000;
 constexpr unsigned int kNoColumn16 = 0xFFFF;
 constexpr unsigned int kNoColumn32 = 0xFFFFFFFF;
 

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "formats/panel_sweep.h"
+
 namespace sparsmith::panel {
 namespace {
 
@@ -271,6 +273,10 @@ PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int s
   Segmenter segmenter(matrix, packing, first_column, part);
   segmenter.run(first_row, last_row, step_entries);
   std::vector<Segment>& segments = segmenter.segments;
+  if (packing.sweep_columns > 0) {
+    sweep(matrix, packing, step_entries, last_row - first_row, std::move(segments), part);
+    return part;
+  }
   if (packing.gathers()) {
     sort_by_length(segments);
   } else {

@@ -48,6 +48,7 @@ PanelPacking draw_gather(std::mt19937_64& random) {
     packing.segment_lanes = 1 << random() % 6;
   } while (packing.segment_lanes > packing.lanes());
   packing.max_slots = least_slots(packing) + static_cast<int>(random() % 500);
+  if (random() % 2 == 0) packing.sweep_columns = 1 + static_cast<int>(random() % 100);
   return packing;
 }
 
@@ -151,6 +152,7 @@ TEST(PanelTest, RefusesWhatItCannotHold) {
   EXPECT_FALSE(pack_panel(wide, {.token_lanes = 3}, DataType::kFloat32).ok());
   EXPECT_FALSE(pack_panel(wide, {.token_lanes = 16}, DataType::kFloat32).ok());
   EXPECT_FALSE(pack_panel(wide, {.column_parts = 2, .token_lanes = 1}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.max_slots = 40000, .token_lanes = 1}, DataType::kFloat32).ok());
 }
 
 // A packed weight may come from a damaged file: any change is read back or refused, never out of bounds.
@@ -162,6 +164,7 @@ TEST(PanelTest, DamagedArraysAreRefusedOrReadSafely) {
   PanelPacking packing{.row_parts = 2, .warps = 2, .segment_length = 8, .max_slots = 400};
   const auto panel = pack_panel(matrix, packing, DataType::kFloat16);
   packing.token_lanes = 4;
+  packing.sweep_columns = 16;
   const auto gather = pack_panel(matrix, packing, DataType::kFloat16);
   ASSERT_TRUE(panel.ok() && gather.ok());
   int refused = 0;

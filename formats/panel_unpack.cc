@@ -83,6 +83,7 @@ class Unpacker {
     const std::int64_t column_parts = fact("column_parts");
     row_parts_ = fact("parts");
     token_lanes_ = fact("token_lanes");
+    sweeps_ = fact("sweep_columns") > 0;
     const auto is_lanes = [](std::int64_t lanes) {
       return lanes > 0 && std::has_single_bit(static_cast<std::uint64_t>(lanes));
     };
@@ -157,8 +158,9 @@ class Unpacker {
         const std::int64_t column =
             token_lanes_ > 0 ? named : first_column_ + panel::panel_row(static_cast<int>(named));
         const int segment = panel::segment_of_lane(order, static_cast<int>(segments_), lane);
-        const std::uint16_t slot =
+        std::uint32_t slot =
             task_slots_[task * static_cast<std::uint64_t>(segments_) + static_cast<std::uint64_t>(segment)];
+        if (sweeps_) slot &= ~panel::kAddFlag;
         if (column >= packed_.cols || slot >= row_of_slot_.size())
           return invalid_input(
               fmt::format("panel: column {} of {} or slot {} does not exist", column, packed_.cols, slot));
@@ -177,6 +179,7 @@ class Unpacker {
   std::span<const std::uint16_t> row_slots_;
   std::int64_t warps_ = 0, segments_ = 0, share_steps_ = 0, width_ = 0, row_parts_ = 0, token_lanes_ = 0,
                first_column_ = 0;
+  bool sweeps_ = false;
   panel::StepWords words_{};
   std::vector<std::uint32_t> row_of_slot_;
   std::vector<std::vector<Entry>> rows_;

@@ -25,7 +25,8 @@ std::vector<Rule> legal_rules() {
        "rows that are asked for ahead need four steps under way",
        [](const RuleInput& in) { return in["ahead"] == 0 || in["depth"] >= 4; }},
       {Kind::kLegal,
-       {"token_lanes", "segment_lanes", "segment_length", "row_parts", "threads_per_block", "depth", "ahead"},
+       {"token_lanes", "segment_lanes", "segment_length", "row_parts", "threads_per_block", "sweep_columns", "depth",
+        "ahead"},
        "the sums exceed the shared memory of a block",
        [](const RuleInput& in) {
          const GatherConfig config(in.config);
@@ -63,12 +64,33 @@ std::vector<Rule> worthwhile_rules() {
                 (in["segment_lanes"] == 1 || static_cast<double>(in["segment_lanes"]) <= in.statistics.row_mean);
        }},
       {Kind::kWorthwhile,
+       {"threads_per_block", "ahead"},
+       "rows asked for ahead take more registers than 1,024 threads have",
+       [](const RuleInput& in) {
+         return in["ahead"] == 0 || in["threads_per_block"] < 1024 || size_of(in.problem.spec.type) == 4;
+       }},
+      {Kind::kWorthwhile,
        {"segment_length"},
        "rows of usual length are not cut, and segments no longer than the longest row",
        [](const RuleInput& in) {
          const auto length = static_cast<double>(in["segment_length"]);
          return (length >= in.statistics.row_mean || length >= 512) &&
                 (length <= 4 * static_cast<double>(in.statistics.row_max) || length <= 32);
+       }},
+      {Kind::kWorthwhile,
+       {"sweep_columns"},
+       "several blocks of columns, with several nonzeros of a row in each",
+       [](const RuleInput& in) {
+         const auto columns = static_cast<double>(in["sweep_columns"]);
+         const auto cols = static_cast<double>(in.problem.spec.cols);
+         return columns == 0 || (2 * columns <= cols && in.statistics.row_mean * columns >= 4 * cols);
+       }},
+      {Kind::kWorthwhile,
+       {"threads_per_block", "row_parts", "sweep_columns"},
+       "a sweep has several rows for each warp, and warps enough in a block",
+       [](const RuleInput& in) {
+         return in["sweep_columns"] == 0 || (in["threads_per_block"] >= 512 &&
+                                             in.problem.spec.rows >= in["row_parts"] * in["threads_per_block"] / 8);
        }},
       {Kind::kWorthwhile,
        {"row_parts"},
@@ -96,6 +118,7 @@ GatherConfig::GatherConfig(const Config& config)
     : token_lanes(static_cast<int>(config.at("token_lanes"))),
       segment_lanes(static_cast<int>(config.at("segment_lanes"))),
       segment_length(static_cast<int>(config.at("segment_length"))),
+      sweep_columns(static_cast<int>(config.at("sweep_columns"))),
       row_parts(static_cast<int>(config.at("row_parts"))),
       threads_per_block(static_cast<int>(config.at("threads_per_block"))),
       depth(static_cast<int>(config.at("depth"))),
@@ -111,7 +134,8 @@ PanelPacking GatherConfig::packing(const Problem& problem) const {
           .segment_lanes = segment_lanes,
           .segment_length = segment_length,
           .max_slots = static_cast<int>(slots_that_fit(*this, problem)),
-          .token_lanes = token_lanes};
+          .token_lanes = token_lanes,
+          .sweep_columns = sweep_columns};
 }
 
 std::vector<Parameter> GatherFamily::parameters() const {
@@ -124,6 +148,10 @@ std::vector<Parameter> GatherFamily::parameters() const {
        "r",
        {1, 2, 4, 8, 16, 33, 66, 132, 264, 528},
        "blocks that share out the rows: balance against reuse of L1"},
+      {"sweep_columns",
+       "s",
+       {0, 512, 1024, 2048},
+       "all warps on the same columns: rows of X that L1 still holds against sums added more often"},
       {"depth", "d", {2, 4}, "steps in flight a warp: latency hiding against registers"},
       {"ahead", "a", {0, 1}, "rows of X asked for a step early: latency hiding against registers"},
   };

@@ -18,6 +18,7 @@ struct GatherConfig {
   int token_lanes;     // of a team, 16 bytes of a row of X each
   int segment_lanes;   // teams of a segment
   int segment_length;  // nonzeros; longer rows are cut
+  int sweep_columns;   // tasks in the order of blocks of so many columns, to which L1 is kept; 0: not
   int row_parts;       // blocks that share out the rows
   int threads_per_block;
   int depth;  // steps that a warp loads ahead

@@ -38,6 +38,7 @@ Config plain_config() {
                  {"segment_length", 128},
                  {"row_parts", 66},
                  {"threads_per_block", 512},
+                 {"sweep_columns", 0},
                  {"depth", 2},
                  {"ahead", 0}}};
 }

@@ -68,6 +68,8 @@ void vary_packing(Random& random, const Family& family, const std::string& drawn
     config.values["alignment"] = alignments[random() % alignments.size()];
   }
   if (config.family == "bitmap" && drawn != "stages") config.values["stages"] = draw_between(random, 2, 4);
+  if (config.family == "gather" && drawn != "sweep_columns" && config.values["sweep_columns"] > 0)
+    config.values["sweep_columns"] = std::vector<std::int64_t>{512, 1024, 2048}[random() % 3];
   if (config.family == "panel" || config.family == "gather") {
     for (const Parameter& parameter : family.parameters()) {
       if (parameter.name == drawn || (parameter.name != "segment_length" && parameter.name != "row_parts")) continue;

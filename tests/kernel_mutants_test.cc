@@ -195,13 +195,17 @@ bool gathers_by_several_lanes(const GatherConfig& config, const KernelCase& each
   return config.token_lanes > 1 && each.problem.tokens > lane_tokens;
 }
 
+bool gathers_in_sweeps(const GatherConfig& config, const KernelCase& each, const PackedWeight&) {
+  return config.sweep_columns > 0 && each.matrix.cols > config.sweep_columns && each.matrix.nnz() > 200;
+}
+
 const std::vector<Mutation>& gather_mutations() {
   static const std::vector<Mutation> all = {
       {"no barrier before sums are added", "block_barrier();  // the sums are there", "", gather(gathers_any)},
       {"no barrier before sums are written again", "block_barrier();  // the sums have been read", "",
        gather(gathers_several_parts)},
-      {"the first step is dropped", "          products.multiply(", "          if (first + d > 0) products.multiply(",
-       gather(gathers_any)},
+      {"the first step is dropped", "            products.multiply(",
+       "            if (first + d > 0) products.multiply(", gather(gathers_any)},
       {"the next step is one too far", "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next +",
        "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + kStepLoads +",
        gather(gathers_several_rounds)},
@@ -216,6 +220,7 @@ const std::vector<Mutation>& gather_mutations() {
        gather(gathers_ahead)},
       {"every lane of a team brings the same tokens", "tile_first + thread_index() % kTeamLanes * kTokens;",
        "tile_first;", gather(gathers_by_several_lanes)},
+      {"sums of earlier columns are dropped", "if (adds) {", "if (false) {", gather(gathers_in_sweeps)},
       {"quads of sums meet", "% (kTile / 4) * 4", "% (kTile / 8) * 4", gather(gathers_by_several_lanes)},
   };
   return all;

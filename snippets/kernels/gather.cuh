@@ -43,7 +43,13 @@ struct GatherKernel {
         if (thread_index() * 64 <= static_cast<int>(part.row_count)) {
           prefetch(weight.row_slots + part.first_offset + thread_index() * 64);
         }
-        accumulate(weight, stream, input, sums);
+        if (input.whole) {
+          accumulate<true>(weight, stream, input, sums);
+        } else {
+          typename Stream::Unhurried again;
+          again.begin(weight, index);
+          accumulate<false>(weight, again, input, sums);
+        }
         block_barrier();  // the sums are there
         finish(weight, output, part, sums, first_token, n);
         block_barrier();  // the sums have been read
@@ -52,9 +58,11 @@ struct GatherKernel {
   }
 
  private:
-  static SPARSMITH_DEVICE void accumulate(const panel::Weight& weight, Stream& stream, const Input& input,
+  template <bool kWhole, class AnyStream>
+  static SPARSMITH_DEVICE void accumulate(const panel::Weight& weight, AnyStream& stream, const Input& input,
                                           float* sums) {
-    constexpr int kDepth = Stream::kDepth;
+    constexpr int kDepth = AnyStream::kDepth;
+    constexpr int kEarly = kWhole ? kAhead : 0;
     const u32 count = stream.share.step_count;
     if (count == 0) return;
     u32 task = stream.share.first_task;
@@ -63,17 +71,19 @@ struct GatherKernel {
     u32 next_left = stream.share.second_steps;
     Products products;
     products.begin();
-    typename Input::Rows rows[kAhead + 1];
-    if constexpr (kAhead == 1) input.load(stream.steps[0], rows[0]);
+    typename Input::Rows rows[kEarly + 1];
+    if constexpr (kEarly == 1) input.load(stream.steps[0], rows[0]);
     SPARSMITH_ROLLED for (u32 first = 0; first < count; first += kDepth) {
       SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) {
         if (first + d < count) {
-          if constexpr (kAhead == 0) {
-            input.load(stream.steps[d], rows[0]);
-          } else if (first + d + 1 < count) {
-            input.load(stream.steps[(d + 1) % kDepth], rows[(d + 1) % 2]);
+          const panel::Step& step = stream.steps[d];
+          if constexpr (kWhole && kEarly == 0) input.load(step, rows[0]);
+          if constexpr (kWhole && kEarly == 1) {
+            if (first + d + 1 < count) input.load(stream.steps[(d + 1) % kDepth], rows[(d + 1) % 2]);
           }
-          products.multiply(stream.steps[d], rows[kAhead * (d % 2)]);
+          SPARSMITH_UNROLL for (int e = 0; e < Input::Entry::kCount; ++e) {
+            products.multiply(step, e, kWhole ? rows[kEarly * (d % 2)].of[e] : input.load_by_token(step, e));
+          }
           if (first + d + kDepth < count) stream.refill(d);
           if (--left == 0) {
             products.put(slot, sums);

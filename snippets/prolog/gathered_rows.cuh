@@ -12,6 +12,19 @@
 
 namespace sparsmith {
 
+namespace panel {
+
+template <int kBytes>
+struct BitsOf {
+  using Type = u16;
+};
+template <>
+struct BitsOf<4> {
+  using Type = u32;
+};
+
+}  // namespace panel
+
 template <class Value_, int kTeamLanes_, bool kWide>
 struct GatheredRows {
   SPARSMITH_ROLE(prolog)
@@ -22,17 +35,31 @@ struct GatheredRows {
   static constexpr int kTeamLanes = kTeamLanes_;
   static constexpr int kTokens = 16 / static_cast<int>(sizeof(Value));  // of a lane
   static constexpr int kTile = kTokens * kTeamLanes;                    // tokens of a team
-  using Tokens = Vector<Value, kTokens>;
+  using Words = Vector<u32, 4>;
+  static constexpr int kWordTokens = kTokens / 4;
 
-  // What a lane holds of the rows that one step names.
+  // What a lane holds of the row of an entry: as whole words, which stay as loaded until a product takes them apart.
+  struct Row {
+    Words words;
+
+    SPARSMITH_DEVICE float token(int t) const {
+      const u32 word = words[t / kWordTokens];
+      if constexpr (kWordTokens == 1) {
+        return float_from_bits(word);
+      } else {
+        return to_float(Value{static_cast<u16>(word >> (16 * (t % kWordTokens)))});
+      }
+    }
+  };
+  // Of all entries of a step.
   struct Rows {
-    Tokens tokens[Entry::kCount];
+    Row of[Entry::kCount];
   };
 
   const u8* first;  // this lane's first token of column 0
   u32 row_bytes;
   int valid;   // how many of the lane's tokens exist
-  bool whole;  // all, and every row is aligned
+  bool whole;  // every row is aligned, and each lane of the block's teams has all its tokens or none: load() serves
 
   // Turns to the token tile that begins at `tile_first`, of `tokens` that X holds.
   SPARSMITH_DEVICE void begin(const Value* x, u32 row_bytes_, int tile_first, int tokens) {
@@ -40,28 +67,42 @@ struct GatheredRows {
     first = reinterpret_cast<const u8*>(x + first_token);
     row_bytes = row_bytes_;
     valid = tokens - first_token;
-    whole = valid >= kTokens && (reinterpret_cast<u64>(x) | row_bytes) % 16 == 0;
+    const bool full = tokens % kTokens == 0 || tile_first + kTile <= tokens;
+    whole = full && (reinterpret_cast<u64>(x) | row_bytes) % 16 == 0;
+    if (whole && valid <= 0) {  // a lane without tokens reads what is there, for nothing
+      first = reinterpret_cast<const u8*>(x);
+      row_bytes = 0;
+    }
   }
 
+  // Where `whole`.
   SPARSMITH_DEVICE void load(const panel::Step& step, Rows& rows) const {
-    if (whole) {
-      SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
-        const u32 column = Entry::row(step, e);
-        rows.tokens[e] = load_cached_if(column != Entry::kNoColumn, reinterpret_cast<const Tokens*>(row_of(column)));
-      }
-      return;
-    }
     SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
       const u32 column = Entry::row(step, e);
-      const Value* from = reinterpret_cast<const Value*>(row_of(column));
-      SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
-        rows.tokens[e][t] = Value{};
-        if (t < valid && column != Entry::kNoColumn) rows.tokens[e][t] = load_cached(from + t);
-      }
+      rows.of[e].words = load_cached_if(column != Entry::kNoColumn, reinterpret_cast<const Words*>(row_of(column)));
     }
+  }
+
+  // The row of one entry, where not: token by token, in a loop that stays one, so that it takes few registers.
+  SPARSMITH_DEVICE Row load_by_token(const panel::Step& step, int e) const {
+    const u32 column = Entry::row(step, e);
+    const auto* from = reinterpret_cast<const Bits*>(row_of(column));
+    const int count = column == Entry::kNoColumn ? 0 : valid;
+    Row row = {};
+    SPARSMITH_ROLLED for (int t = 0; t < kTokens; ++t) push(row.words, t < count ? load_cached(from + t) : 0);
+    return row;
   }
 
  private:
+  using Bits = typename panel::BitsOf<sizeof(Value)>::Type;
+
+  // Moves all tokens down by one, the last of which becomes `bits`.
+  static SPARSMITH_DEVICE void push(Words& words, u32 bits) {
+    SPARSMITH_UNROLL for (int w = 0; w < 4; ++w) {
+      const u32 above = w < 3 ? words[(w + 1) % 4] : bits;
+      words[w] = kWordTokens == 1 ? above : words[w] >> 16 | above << 16;
+    }
+  }
   SPARSMITH_DEVICE const u8* row_of(u32 column) const { return first + static_cast<u64>(column) * row_bytes; }
 };
 

@@ -63,7 +63,7 @@ struct PanelStream {
   static constexpr int kDepth = kDepth_;
   static constexpr int kTeamLanes = kTeamLanes_;
   static constexpr int kStepLoads = panel::kWarpLanes / kTeamLanes;  // of a warp
-  using Unhurried = PanelStream<1, kWarps>;  // for what is rarely done: takes the fewest registers
+  using Unhurried = PanelStream<1, kWarps, kTeamLanes_>;  // for what is rarely done: takes the fewest registers
 
   const panel::Step* next;
   panel::Step steps[kDepth];

@@ -14,7 +14,8 @@
 
 namespace sparsmith {
 
-template <class Input, int kLanes_>
+// kAdds: slots with panel::kAddFlag hold sums already, to which those of a task are added.
+template <class Input, int kLanes_, bool kAdds>
 struct GatheredProducts {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kLanes_, 1, 2, 4, 8, 16, 32)
@@ -44,27 +45,32 @@ struct GatheredProducts {
     return slot * kTile + (token / 4 + slot) % (kTile / 4) * 4 + token % 4;
   }
 
-  SPARSMITH_DEVICE void multiply(const panel::Step& step, const typename Input::Rows& rows) {
-    SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
-      float x[kTokens];
-      SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) x[t] = to_float(rows.tokens[e][t]);
-      sums.add(0, Entry::weight(Entry::bits(step, e)), x);
-    }
+  SPARSMITH_DEVICE void multiply(const panel::Step& step, int e, const typename Input::Row& row) {
+    float x[kTokens];
+    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) x[t] = row.token(t);
+    sums.add(0, Entry::weight(Entry::bits(step, e)), x);
   }
 
   // Ends a task: its sums go to their slots, and the next one begins at 0. Every lane of the warp calls it.
   SPARSMITH_DEVICE void put(u32 slot, float* to) {
     const int lane = thread_index() % panel::kWarpLanes / (kTeamLanes * kSegments);
     Share::combine(sums.values[0], lane);
+    if constexpr (kAdds) warp_barrier();  // what other lanes have put before is there
     constexpr int kKept = Share::template kKept<kTokens>;
     const bool stores = kLanes <= kTokens || lane % (kLanes / kTokens) == 0;
     if (slot != panel::kNoSlot && stores) {
+      const bool adds = kAdds && (slot & panel::kAddFlag) != 0;
       const int token = thread_index() % kTeamLanes * kTokens + Share::template first_token<kTokens>(lane);
       constexpr int kVector = kKept < 4 ? kKept : 4;
       SPARSMITH_UNROLL for (int t = 0; t < kKept; t += kVector) {
-        Vector<float, kVector> part;
+        using Part = Vector<float, kVector>;
+        auto* held = reinterpret_cast<Part*>(to + place(kAdds ? slot & ~panel::kAddFlag : slot, token + t));
+        Part part;
         SPARSMITH_UNROLL for (int i = 0; i < kVector; ++i) part[i] = sums.values[0][t + i];
-        *reinterpret_cast<Vector<float, kVector>*>(to + place(slot, token + t)) = part;
+        if (adds) {
+          SPARSMITH_UNROLL for (int i = 0; i < kVector; ++i) part[i] += (*held)[i];
+        }
+        *held = part;
       }
     }
     sums.clear();
