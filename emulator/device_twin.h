@@ -195,6 +195,18 @@ SPARSMITH_DEVICE u64 shuffle_word(u64 value, int lane, int line) {
   return sparsmith_emulator_shuffle(2, value, lane, 0xFFFFFFFFU, line);
 }
 
+struct SharedAddress {
+  const u8* at;
+};
+SPARSMITH_DEVICE SharedAddress shared_address(const void* shared) { return {static_cast<const u8*>(shared)}; }
+template <int kScale>
+SPARSMITH_DEVICE SharedAddress advance_by_low_half(SharedAddress from, u32 word) {
+  return {from.at + kScale * (word & 0xFFFFU)};
+}
+template <class T>
+SPARSMITH_DEVICE T load_shared(SharedAddress from) {
+  return *reinterpret_cast<const T*>(from.at);
+}
 SPARSMITH_DEVICE void load_matrices(const void* row, u32 (&out)[4], int line = __builtin_LINE()) {
   if ((reinterpret_cast<u64>(row) & 15U) != 0) sparsmith_emulator_misaligned(row, 16, line);
   const int lane = thread_index() % 32;
@@ -204,7 +216,8 @@ SPARSMITH_DEVICE void load_matrices(const void* row, u32 (&out)[4], int line = _
   }
 }
 
-SPARSMITH_DEVICE void load_matrices_transposed(const void* row, u32 (&out)[4], int line = __builtin_LINE()) {
+SPARSMITH_DEVICE void load_matrices_transposed(SharedAddress address, u32 (&out)[4], int line = __builtin_LINE()) {
+  const u8* row = address.at;
   if ((reinterpret_cast<u64>(row) & 15U) != 0) sparsmith_emulator_misaligned(row, 16, line);
   const int lane = thread_index() % 32;
   for (int j = 0; j < 4; ++j) {
@@ -281,6 +294,7 @@ SPARSMITH_DEVICE double multiply_add(double a, double b, double c) { return __bu
 SPARSMITH_DEVICE float exponential(float value) { return __builtin_expf(value); }
 SPARSMITH_DEVICE float error_function(float value) { return __builtin_erff(value); }
 SPARSMITH_DEVICE double absolute(double value) { return __builtin_fabs(value); }
+SPARSMITH_DEVICE bool is_finite(float value) { return __builtin_fabsf(value) <= 3.402823466e+38F; }
 
 }  // namespace sparsmith
 

@@ -24,7 +24,7 @@ constexpr std::int64_t kRowCost = 4;  // of a row beside its nonzeros, in nonzer
 Status check_panel(const CsrMatrix& matrix, const PanelPacking& packing) {
   if (packing.segment_lanes != 1 && packing.segment_lanes != 2 && packing.segment_lanes != 4)
     return invalid_argument(fmt::format("panel: 1, 2 or 4 lanes a segment, not {}", packing.segment_lanes));
-  if (packing.column_parts < 1 || packing.width(matrix.cols) > 65536 - 2 * panel::kZeroRows)
+  if (packing.column_parts < 1 || packing.width(matrix.cols) > panel::kMostRows - panel::kZeroRows)
     return invalid_argument(
         fmt::format("panel: K = {} in {} parts exceeds 16-bit columns", matrix.cols, packing.column_parts));
   return {};
@@ -41,8 +41,8 @@ Status check_gather(const CsrMatrix& matrix, const PanelPacking& packing) {
                                         packing.max_slots, panel::kAddFlag - 1));
   if (packing.column_parts != 1 || packing.order != panel::LaneOrder::kPlain)
     return invalid_argument("panel: gathers from X take one column part and plain order");
-  if (matrix.cols >= std::int64_t{panel::kNoColumn32})
-    return invalid_argument(fmt::format("panel: K = {} exceeds 32-bit columns", matrix.cols));
+  if (matrix.cols > std::int64_t{panel::kWideTaskEnd})
+    return invalid_argument(fmt::format("panel: K = {} exceeds 31-bit columns", matrix.cols));
   return {};
 }
 
@@ -123,7 +123,7 @@ class Packer {
     packed.cols = matrix_.cols;
     packed.nnz = matrix_.nnz();
     packed.value_type = type_;
-    for (PackedArray* array : {&entries_, &shares_, &task_steps_, &task_slots_, &part_array_, &row_slots_})
+    for (PackedArray* array : {&entries_, &shares_, &task_slots_, &part_array_, &row_slots_})
       packed.arrays.push_back(std::move(*array));
     const std::int64_t stored = steps_ * words_.lanes * words_.entries();
     if (packing_.gathers()) phases_ = stored / panel::kPhaseLanes;  // no banks to meet in
@@ -168,13 +168,11 @@ class Packer {
     shares_ =
         zeroed<panel::Share>("shares", DataType::kUint32, work_.size() * static_cast<std::size_t>(packing_.warps));
     part_array_ = zeroed<panel::Part>("parts", DataType::kUint32, work_.size());
-    task_steps_ = zeroed<std::uint32_t>("task_steps", DataType::kUint32, tasks + 1);
     task_slots_ = zeroed<std::uint16_t>("task_slots", DataType::kUint16, (tasks + 1) * segments);
     row_slots_ = zeroed<std::uint16_t>("row_slots", DataType::kUint16,
                                        static_cast<std::size_t>((matrix_.rows + parts_) * packing_.column_parts));
     auto* share = elements<panel::Share>(shares_);
     auto* part_entry = elements<panel::Part>(part_array_);
-    auto* steps = elements<std::uint32_t>(task_steps_);
     auto* slots = elements<std::uint16_t>(task_slots_);
     auto* row_slots = elements<std::uint16_t>(row_slots_);
     std::uint32_t task_index = 0;
@@ -188,12 +186,9 @@ class Packer {
       offset += static_cast<std::uint32_t>(part.row_slots.size());
       slots_ = std::max<std::int64_t>(slots_, part.row_slots.back());
       for (const auto& tasks_of_share : part.shares) {
-        *share = {0, task_index, 0, 0};
-        if (!tasks_of_share.empty()) share->first_steps = tasks_of_share[0].steps;
-        if (tasks_of_share.size() > 1) share->second_steps = tasks_of_share[1].steps;
+        *share = {0, task_index};
         for (const panel::Task& task : tasks_of_share) {
           share->step_count += task.steps;
-          *steps++ = task.steps;
           for (const panel::Segment& segment : task.segments) *slots++ = segment.slot;
           ++task_index;
         }
@@ -202,7 +197,6 @@ class Packer {
       }
     }
     std::fill_n(slots, segments, static_cast<std::uint16_t>(panel::kNoSlot));
-    *steps = 1;
   }
 
   void write_entries() {
@@ -223,12 +217,14 @@ class Packer {
       if (packing_.gathers()) {
         for (std::uint32_t step = 0; step < task.steps; ++step, to += words_.step())
           write_in_turn(part, task, step, to);
-        continue;
+      } else {
+        panel::TaskSchedule schedule(matrix_, packing_, part.entries, task, words_.entries(), first_column);
+        for (std::uint32_t step = 0; step < task.steps; ++step, to += words_.step())
+          for (int e = 0; e < words_.entries(); ++e) write_gather(schedule.next(), e, to);
+        phases_ += schedule.phases();
       }
-      panel::TaskSchedule schedule(matrix_, packing_, part.entries, task, words_.entries(), first_column);
-      for (std::uint32_t step = 0; step < task.steps; ++step, to += words_.step())
-        for (int e = 0; e < words_.entries(); ++e) write_gather(schedule.next(), e, to);
-      phases_ += schedule.phases();
+      for (int lane = 0; lane < words_.lanes && task.steps > 0; ++lane)
+        to[lane * kWordsPerLane - words_.step()] |= words_.task_end;
     }
   }
 
@@ -245,7 +241,7 @@ class Packer {
           const std::uint32_t entry = part.entries[segment.first + turn];
           write_entry(matrix_.column_indices[entry], entry, words);
         } else {
-          write_entry(words_.no_column(), -1, words);
+          words[words_.per_entry - 1] = panel::kNoEntry;
         }
       }
     }
@@ -260,7 +256,8 @@ class Packer {
 
   // entry: a nonzero of the matrix, or -1.
   void write_entry(std::uint32_t column, std::int64_t entry, std::uint32_t* to) const {
-    const std::uint32_t bits = entry < 0 ? 0 : value_bits(matrix_.values[static_cast<std::size_t>(entry)], type_);
+    std::uint32_t bits = entry < 0 ? 0 : value_bits(matrix_.values[static_cast<std::size_t>(entry)], type_);
+    if (packing_.gathers() && bits == (type_ == DataType::kFloat32 ? panel::kNoEntry : panel::kNoEntry >> 16)) bits = 0;
     to[0] = column;
     if (words_.per_entry == 1) {
       to[0] |= bits << 16;
@@ -281,7 +278,7 @@ class Packer {
   std::atomic<std::int64_t> phases_ = 0;
   std::vector<std::int64_t> bounds_;
   std::vector<panel::PartTasks> work_;  // [column_parts][parts]
-  PackedArray entries_, shares_, task_steps_, task_slots_, part_array_, row_slots_;
+  PackedArray entries_, shares_, task_slots_, part_array_, row_slots_;
 };
 
 }  // namespace

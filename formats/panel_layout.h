@@ -14,11 +14,11 @@
 // Arrays; `c` counts column parts, `p` parts, W warps, S segments a task:
 //
 //   entries     uint32[c][p][W][share_steps][32 lanes][4]: 16-bit values: row of the panel | value << 16. 32-bit
-//               values: two entries of a row of the panel and the value's bits. Behind the last share stand
-//               kSpareSteps steps that are loaded and never used.
+//               values: two entries of a row of the panel and the value's bits. The first word of a lane has kTaskEnd
+//               in the last step of a task. Behind the last share stand kSpareSteps steps that are loaded and never
+//               used.
 //   shares      Share[c][p][W]
-//   task_steps  uint32[tasks + 1]: steps of each task, in the order of shares
-//   task_slots  uint16[tasks + 1][S]: the slot of each segment, or kNoSlot
+//   task_slots  uint16[tasks + 1][S]: the slot of each segment of each task, in the order of shares, or kNoSlot
 //   parts       Part[c][p]
 //   row_slots   uint16[c][rows + parts]: row r of a part owns slots [row_slots[first_offset + r],
 //               row_slots[first_offset + r + 1]) of the part's sums
@@ -29,9 +29,10 @@
 // A weight may also be packed for warps that gather rows of X itself, from global memory. A team of token lanes then
 // takes the place of a lane, since its lanes share an entry and bring 16 bytes each of the row of X: a step has
 // 32 / token_lanes times 16 bytes. Entries name columns of W and have no order that banks would ask for. There is one
-// column part. 16-bit values share a word with their column where K allows 16-bit columns; otherwise each has a word.
-// A team without work finds a column of all ones, which none is, and loads nothing. With sweep_columns, tasks come in
-// the order of blocks of so many columns; a slot with kAddFlag then holds sums of its warp already, to be added to.
+// column part. 16-bit values share a word with their column up to a K of 32,768; otherwise each has a word, and tasks
+// end with kWideTaskEnd. A team without work finds kNoEntry, the value -0, and gathers nothing: weights of -0 are
+// stored as 0. With sweep_columns, tasks come in the order of blocks of so many columns; a slot with kAddFlag then
+// holds sums of its warp already, to be added to.
 #pragma once
 
 namespace sparsmith::panel {
@@ -42,16 +43,15 @@ constexpr int kRowBytes = 16;
 constexpr int kZeroRows = 8;
 constexpr int kSpareSteps = 4;
 constexpr unsigned int kNoSlot = 0xFFFF;
+constexpr unsigned int kTaskEnd = 0x8000;          // beside the row of the panel, or a 15-bit column
+constexpr unsigned int kWideTaskEnd = 0x80000000;  // beside a column that has a word of its own
+constexpr unsigned int kNoEntry = 0x80000000;      // value -0 in column 0, or beside a column: gathers nothing
 constexpr unsigned int kAddFlag = 0x8000;
-constexpr unsigned int kNoColumn16 = 0xFFFF;
-constexpr unsigned int kNoColumn32 = 0xFFFFFFFF;
+constexpr int kMostRows = 0x8000;  // of a panel
 
-// The first two tasks' steps stand here as well, so that a warp need not wait for another load before it begins.
-struct alignas(16) Share {
+struct alignas(8) Share {
   unsigned int step_count;
   unsigned int first_task;
-  unsigned int first_steps;
-  unsigned int second_steps;
 };
 
 struct alignas(16) Part {

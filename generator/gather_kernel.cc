@@ -34,22 +34,15 @@ KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec, std
   text.lines.push_back({fmt::format("using Kernel = GatherKernel<Stream, Input, Products, Output, {}, {}, kThreads>",
                                     boolean(spec.layout == Layout::kTokenMajor), config.ahead),
                         "Y token-major, steps whose rows are asked for ahead"});
-  text.parameters = {{"const u32*", "entries"},
-                     {"const panel::Share*", "shares"},
-                     {"const u32*", "task_steps"},
-                     {"const u16*", "task_slots"},
-                     {"const panel::Part*", "parts"},
-                     {"const u16*", "row_slots"},
-                     {"int", "part_count"},
-                     {"int", "share_steps"},
-                     {"int", "cols"},
-                     {"const Value*", "x"},
-                     {"u32", "x_row_bytes"},
-                     {"int", "x_tokens"},
-                     {"int", "n"}};
+  text.parameters = {{"const u32*", "entries"},    {"const panel::Share*", "shares"},
+                     {"const u16*", "task_slots"}, {"const panel::Part*", "parts"},
+                     {"const u16*", "row_slots"},  {"int", "part_count"},
+                     {"int", "share_steps"},       {"int", "cols"},
+                     {"const Value*", "x"},        {"u32", "x_row_bytes"},
+                     {"int", "x_tokens"},          {"int", "n"}};
   add_output_parameters(text);
   text.body =
-      "const panel::Weight weight{entries, shares, task_steps, task_slots, parts, row_slots, part_count, share_steps, "
+      "const panel::Weight weight{entries, shares, task_slots, parts, row_slots, part_count, share_steps, "
       "cols};\n" +
       std::string(kMakeOutput) + "Kernel::run(weight, x, x_row_bytes, x_tokens, output, n, shared_memory());";
   return text;
@@ -68,7 +61,7 @@ Result<LaunchPlan> gather_plan(const GatherConfig& config, const OperatorSpec& s
                arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", config.tile_tokens(spec.type))), 1};
   step.block = {gather.threads, 1, 1};
   step.shared_bytes = gather.max_shared_bytes;
-  for (const char* array : {"entries", "shares", "task_steps", "task_slots", "parts", "row_slots"})
+  for (const char* array : {"entries", "shares", "task_slots", "parts", "row_slots"})
     step.arguments.push_back(PlanArguments::packed(array));
   for (const char* fact : {"parts", "share_steps"})
     step.arguments.push_back(arguments.int32(std::to_string(packed.facts.at(fact))));

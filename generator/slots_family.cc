@@ -134,7 +134,7 @@ SlotsPacking SlotsConfig::packing(const Problem& problem) const {
 std::int64_t SlotsConfig::vector_bytes(const OperatorSpec& spec) const {
   if (input != Input::kShared) return 0;
   const auto element = static_cast<std::int64_t>(size_of(spec.type));
-  return 16 + (spec.cols * element + element + 15) / 16 * 16;  // StagedVector::shared_bytes
+  return 128 + (spec.cols * element + element + 15) / 16 * 16;  // StagedVector::shared_bytes
 }
 
 int SlotsConfig::tile_registers(DataType type) const {

@@ -42,13 +42,19 @@ KernelText slots_text(const SlotsConfig& config, const OperatorSpec& spec) {
   text.lines.push_back({fmt::format("using Kernel = SlotsKernel<Stream, Input, Sums, Output, {}, {}, kThreads>",
                                     config.tiles_per_slot, config.depth),
                         "tiles a slot, tiles in flight"});
-  text.parameters = {{"const u8*", "stream"},  {"const slots::Row*", "rows"}, {"const Value*", "x"}, {"int", "parts"},
-                     {"int", "groups"},        {"int", "rows_per_part"},      {"int", "cols"},       {"int", "n"},
-                     {"i64", "column_stride"}, {"i64", "token_stride"}};
+  text.parameters = {{"const u8*", "stream"},
+                     {"const slots::Row*", "rows"},
+                     {"const Value*", "x"},
+                     {"int", "groups"},
+                     {"int", "rows_per_part"},
+                     {"int", "cols"},
+                     {"int", "n"},
+                     {"i64", "column_stride"},
+                     {"i64", "token_stride"}};
   add_output_parameters(text);
   text.body = std::string("Input input(x, column_stride, token_stride, cols, shared_memory());\n") +
               "const Sums sums{reinterpret_cast<float*>(shared_memory() + Input::shared_bytes(cols))};\n" +
-              kMakeOutput + "Kernel::run(stream, rows, input, sums, output, parts, groups, rows_per_part, n);";
+              kMakeOutput + "Kernel::run(stream, rows, input, sums, output, groups, rows_per_part, n);";
   return text;
 }
 
@@ -63,7 +69,6 @@ Result<LaunchPlan> slots_plan(const KernelText& text, const Problem& problem, co
   step.arguments = {PlanArguments::packed("slots"),
                     PlanArguments::packed("rows"),
                     PlanArguments::x(),
-                    arguments.int32(std::to_string(packed.facts.at("parts"))),
                     arguments.int32(std::to_string(packed.facts.at("groups"))),
                     arguments.int32(std::to_string(packed.facts.at("rows_per_part"))),
                     arguments.int32(std::to_string(problem.spec.cols)),

@@ -164,6 +164,16 @@ const std::vector<Mutation>& panel_mutations() {
   return all;
 }
 
+// Every weight is checked with Inf and NaN in the first column and the last; here a row has nothing there.
+bool meets_infinity(const KernelCase& each) {
+  for (std::int64_t row = 0; row < each.matrix.rows; ++row) {
+    const auto begin = each.matrix.column_indices.begin() + each.matrix.row_offsets[row];
+    const auto end = each.matrix.column_indices.begin() + each.matrix.row_offsets[row + 1];
+    if (begin == end || (*begin != 0 && *(end - 1) + 1 != each.matrix.cols)) return true;
+  }
+  return false;
+}
+
 std::function<bool(const Config&, const Cases&)> gather(bool (*holds)(const GatherConfig&, const KernelCase&,
                                                                       const PackedWeight&)) {
   return [holds](const Config& config, const Cases& cases) {
@@ -183,12 +193,14 @@ bool gathers_several_parts(const GatherConfig&, const KernelCase& each, const Pa
 bool gathers_by_several_teams(const GatherConfig& config, const KernelCase& each, const PackedWeight&) {
   return config.segment_lanes > 1 && each.matrix.nnz() > 200;
 }
-// Columns of all ones lie far behind the end of X. What a launch before has turned is read by whole vectors.
+// What a launch before has turned is read by whole vectors.
+bool gathers_vectors(const KernelCase& each) { return each.problem.spec.layout == Layout::kTokenMajor; }
+// (Padding names column 0, which holds Inf and NaN in turn.)
 bool gathers_nothing_somewhere(const GatherConfig&, const KernelCase& each, const PackedWeight& packed) {
-  return packed.facts.at("padding") > 0 && each.matrix.cols < 60000 && each.problem.spec.layout == Layout::kTokenMajor;
+  return packed.facts.at("padding") > 0 && gathers_vectors(each) && meets_infinity(each);
 }
-bool gathers_ahead(const GatherConfig& config, const KernelCase&, const PackedWeight& packed) {
-  return config.ahead == 1 && packed.facts.at("share_steps") > 1;
+bool gathers_ahead(const GatherConfig& config, const KernelCase& each, const PackedWeight& packed) {
+  return config.ahead == 1 && packed.facts.at("share_steps") > 1 && gathers_vectors(each);
 }
 bool gathers_by_several_lanes(const GatherConfig& config, const KernelCase& each, const PackedWeight&) {
   const std::int64_t lane_tokens = config.tile_tokens(each.problem.spec.type) / config.token_lanes;
@@ -214,7 +226,7 @@ const std::vector<Mutation>& gather_mutations() {
        gather(gathers_by_several_teams)},
       {"a team keeps what it sends", "const bool upper = (lane & round) != 0;", "const bool upper = false;",
        gather(gathers_by_several_teams)},
-      {"padding is read", "load_cached_if(column != Entry::kNoColumn,", "load_cached_if(true,",
+      {"padding is read", "load_cached_if(!Entry::is_none(step, e), from)", "load_cached_if(true, from)",
        gather(gathers_nothing_somewhere)},
       {"rows are asked for where others wait to be used", "rows[(d + 1) % 2]);", "rows[d % 2]);",
        gather(gathers_ahead)},
@@ -239,16 +251,6 @@ bool strips_go_round(const BitmapConfig& config, const KernelCase& each) {
   return each.matrix.cols > 64 * 5 * config.warps;
 }
 bool several_row_tiles(const BitmapConfig& config, const KernelCase& each) { return each.matrix.rows > config.rows(); }
-// Every weight is checked with Inf and NaN in the first column and the last; here a row has nothing there.
-bool meets_infinity(const KernelCase& each) {
-  for (std::int64_t row = 0; row < each.matrix.rows; ++row) {
-    const auto begin = each.matrix.column_indices.begin() + each.matrix.row_offsets[row];
-    const auto end = each.matrix.column_indices.begin() + each.matrix.row_offsets[row + 1];
-    if (begin == end || (*begin != 0 && *(end - 1) + 1 != each.matrix.cols)) return true;
-  }
-  return false;
-}
-
 bool bitmap_meets_infinity(const BitmapConfig&, const KernelCase& each) { return meets_infinity(each); }
 
 const std::vector<Mutation>& bitmap_mutations() {

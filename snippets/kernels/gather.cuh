@@ -67,8 +67,6 @@ struct GatherKernel {
     if (count == 0) return;
     u32 task = stream.share.first_task;
     u32 slot = Products::slot(weight.task_slots, task);
-    u32 left = stream.share.first_steps;
-    u32 next_left = stream.share.second_steps;
     Products products;
     products.begin();
     typename Input::Rows rows[kEarly + 1];
@@ -84,15 +82,11 @@ struct GatherKernel {
           SPARSMITH_UNROLL for (int e = 0; e < Input::Entry::kCount; ++e) {
             products.multiply(step, e, kWhole ? rows[kEarly * (d % 2)].of[e] : input.load_by_token(step, e));
           }
+          const bool ends = Input::Entry::ends_task(step);
           if (first + d + kDepth < count) stream.refill(d);
-          if (--left == 0) {
+          if (ends) {
             products.put(slot, sums);
-            ++task;
-            left = next_left;
-            if (first + d + 1 < count) {
-              next_left = load_cached(weight.task_steps + task + 1);
-              slot = Products::slot(weight.task_slots, task);
-            }
+            slot = Products::slot(weight.task_slots, ++task);  // behind the last task stands one more
           }
         }
       }

@@ -1,7 +1,7 @@
 // Rows of X, gathered from where X lies in global memory: for each entry of a step a team of kTeamLanes lanes brings
 // neighbouring tokens of its column, 16 bytes a lane, through L1 and L2.
 //
-// X is feature-major [K][ldx]. Tokens that do not exist, and entries without a column, are 0 and not read. Rows that
+// X is feature-major [K][ldx]. Tokens that do not exist, and those of no entry, are 0 and not read. Rows that
 // are not aligned to 16 bytes are read token by token.
 #pragma once
 
@@ -23,6 +23,36 @@ struct BitsOf<4> {
   using Type = u32;
 };
 
+// One entry of a team's step: its column, and its weight. kWide: a word for each.
+template <class Value, bool kWide>
+struct GatherEntry {
+  static constexpr int kCount = kWide ? 2 : 4;  // of a team's step
+  static constexpr u32 kEnd = kWide ? panel::kWideTaskEnd : panel::kTaskEnd;
+
+  // Every lane of a step says the same.
+  static SPARSMITH_DEVICE bool ends_task(const panel::Step& step) { return (step[0] & kEnd) != 0; }
+  static SPARSMITH_DEVICE u32 column(const panel::Step& step, int e) {
+    return kWide ? first_word(step, e) : first_word(step, e) & 0xFFFFU;
+  }
+  static SPARSMITH_DEVICE bool is_none(const panel::Step& step, int e) {
+    return (kWide ? step[2 * e % 4 + 1] : first_word(step, e)) == panel::kNoEntry;
+  }
+  static SPARSMITH_DEVICE float weight(const panel::Step& step, int e) {
+    const u32 bits = kWide ? step[2 * e % 4 + 1] : step[e] >> 16;
+    if constexpr (sizeof(Value) == 4) {
+      return float_from_bits(bits);
+    } else {
+      return to_float(Value{static_cast<u16>(bits)});
+    }
+  }
+
+ private:
+  static SPARSMITH_DEVICE u32 first_word(const panel::Step& step, int e) {
+    const u32 word = step[kWide ? 2 * e % 4 : e];
+    return e == 0 ? word & ~kEnd : word;
+  }
+};
+
 }  // namespace panel
 
 template <class Value_, int kTeamLanes_, bool kWide>
@@ -31,7 +61,7 @@ struct GatheredRows {
   SPARSMITH_TUNE(kTeamLanes_, 1, 2, 4, 8)
 
   using Value = Value_;
-  using Entry = panel::Entry<Value, kWide>;
+  using Entry = panel::GatherEntry<Value, kWide>;
   static constexpr int kTeamLanes = kTeamLanes_;
   static constexpr int kTokens = 16 / static_cast<int>(sizeof(Value));  // of a lane
   static constexpr int kTile = kTokens * kTeamLanes;                    // tokens of a team
@@ -78,16 +108,15 @@ struct GatheredRows {
   // Where `whole`.
   SPARSMITH_DEVICE void load(const panel::Step& step, Rows& rows) const {
     SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
-      const u32 column = Entry::row(step, e);
-      rows.of[e].words = load_cached_if(column != Entry::kNoColumn, reinterpret_cast<const Words*>(row_of(column)));
+      const auto* from = reinterpret_cast<const Words*>(row_of(Entry::column(step, e)));
+      rows.of[e].words = load_cached_if(!Entry::is_none(step, e), from);
     }
   }
 
   // The row of one entry, where not: token by token, in a loop that stays one, so that it takes few registers.
   SPARSMITH_DEVICE Row load_by_token(const panel::Step& step, int e) const {
-    const u32 column = Entry::row(step, e);
-    const auto* from = reinterpret_cast<const Bits*>(row_of(column));
-    const int count = column == Entry::kNoColumn ? 0 : valid;
+    const auto* from = reinterpret_cast<const Bits*>(row_of(Entry::column(step, e)));
+    const int count = Entry::is_none(step, e) ? 0 : valid;
     Row row = {};
     SPARSMITH_ROLLED for (int t = 0; t < kTokens; ++t) push(row.words, t < count ? load_cached(from + t) : 0);
     return row;

@@ -17,7 +17,6 @@ namespace panel {
 struct Weight {
   const u32* entries;
   const panel::Share* shares;
-  const u32* task_steps;
   const u16* task_slots;
   const panel::Part* parts;
   const u16* row_slots;
@@ -28,35 +27,15 @@ struct Weight {
 
 using Step = Vector<u32, 4>;
 
-// One entry of a lane's step: where it stands in the panel, or its column, and its weight. kWide: a word for each.
-template <class Value, bool kWide = sizeof(Value) == 4>
-struct Entry {
-  static constexpr int kCount = kWide ? 2 : 4;  // of a lane's step
-  static constexpr u32 kNoColumn = kWide ? panel::kNoColumn32 : panel::kNoColumn16;
-
-  static SPARSMITH_DEVICE u32 row(const panel::Step& step, int e) {
-    if constexpr (kWide) return step[2 * e];
-    return step[e] & 0xFFFFU;
-  }
-  static SPARSMITH_DEVICE u32 bits(const panel::Step& step, int e) {
-    if constexpr (kWide) return step[2 * e + 1];
-    return step[e] >> 16;
-  }
-  static SPARSMITH_DEVICE float weight(u32 bits) {
-    if constexpr (sizeof(Value) == 4) {
-      return float_from_bits(bits);
-    } else {
-      return to_float(Value{static_cast<u16>(bits)});
-    }
-  }
-};
+// Every lane of a step says the same.
+SPARSMITH_DEVICE bool ends_task(const Step& step) { return (step[0] & panel::kTaskEnd) != 0; }
 
 }  // namespace panel
 
 template <int kDepth_, int kWarps, int kTeamLanes_ = 1>
 struct PanelStream {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kDepth_, 1, 2, 4)
+  SPARSMITH_TUNE(kDepth_, 1, 2, 3, 4)
   SPARSMITH_TUNE(kTeamLanes_, 1, 2, 4, 8)
   static_assert(kDepth_ <= panel::kSpareSteps, "loads ahead stay inside the array");
 
@@ -76,13 +55,6 @@ struct PanelStream {
     SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) steps[d] = load_streaming(next + d * kStepLoads);
     next += kDepth * kStepLoads;
     share = load_cached(weight.shares + index);
-  }
-
-  // Brings what begin() will load nearer, without taking registers.
-  static SPARSMITH_DEVICE void announce(const panel::Weight& weight, int part) {
-    const int index = part * kWarps + thread_index() / panel::kWarpLanes;
-    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) prefetch(first_step(weight, index) + d * kStepLoads);
-    prefetch(weight.shares + index);
   }
 
   // Step d of the next kDepth has been used: loads the one that takes its place.

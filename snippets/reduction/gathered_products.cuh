@@ -48,7 +48,7 @@ struct GatheredProducts {
   SPARSMITH_DEVICE void multiply(const panel::Step& step, int e, const typename Input::Row& row) {
     float x[kTokens];
     SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) x[t] = row.token(t);
-    sums.add(0, Entry::weight(Entry::bits(step, e)), x);
+    sums.add(0, Entry::weight(step, e), x);
   }
 
   // Ends a task: its sums go to their slots, and the next one begins at 0. Every lane of the warp calls it.

@@ -24,11 +24,16 @@ struct SlotSums {
 
   // Every lane of the warp calls it, kLanes neighbours with one row; all of them get its sum.
   SPARSMITH_DEVICE RegisterSums<1, 1> row_sum(const slots::Row& row) const {
+    return row_sum(row, [this](int slot) { return shared[slot]; });
+  }
+  // The same with what slot_sum(slot) says instead of what was put.
+  template <class SlotSum>
+  SPARSMITH_DEVICE RegisterSums<1, 1> row_sum(const slots::Row& row, const SlotSum& slot_sum) const {
     RegisterSums<1, 1> sums;
     sums.clear();
-    const float* from = shared + (row.range & 0xFFFFU);
+    const int first = static_cast<int>(row.range & 0xFFFFU);
     const int count = static_cast<int>(row.range >> 16);
-    for (int i = thread_index() % kLanes; i < count; i += kLanes) sums.values[0][0] += from[i];
+    for (int i = thread_index() % kLanes; i < count; i += kLanes) sums.values[0][0] += slot_sum(first + i);
     ShuffleSum<kLanes, 1>::combine(sums);
     return sums;
   }
