@@ -68,7 +68,9 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->capture_default_str();
   command.add_option("--epilogue", settings.epilogue, "bias, relu, gelu, silu, beta, residual, joined by ','; or none")
       ->capture_default_str();
-  command.add_option("--packings", tuning.packings, "Packed copies that a weight may keep")
+  command
+      .add_option("--packings", tuning.packings,
+                  "Packed copies that a weight may keep, several only if together no larger than dense")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
   command
