@@ -17,6 +17,9 @@ KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec, std
   text.summary = fmt::format("Y = W X for {} weights in tasks, rows of {} tokens of X gathered through L1 and L2",
                              short_name(spec.type), config.tile_tokens(spec.type));
   text.threads = config.threads_per_block;
+  // Left to itself, the compiler spills for the sake of more blocks.
+  const int threads_per_sm = config.ahead == 1 && size_of(spec.type) == 2 ? 512 : 1024;
+  if (text.threads <= threads_per_sm) text.min_blocks_per_sm = threads_per_sm / text.threads;
   text.max_shared_bytes = shared_bytes;
   text.headers = {"snippets/prolog/panel_stream.cuh", "snippets/prolog/gathered_rows.cuh",
                   "snippets/reduction/gathered_products.cuh", "snippets/kernels/gather.cuh"};
