@@ -207,8 +207,10 @@ bool gathers_by_several_lanes(const GatherConfig& config, const KernelCase& each
   return config.token_lanes > 1 && each.problem.tokens > lane_tokens;
 }
 
-bool gathers_in_sweeps(const GatherConfig& config, const KernelCase& each, const PackedWeight&) {
-  return config.sweep_columns > 0 && each.matrix.cols > config.sweep_columns && each.matrix.nnz() > 200;
+// (Blocks of columns are the packing's affair: they differ between the cases of a kernel.)
+bool gathers_in_sweeps(const GatherConfig&, const KernelCase& each, const PackedWeight& packed) {
+  const std::int64_t columns = packed.facts.at("sweep_columns");
+  return columns > 0 && each.matrix.cols > columns && each.matrix.nnz() > 200;
 }
 
 const std::vector<Mutation>& gather_mutations() {
