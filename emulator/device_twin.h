@@ -270,7 +270,7 @@ constexpr bool kBulkCopies = true;
 struct alignas(8) BulkBarrier {
   u64 state;
 };
-SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier) { barrier->state = 0; }
+SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier, int /*copies*/ = 1) { barrier->state = 0; }
 SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, BulkBarrier*,
                                 int line = __builtin_LINE()) {
   if (((reinterpret_cast<u64>(shared) | reinterpret_cast<u64>(global) | static_cast<u64>(bytes)) & 15U) != 0) {

@@ -377,11 +377,13 @@ constexpr bool kBulkCopies = true;
 struct alignas(8) BulkBarrier {
   u64 state;
 };
-SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier) {
+// copies: that each bulk_wait() waits for.
+SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier, int copies = 1) {
   const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
-  asm volatile("mbarrier.init.shared.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(at) : "memory");
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(at), "r"(copies)
+               : "memory");
 }
-// Both sides are aligned to 16 bytes; `bytes` is a multiple of 16 and below 2^20. One copy for each bulk_wait().
+// Both sides are aligned to 16 bytes, better to 128; `bytes` is a multiple of 16 and below 2^20.
 SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, BulkBarrier* barrier) {
   const u32 to = static_cast<u32>(__cvta_generic_to_shared(shared));
   const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
@@ -390,7 +392,7 @@ SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, Bul
                "l"(global), "r"(bytes), "r"(at)
                : "memory");
 }
-// Every thread of the block calls it. `phase`: 0 for the first copy of a barrier, then 1, 0, 1, ...
+// Every thread of the block calls it. `phase`: 0 for the first copies of a barrier, then 1, 0, 1, ...
 SPARSMITH_DEVICE void bulk_wait(BulkBarrier* barrier, u32 phase) {
   const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
   u32 done = 0;
