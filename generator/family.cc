@@ -32,7 +32,7 @@ Status Family::check(const Config& config, const Problem& problem, const Sparsit
 
 std::span<const std::unique_ptr<Family>> families() {
   static const std::array<std::unique_ptr<Family>, 6> all = {
-      std::make_unique<RowsFamily>(), std::make_unique<PanelFamily>(), std::make_unique<SlotsFamily>(),
+      std::make_unique<RowsFamily>(),   std::make_unique<PanelFamily>(),   std::make_unique<SlotsFamily>(),
       std::make_unique<BitmapFamily>(), std::make_unique<ScatterFamily>(), std::make_unique<GatherFamily>()};
   return all;
 }
