@@ -16,6 +16,7 @@ extern "C" {
 int sparsmith_emulator_thread_index() __attribute__((const));
 int sparsmith_emulator_block_index(int axis) __attribute__((const));
 int sparsmith_emulator_grid_size(int axis) __attribute__((const));
+void sparsmith_emulator_wait_for_previous();
 void sparsmith_emulator_block_barrier(int line);
 void sparsmith_emulator_warp_barrier(unsigned mask, int line);
 // kind 0: from lane ^ argument; 1: from lane + argument, or the own value past the warp's end; 2: from lane `argument`;
@@ -113,6 +114,10 @@ SPARSMITH_DEVICE int block_index_z() { return sparsmith_emulator_block_index(2);
 SPARSMITH_DEVICE int grid_size_x() { return sparsmith_emulator_grid_size(0); }
 SPARSMITH_DEVICE int grid_size_y() { return sparsmith_emulator_grid_size(1); }
 
+// Launches of the emulator never overlap; what a kernel touches before it waits is reported all the same.
+SPARSMITH_DEVICE void launch_dependents() {}
+SPARSMITH_DEVICE void wait_for_previous() { sparsmith_emulator_wait_for_previous(); }
+
 SPARSMITH_DEVICE void block_barrier(int line = __builtin_LINE()) { sparsmith_emulator_block_barrier(line); }
 SPARSMITH_DEVICE void warp_barrier(u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
   sparsmith_emulator_warp_barrier(mask, line);
@@ -163,12 +168,18 @@ SPARSMITH_DEVICE T load_cached(const T* from, int line = __builtin_LINE()) {
 }
 
 template <class T>
-SPARSMITH_DEVICE T load_cached_if(bool wanted, const T* from, int line = __builtin_LINE()) {
+SPARSMITH_DEVICE T load_coherent(const T* from, int line = __builtin_LINE()) {
+  return load_aligned(from, line);
+}
+
+template <class T>
+SPARSMITH_DEVICE T load_coherent_if(bool wanted, const T* from, int line = __builtin_LINE()) {
   static_assert(sizeof(T) == 16, "one load of 16 bytes");
   return wanted ? load_aligned(from, line) : T{};
 }
 
 SPARSMITH_DEVICE void prefetch(const void*) {}
+SPARSMITH_DEVICE u32 load_cached_byte(const u8* from) { return *from; }
 SPARSMITH_DEVICE u32 load_streaming_word(const u16* from, int line = __builtin_LINE()) {
   return load_aligned(from, line);
 }

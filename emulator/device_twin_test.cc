@@ -16,7 +16,7 @@
 namespace sparsmith {
 namespace {
 
-// Names that a device header offers: functions, types and macros. Members of GlobalLoad are device.cuh's own affair.
+// Names that a device header offers: functions, types and macros. How device.cuh loads is its own affair.
 std::set<std::string> offered_names(const std::string& text) {
   std::set<std::string> names;
   const std::regex pattern(
@@ -26,7 +26,7 @@ std::set<std::string> offered_names(const std::string& text) {
       if ((*found)[group].matched) names.insert((*found)[group]);
     }
   }
-  names.erase("GlobalLoad");
+  for (const char* own : {"GlobalLoad", "SPARSMITH_GLOBAL_LOAD", "load_global"}) names.erase(own);
   return names;
 }
 
@@ -219,7 +219,7 @@ extern "C" __global__ void __launch_bounds__(32) test(const u16* elements, u32* 
   for (int i = thread_index(); i < 256; i += 32) rows[i] = elements[i];
   warp_barrier();
   u32 parts[4];
-  load_matrices_transposed(rows + thread_index() * 8, parts);
+  load_matrices_transposed(shared_address(rows + thread_index() * 8), parts);
   for (int i = 0; i < 4; ++i) out[thread_index() * 4 + i] = parts[i];
 })",
                                   1, 32, 512);

@@ -10,6 +10,7 @@
 // - a lane shuffles or meets with a mask that lacks itself, or disagrees with a waiting lane's mask or operation;
 // - a shuffle names a lane that returned or does not exist, or reads from one outside its mask;
 // - a memory access is wrong (access_checker.h), or touches what an asynchronous copy has yet to deliver;
+// - a block of a programmatic launch ends and has not waited for the kernels before;
 // - the launch exceeds its limit of accesses or switches.
 #pragma once
 
@@ -41,6 +42,9 @@ struct KernelLaunch {
   std::int64_t shared_bytes = 0;
   std::vector<const void*> arguments;  // address of each argument's value
   std::vector<Name> names;
+  // Whether the kernels before may still run: then it has to wait before it touches these allocations.
+  bool programmatic = false;
+  std::vector<DeviceAddress> shared_with_previous;
 };
 
 struct LaunchLimits {
@@ -128,6 +132,7 @@ class ThreadBlock {
 
   ThreadBlock(DeviceMemory& memory, std::unique_ptr<FiberStacks> stacks, std::uint64_t seed);
 
+  std::vector<AccessChecker::Range> shared_with_previous() const;
   Status run_block();
   void set_fault(const std::string& what, int line);
   [[noreturn]] void give_up();

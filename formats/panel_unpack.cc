@@ -1,26 +1,18 @@
 // Reads the panel format back.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <bit>
+#include <optional>
 
-#include "base/half.h"
 #include "formats/panel.h"
 #include "formats/panel_words.h"
+#include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
 
 using panel::kMostSlots;
 using panel::kWordsPerLane;
-
-float value_of_bits(std::uint32_t bits, DataType type) {
-  switch (type) {
-    case DataType::kFloat16: return float_from_fp16(static_cast<std::uint16_t>(bits));
-    case DataType::kBFloat16: return float_from_bf16(static_cast<std::uint16_t>(bits));
-    default: return std::bit_cast<float>(bits);
-  }
-}
 
 Status missing(std::string_view array) {
   return invalid_input(fmt::format("panel: array '{}' is missing or has the wrong size", array));
@@ -33,29 +25,13 @@ class Unpacker {
 
   Result<CsrMatrix> unpack() {
     SPARSMITH_RETURN_IF_ERROR(check_sizes());
-    rows_.resize(static_cast<std::size_t>(packed_.rows));
+    SPARSMITH_RETURN_IF_ERROR(check_parts());
+    SPARSMITH_ASSIGN_OR_RETURN(rows_, UnpackedRows::create(packed_, std::ssize(row_slots_)));
     for (std::size_t i = 0; i < parts_.size(); ++i) SPARSMITH_RETURN_IF_ERROR(read_part(i));
-    CsrMatrix matrix;
-    matrix.rows = packed_.rows;
-    matrix.cols = packed_.cols;
-    matrix.data_type = packed_.value_type;
-    for (auto& row : rows_) {
-      std::sort(row.begin(), row.end(), [](const Entry& a, const Entry& b) { return a.column < b.column; });
-      for (const Entry& entry : row) {
-        matrix.column_indices.push_back(entry.column);
-        matrix.values.push_back(value_of_bits(entry.bits, packed_.value_type));
-      }
-      matrix.row_offsets.push_back(matrix.nnz());
-    }
-    return matrix;
+    return std::move(*rows_).matrix();
   }
 
  private:
-  struct Entry {
-    std::uint32_t column;
-    std::uint32_t bits;
-  };
-
   std::int64_t fact(const char* name) const {
     const auto found = packed_.facts.find(name);
     return found == packed_.facts.end() ? -1 : found->second;
@@ -82,16 +58,17 @@ class Unpacker {
     const std::int64_t column_parts = fact("column_parts");
     row_parts_ = fact("parts");
     token_lanes_ = fact("token_lanes");
-    sweeps_ = fact("sweep_columns") > 0;
+    sweeps_ = token_lanes_ > 0 && fact("sweep_columns") > 0;
     const auto is_lanes = [](std::int64_t lanes) {
       return lanes > 0 && std::has_single_bit(static_cast<std::uint64_t>(lanes));
     };
     if ((token_lanes_ != 0 && !is_lanes(token_lanes_)) || token_lanes_ > 8)
       return invalid_input("panel: its facts are no packing");
     words_ = panel::step_words(packed_.value_type, static_cast<int>(token_lanes_), packed_.cols);
-    if (warps_ < 1 || warps_ > 32 || !is_lanes(segments_) || segments_ > words_.lanes ||
-        (token_lanes_ == 0 && (segments_ < 8 || width_ > panel::kMostRows)) || share_steps_ < 1 || width_ < 8 ||
-        column_parts < 1 || row_parts_ < 1)
+    const bool fits =
+        token_lanes_ > 0 ? column_parts == 1 : segments_ >= panel::kPhaseLanes && width_ <= panel::kMostRows;
+    if (warps_ < 1 || warps_ > 32 || !is_lanes(segments_) || segments_ > words_.lanes || share_steps_ < 1 ||
+        width_ < 8 || width_ % 8 != 0 || column_parts < 1 || row_parts_ < 1 || !fits)
       return invalid_input("panel: its facts are no packing");
     const auto part_count = static_cast<std::int64_t>(parts_.size());
     if (part_count % row_parts_ != 0 || part_count / row_parts_ != column_parts) return missing("parts");
@@ -105,11 +82,32 @@ class Unpacker {
     return {};
   }
 
+  // The parts of a column part hold its rows one after the other, and all parts share out row_slots_. Every slot is
+  // one segment's.
+  Status check_parts() const {
+    std::uint64_t row = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t slots = 0;
+    const std::int64_t most_slots = sweeps_ ? std::int64_t{panel::kAddFlag} - 1 : kMostSlots;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const panel::Part& part = parts_[i];
+      if (static_cast<std::int64_t>(i) % row_parts_ == 0) row = 0;
+      if (part.first_row != row || part.first_offset != offset || part.slot_count > most_slots)
+        return invalid_input(fmt::format("panel: part {} is not where the one before it ends", i));
+      row += part.row_count;
+      offset += std::uint64_t{part.row_count} + 1;
+      slots += part.slot_count;
+      const bool last = static_cast<std::int64_t>(i + 1) % row_parts_ == 0;
+      if (last && row != static_cast<std::uint64_t>(packed_.rows))
+        return invalid_input(fmt::format("panel: parts of {} rows, of {}", row, packed_.rows));
+    }
+    if (offset != row_slots_.size()) return missing("row_slots");
+    if (slots > task_slots_.size()) return missing("task_slots");
+    return {};
+  }
+
   Status read_part(std::size_t index) {
     const panel::Part& part = parts_[index];
-    if (std::uint64_t{part.first_row} + part.row_count > static_cast<std::uint64_t>(packed_.rows) ||
-        std::uint64_t{part.first_offset} + part.row_count + 1 > row_slots_.size() || part.slot_count > kMostSlots)
-      return invalid_input(fmt::format("panel: part {} names rows that are not there", index));
     row_of_slot_.assign(part.slot_count, 0);
     std::uint32_t last = 0;
     for (std::uint32_t row = 0; row < part.row_count; ++row) {
@@ -118,6 +116,7 @@ class Unpacker {
         return missing("row_slots");
       for (; last < end; ++last) row_of_slot_[last] = part.first_row + row;
     }
+    if (last != part.slot_count) return missing("row_slots");
     first_column_ = static_cast<std::int64_t>(index) / row_parts_ * width_;
     for (std::int64_t warp = 0; warp < warps_; ++warp)
       SPARSMITH_RETURN_IF_ERROR(read_share(static_cast<std::int64_t>(index) * warps_ + warp));
@@ -156,7 +155,7 @@ class Unpacker {
         if (column >= packed_.cols || slot >= row_of_slot_.size())
           return invalid_input(
               fmt::format("panel: column {} of {} or slot {} does not exist", column, packed_.cols, slot));
-        rows_[row_of_slot_[slot]].push_back({static_cast<std::uint32_t>(column), words_.value(entry_of(holder))});
+        rows_->add(row_of_slot_[slot], static_cast<std::uint32_t>(column), words_.value(entry_of(holder)));
       }
     }
     return {};
@@ -173,17 +172,11 @@ class Unpacker {
   bool sweeps_ = false;
   panel::StepWords words_{};
   std::vector<std::uint32_t> row_of_slot_;
-  std::vector<std::vector<Entry>> rows_;
+  std::optional<UnpackedRows> rows_;
 };
 
 }  // namespace
 
-Result<CsrMatrix> unpack_panel(const PackedWeight& packed) {
-  if (packed.value_type != DataType::kFloat32 && packed.value_type != DataType::kFloat16 &&
-      packed.value_type != DataType::kBFloat16)
-    return invalid_input("panel: values are fp32, fp16 or bf16");
-  if (packed.rows < 0 || packed.cols < 0) return invalid_input("panel: a shape is not negative");
-  return Unpacker(packed).unpack();
-}
+Result<CsrMatrix> unpack_panel(const PackedWeight& packed) { return Unpacker(packed).unpack(); }
 
 }  // namespace sparsmith

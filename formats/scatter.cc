@@ -9,6 +9,7 @@
 #include "base/parallel_for.h"
 #include "formats/scatter_layout.h"
 #include "formats/scatter_rounds.h"
+#include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
@@ -223,6 +224,8 @@ Status read_tile(const ScatterPacking& packing, const std::uint32_t* words, std:
 
 Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
   SPARSMITH_ASSIGN_OR_RETURN(const ScatterPacking packing, packing_of(packed.packing));
+  SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(packed.rows, packed.cols));
+  if (size_of(packed.value_type) != 2) return invalid_input("scatter: values are fp16 or bf16");
   const PackedArray* entries = packed.array("entries");
   const PackedArray* tile_offsets = packed.array("tile_offsets");
   const std::int64_t column_tiles = ceil_div(packed.cols, packing.tile_columns());
@@ -235,12 +238,13 @@ Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
     return missing("tile_offsets");
 
   const auto tile_columns = static_cast<std::uint32_t>(packing.tile_columns());
-  std::vector<std::vector<std::pair<std::uint32_t, std::uint16_t>>> rows(static_cast<std::size_t>(packed.rows));
+  SPARSMITH_ASSIGN_OR_RETURN(UnpackedRows unpacked, UnpackedRows::create(packed, tiles * packing.tile_rows));
   std::vector<std::uint16_t> tile;
   for (std::int64_t t = 0; t < tiles; ++t) {
     if (offsets[t + 1] < offsets[t] || offsets[t + 1] > offsets[tiles])
       return invalid_input(fmt::format("scatter: tile {} ends before it begins, or after the last one", t));
     const std::int64_t words = offsets[t + 1] - offsets[t];
+    if (words == 0) continue;
     if (packing.entry == ScatterEntry::kByte && words % 3 == 1)
       return invalid_input(fmt::format("scatter: tile {} has {} words a lane", t, words));
     SPARSMITH_RETURN_IF_ERROR(
@@ -253,22 +257,10 @@ Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
       if (row >= packed.rows || column >= packed.cols)
         return invalid_input(
             fmt::format("scatter: an entry at row {}, column {} of {} x {}", row, column, packed.rows, packed.cols));
-      rows[row].emplace_back(static_cast<std::uint32_t>(column), tile[i]);
+      unpacked.add(row, static_cast<std::uint32_t>(column), tile[i]);
     }
   }
-  CsrMatrix matrix;
-  matrix.rows = packed.rows;
-  matrix.cols = packed.cols;
-  matrix.data_type = packed.value_type;
-  for (auto& row : rows) {
-    std::sort(row.begin(), row.end());
-    for (const auto& [column, bits] : row) {
-      matrix.column_indices.push_back(column);
-      matrix.values.push_back(packed.value_type == DataType::kFloat16 ? float_from_fp16(bits) : float_from_bf16(bits));
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
-  return matrix;
+  return std::move(unpacked).matrix();
 }
 
 }  // namespace sparsmith

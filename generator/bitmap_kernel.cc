@@ -85,17 +85,10 @@ Result<LaunchPlan> bitmap_plan(const BitmapConfig& config, const Problem& proble
 Result<Candidate> BitmapFamily::generate(const Config& config, const Problem& problem,
                                          const PackedWeight& packed) const {
   const BitmapConfig bitmap(config);
-  if (packed.packing != bitmap.packing().name())
-    return internal_error(
-        fmt::format("bitmap: config reads packing {}, not {}", bitmap.packing().name(), packed.packing));
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, bitmap.packing().name(), packed));
   const KernelText text = bitmap_text(bitmap, problem);
-  Candidate candidate;
-  candidate.config = config;
-  candidate.packing = packed.packing;
-  SPARSMITH_ASSIGN_OR_RETURN(candidate.plan, bitmap_plan(bitmap, problem, packed, text));
-  SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
-  candidate.kernels.push_back(std::move(source));
-  return candidate;
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bitmap_plan(bitmap, problem, packed, text));
+  return make_candidate(config, packed, std::move(plan), {&text, 1});
 }
 
 }  // namespace sparsmith

@@ -86,22 +86,11 @@ Result<Candidate> GatherFamily::generate(const Config& config, const Problem& pr
                                          const PackedWeight& packed) const {
   const GatherConfig gather(config);
   const OperatorSpec& spec = problem.spec;
-  if (packed.packing != gather.packing(problem).name())
-    return internal_error(
-        fmt::format("gather: config reads packing {}, not {}", gather.packing(problem).name(), packed.packing));
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, gather.packing(problem).name(), packed));
   const std::int64_t shared_bytes = packed.facts.at("slots") * gather.tile_tokens(spec.type) * 4;
-  const KernelText text = gather_text(gather, spec, shared_bytes);
-  const KernelText relayout = relayout_text(spec);
-  Candidate candidate;
-  candidate.config = config;
-  candidate.packing = packed.packing;
-  SPARSMITH_ASSIGN_OR_RETURN(candidate.plan, gather_plan(gather, spec, packed, text, relayout));
-  for (const KernelText* each : {&text, &relayout}) {
-    if (each == &relayout && spec.layout != Layout::kTokenMajor) continue;
-    SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(*each));
-    candidate.kernels.push_back(std::move(source));
-  }
-  return candidate;
+  const KernelText texts[] = {gather_text(gather, spec, shared_bytes), relayout_text(spec)};
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, gather_plan(gather, spec, packed, texts[0], texts[1]));
+  return make_candidate(config, packed, std::move(plan), texts);
 }
 
 }  // namespace sparsmith

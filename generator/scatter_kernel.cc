@@ -76,17 +76,10 @@ Result<LaunchPlan> scatter_plan(const ScatterConfig& config, const OperatorSpec&
 Result<Candidate> ScatterFamily::generate(const Config& config, const Problem& problem,
                                           const PackedWeight& packed) const {
   const ScatterConfig scatter(config);
-  if (packed.packing != scatter.packing().name())
-    return internal_error(
-        fmt::format("scatter: config reads packing {}, not {}", scatter.packing().name(), packed.packing));
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, scatter.packing().name(), packed));
   const KernelText text = scatter_text(scatter, problem.spec);
-  Candidate candidate;
-  candidate.config = config;
-  candidate.packing = packed.packing;
-  SPARSMITH_ASSIGN_OR_RETURN(candidate.plan, scatter_plan(scatter, problem.spec, packed, text));
-  SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
-  candidate.kernels.push_back(std::move(source));
-  return candidate;
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, scatter_plan(scatter, problem.spec, packed, text));
+  return make_candidate(config, packed, std::move(plan), {&text, 1});
 }
 
 }  // namespace sparsmith

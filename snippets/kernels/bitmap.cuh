@@ -33,12 +33,14 @@ struct BitmapKernel {
   // extras: [kOutputs] in shared memory, beside the ring; the sums take the ring's place.
   static SPARSMITH_DEVICE void run(Ring& ring, const Input& input, const Output& output, int rows, int row_tiles,
                                    int strips, int n, float* sums_of_warps, float* extras) {
+    launch_dependents();
     const int warp = thread_index() / bitmap::kLanes;
     for (int i = thread_index(); i < kOutputs; i += kThreads) extras[i] = 0.0F;
     for (int first_token = block_index_y() * kTokens; first_token < n; first_token += grid_size_y() * kTokens) {
       for (int row_tile = block_index_x(); row_tile < row_tiles; row_tile += grid_size_x()) {
         ring.begin(row_tile * strips + warp, row_tile * strips + strips);
-        block_barrier();  // extras are 0
+        wait_for_previous();  // the first strips are under way
+        block_barrier();      // extras are 0
         Sums sums;
         sums.clear();
         for (int strip = warp; strip < strips; strip += kWarps) {

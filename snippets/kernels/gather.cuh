@@ -30,6 +30,7 @@ struct GatherKernel {
   // x_tokens: that the rows of X hold, at least n.
   static SPARSMITH_DEVICE void run(const panel::Weight& weight, const Value* x, u32 row_bytes, int x_tokens,
                                    const Output& output, int n, u8* shared) {
+    launch_dependents();
     float* sums = reinterpret_cast<float*>(shared);
     for (int first_token = block_index_y() * Input::kTile; first_token < n;
          first_token += grid_size_y() * Input::kTile) {
@@ -37,12 +38,13 @@ struct GatherKernel {
         Stream stream;
         stream.begin(weight, index);
         const panel::Part part = load_cached(weight.parts + index);
-        Input input;
-        input.begin(x, row_bytes, first_token, x_tokens);
         // What the end needs is under way as well.
         if (thread_index() * 64 <= static_cast<int>(part.row_count)) {
           prefetch(weight.row_slots + part.first_offset + thread_index() * 64);
         }
+        wait_for_previous();  // the first steps are under way
+        Input input;
+        input.begin(x, row_bytes, first_token, x_tokens);
         if (input.whole) {
           accumulate<true>(weight, stream, input, sums);
         } else {

@@ -48,6 +48,7 @@ struct ScatterKernel {
 
   static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const Input& input, const Output& output, int n,
                                    u8* shared) {
+    launch_dependents();
     for (int first_token = block_index_y() * kTokens; first_token < n; first_token += grid_size_y() * kTokens) {
       for (int block = block_index_x(); block < weight.row_blocks; block += grid_size_x()) {
         block_barrier();  // the last row block's partial sums have been read
@@ -74,7 +75,6 @@ struct ScatterKernel {
     scatter::TileCursor cursor(weight, block * weight.column_tiles + begin, end - begin);
     sums.clear();
     Stage stage{input, weight.entries, first_token, begin * kTileColumns, end * kTileColumns, tile};
-    stage.load_input();
     Entries even;
     Entries odd;
     if (begin < end) cursor.load(0, even);
@@ -82,6 +82,8 @@ struct ScatterKernel {
     SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes / 512; ++i) {
       *reinterpret_cast<Vector<u32, 4>*>(tile + i * 512 + lane() * 16) = {};
     }
+    wait_for_previous();  // the first entries are under way
+    stage.load_input();
     warp_barrier();
     for (int t = 0; t < end - begin; t += 2) {
       stage.multiply(even, sums);

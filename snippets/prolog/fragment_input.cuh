@@ -41,7 +41,7 @@ struct FragmentInput {
     Fragment fragment = {};
     if (token < n) {
       if (kTokenMajor && aligned && column + 8 <= cols) {
-        fragment = load_cached(reinterpret_cast<const Fragment*>(x + token * ldx + column));
+        fragment = load_coherent(reinterpret_cast<const Fragment*>(x + token * ldx + column));
       } else if constexpr (kTokenMajor) {
         // Seldom: in a loop, which costs no registers that the warp needs elsewhere.
         SPARSMITH_ROLLED for (int e = 0; e < 8; ++e) {
@@ -66,7 +66,7 @@ struct FragmentInput {
 
  private:
   SPARSMITH_DEVICE Value at(int token, int column) const {
-    return load_cached(kTokenMajor ? x + token * ldx + column : x + column * ldx + token);
+    return load_coherent(kTokenMajor ? x + token * ldx + column : x + column * ldx + token);
   }
 };
 

@@ -109,7 +109,7 @@ struct GatheredRows {
   SPARSMITH_DEVICE void load(const panel::Step& step, Rows& rows) const {
     SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
       const auto* from = reinterpret_cast<const Words*>(row_of(Entry::column(step, e)));
-      rows.of[e].words = load_cached_if(!Entry::is_none(step, e), from);
+      rows.of[e].words = load_coherent_if(!Entry::is_none(step, e), from);
     }
   }
 
@@ -118,7 +118,7 @@ struct GatheredRows {
     const auto* from = reinterpret_cast<const Bits*>(row_of(Entry::column(step, e)));
     const int count = Entry::is_none(step, e) ? 0 : valid;
     Row row = {};
-    SPARSMITH_ROLLED for (int t = 0; t < kTokens; ++t) push(row.words, t < count ? load_cached(from + t) : 0);
+    SPARSMITH_ROLLED for (int t = 0; t < kTokens; ++t) push(row.words, t < count ? load_coherent(from + t) : 0);
     return row;
   }
 

@@ -48,8 +48,8 @@ struct StripInput {
       Words high = {};
       if (token < n) {
         const Words* from = reinterpret_cast<const Words*>(x + token * ldx + column);
-        low = load_cached(from);
-        high = load_cached(from + 1);
+        low = load_coherent(from);
+        high = load_coherent(from + 1);
       }
       SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) {
         fragment.words[i] = low[i];
@@ -71,7 +71,7 @@ struct StripInput {
   SPARSMITH_DEVICE u32 bits(int token, int column) const {
     if (token >= n || column >= cols) return 0;
     const i64 at = kTokenMajor ? token * ldx + column : column * ldx + token;
-    return load_cached(x + at).bits;
+    return load_coherent(x + at).bits;
   }
 };
 

@@ -1,0 +1,59 @@
+// Mistakes that kernels of the scatter family may have.
+#include <algorithm>
+
+#include "generator/scatter_family.h"
+#include "tests/mutations.h"
+
+namespace sparsmith::test {
+namespace {
+
+// Some weight of several hundred nonzeros, and at least so many.
+Mutation::Matters scatter(bool (*holds)(const ScatterConfig&, const PackedCase&), std::int64_t nonzeros = 200) {
+  return [holds, nonzeros](const Config& config, const Cases& cases) {
+    return std::any_of(cases.begin(), cases.end(), [&](const PackedCase& each) {
+      return each.matrix.nnz() > nonzeros && holds(ScatterConfig(config), each);
+    });
+  };
+}
+bool any_tiles(const ScatterConfig&, const PackedCase&) { return true; }
+bool byte_entries(const ScatterConfig& config, const PackedCase&) { return config.entry == ScatterEntry::kByte; }
+bool late_rounds(const ScatterConfig& config, const PackedCase& each) {
+  return each.packed.facts.at("rounds_max") > config.max_rounds;
+}
+bool late_byte_rounds(const ScatterConfig& config, const PackedCase& each) {
+  return config.entry == ScatterEntry::kByte && late_rounds(config, each);
+}
+bool late_word_rounds(const ScatterConfig& config, const PackedCase& each) {
+  return config.entry == ScatterEntry::kWord && late_rounds(config, each);
+}
+bool several_tiles(const ScatterConfig& config, const PackedCase& each) {
+  return each.matrix.cols > std::int64_t{2} * config.warps * config.tile_columns();
+}
+bool several_row_blocks(const ScatterConfig& config, const PackedCase& each) {
+  return each.matrix.rows > config.tile_rows;
+}
+bool scatter_meets_infinity(const ScatterConfig&, const PackedCase& each) { return meets_infinity(each); }
+
+}  // namespace
+
+const std::vector<Mutation>& scatter_mutations() {
+  static const std::vector<Mutation> all = {
+      {"no barrier before partial sums take the tiles' place", "block_barrier();  // nobody needs a tile any more", "",
+       scatter(any_tiles)},
+      {"no barrier before partial sums are added", "block_barrier();\n        finish(", "finish(", scatter(any_tiles)},
+      {"no barrier before tiles take their place again",
+       "block_barrier();  // the last row block's partial sums have been read", "", scatter(several_row_blocks)},
+      {"the sums of the last warp are dropped", "w < kWarps; ++w", "w < kWarps - 1; ++w", scatter(any_tiles)},
+      {"a tile is not cleared", "list.clear(entries, tile);", "", scatter(several_tiles)},
+      {"chunks are not where they were put", "^ (row % 8)) * 16)", "^ (row % 4)) * 16)", scatter(any_tiles)},
+      {"the second value is the first", "values >> (16 * i)", "values", scatter(byte_entries, 2000)},
+      {"rounds beyond the registers are dropped", "r < rounds; ++r) {\n      const u32 word",
+       "r < 0; ++r) {\n      const u32 word", scatter(late_word_rounds)},
+      {"rounds beyond the registers are dropped", "r < rounds; r += 2) {\n      const u32* group",
+       "r < 0; r += 2) {\n      const u32* group", scatter(late_byte_rounds)},
+      {"Inf goes unseen", "if (!finite(sums))", "if (false)", scatter(scatter_meets_infinity)},
+  };
+  return all;
+}
+
+}  // namespace sparsmith::test
