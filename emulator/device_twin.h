@@ -206,6 +206,22 @@ SPARSMITH_DEVICE u64 shuffle_word(u64 value, int lane, int line) {
   return sparsmith_emulator_shuffle(2, value, lane, 0xFFFFFFFFU, line);
 }
 
+// Here a number counts from the block's first byte.
+SPARSMITH_DEVICE u32 shared_offset(const void* shared) {
+  return static_cast<u32>(static_cast<const u8*>(shared) - shared_memory());
+}
+SPARSMITH_DEVICE void store_shared_low(u32 at, u32 word, int line = __builtin_LINE()) {
+  u8* const to = shared_memory() + at;
+  if ((reinterpret_cast<u64>(to) & 1U) != 0) sparsmith_emulator_misaligned(to, 2, line);
+  *reinterpret_cast<u16*>(to) = static_cast<u16>(word);
+}
+SPARSMITH_DEVICE void store_shared_low_if(bool there, u32 at, u32 word, int line = __builtin_LINE()) {
+  if (there) store_shared_low(at, word, line);
+}
+SPARSMITH_DEVICE void store_shared_high_if(bool there, u32 at, u32 word, int line = __builtin_LINE()) {
+  if (there) store_shared_low(at, word >> 16, line);
+}
+
 struct SharedAddress {
   const u8* at;
 };
@@ -218,7 +234,8 @@ template <class T>
 SPARSMITH_DEVICE T load_shared(SharedAddress from) {
   return *reinterpret_cast<const T*>(from.at);
 }
-SPARSMITH_DEVICE void load_matrices(const void* row, u32 (&out)[4], int line = __builtin_LINE()) {
+SPARSMITH_DEVICE void load_matrices(u32 row_at, u32 (&out)[4], int line = __builtin_LINE()) {
+  const u8* const row = shared_memory() + row_at;
   if ((reinterpret_cast<u64>(row) & 15U) != 0) sparsmith_emulator_misaligned(row, 16, line);
   const int lane = thread_index() % 32;
   for (int j = 0; j < 4; ++j) {

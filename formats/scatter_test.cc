@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -114,6 +115,41 @@ TEST(ScatterTest, LanesAndBanksAreEven) {
       EXPECT_LT(bytes / count, form == ScatterEntry::kByte ? 3.6 : 4.2) << density;
     }
   }
+}
+
+// Rows of uneven length: what makes blocks wait for the fullest one.
+TEST(ScatterTest, RowBlocksGetEquallyManyNonzeros) {
+  std::mt19937_64 random(6);
+  std::lognormal_distribution<double> density(std::log(0.1), 0.7);
+  CsrMatrix matrix;
+  matrix.rows = 2048;
+  matrix.cols = 256;
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    const double of_row = density(random);
+    for (std::int64_t column = 0; column < matrix.cols; ++column) {
+      if (std::uniform_real_distribution<double>(0, 1)(random) >= of_row) continue;
+      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
+      matrix.values.push_back(1.0F);
+    }
+    matrix.row_offsets.push_back(matrix.nnz());
+  }
+  const auto packed = pack_scatter(matrix, {.tile_rows = 64}, DataType::kFloat16);
+  ASSERT_TRUE(packed.ok());
+  const auto first_rows = packed->array("row_parts")->as<std::uint32_t>();
+  const auto most_of_a_block = [&](bool dealt) {
+    std::int64_t most = 0;
+    for (std::size_t block = 0; block < first_rows.size() / 4; ++block) {
+      std::int64_t nonzeros = 0;
+      for (std::size_t part = block * 4; part < block * 4 + 4; ++part) {
+        const std::size_t row = dealt ? first_rows[part] : part * 16;
+        nonzeros += matrix.row_offsets[row + 16] - matrix.row_offsets[row];
+      }
+      most = std::max(most, nonzeros);
+    }
+    return static_cast<double>(most) / (static_cast<double>(matrix.nnz()) / 32);
+  };
+  EXPECT_GT(most_of_a_block(false), 1.15);
+  EXPECT_LT(most_of_a_block(true), 1.05);
 }
 
 TEST(ScatterTest, RefusesWhatItCannotHold) {

@@ -322,16 +322,38 @@ SPARSMITH_DEVICE u32 take_if(SharedCursor& cursor, u32 word) {
   return value;
 }
 
+// An address in shared memory as a number, which arithmetic needs one register for.
+SPARSMITH_DEVICE u32 shared_offset(const void* shared) { return static_cast<u32>(__cvta_generic_to_shared(shared)); }
+// Stores the low or the high half of a word to such an address; _if: a predicate, no branch.
+SPARSMITH_DEVICE void store_shared_low(u32 at, u32 word) {
+  asm volatile("{\n\t.reg .b16 low, high;\n\tmov.b32 {low, high}, %1;\n\tst.shared.b16 [%0], low;\n\t}" ::"r"(at),
+               "r"(word)
+               : "memory");
+}
+SPARSMITH_DEVICE void store_shared_low_if(bool there, u32 at, u32 word) {
+  asm volatile(
+      "{\n\t.reg .pred p;\n\t.reg .b16 low, high;\n\tsetp.ne.u32 p, %0, 0;\n\tmov.b32 {low, high}, %2;\n\t"
+      "@p st.shared.b16 [%1], low;\n\t}" ::"r"(static_cast<u32>(there)),
+      "r"(at), "r"(word)
+      : "memory");
+}
+SPARSMITH_DEVICE void store_shared_high_if(bool there, u32 at, u32 word) {
+  asm volatile(
+      "{\n\t.reg .pred p;\n\t.reg .b16 low, high;\n\tsetp.ne.u32 p, %0, 0;\n\tmov.b32 {low, high}, %2;\n\t"
+      "@p st.shared.b16 [%1], high;\n\t}" ::"r"(static_cast<u32>(there)),
+      "r"(at), "r"(word)
+      : "memory");
+}
+
 // ---- tensor cores: every lane of the warp calls ----
 
-// Four 8 x 8 matrices of 16-bit elements from shared memory: lane 8 j + r gives the address of row r of matrix j (16
-// bytes, aligned to them); lane l gets elements [l / 4][2 (l % 4)] and [l / 4][2 (l % 4) + 1] of matrix j in the low
-// and the high half of out[j].
-SPARSMITH_DEVICE void load_matrices(const void* row, u32 (&out)[4]) {
-  const u32 from = static_cast<u32>(__cvta_generic_to_shared(row));
+// Four 8 x 8 matrices of 16-bit elements from shared memory: lane 8 j + r gives the shared_offset() of row r of matrix
+// j (16 bytes, aligned to them); lane l gets elements [l / 4][2 (l % 4)] and [l / 4][2 (l % 4) + 1] of matrix j in the
+// low and the high half of out[j].
+SPARSMITH_DEVICE void load_matrices(u32 row_at, u32 (&out)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-               : "r"(from)
+               : "r"(row_at)
                : "memory");
 }
 

@@ -59,7 +59,7 @@ std::vector<Config> tested_configs(const Family& tested, const Problem& problem,
   return configs;
 }
 
-class GpuProgrammaticTest : public ::testing::TestWithParam<std::string> {
+class GpuProgrammaticTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     auto executor = GpuExecutor::create(0);
@@ -217,7 +217,7 @@ std::vector<std::string> family_names() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GpuProgrammaticTest, ::testing::ValuesIn(family_names()),
+INSTANTIATE_TEST_SUITE_P(Families, GpuProgrammaticTest, testing::ValuesIn(family_names()),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace

@@ -17,8 +17,8 @@
 namespace sparsmith::test {
 namespace {
 
-using ::testing::AnyOf;
-using ::testing::HasSubstr;
+using testing::AnyOf;
+using testing::HasSubstr;
 
 Result<KernelImage> intact(const KernelSource& kernel) {
   return KernelImage{kernel.name, kernel.source, {}, kernel.max_shared_bytes};
@@ -56,7 +56,7 @@ std::unique_ptr<Executor> emulator() {
   return std::move(*executor);
 }
 
-class ProgrammaticKernelsTest : public ::testing::TestWithParam<std::string> {};
+class ProgrammaticKernelsTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(ProgrammaticKernelsTest, WaitForTheKernelsBefore) {
   const Family& tested = *family(GetParam());
@@ -91,7 +91,7 @@ std::vector<std::string> family_names() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ProgrammaticKernelsTest, ::testing::ValuesIn(family_names()),
+INSTANTIATE_TEST_SUITE_P(Families, ProgrammaticKernelsTest, testing::ValuesIn(family_names()),
                          [](const auto& instance) { return instance.param; });
 
 TEST(ProgrammaticDenseEpilogueTest, WaitsForTheProduct) {

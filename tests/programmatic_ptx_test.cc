@@ -14,8 +14,8 @@
 namespace sparsmith::test {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
+using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kWait = "griddepcontrol.wait";
 constexpr const char* kLaunch = "griddepcontrol.launch_dependents";
