@@ -172,6 +172,12 @@ SPARSMITH_DEVICE T load_coherent(const T* from, int line = __builtin_LINE()) {
   return load_aligned(from, line);
 }
 
+template <class T>
+SPARSMITH_DEVICE T load_coherent_if(bool wanted, const T* from, int line = __builtin_LINE()) {
+  static_assert(sizeof(T) == 16, "one load of 16 bytes");
+  return wanted ? load_aligned(from, line) : T{};
+}
+
 SPARSMITH_DEVICE void prefetch(const void*) {}
 SPARSMITH_DEVICE u32 load_cached_byte(const u8* from) { return *from; }
 SPARSMITH_DEVICE u32 load_streaming_word(const u16* from, int line = __builtin_LINE()) {

@@ -16,27 +16,45 @@ namespace sparsmith {
 namespace {
 
 using panel::kMostSlots;
-using panel::kStepWords;
 using panel::kWarpLanes;
 using panel::kWordsPerLane;
-using panel::step_entries;
-using panel::words_per_entry;
 
 constexpr std::int64_t kRowCost = 4;  // of a row beside its nonzeros, in nonzeros
+
+Status check_panel(const CsrMatrix& matrix, const PanelPacking& packing) {
+  if (packing.segment_lanes != 1 && packing.segment_lanes != 2 && packing.segment_lanes != 4)
+    return invalid_argument(fmt::format("panel: 1, 2 or 4 lanes a segment, not {}", packing.segment_lanes));
+  if (packing.column_parts < 1 || packing.width(matrix.cols) > panel::kMostRows - panel::kZeroRows)
+    return invalid_argument(
+        fmt::format("panel: K = {} in {} parts exceeds 16-bit columns", matrix.cols, packing.column_parts));
+  return {};
+}
+
+Status check_gather(const CsrMatrix& matrix, const PanelPacking& packing) {
+  const auto is_lanes = [](int lanes) { return lanes >= 1 && std::has_single_bit(static_cast<unsigned>(lanes)); };
+  if (!is_lanes(packing.token_lanes) || packing.token_lanes > 8 || !is_lanes(packing.segment_lanes) ||
+      packing.segment_lanes > packing.lanes())
+    return invalid_argument(fmt::format("panel: {} token lanes and {} lanes a segment do not share out a warp",
+                                        packing.token_lanes, packing.segment_lanes));
+  if (packing.sweep_columns < 0 || packing.max_slots >= static_cast<int>(panel::kAddFlag))
+    return invalid_argument(fmt::format("panel: sweeps of {} columns, {} slots of at most {}", packing.sweep_columns,
+                                        packing.max_slots, panel::kAddFlag - 1));
+  if (packing.column_parts != 1 || packing.order != panel::LaneOrder::kPlain)
+    return invalid_argument("panel: gathers from X take one column part and plain order");
+  if (matrix.cols > std::int64_t{panel::kWideTaskEnd})
+    return invalid_argument(fmt::format("panel: K = {} exceeds 31-bit columns", matrix.cols));
+  return {};
+}
 
 Status check(const CsrMatrix& matrix, const PanelPacking& packing, DataType type) {
   if (type != DataType::kFloat32 && type != DataType::kFloat16 && type != DataType::kBFloat16)
     return invalid_argument(fmt::format("panel: values are fp32, fp16 or bf16, not {}", short_name(type)));
-  if (packing.segment_lanes != 1 && packing.segment_lanes != 2 && packing.segment_lanes != 4)
-    return invalid_argument(fmt::format("panel: 1, 2 or 4 lanes a segment, not {}", packing.segment_lanes));
+  SPARSMITH_RETURN_IF_ERROR(packing.gathers() ? check_gather(matrix, packing) : check_panel(matrix, packing));
   if (packing.row_parts < 1 || packing.column_parts < 1 || packing.warps < 1 || packing.segment_length < 1)
     return invalid_argument("panel: parts, warps and segment length are at least 1");
   if (packing.max_slots < least_slots(packing) || packing.max_slots > kMostSlots)
     return invalid_argument(
         fmt::format("panel: {} slots, not one of [{}, {}]", packing.max_slots, least_slots(packing), kMostSlots));
-  if (packing.width(matrix.cols) > panel::kMostRows - panel::kZeroRows)
-    return invalid_argument(
-        fmt::format("panel: K = {} in {} parts exceeds 16-bit columns", matrix.cols, packing.column_parts));
   if (matrix.rows >= (std::int64_t{1} << 31) || matrix.nnz() >= (std::int64_t{1} << 32))
     return invalid_argument(
         fmt::format("panel: {} rows with {} nonzeros exceed 32-bit offsets", matrix.rows, matrix.nnz()));
@@ -87,7 +105,11 @@ T* elements(PackedArray& array) {
 class Packer {
  public:
   Packer(const CsrMatrix& matrix, const PanelPacking& packing, DataType type)
-      : matrix_(matrix), packing_(packing), type_(type), width_(packing.width(matrix.cols)) {}
+      : matrix_(matrix),
+        packing_(packing),
+        type_(type),
+        words_(panel::step_words(type, packing.token_lanes, matrix.cols)),
+        width_(packing.width(matrix.cols)) {}
 
   PackedWeight pack() {
     bounds_ = part_bounds(matrix_, packing_);
@@ -103,7 +125,8 @@ class Packer {
     packed.value_type = type_;
     for (PackedArray* array : {&entries_, &shares_, &task_slots_, &part_array_, &row_slots_})
       packed.arrays.push_back(std::move(*array));
-    const std::int64_t stored = steps_ * kWarpLanes * step_entries(type_);
+    const std::int64_t stored = steps_ * words_.lanes * words_.entries();
+    if (packing_.gathers()) phases_ = stored / panel::kPhaseLanes;  // no banks to meet in
     const std::int64_t share_count = parts_ * packing_.column_parts * packing_.warps;
     packed.facts = {{"parts", parts_},
                     {"column_parts", packing_.column_parts},
@@ -111,6 +134,8 @@ class Packer {
                     {"warps", packing_.warps},
                     {"segments", packing_.segments()},
                     {"tensor", packing_.order == panel::LaneOrder::kTensor ? 1 : 0},
+                    {"token_lanes", packing_.token_lanes},
+                    {"sweep_columns", packing_.sweep_columns},
                     {"share_steps", share_steps_},
                     {"steps", steps_},
                     {"slots", slots_},
@@ -127,7 +152,7 @@ class Packer {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t part = i % parts_;
         work_[static_cast<std::size_t>(i)] =
-            panel::make_tasks(matrix_, packing_, step_entries(type_), bounds_[static_cast<std::size_t>(part)],
+            panel::make_tasks(matrix_, packing_, words_.entries(), bounds_[static_cast<std::size_t>(part)],
                               bounds_[static_cast<std::size_t>(part) + 1], i / parts_ * width_);
       }
     });
@@ -176,9 +201,9 @@ class Packer {
 
   void write_entries() {
     const auto share_count = static_cast<std::int64_t>(work_.size()) * packing_.warps;
-    entries_ =
-        zeroed<std::uint32_t>("entries", DataType::kUint32,
-                              static_cast<std::size_t>((share_count * share_steps_ + panel::kSpareSteps) * kStepWords));
+    entries_ = zeroed<std::uint32_t>(
+        "entries", DataType::kUint32,
+        static_cast<std::size_t>((share_count * share_steps_ + panel::kSpareSteps) * words_.step()));
     parallel_for(share_count, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t share = begin; share < end; ++share) write_share(share);
     });
@@ -187,34 +212,64 @@ class Packer {
   void write_share(std::int64_t share) {
     const panel::PartTasks& part = work_[static_cast<std::size_t>(share / packing_.warps)];
     const std::int64_t first_column = share / packing_.warps / parts_ * width_;
-    std::uint32_t* to = elements<std::uint32_t>(entries_) + share * share_steps_ * kStepWords;
+    std::uint32_t* to = elements<std::uint32_t>(entries_) + share * share_steps_ * words_.step();
     for (const panel::Task& task : part.shares[static_cast<std::size_t>(share % packing_.warps)]) {
-      panel::TaskSchedule schedule(matrix_, packing_, part.entries, task, step_entries(type_), first_column);
-      for (std::uint32_t step = 0; step < task.steps; ++step, to += kStepWords)
-        for (int e = 0; e < step_entries(type_); ++e) write_gather(schedule.next(), e, to);
-      for (int lane = 0; lane < kWarpLanes && task.steps > 0; ++lane)
-        to[lane * kWordsPerLane - kStepWords] |= panel::kTaskEnd;
-      phases_ += schedule.phases();
+      if (packing_.gathers()) {
+        for (std::uint32_t step = 0; step < task.steps; ++step, to += words_.step())
+          write_in_turn(part, task, step, to);
+      } else {
+        panel::TaskSchedule schedule(matrix_, packing_, part.entries, task, words_.entries(), first_column);
+        for (std::uint32_t step = 0; step < task.steps; ++step, to += words_.step())
+          for (int e = 0; e < words_.entries(); ++e) write_gather(schedule.next(), e, to);
+        phases_ += schedule.phases();
+      }
+      for (int lane = 0; lane < words_.lanes && task.steps > 0; ++lane)
+        to[lane * kWordsPerLane - words_.step()] |= words_.task_end;
+    }
+  }
+
+  // A step of a task whose entries nobody schedules: its segments' lanes take them in turn.
+  void write_in_turn(const panel::PartTasks& part, const panel::Task& task, std::uint32_t step,
+                     std::uint32_t* to) const {
+    for (int lane = 0; lane < words_.lanes; ++lane) {
+      const panel::Segment& segment = task.segments[static_cast<std::size_t>(lane % packing_.segments())];
+      for (int e = 0; e < words_.entries(); ++e) {
+        const std::uint32_t turn = step * static_cast<std::uint32_t>(words_.entries() * packing_.segment_lanes) +
+                                   static_cast<std::uint32_t>(e * packing_.segment_lanes + lane / packing_.segments());
+        std::uint32_t* words = to + lane * kWordsPerLane + e * words_.per_entry;
+        if (turn < segment.length) {
+          const std::uint32_t entry = part.entries[segment.first + turn];
+          write_entry(matrix_.column_indices[entry], entry, words);
+        } else {
+          words[words_.per_entry - 1] = panel::kNoEntry;
+        }
+      }
     }
   }
 
   void write_gather(const panel::Gather& gather, int e, std::uint32_t* step) const {
     for (int lane = 0; lane < kWarpLanes; ++lane) {
       const std::int64_t entry = gather.entry[panel::value_lane(packing_.order, lane)];
-      const std::uint32_t bits = entry < 0 ? 0 : value_bits(matrix_.values[static_cast<std::size_t>(entry)], type_);
-      std::uint32_t* words = step + lane * kWordsPerLane + e * words_per_entry(type_);
-      words[0] = gather.panel_row[lane];
-      if (words_per_entry(type_) == 1) {
-        words[0] |= bits << 16;
-      } else {
-        words[1] = bits;
-      }
+      write_entry(gather.panel_row[lane], entry, step + lane * kWordsPerLane + e * words_.per_entry);
+    }
+  }
+
+  // entry: a nonzero of the matrix, or -1.
+  void write_entry(std::uint32_t column, std::int64_t entry, std::uint32_t* to) const {
+    std::uint32_t bits = entry < 0 ? 0 : value_bits(matrix_.values[static_cast<std::size_t>(entry)], type_);
+    if (packing_.gathers() && bits == (type_ == DataType::kFloat32 ? panel::kNoEntry : panel::kNoEntry >> 16)) bits = 0;
+    to[0] = column;
+    if (words_.per_entry == 1) {
+      to[0] |= bits << 16;
+    } else {
+      to[1] = bits;
     }
   }
 
   const CsrMatrix& matrix_;
   const PanelPacking& packing_;
   DataType type_;
+  panel::StepWords words_;
   std::int64_t width_;
   std::int64_t parts_ = 0;
   std::int64_t share_steps_ = 1;
@@ -233,8 +288,12 @@ std::int64_t PanelPacking::width(std::int64_t cols) const {
 }
 
 std::string PanelPacking::name() const {
+  const std::string how = gathers() ? fmt::format("gather{}", token_lanes) +
+                                          (sweep_columns > 0 ? fmt::format("_sweep{}", sweep_columns) : "")
+                          : order == panel::LaneOrder::kTensor ? "tensor"
+                                                               : "plain";
   return fmt::format("panel_r{}_k{}_w{}_t{}_l{}_s{}_{}", row_parts, column_parts, warps, segment_lanes, segment_length,
-                     max_slots, order == panel::LaneOrder::kTensor ? "tensor" : "plain");
+                     max_slots, how);
 }
 
 int least_slots(const PanelPacking& packing) { return 256 + packing.warps * packing.segments(); }

@@ -19,15 +19,21 @@ struct PanelPacking {
   int row_parts = 1;        // parts are a multiple of it: as many as keep the sums of a part within max_slots
   int column_parts = 1;     // parts of K
   int warps = 32;           // of a block: shares of a part
-  int segment_lanes = 1;    // 1, 2 or 4 lanes work on one segment
+  int segment_lanes = 1;    // 1, 2 or 4 lanes work on one segment; with token lanes, any power of 2 that a warp has
   int segment_length = 64;  // nonzeros; longer rows are cut into equal segments
   int max_slots = 2048;     // of a part
   panel::LaneOrder order = panel::LaneOrder::kPlain;
+  int token_lanes = 0;  // 1 to 8: lanes that share an entry, and gather from X itself; 0: gathers meet a panel
 
-  int segments() const { return panel::kWarpLanes / segment_lanes; }  // of a task
+  int sweep_columns = 0;  // with token lanes: tasks in the order of blocks of so many columns (panel_sweep.h); 0: not
+
+  bool gathers() const { return token_lanes > 0; }
+  int lanes() const { return panel::kWarpLanes / (gathers() ? token_lanes : 1); }  // of a warp, with their own entries
+  int segments() const { return lanes() / segment_lanes; }                         // of a task
   // Columns of a column part: a multiple of 8.
   std::int64_t width(std::int64_t cols) const;
-  // "panel_r132_k1_w32_t4_l64_s2048_plain"
+  // "panel_r132_k1_w32_t4_l64_s2048_plain", "panel_r132_k1_w32_t4_l64_s2048_gather2",
+  // "panel_r8_k1_w32_t1_l128_s2048_gather8_sweep1024"
   std::string name() const;
   bool operator==(const PanelPacking&) const = default;
 };
@@ -36,9 +42,10 @@ struct PanelPacking {
 int least_slots(const PanelPacking& packing);
 
 // Values are rounded to `type`. Facts: parts (of one column part), column_parts, width, warps, segments, tensor (0 or
-// 1), share_steps, steps (all), slots (of the largest part), padding (entries without a nonzero), phases_permille
-// (shared-memory phases a gather of 8 lanes, in thousandths: 1,000 is free of conflicts), balance_permille (steps that
-// a block waits for over those it needs). Error: kInvalidArgument for a packing that cannot hold the matrix.
+// 1), token_lanes, sweep_columns, share_steps, steps (all), slots (of the largest part), padding (entries without a
+// nonzero), phases_permille (shared-memory phases a gather of 8 lanes, in thousandths: 1,000 is free of conflicts),
+// balance_permille (steps that a block waits for over those it needs). Error: kInvalidArgument for a packing that
+// cannot hold the matrix.
 Result<PackedWeight> pack_panel(const CsrMatrix& matrix, const PanelPacking& packing, DataType type);
 
 // The matrix again, with values as stored. Error: kInvalidInput when an array is missing, of the wrong size, or names

@@ -25,6 +25,14 @@
 //
 // A lane without work reads one of the eight rows of zeros behind the panel with weight 0, so that it meets no Inf of
 // X and, by its choice of the eight, no busy bank.
+//
+// A weight may also be packed for warps that gather rows of X itself, from global memory. A team of token lanes then
+// takes the place of a lane, since its lanes share an entry and bring 16 bytes each of the row of X: a step has
+// 32 / token_lanes times 16 bytes. Entries name columns of W and have no order that banks would ask for. There is one
+// column part. 16-bit values share a word with their column up to a K of 32,768; otherwise each has a word, and tasks
+// end with kWideTaskEnd. A team without work finds kNoEntry, the value -0, and gathers nothing: weights of -0 are
+// stored as 0. With sweep_columns, tasks come in the order of blocks of so many columns; a slot with kAddFlag then
+// holds sums of its warp already, to be added to.
 #pragma once
 
 namespace sparsmith::panel {
@@ -35,8 +43,11 @@ constexpr int kRowBytes = 16;
 constexpr int kZeroRows = 8;
 constexpr int kSpareSteps = 4;
 constexpr unsigned int kNoSlot = 0xFFFF;
-constexpr unsigned int kTaskEnd = 0x8000;  // beside the row of the panel
-constexpr int kMostRows = 0x8000;          // of a panel
+constexpr unsigned int kTaskEnd = 0x8000;          // beside the row of the panel, or a 15-bit column
+constexpr unsigned int kWideTaskEnd = 0x80000000;  // beside a column that has a word of its own
+constexpr unsigned int kNoEntry = 0x80000000;      // value -0 in column 0, or beside a column: gathers nothing
+constexpr unsigned int kAddFlag = 0x8000;
+constexpr int kMostRows = 0x8000;  // of a panel
 
 struct alignas(8) Share {
   unsigned int step_count;

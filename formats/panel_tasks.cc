@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "formats/panel_sweep.h"
+
 namespace sparsmith::panel {
 namespace {
 
@@ -75,8 +77,10 @@ class Segmenter {
 
   void add_row(std::uint32_t row_of_part, std::uint32_t first, std::uint32_t last) {
     for (auto& bank : banks_) bank.clear();
-    for (std::uint32_t entry = first; entry < last; ++entry)
-      banks_[static_cast<std::size_t>(bank_of(matrix_, entry, first_column_))].push_back(entry);
+    for (std::uint32_t entry = first; entry < last; ++entry) {
+      const int bank = packing_.gathers() ? 0 : bank_of(matrix_, entry, first_column_);
+      banks_[static_cast<std::size_t>(bank)].push_back(entry);
+    }
     const std::int64_t length = last - first;
     const std::int64_t pieces = pieces_of(length, segment_length_);
     if (pieces == 0) return;
@@ -104,13 +108,17 @@ class Segmenter {
   std::array<std::vector<std::uint32_t>, kPhaseLanes> banks_;
 };
 
+void sort_by_length(std::vector<Segment>& segments) {
+  std::stable_sort(segments.begin(), segments.end(),
+                   [](const Segment& a, const Segment& b) { return a.length > b.length; });
+}
+
 // Orders segments such that each 8 in turn are about equally long and complement one another's banks; long ones first.
 class Grouping {
  public:
   Grouping(const CsrMatrix& matrix, std::int64_t first_column, const PartTasks& part, std::vector<Segment>& segments)
       : segments_(segments), counts_(segments.size()), used_(segments.size(), false) {
-    std::stable_sort(segments.begin(), segments.end(),
-                     [](const Segment& a, const Segment& b) { return a.length > b.length; });
+    sort_by_length(segments);
     for (std::size_t s = 0; s < segments.size(); ++s) {
       counts_[s].fill(0);
       for (std::uint32_t i = 0; i < segments[s].length; ++i)
@@ -265,7 +273,15 @@ PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int s
   Segmenter segmenter(matrix, packing, first_column, part);
   segmenter.run(first_row, last_row, step_entries);
   std::vector<Segment>& segments = segmenter.segments;
-  Grouping(matrix, first_column, part, segments).run();
+  if (packing.sweep_columns > 0) {
+    sweep(matrix, packing, step_entries, last_row - first_row, std::move(segments), part);
+    return part;
+  }
+  if (packing.gathers()) {
+    sort_by_length(segments);
+  } else {
+    Grouping(matrix, first_column, part, segments).run();
+  }
 
   const auto a_task = static_cast<std::size_t>(packing.segments());
   const auto a_step = static_cast<std::uint32_t>(packing.segment_lanes * step_entries);

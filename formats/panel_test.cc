@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "formats/panel_words.h"
 #include "tests/packing_checks.h"
 
 namespace sparsmith::test {
@@ -21,12 +22,25 @@ PanelPacking draw_packing(Random& random) {
   return packing;
 }
 
+PanelPacking draw_gather(Random& random) {
+  PanelPacking packing = draw_packing(random);
+  packing.column_parts = 1;
+  packing.order = panel::LaneOrder::kPlain;
+  packing.token_lanes = 1 << random() % 4;
+  do {
+    packing.segment_lanes = 1 << random() % 6;
+  } while (packing.segment_lanes > packing.lanes());
+  packing.max_slots = least_slots(packing) + static_cast<int>(random() % 500);
+  if (random() % 2 == 0) packing.sweep_columns = 1 + static_cast<int>(random() % 100);
+  return packing;
+}
+
 TEST(PanelTest, UnpackingGivesTheMatrixBack) {
   DrawnRandom random;
   for (int round = 0; round < 200; ++round) {
     const CsrMatrix matrix = draw_uneven_matrix(random, static_cast<std::int64_t>(random() % 40),
                                                 static_cast<std::int64_t>(1 + random() % 300));
-    const PanelPacking packing = draw_packing(random);
+    const PanelPacking packing = round % 2 == 0 ? draw_packing(random) : draw_gather(random);
     const DataType type = random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat16;
     const auto packed = pack_panel(matrix, packing, type);
     ASSERT_TRUE(packed.ok()) << packing.name() << packed.status().to_string();
@@ -67,6 +81,53 @@ TEST(PanelTest, GathersAreNearlyFreeOfConflicts) {
   }
 }
 
+// Columns beside values up to the last K that 15 bits can name, words beyond; fp32 has words anyway.
+TEST(PanelTest, GathersNameAnyColumn) {
+  for (const std::int64_t cols : {32768, 32769, 70000}) {
+    CsrMatrix matrix;
+    matrix.rows = 3;
+    matrix.cols = cols;
+    matrix.row_offsets = {0, 2, 2, 3};
+    matrix.column_indices = {0, static_cast<std::uint32_t>(cols - 1), static_cast<std::uint32_t>(cols - 2)};
+    matrix.values = {1.0F, -2.0F, 0.5F};
+    for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) {
+      const PanelPacking packing{.warps = 2, .segment_lanes = 8, .token_lanes = 4};
+      const auto packed = pack_panel(matrix, packing, type);
+      ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+      EXPECT_EQ(packed->packing, "panel_r1_k1_w2_t8_l64_s2048_gather4");
+      const auto back = unpack_panel(*packed);
+      ASSERT_TRUE(back.ok()) << back.status().to_string();
+      EXPECT_EQ(back->column_indices, matrix.column_indices);
+      EXPECT_EQ(back->values, matrix.values);
+      // A step: 8 teams, 4 entries each, or 2.
+      const bool wide = type == DataType::kFloat32 || cols > 32768;
+      EXPECT_EQ(packed->facts.at("padding"), packed->facts.at("steps") * 8 * (wide ? 2 : 4) - 3);
+    }
+  }
+}
+
+// A team without work finds -0, which a weight must not look like: it is stored as 0.
+TEST(PanelTest, AWeightOfMinusZeroIsNotTakenForNone) {
+  for (const std::int64_t cols : {100, 70000}) {
+    CsrMatrix matrix;
+    matrix.rows = 1;
+    matrix.cols = cols;
+    matrix.row_offsets = {0, 2};
+    matrix.column_indices = {0, 1};
+    matrix.values = {-0.0F, -1e-12F};
+    for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) {
+      const auto packed = pack_panel(matrix, {.warps = 1, .token_lanes = 8}, type);
+      ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+      const panel::StepWords words = panel::step_words(type, 8, cols);
+      const auto entries = packed->array("entries")->as<std::uint32_t>();
+      std::int64_t none = 0;
+      for (std::size_t i = 0; i < entries.size(); i += static_cast<std::size_t>(words.per_entry))
+        none += words.is_none(&entries[i]) ? 1 : 0;
+      EXPECT_EQ(none, packed->facts.at("padding"));
+    }
+  }
+}
+
 TEST(PanelTest, RefusesWhatItCannotHold) {
   CsrMatrix wide;
   wide.cols = 70000;
@@ -76,14 +137,24 @@ TEST(PanelTest, RefusesWhatItCannotHold) {
   EXPECT_FALSE(pack_panel(wide, {.column_parts = 3, .segment_lanes = 3}, DataType::kFloat32).ok());
   EXPECT_FALSE(pack_panel(wide, {.column_parts = 3, .max_slots = 100}, DataType::kFloat32).ok());
   EXPECT_FALSE(pack_panel(wide, {.column_parts = 3}, DataType::kUint8).ok());
+  EXPECT_TRUE(pack_panel(wide, {.segment_lanes = 4, .token_lanes = 8}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.segment_lanes = 8, .token_lanes = 8}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.token_lanes = 3}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.token_lanes = 16}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.column_parts = 2, .token_lanes = 1}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.max_slots = 40000, .token_lanes = 1}, DataType::kFloat32).ok());
 }
 
 TEST(PanelTest, DamageIsRefusedOrHarmless) {
   DrawnRandom random;
-  expect_damage_is_refused_or_harmless(random, 2000, unpack_panel, [&] {
-    return pack_panel(draw_uneven_matrix(random, 12, 60),
-                      {.row_parts = 2, .warps = 2, .segment_length = 8, .max_slots = 400}, DataType::kFloat16);
-  });
+  for (const int token_lanes : {0, 4}) {
+    PanelPacking packing{.row_parts = 2, .warps = 2, .segment_length = 8, .max_slots = 400};
+    packing.token_lanes = token_lanes;
+    packing.sweep_columns = token_lanes > 0 ? 16 : 0;
+    expect_damage_is_refused_or_harmless(random, 2000, unpack_panel, [&] {
+      return pack_panel(draw_uneven_matrix(random, 12, 60), packing, DataType::kFloat16);
+    });
+  }
 }
 
 // Otherwise each of a file's parts could ask for all rows.

@@ -1,6 +1,7 @@
 // Reads the panel format back.
 #include <fmt/format.h>
 
+#include <bit>
 #include <optional>
 
 #include "formats/panel.h"
@@ -11,11 +12,7 @@ namespace sparsmith {
 namespace {
 
 using panel::kMostSlots;
-using panel::kStepWords;
-using panel::kWarpLanes;
 using panel::kWordsPerLane;
-using panel::step_entries;
-using panel::words_per_entry;
 
 Status missing(std::string_view array) {
   return invalid_input(fmt::format("panel: array '{}' is missing or has the wrong size", array));
@@ -60,15 +57,25 @@ class Unpacker {
     width_ = fact("width");
     const std::int64_t column_parts = fact("column_parts");
     row_parts_ = fact("parts");
-    if (warps_ < 1 || warps_ > 32 || (segments_ != 8 && segments_ != 16 && segments_ != 32) || share_steps_ < 1 ||
-        width_ < 8 || width_ > panel::kMostRows || width_ % 8 != 0 || column_parts < 1 || row_parts_ < 1)
+    token_lanes_ = fact("token_lanes");
+    sweeps_ = token_lanes_ > 0 && fact("sweep_columns") > 0;
+    const auto is_lanes = [](std::int64_t lanes) {
+      return lanes > 0 && std::has_single_bit(static_cast<std::uint64_t>(lanes));
+    };
+    if ((token_lanes_ != 0 && !is_lanes(token_lanes_)) || token_lanes_ > 8)
+      return invalid_input("panel: its facts are no packing");
+    words_ = panel::step_words(packed_.value_type, static_cast<int>(token_lanes_), packed_.cols);
+    const bool fits =
+        token_lanes_ > 0 ? column_parts == 1 : segments_ >= panel::kPhaseLanes && width_ <= panel::kMostRows;
+    if (warps_ < 1 || warps_ > 32 || !is_lanes(segments_) || segments_ > words_.lanes || share_steps_ < 1 ||
+        width_ < 8 || width_ % 8 != 0 || column_parts < 1 || row_parts_ < 1 || !fits)
       return invalid_input("panel: its facts are no packing");
     const auto part_count = static_cast<std::int64_t>(parts_.size());
     if (part_count % row_parts_ != 0 || part_count / row_parts_ != column_parts) return missing("parts");
     if (static_cast<std::int64_t>(shares_.size()) != part_count * warps_) return missing("shares");
     if (share_steps_ > static_cast<std::int64_t>(entries_.size()) ||
         static_cast<std::int64_t>(entries_.size()) !=
-            (static_cast<std::int64_t>(shares_.size()) * share_steps_ + panel::kSpareSteps) * kStepWords)
+            (static_cast<std::int64_t>(shares_.size()) * share_steps_ + panel::kSpareSteps) * words_.step())
       return missing("entries");
     if (task_slots_.empty() || task_slots_.size() % static_cast<std::size_t>(segments_) != 0)
       return missing("task_slots");
@@ -81,10 +88,11 @@ class Unpacker {
     std::uint64_t row = 0;
     std::uint64_t offset = 0;
     std::uint64_t slots = 0;
+    const std::int64_t most_slots = sweeps_ ? std::int64_t{panel::kAddFlag} - 1 : kMostSlots;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const panel::Part& part = parts_[i];
       if (static_cast<std::int64_t>(i) % row_parts_ == 0) row = 0;
-      if (part.first_row != row || part.first_offset != offset || part.slot_count > kMostSlots)
+      if (part.first_row != row || part.first_offset != offset || part.slot_count > most_slots)
         return invalid_input(fmt::format("panel: part {} is not where the one before it ends", i));
       row += part.row_count;
       offset += std::uint64_t{part.row_count} + 1;
@@ -121,34 +129,33 @@ class Unpacker {
     std::uint64_t task = share.first_task;
     for (std::uint32_t step = 0; step < share.step_count; ++step) {
       if ((task + 1) * static_cast<std::uint64_t>(segments_) > task_slots_.size()) return missing("task_slots");
-      const std::int64_t first_word = (index * share_steps_ + step) * kStepWords;
+      const std::int64_t first_word = (index * share_steps_ + step) * words_.step();
       SPARSMITH_RETURN_IF_ERROR(read_step(first_word, task));
-      if ((entries_[static_cast<std::size_t>(first_word)] & panel::kTaskEnd) != 0) ++task;
+      if ((entries_[static_cast<std::size_t>(first_word)] & words_.task_end) != 0) ++task;
     }
     return {};
   }
 
   Status read_step(std::int64_t first_word, std::uint64_t task) {
-    const DataType type = packed_.value_type;
-    const auto order = fact("tensor") == 1 ? panel::LaneOrder::kTensor : panel::LaneOrder::kPlain;
-    for (int e = 0; e < step_entries(type); ++e) {
-      for (int holder = 0; holder < kWarpLanes; ++holder) {
+    const auto order = fact("tensor") == 1 && token_lanes_ == 0 ? panel::LaneOrder::kTensor : panel::LaneOrder::kPlain;
+    for (int e = 0; e < words_.entries(); ++e) {
+      for (int holder = 0; holder < words_.lanes; ++holder) {
         const int lane = panel::value_lane(order, holder);
-        const auto word_at = [&](int of_lane) {
-          return static_cast<std::size_t>(first_word + of_lane * kWordsPerLane + e * words_per_entry(type));
+        const auto entry_of = [&](int of_lane) {
+          return entries_.data() + first_word + of_lane * kWordsPerLane + e * words_.per_entry;
         };
-        const std::uint32_t row = entries_[word_at(lane)] & (panel::kTaskEnd - 1);
-        if (row >= width_) continue;
-        const std::int64_t column = first_column_ + panel::panel_row(static_cast<int>(row));
+        const std::uint32_t named = words_.column(entry_of(lane));
+        if (token_lanes_ > 0 ? words_.is_none(entry_of(lane)) : named >= width_) continue;
+        const std::int64_t column =
+            token_lanes_ > 0 ? named : first_column_ + panel::panel_row(static_cast<int>(named));
         const int segment = panel::segment_of_lane(order, static_cast<int>(segments_), lane);
-        const std::uint16_t slot =
+        std::uint32_t slot =
             task_slots_[task * static_cast<std::uint64_t>(segments_) + static_cast<std::uint64_t>(segment)];
+        if (sweeps_) slot &= ~panel::kAddFlag;
         if (column >= packed_.cols || slot >= row_of_slot_.size())
           return invalid_input(
               fmt::format("panel: column {} of {} or slot {} does not exist", column, packed_.cols, slot));
-        const std::uint32_t bits =
-            words_per_entry(type) == 1 ? entries_[word_at(holder)] >> 16 : entries_[word_at(holder) + 1];
-        rows_->add(row_of_slot_[slot], static_cast<std::uint32_t>(column), bits);
+        rows_->add(row_of_slot_[slot], static_cast<std::uint32_t>(column), words_.value(entry_of(holder)));
       }
     }
     return {};
@@ -160,7 +167,10 @@ class Unpacker {
   std::span<const std::uint16_t> task_slots_;
   std::span<const panel::Part> parts_;
   std::span<const std::uint16_t> row_slots_;
-  std::int64_t warps_ = 0, segments_ = 0, share_steps_ = 0, width_ = 0, row_parts_ = 0, first_column_ = 0;
+  std::int64_t warps_ = 0, segments_ = 0, share_steps_ = 0, width_ = 0, row_parts_ = 0, token_lanes_ = 0,
+               first_column_ = 0;
+  bool sweeps_ = false;
+  panel::StepWords words_{};
   std::vector<std::uint32_t> row_of_slot_;
   std::optional<UnpackedRows> rows_;
 };

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "generator/bitmap_family.h"
+#include "generator/gather_family.h"
 #include "generator/panel_family.h"
 #include "generator/rows_family.h"
 #include "generator/scatter_family.h"
@@ -30,9 +31,9 @@ Status Family::check(const Config& config, const Problem& problem, const Sparsit
 }
 
 std::span<const std::unique_ptr<Family>> families() {
-  static const std::array<std::unique_ptr<Family>, 5> all = {
-      std::make_unique<RowsFamily>(), std::make_unique<PanelFamily>(), std::make_unique<SlotsFamily>(),
-      std::make_unique<BitmapFamily>(), std::make_unique<ScatterFamily>()};
+  static const std::array<std::unique_ptr<Family>, 6> all = {
+      std::make_unique<RowsFamily>(),   std::make_unique<PanelFamily>(),   std::make_unique<SlotsFamily>(),
+      std::make_unique<BitmapFamily>(), std::make_unique<ScatterFamily>(), std::make_unique<GatherFamily>()};
   return all;
 }
 

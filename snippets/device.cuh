@@ -237,6 +237,22 @@ SPARSMITH_DEVICE T load_coherent(const T* from) {
   return load_global<LoadKind::kCoherent>(from);
 }
 
+// The same of 16 bytes where `wanted`; otherwise zeros, and nothing is read: a predicate, no branch.
+template <class T>
+SPARSMITH_DEVICE T load_coherent_if(bool wanted, const T* from) {
+  static_assert(sizeof(T) == 16, "one load of 16 bytes");
+  GlobalLoad<16> raw;
+  asm volatile(
+      "{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %5, 0;\n\tmov.u32 %0, 0;\n\tmov.u32 %1, 0;\n\tmov.u32 %2, 0;\n\t"
+      "mov.u32 %3, 0;\n\t@p ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
+      : "=&r"(raw.words[0]), "=&r"(raw.words[1]), "=&r"(raw.words[2]), "=&r"(raw.words[3])
+      : "l"(from), "r"(static_cast<u32>(wanted))
+      : "memory");
+  T result;
+  memcpy(&result, &raw, sizeof(T));
+  return result;
+}
+
 // Asks for the line of global memory that holds the address, as far as L2.
 SPARSMITH_DEVICE void prefetch(const void* global) { asm volatile("prefetch.global.L2 [%0];" ::"l"(global)); }
 

@@ -68,7 +68,9 @@ void vary_packing(Random& random, const Family& family, const std::string& drawn
     config.values["alignment"] = alignments[random() % alignments.size()];
   }
   if (config.family == "bitmap" && drawn != "stages") config.values["stages"] = draw_between(random, 2, 4);
-  if (config.family == "panel") {
+  if (config.family == "gather" && drawn != "sweep_columns" && config.values["sweep_columns"] > 0)
+    config.values["sweep_columns"] = std::vector<std::int64_t>{512, 1024, 2048}[random() % 3];
+  if (config.family == "panel" || config.family == "gather") {
     for (const Parameter& parameter : family.parameters()) {
       if (parameter.name == drawn || (parameter.name != "segment_length" && parameter.name != "row_parts")) continue;
       // Few blocks: the emulator runs them one after another.
@@ -222,6 +224,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
       if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("bitmap_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("scatter_")) step.grid = {1, 1, 1};
+      if (step.kernel.starts_with("gather_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = 1;
     }
   }

@@ -1,5 +1,5 @@
 // The weight's entries, streamed from global memory: a warp follows the steps of its share, one 16-byte load a lane and
-// step, kDepth steps ahead of their use.
+// step, kDepth steps ahead of their use. The lanes of a team load the same.
 //
 // The first loads need no descriptor, since every share has the same room: they are under way before anything is
 // known about the share.
@@ -32,14 +32,17 @@ SPARSMITH_DEVICE bool ends_task(const Step& step) { return (step[0] & panel::kTa
 
 }  // namespace panel
 
-template <int kDepth_, int kWarps>
+template <int kDepth_, int kWarps, int kTeamLanes_ = 1>
 struct PanelStream {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kDepth_, 1, 2, 3)
+  SPARSMITH_TUNE(kDepth_, 1, 2, 3, 4)
+  SPARSMITH_TUNE(kTeamLanes_, 1, 2, 4, 8)
   static_assert(kDepth_ <= panel::kSpareSteps, "loads ahead stay inside the array");
 
   static constexpr int kDepth = kDepth_;
-  using Unhurried = PanelStream<1, kWarps>;  // for what is rarely done: takes the fewest registers
+  static constexpr int kTeamLanes = kTeamLanes_;
+  static constexpr int kStepLoads = panel::kWarpLanes / kTeamLanes;  // of a warp
+  using Unhurried = PanelStream<1, kWarps, kTeamLanes_>;  // for what is rarely done: takes the fewest registers
 
   const panel::Step* next;
   panel::Step steps[kDepth];
@@ -49,19 +52,19 @@ struct PanelStream {
   SPARSMITH_DEVICE void begin(const panel::Weight& weight, int part) {
     const int index = part * kWarps + thread_index() / panel::kWarpLanes;
     next = first_step(weight, index);
-    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) steps[d] = load_streaming(next + d * panel::kWarpLanes);
-    next += kDepth * panel::kWarpLanes;
+    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) steps[d] = load_streaming(next + d * kStepLoads);
+    next += kDepth * kStepLoads;
     share = load_cached(weight.shares + index);
   }
 
   // Step d of the next kDepth has been used: loads the one that takes its place.
-  SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + d * panel::kWarpLanes); }
-  SPARSMITH_DEVICE void advance() { next += kDepth * panel::kWarpLanes; }
+  SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + d * kStepLoads); }
+  SPARSMITH_DEVICE void advance() { next += kDepth * kStepLoads; }
 
  private:
   static SPARSMITH_DEVICE const panel::Step* first_step(const panel::Weight& weight, int index) {
     return reinterpret_cast<const panel::Step*>(weight.entries) +
-           static_cast<i64>(index) * weight.share_steps * panel::kWarpLanes + thread_index() % panel::kWarpLanes;
+           static_cast<i64>(index) * weight.share_steps * kStepLoads + thread_index() % panel::kWarpLanes / kTeamLanes;
   }
 };
 

@@ -60,15 +60,20 @@ std::map<std::string, Format> draw_formats() {
       panel.seeds.push_back(pack_panel(*matrix, {.warps = 1, .segment_length = 16}, type));
       panel.seeds.push_back(
           pack_panel(*matrix, {.row_parts = 2, .column_parts = 2, .warps = 2, .segment_lanes = 4}, type));
+      panel.seeds.push_back(
+          pack_panel(*matrix, {.row_parts = 2, .warps = 2, .segment_lanes = 2, .token_lanes = 8}, type));
     }
     panel.seeds.push_back(
         pack_panel(*matrix, {.warps = 2, .segment_lanes = 2, .order = panel::LaneOrder::kTensor}, DataType::kFloat16));
+    panel.seeds.push_back(pack_panel(*matrix, {.warps = 1, .token_lanes = 2, .sweep_columns = 64}, DataType::kFloat16));
     for (const bool stored : {false, true})
       bitmap.seeds.push_back(pack_bitmap(*matrix, {1, stored}, DataType::kFloat16));
     bitmap.seeds.push_back(pack_bitmap(*matrix, {4, true}, DataType::kBFloat16));
     scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kByte, 16, 0}, DataType::kFloat16));
     scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kWord, 64, 4}, DataType::kBFloat16));
   }
+  // Columns that 16-bit values do not share a word with.
+  panel.seeds.push_back(pack_panel(draw(4, 40000, 0.999), {.warps = 1, .token_lanes = 4}, DataType::kFloat16));
   return formats;
 }
 

@@ -1,0 +1,117 @@
+#include "generator/gather_family.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/family_checks.h"
+
+namespace sparsmith::test {
+namespace {
+
+Config plain_config() {
+  return Config{"gather",
+                {{"token_lanes", 2},
+                 {"segment_lanes", 4},
+                 {"segment_length", 128},
+                 {"row_parts", 66},
+                 {"threads_per_block", 512},
+                 {"sweep_columns", 0},
+                 {"depth", 2},
+                 {"ahead", 0}}};
+}
+
+TEST(GatherFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
+  const GatherFamily family;
+  Random random(1);
+  for (const std::int64_t cols : {1000, 40000}) {
+    const CsrMatrix matrix = draw_matrix(random, 300, cols, 0.02);
+    const SparsityStatistics statistics = compute_statistics(matrix);
+    for (const std::int64_t tokens : {2, 8, 33, 512}) {
+      const Problem problem = problem_of(matrix, tokens);
+      const SearchSpace space = search_space(family, problem, statistics);
+      ASSERT_GT(space.entries.size(), 8U) << cols << " columns, N = " << tokens;
+      for (std::size_t i = 0; i < space.entries.size(); i += 29)
+        expect_whole_candidate(family, space.entries[i], problem, matrix, statistics);
+    }
+  }
+}
+
+TEST(GatherFamilyTest, ARuleSaysWhatItForbids) {
+  const GatherFamily family;
+  Random random(2);
+  const CsrMatrix matrix = draw_matrix(random, 64, 512, 0.1);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  const Problem problem = problem_of(matrix, 32);
+  EXPECT_TRUE(family.check(plain_config(), problem, statistics).ok());
+  Config config = plain_config();
+  config.values["segment_lanes"] = 32;
+  EXPECT_NE(family.check(config, problem, statistics).message().find("one warp"), std::string::npos);
+  config.values["token_lanes"] = 1;
+  EXPECT_TRUE(family.check(config, problem, statistics).ok());
+  config = plain_config();
+  config.values["ahead"] = 1;
+  EXPECT_NE(family.check(config, problem, statistics).message().find("four steps"), std::string::npos);
+  config.values["depth"] = 4;
+  EXPECT_TRUE(family.check(config, problem, statistics).ok());
+  Problem small = problem;
+  small.device.shared_bytes_per_block = 8 * 1024;
+  EXPECT_NE(family.check(plain_config(), small, statistics).message().find("shared memory"), std::string::npos);
+}
+
+// Token-major X is turned by a step of its own; feature-major X is read as it lies, whatever K.
+TEST(GatherFamilyTest, OnlyTokenMajorInputIsTurned) {
+  const GatherFamily family;
+  Random random(3);
+  const CsrMatrix matrix = draw_matrix(random, 80, 70000, 0.001);
+  Problem problem = problem_of(matrix, 32);
+  for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+    problem.spec.layout = layout;
+    const auto packed = family.pack(plain_config(), problem, matrix);
+    ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+    const auto candidate = family.generate(plain_config(), problem, *packed);
+    ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+    const bool turned = layout == Layout::kTokenMajor;
+    EXPECT_EQ(candidate->plan.steps.size(), turned ? 2U : 1U);
+    EXPECT_EQ(candidate->plan.workspace_bytes.evaluate({.n = 32}).value(), turned ? 70000 * 32 * 2 : 0);
+  }
+}
+
+// What a block cannot keep in shared memory: panels lose to gathers where filling one costs more than the weight.
+TEST(GatherFamilyTest, TheSparserTheWeightTheBetterItRanks) {
+  const Family& gather = *family("gather");
+  const Family& panel = *family("panel");
+  const auto ratio = [&](double density) {
+    Random random(4);
+    const CsrMatrix matrix = draw_matrix(random, 2048, 8192, density);
+    const SparsityStatistics statistics = compute_statistics(matrix);
+    Problem problem = problem_of(matrix, 32);
+    problem.spec.layout = Layout::kFeatureMajor;
+    return search_space(gather, problem, statistics).entries.at(0).predicted_us /
+           search_space(panel, problem, statistics).entries.at(0).predicted_us;
+  };
+  EXPECT_LT(ratio(0.001), 1.0);
+  EXPECT_LT(ratio(0.001), ratio(0.02));
+}
+
+// Kernels are shared between weights: their text must not depend on the pattern or the shape; and equal names, which
+// key every cache, mean equal text.
+TEST(GatherFamilyTest, KernelTextDependsOnItsNameAlone) {
+  const GatherFamily family;
+  KernelTexts texts;
+  Random random(5);
+  for (const auto& [rows, cols] : {std::pair{64, 512}, std::pair{300, 70000}}) {
+    const CsrMatrix matrix = draw_matrix(random, rows, cols, 0.03);
+    const SparsityStatistics statistics = compute_statistics(matrix);
+    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+      for (const char* epilogue : {"none", "bias+relu", "beta", "residual"}) {
+        Problem problem = problem_of(matrix, 16);
+        problem.spec.layout = layout;
+        problem.spec.epilogue = *Epilogue::parse(epilogue);
+        texts.add(family, problem, matrix, statistics, 37);
+      }
+    }
+  }
+  texts.expect_distinct();
+}
+
+}  // namespace
+}  // namespace sparsmith::test

@@ -1,0 +1,96 @@
+// Kernels and launch plans of the gather family.
+#include <fmt/format.h>
+
+#include "formats/panel_words.h"
+#include "generator/gather_family.h"
+#include "generator/kernel_parts.h"
+
+namespace sparsmith {
+namespace {
+
+KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec, std::int64_t shared_bytes) {
+  const bool wide = panel::step_words(spec.type, config.token_lanes, spec.cols).per_entry == 2;
+  KernelText text;
+  text.name = fmt::format("gather_{}_n{}_t{}_d{}_a{}{}{}_b{}", spec_tag(spec), config.token_lanes, config.segment_lanes,
+                          config.depth, config.ahead, wide ? "_w" : "", config.sweep_columns > 0 ? "_s" : "",
+                          config.threads_per_block);
+  text.summary = fmt::format("Y = W X for {} weights in tasks, rows of {} tokens of X gathered through L1 and L2",
+                             short_name(spec.type), config.tile_tokens(spec.type));
+  text.threads = config.threads_per_block;
+  // Left to itself, the compiler spills for the sake of more blocks.
+  const int threads_per_sm = config.ahead == 1 && size_of(spec.type) == 2 ? 512 : 1024;
+  if (text.threads <= threads_per_sm) text.min_blocks_per_sm = threads_per_sm / text.threads;
+  text.max_shared_bytes = shared_bytes;
+  text.headers = {"snippets/prolog/panel_stream.cuh", "snippets/prolog/gathered_rows.cuh",
+                  "snippets/reduction/gathered_products.cuh", "snippets/kernels/gather.cuh"};
+  text.lines = {
+      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      {fmt::format("using Stream = PanelStream<{}, kThreads / 32, {}>", config.depth, config.token_lanes),
+       "steps loaded ahead, warps, lanes of a team"},
+      {fmt::format("using Input = GatheredRows<Value, {}, {}>", config.token_lanes, boolean(wide)),
+       "lanes of a team, a word for each column"},
+      {fmt::format("using Products = GatheredProducts<Input, {}, {}>", config.segment_lanes,
+                   boolean(config.sweep_columns > 0)),
+       "teams a segment, sums added to those of earlier columns"},
+  };
+  add_output(spec, text);
+  text.lines.push_back({fmt::format("using Kernel = GatherKernel<Stream, Input, Products, Output, {}, {}, kThreads>",
+                                    boolean(spec.layout == Layout::kTokenMajor), config.ahead),
+                        "Y token-major, steps whose rows are asked for ahead"});
+  text.parameters = {{"const u32*", "entries"},    {"const panel::Share*", "shares"},
+                     {"const u16*", "task_slots"}, {"const panel::Part*", "parts"},
+                     {"const u16*", "row_slots"},  {"int", "part_count"},
+                     {"int", "share_steps"},       {"int", "cols"},
+                     {"const Value*", "x"},        {"u32", "x_row_bytes"},
+                     {"int", "x_tokens"},          {"int", "n"}};
+  add_output_parameters(text);
+  text.body =
+      "const panel::Weight weight{entries, shares, task_slots, parts, row_slots, part_count, share_steps, "
+      "cols};\n" +
+      std::string(kMakeOutput) + "Kernel::run(weight, x, x_row_bytes, x_tokens, output, n, shared_memory());";
+  return text;
+}
+
+Result<LaunchPlan> gather_plan(const GatherConfig& config, const OperatorSpec& spec, const PackedWeight& packed,
+                               const KernelText& gather, const KernelText& relayout) {
+  LaunchPlan plan;
+  PlanArguments arguments("gather");
+  const bool relaid = spec.layout == Layout::kTokenMajor;
+  plan.workspace_bytes = arguments.expression(relaid ? relayout_bytes(spec) : "0");
+  if (relaid) plan.steps.push_back(relayout_step(spec, relayout, arguments));
+  PlanStep step;
+  step.kernel = gather.name;
+  step.grid = {packed.facts.at("parts"),
+               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", config.tile_tokens(spec.type))), 1};
+  step.block = {gather.threads, 1, 1};
+  step.shared_bytes = gather.max_shared_bytes;
+  for (const char* array : {"entries", "shares", "task_slots", "parts", "row_slots"})
+    step.arguments.push_back(PlanArguments::packed(array));
+  for (const char* fact : {"parts", "share_steps"})
+    step.arguments.push_back(arguments.int32(std::to_string(packed.facts.at(fact))));
+  step.arguments.push_back(arguments.int32(std::to_string(spec.cols)));
+  step.arguments.push_back(relaid ? arguments.workspace("0") : PlanArguments::x());
+  step.arguments.push_back(
+      arguments.int32(fmt::format("({}) * {}", relaid ? kRelayoutStride : "ldx", size_of(spec.type))));
+  step.arguments.push_back(arguments.int32(relaid ? kRelayoutStride : "n"));
+  step.arguments.push_back(arguments.int32("n"));
+  add_output_arguments(step);
+  plan.steps.push_back(std::move(step));
+  if (!arguments.error().ok()) return arguments.error();
+  return plan;
+}
+
+}  // namespace
+
+Result<Candidate> GatherFamily::generate(const Config& config, const Problem& problem,
+                                         const PackedWeight& packed) const {
+  const GatherConfig gather(config);
+  const OperatorSpec& spec = problem.spec;
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, gather.packing(problem).name(), packed));
+  const std::int64_t shared_bytes = packed.facts.at("slots") * gather.tile_tokens(spec.type) * 4;
+  const KernelText texts[] = {gather_text(gather, spec, shared_bytes), relayout_text(spec)};
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, gather_plan(gather, spec, packed, texts[0], texts[1]));
+  return make_candidate(config, packed, std::move(plan), texts);
+}
+
+}  // namespace sparsmith

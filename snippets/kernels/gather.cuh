@@ -1,0 +1,122 @@
+// Y = W X with rows of X gathered from global memory: a block works on the tasks of a part of the rows for a tile of
+// tokens, and each entry's row of X comes through L1 and L2 when it is needed. Nothing is staged, so any K will do.
+//
+// A warp follows its share step by step; when a task ends, its sums go to their slots in shared memory. When the part
+// is done, a thread for each row and lane of a team adds the row's slots in order, so that two runs give equal bits,
+// and runs the epilog.
+//
+// The grid's x strides over parts of the rows, its y over token tiles: blocks that run side by side share a tile of X.
+#pragma once
+
+#include "formats/panel_layout.h"
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
+#include "snippets/prolog/panel_stream.cuh"
+
+namespace sparsmith {
+
+// kAhead: 1 when the rows of a step are on their way while those of the step before are multiplied; otherwise 0.
+template <class Stream, class Input, class Products, class Output, bool kTokenMajor, int kAhead, int kThreads>
+struct GatherKernel {
+  SPARSMITH_ROLE(kernel)
+  SPARSMITH_TUNE(kAhead, 0, 1)
+  SPARSMITH_TUNE(kThreads, 256, 512, 1024)
+  static_assert(kAhead == 0 || Stream::kDepth >= 4, "a step's columns are there before its rows are asked for");
+
+  using Value = typename Input::Value;
+  static constexpr int kTokens = Input::kTokens;
+  static constexpr int kTeamLanes = Input::kTeamLanes;
+
+  // x_tokens: that the rows of X hold, at least n.
+  static SPARSMITH_DEVICE void run(const panel::Weight& weight, const Value* x, u32 row_bytes, int x_tokens,
+                                   const Output& output, int n, u8* shared) {
+    launch_dependents();
+    float* sums = reinterpret_cast<float*>(shared);
+    for (int first_token = block_index_y() * Input::kTile; first_token < n;
+         first_token += grid_size_y() * Input::kTile) {
+      for (int index = block_index_x(); index < weight.part_count; index += grid_size_x()) {
+        Stream stream;
+        stream.begin(weight, index);
+        const panel::Part part = load_cached(weight.parts + index);
+        // What the end needs is under way as well.
+        if (thread_index() * 64 <= static_cast<int>(part.row_count)) {
+          prefetch(weight.row_slots + part.first_offset + thread_index() * 64);
+        }
+        wait_for_previous();  // the first steps are under way
+        Input input;
+        input.begin(x, row_bytes, first_token, x_tokens);
+        if (input.whole) {
+          accumulate<true>(weight, stream, input, sums);
+        } else {
+          typename Stream::Unhurried again;
+          again.begin(weight, index);
+          accumulate<false>(weight, again, input, sums);
+        }
+        block_barrier();  // the sums are there
+        finish(weight, output, part, sums, first_token, n);
+        block_barrier();  // the sums have been read
+      }
+    }
+  }
+
+ private:
+  template <bool kWhole, class AnyStream>
+  static SPARSMITH_DEVICE void accumulate(const panel::Weight& weight, AnyStream& stream, const Input& input,
+                                          float* sums) {
+    constexpr int kDepth = AnyStream::kDepth;
+    constexpr int kEarly = kWhole ? kAhead : 0;
+    const u32 count = stream.share.step_count;
+    if (count == 0) return;
+    u32 task = stream.share.first_task;
+    u32 slot = Products::slot(weight.task_slots, task);
+    Products products;
+    products.begin();
+    typename Input::Rows rows[kEarly + 1];
+    if constexpr (kEarly == 1) input.load(stream.steps[0], rows[0]);
+    SPARSMITH_ROLLED for (u32 first = 0; first < count; first += kDepth) {
+      SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) {
+        if (first + d < count) {
+          const panel::Step& step = stream.steps[d];
+          if constexpr (kWhole && kEarly == 0) input.load(step, rows[0]);
+          if constexpr (kWhole && kEarly == 1) {
+            if (first + d + 1 < count) input.load(stream.steps[(d + 1) % kDepth], rows[(d + 1) % 2]);
+          }
+          SPARSMITH_UNROLL for (int e = 0; e < Input::Entry::kCount; ++e) {
+            products.multiply(step, e, kWhole ? rows[kEarly * (d % 2)].of[e] : input.load_by_token(step, e));
+          }
+          const bool ends = Input::Entry::ends_task(step);
+          if (first + d + kDepth < count) stream.refill(d);
+          if (ends) {
+            products.put(slot, sums);
+            slot = Products::slot(weight.task_slots, ++task);  // behind the last task stands one more
+          }
+        }
+      }
+      stream.advance();
+    }
+  }
+
+  static SPARSMITH_DEVICE void finish(const panel::Weight& weight, const Output& output, const panel::Part& part,
+                                      const float* sums, int first_token, int n) {
+    // Neighbouring threads store neighbouring elements: rows of a token, or the tokens of a row.
+    constexpr int kRun =
+        kTokenMajor ? panel::kWarpLanes : 1;  // rows of which the threads of a team lane are neighbours
+    const int lane = thread_index() / kRun % kTeamLanes;
+    const int first_row = thread_index() / (kRun * kTeamLanes) * kRun + thread_index() % kRun;
+    for (int row = first_row; row < static_cast<int>(part.row_count); row += kThreads / kTeamLanes) {
+      const u16* slots = weight.row_slots + part.first_offset + row;
+      const u32 end = load_cached(slots + 1);
+      float totals[kTokens] = {};
+      for (u32 slot = load_cached(slots); slot < end; ++slot) {
+        SPARSMITH_UNROLL for (int t = 0; t < kTokens; t += 4) {
+          const auto quad =
+              *reinterpret_cast<const Vector<float, 4>*>(sums + Products::place(slot, lane * kTokens + t));
+          SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) totals[t + i] += quad[i];
+        }
+      }
+      output.store(part.first_row + row, first_token + lane * kTokens, n, totals);
+    }
+  }
+};
+
+}  // namespace sparsmith

@@ -1,0 +1,76 @@
+// Mistakes that kernels of the gather family may have.
+#include <algorithm>
+
+#include "generator/gather_family.h"
+#include "tests/mutations.h"
+
+namespace sparsmith::test {
+namespace {
+
+// What a kernel meets on some weight, by the facts of its packing.
+Mutation::Matters gather(bool (*holds)(const GatherConfig&, const KernelCase&, const PackedWeight&)) {
+  return [holds](const Config& config, const Cases& cases) {
+    return std::any_of(cases.begin(), cases.end(), [&](const PackedCase& each) {
+      return each.matrix.nnz() > 100 && holds(GatherConfig(config), each, each.packed);
+    });
+  };
+}
+bool gathers_any(const GatherConfig&, const KernelCase&, const PackedWeight&) { return true; }
+bool gathers_several_rounds(const GatherConfig& config, const KernelCase&, const PackedWeight& packed) {
+  return packed.facts.at("share_steps") > config.depth;
+}
+bool gathers_several_parts(const GatherConfig&, const KernelCase& each, const PackedWeight& packed) {
+  return packed.facts.at("parts") > 1 && each.matrix.nnz() > 500;
+}
+bool gathers_by_several_teams(const GatherConfig& config, const KernelCase& each, const PackedWeight&) {
+  return config.segment_lanes > 1 && each.matrix.nnz() > 200;
+}
+// What a launch before has turned is read by whole vectors.
+bool gathers_vectors(const KernelCase& each) { return each.problem.spec.layout == Layout::kTokenMajor; }
+// (Padding names column 0, which holds Inf and NaN in turn.)
+bool gathers_nothing_somewhere(const GatherConfig&, const KernelCase& each, const PackedWeight& packed) {
+  return packed.facts.at("padding") > 0 && gathers_vectors(each) && meets_infinity(each);
+}
+bool gathers_ahead(const GatherConfig& config, const KernelCase& each, const PackedWeight& packed) {
+  return config.ahead == 1 && packed.facts.at("share_steps") > 1 && gathers_vectors(each);
+}
+bool gathers_by_several_lanes(const GatherConfig& config, const KernelCase& each, const PackedWeight&) {
+  const std::int64_t lane_tokens = config.tile_tokens(each.problem.spec.type) / config.token_lanes;
+  return config.token_lanes > 1 && each.problem.tokens > lane_tokens;
+}
+// (Blocks of columns are the packing's affair: they differ between the cases of a kernel.)
+bool gathers_in_sweeps(const GatherConfig&, const KernelCase& each, const PackedWeight& packed) {
+  const std::int64_t columns = packed.facts.at("sweep_columns");
+  return columns > 0 && each.matrix.cols > columns && each.matrix.nnz() > 200;
+}
+
+}  // namespace
+
+const std::vector<Mutation>& gather_mutations() {
+  static const std::vector<Mutation> all = {
+      {"no barrier before sums are added", "block_barrier();  // the sums are there", "", gather(gathers_any)},
+      {"no barrier before sums are written again", "block_barrier();  // the sums have been read", "",
+       gather(gathers_several_parts)},
+      {"the first step is dropped", "            products.multiply(",
+       "            if (first + d > 0) products.multiply(", gather(gathers_any)},
+      {"the next step is one too far", "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next +",
+       "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + kStepLoads +",
+       gather(gathers_several_rounds)},
+      {"the last slot of a row is dropped", "slot < end; ++slot", "slot + 1 < end; ++slot", gather(gathers_any)},
+      {"the teams of a segment are not added", "Share::combine(sums.values[0], lane);", "",
+       gather(gathers_by_several_teams)},
+      {"a team keeps what it sends", "const bool upper = (lane & round) != 0;", "const bool upper = false;",
+       gather(gathers_by_several_teams)},
+      {"padding is read", "load_coherent_if(!Entry::is_none(step, e), from)", "load_coherent_if(true, from)",
+       gather(gathers_nothing_somewhere)},
+      {"rows are asked for where others wait to be used", "rows[(d + 1) % 2]);", "rows[d % 2]);",
+       gather(gathers_ahead)},
+      {"every lane of a team brings the same tokens", "tile_first + thread_index() % kTeamLanes * kTokens;",
+       "tile_first;", gather(gathers_by_several_lanes)},
+      {"sums of earlier columns are dropped", "if (adds) {", "if (false) {", gather(gathers_in_sweeps)},
+      {"quads of sums meet", "% (kTile / 4) * 4", "% (kTile / 8) * 4", gather(gathers_by_several_lanes)},
+  };
+  return all;
+}
+
+}  // namespace sparsmith::test
