@@ -49,10 +49,7 @@ KernelText panel_text(const PanelConfig& config, const OperatorSpec& spec, std::
       {fmt::format("using Fallback = {}", products_type(config, true)), "where X holds Inf or NaN"},
   };
   if (split) {
-    text.headers.push_back("snippets/epilog/store_output.cuh");
-    text.lines.push_back({fmt::format("using Output = StoreOutput<float, {}, NoActivation, false, false, false>",
-                                      boolean(spec.layout == Layout::kTokenMajor)),
-                          "partial sums of a column part, in Y's layout"});
+    add_partial_output(spec, text);
   } else {
     add_output(spec, text);
   }
@@ -103,23 +100,6 @@ KernelText relayout_panels_text(const OperatorSpec& spec) {
   return text;
 }
 
-KernelText finish_parts_text(const OperatorSpec& spec) {
-  KernelText text;
-  text.name = "finish_parts_" + spec_tag(spec);
-  text.summary = "adds up the partial sums of column parts, and runs the epilog";
-  text.threads = 256;
-  text.headers = {"snippets/kernels/finish_parts.cuh"};
-  text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of Y, bias and residual"}};
-  add_output(spec, text);
-  text.lines.push_back({fmt::format("using Kernel = FinishPartsKernel<Output, {}, kThreads>",
-                                    boolean(spec.layout == Layout::kTokenMajor)),
-                        "token-major"});
-  text.parameters = {{"const float*", "partials"}, {"int", "part_count"}, {"int", "rows"}, {"int", "n"}};
-  add_output_parameters(text);
-  text.body = std::string(kMakeOutput) + "Kernel::run(partials, output, part_count, rows, n);";
-  return text;
-}
-
 class PlanBuilder {
  public:
   PlanBuilder(const PanelConfig& config, const Problem& problem, const PackedWeight& packed)
@@ -140,7 +120,8 @@ class PlanBuilder {
     plan_.workspace_bytes = arguments_.expression(panel_bytes + " + " + partial_bytes);
     if (relaid) add_relayout(relayout);
     add_panel(panel, relaid, panel_bytes);
-    if (splits_columns(config_)) add_finish(finish, panel_bytes);
+    if (splits_columns(config_))
+      plan_.steps.push_back(finish_parts_step(spec_, finish, config_.column_parts, panel_bytes, arguments_));
     if (!arguments_.error().ok()) return arguments_.error();
     return std::move(plan_);
   }
@@ -195,18 +176,6 @@ class PlanBuilder {
     } else {
       add_output_arguments(step);
     }
-    plan_.steps.push_back(std::move(step));
-  }
-
-  void add_finish(const KernelText& text, const std::string& partials) {
-    PlanStep step;
-    step.kernel = text.name;
-    step.grid = {arguments_.expression(fmt::format("min(ceil_div({} * n, {}), 65535)", spec_.rows, text.threads)), 1,
-                 1};
-    step.block = {text.threads, 1, 1};
-    step.arguments = {arguments_.workspace(partials), arguments_.int32(std::to_string(config_.column_parts)),
-                      arguments_.int32(std::to_string(spec_.rows)), arguments_.int32("n")};
-    add_output_arguments(step);
     plan_.steps.push_back(std::move(step));
   }
 
