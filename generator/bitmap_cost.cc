@@ -4,7 +4,7 @@
 // instructions, counted in the disassembly for sm_90; and the accesses of shared memory, one at a time on a
 // multiprocessor, of which a load makes more where its lanes' values lie further apart. To them come operands of X from
 // L2 and what every launch costs. What is not counted follows a prototype measured on an H200 at 50 to 95 % and N = 8
-// to 32, whose times the same formulas give within 5 %; they rank, they do not promise.
+// to 32, whose times the same formulas give within 10 %; they rank, they do not promise.
 #include <algorithm>
 #include <cmath>
 

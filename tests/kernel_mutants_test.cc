@@ -178,6 +178,9 @@ bool split_halves(const BitmapConfig& config, const KernelCase&) { return config
 bool bulk_strips_go_round(const BitmapConfig& config, const KernelCase& each) {
   return config.bulk_copies && each.matrix.cols > 64 * 5 * config.warps;
 }
+bool several_column_parts(const BitmapConfig& config, const KernelCase& each) {
+  return config.column_parts > 1 && each.matrix.cols > 64 * 2 && each.problem.tokens > 0;
+}
 bool bulk_ring_again(const BitmapConfig& config, const KernelCase& each) {
   return config.bulk_copies && each.matrix.rows > config.rows() && each.matrix.nnz() > 0;
 }
@@ -215,6 +218,10 @@ const std::vector<Mutation>& bitmap_mutations() {
       {"the phase never turns", "phase ^= 1;", "", bitmap(bulk_strips_go_round)},
       {"no barrier before the ring is used", "block_barrier();  // extras are 0, and the ring is ready", "",
        bitmap(bulk_copies)},
+      {"parts of K do the same strips", "first_strip = block_index_z() * part_strips", "first_strip = 0",
+       bitmap(several_column_parts)},
+      {"parts of K store to one place", "static_cast<i64>(block_index_z()) * rows * n", "static_cast<i64>(0)",
+       bitmap(several_column_parts)},
       {"every lane copies the strip", "bounds.take(from, units) && thread_index() % bitmap::kLanes == 0",
        "bounds.take(from, units)", bitmap(bulk_copies)},
       {"half of a strip is copied", "from, units * bitmap::kUnitBytes, barriers", "from, units / 2 * 16, barriers",
