@@ -7,13 +7,14 @@
 
 namespace sparsmith {
 
-void ThreadBlock::bulk_barrier_init(const void* barrier, int line) {
+void ThreadBlock::bulk_barrier_init(const void* barrier, int copies, int line) {
   const auto at = reinterpret_cast<std::uint64_t>(barrier);
   if (at % 8 != 0) fail_misaligned(barrier, 8, line);
   if (at - reinterpret_cast<std::uint64_t>(memory_.base()) >= DeviceMemory::kSharedBytes)
     fail([&] { return "a barrier at " + describe_address(at, 8) + ", not in shared memory"; }, line);
   checker_.access_range(AccessKind::kWrite, barrier, 8);
-  bulk_barriers_[at] = {};
+  BulkBarrier& made = bulk_barriers_[at] = {};
+  made.expected = static_cast<std::size_t>(copies);
 }
 
 // Whoever uses a barrier is ordered behind who made it ready, and changes it together with others.
@@ -39,11 +40,12 @@ void ThreadBlock::bulk_copy(std::byte* shared, const std::byte* global, int byte
         },
         line);
   }
-  if (state.copy) fail([&] { return "a second bulk copy by a barrier whose first nobody has awaited"; }, line);
+  if (state.copies.size() == state.expected)
+    fail([&] { return "one more bulk copy by a barrier whose last copies nobody has awaited"; }, line);
   begin_copy(shared, global, size, line);
-  state.copy = PendingCopy{shared, global, bytes, 0, line};
-  state.starter = current_;
-  state.clock = checker_.clock();
+  if (state.copies.empty()) state.starts.clear();
+  state.copies.push_back({shared, global, bytes, 0, line});
+  state.starts.push_back({current_, checker_.clock()});
   for (const int thread : state.waiting) make_ready(thread);
   state.waiting.clear();
 }
@@ -53,14 +55,15 @@ void ThreadBlock::bulk_copy(std::byte* shared, const std::byte* global, int byte
 void ThreadBlock::bulk_wait(const void* barrier, unsigned phase, int line) {
   BulkBarrier& state = bulk_barrier(barrier, line);
   while ((state.completed & 1U) == (phase & 1U)) {
-    if (state.copy) {
-      const PendingCopy copy = *state.copy;
-      state.copy.reset();
+    if (state.copies.size() == state.expected) {
       ++state.completed;
-      const auto offset = static_cast<std::uint64_t>(copy.to - memory_.base());
-      DeviceMemory::set_bits(memory_.addressable(), offset, static_cast<std::uint64_t>(copy.bytes), true);
-      DeviceMemory::set_bits(memory_.written(), offset, static_cast<std::uint64_t>(copy.bytes), true);
-      std::copy_n(copy.from, copy.bytes, copy.to);
+      for (const PendingCopy& copy : state.copies) {
+        const auto offset = static_cast<std::uint64_t>(copy.to - memory_.base());
+        DeviceMemory::set_bits(memory_.addressable(), offset, static_cast<std::uint64_t>(copy.bytes), true);
+        DeviceMemory::set_bits(memory_.written(), offset, static_cast<std::uint64_t>(copy.bytes), true);
+        std::copy_n(copy.from, copy.bytes, copy.to);
+      }
+      state.copies.clear();
     } else {
       Thread& thread = threads_[static_cast<std::size_t>(current_)];
       thread.wait = Wait::kBulkCopy;
@@ -69,13 +72,13 @@ void ThreadBlock::bulk_wait(const void* barrier, unsigned phase, int line) {
       wait_for_turn();
     }
   }
-  checker_.acquire(state.starter, state.clock);
+  for (const BulkBarrier::Start& start : state.starts) checker_.acquire(start.thread, start.clock);
 }
 
 void ThreadBlock::check_bulk_copies_have_landed() {
   for (const auto& [at, barrier] : bulk_barriers_) {
-    if (barrier.copy)
-      fail([&] { return "the block ends before a bulk copy has landed: nobody waited for it"; }, barrier.copy->line);
+    if (!barrier.copies.empty())
+      fail([] { return "the block ends before a bulk copy has landed: nobody waited for it"; }, barrier.copies[0].line);
   }
 }
 

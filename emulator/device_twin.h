@@ -30,7 +30,7 @@ void sparsmith_emulator_atomic_add_float(float* to, float value, int line);
 void sparsmith_emulator_async_copy(void* shared, const void* global, int bytes, int line);
 void sparsmith_emulator_async_commit();
 void sparsmith_emulator_async_wait(int pending_groups, int line);
-void sparsmith_emulator_bulk_barrier_init(const void* barrier, int line);
+void sparsmith_emulator_bulk_barrier_init(const void* barrier, int copies, int line);
 void sparsmith_emulator_bulk_copy(void* shared, const void* global, int bytes, const void* barrier, int line);
 void sparsmith_emulator_bulk_wait(const void* barrier, unsigned phase, int line);
 }
@@ -198,6 +198,18 @@ SPARSMITH_DEVICE u64 shuffle_word(u64 value, int lane, int line) {
   return sparsmith_emulator_shuffle(2, value, lane, 0xFFFFFFFFU, line);
 }
 
+struct SharedAddress {
+  const u8* at;
+};
+SPARSMITH_DEVICE SharedAddress shared_address(const void* shared) { return {static_cast<const u8*>(shared)}; }
+template <int kScale>
+SPARSMITH_DEVICE SharedAddress advance_by_low_half(SharedAddress from, u32 word) {
+  return {from.at + kScale * (word & 0xFFFFU)};
+}
+template <class T>
+SPARSMITH_DEVICE T load_shared(SharedAddress from) {
+  return *reinterpret_cast<const T*>(from.at);
+}
 SPARSMITH_DEVICE void load_matrices(const void* row, u32 (&out)[4], int line = __builtin_LINE()) {
   if ((reinterpret_cast<u64>(row) & 15U) != 0) sparsmith_emulator_misaligned(row, 16, line);
   const int lane = thread_index() % 32;
@@ -207,7 +219,8 @@ SPARSMITH_DEVICE void load_matrices(const void* row, u32 (&out)[4], int line = _
   }
 }
 
-SPARSMITH_DEVICE void load_matrices_transposed(const void* row, u32 (&out)[4], int line = __builtin_LINE()) {
+SPARSMITH_DEVICE void load_matrices_transposed(SharedAddress address, u32 (&out)[4], int line = __builtin_LINE()) {
+  const u8* row = address.at;
   if ((reinterpret_cast<u64>(row) & 15U) != 0) sparsmith_emulator_misaligned(row, 16, line);
   const int lane = thread_index() % 32;
   for (int j = 0; j < 4; ++j) {
@@ -265,8 +278,8 @@ constexpr bool kBulkCopies = true;
 struct alignas(8) BulkBarrier {
   u64 state;
 };
-SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier, int line = __builtin_LINE()) {
-  sparsmith_emulator_bulk_barrier_init(barrier, line);
+SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier, int copies = 1, int line = __builtin_LINE()) {
+  sparsmith_emulator_bulk_barrier_init(barrier, copies, line);
 }
 SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, BulkBarrier* barrier,
                                 int line = __builtin_LINE()) {
@@ -294,6 +307,7 @@ SPARSMITH_DEVICE double multiply_add(double a, double b, double c) { return __bu
 SPARSMITH_DEVICE float exponential(float value) { return __builtin_expf(value); }
 SPARSMITH_DEVICE float error_function(float value) { return __builtin_erff(value); }
 SPARSMITH_DEVICE double absolute(double value) { return __builtin_fabs(value); }
+SPARSMITH_DEVICE bool is_finite(float value) { return __builtin_fabsf(value) <= 3.402823466e+38F; }
 
 }  // namespace sparsmith
 

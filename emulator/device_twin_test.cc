@@ -219,7 +219,7 @@ extern "C" __global__ void __launch_bounds__(32) test(const u16* elements, u32* 
   for (int i = thread_index(); i < 256; i += 32) rows[i] = elements[i];
   warp_barrier();
   u32 parts[4];
-  load_matrices_transposed(rows + thread_index() * 8, parts);
+  load_matrices_transposed(shared_address(rows + thread_index() * 8), parts);
   for (int i = 0; i < 4; ++i) out[thread_index() * 4 + i] = parts[i];
 })",
                                   1, 32, 512);

@@ -87,7 +87,9 @@ void async_copy(std::byte* shared, const std::byte* global, int bytes, int line)
 void async_commit() { running_block->async_commit(); }
 void async_wait(int pending_groups, int line) { running_block->async_wait(pending_groups, line); }
 
-void bulk_barrier_init(const void* barrier, int line) { running_block->bulk_barrier_init(barrier, line); }
+void bulk_barrier_init(const void* barrier, int copies, int line) {
+  running_block->bulk_barrier_init(barrier, copies, line);
+}
 void bulk_copy(std::byte* shared, const std::byte* global, int bytes, const void* barrier, int line) {
   running_block->bulk_copy(shared, global, bytes, barrier, line);
 }

@@ -90,8 +90,10 @@ std::string ThreadBlock::describe_pending_copy(std::uint64_t address, std::uint3
     return fmt::format(" where the {} copy that thread {} began in line {} has not landed: nobody waited for it", kind,
                        thread, line);
   };
-  for (const auto& [at, barrier] : bulk_barriers_)
-    if (barrier.copy && meets(*barrier.copy)) return describe("bulk", barrier.starter, barrier.copy->line);
+  for (const auto& [at, barrier] : bulk_barriers_) {
+    for (std::size_t i = 0; i < barrier.copies.size(); ++i)
+      if (meets(barrier.copies[i])) return describe("bulk", barrier.starts[i].thread, barrier.copies[i].line);
+  }
   for (int i = 0; i < launch_->threads; ++i) {
     for (const PendingCopy& copy : threads_[static_cast<std::size_t>(i)].copies) {
       if (meets(copy)) return describe("asynchronous", i, copy.line);

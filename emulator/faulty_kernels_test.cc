@@ -254,7 +254,7 @@ TEST_P(FaultyKernelsTest, BulkCopyIntoWhatOthersStillRead) {
 TEST_P(FaultyKernelsTest, SecondBulkCopyBeforeTheFirstIsAwaited) {
   EXPECT_THAT(report_of(std::string(kBulk) + "if (t == 0) { bulk_copy(shared, in, 128, barrier);"
                                              "bulk_copy(shared + 32, in, 64, barrier); }"),
-              HasSubstr("whose first nobody has awaited"));
+              HasSubstr("whose last copies nobody has awaited"));
 }
 
 TEST_P(FaultyKernelsTest, BlockEndsBeforeABulkCopyLands) {

@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -86,7 +85,7 @@ class ThreadBlock {
   void async_copy(std::byte* shared, const std::byte* global, int bytes, int line);
   void async_commit();
   void async_wait(int pending_groups, int line);
-  void bulk_barrier_init(const void* barrier, int line);
+  void bulk_barrier_init(const void* barrier, int copies, int line);
   void bulk_copy(std::byte* shared, const std::byte* global, int bytes, const void* barrier, int line);
   void bulk_wait(const void* barrier, unsigned phase, int line);
   [[noreturn]] void fail_misaligned(const void* address, std::uint32_t bytes, int line = 0);
@@ -115,13 +114,17 @@ class ThreadBlock {
     int copy_group = 0;
     std::vector<PendingCopy> copies;
   };
-  // A barrier that bulk copies complete, one for each phase. Who waits is ordered behind who started the copy.
+  // A barrier whose phases bulk copies complete. Who waits is ordered behind those who started them.
   struct BulkBarrier {
-    std::uint32_t completed = 0;      // phases
-    std::optional<PendingCopy> copy;  // that completes the next phase
-    int starter = 0;                  // of the last copy
-    std::int16_t clock = 0;           // of the starter, then
-    std::vector<int> waiting;         // threads, for a copy to be started
+    struct Start {
+      int thread;
+      std::int16_t clock;
+    };
+    std::uint32_t completed = 0;  // phases
+    std::size_t expected = 1;     // copies a phase
+    std::vector<PendingCopy> copies;
+    std::vector<Start> starts;  // of the last phase's copies, or of those that are on their way
+    std::vector<int> waiting;   // threads, for copies to be started
   };
   static constexpr int kWarp = AccessChecker::kWarp;
   // Lanes that wait for each other.

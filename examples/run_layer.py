@@ -1,7 +1,8 @@
 """Runs a layer of a tuned file on PyTorch tensors through the C interface, and checks it against F.linear.
 
 usage: run_layer.py LIBSPARSMITH TUNED MODEL TENSOR TOKENS       MODEL: the safetensors file that was tuned
-For weights tuned in the model's own type, token-major, without epilogue. Exit code 0: agrees; 1: differs, or failed.
+TENSOR may be a group: then each member's output is a view of the group's. For weights tuned in the model's own type,
+token-major, without epilogue. Exit code 0: agrees; 1: differs, or failed.
 """
 import ctypes
 import sys
@@ -17,26 +18,43 @@ class Arguments(ctypes.Structure):  # sparsmith_run_arguments
                 ("ldx", I), ("ldy", I), ("ldr", I), ("alpha", F), ("beta", F)]
 
 
+class MemberView(ctypes.Structure):  # sparsmith_member_view
+    _fields_ = [("size", Z), ("first_row", I), ("rows", I), ("offset", I), ("ld", I)]
+
+
 def require(status):
     if status != 0:
         sys.exit(f"error: {lib.sparsmith_last_error().decode()}")
 
 
 lib, tuned, file, name, n = ctypes.CDLL(sys.argv[1]), sys.argv[2].encode(), sys.argv[3], sys.argv[4], int(sys.argv[5])
-lib.sparsmith_last_error.restype = ctypes.c_char_p
-weight = safe_open(file, "pt", device="cuda").get_tensor(name).flatten(1)
+lib.sparsmith_last_error.restype = lib.sparsmith_operator_member_name.restype = ctypes.c_char_p
+lib.sparsmith_operator_member_count.restype = Z
 
 model, op, space = P(), P(), Z()
 require(lib.sparsmith_model_load(tuned, 0, ctypes.byref(model)))
 require(lib.sparsmith_model_operator(model, name.encode(), ctypes.byref(op)))
 require(lib.sparsmith_operator_workspace_bytes(op, I(n), ctypes.byref(space)))
+members = [lib.sparsmith_operator_member_name(op, Z(i)).decode() for i in range(lib.sparsmith_operator_member_count(op))]
+tensors = safe_open(file, "pt", device="cuda")
+weights = {tensor: tensors.get_tensor(tensor).flatten(1) for tensor in members or [name]}
+weight = torch.cat(list(weights.values()))
 x = torch.randn(n, weight.shape[1], device="cuda").to(weight.dtype)
 y = torch.full((n, weight.shape[0]), torch.nan, device="cuda", dtype=weight.dtype)
 workspace = torch.empty(space.value + 1, device="cuda", dtype=torch.uint8)
 arguments = Arguments(ctypes.sizeof(Arguments), x.data_ptr(), y.data_ptr(), n, workspace=workspace.data_ptr(), alpha=1)
 require(lib.sparsmith_operator_run(op, ctypes.byref(arguments), P(torch.cuda.current_stream().cuda_stream)))
 
-expected = torch.nn.functional.linear(x.double(), weight.double())
-error = ((y.double() - expected).norm() / expected.norm()).item()
-print(f"{name}: {tuple(weight.shape)} {weight.dtype}, {n} tokens: norm error {error:.2g} against F.linear")
-sys.exit(0 if error <= 2 * torch.finfo(weight.dtype).eps else 1)  # a NaN is not <= anything
+outputs = {} if members else {name: y}
+for member in members:  # a member's output is a part of y, without a copy
+    view = MemberView(ctypes.sizeof(MemberView))
+    require(lib.sparsmith_operator_member(op, member.encode(), I(n), I(0), ctypes.byref(view)))
+    outputs[member] = y.as_strided((n, view.rows), (view.ld, 1), view.offset)
+
+agrees = True
+for tensor, output in outputs.items():
+    expected = torch.nn.functional.linear(x.double(), weights[tensor].double())
+    error = ((output.double() - expected).norm() / expected.norm()).item()
+    agrees &= error <= 2 * torch.finfo(weight.dtype).eps  # a NaN is not <= anything
+    print(f"{tensor}: {tuple(output.shape)} {weight.dtype}: norm error {error:.2g} against F.linear")
+sys.exit(0 if agrees else 1)

@@ -34,7 +34,7 @@ Status check(const CsrMatrix& matrix, const PanelPacking& packing, DataType type
   if (packing.max_slots < least_slots(packing) || packing.max_slots > kMostSlots)
     return invalid_argument(
         fmt::format("panel: {} slots, not one of [{}, {}]", packing.max_slots, least_slots(packing), kMostSlots));
-  if (packing.width(matrix.cols) > 65536 - 2 * panel::kZeroRows)
+  if (packing.width(matrix.cols) > panel::kMostRows - panel::kZeroRows)
     return invalid_argument(
         fmt::format("panel: K = {} in {} parts exceeds 16-bit columns", matrix.cols, packing.column_parts));
   if (matrix.rows >= (std::int64_t{1} << 31) || matrix.nnz() >= (std::int64_t{1} << 32))
@@ -101,7 +101,7 @@ class Packer {
     packed.cols = matrix_.cols;
     packed.nnz = matrix_.nnz();
     packed.value_type = type_;
-    for (PackedArray* array : {&entries_, &shares_, &task_steps_, &task_slots_, &part_array_, &row_slots_})
+    for (PackedArray* array : {&entries_, &shares_, &task_slots_, &part_array_, &row_slots_})
       packed.arrays.push_back(std::move(*array));
     const std::int64_t stored = steps_ * kWarpLanes * step_entries(type_);
     const std::int64_t share_count = parts_ * packing_.column_parts * packing_.warps;
@@ -143,13 +143,11 @@ class Packer {
     shares_ =
         zeroed<panel::Share>("shares", DataType::kUint32, work_.size() * static_cast<std::size_t>(packing_.warps));
     part_array_ = zeroed<panel::Part>("parts", DataType::kUint32, work_.size());
-    task_steps_ = zeroed<std::uint32_t>("task_steps", DataType::kUint32, tasks + 1);
     task_slots_ = zeroed<std::uint16_t>("task_slots", DataType::kUint16, (tasks + 1) * segments);
     row_slots_ = zeroed<std::uint16_t>("row_slots", DataType::kUint16,
                                        static_cast<std::size_t>((matrix_.rows + parts_) * packing_.column_parts));
     auto* share = elements<panel::Share>(shares_);
     auto* part_entry = elements<panel::Part>(part_array_);
-    auto* steps = elements<std::uint32_t>(task_steps_);
     auto* slots = elements<std::uint16_t>(task_slots_);
     auto* row_slots = elements<std::uint16_t>(row_slots_);
     std::uint32_t task_index = 0;
@@ -163,12 +161,9 @@ class Packer {
       offset += static_cast<std::uint32_t>(part.row_slots.size());
       slots_ = std::max<std::int64_t>(slots_, part.row_slots.back());
       for (const auto& tasks_of_share : part.shares) {
-        *share = {0, task_index, 0, 0};
-        if (!tasks_of_share.empty()) share->first_steps = tasks_of_share[0].steps;
-        if (tasks_of_share.size() > 1) share->second_steps = tasks_of_share[1].steps;
+        *share = {0, task_index};
         for (const panel::Task& task : tasks_of_share) {
           share->step_count += task.steps;
-          *steps++ = task.steps;
           for (const panel::Segment& segment : task.segments) *slots++ = segment.slot;
           ++task_index;
         }
@@ -177,7 +172,6 @@ class Packer {
       }
     }
     std::fill_n(slots, segments, static_cast<std::uint16_t>(panel::kNoSlot));
-    *steps = 1;
   }
 
   void write_entries() {
@@ -198,6 +192,8 @@ class Packer {
       panel::TaskSchedule schedule(matrix_, packing_, part.entries, task, step_entries(type_), first_column);
       for (std::uint32_t step = 0; step < task.steps; ++step, to += kStepWords)
         for (int e = 0; e < step_entries(type_); ++e) write_gather(schedule.next(), e, to);
+      for (int lane = 0; lane < kWarpLanes && task.steps > 0; ++lane)
+        to[lane * kWordsPerLane - kStepWords] |= panel::kTaskEnd;
       phases_ += schedule.phases();
     }
   }
@@ -227,7 +223,7 @@ class Packer {
   std::atomic<std::int64_t> phases_ = 0;
   std::vector<std::int64_t> bounds_;
   std::vector<panel::PartTasks> work_;  // [column_parts][parts]
-  PackedArray entries_, shares_, task_steps_, task_slots_, part_array_, row_slots_;
+  PackedArray entries_, shares_, task_slots_, part_array_, row_slots_;
 };
 
 }  // namespace

@@ -14,11 +14,11 @@
 // Arrays; `c` counts column parts, `p` parts, W warps, S segments a task:
 //
 //   entries     uint32[c][p][W][share_steps][32 lanes][4]: 16-bit values: row of the panel | value << 16. 32-bit
-//               values: two entries of a row of the panel and the value's bits. Behind the last share stand
-//               kSpareSteps steps that are loaded and never used.
+//               values: two entries of a row of the panel and the value's bits. The first word of a lane has kTaskEnd
+//               in the last step of a task. Behind the last share stand kSpareSteps steps that are loaded and never
+//               used.
 //   shares      Share[c][p][W]
-//   task_steps  uint32[tasks + 1]: steps of each task, in the order of shares
-//   task_slots  uint16[tasks + 1][S]: the slot of each segment, or kNoSlot
+//   task_slots  uint16[tasks + 1][S]: the slot of each segment of each task, in the order of shares, or kNoSlot
 //   parts       Part[c][p]
 //   row_slots   uint16[c][rows + parts]: row r of a part owns slots [row_slots[first_offset + r],
 //               row_slots[first_offset + r + 1]) of the part's sums
@@ -35,13 +35,12 @@ constexpr int kRowBytes = 16;
 constexpr int kZeroRows = 8;
 constexpr int kSpareSteps = 4;
 constexpr unsigned int kNoSlot = 0xFFFF;
+constexpr unsigned int kTaskEnd = 0x8000;  // beside the row of the panel
+constexpr int kMostRows = 0x8000;          // of a panel
 
-// The first two tasks' steps stand here as well, so that a warp need not wait for another load before it begins.
-struct alignas(16) Share {
+struct alignas(8) Share {
   unsigned int step_count;
   unsigned int first_task;
-  unsigned int first_steps;
-  unsigned int second_steps;
 };
 
 struct alignas(16) Part {

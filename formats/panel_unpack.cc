@@ -76,7 +76,6 @@ class Unpacker {
   Status check_sizes() {
     SPARSMITH_RETURN_IF_ERROR(array("entries", entries_));
     SPARSMITH_RETURN_IF_ERROR(array("shares", shares_));
-    SPARSMITH_RETURN_IF_ERROR(array("task_steps", task_steps_));
     SPARSMITH_RETURN_IF_ERROR(array("task_slots", task_slots_));
     SPARSMITH_RETURN_IF_ERROR(array("parts", parts_));
     SPARSMITH_RETURN_IF_ERROR(array("row_slots", row_slots_));
@@ -87,7 +86,7 @@ class Unpacker {
     const std::int64_t column_parts = fact("column_parts");
     row_parts_ = fact("parts");
     if (warps_ < 1 || warps_ > 32 || (segments_ != 8 && segments_ != 16 && segments_ != 32) || share_steps_ < 1 ||
-        width_ < 8 || width_ > 65536 || column_parts < 1 || row_parts_ < 1)
+        width_ < 8 || width_ > panel::kMostRows || column_parts < 1 || row_parts_ < 1)
       return invalid_input("panel: its facts are no packing");
     const auto part_count = static_cast<std::int64_t>(parts_.size());
     if (part_count % row_parts_ != 0 || part_count / row_parts_ != column_parts) return missing("parts");
@@ -96,7 +95,7 @@ class Unpacker {
         static_cast<std::int64_t>(entries_.size()) !=
             (static_cast<std::int64_t>(shares_.size()) * share_steps_ + panel::kSpareSteps) * kStepWords)
       return missing("entries");
-    if (task_steps_.empty() || task_slots_.size() != task_steps_.size() * static_cast<std::size_t>(segments_))
+    if (task_slots_.empty() || task_slots_.size() % static_cast<std::size_t>(segments_) != 0)
       return missing("task_slots");
     return {};
   }
@@ -124,18 +123,11 @@ class Unpacker {
     const panel::Share share = shares_[static_cast<std::size_t>(index)];
     if (share.step_count > share_steps_) return invalid_input(fmt::format("panel: share {} is too long", index));
     std::uint64_t task = share.first_task;
-    std::uint32_t left = 0;
-    if (share.step_count > 0) {
-      if (task >= task_steps_.size()) return missing("task_steps");
-      left = task_steps_[task];
-    }
     for (std::uint32_t step = 0; step < share.step_count; ++step) {
-      while (left == 0) {
-        if (++task >= task_steps_.size()) return missing("task_steps");
-        left = task_steps_[task];
-      }
-      --left;
-      SPARSMITH_RETURN_IF_ERROR(read_step((index * share_steps_ + step) * kStepWords, task));
+      if ((task + 1) * static_cast<std::uint64_t>(segments_) > task_slots_.size()) return missing("task_slots");
+      const std::int64_t first_word = (index * share_steps_ + step) * kStepWords;
+      SPARSMITH_RETURN_IF_ERROR(read_step(first_word, task));
+      if ((entries_[static_cast<std::size_t>(first_word)] & panel::kTaskEnd) != 0) ++task;
     }
     return {};
   }
@@ -149,7 +141,7 @@ class Unpacker {
         const auto word_at = [&](int of_lane) {
           return static_cast<std::size_t>(first_word + of_lane * kWordsPerLane + e * words_per_entry(type));
         };
-        const std::uint32_t row = entries_[word_at(lane)] & 0xFFFFU;
+        const std::uint32_t row = entries_[word_at(lane)] & (panel::kTaskEnd - 1);
         if (row >= width_) continue;
         const std::int64_t column = first_column_ + panel::panel_row(static_cast<int>(row));
         const int segment = panel::segment_of_lane(order, static_cast<int>(segments_), lane);
@@ -169,7 +161,6 @@ class Unpacker {
   const PackedWeight& packed_;
   std::span<const std::uint32_t> entries_;
   std::span<const panel::Share> shares_;
-  std::span<const std::uint32_t> task_steps_;
   std::span<const std::uint16_t> task_slots_;
   std::span<const panel::Part> parts_;
   std::span<const std::uint16_t> row_slots_;

@@ -12,12 +12,12 @@
 //           all 32 lanes stands before piece i + 1: a warp loads 512 bytes in a row.
 //   rows    Row[parts][rows_per_part], rows_per_part a multiple of kRowAlignment; behind a part's last row, kNoRow
 //
-// Padding is never multiplied by x (0 * Inf is not 0), and it is always at the end of a lane's tile:
+// Padding is at the end of a lane's tile, and a kernel can tell it from a nonzero (0 * Inf is not 0):
 //   uint16, uint32   its column is K, where kernels find a zero. Nonzeros stand in any order.
-//   delta8           base is the first column, byte 0 how many of the V are nonzeros, byte i the distance of column i
-//                    to the one before. A distance over 255 ends the tile.
-//   off8             base is the lowest column, which stands first; byte 0 how many are nonzeros, byte i the distance
-//                    of column i to the base. A distance over 255 ends the tile; behind the first, any order.
+//   delta8           0, of a column of the row or of column 0. base is the first column, byte 0 how many of the V are
+//                    nonzeros, byte i the distance of column i to the one before. A distance over 255 ends the tile.
+//   off8             the same. base is the lowest column, which stands first; byte 0 how many are nonzeros, byte i the
+//                    distance of column i to the base. A distance over 255 ends the tile; behind the first, any order.
 #pragma once
 
 namespace sparsmith::slots {

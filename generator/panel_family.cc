@@ -40,7 +40,7 @@ std::vector<Rule> legal_rules() {
        [](const RuleInput& in) {
          const PanelConfig config(in.config);
          const PanelPacking packing = config.packing(in.problem);
-         return packing.width(in.problem.spec.cols) < 65536 - 2 * panel::kZeroRows &&
+         return packing.width(in.problem.spec.cols) <= panel::kMostRows - panel::kZeroRows &&
                 slots_that_fit(config, in.problem) >= least_slots(packing);
        }},
   };
@@ -57,6 +57,14 @@ std::vector<Rule> worthwhile_rules() {
        {"products", "depth"},
        "products this fast need two steps under way",
        [](const RuleInput& in) { return in["products"] == 0 || in["depth"] >= 2; }},
+      {Kind::kWorthwhile,
+       {"products", "threads_per_block", "depth"},
+       "steps in flight do not exceed the registers of a thread",
+       [](const RuleInput& in) {
+         const bool plain16 = in["products"] == 0 && size_of(in.problem.spec.type) == 2;
+         return 4 * in["depth"] + (plain16 ? 56 : 48) <=
+                in.problem.device.registers_per_sm / std::max<std::int64_t>(1, in["threads_per_block"]);
+       }},
       {Kind::kWorthwhile,
        {"segment_length", "segment_lanes"},
        "a segment long enough for its lanes",
@@ -156,7 +164,7 @@ std::vector<Parameter> PanelFamily::parameters() const {
       {"threads_per_block", "b", {256, 512, 1024}, "warps that hide latency against registers of each"},
       {"row_parts", "r", {1, 2, 4, 8, 16, 33, 66, 132, 264}, "blocks that share out the rows: each fills a panel"},
       {"input", "x", {0, 1}, "turning X in every block against once in a launch of its own", {"direct", "relayout"}},
-      {"depth", "d", {1, 2}, "steps in flight a warp: latency hiding against registers"},
+      {"depth", "d", {1, 2, 3}, "steps in flight a warp: latency hiding against registers"},
   };
 }
 

@@ -21,20 +21,23 @@ std::string products_type(const PanelConfig& config, bool fallback) {
   return fmt::format("{}<Value, {}>", type, config.segment_lanes);
 }
 
-KernelText panel_text(const PanelConfig& config, const OperatorSpec& spec, std::int64_t shared_bytes) {
+KernelText panel_text(const PanelConfig& config, const Problem& problem, std::int64_t shared_bytes) {
+  const OperatorSpec& spec = problem.spec;
   const bool split = splits_columns(config);
   const bool token_major = spec.layout == Layout::kTokenMajor && config.input == PanelConfig::Input::kDirect;
+  // Left to itself, the compiler spills for the sake of blocks that shared memory forbids.
+  constexpr std::int64_t kReservedBytes = 1024;  // of a block
+  const std::int64_t blocks = std::clamp<std::int64_t>(
+      problem.device.shared_bytes_per_sm / (shared_bytes + kReservedBytes), 1, 1024 / config.threads_per_block);
   KernelText text;
-  text.name =
-      fmt::format("panel_{}_{}{}_x{}_d{}{}_b{}", spec_tag(spec),
-                  std::string_view("pt").substr(static_cast<std::size_t>(config.products), 1), config.segment_lanes,
-                  token_major ? "t" : "f", config.depth, split ? "_k" : "", config.threads_per_block);
+  text.name = fmt::format("panel_{}_{}{}_x{}_d{}{}_b{}x{}", spec_tag(spec),
+                          std::string_view("pt").substr(static_cast<std::size_t>(config.products), 1),
+                          config.segment_lanes, token_major ? "t" : "f", config.depth, split ? "_k" : "",
+                          config.threads_per_block, blocks);
   text.summary = fmt::format("Y = W X for {} weights in panel tasks, {} tokens of X in shared memory",
                              short_name(spec.type), panel_tokens(spec.type));
   text.threads = config.threads_per_block;
-  // Left to itself, the compiler spills for the sake of more blocks, which shared memory forbids.
-  if (config.products == PanelConfig::Products::kPlain && text.threads < 1024)
-    text.min_blocks_per_sm = spec.type == DataType::kFloat32 ? 1 : 2;
+  if (text.threads < 1024) text.min_blocks_per_sm = static_cast<int>(blocks);
   text.max_shared_bytes = shared_bytes;
   text.headers = {"snippets/prolog/panel_stream.cuh", "snippets/prolog/panel_input.cuh",
                   config.products == PanelConfig::Products::kPlain ? "snippets/reduction/plain_products.cuh"
@@ -56,7 +59,6 @@ KernelText panel_text(const PanelConfig& config, const OperatorSpec& spec, std::
   text.lines.push_back({"using Kernel = PanelKernel<Value, Stream, Input, Products, Fallback, Output, kThreads>", ""});
   text.parameters = {{"const u32*", "entries"},
                      {"const panel::Share*", "shares"},
-                     {"const u32*", "task_steps"},
                      {"const u16*", "task_slots"},
                      {"const panel::Part*", "parts"},
                      {"const u16*", "row_slots"},
@@ -71,8 +73,7 @@ KernelText panel_text(const PanelConfig& config, const OperatorSpec& spec, std::
                      {"int", "x_tokens"},
                      {"int", "n"}};
   text.body =
-      "const panel::Weight weight{entries, shares, task_steps, task_slots, parts, row_slots, part_count, share_steps, "
-      "width};\n"
+      "const panel::Weight weight{entries, shares, task_slots, parts, row_slots, part_count, share_steps, width};\n"
       "const panel::Source<Value> source{x, ldx, panel_stride, column_stride, cols, x_tokens};\n";
   if (split) {
     text.parameters.insert(text.parameters.end(), {{"float*", "partials"}, {"i64", "ldp"}, {"i64", "partial_stride"}});
@@ -154,7 +155,7 @@ class PlanBuilder {
     step.grid = {arguments_.expression(panels_), config_.row_parts, config_.column_parts};
     step.block = {text.threads, 1, 1};
     step.shared_bytes = shared_bytes();
-    for (const char* array : {"entries", "shares", "task_steps", "task_slots", "parts", "row_slots"})
+    for (const char* array : {"entries", "shares", "task_slots", "parts", "row_slots"})
       step.arguments.push_back(PlanArguments::packed(array));
     for (const char* fact : {"parts", "share_steps", "width"})
       step.arguments.push_back(arguments_.int32(std::to_string(packed_.facts.at(fact))));
@@ -197,7 +198,7 @@ Result<Candidate> PanelFamily::generate(const Config& config, const Problem& pro
     return internal_error(
         fmt::format("panel: config reads packing {}, not {}", panel.packing(problem).name(), packed.packing));
   PlanBuilder builder(panel, problem, packed);
-  const KernelText texts[] = {panel_text(panel, problem.spec, builder.shared_bytes()),
+  const KernelText texts[] = {panel_text(panel, problem, builder.shared_bytes()),
                               relayout_panels_text(problem.spec), finish_parts_text(problem.spec)};
   Candidate candidate;
   candidate.config = config;

@@ -92,31 +92,37 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
                            (config.vector_width * (element + 1.5)) * std::min(1.0, groups / (warps * config.depth));
   const double wanted = hbm * 0.75;  // bytes under way at full bandwidth
   const double rate = hbm * std::min(1.0, std::pow(in_flight / wanted, 0.5));
-  const double y_bytes = static_cast<double>(spec.rows) * element;
+  const double tokens = static_cast<double>(problem.tokens);
+  const double passes = std::ceil(tokens / config.tokens_per_pass);
+  const double y_bytes = static_cast<double>(spec.rows) * element * tokens;
   const double hbm_us = (estimate.bytes + y_bytes) / rate;
-  const double passes_us = estimate.bytes / kL2BytesPerUs;  // further tokens find the weight in L2
 
   const double wavefronts = !staged ? kDirectWavefronts : config.columns == SlotColumns::kDelta8 ? 3.4 : 1.7;
-  const double pipe_us = per_sm * wavefronts / clock_mhz;
-  const double issue_us = per_sm * (config.columns == SlotColumns::kUint32 ? 6.0 : 7.0) / (4 * 0.8) / clock_mhz;
+  const double pipe_us = per_sm * tokens * wavefronts / clock_mhz;
+  // A nonzero: address, value, loop; and for each token gather, conversion, product.
+  const double instructions = (config.columns == SlotColumns::kUint32 ? 2.5 : 3.0) * passes + 4.0 * tokens;
+  const double issue_us = per_sm * instructions / (4 * 0.8) / clock_mhz;
 
-  const double staging_us =
-      staged ? 0.2 * static_cast<double>(spec.cols) * element * std::min(estimate.parts, sms * resident) / kL2BytesPerUs
-             : 0.3;
+  // Blocks fill shared memory, or gather from L2; passes after the first find the weight there.
+  const double blocks = estimate.parts * passes;
+  const double at_once = std::min(blocks, sms * config.blocks_per_sm);
+  const double x_bytes = static_cast<double>(spec.cols) * element * config.tokens_per_pass;
+  const double l2_us = ((staged ? blocks * x_bytes : 0.0) + (passes - 1) * estimate.bytes) / kL2BytesPerUs;
+  const double staging_us = staged ? 0.2 * x_bytes * std::min(at_once, sms * resident) / kL2BytesPerUs : 0.5;
+
   const double row_rounds =
       std::ceil(static_cast<double>(statistics.rows) / estimate.parts * config.row_lanes / config.threads_per_block);
   const double row_steps =
       std::ceil(estimate.slots / std::max(1.0, static_cast<double>(statistics.rows)) / config.row_lanes);
-  const double sums_us = row_rounds * (0.15 + 0.02 * row_steps + 0.015 * std::log2(config.row_lanes));
+  const double sums_us = row_rounds * (0.15 + 0.02 * row_steps + 0.015 * std::log2(config.row_lanes)) *
+                         (1 + 0.3 * (config.tokens_per_pass - 1));
   // The sums of one block hide behind the stream of another.
   const double exposed_us = sums_us / std::clamp(resident, 1.0, 2.0);
   const double tail_us = 0.03 * (rounds - groups / warps) + 0.02 * rounds * config.tiles_per_slot / config.depth;
 
-  const double body = std::max({hbm_us, pipe_us, issue_us}) + 0.25 * pipe_us;
-  const double waves = std::max(1.0, estimate.parts / (sms * config.blocks_per_sm));
-  const double one = body + staging_us + exposed_us + tail_us + (waves - 1) * 0.8;
-  const double further = std::max({passes_us, pipe_us, issue_us}) + staging_us + exposed_us + 0.5;
-  return kFixedUs + one + static_cast<double>(problem.tokens - 1) * further;
+  const double waves = std::max(1.0, std::ceil(blocks / (sms * config.blocks_per_sm)));
+  const double body = std::max({hbm_us, pipe_us, issue_us, l2_us}) + 0.25 * pipe_us;
+  return kFixedUs + body + staging_us + exposed_us + tail_us + (waves - 1) * 0.6;
 }
 
 }  // namespace sparsmith

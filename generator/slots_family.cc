@@ -38,22 +38,23 @@ std::vector<Rule> legal_rules() {
          return in["threads_per_block"] * in["blocks_per_sm"] <= in.problem.device.max_threads_per_sm;
        }},
       {Kind::kLegal,
-       {"columns", "vector_width", "depth", "threads_per_block", "blocks_per_sm"},
+       {"columns", "vector_width", "depth", "threads_per_block", "tokens_per_pass", "blocks_per_sm"},
        "tiles in flight exceed the registers of a thread",
        [](const RuleInput& in) {
          // At least those that a tile takes while it is multiplied.
          SlotsConfig config(in.config);
-         const int tiles = config.depth * config.tile_registers(in.problem.spec.type);
+         const int tiles =
+             config.depth * config.tile_registers(in.problem.spec.type) + 3 * (config.tokens_per_pass - 1);
          const std::int64_t threads = in["threads_per_block"] * in["blocks_per_sm"];
          return tiles + kKernelRegisters <= std::min<std::int64_t>(255, in.problem.device.registers_per_sm / threads);
        }},
       {Kind::kLegal,
-       {"columns", "vector_width", "tiles_per_slot", "input", "blocks_per_sm"},
+       {"columns", "vector_width", "tiles_per_slot", "input", "tokens_per_pass", "blocks_per_sm"},
        "x and the sums of slots exceed the shared memory of a block",
        [](const RuleInput& in) {
          const SlotsConfig config(in.config);
          const SlotsEstimate estimate(config, in.problem, in.statistics);
-         return config.vector_bytes(in.problem.spec) + estimate.sums_bytes() <=
+         return config.vector_bytes(in.problem.spec) + config.tokens_per_pass * estimate.sums_bytes() <=
                     in.problem.device.shared_bytes_per_block &&
                 estimate.part_slots < 65536;
        }},
@@ -86,20 +87,33 @@ std::vector<Rule> worthwhile_rules() {
                 static_cast<double>(in["vector_width"] * in["tiles_per_slot"]) <= in.statistics.row_mean;
        }},
       {Kind::kWorthwhile,
-       {"input"},
-       "x in shared memory wherever it fits",
+       {"input", "blocks_per_sm"},
+       "x in shared memory wherever it fits, unless a block has few nonzeros",
        [](const RuleInput& in) {
          const auto bytes = in.problem.spec.cols * static_cast<std::int64_t>(size_of(in.problem.spec.type));
+         const std::int64_t blocks = in["blocks_per_sm"] * std::max(in.problem.device.sm_count, 1);
          return static_cast<SlotsConfig::Input>(in["input"]) == SlotsConfig::Input::kShared ||
-                bytes > in.problem.device.shared_bytes_per_block / 3;
+                bytes > in.problem.device.shared_bytes_per_block / 3 ||
+                in.statistics.nnz / blocks < in.problem.spec.cols / 4;
        }},
       {Kind::kWorthwhile,
-       {"columns", "vector_width", "tiles_per_slot", "input", "blocks_per_sm"},
+       {"tokens_per_pass"},
+       "a pass of more tokens than there are",
+       [](const RuleInput& in) { return in["tokens_per_pass"] == 1 || in["tokens_per_pass"] / 2 < in.problem.tokens; }},
+      {Kind::kWorthwhile,
+       {"tokens_per_pass"},
+       "few passes",
+       [](const RuleInput& in) {
+         return in["tokens_per_pass"] == 8 || 4 * in["tokens_per_pass"] >= in.problem.tokens;
+       }},
+      {Kind::kWorthwhile,
+       {"columns", "vector_width", "tiles_per_slot", "input", "tokens_per_pass", "blocks_per_sm"},
        "the blocks of a multiprocessor fit its shared memory together",
        [](const RuleInput& in) {
          const SlotsConfig config(in.config);
          const SlotsEstimate estimate(config, in.problem, in.statistics);
-         const std::int64_t block = config.vector_bytes(in.problem.spec) + estimate.sums_bytes() + 1024;
+         const std::int64_t block =
+             config.vector_bytes(in.problem.spec) + config.tokens_per_pass * estimate.sums_bytes() + 1024;
          return in["blocks_per_sm"] * block <= in.problem.device.shared_bytes_per_sm;
        }},
       {Kind::kWorthwhile,
@@ -125,6 +139,7 @@ SlotsConfig::SlotsConfig(const Config& config)
   input = static_cast<Input>(value("input"));
   threads_per_block = value("threads_per_block");
   blocks_per_sm = value("blocks_per_sm");
+  tokens_per_pass = value("tokens_per_pass");
 }
 
 SlotsPacking SlotsConfig::packing(const Problem& problem) const {
@@ -134,7 +149,7 @@ SlotsPacking SlotsConfig::packing(const Problem& problem) const {
 std::int64_t SlotsConfig::vector_bytes(const OperatorSpec& spec) const {
   if (input != Input::kShared) return 0;
   const auto element = static_cast<std::int64_t>(size_of(spec.type));
-  return 16 + (spec.cols * element + element + 15) / 16 * 16;  // StagedVector::shared_bytes
+  return 128 + tokens_per_pass * ((spec.cols * element + element + 127) / 128 * 128);  // StagedVector::shared_bytes
 }
 
 int SlotsConfig::tile_registers(DataType type) const {
@@ -152,6 +167,7 @@ std::vector<Parameter> SlotsFamily::parameters() const {
       {"vector_width", "v", {4, 8, 16}, "nonzeros of a lane's tile: width of loads against padding"},
       {"tiles_per_slot", "p", {1, 2, 4}, "sums in shared memory against padding"},
       {"input", "x", {0, 1}, "gather cost against staging", {"global", "shared"}},
+      {"tokens_per_pass", "n", {1, 2, 4, 8}, "the weight is decoded once for them: registers and shared memory"},
       {"blocks_per_sm", "g", {1, 2, 4}, "copies of x against phases that overlap"},
       {"threads_per_block", "b", {128, 256, 512, 1024}, "occupancy against registers"},
       {"depth", "d", {1, 2, 4}, "tiles in flight a lane: latency hiding against registers"},

@@ -1,5 +1,5 @@
-// The slots family: the slots format and one token a pass; a lane works on equal slots of nonzeros, whatever the
-// lengths of the rows (snippets/kernels/slots.cuh has the device side). For one token, or very few.
+// The slots family: the slots format and a few tokens a pass; a lane works on equal slots of nonzeros, whatever the
+// lengths of the rows (snippets/kernels/slots.cuh has the device side). For one token, or few, or few nonzeros.
 //
 // Three files: slots_family.cc says the parameters, the rules and the packing; slots_kernel.cc makes kernels and launch
 // plans; slots_cost.cc predicts.
@@ -22,10 +22,11 @@ struct SlotsConfig {
   Input input;
   int threads_per_block;
   int blocks_per_sm;  // that share a multiprocessor: the weight is dealt to as many blocks as run at once
+  int tokens_per_pass;
 
   explicit SlotsConfig(const Config& config);
   SlotsPacking packing(const Problem& problem) const;
-  std::int64_t vector_bytes(const OperatorSpec& spec) const;  // shared memory for x
+  std::int64_t vector_bytes(const OperatorSpec& spec) const;  // shared memory for X
   int tile_registers(DataType type) const;                    // of a lane's tile
 };
 
@@ -38,7 +39,7 @@ struct SlotsEstimate {
   double parts = 1;
 
   SlotsEstimate(const SlotsConfig& config, const Problem& problem, const SparsityStatistics& statistics);
-  std::int64_t sums_bytes() const;  // shared memory for the slots' sums
+  std::int64_t sums_bytes() const;  // shared memory for the slots' sums of a token
 };
 
 class SlotsFamily : public Family {

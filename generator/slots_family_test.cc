@@ -39,6 +39,7 @@ Config config_of(SlotColumns columns, int vector_width, int tiles_per_slot, int 
                  {"tiles_per_slot", tiles_per_slot},
                  {"input", 1},
                  {"blocks_per_sm", blocks},
+                 {"tokens_per_pass", 1},
                  {"threads_per_block", threads},
                  {"depth", depth},
                  {"row_lanes", 8}}};

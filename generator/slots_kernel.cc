@@ -21,11 +21,12 @@ std::string columns_type(const SlotsConfig& config) {
 KernelText slots_text(const SlotsConfig& config, const OperatorSpec& spec) {
   const bool shared = config.input == SlotsConfig::Input::kShared;
   KernelText text;
-  text.name = fmt::format("slots_{}_{}_v{}_p{}_d{}_s{}_x{}_b{}x{}", spec_tag(spec), slot_columns_name(config.columns),
-                          config.vector_width, config.tiles_per_slot, config.depth, config.row_lanes,
-                          shared ? "s" : "g", config.threads_per_block, config.blocks_per_sm);
-  text.summary = fmt::format("Y = W X for {} weights in slots of {} nonzeros, one token a pass", short_name(spec.type),
-                             config.vector_width * config.tiles_per_slot);
+  text.name =
+      fmt::format("slots_{}_{}_v{}_p{}_d{}_s{}_x{}_n{}_b{}x{}", spec_tag(spec), slot_columns_name(config.columns),
+                  config.vector_width, config.tiles_per_slot, config.depth, config.row_lanes, shared ? "s" : "g",
+                  config.tokens_per_pass, config.threads_per_block, config.blocks_per_sm);
+  text.summary = fmt::format("Y = W X for {} weights in slots of {} nonzeros, {} tokens a pass", short_name(spec.type),
+                             config.vector_width * config.tiles_per_slot, config.tokens_per_pass);
   text.threads = config.threads_per_block;
   text.min_blocks_per_sm = config.blocks_per_sm;
   text.headers = {"snippets/prolog/slot_stream.cuh",
@@ -35,35 +36,45 @@ KernelText slots_text(const SlotsConfig& config, const OperatorSpec& spec) {
       {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
       {fmt::format("using Columns = {}", columns_type(config)), "of a lane's tile"},
       {"using Stream = SlotStream<Value, Columns>", ""},
-      {shared ? "using Input = StagedVector<Value, kThreads>" : "using Input = DirectVector<Value>", "x"},
-      {fmt::format("using Sums = SlotSums<{}>", config.row_lanes), "lanes that add up a row"},
+      {shared ? fmt::format("using Input = StagedVector<Value, {}, kThreads>", config.tokens_per_pass)
+              : fmt::format("using Input = DirectVector<Value, {}>", config.tokens_per_pass),
+       "tokens of X"},
+      {fmt::format("using Sums = SlotSums<{}, {}>", config.row_lanes, config.tokens_per_pass),
+       "lanes that add up a row, tokens"},
   };
   add_output(spec, text);
   text.lines.push_back({fmt::format("using Kernel = SlotsKernel<Stream, Input, Sums, Output, {}, {}, kThreads>",
                                     config.tiles_per_slot, config.depth),
                         "tiles a slot, tiles in flight"});
-  text.parameters = {{"const u8*", "stream"},  {"const slots::Row*", "rows"}, {"const Value*", "x"}, {"int", "parts"},
-                     {"int", "groups"},        {"int", "rows_per_part"},      {"int", "cols"},       {"int", "n"},
-                     {"i64", "column_stride"}, {"i64", "token_stride"}};
+  text.parameters = {{"const u8*", "stream"},
+                     {"const slots::Row*", "rows"},
+                     {"const Value*", "x"},
+                     {"int", "groups"},
+                     {"int", "rows_per_part"},
+                     {"int", "cols"},
+                     {"int", "n"},
+                     {"i64", "column_stride"},
+                     {"i64", "token_stride"}};
   add_output_parameters(text);
   text.body = std::string("Input input(x, column_stride, token_stride, cols, shared_memory());\n") +
-              "const Sums sums{reinterpret_cast<float*>(shared_memory() + Input::shared_bytes(cols))};\n" +
-              kMakeOutput + "Kernel::run(stream, rows, input, sums, output, parts, groups, rows_per_part, n);";
+              "const Sums sums{reinterpret_cast<float*>(shared_memory() + Input::shared_bytes(cols)), groups * 32};\n" +
+              kMakeOutput + "Kernel::run(stream, rows, input, sums, output, groups, rows_per_part, n);";
   return text;
 }
 
-Result<LaunchPlan> slots_plan(const KernelText& text, const Problem& problem, const PackedWeight& packed) {
+Result<LaunchPlan> slots_plan(const KernelText& text, int tokens_per_pass, const Problem& problem,
+                              const PackedWeight& packed) {
   const bool token_major = problem.spec.layout == Layout::kTokenMajor;
   PlanArguments arguments("slots");
   PlanStep step;
   step.kernel = text.name;
-  step.grid = {packed.facts.at("parts"), arguments.expression("min(n, 65535)"), 1};
+  step.grid = {packed.facts.at("parts"),
+               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", tokens_per_pass)), 1};
   step.block = {text.threads, 1, 1};
   step.shared_bytes = text.max_shared_bytes;
   step.arguments = {PlanArguments::packed("slots"),
                     PlanArguments::packed("rows"),
                     PlanArguments::x(),
-                    arguments.int32(std::to_string(packed.facts.at("parts"))),
                     arguments.int32(std::to_string(packed.facts.at("groups"))),
                     arguments.int32(std::to_string(packed.facts.at("rows_per_part"))),
                     arguments.int32(std::to_string(problem.spec.cols)),
@@ -86,8 +97,8 @@ Result<Candidate> SlotsFamily::generate(const Config& config, const Problem& pro
   if (packed.packing != packing)
     return internal_error(fmt::format("slots: config reads packing {}, not {}", packing, packed.packing));
   KernelText text = slots_text(slots_config, problem.spec);
-  text.max_shared_bytes =
-      slots_config.vector_bytes(problem.spec) + packed.facts.at("groups") * slots::kLanes * std::int64_t{4};
+  text.max_shared_bytes = slots_config.vector_bytes(problem.spec) +
+                          packed.facts.at("groups") * slots::kLanes * std::int64_t{4} * slots_config.tokens_per_pass;
   if (text.max_shared_bytes > problem.device.shared_bytes_per_block)
     return unsupported(fmt::format("slots: x and the sums of {} groups take {} bytes of shared memory, of {}",
                                    packed.facts.at("groups"), text.max_shared_bytes,
@@ -95,7 +106,7 @@ Result<Candidate> SlotsFamily::generate(const Config& config, const Problem& pro
   Candidate candidate;
   candidate.config = config;
   candidate.packing = packed.packing;
-  SPARSMITH_ASSIGN_OR_RETURN(candidate.plan, slots_plan(text, problem, packed));
+  SPARSMITH_ASSIGN_OR_RETURN(candidate.plan, slots_plan(text, slots_config.tokens_per_pass, problem, packed));
   SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
   candidate.kernels.push_back(std::move(source));
   return candidate;

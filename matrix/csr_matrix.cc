@@ -103,6 +103,24 @@ CsrMatrix transposed(const CsrMatrix& matrix) {
   return result;
 }
 
+Status append_rows(CsrMatrix& matrix, const CsrMatrix& below) {
+  if (below.cols != matrix.cols) {
+    return invalid_argument(
+        fmt::format("{} columns do not go under {}: the weights take different inputs", below.cols, matrix.cols));
+  }
+  if (below.data_type != matrix.data_type) {
+    return invalid_argument(
+        fmt::format("{} does not go under {}", short_name(below.data_type), short_name(matrix.data_type)));
+  }
+  SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(matrix.rows + below.rows, matrix.cols));
+  const std::int64_t first = matrix.nnz();
+  for (std::int64_t row = 1; row <= below.rows; ++row) matrix.row_offsets.push_back(first + below.row_offsets[row]);
+  matrix.column_indices.insert(matrix.column_indices.end(), below.column_indices.begin(), below.column_indices.end());
+  matrix.values.insert(matrix.values.end(), below.values.begin(), below.values.end());
+  matrix.rows += below.rows;
+  return {};
+}
+
 CsrMatrix converted(const CsrMatrix& matrix, DataType type) {
   CsrMatrix result;
   result.rows = matrix.rows;

@@ -42,6 +42,11 @@ struct CsrMatrix {
 // W^T.
 CsrMatrix transposed(const CsrMatrix& matrix);
 
+// Puts the rows of `below` under those of `matrix`.
+//   Errors: kInvalidArgument when they differ in columns or in type; kUnsupported beyond kMaxMatrixDimension rows.
+//   `matrix` then stays as it is.
+Status append_rows(CsrMatrix& matrix, const CsrMatrix& below);
+
 // `value` rounded to the nearest value of fp16 or bf16; unchanged for every other type.
 float rounded(float value, DataType type);
 

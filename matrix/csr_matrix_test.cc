@@ -78,6 +78,27 @@ TEST(CsrMatrixTest, TransposesThereAndBack) {
   EXPECT_EQ(back.values, matrix.values);
 }
 
+TEST(CsrMatrixTest, RowsGoUnderRows) {
+  CsrMatrix matrix = small_matrix();
+  CsrMatrix below = transposed(transposed(small_matrix()));
+  below.values = {5, 6, 7, 8};
+  ASSERT_TRUE(append_rows(matrix, below).ok());
+  EXPECT_TRUE(matrix.validate().ok());
+  EXPECT_EQ(matrix.rows, 6);
+  EXPECT_EQ(matrix.row_offsets, (std::vector<std::int64_t>{0, 2, 2, 4, 6, 6, 8}));
+  EXPECT_EQ(matrix.column_indices, (std::vector<std::uint32_t>{0, 2, 1, 2, 0, 2, 1, 2}));
+  EXPECT_EQ(matrix.values, (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
+
+  const std::string hash = matrix.pattern_hash();
+  CsrMatrix wider = below;
+  wider.cols = 4;
+  EXPECT_THAT(append_rows(matrix, wider).message(), testing::HasSubstr("different inputs"));
+  EXPECT_THAT(append_rows(matrix, converted(below, DataType::kFloat16)).message(), testing::HasSubstr("fp16"));
+  below.rows = kMaxMatrixDimension;
+  EXPECT_EQ(append_rows(matrix, below).code(), StatusCode::kUnsupported);
+  EXPECT_EQ(matrix.pattern_hash(), hash);
+}
+
 TEST(CsrMatrixTest, ConversionDropsWhatRoundsToZero) {
   CsrMatrix matrix = small_matrix();
   matrix.values = {1e-9F, 2.0001F, 3, 4};

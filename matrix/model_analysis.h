@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "matrix/model_file.h"
+#include "matrix/weight_groups.h"
 
 namespace sparsmith {
 
@@ -17,6 +18,11 @@ struct SelectionOptions {
   // of `exclude`. What they leave out is not read.
   std::vector<std::string> include{};
   std::vector<std::string> exclude{};
+  // Weights that are tuned as one. The members of a group are taken together, by the zeros of all of them; tensors that
+  // `include` and `exclude` leave out are no members.
+  std::vector<GroupPattern> groups{};
+  bool transposed = false;  // as in GroupSearch
+  bool converted = false;
 };
 
 struct AnalyzedWeight {
@@ -25,15 +31,16 @@ struct AnalyzedWeight {
 };
 
 struct ModelAnalysis {
-  std::vector<AnalyzedWeight> weights;
-  std::vector<SkippedTensor> skipped;  // with the reasons of the file and of the selection
+  std::vector<AnalyzedWeight> weights;  // members of groups among them
+  std::vector<WeightGroup> groups;      // of those weights
+  std::vector<SkippedTensor> skipped;   // with the reasons of the file and of the selection
 };
 
 // Called after each tensor.
 using AnalysisProgress = std::function<void(std::size_t done, std::size_t total)>;
 
-// Reads every tensor once, one after the other, on `threads` threads each. Error: of the first tensor that cannot be
-// read.
+// Reads every tensor once, one after the other, on `threads` threads each.
+//   Errors: those of find_groups(), before anything is read; of the first tensor that cannot be read.
 Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOptions& options, int threads = 2,
                                     const AnalysisProgress& progress = {});
 

@@ -119,6 +119,30 @@ sparsmith_status sparsmith_operator_describe(const sparsmith_operator* op, spars
   });
 }
 
+size_t sparsmith_operator_member_count(const sparsmith_operator* op) {
+  return op == nullptr ? 0 : op->info.members.size();
+}
+
+const char* sparsmith_operator_member_name(const sparsmith_operator* op, size_t index) {
+  return index < sparsmith_operator_member_count(op) ? op->info.members[index].name.c_str() : nullptr;
+}
+
+sparsmith_status sparsmith_operator_member(const sparsmith_operator* op, const char* name, int64_t tokens, int64_t ldy,
+                                           sparsmith_member_view* view) {
+  return guarded([&]() -> Status {
+    if (op == nullptr) return null_argument("op");
+    if (name == nullptr) return null_argument("name");
+    if (view == nullptr) return null_argument("view");
+    SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_member_view", view->struct_size, sizeof(*view)));
+    SPARSMITH_ASSIGN_OR_RETURN(const sparsmith::MemberView found, op->op.member(name, tokens, ldy));
+    view->first_row = found.first_row;
+    view->rows = found.rows;
+    view->offset = found.offset;
+    view->ld = found.ld;
+    return {};
+  });
+}
+
 sparsmith_status sparsmith_operator_workspace_bytes(const sparsmith_operator* op, int64_t tokens, size_t* bytes) {
   return guarded([&]() -> Status {
     if (op == nullptr) return null_argument("op");

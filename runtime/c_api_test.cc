@@ -18,7 +18,9 @@ class CApiTest : public testing::Test {
  protected:
   void SetUp() override {
     fake_cuda() = FakeCudaState();
-    ASSERT_TRUE(write_tuned_file(path_, TunedSample().contents()).ok());
+    TunedSample sample;
+    sample.contents().weights[1].members = {{"q", 0, 1}, {"k", 1, 1}};
+    ASSERT_TRUE(write_tuned_file(path_, sample.contents()).ok());
     ASSERT_EQ(sparsmith_model_load(path_.c_str(), 0, &model_), SPARSMITH_OK) << sparsmith_last_error();
   }
   void TearDown() override {
@@ -78,6 +80,36 @@ TEST_F(CApiTest, ListsItsWeights) {
   EXPECT_EQ(sparsmith_model_weight_name(model_, 3), nullptr);
 }
 
+TEST_F(CApiTest, SaysWhereMembersLie) {
+  sparsmith_operator* op = nullptr;
+  ASSERT_EQ(sparsmith_model_operator(model_, "fc2", &op), SPARSMITH_OK) << sparsmith_last_error();
+  ASSERT_EQ(sparsmith_operator_member_count(op), 2U);
+  EXPECT_STREQ(sparsmith_operator_member_name(op, 1), "k");
+  EXPECT_EQ(sparsmith_operator_member_name(op, 2), nullptr);
+  sparsmith_member_view view{};
+  view.struct_size = sizeof(view);
+  ASSERT_EQ(sparsmith_operator_member(op, "k", 4, 0, &view), SPARSMITH_OK) << sparsmith_last_error();
+  EXPECT_EQ(view.first_row, 1);
+  EXPECT_EQ(view.rows, 1);
+  EXPECT_EQ(view.offset, 1);
+  EXPECT_EQ(view.ld, 2);
+  ASSERT_EQ(sparsmith_operator_member(op, "k", 4, 9, &view), SPARSMITH_OK);
+  EXPECT_EQ(view.ld, 9);
+  EXPECT_EQ(sparsmith_operator_member(op, "v", 4, 0, &view), SPARSMITH_NOT_FOUND);
+  EXPECT_THAT(sparsmith_last_error(), HasSubstr("there are q, k"));
+  EXPECT_EQ(sparsmith_operator_member(op, nullptr, 4, 0, &view), SPARSMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(sparsmith_operator_member(op, "k", 4, 0, nullptr), SPARSMITH_INVALID_ARGUMENT);
+  view.struct_size = 8;
+  EXPECT_EQ(sparsmith_operator_member(op, "k", 4, 0, &view), SPARSMITH_INVALID_ARGUMENT);
+  sparsmith_operator_free(op);
+
+  ASSERT_EQ(sparsmith_model_operator(model_, "fc/1", &op), SPARSMITH_OK);
+  EXPECT_EQ(sparsmith_operator_member_count(op), 0U);
+  sparsmith_operator_free(op);
+  EXPECT_EQ(sparsmith_model_operator(model_, "k", &op), SPARSMITH_NOT_FOUND);
+  EXPECT_THAT(sparsmith_last_error(), HasSubstr("group fc2"));
+}
+
 TEST_F(CApiTest, NullArgumentsAreErrors) {
   sparsmith_operator* op = nullptr;
   std::size_t bytes = 0;
@@ -89,6 +121,8 @@ TEST_F(CApiTest, NullArgumentsAreErrors) {
   EXPECT_EQ(sparsmith_operator_workspace_bytes(nullptr, 1, &bytes), SPARSMITH_INVALID_ARGUMENT);
   EXPECT_EQ(sparsmith_operator_run(nullptr, nullptr, nullptr), SPARSMITH_INVALID_ARGUMENT);
   EXPECT_EQ(sparsmith_model_weight_count(nullptr), 0U);
+  EXPECT_EQ(sparsmith_operator_member_count(nullptr), 0U);
+  EXPECT_EQ(sparsmith_operator_member(nullptr, "k", 1, 0, nullptr), SPARSMITH_INVALID_ARGUMENT);
   sparsmith_model_free(nullptr);
   sparsmith_operator_free(nullptr);
 }

@@ -127,6 +127,7 @@ Result<std::shared_ptr<const LoadedModel>> LoadedModel::load(const TunedContents
     loaded.spec = weight.spec;
     loaded.nnz = weight.nnz;
     loaded.gpu_bytes = weight.packed_bytes();
+    loaded.members = weight.members;
     for (const TunedChoice& tuned : weight.choices) {
       Result<LoadedOperator::Choice> choice = load_choice(weight, tuned, *model, addresses);
       if (!choice.ok()) return choice.status().annotate("weight " + weight.name);

@@ -27,11 +27,14 @@ struct LoadedOperator {
   OperatorSpec spec;
   std::int64_t nnz = 0;
   std::int64_t gpu_bytes = 0;
+  std::vector<GroupMember> members;   // of a group
   std::vector<std::int64_t> buckets;  // ascending
   std::vector<Choice> choices;        // one a bucket
 
   Result<std::int64_t> workspace_bytes(const Choice& choice, const IntegerVariables& variables) const;
   const Choice& choice_for(std::int64_t tokens) const;
+
+  Result<MemberView> member(std::string_view member_name, std::int64_t tokens, std::int64_t ldy) const;
 
   // Checks the arguments and fills in the leading dimensions that are 0.
   Result<LaunchBindings> bindings(const RunArguments& arguments) const;

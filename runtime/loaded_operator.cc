@@ -1,6 +1,7 @@
 // One run of an operator: the arguments checked, the choice of the bucket put on the stream.
 #include <fmt/format.h>
 
+#include "runtime/group_members.h"
 #include "runtime/loaded_model.h"
 #include "runtime/token_bucket.h"
 
@@ -49,6 +50,13 @@ Result<std::int64_t> LoadedOperator::workspace_bytes(const Choice& choice, const
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes, choice.plan.workspace_bytes(variables));
   if (choice.dense == nullptr) return bytes;
   return aligned(bytes) + static_cast<std::int64_t>(DenseMatmul::kWorkspaceBytes);
+}
+
+Result<MemberView> LoadedOperator::member(std::string_view member_name, std::int64_t tokens, std::int64_t ldy) const {
+  if (tokens < 0) return invalid_argument(fmt::format("tokens = {} is negative", tokens));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t ld,
+                             leading_dimension("ldy", ldy, spec.layout == Layout::kTokenMajor ? spec.rows : tokens));
+  return member_view(member_name, members, spec.layout, ld);
 }
 
 Result<LaunchBindings> LoadedOperator::bindings(const RunArguments& arguments) const {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "runtime/group_members.h"
 #include "runtime/token_bucket.h"
 #include "runtime/tuned_file.h"
 
@@ -96,11 +97,39 @@ Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const 
   return {};
 }
 
+// Members follow each other without gap or overlap, from the first row of their group to the last.
+Status check_members(const TunedWeight& weight) {
+  std::int64_t next = 0;
+  const std::string* before = nullptr;
+  for (const GroupMember& member : weight.members) {
+    if (member.first_row < next) {
+      return invalid_input(before == nullptr
+                               ? fmt::format("member {} begins in row {}", member.name, member.first_row)
+                               : fmt::format("member {} begins in row {}, inside of member {} or before it",
+                                             member.name, member.first_row, *before));
+    }
+    if (member.first_row > next) {
+      return invalid_input(fmt::format("rows {} to {} belong to no member", next, member.first_row - 1));
+    }
+    if (member.rows < 1 || member.rows > weight.spec.rows - next) {
+      return invalid_input(fmt::format("member {} has {} rows from row {} on, the group {}", member.name, member.rows,
+                                       next, weight.spec.rows));
+    }
+    next += member.rows;
+    before = &member.name;
+  }
+  if (next < weight.spec.rows && !weight.members.empty()) {
+    return invalid_input(fmt::format("rows {} to {} belong to no member", next, weight.spec.rows - 1));
+  }
+  return {};
+}
+
 Status check_weight(const TunedWeight& weight, const std::set<std::string_view>& kernels) {
   SPARSMITH_RETURN_IF_ERROR(check_spec(weight.spec));
   if (weight.nnz < 0 || weight.nnz > weight.spec.rows * weight.spec.cols) {
     return invalid_input(fmt::format("{} nonzeros in {} x {}", weight.nnz, weight.spec.rows, weight.spec.cols));
   }
+  SPARSMITH_RETURN_IF_ERROR(check_members(weight));
   std::set<std::string_view> packings;
   for (const TunedPacking& packing : weight.packings) {
     if (!packings.insert(packing.packing).second)
@@ -196,15 +225,29 @@ const TunedChoice& TunedWeight::choice_for(std::int64_t tokens) const {
 const TunedWeight* TunedContents::weight(std::string_view name) const { return find_named(weights, name); }
 const TunedKernel* TunedContents::kernel(std::string_view name) const { return find_named(kernels, name); }
 
+Result<const TunedWeight*> TunedContents::find_weight(std::string_view name) const {
+  if (const TunedWeight* const found = weight(name)) return found;
+  std::vector<std::string> names;
+  for (const TunedWeight& each : weights) {
+    SPARSMITH_RETURN_IF_ERROR(not_a_member(name, each.name, each.members));
+    names.push_back(each.name);
+  }
+  return no_such_weight(name, names);
+}
+
 Status TunedContents::validate() const {
   std::set<std::string_view> kernel_names;
   for (const TunedKernel& kernel : kernels) {
     SPARSMITH_RETURN_IF_ERROR(check_name("kernel", kernel.name, kernel_names));
     if (const Status status = check_kernel(kernel); !status.ok()) return status.annotate("kernel " + kernel.name);
   }
-  std::set<std::string_view> weight_names;
+  std::set<std::string_view> weight_names;  // and those of members: a name says one thing
   for (const TunedWeight& weight : weights) {
     SPARSMITH_RETURN_IF_ERROR(check_name("weight", weight.name, weight_names));
+    for (const GroupMember& member : weight.members) {
+      const Status status = check_name("member", member.name, weight_names);
+      if (!status.ok()) return status.annotate("weight " + weight.name);
+    }
     if (const Status status = check_weight(weight, kernel_names); !status.ok()) {
       return status.annotate("weight " + weight.name);
     }

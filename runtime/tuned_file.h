@@ -17,6 +17,7 @@
 #include "formats/packed_weight.h"
 #include "runtime/launch_plan.h"
 #include "runtime/operator_spec.h"
+#include "sparsmith/group_member.h"
 #include "sparsmith/status.h"
 
 namespace sparsmith {
@@ -84,6 +85,7 @@ struct TunedWeight {
   std::int64_t nnz = 0;
   std::string pattern_hash;
   std::string value_hash;
+  std::vector<GroupMember> members;  // of a group, in the order of its rows; empty: it is no group
   std::vector<TunedPacking> packings;
   std::vector<TunedChoice> choices;  // ascending in tokens, at least one
 
@@ -111,9 +113,12 @@ struct TunedContents {
 
   const TunedWeight* weight(std::string_view name) const;
   const TunedKernel* kernel(std::string_view name) const;
+  // The weight called `name`. Error: kNotFound, with the group where it is a member of one, or the names that there
+  // are.
+  Result<const TunedWeight*> find_weight(std::string_view name) const;
 
-  // Ok when names are unique, every choice's packing, plan arrays and kernels exist, sizes agree, and figures are
-  // finite. Error: kInvalidInput, naming the weight.
+  // Ok when names are unique, members share out the rows of their group, every choice's packing, plan arrays and
+  // kernels exist, sizes agree, and figures are finite. Error: kInvalidInput, naming the weight.
   Status validate() const;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/hash.h"
@@ -13,7 +14,8 @@ namespace {
 using Json = JsonReader::Json;
 
 constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+constexpr int kFirstVersionWithGroups = 2;
 
 // ---- writing ----
 
@@ -77,6 +79,12 @@ Json json_of(const TunedWeight& weight) {
                {"value_hash", weight.value_hash},
                {"packed_bytes", weight.packed_bytes()},
                {"dense_bytes", weight.dense_bytes()}};
+  if (!weight.members.empty()) {
+    Json& members = json["members"] = Json::array();
+    for (const GroupMember& member : weight.members) {
+      members.push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
+    }
+  }
   Json& packings = json["packings"] = Json::array();
   for (const TunedPacking& packing : weight.packings) packings.push_back(json_of(packing));
   Json& choices = json["choices"] = Json::array();
@@ -207,10 +215,25 @@ Result<OperatorSpec> read_spec(JsonReader& reader) {
   return spec;
 }
 
-Result<TunedWeight> read_weight(const Json& json, const std::string& where, const TensorBytes& tensors) {
+Result<std::vector<GroupMember>> read_members(JsonReader& weight) {
+  const Json& list = weight.array("members");
+  if (!weight.status().ok()) return weight.status();
+  std::vector<GroupMember> members;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    JsonReader reader(list[i], fmt::format("{}.members[{}]", weight.where(), i), {"name", "first_row", "rows"});
+    members.push_back(
+        {reader.text("name"), reader.integer("first_row", 0, kMaxInteger), reader.integer("rows", 1, kMaxInteger)});
+    if (!reader.status().ok()) return reader.status();
+  }
+  if (members.empty()) return invalid_input("a group without members").annotate(weight.where());
+  return members;
+}
+
+Result<TunedWeight> read_weight(const Json& json, const std::string& where, std::int64_t version,
+                                const TensorBytes& tensors) {
   JsonReader reader(json, where,
                     {"name", "rows", "cols", "nnz", "type", "layout", "epilogue", "pattern_hash", "value_hash",
-                     "packed_bytes", "dense_bytes", "packings", "choices"});
+                     "packed_bytes", "dense_bytes", "members", "packings", "choices"});
   TunedWeight weight;
   weight.name = reader.text("name");
   weight.spec = reader.take(read_spec(reader));
@@ -222,6 +245,10 @@ Result<TunedWeight> read_weight(const Json& json, const std::string& where, cons
   const Json& packings = reader.array("packings");
   const Json& choices = reader.array("choices");
   if (!reader.status().ok()) return reader.status();
+  if (json.contains("members")) {
+    if (version < kFirstVersionWithGroups) return invalid_input("a group in version 1 of the format").annotate(where);
+    SPARSMITH_ASSIGN_OR_RETURN(weight.members, read_members(reader));
+  }
   const std::string place = fmt::format("{} ({})", where, weight.name);
   for (std::size_t i = 0; i < packings.size(); ++i) {
     SPARSMITH_ASSIGN_OR_RETURN(TunedPacking packing,
@@ -248,7 +275,10 @@ std::string cubin_tensor_name(const TunedKernel& kernel, std::string_view archit
 std::string source_tensor_name(const TunedKernel& kernel) { return fmt::format("source/{}", kernel.name); }
 
 std::string tuned_contents_to_json(const TunedContents& contents) {
-  Json json = {{"version", kVersion}, {"provenance", json_of(contents.provenance)}};
+  // The first version that says it all: files without groups stay readable for all readers.
+  const bool has_groups =
+      std::ranges::any_of(contents.weights, [](const TunedWeight& weight) { return !weight.members.empty(); });
+  Json json = {{"version", has_groups ? kFirstVersionWithGroups : 1}, {"provenance", json_of(contents.provenance)}};
   Json& weights = json["weights"] = Json::array();
   for (const TunedWeight& weight : contents.weights) weights.push_back(json_of(weight));
   Json& kernels = json["kernels"] = Json::array();
@@ -260,10 +290,10 @@ Result<TunedContents> tuned_contents_from_json(std::string_view text, const Tens
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return invalid_input("its description is not valid JSON");
   JsonReader reader(json, "the description", {"version", "provenance", "weights", "kernels"});
-  if (reader.integer("version", 1, kMaxInteger) > kVersion) {
-    return unsupported(
-        fmt::format("it was written by a later sparsmith, in version {} of the format; this one reads {}",
-                    json["version"].get<std::int64_t>(), kVersion));
+  const std::int64_t version = reader.integer("version", 1, kMaxInteger);
+  if (version > kVersion) {
+    return unsupported(fmt::format(
+        "it was written by a later sparsmith, in version {} of the format; this one reads {}", version, kVersion));
   }
   TunedContents contents;
   contents.provenance = reader.take(read_provenance(reader.object("provenance")));
@@ -275,7 +305,8 @@ Result<TunedContents> tuned_contents_from_json(std::string_view text, const Tens
     contents.kernels.push_back(std::move(kernel));
   }
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    SPARSMITH_ASSIGN_OR_RETURN(TunedWeight weight, read_weight(weights[i], fmt::format("weights[{}]", i), tensors));
+    SPARSMITH_ASSIGN_OR_RETURN(TunedWeight weight,
+                               read_weight(weights[i], fmt::format("weights[{}]", i), version, tensors));
     contents.weights.push_back(std::move(weight));
   }
   return contents;

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/temporary_directory.h"
+#include "runtime/tuned_file_json.h"
 #include "runtime/tuned_sample.h"
 
 namespace sparsmith {
@@ -59,6 +60,7 @@ TEST_F(TunedFileTest, EverythingSurvives) {
     EXPECT_EQ(a.spec, b.spec);
     EXPECT_EQ(a.nnz, b.nnz);
     EXPECT_EQ(a.pattern_hash + a.value_hash, b.pattern_hash + b.value_hash);
+    EXPECT_EQ(a.members, b.members);
     EXPECT_EQ(a.packed_bytes(), b.packed_bytes());
     ASSERT_EQ(a.packings.size(), b.packings.size());
     EXPECT_EQ(a.packings[0].facts, b.packings[0].facts);
@@ -84,6 +86,57 @@ TEST_F(TunedFileTest, EverythingSurvives) {
       EXPECT_EQ(a.choices[j].reason, b.choices[j].reason);
     }
   }
+}
+
+// "q" and "k", a row each, are the group "fc/1".
+void make_group(TunedContents& contents) { contents.weights[0].members = {{"q", 0, 1}, {"k", 1, 1}}; }
+
+TEST_F(TunedFileTest, GroupsSurvive) {
+  make_group(sample_.contents());
+  written();
+  const auto file = TunedFile::open(path_);
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  EXPECT_EQ(file->contents().weights[0].members, sample_.contents().weights[0].members);
+  EXPECT_TRUE(file->contents().weights[1].members.empty());
+  EXPECT_EQ((*file->contents().find_weight("fc/1"))->name, "fc/1");
+  const Status member = file->contents().find_weight("k").status();
+  EXPECT_EQ(member.code(), StatusCode::kNotFound);
+  EXPECT_THAT(member.message(), testing::HasSubstr("k is no weight of its own: it is rows 1 to 1 of group fc/1"));
+  EXPECT_THAT(file->contents().find_weight("v").status().message(),
+              testing::HasSubstr("there is no weight v; there are fc/1, fc2, fc3"));
+}
+
+TEST_F(TunedFileTest, OnlyFilesWithGroupsNeedAReaderThatKnowsThem) {
+  EXPECT_THAT(written(), testing::HasSubstr(R"({\"version\":1,)"));
+  make_group(sample_.contents());
+  EXPECT_THAT(written(), testing::HasSubstr(R"({\"version\":2,)"));
+}
+
+TEST_F(TunedFileTest, RefusesMalformedGroups) {
+  make_group(sample_.contents());
+  const std::string good = tuned_contents_to_json(sample_.contents());
+  const auto any_tensor = [](const std::string&, DataType, const std::string&) { return std::span<const std::byte>(); };
+  const auto error = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    EXPECT_NE(text.find(from), std::string::npos) << from;
+    text.replace(text.find(from), from.size(), to);
+    const auto contents = tuned_contents_from_json(text, any_tensor);
+    EXPECT_FALSE(contents.ok()) << to;
+    return contents.status().message();
+  };
+  using testing::HasSubstr;
+  ASSERT_TRUE(tuned_contents_from_json(good, any_tensor).ok());
+  EXPECT_THAT(error(R"("version":2)", R"("version":1)"), HasSubstr("weights[0]: a group in version 1"));
+  EXPECT_THAT(error(R"("version":2)", R"("version":3)"), HasSubstr("a later sparsmith"));
+  const std::string q = R"({"name":"q","first_row":0,"rows":1})";
+  const std::string members = R"("members":[)" + q + R"(,{"name":"k","first_row":1,"rows":1}])";
+  EXPECT_THAT(error(members, R"("members":[])"), HasSubstr("a group without members"));
+  EXPECT_THAT(error(members, R"("members":3)"), HasSubstr("\"members\" is not an array"));
+  EXPECT_THAT(error(q, "7"), HasSubstr("members[0]: is not an object"));
+  EXPECT_THAT(error(q, R"({"name":"q","rows":1})"), HasSubstr("weights[0].members[0]: \"first_row\" is missing"));
+  EXPECT_THAT(error(q, R"({"name":"q","first_row":-1,"rows":1})"), HasSubstr("first_row"));
+  EXPECT_THAT(error(q, R"({"name":"q","first_row":0,"rows":0})"), HasSubstr("rows"));
+  EXPECT_THAT(error(q, R"({"name":"q","first_row":0,"rows":1,"cols":1})"), HasSubstr("unknown key"));
 }
 
 TEST_F(TunedFileTest, WritingIsRepeatable) { EXPECT_EQ(written(), written()); }
@@ -180,6 +233,22 @@ TEST_F(TunedFileTest, RefusesToWriteWhatDoesNotAgree) {
   refuses([](auto& c) { c.weights[0].spec.rows = INT64_MAX; }, "a weight of");
   refuses([](auto& c) { c.weights[0].spec.type = DataType::kUint8; }, "no type");
   refuses([](auto& c) { c.weights[0].nnz = 7; }, "nonzeros");
+  const auto refuses_members = [&](const std::vector<GroupMember>& members, const char* reason) {
+    refuses([&](auto& c) { c.weights[0].members = members; }, reason);
+  };
+  refuses_members({{"q", 0, 2}, {"k", 1, 1}}, "member k begins in row 1, inside of member q");
+  refuses_members({{"q", 1, 1}, {"k", 0, 1}}, "rows 0 to 0 belong to no member");
+  refuses_members({{"q", -1, 1}, {"k", 0, 1}}, "member q begins in row -1");
+  refuses_members({{"q", 0, 1}}, "rows 1 to 1 belong to no member");
+  refuses_members({{"q", 0, 1}, {"k", 1, 2}}, "member k has 2 rows from row 1 on, the group 2");
+  refuses_members({{"q", 0, INT64_MAX}, {"k", 1, 1}}, "member q has 9223372036854775807 rows");
+  refuses_members({{"q", 0, 0}, {"k", 0, 2}}, "member q has 0 rows");
+  refuses_members({{"q", 0, 1}, {"k", 1, 1}, {"v", 2, 1}}, "member v has 1 rows from row 2 on, the group 2");
+  refuses_members({{"q", 0, 1}, {"q", 1, 1}}, "the member \"q\" stands twice");
+  refuses_members({{"q", 0, 1}, {"fc/1", 1, 1}}, "the member \"fc/1\" stands twice");
+  refuses_members({{"q", 0, 1}, {"fc2", 1, 1}}, "the weight \"fc2\" stands twice");
+  refuses_members({{"", 0, 1}, {"k", 1, 1}}, "empty");
+  refuses_members({{std::string(5000, 'q'), 0, 1}, {"k", 1, 1}}, "too long");
 }
 
 TEST(TunedKernel, ServesTheDevicesThatItsBinariesRunOn) {

@@ -1,11 +1,10 @@
 #include "sparsmith/tuned_model.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <utility>
 
+#include "runtime/group_members.h"
 #include "runtime/loaded_model.h"
 
 namespace sparsmith {
@@ -45,7 +44,13 @@ OperatorInfo Operator::info() const {
           std::string(layout_name(spec.layout)),
           spec.epilogue.name(),
           loaded_->buckets,
-          loaded_->gpu_bytes};
+          loaded_->gpu_bytes,
+          loaded_->members};
+}
+
+Result<MemberView> Operator::member(const std::string& member_name, std::int64_t tokens, std::int64_t ldy) const {
+  Result<MemberView> view = loaded_->member(member_name, tokens, ldy);
+  return view.ok() ? view : view.status().annotate(name());
 }
 
 Result<std::size_t> Operator::workspace_bytes(std::int64_t tokens) const {
@@ -85,11 +90,10 @@ Result<Operator> TunedModel::op(const std::string& name) const {
   for (const LoadedOperator& loaded : model_->operators) {
     if (loaded.name == name) return Operator(model_, &loaded);
   }
-  std::vector<std::string> some = names();
-  const bool more = some.size() > 10;
-  if (more) some.resize(10);
-  return not_found(
-      fmt::format("there is no weight {}; there are {}{}", name, fmt::join(some, ", "), more ? ", ..." : ""));
+  for (const LoadedOperator& loaded : model_->operators) {
+    SPARSMITH_RETURN_IF_ERROR(not_a_member(name, loaded.name, loaded.members));
+  }
+  return no_such_weight(name, names());
 }
 
 std::int64_t TunedModel::gpu_bytes() const {

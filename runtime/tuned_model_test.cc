@@ -173,6 +173,51 @@ TEST_F(TunedModelTest, DescribesItself) {
   EXPECT_THAT(missing.status().message(), HasSubstr("fc/1, fc2, fc3"));
 }
 
+TEST_F(TunedModelTest, AGroupSaysWhereItsMembersLie) {
+  sample_.contents().weights[0].members = {{"q", 0, 1}, {"k", 1, 1}};
+  const Operator group = op("fc/1");
+  ASSERT_EQ(group.info().members.size(), 2U);
+  EXPECT_EQ(group.info().members[1].name, "k");
+  ASSERT_TRUE(group.run({.x = x_.data(), .y = y_.data(), .tokens = 2, .bias = bias_.data()}, nullptr).ok());
+  const auto k = group.member("k", 2);
+  ASSERT_TRUE(k.ok()) << k.status().to_string();
+  EXPECT_EQ(k->first_row, 1);
+  EXPECT_EQ(k->rows, 1);
+  EXPECT_THAT(y_[static_cast<std::size_t>(k->offset)], 30.25F);
+  EXPECT_THAT(y_[static_cast<std::size_t>(k->offset + k->ld)], 60.25F);
+  EXPECT_EQ(group.member("k", 2, 7)->ld, 7);
+
+  EXPECT_EQ(group.member("k", 2, 1).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(group.member("k", -1).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(group.member("v", 2).status().message(), HasSubstr("fc/1: there is no member v; there are q, k"));
+  EXPECT_THAT(op("fc2").member("k", 2).status().message(), HasSubstr("fc2: there is no member k: it is no group"));
+  const auto model = load();
+  EXPECT_THAT(model->names(), ElementsAre("fc/1", "fc2", "fc3"));
+  EXPECT_EQ(model->op("k").status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(model->op("k").status().message(),
+              HasSubstr("k is no weight of its own: it is rows 1 to 1 of group fc/1"));
+}
+
+TEST_F(TunedModelTest, AFeatureMajorMemberIsWholeRows) {
+  TunedWeight& weight = sample_.contents().weights[2];
+  weight.spec.layout = Layout::kFeatureMajor;
+  weight.spec.epilogue.bias = false;
+  weight.members = {{"q", 0, 1}, {"k", 1, 1}};
+  const Operator group = op("fc3");
+  EXPECT_EQ(group.member("q", 5)->offset, 0);
+  EXPECT_EQ(group.member("k", 5)->offset, 5);
+  EXPECT_EQ(group.member("k", 5, 8)->offset, 8);
+  EXPECT_EQ(group.member("k", 5, 8)->ld, 8);
+  EXPECT_EQ(group.member("k", 5, 4).status().code(), StatusCode::kInvalidArgument);
+
+  const std::vector<float> x = {1, 2, 10, 20, 100, 200};  // [K][N]
+  std::vector<unsigned char> space(*group.workspace_bytes(2) + 256);
+  auto* workspace = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(space.data()) + 255) / 256 * 256);
+  ASSERT_TRUE(group.run({.x = x.data(), .y = y_.data(), .tokens = 2, .workspace = workspace}, nullptr).ok());
+  const MemberView k = *group.member("k", 2);
+  EXPECT_THAT(std::vector<float>(y_.begin() + k.offset, y_.begin() + k.offset + 2), ElementsAre(30, 60));
+}
+
 TEST_F(TunedModelTest, SaysHowToTuneForAnotherArchitecture) {
   fake_cuda().compute_capability = 100;
   const auto model = load();

@@ -79,7 +79,11 @@ struct alignas(sizeof(T) * kCount) Vector {
 
 // ---- where a thread is ----
 
-SPARSMITH_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
+SPARSMITH_DEVICE int thread_index() {
+  const u32 index = threadIdx.x;
+  __builtin_assume(index < 1024);  // spares divisions the case of a negative one
+  return static_cast<int>(index);
+}
 // Of this thread's warp in the block, in a way that the compiler knows to be the same for all lanes. All of them call.
 SPARSMITH_DEVICE int warp_index() { return static_cast<int>(__shfl_sync(0xFFFFFFFFU, threadIdx.x / 32, 0)); }
 SPARSMITH_DEVICE int lane_index() { return static_cast<int>(threadIdx.x) % 32; }
@@ -114,6 +118,20 @@ SPARSMITH_DEVICE u32 add_shuffled_up(u32 value, int delta) {
 SPARSMITH_DEVICE bool warp_any(bool value, u32 mask = 0xFFFFFFFFU) { return __any_sync(mask, value) != 0; }
 SPARSMITH_DEVICE u32 shuffle_index(u32 value, int lane, u32 mask = 0xFFFFFFFFU) {
   return __shfl_sync(mask, value, lane);
+}
+
+// ---- integer dot products ----
+
+// sum + the four products of bytes, and sum + low half of `words` * weights' byte 0 + high half * byte 1; unsigned.
+SPARSMITH_DEVICE u32 dot_bytes(u32 bytes, u32 weights, u32 sum) {
+  u32 result;
+  asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(bytes), "r"(weights), "r"(sum));
+  return result;
+}
+SPARSMITH_DEVICE u32 dot_halves(u32 words, u32 weights, u32 sum) {
+  u32 result;
+  asm("dp2a.lo.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(words), "r"(weights), "r"(sum));
+  return result;
 }
 
 // ---- memory ----
@@ -251,6 +269,32 @@ SPARSMITH_DEVICE void async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPendingGroups) : "memory");
 }
 
+// A place in shared memory as the machine addresses it: in 32 bits, which are cheaper to compute with than a pointer.
+struct SharedAddress {
+  u32 at;
+};
+SPARSMITH_DEVICE SharedAddress shared_address(const void* shared) {
+  return {static_cast<u32>(__cvta_generic_to_shared(shared))};
+}
+// kScale bytes for each one that the low half of `word` counts: one instruction.
+template <int kScale>
+SPARSMITH_DEVICE SharedAddress advance_by_low_half(SharedAddress from, u32 word) {
+  return {dot_halves(word, kScale, from.at)};
+}
+// The 16 bytes there, aligned to 16.
+template <class T>
+SPARSMITH_DEVICE T load_shared(SharedAddress from) {
+  static_assert(sizeof(T) == 16);
+  u32 words[4];
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(from.at)
+               : "memory");
+  T result;
+  memcpy(&result, words, 16);
+  return result;
+}
+
 // A thread's place in a row of 16-bit values in shared memory, of which it takes one after another.
 struct SharedCursor {
   u32 at;
@@ -290,11 +334,10 @@ SPARSMITH_DEVICE void load_matrices(const void* row, u32 (&out)[4]) {
 // Four 8 x 8 matrices of 16-bit elements from shared memory, transposed: lane 8 j + r gives the address of row r of
 // matrix j (16 bytes, aligned to them); lane l gets elements [2 (l % 4)][l / 4] and [2 (l % 4) + 1][l / 4] of matrix j
 // in the low and the high half of out[j].
-SPARSMITH_DEVICE void load_matrices_transposed(const void* row, u32 (&out)[4]) {
-  const u32 from = static_cast<u32>(__cvta_generic_to_shared(row));
+SPARSMITH_DEVICE void load_matrices_transposed(SharedAddress row, u32 (&out)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-               : "r"(from)
+               : "r"(row.at)
                : "memory");
 }
 
@@ -335,16 +378,18 @@ constexpr bool kBulkCopies = true;
 struct alignas(8) BulkBarrier {
   u64 state;
 };
-SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier) {
+// copies: that each wait is for.
+SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier, int copies = 1) {
   if constexpr (kBulkCopies) {
     const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.init.shared.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(at) : "memory");
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(at), "r"(copies)
+                 : "memory");
   } else {
     __trap();
   }
 }
 // Both sides are aligned to 16 bytes (a shared one that is not to 128 is slow); `bytes` is a multiple of 16, neither 0
-// nor 2^20 or more. One copy for each wait.
+// nor 2^20 or more.
 SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, BulkBarrier* barrier) {
   if constexpr (kBulkCopies) {
     const u32 to = static_cast<u32>(__cvta_generic_to_shared(shared));
@@ -357,7 +402,7 @@ SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, Bul
     __trap();
   }
 }
-// Every lane of the warp whose copy it is calls it. `phase`: 0 for the first copy of a barrier, then 1, 0, 1, ...
+// Every lane of the warp whose copy it is calls it. `phase`: 0 for the first copies of a barrier, then 1, 0, 1, ...
 SPARSMITH_DEVICE void bulk_wait_in_warp(BulkBarrier* barrier, u32 phase) {
   if constexpr (kBulkCopies) {
     const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
@@ -409,22 +454,12 @@ SPARSMITH_DEVICE int count_bits(u32 word) { return __popc(word); }
 SPARSMITH_DEVICE float float_from_bits(u32 bits) { return __uint_as_float(bits); }
 SPARSMITH_DEVICE u32 bits_of_float(float value) { return __float_as_uint(value); }
 
-// sum + the four products of bytes, and sum + low half of `words` * weights' byte 0 + high half * byte 1; unsigned.
-SPARSMITH_DEVICE u32 dot_bytes(u32 bytes, u32 weights, u32 sum) {
-  u32 result;
-  asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(bytes), "r"(weights), "r"(sum));
-  return result;
-}
-SPARSMITH_DEVICE u32 dot_halves(u32 words, u32 weights, u32 sum) {
-  u32 result;
-  asm("dp2a.lo.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(words), "r"(weights), "r"(sum));
-  return result;
-}
 SPARSMITH_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 SPARSMITH_DEVICE double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
 SPARSMITH_DEVICE float exponential(float value) { return expf(value); }
 SPARSMITH_DEVICE float error_function(float value) { return erff(value); }
 SPARSMITH_DEVICE double absolute(double value) { return fabs(value); }
+SPARSMITH_DEVICE bool is_finite(float value) { return fabsf(value) <= 3.402823466e+38F; }
 
 }  // namespace sparsmith
 

@@ -127,7 +127,7 @@ TEST_P(CoveringCompileTest, BitmapKernelsThatAreTimedFirstDoNotSpill) {
     for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
       const Problem problem{{.rows = matrix.rows, .cols = matrix.cols, .type = DataType::kFloat16, .layout = layout},
                             tokens,
-                            typical_device(90)};
+                            typical_device(std::stoi(GetParam().substr(3)))};
       const SearchSpace space = search_space(bitmap, problem, statistics);
       ASSERT_GE(space.entries.size(), 8U);
       for (std::size_t i = 0; i < 4; ++i) {

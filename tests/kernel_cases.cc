@@ -206,12 +206,12 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
   SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate,
                              family_of_case->generate(test_case.config, test_case.problem, packed));
   if (test_case.small_grid) {
-    // Kernels stride over their grid, so any smaller one is right as well; panels do so over its y.
+    // Kernels stride over their grid, so any smaller one is right as well; panels and slots do so over its y alone.
     for (PlanStep& step : candidate.plan.steps) {
-      if (step.kernel.starts_with("rows_") || step.kernel.starts_with("slots_")) step.grid = {1, 1, 1};
+      if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("bitmap_")) step.grid = {1, 1, step.grid[2]};
       if (step.kernel.starts_with("scatter_")) step.grid = {1, 1, 1};
-      if (step.kernel.starts_with("panel_")) step.grid[1] = 1;
+      if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = 1;
     }
   }
   return candidate;

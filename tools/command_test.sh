@@ -4,23 +4,8 @@
 # usage: command_test.sh FOLDER_OF_PROGRAMS
 set -euo pipefail
 
-sparsmith=$1/sparsmith
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-export XDG_CACHE_HOME=$folder/cache
-cd "$folder"
-
-# expect CODE WORD COMMAND...: the exit code, and a word that the output holds.
-expect() {
-  local code=$1 word=$2 got=0
-  shift 2
-  "$@" >output 2>&1 || got=$?
-  if [[ $got != "$code" ]] || ! grep -q -- "$word" output; then
-    echo "FAILED: $* (exit code $got, expected $code and \"$word\")"
-    cat output
-    exit 1
-  fi
-}
+# shellcheck source=tools/expect.sh
+source "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
 
 expect 2 subcommand "$sparsmith"
 expect 0 tune "$sparsmith" --help
@@ -60,4 +45,38 @@ expect 0 why "$sparsmith" show model.tuned.safetensors --tensor a.weight --token
 expect 3 c.weight "$sparsmith" show model.tuned.safetensors --tensor c.weight
 expect 0 '"weights"' "$sparsmith" tune model.safetensors -o json.safetensors --device emulator --cache tune.db --json
 expect 0 "geometric mean" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
+
+# Groups: one weight of several, by name and in JSON; members are known, and are no weights of their own.
+for layer in 0 1; do
+  for part in q k v; do weights+=(--weight "layers.$layer.attention.$part.weight:64x256:0.95:lognormal:0.5"); done
+  weights+=(--weight "layers.$layer.output.weight:256x64:0.95:uniform")
+done
+"$sparsmith" synth -o layers.safetensors --seed 2 "${weights[@]}" >/dev/null
+tune=("$sparsmith" tune layers.safetensors -o groups.safetensors --tokens 1 --device emulator --cache tune.db)
+qkv='qkv:*.q.weight,*.k.weight,*.v.weight'
+expect 0 "whole model (4 weights)" "${tune[@]}" --group "$qkv" --epilogue bias
+expect 0 "group layers.1.attention.qkv: layers.1.attention.q.weight, layers.1.attention.k" \
+  "$sparsmith" show groups.safetensors
+expect 0 "rows 64 to 127  layers.0.attention.k.weight" \
+  "$sparsmith" show groups.safetensors --tensor layers.0.attention.qkv
+expect 0 '"first_row":64,"name":"layers.0.attention.k.weight","rows":64' \
+  "$sparsmith" show groups.safetensors --tensor layers.0.attention.qkv --json
+expect 0 'correct\|nothing to check' "$sparsmith" run groups.safetensors --tensor layers.0.attention.qkv \
+  --device emulator --check --model layers.safetensors
+for command in show run; do
+  expect 3 "rows 64 to 127 of group layers.0.attention.qkv" \
+    "$sparsmith" $command groups.safetensors --tensor layers.0.attention.k.weight
+done
+expect 0 '"members":.*"name":"layers.0.attention.q.weight"' "$sparsmith" bench layers.safetensors --group "$qkv" \
+  --epilogue bias --device emulator --cache tune.db --json
+# Beside it, weights that are in no group, and a group that is not sparse enough.
+expect 0 "whole model (2 weights)" "${tune[@]}" --group "$qkv" --include '*.0.*'
+expect 1 "95.0 % of group layers.0.attention.qkv is zero" "${tune[@]}" --group "$qkv" --min-sparsity 0.99
+expect 2 "at least two members" "${tune[@]}" --group 'qkv:*.q.weight'
+expect 2 "but no layers.1.attention.k.weight to go with it: an --exclude" "${tune[@]}" --group "$qkv" \
+  --exclude '*.1.attention.k.*'
+expect 2 "takes 256 features and layers.0.output.weight takes 64" "${tune[@]}" \
+  --group 'all:layers.0.attention.q.weight,layers.0.output.weight'
+expect 2 "is in group layers.0.attention.qkv already" "${tune[@]}" --group "$qkv" --group 'qk:*.q.weight,*.k.weight'
+expect 2 "a tensor of the file has that name" "${tune[@]}" --group 'k.weight:*.q.weight,*.v.weight'
 echo "all commands behave"

@@ -39,33 +39,49 @@ struct RunResult {
   bool skipped = false;  // dense, on the emulator: nothing of ours runs
 };
 
+// The tensor of a model file as an operator of `rows` x `cols` has it: transposed where only that fits.
+Result<CsrMatrix> read_as(const ModelFile& model, const std::string& name, std::int64_t rows, std::int64_t cols,
+                          DataType type) {
+  const auto index = model.find(name);
+  if (!index) return not_found(fmt::format("{}: there is no tensor {}", model.path(), name));
+  SPARSMITH_ASSIGN_OR_RETURN(CsrMatrix matrix, model.read(*index));
+  if (matrix.rows != rows && matrix.rows == cols) matrix = transposed(matrix);
+  if (matrix.rows != rows || matrix.cols != cols) {
+    return invalid_input(fmt::format("{}: {} is {} x {}, in the tuned file {} x {}", model.path(), name, matrix.rows,
+                                     matrix.cols, rows, cols));
+  }
+  return converted(matrix, type);
+}
+
 // What the output is checked against: the weight of the tuned file, or that of the model it was tuned from.
 Result<CsrMatrix> reference_matrix(const Options& options, const TunedWeight& weight) {
   if (options.model.empty()) return matrix_of(weight);
+  const OperatorSpec& spec = weight.spec;
   SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(options.model));
-  const auto index = model.find(weight.name);
-  if (!index) return not_found(fmt::format("{}: there is no tensor {}", options.model, weight.name));
-  SPARSMITH_ASSIGN_OR_RETURN(CsrMatrix matrix, model.read(*index));
-  if (matrix.rows != weight.spec.rows && matrix.rows == weight.spec.cols) matrix = transposed(matrix);
-  matrix = converted(matrix, weight.spec.type);
-  if (matrix.rows != weight.spec.rows || matrix.cols != weight.spec.cols) {
-    return invalid_input(fmt::format("{}: {} is {} x {}, in the tuned file {} x {}", options.model, weight.name,
-                                     matrix.rows, matrix.cols, weight.spec.rows, weight.spec.cols));
+  if (weight.members.empty()) return read_as(model, weight.name, spec.rows, spec.cols, spec.type);
+  CsrMatrix group;
+  group.cols = spec.cols;
+  group.data_type = spec.type;
+  for (const GroupMember& member : weight.members) {
+    SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, read_as(model, member.name, member.rows, spec.cols, spec.type));
+    SPARSMITH_RETURN_IF_ERROR(append_rows(group, matrix));
   }
-  return matrix;
+  return group;
 }
 
 Result<const TunedWeight*> find_weight(const TunedContents& contents, const std::string& name,
                                        const std::string& file) {
   if (name.empty() && contents.weights.size() == 1) return &contents.weights.front();
-  if (const TunedWeight* weight = contents.weight(name)) return weight;
+  if (!name.empty()) {
+    auto weight = contents.find_weight(name);
+    return weight.ok() ? weight : weight.status().annotate(file);
+  }
   std::string names;
   for (const TunedWeight& weight : contents.weights) {
     if (names.size() > 500) break;
     names += (names.empty() ? "" : ", ") + weight.name;
   }
-  return not_found(fmt::format("{}: {}; it holds {}", file,
-                               name.empty() ? "say which with --tensor" : "there is no weight " + name, names));
+  return not_found(fmt::format("{}: say which with --tensor; it holds {}", file, names));
 }
 
 Result<RunResult> run_operator(const Options& options) {

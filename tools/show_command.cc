@@ -47,6 +47,11 @@ void print_overview(const TunedContents& contents) {
     }
   }
   fmt::print("{}", table.plain());
+  for (const TunedWeight& weight : contents.weights) {
+    std::string members;
+    for (const GroupMember& member : weight.members) members += (members.empty() ? "" : ", ") + member.name;
+    if (!members.empty()) fmt::print("group {}: {}\n", weight.name, members);
+  }
   const TunedProvenance& from = contents.provenance;
   fmt::print("tuned for {} ({}), by sparsmith {}, NVRTC {}, from {}\n", from.device_class, from.device_name,
              from.sparsmith_version, from.compiler_version.empty() ? "none" : from.compiler_version, from.source_file);
@@ -69,6 +74,21 @@ void print_choice(const TunedContents& contents, const TunedWeight& weight, cons
   }
 }
 
+// tokens 0: for every N.
+void print_weight(const TunedContents& contents, const TunedWeight& weight, std::int64_t tokens) {
+  fmt::print("{} {}x{}, {} nonzeros, {}: {} on the GPU, {} dense\n", weight.name, weight.spec.rows, weight.spec.cols,
+             weight.nnz, weight.spec.name(), human_bytes(static_cast<double>(weight.packed_bytes())),
+             human_bytes(static_cast<double>(weight.dense_bytes())));
+  for (const GroupMember& member : weight.members) {
+    fmt::print("  rows {} to {}  {}\n", member.first_row, member.first_row + member.rows - 1, member.name);
+  }
+  for (const TunedChoice& choice : weight.choices) {
+    if (tokens == 0 || &choice == &weight.choice_for(tokens)) print_choice(contents, weight, choice);
+  }
+  if (tokens > weight.choices.back().tokens)
+    fmt::print("N = {} lies outside of the tuned buckets: \"never slower than dense\" is not promised there\n", tokens);
+}
+
 nlohmann::json json_of(const TunedContents& contents, const TunedWeight& weight, bool source) {
   nlohmann::json object = {{"name", weight.name},
                            {"M", weight.spec.rows},
@@ -77,6 +97,9 @@ nlohmann::json json_of(const TunedContents& contents, const TunedWeight& weight,
                            {"operator", weight.spec.name()},
                            {"gpu_bytes", weight.packed_bytes()},
                            {"dense_bytes", weight.dense_bytes()}};
+  for (const GroupMember& member : weight.members) {
+    object["members"].push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
+  }
   object["choices"] = nlohmann::json::array();
   for (const TunedChoice& choice : weight.choices) {
     nlohmann::json each = {{"tokens", choice.tokens},
@@ -126,25 +149,14 @@ int run(const Options& options) {
     }
     return kDone;
   }
-  const TunedWeight* weight = contents.weight(options.tensor);
-  if (weight == nullptr)
-    return report(not_found(fmt::format("{}: there is no weight {}", options.file, options.tensor)));
+  const auto weight = contents.find_weight(options.tensor);
+  if (!weight.ok()) return report(weight.status().annotate(options.file));
   if (options.json) {
-    print_json(json_of(contents, *weight, options.source));
+    print_json(json_of(contents, **weight, options.source));
   } else if (options.source) {
-    print_sources(contents, *weight, options.tokens);
+    print_sources(contents, **weight, options.tokens);
   } else {
-    fmt::print("{} {}x{}, {} nonzeros, {}: {} on the GPU, {} dense\n", weight->name, weight->spec.rows,
-               weight->spec.cols, weight->nnz, weight->spec.name(),
-               human_bytes(static_cast<double>(weight->packed_bytes())),
-               human_bytes(static_cast<double>(weight->dense_bytes())));
-    for (const TunedChoice& choice : weight->choices) {
-      if (options.tokens == 0 || &choice == &weight->choice_for(options.tokens))
-        print_choice(contents, *weight, choice);
-    }
-    if (options.tokens > weight->choices.back().tokens)
-      fmt::print("N = {} lies outside of the tuned buckets: \"never slower than dense\" is not promised there\n",
-                 options.tokens);
+    print_weight(contents, **weight, options.tokens);
   }
   return kDone;
 }

@@ -60,6 +60,9 @@ json json_of(const WeightResult& weight) {
                  {"operator", weight.spec.name()},
                  {"dense_bytes", weight.dense_bytes()},
                  {"gpu_bytes", weight.gpu_bytes()}};
+  for (const GroupMember& member : weight.members) {
+    object["members"].push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
+  }
   object["choices"] = json::array();
   for (const BucketChoice& bucket : weight.buckets) object["choices"].push_back(json_of(weight, bucket));
   return object;

@@ -4,8 +4,10 @@
 
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "base/log.h"
@@ -34,6 +36,17 @@ Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
   return {};
 }
 
+Result<SelectionOptions> selection_of(const TuneSettings& settings, const TuneOptions& tuning) {
+  SelectionOptions selection = settings.selection;
+  for (const std::string& text : settings.groups) {
+    SPARSMITH_ASSIGN_OR_RETURN(GroupPattern pattern, parse_group_pattern(text));
+    selection.groups.push_back(std::move(pattern));
+  }
+  selection.transposed = tuning.transpose;
+  selection.converted = tuning.type.has_value();
+  return selection;
+}
+
 // The cache asked for, or the default one; a default one that cannot be had is done without.
 Result<std::optional<Cache>> open_cache(const TuneSettings& settings) {
   if (settings.no_cache) return std::optional<Cache>();
@@ -48,6 +61,30 @@ Result<std::optional<Cache>> open_cache(const TuneSettings& settings) {
   if (cache.ok()) return std::optional<Cache>(std::move(*cache));
   log_warning("without a cache: {}", cache.status().message());
   return std::optional<Cache>();
+}
+
+// The weights of a model, in its order; a group stands where the first of its members does.
+std::vector<WeightInput> inputs_of(const ModelFile& model, const ModelAnalysis& analysis) {
+  const auto input = [&model](std::size_t index) {
+    return WeightInput{model.tensors()[index].name, [&model, index] { return model.read(index); }};
+  };
+  std::map<std::size_t, const WeightGroup*> group_of;
+  for (const WeightGroup& group : analysis.groups) {
+    for (const std::size_t index : group.members) group_of[index] = &group;
+  }
+  std::vector<WeightInput> inputs;
+  std::set<const WeightGroup*> added;
+  for (const AnalyzedWeight& weight : analysis.weights) {
+    const auto found = group_of.find(weight.index);
+    if (found == group_of.end()) {
+      inputs.push_back(input(weight.index));
+    } else if (added.insert(found->second).second) {
+      WeightInput& group = inputs.emplace_back();
+      group.name = found->second->name;
+      for (const std::size_t index : found->second->members) group.members.push_back(input(index));
+    }
+  }
+  return inputs;
 }
 
 }  // namespace
@@ -68,7 +105,9 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->capture_default_str();
   command.add_option("--epilogue", settings.epilogue, "bias, relu, gelu, silu, beta, residual, joined by ','; or none")
       ->capture_default_str();
-  command.add_option("--packings", tuning.packings, "Packed copies that a weight may keep")
+  command
+      .add_option("--packings", tuning.packings,
+                  "Packed copies that a weight may keep, several only if together no larger than dense")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
   command
@@ -106,6 +145,11 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->allow_extra_args(false);
   command.add_option("--exclude", settings.selection.exclude, "Not weights whose names match; may be repeated")
       ->allow_extra_args(false);
+  command
+      .add_option("--group", settings.groups,
+                  "NAME:MEMBER,MEMBER,...: weights with one input, tuned and run as one; a * in each member makes a "
+                  "group a layer, as in qkv:*.q_proj.weight,*.k_proj.weight,*.v_proj.weight; may be repeated")
+      ->allow_extra_args(false);
   command.add_option("--min-sparsity", settings.selection.min_sparsity, "Take weights with a larger share of zeros")
       ->capture_default_str();
   command.add_option("--seed", settings.value_seed, "Of the values of patterns that have none")->capture_default_str();
@@ -127,7 +171,8 @@ Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
   SPARSMITH_RETURN_IF_ERROR(complete_options(settings, tuning));
   SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(settings.file, {.seed = settings.value_seed}));
   const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  SPARSMITH_ASSIGN_OR_RETURN(const ModelAnalysis analysis, analyze_model(model, settings.selection, threads));
+  SPARSMITH_ASSIGN_OR_RETURN(const SelectionOptions selection, selection_of(settings, tuning));
+  SPARSMITH_ASSIGN_OR_RETURN(const ModelAnalysis analysis, analyze_model(model, selection, threads));
 
   TuneOutcome outcome;
   TuneResources resources;
@@ -154,13 +199,8 @@ Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
   resources.progress = [&](const TuneProgress& progress) { display.update(progress); };
   resources.weight_is_done = [&](const WeightResult& weight) { display.weight_is_done(weight); };
 
-  std::vector<WeightInput> weights;
-  for (const AnalyzedWeight& weight : analysis.weights) {
-    weights.push_back(
-        {model.tensors()[weight.index].name, [&model, index = weight.index] { return model.read(index); }});
-  }
   catch_interrupts();
-  SPARSMITH_ASSIGN_OR_RETURN(outcome.report, tune(weights, tuning, resources));
+  SPARSMITH_ASSIGN_OR_RETURN(outcome.report, tune(inputs_of(model, analysis), tuning, resources));
   for (const SkippedTensor& tensor : analysis.skipped) outcome.report.skipped.push_back({tensor.name, tensor.reason});
   if (cache && cache->damaged() > 0)
     log_warning("{}: {} damaged rows were dropped from the cache", cache->path(), cache->damaged());

@@ -22,7 +22,8 @@ struct TuneSettings {
   std::string cache;
   bool no_cache = false;
   std::uint64_t value_seed = 0;
-  SelectionOptions selection;
+  SelectionOptions selection;       // but for its groups:
+  std::vector<std::string> groups;  // as parse_group_pattern() takes them
   TuneOptions tuning;
 };
 

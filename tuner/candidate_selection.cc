@@ -30,25 +30,42 @@ std::vector<std::string> by_sum(const Best& best, const std::map<std::int64_t, d
   return names;
 }
 
-// At each N: the best packing of every family that is not hopeless there.
-std::vector<std::string> by_family(const Best& best, const std::map<std::int64_t, double>& calls, double doubt) {
-  std::vector<std::string> names;
-  for (const auto& [tokens, weight] : calls) {
-    std::map<std::string, std::pair<double, std::string>> of_family;  // predicted time, packing
-    double fastest = std::numeric_limits<double>::infinity();
-    for (const auto& [name, per_tokens] : best) {
-      const auto found = per_tokens.find(tokens);
-      if (found == per_tokens.end()) continue;
-      const double predicted = found->second->predicted_us;
-      fastest = std::min(fastest, predicted);
-      auto [slot, first] = of_family.try_emplace(found->second->config.family, predicted, name);
-      if (!first && predicted < slot->second.first) slot->second = {predicted, name};
-    }
-    for (const auto& [family_name, packing] : of_family) {
-      if (packing.first <= doubt * fastest) names.push_back(packing.second);
-    }
+// What one N asks for, best first.
+std::vector<std::string> asked_for(const std::vector<SearchSpace::Entry>& entries,
+                                   const std::vector<std::string>& names, const SelectionLimits& limits) {
+  std::vector<std::string> asked;
+  std::set<std::string> families;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (std::find(asked.begin(), asked.end(), names[i]) != asked.end()) continue;
+    const bool first_of_family = families.insert(entries[i].config.family).second;
+    const bool in_doubt = entries[i].predicted_us <= limits.family_doubt * entries[0].predicted_us;
+    const bool among_the_best = asked.size() < static_cast<std::size_t>(std::max(limits.packings, 1));
+    if (among_the_best || (first_of_family && in_doubt)) asked.push_back(names[i]);
   }
-  return names;
+  return asked;
+}
+
+constexpr double kPromising = 1.25;  // predicted to be slower than the best by no more than this
+
+// The entries that compete at one N: a share for each packing that it asks for, and one of each promising other.
+std::vector<SearchSpace::Entry> competing(const std::vector<SearchSpace::Entry>& entries,
+                                          const std::vector<std::string>& names, const std::vector<std::string>& asked,
+                                          const std::set<std::string>& kept, const SelectionLimits& limits) {
+  if (limits.exhaustive) return entries;
+  std::map<std::string, int> left;
+  for (const std::string& name : kept) left[name] = 1;
+  const int share = std::max<int>(1, limits.candidates / std::max<int>(1, static_cast<int>(asked.size())));
+  for (const std::string& name : asked) left[name] = share;
+  std::vector<SearchSpace::Entry> chosen;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto found = left.find(names[i]);
+    if (found == left.end() || found->second == 0) continue;
+    const bool own = std::find(asked.begin(), asked.end(), names[i]) != asked.end();
+    if (!own && entries[i].predicted_us > kPromising * entries[0].predicted_us) continue;
+    --found->second;
+    chosen.push_back(entries[i]);
+  }
+  return chosen;
 }
 
 }  // namespace
@@ -59,6 +76,8 @@ CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const
   CandidateSelection selection;
   Best best;
   std::map<std::int64_t, std::vector<std::string>> names;  // packing of each entry
+  std::map<std::int64_t, std::vector<std::string>> asked;
+  std::set<std::string> kept;
   for (const auto& [tokens, space] : spaces) {
     selection.considered += static_cast<std::int64_t>(space.entries.size());
     for (const auto& [rule, count] : space.cuts) selection.cuts[rule] += count;
@@ -66,29 +85,17 @@ CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const
       const std::string& name = names[tokens].emplace_back(packing_of(entry.config));
       best[name].emplace(tokens, &entry);  // entries ascend: the first is the best
     }
+    asked[tokens] = asked_for(space.entries, names[tokens], limits);
+    kept.insert(asked[tokens].begin(), asked[tokens].end());
   }
-  std::vector<std::string> kept = by_sum(best, calls);
-  if (!limits.exhaustive) {
-    if (kept.size() > static_cast<std::size_t>(limits.packings)) kept.resize(limits.packings);
-    for (std::string& name : by_family(best, calls, limits.family_doubt)) {
-      if (std::find(kept.begin(), kept.end(), name) == kept.end()) kept.push_back(std::move(name));
-    }
+  const std::vector<std::string> ranked = by_sum(best, calls);
+  if (!ranked.empty()) kept.insert(ranked.front());
+  for (const std::string& name : ranked) {
+    if (limits.exhaustive || kept.contains(name))
+      selection.packings.push_back({name, best[name].begin()->second->config});
   }
-  for (const std::string& name : kept) selection.packings.push_back({name, best[name].begin()->second->config});
-
-  for (auto& [tokens, space] : spaces) {
-    const auto serving = std::count_if(kept.begin(), kept.end(),
-                                       [&, n = tokens](const std::string& name) { return best[name].contains(n); });
-    const int share = std::max<int>(1, limits.candidates / std::max<int>(1, static_cast<int>(serving)));
-    std::map<std::string, int> left;
-    for (const std::string& name : kept) left[name] = limits.exhaustive ? std::numeric_limits<int>::max() : share;
-    std::vector<SearchSpace::Entry>& chosen = selection.entries[tokens];
-    for (std::size_t i = 0; i < space.entries.size(); ++i) {
-      const auto found = left.find(names[tokens][i]);
-      if (found == left.end() || found->second == 0) continue;
-      --found->second;
-      chosen.push_back(space.entries[i]);
-    }
+  for (const auto& [tokens, space] : spaces) {
+    selection.entries[tokens] = competing(space.entries, names[tokens], asked[tokens], kept, limits);
   }
   return selection;
 }

@@ -12,8 +12,8 @@
 namespace sparsmith {
 
 struct SelectionLimits {
-  int candidates = 32;                // for one N, over all packings
-  int packings = 4;                   // packings that compete for a weight by their sum over all N
+  int candidates = 32;                // for one N, over the packings that it asks for
+  int packings = 6;                   // that one N asks for
   double family_doubt = 2.5;          // a family predicted to be slower than the best by no more than this competes
   bool exhaustive = false;            // no limits
   std::vector<std::string> families;  // only these; empty: every one
@@ -24,17 +24,18 @@ struct CandidateSelection {
     std::string name;
     Config config;  // one that reads it: what it is packed with
   };
-  std::vector<Packing> packings;  // by predicted sum over all N, then those that one N asked for
-  // Per N, in ascending order of prediction; every packing has its share where it has configs for that N.
+  std::vector<Packing> packings;  // by predicted sum over all N
+  // Per N, in ascending order of prediction.
   std::map<std::int64_t, std::vector<SearchSpace::Entry>> entries;
   std::map<std::string, std::int64_t> cuts;  // by rule, summed over N
   std::int64_t considered = 0;               // configs that broke no rule, summed over N
 };
 
-// `calls`: how often each of `tokens` is run, same length. Packings are ranked by their best predicted time summed over
-// all N by calls; one that has no config for some N comes after all that have. Beside those, each family that is within
-// family_doubt of the best at some N competes with its best packing for that N: a family may serve a few N only, and
-// the cost models of different families are not exact against each other.
+// Each N asks for the packings that are best there by prediction, and for the best of each family that is within
+// family_doubt of the best: a family may serve a few N only, and the cost models of different families are not exact
+// against each other. Its candidates are shared out among those. What others ask for, and the packing with the least
+// sum over all N (`calls`: how often each of `tokens` is run, same length), competes with one config where that is
+// promising: so that few packings may serve all N.
 CandidateSelection select_candidates(const Problem& problem, const std::vector<std::int64_t>& tokens,
                                      const std::vector<double>& calls, const SparsityStatistics& statistics,
                                      const SelectionLimits& limits);

@@ -25,25 +25,38 @@ std::vector<std::string> names(const CandidateSelection& selection) {
   return result;
 }
 
-TEST(CandidateSelectionTest, TheBestSumsComeFirst) {
-  std::map<std::int64_t, SearchSpace> spaces;
-  spaces[1].entries = {entry("a", 1, 1), entry("a", 2, 2), entry("a", 3, 9)};
-  spaces[8].entries = {entry("a", 2, 3), entry("a", 1, 5), entry("a", 3, 6)};
-  EXPECT_THAT(names(select_from(spaces, {{1, 1.0}, {8, 1.0}}, packing_of, {.packings = 2})), ElementsAre("a2", "a1"));
-  EXPECT_THAT(names(select_from(spaces, {{1, 9.0}, {8, 1.0}}, packing_of, {.packings = 2})), ElementsAre("a1", "a2"));
+std::vector<std::string> at(const CandidateSelection& selection, std::int64_t tokens) {
+  std::vector<std::string> result;
+  for (const SearchSpace::Entry& entry : selection.entries.at(tokens)) result.push_back(packing_of(entry.config));
+  return result;
 }
 
-TEST(CandidateSelectionTest, AFamilyThatServesOneNCompetesThere) {
+TEST(CandidateSelectionTest, EachNAsksForItsBestAndTheBestSumCompetes) {
   std::map<std::int64_t, SearchSpace> spaces;
-  spaces[1].entries = {entry("rows", 1, 2), entry("hopeless", 1, 50)};
-  spaces[8].entries = {entry("panel", 7, 4), entry("panel", 6, 5), entry("rows", 1, 8), entry("rows", 2, 9)};
+  spaces[1].entries = {entry("a", 1, 1), entry("a", 2, 1.1), entry("a", 3, 9)};
+  spaces[8].entries = {entry("a", 4, 3), entry("a", 2, 3.1), entry("a", 1, 6), entry("a", 3, 7)};
   const CandidateSelection selection = select_from(spaces, {{1, 1.0}, {8, 1.0}}, packing_of, {.packings = 1});
-  EXPECT_THAT(names(selection), UnorderedElementsAre("rows1", "panel7"));
-  ASSERT_EQ(selection.entries.at(8).size(), 2U);
-  EXPECT_EQ(selection.entries.at(8)[0].config.family, "panel");
-  EXPECT_EQ(selection.entries.at(8)[1].config.family, "rows");
-  ASSERT_EQ(selection.entries.at(1).size(), 1U);
-  EXPECT_EQ(selection.entries.at(1)[0].config.family, "rows");
+  EXPECT_THAT(names(selection), ElementsAre("a2", "a1", "a4"));
+  EXPECT_THAT(at(selection, 1), ElementsAre("a1", "a2"));
+  EXPECT_THAT(at(selection, 8), ElementsAre("a4", "a2"));  // a1 is no promising one
+}
+
+TEST(CandidateSelectionTest, SumsAreWeightedByCalls) {
+  std::map<std::int64_t, SearchSpace> spaces;
+  spaces[1].entries = {entry("a", 1, 1), entry("a", 2, 2)};
+  spaces[8].entries = {entry("a", 2, 3), entry("a", 1, 5)};
+  EXPECT_THAT(names(select_from(spaces, {{1, 1.0}, {8, 1.0}}, packing_of, {})), ElementsAre("a2", "a1"));
+  EXPECT_THAT(names(select_from(spaces, {{1, 9.0}, {8, 1.0}}, packing_of, {})), ElementsAre("a1", "a2"));
+}
+
+TEST(CandidateSelectionTest, AFamilyInDoubtCompetes) {
+  std::map<std::int64_t, SearchSpace> spaces;
+  spaces[8].entries = {entry("panel", 7, 4), entry("panel", 6, 5), entry("rows", 1, 8), entry("rows", 2, 9),
+                       entry("hopeless", 1, 50)};
+  EXPECT_THAT(at(select_from(spaces, {{8, 1.0}}, packing_of, {.packings = 1, .family_doubt = 2.5}), 8),
+              ElementsAre("panel7", "rows1"));
+  EXPECT_THAT(at(select_from(spaces, {{8, 1.0}}, packing_of, {.packings = 3, .family_doubt = 1}), 8),
+              ElementsAre("panel7", "panel6", "rows1"));
 }
 
 TEST(CandidateSelectionTest, CandidatesAreSharedOutAmongThePackingsThatServeAnN) {

@@ -39,31 +39,34 @@ std::int64_t bytes_of(const std::map<std::string, std::int64_t>& packing_bytes,
   return sum;
 }
 
-// A further copy of the weight is worth its memory where it takes a percent off the sum, or 5 % off some N.
+// A further copy of the weight is worth its memory where it takes a percent off the sum, or 3 % off some N.
 bool worth_a_copy(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& without,
                   const std::vector<std::string>& with) {
   if (cost_of(buckets, with) <= 0.99 * cost_of(buckets, without)) return true;
   return std::ranges::any_of(
-      buckets, [&](const BucketTimes& bucket) { return cost_at(bucket, with) <= 0.95 * cost_at(bucket, without); });
+      buckets, [&](const BucketTimes& bucket) { return cost_at(bucket, with) <= 0.97 * cost_at(bucket, without); });
 }
 
 // Exchanges packings one by one for those that lower the cost: what served every N at first may be in the way later.
 void exchange(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
+              const std::map<std::string, std::int64_t>& packing_bytes, std::int64_t most_bytes,
               std::vector<std::string>& kept) {
   for (std::string& slot : kept) {
     for (const std::string& name : names) {
       if (std::find(kept.begin(), kept.end(), name) != kept.end()) continue;
       const double cost = cost_of(buckets, kept);
       std::string old = std::exchange(slot, name);
-      if (cost_of(buckets, kept) >= cost) slot = std::move(old);
+      const bool too_large = kept.size() > 1 && bytes_of(packing_bytes, kept) > most_bytes;
+      if (too_large || cost_of(buckets, kept) >= cost) slot = std::move(old);
     }
   }
 }
 
-// Takes one packing after the other, each time the one that lowers the cost most. For one packing, the default, that is
-// the best; for two it is so in all but made-up cases. Packings that later ones made superfluous are dropped.
+// Takes one packing after the other, each time the one that lowers the cost most. For one packing that is the best; for
+// two it is so in all but made-up cases. Packings that later ones made superfluous are dropped.
 std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
-                                const std::map<std::string, std::int64_t>& packing_bytes, int limit) {
+                                const std::map<std::string, std::int64_t>& packing_bytes, int limit,
+                                std::int64_t most_bytes) {
   std::vector<std::string> kept;
   double cost = cost_of(buckets, kept);
   while (static_cast<int>(kept.size()) < limit) {
@@ -72,6 +75,7 @@ std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const s
     for (const std::string& name : names) {
       std::vector<std::string> with = kept;
       with.push_back(name);
+      if (!kept.empty() && bytes_of(packing_bytes, with) > most_bytes) continue;
       const double now = cost_of(buckets, with);
       const bool smaller =
           now == best_cost && !best.empty() && bytes_of(packing_bytes, {name}) < bytes_of(packing_bytes, {best});
@@ -94,7 +98,7 @@ std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const s
       }
     }
     kept = std::move(with);
-    exchange(buckets, names, kept);
+    exchange(buckets, names, packing_bytes, most_bytes, kept);
     cost = cost_of(buckets, kept);
   }
   return cost < kNever / 2 ? kept : std::vector<std::string>();
@@ -123,7 +127,7 @@ bool clearly_faster(const Timing& a, const Timing& b) { return a.median_us < b.m
 
 std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
                                          const std::map<std::string, std::int64_t>& packing_bytes, int limit,
-                                         Objective objective) {
+                                         std::int64_t most_bytes, Objective objective) {
   std::set<std::string> names;
   for (const BucketTimes& bucket : buckets) {
     for (const auto& [name, us] : bucket.best_us) names.insert(name);
@@ -138,7 +142,7 @@ std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets
     });
     if (smallest != good.end()) return {*smallest};
   }
-  return greedy(buckets, names, packing_bytes, limit);
+  return greedy(buckets, names, packing_bytes, limit, most_bytes);
 }
 
 double noise_of(const Timing& a, const Timing& b) { return std::max(0.01, std::hypot(spread(a), spread(b))); }

@@ -23,13 +23,14 @@ struct BucketTimes {
   std::map<std::string, double> best_us;  // of each packing
 };
 
-// The packings to keep, at most `limit`: those with the least time over all N, weighted by calls, where each N takes
-// the best of them and dense. An N that a packing does not serve, and dense neither, rules the packing out unless
-// another one kept serves it. Empty when dense is best throughout, or nothing serves every N.
-//   packing_bytes: GPU bytes of each packing; asked for with Objective::kBytes, ties go to the smaller in any case.
+// The packings to keep, at most `limit`, and several only if they take no more than `most_bytes` together: those with
+// the least time over all N, weighted by calls, where each N takes the best of them and dense. An N that a packing does
+// not serve, and dense neither, rules the packing out unless another one kept serves it. Empty when dense is best
+// throughout, or nothing serves every N.
+//   packing_bytes: GPU bytes of each packing; ties go to the smaller.
 std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
                                          const std::map<std::string, std::int64_t>& packing_bytes, int limit,
-                                         Objective objective);
+                                         std::int64_t most_bytes, Objective objective);
 
 // How far apart two medians must be, as a share, before one is called faster: 1 % or their quartiles combined.
 double noise_of(const Timing& a, const Timing& b);

@@ -6,6 +6,7 @@
 namespace sparsmith {
 namespace {
 
+constexpr std::int64_t kAnyBytes = std::int64_t{1} << 62;
 using Packings = std::vector<std::string>;
 
 Contender contender(const std::string& packing, double us, double spread = 0) {
@@ -29,36 +30,46 @@ VendorTiming dense(double us) {
 TEST(ChoosePackings, OneServesAllByCalls) {
   // "a" is best at the first N, "b" at the second, which is called less.
   std::vector<BucketTimes> buckets = {{10, 20, {{"a", 5}, {"b", 7}}}, {1, 20, {{"a", 12}, {"b", 6}}}};
-  EXPECT_EQ(choose_packings(buckets, {}, 1, Objective::kTime), Packings({"a"}));
+  EXPECT_EQ(choose_packings(buckets, {}, 1, kAnyBytes, Objective::kTime), Packings({"a"}));
   buckets[1].calls = 100;
-  EXPECT_EQ(choose_packings(buckets, {}, 1, Objective::kTime), Packings({"b"}));
-  EXPECT_EQ(choose_packings(buckets, {}, 2, Objective::kTime).size(), 2U);
+  EXPECT_EQ(choose_packings(buckets, {}, 1, kAnyBytes, Objective::kTime), Packings({"b"}));
+  EXPECT_EQ(choose_packings(buckets, {}, 2, kAnyBytes, Objective::kTime).size(), 2U);
 }
 
 TEST(ChoosePackings, AFurtherCopyCountsAtItsN) {
   // "p" and "q" are each best at one N; "rows" serves both, and is in the way once they are there. What N = 1 gains is
   // nothing beside what N = 512 takes.
   const std::vector<BucketTimes> buckets = {{1, 60, {{"rows", 12}, {"q", 9}}}, {1, 1400, {{"rows", 1000}, {"p", 860}}}};
-  EXPECT_THAT(choose_packings(buckets, {}, 2, Objective::kTime), testing::UnorderedElementsAre("p", "q"));
-  EXPECT_THAT(choose_packings(buckets, {}, 3, Objective::kTime), testing::UnorderedElementsAre("p", "q"));
-  const std::vector<BucketTimes> close = {{1, 60, {{"rows", 9.2}, {"q", 9}}}, {1, 1400, {{"rows", 1000}, {"p", 995}}}};
-  EXPECT_THAT(choose_packings(close, {}, 2, Objective::kTime), testing::SizeIs(1));
+  EXPECT_THAT(choose_packings(buckets, {}, 2, kAnyBytes, Objective::kTime), testing::UnorderedElementsAre("p", "q"));
+  EXPECT_THAT(choose_packings(buckets, {}, 3, kAnyBytes, Objective::kTime), testing::UnorderedElementsAre("p", "q"));
+  const std::vector<BucketTimes> close = {{1, 60, {{"rows", 9.1}, {"q", 9}}}, {1, 1400, {{"rows", 1000}, {"p", 995}}}};
+  EXPECT_THAT(choose_packings(close, {}, 2, kAnyBytes, Objective::kTime), testing::SizeIs(1));
+}
+
+TEST(ChoosePackings, SeveralCopiesStayBelowTheBytesAllowed) {
+  const std::vector<BucketTimes> buckets = {{1, 60, {{"a", 5}, {"b", 9}}}, {1, 60, {{"a", 9}, {"b", 5}, {"c", 8}}}};
+  const std::map<std::string, std::int64_t> bytes = {{"a", 60}, {"b", 60}, {"c", 30}};
+  EXPECT_THAT(choose_packings(buckets, bytes, 3, 120, Objective::kTime), testing::UnorderedElementsAre("a", "b"));
+  EXPECT_THAT(choose_packings(buckets, bytes, 3, 119, Objective::kTime), testing::UnorderedElementsAre("a", "c"));
+  EXPECT_THAT(choose_packings(buckets, bytes, 3, 10, Objective::kTime), testing::SizeIs(1));  // one in any case
 }
 
 TEST(ChoosePackings, DenseFillsWhereAPackingIsSlowerOrMissing) {
   const std::vector<BucketTimes> buckets = {{1, 20, {{"a", 5}}}, {1, 8, {{"a", 30}, {"b", 10}}}};
-  EXPECT_EQ(choose_packings(buckets, {}, 2, Objective::kTime), Packings({"a"}));
-  EXPECT_EQ(choose_packings({{1, 4, {{"a", 5}}}}, {}, 1, Objective::kTime), Packings());
+  EXPECT_EQ(choose_packings(buckets, {}, 2, kAnyBytes, Objective::kTime), Packings({"a"}));
+  EXPECT_EQ(choose_packings({{1, 4, {{"a", 5}}}}, {}, 1, kAnyBytes, Objective::kTime), Packings());
   // Without dense, and with no packing that serves every N, nothing can be chosen.
-  EXPECT_EQ(choose_packings({{1, 0, {{"a", 5}}}, {1, 0, {{"b", 5}}}}, {}, 2, Objective::kTime).size(), 2U);
+  EXPECT_EQ(choose_packings({{1, 0, {{"a", 5}}}, {1, 0, {{"b", 5}}}}, {}, 2, kAnyBytes, Objective::kTime).size(), 2U);
 }
 
 TEST(ChoosePackings, TiesAndBytesGoToTheSmaller) {
   const std::map<std::string, std::int64_t> bytes = {{"a", 200}, {"b", 100}, {"c", 10}};
   const std::vector<BucketTimes> buckets = {{1, 20, {{"a", 5}, {"b", 5}, {"c", 30}}}};
-  EXPECT_EQ(choose_packings(buckets, bytes, 1, Objective::kTime), Packings({"b"}));
-  EXPECT_EQ(choose_packings({{1, 40, {{"a", 5}, {"b", 5}, {"c", 30}}}}, bytes, 1, Objective::kBytes), Packings({"c"}));
-  EXPECT_EQ(choose_packings(buckets, bytes, 1, Objective::kBytes), Packings({"b"}));  // c is slower than dense
+  EXPECT_EQ(choose_packings(buckets, bytes, 1, kAnyBytes, Objective::kTime), Packings({"b"}));
+  EXPECT_EQ(choose_packings({{1, 40, {{"a", 5}, {"b", 5}, {"c", 30}}}}, bytes, 1, kAnyBytes, Objective::kBytes),
+            Packings({"c"}));
+  EXPECT_EQ(choose_packings(buckets, bytes, 1, kAnyBytes, Objective::kBytes),
+            Packings({"b"}));  // c is slower than dense
 }
 
 TEST(Decide, DenseStaysUnlessItIsClearlyBeaten) {

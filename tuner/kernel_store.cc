@@ -92,7 +92,10 @@ Result<const CompiledKernel*> KernelStore::find(const KernelSource& kernel) cons
 }
 
 Status check_resources(const CompiledKernel& kernel, const KernelSource& source, int registers_per_sm) {
-  if (kernel.figures.spills()) return unsupported("it spills registers to memory");
+  if (kernel.figures.spills()) {
+    log_debug("{} spills", source.name);
+    return unsupported("it spills registers to memory");
+  }
   // Registers are given out to warps in units of 256.
   const int per_warp = (kernel.figures.registers * 32 + 255) / 256 * 256;
   const int warps = (source.threads_per_block + 31) / 32;

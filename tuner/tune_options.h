@@ -21,7 +21,7 @@ struct TuneOptions {
   Epilogue epilogue;
   bool transpose = false;  // tune W^T
 
-  int packings = 1;  // copies of a weight that may be kept
+  int packings = 8;  // copies of a weight that may be kept; several only if together no larger than dense
   Objective objective = Objective::kTime;
   SelectionLimits selection;
   double budget_s = 0;  // for the whole run; 0: no limit

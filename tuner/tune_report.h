@@ -10,6 +10,7 @@
 #include "generator/candidate.h"
 #include "runtime/device_properties.h"
 #include "runtime/operator_spec.h"
+#include "sparsmith/group_member.h"
 #include "tuner/device_session.h"
 #include "tuner/kernel_store.h"
 #include "tuner/worker.h"
@@ -47,6 +48,7 @@ struct WeightResult {
   double sparsity = 0;
   std::string pattern_hash;
   std::string value_hash;
+  std::vector<GroupMember> members;    // of a group
   std::vector<BucketChoice> buckets;   // in ascending order of tokens
   std::vector<PackedWeight> packings;  // those that the choices use; a dense weight is one called "dense"
 

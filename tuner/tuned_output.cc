@@ -47,6 +47,7 @@ TunedContents tuned_contents(const TuneReport& report, const TunedProvenance& pr
     weight.nnz = result.nnz;
     weight.pattern_hash = result.pattern_hash;
     weight.value_hash = result.value_hash;
+    weight.members = result.members;
     for (const PackedWeight& packed : result.packings) weight.packings.push_back(view_of(packed));
     for (const BucketChoice& bucket : result.buckets) weight.choices.push_back(tuned_choice(bucket));
   }

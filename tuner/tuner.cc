@@ -185,18 +185,43 @@ class Run {
     }
   }
 
-  Status tune_one(const WeightInput& input) {
-    context_.progress("read", 0, 1);
+  // The weight as the options want it.
+  Result<CsrMatrix> read_matrix(const WeightInput& input) const {
     auto loaded = input.load();
     if (!loaded.ok()) return loaded.status().annotate(input.name);
     CsrMatrix matrix = options_.transpose ? transposed(*loaded) : std::move(*loaded);
     if (options_.type && *options_.type != matrix.data_type) matrix = converted(matrix, *options_.type);
+    return matrix;
+  }
+
+  // The same of a group, whose members go to `members`.
+  Result<CsrMatrix> read_weight(const WeightInput& input, std::vector<GroupMember>& members) const {
+    if (input.members.empty()) return read_matrix(input);
+    CsrMatrix group;
+    for (const WeightInput& member : input.members) {
+      SPARSMITH_ASSIGN_OR_RETURN(CsrMatrix matrix, read_matrix(member));
+      members.push_back({member.name, group.rows, matrix.rows});
+      if (members.size() == 1) {
+        group = std::move(matrix);
+        continue;
+      }
+      const Status appended = append_rows(group, matrix);
+      if (!appended.ok()) return appended.annotate(input.name + ": member " + member.name);
+    }
+    return group;
+  }
+
+  Status tune_one(const WeightInput& input) {
+    context_.progress("read", 0, 1);
+    std::vector<GroupMember> members;
+    SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, read_weight(input, members));
     auto tuned = tune_weight(context_, input.name, matrix, report_);
     if (!tuned.ok()) {
       SPARSMITH_RETURN_IF_ERROR(session_.health());
       report_.skipped.push_back({input.name, tuned.status().message()});
       return {};
     }
+    tuned->members = std::move(members);
     for (const BucketChoice& bucket : tuned->buckets) {
       ++report_.pairs;
       report_.complete = report_.complete && bucket.complete;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cache/cache.h"
 #include "matrix/csr_matrix.h"
@@ -18,10 +19,12 @@
 
 namespace sparsmith {
 
-// A weight that is read when its turn comes, so that a model larger than memory can be tuned.
+// A weight that is read when its turn comes, so that a model larger than memory can be tuned. A group is tuned as the
+// one weight that its members are, one below the other.
 struct WeightInput {
   std::string name;
-  std::function<Result<CsrMatrix>()> load;
+  std::function<Result<CsrMatrix>()> load;  // unless it is a group
+  std::vector<WeightInput> members{};       // of a group: weights of one K and, after conversion, one type
 };
 
 struct TuneProgress {
@@ -47,8 +50,9 @@ struct TuneResources {
 
 // On a device that cannot time (the emulator), choices are predicted for a typical device of the first architecture
 // asked for, sm_90 by default, and the chosen candidates are checked on the emulator.
-//   Errors: kInvalidArgument for options that make no sense; kInvalidInput when a weight cannot be read; kNoDevice or
-//   kDeviceError when the device cannot be had. A weight that cannot be tuned is skipped, with the reason.
+//   Errors: kInvalidArgument for options that make no sense, and members that do not go together; kInvalidInput when a
+//   weight cannot be read; kNoDevice or kDeviceError when the device cannot be had. A weight that cannot be tuned is
+//   skipped, with the reason.
 Result<TuneReport> tune(std::span<const WeightInput> weights, const TuneOptions& options,
                         const TuneResources& resources);
 

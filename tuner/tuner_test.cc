@@ -253,6 +253,43 @@ TEST_F(TunerTest, EachKernelIsCompiledOnceOverManyWeights) {
   EXPECT_EQ(again.weights.at(7).buckets.at(1).candidate.plan, report.weights.at(7).buckets.at(1).candidate.plan);
 }
 
+TEST_F(TunerTest, AGroupIsOneWeightOfItsMembersRows) {
+  CsrMatrix whole = sample_weight(32, 96, 0.1, 1);
+  ASSERT_TRUE(append_rows(whole, sample_weight(16, 96, 0.1, 2)).ok());
+  ASSERT_TRUE(append_rows(whole, sample_weight(48, 96, 0.1, 3)).ok());
+  const WeightInput group{.name = "qkv",
+                          .load = nullptr,
+                          .members = {weight("q", 32, 96, 1), weight("k", 16, 96, 2), weight("v", 48, 96, 3)}};
+  const TuneReport report = run({group, weight("o", 96, 96, 4)});
+  ASSERT_EQ(report.weights.size(), 2U);
+  const WeightResult& result = report.weights[0];
+  EXPECT_EQ(result.name, "qkv");
+  EXPECT_EQ(result.spec.rows, 96);
+  EXPECT_EQ(result.pattern_hash, whole.pattern_hash());
+  EXPECT_EQ(result.value_hash, whole.value_hash());
+  EXPECT_EQ(result.members, (std::vector<GroupMember>{{"q", 0, 32}, {"k", 32, 16}, {"v", 48, 48}}));
+  EXPECT_TRUE(report.weights[1].members.empty());
+  EXPECT_EQ(tuned_contents(report, {}).weights[0].members, result.members);
+  EXPECT_TRUE(tuned_contents(report, {}).validate().ok());
+  // What was found out is of the weight, not of how it came about.
+  EXPECT_EQ(run({{"w", [&] { return whole; }}}).cached, 1);
+
+  options_.transpose = true;
+  const TuneReport turned = run({{"t", nullptr, {weight("a", 96, 32, 5), weight("b", 96, 16, 6)}}});
+  EXPECT_EQ(turned.weights.at(0).spec.rows, 48);
+  EXPECT_EQ(turned.weights.at(0).members, (std::vector<GroupMember>{{"a", 0, 32}, {"b", 32, 16}}));
+}
+
+TEST_F(TunerTest, MembersThatDoNotGoTogetherAreAnError) {
+  TuneResources resources;
+  resources.measurers = scripted_measurers(device_);
+  const std::vector<WeightInput> weights = {{"qk", nullptr, {weight("q", 32, 96, 1), weight("k", 32, 64, 2)}}};
+  const auto report = tune(weights, options_, resources);
+  EXPECT_EQ(report.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(report.status().message().find("qk: member k: 64 columns do not go under 96"), std::string::npos)
+      << report.status().message();
+}
+
 TEST_F(TunerTest, AnInterruptEndsWithWhatThereIs) {
   int verified = 0;
   device_.before_verify = [&] { ++verified; };

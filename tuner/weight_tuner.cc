@@ -102,10 +102,10 @@ class WeightTuner {
   // With `known`, the cached choices alone are in the race.
   Status search(const CachedChoices& cached, bool known) {
     SelectionLimits limits = options_.selection;
-    // Predictions alone decide there: further packings would be packed for nothing, and only the first few candidates
-    // are looked at.
+    // Predictions alone decide there: other packings would be packed for nothing, and only the first few candidates are
+    // looked at.
     if (context_.predict && !limits.exhaustive) {
-      limits.packings = std::max(1, options_.packings);
+      limits.packings = 1;
       limits.family_doubt = 1;
       limits.candidates = std::min(limits.candidates, kPredictedCandidates);
     }
@@ -299,7 +299,8 @@ class WeightTuner {
         if (!is_new) best->second = std::min(best->second, contender.timing.median_us);
       }
     }
-    const std::vector<std::string> kept = choose_packings(times, packing_bytes, options_.packings, options_.objective);
+    const std::vector<std::string> kept =
+        choose_packings(times, packing_bytes, options_.packings, weight_.dense_bytes(), options_.objective);
     for (Bucket& bucket : buckets) {
       for (const Contender& contender : bucket.contenders) {
         if (contender.state == Contender::State::kRejected) ++report_.rejected[rejection_class(contender)];

@@ -32,7 +32,7 @@ typedef enum sparsmith_status {
 } sparsmith_status;
 
 typedef struct sparsmith_model sparsmith_model;       /* a tuned file on a GPU */
-typedef struct sparsmith_operator sparsmith_operator; /* the product with one of its weights */
+typedef struct sparsmith_operator sparsmith_operator; /* the product with one of its weights or groups */
 
 /* "0.1.0". */
 SPARSMITH_API const char* sparsmith_version(void);
@@ -48,10 +48,12 @@ SPARSMITH_API sparsmith_status sparsmith_model_load(const char* path, int device
 /* Null does nothing. Operators keep the weights loaded until they are freed too. */
 SPARSMITH_API void sparsmith_model_free(sparsmith_model* model);
 
-/* The number of weights, and the name of weight 0 <= index < count (null otherwise); good as long as the model. */
+/* The number of weights and groups, and the name of number 0 <= index < count (null otherwise); good as long as the
+ * model. */
 SPARSMITH_API size_t sparsmith_model_weight_count(const sparsmith_model* model);
 SPARSMITH_API const char* sparsmith_model_weight_name(const sparsmith_model* model, size_t index);
 
+/* A weight or a group by its name. */
 SPARSMITH_API sparsmith_status sparsmith_model_operator(const sparsmith_model* model, const char* name,
                                                         sparsmith_operator** op);
 SPARSMITH_API void sparsmith_operator_free(sparsmith_operator* op);
@@ -68,6 +70,25 @@ typedef struct sparsmith_operator_info {
 } sparsmith_operator_info;
 /* The texts are good as long as the operator. */
 SPARSMITH_API sparsmith_status sparsmith_operator_describe(const sparsmith_operator* op, sparsmith_operator_info* info);
+
+/* A group is several weights that share an input (q, k and v; gate and up), run as one: its y and bias hold those of
+ * its members. The number of members (0: it is no group), and the name of member 0 <= index < count (null otherwise),
+ * in the order of their rows; good as long as the operator. */
+SPARSMITH_API size_t sparsmith_operator_member_count(const sparsmith_operator* op);
+SPARSMITH_API const char* sparsmith_operator_member_name(const sparsmith_operator* op, size_t index);
+
+/* Where a member lies: its y is y[offset + n * ld + m] of the group's (token_major) or y[offset + m * ld + n]
+ * (feature_major), its bias bias[first_row + m]. */
+typedef struct sparsmith_member_view {
+  size_t struct_size;
+  int64_t first_row; /* of the group's rows */
+  int64_t rows;      /* M of the member */
+  int64_t offset;    /* elements, from y of the group on */
+  int64_t ld;        /* elements from one row to the next */
+} sparsmith_member_view;
+/* For a run with this many tokens and this ldy (0: rows without gaps). With ldr in place of ldy: in a residual. */
+SPARSMITH_API sparsmith_status sparsmith_operator_member(const sparsmith_operator* op, const char* name, int64_t tokens,
+                                                         int64_t ldy, sparsmith_member_view* view);
 
 /* Bytes of workspace that a run with this many tokens needs; 0: none. */
 SPARSMITH_API sparsmith_status sparsmith_operator_workspace_bytes(const sparsmith_operator* op, int64_t tokens,

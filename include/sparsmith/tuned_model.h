@@ -18,6 +18,7 @@
 
 #include "sparsmith/data_type.h"
 #include "sparsmith/export.h"
+#include "sparsmith/group_member.h"
 #include "sparsmith/status.h"
 
 namespace sparsmith {
@@ -76,10 +77,11 @@ struct OperatorInfo {
   std::string epilogue;                // "none", "bias+relu", ...
   std::vector<std::int64_t> buckets;   // the numbers of tokens that it was tuned for
   std::int64_t gpu_bytes = 0;          // of its packed weight
+  std::vector<GroupMember> members;    // of a group, in the order of their rows; empty: it is no group
 };
 
-// The product with one weight. A cheap handle that keeps its model loaded. Immutable: any number of threads may run one
-// at the same time, on any streams, each run with a workspace and outputs of its own.
+// The product with one weight, or with a group. A cheap handle that keeps its model loaded. Immutable: any number of
+// threads may run one at the same time, on any streams, each run with a workspace and outputs of its own.
 class SPARSMITH_API Operator {
  public:
   Operator(const Operator&);
@@ -90,6 +92,11 @@ class SPARSMITH_API Operator {
 
   const std::string& name() const;
   OperatorInfo info() const;
+
+  // Where a member of this group lies in the Y that run() writes for this many tokens, with `ldy` as it is given to
+  // run(). With ldr in place of ldy: where it lies in a residual.
+  //   Errors: kNotFound, with the members that there are; kInvalidArgument, as of run().
+  Result<MemberView> member(const std::string& member_name, std::int64_t tokens, std::int64_t ldy = 0) const;
 
   // Bytes of workspace that run() needs for this many tokens; 0: none.
   Result<std::size_t> workspace_bytes(std::int64_t tokens) const;
@@ -121,8 +128,9 @@ class SPARSMITH_API TunedModel {
   TunedModel& operator=(TunedModel&&) noexcept;
   ~TunedModel();
 
-  std::vector<std::string> names() const;  // of its weights, in the file's order
-  // Error: kNotFound, with some of the names that there are.
+  std::vector<std::string> names() const;  // of its weights and groups, in the file's order
+  // A weight or a group by its name. Error: kNotFound, with the group where `name` is a member of one, otherwise with
+  // some of the names that there are.
   Result<Operator> op(const std::string& name) const;
 
   std::int64_t gpu_bytes() const;  // of all packed weights

@@ -40,9 +40,10 @@ struct StoreOutput {
         return;
       }
     }
-    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
+    Value* to = y + at(row, first_token, ldy);
+    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t, to += kTokenMajor ? ldy : 1) {
       const int token = first_token + t;
-      if (token < n) y[at(row, token, ldy)] = from_float<Value>(finish(sums[t], shift, row, token));
+      if (token < n) *to = from_float<Value>(finish(sums[t], shift, row, token));
     }
   }
 

@@ -53,16 +53,11 @@ struct PanelKernel {
     const int index = column_part * weight.part_count + block_index_y();
     Stream stream;
     stream.begin(weight, index);
-    const panel::Part part = load_cached(weight.parts + index);
     const int columns = source.columns - first_column;
     const int valid = source.tokens - first_token;
     Input::fill(source.x + block_index_x() * source.panel_stride + first_column * source.column_stride, source.ldx,
                 columns < weight.width ? columns : weight.width, weight.width, valid < kTokens ? valid : kTokens,
                 shared);
-    // What the end needs is under way as well.
-    if (thread_index() * 64 <= static_cast<int>(part.row_count)) {
-      prefetch(weight.row_slots + part.first_offset + thread_index() * 64);
-    }
     block_barrier();
     output.y += column_part * output_stride;
     parts(weight, stream, output, column_part, first_token, n, shared, sums, infinite);
@@ -73,7 +68,10 @@ struct PanelKernel {
                                      int first_token, int n, const u8* shared, float* sums, float* infinite) {
     for (int part = block_index_y(); part < weight.part_count; part += grid_size_y()) {
       const int index = column_part * weight.part_count + part;
+      const u32 first_row = offset_of_first_row(weight, index);
       accumulate<Products>(weight, stream, shared, sums, infinite);
+      Slots slots = {};  // on their way while the block gathers at its barrier
+      if (first_row != kNoOffset) slots = slots_at(weight, first_row);
       block_barrier();
       if constexpr (Products::kNeedsFinite) {
         if (*infinite != 0.0F) {
@@ -86,54 +84,78 @@ struct PanelKernel {
         }
       }
       const bool last = part + grid_size_y() >= weight.part_count;
-      if (!last) Stream::announce(weight, index + grid_size_y());
-      finish(weight, output, load_cached(weight.parts + index), sums, first_token, n);
+      if (!last) stream.begin(weight, index + grid_size_y());
+      finish(weight, output, load_cached(weight.parts + index), slots, sums, first_token, n);
       if (last) break;
-      stream.begin(weight, index + grid_size_y());
       block_barrier();  // the sums have been read
     }
   }
 
+  // Slots of a row.
+  struct Slots {
+    u32 begin;
+    u32 end;
+  };
+
+  static constexpr u32 kNoOffset = 0xFFFFFFFFU;
+
+  // Where the slots of the row stand that this thread finishes first; kNoOffset if there is none.
+  static SPARSMITH_DEVICE u32 offset_of_first_row(const panel::Weight& weight, int index) {
+    const panel::Part part = load_cached(weight.parts + index);
+    if (thread_index() >= static_cast<int>(part.row_count)) return kNoOffset;
+    const u32 offset = part.first_offset + thread_index();
+    prefetch(weight.row_slots + offset);
+    return offset;
+  }
+
+  static SPARSMITH_DEVICE Slots slots_at(const panel::Weight& weight, u32 offset) {
+    return {load_cached(weight.row_slots + offset), load_cached(weight.row_slots + offset + 1)};
+  }
+
+  // Follows the warp's share.
   template <class AnyProducts, class AnyStream>
   static SPARSMITH_DEVICE void accumulate(const panel::Weight& weight, AnyStream& stream, const u8* panel, float* sums,
                                           float* infinite) {
+    constexpr u32 kDepth = AnyStream::kDepth;
     const u32 count = stream.share.step_count;
     if (count == 0) return;
+    const SharedAddress rows = shared_address(panel);
     u32 task = stream.share.first_task;
     auto slots = AnyProducts::slots(weight.task_slots, task);
-    u32 left = stream.share.first_steps;
-    u32 next_left = stream.share.second_steps;
     AnyProducts products;
     products.begin();
-    SPARSMITH_ROLLED for (u32 first = 0; first < count; first += AnyStream::kDepth) {
-      SPARSMITH_UNROLL for (int d = 0; d < AnyStream::kDepth; ++d) {
-        if (first + d < count) {
-          products.multiply(stream.steps[d], panel);
-          if (first + d + AnyStream::kDepth < count) stream.refill(d);
-          if (--left == 0) {
-            products.put(slots, sums, infinite);
-            ++task;
-            left = next_left;
-            if (first + d + 1 < count) {
-              next_left = load_cached(weight.task_steps + task + 1);
-              slots = AnyProducts::slots(weight.task_slots, task);
-            }
-          }
-        }
+    const auto end_task = [&]() {
+      products.put(slots, sums, infinite);
+      slots = AnyProducts::slots(weight.task_slots, ++task);
+    };
+    u32 first = 0;
+    SPARSMITH_ROLLED for (; first + kDepth <= count; first += kDepth) {
+      SPARSMITH_UNROLL for (u32 d = 0; d < kDepth; ++d) {
+        const bool ends = panel::ends_task(stream.steps[d]);
+        products.multiply(stream.steps[d], rows);
+        if (first + d + kDepth < count) stream.refill(d);
+        if (ends) end_task();
       }
       stream.advance();
     }
+    SPARSMITH_UNROLL for (u32 d = 0; d + 1 < kDepth; ++d) {
+      if (first + d < count) {
+        const bool ends = panel::ends_task(stream.steps[d]);
+        products.multiply(stream.steps[d], rows);
+        if (ends) end_task();
+      }
+    }
   }
 
+  // `slots`: of this thread's first row.
   static SPARSMITH_DEVICE void finish(const panel::Weight& weight, const Output& output, const panel::Part& part,
-                                      const float* sums, int first_token, int n) {
+                                      Slots slots, const float* sums, int first_token, int n) {
     for (int row = thread_index(); row < static_cast<int>(part.row_count); row += kThreads) {
-      const u16* slots = weight.row_slots + part.first_offset + row;
-      const u32 end = load_cached(slots + 1);
+      if (row >= kThreads) slots = slots_at(weight, part.first_offset + row);
       float totals[kTokens] = {};
-      for (u32 slot = load_cached(slots); slot < end; ++slot) {
+      SPARSMITH_ROLLED for (u32 slot = slots.begin; slot < slots.end; ++slot) {
         SPARSMITH_UNROLL for (int t = 0; t < kTokens; t += 4) {
-          const auto quad = *reinterpret_cast<const Vector<float, 4>*>(sums + slot * kTokens + t);
+          const auto quad = *reinterpret_cast<const Vector<float, 4>*>(sums + panel::Row<Value>::sum_index(slot, t));
           SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) totals[t + i] += quad[i];
         }
       }

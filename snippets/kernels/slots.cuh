@@ -1,10 +1,13 @@
-// Y = W X for one token a pass: equal slots of nonzeros, one a lane, whatever the lengths of the rows.
+// Y = W X for a few tokens a pass: equal slots of nonzeros, one a lane, whatever the lengths of the rows.
 //
 // A block owns a part of the rows. Its warps share out the part's groups of 32 slots: each loads kDepth tiles ahead,
-// the first of them before x is there, multiplies, and leaves one float a slot. After a barrier a few lanes a row add
-// up its slots and run the epilog.
+// the first of them before x is there, multiplies, and leaves one float a slot and token. After a barrier a few lanes a
+// row add up its slots and run the epilog.
 //
-// The grid's x runs over parts, its y over tokens; it strides where it is smaller than needed.
+// 8-bit columns multiply padding: 0 times an x of the same row. Where a row's sum is not finite, it is added up once
+// more without.
+//
+// The grid has a block for each part (x); its y runs over passes and strides where it is smaller.
 #pragma once
 
 #include "formats/slots_layout.h"
@@ -23,55 +26,58 @@ struct SlotsKernel {
 
   using Tile = typename Stream::Tile;
   static constexpr int kWarps = kThreads / slots::kLanes;
+  static constexpr int kTokens = Sums::kTokens;
+  static constexpr int kChains = kTokens == 1 ? 2 : 1;  // of products that wait for each other
   static constexpr int kGroupBytes = kTilesPerSlot * Stream::kTileBytes;
 
-  // parts: of the weight; groups, rows_per_part: of a part.
+  // groups, rows_per_part: of a part.
   static SPARSMITH_DEVICE void run(const u8* stream, const slots::Row* rows, Input& input, const Sums& sums,
-                                   const Output& output, int parts, int groups, int rows_per_part, int n) {
+                                   const Output& output, int groups, int rows_per_part, int n) {
     const int warp = thread_index() / slots::kLanes;
     const int warp_tiles = (groups - warp + kWarps - 1) / kWarps * kTilesPerSlot;
-    const int first_row = thread_index() / Sums::kLanes;
-    SPARSMITH_ROLLED for (int token = block_index_y(); token < n; token += grid_size_y()) {
-      SPARSMITH_ROLLED for (int part = block_index_x(); part < parts; part += grid_size_x()) {
-        const u8* from = stream + (static_cast<i64>(part) * groups + warp) * kGroupBytes;
-        Tile tiles[kDepth];
-        SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) {
-          if (d < warp_tiles) tiles[d].load(tile_address(from, d), lane());
-        }
-        if (part == block_index_x()) input.begin(token);
-        const slots::Row* part_rows = rows + static_cast<i64>(part) * rows_per_part;
-        slots::Row row = {slots::kNoRow, 0};
-        if (first_row < rows_per_part) row = load_cached(part_rows + first_row);
-        if (part == block_index_x()) input.wait();
-        accumulate(from, tiles, input, sums, warp, warp_tiles);
-        block_barrier();
-        finish(part_rows, row, sums, output, rows_per_part, token, n);
-        block_barrier();  // the slots' sums and x have been read
+    stream += static_cast<i64>(block_index_x()) * groups * kGroupBytes;
+    rows += static_cast<i64>(block_index_x()) * rows_per_part;
+    int token = block_index_y() * kTokens;
+    while (true) {
+      Tile tiles[kDepth];
+      SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) {
+        if (d < warp_tiles) tiles[d].load(tile_address(stream, warp, d), lane());
       }
+      input.begin(token, n);
+      const int first_row = thread_index() / Sums::kLanes;
+      slots::Row row = {slots::kNoRow, 0};
+      if (first_row < rows_per_part) row = load_cached(rows + first_row);
+      input.wait();
+      accumulate(stream, tiles, input, sums, warp, warp_tiles);
+      block_barrier();
+      finish(stream, rows, row, input, sums, output, rows_per_part, token, n);
+      token += grid_size_y() * kTokens;
+      if (token >= n) break;
+      block_barrier();  // the slots' sums and x have been read
     }
   }
 
  private:
   static SPARSMITH_DEVICE int lane() { return thread_index() % slots::kLanes; }
 
-  // Of tile t of a warp: the warps take the groups in turn.
-  static SPARSMITH_DEVICE const u8* tile_address(const u8* from, int t) {
-    return from + t / kTilesPerSlot * (kWarps * kGroupBytes) + t % kTilesPerSlot * Stream::kTileBytes;
+  // Of tile t of a warp: the warps take the part's groups in turn.
+  static SPARSMITH_DEVICE const u8* tile_address(const u8* stream, int warp, int t) {
+    return stream + (warp + t / kTilesPerSlot * kWarps) * kGroupBytes + t % kTilesPerSlot * Stream::kTileBytes;
   }
 
-  static SPARSMITH_DEVICE void accumulate(const u8* from, Tile (&tiles)[kDepth], const Input& input, const Sums& sums,
+  static SPARSMITH_DEVICE void accumulate(const u8* stream, Tile (&tiles)[kDepth], const Input& input, const Sums& sums,
                                           int warp, int warp_tiles) {
-    int slot = warp * slots::kLanes + lane();
-    float chains[2] = {0.0F, 0.0F};
+    int slot = thread_index();
+    float chains[kTokens][kChains] = {};
+    const u8* from = tile_address(stream, warp, 0);
     SPARSMITH_ROLLED for (int first = 0; first < warp_tiles; first += kDepth) {
-      from = tile_address(from, kDepth);
+      from = tile_address(from, 0, kDepth);
       SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) {
         if (first + d < warp_tiles) {
-          tiles[d].multiply(input, chains);
-          if (first + d + kDepth < warp_tiles) tiles[d].load(tile_address(from, d), lane());
+          tiles[d].template multiply<false>(input, chains);
+          if (first + d + kDepth < warp_tiles) tiles[d].load(tile_address(from, 0, d), lane());
           if (d % kTilesPerSlot == kTilesPerSlot - 1) {
-            sums.put(slot, chains[0] + chains[1]);
-            chains[0] = chains[1] = 0.0F;
+            put_and_clear(chains, slot, sums);
             slot += kThreads;
           }
         }
@@ -79,16 +85,46 @@ struct SlotsKernel {
     }
   }
 
+  static SPARSMITH_DEVICE void put_and_clear(float (&chains)[kTokens][kChains], int slot, const Sums& sums) {
+    float totals[kTokens];
+    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
+      totals[t] = kChains == 1 ? chains[t][0] : chains[t][0] + chains[t][kChains - 1];
+      SPARSMITH_UNROLL for (int c = 0; c < kChains; ++c) chains[t][c] = 0.0F;
+    }
+    sums.put(slot, totals);
+  }
+
   // `row`: the descriptor of this thread's first row.
-  static SPARSMITH_DEVICE void finish(const slots::Row* rows, slots::Row row, const Sums& sums, const Output& output,
-                                      int rows_per_part, int token, int n) {
+  static SPARSMITH_DEVICE void finish(const u8* stream, const slots::Row* rows, slots::Row row, const Input& input,
+                                      const Sums& sums, const Output& output, int rows_per_part, int token, int n) {
     SPARSMITH_ROLLED for (int r = thread_index() / Sums::kLanes; r < rows_per_part;) {
-      const auto total = sums.row_sum(row);
+      auto totals = sums.row_sums(row);
+      if constexpr (Stream::Columns::kCounted) {
+        bool finite = true;
+        SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) finite = finite && is_finite(totals.values[0][t]);
+        if (warp_any(!finite)) {
+          totals = sums.row_sums(
+              row, [&](int slot, float(&sums_of_slot)[kTokens]) { add_slot(stream, slot, input, sums_of_slot); });
+        }
+      }
       if (thread_index() % Sums::kLanes == 0 && row.row != slots::kNoRow) {
-        output.store(row.row, token, n, total.values[0]);
+        output.store(row.row, token, n, totals.values[0]);
       }
       r += kThreads / Sums::kLanes;
       if (r < rows_per_part) row = load_cached(rows + r);
+    }
+  }
+
+  // Adds the sums of a slot of the part, by one lane and without the padding.
+  static SPARSMITH_DEVICE void add_slot(const u8* stream, int slot, const Input& input, float (&sums)[kTokens]) {
+    float chains[kTokens][kChains] = {};
+    SPARSMITH_ROLLED for (int t = 0; t < kTilesPerSlot; ++t) {
+      Tile tile;
+      tile.load(stream + slot / slots::kLanes * kGroupBytes + t * Stream::kTileBytes, slot % slots::kLanes);
+      tile.template multiply<true>(input, chains);
+    }
+    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
+      sums[t] += kChains == 1 ? chains[t][0] : chains[t][0] + chains[t][kChains - 1];
     }
   }
 };

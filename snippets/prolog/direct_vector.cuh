@@ -1,4 +1,5 @@
-// One token of X, gathered from where it lies in global memory, through L1: for a K that shared memory does not hold.
+// kTokens tokens of X, gathered from where they lie in global memory, through L1: for a K that shared memory does not
+// hold, and for weights with so few nonzeros that staging X would take longer.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -6,7 +7,7 @@
 
 namespace sparsmith {
 
-template <class Value>
+template <class Value, int kTokens>
 struct DirectVector {
   SPARSMITH_ROLE(prolog)
 
@@ -18,17 +19,23 @@ struct DirectVector {
   i64 column_stride;
   i64 token_stride;
   int cols;
-  const Value* from = nullptr;  // this token
+  const Value* from = nullptr;  // the first token
+  int valid = 0;                // tokens that exist
 
   SPARSMITH_DEVICE DirectVector(const Value* x_, i64 column_stride_, i64 token_stride_, int cols_, u8* /*shared*/)
       : x(x_), column_stride(column_stride_), token_stride(token_stride_), cols(cols_) {}
 
-  SPARSMITH_DEVICE void begin(int token) { from = x + token * token_stride; }
+  // Turns to the tokens from `token` on, of `n`.
+  SPARSMITH_DEVICE void begin(int token, int n) {
+    from = x + token * token_stride;
+    valid = n - token;
+  }
   SPARSMITH_DEVICE void wait() const {}
 
-  // The column K is padding: 0.
-  SPARSMITH_DEVICE float at(u32 column) const {
-    return column < static_cast<u32>(cols) ? to_float(load_cached(from + column * column_stride)) : 0.0F;
+  // The column K is padding, and tokens beyond n are: 0.
+  SPARSMITH_DEVICE float at(u32 column, int t) const {
+    if (column >= static_cast<u32>(cols) || t >= valid) return 0.0F;
+    return to_float(load_cached(from + column * column_stride + t * token_stride));
   }
 };
 

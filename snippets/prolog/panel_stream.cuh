@@ -17,7 +17,6 @@ namespace panel {
 struct Weight {
   const u32* entries;
   const panel::Share* shares;
-  const u32* task_steps;
   const u16* task_slots;
   const panel::Part* parts;
   const u16* row_slots;
@@ -28,12 +27,15 @@ struct Weight {
 
 using Step = Vector<u32, 4>;
 
+// Every lane of a step says the same.
+SPARSMITH_DEVICE bool ends_task(const Step& step) { return (step[0] & panel::kTaskEnd) != 0; }
+
 }  // namespace panel
 
 template <int kDepth_, int kWarps>
 struct PanelStream {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kDepth_, 1, 2)
+  SPARSMITH_TUNE(kDepth_, 1, 2, 3)
   static_assert(kDepth_ <= panel::kSpareSteps, "loads ahead stay inside the array");
 
   static constexpr int kDepth = kDepth_;
@@ -50,13 +52,6 @@ struct PanelStream {
     SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) steps[d] = load_streaming(next + d * panel::kWarpLanes);
     next += kDepth * panel::kWarpLanes;
     share = load_cached(weight.shares + index);
-  }
-
-  // Brings what begin() will load nearer, without taking registers.
-  static SPARSMITH_DEVICE void announce(const panel::Weight& weight, int part) {
-    const int index = part * kWarps + thread_index() / panel::kWarpLanes;
-    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) prefetch(first_step(weight, index) + d * panel::kWarpLanes);
-    prefetch(weight.shares + index);
   }
 
   // Step d of the next kDepth has been used: loads the one that takes its place.

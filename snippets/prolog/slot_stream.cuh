@@ -47,15 +47,18 @@ struct SlotStream {
       columns.load(from + Values::kBytes, lane);
     }
 
-    // Adds the products with x to two chains of sums, of even and of odd nonzeros.
-    template <class Input>
-    SPARSMITH_DEVICE void multiply(const Input& input, float (&sums)[2]) const {
+    // Adds the products with x of kTokens tokens to their chains of sums, which the nonzeros take in turn. kExactly:
+    // padding is skipped, not multiplied as 0 with an x of its row, which may be infinite.
+    template <bool kExactly, class Input, int kTokens, int kChains>
+    SPARSMITH_DEVICE void multiply(const Input& input, float (&sums)[kTokens][kChains]) const {
       u32 offsets[kVectorWidth];
       columns.template expand<Input::kScale>(offsets);
       SPARSMITH_UNROLL for (int e = 0; e < kVectorWidth; ++e) {
-        const float x = input.at(offsets[e]);
-        const float product_x = !Columns::kCounted || e < columns.count() ? x : 0.0F;
-        sums[e % 2] = multiply_add(values[e], product_x, sums[e % 2]);
+        SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
+          float x = input.at(offsets[e], t);
+          if constexpr (kExactly) x = e < columns.count() ? x : 0.0F;
+          sums[t][e % kChains] = multiply_add(values[e], x, sums[t][e % kChains]);
+        }
       }
     }
   };

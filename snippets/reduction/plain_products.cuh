@@ -21,9 +21,10 @@ template <class Value>
 struct Entry {
   static constexpr int kCount = 16 / (2 * static_cast<int>(sizeof(Value)));  // of a lane's step
 
-  static SPARSMITH_DEVICE u32 row(const panel::Step& step, int e) {
-    if constexpr (sizeof(Value) == 4) return step[2 * e];
-    return step[e] & 0xFFFFU;
+  static SPARSMITH_DEVICE SharedAddress row(const panel::Step& step, int e, SharedAddress rows) {
+    u32 word = step[sizeof(Value) == 4 ? 2 * e : e];
+    if (e == 0) word &= ~panel::kTaskEnd;
+    return advance_by_low_half<panel::kRowBytes>(rows, word);
   }
   static SPARSMITH_DEVICE u32 bits(const panel::Step& step, int e) {
     if constexpr (sizeof(Value) == 4) return step[2 * e + 1];
@@ -61,12 +62,14 @@ struct PlainProducts {
     return load_cached(reinterpret_cast<const Slots*>(task_slots + static_cast<i64>(task) * kSegments + segment));
   }
 
-  SPARSMITH_DEVICE void multiply(const panel::Step& step, const u8* panel) {
+  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress rows) {
+    typename Row::Tokens tokens[Entry::kCount];  // all on their way before the first is used
     SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
-      const auto tokens =
-          *reinterpret_cast<const typename Row::Tokens*>(panel + Entry::row(step, e) * panel::kRowBytes);
+      tokens[e] = load_shared<typename Row::Tokens>(Entry::row(step, e, rows));
+    }
+    SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
       float x[Row::kTokens];
-      SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) x[t] = to_float(tokens[t]);
+      SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) x[t] = to_float(tokens[e][t]);
       sums.add(0, Entry::weight(Entry::bits(step, e)), x);
     }
   }
@@ -78,7 +81,7 @@ struct PlainProducts {
       SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; t += 4) {
         const Vector<float, 4> quad = {
             {sums.values[0][t], sums.values[0][t + 1], sums.values[0][t + 2], sums.values[0][t + 3]}};
-        *reinterpret_cast<Vector<float, 4>*>(to + slots[0] * Row::kTokens + t) = quad;
+        *reinterpret_cast<Vector<float, 4>*>(to + Row::sum_index(slots[0], t)) = quad;
       }
     }
     sums.clear();

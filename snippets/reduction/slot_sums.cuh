@@ -10,25 +10,37 @@
 
 namespace sparsmith {
 
-template <int kLanes_>
+template <int kLanes_, int kTokens_>
 struct SlotSums {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kLanes_, 4, 8, 16, 32)
+  SPARSMITH_TUNE(kTokens_, 1, 2, 4, 8)
 
   static constexpr int kLanes = kLanes_;
+  static constexpr int kTokens = kTokens_;
   static_assert(32 / kLanes <= slots::kRowAlignment, "the rows that a warp adds up all exist, or none does");
 
-  float* shared;  // [slots of a part]
+  float* shared;  // [kTokens][slots]
+  int slots;      // of a part
 
-  SPARSMITH_DEVICE void put(int slot, float sum) const { shared[slot] = sum; }
+  SPARSMITH_DEVICE void put(int slot, const float (&sums)[kTokens]) const {
+    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) shared[t * slots + slot] = sums[t];
+  }
 
-  // Every lane of the warp calls it, kLanes neighbours with one row; all of them get its sum.
-  SPARSMITH_DEVICE RegisterSums<1, 1> row_sum(const slots::Row& row) const {
-    RegisterSums<1, 1> sums;
+  // Every lane of the warp calls it, kLanes neighbours with one row; all of them get its sums.
+  SPARSMITH_DEVICE RegisterSums<1, kTokens> row_sums(const slots::Row& row) const {
+    return row_sums(row, [this](int slot, float(&sums)[kTokens]) {
+      SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) sums[t] += shared[t * slots + slot];
+    });
+  }
+  // The same with what add(slot, sums) adds instead of what was put.
+  template <class Add>
+  SPARSMITH_DEVICE RegisterSums<1, kTokens> row_sums(const slots::Row& row, const Add& add) const {
+    RegisterSums<1, kTokens> sums;
     sums.clear();
-    const float* from = shared + (row.range & 0xFFFFU);
+    const int first = static_cast<int>(row.range & 0xFFFFU);
     const int count = static_cast<int>(row.range >> 16);
-    for (int i = thread_index() % kLanes; i < count; i += kLanes) sums.values[0][0] += from[i];
+    for (int i = thread_index() % kLanes; i < count; i += kLanes) add(first + i, sums.values[0]);
     ShuffleSum<kLanes, 1>::combine(sums);
     return sums;
   }

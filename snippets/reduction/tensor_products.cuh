@@ -55,10 +55,13 @@ struct TensorProducts {
     return {load_cached(reinterpret_cast<const decltype(Slots::words)*>(first))};
   }
 
-  SPARSMITH_DEVICE void multiply(const panel::Step& step, const u8* panel) {
+  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress panel) {
+    u32 gathered[4][4];  // all on their way before the first is used
     SPARSMITH_UNROLL for (int e = 0; e < 4; ++e) {
-      u32 rows[4];
-      load_matrices_transposed(panel + (step[e] & 0xFFFFU) * panel::kRowBytes, rows);
+      load_matrices_transposed(panel::Entry<Value>::row(step, e, panel), gathered[e]);
+    }
+    SPARSMITH_UNROLL for (int e = 0; e < 4; ++e) {
+      const u32(&rows)[4] = gathered[e];
       SPARSMITH_UNROLL for (int q = 0; q < 2; ++q) {
         const u32 weights[4] = {permute_bytes(step[e], 0, place[2 * q]), 0, 0,
                                 permute_bytes(step[e], 0, place[2 * q + 1])};
@@ -79,7 +82,7 @@ struct TensorProducts {
         SPARSMITH_UNROLL for (int t = 0; t < 2; ++t) pair[t] += sums[quarter / 2][quarter % 2 * 2 + t];
       }
       if (slots[g] != panel::kNoSlot)
-        *reinterpret_cast<Vector<float, 2>*>(to + slots[g] * kTokens + first_token) = pair;
+        *reinterpret_cast<Vector<float, 2>*>(to + panel::Row<Value>::sum_index(slots[g], first_token)) = pair;
     }
     clear();
   }
@@ -109,11 +112,10 @@ struct TensorFallback {
     return load_cached(reinterpret_cast<const Slots*>(task_slots + static_cast<i64>(task) * kSegments + segment));
   }
 
-  SPARSMITH_DEVICE void multiply(const panel::Step& step, const u8* panel) {
+  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress rows) {
     const int holder = group() * 4 + thread_index() % panel::kPhaseLanes / 2;
     SPARSMITH_UNROLL for (int e = 0; e < 4; ++e) {
-      const auto tokens =
-          *reinterpret_cast<const typename Row::Tokens*>(panel + (step[e] & 0xFFFFU) * panel::kRowBytes);
+      const auto tokens = load_shared<typename Row::Tokens>(panel::Entry<Value>::row(step, e, rows));
       float x[Row::kTokens];
       SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) x[t] = to_float(tokens[t]);
       sums.add(0, panel::Entry<Value>::weight(shuffle_index(step[e] >> 16, holder)), x);
@@ -130,7 +132,7 @@ struct TensorFallback {
       }
     }
     if (quarter() < kGroups && slots[0] != panel::kNoSlot) {
-      SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) to[slots[0] * Row::kTokens + t] = sums.values[0][t];
+      SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) to[Row::sum_index(slots[0], t)] = sums.values[0][t];
     }
     sums.clear();
   }

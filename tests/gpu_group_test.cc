@@ -1,0 +1,67 @@
+// A group from model file to members' outputs on a GPU: tuned there, loaded as programs load it, and run.
+#include <gtest/gtest.h>
+
+#include "runtime/gpu_executor.h"
+#include "sparsmith/tuned_model.h"
+#include "tests/tuned_group.h"
+#include "tuner/guarded_buffer.h"
+#include "tuner/kernel_compiler.h"
+
+namespace sparsmith::testing {
+namespace {
+
+// REQUIRES: `executor` is on the operator's device; it holds the memory.
+Status run_operator(Executor& executor, const Operator& group, GroupInputs& inputs) {
+  const auto pointer = [](const GuardedBuffer& buffer) { return reinterpret_cast<void*>(buffer.address()); };
+  SPARSMITH_ASSIGN_OR_RETURN(const GuardedBuffer x, GuardedBuffer::holding(executor, inputs.x.bytes()));
+  SPARSMITH_ASSIGN_OR_RETURN(const GuardedBuffer y, GuardedBuffer::holding(executor, inputs.y.bytes()));
+  SPARSMITH_ASSIGN_OR_RETURN(const GuardedBuffer bias, GuardedBuffer::holding(executor, inputs.bias.bytes()));
+  SPARSMITH_ASSIGN_OR_RETURN(const GuardedBuffer residual, GuardedBuffer::holding(executor, inputs.residual.bytes()));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::size_t workspace_bytes, group.workspace_bytes(inputs.tokens));
+  SPARSMITH_ASSIGN_OR_RETURN(const GuardedBuffer workspace, GuardedBuffer::make(executor, workspace_bytes));
+  RunArguments arguments{.x = pointer(x), .y = pointer(y), .tokens = inputs.tokens};
+  arguments.bias = pointer(bias);
+  arguments.residual = pointer(residual);
+  arguments.workspace = pointer(workspace);
+  arguments.ldx = inputs.ldx;
+  arguments.ldy = inputs.ldy;
+  arguments.ldr = inputs.ldy;
+  arguments.alpha = inputs.alpha;
+  SPARSMITH_RETURN_IF_ERROR(group.run(arguments, nullptr));
+  return executor.read(inputs.y.bytes(), y.address());  // behind the run, on the default stream
+}
+
+class GpuGroupTest : public ::testing::TestWithParam<GroupCase> {};
+
+TEST_P(GpuGroupTest, EachMemberHasItsProduct) {
+  auto executor = make_gpu_executor(0);
+  if (!executor.ok()) GTEST_SKIP() << "no GPU: " << executor.status().to_string();
+  auto compiler = KernelCompiler::open();
+  if (!compiler.ok()) GTEST_SKIP() << "no NVRTC: " << compiler.status().to_string();
+  TuneResources resources;
+  resources.measurers = worker_measurers({.device = "cuda:0", .program = ""});
+  resources.compiler = compiler->get();
+  const auto group = TunedGroup::make(GetParam(), resources);
+  ASSERT_TRUE(group.ok()) << group.status().to_string();
+  const auto device = Device::open(0);
+  ASSERT_TRUE(device.ok()) << device.status().to_string();
+  const auto model = TunedModel::load((*group)->path(), *device);
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  const auto loaded = model->op(TunedGroup::kName);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
+  const Status status = (*group)->check(
+      [&](const std::string& name, std::int64_t tokens, std::int64_t ldy) { return loaded->member(name, tokens, ldy); },
+      [&](GroupInputs& inputs) { return run_operator(**executor, *loaded, inputs); });
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(model->op((*group)->members()[1]).status().code(), StatusCode::kNotFound);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, GpuGroupTest,
+                         ::testing::Values(GroupCase{DataType::kFloat32, Layout::kTokenMajor, 1},
+                                           GroupCase{DataType::kFloat32, Layout::kFeatureMajor, 8},
+                                           GroupCase{DataType::kFloat16, Layout::kTokenMajor, 8},
+                                           GroupCase{DataType::kBFloat16, Layout::kFeatureMajor, 1}),
+                         [](const auto& instance) { return text_of(instance.param); });
+
+}  // namespace
+}  // namespace sparsmith::testing
