@@ -59,10 +59,10 @@ std::vector<Rule> worthwhile_rules() {
          // Feature-major X comes element by element, with addresses of their own. Compilers for sm_100 take some more.
          const bool token_major = in.problem.spec.layout == Layout::kTokenMajor;
          const std::int64_t operands = (token_major ? 10 : 16) * in["token_tiles"] + (token_major ? 0 : 18);
-         const std::int64_t others =
-             (in["run_bits"] == 4 ? 64 : 56) + (in.problem.device.compute_capability >= 100 ? 8 : 0);
+         const std::int64_t others = in["run_bits"] == 4 ? 64 : 56;
          const std::int64_t registers = 4 * in["tiles"] * in["token_tiles"] + operands + 4 * in["tiles"] + others;
-         const std::int64_t left = in.problem.device.registers_per_sm / (32 * in["warps"] * in["blocks_per_sm"]);
+         const std::int64_t left = in.problem.device.registers_per_sm / (32 * in["warps"] * in["blocks_per_sm"]) -
+                                   (in.problem.device.compute_capability >= 100 ? 8 : 0);
          return registers <= std::min<std::int64_t>(left, 240);
        }},
       {Kind::kWorthwhile,
