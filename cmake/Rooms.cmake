@@ -26,23 +26,28 @@ function(sparsmith_room name)
   target_link_libraries(sparsmith_${name} PUBLIC sparsmith_options ${ROOM_LIBRARIES} PRIVATE ${ROOM_PRIVATE_LIBRARIES})
 endfunction()
 
-# sparsmith_test(csr_matrix_test LIBRARIES sparsmith::matrix [LABELS gpu] [SOURCES more.cc]): builds
+# sparsmith_test(csr_matrix_test LIBRARIES sparsmith::matrix [LABELS gpu] [SOURCES more.cc] [COST seconds]): builds
 # csr_matrix_test.cc and registers each of its cases with CTest. Tests that need a GPU carry the label gpu and
-# skip themselves, saying so, where there is none.
+# skip themselves, saying so, where there is none. Cases of higher COST begin first: a long one that begins last
+# leaves cores idle.
 function(sparsmith_test name)
   if(NOT SPARSMITH_TESTS)
     return()
   endif()
-  cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "" "TIMEOUT;COST" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 300)
+  endif()
+  set(properties TIMEOUT ${TEST_TIMEOUT} LABELS "${TEST_LABELS}")
+  if(TEST_COST)
+    list(APPEND properties COST ${TEST_COST})
   endif()
   add_executable(${name} ${name}.cc ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE sparsmith_options ${TEST_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_options(${name} PRIVATE -O1 -fpch-preprocess)
   target_precompile_headers(${name} REUSE_FROM sparsmith_test_headers)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT ${TEST_TIMEOUT} LABELS "${TEST_LABELS}")
+  gtest_discover_tests(${name} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       PROPERTIES ${properties})
 endfunction()
 
 # sparsmith_program(sparsmith SOURCES main.cc ... LIBRARIES ...): a program that is installed.

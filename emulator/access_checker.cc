@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
+#include <utility>
 
 namespace sparsmith {
 namespace {
@@ -14,6 +16,7 @@ constexpr std::int16_t kLastClock = std::numeric_limits<std::int16_t>::max();
 AccessChecker::AccessChecker(DeviceMemory& memory, OnViolation on_violation, void* context)
     : base_(reinterpret_cast<std::uint64_t>(memory.base())),
       size_(memory.size()),
+      open_(memory.size()),
       addressable_(memory.addressable()),
       written_(memory.written()),
       cells_(memory.cells()),
@@ -23,7 +26,8 @@ AccessChecker::AccessChecker(DeviceMemory& memory, OnViolation on_violation, voi
   clocks_.fill(1);
 }
 
-void AccessChecker::begin_launch(std::uint64_t max_accesses) {
+void AccessChecker::begin_launch(std::uint64_t max_accesses, std::vector<Range> shared_with_previous) {
+  shared_with_previous_ = std::move(shared_with_previous);
   if (phase_ > kLastPhase) {  // numbers run out: start over, with nothing remembered
     memory_.clear_cells();
     phase_ = 1;
@@ -34,13 +38,20 @@ void AccessChecker::begin_launch(std::uint64_t max_accesses) {
 
 void AccessChecker::begin_block() {
   block_first_ = phase_ + 1;
+  waited_.fill(false);
   begin_phase();
+}
+
+bool AccessChecker::has_waited() const {
+  return shared_with_previous_.empty() || std::ranges::find(waited_, true) != waited_.end();
 }
 
 void AccessChecker::begin_phase() {
   if (phase_ == std::numeric_limits<std::uint32_t>::max()) report(Violation::Kind::kLimit, AccessKind::kRead, 0, 0);
   ++phase_;
   sets_.clear();
+  if (!shared_with_previous_.empty() && has_waited()) waited_.fill(true);
+  update_open();
   for (int warp = 0; warps_that_met_ != 0; ++warp, warps_that_met_ >>= 1) {
     if ((warps_that_met_ & 1U) == 0) continue;
     std::fill_n(clocks_.begin() + warp * kWarp, kWarp, Clock{1});
@@ -67,6 +78,11 @@ void AccessChecker::warp_met(int warp, std::uint32_t mask) {
     // A clock that can tick no further stays: later accesses then look ordered, so a race may pass, none is invented.
     if (clocks_[first + lane] != kLastClock) ++clocks_[first + lane];
   }
+  const auto lanes = std::span(waited_).subspan(static_cast<std::size_t>(first), kWarp);
+  bool waited = false;
+  for (int lane = 0; lane < kWarp; ++lane) waited |= (mask >> lane & 1U) != 0 && lanes[lane];
+  for (int lane = 0; lane < kWarp; ++lane) lanes[lane] |= waited && (mask >> lane & 1U) != 0;
+  update_open();
   update_mine();
 }
 
@@ -157,6 +173,16 @@ void AccessChecker::access_range(AccessKind kind, const void* pointer, std::uint
 
 // What lies outside of device memory is the thread's own stack, or wrong.
 void AccessChecker::outside(std::uint64_t address, std::uint32_t bytes, AccessKind kind) {
+  if (address - base_ < size_) {  // closed to a thread that has not waited
+    for (const Range& range : shared_with_previous_) {
+      if (address < range.last && range.first < address + bytes)
+        report(Violation::Kind::kNotWaited, kind, address, bytes);
+    }
+    open_ = size_;
+    access_range(kind, reinterpret_cast<const void*>(address), bytes);
+    update_open();
+    return;
+  }
   if (address - stack_bottom_ < stack_bytes_) {
     if (--accesses_left_ == 0) report(Violation::Kind::kLimit, kind, address, bytes);
     return;

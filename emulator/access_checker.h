@@ -8,6 +8,9 @@
 // - Blocks of a launch are ordered by nothing. Launches are ordered.
 // Two unordered accesses to the same bytes race unless both read or both are atomic.
 //
+// A kernel that is launched programmatically may run while those before it still do. What they may touch is *shared
+// with previous*: a thread may touch it once it has waited for them, or has met somebody at a barrier who had.
+//
 // Every two bytes have a ShadowCell with a record of the last writes and one of the last reads. A record is
 //
 //   phase (32 bits) | kind (2) | atomic (1) | bytes touched (2) | payload (26)
@@ -39,6 +42,7 @@ struct Violation {
     kUnwritten,    // read, but never written
     kRace,         // with `other_thread` of the same block
     kBlockRace,    // with `other_thread` of another block, the one that ran in `other_phase`
+    kNotWaited,    // of what kernels before this one may still use, which it has not waited for
     kLimit,        // the launch made more accesses than it may
   };
   Kind kind;
@@ -61,7 +65,13 @@ class AccessChecker {
 
   AccessChecker(DeviceMemory& memory, OnViolation on_violation, void* context);
 
-  void begin_launch(std::uint64_t max_accesses);
+  // Bytes [first, last) of addresses.
+  struct Range {
+    std::uint64_t first;
+    std::uint64_t last;
+  };
+  // shared_with_previous: of a programmatic launch; empty for a plain one.
+  void begin_launch(std::uint64_t max_accesses, std::vector<Range> shared_with_previous = {});
   void begin_block();
   // After a block barrier.
   void begin_phase();
@@ -69,8 +79,16 @@ class AccessChecker {
     stack_bottom_ = reinterpret_cast<std::uint64_t>(stack_bottom);
     stack_bytes_ = static_cast<std::uint64_t>(stack_top - stack_bottom);
     thread_ = static_cast<std::uint32_t>(thread);
+    update_open();
     update_mine();
   }
+  // The running thread has waited for the kernels before this one.
+  void wait_for_previous() {
+    waited_[thread_] = true;
+    open_ = size_;
+  }
+  // Whether the block may end: nothing had to be waited for, or some thread of it has.
+  bool has_waited() const;
   // The lanes of `mask` of that warp met at a warp barrier.
   void warp_met(int warp, std::uint32_t mask);
 
@@ -86,7 +104,7 @@ class AccessChecker {
     static_assert(kBytes <= 16);
     const auto address = reinterpret_cast<std::uint64_t>(pointer);
     const std::uint64_t offset = address - base_;
-    if (offset >= size_) [[unlikely]] {
+    if (offset >= open_) [[unlikely]] {
       outside(address, kBytes, kKind);
       return;
     }
@@ -158,6 +176,9 @@ class AccessChecker {
             thread_;
   }
 
+  // Global memory is closed to a thread that has yet to wait: its accesses take the way through outside().
+  void update_open() { open_ = shared_with_previous_.empty() || waited_[thread_] ? size_ : DeviceMemory::kSharedBytes; }
+
   // True when `record` says nothing that an access now could conflict with: stale, or ordered by a block barrier.
   bool is_past(std::uint64_t record, std::uint32_t horizon) const {
     const std::uint32_t phase = phase_of(record);
@@ -204,6 +225,7 @@ class AccessChecker {
   // What the access callback reads, together.
   std::uint64_t base_;
   std::uint64_t size_;
+  std::uint64_t open_;  // bytes that the running thread may touch without further ado
   std::uint8_t* addressable_;
   std::uint8_t* written_;
   ShadowCell* cells_;
@@ -219,6 +241,8 @@ class AccessChecker {
   DeviceMemory& memory_;
   OnViolation on_violation_;
   void* context_;
+  std::vector<Range> shared_with_previous_;
+  std::array<bool, kMaxThreads> waited_{};
   std::vector<LaneSet> sets_;
   std::uint32_t warps_that_met_ = 0;
   std::array<Clock, kMaxThreads> clocks_{};

@@ -16,6 +16,7 @@ extern "C" {
 int sparsmith_emulator_thread_index() __attribute__((const));
 int sparsmith_emulator_block_index(int axis) __attribute__((const));
 int sparsmith_emulator_grid_size(int axis) __attribute__((const));
+void sparsmith_emulator_wait_for_previous();
 void sparsmith_emulator_block_barrier(int line);
 void sparsmith_emulator_warp_barrier(unsigned mask, int line);
 // kind 0: from lane ^ argument; 1: from lane + argument, or the own value past the warp's end; 2: from lane `argument`;
@@ -118,6 +119,10 @@ SPARSMITH_DEVICE int block_index_z() { return sparsmith_emulator_block_index(2);
 SPARSMITH_DEVICE int grid_size_x() { return sparsmith_emulator_grid_size(0); }
 SPARSMITH_DEVICE int grid_size_y() { return sparsmith_emulator_grid_size(1); }
 
+// Launches of the emulator never overlap; what a kernel touches before it waits is reported all the same.
+SPARSMITH_DEVICE void launch_dependents() {}
+SPARSMITH_DEVICE void wait_for_previous() { sparsmith_emulator_wait_for_previous(); }
+
 SPARSMITH_DEVICE void block_barrier(int line = __builtin_LINE()) { sparsmith_emulator_block_barrier(line); }
 SPARSMITH_DEVICE void warp_barrier(u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
   sparsmith_emulator_warp_barrier(mask, line);
@@ -171,7 +176,13 @@ SPARSMITH_DEVICE T load_cached(const T* from, int line = __builtin_LINE()) {
   return load_aligned(from, line);
 }
 
+template <class T>
+SPARSMITH_DEVICE T load_coherent(const T* from, int line = __builtin_LINE()) {
+  return load_aligned(from, line);
+}
+
 SPARSMITH_DEVICE void prefetch(const void*) {}
+SPARSMITH_DEVICE u32 load_cached_byte(const u8* from) { return *from; }
 SPARSMITH_DEVICE u32 load_streaming_word(const u16* from, int line = __builtin_LINE()) {
   return load_aligned(from, line);
 }
@@ -198,6 +209,22 @@ SPARSMITH_DEVICE u64 shuffle_word(u64 value, int lane, int line) {
   return sparsmith_emulator_shuffle(2, value, lane, 0xFFFFFFFFU, line);
 }
 
+// Here a number counts from the block's first byte.
+SPARSMITH_DEVICE u32 shared_offset(const void* shared) {
+  return static_cast<u32>(static_cast<const u8*>(shared) - shared_memory());
+}
+SPARSMITH_DEVICE void store_shared_low(u32 at, u32 word, int line = __builtin_LINE()) {
+  u8* const to = shared_memory() + at;
+  if ((reinterpret_cast<u64>(to) & 1U) != 0) sparsmith_emulator_misaligned(to, 2, line);
+  *reinterpret_cast<u16*>(to) = static_cast<u16>(word);
+}
+SPARSMITH_DEVICE void store_shared_low_if(bool there, u32 at, u32 word, int line = __builtin_LINE()) {
+  if (there) store_shared_low(at, word, line);
+}
+SPARSMITH_DEVICE void store_shared_high_if(bool there, u32 at, u32 word, int line = __builtin_LINE()) {
+  if (there) store_shared_low(at, word >> 16, line);
+}
+
 struct SharedAddress {
   const u8* at;
 };
@@ -210,7 +237,8 @@ template <class T>
 SPARSMITH_DEVICE T load_shared(SharedAddress from) {
   return *reinterpret_cast<const T*>(from.at);
 }
-SPARSMITH_DEVICE void load_matrices(const void* row, u32 (&out)[4], int line = __builtin_LINE()) {
+SPARSMITH_DEVICE void load_matrices(u32 row_at, u32 (&out)[4], int line = __builtin_LINE()) {
+  const u8* const row = shared_memory() + row_at;
   if ((reinterpret_cast<u64>(row) & 15U) != 0) sparsmith_emulator_misaligned(row, 16, line);
   const int lane = thread_index() % 32;
   for (int j = 0; j < 4; ++j) {

@@ -16,7 +16,7 @@
 namespace sparsmith {
 namespace {
 
-// Names that a device header offers: functions, types and macros. Members of GlobalLoad are device.cuh's own affair.
+// Names that a device header offers: functions, types and macros. How device.cuh loads is its own affair.
 std::set<std::string> offered_names(const std::string& text) {
   std::set<std::string> names;
   const std::regex pattern(
@@ -26,7 +26,7 @@ std::set<std::string> offered_names(const std::string& text) {
       if ((*found)[group].matched) names.insert((*found)[group]);
     }
   }
-  names.erase("GlobalLoad");
+  for (const char* own : {"GlobalLoad", "SPARSMITH_GLOBAL_LOAD", "load_global"}) names.erase(own);
   return names;
 }
 

@@ -215,6 +215,8 @@ Status EmulatedExecutor::run_launch(const PlanStep& step, const LaunchBindings& 
   }
   for (const ArgumentValue& value : values) launch.arguments.push_back(&value.bits);
   launch.names = names_of(bindings);
+  launch.programmatic = step.programmatic_launch;
+  launch.shared_with_previous = {bindings.x, bindings.y, bindings.bias, bindings.residual, bindings.workspace};
   return block_->run(launch, {.max_accesses = options_.max_accesses, .max_switches = options_.max_switches});
 }
 

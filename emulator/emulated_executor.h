@@ -9,9 +9,9 @@
 //
 // Its limits. A fault on a path that the given input does not take is not seen. Ordering is happens-before by
 // barriers alone: there are no fences, no memory model beyond that, and hand-made synchronisation through atomics
-// and spinning is reported as a race. Work of one launch never overlaps with that of another. Arithmetic is the
-// CPU's: fp32 with the same rounding, but expf and erff differ from the GPU's in the last bits. Nothing here says
-// anything about time.
+// and spinning is reported as a race. Work of one launch never overlaps with that of another; but of a programmatic
+// launch it is reported what it touches before it has waited. Arithmetic is the CPU's: fp32 with the same rounding, but
+// expf and erff differ from the GPU's in the last bits. Nothing here says anything about time.
 //
 // Faults are kDeviceError; the memory stays as it was when the fault was found, and the executor stays usable.
 // One thread at a time; several executors may live and run on several OS threads.

@@ -69,6 +69,7 @@ int thread_index() { return running_block->thread_index(); }
 int block_index(int axis) { return running_block->block_index(axis); }
 int grid_size(int axis) { return running_block->grid_size(axis); }
 std::byte* shared_memory() { return running_block->shared_memory(); }
+void wait_for_previous() { checker().wait_for_previous(); }
 void block_barrier(int line) { running_block->block_barrier(line); }
 void warp_barrier(unsigned mask, int line) { running_block->warp_barrier(mask, line); }
 unsigned long long shuffle(int kind, unsigned long long value, int argument, unsigned mask, int line) {
@@ -109,6 +110,7 @@ std::vector<EntryPoint> all_entry_points() {
       entry("sparsmith_emulator_block_index", &block_index),
       entry("sparsmith_emulator_grid_size", &grid_size),
       entry("sparsmith_emulator_shared_memory", &shared_memory),
+      entry("sparsmith_emulator_wait_for_previous", &wait_for_previous),
       entry("sparsmith_emulator_block_barrier", &block_barrier),
       entry("sparsmith_emulator_warp_barrier", &warp_barrier),
       entry("sparsmith_emulator_shuffle", &shuffle),

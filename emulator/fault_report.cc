@@ -114,6 +114,8 @@ std::string ThreadBlock::describe(const Violation& violation) const {
     case Violation::Kind::kRace: return fmt::format("race: {}, unordered with {}", access, describe_other(violation));
     case Violation::Kind::kBlockRace:
       return fmt::format("race between blocks: {}, unordered with {}", access, describe_other(violation));
+    case Violation::Kind::kNotWaited:
+      return fmt::format("{}, before it has waited for the kernels before it, which may still use that", access);
     case Violation::Kind::kLimit: return "exceeds the limit of memory accesses of one launch: does a loop end?";
   }
   return access;

@@ -19,6 +19,7 @@
 #endif
 #endif
 #ifdef SPARSMITH_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -63,6 +64,8 @@ class Fiber {
     context_ = boost::context::detail::make_fcontext(top, bytes_, body);
 #ifdef SPARSMITH_ADDRESS_SANITIZER
     fake_stack_ = nullptr;
+    // A fiber that was given up has left its frames on the stack, and the sanitizer's marks around their variables.
+    __asan_unpoison_memory_region(bottom_, bytes_);
 #endif
   }
 

@@ -70,11 +70,13 @@ class KernelBench {
     step.block = {threads, 1, 1};
     step.shared_bytes = shared_bytes;
     step.arguments = arguments_;
+    step.programmatic_launch = programmatic_launch;
     LaunchPlan plan;
     plan.steps = {step};
     return executor_->run(plan, bindings_);
   }
 
+  bool programmatic_launch = false;
   LaunchBindings& bindings() { return bindings_; }
   std::vector<PlanArgument>& arguments() { return arguments_; }
 

@@ -30,7 +30,7 @@ Status ThreadBlock::run(const KernelLaunch& launch, const LaunchLimits& limits) 
   fault_ = Status();
   first_phases_.clear();
   switches_left_ = limits.max_switches + 1;
-  checker_.begin_launch(limits.max_accesses);
+  checker_.begin_launch(limits.max_accesses, shared_with_previous());
   ThreadBlock* const outer = running_block;
   running_block = this;
   block_number_ = 0;
@@ -45,6 +45,17 @@ Status ThreadBlock::run(const KernelLaunch& launch, const LaunchLimits& limits) 
   running_block = outer;
   launch_ = nullptr;
   return std::move(fault_);
+}
+
+std::vector<AccessChecker::Range> ThreadBlock::shared_with_previous() const {
+  std::vector<AccessChecker::Range> ranges;
+  if (!launch_->programmatic) return ranges;
+  for (const DeviceAddress address : launch_->shared_with_previous) {
+    const auto allocation = memory_.allocation_before(address);
+    if (allocation && address - allocation->address < std::max<std::uint64_t>(allocation->bytes, 1))
+      ranges.push_back({allocation->address, allocation->address + allocation->bytes});
+  }
+  return ranges;
 }
 
 Status ThreadBlock::run_block() {
@@ -72,6 +83,8 @@ Status ThreadBlock::run_block() {
   current_ = take_ready();
   checker_.begin_thread(current_, stacks_->bottom(current_), stacks_->top(current_));
   main_.switch_to(threads_[static_cast<std::size_t>(current_)].fiber);
+  if (fault_.ok() && !checker_.has_waited())
+    set_fault("ends without having waited for the kernels before it, which the next one may then overtake", 0);
   return std::move(fault_);
 }
 

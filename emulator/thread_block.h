@@ -11,6 +11,7 @@
 // - a shuffle names a lane that returned or does not exist, or reads from one outside its mask;
 // - a bulk copy goes by a barrier that is not ready, or whose last copy nobody awaited, or is on its way at the end;
 // - a memory access is wrong (access_checker.h), or touches what an asynchronous copy has yet to deliver;
+// - a block of a programmatic launch ends and has not waited for the kernels before;
 // - the launch exceeds its limit of accesses or switches.
 #pragma once
 
@@ -43,6 +44,9 @@ struct KernelLaunch {
   std::int64_t shared_bytes = 0;
   std::vector<const void*> arguments;  // address of each argument's value
   std::vector<Name> names;
+  // Whether the kernels before may still run: then it has to wait before it touches these allocations.
+  bool programmatic = false;
+  std::vector<DeviceAddress> shared_with_previous;
 };
 
 struct LaunchLimits {
@@ -145,6 +149,7 @@ class ThreadBlock {
 
   ThreadBlock(DeviceMemory& memory, std::unique_ptr<FiberStacks> stacks, std::uint64_t seed);
 
+  std::vector<AccessChecker::Range> shared_with_previous() const;
   Status run_block();
   void set_fault(const std::string& what, int line);
   [[noreturn]] void give_up();

@@ -10,6 +10,7 @@
 #include "base/half.h"
 #include "base/parallel_for.h"
 #include "formats/bitmap_layout.h"
+#include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
@@ -263,9 +264,7 @@ Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
   const PackedArray* strips = packed.array("strips");
   const PackedArray* offset_array = packed.array("strip_offsets");
   const std::int64_t strip_rows = std::int64_t{kTileRows} * packing.tiles;
-  if (packed.rows < 0 || packed.cols < 0 || packed.rows >= (std::int64_t{1} << 31) ||
-      packed.cols >= (std::int64_t{1} << 31) - kStripColumns)
-    return invalid_input(fmt::format("bitmap: a weight of {} x {}", packed.rows, packed.cols));
+  SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(packed.rows, packed.cols));
   const std::int64_t columns = ceil_div(packed.cols, kStripColumns);
   const std::int64_t count = ceil_div(packed.rows, strip_rows) * columns;
   if (strips == nullptr || offset_array == nullptr || offset_array->type != DataType::kUint32 ||
@@ -276,6 +275,8 @@ Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
   const auto offsets = offset_array->as<std::uint32_t>();
   const auto header =
       static_cast<std::size_t>(bitmap::header_bytes(packing.tiles, packing.run_bits, packing.stored_offsets));
+  if (strips->bytes.size() / header < static_cast<std::size_t>(count))
+    return invalid_input(fmt::format("bitmap: {} bytes for {} strips", strips->bytes.size(), count));
 
   const auto run_bits = static_cast<std::size_t>(packing.run_bits);
   // Of each strip its words, and where the values of each tile begin.
@@ -300,10 +301,7 @@ Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
     if (at > end) return invalid_input(fmt::format("bitmap: strip {} holds more bits than values", strip));
   }
 
-  CsrMatrix matrix;
-  matrix.rows = packed.rows;
-  matrix.cols = packed.cols;
-  matrix.data_type = packed.value_type;
+  SPARSMITH_ASSIGN_OR_RETURN(UnpackedRows unpacked, UnpackedRows::create(packed, count * strip_rows));
   for (std::int64_t row = 0; row < packed.rows; ++row) {
     const auto& line = places()[static_cast<std::size_t>(row % kTileRows)];
     for (std::int64_t column = 0; column < packed.cols; ++column) {
@@ -313,12 +311,10 @@ Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
       if ((words[tile][place.lane] >> place.bit & 1U) == 0) continue;
       std::uint16_t bits = 0;
       std::memcpy(&bits, values[tile] + 2 * value_index(words[tile], starts[tile], run_bits, place), 2);
-      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
-      matrix.values.push_back(packed.value_type == DataType::kFloat16 ? float_from_fp16(bits) : float_from_bf16(bits));
+      unpacked.add(row, static_cast<std::uint32_t>(column), bits);
     }
-    matrix.row_offsets.push_back(matrix.nnz());
   }
-  return matrix;
+  return std::move(unpacked).matrix();
 }
 
 }  // namespace sparsmith

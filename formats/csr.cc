@@ -9,6 +9,7 @@
 
 #include "base/half.h"
 #include "formats/csr_layout.h"
+#include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
@@ -179,22 +180,12 @@ Result<PackedWeight> pack_csr(const CsrMatrix& matrix, const CsrPacking& packing
 
 namespace {
 
-// A nonzero on its way back into its row.
-struct Entry {
-  std::uint32_t column;
-  float value;
-};
-
 Status missing(std::string_view array) {
   return invalid_input(fmt::format("csr: array '{}' is missing or has the wrong size", array));
 }
 
-float value_at(const PackedArray& values, std::uint64_t i) {
-  switch (values.type) {
-    case DataType::kFloat16: return float_from_fp16(values.as<std::uint16_t>()[i]);
-    case DataType::kBFloat16: return float_from_bf16(values.as<std::uint16_t>()[i]);
-    default: return values.as<float>()[i];
-  }
+std::uint32_t bits_at(const PackedArray& values, std::uint64_t i) {
+  return size_of(values.type) == 2 ? values.as<std::uint16_t>()[i] : values.as<std::uint32_t>()[i];
 }
 
 // Row of every segment: its target, or by way of the slot it adds to.
@@ -247,32 +238,21 @@ Result<CsrMatrix> unpack_csr(const PackedWeight& packed) {
   const auto list = segments->as<csr::Segment>();
   SPARSMITH_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> rows, segment_rows(packed, list.size()));
 
-  std::vector<std::vector<Entry>> entries(static_cast<std::size_t>(packed.rows));
+  SPARSMITH_ASSIGN_OR_RETURN(UnpackedRows unpacked, UnpackedRows::create(packed, std::ssize(list)));
+  std::uint64_t stored = 0;
   for (std::size_t s = 0; s < list.size(); ++s) {
     const std::uint64_t end = static_cast<std::uint64_t>(list[s].first) + list[s].length;
-    if (end > static_cast<std::uint64_t>(columns->size()))
-      return invalid_input(fmt::format("csr: segment {} ends at {} of {} stored elements", s, end, columns->size()));
+    stored += list[s].length;
+    if (end > static_cast<std::uint64_t>(columns->size()) || stored > static_cast<std::uint64_t>(columns->size()))
+      return invalid_input(fmt::format("csr: segment {} ends at {}, in all {} nonzeros, of {} stored elements", s, end,
+                                       stored, columns->size()));
     for (std::uint64_t i = list[s].first; i < end; ++i) {
       const std::uint32_t column =
           columns->type == DataType::kUint16 ? columns->as<std::uint16_t>()[i] : columns->as<std::uint32_t>()[i];
-      if (column >= packed.cols) return invalid_input(fmt::format("csr: column {} of {}", column, packed.cols));
-      entries[rows[s]].push_back({column, value_at(*values, i)});
+      unpacked.add(rows[s], column, bits_at(*values, i));
     }
   }
-
-  CsrMatrix matrix;
-  matrix.rows = packed.rows;
-  matrix.cols = packed.cols;
-  matrix.data_type = packed.value_type;
-  for (auto& row : entries) {
-    std::sort(row.begin(), row.end(), [](const Entry& a, const Entry& b) { return a.column < b.column; });
-    for (const Entry& entry : row) {
-      matrix.column_indices.push_back(entry.column);
-      matrix.values.push_back(entry.value);
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
-  return matrix;
+  return std::move(unpacked).matrix();
 }
 
 }  // namespace sparsmith

@@ -3,31 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 
-#include "base/half.h"
+#include "tests/packing_checks.h"
 
-namespace sparsmith {
+namespace sparsmith::test {
 namespace {
 
-// Rows of very different lengths: empty, full, and in between.
-CsrMatrix draw(std::mt19937_64& random, std::int64_t rows, std::int64_t cols) {
-  CsrMatrix matrix;
-  matrix.rows = rows;
-  matrix.cols = cols;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::uint64_t density = random() % 5 == 0 ? 100 : random() % 40;
-    for (std::int64_t column = 0; column < cols; ++column) {
-      if (random() % 100 >= density) continue;
-      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
-      matrix.values.push_back(float_from_fp16(static_cast<std::uint16_t>(1 + random() % 0x7BFE)));
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
-  return matrix;
-}
-
-PanelPacking draw_packing(std::mt19937_64& random) {
+PanelPacking draw_packing(Random& random) {
   PanelPacking packing;
   packing.row_parts = 1 + static_cast<int>(random() % 6);
   packing.column_parts = 1 + static_cast<int>(random() % 3);
@@ -40,23 +22,17 @@ PanelPacking draw_packing(std::mt19937_64& random) {
 }
 
 TEST(PanelTest, UnpackingGivesTheMatrixBack) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  DrawnRandom random;
   for (int round = 0; round < 200; ++round) {
-    const CsrMatrix matrix =
-        draw(random, static_cast<std::int64_t>(random() % 40), static_cast<std::int64_t>(1 + random() % 300));
+    const CsrMatrix matrix = draw_uneven_matrix(random, static_cast<std::int64_t>(random() % 40),
+                                                static_cast<std::int64_t>(1 + random() % 300));
     const PanelPacking packing = draw_packing(random);
     const DataType type = random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat16;
     const auto packed = pack_panel(matrix, packing, type);
     ASSERT_TRUE(packed.ok()) << packing.name() << packed.status().to_string();
     EXPECT_LE(packed->facts.at("slots"), packing.max_slots);
     EXPECT_GE(packed->facts.at("phases_permille"), 1000);
-    const auto back = unpack_panel(*packed);
-    ASSERT_TRUE(back.ok()) << packing.name() << back.status().to_string();
-    EXPECT_EQ(back->row_offsets, matrix.row_offsets) << packing.name();
-    EXPECT_EQ(back->column_indices, matrix.column_indices);
-    EXPECT_EQ(back->values, matrix.values);  // all fp16 values: exact in either type
+    expect_unpacks_to(matrix, *packed, unpack_panel);
   }
 }
 
@@ -80,18 +56,8 @@ TEST(PanelTest, LaneOrdersArePermutations) {
 
 // The point of the schedule: drawn columns would meet in 2.5 phases.
 TEST(PanelTest, GathersAreNearlyFreeOfConflicts) {
-  std::mt19937_64 random(5);
-  CsrMatrix matrix;
-  matrix.rows = 512;
-  matrix.cols = 4096;
-  for (std::int64_t row = 0; row < matrix.rows; ++row) {
-    for (std::int64_t column = 0; column < matrix.cols; ++column) {
-      if (random() % 100 != 0) continue;
-      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
-      matrix.values.push_back(1.0F);
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
+  Random random(5);
+  const CsrMatrix matrix = draw_matrix(random, 512, 4096, 0.01);
   for (const int lanes : {1, 2, 4}) {
     const auto packed = pack_panel(matrix, {.row_parts = 2, .warps = 8, .segment_lanes = lanes, .segment_length = 64},
                                    DataType::kFloat16);
@@ -105,31 +71,39 @@ TEST(PanelTest, RefusesWhatItCannotHold) {
   CsrMatrix wide;
   wide.cols = 70000;
   EXPECT_EQ(pack_panel(wide, {}, DataType::kFloat32).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_TRUE(pack_panel(wide, {.column_parts = 2}, DataType::kFloat32).ok());
-  EXPECT_FALSE(pack_panel(wide, {.column_parts = 2, .segment_lanes = 3}, DataType::kFloat32).ok());
-  EXPECT_FALSE(pack_panel(wide, {.column_parts = 2, .max_slots = 100}, DataType::kFloat32).ok());
-  EXPECT_FALSE(pack_panel(wide, {.column_parts = 2}, DataType::kUint8).ok());
+  EXPECT_FALSE(pack_panel(wide, {.column_parts = 2}, DataType::kFloat32).ok());
+  EXPECT_TRUE(pack_panel(wide, {.column_parts = 3}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.column_parts = 3, .segment_lanes = 3}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.column_parts = 3, .max_slots = 100}, DataType::kFloat32).ok());
+  EXPECT_FALSE(pack_panel(wide, {.column_parts = 3}, DataType::kUint8).ok());
 }
 
-// A packed weight may come from a damaged file: any change is read back or refused, never out of bounds.
-TEST(PanelTest, DamagedArraysAreRefusedOrReadSafely) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
-  const auto whole = pack_panel(
-      draw(random, 12, 60), {.row_parts = 2, .warps = 2, .segment_length = 8, .max_slots = 400}, DataType::kFloat16);
+TEST(PanelTest, DamageIsRefusedOrHarmless) {
+  DrawnRandom random;
+  expect_damage_is_refused_or_harmless(random, 2000, unpack_panel, [&] {
+    return pack_panel(draw_uneven_matrix(random, 12, 60),
+                      {.row_parts = 2, .warps = 2, .segment_length = 8, .max_slots = 400}, DataType::kFloat16);
+  });
+}
+
+// Otherwise each of a file's parts could ask for all rows.
+TEST(PanelTest, PartsFollowOneAnother) {
+  Random random(3);
+  const auto whole = pack_panel(draw_matrix(random, 40, 100, 0.5), {.row_parts = 4, .warps = 1}, DataType::kFloat16);
   ASSERT_TRUE(whole.ok());
-  int refused = 0;
-  for (int round = 0; round < 2000; ++round) {
-    PackedWeight damaged = *whole;
-    PackedArray& array = damaged.arrays[random() % damaged.arrays.size()];
-    if (random() % 4 == 0) array.bytes.resize(random() % (array.bytes.size() + 9));
-    if (!array.bytes.empty()) array.bytes[random() % array.bytes.size()] = static_cast<std::byte>(random());
-    if (random() % 8 == 0) damaged.facts.begin()->second = static_cast<std::int64_t>(random() % 100);
-    if (!unpack_panel(damaged).ok()) ++refused;
-  }
-  EXPECT_GT(refused, 200);
+  const auto refused = [&](const auto& damage_it) {
+    PackedWeight packed = *whole;
+    damage_it(packed);
+    return !unpack_panel(packed).ok();
+  };
+  const auto nothing = [](PackedWeight&) {};
+  EXPECT_FALSE(refused(nothing));
+  EXPECT_TRUE(refused([](PackedWeight& packed) {
+    const auto parts = elements_of<panel::Part>(packed, "parts");
+    parts[1] = parts[0];
+  }));
+  EXPECT_TRUE(refused([](PackedWeight& packed) { ++elements_of<panel::Part>(packed, "parts")[0].slot_count; }));
 }
 
 }  // namespace
-}  // namespace sparsmith
+}  // namespace sparsmith::test

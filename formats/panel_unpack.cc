@@ -1,12 +1,11 @@
 // Reads the panel format back.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <bit>
+#include <optional>
 
-#include "base/half.h"
 #include "formats/panel.h"
 #include "formats/panel_words.h"
+#include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
@@ -17,14 +16,6 @@ using panel::kWarpLanes;
 using panel::kWordsPerLane;
 using panel::step_entries;
 using panel::words_per_entry;
-
-float value_of_bits(std::uint32_t bits, DataType type) {
-  switch (type) {
-    case DataType::kFloat16: return float_from_fp16(static_cast<std::uint16_t>(bits));
-    case DataType::kBFloat16: return float_from_bf16(static_cast<std::uint16_t>(bits));
-    default: return std::bit_cast<float>(bits);
-  }
-}
 
 Status missing(std::string_view array) {
   return invalid_input(fmt::format("panel: array '{}' is missing or has the wrong size", array));
@@ -37,29 +28,13 @@ class Unpacker {
 
   Result<CsrMatrix> unpack() {
     SPARSMITH_RETURN_IF_ERROR(check_sizes());
-    rows_.resize(static_cast<std::size_t>(packed_.rows));
+    SPARSMITH_RETURN_IF_ERROR(check_parts());
+    SPARSMITH_ASSIGN_OR_RETURN(rows_, UnpackedRows::create(packed_, std::ssize(row_slots_)));
     for (std::size_t i = 0; i < parts_.size(); ++i) SPARSMITH_RETURN_IF_ERROR(read_part(i));
-    CsrMatrix matrix;
-    matrix.rows = packed_.rows;
-    matrix.cols = packed_.cols;
-    matrix.data_type = packed_.value_type;
-    for (auto& row : rows_) {
-      std::sort(row.begin(), row.end(), [](const Entry& a, const Entry& b) { return a.column < b.column; });
-      for (const Entry& entry : row) {
-        matrix.column_indices.push_back(entry.column);
-        matrix.values.push_back(value_of_bits(entry.bits, packed_.value_type));
-      }
-      matrix.row_offsets.push_back(matrix.nnz());
-    }
-    return matrix;
+    return std::move(*rows_).matrix();
   }
 
  private:
-  struct Entry {
-    std::uint32_t column;
-    std::uint32_t bits;
-  };
-
   std::int64_t fact(const char* name) const {
     const auto found = packed_.facts.find(name);
     return found == packed_.facts.end() ? -1 : found->second;
@@ -86,7 +61,7 @@ class Unpacker {
     const std::int64_t column_parts = fact("column_parts");
     row_parts_ = fact("parts");
     if (warps_ < 1 || warps_ > 32 || (segments_ != 8 && segments_ != 16 && segments_ != 32) || share_steps_ < 1 ||
-        width_ < 8 || width_ > panel::kMostRows || column_parts < 1 || row_parts_ < 1)
+        width_ < 8 || width_ > panel::kMostRows || width_ % 8 != 0 || column_parts < 1 || row_parts_ < 1)
       return invalid_input("panel: its facts are no packing");
     const auto part_count = static_cast<std::int64_t>(parts_.size());
     if (part_count % row_parts_ != 0 || part_count / row_parts_ != column_parts) return missing("parts");
@@ -100,11 +75,31 @@ class Unpacker {
     return {};
   }
 
+  // The parts of a column part hold its rows one after the other, and all parts share out row_slots_. Every slot is
+  // one segment's.
+  Status check_parts() const {
+    std::uint64_t row = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t slots = 0;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const panel::Part& part = parts_[i];
+      if (static_cast<std::int64_t>(i) % row_parts_ == 0) row = 0;
+      if (part.first_row != row || part.first_offset != offset || part.slot_count > kMostSlots)
+        return invalid_input(fmt::format("panel: part {} is not where the one before it ends", i));
+      row += part.row_count;
+      offset += std::uint64_t{part.row_count} + 1;
+      slots += part.slot_count;
+      const bool last = static_cast<std::int64_t>(i + 1) % row_parts_ == 0;
+      if (last && row != static_cast<std::uint64_t>(packed_.rows))
+        return invalid_input(fmt::format("panel: parts of {} rows, of {}", row, packed_.rows));
+    }
+    if (offset != row_slots_.size()) return missing("row_slots");
+    if (slots > task_slots_.size()) return missing("task_slots");
+    return {};
+  }
+
   Status read_part(std::size_t index) {
     const panel::Part& part = parts_[index];
-    if (std::uint64_t{part.first_row} + part.row_count > static_cast<std::uint64_t>(packed_.rows) ||
-        std::uint64_t{part.first_offset} + part.row_count + 1 > row_slots_.size() || part.slot_count > kMostSlots)
-      return invalid_input(fmt::format("panel: part {} names rows that are not there", index));
     row_of_slot_.assign(part.slot_count, 0);
     std::uint32_t last = 0;
     for (std::uint32_t row = 0; row < part.row_count; ++row) {
@@ -113,6 +108,7 @@ class Unpacker {
         return missing("row_slots");
       for (; last < end; ++last) row_of_slot_[last] = part.first_row + row;
     }
+    if (last != part.slot_count) return missing("row_slots");
     first_column_ = static_cast<std::int64_t>(index) / row_parts_ * width_;
     for (std::int64_t warp = 0; warp < warps_; ++warp)
       SPARSMITH_RETURN_IF_ERROR(read_share(static_cast<std::int64_t>(index) * warps_ + warp));
@@ -152,7 +148,7 @@ class Unpacker {
               fmt::format("panel: column {} of {} or slot {} does not exist", column, packed_.cols, slot));
         const std::uint32_t bits =
             words_per_entry(type) == 1 ? entries_[word_at(holder)] >> 16 : entries_[word_at(holder) + 1];
-        rows_[row_of_slot_[slot]].push_back({static_cast<std::uint32_t>(column), bits});
+        rows_->add(row_of_slot_[slot], static_cast<std::uint32_t>(column), bits);
       }
     }
     return {};
@@ -166,17 +162,11 @@ class Unpacker {
   std::span<const std::uint16_t> row_slots_;
   std::int64_t warps_ = 0, segments_ = 0, share_steps_ = 0, width_ = 0, row_parts_ = 0, first_column_ = 0;
   std::vector<std::uint32_t> row_of_slot_;
-  std::vector<std::vector<Entry>> rows_;
+  std::optional<UnpackedRows> rows_;
 };
 
 }  // namespace
 
-Result<CsrMatrix> unpack_panel(const PackedWeight& packed) {
-  if (packed.value_type != DataType::kFloat32 && packed.value_type != DataType::kFloat16 &&
-      packed.value_type != DataType::kBFloat16)
-    return invalid_input("panel: values are fp32, fp16 or bf16");
-  if (packed.rows < 0 || packed.cols < 0) return invalid_input("panel: a shape is not negative");
-  return Unpacker(packed).unpack();
-}
+Result<CsrMatrix> unpack_panel(const PackedWeight& packed) { return Unpacker(packed).unpack(); }
 
 }  // namespace sparsmith

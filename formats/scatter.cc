@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <queue>
+#include <tuple>
 
 #include "base/half.h"
 #include "base/parallel_for.h"
 #include "formats/scatter_layout.h"
 #include "formats/scatter_rounds.h"
+#include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
@@ -31,30 +35,63 @@ std::pair<std::uint32_t, std::uint32_t> tile_element(std::uint32_t offset, std::
   return {row, chunk / 4 * 32 + element / 2 * 8 + chunk / 2 % 2 * 4 + chunk % 2 * 2 + element % 2};
 }
 
+// The first row of each part of each row block: parts with most nonzeros first, each to the block that has least so far
+// and a part to go.
+std::vector<std::uint32_t> deal_parts(const CsrMatrix& matrix, std::int64_t row_blocks, int parts_of_block) {
+  const std::int64_t parts = row_blocks * parts_of_block;
+  const auto weight = [&](std::int64_t part) {
+    const std::int64_t begin = std::min(matrix.rows, part * scatter::kPartRows);
+    return matrix.row_offsets[std::min(matrix.rows, begin + scatter::kPartRows)] - matrix.row_offsets[begin];
+  };
+  std::vector<std::uint32_t> order(static_cast<std::size_t>(parts));
+  std::iota(order.begin(), order.end(), 0U);
+  if (parts_of_block > 1) {
+    std::vector<std::int64_t> weights(order.size());
+    for (std::int64_t part = 0; part < parts; ++part) weights[part] = weight(part);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return weights[a] > weights[b]; });
+  }
+  using Load = std::tuple<std::int64_t, std::int64_t, int>;  // nonzeros, block, parts
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> lightest;
+  for (std::int64_t block = 0; block < row_blocks; ++block) lightest.emplace(0, block, 0);
+  std::vector<std::uint32_t> first_rows(order.size());
+  for (const std::uint32_t part : order) {
+    const auto [nonzeros, block, count] = lightest.top();
+    lightest.pop();
+    first_rows[block * parts_of_block + count] = part * scatter::kPartRows;
+    if (count + 1 < parts_of_block) lightest.emplace(nonzeros + weight(part), block, count + 1);
+  }
+  return first_rows;
+}
+
 // The entries of a row block, tile by tile, each ordered by line.
 class RowBlock {
  public:
-  RowBlock(const CsrMatrix& matrix, const ScatterPacking& packing, DataType type)
-      : matrix_(matrix), packing_(packing), type_(type) {
+  RowBlock(const CsrMatrix& matrix, const ScatterPacking& packing, DataType type,
+           const std::vector<std::uint32_t>& first_rows)
+      : matrix_(matrix), packing_(packing), type_(type), first_rows_(first_rows) {
     offsets_.resize(static_cast<std::size_t>((matrix.cols + packing.tile_columns() - 1) / packing.tile_columns()) + 1);
   }
 
   void collect(std::int64_t block) {
     const auto width = static_cast<std::uint32_t>(packing_.tile_columns());
-    const std::int64_t first_row = block * packing_.tile_rows;
-    const std::int64_t end_row = std::min(matrix_.rows, first_row + packing_.tile_rows);
     std::fill(offsets_.begin(), offsets_.end(), 0U);
-    for (std::int64_t i = matrix_.row_offsets[first_row]; i < matrix_.row_offsets[end_row]; ++i)
-      if (stored(i)) ++offsets_[matrix_.column_indices[i] / width + 1];
+    for (std::uint32_t row = 0; row < static_cast<std::uint32_t>(packing_.tile_rows); ++row) {
+      const std::int64_t of_matrix = row_of(block, row);
+      if (of_matrix >= matrix_.rows) continue;
+      for (std::int64_t i = matrix_.row_offsets[of_matrix]; i < matrix_.row_offsets[of_matrix + 1]; ++i)
+        if (stored(i)) ++offsets_[matrix_.column_indices[i] / width + 1];
+    }
     for (std::size_t t = 1; t < offsets_.size(); ++t) offsets_[t] += offsets_[t - 1];
     entries_.resize(offsets_.back());
     next_.assign(offsets_.begin(), offsets_.end() - 1);
-    for (std::int64_t row = first_row; row < end_row; ++row) {
-      for (std::int64_t i = matrix_.row_offsets[row]; i < matrix_.row_offsets[row + 1]; ++i) {
+    for (std::uint32_t row = 0; row < static_cast<std::uint32_t>(packing_.tile_rows); ++row) {
+      const std::int64_t of_matrix = row_of(block, row);
+      if (of_matrix >= matrix_.rows) continue;
+      for (std::int64_t i = matrix_.row_offsets[of_matrix]; i < matrix_.row_offsets[of_matrix + 1]; ++i) {
         if (!stored(i)) continue;
         const std::uint32_t column = matrix_.column_indices[i];
-        const std::uint32_t offset = tile_offset(static_cast<std::uint32_t>(row - first_row), column % width, width);
-        entries_[next_[column / width]++] = offset << 16 | bits(i);
+        entries_[next_[column / width]++] = tile_offset(row, column % width, width) << 16 | bits(i);
       }
     }
   }
@@ -68,11 +105,16 @@ class RowBlock {
     const float value = matrix_.values[i];
     return type_ == DataType::kFloat16 ? fp16_from_float(value) : bf16_from_float(value);
   }
+  std::int64_t row_of(std::int64_t block, std::uint32_t row) const {
+    return std::int64_t{first_rows_[block * (packing_.tile_rows / scatter::kPartRows) + row / scatter::kPartRows]} +
+           row % scatter::kPartRows;
+  }
   bool stored(std::int64_t i) const { return (bits(i) & 0x7FFFU) != 0; }
 
   const CsrMatrix& matrix_;
   const ScatterPacking& packing_;
   DataType type_;
+  const std::vector<std::uint32_t>& first_rows_;
   std::vector<std::uint32_t> offsets_;
   std::vector<std::uint32_t> next_;
   std::vector<Entry> entries_;
@@ -90,6 +132,27 @@ Status check(const ScatterPacking& packing, DataType type) {
 }
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Words of a lane that every tile has at a fixed place.
+std::int64_t fixed_words(const ScatterPacking& packing) {
+  return packing.entry == ScatterEntry::kWord ? packing.min_rounds : packing.min_rounds / 4 * 3;
+}
+
+// Between a tile's words, those of 32 lanes side by side, and where they are stored.
+template <class Word>
+struct TileWords {
+  const ScatterPacking& packing;
+  std::int64_t fixed;  // of each lane
+  Word* entries;
+  Word* more;
+
+  Word& at(std::int64_t word, int lane) const {
+    if (word >= fixed) return more[(word - fixed) * 32 + lane];
+    const int i = static_cast<int>(word);
+    const int stored = packing.entry == ScatterEntry::kByte ? scatter::fixed_order(packing.min_rounds, i) : i;
+    return entries[scatter::fixed_index(static_cast<int>(fixed), lane, stored)];
+  }
+};
 
 // The value below which `share` of `sorted` lies; 0 when there is none.
 std::int64_t quantile(const std::vector<std::uint32_t>& sorted, double share) {
@@ -118,16 +181,18 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
   if (tiles >= (std::int64_t{1} << 31))
     return invalid_argument(fmt::format("scatter: {} x {} has too many tiles", matrix.rows, matrix.cols));
 
+  const std::vector<std::uint32_t> first_rows = deal_parts(matrix, row_blocks, packing.tile_rows / scatter::kPartRows);
   // Row blocks are independent of one another: first the sizes of their tiles, then the tiles.
+  const std::int64_t fixed = fixed_words(packing);
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(tiles) + 1, 0);
   std::vector<std::uint32_t> rounds(static_cast<std::size_t>(tiles), 0);
   parallel_for(row_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-    RowBlock block(matrix, packing, type);
+    RowBlock block(matrix, packing, type, first_rows);
     RoundDealer dealer(packing.entry, packing.min_rounds);
     for (std::int64_t b = begin; b < end; ++b) {
       block.collect(b);
       for (std::int64_t t = 0; t < column_tiles; ++t) {
-        offsets[b * column_tiles + t + 1] = dealer.words(block.tile(t));
+        offsets[b * column_tiles + t + 1] = dealer.words(block.tile(t)) - fixed;
         rounds[b * column_tiles + t] = static_cast<std::uint32_t>(dealer.rounds());
       }
     }
@@ -138,29 +203,44 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
 
   PackedWeight packed;
   packed.packing = packing.name();
+  packed.packer_version = 2;
   packed.rows = matrix.rows;
   packed.cols = matrix.cols;
   packed.nnz = matrix.nnz();
   packed.value_type = type;
-  PackedArray entries{"entries", DataType::kUint32, std::vector<std::byte>(offsets.back() * scatter::kLineBytes)};
-  auto* words = reinterpret_cast<std::uint32_t*>(entries.bytes.data());
+  PackedArray entries{"entries", DataType::kUint32, std::vector<std::byte>(tiles * fixed * scatter::kLineBytes)};
+  PackedArray more{"more_entries", DataType::kUint32, std::vector<std::byte>(offsets.back() * scatter::kLineBytes)};
+  auto* first_words = reinterpret_cast<std::uint32_t*>(entries.bytes.data());
+  auto* more_words = reinterpret_cast<std::uint32_t*>(more.bytes.data());
   std::vector<std::int64_t> stored(static_cast<std::size_t>(row_blocks), 0);
   parallel_for(row_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-    RowBlock block(matrix, packing, type);
+    RowBlock block(matrix, packing, type, first_rows);
     RoundDealer dealer(packing.entry, packing.min_rounds);
+    std::vector<std::uint32_t> words;
     for (std::int64_t b = begin; b < end; ++b) {
       block.collect(b);
       for (std::int64_t t = 0; t < column_tiles; ++t) {
-        dealer.write(block.tile(t), words + offsets[b * column_tiles + t] * scatter::kLanes);
+        const std::int64_t tile = b * column_tiles + t;
+        const std::int64_t count = fixed + offsets[tile + 1] - offsets[tile];
+        words.resize(static_cast<std::size_t>(count * scatter::kLanes));
+        dealer.write(block.tile(t), words.data());
+        const TileWords<std::uint32_t> to{packing, fixed, first_words + tile * fixed * scatter::kLanes,
+                                          more_words + offsets[tile] * scatter::kLanes};
+        for (std::int64_t w = 0; w < count; ++w)
+          for (int lane = 0; lane < scatter::kLanes; ++lane) to.at(w, lane) = words[w * scatter::kLanes + lane];
         stored[b] += static_cast<std::int64_t>(block.tile(t).size());
       }
     }
   });
-  PackedArray tile_offsets{"tile_offsets", DataType::kUint32, std::vector<std::byte>((tiles + 1) * 4)};
-  std::transform(offsets.begin(), offsets.end(), reinterpret_cast<std::uint32_t*>(tile_offsets.bytes.data()),
+  PackedArray more_offsets{"more_offsets", DataType::kUint32, std::vector<std::byte>((tiles + 1) * 4)};
+  std::transform(offsets.begin(), offsets.end(), reinterpret_cast<std::uint32_t*>(more_offsets.bytes.data()),
                  [](std::int64_t offset) { return static_cast<std::uint32_t>(offset); });
+  PackedArray row_parts{"row_parts", DataType::kUint32, std::vector<std::byte>(first_rows.size() * 4)};
+  std::memcpy(row_parts.bytes.data(), first_rows.data(), row_parts.bytes.size());
   packed.arrays.push_back(std::move(entries));
-  packed.arrays.push_back(std::move(tile_offsets));
+  packed.arrays.push_back(std::move(more));
+  packed.arrays.push_back(std::move(more_offsets));
+  packed.arrays.push_back(std::move(row_parts));
 
   std::int64_t all_rounds = 0;
   for (const std::uint32_t each : rounds) all_rounds += each;
@@ -183,6 +263,20 @@ Status missing(std::string_view array) {
   return invalid_input(fmt::format("scatter: array '{}' is missing or has the wrong size", array));
 }
 
+// Each of `count` parts stands there once, in whatever order.
+Status check_parts(const PackedArray* row_parts, std::int64_t count) {
+  if (row_parts == nullptr || static_cast<std::int64_t>(row_parts->bytes.size()) != count * 4)
+    return missing("row_parts");
+  std::vector<bool> seen(static_cast<std::size_t>(count), false);
+  for (const std::uint32_t row : row_parts->as<std::uint32_t>()) {
+    const std::int64_t part = row / scatter::kPartRows;
+    if (row % scatter::kPartRows != 0 || part >= count || seen[part])
+      return invalid_input(fmt::format("scatter: a part of a row block begins at row {}", row));
+    seen[part] = true;
+  }
+  return {};
+}
+
 // What the name says. Error: kInvalidInput for another name.
 Result<ScatterPacking> packing_of(const std::string& name) {
   for (const ScatterEntry entry : {ScatterEntry::kByte, ScatterEntry::kWord})
@@ -193,21 +287,21 @@ Result<ScatterPacking> packing_of(const std::string& name) {
 }
 
 // An entry of a tile's words: lane `lane`, round `round`.
-Entry entry_at(ScatterEntry form, const std::uint32_t* words, std::int64_t round, std::uint32_t lane) {
-  if (form == ScatterEntry::kWord) return words[round * 32 + lane];
-  const std::uint32_t* group = words + round / 4 * 96 + lane;
-  const std::uint32_t position = group[0] >> (8 * (round % 4)) & 0xFFU;
-  const std::uint32_t value = group[32 + round % 4 / 2 * 32] >> (16 * (round % 2)) & 0xFFFFU;
-  return (position / 4 * 128 + position % 4 * 2 + lane * 4) << 16 | value;
+Entry entry_at(ScatterEntry form, const TileWords<const std::uint32_t>& words, std::int64_t round, int lane) {
+  if (form == ScatterEntry::kWord) return words.at(round, lane);
+  const std::int64_t group = round / 4 * 3;
+  const std::uint32_t position = words.at(group, lane) >> (8 * (round % 4)) & 0xFFU;
+  const std::uint32_t value = words.at(group + 1 + round % 4 / 2, lane) >> (16 * (round % 2)) & 0xFFFFU;
+  return (position / 4 * 128 + position % 4 * 2 + static_cast<std::uint32_t>(lane) * 4) << 16 | value;
 }
 
 // The nonzeros of a tile, by position; kInvalidInput when one lies outside.
-Status read_tile(const ScatterPacking& packing, const std::uint32_t* words, std::int64_t word_count,
+Status read_tile(const ScatterPacking& packing, const TileWords<const std::uint32_t>& words, std::int64_t word_count,
                  std::vector<std::uint16_t>& tile) {
   tile.assign(scatter::kTileElements, 0);
   const std::int64_t rounds = scatter_rounds(packing.entry, word_count);
   for (std::int64_t round = 0; round < rounds; ++round) {
-    for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    for (int lane = 0; lane < scatter::kLanes; ++lane) {
       const Entry entry = entry_at(packing.entry, words, round, lane);
       if ((entry & 0x7FFFU) == 0) continue;
       const std::uint32_t offset = scatter::offset_of(entry);
@@ -223,52 +317,54 @@ Status read_tile(const ScatterPacking& packing, const std::uint32_t* words, std:
 
 Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
   SPARSMITH_ASSIGN_OR_RETURN(const ScatterPacking packing, packing_of(packed.packing));
+  SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(packed.rows, packed.cols));
+  if (size_of(packed.value_type) != 2) return invalid_input("scatter: values are fp16 or bf16");
   const PackedArray* entries = packed.array("entries");
-  const PackedArray* tile_offsets = packed.array("tile_offsets");
+  const PackedArray* more = packed.array("more_entries");
+  const PackedArray* more_offsets = packed.array("more_offsets");
   const std::int64_t column_tiles = ceil_div(packed.cols, packing.tile_columns());
-  const std::int64_t tiles = ceil_div(packed.rows, packing.tile_rows) * column_tiles;
-  if (entries == nullptr || entries->bytes.size() % scatter::kLineBytes != 0) return missing("entries");
-  if (tile_offsets == nullptr || tile_offsets->bytes.size() != static_cast<std::size_t>(tiles + 1) * 4)
-    return missing("tile_offsets");
-  const auto offsets = tile_offsets->as<std::uint32_t>();
-  if (offsets[0] != 0 || offsets[tiles] * std::size_t{scatter::kLineBytes} != entries->bytes.size())
-    return missing("tile_offsets");
+  const std::int64_t row_blocks = ceil_div(packed.rows, packing.tile_rows);
+  const std::int64_t tiles = row_blocks * column_tiles;
+  const std::int64_t fixed = fixed_words(packing);
+  if (more_offsets == nullptr || more_offsets->bytes.size() != static_cast<std::size_t>(tiles + 1) * 4)
+    return missing("more_offsets");
+  if (entries == nullptr || static_cast<std::int64_t>(entries->bytes.size()) != tiles * fixed * scatter::kLineBytes)
+    return missing("entries");
+  const auto offsets = more_offsets->as<std::uint32_t>();
+  if (offsets[0] != 0) return missing("more_offsets");
+  if (more == nullptr || more->bytes.size() != offsets[tiles] * std::size_t{scatter::kLineBytes})
+    return missing("more_entries");
+  const std::int64_t parts = packing.tile_rows / scatter::kPartRows;
+  SPARSMITH_RETURN_IF_ERROR(check_parts(packed.array("row_parts"), row_blocks * parts));
+  const auto first_rows = packed.array("row_parts")->as<std::uint32_t>();
 
   const auto tile_columns = static_cast<std::uint32_t>(packing.tile_columns());
-  std::vector<std::vector<std::pair<std::uint32_t, std::uint16_t>>> rows(static_cast<std::size_t>(packed.rows));
+  SPARSMITH_ASSIGN_OR_RETURN(UnpackedRows unpacked, UnpackedRows::create(packed, tiles * packing.tile_rows));
   std::vector<std::uint16_t> tile;
   for (std::int64_t t = 0; t < tiles; ++t) {
     if (offsets[t + 1] < offsets[t] || offsets[t + 1] > offsets[tiles])
       return invalid_input(fmt::format("scatter: tile {} ends before it begins, or after the last one", t));
-    const std::int64_t words = offsets[t + 1] - offsets[t];
+    const std::int64_t words = fixed + offsets[t + 1] - offsets[t];
+    if (words == 0) continue;
     if (packing.entry == ScatterEntry::kByte && words % 3 == 1)
       return invalid_input(fmt::format("scatter: tile {} has {} words a lane", t, words));
-    SPARSMITH_RETURN_IF_ERROR(
-        read_tile(packing, entries->as<std::uint32_t>().data() + offsets[t] * std::size_t{32}, words, tile));
+    const TileWords<const std::uint32_t> from{packing, fixed,
+                                              entries->as<std::uint32_t>().data() + t * fixed * scatter::kLanes,
+                                              more->as<std::uint32_t>().data() + offsets[t] * std::size_t{32}};
+    SPARSMITH_RETURN_IF_ERROR(read_tile(packing, from, words, tile));
     for (std::uint32_t i = 0; i < scatter::kTileElements; ++i) {
       if (tile[i] == 0) continue;
       const auto [row_in_tile, column_in_tile] = tile_element(i * 2, tile_columns);
-      const std::int64_t row = t / column_tiles * packing.tile_rows + row_in_tile;
+      const std::int64_t row = std::int64_t{first_rows[t / column_tiles * parts + row_in_tile / scatter::kPartRows]} +
+                               row_in_tile % scatter::kPartRows;
       const std::int64_t column = t % column_tiles * tile_columns + column_in_tile;
       if (row >= packed.rows || column >= packed.cols)
         return invalid_input(
             fmt::format("scatter: an entry at row {}, column {} of {} x {}", row, column, packed.rows, packed.cols));
-      rows[row].emplace_back(static_cast<std::uint32_t>(column), tile[i]);
+      unpacked.add(row, static_cast<std::uint32_t>(column), tile[i]);
     }
   }
-  CsrMatrix matrix;
-  matrix.rows = packed.rows;
-  matrix.cols = packed.cols;
-  matrix.data_type = packed.value_type;
-  for (auto& row : rows) {
-    std::sort(row.begin(), row.end());
-    for (const auto& [column, bits] : row) {
-      matrix.column_indices.push_back(column);
-      matrix.values.push_back(packed.value_type == DataType::kFloat16 ? float_from_fp16(bits) : float_from_bf16(bits));
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
-  return matrix;
+  return std::move(unpacked).matrix();
 }
 
 }  // namespace sparsmith

@@ -1,7 +1,8 @@
 // The scatter format: per tile of the dense matrix, the list of nonzeros with their positions in the tile
 // (scatter_layout.h has the arrays).
 //
-// The packer chooses which lane stores an entry in which round: lanes get equally many, and those of a round meet
+// The packer deals rows to row blocks, 16 neighbouring ones at a time, such that blocks have equally many nonzeros. It
+// chooses which lane stores an entry in which round: lanes get equally many, and those of a round meet
 // different banks of shared memory where the tile allows it. Packing is linear in nnz, uses all cores, and gives the
 // same bytes on any number of them.
 #pragma once

@@ -3,77 +3,60 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
-#include <random>
 #include <set>
 
-#include "base/half.h"
 #include "formats/scatter_layout.h"
 #include "formats/scatter_rounds.h"
+#include "tests/packing_checks.h"
 
-namespace sparsmith {
+namespace sparsmith::test {
 namespace {
 
-CsrMatrix draw(std::mt19937_64& random, std::int64_t rows, std::int64_t cols) {
-  CsrMatrix matrix;
-  matrix.rows = rows;
-  matrix.cols = cols;
-  const std::uint64_t dense = random() % 3;  // of 5 rows, how many are full
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::uint64_t density = random() % 5 < dense ? 100 : random() % 60;
-    for (std::int64_t column = 0; column < cols; ++column) {
-      if (random() % 100 >= density) continue;
-      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
-      matrix.values.push_back(float_from_fp16(static_cast<std::uint16_t>(1 + random() % 0x7BFE)));
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
-  return matrix;
+// Rows of up to 60 % nonzeros, and none, a few or many full ones.
+CsrMatrix draw_weight(Random& random, std::int64_t rows, std::int64_t cols) {
+  const std::uint64_t full = random() % 3;  // of 5 rows
+  return draw_matrix(random, rows, cols, [&random, full](std::int64_t) {
+    return random() % 5 < full ? 1.0 : static_cast<double>(random() % 60) / 100;
+  });
 }
 
-ScatterPacking draw_packing(std::mt19937_64& random) {
+ScatterPacking draw_packing(Random& random) {
   return {random() % 2 == 0 ? ScatterEntry::kByte : ScatterEntry::kWord, 16 << random() % 3,
           static_cast<int>(random() % 3 == 0 ? random() % 17 * 4 : 0)};
 }
 
 TEST(ScatterTest, UnpackingGivesTheMatrixBack) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  DrawnRandom random;
   for (int round = 0; round < 150; ++round) {
     const CsrMatrix matrix =
-        draw(random, static_cast<std::int64_t>(random() % 90), static_cast<std::int64_t>(1 + random() % 300));
+        draw_weight(random, static_cast<std::int64_t>(random() % 90), static_cast<std::int64_t>(1 + random() % 300));
     const ScatterPacking packing = draw_packing(random);
     const auto packed = pack_scatter(matrix, packing, DataType::kFloat16);
     ASSERT_TRUE(packed.ok()) << packed.status().to_string();
     EXPECT_EQ(packed->packing, packing.name());
-    const auto back = unpack_scatter(*packed);
-    ASSERT_TRUE(back.ok()) << back.status().to_string();
-    EXPECT_EQ(back->row_offsets, matrix.row_offsets);
-    EXPECT_EQ(back->column_indices, matrix.column_indices);
-    EXPECT_EQ(back->values, matrix.values);
+    expect_unpacks_to(matrix, *packed, unpack_scatter);
     EXPECT_EQ(packed->facts.at("rounds") * 32 - packed->facts.at("padding"), matrix.nnz());
     EXPECT_GE(packed->facts.at("rounds_p5"), packing.min_rounds * (matrix.rows > 0 ? 1 : 0));
   }
 }
 
 TEST(ScatterTest, PackingTwiceGivesTheSameBytes) {
-  std::mt19937_64 random(3);
-  const CsrMatrix matrix = draw(random, 300, 700);
+  Random random(3);
+  const CsrMatrix matrix = draw_weight(random, 300, 700);
   for (int round = 0; round < 6; ++round) {
     const ScatterPacking packing = draw_packing(random);
     const auto first = pack_scatter(matrix, packing, DataType::kBFloat16);
     const auto second = pack_scatter(matrix, packing, DataType::kBFloat16);
     ASSERT_TRUE(first.ok() && second.ok());
-    for (std::size_t i = 0; i < first->arrays.size(); ++i) EXPECT_EQ(first->arrays[i].bytes, second->arrays[i].bytes);
+    expect_same_bytes(*first, *second);
   }
 }
 
 // What kernels rely on: in a tile, no element is stored by two lanes, and a lane of the byte form reaches its position.
 TEST(ScatterTest, NoElementIsStoredByTwoLanes) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  DrawnRandom random;
   for (int round = 0; round < 400; ++round) {
     std::vector<scatter::Entry> entries;
     const std::uint64_t density = random() % 101;
@@ -117,7 +100,7 @@ TEST(ScatterTest, NoElementIsStoredByTwoLanes) {
 
 // Bytes and turns at the bank of a tile of uniform sparsity: what the form is for.
 TEST(ScatterTest, LanesAndBanksAreEven) {
-  std::mt19937_64 random(5);
+  Random random(5);
   for (const std::uint64_t density : {10, 20, 30}) {
     for (const ScatterEntry form : {ScatterEntry::kByte, ScatterEntry::kWord}) {
       double bytes = 0;
@@ -134,6 +117,41 @@ TEST(ScatterTest, LanesAndBanksAreEven) {
   }
 }
 
+// Rows of uneven length: what makes blocks wait for the fullest one.
+TEST(ScatterTest, RowBlocksGetEquallyManyNonzeros) {
+  std::mt19937_64 random(6);
+  std::lognormal_distribution<double> density(std::log(0.1), 0.7);
+  CsrMatrix matrix;
+  matrix.rows = 2048;
+  matrix.cols = 256;
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    const double of_row = density(random);
+    for (std::int64_t column = 0; column < matrix.cols; ++column) {
+      if (std::uniform_real_distribution<double>(0, 1)(random) >= of_row) continue;
+      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
+      matrix.values.push_back(1.0F);
+    }
+    matrix.row_offsets.push_back(matrix.nnz());
+  }
+  const auto packed = pack_scatter(matrix, {.tile_rows = 64}, DataType::kFloat16);
+  ASSERT_TRUE(packed.ok());
+  const auto first_rows = packed->array("row_parts")->as<std::uint32_t>();
+  const auto most_of_a_block = [&](bool dealt) {
+    std::int64_t most = 0;
+    for (std::size_t block = 0; block < first_rows.size() / 4; ++block) {
+      std::int64_t nonzeros = 0;
+      for (std::size_t part = block * 4; part < block * 4 + 4; ++part) {
+        const std::size_t row = dealt ? first_rows[part] : part * 16;
+        nonzeros += matrix.row_offsets[row + 16] - matrix.row_offsets[row];
+      }
+      most = std::max(most, nonzeros);
+    }
+    return static_cast<double>(most) / (static_cast<double>(matrix.nnz()) / 32);
+  };
+  EXPECT_GT(most_of_a_block(false), 1.15);
+  EXPECT_LT(most_of_a_block(true), 1.05);
+}
+
 TEST(ScatterTest, RefusesWhatItCannotHold) {
   CsrMatrix matrix;
   matrix.cols = 5;
@@ -144,28 +162,12 @@ TEST(ScatterTest, RefusesWhatItCannotHold) {
   EXPECT_FALSE(pack_scatter(matrix, {.min_rounds = 68}, DataType::kFloat16).ok());
 }
 
-// A packed weight may come from a damaged file: any change is read back or refused, never out of bounds.
-TEST(ScatterTest, DamagedArraysAreRefusedOrReadSafely) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
-  int refused = 0;
-  for (int round = 0; round < 1000; ++round) {
-    static std::map<std::string, PackedWeight> whole;
-    const ScatterPacking packing = draw_packing(random);
-    if (!whole.contains(packing.name())) {
-      auto packed = pack_scatter(draw(random, 20, 90), packing, DataType::kFloat16);
-      ASSERT_TRUE(packed.ok());
-      whole[packing.name()] = *std::move(packed);
-    }
-    PackedWeight damaged = whole[packing.name()];
-    PackedArray& array = damaged.arrays[random() % damaged.arrays.size()];
-    if (random() % 4 == 0) array.bytes.resize(random() % (array.bytes.size() + 9));
-    if (!array.bytes.empty()) array.bytes[random() % array.bytes.size()] = static_cast<std::byte>(random());
-    if (!unpack_scatter(damaged).ok()) ++refused;
-  }
-  EXPECT_GT(refused, 100);
+TEST(ScatterTest, DamageIsRefusedOrHarmless) {
+  DrawnRandom random;
+  expect_damage_is_refused_or_harmless(random, 1000, unpack_scatter, [&] {
+    return pack_scatter(draw_weight(random, 20, 90), draw_packing(random), DataType::kFloat16);
+  });
 }
 
 }  // namespace
-}  // namespace sparsmith
+}  // namespace sparsmith::test

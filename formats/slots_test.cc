@@ -3,63 +3,39 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 
-#include "base/half.h"
 #include "formats/slots_layout.h"
+#include "tests/packing_checks.h"
 
-namespace sparsmith {
+namespace sparsmith::test {
 namespace {
 
 constexpr SlotColumns kAllColumns[] = {SlotColumns::kUint16, SlotColumns::kUint32, SlotColumns::kDelta8,
                                        SlotColumns::kOffset8};
 
-// Rows of very different lengths: empty, full, and in between, some with long gaps.
-CsrMatrix draw(std::mt19937_64& random, std::int64_t rows, std::int64_t cols) {
-  CsrMatrix matrix;
-  matrix.rows = rows;
-  matrix.cols = cols;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::uint64_t density = random() % 5 == 0 ? 1000 : random() % 4 == 0 ? 4 : random() % 400;
-    for (std::int64_t column = 0; column < cols; ++column) {
-      if (random() % 1000 >= density) continue;
-      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
-      matrix.values.push_back(float_from_fp16(static_cast<std::uint16_t>(1 + random() % 0x7BFE)));
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
-  return matrix;
-}
-
-SlotsPacking draw_packing(std::mt19937_64& random) {
+SlotsPacking draw_packing(Random& random) {
   return {kAllColumns[random() % 4], 4 << random() % 3, 1 << random() % 3, static_cast<int>(1 + random() % 9)};
 }
 
 TEST(SlotsTest, UnpackingGivesTheMatrixBack) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  DrawnRandom random;
   for (int round = 0; round < 300; ++round) {
-    const CsrMatrix matrix =
-        draw(random, static_cast<std::int64_t>(random() % 20), static_cast<std::int64_t>(1 + random() % 1200));
+    const CsrMatrix matrix = draw_uneven_matrix(random, static_cast<std::int64_t>(random() % 20),
+                                                static_cast<std::int64_t>(1 + random() % 1200));
     const SlotsPacking packing = draw_packing(random);
     const DataType type = random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat16;
     const auto packed = pack_slots(matrix, packing, type);
     ASSERT_TRUE(packed.ok()) << packed.status().to_string();
-    const auto back = unpack_slots(*packed);
-    ASSERT_TRUE(back.ok()) << back.status().to_string();
-    EXPECT_EQ(back->row_offsets, matrix.row_offsets);
-    EXPECT_EQ(back->column_indices, matrix.column_indices);
-    EXPECT_EQ(back->values, matrix.values);  // all fp16 values: exact in either type
+    expect_unpacks_to(matrix, *packed, unpack_slots);
     const auto again = pack_slots(matrix, packing, type);
     ASSERT_TRUE(again.ok());
-    for (std::size_t i = 0; i < packed->arrays.size(); ++i) EXPECT_EQ(packed->arrays[i].bytes, again->arrays[i].bytes);
+    expect_same_bytes(*packed, *again);
   }
 }
 
 TEST(SlotsTest, EveryRowIsDealtOnceAndPartsAreBalanced) {
-  std::mt19937_64 random(3);
-  const CsrMatrix matrix = draw(random, 500, 600);
+  Random random(3);
+  const CsrMatrix matrix = draw_uneven_matrix(random, 500, 600);
   const auto packed = pack_slots(matrix, {SlotColumns::kUint16, 8, 1, 7}, DataType::kFloat16);
   ASSERT_TRUE(packed.ok());
   EXPECT_EQ(packed->facts.at("parts"), 7);
@@ -84,18 +60,8 @@ TEST(SlotsTest, EmptyRowsAreSpread) {
 
 // The gathers of a step meet different banks nearly always where the order of nonzeros is free.
 TEST(SlotsTest, OrderSpreadsBanks) {
-  std::mt19937_64 random(5);
-  CsrMatrix matrix;
-  matrix.rows = 64;
-  matrix.cols = 4096;
-  for (int row = 0; row < 64; ++row) {
-    for (std::uint32_t column = 0; column < 4096; ++column)
-      if (random() % 50 == 0) {
-        matrix.column_indices.push_back(column);
-        matrix.values.push_back(1.0F);
-      }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
+  Random random(5);
+  const CsrMatrix matrix = draw_matrix(random, 64, 4096, 0.02);
   const auto packed = pack_slots(matrix, {SlotColumns::kUint16, 8, 1, 1}, DataType::kFloat32);
   ASSERT_TRUE(packed.ok());
   const std::byte* bytes = packed->array("slots")->bytes.data();
@@ -130,27 +96,28 @@ TEST(SlotsTest, RefusesWhatItCannotHold) {
   EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kUint32, 8, 1, 0}, DataType::kFloat16).ok());
 }
 
-// Damaged arrays and facts give an error or some matrix, never an access outside (a sanitizer sees it).
-TEST(SlotsTest, DamageIsAnError) {
-  std::mt19937_64 random(11);
-  for (int round = 0; round < 2000; ++round) {
-    const CsrMatrix matrix = draw(random, 5, 300);
-    auto packed = pack_slots(matrix, draw_packing(random), DataType::kFloat16);
-    ASSERT_TRUE(packed.ok());
-    auto fact = packed->facts.begin();
-    std::advance(fact, static_cast<int>(random() % packed->facts.size()));
-    if (random() % 3 == 0) fact->second += static_cast<std::int64_t>(random() % 5) - 2;
-    for (PackedArray& array : packed->arrays) {
-      if (array.bytes.empty()) continue;
-      array.bytes[random() % array.bytes.size()] ^= static_cast<std::byte>(1U << random() % 8);
-      if (random() % 8 == 0) array.bytes.resize(array.bytes.size() - 8);
-    }
-    const auto back = unpack_slots(*packed);
-    if (back.ok()) {
-      for (const std::uint32_t column : back->column_indices) ASSERT_LT(column, 300U);
-    }
-  }
+TEST(SlotsTest, DamageIsRefusedOrHarmless) {
+  DrawnRandom random;
+  expect_damage_is_refused_or_harmless(random, 2000, unpack_slots, [&] {
+    return pack_slots(draw_uneven_matrix(random, 5, 300), draw_packing(random), DataType::kFloat16);
+  });
+}
+
+// Otherwise each row of a file of a megabyte could ask for all slots, and be a matrix of gigabytes.
+TEST(SlotsTest, EveryRowHasItsOwnSlots) {
+  Random random(3);
+  const auto whole = pack_slots(draw_matrix(random, 20, 100, 0.5), {}, DataType::kFloat16);
+  ASSERT_TRUE(whole.ok());
+  const auto refused = [&](const auto& damage_it) {
+    PackedWeight packed = *whole;
+    damage_it(elements_of<slots::Row>(packed, "rows"));
+    return !unpack_slots(packed).ok();
+  };
+  EXPECT_FALSE(refused([](std::span<slots::Row>) {}));
+  EXPECT_TRUE(refused([](std::span<slots::Row> rows) { rows[1].range = rows[0].range; }));
+  EXPECT_TRUE(refused([](std::span<slots::Row> rows) { rows[1].row = rows[0].row; }));
+  EXPECT_TRUE(refused([](std::span<slots::Row> rows) { rows[1].row = slots::kNoRow; }));
 }
 
 }  // namespace
-}  // namespace sparsmith
+}  // namespace sparsmith::test

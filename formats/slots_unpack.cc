@@ -1,22 +1,16 @@
 // From the slots format back to CSR. Nothing in a packed weight is believed: it may come from a file.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 #include <vector>
 
-#include "base/half.h"
 #include "formats/slots.h"
 #include "formats/slots_layout.h"
 #include "formats/slots_tiles.h"
+#include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
-
-struct Entry {
-  std::uint32_t column;
-  float value;
-};
 
 // The sizes that a packed weight says it has.
 struct Shape {
@@ -54,8 +48,8 @@ class TileReader {
   TileReader(const PackedWeight& packed, const Shape& shape, const std::byte* bytes)
       : packing_(shape.packing), type_(packed.value_type), cols_(packed.cols), size_(packing_, type_), bytes_(bytes) {}
 
-  // Appends the nonzeros of a lane of a tile. Error: kInvalidInput when a column lies outside.
-  Status read(std::int64_t tile, int lane, std::vector<Entry>& entries) const {
+  // Adds the nonzeros of a lane of a tile to a row. Error: kInvalidInput when there are more than a lane has.
+  Status read(std::int64_t tile, int lane, std::int64_t row, UnpackedRows& unpacked) const {
     const std::byte* at = bytes_ + tile * size_.tile();
     const std::byte* columns = at + slots::kLanes * size_.values;
     std::uint32_t base = 0;
@@ -73,8 +67,7 @@ class TileReader {
       if (counted && e > 0) where += column(columns, lane, e);
       if (packing_.columns == SlotColumns::kDelta8) base = where;
       if (!counted && where == cols_) continue;  // padding
-      if (where >= cols_) return invalid_input(fmt::format("slots: column {} of {}", where, cols_));
-      entries.push_back({where, value(at, lane, e)});
+      unpacked.add(row, where, value(at, lane, e));
     }
     return {};
   }
@@ -87,17 +80,11 @@ class TileReader {
     return result;
   }
 
-  float value(const std::byte* values, int lane, int e) const {
+  std::uint32_t value(const std::byte* values, int lane, int e) const {
     const int bytes = static_cast<int>(size_of(type_));
-    const std::byte* from = values + interleaved_at(lane, e * bytes, size_.values);
-    if (type_ == DataType::kFloat32) {
-      float result = 0;
-      std::memcpy(&result, from, sizeof result);
-      return result;
-    }
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, from, sizeof bits);
-    return type_ == DataType::kFloat16 ? float_from_fp16(bits) : float_from_bf16(bits);
+    std::uint32_t result = 0;
+    std::memcpy(&result, values + interleaved_at(lane, e * bytes, size_.values), static_cast<std::size_t>(bytes));
+    return result;
   }
 
   SlotsPacking packing_;
@@ -111,9 +98,6 @@ class TileReader {
 
 Result<CsrMatrix> unpack_slots(const PackedWeight& packed) {
   SPARSMITH_ASSIGN_OR_RETURN(const Shape shape, shape_of(packed));
-  if (packed.value_type != DataType::kFloat32 && packed.value_type != DataType::kFloat16 &&
-      packed.value_type != DataType::kBFloat16)
-    return invalid_input("slots: values are fp32, fp16 or bf16");
   const PackedArray* stream = packed.array("slots");
   const PackedArray* rows = packed.array("rows");
   const std::int64_t tile_bytes = SlotTileSize(shape.packing, packed.value_type).tile();
@@ -126,35 +110,33 @@ Result<CsrMatrix> unpack_slots(const PackedWeight& packed) {
 
   const auto descriptors = rows->as<slots::Row>();
   const TileReader reader(packed, shape, stream->bytes.data());
-  std::vector<std::vector<Entry>> entries(static_cast<std::size_t>(packed.rows));
+  SPARSMITH_ASSIGN_OR_RETURN(UnpackedRows unpacked, UnpackedRows::create(packed, std::ssize(descriptors)));
+  std::vector<bool> seen(static_cast<std::size_t>(packed.rows));
+  std::int64_t rows_seen = 0;
+  int next = 0;  // slots of a part that are yet free: its rows have theirs one after the other
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
     const slots::Row& row = descriptors[i];
+    const std::int64_t part = static_cast<std::int64_t>(i) / shape.rows_per_part;
+    if (static_cast<std::int64_t>(i) % shape.rows_per_part == 0) next = 0;
     if (row.row == slots::kNoRow) continue;
     const int first = static_cast<int>(row.range & 0xFFFFU);
     const int count = static_cast<int>(row.range >> 16);
-    if (row.row >= packed.rows || first + count > shape.groups * slots::kLanes)
-      return invalid_input(fmt::format("slots: descriptor {} names what lies outside", i));
-    const std::int64_t part = static_cast<std::int64_t>(i) / shape.rows_per_part;
-    for (int slot = first; slot < first + count; ++slot) {
+    if (row.row >= packed.rows || first < next || first + count > shape.groups * slots::kLanes)
+      return invalid_input(fmt::format("slots: descriptor {} names what lies outside, or is another's", i));
+    if (seen[row.row]) return invalid_input(fmt::format("slots: row {} is described twice", row.row));
+    seen[row.row] = true;
+    ++rows_seen;
+    next = first + count;
+    for (int slot = first; slot < next; ++slot) {
       const std::int64_t group = part * shape.groups + slot / slots::kLanes;
       for (int t = 0; t < shape.packing.tiles_per_slot; ++t)
         SPARSMITH_RETURN_IF_ERROR(
-            reader.read(group * shape.packing.tiles_per_slot + t, slot % slots::kLanes, entries[row.row]));
+            reader.read(group * shape.packing.tiles_per_slot + t, slot % slots::kLanes, row.row, unpacked));
     }
   }
-  CsrMatrix matrix;
-  matrix.rows = packed.rows;
-  matrix.cols = packed.cols;
-  matrix.data_type = packed.value_type;
-  for (auto& row : entries) {
-    std::sort(row.begin(), row.end(), [](const Entry& a, const Entry& b) { return a.column < b.column; });
-    for (const Entry& entry : row) {
-      matrix.column_indices.push_back(entry.column);
-      matrix.values.push_back(entry.value);
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
-  return matrix;
+  if (rows_seen != packed.rows)
+    return invalid_input(fmt::format("slots: {} of {} rows are described", rows_seen, packed.rows));
+  return std::move(unpacked).matrix();
 }
 
 }  // namespace sparsmith

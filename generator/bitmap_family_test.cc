@@ -2,61 +2,31 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-#include <set>
-
 #include "formats/bitmap_layout.h"
-#include "generator/search_space.h"
+#include "tests/family_checks.h"
 
-namespace sparsmith {
+namespace sparsmith::test {
 namespace {
-
-CsrMatrix draw_matrix(std::int64_t rows, std::int64_t cols, std::uint64_t percent) {
-  std::mt19937_64 random(9);
-  CsrMatrix matrix;
-  matrix.rows = rows;
-  matrix.cols = cols;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t column = 0; column < cols; ++column) {
-      if (random() % 100 >= percent) continue;
-      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
-      matrix.values.push_back(1.0F);
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
-  return matrix;
-}
-
-Problem problem_of(const CsrMatrix& matrix, std::int64_t tokens) {
-  return {{.rows = matrix.rows, .cols = matrix.cols, .type = DataType::kFloat16}, tokens, typical_device(90)};
-}
 
 TEST(BitmapFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
   const BitmapFamily family;
-  const CsrMatrix matrix = draw_matrix(2300, 2000, 40);
+  Random random(9);
+  const CsrMatrix matrix = draw_matrix(random, 2300, 2000, 0.4);
   const SparsityStatistics statistics = compute_statistics(matrix);
   for (const std::int64_t tokens : {1, 8, 16, 33, 64, 512}) {
     const Problem problem = problem_of(matrix, tokens);
     const SearchSpace space = search_space(family, problem, statistics);
     ASSERT_GT(space.entries.size(), 4U) << "N = " << tokens;
-    std::set<std::string> names;
-    for (const auto& entry : space.entries) {
+    for (const auto& entry : space.entries)
       EXPECT_TRUE(family.check(entry.config, problem, statistics).ok()) << entry.config.text();
-      EXPECT_GT(entry.predicted_us, 0);
-    }
-    const Config& config = space.entries.front().config;
-    const auto packed = family.pack(config, problem, matrix);
-    ASSERT_TRUE(packed.ok()) << packed.status().to_string();
-    const auto candidate = family.generate(config, problem, *packed);
-    ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
-    ASSERT_EQ(candidate->plan.steps.size(), 1U);
-    EXPECT_EQ(candidate->plan.steps[0].arguments.size(), 19U);
+    expect_whole_candidate(family, space.entries.front(), problem, matrix, statistics);
   }
 }
 
 TEST(BitmapFamilyTest, ValuesOf32BitsAreRefused) {
   const BitmapFamily family;
-  const CsrMatrix matrix = draw_matrix(64, 128, 50);
+  Random random(9);
+  const CsrMatrix matrix = draw_matrix(random, 64, 128, 0.5);
   Problem problem = problem_of(matrix, 8);
   problem.spec.type = DataType::kFloat32;
   EXPECT_TRUE(search_space(family, problem, compute_statistics(matrix)).entries.empty());
@@ -102,4 +72,4 @@ TEST(BitmapFamilyTest, PredictionsFollowBytesAndTokens) {
 }
 
 }  // namespace
-}  // namespace sparsmith
+}  // namespace sparsmith::test

@@ -117,22 +117,10 @@ Result<LaunchPlan> bitmap_plan(const BitmapConfig& config, const Problem& proble
 Result<Candidate> BitmapFamily::generate(const Config& config, const Problem& problem,
                                          const PackedWeight& packed) const {
   const BitmapConfig bitmap(config);
-  if (packed.packing != bitmap.packing().name())
-    return internal_error(
-        fmt::format("bitmap: config reads packing {}, not {}", bitmap.packing().name(), packed.packing));
-  const KernelText text = bitmap_text(bitmap, problem);
-  Candidate candidate;
-  candidate.config = config;
-  candidate.packing = packed.packing;
-  const KernelText finish = finish_parts_text(problem.spec);
-  SPARSMITH_ASSIGN_OR_RETURN(candidate.plan, bitmap_plan(bitmap, problem, packed, text, finish));
-  SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
-  candidate.kernels.push_back(std::move(source));
-  if (bitmap.column_parts > 1) {
-    SPARSMITH_ASSIGN_OR_RETURN(KernelSource added, assemble(finish));
-    candidate.kernels.push_back(std::move(added));
-  }
-  return candidate;
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, bitmap.packing().name(), packed));
+  const KernelText texts[] = {bitmap_text(bitmap, problem), finish_parts_text(problem.spec)};
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bitmap_plan(bitmap, problem, packed, texts[0], texts[1]));
+  return make_candidate(config, packed, std::move(plan), texts);
 }
 
 }  // namespace sparsmith

@@ -57,6 +57,17 @@ TEST(Catalogue, DeviceHeaderKeepsTheEmulatorsTwin) {
   EXPECT_THAT(*source, Not(HasSubstr("#pragma once")));
 }
 
+// However it is launched: what says so stands in the plan, which every kernel has to be right for.
+TEST(Catalogue, EveryKernelIsRightForProgrammaticLaunches) {
+  for (const Snippet& snippet : catalogue().snippets()) {
+    if (snippet.role != SnippetRole::kKernel) continue;
+    const SnippetHeader* header = catalogue().find_header(snippet.header);
+    ASSERT_NE(header, nullptr);
+    EXPECT_THAT(std::string(header->text), HasSubstr("launch_dependents();")) << snippet.header;
+    EXPECT_THAT(std::string(header->text), HasSubstr("wait_for_previous();")) << snippet.header;
+  }
+}
+
 TEST(Catalogue, LooksUpValues) {
   static constexpr std::array<std::int64_t, 2> kValues = {1, 2};
   static constexpr std::array<SnippetParameter, 2> kParameters = {

@@ -140,4 +140,25 @@ std::string relayout_bytes(const OperatorSpec& spec) {
                      kRelayoutStride);
 }
 
+Status check_packing(const Config& config, const std::string& packing, const PackedWeight& packed) {
+  if (packed.packing == packing) return {};
+  return internal_error(fmt::format("{}: config reads packing {}, not {}", config.family, packing, packed.packing));
+}
+
+Result<Candidate> make_candidate(const Config& config, const PackedWeight& packed, LaunchPlan plan,
+                                 std::span<const KernelText> texts) {
+  Candidate candidate;
+  candidate.config = config;
+  candidate.packing = packed.packing;
+  candidate.plan = std::move(plan);
+  for (const KernelText& text : texts) {
+    const bool launched = std::any_of(candidate.plan.steps.begin(), candidate.plan.steps.end(),
+                                      [&](const PlanStep& step) { return step.kernel == text.name; });
+    if (!launched) continue;
+    SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
+    candidate.kernels.push_back(std::move(source));
+  }
+  return candidate;
+}
+
 }  // namespace sparsmith

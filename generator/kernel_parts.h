@@ -1,10 +1,13 @@
-// What kernels and launch plans of several families are made of: the epilog, the relayout of X, and the arguments of a
-// plan's steps.
+// What kernels and launch plans of several families are made of: the epilog, the relayout of X, the arguments of a
+// plan's steps, and the candidate as a whole.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "formats/packed_weight.h"
+#include "generator/candidate.h"
 #include "generator/kernel_text.h"
 #include "runtime/launch_plan.h"
 #include "runtime/operator_spec.h"
@@ -62,5 +65,12 @@ KernelText relayout_text(const OperatorSpec& spec);
 PlanStep relayout_step(const OperatorSpec& spec, const KernelText& text, PlanArguments& arguments);
 inline constexpr const char* kRelayoutStride = "ceil_div(n, 8) * 8";  // elements between Xt's rows
 std::string relayout_bytes(const OperatorSpec& spec);                 // formula: of Xt, to the next multiple of 256
+
+// Ok when `packed` is in the packing that `config` reads. Error: kInternal, since callers pack by the config.
+Status check_packing(const Config& config, const std::string& packing, const PackedWeight& packed);
+
+// The candidate whose plan is `plan`, with those of `texts` that it launches.
+Result<Candidate> make_candidate(const Config& config, const PackedWeight& packed, LaunchPlan plan,
+                                 std::span<const KernelText> texts);
 
 }  // namespace sparsmith

@@ -55,8 +55,8 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double gathers = stored / 32 * panels / busy * std::max(1.0, waves * sms * resident / std::max(blocks, sms));
 
   const bool tensor = config.products == PanelConfig::Products::kTensor;
-  // Tensor products issue 9 instructions, yet take 8 cycles of a multiprocessor for 32 entries on an H200.
-  const double products = tensor ? 24.0 : spec.type == DataType::kFloat32 ? 10.0 : 21.0;
+  // Tensor products issue 9 instructions, yet take 5 cycles of a multiprocessor for 32 entries on an H200.
+  const double products = tensor ? 18.0 : spec.type == DataType::kFloat32 ? 10.0 : 22.0;
   const double issue_us = gathers * (products + (10.0 + 2.0 / config.depth) / step) / (4 * 0.85) / clock_mhz;
   const double shared_us = gathers * 4 * kPhaseConflicts / clock_mhz;
   const double weight_bytes = stored * 16 / step;

@@ -71,11 +71,11 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) { return in["segment_length"] >= 16 * in["segment_lanes"]; }},
       {Kind::kWorthwhile,
        {"segment_length"},
-       "rows of usual length are not cut, and segments no longer than the longest row",
+       "rows of usual length are not cut, and a shorter segment would not do for the longest row",
        [](const RuleInput& in) {
          const auto length = static_cast<double>(in["segment_length"]);
          return (length >= in.statistics.row_mean || length >= 256) &&
-                (length <= 2 * static_cast<double>(in.statistics.row_max) || length <= 32);
+                (length < 4 * static_cast<double>(in.statistics.row_max) || length <= 32);
        }},
       {Kind::kWorthwhile,
        {"row_parts", "column_parts", "threads_per_block"},

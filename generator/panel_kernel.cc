@@ -1,8 +1,6 @@
 // Kernels and launch plans of the panel family.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "generator/kernel_parts.h"
 #include "generator/panel_family.h"
 
@@ -30,10 +28,10 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
   const std::int64_t blocks = std::clamp<std::int64_t>(
       problem.device.shared_bytes_per_sm / (shared_bytes + kReservedBytes), 1, 1024 / config.threads_per_block);
   KernelText text;
-  text.name = fmt::format("panel_{}_{}{}_x{}_d{}{}_b{}x{}", spec_tag(spec),
-                          std::string_view("pt").substr(static_cast<std::size_t>(config.products), 1),
-                          config.segment_lanes, token_major ? "t" : "f", config.depth, split ? "_k" : "",
-                          config.threads_per_block, blocks);
+  text.name =
+      fmt::format("panel_{}_{}{}_x{}_d{}{}_b{}x{}", spec_tag(spec),
+                  std::string_view("pt").substr(static_cast<std::size_t>(config.products), 1), config.segment_lanes,
+                  token_major ? "t" : "f", config.depth, split ? "_k" : "", config.threads_per_block, blocks);
   text.summary = fmt::format("Y = W X for {} weights in panel tasks, {} tokens of X in shared memory",
                              short_name(spec.type), panel_tokens(spec.type));
   text.threads = config.threads_per_block;
@@ -194,24 +192,12 @@ class PlanBuilder {
 Result<Candidate> PanelFamily::generate(const Config& config, const Problem& problem,
                                         const PackedWeight& packed) const {
   const PanelConfig panel(config);
-  if (packed.packing != panel.packing(problem).name())
-    return internal_error(
-        fmt::format("panel: config reads packing {}, not {}", panel.packing(problem).name(), packed.packing));
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, panel.packing(problem).name(), packed));
   PlanBuilder builder(panel, problem, packed);
-  const KernelText texts[] = {panel_text(panel, problem, builder.shared_bytes()),
-                              relayout_panels_text(problem.spec), finish_parts_text(problem.spec)};
-  Candidate candidate;
-  candidate.config = config;
-  candidate.packing = packed.packing;
-  SPARSMITH_ASSIGN_OR_RETURN(candidate.plan, builder.build(texts[0], texts[1], texts[2]));
-  for (const KernelText& text : texts) {
-    const bool used = std::any_of(candidate.plan.steps.begin(), candidate.plan.steps.end(),
-                                  [&](const PlanStep& step) { return step.kernel == text.name; });
-    if (!used) continue;
-    SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
-    candidate.kernels.push_back(std::move(source));
-  }
-  return candidate;
+  const KernelText texts[] = {panel_text(panel, problem, builder.shared_bytes()), relayout_panels_text(problem.spec),
+                              finish_parts_text(problem.spec)};
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, builder.build(texts[0], texts[1], texts[2]));
+  return make_candidate(config, packed, std::move(plan), texts);
 }
 
 }  // namespace sparsmith

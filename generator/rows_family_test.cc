@@ -3,33 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
-#include <set>
 
-#include "generator/search_space.h"
+#include "tests/family_checks.h"
 
-namespace sparsmith {
+namespace sparsmith::test {
 namespace {
 
-CsrMatrix draw_matrix(std::int64_t rows, std::int64_t cols, std::int64_t mean, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  CsrMatrix matrix;
-  matrix.rows = rows;
-  matrix.cols = cols;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const auto length =
-        std::max<std::int64_t>(1, static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * mean)));
-    for (std::int64_t i = 0; i < length; ++i) {
-      matrix.column_indices.push_back(static_cast<std::uint32_t>(i * (cols / length)));
-      matrix.values.push_back(1.0F);
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
-  return matrix;
-}
-
-Problem problem_of(const CsrMatrix& matrix, std::int64_t tokens) {
-  return {{.rows = matrix.rows, .cols = matrix.cols, .type = DataType::kFloat16}, tokens, typical_device(90)};
+// Row lengths up to twice their mean.
+CsrMatrix draw_weight(std::int64_t rows, std::int64_t cols, std::int64_t mean, std::uint64_t seed) {
+  Random random(seed);
+  return draw_matrix(random, rows, cols, [&](std::int64_t) {
+    return static_cast<double>(random() % static_cast<std::uint64_t>(2 * mean)) / static_cast<double>(cols);
+  });
 }
 
 Config plain_config() {
@@ -52,7 +37,7 @@ Config plain_config() {
 }
 
 TEST(RowsFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
-  const CsrMatrix matrix = draw_matrix(300, 1000, 40, 1);
+  const CsrMatrix matrix = draw_weight(300, 1000, 40, 1);
   const SparsityStatistics statistics = compute_statistics(matrix);
   const RowsFamily rows;
   for (const std::int64_t tokens : {1, 4, 32}) {
@@ -61,33 +46,14 @@ TEST(RowsFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
     ASSERT_GT(space.entries.size(), 100U);
     EXPECT_TRUE(std::is_sorted(space.entries.begin(), space.entries.end(),
                                [](const auto& a, const auto& b) { return a.predicted_us < b.predicted_us; }));
-    for (std::size_t i = 0; i < space.entries.size(); i += 97) {
-      const Config& config = space.entries[i].config;
-      EXPECT_TRUE(rows.check(config, problem, statistics).ok()) << config.text();
-      EXPECT_GT(space.entries[i].predicted_us, 0);
-      const auto packed = rows.pack(config, problem, matrix);
-      ASSERT_TRUE(packed.ok());
-      EXPECT_EQ(packed->packing, rows.packing(config, problem));
-      const auto candidate = rows.generate(config, problem, *packed);
-      ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
-      std::set<std::string> made;
-      for (const KernelSource& kernel : candidate->kernels) made.insert(kernel.name);
-      for (const PlanStep& step : candidate->plan.steps) {
-        if (step.kind != PlanStep::Kind::kLaunch) continue;
-        EXPECT_TRUE(made.contains(step.kernel)) << step.kernel;
-        for (const PlanArgument& argument : step.arguments) {
-          if (argument.kind == PlanArgument::Kind::kPacked) {
-            EXPECT_NE(packed->array(argument.name), nullptr) << argument.name;
-          }
-        }
-      }
-    }
+    for (std::size_t i = 0; i < space.entries.size(); i += 97)
+      expect_whole_candidate(rows, space.entries[i], problem, matrix, statistics);
   }
 }
 
 TEST(RowsFamilyTest, ARuleSaysWhatItForbids) {
   const RowsFamily rows;
-  const CsrMatrix matrix = draw_matrix(4, 100, 5, 2);
+  const CsrMatrix matrix = draw_weight(4, 100, 5, 2);
   const SparsityStatistics statistics = compute_statistics(matrix);
   Problem problem = problem_of(matrix, 1);
   EXPECT_TRUE(rows.check(plain_config(), problem, statistics).ok());
@@ -115,8 +81,8 @@ TEST(RowsFamilyTest, KernelTextDoesNotDependOnTheWeight) {
   Config config = plain_config();
   config.values["split_length"] = 128;
   config.values["partial_sums"] = 2;
-  const CsrMatrix small = draw_matrix(10, 500, 100, 3);
-  const CsrMatrix large = draw_matrix(400, 1000, 20, 4);
+  const CsrMatrix small = draw_weight(10, 500, 100, 3);
+  const CsrMatrix large = draw_weight(400, 1000, 20, 4);
   const auto a = rows.generate(config, problem_of(small, 1), *rows.pack(config, problem_of(small, 1), small));
   const auto b = rows.generate(config, problem_of(large, 64), *rows.pack(config, problem_of(large, 64), large));
   ASSERT_TRUE(a.ok() && b.ok());
@@ -128,30 +94,19 @@ TEST(RowsFamilyTest, KernelTextDoesNotDependOnTheWeight) {
 // The name is the key of every cache: two configs with different code never share one.
 TEST(RowsFamilyTest, EqualNamesMeanEqualText) {
   const RowsFamily rows;
-  const CsrMatrix matrix = draw_matrix(64, 512, 40, 5);
+  const CsrMatrix matrix = draw_weight(64, 512, 40, 5);
   const SparsityStatistics statistics = compute_statistics(matrix);
-  std::map<std::string, std::string> texts;
+  KernelTexts texts;
   for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
     for (const char* epilogue : {"none", "bias+relu", "beta", "residual"}) {
       Problem problem = problem_of(matrix, 16);
       problem.spec.layout = layout;
       problem.spec.epilogue = *Epilogue::parse(epilogue);
-      const SearchSpace space = search_space(rows, problem, statistics);
-      for (std::size_t i = 0; i < space.entries.size(); i += 41) {
-        const Config& config = space.entries[i].config;
-        const auto candidate = rows.generate(config, problem, *rows.pack(config, problem, matrix));
-        ASSERT_TRUE(candidate.ok());
-        for (const KernelSource& kernel : candidate->kernels) {
-          const auto [known, added] = texts.emplace(kernel.name, kernel.source);
-          EXPECT_EQ(known->second, kernel.source) << kernel.name;
-        }
-      }
+      texts.add(rows, problem, matrix, statistics, 41);
     }
   }
-  std::set<std::string> distinct;
-  for (const auto& [name, text] : texts) distinct.insert(text);
-  EXPECT_EQ(distinct.size(), texts.size());
+  texts.expect_distinct();
 }
 
 }  // namespace
-}  // namespace sparsmith
+}  // namespace sparsmith::test

@@ -178,25 +178,10 @@ class PlanBuilder {
 
 Result<Candidate> RowsFamily::generate(const Config& config, const Problem& problem, const PackedWeight& packed) const {
   const RowsConfig rows(config);
-  if (packed.packing != rows.csr_packing().name())
-    return internal_error(
-        fmt::format("rows: config reads packing {}, not {}", rows.csr_packing().name(), packed.packing));
-  const KernelText rows_kernel = rows_text(rows, problem.spec);
-  const KernelText relayout_kernel = relayout_text(problem.spec);
-  const KernelText finish_kernel = finish_text(problem.spec);
-  Candidate candidate;
-  candidate.config = config;
-  candidate.packing = packed.packing;
-  SPARSMITH_ASSIGN_OR_RETURN(candidate.plan,
-                             PlanBuilder(rows, problem, packed).build(rows_kernel, relayout_kernel, finish_kernel));
-  for (const KernelText* text : {&rows_kernel, &relayout_kernel, &finish_kernel}) {
-    const bool used = std::any_of(candidate.plan.steps.begin(), candidate.plan.steps.end(),
-                                  [&](const PlanStep& step) { return step.kernel == text->name; });
-    if (!used) continue;
-    SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(*text));
-    candidate.kernels.push_back(std::move(source));
-  }
-  return candidate;
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, rows.csr_packing().name(), packed));
+  const KernelText texts[] = {rows_text(rows, problem.spec), relayout_text(problem.spec), finish_text(problem.spec)};
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, PlanBuilder(rows, problem, packed).build(texts[0], texts[1], texts[2]));
+  return make_candidate(config, packed, std::move(plan), texts);
 }
 
 }  // namespace sparsmith

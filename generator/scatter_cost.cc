@@ -1,40 +1,110 @@
 // The cost model of the scatter family: microseconds, without running anything.
 //
-// A multiprocessor goes through its tiles at a rate that its warps share: a part for every tile (ldmatrix, mma, X), a
-// part for every round (the entry's load, two stores to shared memory). Beside it stands the time of the packed weight
-// in HBM. The constants fit a prototype of the same design on an H200 at 8192 x 8192, 70 to 95 % zeros, N = 8 to 64.
+// A multiprocessor goes through its tiles one cycle a turn at its shared memory and L1: ldmatrix reads a tile in 64, a
+// store or a clearing of all entries takes as many as the fullest bank has words, loads return a line a turn, and a
+// vector load of X takes one for each token's line. Issuing instructions overlaps with that, not wholly. Counts of
+// instructions are those of the disassembly for sm_90, turns of stores are the packer's. Three constants are measured:
+// the time of an empty kernel of this kind, what a line of X costs, and how much of the issue time is left over; a
+// prototype of the design on an H200 (8192 x 8192, 80 to 95 % zeros, N = 8 and 16) fits them within 0.5 us, and within
+// 1 us where it is bound by HBM (70 %).
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "formats/scatter_layout.h"
 #include "generator/scatter_family.h"
 
 namespace sparsmith {
 namespace {
 
-constexpr double kFixedUs = 3.0;          // launch, first loads, sums across warps
-constexpr double kTileNs = 39.0;          // ldmatrix and mma of 4,096 elements, barriers
-constexpr double kTokenNs = 1.45;         // a token's part of 64 columns of X, and its mma
-constexpr double kInputNs = 4.0;          // a further wait for X in a tile
-constexpr double kRoundNs = 2.26;         // 32 entries: load, store, clear
-constexpr double kPredicateNs = 0.05;     // asking whether a round is there
-constexpr double kSkippedRoundNs = 0.25;  // a predicate that says no
-constexpr double kLateRoundNs = 20.0;     // loaded when needed
-constexpr double kClockKhz = 1.755e6;     // of the machine the constants are from
+constexpr double kSustainedClock = 1.755 / 1.98;  // of what the device says
+constexpr double kSustainedHbm = 0.75;
+constexpr double kFixedUs = 2.0;           // launch, first loads, sums across warps
+constexpr double kIssueShare = 0.41;       // of issue time that does not hide behind shared memory
+constexpr double kInputTurns = 8.75;       // a 16-byte load a lane: 8 tokens, a line of each
+constexpr double kElementTurns = 35.0;     // the same, element by element of feature-major X: 8 loads, 4 lines of each
+constexpr double kMatrixTurns = 64.0;      // 16 ldmatrix.x4
+constexpr double kMultiplyCycles = 1.53;   // an mma.m16n8k16, at 62 % of the peak rate
+constexpr double kTileInstructions = 90;   // besides those below: addresses, predicates, loop
+constexpr double kInputWait = 600.0;       // for X in the middle of a tile, shared by the warps of a multiprocessor
+constexpr double kLateRoundCycles = 35.0;  // a round that is loaded when needed
+
+// Turns of shared memory for one store of all entries, over entries / 32, by density: the packer's for uniform tiles.
+double turns_per_round(ScatterEntry entry, double density) {
+  static constexpr std::array<double, 7> kDensity = {0.0, 0.05, 0.10, 0.15, 0.20, 0.30, 0.40};
+  static constexpr std::array<double, 7> kByte = {2.2, 1.95, 1.69, 1.51, 1.34, 1.08, 1.02};
+  static constexpr std::array<double, 7> kWord = {2.3, 2.15, 1.98, 1.78, 1.50, 1.10, 1.01};
+  const std::array<double, 7>& turns = entry == ScatterEntry::kByte ? kByte : kWord;
+  for (std::size_t i = 1; i < kDensity.size(); ++i) {
+    if (density > kDensity[i]) continue;
+    const double way = (density - kDensity[i - 1]) / (kDensity[i] - kDensity[i - 1]);
+    return turns[i - 1] + way * (turns[i] - turns[i - 1]);
+  }
+  return turns.back();
+}
 
 // How much of the best rate `warps` of a multiprocessor reach.
 double rate(int warps) { return warps >= 16 ? 1.0 : warps >= 12 ? 0.95 : warps >= 8 ? 0.8 : 0.5; }
 
+// The share of the variation between rows that is left between row blocks once 16-row parts have been dealt out.
+double left_by_dealing(int tile_rows) { return tile_rows == 64 ? 0.12 : tile_rows == 32 ? 0.22 : 1.0; }
+
+double entries_of_tile(const ScatterConfig& config, const SparsityStatistics& statistics) {
+  const double elements = static_cast<double>(statistics.rows) * static_cast<double>(statistics.cols);
+  if (elements == 0) return 0;
+  return std::min<double>(config.tile_rows, static_cast<double>(statistics.rows)) *
+         std::min<double>(config.tile_columns(), static_cast<double>(statistics.cols)) *
+         static_cast<double>(statistics.nnz) / elements;
+}
+
+// What a normal draw of the tile's rounds exceeds the registers by, in the mean.
+double late_rounds(const ScatterConfig& config, const ScatterRounds& rounds) {
+  const double deviation = std::max(rounds.deviation, 0.1);
+  const double above = (config.max_rounds - rounds.mean) / deviation;
+  return deviation *
+         (std::exp(-above * above / 2) / std::sqrt(2 * 3.14159265) - above * 0.5 * std::erfc(above / std::sqrt(2.0)));
+}
+
+// Cycles of a multiprocessor for a tile.
+double tile_cycles(const ScatterConfig& config, const Problem& problem, const SparsityStatistics& statistics) {
+  const ScatterRounds rounds = scatter_rounds(config, statistics);
+  const bool bytes = config.entry == ScatterEntry::kByte;
+  const bool token_major = problem.spec.layout == Layout::kTokenMajor;
+  const double entries = entries_of_tile(config, statistics);
+  const double held = std::max<double>(rounds.mean, config.min_rounds);
+  const double fragments = config.token_tile / 8.0 * config.tile_columns() / 32.0;
+  const double multiplications = 16.0 * config.token_tile / 8.0;
+
+  // Rounds to spare let the packer keep stores to one bank apart.
+  const double crowded = turns_per_round(config.entry, entries / scatter::kTileElements) * entries / 32;
+  const double stores = std::max(held, crowded - 1.3 * (held - rounds.mean));
+  const double turns =
+      kMatrixTurns + 2 * stores + held * (bytes ? 0.75 : 1.0) + fragments * (token_major ? kInputTurns : kElementTurns);
+  // Storing and clearing: the byte form spends two dp4a on a position.
+  const double per_round = bytes ? 7.0 : 4.0;
+  const double loads = config.min_rounds * 0.2 + (config.max_rounds - config.min_rounds) * 2.0;  // some predicated
+  const double instructions = kTileInstructions + std::max<double>(held, config.max_rounds) * per_round + loads + 16 +
+                              multiplications + fragments * (token_major ? 3 : 40);
+  const int more_inputs = config.tile_columns() / config.input_columns - 1;
+  const double overlapped = std::max(turns + kIssueShare * instructions / 4, multiplications * kMultiplyCycles);
+  return overlapped + more_inputs * kInputWait / config.warps + late_rounds(config, rounds) * kLateRoundCycles;
+}
+
+// Blocks that a multiprocessor holds at a time.
+double resident_blocks(const ScatterConfig& config, const DeviceProperties& device) {
+  const std::int64_t threads = config.warps * 32;
+  const std::int64_t by_registers = device.registers_per_sm / (threads * config.registers());
+  const std::int64_t by_shared_memory = device.shared_bytes_per_block / config.shared_bytes();
+  return static_cast<double>(std::max<std::int64_t>(1, std::min(by_registers, by_shared_memory)));
+}
+
 }  // namespace
 
 ScatterRounds scatter_rounds(const ScatterConfig& config, const SparsityStatistics& statistics) {
-  const double elements = static_cast<double>(statistics.rows) * static_cast<double>(statistics.cols);
-  if (elements == 0) return {};
-  const double density = static_cast<double>(statistics.nnz) / elements;
-  const double rows = std::min<double>(config.tile_rows, static_cast<double>(statistics.rows));
-  const double columns = std::min<double>(config.tile_columns(), static_cast<double>(statistics.cols));
-  const double entries = rows * columns * density;
+  const double entries = entries_of_tile(config, statistics);
+  const double density = entries / scatter::kTileElements;
   // Entries fall into a tile by chance, and the rows of a block differ together.
-  const double by_rows = entries * statistics.row_cov / std::sqrt(rows);
+  const double by_rows = entries * statistics.row_cov / std::sqrt(config.tile_rows) * left_by_dealing(config.tile_rows);
   ScatterRounds rounds;
   rounds.mean = entries / 32 + (config.entry == ScatterEntry::kByte ? 1.3 : 0.5);
   rounds.deviation = std::sqrt(entries * (1 - density) + by_rows * by_rows) / 32;
@@ -46,38 +116,28 @@ double ScatterFamily::predict(const Config& config_, const Problem& problem,
   const ScatterConfig config(config_);
   const ScatterRounds rounds = scatter_rounds(config, statistics);
   const double sms = std::max(problem.device.sm_count, 1);
-  const double slower = kClockKhz / std::max(problem.device.clock_khz, 1000000);
-  const double hbm = std::max(problem.device.memory_bandwidth, 1e11) / 1e6;  // bytes/us
+  const double clock = kSustainedClock * std::max(problem.device.clock_khz, 1000000) / 1000;  // cycles a microsecond
+  const double hbm = kSustainedHbm * std::max(problem.device.memory_bandwidth, 1e11) / 1e6;   // bytes a microsecond
   const double element = static_cast<double>(size_of(problem.spec.type));
   const double row_blocks = std::ceil(static_cast<double>(problem.spec.rows) / config.tile_rows);
   const double column_tiles = std::ceil(static_cast<double>(problem.spec.cols) / config.tile_columns());
   const double token_tiles = std::ceil(static_cast<double>(problem.tokens) / config.token_tile);
 
+  const double blocks = row_blocks * token_tiles;
+  const double together = std::min(resident_blocks(config, problem.device), std::ceil(blocks / sms));
+  const double busiest = std::ceil(blocks / sms / together) * together;
+  // Tiles, as if all warps had equally many.
+  const double shares = std::ceil(column_tiles / config.warps) * config.warps;
+  const double decode_us = busiest * shares * tile_cycles(config, problem, statistics) /
+                           rate(static_cast<int>(together) * config.warps) / clock;
+
   const bool bytes = config.entry == ScatterEntry::kByte;
   const double held = std::max<double>(rounds.mean, config.min_rounds);
-  // The mean of what a normal draw exceeds the registers by.
-  const double above = (config.max_rounds - rounds.mean) / std::max(rounds.deviation, 0.1);
-  const double late = std::max(rounds.deviation, 0.1) * (std::exp(-above * above / 2) / std::sqrt(2 * 3.14159265) -
-                                                         above * 0.5 * std::erfc(above / std::sqrt(2.0)));
-  const int more_inputs = config.tile_columns() / config.input_columns - 1;
-  const double tile_ns = kTileNs + kTokenNs * config.token_tile * config.tile_columns() / 64 + kInputNs * more_inputs +
-                         held * kRoundNs * (bytes ? 1.0 : 1.12) + late * kLateRoundNs +
-                         (config.max_rounds - config.min_rounds) * kPredicateNs +
-                         std::max(0.0, config.max_rounds - held) * kSkippedRoundNs;
-
-  const double resident = std::max(1, 16 / config.warps);  // blocks of a multiprocessor
-  const double blocks = row_blocks * token_tiles;
-  const double together = std::min(resident, std::ceil(blocks / sms));
-  const double busiest = std::ceil(blocks / sms / together) * together;
-  const double shares =
-      std::ceil(column_tiles / config.warps) * config.warps;  // tiles, as if all warps had equally many
-  const double decode_us = busiest * shares * tile_ns / rate(static_cast<int>(together) * config.warps) * slower / 1000;
-
   const double weight_bytes = row_blocks * column_tiles * (held * 32 * (bytes ? 3 : 4) + 4);
   const double x_and_y =
       static_cast<double>(problem.spec.cols + problem.spec.rows) * static_cast<double>(problem.tokens) * element;
-  const double memory_us = (weight_bytes * token_tiles + x_and_y) / (0.85 * hbm);
-  return kFixedUs + std::max(decode_us, memory_us) + 0.1 * std::min(decode_us, memory_us);
+  const double memory_us = (weight_bytes * token_tiles + x_and_y) / hbm;
+  return kFixedUs + std::max(decode_us, memory_us);
 }
 
 }  // namespace sparsmith

@@ -6,7 +6,7 @@
 namespace sparsmith {
 namespace {
 
-constexpr int kMostRounds = 48;
+constexpr int kMostRounds = 56;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -42,14 +42,14 @@ std::vector<Rule> legal_rules() {
        {"tile_rows", "token_tile", "input_columns"},
        "sums and X exceed the registers of a thread",
        [](const RuleInput& in) {
-         return in["tile_rows"] * in["token_tile"] / 32 + in["token_tile"] * in["input_columns"] / 64 <= 128;
+         return in["tile_rows"] * in["token_tile"] / 32 + in["token_tile"] * in["input_columns"] / 64 <= 160;
        }},
       {Kind::kLegal,
        {"tile_rows", "token_tile", "warps"},
        "the warps' tiles or partial sums exceed the shared memory of a block",
        [](const RuleInput& in) {
          const std::int64_t partials = in["warps"] * in["token_tile"] * (in["tile_rows"] + 4) * 4;
-         return std::max(in["warps"] * 8192, partials) <= in.problem.device.shared_bytes_per_block;
+         return std::max(in["warps"] * 8192, partials) + 16 <= in.problem.device.shared_bytes_per_block;
        }},
   };
 }
@@ -67,23 +67,20 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) { return in.problem.tokens <= 128; }},
       {Kind::kWorthwhile,
        {"tile_rows"},
-       "tiles of 16 rows load X four times as often, and some of their kernels spill on sm_100",
-       [](const RuleInput& in) { return in["tile_rows"] >= 32; }},
-      {Kind::kWorthwhile,
-       {"tile_rows"},
        "lower tiles only where they keep more multiprocessors at work",
        [](const RuleInput& in) {
          return in["tile_rows"] == 64 ||
                 use_of_sms(in["tile_rows"], in.problem) > 1.1 * use_of_sms(in["tile_rows"] * 2, in.problem);
        }},
       {Kind::kWorthwhile,
-       {"entry", "tile_rows", "min_rounds"},
-       "the rounds that nearly all tiles have are not predicated",
+       {"entry", "tile_rows", "min_rounds", "max_rounds"},
+       "the rounds that nearly all tiles have are not predicated, or none are",
        [](const RuleInput& in) {
          const ScatterRounds rounds = rounds_of(in);
          const double low = std::max(0.0, rounds.mean - 1.64 * rounds.deviation);
          const auto least = static_cast<double>(in["min_rounds"]);
-         return least <= low && (least + 8 > low || least == 36);
+         return (least <= low && (least + 8 > low || least == kMostRounds)) ||
+                (in["min_rounds"] == in["max_rounds"] && least <= rounds.mean + 4);
        }},
       {Kind::kWorthwhile,
        {"entry", "tile_rows", "max_rounds"},
@@ -103,11 +100,11 @@ std::vector<Rule> worthwhile_rules() {
        }},
       {Kind::kWorthwhile,
        {"tile_rows", "token_tile", "input_columns"},
-       "X is held for a whole tile in at most 32 registers, or for half of one of 64 rows",
+       "X is held for a whole tile in at most 32 registers, or for half of one where registers are short",
        [](const RuleInput& in) {
          const std::int64_t registers = in["token_tile"] * in["input_columns"] / 64;
          const bool whole = in["input_columns"] * in["tile_rows"] == 4096;
-         return registers <= 32 && (whole || (in["tile_rows"] == 64 && registers >= 4));
+         return registers <= 32 && (whole || registers >= 16);
        }},
       {Kind::kWorthwhile,
        {"tile_rows", "warps"},
@@ -121,7 +118,7 @@ std::vector<Rule> worthwhile_rules() {
        "what a thread holds fits the registers that its block leaves it",
        [](const RuleInput& in) {
          const ScatterConfig config(in.config);
-         return config.registers() <= std::min(255, in.problem.device.registers_per_sm / (config.warps * 32));
+         return config.registers() <= std::min(254, in.problem.device.registers_per_sm / (config.warps * 32));
        }},
   };
 }
@@ -138,24 +135,27 @@ ScatterConfig::ScatterConfig(const Config& config)
       warps(static_cast<int>(config.at("warps"))) {}
 
 std::int64_t ScatterConfig::shared_bytes() const {
-  return std::int64_t{warps} * std::max(8192, token_tile * (tile_rows + 4) * 4);
+  return std::int64_t{warps} * std::max(8192, token_tile * (tile_rows + 4) * 4) + 16;
 }
 
 int ScatterConfig::registers() const {
   const int entries = 2 * (entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds);
-  const int held = sum_registers() + input_registers() + entries;
   // By what ptxas says of kernels that spill and of kernels that do not.
-  return std::max(held + 50, held * 7 / 5 + 18);
+  const int predicates = max_rounds > min_rounds ? 3 : 0;
+  return sum_registers() + input_registers() + entries + 28 + 2 * (token_tile / 8) + predicates;
 }
 
 std::vector<Parameter> ScatterFamily::parameters() const {
   return {
       {"entry", "e", {0, 1}, "bytes a nonzero against padding and decode work", {"byte", "word"}},
       {"tile_rows", "m", {16, 32, 64}, "use of a loaded X against blocks to fill the multiprocessors with"},
-      {"min_rounds", "i", {0, 4, 8, 12, 16, 20, 24, 28, 32, 36}, "rounds of every tile: no predicates against padding"},
+      {"min_rounds",
+       "i",
+       {0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56},
+       "rounds of every tile: no predicates against padding"},
       {"max_rounds",
        "a",
-       {4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48},
+       {4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56},
        "rounds held in registers; those beyond are loaded when needed"},
       {"token_tile", "t", {8, 16, 32, 64}, "use of a scattered tile against registers"},
       {"input_columns", "c", {32, 64, 128, 256}, "columns of X held ahead: latency hiding against registers"},

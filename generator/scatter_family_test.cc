@@ -3,34 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
-#include <set>
 
-#include "generator/search_space.h"
+#include "tests/family_checks.h"
 
-namespace sparsmith {
+namespace sparsmith::test {
 namespace {
-
-CsrMatrix draw_matrix(std::int64_t rows, std::int64_t cols, double density, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::bernoulli_distribution stored(density);
-  CsrMatrix matrix;
-  matrix.rows = rows;
-  matrix.cols = cols;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t column = 0; column < cols; ++column) {
-      if (!stored(random)) continue;
-      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
-      matrix.values.push_back(1.0F);
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
-  return matrix;
-}
-
-Problem problem_of(std::int64_t rows, std::int64_t cols, std::int64_t tokens, DataType type = DataType::kFloat16) {
-  return {{.rows = rows, .cols = cols, .type = type}, tokens, typical_device(90)};
-}
 
 // Statistics of a large weight of uniform sparsity.
 SparsityStatistics uniform(std::int64_t rows, std::int64_t cols, double density) {
@@ -55,29 +32,16 @@ Config plain_config() {
 }
 
 TEST(ScatterFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
-  const CsrMatrix matrix = draw_matrix(300, 1000, 0.2, 1);
+  Random random(1);
+  const CsrMatrix matrix = draw_matrix(random, 300, 1000, 0.2);
   const SparsityStatistics statistics = compute_statistics(matrix);
   const ScatterFamily scatter;
   for (const std::int64_t tokens : {2, 8, 16, 40, 64}) {
-    const Problem problem = problem_of(matrix.rows, matrix.cols, tokens);
+    const Problem problem = problem_of(matrix, tokens);
     const SearchSpace space = search_space(scatter, problem, statistics);
     ASSERT_GT(space.entries.size(), 3U) << tokens;
-    for (std::size_t i = 0; i < space.entries.size(); i += 5) {
-      const SearchSpace::Entry& entry = space.entries[i];
-      EXPECT_TRUE(scatter.check(entry.config, problem, statistics).ok()) << entry.config.text();
-      const auto packed = scatter.pack(entry.config, problem, matrix);
-      ASSERT_TRUE(packed.ok());
-      EXPECT_EQ(packed->packing, scatter.packing(entry.config, problem));
-      const auto candidate = scatter.generate(entry.config, problem, *packed);
-      ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
-      ASSERT_EQ(candidate->plan.steps.size(), 1U);
-      EXPECT_EQ(candidate->plan.steps[0].kernel, candidate->kernels[0].name);
-      for (const PlanArgument& argument : candidate->plan.steps[0].arguments) {
-        if (argument.kind == PlanArgument::Kind::kPacked) {
-          EXPECT_NE(packed->array(argument.name), nullptr) << argument.name;
-        }
-      }
-    }
+    for (std::size_t i = 0; i < space.entries.size(); i += 5)
+      expect_whole_candidate(scatter, space.entries[i], problem, matrix, statistics);
   }
 }
 
@@ -102,8 +66,9 @@ TEST(ScatterFamilyTest, ARuleSaysWhatItForbids) {
 
 // The tuner ranks by these: what is searched for a weight must hold what its tiles have.
 TEST(ScatterFamilyTest, RoundsOfAUniformWeightAreForeseen) {
+  Random random(9);
   for (const double density : {0.05, 0.1, 0.2, 0.3}) {
-    const CsrMatrix matrix = draw_matrix(512, 1024, density, 9);
+    const CsrMatrix matrix = draw_matrix(random, 512, 1024, density);
     const SparsityStatistics statistics = compute_statistics(matrix);
     for (const std::int64_t entry : {0, 1}) {
       Config config = plain_config();
@@ -139,32 +104,22 @@ TEST(ScatterFamilyTest, SearchesWhereItMayWin) {
 // equal text.
 TEST(ScatterFamilyTest, KernelTextFollowsFromItsName) {
   const ScatterFamily scatter;
-  std::map<std::string, std::string> texts;
+  KernelTexts texts;
+  Random random(3);
   for (const double density : {0.1, 0.2}) {
     const auto rows = static_cast<std::int64_t>(density * 1000);
-    const CsrMatrix matrix = draw_matrix(rows, 500, density, 3);
+    const CsrMatrix matrix = draw_matrix(random, rows, 500, density);
     const SparsityStatistics statistics = compute_statistics(matrix);
     for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
       for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
         Problem problem = problem_of(matrix.rows, matrix.cols, 16, type);
         problem.spec.layout = layout;
-        const SearchSpace space = search_space(scatter, problem, statistics);
-        for (std::size_t i = 0; i < space.entries.size(); i += 5) {
-          const auto packed = scatter.pack(space.entries[i].config, problem, matrix);
-          const auto candidate = scatter.generate(space.entries[i].config, problem, *packed);
-          ASSERT_TRUE(candidate.ok());
-          for (const KernelSource& kernel : candidate->kernels) {
-            const auto [known, added] = texts.emplace(kernel.name, kernel.source);
-            EXPECT_EQ(known->second, kernel.source) << kernel.name;
-          }
-        }
+        texts.add(scatter, problem, matrix, statistics, 5);
       }
     }
   }
-  std::set<std::string> distinct;
-  for (const auto& [name, text] : texts) distinct.insert(text);
-  EXPECT_EQ(distinct.size(), texts.size());
+  texts.expect_distinct();
 }
 
 }  // namespace
-}  // namespace sparsmith
+}  // namespace sparsmith::test

@@ -31,7 +31,9 @@ KernelText scatter_text(const ScatterConfig& config, const OperatorSpec& spec) {
                                     config.tile_rows, config.token_tile, config.input_columns, config.warps),
                         "rows of a tile, tokens, columns of X held, warps"});
   text.parameters = {{"const u32*", "entries"},
-                     {"const u32*", "tile_offsets"},
+                     {"const u32*", "more_entries"},
+                     {"const u32*", "more_offsets"},
+                     {"const u32*", "row_parts"},
                      {"const Value*", "x"},
                      {"int", "rows"},
                      {"int", "cols"},
@@ -40,7 +42,9 @@ KernelText scatter_text(const ScatterConfig& config, const OperatorSpec& spec) {
                      {"int", "n"},
                      {"i64", "ldx"}};
   add_output_parameters(text);
-  text.body = std::string("const scatter::Weight weight{entries, tile_offsets, rows, row_blocks, column_tiles};\n") +
+  text.body = std::string(
+                  "const scatter::Weight weight{entries, more_entries, more_offsets, row_parts, rows, row_blocks, "
+                  "column_tiles};\n") +
               "const Input input(x, ldx, cols, n);\n" + kMakeOutput +
               "Kernel::run(weight, input, output, n, shared_memory());";
   return text;
@@ -56,7 +60,9 @@ Result<LaunchPlan> scatter_plan(const ScatterConfig& config, const OperatorSpec&
   step.block = {text.threads, 1, 1};
   step.shared_bytes = text.max_shared_bytes;
   step.arguments = {PlanArguments::packed("entries"),
-                    PlanArguments::packed("tile_offsets"),
+                    PlanArguments::packed("more_entries"),
+                    PlanArguments::packed("more_offsets"),
+                    PlanArguments::packed("row_parts"),
                     PlanArguments::x(),
                     arguments.int32(std::to_string(spec.rows)),
                     arguments.int32(std::to_string(spec.cols)),
@@ -76,17 +82,10 @@ Result<LaunchPlan> scatter_plan(const ScatterConfig& config, const OperatorSpec&
 Result<Candidate> ScatterFamily::generate(const Config& config, const Problem& problem,
                                           const PackedWeight& packed) const {
   const ScatterConfig scatter(config);
-  if (packed.packing != scatter.packing().name())
-    return internal_error(
-        fmt::format("scatter: config reads packing {}, not {}", scatter.packing().name(), packed.packing));
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, scatter.packing().name(), packed));
   const KernelText text = scatter_text(scatter, problem.spec);
-  Candidate candidate;
-  candidate.config = config;
-  candidate.packing = packed.packing;
-  SPARSMITH_ASSIGN_OR_RETURN(candidate.plan, scatter_plan(scatter, problem.spec, packed, text));
-  SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
-  candidate.kernels.push_back(std::move(source));
-  return candidate;
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, scatter_plan(scatter, problem.spec, packed, text));
+  return make_candidate(config, packed, std::move(plan), {&text, 1});
 }
 
 }  // namespace sparsmith

@@ -3,33 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
-#include <set>
 
-#include "generator/search_space.h"
+#include "tests/family_checks.h"
 
-namespace sparsmith {
+namespace sparsmith::test {
 namespace {
 
-CsrMatrix draw_matrix(std::int64_t rows, std::int64_t cols, std::int64_t mean, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  CsrMatrix matrix;
-  matrix.rows = rows;
-  matrix.cols = cols;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const auto length =
-        std::max<std::int64_t>(1, static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * mean)));
-    for (std::int64_t i = 0; i < length; ++i) {
-      matrix.column_indices.push_back(static_cast<std::uint32_t>(i * (cols / length)));
-      matrix.values.push_back(1.0F);
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
-  return matrix;
-}
-
-Problem problem_of(const CsrMatrix& matrix, std::int64_t tokens) {
-  return {{.rows = matrix.rows, .cols = matrix.cols, .type = DataType::kFloat16}, tokens, typical_device(90)};
+// Row lengths up to twice their mean.
+CsrMatrix draw_weight(std::int64_t rows, std::int64_t cols, std::int64_t mean, std::uint64_t seed) {
+  Random random(seed);
+  return draw_matrix(random, rows, cols, [&](std::int64_t) {
+    return static_cast<double>(random() % static_cast<std::uint64_t>(2 * mean)) / static_cast<double>(cols);
+  });
 }
 
 Config config_of(SlotColumns columns, int vector_width, int tiles_per_slot, int depth, int threads, int blocks) {
@@ -46,30 +31,15 @@ Config config_of(SlotColumns columns, int vector_width, int tiles_per_slot, int 
 }
 
 TEST(SlotsFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
-  const CsrMatrix matrix = draw_matrix(300, 1000, 40, 1);
+  const CsrMatrix matrix = draw_weight(300, 1000, 40, 1);
   const SparsityStatistics statistics = compute_statistics(matrix);
   const SlotsFamily slots;
   for (const std::int64_t tokens : {1, 4}) {
     const Problem problem = problem_of(matrix, tokens);
     const SearchSpace space = search_space(slots, problem, statistics);
     ASSERT_GT(space.entries.size(), 100U);
-    for (std::size_t i = 0; i < space.entries.size(); i += 37) {
-      const Config& config = space.entries[i].config;
-      EXPECT_TRUE(slots.check(config, problem, statistics).ok()) << config.text();
-      EXPECT_GT(space.entries[i].predicted_us, 0);
-      const auto packed = slots.pack(config, problem, matrix);
-      ASSERT_TRUE(packed.ok());
-      EXPECT_EQ(packed->packing, slots.packing(config, problem));
-      const auto candidate = slots.generate(config, problem, *packed);
-      ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
-      ASSERT_EQ(candidate->plan.steps.size(), 1U);
-      EXPECT_EQ(candidate->plan.steps[0].kernel, candidate->kernels[0].name);
-      for (const PlanArgument& argument : candidate->plan.steps[0].arguments) {
-        if (argument.kind == PlanArgument::Kind::kPacked) {
-          EXPECT_NE(packed->array(argument.name), nullptr) << argument.name;
-        }
-      }
-    }
+    for (std::size_t i = 0; i < space.entries.size(); i += 37)
+      expect_whole_candidate(slots, space.entries[i], problem, matrix, statistics);
   }
 }
 
@@ -77,7 +47,7 @@ TEST(SlotsFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
 TEST(SlotsFamilyTest, KnownWinnersAreInTheSpace) {
   const SlotsFamily slots;
   const auto found = [&](std::int64_t mean, DataType type, const Config& config) {
-    const CsrMatrix matrix = draw_matrix(8192, 8192, mean, 7);
+    const CsrMatrix matrix = draw_weight(8192, 8192, mean, 7);
     Problem problem = problem_of(matrix, 1);
     problem.spec.type = type;
     const SearchSpace space = search_space(slots, problem, compute_statistics(matrix));
@@ -94,19 +64,9 @@ TEST(SlotsFamilyTest, KnownWinnersAreInTheSpace) {
 
 // What the ranking expects of a packing is what the packer makes, within a few per cent.
 TEST(SlotsFamilyTest, TheEstimateIsNearWhatIsPacked) {
-  std::mt19937_64 random(13);
-  CsrMatrix matrix;
-  matrix.rows = 2048;
-  matrix.cols = 4096;
-  for (int row = 0; row < 2048; ++row) {
-    const std::uint64_t density = 20 + random() % 200;  // thousandths
-    for (std::uint32_t column = 0; column < 4096; ++column) {
-      if (random() % 1000 >= density) continue;
-      matrix.column_indices.push_back(column);
-      matrix.values.push_back(1.0F);
-    }
-    matrix.row_offsets.push_back(matrix.nnz());
-  }
+  Random random(13);
+  const CsrMatrix matrix =
+      draw_matrix(random, 2048, 4096, [&](std::int64_t) { return 0.02 + static_cast<double>(random() % 200) / 1000; });
   const SparsityStatistics statistics = compute_statistics(matrix);
   const Problem problem = problem_of(matrix, 1);
   const SlotsFamily slots;
@@ -121,7 +81,7 @@ TEST(SlotsFamilyTest, TheEstimateIsNearWhatIsPacked) {
 
 TEST(SlotsFamilyTest, ARuleSaysWhatItForbids) {
   const SlotsFamily slots;
-  const CsrMatrix matrix = draw_matrix(4, 100, 5, 2);
+  const CsrMatrix matrix = draw_weight(4, 100, 5, 2);
   const SparsityStatistics statistics = compute_statistics(matrix);
   Problem problem = problem_of(matrix, 1);
   const Config plain = config_of(SlotColumns::kUint16, 8, 1, 2, 512, 2);
@@ -140,28 +100,21 @@ TEST(SlotsFamilyTest, ARuleSaysWhatItForbids) {
 // Kernels are shared between weights, and a name is the key of every cache: equal names mean equal text.
 TEST(SlotsFamilyTest, EqualNamesMeanEqualText) {
   const SlotsFamily slots;
-  std::map<std::string, std::string> texts;
+  KernelTexts texts;
   for (const std::int64_t cols : {500, 900}) {
-    const CsrMatrix matrix = draw_matrix(64, cols, 40, 5);
+    const CsrMatrix matrix = draw_weight(64, cols, 40, 5);
     const SparsityStatistics statistics = compute_statistics(matrix);
     for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
       for (const char* epilogue : {"none", "bias+relu", "beta"}) {
         Problem problem = problem_of(matrix, 2);
         problem.spec.layout = layout;
         problem.spec.epilogue = *Epilogue::parse(epilogue);
-        const SearchSpace space = search_space(slots, problem, statistics);
-        for (std::size_t i = 0; i < space.entries.size(); i += 41) {
-          const Config& config = space.entries[i].config;
-          const auto candidate = slots.generate(config, problem, *slots.pack(config, problem, matrix));
-          ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
-          const KernelSource& kernel = candidate->kernels[0];
-          const auto [found, added] = texts.emplace(kernel.name, kernel.source);
-          EXPECT_EQ(found->second, kernel.source) << kernel.name;
-        }
+        texts.add(slots, problem, matrix, statistics, 41);
       }
     }
   }
+  texts.expect_distinct();
 }
 
 }  // namespace
-}  // namespace sparsmith
+}  // namespace sparsmith::test

@@ -93,9 +93,7 @@ Result<LaunchPlan> slots_plan(const KernelText& text, int tokens_per_pass, const
 Result<Candidate> SlotsFamily::generate(const Config& config, const Problem& problem,
                                         const PackedWeight& packed) const {
   const SlotsConfig slots_config(config);
-  const std::string packing = slots_config.packing(problem).name();
-  if (packed.packing != packing)
-    return internal_error(fmt::format("slots: config reads packing {}, not {}", packing, packed.packing));
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, slots_config.packing(problem).name(), packed));
   KernelText text = slots_text(slots_config, problem.spec);
   text.max_shared_bytes = slots_config.vector_bytes(problem.spec) +
                           packed.facts.at("groups") * slots::kLanes * std::int64_t{4} * slots_config.tokens_per_pass;
@@ -103,13 +101,8 @@ Result<Candidate> SlotsFamily::generate(const Config& config, const Problem& pro
     return unsupported(fmt::format("slots: x and the sums of {} groups take {} bytes of shared memory, of {}",
                                    packed.facts.at("groups"), text.max_shared_bytes,
                                    problem.device.shared_bytes_per_block));
-  Candidate candidate;
-  candidate.config = config;
-  candidate.packing = packed.packing;
-  SPARSMITH_ASSIGN_OR_RETURN(candidate.plan, slots_plan(text, slots_config.tokens_per_pass, problem, packed));
-  SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
-  candidate.kernels.push_back(std::move(source));
-  return candidate;
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, slots_plan(text, slots_config.tokens_per_pass, problem, packed));
+  return make_candidate(config, packed, std::move(plan), {&text, 1});
 }
 
 }  // namespace sparsmith

@@ -66,6 +66,7 @@ Result<BoundPlan> BoundPlan::bind(const LaunchPlan& plan, const PlanNames& names
     Step step;
     step.plan = plan_step;
     step.plan.arguments.clear();
+    if (names.compute_capability < kProgrammaticFrom) step.plan.programmatic_launch = false;
     if (plan_step.kind == PlanStep::Kind::kLaunch) {
       step.kernel = names.kernel(plan_step.kernel);
       if (step.kernel == nullptr) return not_found(fmt::format("kernel {} is not loaded", plan_step.kernel));

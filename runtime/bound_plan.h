@@ -16,6 +16,7 @@ namespace sparsmith {
 struct PlanNames {
   std::function<const KernelModule*(const std::string&)> kernel;
   std::function<Result<DeviceAddress>(const std::string&)> packed;
+  int compute_capability = 0;  // of the device: before 90, steps are launched plainly whatever they say
 };
 
 // Immutable after bind(): any number of threads may launch one at a time each, on streams of their own. The kernels

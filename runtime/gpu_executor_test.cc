@@ -82,6 +82,19 @@ TEST_F(GpuExecutorTest, LaunchesWithTheSizesAndAttributesOfThePlan) {
   EXPECT_TRUE(made.programmatic);
 }
 
+TEST_F(GpuExecutorTest, LaunchesPlainlyOnDevicesThatDoNotKnowProgrammaticLaunches) {
+  fake_cuda().compute_capability = 80;
+  auto older = GpuExecutor::create(0);
+  fake_cuda().compute_capability = 90;
+  ASSERT_TRUE(older.ok()) << older.status().to_string();
+  ASSERT_TRUE((*older)->load({"k", "", fake_cubin(), 0}).ok());
+  PlanStep step = launch("k");
+  step.programmatic_launch = true;
+  ASSERT_TRUE((*older)->run({{step}, 0}, {}).ok());
+  ASSERT_EQ(fake_cuda().launches.size(), 1U);
+  EXPECT_FALSE(fake_cuda().launches[0].programmatic);
+}
+
 TEST_F(GpuExecutorTest, MultipliesADenseWeightIntoTheWorkspace) {
   // W = [[1, 0, 2], [0, 3, 0]]; the second weight is another copy, as timing rotates over them.
   const auto upload = [&](const auto& values) {

@@ -206,6 +206,15 @@ Result<PlanStep> read_step(const Json& json, const std::string& where) {
 
 }  // namespace
 
+void launch_programmatically(LaunchPlan& plan) {
+  bool behind_zero = false;
+  for (PlanStep& step : plan.steps) {
+    const bool launches = step.kind == PlanStep::Kind::kLaunch;
+    step.programmatic_launch = launches && !behind_zero;
+    behind_zero = !launches;
+  }
+}
+
 std::string to_json(const LaunchPlan& plan) {
   Json json = {{"workspace_bytes", json_of(plan.workspace_bytes)}};
   Json& steps = json["steps"] = Json::array();

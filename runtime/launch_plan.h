@@ -47,7 +47,9 @@ struct PlanStep {
   std::array<IntegerExpression, 3> cluster{1, 1, 1};
   IntegerExpression shared_bytes = 0;  // dynamic shared memory a block
   std::vector<PlanArgument> arguments;
-  bool programmatic_launch = false;  // programmatic dependent launch on the step before
+  // Programmatic dependent launch: the kernel may begin before what is in front of it in the stream has ended, for
+  // which it waits by itself (snippets/device.cuh, wait_for_previous()). Devices before sm_90 launch it plainly.
+  bool programmatic_launch = false;
 
   IntegerExpression zero_offset = 0;
   IntegerExpression zero_bytes = 0;
@@ -59,6 +61,12 @@ struct LaunchPlan {
   IntegerExpression workspace_bytes = 0;
   bool operator==(const LaunchPlan&) const = default;
 };
+
+inline constexpr int kProgrammaticFrom = 90;  // the compute capability that programmatic launches begin with
+
+// Launches every kernel of `plan` programmatically, the first one too; but not one right behind a step that zeroes,
+// which is no kernel that it could overlap with. REQUIRES: all of them wait for what is in front of them.
+void launch_programmatically(LaunchPlan& plan);
 
 // JSON, the form in which a plan is stored and sent. Parsing checks kinds, expressions and sizes.
 std::string to_json(const LaunchPlan& plan);

@@ -52,6 +52,18 @@ TEST(LaunchPlan, SurvivesJson) {
   EXPECT_EQ(to_json(*back), to_json(plan));
 }
 
+TEST(LaunchPlan, KernelsAreLaunchedProgrammaticallyButNotRightBehindAStepThatZeroes) {
+  LaunchPlan plan = two_pass_plan();
+  plan.steps.insert(plan.steps.begin(), plan.steps[2]);
+  plan.steps[0].programmatic_launch = plan.steps[3].programmatic_launch = false;
+  launch_programmatically(plan);
+  EXPECT_TRUE(plan.steps[0].programmatic_launch);   // whatever is in front of the plan
+  EXPECT_FALSE(plan.steps[1].programmatic_launch);  // zeroes
+  EXPECT_FALSE(plan.steps[2].programmatic_launch);
+  EXPECT_TRUE(plan.steps[3].programmatic_launch);
+  EXPECT_EQ(*launch_plan_from_json(to_json(plan)), plan);
+}
+
 TEST(LaunchPlan, AnEmptyPlanSurvivesJson) { EXPECT_EQ(*launch_plan_from_json(to_json(LaunchPlan())), LaunchPlan()); }
 
 TEST(LaunchPlan, WritesConstantsAsNumbersAndFormulasAsText) {

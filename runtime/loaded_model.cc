@@ -95,6 +95,7 @@ Result<LoadedOperator::Choice> load_choice(const TunedWeight& weight, const Tune
     if (found == addresses.end()) return not_found(fmt::format("there is no packed array {}", name));
     return found->second;
   };
+  names.compute_capability = model.context->properties().compute_capability;
   LoadedOperator::Choice choice;
   SPARSMITH_ASSIGN_OR_RETURN(choice.plan, BoundPlan::bind(tuned.plan, names));
   if (tuned.kind == TunedChoice::Kind::kDense) {

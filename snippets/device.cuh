@@ -93,6 +93,24 @@ SPARSMITH_DEVICE int block_index_z() { return static_cast<int>(blockIdx.z); }
 SPARSMITH_DEVICE int grid_size_x() { return static_cast<int>(gridDim.x); }
 SPARSMITH_DEVICE int grid_size_y() { return static_cast<int>(gridDim.y); }
 
+// ---- programmatic launches (from sm_90 on): a kernel may begin before the one in front of it in the stream has ended.
+// Every kernel allows it and waits, since it cannot know how it was launched; launched plainly, both do nothing ----
+
+// The next kernel may begin as soon as every block has called this or has ended.
+SPARSMITH_DEVICE void launch_dependents() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// Until every kernel before this one has ended, and what it wrote is seen. In front of it only constant memory may be
+// read (the packed weight) and nothing be written but shared memory. Every thread calls it, also one that then has
+// nothing to do: a kernel that ended without would let the next one overtake the one before.
+SPARSMITH_DEVICE void wait_for_previous() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // ---- barriers and shuffles: every live thread of the block, or every lane of the mask, must arrive ----
 
 SPARSMITH_DEVICE void block_barrier() { __syncthreads(); }
@@ -142,84 +160,66 @@ SPARSMITH_DEVICE u8* shared_memory() {
   return sparsmith_shared_bytes;
 }
 
+// One access of kBytes. `to`: where it goes; then what that is.
+enum class LoadKind : u8 { kStreaming, kCached, kCoherent };
+#define SPARSMITH_GLOBAL_LOAD(to, ...)                                       \
+  template <LoadKind kKind>                                                  \
+  static SPARSMITH_DEVICE GlobalLoad from(const void* address) {             \
+    GlobalLoad r;                                                            \
+    if constexpr (kKind == LoadKind::kStreaming) {                           \
+      asm("ld.global.nc.L1::no_allocate." to : __VA_ARGS__ : "l"(address));  \
+    } else if constexpr (kKind == LoadKind::kCached) {                       \
+      asm("ld.global.nc." to : __VA_ARGS__ : "l"(address));                  \
+    } else {                                                                 \
+      asm volatile("ld.global." to : __VA_ARGS__ : "l"(address) : "memory"); \
+    }                                                                        \
+    return r;                                                                \
+  }
 template <int kBytes>
 struct GlobalLoad;
 template <>
 struct GlobalLoad<2> {
   u16 word;
-  static SPARSMITH_DEVICE GlobalLoad streaming(const void* from) {
-    GlobalLoad r;
-    asm("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=h"(r.word) : "l"(from));
-    return r;
-  }
-  static SPARSMITH_DEVICE GlobalLoad cached(const void* from) {
-    GlobalLoad r;
-    asm("ld.global.nc.u16 %0, [%1];" : "=h"(r.word) : "l"(from));
-    return r;
-  }
+  SPARSMITH_GLOBAL_LOAD("u16 %0, [%1];", "=h"(r.word))
 };
 template <>
 struct GlobalLoad<4> {
   u32 word;
-  static SPARSMITH_DEVICE GlobalLoad streaming(const void* from) {
-    GlobalLoad r;
-    asm("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(r.word) : "l"(from));
-    return r;
-  }
-  static SPARSMITH_DEVICE GlobalLoad cached(const void* from) {
-    GlobalLoad r;
-    asm("ld.global.nc.u32 %0, [%1];" : "=r"(r.word) : "l"(from));
-    return r;
-  }
+  SPARSMITH_GLOBAL_LOAD("u32 %0, [%1];", "=r"(r.word))
 };
 template <>
 struct GlobalLoad<8> {
   u32 words[2];
-  static SPARSMITH_DEVICE GlobalLoad streaming(const void* from) {
-    GlobalLoad r;
-    asm("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(r.words[0]), "=r"(r.words[1]) : "l"(from));
-    return r;
-  }
-  static SPARSMITH_DEVICE GlobalLoad cached(const void* from) {
-    GlobalLoad r;
-    asm("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(r.words[0]), "=r"(r.words[1]) : "l"(from));
-    return r;
-  }
+  SPARSMITH_GLOBAL_LOAD("v2.u32 {%0, %1}, [%2];", "=r"(r.words[0]), "=r"(r.words[1]))
 };
 template <>
 struct GlobalLoad<16> {
   u32 words[4];
-  static SPARSMITH_DEVICE GlobalLoad streaming(const void* from) {
-    GlobalLoad r;
-    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-        : "=r"(r.words[0]), "=r"(r.words[1]), "=r"(r.words[2]), "=r"(r.words[3])
-        : "l"(from));
-    return r;
-  }
-  static SPARSMITH_DEVICE GlobalLoad cached(const void* from) {
-    GlobalLoad r;
-    asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-        : "=r"(r.words[0]), "=r"(r.words[1]), "=r"(r.words[2]), "=r"(r.words[3])
-        : "l"(from));
-    return r;
-  }
+  SPARSMITH_GLOBAL_LOAD("v4.u32 {%0, %1, %2, %3}, [%4];", "=r"(r.words[0]), "=r"(r.words[1]), "=r"(r.words[2]),
+                        "=r"(r.words[3]))
 };
+#undef SPARSMITH_GLOBAL_LOAD
 
-// Read-only global memory that is read once: does not displace what L1 holds. `from` is aligned to sizeof(T),
-// which is 2, 4, 8 or 16 bytes, or 32 bytes, read as two halves.
-template <class T>
-SPARSMITH_DEVICE T load_streaming(const T* from) {
+// `address` is aligned to sizeof(T), which is 2, 4, 8 or 16 bytes, or 32 bytes, read as two halves.
+template <LoadKind kKind, class T>
+SPARSMITH_DEVICE T load_global(const T* address) {
   T result;
   if constexpr (sizeof(T) == 32) {
-    const GlobalLoad<16> low = GlobalLoad<16>::streaming(from);
-    const GlobalLoad<16> high = GlobalLoad<16>::streaming(reinterpret_cast<const u8*>(from) + 16);
+    const auto low = GlobalLoad<16>::from<kKind>(address);
+    const auto high = GlobalLoad<16>::from<kKind>(reinterpret_cast<const u8*>(address) + 16);
     memcpy(&result, &low, 16);
     memcpy(reinterpret_cast<u8*>(&result) + 16, &high, 16);
   } else {
-    const GlobalLoad<sizeof(T)> raw = GlobalLoad<sizeof(T)>::streaming(from);
+    const auto raw = GlobalLoad<sizeof(T)>::template from<kKind>(address);
     memcpy(&result, &raw, sizeof(T));
   }
   return result;
+}
+
+// Read-only global memory that is read once: does not displace what L1 holds.
+template <class T>
+SPARSMITH_DEVICE T load_streaming(const T* from) {
+  return load_global<LoadKind::kStreaming>(from);
 }
 
 // The same of 16 bits, as a whole register: nothing is done with what is loaded until it is used.
@@ -229,20 +229,23 @@ SPARSMITH_DEVICE u32 load_streaming_word(const u16* from) {
   return result;
 }
 
+SPARSMITH_DEVICE u32 load_cached_byte(const u8* from) {
+  u32 result;
+  asm("ld.global.nc.u8 %0, [%1];" : "=r"(result) : "l"(from));
+  return result;
+}
+
 // Read-only global memory that others will read again: through L1. Alignment and sizes as load_streaming.
 template <class T>
 SPARSMITH_DEVICE T load_cached(const T* from) {
-  T result;
-  if constexpr (sizeof(T) == 32) {
-    const GlobalLoad<16> low = GlobalLoad<16>::cached(from);
-    const GlobalLoad<16> high = GlobalLoad<16>::cached(reinterpret_cast<const u8*>(from) + 16);
-    memcpy(&result, &low, 16);
-    memcpy(reinterpret_cast<u8*>(&result) + 16, &high, 16);
-  } else {
-    const GlobalLoad<sizeof(T)> raw = GlobalLoad<sizeof(T)>::cached(from);
-    memcpy(&result, &raw, sizeof(T));
-  }
-  return result;
+  return load_global<LoadKind::kCached>(from);
+}
+
+// Global memory that kernels before this one write: X, what lies in the workspace. Through L1. Not in front of
+// wait_for_previous(), and not moved there by the compiler, as loads of read-only memory may be.
+template <class T>
+SPARSMITH_DEVICE T load_coherent(const T* from) {
+  return load_global<LoadKind::kCoherent>(from);
 }
 
 // Asks for the line of global memory that holds the address, as far as L2.
@@ -318,16 +321,38 @@ SPARSMITH_DEVICE u32 take_if(SharedCursor& cursor, u32 word) {
   return value;
 }
 
+// An address in shared memory as a number, which arithmetic needs one register for.
+SPARSMITH_DEVICE u32 shared_offset(const void* shared) { return static_cast<u32>(__cvta_generic_to_shared(shared)); }
+// Stores the low or the high half of a word to such an address; _if: a predicate, no branch.
+SPARSMITH_DEVICE void store_shared_low(u32 at, u32 word) {
+  asm volatile("{\n\t.reg .b16 low, high;\n\tmov.b32 {low, high}, %1;\n\tst.shared.b16 [%0], low;\n\t}" ::"r"(at),
+               "r"(word)
+               : "memory");
+}
+SPARSMITH_DEVICE void store_shared_low_if(bool there, u32 at, u32 word) {
+  asm volatile(
+      "{\n\t.reg .pred p;\n\t.reg .b16 low, high;\n\tsetp.ne.u32 p, %0, 0;\n\tmov.b32 {low, high}, %2;\n\t"
+      "@p st.shared.b16 [%1], low;\n\t}" ::"r"(static_cast<u32>(there)),
+      "r"(at), "r"(word)
+      : "memory");
+}
+SPARSMITH_DEVICE void store_shared_high_if(bool there, u32 at, u32 word) {
+  asm volatile(
+      "{\n\t.reg .pred p;\n\t.reg .b16 low, high;\n\tsetp.ne.u32 p, %0, 0;\n\tmov.b32 {low, high}, %2;\n\t"
+      "@p st.shared.b16 [%1], high;\n\t}" ::"r"(static_cast<u32>(there)),
+      "r"(at), "r"(word)
+      : "memory");
+}
+
 // ---- tensor cores: every lane of the warp calls ----
 
-// Four 8 x 8 matrices of 16-bit elements from shared memory: lane 8 j + r gives the address of row r of matrix j (16
-// bytes, aligned to them); lane l gets elements [l / 4][2 (l % 4)] and [l / 4][2 (l % 4) + 1] of matrix j in the low
-// and the high half of out[j].
-SPARSMITH_DEVICE void load_matrices(const void* row, u32 (&out)[4]) {
-  const u32 from = static_cast<u32>(__cvta_generic_to_shared(row));
+// Four 8 x 8 matrices of 16-bit elements from shared memory: lane 8 j + r gives the shared_offset() of row r of matrix
+// j (16 bytes, aligned to them); lane l gets elements [l / 4][2 (l % 4)] and [l / 4][2 (l % 4) + 1] of matrix j in the
+// low and the high half of out[j].
+SPARSMITH_DEVICE void load_matrices(u32 row_at, u32 (&out)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-               : "r"(from)
+               : "r"(row_at)
                : "memory");
 }
 

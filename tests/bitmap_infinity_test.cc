@@ -10,12 +10,12 @@
 #include "emulator/jit_compiler.h"
 #include "tests/kernel_cases.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
 using Case = std::tuple<DataType, Layout, bool, int>;  // offsets are stored; bits of a run
 
-class BitmapInfinityTest : public ::testing::TestWithParam<Case> {};
+class BitmapInfinityTest : public testing::TestWithParam<Case> {};
 
 std::vector<std::uint16_t> bits_of(const std::vector<float>& values, DataType type) {
   std::vector<std::uint16_t> bits;
@@ -119,9 +119,9 @@ TEST_P(BitmapInfinityTest, StoredWeightsMeetItAndOthersDoNot) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, BitmapInfinityTest,
-                         ::testing::Combine(::testing::Values(DataType::kFloat16, DataType::kBFloat16),
-                                            ::testing::Values(Layout::kTokenMajor, Layout::kFeatureMajor),
-                                            ::testing::Bool(), ::testing::Values(4, 8)));
+                         testing::Combine(testing::Values(DataType::kFloat16, DataType::kBFloat16),
+                                          testing::Values(Layout::kTokenMajor, Layout::kFeatureMajor), testing::Bool(),
+                                          testing::Values(4, 8)));
 
 }  // namespace
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

@@ -12,12 +12,12 @@
 #include "tests/kernel_cases.h"
 #include "tuner/kernel_compiler.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
 constexpr std::uint64_t kSeed = 20;
 
-class CoveringCompileTest : public ::testing::TestWithParam<std::string> {
+class CoveringCompileTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     auto opened = KernelCompiler::open();
@@ -148,7 +148,7 @@ TEST_P(CoveringCompileTest, BitmapKernelsThatAreTimedFirstDoNotSpill) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, CoveringCompileTest, ::testing::Values("sm_80", "sm_90", "sm_100"));
+INSTANTIATE_TEST_SUITE_P(Architectures, CoveringCompileTest, testing::Values("sm_80", "sm_90", "sm_100"));
 
 }  // namespace
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

@@ -7,7 +7,7 @@
 #include "tuner/packings.h"
 #include "tuner/plan_verifier.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
 std::vector<OperatorSpec> draw_specs(Random& random) {
@@ -54,6 +54,7 @@ std::vector<KernelCase> draw_dense_epilogue_cases(std::uint64_t seed, int weight
                      .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),
                      .padding = random() % 2 == 0 ? 0 : draw_between(random, 1, 9)};
       each.small_grid = random() % 3 == 0;
+      each.programmatic = cases.size() % 2 == 0;
     }
   }
   return cases;
@@ -91,6 +92,7 @@ Status run_dense_epilogue_case(const KernelCase& test_case, Executor& executor, 
     SPARSMITH_ASSIGN_OR_RETURN(const KernelImage image, image_of(kernel));
     SPARSMITH_RETURN_IF_ERROR(executor.load(image));
   }
+  if (test_case.programmatic) launch_programmatically(candidate.plan);
   if (test_case.small_grid) candidate.plan.steps[0].grid = {1, 1, 1};
   HostProductExecutor with_product(executor);
   ReferenceProblem problem(test_case.matrix, test_case.problem.spec, test_case.inputs);
@@ -104,4 +106,4 @@ Status run_dense_epilogue_case(const KernelCase& test_case, Executor& executor, 
   return {};
 }
 
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

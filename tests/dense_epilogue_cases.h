@@ -6,7 +6,7 @@
 
 #include "tests/kernel_cases.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 
 // Every type, layout and activation, with drawn bias, beta and residual; `weights` weights each, as kernels' cases have
 // them. Configs are empty.
@@ -36,4 +36,4 @@ class HostProductExecutor : public Executor {
 // As run_case(), on a HostProductExecutor of `executor`.
 Status run_dense_epilogue_case(const KernelCase& test_case, Executor& executor, const ImageOf& image_of);
 
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

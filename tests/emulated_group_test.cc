@@ -9,7 +9,7 @@
 #include "tuner/device_packing.h"
 #include "tuner/tuned_output.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
 // Runs a choice of a tuned file as a loaded model runs it.
@@ -43,7 +43,7 @@ Status run_choice(Executor& executor, const TunedContents& contents, const Tuned
   return executor.read(inputs.y.bytes(), y.address());
 }
 
-class EmulatedGroupTest : public ::testing::TestWithParam<GroupCase> {};
+class EmulatedGroupTest : public testing::TestWithParam<GroupCase> {};
 
 TEST_P(EmulatedGroupTest, EachMemberHasItsProduct) {
   auto executor = make_emulated_executor();
@@ -65,11 +65,11 @@ TEST_P(EmulatedGroupTest, EachMemberHasItsProduct) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, EmulatedGroupTest,
-                         ::testing::Values(GroupCase{DataType::kFloat32, Layout::kTokenMajor, 1},
-                                           GroupCase{DataType::kFloat32, Layout::kFeatureMajor, 4},
-                                           GroupCase{DataType::kFloat16, Layout::kTokenMajor, 4},
-                                           GroupCase{DataType::kFloat16, Layout::kFeatureMajor, 1}),
+                         testing::Values(GroupCase{DataType::kFloat32, Layout::kTokenMajor, 1},
+                                         GroupCase{DataType::kFloat32, Layout::kFeatureMajor, 4},
+                                         GroupCase{DataType::kFloat16, Layout::kTokenMajor, 4},
+                                         GroupCase{DataType::kFloat16, Layout::kFeatureMajor, 1}),
                          [](const auto& instance) { return text_of(instance.param); });
 
 }  // namespace
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

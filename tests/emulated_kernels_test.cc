@@ -12,26 +12,31 @@
 #include "tests/dense_epilogue_cases.h"
 #include "tests/kernel_cases.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
 Result<KernelImage> source_image(const KernelSource& kernel) {
   return KernelImage{kernel.name, kernel.source, {}, kernel.max_shared_bytes};
 }
 
-std::uint64_t seed_of_run() {
-  const char* given = std::getenv("SPARSMITH_TEST_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-}
+struct Tested {
+  const char* family;
+  int kernels;  // drawn for a part
+  int parts;    // tests of their own, so that they run side by side: together thousands of cases of hundreds of kernels
+};
 
-class EmulatedKernelsTest : public ::testing::TestWithParam<std::tuple<std::string, int>> {};
+void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.family; }
 
-// Several parts, so that they run side by side: together thousands of cases over hundreds of kernels.
+constexpr Tested kTested[] = {
+    {"rows", 70, 6}, {"slots", 45, 3}, {"panel", 45, 2}, {"bitmap", 36, 1}, {"scatter", 45, 1},
+};
+
+class EmulatedKernelsTest : public testing::TestWithParam<std::tuple<Tested, int>> {};
+
 TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
-  const Family& tested = *family(std::get<0>(GetParam()));
-  const int kernels_drawn = tested.name() == "rows" ? 70 : tested.name() == "bitmap" ? 36 : 45;
+  const auto& [drawn, part] = GetParam();
+  const Family& tested = *family(drawn.family);
   constexpr int kWeights = 10;
-  const int part = std::get<1>(GetParam());
   const std::uint64_t seed = seed_of_run() + static_cast<std::uint64_t>(part);
   fmt::print("SPARSMITH_TEST_SEED={} (part {})\n", seed - static_cast<std::uint64_t>(part), part);
   auto compiler = make_jit_compiler();
@@ -39,20 +44,21 @@ TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
   auto executor = make_emulated_executor({.compiler = std::move(*compiler), .schedule_seed = seed | 1});
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   std::set<std::string> kernels;
+  const ImageOf image_of = [&kernels](const KernelSource& kernel) {
+    kernels.insert(kernel.name);
+    return source_image(kernel);
+  };
   std::map<std::string, std::set<std::int64_t>> seen;
   int count = 0;
-  for (const KernelCase& each : draw_cases(tested, seed, kernels_drawn, kWeights)) {
-    const Status status = run_case(each, **executor, source_image);
+  for (const KernelCase& each : draw_cases(tested, seed, drawn.kernels, kWeights)) {
+    const Status status = run_case(each, **executor, image_of);
     ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << each.text() << "\n" << status.to_string();
     ++count;
-    PackedWeight packed;
-    const auto candidate = generate_case(each, packed);
-    for (const KernelSource& kernel : candidate->kernels) kernels.insert(kernel.name);
     for (const auto& [parameter, value] : each.config.values) seen[parameter].insert(value);
   }
   fmt::print("{} cases, {} kernels\n", count, kernels.size());
-  EXPECT_GE(count, 5 * kernels_drawn);
-  EXPECT_GE(kernels.size(), static_cast<std::size_t>(kernels_drawn) * 6 / 7);
+  EXPECT_GE(count, 5 * drawn.kernels);
+  EXPECT_GE(kernels.size(), static_cast<std::size_t>(drawn.kernels) * 6 / 7);
   for (const Parameter& parameter : tested.parameters())
     for (const std::int64_t value : parameter.values)
       EXPECT_TRUE(seen[parameter.name].contains(value)) << parameter.name << " = " << value << " was never run";
@@ -75,16 +81,16 @@ TEST(EmulatedDenseEpilogueTest, AgreesWithEigen) {
   EXPECT_EQ(count, 24 * 12);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, EmulatedKernelsTest,
-                         ::testing::Combine(::testing::Values("rows"), ::testing::Range(0, 6)));
-INSTANTIATE_TEST_SUITE_P(Bitmap, EmulatedKernelsTest,
-                         ::testing::Combine(::testing::Values("bitmap"), ::testing::Range(0, 1)));
-INSTANTIATE_TEST_SUITE_P(Panel, EmulatedKernelsTest,
-                         ::testing::Combine(::testing::Values("panel"), ::testing::Range(0, 2)));
-INSTANTIATE_TEST_SUITE_P(Scatter, EmulatedKernelsTest,
-                         ::testing::Combine(::testing::Values("scatter"), ::testing::Range(0, 1)));
-INSTANTIATE_TEST_SUITE_P(Slots, EmulatedKernelsTest,
-                         ::testing::Combine(::testing::Values("slots"), ::testing::Range(0, 3)));
+std::vector<std::tuple<Tested, int>> all_parts() {
+  std::vector<std::tuple<Tested, int>> parts;
+  for (const Tested& tested : kTested)
+    for (int part = 0; part < tested.parts; ++part) parts.emplace_back(tested, part);
+  return parts;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, EmulatedKernelsTest, testing::ValuesIn(all_parts()), [](const auto& instance) {
+  return fmt::format("{}_{}", std::get<0>(instance.param).family, std::get<1>(instance.param));
+});
 
 }  // namespace
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

@@ -8,7 +8,7 @@
 #include "tuner/reference_kernel.h"
 #include "tuner/sample_weight.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
 constexpr std::uint32_t kSeed = 32;
@@ -50,7 +50,7 @@ TEST(EmulatorWorkerTest, ChecksGeneratedKernels) {
   const auto found = (*worker)->verify(faulty);
   ASSERT_TRUE(found.ok()) << found.status().to_string();
   EXPECT_FALSE(found->ok);
-  EXPECT_THAT(found->reason, ::testing::HasSubstr("writes_outside"));
+  EXPECT_THAT(found->reason, testing::HasSubstr("writes_outside"));
   EXPECT_TRUE((*worker)->verify(candidates->front())->ok);
 }
 
@@ -78,4 +78,4 @@ TEST(EmulatedReferenceTest, TheReferenceKernelAgreesWithTheCpu) {
 }
 
 }  // namespace
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

@@ -7,7 +7,7 @@
 #include "tuner/guarded_buffer.h"
 #include "tuner/kernel_compiler.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
 // REQUIRES: `executor` is on the operator's device; it holds the memory.
@@ -31,7 +31,7 @@ Status run_operator(Executor& executor, const Operator& group, GroupInputs& inpu
   return executor.read(inputs.y.bytes(), y.address());  // behind the run, on the default stream
 }
 
-class GpuGroupTest : public ::testing::TestWithParam<GroupCase> {};
+class GpuGroupTest : public testing::TestWithParam<GroupCase> {};
 
 TEST_P(GpuGroupTest, EachMemberHasItsProduct) {
   auto executor = make_gpu_executor(0);
@@ -57,11 +57,11 @@ TEST_P(GpuGroupTest, EachMemberHasItsProduct) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, GpuGroupTest,
-                         ::testing::Values(GroupCase{DataType::kFloat32, Layout::kTokenMajor, 1},
-                                           GroupCase{DataType::kFloat32, Layout::kFeatureMajor, 8},
-                                           GroupCase{DataType::kFloat16, Layout::kTokenMajor, 8},
-                                           GroupCase{DataType::kBFloat16, Layout::kFeatureMajor, 1}),
+                         testing::Values(GroupCase{DataType::kFloat32, Layout::kTokenMajor, 1},
+                                         GroupCase{DataType::kFloat32, Layout::kFeatureMajor, 8},
+                                         GroupCase{DataType::kFloat16, Layout::kTokenMajor, 8},
+                                         GroupCase{DataType::kBFloat16, Layout::kFeatureMajor, 1}),
                          [](const auto& instance) { return text_of(instance.param); });
 
 }  // namespace
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

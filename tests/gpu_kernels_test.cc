@@ -9,7 +9,7 @@
 #include "tests/kernel_cases.h"
 #include "tuner/kernel_compiler.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
 TEST(GpuKernelsTest, AgreeWithEigen) {
@@ -17,8 +17,7 @@ TEST(GpuKernelsTest, AgreeWithEigen) {
   if (!executor.ok()) GTEST_SKIP() << "no GPU: " << executor.status().to_string();
   auto compiler = KernelCompiler::open();
   if (!compiler.ok()) GTEST_SKIP() << "no NVRTC: " << compiler.status().to_string();
-  const char* given = std::getenv("SPARSMITH_TEST_SEED");
-  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  const std::uint64_t seed = seed_of_run();
   // compute-sanitizer slows every launch down: a smaller covering set is enough there.
   const char* kernels_given = std::getenv("SPARSMITH_TEST_KERNELS");
   const int kernels = kernels_given != nullptr ? std::atoi(kernels_given) : 300;
@@ -52,4 +51,4 @@ TEST(GpuKernelsTest, AgreeWithEigen) {
 }
 
 }  // namespace
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

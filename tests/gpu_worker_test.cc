@@ -11,12 +11,12 @@
 #include "tuner/sample_weight.h"
 #include "tuner/verification.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
 constexpr std::uint32_t kSeed = 31;
 
-class GpuWorkerTest : public ::testing::Test {
+class GpuWorkerTest : public testing::Test {
  protected:
   void SetUp() override {
     auto worker = Worker::start({.device = "cuda:0", .program = ""});
@@ -75,7 +75,7 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << short_name(c.type) << " N=" << c.tokens << " " << layout_name(c.layout);
 }
 
-class GpuWorkerCaseTest : public GpuWorkerTest, public ::testing::WithParamInterface<Case> {};
+class GpuWorkerCaseTest : public GpuWorkerTest, public testing::WithParamInterface<Case> {};
 
 TEST_P(GpuWorkerCaseTest, CandidatesAndVendorsAreRightAndTimed) {
   const Case& c = GetParam();
@@ -131,7 +131,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Problems, GpuWorkerCaseTest, ::testing::ValuesIn(all_cases()), [](const auto& instance) {
+INSTANTIATE_TEST_SUITE_P(Problems, GpuWorkerCaseTest, testing::ValuesIn(all_cases()), [](const auto& instance) {
   return fmt::format("{}_{}_{}", short_name(instance.param.type), instance.param.tokens,
                      layout_name(instance.param.layout));
 });
@@ -152,7 +152,7 @@ TEST_F(GpuWorkerTest, EpiloguesAreCheckedAndVendorsSayThatTheyLeaveThemOut) {
     const auto vendor = worker_->vendor(name, {});
     ASSERT_TRUE(vendor.ok()) << vendor.status().to_string();
     EXPECT_LE(vendor->verification.norm_error, norm_error_limit(problem.spec.type)) << name << ": " << vendor->detail;
-    EXPECT_THAT(vendor->detail, ::testing::HasSubstr("without the epilogue"));
+    EXPECT_THAT(vendor->detail, testing::HasSubstr("without the epilogue"));
   }
   EXPECT_EQ(worker_->vendor("another", {}).status().code(), StatusCode::kNotFound);
 }
@@ -220,4 +220,4 @@ TEST_F(GpuWorkerTest, AKernelThatFaultsEndsTheWorkerAlone) {
 }
 
 }  // namespace
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

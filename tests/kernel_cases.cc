@@ -9,7 +9,7 @@
 #include "base/half.h"
 #include "tuner/plan_verifier.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
 // Appends a row with `count` nonzeros in distinct drawn columns.
@@ -87,7 +87,7 @@ std::int64_t draw_between(Random& random, std::int64_t low, std::int64_t high) {
 std::string KernelCase::text() const {
   return fmt::format("{} x {}, {} nonzeros, N = {}, {}, inputs {}{}; {}", matrix.rows, matrix.cols, matrix.nnz(),
                      problem.tokens, problem.spec.name(), static_cast<int>(inputs.kind),
-                     small_grid ? ", small grid" : "", config.text());
+                     small_grid ? ", small grid" : "", config.text() + (programmatic ? ", programmatic" : ""));
 }
 
 CsrMatrix draw_weight(Random& random, int kind) {
@@ -114,6 +114,15 @@ CsrMatrix draw_weight(Random& random, int kind) {
       return draw_rows(random, 8 * between(4, 9), 8 * between(4, 12), [&](auto) { return between(20, 50); });
     default: return draw_rows(random, between(2, 65), between(2, 333), [&](auto) { return between(0, 33); });
   }
+}
+
+bool meets_infinity(const KernelCase& each) {
+  for (std::int64_t row = 0; row < each.matrix.rows; ++row) {
+    const auto begin = each.matrix.column_indices.begin() + each.matrix.row_offsets[row];
+    const auto end = each.matrix.column_indices.begin() + each.matrix.row_offsets[row + 1];
+    if (begin == end || (*begin != 0 && *(end - 1) + 1 != each.matrix.cols)) return true;
+  }
+  return false;
 }
 
 OperatorSpec draw_operator(Random& random) {
@@ -172,6 +181,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
                      .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),
                      .padding = random() % 2 == 0 ? 0 : draw_between(random, 1, 9)};
       each.small_grid = random() % 3 == 0;
+      each.programmatic = (kernel + weight) % 2 == 0;
       cases.push_back(std::move(each));
     }
   }
@@ -205,6 +215,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
   SPARSMITH_ASSIGN_OR_RETURN(packed, family_of_case->pack(test_case.config, test_case.problem, test_case.matrix));
   SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate,
                              family_of_case->generate(test_case.config, test_case.problem, packed));
+  if (test_case.programmatic) launch_programmatically(candidate.plan);
   if (test_case.small_grid) {
     // Kernels stride over their grid, so any smaller one is right as well; panels and slots do so over its y alone.
     for (PlanStep& step : candidate.plan.steps) {
@@ -233,4 +244,4 @@ Status run_case(const KernelCase& test_case, Executor& executor, const ImageOf& 
   return {};
 }
 
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

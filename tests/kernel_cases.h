@@ -8,18 +8,16 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "generator/family.h"
 #include "runtime/executor.h"
+#include "tests/drawn_matrix.h"
 #include "tuner/reference_problem.h"
 #include "tuner/verification.h"
 
-namespace sparsmith::testing {
-
-using Random = std::mt19937_64;
+namespace sparsmith::test {
 
 // A number from [low, high].
 std::int64_t draw_between(Random& random, std::int64_t low, std::int64_t high);
@@ -29,13 +27,18 @@ struct KernelCase {
   Problem problem;
   Config config;
   ProblemOptions inputs;
-  bool small_grid = false;  // launch fewer blocks than there is work for, so that kernels go round
+  bool programmatic = false;  // launch programmatically: the emulator then sees what is touched before it is waited for
+  bool small_grid = false;    // launch fewer blocks than there is work for, so that kernels go round
   std::string text() const;
 };
 
 // The shapes of weight in turn: `kind` counts up; each kind is drawn anew from `random`.
 CsrMatrix draw_weight(Random& random, int kind);
 constexpr int kWeightKinds = 12;
+
+// Every weight is checked with Inf and NaN in the first column and the last of X: whether some row has nothing there,
+// so that it shows when a kernel multiplies them by zeros.
+bool meets_infinity(const KernelCase& each);
 
 OperatorSpec draw_operator(Random& random);
 
@@ -58,4 +61,4 @@ Status run_case(const KernelCase& test_case, Executor& executor, const ImageOf& 
 // The candidate of a case, before anything runs.
 Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packed);
 
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

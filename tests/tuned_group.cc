@@ -13,7 +13,7 @@
 #include "tuner/error_bound.h"
 #include "tuner/tuned_output.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 namespace {
 
 constexpr std::uint64_t kSeed = 41;
@@ -149,4 +149,4 @@ Status TunedGroup::check(const MemberOf& member, const Run& run) const {
   return {};
 }
 
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

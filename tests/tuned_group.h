@@ -16,7 +16,7 @@
 #include "tuner/reference_problem.h"
 #include "tuner/tuner.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 
 struct GroupCase {
   DataType type = DataType::kFloat32;
@@ -73,4 +73,4 @@ class TunedGroup {
   std::vector<std::string> members_;
 };
 
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

@@ -7,7 +7,7 @@
 
 #include "generator/family.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 
 CsrMatrix drawn_weight(std::int64_t rows, std::int64_t cols, double density, std::uint32_t seed) {
   std::mt19937 random(seed);
@@ -59,4 +59,4 @@ Result<std::vector<LoadedCandidate>> ranked_candidates(const Problem& problem, c
   return loaded;
 }
 
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

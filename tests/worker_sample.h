@@ -9,7 +9,7 @@
 #include "tuner/kernel_compiler.h"
 #include "tuner/worker.h"
 
-namespace sparsmith::testing {
+namespace sparsmith::test {
 
 // Row lengths vary; a few rows are empty.
 CsrMatrix drawn_weight(std::int64_t rows, std::int64_t cols, double density, std::uint32_t seed);
@@ -19,4 +19,4 @@ CsrMatrix drawn_weight(std::int64_t rows, std::int64_t cols, double density, std
 Result<std::vector<LoadedCandidate>> ranked_candidates(const Problem& problem, const CsrMatrix& matrix, int count,
                                                        const KernelCompiler* compiler, Worker& worker);
 
-}  // namespace sparsmith::testing
+}  // namespace sparsmith::test

@@ -115,10 +115,12 @@ int run(Options options) {
     fmt::print("{}\n{}{}", options.markdown ? table.markdown() : table.plain(), geometric_means(result, vendors),
                missing_vendors(result));
     for (const TuneReport::Skipped& tensor : result.skipped) fmt::print("skipped {}: {}\n", tensor.name, tensor.reason);
-    fmt::print("{} {}, weights {}, memory {:.0f} GB/s {}\n",
+    const TimingPolicy& timing = options.settings.tuning.timing;
+    fmt::print("{} {}, {} weights, {} launches{}, memory {:.0f} GB/s {}\n",
                result.measured ? "measured on" : "PREDICTED, not measured, for", result.device.name,
-               options.settings.tuning.timing.name(), result.device.memory_bandwidth / 1e9,
-               result.measured ? "as measured" : "as specified");
+               timing.cold_weights ? "cold" : "warm", timing.programmatic ? "programmatic" : "plain",
+               timing.layers > 0 ? fmt::format(", {} layers in a graph", timing.layers) : "",
+               result.device.memory_bandwidth / 1e9, result.measured ? "as measured" : "as specified");
   }
   return result.interrupted || result.weights.empty() ? kFailed : kDone;
 }
@@ -133,6 +135,10 @@ void add_bench_command(CLI::App& app, Action& action) {
   command->add_option("--vs", options->settings.tuning.vendors, "Libraries: cublas, cusparse")
       ->delimiter(',')
       ->capture_default_str();
+  command
+      ->add_option("--layers", options->settings.tuning.timing.layers,
+                   "Time a stack of so many layers in one CUDA graph; default: as many launches as timing takes")
+      ->check(CLI::Range(1, 2000));
   command->add_flag("--markdown", options->markdown, "Print the table as Markdown");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([options, &action] { action = [options] { return run(*options); }; });

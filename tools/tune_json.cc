@@ -79,6 +79,7 @@ void print_json(const TuneOutcome& outcome) {
                    {"driver", report.device.driver_version}}},
                  {"nvrtc", outcome.compiler_version},
                  {"cache", outcome.cache_path},
+                 {"timing_policy", outcome.timing_policy},
                  {"measured", report.measured},
                  {"complete", report.complete},
                  {"seconds", report.seconds},

@@ -115,6 +115,9 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
                   "time; or bytes: the fewest GPU bytes that are no slower than dense")
       ->check(CLI::IsMember({"time", "bytes"}))
       ->capture_default_str();
+  command.add_flag(
+      "--programmatic", tuning.timing.programmatic,
+      "Programmatic dependent launches, from sm_90 on: a kernel loads weights while the one before it ends");
   command.add_option("--budget", settings.budget, "Time for the whole run: 90s, 10m, 2h; default: none");
   command.add_option("--candidates", tuning.selection.candidates, "Tried for each weight and N")
       ->check(CLI::Range(1, 100000))
@@ -175,6 +178,7 @@ Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
   SPARSMITH_ASSIGN_OR_RETURN(const ModelAnalysis analysis, analyze_model(model, selection, threads));
 
   TuneOutcome outcome;
+  outcome.timing_policy = tuning.timing.name();
   TuneResources resources;
   SPARSMITH_ASSIGN_OR_RETURN(DeviceChoice device, choose_device(settings.device));
   outcome.device_note = device.note;

@@ -36,6 +36,7 @@ struct TuneOutcome {
   TuneReport report;
   std::string cache_path;  // empty: without
   std::string compiler_version;
+  std::string timing_policy;
   std::string device_note;  // what was assumed where nothing was said: "no usable GPU (...): predicted ..."
 };
 

@@ -14,15 +14,15 @@ namespace sparsmith {
 namespace {
 
 // The generated choice again, from its config alone. False when this build cannot.
-bool remake(const std::string& config_text, const Problem& problem, const SparsityStatistics& statistics,
-            Packings& packings, BucketChoice& choice) {
+bool remake(const TuneContext& context, const std::string& config_text, const Problem& problem,
+            const SparsityStatistics& statistics, Packings& packings, BucketChoice& choice) {
   const auto config = Config::parse(config_text);
   if (!config.ok()) return false;
   const Family* of = family(config->family);
   if (of == nullptr || !of->check(*config, problem, statistics).ok()) return false;
   const auto packed = packings.get(*config, problem);
   if (!packed.ok()) return false;
-  auto candidate = of->generate(*config, problem, **packed);
+  auto candidate = generate_candidate(context, *config, problem, **packed);
   if (!candidate.ok()) return false;
   choice.candidate = std::move(*candidate);
   choice.candidate.predicted_us = of->predict(*config, problem, statistics);
@@ -83,7 +83,7 @@ void CachedChoices::look_up(const TuneContext& context, const WeightResult& weig
     choice.vendor = record.config;
     found.made = true;
     if (record.config == kDenseEpilogue) {
-      auto candidate = dense_epilogue(weight.spec);
+      auto candidate = generate_dense_epilogue(context, weight.spec);
       found.made = candidate.ok();
       if (candidate.ok()) choice.candidate = std::move(*candidate);
     }
@@ -92,7 +92,7 @@ void CachedChoices::look_up(const TuneContext& context, const WeightResult& weig
     return;
   }
   Problem problem{weight.spec, tokens, context.device};
-  found.made = remake(record.config, problem, statistics, packings, choice);
+  found.made = remake(context, record.config, problem, statistics, packings, choice);
   found.valid = counts && found.made && record.closure_hash == closure_hash_of(choice.candidate) &&
                 record.packer_version == choice.packer_version && kernels_ready(context, choice.candidate);
 }
@@ -120,6 +120,19 @@ const BucketChoice* CachedChoices::incumbent(std::int64_t tokens) const {
 MatchQuality CachedChoices::quality(std::int64_t tokens) const {
   const auto found = found_.find(tokens);
   return found == found_.end() ? MatchQuality::kNone : found->second.quality;
+}
+
+Result<Candidate> generate_candidate(const TuneContext& context, const Config& config, const Problem& problem,
+                                     const PackedWeight& packed) {
+  SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, family(config.family)->generate(config, problem, packed));
+  if (context.programmatic()) launch_programmatically(candidate.plan);
+  return candidate;
+}
+
+Result<Candidate> generate_dense_epilogue(const TuneContext& context, const OperatorSpec& spec) {
+  SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, dense_epilogue(spec));
+  if (context.programmatic()) launch_programmatically(candidate.plan);
+  return candidate;
 }
 
 ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, std::int64_t tokens) {

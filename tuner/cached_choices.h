@@ -43,6 +43,11 @@ class CachedChoices {
   int packings_allowed_ = 1;
 };
 
+// As Family::generate() and dense_epilogue(), with the launches that the options ask for.
+Result<Candidate> generate_candidate(const TuneContext& context, const Config& config, const Problem& problem,
+                                     const PackedWeight& packed);
+Result<Candidate> generate_dense_epilogue(const TuneContext& context, const OperatorSpec& spec);
+
 ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, std::int64_t tokens);
 
 // Writes a choice of this run. A cache that fails is reported once in the log and otherwise ignored.

@@ -16,7 +16,7 @@ struct SelectionLimits {
   int packings = 6;                   // that one N asks for
   double family_doubt = 2.5;          // a family predicted to be slower than the best by no more than this competes
   bool exhaustive = false;            // no limits
-  std::vector<std::string> families;  // only these; empty: every one
+  std::vector<std::string> families = {};  // only these; empty: every one
 };
 
 struct CandidateSelection {

@@ -84,14 +84,19 @@ float median_of(std::vector<float> values) {
 ReplayPlan plan_copies(const ReplayFigures& figures, const TimingPolicy& policy) {
   const ReplayPlan warm;
   if (!policy.cold_weights || figures.weight_bytes <= 0) return warm;
-  const std::int64_t copies = 3 * figures.l2_bytes / figures.weight_bytes + 1;
-  if (copies * std::max(figures.nodes, 1) > kMaxNodes) return warm;
   // The first copy is there already; half of what is free stays free.
-  if ((copies - 1) * figures.weight_bytes > figures.free_bytes / 2) return warm;
+  const auto fit = [&](std::int64_t count) {
+    return count * std::max(figures.nodes, 1) <= kMaxNodes &&
+           (count - 1) * figures.weight_bytes <= figures.free_bytes / 2;
+  };
+  std::int64_t copies = 3 * figures.l2_bytes / figures.weight_bytes + 1;
+  if (!fit(copies)) return warm;
+  if (policy.layers > copies && fit(policy.layers)) copies = policy.layers;
   return {.copies = static_cast<int>(copies), .warm = false, .launches = static_cast<int>(copies)};
 }
 
 int plan_launches(double launch_us, int copies, int nodes, const TimingPolicy& policy) {
+  if (policy.layers > 0) return (policy.layers + copies - 1) / copies * copies;
   launch_us = std::max(launch_us, 0.1);
   const double wanted = std::max<double>(kMinLaunches, kReplayUs / launch_us);
   const double affordable = policy.max_milliseconds * 1000 / (std::max(policy.min_replays, 1) + 1) / launch_us;

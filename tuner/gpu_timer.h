@@ -27,10 +27,11 @@ struct ReplayFigures {
 };
 
 // The fewest copies that exceed three times L2; one, and warm, where that takes over 2,000 nodes or more memory than
-// there is, or where the policy is warm.
+// there is, or where the policy is warm. More, up to the policy's layers, where those fit.
 ReplayPlan plan_copies(const ReplayFigures& figures, const TimingPolicy& policy);
 
-// Launches that make a replay long against the resolution of events, and so many replays fit the policy's time.
+// Launches that make a replay long against the resolution of events, and so many replays fit the policy's time; or,
+// where the policy says how many layers, at least so many.
 int plan_launches(double launch_us, int copies, int nodes, const TimingPolicy& policy);
 
 // Median and quartiles of `samples_us`. REQUIRES: at least one.

@@ -44,6 +44,22 @@ TEST(PlanLaunchesTest, ReplaysAreLongAndFitTheTime) {
   }
 }
 
+TEST(PlanLaunchesTest, AStackHasItsLayersAndACopyForEach) {
+  const TimingPolicy stack{.layers = 64};
+  const auto launches = [&](const ReplayFigures& figures) {
+    return plan_launches(10, plan_copies(figures, stack).copies, figures.nodes, stack);
+  };
+  const ReplayFigures figures = {.weight_bytes = 40 << 20, .l2_bytes = kL2, .free_bytes = kPlenty, .nodes = 1};
+  EXPECT_EQ(plan_copies(figures, stack).copies, 64);
+  EXPECT_EQ(launches(figures), 64);
+  const ReplayFigures small = {.weight_bytes = 1 << 20, .l2_bytes = kL2, .free_bytes = kPlenty, .nodes = 1};
+  EXPECT_EQ(plan_copies(small, stack).copies, 151) << "fewer would stay in cache";
+  EXPECT_EQ(launches(small), 151);
+  const ReplayFigures tight = {.weight_bytes = 40 << 20, .l2_bytes = kL2, .free_bytes = 1 << 30, .nodes = 1};
+  EXPECT_EQ(plan_copies(tight, stack).copies, 4) << "64 copies do not fit";
+  EXPECT_EQ(launches(tight), 64);
+}
+
 TEST(SummarizeTest, GivesMedianAndQuartiles) {
   const Timing timing = summarize({5, 1, 4, 2, 3}, {.copies = 4, .warm = false, .launches = 8});
   EXPECT_EQ(timing.median_us, 3);

@@ -23,6 +23,8 @@ struct NvrtcFunctions {
   decltype(nvrtcCompileProgram)* compile_program = nullptr;
   decltype(nvrtcGetCUBINSize)* cubin_size = nullptr;
   decltype(nvrtcGetCUBIN)* cubin = nullptr;
+  decltype(nvrtcGetPTXSize)* ptx_size = nullptr;
+  decltype(nvrtcGetPTX)* ptx = nullptr;
   decltype(nvrtcGetProgramLogSize)* log_size = nullptr;
   decltype(nvrtcGetProgramLog)* log = nullptr;
 
@@ -34,6 +36,8 @@ struct NvrtcFunctions {
     SPARSMITH_RETURN_IF_ERROR(library.bind("nvrtcCompileProgram", compile_program));
     SPARSMITH_RETURN_IF_ERROR(library.bind("nvrtcGetCUBINSize", cubin_size));
     SPARSMITH_RETURN_IF_ERROR(library.bind("nvrtcGetCUBIN", cubin));
+    SPARSMITH_RETURN_IF_ERROR(library.bind("nvrtcGetPTXSize", ptx_size));
+    SPARSMITH_RETURN_IF_ERROR(library.bind("nvrtcGetPTX", ptx));
     SPARSMITH_RETURN_IF_ERROR(library.bind("nvrtcGetProgramLogSize", log_size));
     return library.bind("nvrtcGetProgramLog", log);
   }
@@ -72,6 +76,15 @@ class Program {
     std::vector<std::byte> bytes(size);
     SPARSMITH_RETURN_IF_ERROR(check(nvrtc_.cubin(program_, reinterpret_cast<char*>(bytes.data())), name));
     return bytes;
+  }
+  Result<std::string> ptx(const std::string& name) const {
+    std::size_t size = 0;
+    SPARSMITH_RETURN_IF_ERROR(check(nvrtc_.ptx_size(program_, &size), name));
+    if (size <= 1) return unsupported(name + ": NVRTC made no PTX");
+    std::string text(size, '\0');
+    SPARSMITH_RETURN_IF_ERROR(check(nvrtc_.ptx(program_, text.data()), name));
+    text.resize(size - 1);  // without the terminating zero
+    return text;
   }
 
  private:
@@ -112,6 +125,24 @@ class NvrtcCompiler : public KernelCompiler {
 
   Result<CompiledKernel> compile(const KernelSource& kernel, const std::string& architecture) const override {
     Program program(nvrtc_);
+    SPARSMITH_ASSIGN_OR_RETURN(const std::string log, build(program, kernel, architecture));
+    SPARSMITH_ASSIGN_OR_RETURN(const PtxasFigures figures, parse_ptxas_log(log, kernel.name));
+    CompiledKernel compiled;
+    SPARSMITH_ASSIGN_OR_RETURN(compiled.cubin, program.cubin(kernel.name));
+    compiled.name = kernel.name;
+    compiled.figures = figures;
+    return compiled;
+  }
+
+  Result<std::string> ptx(const KernelSource& kernel, const std::string& architecture) const override {
+    Program program(nvrtc_);
+    SPARSMITH_RETURN_IF_ERROR(build(program, kernel, architecture).status());
+    return program.ptx(kernel.name);
+  }
+
+ private:
+  // The compiler's log.
+  Result<std::string> build(Program& program, const KernelSource& kernel, const std::string& architecture) const {
     SPARSMITH_RETURN_IF_ERROR(program.create(kernel));
     const std::string architecture_option = "--gpu-architecture=" + architecture;
     // The one option string: part of what a cached binary stands for. Nothing here relaxes arithmetic. NVRTC's own
@@ -123,20 +154,14 @@ class NvrtcCompiler : public KernelCompiler {
       options.erase(options.begin());
       result = program.compile(options);
     }
-    const std::string log = program.log();
+    std::string log = program.log();
     if (result != NVRTC_SUCCESS) {
       return invalid_input(fmt::format("{} does not compile for {}: {}\n{}", kernel.name, architecture,
                                        nvrtc_.error_string(result), first_lines(log)));
     }
-    SPARSMITH_ASSIGN_OR_RETURN(const PtxasFigures figures, parse_ptxas_log(log, kernel.name));
-    CompiledKernel compiled;
-    SPARSMITH_ASSIGN_OR_RETURN(compiled.cubin, program.cubin(kernel.name));
-    compiled.name = kernel.name;
-    compiled.figures = figures;
-    return compiled;
+    return log;
   }
 
- private:
   NvrtcFunctions nvrtc_;
   std::string version_;
 };
@@ -147,6 +172,10 @@ Result<std::unique_ptr<KernelCompiler>> KernelCompiler::open() {
   auto compiler = std::make_unique<NvrtcCompiler>();
   SPARSMITH_RETURN_IF_ERROR(compiler->open_library());
   return std::unique_ptr<KernelCompiler>(std::move(compiler));
+}
+
+Result<std::string> KernelCompiler::ptx(const KernelSource& kernel, const std::string& /*architecture*/) const {
+  return unsupported(kernel.name + ": this compiler makes no PTX");
 }
 
 std::map<std::string, Result<CompiledKernel>> KernelCompiler::compile_all(std::span<const KernelSource> kernels,

@@ -36,6 +36,9 @@ class KernelCompiler {
   // compiler's log.
   virtual Result<CompiledKernel> compile(const KernelSource& kernel, const std::string& architecture) const = 0;
 
+  // The same kernel as PTX, for those who want to read it; a virtual architecture ("compute_90") is enough.
+  virtual Result<std::string> ptx(const KernelSource& kernel, const std::string& architecture) const;
+
   // Called after each kernel with how many of how many are done, by one thread at a time.
   using Progress = std::function<void(std::size_t done, std::size_t total)>;
 

@@ -1,5 +1,6 @@
 #include "tuner/tuner.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -82,6 +83,52 @@ TEST_F(TunerTest, KeepsDenseWhereNothingBeatsIt) {
   EXPECT_EQ(report.weights[0].gpu_bytes(), 64 * 96 * 4);
 }
 
+// Every step of the first choice that launches a kernel.
+std::vector<bool> programmatic_steps(const TuneReport& report) {
+  std::vector<bool> steps;
+  for (const PlanStep& step : report.weights.at(0).buckets.at(0).candidate.plan.steps)
+    if (step.kind == PlanStep::Kind::kLaunch) steps.push_back(step.programmatic_launch);
+  return steps;
+}
+
+TEST_F(TunerTest, ProgrammaticLaunchesAreChoicesOfTheirOwn) {
+  using testing::AllOf;
+  using testing::Each;
+  using testing::Not;
+  const std::vector<WeightInput> weights = {weight("w", 64, 96, 1)};
+  EXPECT_THAT(programmatic_steps(run(weights)), AllOf(Not(testing::IsEmpty()), Each(false)));
+  options_.timing.programmatic = true;
+  const TuneReport searched = run(weights);
+  EXPECT_EQ(searched.cached, 0);
+  EXPECT_THAT(programmatic_steps(searched), AllOf(Not(testing::IsEmpty()), Each(true)));
+  const TuneReport again = run(weights);
+  EXPECT_EQ(again.cached, 1);
+  EXPECT_THAT(programmatic_steps(again), Each(true));
+
+  // The tuned file says so too.
+  const std::string path = directory_.file("model.tuned.safetensors");
+  TunedProvenance provenance;
+  provenance.timing_policy = options_.timing.name();
+  const Status written = write_tuned_file(path, tuned_contents(again, provenance));
+  ASSERT_TRUE(written.ok()) << written.to_string();
+  const auto file = TunedFile::open(path);
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  EXPECT_EQ(file->contents().provenance.timing_policy, "cold_weights_programmatic");
+  const LaunchPlan& plan = file->contents().weights.at(0).choices.at(0).plan;
+  EXPECT_EQ(plan, again.weights[0].buckets[0].candidate.plan);
+
+  options_.timing.programmatic = false;
+  const TuneReport plain = run(weights);
+  EXPECT_EQ(plain.cached, 1);
+  EXPECT_THAT(programmatic_steps(plain), Each(false));
+}
+
+TEST_F(TunerTest, OlderDevicesLaunchPlainly) {
+  device_.properties = typical_device(80);
+  options_.timing.programmatic = true;
+  EXPECT_THAT(programmatic_steps(run({weight("w", 64, 96, 1)})), testing::Each(false));
+}
+
 // Where cuBLASLt lacks the epilogue, dense is its product and a kernel of ours, raced as one.
 class DenseEpilogueTest : public TunerTest {
  protected:
@@ -124,6 +171,11 @@ TEST_F(DenseEpilogueTest, IsKeptWhereNothingBeatsIt) {
   EXPECT_EQ(choice.kind, TunedChoice::Kind::kDense);
   EXPECT_EQ(choice.packing, kDensePacking);
   EXPECT_EQ(choice.plan.steps.size(), 1U);
+}
+
+TEST_F(DenseEpilogueTest, IsLaunchedProgrammaticallyBehindTheProduct) {
+  options_.timing.programmatic = true;
+  EXPECT_THAT(programmatic_steps(run({weight("w", 64, 96, 1)})), testing::ElementsAre(true));
 }
 
 TEST_F(DenseEpilogueTest, TheCacheBringsItBackWithItsKernel) {

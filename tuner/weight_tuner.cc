@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "generator/dense_epilogue.h"
 #include "matrix/sparsity_statistics.h"
 #include "runtime/dense_matmul.h"
 #include "runtime/tuned_file.h"
@@ -151,7 +150,7 @@ class WeightTuner {
 
   // The first contender, so that a search that is cut short has tried it. Where nothing is timed it does not race.
   Status add_dense_chain(Bucket& bucket) {
-    SPARSMITH_ASSIGN_OR_RETURN(bucket.dense_epilogue, dense_epilogue(weight_.spec));
+    SPARSMITH_ASSIGN_OR_RETURN(bucket.dense_epilogue, generate_dense_epilogue(context_, weight_.spec));
     bucket.dense_chain.emplace().name = kDenseEpilogue;
     bucket.dense_chain->weight_bytes = weight_.dense_bytes();
     if (context_.predict) return {};
@@ -189,7 +188,7 @@ class WeightTuner {
     problem.tokens = bucket.tokens;
     const auto packed = packings_.get(config, problem);
     auto candidate =
-        packed.ok() ? family(config.family)->generate(config, problem, **packed) : Result<Candidate>(packed.status());
+        packed.ok() ? generate_candidate(context_, config, problem, **packed) : Result<Candidate>(packed.status());
     if (!candidate.ok()) {
       ++report_.rejected["cannot be generated: " + candidate.status().message()];
       return;

@@ -44,7 +44,12 @@ Result<DeviceName> parse_device(const std::string& device) {
 
 }  // namespace
 
-std::string TimingPolicy::name() const { return cold_weights ? "cold_weights" : "warm_weights"; }
+std::string TimingPolicy::name() const {
+  std::string name = cold_weights ? "cold_weights" : "warm_weights";
+  if (programmatic) name += "_programmatic";
+  if (layers > 0) name += fmt::format("_{}_layers", layers);
+  return name;
+}
 
 class Worker::Channel {
  public:

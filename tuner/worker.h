@@ -22,10 +22,12 @@ namespace sparsmith {
 
 // How a candidate is timed. Part of a choice's key.
 struct TimingPolicy {
-  bool cold_weights = true;  // rotate over copies of the packed weight that exceed three times L2
+  bool cold_weights = true;   // rotate over copies of the packed weight that exceed three times L2
+  bool programmatic = false;  // launch our kernels programmatically (LaunchPlan), where the device knows that
+  int layers = 0;             // launches in one graph, over as many copies where they fit; 0: as many as it takes
   int min_replays = 15;
   double max_milliseconds = 200;  // a candidate at most
-  std::string name() const;       // "cold_weights"
+  std::string name() const;       // "cold_weights", "cold_weights_programmatic", "cold_weights_64_layers"
 };
 
 struct Timing {

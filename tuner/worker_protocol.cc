@@ -51,6 +51,8 @@ OperatorSpec spec_of(const json& value) {
 
 json to_json(const TimingPolicy& policy) {
   return {{"cold_weights", policy.cold_weights},
+          {"programmatic", policy.programmatic},
+          {"layers", policy.layers},
           {"min_replays", policy.min_replays},
           {"max_milliseconds", policy.max_milliseconds}};
 }
@@ -58,6 +60,8 @@ json to_json(const TimingPolicy& policy) {
 TimingPolicy policy_of(const json& value) {
   TimingPolicy policy;
   policy.cold_weights = value.at("cold_weights");
+  policy.programmatic = value.at("programmatic");
+  policy.layers = static_cast<int>(integer_of(value.at("layers"), 1'000'000));
   policy.min_replays = static_cast<int>(integer_of(value.at("min_replays"), 1'000'000));
   policy.max_milliseconds = value.at("max_milliseconds");
   return policy;

@@ -67,7 +67,7 @@ TEST(WorkerProtocolTest, PackingsSurvive) {
 
 TEST(WorkerProtocolTest, CandidatesAndPoliciesSurvive) {
   const std::vector<LoadedCandidate> candidates = {sample_candidate(), sample_candidate()};
-  const TimingPolicy policy{.cold_weights = false, .min_replays = 9, .max_milliseconds = 12.5};
+  const TimingPolicy policy{.cold_weights = false, .programmatic = true, .layers = 64, .min_replays = 9, .max_milliseconds = 12.5};
   const auto request = sent(encode_time_request(candidates, {"cublas", "cusparse"}, policy));
   ASSERT_TRUE(request.ok()) << request.status().to_string();
   const auto& time = std::get<TimeRequest>(*request);
@@ -77,6 +77,8 @@ TEST(WorkerProtocolTest, CandidatesAndPoliciesSurvive) {
   EXPECT_EQ(time.candidates[1].kernels[0].max_shared_bytes, 1024);
   EXPECT_THAT(time.vendors, testing::ElementsAre("cublas", "cusparse"));
   EXPECT_FALSE(time.policy.cold_weights);
+  EXPECT_TRUE(time.policy.programmatic);
+  EXPECT_EQ(time.policy.layers, 64);
   EXPECT_EQ(time.policy.min_replays, 9);
   EXPECT_EQ(time.policy.max_milliseconds, 12.5);
   EXPECT_TRUE(std::holds_alternative<VerifyRequest>(*sent(encode_verify_request(candidates[0]))));

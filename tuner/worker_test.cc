@@ -111,6 +111,8 @@ TEST(WorkerStartTest, SaysWhatIsWrong) {
 TEST(TimingPolicyTest, HasAName) {
   EXPECT_EQ(TimingPolicy{}.name(), "cold_weights");
   EXPECT_EQ(TimingPolicy{.cold_weights = false}.name(), "warm_weights");
+  EXPECT_EQ(TimingPolicy{.programmatic = true}.name(), "cold_weights_programmatic");
+  EXPECT_EQ((TimingPolicy{.programmatic = true, .layers = 64}).name(), "cold_weights_programmatic_64_layers");
 }
 
 }  // namespace

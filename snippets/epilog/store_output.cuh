@@ -25,7 +25,7 @@ struct StoreOutput {
   template <int kTokens>
   SPARSMITH_DEVICE void store(u32 row, int first_token, int n, const float (&sums)[kTokens]) const {
     float shift = 0.0F;
-    if constexpr (kBias) shift = to_float(load_cached(bias + row));
+    if constexpr (kBias) shift = to_float(bias[row]);
     if constexpr (!kTokenMajor && kTokens > 1) {
       Value* to = y + static_cast<i64>(row) * ldy + first_token;
       constexpr int kVector = kTokens * sizeof(Value) > 16 ? 16 / static_cast<int>(sizeof(Value)) : kTokens;

@@ -38,17 +38,19 @@ struct BitmapKernel {
   //   extras: [kOutputs] in shared memory, beside the ring; the sums take the ring's place.
   static SPARSMITH_DEVICE void run(Ring& ring, Input& input, const Output& output, int rows, int row_tiles, int strips,
                                    int first_strip, int end_strip, int n, float* sums_of_warps, float* extras) {
+    launch_dependents();
     const int begin = first_strip + warp_index();
     for (int first_token = block_index_y() * kTokens; first_token < n; first_token += grid_size_y() * kTokens) {
       for (int row_tile = block_index_x(); row_tile < row_tiles; row_tile += grid_size_x()) {
         ring.turn_to(row_tile * strips + begin, row_tile * strips + end_strip);
+        ring.start();
+        for (int i = thread_index(); i < kOutputs; i += kThreads) extras[i] = 0.0F;
+        wait_for_previous();  // the first strips are under way
         Fragment x[kTokenTiles];
         input.turn_to(first_token, begin * bitmap::kStripColumns);
         load<0>(input, begin, end_strip, x);
         load<1>(input, begin, end_strip, x);
         input.advance(kWarps * bitmap::kStripColumns);
-        ring.start();
-        for (int i = thread_index(); i < kOutputs; i += kThreads) extras[i] = 0.0F;
         block_barrier();  // extras are 0, and the ring is ready
         Sums sums;
         sums.clear();
@@ -77,6 +79,7 @@ struct BitmapKernel {
         block_barrier();  // the sums have been read
       }
     }
+    wait_for_previous();  // where there was nothing to do, too
   }
 
  private:

@@ -18,6 +18,8 @@ struct DenseEpilogueKernel {
 
   // product: W X, in Y's layout without gaps.
   static SPARSMITH_DEVICE void run(const float* product, const Output& output, int rows, int n) {
+    launch_dependents();
+    wait_for_previous();
     const i64 groups = (static_cast<i64>(n) + kTokens - 1) / kTokens;
     const i64 count = rows * groups;
     const i64 stride = static_cast<i64>(grid_size_x()) * kThreads;
@@ -36,17 +38,17 @@ struct DenseEpilogueKernel {
     if constexpr (kTokenMajor) {
       SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
         const i64 token = static_cast<i64>(first_token) + t;
-        if (token < n) sums[t] = load_streaming(product + token * rows + row);
+        if (token < n) sums[t] = load_coherent(product + token * rows + row);
       }
     } else {
       const float* from = product + row * n + first_token;
       if (first_token + kTokens <= n && reinterpret_cast<u64>(from) % (kTokens * sizeof(float)) == 0) {
-        const auto vector = load_streaming(reinterpret_cast<const Vector<float, kTokens>*>(from));
+        const auto vector = load_coherent(reinterpret_cast<const Vector<float, kTokens>*>(from));
         SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) sums[t] = vector[t];
         return;
       }
       SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
-        if (first_token + t < n) sums[t] = load_streaming(from + t);
+        if (first_token + t < n) sums[t] = load_coherent(from + t);
       }
     }
   }

@@ -15,6 +15,8 @@ struct FinishPartsKernel {
   SPARSMITH_ROLE(kernel)
 
   static SPARSMITH_DEVICE void run(const float* partials, const Output& output, int part_count, int rows, int n) {
+    launch_dependents();
+    wait_for_previous();
     const i64 count = static_cast<i64>(rows) * n;
     const i64 stride = static_cast<i64>(grid_size_x()) * kThreads;
     for (i64 i = static_cast<i64>(block_index_x()) * kThreads + thread_index(); i < count; i += stride) {

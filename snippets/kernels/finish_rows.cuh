@@ -15,6 +15,8 @@ struct FinishRowsKernel {
   // slot_offsets: [split_row_count + 1]; partials: [slots][n].
   static SPARSMITH_DEVICE void run(const u32* split_rows, const u32* slot_offsets, const float* partials,
                                    const Output& output, int split_row_count, int n) {
+    launch_dependents();
+    wait_for_previous();
     const i64 count = static_cast<i64>(split_row_count) * n;
     const i64 stride = static_cast<i64>(grid_size_x()) * kThreads;
     for (i64 i = static_cast<i64>(block_index_x()) * kThreads + thread_index(); i < count; i += stride) {

@@ -44,6 +44,7 @@ struct PanelKernel {
   // output_stride: elements between the outputs of two column parts.
   static SPARSMITH_DEVICE void run(const panel::Weight& weight, const panel::Source<Value>& source, Output output,
                                    i64 output_stride, int n, u8* shared) {
+    launch_dependents();
     float* infinite = reinterpret_cast<float*>(shared + (weight.width + panel::kZeroRows) * panel::kRowBytes);
     float* sums = infinite + 4;
     if (thread_index() == 0) *infinite = 0.0F;
@@ -55,6 +56,7 @@ struct PanelKernel {
     stream.begin(weight, index);
     const int columns = source.columns - first_column;
     const int valid = source.tokens - first_token;
+    wait_for_previous();  // the first steps are under way
     Input::fill(source.x + block_index_x() * source.panel_stride + first_column * source.column_stride, source.ldx,
                 columns < weight.width ? columns : weight.width, weight.width, valid < kTokens ? valid : kTokens,
                 shared);

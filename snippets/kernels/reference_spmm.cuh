@@ -17,6 +17,8 @@ struct ReferenceSpmm {
   static SPARSMITH_DEVICE void run(const i64* row_offsets, const u32* columns, const float* values, const Value* x,
                                    double* sums, double* magnitudes, i64 rows, i64 tokens, i64 column_stride,
                                    i64 token_stride, int threads) {
+    launch_dependents();
+    wait_for_previous();
     const i64 output = static_cast<i64>(block_index_x()) * threads + thread_index();
     if (output >= rows * tokens) return;
     const i64 row = output / tokens;

@@ -19,6 +19,8 @@ struct RelayoutKernel {
   static constexpr int kSharedBytes = kTile * (kTile + 1) * static_cast<int>(sizeof(float));
 
   static SPARSMITH_DEVICE void run(const Value* x, i64 ldx, Value* xt, i64 ldt, int cols, int n, u8* shared) {
+    launch_dependents();
+    wait_for_previous();
     float* tile = reinterpret_cast<float*>(shared);  // [kTile][kTile + 1]: a column of it meets every bank once
     const int minor = thread_index() % kTile;
     const int major = thread_index() / kTile;
@@ -27,7 +29,7 @@ struct RelayoutKernel {
       for (int t = major; t < kTile; t += kRowThreads) {
         const bool exists = first_token + t < n && first_column + minor < cols;
         const i64 from = static_cast<i64>(first_token + t) * ldx + first_column + minor;
-        tile[t * (kTile + 1) + minor] = exists ? to_float(load_cached(x + from)) : 0.0F;
+        tile[t * (kTile + 1) + minor] = exists ? to_float(load_coherent(x + from)) : 0.0F;
       }
       block_barrier();
       for (int k = major; k < kTile; k += kRowThreads) {

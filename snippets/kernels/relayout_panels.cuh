@@ -22,6 +22,8 @@ struct RelayoutPanelsKernel {
 
   // Token-major: the grid's x runs over columns, its y over panels; feature-major: the other way round.
   static SPARSMITH_DEVICE void run(const Value* x, i64 ldx, Value* panels, int cols, int n) {
+    launch_dependents();
+    wait_for_previous();
     const int panel_count = (n + kTokens - 1) / kTokens;
     const bool aligned = (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % panel::kRowBytes == 0;
     if constexpr (kTokenMajor) {
@@ -39,10 +41,10 @@ struct RelayoutPanelsKernel {
         const Value* from = x + column * ldx + static_cast<i64>(panel) * kTokens;
         Tokens tokens = {};
         if (aligned && (panel + 1) * kTokens <= n) {
-          tokens = load_cached(reinterpret_cast<const Tokens*>(from));
+          tokens = load_coherent(reinterpret_cast<const Tokens*>(from));
         } else {
           SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
-            if (panel * kTokens + t < n) tokens[t] = load_cached(from + t);
+            if (panel * kTokens + t < n) tokens[t] = load_coherent(from + t);
           }
         }
         *reinterpret_cast<Tokens*>(panels + (static_cast<i64>(panel) * cols + column) * kTokens) = tokens;
@@ -54,10 +56,10 @@ struct RelayoutPanelsKernel {
   static SPARSMITH_DEVICE void turn(const Value* x, i64 ldx, bool whole, Value* to, int columns, int valid) {
     Vector<Value, kColumns> tile[kTokens] = {};
     SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
-      if (t < valid && whole) tile[t] = load_cached(reinterpret_cast<const Vector<Value, kColumns>*>(x + t * ldx));
+      if (t < valid && whole) tile[t] = load_coherent(reinterpret_cast<const Vector<Value, kColumns>*>(x + t * ldx));
       if (t < valid && !whole) {
         SPARSMITH_UNROLL for (int c = 0; c < kColumns; ++c) {
-          if (c < columns) tile[t][c] = load_cached(x + t * ldx + c);
+          if (c < columns) tile[t][c] = load_coherent(x + t * ldx + c);
         }
       }
     }

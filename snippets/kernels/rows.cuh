@@ -35,11 +35,16 @@ struct RowsKernel {
 
   static SPARSMITH_DEVICE void run(const csr::Segment* segments, const u32* targets, const Stream& stream, Input& input,
                                    const Output& output, float* partials, int segment_count, int n, u8* shared) {
+    launch_dependents();
     const int lane = thread_index() % kGroupThreads;
     const int token_lane = lane % kTokenLanes;
     const int reduction_lane = lane / kTokenLanes;
     const int group = thread_index() / kGroupThreads;
     constexpr int kTile = kTokenLanes * kTokens;
+    // The first descriptors come nearer in the meantime; held, they would cost registers.
+    const int first_segment = (block_index_x() * kGroups + group) * kRows;
+    if (first_segment < segment_count) prefetch(segments + first_segment);
+    wait_for_previous();
     for (int tile_first = block_index_y() * kTile; tile_first < n; tile_first += grid_size_y() * kTile) {
       input.begin_tile(tile_first, token_lane, n);
       // Every thread goes round equally often, so that it is there for barriers and shuffles.

@@ -33,6 +33,7 @@ struct SlotsKernel {
   // groups, rows_per_part: of a part.
   static SPARSMITH_DEVICE void run(const u8* stream, const slots::Row* rows, Input& input, const Sums& sums,
                                    const Output& output, int groups, int rows_per_part, int n) {
+    launch_dependents();
     const int warp = thread_index() / slots::kLanes;
     const int warp_tiles = (groups - warp + kWarps - 1) / kWarps * kTilesPerSlot;
     stream += static_cast<i64>(block_index_x()) * groups * kGroupBytes;
@@ -43,6 +44,7 @@ struct SlotsKernel {
       SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) {
         if (d < warp_tiles) tiles[d].load(tile_address(stream, warp, d), lane());
       }
+      wait_for_previous();  // the first tiles are under way
       input.begin(token, n);
       const int first_row = thread_index() / Sums::kLanes;
       slots::Row row = {slots::kNoRow, 0};
@@ -74,7 +76,7 @@ struct SlotsKernel {
       from = tile_address(from, 0, kDepth);
       SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) {
         if (first + d < warp_tiles) {
-          tiles[d].template multiply<false>(input, chains);
+          tiles[d].multiply(input, chains);
           if (first + d + kDepth < warp_tiles) tiles[d].load(tile_address(from, 0, d), lane());
           if (d % kTilesPerSlot == kTilesPerSlot - 1) {
             put_and_clear(chains, slot, sums);
@@ -99,7 +101,7 @@ struct SlotsKernel {
                                       const Sums& sums, const Output& output, int rows_per_part, int token, int n) {
     SPARSMITH_ROLLED for (int r = thread_index() / Sums::kLanes; r < rows_per_part;) {
       auto totals = sums.row_sums(row);
-      if constexpr (Stream::Columns::kCounted) {
+      if constexpr (Stream::Columns::kMultipliesPadding) {
         bool finite = true;
         SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) finite = finite && is_finite(totals.values[0][t]);
         if (warp_any(!finite)) {
@@ -117,14 +119,9 @@ struct SlotsKernel {
 
   // Adds the sums of a slot of the part, by one lane and without the padding.
   static SPARSMITH_DEVICE void add_slot(const u8* stream, int slot, const Input& input, float (&sums)[kTokens]) {
-    float chains[kTokens][kChains] = {};
-    SPARSMITH_ROLLED for (int t = 0; t < kTilesPerSlot; ++t) {
-      Tile tile;
-      tile.load(stream + slot / slots::kLanes * kGroupBytes + t * Stream::kTileBytes, slot % slots::kLanes);
-      tile.template multiply<true>(input, chains);
-    }
-    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
-      sums[t] += kChains == 1 ? chains[t][0] : chains[t][0] + chains[t][kChains - 1];
+    const u8* from = stream + slot / slots::kLanes * kGroupBytes;
+    SPARSMITH_ROLLED for (int t = 0; t < kTilesPerSlot; ++t, from += Stream::kTileBytes) {
+      Stream::add_nonzeros(from, slot % slots::kLanes, input, sums);
     }
   }
 };

@@ -32,10 +32,13 @@ struct DirectVector {
   }
   SPARSMITH_DEVICE void wait() const {}
 
-  // The column K is padding, and tokens beyond n are: 0.
+  // The column K is padding: 0. Loads do not depend on what is padding, so that many are on their way at once; tokens
+  // beyond n are the first once more.
   SPARSMITH_DEVICE float at(u32 column, int t) const {
-    if (column >= static_cast<u32>(cols) || t >= valid) return 0.0F;
-    return to_float(load_cached(from + column * column_stride + t * token_stride));
+    const bool padding = column >= static_cast<u32>(cols);
+    const i64 skipped = t < valid ? t * token_stride : 0;
+    const float value = to_float(load_coherent(from + (padding ? 0 : column) * column_stride + skipped));
+    return padding ? 0.0F : value;
   }
 };
 

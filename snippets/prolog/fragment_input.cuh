@@ -2,7 +2,7 @@
 // token g with one 16-byte load, which are its share of two multiplications.
 //
 // W's columns are permuted to match: of 32 columns, 8 t + 4 q + 2 i + e is row 8 i + 2 t + e of B in multiplication q.
-// Feature-major X, and what is not aligned or ends inside of the 8 columns, is loaded element by element.
+// Feature-major X, and what is not aligned or ends inside of a window of columns, is loaded element by element.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -24,14 +24,59 @@ struct FragmentInput {
   i64 ldx;
   int cols;
   int n;
-  bool aligned;
+  bool aligned;  // and every token begins within 2^32 bytes of x
 
   SPARSMITH_DEVICE FragmentInput(const Value* x_, i64 ldx_, int cols_, int n_)
       : x(x_),
         ldx(ldx_),
         cols(cols_),
         n(n_),
-        aligned(kTokenMajor && (reinterpret_cast<u64>(x_) | static_cast<u64>(ldx_) * sizeof(Value)) % 16 == 0) {}
+        aligned(kTokenMajor && (reinterpret_cast<u64>(x_) | static_cast<u64>(ldx_) * sizeof(Value)) % 16 == 0 &&
+                n_ * ldx_ < (i64{1} << 31)) {}
+
+  // A lane's part of kTokens tokens by kColumns columns, which goes along the columns.
+  template <int kTokens, int kColumns>
+  struct Window {
+    Fragment fragments[kTokens / 8][kColumns / 32];
+
+    SPARSMITH_DEVICE Window(const FragmentInput& input_, int first_token_, int column_)
+        : input(input_), first_token(first_token_), column(column_) {
+      at = reinterpret_cast<const u8*>(input.x + column + thread_index() % 4 * 8);
+      SPARSMITH_UNROLL for (int i = 0; i < kTokens / 8; ++i) {
+        // Tokens behind the last one take its place; their sums go nowhere.
+        const int token = first_token + i * 8 + thread_index() % 32 / 4;
+        rows[i] = static_cast<u32>((token < input.n ? token : input.n - 1) * input.ldx * 2);
+      }
+    }
+
+    // Loads the fragments at the next columns.
+    SPARSMITH_DEVICE void load() {
+      if (input.aligned && column + kColumns <= input.cols) {
+        SPARSMITH_UNROLL for (int i = 0; i < kTokens / 8; ++i) {
+          const auto* from = reinterpret_cast<const Fragment*>(at + rows[i]);
+          SPARSMITH_UNROLL for (int u = 0; u < kColumns / 32; ++u) fragments[i][u] = load_coherent(from + u * 4);
+        }
+      } else {
+        SPARSMITH_UNROLL for (int i = 0; i < kTokens / 8; ++i) {
+          SPARSMITH_UNROLL for (int u = 0; u < kColumns / 32; ++u) {
+            fragments[i][u] = input.load(first_token + i * 8, column + u * 32);
+          }
+        }
+      }
+      skip();
+    }
+    SPARSMITH_DEVICE void skip() {
+      at += kColumns * sizeof(Value);
+      column += kColumns;
+    }
+
+   private:
+    const FragmentInput& input;
+    int first_token;
+    int column;             // the next one
+    const u8* at;           // this lane's next columns of token 0
+    u32 rows[kTokens / 8];  // from there to its tokens, in bytes
+  };
 
   // This lane's part of columns [first_column, first_column + 32) of tokens [first_token, first_token + 8). Outside of
   // X it is 0.
@@ -40,9 +85,7 @@ struct FragmentInput {
     const int column = first_column + thread_index() % 4 * 8;
     Fragment fragment = {};
     if (token < n) {
-      if (kTokenMajor && aligned && column + 8 <= cols) {
-        fragment = load_cached(reinterpret_cast<const Fragment*>(x + token * ldx + column));
-      } else if constexpr (kTokenMajor) {
+      if constexpr (kTokenMajor) {
         // Seldom: in a loop, which costs no registers that the warp needs elsewhere.
         SPARSMITH_ROLLED for (int e = 0; e < 8; ++e) {
           const u32 next = column + e < cols ? at(token, column + e).bits : 0;
@@ -66,7 +109,7 @@ struct FragmentInput {
 
  private:
   SPARSMITH_DEVICE Value at(int token, int column) const {
-    return load_cached(kTokenMajor ? x + token * ldx + column : x + column * ldx + token);
+    return load_coherent(kTokenMajor ? x + token * ldx + column : x + column * ldx + token);
   }
 };
 

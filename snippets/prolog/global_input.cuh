@@ -38,15 +38,16 @@ struct GlobalInput {
     if constexpr (!kTokenMajor) {
       const Value* from = x + static_cast<i64>(column) * ldx + first_token;
       if (whole) {
-        const auto vector = load_cached(reinterpret_cast<const Vector<Value, kTokens>*>(from));
+        const auto vector = load_coherent(reinterpret_cast<const Vector<Value, kTokens>*>(from));
         SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) out[t] = to_float(vector[t]);
       } else {
-        SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) out[t] = t < valid ? to_float(load_cached(from + t)) : 0.0F;
+        SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) out[t] =
+            t < valid ? to_float(load_coherent(from + t)) : 0.0F;
       }
     } else {
       const Value* from = x + static_cast<i64>(first_token) * ldx + column;
       SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
-        out[t] = t < valid ? to_float(load_cached(from + t * ldx)) : 0.0F;
+        out[t] = t < valid ? to_float(load_coherent(from + t * ldx)) : 0.0F;
       }
     }
   }

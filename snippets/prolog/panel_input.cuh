@@ -56,7 +56,7 @@ struct FeatureMajorPanel {
         SPARSMITH_UNROLL for (int b = 0; b < kBatch; ++b) {
           int k = first + b * kThreads;
           if (k >= columns) k = columns - 1;  // loaded in vain: nothing that a branch would have to keep
-          tokens[b] = load_cached(reinterpret_cast<const typename Row::Tokens*>(x + k * ldx));
+          tokens[b] = load_coherent(reinterpret_cast<const typename Row::Tokens*>(x + k * ldx));
         }
         SPARSMITH_UNROLL for (int b = 0; b < kBatch; ++b) {
           const int k = first + b * kThreads;
@@ -68,7 +68,7 @@ struct FeatureMajorPanel {
     SPARSMITH_ROLLED for (int k = thread_index(); k < columns; k += kThreads) {
       typename Row::Tokens tokens = {};
       SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
-        if (t < valid) tokens[t] = load_cached(x + k * ldx + t);
+        if (t < valid) tokens[t] = load_coherent(x + k * ldx + t);
       }
       Row::store(panel, Row::panel_row(k), tokens);
     }
@@ -96,7 +96,7 @@ struct TokenMajorPanel {
     SPARSMITH_ROLLED for (int k = vectors * kColumns + thread_index(); k < columns; k += kThreads) {
       typename Row::Tokens tokens = {};
       SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
-        if (t < valid) tokens[t] = load_cached(x + t * ldx + k);
+        if (t < valid) tokens[t] = load_coherent(x + t * ldx + k);
       }
       Row::store(panel, Row::panel_row(k), tokens);
     }
@@ -106,7 +106,7 @@ struct TokenMajorPanel {
   static SPARSMITH_DEVICE void turn(const Value* from, i64 ldx, int v, u8* panel) {
     Vector<Value, kColumns> tile[kTokens];
     SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t, from += ldx) {
-      tile[t] = load_cached(reinterpret_cast<const Vector<Value, kColumns>*>(from));
+      tile[t] = load_coherent(reinterpret_cast<const Vector<Value, kColumns>*>(from));
     }
     SPARSMITH_UNROLL for (int c = 0; c < kColumns; ++c) {
       typename Row::Tokens tokens;

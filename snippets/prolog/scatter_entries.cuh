@@ -1,9 +1,9 @@
 // The list of a tile's nonzeros, held in registers: it makes the tile dense, and afterwards zero again.
 //
-// A lane's words of a tile are loaded two tiles before they are needed. put() stores each entry's value at its position
-// in the warp's own tile, a round after the other; the same registers say in clear() what to set back to 0, so that a
-// tile is zeroed as a whole only once. kMinRounds rounds happen in every tile, those up to kMaxRounds are predicated,
-// further ones are loaded when they are needed.
+// A lane's words of a tile are asked for while the tile before is multiplied. put() stores each entry's value at its
+// position in the warp's own tile, a round after the other; the same registers say in clear() what to set back to 0, so
+// that a tile is zeroed as a whole only once. kMinRounds rounds stand in every tile, at an address that follows from
+// the tile's number alone; those up to kMaxRounds are predicated, further ones are loaded when they are needed.
 #pragma once
 
 #include "formats/scatter_layout.h"
@@ -17,55 +17,125 @@ namespace scatter {
 // The arrays of a packed weight.
 struct Weight {
   const u32* entries;
-  const u32* tile_offsets;
+  const u32* more_entries;
+  const u32* more_offsets;
+  const u32* row_parts;
   int rows;
   int row_blocks;
   int column_tiles;
 };
 
-// The words of a warp's tiles, one tile after another: each lane holds the end of another tile.
-struct TileCursor {
-  const u32* entries;
-  const u32* offsets;  // of the warp's first tile
-  int count;           // tiles
-  int window;          // the tile whose beginning lane 0 holds
-  u32 held;
+// Unsigned on the way, which takes one instruction instead of four.
+SPARSMITH_DEVICE int lane_of_warp() { return static_cast<int>(static_cast<u32>(thread_index()) % kLanes); }
 
-  SPARSMITH_DEVICE TileCursor(const Weight& weight, int first_tile, int count_)
-      : entries(weight.entries), offsets(weight.tile_offsets + first_tile), count(count_) {
-    look_at(0);
+// A lane's words of a tile: kFixed that every tile has, and of the others as many as kHeld registers hold.
+template <int kFixed_, int kHeld_>
+struct TileWords {
+  static constexpr int kFixed = kFixed_;
+  static constexpr int kHeld = kHeld_;
+
+  u32 words[kHeld] = {};
+  u32 more;  // the line of more_entries that the rest begins at
+  int count = 0;
+
+  // To the tile whose rest is lines [begin, end).
+  SPARSMITH_DEVICE void turn_to(u32 begin, u32 end) {
+    more = begin;
+    count = kFixed + static_cast<int>(end - begin);
   }
 
-  // Turns `list` to a tile of the warp. All lanes call it, tiles ascend.
-  template <class Entries>
-  SPARSMITH_DEVICE void find(int tile, Entries& list) {
-    if (tile - window >= kLanes - 1) look_at(tile);
-    const u32 begin = shuffle_index(held, tile - window);
-    const u32 end = shuffle_index(held, tile - window + 1);
-    list.turn_to(begin, static_cast<int>(end - begin));
+  // `fixed`: the first words of all lanes.
+  SPARSMITH_DEVICE void load_fixed(const u8* fixed) {
+    const u32 lane = static_cast<u32>(lane_of_warp());
+    const u8* fours = fixed + lane * 16;
+    const u8* pairs = fixed + (lane * 8 + kFixed / 4 * 4 * kLineBytes);
+    const u8* singles = fixed + (lane * 4 + kFixed / 2 * 2 * kLineBytes);
+    SPARSMITH_UNROLL for (int i = 0; i + 4 <= kFixed; i += 4) load_vector<4>(fours + i * kLineBytes, i);
+    if constexpr (kFixed % 4 >= 2) load_vector<2>(pairs, kFixed / 4 * 4);
+    if constexpr (kFixed % 2 == 1) load_vector<1>(singles, kFixed - 1);
   }
-  template <class Entries>
-  SPARSMITH_DEVICE void load(int tile, Entries& list) {
-    find(tile, list);
-    list.load(entries);
+
+  // The rest. `further`: more_entries, from this lane on.
+  SPARSMITH_DEVICE void load_more(const u32* further) {
+    const u32* from = further + static_cast<u64>(more) * kLanes;
+    SPARSMITH_UNROLL for (int i = kFixed; i < kHeld; ++i) {
+      words[i] = 0;  // not what it was before: that shall take no register
+      if (i < count) words[i] = load_streaming(from + (i - kFixed) * kLanes);
+    }
+  }
+
+  // Word i of this lane, from memory. `tile`: its number.
+  SPARSMITH_DEVICE u32 word_at(const Weight& weight, i64 tile, int i) const {
+    const u32* from = i < kFixed
+                          ? weight.entries + tile * kFixed * kLanes + fixed_index(kFixed, lane_of_warp(), i)
+                          : weight.more_entries + (static_cast<i64>(more) + i - kFixed) * kLanes + lane_of_warp();
+    return load_streaming(from);
   }
 
  private:
+  template <int kCount>
+  SPARSMITH_DEVICE void load_vector(const u8* from, int first) {
+    const Vector<u32, kCount> loaded = load_streaming(reinterpret_cast<const Vector<u32, kCount>*>(from));
+    SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) words[first + i] = loaded[i];
+  }
+};
+
+// A warp's way along its tiles. Two lists take turns: one is in use while the other's words come.
+template <class List>
+struct TileCursor {
+  const u8* fixed;  // of the next tile to be loaded
+  const u32* further;
+  const u32* offsets;  // of the warp's tiles
+  int count;           // of them
+  int next = 0;
+  int window = 0;  // the tile whose offset lane 0 holds
+  u32 held;        // this lane's offset
+  i32 none;        // 0, which the compiler does not know
+
+  // Loads of the first tile what lies at a known place; begin() is to follow.
+  SPARSMITH_DEVICE TileCursor(const Weight& weight, int first_tile, int count_, List& list)
+      : fixed(reinterpret_cast<const u8*>(weight.entries + static_cast<i64>(first_tile) * List::kFixed * kLanes)),
+        further(weight.more_entries + lane_of_warp()),
+        offsets(weight.more_offsets + first_tile),
+        count(count_),
+        none(weight.rows >> 31) {
+    look_at(0);
+    load_fixed(list);
+  }
+
+  // Loads the rest of the first tile: apart, because it has to wait for its offset.
+  SPARSMITH_DEVICE void begin(List& list) {
+    turn(list);
+    list.load_more(further);
+  }
+
+  // Loads the next tile to `list`, but asks for nothing before `word` is there, which is of the tile in use: loads wait
+  // at few scoreboards, and were these on their way when those before are waited for, the warp would wait for them too.
+  SPARSMITH_DEVICE void load(List& list, u32 word) {
+    turn(list);
+    fixed += static_cast<i32>(word) & none;
+    load_fixed(list);
+    list.load_more(further);
+  }
+
+ private:
+  SPARSMITH_DEVICE void turn(List& list) {
+    if (next - window == kLanes - 1) look_at(next);
+    list.turn_to(shuffle_index(held, next - window), shuffle_index(held, next - window + 1));
+    ++next;
+  }
+
+  SPARSMITH_DEVICE void load_fixed(List& list) {
+    list.load_fixed(fixed);
+    fixed += List::kFixed * kLineBytes;
+  }
+
   SPARSMITH_DEVICE void look_at(int tile) {
-    const int mine = tile + thread_index() % kLanes;
+    const int mine = tile + lane_of_warp();
     window = tile;
     held = load_cached(offsets + (mine < count ? mine : count));
   }
 };
-
-// This lane's words from `begin` on, kLanes apart.
-SPARSMITH_DEVICE const u32* lane_words(const u32* entries, u32 begin) {
-  return entries + static_cast<i64>(begin) * kLanes + thread_index() % kLanes;
-}
-
-SPARSMITH_DEVICE void store_element(u8* tile, u32 offset, u32 value) {
-  *reinterpret_cast<u16*>(tile + offset) = static_cast<u16>(value);
-}
 
 }  // namespace scatter
 
@@ -73,45 +143,48 @@ SPARSMITH_DEVICE void store_element(u8* tile, u32 offset, u32 value) {
 template <int kMinRounds_, int kMaxRounds_>
 struct WordEntries {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kMinRounds_, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36)
-  SPARSMITH_TUNE(kMaxRounds_, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48)
+  SPARSMITH_TUNE(kMinRounds_, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56)
+  SPARSMITH_TUNE(kMaxRounds_, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56)
   static_assert(kMinRounds_ <= kMaxRounds_, "what is not predicated is held");
 
   static constexpr int kMinRounds = kMinRounds_;
   static constexpr int kMaxRounds = kMaxRounds_;
+  using Words = scatter::TileWords<kMinRounds, kMaxRounds>;
 
-  u32 words[kMaxRounds];
-  int rounds = 0;
-  u32 begin;
+  Words list;
 
-  // To the tile of `count` words a lane from `begin` on.
-  SPARSMITH_DEVICE void turn_to(u32 begin_, int count) {
-    begin = begin_;
-    rounds = count;
+  SPARSMITH_DEVICE bool empty() const { return kMinRounds == 0 && list.count == 0; }
+  SPARSMITH_DEVICE int rounds() const { return list.count; }
+
+  // Where this lane's positions in a tile count from.
+  static SPARSMITH_DEVICE u32 base(u32 tile_at) { return tile_at; }
+
+  SPARSMITH_DEVICE void put(const scatter::Weight& weight, i64 tile, u32 base) const {
+    store<false, kMaxRounds>(weight, tile, base);
   }
-  SPARSMITH_DEVICE void load(const u32* entries) {
-    const u32* from = scatter::lane_words(entries, begin);
-    SPARSMITH_UNROLL for (int r = 0; r < kMaxRounds; ++r) {
-      if (r < kMinRounds || r < rounds) words[r] = load_streaming(from + r * scatter::kLanes);
-    }
+  SPARSMITH_DEVICE void clear(const scatter::Weight& weight, i64 tile, u32 base) const {
+    store<true, kMaxRounds>(weight, tile, base);
   }
-
-  SPARSMITH_DEVICE void put(const u32* entries, u8* tile) const { store<false, kMaxRounds>(entries, tile); }
-  SPARSMITH_DEVICE void clear(const u32* entries, u8* tile) const { store<true, kMaxRounds>(entries, tile); }
-  // The same without load(): slowly, in no registers.
-  SPARSMITH_DEVICE void put_unloaded(const u32* entries, u8* tile) const { store<false, 0>(entries, tile); }
-  SPARSMITH_DEVICE void clear_unloaded(const u32* entries, u8* tile) const { store<true, 0>(entries, tile); }
+  // The same of words that are not held: slowly, in no registers.
+  SPARSMITH_DEVICE void put_unloaded(const scatter::Weight& weight, i64 tile, u32 base) const {
+    store<false, 0>(weight, tile, base);
+  }
+  SPARSMITH_DEVICE void clear_unloaded(const scatter::Weight& weight, i64 tile, u32 base) const {
+    store<true, 0>(weight, tile, base);
+  }
 
  private:
   // Of the first kHeld rounds the words are in registers.
   template <bool kZero, int kHeld>
-  SPARSMITH_DEVICE void store(const u32* entries, u8* tile) const {
+  SPARSMITH_DEVICE void store(const scatter::Weight& weight, i64 tile, u32 base) const {
     SPARSMITH_UNROLL for (int r = 0; r < kHeld; ++r) {
-      if (r < kMinRounds || r < rounds) scatter::store_element(tile, words[r] >> 16, kZero ? 0 : words[r]);
+      const u32 word = list.words[r];
+      store_shared_low_if(r < kMinRounds || r < list.count, base + (word >> 16), kZero ? 0 : word);
     }
-    SPARSMITH_ROLLED for (int r = kHeld; r < rounds; ++r) {
-      const u32 word = load_streaming(scatter::lane_words(entries, begin) + r * scatter::kLanes);
-      scatter::store_element(tile, word >> 16, kZero ? 0 : word);
+    if (list.count <= kHeld) return;
+    SPARSMITH_ROLLED for (int r = kHeld; r < rounds(); ++r) {
+      const u32 word = list.word_at(weight, tile, r);
+      store_shared_low(base + (word >> 16), kZero ? 0 : word);
     }
   }
 };
@@ -120,62 +193,72 @@ struct WordEntries {
 template <int kMinRounds_, int kMaxRounds_>
 struct ByteEntries {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kMinRounds_, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36)
-  SPARSMITH_TUNE(kMaxRounds_, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48)
+  SPARSMITH_TUNE(kMinRounds_, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56)
+  SPARSMITH_TUNE(kMaxRounds_, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56)
   static_assert(kMinRounds_ <= kMaxRounds_, "what is not predicated is held");
 
   static constexpr int kMinRounds = kMinRounds_;
   static constexpr int kMaxRounds = kMaxRounds_;
+  // Of every tile's rounds, all positions before all values, whose registers are free once they have been stored; of
+  // further ones, four by four: positions, values of the first two, values of the others.
+  using Words = scatter::TileWords<kMinRounds / 4 * 3, kMaxRounds / 4 * 3>;
 
-  u32 words[kMaxRounds / 4 * 3];  // of four rounds: positions, values of the first two, values of the others
-  int rounds = 0;                 // even
-  u32 begin;
+  Words list;
 
-  // To the tile of `count` words a lane from `begin` on.
-  SPARSMITH_DEVICE void turn_to(u32 begin_, int count) {
-    begin = begin_;
-    rounds = count / 3 * 4 + count % 3;
+  SPARSMITH_DEVICE bool empty() const { return kMinRounds == 0 && list.count == 0; }
+  SPARSMITH_DEVICE int rounds() const { return list.count / 3 * 4 + list.count % 3; }  // even
+
+  // Where this lane's positions in a tile count from.
+  static SPARSMITH_DEVICE u32 base(u32 tile_at) { return tile_at + static_cast<u32>(scatter::lane_of_warp()) * 4; }
+
+  SPARSMITH_DEVICE void put(const scatter::Weight& weight, i64 tile, u32 base) const {
+    store<false, kMaxRounds>(weight, tile, base);
   }
-  SPARSMITH_DEVICE void load(const u32* entries) {
-    const u32* from = scatter::lane_words(entries, begin);
-    SPARSMITH_UNROLL for (int w = 0; w < kMaxRounds / 4 * 3; ++w) {
-      const int round = w / 3 * 4 + (w % 3 == 2 ? 2 : 0);  // the first one that needs the word
-      if (round < kMinRounds || round < rounds) words[w] = load_streaming(from + w * scatter::kLanes);
-    }
+  SPARSMITH_DEVICE void clear(const scatter::Weight& weight, i64 tile, u32 base) const {
+    store<true, kMaxRounds>(weight, tile, base);
   }
-
-  SPARSMITH_DEVICE void put(const u32* entries, u8* tile) const { store<false, kMaxRounds>(entries, tile); }
-  SPARSMITH_DEVICE void clear(const u32* entries, u8* tile) const { store<true, kMaxRounds>(entries, tile); }
-  // The same without load(): slowly, in no registers.
-  SPARSMITH_DEVICE void put_unloaded(const u32* entries, u8* tile) const { store<false, 0>(entries, tile); }
-  SPARSMITH_DEVICE void clear_unloaded(const u32* entries, u8* tile) const { store<true, 0>(entries, tile); }
+  // The same of words that are not held: slowly, in no registers.
+  SPARSMITH_DEVICE void put_unloaded(const scatter::Weight& weight, i64 tile, u32 base) const {
+    store<false, 0>(weight, tile, base);
+  }
+  SPARSMITH_DEVICE void clear_unloaded(const scatter::Weight& weight, i64 tile, u32 base) const {
+    store<true, 0>(weight, tile, base);
+  }
 
  private:
+  // The words that hold a round's position and value.
+  static constexpr int position_word(int round) {
+    return round < kMinRounds ? round / 4 : Words::kFixed + (round - kMinRounds) / 4 * 3;
+  }
+  static constexpr int value_word(int round) {
+    return round < kMinRounds ? kMinRounds / 4 + round / 2 : position_word(round) + 1 + round % 4 / 2;
+  }
+
   // Of the first kHeld rounds the words are in registers.
   template <bool kZero, int kHeld>
-  SPARSMITH_DEVICE void store(const u32* entries, u8* tile) const {
+  SPARSMITH_DEVICE void store(const scatter::Weight& weight, i64 tile, u32 base) const {
     SPARSMITH_UNROLL for (int r = 0; r < kHeld; r += 2) {
-      if (r < kMinRounds || r < rounds) {
-        store_two<kZero>(tile, words[r / 4 * 3], r % 4, words[r / 4 * 3 + 1 + r % 4 / 2]);
-      }
+      store_two<kZero>(r < kMinRounds || value_word(r) < list.count, base, list.words[position_word(r)], r % 4,
+                       list.words[value_word(r)]);
     }
-    SPARSMITH_ROLLED for (int r = kHeld; r < rounds; r += 2) {
-      const u32* group = scatter::lane_words(entries, begin) + r / 4 * 3 * scatter::kLanes;
-      const u32 values = kZero ? 0 : load_streaming(group + (1 + r % 4 / 2) * scatter::kLanes);
-      store_two<kZero>(tile, load_streaming(group) >> (8 * (r % 4)), 0, values);
+    if (list.count <= kHeld / 4 * 3) return;
+    SPARSMITH_ROLLED for (int r = kHeld; r < rounds(); r += 2) {
+      const u32 values = kZero ? 0 : list.word_at(weight, tile, value_word(r));
+      store_two<kZero>(true, base, list.word_at(weight, tile, position_word(r)) >> (8 * (r % 4)), 0, values);
     }
   }
 
   // Positions stand at bytes `first` and the next of `positions`.
   template <bool kZero>
-  static SPARSMITH_DEVICE void store_two(u8* tile, u32 positions, int first, u32 values) {
-    const u32 lane = thread_index() % scatter::kLanes * 4;
+  static SPARSMITH_DEVICE void store_two(bool there, u32 base, u32 positions, int first, u32 values) {
+    u32 at[2];
     SPARSMITH_UNROLL for (int i = 0; i < 2; ++i) {
       const int shift = 8 * (first + i);
-      const u32 element = dot_bytes(positions & 0x03030303U, 2U << shift, lane);
-      const u32 offset = dot_bytes(positions & 0xFCFCFCFCU, 32U << shift, element);
-      scatter::store_element(tile, offset, kZero ? 0 : values >> (16 * i));
+      const u32 element = dot_bytes(positions & 0x03030303U, 2U << shift, base);
+      at[i] = dot_bytes(positions & 0xFCFCFCFCU, 32U << shift, element);
     }
+    store_shared_low_if(there, at[0], kZero ? 0 : values);
+    store_shared_high_if(there, at[1], kZero ? 0 : values);
   }
 };
 

@@ -71,7 +71,7 @@ struct SharedInput {
         Vector<Value, kColumns> columns[kChunk] = {};
         SPARSMITH_UNROLL for (int i = 0; i < kChunk; ++i) {
           if (tile_first + t + i < n) {
-            columns[i] = load_cached(reinterpret_cast<const Vector<Value, kColumns>*>(from + i * ldx) + v);
+            columns[i] = load_coherent(reinterpret_cast<const Vector<Value, kColumns>*>(from + i * ldx) + v);
           }
         }
         if constexpr (kTile == 1) {
@@ -87,7 +87,7 @@ struct SharedInput {
       for (int k = vectors * kColumns + thread_index(); k < cols; k += kThreads) {
         Vector<Value, kChunk> tokens = {};
         SPARSMITH_UNROLL for (int i = 0; i < kChunk; ++i) {
-          if (tile_first + t + i < n) tokens[i] = load_cached(from + i * ldx + k);
+          if (tile_first + t + i < n) tokens[i] = load_coherent(from + i * ldx + k);
         }
         *reinterpret_cast<Vector<Value, kChunk>*>(panel + k * kTile + t) = tokens;
       }
@@ -108,10 +108,10 @@ struct SharedInput {
       const Value* from = x + static_cast<i64>(k) * ldx + tile_first + t;
       Vector<Value, kVector> vector = {};
       if (aligned && tile_first + t + kVector <= n) {
-        vector = load_cached(reinterpret_cast<const Vector<Value, kVector>*>(from));
+        vector = load_coherent(reinterpret_cast<const Vector<Value, kVector>*>(from));
       } else {
         SPARSMITH_UNROLL for (int e = 0; e < kVector; ++e) {
-          if (tile_first + t + e < n) vector[e] = load_cached(from + e);
+          if (tile_first + t + e < n) vector[e] = load_coherent(from + e);
         }
       }
       *reinterpret_cast<Vector<Value, kVector>*>(panel + k * kTile + t) = vector;

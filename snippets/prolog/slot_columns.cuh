@@ -2,7 +2,7 @@
 //
 // A lane loads its kVectorWidth columns as one or two vectors, and expand() turns them into byte offsets into x: one
 // dot-product instruction each, which picks the bits, scales them and adds the base. What is padding either has the
-// column K (uint16, uint32), or lies behind count() (8-bit columns).
+// column K (uint16, uint32), where x is 0, or a weight of 0 (8-bit columns).
 #pragma once
 
 #include "formats/slots_layout.h"
@@ -28,6 +28,12 @@ struct LaneVector {
     }
   }
   SPARSMITH_DEVICE const T& operator[](int i) const { return parts[i / kPerLoad][i % kPerLoad]; }
+
+  // Where byte `at` of a lane's stands.
+  static SPARSMITH_DEVICE const u8* address(const u8* from, int lane, int at) {
+    constexpr int kPiece = kPerLoad * static_cast<int>(sizeof(T));
+    return from + (at / kPiece * slots::kLanes + lane) * kPiece + at % kPiece;
+  }
 };
 
 // 2 bytes a column: K <= 65,535.
@@ -37,14 +43,13 @@ struct Columns16 {
   SPARSMITH_TUNE(kVectorWidth_, 4, 8, 16)
 
   static constexpr int kVectorWidth = kVectorWidth_;
-  static constexpr bool kCounted = false;
+  static constexpr bool kMultipliesPadding = false;
   using Words = LaneVector<u32, kVectorWidth / 2>;
   static constexpr int kTileBytes = Words::kBytes;
 
   Words words;
 
   SPARSMITH_DEVICE void load(const u8* from, int lane) { words.load(from, lane); }
-  SPARSMITH_DEVICE int count() const { return kVectorWidth; }
 
   template <int kScale>
   SPARSMITH_DEVICE void expand(u32 (&offsets)[kVectorWidth]) const {
@@ -61,14 +66,13 @@ struct Columns32 {
   SPARSMITH_TUNE(kVectorWidth_, 4, 8, 16)
 
   static constexpr int kVectorWidth = kVectorWidth_;
-  static constexpr bool kCounted = false;
+  static constexpr bool kMultipliesPadding = false;
   using Words = LaneVector<u32, kVectorWidth>;
   static constexpr int kTileBytes = Words::kBytes;
 
   Words words;
 
   SPARSMITH_DEVICE void load(const u8* from, int lane) { words.load(from, lane); }
-  SPARSMITH_DEVICE int count() const { return kVectorWidth; }
 
   template <int kScale>
   SPARSMITH_DEVICE void expand(u32 (&offsets)[kVectorWidth]) const {
@@ -83,7 +87,7 @@ struct Columns8 {
   SPARSMITH_TUNE(kVectorWidth_, 4, 8, 16)
 
   static constexpr int kVectorWidth = kVectorWidth_;
-  static constexpr bool kCounted = true;
+  static constexpr bool kMultipliesPadding = true;
   using Words = LaneVector<u32, kVectorWidth / 4>;
   static constexpr int kTileBytes = Words::kBytes + slots::kLanes * 2;
 
@@ -94,7 +98,20 @@ struct Columns8 {
     words.load(from, lane);
     base = load_streaming_word(reinterpret_cast<const u16*>(from + Words::kBytes) + lane);
   }
-  SPARSMITH_DEVICE int count() const { return static_cast<int>(words[0] & 0xFFU); }
+
+  // Calls visit(e, offset) for each nonzero of a lane's tile, and not for padding. Column by column from memory, for
+  // what is rarely done.
+  template <int kScale, class Visit>
+  static SPARSMITH_DEVICE void visit_nonzeros(const u8* from, int lane, const Visit& visit) {
+    const u32 base = load_cached(reinterpret_cast<const u16*>(from + Words::kBytes) + lane);
+    const int count = load_cached_byte(Words::address(from, lane, 0));
+    u32 column = base;
+    SPARSMITH_ROLLED for (int e = 0; e < count; ++e) {
+      const u32 step = e == 0 ? 0 : load_cached_byte(Words::address(from, lane, e));
+      column = (kDeltas ? column : base) + step;
+      visit(e, column * kScale);
+    }
+  }
 
   template <int kScale>
   SPARSMITH_DEVICE void expand(u32 (&offsets)[kVectorWidth]) const {

@@ -24,9 +24,16 @@ struct LaneValues {
   SPARSMITH_DEVICE float operator[](int i) const {
     return to_float(Value{static_cast<u16>(i % 2 == 0 ? words[i / 2] : words[i / 2] >> 16)});
   }
+  static SPARSMITH_DEVICE float load_one(const u8* from, int lane, int i) {
+    return to_float(load_cached(reinterpret_cast<const Value*>(Words::address(from, lane, 2 * i))));
+  }
 };
 template <int kCount>
-struct LaneValues<float, kCount> : LaneVector<float, kCount> {};
+struct LaneValues<float, kCount> : LaneVector<float, kCount> {
+  static SPARSMITH_DEVICE float load_one(const u8* from, int lane, int i) {
+    return load_cached(reinterpret_cast<const float*>(LaneVector<float, kCount>::address(from, lane, 4 * i)));
+  }
+};
 
 // A warp's tiles: of each nonzero of a lane its value and its column.
 template <class Value, class Columns_>
@@ -47,21 +54,28 @@ struct SlotStream {
       columns.load(from + Values::kBytes, lane);
     }
 
-    // Adds the products with x of kTokens tokens to their chains of sums, which the nonzeros take in turn. kExactly:
-    // padding is skipped, not multiplied as 0 with an x of its row, which may be infinite.
-    template <bool kExactly, class Input, int kTokens, int kChains>
+    // Adds the products with x of kTokens tokens to their chains of sums, which the nonzeros take in turn.
+    template <class Input, int kTokens, int kChains>
     SPARSMITH_DEVICE void multiply(const Input& input, float (&sums)[kTokens][kChains]) const {
       u32 offsets[kVectorWidth];
       columns.template expand<Input::kScale>(offsets);
       SPARSMITH_UNROLL for (int e = 0; e < kVectorWidth; ++e) {
         SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
-          float x = input.at(offsets[e], t);
-          if constexpr (kExactly) x = e < columns.count() ? x : 0.0F;
-          sums[t][e % kChains] = multiply_add(values[e], x, sums[t][e % kChains]);
+          sums[t][e % kChains] = multiply_add(values[e], input.at(offsets[e], t), sums[t][e % kChains]);
         }
       }
     }
   };
+
+  // Adds the products of a lane's tile to the sums of kTokens tokens, nonzero by nonzero: padding, whose x may be
+  // infinite, is left out. Only where columns multiply padding.
+  template <class Input, int kTokens>
+  static SPARSMITH_DEVICE void add_nonzeros(const u8* from, int lane, const Input& input, float (&sums)[kTokens]) {
+    Columns::template visit_nonzeros<Input::kScale>(from + Values::kBytes, lane, [&](int e, u32 offset) {
+      const float value = Values::load_one(from, lane, e);
+      SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) sums[t] = multiply_add(value, input.at(offset, t), sums[t]);
+    });
+  }
 };
 
 }  // namespace sparsmith

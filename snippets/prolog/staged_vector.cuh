@@ -83,11 +83,11 @@ struct StagedVector {
       constexpr int kPiece = 16 / static_cast<int>(sizeof(Value));
       SPARSMITH_ROLLED for (int i = thread_index(); i < copied / kPiece; i += kThreads) {
         reinterpret_cast<Vector<Value, kPiece>*>(vector)[i] =
-            load_cached(reinterpret_cast<const Vector<Value, kPiece>*>(from) + i);
+            load_coherent(reinterpret_cast<const Vector<Value, kPiece>*>(from) + i);
       }
     }
     SPARSMITH_ROLLED for (int i = copied + thread_index(); i < cols; i += kThreads) {
-      vector[i] = load_cached(from + i * column_stride);
+      vector[i] = load_coherent(from + i * column_stride);
     }
     if (thread_index() == kThreads - 1) vector[cols] = from_float<Value>(0.0F);
   }

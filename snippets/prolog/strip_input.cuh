@@ -54,7 +54,7 @@ struct StripInput {
     Words words = {};
     if (first_column < whole_cols) {  // the same for all lanes
       if (8 * tile < lane_tokens) {
-        words = load_cached(reinterpret_cast<const Words*>(lane_x + 8 * tile * ldx) + kHalf);
+        words = load_coherent(reinterpret_cast<const Words*>(lane_x + 8 * tile * ldx) + kHalf);
       }
     } else {
       const int token = n - lane_tokens + 8 * tile;
@@ -83,7 +83,7 @@ struct StripInput {
   SPARSMITH_DEVICE u32 bits(int token, int column) const {
     if (token >= n || column >= cols) return 0;
     const i64 at = kTokenMajor ? token * ldx + column : column * ldx + token;
-    return load_cached(x + at).bits;
+    return load_coherent(x + at).bits;
   }
 };
 

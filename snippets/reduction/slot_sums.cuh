@@ -29,21 +29,31 @@ struct SlotSums {
 
   // Every lane of the warp calls it, kLanes neighbours with one row; all of them get its sums.
   SPARSMITH_DEVICE RegisterSums<1, kTokens> row_sums(const slots::Row& row) const {
-    return row_sums(row, [this](int slot, float(&sums)[kTokens]) {
-      SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) sums[t] += shared[t * slots + slot];
-    });
+    RegisterSums<1, kTokens> sums;
+    sums.clear();
+    const int end = first(row) + count(row);
+    for (int slot = first(row) + thread_index() % kLanes; slot < end; slot += kLanes) {
+      SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) sums.values[0][t] += shared[t * slots + slot];
+    }
+    ShuffleSum<kLanes, 1>::combine(sums);
+    return sums;
   }
-  // The same with what add(slot, sums) adds instead of what was put.
+  // The same with what add(slot, sums) adds instead of what was put: rarely, and in few registers.
   template <class Add>
   SPARSMITH_DEVICE RegisterSums<1, kTokens> row_sums(const slots::Row& row, const Add& add) const {
     RegisterSums<1, kTokens> sums;
     sums.clear();
-    const int first = static_cast<int>(row.range & 0xFFFFU);
-    const int count = static_cast<int>(row.range >> 16);
-    for (int i = thread_index() % kLanes; i < count; i += kLanes) add(first + i, sums.values[0]);
+    const int end = first(row) + count(row);
+    SPARSMITH_ROLLED for (int slot = first(row) + thread_index() % kLanes; slot < end; slot += kLanes) {
+      add(slot, sums.values[0]);
+    }
     ShuffleSum<kLanes, 1>::combine(sums);
     return sums;
   }
+
+ private:
+  static SPARSMITH_DEVICE int first(const slots::Row& row) { return static_cast<int>(row.range & 0xFFFFU); }
+  static SPARSMITH_DEVICE int count(const slots::Row& row) { return static_cast<int>(row.range >> 16); }
 };
 
 }  // namespace sparsmith

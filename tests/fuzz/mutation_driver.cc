@@ -1,10 +1,13 @@
 // Runs a fuzz target without a fuzzer: on each seed file, on every cut of it, and on mutations of it that are the same
 // in every run. What this finds breaks the build; a fuzzer with coverage (SPARSMITH_FUZZ) looks deeper.
-//   usage: fuzz_<format> MUTATIONS SEED_FILE...
+//   usage: fuzz_<format> MUTATIONS SEED...      files, and folders of files
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
@@ -46,18 +49,42 @@ void mutate(std::string& input, std::mt19937_64& random) {
   }
 }
 
+// An allocation out of proportion to the input fails, instead of taking the machine down.
+void limit_memory() {
+#ifndef __SANITIZE_ADDRESS__  // which reserves terabytes
+  constexpr rlim_t kMost = rlim_t{1} << 30;
+  const rlimit limit{kMost, kMost};
+  setrlimit(RLIMIT_AS, &limit);
+#endif
+}
+
+// The files that are named, or lie in a folder that is, in the order of their names.
+std::vector<std::string> seed_files(int count, char** names) {
+  std::vector<std::string> files;
+  for (int i = 0; i < count; ++i) {
+    if (!std::filesystem::is_directory(names[i])) {
+      files.emplace_back(names[i]);
+      continue;
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(names[i])) files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: %s MUTATIONS SEED_FILE...\n", argv[0]);
+    std::fprintf(stderr, "usage: %s MUTATIONS SEED...\n", argv[0]);
     return 2;
   }
+  limit_memory();
   const int mutations = std::atoi(argv[1]);
   std::mt19937_64 random(1);
   int inputs = 0;
-  for (int i = 2; i < argc; ++i) {
-    const sparsmith::Result<std::string> seed = sparsmith::read_file(argv[i]);
+  for (const std::string& file : seed_files(argc - 2, argv + 2)) {
+    const sparsmith::Result<std::string> seed = sparsmith::read_file(file);
     if (!seed.ok()) {
       std::fprintf(stderr, "%s\n", seed.status().to_string().c_str());
       return 1;
@@ -72,5 +99,5 @@ int main(int argc, char** argv) {
     }
   }
   std::printf("%d inputs\n", inputs);
-  return 0;
+  return inputs > 0 ? 0 : 1;
 }

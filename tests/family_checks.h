@@ -1,0 +1,84 @@
+// What the tests of every family ask of its configs, plans and kernels.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "generator/search_space.h"
+#include "tests/drawn_matrix.h"
+
+namespace sparsmith::test {
+
+inline Problem problem_of(std::int64_t rows, std::int64_t cols, std::int64_t tokens,
+                          DataType type = DataType::kFloat16) {
+  return {{.rows = rows, .cols = cols, .type = type}, tokens, typical_device(90)};
+}
+
+inline Problem problem_of(const CsrMatrix& matrix, std::int64_t tokens) {
+  return problem_of(matrix.rows, matrix.cols, tokens);
+}
+
+// A config that the search found is legal, packs as it says, and its plan launches kernels that are there, with arrays
+// that are there, in the shared memory of a block.
+inline void expect_whole_candidate(const Family& family, const SearchSpace::Entry& entry, const Problem& problem,
+                                   const CsrMatrix& matrix, const SparsityStatistics& statistics) {
+  SCOPED_TRACE(entry.config.text());
+  EXPECT_TRUE(family.check(entry.config, problem, statistics).ok());
+  EXPECT_GT(entry.predicted_us, 0);
+  const auto packed = family.pack(entry.config, problem, matrix);
+  ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+  EXPECT_EQ(packed->packing, family.packing(entry.config, problem));
+  const auto candidate = family.generate(entry.config, problem, *packed);
+  ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+  std::set<std::string> made;
+  for (const KernelSource& kernel : candidate->kernels) made.insert(kernel.name);
+  ASSERT_FALSE(candidate->plan.steps.empty());
+  for (const PlanStep& step : candidate->plan.steps) {
+    if (step.kind != PlanStep::Kind::kLaunch) continue;
+    EXPECT_TRUE(made.contains(step.kernel)) << step.kernel;
+    const auto shared = step.shared_bytes.evaluate({.n = problem.tokens});
+    ASSERT_TRUE(shared.ok()) << shared.status().to_string();
+    EXPECT_LE(*shared, problem.device.shared_bytes_per_block);
+    for (const PlanArgument& argument : step.arguments) {
+      if (argument.kind == PlanArgument::Kind::kPacked) {
+        EXPECT_NE(packed->array(argument.name), nullptr) << argument.name;
+      }
+    }
+  }
+}
+
+// Weights share kernels, and a name is the key of every cache: equal names mean equal text, and the other way round.
+class KernelTexts {
+ public:
+  // The kernels of every `step`th config that a search finds.
+  void add(const Family& family, const Problem& problem, const CsrMatrix& matrix, const SparsityStatistics& statistics,
+           std::size_t step) {
+    const SearchSpace space = search_space(family, problem, statistics);
+    for (std::size_t i = 0; i < space.entries.size(); i += step) {
+      const Config& config = space.entries[i].config;
+      const auto packed = family.pack(config, problem, matrix);
+      ASSERT_TRUE(packed.ok()) << config.text() << packed.status().to_string();
+      const auto candidate = family.generate(config, problem, *packed);
+      ASSERT_TRUE(candidate.ok()) << config.text() << candidate.status().to_string();
+      for (const KernelSource& kernel : candidate->kernels) {
+        const auto [known, added] = texts_.emplace(kernel.name, kernel.source);
+        EXPECT_EQ(known->second, kernel.source) << kernel.name;
+      }
+    }
+  }
+
+  void expect_distinct() const {
+    EXPECT_GT(texts_.size(), 1U);
+    std::set<std::string> distinct;
+    for (const auto& [name, text] : texts_) distinct.insert(text);
+    EXPECT_EQ(distinct.size(), texts_.size());
+  }
+
+ private:
+  std::map<std::string, std::string> texts_;  // by name
+};
+
+}  // namespace sparsmith::test

@@ -1,0 +1,105 @@
+// Packs drawn matrices in every format: what the fuzz targets of unpackers begin with. Each is unpacked once, since
+// a seed that is refused leads nowhere.
+//   usage: draw_packed_seeds FOLDER      makes FOLDER/unpack_<format>/<n>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "formats/bitmap.h"
+#include "formats/csr.h"
+#include "formats/panel.h"
+#include "formats/scatter.h"
+#include "formats/slots.h"
+#include "matrix/synthesis.h"
+#include "tests/fuzz/packed_bytes.h"
+
+namespace sparsmith {
+namespace {
+
+struct Format {
+  Result<CsrMatrix> (*unpack)(const PackedWeight&);
+  std::vector<Result<PackedWeight>> seeds;
+};
+
+CsrMatrix draw(std::int64_t rows, std::int64_t cols, double sparsity) {
+  SynthesisSpec spec{.rows = rows, .cols = cols, .sparsity = sparsity, .data_type = DataType::kFloat16, .seed = 1};
+  spec.pattern = parse_synthesis_pattern("lognormal:1").value();
+  return synthesize(spec).value();
+}
+
+// Packed small: a mutation of a short input is more likely to matter.
+std::map<std::string, Format> draw_formats() {
+  std::map<std::string, Format> formats;
+  const CsrMatrix dense = draw(9, 70, 0.4);
+  const CsrMatrix sparse = draw(25, 300, 0.95);
+  const CsrMatrix small = draw(3, 5, 0.5);
+  auto& csr = formats["csr"] = {unpack_csr, {}};
+  auto& slots = formats["slots"] = {unpack_slots, {}};
+  auto& panel = formats["panel"] = {unpack_panel, {}};
+  auto& bitmap = formats["bitmap"] = {unpack_bitmap, {}};
+  auto& scatter = formats["scatter"] = {unpack_scatter, {}};
+  for (const CsrMatrix* matrix : {&dense, &sparse, &small}) {
+    for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) {
+      csr.seeds.push_back(pack_csr(*matrix, {}, type));
+      csr.seeds.push_back(pack_csr(*matrix,
+                                   {.index_bytes = 2,
+                                    .alignment = 4,
+                                    .order = RowOrder::kSorted,
+                                    .split_length = 8,
+                                    .partials = PartialSums::kTwoPass},
+                                   type));
+      for (const SlotColumns columns :
+           {SlotColumns::kUint16, SlotColumns::kUint32, SlotColumns::kDelta8, SlotColumns::kOffset8})
+        slots.seeds.push_back(pack_slots(*matrix, {columns, 4, 1, 1}, type));
+      slots.seeds.push_back(pack_slots(*matrix, {SlotColumns::kDelta8, 8, 2, 3}, type));
+      panel.seeds.push_back(pack_panel(*matrix, {.warps = 1, .segment_length = 16}, type));
+      panel.seeds.push_back(
+          pack_panel(*matrix, {.row_parts = 2, .column_parts = 2, .warps = 2, .segment_lanes = 4}, type));
+    }
+    panel.seeds.push_back(
+        pack_panel(*matrix, {.warps = 2, .segment_lanes = 2, .order = panel::LaneOrder::kTensor}, DataType::kFloat16));
+    for (const int run_bits : {4, 8})
+      for (const bool stored : {false, true})
+        bitmap.seeds.push_back(pack_bitmap(*matrix, {1, run_bits, stored}, DataType::kFloat16));
+    bitmap.seeds.push_back(pack_bitmap(*matrix, {4, 8, true}, DataType::kBFloat16));
+    scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kByte, 16, 0}, DataType::kFloat16));
+    scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kWord, 64, 4}, DataType::kBFloat16));
+  }
+  return formats;
+}
+
+Status write_seeds(const std::filesystem::path& folder, const Format& format) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return io_error(fmt::format("{}: {}", folder.string(), error.message()));
+  for (std::size_t i = 0; i < format.seeds.size(); ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, format.seeds[i]);
+    const std::string bytes = fuzz::packed_to_bytes(packed);
+    const Result<CsrMatrix> back = format.unpack(fuzz::packed_from_bytes(std::as_bytes(std::span(bytes))));
+    if (!back.ok()) return back.status().annotate(fmt::format("seed {}, {}", i, packed.packing));
+    SPARSMITH_RETURN_IF_ERROR(write_file_atomically((folder / std::to_string(i)).string(), bytes));
+  }
+  return {};
+}
+
+}  // namespace
+}  // namespace sparsmith
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+    return 2;
+  }
+  for (const auto& [name, format] : sparsmith::draw_formats()) {
+    const auto status = sparsmith::write_seeds(std::filesystem::path(argv[1]) / ("unpack_" + name), format);
+    if (status.ok()) continue;
+    std::fprintf(stderr, "%s: %s\n", name.c_str(), status.to_string().c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,224 @@
+// Programmatic launches on a GPU: two operators, each of which reads what the other wrote, many times in a captured
+// graph, give the bits that plain launches give. A kernel that touched X or Y too early would show here.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "base/half.h"
+#include "generator/rows_family.h"
+#include "generator/search_space.h"
+#include "runtime/gpu_executor.h"
+#include "tests/kernel_cases.h"
+#include "tuner/device_packing.h"
+#include "tuner/kernel_compiler.h"
+
+namespace sparsmith::test {
+namespace {
+
+constexpr std::int64_t kSize = 1024;  // M and K, so that Y can be the next X
+constexpr int kPairs = 20;            // of launches in a graph
+constexpr int kReplays = 200;
+
+CsrMatrix square_weight(double density, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  CsrMatrix matrix;
+  matrix.rows = matrix.cols = kSize;
+  for (std::int64_t row = 0; row < kSize; ++row) {
+    for (std::int64_t column = 0; column < kSize; ++column) {
+      if (static_cast<double>(random() % 10'000) >= density * 10'000) continue;
+      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
+      matrix.values.push_back(random() % 2 == 0 ? 1.0F : -1.0F);
+    }
+    matrix.row_offsets.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+// The first config that the ranking names, and the first whose plan has several kernels; none that adds in any order.
+std::vector<Config> tested_configs(const Family& tested, const Problem& problem, const CsrMatrix& matrix) {
+  std::vector<Config> configs;
+  for (const SearchSpace::Entry& entry : search_space(tested, problem, compute_statistics(matrix)).entries) {
+    if (tested.name() == "rows" && RowsConfig(entry.config).partial_sums == PartialSums::kAtomic) continue;
+    if (configs.empty()) {
+      configs.push_back(entry.config);
+      continue;
+    }
+    const auto value = [&](const char* name) {
+      const auto found = entry.config.values.find(name);
+      return found == entry.config.values.end() ? std::int64_t{0} : found->second;
+    };
+    const bool relaid = tested.name() == "rows" ? RowsConfig(entry.config).input == RowsConfig::Input::kRelayout
+                                                : value("column_parts") > 1;
+    if (!relaid) continue;
+    configs.push_back(entry.config);
+    break;
+  }
+  return configs;
+}
+
+class GpuProgrammaticTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    auto executor = GpuExecutor::create(0);
+    if (!executor.ok()) GTEST_SKIP() << "no GPU: " << executor.status().to_string();
+    executor_ = std::move(*executor);
+    if (executor_->properties().compute_capability < kProgrammaticFrom)
+      GTEST_SKIP() << executor_->properties().name << " launches plainly only";
+    auto compiler = KernelCompiler::open();
+    if (!compiler.ok()) GTEST_SKIP() << "no NVRTC: " << compiler.status().to_string();
+    compiler_ = std::move(*compiler);
+  }
+
+  const CudaDriver& driver() const { return executor_->driver(); }
+  void check(CUresult result, const char* what) {
+    const Status status = driver().check(result, what);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+  }
+
+  // A weight on the GPU and its plan, whose kernels are loaded.
+  struct Layer {
+    Candidate candidate;
+    std::unique_ptr<DevicePacking> packing;
+  };
+  Result<Layer> make_layer(const Config& config, const Problem& problem, const CsrMatrix& matrix) {
+    SPARSMITH_ASSIGN_OR_RETURN(PackedWeight packed, family(config.family)->pack(config, problem, matrix));
+    Layer layer;
+    SPARSMITH_ASSIGN_OR_RETURN(layer.candidate, family(config.family)->generate(config, problem, packed));
+    const std::string architecture = fmt::format("sm_{}", executor_->properties().compute_capability);
+    for (const KernelSource& kernel : layer.candidate.kernels) {
+      SPARSMITH_ASSIGN_OR_RETURN(const CompiledKernel compiled, compiler_->compile(kernel, architecture));
+      SPARSMITH_RETURN_IF_ERROR(executor_->load({kernel.name, kernel.source, compiled.cubin, kernel.max_shared_bytes}));
+    }
+    SPARSMITH_ASSIGN_OR_RETURN(DevicePacking packing, DevicePacking::upload(*executor_, std::move(packed)));
+    layer.packing = std::make_unique<DevicePacking>(std::move(packing));
+    return layer;
+  }
+
+  // A graph of kPairs launches of both layers in turn, from buffer 0 to buffer 1 and back.
+  Result<CUgraphExec> capture(const Layer (&layers)[2], LaunchBindings bindings, const DeviceAddress (&buffers)[2],
+                              bool programmatic) {
+    std::vector<BoundPlan> plans;
+    for (const Layer& layer : layers) {
+      LaunchPlan plan = layer.candidate.plan;
+      if (programmatic) launch_programmatically(plan);
+      bindings.packed = layer.packing->bindings();
+      SPARSMITH_ASSIGN_OR_RETURN(BoundPlan bound, executor_->bind(plan, bindings));
+      plans.push_back(std::move(bound));
+    }
+    CUstream stream = executor_->stream();
+    SPARSMITH_RETURN_IF_ERROR(
+        driver().check(driver().StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "beginning a graph"));
+    Status enqueued;
+    for (int i = 0; i < 2 * kPairs && enqueued.ok(); ++i) {
+      bindings.x = buffers[i % 2];
+      bindings.y = buffers[1 - i % 2];
+      enqueued = executor_->enqueue(plans[i % 2], bindings, stream);
+    }
+    CUgraph graph = nullptr;
+    const CUresult ended = driver().StreamEndCapture(stream, &graph);
+    SPARSMITH_RETURN_IF_ERROR(enqueued);
+    SPARSMITH_RETURN_IF_ERROR(driver().check(ended, "ending a graph"));
+    CUgraphExec executable = nullptr;
+    const CUresult made = driver().GraphInstantiate(&executable, graph, 0);
+    driver().GraphDestroy(graph);
+    SPARSMITH_RETURN_IF_ERROR(driver().check(made, "making a graph"));
+    return executable;
+  }
+
+  // What buffer 0 holds after each of `count` replays that follow each other, each from `x`.
+  std::vector<std::uint16_t> replay(CUgraphExec graph, DeviceAddress buffer, const std::vector<std::uint16_t>& x,
+                                    int count) {
+    const std::size_t bytes = x.size() * sizeof(x[0]);
+    const DeviceAddress first = *executor_->allocate(bytes);
+    const DeviceAddress results = *executor_->allocate(bytes * static_cast<std::size_t>(count));
+    EXPECT_TRUE(executor_->write(first, std::as_bytes(std::span(x))).ok());
+    CUstream stream = executor_->stream();
+    for (int i = 0; i < count; ++i) {
+      check(driver().MemcpyDtoDAsync(buffer, first, bytes, stream), "copying x");
+      check(driver().GraphLaunch(graph, stream), "replaying a graph");
+      check(driver().MemcpyDtoDAsync(results + bytes * static_cast<std::size_t>(i), buffer, bytes, stream),
+            "copying y");
+    }
+    check(driver().StreamSynchronize(stream), "replaying a graph");
+    std::vector<std::uint16_t> values(x.size() * static_cast<std::size_t>(count));
+    EXPECT_TRUE(executor_->read(std::as_writable_bytes(std::span(values)), results).ok());
+    EXPECT_TRUE(executor_->free(first).ok() && executor_->free(results).ok());
+    return values;
+  }
+
+  // Both ways, from drawn inputs.
+  void compare(const Config& config, const Problem& problem, const CsrMatrix (&matrices)[2]) {
+    auto first = make_layer(config, problem, matrices[0]);
+    auto second = make_layer(config, problem, matrices[1]);
+    ASSERT_TRUE(first.ok() && second.ok()) << first.status().to_string() << second.status().to_string();
+    const Layer layers[2] = {std::move(*first), std::move(*second)};
+    std::mt19937_64 random(5);
+    std::vector<std::uint16_t> x(static_cast<std::size_t>(kSize * problem.tokens));
+    for (std::uint16_t& value : x) value = fp16_from_float(static_cast<float>(random() % 2001) / 1000.0F - 1.0F);
+    const std::size_t bytes = x.size() * sizeof(x[0]);
+
+    LaunchBindings bindings;
+    bindings.variables = {.n = problem.tokens, .ldx = kSize, .ldy = kSize, .ldr = kSize};
+    // Keeps values at their size on their way through many layers.
+    bindings.alpha = 1.0F / std::sqrt(static_cast<float>(matrices[0].nnz()) / kSize);
+    std::int64_t workspace_bytes = 256;
+    for (const Layer& layer : layers)
+      workspace_bytes = std::max(workspace_bytes, *layer.candidate.plan.workspace_bytes.evaluate(bindings.variables));
+    bindings.workspace = *executor_->allocate(static_cast<std::size_t>(workspace_bytes));
+    const DeviceAddress buffers[2] = {*executor_->allocate(bytes), *executor_->allocate(bytes)};
+    const CudaContext::Scope scope(executor_->context());
+    ASSERT_TRUE(scope.status().ok());
+
+    const auto plain = capture(layers, bindings, buffers, false);
+    ASSERT_TRUE(plain.ok()) << plain.status().to_string();
+    const auto programmatic = capture(layers, bindings, buffers, true);
+    ASSERT_TRUE(programmatic.ok()) << programmatic.status().to_string();
+    const std::vector<std::uint16_t> expected = replay(*plain, buffers[0], x, 1);
+    const std::vector<std::uint16_t> results = replay(*programmatic, buffers[0], x, kReplays);
+    driver().GraphExecDestroy(*plain);
+    driver().GraphExecDestroy(*programmatic);
+    for (const DeviceAddress address : {bindings.workspace, buffers[0], buffers[1]})
+      EXPECT_TRUE(executor_->free(address).ok());
+
+    const auto nonzeros = std::ranges::count_if(expected, [](std::uint16_t bits) {
+      const float value = float_from_fp16(bits);
+      return std::isfinite(value) && value != 0;
+    });
+    EXPECT_GT(nonzeros, static_cast<std::ptrdiff_t>(expected.size() / 2)) << "the chain overflows or dies out";
+    int wrong = 0;
+    for (int i = 0; i < kReplays; ++i)
+      wrong += std::equal(expected.begin(), expected.end(), results.begin() + i * std::ssize(expected)) ? 0 : 1;
+    EXPECT_EQ(wrong, 0) << "of " << kReplays << " replays: " << config.text();
+    fmt::print("{}, N = {}, {} steps\n", config.text(), problem.tokens, layers[0].candidate.plan.steps.size());
+  }
+
+  std::unique_ptr<GpuExecutor> executor_;
+  std::unique_ptr<KernelCompiler> compiler_;
+};
+
+TEST_P(GpuProgrammaticTest, AChainOfOperatorsGivesTheBitsOfPlainLaunches) {
+  const Family& tested = *family(GetParam());
+  const CsrMatrix matrices[2] = {square_weight(0.1, 1), square_weight(0.1, 2)};
+  Problem problem;
+  problem.spec = {.rows = kSize, .cols = kSize, .type = DataType::kFloat16};
+  problem.tokens = tested.name() == "slots" ? 1 : 8;
+  problem.device = executor_->properties();
+  const std::vector<Config> configs = tested_configs(tested, problem, matrices[0]);
+  ASSERT_FALSE(configs.empty());
+  for (const Config& config : configs) compare(config, problem, matrices);
+}
+
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const auto& each : families()) names.push_back(each->name());
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GpuProgrammaticTest, testing::ValuesIn(family_names()),
+                         [](const auto& instance) { return instance.param; });
+
+}  // namespace
+}  // namespace sparsmith::test

@@ -1,0 +1,81 @@
+// Mistakes that kernels of the panel family may have.
+#include <algorithm>
+
+#include "generator/panel_family.h"
+#include "tests/mutations.h"
+
+namespace sparsmith::test {
+namespace {
+
+// What a kernel meets on some weight, by the facts of its packing.
+Mutation::Matters some_panel(bool (*holds)(const PanelConfig&, const KernelCase&, const PackedWeight&)) {
+  return [holds](const Config& config, const Cases& cases) {
+    return std::any_of(cases.begin(), cases.end(), [&](const PackedCase& each) {
+      return each.matrix.nnz() > 0 && holds(PanelConfig(config), each, each.packed);
+    });
+  };
+}
+bool any_nonzero(const PanelConfig&, const KernelCase&, const PackedWeight&) { return true; }
+bool several_rounds(const PanelConfig& config, const KernelCase&, const PackedWeight& packed) {
+  return packed.facts.at("share_steps") > config.depth;
+}
+// Nonzeros in more than one part, so that a block that does them all writes sums again.
+bool several_parts(const PanelConfig&, const KernelCase& each, const PackedWeight& packed) {
+  return packed.facts.at("parts") > 1 && packed.facts.at("column_parts") == 1 && each.matrix.nnz() > 500;
+}
+bool permuted_columns(const PanelConfig&, const KernelCase& each, const PackedWeight&) {
+  return std::any_of(each.matrix.column_indices.begin(), each.matrix.column_indices.end(),
+                     [](std::uint32_t column) { return column % 64 >= 8; });
+}
+bool plain_lanes(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
+  return config.products == PanelConfig::Products::kPlain && config.segment_lanes > 1 && each.matrix.nnz() > 200;
+}
+bool tensor(const PanelConfig& config, const KernelCase&, const PackedWeight&) {
+  return config.products == PanelConfig::Products::kTensor;
+}
+// Every weight is checked with Inf and NaN in the first column and the last; here many rows have nothing there, and
+// share tasks with some that do.
+bool tensor_meets_infinity(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
+  int touched = 0;
+  int others = 0;
+  for (std::int64_t row = 0; row < each.matrix.rows; ++row) {
+    const auto begin = each.matrix.column_indices.begin() + each.matrix.row_offsets[row];
+    const auto end = each.matrix.column_indices.begin() + each.matrix.row_offsets[row + 1];
+    if (begin == end) continue;
+    const bool touches = *begin == 0 || *(end - 1) + 1 == each.matrix.cols;
+    ++(touches ? touched : others);
+  }
+  return config.products == PanelConfig::Products::kTensor && touched >= 8 && others >= 8 && each.matrix.nnz() > 200;
+}
+
+}  // namespace
+
+const std::vector<Mutation>& panel_mutations() {
+  static const std::vector<Mutation> all = {
+      {"no barrier after the panel is filled",
+       "    block_barrier();\n    output.y +=", "    output.y +=", some_panel(any_nonzero)},
+      {"no barrier before sums are added", "first_row);\n      block_barrier();\n", "first_row);\n",
+       some_panel(any_nonzero)},
+      {"no barrier before sums are written again", "block_barrier();  // the sums have been read", "",
+       some_panel(several_parts)},
+      {"the first step is dropped", "products.multiply(stream.steps[d], rows);\n        if (first",
+       "if (first + d > 0) products.multiply(stream.steps[d], rows);\n        if (first", some_panel(several_rounds)},
+      {"the next step is one too far", "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next +",
+       "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + panel::kWarpLanes +",
+       some_panel(several_rounds)},
+      {"the last slot of a row is dropped", "slot < slots.end; ++slot", "slot + 1 < slots.end; ++slot",
+       some_panel(any_nonzero)},
+      {"columns are not permuted", "SPARSMITH_DEVICE int panel_row(int column) { return (column & ~7)",
+       "SPARSMITH_DEVICE int panel_row(int column) { return column; return (column & ~7)",
+       some_panel(permuted_columns)},
+      {"the lanes of a segment are not added", "ShuffleSum<kLanes, kSegments>::combine(sums);", "",
+       some_panel(plain_lanes)},
+      {"weights lie in the wrong half", "group % 2 == 0 ? 0x4432U : 0x3244U", "group % 2 != 0 ? 0x4432U : 0x3244U",
+       some_panel(tensor)},
+      {"Inf goes unseen", "if (check != 0.0F) atomic_add(", "if (false) atomic_add(",
+       some_panel(tensor_meets_infinity)},
+  };
+  return all;
+}
+
+}  // namespace sparsmith::test

@@ -1,0 +1,81 @@
+// What NVRTC makes of programmatic launches: the two instructions from sm_90 on, and nothing before.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "generator/dense_epilogue.h"
+#include "tests/dense_epilogue_cases.h"
+#include "tests/kernel_cases.h"
+#include "tuner/kernel_compiler.h"
+#include "tuner/reference_kernel.h"
+
+namespace sparsmith::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kWait = "griddepcontrol.wait";
+constexpr const char* kLaunch = "griddepcontrol.launch_dependents";
+
+// Some kernels of every kind.
+std::map<std::string, KernelSource> some_kernels() {
+  constexpr int kKernelsOfAKind = 1;
+  std::map<std::string, KernelSource> sources;
+  std::map<std::string, int> kinds;
+  const auto add = [&](const KernelSource& kernel) {
+    const std::string kind = kernel.name.substr(0, kernel.name.find("_fp"));
+    if (sources.contains(kernel.name) || kinds[kind] == kKernelsOfAKind) return;
+    ++kinds[kind];
+    sources.emplace(kernel.name, kernel);
+  };
+  for (const auto& each : families()) {
+    for (const KernelCase& drawn : draw_cases(*each, 11, 40, 1)) {
+      PackedWeight packed;
+      const auto candidate = generate_case(drawn, packed);
+      EXPECT_TRUE(candidate.ok()) << drawn.text() << "\n" << candidate.status().to_string();
+      if (!candidate.ok()) continue;
+      for (const KernelSource& kernel : candidate->kernels) add(kernel);
+    }
+  }
+  for (const KernelCase& drawn : draw_dense_epilogue_cases(11, 1)) {
+    const auto candidate = dense_epilogue(drawn.problem.spec);
+    EXPECT_TRUE(candidate.ok()) << candidate.status().to_string();
+    if (candidate.ok()) add(candidate->kernels.at(0));
+  }
+  const auto reference = reference_kernel(DataType::kFloat16);
+  EXPECT_TRUE(reference.ok()) << reference.status().to_string();
+  if (reference.ok()) add(*reference);
+  for (const char* kind : {"rows", "panel", "slots", "bitmap", "scatter", "relayout", "relayout_panels", "finish_rows",
+                           "finish_parts", "dense_epilogue"})
+    EXPECT_GE(kinds[kind], 1) << kind;
+  return sources;
+}
+
+TEST(ProgrammaticPtxTest, KernelsAllowAndWaitFromSm90On) {
+  const auto compiler = KernelCompiler::open();
+  if (!compiler.ok()) GTEST_SKIP() << "no NVRTC: " << compiler.status().to_string();
+  const auto sources = some_kernels();
+  for (const auto& [name, source] : sources) {
+    const auto newer = (*compiler)->ptx(source, "compute_90");
+    ASSERT_TRUE(newer.ok()) << name << "\n" << newer.status().to_string();
+    EXPECT_THAT(*newer, HasSubstr(kWait)) << name;
+    EXPECT_THAT(*newer, HasSubstr(kLaunch)) << name;
+    EXPECT_LT(newer->find(kLaunch), newer->find(kWait)) << name;
+    // Nothing may be stored in front of the wait, nor read but what is constant.
+    const std::string before = newer->substr(0, newer->find(kWait));
+    EXPECT_THAT(before, Not(HasSubstr("st.global"))) << name;
+    for (std::size_t at = before.find("ld.global"); at != std::string::npos; at = before.find("ld.global", at + 1))
+      EXPECT_EQ(before.substr(at, 12), "ld.global.nc") << name;
+
+    const auto older = (*compiler)->ptx(source, "compute_80");
+    ASSERT_TRUE(older.ok()) << name << "\n" << older.status().to_string();
+    EXPECT_THAT(*older, Not(HasSubstr("griddepcontrol"))) << name;
+  }
+  fmt::print("{} kernels\n", sources.size());
+}
+
+}  // namespace
+}  // namespace sparsmith::test

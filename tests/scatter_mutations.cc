@@ -1,0 +1,79 @@
+// Mistakes that kernels of the scatter family may have.
+#include <algorithm>
+
+#include "generator/scatter_family.h"
+#include "tests/mutations.h"
+
+namespace sparsmith::test {
+namespace {
+
+// Some weight of several hundred nonzeros, and at least so many.
+Mutation::Matters scatter(bool (*holds)(const ScatterConfig&, const PackedCase&), std::int64_t nonzeros = 200) {
+  return [holds, nonzeros](const Config& config, const Cases& cases) {
+    return std::any_of(cases.begin(), cases.end(), [&](const PackedCase& each) {
+      return each.matrix.nnz() > nonzeros && holds(ScatterConfig(config), each);
+    });
+  };
+}
+bool any_tiles(const ScatterConfig&, const PackedCase&) { return true; }
+bool byte_entries(const ScatterConfig& config, const PackedCase&) { return config.entry == ScatterEntry::kByte; }
+bool late_rounds(const ScatterConfig& config, const PackedCase& each) {
+  return each.packed.facts.at("rounds_max") > config.max_rounds;
+}
+bool late_byte_rounds(const ScatterConfig& config, const PackedCase& each) {
+  return config.entry == ScatterEntry::kByte && late_rounds(config, each);
+}
+bool late_word_rounds(const ScatterConfig& config, const PackedCase& each) {
+  return config.entry == ScatterEntry::kWord && late_rounds(config, each);
+}
+bool several_tiles(const ScatterConfig& config, const PackedCase& each) {
+  return each.matrix.cols > std::int64_t{2} * config.warps * config.tile_columns();
+}
+bool several_row_blocks(const ScatterConfig& config, const PackedCase& each) {
+  return each.matrix.rows > config.tile_rows;
+}
+// A warp without tiles neither fills nor clears any.
+bool tiles_for_all_warps(const ScatterConfig& config, const PackedCase& each) {
+  return each.matrix.cols > std::int64_t{config.warps - 1} * config.tile_columns();
+}
+bool several_row_blocks_for_all_warps(const ScatterConfig& config, const PackedCase& each) {
+  return several_row_blocks(config, each) && tiles_for_all_warps(config, each);
+}
+bool several_fuller_tiles(const ScatterConfig& config, const PackedCase& each) {
+  return several_tiles(config, each) && each.packed.facts.at("rounds_p95") > config.min_rounds;
+}
+bool dealt_rows(const ScatterConfig&, const PackedCase& each) {
+  const auto first_rows = each.packed.array("row_parts")->as<std::uint32_t>();
+  return !std::is_sorted(first_rows.begin(), first_rows.end());
+}
+bool scatter_meets_infinity(const ScatterConfig&, const PackedCase& each) { return meets_infinity(each); }
+
+}  // namespace
+
+const std::vector<Mutation>& scatter_mutations() {
+  static const std::vector<Mutation> all = {
+      {"no barrier before partial sums take the tiles' place", "block_barrier();  // nobody needs a tile any more", "",
+       scatter(tiles_for_all_warps)},
+      {"no barrier before partial sums are added", "block_barrier();\n        finish(", "finish(", scatter(any_tiles)},
+      {"no barrier before tiles take their place again",
+       "block_barrier();  // the partial sums have been read: tiles may take their place", "",
+       scatter(several_row_blocks_for_all_warps)},
+      {"the sums of the last warp are dropped", "w < kWarps; ++w", "w < kWarps - 1; ++w", scatter(any_tiles)},
+      {"a tile is not cleared", "list.clear(tiles.weight, tiles.number(t), base);", "", scatter(several_tiles, 3000)},
+      {"chunks are not where they were put", "^ (row % 8)) * 16)", "^ (row % 4)) * 16)", scatter(any_tiles)},
+      {"the second value is the first", "store_shared_high_if(there, at[1]", "store_shared_low_if(there, at[1]",
+       scatter(byte_entries, 2000)},
+      {"rounds beyond the registers are dropped", "r < rounds(); ++r) {\n      const u32 word",
+       "r < 0; ++r) {\n      const u32 word", scatter(late_word_rounds)},
+      {"rounds beyond the registers are dropped", "r < rounds(); r += 2) {\n      const u32 values",
+       "r < 0; r += 2) {\n      const u32 values", scatter(late_byte_rounds)},
+      {"a tile's further entries are another's", "next - window + 1));\n    ++next;", "next - window + 1));",
+       scatter(several_fuller_tiles)},
+      {"rows are not where they were dealt to", "first_rows[row / scatter::kPartRows]",
+       "first_rows[0] + row / scatter::kPartRows * 16", scatter(dealt_rows)},
+      {"Inf goes unseen", "if (!finite(sums))", "if (false)", scatter(scatter_meets_infinity)},
+  };
+  return all;
+}
+
+}  // namespace sparsmith::test

@@ -1,0 +1,95 @@
+// Mistakes that kernels of the slots family may have.
+#include <algorithm>
+
+#include "generator/slots_family.h"
+#include "tests/mutations.h"
+
+namespace sparsmith::test {
+namespace {
+
+Mutation::Matters slots(bool (*holds)(const SlotsConfig&, const Cases&)) {
+  return [holds](const Config& config, const Cases& cases) { return holds(SlotsConfig(config), cases); };
+}
+
+bool always(const SlotsConfig&, const Cases&) { return true; }
+bool staged(const SlotsConfig& config, const Cases&) { return config.input == SlotsConfig::Input::kShared; }
+bool direct(const SlotsConfig& config, const Cases&) { return config.input == SlotsConfig::Input::kGlobal; }
+bool deltas(const SlotsConfig& config, const Cases&) { return config.columns == SlotColumns::kDelta8; }
+bool offsets(const SlotsConfig& config, const Cases&) { return config.columns == SlotColumns::kOffset8; }
+bool several_words_of_deltas(const SlotsConfig& config, const Cases& cases) {
+  return deltas(config, cases) && config.vector_width > 4;
+}
+bool several_words_of_offsets(const SlotsConfig& config, const Cases& cases) {
+  return offsets(config, cases) && config.vector_width > 4;
+}
+bool counted(const SlotsConfig& config, const Cases& cases) { return deltas(config, cases) || offsets(config, cases); }
+bool whole_columns(const SlotsConfig& config, const Cases&) { return config.columns == SlotColumns::kUint16; }
+bool staged_whole_columns(const SlotsConfig& config, const Cases& cases) {
+  return staged(config, cases) && whole_columns(config, cases);
+}
+bool direct_whole_columns(const SlotsConfig& config, const Cases& cases) {
+  return direct(config, cases) && !counted(config, cases);
+}
+// Some part surely has more than one group of slots.
+bool has_several_groups(const SlotsConfig& config, const KernelCase& each) {
+  const std::int64_t parts = config.packing(each.problem).parts;
+  return each.matrix.nnz() > 64 * std::int64_t{config.vector_width} * config.tiles_per_slot * parts;
+}
+bool several_warps(const SlotsConfig& config, const Cases& cases) {
+  return std::any_of(cases.begin(), cases.end(),
+                     [&](const KernelCase& each) { return has_several_groups(config, each); });
+}
+// (Where x is staged, the barrier behind it stands between two passes as well.)
+bool several_passes(const SlotsConfig& config, const Cases& cases) {
+  return direct(config, cases) && std::any_of(cases.begin(), cases.end(), [&](const KernelCase& each) {
+           return each.problem.tokens > config.tokens_per_pass && has_several_groups(config, each);
+         });
+}
+// A slot has empty tiles, which stand for column 0, in rows of which some have no nonzero there: X is checked with Inf.
+bool empty_tiles(const SlotsConfig& config, const Cases& cases) {
+  const auto short_rows = [&](const KernelCase& each) {
+    int count = 0;
+    for (std::int64_t row = 0; row < each.matrix.rows; ++row) {
+      const std::int64_t length = each.matrix.row_length(row);
+      if (length > 0 && length <= 4) ++count;
+    }
+    return count >= 8 && each.matrix.cols >= 64;
+  };
+  return counted(config, cases) && config.tiles_per_slot > 1 && std::any_of(cases.begin(), cases.end(), short_rows);
+}
+
+}  // namespace
+
+const std::vector<Mutation>& slots_mutations() {
+  static const std::vector<Mutation> all = {
+      {"the first product of a tile is dropped",
+       "for (int e = 0; e < kVectorWidth; ++e) {\n        SPARSMITH_UNROLL for (int t",
+       "for (int e = 1; e < kVectorWidth; ++e) {\n        SPARSMITH_UNROLL for (int t", slots(always)},
+      {"two values are swapped", "multiply_add(values[e]", "multiply_add(values[e ^ 1]", slots(always)},
+      {"a column is off by one", "e % 2 == 0 ? kScale : kScale << 8, 0)", "e % 2 == 0 ? kScale : kScale << 8, kScale)",
+       slots(whole_columns)},
+      {"the count is added as a distance", "before = e < 4 ? 1 : 0", "before = 0", slots(deltas)},
+      {"distances add up within a word only", "if (kDeltas && e % 4 == 3) from", "if (kDeltas && e % 4 == 4) from",
+       slots(several_words_of_deltas)},
+      {"offsets add up", "if (kDeltas && e % 4 == 3) from", "if (e % 4 == 3) from", slots(several_words_of_offsets)},
+      {"one nonzero more than there are", "e < columns.count() ? x", "e <= columns.count() ? x", slots(empty_tiles)},
+      {"one nonzero less than there are", "e < columns.count() ? x", "e + 1 < columns.count() ? x", slots(empty_tiles)},
+      {"two warps leave their sums in one place", "int slot = thread_index();", "int slot = lane();",
+       slots(several_warps)},
+      {"no barrier before slots are added up", "block_barrier();\n      finish(", "finish(", slots(several_warps)},
+      {"no barrier before the next token", "block_barrier();  // the slots' sums and x have been read", "",
+       slots(several_passes)},
+      {"nobody waits for x", "  SPARSMITH_DEVICE void wait() {\n    block_barrier();",
+       "  SPARSMITH_DEVICE void wait() {\n    return;", slots(staged)},
+      {"padding has no zero to read", "vector[cols] = from_float<Value>(0.0F)", "vector[cols] = vector[0]",
+       slots(staged_whole_columns)},
+      {"padding reads behind x", "column >= static_cast<u32>(cols) || t", "t", slots(direct_whole_columns)},
+      {"a row's first slot is left out", "int i = thread_index() % kLanes; i < count",
+       "int i = thread_index() % kLanes + 1; i < count", slots(always)},
+      {"two rows are stored in one place", "output.store(row.row, token", "output.store(row.row & ~1U, token",
+       slots(always)},
+  };
+  return all;
+}
+
+}  // namespace sparsmith::test
