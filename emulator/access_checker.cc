@@ -86,6 +86,14 @@ void AccessChecker::warp_met(int warp, std::uint32_t mask) {
   update_mine();
 }
 
+void AccessChecker::acquire(int thread, std::int16_t clock) {
+  const auto other = static_cast<std::uint32_t>(thread);
+  if (other / kWarp != thread_ / kWarp) return;
+  warps_that_met_ |= 1U << thread_ / kWarp;
+  Clock& known = known_[thread_][other % kWarp];
+  known = std::max(known, clock);
+}
+
 // Whether the running thread is ordered behind what `thread` did at `clock` in this phase.
 bool AccessChecker::seen(std::uint32_t thread, std::uint32_t clock) const {
   if (thread == thread_) return true;

@@ -92,6 +92,10 @@ class AccessChecker {
   // The lanes of `mask` of that warp met at a warp barrier.
   void warp_met(int warp, std::uint32_t mask);
 
+  // The running thread's, and what orders it behind what `thread` of its warp did up to `clock` in this phase.
+  std::int16_t clock() const { return clocks_[thread_]; }
+  void acquire(int thread, std::int16_t clock);
+
   std::uint32_t phase() const { return phase_; }
 
   // The running thread touches [address, address + kBytes).

@@ -40,6 +40,41 @@ extern "C" __global__ void __launch_bounds__(256) test(const float* a, const flo
   for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(result[i], 2.0F * static_cast<float>(i + 1));
 }
 
+// Each warp streams its part through two slots of its own.
+TEST_P(CorrectKernelsTest, BulkCopiesOfWarps) {
+  KernelBench bench(options());
+  constexpr std::size_t kCount = 2 * 7 * 32;
+  bench.add(numbers(kCount));
+  const int out = bench.add_unwritten<float>(kCount);
+  const Status status = bench.run(R"(
+extern "C" __global__ void __launch_bounds__(64) test(const float* in, float* out) {
+  u8* shared = shared_memory();
+  const int warp = warp_index();
+  const int lane = thread_index() % 32;
+  float* slots = reinterpret_cast<float*>(shared) + warp * 64;
+  BulkBarrier* barriers = reinterpret_cast<BulkBarrier*>(shared + 512) + warp * 2;
+  const float* from = in + warp * 7 * 32;
+  if (lane == 0) {
+    for (int slot = 0; slot < 2; ++slot) {
+      bulk_barrier_init(barriers + slot);
+      bulk_copy(slots + slot * 32, from + slot * 32, 128, barriers + slot);
+    }
+  }
+  warp_barrier();
+  for (int i = 0; i < 7; ++i) {
+    const int slot = i % 2;
+    bulk_wait_in_warp(barriers + slot, i / 2 % 2);
+    out[warp * 7 * 32 + i * 32 + lane] = slots[slot * 32 + 31 - lane];
+    warp_barrier();
+    if (lane == 0 && i + 2 < 7) bulk_copy(slots + slot * 32, from + (i + 2) * 32, 128, barriers + slot);
+  }
+})",
+                                  1, 64, 512 + 32);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  const std::vector<float> result = bench.read<float>(out, kCount);
+  for (std::size_t i = 0; i < kCount; ++i) EXPECT_EQ(result[i], static_cast<float>(i / 32 * 32 + 32 - i % 32));
+}
+
 TEST_P(CorrectKernelsTest, BlockReductionThroughSharedMemory) {
   KernelBench bench(options());
   bench.add(numbers(4 * 128));

@@ -31,6 +31,9 @@ void sparsmith_emulator_atomic_add_float(float* to, float value, int line);
 void sparsmith_emulator_async_copy(void* shared, const void* global, int bytes, int line);
 void sparsmith_emulator_async_commit();
 void sparsmith_emulator_async_wait(int pending_groups, int line);
+void sparsmith_emulator_bulk_barrier_init(const void* barrier, int copies, int line);
+void sparsmith_emulator_bulk_copy(void* shared, const void* global, int bytes, const void* barrier, int line);
+void sparsmith_emulator_bulk_wait(const void* barrier, unsigned phase, int line);
 }
 
 namespace sparsmith {
@@ -108,6 +111,8 @@ struct alignas(sizeof(T) * kCount) Vector {
 };
 
 SPARSMITH_DEVICE int thread_index() { return sparsmith_emulator_thread_index(); }
+SPARSMITH_DEVICE int warp_index() { return thread_index() / 32; }
+SPARSMITH_DEVICE int lane_index() { return thread_index() % 32; }
 SPARSMITH_DEVICE int block_index_x() { return sparsmith_emulator_block_index(0); }
 SPARSMITH_DEVICE int block_index_y() { return sparsmith_emulator_block_index(1); }
 SPARSMITH_DEVICE int block_index_z() { return sparsmith_emulator_block_index(2); }
@@ -132,6 +137,10 @@ SPARSMITH_DEVICE float shuffle_down(float value, int delta, u32 mask = 0xFFFFFFF
 }
 SPARSMITH_DEVICE u32 shuffle_up(u32 value, int delta, u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
   return static_cast<u32>(sparsmith_emulator_shuffle(3, value, delta, mask, line));
+}
+SPARSMITH_DEVICE u32 add_shuffled_up(u32 value, int delta, int line = __builtin_LINE()) {
+  const u32 before = shuffle_up(value, delta, 0xFFFFFFFFU, line);
+  return thread_index() % 32 >= delta ? value + before : value;
 }
 SPARSMITH_DEVICE bool warp_any(bool value, u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
   return sparsmith_emulator_shuffle(4, value ? 1 : 0, 0, mask, line) != 0;
@@ -273,16 +282,22 @@ struct TensorMultiply {
 SPARSMITH_DEVICE u32 permute_bytes(u32 a, u32 b, u32 selector) {
   const u64 bytes = a | static_cast<u64>(b) << 32;
   u32 result = 0;
-  for (int i = 0; i < 4; ++i) result |= static_cast<u32>(bytes >> (selector >> (4 * i) & 7U) * 8 & 0xFFU) << (8 * i);
+  for (int i = 0; i < 4; ++i) {
+    u32 byte = static_cast<u32>(bytes >> (selector >> (4 * i) & 7U) * 8 & 0xFFU);
+    if ((selector >> (4 * i) & 8U) != 0) byte = byte >> 7 != 0 ? 0xFFU : 0;
+    result |= byte << (8 * i);
+  }
   return result;
 }
+SPARSMITH_DEVICE int count_bits(u32 word) { return __builtin_popcount(word); }
 struct SharedCursor {
   const u16* at;
 };
 SPARSMITH_DEVICE SharedCursor shared_cursor(const void* shared) { return {static_cast<const u16*>(shared)}; }
-template <u32 kMask>
+SPARSMITH_DEVICE SharedCursor advanced(SharedCursor cursor, u32 bytes) { return {cursor.at + bytes / 2}; }
+template <int kBit>
 SPARSMITH_DEVICE u32 take_if(SharedCursor& cursor, u32 word) {
-  return (word & kMask) != 0 ? *cursor.at++ : 0;
+  return (word >> kBit & 1U) != 0 ? *cursor.at++ : 0;
 }
 template <class T>
 SPARSMITH_DEVICE u32 add_zero_times(u32 pair, u32 sum) {
@@ -293,22 +308,26 @@ SPARSMITH_DEVICE u32 add_zero_times(u32 pair, u32 sum) {
 }
 SPARSMITH_DEVICE float float_from_bits(u32 bits) { return __builtin_bit_cast(float, bits); }
 SPARSMITH_DEVICE u32 bits_of_float(float value) { return __builtin_bit_cast(u32, value); }
-// The starting thread copies at once; who waits meets at a block barrier, so a reader that does not wait is a race.
 constexpr bool kBulkCopies = true;
 struct alignas(8) BulkBarrier {
   u64 state;
 };
-SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier, int /*copies*/ = 1) { barrier->state = 0; }
-SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, BulkBarrier*,
-                                int line = __builtin_LINE()) {
-  if (((reinterpret_cast<u64>(shared) | reinterpret_cast<u64>(global) | static_cast<u64>(bytes)) & 15U) != 0) {
-    sparsmith_emulator_misaligned(global, 16, line);
-  }
-  for (int i = 0; i < bytes / 8; ++i) static_cast<u64*>(shared)[i] = static_cast<const u64*>(global)[i];
+SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier, int copies = 1, int line = __builtin_LINE()) {
+  sparsmith_emulator_bulk_barrier_init(barrier, copies, line);
 }
-SPARSMITH_DEVICE void bulk_wait(BulkBarrier*, u32, int line = __builtin_LINE()) {
+SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, BulkBarrier* barrier,
+                                int line = __builtin_LINE()) {
+  sparsmith_emulator_bulk_copy(shared, global, bytes, barrier, line);
+}
+SPARSMITH_DEVICE void bulk_wait_in_warp(BulkBarrier* barrier, u32 phase, int line = __builtin_LINE()) {
+  sparsmith_emulator_bulk_wait(barrier, phase, line);
+}
+// The threads of a block meet as well: nothing less orders warps in the emulator.
+SPARSMITH_DEVICE void bulk_wait(BulkBarrier* barrier, u32 phase, int line = __builtin_LINE()) {
+  sparsmith_emulator_bulk_wait(barrier, phase, line);
   sparsmith_emulator_block_barrier(line);
 }
+SPARSMITH_DEVICE void bulk_copies_follow() {}
 
 SPARSMITH_DEVICE u32 dot_bytes(u32 bytes, u32 weights, u32 sum) {
   for (int i = 0; i < 32; i += 8) sum += (bytes >> i & 0xFFU) * (weights >> i & 0xFFU);

@@ -237,7 +237,7 @@ extern "C" __global__ void __launch_bounds__(32) test(const u16* elements, u32* 
 
 TEST(DeviceTwinTest, ScansVotesAndPredicatedLoads) {
   KernelBench bench;
-  const int out = bench.add_unwritten<std::uint32_t>(96);
+  const int out = bench.add_unwritten<std::uint32_t>(128);
   const Status status = bench.run(R"(
 extern "C" __global__ void __launch_bounds__(32) test(u32* out) {
   u16* values = reinterpret_cast<u16*>(shared_memory());
@@ -246,15 +246,19 @@ extern "C" __global__ void __launch_bounds__(32) test(u32* out) {
   warp_barrier();
   out[lane] = shuffle_up(lane, 3);
   SharedCursor cursor = shared_cursor(values + lane % 16);
-  const u32 first = take_if<1>(cursor, lane);
-  out[32 + lane] = first + 1000 * take_if<2>(cursor, lane);
+  const u32 first = take_if<0>(cursor, lane);
+  out[32 + lane] = first + 1000 * take_if<1>(cursor, lane);
   out[64 + lane] = (warp_any(lane == 31) ? 1U : 0U) + (warp_any(lane == 32) ? 2U : 0U) +
                    (add_zero_times<half>(0xFBFF7BFFU, 0) == 0 ? 4U : 0U) +
                    (add_zero_times<half>(lane == 0 ? 0x00007C00U : 0xFC010000U, 0) == 0 ? 8U : 0U);
+  SharedCursor third = advanced(shared_cursor(values), 6);
+  out[96 + lane] = add_shuffled_up(lane, 2) + 100 * static_cast<u32>(count_bits(lane)) + 1000 * take_if<4>(third, lane) +
+                   static_cast<u32>(warp_index());
+  if (lane == 7) out[96 + lane] = permute_bytes(0x7F80A05FU, 0x01020304U, 0xA94B);
 })",
                                   1, 32, 64);
   ASSERT_TRUE(status.ok()) << status.to_string();
-  const std::vector<std::uint32_t> result = bench.read<std::uint32_t>(out, 96);
+  const std::vector<std::uint32_t> result = bench.read<std::uint32_t>(out, 128);
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     EXPECT_EQ(result[lane], lane < 3 ? lane : lane - 3);
     const std::uint32_t value = lane % 16 + 100;
@@ -262,6 +266,11 @@ extern "C" __global__ void __launch_bounds__(32) test(u32* out) {
     const std::uint32_t second = (lane & 2U) != 0 ? value + (lane & 1U) : 0;
     EXPECT_EQ(result[32 + lane], first + 1000 * second);
     EXPECT_EQ(result[64 + lane], 5U);
+    const std::uint32_t scanned = lane < 2 ? lane : 2 * lane - 2;
+    const std::uint32_t third = (lane & 16U) != 0 ? 103000 : 0;
+    // Of bytes 11 (the sign of 3), 4, 9 (of 1) and 10 (of 2), lowest first.
+    EXPECT_EQ(result[96 + lane],
+              lane == 7 ? 0xFFFF0400U : scanned + 100 * static_cast<std::uint32_t>(std::popcount(lane)) + third);
   }
 }
 

@@ -88,6 +88,14 @@ void async_copy(std::byte* shared, const std::byte* global, int bytes, int line)
 void async_commit() { running_block->async_commit(); }
 void async_wait(int pending_groups, int line) { running_block->async_wait(pending_groups, line); }
 
+void bulk_barrier_init(const void* barrier, int copies, int line) {
+  running_block->bulk_barrier_init(barrier, copies, line);
+}
+void bulk_copy(std::byte* shared, const std::byte* global, int bytes, const void* barrier, int line) {
+  running_block->bulk_copy(shared, global, bytes, barrier, line);
+}
+void bulk_wait(const void* barrier, unsigned phase, int line) { running_block->bulk_wait(barrier, phase, line); }
+
 template <class Function>
 EntryPoint entry(const char* symbol, Function* function) {
   return {symbol, reinterpret_cast<void*>(function), false};
@@ -112,6 +120,9 @@ std::vector<EntryPoint> all_entry_points() {
       entry("sparsmith_emulator_async_copy", &async_copy),
       entry("sparsmith_emulator_async_commit", &async_commit),
       entry("sparsmith_emulator_async_wait", &async_wait),
+      entry("sparsmith_emulator_bulk_barrier_init", &bulk_barrier_init),
+      entry("sparsmith_emulator_bulk_copy", &bulk_copy),
+      entry("sparsmith_emulator_bulk_wait", &bulk_wait),
       entry("__ubsan_handle_type_mismatch_v1_abort", &misaligned_pointer),
       entry("sparsmith_emulator_check_alignment", &check_alignment),
       nothing("__tsan_init"),

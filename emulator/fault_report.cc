@@ -82,14 +82,21 @@ std::string ThreadBlock::describe_other(const Violation& violation) const {
 
 // Empty where no asynchronous copy is on its way there.
 std::string ThreadBlock::describe_pending_copy(std::uint64_t address, std::uint32_t bytes) const {
+  const auto meets = [&](const PendingCopy& copy) {
+    const auto to = reinterpret_cast<std::uint64_t>(copy.to);
+    return address < to + static_cast<std::uint64_t>(copy.bytes) && to < address + bytes;
+  };
+  const auto describe = [](const char* kind, int thread, int line) {
+    return fmt::format(" where the {} copy that thread {} began in line {} has not landed: nobody waited for it", kind,
+                       thread, line);
+  };
+  for (const auto& [at, barrier] : bulk_barriers_) {
+    for (std::size_t i = 0; i < barrier.copies.size(); ++i)
+      if (meets(barrier.copies[i])) return describe("bulk", barrier.starts[i].thread, barrier.copies[i].line);
+  }
   for (int i = 0; i < launch_->threads; ++i) {
     for (const PendingCopy& copy : threads_[static_cast<std::size_t>(i)].copies) {
-      const auto to = reinterpret_cast<std::uint64_t>(copy.to);
-      if (address < to + static_cast<std::uint64_t>(copy.bytes) && to < address + bytes) {
-        return fmt::format(
-            " where the asynchronous copy that thread {} began in line {} has not landed: nobody waited for it", i,
-            copy.line);
-      }
+      if (meets(copy)) return describe("asynchronous", i, copy.line);
     }
   }
   return {};
@@ -133,6 +140,9 @@ std::string ThreadBlock::describe_waiting() const {
       case Wait::kWarpBarrier:
         groups[fmt::format("wait at the warp barrier in line {} with mask {:#010x}", thread.line, thread.mask)]
             .push_back(i);
+        break;
+      case Wait::kBulkCopy:
+        groups[fmt::format("wait in line {} for a bulk copy that nobody starts", thread.line)].push_back(i);
         break;
       case Wait::kShuffle:
         groups[fmt::format("wait at the shuffle in line {} with mask {:#010x}", thread.line, thread.mask)].push_back(i);

@@ -220,6 +220,62 @@ TEST_P(FaultyKernelsTest, MisalignedAsynchronousCopy) {
               HasSubstr("misaligned asynchronous copy of 16 bytes"));
 }
 
+// A warp copies `in` to shared memory in bulk, by a barrier behind it.
+constexpr const char* kBulk =
+    "BulkBarrier* barrier = reinterpret_cast<BulkBarrier*>(shared + 60); if (t >= 32) return;"
+    "if (t == 0) bulk_barrier_init(barrier); warp_barrier();";
+
+TEST_P(FaultyKernelsTest, BulkCopyNotAwaited) {
+  EXPECT_THAT(report_of(std::string(kBulk) + "if (t == 0) bulk_copy(shared, in, 128, barrier); warp_barrier();"
+                                             "out[t] = shared[t];"),
+              AllOf(HasSubstr("bulk copy"), HasSubstr("has not landed")));
+}
+
+TEST_P(FaultyKernelsTest, BulkCopyAwaitedInTheWrongPhase) {
+  EXPECT_THAT(report_of(std::string(kBulk) + "if (t == 0) bulk_copy(shared, in, 128, barrier); warp_barrier();"
+                                             "bulk_wait_in_warp(barrier, 1); out[t] = shared[t];"),
+              AllOf(HasSubstr("bulk copy"), HasSubstr("has not landed")));
+}
+
+TEST_P(FaultyKernelsTest, BulkCopyNobodyStarts) {
+  EXPECT_THAT(report_of(std::string(kBulk) + "bulk_wait_in_warp(barrier, 0); out[t] = shared[t];"),
+              AllOf(HasSubstr("deadlock"), HasSubstr("threads 0-31 wait in line"), HasSubstr("bulk copy")));
+}
+
+// Who is late may also find the phase turned twice, and waits for ever.
+TEST_P(FaultyKernelsTest, BulkCopyIntoWhatOthersStillRead) {
+  EXPECT_THAT(
+      report_of(std::string(kBulk) + "if (t == 0) bulk_copy(shared, in, 128, barrier); bulk_wait_in_warp(barrier, 0);"
+                                     "out[t] = shared[t]; if (t == 0) bulk_copy(shared, in + 32, 128, barrier);"
+                                     "bulk_wait_in_warp(barrier, 1); out[t + 32] = shared[t];"),
+      testing::AnyOf(HasSubstr("race"), HasSubstr("has not landed"), HasSubstr("deadlock")));
+}
+
+TEST_P(FaultyKernelsTest, SecondBulkCopyBeforeTheFirstIsAwaited) {
+  EXPECT_THAT(report_of(std::string(kBulk) + "if (t == 0) { bulk_copy(shared, in, 128, barrier);"
+                                             "bulk_copy(shared + 32, in, 64, barrier); }"),
+              HasSubstr("whose last copies nobody has awaited"));
+}
+
+TEST_P(FaultyKernelsTest, BlockEndsBeforeABulkCopyLands) {
+  EXPECT_THAT(report_of(std::string(kBulk) + "if (t == 0) bulk_copy(shared, in, 128, barrier);"),
+              HasSubstr("the block ends before a bulk copy has landed"));
+}
+
+TEST_P(FaultyKernelsTest, BarrierOfBulkCopiesUsedBeforeItIsReady) {
+  EXPECT_THAT(report_of("BulkBarrier* barrier = reinterpret_cast<BulkBarrier*>(shared + 60);"
+                        "if (t == 0) bulk_barrier_init(barrier);"
+                        "if (t == 1) { bulk_copy(shared, in, 128, barrier); bulk_wait_in_warp(barrier, 0); }"),
+              testing::AnyOf(HasSubstr("not ready"), HasSubstr("race")));
+}
+
+TEST_P(FaultyKernelsTest, MisalignedBulkCopy) {
+  EXPECT_THAT(report_of(std::string(kBulk) + "if (t == 0) bulk_copy(shared + 1, in, 128, barrier);"),
+              HasSubstr("a bulk copy of 128 bytes"));
+  EXPECT_THAT(report_of(std::string(kBulk) + "if (t == 0) bulk_copy(shared, in, 120, barrier);"),
+              HasSubstr("a bulk copy of 120 bytes"));
+}
+
 TEST_P(FaultyKernelsTest, FreedMemory) {
   KernelBench bench(options());
   const int array = bench.add(std::vector<float>(64, 1.0F));

@@ -63,6 +63,14 @@ TEST_P(ProgrammaticLaunchTest, WhatIsTouchedBeforeItWaitsIsReported) {
   EXPECT_THAT(
       run("if (t == 63) async_copy<4>(shared, x); async_commit(); wait_for_previous(); async_wait<0>();").message(),
       HasSubstr("before it has waited"));
+  const std::string bulk =
+      "BulkBarrier* barrier = reinterpret_cast<BulkBarrier*>(shared + 32);\n"
+      "if (t == 0) bulk_barrier_init(barrier);\n"
+      "if (t == 0) bulk_copy(shared, FROM, 64, barrier);\n"
+      "wait_for_previous(); block_barrier(); bulk_wait(barrier, 0);";
+  const auto from = [&](const char* source) { return std::string(bulk).replace(bulk.find("FROM"), 4, source); };
+  EXPECT_TRUE(run(from("constant")).ok());
+  EXPECT_THAT(run(from("x")).message(), HasSubstr("before it has waited"));
   EXPECT_THAT(run("shared[t] = constant[t + 64]; wait_for_previous();").message(), HasSubstr("out of bounds"));
 }
 

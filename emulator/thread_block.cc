@@ -64,6 +64,7 @@ Status ThreadBlock::run_block() {
   first_phases_.push_back(checker_.phase());
   live_ = launch_->threads;
   at_block_barrier_ = 0;
+  bulk_barriers_.clear();
   ready_head_ = 0;
   ready_count_ = 0;
   for (std::size_t i = 0; i < warps_.size(); ++i) {
@@ -133,6 +134,7 @@ void ThreadBlock::exit_thread() {
   thread.wait = Wait::kExited;
   --live_;
   if (live_ == 0) {
+    check_bulk_copies_have_landed();
     thread.fiber.switch_to(main_, true);
     std::abort();  // a thread that ended is never switched to
   }
@@ -207,6 +209,23 @@ void ThreadBlock::atomic_add(float* to, float value, int line) {
   *to += value;
 }
 
+// Nobody may read or write the destination before the copy has landed.
+void ThreadBlock::begin_copy(std::byte* shared, const std::byte* global, std::uint32_t bytes, int line) {
+  const std::uint64_t offset = static_cast<std::uint64_t>(shared - memory_.base());
+  if (offset >= DeviceMemory::kSharedBytes) {
+    fail(
+        [&] {
+          return fmt::format("asynchronous copy to {}, not to shared memory",
+                             describe_address(reinterpret_cast<std::uint64_t>(shared), bytes));
+        },
+        line);
+  }
+  checker_.access_range(AccessKind::kRead, global, bytes);
+  checker_.access_range(AccessKind::kWrite, shared, bytes);
+  DeviceMemory::set_bits(memory_.addressable(), offset, bytes, false);
+  DeviceMemory::set_bits(memory_.written(), offset, bytes, false);
+}
+
 void ThreadBlock::async_copy(std::byte* shared, const std::byte* global, int bytes, int line) {
   const auto to = reinterpret_cast<std::uint64_t>(shared);
   const auto from = reinterpret_cast<std::uint64_t>(global);
@@ -219,16 +238,7 @@ void ThreadBlock::async_copy(std::byte* shared, const std::byte* global, int byt
         },
         line);
   }
-  const std::uint64_t offset = to - reinterpret_cast<std::uint64_t>(memory_.base());
-  if (offset >= DeviceMemory::kSharedBytes) {
-    fail([&] { return fmt::format("asynchronous copy to {}, not to shared memory", describe_address(to, size)); },
-         line);
-  }
-  checker_.access_range(AccessKind::kRead, global, size);
-  checker_.access_range(AccessKind::kWrite, shared, size);
-  // Nobody may read or write it before it has landed.
-  DeviceMemory::set_bits(memory_.addressable(), offset, size, false);
-  DeviceMemory::set_bits(memory_.written(), offset, size, false);
+  begin_copy(shared, global, size, line);
   Thread& thread = threads_[static_cast<std::size_t>(current_)];
   thread.copies.push_back({shared, global, bytes, thread.copy_group, line});
 }

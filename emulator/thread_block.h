@@ -9,6 +9,7 @@
 // - nobody can go on (deadlock), with what each stuck thread waits for;
 // - a lane shuffles or meets with a mask that lacks itself, or disagrees with a waiting lane's mask or operation;
 // - a shuffle names a lane that returned or does not exist, or reads from one outside its mask;
+// - a bulk copy goes by a barrier that is not ready, or whose last copy nobody awaited, or is on its way at the end;
 // - a memory access is wrong (access_checker.h), or touches what an asynchronous copy has yet to deliver;
 // - a block of a programmatic launch ends and has not waited for the kernels before;
 // - the launch exceeds its limit of accesses or switches.
@@ -16,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <random>
 #include <span>
@@ -87,6 +89,9 @@ class ThreadBlock {
   void async_copy(std::byte* shared, const std::byte* global, int bytes, int line);
   void async_commit();
   void async_wait(int pending_groups, int line);
+  void bulk_barrier_init(const void* barrier, int copies, int line);
+  void bulk_copy(std::byte* shared, const std::byte* global, int bytes, const void* barrier, int line);
+  void bulk_wait(const void* barrier, unsigned phase, int line);
   [[noreturn]] void fail_misaligned(const void* address, std::uint32_t bytes, int line = 0);
   // Ends the run with an error that says where and who; `describe` returns what, as in "shuffles with a mask of 0".
   // (A function, so that no string is left behind on the stack that is given up.)
@@ -97,7 +102,7 @@ class ThreadBlock {
   }
 
  private:
-  enum class Wait : std::uint8_t { kNothing, kBlockBarrier, kWarpBarrier, kShuffle, kExited };
+  enum class Wait : std::uint8_t { kNothing, kBlockBarrier, kWarpBarrier, kShuffle, kBulkCopy, kExited };
   struct PendingCopy {
     std::byte* to;
     const std::byte* from;
@@ -112,6 +117,18 @@ class ThreadBlock {
     std::uint32_t mask = 0;  // of the warp barrier or shuffle that it waits at
     int copy_group = 0;
     std::vector<PendingCopy> copies;
+  };
+  // A barrier whose phases bulk copies complete. Who waits is ordered behind those who started them.
+  struct BulkBarrier {
+    struct Start {
+      int thread;
+      std::int16_t clock;
+    };
+    std::uint32_t completed = 0;  // phases
+    std::size_t expected = 1;     // copies a phase
+    std::vector<PendingCopy> copies;
+    std::vector<Start> starts;  // of the last phase's copies, or of those that are on their way
+    std::vector<int> waiting;   // threads, for copies to be started
   };
   static constexpr int kWarp = AccessChecker::kWarp;
   // Lanes that wait for each other.
@@ -143,6 +160,10 @@ class ThreadBlock {
   void make_ready(int thread);
   int take_ready();
   void count_switch();
+
+  BulkBarrier& bulk_barrier(const void* barrier, int line);
+  void begin_copy(std::byte* shared, const std::byte* global, std::uint32_t bytes, int line);
+  void check_bulk_copies_have_landed();
 
   void release_block_barrier();
   void check_same_barrier();
@@ -176,6 +197,7 @@ class ThreadBlock {
   std::vector<std::uint32_t> first_phases_;  // of each block of the launch that has begun
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
+  std::map<std::uint64_t, BulkBarrier> bulk_barriers_;  // by address
   int current_ = 0;
   int live_ = 0;
   int at_block_barrier_ = 0;

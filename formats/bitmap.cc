@@ -15,7 +15,6 @@
 namespace sparsmith {
 namespace {
 
-using bitmap::kFragments;
 using bitmap::kLanes;
 using bitmap::kStripColumns;
 using bitmap::kTileRows;
@@ -59,32 +58,34 @@ void for_each_piece(const CsrMatrix& matrix, std::int64_t row, const Body& body)
   }
 }
 
-// Where the values of each lane's fragments begin: counted by fragment, then by lane.
+// Where the values of each lane begin: counted by run, then by lane.
 struct TileStarts {
-  std::array<std::array<std::uint16_t, kLanes>, kFragments> of_lane;  // in the fragment
-  std::array<std::uint16_t, kFragments> of_fragment;                  // in the tile
+  static constexpr std::size_t kMaxRuns = 8;
+  std::array<std::array<std::uint16_t, kLanes>, kMaxRuns> of_lane;  // in the run
+  std::array<std::uint16_t, kMaxRuns> of_run;                       // in the tile
   std::uint16_t values = 0;
 };
 
-TileStarts starts_of(const TileWords& words) {
+TileStarts starts_of(const TileWords& words, std::size_t run_bits) {
   TileStarts starts;
-  for (std::size_t f = 0; f < kFragments; ++f) {
+  for (std::size_t run = 0; run < 32 / run_bits; ++run) {
     std::uint16_t count = 0;
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      starts.of_lane[f][lane] = count;
-      count = static_cast<std::uint16_t>(count + std::popcount(words[lane] >> (8 * f) & 0xFFU));
+      starts.of_lane[run][lane] = count;
+      count = static_cast<std::uint16_t>(
+          count + std::popcount(words[lane] >> (run_bits * run) & ((std::uint32_t{1} << run_bits) - 1)));
     }
-    starts.of_fragment[f] = starts.values;
+    starts.of_run[run] = starts.values;
     starts.values = static_cast<std::uint16_t>(starts.values + count);
   }
   return starts;
 }
 
 // Where a value stands among those of its tile.
-std::size_t value_index(const TileWords& words, const TileStarts& starts, Place place) {
-  const std::size_t fragment = place.bit / 8;
-  const std::uint32_t before = words[place.lane] & ((1U << place.bit) - 1) & (0xFFU << (8 * fragment));
-  return static_cast<std::size_t>(starts.of_fragment[fragment]) + starts.of_lane[fragment][place.lane] +
+std::size_t value_index(const TileWords& words, const TileStarts& starts, std::size_t run_bits, Place place) {
+  const std::size_t run = place.bit / run_bits;
+  const std::uint32_t before = (words[place.lane] & ((1U << place.bit) - 1)) >> (run_bits * run);
+  return static_cast<std::size_t>(starts.of_run[run]) + starts.of_lane[run][place.lane] +
          static_cast<std::size_t>(std::popcount(before));
 }
 
@@ -93,11 +94,12 @@ class Packer {
   Packer(const CsrMatrix& matrix, const BitmapPacking& packing, DataType type)
       : matrix_(matrix),
         packing_(packing),
+        run_bits_(static_cast<std::size_t>(packing.run_bits)),
         type_(type),
         strip_rows_(std::int64_t{kTileRows} * packing.tiles),
         row_tiles_(ceil_div(matrix.rows, strip_rows_)),
         strips_(ceil_div(matrix.cols, kStripColumns)),
-        header_(bitmap::header_bytes(packing.tiles, packing.stored_offsets)) {}
+        header_(bitmap::header_bytes(packing.tiles, packing.run_bits, packing.stored_offsets)) {}
 
   Result<PackedWeight> pack() {
     const auto count = static_cast<std::size_t>(row_tiles_ * strips_);
@@ -178,7 +180,7 @@ class Packer {
         const auto tile = static_cast<std::size_t>(&words_of(strip, row) - words.data());
         for (std::int64_t i = begin; i < end; ++i) {
           const Place place = columns[matrix_.column_indices[i] % kStripColumns];
-          values[tile][value_index(words[tile], starts[tile], place)] = convert(matrix_.values[i]);
+          values[tile][value_index(words[tile], starts[tile], run_bits_, place)] = convert(matrix_.values[i]);
         }
       });
     }
@@ -187,23 +189,26 @@ class Packer {
   // Writes all but the values, and says where those of each tile go.
   void begin_strip(std::byte* strip, const TileWords* words, TileStarts* starts, std::uint16_t** values) const {
     const auto tiles = static_cast<std::size_t>(packing_.tiles);
+    const std::size_t runs = 32 / run_bits_;
+    const std::size_t start_words = packing_.stored_offsets ? runs / 4 : 0;  // a lane's of a tile
     std::memcpy(strip, words, tiles * sizeof(TileWords));
+    std::byte* const stored = strip + tiles * sizeof(TileWords);
+    std::byte* const firsts = stored + tiles * start_words * sizeof(TileWords);
     std::size_t count = 0;
     for (std::size_t tile = 0; tile < tiles; ++tile) {
-      starts[tile] = starts_of(words[tile]);
+      starts[tile] = starts_of(words[tile], run_bits_);
       values[tile] = reinterpret_cast<std::uint16_t*>(strip + header_) + count;
-      if (packing_.stored_offsets) {
-        TileWords packed_starts;
-        std::array<std::uint16_t, kFragments> firsts;
-        for (std::size_t lane = 0; lane < kLanes; ++lane) {
-          packed_starts[lane] = 0;
-          for (std::size_t f = 0; f < kFragments; ++f)
-            packed_starts[lane] |= std::uint32_t{starts[tile].of_lane[f][lane]} << (8 * f);
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        for (std::size_t s = 0; s < start_words; ++s) {
+          std::uint32_t word = 0;
+          for (std::size_t i = 0; i < 4; ++i)
+            word |= std::uint32_t{starts[tile].of_lane[start_words * i + s][lane]} << (8 * i);
+          std::memcpy(stored + ((tile * kLanes + lane) * start_words + s) * sizeof(word), &word, sizeof(word));
         }
-        for (std::size_t f = 0; f < kFragments; ++f)
-          firsts[f] = static_cast<std::uint16_t>(count + starts[tile].of_fragment[f]);
-        std::memcpy(strip + (tiles + tile) * sizeof(TileWords), packed_starts.data(), sizeof(TileWords));
-        std::memcpy(strip + 2 * tiles * sizeof(TileWords) + tile * sizeof(firsts), firsts.data(), sizeof(firsts));
+      }
+      for (std::size_t run = 0; run < runs; ++run) {
+        const auto first = static_cast<std::uint16_t>(2 * (count + starts[tile].of_run[run]));
+        std::memcpy(firsts + (tile * runs + run) * sizeof(first), &first, sizeof(first));
       }
       count += starts[tile].values;
     }
@@ -215,6 +220,7 @@ class Packer {
 
   const CsrMatrix& matrix_;
   const BitmapPacking packing_;
+  const std::size_t run_bits_;
   const DataType type_;
   const std::int64_t strip_rows_;
   const std::int64_t row_tiles_;
@@ -222,12 +228,14 @@ class Packer {
   const int header_;
 };
 
-// Of "bitmap_r4_scanned"; nothing when it is no such name.
+// Of "bitmap_r4_b8_scanned"; nothing when it is no such name.
 Result<BitmapPacking> packing_named(std::string_view name) {
   for (const int tiles : {1, 2, 4}) {
-    for (const bool stored : {false, true}) {
-      const BitmapPacking packing{tiles, stored};
-      if (packing.name() == name) return packing;
+    for (const int run_bits : {4, 8}) {
+      for (const bool stored : {false, true}) {
+        const BitmapPacking packing{tiles, run_bits, stored};
+        if (packing.name() == name) return packing;
+      }
     }
   }
   return invalid_input(fmt::format("bitmap: no packing is named '{}'", name));
@@ -236,12 +244,14 @@ Result<BitmapPacking> packing_named(std::string_view name) {
 }  // namespace
 
 std::string BitmapPacking::name() const {
-  return fmt::format("bitmap_r{}_{}", tiles, stored_offsets ? "stored" : "scanned");
+  return fmt::format("bitmap_r{}_b{}_{}", tiles, run_bits, stored_offsets ? "stored" : "scanned");
 }
 
 Result<PackedWeight> pack_bitmap(const CsrMatrix& matrix, const BitmapPacking& packing, DataType type) {
   if (packing.tiles != 1 && packing.tiles != 2 && packing.tiles != 4)
     return invalid_argument(fmt::format("bitmap: a strip is 1, 2 or 4 tiles, not {}", packing.tiles));
+  if (packing.run_bits != 4 && packing.run_bits != 8)
+    return invalid_argument(fmt::format("bitmap: a run is 4 or 8 bits, not {}", packing.run_bits));
   if (type != DataType::kFloat16 && type != DataType::kBFloat16)
     return invalid_argument(fmt::format("bitmap: values are fp16 or bf16, not {}", short_name(type)));
   if (matrix.rows >= (std::int64_t{1} << 31) || matrix.cols >= (std::int64_t{1} << 31) - kStripColumns)
@@ -263,10 +273,12 @@ Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
   if (packed.value_type != DataType::kFloat16 && packed.value_type != DataType::kBFloat16)
     return invalid_input("bitmap: values are fp16 or bf16");
   const auto offsets = offset_array->as<std::uint32_t>();
-  const auto header = static_cast<std::size_t>(bitmap::header_bytes(packing.tiles, packing.stored_offsets));
+  const auto header =
+      static_cast<std::size_t>(bitmap::header_bytes(packing.tiles, packing.run_bits, packing.stored_offsets));
   if (strips->bytes.size() / header < static_cast<std::size_t>(count))
     return invalid_input(fmt::format("bitmap: {} bytes for {} strips", strips->bytes.size(), count));
 
+  const auto run_bits = static_cast<std::size_t>(packing.run_bits);
   // Of each strip its words, and where the values of each tile begin.
   const auto tiles = static_cast<std::size_t>(packing.tiles);
   const auto total = static_cast<std::size_t>(count);
@@ -282,7 +294,7 @@ Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
     std::memcpy(words.data() + strip * tiles, strips->bytes.data() + begin, tiles * sizeof(TileWords));
     std::size_t at = begin + header;
     for (std::size_t tile = strip * tiles; tile < (strip + 1) * tiles; ++tile) {
-      starts[tile] = starts_of(words[tile]);
+      starts[tile] = starts_of(words[tile], run_bits);
       values[tile] = strips->bytes.data() + at;
       at += std::size_t{starts[tile].values} * 2;
     }
@@ -298,7 +310,7 @@ Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
       const Place place = line[static_cast<std::size_t>(column % kStripColumns)];
       if ((words[tile][place.lane] >> place.bit & 1U) == 0) continue;
       std::uint16_t bits = 0;
-      std::memcpy(&bits, values[tile] + 2 * value_index(words[tile], starts[tile], place), 2);
+      std::memcpy(&bits, values[tile] + 2 * value_index(words[tile], starts[tile], run_bits, place), 2);
       unpacked.add(row, static_cast<std::uint32_t>(column), bits);
     }
   }

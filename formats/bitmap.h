@@ -12,9 +12,10 @@ namespace sparsmith {
 
 struct BitmapPacking {
   int tiles = 4;                // of 16 rows, one below the other in a strip: 1, 2 or 4
+  int run_bits = 8;             // of a word, whose values lie together: 4 or 8
   bool stored_offsets = false;  // where a lane's values begin is stored (a bit an element more) or counted by kernels
 
-  // "bitmap_r4_scanned"
+  // "bitmap_r4_b8_scanned"
   std::string name() const;
 };
 

@@ -4,9 +4,12 @@
 // weight are 0. A strip is R tiles of 16 x 64, one below the other, and lies in one piece, a multiple of 16 bytes:
 //
 //   words    uint32[R][32]: for each tile, a word a lane: bit b says whether the lane's element b is stored
-//   starts   uint32[R][32], only with stored offsets: byte f counts the values of fragment f of the lanes before
-//   firsts   uint16[R][4] (at least 8), only with stored offsets: the first value of fragment f of the tile in `values`
-//   values   fp16 or bf16: by tile, by fragment, by lane, by bit
+//   starts   uint32[R][32][S], only with stored offsets: byte i of word s counts the values of run S i + s of the lanes
+//            before
+//   firsts   uint16[R][runs]: where the values of each run begin in `values`, in bytes
+//   values   fp16 or bf16: by tile, by run, by lane, by bit
+//
+// A run is 4 or 8 neighbouring bits of all lanes' words, so a tile has 8 or 4 of them, and S = 2 or 1.
 //
 // The 32 lanes of a warp hold a tile as the A operands of four mma.m16n8k16, the fragments. Lane 4 g + t's element
 // b = 8 f + 2 i + h lies in fragment f, register i, half h:
@@ -31,13 +34,14 @@ constexpr int kTileElements = kTileRows * kStripColumns;
 constexpr int kUnitBytes = 16;
 
 // Bytes in front of the values of a strip.
-constexpr int header_bytes(int tiles, bool stored_offsets) {
-  return tiles * kLanes * 4 * (stored_offsets ? 2 : 1) + (stored_offsets ? (tiles * 8 + 15) / 16 * 16 : 0);
+constexpr int header_bytes(int tiles, int run_bits, bool stored_offsets) {
+  return tiles * (kLanes * 4 * (stored_offsets ? 1 + 8 / run_bits : 1) + 32 / run_bits * 2);
 }
 
 // Of a strip without a zero: the largest.
-constexpr int max_strip_bytes(int tiles, bool stored_offsets) {
-  return header_bytes(tiles, stored_offsets) + tiles * kTileElements * 2;
+constexpr int max_strip_bytes(int tiles, int run_bits, bool stored_offsets) {
+  return (header_bytes(tiles, run_bits, stored_offsets) + tiles * kTileElements * 2 + kUnitBytes - 1) / kUnitBytes *
+         kUnitBytes;
 }
 
 // Where element `bit` of lane `lane` lies in its tile.

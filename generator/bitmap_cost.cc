@@ -1,8 +1,10 @@
 // The cost model of the bitmap family: an order among configs, in microseconds, without running anything.
 //
-// Two things run side by side, and the slower one hides most of the other: the packed weight from HBM, and the work of
-// a tile, which is instructions of the decode plus operands of X from L2. To both comes what every launch costs. The
-// constants follow a prototype measured on an H200 at 50 to 95 % and N = 1 to 64; they rank, they do not promise.
+// Three things run side by side, and the slowest hides most of the others: the packed weight from HBM; the warps'
+// instructions, counted in the disassembly for sm_90; and the accesses of shared memory, one at a time on a
+// multiprocessor, of which a load makes more where its lanes' values lie further apart. To them come operands of X from
+// L2 and what every launch costs. What is not counted follows a prototype measured on an H200 at 50 to 95 % and N = 8
+// to 32, whose times the same formulas give within 10 %; they rank, they do not promise.
 #include <algorithm>
 #include <cmath>
 
@@ -11,17 +13,28 @@
 namespace sparsmith {
 namespace {
 
-constexpr double kFixedUs = 3.2;         // launch, first strips, last sums
-constexpr double kUnhidden = 0.35;       // of the shorter of the two
+constexpr double kFixedUs = 2.2;         // launch, first strips, last sums
+constexpr double kSecondLaunchUs = 2.2;  // that adds up column parts
+constexpr double kUnhidden = 0.28;       // of the shorter of HBM and work
+constexpr double kIssued = 0.9;          // instructions a cycle of a scheduler, at best
 constexpr double kL2BytesPerUs = 7.0e6;  // of X operands, over the device
-constexpr double kSumsUs = 0.05;         // a warp's sums, added at the end
+constexpr double kUnhiddenX = 0.5;       // of their time: they are loaded a strip ahead
 
-// Warp instructions for a tile of 16 x 64 that are issued whatever N is.
-double decode_instructions(const BitmapConfig& config, double density) {
-  const double offsets = config.stored_offsets ? 9.0 : 34.0;
-  const double elements = 32 * (2.2 + 1.0 * std::min(1.0, 2 * density));
-  const double strip = 46.0 / config.tiles;  // copies, bounds, waits
-  return elements + 16 + offsets + strip;
+// Warp instructions for a tile of 16 x 64.
+double instructions(const BitmapConfig& config, bool token_major) {
+  const double starts = config.stored_offsets ? (config.run_bits == 4 ? 124 : 106) : (config.run_bits == 4 ? 149 : 128);
+  const double pairs = config.token_tiles > 1 ? 20 : 0;  // values are merged
+  const double x = token_major ? 30 : 130;               // a strip's operands for 8 tokens
+  const double strip = 106 + x * config.token_tiles + (config.bulk_copies ? 0 : 60);
+  return starts + pairs + 4 * (config.token_tiles - 1) + strip / config.tiles;
+}
+
+// Accesses of shared memory for the same. Lanes whose values lie within 128 bytes meet different banks.
+double accesses(const BitmapConfig& config, double density) {
+  const double per_load = config.run_bits == 4 ? 1 + 2.0 * std::clamp(density - 0.4, 0.0, 0.4)
+                                               : 1 + 3.1 * std::clamp(density - 0.2, 0.0, 0.4);
+  const double shuffles = config.stored_offsets ? 2 : (config.run_bits == 4 ? 10 : 5);
+  return 32 * per_load + 3 + shuffles + 8.0 * config.token_tiles / config.tiles;
 }
 
 }  // namespace
@@ -36,27 +49,32 @@ double BitmapFamily::predict(const Config& config_, const Problem& problem,
   const double strips = row_tiles * std::ceil(static_cast<double>(problem.spec.cols) / 64);
   const double token_tiles = std::ceil(static_cast<double>(problem.tokens) / config.tokens());
   const double density = 1 - statistics.sparsity;
+  const bool token_major = problem.spec.layout == Layout::kTokenMajor;
 
   // How far the fullest multiprocessor is above the mean, and how well its warps hide one another's latency.
-  const double blocks = std::max(1.0, row_tiles * token_tiles);
+  const double blocks = std::max(1.0, row_tiles * token_tiles * config.column_parts);
   const double excess = std::ceil(blocks / sms) * sms / blocks;
-  const double strip_bytes = config.tiles * (128.0 * (config.stored_offsets ? 2 : 1) + 2048 * density) + 64;
+  const double header = 128.0 * (config.stored_offsets ? 1 + 8 / config.run_bits : 1) + 64.0 / config.run_bits;
+  const double strip_bytes = config.tiles * (header + 2048 * density) + 8;
   const double resident = std::min<double>(config.blocks_per_sm, std::ceil(blocks / sms));
   const int stages = config.stages_that_fit(static_cast<std::int64_t>(strip_bytes), problem.device);
   const double hiding = std::min(1.0, 0.55 + 0.45 * config.warps * resident / 16);
 
-  const double instructions = decode_instructions(config, density) + config.token_tiles * (10.0 + 44.0 / config.tiles);
-  const double issue_us =
-      strips * config.tiles * token_tiles * instructions / (4 * 0.85) / sms / clock_mhz * excess / hiding;
+  const double cycles = std::max(instructions(config, token_major) / (4 * kIssued), accesses(config, density));
+  const double tiles = strips * config.tiles * token_tiles;
+  const double decode_us = tiles * cycles / sms / clock_mhz * excess / hiding;
   const double x_us = row_tiles * static_cast<double>(problem.spec.cols) * 2 * static_cast<double>(config.tokens()) *
-                      token_tiles / kL2BytesPerUs * (problem.spec.layout == Layout::kTokenMajor ? 1.0 : 1.5);
+                      token_tiles / kL2BytesPerUs * (token_major ? 1.0 : 1.5);
   const double in_flight = config.warps * resident * (stages - 0.5) * strip_bytes;  // bytes a multiprocessor
   const double hbm_us =
-      (strips * (strip_bytes + 8 - 64)) * token_tiles / (0.93 * hbm) * std::max({1.0, excess * 0.8, 40000 / in_flight});
-  const double work_us = issue_us + x_us;
-  const double rounds = std::ceil(blocks / (sms * resident));
-  return kFixedUs + std::max(hbm_us, work_us) + kUnhidden * std::min(hbm_us, work_us) +
-         rounds * kSumsUs * config.warps + 0.1 * (stages - 2);
+      (strips * (strip_bytes + 4)) * token_tiles / (0.93 * hbm) * std::max({1.0, excess * 0.8, 40000 / in_flight});
+  const double work_us = decode_us + kUnhiddenX * x_us;
+  double finish_us = std::ceil(blocks / (sms * resident)) * 0.03 * config.warps;  // sums of warps
+  if (config.column_parts > 1) {
+    const double outputs = static_cast<double>(problem.spec.rows) * static_cast<double>(problem.tokens);
+    finish_us += kSecondLaunchUs + 8 * outputs * config.column_parts / kL2BytesPerUs;
+  }
+  return kFixedUs + std::max(hbm_us, work_us) + kUnhidden * std::min(hbm_us, work_us) + finish_us + 0.1 * (stages - 2);
 }
 
 }  // namespace sparsmith

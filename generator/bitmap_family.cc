@@ -8,6 +8,7 @@ namespace sparsmith {
 namespace {
 
 constexpr std::int64_t kBlockReservedBytes = 1024;  // of shared memory, that the driver takes a block
+constexpr std::int64_t kBulkAlignment = 128;        // of where bulk copies are fast
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -22,13 +23,17 @@ std::vector<Rule> legal_rules() {
        "tensor cores take 16-bit values",
        [](const RuleInput& in) { return size_of(in.problem.spec.type) == 2; }},
       {Kind::kLegal,
-       {"tiles", "token_tiles", "warps", "stages", "stored_offsets", "blocks_per_sm"},
+       {"tiles", "token_tiles", "warps", "stages", "run_bits", "stored_offsets", "bulk_copies", "blocks_per_sm"},
        "rings of one full strip, or the warps' sums, exceed the shared memory of a block",
        [](const RuleInput& in) {
          const BitmapConfig config(in.config);
-         const std::int64_t strip = bitmap::max_strip_bytes(config.tiles, config.stored_offsets);
-         return config.extras_offset(strip, 1) + config.extras_bytes() <= in.problem.device.shared_bytes_per_block;
+         const std::int64_t strip = bitmap::max_strip_bytes(config.tiles, config.run_bits, config.stored_offsets);
+         return config.shared_bytes(strip, 1) <= in.problem.device.shared_bytes_per_block;
        }},
+      {Kind::kLegal,
+       {"bulk_copies"},
+       "bulk copies exist from sm_90 on",
+       [](const RuleInput& in) { return in["bulk_copies"] == 0 || in.problem.device.compute_capability >= 90; }},
   };
 }
 
@@ -48,16 +53,30 @@ std::vector<Rule> worthwhile_rules() {
          return in["token_tiles"] < 2 * wanted && in["token_tiles"] >= wanted;
        }},
       {Kind::kWorthwhile,
-       {"tiles", "token_tiles", "warps", "blocks_per_sm"},
+       {"tiles", "token_tiles", "warps", "run_bits", "blocks_per_sm"},
        "sums, operands and a fragment fit the registers of a thread",
        [](const RuleInput& in) {
-         // Feature-major X comes element by element, with addresses of their own.
+         // Feature-major X comes element by element, with addresses of their own. Compilers for sm_100 take some more.
          const bool token_major = in.problem.spec.layout == Layout::kTokenMajor;
          const std::int64_t operands = (token_major ? 10 : 16) * in["token_tiles"] + (token_major ? 0 : 18);
-         const std::int64_t registers = 4 * in["tiles"] * in["token_tiles"] + operands + 4 * in["tiles"] + 56;
-         const std::int64_t left = in.problem.device.registers_per_sm / (32 * in["warps"] * in["blocks_per_sm"]);
+         const std::int64_t others = in["run_bits"] == 4 ? 64 : 56;
+         const std::int64_t registers = 4 * in["tiles"] * in["token_tiles"] + operands + 4 * in["tiles"] + others;
+         const std::int64_t left = in.problem.device.registers_per_sm / (32 * in["warps"] * in["blocks_per_sm"]) -
+                                   (in.problem.device.compute_capability >= 100 ? 8 : 0);
          return registers <= std::min<std::int64_t>(left, 240);
        }},
+      {Kind::kWorthwhile,
+       {"bulk_copies"},
+       "bulk copies wherever there are any",
+       [](const RuleInput& in) { return in["bulk_copies"] == 1 || in.problem.device.compute_capability < 90; }},
+      {Kind::kWorthwhile,
+       {"run_bits"},
+       "runs of 4 bits from 25 % nonzeros up",
+       [](const RuleInput& in) { return in["run_bits"] == 8 || in.statistics.sparsity <= 0.75; }},
+      {Kind::kWorthwhile,
+       {"run_bits", "stored_offsets"},
+       "a bit an element for offsets, not two",
+       [](const RuleInput& in) { return in["run_bits"] == 8 || in["stored_offsets"] == 0; }},
       {Kind::kWorthwhile,
        {"warps", "blocks_per_sm"},
        "8 to 32 warps on a multiprocessor",
@@ -70,9 +89,18 @@ std::vector<Rule> worthwhile_rules() {
        "several strips a warp",
        [](const RuleInput& in) { return in["warps"] == 4 || in.problem.spec.cols >= 64 * 2 * in["warps"]; }},
       {Kind::kWorthwhile,
-       {"tiles"},
+       {"tiles", "column_parts"},
        "blocks for half of the multiprocessors, where smaller ones would fill more",
-       [](const RuleInput& in) { return in["tiles"] == 1 || 2 * row_tiles(in) >= in.problem.device.sm_count; }},
+       [](const RuleInput& in) {
+         return in["tiles"] == 1 || 2 * row_tiles(in) * in["column_parts"] >= in.problem.device.sm_count;
+       }},
+      {Kind::kWorthwhile,
+       {"tiles", "warps", "column_parts"},
+       "parts of K only where rows leave multiprocessors idle, and with several strips a warp",
+       [](const RuleInput& in) {
+         return in["column_parts"] == 1 || (row_tiles(in) * in["column_parts"] <= in.problem.device.sm_count * 5 / 4 &&
+                                            in.problem.spec.cols >= 64 * 2 * in["warps"] * in["column_parts"]);
+       }},
       {Kind::kWorthwhile,
        {"tiles", "blocks_per_sm"},
        "blocks enough that several share a multiprocessor",
@@ -87,17 +115,25 @@ BitmapConfig::BitmapConfig(const Config& config)
       token_tiles(static_cast<int>(config.at("token_tiles"))),
       warps(static_cast<int>(config.at("warps"))),
       stages(static_cast<int>(config.at("stages"))),
+      run_bits(static_cast<int>(config.at("run_bits"))),
       stored_offsets(config.at("stored_offsets") != 0),
-      blocks_per_sm(static_cast<int>(config.at("blocks_per_sm"))) {}
+      bulk_copies(config.at("bulk_copies") != 0),
+      blocks_per_sm(static_cast<int>(config.at("blocks_per_sm"))),
+      column_parts(static_cast<int>(config.at("column_parts"))) {}
 
 std::int64_t BitmapConfig::extras_offset(std::int64_t strip_bytes, int ring_stages) const {
-  return std::max(warps * ring_stages * strip_bytes, sums_bytes());
+  return std::max(warps * ring_stages * slot_bytes(strip_bytes), sums_bytes());
+}
+
+std::int64_t BitmapConfig::slot_bytes(std::int64_t strip_bytes) const {
+  return bulk_copies ? ceil_div(strip_bytes, kBulkAlignment) * kBulkAlignment : strip_bytes;
 }
 
 int BitmapConfig::stages_that_fit(std::int64_t strip_bytes, const DeviceProperties& device) const {
   const std::int64_t share = device.shared_bytes_per_sm / blocks_per_sm - kBlockReservedBytes;
-  const std::int64_t room = std::min(share, device.shared_bytes_per_block) - extras_bytes();
-  return static_cast<int>(std::clamp<std::int64_t>(room / std::max<std::int64_t>(warps * strip_bytes, 1), 1, stages));
+  const std::int64_t room = std::min(share, device.shared_bytes_per_block) - extras_bytes() - barriers_bytes();
+  const std::int64_t stage = std::max<std::int64_t>(warps * slot_bytes(strip_bytes), 1);
+  return static_cast<int>(std::clamp<std::int64_t>(room / stage, 1, stages));
 }
 
 std::vector<Parameter> BitmapFamily::parameters() const {
@@ -106,8 +142,11 @@ std::vector<Parameter> BitmapFamily::parameters() const {
       {"token_tiles", "j", {1, 2, 4, 8}, "8-token tiles a block: use of a decoded fragment against registers"},
       {"warps", "w", {4, 8, 16}, "warps that share out K: latency hiding against sums to add"},
       {"stages", "s", {2, 3, 4}, "strips in flight a warp: latency hiding against shared memory"},
+      {"run_bits", "b", {4, 8}, "bits of a word whose values lie together: bank conflicts against offsets to count"},
       {"stored_offsets", "o", {0, 1}, "a scan a strip against a bit an element", {"scanned", "stored"}},
+      {"bulk_copies", "c", {0, 1}, "who copies strips to shared memory", {"async", "bulk"}},
       {"blocks_per_sm", "g", {1, 2, 3}, "blocks that a multiprocessor has room for: occupancy against registers"},
+      {"column_parts", "k", {1, 2, 4}, "parts of K: blocks for a weight of few rows against a second kernel"},
   };
 }
 

@@ -19,20 +19,30 @@ struct BitmapConfig {
   int token_tiles;  // of 8 tokens
   int warps;        // that share out K
   int stages;       // slots of a warp's ring; fewer where they do not fit
+  int run_bits;     // of a word, whose values lie together
   bool stored_offsets;
+  bool bulk_copies;   // strips come by bulk copies, from sm_90 on
   int blocks_per_sm;  // that registers and shared memory leave room for
+  int column_parts;   // of K, whose sums a second kernel adds up when there are several
 
   explicit BitmapConfig(const Config& config);
-  BitmapPacking packing() const { return {tiles, stored_offsets}; }
+  BitmapPacking packing() const { return {tiles, run_bits, stored_offsets}; }
   int rows() const { return 16 * tiles; }
   int tokens() const { return 8 * token_tiles; }
   int threads() const { return 32 * warps; }
   std::int64_t sums_bytes() const { return std::int64_t{warps} * tokens() * (rows() + 4) * 4; }
   std::int64_t extras_bytes() const { return std::int64_t{rows()} * tokens() * 4; }
+  std::int64_t barriers_bytes() const { return bulk_copies ? std::int64_t{warps} * 4 * 8 : 0; }
+  // Of a ring with strips of at most `strip_bytes`.
+  std::int64_t slot_bytes(std::int64_t strip_bytes) const;
   // Slots of a ring that fit with strips of `strip_bytes`: 1 to `stages`. The legal rules see to it that 1 does.
   int stages_that_fit(std::int64_t strip_bytes, const DeviceProperties& device) const;
-  // Shared memory of a block with rings of so many slots; the sums take the rings' place.
+  // Shared memory of a block with rings of so many slots: the rings, whose place the sums take; the extras; the
+  // barriers of bulk copies.
   std::int64_t extras_offset(std::int64_t strip_bytes, int ring_stages) const;
+  std::int64_t shared_bytes(std::int64_t strip_bytes, int ring_stages) const {
+    return extras_offset(strip_bytes, ring_stages) + extras_bytes() + barriers_bytes();
+  }
 };
 
 class BitmapFamily : public Family {

@@ -34,16 +34,23 @@ TEST(BitmapFamilyTest, ValuesOf32BitsAreRefused) {
 
 TEST(BitmapFamilyTest, RingsShrinkToWhatFits) {
   const DeviceProperties device = typical_device(90);
-  const BitmapConfig config(Config{
-      "bitmap",
-      {{"tiles", 4}, {"token_tiles", 1}, {"warps", 16}, {"stages", 3}, {"stored_offsets", 0}, {"blocks_per_sm", 1}}});
-  const std::int64_t full = bitmap::max_strip_bytes(4, false);
+  const BitmapConfig config(Config{"bitmap",
+                                   {{"tiles", 4},
+                                    {"token_tiles", 1},
+                                    {"warps", 16},
+                                    {"stages", 3},
+                                    {"run_bits", 8},
+                                    {"stored_offsets", 0},
+                                    {"bulk_copies", 1},
+                                    {"blocks_per_sm", 1},
+                                    {"column_parts", 1}}});
+  const std::int64_t full = bitmap::max_strip_bytes(4, 8, false);
   EXPECT_EQ(config.stages_that_fit(full, device), 1);
   EXPECT_EQ(config.stages_that_fit(4700, device), 3);
   EXPECT_EQ(config.stages_that_fit(16, device), 3);
   for (const std::int64_t strip : {std::int64_t{4700}, full}) {
     const int stages = config.stages_that_fit(strip, device);
-    EXPECT_LE(config.extras_offset(strip, stages) + config.extras_bytes(), device.shared_bytes_per_block);
+    EXPECT_LE(config.shared_bytes(strip, stages), device.shared_bytes_per_block);
   }
 }
 

@@ -12,29 +12,38 @@ namespace {
 KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
   const OperatorSpec& spec = problem.spec;
   KernelText text;
-  text.name = fmt::format("bitmap_{}_r{}_j{}_w{}_{}_g{}", spec_tag(spec), config.tiles, config.token_tiles,
-                          config.warps, config.stored_offsets ? "stored" : "scanned", config.blocks_per_sm);
+  text.name =
+      fmt::format("bitmap_{}_r{}_j{}_w{}_b{}_{}_{}_g{}{}", spec_tag(spec), config.tiles, config.token_tiles,
+                  config.warps, config.run_bits, config.stored_offsets ? "stored" : "scanned",
+                  config.bulk_copies ? "bulk" : "async", config.blocks_per_sm, config.column_parts > 1 ? "_k" : "");
   text.summary =
       fmt::format("Y = W X for {} weights as bitmap and values, decoded for tensor cores: {} rows by {} tokens a block",
                   short_name(spec.type), config.rows(), config.tokens());
   text.threads = config.threads();
   text.min_blocks_per_sm = config.blocks_per_sm;
   text.max_shared_bytes = problem.device.shared_bytes_per_block;
-  text.headers = {"snippets/prolog/strip_ring.cuh", "snippets/prolog/strip_input.cuh",
-                  "snippets/prolog/bitmap_values.cuh", "snippets/reduction/fragment_sums.cuh",
-                  "snippets/kernels/bitmap.cuh"};
+  text.headers = {config.bulk_copies ? "snippets/prolog/bulk_strip_ring.cuh" : "snippets/prolog/strip_ring.cuh",
+                  "snippets/prolog/strip_input.cuh", "snippets/prolog/bitmap_values.cuh",
+                  "snippets/reduction/fragment_sums.cuh", "snippets/kernels/bitmap.cuh"};
   text.lines = {
       {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
       {fmt::format("constexpr int kWarps = {}", config.warps), "of a block: they share out K"},
-      {"using Ring = StripRing<kWarps>", "strips of W to shared memory, a ring a warp"},
+      {fmt::format("using Ring = {}<kWarps>", config.bulk_copies ? "BulkStripRing" : "StripRing"),
+       "strips of W to shared memory, a ring a warp"},
       {fmt::format("using Input = StripInput<Value, {}>", boolean(spec.layout == Layout::kTokenMajor)),
        "X as operands; token-major"},
-      {fmt::format("using Values = BitmapValues<{}, {}>", config.tiles, boolean(config.stored_offsets)),
-       "16-row tiles of a strip, stored offsets"},
+      {fmt::format("using Values = BitmapValues<{}, {}, {}>", config.tiles, config.run_bits,
+                   boolean(config.stored_offsets)),
+       "16-row tiles of a strip, bits of a run, stored offsets"},
       {fmt::format("using Sums = FragmentSums<Value, {}, {}, kWarps>", config.tiles, config.token_tiles),
        "16-row tiles, 8-token tiles"},
   };
-  add_output(spec, text);
+  const bool split = config.column_parts > 1;
+  if (split) {
+    add_partial_output(spec, text);
+  } else {
+    add_output(spec, text);
+  }
   text.lines.push_back({"using Kernel = BitmapKernel<Ring, Input, Values, Sums, Output, kWarps>", ""});
   text.parameters = {{"const u8*", "strips"},  {"const u32*", "strip_offsets"},
                      {"int", "slot_bytes"},    {"int", "stages"},
@@ -42,18 +51,30 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
                      {"int", "row_tiles"},     {"int", "row_strips"},
                      {"const Value*", "x"},    {"i64", "ldx"},
                      {"int", "cols"},          {"int", "n"}};
-  add_output_parameters(text);
-  text.body = std::string(kMakeOutput) +
-              "u8* shared = shared_memory();\n"
-              "Ring ring(strips, strip_offsets, slot_bytes, stages, shared);\n"
-              "const Input input(x, ldx, cols, n);\n"
-              "Kernel::run(ring, input, output, rows, row_tiles, row_strips, n, reinterpret_cast<float*>(shared),\n"
-              "            reinterpret_cast<float*>(shared + extras_offset));";
+  if (split) {
+    text.parameters.insert(text.parameters.end(), {{"int", "part_strips"}, {"float*", "partials"}, {"i64", "ldp"}});
+    text.body =
+        "const int first_strip = block_index_z() * part_strips;\n"
+        "const int end_strip = first_strip + part_strips < row_strips ? first_strip + part_strips : row_strips;\n"
+        "float* part = partials + static_cast<i64>(block_index_z()) * rows * n;\n"
+        "const Output output{part, ldp, nullptr, nullptr, 0, 1.0F, 0.0F};\n";
+  } else {
+    add_output_parameters(text);
+    text.body = std::string(kMakeOutput) + "const int first_strip = 0;\nconst int end_strip = row_strips;\n";
+  }
+  text.body +=
+      "u8* shared = shared_memory();\n"
+      "float* extras = reinterpret_cast<float*>(shared + extras_offset);\n"
+      "Ring ring(strips, strip_offsets, slot_bytes, stages, shared,\n"
+      "          reinterpret_cast<BulkBarrier*>(extras + Kernel::kOutputs));\n"
+      "Input input(x, ldx, cols, n);\n"
+      "Kernel::run(ring, input, output, rows, row_tiles, row_strips, first_strip, end_strip, n,\n"
+      "            reinterpret_cast<float*>(shared), extras);";
   return text;
 }
 
 Result<LaunchPlan> bitmap_plan(const BitmapConfig& config, const Problem& problem, const PackedWeight& packed,
-                               const KernelText& text) {
+                               const KernelText& text, const KernelText& finish) {
   PlanArguments arguments("bitmap");
   const std::int64_t strip_bytes = packed.facts.at("max_strip_bytes");
   const std::int64_t row_tiles = packed.facts.at("row_tiles");
@@ -62,21 +83,32 @@ Result<LaunchPlan> bitmap_plan(const BitmapConfig& config, const Problem& proble
   PlanStep step;
   step.kernel = text.name;
   step.grid = {std::max<std::int64_t>(row_tiles, 1),
-               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", config.tokens())), 1};
+               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", config.tokens())), config.column_parts};
   step.block = {text.threads, 1, 1};
-  step.shared_bytes = extras_offset + config.extras_bytes();
+  step.shared_bytes = config.shared_bytes(strip_bytes, stages);
   step.arguments = {PlanArguments::packed("strips"), PlanArguments::packed("strip_offsets")};
-  for (const std::int64_t value :
-       {strip_bytes, std::int64_t{stages}, extras_offset, problem.spec.rows, row_tiles, packed.facts.at("strips")})
+  for (const std::int64_t value : {config.slot_bytes(strip_bytes), std::int64_t{stages}, extras_offset,
+                                   problem.spec.rows, row_tiles, packed.facts.at("strips")})
     step.arguments.push_back(arguments.int32(std::to_string(value)));
   step.arguments.push_back(PlanArguments::x());
   step.arguments.push_back(arguments.int64("ldx"));
   step.arguments.push_back(arguments.int32(std::to_string(problem.spec.cols)));
   step.arguments.push_back(arguments.int32("n"));
-  add_output_arguments(step);
-  if (!arguments.error().ok()) return arguments.error();
   LaunchPlan plan;
-  plan.steps.push_back(std::move(step));
+  if (config.column_parts > 1) {
+    const std::int64_t strips = packed.facts.at("strips");
+    step.arguments.push_back(arguments.int32(std::to_string((strips + config.column_parts - 1) / config.column_parts)));
+    step.arguments.push_back(arguments.workspace("0"));
+    step.arguments.push_back(
+        arguments.int64(problem.spec.layout == Layout::kTokenMajor ? std::to_string(problem.spec.rows) : "n"));
+    plan.steps.push_back(std::move(step));
+    plan.steps.push_back(finish_parts_step(problem.spec, finish, config.column_parts, "0", arguments));
+    plan.workspace_bytes = arguments.expression(fmt::format("{} * n", problem.spec.rows * config.column_parts * 4));
+  } else {
+    add_output_arguments(step);
+    plan.steps.push_back(std::move(step));
+  }
+  if (!arguments.error().ok()) return arguments.error();
   return plan;
 }
 
@@ -86,9 +118,9 @@ Result<Candidate> BitmapFamily::generate(const Config& config, const Problem& pr
                                          const PackedWeight& packed) const {
   const BitmapConfig bitmap(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, bitmap.packing().name(), packed));
-  const KernelText text = bitmap_text(bitmap, problem);
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bitmap_plan(bitmap, problem, packed, text));
-  return make_candidate(config, packed, std::move(plan), {&text, 1});
+  const KernelText texts[] = {bitmap_text(bitmap, problem), finish_parts_text(problem.spec)};
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bitmap_plan(bitmap, problem, packed, texts[0], texts[1]));
+  return make_candidate(config, packed, std::move(plan), texts);
 }
 
 }  // namespace sparsmith

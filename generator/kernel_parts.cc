@@ -46,6 +46,42 @@ void add_output(const OperatorSpec& spec, KernelText& text) {
        "token-major, activation, + bias, + beta * Y, + residual"});
 }
 
+void add_partial_output(const OperatorSpec& spec, KernelText& text) {
+  text.headers.push_back("snippets/epilog/store_output.cuh");
+  text.lines.push_back({fmt::format("using Output = StoreOutput<float, {}, NoActivation, false, false, false>",
+                                    boolean(spec.layout == Layout::kTokenMajor)),
+                        "partial sums of a column part, in Y's layout"});
+}
+
+KernelText finish_parts_text(const OperatorSpec& spec) {
+  KernelText text;
+  text.name = "finish_parts_" + spec_tag(spec);
+  text.summary = "adds up the partial sums of column parts, and runs the epilog";
+  text.threads = 256;
+  text.headers = {"snippets/kernels/finish_parts.cuh"};
+  text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of Y, bias and residual"}};
+  add_output(spec, text);
+  text.lines.push_back({fmt::format("using Kernel = FinishPartsKernel<Output, {}, kThreads>",
+                                    boolean(spec.layout == Layout::kTokenMajor)),
+                        "token-major"});
+  text.parameters = {{"const float*", "partials"}, {"int", "part_count"}, {"int", "rows"}, {"int", "n"}};
+  add_output_parameters(text);
+  text.body = std::string(kMakeOutput) + "Kernel::run(partials, output, part_count, rows, n);";
+  return text;
+}
+
+PlanStep finish_parts_step(const OperatorSpec& spec, const KernelText& text, int parts, const std::string& partials,
+                           PlanArguments& arguments) {
+  PlanStep step;
+  step.kernel = text.name;
+  step.grid = {arguments.expression(fmt::format("min(ceil_div({} * n, {}), 65535)", spec.rows, text.threads)), 1, 1};
+  step.block = {text.threads, 1, 1};
+  step.arguments = {arguments.workspace(partials), arguments.int32(std::to_string(parts)),
+                    arguments.int32(std::to_string(spec.rows)), arguments.int32("n")};
+  add_output_arguments(step);
+  return step;
+}
+
 void add_output_parameters(KernelText& text) {
   const KernelText::Parameter parameters[] = {{"Value*", "y"},  {"const Value*", "bias"}, {"const Value*", "residual"},
                                               {"i64", "ldy"},   {"i64", "ldr"},           {"float", "alpha"},

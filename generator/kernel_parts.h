@@ -53,6 +53,13 @@ class PlanArguments {
   Status error_;
 };
 
+// Where K is cut into parts: an `Output` that stores a part's sums in fp32, in Y's layout, and the second kernel, which
+// adds them up in order and runs the epilog. `partials` is a formula: where they begin in the workspace.
+void add_partial_output(const OperatorSpec& spec, KernelText& text);
+KernelText finish_parts_text(const OperatorSpec& spec);
+PlanStep finish_parts_step(const OperatorSpec& spec, const KernelText& text, int parts, const std::string& partials,
+                           PlanArguments& arguments);
+
 // Token-major X [n][cols] to feature-major Xt [cols][relayout_stride()], at the start of the workspace.
 KernelText relayout_text(const OperatorSpec& spec);
 PlanStep relayout_step(const OperatorSpec& spec, const KernelText& text, PlanArguments& arguments);

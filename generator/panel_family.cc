@@ -5,7 +5,8 @@
 namespace sparsmith {
 namespace {
 
-constexpr std::int64_t kFlagBytes = 16;  // between the panel and the sums
+constexpr std::int64_t kSumBytes = 9 * 1024;  // beside a panel, at least about
+constexpr std::int64_t kFlagBytes = 16;       // between the panel and the sums
 constexpr std::int64_t kMostSlots = 4096;
 
 // Slots of sums that fit beside the panel.
@@ -58,12 +59,19 @@ std::vector<Rule> worthwhile_rules() {
        "products this fast need two steps under way",
        [](const RuleInput& in) { return in["products"] == 0 || in["depth"] >= 2; }},
       {Kind::kWorthwhile,
-       {"products", "threads_per_block", "depth"},
+       {"products", "segment_lanes", "segment_length", "row_parts", "column_parts", "threads_per_block", "depth",
+        "input"},
        "steps in flight do not exceed the registers of a thread",
        [](const RuleInput& in) {
-         const bool plain16 = in["products"] == 0 && size_of(in.problem.spec.type) == 2;
-         return 4 * in["depth"] + (plain16 ? 56 : 48) <=
-                in.problem.device.registers_per_sm / std::max<std::int64_t>(1, in["threads_per_block"]);
+         // By what ptxas says of kernels that spill and of kernels that do not.
+         std::int64_t needed = 4 * in["depth"] + 48;
+         const bool tensor = in["products"] == 1;
+         if (tensor) needed += 4 + (in["segment_lanes"] == 1 ? 4 : 0);
+         if (!tensor && size_of(in.problem.spec.type) == 2) needed += 8;
+         if (in.problem.device.compute_capability >= 100) needed += 8;
+         const PanelConfig config(in.config);
+         return needed <= in.problem.device.registers_per_sm /
+                              (std::int64_t{config.threads_per_block} * config.blocks_per_sm(in.problem));
        }},
       {Kind::kWorthwhile,
        {"segment_length", "segment_lanes"},
@@ -83,7 +91,7 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) {
          const Problem& problem = in.problem;
          const PanelPacking packing{.column_parts = static_cast<int>(in["column_parts"])};
-         const std::int64_t panel = panel::panel_bytes(packing.width(problem.spec.cols)) + 9 * 1024;
+         const std::int64_t panel = panel::panel_bytes(packing.width(problem.spec.cols)) + kSumBytes;
          const std::int64_t resident =
              std::clamp<std::int64_t>(problem.device.shared_bytes_per_sm / panel, 1,
                                       problem.device.max_threads_per_sm / in["threads_per_block"]);
@@ -118,7 +126,7 @@ std::vector<Rule> worthwhile_rules() {
        "enough warps on a multiprocessor",
        [](const RuleInput& in) {
          const PanelPacking packing{.column_parts = static_cast<int>(in["column_parts"])};
-         const std::int64_t panel = panel::panel_bytes(packing.width(in.problem.spec.cols)) + 9 * 1024;
+         const std::int64_t panel = panel::panel_bytes(packing.width(in.problem.spec.cols)) + kSumBytes;
          return in["threads_per_block"] * std::max<std::int64_t>(1, in.problem.device.shared_bytes_per_sm / panel) >=
                 512;
        }},
@@ -140,6 +148,12 @@ PanelConfig::PanelConfig(const Config& config)
 std::int64_t PanelConfig::panel_bytes(std::int64_t cols) const {
   const PanelPacking packing{.column_parts = column_parts};
   return panel::panel_bytes(packing.width(cols));
+}
+
+int PanelConfig::blocks_per_sm(const Problem& problem) const {
+  const std::int64_t block = panel_bytes(problem.spec.cols) + kSumBytes;
+  const bool more = threads_per_block * (problem.device.shared_bytes_per_sm / block) > 512;
+  return std::max(1, (more ? 1024 : 512) / threads_per_block);
 }
 
 PanelPacking PanelConfig::packing(const Problem& problem) const {

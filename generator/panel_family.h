@@ -27,6 +27,9 @@ struct PanelConfig {
   explicit PanelConfig(const Config& config);
   PanelPacking packing(const Problem& problem) const;
   std::int64_t panel_bytes(std::int64_t cols) const;  // shared memory for X
+  // Blocks whose registers are to fit a multiprocessor: 64 registers a thread where shared memory has room for more
+  // than 512 threads, else 128.
+  int blocks_per_sm(const Problem& problem) const;
 };
 
 // Tokens of a panel.

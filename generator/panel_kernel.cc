@@ -24,14 +24,14 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
   const bool split = splits_columns(config);
   const bool token_major = spec.layout == Layout::kTokenMajor && config.input == PanelConfig::Input::kDirect;
   KernelText text;
-  text.name = fmt::format("panel_{}_{}{}_x{}_d{}{}_b{}", spec_tag(spec),
+  text.name = fmt::format("panel_{}_{}{}_x{}_d{}{}_b{}x{}", spec_tag(spec),
                           std::string_view("pt").substr(static_cast<std::size_t>(config.products), 1),
                           config.segment_lanes, token_major ? "t" : "f", config.depth, split ? "_k" : "",
-                          config.threads_per_block);
+                          config.threads_per_block, config.blocks_per_sm(problem));
   text.summary = fmt::format("Y = W X for {} weights in panel tasks, {} tokens of X in shared memory",
                              short_name(spec.type), panel_tokens(spec.type));
   text.threads = config.threads_per_block;
-  text.min_blocks_per_sm = 1024 / config.threads_per_block;
+  text.min_blocks_per_sm = config.blocks_per_sm(problem);
   text.max_shared_bytes = shared_bytes;
   text.headers = {"snippets/prolog/panel_stream.cuh", "snippets/prolog/panel_input.cuh",
                   config.products == PanelConfig::Products::kPlain ? "snippets/reduction/plain_products.cuh"
@@ -46,10 +46,7 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
       {fmt::format("using Fallback = {}", products_type(config, true)), "where X holds Inf or NaN"},
   };
   if (split) {
-    text.headers.push_back("snippets/epilog/store_output.cuh");
-    text.lines.push_back({fmt::format("using Output = StoreOutput<float, {}, NoActivation, false, false, false>",
-                                      boolean(spec.layout == Layout::kTokenMajor)),
-                          "partial sums of a column part, in Y's layout"});
+    add_partial_output(spec, text);
   } else {
     add_output(spec, text);
   }
@@ -98,23 +95,6 @@ KernelText relayout_panels_text(const OperatorSpec& spec) {
   return text;
 }
 
-KernelText finish_parts_text(const OperatorSpec& spec) {
-  KernelText text;
-  text.name = "finish_parts_" + spec_tag(spec);
-  text.summary = "adds up the partial sums of column parts, and runs the epilog";
-  text.threads = 256;
-  text.headers = {"snippets/kernels/finish_parts.cuh"};
-  text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of Y, bias and residual"}};
-  add_output(spec, text);
-  text.lines.push_back({fmt::format("using Kernel = FinishPartsKernel<Output, {}, kThreads>",
-                                    boolean(spec.layout == Layout::kTokenMajor)),
-                        "token-major"});
-  text.parameters = {{"const float*", "partials"}, {"int", "part_count"}, {"int", "rows"}, {"int", "n"}};
-  add_output_parameters(text);
-  text.body = std::string(kMakeOutput) + "Kernel::run(partials, output, part_count, rows, n);";
-  return text;
-}
-
 class PlanBuilder {
  public:
   PlanBuilder(const PanelConfig& config, const Problem& problem, const PackedWeight& packed)
@@ -135,7 +115,8 @@ class PlanBuilder {
     plan_.workspace_bytes = arguments_.expression(panel_bytes + " + " + partial_bytes);
     if (relaid) add_relayout(relayout);
     add_panel(panel, relaid, panel_bytes);
-    if (splits_columns(config_)) add_finish(finish, panel_bytes);
+    if (splits_columns(config_))
+      plan_.steps.push_back(finish_parts_step(spec_, finish, config_.column_parts, panel_bytes, arguments_));
     if (!arguments_.error().ok()) return arguments_.error();
     return std::move(plan_);
   }
@@ -193,18 +174,6 @@ class PlanBuilder {
     plan_.steps.push_back(std::move(step));
   }
 
-  void add_finish(const KernelText& text, const std::string& partials) {
-    PlanStep step;
-    step.kernel = text.name;
-    step.grid = {arguments_.expression(fmt::format("min(ceil_div({} * n, {}), 65535)", spec_.rows, text.threads)), 1,
-                 1};
-    step.block = {text.threads, 1, 1};
-    step.arguments = {arguments_.workspace(partials), arguments_.int32(std::to_string(config_.column_parts)),
-                      arguments_.int32(std::to_string(spec_.rows)), arguments_.int32("n")};
-    add_output_arguments(step);
-    plan_.steps.push_back(std::move(step));
-  }
-
   const PanelConfig& config_;
   const Problem& problem_;
   const OperatorSpec& spec_;
@@ -221,8 +190,8 @@ Result<Candidate> PanelFamily::generate(const Config& config, const Problem& pro
   const PanelConfig panel(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, panel.packing(problem).name(), packed));
   PlanBuilder builder(panel, problem, packed);
-  const KernelText texts[] = {panel_text(panel, problem, builder.shared_bytes()),
-                              relayout_panels_text(problem.spec), finish_parts_text(problem.spec)};
+  const KernelText texts[] = {panel_text(panel, problem, builder.shared_bytes()), relayout_panels_text(problem.spec),
+                              finish_parts_text(problem.spec)};
   SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, builder.build(texts[0], texts[1], texts[2]));
   return make_candidate(config, packed, std::move(plan), texts);
 }

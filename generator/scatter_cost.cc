@@ -90,14 +90,6 @@ double tile_cycles(const ScatterConfig& config, const Problem& problem, const Sp
   return overlapped + more_inputs * kInputWait / config.warps + late_rounds(config, rounds) * kLateRoundCycles;
 }
 
-// Blocks that a multiprocessor holds at a time.
-double resident_blocks(const ScatterConfig& config, const DeviceProperties& device) {
-  const std::int64_t threads = config.warps * 32;
-  const std::int64_t by_registers = device.registers_per_sm / (threads * config.registers());
-  const std::int64_t by_shared_memory = device.shared_bytes_per_block / config.shared_bytes();
-  return static_cast<double>(std::max<std::int64_t>(1, std::min(by_registers, by_shared_memory)));
-}
-
 }  // namespace
 
 ScatterRounds scatter_rounds(const ScatterConfig& config, const SparsityStatistics& statistics) {
@@ -124,7 +116,8 @@ double ScatterFamily::predict(const Config& config_, const Problem& problem,
   const double token_tiles = std::ceil(static_cast<double>(problem.tokens) / config.token_tile);
 
   const double blocks = row_blocks * token_tiles;
-  const double together = std::min(resident_blocks(config, problem.device), std::ceil(blocks / sms));
+  const double together =
+      std::min(static_cast<double>(config.resident_blocks(problem.device)), std::ceil(blocks / sms));
   const double busiest = std::ceil(blocks / sms / together) * together;
   // Tiles, as if all warps had equally many.
   const double shares = std::ceil(column_tiles / config.warps) * config.warps;

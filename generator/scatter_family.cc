@@ -118,7 +118,8 @@ std::vector<Rule> worthwhile_rules() {
        "what a thread holds fits the registers that its block leaves it",
        [](const RuleInput& in) {
          const ScatterConfig config(in.config);
-         return config.registers() <= std::min(254, in.problem.device.registers_per_sm / (config.warps * 32));
+         const int others = in.problem.device.compute_capability / 10 == 9 ? 0 : 24;  // the estimate is of sm_90
+         return config.registers() + others <= std::min(254, in.problem.device.registers_per_sm / (config.warps * 32));
        }},
   };
 }
@@ -134,6 +135,11 @@ ScatterConfig::ScatterConfig(const Config& config)
       input_columns(static_cast<int>(config.at("input_columns"))),
       warps(static_cast<int>(config.at("warps"))) {}
 
+std::int64_t ScatterConfig::resident_blocks(const DeviceProperties& device) const {
+  const std::int64_t by_registers = device.registers_per_sm / (std::int64_t{32} * warps * registers());
+  return std::max<std::int64_t>(1, std::min(by_registers, device.shared_bytes_per_block / shared_bytes()));
+}
+
 std::int64_t ScatterConfig::shared_bytes() const {
   return std::int64_t{warps} * std::max(8192, token_tile * (tile_rows + 4) * 4) + 16;
 }
@@ -142,7 +148,8 @@ int ScatterConfig::registers() const {
   const int entries = 2 * (entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds);
   // By what ptxas says of kernels that spill and of kernels that do not.
   const int predicates = max_rounds > min_rounds ? 3 : 0;
-  return sum_registers() + input_registers() + entries + 28 + 2 * (token_tile / 8) + predicates;
+  const int loads = input_registers() > 16 || token_tile > 8 ? 12 : 0;  // of X, which keep their order
+  return sum_registers() + input_registers() + entries + 28 + 2 * (token_tile / 8) + predicates + loads;
 }
 
 std::vector<Parameter> ScatterFamily::parameters() const {

@@ -28,6 +28,7 @@ struct ScatterConfig {
   ScatterPacking packing() const { return {entry, tile_rows, min_rounds}; }
   int tile_columns() const { return packing().tile_columns(); }
   std::int64_t shared_bytes() const;
+  std::int64_t resident_blocks(const DeviceProperties& device) const;  // of a multiprocessor, by what they ask for
   // An estimate of the registers a thread needs: sums, X, two tiles' entries, and the rest.
   int sum_registers() const { return tile_rows / 16 * token_tile / 8 * 4; }
   int input_registers() const { return token_tile * input_columns / 64; }

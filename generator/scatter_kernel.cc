@@ -7,15 +7,18 @@
 namespace sparsmith {
 namespace {
 
-KernelText scatter_text(const ScatterConfig& config, const OperatorSpec& spec) {
+KernelText scatter_text(const ScatterConfig& config, const Problem& problem) {
+  const OperatorSpec& spec = problem.spec;
   const bool bytes = config.entry == ScatterEntry::kByte;
   KernelText text;
-  text.name = fmt::format("scatter_{}_e{}_m{}_i{}_a{}_t{}_c{}_w{}", spec_tag(spec), bytes ? "b" : "w", config.tile_rows,
-                          config.min_rounds, config.max_rounds, config.token_tile, config.input_columns, config.warps);
+  const auto blocks = static_cast<int>(config.resident_blocks(problem.device));
+  text.name =
+      fmt::format("scatter_{}_e{}_m{}_i{}_a{}_t{}_c{}_w{}x{}", spec_tag(spec), bytes ? "b" : "w", config.tile_rows,
+                  config.min_rounds, config.max_rounds, config.token_tile, config.input_columns, config.warps, blocks);
   text.summary = fmt::format("Y = W X for {} weights as lists of nonzeros, made dense in tiles of {} x {}",
                              short_name(spec.type), config.tile_rows, config.tile_columns());
   text.threads = config.warps * 32;
-  text.min_blocks_per_sm = 1;
+  text.min_blocks_per_sm = blocks;
   text.max_shared_bytes = config.shared_bytes();
   text.headers = {"snippets/prolog/scatter_entries.cuh", "snippets/prolog/fragment_input.cuh",
                   "snippets/kernels/scatter.cuh"};
@@ -84,7 +87,7 @@ Result<Candidate> ScatterFamily::generate(const Config& config, const Problem& p
                                           const PackedWeight& packed) const {
   const ScatterConfig scatter(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, scatter.packing().name(), packed));
-  const KernelText text = scatter_text(scatter, problem.spec);
+  const KernelText text = scatter_text(scatter, problem);
   SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, scatter_plan(scatter, problem.spec, packed, text));
   return make_candidate(config, packed, std::move(plan), {&text, 1});
 }

@@ -84,6 +84,9 @@ SPARSMITH_DEVICE int thread_index() {
   __builtin_assume(index < 1024);  // spares divisions the case of a negative one
   return static_cast<int>(index);
 }
+// Of this thread's warp in the block, in a way that the compiler knows to be the same for all lanes. All of them call.
+SPARSMITH_DEVICE int warp_index() { return static_cast<int>(__shfl_sync(0xFFFFFFFFU, threadIdx.x / 32, 0)); }
+SPARSMITH_DEVICE int lane_index() { return static_cast<int>(threadIdx.x) % 32; }
 SPARSMITH_DEVICE int block_index_x() { return static_cast<int>(blockIdx.x); }
 SPARSMITH_DEVICE int block_index_y() { return static_cast<int>(blockIdx.y); }
 SPARSMITH_DEVICE int block_index_z() { return static_cast<int>(blockIdx.z); }
@@ -121,6 +124,14 @@ SPARSMITH_DEVICE float shuffle_down(float value, int delta, u32 mask = 0xFFFFFFF
 // From lane - delta, or the own value before the warp's start.
 SPARSMITH_DEVICE u32 shuffle_up(u32 value, int delta, u32 mask = 0xFFFFFFFFU) {
   return __shfl_up_sync(mask, value, static_cast<u32>(delta));
+}
+// value + that of lane - delta, or the own value before the warp's start.
+SPARSMITH_DEVICE u32 add_shuffled_up(u32 value, int delta) {
+  asm volatile(
+      "{\n\t.reg .pred p;\n\t.reg .b32 t;\n\tshfl.sync.up.b32 t|p, %0, %1, 0, 0xffffffff;\n\t@p add.u32 %0, %0, t;\n\t}"
+      : "+r"(value)
+      : "r"(delta));
+  return value;
 }
 SPARSMITH_DEVICE bool warp_any(bool value, u32 mask = 0xFFFFFFFFU) { return __any_sync(mask, value) != 0; }
 SPARSMITH_DEVICE u32 shuffle_index(u32 value, int lane, u32 mask = 0xFFFFFFFFU) {
@@ -310,15 +321,19 @@ struct SharedCursor {
 SPARSMITH_DEVICE SharedCursor shared_cursor(const void* shared) {
   return {static_cast<u32>(__cvta_generic_to_shared(shared))};
 }
-// The next value where `word` has a bit of kMask set, otherwise 0 and the cursor stays: a predicate, no branch.
-template <u32 kMask>
+SPARSMITH_DEVICE SharedCursor advanced(SharedCursor cursor, u32 bytes) { return {cursor.at + bytes}; }
+// The next value where bit kBit of `word` is set, otherwise 0 and the cursor stays. Compilers turn the branch into a
+// predicate, and seven tests of neighbouring bits into one instruction; of predicated PTX they make a test each. (The
+// test itself is PTX because for bit 0 they would find a longer way.)
+template <int kBit>
 SPARSMITH_DEVICE u32 take_if(SharedCursor& cursor, u32 word) {
   u32 value = 0;
-  asm volatile(
-      "{\n\t.reg .pred p;\n\t.reg .b32 bit;\n\tand.b32 bit, %2, %3;\n\tsetp.ne.u32 p, bit, 0;\n\t"
-      "@p ld.shared.u16 %0, [%1];\n\t@p add.u32 %1, %1, 2;\n\t}"
-      : "+r"(value), "+r"(cursor.at)
-      : "r"(word), "n"(kMask));
+  u32 bit;
+  asm("and.b32 %0, %1, %2;" : "=r"(bit) : "r"(word), "n"(1U << kBit));
+  if (bit != 0) {
+    asm volatile("ld.shared.u16 %0, [%1];" : "=r"(value) : "r"(cursor.at));
+    cursor.at += 2;
+  }
   return value;
 }
 
@@ -392,43 +407,61 @@ struct TensorMultiply<bfloat16> {
   }
 };
 
-// ---- bulk copies from global to shared memory: one thread starts them, every thread of the block waits for them ----
+// ---- bulk copies from global to shared memory: one thread starts them, a warp or the block waits for them ----
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-constexpr bool kBulkCopies = false;  // the functions below are not to be called
+constexpr bool kBulkCopies = false;  // the functions below are not to be called, and end the kernel
 #else
 constexpr bool kBulkCopies = true;
 #endif
 
-// In shared memory. One thread makes it ready, and a block barrier comes before anyone waits.
+// In shared memory. One thread makes it ready, and a barrier of those who use it comes before anyone does.
 struct alignas(8) BulkBarrier {
   u64 state;
 };
-// copies: that each bulk_wait() waits for.
+// copies: that each wait is for.
 SPARSMITH_DEVICE void bulk_barrier_init(BulkBarrier* barrier, int copies = 1) {
-  const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(at), "r"(copies)
-               : "memory");
-}
-// Both sides are aligned to 16 bytes, better to 128; `bytes` is a multiple of 16 and below 2^20.
-SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, BulkBarrier* barrier) {
-  const u32 to = static_cast<u32>(__cvta_generic_to_shared(shared));
-  const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
-  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-               "l"(global), "r"(bytes), "r"(at)
-               : "memory");
-}
-// Every thread of the block calls it. `phase`: 0 for the first copies of a barrier, then 1, 0, 1, ...
-SPARSMITH_DEVICE void bulk_wait(BulkBarrier* barrier, u32 phase) {
-  const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
-  u32 done = 0;
-  while (done == 0) {
-    asm volatile("{\n\t.reg .pred p;\n\tmbarrier.try_wait.parity.shared.b64 p, [%1], %2;\n\tselp.u32 %0, 1, 0, p;\n\t}"
-                 : "=r"(done)
-                 : "r"(at), "r"(phase)
+  if constexpr (kBulkCopies) {
+    const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(at), "r"(copies)
                  : "memory");
+  } else {
+    __trap();
   }
+}
+// Both sides are aligned to 16 bytes (a shared one that is not to 128 is slow); `bytes` is a multiple of 16, neither 0
+// nor 2^20 or more.
+SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, BulkBarrier* barrier) {
+  if constexpr (kBulkCopies) {
+    const u32 to = static_cast<u32>(__cvta_generic_to_shared(shared));
+    const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(global), "r"(bytes), "r"(at)
+                 : "memory");
+  } else {
+    __trap();
+  }
+}
+// Every lane of the warp whose copy it is calls it. `phase`: 0 for the first copies of a barrier, then 1, 0, 1, ...
+SPARSMITH_DEVICE void bulk_wait_in_warp(BulkBarrier* barrier, u32 phase) {
+  if constexpr (kBulkCopies) {
+    const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
+    asm volatile(
+        "{\n\t.reg .pred p;\n\tWAIT:\n\tmbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n\t@!p bra WAIT;\n\t}" ::"r"(
+            at),
+        "r"(phase)
+        : "memory");
+  } else {
+    __trap();
+  }
+}
+// The same for a copy of the block: every thread calls it.
+SPARSMITH_DEVICE void bulk_wait(BulkBarrier* barrier, u32 phase) { bulk_wait_in_warp(barrier, phase); }
+// What this thread wrote to shared memory comes before the bulk copies to the same place that are started behind the
+// next barrier.
+SPARSMITH_DEVICE void bulk_copies_follow() {
+  if constexpr (kBulkCopies) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 // ---- arithmetic ----
@@ -450,8 +483,14 @@ SPARSMITH_DEVICE u32 add_zero_times<bfloat16>(u32 pair, u32 sum) {
   return result;
 }
 
-// Bytes chosen from those of a (0 to 3) and b (4 to 7) by the four nibbles of the selector, lowest first.
-SPARSMITH_DEVICE u32 permute_bytes(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
+// Bytes chosen from those of a (0 to 3) and b (4 to 7) by the four nibbles of the selector, lowest first; with 8 added
+// to a nibble, the byte's highest bit eight times.
+SPARSMITH_DEVICE u32 permute_bytes(u32 a, u32 b, u32 selector) {
+  u32 result;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(selector));
+  return result;
+}
+SPARSMITH_DEVICE int count_bits(u32 word) { return __popc(word); }
 
 SPARSMITH_DEVICE float float_from_bits(u32 bits) { return __uint_as_float(bits); }
 SPARSMITH_DEVICE u32 bits_of_float(float value) { return __float_as_uint(value); }

@@ -13,7 +13,7 @@
 namespace sparsmith::test {
 namespace {
 
-using Case = std::tuple<DataType, Layout, bool>;  // the last: offsets are stored
+using Case = std::tuple<DataType, Layout, bool, int>;  // offsets are stored; bits of a run
 
 class BitmapInfinityTest : public testing::TestWithParam<Case> {};
 
@@ -25,7 +25,7 @@ std::vector<std::uint16_t> bits_of(const std::vector<float>& values, DataType ty
 }
 
 TEST_P(BitmapInfinityTest, StoredWeightsMeetItAndOthersDoNot) {
-  const auto& [type, layout, stored_offsets] = GetParam();
+  const auto& [type, layout, stored_offsets, run_bits] = GetParam();
   Random random(17);
   constexpr std::int64_t kRows = 37;
   constexpr std::int64_t kCols = 200;
@@ -58,8 +58,11 @@ TEST_P(BitmapInfinityTest, StoredWeightsMeetItAndOthersDoNot) {
                        {"token_tiles", 1},
                        {"warps", 4},
                        {"stages", 2},
+                       {"run_bits", run_bits},
                        {"stored_offsets", stored_offsets ? 1 : 0},
-                       {"blocks_per_sm", 1}}};
+                       {"bulk_copies", 1},
+                       {"blocks_per_sm", 1},
+                       {"column_parts", 1}}};
   const Family& bitmap = *family("bitmap");
   const auto packed = bitmap.pack(config, problem, matrix);
   ASSERT_TRUE(packed.ok()) << packed.status().to_string();
@@ -117,8 +120,8 @@ TEST_P(BitmapInfinityTest, StoredWeightsMeetItAndOthersDoNot) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, BitmapInfinityTest,
                          testing::Combine(testing::Values(DataType::kFloat16, DataType::kBFloat16),
-                                          testing::Values(Layout::kTokenMajor, Layout::kFeatureMajor),
-                                          testing::Bool()));
+                                          testing::Values(Layout::kTokenMajor, Layout::kFeatureMajor), testing::Bool(),
+                                          testing::Values(4, 8)));
 
 }  // namespace
 }  // namespace sparsmith::test

@@ -15,11 +15,28 @@ Mutation::Matters bitmap(bool (*holds)(const BitmapConfig&, const KernelCase&)) 
   };
 }
 bool any_weight(const BitmapConfig&, const KernelCase&) { return true; }
+bool async_copies(const BitmapConfig& config, const KernelCase&) { return !config.bulk_copies; }
+bool bulk_copies(const BitmapConfig& config, const KernelCase&) { return config.bulk_copies; }
+bool merged_pairs(const BitmapConfig& config, const KernelCase&) { return config.token_tiles > 1; }
+bool split_halves(const BitmapConfig& config, const KernelCase&) { return config.token_tiles == 1; }
+bool several_column_parts(const BitmapConfig& config, const KernelCase& each) {
+  return config.column_parts > 1 && each.matrix.cols > 64 * 2 && each.problem.tokens > 0;
+}
 bool scanned(const BitmapConfig& config, const KernelCase&) { return !config.stored_offsets; }
 bool strips_go_round(const BitmapConfig& config, const KernelCase& each) {
   return each.matrix.cols > 64 * 5 * config.warps;
 }
+bool bulk_strips_go_round(const BitmapConfig& config, const KernelCase& each) {
+  return config.bulk_copies && strips_go_round(config, each);
+}
+bool vectors_go_round(const BitmapConfig& config, const KernelCase& each) {
+  return each.problem.spec.layout == Layout::kTokenMajor && each.matrix.cols > 64 * 3 * config.warps &&
+         each.matrix.cols % 8 == 0 && each.inputs.padding % 8 == 0;
+}
 bool several_row_tiles(const BitmapConfig& config, const KernelCase& each) { return each.matrix.rows > config.rows(); }
+bool bulk_ring_again(const BitmapConfig& config, const KernelCase& each) {
+  return config.bulk_copies && several_row_tiles(config, each);
+}
 bool bitmap_meets_infinity(const BitmapConfig&, const KernelCase& each) { return meets_infinity(each); }
 
 }  // namespace
@@ -29,8 +46,25 @@ const std::vector<Mutation>& bitmap_mutations() {
       {"no barrier before a slot is copied over", "    warp_barrier();\n    copy_next(slot);", "    copy_next(slot);",
        bitmap(strips_go_round)},
       {"no barrier after a strip has landed", "    warp_barrier();\n    return slots", "    return slots",
-       bitmap(any_weight)},
-      {"strips are not awaited", "case 2: async_wait<1>()", "case 2: async_wait<2>()", bitmap(any_weight)},
+       bitmap(async_copies)},
+      {"strips are not awaited", "case 2: async_wait<1>()", "case 2: async_wait<2>()", bitmap(async_copies)},
+      {"bulk copies are not awaited", "    bulk_wait_in_warp(barriers + slot, phase);\n", "", bitmap(bulk_copies)},
+      {"the phase before is awaited", "bulk_wait_in_warp(barriers + slot, phase)",
+       "bulk_wait_in_warp(barriers + slot, phase ^ 1)", bitmap(bulk_copies)},
+      {"the phase never turns", "phase ^= 1;", "", bitmap(bulk_strips_go_round)},
+      {"no barrier before the ring is used", "block_barrier();  // extras are 0, and the ring is ready", "",
+       bitmap(bulk_copies)},
+      {"parts of K do the same strips", "first_strip = block_index_z() * part_strips", "first_strip = 0",
+       bitmap(several_column_parts)},
+      {"parts of K store to one place", "static_cast<i64>(block_index_z()) * rows * n", "static_cast<i64>(0)",
+       bitmap(several_column_parts)},
+      {"every lane copies the strip", "bounds.take(from, units) && lane_index() == 0", "bounds.take(from, units)",
+       bitmap(bulk_copies)},
+      {"half of a strip is copied", "from, units * bitmap::kUnitBytes, barriers", "from, units / 2 * 16, barriers",
+       bitmap(bulk_copies)},
+      {"the first copies go to the wrong slots",
+       "copy_next(slot + stage < stages ? slot + stage : slot + stage - stages)", "copy_next(stage)",
+       bitmap(bulk_ring_again)},
       {"no barrier before sums take the ring's place", "block_barrier();  // the ring has been read", "",
        bitmap(several_row_tiles)},
       {"no barrier before sums are written again", "block_barrier();  // the sums have been read", "",
@@ -38,8 +72,13 @@ const std::vector<Mutation>& bitmap_mutations() {
       {"sums of the last warp are dropped", "warp < kWarps; ++warp", "warp < kWarps - 1; ++warp", bitmap(any_weight)},
       {"the scan forgets a step", "distance = 1; distance < bitmap::kLanes", "distance = 1; distance < 16",
        bitmap(scanned)},
-      {"two registers are swapped", "a[1] = permute_bytes(v2, v3", "a[1] = permute_bytes(v4, v5", bitmap(any_weight)},
-      {"halves are swapped", "a[3] = permute_bytes(v6, v7", "a[3] = permute_bytes(v7, v6", bitmap(any_weight)},
+      {"two registers are swapped", "permute_bytes(v[2], v[3]", "permute_bytes(v[4], v[5]", bitmap(merged_pairs)},
+      {"halves are swapped", "permute_bytes(v[6], v[7]", "permute_bytes(v[7], v[6]", bitmap(merged_pairs)},
+      {"two registers are swapped", "low[4] = {v[0], v[2]", "low[4] = {v[2], v[0]", bitmap(split_halves)},
+      {"high halves meet the low columns", "sums.add(r, j, high, b0 >> 16", "sums.add(r, j, high, b0",
+       bitmap(split_halves)},
+      {"operands of X are those of the strip before", "input.advance(kWarps * bitmap::kStripColumns);\n          ring",
+       "ring", bitmap(vectors_go_round)},
       {"Inf goes unseen", "if (warp_any(!is_finite(x)))", "if (false)", bitmap(bitmap_meets_infinity)},
   };
   return all;

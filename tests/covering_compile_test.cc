@@ -86,7 +86,9 @@ TEST_P(CoveringCompileTest, WhatIsTimedFirstDoesNotSpill) {
     const SparsityStatistics statistics = compute_statistics(matrix);
     for (const std::int64_t tokens : {1, 8, 128}) {
       for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
-        Problem problem{{.rows = matrix.rows, .cols = matrix.cols, .type = type}, tokens, typical_device(90)};
+        Problem problem{{.rows = matrix.rows, .cols = matrix.cols, .type = type},
+                        tokens,
+                        typical_device(std::stoi(GetParam().substr(3)))};
         const SearchSpace space = search_space(problem, statistics);
         ASSERT_GE(space.entries.size(), 6U);
         for (int i = 0; i < 3; ++i) {
@@ -127,7 +129,7 @@ TEST_P(CoveringCompileTest, BitmapKernelsThatAreTimedFirstDoNotSpill) {
     for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
       const Problem problem{{.rows = matrix.rows, .cols = matrix.cols, .type = DataType::kFloat16, .layout = layout},
                             tokens,
-                            typical_device(90)};
+                            typical_device(std::stoi(GetParam().substr(3)))};
       const SearchSpace space = search_space(bitmap, problem, statistics);
       ASSERT_GE(space.entries.size(), 8U);
       for (std::size_t i = 0; i < 4; ++i) {

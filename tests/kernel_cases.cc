@@ -222,7 +222,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
     // Kernels stride over their grid, so any smaller one is right as well; panels and slots do so over its y alone.
     for (PlanStep& step : candidate.plan.steps) {
       if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
-      if (step.kernel.starts_with("bitmap_")) step.grid = {1, 1, 1};
+      if (step.kernel.starts_with("bitmap_")) step.grid = {1, 1, step.grid[2]};
       if (step.kernel.starts_with("scatter_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("gather_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = 1;

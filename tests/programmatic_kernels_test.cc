@@ -80,9 +80,13 @@ TEST_P(ProgrammaticKernelsTest, WaitForTheKernelsBefore) {
   }
   for (const auto& [kind, kernels] : seen) fmt::print("{} {} kernels\n", kernels.size(), kind);
   EXPECT_GE(seen[tested.name()].size(), 10U);
-  const bool finishes = tested.name() == "rows" || tested.name() == "panel";
-  if (finishes || tested.name() == "gather") EXPECT_GE(seen["relayout"].size(), 1U);
-  if (finishes) EXPECT_GE(seen["finish"].size(), 1U);
+  const bool splits = tested.name() == "rows" || tested.name() == "panel";
+  if (splits || tested.name() == "gather") {
+    EXPECT_GE(seen["relayout"].size(), 1U);
+  }
+  if (splits || tested.name() == "bitmap") {
+    EXPECT_GE(seen["finish"].size(), 1U);
+  }
 }
 
 std::vector<std::string> family_names() {

@@ -30,60 +30,88 @@ struct BitmapKernel {
   static constexpr int kTokens = Sums::kTokens;
   static constexpr int kOutputs = kRows * kTokens;
 
-  // extras: [kOutputs] in shared memory, beside the ring; the sums take the ring's place.
-  static SPARSMITH_DEVICE void run(Ring& ring, const Input& input, const Output& output, int rows, int row_tiles,
-                                   int strips, int n, float* sums_of_warps, float* extras) {
+  // Values are not merged into pairs, but multiplied as operands whose high halves are 0: twice the multiplications, a
+  // quarter of the merges' instructions.
+  static constexpr bool kHalves = kTokenTiles == 1;
+
+  // The block does strips [first_strip, end_strip) of each row tile's `strips`.
+  //   extras: [kOutputs] in shared memory, beside the ring; the sums take the ring's place.
+  static SPARSMITH_DEVICE void run(Ring& ring, Input& input, const Output& output, int rows, int row_tiles, int strips,
+                                   int first_strip, int end_strip, int n, float* sums_of_warps, float* extras) {
     launch_dependents();
-    const int warp = thread_index() / bitmap::kLanes;
-    for (int i = thread_index(); i < kOutputs; i += kThreads) extras[i] = 0.0F;
+    const int begin = first_strip + warp_index();
     for (int first_token = block_index_y() * kTokens; first_token < n; first_token += grid_size_y() * kTokens) {
       for (int row_tile = block_index_x(); row_tile < row_tiles; row_tile += grid_size_x()) {
-        ring.begin(row_tile * strips + warp, row_tile * strips + strips);
+        ring.turn_to(row_tile * strips + begin, row_tile * strips + end_strip);
+        ring.start();
+        for (int i = thread_index(); i < kOutputs; i += kThreads) extras[i] = 0.0F;
         wait_for_previous();  // the first strips are under way
-        block_barrier();      // extras are 0
+        Fragment x[kTokenTiles];
+        input.turn_to(first_token, begin * bitmap::kStripColumns);
+        load<0>(input, begin, end_strip, x);
+        load<1>(input, begin, end_strip, x);
+        input.advance(kWarps * bitmap::kStripColumns);
+        block_barrier();  // extras are 0, and the ring is ready
         Sums sums;
         sums.clear();
-        for (int strip = warp; strip < strips; strip += kWarps) {
-          Fragment x[kTokenTiles];
-          SPARSMITH_UNROLL for (int j = 0; j < kTokenTiles; ++j) {
-            input.load(first_token + j * 8, strip * bitmap::kStripColumns, x[j]);
-          }
+        SPARSMITH_ROLLED for (int strip = begin; strip < end_strip; strip += kWarps) {
           const u8* packed = ring.wait();
           Values values;
           values.begin(packed);
           if (warp_any(!is_finite(x))) {
-            add_infinite<0>(values, input, first_token, strip * bitmap::kStripColumns, extras);
+            add_infinite(packed, input, first_token, strip * bitmap::kStripColumns, extras);
             drop_infinite(x);
           }
-          multiply(values, x, sums);
+          multiply_fragment<0>(values, x, sums);
+          multiply_fragment<1>(values, x, sums);
+          load<0>(input, strip + kWarps, end_strip, x);  // where operands are spent come those of the next strip
+          multiply_fragment<2>(values, x, sums);
+          multiply_fragment<3>(values, x, sums);
+          load<1>(input, strip + kWarps, end_strip, x);
+          input.advance(kWarps * bitmap::kStripColumns);
           ring.release();
         }
         block_barrier();  // the ring has been read
         sums.put(sums_of_warps);
         block_barrier();
         store(output, sums_of_warps, extras, row_tile * kRows, rows, first_token, n);
+        ring.copies_follow();
         block_barrier();  // the sums have been read
       }
     }
+    wait_for_previous();  // where there was nothing to do, too
   }
 
  private:
-  static SPARSMITH_DEVICE void multiply(const Values& values, const Fragment (&x)[kTokenTiles], Sums& sums) {
-    SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) {
-      multiply_fragment<0>(values, x, sums, r);
-      multiply_fragment<1>(values, x, sums, r);
-      multiply_fragment<2>(values, x, sums, r);
-      multiply_fragment<3>(values, x, sums, r);
+  template <int kHalf>
+  static SPARSMITH_DEVICE void load(const Input& input, int strip, int end_strip, Fragment (&x)[kTokenTiles]) {
+    if (strip >= end_strip) return;
+    SPARSMITH_UNROLL for (int j = 0; j < kTokenTiles; ++j) {
+      input.template load<kHalf>(j, strip * bitmap::kStripColumns, x[j]);
     }
   }
 
   template <int kFragment>
-  static SPARSMITH_DEVICE void multiply_fragment(const Values& values, const Fragment (&x)[kTokenTiles], Sums& sums,
-                                                 int r) {
-    u32 a[4];
-    values.template take<kFragment>(r, a);
-    SPARSMITH_UNROLL for (int j = 0; j < kTokenTiles; ++j) {
-      sums.add(r, j, a, x[j].words[2 * kFragment], x[j].words[2 * kFragment + 1]);
+  static SPARSMITH_DEVICE void multiply_fragment(const Values& values, const Fragment (&x)[kTokenTiles], Sums& sums) {
+    SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) {
+      u32 v[8];
+      values.template take<kFragment>(r, v);
+      if constexpr (kHalves) {
+        const u32 low[4] = {v[0], v[2], v[4], v[6]};
+        const u32 high[4] = {v[1], v[3], v[5], v[7]};
+        SPARSMITH_UNROLL for (int j = 0; j < kTokenTiles; ++j) {
+          const u32 b0 = x[j].words[2 * kFragment];
+          const u32 b1 = x[j].words[2 * kFragment + 1];
+          sums.add(r, j, low, b0, b1);
+          sums.add(r, j, high, b0 >> 16, b1 >> 16);
+        }
+      } else {
+        const u32 a[4] = {permute_bytes(v[0], v[1], 0x5410), permute_bytes(v[2], v[3], 0x5410),
+                          permute_bytes(v[4], v[5], 0x5410), permute_bytes(v[6], v[7], 0x5410)};
+        SPARSMITH_UNROLL for (int j = 0; j < kTokenTiles; ++j) {
+          sums.add(r, j, a, x[j].words[2 * kFragment], x[j].words[2 * kFragment + 1]);
+        }
+      }
     }
   }
 
@@ -106,19 +134,20 @@ struct BitmapKernel {
     }
   }
 
-  // The products of this lane's elements with Inf and NaN, which are Inf or NaN: any order gives the same sum.
-  template <int kFragment>
-  static SPARSMITH_DEVICE void add_infinite(const Values& values, const Input& input, int first_token, int first_column,
+  // The products of this lane's elements with Inf and NaN, which are Inf or NaN: any order gives the same sum. Seldom,
+  // and therefore in loops.
+  static SPARSMITH_DEVICE void add_infinite(const u8* packed, const Input& input, int first_token, int first_column,
                                             float* extras) {
-    const int lane = thread_index() % bitmap::kLanes;
-    SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) {
-      const u32 stored = values.words[r] >> (kFragment * bitmap::kFragmentBits) & 0xFFU;
-      const u16* value = values.template first<kFragment>(r);
-      SPARSMITH_ROLLED for (int b = 0; b < bitmap::kFragmentBits; ++b) {
+    const int lane = lane_index();
+    SPARSMITH_ROLLED for (int run = 0; run < kTiles * Values::kRuns; ++run) {
+      const int r = run / Values::kRuns;
+      const u32 stored = Values::run_bits(packed, r, run % Values::kRuns);
+      const u16* value = Values::first(packed, r, run % Values::kRuns);
+      SPARSMITH_ROLLED for (int b = 0; b < Values::kRunBits; ++b) {
         if ((stored >> b & 1U) == 0) continue;
         const float weight = to_float(Value{*value++});
-        const int bit = kFragment * bitmap::kFragmentBits + b;
-        const int column = first_column + 16 * (lane % 4) + 4 * kFragment + 2 * (b / 4) + b % 2;
+        const int bit = run % Values::kRuns * Values::kRunBits + b;
+        const int column = first_column + 16 * (lane % 4) + 4 * (bit / 8) + 2 * (bit / 4 % 2) + bit % 2;
         const int row = r * bitmap::kTileRows + lane / 4 + 8 * (bit / 2 % 2);
         SPARSMITH_ROLLED for (int token = 0; token < kTokens; ++token) {
           const float factor = input.element(first_token + token, column);
@@ -126,21 +155,16 @@ struct BitmapKernel {
         }
       }
     }
-    if constexpr (kFragment + 1 < bitmap::kFragments) {
-      add_infinite<kFragment + 1>(values, input, first_token, first_column, extras);
-    }
   }
 
-  // Neighbouring threads store neighbouring elements of Y. Leaves extras at 0.
-  static SPARSMITH_DEVICE void store(const Output& output, const float* sums_of_warps, float* extras, int first_row,
-                                     int rows, int first_token, int n) {
+  // Neighbouring threads store neighbouring elements of Y.
+  static SPARSMITH_DEVICE void store(const Output& output, const float* sums_of_warps, const float* extras,
+                                     int first_row, int rows, int first_token, int n) {
     for (int i = thread_index(); i < kOutputs; i += kThreads) {
       const int row = Input::kTokenMajor ? i % kRows : i / kTokens;
       const int token = Input::kTokenMajor ? i / kRows : i % kTokens;
-      const float extra = extras[token * kRows + row];
-      extras[token * kRows + row] = 0.0F;
       if (first_row + row < rows && first_token + token < n) {
-        const float sum[1] = {Sums::total(sums_of_warps, row, token) + extra};
+        const float sum[1] = {Sums::total(sums_of_warps, row, token) + extras[token * kRows + row]};
         output.store(static_cast<u32>(first_row + row), first_token + token, n, sum);
       }
     }

@@ -1,9 +1,10 @@
 // From a strip of a bitmap weight in shared memory to the A operands of mma.m16n8k16, a fragment at a time.
 //
-// A lane owns 32 elements of a tile, 8 a fragment. Its word says which of them are stored; their values lie in the
-// order of the word's bits behind those of the lanes before, so that one predicated 2-byte load an element takes them
-// and the lanes of a load read close to each other. Where a lane's values begin is counted by a scan over the warp, of
-// four fragments at once (a byte each), or stored with the weight.
+// A lane owns 32 elements of a tile, 8 a fragment. Its word says which of them are stored. Values lie in runs of
+// kRunBits bits: of each run those of lane 0, then of lane 1, ... in the order of bits, so that the lanes of a load
+// read close to each other: runs of 8 bits leave up to two accesses for a load at 50 % nonzeros, runs of 4 bits one.
+// Where a lane's values begin in a run is counted by a scan over the warp, of four runs at once (a byte each), or
+// stored with the weight; where a run begins is always stored.
 #pragma once
 
 #include "formats/bitmap_layout.h"
@@ -12,94 +13,114 @@
 
 namespace sparsmith {
 
-template <int kTiles_, bool kStoredOffsets_>
+template <int kTiles_, int kRunBits_, bool kStoredOffsets_>
 struct BitmapValues {
   SPARSMITH_ROLE(prolog)
   SPARSMITH_TUNE(kTiles_, 1, 2, 4)
+  SPARSMITH_TUNE(kRunBits_, 4, 8)
 
   static constexpr int kTiles = kTiles_;
+  static constexpr int kRunBits = kRunBits_;
   static constexpr bool kStoredOffsets = kStoredOffsets_;
-  static constexpr int kHeaderBytes = bitmap::header_bytes(kTiles, kStoredOffsets);
+  static constexpr int kRuns = 32 / kRunBits;
+  static constexpr int kStartWords = kRuns / 4;  // a tile
+  static constexpr int kHeaderBytes = bitmap::header_bytes(kTiles, kRunBits, kStoredOffsets);
 
-  const u16* values;
+  SharedCursor values;
   u32 words[kTiles];
-  u32 starts[kTiles];             // byte f: values of fragment f that belong to the lanes before
-  Vector<u16, 4> firsts[kTiles];  // first value of each fragment
+  u32 starts[kTiles][kStartWords];  // byte i of word s: values of run kStartWords i + s that belong to the lanes before
+  const u32* firsts;                // [kTiles][kRuns / 2]: bytes before two runs, a half each
 
   // Turns to a strip. Every lane of the warp calls it.
   SPARSMITH_DEVICE void begin(const u8* strip) {
-    const int lane = thread_index() % bitmap::kLanes;
-    values = reinterpret_cast<const u16*>(strip + kHeaderBytes);
+    const int lane = lane_index();
+    values = shared_cursor(strip + kHeaderBytes);
+    firsts = reinterpret_cast<const u32*>(strip + kFirstsOffset);
     const u32* stored = reinterpret_cast<const u32*>(strip);
     SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) words[r] = stored[r * bitmap::kLanes + lane];
     if constexpr (kStoredOffsets) {
-      const auto* stored_firsts = reinterpret_cast<const Vector<u16, 4>*>(stored + 2 * kTiles * bitmap::kLanes);
       SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) {
-        starts[r] = stored[(kTiles + r) * bitmap::kLanes + lane];
-        firsts[r] = stored_firsts[r];
+        const auto& of_lane = reinterpret_cast<const Vector<u32, kStartWords>*>(
+            stored + kTiles * bitmap::kLanes)[r * bitmap::kLanes + lane];
+        SPARSMITH_UNROLL for (int s = 0; s < kStartWords; ++s) starts[r][s] = of_lane[s];
       }
     } else {
-      count(lane);
+      count();
     }
   }
 
-  // Fragment kFragment of tile r, as the four words of the A operand.
+  // Fragment kFragment of tile r, a value a register: the low and the high halves of the A operand's four words in
+  // turn.
   template <int kFragment>
-  SPARSMITH_DEVICE void take(int r, u32 (&a)[4]) const {
-    SharedCursor cursor = shared_cursor(first<kFragment>(r));
-    constexpr u32 kFirst = 1U << (kFragment * bitmap::kFragmentBits);
-    const u32 v0 = take_if<kFirst>(cursor, words[r]);
-    const u32 v1 = take_if<kFirst << 1>(cursor, words[r]);
-    const u32 v2 = take_if<kFirst << 2>(cursor, words[r]);
-    const u32 v3 = take_if<kFirst << 3>(cursor, words[r]);
-    const u32 v4 = take_if<kFirst << 4>(cursor, words[r]);
-    const u32 v5 = take_if<kFirst << 5>(cursor, words[r]);
-    const u32 v6 = take_if<kFirst << 6>(cursor, words[r]);
-    const u32 v7 = take_if<kFirst << 7>(cursor, words[r]);
-    a[0] = permute_bytes(v0, v1, 0x5410);
-    a[1] = permute_bytes(v2, v3, 0x5410);
-    a[2] = permute_bytes(v4, v5, 0x5410);
-    a[3] = permute_bytes(v6, v7, 0x5410);
+  SPARSMITH_DEVICE void take(int r, u32 (&v)[8]) const {
+    constexpr int kBit = kFragment * bitmap::kFragmentBits;
+    SharedCursor low;
+    SharedCursor high;
+    if constexpr (kRunBits == 8) {
+      const u32 pair =
+          2 * permute_bytes(starts[r][0], 0, kFragment < 2 ? 0x4140 : 0x4342) + firsts[r * kRuns / 2 + kFragment / 2];
+      low = advanced(values, kFragment % 2 == 0 ? pair & 0xFFFFU : pair >> 16);
+    } else {  // the runs of a fragment are neighbours: byte kFragment of both words
+      constexpr u32 kSpread = 0xC480U + 0x1111U * kFragment;  // starts are below 128: their highest bits are zeros
+      const u32 pair = 2 * permute_bytes(starts[r][0], starts[r][1], kSpread) + firsts[r * kRuns / 2 + kFragment];
+      low = advanced(values, pair & 0xFFFFU);
+      high = advanced(values, pair >> 16);
+    }
+    v[0] = take_if<kBit>(low, words[r]);
+    v[1] = take_if<kBit + 1>(low, words[r]);
+    v[2] = take_if<kBit + 2>(low, words[r]);
+    v[3] = take_if<kBit + 3>(low, words[r]);
+    SharedCursor& rest = kRunBits == 8 ? low : high;
+    v[4] = take_if<kBit + 4>(rest, words[r]);
+    v[5] = take_if<kBit + 5>(rest, words[r]);
+    v[6] = take_if<kBit + 6>(rest, words[r]);
+    v[7] = take_if<kBit + 7>(rest, words[r]);
   }
 
-  // This lane's first value of a fragment of tile r.
-  template <int kFragment>
-  SPARSMITH_DEVICE const u16* first(int r) const {
-    return values + (firsts[r][kFragment] + (starts[r] >> (8 * kFragment) & 0xFFU));
+  // This lane's bits of a run, and its first value there, from the strip alone: for what seldom happens.
+  static SPARSMITH_DEVICE u32 run_bits(const u8* strip, int r, int run) {
+    return lane_bits(strip, r, run, lane_index());
+  }
+  static SPARSMITH_DEVICE const u16* first(const u8* strip, int r, int run) {
+    int at = reinterpret_cast<const u16*>(strip + kFirstsOffset)[r * kRuns + run] / 2;
+    SPARSMITH_ROLLED for (int lane = 0; lane < lane_index(); ++lane) {
+      at += count_bits(lane_bits(strip, r, run, lane));
+    }
+    return reinterpret_cast<const u16*>(strip + kHeaderBytes) + at;
   }
 
  private:
-  // Bits that are set, byte by byte.
-  static SPARSMITH_DEVICE u32 byte_counts(u32 word) {
-    u32 sums = word - (word >> 1 & 0x55555555U);
-    sums = (sums & 0x33333333U) + (sums >> 2 & 0x33333333U);
-    return (sums + (sums >> 4)) & 0x0F0F0F0FU;
+  static constexpr int kFirstsOffset = kTiles * bitmap::kLanes * 4 * (kStoredOffsets ? 1 + kStartWords : 1);
+
+  static SPARSMITH_DEVICE u32 lane_bits(const u8* strip, int r, int run, int lane) {
+    const u32 word = reinterpret_cast<const u32*>(strip)[r * bitmap::kLanes + lane];
+    return word >> (run * kRunBits) & ((1U << kRunBits) - 1);
   }
 
-  // Fills starts and firsts. The sums over all 32 lanes may carry into the next byte, those over the lanes before, at
-  // most 31 * 8, do not.
-  SPARSMITH_DEVICE void count(int lane) {
-    u32 counts[kTiles];
-    SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) starts[r] = counts[r] = byte_counts(words[r]);
+  // Fills starts. The sums over all 32 lanes may carry into the next byte, those over the lanes before, at most 31 * 8,
+  // do not.
+  SPARSMITH_DEVICE void count() {
+    u32 counts[kTiles][kStartWords];
+    SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) {
+      u32 sums = words[r] - (words[r] >> 1 & 0x55555555U);
+      sums = (sums & 0x33333333U) + (sums >> 2 & 0x33333333U);
+      if constexpr (kRunBits == 8) {
+        counts[r][0] = (sums + (sums >> 4)) & 0x0F0F0F0FU;
+      } else {
+        counts[r][0] = sums & 0x0F0F0F0FU;
+        counts[r][1] = sums >> 4 & 0x0F0F0F0FU;
+      }
+      SPARSMITH_UNROLL for (int s = 0; s < kStartWords; ++s) starts[r][s] = counts[r][s];
+    }
     SPARSMITH_UNROLL for (int distance = 1; distance < bitmap::kLanes; distance *= 2) {
       SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) {
-        const u32 before = shuffle_up(starts[r], distance);
-        if (lane >= distance) starts[r] += before;
+        SPARSMITH_UNROLL for (int s = 0; s < kStartWords; ++s) {
+          starts[r][s] = add_shuffled_up(starts[r][s], distance);
+        }
       }
     }
-    u32 base = 0;
     SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) {
-      starts[r] -= counts[r];
-      const u32 last = shuffle_index(starts[r], bitmap::kLanes - 1);
-      const u32 last_counts = shuffle_index(counts[r], bitmap::kLanes - 1);
-      const u32 even = (last & 0x00FF00FFU) + (last_counts & 0x00FF00FFU);  // totals of fragments 0 and 2
-      const u32 odd = (last >> 8 & 0x00FF00FFU) + (last_counts >> 8 & 0x00FF00FFU);
-      const u32 second = base + (even & 0xFFFFU);
-      const u32 third = second + (odd & 0xFFFFU);
-      const u32 fourth = third + (even >> 16);
-      firsts[r] = {
-          {static_cast<u16>(base), static_cast<u16>(second), static_cast<u16>(third), static_cast<u16>(fourth)}};
-      base = fourth + (odd >> 16);
+      SPARSMITH_UNROLL for (int s = 0; s < kStartWords; ++s) starts[r][s] -= counts[r][s];
     }
   }
 };

@@ -227,10 +227,10 @@ struct ByteEntries {
 
  private:
   // The words that hold a round's position and value.
-  static constexpr int position_word(int round) {
+  static constexpr SPARSMITH_DEVICE int position_word(int round) {
     return round < kMinRounds ? round / 4 : Words::kFixed + (round - kMinRounds) / 4 * 3;
   }
-  static constexpr int value_word(int round) {
+  static constexpr SPARSMITH_DEVICE int value_word(int round) {
     return round < kMinRounds ? kMinRounds / 4 + round / 2 : position_word(round) + 1 + round % 4 / 2;
   }
 

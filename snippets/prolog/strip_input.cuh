@@ -29,37 +29,49 @@ struct StripInput {
   i64 ldx;
   int cols;
   int n;
-  bool aligned;
+  int whole_cols;       // of strips that are loaded as vectors
+  const Value* lane_x;  // this lane's first column of the strip that is loaded, in its token of the first token tile
+  int lane_tokens = 0;  // from there to n
 
   SPARSMITH_DEVICE StripInput(const Value* x_, i64 ldx_, int cols_, int n_)
-      : x(x_),
-        ldx(ldx_),
-        cols(cols_),
-        n(n_),
-        aligned(kTokenMajor && (reinterpret_cast<u64>(x_) | static_cast<u64>(ldx_) * sizeof(Value)) % 16 == 0) {}
+      : x(x_), ldx(ldx_), cols(cols_), n(n_), lane_x(x_) {
+    const bool aligned = (reinterpret_cast<u64>(x_) | static_cast<u64>(ldx_) * sizeof(Value)) % 16 == 0;
+    whole_cols = kTokenMajor && aligned ? cols_ / bitmap::kStripColumns * bitmap::kStripColumns : 0;
+  }
 
-  // This lane's share of tokens [first_token, first_token + 8) of the strip that begins at first_column. Outside of X
-  // it is 0.
-  SPARSMITH_DEVICE void load(int first_token, int first_column, Fragment& fragment) const {
-    const int token = first_token + thread_index() % bitmap::kLanes / 4;
-    const int column = first_column + thread_index() % 4 * kLaneColumns;
-    if (aligned && column + kLaneColumns <= cols) {
-      Words low = {};
-      Words high = {};
-      if (token < n) {
-        const Words* from = reinterpret_cast<const Words*>(x + token * ldx + column);
-        low = load_coherent(from);
-        high = load_coherent(from + 1);
-      }
-      SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) {
-        fragment.words[i] = low[i];
-        fragment.words[4 + i] = high[i];
+  // Turns to the token tiles from `first_token` on, and to the strip that begins at `first_column`.
+  SPARSMITH_DEVICE void turn_to(int first_token, int first_column) {
+    const int token = first_token + lane_index() / 4;
+    lane_x = x + (token * ldx + first_column + lane_index() % 4 * kLaneColumns);
+    lane_tokens = n - token;
+  }
+  SPARSMITH_DEVICE void advance(int columns) { lane_x += columns; }
+
+  // Words 4 kHalf to 4 kHalf + 3 of this lane's share of token tile `tile` for the strip, which begins at first_column.
+  // Outside of X they are 0.
+  template <int kHalf>
+  SPARSMITH_DEVICE void load(int tile, int first_column, Fragment& fragment) const {
+    Words words = {};
+    if (first_column < whole_cols) {  // the same for all lanes
+      if (8 * tile < lane_tokens) {
+        words = load_coherent(reinterpret_cast<const Words*>(lane_x + 8 * tile * ldx) + kHalf);
       }
     } else {
-      SPARSMITH_UNROLL for (int i = 0; i < 8; ++i) {
-        fragment.words[i] = bits(token, column + 2 * i) | bits(token, column + 2 * i + 1) << 16;
+      const int token = n - lane_tokens + 8 * tile;
+      const int column = first_column + lane_index() % 4 * kLaneColumns + 8 * kHalf;
+      if constexpr (kTokenMajor) {
+        // Seldom: in a loop, which costs no registers that the warp needs elsewhere.
+        SPARSMITH_ROLLED for (int i = 0; i < 4; ++i) {
+          const u32 next = bits(token, column + 2 * i) | bits(token, column + 2 * i + 1) << 16;
+          SPARSMITH_UNROLL for (int w = 0; w < 4; ++w) words[w] = w < 3 ? words[w + 1] : next;
+        }
+      } else {
+        SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) {
+          words[i] = bits(token, column + 2 * i) | bits(token, column + 2 * i + 1) << 16;
+        }
       }
     }
+    SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) fragment.words[4 * kHalf + i] = words[i];
   }
 
   // One element; outside of X it is 0.

@@ -40,8 +40,8 @@ struct FragmentSums {
   }
 
   SPARSMITH_DEVICE void put(float* shared) const {
-    const int lane = thread_index() % bitmap::kLanes;
-    float* to = shared + thread_index() / bitmap::kLanes * kWarpSums;
+    const int lane = lane_index();
+    float* to = shared + warp_index() * kWarpSums;
     SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) {
       SPARSMITH_UNROLL for (int j = 0; j < kTokenTiles; ++j) {
         SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) {

@@ -66,9 +66,10 @@ std::map<std::string, Format> draw_formats() {
     panel.seeds.push_back(
         pack_panel(*matrix, {.warps = 2, .segment_lanes = 2, .order = panel::LaneOrder::kTensor}, DataType::kFloat16));
     panel.seeds.push_back(pack_panel(*matrix, {.warps = 1, .token_lanes = 2, .sweep_columns = 64}, DataType::kFloat16));
-    for (const bool stored : {false, true})
-      bitmap.seeds.push_back(pack_bitmap(*matrix, {1, stored}, DataType::kFloat16));
-    bitmap.seeds.push_back(pack_bitmap(*matrix, {4, true}, DataType::kBFloat16));
+    for (const int run_bits : {4, 8})
+      for (const bool stored : {false, true})
+        bitmap.seeds.push_back(pack_bitmap(*matrix, {1, run_bits, stored}, DataType::kFloat16));
+    bitmap.seeds.push_back(pack_bitmap(*matrix, {4, 8, true}, DataType::kBFloat16));
     scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kByte, 16, 0}, DataType::kFloat16));
     scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kWord, 64, 4}, DataType::kBFloat16));
   }

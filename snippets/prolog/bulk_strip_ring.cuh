@@ -1,0 +1,79 @@
+// The strips of a bitmap weight, through a ring of shared memory that belongs to one warp, by bulk copies.
+//
+// What StripRing does with a copy instruction for every 512 bytes, here one lane starts for a whole strip; its warp
+// waits at the slot's own barrier. Slots begin at multiples of 128 bytes: bulk copies to other places are slow.
+#pragma once
+
+#include "snippets/prolog/strip_bounds.cuh"
+
+namespace sparsmith {
+
+template <int kWarps>
+struct BulkStripRing {
+  SPARSMITH_ROLE(prolog)
+  SPARSMITH_TUNE(kWarps, 4, 8, 16)
+
+  static constexpr int kMaxStages = 4;
+
+  StripBounds<kWarps> bounds;
+  int slot_bytes;  // a multiple of 128
+  int stages;      // 1 to kMaxStages
+  u8* slots;       // of this warp
+  BulkBarrier* barriers;
+  int slot = 0;
+  u32 phase = 0;  // of the next copy that lands
+
+  //   barriers: [kWarps][kMaxStages] in shared memory, beside the slots. A barrier of the warp comes before the first
+  //   wait.
+  SPARSMITH_DEVICE BulkStripRing(const u8* strips, const u32* offsets, int slot_bytes_, int stages_, u8* shared,
+                                 BulkBarrier* barriers_)
+      : bounds(strips, offsets),
+        slot_bytes(slot_bytes_),
+        stages(stages_),
+        slots(shared + warp_index() * stages_ * slot_bytes_),
+        barriers(barriers_ + warp_index() * kMaxStages) {
+    if (lane_index() == 0) {
+      SPARSMITH_ROLLED for (int stage = 0; stage < stages; ++stage) bulk_barrier_init(barriers + stage);
+    }
+  }
+
+  // Turns to every kWarps-th strip from `first` to `last`.
+  SPARSMITH_DEVICE void turn_to(int first, int last) { bounds.turn_to(first, last); }
+
+  // Starts the first copies. Nobody reads the slots any more.
+  SPARSMITH_DEVICE void start() {
+    SPARSMITH_ROLLED for (int stage = 0; stage < stages; ++stage) {
+      copy_next(slot + stage < stages ? slot + stage : slot + stage - stages);
+    }
+  }
+
+  // The next strip, complete. Every lane calls it.
+  SPARSMITH_DEVICE const u8* wait() {
+    bulk_wait_in_warp(barriers + slot, phase);
+    return slots + slot * slot_bytes;
+  }
+
+  // Gives the slot of the strip back, once every lane has read it.
+  SPARSMITH_DEVICE void release() {
+    warp_barrier();
+    copy_next(slot);
+    if (++slot == stages) {
+      slot = 0;
+      phase ^= 1;
+    }
+  }
+
+  // Behind writes to the slots' place, before the barrier after which it is a ring again.
+  SPARSMITH_DEVICE void copies_follow() const { bulk_copies_follow(); }
+
+ private:
+  SPARSMITH_DEVICE void copy_next(int to_slot) {
+    const u8* from;
+    int units;
+    if (bounds.take(from, units) && lane_index() == 0) {
+      bulk_copy(slots + to_slot * slot_bytes, from, units * bitmap::kUnitBytes, barriers + to_slot);
+    }
+  }
+};
+
+}  // namespace sparsmith
