@@ -122,6 +122,7 @@ FAKE CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t b
 FAKE CUresult cuModuleLoadData(CUmodule* module, const void*) {
   *module = reinterpret_cast<CUmodule>(new FakeModule);
   ++state.live_modules;
+  ++state.modules_loaded;
   return CUDA_SUCCESS;
 }
 FAKE CUresult cuModuleUnload(CUmodule handle) {

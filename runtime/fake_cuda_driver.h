@@ -27,6 +27,7 @@ struct FakeCudaState {
   std::vector<Launch> launches;
   std::int64_t live_buffers = 0;
   std::int64_t live_modules = 0;
+  std::int64_t modules_loaded = 0;  // ever
   int compute_capability = 90;
   int allowed_shared_bytes = 49152;  // the last that was asked for
   int fail_launches_with = 0;        // a CUresult

@@ -66,11 +66,13 @@ Status GpuExecutor::fill(DeviceAddress to, std::byte value, std::size_t bytes) {
 
 Status GpuExecutor::load(const KernelImage& kernel) {
   if (kernel.cubin.empty()) return invalid_argument(fmt::format("kernel {}: there is no cubin to load", kernel.name));
-  std::string hash = fmt::format("{} {}", hash_bytes(kernel.cubin), kernel.max_shared_bytes);
-  if (const auto found = kernels_.find(kernel.name); found != kernels_.end() && found->second.hash == hash) return {};
+  const std::string hash = hash_bytes(kernel.cubin);
+  // What is loaded stays where it is when another weight needs more shared memory: plans are bound to it.
+  if (const auto found = kernels_.find(kernel.name); found != kernels_.end() && found->second.hash == hash)
+    return found->second.module->permit_shared_bytes(kernel.max_shared_bytes);
   SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<KernelModule> module,
                              KernelModule::load(context_, kernel.name, kernel.cubin, kernel.max_shared_bytes));
-  kernels_[kernel.name] = {std::move(hash), std::move(module)};
+  kernels_[kernel.name] = {hash, std::move(module)};
   return {};
 }
 

@@ -27,7 +27,8 @@ class GpuExecutor : public Executor {
   Status write(DeviceAddress to, std::span<const std::byte> from) override;
   Status read(std::span<std::byte> to, DeviceAddress from) override;
   Status fill(DeviceAddress to, std::byte value, std::size_t bytes) override;
-  // A kernel of the same name and other contents replaces the old one; plans bound to the old one must be gone.
+  // A kernel of the same name and code may be launched with the most shared memory that was asked for; one of other
+  // code replaces the old one, and plans bound to the old one must be gone.
   Status load(const KernelImage& kernel) override;
   Status run(const LaunchPlan& plan, const LaunchBindings& bindings) override;
   Status multiply_dense(const OperatorSpec& spec, const LaunchBindings& bindings) override;

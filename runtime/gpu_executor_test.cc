@@ -238,6 +238,20 @@ TEST_F(GpuExecutorTest, LoadsAKernelOnceAndReplacesAnother) {
   EXPECT_EQ(executor_->load({"k", "", fake_cubin(), 1 << 20}).code(), StatusCode::kDeviceError);
 }
 
+// Kernels of one name differ in the shared memory that their weights need; graphs hold those that came first.
+TEST_F(GpuExecutorTest, MoreSharedMemoryLeavesAKernelWhereItIs) {
+  load("k", 50'000);
+  const std::int64_t loaded = fake_cuda().modules_loaded;
+  load("k", 60'000);
+  EXPECT_EQ(fake_cuda().allowed_shared_bytes, 60'000);
+  load("k", 1024);
+  EXPECT_EQ(fake_cuda().allowed_shared_bytes, 60'000);
+  EXPECT_EQ(fake_cuda().modules_loaded, loaded);
+  PlanStep step = launch("k");
+  step.shared_bytes = 60'000;
+  EXPECT_TRUE(executor_->run({{step}, 0}, {}).ok());
+}
+
 TEST_F(GpuExecutorTest, RefusesADamagedCubin) {
   std::vector<std::byte> cubin = fake_cubin();
   cubin.resize(63);

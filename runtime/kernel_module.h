@@ -10,7 +10,7 @@
 
 namespace sparsmith {
 
-// Unloaded with the object. Immutable after load(): any thread may launch it.
+// Unloaded with the object. Any thread may launch it, but while permit_shared_bytes() runs.
 class KernelModule {
  public:
   // Loads `cubin` and permits launches with up to `max_shared_bytes` of dynamic shared memory.
@@ -23,14 +23,19 @@ class KernelModule {
   KernelModule& operator=(const KernelModule&) = delete;
   ~KernelModule();
 
+  // Permits launches with up to so much, if it is more than until now. Errors as of load().
+  Status permit_shared_bytes(std::int64_t bytes);
+
   CUfunction function() const { return function_; }
   std::int64_t max_shared_bytes() const { return max_shared_bytes_; }
   int max_threads_per_block() const { return max_threads_per_block_; }
 
  private:
-  explicit KernelModule(std::shared_ptr<const CudaContext> context) : context_(std::move(context)) {}
+  KernelModule(std::shared_ptr<const CudaContext> context, std::string name)
+      : context_(std::move(context)), name_(std::move(name)) {}
 
   std::shared_ptr<const CudaContext> context_;
+  std::string name_;
   CUmodule module_ = nullptr;
   CUfunction function_ = nullptr;
   std::int64_t max_shared_bytes_ = 0;

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "base/log.h"
+
 namespace sparsmith {
 namespace {
 
@@ -17,6 +19,8 @@ MeasurementStatus kind_of(const Status& error) {
 }
 
 void reject(Contender& contender, MeasurementStatus status, std::string reason) {
+  if (status == MeasurementStatus::kCrashed || status == MeasurementStatus::kTimeout)
+    log_debug("left out: {} ({}): {}", contender.identity.config, contender.identity.packing, reason);
   contender.state = State::kRejected;
   contender.status = status;
   contender.reason = std::move(reason);
