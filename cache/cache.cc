@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -79,6 +80,11 @@ Status database_error(const SQLite::Exception& error, const std::string& path) {
     case SQLITE_LOCKED:
       return io_error(fmt::format("{}: another process held the cache locked for over {} s", path,
                                   kBusyTimeoutMilliseconds / 1000));
+    case SQLITE_READONLY:
+      // A file that may be written says of itself that it may not: its header is damaged.
+      if (access(path.c_str(), W_OK) == 0)
+        return invalid_input(fmt::format("{}: the cache is damaged ({})", path, error.what()));
+      return io_error(text);
     case SQLITE_NOMEM: return out_of_memory(text);
     case SQLITE_TOOBIG:
     case SQLITE_MISMATCH: return invalid_input(fmt::format("{}: the cache is damaged ({})", path, error.what()));

@@ -234,7 +234,8 @@ TEST_F(CacheDamageTest, RandomDamageNeverCrashes) {
     } else {
       ++refused;
       EXPECT_FALSE(cache.status().message().empty());
-      ASSERT_TRUE(Cache::open_or_rebuild(path("bad.db"), nullptr).ok());
+      const auto rebuilt = Cache::open_or_rebuild(path("bad.db"), nullptr);
+      ASSERT_TRUE(rebuilt.ok()) << rebuilt.status().to_string() << " after " << cache.status().to_string();
     }
   }
   RecordProperty("refused", refused);

@@ -72,7 +72,10 @@ extern "C" __global__ void __launch_bounds__(64) test(const float* in, float* ou
                                   1, 64, 512 + 32);
   ASSERT_TRUE(status.ok()) << status.to_string();
   const std::vector<float> result = bench.read<float>(out, kCount);
-  for (std::size_t i = 0; i < kCount; ++i) EXPECT_EQ(result[i], static_cast<float>(i / 32 * 32 + 32 - i % 32));
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const std::size_t warp = i / 32;
+    EXPECT_EQ(result[i], static_cast<float>(warp * 32 + 32 - i % 32));
+  }
 }
 
 TEST_P(CorrectKernelsTest, BlockReductionThroughSharedMemory) {
