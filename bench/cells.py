@@ -11,6 +11,7 @@ short goes on. Options after -- go to `sparsmith bench`: cells.py files -o c.jso
 
 import argparse
 import collections
+import concurrent.futures
 import json
 import math
 import os
@@ -83,19 +84,31 @@ def bench(arguments, path, source, facts, output):
 
 def run_drawn(arguments):
     done = measured(arguments.output)
-    with tempfile.TemporaryDirectory() as folder:
-        for rows, cols, sparsity, distribution, dtype, seed in draw(arguments.weights, arguments.seed):
-            source = f"{rows}x{cols} {sparsity:g} {distribution} {dtype} seed {seed}"
-            if source in done:
-                continue
+    wanted = []
+    for rows, cols, sparsity, distribution, dtype, seed in draw(arguments.weights, arguments.seed):
+        source = f"{rows}x{cols} {sparsity:g} {distribution} {dtype} seed {seed}"
+        if source not in done:
+            wanted.append((source, f"w:{rows}x{cols}:{sparsity}:{distribution}", distribution, dtype, seed))
+
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(1) as ahead:
+        def write(index):
+            _, weight, _, dtype, seed = wanted[index]
+            path = os.path.join(folder, f"{index}.safetensors")
+            subprocess.run([arguments.program, "synth", "-o", path, "--weight", weight, "--dtype", dtype, "--seed",
+                            str(seed)], check=True, capture_output=True)
+            return path
+
+        # A weight is written while the one before is measured: the processor has little to do then.
+        following = ahead.submit(write, 0) if wanted else None
+        for index, (source, _, distribution, dtype, _) in enumerate(wanted):
             if time.time() > arguments.deadline:
                 print("out of time", file=sys.stderr)
                 return
-            path = os.path.join(folder, "w.safetensors")
-            subprocess.run([arguments.program, "synth", "-o", path, "--weight",
-                            f"w:{rows}x{cols}:{sparsity}:{distribution}", "--dtype", dtype, "--seed", str(seed)],
-                           check=True, capture_output=True)
+            path = following.result()
+            if index + 1 < len(wanted):
+                following = ahead.submit(write, index + 1)
             bench(arguments, path, source, {"distribution": distribution, "type": dtype}, arguments.output)
+            os.remove(path)
 
 
 def run_files(arguments):

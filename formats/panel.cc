@@ -27,6 +27,9 @@ Status check_panel(const CsrMatrix& matrix, const PanelPacking& packing) {
   if (packing.column_parts < 1 || packing.width(matrix.cols) > panel::kMostRows - panel::kZeroRows)
     return invalid_argument(
         fmt::format("panel: K = {} in {} parts exceeds 16-bit columns", matrix.cols, packing.column_parts));
+  if (packing.whole_rows && packing.max_slots > panel::kMostWholeRows)
+    return invalid_argument(
+        fmt::format("panel: {} slots beside whole rows, of at most {}", packing.max_slots, panel::kMostWholeRows));
   return {};
 }
 
@@ -39,8 +42,8 @@ Status check_gather(const CsrMatrix& matrix, const PanelPacking& packing) {
   if (packing.sweep_columns < 0 || packing.max_slots >= static_cast<int>(panel::kAddFlag))
     return invalid_argument(fmt::format("panel: sweeps of {} columns, {} slots of at most {}", packing.sweep_columns,
                                         packing.max_slots, panel::kAddFlag - 1));
-  if (packing.column_parts != 1 || packing.order != panel::LaneOrder::kPlain)
-    return invalid_argument("panel: gathers from X take one column part and plain order");
+  if (packing.column_parts != 1 || packing.order != panel::LaneOrder::kPlain || packing.whole_rows)
+    return invalid_argument("panel: gathers from X take one column part and plain order, and all rows have slots");
   if (matrix.cols > std::int64_t{panel::kWideTaskEnd})
     return invalid_argument(fmt::format("panel: K = {} exceeds 31-bit columns", matrix.cols));
   return {};
@@ -63,8 +66,7 @@ Status check(const CsrMatrix& matrix, const PanelPacking& packing, DataType type
 
 // The rows at which parts begin, and the end: [parts + 1]. Parts have about equal cost, and sums that fit.
 std::vector<std::int64_t> part_bounds(const CsrMatrix& matrix, const PanelPacking& packing) {
-  // A share that begins in the middle of a task begins a slot for each of its segments.
-  const std::int64_t cut_slots = std::int64_t{packing.warps} * packing.segments();
+  const std::int64_t cut_slots = panel::cut_slots(packing);
   const auto cost_before = [&](std::int64_t row) { return matrix.row_offsets[row] + row * kRowCost; };
   for (std::int64_t loops = 1;; loops += 1 + loops / 8) {
     const std::int64_t parts = packing.row_parts * loops;
@@ -77,8 +79,9 @@ std::vector<std::int64_t> part_bounds(const CsrMatrix& matrix, const PanelPackin
       std::int64_t slots = cut_slots;
       // A row belongs to the part in which its middle lies.
       for (; row < matrix.rows && (part == parts || cost_before(row) + cost_before(row + 1) < 2 * target); ++row)
-        slots += panel::segment_count(matrix.row_length(row), packing);
-      fits = fits && (slots <= packing.max_slots || row - bounds.back() <= 1);
+        slots += panel::slot_count(panel::segment_count(matrix.row_length(row), packing), packing);
+      fits = fits && (slots <= packing.max_slots || row - bounds.back() <= 1) &&
+             (!packing.whole_rows || row - bounds.back() <= panel::kMostWholeRows);
       bounds.push_back(row);
     }
     if (fits) return bounds;
@@ -134,6 +137,8 @@ class Packer {
                     {"warps", packing_.warps},
                     {"segments", packing_.segments()},
                     {"tensor", packing_.order == panel::LaneOrder::kTensor ? 1 : 0},
+                    {"turned", packing_.turned ? 1 : 0},
+                    {"whole_rows", packing_.whole_rows ? 1 : 0},
                     {"token_lanes", packing_.token_lanes},
                     {"sweep_columns", packing_.sweep_columns},
                     {"share_steps", share_steps_},
@@ -181,10 +186,10 @@ class Packer {
       const panel::PartTasks& part = work_[i];
       const std::size_t row_part = i % static_cast<std::size_t>(parts_);
       *part_entry++ = {static_cast<unsigned>(bounds_[row_part]),
-                       static_cast<unsigned>(bounds_[row_part + 1] - bounds_[row_part]), offset, part.row_slots.back()};
+                       static_cast<unsigned>(bounds_[row_part + 1] - bounds_[row_part]), offset, part.slot_count};
       row_slots = std::copy(part.row_slots.begin(), part.row_slots.end(), row_slots);
       offset += static_cast<std::uint32_t>(part.row_slots.size());
-      slots_ = std::max<std::int64_t>(slots_, part.row_slots.back());
+      slots_ = std::max<std::int64_t>(slots_, part.slot_count);
       for (const auto& tasks_of_share : part.shares) {
         *share = {0, task_index};
         for (const panel::Task& task : tasks_of_share) {
@@ -290,13 +295,13 @@ std::int64_t PanelPacking::width(std::int64_t cols) const {
 std::string PanelPacking::name() const {
   const std::string how = gathers() ? fmt::format("gather{}", token_lanes) +
                                           (sweep_columns > 0 ? fmt::format("_sweep{}", sweep_columns) : "")
-                          : order == panel::LaneOrder::kTensor ? "tensor"
-                                                               : "plain";
+                                    : fmt::format("{}{}{}", order == panel::LaneOrder::kTensor ? "tensor" : "plain",
+                                                  turned ? "_turned" : "", whole_rows ? "_rows" : "");
   return fmt::format("panel_r{}_k{}_w{}_t{}_l{}_s{}_{}", row_parts, column_parts, warps, segment_lanes, segment_length,
                      max_slots, how);
 }
 
-int least_slots(const PanelPacking& packing) { return 256 + packing.warps * packing.segments(); }
+int least_slots(const PanelPacking& packing) { return static_cast<int>(256 + panel::cut_slots(packing)); }
 
 Result<PackedWeight> pack_panel(const CsrMatrix& matrix, const PanelPacking& packing, DataType type) {
   SPARSMITH_RETURN_IF_ERROR(check(matrix, packing, type));

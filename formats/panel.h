@@ -25,6 +25,9 @@ struct PanelPacking {
   panel::LaneOrder order = panel::LaneOrder::kPlain;
   int token_lanes = 0;  // 1 to 8: lanes that share an entry, and gather from X itself; 0: gathers meet a panel
 
+  bool turned = true;       // panels are turned from token-major X (panel_row), or columns lie in order
+  bool whole_rows = false;  // rows in one segment have no slot: the segment stores them
+
   int sweep_columns = 0;  // with token lanes: tasks in the order of blocks of so many columns (panel_sweep.h); 0: not
 
   bool gathers() const { return token_lanes > 0; }
@@ -32,7 +35,7 @@ struct PanelPacking {
   int segments() const { return lanes() / segment_lanes; }                         // of a task
   // Columns of a column part: a multiple of 8.
   std::int64_t width(std::int64_t cols) const;
-  // "panel_r132_k1_w32_t4_l64_s2048_plain", "panel_r132_k1_w32_t4_l64_s2048_gather2",
+  // "panel_r132_k1_w32_t4_l64_s2048_plain_turned", "panel_r132_k1_w32_t4_l64_s2048_gather2",
   // "panel_r8_k1_w32_t1_l128_s2048_gather8_sweep1024"
   std::string name() const;
   bool operator==(const PanelPacking&) const = default;
@@ -42,10 +45,10 @@ struct PanelPacking {
 int least_slots(const PanelPacking& packing);
 
 // Values are rounded to `type`. Facts: parts (of one column part), column_parts, width, warps, segments, tensor (0 or
-// 1), token_lanes, sweep_columns, share_steps, steps (all), slots (of the largest part), padding (entries without a
-// nonzero), phases_permille (shared-memory phases a gather of 8 lanes, in thousandths: 1,000 is free of conflicts),
-// balance_permille (steps that a block waits for over those it needs). Error: kInvalidArgument for a packing that
-// cannot hold the matrix.
+// 1), turned (0 or 1), whole_rows (0 or 1), token_lanes, sweep_columns, share_steps, steps (all), slots (of the largest
+// part), padding (entries without a nonzero), phases_permille (shared-memory phases a gather of 8 lanes, in
+// thousandths: 1,000 is free of conflicts), balance_permille (steps that a block waits for over those it needs). Error:
+// kInvalidArgument for a packing that cannot hold the matrix.
 Result<PackedWeight> pack_panel(const CsrMatrix& matrix, const PanelPacking& packing, DataType type);
 
 // The matrix again, with values as stored. Error: kInvalidInput when an array is missing, of the wrong size, or names

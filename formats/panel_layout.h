@@ -8,7 +8,8 @@
 //   part         consecutive rows of W with about the same nonzeros as any other: what a block works on at once
 //   share        the steps of one warp in a part; all shares of a part are about equally long
 //   task         consecutive steps of a share that work on the same segments, at most 32 / segment_lanes of them
-//   segment      nonzeros of one row, in no particular order, that are summed in one go; it has a slot of the sums
+//   segment      nonzeros of one row, in no particular order, that are summed in one go; it has a slot of the sums, or
+//                stores its row
 //   step         what one 16-byte load a lane brings: kStepEntries entries for each lane
 //
 // Arrays; `c` counts column parts, `p` parts, W warps, S segments a task:
@@ -18,10 +19,12 @@
 //               in the last step of a task. Behind the last share stand kSpareSteps steps that are loaded and never
 //               used.
 //   shares      Share[c][p][W]
-//   task_slots  uint16[tasks + 1][S]: the slot of each segment of each task, in the order of shares, or kNoSlot
+//   task_slots  uint16[tasks + 1][S]: the slot of each segment of each task, in the order of shares, or kNoSlot; or
+//               kWholeRow and the row of the part that is all in this segment
 //   parts       Part[c][p]
 //   row_slots   uint16[c][rows + parts]: row r of a part owns slots [row_slots[first_offset + r],
-//               row_slots[first_offset + r + 1]) of the part's sums
+//               row_slots[first_offset + r + 1]) of the part's sums; kWholeRow in the first of them: its segment has
+//               stored the row
 //
 // A lane without work reads one of the eight rows of zeros behind the panel with weight 0, so that it meets no Inf of
 // X and, by its choice of the eight, no busy bank.
@@ -43,6 +46,8 @@ constexpr int kRowBytes = 16;
 constexpr int kZeroRows = 8;
 constexpr int kSpareSteps = 4;
 constexpr unsigned int kNoSlot = 0xFFFF;
+constexpr unsigned int kWholeRow = 0x8000;
+constexpr int kMostWholeRows = 0x7FFF;             // of a part: none is taken for kNoSlot
 constexpr unsigned int kTaskEnd = 0x8000;          // beside the row of the panel, or a 15-bit column
 constexpr unsigned int kWideTaskEnd = 0x80000000;  // beside a column that has a word of its own
 constexpr unsigned int kNoEntry = 0x80000000;      // value -0 in column 0, or beside a column: gathers nothing
@@ -63,8 +68,9 @@ struct alignas(16) Part {
 
 // (Functions here are the host's; snippets have their own of the same name, since CUDA wants theirs marked.)
 
-// Where column c of a column part lies in the panel. The permutation inside each 8 rows lets 8 lanes that transpose
-// 8 columns each write their n-th columns to different banks.
+// Where column c of a column part lies in a panel that is turned from token-major X. The permutation inside each 8 rows
+// lets 8 lanes that transpose 8 columns each write their n-th columns to different banks. In other panels column c is
+// row c.
 constexpr int panel_row(int column) { return (column & ~7) | ((column ^ (column >> 3)) & 7); }
 // panel_row is its own inverse.
 

@@ -10,6 +10,7 @@ TaskSchedule::TaskSchedule(const CsrMatrix& matrix, const PanelPacking& packing,
                            const std::vector<std::uint32_t>& entries, const Task& task, int step_entries,
                            std::int64_t first_column)
     : matrix_(matrix),
+      packing_(packing),
       entries_(entries),
       first_column_(first_column),
       zero_row_(static_cast<int>(packing.width(matrix.cols))),
@@ -24,7 +25,7 @@ TaskSchedule::TaskSchedule(const CsrMatrix& matrix, const PanelPacking& packing,
     std::uint32_t at = segment.first;
     for (int bank = 0; bank < kPhaseLanes; ++bank) {
       supply.next[bank] = at;
-      while (at < segment.first + segment.length && bank_of(matrix, entries[at], first_column) == bank) ++at;
+      while (at < segment.first + segment.length && bank_of(matrix, packing, entries[at], first_column) == bank) ++at;
       supply.end[bank] = at;
       if (supply.next[bank] < at) supply.banks |= 1U << bank;
     }
@@ -144,8 +145,7 @@ void TaskSchedule::fill_phase(int phase, Gather& gather) {
     ++readers[static_cast<std::size_t>(bank)];
     const std::uint32_t entry = take(supply, bank);
     gather.entry[at] = entry;
-    gather.panel_row[at] =
-        static_cast<std::uint16_t>(panel_row(static_cast<int>(matrix_.column_indices[entry] - first_column_)));
+    gather.panel_row[at] = static_cast<std::uint16_t>(row_of(matrix_, packing_, entry, first_column_));
   }
   // Idle lanes all read the zeros of one bank that nobody else reads; there is one, since some lane has none.
   const int idle_bank = std::countr_one(used) % kPhaseLanes;

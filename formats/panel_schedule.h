@@ -37,6 +37,7 @@ class TaskSchedule {
   void fill_phase(int phase, Gather& gather);
 
   const CsrMatrix& matrix_;
+  const PanelPacking& packing_;
   const std::vector<std::uint32_t>& entries_;
   std::int64_t first_column_;
   int zero_row_;

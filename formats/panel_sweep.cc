@@ -35,6 +35,7 @@ void sweep(const CsrMatrix& matrix, const PanelPacking& packing, int step_entrie
   }
   for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row)
     part.row_slots[row + 1] = std::max(part.row_slots[row + 1], part.row_slots[row]);
+  part.slot_count = part.row_slots.back();
 
   const auto a_task = static_cast<std::size_t>(packing.segments());
   const auto a_step = static_cast<std::uint32_t>(packing.segment_lanes * step_entries);

@@ -53,17 +53,19 @@ class Segmenter {
   void choose_length(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& ranges, int step_entries) {
     const std::int64_t a_step = std::int64_t{packing_.segment_lanes} * step_entries;
     const auto a_task = static_cast<std::size_t>(packing_.segments());
-    const auto most = static_cast<std::size_t>(packing_.max_slots - packing_.warps * packing_.segments());
+    const std::int64_t most = packing_.max_slots - cut_slots(packing_);
     std::int64_t least = 0;
     std::vector<std::int64_t> lengths;
     segment_length_ = packing_.segment_length;
     for (std::int64_t length = packing_.segment_length; length >= a_step; length -= 1 + length / kLengthSteps) {
       lengths.clear();
+      std::int64_t slots = 0;
       for (const auto& [first, last] : ranges) {
         const std::int64_t pieces = pieces_of(last - first, length);
+        slots += slot_count(pieces, packing_);
         for (std::int64_t piece = 0; piece < pieces; ++piece) lengths.push_back((last - first + pieces - 1) / pieces);
       }
-      if (length < packing_.segment_length && lengths.size() > most) break;
+      if (length < packing_.segment_length && slots > most) break;
       std::sort(lengths.begin(), lengths.end(), std::greater<>());
       std::int64_t cost = 0;  // in gathers
       for (std::size_t task = 0; task < lengths.size(); task += a_task)
@@ -78,7 +80,7 @@ class Segmenter {
   void add_row(std::uint32_t row_of_part, std::uint32_t first, std::uint32_t last) {
     for (auto& bank : banks_) bank.clear();
     for (std::uint32_t entry = first; entry < last; ++entry) {
-      const int bank = packing_.gathers() ? 0 : bank_of(matrix_, entry, first_column_);
+      const int bank = packing_.gathers() ? 0 : bank_of(matrix_, packing_, entry, first_column_);
       banks_[static_cast<std::size_t>(bank)].push_back(entry);
     }
     const std::int64_t length = last - first;
@@ -116,13 +118,15 @@ void sort_by_length(std::vector<Segment>& segments) {
 // Orders segments such that each 8 in turn are about equally long and complement one another's banks; long ones first.
 class Grouping {
  public:
-  Grouping(const CsrMatrix& matrix, std::int64_t first_column, const PartTasks& part, std::vector<Segment>& segments)
+  Grouping(const CsrMatrix& matrix, const PanelPacking& packing, std::int64_t first_column, const PartTasks& part,
+           std::vector<Segment>& segments)
       : segments_(segments), counts_(segments.size()), used_(segments.size(), false) {
     sort_by_length(segments);
     for (std::size_t s = 0; s < segments.size(); ++s) {
       counts_[s].fill(0);
       for (std::uint32_t i = 0; i < segments[s].length; ++i)
-        ++counts_[s][static_cast<std::size_t>(bank_of(matrix, part.entries[segments[s].first + i], first_column))];
+        ++counts_[s][static_cast<std::size_t>(
+            bank_of(matrix, packing, part.entries[segments[s].first + i], first_column))];
     }
   }
 
@@ -245,8 +249,8 @@ class Dealing {
   PartTasks& part_;
 };
 
-// Gives every segment its slot, a row's in the order in which they stand.
-void number_slots(PartTasks& part, std::int64_t rows) {
+// Gives every segment its slot, a row's in the order in which they stand, or with `whole_rows` its row.
+void number_slots(PartTasks& part, std::int64_t rows, bool whole_rows) {
   std::vector<std::uint32_t> next(static_cast<std::size_t>(rows) + 1, 0);
   const auto each_segment = [&](const auto& visit) {
     for (auto& share : part.shares)
@@ -255,9 +259,18 @@ void number_slots(PartTasks& part, std::int64_t rows) {
           if (segment.length > 0) visit(segment);
   };
   each_segment([&](const Segment& segment) { ++next[segment.row + 1]; });
-  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) next[row + 1] += next[row];
+  std::vector<bool> whole(static_cast<std::size_t>(rows), false);
+  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+    whole[row] = whole_rows && next[row + 1] == 1;
+    next[row + 1] = next[row] + (whole[row] ? 0 : next[row + 1]);
+  }
+  part.slot_count = next.back();
   part.row_slots.assign(next.begin(), next.end());
-  each_segment([&](Segment& segment) { segment.slot = static_cast<std::uint16_t>(next[segment.row]++); });
+  for (std::size_t row = 0; row < whole.size(); ++row)
+    if (whole[row]) part.row_slots[row] |= kWholeRow;
+  each_segment([&](Segment& segment) {
+    segment.slot = static_cast<std::uint16_t>(whole[segment.row] ? kWholeRow | segment.row : next[segment.row]++);
+  });
 }
 
 }  // namespace
@@ -280,7 +293,7 @@ PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int s
   if (packing.gathers()) {
     sort_by_length(segments);
   } else {
-    Grouping(matrix, first_column, part, segments).run();
+    Grouping(matrix, packing, first_column, part, segments).run();
   }
 
   const auto a_task = static_cast<std::size_t>(packing.segments());
@@ -297,7 +310,7 @@ PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int s
     }
   }
   Dealing(packing, step_entries, part).run(std::move(tasks));
-  number_slots(part, last_row - first_row);
+  number_slots(part, last_row - first_row, packing.whole_rows);
   return part;
 }
 

@@ -23,9 +23,16 @@ struct Task {
   std::uint32_t steps = 0;
 };
 
-// The bank, of eight, in which a nonzero finds its column's panel row.
-inline int bank_of(const CsrMatrix& matrix, std::uint32_t entry, std::int64_t first_column) {
-  return panel_row(static_cast<int>(matrix.column_indices[entry] - first_column)) % kPhaseLanes;
+// The panel row of a nonzero's column.
+inline int row_of(const CsrMatrix& matrix, const PanelPacking& packing, std::uint32_t entry,
+                  std::int64_t first_column) {
+  const int column = static_cast<int>(matrix.column_indices[entry] - first_column);
+  return packing.turned ? panel_row(column) : column;
+}
+// The bank, of eight, in which a nonzero finds it.
+inline int bank_of(const CsrMatrix& matrix, const PanelPacking& packing, std::uint32_t entry,
+                   std::int64_t first_column) {
+  return row_of(matrix, packing, entry, first_column) % kPhaseLanes;
 }
 
 // What a block has to do for some rows of one column part.
@@ -33,7 +40,8 @@ struct PartTasks {
   std::vector<std::uint32_t> entries;     // nonzeros of the matrix
   std::vector<std::vector<Task>> shares;  // [warps]
   std::vector<std::uint16_t> row_slots;   // [row_count + 1]
-  std::uint32_t most_steps = 0;           // of a share
+  std::uint32_t slot_count = 0;
+  std::uint32_t most_steps = 0;  // of a share
 };
 
 // Rows [first_row, last_row) and columns [first_column, first_column + width) of the matrix.
@@ -42,5 +50,13 @@ PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int s
 
 // Segments that a row of `length` nonzeros is cut into.
 std::int64_t segment_count(std::int64_t length, const PanelPacking& packing);
+// Slots that a row of so many segments takes.
+inline std::int64_t slot_count(std::int64_t segments, const PanelPacking& packing) {
+  return packing.whole_rows && segments == 1 ? 0 : segments;
+}
+// Slots that a part takes beyond those, at most: a share that begins in the middle of a task cuts each of its segments.
+inline std::int64_t cut_slots(const PanelPacking& packing) {
+  return std::int64_t{packing.warps} * packing.segments() * (packing.whole_rows ? 2 : 1);
+}
 
 }  // namespace sparsmith::panel

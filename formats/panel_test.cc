@@ -17,6 +17,8 @@ PanelPacking draw_packing(Random& random) {
   packing.warps = 1 << random() % 6;
   packing.segment_lanes = 1 << random() % 3;
   packing.segment_length = 1 + static_cast<int>(random() % 100);
+  packing.turned = random() % 2 == 0;
+  packing.whole_rows = random() % 2 == 0;
   packing.max_slots = least_slots(packing) + static_cast<int>(random() % 500);
   packing.order = random() % 2 == 0 ? panel::LaneOrder::kPlain : panel::LaneOrder::kTensor;
   return packing;
@@ -25,6 +27,7 @@ PanelPacking draw_packing(Random& random) {
 PanelPacking draw_gather(Random& random) {
   PanelPacking packing = draw_packing(random);
   packing.column_parts = 1;
+  packing.whole_rows = false;
   packing.order = panel::LaneOrder::kPlain;
   packing.token_lanes = 1 << random() % 4;
   do {
@@ -73,12 +76,27 @@ TEST(PanelTest, GathersAreNearlyFreeOfConflicts) {
   Random random(5);
   const CsrMatrix matrix = draw_matrix(random, 512, 4096, 0.01);
   for (const int lanes : {1, 2, 4}) {
-    const auto packed = pack_panel(matrix, {.row_parts = 2, .warps = 8, .segment_lanes = lanes, .segment_length = 64},
-                                   DataType::kFloat16);
+    const PanelPacking packing{
+        .row_parts = 2, .warps = 8, .segment_lanes = lanes, .segment_length = 64, .turned = lanes == 2};
+    const auto packed = pack_panel(matrix, packing, DataType::kFloat16);
     ASSERT_TRUE(packed.ok());
     EXPECT_LT(packed->facts.at("phases_permille"), 1120) << lanes << " lanes a segment";
     EXPECT_LT(packed->facts.at("padding"), matrix.nnz() * 2 / 5) << lanes << " lanes a segment";
   }
+}
+
+// Rows that nobody cuts take no slots, so that all of a weight may be one part.
+TEST(PanelTest, WholeRowsTakeNoSlots) {
+  Random random(6);
+  const CsrMatrix matrix = draw_matrix(random, 3000, 512, 0.05);
+  PanelPacking packing{.warps = 4, .segment_length = 64, .max_slots = 600, .whole_rows = true};
+  const auto whole = pack_panel(matrix, packing, DataType::kFloat16);
+  ASSERT_TRUE(whole.ok()) << whole.status().to_string();
+  EXPECT_EQ(whole->facts.at("parts"), 1);
+  EXPECT_LE(whole->facts.at("slots"), 2 * 4 * 32);
+  expect_unpacks_to(matrix, *whole, unpack_panel);
+  packing.whole_rows = false;
+  EXPECT_GE(pack_panel(matrix, packing, DataType::kFloat16)->facts.at("parts"), 6);
 }
 
 // Columns beside values up to the last K that 15 bits can name, words beyond; fp32 has words anyway.
@@ -152,6 +170,7 @@ TEST(PanelTest, DamageIsRefusedOrHarmless) {
     packing.token_lanes = token_lanes;
     packing.sweep_columns = token_lanes > 0 ? 16 : 0;
     expect_damage_is_refused_or_harmless(random, 2000, unpack_panel, [&] {
+      packing.whole_rows = token_lanes == 0 && random() % 2 == 0;
       return pack_panel(draw_uneven_matrix(random, 12, 60), packing, DataType::kFloat16);
     });
   }

@@ -59,6 +59,8 @@ class Unpacker {
     row_parts_ = fact("parts");
     token_lanes_ = fact("token_lanes");
     sweeps_ = token_lanes_ > 0 && fact("sweep_columns") > 0;
+    turned_ = fact("turned") == 1;
+    whole_rows_ = token_lanes_ == 0 && fact("whole_rows") == 1;
     const auto is_lanes = [](std::int64_t lanes) {
       return lanes > 0 && std::has_single_bit(static_cast<std::uint64_t>(lanes));
     };
@@ -88,11 +90,14 @@ class Unpacker {
     std::uint64_t row = 0;
     std::uint64_t offset = 0;
     std::uint64_t slots = 0;
-    const std::int64_t most_slots = sweeps_ ? std::int64_t{panel::kAddFlag} - 1 : kMostSlots;
+    const std::int64_t most_slots = sweeps_       ? std::int64_t{panel::kAddFlag} - 1
+                                    : whole_rows_ ? panel::kMostWholeRows
+                                                  : kMostSlots;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const panel::Part& part = parts_[i];
       if (static_cast<std::int64_t>(i) % row_parts_ == 0) row = 0;
-      if (part.first_row != row || part.first_offset != offset || part.slot_count > most_slots)
+      if (part.first_row != row || part.first_offset != offset || part.slot_count > most_slots ||
+          (whole_rows_ && part.row_count > panel::kMostWholeRows))
         return invalid_input(fmt::format("panel: part {} is not where the one before it ends", i));
       row += part.row_count;
       offset += std::uint64_t{part.row_count} + 1;
@@ -109,14 +114,20 @@ class Unpacker {
   Status read_part(std::size_t index) {
     const panel::Part& part = parts_[index];
     row_of_slot_.assign(part.slot_count, 0);
+    row_is_whole_.assign(whole_rows_ ? part.row_count : 0, false);
+    const std::uint32_t mask = whole_rows_ ? ~panel::kWholeRow : ~0U;
     std::uint32_t last = 0;
     for (std::uint32_t row = 0; row < part.row_count; ++row) {
-      const std::uint32_t end = row_slots_[part.first_offset + row + 1];
-      if (row_slots_[part.first_offset + row] != last || end < last || end > part.slot_count)
+      const std::uint32_t begin = row_slots_[part.first_offset + row];
+      const std::uint32_t end = row_slots_[part.first_offset + row + 1] & mask;
+      const bool whole = whole_rows_ && (begin & panel::kWholeRow) != 0;
+      if ((begin & mask) != last || end < last || end > part.slot_count || (whole && end != last))
         return missing("row_slots");
+      if (whole_rows_) row_is_whole_[row] = whole;
       for (; last < end; ++last) row_of_slot_[last] = part.first_row + row;
     }
     if (last != part.slot_count) return missing("row_slots");
+    first_row_ = part.first_row;
     first_column_ = static_cast<std::int64_t>(index) / row_parts_ * width_;
     for (std::int64_t warp = 0; warp < warps_; ++warp)
       SPARSMITH_RETURN_IF_ERROR(read_share(static_cast<std::int64_t>(index) * warps_ + warp));
@@ -146,19 +157,31 @@ class Unpacker {
         };
         const std::uint32_t named = words_.column(entry_of(lane));
         if (token_lanes_ > 0 ? words_.is_none(entry_of(lane)) : named >= width_) continue;
-        const std::int64_t column =
-            token_lanes_ > 0 ? named : first_column_ + panel::panel_row(static_cast<int>(named));
+        const std::int64_t column = token_lanes_ > 0 ? named : first_column_ + column_of(named);
         const int segment = panel::segment_of_lane(order, static_cast<int>(segments_), lane);
         std::uint32_t slot =
             task_slots_[task * static_cast<std::uint64_t>(segments_) + static_cast<std::uint64_t>(segment)];
         if (sweeps_) slot &= ~panel::kAddFlag;
-        if (column >= packed_.cols || slot >= row_of_slot_.size())
+        const std::int64_t row = row_of(slot);
+        if (column >= packed_.cols || row < 0)
           return invalid_input(
               fmt::format("panel: column {} of {} or slot {} does not exist", column, packed_.cols, slot));
-        rows_->add(row_of_slot_[slot], static_cast<std::uint32_t>(column), words_.value(entry_of(holder)));
+        rows_->add(row, static_cast<std::uint32_t>(column), words_.value(entry_of(holder)));
       }
     }
     return {};
+  }
+
+  std::int64_t column_of(std::uint32_t panel_row) const {
+    return turned_ ? panel::panel_row(static_cast<int>(panel_row)) : static_cast<std::int64_t>(panel_row);
+  }
+
+  // That a segment's sums belong to; -1 if there is none.
+  std::int64_t row_of(std::uint32_t slot) const {
+    if (!whole_rows_ || (slot & panel::kWholeRow) == 0)
+      return slot < row_of_slot_.size() ? std::int64_t{row_of_slot_[slot]} : -1;
+    slot &= ~panel::kWholeRow;
+    return slot < row_is_whole_.size() && row_is_whole_[slot] ? first_row_ + slot : -1;
   }
 
   const PackedWeight& packed_;
@@ -168,10 +191,13 @@ class Unpacker {
   std::span<const panel::Part> parts_;
   std::span<const std::uint16_t> row_slots_;
   std::int64_t warps_ = 0, segments_ = 0, share_steps_ = 0, width_ = 0, row_parts_ = 0, token_lanes_ = 0,
-               first_column_ = 0;
+               first_row_ = 0, first_column_ = 0;
   bool sweeps_ = false;
+  bool turned_ = false;
+  bool whole_rows_ = false;
   panel::StepWords words_{};
   std::vector<std::uint32_t> row_of_slot_;
+  std::vector<bool> row_is_whole_;  // of a part
   std::optional<UnpackedRows> rows_;
 };
 

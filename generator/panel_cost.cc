@@ -66,12 +66,14 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double steps = entries_a_warp / (32.0 * step);
   const double latency_us = steps * waves * 0.6 / (config.depth * warps * resident / 32);
 
-  const bool turned = spec.layout == Layout::kTokenMajor && config.input == PanelConfig::Input::kDirect;
+  const bool turned = config.turns(spec.layout);
   const double filled = panel_bytes * std::min(blocks, sms * resident);  // at once
   const double fill_us =
       waves * (kLatencyUs +
                (turned ? 1.5 : 1.0) * std::max(filled / kL2BytesPerUs, filled / busy / kFillBytesPerClock / clock_mhz));
-  const double slots = static_cast<double>(spec.rows) / config.row_parts + warps * 32.0 / config.segment_lanes;
+  const bool whole_rows = config.store == PanelConfig::Store::kWholeRows;
+  const double cut_slots = warps * 32.0 / config.segment_lanes;
+  const double slots = whole_rows ? 2 * cut_slots : static_cast<double>(spec.rows) / config.row_parts + cut_slots;
   const double finish_us = waves * (0.4 + slots * 32 / 32 / clock_mhz);
 
   double total = kLaunchUs + fill_us + std::max({issue_us, shared_us, stream_us, latency_us}) + finish_us;

@@ -28,6 +28,14 @@ std::vector<Rule> legal_rules() {
        "tensor cores take 16-bit values",
        [](const RuleInput& in) { return in["products"] == 0 || size_of(in.problem.spec.type) == 2; }},
       {Kind::kLegal,
+       {"products", "column_parts", "store"},
+       "rows that may be stored a second time leave what the epilog reads of Y as it is",
+       [](const RuleInput& in) {
+         const Epilogue& epilogue = in.problem.spec.epilogue;
+         return in["store"] == 0 || in["products"] == 0 || in["column_parts"] > 1 ||
+                !(epilogue.beta || epilogue.residual);
+       }},
+      {Kind::kLegal,
        {"column_parts"},
        "every part of K holds columns",
        [](const RuleInput& in) {
@@ -36,7 +44,7 @@ std::vector<Rule> legal_rules() {
        }},
       {Kind::kLegal,
        {"products", "segment_lanes", "segment_length", "row_parts", "column_parts", "threads_per_block", "depth",
-        "input"},
+        "input", "store"},
        "the panel of X and the sums exceed the shared memory of a block",
        [](const RuleInput& in) {
          const PanelConfig config(in.config);
@@ -60,7 +68,7 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) { return in["products"] == 0 || in["depth"] >= 2; }},
       {Kind::kWorthwhile,
        {"products", "segment_lanes", "segment_length", "row_parts", "column_parts", "threads_per_block", "depth",
-        "input"},
+        "input", "store"},
        "steps in flight do not exceed the registers of a thread",
        [](const RuleInput& in) {
          // By what ptxas says of kernels that spill and of kernels that do not.
@@ -99,6 +107,13 @@ std::vector<Rule> worthwhile_rules() {
          const std::int64_t blocks = in["row_parts"] * others;
          const std::int64_t places = resident * problem.device.sm_count;
          return in["row_parts"] == 1 || (blocks <= places && 6 * blocks > problem.device.sm_count);
+       }},
+      {Kind::kWorthwhile,
+       {"segment_length", "store"},
+       "rows as they come where a row's tokens are neighbours in Y and few rows are cut",
+       [](const RuleInput& in) {
+         const bool few_cuts = static_cast<double>(in["segment_length"]) >= in.statistics.row_mean;
+         return in["store"] == (in.problem.spec.layout == Layout::kFeatureMajor && few_cuts ? 1 : 0);
        }},
       {Kind::kWorthwhile,
        {"row_parts"},
@@ -143,7 +158,8 @@ PanelConfig::PanelConfig(const Config& config)
       column_parts(static_cast<int>(config.at("column_parts"))),
       threads_per_block(static_cast<int>(config.at("threads_per_block"))),
       depth(static_cast<int>(config.at("depth"))),
-      input(static_cast<Input>(config.at("input"))) {}
+      input(static_cast<Input>(config.at("input"))),
+      store(static_cast<Store>(config.at("store"))) {}
 
 std::int64_t PanelConfig::panel_bytes(std::int64_t cols) const {
   const PanelPacking packing{.column_parts = column_parts};
@@ -163,7 +179,9 @@ PanelPacking PanelConfig::packing(const Problem& problem) const {
           .segment_lanes = segment_lanes,
           .segment_length = segment_length,
           .max_slots = static_cast<int>(slots_that_fit(*this, problem)),
-          .order = products == Products::kTensor ? panel::LaneOrder::kTensor : panel::LaneOrder::kPlain};
+          .order = products == Products::kTensor ? panel::LaneOrder::kTensor : panel::LaneOrder::kPlain,
+          .turned = turns(problem.spec.layout),
+          .whole_rows = store == Store::kWholeRows};
 }
 
 std::vector<Parameter> PanelFamily::parameters() const {
@@ -179,6 +197,7 @@ std::vector<Parameter> PanelFamily::parameters() const {
       {"row_parts", "r", {1, 2, 4, 8, 16, 33, 66, 132, 264}, "blocks that share out the rows: each fills a panel"},
       {"input", "x", {0, 1}, "turning X in every block against once in a launch of its own", {"direct", "relayout"}},
       {"depth", "d", {1, 2, 3}, "steps in flight a warp: latency hiding against registers"},
+      {"store", "o", {0, 1}, "neighbouring rows together against rows as they come", {"sums", "rows"}},
   };
 }
 

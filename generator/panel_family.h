@@ -14,6 +14,7 @@ namespace sparsmith {
 struct PanelConfig {
   enum class Products { kPlain, kTensor };
   enum class Input { kDirect, kRelayout };
+  enum class Store { kSums, kWholeRows };
 
   Products products;
   int segment_lanes;   // lanes of a segment
@@ -23,9 +24,11 @@ struct PanelConfig {
   int threads_per_block;
   int depth;  // steps that a warp loads ahead
   Input input;
+  Store store;  // where a task leaves a row that is all in it: with the other sums, or in Y
 
   explicit PanelConfig(const Config& config);
   PanelPacking packing(const Problem& problem) const;
+  bool turns(Layout layout) const { return layout == Layout::kTokenMajor && input == Input::kDirect; }
   std::int64_t panel_bytes(std::int64_t cols) const;  // shared memory for X
   // Blocks whose registers are to fit a multiprocessor: 64 registers a thread where shared memory has room for more
   // than 512 threads, else 128.

@@ -18,7 +18,8 @@ Config plain_config() {
                  {"column_parts", 1},
                  {"threads_per_block", 512},
                  {"depth", 2},
-                 {"input", 0}}};
+                 {"input", 0},
+                 {"store", 0}}};
 }
 
 TEST(PanelFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
@@ -60,6 +61,13 @@ TEST(PanelFamilyTest, ARuleSaysWhatItForbids) {
   Config tensor = plain_config();
   tensor.values["products"] = 1;
   EXPECT_NE(family.check(tensor, problem, statistics).message().find("16-bit"), std::string::npos);
+
+  problem = problem_of(matrix, 8);
+  tensor.values["store"] = 1;
+  EXPECT_TRUE(family.check(tensor, problem, statistics).ok());
+  problem.spec.epilogue.beta = true;  // a row that is stored twice would add the old Y twice
+  EXPECT_FALSE(family.check(tensor, problem, statistics).ok());
+  EXPECT_FALSE(refused("store", 1));
 }
 
 // Kernels are shared between weights: their text must not depend on the pattern or the shape; and equal names, which

@@ -22,12 +22,13 @@ std::string products_type(const PanelConfig& config, bool fallback) {
 KernelText panel_text(const PanelConfig& config, const Problem& problem, std::int64_t shared_bytes) {
   const OperatorSpec& spec = problem.spec;
   const bool split = splits_columns(config);
-  const bool token_major = spec.layout == Layout::kTokenMajor && config.input == PanelConfig::Input::kDirect;
+  const bool token_major = config.turns(spec.layout);
+  const bool whole_rows = config.store == PanelConfig::Store::kWholeRows;
   KernelText text;
-  text.name = fmt::format("panel_{}_{}{}_x{}_d{}{}_b{}x{}", spec_tag(spec),
+  text.name = fmt::format("panel_{}_{}{}_x{}_d{}{}{}_b{}x{}", spec_tag(spec),
                           std::string_view("pt").substr(static_cast<std::size_t>(config.products), 1),
                           config.segment_lanes, token_major ? "t" : "f", config.depth, split ? "_k" : "",
-                          config.threads_per_block, config.blocks_per_sm(problem));
+                          whole_rows ? "_o" : "", config.threads_per_block, config.blocks_per_sm(problem));
   text.summary = fmt::format("Y = W X for {} weights in panel tasks, {} tokens of X in shared memory",
                              short_name(spec.type), panel_tokens(spec.type));
   text.threads = config.threads_per_block;
@@ -50,7 +51,10 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
   } else {
     add_output(spec, text);
   }
-  text.lines.push_back({"using Kernel = PanelKernel<Value, Stream, Input, Products, Fallback, Output, kThreads>", ""});
+  text.lines.push_back(
+      {fmt::format("using Kernel = PanelKernel<Value, Stream, Input, Products, Fallback, Output, {}, kThreads>",
+                   boolean(whole_rows)),
+       "whether rows leave as they come"});
   text.parameters = {{"const u32*", "entries"},
                      {"const panel::Share*", "shares"},
                      {"const u16*", "task_slots"},

@@ -22,15 +22,28 @@ bool several_rows(const PanelConfig&, const KernelCase& each, const PackedWeight
   for (std::int64_t row = 0; row < each.matrix.rows; ++row) rows += each.matrix.row_length(row) > 0 ? 1 : 0;
   return rows >= 8;
 }
+bool several_rows_of_slots(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
+  return config.store == PanelConfig::Store::kSums && several_rows(config, each, packed);
+}
+bool some_slots(const PanelConfig&, const KernelCase&, const PackedWeight& packed) {
+  return packed.facts.at("slots") > 0;
+}
+bool several_whole_rows(const PanelConfig& config, const KernelCase&, const PackedWeight& packed) {
+  const auto slots = packed.array("row_slots")->as<std::uint16_t>();
+  return config.store == PanelConfig::Store::kWholeRows &&
+         std::ranges::count_if(slots, [](std::uint16_t slot) { return (slot & panel::kWholeRow) != 0; }) >= 8;
+}
 bool several_rounds(const PanelConfig& config, const KernelCase&, const PackedWeight& packed) {
   return packed.facts.at("share_steps") > config.depth;
 }
 // Nonzeros in more than one part, so that a block that does them all writes sums again.
-bool several_parts(const PanelConfig&, const KernelCase& each, const PackedWeight& packed) {
-  return packed.facts.at("parts") > 1 && packed.facts.at("column_parts") == 1 && each.matrix.nnz() > 500;
+bool several_parts(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
+  return config.store == PanelConfig::Store::kSums && packed.facts.at("parts") > 1 &&
+         packed.facts.at("column_parts") == 1 && each.matrix.nnz() > 500;
 }
-bool permuted_columns(const PanelConfig&, const KernelCase& each, const PackedWeight&) {
-  return std::any_of(each.matrix.column_indices.begin(), each.matrix.column_indices.end(),
+bool permuted_columns(const PanelConfig&, const KernelCase& each, const PackedWeight& packed) {
+  return packed.facts.at("turned") == 1 &&
+         std::any_of(each.matrix.column_indices.begin(), each.matrix.column_indices.end(),
                      [](std::uint32_t column) { return column % 64 >= 8; });
 }
 bool plain_lanes(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
@@ -58,10 +71,9 @@ bool tensor_meets_infinity(const PanelConfig& config, const KernelCase& each, co
 
 const std::vector<Mutation>& panel_mutations() {
   static const std::vector<Mutation> all = {
-      {"no barrier after the panel is filled",
-       "    block_barrier();\n    output.y +=", "    output.y +=", some_panel(any_nonzero)},
-      {"no barrier before sums are added", "first_row);\n      block_barrier();\n", "first_row);\n",
-       some_panel(any_nonzero)},
+      {"no barrier after the panel is filled", "    input.end();\n", "", some_panel(any_nonzero)},
+      {"no barrier before sums are added", "first_offset);\n      block_barrier();\n", "first_offset);\n",
+       some_panel(some_slots)},
       {"no barrier before sums are written again", "block_barrier();  // the sums have been read", "",
        some_panel(several_parts)},
       {"the first step is dropped", "products.multiply(stream.steps[d], rows);\n        if (first",
@@ -70,7 +82,10 @@ const std::vector<Mutation>& panel_mutations() {
        "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + panel::kWarpLanes +",
        some_panel(several_rounds)},
       {"the last slot of a row is dropped", "slot < slots.end; ++slot", "slot + 1 < slots.end; ++slot",
-       some_panel(several_rows)},
+       some_panel(several_rows_of_slots)},
+      {"a whole row is stored one row on", "first_row + (slot &", "first_row + 1 + (slot &",
+       some_panel(several_whole_rows)},
+      {"a row is stored again", "continue;  // has been stored", "", some_panel(several_whole_rows)},
       {"columns are not permuted", "SPARSMITH_DEVICE int panel_row(int column) { return (column & ~7)",
        "SPARSMITH_DEVICE int panel_row(int column) { return column; return (column & ~7)",
        some_panel(permuted_columns)},

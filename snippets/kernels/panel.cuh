@@ -2,7 +2,9 @@
 // from it what the entries of their shares name.
 //
 // A warp follows its share step by step; when a task ends, its sums go to their slots in shared memory. When the part
-// is done, a thread a row adds the row's slots in order, so that two runs give equal bits, and runs the epilog.
+// is done, a thread a row adds the row's slots in order, so that two runs give equal bits, and runs the epilog. With
+// kWholeRows, rows that are in one task leave the registers by the epilog when it ends: in feature-major Y a row's
+// tokens are neighbours, whatever rows the lanes of a task have.
 //
 // The grid has a block for each panel of tokens (x) and part of the columns (z); its y strides over parts of the rows
 // and is at most as large as there are. With several column parts the output of each is its own.
@@ -13,6 +15,7 @@
 #include "snippets/device.cuh"
 #include "snippets/prolog/panel_input.cuh"
 #include "snippets/prolog/panel_stream.cuh"
+#include "snippets/reduction/panel_sums.cuh"
 
 namespace sparsmith {
 
@@ -34,7 +37,8 @@ struct Source {
 
 // Products: right for every X, or kNeedsFinite; then `infinite` becomes nonzero where they were not, and Fallback
 // does the part again.
-template <class Value, class Stream, class Input, class Products, class Fallback, class Output, int kThreads>
+template <class Value, class Stream, class Input, class Products, class Fallback, class Output, bool kWholeRows,
+          int kThreads>
 struct PanelKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kThreads, 256, 512, 1024)
@@ -52,15 +56,16 @@ struct PanelKernel {
     const int first_column = column_part * weight.width;
     const int first_token = block_index_x() * kTokens;
     const int index = column_part * weight.part_count + block_index_y();
+    Input input(reinterpret_cast<u8*>(infinite + 2));
     Stream stream;
     stream.begin(weight, index);
     const int columns = source.columns - first_column;
     const int valid = source.tokens - first_token;
     wait_for_previous();  // the first steps are under way
-    Input::fill(source.x + block_index_x() * source.panel_stride + first_column * source.column_stride, source.ldx,
+    input.begin(source.x + block_index_x() * source.panel_stride + first_column * source.column_stride, source.ldx,
                 columns < weight.width ? columns : weight.width, weight.width, valid < kTokens ? valid : kTokens,
                 shared);
-    block_barrier();
+    input.end();
     output.y += column_part * output_stride;
     parts(weight, stream, output, column_part, first_token, n, shared, sums, infinite);
   }
@@ -70,10 +75,12 @@ struct PanelKernel {
                                      int first_token, int n, const u8* shared, float* sums, float* infinite) {
     for (int part = block_index_y(); part < weight.part_count; part += grid_size_y()) {
       const int index = column_part * weight.part_count + part;
-      const u32 first_row = offset_of_first_row(weight, index);
-      accumulate<Products>(weight, stream, shared, sums, infinite);
+      const panel::Part descriptor = load_cached(weight.parts + index);
+      const u32 first_offset = offset_of_first_row(weight, descriptor);
+      const panel::Sums<Output, kWholeRows> to{sums, infinite, output, descriptor.first_row, first_token, n};
+      accumulate<Products>(weight, stream, shared, to);
       Slots slots = {};  // on their way while the block gathers at its barrier
-      if (first_row != kNoOffset) slots = slots_at(weight, first_row);
+      if (first_offset != kNoOffset) slots = slots_at(weight, first_offset);
       block_barrier();
       if constexpr (Products::kNeedsFinite) {
         if (*infinite != 0.0F) {
@@ -81,7 +88,7 @@ struct PanelKernel {
           if (thread_index() == 0) *infinite = 0.0F;
           typename Stream::Unhurried again;
           again.begin(weight, index);
-          accumulate<Fallback>(weight, again, shared, sums, infinite);
+          accumulate<Fallback>(weight, again, shared, to);
           block_barrier();
         }
       }
@@ -102,8 +109,7 @@ struct PanelKernel {
   static constexpr u32 kNoOffset = 0xFFFFFFFFU;
 
   // Where the slots of the row stand that this thread finishes first; kNoOffset if there is none.
-  static SPARSMITH_DEVICE u32 offset_of_first_row(const panel::Weight& weight, int index) {
-    const panel::Part part = load_cached(weight.parts + index);
+  static SPARSMITH_DEVICE u32 offset_of_first_row(const panel::Weight& weight, const panel::Part& part) {
     if (thread_index() >= static_cast<int>(part.row_count)) return kNoOffset;
     const u32 offset = part.first_offset + thread_index();
     prefetch(weight.row_slots + offset);
@@ -116,8 +122,8 @@ struct PanelKernel {
 
   // Follows the warp's share.
   template <class AnyProducts, class AnyStream>
-  static SPARSMITH_DEVICE void accumulate(const panel::Weight& weight, AnyStream& stream, const u8* panel, float* sums,
-                                          float* infinite) {
+  static SPARSMITH_DEVICE void accumulate(const panel::Weight& weight, AnyStream& stream, const u8* panel,
+                                          const panel::Sums<Output, kWholeRows>& to) {
     constexpr u32 kDepth = AnyStream::kDepth;
     const u32 count = stream.share.step_count;
     if (count == 0) return;
@@ -127,7 +133,7 @@ struct PanelKernel {
     AnyProducts products;
     products.begin();
     const auto end_task = [&]() {
-      products.put(slots, sums, infinite);
+      products.put(slots, to);
       slots = AnyProducts::slots(weight.task_slots, ++task);
     };
     u32 first = 0;
@@ -154,6 +160,10 @@ struct PanelKernel {
                                       Slots slots, const float* sums, int first_token, int n) {
     for (int row = thread_index(); row < static_cast<int>(part.row_count); row += kThreads) {
       if (row >= kThreads) slots = slots_at(weight, part.first_offset + row);
+      if constexpr (kWholeRows) {
+        if ((slots.begin & panel::kWholeRow) != 0) continue;  // has been stored
+        slots.end &= ~panel::kWholeRow;                       // which says so of the next row
+      }
       float totals[kTokens] = {};
       SPARSMITH_ROLLED for (u32 slot = slots.begin; slot < slots.end; ++slot) {
         SPARSMITH_UNROLL for (int t = 0; t < kTokens; t += 4) {

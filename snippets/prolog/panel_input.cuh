@@ -1,7 +1,7 @@
 // X as a panel in shared memory: a row of 16 bytes for each column of W, that holds the block's 8 tokens of 16 bits or
 // 4 of 32. Behind the columns lie the rows of zeros that idle lanes read.
 //
-// Tokens beyond n become 0.
+// Tokens beyond n become 0. begin() starts to fill the panel, end() waits for it.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -38,30 +38,36 @@ struct Row {
 
 }  // namespace panel
 
-// From feature-major X[K][N], or from panels P[panel][K][kTokens], which are the same with ldx = kTokens: a thread
-// copies a column's tokens as one vector where X is aligned.
+// From feature-major X[K][N], or from panels P[panel][K][kTokens], which are the same with ldx = kTokens. Columns lie in
+// order. What is aligned comes asynchronously: panels, and X of kTokens tokens, as one bulk copy that a single thread
+// starts (where the device has them), other X by 16 bytes a column.
 template <class Value, int kThreads>
 struct FeatureMajorPanel {
   SPARSMITH_ROLE(prolog)
   using Row = panel::Row<Value>;
   static constexpr int kTokens = Row::kTokens;
 
+  BulkBarrier* barrier;  // of this block, in shared memory
+  bool bulk = false;
+
+  // Before the block waits for anything.
+  SPARSMITH_DEVICE explicit FeatureMajorPanel(u8* barrier_) : barrier(reinterpret_cast<BulkBarrier*>(barrier_)) {
+    if (kBulkCopies && thread_index() == 0) bulk_barrier_init(barrier, 1);
+  }
+
   // x: the panel's first token of its first column. valid: tokens that exist.
-  static SPARSMITH_DEVICE void fill(const Value* x, i64 ldx, int columns, int width, int valid, u8* panel) {
+  SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, int columns, int width, int valid, u8* panel) {
     Row::store_zeros(panel, width);
     const u64 misaligned = (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % panel::kRowBytes;
     if (valid >= kTokens && misaligned == 0) {
-      SPARSMITH_ROLLED for (int first = thread_index(); first < columns; first += kBatch * kThreads) {
-        typename Row::Tokens tokens[kBatch];
-        SPARSMITH_UNROLL for (int b = 0; b < kBatch; ++b) {
-          int k = first + b * kThreads;
-          if (k >= columns) k = columns - 1;  // loaded in vain: nothing that a branch would have to keep
-          tokens[b] = load_coherent(reinterpret_cast<const typename Row::Tokens*>(x + k * ldx));
+      bulk = kBulkCopies && ldx == kTokens && columns > 0;
+      if (!bulk) {
+        const Value* from = x + thread_index() * ldx;
+        SPARSMITH_ROLLED for (int k = thread_index(); k < columns; k += kThreads, from += kThreads * ldx) {
+          async_copy_streaming(panel + k * panel::kRowBytes, from);
         }
-        SPARSMITH_UNROLL for (int b = 0; b < kBatch; ++b) {
-          const int k = first + b * kThreads;
-          if (k < columns) Row::store(panel, Row::panel_row(k), tokens[b]);
-        }
+      } else if (thread_index() == 0) {
+        bulk_copy(panel, x, columns * panel::kRowBytes, barrier);
       }
       return;
     }
@@ -70,12 +76,17 @@ struct FeatureMajorPanel {
       SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
         if (t < valid) tokens[t] = load_coherent(x + k * ldx + t);
       }
-      Row::store(panel, Row::panel_row(k), tokens);
+      Row::store(panel, k, tokens);
     }
   }
 
- private:
-  static constexpr int kBatch = 4;  // columns that a thread has on their way at once
+  // Every thread of the block calls it; afterwards all may gather.
+  SPARSMITH_DEVICE void end() const {
+    async_commit();
+    async_wait<0>();
+    block_barrier();
+    if (bulk) bulk_wait(barrier, 0);
+  }
 };
 
 // From token-major X[N][K]: a thread takes 16 bytes of columns of each token, all of them at once, turns them in its
@@ -87,8 +98,10 @@ struct TokenMajorPanel {
   static constexpr int kTokens = Row::kTokens;
   static constexpr int kColumns = 16 / static_cast<int>(sizeof(Value));
 
+  SPARSMITH_DEVICE explicit TokenMajorPanel(u8* /*barrier*/) {}
+
   // x: the panel's first column of its first token. valid: tokens that exist.
-  static SPARSMITH_DEVICE void fill(const Value* x, i64 ldx, int columns, int width, int valid, u8* panel) {
+  SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, int columns, int width, int valid, u8* panel) {
     Row::store_zeros(panel, width);
     const u64 misaligned = (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % 16;
     const int vectors = valid >= kTokens && misaligned == 0 ? columns / kColumns : 0;
@@ -101,6 +114,9 @@ struct TokenMajorPanel {
       Row::store(panel, Row::panel_row(k), tokens);
     }
   }
+
+  // Every thread of the block calls it; afterwards all may gather.
+  SPARSMITH_DEVICE void end() const { block_barrier(); }
 
  private:
   static SPARSMITH_DEVICE void turn(const Value* from, i64 ldx, int v, u8* panel) {

@@ -9,6 +9,7 @@
 #include "snippets/device.cuh"
 #include "snippets/prolog/panel_input.cuh"
 #include "snippets/prolog/panel_stream.cuh"
+#include "snippets/reduction/panel_sums.cuh"
 #include "snippets/reduction/register_sums.cuh"
 #include "snippets/reduction/shuffle_sum.cuh"
 
@@ -75,13 +76,18 @@ struct PlainProducts {
   }
 
   // Ends a task: its sums go to their slots [kTokens], and the next one begins at 0. Every lane of the warp calls it.
-  SPARSMITH_DEVICE void put(const Slots& slots, float* to, float* /*infinite*/) {
+  template <class Sums>
+  SPARSMITH_DEVICE void put(const Slots& slots, const Sums& to) {
     ShuffleSum<kLanes, kSegments>::combine(sums);
-    if (thread_index() % panel::kWarpLanes < kSegments && slots[0] != panel::kNoSlot) {
+    if (thread_index() % panel::kWarpLanes >= kSegments || slots[0] == panel::kNoSlot) {
+      // Nothing, or another lane does it.
+    } else if (Sums::is_row(slots[0])) {
+      to.store_row(slots[0], 0, sums.values[0]);
+    } else {
       SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; t += 4) {
         const Vector<float, 4> quad = {
             {sums.values[0][t], sums.values[0][t + 1], sums.values[0][t + 2], sums.values[0][t + 3]}};
-        *reinterpret_cast<Vector<float, 4>*>(to + Row::sum_index(slots[0], t)) = quad;
+        *reinterpret_cast<Vector<float, 4>*>(to.slots + Row::sum_index(slots[0], t)) = quad;
       }
     }
     sums.clear();

@@ -13,6 +13,7 @@
 #include "snippets/device.cuh"
 #include "snippets/prolog/panel_input.cuh"
 #include "snippets/prolog/panel_stream.cuh"
+#include "snippets/reduction/panel_sums.cuh"
 #include "snippets/reduction/plain_products.cuh"
 
 namespace sparsmith {
@@ -71,18 +72,24 @@ struct TensorProducts {
   }
 
   // Ends a task: its sums go to their slots [kTokens], and the next one begins at 0. Every lane of the warp calls it.
-  SPARSMITH_DEVICE void put(const Slots& slots, float* to, float* infinite) {
+  template <class Sums>
+  SPARSMITH_DEVICE void put(const Slots& slots, const Sums& to) {
     float check = 0.0F;
     SPARSMITH_UNROLL for (int i = 0; i < 8; ++i) check = multiply_add(sums[i / 4][i % 4], 0.0F, check);
-    if (check != 0.0F) atomic_add(infinite, 1.0F);
+    if (check != 0.0F) atomic_add(to.infinite, 1.0F);
     const int first_token = thread_index() % 4 * 2;
     SPARSMITH_UNROLL for (int g = 0; g < kGroups; ++g) {
-      Vector<float, 2> pair = {};
+      float pair[2] = {};
       SPARSMITH_UNROLL for (int quarter = g; quarter < 4; quarter += kGroups) {
         SPARSMITH_UNROLL for (int t = 0; t < 2; ++t) pair[t] += sums[quarter / 2][quarter % 2 * 2 + t];
       }
-      if (slots[g] != panel::kNoSlot)
-        *reinterpret_cast<Vector<float, 2>*>(to + panel::Row<Value>::sum_index(slots[g], first_token)) = pair;
+      if (slots[g] == panel::kNoSlot) continue;
+      if (Sums::is_row(slots[g])) {
+        to.store_row(slots[g], first_token, pair);
+      } else {
+        const u32 index = panel::Row<Value>::sum_index(slots[g], first_token);
+        *reinterpret_cast<Vector<float, 2>*>(to.slots + index) = {{pair[0], pair[1]}};
+      }
     }
     clear();
   }
@@ -122,7 +129,8 @@ struct TensorFallback {
     }
   }
 
-  SPARSMITH_DEVICE void put(const Slots& slots, float* to, float* /*infinite*/) {
+  template <class Sums>
+  SPARSMITH_DEVICE void put(const Slots& slots, const Sums& to) {
     // The lanes of a segment are those of one group in quarters kGroups apart.
     SPARSMITH_UNROLL for (int distance = kGroups; distance < 4; distance *= 2) {
       const int other = quarter() ^ distance;
@@ -131,8 +139,12 @@ struct TensorFallback {
         sums.values[0][t] += float_from_bits(shuffle_index(bits_of_float(sums.values[0][t]), partner));
       }
     }
-    if (quarter() < kGroups && slots[0] != panel::kNoSlot) {
-      SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) to[Row::sum_index(slots[0], t)] = sums.values[0][t];
+    if (quarter() >= kGroups || slots[0] == panel::kNoSlot) {
+      // Nothing, or another lane does it.
+    } else if (Sums::is_row(slots[0])) {
+      to.store_row(slots[0], 0, sums.values[0]);
+    } else {
+      SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) to.slots[Row::sum_index(slots[0], t)] = sums.values[0][t];
     }
     sums.clear();
   }
