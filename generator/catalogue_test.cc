@@ -68,6 +68,26 @@ TEST(Catalogue, EveryKernelIsRightForProgrammaticLaunches) {
   }
 }
 
+// The compiler believes of asm without effects that it may run in vain: it moves a load out of a loop, in front of the
+// condition that keeps it inside of its array.
+TEST(Catalogue, LoadsAreVolatile) {
+  int loads = 0;
+  for (const Snippet& snippet : catalogue().snippets()) {
+    const std::vector<std::string> root = {std::string(snippet.header)};
+    const auto source = catalogue().closure_source(root);
+    ASSERT_TRUE(source.ok()) << source.status().to_string();
+    for (const char* load : {"\"ld.", "\"ldmatrix", "\"@p ld."}) {
+      for (std::size_t at = source->find(load); at != std::string::npos; at = source->find(load, at + 1)) {
+        const std::size_t statement = source->rfind("asm", at);
+        ASSERT_NE(statement, std::string::npos);
+        EXPECT_TRUE(source->substr(statement).starts_with("asm volatile(")) << source->substr(statement, 80);
+        ++loads;
+      }
+    }
+  }
+  EXPECT_GT(loads, 0);
+}
+
 TEST(Catalogue, LooksUpValues) {
   static constexpr std::array<std::int64_t, 2> kValues = {1, 2};
   static constexpr std::array<SnippetParameter, 2> kParameters = {

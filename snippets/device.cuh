@@ -160,20 +160,22 @@ SPARSMITH_DEVICE u8* shared_memory() {
   return sparsmith_shared_bytes;
 }
 
-// One access of kBytes. `to`: where it goes; then what that is.
+// One access of kBytes. `to`: where it goes; then what that is. Every load is volatile: of other asm the compiler
+// believes that it may run in vain, and moves it out of loops in front of the condition that keeps it inside of its
+// array.
 enum class LoadKind : u8 { kStreaming, kCached, kCoherent };
-#define SPARSMITH_GLOBAL_LOAD(to, ...)                                       \
-  template <LoadKind kKind>                                                  \
-  static SPARSMITH_DEVICE GlobalLoad from(const void* address) {             \
-    GlobalLoad r;                                                            \
-    if constexpr (kKind == LoadKind::kStreaming) {                           \
-      asm("ld.global.nc.L1::no_allocate." to : __VA_ARGS__ : "l"(address));  \
-    } else if constexpr (kKind == LoadKind::kCached) {                       \
-      asm("ld.global.nc." to : __VA_ARGS__ : "l"(address));                  \
-    } else {                                                                 \
-      asm volatile("ld.global." to : __VA_ARGS__ : "l"(address) : "memory"); \
-    }                                                                        \
-    return r;                                                                \
+#define SPARSMITH_GLOBAL_LOAD(to, ...)                                               \
+  template <LoadKind kKind>                                                          \
+  static SPARSMITH_DEVICE GlobalLoad from(const void* address) {                     \
+    GlobalLoad r;                                                                    \
+    if constexpr (kKind == LoadKind::kStreaming) {                                   \
+      asm volatile("ld.global.nc.L1::no_allocate." to : __VA_ARGS__ : "l"(address)); \
+    } else if constexpr (kKind == LoadKind::kCached) {                               \
+      asm volatile("ld.global.nc." to : __VA_ARGS__ : "l"(address));                 \
+    } else {                                                                         \
+      asm volatile("ld.global." to : __VA_ARGS__ : "l"(address) : "memory");         \
+    }                                                                                \
+    return r;                                                                        \
   }
 template <int kBytes>
 struct GlobalLoad;
@@ -225,13 +227,13 @@ SPARSMITH_DEVICE T load_streaming(const T* from) {
 // The same of 16 bits, as a whole register: nothing is done with what is loaded until it is used.
 SPARSMITH_DEVICE u32 load_streaming_word(const u16* from) {
   u32 result;
-  asm("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=r"(result) : "l"(from));
+  asm volatile("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=r"(result) : "l"(from));
   return result;
 }
 
 SPARSMITH_DEVICE u32 load_cached_byte(const u8* from) {
   u32 result;
-  asm("ld.global.nc.u8 %0, [%1];" : "=r"(result) : "l"(from));
+  asm volatile("ld.global.nc.u8 %0, [%1];" : "=r"(result) : "l"(from));
   return result;
 }
 
