@@ -12,8 +12,6 @@ struct PtxasFigures {
   std::int64_t spill_load_bytes = 0;
   std::int64_t stack_bytes = 0;          // of a thread
   std::int64_t static_shared_bytes = 0;  // of a block
-
-  bool spills() const { return spill_store_bytes > 0 || spill_load_bytes > 0; }
 };
 
 }  // namespace sparsmith

@@ -70,7 +70,8 @@ std::vector<SearchSpace::Entry> competing(const std::vector<SearchSpace::Entry>&
 
 }  // namespace
 
-CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const std::map<std::int64_t, double>& calls,
+CandidateSelection select_from(const std::map<std::int64_t, SearchSpace>& spaces,
+                               const std::map<std::int64_t, double>& calls,
                                const std::function<std::string(const Config&)>& packing_of,
                                const SelectionLimits& limits) {
   CandidateSelection selection;
@@ -117,7 +118,7 @@ CandidateSelection select_candidates(const Problem& problem, const std::vector<s
     calls_of[tokens[i]] = calls[i];
   }
   const auto packing_of = [&](const Config& config) { return family(config.family)->packing(config, problem); };
-  return select_from(std::move(spaces), calls_of, packing_of, limits);
+  return select_from(spaces, calls_of, packing_of, limits);
 }
 
 }  // namespace sparsmith

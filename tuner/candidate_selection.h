@@ -12,10 +12,10 @@
 namespace sparsmith {
 
 struct SelectionLimits {
-  int candidates = 32;                // for one N, over the packings that it asks for
-  int packings = 6;                   // that one N asks for
-  double family_doubt = 2.5;          // a family predicted to be slower than the best by no more than this competes
-  bool exhaustive = false;            // no limits
+  int candidates = 32;        // for one N, over the packings that it asks for
+  int packings = 6;           // that one N asks for
+  double family_doubt = 2.5;  // a family predicted to be slower than the best by no more than this competes
+  bool exhaustive = false;    // no limits
   std::vector<std::string> families = {};  // only these; empty: every one
 };
 
@@ -41,7 +41,8 @@ CandidateSelection select_candidates(const Problem& problem, const std::vector<s
                                      const SelectionLimits& limits);
 
 // The same from search spaces that are already there, `packing_of` naming a config's packing.
-CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const std::map<std::int64_t, double>& calls,
+CandidateSelection select_from(const std::map<std::int64_t, SearchSpace>& spaces,
+                               const std::map<std::int64_t, double>& calls,
                                const std::function<std::string(const Config&)>& packing_of,
                                const SelectionLimits& limits);
 

@@ -54,7 +54,8 @@ class KernelStore {
   std::map<std::string, Result<CompiledKernel>> kernels_;
 };
 
-// Ok, or why a kernel with these figures is not worth timing: it spills, or its registers do not fit its block.
+// Ok, or why a kernel with these figures is not worth timing: it spills more than a few registers, or they do not fit
+// its block.
 Status check_resources(const CompiledKernel& kernel, const KernelSource& source, int registers_per_sm);
 
 // Of all kernels of a candidate: what a choice stands on.

@@ -32,7 +32,7 @@ PackedWeight pack_dense(const CsrMatrix& matrix, DataType type);
 // The candidate as a worker takes it, still without binaries: enough for the emulator.
 LoadedCandidate loaded_candidate(const Candidate& candidate);
 
-// Puts the binaries in. Error: a kernel does not compile, spills, or needs more registers than `device` has.
+// Puts the binaries in. Error: a kernel does not compile, spills much, or needs more registers than `device` has.
 Status attach_binaries(const KernelStore& kernels, const DeviceProperties& device, Contender& contender);
 
 }  // namespace sparsmith

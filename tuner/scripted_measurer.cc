@@ -130,7 +130,7 @@ class ScriptedCompiler : public KernelCompiler {
     const auto* name = reinterpret_cast<const std::byte*>(kernel.name.data());
     compiled.cubin.assign(name, name + kernel.name.size());
     compiled.figures.registers = 32;
-    if (script_.spills && script_.spills(kernel.name)) compiled.figures.spill_store_bytes = 8;
+    if (script_.spills && script_.spills(kernel.name)) compiled.figures.spill_store_bytes = 256;
     return compiled;
   }
 

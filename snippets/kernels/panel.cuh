@@ -93,8 +93,10 @@ struct PanelKernel {
         }
       }
       const bool last = part + grid_size_y() >= weight.part_count;
-      if (!last) stream.begin(weight, index + grid_size_y());
+      // Whole rows seldom leave work for several parts, and registers are short.
+      if (!kWholeRows && !last) stream.begin(weight, index + grid_size_y());
       finish(weight, output, load_cached(weight.parts + index), slots, sums, first_token, n);
+      if (kWholeRows && !last) stream.begin(weight, index + grid_size_y());
       if (last) break;
       block_barrier();  // the sums have been read
     }
