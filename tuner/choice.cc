@@ -166,6 +166,12 @@ std::optional<Decision> decide(const std::vector<Contender>& contenders, const s
   const bool has_dense = dense != nullptr && dense->supported;
   if (best == nullptr) {
     if (!has_dense) return std::nullopt;
+    if (best_of_any_packing < dense->timing.median_us) {
+      return Decision{nullptr,
+                      fmt::format("dense is kept: a sparse candidate takes {:.2f} us, dense {:.2f} us, but its "
+                                  "packing is none that the weight keeps for all its N (--packings)",
+                                  best_of_any_packing, dense->timing.median_us)};
+    }
     return Decision{nullptr, kept_dense(best_of_any_packing, dense->timing.median_us)};
   }
   if (incumbent != nullptr && !clearly_faster(best->timing, incumbent->timing)) best = incumbent;

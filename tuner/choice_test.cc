@@ -83,6 +83,16 @@ TEST(Decide, DenseStaysUnlessItIsClearlyBeaten) {
   EXPECT_FALSE(decide(contenders, {"a"}, &vendor)->reason.empty());
 }
 
+// Otherwise the reason would contradict itself.
+TEST(Decide, SaysThatAPackingIsNotKept) {
+  const VendorTiming vendor = dense(10);
+  const std::vector<Contender> contenders = {contender("a", 4)};
+  EXPECT_NE(decide(contenders, {"b"}, &vendor)->reason.find("its packing is none that the weight keeps"),
+            std::string::npos);
+  const std::vector<Contender> slower = {contender("a", 11)};
+  EXPECT_NE(decide(slower, {"b"}, &vendor)->reason.find("the best sparse candidate takes 11.00 us"), std::string::npos);
+}
+
 TEST(Decide, AnIncumbentStaysUnlessItIsClearlyBeaten) {
   std::vector<Contender> contenders = {contender("a", 5.00), contender("a", 5.02)};
   contenders[1].incumbent = true;

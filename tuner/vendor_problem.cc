@@ -1,5 +1,7 @@
 #include "tuner/vendor_problem.h"
 
+#include "base/parallel_for.h"
+
 namespace sparsmith {
 namespace {
 
@@ -36,9 +38,11 @@ Result<const VendorProblem::Activations*> VendorProblem::activations(Layout layo
   const std::int64_t rows = spec().rows;
   const std::int64_t cols = spec().cols;
   ElementBuffer x(spec().type, cols * tokens());
-  for (std::int64_t column = 0; column < cols; ++column)
-    for (std::int64_t token = 0; token < tokens(); ++token)
-      x.set(index_in(layout, cols, tokens(), column, token), plain_.x().get(plain_.x_index(column, token)));
+  parallel_for(cols, 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t column = begin; column < end; ++column)
+      for (std::int64_t token = 0; token < tokens(); ++token)
+        x.set(index_in(layout, cols, tokens(), column, token), plain_.x().get(plain_.x_index(column, token)));
+  });
   auto made = std::make_unique<Activations>();
   made->ldx = layout == Layout::kTokenMajor ? cols : tokens();
   made->ldy = layout == Layout::kTokenMajor ? rows : tokens();
@@ -58,9 +62,11 @@ Result<Verification> VendorProblem::verify(Layout layout) {
   ElementBuffer raw(spec().type, spec().rows * tokens());
   SPARSMITH_RETURN_IF_ERROR(executor_.read(raw.bytes(), found->y.address()));
   ElementBuffer y = plain_.initial_y();
-  for (std::int64_t row = 0; row < spec().rows; ++row)
-    for (std::int64_t token = 0; token < tokens(); ++token)
-      y.set(plain_.y_index(row, token), raw.get(index_in(layout, spec().rows, tokens(), row, token)));
+  parallel_for(spec().rows, 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row)
+      for (std::int64_t token = 0; token < tokens(); ++token)
+        y.set(plain_.y_index(row, token), raw.get(index_in(layout, spec().rows, tokens(), row, token)));
+  });
   return verify_outputs(plain_, y.bytes());
 }
 
