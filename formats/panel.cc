@@ -27,6 +27,7 @@ Status check_panel(const CsrMatrix& matrix, const PanelPacking& packing) {
   if (packing.column_parts < 1 || packing.width(matrix.cols) > panel::kMostRows - panel::kZeroRows)
     return invalid_argument(
         fmt::format("panel: K = {} in {} parts exceeds 16-bit columns", matrix.cols, packing.column_parts));
+  if (packing.staged && !packing.whole_rows) return invalid_argument("panel: only whole rows are staged");
   if (packing.whole_rows && packing.max_slots > panel::kMostWholeRows)
     return invalid_argument(
         fmt::format("panel: {} slots beside whole rows, of at most {}", packing.max_slots, panel::kMostWholeRows));
@@ -42,7 +43,7 @@ Status check_gather(const CsrMatrix& matrix, const PanelPacking& packing) {
   if (packing.sweep_columns < 0 || packing.max_slots >= static_cast<int>(panel::kAddFlag))
     return invalid_argument(fmt::format("panel: sweeps of {} columns, {} slots of at most {}", packing.sweep_columns,
                                         packing.max_slots, panel::kAddFlag - 1));
-  if (packing.column_parts != 1 || packing.order != panel::LaneOrder::kPlain || packing.whole_rows)
+  if (packing.column_parts != 1 || packing.order != panel::LaneOrder::kPlain || packing.whole_rows || packing.staged)
     return invalid_argument("panel: gathers from X take one column part and plain order, and all rows have slots");
   if (matrix.cols > std::int64_t{panel::kWideTaskEnd})
     return invalid_argument(fmt::format("panel: K = {} exceeds 31-bit columns", matrix.cols));
@@ -77,9 +78,11 @@ std::vector<std::int64_t> part_bounds(const CsrMatrix& matrix, const PanelPackin
       const auto target = static_cast<std::int64_t>(static_cast<double>(cost_before(matrix.rows)) *
                                                     static_cast<double>(part) / static_cast<double>(parts));
       std::int64_t slots = cut_slots;
+      const std::int64_t first_row = row;
       // A row belongs to the part in which its middle lies.
       for (; row < matrix.rows && (part == parts || cost_before(row) + cost_before(row + 1) < 2 * target); ++row)
         slots += panel::slot_count(panel::segment_count(matrix.row_length(row), packing), packing);
+      slots += panel::staged_slots(row - first_row, packing);
       fits = fits && (slots <= packing.max_slots || row - bounds.back() <= 1) &&
              (!packing.whole_rows || row - bounds.back() <= panel::kMostWholeRows);
       bounds.push_back(row);
@@ -144,6 +147,7 @@ class Packer {
                     {"share_steps", share_steps_},
                     {"steps", steps_},
                     {"slots", slots_},
+                    {"rows", part_rows_},
                     {"padding", stored - matrix_.nnz()},
                     {"phases_permille", stored == 0 ? 1000 : phases_ * 1000 * panel::kPhaseLanes / stored},
                     {"balance_permille", steps_ == 0 ? 1000 : share_steps_ * share_count * 1000 / steps_}};
@@ -190,6 +194,7 @@ class Packer {
       row_slots = std::copy(part.row_slots.begin(), part.row_slots.end(), row_slots);
       offset += static_cast<std::uint32_t>(part.row_slots.size());
       slots_ = std::max<std::int64_t>(slots_, part.slot_count);
+      part_rows_ = std::max(part_rows_, bounds_[row_part + 1] - bounds_[row_part]);
       for (const auto& tasks_of_share : part.shares) {
         *share = {0, task_index};
         for (const panel::Task& task : tasks_of_share) {
@@ -280,6 +285,7 @@ class Packer {
   std::int64_t share_steps_ = 1;
   std::int64_t steps_ = 0;
   std::int64_t slots_ = 0;
+  std::int64_t part_rows_ = 0;
   std::atomic<std::int64_t> phases_ = 0;
   std::vector<std::int64_t> bounds_;
   std::vector<panel::PartTasks> work_;  // [column_parts][parts]
@@ -293,15 +299,20 @@ std::int64_t PanelPacking::width(std::int64_t cols) const {
 }
 
 std::string PanelPacking::name() const {
-  const std::string how = gathers() ? fmt::format("gather{}", token_lanes) +
-                                          (sweep_columns > 0 ? fmt::format("_sweep{}", sweep_columns) : "")
-                                    : fmt::format("{}{}{}", order == panel::LaneOrder::kTensor ? "tensor" : "plain",
-                                                  turned ? "_turned" : "", whole_rows ? "_rows" : "");
+  const std::string how =
+      gathers()
+          ? fmt::format("gather{}", token_lanes) + (sweep_columns > 0 ? fmt::format("_sweep{}", sweep_columns) : "")
+          : fmt::format("{}{}{}", order == panel::LaneOrder::kTensor ? "tensor" : "plain", turned ? "_turned" : "",
+                        staged       ? "_staged"
+                        : whole_rows ? "_rows"
+                                     : "");
   return fmt::format("panel_r{}_k{}_w{}_t{}_l{}_s{}_{}", row_parts, column_parts, warps, segment_lanes, segment_length,
                      max_slots, how);
 }
 
-int least_slots(const PanelPacking& packing) { return static_cast<int>(256 + panel::cut_slots(packing)); }
+int least_slots(const PanelPacking& packing) {
+  return static_cast<int>(256 + panel::cut_slots(packing) + panel::staged_slots(1, packing));
+}
 
 Result<PackedWeight> pack_panel(const CsrMatrix& matrix, const PanelPacking& packing, DataType type) {
   SPARSMITH_RETURN_IF_ERROR(check(matrix, packing, type));

@@ -53,7 +53,7 @@ class Segmenter {
   void choose_length(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& ranges, int step_entries) {
     const std::int64_t a_step = std::int64_t{packing_.segment_lanes} * step_entries;
     const auto a_task = static_cast<std::size_t>(packing_.segments());
-    const std::int64_t most = packing_.max_slots - cut_slots(packing_);
+    const std::int64_t most = packing_.max_slots - cut_slots(packing_) - staged_slots(std::ssize(ranges), packing_);
     std::int64_t least = 0;
     std::vector<std::int64_t> lengths;
     segment_length_ = packing_.segment_length;

@@ -19,6 +19,7 @@ PanelPacking draw_packing(Random& random) {
   packing.segment_length = 1 + static_cast<int>(random() % 100);
   packing.turned = random() % 2 == 0;
   packing.whole_rows = random() % 2 == 0;
+  packing.staged = packing.whole_rows && random() % 2 == 0;
   packing.max_slots = least_slots(packing) + static_cast<int>(random() % 500);
   packing.order = random() % 2 == 0 ? panel::LaneOrder::kPlain : panel::LaneOrder::kTensor;
   return packing;
@@ -28,6 +29,7 @@ PanelPacking draw_gather(Random& random) {
   PanelPacking packing = draw_packing(random);
   packing.column_parts = 1;
   packing.whole_rows = false;
+  packing.staged = false;
   packing.order = panel::LaneOrder::kPlain;
   packing.token_lanes = 1 << random() % 4;
   do {
@@ -95,7 +97,15 @@ TEST(PanelTest, WholeRowsTakeNoSlots) {
   EXPECT_EQ(whole->facts.at("parts"), 1);
   EXPECT_LE(whole->facts.at("slots"), 2 * 4 * 32);
   expect_unpacks_to(matrix, *whole, unpack_panel);
-  packing.whole_rows = false;
+  packing.max_slots = 1100;
+  packing.staged = true;
+  const auto staged = pack_panel(matrix, packing, DataType::kFloat16);
+  ASSERT_TRUE(staged.ok()) << staged.status().to_string();
+  EXPECT_LE(staged->facts.at("slots") + staged->facts.at("rows") / 2, 1100);
+  EXPECT_EQ(staged->facts.at("parts"), 2);
+  expect_unpacks_to(matrix, *staged, unpack_panel);
+  packing.max_slots = 600;
+  packing.whole_rows = packing.staged = false;
   EXPECT_GE(pack_panel(matrix, packing, DataType::kFloat16)->facts.at("parts"), 6);
 }
 

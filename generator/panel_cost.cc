@@ -18,6 +18,7 @@ constexpr double kExtraLaunchUs = 1.6;
 constexpr double kLatencyUs = 0.5;  // from the start of a block to its first data
 constexpr double kL2BytesPerUs = 1.0e7;
 constexpr double kFillBytesPerClock = 48;  // of one multiprocessor
+constexpr double kPartUs = 2.0;            // a block waits for its slowest warp at the end of each part
 constexpr double kPhaseConflicts = 1.06;
 
 // Entries that are stored for each nonzero.
@@ -71,10 +72,17 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double fill_us =
       waves * (kLatencyUs +
                (turned ? 1.5 : 1.0) * std::max(filled / kL2BytesPerUs, filled / busy / kFillBytesPerClock / clock_mhz));
-  const bool whole_rows = config.store == PanelConfig::Store::kWholeRows;
-  const double cut_slots = warps * 32.0 / config.segment_lanes;
-  const double slots = whole_rows ? 2 * cut_slots : static_cast<double>(spec.rows) / config.row_parts + cut_slots;
-  const double finish_us = waves * (0.4 + slots * 32 / 32 / clock_mhz);
+  // A part has as many rows as there is room for what they leave.
+  const bool whole_rows = config.store != PanelConfig::Store::kSums;
+  const double cut_slots = (whole_rows ? 2 : 1) * warps * 32.0 / config.segment_lanes;
+  const double rows = static_cast<double>(spec.rows) / config.row_parts;
+  const double slots_a_row = config.store == PanelConfig::Store::kSums         ? 1
+                             : config.store == PanelConfig::Store::kStagedRows ? 0.5
+                                                                               : 0;
+  const double room = std::max(1.0, config.packing(problem).max_slots - cut_slots);
+  const double parts = std::max(1.0, std::ceil(rows * slots_a_row / room));
+  const double slots = cut_slots + rows * slots_a_row;
+  const double finish_us = waves * (0.4 + (parts - 1) * kPartUs + slots * 32 / 32 / clock_mhz);
 
   double total = kLaunchUs + fill_us + std::max({issue_us, shared_us, stream_us, latency_us}) + finish_us;
   const double x_bytes = static_cast<double>(spec.cols) * static_cast<double>(problem.tokens) * element;

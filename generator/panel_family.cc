@@ -32,8 +32,15 @@ std::vector<Rule> legal_rules() {
        "rows that may be stored a second time leave what the epilog reads of Y as it is",
        [](const RuleInput& in) {
          const Epilogue& epilogue = in.problem.spec.epilogue;
-         return in["store"] == 0 || in["products"] == 0 || in["column_parts"] > 1 ||
+         return in["store"] != 1 || in["products"] == 0 || in["column_parts"] > 1 ||
                 !(epilogue.beta || epilogue.residual);
+       }},
+      {Kind::kLegal,
+       {"column_parts", "store"},
+       "rows wait rounded, so that nothing is left to add",
+       [](const RuleInput& in) {
+         const Epilogue& epilogue = in.problem.spec.epilogue;
+         return in["store"] != 2 || (in["column_parts"] == 1 && !epilogue.beta && !epilogue.residual);
        }},
       {Kind::kLegal,
        {"column_parts"},
@@ -74,7 +81,7 @@ std::vector<Rule> worthwhile_rules() {
          // By what ptxas says of kernels that spill and of kernels that do not.
          std::int64_t needed = 4 * in["depth"] + 48;
          const bool tensor = in["products"] == 1;
-         if (tensor) needed += 4 + (in["segment_lanes"] == 1 ? 4 : 0);
+         if (tensor) needed += 4 + (in["segment_lanes"] == 1 ? 4 : 0) + (in["store"] == 2 ? 4 : 0);
          if (!tensor && size_of(in.problem.spec.type) == 2) needed += 8;
          if (in.problem.device.compute_capability >= 100) needed += 8;
          const PanelConfig config(in.config);
@@ -113,7 +120,18 @@ std::vector<Rule> worthwhile_rules() {
        "rows as they come where a row's tokens are neighbours in Y and few rows are cut",
        [](const RuleInput& in) {
          const bool few_cuts = static_cast<double>(in["segment_length"]) >= in.statistics.row_mean;
-         return in["store"] == (in.problem.spec.layout == Layout::kFeatureMajor && few_cuts ? 1 : 0);
+         const bool neighbours = in.problem.spec.layout == Layout::kFeatureMajor;
+         return neighbours ? in["store"] == (few_cuts ? 1 : 0) : in["store"] == 0 || (few_cuts && in["store"] == 2);
+       }},
+      {Kind::kWorthwhile,
+       {"products", "segment_lanes", "segment_length", "row_parts", "column_parts", "threads_per_block", "depth",
+        "input", "store"},
+       "rows wait where the sums of all rows ask for several parts",
+       [](const RuleInput& in) {
+         if (in["store"] != 2) return true;
+         const PanelConfig config(in.config);
+         const std::int64_t sums = in.problem.spec.rows / config.row_parts + least_slots(config.packing(in.problem));
+         return sums > slots_that_fit(config, in.problem);
        }},
       {Kind::kWorthwhile,
        {"row_parts"},
@@ -181,7 +199,8 @@ PanelPacking PanelConfig::packing(const Problem& problem) const {
           .max_slots = static_cast<int>(slots_that_fit(*this, problem)),
           .order = products == Products::kTensor ? panel::LaneOrder::kTensor : panel::LaneOrder::kPlain,
           .turned = turns(problem.spec.layout),
-          .whole_rows = store == Store::kWholeRows};
+          .whole_rows = store != Store::kSums,
+          .staged = store == Store::kStagedRows};
 }
 
 std::vector<Parameter> PanelFamily::parameters() const {
@@ -197,7 +216,11 @@ std::vector<Parameter> PanelFamily::parameters() const {
       {"row_parts", "r", {1, 2, 4, 8, 16, 33, 66, 132, 264}, "blocks that share out the rows: each fills a panel"},
       {"input", "x", {0, 1}, "turning X in every block against once in a launch of its own", {"direct", "relayout"}},
       {"depth", "d", {1, 2, 3}, "steps in flight a warp: latency hiding against registers"},
-      {"store", "o", {0, 1}, "neighbouring rows together against rows as they come", {"sums", "rows"}},
+      {"store",
+       "o",
+       {0, 1, 2},
+       "neighbouring rows together against rows as they come, and room for sums",
+       {"sums", "rows", "staged"}},
   };
 }
 

@@ -12,6 +12,13 @@ constexpr std::int64_t kFlagBytes = 16;
 // Column parts that write partial sums for a second pass, in Y's layout.
 bool splits_columns(const PanelConfig& config) { return config.column_parts > 1; }
 
+// What the snippets call where whole rows go, and how a kernel's name spells it; by PanelConfig::Store.
+struct StoreName {
+  const char* name;
+  const char* tag;
+};
+constexpr StoreName kStores[] = {{"kSlots", ""}, {"kDirect", "_o"}, {"kStaged", "_s"}};
+
 std::string products_type(const PanelConfig& config, bool fallback) {
   const char* type = config.products == PanelConfig::Products::kPlain ? "PlainProducts"
                      : fallback                                       ? "TensorFallback"
@@ -23,12 +30,12 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
   const OperatorSpec& spec = problem.spec;
   const bool split = splits_columns(config);
   const bool token_major = config.turns(spec.layout);
-  const bool whole_rows = config.store == PanelConfig::Store::kWholeRows;
+  const auto store = static_cast<std::size_t>(config.store);
   KernelText text;
   text.name = fmt::format("panel_{}_{}{}_x{}_d{}{}{}_b{}x{}", spec_tag(spec),
                           std::string_view("pt").substr(static_cast<std::size_t>(config.products), 1),
                           config.segment_lanes, token_major ? "t" : "f", config.depth, split ? "_k" : "",
-                          whole_rows ? "_o" : "", config.threads_per_block, config.blocks_per_sm(problem));
+                          kStores[store].tag, config.threads_per_block, config.blocks_per_sm(problem));
   text.summary = fmt::format("Y = W X for {} weights in panel tasks, {} tokens of X in shared memory",
                              short_name(spec.type), panel_tokens(spec.type));
   text.threads = config.threads_per_block;
@@ -51,10 +58,10 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
   } else {
     add_output(spec, text);
   }
+  text.lines.push_back({fmt::format("constexpr panel::RowStore kStore = panel::RowStore::{}", kStores[store].name),
+                        "of rows that are all in one task"});
   text.lines.push_back(
-      {fmt::format("using Kernel = PanelKernel<Value, Stream, Input, Products, Fallback, Output, {}, kThreads>",
-                   boolean(whole_rows)),
-       "whether rows leave as they come"});
+      {"using Kernel = PanelKernel<Value, Stream, Input, Products, Fallback, Output, kStore, kThreads>", ""});
   text.parameters = {{"const u32*", "entries"},
                      {"const panel::Share*", "shares"},
                      {"const u16*", "task_slots"},
@@ -69,6 +76,7 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
                      {"i64", "column_stride"},
                      {"int", "cols"},
                      {"int", "x_tokens"},
+                     {"int", "staged_rows"},
                      {"int", "n"}};
   text.body =
       "const panel::Weight weight{entries, shares, task_slots, parts, row_slots, part_count, share_steps, width};\n"
@@ -77,10 +85,10 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
     text.parameters.insert(text.parameters.end(), {{"float*", "partials"}, {"i64", "ldp"}, {"i64", "partial_stride"}});
     text.body +=
         "const Output output{partials, ldp, nullptr, nullptr, 0, 1.0F, 0.0F};\n"
-        "Kernel::run(weight, source, output, partial_stride, n, shared_memory());";
+        "Kernel::run(weight, source, output, partial_stride, staged_rows, n, shared_memory());";
   } else {
     add_output_parameters(text);
-    text.body += std::string(kMakeOutput) + "Kernel::run(weight, source, output, 0, n, shared_memory());";
+    text.body += std::string(kMakeOutput) + "Kernel::run(weight, source, output, 0, staged_rows, n, shared_memory());";
   }
   return text;
 }
@@ -105,7 +113,8 @@ class PlanBuilder {
       : config_(config), problem_(problem), spec_(problem.spec), packed_(packed) {}
 
   std::int64_t shared_bytes() const {
-    return config_.panel_bytes(spec_.cols) + kFlagBytes + packed_.facts.at("slots") * panel_tokens(spec_.type) * 4;
+    return config_.panel_bytes(spec_.cols) + kFlagBytes + staged_rows() * panel::kRowBytes +
+           packed_.facts.at("slots") * panel_tokens(spec_.type) * 4;
   }
 
   Result<LaunchPlan> build(const KernelText& panel, const KernelText& relayout, const KernelText& finish) {
@@ -126,6 +135,10 @@ class PlanBuilder {
   }
 
  private:
+  std::int64_t staged_rows() const {
+    return config_.store == PanelConfig::Store::kStagedRows ? packed_.facts.at("rows") : 0;
+  }
+
   void add_relayout(const KernelText& text) {
     const std::int64_t tokens = panel_tokens(spec_.type);
     PlanStep step;
@@ -167,6 +180,7 @@ class PlanBuilder {
     step.arguments.push_back(arguments_.int64(token_major && !relaid ? "1" : ldx));
     step.arguments.push_back(arguments_.int32(std::to_string(spec_.cols)));
     step.arguments.push_back(arguments_.int32(relaid ? fmt::format("{} * {}", panels_, tokens) : "n"));
+    step.arguments.push_back(arguments_.int32(std::to_string(staged_rows())));
     step.arguments.push_back(arguments_.int32("n"));
     if (splits_columns(config_)) {
       step.arguments.push_back(arguments_.workspace(partials));

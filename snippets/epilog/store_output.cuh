@@ -47,6 +47,24 @@ struct StoreOutput {
     }
   }
 
+  // In two steps: what does not depend on the old Y or on a residual, and what only writes.
+  template <int kTokens>
+  SPARSMITH_DEVICE Vector<Value, kTokens> finished(u32 row, const float (&sums)[kTokens]) const {
+    static_assert(!kBeta && !kResidual, "these are read where they are added");
+    float shift = 0.0F;
+    if constexpr (kBias) shift = to_float(bias[row]);
+    Vector<Value, kTokens> vector;
+    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) vector[t] = from_float<Value>(finish(sums[t], shift, row, 0));
+    return vector;
+  }
+  template <int kTokens>
+  SPARSMITH_DEVICE void store_finished(u32 row, int first_token, int n, const Vector<Value, kTokens>& values) const {
+    Value* to = y + at(row, first_token, ldy);
+    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t, to += kTokenMajor ? ldy : 1) {
+      if (first_token + t < n) *to = values[t];
+    }
+  }
+
  private:
   static SPARSMITH_DEVICE i64 at(u32 row, int token, i64 ld) {
     return kTokenMajor ? static_cast<i64>(token) * ld + row : static_cast<i64>(row) * ld + token;

@@ -2,9 +2,9 @@
 // from it what the entries of their shares name.
 //
 // A warp follows its share step by step; when a task ends, its sums go to their slots in shared memory. When the part
-// is done, a thread a row adds the row's slots in order, so that two runs give equal bits, and runs the epilog. With
-// kWholeRows, rows that are in one task leave the registers by the epilog when it ends: in feature-major Y a row's
-// tokens are neighbours, whatever rows the lanes of a task have.
+// is done, a thread a row adds the row's slots in order, so that two runs give equal bits, and runs the epilog. Rows that
+// are in one task may leave the registers by the epilog when it ends (RowStore): to feature-major Y, in which a row's
+// tokens are neighbours, whatever rows the lanes of a task have; or to shared memory, and from there row by row.
 //
 // The grid has a block for each panel of tokens (x) and part of the columns (z); its y strides over parts of the rows
 // and is at most as large as there are. With several column parts the output of each is its own.
@@ -37,20 +37,23 @@ struct Source {
 
 // Products: right for every X, or kNeedsFinite; then `infinite` becomes nonzero where they were not, and Fallback
 // does the part again.
-template <class Value, class Stream, class Input, class Products, class Fallback, class Output, bool kWholeRows,
-          int kThreads>
+template <class Value, class Stream, class Input, class Products, class Fallback, class Output,
+          panel::RowStore kStore, int kThreads>
 struct PanelKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kThreads, 256, 512, 1024)
 
   static constexpr int kTokens = panel::Row<Value>::kTokens;
+  static constexpr bool kWholeRows = kStore != panel::RowStore::kSlots;
+  using Sums = panel::Sums<Value, Output, kStore>;
 
-  // output_stride: elements between the outputs of two column parts.
+  // output_stride: elements between the outputs of two column parts. staged_rows: that shared memory has room for.
   static SPARSMITH_DEVICE void run(const panel::Weight& weight, const panel::Source<Value>& source, Output output,
-                                   i64 output_stride, int n, u8* shared) {
+                                   i64 output_stride, int staged_rows, int n, u8* shared) {
     launch_dependents();
     float* infinite = reinterpret_cast<float*>(shared + (weight.width + panel::kZeroRows) * panel::kRowBytes);
-    float* sums = infinite + 4;
+    Value* rows = reinterpret_cast<Value*>(infinite + 4);
+    float* sums = infinite + 4 + staged_rows * (panel::kRowBytes / 4);
     if (thread_index() == 0) *infinite = 0.0F;
     const int column_part = block_index_z();
     const int first_column = column_part * weight.width;
@@ -67,17 +70,18 @@ struct PanelKernel {
                 shared);
     input.end();
     output.y += column_part * output_stride;
-    parts(weight, stream, output, column_part, first_token, n, shared, sums, infinite);
+    parts(weight, stream, output, column_part, first_token, n, shared, rows, sums, infinite);
   }
 
  private:
   static SPARSMITH_DEVICE void parts(const panel::Weight& weight, Stream& stream, const Output& output, int column_part,
-                                     int first_token, int n, const u8* shared, float* sums, float* infinite) {
+                                     int first_token, int n, const u8* shared, Value* rows, float* sums,
+                                     float* infinite) {
     for (int part = block_index_y(); part < weight.part_count; part += grid_size_y()) {
       const int index = column_part * weight.part_count + part;
       const panel::Part descriptor = load_cached(weight.parts + index);
       const u32 first_offset = offset_of_first_row(weight, descriptor);
-      const panel::Sums<Output, kWholeRows> to{sums, infinite, output, descriptor.first_row, first_token, n};
+      const Sums to{rows, sums, infinite, output, descriptor.first_row, first_token, n};
       accumulate<Products>(weight, stream, shared, to);
       Slots slots = {};  // on their way while the block gathers at its barrier
       if (first_offset != kNoOffset) slots = slots_at(weight, first_offset);
@@ -93,9 +97,9 @@ struct PanelKernel {
         }
       }
       const bool last = part + grid_size_y() >= weight.part_count;
-      // Whole rows seldom leave work for several parts, and registers are short.
+      // Without slots for all rows there are seldom several parts, and registers are short.
       if (!kWholeRows && !last) stream.begin(weight, index + grid_size_y());
-      finish(weight, output, load_cached(weight.parts + index), slots, sums, first_token, n);
+      finish(weight, to, load_cached(weight.parts + index), slots);
       if (kWholeRows && !last) stream.begin(weight, index + grid_size_y());
       if (last) break;
       block_barrier();  // the sums have been read
@@ -125,7 +129,7 @@ struct PanelKernel {
   // Follows the warp's share.
   template <class AnyProducts, class AnyStream>
   static SPARSMITH_DEVICE void accumulate(const panel::Weight& weight, AnyStream& stream, const u8* panel,
-                                          const panel::Sums<Output, kWholeRows>& to) {
+                                          const Sums& to) {
     constexpr u32 kDepth = AnyStream::kDepth;
     const u32 count = stream.share.step_count;
     if (count == 0) return;
@@ -158,22 +162,28 @@ struct PanelKernel {
   }
 
   // `slots`: of this thread's first row.
-  static SPARSMITH_DEVICE void finish(const panel::Weight& weight, const Output& output, const panel::Part& part,
-                                      Slots slots, const float* sums, int first_token, int n) {
+  static SPARSMITH_DEVICE void finish(const panel::Weight& weight, const Sums& to, const panel::Part& part,
+                                      Slots slots) {
     for (int row = thread_index(); row < static_cast<int>(part.row_count); row += kThreads) {
       if (row >= kThreads) slots = slots_at(weight, part.first_offset + row);
       if constexpr (kWholeRows) {
-        if ((slots.begin & panel::kWholeRow) != 0) continue;  // has been stored
-        slots.end &= ~panel::kWholeRow;                       // which says so of the next row
+        if ((slots.begin & panel::kWholeRow) != 0) {
+          if constexpr (kStore == panel::RowStore::kStaged) {
+            const auto values = *reinterpret_cast<const Vector<Value, kTokens>*>(to.rows + row * kTokens);
+            to.output.store_finished(part.first_row + row, to.first_token, to.n, values);
+          }
+          continue;  // has been stored
+        }
+        slots.end &= ~panel::kWholeRow;  // which says so of the next row
       }
       float totals[kTokens] = {};
       SPARSMITH_ROLLED for (u32 slot = slots.begin; slot < slots.end; ++slot) {
         SPARSMITH_UNROLL for (int t = 0; t < kTokens; t += 4) {
-          const auto quad = *reinterpret_cast<const Vector<float, 4>*>(sums + panel::Row<Value>::sum_index(slot, t));
+          const auto quad = *reinterpret_cast<const Vector<float, 4>*>(to.slots + panel::Row<Value>::sum_index(slot, t));
           SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) totals[t + i] += quad[i];
         }
       }
-      output.store(part.first_row + row, first_token, n, totals);
+      to.output.store(part.first_row + row, to.first_token, to.n, totals);
     }
   }
 };

@@ -1,5 +1,6 @@
 // Where the sums of segments go when their task ends: to slots in shared memory, that are added up row by row when the
-// part is done, or with kWholeRows, for a row that is all in one segment, straight through the epilog.
+// part is done. A row that is all in one segment may go straight through the epilog instead: to Y, or where Y wants
+// neighbouring rows together, to a place in shared memory, rounded as it will be stored.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -10,11 +11,14 @@ namespace sparsmith {
 
 namespace panel {
 
-template <class Output, bool kWholeRows_>
+enum class RowStore : u8 { kSlots, kDirect, kStaged };  // of such rows
+
+template <class Value, class Output, RowStore kStore_>
 struct Sums {
   SPARSMITH_ROLE(reduction)
-  static constexpr bool kWholeRows = kWholeRows_;
+  static constexpr RowStore kStore = kStore_;
 
+  Value* rows;      // in shared memory, [rows of the part][16 bytes of tokens]; staged ones
   float* slots;     // in shared memory
   float* infinite;  // becomes nonzero where they are not to be trusted
   const Output& output;
@@ -23,10 +27,17 @@ struct Sums {
   int n;
 
   // Whether a segment stores its row, instead of leaving its sums in a slot.
-  static SPARSMITH_DEVICE bool is_row(u32 slot) { return kWholeRows && (slot & kWholeRow) != 0; }
+  static SPARSMITH_DEVICE bool is_row(u32 slot) { return kStore != RowStore::kSlots && (slot & kWholeRow) != 0; }
   template <int kTokens>
   SPARSMITH_DEVICE void store_row(u32 slot, int token, const float (&sums)[kTokens]) const {
-    output.store(first_row + (slot & ~kWholeRow), first_token + token, n, sums);
+    const u32 row = slot & ~kWholeRow;
+    if constexpr (kStore == RowStore::kStaged) {
+      constexpr int kRowTokens = kRowBytes / static_cast<int>(sizeof(Value));
+      *reinterpret_cast<Vector<Value, kTokens>*>(rows + row * kRowTokens + token) =
+          output.finished(first_row + row, sums);
+    } else {
+      output.store(first_row + row, first_token + token, n, sums);
+    }
   }
 };
 
