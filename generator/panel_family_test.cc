@@ -68,6 +68,9 @@ TEST(PanelFamilyTest, ARuleSaysWhatItForbids) {
   problem.spec.epilogue.beta = true;  // a row that is stored twice would add the old Y twice
   EXPECT_FALSE(family.check(tensor, problem, statistics).ok());
   EXPECT_FALSE(refused("store", 1));
+  EXPECT_TRUE(refused("store", 2));  // what waits has been rounded
+  problem.spec.epilogue.beta = false;
+  EXPECT_FALSE(refused("store", 2));
 }
 
 // Kernels are shared between weights: their text must not depend on the pattern or the shape; and equal names, which

@@ -11,7 +11,9 @@ namespace {
 Mutation::Matters some_panel(bool (*holds)(const PanelConfig&, const KernelCase&, const PackedWeight&)) {
   return [holds](const Config& config, const Cases& cases) {
     return std::any_of(cases.begin(), cases.end(), [&](const PackedCase& each) {
-      return each.matrix.nnz() > 0 && holds(PanelConfig(config), each, each.packed);
+      // (An X of zeros hides what is lost.)
+      return each.matrix.nnz() > 0 && each.inputs.kind != InputKind::kZeros &&
+             holds(PanelConfig(config), each, each.packed);
     });
   };
 }
@@ -30,11 +32,14 @@ bool some_slots(const PanelConfig&, const KernelCase&, const PackedWeight& packe
 }
 bool several_whole_rows(const PanelConfig& config, const KernelCase&, const PackedWeight& packed) {
   const auto slots = packed.array("row_slots")->as<std::uint16_t>();
-  return config.store == PanelConfig::Store::kWholeRows &&
+  return config.store != PanelConfig::Store::kSums &&
          std::ranges::count_if(slots, [](std::uint16_t slot) { return (slot & panel::kWholeRow) != 0; }) >= 8;
 }
-bool several_rounds(const PanelConfig& config, const KernelCase&, const PackedWeight& packed) {
-  return packed.facts.at("share_steps") > config.depth;
+bool several_staged_rows(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
+  return config.store == PanelConfig::Store::kStagedRows && several_whole_rows(config, each, packed);
+}
+bool several_rounds(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
+  return packed.facts.at("share_steps") > config.depth && each.matrix.nnz() > 500 && each.problem.tokens > 0;
 }
 // Nonzeros in more than one part, so that a block that does them all writes sums again.
 bool several_parts(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
@@ -83,8 +88,10 @@ const std::vector<Mutation>& panel_mutations() {
        some_panel(several_rounds)},
       {"the last slot of a row is dropped", "slot < slots.end; ++slot", "slot + 1 < slots.end; ++slot",
        some_panel(several_rows_of_slots)},
-      {"a whole row is stored one row on", "first_row + (slot &", "first_row + 1 + (slot &",
-       some_panel(several_whole_rows)},
+      {"a whole row is stored one row on", "const u32 row = slot & ~kWholeRow",
+       "const u32 row = (slot & ~kWholeRow) ^ 1", some_panel(several_whole_rows)},
+      {"a staged row is its neighbour", "(to.rows + row * kTokens)", "(to.rows + (row ^ 1) * kTokens)",
+       some_panel(several_staged_rows)},
       {"a row is stored again", "continue;  // has been stored", "", some_panel(several_whole_rows)},
       {"columns are not permuted", "SPARSMITH_DEVICE int panel_row(int column) { return (column & ~7)",
        "SPARSMITH_DEVICE int panel_row(int column) { return column; return (column & ~7)",
