@@ -50,6 +50,22 @@ inline void expect_whole_candidate(const Family& family, const SearchSpace::Entr
   }
 }
 
+// The same of every 29th config that a family finds for several tokens, whether or not K fits in shared memory.
+inline void expect_whole_candidates(const Family& family) {
+  Random random(1);
+  for (const std::int64_t cols : {1000, 40000}) {
+    const CsrMatrix matrix = draw_matrix(random, 300, cols, 0.02);
+    const SparsityStatistics statistics = compute_statistics(matrix);
+    for (const std::int64_t tokens : {2, 8, 33, 512}) {
+      const Problem problem = problem_of(matrix, tokens);
+      const SearchSpace space = search_space(family, problem, statistics);
+      ASSERT_GT(space.entries.size(), 8U) << cols << " columns, N = " << tokens;
+      for (std::size_t i = 0; i < space.entries.size(); i += 29)
+        expect_whole_candidate(family, space.entries[i], problem, matrix, statistics);
+    }
+  }
+}
+
 // Weights share kernels, and a name is the key of every cache: equal names mean equal text, and the other way round.
 class KernelTexts {
  public:
