@@ -67,7 +67,8 @@ TEST(WorkerProtocolTest, PackingsSurvive) {
 
 TEST(WorkerProtocolTest, CandidatesAndPoliciesSurvive) {
   const std::vector<LoadedCandidate> candidates = {sample_candidate(), sample_candidate()};
-  const TimingPolicy policy{.cold_weights = false, .programmatic = true, .layers = 64, .min_replays = 9, .max_milliseconds = 12.5};
+  const TimingPolicy policy{
+      .cold_weights = false, .programmatic = true, .layers = 64, .min_replays = 9, .max_milliseconds = 12.5};
   const auto request = sent(encode_time_request(candidates, {"cublas", "cusparse"}, policy));
   ASSERT_TRUE(request.ok()) << request.status().to_string();
   const auto& time = std::get<TimeRequest>(*request);

@@ -110,8 +110,8 @@ typedef struct sparsmith_run_arguments {
 } sparsmith_run_arguments;
 
 /* Puts the operator on a stream (a CUstream or cudaStream_t; null: the default one) and returns. Allocates nothing and
- * does not synchronise: it may be captured into a CUDA graph. Inputs are read, and outputs written, only when all that is
- * before it in the stream has ended, also where the model was tuned with programmatic launches. */
+ * does not synchronise: it may be captured into a CUDA graph. Inputs are read, and outputs written, only when all that
+ * is before it in the stream has ended, also where the model was tuned with programmatic launches. */
 SPARSMITH_API sparsmith_status sparsmith_operator_run(const sparsmith_operator* op,
                                                       const sparsmith_run_arguments* arguments, void* stream);
 

@@ -105,9 +105,9 @@ class SPARSMITH_API Operator {
   // CUDA graph; a captured run holds the arguments of the call. The model must stay loaded until the work, and every
   // graph that holds it, is done.
   //   Programmatic launches: an operator that was tuned for them may begin to load its weight while the kernel in front
-  //   of it in the stream still runs, whoever's that is. It waits for all that is in front of it before it reads X, bias
-  //   or residual or writes Y or workspace, and what follows waits for it as for any kernel: results do not depend on
-  //   it. (A kernel of yours that you launch programmatically behind it has to wait likewise, as CUDA asks of all.)
+  //   of it in the stream still runs, whoever's that is. It waits for all that is in front of it before it reads X,
+  //   bias or residual or writes Y or workspace, and what follows waits for it as for any kernel: results do not depend
+  //   on it. (A kernel of yours that you launch programmatically behind it has to wait likewise, as CUDA asks of all.)
   //   Errors: kInvalidArgument names the argument that is missing, too much or too small; kDeviceError.
   Status run(const RunArguments& arguments, void* stream) const;
 

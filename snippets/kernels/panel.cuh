@@ -2,9 +2,9 @@
 // from it what the entries of their shares name.
 //
 // A warp follows its share step by step; when a task ends, its sums go to their slots in shared memory. When the part
-// is done, a thread a row adds the row's slots in order, so that two runs give equal bits, and runs the epilog. Rows that
-// are in one task may leave the registers by the epilog when it ends (RowStore): to feature-major Y, in which a row's
-// tokens are neighbours, whatever rows the lanes of a task have; or to shared memory, and from there row by row.
+// is done, a thread a row adds the row's slots in order, so that two runs give equal bits, and runs the epilog. Rows
+// that are in one task may leave the registers by the epilog when it ends (RowStore): to feature-major Y, in which a
+// row's tokens are neighbours, whatever rows the lanes of a task have; or to shared memory, and from there row by row.
 //
 // The grid has a block for each panel of tokens (x) and part of the columns (z); its y strides over parts of the rows
 // and is at most as large as there are. With several column parts the output of each is its own.
@@ -37,8 +37,8 @@ struct Source {
 
 // Products: right for every X, or kNeedsFinite; then `infinite` becomes nonzero where they were not, and Fallback
 // does the part again.
-template <class Value, class Stream, class Input, class Products, class Fallback, class Output,
-          panel::RowStore kStore, int kThreads>
+template <class Value, class Stream, class Input, class Products, class Fallback, class Output, panel::RowStore kStore,
+          int kThreads>
 struct PanelKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kThreads, 256, 512, 1024)
@@ -179,7 +179,8 @@ struct PanelKernel {
       float totals[kTokens] = {};
       SPARSMITH_ROLLED for (u32 slot = slots.begin; slot < slots.end; ++slot) {
         SPARSMITH_UNROLL for (int t = 0; t < kTokens; t += 4) {
-          const auto quad = *reinterpret_cast<const Vector<float, 4>*>(to.slots + panel::Row<Value>::sum_index(slot, t));
+          const auto quad =
+              *reinterpret_cast<const Vector<float, 4>*>(to.slots + panel::Row<Value>::sum_index(slot, t));
           SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) totals[t + i] += quad[i];
         }
       }

@@ -38,9 +38,9 @@ struct Row {
 
 }  // namespace panel
 
-// From feature-major X[K][N], or from panels P[panel][K][kTokens], which are the same with ldx = kTokens. Columns lie in
-// order. What is aligned comes asynchronously: panels, and X of kTokens tokens, as one bulk copy that a single thread
-// starts (where the device has them), other X by 16 bytes a column.
+// From feature-major X[K][N], or from panels P[panel][K][kTokens], which are the same with ldx = kTokens. Columns lie
+// in order. What is aligned comes asynchronously: panels, and X of kTokens tokens, as one bulk copy that a single
+// thread starts (where the device has them), other X by 16 bytes a column.
 template <class Value, int kThreads>
 struct FeatureMajorPanel {
   SPARSMITH_ROLE(prolog)
