@@ -78,25 +78,8 @@ TEST(GatherFamilyTest, TheSparserTheWeightTheBetterItRanks) {
   EXPECT_LT(ratio(0.001), ratio(0.02));
 }
 
-// Kernels are shared between weights: their text must not depend on the pattern or the shape; and equal names, which
-// key every cache, mean equal text.
 TEST(GatherFamilyTest, KernelTextDependsOnItsNameAlone) {
-  const GatherFamily family;
-  KernelTexts texts;
-  Random random(5);
-  for (const auto& [rows, cols] : {std::pair{64, 512}, std::pair{300, 70000}}) {
-    const CsrMatrix matrix = draw_matrix(random, rows, cols, 0.03);
-    const SparsityStatistics statistics = compute_statistics(matrix);
-    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
-      for (const char* epilogue : {"none", "bias+relu", "beta", "residual"}) {
-        Problem problem = problem_of(matrix, 16);
-        problem.spec.layout = layout;
-        problem.spec.epilogue = *Epilogue::parse(epilogue);
-        texts.add(family, problem, matrix, statistics, 37);
-      }
-    }
-  }
-  texts.expect_distinct();
+  expect_text_depends_on_name_alone(GatherFamily(), {{64, 512}, {300, 70000}});
 }
 
 }  // namespace

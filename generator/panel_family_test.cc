@@ -59,25 +59,8 @@ TEST(PanelFamilyTest, ARuleSaysWhatItForbids) {
   EXPECT_FALSE(refused("store", 2));
 }
 
-// Kernels are shared between weights: their text must not depend on the pattern or the shape; and equal names, which
-// key every cache, mean equal text.
 TEST(PanelFamilyTest, KernelTextDependsOnItsNameAlone) {
-  const PanelFamily family;
-  KernelTexts texts;
-  Random random(5);
-  for (const auto& [rows, cols] : {std::pair{64, 512}, std::pair{300, 30000}}) {
-    const CsrMatrix matrix = draw_matrix(random, rows, cols, 0.03);
-    const SparsityStatistics statistics = compute_statistics(matrix);
-    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
-      for (const char* epilogue : {"none", "bias+relu", "beta", "residual"}) {
-        Problem problem = problem_of(matrix, 16);
-        problem.spec.layout = layout;
-        problem.spec.epilogue = *Epilogue::parse(epilogue);
-        texts.add(family, problem, matrix, statistics, 37);
-      }
-    }
-  }
-  texts.expect_distinct();
+  expect_text_depends_on_name_alone(PanelFamily(), {{64, 512}, {300, 30000}});
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "generator/search_space.h"
 #include "tests/drawn_matrix.h"
@@ -96,5 +98,25 @@ class KernelTexts {
  private:
   std::map<std::string, std::string> texts_;  // by name
 };
+
+// The kernels of a family over drawn weights of these shapes (rows, columns), both layouts and several epilogues.
+inline void expect_text_depends_on_name_alone(const Family& family,
+                                              std::initializer_list<std::pair<std::int64_t, std::int64_t>> shapes) {
+  KernelTexts texts;
+  Random random(5);
+  for (const auto& [rows, cols] : shapes) {
+    const CsrMatrix matrix = draw_matrix(random, rows, cols, 0.03);
+    const SparsityStatistics statistics = compute_statistics(matrix);
+    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+      for (const char* epilogue : {"none", "bias+relu", "beta", "residual"}) {
+        Problem problem = problem_of(matrix, 16);
+        problem.spec.layout = layout;
+        problem.spec.epilogue = *Epilogue::parse(epilogue);
+        texts.add(family, problem, matrix, statistics, 37);
+      }
+    }
+  }
+  texts.expect_distinct();
+}
 
 }  // namespace sparsmith::test

@@ -57,6 +57,7 @@ struct GatherKernel {
         block_barrier();  // the sums have been read
       }
     }
+    wait_for_previous();  // where there was nothing to do, too
   }
 
  private:

@@ -79,6 +79,7 @@ struct ScatterKernel {
         block_barrier();  // the partial sums have been read: tiles may take their place
       }
     }
+    wait_for_previous();  // where there was nothing to do, too
   }
 
  private:
