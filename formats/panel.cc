@@ -27,8 +27,7 @@ Status check_panel(const CsrMatrix& matrix, const PanelPacking& packing) {
   if (packing.column_parts < 1 || packing.width(matrix.cols) > panel::kMostRows - panel::kZeroRows)
     return invalid_argument(
         fmt::format("panel: K = {} in {} parts exceeds 16-bit columns", matrix.cols, packing.column_parts));
-  if (packing.staged && !packing.whole_rows) return invalid_argument("panel: only whole rows are staged");
-  if (packing.whole_rows && packing.max_slots > panel::kMostWholeRows)
+  if (packing.whole_rows() && packing.max_slots > panel::kMostWholeRows)
     return invalid_argument(
         fmt::format("panel: {} slots beside whole rows, of at most {}", packing.max_slots, panel::kMostWholeRows));
   return {};
@@ -43,7 +42,7 @@ Status check_gather(const CsrMatrix& matrix, const PanelPacking& packing) {
   if (packing.sweep_columns < 0 || packing.max_slots >= static_cast<int>(panel::kAddFlag))
     return invalid_argument(fmt::format("panel: sweeps of {} columns, {} slots of at most {}", packing.sweep_columns,
                                         packing.max_slots, panel::kAddFlag - 1));
-  if (packing.column_parts != 1 || packing.order != panel::LaneOrder::kPlain || packing.whole_rows || packing.staged)
+  if (packing.column_parts != 1 || packing.order != panel::LaneOrder::kPlain || packing.whole_rows())
     return invalid_argument("panel: gathers from X take one column part and plain order, and all rows have slots");
   if (matrix.cols > std::int64_t{panel::kWideTaskEnd})
     return invalid_argument(fmt::format("panel: K = {} exceeds 31-bit columns", matrix.cols));
@@ -84,7 +83,7 @@ std::vector<std::int64_t> part_bounds(const CsrMatrix& matrix, const PanelPackin
         slots += panel::slot_count(panel::segment_count(matrix.row_length(row), packing), packing);
       slots += panel::staged_slots(row - first_row, packing);
       fits = fits && (slots <= packing.max_slots || row - bounds.back() <= 1) &&
-             (!packing.whole_rows || row - bounds.back() <= panel::kMostWholeRows);
+             (!packing.whole_rows() || row - bounds.back() <= panel::kMostWholeRows);
       bounds.push_back(row);
     }
     if (fits) return bounds;
@@ -141,7 +140,7 @@ class Packer {
                     {"segments", packing_.segments()},
                     {"tensor", packing_.order == panel::LaneOrder::kTensor ? 1 : 0},
                     {"turned", packing_.turned ? 1 : 0},
-                    {"whole_rows", packing_.whole_rows ? 1 : 0},
+                    {"row_store", static_cast<std::int64_t>(packing_.row_store)},
                     {"token_lanes", packing_.token_lanes},
                     {"sweep_columns", packing_.sweep_columns},
                     {"share_steps", share_steps_},
@@ -303,9 +302,9 @@ std::string PanelPacking::name() const {
       gathers()
           ? fmt::format("gather{}", token_lanes) + (sweep_columns > 0 ? fmt::format("_sweep{}", sweep_columns) : "")
           : fmt::format("{}{}{}", order == panel::LaneOrder::kTensor ? "tensor" : "plain", turned ? "_turned" : "",
-                        staged       ? "_staged"
-                        : whole_rows ? "_rows"
-                                     : "");
+                        staged()       ? "_staged"
+                        : whole_rows() ? "_rows"
+                                       : "");
   return fmt::format("panel_r{}_k{}_w{}_t{}_l{}_s{}_{}", row_parts, column_parts, warps, segment_lanes, segment_length,
                      max_slots, how);
 }

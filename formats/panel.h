@@ -25,12 +25,13 @@ struct PanelPacking {
   panel::LaneOrder order = panel::LaneOrder::kPlain;
   int token_lanes = 0;  // 1 to 8: lanes that share an entry, and gather from X itself; 0: gathers meet a panel
 
-  bool turned = true;       // panels are turned from token-major X (panel_row), or columns lie in order
-  bool whole_rows = false;  // rows in one segment have no slot: the segment stores them
-  bool staged = false;      // whole rows wait in shared memory, beside the sums: each takes half a slot of max_slots
+  bool turned = true;  // panels are turned from token-major X (panel_row), or columns lie in order
+  panel::RowStore row_store = panel::RowStore::kSlots;  // staged rows take half a slot each of max_slots
 
   int sweep_columns = 0;  // with token lanes: tasks in the order of blocks of so many columns (panel_sweep.h); 0: not
 
+  bool whole_rows() const { return row_store != panel::RowStore::kSlots; }
+  bool staged() const { return row_store == panel::RowStore::kStaged; }
   bool gathers() const { return token_lanes > 0; }
   int lanes() const { return panel::kWarpLanes / (gathers() ? token_lanes : 1); }  // of a warp, with their own entries
   int segments() const { return lanes() / segment_lanes; }                         // of a task
@@ -46,7 +47,7 @@ struct PanelPacking {
 int least_slots(const PanelPacking& packing);
 
 // Values are rounded to `type`. Facts: parts (of one column part), column_parts, width, warps, segments, tensor (0 or
-// 1), turned (0 or 1), whole_rows (0 or 1), token_lanes, sweep_columns, share_steps, steps (all), slots and rows (of
+// 1), turned (0 or 1), row_store, token_lanes, sweep_columns, share_steps, steps (all), slots and rows (of
 // the largest part), padding (entries without a nonzero), phases_permille (shared-memory phases a gather of 8 lanes, in
 // thousandths: 1,000 is free of conflicts), balance_permille (steps that a block waits for over those it needs). Error:
 // kInvalidArgument for a packing that cannot hold the matrix.

@@ -54,6 +54,10 @@ constexpr unsigned int kNoEntry = 0x80000000;      // value -0 in column 0, or b
 constexpr unsigned int kAddFlag = 0x8000;
 constexpr int kMostRows = 0x8000;  // of a panel
 
+// Where a task leaves a row that is all in it: in a slot, as the sums of others; in Y; or in shared memory, as it will
+// be stored.
+enum class RowStore : unsigned char { kSlots, kDirect, kStaged };
+
 struct alignas(8) Share {
   unsigned int step_count;
   unsigned int first_task;

@@ -310,7 +310,7 @@ PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int s
     }
   }
   Dealing(packing, step_entries, part).run(std::move(tasks));
-  number_slots(part, last_row - first_row, packing.whole_rows);
+  number_slots(part, last_row - first_row, packing.whole_rows());
   return part;
 }
 

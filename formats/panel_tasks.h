@@ -52,15 +52,15 @@ PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int s
 std::int64_t segment_count(std::int64_t length, const PanelPacking& packing);
 // Slots that a row of so many segments takes.
 inline std::int64_t slot_count(std::int64_t segments, const PanelPacking& packing) {
-  return packing.whole_rows && segments == 1 ? 0 : segments;
+  return packing.whole_rows() && segments == 1 ? 0 : segments;
 }
 // Slots that rows take by waiting to be stored.
 inline std::int64_t staged_slots(std::int64_t rows, const PanelPacking& packing) {
-  return packing.staged ? (rows + 1) / 2 : 0;
+  return packing.staged() ? (rows + 1) / 2 : 0;
 }
 // Slots that a part takes beyond those, at most: a share that begins in the middle of a task cuts each of its segments.
 inline std::int64_t cut_slots(const PanelPacking& packing) {
-  return std::int64_t{packing.warps} * packing.segments() * (packing.whole_rows ? 2 : 1);
+  return std::int64_t{packing.warps} * packing.segments() * (packing.whole_rows() ? 2 : 1);
 }
 
 }  // namespace sparsmith::panel

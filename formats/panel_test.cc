@@ -18,8 +18,7 @@ PanelPacking draw_packing(Random& random) {
   packing.segment_lanes = 1 << random() % 3;
   packing.segment_length = 1 + static_cast<int>(random() % 100);
   packing.turned = random() % 2 == 0;
-  packing.whole_rows = random() % 2 == 0;
-  packing.staged = packing.whole_rows && random() % 2 == 0;
+  packing.row_store = static_cast<panel::RowStore>(random() % 3);
   packing.max_slots = least_slots(packing) + static_cast<int>(random() % 500);
   packing.order = random() % 2 == 0 ? panel::LaneOrder::kPlain : panel::LaneOrder::kTensor;
   return packing;
@@ -28,8 +27,7 @@ PanelPacking draw_packing(Random& random) {
 PanelPacking draw_gather(Random& random) {
   PanelPacking packing = draw_packing(random);
   packing.column_parts = 1;
-  packing.whole_rows = false;
-  packing.staged = false;
+  packing.row_store = panel::RowStore::kSlots;
   packing.order = panel::LaneOrder::kPlain;
   packing.token_lanes = 1 << random() % 4;
   do {
@@ -91,21 +89,21 @@ TEST(PanelTest, GathersAreNearlyFreeOfConflicts) {
 TEST(PanelTest, WholeRowsTakeNoSlots) {
   Random random(6);
   const CsrMatrix matrix = draw_matrix(random, 3000, 512, 0.05);
-  PanelPacking packing{.warps = 4, .segment_length = 64, .max_slots = 600, .whole_rows = true};
+  PanelPacking packing{.warps = 4, .segment_length = 64, .max_slots = 600, .row_store = panel::RowStore::kDirect};
   const auto whole = pack_panel(matrix, packing, DataType::kFloat16);
   ASSERT_TRUE(whole.ok()) << whole.status().to_string();
   EXPECT_EQ(whole->facts.at("parts"), 1);
   EXPECT_LE(whole->facts.at("slots"), 2 * 4 * 32);
   expect_unpacks_to(matrix, *whole, unpack_panel);
   packing.max_slots = 1100;
-  packing.staged = true;
+  packing.row_store = panel::RowStore::kStaged;
   const auto staged = pack_panel(matrix, packing, DataType::kFloat16);
   ASSERT_TRUE(staged.ok()) << staged.status().to_string();
   EXPECT_LE(staged->facts.at("slots") + staged->facts.at("rows") / 2, 1100);
   EXPECT_EQ(staged->facts.at("parts"), 2);
   expect_unpacks_to(matrix, *staged, unpack_panel);
   packing.max_slots = 600;
-  packing.whole_rows = packing.staged = false;
+  packing.row_store = panel::RowStore::kSlots;
   EXPECT_GE(pack_panel(matrix, packing, DataType::kFloat16)->facts.at("parts"), 6);
 }
 
@@ -180,7 +178,7 @@ TEST(PanelTest, DamageIsRefusedOrHarmless) {
     packing.token_lanes = token_lanes;
     packing.sweep_columns = token_lanes > 0 ? 16 : 0;
     expect_damage_is_refused_or_harmless(random, 2000, unpack_panel, [&] {
-      packing.whole_rows = token_lanes == 0 && random() % 2 == 0;
+      if (token_lanes == 0) packing.row_store = static_cast<panel::RowStore>(random() % 3);
       return pack_panel(draw_uneven_matrix(random, 12, 60), packing, DataType::kFloat16);
     });
   }

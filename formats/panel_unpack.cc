@@ -60,7 +60,7 @@ class Unpacker {
     token_lanes_ = fact("token_lanes");
     sweeps_ = token_lanes_ > 0 && fact("sweep_columns") > 0;
     turned_ = fact("turned") == 1;
-    whole_rows_ = token_lanes_ == 0 && fact("whole_rows") == 1;
+    whole_rows_ = token_lanes_ == 0 && fact("row_store") > 0;
     const auto is_lanes = [](std::int64_t lanes) {
       return lanes > 0 && std::has_single_bit(static_cast<std::uint64_t>(lanes));
     };

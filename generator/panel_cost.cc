@@ -73,12 +73,12 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
       waves * (kLatencyUs +
                (turned ? 1.5 : 1.0) * std::max(filled / kL2BytesPerUs, filled / busy / kFillBytesPerClock / clock_mhz));
   // A part has as many rows as there is room for what they leave.
-  const bool whole_rows = config.store != PanelConfig::Store::kSums;
+  const bool whole_rows = config.store != panel::RowStore::kSlots;
   const double cut_slots = (whole_rows ? 2 : 1) * warps * 32.0 / config.segment_lanes;
   const double rows = static_cast<double>(spec.rows) / config.row_parts;
-  const double slots_a_row = config.store == PanelConfig::Store::kSums         ? 1
-                             : config.store == PanelConfig::Store::kStagedRows ? 0.5
-                                                                               : 0;
+  const double slots_a_row = config.store == panel::RowStore::kSlots    ? 1
+                             : config.store == panel::RowStore::kStaged ? 0.5
+                                                                        : 0;
   const double room = std::max(1.0, config.packing(problem).max_slots - cut_slots);
   const double parts = std::max(1.0, std::ceil(rows * slots_a_row / room));
   const double slots = cut_slots + rows * slots_a_row;

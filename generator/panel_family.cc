@@ -177,7 +177,7 @@ PanelConfig::PanelConfig(const Config& config)
       threads_per_block(static_cast<int>(config.at("threads_per_block"))),
       depth(static_cast<int>(config.at("depth"))),
       input(static_cast<Input>(config.at("input"))),
-      store(static_cast<Store>(config.at("store"))) {}
+      store(static_cast<panel::RowStore>(config.at("store"))) {}
 
 std::int64_t PanelConfig::panel_bytes(std::int64_t cols) const {
   const PanelPacking packing{.column_parts = column_parts};
@@ -199,8 +199,7 @@ PanelPacking PanelConfig::packing(const Problem& problem) const {
           .max_slots = static_cast<int>(slots_that_fit(*this, problem)),
           .order = products == Products::kTensor ? panel::LaneOrder::kTensor : panel::LaneOrder::kPlain,
           .turned = turns(problem.spec.layout),
-          .whole_rows = store != Store::kSums,
-          .staged = store == Store::kStagedRows};
+          .row_store = store};
 }
 
 std::vector<Parameter> PanelFamily::parameters() const {

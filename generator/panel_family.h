@@ -14,7 +14,6 @@ namespace sparsmith {
 struct PanelConfig {
   enum class Products { kPlain, kTensor };
   enum class Input { kDirect, kRelayout };
-  enum class Store { kSums, kWholeRows, kStagedRows };
 
   Products products;
   int segment_lanes;   // lanes of a segment
@@ -24,7 +23,7 @@ struct PanelConfig {
   int threads_per_block;
   int depth;  // steps that a warp loads ahead
   Input input;
-  Store store;  // where a task leaves a row that is all in it: with the other sums, in Y, or as Y will have it
+  panel::RowStore store;
 
   explicit PanelConfig(const Config& config);
   PanelPacking packing(const Problem& problem) const;

@@ -12,7 +12,7 @@ constexpr std::int64_t kFlagBytes = 16;
 // Column parts that write partial sums for a second pass, in Y's layout.
 bool splits_columns(const PanelConfig& config) { return config.column_parts > 1; }
 
-// What the snippets call where whole rows go, and how a kernel's name spells it; by PanelConfig::Store.
+// What the snippets call where whole rows go, and how a kernel's name spells it; by panel::RowStore.
 struct StoreName {
   const char* name;
   const char* tag;
@@ -135,9 +135,7 @@ class PlanBuilder {
   }
 
  private:
-  std::int64_t staged_rows() const {
-    return config_.store == PanelConfig::Store::kStagedRows ? packed_.facts.at("rows") : 0;
-  }
+  std::int64_t staged_rows() const { return config_.store == panel::RowStore::kStaged ? packed_.facts.at("rows") : 0; }
 
   void add_relayout(const KernelText& text) {
     const std::int64_t tokens = panel_tokens(spec_.type);

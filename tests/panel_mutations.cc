@@ -25,25 +25,25 @@ bool several_rows(const PanelConfig&, const KernelCase& each, const PackedWeight
   return rows >= 8;
 }
 bool several_rows_of_slots(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
-  return config.store == PanelConfig::Store::kSums && several_rows(config, each, packed);
+  return config.store == panel::RowStore::kSlots && several_rows(config, each, packed);
 }
 bool some_slots(const PanelConfig&, const KernelCase&, const PackedWeight& packed) {
   return packed.facts.at("slots") > 0;
 }
 bool several_whole_rows(const PanelConfig& config, const KernelCase&, const PackedWeight& packed) {
   const auto slots = packed.array("row_slots")->as<std::uint16_t>();
-  return config.store != PanelConfig::Store::kSums &&
+  return config.store != panel::RowStore::kSlots &&
          std::ranges::count_if(slots, [](std::uint16_t slot) { return (slot & panel::kWholeRow) != 0; }) >= 8;
 }
 bool several_staged_rows(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
-  return config.store == PanelConfig::Store::kStagedRows && several_whole_rows(config, each, packed);
+  return config.store == panel::RowStore::kStaged && several_whole_rows(config, each, packed);
 }
 bool several_rounds(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
   return packed.facts.at("share_steps") > config.depth && each.matrix.nnz() > 500 && each.problem.tokens > 0;
 }
 // Nonzeros in more than one part, so that a block that does them all writes sums again.
 bool several_parts(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
-  return config.store == PanelConfig::Store::kSums && packed.facts.at("parts") > 1 &&
+  return config.store == panel::RowStore::kSlots && packed.facts.at("parts") > 1 &&
          packed.facts.at("column_parts") == 1 && each.matrix.nnz() > 500;
 }
 bool permuted_columns(const PanelConfig&, const KernelCase& each, const PackedWeight& packed) {

@@ -11,8 +11,6 @@ namespace sparsmith {
 
 namespace panel {
 
-enum class RowStore : u8 { kSlots, kDirect, kStaged };  // of such rows
-
 template <class Value, class Output, RowStore kStore_>
 struct Sums {
   SPARSMITH_ROLE(reduction)

@@ -58,10 +58,14 @@ std::map<std::string, Format> draw_formats() {
         slots.seeds.push_back(pack_slots(*matrix, {columns, 4, 1, 1}, type));
       slots.seeds.push_back(pack_slots(*matrix, {SlotColumns::kDelta8, 8, 2, 3}, type));
       panel.seeds.push_back(pack_panel(*matrix, {.warps = 1, .segment_length = 16}, type));
-      panel.seeds.push_back(pack_panel(
-          *matrix,
-          {.row_parts = 2, .column_parts = 2, .warps = 2, .segment_lanes = 4, .turned = false, .whole_rows = true},
-          type));
+      panel.seeds.push_back(pack_panel(*matrix,
+                                       {.row_parts = 2,
+                                        .column_parts = 2,
+                                        .warps = 2,
+                                        .segment_lanes = 4,
+                                        .turned = false,
+                                        .row_store = panel::RowStore::kDirect},
+                                       type));
       panel.seeds.push_back(
           pack_panel(*matrix, {.row_parts = 2, .warps = 2, .segment_lanes = 2, .token_lanes = 8}, type));
     }
