@@ -158,8 +158,12 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
   std::vector<KernelCase> cases;
   for (int kernel = 0; kernel < kernels; ++kernel) {
     const auto& [parameter, value] = values[static_cast<std::size_t>(kernel) % values.size()];
-    OperatorSpec spec = draw_operator(random);
-    while (needs_16_bits(family) && size_of(spec.type) != 2) spec = draw_operator(random);
+    const auto draw_spec = [&] {
+      OperatorSpec drawn = draw_operator(random);
+      while (needs_16_bits(family) && size_of(drawn.type) != 2) drawn = draw_operator(random);
+      return drawn;
+    };
+    OperatorSpec spec = draw_spec();
     std::optional<Config> config;
     for (int weight = 0; weight < weights; ++weight) {
       KernelCase each;
@@ -167,13 +171,22 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       each.problem.device = typical_device(90);
       // Few blocks, which have many rows each: the emulator runs blocks one after another.
       if (family.name() == "slots") each.problem.device.sm_count = static_cast<int>(draw_between(random, 1, 6));
-      each.problem.spec = spec;
-      each.problem.spec.rows = each.matrix.rows;
-      each.problem.spec.cols = each.matrix.cols;
-      if (each.problem.spec.cols <= 0) continue;
+      if (each.matrix.cols <= 0) continue;
+      const auto take_spec = [&] {
+        each.problem.spec = spec;
+        each.problem.spec.rows = each.matrix.rows;
+        each.problem.spec.cols = each.matrix.cols;
+      };
+      take_spec();
       // Emulated tensor cores need seconds for the tiles of a wide matrix.
       if (family.name() == "scatter" && each.problem.spec.cols > 60000 && random() % 48 != 0) continue;
       if (!config) config = draw_config(random, family, each.problem, parameter, value);
+      // Some operators have no config of this value, whatever the weight.
+      for (int operators = 0; !config && operators < 16; ++operators) {
+        spec = draw_spec();
+        take_spec();
+        config = draw_config(random, family, each.problem, parameter, value);
+      }
       if (!config || !family.check(*config, each.problem, {}).ok()) continue;
       each.config = *config;
       vary_packing(random, family, parameter, each.config);
