@@ -27,8 +27,9 @@ bool several_rows(const PanelConfig&, const KernelCase& each, const PackedWeight
 bool several_rows_of_slots(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
   return config.store == panel::RowStore::kSlots && several_rows(config, each, packed);
 }
-bool some_slots(const PanelConfig&, const KernelCase&, const PackedWeight& packed) {
-  return packed.facts.at("slots") > 0;
+// So many nonzeros that warps add up what others have put there.
+bool some_slots(const PanelConfig&, const KernelCase& each, const PackedWeight& packed) {
+  return packed.facts.at("slots") > 0 && each.matrix.nnz() > 500;
 }
 bool several_whole_rows(const PanelConfig& config, const KernelCase&, const PackedWeight& packed) {
   const auto slots = packed.array("row_slots")->as<std::uint16_t>();
