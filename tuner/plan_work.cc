@@ -1,50 +1,31 @@
 #include "tuner/plan_work.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace sparsmith {
 namespace {
 
-constexpr std::size_t kAlignment = 256;  // of arrays, as separate allocations have at least
+std::vector<DeviceCopies::Array> arrays_of(const DevicePacking& packing) {
+  std::vector<DeviceCopies::Array> arrays;
+  const std::vector<LaunchBindings::Packed> bindings = packing.bindings();
+  for (std::size_t i = 0; i < bindings.size(); ++i)
+    arrays.push_back({bindings[i].address, packing.packed().arrays[i].bytes.size()});
+  return arrays;
+}
 
 }  // namespace
 
 PackingCopies::PackingCopies(GpuExecutor& executor, const DevicePacking& packing)
-    : executor_(executor), packing_(packing), bindings_{packing.bindings()} {
-  for (const PackedArray& array : packing_.packed().arrays) {
-    offsets_.push_back(stride_);
-    stride_ += (array.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
-  }
-}
+    : packing_(packing), copies_(executor, arrays_of(packing)), bindings_{packing.bindings()} {}
 
 Status PackingCopies::make(int count) {
-  const int missing = count - this->count();
-  if (missing <= 0) return {};
-  SPARSMITH_ASSIGN_OR_RETURN(DeviceAllocation buffer,
-                             DeviceAllocation::make(executor_, static_cast<std::size_t>(missing) * stride_));
-  for (std::size_t i = 0; i < offsets_.size(); ++i) {
-    const std::size_t bytes = packing_.packed().arrays[i].bytes.size();
-    if (bytes > 0) SPARSMITH_RETURN_IF_ERROR(copy(buffer.address() + offsets_[i], bindings_.front()[i].address, bytes));
-  }
-  // Twice as many with each call: a small weight has over a thousand copies.
-  for (int made = 1; made < missing; made *= 2) {
-    const std::size_t bytes = static_cast<std::size_t>(std::min(made, missing - made)) * stride_;
-    if (bytes > 0) SPARSMITH_RETURN_IF_ERROR(copy(buffer.address() + made * stride_, buffer.address(), bytes));
-  }
-  for (int i = 0; i < missing; ++i) {
+  SPARSMITH_RETURN_IF_ERROR(copies_.make(count));
+  for (int copy = this->count(); copy < copies_.count(); ++copy) {
     std::vector<LaunchBindings::Packed> arrays = bindings_.front();
-    for (std::size_t a = 0; a < arrays.size(); ++a) arrays[a].address = buffer.address() + i * stride_ + offsets_[a];
+    for (std::size_t i = 0; i < arrays.size(); ++i) arrays[i].address = copies_.address(copy, i);
     bindings_.push_back(std::move(arrays));
   }
-  buffers_.push_back(std::move(buffer));
-  const CudaDriver& driver = executor_.driver();
-  return driver.check(driver.StreamSynchronize(executor_.stream()), "copying a packed weight");
-}
-
-Status PackingCopies::copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) {
-  const CudaDriver& driver = executor_.driver();
-  return driver.check(driver.MemcpyDtoDAsync(to, from, bytes, executor_.stream()), "copying a packed weight");
+  return {};
 }
 
 PlanWork::PlanWork(GpuExecutor& executor, const LaunchPlan& plan, LaunchBindings bindings,

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/gpu_executor.h"
-#include "tuner/device_allocation.h"
+#include "tuner/device_copies.h"
 #include "tuner/device_packing.h"
 #include "tuner/timed_work.h"
 
@@ -25,13 +25,8 @@ class PackingCopies {
   std::int64_t bytes() const { return packing_.packed().bytes(); }
 
  private:
-  Status copy(DeviceAddress to, DeviceAddress from, std::size_t bytes);
-
-  GpuExecutor& executor_;
   const DevicePacking& packing_;
-  std::vector<std::size_t> offsets_;       // of the arrays in a copy
-  std::size_t stride_ = 0;                 // bytes from one copy to the next
-  std::vector<DeviceAllocation> buffers_;  // each holds the copies that one call made
+  DeviceCopies copies_;
   std::vector<std::vector<LaunchBindings::Packed>> bindings_;
 };
 
