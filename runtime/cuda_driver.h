@@ -51,6 +51,7 @@ namespace sparsmith {
   X(StreamBeginCapture, cuStreamBeginCapture_v2)           \
   X(StreamEndCapture, cuStreamEndCapture)                  \
   X(GraphInstantiate, cuGraphInstantiateWithFlags)         \
+  X(GraphUpload, cuGraphUpload)                            \
   X(GraphLaunch, cuGraphLaunch)                            \
   X(GraphExecDestroy, cuGraphExecDestroy)                  \
   X(GraphDestroy, cuGraphDestroy)                          \

@@ -62,6 +62,8 @@ class Graph {
     const CUresult ended = driver_.StreamEndCapture(stream, &graph);  // also after an error: it ends the capture
     Status status = enqueued.ok() ? driver_.check(ended, "ending a graph") : enqueued;
     if (status.ok()) status = driver_.check(driver_.GraphInstantiate(&executable_, graph, 0), "making a graph");
+    // Now, and not in its first launch, which is timed.
+    if (status.ok()) status = driver_.check(driver_.GraphUpload(executable_, stream), "uploading a graph");
     if (graph != nullptr) driver_.GraphDestroy(graph);
     return status;
   }
@@ -95,14 +97,24 @@ ReplayPlan plan_copies(const ReplayFigures& figures, const TimingPolicy& policy)
   return {.copies = static_cast<int>(copies), .warm = false, .launches = static_cast<int>(copies)};
 }
 
-int plan_launches(double launch_us, int copies, int nodes, const TimingPolicy& policy) {
-  if (policy.layers > 0) return (policy.layers + copies - 1) / copies * copies;
+ReplayPlan plan_launches(double launch_us, ReplayPlan plan, int nodes, const TimingPolicy& policy) {
+  plan.graphs = 1;
+  if (policy.layers > 0) {
+    plan.launches = (policy.layers + plan.copies - 1) / plan.copies * plan.copies;
+    return plan;
+  }
   launch_us = std::max(launch_us, 0.1);
   const double wanted = std::max<double>(kMinLaunches, kReplayUs / launch_us);
   const double affordable = policy.max_milliseconds * 1000 / (std::max(policy.min_replays, 1) + 1) / launch_us;
   const int of_a_graph = kMaxNodes / std::max(nodes, 1);
   const double most = std::min({wanted, affordable, static_cast<double>(of_a_graph)});
-  return std::max(1, static_cast<int>(std::ceil(most / copies - 1e-9))) * copies;
+  plan.launches = std::max(1, static_cast<int>(std::ceil(most / plan.copies - 1e-9))) * plan.copies;
+  plan.graphs = std::max(1, static_cast<int>(plan.copies / wanted));
+  if (plan.graphs > 1) {
+    plan.launches = (plan.copies + plan.graphs - 1) / plan.graphs;
+    plan.copies = plan.launches * plan.graphs;
+  }
+  return plan;
 }
 
 Timing summarize(std::vector<float> samples_us, const ReplayPlan& plan) {
@@ -125,10 +137,16 @@ Timing summarize(std::vector<float> samples_us, const ReplayPlan& plan) {
 }
 
 struct GpuTimer::Case {
-  explicit Case(const CudaDriver& driver) : graph(driver) {}
+  explicit Case(TimedWork& timed_work) : work(timed_work) {}
+
+  // The graph whose turn is `turns` replays from now; -1: the one before, whose copies are needed last.
+  int index(int turns) const { return (next + turns + plan.graphs) % plan.graphs; }
+
+  TimedWork& work;
   ReplayPlan plan;
-  int rounds = 0;  // that fit the policy
-  Graph graph;
+  int rounds = 0;                              // that fit the policy
+  std::vector<std::unique_ptr<Graph>> graphs;  // null until their first turn
+  int next = 0;                                // the graph whose turn it is
   std::vector<float> samples_us;
 };
 
@@ -147,7 +165,8 @@ Result<double> GpuTimer::time_launches(TimedWork& work, int copies) {
   return elapsed / kLaunches;
 }
 
-Status GpuTimer::prepare(TimedWork& work, const TimingPolicy& policy, Case& timed) {
+Status GpuTimer::prepare(const TimingPolicy& policy, Case& timed) {
+  TimedWork& work = timed.work;
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
   SPARSMITH_RETURN_IF_ERROR(check(context_.driver().MemGetInfo(&free_bytes, &total_bytes), "cuMemGetInfo"));
@@ -160,14 +179,13 @@ Status GpuTimer::prepare(TimedWork& work, const TimingPolicy& policy, Case& time
   SPARSMITH_ASSIGN_OR_RETURN(double launch_us, time_launches(work, timed.plan.copies));
   // Launched one by one, short kernels seem longer than in a graph: a first graph tells how long they are.
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const int launches = plan_launches(launch_us, timed.plan.copies, work.nodes(), policy);
-    if (attempt > 0 && launches <= timed.plan.launches + timed.plan.launches / 2) break;
-    timed.plan.launches = launches;
-    const auto enqueue_all = [&]() -> Status {
-      for (int i = 0; i < launches; ++i) SPARSMITH_RETURN_IF_ERROR(work.enqueue(stream_, i % timed.plan.copies));
-      return {};
-    };
-    SPARSMITH_RETURN_IF_ERROR(timed.graph.capture(stream_, enqueue_all));
+    const ReplayPlan plan = plan_launches(launch_us, timed.plan, work.nodes(), policy);
+    if (attempt > 0 && plan.launches <= timed.plan.launches + timed.plan.launches / 2) break;
+    timed.plan = plan;
+    timed.next %= plan.graphs;
+    SPARSMITH_RETURN_IF_ERROR(work.make_copies(plan.copies));
+    timed.graphs.clear();
+    timed.graphs.resize(plan.graphs);
     Case* const alone[] = {&timed};
     SPARSMITH_RETURN_IF_ERROR(replay(alone, 1));
     launch_us = timed.samples_us.back();
@@ -179,7 +197,42 @@ Status GpuTimer::prepare(TimedWork& work, const TimingPolicy& policy, Case& time
   return {};
 }
 
+Status GpuTimer::capture(Case& timed, int index) {
+  std::unique_ptr<Graph>& graph = timed.graphs[index];
+  if (graph != nullptr) return {};
+  graph = std::make_unique<Graph>(context_.driver());
+  const int first = index * timed.plan.launches;
+  const auto enqueue_all = [&]() -> Status {
+    for (int i = 0; i < timed.plan.launches; ++i)
+      SPARSMITH_RETURN_IF_ERROR(timed.work.enqueue(stream_, (first + i) % timed.plan.copies));
+    return {};
+  };
+  return graph->capture(stream_, enqueue_all);
+}
+
+void GpuTimer::spread(std::span<Case* const> cases) {
+  int graphs = cases.front()->plan.graphs;
+  for (const Case* const timed : cases) graphs = std::min(graphs, timed->plan.graphs);
+  const int count = static_cast<int>(cases.size());
+  const int start = cases.front()->next;
+  for (int i = 0; i < count; ++i) {
+    Case& timed = *cases[i];
+    if (timed.plan.graphs != graphs) {
+      timed.plan.graphs = graphs;
+      timed.plan.launches = timed.plan.copies / graphs;
+      timed.graphs.clear();
+      timed.graphs.resize(graphs);
+    }
+    timed.next = (start + (count <= graphs ? i * graphs / count : i)) % graphs;
+  }
+}
+
 Status GpuTimer::replay(std::span<Case* const> cases, int rounds) {
+  Case& last = *cases.back();
+  SPARSMITH_RETURN_IF_ERROR(capture(last, last.index(-1)));
+  for (Case* const timed : cases)
+    for (int round = 0; round < std::min(rounds, timed->plan.graphs); ++round)
+      SPARSMITH_RETURN_IF_ERROR(capture(*timed, timed->index(round)));
   // All is queued at once, an event between each two replays: the GPU never waits for this thread, and each
   // interval is one replay. (An event before an idle stream's replay would count the time of submitting it.)
   std::vector<std::unique_ptr<Event>> events;
@@ -187,12 +240,14 @@ Status GpuTimer::replay(std::span<Case* const> cases, int rounds) {
     events.push_back(std::make_unique<Event>(context_.driver()));
     return events.back()->record(stream_);
   };
-  SPARSMITH_RETURN_IF_ERROR(cases.back()->graph.launch(stream_));  // keeps the GPU busy while the rest is queued
+  // Keeps the GPU busy while the rest is queued.
+  SPARSMITH_RETURN_IF_ERROR(last.graphs[last.index(-1)]->launch(stream_));
   SPARSMITH_RETURN_IF_ERROR(record());
   for (int round = 0; round < rounds; ++round) {
     for (Case* const timed : cases) {
-      SPARSMITH_RETURN_IF_ERROR(timed->graph.launch(stream_));
+      SPARSMITH_RETURN_IF_ERROR(timed->graphs[timed->next]->launch(stream_));
       SPARSMITH_RETURN_IF_ERROR(record());
+      timed->next = timed->index(1);
     }
   }
   SPARSMITH_RETURN_IF_ERROR(events.back()->synchronize());
@@ -213,18 +268,19 @@ Result<std::vector<Timing>> GpuTimer::time(std::span<TimedWork* const> works, co
   std::vector<std::unique_ptr<Case>> cases;
   std::vector<Case*> running;
   for (TimedWork* const work : works) {
-    cases.push_back(std::make_unique<Case>(context_.driver()));
-    SPARSMITH_RETURN_IF_ERROR(prepare(*work, policy, *cases.back()));
+    cases.push_back(std::make_unique<Case>(*work));
+    SPARSMITH_RETURN_IF_ERROR(prepare(policy, *cases.back()));
     running.push_back(cases.back().get());
   }
-  for (Case* const timed : running) SPARSMITH_RETURN_IF_ERROR(timed->graph.launch(stream_));  // warms up
 
+  spread(running);
   const int first_rounds = std::clamp(policy.min_replays, 1, kRoundsBeforeDrop);
   SPARSMITH_RETURN_IF_ERROR(replay(running, first_rounds));
   float fastest = median_of(running.front()->samples_us);
   for (const Case* const timed : running) fastest = std::min(fastest, median_of(timed->samples_us));
   std::erase_if(running, [fastest](const Case* timed) { return median_of(timed->samples_us) > kHopeless * fastest; });
 
+  spread(running);
   int rounds = policy.min_replays;
   for (const Case* const timed : running) rounds = std::min(rounds, timed->rounds);
   if (rounds > first_rounds) SPARSMITH_RETURN_IF_ERROR(replay(running, rounds - first_rounds));

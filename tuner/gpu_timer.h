@@ -14,7 +14,8 @@ namespace sparsmith {
 struct ReplayPlan {
   int copies = 1;    // of the weight
   bool warm = true;  // the copies stay in cache
-  int launches = 1;  // in one replay; a multiple of copies
+  int launches = 1;  // in one replay; a multiple of copies where there is one graph
+  int graphs = 1;    // replayed in turns, each over its own copies / graphs
   bool operator==(const ReplayPlan&) const = default;
 };
 
@@ -30,9 +31,11 @@ struct ReplayFigures {
 // there is, or where the policy is warm. More, up to the policy's layers, where those fit.
 ReplayPlan plan_copies(const ReplayFigures& figures, const TimingPolicy& policy);
 
-// Launches that make a replay long against the resolution of events, and so many replays fit the policy's time; or,
-// where the policy says how many layers, at least so many.
-int plan_launches(double launch_us, int copies, int nodes, const TimingPolicy& policy);
+// Adds to `plan` launches that make a replay long against the resolution of events, and so many replays fit the
+// policy's time; or, where the policy says how many layers, at least so many. A weight of many copies is cold also
+// where a replay reads a part of them: it gets as many graphs as leave each of them long enough, and a few copies more
+// where these do not share them evenly.
+ReplayPlan plan_launches(double launch_us, ReplayPlan plan, int nodes, const TimingPolicy& policy);
 
 // Median and quartiles of `samples_us`. REQUIRES: at least one.
 Timing summarize(std::vector<float> samples_us, const ReplayPlan& plan);
@@ -52,7 +55,12 @@ class GpuTimer {
 
  private:
   struct Case;
-  Status prepare(TimedWork& work, const TimingPolicy& policy, Case& timed);
+  Status prepare(const TimingPolicy& policy, Case& timed);
+  // Makes graph `index` unless there is one.
+  Status capture(Case& timed, int index);
+  // Gives all cases one number of graphs and places them as far apart in the rotation as can be: cases may share their
+  // copies, and what one has just read is warm for the next.
+  static void spread(std::span<Case* const> cases);
   // Replays each of `cases` in turns, `rounds` times.
   Status replay(std::span<Case* const> cases, int rounds);
   Status check(CUresult result, const char* what) const { return context_.driver().check(result, what); }

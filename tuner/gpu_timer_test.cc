@@ -28,14 +28,18 @@ TEST(PlanCopiesTest, GoesWarmWhereColdIsNotToBeHad) {
   EXPECT_TRUE(plan_copies({0, kL2, kPlenty, 1}, {}).warm);
 }
 
+ReplayPlan launches_of(double launch_us, int copies, int nodes, const TimingPolicy& policy = {}) {
+  return plan_launches(launch_us, {.copies = copies, .warm = false}, nodes, policy);
+}
+
 TEST(PlanLaunchesTest, ReplaysAreLongAndFitTheTime) {
   const TimingPolicy policy;
-  EXPECT_GE(plan_launches(2, 1, 1, policy) * 2.0, 300);    // a short kernel: many launches
-  EXPECT_GE(plan_launches(50, 1, 1, policy), 32);          // a longer one: tens of them
-  EXPECT_LE(plan_launches(0.01, 1, 3, policy) * 3, 2000);  // within a graph's size
+  EXPECT_GE(launches_of(2, 1, 1).launches * 2.0, 300);    // a short kernel: many launches
+  EXPECT_GE(launches_of(50, 1, 1).launches, 32);          // a longer one: tens of them
+  EXPECT_LE(launches_of(0.01, 1, 3).launches * 3, 2000);  // within a graph's size
   for (const double us : {1.0, 10.0, 100.0, 1000.0, 10000.0, 1e6}) {
-    for (const int copies : {1, 3, 151}) {
-      const int launches = plan_launches(us, copies, 1, policy);
+    for (const int copies : {1, 3, 31}) {
+      const int launches = launches_of(us, copies, 1).launches;
       EXPECT_EQ(launches % copies, 0);
       EXPECT_GE(launches, copies);
       if (launches == copies) continue;
@@ -44,10 +48,30 @@ TEST(PlanLaunchesTest, ReplaysAreLongAndFitTheTime) {
   }
 }
 
+TEST(PlanLaunchesTest, ManyCopiesAreSharedOutToGraphsThatAreLongEnough) {
+  for (const double us : {1.0, 2.5, 10.0, 100.0, 1000.0}) {
+    for (const int copies : {64, 151, 700, 1999}) {
+      const ReplayPlan plan = launches_of(us, copies, 1);
+      SCOPED_TRACE(copies);
+      EXPECT_GE(plan.copies, copies);
+      EXPECT_LT(plan.copies, copies + plan.graphs);
+      EXPECT_EQ(plan.launches * plan.graphs % plan.copies, 0);
+      if (plan.graphs == 1) continue;
+      EXPECT_GE(plan.launches, 32);
+      EXPECT_GE(plan.launches * us, 300);
+    }
+  }
+  EXPECT_EQ(launches_of(2, 1500, 1).graphs, 10);
+  EXPECT_EQ(launches_of(1000, 1500, 1).graphs, 46);
+  EXPECT_EQ(launches_of(1, 299, 1).graphs, 1);
+}
+
 TEST(PlanLaunchesTest, AStackHasItsLayersAndACopyForEach) {
   const TimingPolicy stack{.layers = 64};
   const auto launches = [&](const ReplayFigures& figures) {
-    return plan_launches(10, plan_copies(figures, stack).copies, figures.nodes, stack);
+    const ReplayPlan plan = plan_launches(10, plan_copies(figures, stack), figures.nodes, stack);
+    EXPECT_EQ(plan.graphs, 1);
+    return plan.launches;
   };
   const ReplayFigures figures = {.weight_bytes = 40 << 20, .l2_bytes = kL2, .free_bytes = kPlenty, .nodes = 1};
   EXPECT_EQ(plan_copies(figures, stack).copies, 64);
