@@ -105,8 +105,12 @@ TEST(WorkerProtocolTest, RepliesSurvive) {
   DeviceProperties device = typical_device(90);
   device.name = "NVIDIA H200";
   EXPECT_EQ(std::get<DeviceProperties>(replied(device)).device_class(), device.device_class());
-  VendorTiming vendor{
-      .name = "cusparse", .supported = false, .detail = "no", .timing = timing, .verification = {}, .weight_bytes = 12};
+  VendorTiming vendor;
+  vendor.name = "cusparse";
+  vendor.timing = timing;
+  vendor.own_layout_us = 2.5;
+  vendor.weight_bytes = 12;
+  EXPECT_EQ(std::get<VendorTiming>(replied(vendor)).own_layout_us, 2.5);
   EXPECT_EQ(std::get<VendorTiming>(replied(vendor)).weight_bytes, 12);
   EXPECT_EQ(std::get<double>(replied(4.5e12)), 4.5e12);
   EXPECT_TRUE(std::holds_alternative<std::monostate>(replied(WorkerReply())));

@@ -77,6 +77,7 @@ json to_json(const VendorTiming& vendor) {
           {"supported", vendor.supported},
           {"detail", vendor.detail},
           {"timing", to_json(vendor.timing)},
+          {"own_layout_us", vendor.own_layout_us},
           {"verification", to_json(vendor.verification)},
           {"weight_bytes", vendor.weight_bytes}};
 }
@@ -86,6 +87,7 @@ VendorTiming vendor_of(const json& value) {
           .supported = value.at("supported"),
           .detail = value.at("detail"),
           .timing = timing_of(value.at("timing")),
+          .own_layout_us = value.at("own_layout_us"),
           .verification = verification_of(value.at("verification")),
           .weight_bytes = integer_of(value.at("weight_bytes"))};
 }
