@@ -187,6 +187,14 @@ SPARSMITH_DEVICE T load_coherent_if(bool wanted, const T* from, int line = __bui
   return wanted ? load_aligned(from, line) : T{};
 }
 
+template <class T>
+SPARSMITH_DEVICE void store_whole(T* to, const T& value, int line = __builtin_LINE()) {
+  static_assert(sizeof(T) == 16, "one store of 16 bytes");
+  T* volatile opaque = to;  // as in load_aligned()
+  if (reinterpret_cast<u64>(opaque) % sizeof(T) != 0) sparsmith_emulator_misaligned(to, sizeof(T), line);
+  *to = value;
+}
+
 SPARSMITH_DEVICE void prefetch(const void*) {}
 SPARSMITH_DEVICE u32 load_cached_byte(const u8* from) { return *from; }
 SPARSMITH_DEVICE u32 load_streaming_word(const u16* from, int line = __builtin_LINE()) {

@@ -109,23 +109,24 @@ KernelText relayout_text(const OperatorSpec& spec) {
   KernelText text;
   text.name = fmt::format("relayout_{}", short_name(spec.type));
   text.summary = "token-major X to feature-major Xt";
-  text.threads = 256;
-  text.max_shared_bytes = 32 * 33 * 4;
+  text.threads = 128;
   text.headers = {"snippets/kernels/relayout.cuh"};
   text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of X"},
                 {"using Kernel = RelayoutKernel<Value>", ""}};
   text.parameters = {{"const Value*", "x"}, {"i64", "ldx"},  {"Value*", "xt"},
                      {"i64", "ldt"},        {"int", "cols"}, {"int", "n"}};
-  text.body = "Kernel::run(x, ldx, xt, ldt, cols, n, shared_memory());";
+  text.body = "Kernel::run(x, ldx, xt, ldt, cols, n);";
   return text;
 }
 
 PlanStep relayout_step(const OperatorSpec& spec, const KernelText& text, PlanArguments& arguments) {
   PlanStep step;
   step.kernel = text.name;
-  step.grid = {(spec.cols + 31) / 32, arguments.expression("min(ceil_div(n, 32), 65535)"), 1};
+  const std::int64_t side = 16 / static_cast<std::int64_t>(size_of(spec.type));
+  const std::int64_t columns = text.threads / 8 * side;  // of a block, as relayout.cuh has it
+  step.grid = {(spec.cols + columns - 1) / columns,
+               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", 8 * side)), 1};
   step.block = {text.threads, 1, 1};
-  step.shared_bytes = text.max_shared_bytes;
   step.arguments = {PlanArguments::x(),
                     arguments.int64("ldx"),
                     arguments.workspace("0"),

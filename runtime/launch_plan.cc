@@ -206,12 +206,12 @@ Result<PlanStep> read_step(const Json& json, const std::string& where) {
 
 }  // namespace
 
-void launch_programmatically(LaunchPlan& plan) {
-  bool behind_zero = false;
+void launch_programmatically(LaunchPlan& plan, bool first_too) {
+  bool behind_kernel = first_too;
   for (PlanStep& step : plan.steps) {
     const bool launches = step.kind == PlanStep::Kind::kLaunch;
-    step.programmatic_launch = launches && !behind_zero;
-    behind_zero = !launches;
+    step.programmatic_launch = launches && behind_kernel;
+    behind_kernel = launches;
   }
 }
 

@@ -64,9 +64,10 @@ struct LaunchPlan {
 
 inline constexpr int kProgrammaticFrom = 90;  // the compute capability that programmatic launches begin with
 
-// Launches every kernel of `plan` programmatically, the first one too; but not one right behind a step that zeroes,
-// which is no kernel that it could overlap with. REQUIRES: all of them wait for what is in front of them.
-void launch_programmatically(LaunchPlan& plan);
+// Launches the kernels of `plan` programmatically; but not one right behind a step that zeroes, which is no kernel that
+// it could overlap with. REQUIRES: all of them wait for what is in front of them.
+//   first_too: also the first step, which overlaps with whatever is in front of the plan, rather than the others alone.
+void launch_programmatically(LaunchPlan& plan, bool first_too);
 
 // JSON, the form in which a plan is stored and sent. Parsing checks kinds, expressions and sizes.
 std::string to_json(const LaunchPlan& plan);

@@ -56,10 +56,13 @@ TEST(LaunchPlan, KernelsAreLaunchedProgrammaticallyButNotRightBehindAStepThatZer
   LaunchPlan plan = two_pass_plan();
   plan.steps.insert(plan.steps.begin(), plan.steps[2]);
   plan.steps[0].programmatic_launch = plan.steps[3].programmatic_launch = false;
-  launch_programmatically(plan);
+  launch_programmatically(plan, true);
   EXPECT_TRUE(plan.steps[0].programmatic_launch);   // whatever is in front of the plan
   EXPECT_FALSE(plan.steps[1].programmatic_launch);  // zeroes
   EXPECT_FALSE(plan.steps[2].programmatic_launch);
+  EXPECT_TRUE(plan.steps[3].programmatic_launch);
+  launch_programmatically(plan, false);
+  EXPECT_FALSE(plan.steps[0].programmatic_launch);
   EXPECT_TRUE(plan.steps[3].programmatic_launch);
   EXPECT_EQ(*launch_plan_from_json(to_json(plan)), plan);
 }

@@ -339,6 +339,18 @@ SPARSMITH_DEVICE u32 take_if(SharedCursor& cursor, u32 word) {
   return value;
 }
 
+// 16 bytes to global memory in one store, which the compiler does not always make of a plain one. `to` is aligned to
+// them.
+template <class T>
+SPARSMITH_DEVICE void store_whole(T* to, const T& value) {
+  static_assert(sizeof(T) == 16, "one store of 16 bytes");
+  Vector<u32, 4> words;
+  memcpy(&words, &value, sizeof(words));
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words[0]), "r"(words[1]), "r"(words[2]),
+               "r"(words[3])
+               : "memory");
+}
+
 // An address in shared memory as a number, which arithmetic needs one register for.
 SPARSMITH_DEVICE u32 shared_offset(const void* shared) { return static_cast<u32>(__cvta_generic_to_shared(shared)); }
 // Stores the low or the high half of a word to such an address; _if: a predicate, no branch.

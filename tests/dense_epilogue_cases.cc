@@ -92,7 +92,7 @@ Status run_dense_epilogue_case(const KernelCase& test_case, Executor& executor, 
     SPARSMITH_ASSIGN_OR_RETURN(const KernelImage image, image_of(kernel));
     SPARSMITH_RETURN_IF_ERROR(executor.load(image));
   }
-  if (test_case.programmatic) launch_programmatically(candidate.plan);
+  launch_programmatically(candidate.plan, test_case.programmatic);
   if (test_case.small_grid) candidate.plan.steps[0].grid = {1, 1, 1};
   HostProductExecutor with_product(executor);
   ReferenceProblem problem(test_case.matrix, test_case.problem.spec, test_case.inputs);

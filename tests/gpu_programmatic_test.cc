@@ -103,7 +103,7 @@ class GpuProgrammaticTest : public testing::TestWithParam<std::string> {
     std::vector<BoundPlan> plans;
     for (const Layer& layer : layers) {
       LaunchPlan plan = layer.candidate.plan;
-      if (programmatic) launch_programmatically(plan);
+      if (programmatic) launch_programmatically(plan, true);
       bindings.packed = layer.packing->bindings();
       SPARSMITH_ASSIGN_OR_RETURN(BoundPlan bound, executor_->bind(plan, bindings));
       plans.push_back(std::move(bound));

@@ -230,7 +230,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
   SPARSMITH_ASSIGN_OR_RETURN(packed, family_of_case->pack(test_case.config, test_case.problem, test_case.matrix));
   SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate,
                              family_of_case->generate(test_case.config, test_case.problem, packed));
-  if (test_case.programmatic) launch_programmatically(candidate.plan);
+  launch_programmatically(candidate.plan, test_case.programmatic);
   if (test_case.small_grid) {
     // Kernels stride over their grid, so any smaller one is right as well; panels and slots do so over its y alone.
     for (PlanStep& step : candidate.plan.steps) {

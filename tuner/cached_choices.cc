@@ -125,13 +125,13 @@ MatchQuality CachedChoices::quality(std::int64_t tokens) const {
 Result<Candidate> generate_candidate(const TuneContext& context, const Config& config, const Problem& problem,
                                      const PackedWeight& packed) {
   SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, family(config.family)->generate(config, problem, packed));
-  if (context.programmatic()) launch_programmatically(candidate.plan);
+  context.launch(candidate.plan);
   return candidate;
 }
 
 Result<Candidate> generate_dense_epilogue(const TuneContext& context, const OperatorSpec& spec) {
   SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, dense_epilogue(spec));
-  if (context.programmatic()) launch_programmatically(candidate.plan);
+  context.launch(candidate.plan);
   return candidate;
 }
 

@@ -24,8 +24,10 @@ struct TuneContext {
   bool predict = false;     // the session cannot time: rank by prediction, verify the best
   std::int64_t device_id = 0;
   std::int64_t environment_id = 0;
-  // Whether kernels are launched programmatically: it is asked for, and the device knows it.
-  bool programmatic() const { return options->timing.programmatic && device.compute_capability >= kProgrammaticFrom; }
+  // Launches kernels programmatically where the device knows that: the first one of a plan if the options ask for it.
+  void launch(LaunchPlan& plan) const {
+    if (device.compute_capability >= kProgrammaticFrom) launch_programmatically(plan, options->timing.programmatic);
+  }
   std::function<bool()> interrupted;    // the user wants an end
   std::function<bool()> out_of_time;    // for this weight at this N; asked often
   std::function<void()> bucket_begins;  // before each N

@@ -8,6 +8,7 @@
 #include "snippets/contract.cuh"
 #include "snippets/device.cuh"
 #include "snippets/prolog/panel_input.cuh"
+#include "snippets/prolog/turned_square.cuh"
 
 namespace sparsmith {
 
@@ -19,19 +20,25 @@ struct RelayoutPanelsKernel {
   static constexpr int kTokens = panel::Row<Value>::kTokens;
   static constexpr int kColumns = kTokenMajor ? kTokens : 1;  // of a thread
   using Tokens = typename panel::Row<Value>::Tokens;
+  using Square = TurnedSquare<Value>;
 
   // Token-major: the grid's x runs over columns, its y over panels; feature-major: the other way round.
   static SPARSMITH_DEVICE void run(const Value* x, i64 ldx, Value* panels, int cols, int n) {
     launch_dependents();
     wait_for_previous();
     const int panel_count = (n + kTokens - 1) / kTokens;
-    const bool aligned = (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % panel::kRowBytes == 0;
+    const bool aligned = Square::aligned(x, ldx);
     if constexpr (kTokenMajor) {
       const int first = (block_index_x() * kThreads + thread_index()) * kColumns;
       if (first >= cols) return;
       for (int panel = block_index_y(); panel < panel_count; panel += grid_size_y()) {
-        turn(x + static_cast<i64>(panel) * kTokens * ldx + first, ldx, aligned && first + kColumns <= cols,
-             panels + (static_cast<i64>(panel) * cols + first) * kTokens, cols - first, n - panel * kTokens);
+        Square square;
+        square.load(x + static_cast<i64>(panel) * kTokens * ldx + first, ldx, aligned, cols - first,
+                    n - panel * kTokens);
+        Value* to = panels + (static_cast<i64>(panel) * cols + first) * kTokens;
+        SPARSMITH_UNROLL for (int c = 0; c < kColumns; ++c) {
+          if (first + c < cols) store_whole(reinterpret_cast<Tokens*>(to + c * kTokens), square.columns[c]);
+        }
       }
     } else {
       for (i64 i = static_cast<i64>(block_index_x()) * kThreads + thread_index();
@@ -49,24 +56,6 @@ struct RelayoutPanelsKernel {
         }
         *reinterpret_cast<Tokens*>(panels + (static_cast<i64>(panel) * cols + column) * kTokens) = tokens;
       }
-    }
-  }
-
- private:
-  static SPARSMITH_DEVICE void turn(const Value* x, i64 ldx, bool whole, Value* to, int columns, int valid) {
-    Vector<Value, kColumns> tile[kTokens] = {};
-    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
-      if (t < valid && whole) tile[t] = load_coherent(reinterpret_cast<const Vector<Value, kColumns>*>(x + t * ldx));
-      if (t < valid && !whole) {
-        SPARSMITH_UNROLL for (int c = 0; c < kColumns; ++c) {
-          if (c < columns) tile[t][c] = load_coherent(x + t * ldx + c);
-        }
-      }
-    }
-    SPARSMITH_UNROLL for (int c = 0; c < kColumns; ++c) {
-      Tokens tokens;
-      SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) tokens[t] = tile[t][c];
-      if (c < columns) *reinterpret_cast<Tokens*>(to + c * kTokens) = tokens;
     }
   }
 };
