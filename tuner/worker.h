@@ -52,7 +52,7 @@ struct Verification {
 struct VendorTiming {
   std::string name;
   bool supported = true;
-  std::string detail;  // the algorithm that won, or why it is not supported
+  std::string detail;        // the algorithm that won, or why it is not supported
   Timing timing;             // of its best, whatever layout of X and Y that takes
   double own_layout_us = 0;  // its best in the operator's layout, by a few samples; 0: there is none
   Verification verification;
