@@ -39,8 +39,7 @@ Result<LaunchBindings> PlanVerifier::bindings(const LaunchPlan& plan, const Devi
   return bindings;
 }
 
-Status PlanVerifier::run(const LaunchPlan& plan, const DevicePacking& packing, std::span<const std::byte> x,
-                         std::vector<std::byte>& y) {
+Status PlanVerifier::run(const LaunchPlan& plan, const DevicePacking& packing, std::span<const std::byte> x) {
   SPARSMITH_ASSIGN_OR_RETURN(const LaunchBindings launch, bindings(plan, packing));
   SPARSMITH_RETURN_IF_ERROR(executor_.write(x_.address(), x));
   SPARSMITH_RETURN_IF_ERROR(y_.reset(executor_));
@@ -49,8 +48,8 @@ Status PlanVerifier::run(const LaunchPlan& plan, const DevicePacking& packing, s
   if (packing.packed().packing == kDensePacking)
     SPARSMITH_RETURN_IF_ERROR(executor_.multiply_dense(problem_.spec(), launch));
   SPARSMITH_RETURN_IF_ERROR(executor_.run(plan, launch));
-  y.resize(y_.bytes());
-  return executor_.read(y, y_.address());
+  outputs_.resize(y_.bytes());
+  return executor_.read(outputs_, y_.address());
 }
 
 Result<std::string> PlanVerifier::damage(DevicePacking& packing, std::span<const std::byte> x) {
@@ -90,9 +89,8 @@ Result<Verification> PlanVerifier::fault(const Status& status, DevicePacking& pa
 }
 
 Result<Verification> PlanVerifier::verify(const LaunchPlan& plan, DevicePacking& packing) {
-  std::vector<std::byte> y;
-  if (const Status ran = run(plan, packing, problem_.x().bytes(), y); !ran.ok()) return fault(ran, packing);
-  Verification result = verify_outputs(problem_, y);
+  if (const Status ran = run(plan, packing, problem_.x().bytes()); !ran.ok()) return fault(ran, packing);
+  Verification result = verify_outputs(problem_, outputs_);
   SPARSMITH_ASSIGN_OR_RETURN(const std::string broken, damage(packing, problem_.x().bytes()));
   if (!broken.empty()) {
     result.ok = false;
@@ -102,8 +100,8 @@ Result<Verification> PlanVerifier::verify(const LaunchPlan& plan, DevicePacking&
   const bool skips_zeros = packing.packed().packing != kDensePacking;
   if (!result.ok || !poisoned_.any_free || !skips_zeros) return result;
 
-  if (const Status ran = run(plan, packing, poisoned_.x.bytes(), y); !ran.ok()) return fault(ran, packing);
-  const Verification poisoned = verify_outputs(problem_, y, &poisoned_.free_rows);
+  if (const Status ran = run(plan, packing, poisoned_.x.bytes()); !ran.ok()) return fault(ran, packing);
+  const Verification poisoned = verify_outputs(problem_, outputs_, &poisoned_.free_rows);
   result.max_error_over_bound = std::max(result.max_error_over_bound, poisoned.max_error_over_bound);
   if (!poisoned.ok) {
     result.ok = false;

@@ -29,8 +29,8 @@ class PlanVerifier {
  private:
   PlanVerifier(Executor& executor, const ReferenceProblem& problem) : executor_(executor), problem_(problem) {}
 
-  Status run(const LaunchPlan& plan, const DevicePacking& packing, std::span<const std::byte> x,
-             std::vector<std::byte>& y);
+  // Leaves Y in outputs_.
+  Status run(const LaunchPlan& plan, const DevicePacking& packing, std::span<const std::byte> x);
   Result<std::string> damage(DevicePacking& packing, std::span<const std::byte> x);
   // A fault that the emulator saw is the candidate's, and nothing else suffers; on a GPU it is the device's end.
   Result<Verification> fault(const Status& status, DevicePacking& packing);
@@ -43,6 +43,7 @@ class PlanVerifier {
   GuardedBuffer bias_;
   GuardedBuffer residual_;
   GuardedBuffer workspace_;
+  std::vector<std::byte> outputs_;  // kept from run to run: new memory costs as much as the copy
 };
 
 }  // namespace sparsmith

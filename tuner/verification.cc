@@ -85,9 +85,16 @@ Verification verify_outputs(const ReferenceProblem& problem, std::span<const std
   std::mutex mutex;  // guards `all`
   parallel_for(problem.spec().rows, 64, [&](std::int64_t begin, std::int64_t end) {
     Findings findings;
-    for (std::int64_t row = begin; row < end; ++row) {
-      if (rows != nullptr && !(*rows)[row]) continue;
-      for (std::int64_t token = 0; token < problem.tokens(); ++token) look_at(problem, y, row, token, findings);
+    const auto look = [&](std::int64_t row, std::int64_t token) {
+      if (rows == nullptr || (*rows)[row]) look_at(problem, y, row, token, findings);
+    };
+    // As Y lies in memory.
+    if (problem.spec().layout == Layout::kTokenMajor) {
+      for (std::int64_t token = 0; token < problem.tokens(); ++token)
+        for (std::int64_t row = begin; row < end; ++row) look(row, token);
+    } else {
+      for (std::int64_t row = begin; row < end; ++row)
+        for (std::int64_t token = 0; token < problem.tokens(); ++token) look(row, token);
     }
     const std::lock_guard lock(mutex);
     all.add(findings);
