@@ -13,12 +13,12 @@
 
 #include "formats/panel_words.h"
 #include "generator/gather_family.h"
+#include "generator/kernel_parts.h"
 
 namespace sparsmith {
 namespace {
 
 constexpr double kLaunchUs = 2.0;
-constexpr double kExtraLaunchUs = 1.6;
 constexpr double kFirstLoadUs = 0.9;  // from the start of a block to its first entries
 constexpr double kFinishUs = 0.6;     // barrier, sums of rows, stores
 constexpr double kL1LatencyUs = 0.05;
@@ -160,11 +160,14 @@ double GatherFamily::predict(const Config& config_, const Problem& problem,
   const double latency_us = kL1LatencyUs + kL2LatencyUs * (1 - std::pow(1 - missed, step_gathers));
   const double chain_us = grid.waves * steps * latency_us * (config.ahead == 1 ? 0.6 : 1.0);
 
-  const double x_bytes = static_cast<double>(spec.cols) * static_cast<double>(problem.tokens) * element;
   const double y_bytes = static_cast<double>(spec.rows) * static_cast<double>(problem.tokens) * element;
   double total = kLaunchUs + kFirstLoadUs + together({lines_us, l2_us, issue_us, stream_us, chain_us}) +
                  grid.waves * kFinishUs + y_bytes / kL2BytesPerUs;
-  if (spec.layout == Layout::kTokenMajor) total += kExtraLaunchUs + 2 * x_bytes / kL2BytesPerUs;
+  if (spec.layout == Layout::kTokenMajor) {
+    // Stores of one element a lane, half a line or a line of Y at a time.
+    constexpr double kStoredPerUs = 1.6e6;
+    total += relayout_us(problem) + static_cast<double>(spec.rows) * static_cast<double>(problem.tokens) / kStoredPerUs;
+  }
   return total;
 }
 

@@ -9,6 +9,7 @@
 #include "formats/packed_weight.h"
 #include "generator/candidate.h"
 #include "generator/kernel_text.h"
+#include "generator/rule.h"
 #include "runtime/launch_plan.h"
 #include "runtime/operator_spec.h"
 #include "sparsmith/status.h"
@@ -65,6 +66,8 @@ KernelText relayout_text(const OperatorSpec& spec);
 PlanStep relayout_step(const OperatorSpec& spec, const KernelText& text, PlanArguments& arguments);
 inline constexpr const char* kRelayoutStride = "ceil_div(n, 8) * 8";  // elements between Xt's rows
 std::string relayout_bytes(const OperatorSpec& spec);                 // formula: of Xt, to the next multiple of 256
+// What turning X, in tokens or in panels of them, adds to the time of the kernel behind it: a cost model's figure.
+double relayout_us(const Problem& problem);
 
 // Ok when `packed` is in the packing that `config` reads. Error: kInternal, since callers pack by the config.
 Status check_packing(const Config& config, const std::string& packing, const PackedWeight& packed);

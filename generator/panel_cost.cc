@@ -8,14 +8,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generator/kernel_parts.h"
 #include "generator/panel_family.h"
 
 namespace sparsmith {
 namespace {
 
 constexpr double kLaunchUs = 2.0;
-constexpr double kExtraLaunchUs = 1.6;
-constexpr double kLatencyUs = 0.5;  // from the start of a block to its first data
+constexpr double kSecondPassUs = 0.9;             // its launch hides behind the first pass
+constexpr double kPartialSumsBytesPerUs = 3.6e6;  // written by the first pass, read by the second
+constexpr double kLatencyUs = 0.5;                // from the start of a block to its first data
 constexpr double kL2BytesPerUs = 1.0e7;
 constexpr double kFillBytesPerClock = 48;  // of one multiprocessor
 constexpr double kPartUs = 2.0;            // a block waits for its slowest warp at the end of each part
@@ -85,12 +87,11 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double finish_us = waves * (0.4 + (parts - 1) * kPartUs + slots * 32 / 32 / clock_mhz);
 
   double total = kLaunchUs + fill_us + std::max({issue_us, shared_us, stream_us, latency_us}) + finish_us;
-  const double x_bytes = static_cast<double>(spec.cols) * static_cast<double>(problem.tokens) * element;
   const double y_bytes = static_cast<double>(spec.rows) * static_cast<double>(problem.tokens) * element;
   total += y_bytes / kL2BytesPerUs;
-  if (config.input == PanelConfig::Input::kRelayout) total += kExtraLaunchUs + 2 * x_bytes / kL2BytesPerUs;
+  if (config.input == PanelConfig::Input::kRelayout) total += relayout_us(problem);
   if (config.column_parts > 1)
-    total += kExtraLaunchUs + 2 * config.column_parts * y_bytes * 4 / element / kL2BytesPerUs;
+    total += kSecondPassUs + 2 * config.column_parts * y_bytes * 4 / element / kPartialSumsBytesPerUs;
   return total;
 }
 

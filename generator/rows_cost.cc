@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generator/kernel_parts.h"
 #include "generator/rows_family.h"
 
 namespace sparsmith {
@@ -164,7 +165,7 @@ double RowsFamily::predict(const Config& config_, const Problem& problem, const 
 
   double total = std::max({hbm_us, issue_us, pipe_us, l2_us, latency_us}) + 0.25 * latency_us / waves + tail_us;
   total += kLaunchUs;
-  if (config.input == RowsConfig::Input::kRelayout) total += kExtraLaunchUs + 2 * x_bytes / kL2BytesPerUs;
+  if (config.input == RowsConfig::Input::kRelayout) total += relayout_us(problem);
   if (cut) total += kExtraLaunchUs * (config.partial_sums == PartialSums::kAtomic ? 2 : 1);
   return total;
 }

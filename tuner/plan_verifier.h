@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tuner/device_packing.h"
 #include "tuner/guarded_buffer.h"
