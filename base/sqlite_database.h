@@ -44,8 +44,8 @@ auto guard_sqlite(const std::string& path, const DatabaseNoun& noun, Body&& body
 // Binds `arguments` to ?1, ?2, ... in order.
 template <class... Arguments>
 void bind_all(SQLite::Statement& statement, const Arguments&... arguments) {
-  int index = 0;
-  const auto bind = [&](const auto& argument) {
+  [[maybe_unused]] int index = 0;
+  [[maybe_unused]] const auto bind = [&](const auto& argument) {
     using Argument = std::decay_t<decltype(argument)>;
     ++index;
     if constexpr (std::is_same_v<Argument, std::span<const std::byte>>) {
