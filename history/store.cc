@@ -152,17 +152,19 @@ Status PerfStore::record(PerfRun run, std::span<const PerfMeasurement> measureme
   });
 }
 
-Result<std::vector<PerfStore::Round>> PerfStore::rounds(const std::string& commit, const RoundFilter& filter) {
+Result<std::vector<PerfStore::Round>> PerfStore::rounds(const RoundFilter& filter) {
   return guarded(state_->path, [&]() -> Result<std::vector<Round>> {
     SQLite::Statement query(
         state_->database,
         "SELECT c.name, c.operator, c.weight, c.device_class, c.cache_policy, c.command, e.device, e.driver, e.nvrtc, "
-        "e.clocks, r.session, r.again, m.implementation_id, m.samples FROM run r "
+        "e.clocks, r.session, r.again, m.implementation_id, m.samples, r.commit_hash FROM run r "
         "JOIN measurement m ON m.run_id = r.id JOIN bench_case c ON c.id = m.case_id "
         "JOIN environment e ON e.id = r.environment_id "
-        "WHERE r.commit_hash = ?1 AND (?2 = '' OR r.session = ?2) AND (?3 = '' OR c.name = ?3) "
-        "ORDER BY c.name, c.id, m.id");
-    bind_all(query, commit, filter.session, filter.case_name);
+        "WHERE " +
+            std::string(filter.commit.empty() ? "?1 = ''" : "r.commit_hash = ?1") +
+            " AND (?2 = '' OR r.branch = ?2) AND (?3 = '' OR r.session = ?3) AND (?4 = '' OR c.name = ?4) "
+            "ORDER BY c.name, c.id, m.id");
+    bind_all(query, filter.commit, filter.branch, filter.session, filter.case_name);
     std::vector<Round> rounds;
     while (query.executeStep()) {
       const auto text = [&](int column) { return query.getColumn(column).getString(); };
@@ -174,6 +176,7 @@ Result<std::vector<PerfStore::Round>> PerfStore::rounds(const std::string& commi
       round.again = query.getColumn(11).getInt() != 0;
       round.implementation = query.getColumn(12).getInt64();
       const SQLite::Column samples = query.getColumn(13);
+      round.commit = text(14);
       round.samples_us.resize(samples.getBytes() / sizeof(float));
       if (round.samples_us.empty() || samples.getBytes() % sizeof(float) != 0)
         return invalid_input(fmt::format("{}: the samples of case {} are damaged", state_->path, round.key.name));

@@ -52,8 +52,9 @@ class PerfStore {
   // the branch of that name. Error: kNotFound when there is none; kInvalidArgument when there are several.
   Result<std::string> resolve(const std::string& text);
 
-  // Measurements of one commit, by case and in the order in which they were recorded.
+  // Measurements, by case and in the order in which they were recorded.
   struct Round {
+    std::string commit;
     CaseKey key;
     PerfEnvironment environment;
     std::int64_t implementation = 0;  // implementation() has it
@@ -63,10 +64,12 @@ class PerfStore {
     std::vector<float> samples_us;
   };
   struct RoundFilter {
-    std::string session;    // empty: of every session
-    std::string case_name;  // empty: every case
+    std::string commit{};  // empty: of every commit; likewise the others
+    std::string branch{};
+    std::string session{};
+    std::string case_name{};
   };
-  Result<std::vector<Round>> rounds(const std::string& commit, const RoundFilter& filter);
+  Result<std::vector<Round>> rounds(const RoundFilter& filter);
 
   Result<Implementation> implementation(std::int64_t id);
 

@@ -56,10 +56,11 @@ TEST_F(PerfStoreTest, WhatIsRecordedComesBack) {
   ASSERT_TRUE(store.record(run, std::vector{measurement("fc1 N=1", {1.5F, 2.5F}), measurement("fc2 N=1", {3})}).ok());
   ASSERT_TRUE(store.record(run_of("aaaa1111"), std::vector{measurement("fc1 N=1", {9}, "c1")}).ok());
 
-  const auto rounds = store.rounds("aaaa1111", {});
+  const auto rounds = store.rounds({.commit = "aaaa1111"});
   ASSERT_TRUE(rounds.ok());
   ASSERT_EQ(rounds->size(), 3U);
   const PerfStore::Round& first = rounds->at(0);
+  EXPECT_EQ(first.commit, "aaaa1111");
   EXPECT_EQ(first.key, measurement("fc1 N=1", {}).key);
   EXPECT_EQ(first.environment, run.environment);
   EXPECT_EQ(first.session, "s1");
@@ -69,9 +70,9 @@ TEST_F(PerfStoreTest, WhatIsRecordedComesBack) {
   EXPECT_EQ(store.implementation(first.implementation).value(), implementation("c0"));
   EXPECT_EQ(store.implementation(rounds->at(1).implementation).value(), implementation("c1"));
   EXPECT_FALSE(rounds->at(1).again);
-  EXPECT_EQ(store.rounds("aaaa1111", {.session = "s1"})->size(), 2U);
-  EXPECT_EQ(store.rounds("aaaa1111", {.case_name = "fc2 N=1"})->size(), 1U);
-  EXPECT_EQ(store.rounds("bbbb", {})->size(), 0U);
+  EXPECT_EQ(store.rounds({.commit = "aaaa1111", .session = "s1"})->size(), 2U);
+  EXPECT_EQ(store.rounds({.commit = "aaaa1111", .case_name = "fc2 N=1"})->size(), 1U);
+  EXPECT_EQ(store.rounds({.commit = "bbbb"})->size(), 0U);
   EXPECT_EQ(store.counts()->samples, 4);
   EXPECT_EQ(store.counts()->implementations, 2);
 }
@@ -132,7 +133,7 @@ TEST_F(PerfStoreTest, AnOlderSchemaIsMigrated) {
   const Status read_only = PerfStore::open(path_, Mode::kReadOnly).status();
   EXPECT_EQ(read_only.code(), StatusCode::kInvalidInput);
   PerfStore store = open();
-  EXPECT_EQ(store.rounds("c1", {})->size(), 1U);
+  EXPECT_EQ(store.rounds({.commit = "c1"})->size(), 1U);
   EXPECT_TRUE(store.mark({"c1", "", "why not", "", ""}).ok());
   EXPECT_TRUE(PerfStore::open(path_, Mode::kReadOnly).ok());
 }
@@ -179,7 +180,8 @@ TEST_F(PerfStoreTest, DamageIsAnError) {
     damaged[at] = static_cast<char>(~damaged[at]);
     ASSERT_TRUE(write_file_atomically(path_, damaged).ok());
     auto store = PerfStore::open(path_, Mode::kReadWrite);
-    const auto rounds = store.ok() ? store->rounds("c1", {}) : Result<std::vector<PerfStore::Round>>(store.status());
+    const auto rounds =
+        store.ok() ? store->rounds({.commit = "c1"}) : Result<std::vector<PerfStore::Round>>(store.status());
     if (!rounds.ok()) ++errors;
   }
   EXPECT_GT(errors, 10);
@@ -197,8 +199,8 @@ TEST_F(PerfStoreTest, TwoWritersLoseNothing) {
   first.join();
   second.join();
   PerfStore store = open(Mode::kReadOnly);
-  EXPECT_EQ(store.rounds("c1", {})->size(), 40U);
-  EXPECT_EQ(store.rounds("c2", {})->size(), 40U);
+  EXPECT_EQ(store.rounds({.commit = "c1"})->size(), 40U);
+  EXPECT_EQ(store.rounds({.commit = "c2"})->size(), 40U);
 }
 
 // A child records runs and says so through a pipe, one byte each, until it is killed.
@@ -226,7 +228,7 @@ TEST_F(PerfStoreTest, AKilledWriterLosesNothingThatWasAcknowledged) {
     close(ends[0]);
     EXPECT_GE(acknowledged, 7);
     PerfStore store = open();
-    const auto rounds = static_cast<std::int64_t>(store.rounds(commit, {})->size());
+    const auto rounds = static_cast<std::int64_t>(store.rounds({.commit = commit})->size());
     EXPECT_EQ(rounds % 20, 0);  // whole runs alone
     EXPECT_GE(rounds, 20 * acknowledged);
     EXPECT_LE(rounds, 20 * (acknowledged + 1));  // one may have been stored and not yet acknowledged
