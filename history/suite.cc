@@ -76,13 +76,16 @@ class Members {
 Result<DrawnWeight> parse_drawn(const json& object, const std::string& place) {
   DrawnWeight drawn;
   Members members(object, place + ".synth");
-  members.read("shape", drawn.shape);
+  std::vector<std::int64_t> shape;
+  members.read("shape", shape);
   members.read("sparsity", drawn.sparsity);
   members.read("pattern", drawn.pattern);
   members.read("seed", drawn.seed);
-  if (drawn.shape.empty()) members.fail("has no 'shape', as 4096x1024 is");
+  if (shape.size() != 2 || shape[0] < 1 || shape[1] < 1) members.fail("has no 'shape', as [4096, 1024] is");
   if (!(drawn.sparsity >= 0 && drawn.sparsity <= 1)) members.fail("has a 'sparsity' that is not from 0 to 1");
   SPARSMITH_RETURN_IF_ERROR(members.status());
+  drawn.rows = shape[0];
+  drawn.cols = shape[1];
   return drawn;
 }
 

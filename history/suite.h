@@ -14,9 +14,10 @@ namespace sparsmith {
 inline constexpr int kDefaultRounds = 15;
 inline constexpr int kDefaultRepetitions = 15;
 
-// A weight to draw, in the words of `sparsmith synth`.
+// A weight to draw, as `sparsmith synth` does.
 struct DrawnWeight {
-  std::string shape;  // "4096x1024"
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
   double sparsity = 0.9;
   std::string pattern = "uniform";
   std::uint64_t seed = 0;
