@@ -70,7 +70,7 @@ Status sqlite_error(const SQLite::Exception& error, const std::string& path, con
   }
 }
 
-void set_journal_mode(SQLite::Database& database, const std::string& path, Durability durability) {
+void set_journal_mode(SQLite::Database& database, const std::string& path) {
   const bool network = on_network(path);
   const std::string sql = network ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL";
   // The change of mode needs the file for itself for a moment, and SQLite does not always wait for that.
@@ -83,8 +83,7 @@ void set_journal_mode(SQLite::Database& database, const std::string& path, Durab
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }
-  const bool full = network || durability == Durability::kPower;
-  database.exec(full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
+  database.exec(network ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
 }
 
 void distrust(SQLite::Database& database) {

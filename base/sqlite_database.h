@@ -86,14 +86,9 @@ class WriteTransaction {
   bool committed_ = false;
 };
 
-// How carefully a commit is written to the disk.
-enum class Durability : std::uint8_t {
-  kProcess,  // survives a killed process; a power failure may take the last commits
-  kPower,    // survives a power failure as well
-};
-
-// WAL on a local disk; a rollback journal where shared memory between processes does not work.
-void set_journal_mode(SQLite::Database& database, const std::string& path, Durability durability);
+// WAL on a local disk; a rollback journal where shared memory between processes does not work. Either survives a killed
+// process; in WAL mode a power failure may take the last commits.
+void set_journal_mode(SQLite::Database& database, const std::string& path);
 
 // Limits what a damaged or hostile file can do: the size of a value, functions in its schema.
 void distrust(SQLite::Database& database);

@@ -71,7 +71,7 @@ Result<Cache> Cache::open(const std::string& path, Mode mode) {
     // Nothing is written to a file before it is known to be a cache, or empty.
     SPARSMITH_RETURN_IF_ERROR(prepare_schema(database, path, mode));
     if (mode == Mode::kReadWrite) {
-      set_journal_mode(database, path, Durability::kProcess);
+      set_journal_mode(database, path);
       mark_abandoned(database, state->process);
     }
     return Cache(std::move(state));

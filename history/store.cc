@@ -126,8 +126,7 @@ Result<PerfStore> PerfStore::open(const std::string& path, Mode mode) {
     distrust(state->database);
     // Nothing is written to a file before it is known to be a history, or empty.
     SPARSMITH_RETURN_IF_ERROR(prepare_schema(state->database, path, mode));
-    // What was measured on a busy machine last year cannot be measured again: commits survive a power failure.
-    if (mode == Mode::kReadWrite) set_journal_mode(state->database, path, Durability::kPower);
+    if (mode == Mode::kReadWrite) set_journal_mode(state->database, path);
     return PerfStore(std::move(state));
   });
 }
