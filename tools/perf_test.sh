@@ -4,6 +4,7 @@
 # usage: perf_test.sh FOLDER_OF_PROGRAMS
 set -euo pipefail
 
+gate=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../examples/ci/perf_gate.sh")
 # shellcheck source=tools/expect.sh
 source "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
 
@@ -131,4 +132,37 @@ expect 3 "no case of the suite" "$sparsmith" perf record suite.json --commit x1 
 echo '{"weights": [{"file": "a", "token": [1]}]}' >bad.json
 expect 3 "bad.json: weights\[0\] has a member 'token'" "$sparsmith" perf record bad.json --commit x1 --db suite.db
 expect 3 "nothing is recorded" "$sparsmith" perf history --db suite.db
+# The gate of examples/ci, over programs that draw what they would measure: head is 6 % slower, or not.
+program() {  # NAME US CUBIN: makes a program whose `perf record SUITE ...` records drawn times
+  declare -f bench_json >"$1.functions"
+  cat >"$1" <<PROGRAM
+#!/usr/bin/env bash
+set -euo pipefail
+if [[ \$2 == record ]]; then
+  source "$PWD/$1.functions"
+  options=() files=()
+  for ((i = 4; i <= \$#; ++i)); do
+    case \${!i} in
+      --cache|--cases) i=\$((i + 1)) ;;
+      *) options+=("\${!i}") ;;
+    esac
+  done
+  for round in 1 2 3 4 5; do
+    bench_json "$PWD/$1.\$round.json" \$RANDOM $2 $3 "$rows" p1
+    files+=(--bench "$PWD/$1.\$round.json")
+  done
+  exec "$sparsmith" perf record "\${files[@]}" "\${options[@]}"
+fi
+exec "$sparsmith" "\$@"
+PROGRAM
+  chmod +x "$1"
+}
+program old 20 c0
+program new 21.2 c1
+export PERF_DB=gate.db
+expect 5 "1 SLOW, 0 FAST, 0 AMBIGUOUS, 1 SAME" "$gate" 1111aaaa ./old 2222bbbb ./new suite.json
+grep -q '<failure type="SLOW"' perf-report/junit.xml
+grep -q '"cause":"kernel"' perf-report/report.json
+expect 0 "0 SLOW, 0 FAST, 0 AMBIGUOUS, 2 SAME" "$gate" 1111aaaa ./old 3333cccc ./old suite.json
+expect 2 usage "$gate"
 echo "perf behaves"
