@@ -62,7 +62,7 @@ class ComparisonTest : public testing::Test {
   void record(const Rounds& rounds) {
     PerfRun run;
     run.commit = rounds.commit;
-    run.committed_at = "2026-01-01T00:00:" + std::to_string(10 + second_++);
+    run.committed_at = "2026-01-01T00:00:" + std::to_string(10 + second_++) + "Z";
     run.session = rounds.session;
     run.again = rounds.again;
     run.environment = {"NVIDIA H200", rounds.driver, "13.0", ""};

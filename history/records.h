@@ -72,7 +72,7 @@ struct PerfMeasurement {
 struct PerfRun {
   std::string commit;
   std::string parents;       // commits, separated by blanks; may be empty
-  std::string committed_at;  // UTC, ISO 8601; may be empty
+  std::string committed_at;  // ISO 8601, stored in UTC; may be empty
   std::string branch;
   std::string session;      // what was measured in turns; may be empty
   bool again = false;       // measured again to confirm what a comparison suspects

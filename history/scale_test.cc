@@ -77,7 +77,7 @@ TEST(Scale, AMillionSamples) {
   int changes = 0;
   for (const PerfSeries& one : *series) {
     for (const SeriesChange& change : one.changes) {
-      EXPECT_NEAR(static_cast<double>(change.point.index), kCommits / 2, 1) << one.key.name;
+      EXPECT_NEAR(static_cast<double>(change.point.index), kCommits / 2.0, 1) << one.key.name;
       ++changes;
     }
   }

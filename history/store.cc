@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/hash.h"
+#include "history/commit_time.h"
 #include "history/database.h"
 
 namespace sparsmith {
@@ -133,6 +134,9 @@ Result<PerfStore> PerfStore::open(const std::string& path, Mode mode) {
 
 Status PerfStore::record(PerfRun run, std::span<const PerfMeasurement> measurements) {
   SPARSMITH_RETURN_IF_ERROR(check(run, measurements));
+  if (!run.committed_at.empty()) {
+    SPARSMITH_ASSIGN_OR_RETURN(run.committed_at, utc_of(run.committed_at));
+  }
   return guarded(state_->path, [&]() -> Status {
     SQLite::Database& database = state_->database;
     WriteTransaction transaction(database);

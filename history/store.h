@@ -35,7 +35,8 @@ class PerfStore {
   const std::string& path() const;
 
   // Stores a run with all its measurements, or nothing of it. Fills in run.recorded_at unless it is given.
-  //   Error: kInvalidArgument for a run without a commit, a case without a name, or a measurement without samples.
+  //   Error: kInvalidArgument for a run without a commit or with a time that is none, a case without a name, or a
+  //   measurement without samples.
   Status record(PerfRun run, std::span<const PerfMeasurement> measurements);
 
   // A commit with what was recorded of it.

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/sqlite_database.h"
 #include "base/temporary_directory.h"
+#include "history/commit_time.h"
 
 namespace sparsmith {
 namespace {
@@ -96,17 +97,31 @@ TEST_F(PerfStoreTest, CommitsAreFoundByPrefixAndBranchInOrderOfTime) {
   };
   record("beef0002", "main", "2026-01-02T00:00:00Z");
   record("beef0001", "main", "2026-01-01T00:00:00Z");
-  record("cafe0003", "topic", "2026-01-03T00:00:00Z");
+  record("cafe0003", "topic", "2026-01-02T23:00:00-03:00");
   EXPECT_EQ(store.resolve("main").value(), "beef0002");
   EXPECT_EQ(store.resolve("cafe").value(), "cafe0003");
   EXPECT_EQ(store.resolve("beef0001").value(), "beef0001");
   EXPECT_EQ(store.resolve("beef").status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(store.resolve("dead").status().code(), StatusCode::kNotFound);
   EXPECT_EQ(store.resolve("").status().code(), StatusCode::kNotFound);
+  PerfRun timeless = run_of("c1");
+  timeless.committed_at = "yesterday";
+  EXPECT_EQ(store.record(timeless, std::vector{measurement("a", {1})}).code(), StatusCode::kInvalidArgument);
   const auto commits = store.commits("");
   ASSERT_EQ(commits->size(), 3U);
   EXPECT_EQ(commits->at(0).hash, "beef0001");
+  EXPECT_EQ(commits->at(2).committed_at, "2026-01-03T02:00:00Z");
   EXPECT_EQ(store.commits("topic")->size(), 1U);
+}
+
+TEST(CommitTime, IsKeptInUtc) {
+  EXPECT_EQ(utc_of("2026-01-02T03:04:05Z").value(), "2026-01-02T03:04:05Z");
+  EXPECT_EQ(utc_of("2026-01-01T01:30:00+02:00").value(), "2025-12-31T23:30:00Z");
+  EXPECT_EQ(utc_of("2024-02-28T22:00:00-0300").value(), "2024-02-29T01:00:00Z");
+  for (const char* text : {"", "2026", "2026-02-30T00:00:00Z", "2026-01-01T24:00:00Z", "2026-01-01T00:00:00",
+                           "2026-01-01T00:00:00Zulu", "2026-01-01T-1:00:00Z", "2026-01-01T00:00:00+2"}) {
+    EXPECT_EQ(utc_of(text).status().code(), StatusCode::kInvalidArgument) << text;
+  }
 }
 
 TEST_F(PerfStoreTest, MarksNeedAReasonAndReplaceEachOther) {
