@@ -19,10 +19,19 @@ auto guarded(const std::string& path, Body&& body) -> decltype(body()) {
   return guard_sqlite(path, kHistoryNoun, std::forward<Body>(body));
 }
 
+// The rows that the last measurement of a case refers to. Rows are never removed, so ids stay good.
+struct KnownCase {
+  std::int64_t case_id = 0;
+  std::string command;
+  std::int64_t implementation_id = 0;
+  Implementation implementation;
+};
+
 struct PerfStore::State {
   std::string path;
   Mode mode = Mode::kReadWrite;
   SQLite::Database database;
+  std::map<CaseKey, KnownCase> known{};                      // that were committed
   std::map<std::int64_t, Implementation> implementations{};  // read so far
 };
 

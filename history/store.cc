@@ -79,31 +79,35 @@ std::int64_t put_run(SQLite::Database& database, const PerfRun& run) {
   return database.getLastInsertRowid();
 }
 
-// Ids of cases and implementations that one run has met: most of its rounds share them.
+// Finds the rows that measurements refer to, most of them without asking the database: rounds of a case share them.
 class KnownRows {
  public:
-  explicit KnownRows(SQLite::Database& database) : database_(database) {}
+  KnownRows(SQLite::Database& database, const std::map<CaseKey, KnownCase>& committed)
+      : database_(database), committed_(committed) {}
 
-  std::int64_t case_id(const PerfMeasurement& m) {
-    const auto [found, added] = cases_.try_emplace(m.key, 0);
-    if (added) found->second = put_case(database_, m.key, m.command);
+  const KnownCase& of(const PerfMeasurement& m) {
+    auto found = added_.find(m.key);
+    if (found == added_.end()) {
+      const auto before = committed_.find(m.key);
+      if (before != committed_.end() && same(before->second, m)) return before->second;
+      found = added_.try_emplace(m.key).first;
+    } else if (same(found->second, m)) {
+      return found->second;
+    }
+    found->second = {put_case(database_, m.key, m.command), m.command, put_implementation(database_, m.implementation),
+                     m.implementation};
     return found->second;
   }
-  std::int64_t implementation_id(const PerfMeasurement& m) {
-    Known& last = implementations_[m.key];
-    if (last.id == 0 || !(*last.value == m.implementation))
-      last = {put_implementation(database_, m.implementation), &m.implementation};
-    return last.id;
-  }
+  std::map<CaseKey, KnownCase> take_added() { return std::move(added_); }
 
  private:
-  struct Known {
-    std::int64_t id = 0;
-    const Implementation* value = nullptr;
-  };
+  static bool same(const KnownCase& known, const PerfMeasurement& m) {
+    return known.command == m.command && known.implementation == m.implementation;
+  }
+
   SQLite::Database& database_;
-  std::map<CaseKey, std::int64_t> cases_;
-  std::map<CaseKey, Known> implementations_;  // the last of each case
+  const std::map<CaseKey, KnownCase>& committed_;
+  std::map<CaseKey, KnownCase> added_;
 };
 
 }  // namespace
@@ -141,16 +145,18 @@ Status PerfStore::record(PerfRun run, std::span<const PerfMeasurement> measureme
     SQLite::Database& database = state_->database;
     WriteTransaction transaction(database);
     const std::int64_t run_id = put_run(database, run);
-    KnownRows known(database);
+    KnownRows rows(database, state_->known);
     SQLite::Statement insert(
         database, "INSERT INTO measurement (run_id, case_id, implementation_id, samples) VALUES (?1, ?2, ?3, ?4)");
     for (const PerfMeasurement& measurement : measurements) {
-      bind_all(insert, run_id, known.case_id(measurement), known.implementation_id(measurement),
+      const KnownCase& known = rows.of(measurement);
+      bind_all(insert, run_id, known.case_id, known.implementation_id,
                std::as_bytes(std::span(measurement.samples_us)));
       insert.exec();
       insert.reset();
     }
     transaction.commit();
+    for (auto& [key, known] : rows.take_added()) state_->known[key] = std::move(known);
     return {};
   });
 }
