@@ -13,6 +13,21 @@ namespace {
 
 using Round = PerfStore::Round;
 
+constexpr std::size_t kMostValues = 500;  // the statistics take the square of it in time and memory
+
+// At most kMostValues, each the mean of as many neighbours as that takes.
+std::vector<double> batched(std::vector<double> values) {
+  const std::size_t size = (values.size() + kMostValues - 1) / kMostValues;
+  if (size <= 1) return values;
+  std::vector<double> batches;
+  for (std::size_t begin = 0; begin + size <= values.size(); begin += size) {
+    double sum = 0;
+    for (std::size_t i = begin; i < begin + size; ++i) sum += values[i];
+    batches.push_back(sum / static_cast<double>(size));
+  }
+  return batches;
+}
+
 // One side of a case.
 struct Side {
   std::vector<const Round*> rounds;
@@ -23,7 +38,7 @@ struct Side {
       (round->again ? times.again : times.first).push_back(trimmed_mean(round->samples_us));
     // Somebody measured again and never measured first: that is a first set as well.
     if (times.first.empty()) std::swap(times.first, times.again);
-    return times;
+    return {batched(std::move(times.first)), batched(std::move(times.again))};
   }
   template <class Keep>
   void keep(const Keep& wanted) {

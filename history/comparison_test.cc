@@ -95,6 +95,22 @@ TEST_F(ComparisonTest, TheSameCodeIsSameHoweverItWasMeasured) {
   EXPECT_EQ(comparison.unchanged_alarms, 1);  // and the noise of the machine is known to be large
 }
 
+// As of a benchmark with many repetitions, each of which is a round.
+TEST_F(ComparisonTest, ManyRoundsAreBatched) {
+  for (const char* commit : {"c1", "c2"}) {
+    PerfRun run;
+    run.commit = commit;
+    std::vector<PerfMeasurement> measurements;
+    for (int i = 0; i < 20'000; ++i)
+      measurements.push_back({{"fc1 N=1", "op", "w", "sm_90", "cold"}, {}, "cmd", noise_.samples(20, 1)});
+    ASSERT_TRUE(store_.record(run, measurements).ok());
+  }
+  const ComparisonRow row = compared("c1", "c2").rows[0];
+  EXPECT_EQ(row.verdict, Verdict::kSame);
+  EXPECT_EQ(row.base_rounds, 20'000);
+  EXPECT_NEAR(row.finding.base.center, 20, 0.01);
+}
+
 TEST_F(ComparisonTest, SharedSessionsAreComparedAlone) {
   record({.commit = "c1", .us = 10, .session = "last week"});
   record({.commit = "c1", .session = "today"});

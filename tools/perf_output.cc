@@ -63,7 +63,8 @@ std::vector<std::string> details(const ComparisonRow& row) {
   if (row.cause == Cause::kKernel && !row.snippets.empty())
     lines.push_back(fmt::format("changed: {}", fmt::join(row.snippets, ", ")));
   if (row.accepted)
-    lines.push_back(fmt::format("accepted{}: {}", row.accepted->author.empty() ? "" : " by " + row.accepted->author,
+    lines.push_back(fmt::format("accepted{}: {}",
+                                row.accepted->author.empty() ? "" : fmt::format(" by {}", row.accepted->author),
                                 row.accepted->reason));
   if (!row.command.empty()) lines.push_back(fmt::format("measure it: {}", row.command));
   return lines;
@@ -139,7 +140,7 @@ std::string markdown(const std::string& text) {
 std::string comparison_text(const Comparison& c, bool all) {
   std::string text = fmt::format("{}\n", headline(c));
   const TextTable table = table_of(c, all);
-  if (!table.empty()) text += "\n" + table.plain();
+  if (!table.empty()) text += fmt::format("\n{}", table.plain());
   for (const ComparisonRow& row : c.rows) {
     if (row.verdict == Verdict::kSame) continue;
     text += fmt::format("\n{} {}\n", verdict_name(row.verdict), row.key.name);
@@ -154,7 +155,7 @@ std::string comparison_text(const Comparison& c, bool all) {
 std::string comparison_markdown(const Comparison& c, bool all) {
   std::string text = fmt::format("### Performance: {}\n\n`{}` against `{}`\n", headline(c), c.head, c.base);
   const TextTable table = table_of(c, all);
-  if (!table.empty()) text += "\n" + table.markdown();
+  if (!table.empty()) text += fmt::format("\n{}", table.markdown());
   for (const ComparisonRow& row : c.rows) {
     if (row.verdict == Verdict::kSame) continue;
     text += fmt::format("\n<details><summary>{} {}: {}</summary>\n\n", verdict_name(row.verdict), xml(row.key.name),
