@@ -127,6 +127,7 @@ Status record_suite(const PerfOptions& options, PerfStore& store, Recorder& reco
   run.folder = std::filesystem::path(options.suite).parent_path().string();
   run.cache = options.cache;
   SPARSMITH_ASSIGN_OR_RETURN(run.cases, wanted_cases(options));
+  run.measure = measure_once;
   run.record = [&](int, Recording recording) -> Result<bool> {
     PerfEnvironment environment = recording.environment;
     if (!options.clocks.empty()) environment.clocks = options.clocks;

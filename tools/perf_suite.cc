@@ -12,8 +12,6 @@
 #include "base/temporary_directory.h"
 #include "matrix/safetensors.h"
 #include "matrix/synthesis.h"
-#include "tools/tune_json.h"
-#include "tools/tune_settings.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -109,18 +107,13 @@ class SuiteJobs {
   }
 
   Status measure(Job& job, int round) {
-    const auto outcome = run_tuning(job.settings, true);
-    if (!outcome.ok()) return outcome.status().annotate(job.name);
-    if (!outcome->report.measured)
-      return no_device(
-          fmt::format("{}: times are predicted here, and predictions are not recorded: {}", job.name,
-                      outcome->device_note.empty() ? "the emulator measures nothing" : outcome->device_note));
-    if (outcome->report.interrupted) return io_error("interrupted; the rounds before are recorded");
-    SPARSMITH_ASSIGN_OR_RETURN(Recording recording, parse_bench_json(json_text(*outcome)));
+    Result<Recording> recording = run_.measure(job.settings);
+    if (!recording.ok()) return recording.status().annotate(job.name);
     if (!run_.cases.empty()) {
-      std::erase_if(recording.measurements, [&](const PerfMeasurement& m) { return !run_.cases.contains(m.key.name); });
+      std::erase_if(recording->measurements,
+                    [&](const PerfMeasurement& m) { return !run_.cases.contains(m.key.name); });
     }
-    SPARSMITH_ASSIGN_OR_RETURN(const bool more, run_.record(round, std::move(recording)));
+    SPARSMITH_ASSIGN_OR_RETURN(const bool more, run_.record(round, std::move(*recording)));
     job.done = !more;
     return {};
   }
