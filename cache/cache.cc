@@ -1,11 +1,7 @@
 #include "cache/cache.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <sqlite3.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -16,19 +12,6 @@ namespace sparsmith {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kBusyTimeoutMilliseconds = 10000;
-constexpr int kLongestValue = 1 << 28;  // bytes: a damaged length must not take all memory
-
-Status make_parent_folder(const std::string& path) {
-  const fs::path folder = fs::path(path).parent_path();
-  if (folder.empty()) return {};
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error)
-    return io_error(fmt::format("{}: cannot make the folder of the cache: {}", folder.string(), error.message()));
-  return {};
-}
 
 // "<path>.<n>.bad" with the smallest free n; SQLite's side files go along, since a journal applied to the wrong
 // database would damage it.
@@ -67,40 +50,6 @@ const char* match_quality_name(MatchQuality quality) {
   return "unknown";
 }
 
-Status database_error(const SQLite::Exception& error, const std::string& path) {
-  const std::string text = fmt::format("{}: {}", path, error.what());
-  switch (error.getErrorCode()) {
-    case SQLITE_NOTADB:
-      return invalid_input(
-          fmt::format("{}: not a cache: the file is no SQLite database; move it away or give another path", path));
-    case SQLITE_CORRUPT:
-      return invalid_input(fmt::format(
-          "{}: the cache is damaged ({}); remove it, it costs only the time to measure again", path, error.what()));
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-      return io_error(fmt::format("{}: another process held the cache locked for over {} s", path,
-                                  kBusyTimeoutMilliseconds / 1000));
-    case SQLITE_READONLY:
-      // A file that may be written says of itself that it may not: its header is damaged.
-      if (access(path.c_str(), W_OK) == 0)
-        return invalid_input(fmt::format("{}: the cache is damaged ({})", path, error.what()));
-      return io_error(text);
-    case SQLITE_NOMEM: return out_of_memory(text);
-    case SQLITE_TOOBIG:
-    case SQLITE_MISMATCH: return invalid_input(fmt::format("{}: the cache is damaged ({})", path, error.what()));
-    case SQLITE_ERROR:  // a damaged schema shows as a malformed statement
-    case SQLITE_CONSTRAINT: return invalid_input(text);
-    default: return io_error(text);
-  }
-}
-
-std::string utc_now() {
-  const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
-  const auto seconds = std::chrono::time_point_cast<std::chrono::seconds>(now);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)),
-                     (now - seconds).count());
-}
-
 Result<std::string> Cache::default_path() {
   const char* cache_home = std::getenv("XDG_CACHE_HOME");
   if (cache_home != nullptr && cache_home[0] == '/') return fmt::format("{}/sparsmith/cache.db", cache_home);
@@ -110,7 +59,7 @@ Result<std::string> Cache::default_path() {
 }
 
 Result<Cache> Cache::open(const std::string& path, Mode mode) {
-  if (mode == Mode::kReadWrite) SPARSMITH_RETURN_IF_ERROR(make_parent_folder(path));
+  if (mode == Mode::kReadWrite) SPARSMITH_RETURN_IF_ERROR(make_parent_folder(path, kCacheNoun));
   std::error_code error;
   if (mode == Mode::kReadOnly && !fs::exists(path, error)) return not_found(fmt::format("{}: no cache there", path));
   if (fs::is_directory(path, error)) return io_error(fmt::format("{}: a folder, not a cache file", path));
@@ -118,8 +67,7 @@ Result<Cache> Cache::open(const std::string& path, Mode mode) {
     const int flags = mode == Mode::kReadOnly ? SQLite::OPEN_READONLY : SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE;
     auto state = std::make_unique<State>(State{path, mode, SQLite::Database(path, flags, kBusyTimeoutMilliseconds)});
     SQLite::Database& database = state->database;
-    sqlite3_limit(database.getHandle(), SQLITE_LIMIT_LENGTH, kLongestValue);
-    database.exec("PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON");
+    distrust(database);
     // Nothing is written to a file before it is known to be a cache, or empty.
     SPARSMITH_RETURN_IF_ERROR(prepare_schema(database, path, mode));
     if (mode == Mode::kReadWrite) {

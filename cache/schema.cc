@@ -1,13 +1,7 @@
 #include <fmt/format.h>
-#include <sqlite3.h>
-#include <sys/vfs.h>
 
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <thread>
+#include <optional>
+#include <string>
 
 #include "cache/database.h"
 
@@ -64,28 +58,6 @@ CREATE TABLE choice (
   PRIMARY KEY (pattern_hash, operator, tokens, device_class, timing_policy)) WITHOUT ROWID;
 )sql";
 
-// File systems on which the shared memory of WAL does not work between machines (statfs magic numbers).
-bool on_network(const std::string& path) {
-  constexpr std::array<std::uint32_t, 12> kNetworkMagic = {
-      0x6969,      // NFS
-      0x517B,      // SMB
-      0xFF534D42,  // CIFS
-      0xFE534D42,  // SMB2
-      0x65735546,  // FUSE: sshfs and the like
-      0x5346414F,  // AFS
-      0x01021997,  // 9P
-      0x0BD00BD0,  // Lustre
-      0x47504653,  // GPFS
-      0x19830326,  // BeeGFS
-      0x00C36400,  // Ceph
-      0x6B414653,  // kAFS
-  };
-  struct statfs info{};
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  if (statfs(folder.empty() ? "." : folder.c_str(), &info) != 0) return true;  // the careful choice
-  return std::ranges::find(kNetworkMagic, static_cast<std::uint32_t>(info.f_type)) != kNetworkMagic.end();
-}
-
 // The version a database says it has; nullopt when it says none.
 std::optional<std::string> schema_version_of(SQLite::Database& database) {
   if (!database.tableExists("meta")) return std::nullopt;
@@ -110,10 +82,6 @@ Status check_schema(SQLite::Database& database, const std::string& path) {
   return {};
 }
 
-bool is_empty(SQLite::Database& database) {
-  return database.execAndGet("SELECT count(*) FROM sqlite_master").getInt64() == 0;
-}
-
 }  // namespace
 
 Status prepare_schema(SQLite::Database& database, const std::string& path, Cache::Mode mode) {
@@ -127,23 +95,6 @@ Status prepare_schema(SQLite::Database& database, const std::string& path, Cache
     transaction.commit();
   }
   return check_schema(database, path);
-}
-
-void set_journal_mode(SQLite::Database& database, const std::string& path) {
-  const bool network = on_network(path);
-  const std::string sql = network ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL";
-  // The change of mode needs the file for itself for a moment, and SQLite does not always wait for that.
-  for (int attempt = 0;; ++attempt) {
-    try {
-      database.execAndGet(sql);
-      break;
-    } catch (const SQLite::Exception& error) {
-      if (error.getErrorCode() != SQLITE_BUSY || attempt >= 100) throw;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }
-  // In WAL mode this survives a killed process; only a power failure may take the last commits.
-  database.exec(network ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
 }
 
 }  // namespace sparsmith

@@ -5,6 +5,15 @@ find_package(nlohmann_json 3.11 REQUIRED)
 set(ZLIB_USE_STATIC_LIBS ON)
 find_package(ZLIB REQUIRED)
 
+# SQLite and its C++ face are linked statically: the installed program runs where neither is.
+find_path(SQLITECPP_INCLUDE_DIR SQLiteCpp/SQLiteCpp.h REQUIRED)
+find_library(SQLITECPP_LIBRARY NAMES libSQLiteCpp.a REQUIRED)
+find_library(SQLITE3_LIBRARY NAMES libsqlite3.a REQUIRED)
+add_library(sqlitecpp_static INTERFACE)
+target_include_directories(sqlitecpp_static SYSTEM INTERFACE ${SQLITECPP_INCLUDE_DIR})
+target_link_libraries(sqlitecpp_static INTERFACE ${SQLITECPP_LIBRARY} ${SQLITE3_LIBRARY} ZLIB::ZLIB m ${CMAKE_DL_LIBS}
+                      Threads::Threads)
+
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})

@@ -1,5 +1,7 @@
 #include "formats/packed_weight.h"
 
+#include "base/hash.h"
+
 namespace sparsmith {
 
 const PackedArray* PackedWeight::array(const std::string& name) const {
@@ -12,6 +14,12 @@ std::int64_t PackedWeight::bytes() const {
   std::int64_t total = 0;
   for (const PackedArray& array : arrays) total += static_cast<std::int64_t>(array.bytes.size());
   return total;
+}
+
+std::string PackedWeight::contents_hash() const {
+  std::string all = packing;
+  for (const PackedArray& array : arrays) all += '\n' + array.name + '=' + hash_bytes(array.bytes);
+  return hash_text(all);
 }
 
 }  // namespace sparsmith

@@ -39,6 +39,8 @@ struct PackedWeight {
   const PackedArray* array(const std::string& name) const;
   // What the weight costs in GPU memory.
   std::int64_t bytes() const;
+  // Of the names and bytes of all arrays: equal hash, equal contents. 32 hexadecimal digits.
+  std::string contents_hash() const;
 };
 
 }  // namespace sparsmith

@@ -166,4 +166,28 @@ Result<std::string> closure_text(std::span<const std::string> headers, const Hea
 
 std::string closure_hash(std::string_view source) { return hash_text(normalized_source(source)); }
 
+std::map<std::string, std::string> header_hashes(std::string_view closure) {
+  constexpr std::string_view kMarker = "// ---- ";
+  std::map<std::string, std::string> hashes;
+  std::string name;
+  std::size_t part = 0;  // where the part of `name` begins
+  const auto end_part = [&](std::size_t end) {
+    if (!name.empty()) hashes.emplace(name, closure_hash(closure.substr(part, end - part)));
+  };
+  for (std::size_t begin = 0; begin < closure.size();) {
+    const std::size_t end = std::min(closure.find('\n', begin), closure.size());
+    const std::string_view line = closure.substr(begin, end - begin);
+    const std::string_view rest = line.starts_with(kMarker) ? line.substr(kMarker.size()) : "";
+    // A heading inside a header has several words.
+    if (!rest.empty() && (rest.find(' ') == std::string_view::npos || rest == "this kernel")) {
+      end_part(begin);
+      name = rest;
+      part = end;
+    }
+    begin = end + 1;
+  }
+  end_part(closure.size());
+  return hashes;
+}
+
 }  // namespace sparsmith

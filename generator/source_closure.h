@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,5 +41,9 @@ Result<std::string> closure_text(std::span<const std::string> headers, const Hea
 
 // Of the source's tokens: comments and blanks do not change it, anything else does. 32 hexadecimal digits.
 std::string closure_hash(std::string_view source);
+
+// closure_hash() of each header's part of a text that closure_text() made, by the header's path. What comes behind the
+// last header, a generated kernel's own lines, stands under "this kernel".
+std::map<std::string, std::string> header_hashes(std::string_view closure);
 
 }  // namespace sparsmith

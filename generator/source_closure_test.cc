@@ -48,6 +48,18 @@ TEST(SourceClosure, TextDropsWhatItReplaces) {
             "// ---- c.cuh\n\nstruct C {};\n\n// ---- a.cuh\n\n// A.\n\nstruct A {};\n");
 }
 
+TEST(SourceClosure, EachHeadersPartHasItsHash) {
+  const std::vector<std::string> roots = {"a.cuh"};
+  const std::string text = closure_text(roots, kDiamond.lookup()).value();
+  const auto hashes =
+      header_hashes("// the kernel k\n\n" + text + "\n// ---- a heading ----\n// ---- this kernel\n\nint k;\n");
+  ASSERT_EQ(hashes.size(), 5U);
+  EXPECT_EQ(hashes.at("b.cuh"), closure_hash("struct B {};"));
+  EXPECT_EQ(hashes.at("this kernel"), closure_hash("int k;"));
+  EXPECT_EQ(header_hashes(text).at("d.cuh"), hashes.at("d.cuh"));
+  EXPECT_TRUE(header_hashes("int k;").empty());
+}
+
 TEST(SourceClosure, TheEmulatorsTwinStays) {
   const Headers headers = {{{"d.cuh", "#ifdef E\n#include \"emulator/device_twin.h\"\n#else\nint x;\n#endif\n"}}};
   const std::vector<std::string> roots = {"d.cuh"};

@@ -30,6 +30,7 @@ int run(int argc, char** argv) {
   add_run_command(app, action);
   add_show_command(app, action);
   add_cache_command(app, action);
+  add_perf_command(app, action);
   add_synth_command(app, action);
   add_doctor_command(app, action);
   try {

@@ -1,7 +1,12 @@
 #include "tools/tune_json.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/hash.h"
+#include "generator/source_closure.h"
 #include "tools/json_output.h"
 
 namespace sparsmith::tools {
@@ -11,7 +16,8 @@ using nlohmann::json;
 
 json json_of(const Timing& timing) {
   return {{"median_us", timing.median_us},       {"q1_us", timing.q1_us},   {"q3_us", timing.q3_us},
-          {"samples", timing.samples_us.size()}, {"copies", timing.copies}, {"warm", timing.warm}};
+          {"samples", timing.samples_us.size()}, {"copies", timing.copies}, {"warm", timing.warm},
+          {"samples_us", timing.samples_us}};
 }
 
 json json_of(const VendorTiming& vendor) {
@@ -25,7 +31,30 @@ json json_of(const VendorTiming& vendor) {
   return object;
 }
 
-json json_of(const WeightResult& weight, const BucketChoice& bucket) {
+// What ran, so far that equal values mean equal code: binaries of the device's architecture, and what they are made of.
+json binaries_of(const TuneReport& report, const BucketChoice& bucket) {
+  json binaries = json::array();
+  for (const KernelSource& kernel : bucket.candidate.kernels) {
+    const auto image = std::ranges::find_if(
+        report.images, [&](const KernelImages& one) { return one.kernel.closure_hash == kernel.closure_hash; });
+    if (image == report.images.end() || image->binaries.empty()) continue;
+    const KernelImages::Binary& binary = image->binaries.front();
+    binaries.push_back({{"name", kernel.name},
+                        {"cubin_hash", hash_bytes(binary.cubin)},
+                        {"registers", binary.figures.registers},
+                        {"spill_bytes", binary.figures.spill_store_bytes + binary.figures.spill_load_bytes},
+                        {"snippets", header_hashes(kernel.source)}});
+  }
+  return binaries;
+}
+
+// The command that measures this case again.
+std::string command_for(const TuneOutcome& outcome, const WeightResult& weight, const BucketChoice& bucket) {
+  return fmt::format("{} --tokens {}{}", outcome.command, bucket.tokens,
+                     weight.members.empty() ? " --include " + shell_word(weight.name) : "");
+}
+
+json json_of(const TuneOutcome& outcome, const WeightResult& weight, const BucketChoice& bucket) {
   json object = {{"tokens", bucket.tokens},
                  {"calls", bucket.calls},
                  {"kind", bucket.kind},
@@ -46,38 +75,48 @@ json json_of(const WeightResult& weight, const BucketChoice& bucket) {
     object["packing"] = bucket.candidate.packing;
     for (const KernelSource& kernel : bucket.candidate.kernels) object["kernels"].push_back(kernel.name);
     object["predicted_us"] = bucket.candidate.predicted_us;
+    for (const PackedWeight& packed : weight.packings) {
+      if (packed.packing != bucket.candidate.packing) continue;
+      object["packed_bytes"] = packed.bytes();
+      object["packing_hash"] = packed.contents_hash();
+    }
+    object["plan_hash"] = hash_text(to_json(bucket.candidate.plan));
   }
+  object["binaries"] = binaries_of(outcome.report, bucket);
+  object["command"] = command_for(outcome, weight, bucket);
   object["vendors"] = json::array();
   for (const VendorTiming& vendor : bucket.vendors) object["vendors"].push_back(json_of(vendor));
   return object;
 }
 
-json json_of(const WeightResult& weight) {
+json json_of(const TuneOutcome& outcome, const WeightResult& weight) {
   json object = {{"name", weight.name},
                  {"M", weight.spec.rows},
                  {"K", weight.spec.cols},
                  {"nnz", weight.nnz},
                  {"sparsity", weight.sparsity},
                  {"operator", weight.spec.name()},
+                 {"pattern_hash", weight.pattern_hash},
+                 {"value_hash", weight.value_hash},
                  {"dense_bytes", weight.dense_bytes()},
                  {"gpu_bytes", weight.gpu_bytes()}};
   for (const GroupMember& member : weight.members) {
     object["members"].push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
   }
   object["choices"] = json::array();
-  for (const BucketChoice& bucket : weight.buckets) object["choices"].push_back(json_of(weight, bucket));
+  for (const BucketChoice& bucket : weight.buckets) object["choices"].push_back(json_of(outcome, weight, bucket));
   return object;
 }
 
-}  // namespace
-
-void print_json(const TuneOutcome& outcome) {
+json json_of(const TuneOutcome& outcome) {
   const TuneReport& report = outcome.report;
   json object = {{"device",
                   {{"name", report.device.name},
                    {"class", report.device.device_class()},
                    {"memory_bandwidth", report.device.memory_bandwidth},
-                   {"driver", report.device.driver_version}}},
+                   {"driver", report.device.driver_version},
+                   {"clock_mhz", report.device.clock_khz / 1000.0}}},
+                 {"version", SPARSMITH_VERSION},
                  {"nvrtc", outcome.compiler_version},
                  {"cache", outcome.cache_path},
                  {"timing_policy", outcome.timing_policy},
@@ -101,11 +140,19 @@ void print_json(const TuneOutcome& outcome) {
                  {"rejected", report.rejected},
                  {"cuts", report.cuts}};
   object["weights"] = json::array();
-  for (const WeightResult& weight : report.weights) object["weights"].push_back(json_of(weight));
+  for (const WeightResult& weight : report.weights) object["weights"].push_back(json_of(outcome, weight));
   object["skipped"] = json::array();
   for (const TuneReport::Skipped& tensor : report.skipped)
     object["skipped"].push_back({{"name", tensor.name}, {"reason", tensor.reason}});
-  print_json(object);
+  return object;
+}
+
+}  // namespace
+
+void print_json(const TuneOutcome& outcome) { print_json(json_of(outcome)); }
+
+std::string json_text(const TuneOutcome& outcome) {
+  return json_of(outcome).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace sparsmith::tools

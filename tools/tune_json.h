@@ -9,5 +9,6 @@ namespace sparsmith::tools {
 
 // Prints {"device":{...},"weights":[{...,"choices":[...]}],"skipped":[...],"counts":{...},...}, one line.
 void print_json(const TuneOutcome& outcome);
+std::string json_text(const TuneOutcome& outcome);
 
 }  // namespace sparsmith::tools

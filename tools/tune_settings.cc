@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <thread>
 
 #include "base/log.h"
@@ -87,6 +90,25 @@ std::vector<WeightInput> inputs_of(const ModelFile& model, const ModelAnalysis& 
   return inputs;
 }
 
+std::string bench_command(const TuneSettings& settings) {
+  std::string command = "sparsmith bench " + shell_word(settings.file);
+  const auto add = [&command](const char* option, const std::string& value, const std::string& unless) {
+    if (value != unless) command += fmt::format(" {} {}", option, shell_word(value));
+  };
+  add("--dtype", settings.dtype, "");
+  add("--layout", settings.layout, "token_major");
+  add("--epilogue", settings.epilogue, "none");
+  add("--objective", settings.objective, "time");
+  add("--device", settings.device, "");
+  add("--cache", settings.cache, "");
+  for (const std::string& group : settings.groups) add("--group", group, "");
+  if (settings.tuning.transpose) command += " --transpose";
+  if (settings.tuning.timing.programmatic) command += " --programmatic";
+  if (settings.tuning.timing.layers > 0) command += fmt::format(" --layers {}", settings.tuning.timing.layers);
+  if (settings.value_seed != 0) command += fmt::format(" --seed {}", settings.value_seed);
+  return command;
+}
+
 }  // namespace
 
 void add_tune_options(CLI::App& command, TuneSettings& settings) {
@@ -159,6 +181,16 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
   command.add_option("--threads", tuning.compile_threads, "Of the compile pool; 0: one a core")->capture_default_str();
 }
 
+std::string shell_word(const std::string& text) {
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("_-./=:,@%+").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, plain)) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
 Result<double> parse_duration(const std::string& text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -179,6 +211,7 @@ Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
 
   TuneOutcome outcome;
   outcome.timing_policy = tuning.timing.name();
+  outcome.command = bench_command(settings);
   TuneResources resources;
   SPARSMITH_ASSIGN_OR_RETURN(DeviceChoice device, choose_device(settings.device));
   outcome.device_note = device.note;

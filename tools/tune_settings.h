@@ -37,8 +37,12 @@ struct TuneOutcome {
   std::string cache_path;  // empty: without
   std::string compiler_version;
   std::string timing_policy;
+  std::string command;      // `sparsmith bench` with these settings, but for what it picks: --tokens and --include
   std::string device_note;  // what was assumed where nothing was said: "no usable GPU (...): predicted ..."
 };
+
+// `text` as one word of a shell's command line.
+std::string shell_word(const std::string& text);
 
 // Opens file, cache, compiler and device, and tunes. Tensors that the selection leaves out stand in the report's
 // skipped.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ptxas_figures.h"
 #include "formats/packed_weight.h"
 #include "generator/candidate.h"
 #include "runtime/device_properties.h"
@@ -64,6 +65,7 @@ struct KernelImages {
   struct Binary {
     std::string architecture;
     std::vector<std::byte> cubin;
+    PtxasFigures figures{};
   };
   KernelSource kernel;
   std::vector<Binary> binaries;

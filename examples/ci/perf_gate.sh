@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Measures two commits in turns on one machine, and fails with 5 where the second is slower.
+#
+# usage: perf_gate.sh BASE_COMMIT BASE_PROGRAM HEAD_COMMIT HEAD_PROGRAM SUITE
+#   BASE_PROGRAM, HEAD_PROGRAM   `sparsmith` as built from either commit, with its worker beside it
+#   SUITE                        as docs/performance_history.md describes; its rounds are those of one turn
+# environment:
+#   PERF_DB       the performance history; default: perf.db
+#   PERF_TURNS    of either commit; default: 3, which with 5 rounds each makes the 15 that verdicts are made for
+#   PERF_OUTPUT   folder for report.md, report.json and junit.xml; default: perf-report
+#   PERF_BRANCH   the branch that HEAD_COMMIT is on, for `perf history`; default: none
+set -euo pipefail
+
+if (($# != 5)); then
+  sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+fi
+base_commit=$1 base=$2 head_commit=$3 head=$4 suite=$5
+db=${PERF_DB:-perf.db}
+turns=${PERF_TURNS:-3}
+output=${PERF_OUTPUT:-perf-report}
+session=$(date -u +%Y%m%dT%H%M%SZ)-$$
+mkdir -p "$output"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# measure PROGRAM COMMIT SIDE OPTION...: one turn. Each side tunes once, and keeps what it chose in a cache of its own.
+measure() {
+  local program=$1 commit=$2 side=$3
+  shift 3
+  "$program" perf record "$suite" --db "$db" --commit "$commit" --session "$session" --cache "$scratch/$side.db" \
+    --committed-at "$(git show -s --format=%cI "$commit" 2>/dev/null || date -u +%Y-%m-%dT%H:%M:%SZ)" "$@"
+}
+
+# Turn by turn, and the other one first every second time: a clock that drifts favours neither.
+measure_both() {
+  local turn
+  for ((turn = 0; turn < turns; ++turn)); do
+    if ((turn % 2 == 0)); then
+      measure "$base" "$base_commit" base "$@"
+      measure "$head" "$head_commit" head --branch "${PERF_BRANCH:-}" "$@"
+    else
+      measure "$head" "$head_commit" head --branch "${PERF_BRANCH:-}" "$@"
+      measure "$base" "$base_commit" base "$@"
+    fi
+  done
+}
+
+compare=("$head" perf compare "$base_commit@$session" "$head_commit@$session" --db "$db")
+measure_both
+"${compare[@]}" --suspects "$scratch/suspects.txt"
+if [[ -s $scratch/suspects.txt ]]; then
+  measure_both --again --cases "$scratch/suspects.txt"
+fi
+"${compare[@]}" --json >"$output/report.json"
+"${compare[@]}" --markdown --junit "$output/junit.xml" --fail-on slow | tee "$output/report.md"

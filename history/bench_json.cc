@@ -1,0 +1,105 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "history/recording.h"
+
+namespace sparsmith {
+namespace {
+
+using nlohmann::json;
+
+// What an older sparsmith did not print is empty.
+std::string text_or_none(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::vector<float> samples_of(const json& timing) {
+  std::vector<float> samples;
+  const auto found = timing.find("samples_us");
+  if (found == timing.end()) return samples;
+  for (const json& sample : *found) {
+    const auto us = sample.get<float>();
+    if (!std::isfinite(us) || us <= 0) return {};
+    samples.push_back(us);
+  }
+  return samples;
+}
+
+PerfKernel kernel_of(const json& object) {
+  PerfKernel kernel;
+  object.at("name").get_to(kernel.name);
+  kernel.cubin_hash = text_or_none(object, "cubin_hash");
+  kernel.registers = object.value("registers", 0);
+  kernel.spill_bytes = object.value("spill_bytes", std::int64_t{0});
+  if (object.contains("snippets")) {
+    for (const auto& [header, hash] : object.at("snippets").items())
+      kernel.snippets.push_back({header, hash.get<std::string>()});
+  }
+  return kernel;
+}
+
+Implementation implementation_of(const json& choice) {
+  Implementation implementation;
+  if (choice.at("kind") == "vendor") {
+    implementation.choice = "vendor:" + choice.at("vendor").get<std::string>();
+  } else {
+    choice.at("config").get_to(implementation.config);
+    implementation.choice = implementation.config.substr(0, implementation.config.find(' '));
+    choice.at("packing").get_to(implementation.packing);
+  }
+  implementation.packing_hash = text_or_none(choice, "packing_hash");
+  implementation.packed_bytes = choice.value("packed_bytes", std::int64_t{0});
+  implementation.plan_hash = text_or_none(choice, "plan_hash");
+  if (choice.contains("binaries")) {
+    for (const json& binary : choice.at("binaries")) implementation.kernels.push_back(kernel_of(binary));
+  }
+  return implementation;
+}
+
+void add_weight(const json& document, const json& weight, Recording& recording) {
+  for (const json& choice : weight.at("choices")) {
+    PerfMeasurement measurement;
+    CaseKey& key = measurement.key;
+    key.name = fmt::format("{} N={}", weight.at("name").get<std::string>(), choice.at("tokens").get<std::int64_t>());
+    weight.at("operator").get_to(key.operator_name);
+    key.weight = text_or_none(weight, "pattern_hash");
+    document.at("device").at("class").get_to(key.device_class);
+    document.at("timing_policy").get_to(key.cache_policy);
+    if (choice.at("timing").value("warm", false)) key.cache_policy += " (warm)";
+    measurement.samples_us = samples_of(choice.at("timing"));
+    if (choice.at("evidence") != "measured" || measurement.samples_us.empty()) {
+      recording.left_out.push_back(fmt::format(
+          "{}: {}", key.name, choice.at("evidence") == "measured" ? "it has no samples" : "predicted, not measured"));
+      continue;
+    }
+    measurement.implementation = implementation_of(choice);
+    measurement.command = text_or_none(choice, "command");
+    recording.measurements.push_back(std::move(measurement));
+  }
+}
+
+}  // namespace
+
+Result<Recording> parse_bench_json(std::string_view text) {
+  try {
+    const json document = json::parse(text);
+    Recording recording;
+    const json& device = document.at("device");
+    device.at("name").get_to(recording.environment.device);
+    recording.environment.driver = text_or_none(device, "driver");
+    document.at("nvrtc").get_to(recording.environment.nvrtc);
+    const double mhz = device.value("clock_mhz", 0.0);
+    if (mhz > 0) recording.environment.clocks = fmt::format("{:.0f} MHz", mhz);
+    recording.program_version = text_or_none(document, "version");
+    recording.search_s = document.value("seconds", 0.0);
+    for (const json& weight : document.at("weights")) add_weight(document, weight, recording);
+    return recording;
+  } catch (const json::exception& error) {
+    return invalid_input(fmt::format("not what `sparsmith bench --json` prints: {}", error.what()));
+  }
+}
+
+}  // namespace sparsmith

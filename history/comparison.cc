@@ -1,0 +1,233 @@
+#include "history/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace sparsmith {
+namespace {
+
+using Round = PerfStore::Round;
+
+constexpr std::size_t kMostValues = 500;  // the statistics take the square of it in time and memory
+
+// At most kMostValues, each the mean of as many neighbours as that takes.
+std::vector<double> batched(std::vector<double> values) {
+  const std::size_t size = (values.size() + kMostValues - 1) / kMostValues;
+  if (size <= 1) return values;
+  std::vector<double> batches;
+  for (std::size_t begin = 0; begin + size <= values.size(); begin += size) {
+    double sum = 0;
+    for (std::size_t i = begin; i < begin + size; ++i) sum += values[i];
+    batches.push_back(sum / static_cast<double>(size));
+  }
+  return batches;
+}
+
+// One side of a case.
+struct Side {
+  std::vector<const Round*> rounds;
+
+  RoundTimes times() const {
+    RoundTimes times;
+    for (const Round* round : rounds)
+      (round->again ? times.again : times.first).push_back(trimmed_mean(round->samples_us));
+    // Somebody measured again and never measured first: that is a first set as well.
+    if (times.first.empty()) std::swap(times.first, times.again);
+    return {batched(std::move(times.first)), batched(std::move(times.again))};
+  }
+  template <class Keep>
+  void keep(const Keep& wanted) {
+    std::erase_if(rounds, [&](const Round* round) { return !wanted(*round); });
+  }
+  // The implementation that most rounds ran; the later one where several did.
+  std::int64_t implementation() const {
+    std::map<std::int64_t, std::size_t> counts;
+    for (const Round* round : rounds) ++counts[round->implementation];
+    std::int64_t best = rounds.back()->implementation;
+    for (auto it = rounds.rbegin(); it != rounds.rend(); ++it) {
+      if (counts[(*it)->implementation] > counts[best]) best = (*it)->implementation;
+    }
+    return best;
+  }
+  std::set<std::string> sessions() const {
+    std::set<std::string> names;
+    for (const Round* round : rounds) {
+      if (!round->session.empty()) names.insert(round->session);
+    }
+    return names;
+  }
+};
+
+struct Sides {
+  Side base;
+  Side head;
+};
+
+// Rounds that were taken in turns are compared alone: what a machine did in another week is left out.
+void keep_shared_sessions(Sides& sides) {
+  std::set<std::string> shared;
+  std::ranges::set_intersection(sides.base.sessions(), sides.head.sessions(), std::inserter(shared, shared.end()));
+  if (shared.empty()) return;
+  const auto in_shared = [&](const Round& round) { return shared.contains(round.session); };
+  sides.base.keep(in_shared);
+  sides.head.keep(in_shared);
+}
+
+// Leaves both sides with the last environment of head that base was measured in too. False: there is none.
+bool keep_shared_environment(Sides& sides) {
+  std::set<PerfEnvironment> of_base;
+  for (const Round* round : sides.base.rounds) of_base.insert(round->environment);
+  const auto last = std::ranges::find_if(sides.head.rounds.rbegin(), sides.head.rounds.rend(),
+                                         [&](const Round* round) { return of_base.contains(round->environment); });
+  if (last == sides.head.rounds.rend()) return false;
+  const PerfEnvironment environment = (*last)->environment;
+  const auto same = [&](const Round& round) { return round.environment == environment; };
+  sides.base.keep(same);
+  sides.head.keep(same);
+  return true;
+}
+
+void explain_environment(const Sides& sides, ComparisonRow& row) {
+  const PerfEnvironment& x = sides.base.rounds.back()->environment;
+  const PerfEnvironment& y = sides.head.rounds.back()->environment;
+  row.cause = Cause::kEnvironment;
+  row.reason = "measured in different environments: their times cannot be compared";
+  for (const auto& [what, base, head] :
+       {std::tuple("device", x.device, y.device), std::tuple("driver", x.driver, y.driver),
+        std::tuple("NVRTC", x.nvrtc, y.nvrtc), std::tuple("clocks", x.clocks, y.clocks)}) {
+    if (base != head) row.differences.push_back({what, base, head});
+  }
+}
+
+Result<ComparisonRow> compare_case(PerfStore& store, const CaseKey& key, Sides sides, const VerdictRules& rules) {
+  ComparisonRow row;
+  row.key = key;
+  row.command = sides.head.rounds.back()->command;
+  keep_shared_sessions(sides);
+  if (!keep_shared_environment(sides)) {
+    explain_environment(sides, row);
+    return row;
+  }
+  row.base_rounds = static_cast<int>(sides.base.rounds.size());
+  row.head_rounds = static_cast<int>(sides.head.rounds.size());
+  SPARSMITH_ASSIGN_OR_RETURN(const Implementation base, store.implementation(sides.base.implementation()));
+  SPARSMITH_ASSIGN_OR_RETURN(const Implementation head, store.implementation(sides.head.implementation()));
+  row.cause = cause_of(base, head);
+  row.differences = differences(base, head);
+  if (row.cause == Cause::kKernel || row.cause == Cause::kOtherChoice) row.snippets = changed_snippets(base, head);
+
+  const Judgement judgement = judge(sides.base.times(), sides.head.times(), rules);
+  row.measured = true;
+  row.finding = judgement.first;
+  row.again = judgement.again;
+  row.verdict = judgement.verdict;
+  row.suspected = judgement.suspected;
+  row.reason = judgement.reason;
+  if (row.cause == Cause::kNone) {  // whatever was measured is noise
+    row.verdict = Verdict::kSame;
+    row.suspected = false;
+    row.reason = "the same binary, launch plan, packed bytes and environment";
+  }
+  return row;
+}
+
+// Marks accept what happened after `base`, up to `head`.
+class Marks {
+ public:
+  static Result<Marks> load(PerfStore& store, const std::string& base, const std::string& head) {
+    SPARSMITH_ASSIGN_OR_RETURN(const std::vector<PerfStore::Commit> commits, store.commits(""));
+    Marks marks;
+    SPARSMITH_ASSIGN_OR_RETURN(const std::vector<PerfMark> all, store.marks());
+    std::map<std::string, std::size_t> order;
+    for (std::size_t i = 0; i < commits.size(); ++i) order[commits[i].hash] = i;
+    for (const PerfMark& mark : all) {
+      const auto at = order.find(mark.commit);
+      const bool between = at != order.end() && order[base] < at->second && at->second <= order[head];
+      if (mark.commit == head || between) marks.marks_.push_back(mark);
+    }
+    return marks;
+  }
+  std::optional<PerfMark> find(const std::string& case_name) const {
+    for (const PerfMark& mark : marks_) {
+      if (mark.case_name.empty() || mark.case_name == case_name) return mark;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<PerfMark> marks_;
+};
+
+int rank_of(const ComparisonRow& row) {
+  if (row.verdict == Verdict::kSlow) return 0;
+  if (row.suspected) return 1;
+  if (row.verdict == Verdict::kFast) return 2;
+  return row.verdict == Verdict::kAmbiguous ? 3 : 4;
+}
+
+void sum_up(Comparison& comparison) {
+  double logarithms = 0;
+  int measured = 0;
+  for (const ComparisonRow& row : comparison.rows) {
+    if (!row.measured) continue;
+    logarithms += std::log(row.finding.head.center / row.finding.base.center);
+    ++measured;
+    if (row.cause != Cause::kNone) continue;
+    ++comparison.unchanged_measured;
+    const Verdict verdict = row.finding.verdict;
+    if (verdict == Verdict::kSlow || verdict == Verdict::kFast) ++comparison.unchanged_alarms;
+  }
+  if (measured > 0) comparison.geometric_mean = std::exp(logarithms / measured);
+  std::ranges::stable_sort(comparison.rows, [](const ComparisonRow& a, const ComparisonRow& b) {
+    return std::tuple(rank_of(a), -std::abs(a.finding.change)) < std::tuple(rank_of(b), -std::abs(b.finding.change));
+  });
+}
+
+}  // namespace
+
+int Comparison::count(Verdict verdict) const {
+  return static_cast<int>(
+      std::ranges::count_if(rows, [verdict](const ComparisonRow& row) { return row.verdict == verdict; }));
+}
+
+Result<Comparison> compare(PerfStore& store, const std::string& base, const std::string& head,
+                           const ComparisonOptions& options) {
+  Comparison comparison;
+  comparison.base = base;
+  comparison.head = head;
+  std::map<CaseKey, Sides> cases;
+  std::vector<Round> rounds[2];
+  for (const bool is_head : {false, true}) {
+    const std::string& commit = is_head ? head : base;
+    const std::string& session = is_head ? options.head_session : options.base_session;
+    SPARSMITH_ASSIGN_OR_RETURN(rounds[is_head],
+                               store.rounds({.commit = commit, .session = session, .case_name = options.case_name}));
+    if (rounds[is_head].empty())
+      return not_found(fmt::format("{}: nothing is recorded of commit {}{}{}", store.path(), commit,
+                                   session.empty() ? "" : " in session " + session,
+                                   options.case_name.empty() ? "" : " for case " + options.case_name));
+    for (const Round& round : rounds[is_head])
+      (is_head ? cases[round.key].head : cases[round.key].base).rounds.push_back(&round);
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(const Marks marks, Marks::load(store, base, head));
+  for (auto& [key, sides] : cases) {
+    if (sides.head.rounds.empty()) {
+      comparison.only_base.push_back(key);
+    } else if (sides.base.rounds.empty()) {
+      comparison.only_head.push_back(key);
+    } else {
+      SPARSMITH_ASSIGN_OR_RETURN(ComparisonRow row, compare_case(store, key, std::move(sides), options.rules));
+      if (row.verdict != Verdict::kSame) row.accepted = marks.find(key.name);
+      comparison.rows.push_back(std::move(row));
+    }
+  }
+  sum_up(comparison);
+  return comparison;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,103 @@
+#include "history/recording.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "history/suite.h"
+
+namespace sparsmith {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kBench = R"({"device": {"name": "NVIDIA H200", "class": "sm_90 132 SMs", "driver": "570",
+  "clock_mhz": 1980.0}, "nvrtc": "13.0", "version": "0.1.0", "seconds": 2.5, "timing_policy": "cold_weights",
+  "weights": [{"name": "fc1", "operator": "spmm_fp16", "pattern_hash": "w1", "choices": [
+    {"tokens": 1, "kind": "generated", "evidence": "measured", "config": "rows threads=128", "packing": "csr_u16",
+     "packing_hash": "p1", "packed_bytes": 4096, "plan_hash": "l1", "command": "sparsmith bench m",
+     "timing": {"samples_us": [2.5, 2.75], "warm": true},
+     "binaries": [{"name": "k1", "cubin_hash": "c1", "registers": 40, "spill_bytes": 8,
+                   "snippets": {"snippets/prolog/csr_row.cuh": "h1"}}]},
+    {"tokens": 8, "kind": "vendor", "vendor": "cublas", "evidence": "measured", "timing": {"samples_us": [7]}},
+    {"tokens": 64, "kind": "vendor", "vendor": "cublas", "evidence": "predicted", "timing": {"samples_us": []}}]}]})";
+
+TEST(BenchJson, EverythingThatTheHistoryKeeps) {
+  const auto recording = parse_bench_json(kBench);
+  ASSERT_TRUE(recording.ok()) << recording.status().to_string();
+  EXPECT_EQ(recording->environment, (PerfEnvironment{"NVIDIA H200", "570", "13.0", "1980 MHz"}));
+  EXPECT_EQ(recording->program_version, "0.1.0");
+  EXPECT_EQ(recording->search_s, 2.5);
+  ASSERT_EQ(recording->measurements.size(), 2U);
+  const PerfMeasurement& fc1 = recording->measurements[0];
+  EXPECT_EQ(fc1.key, (CaseKey{"fc1 N=1", "spmm_fp16", "w1", "sm_90 132 SMs", "cold_weights (warm)"}));
+  EXPECT_THAT(fc1.samples_us, ElementsAre(2.5F, 2.75F));
+  EXPECT_EQ(fc1.command, "sparsmith bench m");
+  EXPECT_EQ(fc1.implementation.choice, "rows");
+  EXPECT_EQ(fc1.implementation.packed_bytes, 4096);
+  ASSERT_EQ(fc1.implementation.kernels.size(), 1U);
+  EXPECT_EQ(fc1.implementation.kernels[0], (PerfKernel{"k1", "c1", 40, 8, {{"snippets/prolog/csr_row.cuh", "h1"}}}));
+  EXPECT_TRUE(fc1.implementation.identified());
+  EXPECT_EQ(recording->measurements[1].implementation.choice, "vendor:cublas");
+  EXPECT_FALSE(recording->measurements[1].implementation.identified());
+  EXPECT_THAT(recording->left_out, ElementsAre("fc1 N=64: predicted, not measured"));
+}
+
+TEST(BenchJson, WhatIsNotThatIsAnError) {
+  for (const char* text : {"", "[]", "{}", "nonsense", R"({"device": 3})"}) {
+    EXPECT_EQ(parse_bench_json(text).status().code(), StatusCode::kInvalidInput) << text;
+    EXPECT_EQ(parse_google_benchmark(text).status().code(), StatusCode::kInvalidInput) << text;
+  }
+}
+
+TEST(GoogleBenchmark, RepetitionsAreRounds) {
+  const auto recording =
+      parse_google_benchmark(R"json({"context": {"host_name": "box", "executable": "./b", "num_cpus": 4},
+    "benchmarks": [
+      {"name": "BM_A/repeats:2", "run_name": "BM_A(x)", "run_type": "iteration", "real_time": 1500, "time_unit": "ns"},
+      {"name": "BM_A/repeats:2", "run_name": "BM_A(x)", "run_type": "iteration", "real_time": 2, "time_unit": "ms"},
+      {"name": "BM_A_mean", "run_name": "BM_A(x)", "run_type": "aggregate", "real_time": 9, "time_unit": "ns"},
+      {"name": "BM_B", "real_time": 0, "time_unit": "ns"}]})json");
+  ASSERT_TRUE(recording.ok()) << recording.status().to_string();
+  ASSERT_EQ(recording->measurements.size(), 2U);
+  EXPECT_THAT(recording->measurements[0].samples_us, ElementsAre(1.5F));
+  EXPECT_THAT(recording->measurements[1].samples_us, ElementsAre(2000.0F));
+  EXPECT_EQ(recording->measurements[0].key, recording->measurements[1].key);
+  EXPECT_EQ(recording->measurements[0].command, R"(./b --benchmark_filter='^BM_A\(x\)$')");
+  EXPECT_THAT(recording->left_out, ElementsAre("BM_B: its time is 0 ns"));
+}
+
+TEST(Suite, ReadsWhatItSays) {
+  const auto suite = parse_suite(R"({"name": "smoke", "rounds": 5, "devices": "cuda:0", "weights": [
+    {"file": "m.safetensors", "include": "*.fc1", "tokens": [1, 8], "dtypes": ["fp16", "bf16"], "epilogue": "bias"},
+    {"name": "drawn", "synth": {"shape": [64, 32], "sparsity": 0.5, "pattern": "block:4", "seed": 7}}]})");
+  ASSERT_TRUE(suite.ok()) << suite.status().to_string();
+  EXPECT_EQ(suite->rounds, 5);
+  EXPECT_EQ(suite->repetitions, kDefaultRepetitions);
+  EXPECT_THAT(suite->devices, ElementsAre("cuda:0"));
+  ASSERT_EQ(suite->weights.size(), 2U);
+  EXPECT_THAT(suite->weights[0].include, ElementsAre("*.fc1"));
+  EXPECT_THAT(suite->weights[0].tokens, ElementsAre(1, 8));
+  EXPECT_THAT(suite->weights[0].dtypes, ElementsAre("fp16", "bf16"));
+  EXPECT_EQ(suite->weights[1].drawn.cols, 32);
+  EXPECT_EQ(suite->weights[1].drawn.seed, 7U);
+}
+
+TEST(Suite, SaysWhereItIsWrong) {
+  const auto message = [](const std::string& text) { return parse_suite(text).status().message(); };
+  EXPECT_EQ(message("{"), "the suite is not JSON");
+  EXPECT_EQ(message("{}"), "the suite has no list 'weights'");
+  EXPECT_EQ(message(R"({"weights": [{}]})"), "weights[0] needs either 'file' or 'synth'");
+  EXPECT_EQ(message(R"({"rounds": 0, "weights": [{"file": "a"}]})"), "the suite 'rounds' is not from 1 to 1000");
+  EXPECT_EQ(message(R"({"rounds": 1.5, "weights": [{"file": "a"}]})"), "the suite 'rounds' is not a whole number");
+  EXPECT_EQ(message(R"({"weights": [{"file": "a", "tokens": [8, 1]}]})"),
+            "weights[0] has 'tokens' that are not positive and ascending");
+  EXPECT_EQ(message(R"({"weights": [{"name": "d", "synth": {"shape": [4]}}]})"),
+            "weights[0].synth has no 'shape', as [4096, 1024] is");
+  EXPECT_EQ(message(R"({"weights": [{"file": "a"}], "round": 3})"),
+            "the suite has a member 'round', which is not known");
+  EXPECT_THAT(message(R"({"weights": [{"file": 3}]})"), HasSubstr("weights[0] has no sensible 'file'"));
+}
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,40 @@
+// What a comparison of two sets of times stands on.
+//
+// Samples taken in one go are not independent: clocks stay where they are for a while. So samples are summed up round
+// by round, and only rounds, which lie further apart, are counted as evidence (batch means: Law and Kelton, Simulation
+// Modeling and Analysis, §9.5).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sparsmith {
+
+// REQUIRES, all: at least one value, all finite.
+double median(std::span<const double> values);
+double quantile(std::span<const double> values, double share);  // between order statistics, linearly
+
+// The mean without the lowest and the highest fifth: one round's time. A spike does not move it, and where clocks jump
+// between two values it does not jump with the majority, as a median does.
+double trimmed_mean(std::span<const float> values);
+
+// A location with its confidence interval.
+struct Estimate {
+  double center = 0;
+  double low = 0;
+  double high = 0;
+};
+
+// The median of all pairwise means, and the interval of about 95 % that the signed-rank test inverts to (Hodges and
+// Lehmann, Estimates of Location Based on Rank Tests, 1963; Hollander, Wolfe and Chicken, Nonparametric Statistical
+// Methods, §3.2 and §3.3). Fewer than six values have no such interval: it is then from the least to the greatest.
+Estimate hodges_lehmann(std::span<const double> values);
+
+// The two-sided probability, under equal distributions, of a Mann-Whitney U at least as far from its mean. Exact where
+// there are no ties and both sides have at most 50 values (Mann and Whitney, On a Test of Whether one of Two Random
+// Variables is Stochastically Larger than the Other, 1947, by their recurrence); otherwise by the normal approximation
+// with corrections for ties and continuity (Hollander, Wolfe and Chicken, §4.1).
+double mann_whitney_p(std::span<const double> a, std::span<const double> b);
+
+}  // namespace sparsmith

@@ -1,0 +1,70 @@
+// `sparsmith perf compare`.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/file.h"
+#include "history/comparison.h"
+#include "tools/command.h"
+#include "tools/perf_options.h"
+#include "tools/perf_output.h"
+
+namespace sparsmith::tools {
+namespace {
+
+// COMMIT or COMMIT@SESSION.
+struct Selection {
+  std::string commit;
+  std::string session;
+};
+
+Result<Selection> select(PerfStore& store, const std::string& text) {
+  const std::size_t at = text.find('@');
+  Selection selection;
+  SPARSMITH_ASSIGN_OR_RETURN(selection.commit, store.resolve(text.substr(0, at)));
+  if (at != std::string::npos) selection.session = text.substr(at + 1);
+  return selection;
+}
+
+Status write_suspects(const std::string& path, const Comparison& comparison) {
+  std::set<std::string> names;
+  for (const ComparisonRow& row : comparison.rows) {
+    if (row.suspected) names.insert(row.key.name);
+  }
+  std::string text;
+  for (const std::string& name : names) text += name + "\n";
+  return write_file_atomically(path, text);
+}
+
+bool fails(const ComparisonRow& row, const std::string& on) {
+  if (on.empty() || row.verdict != Verdict::kSlow || row.accepted) return false;
+  return on == "slow" || row.cause != Cause::kOtherChoice;
+}
+
+}  // namespace
+
+Result<int> perf_compare(const PerfOptions& options) {
+  SPARSMITH_ASSIGN_OR_RETURN(PerfStore store, PerfStore::open(options.database, PerfStore::Mode::kReadOnly));
+  SPARSMITH_ASSIGN_OR_RETURN(const Selection base, select(store, options.base));
+  SPARSMITH_ASSIGN_OR_RETURN(const Selection head, select(store, options.head));
+  ComparisonOptions how{.base_session = base.session, .head_session = head.session, .case_name = options.case_name};
+  how.rules.smallest_change = options.smallest_change / 100;
+  how.rules.confirm = !options.once;
+  SPARSMITH_ASSIGN_OR_RETURN(const Comparison comparison, compare(store, base.commit, head.commit, how));
+  if (!options.junit.empty())
+    SPARSMITH_RETURN_IF_ERROR(write_file_atomically(options.junit, comparison_junit(comparison)));
+  if (!options.suspects.empty()) SPARSMITH_RETURN_IF_ERROR(write_suspects(options.suspects, comparison));
+  if (options.json) {
+    fmt::print("{}", comparison_json(comparison));
+  } else if (options.markdown) {
+    fmt::print("{}", comparison_markdown(comparison, options.all));
+  } else {
+    fmt::print("{}", comparison_text(comparison, options.all));
+  }
+  const bool failed =
+      std::ranges::any_of(comparison.rows, [&](const ComparisonRow& row) { return fails(row, options.fail_on); });
+  return static_cast<int>(failed ? kRegressionFound : kDone);
+}
+
+}  // namespace sparsmith::tools
