@@ -11,7 +11,7 @@ packages=(
   g++ make cmake ninja-build ccache git ca-certificates python3 python3-venv
   llvm-19-dev libclang-19-dev clang-19 clang-format-19 clang-tidy-19
   nlohmann-json3-dev libsqlite3-dev libsqlitecpp-dev libcli11-dev libfmt-dev libspdlog-dev libxxhash-dev
-  libboost-context-dev zlib1g-dev libeigen3-dev libgtest-dev libgmock-dev
+  libboost-context-dev zlib1g-dev libeigen3-dev libgtest-dev libgmock-dev node-d3 chromium
 )
 cuda_headers=(cuda.h nvrtc.h cublasLt.h cusparse.h)
 oldest_cuda=13000  # as CUDA_VERSION in cuda.h

@@ -1,4 +1,4 @@
-#include "tools/analysis_table.h"
+#include "tools/report/analysis_table.h"
 
 #include <fmt/format.h>
 
