@@ -10,8 +10,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "matrix/model_analysis.h"
-#include "tools/report/analysis_table.h"
 #include "tools/command.h"
+#include "tools/report/analysis_table.h"
 #include "tools/report/model_layers.h"
 #include "tools/report/report_page.h"
 

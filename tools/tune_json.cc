@@ -2,7 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "tools/json_output.h"
+#include "tools/report/report_input.h"
+#include "tools/report/report_page.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -46,6 +49,12 @@ json json_of(const WeightResult& weight, const BucketChoice& bucket) {
     for (const KernelSource& kernel : bucket.candidate.kernels) object["kernels"].push_back(kernel.name);
     object["predicted_us"] = bucket.candidate.predicted_us;
   }
+  for (const Trial& trial : bucket.trials) {
+    object["trials"].push_back({{"config", trial.config},
+                                {"predicted_us", trial.predicted_us},
+                                {"median_us", trial.median_us},
+                                {"outcome", trial.outcome}});
+  }
   object["vendors"] = json::array();
   for (const VendorTiming& vendor : bucket.vendors) object["vendors"].push_back(json_of(vendor));
   return object;
@@ -68,9 +77,7 @@ json json_of(const WeightResult& weight) {
   return object;
 }
 
-}  // namespace
-
-void print_json(const TuneOutcome& outcome) {
+json json_of(const TuneOutcome& outcome) {
   const TuneReport& report = outcome.report;
   json object = {{"device",
                   {{"name", report.device.name},
@@ -104,7 +111,18 @@ void print_json(const TuneOutcome& outcome) {
   object["skipped"] = json::array();
   for (const TuneReport::Skipped& tensor : report.skipped)
     object["skipped"].push_back({{"name", tensor.name}, {"reason", tensor.reason}});
-  print_json(object);
+  return object;
+}
+
+}  // namespace
+
+void print_json(const TuneOutcome& outcome) { print_json(json_of(outcome)); }
+
+Status write_tuning_page(const std::string& path, const TuneOutcome& outcome, const std::string& file) {
+  const std::string text = json_of(outcome).dump(-1, ' ', false, json::error_handler_t::replace);
+  ReportInputs inputs;
+  SPARSMITH_RETURN_IF_ERROR(add_report_json(text, file, inputs));
+  return write_file_atomically(path, html_of(report_page("Tuning of " + file, inputs)));
 }
 
 }  // namespace sparsmith::tools

@@ -48,8 +48,7 @@ HtmlTable layer_table(const LayerAnalysis& analysis) {
 Figure sparsity_per_layer(const LayerAnalysis& analysis) {
   Figure figure;
   figure.title = "Zeros per weight";
-  figure.caption =
-      "The share of each weight that is zero. Kernels for sparse weights begin to pay at about 80 to 90 %.";
+  figure.caption = "The share of each weight that is zero.";
   figure.x = layer_axis(analysis);
   figure.y = {.label = "zeros, %", .low = 0, .high = 100};
   Series bars{.kind = Series::Kind::kBars, .colour = Colour::kBlue};

@@ -7,7 +7,7 @@
 namespace sparsmith::tools {
 
 // Most cells a side of a density map, and most weights whose maps and row lengths a page shows.
-inline constexpr std::int64_t kMapCells = 96;
+inline constexpr std::int64_t kMapCells = 128;
 inline constexpr std::size_t kDetailedLayers = 12;
 
 Section analysis_section(const LayerAnalysis& analysis);

@@ -81,19 +81,20 @@ const drawMarks = {
 
   // One pixel a value, so that a hundred thousand of them are one element.
   heat(group, series, scales) {
-    const rows = Math.round(series.y.length / series.columns);
+    const shades = series.heat.match(/../g).map((digits) => parseInt(digits, 16));
+    const rows = Math.round(shades.length / series.columns);
     const canvas = document.createElement("canvas");
     [canvas.width, canvas.height] = [series.columns, rows];
     const context = canvas.getContext("2d");
     const image = context.createImageData(series.columns, rows);
-    series.y.forEach((value, i) => {
-      const { r, g, b } = d3.rgb(d3.interpolateCividis(isNumber(value) ? value : 0));
+    shades.forEach((shade, i) => {
+      const { r, g, b } = d3.rgb(d3.interpolateCividis(shade / 255));
       image.data.set([r, g, b, 255], 4 * i);
     });
     context.putImageData(image, 0, 0);
     group.append("image").attr("class", "heat").attr("href", canvas.toDataURL()).attr("width", scales.width)
       .attr("height", scales.height).attr("preserveAspectRatio", "none");
-    return series.y.length;
+    return shades.length;
   },
 };
 

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "tools/report/page_assets.h"
@@ -28,6 +30,17 @@ json numbers(const std::vector<double>& values) {
   return array;
 }
 
+// Shades as two hexadecimal digits each: grids are large.
+std::string heat_text(const std::vector<double>& values) {
+  std::string text;
+  text.reserve(2 * values.size());
+  for (const double value : values) {
+    const double shade = std::isfinite(value) ? std::clamp(value, 0.0, 1.0) : 0;
+    fmt::format_to(std::back_inserter(text), "{:02x}", static_cast<int>(std::lround(255 * shade)));
+  }
+  return text;
+}
+
 json json_of(const Axis& axis) {
   static constexpr std::array kNames = {"linear", "log", "sparsity", "categories"};
   json object = {{"label", axis.label}, {"scale", kNames[static_cast<std::size_t>(axis.scale)]}};
@@ -44,8 +57,12 @@ json json_of(const Series& series) {
                  {"name", series.name},
                  {"colour", static_cast<int>(series.colour)},
                  {"dashed", series.dashed},
-                 {"x", numbers(series.x)},
-                 {"y", numbers(series.y)}};
+                 {"x", numbers(series.x)}};
+  if (series.kind == Series::Kind::kHeat) {
+    object["heat"] = heat_text(series.y);
+  } else {
+    object["y"] = numbers(series.y);
+  }
   if (!series.low.empty()) object["low"] = numbers(series.low);
   if (!series.high.empty()) object["high"] = numbers(series.high);
   if (!series.labels.empty()) object["labels"] = series.labels;

@@ -41,7 +41,7 @@ struct Series {
     kBars,    // from the bottom of the plot, or from `low`, to y
     kBand,    // between `low` and `high`; no y
     kCells,   // squares of two category axes, with their labels inside
-    kHeat,    // a grid of `columns` values a row, each in [0, 1], over the whole plot; no x
+    kHeat,    // a grid of `columns` values y a row, each in [0, 1], over the whole plot; no x
   };
   Kind kind = Kind::kLine;
   std::string name{};  // in the legend; empty: not there

@@ -21,13 +21,13 @@ struct AnalyzedLayer {
 // The weights of one model file.
 struct LayerAnalysis {
   std::string source;
-  std::vector<AnalyzedLayer> layers;
+  std::vector<AnalyzedLayer> layers{};
   struct Skipped {
     std::string name;
     std::string description;
     std::string reason;
   };
-  std::vector<Skipped> skipped;
+  std::vector<Skipped> skipped{};
 };
 
 // A candidate of one weight at one N, in the order in which they were tried.
@@ -76,13 +76,13 @@ struct WeightBytes {
 // What one file or run of `tune`, `bench` or bench/cells.py says.
 struct TuningResults {
   std::string source;
-  std::string device;
+  std::string device{};
   double memory_bandwidth = 0;  // bytes/s; 0: not known
-  std::vector<ResultCase> cases;
-  std::vector<WeightBytes> bytes;
-  std::map<std::string, double> seconds;     // by what they went into
-  std::map<std::string, double> cuts;        // candidates that a rule left out, by rule
-  std::map<std::string, double> rejections;  // candidates that failed, by reason
+  std::vector<ResultCase> cases{};
+  std::vector<WeightBytes> bytes{};
+  std::map<std::string, double> seconds{};     // by what they went into
+  std::map<std::string, double> cuts{};        // candidates that a rule left out, by rule
+  std::map<std::string, double> rejections{};  // candidates that failed, by reason
 };
 
 // One case over commits. Values are times or whatever `unit` says; smaller is better.
@@ -108,7 +108,7 @@ struct HistorySeries {
 
 struct PerformanceHistory {
   std::string source;
-  std::vector<HistorySeries> series;
+  std::vector<HistorySeries> series{};
 };
 
 struct ReportInputs {
