@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 
+import drawn_results
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SKIPPED = 77
 WIDTH = 1366  # of a laptop
@@ -90,13 +92,25 @@ def make_pages(sparsmith, folder):
         done = subprocess.run([sparsmith, *map(str, arguments)], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"FAILED: {arguments}: {done.stderr}")
+        return done.stdout
 
     model = folder / "model.safetensors"
     run("synth", "-o", model, "--seed", 5, "--weight", "a.weight:96x128:0.9:uniform", "--weight",
         f"{HOSTILE}:64x200:0.8:lognormal:0.5", "--weight", "c.weight:300x256:0.95:power:1")
     analysis = folder / "analysis.html"
     run("analyze", model, "--html", analysis)
-    return [(analysis, 11)]
+
+    tuning, tuned, bench = folder / "tuning.html", folder / "model.tuned.safetensors", folder / "bench.html"
+    common = (model, "--tokens", "1,8", "--device", "emulator", "--cache", folder / "cache.db")
+    run("tune", *common, "-o", tuned, "--html", tuning)
+    run("bench", *common, "--html", bench)
+
+    report = folder / "report.html"
+    analysis_json = folder / "analysis.json"
+    analysis_json.write_text(run("analyze", model, "--json"), encoding="utf-8")
+    drawn = drawn_results.write_all(folder, HOSTILE)
+    run("report", "-o", report, *drawn, analysis_json, tuned, model, "--title", HOSTILE)
+    return [(analysis, 11), (tuning, 5), (bench, 5), (report, 40)]
 
 
 def main():

@@ -38,8 +38,9 @@ function drawLegend(plot, series, groups) {
 function drawAxes(svg, figure, scales, bottom) {
   const { width, height } = scales;
   const yTicks = thinned(scales.y.ticks, scales.y, () => fontSize + 2);
-  const xSpace = bottom.turned ? () => fontSize + 2 : (tick) => characterWidth * shortened(scales.x.text(tick), 28).length + 8;
-  const xTicks = thinned(scales.x.ticks, scales.x, xSpace);
+  const space = (tick) => (bottom.turned ? fontSize + 2 : characterWidth * shortened(scales.x.text(tick), 28).length + 8);
+  const whole = figure.x.scale === "categories" && !bottom.turned; // there was room for all of them
+  const xTicks = whole ? scales.x.ticks : thinned(scales.x.ticks, scales.x, space);
   const grid = svg.append("g").attr("class", "gridlines");
   if (figure.y.scale !== "categories") {
     grid.selectAll(".h").data(yTicks).enter().append("line").attr("class", "h").attr("x2", width)

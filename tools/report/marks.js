@@ -7,7 +7,7 @@ const symbols = [d3.symbolCircle, d3.symbolSquare, d3.symbolTriangle, d3.symbolD
 const dashes = ["none", "7 3", "2 3", "9 3 2 3", "5 2", "1 2", "none", "12 4"];
 
 function symbolPath(colour, size) {
-  return d3.symbol(symbols[colour % symbols.length], size)();
+  return d3.symbol().type(symbols[colour % symbols.length]).size(size)();
 }
 
 function hover(selection, series) {
@@ -49,7 +49,7 @@ const drawMarks = {
 
   bars(group, series, scales) {
     const at = placed(series, scales, ["x", "y"]);
-    const width = scales.x.bandwidth || Math.max(1, scales.width / (1.3 * Math.max(1, at.length)));
+    const width = scales.x.bandwidth ? Math.min(scales.x.bandwidth, 64) : Math.max(1, scales.width / (1.3 * Math.max(1, at.length)));
     const floor = (i) => (series.low ? scales.y(series.low[i]) : scales.height);
     const bars = group.selectAll("rect").data(at).enter().append("rect").attr("class", "bar")
       .attr("x", (i) => scales.x(series.x[i]) - width / 2).attr("width", width)

@@ -86,7 +86,7 @@ function sparsityScale(axis, values, range) {
   for (const place of places) {
     const at = position(place);
     const inside = at >= Math.min(...range) - 0.5 && at <= Math.max(...range) + 0.5;
-    if (inside && (!ticks.length || at - position(ticks[ticks.length - 1]) > 52)) ticks.push(place);
+    if (inside && (!ticks.length || at - position(ticks[ticks.length - 1]) > 44)) ticks.push(place);
   }
   if (ticks.length < 2) ticks = [1 - scale.domain()[0], 1 - Math.sqrt(low * high), 1 - scale.domain()[1]];
   return Object.assign(position, { ticks, text: formatSparsity });

@@ -68,10 +68,10 @@ Figure speedup_against_sparsity(const std::vector<ResultCase>& cases) {
 
 HtmlTable speedup_table(const std::vector<ResultCase>& cases) {
   HtmlTable table;
-  table.title = "Geometric means of speed-ups (cases)";
+  table.title = "Geometric means of speed-ups over libraries (cases)";
   table.columns = {{"N", true}};
-  for (const Peer& peer : kPeers) table.columns.push_back({fmt::format("over {}", peer.name), true});
-  table.columns.push_back({"worst over the best", true});
+  for (const Peer& peer : kPeers) table.columns.push_back({peer.name, true});
+  table.columns.push_back({"the least over the best", true});
   const auto add = [&](const std::string& title, const std::vector<ResultCase>& some) {
     std::vector<std::string> row = {title};
     double worst = 0;

@@ -124,15 +124,16 @@ std::vector<Prediction> predictions_of(const TuningResults& results) {
   return predictions;
 }
 
-Block predictions_block(const std::vector<Prediction>& predictions) {
+Block predictions_block(const std::vector<Prediction>& predictions, bool candidates) {
+  const char* const what = candidates ? "candidate that was timed" : "choice; the results name no other candidates";
   Figure figure;
-  figure.title = "Candidates: predicted against measured";
-  figure.caption = "Each candidate that was timed. On the line the cost model is right; above it, it was too hopeful.";
+  figure.title = fmt::format("{}: predicted against measured", candidates ? "Candidates" : "Choices");
+  figure.caption = fmt::format("Each {}. On the line the cost model is right; above it, it was too hopeful.", what);
   figure.x = {.label = "predicted, us", .scale = Scale::kLog};
   figure.y = {.label = "measured, us", .scale = Scale::kLog};
   HtmlTable table;
   table.title = "Measured over predicted";
-  table.columns = {{"family"}, {"candidates", true}, {"geometric mean", true}, {"10 %", true}, {"90 %", true}};
+  table.columns = {{"family"}, {"count", true}, {"geometric mean", true}, {"10 %", true}, {"90 %", true}};
   std::map<std::string, std::vector<double>> ratios;
   std::map<std::string, Series> families;
   double least = predictions.front().us;
@@ -291,7 +292,9 @@ Section tuning_section(const TuningResults& results) {
   section.blocks.push_back({.table = choice_table(results)});
   if (!roof.series.empty()) section.blocks.push_back({.figures = {std::move(roof)}, .table = bandwidth_table(results)});
   const std::vector<Prediction> predictions = predictions_of(results);
-  if (!predictions.empty()) section.blocks.push_back(predictions_block(predictions));
+  const bool has_candidates =
+      std::ranges::any_of(results.cases, [](const ResultCase& one) { return !one.tried.empty(); });
+  if (!predictions.empty()) section.blocks.push_back(predictions_block(predictions, has_candidates));
   Block traces = traces_block(results);
   if (!traces.figures.empty()) section.blocks.push_back(std::move(traces));
   if (!results.bytes.empty()) section.blocks.push_back(bytes_block(results));
