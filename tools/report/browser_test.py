@@ -22,6 +22,10 @@ WIDTH = 1366  # of a laptop
 HOSTILE = "</script><script>rememberError('x')</script>\"'<b>&amp; \u2028 \u00e9\u6f22\U0001f600"
 
 
+class PageError(Exception):
+    """What is wrong with a page."""
+
+
 class Dom(html.parser.HTMLParser):
     """What the page says about itself."""
 
@@ -57,10 +61,11 @@ class Browser:
 
 def check(condition, page, message):
     if not condition:
-        sys.exit(f"FAILED: {page.name}: {message}")
+        raise PageError(f"{page.name}: {message}")
 
 
-def check_page(browser, page, least_figures, output):
+def check_drawn(browser, page, least_figures):
+    """Opens the page; returns what it says of itself."""
     dom_text, console = browser.run(page, f"--window-size={WIDTH},900", "--dump-dom")
     dom = Dom(dom_text)
     check(not console, page, f"the console says {console}")
@@ -72,7 +77,11 @@ def check_page(browser, page, least_figures, output):
         marks = int(figure.get("data-marks", 0))
         check(figure.get("data-drawn") == "1" and marks > 0, page, f"not drawn: {figure}")
     check(dom.root.get("data-overflow") == "0", page, "it is wider than a laptop")
+    return dom
 
+
+def check_page(browser, page, least_figures, output):
+    dom = check_drawn(browser, page, least_figures)
     height = int(dom.root["data-height"]) + 40
     for name, options in (("light", ["--blink-settings=preferredColorScheme=1"]),
                           ("dark", ["--blink-settings=preferredColorScheme=0"])):
@@ -84,6 +93,24 @@ def check_page(browser, page, least_figures, output):
     check(printed.exists() and printed.read_bytes()[:4] == b"%PDF", page, "it cannot be printed")
     marks = sum(int(figure["data-marks"]) for figure in dom.figures)
     print(f"{page.name}: {page.stat().st_size // 1024} KiB, {len(dom.figures)} figures, {marks} marks, {height} px high")
+
+
+def check_that_faults_are_seen(browser, page, folder):
+    """The same page with faults planted in its scripts: each must be refused."""
+    text = page.read_text(encoding="utf-8")
+    for name, before, after in (("says", "let drawn = 0;", "let drawn = 0; console.error('planted');"),
+                                ("throws", "const marks = drawFigure(", "const marks = drawNothing("),
+                                ("blank", "element.dataset.marks = marks;", "element.dataset.marks = 0;"),
+                                ("asks", "</body>", "<script>fetch('https://example.com/')</script></body>")):
+        assert text.count(before) == 1, before
+        broken = folder / f"{name}.html"
+        broken.write_text(text.replace(before, after), encoding="utf-8")
+        try:
+            check_drawn(browser, broken, 1)
+        except PageError as error:
+            print(f"refused, as it should be: {str(error)[:100]}")
+        else:
+            raise PageError(f"{name}: a planted fault was not seen")
 
 
 def make_pages(sparsmith, folder):
@@ -110,7 +137,7 @@ def make_pages(sparsmith, folder):
     analysis_json.write_text(run("analyze", model, "--json"), encoding="utf-8")
     drawn = drawn_results.write_all(folder, HOSTILE)
     run("report", "-o", report, *drawn, analysis_json, tuned, model, "--title", HOSTILE)
-    return [(analysis, 11), (tuning, 5), (bench, 5), (report, 40)]
+    return [(analysis, 11), (tuning, 3), (bench, 3), (report, 40)]
 
 
 def main():
@@ -123,9 +150,14 @@ def main():
     output.mkdir(parents=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         browser = Browser(program, folder)
-        for page, least_figures in make_pages(programs / "sparsmith", pathlib.Path(folder)):
-            shutil.copy(page, output)
-            check_page(browser, page, least_figures, output)
+        pages = make_pages(programs / "sparsmith", pathlib.Path(folder))
+        try:
+            for page, least_figures in pages:
+                shutil.copy(page, output)
+                check_page(browser, page, least_figures, output)
+            check_that_faults_are_seen(browser, pages[0][0], pathlib.Path(folder))
+        except PageError as error:
+            sys.exit(f"FAILED: {error}")
 
 
 if __name__ == "__main__":

@@ -96,14 +96,14 @@ struct HistorySeries {
     double high = 0;
     std::string segment;  // the environment; a new one begins where it changes. May be empty.
   };
-  std::vector<Point> points;  // oldest first
+  std::vector<Point> points{};  // oldest first
   struct Change {
     std::size_t at = 0;  // index of the first point behind it
     double before = 0;   // level, as the method of detection has it
     double after = 0;
     std::string accepted;  // the reason given when someone marked it as accepted; empty: nobody did
   };
-  std::vector<Change> changes;
+  std::vector<Change> changes{};
 };
 
 struct PerformanceHistory {

@@ -6,7 +6,7 @@ const characterWidth = 6.4; // of the plot's text, on average, in units of the d
 function formatNumber(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e6 || size < 1e-3) return d3.format(".3~s")(value).replace("G", " G").replace("M", " M").replace("k", " k");
+  if (size >= 1e7 || size < 1e-3) return d3.format(".3~s")(value).replace("G", " G").replace("M", " M").replace("k", " k");
   return d3.format(",.4~r")(value);
 }
 
@@ -44,7 +44,9 @@ function makeScale(axis, values, range) {
   const pad = 0.04 * (high - low);
   const scale = d3.scaleLinear([low === axis.low ? low : low - pad, high === axis.high ? high : high + pad], range);
   const count = Math.abs(range[1] - range[0]) / (range[0] > range[1] ? 45 : 80);
-  return Object.assign((value) => scale(value), { ticks: axis.ticks || scale.ticks(count), text: formatNumber });
+  const counts = all.every(Number.isInteger); // no ticks between what can only be counted
+  const ticks = axis.ticks || scale.ticks(count).filter((tick) => !counts || Number.isInteger(tick));
+  return Object.assign((value) => scale(value), { ticks, text: formatNumber });
 }
 
 // Ticks at 1, 2 and 5 of each decade where these fit; at fewer places otherwise; at rounder ones within a decade.

@@ -15,6 +15,7 @@ namespace sparsmith::tools {
 namespace {
 
 constexpr std::size_t kTraces = 6;
+constexpr std::ptrdiff_t kLeastTrace = 3;  // candidates: fewer are no search to look at
 constexpr std::size_t kReasons = 20;
 
 std::string family_of(const std::string& config) { return config.substr(0, config.find(' ')); }
@@ -201,8 +202,9 @@ Figure trace_of(const ResultCase& one) {
 Block traces_block(const TuningResults& results) {
   std::vector<const ResultCase*> traced;
   for (const ResultCase& one : results.cases) {
-    const bool timed = std::ranges::any_of(one.tried, [](const TriedCandidate& candidate) { return candidate.us > 0; });
-    if (timed) traced.push_back(&one);
+    const auto timed =
+        std::ranges::count_if(one.tried, [](const TriedCandidate& candidate) { return candidate.us > 0; });
+    if (timed >= kLeastTrace) traced.push_back(&one);
   }
   Block block;
   if (traced.empty()) return block;
