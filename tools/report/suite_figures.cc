@@ -69,7 +69,7 @@ Figure speedup_against_sparsity(const std::vector<ResultCase>& cases) {
 HtmlTable speedup_table(const std::vector<ResultCase>& cases) {
   HtmlTable table;
   table.title = "Geometric means of speed-ups over libraries (cases)";
-  table.columns = {{"N", true}};
+  table.columns = {{"N or operator"}};
   for (const Peer& peer : kPeers) table.columns.push_back({peer.name, true});
   table.columns.push_back({"the least over the best", true});
   const auto add = [&](const std::string& title, const std::vector<ResultCase>& some) {
@@ -87,6 +87,11 @@ HtmlTable speedup_table(const std::vector<ResultCase>& cases) {
     std::vector<ResultCase> some;
     std::ranges::copy_if(cases, std::back_inserter(some), [&](const ResultCase& one) { return one.tokens == tokens; });
     add(std::to_string(tokens), some);
+  }
+  std::map<std::string, std::vector<ResultCase>> by_operator;
+  for (const ResultCase& one : cases) by_operator[one.operator_name].push_back(one);
+  if (by_operator.size() > 1) {
+    for (const auto& [name, some] : by_operator) add(name, some);
   }
   add("all", cases);
   return table;
