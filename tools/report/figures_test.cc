@@ -8,7 +8,7 @@
 #include "tools/report/history_figures.h"
 #include "tools/report/report_page.h"
 #include "tools/report/report_table.h"
-#include "tools/report/speedups.h"
+#include "tools/report/sparkline.h"
 #include "tools/report/suite_figures.h"
 #include "tools/report/tuning_figures.h"
 
@@ -173,7 +173,7 @@ TEST(HistoryFiguresTest, ShowsLevelsAndEnvironments) {
   EXPECT_EQ(figure->notes.at(0).text, "+50.0 %");
 }
 
-TEST(ReportTableTest, SparklinesSpanTheirValues) {
+TEST(SparklineTest, SparklinesSpanTheirValues) {
   EXPECT_EQ(sparkline({1, 2, 8}, 10), "▁▂█");
   EXPECT_EQ(sparkline({5, 5}, 10), "▁▁");
   EXPECT_EQ(sparkline({1, std::nan(""), 2}, 10), "▁ █");

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t kShownSeries = 60;
 constexpr std::size_t kCommitLetters = 9;
+constexpr std::size_t kLabelledPoints = 300;  // of a series: more marks than that only slow a page down
 
 std::string short_commit(const std::string& commit) { return commit.substr(0, kCommitLetters); }
 
@@ -47,11 +48,12 @@ Figure figure_of(const HistorySeries& series) {
     band.high.push_back(point.high);
     medians.x.push_back(x);
     medians.y.push_back(point.median);
-    medians.labels.push_back(fmt::format("{}: {:.4g} {} [{:.4g}, {:.4g}]", short_commit(point.commit), point.median,
-                                         series.unit, point.low, point.high));
     if (i > 0 && point.segment != segment)
       figure.rules.push_back({.text = point.segment.empty() ? "other environment" : point.segment, .x = x - 0.5});
     segment = point.segment;
+    if (series.points.size() > kLabelledPoints) continue;
+    medians.labels.push_back(fmt::format("{}: {:.4g} {} [{:.4g}, {:.4g}]", short_commit(point.commit), point.median,
+                                         series.unit, point.low, point.high));
   }
   figure.series = {std::move(band), std::move(medians)};
   Series levels = levels_of(series);

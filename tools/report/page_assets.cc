@@ -13,8 +13,8 @@ constexpr unsigned char kPageErrorsScript[] = {
 #include "page_errors.js.inc"
 };
 constexpr unsigned char kChartLibrary[] = {
-#include "d3_license.js.inc"
 #include "d3.min.js.inc"
+#include "d3_license.js.inc"
 };
 constexpr unsigned char kScalesScript[] = {
 #include "scales.js.inc"
