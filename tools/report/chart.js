@@ -65,7 +65,8 @@ function drawAxes(svg, figure, scales, bottom) {
     .attr("transform", `translate(${-bottom.left + 12},${height / 2}) rotate(-90)`).text(figure.y.label);
 }
 
-// Places texts beside their points, where they run neither into each other nor out of the plot.
+// Places texts beside their points, where they run neither into each other nor out of the plot; where all is taken, a text
+// is left out.
 function textPlacer(width, height) {
   const taken = [];
   const free = (box) => box.left >= 0 && box.right <= width && box.top >= 0 && box.bottom <= height &&
@@ -76,7 +77,7 @@ function textPlacer(width, height) {
   };
   return (x, y, text) => {
     const long = characterWidth * text.length;
-    for (let distance = 0; distance < 12; ++distance) {
+    for (let distance = 0; distance < 2; ++distance) {
       for (const below of [-1, 1]) {
         for (const anchor of ["start", "end"]) {
           const side = anchor === "start" ? 7 : -7;
@@ -100,10 +101,11 @@ function drawRulesAndNotes(svg, figure, scales) {
     if (box) group.append("text").attr("class", kind).attr("x", box.x).attr("y", box.y).attr("text-anchor", box.anchor).text(text);
   };
   let marks = 0;
-  for (const note of figure.notes) {
+  for (const note of [...figure.notes].reverse()) { // the last ones first: of many changes, the latest matter
     const [x, y] = [scales.x(note.x), scales.y(note.y)];
     if (!Number.isFinite(x) || !Number.isFinite(y)) continue;
-    group.append("circle").attr("class", "note-point").attr("r", 3.2).attr("cx", x).attr("cy", y);
+    group.append("circle").attr("class", "note-point").attr("r", 3.2).attr("cx", x).attr("cy", y)
+      .append("title").text(note.text);
     write(x, y, note.text, "note");
     ++marks;
   }
