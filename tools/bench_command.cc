@@ -11,6 +11,7 @@
 #include "tools/tune_json.h"
 #include "tools/tune_settings.h"
 #include "tools/tune_table.h"
+#include "tools/tuning_page.h"
 
 namespace sparsmith::tools {
 namespace {

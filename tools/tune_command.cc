@@ -8,6 +8,7 @@
 #include "tools/tune_json.h"
 #include "tools/tune_settings.h"
 #include "tools/tune_table.h"
+#include "tools/tuning_page.h"
 #include "tuner/tuned_output.h"
 
 namespace sparsmith::tools {

@@ -2,10 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/file.h"
 #include "tools/json_output.h"
-#include "tools/report/report_input.h"
-#include "tools/report/report_page.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -118,11 +115,8 @@ json json_of(const TuneOutcome& outcome) {
 
 void print_json(const TuneOutcome& outcome) { print_json(json_of(outcome)); }
 
-Status write_tuning_page(const std::string& path, const TuneOutcome& outcome, const std::string& file) {
-  const std::string text = json_of(outcome).dump(-1, ' ', false, json::error_handler_t::replace);
-  ReportInputs inputs;
-  SPARSMITH_RETURN_IF_ERROR(add_report_json(text, file, inputs));
-  return write_file_atomically(path, html_of(report_page("Tuning of " + file, inputs)));
+std::string json_text(const TuneOutcome& outcome) {
+  return json_of(outcome).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace sparsmith::tools

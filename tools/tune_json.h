@@ -1,4 +1,4 @@
-// A tuning run for programs, and as a page.
+// A tuning run for programs.
 #pragma once
 
 #include <string>
@@ -9,8 +9,6 @@ namespace sparsmith::tools {
 
 // Prints {"device":{...},"weights":[{...,"choices":[...]}],"skipped":[...],"counts":{...},...}, one line.
 void print_json(const TuneOutcome& outcome);
-
-// The same as a report page. `file`: what was tuned, for its titles. Error: kIoError.
-Status write_tuning_page(const std::string& path, const TuneOutcome& outcome, const std::string& file);
+std::string json_text(const TuneOutcome& outcome);
 
 }  // namespace sparsmith::tools

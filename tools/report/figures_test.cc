@@ -169,7 +169,10 @@ TEST(HistoryFiguresTest, ShowsLevelsAndEnvironments) {
   EXPECT_EQ(level->y, (std::vector<double>{2, 3, 3}));
   ASSERT_EQ(figure->rules.size(), 1U);
   EXPECT_EQ(figure->rules[0].x, 4.5);
-  EXPECT_EQ(figure->rules[0].text, "b");
+  EXPECT_EQ(figure->rules[0].text, "other environment");
+  const HtmlTable& environments = *section.blocks.back().table;
+  ASSERT_EQ(environments.rows.size(), 2U);
+  EXPECT_EQ(environments.rows[1], (std::vector<std::string>{"case", "c5", "5", "b"}));
   EXPECT_EQ(figure->notes.at(0).text, "+50.0 %");
 }
 

@@ -35,6 +35,7 @@ Series levels_of(const HistorySeries& series) {
 Figure figure_of(const HistorySeries& series) {
   Figure figure;
   figure.title = series.name;
+  figure.caption = series.detail;
   figure.x = {.label = "commit, oldest first", .scale = Scale::kLinear};
   figure.y = {.label = fmt::format("median, {}", series.unit)};
   Series band{.kind = Series::Kind::kBand, .name = "interval", .colour = Colour::kBlue};
@@ -48,8 +49,7 @@ Figure figure_of(const HistorySeries& series) {
     band.high.push_back(point.high);
     medians.x.push_back(x);
     medians.y.push_back(point.median);
-    if (i > 0 && point.segment != segment)
-      figure.rules.push_back({.text = point.segment.empty() ? "other environment" : point.segment, .x = x - 0.5});
+    if (i > 0 && point.segment != segment) figure.rules.push_back({.text = "other environment", .x = x - 0.5});
     segment = point.segment;
     if (series.points.size() > kLabelledPoints) continue;
     medians.labels.push_back(fmt::format("{}: {:.4g} {} [{:.4g}, {:.4g}]", short_commit(point.commit), point.median,
@@ -82,6 +82,20 @@ HtmlTable change_table(const PerformanceHistory& history) {
   return table;
 }
 
+HtmlTable environment_table(const PerformanceHistory& history) {
+  HtmlTable table;
+  table.title = "Environments, each from its first commit on";
+  table.columns = {{"case"}, {"commit"}, {"place", true}, {"environment"}};
+  for (const HistorySeries& series : history.series) {
+    for (std::size_t i = 0; i < series.points.size(); ++i) {
+      const HistorySeries::Point& point = series.points[i];
+      if (point.segment.empty() || (i > 0 && point.segment == series.points[i - 1].segment)) continue;
+      table.rows.push_back({series.name, short_commit(point.commit), std::to_string(i), point.segment});
+    }
+  }
+  return table;
+}
+
 }  // namespace
 
 Section history_section(const PerformanceHistory& history) {
@@ -102,6 +116,8 @@ Section history_section(const PerformanceHistory& history) {
   Block block;
   for (const HistorySeries* series : shown) block.figures.push_back(figure_of(*series));
   if (!block.figures.empty()) section.blocks.push_back(std::move(block));
+  HtmlTable environments = environment_table(history);
+  if (!environments.rows.empty()) section.blocks.push_back({.table = std::move(environments)});
   return section;
 }
 

@@ -216,6 +216,10 @@ Result<HistorySeries> series_from(const json& object, const std::string& where) 
   HistorySeries series;
   series.name = fields.text("case");
   series.unit = fields.text_or("unit", "us");
+  for (const char* key : {"operator", "device_class", "cache_policy"}) {
+    const std::string part = fields.text_or(key, "");
+    if (!part.empty()) series.detail += (series.detail.empty() ? "" : ", ") + part;
+  }
   const json& points = fields.array("points");
   for (std::size_t i = 0; i < points.size(); ++i) {
     JsonFields point(points[i], fields.place("points", i));

@@ -52,6 +52,8 @@ json cell(const char* source) {
 json history() {
   return {{"history",
            {{{"case", "c"},
+             {"operator", "spmm"},
+             {"device_class", "sm_90"},
              {"points", {{{"commit", "a"}, {"median", 2.0}}, {{"commit", "b"}, {"median", 3.0}, {"low", 2.9}}}},
              {"changes", {{{"at", 1}, {"before", 2.0}, {"after", 3.0}, {"accepted", "why"}}}}}}}};
 }
@@ -108,6 +110,7 @@ TEST(ReportInputTest, ReadsHistories) {
   ASSERT_EQ(inputs.histories.size(), 1U);
   const HistorySeries& series = inputs.histories[0].series.at(0);
   EXPECT_EQ(series.unit, "us");
+  EXPECT_EQ(series.detail, "spmm, sm_90");
   ASSERT_EQ(series.points.size(), 2U);
   EXPECT_EQ(series.points[0].low, 2) << "without an interval, the median";
   EXPECT_EQ(series.points[1].low, 2.9);

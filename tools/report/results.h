@@ -89,6 +89,7 @@ struct TuningResults {
 struct HistorySeries {
   std::string name;
   std::string unit = "us";
+  std::string detail{};  // operator, device class, ...: what else tells the case from others; may be empty
   struct Point {
     std::string commit;  // a hash, or another short name
     double median = 0;
