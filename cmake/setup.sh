@@ -11,8 +11,10 @@ packages=(
   g++ make cmake ninja-build ccache git ca-certificates python3 python3-venv
   llvm-19-dev libclang-19-dev clang-19 clang-format-19 clang-tidy-19
   nlohmann-json3-dev libsqlite3-dev libsqlitecpp-dev libcli11-dev libfmt-dev libspdlog-dev libxxhash-dev
-  libboost-context-dev zlib1g-dev libeigen3-dev libgtest-dev libgmock-dev
+  libboost-context-dev zlib1g-dev libeigen3-dev libgtest-dev libgmock-dev node-d3
 )
+# For the test that looks at report pages, which is skipped without: taken where apt has it, and as root alone.
+browser=chromium
 cuda_headers=(cuda.h nvrtc.h cublasLt.h cusparse.h)
 oldest_cuda=13000  # as CUDA_VERSION in cuda.h
 
@@ -38,6 +40,17 @@ install_packages() {
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq </dev/null
   apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >/dev/null
+}
+
+install_browser() {
+  if ((EUID != 0)) || ! command -v apt-get >/dev/null || command -v "$browser" >/dev/null; then return; fi
+  if ! apt-cache show "$browser" >/dev/null 2>&1; then
+    echo "set-up: no package $browser here: report pages are not looked at"
+    return
+  fi
+  echo "set-up: installing $browser"
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$browser" </dev/null >/dev/null ||
+    echo "set-up: $browser could not be installed: report pages are not looked at"
 }
 
 # Is <include folder> <library folder> a CUDA that serves us?
@@ -83,4 +96,5 @@ find_or_fetch_cuda() {
 }
 
 install_packages
+install_browser
 find_or_fetch_cuda

@@ -10,9 +10,10 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "matrix/model_analysis.h"
-#include "tools/analysis_page.h"
-#include "tools/analysis_table.h"
 #include "tools/command.h"
+#include "tools/report/analysis_table.h"
+#include "tools/report/model_layers.h"
+#include "tools/report/report_page.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -38,6 +39,12 @@ std::string json_of(const ModelFile& file, const std::vector<AnalyzedWeight>& we
   return text + "\n]}\n";
 }
 
+Status write_page(const std::string& path, const ModelFile& file, const ModelAnalysis& analysis) {
+  ReportInputs inputs;
+  SPARSMITH_ASSIGN_OR_RETURN(inputs.analyses.emplace_back(), layer_analysis(file, analysis));
+  return write_file_atomically(path, html_of(report_page("Sparsity analysis", inputs)));
+}
+
 int run(const Options& options) {
   const Result<ModelFile> file = ModelFile::open(options.file, {.seed = options.seed});
   if (!file.ok()) return report(file.status());
@@ -47,7 +54,7 @@ int run(const Options& options) {
   for (const SkippedTensor& tensor : analysis->skipped)
     log_info("skipped {} ({}): {}", tensor.name, tensor.description, tensor.reason);
   if (!options.html.empty()) {
-    const Status written = write_file_atomically(options.html, analysis_page(*file, *analysis));
+    const Status written = write_page(options.html, *file, *analysis);
     if (!written.ok()) return report(written);
   }
   if (options.json) {

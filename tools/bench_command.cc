@@ -11,6 +11,7 @@
 #include "tools/tune_json.h"
 #include "tools/tune_settings.h"
 #include "tools/tune_table.h"
+#include "tools/tuning_page.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -19,6 +20,7 @@ struct Options {
   TuneSettings settings;
   bool markdown = false;
   bool json = false;
+  std::string html;
 };
 
 const VendorTiming* vendor_of(const BucketChoice& bucket, const std::string& name) {
@@ -107,6 +109,10 @@ int run(Options options) {
   const auto outcome = run_tuning(options.settings, options.json);
   if (!outcome.ok()) return report(outcome.status());
   const TuneReport& result = outcome->report;
+  if (!options.html.empty()) {
+    const Status page = write_tuning_page(options.html, *outcome, options.settings.file);
+    if (!page.ok()) return report(page);
+  }
   if (options.json) {
     print_json(*outcome);
   } else {
@@ -141,6 +147,7 @@ void add_bench_command(CLI::App& app, Action& action) {
       ->check(CLI::Range(1, 2000));
   command->add_flag("--markdown", options->markdown, "Print the table as Markdown");
   command->add_flag("--json", options->json, "Print the result as JSON");
+  command->add_option("--html", options->html, "Also write a page to this file");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

@@ -32,6 +32,7 @@ int run(int argc, char** argv) {
   add_cache_command(app, action);
   add_perf_command(app, action);
   add_synth_command(app, action);
+  add_report_command(app, action);
   add_doctor_command(app, action);
   try {
     app.parse(argc, argv);

@@ -8,6 +8,7 @@
 #include "tools/tune_json.h"
 #include "tools/tune_settings.h"
 #include "tools/tune_table.h"
+#include "tools/tuning_page.h"
 #include "tuner/tuned_output.h"
 
 namespace sparsmith::tools {
@@ -18,6 +19,7 @@ struct Options {
   std::string output;
   bool again = false;
   bool json = false;
+  std::string html;
 };
 
 Status write_output(const Options& options, const TuneOutcome& outcome) {
@@ -52,6 +54,10 @@ int run(Options options) {
   if (!outcome.ok()) return report(outcome.status());
   const Status written = write_output(options, *outcome);
   if (!written.ok()) return report(written);
+  if (!options.html.empty()) {
+    const Status page = write_tuning_page(options.html, *outcome, options.settings.file);
+    if (!page.ok()) return report(page);
+  }
   if (options.json) {
     print_json(*outcome);
   } else {
@@ -77,6 +83,7 @@ void add_tune_command(CLI::App& app, Action& action) {
       ->delimiter(',');
   command->add_flag("--again", options->again, "Search again where the cache has a choice");
   command->add_flag("--json", options->json, "Print the result as JSON");
+  command->add_option("--html", options->html, "Also write a page to this file");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

@@ -84,6 +84,12 @@ json json_of(const TuneOutcome& outcome, const WeightResult& weight, const Bucke
   }
   object["binaries"] = binaries_of(outcome.report, bucket);
   object["command"] = command_for(outcome, weight, bucket);
+  for (const Trial& trial : bucket.trials) {
+    object["trials"].push_back({{"config", trial.config},
+                                {"predicted_us", trial.predicted_us},
+                                {"median_us", trial.median_us},
+                                {"outcome", trial.outcome}});
+  }
   object["vendors"] = json::array();
   for (const VendorTiming& vendor : bucket.vendors) object["vendors"].push_back(json_of(vendor));
   return object;

@@ -18,6 +18,14 @@
 
 namespace sparsmith {
 
+// A candidate that was in the race for one weight at one N.
+struct Trial {
+  std::string config;
+  double predicted_us = 0;
+  double median_us = 0;  // 0: was not timed; where nothing can be timed, the prediction of one that passed
+  std::string outcome;   // "timed", "not tried", or why it was rejected
+};
+
 // The choice for one weight at one N.
 struct BucketChoice {
   std::int64_t tokens = 1;
@@ -34,10 +42,11 @@ struct BucketChoice {
   Verification verification;
   std::vector<VendorTiming> vendors;  // all that were measured, dense among them
 
-  bool cached = false;    // taken from the cache without measuring
-  bool complete = true;   // false: the search was cut short
-  std::string incumbent;  // match quality of what the cache had: "exact", "same architecture", "none"
-  int tried = 0;          // candidates
+  bool cached = false;        // taken from the cache without measuring
+  bool complete = true;       // false: the search was cut short
+  std::string incumbent;      // match quality of what the cache had: "exact", "same architecture", "none"
+  int tried = 0;              // candidates
+  std::vector<Trial> trials;  // those of this run, in the order in which they were tried
 
   double us() const { return timing.median_us; }
 };

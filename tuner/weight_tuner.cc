@@ -315,6 +315,17 @@ class WeightTuner {
     return {};
   }
 
+  static Trial trial_of(const Contender& contender) {
+    Trial trial{contender.identity.config, contender.identity.predicted_us, 0, "not tried"};
+    if (contender.state == Contender::State::kTimed) {
+      trial.median_us = contender.timing.median_us;
+      trial.outcome = "timed";
+    } else if (contender.state == Contender::State::kRejected) {
+      trial.outcome = rejection_class(contender);
+    }
+    return trial;
+  }
+
   static std::string rejection_class(const Contender& contender) {
     switch (contender.status) {
       case MeasurementStatus::kWrong: return "wrong result";
@@ -334,6 +345,7 @@ class WeightTuner {
     choice.complete = bucket.complete;
     choice.tried = static_cast<int>(bucket.contenders.size());
     choice.incumbent = match_quality_name(cached.quality(bucket.tokens));
+    for (const Contender& contender : bucket.contenders) choice.trials.push_back(trial_of(contender));
     if (decision.winner != nullptr) {
       choice.kind = "generated";
       choice.candidate = decision.winner->candidate;

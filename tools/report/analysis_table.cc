@@ -1,4 +1,4 @@
-#include "tools/analysis_table.h"
+#include "tools/report/analysis_table.h"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,8 @@
 #include <array>
 #include <iterator>
 #include <string_view>
+
+#include "tools/report/sparkline.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -18,6 +20,12 @@ static_assert(SparsityStatistics::kBlockSizes[kBlock16] == 16);
 // Long names keep their end, which tells layers apart.
 std::string shortened(const std::string& name) {
   return name.size() <= kMaxNameWidth ? name : "..." + name.substr(name.size() - kMaxNameWidth + 3);
+}
+
+// A bar a power of two, from the shortest rows that there are.
+std::string row_length_sparkline(const std::vector<std::int64_t>& histogram) {
+  const auto first = std::ranges::find_if(histogram, [](std::int64_t rows) { return rows > 0; });
+  return sparkline({first, histogram.end()}, histogram.size());
 }
 
 std::int64_t dense_bytes(const SparsityStatistics& s) {
@@ -45,9 +53,9 @@ std::string analysis_table(const ModelFile& file, const std::vector<AnalyzedWeig
   std::size_t width = 6;
   for (const AnalyzedWeight& weight : weights)
     width = std::max(width, shortened(file.tensors()[weight.index].name).size());
-  std::string text =
-      fmt::format("{:<{}}  {:>13}  {:<5}  {:>8}  {:>7}  {:>8}  {:>6}  {:>8}  {:>6}  {}\n", "weight", width, "shape",
-                  "dtype", "sparsity", "row CoV", "max/mean", "empty", "b16 fill", "2:4", "smallest format");
+  std::string text = fmt::format("{:<{}}  {:>13}  {:<5}  {:>8}  {:>7}  {:>8}  {:>6}  {:>8}  {:>6}  {:<20}  {}\n",
+                                 "weight", width, "shape", "dtype", "sparsity", "row CoV", "max/mean", "empty",
+                                 "b16 fill", "2:4", "smallest format", "row lengths");
   const auto out = std::back_inserter(text);
   std::int64_t dense = 0;
   std::int64_t smallest = 0;
@@ -55,10 +63,11 @@ std::string analysis_table(const ModelFile& file, const std::vector<AnalyzedWeig
     const SparsityStatistics& s = weight.statistics;
     const SparsityStatistics::FormatBytes best = smallest_format(s);
     fmt::format_to(
-        out, "{:<{}}  {:>13}  {:<5}  {:>6.2f} %  {:>7.3f}  {:>8.2f}  {:>4.1f} %  {:>8.3f}  {:>4.0f} %  {} {}\n",
+        out, "{:<{}}  {:>13}  {:<5}  {:>6.2f} %  {:>7.3f}  {:>8.2f}  {:>4.1f} %  {:>8.3f}  {:>4.0f} %  {:<20}  {}\n",
         shortened(file.tensors()[weight.index].name), width, fmt::format("{} x {}", s.rows, s.cols),
         short_name(s.data_type), 100 * s.sparsity, s.row_cov, s.row_max_over_mean, 100 * s.empty_row_fraction,
-        s.block_fill[kBlock16], 100 * s.two_four_legal, best.format, readable_bytes(best.bytes));
+        s.block_fill[kBlock16], 100 * s.two_four_legal, fmt::format("{} {}", best.format, readable_bytes(best.bytes)),
+        row_length_sparkline(s.row_length_histogram));
     dense += dense_bytes(s);
     smallest += best.bytes;
   }

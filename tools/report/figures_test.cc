@@ -1,0 +1,195 @@
+// What figures are made of; that they are drawn, browser_test.py looks at.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/report/format_curves.h"
+#include "tools/report/history_figures.h"
+#include "tools/report/report_page.h"
+#include "tools/report/report_table.h"
+#include "tools/report/sparkline.h"
+#include "tools/report/suite_figures.h"
+#include "tools/report/tuning_figures.h"
+
+namespace sparsmith::tools {
+namespace {
+
+ResultCase case_at(std::int64_t tokens, double us, double dense_us, double sparsity = 0.9) {
+  ResultCase one;
+  one.weight = "w";
+  one.rows = one.cols = 64;
+  one.nnz = 400;
+  one.sparsity = sparsity;
+  one.tokens = tokens;
+  one.family = us == dense_us ? "dense" : "slots";
+  one.measured = true;
+  one.us = us;
+  one.cublas_us = dense_us;
+  one.bytes_moved = 1000;
+  return one;
+}
+
+double crossover_of(const std::vector<ResultCase>& cases) {
+  std::vector<const ResultCase*> pointers;
+  for (const ResultCase& one : cases) pointers.push_back(&one);
+  return crossover_tokens(pointers);
+}
+
+const Figure* find_figure(const Section& section, const std::string& title) {
+  for (const Block& block : section.blocks) {
+    for (const Figure& figure : block.figures) {
+      if (figure.title == title) return &figure;
+    }
+  }
+  return nullptr;
+}
+
+const Series* find_series(const Figure& figure, const std::string& beginning) {
+  const auto found =
+      std::ranges::find_if(figure.series, [&](const Series& series) { return series.name.starts_with(beginning); });
+  return found == figure.series.end() ? nullptr : &*found;
+}
+
+TEST(CrossoverTest, LiesWhereStraightLinesInLogarithmsMeet) {
+  // Ours t = N, dense 8 throughout: at 8, half way between 1 and 64 in logarithms.
+  EXPECT_NEAR(crossover_of({case_at(1, 1, 8), case_at(64, 64, 8)}), 8, 1e-9);
+  EXPECT_EQ(crossover_of({case_at(1, 1, 8), case_at(64, 7, 8)}), 0) << "never as slow as dense";
+  EXPECT_EQ(crossover_of({case_at(1, 9, 8), case_at(64, 64, 8)}), 0) << "slower from the start: nothing is crossed";
+  EXPECT_EQ(crossover_of({case_at(1, 1, 8), case_at(32, 8, 8)}), 32) << "dense is kept";
+  EXPECT_EQ(crossover_of({case_at(1, 1, 0), case_at(8, 64, 8)}), 0) << "dense is not known at the first";
+}
+
+TEST(SuiteFiguresTest, DistributionHasEveryCaseAndTheGeometricMean) {
+  const Section section =
+      suite_section("GPU", {case_at(1, 1, 8), case_at(1, 1, 2), case_at(8, 1, 0.5), case_at(8, 1, 0)});
+  EXPECT_NE(section.text.find("3 measured cases"), std::string::npos) << section.text;
+  const Figure* const figure = find_figure(section, "Distribution of speed-ups");
+  ASSERT_NE(figure, nullptr);
+  const Series* const series = find_series(*figure, "over cuBLAS");
+  ASSERT_NE(series, nullptr);
+  EXPECT_NE(series->name.find("2.00×"), std::string::npos) << series->name;
+  EXPECT_EQ(series->x, (std::vector<double>{0.5, 0.5, 2, 8}));
+  EXPECT_EQ(series->y.front(), 0);
+  EXPECT_EQ(series->y.back(), 100);
+}
+
+TEST(SuiteFiguresTest, PhasesAreTold) {
+  ResultCase slower = case_at(1, 4, 8, 0.5);
+  slower.cusparse_us = 2;
+  const Section section = suite_section("GPU", {case_at(1, 1, 8), case_at(8, 8, 8), case_at(1, 7.99, 8, 0.99), slower});
+  const Figure* const figure = find_figure(section, "Who is fastest where");
+  ASSERT_NE(figure, nullptr);
+  EXPECT_EQ(figure->x.categories, (std::vector<std::string>{"50 %", "90 %", "99 %"}));
+  EXPECT_EQ(figure->y.categories, (std::vector<std::string>{"1", "8"}));
+  const auto only_cell = [&](const char* name) {
+    const Series* const series = find_series(*figure, name);
+    return series == nullptr || series->x.size() != 1 ? std::pair(-1.0, -1.0) : std::pair(series->x[0], series->y[0]);
+  };
+  EXPECT_EQ(only_cell("sparsmith is faster"), std::pair(1.0, 0.0));
+  EXPECT_EQ(only_cell("dense stays"), std::pair(1.0, 1.0));
+  EXPECT_EQ(only_cell("a tie"), std::pair(2.0, 0.0));
+  EXPECT_EQ(only_cell("a library is faster"), std::pair(0.0, 0.0));
+}
+
+TEST(ReportPageTest, PredictionsAndOtherDevicesStayApart) {
+  ReportInputs inputs;
+  for (const char* device : {"GPU a", "GPU b"}) {
+    TuningResults results;
+    results.device = device;
+    results.cases = {case_at(1, 1, 8), case_at(8, 2, 8)};
+    results.cases[1].measured = false;
+    inputs.results.push_back(results);
+  }
+  const Page page = report_page("t", inputs);
+  ASSERT_EQ(page.sections.size(), 4U);
+  EXPECT_EQ(page.sections[0].title, "Speed-ups on GPU a");
+  EXPECT_NE(page.sections[0].text.find("1 measured case"), std::string::npos);
+  EXPECT_EQ(page.sections[1].title, "Speed-ups on GPU b");
+  EXPECT_NE(page.sections[2].text.find("1 of them measured, the others PREDICTED"), std::string::npos);
+}
+
+TEST(TuningFiguresTest, RooflineHasIntensityAndSpeed) {
+  TuningResults results;
+  results.memory_bandwidth = 4e12;
+  results.cases = {case_at(8, 2, 8)};
+  const Section section = tuning_section(results);
+  const Figure* const figure = find_figure(section, "Roofline");
+  ASSERT_NE(figure, nullptr);
+  const Series* const choices = find_series(*figure, "slots");
+  ASSERT_NE(choices, nullptr);
+  EXPECT_NEAR(choices->x.at(0), 2.0 * 400 * 8 / 1000, 1e-12);
+  EXPECT_NEAR(choices->y.at(0), 2.0 * 400 * 8 / 2e-6 / 1e9, 1e-9);
+  const Series* const roof = find_series(*figure, "memory, 4000 GB/s");
+  ASSERT_NE(roof, nullptr);
+  EXPECT_NEAR(roof->y.at(0) / roof->x.at(0), 4000, 1e-6);
+}
+
+TEST(TuningFiguresTest, TracesShowTheBestSoFar) {
+  TuningResults results;
+  results.cases = {case_at(8, 2, 8)};
+  for (const double us : {5.0, 0.0, 7.0, 2.0}) results.cases[0].tried.push_back({"slots a=1", 3, us, "timed"});
+  const Section section = tuning_section(results);
+  const Figure* const trace = find_figure(section, "w, N = 8");
+  ASSERT_NE(trace, nullptr);
+  EXPECT_EQ(trace->series.at(0).x, (std::vector<double>{1, 3, 4}));
+  EXPECT_EQ(trace->series.at(0).y, (std::vector<double>{5, 5, 2}));
+  const Figure* const predictions = find_figure(section, "Candidates: predicted against measured");
+  ASSERT_NE(predictions, nullptr);
+  EXPECT_EQ(predictions->series.at(1).y, (std::vector<double>{5, 7, 2}));
+}
+
+TEST(FormatCurvesTest, BreakEvensAreThoseOfTheFormulas) {
+  const auto at = [](DataType type, const char* format) {
+    for (const BreakEven& point : format_break_evens(type)) {
+      if (point.format == format) return point.sparsity;
+    }
+    return -1.0;
+  };
+  // A nonzero costs a value and an index; what is left is the row offsets.
+  EXPECT_NEAR(at(DataType::kFloat32, "csr_u32"), 1.0 / 2, 0.005);
+  EXPECT_NEAR(at(DataType::kFloat16, "csr_u32"), 2.0 / 3, 0.005);
+  EXPECT_NEAR(at(DataType::kFloat16, "csr_u16"), 1.0 / 2, 0.005);
+  EXPECT_NEAR(at(DataType::kFloat16, "bitmap"), 1.0 / 16, 0.005);
+}
+
+TEST(HistoryFiguresTest, ShowsLevelsAndEnvironments) {
+  HistorySeries series{.name = "case"};
+  for (int i = 0; i < 6; ++i) {
+    const double median = i < 3 ? 2 : 3;
+    series.points.push_back({"c" + std::to_string(i), median, median - 0.1, median + 0.1, i < 5 ? "a" : "b"});
+  }
+  series.changes.push_back({3, 2, 3, ""});
+  const Section section = history_section({.source = "h.json", .series = {HistorySeries{.name = "empty"}, series}});
+  const Figure* const figure = find_figure(section, "case");
+  ASSERT_NE(figure, nullptr);
+  const Series* const level = find_series(*figure, "level");
+  ASSERT_NE(level, nullptr);
+  EXPECT_EQ(level->x, (std::vector<double>{0, 3, 5}));
+  EXPECT_EQ(level->y, (std::vector<double>{2, 3, 3}));
+  ASSERT_EQ(figure->rules.size(), 1U);
+  EXPECT_EQ(figure->rules[0].x, 4.5);
+  EXPECT_EQ(figure->rules[0].text, "other environment");
+  const HtmlTable& environments = *section.blocks.back().table;
+  ASSERT_EQ(environments.rows.size(), 2U);
+  EXPECT_EQ(environments.rows[1], (std::vector<std::string>{"case", "c5", "5", "b"}));
+  EXPECT_EQ(figure->notes.at(0).text, "+50.0 %");
+}
+
+TEST(SparklineTest, SparklinesSpanTheirValues) {
+  EXPECT_EQ(sparkline({1, 2, 8}, 10), "▁▂█");
+  EXPECT_EQ(sparkline({5, 5}, 10), "▁▁");
+  EXPECT_EQ(sparkline({1, std::nan(""), 2}, 10), "▁ █");
+  EXPECT_EQ(sparkline({1, 1, 3, 3}, 2), "▁█") << "more values than letters are averaged";
+  EXPECT_EQ(sparkline({}, 10), "");
+}
+
+TEST(ReportTableTest, NamesMeansPerTokens) {
+  ReportInputs inputs;
+  inputs.results.emplace_back().source = "f.json";
+  inputs.results[0].cases = {case_at(1, 1, 8), case_at(8, 1, 2)};
+  EXPECT_EQ(report_table(inputs), "f.json: 4.000x dense in 2 cases (geometric mean); N = 1: 8.00x, N = 8: 2.00x\n");
+}
+
+}  // namespace
+}  // namespace sparsmith::tools

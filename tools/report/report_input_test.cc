@@ -1,0 +1,175 @@
+#include "tools/report/report_input.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "matrix/sparsity_statistics.h"
+
+namespace sparsmith::tools {
+namespace {
+
+using nlohmann::json;
+
+json timing(double us) { return {{"median_us", us}, {"q1_us", us}, {"q3_us", us}, {"samples", 15}}; }
+
+json bench_run() {
+  return {{"device", {{"name", "GPU"}, {"memory_bandwidth", 4e12}}},
+          {"counts", {{"compile_seconds", 2.5}, {"pairs", 1}}},
+          {"cuts", {{"a rule", 3}}},
+          {"weights",
+           {{{"name", "w"},
+             {"M", 4},
+             {"K", 8},
+             {"nnz", 8},
+             {"sparsity", 0.75},
+             {"operator", "spmm_fp16_token_major_none"},
+             {"dense_bytes", 64},
+             {"gpu_bytes", 40},
+             {"choices",
+              {{{"tokens", 8},
+                {"kind", "generated"},
+                {"evidence", "measured"},
+                {"config", "slots depth=2"},
+                {"predicted_us", 2.5},
+                {"dense_us", 6.0},
+                {"bytes_moved", 100.0},
+                {"timing", timing(3)},
+                {"trials", {{{"config", "rows a=1"}, {"predicted_us", 4}, {"median_us", 5}, {"outcome", "timed"}}}},
+                {"vendors",
+                 {{{"name", "cublas"}, {"supported", true}, {"timing", timing(5.5)}},
+                  {{"name", "cusparse"}, {"supported", false}, {"detail", "missing"}}}}}}}}}}};
+}
+
+json cell(const char* source) {
+  return {
+      {"source", source},       {"weight", "w"},       {"rows", 4},       {"cols", 8},           {"nnz", 8},
+      {"sparsity", 0.75},       {"operator", "spmm"},  {"tokens", 8},     {"kind", "vendor"},    {"config", "cublas"},
+      {"evidence", "measured"}, {"timing", timing(3)}, {"device", "GPU"}, {"cublas", timing(3)}, {"cusparse", nullptr}};
+}
+
+json history() {
+  return {{"history",
+           {{{"case", "c"},
+             {"operator", "spmm"},
+             {"device_class", "sm_90"},
+             {"points", {{{"commit", "a"}, {"median", 2.0}}, {{"commit", "b"}, {"median", 3.0}, {"low", 2.9}}}},
+             {"changes", {{{"at", 1}, {"before", 2.0}, {"after", 3.0}, {"accepted", "why"}}}}}}}};
+}
+
+ReportInputs read(const std::string& text) {
+  ReportInputs inputs;
+  const Status status = add_report_json(text, "f.json", inputs);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return inputs;
+}
+
+std::string error_of(const std::string& text) {
+  ReportInputs inputs;
+  const Status status = add_report_json(text, "f.json", inputs);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidInput) << text;
+  EXPECT_TRUE(inputs.analyses.empty() && inputs.results.empty() && inputs.histories.empty());
+  return status.message();
+}
+
+TEST(ReportInputTest, ReadsARun) {
+  const ReportInputs inputs = read(bench_run().dump());
+  ASSERT_EQ(inputs.results.size(), 1U);
+  const TuningResults& results = inputs.results[0];
+  EXPECT_EQ(results.device, "GPU");
+  EXPECT_EQ(results.memory_bandwidth, 4e12);
+  EXPECT_EQ(results.seconds.at("compile"), 2.5);
+  EXPECT_EQ(results.cuts.at("a rule"), 3);
+  ASSERT_EQ(results.bytes.size(), 1U);
+  EXPECT_EQ(results.bytes[0].chosen, 40);
+  ASSERT_EQ(results.cases.size(), 1U);
+  const ResultCase& one = results.cases[0];
+  EXPECT_EQ(one.family, "slots");
+  EXPECT_TRUE(one.measured);
+  EXPECT_EQ(one.us, 3);
+  EXPECT_EQ(one.cublas_us, 6) << "dense is the whole operator, not the product alone";
+  EXPECT_EQ(one.cusparse_us, 0);
+  EXPECT_EQ(one.best_peer_us(), 6);
+  ASSERT_EQ(one.tried.size(), 1U);
+  EXPECT_EQ(one.tried[0].predicted_us, 4);
+  EXPECT_EQ(one.tried[0].us, 5);
+}
+
+TEST(ReportInputTest, ReadsCellsLineByLine) {
+  const ReportInputs inputs = read(cell("first").dump() + "\n\n" + cell("second").dump());
+  ASSERT_EQ(inputs.results.size(), 1U);
+  ASSERT_EQ(inputs.results[0].cases.size(), 2U);
+  EXPECT_EQ(inputs.results[0].cases[1].weight, "second");
+  EXPECT_TRUE(inputs.results[0].cases[1].dense());
+  EXPECT_EQ(inputs.results[0].cases[1].cublas_us, 3);
+}
+
+TEST(ReportInputTest, ReadsHistories) {
+  const ReportInputs inputs = read(history().dump());
+  ASSERT_EQ(inputs.histories.size(), 1U);
+  const HistorySeries& series = inputs.histories[0].series.at(0);
+  EXPECT_EQ(series.unit, "us");
+  EXPECT_EQ(series.detail, "spmm, sm_90");
+  ASSERT_EQ(series.points.size(), 2U);
+  EXPECT_EQ(series.points[0].low, 2) << "without an interval, the median";
+  EXPECT_EQ(series.points[1].low, 2.9);
+  EXPECT_EQ(series.changes.at(0).accepted, "why");
+}
+
+TEST(ReportInputTest, ReadsWhatAnalyzeWrites) {
+  CsrMatrix matrix;
+  matrix.rows = 3;
+  matrix.cols = 4;
+  matrix.row_offsets = {0, 2, 2, 3};
+  matrix.column_indices = {0, 3, 1};
+  matrix.values = {1, 2, 3};
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  const ReportInputs inputs = read("{\"weights\":[" + to_json(statistics, "layer") + "]}");
+  ASSERT_EQ(inputs.analyses.size(), 1U);
+  const AnalyzedLayer& layer = inputs.analyses[0].layers.at(0);
+  EXPECT_EQ(layer.name, "layer");
+  EXPECT_EQ(layer.statistics.row_cov, statistics.row_cov);
+  EXPECT_EQ(layer.statistics.row_length_histogram, statistics.row_length_histogram);
+  const auto bytes = layer.statistics.format_bytes(4);
+  const auto expected = statistics.format_bytes(4);
+  ASSERT_EQ(bytes.size(), expected.size());
+  for (std::size_t i = 0; i < bytes.size(); ++i) EXPECT_EQ(bytes[i].bytes, expected[i].bytes) << bytes[i].format;
+}
+
+TEST(ReportInputTest, SaysWhereAndWhatIsWrong) {
+  EXPECT_EQ(error_of(""), "f.json: is neither JSON nor JSON lines");
+  EXPECT_NE(error_of("{}").find("holds none of what a report is made of"), std::string::npos);
+  EXPECT_NE(error_of("[1, 2]").find("holds none of"), std::string::npos);
+
+  json run = bench_run();
+  run["weights"][0]["choices"][0]["timing"]["median_us"] = "fast";
+  EXPECT_EQ(error_of(run.dump()), "f.json.weights[0].choices[0].timing.median_us is no number");
+  run = bench_run();
+  run["weights"][0]["choices"][0]["tokens"] = 0;
+  EXPECT_NE(error_of(run.dump()).find("f.json.weights[0].choices[0].tokens is outside of [1, "), std::string::npos);
+  run = bench_run();
+  run["weights"][0]["M"] = 18446744073709551615U;
+  EXPECT_NE(error_of(run.dump()).find("f.json.weights[0].M is outside of"), std::string::npos);
+  run = bench_run();
+  run["weights"][0].erase("name");
+  EXPECT_EQ(error_of(run.dump()), "f.json.weights[0].name is missing: a text is expected");
+  run = bench_run();
+  run["weights"] = 3;
+  EXPECT_EQ(error_of(run.dump()), "f.json.weights is no array");
+
+  EXPECT_NE(error_of(cell("a").dump() + "\n{\"tokens\":").find("f.json:2: is no JSON object"), std::string::npos);
+  json broken = cell("a");
+  broken["sparsity"] = 1.5;
+  EXPECT_EQ(error_of(broken.dump()), "f.json:1.sparsity is 1.5, outside of [0, 1]");
+
+  json past = history();
+  past["history"][0]["changes"][0]["at"] = 2;
+  EXPECT_EQ(error_of(past.dump()), "f.json.history[0].changes[0].at is outside of [0, 1]");
+  past["history"][0]["points"] = json::array();
+  past["history"][0]["changes"][0]["at"] = 0;
+  EXPECT_NE(error_of(past.dump()).find("there are no points"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sparsmith::tools
