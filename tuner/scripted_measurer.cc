@@ -30,6 +30,10 @@ class ScriptedMeasurer : public Measurer {
     packings_.insert(packed.packing);
     return alive();
   }
+  Status drop_packing(const std::string& name) override {
+    packings_.erase(name);
+    return alive();
+  }
   Status set_tokens(std::int64_t, std::uint64_t) override {
     vendors_.clear();
     return alive();

@@ -122,6 +122,8 @@ class Run {
     context_.session = &session_;
     context_.kernels = &kernels;
     context_.cache = resources_.cache;
+    context_.record = resources_.record;
+    context_.program_version = resources_.program_version;
     context_.interrupted = [this] { return interrupted(); };
     context_.out_of_time = [this] { return budget_.out_of_time(); };
     context_.bucket_begins = [this] { budget_.bucket_begins(); };
