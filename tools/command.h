@@ -38,6 +38,7 @@ void add_bench_command(CLI::App& app, Action& action);
 void add_run_command(CLI::App& app, Action& action);
 void add_show_command(CLI::App& app, Action& action);
 void add_cache_command(CLI::App& app, Action& action);
+void add_space_command(CLI::App& app, Action& action);
 void add_doctor_command(CLI::App& app, Action& action);
 
 // Prints "error: <status>" to stderr and returns its exit code.

@@ -31,6 +31,7 @@ int run(int argc, char** argv) {
   add_show_command(app, action);
   add_cache_command(app, action);
   add_synth_command(app, action);
+  add_space_command(app, action);
   add_doctor_command(app, action);
   try {
     app.parse(argc, argv);
