@@ -134,6 +134,8 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
                   "Tried at most for each weight and N; default: 32, for exhaustive 1000, for random and basin-hopping "
                   "64")
       ->check(CLI::Range(1, 100000));
+  command.add_flag("!--no-transfer", tuning.transfer,
+                   "Search each weight in full, whatever weights of like statistics have chosen");
   command.add_option("--record", settings.record,
                      "Add every space that is searched, with the samples of each candidate, to a .jsonl.gz file");
   command

@@ -125,6 +125,7 @@ class WeightTuner {
     }
     CandidateSelection selection;
     if (!known) selection = select_candidates(problem_, options_.tokens, options_.calls, statistics_, limits);
+    const bool hinted = !known && transfer(selection);
     for (const auto& [rule, count] : selection.cuts) report_.cuts[rule] += count;
     report_.considered += selection.considered;
 
@@ -138,8 +139,31 @@ class WeightTuner {
     for (Bucket& bucket : buckets) {
       if (context_.bucket_begins) context_.bucket_begins();
       SPARSMITH_RETURN_IF_ERROR(context_.predict ? predict(bucket) : measure(bucket));
+      if (!known && !hinted && bucket.complete) remember(bucket);
     }
     return choose(buckets, cached);
+  }
+
+  // The memory of the operator; nullptr where nothing is to be learnt.
+  Transfer* memory() const {
+    if (context_.transfer == nullptr || context_.predict || options_.strategy != StrategyKind::kRace) return nullptr;
+    const ProblemKey key = problem_key(context_, weight_, 0);
+    return &context_.transfer->try_emplace(key.operator_name, context_.cache, key).first->second;
+  }
+
+  // Whether a near weight made the selection short.
+  bool transfer(CandidateSelection& selection) {
+    Transfer* const from = memory();
+    if (from == nullptr) return false;
+    const Transfer::Hint hint = from->find(weight_.pattern_hash, profile_of(statistics_), options_.tokens);
+    apply_hint(hint, problem_, statistics_, selection);
+    if (hint.near) report_.transferred += static_cast<std::int64_t>(options_.tokens.size());
+    return hint.near;
+  }
+
+  void remember(const Bucket& bucket) const {
+    if (Transfer* const to = memory())
+      to->remember(weight_.pattern_hash, profile_of(statistics_), bucket.tokens, bucket.contenders);
   }
 
   Result<Bucket> make_bucket(std::size_t index, const CandidateSelection& selection, const CachedChoices& cached) {

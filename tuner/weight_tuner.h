@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "tuner/device_session.h"
 #include "tuner/kernel_store.h"
 #include "tuner/recorded_space.h"
+#include "tuner/transfer.h"
 #include "tuner/tune_options.h"
 #include "tuner/tune_report.h"
 
@@ -23,7 +25,8 @@ struct TuneContext {
   Cache* cache = nullptr;
   DeviceProperties device;  // that is tuned for: the session's, or, on the emulator, a typical one
   std::string program_version;
-  bool predict = false;  // the session cannot time: rank by prediction, verify the best
+  std::map<std::string, Transfer>* transfer = nullptr;  // by operator; null: weights learn nothing from each other
+  bool predict = false;                                 // the session cannot time: rank by prediction, verify the best
   std::int64_t device_id = 0;
   std::int64_t environment_id = 0;
   // Whether kernels are launched programmatically: it is asked for, and the device knows it.
