@@ -154,16 +154,25 @@ int run(const Options& options) {
   }
   const auto weight = contents.find_weight(options.tensor);
   if (!weight.ok()) return report(weight.status().annotate(options.file));
+  std::vector<ExplainedChoice> explained;
+  if (options.why) {
+    auto all = explained_choices(contents, **weight, options.tokens, options.cache);
+    if (!all.ok()) return report(all.status());
+    explained = std::move(*all);
+  }
   if (options.json) {
-    print_json(json_of(contents, **weight, options.source));
+    nlohmann::json object = json_of(contents, **weight, options.source);
+    for (const ExplainedChoice& each : explained) {
+      for (nlohmann::json& choice : object["choices"]) {
+        if (choice["tokens"] == each.choice->tokens) choice["why"] = why_json(each.explanation);
+      }
+    }
+    print_json(object);
   } else if (options.source) {
     print_sources(contents, **weight, options.tokens);
   } else {
     print_weight(contents, **weight, options.tokens);
-    if (options.why) {
-      const Status explained = print_why(contents, **weight, options.tokens, options.cache);
-      if (!explained.ok()) return report(explained);
-    }
+    for (const ExplainedChoice& each : explained) print_why(each);
   }
   return kDone;
 }

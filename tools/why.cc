@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cache/cache.h"
@@ -96,12 +97,13 @@ void print_verdict(const TunedChoice& choice, const Explanation& explanation) {
 
 }  // namespace
 
-Status print_why(const TunedContents& contents, const TunedWeight& weight, std::int64_t tokens,
-                 const std::string& cache_path) {
+Result<std::vector<ExplainedChoice>> explained_choices(const TunedContents& contents, const TunedWeight& weight,
+                                                       std::int64_t tokens, const std::string& cache_path) {
   SPARSMITH_ASSIGN_OR_RETURN(std::optional<Cache> cache, open_for_reading(cache_path));
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, matrix_of(weight));
   const SparsityStatistics statistics = compute_statistics(matrix);
   Problem problem{weight.spec, 1, device_of(contents.provenance.device_class)};
+  std::vector<ExplainedChoice> all;
   for (const TunedChoice& choice : weight.choices) {
     if (tokens > 0 && &choice != &weight.choice_for(tokens)) continue;
     problem.tokens = choice.tokens;
@@ -117,16 +119,41 @@ Status print_why(const TunedContents& contents, const TunedWeight& weight, std::
     if (choice.kind == TunedChoice::Kind::kGenerated) explained.config = choice.config;
     if (const TunedPacking* packing = weight.packing(choice.packing)) explained.weight_bytes = packing->bytes();
     explained.launches = std::max<std::size_t>(1, choice.plan.steps.size());
-    const Explanation explanation = explain(problem, statistics, explained, measurements);
-    fmt::print("why, for N up to {}:\n", choice.tokens);
-    print_families(explanation);
-    print_verdict(choice, explanation);
-    print_counts(explanation.rejected, "rejected");
-    print_counts(explanation.cuts, "pruned");
-    if (measurements.empty())
-      fmt::print("  no cache has measurements of this weight here (--cache): what was tried is not known\n");
+    all.push_back({&choice, explain(problem, statistics, explained, measurements), !measurements.empty()});
   }
-  return {};
+  return all;
+}
+
+void print_why(const ExplainedChoice& explained) {
+  fmt::print("why, for N up to {}:\n", explained.choice->tokens);
+  print_families(explained.explanation);
+  print_verdict(*explained.choice, explained.explanation);
+  print_counts(explained.explanation.rejected, "rejected");
+  print_counts(explained.explanation.cuts, "pruned");
+  if (!explained.has_measurements)
+    fmt::print("  no cache has measurements of this weight here (--cache): what was tried is not known\n");
+}
+
+nlohmann::json why_json(const Explanation& explanation) {
+  nlohmann::json object = {{"families", nlohmann::json::array()},
+                           {"pruned", explanation.cuts},
+                           {"rejected", explanation.rejected},
+                           {"runner_up", explanation.runner_up},
+                           {"runner_up_us", explanation.runner_up_us},
+                           {"bounds", nlohmann::json::array()},
+                           {"flips_at_density", explanation.flips_at_density}};
+  for (const Explanation::FamilyRecord& each : explanation.families) {
+    object["families"].push_back({{"name", each.name},
+                                  {"configs", each.configs},
+                                  {"predicted_us", each.predicted_us},
+                                  {"tried", each.tried},
+                                  {"passed", each.passed},
+                                  {"best_us", each.best_us},
+                                  {"best_config", each.best_config}});
+  }
+  for (const Explanation::Bound& bound : explanation.bounds)
+    object["bounds"].push_back({{"name", bound.name}, {"us", bound.us}});
+  return object;
 }
 
 }  // namespace sparsmith::tools

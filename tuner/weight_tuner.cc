@@ -49,7 +49,7 @@ class WeightTuner {
     CachedChoices cached(context_, weight_, statistics_, packings_);
     // A cached choice was made for the least time; another objective searches among what was measured.
     const bool same_goal = options_.objective == Objective::kTime;
-    const bool known = options_.use_choices && same_goal && cached.complete();
+    const bool known = options_.use_choices && same_goal && !context_.record && cached.complete();
     if (known && !options_.compare) {
       adopt(cached);
     } else {
