@@ -1,6 +1,7 @@
 // What goes wrong in a tuning run, and what it costs: candidates that fail in every way, interrupts, kills, short
 // budgets.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,33 +56,56 @@ TEST_F(TunerTest, AnInterruptEndsWithWhatThereIs) {
   EXPECT_EQ(next.weights[0].buckets[0].incumbent, "exact");
 }
 
-// The parent itself is killed: the next run opens the cache, takes what was recorded, and finishes.
+// The parent itself is killed, at twenty moments of its work: each time the cache opens, has every trial that was
+// begun, and of these at most the one in flight has no outcome. The last run finishes.
 TEST_F(TunerTest, KilledAtAnyMomentTheNextRunGoesOn) {
   const unsigned seed = std::random_device()();
   RecordProperty("seed", std::to_string(seed));
   std::mt19937 random(seed);
   options_.tokens = {1, 8};
+  options_.selection.candidates = 24;
+  options_.transfer = false;
   const std::vector<WeightInput> weights = {weight("a", 64, 96, 1), weight("b", 96, 64, 2), weight("c", 48, 48, 3)};
-  for (int round = 0; round < 8; ++round) {
+  void* const shared = mmap(nullptr, sizeof(std::int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* const begun = static_cast<volatile std::int64_t*>(shared);  // trials, in all children
+  device_.before_verify = [begun] {
+    *begun = *begun + 1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  };
+  int alive = 0;
+  for (int round = 0; round < 100 && alive < 20; ++round) {
     const pid_t child = fork();
     if (child == 0) {
-      device_.before_verify = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
       run(weights);
       _exit(0);
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 150));
     kill(child, SIGKILL);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
+    alive += WIFSIGNALED(status) ? 1 : 0;
+    auto cache = Cache::open(directory_.file(cache_), Cache::Mode::kReadWrite);
+    ASSERT_TRUE(cache.ok()) << cache.status().to_string() << " seed " << seed;
+    const auto counts = cache->counts();
+    ASSERT_TRUE(counts.ok());
+    EXPECT_GE(counts->measurements, *begun) << "seed " << seed;
+    EXPECT_EQ(counts->running, 0) << "seed " << seed;
+    EXPECT_LE(counts->crashed, alive) << "seed " << seed;
+    EXPECT_TRUE(cache->verify()->empty()) << "seed " << seed;
+    if (WIFEXITED(status)) cache_ = std::to_string(round) + ".db";  // it was done: begin again
+    if (WIFEXITED(status)) *begun = 0;
   }
+  EXPECT_EQ(alive, 20);
   const TuneReport report = run(weights);
   EXPECT_EQ(report.pairs, 6) << "seed " << seed;
   EXPECT_TRUE(report.complete);
-  auto cache = Cache::open(directory_.file("cache.db"), Cache::Mode::kReadWrite);
+  auto cache = Cache::open(directory_.file(cache_), Cache::Mode::kReadWrite);
   ASSERT_TRUE(cache.ok());
   EXPECT_TRUE(cache->verify()->empty());
   EXPECT_EQ(cache->counts()->running, 0);
   EXPECT_EQ(cache->counts()->choices, 6);
+  munmap(shared, sizeof(std::int64_t));
 }
 
 TEST_F(TunerTest, TwoRunsShareOneCache) {
