@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "base/parallel_for.h"
+
 namespace sparsmith {
 namespace {
 
@@ -103,17 +105,22 @@ CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const
 CandidateSelection select_candidates(const Problem& problem, const std::vector<std::int64_t>& tokens,
                                      const std::vector<double>& calls, const SparsityStatistics& statistics,
                                      const SelectionLimits& limits) {
+  std::vector<SearchSpace> found(tokens.size());
+  parallel_for(static_cast<std::int64_t>(tokens.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      Problem at = problem;
+      at.tokens = tokens[i];
+      found[i] = search_space(at, statistics);
+      if (limits.families.empty()) continue;
+      std::erase_if(found[i].entries, [&](const SearchSpace::Entry& entry) {
+        return std::ranges::find(limits.families, entry.config.family) == limits.families.end();
+      });
+    }
+  });
   std::map<std::int64_t, SearchSpace> spaces;
   std::map<std::int64_t, double> calls_of;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    Problem at = problem;
-    at.tokens = tokens[i];
-    SearchSpace& space = spaces[tokens[i]] = search_space(at, statistics);
-    if (!limits.families.empty()) {
-      std::erase_if(space.entries, [&](const SearchSpace::Entry& entry) {
-        return std::find(limits.families.begin(), limits.families.end(), entry.config.family) == limits.families.end();
-      });
-    }
+    spaces.emplace(tokens[i], std::move(found[i]));
     calls_of[tokens[i]] = calls[i];
   }
   const auto packing_of = [&](const Config& config) { return family(config.family)->packing(config, problem); };
