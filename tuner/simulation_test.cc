@@ -123,12 +123,13 @@ TEST(StrategyRunTest, ABudgetCutsShortAndALimitDoesNot) {
   EXPECT_EQ(bench.attempts, 6) << "each is slower than the first";
 }
 
-// Real ones: race against random at equal budget in at least 90 % of them.
+// Real ones, in files bench/recorded/*spaces*.jsonl.gz: race against random at equal budget in at least 90 % of them.
 TEST(SimulationTest, RaceBeatsRandomInRecordedSpaces) {
   std::vector<RecordedSpace> spaces;
   if (std::filesystem::exists(SPARSMITH_RECORDED)) {
     for (const auto& entry : std::filesystem::directory_iterator(SPARSMITH_RECORDED)) {
-      if (!entry.path().string().ends_with(".jsonl.gz")) continue;
+      const std::string name = entry.path().filename().string();
+      if (name.find("spaces") == std::string::npos || !name.ends_with(".jsonl.gz")) continue;
       auto read = read_spaces(entry.path().string());
       ASSERT_TRUE(read.ok()) << read.status().to_string();
       std::ranges::move(*read, std::back_inserter(spaces));
