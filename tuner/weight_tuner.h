@@ -25,16 +25,16 @@ struct TuneContext {
   Cache* cache = nullptr;
   DeviceProperties device;  // that is tuned for: the session's, or, on the emulator, a typical one
   std::string program_version;
+  std::function<Status(const RecordedSpace&)> record;  // takes each searched space; empty: not recorded
   std::map<std::string, Transfer>* transfer = nullptr;  // by operator; null: weights learn nothing from each other
   bool predict = false;                                 // the session cannot time: rank by prediction, verify the best
   std::int64_t device_id = 0;
   std::int64_t environment_id = 0;
   // Whether kernels are launched programmatically: it is asked for, and the device knows it.
   bool programmatic() const { return options->timing.programmatic && device.compute_capability >= kProgrammaticFrom; }
-  std::function<Status(const RecordedSpace&)> record;  // takes each searched space; empty: not recorded
-  std::function<bool()> interrupted;                   // the user wants an end
-  std::function<bool()> out_of_time;                   // for this weight at this N; asked often
-  std::function<void()> bucket_begins;                 // before each N
+  std::function<bool()> interrupted;    // the user wants an end
+  std::function<bool()> out_of_time;    // for this weight at this N; asked often
+  std::function<void()> bucket_begins;  // before each N
   std::function<void(const std::string& stage, std::size_t done, std::size_t total)> progress;
 };
 
