@@ -25,7 +25,7 @@ struct TuneContext {
   Cache* cache = nullptr;
   DeviceProperties device;  // that is tuned for: the session's, or, on the emulator, a typical one
   std::string program_version;
-  std::function<Status(const RecordedSpace&)> record;  // takes each searched space; empty: not recorded
+  std::function<Status(const RecordedSpace&)> record;   // takes each searched space; empty: not recorded
   std::map<std::string, Transfer>* transfer = nullptr;  // by operator; null: weights learn nothing from each other
   bool predict = false;                                 // the session cannot time: rank by prediction, verify the best
   std::int64_t device_id = 0;
