@@ -46,6 +46,7 @@ class Cache {
   Result<std::int64_t> put_device(const DeviceRecord& device);
   Result<std::int64_t> put_environment(const EnvironmentRecord& environment);
   Status put_weight(const WeightRecord& weight);
+  Result<std::vector<WeightRecord>> weights();
 
   // Kernel binaries. One that does not match its hash is removed, counted in damaged(), and not found.
   Result<std::optional<KernelRecord>> find_kernel(const KernelKey& key);

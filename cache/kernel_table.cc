@@ -80,6 +80,18 @@ Status Cache::put_weight(const WeightRecord& weight) {
   });
 }
 
+Result<std::vector<WeightRecord>> Cache::weights() {
+  return guarded(state_->path, [&]() -> Result<std::vector<WeightRecord>> {
+    SQLite::Statement query(state_->database, "SELECT * FROM weight ORDER BY pattern_hash");
+    std::vector<WeightRecord> found;
+    while (query.executeStep()) {
+      found.push_back({query.getColumn(0).getString(), query.getColumn(1).getString(), query.getColumn(2).getInt64(),
+                       query.getColumn(3).getInt64(), query.getColumn(4).getInt64(), query.getColumn(5).getString()});
+    }
+    return found;
+  });
+}
+
 Result<std::optional<KernelRecord>> Cache::find_kernel(const KernelKey& key) {
   return guarded(state_->path, [&]() -> Result<std::optional<KernelRecord>> {
     SQLite::Statement query(state_->database,

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
+#include "base/hash.h"
 #include "generator/catalogue.h"
+#include "generator/source_tokens.h"
 
 namespace sparsmith {
 namespace {
@@ -106,22 +110,41 @@ std::string entry_point(const KernelText& text) {
   return source + "}\n";
 }
 
+// The headers of a family's kernels, and their tokens: nearly all of a kernel's text, and the same for many.
+struct Closure {
+  std::string text;
+  std::string normalized;
+};
+
+// Kept for good: there are as many as families have sets of headers. Any thread.
+Result<const Closure*> closure_of(const std::vector<std::string>& headers) {
+  static std::mutex mutex;
+  static std::map<std::vector<std::string>, Closure> known;
+  const std::lock_guard lock(mutex);
+  if (const auto found = known.find(headers); found != known.end()) return &found->second;
+  SPARSMITH_ASSIGN_OR_RETURN(std::string text, catalogue().closure_source(headers));
+  std::string normalized = normalized_source(text);
+  return &known.emplace(headers, Closure{std::move(text), std::move(normalized)}).first->second;
+}
+
 }  // namespace
 
 Result<KernelSource> assemble(const KernelText& text) {
   SPARSMITH_RETURN_IF_ERROR(check(text));
-  auto closure = catalogue().closure_source(text.headers);
+  const auto closure = closure_of(text.headers);
   if (!closure.ok()) return closure.status().annotate(fmt::format("kernel text {}", text.name));
 
   KernelSource kernel;
   kernel.name = text.name;
   kernel.threads_per_block = text.threads;
   kernel.max_shared_bytes = text.max_shared_bytes;
-  kernel.source = head_comment(text) + *closure;
-  kernel.source += fmt::format(
-      "\n// ---- this kernel\n\nnamespace sparsmith {{\nnamespace {{\n\n{}\n}}  // namespace\n\n", named_lines(text));
-  kernel.source += entry_point(text) + "\n}  // namespace sparsmith\n";
-  kernel.closure_hash = closure_hash(kernel.source);
+  const std::string own =
+      fmt::format("\n// ---- this kernel\n\nnamespace sparsmith {{\nnamespace {{\n\n{}\n}}  // namespace\n\n",
+                  named_lines(text)) +
+      entry_point(text) + "\n}  // namespace sparsmith\n";
+  kernel.source = head_comment(text) + (*closure)->text + own;
+  // As closure_hash(kernel.source): tokens do not reach from one of the parts into the next.
+  kernel.closure_hash = hash_text((*closure)->normalized + normalized_source(own));
   return kernel;
 }
 

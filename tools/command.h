@@ -40,6 +40,7 @@ void add_show_command(CLI::App& app, Action& action);
 void add_cache_command(CLI::App& app, Action& action);
 void add_perf_command(CLI::App& app, Action& action);
 void add_report_command(CLI::App& app, Action& action);
+void add_space_command(CLI::App& app, Action& action);
 void add_doctor_command(CLI::App& app, Action& action);
 
 // Prints "error: <status>" to stderr and returns its exit code.

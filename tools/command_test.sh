@@ -4,6 +4,7 @@
 # usage: command_test.sh FOLDER_OF_PROGRAMS
 set -euo pipefail
 
+seeds=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../tests/fuzz/seeds")
 # shellcheck source=tools/expect.sh
 source "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
 
@@ -42,9 +43,26 @@ done
 expect 0 '"tensor":"a.weight"' "$sparsmith" run one.safetensors --device emulator --json
 expect 0 a.weight "$sparsmith" show model.tuned.safetensors
 expect 0 why "$sparsmith" show model.tuned.safetensors --tensor a.weight --tokens 1
+expect 0 "why, for N up to 1" "$sparsmith" show model.tuned.safetensors --tensor a.weight --why --cache tune.db
+expect 0 '"families":.*"flips_at_density"' \
+  "$sparsmith" show model.tuned.safetensors --tensor a.weight --why --json --cache tune.db
+expect 3 none.db "$sparsmith" show model.tuned.safetensors --tensor a.weight --why --cache none.db
 expect 3 c.weight "$sparsmith" show model.tuned.safetensors --tensor c.weight
 expect 0 '"weights"' "$sparsmith" tune model.safetensors -o json.safetensors --device emulator --cache tune.db --json
 expect 0 "geometric mean" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
+
+# Recorded spaces.
+expect 0 predicted "$sparsmith" tune model.safetensors -o other.safetensors --strategy basin-hopping --device emulator \
+  --no-cache
+expect 2 strategy "$sparsmith" tune model.safetensors -o other.safetensors --strategy best
+spaces=$seeds/recorded_space/two_runs.jsonl
+expect 0 "w 64x96 N=8  *2 " "$sparsmith" space list "$spaces"
+expect 0 "race: geometric mean 1.000" "$sparsmith" space simulate "$spaces"
+expect 0 '"best_found_over_best"' "$sparsmith" space simulate "$spaces" --json
+expect 0 "1 spaces" "$sparsmith" space join "$spaces" -o joined.jsonl.gz
+expect 2 "there already" "$sparsmith" space join "$spaces" -o joined.jsonl.gz
+expect 0 "t4/space00_64x96_n8.t4.json" "$sparsmith" space export-t4 joined.jsonl.gz -o t4
+expect 3 "bad.safetensors: line 1" "$sparsmith" space list bad.safetensors
 
 # Groups: one weight of several, by name and in JSON; members are known, and are no weights of their own.
 for layer in 0 1; do

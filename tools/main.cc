@@ -33,6 +33,7 @@ int run(int argc, char** argv) {
   add_perf_command(app, action);
   add_synth_command(app, action);
   add_report_command(app, action);
+  add_space_command(app, action);
   add_doctor_command(app, action);
   try {
     app.parse(argc, argv);

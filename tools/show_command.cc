@@ -9,6 +9,7 @@
 #include "tools/json_output.h"
 #include "tools/text_table.h"
 #include "tools/tune_table.h"
+#include "tools/why.h"
 #include "tuner/tuned_output.h"
 
 namespace sparsmith::tools {
@@ -19,6 +20,8 @@ struct Options {
   std::string tensor;
   std::int64_t tokens = 0;
   bool source = false;
+  bool why = false;
+  std::string cache;
   bool json = false;
 };
 
@@ -138,7 +141,7 @@ int run(const Options& options) {
   if (!file.ok()) return report(file.status());
   const TunedContents& contents = file->contents();
   if (options.tensor.empty()) {
-    if (options.source) return report(invalid_argument("--source needs --tensor"));
+    if (options.source || options.why) return report(invalid_argument("--source and --why need --tensor"));
     if (options.json) {
       nlohmann::json object = {{"device_class", contents.provenance.device_class}};
       object["weights"] = nlohmann::json::array();
@@ -151,12 +154,25 @@ int run(const Options& options) {
   }
   const auto weight = contents.find_weight(options.tensor);
   if (!weight.ok()) return report(weight.status().annotate(options.file));
+  std::vector<ExplainedChoice> explained;
+  if (options.why) {
+    auto all = explained_choices(contents, **weight, options.tokens, options.cache);
+    if (!all.ok()) return report(all.status());
+    explained = std::move(*all);
+  }
   if (options.json) {
-    print_json(json_of(contents, **weight, options.source));
+    nlohmann::json object = json_of(contents, **weight, options.source);
+    for (const ExplainedChoice& each : explained) {
+      for (nlohmann::json& choice : object["choices"]) {
+        if (choice["tokens"] == each.choice->tokens) choice["why"] = why_json(each.explanation);
+      }
+    }
+    print_json(object);
   } else if (options.source) {
     print_sources(contents, **weight, options.tokens);
   } else {
     print_weight(contents, **weight, options.tokens);
+    for (const ExplainedChoice& each : explained) print_why(each);
   }
   return kDone;
 }
@@ -170,6 +186,9 @@ void add_show_command(CLI::App& app, Action& action) {
   command->add_option("--tensor", options->tensor, "The weight; default: an overview of all");
   command->add_option("--tokens", options->tokens, "Only what runs for this N")->check(CLI::Range(1, 1 << 30));
   command->add_flag("--source", options->source, "Print the kernels that the choices run: CUDA C++ that nvcc compiles");
+  command->add_flag("--why", options->why,
+                    "Also what each family had to offer, what was pruned, the margin, and the bound that is near");
+  command->add_option("--cache", options->cache, "Where --why finds what was measured; default: the default cache");
   command->add_flag("--json", options->json, "Print as JSON");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }

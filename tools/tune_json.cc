@@ -132,6 +132,7 @@ json json_of(const TuneOutcome& outcome) {
                  {"counts",
                   {{"pairs", report.pairs},
                    {"pairs_from_cache", report.cached},
+                   {"pairs_after_a_like_weight", report.transferred},
                    {"configs_considered", report.considered},
                    {"candidates", report.candidates},
                    {"kernels_asked", report.kernels.asked},

@@ -32,6 +32,10 @@ Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
   }
   tuning.layout = settings.layout == "feature_major" ? Layout::kFeatureMajor : Layout::kTokenMajor;
   tuning.objective = settings.objective == "bytes" ? Objective::kBytes : Objective::kTime;
+  tuning.strategy = strategy_of_name(settings.strategy);
+  if (settings.candidates > 0) {
+    (tuning.strategy == StrategyKind::kRace ? tuning.selection.candidates : tuning.trials) = settings.candidates;
+  }
   SPARSMITH_ASSIGN_OR_RETURN(tuning.epilogue, Epilogue::parse(settings.epilogue));
   if (!settings.budget.empty()) {
     SPARSMITH_ASSIGN_OR_RETURN(tuning.budget_s, parse_duration(settings.budget));
@@ -141,15 +145,26 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       "--programmatic", tuning.timing.programmatic,
       "Programmatic dependent launches, from sm_90 on: a kernel loads weights while the one before it ends");
   command.add_option("--budget", settings.budget, "Time for the whole run: 90s, 10m, 2h; default: none");
-  command.add_option("--candidates", tuning.selection.candidates, "Tried for each weight and N")
-      ->check(CLI::Range(1, 100000))
+  command
+      .add_option("--strategy", settings.strategy,
+                  "race: what the cost model selects; exhaustive: the whole space, or a draw from it; random; "
+                  "basin-hopping")
+      ->check(CLI::IsMember({"race", "exhaustive", "random", "basin-hopping"}))
       ->capture_default_str();
+  command
+      .add_option("--candidates", settings.candidates,
+                  "Tried at most for each weight and N; default: 32, for exhaustive 1000, for random and basin-hopping "
+                  "64")
+      ->check(CLI::Range(1, 100000));
+  command.add_flag("!--no-transfer", tuning.transfer,
+                   "Search each weight in full, whatever weights of like statistics have chosen");
+  command.add_option("--record", settings.record,
+                     "Add every space that is searched, with the samples of each candidate, to a .jsonl.gz file");
   command
       .add_option("--families", tuning.selection.families, "Kernel families to search: rows,panel; default: every one")
       ->delimiter(',')
       ->check(CLI::Validator(
           [](const std::string& text) { return family(text) != nullptr ? "" : "there is no family " + text; }, "NAME"));
-  command.add_flag("--exhaustive", tuning.selection.exhaustive, "Try every config that breaks no rule");
   command.add_option("--device", settings.device,
                      "cuda:0, or emulator; default: the first GPU, or else predictions checked in the emulator");
   command
@@ -232,6 +247,8 @@ Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
   }
   resources.program_version = SPARSMITH_VERSION;
   resources.interrupted = interrupted;
+  if (!settings.record.empty())
+    resources.record = [&](const RecordedSpace& space) { return append_space(settings.record, space); };
   ProgressDisplay display(quiet);
   resources.progress = [&](const TuneProgress& progress) { display.update(progress); };
   resources.weight_is_done = [&](const WeightResult& weight) { display.weight_is_done(weight); };

@@ -17,6 +17,9 @@ struct TuneSettings {
   std::string layout = "token_major";
   std::string epilogue = "none";
   std::string objective = "time";
+  std::string strategy = "race";
+  int candidates = 0;
+  std::string record;
   std::string budget;
   std::string device;
   std::string cache;

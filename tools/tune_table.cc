@@ -136,12 +136,14 @@ std::string model_summary(const TuneReport& report) {
 
 std::string run_summary(const TuneReport& report) {
   std::string text = fmt::format(
-      "{} (weight, N) pairs, {} from the cache; {} configs considered, {} candidates; {} kernels asked for, {} "
+      "{} (weight, N) pairs, {} from the cache, {} after a like weight; {} configs considered, {} candidates; {} "
+      "kernels asked for, {} "
       "compiled, {} "
       "from the cache{}; {:.1f} s: {:.1f} compiling, {:.1f} verifying, {:.1f} timing, {:.1f} in libraries\n",
-      report.pairs, report.cached, report.considered, report.candidates, report.kernels.asked, report.kernels.compiled,
-      report.kernels.cache_hits, report.kernels.failed > 0 ? fmt::format(", {} failed", report.kernels.failed) : "",
-      report.seconds, report.kernels.compile_seconds, report.device_seconds.verifying, report.device_seconds.timing,
+      report.pairs, report.cached, report.transferred, report.considered, report.candidates, report.kernels.asked,
+      report.kernels.compiled, report.kernels.cache_hits,
+      report.kernels.failed > 0 ? fmt::format(", {} failed", report.kernels.failed) : "", report.seconds,
+      report.kernels.compile_seconds, report.device_seconds.verifying, report.device_seconds.timing,
       report.device_seconds.libraries);
   if (report.worker_restarts > 0)
     text += fmt::format("the worker was started again {} times\n", report.worker_restarts);

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
+
+#include "base/parallel_for.h"
 
 namespace sparsmith {
 namespace {
@@ -51,7 +54,6 @@ constexpr double kPromising = 1.25;  // predicted to be slower than the best by 
 std::vector<SearchSpace::Entry> competing(const std::vector<SearchSpace::Entry>& entries,
                                           const std::vector<std::string>& names, const std::vector<std::string>& asked,
                                           const std::set<std::string>& kept, const SelectionLimits& limits) {
-  if (limits.exhaustive) return entries;
   std::map<std::string, int> left;
   for (const std::string& name : kept) left[name] = 1;
   const int share = std::max<int>(1, limits.candidates / std::max<int>(1, static_cast<int>(asked.size())));
@@ -70,8 +72,7 @@ std::vector<SearchSpace::Entry> competing(const std::vector<SearchSpace::Entry>&
 
 }  // namespace
 
-CandidateSelection select_from(const std::map<std::int64_t, SearchSpace>& spaces,
-                               const std::map<std::int64_t, double>& calls,
+CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const std::map<std::int64_t, double>& calls,
                                const std::function<std::string(const Config&)>& packing_of,
                                const SelectionLimits& limits) {
   CandidateSelection selection;
@@ -92,33 +93,38 @@ CandidateSelection select_from(const std::map<std::int64_t, SearchSpace>& spaces
   const std::vector<std::string> ranked = by_sum(best, calls);
   if (!ranked.empty()) kept.insert(ranked.front());
   for (const std::string& name : ranked) {
-    if (limits.exhaustive || kept.contains(name))
-      selection.packings.push_back({name, best[name].begin()->second->config});
+    if (kept.contains(name)) selection.packings.push_back({name, best[name].begin()->second->config});
   }
   for (const auto& [tokens, space] : spaces) {
     selection.entries[tokens] = competing(space.entries, names[tokens], asked[tokens], kept, limits);
   }
+  selection.spaces = std::move(spaces);
   return selection;
 }
 
 CandidateSelection select_candidates(const Problem& problem, const std::vector<std::int64_t>& tokens,
                                      const std::vector<double>& calls, const SparsityStatistics& statistics,
                                      const SelectionLimits& limits) {
+  std::vector<SearchSpace> found(tokens.size());
+  parallel_for(static_cast<std::int64_t>(tokens.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      Problem at = problem;
+      at.tokens = tokens[i];
+      found[i] = search_space(at, statistics);
+      if (limits.families.empty()) continue;
+      std::erase_if(found[i].entries, [&](const SearchSpace::Entry& entry) {
+        return std::ranges::find(limits.families, entry.config.family) == limits.families.end();
+      });
+    }
+  });
   std::map<std::int64_t, SearchSpace> spaces;
   std::map<std::int64_t, double> calls_of;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    Problem at = problem;
-    at.tokens = tokens[i];
-    SearchSpace& space = spaces[tokens[i]] = search_space(at, statistics);
-    if (!limits.families.empty()) {
-      std::erase_if(space.entries, [&](const SearchSpace::Entry& entry) {
-        return std::find(limits.families.begin(), limits.families.end(), entry.config.family) == limits.families.end();
-      });
-    }
+    spaces.emplace(tokens[i], std::move(found[i]));
     calls_of[tokens[i]] = calls[i];
   }
   const auto packing_of = [&](const Config& config) { return family(config.family)->packing(config, problem); };
-  return select_from(spaces, calls_of, packing_of, limits);
+  return select_from(std::move(spaces), calls_of, packing_of, limits);
 }
 
 }  // namespace sparsmith

@@ -15,7 +15,6 @@ struct SelectionLimits {
   int candidates = 32;        // for one N, over the packings that it asks for
   int packings = 6;           // that one N asks for
   double family_doubt = 2.5;  // a family predicted to be slower than the best by no more than this competes
-  bool exhaustive = false;    // no limits
   std::vector<std::string> families = {};  // only these; empty: every one
 };
 
@@ -27,8 +26,9 @@ struct CandidateSelection {
   std::vector<Packing> packings;  // by predicted sum over all N
   // Per N, in ascending order of prediction.
   std::map<std::int64_t, std::vector<SearchSpace::Entry>> entries;
-  std::map<std::string, std::int64_t> cuts;  // by rule, summed over N
-  std::int64_t considered = 0;               // configs that broke no rule, summed over N
+  std::map<std::int64_t, SearchSpace> spaces;  // that they were selected from
+  std::map<std::string, std::int64_t> cuts;    // by rule, summed over N
+  std::int64_t considered = 0;                 // configs that broke no rule, summed over N
 };
 
 // Each N asks for the packings that are best there by prediction, and for the best of each family that is within
@@ -41,8 +41,7 @@ CandidateSelection select_candidates(const Problem& problem, const std::vector<s
                                      const SelectionLimits& limits);
 
 // The same from search spaces that are already there, `packing_of` naming a config's packing.
-CandidateSelection select_from(const std::map<std::int64_t, SearchSpace>& spaces,
-                               const std::map<std::int64_t, double>& calls,
+CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const std::map<std::int64_t, double>& calls,
                                const std::function<std::string(const Config&)>& packing_of,
                                const SelectionLimits& limits);
 

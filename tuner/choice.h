@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tuner/race.h"
+#include "tuner/contender.h"
 
 namespace sparsmith {
 

@@ -1,5 +1,6 @@
 #include "tuner/device_session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -76,6 +77,16 @@ Status DeviceSession::add_packing(const PackedWeight& packed) {
   SPARSMITH_RETURN_IF_ERROR(with_retry([&](Measurer& measurer) { return measurer.add_packing(packed); }));
   packings_.push_back(&packed);
   return {};
+}
+
+Status DeviceSession::drop_packing(const std::string& name) {
+  const auto dropped = std::erase_if(packings_, [&](const PackedWeight* packed) { return packed->packing == name; });
+  if (dropped == 0) return {};
+  return with_retry([&](Measurer& measurer) { return measurer.drop_packing(name); });
+}
+
+bool DeviceSession::has_packing(const std::string& name) const {
+  return std::ranges::any_of(packings_, [&](const PackedWeight* packed) { return packed->packing == name; });
 }
 
 Status DeviceSession::set_tokens(std::int64_t tokens, std::uint64_t seed) {

@@ -2,7 +2,7 @@
 // the weight, the packings and the tokens, so that a candidate that takes its worker down costs only itself.
 //
 // One thread at a time. The weight and the packings are referred to, not copied: they must live until the next
-// set_weight() or the session's end.
+// set_weight(), drop_packing() or the session's end.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,9 @@ class DeviceSession {
 
   Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec);
   Status add_packing(const PackedWeight& packed);
+  // After it, the packed weight is no longer referred to.
+  Status drop_packing(const std::string& name);
+  bool has_packing(const std::string& name) const;
   Status set_tokens(std::int64_t tokens, std::uint64_t seed);
 
   // As Measurer's. kDeviceError: the candidate failed or the worker died of it; the session goes on.

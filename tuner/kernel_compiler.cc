@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/stopwatch.h"
 #include "runtime/cuda_library.h"
 #include "tuner/ptxas_log.h"
 
@@ -191,7 +192,12 @@ std::map<std::string, Result<CompiledKernel>> KernelCompiler::compile_all(std::s
   std::mutex mutex;  // guards `results`, and keeps calls of `progress` apart
   const auto work = [&] {
     for (std::size_t i = next++; i < queue.size(); i = next++) {
-      Result<CompiledKernel> result = compile(*queue[i], architecture);
+      double seconds = 0;
+      Result<CompiledKernel> result = [&] {
+        const Stopwatch stopwatch(seconds);
+        return compile(*queue[i], architecture);
+      }();
+      if (result.ok()) result->seconds = seconds;
       const std::lock_guard lock(mutex);
       results.emplace(queue[i]->name, std::move(result));
       if (progress) progress(results.size(), queue.size());

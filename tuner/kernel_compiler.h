@@ -21,6 +21,7 @@ struct CompiledKernel {
   std::string name;
   std::vector<std::byte> cubin;
   PtxasFigures figures;
+  double seconds = 0;  // that compiling took; 0 where it did not run
 };
 
 // Thread-safe.

@@ -15,6 +15,7 @@ class WorkerMeasurer : public Measurer {
     return worker_->set_weight(matrix, spec);
   }
   Status add_packing(const PackedWeight& packed) override { return worker_->add_packing(packed); }
+  Status drop_packing(const std::string& name) override { return worker_->drop_packing(name); }
   Status set_tokens(std::int64_t tokens, std::uint64_t seed) override { return worker_->set_tokens(tokens, seed); }
   Result<Verification> verify(const LoadedCandidate& candidate) override { return worker_->verify(candidate); }
   Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy) override {

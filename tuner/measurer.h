@@ -20,6 +20,7 @@ class Measurer {
   virtual Result<double> measure_memory_bandwidth() = 0;
   virtual Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) = 0;
   virtual Status add_packing(const PackedWeight& packed) = 0;
+  virtual Status drop_packing(const std::string& name) = 0;
   virtual Status set_tokens(std::int64_t tokens, std::uint64_t seed) = 0;
   virtual Result<Verification> verify(const LoadedCandidate& candidate) = 0;
   virtual Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy) = 0;

@@ -1,20 +1,66 @@
 #include "tuner/packings.h"
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/half.h"
+#include "base/parallel_for.h"
+#include "base/stopwatch.h"
 #include "runtime/tuned_file.h"
 
 namespace sparsmith {
+
+struct Packings::Made {
+  Result<PackedWeight> packed;
+  double seconds = 0;
+};
 
 Result<const PackedWeight*> Packings::get(const Config& config, const Problem& problem) {
   const Family* of = family(config.family);
   if (of == nullptr) return not_found("no kernel family is called " + config.family);
   if (const PackedWeight* made = find(of->packing(config, problem))) return made;
-  SPARSMITH_ASSIGN_OR_RETURN(PackedWeight packed, of->pack(config, problem, matrix_));
-  all_.push_back(std::make_unique<PackedWeight>(std::move(packed)));
+  double seconds = 0;
+  auto packed = [&] {
+    const Stopwatch stopwatch(seconds);
+    return of->pack(config, problem, matrix_);
+  }();
+  if (!packed.ok()) return packed.status();
+  keep({std::move(packed), seconds});
   return all_.back().get();
+}
+
+void Packings::make(std::span<const Config* const> configs, const Problem& problem) {
+  std::map<std::string, const Config*> missing;
+  for (const Config* config : configs) {
+    const Family* of = family(config->family);
+    if (of == nullptr) continue;
+    const std::string name = of->packing(*config, problem);
+    if (find(name) == nullptr) missing.emplace(name, config);
+  }
+  std::vector<const Config*> queue;
+  for (const auto& [name, config] : missing) queue.push_back(config);
+  std::vector<std::optional<Made>> made(queue.size());
+  parallel_for(static_cast<std::int64_t>(queue.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      double seconds = 0;
+      auto packed = [&] {
+        const Stopwatch stopwatch(seconds);
+        return family(queue[i]->family)->pack(*queue[i], problem, matrix_);
+      }();
+      made[i].emplace(std::move(packed), seconds);
+    }
+  });
+  for (std::optional<Made>& each : made) {
+    if (each->packed.ok()) keep(std::move(*each));
+  }
+}
+
+void Packings::keep(Made made) {
+  auto packed = std::make_unique<PackedWeight>(std::move(*made.packed));
+  sizes_[packed->packing] = packed->bytes();
+  seconds_.emplace(packed->packing, made.seconds);
+  all_.push_back(std::move(packed));
 }
 
 const PackedWeight* Packings::find(const std::string& name) const {
@@ -22,6 +68,21 @@ const PackedWeight* Packings::find(const std::string& name) const {
     if (packed->packing == name) return packed.get();
   }
   return nullptr;
+}
+
+std::int64_t Packings::bytes() const {
+  std::int64_t sum = 0;
+  for (const auto& packed : all_) sum += packed->bytes();
+  return sum;
+}
+
+void Packings::drop(const std::string& name) {
+  std::erase_if(all_, [&](const auto& packed) { return packed->packing == name; });
+}
+
+double Packings::seconds(const std::string& name) const {
+  const auto found = seconds_.find(name);
+  return found == seconds_.end() ? 0 : found->second;
 }
 
 PackedWeight pack_dense(const CsrMatrix& matrix, DataType type) {

@@ -1,5 +1,6 @@
 #include "tuner/predicted_race.h"
 
+#include "tuner/device_search.h"
 #include "tuner/packings.h"
 
 namespace sparsmith {

@@ -8,8 +8,9 @@
 
 namespace sparsmith {
 
-// REQUIRES: as run_race(). Contenders that pass count as timed, with their prediction as the time; the ones behind them
-// stay waiting. Kernels are compiled, where there is a compiler, so that none that spills much is chosen.
+// REQUIRES: as search_on_device(), and the packings of the contenders. Contenders that pass count as timed, with their
+// prediction as the time; the ones behind them stay waiting. Kernels are compiled, where there is a compiler, so that
+// none that spills much is chosen.
 //   Error: the emulator is gone.
 Status run_predicted_race(const TuneContext& context, MeasurementLog& log, std::vector<Contender>& contenders);
 

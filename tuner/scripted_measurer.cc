@@ -30,6 +30,10 @@ class ScriptedMeasurer : public Measurer {
     packings_.insert(packed.packing);
     return alive();
   }
+  Status drop_packing(const std::string& name) override {
+    packings_.erase(name);
+    return alive();
+  }
   Status set_tokens(std::int64_t, std::uint64_t) override {
     vendors_.clear();
     return alive();
@@ -38,14 +42,14 @@ class ScriptedMeasurer : public Measurer {
   Result<Verification> verify(const LoadedCandidate& candidate) override {
     if (script_.before_verify) script_.before_verify();
     SPARSMITH_RETURN_IF_ERROR(check(candidate));
-    if (script_.kills && script_.kills(candidate)) {
-      dead_ = true;
-      script_.deaths.push_back(name_of(candidate));
-      return device_error("the worker died of signal 11");
-    }
+    if (script_.kills && script_.kills(candidate)) return die(candidate, "the worker died of signal 11");
+    const Fault fault = fault_of(candidate);
+    if (fault == Fault::kIllegalAccess) return die(candidate, "the worker died of signal 11");
+    if (fault == Fault::kEndlessLoop) return die(candidate, "the worker gave no answer within 120 s and was killed");
+    if (fault == Fault::kOutOfMemory) return out_of_memory("out of device memory");
     ++script_.verified;
     Verification verification;
-    verification.ok = !(script_.is_wrong && script_.is_wrong(candidate));
+    verification.ok = !(script_.is_wrong && script_.is_wrong(candidate)) && fault != Fault::kWrongResult;
     if (!verification.ok) verification.reason = "y[0][0] = 1, expected 0";
     if (verification.ok) verified_.insert(name_of(candidate));
     return verification;
@@ -54,6 +58,7 @@ class ScriptedMeasurer : public Measurer {
   Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy) override {
     SPARSMITH_RETURN_IF_ERROR(check(candidate));
     if (!verified_.contains(name_of(candidate))) return internal_error("timed before it was verified");
+    if (fault_of(candidate) == Fault::kDiesWhenTimed) return die(candidate, "the worker died of signal 9");
     ++script_.timed;
     return timing(time_of(candidate), policy);
   }
@@ -87,6 +92,17 @@ class ScriptedMeasurer : public Measurer {
   }
 
  private:
+  using Fault = DeviceScript::Fault;
+  Fault fault_of(const LoadedCandidate& candidate) const {
+    return script_.fault ? script_.fault(candidate) : Fault::kNone;
+  }
+
+  Status die(const LoadedCandidate& candidate, const char* how) {
+    dead_ = true;
+    script_.deaths.push_back(name_of(candidate));
+    return device_error(how);
+  }
+
   Status alive() const { return dead_ ? device_error("the worker died before") : Status(); }
 
   Status check(const LoadedCandidate& candidate) const {
@@ -125,6 +141,7 @@ class ScriptedCompiler : public KernelCompiler {
   Result<CompiledKernel> compile(const KernelSource& kernel, const std::string&) const override {
     const std::lock_guard lock(mutex_);
     ++script_.compiled[kernel.name];
+    if (script_.fails && script_.fails(kernel.name)) return invalid_input("drawn not to compile");
     CompiledKernel compiled;
     compiled.name = kernel.name;
     const auto* name = reinterpret_cast<const std::byte*>(kernel.name.data());

@@ -1,6 +1,7 @@
 // A device for tests of the search: how fast, wrong or deadly each candidate is stands in a script.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,8 +20,19 @@ struct DeviceScript {
   std::function<double(const LoadedCandidate&)> time_us;
   std::function<bool(const LoadedCandidate&)> is_wrong;  // its output
   std::function<bool(const LoadedCandidate&)> kills;     // the worker, when verified
-  double dense_us = 20;                                  // 0: the library is missing
-  std::function<void()> before_verify;                   // called each time
+  // What else goes wrong with a candidate.
+  enum class Fault : std::uint8_t {
+    kNone,
+    kIllegalAccess,  // takes the worker down when it is verified
+    kDiesWhenTimed,
+    kEndlessLoop,  // no answer
+    kOutOfMemory,
+    kWrongResult,
+    kNotCompiled,  // nothing that the device sees: for CompilerScript::fails
+  };
+  std::function<Fault(const LoadedCandidate&)> fault;
+  double dense_us = 20;                 // 0: the library is missing
+  std::function<void()> before_verify;  // called each time
 
   int starts = 0;
   int weights_set = 0;
@@ -37,6 +49,7 @@ MeasurerFactory scripted_measurers(DeviceScript& script);
 struct CompilerScript {
   std::map<std::string, int> compiled;
   std::function<bool(const std::string& name)> spills;
+  std::function<bool(const std::string& name)> fails;
 };
 std::unique_ptr<KernelCompiler> scripted_compiler(CompilerScript& script);
 

@@ -9,6 +9,7 @@
 #include "runtime/operator_spec.h"
 #include "tuner/candidate_selection.h"
 #include "tuner/choice.h"
+#include "tuner/strategy.h"
 #include "tuner/worker.h"
 
 namespace sparsmith {
@@ -24,12 +25,19 @@ struct TuneOptions {
   int packings = 8;  // copies of a weight that may be kept; several only if together no larger than dense
   Objective objective = Objective::kTime;
   SelectionLimits selection;
+  StrategyKind strategy = StrategyKind::kRace;
+  int trials = 0;  // candidates of one N that another strategy than the race tries at most; 0: 1,000 where it is
+                   // exhaustive, 64 otherwise
+  std::size_t most_candidates() const {
+    return trials > 0 ? static_cast<std::size_t>(trials) : strategy == StrategyKind::kExhaustive ? 1000 : 64;
+  }
   double budget_s = 0;  // for the whole run; 0: no limit
   TimingPolicy timing;
   std::vector<std::string> vendors;        // measured besides dense
   std::vector<std::string> architectures;  // further ones that the tuned file shall hold kernels for
-  std::uint64_t seed = 1;                  // of the activations that candidates are checked on
+  std::uint64_t seed = 1;                  // of what is drawn: activations, candidates
   int compile_threads = 0;                 // 0: one a core
+  bool transfer = true;                    // what near weights chose is tried first, and little else
   bool use_choices = true;                 // false: search again, whatever the cache says
   bool compare = false;                    // measure cached choices again, beside the vendors, without a search
 };

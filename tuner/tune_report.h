@@ -94,10 +94,11 @@ struct TuneReport {
   bool measured = false;    // false: every choice of this run is predicted
   bool complete = true;     // false: interrupted, or out of budget
   bool interrupted = false;
-  std::int64_t pairs = 0;       // (weight, N) that have a choice
-  std::int64_t cached = 0;      // of these, taken from the cache
-  std::int64_t considered = 0;  // configs that broke no rule
-  std::int64_t candidates = 0;  // generated
+  std::int64_t pairs = 0;        // (weight, N) that have a choice
+  std::int64_t transferred = 0;  // of these, searched only among what a near weight chose
+  std::int64_t cached = 0;       // of these, taken from the cache
+  std::int64_t considered = 0;   // configs that broke no rule
+  std::int64_t candidates = 0;   // generated
   KernelStore::Counts kernels;
   std::vector<KernelImages> images;  // of every kernel that a choice runs
   int worker_restarts = 0;

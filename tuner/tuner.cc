@@ -122,6 +122,9 @@ class Run {
     context_.session = &session_;
     context_.kernels = &kernels;
     context_.cache = resources_.cache;
+    context_.record = resources_.record;
+    if (options_.transfer && options_.use_choices && !resources_.record) context_.transfer = &transfer_;
+    context_.program_version = resources_.program_version;
     context_.interrupted = [this] { return interrupted(); };
     context_.out_of_time = [this] { return budget_.out_of_time(); };
     context_.bucket_begins = [this] { budget_.bucket_begins(); };
@@ -239,6 +242,7 @@ class Run {
   Budget budget_;
   std::optional<KernelStore> kernels_;
   TuneContext context_;
+  std::map<std::string, Transfer> transfer_;
   TuneReport report_;
   std::size_t index_ = 0;
 };

@@ -14,6 +14,7 @@
 #include "matrix/csr_matrix.h"
 #include "tuner/kernel_compiler.h"
 #include "tuner/measurer.h"
+#include "tuner/recorded_space.h"
 #include "tuner/tune_options.h"
 #include "tuner/tune_report.h"
 
@@ -43,6 +44,7 @@ struct TuneResources {
   const KernelCompiler* compiler = nullptr;
   Cache* cache = nullptr;
   std::string program_version;
+  std::function<Status(const RecordedSpace&)> record;       // takes every space that is searched; may be empty
   std::function<bool()> interrupted;                        // may be empty
   std::function<void(const TuneProgress&)> progress;        // may be empty
   std::function<void(const WeightResult&)> weight_is_done;  // may be empty

@@ -2,56 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
-#include <random>
-#include <thread>
 
-#include "base/hash.h"
-#include "base/temporary_directory.h"
-#include "tuner/sample_weight.h"
-#include "tuner/scripted_measurer.h"
 #include "tuner/tuned_output.h"
+#include "tuner/tuner_fixture.h"
 
 namespace sparsmith {
 namespace {
-
-WeightInput weight(const std::string& name, std::int64_t rows, std::int64_t cols, unsigned seed) {
-  return {name, [=] { return sample_weight(rows, cols, 0.1, seed); }};
-}
-
-class TunerTest : public testing::Test {
- protected:
-  void SetUp() override {
-    options_.selection.candidates = 6;
-    options_.selection.packings = 2;
-    options_.compile_threads = 2;
-  }
-
-  // A run of its own, with a new opening of the cache.
-  TuneReport run(const std::vector<WeightInput>& weights) {
-    auto cache = Cache::open(directory_.file("cache.db"), Cache::Mode::kReadWrite);
-    EXPECT_TRUE(cache.ok()) << cache.status().to_string();
-    const auto compiler = scripted_compiler(compiles_);
-    TuneResources resources;
-    resources.measurers = scripted_measurers(device_);
-    resources.compiler = compiler.get();
-    resources.cache = &*cache;
-    resources.interrupted = interrupted_;
-    auto report = tune(weights, options_, resources);
-    EXPECT_TRUE(report.ok()) << report.status().to_string();
-    return report.ok() ? std::move(*report) : TuneReport();
-  }
-
-  TemporaryDirectory directory_;
-  TuneOptions options_;
-  DeviceScript device_;
-  CompilerScript compiles_;
-  std::function<bool()> interrupted_;
-};
 
 TEST_F(TunerTest, ChoosesTheFastestAndSaysWhy) {
   options_.tokens = {1, 8};
@@ -243,29 +201,6 @@ TEST_F(TunerTest, AnEpilogueOfTheLibrarysIsItsOwn) {
   for (const auto& [name, count] : compiles_.compiled) EXPECT_FALSE(name.starts_with("dense_epilogue")) << name;
 }
 
-TEST_F(TunerTest, ADeadlyOrWrongCandidateCostsOnlyItself) {
-  // The fastest ones are the bad ones, so that they would win.
-  const auto bad = [](const LoadedCandidate& c) { return hash64(c.kernels.front().name) % 3; };
-  device_.time_us = [=](const LoadedCandidate& c) { return 5.0 + static_cast<double>(bad(c)); };
-  device_.kills = [=](const LoadedCandidate& c) { return bad(c) == 0; };
-  device_.is_wrong = [=](const LoadedCandidate& c) { return bad(c) == 1; };
-  options_.selection.candidates = 24;
-  const TuneReport report = run({weight("w", 64, 96, 1)});
-  ASSERT_EQ(report.weights.size(), 1U);
-  EXPECT_EQ(report.weights[0].buckets[0].us(), 7.0);
-  EXPECT_GT(device_.deaths.size(), 0U);
-  EXPECT_EQ(report.worker_restarts, static_cast<int>(device_.deaths.size()));
-  EXPECT_EQ(report.rejected.at("took the worker down"), static_cast<std::int64_t>(device_.deaths.size()));
-  EXPECT_GT(report.rejected.at("wrong result"), 0);
-
-  // What is known to be deadly is not tried again.
-  const std::size_t deaths = device_.deaths.size();
-  options_.use_choices = false;
-  const TuneReport again = run({weight("w", 64, 96, 1)});
-  EXPECT_EQ(device_.deaths.size(), deaths);
-  EXPECT_EQ(again.weights.at(0).buckets.at(0).us(), 7.0);
-}
-
 TEST_F(TunerTest, AKernelThatSpillsIsNotTimed) {
   compiles_.spills = [](const std::string&) { return true; };
   const TuneReport report = run({weight("w", 64, 96, 1)});
@@ -342,72 +277,6 @@ TEST_F(TunerTest, MembersThatDoNotGoTogetherAreAnError) {
       << report.status().message();
 }
 
-TEST_F(TunerTest, AnInterruptEndsWithWhatThereIs) {
-  int verified = 0;
-  device_.before_verify = [&] { ++verified; };
-  interrupted_ = [&] { return verified >= 2; };
-  const TuneReport report = run({weight("a", 64, 96, 1), weight("b", 64, 96, 2)});
-  EXPECT_TRUE(report.interrupted);
-  EXPECT_FALSE(report.complete);
-  ASSERT_EQ(report.weights.size(), 1U);
-  EXPECT_EQ(report.skipped.at(0).name, "b");
-  interrupted_ = {};
-  const TuneReport next = run({weight("a", 64, 96, 1), weight("b", 64, 96, 2)});
-  EXPECT_EQ(next.weights.size(), 2U);
-  EXPECT_TRUE(next.complete);
-  EXPECT_EQ(next.weights[0].buckets[0].incumbent, "exact");
-}
-
-// The parent itself is killed: the next run opens the cache, takes what was recorded, and finishes.
-TEST_F(TunerTest, KilledAtAnyMomentTheNextRunGoesOn) {
-  const unsigned seed = std::random_device()();
-  RecordProperty("seed", std::to_string(seed));
-  std::mt19937 random(seed);
-  options_.tokens = {1, 8};
-  const std::vector<WeightInput> weights = {weight("a", 64, 96, 1), weight("b", 96, 64, 2), weight("c", 48, 48, 3)};
-  for (int round = 0; round < 8; ++round) {
-    const pid_t child = fork();
-    if (child == 0) {
-      device_.before_verify = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
-      run(weights);
-      _exit(0);
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
-    kill(child, SIGKILL);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-  }
-  const TuneReport report = run(weights);
-  EXPECT_EQ(report.pairs, 6) << "seed " << seed;
-  EXPECT_TRUE(report.complete);
-  auto cache = Cache::open(directory_.file("cache.db"), Cache::Mode::kReadWrite);
-  ASSERT_TRUE(cache.ok());
-  EXPECT_TRUE(cache->verify()->empty());
-  EXPECT_EQ(cache->counts()->running, 0);
-  EXPECT_EQ(cache->counts()->choices, 6);
-}
-
-TEST_F(TunerTest, TwoRunsShareOneCache) {
-  options_.tokens = {1, 8};
-  const std::vector<WeightInput> weights = {weight("a", 64, 96, 1), weight("b", 96, 64, 2), weight("c", 48, 48, 3)};
-  std::vector<pid_t> children;
-  for (int i = 0; i < 2; ++i) {
-    const pid_t child = fork();
-    if (child == 0) _exit(run(weights).pairs == 6 && !HasFailure() ? 0 : 1);
-    children.push_back(child);
-  }
-  for (const pid_t child : children) {
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
-  }
-  auto cache = Cache::open(directory_.file("cache.db"), Cache::Mode::kReadWrite);
-  ASSERT_TRUE(cache.ok());
-  EXPECT_TRUE(cache->verify()->empty());
-  EXPECT_EQ(cache->counts()->choices, 6);
-  EXPECT_EQ(cache->counts()->running, 0);
-}
-
 TEST_F(TunerTest, WithoutTimingChoicesArePredictedAndVerified) {
   device_.properties.is_emulator = true;
   const auto first_try = [this](const LoadedCandidate&) { return device_.verified == 1; };
@@ -427,16 +296,6 @@ TEST_F(TunerTest, WithoutTimingChoicesArePredictedAndVerified) {
   const TuneReport measured = run({weight("w", 512, 1024, 1)});
   EXPECT_EQ(measured.cached, 0);
   EXPECT_EQ(measured.weights.at(0).buckets.at(0).evidence, "measured");
-}
-
-TEST_F(TunerTest, ABudgetCutsTheSearchShort) {
-  options_.selection.candidates = 40;
-  options_.budget_s = 0.05;
-  device_.before_verify = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
-  const TuneReport report = run({weight("w", 64, 96, 1)});
-  EXPECT_FALSE(report.complete);
-  EXPECT_EQ(report.weights.at(0).buckets.at(0).kind, "generated");
-  EXPECT_LT(device_.verified, 30);
 }
 
 TEST_F(TunerTest, OptionsAreChecked) {

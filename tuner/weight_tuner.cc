@@ -14,9 +14,13 @@
 #include "runtime/dense_matmul.h"
 #include "runtime/tuned_file.h"
 #include "tuner/cached_choices.h"
+#include "tuner/contenders.h"
 #include "tuner/dense_cost.h"
+#include "tuner/device_search.h"
 #include "tuner/packings.h"
 #include "tuner/predicted_race.h"
+#include "tuner/search_points.h"
+#include "tuner/space_recording.h"
 
 namespace sparsmith {
 namespace {
@@ -45,13 +49,13 @@ class WeightTuner {
     CachedChoices cached(context_, weight_, statistics_, packings_);
     // A cached choice was made for the least time; another objective searches among what was measured.
     const bool same_goal = options_.objective == Objective::kTime;
-    const bool known = options_.use_choices && same_goal && cached.complete();
+    const bool known = options_.use_choices && same_goal && !context_.record && cached.complete();
     if (known && !options_.compare) {
       adopt(cached);
     } else {
       SPARSMITH_RETURN_IF_ERROR(search(cached, known));
     }
-    for (const BucketChoice& bucket : weight_.buckets) keep_packing(bucket);
+    for (const BucketChoice& bucket : weight_.buckets) SPARSMITH_RETURN_IF_ERROR(keep_packing(bucket));
     return std::move(weight_);
   }
 
@@ -60,22 +64,33 @@ class WeightTuner {
   struct Bucket {
     std::int64_t tokens = 1;
     double calls = 1;
-    std::vector<Contender> contenders;
+    std::unique_ptr<Contenders> search;  // while it goes on
+    std::vector<Contender> contenders;   // what came of it
     std::vector<VendorTiming> vendors;
     std::optional<Candidate> dense_epilogue;  // the kernel behind the product, where cuBLASLt lacks the epilogue
     std::optional<VendorTiming> dense_chain;  // both together
     double dense_us = 0;
     bool complete = true;
+    std::int64_t considered = 0;  // configs that broke no rule
 
     // What would run the whole operator on the dense weight.
     const VendorTiming& dense() const { return dense_chain ? *dense_chain : vendors.front(); }
   };
 
-  void keep_packing(const BucketChoice& bucket) {
+  Status keep_packing(const BucketChoice& bucket) {
     const std::string name = bucket.kind == "generated" ? bucket.candidate.packing : std::string(kDensePacking);
     const bool kept = std::ranges::any_of(weight_.packings, [&](const PackedWeight& p) { return p.packing == name; });
-    if (kept) return;
-    weight_.packings.push_back(bucket.kind == "generated" ? *packings_.find(name) : dense_packing());
+    if (kept) return {};
+    if (bucket.kind != "generated") {
+      weight_.packings.push_back(dense_packing());
+      return {};
+    }
+    Problem problem = problem_;
+    problem.tokens = bucket.tokens;
+    // The search may have dropped it to make room.
+    SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight* packed, packings_.get(bucket.candidate.config, problem));
+    weight_.packings.push_back(*packed);
+    return {};
   }
 
   const PackedWeight& dense_packing() {
@@ -103,13 +118,14 @@ class WeightTuner {
     SelectionLimits limits = options_.selection;
     // Predictions alone decide there: other packings would be packed for nothing, and only the first few candidates are
     // looked at.
-    if (context_.predict && !limits.exhaustive) {
+    if (context_.predict) {
       limits.packings = 1;
       limits.family_doubt = 1;
       limits.candidates = std::min(limits.candidates, kPredictedCandidates);
     }
     CandidateSelection selection;
     if (!known) selection = select_candidates(problem_, options_.tokens, options_.calls, statistics_, limits);
+    const bool hinted = !known && transfer(selection);
     for (const auto& [rule, count] : selection.cuts) report_.cuts[rule] += count;
     report_.considered += selection.considered;
 
@@ -118,33 +134,54 @@ class WeightTuner {
       SPARSMITH_ASSIGN_OR_RETURN(Bucket bucket, make_bucket(i, selection, cached));
       buckets.push_back(std::move(bucket));
     }
-    if (!context_.predict) compile(buckets);
     SPARSMITH_RETURN_IF_ERROR(load_weight());
+    SPARSMITH_RETURN_IF_ERROR(make_selected(buckets));
     for (Bucket& bucket : buckets) {
       if (context_.bucket_begins) context_.bucket_begins();
-      SPARSMITH_RETURN_IF_ERROR(context_.predict ? predict(bucket) : race(bucket));
+      SPARSMITH_RETURN_IF_ERROR(context_.predict ? predict(bucket) : measure(bucket));
+      if (!known && !hinted && bucket.complete) remember(bucket);
     }
     return choose(buckets, cached);
+  }
+
+  // The memory of the operator; nullptr where nothing is to be learnt.
+  Transfer* memory() const {
+    if (context_.transfer == nullptr || context_.predict || options_.strategy != StrategyKind::kRace) return nullptr;
+    const ProblemKey key = problem_key(context_, weight_, 0);
+    return &context_.transfer->try_emplace(key.operator_name, context_.cache, key).first->second;
+  }
+
+  // Whether a near weight made the selection short.
+  bool transfer(CandidateSelection& selection) {
+    Transfer* const from = memory();
+    if (from == nullptr) return false;
+    const Transfer::Hint hint = from->find(weight_.pattern_hash, profile_of(statistics_), options_.tokens);
+    apply_hint(hint, problem_, statistics_, selection);
+    if (hint.near) report_.transferred += static_cast<std::int64_t>(options_.tokens.size());
+    return hint.near;
+  }
+
+  void remember(const Bucket& bucket) const {
+    if (Transfer* const to = memory())
+      to->remember(weight_.pattern_hash, profile_of(statistics_), bucket.tokens, bucket.contenders);
   }
 
   Result<Bucket> make_bucket(std::size_t index, const CandidateSelection& selection, const CachedChoices& cached) {
     Bucket bucket;
     bucket.tokens = options_.tokens[index];
     bucket.calls = options_.calls[index];
+    Problem problem = problem_;
+    problem.tokens = bucket.tokens;
+    const BucketChoice* choice = cached.incumbent(bucket.tokens);
+    std::optional<SearchSpace::Entry> incumbent;
+    if (choice != nullptr && choice->kind == "generated")
+      incumbent.emplace(choice->candidate.config, choice->candidate.predicted_us);
+    const SearchScope scope{options_.strategy, options_.most_candidates(), options_.seed, context_.predict};
+    const auto space = selection.spaces.find(bucket.tokens);
+    if (space != selection.spaces.end()) bucket.considered = static_cast<std::int64_t>(space->second.entries.size());
+    SearchPoints points = search_points(problem, selection, incumbent ? &*incumbent : nullptr, scope);
+    bucket.search = std::make_unique<Contenders>(context_, packings_, problem, std::move(points), report_);
     if (!dense_serves_) SPARSMITH_RETURN_IF_ERROR(add_dense_chain(bucket));
-    const auto entries = selection.entries.find(bucket.tokens);
-    std::set<std::string> seen;
-    if (const BucketChoice* incumbent = cached.incumbent(bucket.tokens)) {
-      if (incumbent->kind == "generated") {
-        add_contender(bucket, incumbent->candidate.config, incumbent->candidate.predicted_us, true);
-        seen.insert(incumbent->candidate.config.text());
-      }
-    }
-    if (entries != selection.entries.end()) {
-      for (const SearchSpace::Entry& entry : entries->second) {
-        if (seen.insert(entry.config.text()).second) add_contender(bucket, entry.config, entry.predicted_us, false);
-      }
-    }
     return bucket;
   }
 
@@ -154,11 +191,12 @@ class WeightTuner {
     bucket.dense_chain.emplace().name = kDenseEpilogue;
     bucket.dense_chain->weight_bytes = weight_.dense_bytes();
     if (context_.predict) return {};
-    Contender& contender = bucket.contenders.emplace_back();
+    Contender contender;
     contender.candidate = *bucket.dense_epilogue;
     contender.dense = true;
     contender.identity = {kDenseEpilogue, contender.candidate.packing, 0, closure_hash_of(contender.candidate), 0};
     contender.loaded = loaded_candidate(contender.candidate);
+    bucket.search->add_baseline(std::move(contender));
     return {};
   }
 
@@ -176,55 +214,30 @@ class WeightTuner {
 
   // Without the library there is nothing to try, and nothing to remember.
   static void leave_out_dense_chain(Bucket& bucket) {
-    const auto found = std::ranges::find(bucket.contenders, true, &Contender::dense);
-    if (found == bucket.contenders.end() || bucket.vendors.front().supported) return;
-    found->state = Contender::State::kRejected;
-    found->reason = bucket.vendors.front().detail;
+    Contender* const chain = bucket.search->baseline();
+    if (chain == nullptr || bucket.vendors.front().supported) return;
+    chain->state = Contender::State::kRejected;
+    chain->reason = bucket.vendors.front().detail;
   }
 
-  // A config that cannot be packed or generated is a rejected candidate.
-  void add_contender(Bucket& bucket, const Config& config, double predicted_us, bool incumbent) {
-    Problem problem = problem_;
-    problem.tokens = bucket.tokens;
-    const auto packed = packings_.get(config, problem);
-    auto candidate =
-        packed.ok() ? generate_candidate(context_, config, problem, **packed) : Result<Candidate>(packed.status());
-    if (!candidate.ok()) {
-      ++report_.rejected["cannot be generated: " + candidate.status().message()];
-      return;
-    }
-    ++report_.candidates;
-    Contender& contender = bucket.contenders.emplace_back();
-    contender.candidate = std::move(*candidate);
-    contender.candidate.predicted_us = predicted_us;
-    contender.incumbent = incumbent;
-    contender.identity = {contender.candidate.config.text(), contender.candidate.packing, (*packed)->packer_version,
-                          closure_hash_of(contender.candidate), predicted_us};
-    contender.loaded = loaded_candidate(contender.candidate);
-  }
-
-  void compile(std::vector<Bucket>& buckets) {
+  // Makes what the race will try, at all N, so that their kernels are compiled in one pool.
+  Status make_selected(std::vector<Bucket>& buckets) {
     std::vector<const Candidate*> candidates;
     for (Bucket& bucket : buckets) {
-      for (Contender& contender : bucket.contenders) candidates.push_back(&contender.candidate);
+      if (context_.predict || options_.strategy == StrategyKind::kRace)
+        SPARSMITH_RETURN_IF_ERROR(bucket.search->make(bucket.search->points().selected));
+      bucket.search->add_candidates(candidates);
     }
+    if (context_.predict) return {};
     context_.kernels->ensure(candidates, [&](std::size_t done, std::size_t total) {
       if (context_.progress) context_.progress("compile", done, total);
     });
-    for (Bucket& bucket : buckets) {
-      for (Contender& contender : bucket.contenders) {
-        const Status status = attach_binaries(*context_.kernels, context_.device, contender);
-        if (status.ok()) continue;
-        contender.state = Contender::State::kRejected;
-        contender.status = MeasurementStatus::kFailed;
-        contender.reason = status.message();
-      }
-    }
+    for (Bucket& bucket : buckets) bucket.search->attach(bucket.search->points().selected);
+    return {};
   }
 
   Status load_weight() {
     SPARSMITH_RETURN_IF_ERROR(context_.session->set_weight(matrix_, weight_.spec));
-    for (const auto& packed : packings_.all()) SPARSMITH_RETURN_IF_ERROR(context_.session->add_packing(*packed));
     if (dense_serves_ || context_.predict) return {};
     return context_.session->add_packing(dense_packing());
   }
@@ -238,7 +251,7 @@ class WeightTuner {
     return {context_.cache, std::move(base)};
   }
 
-  Status race(Bucket& bucket) {
+  Status measure(Bucket& bucket) {
     SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(bucket.tokens, options_.seed));
     MeasurementLog log = log_for(bucket);
     std::vector<std::string> vendors = {kDense};
@@ -249,19 +262,37 @@ class WeightTuner {
     SPARSMITH_RETURN_IF_ERROR(context_.session->health());
     leave_out_dense_chain(bucket);
 
-    RaceOptions race_options;
-    race_options.policy = options_.timing;
-    race_options.stop = [&] { return context_.interrupted() || context_.out_of_time(); };
-    race_options.progress = [&](std::size_t done, std::size_t total) {
-      if (context_.progress) context_.progress(fmt::format("N = {}", bucket.tokens), done, total);
+    const OutOfTime out_of_time([&] { return context_.interrupted() || context_.out_of_time(); });
+    const CandidateLimit enough(options_.most_candidates());
+    const std::unique_ptr<Strategy> strategy = make_strategy(options_.strategy, bucket.search->points(), options_.seed);
+    const std::size_t total = options_.strategy == StrategyKind::kRace
+                                  ? bucket.search->points().selected.size()
+                                  : std::min(bucket.search->points().points.size(), options_.most_candidates());
+    DeviceSearchOptions search;
+    search.policy = options_.timing;
+    search.recall = !context_.record;
+    search.stop = {&out_of_time};
+    if (options_.strategy != StrategyKind::kRace) search.stop.push_back(&enough);
+    search.progress = [&](std::size_t done) {
+      if (context_.progress) context_.progress(fmt::format("N = {}", bucket.tokens), std::min(done, total), total);
     };
-    SPARSMITH_ASSIGN_OR_RETURN(bucket.complete,
-                               run_race(*context_.session, log, bucket.contenders, bucket.vendors, race_options));
+    SPARSMITH_ASSIGN_OR_RETURN(
+        bucket.complete, search_on_device(*context_.session, log, *bucket.search, *strategy, bucket.vendors, search));
+    bucket.contenders = bucket.search->take();
+    bucket.search.reset();
+    if (context_.record) SPARSMITH_RETURN_IF_ERROR(record(bucket));
     take_dense_chain(bucket);
     // Where nothing runs the whole operator on the dense weight, the product alone still says what it would cost.
     const VendorTiming& dense = bucket.dense().supported ? bucket.dense() : bucket.vendors.front();
     if (dense.supported) bucket.dense_us = dense.timing.median_us;
     return {};
+  }
+
+  Status record(const Bucket& bucket) const {
+    RecordedSpace space = recorded_space(context_, weight_, statistics_, bucket.tokens, bucket.considered,
+                                         bucket.contenders, bucket.vendors);
+    space.complete = bucket.complete;
+    return context_.record(space);
   }
 
   Status predict(Bucket& bucket) {
@@ -281,14 +312,15 @@ class WeightTuner {
     if (bucket.dense_chain)
       bucket.dense_chain = predicted(kDenseEpilogue, product_us + predicted_dense_epilogue_us(problem));
     bucket.dense_us = bucket.dense().timing.median_us;
+    SPARSMITH_RETURN_IF_ERROR(bucket.search->load(bucket.search->points().selected));
+    bucket.contenders = bucket.search->take();
+    bucket.search.reset();
     MeasurementLog log = log_for(bucket);
     return run_predicted_race(context_, log, bucket.contenders);
   }
 
   Status choose(std::vector<Bucket>& buckets, const CachedChoices& cached) {
     std::vector<BucketTimes> times;
-    std::map<std::string, std::int64_t> packing_bytes;
-    for (const auto& packed : packings_.all()) packing_bytes[packed->packing] = packed->bytes();
     for (const Bucket& bucket : buckets) {
       BucketTimes& each =
           times.emplace_back(BucketTimes{bucket.calls, bucket.dense().supported ? bucket.dense_us : 0, {}});
@@ -299,7 +331,7 @@ class WeightTuner {
       }
     }
     const std::vector<std::string> kept =
-        choose_packings(times, packing_bytes, options_.packings, weight_.dense_bytes(), options_.objective);
+        choose_packings(times, packings_.sizes(), options_.packings, weight_.dense_bytes(), options_.objective);
     for (Bucket& bucket : buckets) {
       for (const Contender& contender : bucket.contenders) {
         if (contender.state == Contender::State::kRejected) ++report_.rejected[rejection_class(contender)];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include "matrix/csr_matrix.h"
 #include "tuner/device_session.h"
 #include "tuner/kernel_store.h"
+#include "tuner/recorded_space.h"
+#include "tuner/transfer.h"
 #include "tuner/tune_options.h"
 #include "tuner/tune_report.h"
 
@@ -21,7 +24,10 @@ struct TuneContext {
   KernelStore* kernels = nullptr;
   Cache* cache = nullptr;
   DeviceProperties device;  // that is tuned for: the session's, or, on the emulator, a typical one
-  bool predict = false;     // the session cannot time: rank by prediction, verify the best
+  std::string program_version;
+  std::function<Status(const RecordedSpace&)> record;   // takes each searched space; empty: not recorded
+  std::map<std::string, Transfer>* transfer = nullptr;  // by operator; null: weights learn nothing from each other
+  bool predict = false;                                 // the session cannot time: rank by prediction, verify the best
   std::int64_t device_id = 0;
   std::int64_t environment_id = 0;
   // Launches kernels programmatically where the device knows that: the first one of a plan if the options ask for it.

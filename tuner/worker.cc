@@ -155,6 +155,10 @@ Status Worker::add_packing(const PackedWeight& packed) {
   return channel_->call(encode_packing_request(packed), "sending packing " + packed.packing).status();
 }
 
+Status Worker::drop_packing(const std::string& name) {
+  return channel_->call(encode_drop_packing_request(name), "dropping packing " + name).status();
+}
+
 Status Worker::set_tokens(std::int64_t tokens, std::uint64_t seed) {
   return channel_->call(encode_tokens_request(tokens, seed), fmt::format("drawing inputs for N = {}", tokens)).status();
 }

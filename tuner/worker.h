@@ -88,6 +88,8 @@ class Worker {
   Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec);
   // A packed form of that weight, known by its `packing`.
   Status add_packing(const PackedWeight& packed);
+  // Gives its memory back. One that is not there is dropped already.
+  Status drop_packing(const std::string& name);
   // N of what follows: draws X, bias, residual and old Y from `seed`, and computes the fp64 reference and the bounds.
   Status set_tokens(std::int64_t tokens, std::uint64_t seed);
 

@@ -165,6 +165,7 @@ WorkerRequest request_of(const json& header, BlobReader& blobs) {
     return ReferenceKernelRequest{data_type_of(header.at("type")), kernel_of(header.at("kernel"), blobs)};
   if (call == "weight") return weight_of(header, blobs);
   if (call == "packing") return packing_of(header, blobs);
+  if (call == "drop_packing") return DropPackingRequest{header.at("packing")};
   if (call == "tokens") {
     const TokensRequest request{integer_of(header.at("tokens")), header.at("seed").get<std::uint64_t>()};
     if (request.tokens < 0) refuse("tokens is negative");
@@ -218,6 +219,10 @@ OutgoingMessage encode_packing_request(const PackedWeight& packed) {
                            {"facts", packed.facts},
                            {"arrays", arrays}});
   return message;
+}
+
+OutgoingMessage encode_drop_packing_request(const std::string& name) {
+  return message_of({{"call", "drop_packing"}, {"packing", name}});
 }
 
 OutgoingMessage encode_tokens_request(std::int64_t tokens, std::uint64_t seed) {

@@ -33,6 +33,9 @@ struct WeightRequest {
 struct PackingRequest {
   PackedWeight packed;
 };
+struct DropPackingRequest {
+  std::string name;
+};
 struct TokensRequest {
   std::int64_t tokens = 1;
   std::uint64_t seed = 0;
@@ -50,14 +53,16 @@ struct VendorRequest {
   TimingPolicy policy;
 };
 
-using WorkerRequest = std::variant<PropertiesRequest, BandwidthRequest, ReferenceKernelRequest, WeightRequest,
-                                   PackingRequest, TokensRequest, VerifyRequest, TimeRequest, VendorRequest>;
+using WorkerRequest =
+    std::variant<PropertiesRequest, BandwidthRequest, ReferenceKernelRequest, WeightRequest, PackingRequest,
+                 DropPackingRequest, TokensRequest, VerifyRequest, TimeRequest, VendorRequest>;
 
 OutgoingMessage encode_properties_request();
 OutgoingMessage encode_bandwidth_request();
 OutgoingMessage encode_reference_kernel_request(DataType type, const KernelImage& kernel);
 OutgoingMessage encode_weight_request(const CsrMatrix& matrix, const OperatorSpec& spec);
 OutgoingMessage encode_packing_request(const PackedWeight& packed);
+OutgoingMessage encode_drop_packing_request(const std::string& name);
 OutgoingMessage encode_tokens_request(std::int64_t tokens, std::uint64_t seed);
 OutgoingMessage encode_verify_request(const LoadedCandidate& candidate);
 OutgoingMessage encode_time_request(const std::vector<LoadedCandidate>& candidates,

@@ -83,6 +83,7 @@ TEST(WorkerProtocolTest, CandidatesAndPoliciesSurvive) {
   EXPECT_EQ(time.policy.min_replays, 9);
   EXPECT_EQ(time.policy.max_milliseconds, 12.5);
   EXPECT_TRUE(std::holds_alternative<VerifyRequest>(*sent(encode_verify_request(candidates[0]))));
+  EXPECT_EQ(std::get<DropPackingRequest>(*sent(encode_drop_packing_request("csr"))).name, "csr");
   EXPECT_EQ(std::get<TokensRequest>(*sent(encode_tokens_request(128, ~0ULL))).seed, ~0ULL);
   EXPECT_EQ(std::get<VendorRequest>(*sent(encode_vendor_request("cublas", policy))).name, "cublas");
 }

@@ -96,6 +96,11 @@ Result<WorkerReply> WorkerServer::answer(PackingRequest& request) {
   return WorkerReply();
 }
 
+Result<WorkerReply> WorkerServer::answer(const DropPackingRequest& request) {
+  packings_.erase(request.name);
+  return WorkerReply();
+}
+
 Result<WorkerReply> WorkerServer::answer(const TokensRequest& request) {
   if (!has_weight_) return invalid_argument("tokens came before the weight");
   forget_problem();

@@ -31,6 +31,7 @@ class WorkerServer {
   Result<WorkerReply> answer(const ReferenceKernelRequest& request);
   Result<WorkerReply> answer(WeightRequest& request);
   Result<WorkerReply> answer(PackingRequest& request);
+  Result<WorkerReply> answer(const DropPackingRequest& request);
   Result<WorkerReply> answer(const TokensRequest& request);
   Result<WorkerReply> answer(const VerifyRequest& request);
   Result<WorkerReply> answer(const TimeRequest& request);

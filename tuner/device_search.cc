@@ -1,10 +1,12 @@
-#include "tuner/race.h"
+#include "tuner/device_search.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "base/log.h"
+#include "base/stopwatch.h"
+#include "tuner/strategy_run.h"
 
 namespace sparsmith {
 namespace {
@@ -26,19 +28,44 @@ void reject(Contender& contender, MeasurementStatus status, std::string reason) 
   contender.reason = std::move(reason);
 }
 
-class Race {
+class DeviceSearch : public TrialBench {
  public:
-  Race(DeviceSession& session, MeasurementLog& log, std::vector<Contender>& contenders,
-       std::vector<VendorTiming>& vendors, const RaceOptions& options)
+  DeviceSearch(DeviceSession& session, MeasurementLog& log, Contenders& contenders, std::vector<VendorTiming>& vendors,
+               const DeviceSearchOptions& options)
       : session_(session), log_(log), contenders_(contenders), vendors_(vendors), options_(options) {}
 
-  Result<bool> run() {
+  Result<bool> run(Strategy& strategy) {
     vendors_measured_in_ = session_.restarts();
-    SPARSMITH_ASSIGN_OR_RETURN(const bool complete, heats());
-    longer();
-    final();
+    SPARSMITH_ASSIGN_OR_RETURN(const bool complete, run_strategy(strategy, contenders_.points(), options_.stop, *this));
+    SPARSMITH_RETURN_IF_ERROR(final());
     SPARSMITH_RETURN_IF_ERROR(session_.health());
     return complete;
+  }
+
+  Status prepare(std::span<const Proposal> batch) override {
+    std::vector<std::size_t> points;
+    for (const Proposal& proposal : batch) points.push_back(proposal.point);
+    return contenders_.prepare(points);
+  }
+
+  // Rejected before it ran, or in an earlier run; or timed in one.
+  bool known(const Proposal& proposal) override {
+    Contender* const contender = contenders_.find(proposal.point);
+    return contender == nullptr || contender->state == State::kRejected ||
+           (contender->state == State::kWaiting && recall(*contender));
+  }
+
+  Result<TrialOutcome> attempt(const Proposal& proposal) override {
+    if (options_.progress) options_.progress(tried_.size());
+    Contender* const contender = contenders_.find(proposal.point);
+    if (contender == nullptr) return TrialOutcome{proposal.point, false, 0};
+    if (tried_.insert(proposal.point).second) {
+      SPARSMITH_RETURN_IF_ERROR(first_turn(*contender, proposal.replays));
+    } else if (contender->state == State::kTimed) {
+      sample(*contender, policy(proposal.replays));
+      SPARSMITH_RETURN_IF_ERROR(session_.health());
+    }
+    return TrialOutcome{proposal.point, contender->state == State::kTimed, contender->timing.median_us};
   }
 
  private:
@@ -49,26 +76,18 @@ class Race {
     return shorter;
   }
 
-  bool stopped() const { return options_.stop && options_.stop(); }
-
-  // Everyone's turn: earlier results count, the rest get a few samples.
-  Result<bool> heats() {
-    bool any = false;
-    std::size_t done = 0;
-    for (Contender& contender : contenders_) {
-      if (options_.progress) options_.progress(done++, contenders_.size());
-      if (contender.state != State::kWaiting || recall(contender)) continue;
-      if (any && stopped()) return false;
-      any |= !contender.dense;
-      log_.begin(contender.identity);
-      sample(contender, policy(options_.short_replays));
-      SPARSMITH_RETURN_IF_ERROR(session_.health());
-      log_.finish(contender.status, contender.reason, contender.timing, contender.verification.max_error_over_bound);
-    }
-    return true;
+  // Earlier results count; the others get a few samples.
+  Status first_turn(Contender& contender, int replays) {
+    if (contender.state != State::kWaiting || recall(contender)) return {};
+    log_.begin(contender.identity);
+    sample(contender, policy(replays));
+    SPARSMITH_RETURN_IF_ERROR(session_.health());
+    log_.finish(contender.status, contender.reason, contender.timing, contender.verification.max_error_over_bound);
+    return {};
   }
 
   bool recall(Contender& contender) const {
+    if (!options_.recall) return false;
     const auto known = log_.find(contender.identity);
     if (!known) return false;
     if (known->status != MeasurementStatus::kOk || known->median_us <= 0) {
@@ -89,65 +108,68 @@ class Race {
   }
 
   void sample(Contender& contender, const TimingPolicy& policy) {
-    if (!verify_contender(session_, contender)) return;
-    auto timing = session_.time(contender.loaded, policy);
+    // The same code on the same weight and device: what passed there once passes again.
+    const bool verified = contender.verification.ok && contender.verified_in == session_.restarts();
+    if (!verified && !verify(contender)) return;
+    auto timing = [&] {
+      const Stopwatch stopwatch(contender.seconds.time);
+      return session_.time(contender.loaded, policy);
+    }();
     if (!timing.ok()) return reject(contender, kind_of(timing.status()), timing.status().message());
     contender.state = State::kTimed;
     contender.status = MeasurementStatus::kOk;
     contender.timing = std::move(*timing);
+    const std::vector<float>& samples = contender.timing.samples_us;
+    contender.samples_us.insert(contender.samples_us.end(), samples.begin(), samples.end());
     contender.recalled = false;
   }
 
-  // Those still in: within keep_within of the best, the best of each packing that is, incumbents and dense; fastest
-  // first.
-  std::vector<Contender*> standing(std::size_t limit) {
-    std::vector<Contender*> timed;
-    for (Contender& contender : contenders_) {
-      if (contender.state == State::kTimed) timed.push_back(&contender);
-    }
-    std::stable_sort(timed.begin(), timed.end(),
-                     [](const Contender* a, const Contender* b) { return a->timing.median_us < b->timing.median_us; });
-    std::vector<Contender*> kept;
-    std::set<std::string> packings;
-    for (Contender* contender : timed) {
-      const bool close = contender->timing.median_us <= options_.keep_within * timed.front()->timing.median_us;
-      const bool first_of_packing = packings.insert(contender->identity.packing).second;
-      if (contender->incumbent || contender->dense || (close && (kept.size() < limit || first_of_packing)))
-        kept.push_back(contender);
-    }
-    return kept;
+  bool verify(Contender& contender) {
+    const Stopwatch stopwatch(contender.seconds.verify);
+    return verify_contender(session_, contender);
   }
 
-  void longer() {
-    for (Contender* contender : standing(2 * static_cast<std::size_t>(options_.finalists))) {
-      if (stopped()) return;
-      sample(*contender, policy(options_.longer_replays));
+  std::vector<std::size_t> standing() {
+    std::vector<Standing> timed;
+    for (const std::size_t point : tried_) {
+      const Contender* contender = contenders_.find(point);
+      if (contender != nullptr && contender->state == State::kTimed)
+        timed.push_back({point, contender->timing.median_us});
     }
+    return still_standing(contenders_.points(), std::move(timed), kFinalists);
   }
 
-  void final() {
-    std::vector<Contender*> finalists = standing(static_cast<std::size_t>(options_.finalists));
+  Status final() {
+    const std::vector<std::size_t> points = standing();
+    SPARSMITH_RETURN_IF_ERROR(contenders_.load(points));
+    std::vector<Contender*> finalists;
+    for (const std::size_t point : points) finalists.push_back(contenders_.find(point));
     for (Contender* contender : finalists) {
-      if (contender->verified_in != session_.restarts()) verify_contender(session_, *contender);
+      if (contender->state == State::kTimed && contender->verified_in != session_.restarts()) verify(*contender);
     }
     std::erase_if(finalists, [](const Contender* contender) { return contender->state != State::kTimed; });
-    if (finalists.empty()) return;
+    if (finalists.empty()) return {};
 
     std::vector<LoadedCandidate> loaded;
     for (const Contender* contender : finalists) loaded.push_back(contender->loaded);
     const std::vector<std::string> names = vendors_ready();
     auto timings = session_.time_interleaved(loaded, names, options_.policy);
-    if (!timings.ok() || timings->size() != loaded.size() + names.size()) return alone(finalists);
+    if (!timings.ok() || timings->size() != loaded.size() + names.size()) {
+      alone(finalists);
+      return {};
+    }
     for (std::size_t i = 0; i < finalists.size(); ++i) enter(*finalists[i], std::move((*timings)[i]));
     for (std::size_t i = 0; i < names.size(); ++i) {
       for (VendorTiming& vendor : vendors_) {
         if (vendor.name == names[i]) vendor.timing = std::move((*timings)[loaded.size() + i]);
       }
     }
+    return {};
   }
 
   static void enter(Contender& contender, Timing timing) {
     contender.timing = std::move(timing);
+    contender.final_us = contender.timing.samples_us;
     contender.in_final = true;
     contender.recalled = false;
   }
@@ -180,10 +202,11 @@ class Race {
 
   DeviceSession& session_;
   MeasurementLog& log_;
-  std::vector<Contender>& contenders_;
+  Contenders& contenders_;
   std::vector<VendorTiming>& vendors_;
-  const RaceOptions& options_;
+  const DeviceSearchOptions& options_;
   int vendors_measured_in_ = 0;
+  std::set<std::size_t> tried_;
 };
 
 }  // namespace
@@ -226,9 +249,9 @@ std::vector<VendorTiming> measure_vendors(DeviceSession& session, MeasurementLog
   return vendors;
 }
 
-Result<bool> run_race(DeviceSession& session, MeasurementLog& log, std::vector<Contender>& contenders,
-                      std::vector<VendorTiming>& vendors, const RaceOptions& options) {
-  return Race(session, log, contenders, vendors, options).run();
+Result<bool> search_on_device(DeviceSession& session, MeasurementLog& log, Contenders& contenders, Strategy& strategy,
+                              std::vector<VendorTiming>& vendors, const DeviceSearchOptions& options) {
+  return DeviceSearch(session, log, contenders, vendors, options).run(strategy);
 }
 
 }  // namespace sparsmith
