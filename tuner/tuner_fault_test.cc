@@ -5,6 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <csignal>
 #include <map>
 #include <random>
@@ -12,6 +15,7 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "runtime/launch_plan.h"
 #include "tuner/tuner_fixture.h"
 
 namespace sparsmith {
@@ -56,6 +60,35 @@ TEST_F(TunerTest, AnInterruptEndsWithWhatThereIs) {
   EXPECT_EQ(next.weights[0].buckets[0].incumbent, "exact");
 }
 
+// Different trials that were begun, in memory that outlives a killed process.
+class BegunTrials {
+ public:
+  BegunTrials()
+      : seen_(static_cast<Seen*>(
+            mmap(nullptr, sizeof(Seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  BegunTrials(const BegunTrials&) = delete;
+  BegunTrials& operator=(const BegunTrials&) = delete;
+  ~BegunTrials() { munmap(seen_, sizeof(Seen)); }
+
+  // One process at a time.
+  void add(const LoadedCandidate& candidate) {
+    const std::uint64_t hash = hash64(to_json(candidate.plan) + candidate.packing);
+    const auto end = seen_->hashes.begin() + seen_->count;
+    if (end == seen_->hashes.end() || std::find(seen_->hashes.begin(), end, hash) != end) return;
+    *end = hash;
+    ++seen_->count;
+  }
+  std::int64_t count() const { return seen_->count; }
+  void clear() { seen_->count = 0; }
+
+ private:
+  struct Seen {
+    std::int64_t count;
+    std::array<std::uint64_t, 1024> hashes;
+  };
+  Seen* seen_;
+};
+
 // The parent itself is killed, at twenty moments of its work: each time the cache opens, has every trial that was
 // begun, and of these at most the one in flight has no outcome. The last run finishes.
 TEST_F(TunerTest, KilledAtAnyMomentTheNextRunGoesOn) {
@@ -66,12 +99,11 @@ TEST_F(TunerTest, KilledAtAnyMomentTheNextRunGoesOn) {
   options_.selection.candidates = 24;
   options_.transfer = false;
   const std::vector<WeightInput> weights = {weight("a", 64, 96, 1), weight("b", 96, 64, 2), weight("c", 48, 48, 3)};
-  void* const shared = mmap(nullptr, sizeof(std::int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(shared, MAP_FAILED);
-  auto* const begun = static_cast<volatile std::int64_t*>(shared);  // trials, in all children
-  device_.before_verify = [begun] {
-    *begun = *begun + 1;
+  BegunTrials begun;
+  device_.kills = [&begun](const LoadedCandidate& candidate) {
+    begun.add(candidate);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return false;
   };
   int alive = 0;
   for (int round = 0; round < 100 && alive < 20; ++round) {
@@ -89,12 +121,13 @@ TEST_F(TunerTest, KilledAtAnyMomentTheNextRunGoesOn) {
     ASSERT_TRUE(cache.ok()) << cache.status().to_string() << " seed " << seed;
     const auto counts = cache->counts();
     ASSERT_TRUE(counts.ok());
-    EXPECT_GE(counts->measurements, *begun) << "seed " << seed;
+    EXPECT_GE(counts->measurements, begun.count()) << "seed " << seed;
     EXPECT_EQ(counts->running, 0) << "seed " << seed;
     EXPECT_LE(counts->crashed, alive) << "seed " << seed;
     EXPECT_TRUE(cache->verify()->empty()) << "seed " << seed;
-    if (WIFEXITED(status)) cache_ = std::to_string(round) + ".db";  // it was done: begin again
-    if (WIFEXITED(status)) *begun = 0;
+    if (!WIFEXITED(status)) continue;
+    cache_ = std::to_string(round) + ".db";  // it was done: begin again
+    begun.clear();
   }
   EXPECT_EQ(alive, 20);
   const TuneReport report = run(weights);
@@ -105,7 +138,6 @@ TEST_F(TunerTest, KilledAtAnyMomentTheNextRunGoesOn) {
   EXPECT_TRUE(cache->verify()->empty());
   EXPECT_EQ(cache->counts()->running, 0);
   EXPECT_EQ(cache->counts()->choices, 6);
-  munmap(shared, sizeof(std::int64_t));
 }
 
 TEST_F(TunerTest, TwoRunsShareOneCache) {
