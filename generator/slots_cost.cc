@@ -105,10 +105,18 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
 
   // Blocks fill shared memory, or gather from L2; passes after the first find the weight there.
   const double blocks = estimate.parts * passes;
-  const double at_once = std::min(blocks, sms * config.blocks_per_sm);
+  // More blocks may fit than are asked for, which passes make use of. As ptxas says for sm_90 and several tokens.
+  constexpr double kRegisters = 72;
+  const double shared = static_cast<double>(config.vector_bytes(spec) + config.tokens_per_pass * estimate.sums_bytes());
+  const double fitting =
+      std::max(static_cast<double>(config.blocks_per_sm),
+               std::floor(std::min({static_cast<double>(problem.device.max_threads_per_sm) / config.threads_per_block,
+                                    65536 / (kRegisters * config.threads_per_block),
+                                    static_cast<double>(problem.device.shared_bytes_per_sm) / (shared + 1024)})));
+  const double at_once = std::min(blocks, sms * fitting);
   const double x_bytes = static_cast<double>(spec.cols) * element * config.tokens_per_pass;
   const double l2_us = ((staged ? blocks * x_bytes : 0.0) + (passes - 1) * estimate.bytes) / kL2BytesPerUs;
-  const double staging_us = staged ? 0.2 * x_bytes * std::min(at_once, sms * resident) / kL2BytesPerUs : 0.5;
+  const double staging_us = staged ? 0.2 * x_bytes * at_once / kL2BytesPerUs : 0.5;
 
   const double row_rounds =
       std::ceil(static_cast<double>(statistics.rows) / estimate.parts * config.row_lanes / config.threads_per_block);
@@ -120,7 +128,7 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
   const double exposed_us = sums_us / std::clamp(resident, 1.0, 2.0);
   const double tail_us = 0.03 * (rounds - groups / warps) + 0.02 * rounds * config.tiles_per_slot / config.depth;
 
-  const double waves = std::max(1.0, std::ceil(blocks / (sms * config.blocks_per_sm)));
+  const double waves = std::max(1.0, std::ceil(blocks / (sms * fitting)));
   const double body = std::max({hbm_us, pipe_us, issue_us, l2_us}) + 0.25 * pipe_us;
   return kFixedUs + body + staging_us + exposed_us + tail_us + (waves - 1) * 0.6;
 }

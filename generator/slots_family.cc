@@ -122,9 +122,12 @@ std::vector<Rule> worthwhile_rules() {
          return in["blocks_per_sm"] * block <= in.problem.device.shared_bytes_per_sm;
        }},
       {Kind::kWorthwhile,
-       {"threads_per_block", "blocks_per_sm"},
+       {"threads_per_block", "blocks_per_sm", "tokens_per_pass"},
        "at least 512 threads hide the latency of a multiprocessor's loads",
-       [](const RuleInput& in) { return in["threads_per_block"] * in["blocks_per_sm"] >= 512; }},
+       [](const RuleInput& in) {
+         const std::int64_t passes = (in.problem.tokens + in["tokens_per_pass"] - 1) / in["tokens_per_pass"];
+         return in["threads_per_block"] * in["blocks_per_sm"] * passes >= 512;
+       }},
   };
 }
 
