@@ -59,7 +59,9 @@ Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
   double best_us = kNone;
   double own_layout_us = kNone;
   Status refused = unsupported("there is no algorithm for this problem");
-  for (std::unique_ptr<VendorWork>& work : works) {
+  for (std::unique_ptr<VendorWork>& each : works) {
+    std::unique_ptr<VendorWork> work = std::move(each);  // a loser's copies of the weight make room
+    const Layout layout = work->layout();
     const Result<double> us = time_briefly(timer, *work, policy, best_us);
     if (!us.ok()) {
       log_debug("{}: {}", work->detail(), us.status().to_string());
@@ -77,9 +79,7 @@ Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
       best.timing.verification = *std::move(verification);
       best_us = *us;
     }
-    const Layout layout = work != nullptr ? work->layout() : best.work->layout();
     if (layout == problem.spec().layout) own_layout_us = std::min(own_layout_us, *us);
-    work.reset();  // a loser's copies of the weight make room
   }
   if (best.work == nullptr) return unsupported(refused.message());
 
