@@ -142,7 +142,7 @@ std::string relayout_bytes(const OperatorSpec& spec) {
 }
 
 double relayout_us(const Problem& problem) {
-  // Measured on an H200 from 0.3 to 134 MB moved. The next kernel's launch and first loads hide behind it.
+  // Measured on an H200 from 0.5 to 134 MB moved. The next kernel's launch and first loads hide behind it.
   constexpr double kLaunchUs = 0.9;
   constexpr double kBytesPerUs = 3.6e6;
   const double x_bytes = static_cast<double>(problem.spec.cols) * static_cast<double>(problem.tokens) *

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/report/page.h"
 #include "tools/text_table.h"
 
 namespace sparsmith::tools {
@@ -111,17 +112,8 @@ nlohmann::json json_of(const ComparisonRow& row) {
 
 // Text of an XML attribute or element. Control characters, which XML cannot hold, become blanks.
 std::string xml(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      case '\n': result += "&#10;"; break;
-      default: result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
+  std::string result = escaped(text);
+  for (char& c : result) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   return result;
 }
 

@@ -117,6 +117,8 @@ ReplayPlan plan_launches(double launch_us, ReplayPlan plan, int nodes, const Tim
   return plan;
 }
 
+int first_graph(int index, int cases, int graphs) { return cases <= graphs ? index * graphs / cases : index % graphs; }
+
 Timing summarize(std::vector<float> samples_us, const ReplayPlan& plan) {
   Timing timing;
   timing.samples_us = samples_us;
@@ -223,7 +225,7 @@ void GpuTimer::spread(std::span<Case* const> cases) {
       timed.graphs.clear();
       timed.graphs.resize(graphs);
     }
-    timed.next = (start + (count <= graphs ? i * graphs / count : i)) % graphs;
+    timed.next = (start + first_graph(i, count, graphs)) % graphs;
   }
 }
 

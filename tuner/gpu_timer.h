@@ -37,6 +37,10 @@ ReplayPlan plan_copies(const ReplayFigures& figures, const TimingPolicy& policy)
 // where these do not share them evenly.
 ReplayPlan plan_launches(double launch_us, ReplayPlan plan, int nodes, const TimingPolicy& policy);
 
+// The graph that the `index`-th of `cases` begins with, of `graphs` that all of them replay in turns: as far from the
+// others' as can be.
+int first_graph(int index, int cases, int graphs);
+
 // Median and quartiles of `samples_us`. REQUIRES: at least one.
 Timing summarize(std::vector<float> samples_us, const ReplayPlan& plan);
 

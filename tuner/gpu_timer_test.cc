@@ -66,6 +66,22 @@ TEST(PlanLaunchesTest, ManyCopiesAreSharedOutToGraphsThatAreLongEnough) {
   EXPECT_EQ(launches_of(1, 299, 1).graphs, 1);
 }
 
+TEST(FirstGraphTest, CasesStandAsFarApartAsGraphsAllow) {
+  for (int graphs = 1; graphs <= 40; ++graphs) {
+    for (int cases = 1; cases <= 12; ++cases) {
+      for (int i = 0; i < cases; ++i) {
+        const int here = first_graph(i, cases, graphs);
+        const int next = first_graph((i + 1) % cases, cases, graphs);
+        EXPECT_GE(here, 0);
+        EXPECT_LT(here, graphs);
+        if (cases == 1 || cases > graphs) continue;
+        EXPECT_GE((next - here + graphs) % graphs, graphs / cases) << i << " of " << cases << " over " << graphs;
+      }
+    }
+  }
+  EXPECT_NE(first_graph(0, 3, 2), first_graph(1, 3, 2)) << "neighbours differ even where some have to share";
+}
+
 TEST(PlanLaunchesTest, AStackHasItsLayersAndACopyForEach) {
   const TimingPolicy stack{.layers = 64};
   const auto launches = [&](const ReplayFigures& figures) {
