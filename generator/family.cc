@@ -6,6 +6,7 @@
 #include <array>
 
 #include "generator/bitmap_family.h"
+#include "generator/bsr_family.h"
 #include "generator/gather_family.h"
 #include "generator/panel_family.h"
 #include "generator/rows_family.h"
@@ -31,9 +32,10 @@ Status Family::check(const Config& config, const Problem& problem, const Sparsit
 }
 
 std::span<const std::unique_ptr<Family>> families() {
-  static const std::array<std::unique_ptr<Family>, 6> all = {
+  static const std::array<std::unique_ptr<Family>, 7> all = {
       std::make_unique<RowsFamily>(),   std::make_unique<PanelFamily>(),   std::make_unique<SlotsFamily>(),
-      std::make_unique<BitmapFamily>(), std::make_unique<ScatterFamily>(), std::make_unique<GatherFamily>()};
+      std::make_unique<BitmapFamily>(), std::make_unique<ScatterFamily>(), std::make_unique<GatherFamily>(),
+      std::make_unique<BsrFamily>()};
   return all;
 }
 

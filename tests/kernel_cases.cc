@@ -55,7 +55,7 @@ std::int64_t draw_tokens(Random& random, const CsrMatrix& matrix) {
   return std::min(tokens, std::max<std::int64_t>(limit, 1));
 }
 
-bool needs_16_bits(const Family& family) { return family.name() == "bitmap" || family.name() == "scatter"; }
+bool needs_16_bits(const Family& family) { return family.name() == "bitmap" || family.name() == "scatter" || family.name() == "bsr"; }
 
 // Packing parameters change data, not code; the kernel stays the same.
 // Not `drawn`, the parameter that the kernel was drawn for.
@@ -236,7 +236,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
     for (PlanStep& step : candidate.plan.steps) {
       if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("bitmap_")) step.grid = {1, 1, step.grid[2]};
-      if (step.kernel.starts_with("scatter_")) step.grid = {1, 1, 1};
+      if (step.kernel.starts_with("scatter_") || step.kernel.starts_with("bsr_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("gather_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = 1;
     }

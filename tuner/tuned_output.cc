@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "formats/bitmap.h"
+#include "formats/bsr.h"
 #include "formats/csr.h"
 #include "formats/panel.h"
 #include "formats/scatter.h"
@@ -86,6 +87,7 @@ Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
     }
     if (packing.packing.starts_with("csr_")) return unpack_csr(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("bitmap_")) return unpack_bitmap(packed_weight_of(weight, packing));
+    if (packing.packing.starts_with("bsr_")) return unpack_bsr(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("panel_")) return unpack_panel(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("scatter_")) return unpack_scatter(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("slots_")) return unpack_slots(packed_weight_of(weight, packing));

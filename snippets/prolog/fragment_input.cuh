@@ -102,6 +102,24 @@ struct FragmentInput {
     return fragment;
   }
 
+  // The same, as one vector where X allows it, otherwise by elements none of which waits for another. In the place of
+  // what lies outside of X stands what lies at its end.
+  SPARSMITH_DEVICE Fragment fetch(int first_token, int first_column) const {
+    const int lane_token = first_token + lane_index() / 4;
+    const int token = lane_token < n ? lane_token : n - 1;
+    const int column = first_column + lane_index() % 4 * 8;
+    if (aligned && first_column + 32 <= cols) {
+      return load_coherent(reinterpret_cast<const Fragment*>(x + token * ldx + column));
+    }
+    u32 elements[8];
+    SPARSMITH_UNROLL for (int e = 0; e < 8; ++e) {
+      elements[e] = at(token, column + e < cols ? column + e : cols - 1).bits;
+    }
+    Fragment fragment;
+    SPARSMITH_UNROLL for (int w = 0; w < 4; ++w) fragment[w] = elements[2 * w] | elements[2 * w + 1] << 16;
+    return fragment;
+  }
+
   // One element; outside of X it is 0.
   SPARSMITH_DEVICE float element(int token, int column) const {
     return token < n && column < cols ? to_float(at(token, column)) : 0.0F;

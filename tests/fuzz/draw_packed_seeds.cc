@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "formats/bitmap.h"
+#include "formats/bsr.h"
 #include "formats/csr.h"
 #include "formats/panel.h"
 #include "formats/scatter.h"
@@ -42,6 +43,7 @@ std::map<std::string, Format> draw_formats() {
   auto& slots = formats["slots"] = {unpack_slots, {}};
   auto& panel = formats["panel"] = {unpack_panel, {}};
   auto& bitmap = formats["bitmap"] = {unpack_bitmap, {}};
+  auto& bsr = formats["bsr"] = {unpack_bsr, {}};
   auto& scatter = formats["scatter"] = {unpack_scatter, {}};
   for (const CsrMatrix* matrix : {&dense, &sparse, &small}) {
     for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) {
@@ -76,6 +78,8 @@ std::map<std::string, Format> draw_formats() {
       for (const bool stored : {false, true})
         bitmap.seeds.push_back(pack_bitmap(*matrix, {1, run_bits, stored}, DataType::kFloat16));
     bitmap.seeds.push_back(pack_bitmap(*matrix, {4, 8, true}, DataType::kBFloat16));
+    bsr.seeds.push_back(pack_bsr(*matrix, {1, false}, DataType::kFloat16));
+    bsr.seeds.push_back(pack_bsr(*matrix, {2, true}, DataType::kBFloat16));
     scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kByte, 16, 0}, DataType::kFloat16));
     scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kWord, 64, 4}, DataType::kBFloat16));
   }

@@ -1,0 +1,89 @@
+// Kernels and launch plans of the bsr family.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "generator/bsr_family.h"
+#include "generator/kernel_parts.h"
+
+namespace sparsmith {
+namespace {
+
+KernelText bsr_text(const BsrConfig& config, const Problem& problem) {
+  const OperatorSpec& spec = problem.spec;
+  KernelText text;
+  text.name = fmt::format("bsr_{}_r{}_j{}_w{}_a{}_{}", spec_tag(spec), config.tiles, config.token_tiles, config.warps,
+                          config.ahead, config.all ? "all" : "listed");
+  text.summary = fmt::format("Y = W X for {} weights in blocks of {} x 32, by tensor cores: {} tokens a block",
+                             short_name(spec.type), config.rows(), config.tokens());
+  text.threads = config.threads();
+  text.max_shared_bytes = problem.device.shared_bytes_per_block;
+  text.headers = {"snippets/prolog/bsr_blocks.cuh", "snippets/prolog/fragment_input.cuh",
+                  "snippets/reduction/fragment_sums.cuh", "snippets/kernels/bsr.cuh"};
+  text.lines = {
+      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      {fmt::format("constexpr int kWarps = {}", config.warps), "of a block: they share out K"},
+      {fmt::format("using Blocks = BsrBlocks<Value, {}, {}>", config.tiles, boolean(config.all)),
+       "16-row tiles of a block; every block is stored"},
+      {fmt::format("using Input = FragmentInput<Value, {}>", boolean(spec.layout == Layout::kTokenMajor)),
+       "X as operands; token-major"},
+      {fmt::format("using Sums = FragmentSums<Value, {}, {}, kWarps>", config.tiles, config.token_tiles),
+       "16-row tiles, 8-token tiles"},
+  };
+  add_output(spec, text);
+  text.lines.push_back({fmt::format("using Kernel = BsrKernel<Blocks, Input, Sums, Output, kWarps, {}>", config.ahead),
+                        "blocks loaded together"});
+  text.parameters = {{"const Value*", "values"},
+                     {"const u32*", "row_blocks"},
+                     {"const u32*", "block_columns"},
+                     {"int", "row_width"},
+                     {"int", "rows"},
+                     {"int", "block_rows"},
+                     {"const Value*", "x"},
+                     {"i64", "ldx"},
+                     {"int", "cols"},
+                     {"int", "n"}};
+  add_output_parameters(text);
+  text.body = std::string(kMakeOutput) +
+              "const Blocks blocks{values, row_blocks, block_columns, row_width};\n"
+              "const Input input(x, ldx, cols, n);\n"
+              "Kernel::run(blocks, input, output, rows, block_rows, n, reinterpret_cast<float*>(shared_memory()));";
+  return text;
+}
+
+Result<LaunchPlan> bsr_plan(const BsrConfig& config, const Problem& problem, const PackedWeight& packed,
+                            const KernelText& text) {
+  PlanArguments arguments("bsr");
+  const std::int64_t block_rows = packed.facts.at("block_rows");
+  PlanStep step;
+  step.kernel = text.name;
+  step.grid = {std::max<std::int64_t>(block_rows, 1),
+               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", config.tokens())), 1};
+  step.block = {text.threads, 1, 1};
+  step.shared_bytes = config.shared_bytes();
+  step.arguments = {PlanArguments::packed("blocks"), PlanArguments::packed("row_blocks"),
+                    PlanArguments::packed("block_columns")};
+  for (const std::int64_t value : {packed.facts.at("block_columns"), problem.spec.rows, block_rows})
+    step.arguments.push_back(arguments.int32(std::to_string(value)));
+  step.arguments.push_back(PlanArguments::x());
+  step.arguments.push_back(arguments.int64("ldx"));
+  step.arguments.push_back(arguments.int32(std::to_string(problem.spec.cols)));
+  step.arguments.push_back(arguments.int32("n"));
+  add_output_arguments(step);
+  LaunchPlan plan;
+  plan.steps.push_back(std::move(step));
+  if (!arguments.error().ok()) return arguments.error();
+  return plan;
+}
+
+}  // namespace
+
+Result<Candidate> BsrFamily::generate(const Config& config, const Problem& problem, const PackedWeight& packed) const {
+  const BsrConfig bsr(config);
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, bsr.packing().name(), packed));
+  const KernelText texts[] = {bsr_text(bsr, problem)};
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bsr_plan(bsr, problem, packed, texts[0]));
+  return make_candidate(config, packed, std::move(plan), texts);
+}
+
+}  // namespace sparsmith
