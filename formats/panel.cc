@@ -9,6 +9,7 @@
 
 #include "base/half.h"
 #include "base/parallel_for.h"
+#include "base/plant.h"
 #include "formats/panel_schedule.h"
 #include "formats/panel_words.h"
 
@@ -19,7 +20,8 @@ using panel::kMostSlots;
 using panel::kWarpLanes;
 using panel::kWordsPerLane;
 
-constexpr std::int64_t kRowCost = 4;  // of a row beside its nonzeros, in nonzeros
+constexpr int kPlantedVersions = 1000;  // packers of planted builds count from here
+constexpr std::int64_t kRowCost = 4;    // of a row beside its nonzeros, in nonzeros
 
 Status check_panel(const CsrMatrix& matrix, const PanelPacking& packing) {
   if (packing.segment_lanes != 1 && packing.segment_lanes != 2 && packing.segment_lanes != 4)
@@ -124,6 +126,8 @@ class Packer {
     write_entries();
     PackedWeight packed;
     packed.packing = packing_.name();
+    // Not what a cache has of another schedule.
+    if (!packing_.gathers() && is_planted(Plant::kBankSchedule)) packed.packer_version += kPlantedVersions;
     packed.rows = matrix_.rows;
     packed.cols = matrix_.cols;
     packed.nnz = matrix_.nnz();

@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 
+#include "base/plant.h"
+
 namespace sparsmith::panel {
 
 TaskSchedule::TaskSchedule(const CsrMatrix& matrix, const PanelPacking& packing,
@@ -116,7 +118,9 @@ void TaskSchedule::fill_phase(int phase, Gather& gather) {
     return supply.left - supply.room;
   });
   BankMatching matching(banks, bank_order);
-  for (const int lane : lane_order) matching.add(lane);
+  if (!is_planted(Plant::kBankSchedule)) {
+    for (const int lane : lane_order) matching.add(lane);
+  }
 
   std::uint32_t used = 0;
   std::array<int, kPhaseLanes> readers{};

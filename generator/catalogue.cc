@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/plant.h"
+#include "generator/planted_headers.h"
 #include "generator/source_closure.h"
 
 namespace sparsmith {
@@ -61,8 +63,13 @@ Result<std::string> Catalogue::closure_source(std::span<const std::string> heade
 }
 
 const Catalogue& catalogue() {
-  static const Catalogue instance(kSnippets, kHeaders);
-  return instance;
+  if constexpr (kPlants) {
+    static const Catalogue planted(kSnippets, planted_headers(kHeaders));
+    return planted;
+  } else {
+    static const Catalogue instance(kSnippets, kHeaders);
+    return instance;
+  }
 }
 
 }  // namespace sparsmith

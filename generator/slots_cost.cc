@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/plant.h"
 #include "formats/slots_layout.h"
 #include "generator/slots_family.h"
 
@@ -130,7 +131,8 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
 
   const double waves = std::max(1.0, std::ceil(blocks / (sms * fitting)));
   const double body = std::max({hbm_us, pipe_us, issue_us, l2_us}) + 0.25 * pipe_us;
-  return kFixedUs + body + staging_us + exposed_us + tail_us + (waves - 1) * 0.6;
+  const double fixed_us = is_planted(Plant::kCostModel) ? 100 : kFixedUs;
+  return fixed_us + body + staging_us + exposed_us + tail_us + (waves - 1) * 0.6;
 }
 
 }  // namespace sparsmith

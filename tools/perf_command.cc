@@ -33,7 +33,12 @@ void add_record_options(CLI::App& command, PerfOptions& options) {
   command.add_option("--cases", options.cases, "Only the cases that a file names, one a line");
   command.add_option("--against", options.against,
                      "A recorded commit: after the first round, leave what runs the very same code as there");
-  command.add_option("--cache", options.cache, "The cache for tuning; default: none from before this run");
+  CLI::Option* const cache =
+      command.add_option("--cache", options.cache, "The cache for tuning; default: none from before this run");
+  command
+      .add_flag("--keep-choices", options.keep_choices,
+                "Measure what that cache's choices are now, though their code has changed since: no search")
+      ->needs(cache);
 }
 
 void add_compare_options(CLI::App& command, PerfOptions& options) {

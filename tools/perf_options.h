@@ -24,6 +24,7 @@ struct PerfOptions {
   std::string cases;              // a file of such names
   std::string against;            // a commit: what is the same code there is not measured further
   std::string cache;
+  bool keep_choices = false;
 
   // compare
   std::string base;

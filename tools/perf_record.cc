@@ -126,6 +126,7 @@ Status record_suite(const PerfOptions& options, PerfStore& store, Recorder& reco
   SuiteRun run;
   run.folder = std::filesystem::path(options.suite).parent_path().string();
   run.cache = options.cache;
+  run.keep_choices = options.keep_choices;
   SPARSMITH_ASSIGN_OR_RETURN(run.cases, wanted_cases(options));
   run.measure = measure_once;
   run.record = [&](int, Recording recording) -> Result<bool> {

@@ -1,12 +1,14 @@
 #include "tools/perf_suite.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "base/log.h"
 #include "base/temporary_directory.h"
@@ -34,6 +36,28 @@ Status draw(const SuiteEntry& entry, const std::string& path) {
                                                                 {matrix.rows, matrix.cols},
                                                                 std::as_bytes(std::span(bytes))}};
   return write_safetensors(path, parts, {{"source", "a drawn weight of a suite"}});
+}
+
+// `text` as a shell pattern that matches nothing else.
+std::string pattern_of(const std::string& text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (std::string_view("*?[\\").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+// Patterns for those weights of a file that are among the wanted cases' names. The entry's own where every case is
+// wanted, or none is of a weight that the entry includes.
+std::vector<std::string> wanted_weights(const SuiteEntry& entry, const std::set<std::string>& cases) {
+  std::set<std::string> patterns;
+  for (const std::string& name : cases) {
+    const std::string weight = name.substr(0, name.rfind(" N="));
+    const auto matches = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), weight.c_str(), 0) == 0; };
+    if (entry.include.empty() || std::ranges::any_of(entry.include, matches)) patterns.insert(pattern_of(weight));
+  }
+  return patterns.empty() ? entry.include : std::vector<std::string>(patterns.begin(), patterns.end());
 }
 
 // The token counts among the wanted cases' names; all where every case is wanted.
@@ -99,9 +123,10 @@ class SuiteJobs {
     settings.epilogue = entry.epilogue;
     settings.budget = suite_.budget;
     settings.cache = run_.cache.empty() ? scratch_.file("cache.db") : run_.cache;
-    settings.selection.include = entry.include;
+    if (!entry.file.empty()) settings.selection.include = wanted_weights(entry, run_.cases);
     settings.tuning.tokens = tokens;
     settings.tuning.compare = true;  // what was chosen in the first round is measured again in the others
+    settings.tuning.keep_choices = run_.keep_choices;
     settings.tuning.timing.min_replays = suite_.repetitions;
     settings.tuning.timing.programmatic = suite_.cache_policy == "cold_weights_programmatic";
   }

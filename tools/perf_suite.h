@@ -15,6 +15,7 @@ namespace sparsmith::tools {
 struct SuiteRun {
   std::string folder;           // that files of the suite are relative to
   std::string cache;            // empty: one that lasts for the run, so that nothing earlier decides
+  bool keep_choices = false;    // of that cache, though their code has changed: kernels are compared, not searches
   std::set<std::string> cases;  // names; empty: every one
   // Tunes, and measures what was chosen: measure_once(), or what stands for it in tests.
   std::function<Result<Recording>(const TuneSettings&)> measure;

@@ -80,8 +80,18 @@ TEST_F(SuiteTest, OnlyTheCasesThatAreAskedFor) {
   ASSERT_TRUE(run_suite(suite_, some).ok());
   EXPECT_THAT(recorded_, ElementsAre("0 a.fc1 N=8fp16", "0 a.fc1 N=8bf16", "0 drawn N=64", "1 a.fc1 N=8fp16",
                                      "1 a.fc1 N=8bf16", "1 drawn N=64"));
+  EXPECT_THAT(asked_[0].selection.include, ElementsAre("a.fc1"));
   some.cases = {"drawn N=2"};
   EXPECT_EQ(run_suite(suite_, some).code(), StatusCode::kInvalidInput);
+}
+
+TEST_F(SuiteTest, NamesOfCasesAreNoPatterns) {
+  SuiteRun some = run();
+  some.cases = {"a[0]*.fc1 N=1", "a.fc2 N=1"};
+  some.keep_choices = true;
+  ASSERT_TRUE(run_suite(suite_, some).ok());
+  EXPECT_THAT(asked_[0].selection.include, ElementsAre("a\\[0]\\*.fc1"));  // fc2 is not of this suite
+  EXPECT_TRUE(asked_[0].tuning.keep_choices);
 }
 
 TEST_F(SuiteTest, WhatNeedsNoFurtherRoundGetsNone) {

@@ -93,8 +93,10 @@ void CachedChoices::look_up(const TuneContext& context, const WeightResult& weig
   }
   Problem problem{weight.spec, tokens, context.device};
   found.made = remake(context, record.config, problem, statistics, packings, choice);
-  found.valid = counts && found.made && record.closure_hash == closure_hash_of(choice.candidate) &&
-                record.packer_version == choice.packer_version && kernels_ready(context, choice.candidate);
+  const bool same_code =
+      record.closure_hash == closure_hash_of(choice.candidate) && record.packer_version == choice.packer_version;
+  found.valid =
+      counts && found.made && (same_code || context.options->keep_choices) && kernels_ready(context, choice.candidate);
 }
 
 bool CachedChoices::complete() const {

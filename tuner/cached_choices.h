@@ -21,7 +21,7 @@ class CachedChoices {
 
   // Whether every N has a choice for exactly this device class, from the same code, compiler and packer, from a search
   // that was not cut short, measured (or, where this run can only predict, predicted), with no more packings than
-  // allowed.
+  // allowed. With the option keep_choices, code and packer may have changed.
   bool complete() const;
   std::vector<BucketChoice> take();  // REQUIRES: complete()
 

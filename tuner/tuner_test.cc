@@ -298,6 +298,36 @@ TEST_F(TunerTest, WithoutTimingChoicesArePredictedAndVerified) {
   EXPECT_EQ(measured.weights.at(0).buckets.at(0).evidence, "measured");
 }
 
+// As if the code of every choice had changed since it was made.
+void change_code(const std::string& path) {
+  auto cache = Cache::open(path, Cache::Mode::kReadWrite);
+  ASSERT_TRUE(cache.ok());
+  const auto choices = cache->choices();
+  ASSERT_TRUE(choices.ok());
+  for (ChoiceRecord choice : *choices) {
+    choice.closure_hash = "another";
+    choice.packer_version += 1000;
+    ASSERT_TRUE(cache->put_choice(choice).ok());
+  }
+}
+
+TEST_F(TunerTest, ChoicesMayBeKeptThoughTheirCodeChanged) {
+  options_.tokens = {1, 8};
+  const TuneReport first = run({weight("w", 64, 96, 1)});
+  const std::string chosen = first.weights.at(0).buckets.at(0).candidate.config.text();
+  options_.compare = true;
+  options_.keep_choices = true;
+  change_code(directory_.file(cache_));
+  const TuneReport kept = run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(kept.considered, 0) << "there is no search";
+  EXPECT_EQ(kept.weights.at(0).buckets.at(0).candidate.config.text(), chosen);
+  EXPECT_FALSE(kept.weights.at(0).buckets.at(0).timing.samples_us.empty());
+
+  options_.keep_choices = false;
+  change_code(directory_.file(cache_));
+  EXPECT_GT(run({weight("w", 64, 96, 1)}).considered, 0);
+}
+
 TEST_F(TunerTest, OptionsAreChecked) {
   TuneResources resources;
   resources.measurers = scripted_measurers(device_);

@@ -1,0 +1,26 @@
+// Faults that a build for tests plants on purpose, so that the performance history can be seen to find them
+// (tests/perf_plants.sh). Only a build with -DSPARSMITH_PLANTS=ON holds any; in every other one the questions below are
+// constants, and nothing of them is left.
+#pragma once
+
+#include <cstdint>
+
+namespace sparsmith {
+
+enum class Plant : std::uint8_t {
+  kSlowSnippet,   // "slow_snippet": snippets/reduction/slot_sums.cuh does work whose result nobody sees
+  kBankSchedule,  // "bank_schedule": the panel packer deals entries without looking at banks
+  kCostModel,     // "cost_model": the model of the slots family takes a launch to be dear
+};
+
+#ifdef SPARSMITH_PLANTS
+inline constexpr bool kPlants = true;
+// Whether the environment variable SPARSMITH_PLANT names it. A name that there is none of ends the program: a plain
+// build would be measured for a planted one. Any thread.
+bool is_planted(Plant plant);
+#else
+inline constexpr bool kPlants = false;
+constexpr bool is_planted(Plant) { return false; }
+#endif
+
+}  // namespace sparsmith

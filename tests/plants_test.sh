@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# What a build with -DSPARSMITH_PLANTS=ON plants, as far as no GPU is needed: each plant changes what it is meant to
+# change, nothing else, and leaves every result right (the emulator verifies what is chosen).
+#
+# usage: plants_test.sh FOLDER_OF_PROGRAMS
+set -euo pipefail
+
+# shellcheck source=tools/expect.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../tools/expect.sh"
+
+expect 0 "" "$sparsmith" synth -o w.safetensors --dtype fp16 --seed 7 --weight a:256x512:0.9:uniform
+for plant in "" slow_snippet bank_schedule cost_model; do
+  for family in slots panel slots,rows; do
+    SPARSMITH_PLANT=$plant expect 0 "" "$sparsmith" bench w.safetensors --tokens 8 --families "$family" --no-cache \
+      --device emulator --json
+    grep '^{' output >"$plant.$family.json"
+  done
+done
+SPARSMITH_PLANT=slow expect 2 "one of slow_snippet, bank_schedule, cost_model" "$sparsmith" bench w.safetensors
+
+python3 - <<'PYTHON'
+import json
+
+SNIPPET = "snippets/reduction/slot_sums.cuh"
+
+
+def choice(plant, family):
+    found = json.load(open(f"{plant}.{family}.json"))["weights"][0]["choices"][0]
+    assert found["kind"] == "generated" and found["max_error_over_bound"] <= 1, (plant, family, found)
+    return found
+
+
+def differences(family, plant):
+    plain, planted = choice("", family), choice(plant, family)
+    names = ["config", "packing", "packing_hash", "packed_bytes", "plan_hash"]
+    found = [name for name in names if plain[name] != planted[name]]
+    if found[:1] == ["config"]:
+        return ["config"]
+    for x, y in zip(plain["binaries"], planted["binaries"], strict=True):
+        found += [name for name in ("name", "cubin_hash") if x[name] != y[name]]
+        found += [header for header in x["snippets"] if x["snippets"][header] != y["snippets"].get(header)]
+    return found
+
+
+assert differences("slots", "slow_snippet") == ["cubin_hash", SNIPPET], differences("slots", "slow_snippet")
+assert differences("panel", "slow_snippet") == []
+assert differences("panel", "bank_schedule") == ["packing_hash"], differences("panel", "bank_schedule")
+assert differences("slots", "bank_schedule") == []
+assert differences("slots,rows", "cost_model") == ["config"]
+assert choice("cost_model", "slots,rows")["config"].startswith("rows")
+assert differences("panel", "cost_model") == []
+PYTHON
+echo "plants are where they should be"
