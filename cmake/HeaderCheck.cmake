@@ -1,6 +1,6 @@
 # Each header compiles on its own: one object per header that includes it, twice, and nothing else. The C API also
 # compiles as C.
-set(header_check_rooms include base matrix formats runtime generator emulator cache tuner history tools)
+set(header_check_rooms include base matrix formats runtime generator emulator cache tuner search history tools)
 set(header_check_sources)
 foreach(room ${header_check_rooms})
   file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${room}/*.h)

@@ -4,7 +4,7 @@
 
 #include "generator/dense_epilogue.h"
 #include "runtime/tuned_file.h"
-#include "tuner/packings.h"
+#include "search/packings.h"
 #include "tuner/plan_verifier.h"
 
 namespace sparsmith::test {

@@ -5,9 +5,9 @@
 #include "emulator/emulated_executor.h"
 #include "runtime/group_members.h"
 #include "runtime/tuned_file.h"
+#include "search/tuned_output.h"
 #include "tests/tuned_group.h"
 #include "tuner/device_packing.h"
-#include "tuner/tuned_output.h"
 
 namespace sparsmith::test {
 namespace {

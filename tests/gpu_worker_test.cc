@@ -5,8 +5,8 @@
 
 #include "generator/dense_epilogue.h"
 #include "runtime/gpu_executor.h"
+#include "search/packings.h"
 #include "tests/worker_sample.h"
-#include "tuner/packings.h"
 #include "tuner/reference_kernel.h"
 #include "tuner/sample_weight.h"
 #include "tuner/verification.h"

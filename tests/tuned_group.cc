@@ -10,8 +10,8 @@
 #include "matrix/synthesis.h"
 #include "matrix/weight_groups.h"
 #include "runtime/tuned_file.h"
+#include "search/tuned_output.h"
 #include "tuner/error_bound.h"
-#include "tuner/tuned_output.h"
 
 namespace sparsmith::test {
 namespace {

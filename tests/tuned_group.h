@@ -11,10 +11,10 @@
 #include "base/temporary_directory.h"
 #include "matrix/csr_matrix.h"
 #include "runtime/operator_spec.h"
+#include "search/tuner.h"
 #include "sparsmith/group_member.h"
 #include "tuner/element_buffer.h"
 #include "tuner/reference_problem.h"
-#include "tuner/tuner.h"
 
 namespace sparsmith::test {
 

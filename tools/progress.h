@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "tuner/tuner.h"
+#include "search/tuner.h"
 
 namespace sparsmith::tools {
 

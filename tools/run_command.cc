@@ -7,11 +7,11 @@
 #include "base/log.h"
 #include "matrix/model_file.h"
 #include "runtime/token_bucket.h"
+#include "search/tuned_output.h"
 #include "tools/command.h"
 #include "tools/device_choice.h"
 #include "tools/json_output.h"
 #include "tools/tune_table.h"
-#include "tuner/tuned_output.h"
 #include "tuner/worker.h"
 
 namespace sparsmith::tools {

@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "search/tuned_output.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
 #include "tools/text_table.h"
 #include "tools/tune_table.h"
 #include "tools/why.h"
-#include "tuner/tuned_output.h"
 
 namespace sparsmith::tools {
 namespace {

@@ -8,10 +8,10 @@
 #include <set>
 
 #include "base/file.h"
+#include "search/simulation.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
 #include "tools/text_table.h"
-#include "tuner/simulation.h"
 
 namespace sparsmith::tools {
 namespace {

@@ -4,12 +4,12 @@
 #include <memory>
 
 #include "base/log.h"
+#include "search/tuned_output.h"
 #include "tools/command.h"
 #include "tools/tune_json.h"
 #include "tools/tune_settings.h"
 #include "tools/tune_table.h"
 #include "tools/tuning_page.h"
-#include "tuner/tuned_output.h"
 
 namespace sparsmith::tools {
 namespace {

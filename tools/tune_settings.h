@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "matrix/model_analysis.h"
-#include "tuner/tuner.h"
+#include "search/tuner.h"
 
 namespace sparsmith::tools {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "runtime/tuned_file.h"
-#include "tuner/tune_report.h"
+#include "search/tune_report.h"
 
 namespace sparsmith::tools {
 

@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "cache/cache.h"
+#include "search/explanation.h"
+#include "search/tuned_output.h"
 #include "tools/text_table.h"
-#include "tuner/explanation.h"
-#include "tuner/tuned_output.h"
 
 namespace sparsmith::tools {
 namespace {

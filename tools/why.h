@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/tuned_file.h"
-#include "tuner/explanation.h"
+#include "search/explanation.h"
 
 namespace sparsmith::tools {
 

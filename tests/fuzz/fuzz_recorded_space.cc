@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tuner/simulation.h"
+#include "search/simulation.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   auto spaces = sparsmith::parse_spaces(std::string_view(reinterpret_cast<const char*>(data), size));

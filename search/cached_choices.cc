@@ -1,0 +1,186 @@
+#include "search/cached_choices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "generator/dense_epilogue.h"
+
+namespace sparsmith {
+namespace {
+
+// The generated choice again, from its config alone. False when this build cannot.
+bool remake(const TuneContext& context, const std::string& config_text, const Problem& problem,
+            const SparsityStatistics& statistics, Packings& packings, BucketChoice& choice) {
+  const auto config = Config::parse(config_text);
+  if (!config.ok()) return false;
+  const Family* of = family(config->family);
+  if (of == nullptr || !of->check(*config, problem, statistics).ok()) return false;
+  const auto packed = packings.get(*config, problem);
+  if (!packed.ok()) return false;
+  auto candidate = generate_candidate(context, *config, problem, **packed);
+  if (!candidate.ok()) return false;
+  choice.candidate = std::move(*candidate);
+  choice.candidate.predicted_us = of->predict(*config, problem, statistics);
+  choice.packer_version = (*packed)->packer_version;
+  return true;
+}
+
+// What a choice of dense stands on: what it was compared with, and the kernel behind the product where there is one.
+std::string dense_hash(const Candidate& candidate) {
+  return candidate.kernels.empty() ? search_space_hash() : hash_text(search_space_hash() + closure_hash_of(candidate));
+}
+
+bool kernels_ready(const TuneContext& context, const Candidate& candidate) {
+  if (context.predict && context.kernels->nvrtc_version().empty()) return true;
+  const Candidate* one = &candidate;
+  context.kernels->ensure({&one, 1});
+  return std::ranges::all_of(candidate.kernels,
+                             [&](const KernelSource& kernel) { return context.kernels->find(kernel).ok(); });
+}
+
+}  // namespace
+
+CachedChoices::CachedChoices(const TuneContext& context, const WeightResult& weight,
+                             const SparsityStatistics& statistics, Packings& packings)
+    : packings_allowed_(context.options->packings) {
+  for (const std::int64_t tokens : context.options->tokens) {
+    found_[tokens];
+    if (context.cache != nullptr) look_up(context, weight, tokens, statistics, packings);
+  }
+}
+
+void CachedChoices::look_up(const TuneContext& context, const WeightResult& weight, std::int64_t tokens,
+                            const SparsityStatistics& statistics, Packings& packings) {
+  auto match = context.cache->find_choice(problem_key(context, weight, tokens), context.device.compute_capability,
+                                          context.device.sm_count);
+  if (!match.ok()) log_debug("the cache was not read: {}", match.status().message());
+  if (!match.ok() || match->quality == MatchQuality::kNone) return;
+  const ChoiceRecord& record = match->choice;
+  Found& found = found_[tokens];
+  found.quality = match->quality;
+  BucketChoice& choice = found.choice;
+  choice.tokens = tokens;
+  choice.kind = record.kind;
+  choice.evidence = record.evidence;
+  choice.reason = record.reason;
+  choice.timing.median_us = record.us;
+  choice.timing.q1_us = record.q1_us;
+  choice.timing.q3_us = record.q3_us;
+  choice.dense_us = record.dense_us;
+  choice.complete = record.complete;
+  choice.verification.ok = true;
+  choice.cached = true;
+  choice.incumbent = match_quality_name(match->quality);
+  const bool counts = match->quality == MatchQuality::kExact && record.complete && record.us > 0 &&
+                      record.nvrtc_version == context.kernels->nvrtc_version() &&
+                      (record.evidence == "measured" || context.predict);
+  if (record.kind == "vendor") {
+    choice.vendor = record.config;
+    found.made = true;
+    if (record.config == kDenseEpilogue) {
+      auto candidate = generate_dense_epilogue(context, weight.spec);
+      found.made = candidate.ok();
+      if (candidate.ok()) choice.candidate = std::move(*candidate);
+    }
+    found.valid = counts && found.made && record.closure_hash == dense_hash(choice.candidate) &&
+                  kernels_ready(context, choice.candidate);
+    return;
+  }
+  Problem problem{weight.spec, tokens, context.device};
+  found.made = remake(context, record.config, problem, statistics, packings, choice);
+  const bool same_code =
+      record.closure_hash == closure_hash_of(choice.candidate) && record.packer_version == choice.packer_version;
+  found.valid =
+      counts && found.made && (same_code || context.options->keep_choices) && kernels_ready(context, choice.candidate);
+}
+
+bool CachedChoices::complete() const {
+  std::set<std::string> packings;
+  for (const auto& [tokens, found] : found_) {
+    if (!found.valid) return false;
+    if (found.choice.kind == "generated") packings.insert(found.choice.candidate.packing);
+  }
+  return static_cast<int>(packings.size()) <= packings_allowed_;
+}
+
+std::vector<BucketChoice> CachedChoices::take() {
+  std::vector<BucketChoice> choices;
+  for (auto& [tokens, found] : found_) choices.push_back(std::move(found.choice));
+  return choices;
+}
+
+const BucketChoice* CachedChoices::incumbent(std::int64_t tokens) const {
+  const auto found = found_.find(tokens);
+  return found != found_.end() && found->second.made ? &found->second.choice : nullptr;
+}
+
+MatchQuality CachedChoices::quality(std::int64_t tokens) const {
+  const auto found = found_.find(tokens);
+  return found == found_.end() ? MatchQuality::kNone : found->second.quality;
+}
+
+Result<Candidate> generate_candidate(const TuneContext& context, const Config& config, const Problem& problem,
+                                     const PackedWeight& packed) {
+  SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, family(config.family)->generate(config, problem, packed));
+  context.launch(candidate.plan);
+  return candidate;
+}
+
+Result<Candidate> generate_dense_epilogue(const TuneContext& context, const OperatorSpec& spec) {
+  SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, dense_epilogue(spec));
+  context.launch(candidate.plan);
+  return candidate;
+}
+
+ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, std::int64_t tokens) {
+  return {weight.pattern_hash, weight.spec.name(), tokens, context.device.device_class(),
+          context.options->timing.name()};
+}
+
+void store_choice(const TuneContext& context, const WeightResult& weight, const BucketChoice& choice) {
+  if (context.cache == nullptr) return;
+  ChoiceRecord record;
+  record.key = problem_key(context, weight, choice.tokens);
+  record.compute_capability = context.device.compute_capability;
+  record.sm_count = context.device.sm_count;
+  record.kind = choice.kind;
+  if (choice.kind == "vendor") {
+    record.config = choice.vendor;
+    record.closure_hash = dense_hash(choice.candidate);
+  } else {
+    record.config = choice.candidate.config.text();
+    record.packing = choice.candidate.packing;
+    record.packer_version = choice.packer_version;
+    record.closure_hash = closure_hash_of(choice.candidate);
+  }
+  record.nvrtc_version = context.kernels->nvrtc_version();
+  record.evidence = choice.evidence;
+  record.reason = choice.reason;
+  record.us = choice.timing.median_us;
+  record.q1_us = choice.timing.q1_us;
+  record.q3_us = choice.timing.q3_us;
+  record.dense_us = choice.dense_us;
+  record.complete = choice.complete;
+  record.budget_s = context.options->budget_s;
+  const Status status = context.cache->put_choice(record);
+  if (!status.ok()) log_debug("the cache was not written: {}", status.message());
+}
+
+std::string search_space_hash() {
+  std::string all;
+  for (const auto& each : families()) {
+    all += each->name();
+    for (const Parameter& parameter : each->parameters()) {
+      all += fmt::format("|{}={}", parameter.name, fmt::join(parameter.values, ","));
+    }
+    for (const Rule& rule : each->rules()) all += "|" + rule.reason;
+  }
+  return hash_text(all);
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,62 @@
+// Choices of earlier runs for one weight: taken as they are where everything they stand on is the same, otherwise a
+// hint (the incumbent of the race).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "cache/cache.h"
+#include "matrix/sparsity_statistics.h"
+#include "search/packings.h"
+#include "search/weight_tuner.h"
+
+namespace sparsmith {
+
+class CachedChoices {
+ public:
+  // Looks up every N of the options. Packs what choices name, so that their candidates can be made again.
+  CachedChoices(const TuneContext& context, const WeightResult& weight, const SparsityStatistics& statistics,
+                Packings& packings);
+
+  // Whether every N has a choice for exactly this device class, from the same code, compiler and packer, from a search
+  // that was not cut short, measured (or, where this run can only predict, predicted), with no more packings than
+  // allowed. With the option keep_choices, code and packer may have changed.
+  bool complete() const;
+  std::vector<BucketChoice> take();  // REQUIRES: complete()
+
+  // What the cache has for N, whatever it stands on; nullptr when that is nothing, or can no longer be generated.
+  const BucketChoice* incumbent(std::int64_t tokens) const;
+  MatchQuality quality(std::int64_t tokens) const;
+
+ private:
+  struct Found {
+    MatchQuality quality = MatchQuality::kNone;
+    BucketChoice choice;
+    bool made = false;   // the choice could be made again
+    bool valid = false;  // and nothing it stands on has changed
+  };
+  void look_up(const TuneContext& context, const WeightResult& weight, std::int64_t tokens,
+               const SparsityStatistics& statistics, Packings& packings);
+
+  std::map<std::int64_t, Found> found_;
+  int packings_allowed_ = 1;
+};
+
+// As Family::generate() and dense_epilogue(), with the launches that the options ask for.
+Result<Candidate> generate_candidate(const TuneContext& context, const Config& config, const Problem& problem,
+                                     const PackedWeight& packed);
+Result<Candidate> generate_dense_epilogue(const TuneContext& context, const OperatorSpec& spec);
+
+ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, std::int64_t tokens);
+
+// Writes a choice of this run. A cache that fails is reported once in the log and otherwise ignored.
+void store_choice(const TuneContext& context, const WeightResult& weight, const BucketChoice& choice);
+
+// Of every family's parameters and rules: a choice of dense stands on what it was compared with.
+std::string search_space_hash();
+
+// The name of a dense product with its epilogue in a kernel of ours, among vendors.
+inline constexpr const char* kDenseEpilogue = "cublas+epilogue";
+
+}  // namespace sparsmith

@@ -1,0 +1,130 @@
+#include "search/candidate_selection.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "base/parallel_for.h"
+
+namespace sparsmith {
+namespace {
+
+// The best entry of a packing at each N that it serves.
+using Best = std::map<std::string, std::map<std::int64_t, const SearchSpace::Entry*>>;
+
+// Names of packings: those that serve the most N first, then by their summed time.
+std::vector<std::string> by_sum(const Best& best, const std::map<std::int64_t, double>& calls) {
+  struct Ranked {
+    std::string name;
+    std::size_t served = 0;
+    double cost = 0;
+  };
+  std::vector<Ranked> ranked;
+  for (const auto& [name, per_tokens] : best) {
+    Ranked& each = ranked.emplace_back(Ranked{name, per_tokens.size(), 0});
+    for (const auto& [tokens, entry] : per_tokens) each.cost += calls.at(tokens) * entry->predicted_us;
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+    return a.served != b.served ? a.served > b.served : a.cost < b.cost;
+  });
+  std::vector<std::string> names;
+  for (Ranked& each : ranked) names.push_back(std::move(each.name));
+  return names;
+}
+
+// What one N asks for, best first.
+std::vector<std::string> asked_for(const std::vector<SearchSpace::Entry>& entries,
+                                   const std::vector<std::string>& names, const SelectionLimits& limits) {
+  std::vector<std::string> asked;
+  std::set<std::string> families;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (std::find(asked.begin(), asked.end(), names[i]) != asked.end()) continue;
+    const bool first_of_family = families.insert(entries[i].config.family).second;
+    const bool in_doubt = entries[i].predicted_us <= limits.family_doubt * entries[0].predicted_us;
+    const bool among_the_best = asked.size() < static_cast<std::size_t>(std::max(limits.packings, 1));
+    if (among_the_best || (first_of_family && in_doubt)) asked.push_back(names[i]);
+  }
+  return asked;
+}
+
+constexpr double kPromising = 1.25;  // predicted to be slower than the best by no more than this
+
+// The entries that compete at one N: a share for each packing that it asks for, and one of each promising other.
+std::vector<SearchSpace::Entry> competing(const std::vector<SearchSpace::Entry>& entries,
+                                          const std::vector<std::string>& names, const std::vector<std::string>& asked,
+                                          const std::set<std::string>& kept, const SelectionLimits& limits) {
+  std::map<std::string, int> left;
+  for (const std::string& name : kept) left[name] = 1;
+  const int share = std::max<int>(1, limits.candidates / std::max<int>(1, static_cast<int>(asked.size())));
+  for (const std::string& name : asked) left[name] = share;
+  std::vector<SearchSpace::Entry> chosen;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto found = left.find(names[i]);
+    if (found == left.end() || found->second == 0) continue;
+    const bool own = std::find(asked.begin(), asked.end(), names[i]) != asked.end();
+    if (!own && entries[i].predicted_us > kPromising * entries[0].predicted_us) continue;
+    --found->second;
+    chosen.push_back(entries[i]);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const std::map<std::int64_t, double>& calls,
+                               const std::function<std::string(const Config&)>& packing_of,
+                               const SelectionLimits& limits) {
+  CandidateSelection selection;
+  Best best;
+  std::map<std::int64_t, std::vector<std::string>> names;  // packing of each entry
+  std::map<std::int64_t, std::vector<std::string>> asked;
+  std::set<std::string> kept;
+  for (const auto& [tokens, space] : spaces) {
+    selection.considered += static_cast<std::int64_t>(space.entries.size());
+    for (const auto& [rule, count] : space.cuts) selection.cuts[rule] += count;
+    for (const SearchSpace::Entry& entry : space.entries) {
+      const std::string& name = names[tokens].emplace_back(packing_of(entry.config));
+      best[name].emplace(tokens, &entry);  // entries ascend: the first is the best
+    }
+    asked[tokens] = asked_for(space.entries, names[tokens], limits);
+    kept.insert(asked[tokens].begin(), asked[tokens].end());
+  }
+  const std::vector<std::string> ranked = by_sum(best, calls);
+  if (!ranked.empty()) kept.insert(ranked.front());
+  for (const std::string& name : ranked) {
+    if (kept.contains(name)) selection.packings.push_back({name, best[name].begin()->second->config});
+  }
+  for (const auto& [tokens, space] : spaces) {
+    selection.entries[tokens] = competing(space.entries, names[tokens], asked[tokens], kept, limits);
+  }
+  selection.spaces = std::move(spaces);
+  return selection;
+}
+
+CandidateSelection select_candidates(const Problem& problem, const std::vector<std::int64_t>& tokens,
+                                     const std::vector<double>& calls, const SparsityStatistics& statistics,
+                                     const SelectionLimits& limits) {
+  std::vector<SearchSpace> found(tokens.size());
+  parallel_for(static_cast<std::int64_t>(tokens.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      Problem at = problem;
+      at.tokens = tokens[i];
+      found[i] = search_space(at, statistics);
+      if (limits.families.empty()) continue;
+      std::erase_if(found[i].entries, [&](const SearchSpace::Entry& entry) {
+        return std::ranges::find(limits.families, entry.config.family) == limits.families.end();
+      });
+    }
+  });
+  std::map<std::int64_t, SearchSpace> spaces;
+  std::map<std::int64_t, double> calls_of;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    spaces.emplace(tokens[i], std::move(found[i]));
+    calls_of[tokens[i]] = calls[i];
+  }
+  const auto packing_of = [&](const Config& config) { return family(config.family)->packing(config, problem); };
+  return select_from(std::move(spaces), calls_of, packing_of, limits);
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,190 @@
+#include "search/choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+namespace sparsmith {
+namespace {
+
+// Microseconds of an N that nothing serves: more than anything takes, and still finite, so that serving one N more
+// counts.
+constexpr double kNever = 1e30;
+
+double cost_at(const BucketTimes& bucket, const std::vector<std::string>& packings) {
+  double best = bucket.dense_us > 0 ? bucket.dense_us : kNever;
+  for (const std::string& packing : packings) {
+    const auto found = bucket.best_us.find(packing);
+    if (found != bucket.best_us.end()) best = std::min(best, found->second);
+  }
+  return best == kNever ? kNever : best * bucket.calls;
+}
+
+double cost_of(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& packings) {
+  double sum = 0;
+  for (const BucketTimes& bucket : buckets) sum += cost_at(bucket, packings);
+  return sum;
+}
+
+std::int64_t bytes_of(const std::map<std::string, std::int64_t>& packing_bytes,
+                      const std::vector<std::string>& packings) {
+  std::int64_t sum = 0;
+  for (const std::string& packing : packings) {
+    const auto found = packing_bytes.find(packing);
+    if (found != packing_bytes.end()) sum += found->second;
+  }
+  return sum;
+}
+
+// A further copy of the weight is worth its memory where it takes a percent off the sum, or 3 % off some N.
+bool worth_a_copy(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& without,
+                  const std::vector<std::string>& with) {
+  if (cost_of(buckets, with) <= 0.99 * cost_of(buckets, without)) return true;
+  return std::ranges::any_of(
+      buckets, [&](const BucketTimes& bucket) { return cost_at(bucket, with) <= 0.97 * cost_at(bucket, without); });
+}
+
+// Exchanges packings one by one for those that lower the cost: what served every N at first may be in the way later.
+void exchange(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
+              const std::map<std::string, std::int64_t>& packing_bytes, std::int64_t most_bytes,
+              std::vector<std::string>& kept) {
+  for (std::string& slot : kept) {
+    for (const std::string& name : names) {
+      if (std::find(kept.begin(), kept.end(), name) != kept.end()) continue;
+      const double cost = cost_of(buckets, kept);
+      std::string old = std::exchange(slot, name);
+      const bool too_large = kept.size() > 1 && bytes_of(packing_bytes, kept) > most_bytes;
+      if (too_large || cost_of(buckets, kept) >= cost) slot = std::move(old);
+    }
+  }
+}
+
+// Takes one packing after the other, each time the one that lowers the cost most. For one packing that is the best; for
+// two it is so in all but made-up cases. Packings that later ones made superfluous are dropped.
+std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
+                                const std::map<std::string, std::int64_t>& packing_bytes, int limit,
+                                std::int64_t most_bytes) {
+  std::vector<std::string> kept;
+  double cost = cost_of(buckets, kept);
+  while (static_cast<int>(kept.size()) < limit) {
+    std::string best;
+    double best_cost = cost;
+    for (const std::string& name : names) {
+      std::vector<std::string> with = kept;
+      with.push_back(name);
+      if (!kept.empty() && bytes_of(packing_bytes, with) > most_bytes) continue;
+      const double now = cost_of(buckets, with);
+      const bool smaller =
+          now == best_cost && !best.empty() && bytes_of(packing_bytes, {name}) < bytes_of(packing_bytes, {best});
+      if (now < best_cost || smaller) {
+        best = name;
+        best_cost = now;
+      }
+    }
+    if (best.empty()) break;
+    std::vector<std::string> with = kept;
+    with.push_back(best);
+    if (!kept.empty() && !worth_a_copy(buckets, kept, with)) break;
+    for (std::size_t i = 0; i + 1 < with.size();) {
+      std::vector<std::string> without = with;
+      without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
+      if (worth_a_copy(buckets, without, with)) {
+        ++i;
+      } else {
+        with = std::move(without);
+      }
+    }
+    kept = std::move(with);
+    exchange(buckets, names, packing_bytes, most_bytes, kept);
+    cost = cost_of(buckets, kept);
+  }
+  return cost < kNever / 2 ? kept : std::vector<std::string>();
+}
+
+bool no_slower_than_dense(const std::vector<BucketTimes>& buckets, const std::string& packing) {
+  return std::ranges::all_of(buckets, [&](const BucketTimes& bucket) {
+    const auto found = bucket.best_us.find(packing);
+    return found != bucket.best_us.end() && (bucket.dense_us <= 0 || found->second <= bucket.dense_us);
+  });
+}
+
+double spread(const Timing& timing) {
+  return timing.median_us > 0 ? std::max(0.0, (timing.q3_us - timing.q1_us) / 2 / timing.median_us) : 0;
+}
+
+std::string kept_dense(double sparse_us, double dense_us) {
+  if (sparse_us == kNever)
+    return fmt::format("dense is kept: no sparse candidate passed; dense takes {:.2f} us", dense_us);
+  return fmt::format("dense is kept: the best sparse candidate takes {:.2f} us, dense {:.2f} us", sparse_us, dense_us);
+}
+
+bool clearly_faster(const Timing& a, const Timing& b) { return a.median_us < b.median_us * (1 - noise_of(a, b)); }
+
+}  // namespace
+
+std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
+                                         const std::map<std::string, std::int64_t>& packing_bytes, int limit,
+                                         std::int64_t most_bytes, Objective objective) {
+  std::set<std::string> names;
+  for (const BucketTimes& bucket : buckets) {
+    for (const auto& [name, us] : bucket.best_us) names.insert(name);
+  }
+  if (objective == Objective::kBytes) {
+    std::vector<std::string> good;
+    for (const std::string& name : names) {
+      if (no_slower_than_dense(buckets, name)) good.push_back(name);
+    }
+    const auto smallest = std::ranges::min_element(good, {}, [&](const std::string& name) {
+      return std::pair(bytes_of(packing_bytes, {name}), cost_of(buckets, {name}));
+    });
+    if (smallest != good.end()) return {*smallest};
+  }
+  return greedy(buckets, names, packing_bytes, limit, most_bytes);
+}
+
+double noise_of(const Timing& a, const Timing& b) { return std::max(0.01, std::hypot(spread(a), spread(b))); }
+
+std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
+                               const VendorTiming* dense) {
+  const Contender* best = nullptr;
+  const Contender* incumbent = nullptr;
+  double best_of_any_packing = kNever;
+  for (const Contender& contender : contenders) {
+    if (contender.state != Contender::State::kTimed) continue;
+    best_of_any_packing = std::min(best_of_any_packing, contender.timing.median_us);
+    if (std::ranges::find(packings, contender.identity.packing) == packings.end()) continue;
+    // Times of the final are comparable; a time from outside of it wins only where there is no other.
+    const bool better =
+        best == nullptr || (contender.in_final != best->in_final ? contender.in_final
+                                                                 : contender.timing.median_us < best->timing.median_us);
+    if (better) best = &contender;
+    if (contender.incumbent) incumbent = &contender;
+  }
+  const bool has_dense = dense != nullptr && dense->supported;
+  if (best == nullptr) {
+    if (!has_dense) return std::nullopt;
+    if (best_of_any_packing < dense->timing.median_us) {
+      return Decision{nullptr,
+                      fmt::format("dense is kept: a sparse candidate takes {:.2f} us, dense {:.2f} us, but its "
+                                  "packing is none that the weight keeps for all its N (--packings)",
+                                  best_of_any_packing, dense->timing.median_us)};
+    }
+    return Decision{nullptr, kept_dense(best_of_any_packing, dense->timing.median_us)};
+  }
+  if (incumbent != nullptr && !clearly_faster(best->timing, incumbent->timing)) best = incumbent;
+  if (!has_dense) {
+    return Decision{best, fmt::format("the fastest candidate; dense was not measured{}{}", dense ? ": " : "",
+                                      dense ? dense->detail : "")};
+  }
+  const double ratio = dense->timing.median_us / best->timing.median_us;
+  if (clearly_faster(best->timing, dense->timing)) {
+    return Decision{
+        best, fmt::format("{:.2f}x as fast as dense ({} {:.2f} us)", ratio, dense->name, dense->timing.median_us)};
+  }
+  return Decision{nullptr, kept_dense(best->timing.median_us, dense->timing.median_us)};
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,49 @@
+// From times to choices: which packings a weight keeps, and which contender serves each N. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "search/contender.h"
+
+namespace sparsmith {
+
+enum class Objective : std::uint8_t {
+  kTime,   // the least summed time
+  kBytes,  // the fewest GPU bytes among those no slower than dense
+};
+
+// What is known of a weight at one N.
+struct BucketTimes {
+  double calls = 1;
+  double dense_us = 0;                    // 0: not known
+  std::map<std::string, double> best_us;  // of each packing
+};
+
+// The packings to keep, at most `limit`, and several only if they take no more than `most_bytes` together: those with
+// the least time over all N, weighted by calls, where each N takes the best of them and dense. An N that a packing does
+// not serve, and dense neither, rules the packing out unless another one kept serves it. Empty when dense is best
+// throughout, or nothing serves every N.
+//   packing_bytes: GPU bytes of each packing; ties go to the smaller.
+std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
+                                         const std::map<std::string, std::int64_t>& packing_bytes, int limit,
+                                         std::int64_t most_bytes, Objective objective);
+
+// How far apart two medians must be, as a share, before one is called faster: 1 % or their quartiles combined.
+double noise_of(const Timing& a, const Timing& b);
+
+// Who serves one N.
+struct Decision {
+  const Contender* winner = nullptr;  // null: dense stays
+  std::string reason;
+};
+
+// Among the contenders of the kept packings: the fastest, except that an incumbent stays unless it is beaten by more
+// than the noise, and dense stays unless it is. `dense` may be null (not measured). nullopt when there is neither.
+std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
+                               const VendorTiming* dense);
+
+}  // namespace sparsmith

@@ -1,0 +1,120 @@
+#include "search/choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace sparsmith {
+namespace {
+
+constexpr std::int64_t kAnyBytes = std::int64_t{1} << 62;
+using Packings = std::vector<std::string>;
+
+Contender contender(const std::string& packing, double us, double spread = 0) {
+  Contender made;
+  made.identity.packing = packing;
+  made.state = Contender::State::kTimed;
+  made.in_final = true;
+  made.timing.median_us = us;
+  made.timing.q1_us = us - spread;
+  made.timing.q3_us = us + spread;
+  return made;
+}
+
+VendorTiming dense(double us) {
+  VendorTiming vendor;
+  vendor.name = "cublas";
+  vendor.timing.median_us = vendor.timing.q1_us = vendor.timing.q3_us = us;
+  return vendor;
+}
+
+TEST(ChoosePackings, OneServesAllByCalls) {
+  // "a" is best at the first N, "b" at the second, which is called less.
+  std::vector<BucketTimes> buckets = {{10, 20, {{"a", 5}, {"b", 7}}}, {1, 20, {{"a", 12}, {"b", 6}}}};
+  EXPECT_EQ(choose_packings(buckets, {}, 1, kAnyBytes, Objective::kTime), Packings({"a"}));
+  buckets[1].calls = 100;
+  EXPECT_EQ(choose_packings(buckets, {}, 1, kAnyBytes, Objective::kTime), Packings({"b"}));
+  EXPECT_EQ(choose_packings(buckets, {}, 2, kAnyBytes, Objective::kTime).size(), 2U);
+}
+
+TEST(ChoosePackings, AFurtherCopyCountsAtItsN) {
+  // "p" and "q" are each best at one N; "rows" serves both, and is in the way once they are there. What N = 1 gains is
+  // nothing beside what N = 512 takes.
+  const std::vector<BucketTimes> buckets = {{1, 60, {{"rows", 12}, {"q", 9}}}, {1, 1400, {{"rows", 1000}, {"p", 860}}}};
+  EXPECT_THAT(choose_packings(buckets, {}, 2, kAnyBytes, Objective::kTime), testing::UnorderedElementsAre("p", "q"));
+  EXPECT_THAT(choose_packings(buckets, {}, 3, kAnyBytes, Objective::kTime), testing::UnorderedElementsAre("p", "q"));
+  const std::vector<BucketTimes> close = {{1, 60, {{"rows", 9.1}, {"q", 9}}}, {1, 1400, {{"rows", 1000}, {"p", 995}}}};
+  EXPECT_THAT(choose_packings(close, {}, 2, kAnyBytes, Objective::kTime), testing::SizeIs(1));
+}
+
+TEST(ChoosePackings, SeveralCopiesStayBelowTheBytesAllowed) {
+  const std::vector<BucketTimes> buckets = {{1, 60, {{"a", 5}, {"b", 9}}}, {1, 60, {{"a", 9}, {"b", 5}, {"c", 8}}}};
+  const std::map<std::string, std::int64_t> bytes = {{"a", 60}, {"b", 60}, {"c", 30}};
+  EXPECT_THAT(choose_packings(buckets, bytes, 3, 120, Objective::kTime), testing::UnorderedElementsAre("a", "b"));
+  EXPECT_THAT(choose_packings(buckets, bytes, 3, 119, Objective::kTime), testing::UnorderedElementsAre("a", "c"));
+  EXPECT_THAT(choose_packings(buckets, bytes, 3, 10, Objective::kTime), testing::SizeIs(1));  // one in any case
+}
+
+TEST(ChoosePackings, DenseFillsWhereAPackingIsSlowerOrMissing) {
+  const std::vector<BucketTimes> buckets = {{1, 20, {{"a", 5}}}, {1, 8, {{"a", 30}, {"b", 10}}}};
+  EXPECT_EQ(choose_packings(buckets, {}, 2, kAnyBytes, Objective::kTime), Packings({"a"}));
+  EXPECT_EQ(choose_packings({{1, 4, {{"a", 5}}}}, {}, 1, kAnyBytes, Objective::kTime), Packings());
+  // Without dense, and with no packing that serves every N, nothing can be chosen.
+  EXPECT_EQ(choose_packings({{1, 0, {{"a", 5}}}, {1, 0, {{"b", 5}}}}, {}, 2, kAnyBytes, Objective::kTime).size(), 2U);
+}
+
+TEST(ChoosePackings, TiesAndBytesGoToTheSmaller) {
+  const std::map<std::string, std::int64_t> bytes = {{"a", 200}, {"b", 100}, {"c", 10}};
+  const std::vector<BucketTimes> buckets = {{1, 20, {{"a", 5}, {"b", 5}, {"c", 30}}}};
+  EXPECT_EQ(choose_packings(buckets, bytes, 1, kAnyBytes, Objective::kTime), Packings({"b"}));
+  EXPECT_EQ(choose_packings({{1, 40, {{"a", 5}, {"b", 5}, {"c", 30}}}}, bytes, 1, kAnyBytes, Objective::kBytes),
+            Packings({"c"}));
+  EXPECT_EQ(choose_packings(buckets, bytes, 1, kAnyBytes, Objective::kBytes),
+            Packings({"b"}));  // c is slower than dense
+}
+
+TEST(Decide, DenseStaysUnlessItIsClearlyBeaten) {
+  const VendorTiming vendor = dense(10);
+  std::vector<Contender> contenders = {contender("a", 9.95)};
+  EXPECT_EQ(decide(contenders, {"a"}, &vendor)->winner, nullptr);
+  contenders[0] = contender("a", 9.0, 1.5);  // faster, but its quartiles are 17 % apart
+  EXPECT_EQ(decide(contenders, {"a"}, &vendor)->winner, nullptr);
+  contenders[0] = contender("a", 9.0, 0.1);
+  EXPECT_EQ(decide(contenders, {"a"}, &vendor)->winner, contenders.data());
+  EXPECT_FALSE(decide(contenders, {"a"}, &vendor)->reason.empty());
+}
+
+// Otherwise the reason would contradict itself.
+TEST(Decide, SaysThatAPackingIsNotKept) {
+  const VendorTiming vendor = dense(10);
+  const std::vector<Contender> contenders = {contender("a", 4)};
+  EXPECT_NE(decide(contenders, {"b"}, &vendor)->reason.find("its packing is none that the weight keeps"),
+            std::string::npos);
+  const std::vector<Contender> slower = {contender("a", 11)};
+  EXPECT_NE(decide(slower, {"b"}, &vendor)->reason.find("the best sparse candidate takes 11.00 us"), std::string::npos);
+}
+
+TEST(Decide, AnIncumbentStaysUnlessItIsClearlyBeaten) {
+  std::vector<Contender> contenders = {contender("a", 5.00), contender("a", 5.02)};
+  contenders[1].incumbent = true;
+  EXPECT_EQ(decide(contenders, {"a"}, nullptr)->winner, &contenders[1]);
+  contenders[0] = contender("a", 4.5);
+  EXPECT_EQ(decide(contenders, {"a"}, nullptr)->winner, contenders.data());
+}
+
+TEST(Decide, LooksAtKeptPackingsAndAtTheFinalFirst) {
+  std::vector<Contender> contenders = {contender("a", 5), contender("b", 1), contender("a", 4)};
+  contenders[2].in_final = false;
+  EXPECT_EQ(decide(contenders, {"a"}, nullptr)->winner, contenders.data());
+  EXPECT_FALSE(decide(contenders, {}, nullptr).has_value());
+  VendorTiming missing = dense(0);
+  missing.supported = false;
+  EXPECT_FALSE(decide({}, {"a"}, &missing).has_value());
+}
+
+TEST(Noise, IsOnePercentOrTheQuartiles) {
+  EXPECT_DOUBLE_EQ(noise_of(contender("", 10).timing, contender("", 9).timing), 0.01);
+  EXPECT_NEAR(noise_of(contender("", 10, 0.3).timing, contender("", 10, 0.4).timing), 0.05, 1e-9);
+}
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,68 @@
+// The contenders of one weight at one N, made when a search first asks for them.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "generator/family.h"
+#include "search/contender.h"
+#include "search/packings.h"
+#include "search/strategy.h"
+#include "search/weight_tuner.h"
+
+namespace sparsmith {
+
+// One thread at a time; packing, generating and compiling use all cores.
+class Contenders {
+ public:
+  // `context`, `packings` and `report` outlive it. What cannot be generated is counted in `report`.
+  Contenders(const TuneContext& context, Packings& packings, const Problem& problem, SearchPoints points,
+             TuneReport& report);
+
+  const SearchPoints& points() const { return points_; }
+
+  // Takes the baseline, which is made otherwise, as the first of the selected points. Before any strategy sees them.
+  void add_baseline(Contender contender);
+
+  // Makes those that are not yet made. Candidates that cannot be generated are left out. Error: the device is gone.
+  Status make(std::span<const std::size_t> points);
+  // Compiles their kernels, and puts binaries into them; what does not compile, or is not worth timing, is rejected.
+  void compile(std::span<const std::size_t> points);
+  // The second half of it, where the kernel store was asked for the kernels of several N at once.
+  void attach(std::span<const std::size_t> points);
+  // Puts the packings that they read on the session's device; what reads one that does not fit is rejected. Error: the
+  // device is gone.
+  Status load(std::span<const std::size_t> points);
+  // All three.
+  Status prepare(std::span<const std::size_t> points);
+
+  Contender* baseline();  // nullptr: there is none
+  // nullptr: not made, or it cannot be generated.
+  Contender* find(std::size_t point) { return made_[point].get(); }
+  // The kernels of made ones, for a compile over several N.
+  void add_candidates(std::vector<const Candidate*>& candidates) const;
+
+  // All that were made, the selected ones first; the object holds none any more.
+  std::vector<Contender> take();
+
+ private:
+  Status pack(std::span<const std::size_t> points);
+  Status generate(std::size_t index, const PackedWeight& packed);
+
+  Problem problem_;
+  const TuneContext& context_;
+  Packings& packings_;
+  SearchPoints points_;
+  TuneReport& report_;
+  std::vector<std::unique_ptr<Contender>> made_;
+  std::set<std::size_t> failed_;
+  std::set<std::size_t> compiled_;
+  std::set<std::string> paid_packings_;
+  std::set<std::string> paid_kernels_;
+};
+
+}  // namespace sparsmith

@@ -1,0 +1,257 @@
+#include "search/device_search.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/log.h"
+#include "base/stopwatch.h"
+#include "search/strategy_run.h"
+
+namespace sparsmith {
+namespace {
+
+using State = Contender::State;
+
+MeasurementStatus kind_of(const Status& error) {
+  if (error.code() != StatusCode::kDeviceError) return MeasurementStatus::kFailed;
+  // The worker says which of the two it was; nothing but the record depends on the word.
+  return error.message().find("gave no answer") != std::string::npos ? MeasurementStatus::kTimeout
+                                                                     : MeasurementStatus::kCrashed;
+}
+
+void reject(Contender& contender, MeasurementStatus status, std::string reason) {
+  if (status == MeasurementStatus::kCrashed || status == MeasurementStatus::kTimeout)
+    log_debug("left out: {} ({}): {}", contender.identity.config, contender.identity.packing, reason);
+  contender.state = State::kRejected;
+  contender.status = status;
+  contender.reason = std::move(reason);
+}
+
+class DeviceSearch : public TrialBench {
+ public:
+  DeviceSearch(DeviceSession& session, MeasurementLog& log, Contenders& contenders, std::vector<VendorTiming>& vendors,
+               const DeviceSearchOptions& options)
+      : session_(session), log_(log), contenders_(contenders), vendors_(vendors), options_(options) {}
+
+  Result<bool> run(Strategy& strategy) {
+    vendors_measured_in_ = session_.restarts();
+    SPARSMITH_ASSIGN_OR_RETURN(const bool complete, run_strategy(strategy, contenders_.points(), options_.stop, *this));
+    SPARSMITH_RETURN_IF_ERROR(final());
+    SPARSMITH_RETURN_IF_ERROR(session_.health());
+    return complete;
+  }
+
+  Status prepare(std::span<const Proposal> batch) override {
+    std::vector<std::size_t> points;
+    for (const Proposal& proposal : batch) points.push_back(proposal.point);
+    return contenders_.prepare(points);
+  }
+
+  // Rejected before it ran, or in an earlier run; or timed in one.
+  bool known(const Proposal& proposal) override {
+    Contender* const contender = contenders_.find(proposal.point);
+    return contender == nullptr || contender->state == State::kRejected ||
+           (contender->state == State::kWaiting && recall(*contender));
+  }
+
+  Result<TrialOutcome> attempt(const Proposal& proposal) override {
+    if (options_.progress) options_.progress(tried_.size());
+    Contender* const contender = contenders_.find(proposal.point);
+    if (contender == nullptr) return TrialOutcome{proposal.point, false, 0};
+    if (tried_.insert(proposal.point).second) {
+      SPARSMITH_RETURN_IF_ERROR(first_turn(*contender, proposal.replays));
+    } else if (contender->state == State::kTimed) {
+      sample(*contender, policy(proposal.replays));
+      SPARSMITH_RETURN_IF_ERROR(session_.health());
+    }
+    return TrialOutcome{proposal.point, contender->state == State::kTimed, contender->timing.median_us};
+  }
+
+ private:
+  TimingPolicy policy(int replays) const {
+    TimingPolicy shorter = options_.policy;
+    shorter.min_replays = std::min(replays, shorter.min_replays);
+    shorter.max_milliseconds *= static_cast<double>(shorter.min_replays) / std::max(1, options_.policy.min_replays);
+    return shorter;
+  }
+
+  // Earlier results count; the others get a few samples.
+  Status first_turn(Contender& contender, int replays) {
+    if (contender.state != State::kWaiting || recall(contender)) return {};
+    log_.begin(contender.identity);
+    sample(contender, policy(replays));
+    SPARSMITH_RETURN_IF_ERROR(session_.health());
+    log_.finish(contender.status, contender.reason, contender.timing, contender.verification.max_error_over_bound);
+    return {};
+  }
+
+  bool recall(Contender& contender) const {
+    if (!options_.recall) return false;
+    const auto known = log_.find(contender.identity);
+    if (!known) return false;
+    if (known->status != MeasurementStatus::kOk || known->median_us <= 0) {
+      reject(contender, known->status, known->reason + " (in an earlier run)");
+      return true;
+    }
+    contender.recalled = true;
+    contender.state = State::kTimed;
+    contender.status = MeasurementStatus::kOk;
+    contender.timing.median_us = known->median_us;
+    contender.timing.q1_us = known->q1_us;
+    contender.timing.q3_us = known->q3_us;
+    contender.timing.copies = known->copies;
+    contender.timing.warm = known->warm;
+    contender.verification.ok = true;
+    contender.verification.max_error_over_bound = known->max_error_over_bound;
+    return true;
+  }
+
+  void sample(Contender& contender, const TimingPolicy& policy) {
+    // The same code on the same weight and device: what passed there once passes again.
+    const bool verified = contender.verification.ok && contender.verified_in == session_.restarts();
+    if (!verified && !verify(contender)) return;
+    auto timing = [&] {
+      const Stopwatch stopwatch(contender.seconds.time);
+      return session_.time(contender.loaded, policy);
+    }();
+    if (!timing.ok()) return reject(contender, kind_of(timing.status()), timing.status().message());
+    contender.state = State::kTimed;
+    contender.status = MeasurementStatus::kOk;
+    contender.timing = std::move(*timing);
+    const std::vector<float>& samples = contender.timing.samples_us;
+    contender.samples_us.insert(contender.samples_us.end(), samples.begin(), samples.end());
+    contender.recalled = false;
+  }
+
+  bool verify(Contender& contender) {
+    const Stopwatch stopwatch(contender.seconds.verify);
+    return verify_contender(session_, contender);
+  }
+
+  std::vector<std::size_t> standing() {
+    std::vector<Standing> timed;
+    for (const std::size_t point : tried_) {
+      const Contender* contender = contenders_.find(point);
+      if (contender != nullptr && contender->state == State::kTimed)
+        timed.push_back({point, contender->timing.median_us});
+    }
+    return still_standing(contenders_.points(), std::move(timed), kFinalists);
+  }
+
+  Status final() {
+    const std::vector<std::size_t> points = standing();
+    SPARSMITH_RETURN_IF_ERROR(contenders_.load(points));
+    std::vector<Contender*> finalists;
+    for (const std::size_t point : points) finalists.push_back(contenders_.find(point));
+    for (Contender* contender : finalists) {
+      if (contender->state == State::kTimed && contender->verified_in != session_.restarts()) verify(*contender);
+    }
+    std::erase_if(finalists, [](const Contender* contender) { return contender->state != State::kTimed; });
+    if (finalists.empty()) return {};
+
+    std::vector<LoadedCandidate> loaded;
+    for (const Contender* contender : finalists) loaded.push_back(contender->loaded);
+    const std::vector<std::string> names = vendors_ready();
+    auto timings = session_.time_interleaved(loaded, names, options_.policy);
+    if (!timings.ok() || timings->size() != loaded.size() + names.size()) {
+      alone(finalists);
+      return {};
+    }
+    for (std::size_t i = 0; i < finalists.size(); ++i) enter(*finalists[i], std::move((*timings)[i]));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      for (VendorTiming& vendor : vendors_) {
+        if (vendor.name == names[i]) vendor.timing = std::move((*timings)[loaded.size() + i]);
+      }
+    }
+    return {};
+  }
+
+  static void enter(Contender& contender, Timing timing) {
+    contender.timing = std::move(timing);
+    contender.final_us = contender.timing.samples_us;
+    contender.in_final = true;
+    contender.recalled = false;
+  }
+
+  // One of the finalists took the worker down: each runs by itself, so that it is known which.
+  void alone(const std::vector<Contender*>& finalists) {
+    for (Contender* contender : finalists) {
+      log_.begin(contender->identity);
+      sample(*contender, options_.policy);
+      if (contender->state == State::kTimed) contender->in_final = true;
+      log_.finish(contender->status, contender->reason, contender->timing,
+                  contender->verification.max_error_over_bound);
+    }
+  }
+
+  // Names of the vendors that the present worker knows; those measured by one that has died are measured again.
+  std::vector<std::string> vendors_ready() {
+    std::vector<std::string> names;
+    for (VendorTiming& vendor : vendors_) {
+      if (!vendor.supported) continue;
+      if (vendors_measured_in_ != session_.restarts()) {
+        auto again = session_.vendor(vendor.name, options_.policy);
+        if (!again.ok() || !again->supported) continue;
+        vendor = std::move(*again);
+      }
+      names.push_back(vendor.name);
+    }
+    return names;
+  }
+
+  DeviceSession& session_;
+  MeasurementLog& log_;
+  Contenders& contenders_;
+  std::vector<VendorTiming>& vendors_;
+  const DeviceSearchOptions& options_;
+  int vendors_measured_in_ = 0;
+  std::set<std::size_t> tried_;
+};
+
+}  // namespace
+
+bool verify_contender(DeviceSession& session, Contender& contender) {
+  auto verification = session.verify(contender.loaded);
+  if (!verification.ok()) {
+    reject(contender, kind_of(verification.status()), verification.status().message());
+    return false;
+  }
+  contender.verification = std::move(*verification);
+  if (!contender.verification.ok) {
+    reject(contender, MeasurementStatus::kWrong, contender.verification.reason);
+    return false;
+  }
+  contender.verified_in = session.restarts();
+  return true;
+}
+
+std::vector<VendorTiming> measure_vendors(DeviceSession& session, MeasurementLog& log,
+                                          const std::vector<std::string>& names, const TimingPolicy& policy) {
+  std::vector<VendorTiming> vendors;
+  for (const std::string& name : names) {
+    CandidateIdentity library;
+    library.config = "vendor:" + name;
+    log.begin(library);
+    auto timing = session.vendor(name, policy);
+    VendorTiming vendor;
+    if (timing.ok()) {
+      vendor = std::move(*timing);
+    } else {
+      vendor.supported = false;
+      vendor.detail = timing.status().message();
+    }
+    vendor.name = name;
+    log.finish(vendor.supported ? MeasurementStatus::kOk : MeasurementStatus::kFailed, vendor.detail, vendor.timing,
+               vendor.verification.max_error_over_bound);
+    vendors.push_back(std::move(vendor));
+  }
+  return vendors;
+}
+
+Result<bool> search_on_device(DeviceSession& session, MeasurementLog& log, Contenders& contenders, Strategy& strategy,
+                              std::vector<VendorTiming>& vendors, const DeviceSearchOptions& options) {
+  return DeviceSearch(session, log, contenders, vendors, options).run(strategy);
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,121 @@
+#include "search/device_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "base/stopwatch.h"
+
+namespace sparsmith {
+
+Result<DeviceSession> DeviceSession::open(MeasurerFactory factory) {
+  DeviceSession session(std::move(factory));
+  SPARSMITH_RETURN_IF_ERROR(session.revive());
+  session.properties_ = session.measurer_->properties();
+  return session;
+}
+
+Status DeviceSession::revive() {
+  if (measurer_) return {};
+  auto started = factory_();
+  if (started.ok()) {
+    measurer_ = std::move(*started);
+    ++restarts_;
+    health_ = restore();
+  } else {
+    health_ = started.status();
+  }
+  if (!health_.ok()) measurer_.reset();
+  return health_;
+}
+
+Status DeviceSession::restore() {
+  if (matrix_ != nullptr) SPARSMITH_RETURN_IF_ERROR(measurer_->set_weight(*matrix_, spec_));
+  for (const PackedWeight* packed : packings_) SPARSMITH_RETURN_IF_ERROR(measurer_->add_packing(*packed));
+  if (tokens_) SPARSMITH_RETURN_IF_ERROR(measurer_->set_tokens(tokens_->count, tokens_->seed));
+  return {};
+}
+
+// A device error may mean that the process died or that its context is broken: either way it is thrown away.
+template <class Call>
+auto DeviceSession::guarded(Call&& call) -> decltype(call(std::declval<Measurer&>())) {
+  SPARSMITH_RETURN_IF_ERROR(revive());
+  auto result = call(*measurer_);
+  StatusCode code = StatusCode::kOk;
+  if constexpr (requires { result.status(); }) {
+    code = result.ok() ? StatusCode::kOk : result.status().code();
+  } else {
+    code = result.code();
+  }
+  if (code == StatusCode::kDeviceError) measurer_.reset();
+  return result;
+}
+
+// For calls that belong to no candidate: a worker that dies under one may have been hurt before it.
+Status DeviceSession::with_retry(const std::function<Status(Measurer&)>& call) {
+  Status status = guarded(call);
+  if (status.code() != StatusCode::kDeviceError) return status;
+  log_debug("the worker is started again: {}", status.message());
+  return guarded(call);
+}
+
+Result<double> DeviceSession::measure_memory_bandwidth() {
+  return guarded([](Measurer& measurer) { return measurer.measure_memory_bandwidth(); });
+}
+
+Status DeviceSession::set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) {
+  matrix_ = nullptr;  // a worker that is started on the way must not be given the old one
+  packings_.clear();
+  tokens_.reset();
+  SPARSMITH_RETURN_IF_ERROR(with_retry([&](Measurer& measurer) { return measurer.set_weight(matrix, spec); }));
+  matrix_ = &matrix;
+  spec_ = spec;
+  return {};
+}
+
+Status DeviceSession::add_packing(const PackedWeight& packed) {
+  SPARSMITH_RETURN_IF_ERROR(with_retry([&](Measurer& measurer) { return measurer.add_packing(packed); }));
+  packings_.push_back(&packed);
+  return {};
+}
+
+Status DeviceSession::drop_packing(const std::string& name) {
+  const auto dropped = std::erase_if(packings_, [&](const PackedWeight* packed) { return packed->packing == name; });
+  if (dropped == 0) return {};
+  return with_retry([&](Measurer& measurer) { return measurer.drop_packing(name); });
+}
+
+bool DeviceSession::has_packing(const std::string& name) const {
+  return std::ranges::any_of(packings_, [&](const PackedWeight* packed) { return packed->packing == name; });
+}
+
+Status DeviceSession::set_tokens(std::int64_t tokens, std::uint64_t seed) {
+  tokens_.reset();
+  SPARSMITH_RETURN_IF_ERROR(with_retry([&](Measurer& measurer) { return measurer.set_tokens(tokens, seed); }));
+  tokens_ = {tokens, seed};
+  return {};
+}
+
+Result<Verification> DeviceSession::verify(const LoadedCandidate& candidate) {
+  const Stopwatch stopwatch(seconds_.verifying);
+  return guarded([&](Measurer& measurer) { return measurer.verify(candidate); });
+}
+
+Result<Timing> DeviceSession::time(const LoadedCandidate& candidate, const TimingPolicy& policy) {
+  const Stopwatch stopwatch(seconds_.timing);
+  return guarded([&](Measurer& measurer) { return measurer.time(candidate, policy); });
+}
+
+Result<std::vector<Timing>> DeviceSession::time_interleaved(const std::vector<LoadedCandidate>& candidates,
+                                                            const std::vector<std::string>& vendors,
+                                                            const TimingPolicy& policy) {
+  const Stopwatch stopwatch(seconds_.timing);
+  return guarded([&](Measurer& measurer) { return measurer.time_interleaved(candidates, vendors, policy); });
+}
+
+Result<VendorTiming> DeviceSession::vendor(const std::string& name, const TimingPolicy& policy) {
+  const Stopwatch stopwatch(seconds_.libraries);
+  return guarded([&](Measurer& measurer) { return measurer.vendor(name, policy); });
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,84 @@
+// A device that outlives what runs on it: when a measurer dies, the session starts another one and gives it back
+// the weight, the packings and the tokens, so that a candidate that takes its worker down costs only itself.
+//
+// One thread at a time. The weight and the packings are referred to, not copied: they must live until the next
+// set_weight(), drop_packing() or the session's end.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "search/measurer.h"
+
+namespace sparsmith {
+
+class DeviceSession {
+ public:
+  // Error: what the factory says when there is no such device.
+  static Result<DeviceSession> open(MeasurerFactory factory);
+
+  const DeviceProperties& properties() const { return properties_; }
+  void set_memory_bandwidth(double bytes_per_second) { properties_.memory_bandwidth = bytes_per_second; }
+  Result<double> measure_memory_bandwidth();
+
+  Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec);
+  Status add_packing(const PackedWeight& packed);
+  // After it, the packed weight is no longer referred to.
+  Status drop_packing(const std::string& name);
+  bool has_packing(const std::string& name) const;
+  Status set_tokens(std::int64_t tokens, std::uint64_t seed);
+
+  // As Measurer's. kDeviceError: the candidate failed or the worker died of it; the session goes on.
+  Result<Verification> verify(const LoadedCandidate& candidate);
+  Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy);
+  Result<std::vector<Timing>> time_interleaved(const std::vector<LoadedCandidate>& candidates,
+                                               const std::vector<std::string>& vendors, const TimingPolicy& policy);
+  Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy);
+
+  // How often a measurer was started again. A number that has changed says that whatever was verified or measured
+  // there before (vendors too) is unknown to the measurer of now.
+  int restarts() const { return restarts_; }
+
+  // What calls to the device have taken so far.
+  struct Seconds {
+    double verifying = 0;
+    double timing = 0;
+    double libraries = 0;
+  };
+  const Seconds& seconds() const { return seconds_; }
+
+  // Ok, or why the last attempt to start a measurer failed: nothing that failed since then is a candidate's fault.
+  const Status& health() const { return health_; }
+
+ private:
+  explicit DeviceSession(MeasurerFactory factory) : factory_(std::move(factory)) {}
+
+  // Starts a measurer where there is none, and brings it to the session's state.
+  Status revive();
+  Status restore();
+  template <class Call>
+  auto guarded(Call&& call) -> decltype(call(std::declval<Measurer&>()));
+  Status with_retry(const std::function<Status(Measurer&)>& call);
+
+  MeasurerFactory factory_;
+  std::unique_ptr<Measurer> measurer_;
+  DeviceProperties properties_;
+  Status health_;
+  int restarts_ = -1;  // the first start is none
+  Seconds seconds_;
+
+  const CsrMatrix* matrix_ = nullptr;
+  OperatorSpec spec_;
+  std::vector<const PackedWeight*> packings_;
+  struct Tokens {
+    std::int64_t count;
+    std::uint64_t seed;
+  };
+  std::optional<Tokens> tokens_;
+};
+
+}  // namespace sparsmith

@@ -1,0 +1,112 @@
+#include "search/explanation.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "generator/search_space.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr double kLaunchUs = 2.0;                   // a graph node with its ramp up and down
+constexpr double kL2GatherBytesPerUs = 9.5e6;       // of rows of X, by many warps
+constexpr double kTensorOperationsPerClock = 4096;  // of an SM, 16-bit; a multiply-add is two
+
+// What was last found out about each config.
+std::map<std::string, const MeasurementRecord*> last_of_each(const std::vector<MeasurementRecord>& measurements) {
+  std::map<std::string, const MeasurementRecord*> last;
+  for (const MeasurementRecord& each : measurements) last[each.config] = &each;
+  return last;
+}
+
+bool passed(const MeasurementRecord& measurement) {
+  return measurement.status == MeasurementStatus::kOk && measurement.median_us > 0;
+}
+
+std::string reason_of(const MeasurementRecord& measurement) {
+  switch (measurement.status) {
+    case MeasurementStatus::kWrong: return "wrong result";
+    case MeasurementStatus::kCrashed: return "took the worker down";
+    case MeasurementStatus::kTimeout: return "did not come back in time";
+    default: return measurement.reason.substr(0, measurement.reason.find('\n'));
+  }
+}
+
+void add_measurements(const std::vector<MeasurementRecord>& measurements, const ChoiceToExplain& choice,
+                      Explanation& explanation) {
+  for (const auto& [text, measurement] : last_of_each(measurements)) {
+    const auto config = Config::parse(text);
+    if (!config.ok() || family(config->family) == nullptr) continue;  // a vendor, or a family of another build
+    auto& record = *std::ranges::find(explanation.families, config->family, &Explanation::FamilyRecord::name);
+    ++record.tried;
+    if (!passed(*measurement)) {
+      ++explanation.rejected[reason_of(*measurement)];
+      continue;
+    }
+    ++record.passed;
+    if (record.best_us == 0 || measurement->median_us < record.best_us) {
+      record.best_us = measurement->median_us;
+      record.best_config = text;
+    }
+    const bool rival =
+        text != choice.config && (explanation.runner_up_us == 0 || measurement->median_us < explanation.runner_up_us);
+    if (rival) {
+      explanation.runner_up_us = measurement->median_us;
+      explanation.runner_up = text;
+    }
+  }
+}
+
+std::vector<Explanation::Bound> bounds_of(const Problem& problem, const SparsityStatistics& statistics,
+                                          const ChoiceToExplain& choice) {
+  const auto tokens = static_cast<double>(problem.tokens);
+  const auto rows = static_cast<double>(problem.spec.rows);
+  const auto cols = static_cast<double>(problem.spec.cols);
+  const auto element = static_cast<double>(size_of(problem.spec.type));
+  const double bytes = static_cast<double>(choice.weight_bytes) + element * tokens * (rows + cols);
+  std::vector<Explanation::Bound> bounds = {{"HBM", bytes / problem.device.memory_bandwidth * 1e6},
+                                            {"launch", kLaunchUs * static_cast<double>(choice.launches)}};
+  const auto config = Config::parse(choice.config);
+  const bool multiplies_zeros = choice.config.empty() || (config.ok() && (config->family == "bitmap" || config->family == "bsr"));
+  if (multiplies_zeros && problem.spec.type != DataType::kFloat32) {
+    const double per_us = kTensorOperationsPerClock * problem.device.sm_count * problem.device.clock_khz * 1e-3;
+    bounds.push_back({"tensor cores", 2 * rows * cols * tokens / per_us});
+  } else if (!choice.config.empty()) {
+    bounds.push_back({"L2 gathers", static_cast<double>(statistics.nnz) * tokens * element / kL2GatherBytesPerUs});
+  }
+  // X in shared memory or registers is gathered from there: what takes longer than the run does not bound it.
+  std::erase_if(bounds, [&](const Explanation::Bound& bound) { return bound.us > 1.1 * choice.us; });
+  std::ranges::stable_sort(bounds, std::greater<>(), &Explanation::Bound::us);
+  return bounds;
+}
+
+}  // namespace
+
+Explanation explain(const Problem& problem, const SparsityStatistics& statistics, const ChoiceToExplain& choice,
+                    const std::vector<MeasurementRecord>& measurements) {
+  Explanation explanation;
+  for (const auto& each : families()) {
+    const SearchSpace space = search_space(*each, problem, statistics);
+    Explanation::FamilyRecord& record = explanation.families.emplace_back();
+    record.name = each->name();
+    record.configs = static_cast<std::int64_t>(space.entries.size());
+    if (!space.entries.empty()) record.predicted_us = space.entries.front().predicted_us;
+    for (const auto& [rule, count] : space.cuts) explanation.cuts[rule] += count;
+  }
+  add_measurements(measurements, choice, explanation);
+  std::ranges::stable_sort(explanation.families, [](const auto& a, const auto& b) {
+    if ((a.best_us > 0) != (b.best_us > 0)) return a.best_us > 0;
+    return a.best_us > 0 ? a.best_us < b.best_us : a.predicted_us < b.predicted_us;
+  });
+  explanation.bounds = bounds_of(problem, statistics, choice);
+
+  // Where dense stays, the fastest sparse one is what would have to get faster.
+  double sparse_us = choice.config.empty() ? explanation.runner_up_us : choice.us;
+  const double density = 1 - statistics.sparsity;
+  const double launch = kLaunchUs * static_cast<double>(choice.launches);
+  if (sparse_us > launch && choice.dense_us > launch)
+    explanation.flips_at_density = density * (choice.dense_us - launch) / (sparse_us - launch);
+  return explanation;
+}
+
+}  // namespace sparsmith

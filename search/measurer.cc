@@ -1,0 +1,46 @@
+#include "search/measurer.h"
+
+#include <utility>
+
+namespace sparsmith {
+namespace {
+
+class WorkerMeasurer : public Measurer {
+ public:
+  explicit WorkerMeasurer(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
+
+  const DeviceProperties& properties() const override { return worker_->properties(); }
+  Result<double> measure_memory_bandwidth() override { return worker_->measure_memory_bandwidth(); }
+  Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) override {
+    return worker_->set_weight(matrix, spec);
+  }
+  Status add_packing(const PackedWeight& packed) override { return worker_->add_packing(packed); }
+  Status drop_packing(const std::string& name) override { return worker_->drop_packing(name); }
+  Status set_tokens(std::int64_t tokens, std::uint64_t seed) override { return worker_->set_tokens(tokens, seed); }
+  Result<Verification> verify(const LoadedCandidate& candidate) override { return worker_->verify(candidate); }
+  Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy) override {
+    return worker_->time(candidate, policy);
+  }
+  Result<std::vector<Timing>> time_interleaved(const std::vector<LoadedCandidate>& candidates,
+                                               const std::vector<std::string>& vendors,
+                                               const TimingPolicy& policy) override {
+    return worker_->time_interleaved(candidates, vendors, policy);
+  }
+  Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy) override {
+    return worker_->vendor(name, policy);
+  }
+
+ private:
+  std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace
+
+MeasurerFactory worker_measurers(const Worker::Options& options) {
+  return [options]() -> Result<std::unique_ptr<Measurer>> {
+    SPARSMITH_ASSIGN_OR_RETURN(auto worker, Worker::start(options));
+    return std::unique_ptr<Measurer>(std::make_unique<WorkerMeasurer>(std::move(worker)));
+  };
+}
+
+}  // namespace sparsmith

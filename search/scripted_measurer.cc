@@ -1,0 +1,171 @@
+#include "search/scripted_measurer.h"
+
+#include <mutex>
+#include <set>
+
+#include "base/hash.h"
+
+namespace sparsmith {
+namespace {
+
+std::string name_of(const LoadedCandidate& candidate) {
+  return candidate.kernels.empty() ? "" : candidate.kernels.front().name;
+}
+
+class ScriptedMeasurer : public Measurer {
+ public:
+  explicit ScriptedMeasurer(DeviceScript& script) : script_(script) { ++script_.starts; }
+
+  const DeviceProperties& properties() const override { return script_.properties; }
+  Result<double> measure_memory_bandwidth() override {
+    if (script_.properties.is_emulator) return unsupported("an emulator has no bandwidth");
+    return 4.1e12;
+  }
+  Status set_weight(const CsrMatrix&, const OperatorSpec&) override {
+    ++script_.weights_set;
+    packings_.clear();
+    return alive();
+  }
+  Status add_packing(const PackedWeight& packed) override {
+    packings_.insert(packed.packing);
+    return alive();
+  }
+  Status drop_packing(const std::string& name) override {
+    packings_.erase(name);
+    return alive();
+  }
+  Status set_tokens(std::int64_t, std::uint64_t) override {
+    vendors_.clear();
+    return alive();
+  }
+
+  Result<Verification> verify(const LoadedCandidate& candidate) override {
+    if (script_.before_verify) script_.before_verify();
+    SPARSMITH_RETURN_IF_ERROR(check(candidate));
+    if (script_.kills && script_.kills(candidate)) return die(candidate, "the worker died of signal 11");
+    const Fault fault = fault_of(candidate);
+    if (fault == Fault::kIllegalAccess) return die(candidate, "the worker died of signal 11");
+    if (fault == Fault::kEndlessLoop) return die(candidate, "the worker gave no answer within 120 s and was killed");
+    if (fault == Fault::kOutOfMemory) return out_of_memory("out of device memory");
+    ++script_.verified;
+    Verification verification;
+    verification.ok = !(script_.is_wrong && script_.is_wrong(candidate)) && fault != Fault::kWrongResult;
+    if (!verification.ok) verification.reason = "y[0][0] = 1, expected 0";
+    if (verification.ok) verified_.insert(name_of(candidate));
+    return verification;
+  }
+
+  Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy) override {
+    SPARSMITH_RETURN_IF_ERROR(check(candidate));
+    if (!verified_.contains(name_of(candidate))) return internal_error("timed before it was verified");
+    if (fault_of(candidate) == Fault::kDiesWhenTimed) return die(candidate, "the worker died of signal 9");
+    ++script_.timed;
+    return timing(time_of(candidate), policy);
+  }
+
+  Result<std::vector<Timing>> time_interleaved(const std::vector<LoadedCandidate>& candidates,
+                                               const std::vector<std::string>& vendors,
+                                               const TimingPolicy& policy) override {
+    ++script_.finals;
+    std::vector<Timing> timings;
+    for (const LoadedCandidate& candidate : candidates) {
+      SPARSMITH_ASSIGN_OR_RETURN(Timing one, time(candidate, policy));
+      timings.push_back(std::move(one));
+    }
+    for (const std::string& name : vendors) {
+      if (!vendors_.contains(name)) return invalid_argument(name + " was not measured");
+      timings.push_back(timing(script_.dense_us, policy));
+    }
+    return timings;
+  }
+
+  Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy) override {
+    SPARSMITH_RETURN_IF_ERROR(alive());
+    VendorTiming vendor;
+    vendor.name = name;
+    vendor.supported = script_.dense_us > 0;
+    vendor.detail = vendor.supported ? "algorithm 1" : "the library is missing";
+    vendor.verification.ok = true;
+    vendor.timing = timing(script_.dense_us, policy);
+    if (vendor.supported) vendors_.insert(name);
+    return vendor;
+  }
+
+ private:
+  using Fault = DeviceScript::Fault;
+  Fault fault_of(const LoadedCandidate& candidate) const {
+    return script_.fault ? script_.fault(candidate) : Fault::kNone;
+  }
+
+  Status die(const LoadedCandidate& candidate, const char* how) {
+    dead_ = true;
+    script_.deaths.push_back(name_of(candidate));
+    return device_error(how);
+  }
+
+  Status alive() const { return dead_ ? device_error("the worker died before") : Status(); }
+
+  Status check(const LoadedCandidate& candidate) const {
+    SPARSMITH_RETURN_IF_ERROR(alive());
+    if (script_.properties.is_emulator) return {};
+    if (!packings_.contains(candidate.packing)) return invalid_argument("no packing " + candidate.packing);
+    for (const KernelImage& kernel : candidate.kernels) {
+      if (kernel.cubin.empty()) return invalid_argument("no binary of " + kernel.name);
+    }
+    return {};
+  }
+
+  double time_of(const LoadedCandidate& candidate) const {
+    if (script_.time_us) return script_.time_us(candidate);
+    return 5 + static_cast<double>(hash64(name_of(candidate)) % 1000) / 200;
+  }
+
+  static Timing timing(double us, const TimingPolicy& policy) {
+    Timing timing;
+    timing.median_us = timing.q1_us = timing.q3_us = us;
+    timing.samples_us.assign(policy.min_replays, static_cast<float>(us));
+    return timing;
+  }
+
+  DeviceScript& script_;
+  bool dead_ = false;
+  std::set<std::string> packings_;
+  std::set<std::string> verified_;
+  std::set<std::string> vendors_;
+};
+
+class ScriptedCompiler : public KernelCompiler {
+ public:
+  explicit ScriptedCompiler(CompilerScript& script) : script_(script) {}
+  std::string version() const override { return "13.0"; }
+  Result<CompiledKernel> compile(const KernelSource& kernel, const std::string&) const override {
+    const std::lock_guard lock(mutex_);
+    ++script_.compiled[kernel.name];
+    if (script_.fails && script_.fails(kernel.name)) return invalid_input("drawn not to compile");
+    CompiledKernel compiled;
+    compiled.name = kernel.name;
+    const auto* name = reinterpret_cast<const std::byte*>(kernel.name.data());
+    compiled.cubin.assign(name, name + kernel.name.size());
+    compiled.figures.registers = 32;
+    if (script_.spills && script_.spills(kernel.name)) compiled.figures.spill_store_bytes = 256;
+    return compiled;
+  }
+
+ private:
+  CompilerScript& script_;
+  mutable std::mutex mutex_;
+};
+
+}  // namespace
+
+MeasurerFactory scripted_measurers(DeviceScript& script) {
+  return [&script]() -> Result<std::unique_ptr<Measurer>> {
+    return std::unique_ptr<Measurer>(std::make_unique<ScriptedMeasurer>(script));
+  };
+}
+
+std::unique_ptr<KernelCompiler> scripted_compiler(CompilerScript& script) {
+  return std::make_unique<ScriptedCompiler>(script);
+}
+
+}  // namespace sparsmith

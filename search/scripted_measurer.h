@@ -1,0 +1,56 @@
+// A device for tests of the search: how fast, wrong or deadly each candidate is stands in a script.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "search/measurer.h"
+#include "tuner/kernel_compiler.h"
+
+namespace sparsmith {
+
+// What happened on the device, over all measurers that were started.
+struct DeviceScript {
+  DeviceProperties properties = typical_device(90);
+  // Microseconds of a candidate; by default from its kernel's name, between 5 and 10.
+  std::function<double(const LoadedCandidate&)> time_us;
+  std::function<bool(const LoadedCandidate&)> is_wrong;  // its output
+  std::function<bool(const LoadedCandidate&)> kills;     // the worker, when verified
+  // What else goes wrong with a candidate.
+  enum class Fault : std::uint8_t {
+    kNone,
+    kIllegalAccess,  // takes the worker down when it is verified
+    kDiesWhenTimed,
+    kEndlessLoop,  // no answer
+    kOutOfMemory,
+    kWrongResult,
+    kNotCompiled,  // nothing that the device sees: for CompilerScript::fails
+  };
+  std::function<Fault(const LoadedCandidate&)> fault;
+  double dense_us = 20;                 // 0: the library is missing
+  std::function<void()> before_verify;  // called each time
+
+  int starts = 0;
+  int weights_set = 0;
+  int verified = 0;
+  int timed = 0;
+  int finals = 0;
+  std::vector<std::string> deaths;  // kernel names
+};
+
+// `script` must outlive the measurers.
+MeasurerFactory scripted_measurers(DeviceScript& script);
+
+// Compiles nothing: a cubin that is the kernel's name. `compiled` counts by name; `spills` says which spill.
+struct CompilerScript {
+  std::map<std::string, int> compiled;
+  std::function<bool(const std::string& name)> spills;
+  std::function<bool(const std::string& name)> fails;
+};
+std::unique_ptr<KernelCompiler> scripted_compiler(CompilerScript& script);
+
+}  // namespace sparsmith

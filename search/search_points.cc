@@ -1,0 +1,54 @@
+#include "search/search_points.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "generator/family.h"
+
+namespace sparsmith {
+
+SearchPoints search_points(const Problem& problem, const CandidateSelection& selection,
+                           const SearchSpace::Entry* incumbent, const SearchScope& scope) {
+  SearchPoints points;
+  std::set<std::string> seen;
+  const auto add = [&](const SearchSpace::Entry& entry) {
+    if (!seen.insert(entry.config.text()).second) return;
+    SpacePoint& point = points.points.emplace_back();
+    point.config = entry.config;
+    point.packing = family(entry.config.family)->packing(entry.config, problem);
+    point.predicted_us = entry.predicted_us;
+  };
+  if (incumbent != nullptr) {
+    add(*incumbent);
+    points.points.back().incumbent = true;
+  }
+  const auto entries = selection.entries.find(problem.tokens);
+  if (entries != selection.entries.end()) {
+    for (const SearchSpace::Entry& entry : entries->second) add(entry);
+  }
+  points.selected.resize(points.points.size());
+  std::iota(points.selected.begin(), points.selected.end(), std::size_t{0});
+  const auto space = selection.spaces.find(problem.tokens);
+  if (scope.selected_only || scope.strategy == StrategyKind::kRace || space == selection.spaces.end()) return points;
+
+  const std::vector<SearchSpace::Entry>& all = space->second.entries;
+  std::vector<std::size_t> order(all.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const bool draws = scope.strategy == StrategyKind::kExhaustive && all.size() > scope.most;
+  if (draws) {
+    std::mt19937_64 random(scope.seed);
+    // Not std::shuffle, whose order differs between libraries.
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+  }
+  for (const std::size_t i : order) {
+    if (draws && points.points.size() >= scope.most) break;
+    add(all[i]);
+  }
+  return points;
+}
+
+}  // namespace sparsmith

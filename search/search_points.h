@@ -1,0 +1,25 @@
+// From a search space to the points that a strategy searches.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "search/candidate_selection.h"
+#include "search/strategy.h"
+
+namespace sparsmith {
+
+struct SearchScope {
+  StrategyKind strategy = StrategyKind::kRace;
+  std::size_t most = 0;  // points that the exhaustive strategy goes through; more are drawn from by seed
+  std::uint64_t seed = 1;
+  bool selected_only = false;  // nothing is timed: what was selected is all that is looked at
+};
+
+// The incumbent (may be null), what was selected and, for strategies that go beyond it, the whole space. What the
+// exhaustive strategy is given holds whatever the race would try, so that a record of it replays any search.
+//   N is the problem's.
+SearchPoints search_points(const Problem& problem, const CandidateSelection& selection,
+                           const SearchSpace::Entry* incumbent, const SearchScope& scope);
+
+}  // namespace sparsmith

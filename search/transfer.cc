@@ -1,0 +1,173 @@
+#include "search/transfer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "base/log.h"
+#include "generator/family.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr std::size_t kFastest = 3;      // of the near weight, at each N
+constexpr std::size_t kPredicted = 2;    // of the present weight, beside them
+constexpr std::size_t kFullSearch = 10;  // candidates that a search tries at least, unless a hint made it short
+constexpr double kDensity = 0.05;
+constexpr double kHistogram = 0.1;
+constexpr double kFarthest = 20;  // in units of nearness
+
+double sum_of(const std::vector<std::int64_t>& histogram) {
+  double sum = 0;
+  for (const std::int64_t count : histogram) sum += static_cast<double>(count);
+  return std::max(sum, 1.0);
+}
+
+// The share of rows that would have to change their place.
+double histogram_distance(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+  const double all_a = sum_of(a);
+  const double all_b = sum_of(b);
+  double difference = 0;
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    const double share_a = i < a.size() ? static_cast<double>(a[i]) / all_a : 0;
+    const double share_b = i < b.size() ? static_cast<double>(b[i]) / all_b : 0;
+    difference += std::abs(share_a - share_b) / 2;
+  }
+  return difference;
+}
+
+double density_of(const WeightProfile& profile) {
+  return static_cast<double>(std::max<std::int64_t>(profile.nnz, 1)) /
+         (static_cast<double>(std::max<std::int64_t>(profile.rows, 1)) *
+          static_cast<double>(std::max<std::int64_t>(profile.cols, 1)));
+}
+
+std::vector<std::int64_t> parse_histogram(const std::string& text) {
+  const auto parsed = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  std::vector<std::int64_t> histogram;
+  if (!parsed.is_array()) return histogram;
+  for (const auto& each : parsed) histogram.push_back(each.is_number_integer() ? each.get<std::int64_t>() : 0);
+  return histogram;
+}
+
+}  // namespace
+
+WeightProfile profile_of(const SparsityStatistics& statistics) {
+  return {statistics.rows, statistics.cols, statistics.nnz, statistics.row_length_histogram};
+}
+
+double distance(const WeightProfile& a, const WeightProfile& b) {
+  const auto factor = [](std::int64_t x, std::int64_t y) {
+    return std::abs(std::log2(static_cast<double>(std::max<std::int64_t>(x, 1)) /
+                              static_cast<double>(std::max<std::int64_t>(y, 1))));
+  };
+  const double shape = std::max(factor(a.rows, b.rows), factor(a.cols, b.cols));
+  if (shape > 1) return std::numeric_limits<double>::infinity();
+  const double density = std::abs(std::log(density_of(a) / density_of(b))) / kDensity;
+  const double histogram = histogram_distance(a.row_length_histogram, b.row_length_histogram) / kHistogram;
+  // Another shape is never near: grids and waves are others.
+  return (shape > 0 ? 1 + 10 * shape : 0) + std::max(density, histogram);
+}
+
+Transfer::Transfer(Cache* cache, ProblemKey key) : cache_(cache), key_(std::move(key)) {
+  if (cache_ == nullptr) return;
+  auto weights = cache_->weights();
+  if (!weights.ok()) {
+    log_debug("the cache was not read: {}", weights.status().message());
+    return;
+  }
+  for (const WeightRecord& weight : *weights)
+    known_[weight.pattern_hash].profile = {weight.rows, weight.cols, weight.nnz, parse_histogram(weight.histogram)};
+}
+
+void Transfer::remember(const std::string& pattern_hash, const WeightProfile& profile, std::int64_t tokens,
+                        const std::vector<Contender>& contenders) {
+  Known& known = known_[pattern_hash];
+  known.profile = profile;
+  std::vector<Tried>& tried = known.tried[tokens];
+  tried.clear();
+  for (const Contender& contender : contenders) {
+    if (contender.state == Contender::State::kTimed && !contender.dense)
+      tried.push_back({contender.candidate.config, contender.identity.packing, contender.timing.median_us});
+  }
+  std::ranges::stable_sort(tried, {}, &Tried::us);
+}
+
+const std::vector<Transfer::Tried>& Transfer::tried_of(const std::string& pattern_hash, Known& known,
+                                                       std::int64_t tokens) {
+  const auto [place, is_new] = known.tried.emplace(tokens, std::vector<Tried>());
+  std::vector<Tried>& tried = place->second;
+  if (!is_new || cache_ == nullptr) return tried;
+  ProblemKey key = key_;
+  key.pattern_hash = pattern_hash;
+  key.tokens = tokens;
+  const auto measurements = cache_->measurements(key);
+  if (!measurements.ok()) return tried;
+  std::map<std::string, Tried> last;  // of each config
+  for (const MeasurementRecord& each : *measurements) {
+    const auto config = Config::parse(each.config);
+    if (each.status != MeasurementStatus::kOk || each.median_us <= 0 || !config.ok()) continue;
+    last[each.config] = {*config, each.packing, each.median_us};
+  }
+  // What a hint made short knows less than what the hint came from.
+  if (last.size() < kFullSearch) return tried;
+  for (auto& [text, each] : last) tried.push_back(std::move(each));
+  std::ranges::stable_sort(tried, {}, &Tried::us);
+  return tried;
+}
+
+Transfer::Hint Transfer::find(const std::string& pattern_hash, const WeightProfile& profile,
+                              const std::vector<std::int64_t>& tokens) {
+  std::multimap<double, std::string> by_distance;
+  for (const auto& [hash, known] : known_) {
+    const double far = distance(profile, known.profile);
+    if (hash != pattern_hash && far <= kFarthest) by_distance.emplace(far, hash);
+  }
+  for (const auto& [far, hash] : by_distance) {
+    Known& known = known_[hash];
+    std::set<std::string> packings;
+    for (const std::int64_t each : tokens) {
+      const std::vector<Tried>& tried = tried_of(hash, known, each);
+      if (!tried.empty()) packings.insert(tried.front().packing);
+    }
+    Hint hint;
+    hint.near = far <= 1;
+    for (const std::int64_t each : tokens) {
+      const std::vector<Tried>& tried = known.tried[each];
+      if (tried.empty()) break;
+      std::set<std::string> missing = packings;
+      std::vector<Config>& configs = hint.configs[each];
+      for (std::size_t i = 0; i < tried.size(); ++i) {
+        if (missing.erase(tried[i].packing) > 0 || i < kFastest) configs.push_back(tried[i].config);
+      }
+    }
+    if (hint.configs.size() == tokens.size()) return hint;
+  }
+  return {};
+}
+
+void apply_hint(const Transfer::Hint& hint, const Problem& problem, const SparsityStatistics& statistics,
+                CandidateSelection& selection) {
+  for (const auto& [tokens, configs] : hint.configs) {
+    Problem at = problem;
+    at.tokens = tokens;
+    std::vector<SearchSpace::Entry> first;
+    for (const Config& config : configs) {
+      const Family* of = family(config.family);
+      if (of != nullptr && of->check(config, at, statistics).ok())
+        first.push_back({config, of->predict(config, at, statistics)});
+    }
+    if (first.empty()) continue;
+    std::vector<SearchSpace::Entry>& entries = selection.entries[tokens];
+    std::erase_if(entries, [&](const SearchSpace::Entry& entry) {
+      return std::ranges::find(first, entry.config, &SearchSpace::Entry::config) != first.end();
+    });
+    if (hint.near && entries.size() > kPredicted) entries.resize(kPredicted);
+    entries.insert(entries.begin(), first.begin(), first.end());
+  }
+}
+
+}  // namespace sparsmith

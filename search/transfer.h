@@ -1,0 +1,72 @@
+// What was fastest for weights of like statistics. The layers of a model have few shapes, and pruning leaves them much
+// alike: after the first of a kind, a few candidates are enough for the others.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cache/cache.h"
+#include "generator/search_space.h"
+#include "matrix/sparsity_statistics.h"
+#include "search/candidate_selection.h"
+#include "search/contender.h"
+
+namespace sparsmith {
+
+// By what weights are compared.
+struct WeightProfile {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t nnz = 0;
+  std::vector<std::int64_t> row_length_histogram;  // as SparsityStatistics has it
+};
+WeightProfile profile_of(const SparsityStatistics& statistics);
+
+// 0 for equal ones. Up to 1 they are near: of one shape, densities within 5 %, histograms that differ in at most a
+// tenth of the rows. Infinite where shapes differ by more than a factor of two: nothing is to be learnt from each
+// other.
+double distance(const WeightProfile& a, const WeightProfile& b);
+
+// One operator's memory on one device, of this run and of the cache's. One thread at a time.
+class Transfer {
+ public:
+  // `cache` may be null, or it outlives the object. `key`: its operator, device class and timing policy count.
+  Transfer(Cache* cache, ProblemKey key);
+
+  struct Tried {
+    Config config;
+    std::string packing;
+    double us = 0;
+  };
+  // What a full search of a weight measured at one N.
+  void remember(const std::string& pattern_hash, const WeightProfile& profile, std::int64_t tokens,
+                const std::vector<Contender>& contenders);
+
+  struct Hint {
+    bool near = false;
+    // For each N: the fastest of the nearest weight, and the fastest of each packing that was fastest at some N.
+    std::map<std::int64_t, std::vector<Config>> configs;
+  };
+  // Of the nearest weight that is known at all these N; nothing where there is none.
+  Hint find(const std::string& pattern_hash, const WeightProfile& profile, const std::vector<std::int64_t>& tokens);
+
+ private:
+  struct Known {
+    WeightProfile profile;
+    std::map<std::int64_t, std::vector<Tried>> tried;  // fastest first; empty: nothing is known at that N
+  };
+  const std::vector<Tried>& tried_of(const std::string& pattern_hash, Known& known, std::int64_t tokens);
+
+  Cache* cache_;
+  ProblemKey key_;
+  std::map<std::string, Known> known_;  // by pattern hash
+};
+
+// Puts the hint's configs first, as far as they break no rule for this weight; of a near weight's, all but the few
+// best predicted of the others are left out.
+void apply_hint(const Transfer::Hint& hint, const Problem& problem, const SparsityStatistics& statistics,
+                CandidateSelection& selection);
+
+}  // namespace sparsmith

@@ -1,0 +1,121 @@
+#include "search/transfer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "search/tuner_fixture.h"
+
+namespace sparsmith {
+namespace {
+
+WeightProfile profile(std::int64_t rows, std::int64_t cols, std::int64_t nnz,
+                      std::vector<std::int64_t> histogram = {0, 10}) {
+  return {rows, cols, nnz, std::move(histogram)};
+}
+
+TEST(TransferDistanceTest, LikeWeightsAreNearAndOthersAreNot) {
+  const WeightProfile a = profile(4096, 4096, 3'000'000);
+  EXPECT_EQ(distance(a, a), 0);
+  EXPECT_LE(distance(a, profile(4096, 4096, 3'050'000)), 1);
+  EXPECT_GT(distance(a, profile(4096, 4096, 3'300'000)), 1) << "another density";
+  EXPECT_LE(distance(a, profile(4096, 4096, 3'000'000, {0, 95, 5})), 1);
+  EXPECT_GT(distance(a, profile(4096, 4096, 3'000'000, {0, 80, 20})), 1) << "other rows";
+  EXPECT_GT(distance(a, profile(4096, 4000, 2'930'000)), 1) << "another shape, of the same density";
+  EXPECT_TRUE(std::isinf(distance(a, profile(4096, 14336, 10'500'000))));
+  EXPECT_FALSE(std::isnan(distance(profile(0, 0, 0, {}), profile(0, 0, 0, {}))));
+}
+
+class TransferTest : public TunerTest {
+ protected:
+  void SetUp() override {
+    TunerTest::SetUp();
+    options_.selection = {};
+    options_.tokens = {1, 8};
+  }
+
+  // Candidates verified for each of `count` weights of one kind; the run's choices in `report`.
+  std::vector<int> verified_for_each(int count, TuneReport& report, unsigned first_seed = 1) {
+    std::vector<WeightInput> weights;
+    std::vector<int> before;
+    for (int i = 0; i < count; ++i) {
+      weights.push_back({"w" + std::to_string(i), [this, i, first_seed, &before] {
+                           before.push_back(device_.verified);
+                           return sample_weight(512, 256, 0.15, first_seed + static_cast<unsigned>(i));
+                         }});
+    }
+    report = run(weights);
+    before.push_back(device_.verified);
+    std::vector<int> each;
+    for (int i = 0; i < count; ++i) each.push_back(before.at(i + 1) - before.at(i));
+    return each;
+  }
+};
+
+TEST_F(TransferTest, AfterTheFirstOfItsKindAWeightCostsAFewCandidates) {
+  TuneReport report;
+  const std::vector<int> verified = verified_for_each(8, report);
+  EXPECT_GE(verified[0], 40) << "two full searches";
+  for (int i = 1; i < 8; ++i) EXPECT_LE(verified[i], 2 * 8) << "weight " << i;
+  EXPECT_EQ(report.transferred, 14);
+  ASSERT_EQ(report.weights.size(), 8U);
+  // A kernel takes as long here for all of them, so what is best for one is best for all.
+  for (const WeightResult& weight : report.weights) {
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_EQ(weight.buckets[i].us(), report.weights[0].buckets[i].us()) << weight.name;
+  }
+}
+
+TEST_F(TransferTest, TheCacheBringsItToTheNextRun) {
+  TuneReport report;
+  verified_for_each(1, report);
+  const std::vector<int> verified = verified_for_each(3, report, 50);
+  for (const int each : verified) EXPECT_LE(each, 2 * 8);
+  EXPECT_EQ(report.transferred, 6);
+  EXPECT_EQ(report.cached, 0);
+}
+
+TEST_F(TransferTest, WhatWasFoundShortlyTeachesNothing) {
+  // The second weight, found by the first one's choices, does not stand for it when the first is forgotten: the next
+  // one learns from the full search alone.
+  TuneReport report;
+  const std::vector<int> verified = verified_for_each(2, report);
+  EXPECT_GT(verified[0], verified[1]);
+  Transfer transfer(nullptr, {});
+  EXPECT_TRUE(transfer.find("p", profile(512, 256, 1000), {1}).configs.empty());
+  Contender contender;
+  contender.candidate.config.family = "rows";
+  contender.state = Contender::State::kTimed;
+  contender.timing.median_us = 5;
+  transfer.remember("q", profile(512, 256, 1000), 1, {contender});
+  const Transfer::Hint hint = transfer.find("p", profile(512, 256, 1000), {1});
+  EXPECT_TRUE(hint.near);
+  EXPECT_EQ(hint.configs.at(1).size(), 1U);
+  EXPECT_TRUE(transfer.find("q", profile(512, 256, 1000), {1}).configs.empty()) << "not from itself";
+  EXPECT_TRUE(transfer.find("p", profile(512, 256, 1000), {1, 8}).configs.empty()) << "not known at N = 8";
+  EXPECT_FALSE(transfer.find("p", profile(512, 256, 1200), {1}).near);
+}
+
+TEST_F(TransferTest, ItCanBeLeft) {
+  options_.transfer = false;
+  TuneReport report;
+  const std::vector<int> verified = verified_for_each(2, report);
+  EXPECT_GE(verified[1], 40);
+  EXPECT_EQ(report.transferred, 0);
+}
+
+TEST_F(TransferTest, AFailingHintIsNoEnd) {
+  // Whatever the first weight found best is deadly for the second: what was predicted for it is left.
+  TuneReport report;
+  verified_for_each(1, report);
+  std::set<std::string> good;
+  for (const BucketChoice& bucket : report.weights[0].buckets) good.insert(bucket.candidate.kernels.front().name);
+  device_.is_wrong = [=](const LoadedCandidate& c) { return good.contains(c.kernels.front().name); };
+  verified_for_each(1, report, 50);
+  ASSERT_EQ(report.pairs, 2);
+  for (const BucketChoice& bucket : report.weights[0].buckets) EXPECT_LT(bucket.us(), 20);
+}
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,46 @@
+// What is asked of a tuning run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/operator_spec.h"
+#include "search/candidate_selection.h"
+#include "search/choice.h"
+#include "search/strategy.h"
+#include "tuner/worker.h"
+
+namespace sparsmith {
+
+struct TuneOptions {
+  std::vector<std::int64_t> tokens{1};  // the N to tune for, ascending
+  std::vector<double> calls;            // how often each is run; empty: equally often. As long as `tokens`
+  std::optional<DataType> type;         // of the operator; empty: the weight's own
+  Layout layout = Layout::kTokenMajor;
+  Epilogue epilogue;
+  bool transpose = false;  // tune W^T
+
+  int packings = 8;  // copies of a weight that may be kept; several only if together no larger than dense
+  Objective objective = Objective::kTime;
+  SelectionLimits selection;
+  StrategyKind strategy = StrategyKind::kRace;
+  int trials = 0;  // candidates of one N that another strategy than the race tries at most; 0: 1,000 where it is
+                   // exhaustive, 64 otherwise
+  std::size_t most_candidates() const {
+    return trials > 0 ? static_cast<std::size_t>(trials) : strategy == StrategyKind::kExhaustive ? 1000 : 64;
+  }
+  double budget_s = 0;  // for the whole run; 0: no limit
+  TimingPolicy timing;
+  std::vector<std::string> vendors;        // measured besides dense
+  std::vector<std::string> architectures;  // further ones that the tuned file shall hold kernels for
+  std::uint64_t seed = 1;                  // of what is drawn: activations, candidates
+  int compile_threads = 0;                 // 0: one a core
+  bool transfer = true;                    // what near weights chose is tried first, and little else
+  bool use_choices = true;                 // false: search again, whatever the cache says
+  bool compare = false;                    // measure cached choices again, beside the vendors, without a search
+  bool keep_choices = false;               // also those whose code or packer has changed since
+};
+
+}  // namespace sparsmith

@@ -1,0 +1,27 @@
+#include "search/tune_report.h"
+
+#include <algorithm>
+
+namespace sparsmith {
+
+std::int64_t WeightResult::dense_bytes() const {
+  return spec.rows * spec.cols * static_cast<std::int64_t>(size_of(spec.type));
+}
+
+std::int64_t WeightResult::gpu_bytes() const {
+  std::int64_t total = 0;
+  for (const PackedWeight& packed : packings) total += packed.bytes();
+  return total;
+}
+
+double WeightResult::bytes_moved(const BucketChoice& bucket) const {
+  std::int64_t weight = dense_bytes();
+  for (const PackedWeight& packed : packings) {
+    if (bucket.kind == "generated" && packed.packing == bucket.candidate.packing) weight = packed.bytes();
+  }
+  const std::int64_t activations =
+      bucket.tokens * (spec.rows + spec.cols) * static_cast<std::int64_t>(size_of(spec.type));
+  return static_cast<double>(weight + activations);
+}
+
+}  // namespace sparsmith

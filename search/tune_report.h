@@ -1,0 +1,109 @@
+// What a tuning run found out, as plain data: what tables are printed from and tuned files are written from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/ptxas_figures.h"
+#include "formats/packed_weight.h"
+#include "generator/candidate.h"
+#include "runtime/device_properties.h"
+#include "runtime/operator_spec.h"
+#include "search/device_session.h"
+#include "search/kernel_store.h"
+#include "sparsmith/group_member.h"
+#include "tuner/worker.h"
+
+namespace sparsmith {
+
+// A candidate that was in the race for one weight at one N.
+struct Trial {
+  std::string config;
+  double predicted_us = 0;
+  double median_us = 0;  // 0: was not timed; where nothing can be timed, the prediction of one that passed
+  std::string outcome;   // "timed", "not tried", or why it was rejected
+};
+
+// The choice for one weight at one N.
+struct BucketChoice {
+  std::int64_t tokens = 1;
+  double calls = 1;
+  std::string kind;     // "generated" or "vendor"
+  std::string vendor;   // of a vendor's: "cublas", or "cublas+epilogue"
+  Candidate candidate;  // of a generated one; with "cublas+epilogue", the kernel behind the product
+  int packer_version = 0;
+
+  Timing timing;         // of the choice; predicted choices have the median only
+  double dense_us = 0;   // 0: not known
+  std::string evidence;  // "measured" or "predicted"
+  std::string reason;
+  Verification verification;
+  std::vector<VendorTiming> vendors;  // all that were measured, dense among them
+
+  bool cached = false;        // taken from the cache without measuring
+  bool complete = true;       // false: the search was cut short
+  std::string incumbent;      // match quality of what the cache had: "exact", "same architecture", "none"
+  int tried = 0;              // candidates
+  std::vector<Trial> trials;  // those of this run, in the order in which they were tried
+
+  double us() const { return timing.median_us; }
+};
+
+struct WeightResult {
+  std::string name;
+  OperatorSpec spec;
+  std::int64_t nnz = 0;
+  double sparsity = 0;
+  std::string pattern_hash;
+  std::string value_hash;
+  std::vector<GroupMember> members;    // of a group
+  std::vector<BucketChoice> buckets;   // in ascending order of tokens
+  std::vector<PackedWeight> packings;  // those that the choices use; a dense weight is one called "dense"
+
+  std::int64_t dense_bytes() const;
+  // Of all copies that the choices need.
+  std::int64_t gpu_bytes() const;
+  // Bytes that one run moves at least: the weight as the choice has it, X and Y.
+  double bytes_moved(const BucketChoice& bucket) const;
+};
+
+// A chosen kernel with its binaries.
+struct KernelImages {
+  struct Binary {
+    std::string architecture;
+    std::vector<std::byte> cubin;
+    PtxasFigures figures{};
+  };
+  KernelSource kernel;
+  std::vector<Binary> binaries;
+};
+
+struct TuneReport {
+  std::vector<WeightResult> weights;
+  struct Skipped {
+    std::string name;
+    std::string reason;
+  };
+  std::vector<Skipped> skipped;
+  std::map<std::string, std::int64_t> rejected;  // candidates by reason
+  std::map<std::string, std::int64_t> cuts;      // of the search space, by rule
+
+  DeviceProperties device;  // that was tuned for
+  bool measured = false;    // false: every choice of this run is predicted
+  bool complete = true;     // false: interrupted, or out of budget
+  bool interrupted = false;
+  std::int64_t pairs = 0;        // (weight, N) that have a choice
+  std::int64_t transferred = 0;  // of these, searched only among what a near weight chose
+  std::int64_t cached = 0;       // of these, taken from the cache
+  std::int64_t considered = 0;   // configs that broke no rule
+  std::int64_t candidates = 0;   // generated
+  KernelStore::Counts kernels;
+  std::vector<KernelImages> images;  // of every kernel that a choice runs
+  int worker_restarts = 0;
+  DeviceSession::Seconds device_seconds;
+  double seconds = 0;
+};
+
+}  // namespace sparsmith

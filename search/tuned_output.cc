@@ -1,0 +1,124 @@
+#include "search/tuned_output.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <utility>
+
+#include "formats/bitmap.h"
+#include "formats/bsr.h"
+#include "formats/csr.h"
+#include "formats/panel.h"
+#include "formats/scatter.h"
+#include "formats/slots.h"
+#include "matrix/dense_matrix.h"
+
+namespace sparsmith {
+namespace {
+
+TunedChoice tuned_choice(const BucketChoice& bucket) {
+  TunedChoice choice;
+  choice.tokens = bucket.tokens;
+  if (bucket.kind == "generated") {
+    choice.kind = TunedChoice::Kind::kGenerated;
+    choice.packing = bucket.candidate.packing;
+    choice.config = bucket.candidate.config.text();
+  } else {
+    choice.kind = TunedChoice::Kind::kDense;
+    choice.packing = kDensePacking;
+  }
+  choice.plan = bucket.candidate.plan;
+  choice.evidence =
+      bucket.evidence == "measured" ? TunedChoice::Evidence::kMeasured : TunedChoice::Evidence::kPredicted;
+  choice.median_us = bucket.us();
+  choice.dense_us = bucket.dense_us;
+  choice.reason = bucket.reason;
+  return choice;
+}
+
+}  // namespace
+
+TunedContents tuned_contents(const TuneReport& report, const TunedProvenance& provenance) {
+  TunedContents contents;
+  contents.provenance = provenance;
+  for (const WeightResult& result : report.weights) {
+    TunedWeight& weight = contents.weights.emplace_back();
+    weight.name = result.name;
+    weight.spec = result.spec;
+    weight.nnz = result.nnz;
+    weight.pattern_hash = result.pattern_hash;
+    weight.value_hash = result.value_hash;
+    weight.members = result.members;
+    for (const PackedWeight& packed : result.packings) weight.packings.push_back(view_of(packed));
+    for (const BucketChoice& bucket : result.buckets) weight.choices.push_back(tuned_choice(bucket));
+  }
+  for (const KernelImages& image : report.images) {
+    TunedKernel& kernel = contents.kernels.emplace_back();
+    kernel.name = image.kernel.name;
+    kernel.closure_hash = image.kernel.closure_hash;
+    kernel.max_shared_bytes = image.kernel.max_shared_bytes;
+    kernel.source = image.kernel.source;
+    for (const KernelImages::Binary& binary : image.binaries)
+      kernel.binaries.push_back({binary.architecture, binary.cubin});
+  }
+  return contents;
+}
+
+PackedWeight packed_weight_of(const TunedWeight& weight, const TunedPacking& packing) {
+  PackedWeight packed;
+  packed.packing = packing.packing;
+  packed.packer_version = packing.packer_version;
+  packed.rows = weight.spec.rows;
+  packed.cols = weight.spec.cols;
+  packed.nnz = weight.nnz;
+  packed.value_type = weight.spec.type;
+  packed.facts = packing.facts;
+  for (const TunedArray& array : packing.arrays)
+    packed.arrays.push_back({array.name, array.type, {array.bytes.begin(), array.bytes.end()}});
+  return packed;
+}
+
+Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
+  for (const TunedPacking& packing : weight.packings) {
+    if (packing.packing == kDensePacking) {
+      const TunedArray* values = packing.array(kDenseArray);
+      if (values == nullptr) return invalid_input(weight.name + ": its dense packing has no values");
+      return csr_from_dense({values->bytes.data(), weight.spec.rows, weight.spec.cols, weight.spec.type});
+    }
+    if (packing.packing.starts_with("csr_")) return unpack_csr(packed_weight_of(weight, packing));
+    if (packing.packing.starts_with("bitmap_")) return unpack_bitmap(packed_weight_of(weight, packing));
+    if (packing.packing.starts_with("bsr_")) return unpack_bsr(packed_weight_of(weight, packing));
+    if (packing.packing.starts_with("panel_")) return unpack_panel(packed_weight_of(weight, packing));
+    if (packing.packing.starts_with("scatter_")) return unpack_scatter(packed_weight_of(weight, packing));
+    if (packing.packing.starts_with("slots_")) return unpack_slots(packed_weight_of(weight, packing));
+  }
+  return unsupported(fmt::format("{}: this program cannot unpack \"{}\"", weight.name,
+                                 weight.packings.empty() ? "nothing" : weight.packings.front().packing));
+}
+
+Result<LoadedCandidate> loaded_choice(const TunedContents& contents, const TunedChoice& choice, int compute_capability,
+                                      bool needs_binaries) {
+  LoadedCandidate loaded;
+  loaded.plan = choice.plan;
+  loaded.packing = choice.packing;
+  std::set<std::string> seen;
+  for (const PlanStep& step : choice.plan.steps) {
+    if (step.kind != PlanStep::Kind::kLaunch || !seen.insert(step.kernel).second) continue;
+    const TunedKernel* kernel = contents.kernel(step.kernel);
+    if (kernel == nullptr) return invalid_input("the tuned file has no kernel " + step.kernel);
+    KernelImage image{kernel->name, std::string(kernel->source), {}, kernel->max_shared_bytes};
+    const TunedKernel::Binary* binary = kernel->binary_for(compute_capability);
+    if (binary != nullptr) {
+      image.cubin.assign(binary->cubin.begin(), binary->cubin.end());
+    } else if (needs_binaries) {
+      std::string held;
+      for (const auto& each : kernel->binaries) held += (held.empty() ? "" : ", ") + each.architecture;
+      return unsupported(fmt::format("{} has no binary for sm_{} (it has: {}); tune with --arch sm_{}", kernel->name,
+                                     compute_capability, held.empty() ? "none" : held, compute_capability));
+    }
+    loaded.kernels.push_back(std::move(image));
+  }
+  return loaded;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,218 @@
+// What goes wrong in a tuning run, and what it costs: candidates that fail in every way, interrupts, kills, short
+// budgets.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "base/hash.h"
+#include "runtime/launch_plan.h"
+#include "search/tuner_fixture.h"
+
+namespace sparsmith {
+namespace {
+
+TEST_F(TunerTest, ADeadlyOrWrongCandidateCostsOnlyItself) {
+  // The fastest ones are the bad ones, so that they would win.
+  const auto bad = [](const LoadedCandidate& c) { return hash64(c.kernels.front().name) % 3; };
+  device_.time_us = [=](const LoadedCandidate& c) { return 5.0 + static_cast<double>(bad(c)); };
+  device_.kills = [=](const LoadedCandidate& c) { return bad(c) == 0; };
+  device_.is_wrong = [=](const LoadedCandidate& c) { return bad(c) == 1; };
+  options_.selection.candidates = 24;
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  ASSERT_EQ(report.weights.size(), 1U);
+  EXPECT_EQ(report.weights[0].buckets[0].us(), 7.0);
+  EXPECT_GT(device_.deaths.size(), 0U);
+  EXPECT_EQ(report.worker_restarts, static_cast<int>(device_.deaths.size()));
+  EXPECT_EQ(report.rejected.at("took the worker down"), static_cast<std::int64_t>(device_.deaths.size()));
+  EXPECT_GT(report.rejected.at("wrong result"), 0);
+
+  // What is known to be deadly is not tried again.
+  const std::size_t deaths = device_.deaths.size();
+  options_.use_choices = false;
+  const TuneReport again = run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(device_.deaths.size(), deaths);
+  EXPECT_EQ(again.weights.at(0).buckets.at(0).us(), 7.0);
+}
+
+TEST_F(TunerTest, AnInterruptEndsWithWhatThereIs) {
+  int verified = 0;
+  device_.before_verify = [&] { ++verified; };
+  interrupted_ = [&] { return verified >= 2; };
+  const TuneReport report = run({weight("a", 64, 96, 1), weight("b", 64, 96, 2)});
+  EXPECT_TRUE(report.interrupted);
+  EXPECT_FALSE(report.complete);
+  ASSERT_EQ(report.weights.size(), 1U);
+  EXPECT_EQ(report.skipped.at(0).name, "b");
+  interrupted_ = {};
+  const TuneReport next = run({weight("a", 64, 96, 1), weight("b", 64, 96, 2)});
+  EXPECT_EQ(next.weights.size(), 2U);
+  EXPECT_TRUE(next.complete);
+  EXPECT_EQ(next.weights[0].buckets[0].incumbent, "exact");
+}
+
+// Different trials that were begun, in memory that outlives a killed process.
+class BegunTrials {
+ public:
+  BegunTrials()
+      : seen_(static_cast<Seen*>(
+            mmap(nullptr, sizeof(Seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  BegunTrials(const BegunTrials&) = delete;
+  BegunTrials& operator=(const BegunTrials&) = delete;
+  ~BegunTrials() { munmap(seen_, sizeof(Seen)); }
+
+  // One process at a time.
+  void add(const LoadedCandidate& candidate) {
+    const std::uint64_t hash = hash64(to_json(candidate.plan) + candidate.packing);
+    const auto end = seen_->hashes.begin() + seen_->count;
+    if (end == seen_->hashes.end() || std::find(seen_->hashes.begin(), end, hash) != end) return;
+    *end = hash;
+    ++seen_->count;
+  }
+  std::int64_t count() const { return seen_->count; }
+  void clear() { seen_->count = 0; }
+
+ private:
+  struct Seen {
+    std::int64_t count;
+    std::array<std::uint64_t, 1024> hashes;
+  };
+  Seen* seen_;
+};
+
+// The parent itself is killed, at twenty moments of its work: each time the cache opens, has every trial that was
+// begun, and of these at most the one in flight has no outcome. The last run finishes.
+TEST_F(TunerTest, KilledAtAnyMomentTheNextRunGoesOn) {
+  const unsigned seed = std::random_device()();
+  RecordProperty("seed", std::to_string(seed));
+  std::mt19937 random(seed);
+  options_.tokens = {1, 8};
+  options_.selection.candidates = 24;
+  options_.transfer = false;
+  const std::vector<WeightInput> weights = {weight("a", 64, 96, 1), weight("b", 96, 64, 2), weight("c", 48, 48, 3)};
+  BegunTrials begun;
+  device_.kills = [&begun](const LoadedCandidate& candidate) {
+    begun.add(candidate);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return false;
+  };
+  int alive = 0;
+  for (int round = 0; round < 100 && alive < 20; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      run(weights);
+      _exit(0);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 150));
+    kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    alive += WIFSIGNALED(status) ? 1 : 0;
+    auto cache = Cache::open(directory_.file(cache_), Cache::Mode::kReadWrite);
+    ASSERT_TRUE(cache.ok()) << cache.status().to_string() << " seed " << seed;
+    const auto counts = cache->counts();
+    ASSERT_TRUE(counts.ok());
+    EXPECT_GE(counts->measurements, begun.count()) << "seed " << seed;
+    EXPECT_EQ(counts->running, 0) << "seed " << seed;
+    EXPECT_LE(counts->crashed, alive) << "seed " << seed;
+    EXPECT_TRUE(cache->verify()->empty()) << "seed " << seed;
+    if (!WIFEXITED(status)) continue;
+    cache_ = std::to_string(round) + ".db";  // it was done: begin again
+    begun.clear();
+  }
+  EXPECT_EQ(alive, 20);
+  const TuneReport report = run(weights);
+  EXPECT_EQ(report.pairs, 6) << "seed " << seed;
+  EXPECT_TRUE(report.complete);
+  auto cache = Cache::open(directory_.file(cache_), Cache::Mode::kReadWrite);
+  ASSERT_TRUE(cache.ok());
+  EXPECT_TRUE(cache->verify()->empty());
+  EXPECT_EQ(cache->counts()->running, 0);
+  EXPECT_EQ(cache->counts()->choices, 6);
+}
+
+TEST_F(TunerTest, TwoRunsShareOneCache) {
+  options_.tokens = {1, 8};
+  const std::vector<WeightInput> weights = {weight("a", 64, 96, 1), weight("b", 96, 64, 2), weight("c", 48, 48, 3)};
+  std::vector<pid_t> children;
+  for (int i = 0; i < 2; ++i) {
+    const pid_t child = fork();
+    if (child == 0) _exit(run(weights).pairs == 6 && !HasFailure() ? 0 : 1);
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  auto cache = Cache::open(directory_.file("cache.db"), Cache::Mode::kReadWrite);
+  ASSERT_TRUE(cache.ok());
+  EXPECT_TRUE(cache->verify()->empty());
+  EXPECT_EQ(cache->counts()->choices, 6);
+  EXPECT_EQ(cache->counts()->running, 0);
+}
+
+TEST_F(TunerTest, ABudgetCutsTheSearchShort) {
+  options_.selection.candidates = 40;
+  options_.budget_s = 0.05;
+  device_.before_verify = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  EXPECT_FALSE(report.complete);
+  EXPECT_EQ(report.weights.at(0).buckets.at(0).kind, "generated");
+  EXPECT_LT(device_.verified, 30);
+}
+
+// In each run another twentieth of the kernels is hit by a drawn kind of fault. The winners' own kernels are spared:
+// what fails cannot win.
+TEST_F(TunerTest, FaultsPlantedAtRandomChangeNoWinner) {
+  const unsigned drawn = std::random_device()();
+  RecordProperty("seed", std::to_string(drawn));
+  options_.tokens = {8};
+  options_.strategy = StrategyKind::kExhaustive;
+  options_.trials = 150;
+  const std::vector<WeightInput> weights = {weight("a", 256, 512, 1), weight("b", 512, 256, 2)};
+  const TuneReport whole = run(weights);
+  ASSERT_EQ(whole.pairs, 2);
+  std::set<std::string> spared;
+  for (const WeightResult& weight : whole.weights) {
+    ASSERT_EQ(weight.buckets[0].kind, "generated");
+    for (const KernelSource& kernel : weight.buckets[0].candidate.kernels) spared.insert(kernel.name);
+  }
+  std::map<std::string, std::int64_t> reasons;
+  for (unsigned seed = drawn; seed != drawn + 4; ++seed) {
+    const auto fault_of = [=](const std::string& name) {
+      const std::uint64_t draw = hash64(name + std::to_string(seed));
+      if (spared.contains(name) || draw % 20 != 0) return DeviceScript::Fault::kNone;
+      return static_cast<DeviceScript::Fault>(1 + draw / 20 % 6);
+    };
+    device_.fault = [=](const LoadedCandidate& c) { return fault_of(c.kernels.front().name); };
+    compiles_.fails = [=](const std::string& name) { return fault_of(name) == DeviceScript::Fault::kNotCompiled; };
+    cache_ = std::to_string(seed) + ".db";  // each run compiles and tries anew
+    const TuneReport report = run(weights);
+    ASSERT_EQ(report.pairs, 2) << "seed " << seed;
+    EXPECT_TRUE(report.complete) << "seed " << seed;
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(report.weights[i].buckets[0].us(), whole.weights[i].buckets[0].us()) << "seed " << seed;
+      EXPECT_EQ(report.weights[i].buckets[0].candidate.config, whole.weights[i].buckets[0].candidate.config)
+          << "seed " << seed;
+    }
+    for (const auto& [reason, count] : report.rejected) reasons[reason] += count;
+  }
+  EXPECT_GT(reasons["took the worker down"], 0);
+  EXPECT_GT(reasons["did not come back in time"], 0);
+  EXPECT_GT(reasons["wrong result"], 0);
+  EXPECT_GT(reasons["out of device memory"], 0);
+  EXPECT_GT(reasons["drawn not to compile"], 0);
+}
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,53 @@
+// A tuning run on a scripted device, with a scripted compiler and a cache of its own, for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/temporary_directory.h"
+#include "search/scripted_measurer.h"
+#include "search/tuner.h"
+#include "tuner/sample_weight.h"
+
+namespace sparsmith {
+
+inline WeightInput weight(const std::string& name, std::int64_t rows, std::int64_t cols, unsigned seed) {
+  return {name, [=] { return sample_weight(rows, cols, 0.1, seed); }};
+}
+
+class TunerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    options_.selection.candidates = 6;
+    options_.selection.packings = 2;
+    options_.compile_threads = 2;
+  }
+
+  // A run of its own, with a new opening of the cache.
+  TuneReport run(const std::vector<WeightInput>& weights) {
+    auto cache = Cache::open(directory_.file(cache_), Cache::Mode::kReadWrite);
+    EXPECT_TRUE(cache.ok()) << cache.status().to_string();
+    const auto compiler = scripted_compiler(compiles_);
+    TuneResources resources;
+    resources.measurers = scripted_measurers(device_);
+    resources.compiler = compiler.get();
+    resources.cache = &*cache;
+    resources.interrupted = interrupted_;
+    auto report = tune(weights, options_, resources);
+    EXPECT_TRUE(report.ok()) << report.status().to_string();
+    return report.ok() ? std::move(*report) : TuneReport();
+  }
+
+  TemporaryDirectory directory_;
+  std::string cache_ = "cache.db";  // in it
+  TuneOptions options_;
+  DeviceScript device_;
+  CompilerScript compiles_;
+  std::function<bool()> interrupted_;
+};
+
+}  // namespace sparsmith

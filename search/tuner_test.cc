@@ -1,0 +1,355 @@
+#include "search/tuner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "search/tuned_output.h"
+#include "search/tuner_fixture.h"
+
+namespace sparsmith {
+namespace {
+
+TEST_F(TunerTest, ChoosesTheFastestAndSaysWhy) {
+  options_.tokens = {1, 8};
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  ASSERT_EQ(report.weights.size(), 1U);
+  ASSERT_EQ(report.weights[0].buckets.size(), 2U);
+  EXPECT_EQ(report.pairs, 2);
+  EXPECT_TRUE(report.measured);
+  EXPECT_TRUE(report.complete);
+  for (const BucketChoice& bucket : report.weights[0].buckets) {
+    EXPECT_EQ(bucket.kind, "generated");
+    EXPECT_EQ(bucket.evidence, "measured");
+    EXPECT_EQ(bucket.dense_us, 20);
+    EXPECT_LT(bucket.us(), 20);
+    EXPECT_FALSE(bucket.reason.empty());
+  }
+  EXPECT_EQ(report.weights[0].packings.size(), 1U) << "one packing serves every N";
+  EXPECT_FALSE(report.images.empty());
+  EXPECT_FALSE(report.images[0].binaries.empty());
+}
+
+TEST_F(TunerTest, KeepsDenseWhereNothingBeatsIt) {
+  device_.dense_us = 2;
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  const BucketChoice& bucket = report.weights.at(0).buckets.at(0);
+  EXPECT_EQ(bucket.kind, "vendor");
+  EXPECT_EQ(bucket.vendor, "cublas");
+  EXPECT_NE(bucket.reason.find("dense is kept"), std::string::npos) << bucket.reason;
+  EXPECT_EQ(report.weights[0].gpu_bytes(), 64 * 96 * 4);
+}
+
+// Every step of the first choice that launches a kernel.
+std::vector<bool> programmatic_steps(const TuneReport& report) {
+  std::vector<bool> steps;
+  for (const PlanStep& step : report.weights.at(0).buckets.at(0).candidate.plan.steps)
+    if (step.kind == PlanStep::Kind::kLaunch) steps.push_back(step.programmatic_launch);
+  return steps;
+}
+
+TEST_F(TunerTest, ProgrammaticLaunchesAreChoicesOfTheirOwn) {
+  using testing::AllOf;
+  using testing::Each;
+  using testing::Not;
+  const std::vector<WeightInput> weights = {weight("w", 64, 96, 1)};
+  EXPECT_THAT(programmatic_steps(run(weights)), AllOf(Not(testing::IsEmpty()), Each(false)));
+  options_.timing.programmatic = true;
+  const TuneReport searched = run(weights);
+  EXPECT_EQ(searched.cached, 0);
+  EXPECT_THAT(programmatic_steps(searched), AllOf(Not(testing::IsEmpty()), Each(true)));
+  const TuneReport again = run(weights);
+  EXPECT_EQ(again.cached, 1);
+  EXPECT_THAT(programmatic_steps(again), Each(true));
+
+  // The tuned file says so too.
+  const std::string path = directory_.file("model.tuned.safetensors");
+  TunedProvenance provenance;
+  provenance.timing_policy = options_.timing.name();
+  const Status written = write_tuned_file(path, tuned_contents(again, provenance));
+  ASSERT_TRUE(written.ok()) << written.to_string();
+  const auto file = TunedFile::open(path);
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  EXPECT_EQ(file->contents().provenance.timing_policy, "cold_weights_programmatic");
+  const LaunchPlan& plan = file->contents().weights.at(0).choices.at(0).plan;
+  EXPECT_EQ(plan, again.weights[0].buckets[0].candidate.plan);
+
+  options_.timing.programmatic = false;
+  const TuneReport plain = run(weights);
+  EXPECT_EQ(plain.cached, 1);
+  EXPECT_THAT(programmatic_steps(plain), Each(false));
+}
+
+TEST_F(TunerTest, OlderDevicesLaunchPlainly) {
+  device_.properties = typical_device(80);
+  options_.timing.programmatic = true;
+  EXPECT_THAT(programmatic_steps(run({weight("w", 64, 96, 1)})), testing::Each(false));
+}
+
+// Where cuBLASLt lacks the epilogue, dense is its product and a kernel of ours, raced as one.
+class DenseEpilogueTest : public TunerTest {
+ protected:
+  void SetUp() override {
+    TunerTest::SetUp();
+    options_.epilogue = *Epilogue::parse("bias+silu+beta+residual");
+    device_.time_us = [this](const LoadedCandidate& c) { return is_dense(c) ? chain_us_ : 6.0; };
+  }
+  static bool is_dense(const LoadedCandidate& candidate) { return candidate.packing == "dense"; }
+  static const VendorTiming* chain(const BucketChoice& bucket) {
+    const auto found = std::ranges::find(bucket.vendors, "cublas+epilogue", &VendorTiming::name);
+    return found == bucket.vendors.end() ? nullptr : &*found;
+  }
+  double chain_us_ = 3;
+};
+
+TEST_F(DenseEpilogueTest, IsKeptWhereNothingBeatsIt) {
+  options_.tokens = {1, 8};
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  const WeightResult& result = report.weights.at(0);
+  for (const BucketChoice& bucket : result.buckets) {
+    EXPECT_EQ(bucket.kind, "vendor");
+    EXPECT_EQ(bucket.vendor, "cublas+epilogue");
+    EXPECT_EQ(bucket.us(), 3);
+    EXPECT_EQ(bucket.dense_us, 3) << "the whole chain, not the product alone";
+    EXPECT_NE(bucket.reason.find("dense is kept: the best sparse candidate takes 6.00 us, dense 3.00 us"),
+              std::string::npos)
+        << bucket.reason;
+    ASSERT_NE(chain(bucket), nullptr);
+    EXPECT_TRUE(chain(bucket)->supported);
+  }
+  EXPECT_EQ(result.gpu_bytes(), 64 * 96 * 4);
+  ASSERT_EQ(report.images.size(), 1U);
+  EXPECT_EQ(report.images[0].kernel.name, "dense_epilogue_fp32_tm_bias_silu_beta_residual");
+  EXPECT_FALSE(report.images[0].binaries.empty());
+
+  const TunedContents contents = tuned_contents(report, {});
+  EXPECT_TRUE(contents.validate().ok()) << contents.validate().to_string();
+  const TunedChoice& choice = contents.weights.at(0).choices.at(0);
+  EXPECT_EQ(choice.kind, TunedChoice::Kind::kDense);
+  EXPECT_EQ(choice.packing, kDensePacking);
+  EXPECT_EQ(choice.plan.steps.size(), 1U);
+}
+
+TEST_F(DenseEpilogueTest, IsLaunchedProgrammaticallyBehindTheProduct) {
+  options_.timing.programmatic = true;
+  EXPECT_THAT(programmatic_steps(run({weight("w", 64, 96, 1)})), testing::ElementsAre(true));
+}
+
+TEST_F(DenseEpilogueTest, TheCacheBringsItBackWithItsKernel) {
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  const int verified = device_.verified;
+  const TuneReport again = run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(again.cached, 1);
+  EXPECT_EQ(device_.verified, verified);
+  EXPECT_EQ(again.weights.at(0).buckets.at(0).candidate.plan, report.weights.at(0).buckets.at(0).candidate.plan);
+  ASSERT_EQ(again.images.size(), 1U);
+  EXPECT_FALSE(again.images[0].binaries.empty());
+}
+
+TEST_F(DenseEpilogueTest, ASparseWinnerIsComparedWithTheWholeChain) {
+  chain_us_ = 12;
+  device_.dense_us = 2;  // the product alone is no answer
+  const BucketChoice bucket = run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0);
+  EXPECT_EQ(bucket.kind, "generated");
+  EXPECT_EQ(bucket.dense_us, 12);
+  EXPECT_NE(bucket.reason.find("2.00x as fast as dense (cublas+epilogue 12.00 us)"), std::string::npos)
+      << bucket.reason;
+}
+
+TEST_F(DenseEpilogueTest, AWrongOneIsNoChoiceAndSaysSo) {
+  device_.is_wrong = is_dense;
+  const BucketChoice bucket = run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0);
+  EXPECT_EQ(bucket.kind, "generated");
+  EXPECT_NE(bucket.reason.find("dense was not measured: y[0][0] = 1, expected 0"), std::string::npos) << bucket.reason;
+  ASSERT_NE(chain(bucket), nullptr);
+  EXPECT_FALSE(chain(bucket)->supported);
+}
+
+TEST_F(DenseEpilogueTest, WithoutTheLibraryItIsNotTried) {
+  device_.dense_us = 0;
+  device_.kills = is_dense;
+  const BucketChoice bucket = run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0);
+  EXPECT_TRUE(device_.deaths.empty());
+  EXPECT_EQ(bucket.kind, "generated");
+  EXPECT_EQ(bucket.dense_us, 0);
+  EXPECT_NE(bucket.reason.find("the library is missing"), std::string::npos) << bucket.reason;
+  // With the library back, it is.
+  device_.dense_us = 20;
+  device_.kills = {};
+  options_.use_choices = false;
+  EXPECT_EQ(run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0).vendor, "cublas+epilogue");
+}
+
+TEST_F(DenseEpilogueTest, IsPredictedWhereNothingCanBeTimed) {
+  device_.properties.is_emulator = true;
+  device_.is_wrong = [](const LoadedCandidate&) { return true; };  // every sparse one
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  const BucketChoice& bucket = report.weights.at(0).buckets.at(0);
+  EXPECT_EQ(bucket.vendor, "cublas+epilogue");
+  EXPECT_EQ(bucket.evidence, "predicted");
+  EXPECT_GT(bucket.dense_us, bucket.vendors.at(0).timing.median_us) << "more than the product alone";
+  EXPECT_EQ(report.images.size(), 1U);
+}
+
+TEST_F(TunerTest, AnEpilogueOfTheLibrarysIsItsOwn) {
+  options_.epilogue = *Epilogue::parse("bias+relu");
+  device_.dense_us = 2;
+  const BucketChoice bucket = run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0);
+  EXPECT_EQ(bucket.vendor, "cublas");
+  EXPECT_TRUE(bucket.candidate.plan.steps.empty());
+  for (const auto& [name, count] : compiles_.compiled) EXPECT_FALSE(name.starts_with("dense_epilogue")) << name;
+}
+
+TEST_F(TunerTest, AKernelThatSpillsIsNotTimed) {
+  compiles_.spills = [](const std::string&) { return true; };
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(device_.timed, 0);
+  EXPECT_EQ(report.weights.at(0).buckets.at(0).kind, "vendor");
+  EXPECT_GT(report.rejected.at("it spills registers to memory"), 0);
+}
+
+TEST_F(TunerTest, EachKernelIsCompiledOnceOverManyWeights) {
+  options_.tokens = {1, 8};
+  std::vector<WeightInput> weights;
+  constexpr int kWeights = 300;
+  const std::vector<std::pair<int, int>> shapes = {{32, 64}, {64, 32}, {48, 48}, {16, 96}};
+  for (int i = 0; i < kWeights; ++i) {
+    const auto [rows, cols] = shapes[i % shapes.size()];
+    weights.push_back(weight("w" + std::to_string(i), rows, cols, 100 + i));
+  }
+  const TuneReport report = run(weights);
+  EXPECT_EQ(report.pairs, 2 * kWeights);
+  std::int64_t compiled = 0;
+  for (const auto& [name, count] : compiles_.compiled) {
+    EXPECT_EQ(count, 1) << name;
+    compiled += count;
+  }
+  EXPECT_EQ(report.kernels.compiled, compiled);
+  EXPECT_LT(compiled, report.pairs) << "kernels are shared between weights";
+  RecordProperty("pairs", static_cast<int>(report.pairs));
+  RecordProperty("compiled", static_cast<int>(compiled));
+
+  // A second run takes every choice from the cache: nothing is compiled, verified or timed.
+  const int verified = device_.verified;
+  const TuneReport again = run(weights);
+  EXPECT_EQ(again.cached, again.pairs);
+  EXPECT_EQ(again.kernels.compiled, 0);
+  EXPECT_EQ(device_.verified, verified);
+  EXPECT_EQ(again.weights.at(7).buckets.at(1).us(), report.weights.at(7).buckets.at(1).us());
+  EXPECT_EQ(again.weights.at(7).buckets.at(1).candidate.plan, report.weights.at(7).buckets.at(1).candidate.plan);
+}
+
+TEST_F(TunerTest, AGroupIsOneWeightOfItsMembersRows) {
+  CsrMatrix whole = sample_weight(32, 96, 0.1, 1);
+  ASSERT_TRUE(append_rows(whole, sample_weight(16, 96, 0.1, 2)).ok());
+  ASSERT_TRUE(append_rows(whole, sample_weight(48, 96, 0.1, 3)).ok());
+  const WeightInput group{.name = "qkv",
+                          .load = nullptr,
+                          .members = {weight("q", 32, 96, 1), weight("k", 16, 96, 2), weight("v", 48, 96, 3)}};
+  const TuneReport report = run({group, weight("o", 96, 96, 4)});
+  ASSERT_EQ(report.weights.size(), 2U);
+  const WeightResult& result = report.weights[0];
+  EXPECT_EQ(result.name, "qkv");
+  EXPECT_EQ(result.spec.rows, 96);
+  EXPECT_EQ(result.pattern_hash, whole.pattern_hash());
+  EXPECT_EQ(result.value_hash, whole.value_hash());
+  EXPECT_EQ(result.members, (std::vector<GroupMember>{{"q", 0, 32}, {"k", 32, 16}, {"v", 48, 48}}));
+  EXPECT_TRUE(report.weights[1].members.empty());
+  EXPECT_EQ(tuned_contents(report, {}).weights[0].members, result.members);
+  EXPECT_TRUE(tuned_contents(report, {}).validate().ok());
+  // What was found out is of the weight, not of how it came about.
+  EXPECT_EQ(run({{"w", [&] { return whole; }}}).cached, 1);
+
+  options_.transpose = true;
+  const TuneReport turned = run({{"t", nullptr, {weight("a", 96, 32, 5), weight("b", 96, 16, 6)}}});
+  EXPECT_EQ(turned.weights.at(0).spec.rows, 48);
+  EXPECT_EQ(turned.weights.at(0).members, (std::vector<GroupMember>{{"a", 0, 32}, {"b", 32, 16}}));
+}
+
+TEST_F(TunerTest, MembersThatDoNotGoTogetherAreAnError) {
+  TuneResources resources;
+  resources.measurers = scripted_measurers(device_);
+  const std::vector<WeightInput> weights = {{"qk", nullptr, {weight("q", 32, 96, 1), weight("k", 32, 64, 2)}}};
+  const auto report = tune(weights, options_, resources);
+  EXPECT_EQ(report.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(report.status().message().find("qk: member k: 64 columns do not go under 96"), std::string::npos)
+      << report.status().message();
+}
+
+TEST_F(TunerTest, WithoutTimingChoicesArePredictedAndVerified) {
+  device_.properties.is_emulator = true;
+  const auto first_try = [this](const LoadedCandidate&) { return device_.verified == 1; };
+  device_.is_wrong = first_try;  // the best prediction turns out wrong
+  const TuneReport report = run({weight("w", 512, 1024, 1)});
+  EXPECT_FALSE(report.measured);
+  EXPECT_EQ(report.device.device_class(), typical_device(90).device_class());
+  const BucketChoice& bucket = report.weights.at(0).buckets.at(0);
+  EXPECT_EQ(bucket.evidence, "predicted");
+  EXPECT_GT(bucket.us(), 0);
+  EXPECT_EQ(device_.timed, 0);
+  EXPECT_EQ(report.rejected.at("wrong result"), 1);
+
+  // A device that can measure does not take a prediction for an answer.
+  device_.properties.is_emulator = false;
+  device_.is_wrong = {};
+  const TuneReport measured = run({weight("w", 512, 1024, 1)});
+  EXPECT_EQ(measured.cached, 0);
+  EXPECT_EQ(measured.weights.at(0).buckets.at(0).evidence, "measured");
+}
+
+// As if the code of every choice had changed since it was made.
+void change_code(const std::string& path) {
+  auto cache = Cache::open(path, Cache::Mode::kReadWrite);
+  ASSERT_TRUE(cache.ok());
+  const auto choices = cache->choices();
+  ASSERT_TRUE(choices.ok());
+  for (ChoiceRecord choice : *choices) {
+    choice.closure_hash = "another";
+    choice.packer_version += 1000;
+    ASSERT_TRUE(cache->put_choice(choice).ok());
+  }
+}
+
+TEST_F(TunerTest, ChoicesMayBeKeptThoughTheirCodeChanged) {
+  options_.tokens = {1, 8};
+  const TuneReport first = run({weight("w", 64, 96, 1)});
+  const std::string chosen = first.weights.at(0).buckets.at(0).candidate.config.text();
+  options_.compare = true;
+  options_.keep_choices = true;
+  change_code(directory_.file(cache_));
+  const TuneReport kept = run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(kept.considered, 0) << "there is no search";
+  EXPECT_EQ(kept.weights.at(0).buckets.at(0).candidate.config.text(), chosen);
+  EXPECT_FALSE(kept.weights.at(0).buckets.at(0).timing.samples_us.empty());
+
+  options_.keep_choices = false;
+  change_code(directory_.file(cache_));
+  EXPECT_GT(run({weight("w", 64, 96, 1)}).considered, 0);
+}
+
+TEST_F(TunerTest, OptionsAreChecked) {
+  TuneResources resources;
+  resources.measurers = scripted_measurers(device_);
+  for (const std::vector<std::int64_t>& tokens : {std::vector<std::int64_t>{}, {0}, {8, 1}, {1, 1}}) {
+    options_.tokens = tokens;
+    EXPECT_EQ(tune({}, options_, resources).status().code(), StatusCode::kInvalidArgument);
+  }
+  options_.tokens = {1, 8};
+  options_.calls = {1};
+  EXPECT_EQ(tune({}, options_, resources).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(TunerTest, AnUnreadableWeightIsAnError) {
+  TuneResources resources;
+  resources.measurers = scripted_measurers(device_);
+  const std::vector<WeightInput> weights = {
+      {"w", []() -> Result<CsrMatrix> { return invalid_input("element 3 is nan"); }}};
+  const auto report = tune(weights, options_, resources);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.status().code(), StatusCode::kInvalidInput);
+  EXPECT_NE(report.status().message().find("w: element 3"), std::string::npos) << report.status().message();
+}
+
+}  // namespace
+}  // namespace sparsmith
