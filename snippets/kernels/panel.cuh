@@ -61,13 +61,21 @@ struct PanelKernel {
     const int index = column_part * weight.part_count + block_index_y();
     Input input(reinterpret_cast<u8*>(infinite + 2));
     Stream stream;
-    stream.begin(weight, index);
+    // Loads in front of copies that nobody waits for yet would be waited for in front of them.
+    if constexpr (Input::kAsynchronous) {
+      stream.prefetch(weight, index);
+    } else {
+      stream.begin(weight, index);
+    }
+    if (thread_index() == 0) prefetch(weight.parts + index);
     const int columns = source.columns - first_column;
     const int valid = source.tokens - first_token;
     wait_for_previous();  // the first steps are under way
     input.begin(source.x + block_index_x() * source.panel_stride + first_column * source.column_stride, source.ldx,
                 columns < weight.width ? columns : weight.width, weight.width, valid < kTokens ? valid : kTokens,
                 shared);
+    if constexpr (Input::kAsynchronous) stream.begin(weight, index);
+    prefetch_part(weight, stream, index);
     input.end();
     output.y += column_part * output_stride;
     parts(weight, stream, output, column_part, first_token, n, shared, rows, sums, infinite);
@@ -104,6 +112,14 @@ struct PanelKernel {
       if (last) break;
       block_barrier();  // the sums have been read
     }
+  }
+
+  // What the first part looks up, while X is on its way: its descriptor into L1, the rest into L2.
+  static SPARSMITH_DEVICE void prefetch_part(const panel::Weight& weight, const Stream& stream, int index) {
+    if (stream.share.step_count != 0) {
+      prefetch(weight.task_slots + static_cast<i64>(stream.share.first_task) * Products::kSegments);
+    }
+    offset_of_first_row(weight, load_cached(weight.parts + index));
   }
 
   // Slots of a row.

@@ -46,6 +46,7 @@ struct FeatureMajorPanel {
   SPARSMITH_ROLE(prolog)
   using Row = panel::Row<Value>;
   static constexpr int kTokens = Row::kTokens;
+  static constexpr bool kAsynchronous = true;  // begin() waits for nothing
 
   BulkBarrier* barrier;  // of this block, in shared memory
   bool bulk = false;
@@ -96,6 +97,7 @@ struct TokenMajorPanel {
   SPARSMITH_ROLE(prolog)
   using Row = panel::Row<Value>;
   static constexpr int kTokens = Row::kTokens;
+  static constexpr bool kAsynchronous = false;
   static constexpr int kColumns = 16 / static_cast<int>(sizeof(Value));
 
   SPARSMITH_DEVICE explicit TokenMajorPanel(u8* /*barrier*/) {}

@@ -57,6 +57,14 @@ struct PanelStream {
     share = load_cached(weight.shares + index);
   }
 
+  // Asks for what begin() will load, into L2.
+  SPARSMITH_DEVICE void prefetch(const panel::Weight& weight, int part) const {
+    const int index = part * kWarps + thread_index() / panel::kWarpLanes;
+    const panel::Step* first = first_step(weight, index);
+    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) sparsmith::prefetch(first + d * kStepLoads);
+    sparsmith::prefetch(weight.shares + index);
+  }
+
   // Step d of the next kDepth has been used: loads the one that takes its place.
   SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + d * kStepLoads); }
   SPARSMITH_DEVICE void advance() { next += kDepth * kStepLoads; }
