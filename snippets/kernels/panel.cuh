@@ -64,18 +64,20 @@ struct PanelKernel {
     // Loads in front of copies that nobody waits for yet would be waited for in front of them.
     if constexpr (Input::kAsynchronous) {
       stream.prefetch(weight, index);
+      if (thread_index() == 0) prefetch(weight.parts + index);
     } else {
       stream.begin(weight, index);
     }
-    if (thread_index() == 0) prefetch(weight.parts + index);
     const int columns = source.columns - first_column;
     const int valid = source.tokens - first_token;
     wait_for_previous();  // the first steps are under way
     input.begin(source.x + block_index_x() * source.panel_stride + first_column * source.column_stride, source.ldx,
                 columns < weight.width ? columns : weight.width, weight.width, valid < kTokens ? valid : kTokens,
                 shared);
-    if constexpr (Input::kAsynchronous) stream.begin(weight, index);
-    prefetch_part(weight, stream, index);
+    if constexpr (Input::kAsynchronous) {
+      stream.begin(weight, index);
+      prefetch_part(weight, stream, index);
+    }
     input.end();
     output.y += column_part * output_stride;
     parts(weight, stream, output, column_part, first_token, n, shared, rows, sums, infinite);
