@@ -4,7 +4,7 @@ import json
 import math
 import random
 
-FAMILIES = ("slots", "panel", "rows", "gather", "bitmap", "scatter")
+FAMILIES = ("slots", "panel", "rows", "gather", "bitmap", "scatter", "bsr")
 TOKENS = (1, 8, 32, 128, 512)
 
 
