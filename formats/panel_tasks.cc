@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kMostSegments = 256;  // of a row
 constexpr int kCandidates = 24;              // segments among which a partner is looked for
-constexpr std::uint64_t kLengthCost = 24;    // of a partner that is shorter by one
+constexpr std::uint64_t kLengthCost = 250;   // of a partner that is shorter by one, whose lane idles
 constexpr std::int64_t kLengthSteps = 24;    // lengths tried in an octave, about
 constexpr std::int64_t kTaskCost = 2;        // of ending a task, in gathers
 
