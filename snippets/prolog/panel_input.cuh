@@ -107,7 +107,13 @@ struct TokenMajorPanel {
     Row::store_zeros(panel, width);
     const u64 misaligned = (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % 16;
     const int vectors = valid >= kTokens && misaligned == 0 ? columns / kColumns : 0;
-    SPARSMITH_ROLLED for (int v = thread_index(); v < vectors; v += kThreads) turn(x + v * kColumns, ldx, v, panel);
+    int v = thread_index();
+    if constexpr (kTogether > 1) {
+      SPARSMITH_ROLLED for (; v + (kTogether - 1) * kThreads < vectors; v += kTogether * kThreads) {
+        turn<kTogether>(x + v * kColumns, ldx, v, panel);
+      }
+    }
+    SPARSMITH_ROLLED for (; v < vectors; v += kThreads) turn<1>(x + v * kColumns, ldx, v, panel);
     SPARSMITH_ROLLED for (int k = vectors * kColumns + thread_index(); k < columns; k += kThreads) {
       typename Row::Tokens tokens = {};
       SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
@@ -121,15 +127,25 @@ struct TokenMajorPanel {
   SPARSMITH_DEVICE void end() const { block_barrier(); }
 
  private:
+  // Loads of a thread that are under way together, in vectors of each token: as many as its registers hold.
+  static constexpr int kTogether = kThreads <= 512 ? 2 : 1;
+
+  // Vectors v, v + kThreads ... of each token.
+  template <int kCount>
   static SPARSMITH_DEVICE void turn(const Value* from, i64 ldx, int v, u8* panel) {
-    Vector<Value, kColumns> tile[kTokens];
-    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t, from += ldx) {
-      tile[t] = load_coherent(reinterpret_cast<const Vector<Value, kColumns>*>(from));
+    Vector<Value, kColumns> tiles[kCount][kTokens];
+    SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) {
+      const Value* at = from + i * kThreads * kColumns;
+      SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t, at += ldx) {
+        tiles[i][t] = load_coherent(reinterpret_cast<const Vector<Value, kColumns>*>(at));
+      }
     }
-    SPARSMITH_UNROLL for (int c = 0; c < kColumns; ++c) {
-      typename Row::Tokens tokens;
-      SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) tokens[t] = tile[t][c];
-      Row::store(panel, Row::panel_row(v * kColumns + c), tokens);
+    SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) {
+      SPARSMITH_UNROLL for (int c = 0; c < kColumns; ++c) {
+        typename Row::Tokens tokens;
+        SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) tokens[t] = tiles[i][t][c];
+        Row::store(panel, Row::panel_row((v + i * kThreads) * kColumns + c), tokens);
+      }
     }
   }
 };
