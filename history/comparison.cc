@@ -121,7 +121,9 @@ Result<ComparisonRow> compare_case(PerfStore& store, const CaseKey& key, Sides s
   row.differences = differences(base, head);
   if (row.cause == Cause::kKernel || row.cause == Cause::kOtherChoice) row.snippets = changed_snippets(base, head);
 
-  const Judgement judgement = judge(sides.base.times(), sides.head.times(), rules);
+  row.base_times = sides.base.times();
+  row.head_times = sides.head.times();
+  const Judgement judgement = judge(row.base_times, row.head_times, rules);
   row.measured = true;
   row.finding = judgement.first;
   row.again = judgement.again;

@@ -38,6 +38,8 @@ struct ComparisonRow {
   bool suspected = false;  // to be measured again before it may be called SLOW or FAST
   Finding finding;         // of the first set of rounds; of no meaning where `measured` is false
   std::optional<Finding> again;
+  RoundTimes base_times;  // what the findings stand on
+  RoundTimes head_times;
   bool measured = false;  // both sides have rounds of one environment
   int base_rounds = 0;
   int head_rounds = 0;

@@ -32,6 +32,8 @@ Finding compare_rounds(std::span<const double> base, std::span<const double> hea
   f.base = hodges_lehmann(base);
   f.head = hodges_lehmann(head);
   f.change = f.head.center / f.base.center - 1;
+  f.change_low = f.head.low / f.base.high - 1;
+  f.change_high = f.head.high / f.base.low - 1;
   f.p = mann_whitney_p(base, head);
   const auto fewest = static_cast<int>(std::min(base.size(), head.size()));
   if (fewest < rules.fewest_rounds) {

@@ -37,8 +37,10 @@ struct Finding {
   Verdict verdict = Verdict::kAmbiguous;
   Estimate base;
   Estimate head;
-  double change = 0;  // head over base, less 1
-  double p = 1;       // of the Mann-Whitney test
+  double change = 0;      // head over base, less 1
+  double change_low = 0;  // its interval
+  double change_high = 0;
+  double p = 1;  // of the Mann-Whitney test
   std::string reason;
 };
 

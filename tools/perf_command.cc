@@ -49,6 +49,7 @@ void add_compare_options(CLI::App& command, PerfOptions& options) {
   command.add_flag("--all", options.all, "Also list cases that are the same");
   command.add_flag("--markdown", options.markdown, "Print Markdown, for a pull request");
   command.add_option("--junit", options.junit, "Also write JUnit XML to this file");
+  command.add_option("--html", options.html, "Also write a page to this file");
   command.add_option("--suspects", options.suspects,
                      "Write the names of cases that are to be measured again to this file");
   command
@@ -86,6 +87,7 @@ void add_perf_command(CLI::App& app, Action& action) {
   CLI::App* const history = add("history", "Show cases over commits, and where they changed for good", perf_history);
   history->add_option("--branch", options->branch, "Only commits of this branch");
   history->add_option("--case", options->case_name, "Only the case of this name");
+  history->add_option("--html", options->html, "Also write a page to this file");
   CLI::App* const mark = add("mark", "Accept a change, with the reason", perf_mark);
   mark->add_option("commit", options->mark.commit, "The commit that made the change")->required();
   mark->add_option("--reason", options->mark.reason, "Why it is accepted")->required();

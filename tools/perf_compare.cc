@@ -9,6 +9,7 @@
 #include "tools/command.h"
 #include "tools/perf_options.h"
 #include "tools/perf_output.h"
+#include "tools/perf_pages.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -54,6 +55,8 @@ Result<int> perf_compare(const PerfOptions& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const Comparison comparison, compare(store, base.commit, head.commit, how));
   if (!options.junit.empty())
     SPARSMITH_RETURN_IF_ERROR(write_file_atomically(options.junit, comparison_junit(comparison)));
+  if (!options.html.empty())
+    SPARSMITH_RETURN_IF_ERROR(write_file_atomically(options.html, html_of(comparison_page(comparison))));
   if (!options.suspects.empty()) SPARSMITH_RETURN_IF_ERROR(write_suspects(options.suspects, comparison));
   if (options.json) {
     fmt::print("{}", comparison_json(comparison));

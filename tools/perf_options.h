@@ -12,6 +12,7 @@ namespace sparsmith::tools {
 struct PerfOptions {
   std::string database = "perf.db";
   bool json = false;
+  std::string html;  // of compare and history: a page to write
 
   // record
   std::string suite;

@@ -87,6 +87,13 @@ expect 2 reason "$sparsmith" perf mark bbbb1
 expect 0 accepted "$sparsmith" perf mark bbbb1 --reason "exact sums" --author me --case "fc1 N=8"
 expect 0 "accepted by me: exact sums" "$sparsmith" perf compare aaaa1 bbbb1 --fail-on slow
 
+# As pages.
+expect 0 "1 SLOW" "$sparsmith" perf compare aaaa1 bbbb1 --html compare.html
+grep -q "changed: snippets/prolog/csr_row.cuh" compare.html
+expect 0 "fc1 N=8" "$sparsmith" perf history --html history.html
+grep -q "Performance over commits: perf.db" history.html
+expect 3 "cannot create" "$sparsmith" perf history --html missing/history.html
+
 # Another driver: not comparable, and a new segment of history.
 expect 0 "recorded ffff1" "$sparsmith" perf record --bench round1.json --commit ffff1 --clocks "locked 1500 MHz"
 expect 0 "clocks: 1980 MHz -> locked 1500 MHz" "$sparsmith" perf compare aaaa1 ffff1 --fail-on slow
