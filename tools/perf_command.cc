@@ -70,7 +70,7 @@ void add_perf_command(CLI::App& app, Action& action) {
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* description, Body body) {
     CLI::App* const sub = command->add_subcommand(name, description);
-    sub->add_option("--db", options->database, "The performance history")->capture_default_str();
+    sub->add_option("--db", options->database, "The performance history: a file, or postgresql://USER@HOST/DATABASE")->capture_default_str();
     sub->add_flag("--json", options->json, "Print as JSON");
     sub->callback([options, body, &action] {
       action = [options, body] {
