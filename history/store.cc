@@ -164,7 +164,7 @@ Result<std::vector<PerfStore::Round>> PerfStore::rounds(const RoundFilter& filte
       const std::unique_ptr<SqlRows> rows,
       state_->connection->query_with(
           "SELECT c.name, c.operator, c.weight, c.device_class, c.cache_policy, c.command, e.device, e.driver, "
-          "e.nvrtc, e.clocks, r.session, r.again, m.implementation_id, m.samples, r.commit_hash FROM run r "
+          "e.nvrtc, e.clocks, r.session, r.again, m.implementation_id, m.samples, r.commit_hash, m.id FROM run r "
           "JOIN measurement m ON m.run_id = r.id JOIN bench_case c ON c.id = m.case_id "
           "JOIN environment e ON e.id = r.environment_id WHERE " +
               std::string(filter.commit.empty() ? "$1 = ''" : "r.commit_hash = $1") +
@@ -183,6 +183,7 @@ Result<std::vector<PerfStore::Round>> PerfStore::rounds(const RoundFilter& filte
     round.again = rows->integer(11) != 0;
     round.implementation = rows->integer(12);
     round.commit = rows->text(14);
+    round.order = rows->integer(15);
     SPARSMITH_RETURN_IF_ERROR(read_samples(
         rows->bytes(13), fmt::format("{}: the samples of case {}", path(), round.key.name), round.samples_us));
   }

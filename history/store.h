@@ -64,6 +64,7 @@ class PerfStore {
     std::string session;
     bool again = false;
     std::string command;
+    std::int64_t order = 0;  // of all that was recorded
     std::vector<float> samples_us;
   };
   struct RoundFilter {

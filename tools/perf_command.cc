@@ -52,6 +52,8 @@ void add_compare_options(CLI::App& command, PerfOptions& options) {
   command.add_option("--html", options.html, "Also write a page to this file");
   command.add_option("--suspects", options.suspects,
                      "Write the names of cases that are to be measured again to this file");
+  command.add_option("--unsure", options.unsure,
+                     "Write the names of cases that need more rounds, for their noise, to this file");
   command
       .add_option("--fail-on", options.fail_on,
                   "Exit with 5 on: slow, any slower case; kernel, those whose choice is the same")
@@ -70,7 +72,8 @@ void add_perf_command(CLI::App& app, Action& action) {
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* description, Body body) {
     CLI::App* const sub = command->add_subcommand(name, description);
-    sub->add_option("--db", options->database, "The performance history: a file, or postgresql://USER@HOST/DATABASE")->capture_default_str();
+    sub->add_option("--db", options->database, "The performance history: a file, or postgresql://USER@HOST/DATABASE")
+        ->capture_default_str();
     sub->add_flag("--json", options->json, "Print as JSON");
     sub->callback([options, body, &action] {
       action = [options, body] {

@@ -33,6 +33,7 @@ struct PerfOptions {
   bool markdown = false;
   std::string junit;     // a file to write
   std::string suspects;  // a file to write
+  std::string unsure;    // likewise
   std::string fail_on;   // "slow", "kernel", or empty
   bool once = false;
   bool all = false;

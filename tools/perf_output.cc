@@ -45,7 +45,10 @@ nlohmann::json json_of(const Finding& finding) {
           {"base", json_of(finding.base)},
           {"head", json_of(finding.head)},
           {"change", finding.change},
-          {"p", finding.p}};
+          {"change_low", finding.change_low},
+          {"change_high", finding.change_high},
+          {"p", finding.p},
+          {"paired", finding.paired}};
 }
 
 nlohmann::json json_of(const ComparisonRow& row) {
@@ -54,6 +57,8 @@ nlohmann::json json_of(const ComparisonRow& row) {
                            {"cause", cause_name(row.cause)},
                            {"reason", row.reason},
                            {"suspected", row.suspected},
+                           {"unsure", row.unsure},
+                           {"more_rounds", row.unsure ? row.finding.more_rounds : 0},
                            {"base_rounds", row.base_rounds},
                            {"head_rounds", row.head_rounds},
                            {"first", row.measured ? json_of(row.finding) : nlohmann::json()},
@@ -88,10 +93,16 @@ std::string markdown(const std::string& text) {
 
 std::string comparison_headline(const Comparison& c) {
   int suspected = 0;
-  for (const ComparisonRow& row : c.rows) suspected += row.suspected ? 1 : 0;
+  int unsure = 0;
+  for (const ComparisonRow& row : c.rows) {
+    suspected += row.suspected ? 1 : 0;
+    unsure += row.unsure ? 1 : 0;
+  }
+  std::string open;
+  if (suspected > 0) open = fmt::format("{} to be measured again", suspected);
+  if (unsure > 0) open += fmt::format("{}{} in need of more rounds", open.empty() ? "" : ", ", unsure);
   return fmt::format("{} SLOW, {} FAST, {} AMBIGUOUS{}, {} SAME", c.count(Verdict::kSlow), c.count(Verdict::kFast),
-                     c.count(Verdict::kAmbiguous),
-                     suspected > 0 ? fmt::format(" ({} to be measured again)", suspected) : "",
+                     c.count(Verdict::kAmbiguous), open.empty() ? "" : fmt::format(" ({})", open),
                      c.count(Verdict::kSame));
 }
 
@@ -113,6 +124,7 @@ std::vector<std::string> comparison_footnotes(const Comparison& c) {
 
 std::vector<std::string> comparison_details(const ComparisonRow& row) {
   std::vector<std::string> lines = {row.reason};
+  if (row.unsure) lines.push_back(fmt::format("{} more rounds a side would tell", row.finding.more_rounds));
   if (row.cause == Cause::kOtherChoice && row.verdict != Verdict::kSame)
     lines.emplace_back("the tuner chooses otherwise: no kernel need have changed");
   for (const Difference& difference : row.differences)

@@ -74,9 +74,9 @@ Figure change_figure(const Comparison& comparison) {
   return figure;
 }
 
-Series rounds_of(const char* name, Colour colour, const RoundTimes& times) {
+Series rounds_of(const char* name, Colour colour, const std::vector<double>& first, const std::vector<double>& again) {
   Series points{.kind = Series::Kind::kPoints, .name = name, .colour = colour};
-  for (const std::vector<double>* set : {&times.first, &times.again}) {
+  for (const std::vector<double>* set : {&first, &again}) {
     for (const double us : *set) {
       points.x.push_back(static_cast<double>(points.x.size() + 1));
       points.y.push_back(us);
@@ -86,31 +86,33 @@ Series rounds_of(const char* name, Colour colour, const RoundTimes& times) {
 }
 
 Figure rounds_figure(const ComparisonRow& row) {
+  const TimeSet& first = row.first_times;
+  const TimeSet& again = row.again_times;
   Figure figure;
   figure.title = fmt::format("{}: {}", verdict_name(row.verdict), row.key.name);
   figure.caption = row.reason;
   figure.x = {.label = "round"};
   figure.y = {.label = "us"};
-  figure.series = {rounds_of("base", Colour::kBlue, row.base_times),
-                   rounds_of("head", Colour::kVermillion, row.head_times)};
-  const auto first = static_cast<double>(std::max(row.base_times.first.size(), row.head_times.first.size()));
-  if (!row.base_times.again.empty()) figure.rules.push_back({.text = "measured again", .x = first + 0.5});
+  figure.series = {rounds_of("base", Colour::kBlue, first.base, again.base),
+                   rounds_of("head", Colour::kVermillion, first.head, again.head)};
+  const auto end = static_cast<double>(std::max(first.base.size(), first.head.size()));
+  if (!again.base.empty()) figure.rules.push_back({.text = "measured again", .x = end + 0.5});
   return figure;
 }
 
 HtmlTable row_table(const Comparison& comparison) {
   HtmlTable table;
-  table.columns = {{"case"},         {"no.", true}, {"verdict"}, {"base us", true}, {"head us", true},
-                   {"change", true}, {"p", true},   {"cause"},   {"operator"}};
+  table.columns = {{"case"},    {"no.", true},     {"verdict"},       {"cause"},   {"change", true},
+                   {"p", true}, {"base us", true}, {"head us", true}, {"operator"}};
   int number = 0;
   for (const ComparisonRow& row : comparison.rows) {
     const Finding& f = row.finding;
     const auto figure = [&](const std::string& text) { return row.measured ? text : std::string("-"); };
     table.rows.push_back({row.key.name, figure(std::to_string(row.measured ? ++number : 0)),
                           std::string(verdict_name(row.verdict)) + (row.accepted ? " (accepted)" : ""),
-                          figure(fmt::format("{:.3f}", f.base.center)), figure(fmt::format("{:.3f}", f.head.center)),
-                          figure(fmt::format("{:+.2f} %", 100 * f.change)), figure(fmt::format("{:.2g}", f.p)),
-                          cause_name(row.cause), row.key.operator_name});
+                          cause_name(row.cause), figure(fmt::format("{:+.2f} %", 100 * f.change)),
+                          figure(fmt::format("{:.2g}", f.p)), figure(fmt::format("{:.3f}", f.base.center)),
+                          figure(fmt::format("{:.3f}", f.head.center)), row.key.operator_name});
   }
   return table;
 }
