@@ -27,7 +27,8 @@ std::string find_programs() {
   for (const auto& version : fs::directory_iterator("/usr/lib/postgresql", error))
     folders.push_back((version.path() / "bin").string());
   std::ranges::sort(folders);
-  std::string path = std::getenv("PATH") == nullptr ? "" : std::getenv("PATH");
+  const char* const variable = std::getenv("PATH");
+  const std::string path = variable == nullptr ? "" : variable;
   for (std::size_t begin = 0, end = 0; begin < path.size(); begin = end + 1) {
     end = std::min(path.find(':', begin), path.size());
     folders.push_back(path.substr(begin, end - begin));
@@ -54,9 +55,7 @@ bool run(const std::vector<std::string>& words, const std::string& log) {
   if (child == 0) {
     const int output = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
     const int input = open("/dev/null", O_RDONLY);
-    dup2(input, 0);
-    dup2(output, 1);
-    dup2(output, 2);
+    if (input < 0 || output < 0 || dup2(input, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0) _exit(125);
     if (user != nullptr && (setgroups(0, nullptr) != 0 || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0))
       _exit(126);
     std::vector<char*> arguments;

@@ -63,8 +63,8 @@ struct Finding {
 Finding compare_rounds(const TimeSet& times, const VerdictRules& rules);
 
 // The verdict over both sets. A first set that says SLOW or FAST is confirmed by the second, or refuted: then
-// AMBIGUOUS. Until the second set has as many rounds as the first, and as its noise asks for, or confirms it earlier, it
-// is AMBIGUOUS and `suspected`.
+// AMBIGUOUS. Until the second set has as many rounds as the first, and as its noise asks for, or confirms it earlier,
+// it is AMBIGUOUS and `suspected`.
 struct Judgement {
   Finding first;
   std::optional<Finding> again;

@@ -7,46 +7,16 @@
 #include <tuple>
 
 #include "history/drawn_times.h"
-#include "history/suite.h"
+#include "history/measured_turns.h"
 
 namespace sparsmith {
 namespace {
 
-// Base and head in turns, round by round, on one machine whose noise goes on: the first of each pair changes, so that
-// a drift favours neither.
-void draw_rounds(DrawnNoise& noise, double step, int rounds, TimeSet& times) {
-  for (int i = 0; i < rounds; ++i) {
-    const auto round = static_cast<int>(times.pairs.size());
-    TimePair& pair = times.pairs.emplace_back();
-    for (int turn = 0; turn < 2; ++turn) {
-      const bool is_head = (turn == 1) != (round % 2 == 1);
-      const double us = trimmed_mean(noise.samples(is_head ? 20 * (1 + step) : 20, kDefaultRepetitions));
-      (is_head ? pair.head : pair.base) = us;
-      (is_head ? times.head : times.base).push_back(us);
-    }
-  }
-}
-
-// As examples/ci/perf_gate.sh measures: what is suspected, and with `more` what noise hides, gets the same rounds once
-// more.
-struct Measured {
-  Judgement judgement;
-  int rounds = 0;  // a side
-};
+// On one machine whose noise goes on.
 Measured measure_drawn(DrawnNoise& noise, double step, bool more) {
-  TimeSet first;
-  TimeSet again;
-  draw_rounds(noise, step, kDefaultRounds, first);
-  Measured measured;
-  for (int pass = 0; pass < 12; ++pass) {
-    measured.judgement = judge(first, again, {});
-    const bool hidden =
-        more && measured.judgement.verdict == Verdict::kAmbiguous && measured.judgement.first.more_rounds > 0;
-    if (!measured.judgement.suspected && !hidden) break;
-    draw_rounds(noise, step, kDefaultRounds, measured.judgement.suspected ? again : first);
-  }
-  measured.rounds = static_cast<int>(first.base.size() + again.base.size());
-  return measured;
+  return measure_in_turns(
+      [&](bool is_head) { return trimmed_mean(noise.samples(is_head ? 20 * (1 + step) : 20, kDefaultRepetitions)); },
+      more);
 }
 
 constexpr Noise kNoises[] = {Noise::kIndependent, Noise::kAutocorrelated, Noise::kBimodal};
