@@ -95,6 +95,15 @@ Figure rounds_figure(const ComparisonRow& row) {
   figure.y = {.label = "us"};
   figure.series = {rounds_of("base", Colour::kBlue, first.base, again.base),
                    rounds_of("head", Colour::kVermillion, first.head, again.head)};
+  double lowest = first.base.front();
+  double highest = lowest;
+  for (const Series& series : figure.series) {
+    for (const double us : series.y) {
+      lowest = std::min(lowest, us);
+      highest = std::max(highest, us);
+    }
+  }
+  figure.y.high = highest + 0.15 * (highest - lowest);  // room for the text of the rule
   const auto end = static_cast<double>(std::max(first.base.size(), first.head.size()));
   if (!again.base.empty()) figure.rules.push_back({.text = "measured again", .x = end + 0.5});
   return figure;
