@@ -26,6 +26,12 @@ find_path(CUDA_INCLUDE_DIR cuda.h
 add_library(cuda_headers INTERFACE)
 target_include_directories(cuda_headers SYSTEM INTERFACE ${CUDA_INCLUDE_DIR})
 
+# For performance histories on a PostgreSQL server. The library itself is opened at run time.
+find_path(LIBPQ_INCLUDE_DIR libpq-fe.h PATH_SUFFIXES postgresql)
+if(NOT LIBPQ_INCLUDE_DIR)
+  message(STATUS "libpq-fe.h not found (package libpq-dev): `perf --db postgresql://...` will say so")
+endif()
+
 if(SPARSMITH_LLVM)
   find_package(LLVM 19.1 CONFIG QUIET PATHS /usr/lib/llvm-19 NO_DEFAULT_PATH)
   find_package(Clang CONFIG QUIET PATHS /usr/lib/llvm-19 NO_DEFAULT_PATH)

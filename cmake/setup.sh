@@ -11,10 +11,11 @@ packages=(
   g++ make cmake ninja-build ccache git ca-certificates python3 python3-venv
   llvm-19-dev libclang-19-dev clang-19 clang-format-19 clang-tidy-19
   nlohmann-json3-dev libsqlite3-dev libsqlitecpp-dev libcli11-dev libfmt-dev libspdlog-dev libxxhash-dev
-  libboost-context-dev zlib1g-dev libeigen3-dev libgtest-dev libgmock-dev node-d3
+  libboost-context-dev zlib1g-dev libeigen3-dev libgtest-dev libgmock-dev node-d3 libpq-dev
 )
-# For the test that looks at report pages, which is skipped without: taken where apt has it, and as root alone.
-browser=chromium
+# For tests alone, which are skipped without: taken where apt has them, and as root alone.
+browser=chromium            # looks at report pages
+database_server=postgresql  # keeps performance histories
 cuda_headers=(cuda.h nvrtc.h cublasLt.h cusparse.h)
 oldest_cuda=13000  # as CUDA_VERSION in cuda.h
 
@@ -42,15 +43,23 @@ install_packages() {
   apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >/dev/null
 }
 
-install_browser() {
-  if ((EUID != 0)) || ! command -v apt-get >/dev/null || command -v "$browser" >/dev/null; then return; fi
-  if ! apt-cache show "$browser" >/dev/null 2>&1; then
-    echo "set-up: no package $browser here: report pages are not looked at"
+# install_for_tests PACKAGE WHAT: what is left out without it.
+install_for_tests() {
+  local package=$1 what=$2
+  if ! apt-cache show "$package" >/dev/null 2>&1; then
+    echo "set-up: no package $package here: $what"
     return
   fi
-  echo "set-up: installing $browser"
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$browser" </dev/null >/dev/null ||
-    echo "set-up: $browser could not be installed: report pages are not looked at"
+  echo "set-up: installing $package"
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" </dev/null >/dev/null ||
+    echo "set-up: $package could not be installed: $what"
+}
+
+install_what_tests_use() {
+  if ((EUID != 0)) || ! command -v apt-get >/dev/null; then return; fi
+  command -v "$browser" >/dev/null || install_for_tests "$browser" "report pages are not looked at"
+  compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null ||
+    install_for_tests "$database_server" "histories are not kept in PostgreSQL"
 }
 
 # Is <include folder> <library folder> a CUDA that serves us?
@@ -96,5 +105,5 @@ find_or_fetch_cuda() {
 }
 
 install_packages
-install_browser
+install_what_tests_use
 find_or_fetch_cuda

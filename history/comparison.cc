@@ -32,14 +32,6 @@ std::vector<double> batched(std::vector<double> values) {
 struct Side {
   std::vector<const Round*> rounds;
 
-  RoundTimes times() const {
-    RoundTimes times;
-    for (const Round* round : rounds)
-      (round->again ? times.again : times.first).push_back(trimmed_mean(round->samples_us));
-    // Somebody measured again and never measured first: that is a first set as well.
-    if (times.first.empty()) std::swap(times.first, times.again);
-    return {batched(std::move(times.first)), batched(std::move(times.again))};
-  }
   template <class Keep>
   void keep(const Keep& wanted) {
     std::erase_if(rounds, [&](const Round* round) { return !wanted(*round); });
@@ -67,6 +59,53 @@ struct Sides {
   Side base;
   Side head;
 };
+
+// The rounds of both sides that were measured one right after the other, each once. Empty unless nearly all were: where
+// a side's rounds come many in a row, a pair says nothing.
+std::vector<TimePair> pairs_of(const std::vector<const Round*>& base, const std::vector<const Round*>& head) {
+  std::vector<std::pair<const Round*, bool>> all;  // and whether it is of head
+  for (const Round* round : base) all.emplace_back(round, false);
+  for (const Round* round : head) all.emplace_back(round, true);
+  std::ranges::sort(all, {}, [](const auto& of) { return of.first->order; });
+  std::vector<TimePair> pairs;
+  for (std::size_t i = 0; i + 1 < all.size();) {
+    const auto& [first, first_is_head] = all[i];
+    const auto& [second, second_is_head] = all[i + 1];
+    if (first_is_head == second_is_head) {
+      ++i;
+      continue;
+    }
+    pairs.push_back({trimmed_mean((first_is_head ? second : first)->samples_us),
+                     trimmed_mean((first_is_head ? first : second)->samples_us)});
+    i += 2;
+  }
+  constexpr double kNearlyAll = 0.8;
+  if (static_cast<double>(pairs.size()) < kNearlyAll * static_cast<double>(std::min(base.size(), head.size())))
+    return {};
+  return pairs;
+}
+
+// The first set of rounds, or those that were measured again.
+TimeSet times_of(const Sides& sides, bool again) {
+  const auto of_set = [again](const Side& side) {
+    // Somebody measured again and never measured first: that is a first set as well.
+    const bool all_again = std::ranges::all_of(side.rounds, [](const Round* round) { return round->again; });
+    std::vector<const Round*> rounds;
+    std::ranges::copy_if(side.rounds, std::back_inserter(rounds),
+                         [&](const Round* round) { return (round->again && !all_again) == again; });
+    return rounds;
+  };
+  const auto times = [](const std::vector<const Round*>& rounds) {
+    std::vector<double> values;
+    for (const Round* round : rounds) values.push_back(trimmed_mean(round->samples_us));
+    return batched(std::move(values));
+  };
+  const std::vector<const Round*> base = of_set(sides.base);
+  const std::vector<const Round*> head = of_set(sides.head);
+  TimeSet set{times(base), times(head), {}};
+  if (base.size() <= kMostValues && head.size() <= kMostValues) set.pairs = pairs_of(base, head);
+  return set;
+}
 
 // Rounds that were taken in turns are compared alone: what a machine did in another week is left out.
 void keep_shared_sessions(Sides& sides) {
@@ -121,16 +160,20 @@ Result<ComparisonRow> compare_case(PerfStore& store, const CaseKey& key, Sides s
   row.differences = differences(base, head);
   if (row.cause == Cause::kKernel || row.cause == Cause::kOtherChoice) row.snippets = changed_snippets(base, head);
 
-  const Judgement judgement = judge(sides.base.times(), sides.head.times(), rules);
+  row.first_times = times_of(sides, false);
+  row.again_times = times_of(sides, true);
+  const Judgement judgement = judge(row.first_times, row.again_times, rules);
   row.measured = true;
   row.finding = judgement.first;
   row.again = judgement.again;
   row.verdict = judgement.verdict;
   row.suspected = judgement.suspected;
+  row.unsure = judgement.verdict == Verdict::kAmbiguous && !judgement.suspected && judgement.first.more_rounds > 0;
   row.reason = judgement.reason;
   if (row.cause == Cause::kNone) {  // whatever was measured is noise
     row.verdict = Verdict::kSame;
     row.suspected = false;
+    row.unsure = false;
     row.reason = "the same binary, launch plan, packed bytes and environment";
   }
   return row;

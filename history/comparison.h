@@ -36,8 +36,11 @@ struct ComparisonRow {
   Cause cause = Cause::kUnknown;
   std::string reason;
   bool suspected = false;  // to be measured again before it may be called SLOW or FAST
+  bool unsure = false;     // needs more rounds: noise may hide a change that counts
   Finding finding;         // of the first set of rounds; of no meaning where `measured` is false
   std::optional<Finding> again;
+  TimeSet first_times;  // what the findings stand on
+  TimeSet again_times;
   bool measured = false;  // both sides have rounds of one environment
   int base_rounds = 0;
   int head_rounds = 0;

@@ -58,6 +58,7 @@ class ComparisonTest : public testing::Test {
     bool again = false;
     std::string driver = "570";
     std::string name = "fc1 N=1";
+    int count = 15;
   };
   void record(const Rounds& rounds) {
     PerfRun run;
@@ -67,7 +68,7 @@ class ComparisonTest : public testing::Test {
     run.again = rounds.again;
     run.environment = {"NVIDIA H200", rounds.driver, "13.0", ""};
     std::vector<PerfMeasurement> measurements;
-    for (int i = 0; i < 15; ++i) {
+    for (int i = 0; i < rounds.count; ++i) {
       PerfMeasurement m{{rounds.name, "op", "w", "sm_90", "cold"}, rows_kernel(), "cmd", noise_.samples(rounds.us, 15)};
       m.implementation.kernels[0].cubin_hash = rounds.cubin;
       measurements.push_back(std::move(m));
@@ -109,6 +110,35 @@ TEST_F(ComparisonTest, ManyRoundsAreBatched) {
   EXPECT_EQ(row.verdict, Verdict::kSame);
   EXPECT_EQ(row.base_rounds, 20'000);
   EXPECT_NEAR(row.finding.base.center, 20, 0.01);
+}
+
+TEST_F(ComparisonTest, RoundsInTurnsArePairs) {
+  for (int turn = 0; turn < 12; ++turn) {  // each side goes first every second time
+    const double machine = turn % 6 < 3 ? 20 : 24;
+    for (const bool head : {turn % 2 == 1, turn % 2 == 0}) {
+      record({.commit = head ? "c2" : "c1",
+              .us = head ? 1.05 * machine : machine,
+              .cubin = head ? "c1" : "c0",
+              .count = 1});
+      if (turn == 5) record({.commit = "c3", .count = 1});  // what else is measured does not part them
+    }
+  }
+  const ComparisonRow row = compared("c1", "c2").rows[0];
+  EXPECT_TRUE(row.suspected) << row.reason;
+  EXPECT_TRUE(row.finding.paired);
+  ASSERT_EQ(row.first_times.pairs.size(), 12U);
+  for (const TimePair& pair : row.first_times.pairs) EXPECT_NEAR(pair.head / pair.base, 1.05, 0.01);
+}
+
+TEST_F(ComparisonTest, ManyRoundsInARowAreNoPairs) {
+  for (int turn = 0; turn < 3; ++turn) {
+    record({.commit = "c1", .count = 5});
+    record({.commit = "c2", .us = 21, .cubin = "c1", .count = 5});
+  }
+  const ComparisonRow row = compared("c1", "c2").rows[0];
+  EXPECT_TRUE(row.suspected);
+  EXPECT_TRUE(row.first_times.pairs.empty());
+  EXPECT_FALSE(row.finding.paired);
 }
 
 TEST_F(ComparisonTest, SharedSessionsAreComparedAlone) {

@@ -38,9 +38,34 @@ double exact_tail(std::size_t n, std::size_t m, std::size_t u) {
   return tail / all;
 }
 
+// The probability that the ranks of the positive ones among n differences sum up to at most `most`: of the 2^n sets of
+// ranks, ways[s] have the sum s.
+double exact_signed_tail(std::size_t n, std::size_t most) {
+  std::vector<double> ways(most + 1, 0);
+  ways[0] = 1;
+  for (std::size_t rank = 1; rank <= n; ++rank) {
+    for (std::size_t s = most + 1; s-- > rank;) ways[s] += ways[s - rank];
+  }
+  double tail = 0;
+  for (const double count : ways) tail += count;
+  return std::ldexp(tail, -static_cast<int>(n));
+}
+
+// The sum of t^3 - t over groups of t equal values.
+double tied(const std::vector<double>& sorted_values) {
+  double ties = 0;
+  for (auto begin = sorted_values.begin(); begin != sorted_values.end();) {
+    const auto end = std::upper_bound(begin, sorted_values.end(), *begin);
+    const auto t = static_cast<double>(end - begin);
+    ties += t * t * t - t;
+    begin = end;
+  }
+  return ties;
+}
+
 struct Ranks {
-  double u = 0;     // pairs in which a's value is the larger, halves for ties
-  double ties = 0;  // sum of t^3 - t over groups of t equal values
+  double u = 0;  // pairs in which a's value is the larger, halves for ties
+  double ties = 0;
 };
 
 Ranks rank(std::span<const double> a, std::span<const double> b) {
@@ -54,12 +79,7 @@ Ranks rank(std::span<const double> a, std::span<const double> b) {
   std::vector<double> all(x);
   all.insert(all.end(), y.begin(), y.end());
   std::ranges::sort(all);
-  for (auto begin = all.begin(); begin != all.end();) {
-    const auto end = std::ranges::upper_bound(begin, all.end(), *begin);
-    const auto t = static_cast<double>(end - begin);
-    ranks.ties += t * t * t - t;
-    begin = end;
-  }
+  ranks.ties = tied(all);
   return ranks;
 }
 
@@ -97,6 +117,29 @@ Estimate hodges_lehmann(std::span<const double> values) {
   const double deviation = std::sqrt(count * (count + 1) * (2 * count + 1) / 24);
   const auto rank = static_cast<std::size_t>(std::max(1.0, std::floor(half - kNormalQuantile * deviation)));
   return {median_of_sorted(means), means[rank - 1], means[means.size() - rank]};
+}
+
+double signed_rank_p(std::span<const double> differences) {
+  std::vector<double> sizes;
+  for (const double difference : differences) {
+    if (difference != 0) sizes.push_back(std::abs(difference));
+  }
+  std::ranges::sort(sizes);
+  const std::size_t n = sizes.size();
+  double sum = 0;  // of the ranks of positive differences; tied ones share the mean of theirs
+  for (const double difference : differences) {
+    if (difference <= 0) continue;
+    const auto [low, high] = std::ranges::equal_range(sizes, difference);
+    sum += static_cast<double>(low - sizes.begin()) + static_cast<double>(high - low + 1) / 2;
+  }
+  const auto count = static_cast<double>(n);
+  const double smaller = std::min(sum, count * (count + 1) / 2 - sum);
+  const double ties = tied(sizes);
+  if (ties == 0 && n <= kMostExact) return std::min(1.0, 2 * exact_signed_tail(n, static_cast<std::size_t>(smaller)));
+  const double variance = count * (count + 1) * (2 * count + 1) / 24 - ties / 48;
+  if (variance <= 0) return 1;
+  const double z = std::max(0.0, count * (count + 1) / 4 - smaller - 0.5) / std::sqrt(variance);
+  return std::erfc(z / std::sqrt(2.0));
 }
 
 double mann_whitney_p(std::span<const double> a, std::span<const double> b) {

@@ -37,4 +37,10 @@ Estimate hodges_lehmann(std::span<const double> values);
 // with corrections for ties and continuity (Hollander, Wolfe and Chicken, §4.1).
 double mann_whitney_p(std::span<const double> a, std::span<const double> b);
 
+// The two-sided probability, for differences that are as often above 0 as below it, of a signed-rank sum at least as
+// far from its mean. Exact up to 50 differences without ties (Wilcoxon, Individual Comparisons by Ranking Methods,
+// 1945); otherwise by the normal approximation with corrections for ties and continuity (Hollander, Wolfe and Chicken,
+// §3.1). Differences of 0 are left out.
+double signed_rank_p(std::span<const double> differences);
+
 }  // namespace sparsmith

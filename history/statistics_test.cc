@@ -113,5 +113,55 @@ TEST(Statistics, MannWhitneyIsContinuousInSize) {
   EXPECT_NEAR(mann_whitney_p(tied, b), exact, 0.01);
 }
 
+// Over all 2^n signs: those whose rank sum lies at least as far from its mean.
+double enumerated_signed_p(const std::vector<double>& differences) {
+  const std::size_t n = differences.size();
+  std::vector<double> ranks;
+  for (const double one : differences) {
+    double rank = 1;
+    for (const double other : differences) rank += std::abs(other) < std::abs(one) ? 1 : 0;
+    ranks.push_back(rank);
+  }
+  const double mean = static_cast<double>(n * (n + 1)) / 4;
+  double sum = 0;
+  for (std::size_t i = 0; i < n; ++i) sum += differences[i] > 0 ? ranks[i] : 0;
+  int extreme = 0;
+  for (unsigned signs = 0; signs < 1U << n; ++signs) {
+    double other = 0;
+    for (std::size_t i = 0; i < n; ++i) other += (signs >> i & 1U) != 0 ? ranks[i] : 0;
+    extreme += std::abs(other - mean) >= std::abs(sum - mean) ? 1 : 0;
+  }
+  return static_cast<double>(extreme) / static_cast<double>(1U << n);
+}
+
+TEST(Statistics, SignedRankAgreesWithEnumeration) {
+  std::mt19937_64 random(17);
+  std::normal_distribution<double> normal;
+  for (int trial = 0; trial < 30; ++trial) {
+    std::vector<double> differences;
+    for (int i = 0; i < 4 + trial % 8; ++i) differences.push_back(normal(random) + 0.05 * trial);
+    EXPECT_NEAR(signed_rank_p(differences), std::min(1.0, enumerated_signed_p(differences)), 1e-12)
+        << "trial " << trial << " of seed 17";
+  }
+  EXPECT_NEAR(signed_rank_p(std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8}), 2.0 / 256, 1e-12);
+  EXPECT_EQ(signed_rank_p(std::vector<double>{0, 0, 0}), 1);
+}
+
+TEST(Statistics, SignedRankCorrectsForTies) {
+  // Ranks 2, 2, 2, 4, 5 of -1, 1, 1, 2, 3: positive ones sum up to 13 of 15; variance 5 6 11 / 24 - 24 / 48.
+  const double z = (7.5 - 2 - 0.5) / std::sqrt(5.0 * 6 * 11 / 24 - 0.5);
+  EXPECT_NEAR(signed_rank_p(std::vector<double>{-1, 1, 1, 2, 3}), std::erfc(z / std::sqrt(2.0)), 1e-12);
+}
+
+TEST(Statistics, SignedRankIsContinuousInSize) {
+  std::mt19937_64 random(19);
+  std::normal_distribution<double> normal;
+  std::vector<double> differences;
+  for (int i = 0; i < 50; ++i) differences.push_back(normal(random) + 0.3);
+  const double exact = signed_rank_p(differences);
+  differences.push_back(0.3);  // more than are taken exactly
+  EXPECT_NEAR(signed_rank_p(differences), exact, 0.01);
+}
+
 }  // namespace
 }  // namespace sparsmith

@@ -1,6 +1,7 @@
-// The performance history in one SQLite file (docs/performance_history.md describes the tables).
+// The performance history in one SQLite file, or in a database of a PostgreSQL server (docs/performance_history.md
+// describes the tables, which are the same).
 //
-// A PerfStore may be used by one thread at a time; any number of processes may use one file at once. Every write is
+// A PerfStore may be used by one thread at a time; any number of processes may use one history at once. Every write is
 // committed when its function returns: a killed process loses what it had not been told to be stored, nothing else.
 //
 // Errors: kInvalidInput when the file is damaged, is no performance history, or was written by a newer program;
@@ -23,16 +24,17 @@ class PerfStore {
   enum class Mode : std::uint8_t { kReadWrite, kReadOnly };
   static constexpr int kSchemaVersion = 2;
 
-  // Opens the history at `path`; kReadWrite makes it where there is none, and brings an older schema up to date.
-  //   Errors: kNotFound when there is no file to read; kInvalidInput also when a file of an older schema is opened for
-  //   reading alone.
-  static Result<PerfStore> open(const std::string& path, Mode mode);
+  // Opens the history at `address`, a path or "postgresql://..."; kReadWrite makes it where there is none, and brings
+  // an older schema up to date.
+  //   Errors: kNotFound when there is nothing to read; kInvalidInput also when an older schema is opened for reading
+  //   alone; kUnsupported when this build has no PostgreSQL.
+  static Result<PerfStore> open(const std::string& address, Mode mode);
 
   PerfStore(PerfStore&&) noexcept;
   PerfStore& operator=(PerfStore&&) noexcept;
   ~PerfStore();
 
-  const std::string& path() const;
+  const std::string& path() const;  // as messages name it: without a password
 
   // Stores a run with all its measurements, or nothing of it. Fills in run.recorded_at unless it is given.
   //   Error: kInvalidArgument for a run without a commit or with a time that is none, a case without a name, or a
@@ -62,6 +64,7 @@ class PerfStore {
     std::string session;
     bool again = false;
     std::string command;
+    std::int64_t order = 0;  // of all that was recorded
     std::vector<float> samples_us;
   };
   struct RoundFilter {

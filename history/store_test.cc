@@ -11,6 +11,8 @@
 #include "base/sqlite_database.h"
 #include "base/temporary_directory.h"
 #include "history/commit_time.h"
+#include "history/connection.h"
+#include "history/postgres_server.h"
 
 namespace sparsmith {
 namespace {
@@ -38,19 +40,54 @@ PerfRun run_of(const std::string& commit, const std::string& session = "") {
   return run;
 }
 
-class PerfStoreTest : public testing::Test {
+enum class Kind : std::uint8_t { kSqlite, kPostgresql };
+
+// What holds for either database.
+class PerfStoreTest : public testing::TestWithParam<Kind> {
  protected:
-  PerfStore open(Mode mode = Mode::kReadWrite) { return std::move(PerfStore::open(path_, mode)).value(); }
+  void SetUp() override {
+    if (GetParam() == Kind::kSqlite) return;
+    const auto& server = PostgresServer::shared();
+    if (!server.ok() && server.status().code() == StatusCode::kNotFound) GTEST_SKIP() << server.status().message();
+    ASSERT_TRUE(server.ok()) << server.status().message();
+    const auto database = (*server)->new_database();
+    if (!database.ok() && database.status().code() == StatusCode::kUnsupported)
+      GTEST_SKIP() << database.status().message();
+    ASSERT_TRUE(database.ok()) << database.status().message();
+    path_ = *database;
+  }
+
+  PerfStore open(Mode mode = Mode::kReadWrite) {
+    auto store = PerfStore::open(path_, mode);
+    EXPECT_TRUE(store.ok()) << store.status().message();
+    return std::move(store).value();
+  }
+  void run_sql(const std::string& sql) {
+    const auto connection = connect_history(path_, Mode::kReadWrite);
+    ASSERT_TRUE(connection.ok()) << connection.status().message();
+    ASSERT_TRUE((*connection)->run_script(sql).ok());
+  }
   void write_meta(const std::string& version) {
-    SQLite::Database database(path_, SQLite::OPEN_READWRITE);
-    execute(database, "UPDATE meta SET value = ?1 WHERE key = 'schema_version'", version);
+    run_sql("UPDATE meta SET value = '" + version + "' WHERE key = 'schema_version'");
   }
 
   TemporaryDirectory folder_;
   std::string path_ = folder_.file("perf.db");
 };
 
-TEST_F(PerfStoreTest, WhatIsRecordedComesBack) {
+INSTANTIATE_TEST_SUITE_P(Databases, PerfStoreTest, testing::Values(Kind::kSqlite, Kind::kPostgresql),
+                         [](const auto& of) { return of.param == Kind::kSqlite ? "Sqlite" : "Postgresql"; });
+
+// What is of files.
+class PerfFileTest : public testing::Test {
+ protected:
+  PerfStore open(Mode mode = Mode::kReadWrite) { return std::move(PerfStore::open(path_, mode)).value(); }
+
+  TemporaryDirectory folder_;
+  std::string path_ = folder_.file("perf.db");
+};
+
+TEST_P(PerfStoreTest, WhatIsRecordedComesBack) {
   PerfStore store = open();
   PerfRun run = run_of("aaaa1111", "s1");
   run.again = true;
@@ -78,7 +115,7 @@ TEST_F(PerfStoreTest, WhatIsRecordedComesBack) {
   EXPECT_EQ(store.counts()->implementations, 2);
 }
 
-TEST_F(PerfStoreTest, ARunIsStoredWhollyOrNotAtAll) {
+TEST_P(PerfStoreTest, ARunIsStoredWhollyOrNotAtAll) {
   PerfStore store = open();
   const std::vector bad = {measurement("a", {1}), measurement("b", {})};
   EXPECT_EQ(store.record(run_of("c1"), bad).code(), StatusCode::kInvalidArgument);
@@ -87,7 +124,7 @@ TEST_F(PerfStoreTest, ARunIsStoredWhollyOrNotAtAll) {
   EXPECT_EQ(store.counts()->runs, 0);
 }
 
-TEST_F(PerfStoreTest, CommitsAreFoundByPrefixAndBranchInOrderOfTime) {
+TEST_P(PerfStoreTest, CommitsAreFoundByPrefixAndBranchInOrderOfTime) {
   PerfStore store = open();
   const auto record = [&](const std::string& commit, const std::string& branch, const std::string& time) {
     PerfRun run = run_of(commit);
@@ -124,7 +161,7 @@ TEST(CommitTime, IsKeptInUtc) {
   }
 }
 
-TEST_F(PerfStoreTest, MarksNeedAReasonAndReplaceEachOther) {
+TEST_P(PerfStoreTest, MarksNeedAReasonAndReplaceEachOther) {
   PerfStore store = open();
   EXPECT_FALSE(store.mark({"c1", "", "", "me", ""}).ok());
   ASSERT_TRUE(store.mark({"c1", "", "accepted", "me", ""}).ok());
@@ -135,15 +172,12 @@ TEST_F(PerfStoreTest, MarksNeedAReasonAndReplaceEachOther) {
   EXPECT_FALSE(marks->at(0).marked_at.empty());
 }
 
-TEST_F(PerfStoreTest, AnOlderSchemaIsMigrated) {
+TEST_P(PerfStoreTest, AnOlderSchemaIsMigrated) {
   {
     PerfStore store = open();
     ASSERT_TRUE(store.record(run_of("c1"), std::vector{measurement("a", {1, 2})}).ok());
   }
-  {  // version 1 had no marks
-    SQLite::Database database(path_, SQLite::OPEN_READWRITE);
-    database.exec("DROP TABLE mark");
-  }
+  run_sql("DROP TABLE mark");  // version 1 had no marks
   write_meta("1");
   const Status read_only = PerfStore::open(path_, Mode::kReadOnly).status();
   EXPECT_EQ(read_only.code(), StatusCode::kInvalidInput);
@@ -153,36 +187,61 @@ TEST_F(PerfStoreTest, AnOlderSchemaIsMigrated) {
   EXPECT_TRUE(PerfStore::open(path_, Mode::kReadOnly).ok());
 }
 
-TEST_F(PerfStoreTest, ANewerSchemaIsRefusedAndLeftAlone) {
+TEST_P(PerfStoreTest, ANewerSchemaIsRefused) {
   open();
   write_meta("99");
-  const std::string before = read_file(path_).value();
   const Status status = PerfStore::open(path_, Mode::kReadWrite).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidInput);
   EXPECT_NE(status.message().find("written by a newer sparsmith (schema version 99"), std::string::npos);
-  EXPECT_EQ(read_file(path_).value(), before);
   write_meta("two");
   EXPECT_EQ(PerfStore::open(path_, Mode::kReadWrite).status().code(), StatusCode::kInvalidInput);
 }
 
-TEST_F(PerfStoreTest, OtherFilesAreRefusedAndLeftAlone) {
+TEST_P(PerfStoreTest, AnotherDatabaseIsRefused) {
+  EXPECT_EQ(PerfStore::open(path_, Mode::kReadOnly).status().code(), StatusCode::kNotFound);
+  run_sql("CREATE TABLE meta (key TEXT, value TEXT); INSERT INTO meta VALUES ('schema_version', '1')");
+  for (const Mode mode : {Mode::kReadOnly, Mode::kReadWrite}) {
+    const Status status = PerfStore::open(path_, mode).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidInput);
+    EXPECT_NE(status.message().find("not a performance history"), std::string::npos) << status.message();
+  }
+}
+
+TEST_P(PerfStoreTest, WhatIsOpenedForReadingIsNotWritten) {
+  ASSERT_TRUE(open().record(run_of("c1"), std::vector{measurement("a", {1})}).ok());
+  PerfStore store = open(Mode::kReadOnly);
+  EXPECT_FALSE(store.record(run_of("c2"), std::vector{measurement("a", {1})}).ok());
+  EXPECT_FALSE(store.mark({"c1", "", "why not", "", ""}).ok());
+  EXPECT_EQ(store.commits("")->size(), 1U);
+}
+
+TEST_P(PerfStoreTest, TextsAreComparedByteByByte) {
+  PerfStore store = open();
+  const std::vector<std::string> names = {"B", "a", "a'; DROP TABLE run; --", "a-b", "aB", "\u00e9\u6f22"};
+  for (const std::string& name : names)
+    ASSERT_TRUE(store.record(run_of("c1"), std::vector{measurement(name, {1})}).ok());
+  EXPECT_EQ(store.case_names().value(), names);
+}
+
+TEST_F(PerfFileTest, ANewerSchemaIsLeftAlone) {
+  open();
+  ASSERT_TRUE((*connect_history(path_, Mode::kReadWrite))->run_script("UPDATE meta SET value = '99'").ok());
+  const std::string before = read_file(path_).value();
+  EXPECT_FALSE(PerfStore::open(path_, Mode::kReadWrite).ok());
+  EXPECT_EQ(read_file(path_).value(), before);
+}
+
+TEST_F(PerfFileTest, OtherFilesAreRefusedAndLeftAlone) {
   EXPECT_EQ(PerfStore::open(path_, Mode::kReadOnly).status().code(), StatusCode::kNotFound);
   const std::string text(5000, 'x');
   ASSERT_TRUE(write_file_atomically(path_, text).ok());
   EXPECT_EQ(PerfStore::open(path_, Mode::kReadWrite).status().code(), StatusCode::kInvalidInput);
   EXPECT_EQ(read_file(path_).value(), text);
-  const std::string other = folder_.file("other.db");
-  {
-    SQLite::Database database(other, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-    database.exec("CREATE TABLE meta (key TEXT, value TEXT); INSERT INTO meta VALUES ('schema_version', '1')");
-  }
-  const Status status = PerfStore::open(other, Mode::kReadWrite).status();
-  EXPECT_NE(status.message().find("not a performance history"), std::string::npos) << status.message();
   EXPECT_FALSE(PerfStore::open(folder_.path(), Mode::kReadWrite).ok());
 }
 
 // Whatever byte is damaged: an error or an answer, never a crash.
-TEST_F(PerfStoreTest, DamageIsAnError) {
+TEST_F(PerfFileTest, DamageIsAnError) {
   {
     PerfStore store = open();
     for (int i = 0; i < 50; ++i)
@@ -203,7 +262,7 @@ TEST_F(PerfStoreTest, DamageIsAnError) {
   EXPECT_GT(errors, 10);
 }
 
-TEST_F(PerfStoreTest, TwoWritersLoseNothing) {
+TEST_P(PerfStoreTest, TwoWritersLoseNothing) {
   open();
   const auto write = [this](const std::string& commit) {
     PerfStore store = open();
@@ -220,7 +279,7 @@ TEST_F(PerfStoreTest, TwoWritersLoseNothing) {
 }
 
 // A child records runs and says so through a pipe, one byte each, until it is killed.
-TEST_F(PerfStoreTest, AKilledWriterLosesNothingThatWasAcknowledged) {
+TEST_P(PerfStoreTest, AKilledWriterLosesNothingThatWasAcknowledged) {
   open();
   for (int attempt = 0; attempt < 5; ++attempt) {
     const std::string commit = "c" + std::to_string(attempt);

@@ -21,34 +21,50 @@ const char* verdict_name(Verdict verdict);  // "SAME", "FAST", "SLOW", "AMBIGUOU
 
 struct VerdictRules {
   double smallest_change = 0.01;  // as a share of the base: less is nobody's concern
-  double significance = 0.01;     // of the Mann-Whitney test, two-sided
+  double significance = 0.01;     // of the test, two-sided
   int fewest_rounds = 6;          // a side
+  int fewest_pairs = 8;           // with fewer, no signed-rank sum is significant
+  int most_rounds = 60;           // a side: beyond, noise is not met with further rounds
+  double precision = 0.7;         // of the smallest change: half the interval that rounds are asked for until it is met
   bool confirm = true;            // SLOW and FAST need a second set of rounds that says the same
 };
 
-// Times of one side in us: one a round, of the first set and of the one measured again.
-struct RoundTimes {
-  std::vector<double> first;
-  std::vector<double> again;
+// A round of base and one of head that were measured one right after the other: what the machine does meanwhile meets
+// both alike.
+struct TimePair {
+  double base = 0;
+  double head = 0;
 };
 
-// What the times of two sets say.
+// One set of rounds: us of each, and the pairs that they come in where they were measured in turns.
+struct TimeSet {
+  std::vector<double> base;
+  std::vector<double> head;
+  std::vector<TimePair> pairs;
+};
+
+// What the times of a set say.
 struct Finding {
   Verdict verdict = Verdict::kAmbiguous;
   Estimate base;
   Estimate head;
-  double change = 0;  // head over base, less 1
-  double p = 1;       // of the Mann-Whitney test
+  double change = 0;      // head over base, less 1
+  double change_low = 0;  // its interval
+  double change_high = 0;
+  double p = 1;         // of the test: the signed-rank test of pairs, or the Mann-Whitney test
+  bool paired = false;  // which of the two
+  int more_rounds = 0;  // that each side lacks before noise no longer hides a change that counts
   std::string reason;
 };
 
-// One set against another, unconfirmed: SLOW needs disjoint intervals, a change of at least the smallest, and an
-// accepted test; FAST likewise. SAME where the change is below the smallest and even the far ends of the intervals are
-// within twice of it. REQUIRES: no empty set.
-Finding compare_rounds(std::span<const double> base, std::span<const double> head, const VerdictRules& rules);
+// One set, unconfirmed. SLOW needs a change of at least the smallest, an accepted test, and intervals that are disjoint
+// or, in pairs, an interval of the change without 0; FAST likewise. SAME where the change is below the smallest and
+// even the far end of its interval is within twice of it. REQUIRES: neither side is empty.
+Finding compare_rounds(const TimeSet& times, const VerdictRules& rules);
 
 // The verdict over both sets. A first set that says SLOW or FAST is confirmed by the second, or refuted: then
-// AMBIGUOUS; without a second set it is AMBIGUOUS and `suspected`.
+// AMBIGUOUS. Until the second set has as many rounds as the first, and as its noise asks for, or confirms it earlier,
+// it is AMBIGUOUS and `suspected`.
 struct Judgement {
   Finding first;
   std::optional<Finding> again;
@@ -56,6 +72,6 @@ struct Judgement {
   bool suspected = false;  // to be measured again
   std::string reason;
 };
-Judgement judge(const RoundTimes& base, const RoundTimes& head, const VerdictRules& rules);
+Judgement judge(const TimeSet& first, const TimeSet& again, const VerdictRules& rules);
 
 }  // namespace sparsmith

@@ -40,7 +40,7 @@ struct TuneOptions {
   bool transfer = true;                    // what near weights chose is tried first, and little else
   bool use_choices = true;                 // false: search again, whatever the cache says
   bool compare = false;                    // measure cached choices again, beside the vendors, without a search
-  bool keep_choices = false;               // also those whose code or packer has changed since
+  bool keep_choices = false;               // also those whose code or packer has changed; dense takes no one's place
 };
 
 }  // namespace sparsmith

@@ -323,6 +323,12 @@ TEST_F(TunerTest, ChoicesMayBeKeptThoughTheirCodeChanged) {
   EXPECT_EQ(kept.weights.at(0).buckets.at(0).candidate.config.text(), chosen);
   EXPECT_FALSE(kept.weights.at(0).buckets.at(0).timing.samples_us.empty());
 
+  device_.dense_us = 1;
+  change_code(directory_.file(cache_));
+  EXPECT_EQ(run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0).candidate.config.text(), chosen)
+      << "dense is faster now, and takes no one's place";
+  device_.dense_us = 20;
+
   options_.keep_choices = false;
   change_code(directory_.file(cache_));
   EXPECT_GT(run({weight("w", 64, 96, 1)}).considered, 0);

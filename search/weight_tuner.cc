@@ -141,7 +141,8 @@ class WeightTuner {
       SPARSMITH_RETURN_IF_ERROR(context_.predict ? predict(bucket) : measure(bucket));
       if (!known && !hinted && bucket.complete) remember(bucket);
     }
-    return choose(buckets, cached);
+    // Choices that stand are not weighed again, not even against dense: what they take now is what is asked.
+    return choose(buckets, cached, known && options_.keep_choices);
   }
 
   // The memory of the operator; nullptr where nothing is to be learnt.
@@ -319,28 +320,39 @@ class WeightTuner {
     return run_predicted_race(context_, log, bucket.contenders);
   }
 
-  Status choose(std::vector<Bucket>& buckets, const CachedChoices& cached) {
+  std::vector<std::string> kept_packings(const std::vector<Bucket>& buckets, bool stand) {
     std::vector<BucketTimes> times;
+    std::vector<std::string> all;
     for (const Bucket& bucket : buckets) {
       BucketTimes& each =
           times.emplace_back(BucketTimes{bucket.calls, bucket.dense().supported ? bucket.dense_us : 0, {}});
       for (const Contender& contender : bucket.contenders) {
         if (contender.state != Contender::State::kTimed) continue;
+        all.push_back(contender.identity.packing);
         const auto [best, is_new] = each.best_us.emplace(contender.identity.packing, contender.timing.median_us);
         if (!is_new) best->second = std::min(best->second, contender.timing.median_us);
       }
     }
-    const std::vector<std::string> kept =
-        choose_packings(times, packings_.sizes(), options_.packings, weight_.dense_bytes(), options_.objective);
+    if (stand) return all;
+    return choose_packings(times, packings_.sizes(), options_.packings, weight_.dense_bytes(), options_.objective);
+  }
+
+  // With `stand`, the only contender of an N serves it.
+  Status choose(std::vector<Bucket>& buckets, const CachedChoices& cached, bool stand) {
+    const std::vector<std::string> kept = kept_packings(buckets, stand);
     for (Bucket& bucket : buckets) {
       for (const Contender& contender : bucket.contenders) {
         if (contender.state == Contender::State::kRejected) ++report_.rejected[rejection_class(contender)];
       }
-      const auto decision = decide(bucket.contenders, kept, &bucket.dense());
+      const bool stands = stand && std::ranges::any_of(bucket.contenders, [](const Contender& contender) {
+                            return contender.state == Contender::State::kTimed;
+                          });
+      auto decision = decide(bucket.contenders, kept, stands ? nullptr : &bucket.dense());
       if (!decision) {
         return unsupported(fmt::format("no candidate for N = {} passes, and dense cannot serve: {}", bucket.tokens,
                                        bucket.dense().detail));
       }
+      if (stands) decision->reason = "an earlier choice that was to be kept";
       weight_.buckets.push_back(bucket_choice(bucket, *decision, cached));
       if (options_.objective == Objective::kTime) store_choice(context_, weight_, weight_.buckets.back());
     }

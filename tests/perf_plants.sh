@@ -6,7 +6,7 @@
 #   PROGRAMS   `sparsmith` and its worker, of a build with -DSPARSMITH_PLANTS=ON
 #   OUTPUT     folder for the history, the comparisons and what is printed
 # environment:
-#   PLANTS_ROUNDS, PLANTS_TURNS   rounds of a turn, and turns of either side; default: 2 and 4
+#   PLANTS_ROUNDS, PLANTS_TURNS   rounds of a turn, and turns of either side; default: 2 and 3
 set -euo pipefail
 
 if (($# != 2)); then
@@ -18,7 +18,7 @@ checks=$(realpath "$(dirname "${BASH_SOURCE[0]}")")/perf_plants_check.py
 mkdir -p "$2"
 output=$(realpath "$2")
 rounds=${PLANTS_ROUNDS:-2}
-turns=${PLANTS_TURNS:-4}
+turns=${PLANTS_TURNS:-3}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$output"
@@ -55,9 +55,10 @@ tune() {  # PLANT OPTION...
     --device cuda:0 --candidates 16 --cache "$scratch/$plant.db" "$@" >"tune_$plant.txt" 2>&1 ||
     { cat "tune_$plant.txt" && exit 1; }
 }
-say "tuning"
 tune plain
+say "tuned"
 tune cost_model --include uniform98 --include small95
+say "tuned with the wrong cost model"
 # What the plain build chose is measured in all others as well: kernel against kernel, packing against packing.
 for side in plain_again slow_snippet bank_schedule; do cp "$scratch/plain.db" "$scratch/$side.db"; done
 

@@ -85,7 +85,6 @@ grep -q "cost model: what was of the family slots is reported as another choice"
 if grep -q FAILED output; then cat output && exit 1; fi
 
 # What does not show is missed, and says so.
-export PLANTS_TURNS=3
 DRAWN_again=1.1 expect 1 "FAILED the same build again: no SLOW" "${plants[@]}"
 DRAWN_slow_snippet=1 expect 1 "FAILED slow snippet: exactly the cases that use it are SLOW" "${plants[@]}"
 DRAWN_bank_schedule=1 expect 1 "FAILED bank schedule: cases of the panel family are SLOW" "${plants[@]}"

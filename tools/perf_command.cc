@@ -49,8 +49,11 @@ void add_compare_options(CLI::App& command, PerfOptions& options) {
   command.add_flag("--all", options.all, "Also list cases that are the same");
   command.add_flag("--markdown", options.markdown, "Print Markdown, for a pull request");
   command.add_option("--junit", options.junit, "Also write JUnit XML to this file");
+  command.add_option("--html", options.html, "Also write a page to this file");
   command.add_option("--suspects", options.suspects,
                      "Write the names of cases that are to be measured again to this file");
+  command.add_option("--unsure", options.unsure,
+                     "Write the names of cases that need more rounds, for their noise, to this file");
   command
       .add_option("--fail-on", options.fail_on,
                   "Exit with 5 on: slow, any slower case; kernel, those whose choice is the same")
@@ -69,7 +72,8 @@ void add_perf_command(CLI::App& app, Action& action) {
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* description, Body body) {
     CLI::App* const sub = command->add_subcommand(name, description);
-    sub->add_option("--db", options->database, "The performance history")->capture_default_str();
+    sub->add_option("--db", options->database, "The performance history: a file, or postgresql://USER@HOST/DATABASE")
+        ->capture_default_str();
     sub->add_flag("--json", options->json, "Print as JSON");
     sub->callback([options, body, &action] {
       action = [options, body] {
@@ -86,6 +90,7 @@ void add_perf_command(CLI::App& app, Action& action) {
   CLI::App* const history = add("history", "Show cases over commits, and where they changed for good", perf_history);
   history->add_option("--branch", options->branch, "Only commits of this branch");
   history->add_option("--case", options->case_name, "Only the case of this name");
+  history->add_option("--html", options->html, "Also write a page to this file");
   CLI::App* const mark = add("mark", "Accept a change, with the reason", perf_mark);
   mark->add_option("commit", options->mark.commit, "The commit that made the change")->required();
   mark->add_option("--reason", options->mark.reason, "Why it is accepted")->required();

@@ -9,6 +9,7 @@
 #include "tools/command.h"
 #include "tools/perf_options.h"
 #include "tools/perf_output.h"
+#include "tools/perf_pages.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -27,10 +28,11 @@ Result<Selection> select(PerfStore& store, const std::string& text) {
   return selection;
 }
 
-Status write_suspects(const std::string& path, const Comparison& comparison) {
+// The names of the cases for which `wanted` holds, a line each.
+Status write_names(const std::string& path, const Comparison& comparison, bool ComparisonRow::* wanted) {
   std::set<std::string> names;
   for (const ComparisonRow& row : comparison.rows) {
-    if (row.suspected) names.insert(row.key.name);
+    if (row.*wanted) names.insert(row.key.name);
   }
   std::string text;
   for (const std::string& name : names) text += name + "\n";
@@ -54,7 +56,12 @@ Result<int> perf_compare(const PerfOptions& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const Comparison comparison, compare(store, base.commit, head.commit, how));
   if (!options.junit.empty())
     SPARSMITH_RETURN_IF_ERROR(write_file_atomically(options.junit, comparison_junit(comparison)));
-  if (!options.suspects.empty()) SPARSMITH_RETURN_IF_ERROR(write_suspects(options.suspects, comparison));
+  if (!options.html.empty())
+    SPARSMITH_RETURN_IF_ERROR(write_file_atomically(options.html, html_of(comparison_page(comparison))));
+  if (!options.suspects.empty())
+    SPARSMITH_RETURN_IF_ERROR(write_names(options.suspects, comparison, &ComparisonRow::suspected));
+  if (!options.unsure.empty())
+    SPARSMITH_RETURN_IF_ERROR(write_names(options.unsure, comparison, &ComparisonRow::unsure));
   if (options.json) {
     fmt::print("{}", comparison_json(comparison));
   } else if (options.markdown) {

@@ -3,24 +3,18 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "history/series.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
 #include "tools/perf_options.h"
+#include "tools/perf_pages.h"
 #include "tools/text_table.h"
 
 namespace sparsmith::tools {
 namespace {
 
 using nlohmann::json;
-
-std::string environment_text(const PerfEnvironment& environment) {
-  std::string text = environment.device;
-  if (!environment.driver.empty()) text += ", driver " + environment.driver;
-  if (!environment.nvrtc.empty()) text += ", NVRTC " + environment.nvrtc;
-  if (!environment.clocks.empty()) text += ", " + environment.clocks;
-  return text;
-}
 
 json json_of(const PerfSeries& series) {
   json object = {{"case", series.key.name},
@@ -109,6 +103,8 @@ Result<int> perf_history(const PerfOptions& options) {
     return not_found(fmt::format("{}: nothing is recorded{}{}", store.path(),
                                  options.branch.empty() ? "" : " of branch " + options.branch,
                                  options.case_name.empty() ? "" : " for case " + options.case_name));
+  if (!options.html.empty())
+    SPARSMITH_RETURN_IF_ERROR(write_file_atomically(options.html, html_of(history_page(store.path(), all))));
   if (options.json) {
     json object = {{"history", json::array()}};
     for (const PerfSeries& series : all) object["history"].push_back(json_of(series));

@@ -12,6 +12,7 @@ namespace sparsmith::tools {
 struct PerfOptions {
   std::string database = "perf.db";
   bool json = false;
+  std::string html;  // of compare and history: a page to write
 
   // record
   std::string suite;
@@ -32,6 +33,7 @@ struct PerfOptions {
   bool markdown = false;
   std::string junit;     // a file to write
   std::string suspects;  // a file to write
+  std::string unsure;    // likewise
   std::string fail_on;   // "slow", "kernel", or empty
   bool once = false;
   bool all = false;

@@ -14,31 +14,6 @@ std::string interval(const Estimate& estimate) {
   return fmt::format("{:.3f} [{:.3f}, {:.3f}]", estimate.center, estimate.low, estimate.high);
 }
 
-std::string headline(const Comparison& c) {
-  int suspected = 0;
-  for (const ComparisonRow& row : c.rows) suspected += row.suspected ? 1 : 0;
-  return fmt::format("{} SLOW, {} FAST, {} AMBIGUOUS{}, {} SAME", c.count(Verdict::kSlow), c.count(Verdict::kFast),
-                     c.count(Verdict::kAmbiguous),
-                     suspected > 0 ? fmt::format(" ({} to be measured again)", suspected) : "",
-                     c.count(Verdict::kSame));
-}
-
-std::vector<std::string> footnotes(const Comparison& c) {
-  std::vector<std::string> lines;
-  int measured = 0;
-  for (const ComparisonRow& row : c.rows) measured += row.measured ? 1 : 0;
-  if (measured > 0)
-    lines.push_back(fmt::format("geometric mean of head over base: {:.4f} in {} cases", c.geometric_mean, measured));
-  if (c.unchanged_measured > 0)
-    lines.push_back(fmt::format("{} of {} cases that run the same code looked changed: that is the noise here",
-                                c.unchanged_alarms, c.unchanged_measured));
-  for (const CaseKey& key : c.only_base)
-    lines.push_back(fmt::format("only in base: {} ({})", key.name, key.operator_name));
-  for (const CaseKey& key : c.only_head)
-    lines.push_back(fmt::format("only in head: {} ({})", key.name, key.operator_name));
-  return lines;
-}
-
 TextTable table_of(const Comparison& c, bool all) {
   TextTable table(
       {{"verdict"}, {"case"}, {"operator"}, {"base us"}, {"head us"}, {"change", true}, {"p", true}, {"cause"}});
@@ -51,24 +26,6 @@ TextTable table_of(const Comparison& c, bool all) {
                row.measured ? fmt::format("{:.2g}", f.p) : "-", cause_name(row.cause)});
   }
   return table;
-}
-
-// What is said of a case besides its row: why, what differs, and how to see it again.
-std::vector<std::string> details(const ComparisonRow& row) {
-  std::vector<std::string> lines = {row.reason};
-  if (row.cause == Cause::kOtherChoice && row.verdict != Verdict::kSame)
-    lines.emplace_back("the tuner chooses otherwise: no kernel need have changed");
-  for (const Difference& difference : row.differences)
-    lines.push_back(fmt::format("{}: {} -> {}", difference.what, difference.base.empty() ? "-" : difference.base,
-                                difference.head.empty() ? "-" : difference.head));
-  if (row.cause == Cause::kKernel && !row.snippets.empty())
-    lines.push_back(fmt::format("changed: {}", fmt::join(row.snippets, ", ")));
-  if (row.accepted)
-    lines.push_back(fmt::format("accepted{}: {}",
-                                row.accepted->author.empty() ? "" : fmt::format(" by {}", row.accepted->author),
-                                row.accepted->reason));
-  if (!row.command.empty()) lines.push_back(fmt::format("measure it: {}", row.command));
-  return lines;
 }
 
 nlohmann::json json_of(const Estimate& estimate) {
@@ -88,7 +45,10 @@ nlohmann::json json_of(const Finding& finding) {
           {"base", json_of(finding.base)},
           {"head", json_of(finding.head)},
           {"change", finding.change},
-          {"p", finding.p}};
+          {"change_low", finding.change_low},
+          {"change_high", finding.change_high},
+          {"p", finding.p},
+          {"paired", finding.paired}};
 }
 
 nlohmann::json json_of(const ComparisonRow& row) {
@@ -97,6 +57,8 @@ nlohmann::json json_of(const ComparisonRow& row) {
                            {"cause", cause_name(row.cause)},
                            {"reason", row.reason},
                            {"suspected", row.suspected},
+                           {"unsure", row.unsure},
+                           {"more_rounds", row.unsure ? row.finding.more_rounds : 0},
                            {"base_rounds", row.base_rounds},
                            {"head_rounds", row.head_rounds},
                            {"first", row.measured ? json_of(row.finding) : nlohmann::json()},
@@ -129,34 +91,83 @@ std::string markdown(const std::string& text) {
 
 }  // namespace
 
+std::string comparison_headline(const Comparison& c) {
+  int suspected = 0;
+  int unsure = 0;
+  for (const ComparisonRow& row : c.rows) {
+    suspected += row.suspected ? 1 : 0;
+    unsure += row.unsure ? 1 : 0;
+  }
+  std::string open;
+  if (suspected > 0) open = fmt::format("{} to be measured again", suspected);
+  if (unsure > 0) open += fmt::format("{}{} in need of more rounds", open.empty() ? "" : ", ", unsure);
+  return fmt::format("{} SLOW, {} FAST, {} AMBIGUOUS{}, {} SAME", c.count(Verdict::kSlow), c.count(Verdict::kFast),
+                     c.count(Verdict::kAmbiguous), open.empty() ? "" : fmt::format(" ({})", open),
+                     c.count(Verdict::kSame));
+}
+
+std::vector<std::string> comparison_footnotes(const Comparison& c) {
+  std::vector<std::string> lines;
+  int measured = 0;
+  for (const ComparisonRow& row : c.rows) measured += row.measured ? 1 : 0;
+  if (measured > 0)
+    lines.push_back(fmt::format("geometric mean of head over base: {:.4f} in {} cases", c.geometric_mean, measured));
+  if (c.unchanged_measured > 0)
+    lines.push_back(fmt::format("{} of {} cases that run the same code looked changed: that is the noise here",
+                                c.unchanged_alarms, c.unchanged_measured));
+  for (const CaseKey& key : c.only_base)
+    lines.push_back(fmt::format("only in base: {} ({})", key.name, key.operator_name));
+  for (const CaseKey& key : c.only_head)
+    lines.push_back(fmt::format("only in head: {} ({})", key.name, key.operator_name));
+  return lines;
+}
+
+std::vector<std::string> comparison_details(const ComparisonRow& row) {
+  std::vector<std::string> lines = {row.reason};
+  if (row.unsure) lines.push_back(fmt::format("{} more rounds a side would tell", row.finding.more_rounds));
+  if (row.cause == Cause::kOtherChoice && row.verdict != Verdict::kSame)
+    lines.emplace_back("the tuner chooses otherwise: no kernel need have changed");
+  for (const Difference& difference : row.differences)
+    lines.push_back(fmt::format("{}: {} -> {}", difference.what, difference.base.empty() ? "-" : difference.base,
+                                difference.head.empty() ? "-" : difference.head));
+  if (row.cause == Cause::kKernel && !row.snippets.empty())
+    lines.push_back(fmt::format("changed: {}", fmt::join(row.snippets, ", ")));
+  if (row.accepted)
+    lines.push_back(fmt::format("accepted{}: {}",
+                                row.accepted->author.empty() ? "" : fmt::format(" by {}", row.accepted->author),
+                                row.accepted->reason));
+  if (!row.command.empty()) lines.push_back(fmt::format("measure it: {}", row.command));
+  return lines;
+}
+
 std::string comparison_text(const Comparison& c, bool all) {
-  std::string text = fmt::format("{}\n", headline(c));
+  std::string text = fmt::format("{}\n", comparison_headline(c));
   const TextTable table = table_of(c, all);
   if (!table.empty()) text += fmt::format("\n{}", table.plain());
   for (const ComparisonRow& row : c.rows) {
     if (row.verdict == Verdict::kSame) continue;
     text += fmt::format("\n{} {}\n", verdict_name(row.verdict), row.key.name);
-    for (const std::string& line : details(row)) text += fmt::format("  {}\n", line);
+    for (const std::string& line : comparison_details(row)) text += fmt::format("  {}\n", line);
   }
-  const std::vector<std::string> notes = footnotes(c);
+  const std::vector<std::string> notes = comparison_footnotes(c);
   if (!notes.empty()) text += "\n";
   for (const std::string& line : notes) text += line + "\n";
   return text;
 }
 
 std::string comparison_markdown(const Comparison& c, bool all) {
-  std::string text = fmt::format("### Performance: {}\n\n`{}` against `{}`\n", headline(c), c.head, c.base);
+  std::string text = fmt::format("### Performance: {}\n\n`{}` against `{}`\n", comparison_headline(c), c.head, c.base);
   const TextTable table = table_of(c, all);
   if (!table.empty()) text += fmt::format("\n{}", table.markdown());
   for (const ComparisonRow& row : c.rows) {
     if (row.verdict == Verdict::kSame) continue;
     text += fmt::format("\n<details><summary>{} {}: {}</summary>\n\n", verdict_name(row.verdict), xml(row.key.name),
                         xml(row.reason));
-    for (const std::string& line : details(row)) text += fmt::format("- {}\n", markdown(line));
+    for (const std::string& line : comparison_details(row)) text += fmt::format("- {}\n", markdown(line));
     text += "\n</details>\n";
   }
   text += "\n";
-  for (const std::string& line : footnotes(c)) text += fmt::format("- {}\n", markdown(line));
+  for (const std::string& line : comparison_footnotes(c)) text += fmt::format("- {}\n", markdown(line));
   return text;
 }
 
@@ -186,7 +197,7 @@ std::string comparison_junit(const Comparison& c) {
   for (const ComparisonRow& row : c.rows) {
     cases += fmt::format("    <testcase classname=\"{}\" name=\"{} ({})\"", xml(row.key.device_class),
                          xml(row.key.name), xml(row.key.operator_name));
-    const std::string text = xml(fmt::format("{}", fmt::join(details(row), "\n")));
+    const std::string text = xml(fmt::format("{}", fmt::join(comparison_details(row), "\n")));
     if (row.verdict == Verdict::kSlow && !row.accepted) {
       ++failures;
       cases += fmt::format(">\n      <failure type=\"SLOW\" message=\"{}\">{}</failure>\n    </testcase>\n",

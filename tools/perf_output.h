@@ -2,10 +2,18 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "history/comparison.h"
 
 namespace sparsmith::tools {
+
+// "1 SLOW, 0 FAST, 2 AMBIGUOUS (1 to be measured again), 15 SAME"
+std::string comparison_headline(const Comparison& comparison);
+// The mean over all cases, the noise, and cases of one side alone: a line each.
+std::vector<std::string> comparison_footnotes(const Comparison& comparison);
+// What is said of a case besides its row: why, what differs, and how to see it again; a line each.
+std::vector<std::string> comparison_details(const ComparisonRow& row);
 
 // `all`: also the cases that are the same.
 std::string comparison_text(const Comparison& comparison, bool all);

@@ -112,9 +112,9 @@ Result<std::set<std::string>> wanted_cases(const PerfOptions& options) {
   return names;
 }
 
-std::string suite_command(const PerfOptions& options, const std::string& name) {
+std::string suite_command(const PerfOptions& options, const std::string& database, const std::string& name) {
   return fmt::format("sparsmith perf record {} --only {} --commit {} --db {}", shell_word(options.suite),
-                     shell_word(name), shell_word(options.run.commit), shell_word(options.database));
+                     shell_word(name), shell_word(options.run.commit), shell_word(database));
 }
 
 Status record_suite(const PerfOptions& options, PerfStore& store, Recorder& recorder) {
@@ -134,7 +134,7 @@ Status record_suite(const PerfOptions& options, PerfStore& store, Recorder& reco
     if (!options.clocks.empty()) environment.clocks = options.clocks;
     bool changed = false;
     for (PerfMeasurement& measurement : recording.measurements) {
-      measurement.command = suite_command(options, measurement.key.name);
+      measurement.command = suite_command(options, store.path(), measurement.key.name);
       changed = changed || !recorded.has(measurement, environment);
     }
     SPARSMITH_RETURN_IF_ERROR(recorder.add(std::move(recording)));

@@ -54,6 +54,17 @@ record eeee1 19 c1 "$rows" p1
 # The same code twice: nothing to say.
 expect 0 "0 SLOW, 0 FAST, 0 AMBIGUOUS, 2 SAME" "$sparsmith" perf compare aaaa1 main --fail-on slow
 
+# Noise that hides what counts asks for more rounds.
+for round in 1 2 3 4 5 6 7 8; do
+  bench_json noisy.json $round $((18 + round % 3)) c0 "$rows" p1
+  expect 0 "2 rounds" "$sparsmith" perf record --bench noisy.json --commit 77777 --db noisy.db
+  bench_json noisy.json $round $((18 + (round + 1) % 3)) c1 "$rows" p1
+  expect 0 "2 rounds" "$sparsmith" perf record --bench noisy.json --commit 88888 --db noisy.db
+done
+expect 0 "(1 in need of more rounds), 1 SAME" "$sparsmith" perf compare 77777 88888 --unsure unsure.txt --db noisy.db
+[[ $(cat unsure.txt) == "fc1 N=8" ]]
+grep -q "52 more rounds a side would tell" output
+
 # A slower kernel: suspected, measured again, said.
 expect 0 "1 AMBIGUOUS (1 to be measured again), 1 SAME" "$sparsmith" perf compare aaaa1 bbbb1 --fail-on slow \
   --suspects suspects.txt
@@ -86,6 +97,13 @@ expect 0 "0 SLOW, 1 FAST" "$sparsmith" perf compare aaaa1 eeee1 --fail-on slow
 expect 2 reason "$sparsmith" perf mark bbbb1
 expect 0 accepted "$sparsmith" perf mark bbbb1 --reason "exact sums" --author me --case "fc1 N=8"
 expect 0 "accepted by me: exact sums" "$sparsmith" perf compare aaaa1 bbbb1 --fail-on slow
+
+# As pages.
+expect 0 "1 SLOW" "$sparsmith" perf compare aaaa1 bbbb1 --html compare.html
+grep -q "changed: snippets/prolog/csr_row.cuh" compare.html
+expect 0 "fc1 N=8" "$sparsmith" perf history --html history.html
+grep -q "Performance over commits: perf.db" history.html
+expect 3 "cannot create" "$sparsmith" perf history --html missing/history.html
 
 # Another driver: not comparable, and a new segment of history.
 expect 0 "recorded ffff1" "$sparsmith" perf record --bench round1.json --commit ffff1 --clocks "locked 1500 MHz"
@@ -147,10 +165,8 @@ if [[ \$2 == record ]]; then
       *) options+=("\${!i}") ;;
     esac
   done
-  for round in 1 2 3 4 5; do
-    bench_json "$PWD/$1.\$round.json" \$RANDOM $2 $3 "$rows" p1
-    files+=(--bench "$PWD/$1.\$round.json")
-  done
+  bench_json "$PWD/$1.json" \$RANDOM $2 $3 "$rows" p1
+  files+=(--bench "$PWD/$1.json")
   exec "$sparsmith" perf record "\${files[@]}" "\${options[@]}"
 fi
 exec "$sparsmith" "\$@"
@@ -163,6 +179,8 @@ export PERF_DB=gate.db
 expect 5 "1 SLOW, 0 FAST, 0 AMBIGUOUS, 1 SAME" "$gate" 1111aaaa ./old 2222bbbb ./new suite.json
 grep -q '<failure type="SLOW"' perf-report/junit.xml
 grep -q '"cause":"kernel"' perf-report/report.json
+grep -q '"base_rounds":30,' perf-report/report.json
+grep -q '"paired":true' perf-report/report.json
 expect 0 "0 SLOW, 0 FAST, 0 AMBIGUOUS, 2 SAME" "$gate" 1111aaaa ./old 3333cccc ./old suite.json
 expect 2 usage "$gate"
 echo "perf behaves"

@@ -137,7 +137,14 @@ def make_pages(sparsmith, folder):
     analysis_json.write_text(run("analyze", model, "--json"), encoding="utf-8")
     drawn = drawn_results.write_all(folder, HOSTILE)
     run("report", "-o", report, *drawn, analysis_json, tuned, model, "--title", HOSTILE)
-    return [(analysis, 11), (tuning, 3), (bench, 3), (report, 40)]
+
+    database = ("--db", folder / "perf.db")
+    for commit, files in drawn_results.write_rounds(folder, HOSTILE).items():
+        run("perf", "record", "--commit", commit, *database, *(word for file in files for word in ("--bench", file)))
+    compared, history = folder / "compare.html", folder / "history.html"
+    run("perf", "compare", "c0000", "c0019", "--html", compared, *database)
+    run("perf", "history", "--html", history, *database)
+    return [(analysis, 11), (tuning, 3), (bench, 3), (report, 40), (compared, 2), (history, 4)]
 
 
 def main():

@@ -1,0 +1,100 @@
+// What is of PostgreSQL alone; store_test has what holds for either database.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "history/comparison.h"
+#include "history/connection.h"
+#include "history/drawn_history.h"
+#include "history/postgres_server.h"
+
+namespace sparsmith {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Mode = PerfStore::Mode;
+
+TEST(Address, HidesItsPassword) {
+  EXPECT_EQ(without_password("perf.db"), "perf.db");
+  EXPECT_EQ(without_password("postgresql://me:secret@host:5432/perf"), "postgresql://me:***@host:5432/perf");
+  EXPECT_EQ(without_password("postgres://me:a:b@c@host/perf"), "postgres://me:***@host/perf");
+  EXPECT_EQ(without_password("postgresql://me@host:5432/perf"), "postgresql://me@host:5432/perf");
+  EXPECT_EQ(without_password("postgresql:///perf?host=/tmp&password=secret&user=me"),
+            "postgresql:///perf?host=/tmp&password=***&user=me");
+  EXPECT_TRUE(is_postgresql("postgres://h/d"));
+  EXPECT_FALSE(is_postgresql("postgresql.db"));
+}
+
+TEST(Postgres, AServerThatIsNotThereIsAnError) {
+  const Status status = PerfStore::open("postgresql://me:secret@%2Fnonexistent/perf", Mode::kReadWrite).status();
+  if (status.code() == StatusCode::kUnsupported) GTEST_SKIP() << status.message();
+  EXPECT_EQ(status.code(), StatusCode::kIoError);
+  EXPECT_THAT(status.message(), HasSubstr("postgresql://me:***@%2Fnonexistent/perf"));
+  EXPECT_THAT(status.message(), Not(HasSubstr("secret")));
+  EXPECT_THAT(PerfStore::open("postgresql://%zz", Mode::kReadWrite).status().message(), HasSubstr("zz"));
+}
+
+class PostgresTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto server = PostgresServer::start();
+    if (!server.ok() && server.status().code() == StatusCode::kNotFound) GTEST_SKIP() << server.status().message();
+    ASSERT_TRUE(server.ok()) << server.status().message();
+    server_ = std::move(*server);
+    const auto database = server_->new_database();
+    if (!database.ok() && database.status().code() == StatusCode::kUnsupported)
+      GTEST_SKIP() << database.status().message();
+    ASSERT_TRUE(database.ok()) << database.status().message();
+    address_ = *database;
+  }
+
+  std::unique_ptr<PostgresServer> server_;
+  std::string address_;
+};
+
+TEST_F(PostgresTest, AServerThatGoesAwayIsAnError) {
+  PerfStore store = PerfStore::open(address_, Mode::kReadWrite).value();
+  DrawnNoise noise(Noise::kIndependent, 0.01, 1);
+  PerfRun run;
+  run.commit = "c1";
+  ASSERT_TRUE(store.record(run, DrawnHistory::round_of(0, noise)).ok());
+  server_->stop();
+  EXPECT_EQ(store.record(run, DrawnHistory::round_of(0, noise)).code(), StatusCode::kIoError);
+  EXPECT_EQ(store.rounds({}).status().code(), StatusCode::kIoError);
+  EXPECT_EQ(PerfStore::open(address_, Mode::kReadWrite).status().code(), StatusCode::kIoError);
+}
+
+TEST_F(PostgresTest, AMillionSamples) {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds_since = [](Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  PerfStore store = PerfStore::open(address_, Mode::kReadWrite).value();
+  DrawnHistory drawn;
+  ASSERT_TRUE(drawn.record(store).ok());
+  auto begin = Clock::now();
+  const auto comparison = compare(store, DrawnHistory::commit(0), DrawnHistory::commit(DrawnHistory::kCommits - 1), {});
+  const double comparing = seconds_since(begin);
+  ASSERT_TRUE(comparison.ok());
+  EXPECT_EQ(comparison->rows.size(), DrawnHistory::kCases);
+  begin = Clock::now();
+  const auto rounds = store.rounds({});
+  const double reading = seconds_since(begin);
+  ASSERT_TRUE(rounds.ok());
+  EXPECT_EQ(static_cast<std::int64_t>(rounds->size()) * DrawnHistory::kRepetitions, drawn.samples);
+  const double rate = static_cast<double>(drawn.samples) / drawn.seconds;
+  const double megabytes = static_cast<double>(store.counts()->file_bytes) / 1e6;
+  fmt::print(
+      "PostgreSQL: {} samples in {:.2f} s ({:.0f}/s), a transaction a round; {:.1f} MB; compared in {:.3f} s; "
+      "all read in {:.2f} s\n",
+      drawn.samples, drawn.seconds, rate, megabytes, comparing, reading);
+#ifndef __SANITIZE_ADDRESS__
+  EXPECT_GE(rate, 50'000);
+  EXPECT_LT(comparing, 2);
+#endif
+  EXPECT_LT(megabytes, 100);
+}
+
+}  // namespace
+}  // namespace sparsmith
