@@ -52,6 +52,7 @@ void mark_abandoned(SQLite::Database& database, const ProcessIdentity& process) 
 }
 
 Result<std::int64_t> Cache::begin(const MeasurementRecord& measurement) {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Result<std::int64_t> {
     mark_abandoned(state_->database, state_->process);
     SQLite::Statement insert(state_->database,
@@ -73,6 +74,7 @@ Result<std::int64_t> Cache::begin(const MeasurementRecord& measurement) {
 }
 
 Status Cache::finish(std::int64_t id, const MeasurementRecord& outcome) {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Status {
     const MeasurementRecord& m = outcome;
     const int changed = execute(
@@ -87,6 +89,7 @@ Status Cache::finish(std::int64_t id, const MeasurementRecord& outcome) {
 }
 
 Result<std::vector<MeasurementRecord>> Cache::measurements(const ProblemKey& key) {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Result<std::vector<MeasurementRecord>> {
     SQLite::Statement query(
         state_->database,

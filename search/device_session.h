@@ -45,11 +45,16 @@ class DeviceSession {
 
   // What calls to the device have taken so far.
   struct Seconds {
+    double sending = 0;    // weights and packings
+    double reference = 0;  // drawing inputs, and the outputs that are expected
     double verifying = 0;
     double timing = 0;
     double libraries = 0;
+    double waiting = 0;  // the device's, for what to do
+    void add(const Seconds& other);
   };
   const Seconds& seconds() const { return seconds_; }
+  void add_waiting(double seconds) { seconds_.waiting += seconds; }
 
   // Ok, or why the last attempt to start a measurer failed: nothing that failed since then is a candidate's fault.
   const Status& health() const { return health_; }

@@ -23,6 +23,7 @@ class ScriptedMeasurer : public Measurer {
   }
   Status set_weight(const CsrMatrix&, const OperatorSpec&) override {
     ++script_.weights_set;
+    script_.verified_each.push_back(0);
     packings_.clear();
     return alive();
   }
@@ -48,6 +49,7 @@ class ScriptedMeasurer : public Measurer {
     if (fault == Fault::kEndlessLoop) return die(candidate, "the worker gave no answer within 120 s and was killed");
     if (fault == Fault::kOutOfMemory) return out_of_memory("out of device memory");
     ++script_.verified;
+    ++script_.verified_each.back();
     Verification verification;
     verification.ok = !(script_.is_wrong && script_.is_wrong(candidate)) && fault != Fault::kWrongResult;
     if (!verification.ok) verification.reason = "y[0][0] = 1, expected 0";
@@ -160,6 +162,7 @@ class ScriptedCompiler : public KernelCompiler {
 
 MeasurerFactory scripted_measurers(DeviceScript& script) {
   return [&script]() -> Result<std::unique_ptr<Measurer>> {
+    if (script.gone) return no_device("there is no such device any more");
     return std::unique_ptr<Measurer>(std::make_unique<ScriptedMeasurer>(script));
   };
 }

@@ -33,10 +33,12 @@ struct DeviceScript {
   std::function<Fault(const LoadedCandidate&)> fault;
   double dense_us = 20;                 // 0: the library is missing
   std::function<void()> before_verify;  // called each time
+  bool gone = false;                    // no measurer can be started any more
 
   int starts = 0;
   int weights_set = 0;
   int verified = 0;
+  std::vector<int> verified_each;  // of each weight that was set, in that order
   int timed = 0;
   int finals = 0;
   std::vector<std::string> deaths;  // kernel names

@@ -149,6 +149,43 @@ Transfer::Hint Transfer::find(const std::string& pattern_hash, const WeightProfi
   return {};
 }
 
+bool TransferMemory::is_searched(const WeightProfile& profile, const std::string& operator_name) const {
+  return std::ranges::any_of(searched_, [&](const Searched& each) {
+    return (operator_name.empty() || each.key.operator_name == operator_name) && distance(profile, each.profile) <= 1;
+  });
+}
+
+std::optional<Transfer::Hint> TransferMemory::ask(const ProblemKey& key, const WeightProfile& profile,
+                                                  const std::vector<std::int64_t>& tokens, bool searches) {
+  const std::lock_guard lock(mutex_);
+  Transfer& memory = memories_.try_emplace(key.operator_name, cache_, key).first->second;
+  Transfer::Hint hint = memory.find(key.pattern_hash, profile, tokens);
+  if (hint.near || !searches) return hint;
+  if (is_searched(profile, key.operator_name)) return std::nullopt;
+  searched_.push_back({key, profile});
+  return hint;
+}
+
+bool TransferMemory::must_wait(const WeightProfile& profile) const {
+  const std::lock_guard lock(mutex_);
+  return is_searched(profile, "");
+}
+
+void TransferMemory::remember(const ProblemKey& key, const WeightProfile& profile,
+                              const std::vector<Contender>& contenders) {
+  const std::lock_guard lock(mutex_);
+  memories_.try_emplace(key.operator_name, cache_, key)
+      .first->second.remember(key.pattern_hash, profile, key.tokens, contenders);
+}
+
+void TransferMemory::finished(const ProblemKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find_if(searched_, [&](const Searched& each) {
+    return each.key.pattern_hash == key.pattern_hash && each.key.operator_name == key.operator_name;
+  });
+  if (found != searched_.end()) searched_.erase(found);
+}
+
 void apply_hint(const Transfer::Hint& hint, const Problem& problem, const SparsityStatistics& statistics,
                 CandidateSelection& selection) {
   for (const auto& [tokens, configs] : hint.configs) {

@@ -35,21 +35,16 @@ class TransferTest : public TunerTest {
     options_.tokens = {1, 8};
   }
 
-  // Candidates verified for each of `count` weights of one kind; the run's choices in `report`.
+  // Candidates verified for each of `count` weights of one kind, as they came to the device; the run's choices in
+  // `report`.
   std::vector<int> verified_for_each(int count, TuneReport& report, unsigned first_seed = 1) {
     std::vector<WeightInput> weights;
-    std::vector<int> before;
-    for (int i = 0; i < count; ++i) {
-      weights.push_back({"w" + std::to_string(i), [this, i, first_seed, &before] {
-                           before.push_back(device_.verified);
-                           return sample_weight(512, 256, 0.15, first_seed + static_cast<unsigned>(i));
-                         }});
-    }
+    for (int i = 0; i < count; ++i)
+      weights.push_back({"w" + std::to_string(i),
+                         [=] { return sample_weight(512, 256, 0.15, first_seed + static_cast<unsigned>(i)); }});
+    device_.verified_each.clear();
     report = run(weights);
-    before.push_back(device_.verified);
-    std::vector<int> each;
-    for (int i = 0; i < count; ++i) each.push_back(before.at(i + 1) - before.at(i));
-    return each;
+    return device_.verified_each;
   }
 };
 

@@ -80,25 +80,37 @@ struct KernelImages {
   std::vector<Binary> binaries;
 };
 
-struct TuneReport {
+// What was tried, for one weight or for many.
+struct TuneCounts {
+  std::map<std::string, std::int64_t> rejected;  // candidates by reason
+  std::map<std::string, std::int64_t> cuts;      // of the search space, by rule
+  std::int64_t transferred = 0;                  // (weight, N) that were searched only among what a near weight chose
+  std::int64_t cached = 0;                       // of these, taken from the cache
+  std::int64_t considered = 0;                   // configs that broke no rule
+  std::int64_t candidates = 0;                   // generated
+  double read_seconds = 0;                       // reading weights, and looking at their zeros
+  double select_seconds = 0;                     // enumerating search spaces, and choosing from them
+  double pack_seconds = 0;
+
+  void add(const TuneCounts& other);
+};
+
+// Preparing one weight overlaps with preparing and measuring others, and so do seconds, with those of the kernels'
+// compiler too; of several devices they are summed.
+struct TuneReport : TuneCounts {
   std::vector<WeightResult> weights;
   struct Skipped {
     std::string name;
     std::string reason;
   };
   std::vector<Skipped> skipped;
-  std::map<std::string, std::int64_t> rejected;  // candidates by reason
-  std::map<std::string, std::int64_t> cuts;      // of the search space, by rule
 
   DeviceProperties device;  // that was tuned for
+  std::size_t devices = 1;  // of its class, that shared the weights
   bool measured = false;    // false: every choice of this run is predicted
   bool complete = true;     // false: interrupted, or out of budget
   bool interrupted = false;
-  std::int64_t pairs = 0;        // (weight, N) that have a choice
-  std::int64_t transferred = 0;  // of these, searched only among what a near weight chose
-  std::int64_t cached = 0;       // of these, taken from the cache
-  std::int64_t considered = 0;   // configs that broke no rule
-  std::int64_t candidates = 0;   // generated
+  std::int64_t pairs = 0;  // (weight, N) that have a choice
   KernelStore::Counts kernels;
   std::vector<KernelImages> images;  // of every kernel that a choice runs
   int worker_restarts = 0;

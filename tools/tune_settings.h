@@ -21,7 +21,7 @@ struct TuneSettings {
   int candidates = 0;
   std::string record;
   std::string budget;
-  std::string device;
+  std::vector<std::string> devices;  // by name; empty: the first GPU, or the emulator
   std::string cache;
   bool no_cache = false;
   std::uint64_t value_seed = 0;
