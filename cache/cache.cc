@@ -37,6 +37,7 @@ const char* measurement_status_name(MeasurementStatus status) {
     case MeasurementStatus::kFailed: return "failed";
     case MeasurementStatus::kCrashed: return "crashed";
     case MeasurementStatus::kTimeout: return "timeout";
+    case MeasurementStatus::kTooSlow: return "too slow";
   }
   return "unknown";
 }

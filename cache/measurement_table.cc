@@ -11,7 +11,8 @@ namespace {
 
 MeasurementStatus status_of_name(const std::string& name) {
   constexpr std::array kAll = {MeasurementStatus::kRunning, MeasurementStatus::kOk,      MeasurementStatus::kWrong,
-                               MeasurementStatus::kFailed,  MeasurementStatus::kCrashed, MeasurementStatus::kTimeout};
+                               MeasurementStatus::kFailed,  MeasurementStatus::kCrashed, MeasurementStatus::kTimeout,
+                               MeasurementStatus::kTooSlow};
   for (const MeasurementStatus status : kAll) {
     if (name == measurement_status_name(status)) return status;
   }

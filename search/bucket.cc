@@ -33,6 +33,7 @@ std::string rejection_class(const Contender& contender) {
     case MeasurementStatus::kWrong: return "wrong result";
     case MeasurementStatus::kCrashed: return "took the worker down";
     case MeasurementStatus::kTimeout: return "did not come back in time";
+    case MeasurementStatus::kTooSlow: return "too slow";
     default: return contender.reason.substr(0, contender.reason.find('\n'));
   }
 }

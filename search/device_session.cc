@@ -33,6 +33,7 @@ Status DeviceSession::restore() {
   if (matrix_ != nullptr) SPARSMITH_RETURN_IF_ERROR(measurer_->set_weight(*matrix_, spec_));
   for (const PackedWeight* packed : packings_) SPARSMITH_RETURN_IF_ERROR(measurer_->add_packing(*packed));
   if (tokens_) SPARSMITH_RETURN_IF_ERROR(measurer_->set_tokens(tokens_->count, tokens_->seed));
+  measurer_->limit_candidates(candidate_limit_);
   return {};
 }
 
@@ -105,7 +106,13 @@ Status DeviceSession::set_tokens(std::int64_t tokens, std::uint64_t seed) {
   tokens_.reset();
   SPARSMITH_RETURN_IF_ERROR(with_retry([&](Measurer& measurer) { return measurer.set_tokens(tokens, seed); }));
   tokens_ = {tokens, seed};
+  limit_candidates(kNoLimit);
   return {};
+}
+
+void DeviceSession::limit_candidates(std::chrono::milliseconds limit) {
+  candidate_limit_ = limit;
+  if (measurer_) measurer_->limit_candidates(limit);
 }
 
 Result<Verification> DeviceSession::verify(const LoadedCandidate& candidate) {

@@ -5,6 +5,7 @@
 // set_weight(), drop_packing() or the session's end.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,8 @@ namespace sparsmith {
 
 class DeviceSession {
  public:
+  static constexpr std::chrono::milliseconds kNoLimit = std::chrono::hours(24);
+
   // Error: what the factory says when there is no such device.
   static Result<DeviceSession> open(MeasurerFactory factory);
 
@@ -32,6 +35,8 @@ class DeviceSession {
   bool has_packing(const std::string& name) const;
   Status set_tokens(std::int64_t tokens, std::uint64_t seed);
 
+  // Of what follows, until the next set_tokens().
+  void limit_candidates(std::chrono::milliseconds limit);
   // As Measurer's. kDeviceError: the candidate failed or the worker died of it; the session goes on.
   Result<Verification> verify(const LoadedCandidate& candidate);
   Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy);
@@ -84,6 +89,7 @@ class DeviceSession {
     std::uint64_t seed;
   };
   std::optional<Tokens> tokens_;
+  std::chrono::milliseconds candidate_limit_ = kNoLimit;
 };
 
 }  // namespace sparsmith

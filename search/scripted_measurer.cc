@@ -40,6 +40,8 @@ class ScriptedMeasurer : public Measurer {
     return alive();
   }
 
+  void limit_candidates(std::chrono::milliseconds limit) override { script_.limits.push_back(limit); }
+
   Result<Verification> verify(const LoadedCandidate& candidate) override {
     if (script_.before_verify) script_.before_verify();
     SPARSMITH_RETURN_IF_ERROR(check(candidate));
@@ -125,7 +127,8 @@ class ScriptedMeasurer : public Measurer {
   static Timing timing(double us, const TimingPolicy& policy) {
     Timing timing;
     timing.median_us = timing.q1_us = timing.q3_us = us;
-    timing.samples_us.assign(policy.min_replays, static_cast<float>(us));
+    timing.too_slow = policy.limit_us > 0 && us > policy.limit_us;
+    timing.samples_us.assign(timing.too_slow ? 1 : policy.min_replays, static_cast<float>(us));
     return timing;
   }
 

@@ -1,6 +1,7 @@
 // A device for tests of the search: how fast, wrong or deadly each candidate is stands in a script.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -41,7 +42,8 @@ struct DeviceScript {
   std::vector<int> verified_each;  // of each weight that was set, in that order
   int timed = 0;
   int finals = 0;
-  std::vector<std::string> deaths;  // kernel names
+  std::vector<std::chrono::milliseconds> limits;  // of candidates' calls, as they were set
+  std::vector<std::string> deaths;                // kernel names
 };
 
 // `script` must outlive the measurers.

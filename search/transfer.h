@@ -41,14 +41,16 @@ class Transfer {
     Config config;
     std::string packing;
     double us = 0;
+    bool chosen = false;  // not always the fastest: few packings serve all N
   };
-  // What a full search of a weight measured at one N.
+  // What a full search of a weight measured at one N. `chosen`: the choice's config as text, empty for dense.
   void remember(const std::string& pattern_hash, const WeightProfile& profile, std::int64_t tokens,
-                const std::vector<Contender>& contenders);
+                const std::vector<Contender>& contenders, const std::string& chosen);
 
   struct Hint {
     bool near = false;
-    // For each N: the fastest of the nearest weight, and the fastest of each packing that was fastest at some N.
+    // For each N: the nearest weight's choice and its fastest, and the fastest of each packing that was fastest or
+    // chosen at some N.
     std::map<std::int64_t, std::vector<Config>> configs;
   };
   // Of the nearest weight that is known at all these N; nothing where there is none.
@@ -80,7 +82,8 @@ class TransferMemory {
   // Whether ask() would give nothing, of any operator.
   bool must_wait(const WeightProfile& profile) const;
   // As Transfer::remember().
-  void remember(const ProblemKey& key, const WeightProfile& profile, const std::vector<Contender>& contenders);
+  void remember(const ProblemKey& key, const WeightProfile& profile, const std::vector<Contender>& contenders,
+                const std::string& chosen);
   // The search of the weight has ended, whatever became of it.
   void finished(const ProblemKey& key);
 

@@ -83,7 +83,7 @@ TEST_F(TransferTest, WhatWasFoundShortlyTeachesNothing) {
   contender.candidate.config.family = "rows";
   contender.state = Contender::State::kTimed;
   contender.timing.median_us = 5;
-  transfer.remember("q", profile(512, 256, 1000), 1, {contender});
+  transfer.remember("q", profile(512, 256, 1000), 1, {contender}, "");
   const Transfer::Hint hint = transfer.find("p", profile(512, 256, 1000), {1});
   EXPECT_TRUE(hint.near);
   EXPECT_EQ(hint.configs.at(1).size(), 1U);

@@ -177,14 +177,17 @@ class Tuner : public WeightTuner {
       bucket_begins(i);
       SPARSMITH_RETURN_IF_ERROR(context_.predict ? predict(bucket) : measure(bucket));
       if (hurried_) bucket.complete = false;
-      if (!known_ && !near_ && bucket.complete) remember(bucket);
     }
-    return choose();
+    SPARSMITH_RETURN_IF_ERROR(choose());
+    for (std::size_t i = 0; i < buckets_.size(); ++i) remember(buckets_[i], weight_.buckets[i]);
+    return {};
   }
 
-  void remember(const Bucket& bucket) const {
-    if (learns())
-      context_.transfer->remember(problem_key(context_, weight_, bucket.tokens), profile_, bucket.contenders);
+  // What a search in full teaches others.
+  void remember(const Bucket& bucket, const BucketChoice& choice) const {
+    if (known_ || near_ || hurried_ || !bucket.complete || !learns()) return;
+    context_.transfer->remember(problem_key(context_, weight_, bucket.tokens), profile_, bucket.contenders,
+                                choice.kind == "generated" ? choice.candidate.config.text() : "");
   }
 
   Result<Bucket> make_bucket(std::size_t index, const CandidateSelection& selection) {
@@ -295,6 +298,7 @@ class Tuner : public WeightTuner {
     DeviceSearchOptions search;
     search.policy = options_.timing;
     search.recall = !context_.record;
+    search.limit = !context_.record;
     search.stop = {&out_of_time};
     if (options_.strategy != StrategyKind::kRace) search.stop.push_back(&enough);
     search.progress = [&](std::size_t done) {
