@@ -21,7 +21,8 @@ class ScriptedMeasurer : public Measurer {
     if (script_.properties.is_emulator) return unsupported("an emulator has no bandwidth");
     return 4.1e12;
   }
-  Status set_weight(const CsrMatrix&, const OperatorSpec&) override {
+  Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) override {
+    dense_bytes_ = matrix.rows * matrix.cols * static_cast<std::int64_t>(size_of(spec.type));
     ++script_.weights_set;
     script_.verified_each.push_back(0);
     packings_.clear();
@@ -29,6 +30,7 @@ class ScriptedMeasurer : public Measurer {
   }
   Status add_packing(const PackedWeight& packed) override {
     packings_.insert(packed.packing);
+    script_.packed_bytes[packed.packing] = packed.bytes();
     return alive();
   }
   Status drop_packing(const std::string& name) override {
@@ -90,6 +92,7 @@ class ScriptedMeasurer : public Measurer {
     vendor.supported = script_.dense_us > 0;
     vendor.detail = vendor.supported ? "algorithm 1" : "the library is missing";
     vendor.verification.ok = true;
+    vendor.weight_bytes = dense_bytes_;
     vendor.timing = timing(script_.dense_us, policy);
     if (vendor.supported) vendors_.insert(name);
     return vendor;
@@ -134,6 +137,7 @@ class ScriptedMeasurer : public Measurer {
 
   DeviceScript& script_;
   bool dead_ = false;
+  std::int64_t dense_bytes_ = 0;
   std::set<std::string> packings_;
   std::set<std::string> verified_;
   std::set<std::string> vendors_;

@@ -36,6 +36,7 @@ struct DeviceScript {
   std::function<void()> before_verify;  // called each time
   bool gone = false;                    // no measurer can be started any more
 
+  std::map<std::string, std::int64_t> packed_bytes;  // of the packings that were added last, by name
   int starts = 0;
   int weights_set = 0;
   int verified = 0;

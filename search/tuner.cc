@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/stopwatch.h"
+#include "search/byte_limit.h"
 #include "search/schedule.h"
 #include "search/weight_tuner.h"
 
@@ -80,8 +81,9 @@ class Run {
     }
     SPARSMITH_RETURN_IF_ERROR(error_);
     collect_outcomes();
-    collect_images(kernels);
     report_.device = context_.device;
+    if (options_.max_bytes > 0) SPARSMITH_RETURN_IF_ERROR(limit_bytes(weights_, options_, report_));
+    collect_images(kernels);
     report_.devices = sessions_.size();
     report_.interrupted = interrupted() && !report_.complete;  // one that came too late changed nothing
     report_.kernels = kernels.counts();

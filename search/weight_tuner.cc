@@ -11,6 +11,7 @@
 #include "runtime/dense_matmul.h"
 #include "runtime/tuned_file.h"
 #include "search/bucket.h"
+#include "search/byte_limit.h"
 #include "search/cached_choices.h"
 #include "search/dense_cost.h"
 #include "search/device_search.h"
@@ -58,8 +59,9 @@ class Tuner : public WeightTuner {
     if (hurried_) context_.predict = true;
     cached_.emplace(context_, weight_, statistics_, packings_);
     // A cached choice was made for the least time; another objective searches among what was measured.
-    const bool same_goal = options_.objective == Objective::kTime;
-    known_ = options_.use_choices && same_goal && !context_.record && cached_->complete();
+    const bool same_goal = options_.objective == Objective::kTime && options_.max_bytes == 0;
+    known_ =
+        options_.use_choices && same_goal && !context_.record && (hurried_ ? cached_->at_hand() : cached_->complete());
     if (known_ && !options_.compare) return Need::kNothing;
     Transfer::Hint hint;
     if (!known_ && learns()) {
@@ -350,13 +352,13 @@ class Tuner : public WeightTuner {
   Status choose() {
     std::vector<BucketTimes> times;
     for (const Bucket& bucket : buckets_) times.push_back(times_of(bucket));
-    const std::vector<std::string> kept =
-        choose_packings(times, packings_.sizes(), options_.packings, weight_.dense_bytes(), options_.objective);
+    const std::vector<std::string> kept = choose_packings(
+        times, packings_.sizes(), options_.packings, weight_.dense_bytes(), options_.objective, options_.max_slowdown);
     for (const Bucket& bucket : buckets_) {
       for (const Contender& contender : bucket.contenders) {
         if (contender.state == Contender::State::kRejected) ++counts_.rejected[rejection_class(contender)];
       }
-      const auto decision = decide(bucket.contenders, kept, &bucket.dense());
+      const auto decision = decide(bucket.contenders, kept, &bucket.dense(), options_.objective);
       if (!decision) {
         return unsupported(fmt::format("no candidate for N = {} passes, and dense cannot serve: {}", bucket.tokens,
                                        bucket.dense().detail));
@@ -365,6 +367,8 @@ class Tuner : public WeightTuner {
           bucket_choice(bucket, *decision, context_.predict, match_quality_name(cached_->quality(bucket.tokens))));
       if (options_.objective == Objective::kTime) store_choice(context_, weight_, weight_.buckets.back());
     }
+    if (options_.max_bytes > 0)
+      weight_.alternatives = alternatives_of(weight_, buckets_, packings_.sizes(), context_.predict);
     return {};
   }
 

@@ -153,6 +153,14 @@ json json_of(const TuneOutcome& outcome) {
                    {"worker_restarts", report.worker_restarts}}},
                  {"rejected", report.rejected},
                  {"cuts", report.cuts}};
+  if (report.byte_limit) {
+    const TuneReport::ByteLimit& limit = *report.byte_limit;
+    object["byte_limit"] = {{"most_bytes", limit.most_bytes},
+                            {"bytes", limit.bytes},
+                            {"met", limit.met()},
+                            {"us", limit.us},
+                            {"fastest_us", limit.fastest_us}};
+  }
   object["weights"] = json::array();
   for (const WeightResult& weight : report.weights) object["weights"].push_back(json_of(outcome, weight));
   object["skipped"] = json::array();

@@ -31,7 +31,12 @@ Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
     if (!known) return invalid_argument(fmt::format("--dtype {}: one of fp32, fp16, bf16", settings.dtype));
   }
   tuning.layout = settings.layout == "feature_major" ? Layout::kFeatureMajor : Layout::kTokenMajor;
-  tuning.objective = settings.objective == "bytes" ? Objective::kBytes : Objective::kTime;
+  tuning.objective = settings.objective == "time" ? Objective::kTime : Objective::kBytes;
+  if (settings.max_slowdown >= 0) {
+    if (tuning.objective == Objective::kTime)
+      return invalid_argument("--max-slowdown bounds what --objective memory may cost: give both");
+    tuning.max_slowdown = settings.max_slowdown / 100;
+  }
   tuning.strategy = strategy_of_name(settings.strategy);
   if (settings.candidates > 0) {
     (tuning.strategy == StrategyKind::kRace ? tuning.selection.candidates : tuning.trials) = settings.candidates;
@@ -105,6 +110,7 @@ std::string bench_command(const TuneSettings& settings) {
   add("--layout", settings.layout, "token_major");
   add("--epilogue", settings.epilogue, "none");
   add("--objective", settings.objective, "time");
+  if (settings.max_slowdown >= 0) command += fmt::format(" --max-slowdown {}", settings.max_slowdown);
   if (!settings.devices.empty()) add("--device", settings.devices.front(), "");  // one case goes on one
   add("--cache", settings.cache, "");
   for (const std::string& group : settings.groups) add("--group", group, "");
@@ -140,9 +146,19 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->capture_default_str();
   command
       .add_option("--objective", settings.objective,
-                  "time; or bytes: the fewest GPU bytes that are no slower than dense")
-      ->check(CLI::IsMember({"time", "bytes"}))
+                  "time; or memory (also called bytes): the fewest GPU bytes that are no slower than dense")
+      ->check(CLI::IsMember({"time", "memory", "bytes"}))
       ->capture_default_str();
+  command
+      .add_option("--max-slowdown", settings.max_slowdown,
+                  "With --objective memory: percent by which no N may take longer than its fastest")
+      ->check(CLI::Range(0.0, 1e6));
+  command
+      .add_option("--max-bytes", tuning.max_bytes,
+                  "GPU bytes that all weights together may take, as 3GB or 500MB: those that lose least time by it are "
+                  "kept smaller")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(CLI::PositiveNumber);
   command.add_flag(
       "--programmatic", tuning.timing.programmatic,
       "Programmatic dependent launches, from sm_90 on: a kernel loads weights while the one before it ends");

@@ -17,6 +17,7 @@ struct TuneSettings {
   std::string layout = "token_major";
   std::string epilogue = "none";
   std::string objective = "time";
+  double max_slowdown = -1;  // percent; negative: not given
   std::string strategy = "race";
   int candidates = 0;
   std::string record;

@@ -148,6 +148,15 @@ std::string run_summary(const TuneReport& report) {
       report.seconds, report.devices > 1 ? fmt::format(" on {} devices", report.devices) : "", device.sending,
       device.reference, device.verifying, device.timing, device.libraries, device.waiting, report.read_seconds,
       report.select_seconds, report.pack_seconds, report.kernels.compile_seconds);
+  if (report.byte_limit) {
+    const TuneReport::ByteLimit& limit = *report.byte_limit;
+    text += fmt::format("at most {}: {}, {:.2f} % more time than without the limit\n",
+                        human_bytes(static_cast<double>(limit.most_bytes)),
+                        limit.met() ? "met with " + human_bytes(static_cast<double>(limit.bytes))
+                                    : "CANNOT BE MET: the smallest choices that passed take " +
+                                          human_bytes(static_cast<double>(limit.bytes)),
+                        limit.fastest_us > 0 ? 100 * (limit.us / limit.fastest_us - 1) : 0.0);
+  }
   if (report.worker_restarts > 0)
     text += fmt::format("the worker was started again {} times\n", report.worker_restarts);
   if (!report.rejected.empty()) text += "rejected candidates:\n" + tallied(report.rejected, "");
