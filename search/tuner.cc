@@ -48,7 +48,7 @@ int compute_capability_of(const std::string& architecture) {
 // How many weights are prepared at once: much of it goes on one core.
 std::size_t preparing_threads(std::size_t devices) {
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  return std::clamp<std::size_t>(cores / 4, devices + 1, 8);
+  return std::clamp<std::size_t>(cores / 2, devices + 1, 8);
 }
 
 class Run {
