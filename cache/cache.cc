@@ -37,6 +37,7 @@ const char* measurement_status_name(MeasurementStatus status) {
     case MeasurementStatus::kFailed: return "failed";
     case MeasurementStatus::kCrashed: return "crashed";
     case MeasurementStatus::kTimeout: return "timeout";
+    case MeasurementStatus::kTooSlow: return "too slow";
   }
   return "unknown";
 }
@@ -65,7 +66,7 @@ Result<Cache> Cache::open(const std::string& path, Mode mode) {
   if (fs::is_directory(path, error)) return io_error(fmt::format("{}: a folder, not a cache file", path));
   return guarded(path, [&]() -> Result<Cache> {
     const int flags = mode == Mode::kReadOnly ? SQLite::OPEN_READONLY : SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE;
-    auto state = std::make_unique<State>(State{path, mode, SQLite::Database(path, flags, kBusyTimeoutMilliseconds)});
+    std::unique_ptr<State> state(new State{path, mode, SQLite::Database(path, flags, kBusyTimeoutMilliseconds)});
     SQLite::Database& database = state->database;
     distrust(database);
     // Nothing is written to a file before it is known to be a cache, or empty.
@@ -93,9 +94,13 @@ Cache& Cache::operator=(Cache&&) noexcept = default;
 Cache::~Cache() = default;
 
 const std::string& Cache::path() const { return state_->path; }
-std::int64_t Cache::damaged() const { return state_->damaged; }
+std::int64_t Cache::damaged() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->damaged;
+}
 
 Result<Cache::Counts> Cache::counts() {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Result<Counts> {
     const auto count = [&](const std::string& what) {
       return state_->database.execAndGet("SELECT " + what).getInt64();

@@ -1,7 +1,7 @@
 // What earlier runs found out, in one SQLite file: compiled kernels, measurements and choices
 // (docs/cache.md describes the tables).
 //
-// A Cache may be used by one thread at a time; any number of processes may use one file at once. Every write is
+// Threads that use one Cache wait for each other; any number of processes may use one file at once. Every write is
 // committed when its function returns, so a killed process loses at most what it was about to write. Losing the
 // file costs time, never results: callers treat an error of the cache as a miss.
 //

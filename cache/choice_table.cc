@@ -107,6 +107,7 @@ std::optional<ChoiceRecord> nearest(SQLite::Database& database, const ProblemKey
 }  // namespace
 
 Status Cache::put_choice(const ChoiceRecord& choice) {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Status {
     ChoiceRecord challenger = choice;
     for (double* value :
@@ -125,6 +126,7 @@ Status Cache::put_choice(const ChoiceRecord& choice) {
 }
 
 Result<ChoiceMatch> Cache::find_choice(const ProblemKey& key, int compute_capability, int sm_count) {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Result<ChoiceMatch> {
     bool damaged = false;
     if (auto exact = holder_of(state_->database, key, &damaged))
@@ -144,6 +146,7 @@ Result<ChoiceMatch> Cache::find_choice(const ProblemKey& key, int compute_capabi
 }
 
 Result<std::vector<ChoiceRecord>> Cache::choices() {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Result<std::vector<ChoiceRecord>> {
     SQLite::Statement query(
         state_->database, fmt::format("SELECT {} FROM choice ORDER BY pattern_hash, operator, tokens", kChoiceColumns));

@@ -4,6 +4,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@ struct Cache::State {
   SQLite::Database database;
   ProcessIdentity process = ProcessIdentity::current();
   std::int64_t damaged = 0;
+  std::mutex mutex{};  // held by each call
 };
 
 // Makes the tables where there are none. Error: kInvalidInput when the file holds something else.

@@ -44,6 +44,7 @@ KernelRecord kernel_of_row(SQLite::Statement& row) {
 }  // namespace
 
 Result<std::int64_t> Cache::put_device(const DeviceRecord& device) {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Result<std::int64_t> {
     execute(state_->database,
             "INSERT INTO device (device_class, name, compute_capability, sm_count, memory_bytes, memory_bandwidth) "
@@ -59,6 +60,7 @@ Result<std::int64_t> Cache::put_device(const DeviceRecord& device) {
 }
 
 Result<std::int64_t> Cache::put_environment(const EnvironmentRecord& environment) {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Result<std::int64_t> {
     execute(state_->database,
             "INSERT OR IGNORE INTO environment (driver_version, nvrtc_version, program_version) VALUES (?1, ?2, ?3)",
@@ -73,6 +75,7 @@ Result<std::int64_t> Cache::put_environment(const EnvironmentRecord& environment
 }
 
 Status Cache::put_weight(const WeightRecord& weight) {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Status {
     execute(state_->database, "INSERT OR REPLACE INTO weight VALUES (?1, ?2, ?3, ?4, ?5, ?6)", weight.pattern_hash,
             weight.value_hash, weight.rows, weight.cols, weight.nnz, weight.histogram);
@@ -81,6 +84,7 @@ Status Cache::put_weight(const WeightRecord& weight) {
 }
 
 Result<std::vector<WeightRecord>> Cache::weights() {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Result<std::vector<WeightRecord>> {
     SQLite::Statement query(state_->database, "SELECT * FROM weight ORDER BY pattern_hash");
     std::vector<WeightRecord> found;
@@ -93,6 +97,7 @@ Result<std::vector<WeightRecord>> Cache::weights() {
 }
 
 Result<std::optional<KernelRecord>> Cache::find_kernel(const KernelKey& key) {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Result<std::optional<KernelRecord>> {
     SQLite::Statement query(state_->database,
                             fmt::format("SELECT {}, {} FROM binary WHERE name = ?1 AND closure_hash = ?2 AND "
@@ -120,6 +125,7 @@ Result<std::optional<KernelRecord>> Cache::find_kernel(const KernelKey& key) {
 }
 
 Status Cache::put_kernel(const KernelRecord& kernel) {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Status {
     WriteTransaction transaction(state_->database);
     execute(state_->database, "INSERT OR REPLACE INTO kernel VALUES (?1, ?2, ?3)", kernel.key.name,

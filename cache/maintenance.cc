@@ -123,6 +123,7 @@ void merge_choices(SQLite::Database& database, Cache::Merged* merged) {
 }  // namespace
 
 Result<std::vector<std::string>> Cache::verify() {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Result<std::vector<std::string>> {
     const bool remove = state_->mode == Mode::kReadWrite;
     std::vector<std::string> problems = check_structure(state_->database);
@@ -137,6 +138,7 @@ Status Cache::export_to(const std::string& path) {
   if (std::filesystem::exists(path, error)) {
     return invalid_argument(fmt::format("{}: exists already; an export does not overwrite", path));
   }
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Status {
     execute(state_->database, "VACUUM INTO ?1", path);
     return {};
@@ -162,6 +164,7 @@ Result<Cache::Merged> Cache::merge_from(const std::string& path) {
     return {};
   }));
   SPARSMITH_RETURN_IF_ERROR(guarded(state_->path, [&]() -> Status {
+    const std::lock_guard lock(state_->mutex);
     AttachedDatabase attached(state_->database, path);
     WriteTransaction transaction(state_->database);
     merge_plain_rows(state_->database);
@@ -185,6 +188,7 @@ Result<Cache::Merged> Cache::merge_from(const std::string& path) {
 }
 
 Result<Cache::Collected> Cache::collect_garbage(int days) {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Result<Collected> {
     Collected collected;
     collected.bytes_before = file_bytes(state_->path);

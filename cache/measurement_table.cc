@@ -11,7 +11,8 @@ namespace {
 
 MeasurementStatus status_of_name(const std::string& name) {
   constexpr std::array kAll = {MeasurementStatus::kRunning, MeasurementStatus::kOk,      MeasurementStatus::kWrong,
-                               MeasurementStatus::kFailed,  MeasurementStatus::kCrashed, MeasurementStatus::kTimeout};
+                               MeasurementStatus::kFailed,  MeasurementStatus::kCrashed, MeasurementStatus::kTimeout,
+                               MeasurementStatus::kTooSlow};
   for (const MeasurementStatus status : kAll) {
     if (name == measurement_status_name(status)) return status;
   }
@@ -52,6 +53,7 @@ void mark_abandoned(SQLite::Database& database, const ProcessIdentity& process) 
 }
 
 Result<std::int64_t> Cache::begin(const MeasurementRecord& measurement) {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Result<std::int64_t> {
     mark_abandoned(state_->database, state_->process);
     SQLite::Statement insert(state_->database,
@@ -73,6 +75,7 @@ Result<std::int64_t> Cache::begin(const MeasurementRecord& measurement) {
 }
 
 Status Cache::finish(std::int64_t id, const MeasurementRecord& outcome) {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Status {
     const MeasurementRecord& m = outcome;
     const int changed = execute(
@@ -87,6 +90,7 @@ Status Cache::finish(std::int64_t id, const MeasurementRecord& outcome) {
 }
 
 Result<std::vector<MeasurementRecord>> Cache::measurements(const ProblemKey& key) {
+  const std::lock_guard lock(state_->mutex);
   return guarded(state_->path, [&]() -> Result<std::vector<MeasurementRecord>> {
     SQLite::Statement query(
         state_->database,

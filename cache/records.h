@@ -67,6 +67,7 @@ enum class MeasurementStatus : std::uint8_t {
   kFailed,   // it could not be compiled, loaded or launched
   kCrashed,  // it took its worker down, or its process died over it
   kTimeout,  // it did not come back in time
+  kTooSlow,  // it was stopped, being so much slower than the best
 };
 const char* measurement_status_name(MeasurementStatus status);
 

@@ -76,7 +76,7 @@ void CachedChoices::look_up(const TuneContext& context, const WeightResult& weig
   choice.verification.ok = true;
   choice.cached = true;
   choice.incumbent = match_quality_name(match->quality);
-  const bool counts = match->quality == MatchQuality::kExact && record.complete && record.us > 0 &&
+  const bool counts = match->quality == MatchQuality::kExact && record.us > 0 &&
                       record.nvrtc_version == context.kernels->nvrtc_version() &&
                       (record.evidence == "measured" || context.predict);
   if (record.kind == "vendor") {
@@ -99,10 +99,13 @@ void CachedChoices::look_up(const TuneContext& context, const WeightResult& weig
       counts && found.made && (same_code || context.options->keep_choices) && kernels_ready(context, choice.candidate);
 }
 
-bool CachedChoices::complete() const {
+bool CachedChoices::complete() const { return all_valid(/*complete_ones=*/true); }
+bool CachedChoices::at_hand() const { return all_valid(/*complete_ones=*/false); }
+
+bool CachedChoices::all_valid(bool complete_ones) const {
   std::set<std::string> packings;
   for (const auto& [tokens, found] : found_) {
-    if (!found.valid) return false;
+    if (!found.valid || (complete_ones && !found.choice.complete)) return false;
     if (found.choice.kind == "generated") packings.insert(found.choice.candidate.packing);
   }
   return static_cast<int>(packings.size()) <= packings_allowed_;

@@ -23,7 +23,9 @@ class CachedChoices {
   // that was not cut short, measured (or, where this run can only predict, predicted), with no more packings than
   // allowed. With the option keep_choices, code and packer may have changed.
   bool complete() const;
-  std::vector<BucketChoice> take();  // REQUIRES: complete()
+  // The same where searches that were cut short count too.
+  bool at_hand() const;
+  std::vector<BucketChoice> take();  // REQUIRES: at_hand()
 
   // What the cache has for N, whatever it stands on; nullptr when that is nothing, or can no longer be generated.
   const BucketChoice* incumbent(std::int64_t tokens) const;
@@ -36,6 +38,7 @@ class CachedChoices {
     bool made = false;   // the choice could be made again
     bool valid = false;  // and nothing it stands on has changed
   };
+  bool all_valid(bool complete_ones) const;
   void look_up(const TuneContext& context, const WeightResult& weight, std::int64_t tokens,
                const SparsityStatistics& statistics, Packings& packings);
 

@@ -104,6 +104,15 @@ std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const s
   return cost < kNever / 2 ? kept : std::vector<std::string>();
 }
 
+// At each N within the share `slowdown` of the fastest that is known there.
+bool within_slowdown(const std::vector<BucketTimes>& buckets, const std::string& packing, double slowdown) {
+  return std::ranges::all_of(buckets, [&](const BucketTimes& bucket) {
+    double fastest = bucket.dense_us > 0 ? bucket.dense_us : kNever;
+    for (const auto& [name, us] : bucket.best_us) fastest = std::min(fastest, us);
+    return bucket.best_us.at(packing) <= (1 + slowdown) * fastest;
+  });
+}
+
 bool no_slower_than_dense(const std::vector<BucketTimes>& buckets, const std::string& packing) {
   return std::ranges::all_of(buckets, [&](const BucketTimes& bucket) {
     const auto found = bucket.best_us.find(packing);
@@ -127,7 +136,8 @@ bool clearly_faster(const Timing& a, const Timing& b) { return a.median_us < b.m
 
 std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
                                          const std::map<std::string, std::int64_t>& packing_bytes, int limit,
-                                         std::int64_t most_bytes, Objective objective) {
+                                         std::int64_t most_bytes, Objective objective,
+                                         std::optional<double> max_slowdown) {
   std::set<std::string> names;
   for (const BucketTimes& bucket : buckets) {
     for (const auto& [name, us] : bucket.best_us) names.insert(name);
@@ -135,7 +145,8 @@ std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets
   if (objective == Objective::kBytes) {
     std::vector<std::string> good;
     for (const std::string& name : names) {
-      if (no_slower_than_dense(buckets, name)) good.push_back(name);
+      if (no_slower_than_dense(buckets, name) && (!max_slowdown || within_slowdown(buckets, name, *max_slowdown)))
+        good.push_back(name);
     }
     const auto smallest = std::ranges::min_element(good, {}, [&](const std::string& name) {
       return std::pair(bytes_of(packing_bytes, {name}), cost_of(buckets, {name}));
@@ -148,7 +159,7 @@ std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets
 double noise_of(const Timing& a, const Timing& b) { return std::max(0.01, std::hypot(spread(a), spread(b))); }
 
 std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
-                               const VendorTiming* dense) {
+                               const VendorTiming* dense, Objective objective) {
   const Contender* best = nullptr;
   const Contender* incumbent = nullptr;
   double best_of_any_packing = kNever;
@@ -180,7 +191,9 @@ std::optional<Decision> decide(const std::vector<Contender>& contenders, const s
                                       dense ? dense->detail : "")};
   }
   const double ratio = dense->timing.median_us / best->timing.median_us;
-  if (clearly_faster(best->timing, dense->timing)) {
+  const bool smaller_and_as_fast = objective == Objective::kBytes && best->packed_bytes < dense->weight_bytes &&
+                                   best->timing.median_us <= dense->timing.median_us;
+  if (clearly_faster(best->timing, dense->timing) || smaller_and_as_fast) {
     return Decision{
         best, fmt::format("{:.2f}x as fast as dense ({} {:.2f} us)", ratio, dense->name, dense->timing.median_us)};
   }

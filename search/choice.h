@@ -13,7 +13,7 @@ namespace sparsmith {
 
 enum class Objective : std::uint8_t {
   kTime,   // the least summed time
-  kBytes,  // the fewest GPU bytes among those no slower than dense
+  kBytes,  // the fewest GPU bytes among those no slower than dense, and within the slow-down that is allowed
 };
 
 // What is known of a weight at one N.
@@ -28,9 +28,12 @@ struct BucketTimes {
 // not serve, and dense neither, rules the packing out unless another one kept serves it. Empty when dense is best
 // throughout, or nothing serves every N.
 //   packing_bytes: GPU bytes of each packing; ties go to the smaller.
+//   max_slowdown: for kBytes, by how much each N may take longer than its fastest, as a share; empty: dense is the
+//   only bound.
 std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
                                          const std::map<std::string, std::int64_t>& packing_bytes, int limit,
-                                         std::int64_t most_bytes, Objective objective);
+                                         std::int64_t most_bytes, Objective objective,
+                                         std::optional<double> max_slowdown = std::nullopt);
 
 // How far apart two medians must be, as a share, before one is called faster: 1 % or their quartiles combined.
 double noise_of(const Timing& a, const Timing& b);
@@ -42,8 +45,9 @@ struct Decision {
 };
 
 // Among the contenders of the kept packings: the fastest, except that an incumbent stays unless it is beaten by more
-// than the noise, and dense stays unless it is. `dense` may be null (not measured). nullopt when there is neither.
+// than the noise, and dense stays unless it is; for kBytes, unless the packing is as fast. `dense` may be null (not
+// measured). nullopt when there is neither.
 std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
-                               const VendorTiming* dense);
+                               const VendorTiming* dense, Objective objective = Objective::kTime);
 
 }  // namespace sparsmith

@@ -72,6 +72,32 @@ TEST(ChoosePackings, TiesAndBytesGoToTheSmaller) {
             Packings({"b"}));  // c is slower than dense
 }
 
+TEST(ChoosePackings, ASlowdownBoundsWhatFewerBytesMayCost) {
+  const std::map<std::string, std::int64_t> bytes = {{"fast", 200}, {"small", 100}, {"tiny", 10}};
+  const std::vector<BucketTimes> buckets = {{1, 40, {{"fast", 10}, {"small", 10.9}, {"tiny", 30}}},
+                                            {1, 40, {{"fast", 20}, {"small", 20}, {"tiny", 20}}}};
+  const auto within = [&](std::optional<double> slowdown) {
+    return choose_packings(buckets, bytes, 1, kAnyBytes, Objective::kBytes, slowdown);
+  };
+  EXPECT_EQ(within(std::nullopt), Packings({"tiny"}));
+  EXPECT_EQ(within(2.5), Packings({"tiny"}));
+  EXPECT_EQ(within(0.1), Packings({"small"}));
+  EXPECT_EQ(within(0.05), Packings({"fast"}));
+}
+
+TEST(Decide, ForFewerBytesAsFastAsDenseIsEnough) {
+  VendorTiming vendor = dense(10);
+  vendor.weight_bytes = 100;
+  std::vector<Contender> contenders = {contender("a", 9.99)};
+  contenders[0].packed_bytes = 60;
+  EXPECT_EQ(decide(contenders, {"a"}, &vendor)->winner, nullptr);
+  EXPECT_EQ(decide(contenders, {"a"}, &vendor, Objective::kBytes)->winner, contenders.data());
+  contenders[0].packed_bytes = 100;
+  EXPECT_EQ(decide(contenders, {"a"}, &vendor, Objective::kBytes)->winner, nullptr) << "it saves nothing";
+  contenders[0] = contender("a", 10.01);
+  EXPECT_EQ(decide(contenders, {"a"}, &vendor, Objective::kBytes)->winner, nullptr);
+}
+
 TEST(Decide, DenseStaysUnlessItIsClearlyBeaten) {
   const VendorTiming vendor = dense(10);
   std::vector<Contender> contenders = {contender("a", 9.95)};

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/parallel_for.h"
+#include "base/stopwatch.h"
 #include "search/cached_choices.h"
 #include "search/weight_tuner.h"
 
@@ -17,8 +18,8 @@ constexpr std::int64_t kResidentBytes = std::int64_t{2} << 30;
 }  // namespace
 
 Contenders::Contenders(const TuneContext& context, Packings& packings, const Problem& problem, SearchPoints points,
-                       TuneReport& report)
-    : problem_(problem), context_(context), packings_(packings), points_(std::move(points)), report_(report) {
+                       TuneCounts& counts)
+    : problem_(problem), context_(context), packings_(packings), points_(std::move(points)), counts_(counts) {
   made_.resize(points_.points.size());
 }
 
@@ -50,10 +51,11 @@ Status Contenders::pack(std::span<const std::size_t> points) {
       if (!needed.contains(packed->packing)) unneeded.push_back(packed->packing);
     }
     for (const std::string& name : unneeded) {
-      SPARSMITH_RETURN_IF_ERROR(context_.session->drop_packing(name));
+      if (context_.session != nullptr) SPARSMITH_RETURN_IF_ERROR(context_.session->drop_packing(name));
       packings_.drop(name);
     }
   }
+  const Stopwatch stopwatch(counts_.pack_seconds);
   packings_.make(configs, problem_);
   return {};
 }
@@ -81,11 +83,11 @@ Status Contenders::make(std::span<const std::size_t> points) {
   for (std::size_t i = 0; i < missing.size(); ++i) {
     const std::size_t point = missing[i];
     if (!errors[i].ok()) {
-      ++report_.rejected["cannot be generated: " + errors[i].message()];
+      ++counts_.rejected["cannot be generated: " + errors[i].message()];
       failed_.insert(point);
       continue;
     }
-    ++report_.candidates;
+    ++counts_.candidates;
     Contender& contender = *made_[point];
     if (paid_packings_.insert(contender.identity.packing).second)
       contender.seconds.pack = packings_.seconds(contender.identity.packing);

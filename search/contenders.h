@@ -19,9 +19,9 @@ namespace sparsmith {
 // One thread at a time; packing, generating and compiling use all cores.
 class Contenders {
  public:
-  // `context`, `packings` and `report` outlive it. What cannot be generated is counted in `report`.
+  // `context`, `packings` and `counts` outlive it. What cannot be generated is counted.
   Contenders(const TuneContext& context, Packings& packings, const Problem& problem, SearchPoints points,
-             TuneReport& report);
+             TuneCounts& counts);
 
   const SearchPoints& points() const { return points_; }
 
@@ -57,7 +57,7 @@ class Contenders {
   const TuneContext& context_;
   Packings& packings_;
   SearchPoints points_;
-  TuneReport& report_;
+  TuneCounts& counts_;
   std::vector<std::unique_ptr<Contender>> made_;
   std::set<std::size_t> failed_;
   std::set<std::size_t> compiled_;

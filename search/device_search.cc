@@ -1,6 +1,9 @@
 #include "search/device_search.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <set>
 #include <utility>
 
@@ -12,6 +15,15 @@ namespace sparsmith {
 namespace {
 
 using State = Contender::State;
+
+// A candidate is too slow where its launches take so many times the best's, and so much longer: launched one by one,
+// short kernels seem to take as long as it takes to submit them.
+constexpr double kTooSlow = 4;
+constexpr double kSubmissionUs = 200;
+// What no call of a candidate may take, on a GPU: most of it is the host's work, on a machine that has other things to
+// do.
+constexpr double kPatienceSeconds = 20;
+constexpr double kLaunchesOfACall = 20'000;
 
 MeasurementStatus kind_of(const Status& error) {
   if (error.code() != StatusCode::kDeviceError) return MeasurementStatus::kFailed;
@@ -36,6 +48,9 @@ class DeviceSearch : public TrialBench {
 
   Result<bool> run(Strategy& strategy) {
     vendors_measured_in_ = session_.restarts();
+    for (const VendorTiming& vendor : vendors_) {
+      if (vendor.supported) note_best(vendor.timing.median_us);
+    }
     SPARSMITH_ASSIGN_OR_RETURN(const bool complete, run_strategy(strategy, contenders_.points(), options_.stop, *this));
     SPARSMITH_RETURN_IF_ERROR(final());
     SPARSMITH_RETURN_IF_ERROR(session_.health());
@@ -69,6 +84,21 @@ class DeviceSearch : public TrialBench {
   }
 
  private:
+  // Every time that is measured makes limits narrower.
+  void note_best(double us) {
+    if (us <= 0 || (best_us_ > 0 && us >= best_us_)) return;
+    best_us_ = us;
+    if (!options_.limit || session_.properties().is_emulator) return;
+    const double seconds = kPatienceSeconds + kLaunchesOfACall * us * 1e-6;
+    session_.limit_candidates(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)));
+  }
+
+  // Of one contender; those that stay in to the final in any case have none.
+  double limit_us(const Contender& contender) const {
+    if (!options_.limit || contender.incumbent || contender.dense || best_us_ <= 0) return 0;
+    return std::max(kTooSlow * best_us_, best_us_ + kSubmissionUs);
+  }
+
   TimingPolicy policy(int replays) const {
     TimingPolicy shorter = options_.policy;
     shorter.min_replays = std::min(replays, shorter.min_replays);
@@ -107,18 +137,25 @@ class DeviceSearch : public TrialBench {
     return true;
   }
 
-  void sample(Contender& contender, const TimingPolicy& policy) {
+  void sample(Contender& contender, TimingPolicy policy) {
     // The same code on the same weight and device: what passed there once passes again.
     const bool verified = contender.verification.ok && contender.verified_in == session_.restarts();
     if (!verified && !verify(contender)) return;
+    policy.limit_us = limit_us(contender);
     auto timing = [&] {
       const Stopwatch stopwatch(contender.seconds.time);
       return session_.time(contender.loaded, policy);
     }();
     if (!timing.ok()) return reject(contender, kind_of(timing.status()), timing.status().message());
+    contender.timing = std::move(*timing);
+    if (contender.timing.too_slow) {
+      return reject(
+          contender, MeasurementStatus::kTooSlow,
+          fmt::format("too slow: {:.0f} us where the best takes {:.1f} us", contender.timing.median_us, best_us_));
+    }
     contender.state = State::kTimed;
     contender.status = MeasurementStatus::kOk;
-    contender.timing = std::move(*timing);
+    note_best(contender.timing.median_us);
     const std::vector<float>& samples = contender.timing.samples_us;
     contender.samples_us.insert(contender.samples_us.end(), samples.begin(), samples.end());
     contender.recalled = false;
@@ -206,6 +243,7 @@ class DeviceSearch : public TrialBench {
   std::vector<VendorTiming>& vendors_;
   const DeviceSearchOptions& options_;
   int vendors_measured_in_ = 0;
+  double best_us_ = 0;  // of all that was measured; 0: nothing yet
   std::set<std::size_t> tried_;
 };
 

@@ -33,6 +33,7 @@ Status DeviceSession::restore() {
   if (matrix_ != nullptr) SPARSMITH_RETURN_IF_ERROR(measurer_->set_weight(*matrix_, spec_));
   for (const PackedWeight* packed : packings_) SPARSMITH_RETURN_IF_ERROR(measurer_->add_packing(*packed));
   if (tokens_) SPARSMITH_RETURN_IF_ERROR(measurer_->set_tokens(tokens_->count, tokens_->seed));
+  measurer_->limit_candidates(candidate_limit_);
   return {};
 }
 
@@ -63,7 +64,17 @@ Result<double> DeviceSession::measure_memory_bandwidth() {
   return guarded([](Measurer& measurer) { return measurer.measure_memory_bandwidth(); });
 }
 
+void DeviceSession::Seconds::add(const Seconds& other) {
+  sending += other.sending;
+  reference += other.reference;
+  verifying += other.verifying;
+  timing += other.timing;
+  libraries += other.libraries;
+  waiting += other.waiting;
+}
+
 Status DeviceSession::set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) {
+  const Stopwatch stopwatch(seconds_.sending);
   matrix_ = nullptr;  // a worker that is started on the way must not be given the old one
   packings_.clear();
   tokens_.reset();
@@ -74,6 +85,7 @@ Status DeviceSession::set_weight(const CsrMatrix& matrix, const OperatorSpec& sp
 }
 
 Status DeviceSession::add_packing(const PackedWeight& packed) {
+  const Stopwatch stopwatch(seconds_.sending);
   SPARSMITH_RETURN_IF_ERROR(with_retry([&](Measurer& measurer) { return measurer.add_packing(packed); }));
   packings_.push_back(&packed);
   return {};
@@ -90,10 +102,17 @@ bool DeviceSession::has_packing(const std::string& name) const {
 }
 
 Status DeviceSession::set_tokens(std::int64_t tokens, std::uint64_t seed) {
+  const Stopwatch stopwatch(seconds_.reference);
   tokens_.reset();
   SPARSMITH_RETURN_IF_ERROR(with_retry([&](Measurer& measurer) { return measurer.set_tokens(tokens, seed); }));
   tokens_ = {tokens, seed};
+  limit_candidates(kNoLimit);
   return {};
+}
+
+void DeviceSession::limit_candidates(std::chrono::milliseconds limit) {
+  candidate_limit_ = limit;
+  if (measurer_) measurer_->limit_candidates(limit);
 }
 
 Result<Verification> DeviceSession::verify(const LoadedCandidate& candidate) {

@@ -5,6 +5,7 @@
 // set_weight(), drop_packing() or the session's end.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,8 @@ namespace sparsmith {
 
 class DeviceSession {
  public:
+  static constexpr std::chrono::milliseconds kNoLimit = std::chrono::hours(24);
+
   // Error: what the factory says when there is no such device.
   static Result<DeviceSession> open(MeasurerFactory factory);
 
@@ -32,6 +35,8 @@ class DeviceSession {
   bool has_packing(const std::string& name) const;
   Status set_tokens(std::int64_t tokens, std::uint64_t seed);
 
+  // Of what follows, until the next set_tokens().
+  void limit_candidates(std::chrono::milliseconds limit);
   // As Measurer's. kDeviceError: the candidate failed or the worker died of it; the session goes on.
   Result<Verification> verify(const LoadedCandidate& candidate);
   Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy);
@@ -45,11 +50,16 @@ class DeviceSession {
 
   // What calls to the device have taken so far.
   struct Seconds {
+    double sending = 0;    // weights and packings
+    double reference = 0;  // drawing inputs, and the outputs that are expected
     double verifying = 0;
     double timing = 0;
     double libraries = 0;
+    double waiting = 0;  // the device's, for what to do
+    void add(const Seconds& other);
   };
   const Seconds& seconds() const { return seconds_; }
+  void add_waiting(double seconds) { seconds_.waiting += seconds; }
 
   // Ok, or why the last attempt to start a measurer failed: nothing that failed since then is a candidate's fault.
   const Status& health() const { return health_; }
@@ -79,6 +89,7 @@ class DeviceSession {
     std::uint64_t seed;
   };
   std::optional<Tokens> tokens_;
+  std::chrono::milliseconds candidate_limit_ = kNoLimit;
 };
 
 }  // namespace sparsmith

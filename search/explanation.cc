@@ -28,6 +28,7 @@ std::string reason_of(const MeasurementRecord& measurement) {
     case MeasurementStatus::kWrong: return "wrong result";
     case MeasurementStatus::kCrashed: return "took the worker down";
     case MeasurementStatus::kTimeout: return "did not come back in time";
+    case MeasurementStatus::kTooSlow: return "too slow";
     default: return measurement.reason.substr(0, measurement.reason.find('\n'));
   }
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/hash.h"
@@ -37,58 +38,90 @@ std::optional<CompiledKernel> KernelStore::from_cache(const KernelSource& kernel
   return compiled;
 }
 
-void KernelStore::keep(const KernelSource& kernel, const std::string& config, Result<CompiledKernel> compiled) {
+void KernelStore::keep(const Missing& missing, Result<CompiledKernel> compiled) {
   if (!compiled.ok()) {
     ++counts_.failed;
   } else if (cache_ != nullptr) {
     KernelRecord record;
-    record.key = key_of(kernel);
-    record.config = config;
+    record.key = key_of(missing.kernel);
+    record.config = missing.config;
     record.cubin = compiled->cubin;
     record.figures = compiled->figures;
     const Status status = cache_->put_kernel(record);
     if (!status.ok()) log_debug("the cache was not written: {}", status.message());
   }
-  kernels_.emplace(identity(kernel), std::move(compiled));
+  kernels_.emplace(identity(missing.kernel), std::move(compiled));
 }
 
-void KernelStore::ensure(std::span<const Candidate* const> candidates, const KernelCompiler::Progress& progress) {
-  std::vector<KernelSource> missing;
-  std::map<std::string, std::string> configs;  // of the missing ones, by identity
+std::vector<KernelStore::Missing> KernelStore::claim(std::span<const Candidate* const> candidates,
+                                                     std::set<std::string>& others) {
+  std::vector<Missing> missing;
+  std::set<std::string> claimed;
   for (const Candidate* candidate : candidates) {
     for (const KernelSource& kernel : candidate->kernels) {
       ++counts_.asked;
-      if (kernels_.contains(identity(kernel)) || configs.contains(identity(kernel))) continue;
-      if (auto cached = from_cache(kernel)) {
+      const std::string name = identity(kernel);
+      if (kernels_.contains(name) || claimed.contains(name)) continue;
+      if (in_work_.contains(name)) {
+        others.insert(name);
+      } else if (auto cached = from_cache(kernel)) {
         ++counts_.cache_hits;
-        kernels_.emplace(identity(kernel), std::move(*cached));
+        kernels_.emplace(name, std::move(*cached));
       } else {
-        configs.emplace(identity(kernel), candidate->config.text());
-        missing.push_back(kernel);
+        claimed.insert(name);
+        missing.push_back({kernel, candidate->config.text()});
       }
     }
   }
-  if (missing.empty()) return;
-  std::map<std::string, Result<CompiledKernel>> compiled;
-  if (compiler_ != nullptr) {
-    const Stopwatch stopwatch(counts_.compile_seconds);
-    compiled = compiler_->compile_all(missing, architecture_, threads_, progress);
-    counts_.compiled += static_cast<std::int64_t>(missing.size());
+  in_work_.merge(claimed);
+  return missing;
+}
+
+void KernelStore::ensure(std::span<const Candidate* const> candidates, const KernelCompiler::Progress& progress) {
+  std::unique_lock lock(mutex_);
+  std::set<std::string> others;
+  const std::vector<Missing> missing = claim(candidates, others);
+  if (!missing.empty()) {
+    std::vector<KernelSource> sources;
+    for (const Missing& each : missing) sources.push_back(each.kernel);
+    std::map<std::string, Result<CompiledKernel>> compiled;
+    double seconds = 0;
+    if (compiler_ != nullptr) {
+      lock.unlock();
+      {
+        const Stopwatch stopwatch(seconds);
+        compiled = compiler_->compile_all(sources, architecture_, threads_, progress);
+      }
+      lock.lock();
+      counts_.compiled += static_cast<std::int64_t>(missing.size());
+      counts_.compile_seconds += seconds;
+    }
+    for (const Missing& each : missing) {
+      const auto found = compiled.find(each.kernel.name);
+      keep(each,
+           found != compiled.end()
+               ? std::move(found->second)
+               : Result<CompiledKernel>(no_device("NVRTC was not found, and the cache has no binary of this kernel")));
+      in_work_.erase(identity(each.kernel));
+    }
+    compiled_.notify_all();
   }
-  for (const KernelSource& kernel : missing) {
-    const auto found = compiled.find(kernel.name);
-    keep(kernel, configs[identity(kernel)],
-         found != compiled.end()
-             ? std::move(found->second)
-             : Result<CompiledKernel>(no_device("NVRTC was not found, and the cache has no binary of this kernel")));
-  }
+  compiled_.wait(lock, [&] {
+    return std::ranges::all_of(others, [&](const std::string& name) { return kernels_.contains(name); });
+  });
 }
 
 Result<const CompiledKernel*> KernelStore::find(const KernelSource& kernel) const {
+  const std::lock_guard lock(mutex_);
   const auto found = kernels_.find(identity(kernel));
   if (found == kernels_.end()) return internal_error(kernel.name + ": was never asked of the kernel store");
   if (!found->second.ok()) return found->second.status();
   return &*found->second;
+}
+
+KernelStore::Counts KernelStore::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
 }
 
 Status check_resources(const CompiledKernel& kernel, const KernelSource& source, int registers_per_sm) {

@@ -17,6 +17,7 @@ class WorkerMeasurer : public Measurer {
   Status add_packing(const PackedWeight& packed) override { return worker_->add_packing(packed); }
   Status drop_packing(const std::string& name) override { return worker_->drop_packing(name); }
   Status set_tokens(std::int64_t tokens, std::uint64_t seed) override { return worker_->set_tokens(tokens, seed); }
+  void limit_candidates(std::chrono::milliseconds limit) override { worker_->limit_candidates(limit); }
   Result<Verification> verify(const LoadedCandidate& candidate) override { return worker_->verify(candidate); }
   Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy) override {
     return worker_->time(candidate, policy);

@@ -2,6 +2,7 @@
 // a device that is scripted to be slow, wrong, or to die.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,6 +23,7 @@ class Measurer {
   virtual Status add_packing(const PackedWeight& packed) = 0;
   virtual Status drop_packing(const std::string& name) = 0;
   virtual Status set_tokens(std::int64_t tokens, std::uint64_t seed) = 0;
+  virtual void limit_candidates(std::chrono::milliseconds limit) = 0;
   virtual Result<Verification> verify(const LoadedCandidate& candidate) = 0;
   virtual Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy) = 0;
   virtual Result<std::vector<Timing>> time_interleaved(const std::vector<LoadedCandidate>& candidates,

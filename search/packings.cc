@@ -1,5 +1,6 @@
 #include "search/packings.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -80,6 +81,14 @@ void Packings::drop(const std::string& name) {
   std::erase_if(all_, [&](const auto& packed) { return packed->packing == name; });
 }
 
+PackedWeight Packings::take(const std::string& name) {
+  const auto found =
+      std::ranges::find(all_, name, [](const auto& packed) -> const std::string& { return packed->packing; });
+  PackedWeight packed = std::move(**found);
+  all_.erase(found);
+  return packed;
+}
+
 double Packings::seconds(const std::string& name) const {
   const auto found = seconds_.find(name);
   return found == seconds_.end() ? 0 : found->second;
@@ -94,14 +103,15 @@ PackedWeight pack_dense(const CsrMatrix& matrix, DataType type) {
   packed.value_type = type;
   const std::size_t size = size_of(type);
   PackedArray array{std::string(kDenseArray), type, std::vector<std::byte>(matrix.rows * matrix.cols * size)};
-  for (std::int64_t row = 0; row < matrix.rows; ++row) {
-    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
+  parallel_for(matrix.rows, 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = matrix.row_offsets[begin], row = begin; i < matrix.row_offsets[end]; ++i) {
+      while (i >= matrix.row_offsets[row + 1]) ++row;
       std::byte* to = array.bytes.data() + (row * matrix.cols + matrix.column_indices[i]) * size;
       const float value = matrix.values[i];
       const std::uint16_t half = type == DataType::kFloat16 ? fp16_from_float(value) : bf16_from_float(value);
       std::memcpy(to, type == DataType::kFloat32 ? static_cast<const void*>(&value) : &half, size);
     }
-  }
+  });
   packed.arrays.push_back(std::move(array));
   return packed;
 }

@@ -29,6 +29,7 @@ class Packings {
 
   std::int64_t bytes() const;  // of those that are there
   void drop(const std::string& name);
+  PackedWeight take(const std::string& name);  // REQUIRES: it is there; it no longer is
   // GPU bytes of every packing that ever was made.
   const std::map<std::string, std::int64_t>& sizes() const { return sizes_; }
   // Seconds that it took to make one; 0 where it was not made.

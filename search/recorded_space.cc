@@ -18,9 +18,9 @@ using nlohmann::json;
 
 constexpr int kFormatVersion = 1;
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of a file, uncompressed
-constexpr MeasurementStatus kStatuses[] = {MeasurementStatus::kRunning, MeasurementStatus::kOk,
-                                           MeasurementStatus::kWrong,   MeasurementStatus::kFailed,
-                                           MeasurementStatus::kCrashed, MeasurementStatus::kTimeout};
+constexpr MeasurementStatus kStatuses[] = {
+    MeasurementStatus::kRunning, MeasurementStatus::kOk,      MeasurementStatus::kWrong,  MeasurementStatus::kFailed,
+    MeasurementStatus::kCrashed, MeasurementStatus::kTimeout, MeasurementStatus::kTooSlow};
 
 // Thrown and caught inside of this source alone, for what is valid JSON and yet no record.
 struct BadRecord {
@@ -326,7 +326,8 @@ std::string to_t4(const RecordedSpace& space) {
       switch (candidate.status) {
         case MeasurementStatus::kOk: return "correct";
         case MeasurementStatus::kWrong: return "correctness";
-        case MeasurementStatus::kTimeout: return "timeout";
+        case MeasurementStatus::kTimeout:
+        case MeasurementStatus::kTooSlow: return "timeout";
         case MeasurementStatus::kFailed: return candidate.seconds.verify > 0 ? "runtime" : "compile";
         default: return "runtime";
       }

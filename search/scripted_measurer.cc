@@ -21,13 +21,16 @@ class ScriptedMeasurer : public Measurer {
     if (script_.properties.is_emulator) return unsupported("an emulator has no bandwidth");
     return 4.1e12;
   }
-  Status set_weight(const CsrMatrix&, const OperatorSpec&) override {
+  Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) override {
+    dense_bytes_ = matrix.rows * matrix.cols * static_cast<std::int64_t>(size_of(spec.type));
     ++script_.weights_set;
+    script_.verified_each.push_back(0);
     packings_.clear();
     return alive();
   }
   Status add_packing(const PackedWeight& packed) override {
     packings_.insert(packed.packing);
+    script_.packed_bytes[packed.packing] = packed.bytes();
     return alive();
   }
   Status drop_packing(const std::string& name) override {
@@ -39,6 +42,8 @@ class ScriptedMeasurer : public Measurer {
     return alive();
   }
 
+  void limit_candidates(std::chrono::milliseconds limit) override { script_.limits.push_back(limit); }
+
   Result<Verification> verify(const LoadedCandidate& candidate) override {
     if (script_.before_verify) script_.before_verify();
     SPARSMITH_RETURN_IF_ERROR(check(candidate));
@@ -48,6 +53,7 @@ class ScriptedMeasurer : public Measurer {
     if (fault == Fault::kEndlessLoop) return die(candidate, "the worker gave no answer within 120 s and was killed");
     if (fault == Fault::kOutOfMemory) return out_of_memory("out of device memory");
     ++script_.verified;
+    ++script_.verified_each.back();
     Verification verification;
     verification.ok = !(script_.is_wrong && script_.is_wrong(candidate)) && fault != Fault::kWrongResult;
     if (!verification.ok) verification.reason = "y[0][0] = 1, expected 0";
@@ -86,6 +92,7 @@ class ScriptedMeasurer : public Measurer {
     vendor.supported = script_.dense_us > 0;
     vendor.detail = vendor.supported ? "algorithm 1" : "the library is missing";
     vendor.verification.ok = true;
+    vendor.weight_bytes = dense_bytes_;
     vendor.timing = timing(script_.dense_us, policy);
     if (vendor.supported) vendors_.insert(name);
     return vendor;
@@ -123,12 +130,14 @@ class ScriptedMeasurer : public Measurer {
   static Timing timing(double us, const TimingPolicy& policy) {
     Timing timing;
     timing.median_us = timing.q1_us = timing.q3_us = us;
-    timing.samples_us.assign(policy.min_replays, static_cast<float>(us));
+    timing.too_slow = policy.limit_us > 0 && us > policy.limit_us;
+    timing.samples_us.assign(timing.too_slow ? 1 : policy.min_replays, static_cast<float>(us));
     return timing;
   }
 
   DeviceScript& script_;
   bool dead_ = false;
+  std::int64_t dense_bytes_ = 0;
   std::set<std::string> packings_;
   std::set<std::string> verified_;
   std::set<std::string> vendors_;
@@ -160,6 +169,7 @@ class ScriptedCompiler : public KernelCompiler {
 
 MeasurerFactory scripted_measurers(DeviceScript& script) {
   return [&script]() -> Result<std::unique_ptr<Measurer>> {
+    if (script.gone) return no_device("there is no such device any more");
     return std::unique_ptr<Measurer>(std::make_unique<ScriptedMeasurer>(script));
   };
 }

@@ -1,6 +1,7 @@
 // A device for tests of the search: how fast, wrong or deadly each candidate is stands in a script.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -33,13 +34,17 @@ struct DeviceScript {
   std::function<Fault(const LoadedCandidate&)> fault;
   double dense_us = 20;                 // 0: the library is missing
   std::function<void()> before_verify;  // called each time
+  bool gone = false;                    // no measurer can be started any more
 
+  std::map<std::string, std::int64_t> packed_bytes;  // of the packings that were added last, by name
   int starts = 0;
   int weights_set = 0;
   int verified = 0;
+  std::vector<int> verified_each;  // of each weight that was set, in that order
   int timed = 0;
   int finals = 0;
-  std::vector<std::string> deaths;  // kernel names
+  std::vector<std::chrono::milliseconds> limits;  // of candidates' calls, as they were set
+  std::vector<std::string> deaths;                // kernel names
 };
 
 // `script` must outlive the measurers.

@@ -16,7 +16,8 @@ constexpr int kLongerReplays = 7;
 constexpr double kKeepWithin = 1.25;    // of the best median
 constexpr std::size_t kBatchSize = 64;  // bounds what is packed at once
 
-// A few samples for each; then, once, more for those that are not clearly slower.
+// A few samples for each; then, once, more for those that are not clearly slower, where they are too many for the
+// final.
 class RaceStrategy : public Strategy {
  public:
   explicit RaceStrategy(const SearchPoints& points) : points_(points) {}
@@ -26,8 +27,11 @@ class RaceStrategy : public Strategy {
     if (round_ == 0) {
       for (const std::size_t point : points_.selected) batch.push_back({point, kShortReplays});
     } else if (round_ == 1) {
-      for (const std::size_t point : still_standing(points_, timed_, 2 * kFinalists))
-        batch.push_back({point, kLongerReplays});
+      const std::vector<std::size_t> standing = still_standing(points_, timed_, 2 * kFinalists);
+      // Where all of them go to the final, it is the final that tells them apart.
+      if (standing.size() > still_standing(points_, timed_, kFinalists).size()) {
+        for (const std::size_t point : standing) batch.push_back({point, kLongerReplays});
+      }
     }
     ++round_;
     // A round of nobody is no end of the race: the next one may have somebody.

@@ -13,8 +13,8 @@
 namespace sparsmith {
 namespace {
 
-constexpr std::size_t kFastest = 3;      // of the near weight, at each N
-constexpr std::size_t kPredicted = 2;    // of the present weight, beside them
+constexpr std::size_t kFastest = 2;      // of the near weight, at each N
+constexpr std::size_t kPredicted = 1;    // of the present weight, beside them
 constexpr std::size_t kFullSearch = 10;  // candidates that a search tries at least, unless a hint made it short
 constexpr double kDensity = 0.05;
 constexpr double kHistogram = 0.1;
@@ -84,14 +84,15 @@ Transfer::Transfer(Cache* cache, ProblemKey key) : cache_(cache), key_(std::move
 }
 
 void Transfer::remember(const std::string& pattern_hash, const WeightProfile& profile, std::int64_t tokens,
-                        const std::vector<Contender>& contenders) {
+                        const std::vector<Contender>& contenders, const std::string& chosen) {
   Known& known = known_[pattern_hash];
   known.profile = profile;
   std::vector<Tried>& tried = known.tried[tokens];
   tried.clear();
   for (const Contender& contender : contenders) {
     if (contender.state == Contender::State::kTimed && !contender.dense)
-      tried.push_back({contender.candidate.config, contender.identity.packing, contender.timing.median_us});
+      tried.push_back({contender.candidate.config, contender.identity.packing, contender.timing.median_us,
+                       contender.identity.config == chosen});
   }
   std::ranges::stable_sort(tried, {}, &Tried::us);
 }
@@ -110,11 +111,15 @@ const std::vector<Transfer::Tried>& Transfer::tried_of(const std::string& patter
   for (const MeasurementRecord& each : *measurements) {
     const auto config = Config::parse(each.config);
     if (each.status != MeasurementStatus::kOk || each.median_us <= 0 || !config.ok()) continue;
-    last[each.config] = {*config, each.packing, each.median_us};
+    last[each.config] = {*config, each.packing, each.median_us, false};
   }
   // What a hint made short knows less than what the hint came from.
   if (last.size() < kFullSearch) return tried;
-  for (auto& [text, each] : last) tried.push_back(std::move(each));
+  const auto choice = cache_->find_choice(key, 0, 0);
+  for (auto& [text, each] : last) {
+    each.chosen = choice.ok() && choice->quality == MatchQuality::kExact && choice->choice.config == text;
+    tried.push_back(std::move(each));
+  }
   std::ranges::stable_sort(tried, {}, &Tried::us);
   return tried;
 }
@@ -131,7 +136,9 @@ Transfer::Hint Transfer::find(const std::string& pattern_hash, const WeightProfi
     std::set<std::string> packings;
     for (const std::int64_t each : tokens) {
       const std::vector<Tried>& tried = tried_of(hash, known, each);
-      if (!tried.empty()) packings.insert(tried.front().packing);
+      for (std::size_t i = 0; i < tried.size(); ++i) {
+        if (i == 0 || tried[i].chosen) packings.insert(tried[i].packing);
+      }
     }
     Hint hint;
     hint.near = far <= 1;
@@ -141,12 +148,49 @@ Transfer::Hint Transfer::find(const std::string& pattern_hash, const WeightProfi
       std::set<std::string> missing = packings;
       std::vector<Config>& configs = hint.configs[each];
       for (std::size_t i = 0; i < tried.size(); ++i) {
-        if (missing.erase(tried[i].packing) > 0 || i < kFastest) configs.push_back(tried[i].config);
+        if (missing.erase(tried[i].packing) > 0 || i < kFastest || tried[i].chosen) configs.push_back(tried[i].config);
       }
     }
     if (hint.configs.size() == tokens.size()) return hint;
   }
   return {};
+}
+
+bool TransferMemory::is_searched(const WeightProfile& profile, const std::string& operator_name) const {
+  return std::ranges::any_of(searched_, [&](const Searched& each) {
+    return (operator_name.empty() || each.key.operator_name == operator_name) && distance(profile, each.profile) <= 1;
+  });
+}
+
+std::optional<Transfer::Hint> TransferMemory::ask(const ProblemKey& key, const WeightProfile& profile,
+                                                  const std::vector<std::int64_t>& tokens, bool searches) {
+  const std::lock_guard lock(mutex_);
+  Transfer& memory = memories_.try_emplace(key.operator_name, cache_, key).first->second;
+  Transfer::Hint hint = memory.find(key.pattern_hash, profile, tokens);
+  if (hint.near || !searches) return hint;
+  if (is_searched(profile, key.operator_name)) return std::nullopt;
+  searched_.push_back({key, profile});
+  return hint;
+}
+
+bool TransferMemory::must_wait(const WeightProfile& profile) const {
+  const std::lock_guard lock(mutex_);
+  return is_searched(profile, "");
+}
+
+void TransferMemory::remember(const ProblemKey& key, const WeightProfile& profile,
+                              const std::vector<Contender>& contenders, const std::string& chosen) {
+  const std::lock_guard lock(mutex_);
+  memories_.try_emplace(key.operator_name, cache_, key)
+      .first->second.remember(key.pattern_hash, profile, key.tokens, contenders, chosen);
+}
+
+void TransferMemory::finished(const ProblemKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find_if(searched_, [&](const Searched& each) {
+    return each.key.pattern_hash == key.pattern_hash && each.key.operator_name == key.operator_name;
+  });
+  if (found != searched_.end()) searched_.erase(found);
 }
 
 void apply_hint(const Transfer::Hint& hint, const Problem& problem, const SparsityStatistics& statistics,

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,14 +41,16 @@ class Transfer {
     Config config;
     std::string packing;
     double us = 0;
+    bool chosen = false;  // not always the fastest: few packings serve all N
   };
-  // What a full search of a weight measured at one N.
+  // What a full search of a weight measured at one N. `chosen`: the choice's config as text, empty for dense.
   void remember(const std::string& pattern_hash, const WeightProfile& profile, std::int64_t tokens,
-                const std::vector<Contender>& contenders);
+                const std::vector<Contender>& contenders, const std::string& chosen);
 
   struct Hint {
     bool near = false;
-    // For each N: the fastest of the nearest weight, and the fastest of each packing that was fastest at some N.
+    // For each N: the nearest weight's choice and its fastest, and the fastest of each packing that was fastest or
+    // chosen at some N.
     std::map<std::int64_t, std::vector<Config>> configs;
   };
   // Of the nearest weight that is known at all these N; nothing where there is none.
@@ -62,6 +66,38 @@ class Transfer {
   Cache* cache_;
   ProblemKey key_;
   std::map<std::string, Known> known_;  // by pattern hash
+};
+
+// What the weights of a run learn from each other, in whichever order they are searched. Thread-safe.
+class TransferMemory {
+ public:
+  // `cache` may be null, or it outlives the object.
+  explicit TransferMemory(Cache* cache) : cache_(cache) {}
+
+  // What there is to learn for the weight at `key`. Where that is not from a near one and it `searches`, the weight
+  // counts as being searched in full, until finished(); nothing then: a near weight is being searched in full, and
+  // there will be more to learn when it is done.
+  std::optional<Transfer::Hint> ask(const ProblemKey& key, const WeightProfile& profile,
+                                    const std::vector<std::int64_t>& tokens, bool searches);
+  // Whether ask() would give nothing, of any operator.
+  bool must_wait(const WeightProfile& profile) const;
+  // As Transfer::remember().
+  void remember(const ProblemKey& key, const WeightProfile& profile, const std::vector<Contender>& contenders,
+                const std::string& chosen);
+  // The search of the weight has ended, whatever became of it.
+  void finished(const ProblemKey& key);
+
+ private:
+  bool is_searched(const WeightProfile& profile, const std::string& operator_name) const;
+
+  Cache* cache_;
+  mutable std::mutex mutex_;                  // guards what follows
+  std::map<std::string, Transfer> memories_;  // by operator
+  struct Searched {
+    ProblemKey key;
+    WeightProfile profile;
+  };
+  std::vector<Searched> searched_;  // in full, just now
 };
 
 // Puts the hint's configs first, as far as they break no rule for this weight; of a near weight's, all but the few

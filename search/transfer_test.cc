@@ -35,21 +35,16 @@ class TransferTest : public TunerTest {
     options_.tokens = {1, 8};
   }
 
-  // Candidates verified for each of `count` weights of one kind; the run's choices in `report`.
+  // Candidates verified for each of `count` weights of one kind, as they came to the device; the run's choices in
+  // `report`.
   std::vector<int> verified_for_each(int count, TuneReport& report, unsigned first_seed = 1) {
     std::vector<WeightInput> weights;
-    std::vector<int> before;
-    for (int i = 0; i < count; ++i) {
-      weights.push_back({"w" + std::to_string(i), [this, i, first_seed, &before] {
-                           before.push_back(device_.verified);
-                           return sample_weight(512, 256, 0.15, first_seed + static_cast<unsigned>(i));
-                         }});
-    }
+    for (int i = 0; i < count; ++i)
+      weights.push_back({"w" + std::to_string(i),
+                         [=] { return sample_weight(512, 256, 0.15, first_seed + static_cast<unsigned>(i)); }});
+    device_.verified_each.clear();
     report = run(weights);
-    before.push_back(device_.verified);
-    std::vector<int> each;
-    for (int i = 0; i < count; ++i) each.push_back(before.at(i + 1) - before.at(i));
-    return each;
+    return device_.verified_each;
   }
 };
 
@@ -88,7 +83,7 @@ TEST_F(TransferTest, WhatWasFoundShortlyTeachesNothing) {
   contender.candidate.config.family = "rows";
   contender.state = Contender::State::kTimed;
   contender.timing.median_us = 5;
-  transfer.remember("q", profile(512, 256, 1000), 1, {contender});
+  transfer.remember("q", profile(512, 256, 1000), 1, {contender}, "");
   const Transfer::Hint hint = transfer.find("p", profile(512, 256, 1000), {1});
   EXPECT_TRUE(hint.near);
   EXPECT_EQ(hint.configs.at(1).size(), 1U);

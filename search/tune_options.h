@@ -24,6 +24,8 @@ struct TuneOptions {
 
   int packings = 8;  // copies of a weight that may be kept; several only if together no larger than dense
   Objective objective = Objective::kTime;
+  std::optional<double> max_slowdown;  // of kBytes, as a share: choose_packings()
+  std::int64_t max_bytes = 0;          // of all weights together on the GPU; 0: no limit
   SelectionLimits selection;
   StrategyKind strategy = StrategyKind::kRace;
   int trials = 0;  // candidates of one N that another strategy than the race tries at most; 0: 1,000 where it is

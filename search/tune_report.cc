@@ -14,6 +14,18 @@ std::int64_t WeightResult::gpu_bytes() const {
   return total;
 }
 
+void TuneCounts::add(const TuneCounts& other) {
+  for (const auto& [reason, count] : other.rejected) rejected[reason] += count;
+  for (const auto& [rule, count] : other.cuts) cuts[rule] += count;
+  transferred += other.transferred;
+  cached += other.cached;
+  considered += other.considered;
+  candidates += other.candidates;
+  read_seconds += other.read_seconds;
+  select_seconds += other.select_seconds;
+  pack_seconds += other.pack_seconds;
+}
+
 double WeightResult::bytes_moved(const BucketChoice& bucket) const {
   std::int64_t weight = dense_bytes();
   for (const PackedWeight& packed : packings) {

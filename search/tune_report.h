@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "generator/candidate.h"
 #include "runtime/device_properties.h"
 #include "runtime/operator_spec.h"
+#include "search/byte_fit.h"
 #include "search/device_session.h"
 #include "search/kernel_store.h"
 #include "sparsmith/group_member.h"
@@ -51,6 +53,12 @@ struct BucketChoice {
   double us() const { return timing.median_us; }
 };
 
+// A way to keep a weight: its choices, and what they cost.
+struct Alternative {
+  ByteOption cost;
+  std::vector<BucketChoice> buckets;
+};
+
 struct WeightResult {
   std::string name;
   OperatorSpec spec;
@@ -58,9 +66,10 @@ struct WeightResult {
   double sparsity = 0;
   std::string pattern_hash;
   std::string value_hash;
-  std::vector<GroupMember> members;    // of a group
-  std::vector<BucketChoice> buckets;   // in ascending order of tokens
-  std::vector<PackedWeight> packings;  // those that the choices use; a dense weight is one called "dense"
+  std::vector<GroupMember> members;       // of a group
+  std::vector<BucketChoice> buckets;      // in ascending order of tokens
+  std::vector<PackedWeight> packings;     // those that the choices use; a dense weight is one called "dense"
+  std::vector<Alternative> alternatives;  // where the model's bytes are limited: these choices, and others
 
   std::int64_t dense_bytes() const;
   // Of all copies that the choices need.
@@ -80,27 +89,48 @@ struct KernelImages {
   std::vector<Binary> binaries;
 };
 
-struct TuneReport {
+// What was tried, for one weight or for many.
+struct TuneCounts {
+  std::map<std::string, std::int64_t> rejected;  // candidates by reason
+  std::map<std::string, std::int64_t> cuts;      // of the search space, by rule
+  std::int64_t transferred = 0;                  // (weight, N) that were searched only among what a near weight chose
+  std::int64_t cached = 0;                       // of these, taken from the cache
+  std::int64_t considered = 0;                   // configs that broke no rule
+  std::int64_t candidates = 0;                   // generated
+  double read_seconds = 0;                       // reading weights, and looking at their zeros
+  double select_seconds = 0;                     // enumerating search spaces, and choosing from them
+  double pack_seconds = 0;
+
+  void add(const TuneCounts& other);
+};
+
+// Preparing one weight overlaps with preparing and measuring others, and so do seconds, with those of the kernels'
+// compiler too; of several devices they are summed.
+struct TuneReport : TuneCounts {
   std::vector<WeightResult> weights;
   struct Skipped {
     std::string name;
     std::string reason;
   };
   std::vector<Skipped> skipped;
-  std::map<std::string, std::int64_t> rejected;  // candidates by reason
-  std::map<std::string, std::int64_t> cuts;      // of the search space, by rule
 
   DeviceProperties device;  // that was tuned for
+  std::size_t devices = 1;  // of its class, that shared the weights
   bool measured = false;    // false: every choice of this run is predicted
   bool complete = true;     // false: interrupted, or out of budget
   bool interrupted = false;
-  std::int64_t pairs = 0;        // (weight, N) that have a choice
-  std::int64_t transferred = 0;  // of these, searched only among what a near weight chose
-  std::int64_t cached = 0;       // of these, taken from the cache
-  std::int64_t considered = 0;   // configs that broke no rule
-  std::int64_t candidates = 0;   // generated
+  std::int64_t pairs = 0;  // (weight, N) that have a choice
   KernelStore::Counts kernels;
   std::vector<KernelImages> images;  // of every kernel that a choice runs
+  // Where the model's bytes are limited.
+  struct ByteLimit {
+    std::int64_t most_bytes = 0;
+    std::int64_t bytes = 0;  // that the choices take; more than `most_bytes` where nothing smaller passed
+    double us = 0;           // summed over weights and N, weighted by calls
+    double fastest_us = 0;   // the same without the limit
+    bool met() const { return bytes <= most_bytes; }
+  };
+  std::optional<ByteLimit> byte_limit;
   int worker_restarts = 0;
   DeviceSession::Seconds device_seconds;
   double seconds = 0;

@@ -3,18 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
+#include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/log.h"
+#include "base/stopwatch.h"
+#include "search/byte_limit.h"
+#include "search/schedule.h"
 #include "search/weight_tuner.h"
 
 namespace sparsmith {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 Status check_options(const TuneOptions& options) {
   if (options.tokens.empty()) return invalid_argument("no number of tokens is given");
@@ -41,97 +45,92 @@ int compute_capability_of(const std::string& architecture) {
   return number;
 }
 
-// Shares what is left of the budget evenly among what is left to do.
-class Budget {
- public:
-  Budget(double seconds, std::size_t buckets) : left_(buckets) {
-    if (seconds > 0)
-      end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  }
-  void bucket_begins() {
-    if (!end_) return;
-    const auto now = Clock::now();
-    bucket_end_ = now + (*end_ - now) / static_cast<std::int64_t>(std::max<std::size_t>(1, left_));
-    bucket_end_ = std::min(bucket_end_, *end_);
-    if (left_ > 0) --left_;
-  }
-  // A weight that needed no search gives its time to the others.
-  void weight_is_done(std::size_t buckets_after_it) { left_ = buckets_after_it; }
-  bool out_of_time() const { return end_ && Clock::now() >= bucket_end_; }
-
- private:
-  std::optional<Clock::time_point> end_;
-  Clock::time_point bucket_end_;
-  std::size_t left_;
-};
+// How many weights are prepared at once: much of it goes on one core.
+std::size_t preparing_threads(std::size_t devices) {
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return std::clamp<std::size_t>(cores / 2, devices + 1, 8);
+}
 
 class Run {
  public:
   Run(std::span<const WeightInput> weights, const TuneOptions& options, const TuneResources& resources,
-      DeviceSession session)
+      std::vector<DeviceSession> sessions)
       : weights_(weights),
         options_(options),
         resources_(resources),
-        session_(std::move(session)),
-        budget_(options.budget_s, weights.size() * options.tokens.size()) {}
+        sessions_(std::move(sessions)),
+        transfer_(resources.cache),
+        outcomes_(weights.size()) {}
 
   Result<TuneReport> execute() {
-    const auto begin = Clock::now();
+    const auto begin = Budget::Clock::now();
     choose_device();
     KernelStore& kernels =
         kernels_.emplace(resources_.compiler, resources_.cache,
                          fmt::format("sm_{}", context_.device.compute_capability), options_.compile_threads);
-    prepare(kernels);
-    for (index_ = 0; index_ < weights_.size(); ++index_) {
-      if (interrupted()) {
-        report_.skipped.push_back({weights_[index_].name, "interrupted before its turn"});
-        report_.complete = false;
-        continue;
-      }
-      SPARSMITH_RETURN_IF_ERROR(tune_one(weights_[index_]));
-      budget_.weight_is_done((weights_.size() - index_ - 1) * options_.tokens.size());
+    share_context(kernels);
+    budget_.emplace(options_.budget_s, sessions_.size(), promised_gains());
+    context_.budget = &*budget_;
+    const std::size_t preparers = preparing_threads(sessions_.size());
+    schedule_.emplace(budget_->order(), sessions_.size() + preparers);
+    devices_left_ = sessions_.size();
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 0; i < preparers; ++i) threads.emplace_back([this] { prepare_weights(); });
+      for (DeviceSession& session : sessions_) threads.emplace_back([this, &session] { search_weights(session); });
     }
-    collect_images(kernels);
+    SPARSMITH_RETURN_IF_ERROR(error_);
+    collect_outcomes();
     report_.device = context_.device;
+    if (options_.max_bytes > 0) SPARSMITH_RETURN_IF_ERROR(limit_bytes(weights_, options_, report_));
+    collect_images(kernels);
+    report_.devices = sessions_.size();
     report_.interrupted = interrupted() && !report_.complete;  // one that came too late changed nothing
     report_.kernels = kernels.counts();
-    report_.device_seconds = session_.seconds();
-    report_.worker_restarts = session_.restarts();
-    report_.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    for (const DeviceSession& session : sessions_) {
+      report_.device_seconds.add(session.seconds());
+      report_.worker_restarts += session.restarts();
+    }
+    report_.seconds = std::chrono::duration<double>(Budget::Clock::now() - begin).count();
     return std::move(report_);
   }
 
  private:
+  struct Outcome {
+    std::optional<WeightResult> result;
+    std::string skipped;  // why
+    std::vector<GroupMember> members;
+  };
+
   bool interrupted() const { return resources_.interrupted && resources_.interrupted(); }
 
   void choose_device() {
-    context_.predict = session_.properties().is_emulator;
+    DeviceSession& first = sessions_.front();
+    context_.predict = first.properties().is_emulator;
     if (context_.predict) {
       const int asked = options_.architectures.empty() ? 0 : compute_capability_of(options_.architectures.front());
       context_.device = typical_device(asked > 0 ? asked : 90);
       return;
     }
-    const auto bandwidth = session_.measure_memory_bandwidth();
-    if (bandwidth.ok()) session_.set_memory_bandwidth(*bandwidth);
+    const auto bandwidth = first.measure_memory_bandwidth();
+    if (bandwidth.ok()) first.set_memory_bandwidth(*bandwidth);
     if (!bandwidth.ok()) log_warning("the memory bandwidth was not measured: {}", bandwidth.status().message());
-    context_.device = session_.properties();
+    context_.device = first.properties();
   }
 
-  void prepare(KernelStore& kernels) {
+  void share_context(KernelStore& kernels) {
     context_.options = &options_;
-    context_.session = &session_;
     context_.kernels = &kernels;
     context_.cache = resources_.cache;
-    context_.record = resources_.record;
+    if (resources_.record) {
+      context_.record = [this](const RecordedSpace& space) {
+        const std::lock_guard lock(mutex_);
+        return resources_.record(space);
+      };
+    }
     if (options_.transfer && options_.use_choices && !resources_.record) context_.transfer = &transfer_;
     context_.program_version = resources_.program_version;
     context_.interrupted = [this] { return interrupted(); };
-    context_.out_of_time = [this] { return budget_.out_of_time(); };
-    context_.bucket_begins = [this] { budget_.bucket_begins(); };
-    context_.progress = [this](const std::string& stage, std::size_t done, std::size_t total) {
-      if (resources_.progress)
-        resources_.progress({index_, weights_.size(), weights_[index_].name, stage, done, total});
-    };
     if (resources_.cache == nullptr) return;
     const DeviceProperties& device = context_.device;
     const auto device_id =
@@ -146,6 +145,166 @@ class Run {
       const Status& status = device_id.ok() ? environment_id.status() : device_id.status();
       log_warning("the cache is not used in this run: {}", status.message());
       context_.cache = nullptr;
+    }
+  }
+
+  // What each weight promises over all N, as far as that is known before anything is read. Where time has no end,
+  // nobody asks.
+  std::vector<std::optional<double>> promised_gains() const {
+    std::vector<std::optional<double>> gains(weights_.size());
+    if (options_.budget_s <= 0) return gains;
+    std::map<std::string, double> known;  // the layers of a model are much alike
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      if (!weights_[i].statistics) continue;
+      const SparsityStatistics& statistics = *weights_[i].statistics;
+      const auto [place, is_new] =
+          known.try_emplace(fmt::format("{} {} {:.2f}", statistics.rows, statistics.cols, statistics.sparsity), 0.0);
+      for (std::size_t n = 0; is_new && n < options_.tokens.size(); ++n) {
+        const Problem problem{{statistics.rows, statistics.cols, options_.type.value_or(statistics.data_type),
+                               options_.layout, options_.epilogue},
+                              options_.tokens[n],
+                              context_.device};
+        place->second += options_.calls[n] * promised_gain_us(problem, search_space(problem, statistics));
+      }
+      gains[i] = place->second;
+    }
+    return gains;
+  }
+
+  void tell(std::size_t weight, const std::string& stage, std::size_t done, std::size_t total) {
+    if (!resources_.progress) return;
+    const std::lock_guard lock(mutex_);
+    resources_.progress({weight, finished_, weights_.size(), weights_[weight].name, stage, done, total});
+  }
+
+  // A preparer's thread.
+  void prepare_weights() {
+    while (!interrupted()) {
+      std::optional<Schedule::Turn> turn = schedule_->next_to_prepare();
+      if (!turn) return;
+      const Status status = prepare(*std::move(turn));
+      if (!status.ok()) fail(status);
+    }
+    schedule_->stop();
+  }
+
+  Status prepare(Schedule::Turn turn) {
+    const WeightInput& input = weights_[turn.weight];
+    const bool waits = turn.tuner == nullptr && input.statistics && context_.transfer != nullptr && !budget_->over() &&
+                       context_.transfer->must_wait(profile_of(*input.statistics));
+    if (waits) {
+      schedule_->put_off(std::move(turn));
+      return {};
+    }
+    if (turn.tuner == nullptr) SPARSMITH_RETURN_IF_ERROR(read(turn));
+    const Result<WeightTuner::Need> need = turn.tuner->prepare();
+    if (!need.ok() || *need == WeightTuner::Need::kNothing) {
+      const auto tuned = need.ok() ? turn.tuner->finish(nullptr) : Result<WeightResult>(need.status());
+      note(turn.weight, std::move(turn.tuner), tuned);
+      schedule_->needs_no_search();
+    } else if (*need == WeightTuner::Need::kPatience) {
+      schedule_->put_off(std::move(turn));
+    } else {
+      schedule_->ready(std::move(turn));
+    }
+    return {};
+  }
+
+  Status read(Schedule::Turn& turn) {
+    const std::size_t index = turn.weight;
+    tell(index, "read", 0, 1);
+    double seconds = 0;
+    std::vector<GroupMember> members;
+    auto matrix = [&] {
+      const Stopwatch stopwatch(seconds);
+      return read_weight(weights_[index], options_, members);
+    }();
+    if (!matrix.ok()) return matrix.status();
+    TuneContext context = context_;
+    context.index = index;
+    context.progress = [this, index](const std::string& stage, std::size_t done, std::size_t total) {
+      tell(index, stage, done, total);
+    };
+    turn.tuner =
+        make_weight_tuner(std::move(context), weights_[index].name, *std::move(matrix), weights_[index].statistics);
+    const std::lock_guard lock(mutex_);
+    report_.read_seconds += seconds;
+    outcomes_[index].members = std::move(members);
+    return {};
+  }
+
+  // A device's thread.
+  void search_weights(DeviceSession& session) {
+    while (!interrupted()) {
+      double waited = 0;
+      std::optional<Schedule::Turn> turn = [&] {
+        const Stopwatch stopwatch(waited);
+        return schedule_->next_to_search();
+      }();
+      session.add_waiting(waited);
+      if (!turn) return;
+      auto tuned = turn->tuner->finish(&session);
+      if (!tuned.ok() && !session.health().ok()) {
+        turn->tuner.reset();
+        lose(session, turn->weight);
+        return;
+      }
+      note(turn->weight, std::move(turn->tuner), tuned);
+      schedule_->searched();
+    }
+    schedule_->stop();
+  }
+
+  // Another device does what this one was at; the last one's end is the run's.
+  void lose(const DeviceSession& session, std::size_t weight) {
+    const std::size_t left = --devices_left_;
+    if (left == 0) return fail(session.health());
+    log_warning("one device is lost, {} left: {}", left, session.health().message());
+    schedule_->give_back(weight);
+  }
+
+  void fail(const Status& status) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (error_.ok()) error_ = status;
+    }
+    schedule_->stop();
+  }
+
+  // What came of a weight. Its tuner ends here: others may wait for what it knows.
+  void note(std::size_t weight, std::unique_ptr<WeightTuner> tuner, Result<WeightResult> tuned) {
+    const TuneCounts counts = tuner->counts();
+    tuner.reset();
+    budget_->done(weight);
+    const std::lock_guard lock(mutex_);
+    report_.add(counts);
+    ++finished_;
+    Outcome& outcome = outcomes_[weight];
+    if (!tuned.ok()) {
+      outcome.skipped = tuned.status().message();
+      return;
+    }
+    tuned->members = std::move(outcome.members);
+    outcome.result = *std::move(tuned);
+    if (resources_.weight_is_done) resources_.weight_is_done(*outcome.result);
+  }
+
+  // In the order of the model.
+  void collect_outcomes() {
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      Outcome& outcome = outcomes_[i];
+      if (!outcome.result) {
+        const bool tried = !outcome.skipped.empty();
+        report_.skipped.push_back({weights_[i].name, tried ? outcome.skipped : "interrupted before its turn"});
+        report_.complete = report_.complete && tried;
+        continue;
+      }
+      for (const BucketChoice& bucket : outcome.result->buckets) {
+        ++report_.pairs;
+        report_.complete = report_.complete && bucket.complete;
+        report_.measured = report_.measured || bucket.evidence == "measured";
+      }
+      report_.weights.push_back(*std::move(outcome.result));
     }
   }
 
@@ -188,64 +347,49 @@ class Run {
     }
   }
 
-  // The weight as the options want it.
-  Result<CsrMatrix> read_matrix(const WeightInput& input) const {
-    auto loaded = input.load();
-    if (!loaded.ok()) return loaded.status().annotate(input.name);
-    CsrMatrix matrix = options_.transpose ? transposed(*loaded) : std::move(*loaded);
-    if (options_.type && *options_.type != matrix.data_type) matrix = converted(matrix, *options_.type);
-    return matrix;
-  }
-
-  // The same of a group, whose members go to `members`.
-  Result<CsrMatrix> read_weight(const WeightInput& input, std::vector<GroupMember>& members) const {
-    if (input.members.empty()) return read_matrix(input);
-    CsrMatrix group;
-    for (const WeightInput& member : input.members) {
-      SPARSMITH_ASSIGN_OR_RETURN(CsrMatrix matrix, read_matrix(member));
-      members.push_back({member.name, group.rows, matrix.rows});
-      if (members.size() == 1) {
-        group = std::move(matrix);
-        continue;
-      }
-      const Status appended = append_rows(group, matrix);
-      if (!appended.ok()) return appended.annotate(input.name + ": member " + member.name);
-    }
-    return group;
-  }
-
-  Status tune_one(const WeightInput& input) {
-    context_.progress("read", 0, 1);
-    std::vector<GroupMember> members;
-    SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, read_weight(input, members));
-    auto tuned = tune_weight(context_, input.name, matrix, report_);
-    if (!tuned.ok()) {
-      SPARSMITH_RETURN_IF_ERROR(session_.health());
-      report_.skipped.push_back({input.name, tuned.status().message()});
-      return {};
-    }
-    tuned->members = std::move(members);
-    for (const BucketChoice& bucket : tuned->buckets) {
-      ++report_.pairs;
-      report_.complete = report_.complete && bucket.complete;
-      report_.measured = report_.measured || bucket.evidence == "measured";
-    }
-    report_.weights.push_back(std::move(*tuned));
-    if (resources_.weight_is_done) resources_.weight_is_done(report_.weights.back());
-    return {};
-  }
-
   std::span<const WeightInput> weights_;
   const TuneOptions& options_;
   const TuneResources& resources_;
-  DeviceSession session_;
-  Budget budget_;
+  std::vector<DeviceSession> sessions_;
+  TransferMemory transfer_;
   std::optional<KernelStore> kernels_;
-  TuneContext context_;
-  std::map<std::string, Transfer> transfer_;
+  std::optional<Budget> budget_;
+  std::optional<Schedule> schedule_;
+  TuneContext context_;  // of no weight yet
+  std::atomic<std::size_t> devices_left_ = 0;
+
+  std::mutex mutex_;  // guards what follows, and keeps calls of the resources' functions apart
+  std::vector<Outcome> outcomes_;
   TuneReport report_;
-  std::size_t index_ = 0;
+  Status error_;
+  std::size_t finished_ = 0;
 };
+
+// Opens them all at once: starting a worker takes a second. All are of one class.
+Result<std::vector<DeviceSession>> open_sessions(const std::vector<MeasurerFactory>& factories) {
+  if (factories.empty()) return invalid_argument("no device is given");
+  std::vector<std::optional<Result<DeviceSession>>> opened(factories.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < factories.size(); ++i)
+      threads.emplace_back([&, i] { opened[i].emplace(DeviceSession::open(factories[i])); });
+  }
+  std::vector<DeviceSession> sessions;
+  for (auto& each : opened) {
+    if (!each->ok()) return each->status();
+    sessions.push_back(**std::move(each));
+  }
+  const std::string wanted = sessions.front().properties().device_class();
+  for (const DeviceSession& session : sessions) {
+    const std::string found = session.properties().device_class();
+    if (found == wanted) continue;
+    return invalid_argument(
+        fmt::format("the devices are of different classes, {} and {}: what is fastest on one need not be so on the "
+                    "other; tune for each in a run of its own",
+                    wanted, found));
+  }
+  return sessions;
+}
 
 }  // namespace
 
@@ -254,8 +398,8 @@ Result<TuneReport> tune(std::span<const WeightInput> weights, const TuneOptions&
   TuneOptions complete = options;
   if (complete.calls.empty()) complete.calls.assign(complete.tokens.size(), 1.0);
   SPARSMITH_RETURN_IF_ERROR(check_options(complete));
-  SPARSMITH_ASSIGN_OR_RETURN(DeviceSession session, DeviceSession::open(resources.measurers));
-  return Run(weights, complete, resources, std::move(session)).execute();
+  SPARSMITH_ASSIGN_OR_RETURN(std::vector<DeviceSession> sessions, open_sessions(resources.measurers));
+  return Run(weights, complete, resources, std::move(sessions)).execute();
 }
 
 }  // namespace sparsmith

@@ -171,6 +171,57 @@ TEST_F(TunerTest, ABudgetCutsTheSearchShort) {
   EXPECT_LT(device_.verified, 30);
 }
 
+// The best takes 100 us, dense 5 ms: every other candidate is far too slow, and stopped after its first launches.
+TEST_F(TunerTest, WhatIsFarSlowerThanTheBestIsStopped) {
+  options_.selection.candidates = 24;
+  std::string fastest;
+  int samples = 0;
+  device_.dense_us = 5000;
+  device_.time_us = [&](const LoadedCandidate& c) {
+    if (fastest.empty()) fastest = to_json(c.plan);
+    ++samples;
+    return to_json(c.plan) == fastest ? 100.0 : 3000.0;
+  };
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  const BucketChoice& bucket = report.weights.at(0).buckets.at(0);
+  EXPECT_EQ(bucket.us(), 100);
+  EXPECT_GT(report.rejected.at("too slow"), 5);
+  EXPECT_EQ(std::ranges::count(bucket.trials, "too slow", &Trial::outcome), report.rejected.at("too slow"));
+  EXPECT_LE(samples, bucket.tried + 3) << "one that was stopped was timed again";
+  // A call that hangs is known sooner, the faster the best is.
+  ASSERT_FALSE(device_.limits.empty());
+  EXPECT_EQ(device_.limits.back(), std::chrono::seconds(22));
+
+  // It is remembered, and costs nothing the next time.
+  options_.use_choices = false;
+  const int timed = device_.timed;
+  run({weight("w", 64, 96, 1)});
+  EXPECT_LE(device_.timed, timed + 4);
+  auto cache = Cache::open(directory_.file(cache_), Cache::Mode::kReadOnly);
+  ASSERT_TRUE(cache.ok());
+  const OperatorSpec spec = report.weights[0].spec;
+  const auto measurements = cache->measurements(
+      {report.weights[0].pattern_hash, spec.name(), 1, report.device.device_class(), options_.timing.name()});
+  ASSERT_TRUE(measurements.ok());
+  EXPECT_GT(std::ranges::count(*measurements, MeasurementStatus::kTooSlow, &MeasurementRecord::status), 5);
+}
+
+TEST_F(TunerTest, WhatNoiseOrSubmissionMayExplainIsNotStopped) {
+  options_.selection.candidates = 24;
+  for (const auto& [best, others] : {std::pair(10.0, 200.0), std::pair(400.0, 1590.0)}) {
+    std::string fastest;
+    device_.dense_us = 5000;
+    device_.time_us = [&](const LoadedCandidate& c) {
+      if (fastest.empty()) fastest = to_json(c.plan);
+      return to_json(c.plan) == fastest ? best : others;
+    };
+    cache_ = std::to_string(best) + ".db";
+    const TuneReport report = run({weight("w", 64, 96, 1)});
+    EXPECT_EQ(report.weights.at(0).buckets.at(0).us(), best);
+    EXPECT_EQ(report.rejected.count("too slow"), 0U) << best;
+  }
+}
+
 // In each run another twentieth of the kernels is hit by a drawn kind of fault. The winners' own kernels are spared:
 // what fails cannot win.
 TEST_F(TunerTest, FaultsPlantedAtRandomChangeNoWinner) {

@@ -29,25 +29,32 @@ class TunerTest : public testing::Test {
 
   // A run of its own, with a new opening of the cache.
   TuneReport run(const std::vector<WeightInput>& weights) {
+    auto report = try_run(weights);
+    EXPECT_TRUE(report.ok()) << report.status().to_string();
+    return report.ok() ? std::move(*report) : TuneReport();
+  }
+  Result<TuneReport> try_run(const std::vector<WeightInput>& weights) {
     auto cache = Cache::open(directory_.file(cache_), Cache::Mode::kReadWrite);
     EXPECT_TRUE(cache.ok()) << cache.status().to_string();
     const auto compiler = scripted_compiler(compiles_);
     TuneResources resources;
-    resources.measurers = scripted_measurers(device_);
+    resources.measurers = {scripted_measurers(device_)};
+    for (DeviceScript* device : more_devices_) resources.measurers.push_back(scripted_measurers(*device));
     resources.compiler = compiler.get();
     resources.cache = &*cache;
     resources.interrupted = interrupted_;
-    auto report = tune(weights, options_, resources);
-    EXPECT_TRUE(report.ok()) << report.status().to_string();
-    return report.ok() ? std::move(*report) : TuneReport();
+    resources.weight_is_done = weight_is_done_;
+    return tune(weights, options_, resources);
   }
 
   TemporaryDirectory directory_;
   std::string cache_ = "cache.db";  // in it
   TuneOptions options_;
   DeviceScript device_;
+  std::vector<DeviceScript*> more_devices_;
   CompilerScript compiles_;
   std::function<bool()> interrupted_;
+  std::function<void(const WeightResult&)> weight_is_done_;
 };
 
 }  // namespace sparsmith

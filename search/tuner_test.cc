@@ -269,7 +269,7 @@ TEST_F(TunerTest, AGroupIsOneWeightOfItsMembersRows) {
 
 TEST_F(TunerTest, MembersThatDoNotGoTogetherAreAnError) {
   TuneResources resources;
-  resources.measurers = scripted_measurers(device_);
+  resources.measurers = {scripted_measurers(device_)};
   const std::vector<WeightInput> weights = {{"qk", nullptr, {weight("q", 32, 96, 1), weight("k", 32, 64, 2)}}};
   const auto report = tune(weights, options_, resources);
   EXPECT_EQ(report.status().code(), StatusCode::kInvalidArgument);
@@ -336,7 +336,7 @@ TEST_F(TunerTest, ChoicesMayBeKeptThoughTheirCodeChanged) {
 
 TEST_F(TunerTest, OptionsAreChecked) {
   TuneResources resources;
-  resources.measurers = scripted_measurers(device_);
+  resources.measurers = {scripted_measurers(device_)};
   for (const std::vector<std::int64_t>& tokens : {std::vector<std::int64_t>{}, {0}, {8, 1}, {1, 1}}) {
     options_.tokens = tokens;
     EXPECT_EQ(tune({}, options_, resources).status().code(), StatusCode::kInvalidArgument);
@@ -348,7 +348,7 @@ TEST_F(TunerTest, OptionsAreChecked) {
 
 TEST_F(TunerTest, AnUnreadableWeightIsAnError) {
   TuneResources resources;
-  resources.measurers = scripted_measurers(device_);
+  resources.measurers = {scripted_measurers(device_)};
   const std::vector<WeightInput> weights = {
       {"w", []() -> Result<CsrMatrix> { return invalid_input("element 3 is nan"); }}};
   const auto report = tune(weights, options_, resources);

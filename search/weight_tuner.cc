@@ -3,18 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "base/log.h"
+#include "base/stopwatch.h"
 #include "matrix/sparsity_statistics.h"
 #include "runtime/dense_matmul.h"
 #include "runtime/tuned_file.h"
+#include "search/bucket.h"
+#include "search/byte_limit.h"
 #include "search/cached_choices.h"
-#include "search/contenders.h"
 #include "search/dense_cost.h"
 #include "search/device_search.h"
 #include "search/packings.h"
@@ -27,56 +25,69 @@ namespace {
 
 constexpr const char* kDense = "cublas";
 constexpr int kPredictedCandidates = 8;
+constexpr int kHurriedCandidates = 2;
 
-class WeightTuner {
+class Tuner : public WeightTuner {
  public:
-  WeightTuner(const TuneContext& context, const std::string& name, const CsrMatrix& matrix, TuneReport& report)
-      : context_(context), options_(*context.options), matrix_(matrix), report_(report), packings_(matrix) {
-    weight_.name = name;
-    weight_.spec = {matrix.rows, matrix.cols, options_.type.value_or(matrix.data_type), options_.layout,
+  Tuner(TuneContext context, std::string name, CsrMatrix matrix, std::optional<SparsityStatistics> statistics)
+      : context_(std::move(context)), options_(*context_.options), matrix_(std::move(matrix)), packings_(matrix_) {
+    weight_.name = std::move(name);
+    weight_.spec = {matrix_.rows, matrix_.cols, options_.type.value_or(matrix_.data_type), options_.layout,
                     options_.epilogue};
-    weight_.nnz = matrix.nnz();
-    weight_.sparsity = matrix.sparsity();
-    weight_.pattern_hash = matrix.pattern_hash();
-    weight_.value_hash = matrix.value_hash();
-    problem_ = {weight_.spec, 1, context.device};
+    weight_.nnz = matrix_.nnz();
+    weight_.sparsity = matrix_.sparsity();
+    const Stopwatch stopwatch(counts_.read_seconds);
+    weight_.pattern_hash = matrix_.pattern_hash();
+    weight_.value_hash = matrix_.value_hash();
+    statistics_ = statistics ? *std::move(statistics) : compute_statistics(matrix_);
+    statistics_.data_type = matrix_.data_type;
+    profile_ = profile_of(statistics_);
+    problem_ = {weight_.spec, 1, context_.device};
     dense_serves_ = DenseMatmul::covers(weight_.spec);
+    context_.out_of_time = [this] { return Budget::Clock::now() >= bucket_end_; };
+    remember_weight();
+  }
+  Tuner(const Tuner&) = delete;
+  Tuner& operator=(const Tuner&) = delete;
+  ~Tuner() override {
+    if (context_.transfer != nullptr) context_.transfer->finished(problem_key(context_, weight_, 0));
   }
 
-  Result<WeightResult> run() {
-    statistics_ = compute_statistics(matrix_);
-    remember_weight();
-    CachedChoices cached(context_, weight_, statistics_, packings_);
+  Result<Need> prepare() override {
+    // Nothing more is timed in this run: what is predicted to be best is verified, and that is it.
+    hurried_ = !context_.predict && context_.budget != nullptr && context_.budget->over();
+    if (hurried_) context_.predict = true;
+    cached_.emplace(context_, weight_, statistics_, packings_);
     // A cached choice was made for the least time; another objective searches among what was measured.
-    const bool same_goal = options_.objective == Objective::kTime;
-    const bool known = options_.use_choices && same_goal && !context_.record && cached.complete();
-    if (known && !options_.compare) {
-      adopt(cached);
+    const bool same_goal = options_.objective == Objective::kTime && options_.max_bytes == 0;
+    known_ =
+        options_.use_choices && same_goal && !context_.record && (hurried_ ? cached_->at_hand() : cached_->complete());
+    if (known_ && !options_.compare) return Need::kNothing;
+    Transfer::Hint hint;
+    if (!known_ && learns()) {
+      auto answer = context_.transfer->ask(problem_key(context_, weight_, 0), profile_, options_.tokens, !hurried_);
+      if (!answer) return Need::kPatience;
+      hint = *std::move(answer);
+    }
+    SPARSMITH_RETURN_IF_ERROR(make_buckets(hint));
+    SPARSMITH_RETURN_IF_ERROR(make_selected());
+    return Need::kDevice;
+  }
+
+  Result<WeightResult> finish(DeviceSession* session) override {
+    if (buckets_.empty()) {
+      adopt();
     } else {
-      SPARSMITH_RETURN_IF_ERROR(search(cached, known));
+      context_.session = session;
+      SPARSMITH_RETURN_IF_ERROR(search());
     }
     for (const BucketChoice& bucket : weight_.buckets) SPARSMITH_RETURN_IF_ERROR(keep_packing(bucket));
     return std::move(weight_);
   }
 
+  const TuneCounts& counts() const override { return counts_; }
+
  private:
-  // One N on its way.
-  struct Bucket {
-    std::int64_t tokens = 1;
-    double calls = 1;
-    std::unique_ptr<Contenders> search;  // while it goes on
-    std::vector<Contender> contenders;   // what came of it
-    std::vector<VendorTiming> vendors;
-    std::optional<Candidate> dense_epilogue;  // the kernel behind the product, where cuBLASLt lacks the epilogue
-    std::optional<VendorTiming> dense_chain;  // both together
-    double dense_us = 0;
-    bool complete = true;
-    std::int64_t considered = 0;  // configs that broke no rule
-
-    // What would run the whole operator on the dense weight.
-    const VendorTiming& dense() const { return dense_chain ? *dense_chain : vendors.front(); }
-  };
-
   Status keep_packing(const BucketChoice& bucket) {
     const std::string name = bucket.kind == "generated" ? bucket.candidate.packing : std::string(kDensePacking);
     const bool kept = std::ranges::any_of(weight_.packings, [&](const PackedWeight& p) { return p.packing == name; });
@@ -88,8 +99,8 @@ class WeightTuner {
     Problem problem = problem_;
     problem.tokens = bucket.tokens;
     // The search may have dropped it to make room.
-    SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight* packed, packings_.get(bucket.candidate.config, problem));
-    weight_.packings.push_back(*packed);
+    SPARSMITH_RETURN_IF_ERROR(packings_.get(bucket.candidate.config, problem).status());
+    weight_.packings.push_back(packings_.take(name));
     return {};
   }
 
@@ -107,81 +118,98 @@ class WeightTuner {
     if (!status.ok()) log_debug("the cache was not written: {}", status.message());
   }
 
-  void adopt(CachedChoices& cached) {
-    weight_.buckets = cached.take();
+  void adopt() {
+    weight_.buckets = cached_->take();
     for (std::size_t i = 0; i < weight_.buckets.size(); ++i) weight_.buckets[i].calls = options_.calls[i];
-    report_.cached += static_cast<std::int64_t>(weight_.buckets.size());
+    counts_.cached += static_cast<std::int64_t>(weight_.buckets.size());
   }
 
-  // With `known`, the cached choices alone are in the race.
-  Status search(const CachedChoices& cached, bool known) {
+  bool learns() const {
+    return context_.transfer != nullptr && (!context_.predict || hurried_) && options_.strategy == StrategyKind::kRace;
+  }
+
+  SelectionLimits limits() const {
     SelectionLimits limits = options_.selection;
     // Predictions alone decide there: other packings would be packed for nothing, and only the first few candidates are
     // looked at.
     if (context_.predict) {
       limits.packings = 1;
       limits.family_doubt = 1;
-      limits.candidates = std::min(limits.candidates, kPredictedCandidates);
+      limits.candidates = std::min(limits.candidates, hurried_ ? kHurriedCandidates : kPredictedCandidates);
     }
+    return limits;
+  }
+
+  // Where the choices are known, they alone are in the race.
+  Status make_buckets(const Transfer::Hint& hint) {
     CandidateSelection selection;
-    if (!known) selection = select_candidates(problem_, options_.tokens, options_.calls, statistics_, limits);
-    const bool hinted = !known && transfer(selection);
-    for (const auto& [rule, count] : selection.cuts) report_.cuts[rule] += count;
-    report_.considered += selection.considered;
-
-    std::vector<Bucket> buckets;
+    {
+      const Stopwatch stopwatch(counts_.select_seconds);
+      if (!known_) selection = select_candidates(problem_, options_.tokens, options_.calls, statistics_, limits());
+      apply_hint(hint, problem_, statistics_, selection);
+    }
+    near_ = hint.near;
+    if (near_) counts_.transferred += static_cast<std::int64_t>(options_.tokens.size());
+    for (const auto& [rule, count] : selection.cuts) counts_.cuts[rule] += count;
+    counts_.considered += selection.considered;
     for (std::size_t i = 0; i < options_.tokens.size(); ++i) {
-      SPARSMITH_ASSIGN_OR_RETURN(Bucket bucket, make_bucket(i, selection, cached));
-      buckets.push_back(std::move(bucket));
+      SPARSMITH_ASSIGN_OR_RETURN(Bucket bucket, make_bucket(i, selection));
+      buckets_.push_back(std::move(bucket));
     }
+    return {};
+  }
+
+  // The end of a search: by gain of what is left of the weight's time.
+  void bucket_begins(std::size_t index) {
+    double gains = 0;
+    for (std::size_t i = index; i < buckets_.size(); ++i) gains += buckets_[i].gain_us;
+    bucket_end_ = weight_end_;
+    if (weight_end_ == Budget::Clock::time_point::max() || gains <= 0) return;
+    const auto now = Budget::Clock::now();
+    const std::chrono::duration<double> left = weight_end_ - now;
+    bucket_end_ = now + std::chrono::duration_cast<Budget::Clock::duration>(left * (buckets_[index].gain_us / gains));
+  }
+
+  Status search() {
+    weight_end_ =
+        context_.budget != nullptr ? context_.budget->end_of_search(context_.index) : Budget::Clock::time_point::max();
     SPARSMITH_RETURN_IF_ERROR(load_weight());
-    SPARSMITH_RETURN_IF_ERROR(make_selected(buckets));
-    for (Bucket& bucket : buckets) {
-      if (context_.bucket_begins) context_.bucket_begins();
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      Bucket& bucket = buckets_[i];
+      bucket_begins(i);
       SPARSMITH_RETURN_IF_ERROR(context_.predict ? predict(bucket) : measure(bucket));
-      if (!known && !hinted && bucket.complete) remember(bucket);
+      if (hurried_) bucket.complete = false;
     }
-    // Choices that stand are not weighed again, not even against dense: what they take now is what is asked.
-    return choose(buckets, cached, known && options_.keep_choices);
+    SPARSMITH_RETURN_IF_ERROR(choose());
+    for (std::size_t i = 0; i < buckets_.size(); ++i) remember(buckets_[i], weight_.buckets[i]);
+    return {};
   }
 
-  // The memory of the operator; nullptr where nothing is to be learnt.
-  Transfer* memory() const {
-    if (context_.transfer == nullptr || context_.predict || options_.strategy != StrategyKind::kRace) return nullptr;
-    const ProblemKey key = problem_key(context_, weight_, 0);
-    return &context_.transfer->try_emplace(key.operator_name, context_.cache, key).first->second;
+  // What a search in full teaches others.
+  void remember(const Bucket& bucket, const BucketChoice& choice) const {
+    if (known_ || near_ || hurried_ || !bucket.complete || !learns()) return;
+    context_.transfer->remember(problem_key(context_, weight_, bucket.tokens), profile_, bucket.contenders,
+                                choice.kind == "generated" ? choice.candidate.config.text() : "");
   }
 
-  // Whether a near weight made the selection short.
-  bool transfer(CandidateSelection& selection) {
-    Transfer* const from = memory();
-    if (from == nullptr) return false;
-    const Transfer::Hint hint = from->find(weight_.pattern_hash, profile_of(statistics_), options_.tokens);
-    apply_hint(hint, problem_, statistics_, selection);
-    if (hint.near) report_.transferred += static_cast<std::int64_t>(options_.tokens.size());
-    return hint.near;
-  }
-
-  void remember(const Bucket& bucket) const {
-    if (Transfer* const to = memory())
-      to->remember(weight_.pattern_hash, profile_of(statistics_), bucket.tokens, bucket.contenders);
-  }
-
-  Result<Bucket> make_bucket(std::size_t index, const CandidateSelection& selection, const CachedChoices& cached) {
+  Result<Bucket> make_bucket(std::size_t index, const CandidateSelection& selection) {
     Bucket bucket;
     bucket.tokens = options_.tokens[index];
     bucket.calls = options_.calls[index];
     Problem problem = problem_;
     problem.tokens = bucket.tokens;
-    const BucketChoice* choice = cached.incumbent(bucket.tokens);
+    const BucketChoice* choice = cached_->incumbent(bucket.tokens);
     std::optional<SearchSpace::Entry> incumbent;
     if (choice != nullptr && choice->kind == "generated")
       incumbent.emplace(choice->candidate.config, choice->candidate.predicted_us);
     const SearchScope scope{options_.strategy, options_.most_candidates(), options_.seed, context_.predict};
     const auto space = selection.spaces.find(bucket.tokens);
-    if (space != selection.spaces.end()) bucket.considered = static_cast<std::int64_t>(space->second.entries.size());
+    if (space != selection.spaces.end()) {
+      bucket.considered = static_cast<std::int64_t>(space->second.entries.size());
+      bucket.gain_us = bucket.calls * promised_gain_us(problem, space->second);
+    }
     SearchPoints points = search_points(problem, selection, incumbent ? &*incumbent : nullptr, scope);
-    bucket.search = std::make_unique<Contenders>(context_, packings_, problem, std::move(points), report_);
+    bucket.search = std::make_unique<Contenders>(context_, packings_, problem, std::move(points), counts_);
     if (!dense_serves_) SPARSMITH_RETURN_IF_ERROR(add_dense_chain(bucket));
     return bucket;
   }
@@ -222,18 +250,18 @@ class WeightTuner {
   }
 
   // Makes what the race will try, at all N, so that their kernels are compiled in one pool.
-  Status make_selected(std::vector<Bucket>& buckets) {
+  Status make_selected() {
     std::vector<const Candidate*> candidates;
-    for (Bucket& bucket : buckets) {
+    for (Bucket& bucket : buckets_) {
       if (context_.predict || options_.strategy == StrategyKind::kRace)
         SPARSMITH_RETURN_IF_ERROR(bucket.search->make(bucket.search->points().selected));
       bucket.search->add_candidates(candidates);
     }
-    if (context_.predict) return {};
+    if (context_.predict && !hurried_) return {};
     context_.kernels->ensure(candidates, [&](std::size_t done, std::size_t total) {
       if (context_.progress) context_.progress("compile", done, total);
     });
-    for (Bucket& bucket : buckets) bucket.search->attach(bucket.search->points().selected);
+    for (Bucket& bucket : buckets_) bucket.search->attach(bucket.search->points().selected);
     return {};
   }
 
@@ -272,6 +300,7 @@ class WeightTuner {
     DeviceSearchOptions search;
     search.policy = options_.timing;
     search.recall = !context_.record;
+    search.limit = !context_.record;
     search.stop = {&out_of_time};
     if (options_.strategy != StrategyKind::kRace) search.stop.push_back(&enough);
     search.progress = [&](std::size_t done) {
@@ -320,111 +349,71 @@ class WeightTuner {
     return run_predicted_race(context_, log, bucket.contenders);
   }
 
-  std::vector<std::string> kept_packings(const std::vector<Bucket>& buckets, bool stand) {
+  // What each N may take of the packings. Where choices stand, all that they have.
+  std::vector<std::string> kept_packings(bool stand) const {
     std::vector<BucketTimes> times;
-    std::vector<std::string> all;
-    for (const Bucket& bucket : buckets) {
-      BucketTimes& each =
-          times.emplace_back(BucketTimes{bucket.calls, bucket.dense().supported ? bucket.dense_us : 0, {}});
-      for (const Contender& contender : bucket.contenders) {
-        if (contender.state != Contender::State::kTimed) continue;
-        all.push_back(contender.identity.packing);
-        const auto [best, is_new] = each.best_us.emplace(contender.identity.packing, contender.timing.median_us);
-        if (!is_new) best->second = std::min(best->second, contender.timing.median_us);
-      }
+    for (const Bucket& bucket : buckets_) times.push_back(times_of(bucket));
+    if (!stand) {
+      return choose_packings(times, packings_.sizes(), options_.packings, weight_.dense_bytes(), options_.objective,
+                             options_.max_slowdown);
     }
-    if (stand) return all;
-    return choose_packings(times, packings_.sizes(), options_.packings, weight_.dense_bytes(), options_.objective);
+    std::vector<std::string> all;
+    for (const BucketTimes& each : times)
+      for (const auto& [packing, us] : each.best_us) all.push_back(packing);
+    return all;
   }
 
-  // With `stand`, the only contender of an N serves it.
-  Status choose(std::vector<Bucket>& buckets, const CachedChoices& cached, bool stand) {
-    const std::vector<std::string> kept = kept_packings(buckets, stand);
-    for (Bucket& bucket : buckets) {
+  Status choose() {
+    // Choices that are kept are not weighed again, not even against dense: what they take now is what is asked.
+    const bool stand = known_ && options_.keep_choices;
+    const std::vector<std::string> kept = kept_packings(stand);
+    for (const Bucket& bucket : buckets_) {
       for (const Contender& contender : bucket.contenders) {
-        if (contender.state == Contender::State::kRejected) ++report_.rejected[rejection_class(contender)];
+        if (contender.state == Contender::State::kRejected) ++counts_.rejected[rejection_class(contender)];
       }
       const bool stands = stand && std::ranges::any_of(bucket.contenders, [](const Contender& contender) {
                             return contender.state == Contender::State::kTimed;
                           });
-      auto decision = decide(bucket.contenders, kept, stands ? nullptr : &bucket.dense());
+      auto decision = decide(bucket.contenders, kept, stands ? nullptr : &bucket.dense(), options_.objective);
       if (!decision) {
         return unsupported(fmt::format("no candidate for N = {} passes, and dense cannot serve: {}", bucket.tokens,
                                        bucket.dense().detail));
       }
       if (stands) decision->reason = "an earlier choice that was to be kept";
-      weight_.buckets.push_back(bucket_choice(bucket, *decision, cached));
+      weight_.buckets.push_back(
+          bucket_choice(bucket, *decision, context_.predict, match_quality_name(cached_->quality(bucket.tokens))));
       if (options_.objective == Objective::kTime) store_choice(context_, weight_, weight_.buckets.back());
     }
+    if (options_.max_bytes > 0)
+      weight_.alternatives = alternatives_of(weight_, buckets_, packings_.sizes(), context_.predict);
     return {};
   }
 
-  static Trial trial_of(const Contender& contender) {
-    Trial trial{contender.identity.config, contender.identity.predicted_us, 0, "not tried"};
-    if (contender.state == Contender::State::kTimed) {
-      trial.median_us = contender.timing.median_us;
-      trial.outcome = "timed";
-    } else if (contender.state == Contender::State::kRejected) {
-      trial.outcome = rejection_class(contender);
-    }
-    return trial;
-  }
-
-  static std::string rejection_class(const Contender& contender) {
-    switch (contender.status) {
-      case MeasurementStatus::kWrong: return "wrong result";
-      case MeasurementStatus::kCrashed: return "took the worker down";
-      case MeasurementStatus::kTimeout: return "did not come back in time";
-      default: return contender.reason.substr(0, contender.reason.find('\n'));
-    }
-  }
-
-  BucketChoice bucket_choice(Bucket& bucket, const Decision& decision, const CachedChoices& cached) const {
-    BucketChoice choice;
-    choice.tokens = bucket.tokens;
-    choice.calls = bucket.calls;
-    choice.evidence = context_.predict ? "predicted" : "measured";
-    choice.reason = decision.reason;
-    choice.dense_us = bucket.dense_us;
-    choice.complete = bucket.complete;
-    choice.tried = static_cast<int>(bucket.contenders.size());
-    choice.incumbent = match_quality_name(cached.quality(bucket.tokens));
-    for (const Contender& contender : bucket.contenders) choice.trials.push_back(trial_of(contender));
-    if (decision.winner != nullptr) {
-      choice.kind = "generated";
-      choice.candidate = decision.winner->candidate;
-      choice.packer_version = decision.winner->identity.packer_version;
-      choice.timing = decision.winner->timing;
-      choice.verification = decision.winner->verification;
-    } else {
-      choice.kind = "vendor";
-      choice.vendor = bucket.dense().name;
-      choice.timing = bucket.dense().timing;
-      choice.verification = bucket.dense().verification;
-      if (bucket.dense_epilogue) choice.candidate = std::move(*bucket.dense_epilogue);
-    }
-    choice.vendors = std::move(bucket.vendors);
-    if (bucket.dense_chain) choice.vendors.push_back(std::move(*bucket.dense_chain));
-    return choice;
-  }
-
-  const TuneContext& context_;
+  TuneContext context_;
   const TuneOptions& options_;
-  const CsrMatrix& matrix_;
-  TuneReport& report_;
+  const CsrMatrix matrix_;
+  TuneCounts counts_;
   Packings packings_;
   WeightResult weight_;
   Problem problem_;
   SparsityStatistics statistics_;
-  bool dense_serves_ = true;  // cuBLASLt computes the whole operator
+  WeightProfile profile_;
+  std::optional<CachedChoices> cached_;
+  std::vector<Bucket> buckets_;  // empty: nothing is searched
+  bool known_ = false;           // the cache has every choice
+  bool near_ = false;            // a near weight made the selection short
+  bool hurried_ = false;         // the run's time is over
+  bool dense_serves_ = true;     // cuBLASLt computes the whole operator
   std::optional<PackedWeight> dense_packing_;
+  Budget::Clock::time_point weight_end_ = Budget::Clock::time_point::max();
+  Budget::Clock::time_point bucket_end_ = Budget::Clock::time_point::max();
 };
 
 }  // namespace
 
-Result<WeightResult> tune_weight(const TuneContext& context, const std::string& name, const CsrMatrix& matrix,
-                                 TuneReport& report) {
-  return WeightTuner(context, name, matrix, report).run();
+std::unique_ptr<WeightTuner> make_weight_tuner(TuneContext context, std::string name, CsrMatrix matrix,
+                                               std::optional<SparsityStatistics> statistics) {
+  return std::make_unique<Tuner>(std::move(context), std::move(name), std::move(matrix), std::move(statistics));
 }
 
 }  // namespace sparsmith

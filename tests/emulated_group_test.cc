@@ -49,7 +49,7 @@ TEST_P(EmulatedGroupTest, EachMemberHasItsProduct) {
   auto executor = make_emulated_executor();
   if (!executor.ok()) GTEST_SKIP() << "no emulator: " << executor.status().to_string();
   TuneResources resources;
-  resources.measurers = worker_measurers({.device = "emulator", .program = ""});
+  resources.measurers = {worker_measurers({.device = "emulator", .program = ""})};
   const auto group = TunedGroup::make(GetParam(), resources);
   ASSERT_TRUE(group.ok()) << group.status().to_string();
   const auto file = TunedFile::open((*group)->path());

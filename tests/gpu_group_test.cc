@@ -39,7 +39,7 @@ TEST_P(GpuGroupTest, EachMemberHasItsProduct) {
   auto compiler = KernelCompiler::open();
   if (!compiler.ok()) GTEST_SKIP() << "no NVRTC: " << compiler.status().to_string();
   TuneResources resources;
-  resources.measurers = worker_measurers({.device = "cuda:0", .program = ""});
+  resources.measurers = {worker_measurers({.device = "cuda:0", .program = ""})};
   resources.compiler = compiler->get();
   const auto group = TunedGroup::make(GetParam(), resources);
   ASSERT_TRUE(group.ok()) << group.status().to_string();

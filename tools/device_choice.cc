@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "tuner/worker.h"
 
@@ -17,6 +19,21 @@ Result<DeviceChoice> choose_device(const std::string& asked) {
   if (worker.ok()) return DeviceChoice{"cuda:0", ""};
   log_debug("{}", worker.status().message());
   return DeviceChoice{"emulator", "no usable GPU (sparsmith doctor says why)"};
+}
+
+Result<DevicesChoice> choose_devices(const std::vector<std::string>& asked) {
+  DevicesChoice devices;
+  for (const std::string& name : asked) {
+    SPARSMITH_ASSIGN_OR_RETURN(const DeviceChoice device, choose_device(name));
+    if (std::ranges::find(devices.names, name) != devices.names.end())
+      return invalid_argument(fmt::format("--device names {} twice", name));
+    devices.names.push_back(device.name);
+  }
+  if (devices.names.size() > 1 && std::ranges::find(devices.names, "emulator") != devices.names.end())
+    return invalid_argument("--device: the emulator measures nothing, and goes together with no other device");
+  if (!devices.names.empty()) return devices;
+  SPARSMITH_ASSIGN_OR_RETURN(DeviceChoice device, choose_device(""));
+  return DevicesChoice{{device.name}, device.note};
 }
 
 }  // namespace sparsmith::tools

@@ -118,7 +118,7 @@ class SuiteJobs {
     TuneSettings& settings = job.settings;
     settings.file = file;
     settings.dtype = type;
-    settings.device = device;
+    if (!device.empty()) settings.devices = {device};
     settings.layout = entry.layout;
     settings.epilogue = entry.epilogue;
     settings.budget = suite_.budget;

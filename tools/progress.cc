@@ -31,10 +31,10 @@ void ProgressDisplay::update(const TuneProgress& progress) {
   const double inside =
       progress.total == 0 ? 0 : static_cast<double>(progress.done) / static_cast<double>(progress.total);
   const double share =
-      (static_cast<double>(progress.weight) + inside) / std::max<double>(1, static_cast<double>(progress.weights));
+      (static_cast<double>(progress.finished) + inside) / std::max<double>(1, static_cast<double>(progress.weights));
   const int filled = std::clamp(static_cast<int>(share * kBarWidth), 0, kBarWidth);
   fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {}/{} {}: {} {}/{}", "", filled, "", kBarWidth - filled,
-             progress.weight + 1, progress.weights, progress.name, progress.stage, progress.done, progress.total);
+             progress.finished, progress.weights, progress.name, progress.stage, progress.done, progress.total);
   std::fflush(stderr);
   shown_ = true;
 }

@@ -121,7 +121,8 @@ json json_of(const TuneOutcome& outcome) {
                    {"class", report.device.device_class()},
                    {"memory_bandwidth", report.device.memory_bandwidth},
                    {"driver", report.device.driver_version},
-                   {"clock_mhz", report.device.clock_khz / 1000.0}}},
+                   {"clock_mhz", report.device.clock_khz / 1000.0},
+                   {"count", report.devices}}},
                  {"version", SPARSMITH_VERSION},
                  {"nvrtc", outcome.compiler_version},
                  {"cache", outcome.cache_path},
@@ -138,14 +139,28 @@ json json_of(const TuneOutcome& outcome) {
                    {"kernels_asked", report.kernels.asked},
                    {"kernels_compiled", report.kernels.compiled},
                    {"kernels_from_cache", report.kernels.cache_hits},
+                   {"read_seconds", report.read_seconds},
+                   {"select_seconds", report.select_seconds},
+                   {"pack_seconds", report.pack_seconds},
                    {"compile_seconds", report.kernels.compile_seconds},
+                   {"send_seconds", report.device_seconds.sending},
+                   {"reference_seconds", report.device_seconds.reference},
                    {"verify_seconds", report.device_seconds.verifying},
                    {"timing_seconds", report.device_seconds.timing},
                    {"library_seconds", report.device_seconds.libraries},
+                   {"device_wait_seconds", report.device_seconds.waiting},
                    {"kernels_failed", report.kernels.failed},
                    {"worker_restarts", report.worker_restarts}}},
                  {"rejected", report.rejected},
                  {"cuts", report.cuts}};
+  if (report.byte_limit) {
+    const TuneReport::ByteLimit& limit = *report.byte_limit;
+    object["byte_limit"] = {{"most_bytes", limit.most_bytes},
+                            {"bytes", limit.bytes},
+                            {"met", limit.met()},
+                            {"us", limit.us},
+                            {"fastest_us", limit.fastest_us}};
+  }
   object["weights"] = json::array();
   for (const WeightResult& weight : report.weights) object["weights"].push_back(json_of(outcome, weight));
   object["skipped"] = json::array();

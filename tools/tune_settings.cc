@@ -31,7 +31,12 @@ Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
     if (!known) return invalid_argument(fmt::format("--dtype {}: one of fp32, fp16, bf16", settings.dtype));
   }
   tuning.layout = settings.layout == "feature_major" ? Layout::kFeatureMajor : Layout::kTokenMajor;
-  tuning.objective = settings.objective == "bytes" ? Objective::kBytes : Objective::kTime;
+  tuning.objective = settings.objective == "time" ? Objective::kTime : Objective::kBytes;
+  if (settings.max_slowdown >= 0) {
+    if (tuning.objective == Objective::kTime)
+      return invalid_argument("--max-slowdown bounds what --objective memory may cost: give both");
+    tuning.max_slowdown = settings.max_slowdown / 100;
+  }
   tuning.strategy = strategy_of_name(settings.strategy);
   if (settings.candidates > 0) {
     (tuning.strategy == StrategyKind::kRace ? tuning.selection.candidates : tuning.trials) = settings.candidates;
@@ -71,9 +76,11 @@ Result<std::optional<Cache>> open_cache(const TuneSettings& settings) {
 }
 
 // The weights of a model, in its order; a group stands where the first of its members does.
-std::vector<WeightInput> inputs_of(const ModelFile& model, const ModelAnalysis& analysis) {
-  const auto input = [&model](std::size_t index) {
-    return WeightInput{model.tensors()[index].name, [&model, index] { return model.read(index); }};
+std::vector<WeightInput> inputs_of(const ModelFile& model, const ModelAnalysis& analysis, bool transposed) {
+  const auto input = [&](std::size_t index, const AnalyzedWeight* analyzed) {
+    WeightInput weight{model.tensors()[index].name, [&model, index] { return model.read(index); }};
+    if (analyzed != nullptr && !transposed) weight.statistics = analyzed->statistics;
+    return weight;
   };
   std::map<std::size_t, const WeightGroup*> group_of;
   for (const WeightGroup& group : analysis.groups) {
@@ -84,11 +91,11 @@ std::vector<WeightInput> inputs_of(const ModelFile& model, const ModelAnalysis& 
   for (const AnalyzedWeight& weight : analysis.weights) {
     const auto found = group_of.find(weight.index);
     if (found == group_of.end()) {
-      inputs.push_back(input(weight.index));
+      inputs.push_back(input(weight.index, &weight));
     } else if (added.insert(found->second).second) {
       WeightInput& group = inputs.emplace_back();
       group.name = found->second->name;
-      for (const std::size_t index : found->second->members) group.members.push_back(input(index));
+      for (const std::size_t index : found->second->members) group.members.push_back(input(index, nullptr));
     }
   }
   return inputs;
@@ -103,7 +110,8 @@ std::string bench_command(const TuneSettings& settings) {
   add("--layout", settings.layout, "token_major");
   add("--epilogue", settings.epilogue, "none");
   add("--objective", settings.objective, "time");
-  add("--device", settings.device, "");
+  if (settings.max_slowdown >= 0) command += fmt::format(" --max-slowdown {}", settings.max_slowdown);
+  if (!settings.devices.empty()) add("--device", settings.devices.front(), "");  // one case goes on one
   add("--cache", settings.cache, "");
   for (const std::string& group : settings.groups) add("--group", group, "");
   if (settings.tuning.transpose) command += " --transpose";
@@ -138,9 +146,19 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->capture_default_str();
   command
       .add_option("--objective", settings.objective,
-                  "time; or bytes: the fewest GPU bytes that are no slower than dense")
-      ->check(CLI::IsMember({"time", "bytes"}))
+                  "time; or memory (also called bytes): the fewest GPU bytes that are no slower than dense")
+      ->check(CLI::IsMember({"time", "memory", "bytes"}))
       ->capture_default_str();
+  command
+      .add_option("--max-slowdown", settings.max_slowdown,
+                  "With --objective memory: percent by which no N may take longer than its fastest")
+      ->check(CLI::Range(0.0, 1e6));
+  command
+      .add_option("--max-bytes", tuning.max_bytes,
+                  "GPU bytes that all weights together may take, as 3GB or 500MB: those that lose least time by it are "
+                  "kept smaller")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(CLI::PositiveNumber);
   command.add_flag(
       "--programmatic", tuning.timing.programmatic,
       "Programmatic dependent launches, from sm_90 on: a kernel loads weights while the one before it ends");
@@ -165,8 +183,12 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->delimiter(',')
       ->check(CLI::Validator(
           [](const std::string& text) { return family(text) != nullptr ? "" : "there is no family " + text; }, "NAME"));
-  command.add_option("--device", settings.device,
-                     "cuda:0, or emulator; default: the first GPU, or else predictions checked in the emulator");
+  command
+      .add_option(
+          "--device", settings.devices,
+          "cuda:0, or emulator; cuda:0,cuda:1,... share the weights; default: the first GPU, or else predictions "
+          "checked in the emulator")
+      ->delimiter(',');
   command
       .add_option("--arch", tuning.architectures,
                   "Further architectures to compile the choices for: sm_80,sm_90,sm_100")
@@ -228,14 +250,15 @@ Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
   outcome.timing_policy = tuning.timing.name();
   outcome.command = bench_command(settings);
   TuneResources resources;
-  SPARSMITH_ASSIGN_OR_RETURN(DeviceChoice device, choose_device(settings.device));
-  outcome.device_note = device.note;
-  resources.measurers = worker_measurers({.device = device.name, .program = ""});
+  SPARSMITH_ASSIGN_OR_RETURN(const DevicesChoice devices, choose_devices(settings.devices));
+  outcome.device_note = devices.note;
+  for (const std::string& name : devices.names)
+    resources.measurers.push_back(worker_measurers({.device = name, .program = ""}));
   const auto compiler = KernelCompiler::open();
   if (compiler.ok()) {
     resources.compiler = compiler->get();
     outcome.compiler_version = (*compiler)->version();
-  } else if (device.name != "emulator") {
+  } else if (devices.names.front() != "emulator") {
     return compiler.status();
   } else {
     log_warning("the tuned file will hold no binaries: {}", compiler.status().message());
@@ -254,7 +277,7 @@ Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
   resources.weight_is_done = [&](const WeightResult& weight) { display.weight_is_done(weight); };
 
   catch_interrupts();
-  SPARSMITH_ASSIGN_OR_RETURN(outcome.report, tune(inputs_of(model, analysis), tuning, resources));
+  SPARSMITH_ASSIGN_OR_RETURN(outcome.report, tune(inputs_of(model, analysis, tuning.transpose), tuning, resources));
   for (const SkippedTensor& tensor : analysis.skipped) outcome.report.skipped.push_back({tensor.name, tensor.reason});
   if (cache && cache->damaged() > 0)
     log_warning("{}: {} damaged rows were dropped from the cache", cache->path(), cache->damaged());

@@ -17,11 +17,12 @@ struct TuneSettings {
   std::string layout = "token_major";
   std::string epilogue = "none";
   std::string objective = "time";
+  double max_slowdown = -1;  // percent; negative: not given
   std::string strategy = "race";
   int candidates = 0;
   std::string record;
   std::string budget;
-  std::string device;
+  std::vector<std::string> devices;  // by name; empty: the first GPU, or the emulator
   std::string cache;
   bool no_cache = false;
   std::uint64_t value_seed = 0;

@@ -137,14 +137,26 @@ std::string model_summary(const TuneReport& report) {
 std::string run_summary(const TuneReport& report) {
   std::string text = fmt::format(
       "{} (weight, N) pairs, {} from the cache, {} after a like weight; {} configs considered, {} candidates; {} "
-      "kernels asked for, {} "
-      "compiled, {} "
-      "from the cache{}; {:.1f} s: {:.1f} compiling, {:.1f} verifying, {:.1f} timing, {:.1f} in libraries\n",
+      "kernels asked for, {} compiled, {} from the cache{}\n",
       report.pairs, report.cached, report.transferred, report.considered, report.candidates, report.kernels.asked,
       report.kernels.compiled, report.kernels.cache_hits,
-      report.kernels.failed > 0 ? fmt::format(", {} failed", report.kernels.failed) : "", report.seconds,
-      report.kernels.compile_seconds, report.device_seconds.verifying, report.device_seconds.timing,
-      report.device_seconds.libraries);
+      report.kernels.failed > 0 ? fmt::format(", {} failed", report.kernels.failed) : "");
+  const DeviceSession::Seconds& device = report.device_seconds;
+  text += fmt::format(
+      "{:.1f} s{}: {:.1f} sending, {:.1f} reference, {:.1f} verifying, {:.1f} timing, {:.1f} in libraries, {:.1f} "
+      "waiting; meanwhile {:.1f} reading, {:.1f} selecting, {:.1f} packing, {:.1f} compiling\n",
+      report.seconds, report.devices > 1 ? fmt::format(" on {} devices", report.devices) : "", device.sending,
+      device.reference, device.verifying, device.timing, device.libraries, device.waiting, report.read_seconds,
+      report.select_seconds, report.pack_seconds, report.kernels.compile_seconds);
+  if (report.byte_limit) {
+    const TuneReport::ByteLimit& limit = *report.byte_limit;
+    text += fmt::format("at most {}: {}, {:.2f} % more time than without the limit\n",
+                        human_bytes(static_cast<double>(limit.most_bytes)),
+                        limit.met() ? "met with " + human_bytes(static_cast<double>(limit.bytes))
+                                    : "CANNOT BE MET: the smallest choices that passed take " +
+                                          human_bytes(static_cast<double>(limit.bytes)),
+                        limit.fastest_us > 0 ? 100 * (limit.us / limit.fastest_us - 1) : 0.0);
+  }
   if (report.worker_restarts > 0)
     text += fmt::format("the worker was started again {} times\n", report.worker_restarts);
   if (!report.rejected.empty()) text += "rejected candidates:\n" + tallied(report.rejected, "");

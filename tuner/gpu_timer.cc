@@ -150,6 +150,7 @@ struct GpuTimer::Case {
   std::vector<std::unique_ptr<Graph>> graphs;  // null until their first turn
   int next = 0;                                // the graph whose turn it is
   std::vector<float> samples_us;
+  bool too_slow = false;  // its sample is all that there will be
 };
 
 Result<double> GpuTimer::time_launches(TimedWork& work, int copies) {
@@ -179,6 +180,11 @@ Status GpuTimer::prepare(const TimingPolicy& policy, Case& timed) {
                            policy);
   SPARSMITH_RETURN_IF_ERROR(work.make_copies(timed.plan.copies));
   SPARSMITH_ASSIGN_OR_RETURN(double launch_us, time_launches(work, timed.plan.copies));
+  timed.too_slow = policy.limit_us > 0 && launch_us > policy.limit_us;
+  if (timed.too_slow) {
+    timed.samples_us = {static_cast<float>(launch_us)};
+    return {};
+  }
   // Launched one by one, short kernels seem longer than in a graph: a first graph tells how long they are.
   for (int attempt = 0; attempt < 2; ++attempt) {
     const ReplayPlan plan = plan_launches(launch_us, timed.plan, work.nodes(), policy);
@@ -272,9 +278,17 @@ Result<std::vector<Timing>> GpuTimer::time(std::span<TimedWork* const> works, co
   for (TimedWork* const work : works) {
     cases.push_back(std::make_unique<Case>(*work));
     SPARSMITH_RETURN_IF_ERROR(prepare(policy, *cases.back()));
-    running.push_back(cases.back().get());
+    if (!cases.back()->too_slow) running.push_back(cases.back().get());
   }
+  if (!running.empty()) SPARSMITH_RETURN_IF_ERROR(replay_all(std::move(running), policy));
+  for (const auto& timed : cases) {
+    timings.push_back(summarize(std::move(timed->samples_us), timed->plan));
+    timings.back().too_slow = timed->too_slow;
+  }
+  return timings;
+}
 
+Status GpuTimer::replay_all(std::vector<Case*> running, const TimingPolicy& policy) {
   spread(running);
   const int first_rounds = std::clamp(policy.min_replays, 1, kRoundsBeforeDrop);
   SPARSMITH_RETURN_IF_ERROR(replay(running, first_rounds));
@@ -285,9 +299,7 @@ Result<std::vector<Timing>> GpuTimer::time(std::span<TimedWork* const> works, co
   spread(running);
   int rounds = policy.min_replays;
   for (const Case* const timed : running) rounds = std::min(rounds, timed->rounds);
-  if (rounds > first_rounds) SPARSMITH_RETURN_IF_ERROR(replay(running, rounds - first_rounds));
-  for (const auto& timed : cases) timings.push_back(summarize(std::move(timed->samples_us), timed->plan));
-  return timings;
+  return rounds > first_rounds ? replay(running, rounds - first_rounds) : Status();
 }
 
 }  // namespace sparsmith

@@ -50,7 +50,8 @@ class GpuTimer {
   GpuTimer(const CudaContext& context, CUstream stream) : context_(context), stream_(stream) {}
 
   // Times all, interleaved replay by replay, after a replay of each for warming up. What is three times slower than
-  // the fastest after three replays is not replayed further. Error: kDeviceError when a launch fails.
+  // the fastest after three replays is not replayed further, and what is over the policy's limit not at all. Error:
+  // kDeviceError when a launch fails.
   Result<std::vector<Timing>> time(std::span<TimedWork* const> works, const TimingPolicy& policy);
 
   // Microseconds of a launch, the mean of a few that follow each other without a graph, over `copies` of the weight.
@@ -65,6 +66,8 @@ class GpuTimer {
   // Gives all cases one number of graphs and places them as far apart in the rotation as can be: cases may share their
   // copies, and what one has just read is warm for the next.
   static void spread(std::span<Case* const> cases);
+  // Replays what was prepared as often as the policy says. REQUIRES: at least one.
+  Status replay_all(std::vector<Case*> running, const TimingPolicy& policy);
   // Replays each of `cases` in turns, `rounds` times.
   Status replay(std::span<Case* const> cases, int rounds);
   Status check(CUresult result, const char* what) const { return context_.driver().check(result, what); }

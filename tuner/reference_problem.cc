@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -189,11 +190,18 @@ ReferenceProblem::PoisonedInput ReferenceProblem::poisoned_input() const {
     for (std::int64_t token = 0; token < options_.tokens; ++token)
       poisoned.x.set(x_index(column, token), kPoison[(column + token) % 3]);
   }
-  for (std::int64_t row = 0; row < spec_.rows; ++row) {
-    for (std::int64_t i = matrix_->row_offsets[row]; i < matrix_->row_offsets[row + 1] && poisoned.free_rows[row]; ++i)
-      if (is_poisoned[matrix_->column_indices[i]]) poisoned.free_rows[row] = false;
-    if (poisoned.free_rows[row]) poisoned.any_free = true;
-  }
+  std::atomic<bool> any_free = false;
+  // In units of 64 rows: no two threads write to one word of the flags.
+  parallel_for(spec_.rows, 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      bool is_free = true;
+      for (std::int64_t i = matrix_->row_offsets[row]; i < matrix_->row_offsets[row + 1] && is_free; ++i)
+        is_free = !is_poisoned[matrix_->column_indices[i]];
+      poisoned.free_rows[row] = is_free;
+      if (is_free) any_free = true;
+    }
+  });
+  poisoned.any_free = any_free;
   return poisoned;
 }
 

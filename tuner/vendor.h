@@ -44,6 +44,7 @@ Result<std::unique_ptr<Vendor>> open_cusparse(GpuExecutor& executor);
 struct BestVendorWork {
   std::unique_ptr<VendorWork> work;
   VendorTiming timing;
+  std::vector<std::string> rivals;  // details of those that may be as fast, the best among them
 };
 Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
                                  std::vector<std::unique_ptr<VendorWork>> works, const TimingPolicy& policy);

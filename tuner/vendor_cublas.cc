@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/parallel_for.h"
 #include "runtime/cublas_lt.h"
 #include "runtime/cuda_data_type.h"
 #include "tuner/vendor.h"
@@ -184,9 +185,11 @@ class CublasVendor : public Vendor {
     for (std::int64_t first = 0; first < spec.rows; first += step) {
       const std::int64_t end = std::min(spec.rows, first + step);
       ElementBuffer part(spec.type, (end - first) * spec.cols);
-      for (std::int64_t row = first; row < end; ++row)
-        for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i)
-          part.set((row - first) * spec.cols + matrix.column_indices[i], problem.values()[i]);
+      parallel_for(end - first, 64, [&](std::int64_t from, std::int64_t to) {
+        for (std::int64_t row = first + from; row < first + to; ++row)
+          for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i)
+            part.set((row - first) * spec.cols + matrix.column_indices[i], problem.values()[i]);
+      });
       SPARSMITH_RETURN_IF_ERROR(executor_.write(dense.address() + first * row_bytes, part.bytes()));
     }
     weight->copies.push_back(std::move(dense));

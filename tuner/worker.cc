@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "tuner/child_process.h"
 #include "tuner/kernel_compiler.h"
@@ -64,14 +66,16 @@ class Worker::Channel {
   }
 
   // Sends a request and waits for its answer; `what` says in errors what was going on.
-  Result<WorkerReply> call(const OutgoingMessage& request, const std::string& what) {
+  Result<WorkerReply> call(const OutgoingMessage& request, const std::string& what,
+                           std::chrono::milliseconds limit = std::chrono::hours(24)) {
+    const std::chrono::milliseconds timeout = std::min<std::chrono::milliseconds>(timeout_, limit);
     if (!alive_) return device_error(fmt::format("{}: the worker {} before", what, end_));
-    const auto deadline = MessageStream::Clock::now() + timeout_;
+    const auto deadline = MessageStream::Clock::now() + timeout;
     // A child may die with the request half read; what it managed to answer tells more than the failed send.
     const Status sent = stream_.send(request, deadline);
-    if (!sent.ok() && sent.code() != StatusCode::kIoError) return lost(sent, what);
+    if (!sent.ok() && sent.code() != StatusCode::kIoError) return lost(sent, what, timeout);
     const Result<Message> message = stream_.receive(deadline, kReplyLimits);
-    if (!message.ok()) return lost(message.status(), what);
+    if (!message.ok()) return lost(message.status(), what, timeout);
     Result<WorkerReply> reply = decode_reply(*message);
     if (reply.ok()) return reply;
     if (reply.status().code() == StatusCode::kDeviceError) {
@@ -84,21 +88,23 @@ class Worker::Channel {
   }
 
   template <class T>
-  Result<T> call_for(const OutgoingMessage& request, const std::string& what) {
-    SPARSMITH_ASSIGN_OR_RETURN(WorkerReply reply, call(request, what));
+  Result<T> call_for(const OutgoingMessage& request, const std::string& what,
+                     std::chrono::milliseconds limit = std::chrono::hours(24)) {
+    SPARSMITH_ASSIGN_OR_RETURN(WorkerReply reply, call(request, what, limit));
     if (T* const value = std::get_if<T>(&reply)) return std::move(*value);
     return internal_error(what + ": the worker answered something else");
   }
 
  private:
   // The child is gone, hangs, or talks nonsense: it is of no more use.
-  Status lost(const Status& reason, const std::string& what) {
+  Status lost(const Status& reason, const std::string& what, std::chrono::milliseconds timeout) {
     alive_ = false;
     if (reason.code() == StatusCode::kIoError) {
       end_ = child_.wait(kFarewell);
     } else {
       end_ = reason.code() == StatusCode::kDeviceError
-                 ? fmt::format("gave no answer within {} s and was killed", timeout_.count())
+                 ? fmt::format("gave no answer within {:.3g} s and was killed",
+                               std::chrono::duration<double>(timeout).count())
                  : fmt::format("sent what is no reply ({}) and was killed", reason.message());
       child_.kill();
       child_.wait(std::chrono::milliseconds(0));
@@ -174,13 +180,14 @@ std::string kernels_of(const LoadedCandidate& candidate) {
 }  // namespace
 
 Result<Verification> Worker::verify(const LoadedCandidate& candidate) {
-  return channel_->call_for<Verification>(encode_verify_request(candidate), "verifying " + kernels_of(candidate));
+  return channel_->call_for<Verification>(encode_verify_request(candidate), "verifying " + kernels_of(candidate),
+                                          candidate_limit_);
 }
 
 Result<Timing> Worker::time(const LoadedCandidate& candidate, const TimingPolicy& policy) {
-  SPARSMITH_ASSIGN_OR_RETURN(std::vector<Timing> timings,
-                             channel_->call_for<std::vector<Timing>>(encode_time_request({candidate}, {}, policy),
-                                                                     "timing " + kernels_of(candidate)));
+  SPARSMITH_ASSIGN_OR_RETURN(std::vector<Timing> timings, channel_->call_for<std::vector<Timing>>(
+                                                              encode_time_request({candidate}, {}, policy),
+                                                              "timing " + kernels_of(candidate), candidate_limit_));
   if (timings.size() != 1) return internal_error("the worker timed another number of candidates");
   return std::move(timings.front());
 }

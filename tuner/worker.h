@@ -27,6 +27,7 @@ struct TimingPolicy {
   int layers = 0;             // launches in one graph, over as many copies where they fit; 0: as many as it takes
   int min_replays = 15;
   double max_milliseconds = 200;  // a candidate at most
+  double limit_us = 0;            // what takes longer is too slow, and stopped after its first few launches; 0: nothing
   std::string name() const;       // "cold_weights", "cold_weights_programmatic", "cold_weights_64_layers"
 };
 
@@ -36,6 +37,7 @@ struct Timing {
   double q3_us = 0;
   std::vector<float> samples_us;  // one a replay: time of the replay over the launches in it
   int copies = 1;                 // of the weight that were rotated over
+  bool too_slow = false;          // over the policy's limit: the only sample is the mean of its first launches
   bool warm = false;              // true where going cold would have taken over 2,000 graph nodes
 };
 
@@ -93,6 +95,10 @@ class Worker {
   // N of what follows: draws X, bias, residual and old Y from `seed`, and computes the fp64 reference and the bounds.
   Status set_tokens(std::int64_t tokens, std::uint64_t seed);
 
+  // What a candidate may take from now on, in verify() and in time(), before the worker is thought to hang; never more
+  // than Options::timeout.
+  void limit_candidates(std::chrono::milliseconds limit) { candidate_limit_ = limit; }
+
   Result<Verification> verify(const LoadedCandidate& candidate);
   // REQUIRES: verified.
   Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy);
@@ -111,6 +117,7 @@ class Worker {
 
   std::unique_ptr<Channel> channel_;
   DeviceProperties properties_;
+  std::chrono::milliseconds candidate_limit_ = std::chrono::hours(24);
   std::set<DataType> reference_kernels_;  // sent, or not to be had
 };
 

@@ -54,7 +54,8 @@ json to_json(const TimingPolicy& policy) {
           {"programmatic", policy.programmatic},
           {"layers", policy.layers},
           {"min_replays", policy.min_replays},
-          {"max_milliseconds", policy.max_milliseconds}};
+          {"max_milliseconds", policy.max_milliseconds},
+          {"limit_us", policy.limit_us}};
 }
 
 TimingPolicy policy_of(const json& value) {
@@ -64,6 +65,7 @@ TimingPolicy policy_of(const json& value) {
   policy.layers = static_cast<int>(integer_of(value.at("layers"), 1'000'000));
   policy.min_replays = static_cast<int>(integer_of(value.at("min_replays"), 1'000'000));
   policy.max_milliseconds = value.at("max_milliseconds");
+  policy.limit_us = value.at("limit_us");
   return policy;
 }
 

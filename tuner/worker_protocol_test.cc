@@ -67,8 +67,12 @@ TEST(WorkerProtocolTest, PackingsSurvive) {
 
 TEST(WorkerProtocolTest, CandidatesAndPoliciesSurvive) {
   const std::vector<LoadedCandidate> candidates = {sample_candidate(), sample_candidate()};
-  const TimingPolicy policy{
-      .cold_weights = false, .programmatic = true, .layers = 64, .min_replays = 9, .max_milliseconds = 12.5};
+  const TimingPolicy policy{.cold_weights = false,
+                            .programmatic = true,
+                            .layers = 64,
+                            .min_replays = 9,
+                            .max_milliseconds = 12.5,
+                            .limit_us = 99.5};
   const auto request = sent(encode_time_request(candidates, {"cublas", "cusparse"}, policy));
   ASSERT_TRUE(request.ok()) << request.status().to_string();
   const auto& time = std::get<TimeRequest>(*request);
@@ -82,6 +86,7 @@ TEST(WorkerProtocolTest, CandidatesAndPoliciesSurvive) {
   EXPECT_EQ(time.policy.layers, 64);
   EXPECT_EQ(time.policy.min_replays, 9);
   EXPECT_EQ(time.policy.max_milliseconds, 12.5);
+  EXPECT_EQ(time.policy.limit_us, 99.5);
   EXPECT_TRUE(std::holds_alternative<VerifyRequest>(*sent(encode_verify_request(candidates[0]))));
   EXPECT_EQ(std::get<DropPackingRequest>(*sent(encode_drop_packing_request("csr"))).name, "csr");
   EXPECT_EQ(std::get<TokensRequest>(*sent(encode_tokens_request(128, ~0ULL))).seed, ~0ULL);
@@ -96,7 +101,13 @@ TEST(WorkerProtocolTest, RepliesSurvive) {
   EXPECT_TRUE(std::isnan(verification.norm_error));
   EXPECT_THAT(verification.reason, testing::StartsWith("why"));
 
-  Timing timing{.median_us = 1.5, .q1_us = 1.25, .q3_us = 2, .samples_us = {1.5F, 2.0F}, .copies = 7, .warm = true};
+  Timing timing{.median_us = 1.5,
+                .q1_us = 1.25,
+                .q3_us = 2,
+                .samples_us = {1.5F, 2.0F},
+                .copies = 7,
+                .too_slow = true,
+                .warm = true};
   const auto timings = std::get<std::vector<Timing>>(replied(std::vector<Timing>{timing}));
   ASSERT_EQ(timings.size(), 1U);
   EXPECT_EQ(timings[0].samples_us, timing.samples_us);

@@ -59,8 +59,13 @@ Verification verification_of(const json& value) {
 }
 
 json to_json(const Timing& timing) {
-  return {{"median_us", number(timing.median_us)}, {"q1_us", number(timing.q1_us)}, {"q3_us", number(timing.q3_us)},
-          {"samples_us", timing.samples_us},       {"copies", timing.copies},       {"warm", timing.warm}};
+  return {{"median_us", number(timing.median_us)},
+          {"q1_us", number(timing.q1_us)},
+          {"q3_us", number(timing.q3_us)},
+          {"samples_us", timing.samples_us},
+          {"copies", timing.copies},
+          {"warm", timing.warm},
+          {"too_slow", timing.too_slow}};
 }
 
 Timing timing_of(const json& value) {
@@ -69,6 +74,7 @@ Timing timing_of(const json& value) {
           .q3_us = number_of(value.at("q3_us")),
           .samples_us = value.at("samples_us").get<std::vector<float>>(),
           .copies = small_integer_of(value.at("copies")),
+          .too_slow = value.at("too_slow"),
           .warm = value.at("warm")};
 }
 

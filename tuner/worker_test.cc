@@ -74,6 +74,17 @@ TEST_F(WorkerTest, AKernelThatNeverEndsIsGivenUp) {
   EXPECT_THAT(hung.status().message(), testing::HasSubstr("no answer within 2 s"));
 }
 
+TEST_F(WorkerTest, ACandidateMayBeGivenLessTimeThanOthers) {
+  const auto worker = start_with_weight(std::chrono::seconds(100));
+  ASSERT_NE(worker, nullptr);
+  worker->limit_candidates(std::chrono::milliseconds(500));
+  EXPECT_TRUE(worker->verify(candidate("csr"))->ok);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto hung = worker->verify(candidate("hang"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(50));
+  EXPECT_THAT(hung.status().message(), testing::HasSubstr("no answer within 0.5 s"));
+}
+
 TEST_F(WorkerTest, LargeWeightsArriveQuickly) {
   const auto worker = start();
   ASSERT_NE(worker, nullptr);

@@ -1,0 +1,71 @@
+#include "search/bucket.h"
+
+#include <algorithm>
+
+namespace sparsmith {
+namespace {
+
+Trial trial_of(const Contender& contender) {
+  Trial trial{contender.identity.config, contender.identity.predicted_us, 0, "not tried"};
+  if (contender.state == Contender::State::kTimed) {
+    trial.median_us = contender.timing.median_us;
+    trial.outcome = "timed";
+  } else if (contender.state == Contender::State::kRejected) {
+    trial.outcome = rejection_class(contender);
+  }
+  return trial;
+}
+
+}  // namespace
+
+BucketTimes times_of(const Bucket& bucket) {
+  BucketTimes times{bucket.calls, bucket.dense().supported ? bucket.dense_us : 0, {}};
+  for (const Contender& contender : bucket.contenders) {
+    if (contender.state != Contender::State::kTimed) continue;
+    const auto [best, is_new] = times.best_us.emplace(contender.identity.packing, contender.timing.median_us);
+    if (!is_new) best->second = std::min(best->second, contender.timing.median_us);
+  }
+  return times;
+}
+
+std::string rejection_class(const Contender& contender) {
+  switch (contender.status) {
+    case MeasurementStatus::kWrong: return "wrong result";
+    case MeasurementStatus::kCrashed: return "took the worker down";
+    case MeasurementStatus::kTimeout: return "did not come back in time";
+    case MeasurementStatus::kTooSlow: return "too slow";
+    default: return contender.reason.substr(0, contender.reason.find('\n'));
+  }
+}
+
+BucketChoice bucket_choice(const Bucket& bucket, const Decision& decision, bool predicted,
+                           const std::string& cache_match) {
+  BucketChoice choice;
+  choice.tokens = bucket.tokens;
+  choice.calls = bucket.calls;
+  choice.evidence = predicted ? "predicted" : "measured";
+  choice.reason = decision.reason;
+  choice.dense_us = bucket.dense_us;
+  choice.complete = bucket.complete;
+  choice.tried = static_cast<int>(bucket.contenders.size());
+  choice.incumbent = cache_match;
+  for (const Contender& contender : bucket.contenders) choice.trials.push_back(trial_of(contender));
+  if (decision.winner != nullptr) {
+    choice.kind = "generated";
+    choice.candidate = decision.winner->candidate;
+    choice.packer_version = decision.winner->identity.packer_version;
+    choice.timing = decision.winner->timing;
+    choice.verification = decision.winner->verification;
+  } else {
+    choice.kind = "vendor";
+    choice.vendor = bucket.dense().name;
+    choice.timing = bucket.dense().timing;
+    choice.verification = bucket.dense().verification;
+    if (bucket.dense_epilogue) choice.candidate = *bucket.dense_epilogue;
+  }
+  choice.vendors = bucket.vendors;
+  if (bucket.dense_chain) choice.vendors.push_back(*bucket.dense_chain);
+  return choice;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,43 @@
+// One N of a weight on its way through a search.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "search/choice.h"
+#include "search/contenders.h"
+#include "search/tune_report.h"
+
+namespace sparsmith {
+
+struct Bucket {
+  std::int64_t tokens = 1;
+  double calls = 1;
+  double gain_us = 0;                  // that the cost model promises against dense, over all calls
+  std::unique_ptr<Contenders> search;  // while it goes on
+  std::vector<Contender> contenders;   // what came of it
+  std::vector<VendorTiming> vendors;
+  std::optional<Candidate> dense_epilogue;  // the kernel behind the product, where cuBLASLt lacks the epilogue
+  std::optional<VendorTiming> dense_chain;  // both together
+  double dense_us = 0;
+  bool complete = true;
+  std::int64_t considered = 0;  // configs that broke no rule
+
+  // What would run the whole operator on the dense weight.
+  const VendorTiming& dense() const { return dense_chain ? *dense_chain : vendors.front(); }
+};
+
+// What choose_packings() decides from.
+BucketTimes times_of(const Bucket& bucket);
+
+// In a few words: why a contender is out. REQUIRES: it was rejected.
+std::string rejection_class(const Contender& contender);
+
+// The choice with all that it stands on. `cache_match`: how good what the cache had was.
+BucketChoice bucket_choice(const Bucket& bucket, const Decision& decision, bool predicted,
+                           const std::string& cache_match);
+
+}  // namespace sparsmith

@@ -1,0 +1,148 @@
+// Weights shared over several devices: each is done once, whatever becomes of a device.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "search/tuned_output.h"
+#include "search/tuner_fixture.h"
+
+namespace sparsmith {
+namespace {
+
+class TunerDevicesTest : public TunerTest {
+ protected:
+  void SetUp() override {
+    TunerTest::SetUp();
+    more_devices_ = {&second_};
+    options_.tokens = {1, 8};
+    weight_is_done_ = [this](const WeightResult& weight) { ++done_[weight.name]; };
+    // Slow enough that both are needed.
+    const auto slow = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
+    device_.before_verify = slow;
+    second_.before_verify = slow;
+  }
+
+  // Of shapes that learn nothing from each other.
+  static std::vector<WeightInput> different(int count) {
+    std::vector<WeightInput> weights;
+    for (int i = 0; i < count; ++i)
+      weights.push_back(weight("w" + std::to_string(i), 32 + 8 * i, 96, static_cast<unsigned>(i + 1)));
+    return weights;
+  }
+
+  void expect_each_once(const TuneReport& report, std::size_t count) const {
+    ASSERT_EQ(report.weights.size(), count);
+    EXPECT_TRUE(report.complete);
+    EXPECT_TRUE(report.skipped.empty());
+    EXPECT_EQ(report.pairs, static_cast<std::int64_t>(2 * count));
+    for (std::size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(report.weights[i].name, "w" + std::to_string(i)) << "not in the model's order";
+      EXPECT_EQ(report.weights[i].buckets.size(), 2U);
+      EXPECT_EQ(done_.at(report.weights[i].name), 1);
+    }
+  }
+
+  DeviceScript second_;
+  std::map<std::string, int> done_;
+};
+
+TEST_F(TunerDevicesTest, TheyShareTheWeightsAndEachIsDoneOnce) {
+  const TuneReport report = run(different(12));
+  expect_each_once(report, 12);
+  EXPECT_EQ(report.devices, 2U);
+  EXPECT_EQ(device_.weights_set + second_.weights_set, 12) << "one was done twice";
+  EXPECT_GT(device_.weights_set, 0);
+  EXPECT_GT(second_.weights_set, 0);
+  EXPECT_TRUE(tuned_contents(report, {}).validate().ok());
+  for (const auto& [name, count] : compiles_.compiled) EXPECT_EQ(count, 1) << name;
+
+  // One device finds the same, and finds it in the cache.
+  more_devices_.clear();
+  const TuneReport again = run(different(12));
+  EXPECT_EQ(again.cached, again.pairs);
+  cache_ = "alone.db";
+  const TuneReport alone = run(different(12));
+  ASSERT_EQ(alone.weights.size(), 12U);
+  for (std::size_t i = 0; i < 12; ++i) {
+    for (std::size_t n = 0; n < 2; ++n) {
+      EXPECT_EQ(alone.weights[i].buckets[n].us(), report.weights[i].buckets[n].us());
+      EXPECT_EQ(again.weights[i].buckets[n].us(), report.weights[i].buckets[n].us());
+    }
+  }
+}
+
+TEST_F(TunerDevicesTest, OneThatIsLostLeavesItsWeightToTheOther) {
+  int left = 3;
+  second_.kills = [this, &left](const LoadedCandidate&) {
+    second_.gone = --left == 0;
+    return second_.gone;
+  };
+  const TuneReport report = run(different(12));
+  expect_each_once(report, 12);
+  EXPECT_EQ(left, 0) << "it was never lost";
+  EXPECT_EQ(device_.weights_set + second_.weights_set, 13) << "only the lost one's weight is begun anew";
+}
+
+TEST_F(TunerDevicesTest, WithoutAnyTheRunEnds) {
+  for (DeviceScript* device : {&device_, &second_}) {
+    device->kills = [device](const LoadedCandidate&) {
+      device->gone = true;
+      return true;
+    };
+  }
+  const auto report = try_run(different(12));
+  EXPECT_EQ(report.status().code(), StatusCode::kNoDevice);
+  // What was lost is not thought to be the candidates' fault.
+  for (DeviceScript* device : {&device_, &second_}) {
+    device->gone = false;
+    device->kills = {};
+  }
+  done_.clear();
+  expect_each_once(run(different(12)), 12);
+}
+
+TEST_F(TunerDevicesTest, OnlyOneOfEachKindIsSearchedInFull) {
+  options_.selection = {};
+  std::vector<WeightInput> weights;
+  for (int i = 0; i < 10; ++i)
+    weights.push_back({"w" + std::to_string(i), [i] { return sample_weight(512, 256, 0.15, 10 + i); }});
+  const TuneReport report = run(weights);
+  expect_each_once(report, 10);
+  EXPECT_EQ(report.transferred, 2 * 9);
+  int full = 0;
+  for (const DeviceScript* device : {&device_, &second_}) {
+    for (const int verified : device->verified_each) full += verified >= 40 ? 1 : 0;
+  }
+  EXPECT_EQ(full, 1);
+}
+
+TEST_F(TunerDevicesTest, OnesOfDifferentClassesAreAnError) {
+  second_.properties.sm_count = 114;
+  const auto report = try_run(different(2));
+  EXPECT_EQ(report.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(report.status().message().find("sm_90 132 SMs and sm_90 114 SMs"), std::string::npos)
+      << report.status().message();
+  EXPECT_EQ(device_.weights_set, 0);
+}
+
+TEST_F(TunerDevicesTest, AnInterruptEndsAll) {
+  std::atomic<int> verified = 0;
+  const auto count = [&] { ++verified; };
+  device_.before_verify = count;
+  second_.before_verify = count;
+  interrupted_ = [&] { return verified >= 20; };
+  const TuneReport report = run(different(12));
+  EXPECT_TRUE(report.interrupted);
+  EXPECT_EQ(report.weights.size() + report.skipped.size(), 12U);
+  EXPECT_GT(report.skipped.size(), 0U);
+  interrupted_ = {};
+  done_.clear();
+  expect_each_once(run(different(12)), 12);
+}
+
+}  // namespace
+}  // namespace sparsmith

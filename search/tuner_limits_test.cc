@@ -1,0 +1,193 @@
+// What a run may take: time, which goes where it gains most, and bytes, which are saved where that costs least.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "search/budget.h"
+#include "search/tuned_output.h"
+#include "search/tuner_fixture.h"
+
+namespace sparsmith {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+
+milliseconds left_for(const Budget& budget, std::size_t weight) {
+  return duration_cast<milliseconds>(budget.end_of_search(weight) - Budget::Clock::now());
+}
+
+TEST(BudgetTest, TimeIsSharedOutByGain) {
+  Budget budget(1000, 1, {1.0, 3.0, 6.0});
+  EXPECT_TRUE(budget.limited());
+  EXPECT_THAT(budget.order(), testing::ElementsAre(2, 1, 0));
+  EXPECT_NEAR(static_cast<double>(left_for(budget, 2).count()), 600e3, 5e3);
+  EXPECT_NEAR(static_cast<double>(left_for(budget, 0).count()), 100e3, 5e3);
+  budget.done(2);  // needed nothing: what it leaves is the others'
+  EXPECT_NEAR(static_cast<double>(left_for(budget, 1).count()), 750e3, 5e3);
+  budget.done(1);
+  EXPECT_NEAR(static_cast<double>(left_for(budget, 0).count()), 1000e3, 5e3);
+}
+
+TEST(BudgetTest, SeveralDevicesHaveAsMuchEach) {
+  const Budget budget(1000, 2, {1.0, 3.0, 6.0});
+  EXPECT_NEAR(static_cast<double>(left_for(budget, 0).count()), 200e3, 5e3);
+  EXPECT_NEAR(static_cast<double>(left_for(budget, 2).count()), 1000e3, 5e3) << "not longer than the run";
+}
+
+TEST(BudgetTest, WhatIsNotKnownCountsAsTheMean) {
+  const Budget budget(1000, 1, {1.0, std::nullopt, 3.0});
+  EXPECT_THAT(budget.order(), testing::ElementsAre(2, 1, 0));
+  const Budget nothing(1000, 1, {std::nullopt, std::nullopt});
+  EXPECT_NEAR(static_cast<double>(left_for(nothing, 0).count()), 500e3, 5e3);
+  const Budget endless(0, 1, {1.0, 3.0});
+  EXPECT_FALSE(endless.limited());
+  EXPECT_FALSE(endless.over());
+  EXPECT_THAT(endless.order(), testing::ElementsAre(0, 1)) << "as in the model";
+  EXPECT_EQ(endless.end_of_search(0), Budget::Clock::time_point::max());
+}
+
+class TunerLimitsTest : public TunerTest {
+ protected:
+  // Larger and larger ones, whose statistics are known before they are read.
+  static std::vector<WeightInput> growing(int count) {
+    std::vector<WeightInput> weights;
+    for (int i = 0; i < count; ++i) {
+      WeightInput& input = weights.emplace_back(weight("w" + std::to_string(i), 64 << i, 512, 1 + i));
+      input.statistics = compute_statistics(*input.load());
+    }
+    return weights;
+  }
+};
+
+TEST_F(TunerLimitsTest, WhenTimeIsOverEveryWeightHasAChoiceAndTheLargestAreMeasured) {
+  const std::vector<WeightInput> weights = growing(5);
+  options_.tokens = {1, 8};
+  options_.selection.candidates = 24;
+  options_.budget_s = 0.3;
+  std::vector<std::string> order;
+  weight_is_done_ = [&](const WeightResult& result) { order.push_back(result.name); };
+  device_.before_verify = [] { std::this_thread::sleep_for(milliseconds(15)); };
+  const TuneReport report = run(weights);
+  ASSERT_EQ(report.weights.size(), 5U);
+  EXPECT_FALSE(report.complete);
+  EXPECT_EQ(report.pairs, 10);
+  EXPECT_THAT(order, testing::SizeIs(5));
+  EXPECT_TRUE(order.front() == "w4" || order.front() == "w3") << order.front() << ": two are prepared at once";
+  EXPECT_EQ(report.weights[4].buckets[0].evidence, "measured");
+  std::set<std::string> predicted;
+  for (const WeightResult& each : report.weights) {
+    for (const BucketChoice& bucket : each.buckets) {
+      EXPECT_GT(bucket.us(), 0);
+      if (bucket.evidence == "predicted") predicted.insert(each.name);
+      EXPECT_TRUE(bucket.evidence == "measured" || !bucket.complete);
+      EXPECT_EQ(bucket.kind != "generated" || bucket.verification.ok, true) << "not even verified";
+    }
+  }
+  EXPECT_THAT(predicted, testing::Not(testing::IsEmpty()));
+  EXPECT_TRUE(tuned_contents(report, {}).validate().ok()) << tuned_contents(report, {}).validate().to_string();
+  for (const KernelImages& image : report.images) EXPECT_FALSE(image.binaries.empty()) << image.kernel.name;
+
+  // With time enough the next run measures what was not.
+  options_.budget_s = 0;
+  const TuneReport next = run(weights);
+  EXPECT_TRUE(next.complete);
+  for (const WeightResult& each : next.weights) {
+    for (const BucketChoice& bucket : each.buckets) EXPECT_EQ(bucket.evidence, "measured") << each.name;
+  }
+}
+
+TEST_F(TunerLimitsTest, ALaterRunWithNoTimeTakesWhatWasMeasured) {
+  device_.before_verify = [] { std::this_thread::sleep_for(milliseconds(10)); };
+  options_.selection.candidates = 40;
+  options_.budget_s = 0.1;
+  const std::vector<WeightInput> weights = growing(1);
+  const TuneReport first = run(weights);
+  ASSERT_FALSE(first.complete);
+  ASSERT_TRUE(first.measured);
+  options_.budget_s = 1e-9;
+  const int timed = device_.timed;
+  const TuneReport second = run(weights);
+  EXPECT_EQ(second.weights.at(0).buckets.at(0).evidence, "measured");
+  EXPECT_EQ(second.weights[0].buckets[0].us(), first.weights.at(0).buckets.at(0).us());
+  EXPECT_FALSE(second.complete);
+  EXPECT_EQ(device_.timed, timed);
+}
+
+// The smaller packings are the slower ones here.
+class MaxBytesTest : public TunerLimitsTest {
+ protected:
+  void SetUp() override {
+    TunerLimitsTest::SetUp();
+    options_.selection = {};
+    options_.tokens = {1, 8};
+    device_.dense_us = 100;
+    device_.time_us = [this](const LoadedCandidate& c) {
+      return 5 + 1e6 / static_cast<double>(device_.packed_bytes.at(c.packing));
+    };
+  }
+  static std::int64_t bytes_of(const TuneReport& report) {
+    std::int64_t bytes = 0;
+    for (const WeightResult& each : report.weights) bytes += each.gpu_bytes();
+    return bytes;
+  }
+};
+
+TEST_F(MaxBytesTest, WithRoomEnoughNothingChanges) {
+  const std::vector<WeightInput> weights = growing(4);
+  const std::int64_t fastest = bytes_of(run(weights));
+  options_.max_bytes = fastest;
+  const TuneReport report = run(weights);
+  ASSERT_TRUE(report.byte_limit.has_value());
+  EXPECT_TRUE(report.byte_limit->met());
+  EXPECT_EQ(report.byte_limit->bytes, bytes_of(report));
+  EXPECT_EQ(report.byte_limit->us, report.byte_limit->fastest_us);
+}
+
+TEST_F(MaxBytesTest, WeightsAreKeptSmallerAndSayWhy) {
+  const std::vector<WeightInput> weights = growing(4);
+  const TuneReport fastest = run(weights);
+  options_.max_bytes = 1;
+  const TuneReport smallest = run(weights);
+  ASSERT_TRUE(smallest.byte_limit.has_value());
+  EXPECT_FALSE(smallest.byte_limit->met());
+  EXPECT_EQ(smallest.byte_limit->bytes, bytes_of(smallest));
+  ASSERT_LT(bytes_of(smallest), bytes_of(fastest));
+
+  options_.max_bytes = (bytes_of(smallest) + bytes_of(fastest)) / 2;
+  const TuneReport report = run(weights);
+  EXPECT_TRUE(report.byte_limit->met());
+  EXPECT_LE(bytes_of(report), options_.max_bytes);
+  EXPECT_EQ(report.byte_limit->bytes, bytes_of(report)) << "what was packed again is what was promised";
+  EXPECT_GT(report.byte_limit->us, report.byte_limit->fastest_us);
+  EXPECT_LT(report.byte_limit->us, smallest.byte_limit->us);
+  int changed = 0;
+  for (const WeightResult& each : report.weights) {
+    for (const BucketChoice& bucket : each.buckets) {
+      if (bucket.reason.find("kept small") == std::string::npos) continue;
+      ++changed;
+      EXPECT_NE(bucket.reason.find("the fastest takes"), std::string::npos) << bucket.reason;
+      EXPECT_FALSE(bucket.trials.empty());
+    }
+  }
+  EXPECT_GT(changed, 0);
+  EXPECT_LT(changed, 8);
+  EXPECT_TRUE(tuned_contents(report, {}).validate().ok()) << tuned_contents(report, {}).validate().to_string();
+  for (const KernelImages& image : report.images) EXPECT_FALSE(image.binaries.empty()) << image.kernel.name;
+
+  // The limit is this run's alone: the cache goes on to bring the fastest.
+  options_.max_bytes = 0;
+  const TuneReport again = run(weights);
+  EXPECT_EQ(again.cached, again.pairs);
+  for (const WeightResult& each : again.weights) {
+    for (const BucketChoice& bucket : each.buckets)
+      EXPECT_EQ(bucket.reason.find("kept small"), std::string::npos) << bucket.reason;
+  }
+}
+
+}  // namespace
+}  // namespace sparsmith
