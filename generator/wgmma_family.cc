@@ -68,7 +68,7 @@ std::vector<Rule> worthwhile_rules() {
          const ScatterRounds rounds = rounds_of(in);
          const double low = std::max(0.0, rounds.mean - 1.64 * rounds.deviation);
          const auto least = static_cast<double>(in["min_rounds"]);
-         return (least <= low && (least + 8 > low || least == kMostRounds)) ||
+         return (least <= low && (least + 4 > low || (least >= 40 && least + 8 > low) || least == kMostRounds)) ||
                 (in["min_rounds"] == in["max_rounds"] && least <= rounds.mean + 4);
        }},
       {Kind::kWorthwhile,
@@ -145,7 +145,10 @@ std::int64_t WgmmaConfig::shared_bytes() const {
 
 int WgmmaConfig::registers() const {
   const int list = entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds;
-  return row_tiles * 32 + 64 / row_tiles + list * (whole_tiles != 0 ? 1 : 2) + 36;
+  // By what ptxas says of kernels that spill and of kernels that do not.
+  const int others = row_tiles == 2 ? 50 : 58;
+  const int predicates = max_rounds > min_rounds ? 2 : 0;
+  return row_tiles * 32 + 64 / row_tiles + list * (whole_tiles != 0 ? 1 : 2) + others + predicates;
 }
 
 int WgmmaConfig::registers_at_most(const DeviceProperties& device) const {

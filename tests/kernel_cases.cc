@@ -192,6 +192,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       each.config = *config;
       vary_packing(random, family, parameter, each.config);
       each.problem.tokens = draw_tokens(random, each.matrix);
+      if (family.name() == "wgmma" && random() % 6 == 0) each.problem.tokens += 64;  // several token tiles
       each.inputs = {.tokens = each.problem.tokens,
                      .seed = random(),
                      .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),

@@ -29,5 +29,6 @@ const std::vector<Mutation>& gather_mutations();
 const std::vector<Mutation>& bitmap_mutations();
 const std::vector<Mutation>& scatter_mutations();
 const std::vector<Mutation>& slots_mutations();
+const std::vector<Mutation>& wgmma_mutations();
 
 }  // namespace sparsmith::test
