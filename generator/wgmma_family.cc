@@ -40,7 +40,7 @@ std::vector<Rule> legal_rules() {
        "rounds that every tile has are held in registers",
        [](const RuleInput& in) { return in["min_rounds"] <= in["max_rounds"]; }},
       {Kind::kLegal,
-       {"entry", "min_rounds", "max_rounds", "row_tiles", "warpgroups", "whole_tiles", "column_parts"},
+       {"entry", "min_rounds", "max_rounds", "row_tiles", "warpgroups", "whole_tiles", "ahead", "column_parts"},
        "what a block needs exceeds registers or shared memory by far",
        [](const RuleInput& in) {
          const WgmmaConfig config(in.config);
@@ -100,7 +100,7 @@ std::vector<Rule> worthwhile_rules() {
          return in["warpgroups"] == 1 || tiles >= in["column_parts"] * in["warpgroups"] * 4 * 2;
        }},
       {Kind::kWorthwhile,
-       {"entry", "min_rounds", "max_rounds", "row_tiles", "warpgroups", "whole_tiles"},
+       {"entry", "min_rounds", "max_rounds", "row_tiles", "warpgroups", "whole_tiles", "ahead"},
        "as many warpgroups as have the registers",
        [](const RuleInput& in) {
          Config config = in.config;
@@ -135,6 +135,7 @@ WgmmaConfig::WgmmaConfig(const Config& config)
       row_tiles(static_cast<int>(config.at("row_tiles"))),
       warpgroups(static_cast<int>(config.at("warpgroups"))),
       whole_tiles(static_cast<int>(config.at("whole_tiles"))),
+      ahead(static_cast<int>(config.at("ahead"))),
       column_parts(static_cast<int>(config.at("column_parts"))) {}
 
 std::int64_t WgmmaConfig::shared_bytes() const {
@@ -148,7 +149,7 @@ int WgmmaConfig::registers() const {
   // By what ptxas says of kernels that spill and of kernels that do not.
   const int others = row_tiles == 2 ? 50 : 58;
   const int predicates = max_rounds > min_rounds ? 2 : 0;
-  return row_tiles * 32 + 64 / row_tiles + list * (whole_tiles != 0 ? 1 : 2) + others + predicates;
+  return row_tiles * 32 + 64 / row_tiles + list * lists() + others + predicates;
 }
 
 int WgmmaConfig::registers_at_most(const DeviceProperties& device) const {
@@ -169,6 +170,7 @@ std::vector<Parameter> WgmmaFamily::parameters() const {
       {"row_tiles", "r", {1, 2, 4}, "use of a loaded X against registers, and against blocks to fill the device with"},
       {"warpgroups", "w", {1, 2, 3, 4}, "latency hiding against registers a thread"},
       {"whole_tiles", "z", {0, 1}, "registers and instructions against accesses of shared memory"},
+      {"ahead", "h", {0, 1}, "latency hiding against registers"},
       {"column_parts", "k", {1, 2, 3, 4, 6, 8}, "blocks to fill the device with against a second kernel"},
   };
 }

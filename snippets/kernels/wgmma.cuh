@@ -23,9 +23,9 @@
 
 namespace sparsmith {
 
-// kWholeTiles: tiles are cleared as a whole, not entry by entry; so the registers of entries are free for the next
-// tile's as soon as they have been stored.
-template <class Entries, class Input, class Output, int kRowTiles, int kWarpgroups, bool kWholeTiles>
+// kWholeTiles: tiles are cleared as a whole, not entry by entry. kAhead: a tile's entries are asked for before those of
+// the tile before it have been stored. With the former alone, registers hold the entries of one tile, otherwise of two.
+template <class Entries, class Input, class Output, int kRowTiles, int kWarpgroups, bool kWholeTiles, bool kAhead>
 struct WgmmaKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kRowTiles, 1, 2, 4)
@@ -157,7 +157,7 @@ struct WgmmaKernel {
     wait_for_previous();                              // the first entries are under way
     if (tokens && share.steps > 0) x.ask();
     cursor.begin(even.list);
-    if constexpr (kWholeTiles) {
+    if constexpr (kWholeTiles && !kAhead) {
       SPARSMITH_ROLLED for (int t = 0; t < share.steps; ++t) step(share, tiles, t, tokens, cursor, even, even, x, sums);
     } else {
       Entries odd;
@@ -174,6 +174,8 @@ struct WgmmaKernel {
                                     Entries& list, Entries& next, Staged& x, Sums& sums) {
     const u32 base = Entries::base(shared_offset(tiles.tile));
     const bool mine = t < tiles.count;
+    const bool more = t + 1 < tiles.count;
+    if (kAhead && more) cursor.load(next.list, list.list.words[0]);
     if (mine) list.put(tiles.weight, tiles.number(t), base);
     typename Staged::Fragments fragments = {};
     if (tokens) x.take(fragments);
@@ -185,7 +187,7 @@ struct WgmmaKernel {
     }
     warpgroup_multiply_commit();
     // Now, while tensor cores work: in front of the fence that comes before them, loads might be waited for.
-    if (t + 1 < tiles.count) cursor.load(next.list, list.list.words[0]);
+    if (!kAhead && more) cursor.load(next.list, list.list.words[0]);
     if (tokens && t + 1 < share.steps) x.ask();
     warpgroup_multiply_wait();
     warpgroup_barrier(tiles.group);  // no warp's multiplication reads the tiles any more
