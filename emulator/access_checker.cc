@@ -24,21 +24,24 @@ AccessChecker::AccessChecker(DeviceMemory& memory, OnViolation on_violation, voi
       on_violation_(on_violation),
       context_(context) {
   clocks_.fill(1);
+  phases_.fill(phase_);
 }
 
 void AccessChecker::begin_launch(std::uint64_t max_accesses, std::vector<Range> shared_with_previous) {
   shared_with_previous_ = std::move(shared_with_previous);
-  if (phase_ > kLastPhase) {  // numbers run out: start over, with nothing remembered
+  if (last_phase_ > kLastPhase) {  // numbers run out: start over, with nothing remembered
     memory_.clear_cells();
-    phase_ = 1;
+    last_phase_ = 1;
   }
-  launch_first_ = phase_ + 1;
+  launch_first_ = last_phase_ + 1;
   accesses_left_ = max_accesses + 1;
 }
 
 void AccessChecker::begin_block() {
-  block_first_ = phase_ + 1;
+  block_first_ = last_phase_ + 1;
   waited_.fill(false);
+  unfenced_.fill(false);
+  unfenced_at_barrier_.fill(false);
   begin_phase();
 }
 
@@ -47,17 +50,49 @@ bool AccessChecker::has_waited() const {
 }
 
 void AccessChecker::begin_phase() {
-  if (phase_ == std::numeric_limits<std::uint32_t>::max()) report(Violation::Kind::kLimit, AccessKind::kRead, 0, 0);
-  ++phase_;
+  if (last_phase_ == std::numeric_limits<std::uint32_t>::max())
+    report(Violation::Kind::kLimit, AccessKind::kRead, 0, 0);
+  barrier_phase_ = phase_ = ++last_phase_;
+  phases_.fill(phase_);
   sets_.clear();
   if (!shared_with_previous_.empty() && has_waited()) waited_.fill(true);
   update_open();
-  for (int warp = 0; warps_that_met_ != 0; ++warp, warps_that_met_ >>= 1) {
-    if ((warps_that_met_ & 1U) == 0) continue;
+  start_clocks(0, kMaxThreads / kWarp);
+  update_mine();
+}
+
+void AccessChecker::begin_warpgroup_phase(int warpgroup) {
+  if (last_phase_ == std::numeric_limits<std::uint32_t>::max())
+    report(Violation::Kind::kLimit, AccessKind::kRead, 0, 0);
+  phase_ = phases_[static_cast<std::size_t>(warpgroup)] = ++last_phase_;
+  const auto of_group = [&](auto& all) {
+    return std::span(all).subspan(warpgroup * std::size_t{kWarpgroup}, kWarpgroup);
+  };
+  if (std::ranges::find(of_group(waited_), true) != of_group(waited_).end()) std::ranges::fill(of_group(waited_), true);
+  std::ranges::copy(of_group(unfenced_), of_group(unfenced_at_barrier_).begin());
+  update_open();
+  start_clocks(warpgroup * kWarpgroup / kWarp, (warpgroup + 1) * kWarpgroup / kWarp);
+  update_mine();
+}
+
+// Of warps [first_warp, last_warp), as far as they have ticked.
+void AccessChecker::start_clocks(int first_warp, int last_warp) {
+  for (int warp = first_warp; warp < last_warp && warps_that_met_ >> warp != 0; ++warp) {
+    if ((warps_that_met_ >> warp & 1U) == 0) continue;
+    warps_that_met_ &= ~(1U << warp);
     std::fill_n(clocks_.begin() + warp * kWarp, kWarp, Clock{1});
     std::fill_n(known_.begin() + warp * kWarp, kWarp, VectorClock{});
   }
-  update_mine();
+}
+
+// Whether nobody else is in `record`, which is of this block.
+bool AccessChecker::is_of_my_warpgroup(std::uint64_t record) const {
+  const std::uint32_t mine = thread_ / kWarpgroup;
+  const auto first = static_cast<std::uint32_t>(record & kThreadMask);
+  if (kind_of(record) == kSingle) return first / kWarpgroup == mine;
+  if (kind_of(record) == kPair)
+    return first / kWarpgroup == mine && (record >> kThreadBits & kThreadMask) / kWarpgroup == mine;
+  return sets_[record & ((1U << kPayloadBits) - 1)].warp * kWarp / kWarpgroup == mine;
 }
 
 void AccessChecker::warp_met(int warp, std::uint32_t mask) {

@@ -5,6 +5,8 @@
 //   phases are numbered through the executor's life, so one number says launch, block and phase at once.
 // - Within a phase, lanes of a warp are ordered by warp barriers: each lane has a clock that ticks at a warp barrier,
 //   and knows up to which clock it has seen each other lane (a vector clock of 32). Shuffles order nothing, as in CUDA.
+// - A barrier of a warpgroup starts a phase of that warpgroup alone: its threads are ordered with one another, and with
+//   others by block barriers as before.
 // - Blocks of a launch are ordered by nothing. Launches are ordered.
 // Two unordered accesses to the same bytes race unless both read or both are atomic.
 //
@@ -59,6 +61,7 @@ class AccessChecker {
  public:
   static constexpr int kMaxThreads = 1024;
   static constexpr int kWarp = 32;
+  static constexpr int kWarpgroup = 128;
 
   // Called when an access is wrong, on the stack of the offending thread. Must not return.
   using OnViolation = void (*)(void* context, const Violation& violation);
@@ -73,12 +76,14 @@ class AccessChecker {
   // shared_with_previous: of a programmatic launch; empty for a plain one.
   void begin_launch(std::uint64_t max_accesses, std::vector<Range> shared_with_previous = {});
   void begin_block();
-  // After a block barrier.
+  // After a block barrier, and after one of a warpgroup.
   void begin_phase();
+  void begin_warpgroup_phase(int warpgroup);
   void begin_thread(int thread, const std::byte* stack_bottom, const std::byte* stack_top) {
     stack_bottom_ = reinterpret_cast<std::uint64_t>(stack_bottom);
     stack_bytes_ = static_cast<std::uint64_t>(stack_top - stack_bottom);
     thread_ = static_cast<std::uint32_t>(thread);
+    phase_ = phases_[thread_ / kWarpgroup];
     update_open();
     update_mine();
   }
@@ -89,6 +94,10 @@ class AccessChecker {
   }
   // Whether the block may end: nothing had to be waited for, or some thread of it has.
   bool has_waited() const;
+  // What the running thread has written to shared memory will be seen by tensor cores, behind a barrier; and whether a
+  // thread had written without saying so when it came to its warpgroup's last barrier.
+  void fence_shared_writes() { unfenced_[thread_] = false; }
+  bool unfenced_at_barrier(int thread) const { return unfenced_at_barrier_[static_cast<std::size_t>(thread)]; }
   // The lanes of `mask` of that warp met at a warp barrier.
   void warp_met(int warp, std::uint32_t mask);
 
@@ -120,6 +129,7 @@ class AccessChecker {
     if (kKind == AccessKind::kWrite) {
       const std::uint32_t bits = written | wanted;
       std::memcpy(written_ + offset / 8, &bits, sizeof(bits));
+      if (offset < DeviceMemory::kSharedBytes) unfenced_[thread_] = true;
     } else if ((written & wanted) != wanted) [[unlikely]] {
       report_unwritten(offset, kKind, kBytes);
     }
@@ -179,10 +189,11 @@ class AccessChecker {
   // Global memory is closed to a thread that has yet to wait: its accesses take the way through outside().
   void update_open() { open_ = shared_with_previous_.empty() || waited_[thread_] ? size_ : DeviceMemory::kSharedBytes; }
 
-  // True when `record` says nothing that an access now could conflict with: stale, or ordered by a block barrier.
+  // True when `record` says nothing that an access now could conflict with: stale, or ordered by a barrier.
   bool is_past(std::uint64_t record, std::uint32_t horizon) const {
     const std::uint32_t phase = phase_of(record);
-    return phase < horizon || (phase >= block_first_ && phase < phase_);
+    if (phase < horizon || (phase >= block_first_ && phase < barrier_phase_)) return true;
+    return phase >= block_first_ && phase < phase_ && is_of_my_warpgroup(record);
   }
 
   void touch_read(ShadowCell& cell, std::uint64_t mine, std::uint32_t horizon, std::uint64_t address,
@@ -213,6 +224,8 @@ class AccessChecker {
     cell.write = mine;
   }
 
+  bool is_of_my_warpgroup(std::uint64_t record) const;
+  void start_clocks(int first_warp, int last_warp);
   bool seen(std::uint32_t thread, std::uint32_t clock) const;
   bool conflicts(std::uint64_t record, std::uint64_t mine) const;
   int conflicting_thread(std::uint64_t record) const;
@@ -233,7 +246,8 @@ class AccessChecker {
   std::uint64_t mine_ = 0;  // record of an access by the running thread, without its bytes
   std::uint32_t launch_first_ = 1;
   std::uint32_t block_first_ = 1;
-  std::uint32_t phase_ = 1;
+  std::uint32_t barrier_phase_ = 1;  // the one that the last block barrier started
+  std::uint32_t phase_ = 1;          // the running thread's
   std::uint32_t thread_ = 0;
   std::uint64_t stack_bottom_ = 0;
   std::uint64_t stack_bytes_ = 0;
@@ -242,7 +256,11 @@ class AccessChecker {
   OnViolation on_violation_;
   void* context_;
   std::vector<Range> shared_with_previous_;
+  std::uint32_t last_phase_ = 1;  // of all
+  std::array<std::uint32_t, kMaxThreads / kWarpgroup> phases_{};
   std::array<bool, kMaxThreads> waited_{};
+  std::array<bool, kMaxThreads> unfenced_{};
+  std::array<bool, kMaxThreads> unfenced_at_barrier_{};
   std::vector<LaneSet> sets_;
   std::uint32_t warps_that_met_ = 0;
   std::array<Clock, kMaxThreads> clocks_{};

@@ -25,6 +25,14 @@ unsigned long long sparsmith_emulator_shuffle(int kind, unsigned long long value
                                               int line);
 // mma.m16n8k16: a: 4 words, b: 2 words, d: 4 floats of the calling lane. All 32 lanes of a warp.
 void sparsmith_emulator_multiply_matrices(float* d, const unsigned* a, const unsigned* b, bool bfloat16, int line);
+void sparsmith_emulator_warpgroup_barrier(int warpgroup, int line);
+void sparsmith_emulator_tensor_reads_follow();
+void sparsmith_emulator_warpgroup_begin();
+// wgmma.m64n<columns>k16: a: 4 words, d: columns / 2 floats of the calling lane. All 32 lanes of each of four warps.
+void sparsmith_emulator_warpgroup_multiply(float* d, const unsigned* a, unsigned b_at, int columns, bool bfloat16,
+                                           int line);
+void sparsmith_emulator_warpgroup_commit();
+void sparsmith_emulator_warpgroup_wait(int line);
 unsigned char* sparsmith_emulator_shared_memory() __attribute__((const));
 void sparsmith_emulator_misaligned(const void* address, int bytes, int line);
 void sparsmith_emulator_atomic_add_float(float* to, float value, int line);
@@ -284,6 +292,23 @@ struct TensorMultiply {
   static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, int line = __builtin_LINE()) {
     const u32 b[2] = {b0, b1};
     sparsmith_emulator_multiply_matrices(d, a, b, is_bfloat16<T>, line);
+  }
+};
+
+constexpr int kWarpgroupThreads = 128;
+SPARSMITH_DEVICE void warpgroup_barrier(int warpgroup, int line = __builtin_LINE()) {
+  sparsmith_emulator_warpgroup_barrier(warpgroup, line);
+}
+SPARSMITH_DEVICE void tensor_reads_follow() { sparsmith_emulator_tensor_reads_follow(); }
+SPARSMITH_DEVICE void warpgroup_multiply_begin() { sparsmith_emulator_warpgroup_begin(); }
+SPARSMITH_DEVICE void warpgroup_multiply_commit() { sparsmith_emulator_warpgroup_commit(); }
+SPARSMITH_DEVICE void warpgroup_multiply_wait(int line = __builtin_LINE()) { sparsmith_emulator_warpgroup_wait(line); }
+// Here the operand is its place.
+SPARSMITH_DEVICE u64 swizzled_rows(u32 at) { return at; }
+template <class T, int kColumns>
+struct WarpgroupMultiply {
+  static SPARSMITH_DEVICE void add(float (&d)[kColumns / 2], const u32 (&a)[4], u32 b_at, int line = __builtin_LINE()) {
+    sparsmith_emulator_warpgroup_multiply(d, a, static_cast<u32>(swizzled_rows(b_at)), kColumns, is_bfloat16<T>, line);
   }
 };
 

@@ -16,7 +16,8 @@
 namespace sparsmith {
 namespace {
 
-// Names that a device header offers: functions, types and macros. How device.cuh loads is its own affair.
+// Names that a device header offers: functions, types and macros. How device.cuh loads, and spells instructions of many
+// operands, is its own affair.
 std::set<std::string> offered_names(const std::string& text) {
   std::set<std::string> names;
   const std::regex pattern(
@@ -26,7 +27,10 @@ std::set<std::string> offered_names(const std::string& text) {
       if ((*found)[group].matched) names.insert((*found)[group]);
     }
   }
-  for (const char* own : {"GlobalLoad", "SPARSMITH_GLOBAL_LOAD", "load_global"}) names.erase(own);
+  for (const char* own : {"GlobalLoad", "SPARSMITH_GLOBAL_LOAD", "load_global", "SPARSMITH_TEXT_0_31",
+                          "SPARSMITH_TEXT_32_63", "SPARSMITH_TEXT_64_127", "SPARSMITH_SUMS_8", "SPARSMITH_SUMS_32",
+                          "SPARSMITH_WARPGROUP_MULTIPLY", "SPARSMITH_WARPGROUP_MULTIPLIES"})
+    names.erase(own);
   return names;
 }
 

@@ -78,6 +78,14 @@ unsigned long long shuffle(int kind, unsigned long long value, int argument, uns
 void multiply_matrices(float* d, const unsigned* a, const unsigned* b, bool bfloat16, int line) {
   running_block->multiply_matrices({d, a, b, bfloat16}, line);
 }
+void warpgroup_barrier(int warpgroup, int line) { running_block->warpgroup_barrier(warpgroup, line); }
+void tensor_reads_follow() { running_block->tensor_reads_follow(); }
+void warpgroup_begin() { running_block->warpgroup_begin(); }
+void warpgroup_multiply(float* d, const unsigned* a, unsigned b_at, int columns, bool bfloat16, int line) {
+  running_block->warpgroup_multiply({d, a, b_at, columns, bfloat16}, line);
+}
+void warpgroup_commit() { running_block->warpgroup_commit(); }
+void warpgroup_wait(int line) { running_block->warpgroup_wait(line); }
 void misaligned(const void* address, int bytes, int line) {
   running_block->fail_misaligned(address, static_cast<std::uint32_t>(bytes), line);
 }
@@ -115,6 +123,12 @@ std::vector<EntryPoint> all_entry_points() {
       entry("sparsmith_emulator_warp_barrier", &warp_barrier),
       entry("sparsmith_emulator_shuffle", &shuffle),
       entry("sparsmith_emulator_multiply_matrices", &multiply_matrices),
+      entry("sparsmith_emulator_warpgroup_barrier", &warpgroup_barrier),
+      entry("sparsmith_emulator_tensor_reads_follow", &tensor_reads_follow),
+      entry("sparsmith_emulator_warpgroup_begin", &warpgroup_begin),
+      entry("sparsmith_emulator_warpgroup_multiply", &warpgroup_multiply),
+      entry("sparsmith_emulator_warpgroup_commit", &warpgroup_commit),
+      entry("sparsmith_emulator_warpgroup_wait", &warpgroup_wait),
       entry("sparsmith_emulator_misaligned", &misaligned),
       entry("sparsmith_emulator_atomic_add_float", &atomic_add_float),
       entry("sparsmith_emulator_async_copy", &async_copy),

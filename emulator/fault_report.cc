@@ -137,6 +137,9 @@ std::string ThreadBlock::describe_waiting() const {
       case Wait::kBlockBarrier:
         groups[fmt::format("wait at the block barrier in line {}", thread.line)].push_back(i);
         break;
+      case Wait::kWarpgroupBarrier:
+        groups[fmt::format("wait at the warpgroup's barrier in line {}", thread.line)].push_back(i);
+        break;
       case Wait::kWarpBarrier:
         groups[fmt::format("wait at the warp barrier in line {} with mask {:#010x}", thread.line, thread.mask)]
             .push_back(i);

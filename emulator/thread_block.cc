@@ -64,6 +64,7 @@ Status ThreadBlock::run_block() {
   first_phases_.push_back(checker_.phase());
   live_ = launch_->threads;
   at_block_barrier_ = 0;
+  at_warpgroup_barrier_.fill(0);
   bulk_barriers_.clear();
   ready_head_ = 0;
   ready_count_ = 0;
@@ -71,6 +72,10 @@ Status ThreadBlock::run_block() {
     const int lanes = std::clamp(live_ - static_cast<int>(i) * kWarp, 0, kWarp);
     warps_[i].gone = lanes == kWarp ? 0 : ~std::uint32_t{0} << lanes;
     warps_[i].meeting_count = 0;
+    warps_[i].products.clear();
+    warps_[i].products_committed = 0;
+    warps_[i].products_started = 0;
+    warps_[i].products_begun = 0;
   }
   for (int i = 0; i < live_; ++i) {
     Thread& thread = threads_[static_cast<std::size_t>(i)];
@@ -135,6 +140,7 @@ void ThreadBlock::exit_thread() {
   --live_;
   if (live_ == 0) {
     check_bulk_copies_have_landed();
+    check_products_are_complete();
     thread.fiber.switch_to(main_, true);
     std::abort();  // a thread that ended is never switched to
   }

@@ -9,6 +9,7 @@
 // - nobody can go on (deadlock), with what each stuck thread waits for;
 // - a lane shuffles or meets with a mask that lacks itself, or disagrees with a waiting lane's mask or operation;
 // - a shuffle names a lane that returned or does not exist, or reads from one outside its mask;
+// - a warpgroup's product is started that was not begun, or may not see what it is to read, or is not awaited;
 // - a bulk copy goes by a barrier that is not ready, or whose last copy nobody awaited, or is on its way at the end;
 // - a memory access is wrong (access_checker.h), or touches what an asynchronous copy has yet to deliver;
 // - a block of a programmatic launch ends and has not waited for the kernels before;
@@ -64,14 +65,23 @@ class ThreadBlock {
 
   // ---- called by the kernel's threads (entry_points.cc) ----
 
-  // What lanes exchange when they meet; the last two are no shuffles to the program: a vote, and a matrix product.
-  enum class ShuffleKind : std::uint8_t { kXor, kDown, kIndex, kUp, kAny, kMatrices };
+  // What lanes exchange when they meet; the later ones are no shuffles to the program: a vote, and matrix products.
+  enum class ShuffleKind : std::uint8_t { kXor, kDown, kIndex, kUp, kAny, kMatrices, kStartProduct, kAwaitProducts };
 
   // One lane's part of the operands of mma.m16n8k16, and where its part of the product is added.
   struct MatrixFragments {
     float* d;
     const std::uint32_t* a;
     const std::uint32_t* b;
+    bool bfloat16;
+  };
+
+  // One lane's part of a warpgroup's product: sums, operand a, and where the other lies in shared memory.
+  struct WarpgroupOperands {
+    float* d;
+    const std::uint32_t* a;
+    std::uint32_t b_at;
+    int columns;
     bool bfloat16;
   };
 
@@ -85,6 +95,12 @@ class ThreadBlock {
   void warp_barrier(std::uint32_t mask, int line);
   std::uint64_t shuffle(ShuffleKind kind, std::uint64_t value, int argument, std::uint32_t mask, int line);
   void multiply_matrices(const MatrixFragments& fragments, int line);
+  void warpgroup_barrier(int warpgroup, int line);
+  void tensor_reads_follow() { checker_.fence_shared_writes(); }
+  void warpgroup_begin();
+  void warpgroup_multiply(const WarpgroupOperands& operands, int line);
+  void warpgroup_commit();
+  void warpgroup_wait(int line);
   void atomic_add(float* to, float value, int line);
   void async_copy(std::byte* shared, const std::byte* global, int bytes, int line);
   void async_commit();
@@ -102,7 +118,15 @@ class ThreadBlock {
   }
 
  private:
-  enum class Wait : std::uint8_t { kNothing, kBlockBarrier, kWarpBarrier, kShuffle, kBulkCopy, kExited };
+  enum class Wait : std::uint8_t {
+    kNothing,
+    kBlockBarrier,
+    kWarpgroupBarrier,
+    kWarpBarrier,
+    kShuffle,
+    kBulkCopy,
+    kExited
+  };
   struct PendingCopy {
     std::byte* to;
     const std::byte* from;
@@ -131,6 +155,14 @@ class ThreadBlock {
     std::vector<int> waiting;   // threads, for copies to be started
   };
   static constexpr int kWarp = AccessChecker::kWarp;
+  static constexpr int kWarpgroup = AccessChecker::kWarpgroup;
+  // A warp's part of a product that is on its way.
+  struct WarpgroupProduct {
+    WarpgroupOperands operands;  // of lane 0
+    std::array<float*, kWarp> d;
+    std::array<std::array<std::uint32_t, 4>, kWarp> a;
+    std::vector<float> sums;  // of all lanes, as they were; empty where an earlier product has the same ones
+  };
   // Lanes that wait for each other.
   struct Meeting {
     Wait wait;
@@ -145,6 +177,10 @@ class ThreadBlock {
     std::array<std::uint64_t, kWarp> values;
     std::array<int, kWarp> arguments;
     std::array<ShuffleKind, kWarp> shuffles;
+    std::vector<WarpgroupProduct> products;
+    std::size_t products_committed = 0;
+    std::uint64_t products_started = 0;
+    std::uint32_t products_begun = 0;  // lanes
   };
 
   ThreadBlock(DeviceMemory& memory, std::unique_ptr<FiberStacks> stacks, std::uint64_t seed);
@@ -176,6 +212,11 @@ class ThreadBlock {
   void complete_shuffle(int warp, std::uint32_t mask);
   void add_matrix_product(const std::array<std::uint64_t, kWarp>& fragments);
   void on_lane_exit(int thread);
+  void release_warpgroup_barrier(int warpgroup);
+  void start_product(int warp, const std::array<std::uint64_t, kWarp>& operands);
+  void complete_products(int warp);
+  void add_product(const WarpgroupProduct& product);
+  void check_products_are_complete();
 
   static void on_violation(void* context, const Violation& violation);
   std::string describe(const Violation& violation) const;
@@ -201,6 +242,7 @@ class ThreadBlock {
   int current_ = 0;
   int live_ = 0;
   int at_block_barrier_ = 0;
+  std::array<int, AccessChecker::kMaxThreads / kWarpgroup> at_warpgroup_barrier_{};
   std::vector<int> ready_;  // a ring of a power of two of entries
   std::size_t ready_head_ = 0;
   std::size_t ready_count_ = 0;

@@ -84,7 +84,9 @@ void ThreadBlock::complete_shuffle(int warp, std::uint32_t mask) {
     if (lanes.shuffles[i] != kind) fail([&] { return "different kinds of shuffle meet: " + describe_waiting(); });
     int source = lane;
     switch (kind) {
-      case ShuffleKind::kMatrices: continue;
+      case ShuffleKind::kMatrices:
+      case ShuffleKind::kStartProduct:
+      case ShuffleKind::kAwaitProducts: continue;
       case ShuffleKind::kAny:
         lanes.values[i] = 0;
         for (std::size_t other = 0; other < kWarp; ++other)
@@ -108,6 +110,8 @@ void ThreadBlock::complete_shuffle(int warp, std::uint32_t mask) {
     lanes.values[i] = brought[static_cast<std::size_t>(source)];
   }
   if (kind == ShuffleKind::kMatrices) add_matrix_product(brought);
+  if (kind == ShuffleKind::kStartProduct) start_product(warp, brought);
+  if (kind == ShuffleKind::kAwaitProducts) complete_products(warp);
 }
 
 // d += a b as mma.m16n8k16 lays it out: lane 4 g + t holds of a the rows g, g + 8 and of b and d what the twin says.

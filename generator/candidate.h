@@ -16,6 +16,7 @@ struct KernelSource {
   std::string closure_hash;  // of `source` without comments and blanks: equal hash, equal code
   int threads_per_block = 0;
   std::int64_t max_shared_bytes = 0;
+  std::string architecture = {};  // "sm_90a": the only one that it compiles for; empty: any
   bool operator==(const KernelSource&) const = default;
 };
 

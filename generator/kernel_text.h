@@ -42,6 +42,7 @@ struct KernelText {
   int threads = 0;            // per block, 1 to 1024; the lines may use it as kThreads
   int min_blocks_per_sm = 0;  // blocks whose registers fit a multiprocessor; 0: no bound
   std::int64_t max_shared_bytes = 0;  // dynamic shared memory that a launch may ask for
+  std::string architecture;           // "sm_90a": the only one that it compiles for; empty: any
   std::vector<std::string> headers;   // "snippets/prolog/csr_row.cuh": what the lines and the body name
   std::vector<Line> lines;            // in order; a line may use those before it
   std::vector<Parameter> parameters;  // in the order of the launch plan's arguments

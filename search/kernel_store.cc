@@ -21,8 +21,13 @@ KernelStore::KernelStore(const KernelCompiler* compiler, Cache* cache, std::stri
 
 std::string KernelStore::nvrtc_version() const { return compiler_ == nullptr ? "" : compiler_->version(); }
 
+std::string KernelStore::architecture_of(const KernelSource& kernel) const {
+  const auto own = sparsmith::architecture_of(kernel, architecture_);
+  return own.ok() ? *own : architecture_;
+}
+
 KernelKey KernelStore::key_of(const KernelSource& kernel) const {
-  return {kernel.name, kernel.closure_hash, architecture_, nvrtc_version()};
+  return {kernel.name, kernel.closure_hash, architecture_of(kernel), nvrtc_version()};
 }
 
 std::optional<CompiledKernel> KernelStore::from_cache(const KernelSource& kernel) {

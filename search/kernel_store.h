@@ -41,6 +41,7 @@ class KernelStore {
 
   Counts counts() const;
   const std::string& architecture() const { return architecture_; }
+  std::string architecture_of(const KernelSource& kernel) const;  // of its binary: "sm_90a" for "sm_90", say
   // Of the compiler; empty without one.
   std::string nvrtc_version() const;
 

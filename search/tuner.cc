@@ -340,7 +340,7 @@ class Run {
     for (auto& [name, image] : images) {
       const auto compiled = kernels.find(image.kernel);
       if (compiled.ok()) {
-        image.binaries.push_back({kernels.architecture(), (*compiled)->cubin, (*compiled)->figures});
+        image.binaries.push_back({kernels.architecture_of(image.kernel), (*compiled)->cubin, (*compiled)->figures});
       } else {
         log_warning("no binary of {} for {}: {}", name, kernels.architecture(), compiled.status().message());
       }

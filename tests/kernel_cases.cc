@@ -55,7 +55,10 @@ std::int64_t draw_tokens(Random& random, const CsrMatrix& matrix) {
   return std::min(tokens, std::max<std::int64_t>(limit, 1));
 }
 
-bool needs_16_bits(const Family& family) { return family.name() == "bitmap" || family.name() == "scatter" || family.name() == "bsr"; }
+bool makes_tiles(const Family& family) { return family.name() == "scatter" || family.name() == "wgmma"; }
+bool needs_16_bits(const Family& family) {
+  return family.name() == "bitmap" || family.name() == "bsr" || makes_tiles(family);
+}
 
 // Packing parameters change data, not code; the kernel stays the same.
 // Not `drawn`, the parameter that the kernel was drawn for.
@@ -179,7 +182,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       };
       take_spec();
       // Emulated tensor cores need seconds for the tiles of a wide matrix.
-      if (family.name() == "scatter" && each.problem.spec.cols > 60000 && random() % 48 != 0) continue;
+      if (makes_tiles(family) && each.problem.spec.cols > 60000 && random() % 48 != 0) continue;
       if (!config) config = draw_config(random, family, each.problem, parameter, value);
       // Some operators have no config of this value, whatever the weight.
       for (int operators = 0; !config && operators < 16; ++operators) {
@@ -191,6 +194,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       each.config = *config;
       vary_packing(random, family, parameter, each.config);
       each.problem.tokens = draw_tokens(random, each.matrix);
+      if (family.name() == "wgmma" && random() % 6 == 0) each.problem.tokens += 64;  // several token tiles
       each.inputs = {.tokens = each.problem.tokens,
                      .seed = random(),
                      .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),
@@ -235,7 +239,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
     // Kernels stride over their grid, so any smaller one is right as well; panels and slots do so over its y alone.
     for (PlanStep& step : candidate.plan.steps) {
       if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
-      if (step.kernel.starts_with("bitmap_")) step.grid = {1, 1, step.grid[2]};
+      if (step.kernel.starts_with("bitmap_") || step.kernel.starts_with("wgmma_")) step.grid = {1, 1, step.grid[2]};
       if (step.kernel.starts_with("scatter_") || step.kernel.starts_with("bsr_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("gather_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = 1;

@@ -67,7 +67,7 @@ const std::vector<Mutation>& scatter_mutations() {
        "r < 0; ++r) {\n      const u32 word", scatter(late_word_rounds)},
       {"rounds beyond the registers are dropped", "r < rounds(); r += 2) {\n      const u32 values",
        "r < 0; r += 2) {\n      const u32 values", scatter(late_byte_rounds)},
-      {"a tile's further entries are another's", "next - window + 1));\n    ++next;", "next - window + 1));",
+      {"a tile's further entries are another's", "next - window + 1));\n    next += kStride;", "next - window + 1));",
        scatter(several_fuller_tiles)},
       {"rows are not where they were dealt to", "first_rows[row / scatter::kPartRows]",
        "first_rows[0] + row / scatter::kPartRows * 16", scatter(dealt_rows)},

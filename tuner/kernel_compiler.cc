@@ -144,8 +144,9 @@ class NvrtcCompiler : public KernelCompiler {
  private:
   // The compiler's log.
   Result<std::string> build(Program& program, const KernelSource& kernel, const std::string& architecture) const {
+    SPARSMITH_ASSIGN_OR_RETURN(const std::string real, architecture_of(kernel, architecture));
     SPARSMITH_RETURN_IF_ERROR(program.create(kernel));
-    const std::string architecture_option = "--gpu-architecture=" + architecture;
+    const std::string architecture_option = "--gpu-architecture=" + real;
     // The one option string: part of what a cached binary stands for. Nothing here relaxes arithmetic. NVRTC's own
     // cache is off: on a hit ptxas does not run, and says nothing of registers and spills.
     std::vector<const char*> options = {"--no-cache", architecture_option.c_str(), "--std=c++17",
@@ -157,7 +158,7 @@ class NvrtcCompiler : public KernelCompiler {
     }
     std::string log = program.log();
     if (result != NVRTC_SUCCESS) {
-      return invalid_input(fmt::format("{} does not compile for {}: {}\n{}", kernel.name, architecture,
+      return invalid_input(fmt::format("{} does not compile for {}: {}\n{}", kernel.name, real,
                                        nvrtc_.error_string(result), first_lines(log)));
     }
     return log;
@@ -173,6 +174,16 @@ Result<std::unique_ptr<KernelCompiler>> KernelCompiler::open() {
   auto compiler = std::make_unique<NvrtcCompiler>();
   SPARSMITH_RETURN_IF_ERROR(compiler->open_library());
   return std::unique_ptr<KernelCompiler>(std::move(compiler));
+}
+
+Result<std::string> architecture_of(const KernelSource& kernel, const std::string& architecture) {
+  if (kernel.architecture.empty() || kernel.architecture == architecture) return architecture;
+  // "sm_90" of "sm_90a", or "compute_90", which PTX is asked for.
+  const std::size_t digits = kernel.architecture.find('_') + 1;
+  const std::string number = kernel.architecture.substr(digits, kernel.architecture.size() - digits - 1);
+  for (const std::string prefix : {"sm_", "compute_"})
+    if (architecture == prefix + number) return prefix + kernel.architecture.substr(digits);
+  return unsupported(fmt::format("{} is for {} alone, not for {}", kernel.name, kernel.architecture, architecture));
 }
 
 Result<std::string> KernelCompiler::ptx(const KernelSource& kernel, const std::string& /*architecture*/) const {

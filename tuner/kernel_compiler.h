@@ -24,6 +24,10 @@ struct CompiledKernel {
   double seconds = 0;  // that compiling took; 0 where it did not run
 };
 
+// What a kernel is compiled for when binaries for `architecture` are asked for: that, or "sm_90a" instead of "sm_90"
+// where the kernel says so. Error: kUnsupported for other architectures than it says.
+Result<std::string> architecture_of(const KernelSource& kernel, const std::string& architecture);
+
 // Thread-safe.
 class KernelCompiler {
  public:
@@ -33,8 +37,8 @@ class KernelCompiler {
 
   virtual std::string version() const = 0;  // "13.0"
 
-  // `architecture`: "sm_80", "sm_90", "sm_90a", "sm_100". Error: kInvalidInput with the first lines of the
-  // compiler's log.
+  // `architecture`: "sm_80", "sm_90", "sm_90a", "sm_100"; see architecture_of(). Error: kInvalidInput with the first
+  // lines of the compiler's log.
   virtual Result<CompiledKernel> compile(const KernelSource& kernel, const std::string& architecture) const = 0;
 
   // The same kernel as PTX, for those who want to read it; a virtual architecture ("compute_90") is enough.

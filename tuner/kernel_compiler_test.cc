@@ -35,6 +35,27 @@ TEST_F(KernelCompilerTest, CompilesForEachArchitecture) {
   }
 }
 
+// A kernel that says what it is for is compiled for that, and for nothing else.
+TEST_F(KernelCompilerTest, AKernelMayBeForOneArchitecture) {
+  KernelSource kernel = scale_kernel("fenced", "asm volatile(\"wgmma.fence.sync.aligned;\"); y[0] = 1.0f;");
+  EXPECT_FALSE(compiler_->compile(kernel, "sm_90").ok());
+  kernel.architecture = "sm_90a";
+  for (const char* architecture : {"sm_90", "sm_90a"}) {
+    const auto compiled = compiler_->compile(kernel, architecture);
+    EXPECT_TRUE(compiled.ok()) << compiled.status().to_string();
+    EXPECT_EQ(*architecture_of(kernel, architecture), "sm_90a");
+  }
+  EXPECT_TRUE(compiler_->ptx(kernel, "compute_90").ok());
+  for (const char* architecture : {"sm_80", "sm_86", "sm_100", "sm_100a"}) {
+    const auto compiled = compiler_->compile(kernel, architecture);
+    ASSERT_FALSE(compiled.ok()) << architecture;
+    EXPECT_EQ(compiled.status().code(), StatusCode::kUnsupported);
+    EXPECT_THAT(compiled.status().message(), testing::HasSubstr("fenced is for sm_90a alone"));
+  }
+  kernel.architecture.clear();
+  EXPECT_EQ(*architecture_of(kernel, "sm_100"), "sm_100");
+}
+
 TEST_F(KernelCompilerTest, ReportsSharedMemoryAndSpills) {
   const auto shared = compiler_->compile(scale_kernel("shared",
                                                       "__shared__ float s[256]; s[threadIdx.x] = y[threadIdx.x]; "

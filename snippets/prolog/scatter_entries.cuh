@@ -80,24 +80,24 @@ struct TileWords {
   }
 };
 
-// A warp's way along its tiles. Two lists take turns: one is in use while the other's words come.
-template <class List>
+// A warp's way along its tiles, every kStride-th. Two lists may take turns: one is in use while the other's words come.
+template <class List, int kStride = 1>
 struct TileCursor {
   const u8* fixed;  // of the next tile to be loaded
   const u32* further;
-  const u32* offsets;  // of the warp's tiles
-  int count;           // of them
-  int next = 0;
-  int window = 0;  // the tile whose offset lane 0 holds
-  u32 held;        // this lane's offset
-  i32 none;        // 0, which the compiler does not know
+  const u32* offsets;  // from the warp's first tile on
+  int last;            // of them that are needed
+  int next = 0;        // tile, in steps of kStride
+  int window = 0;      // the tile whose offset lane 0 holds
+  u32 held;            // this lane's offset
+  i32 none;            // 0, which the compiler does not know
 
   // Loads of the first tile what lies at a known place; begin() is to follow.
-  SPARSMITH_DEVICE TileCursor(const Weight& weight, int first_tile, int count_, List& list)
+  SPARSMITH_DEVICE TileCursor(const Weight& weight, int first_tile, int count, List& list)
       : fixed(reinterpret_cast<const u8*>(weight.entries + static_cast<i64>(first_tile) * List::kFixed * kLanes)),
         further(weight.more_entries + lane_of_warp()),
         offsets(weight.more_offsets + first_tile),
-        count(count_),
+        last(count > 0 ? (count - 1) * kStride + 1 : 0),
         none(weight.rows >> 31) {
     look_at(0);
     load_fixed(list);
@@ -120,20 +120,20 @@ struct TileCursor {
 
  private:
   SPARSMITH_DEVICE void turn(List& list) {
-    if (next - window == kLanes - 1) look_at(next);
+    if (next - window >= kLanes - 1) look_at(next);
     list.turn_to(shuffle_index(held, next - window), shuffle_index(held, next - window + 1));
-    ++next;
+    next += kStride;
   }
 
   SPARSMITH_DEVICE void load_fixed(List& list) {
     list.load_fixed(fixed);
-    fixed += List::kFixed * kLineBytes;
+    fixed += kStride * List::kFixed * kLineBytes;
   }
 
   SPARSMITH_DEVICE void look_at(int tile) {
     const int mine = tile + lane_of_warp();
     window = tile;
-    held = load_cached(offsets + (mine < count ? mine : count));
+    held = load_cached(offsets + (mine < last ? mine : last));
   }
 };
 

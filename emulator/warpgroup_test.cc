@@ -1,0 +1,171 @@
+// Products of warpgroups: what they compute, and the mistakes that are reported.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "base/half.h"
+#include "emulator/kernel_bench.h"
+
+namespace sparsmith {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+
+constexpr std::size_t kTokens = 64;
+constexpr std::size_t kColumns = 128;
+
+// Two products of 64 x 16 by 16 x 128, of columns [16, 32) and [32, 48) of 64. a [64][64] and b [128][64] lie as usual
+// in global memory; b comes to shared memory in rows of 128 bytes whose 16-byte chunk h is at h ^ (row % 8). d
+// [64][128].
+constexpr const char* kProducts = R"(
+extern "C" __global__ void __launch_bounds__(128) test(const u16* a, const u16* b, float* d) {
+  u8* shared = shared_memory();
+  const int lane = thread_index() % 32;
+  const int group = lane / 4;
+  const int pair = lane % 4 * 2;
+  for (int i = thread_index(); i < 128 * 8; i += 128) {
+    const int row = i / 8;
+    const int chunk = i % 8;
+    *reinterpret_cast<Vector<u32, 4>*>(shared + row * 128 + (chunk ^ (row % 8)) * 16) =
+        *reinterpret_cast<const Vector<u32, 4>*>(b + row * 64 + chunk * 8);
+  }
+  float sums[64];
+  for (int i = 0; i < 64; ++i) sums[i] = 1.0F;
+  tensor_reads_follow();
+  warpgroup_barrier(0);
+  warpgroup_multiply_begin();
+  for (int step = 1; step <= 2; ++step) {
+    u32 words[4];
+    for (int i = 0; i < 4; ++i) {
+      const int row = thread_index() / 32 * 16 + group + i % 2 * 8;
+      words[i] = *reinterpret_cast<const u32*>(a + row * 64 + step * 16 + pair + i / 2 * 8);
+    }
+    WarpgroupMultiply<half, 128>::add(sums, words, shared_offset(shared) + step * 32);
+  }
+  warpgroup_multiply_commit();
+  warpgroup_multiply_wait();
+  warpgroup_barrier(0);
+  shared[thread_index()] = 0;
+  for (int i = 0; i < 64; ++i) {
+    const int row = thread_index() / 32 * 16 + group + i / 2 % 2 * 8;
+    d[row * 128 + i / 4 * 8 + pair + i % 2] = sums[i];
+  }
+})";
+
+class WarpgroupTest : public testing::TestWithParam<std::uint64_t> {
+ protected:
+  // kProducts with `from` replaced.
+  Status run(const std::string& from = "", const std::string& to = "") {
+    EmulatorOptions options;
+    options.schedule_seed = GetParam();
+    bench_ = std::make_unique<KernelBench>(options);
+    std::mt19937 random(7);
+    const auto draw = [&](std::size_t count) {
+      std::vector<std::uint16_t> values(count);
+      for (std::uint16_t& value : values)
+        value = fp16_from_float(static_cast<float>(static_cast<int>(random() % 17) - 8) / 4.0F);
+      return values;
+    };
+    a_ = draw(kTokens * 64);
+    b_ = draw(kColumns * 64);
+    bench_->add(a_);
+    bench_->add(b_);
+    d_ = bench_->add_unwritten<float>(kTokens * kColumns);
+    std::string text = kProducts;
+    if (!from.empty()) {
+      const std::size_t at = text.find(from);
+      EXPECT_NE(at, std::string::npos) << from;
+      text.replace(at, from.size(), to);
+    }
+    return bench_->run(text, 1, 128, kColumns * 128);
+  }
+
+  std::unique_ptr<KernelBench> bench_;
+  std::vector<std::uint16_t> a_;
+  std::vector<std::uint16_t> b_;
+  int d_ = 0;
+};
+
+TEST_P(WarpgroupTest, MultipliesSwizzledRows) {
+  const Status status = run();
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  const std::vector<float> d = bench_->read<float>(d_, kTokens * kColumns);
+  for (std::size_t token = 0; token < kTokens; ++token) {
+    for (std::size_t column = 0; column < kColumns; ++column) {
+      float expected = 1.0F;
+      for (std::size_t k = 16; k < 48; ++k)
+        expected += float_from_fp16(a_[token * 64 + k]) * float_from_fp16(b_[column * 64 + k]);
+      ASSERT_EQ(d[token * kColumns + column], expected) << token << " " << column;
+    }
+  }
+}
+
+TEST_P(WarpgroupTest, SumsAreNotThereBeforeTheWait) {
+  const Status status = run("warpgroup_multiply_wait();\n",
+                            "const float early = sums[0]; warpgroup_multiply_wait(); "
+                            "sums[0] = early;\n");
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_TRUE(std::isnan(bench_->read<float>(d_, 1)[0]));
+}
+
+TEST_P(WarpgroupTest, MistakesAreReported) {
+  const auto report = [&](const std::string& from, const std::string& to = "") {
+    const Status status = run(from, to);
+    EXPECT_EQ(status.code(), StatusCode::kDeviceError) << from << " -> " << to;
+    return status.message();
+  };
+  // Nobody waited for the other warps' rows, or let them read before writing.
+  EXPECT_THAT(report("warpgroup_barrier(0);\n  warpgroup_multiply_begin", "warpgroup_multiply_begin"),
+              AnyOf(HasSubstr("race"), HasSubstr("never written")));
+  EXPECT_THAT(report("warpgroup_barrier(0);\n  shared[", "shared["), HasSubstr("race"));
+  EXPECT_THAT(report("warpgroup_barrier(0);\n  warpgroup", "warp_barrier();\n  warpgroup"),
+              AnyOf(HasSubstr("race"), HasSubstr("never written")));
+  EXPECT_THAT(report("tensor_reads_follow();"), HasSubstr("it did not say that tensor cores would read it"));
+  EXPECT_THAT(report("warpgroup_multiply_begin();"), HasSubstr("has not been begun"));
+  EXPECT_THAT(report("warpgroup_multiply_commit();"), HasSubstr("nobody waited for it"));
+  EXPECT_THAT(report("warpgroup_multiply_wait();"), HasSubstr("nobody waited for it"));
+  EXPECT_THAT(report("shared_offset(shared) + step * 32", "shared_offset(shared) + step * 32 + (lane == 5 ? 32 : 0)"),
+              HasSubstr("different products"));
+  EXPECT_THAT(report("step <= 2", "step <= (thread_index() < 32 ? 1 : 2)"), HasSubstr("the same products"));
+  EXPECT_THAT(report("warpgroup_barrier(0);", "warpgroup_barrier(1);"), HasSubstr("not its own"));
+  EXPECT_THAT(report("warpgroup_barrier(0);", "if (thread_index() == 7) return; warpgroup_barrier(0);"),
+              HasSubstr("wait at the warpgroup's barrier"));
+  EXPECT_THAT(
+      report("warpgroup_barrier(0);", "if (lane == 3) { warpgroup_barrier(0);\n } else { warpgroup_barrier(0); }"),
+      HasSubstr("divergence at a warpgroup's barrier"));
+}
+
+// Threads of different warpgroups are ordered by block barriers alone.
+TEST_P(WarpgroupTest, BarriersOrderOneWarpgroup) {
+  const auto run_two = [&](const std::string& body) {
+    EmulatorOptions options;
+    options.schedule_seed = GetParam();
+    KernelBench bench(options);
+    bench.add_unwritten<std::uint32_t>(256);
+    return bench.run(
+        "extern \"C\" __global__ void __launch_bounds__(256) test(u32* out) {\n"
+        "u32* shared = reinterpret_cast<u32*>(shared_memory()); const int t = thread_index();\n" +
+            body + "}",
+        1, 256, 1024);
+  };
+  const std::string fill = "shared[t] = 1; block_barrier(); shared[t] = 2; warpgroup_barrier(t / 128);";
+  const Status own = run_two(fill + "out[t] = shared[t ^ 127]; warpgroup_barrier(t / 128); shared[t] = 3;");
+  EXPECT_TRUE(own.ok()) << own.to_string();
+  EXPECT_THAT(run_two(fill + "out[t] = shared[t ^ 128];").message(), HasSubstr("race"));
+  EXPECT_THAT(run_two(fill + "out[t] = shared[t ^ 127]; shared[t] = 3;").message(), HasSubstr("race"));
+  // A read by the other warpgroup, which a barrier of this one does not order in front of its write.
+  EXPECT_THAT(run_two("shared[t] = 1; block_barrier(); if (t == 200) out[t] = shared[5]; warpgroup_barrier(t / 128);"
+                      "warpgroup_barrier(t / 128); if (t == 5) shared[5] = 2;")
+                  .message(),
+              HasSubstr("race"));
+  const Status met = run_two(fill + "block_barrier(); out[t] = shared[t ^ 128];");
+  EXPECT_TRUE(met.ok()) << met.to_string();
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, WarpgroupTest, testing::Values(0, 1, 2));
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,146 @@
+// Warpgroups of ThreadBlock: barriers of four warps, and their asynchronous products (wgmma).
+//
+// A product is computed when its warp waits for it: only then is shared memory read, so that who writes there before,
+// without a barrier behind the wait, is seen as a race. Until then the sums are NaN.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/half.h"
+#include "emulator/thread_block.h"
+
+namespace sparsmith {
+
+void ThreadBlock::warpgroup_barrier(int warpgroup, int line) {
+  if (warpgroup != current_ / kWarpgroup)
+    fail([&] { return fmt::format("comes to the barrier of warpgroup {}, which is not its own", warpgroup); }, line);
+  Thread& thread = threads_[static_cast<std::size_t>(current_)];
+  thread.wait = Wait::kWarpgroupBarrier;
+  thread.line = line;
+  if (++at_warpgroup_barrier_[static_cast<std::size_t>(warpgroup)] == kWarpgroup) release_warpgroup_barrier(warpgroup);
+  wait_for_turn();
+}
+
+void ThreadBlock::release_warpgroup_barrier(int warpgroup) {
+  const int first = warpgroup * kWarpgroup;
+  const int line = threads_[static_cast<std::size_t>(first)].line;
+  for (int i = first; i < first + kWarpgroup; ++i) {
+    if (threads_[static_cast<std::size_t>(i)].line != line)
+      fail([&] { return "divergence at a warpgroup's barrier: " + describe_waiting(); });
+  }
+  const std::uint64_t started = warps_[static_cast<std::size_t>(first / kWarp)].products_started;
+  for (int warp = first / kWarp; warp < (first + kWarpgroup) / kWarp; ++warp) {
+    if (warps_[static_cast<std::size_t>(warp)].products_started != started)
+      fail([] { return "not all warps of a warpgroup have started the same products"; }, line);
+  }
+  at_warpgroup_barrier_[static_cast<std::size_t>(warpgroup)] = 0;
+  checker_.begin_warpgroup_phase(warpgroup);
+  for (int i = first; i < first + kWarpgroup; ++i) make_ready(i);
+}
+
+void ThreadBlock::warpgroup_begin() {
+  warps_[static_cast<std::size_t>(current_ / kWarp)].products_begun |= 1U << current_ % kWarp;
+}
+
+void ThreadBlock::warpgroup_multiply(const WarpgroupOperands& operands, int line) {
+  shuffle(ShuffleKind::kStartProduct, reinterpret_cast<std::uint64_t>(&operands), 0, ~std::uint32_t{0}, line);
+}
+
+void ThreadBlock::warpgroup_commit() {
+  Warp& warp = warps_[static_cast<std::size_t>(current_ / kWarp)];
+  warp.products_committed = warp.products.size();
+}
+
+void ThreadBlock::warpgroup_wait(int line) { shuffle(ShuffleKind::kAwaitProducts, 0, 0, ~std::uint32_t{0}, line); }
+
+// Called by the warp's last lane, for all of them.
+void ThreadBlock::start_product(int warp_number, const std::array<std::uint64_t, kWarp>& operands) {
+  Warp& warp = warps_[static_cast<std::size_t>(warp_number)];
+  if (warp.products_begun != ~std::uint32_t{0})
+    fail([] { return "starts a warpgroup's product that has not been begun"; });
+  const int first = warp_number * kWarp / kWarpgroup * kWarpgroup;
+  for (int i = first; i < first + kWarpgroup; ++i) {
+    if (checker_.unfenced_at_barrier(i)) {
+      fail([&] {
+        return fmt::format(
+            "starts a warpgroup's product, which need not see what thread {} wrote to shared memory before the "
+            "barrier: it did not say that tensor cores would read it",
+            i);
+      });
+    }
+  }
+  ++warp.products_started;
+  WarpgroupProduct product;
+  for (std::size_t lane = 0; lane < kWarp; ++lane) {
+    const auto* brought = reinterpret_cast<const WarpgroupOperands*>(operands[lane]);
+    if (lane == 0) product.operands = *brought;
+    const WarpgroupOperands& same = product.operands;
+    if (brought->b_at != same.b_at || brought->columns != same.columns || brought->bfloat16 != same.bfloat16)
+      fail([] { return "lanes start different products of a warpgroup"; });
+    product.d[lane] = brought->d;
+    std::copy_n(brought->a, 4, product.a[lane].begin());
+  }
+  const auto count = static_cast<std::size_t>(product.operands.columns / 2);
+  const bool first_of_sums = std::none_of(warp.products.begin(), warp.products.end(),
+                                          [&](const WarpgroupProduct& other) { return other.d[0] == product.d[0]; });
+  for (std::size_t lane = 0; lane < kWarp && first_of_sums; ++lane) {
+    product.sums.insert(product.sums.end(), product.d[lane], product.d[lane] + count);
+    std::fill_n(product.d[lane], count, std::numeric_limits<float>::quiet_NaN());
+  }
+  warp.products.push_back(std::move(product));
+}
+
+// The same for those that have been committed.
+void ThreadBlock::complete_products(int warp_number) {
+  Warp& warp = warps_[static_cast<std::size_t>(warp_number)];
+  for (std::size_t i = 0; i < warp.products_committed; ++i) {
+    const WarpgroupProduct& product = warp.products[i];
+    const std::size_t count = product.sums.size() / kWarp;
+    for (std::size_t lane = 0; lane < kWarp && count > 0; ++lane)
+      std::copy_n(product.sums.data() + lane * count, count, product.d[lane]);
+    add_product(product);
+  }
+  warp.products.erase(warp.products.begin(),
+                      warp.products.begin() + static_cast<std::ptrdiff_t>(warp.products_committed));
+  warp.products_committed = 0;
+  warp.products_begun = 0;
+}
+
+// d += a b, in fp32 in the order of k; the hardware adds in an order of its own.
+void ThreadBlock::add_product(const WarpgroupProduct& product) {
+  const auto value = [&](std::uint32_t bits) {
+    const auto low = static_cast<std::uint16_t>(bits);
+    return product.operands.bfloat16 ? float_from_bf16(low) : float_from_fp16(low);
+  };
+  std::array<std::array<float, 16>, 16> a;
+  for (std::size_t lane = 0; lane < kWarp; ++lane) {
+    for (std::size_t i = 0; i < 8; ++i)
+      a[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = value(product.a[lane][i / 2] >> (16 * (i % 2)));
+  }
+  for (std::size_t column = 0; column < static_cast<std::size_t>(product.operands.columns); ++column) {
+    std::array<float, 16> b;
+    for (std::size_t chunk = 0; chunk < 2; ++chunk) {
+      // Rows of 128 bytes; the swizzle goes by the address: bits 4 to 6 are changed by bits 7 to 9.
+      const std::uint64_t row = product.operands.b_at + column * 128 + chunk * 16;
+      const std::byte* const at = memory_.base() + (row ^ (row >> 7 & 7U) << 4);
+      checker_.access<AccessKind::kRead, 16>(at);
+      std::array<std::uint16_t, 8> bits;
+      std::memcpy(bits.data(), at, sizeof(bits));
+      for (std::size_t k = 0; k < 8; ++k) b[chunk * 8 + k] = value(bits[k]);
+    }
+    for (std::size_t row = 0; row < 16; ++row) {
+      float& sum = product.d[row % 8 * 4 + column % 8 / 2][column / 8 * 4 + row / 8 * 2 + column % 2];
+      for (std::size_t k = 0; k < 16; ++k) sum += a[row][k] * b[k];
+    }
+  }
+}
+
+void ThreadBlock::check_products_are_complete() {
+  for (const Warp& warp : warps_) {
+    if (!warp.products.empty())
+      fail([] { return "the block ends before a warpgroup's product is complete: nobody waited for it"; });
+  }
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,86 @@
+// The cost model of the wgmma family: microseconds, without running anything.
+//
+// A multiprocessor goes through its tiles one cycle a turn at its shared memory, as the scatter family does
+// (scatter_cost.cc): a tile of W is read by tensor cores in 64 turns, stored and cleared in as many as the packer
+// counts, or cleared as a whole in 64; X of 64 tokens is written and read in 64 turns each, once for the row tiles that
+// share it. Beside that stand tensor cores (128 cycles a tile, however few tokens), L2, which X comes from for every
+// row panel anew, HBM, and the second kernel where columns are cut into parts. Nothing here has been fitted to runs of
+// this family: the rate that few warpgroups reach is an estimate, the rest as in the scatter family.
+#include <algorithm>
+#include <cmath>
+
+#include "formats/scatter_layout.h"
+#include "generator/wgmma_family.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr double kSustainedClock = 1.755 / 1.98;  // of what the device says
+constexpr double kSustainedHbm = 0.75;
+constexpr double kFixedUs = 2.5;           // launch, first loads, sums across warpgroups
+constexpr double kSecondKernelUs = 1.2;    // of which the launch hides behind the first one
+constexpr double kL2BytesPerUs = 6.5e6;    // by all multiprocessors
+constexpr double kTileReadTurns = 64.0;    // by tensor cores
+constexpr double kInputTurns = 32.0;       // 16 tokens by 64 columns, written and read
+constexpr double kMultiplyCycles = 128.0;  // 64 x 64 by 64 tokens
+constexpr double kTileInstructions = 110;  // besides those of entries: addresses, X, barriers, loop
+constexpr double kIssueShare = 0.41;       // of issue time that does not hide behind shared memory
+constexpr double kLateRoundCycles = 35.0;  // a round that is loaded when needed
+
+// How much of the best rate the warpgroups of a multiprocessor reach.
+double rate(int warpgroups) { return warpgroups >= 4 ? 1.0 : warpgroups == 3 ? 0.9 : warpgroups == 2 ? 0.75 : 0.45; }
+
+double tile_cycles(const WgmmaConfig& config, const ScatterRounds& rounds, double token_parts) {
+  const bool bytes = config.entry == ScatterEntry::kByte;
+  const bool whole = config.whole_tiles != 0;
+  const double held = std::max<double>(rounds.mean, config.min_rounds);
+  // Of uniform tiles: rounds to spare let the packer keep stores to one bank apart.
+  const double density = rounds.mean * 32 / scatter::kTileElements;
+  const double stores = std::max(held, rounds.mean * std::max(1.02, 2.15 - 4 * density) - 1.3 * (held - rounds.mean));
+  const double turns = kTileReadTurns + stores * (whole ? 1 : 2) + (whole ? 64 : 0) + held * (bytes ? 0.75 : 1.0) +
+                       token_parts * kInputTurns / config.row_tiles;
+  const double per_round = (bytes ? 4.0 : 2.5) * (whole ? 1 : 1.75);
+  const double loads = config.min_rounds * 0.2 + (config.max_rounds - config.min_rounds) * 2.0;  // some predicated
+  const double instructions =
+      kTileInstructions + std::max<double>(held, config.max_rounds) * per_round + loads + (whole ? 16 : 0);
+  const double deviation = std::max(rounds.deviation, 0.1);
+  const double above = (config.max_rounds - rounds.mean) / deviation;
+  const double late =
+      deviation * (std::exp(-above * above / 2) / 2.507 - above * 0.5 * std::erfc(above / std::sqrt(2.0)));
+  return std::max(turns + kIssueShare * instructions / 4, kMultiplyCycles) + late * kLateRoundCycles;
+}
+
+}  // namespace
+
+double WgmmaFamily::predict(const Config& config_, const Problem& problem, const SparsityStatistics& statistics) const {
+  const WgmmaConfig config(config_);
+  const ScatterRounds rounds = wgmma_rounds(config.entry, statistics);
+  const double sms = std::max(problem.device.sm_count, 1);
+  const double clock = kSustainedClock * std::max(problem.device.clock_khz, 1000000) / 1000;  // cycles a microsecond
+  const double hbm = kSustainedHbm * std::max(problem.device.memory_bandwidth, 1e11) / 1e6;   // bytes a microsecond
+  const auto tokens = static_cast<double>(problem.tokens);
+  const double row_panels = std::ceil(static_cast<double>(problem.spec.rows) / config.rows());
+  const double column_tiles = std::ceil(static_cast<double>(problem.spec.cols) / WgmmaConfig::kTileRows);
+  const double token_tiles = std::ceil(tokens / WgmmaConfig::kTokens);
+  const double token_parts = std::ceil(tokens / token_tiles / 16);
+
+  const double busiest = std::ceil(row_panels * config.column_parts * token_tiles / sms);  // blocks
+  // Tiles of a block, as if all warps had equally many.
+  const double shares = 4.0 * config.warpgroups / config.row_tiles;
+  const double tiles = std::ceil(column_tiles / config.column_parts / shares) * shares * config.row_tiles;
+  const double decode_us = busiest * tiles * tile_cycles(config, rounds, token_parts) / rate(config.warpgroups) / clock;
+
+  const double held = std::max<double>(rounds.mean, config.min_rounds);
+  const double weight_bytes =
+      row_panels * config.row_tiles * column_tiles * (held * 32 * (config.entry == ScatterEntry::kByte ? 3 : 4) + 4);
+  const double x_bytes = static_cast<double>(problem.spec.cols) * tokens * 2;
+  const double y_bytes = static_cast<double>(problem.spec.rows) * tokens * 2;
+  const double memory_us = (weight_bytes * token_tiles + x_bytes + y_bytes) / hbm;
+  const double l2_us = (weight_bytes * token_tiles + x_bytes * row_panels) / kL2BytesPerUs;
+  // fp32 sums are written and read once a part.
+  const double second_us =
+      config.column_parts > 1 ? kSecondKernelUs + 4 * y_bytes * config.column_parts / kL2BytesPerUs : 0;
+  return kFixedUs + std::max({decode_us, memory_us, l2_us}) + second_us;
+}
+
+}  // namespace sparsmith

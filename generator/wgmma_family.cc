@@ -1,0 +1,192 @@
+#include "generator/wgmma_family.h"
+
+#include <algorithm>
+
+namespace sparsmith {
+namespace {
+
+constexpr int kMostRounds = 56;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+ScatterRounds rounds_of(const RuleInput& in) {
+  return wgmma_rounds(static_cast<ScatterEntry>(in["entry"]), in.statistics);
+}
+
+std::int64_t panels(const RuleInput& in) {
+  return std::max<std::int64_t>(1, ceil_div(in.problem.spec.rows, in["row_tiles"] * WgmmaConfig::kTileRows));
+}
+
+// The share of multiprocessors at work when blocks go over them in waves, one to each.
+double use_of_sms(const RuleInput& in) {
+  const std::int64_t blocks = panels(in) * in["column_parts"] * ceil_div(in.problem.tokens, WgmmaConfig::kTokens);
+  const std::int64_t sms = std::max(in.problem.device.sm_count, 1);
+  return static_cast<double>(blocks) / static_cast<double>(ceil_div(blocks, sms) * sms);
+}
+
+std::vector<Rule> legal_rules() {
+  using Kind = Rule::Kind;
+  return {
+      {Kind::kLegal,
+       {"entry"},
+       "only devices of compute capability 9.0 have wgmma",
+       [](const RuleInput& in) { return in.problem.device.compute_capability == 90; }},
+      {Kind::kLegal,
+       {"entry"},
+       "tensor cores take 16-bit values",
+       [](const RuleInput& in) { return size_of(in.problem.spec.type) == 2; }},
+      {Kind::kLegal,
+       {"min_rounds", "max_rounds"},
+       "rounds that every tile has are held in registers",
+       [](const RuleInput& in) { return in["min_rounds"] <= in["max_rounds"]; }},
+      {Kind::kLegal,
+       {"entry", "min_rounds", "max_rounds", "row_tiles", "warpgroups", "whole_tiles", "ahead", "column_parts"},
+       "what a block needs exceeds registers or shared memory by far",
+       [](const RuleInput& in) {
+         const WgmmaConfig config(in.config);
+         return config.shared_bytes() <= in.problem.device.shared_bytes_per_block &&
+                config.registers() <= config.registers_at_most(in.problem.device) + 40;
+       }},
+  };
+}
+
+std::vector<Rule> worthwhile_rules() {
+  using Kind = Rule::Kind;
+  return {
+      {Kind::kWorthwhile,
+       {"entry"},
+       "so dense that dense is as fast, or so sparse that gathers are",
+       [](const RuleInput& in) { return in.statistics.sparsity >= 0.45 && in.statistics.sparsity <= 0.985; }},
+      {Kind::kWorthwhile,
+       {"entry"},
+       "up to 16 tokens each warp for itself is faster, beyond 256 dense is",
+       [](const RuleInput& in) { return in.problem.tokens > 16 && in.problem.tokens <= 256; }},
+      {Kind::kWorthwhile,
+       {"entry", "min_rounds", "max_rounds"},
+       "the rounds that nearly all tiles have are not predicated, or none are",
+       [](const RuleInput& in) {
+         const ScatterRounds rounds = rounds_of(in);
+         const double low = std::max(0.0, rounds.mean - 1.64 * rounds.deviation);
+         const auto least = static_cast<double>(in["min_rounds"]);
+         return (least <= low && (least + 4 > low || (least >= 40 && least + 8 > low) || least == kMostRounds)) ||
+                (in["min_rounds"] == in["max_rounds"] && least <= rounds.mean + 4);
+       }},
+      {Kind::kWorthwhile,
+       {"entry", "max_rounds"},
+       "registers hold what nearly all tiles have, and little more",
+       [](const RuleInput& in) {
+         const ScatterRounds rounds = rounds_of(in);
+         const double high = rounds.mean + 1.64 * rounds.deviation;
+         const auto most = static_cast<double>(in["max_rounds"]);
+         return (most >= high - 2 && most < high + 6) || (most >= kMostRounds - 8 && high > kMostRounds - 4);
+       }},
+      {Kind::kWorthwhile,
+       {"row_tiles", "column_parts"},
+       "as few parts of the columns as give all multiprocessors work",
+       [](const RuleInput& in) {
+         Config config = in.config;
+         for (const std::int64_t parts : {1, 2, 3, 4, 6, 8}) {
+           if (parts >= in["column_parts"]) break;
+           config.values["column_parts"] = parts;
+           if (use_of_sms({config, in.problem, in.statistics}) * 1.1 > use_of_sms(in)) return false;
+         }
+         return true;
+       }},
+      {Kind::kWorthwhile,
+       {"row_tiles", "warpgroups", "column_parts"},
+       "warps that all have several tiles",
+       [](const RuleInput& in) {
+         const std::int64_t tiles = ceil_div(in.problem.spec.cols, 64) * in["row_tiles"];
+         return in["warpgroups"] == 1 || tiles >= in["column_parts"] * in["warpgroups"] * 4 * 2;
+       }},
+      {Kind::kWorthwhile,
+       {"entry", "min_rounds", "max_rounds", "row_tiles", "warpgroups", "whole_tiles", "ahead"},
+       "as many warpgroups as have the registers",
+       [](const RuleInput& in) {
+         Config config = in.config;
+         config.values.insert({"column_parts", 1});
+         const WgmmaConfig one(config);
+         config.values["warpgroups"] = one.warpgroups + 1;
+         const WgmmaConfig more(config);
+         const bool more_fit = one.warpgroups < 4 && more.registers() <= more.registers_at_most(in.problem.device) &&
+                               more.shared_bytes() <= in.problem.device.shared_bytes_per_block;
+         return one.registers() <= one.registers_at_most(in.problem.device) && !more_fit;
+       }},
+  };
+}
+
+}  // namespace
+
+ScatterRounds wgmma_rounds(ScatterEntry entry, const SparsityStatistics& statistics) {
+  const std::map<std::string, std::int64_t> values = {{"entry", static_cast<std::int64_t>(entry)},
+                                                      {"tile_rows", WgmmaConfig::kTileRows},
+                                                      {"min_rounds", 0},
+                                                      {"max_rounds", 0},
+                                                      {"token_tile", 8},
+                                                      {"input_columns", 32},
+                                                      {"warps", 8}};
+  return scatter_rounds(ScatterConfig({"scatter", values}), statistics);
+}
+
+WgmmaConfig::WgmmaConfig(const Config& config)
+    : entry(static_cast<ScatterEntry>(config.at("entry"))),
+      min_rounds(static_cast<int>(config.at("min_rounds"))),
+      max_rounds(static_cast<int>(config.at("max_rounds"))),
+      row_tiles(static_cast<int>(config.at("row_tiles"))),
+      warpgroups(static_cast<int>(config.at("warpgroups"))),
+      whole_tiles(static_cast<int>(config.at("whole_tiles"))),
+      ahead(static_cast<int>(config.at("ahead"))),
+      column_parts(static_cast<int>(config.at("column_parts"))) {}
+
+std::int64_t WgmmaConfig::shared_bytes() const {
+  const std::int64_t partials = std::int64_t{kTokens} * (rows() + 8) * 4;
+  const std::int64_t tiles_and_x = 4 * (8192 + 2048 * (4 / row_tiles));
+  return warpgroups * std::max(tiles_and_x, partials) + std::int64_t{row_tiles} * 16 + warpgroups * 16;
+}
+
+int WgmmaConfig::registers() const {
+  const int list = entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds;
+  // By what ptxas says of kernels that spill and of kernels that do not.
+  const int others = row_tiles == 2 ? 50 : 58;
+  const int predicates = max_rounds > min_rounds ? 2 : 0;
+  return row_tiles * 32 + 64 / row_tiles + list * lists() + others + predicates;
+}
+
+int WgmmaConfig::registers_at_most(const DeviceProperties& device) const {
+  return std::min(254, device.registers_per_sm / (warpgroups * 128) / 8 * 8);
+}
+
+std::vector<Parameter> WgmmaFamily::parameters() const {
+  return {
+      {"entry", "e", {0, 1}, "bytes a nonzero against padding and decode work", {"byte", "word"}},
+      {"min_rounds",
+       "i",
+       {0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56},
+       "rounds of every tile: no predicates against padding"},
+      {"max_rounds",
+       "a",
+       {4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56},
+       "rounds held in registers; those beyond are loaded when needed"},
+      {"row_tiles", "r", {1, 2, 4}, "use of a loaded X against registers, and against blocks to fill the device with"},
+      {"warpgroups", "w", {1, 2, 3, 4}, "latency hiding against registers a thread"},
+      {"whole_tiles", "z", {0, 1}, "registers and instructions against accesses of shared memory"},
+      {"ahead", "h", {0, 1}, "latency hiding against registers"},
+      {"column_parts", "k", {1, 2, 3, 4, 6, 8}, "blocks to fill the device with against a second kernel"},
+  };
+}
+
+std::vector<Rule> WgmmaFamily::rules() const {
+  std::vector<Rule> rules = legal_rules();
+  for (Rule& rule : worthwhile_rules()) rules.push_back(std::move(rule));
+  return rules;
+}
+
+std::string WgmmaFamily::packing(const Config& config, const Problem&) const {
+  return WgmmaConfig(config).packing().name();
+}
+
+Result<PackedWeight> WgmmaFamily::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
+  return pack_scatter(matrix, WgmmaConfig(config).packing(), problem.spec.type);
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,56 @@
+// The wgmma family: the scatter format, for 32 tokens and more: four warps make a tile of W each dense in shared memory
+// and multiply them together by 64 tokens, with the asynchronous tensor cores of sm_90 (snippets/kernels/wgmma.cuh has
+// the device side). For 16-bit values and 50 to 95 % zeros.
+//
+// Inf and NaN in X: where a sum is not finite, the warpgroup computes its sums again from the nonzeros alone, so a zero
+// weight contributes nothing, as in the scatter family.
+//
+// Three files: wgmma_family.cc says the parameters, the rules and the packing; wgmma_kernel.cc makes kernels and launch
+// plans; wgmma_cost.cc predicts.
+#pragma once
+
+#include "formats/scatter.h"
+#include "generator/family.h"
+#include "generator/scatter_family.h"
+
+namespace sparsmith {
+
+// A config with its values named.
+struct WgmmaConfig {
+  static constexpr int kTokens = 64;  // of a multiplication
+  static constexpr int kTileRows = 64;
+
+  ScatterEntry entry;
+  int min_rounds;    // of every tile
+  int max_rounds;    // that registers hold; a tile with more loads them again
+  int row_tiles;     // of a block
+  int warpgroups;    // of a block: they share out the columns
+  int whole_tiles;   // 1: a tile is cleared as a whole, not entry by entry
+  int ahead;         // 1: a tile's entries are asked for before the tile before it is stored
+  int column_parts;  // blocks that share out the columns; more than 1: a second kernel adds up
+
+  explicit WgmmaConfig(const Config& config);
+  ScatterPacking packing() const { return {entry, kTileRows, min_rounds}; }
+  int rows() const { return row_tiles * kTileRows; }
+  std::int64_t shared_bytes() const;
+  int lists() const { return whole_tiles != 0 && ahead == 0 ? 1 : 2; }  // tiles whose entries a thread holds
+  // An estimate of the registers a thread needs: sums, X, the entries of a tile or two, and the rest.
+  int registers() const;
+  int registers_at_most(const DeviceProperties& device) const;  // that a block leaves to a thread
+};
+
+// What the rounds of a tile are likely to be.
+ScatterRounds wgmma_rounds(ScatterEntry entry, const SparsityStatistics& statistics);
+
+class WgmmaFamily : public Family {
+ public:
+  std::string name() const override { return "wgmma"; }
+  std::vector<Parameter> parameters() const override;
+  std::vector<Rule> rules() const override;
+  std::string packing(const Config& config, const Problem& problem) const override;
+  Result<PackedWeight> pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const override;
+  Result<Candidate> generate(const Config& config, const Problem& problem, const PackedWeight& packed) const override;
+  double predict(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const override;
+};
+
+}  // namespace sparsmith

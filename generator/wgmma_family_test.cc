@@ -1,0 +1,136 @@
+#include "generator/wgmma_family.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/family_checks.h"
+
+namespace sparsmith::test {
+namespace {
+
+// Statistics of a large weight of uniform sparsity.
+SparsityStatistics uniform(std::int64_t rows, std::int64_t cols, double density) {
+  SparsityStatistics statistics;
+  statistics.rows = rows;
+  statistics.cols = cols;
+  statistics.row_mean = density * static_cast<double>(cols);
+  statistics.nnz = static_cast<std::int64_t>(statistics.row_mean * static_cast<double>(rows));
+  statistics.sparsity = 1 - density;
+  return statistics;
+}
+
+Config plain_config() {
+  return Config{"wgmma",
+                {{"entry", 0},
+                 {"min_rounds", 16},
+                 {"max_rounds", 16},
+                 {"row_tiles", 2},
+                 {"warpgroups", 3},
+                 {"whole_tiles", 0},
+                 {"ahead", 0},
+                 {"column_parts", 2}}};
+}
+
+TEST(WgmmaFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
+  Random random(1);
+  const CsrMatrix matrix = draw_matrix(random, 300, 1000, 0.2);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  const WgmmaFamily wgmma;
+  for (const std::int64_t tokens : {32, 40, 64, 100}) {
+    const Problem problem = problem_of(matrix, tokens);
+    const SearchSpace space = search_space(wgmma, problem, statistics);
+    ASSERT_GT(space.entries.size(), 3U) << tokens;
+    for (std::size_t i = 0; i < space.entries.size(); i += 5)
+      expect_whole_candidate(wgmma, space.entries[i], problem, matrix, statistics);
+  }
+}
+
+TEST(WgmmaFamilyTest, ARuleSaysWhatItForbids) {
+  const WgmmaFamily wgmma;
+  const SparsityStatistics statistics = uniform(8192, 8192, 0.1);
+  Problem problem = problem_of(8192, 8192, 64);
+  EXPECT_TRUE(wgmma.check(plain_config(), problem, statistics).ok());
+  const auto refused = [&](const std::map<std::string, std::int64_t>& values) {
+    Config config = plain_config();
+    for (const auto& [parameter, value] : values) config.values[parameter] = value;
+    return !wgmma.check(config, problem, statistics).ok();
+  };
+  EXPECT_TRUE(refused({{"min_rounds", 20}}));                   // beyond the held ones
+  EXPECT_TRUE(refused({{"row_tiles", 4}, {"warpgroups", 4}}));  // 128 sums of a thread in 128 registers
+  EXPECT_FALSE(refused({{"row_tiles", 4}, {"warpgroups", 2}}));
+  const Problem singles = problem_of(8192, 8192, 64, DataType::kFloat32);
+  EXPECT_NE(wgmma.check(plain_config(), singles, statistics).message().find("16-bit"), std::string::npos);
+}
+
+// The instructions exist on 9.0 alone, before and after.
+TEST(WgmmaFamilyTest, OnlyHopperIsOffered) {
+  const WgmmaFamily wgmma;
+  const SparsityStatistics statistics = uniform(8192, 8192, 0.1);
+  Problem problem = problem_of(8192, 8192, 64);
+  for (const int capability : {80, 86, 89, 100, 120}) {
+    problem.device = typical_device(capability);
+    problem.device.compute_capability = capability;
+    EXPECT_NE(wgmma.check(plain_config(), problem, statistics).message().find("9.0"), std::string::npos) << capability;
+    EXPECT_EQ(search_space(wgmma, problem, statistics).entries.size(), 0U) << capability;
+  }
+  Random random(2);
+  const CsrMatrix matrix = draw_matrix(random, 100, 200, 0.2);
+  const Problem small = problem_of(matrix, 64);
+  const auto packed = wgmma.pack(plain_config(), small, matrix);
+  ASSERT_TRUE(packed.ok());
+  const auto candidate = wgmma.generate(plain_config(), small, *packed);
+  ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+  ASSERT_EQ(candidate->kernels.size(), 2U);
+  EXPECT_EQ(candidate->kernels[0].architecture, "sm_90a");
+  EXPECT_NE(candidate->kernels[0].source.find("nvcc -arch=sm_90a"), std::string::npos);
+  EXPECT_EQ(candidate->kernels[1].architecture, "");
+}
+
+// A weight that is tuned for few and for many tokens keeps one packed copy.
+TEST(WgmmaFamilyTest, PacksAsTheScatterFamilyDoes) {
+  const WgmmaFamily wgmma;
+  EXPECT_EQ(wgmma.packing(plain_config(), problem_of(8192, 8192, 64)),
+            (ScatterPacking{.entry = ScatterEntry::kByte, .tile_rows = 64, .min_rounds = 16}.name()));
+}
+
+TEST(WgmmaFamilyTest, SearchesWhereItMayWin) {
+  const WgmmaFamily wgmma;
+  const auto found = [&](double density, std::int64_t tokens, std::int64_t rows = 8192) {
+    return search_space(wgmma, problem_of(rows, 8192, tokens), uniform(rows, 8192, density)).entries.size();
+  };
+  for (const std::int64_t tokens : {32, 64, 128}) {
+    for (const double density : {0.1, 0.2, 0.3, 0.4}) {
+      EXPECT_GE(found(density, tokens), 8U) << density << " " << tokens;
+      EXPECT_LE(found(density, tokens), 200U) << density << " " << tokens;
+    }
+  }
+  EXPECT_GE(found(0.2, 64, 28672), 8U);
+  EXPECT_GE(found(0.2, 64, 1000), 8U);
+  EXPECT_EQ(found(0.8, 64), 0U);
+  EXPECT_EQ(found(0.005, 64), 0U);
+  EXPECT_EQ(found(0.2, 8), 0U);
+  EXPECT_EQ(found(0.2, 512), 0U);
+}
+
+// Kernels are shared between weights: their text must not depend on the pattern or the shape, and equal names mean
+// equal text.
+TEST(WgmmaFamilyTest, KernelTextFollowsFromItsName) {
+  const WgmmaFamily wgmma;
+  KernelTexts texts;
+  Random random(3);
+  for (const double density : {0.1, 0.2}) {
+    const auto rows = static_cast<std::int64_t>(density * 3000);
+    const CsrMatrix matrix = draw_matrix(random, rows, 500, density);
+    const SparsityStatistics statistics = compute_statistics(matrix);
+    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+      for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
+        Problem problem = problem_of(matrix.rows, matrix.cols, 48, type);
+        problem.spec.layout = layout;
+        texts.add(wgmma, problem, matrix, statistics, 5);
+      }
+    }
+  }
+  texts.expect_distinct();
+}
+
+}  // namespace
+}  // namespace sparsmith::test

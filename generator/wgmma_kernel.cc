@@ -1,0 +1,119 @@
+// Kernels and launch plans of the wgmma family.
+#include <fmt/format.h>
+
+#include "generator/kernel_parts.h"
+#include "generator/wgmma_family.h"
+
+namespace sparsmith {
+namespace {
+
+KernelText wgmma_text(const WgmmaConfig& config, const Problem& problem) {
+  const OperatorSpec& spec = problem.spec;
+  const bool bytes = config.entry == ScatterEntry::kByte;
+  const bool split = config.column_parts > 1;
+  KernelText text;
+  text.name =
+      fmt::format("wgmma_{}_e{}_i{}_a{}_r{}_w{}_{}{}{}", spec_tag(spec), bytes ? "b" : "w", config.min_rounds,
+                  config.max_rounds, config.row_tiles, config.warpgroups, config.whole_tiles != 0 ? "whole" : "entries",
+                  config.ahead != 0 ? "_ahead" : "", split ? "_k" : "");
+  text.summary = fmt::format("Y = W X for {} weights as lists of nonzeros, made dense for wgmma: {} rows by {} tokens",
+                             short_name(spec.type), config.rows(), WgmmaConfig::kTokens);
+  text.architecture = "sm_90a";
+  text.threads = config.warpgroups * 128;
+  text.min_blocks_per_sm = 1;
+  text.max_shared_bytes = config.shared_bytes();
+  text.headers = {"snippets/prolog/scatter_entries.cuh", "snippets/prolog/fragment_input.cuh",
+                  "snippets/kernels/wgmma.cuh"};
+  text.lines = {
+      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      {fmt::format("using Entries = {}<{}, {}>", bytes ? "ByteEntries" : "WordEntries", config.min_rounds,
+                   config.max_rounds),
+       "rounds of every tile, rounds held in registers"},
+      {fmt::format("using Input = FragmentInput<Value, {}>", boolean(spec.layout == Layout::kTokenMajor)),
+       "X token-major"},
+  };
+  if (split) {
+    add_partial_output(spec, text);
+  } else {
+    add_output(spec, text);
+  }
+  text.lines.push_back(
+      {fmt::format("using Kernel = WgmmaKernel<Entries, Input, Output, {}, {}, {}, {}>", config.row_tiles,
+                   config.warpgroups, boolean(config.whole_tiles != 0), boolean(config.ahead != 0)),
+       "row tiles, warpgroups, whole tiles cleared, entries ahead"});
+  text.parameters = {{"const u32*", "entries"},
+                     {"const u32*", "more_entries"},
+                     {"const u32*", "more_offsets"},
+                     {"const u32*", "row_parts"},
+                     {"const Value*", "x"},
+                     {"int", "rows"},
+                     {"int", "cols"},
+                     {"int", "row_blocks"},
+                     {"int", "column_tiles"},
+                     {"int", "n"},
+                     {"i64", "ldx"}};
+  if (split) {
+    text.parameters.insert(text.parameters.end(), {{"int", "part_tiles"}, {"float*", "partials"}, {"i64", "ldp"}});
+    text.body =
+        "const int first_tile = block_index_z() * part_tiles;\n"
+        "const int end_tile = first_tile + part_tiles < column_tiles ? first_tile + part_tiles : column_tiles;\n"
+        "float* part = partials + static_cast<i64>(block_index_z()) * rows * n;\n"
+        "const Output output{part, ldp, nullptr, nullptr, 0, 1.0F, 0.0F};\n";
+  } else {
+    add_output_parameters(text);
+    text.body = std::string(kMakeOutput) + "const int first_tile = 0;\nconst int end_tile = column_tiles;\n";
+  }
+  text.body +=
+      "const scatter::Weight weight{entries, more_entries, more_offsets, row_parts, rows, row_blocks, column_tiles};\n"
+      "const Input input(x, ldx, cols, n);\n"
+      "Kernel::run(weight, input, output, first_tile, end_tile, n, shared_memory());";
+  return text;
+}
+
+Result<LaunchPlan> wgmma_plan(const WgmmaConfig& config, const OperatorSpec& spec, const PackedWeight& packed,
+                              const KernelText& text, const KernelText& finish) {
+  PlanArguments arguments("wgmma");
+  const std::int64_t row_blocks = packed.facts.at("row_blocks");
+  const std::int64_t column_tiles = packed.facts.at("column_tiles");
+  PlanStep step;
+  step.kernel = text.name;
+  step.grid = {(row_blocks + config.row_tiles - 1) / config.row_tiles,
+               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", WgmmaConfig::kTokens)),
+               config.column_parts};
+  step.block = {text.threads, 1, 1};
+  step.shared_bytes = text.max_shared_bytes;
+  step.arguments = {PlanArguments::packed("entries"), PlanArguments::packed("more_entries"),
+                    PlanArguments::packed("more_offsets"), PlanArguments::packed("row_parts"), PlanArguments::x()};
+  for (const std::int64_t value : {spec.rows, spec.cols, row_blocks, column_tiles})
+    step.arguments.push_back(arguments.int32(std::to_string(value)));
+  step.arguments.push_back(arguments.int32("n"));
+  step.arguments.push_back(arguments.int64("ldx"));
+  LaunchPlan plan;
+  if (config.column_parts > 1) {
+    const std::int64_t part_tiles = (column_tiles + config.column_parts - 1) / config.column_parts;
+    step.arguments.push_back(arguments.int32(std::to_string(part_tiles)));
+    step.arguments.push_back(arguments.workspace("0"));
+    step.arguments.push_back(arguments.int64(spec.layout == Layout::kTokenMajor ? std::to_string(spec.rows) : "n"));
+    plan.steps.push_back(std::move(step));
+    plan.steps.push_back(finish_parts_step(spec, finish, config.column_parts, "0", arguments));
+    plan.workspace_bytes = arguments.expression(fmt::format("{} * n", spec.rows * config.column_parts * 4));
+  } else {
+    add_output_arguments(step);
+    plan.steps.push_back(std::move(step));
+  }
+  if (!arguments.error().ok()) return arguments.error();
+  return plan;
+}
+
+}  // namespace
+
+Result<Candidate> WgmmaFamily::generate(const Config& config, const Problem& problem,
+                                        const PackedWeight& packed) const {
+  const WgmmaConfig wgmma(config);
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, wgmma.packing().name(), packed));
+  const KernelText texts[] = {wgmma_text(wgmma, problem), finish_parts_text(problem.spec)};
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, wgmma_plan(wgmma, problem.spec, packed, texts[0], texts[1]));
+  return make_candidate(config, packed, std::move(plan), texts);
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,264 @@
+// Y = W X on the tensor cores of sm_90, W stored sparse: each of a warpgroup's four warps scatters the nonzeros of a
+// tile of W into its zeroed tile in shared memory; the warpgroup multiplies all four by 64 tokens, and clears them.
+//
+// A block owns kRowTiles row blocks of the scatter format, 64 rows each. Its warpgroups share out the columns, and need
+// no barrier among them until the end, when their sums meet in shared memory and are added in the order of warpgroups:
+// two runs give equal bits. Warp kRowTiles c + r of a warpgroup scatters tiles of row block r, the c-th of
+// 4 / kRowTiles that lie side by side. X comes by asynchronous copies, once for kRowTiles tiles; a warp takes 16 tokens
+// of it.
+//
+// Tensor cores multiply zeros as well, and 0 * Inf is NaN. Where sums are not finite, the warpgroup does its tiles
+// again, with the products of nonzeros alone: a zero weight contributes nothing, whatever X holds.
+//
+// The grid's x runs over row blocks, its y over token tiles; each strides when it is smaller than needed. Its z runs
+// over parts of the columns.
+#pragma once
+
+#include "formats/scatter_layout.h"
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
+#include "snippets/prolog/scatter_entries.cuh"
+#include "snippets/prolog/staged_fragments.cuh"
+#include "snippets/reduction/warpgroup_sums.cuh"
+
+namespace sparsmith {
+
+// kWholeTiles: tiles are cleared as a whole, not entry by entry. kAhead: a tile's entries are asked for before those of
+// the tile before it have been stored. With the former alone, registers hold the entries of one tile, otherwise of two.
+template <class Entries, class Input, class Output, int kRowTiles, int kWarpgroups, bool kWholeTiles, bool kAhead>
+struct WgmmaKernel {
+  SPARSMITH_ROLE(kernel)
+  SPARSMITH_TUNE(kRowTiles, 1, 2, 4)
+  SPARSMITH_TUNE(kWarpgroups, 1, 2, 3, 4)
+
+  using Sums = WarpgroupSums<typename Input::Value, kRowTiles>;
+  static constexpr int kTokens = Sums::kTokens;
+  static constexpr int kGroupWarps = 4;
+  static constexpr int kColumnTiles = kGroupWarps / kRowTiles;  // of a step
+  static constexpr int kTileColumns = 64;
+  using Staged = StagedFragments<Input, kColumnTiles * kTileColumns>;
+  static constexpr int kThreads = kWarpgroups * kWarpgroupThreads;
+
+  // Shared memory: tiles and the warps' X, or partial sums; then the first rows of the row blocks' parts, then a word
+  // for each warp.
+  static constexpr int kGroupTileBytes = kGroupWarps * scatter::kTileBytes;
+  static constexpr int kInputAt = kWarpgroups * kGroupTileBytes;
+  static constexpr int kInputEnd = kInputAt + kWarpgroups * kGroupWarps * Staged::kBytes;
+  static constexpr int kPartialsEnd = kWarpgroups * Sums::kPartialBytes;
+  static constexpr int kRowPartsAt = kInputEnd > kPartialsEnd ? kInputEnd : kPartialsEnd;
+  static constexpr int kRowParts = kRowTiles * 64 / scatter::kPartRows;
+  static constexpr int kFiniteAt = kRowPartsAt + kRowParts * 4;
+
+  // Multiplies tiles [first_tile, end_tile) of each row block.
+  static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const Input& input, const Output& output,
+                                   int first_tile, int end_tile, int n, u8* shared) {
+    launch_dependents();
+    const int warp = warp_index();
+    const int group = warp / kGroupWarps;
+    const int tiles = end_tile > first_tile ? end_tile - first_tile : 0;
+    const int steps = (tiles + kColumnTiles - 1) / kColumnTiles;
+    const int panels = (weight.row_blocks + kRowTiles - 1) / kRowTiles;
+    u32* first_rows = reinterpret_cast<u32*>(shared + kRowPartsAt);
+    float* partials = reinterpret_cast<float*>(shared);
+    for (int first_token = block_index_y() * kTokens; first_token < n; first_token += grid_size_y() * kTokens) {
+      for (int panel = block_index_x(); panel < panels; panel += grid_size_x()) {
+        const Share share{weight,
+                          input,
+                          panel * kRowTiles,
+                          first_token + warp % kGroupWarps * Sums::kWarpTokens,
+                          n,
+                          first_tile + group * steps / kWarpgroups * kColumnTiles,
+                          end_tile,
+                          (group + 1) * steps / kWarpgroups - group * steps / kWarpgroups};
+        load_first_rows(weight, panel * kRowTiles, first_rows);
+        Sums sums;
+        accumulate(share, warp, shared, sums);
+        block_barrier();  // nobody needs a tile any more
+        sums.put_partials(partials + group * (Sums::kPartialBytes / 4), warp % kGroupWarps);
+        async_wait<0>();
+        block_barrier();
+        finish(partials, first_rows, output, weight.rows, first_token, n);
+        block_barrier();  // the partial sums have been read: tiles may take their place
+      }
+    }
+    wait_for_previous();  // where there was nothing to do, too
+  }
+
+ private:
+  using Cursor = scatter::TileCursor<typename Entries::Words, kColumnTiles>;
+
+  static SPARSMITH_DEVICE int lane() { return scatter::lane_of_warp(); }
+
+  // What a warpgroup multiplies: in each step the next kColumnTiles tiles of each of its row blocks.
+  struct Share {
+    const scatter::Weight& weight;
+    const Input& input;
+    int first_block;
+    int first_token;  // of this warp
+    int n;
+    int first_tile;
+    int end_tile;
+    int steps;
+  };
+
+  // What a warp of it scatters: from tile number `first` on every kColumnTiles-th.
+  struct Tiles {
+    const scatter::Weight& weight;
+    int first = 0;
+    int count = 0;  // at most one a step
+    int group;
+    u8* tile;      // this warp's
+    u8* of_group;  // those of the warpgroup
+
+    SPARSMITH_DEVICE Tiles(const Share& share, int warp, u8* shared)
+        : weight(share.weight),
+          group(warp / kGroupWarps),
+          tile(shared + warp * scatter::kTileBytes),
+          of_group(shared + group * kGroupTileBytes) {
+      const int block = share.first_block + warp % kRowTiles;
+      const int begin = share.first_tile + warp % kGroupWarps / kRowTiles;
+      const int left = (share.end_tile - begin + kColumnTiles - 1) / kColumnTiles;
+      if (block < weight.row_blocks && begin < share.end_tile) {
+        first = block * weight.column_tiles + begin;
+        count = left < share.steps ? left : share.steps;
+      }
+    }
+    SPARSMITH_DEVICE int number(int step) const { return first + step * kColumnTiles; }
+  };
+
+  static SPARSMITH_DEVICE void load_first_rows(const scatter::Weight& weight, int first_block, u32* first_rows) {
+    constexpr int kOfBlock = kRowParts / kRowTiles;
+    if (thread_index() >= kRowTiles) return;
+    u32* to = first_rows + thread_index() * kOfBlock;
+    if (first_block + thread_index() < weight.row_blocks) {
+      async_copy<kOfBlock * 4>(to, weight.row_parts + (first_block + thread_index()) * kOfBlock);
+      async_commit();
+    } else {
+      SPARSMITH_UNROLL for (int i = 0; i < kOfBlock; ++i) to[i] = static_cast<u32>(weight.rows);
+    }
+  }
+
+  static SPARSMITH_DEVICE void zero(u8* tile) {
+    SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes / 512; ++i) {
+      *reinterpret_cast<Vector<u32, 4>*>(tile + i * 512 + lane() * 16) = {};
+    }
+    warp_barrier();
+  }
+
+  static SPARSMITH_DEVICE void accumulate(const Share& share, int warp, u8* shared, Sums& sums) {
+    const Tiles tiles(share, warp, shared);
+    sums.clear();
+    Entries even;
+    Cursor cursor(tiles.weight, tiles.first, tiles.count, even.list);
+    Staged x(share.input, share.first_token, share.first_tile * kTileColumns,
+             shared + kInputAt + warp * Staged::kBytes);
+    zero(tiles.tile);
+    const bool tokens = share.first_token < share.n;  // of this warp's there are any
+    wait_for_previous();                              // the first entries are under way
+    if (tokens && share.steps > 0) x.ask();
+    cursor.begin(even.list);
+    if constexpr (kWholeTiles && !kAhead) {
+      SPARSMITH_ROLLED for (int t = 0; t < share.steps; ++t) step(share, tiles, t, tokens, cursor, even, even, x, sums);
+    } else {
+      Entries odd;
+      SPARSMITH_ROLLED for (int t = 0; t < share.steps; t += 2) {
+        step(share, tiles, t, tokens, cursor, even, odd, x, sums);
+        if (t + 1 < share.steps) step(share, tiles, t + 1, tokens, cursor, odd, even, x, sums);
+      }
+    }
+    if (!all_finite(sums, tiles.group, warp, shared)) accumulate_nonzeros(share, tiles, sums);
+  }
+
+  // Multiplies the tiles of step t, this warp's from `list`, while the entries of the next one come.
+  static SPARSMITH_DEVICE void step(const Share& share, const Tiles& tiles, int t, bool tokens, Cursor& cursor,
+                                    Entries& list, Entries& next, Staged& x, Sums& sums) {
+    const u32 base = Entries::base(shared_offset(tiles.tile));
+    const bool mine = t < tiles.count;
+    const bool more = t + 1 < tiles.count;
+    if (kAhead && more) cursor.load(next.list, list.list.words[0]);
+    if (mine) list.put(tiles.weight, tiles.number(t), base);
+    typename Staged::Fragments fragments = {};
+    if (tokens) x.take(fragments);
+    tensor_reads_follow();
+    warpgroup_barrier(tiles.group);
+    warpgroup_multiply_begin();
+    SPARSMITH_UNROLL for (int c = 0; c < kColumnTiles; ++c) {
+      sums.multiply(fragments, 2 * c, shared_offset(tiles.of_group + c * kRowTiles * scatter::kTileBytes));
+    }
+    warpgroup_multiply_commit();
+    // Now, while tensor cores work: in front of the fence that comes before them, loads might be waited for.
+    if (!kAhead && more) cursor.load(next.list, list.list.words[0]);
+    if (tokens && t + 1 < share.steps) x.ask();
+    warpgroup_multiply_wait();
+    warpgroup_barrier(tiles.group);  // no warp's multiplication reads the tiles any more
+    if (!mine) return;
+    if constexpr (kWholeTiles) {
+      zero(tiles.tile);
+    } else {
+      list.clear(tiles.weight, tiles.number(t), base);
+      warp_barrier();
+    }
+  }
+
+  // Whether the sums of all warps of the warpgroup are.
+  static SPARSMITH_DEVICE bool all_finite(const Sums& sums, int group, int warp, u8* shared) {
+    u32* finite = reinterpret_cast<u32*>(shared + kFiniteAt);
+    const bool mine = sums.finite();
+    if (lane() == 0) finite[warp] = mine ? 1 : 0;
+    warpgroup_barrier(group);
+    u32 all = 1;
+    SPARSMITH_UNROLL for (int w = 0; w < kGroupWarps; ++w) all &= finite[group * kGroupWarps + w];
+    return all != 0;
+  }
+
+  // The same sums, without products of zeros.
+  static SPARSMITH_DEVICE void accumulate_nonzeros(const Share& share, const Tiles& tiles, Sums& sums) {
+    const u32 base = Entries::base(shared_offset(tiles.tile));
+    sums.clear();
+    SPARSMITH_ROLLED for (int t = 0; t < share.steps; ++t) {
+      Entries list;
+      if (t < tiles.count) {
+        const u32* offset = tiles.weight.more_offsets + tiles.number(t);
+        list.list.turn_to(load_cached(offset), load_cached(offset + 1));
+        list.put_unloaded(tiles.weight, tiles.number(t), base);
+      }
+      warpgroup_barrier(tiles.group);
+      multiply_nonzeros(share, t, tiles.of_group, sums);
+      warpgroup_barrier(tiles.group);
+      if (t < tiles.count) list.clear_unloaded(tiles.weight, tiles.number(t), base);
+      warp_barrier();
+    }
+  }
+
+  static SPARSMITH_DEVICE void multiply_nonzeros(const Share& share, int t, const u8* tiles, Sums& sums) {
+    const int token = share.first_token + lane() / 4;
+    SPARSMITH_ROLLED for (int i = 0; i < kColumnTiles * kTileColumns; ++i) {
+      const int chunk = i / 8 % 8;
+      const int column = (share.first_tile + t * kColumnTiles + i / kTileColumns) * kTileColumns + chunk / 4 * 32 +
+                         i % 8 / 2 * 8 + chunk / 2 % 2 * 4 + chunk % 2 * 2 + i % 2;
+      sums.multiply_nonzeros(tiles + i / kTileColumns * kRowTiles * scatter::kTileBytes, i % kTileColumns,
+                             share.input.element(token, column), share.input.element(token + 8, column));
+    }
+  }
+
+  // Neighbouring threads take outputs that lie side by side.
+  static SPARSMITH_DEVICE void finish(const float* partials, const u32* first_rows, const Output& output, int rows,
+                                      int first_token, int n) {
+    const int tokens = n - first_token < kTokens ? n - first_token : kTokens;
+    const int count = Sums::kRows * (Input::kTokenMajor ? tokens : kTokens);
+    for (int i = thread_index(); i < count; i += kThreads) {
+      const int row = Input::kTokenMajor ? i % Sums::kRows : i / kTokens;
+      const int token = Input::kTokenMajor ? i / Sums::kRows : i % kTokens;
+      const u32 row_of_y = first_rows[row / scatter::kPartRows] + row % scatter::kPartRows;
+      if (row_of_y < static_cast<u32>(rows) && token < tokens) {
+        float total[1] = {0.0F};
+        SPARSMITH_UNROLL for (int g = 0; g < kWarpgroups; ++g) {
+          total[0] += partials[(g * kTokens + token) * Sums::kLine + row];
+        }
+        output.store(row_of_y, first_token + token, n, total);
+      }
+    }
+  }
+};
+
+}  // namespace sparsmith

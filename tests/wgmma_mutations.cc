@@ -1,0 +1,94 @@
+// Mistakes that kernels of the wgmma family may have.
+#include <algorithm>
+
+#include "generator/wgmma_family.h"
+#include "tests/mutations.h"
+
+namespace sparsmith::test {
+namespace {
+
+// Some weight of several hundred nonzeros.
+Mutation::Matters wgmma(bool (*holds)(const WgmmaConfig&, const PackedCase&)) {
+  return [holds](const Config&, const Cases& cases) {
+    return std::any_of(cases.begin(), cases.end(), [&](const PackedCase& each) {
+      return each.matrix.nnz() > 300 && holds(WgmmaConfig(each.config), each);
+    });
+  };
+}
+
+// What a warpgroup does in a step.
+std::int64_t step_columns(const WgmmaConfig& config) { return std::int64_t{4 / config.row_tiles} * 64; }
+// Of the warpgroup that has most.
+bool several_steps(const WgmmaConfig& config, const PackedCase& each) {
+  return each.matrix.cols > 2 * step_columns(config) * config.warpgroups * config.column_parts;
+}
+bool any_tiles(const WgmmaConfig&, const PackedCase&) { return true; }
+bool several_warpgroups(const WgmmaConfig& config, const PackedCase& each) {
+  return config.warpgroups > 1 && each.matrix.cols > step_columns(config) * config.warpgroups * config.column_parts;
+}
+bool several_panels(const WgmmaConfig& config, const PackedCase& each) { return each.matrix.rows > config.rows(); }
+bool several_row_tiles(const WgmmaConfig& config, const PackedCase& each) {
+  return config.row_tiles > 1 && each.matrix.rows > 64;
+}
+bool clears_whole(const WgmmaConfig& config, const PackedCase& each) {
+  return config.whole_tiles != 0 && several_steps(config, each);
+}
+bool clears_entries(const WgmmaConfig& config, const PackedCase& each) {
+  return config.whole_tiles == 0 && several_steps(config, each);
+}
+bool aligned_input(const WgmmaConfig& config, const PackedCase& each) {
+  return each.problem.spec.layout == Layout::kTokenMajor && each.inputs.padding % 8 == 0 && each.matrix.cols % 8 == 0 &&
+         each.matrix.cols >= step_columns(config);
+}
+bool meets_infinity_in_some(const WgmmaConfig&, const PackedCase& each) { return meets_infinity(each); }
+
+}  // namespace
+
+const std::vector<Mutation>& wgmma_mutations() {
+  static const std::vector<Mutation> all = {
+      {"tiles are multiplied before all of them are there",
+       "tensor_reads_follow();\n    warpgroup_barrier(tiles.group);", "tensor_reads_follow();", wgmma(any_tiles)},
+      {"tensor cores need not see the tiles", "tensor_reads_follow();\n    warpgroup_barrier", "warpgroup_barrier",
+       wgmma(any_tiles)},
+      {"tiles are cleared while others multiply",
+       "warpgroup_barrier(tiles.group);  // no warp's multiplication reads the tiles any more", "",
+       wgmma(several_steps)},
+      {"products are not awaited", "warpgroup_multiply_wait();\n    warpgroup_barrier", "warpgroup_barrier",
+       wgmma(any_tiles)},
+      {"products are not committed", "warpgroup_multiply_commit();\n    //", "//", wgmma(any_tiles)},
+      {"products are not begun", "warpgroup_multiply_begin();\n    SPARSMITH_UNROLL", "SPARSMITH_UNROLL",
+       wgmma(any_tiles)},
+      {"a tile is not cleared", "      zero(tiles.tile);\n    } else", "    } else", wgmma(clears_whole)},
+      {"a tile is not cleared", "list.clear(tiles.weight, tiles.number(t), base);", "", wgmma(clears_entries)},
+      {"zeros meet the next tile's entries", "SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes / 512; ++i) {",
+       "SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes / 512 - 1; ++i) {", wgmma(any_tiles)},
+      {"X is taken before it is there", "async_wait<0>();\n    warp_barrier();\n    SPARSMITH_UNROLL",
+       "warp_barrier();\n    SPARSMITH_UNROLL", wgmma(aligned_input)},
+      {"chunks of X are not where they were put", "slot % 2 * 4) * 16; }", "slot % 2 * 4) * 16 % 64; }",
+       wgmma(any_tiles)},
+      {"the second tokens are the first", "fragments[1][i][word], fragments[0][i][word + 1]",
+       "fragments[0][i][word], fragments[0][i][word + 1]",
+       wgmma([](const WgmmaConfig&, const PackedCase& each) { return each.problem.tokens > 8; })},
+      {"a step's later columns are its first", "sums.multiply(fragments, 2 * c,", "sums.multiply(fragments, 0 * c,",
+       wgmma([](const WgmmaConfig& config, const PackedCase& each) {
+         return config.row_tiles < 4 && each.matrix.cols > 64;
+       })},
+      {"row tiles are the first one", "const int block = share.first_block + warp % kRowTiles;",
+       "const int block = share.first_block;", wgmma(several_row_tiles)},
+      {"no barrier before partial sums take the tiles' place", "block_barrier();  // nobody needs a tile any more", "",
+       wgmma(several_warpgroups)},
+      {"no barrier before partial sums are added", "block_barrier();\n        finish(", "finish(", wgmma(any_tiles)},
+      {"no barrier before tiles take their place again",
+       "block_barrier();  // the partial sums have been read: tiles may take their place", "", wgmma(several_panels)},
+      {"the sums of the last warpgroup are dropped", "g < kWarpgroups; ++g", "g < kWarpgroups - 1; ++g",
+       wgmma(any_tiles)},
+      {"a token's sums are its neighbour's", "h * 8 * kLine + j * 8", "j * 8",
+       wgmma([](const WgmmaConfig&, const PackedCase& each) { return each.problem.tokens > 8; })},
+      {"Inf goes unseen", "if (!all_finite(", "if (false && !all_finite(", wgmma(meets_infinity_in_some)},
+      {"Inf that other warps meet goes unseen", "finite[group * kGroupWarps + w];", "finite[warp];",
+       wgmma(meets_infinity_in_some)},
+  };
+  return all;
+}
+
+}  // namespace sparsmith::test
