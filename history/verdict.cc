@@ -113,9 +113,9 @@ Judgement judge(const TimeSet& first, const TimeSet& again, const VerdictRules& 
   if (!j.again) {
     j.reason = fmt::format("{} {}, not yet measured again", share(size), word);
   } else {
-    j.reason = fmt::format("{} {} at first, {:+.1f} % when measured again: {}", share(size), word,
-                           100 * j.again->change,
-                           j.suspected ? fmt::format("{} more rounds will tell", lacking) : "not confirmed");
+    j.reason =
+        fmt::format("{} {} at first, {:+.1f} % when measured again: {}", share(size), word, 100 * j.again->change,
+                    j.suspected ? fmt::format("{} more rounds will tell", lacking) : "not confirmed");
   }
   return j;
 }
