@@ -21,6 +21,10 @@ expect 0 emulator "$sparsmith" doctor
   --weight b.weight:64x200:0.8:lognormal:0.5 >/dev/null
 expect 2 ascending "$sparsmith" tune model.safetensors -o out --tokens 8,1 --device emulator
 expect 2 gpu7 "$sparsmith" tune model.safetensors -o out --device gpu7
+expect 2 twice "$sparsmith" tune model.safetensors -o out --device cuda:0,cuda:0
+expect 2 emulator "$sparsmith" tune model.safetensors -o out --device cuda:0,emulator
+expect 2 "give both" "$sparsmith" tune model.safetensors -o out --max-slowdown 5 --device emulator
+expect 2 max-bytes "$sparsmith" tune model.safetensors -o out --max-bytes 3XB --device emulator
 [[ ! -e out ]]
 echo "not a database, and longer than the header of one ..............................................." >other.db
 expect 3 other.db "$sparsmith" tune model.safetensors -o out --device emulator --cache other.db
@@ -29,6 +33,9 @@ expect 3 other.db "$sparsmith" tune model.safetensors -o out --device emulator -
 tune=("$sparsmith" tune model.safetensors -o model.tuned.safetensors --tokens 1,8 --device emulator --cache tune.db)
 expect 0 predicted "${tune[@]}"
 expect 0 "4 (weight, N) pairs, 4 from the cache" "${tune[@]}"
+expect 0 "CANNOT BE MET" "${tune[@]}" --max-bytes 1
+expect 0 "met with" "${tune[@]}" --max-bytes 3GB
+expect 0 predicted "${tune[@]}"  # the file that follows is not bounded
 expect 0 sound "$sparsmith" cache verify --cache tune.db
 expect 0 predicted "$sparsmith" cache ls --cache tune.db
 expect 0 exported "$sparsmith" cache export exported.db --cache tune.db

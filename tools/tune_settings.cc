@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -158,7 +159,7 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
                   "GPU bytes that all weights together may take, as 3GB or 500MB: those that lose least time by it are "
                   "kept smaller")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()));
   command.add_flag(
       "--programmatic", tuning.timing.programmatic,
       "Programmatic dependent launches, from sm_90 on: a kernel loads weights while the one before it ends");
