@@ -251,6 +251,10 @@ struct SharedAddress {
   const u8* at;
 };
 SPARSMITH_DEVICE SharedAddress shared_address(const void* shared) { return {static_cast<const u8*>(shared)}; }
+SPARSMITH_DEVICE SharedAddress advanced(SharedAddress from, u32 bytes) { return {from.at + bytes}; }
+SPARSMITH_DEVICE void async_copy_streaming(SharedAddress to, const void* global, int line = __builtin_LINE()) {
+  sparsmith_emulator_async_copy(const_cast<u8*>(to.at), global, 16, line);
+}
 template <int kScale>
 SPARSMITH_DEVICE SharedAddress advance_by_low_half(SharedAddress from, u32 word) {
   return {from.at + kScale * (word & 0xFFFFU)};

@@ -40,12 +40,16 @@ std::vector<Rule> legal_rules() {
        "rounds that every tile has are held in registers",
        [](const RuleInput& in) { return in["min_rounds"] <= in["max_rounds"]; }},
       {Kind::kLegal,
-       {"entry", "min_rounds", "max_rounds", "row_tiles", "warpgroups", "whole_tiles", "ahead", "column_parts"},
+       {"row_tiles", "taken_tiles"},
+       "X is held for the column tiles of a step at most",
+       [](const RuleInput& in) { return in["row_tiles"] * in["taken_tiles"] <= 4; }},
+      {Kind::kLegal,
+       {"entry", "min_rounds", "max_rounds", "row_tiles", "warpgroups", "whole_tiles", "taken_tiles", "column_parts"},
        "what a block needs exceeds registers or shared memory by far",
        [](const RuleInput& in) {
          const WgmmaConfig config(in.config);
          return config.shared_bytes() <= in.problem.device.shared_bytes_per_block &&
-                config.registers() <= config.registers_at_most(in.problem.device) + 40;
+                config.missing_registers(in.problem.device) <= 40;
        }},
   };
 }
@@ -100,18 +104,22 @@ std::vector<Rule> worthwhile_rules() {
          return in["warpgroups"] == 1 || tiles >= in["column_parts"] * in["warpgroups"] * 4 * 2;
        }},
       {Kind::kWorthwhile,
-       {"entry", "min_rounds", "max_rounds", "row_tiles", "warpgroups", "whole_tiles", "ahead"},
-       "as many warpgroups as have the registers",
+       {"entry", "min_rounds", "max_rounds", "row_tiles", "warpgroups", "whole_tiles", "taken_tiles"},
+       "as many warpgroups as have the registers, or one more with a few spilled",
        [](const RuleInput& in) {
          Config config = in.config;
          config.values.insert({"column_parts", 1});
          const WgmmaConfig one(config);
          config.values["warpgroups"] = one.warpgroups + 1;
          const WgmmaConfig more(config);
-         const bool more_fit = one.warpgroups < 4 && more.registers() <= more.registers_at_most(in.problem.device) &&
+         const bool more_fit = one.warpgroups < 4 && more.missing_registers(in.problem.device) == 0 &&
                                more.shared_bytes() <= in.problem.device.shared_bytes_per_block;
-         return one.registers() <= one.registers_at_most(in.problem.device) && !more_fit;
+         return one.missing_registers(in.problem.device) <= 18 && !more_fit;
        }},
+      {Kind::kWorthwhile,
+       {"row_tiles", "taken_tiles"},
+       "X of two column tiles is enough to keep tensor cores at work",
+       [](const RuleInput& in) { return in["taken_tiles"] <= 2; }},
   };
 }
 
@@ -135,7 +143,7 @@ WgmmaConfig::WgmmaConfig(const Config& config)
       row_tiles(static_cast<int>(config.at("row_tiles"))),
       warpgroups(static_cast<int>(config.at("warpgroups"))),
       whole_tiles(static_cast<int>(config.at("whole_tiles"))),
-      ahead(static_cast<int>(config.at("ahead"))),
+      taken_tiles(static_cast<int>(config.at("taken_tiles"))),
       column_parts(static_cast<int>(config.at("column_parts"))) {}
 
 std::int64_t WgmmaConfig::shared_bytes() const {
@@ -147,13 +155,13 @@ std::int64_t WgmmaConfig::shared_bytes() const {
 int WgmmaConfig::registers() const {
   const int list = entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds;
   // By what ptxas says of kernels that spill and of kernels that do not.
-  const int others = row_tiles == 2 ? 50 : 58;
+  const int others = row_tiles == 2 ? 44 : 58;
   const int predicates = max_rounds > min_rounds ? 2 : 0;
-  return row_tiles * 32 + 64 / row_tiles + list * lists() + others + predicates;
+  return row_tiles * 32 + 16 * taken_tiles + list * (whole_tiles != 0 ? 1 : 2) + others + predicates;
 }
 
-int WgmmaConfig::registers_at_most(const DeviceProperties& device) const {
-  return std::min(254, device.registers_per_sm / (warpgroups * 128) / 8 * 8);
+int WgmmaConfig::missing_registers(const DeviceProperties& device) const {
+  return std::max(0, registers() - std::min(254, device.registers_per_sm / (warpgroups * 128) / 8 * 8));
 }
 
 std::vector<Parameter> WgmmaFamily::parameters() const {
@@ -170,7 +178,7 @@ std::vector<Parameter> WgmmaFamily::parameters() const {
       {"row_tiles", "r", {1, 2, 4}, "use of a loaded X against registers, and against blocks to fill the device with"},
       {"warpgroups", "w", {1, 2, 3, 4}, "latency hiding against registers a thread"},
       {"whole_tiles", "z", {0, 1}, "registers and instructions against accesses of shared memory"},
-      {"ahead", "h", {0, 1}, "latency hiding against registers"},
+      {"taken_tiles", "x", {1, 2, 4}, "waits for tensor cores against registers"},
       {"column_parts", "k", {1, 2, 3, 4, 6, 8}, "blocks to fill the device with against a second kernel"},
   };
 }

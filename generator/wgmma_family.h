@@ -26,17 +26,16 @@ struct WgmmaConfig {
   int row_tiles;     // of a block
   int warpgroups;    // of a block: they share out the columns
   int whole_tiles;   // 1: a tile is cleared as a whole, not entry by entry
-  int ahead;         // 1: a tile's entries are asked for before the tile before it is stored
+  int taken_tiles;   // column tiles whose X registers hold
   int column_parts;  // blocks that share out the columns; more than 1: a second kernel adds up
 
   explicit WgmmaConfig(const Config& config);
   ScatterPacking packing() const { return {entry, kTileRows, min_rounds}; }
   int rows() const { return row_tiles * kTileRows; }
   std::int64_t shared_bytes() const;
-  int lists() const { return whole_tiles != 0 && ahead == 0 ? 1 : 2; }  // tiles whose entries a thread holds
   // An estimate of the registers a thread needs: sums, X, the entries of a tile or two, and the rest.
   int registers() const;
-  int registers_at_most(const DeviceProperties& device) const;  // that a block leaves to a thread
+  int missing_registers(const DeviceProperties& device) const;  // of them, that a block does not leave to a thread
 };
 
 // What the rounds of a tile are likely to be.

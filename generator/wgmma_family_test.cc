@@ -26,7 +26,7 @@ Config plain_config() {
                  {"row_tiles", 2},
                  {"warpgroups", 3},
                  {"whole_tiles", 0},
-                 {"ahead", 0},
+                 {"taken_tiles", 1},
                  {"column_parts", 2}}};
 }
 

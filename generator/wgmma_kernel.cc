@@ -12,10 +12,9 @@ KernelText wgmma_text(const WgmmaConfig& config, const Problem& problem) {
   const bool bytes = config.entry == ScatterEntry::kByte;
   const bool split = config.column_parts > 1;
   KernelText text;
-  text.name =
-      fmt::format("wgmma_{}_e{}_i{}_a{}_r{}_w{}_{}{}{}", spec_tag(spec), bytes ? "b" : "w", config.min_rounds,
-                  config.max_rounds, config.row_tiles, config.warpgroups, config.whole_tiles != 0 ? "whole" : "entries",
-                  config.ahead != 0 ? "_ahead" : "", split ? "_k" : "");
+  text.name = fmt::format("wgmma_{}_e{}_i{}_a{}_r{}_w{}_{}_x{}{}", spec_tag(spec), bytes ? "b" : "w", config.min_rounds,
+                          config.max_rounds, config.row_tiles, config.warpgroups,
+                          config.whole_tiles != 0 ? "whole" : "entries", config.taken_tiles, split ? "_k" : "");
   text.summary = fmt::format("Y = W X for {} weights as lists of nonzeros, made dense for wgmma: {} rows by {} tokens",
                              short_name(spec.type), config.rows(), WgmmaConfig::kTokens);
   text.architecture = "sm_90a";
@@ -39,8 +38,8 @@ KernelText wgmma_text(const WgmmaConfig& config, const Problem& problem) {
   }
   text.lines.push_back(
       {fmt::format("using Kernel = WgmmaKernel<Entries, Input, Output, {}, {}, {}, {}>", config.row_tiles,
-                   config.warpgroups, boolean(config.whole_tiles != 0), boolean(config.ahead != 0)),
-       "row tiles, warpgroups, whole tiles cleared, entries ahead"});
+                   config.warpgroups, boolean(config.whole_tiles != 0), config.taken_tiles),
+       "row tiles, warpgroups, whole tiles cleared, column tiles of X held"});
   text.parameters = {{"const u32*", "entries"},
                      {"const u32*", "more_entries"},
                      {"const u32*", "more_offsets"},

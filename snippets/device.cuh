@@ -297,6 +297,11 @@ struct SharedAddress {
 SPARSMITH_DEVICE SharedAddress shared_address(const void* shared) {
   return {static_cast<u32>(__cvta_generic_to_shared(shared))};
 }
+SPARSMITH_DEVICE SharedAddress advanced(SharedAddress from, u32 bytes) { return {from.at + bytes}; }
+// As async_copy_streaming(): places a known distance apart then need one register together.
+SPARSMITH_DEVICE void async_copy_streaming(SharedAddress to, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to.at), "l"(global) : "memory");
+}
 // kScale bytes for each one that the low half of `word` counts: one instruction.
 template <int kScale>
 SPARSMITH_DEVICE SharedAddress advance_by_low_half(SharedAddress from, u32 word) {

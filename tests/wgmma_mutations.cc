@@ -7,7 +7,7 @@
 namespace sparsmith::test {
 namespace {
 
-// Some weight of several hundred nonzeros.
+// Some weight of several hundred nonzeros. (With few tokens a full row may be all that there is, and relu may hide it.)
 Mutation::Matters wgmma(bool (*holds)(const WgmmaConfig&, const PackedCase&)) {
   return [holds](const Config&, const Cases& cases) {
     return std::any_of(cases.begin(), cases.end(), [&](const PackedCase& each) {
@@ -55,15 +55,15 @@ const std::vector<Mutation>& wgmma_mutations() {
        wgmma(several_steps)},
       {"products are not awaited", "warpgroup_multiply_wait();\n    warpgroup_barrier", "warpgroup_barrier",
        wgmma(any_tiles)},
-      {"products are not committed", "warpgroup_multiply_commit();\n    //", "//", wgmma(any_tiles)},
+      {"products are not committed", "warpgroup_multiply_commit();\n  }", "}", wgmma(any_tiles)},
       {"products are not begun", "warpgroup_multiply_begin();\n    SPARSMITH_UNROLL", "SPARSMITH_UNROLL",
        wgmma(any_tiles)},
       {"a tile is not cleared", "      zero(tiles.tile);\n    } else", "    } else", wgmma(clears_whole)},
       {"a tile is not cleared", "list.clear(tiles.weight, tiles.number(t), base);", "", wgmma(clears_entries)},
       {"zeros meet the next tile's entries", "SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes / 512; ++i) {",
        "SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes / 512 - 1; ++i) {", wgmma(any_tiles)},
-      {"X is taken before it is there", "async_wait<0>();\n    warp_barrier();\n    SPARSMITH_UNROLL",
-       "warp_barrier();\n    SPARSMITH_UNROLL", wgmma(aligned_input)},
+      {"X is taken before it is there", "async_wait<0>();\n    warp_barrier();\n  }", "warp_barrier();\n  }",
+       wgmma(aligned_input)},
       {"chunks of X are not where they were put", "slot % 2 * 4) * 16; }", "slot % 2 * 4) * 16 % 64; }",
        wgmma(any_tiles)},
       {"the second tokens are the first", "fragments[1][i][word], fragments[0][i][word + 1]",
@@ -71,7 +71,11 @@ const std::vector<Mutation>& wgmma_mutations() {
        wgmma([](const WgmmaConfig&, const PackedCase& each) { return each.problem.tokens > 8; })},
       {"a step's later columns are its first", "sums.multiply(fragments, 2 * c,", "sums.multiply(fragments, 0 * c,",
        wgmma([](const WgmmaConfig& config, const PackedCase& each) {
-         return config.row_tiles < 4 && each.matrix.cols > 64;
+         return each.problem.tokens > 3 && config.taken_tiles > 1 && each.matrix.cols > 200;
+       })},
+      {"a step's later columns are its first", "x.take(first * kTileColumns,", "x.take(0,",
+       wgmma([](const WgmmaConfig& config, const PackedCase& each) {
+         return each.problem.tokens > 3 && config.row_tiles * config.taken_tiles < 4 && each.matrix.cols > 300;
        })},
       {"row tiles are the first one", "const int block = share.first_block + warp % kRowTiles;",
        "const int block = share.first_block;", wgmma(several_row_tiles)},

@@ -23,21 +23,24 @@
 
 namespace sparsmith {
 
-// kWholeTiles: tiles are cleared as a whole, not entry by entry. kAhead: a tile's entries are asked for before those of
-// the tile before it have been stored. With the former alone, registers hold the entries of one tile, otherwise of two.
-template <class Entries, class Input, class Output, int kRowTiles, int kWarpgroups, bool kWholeTiles, bool kAhead>
+// kWholeTiles: tiles are cleared as a whole, not entry by entry; so the registers of entries are free for the next
+// tile's as soon as they have been stored. kTakenTiles: column tiles of a step whose X a warp holds in registers.
+template <class Entries, class Input, class Output, int kRowTiles, int kWarpgroups, bool kWholeTiles, int kTakenTiles>
 struct WgmmaKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kRowTiles, 1, 2, 4)
   SPARSMITH_TUNE(kWarpgroups, 1, 2, 3, 4)
+  SPARSMITH_TUNE(kTakenTiles, 1, 2, 4)
 
   using Sums = WarpgroupSums<typename Input::Value, kRowTiles>;
   static constexpr int kTokens = Sums::kTokens;
   static constexpr int kGroupWarps = 4;
   static constexpr int kColumnTiles = kGroupWarps / kRowTiles;  // of a step
   static constexpr int kTileColumns = 64;
-  using Staged = StagedFragments<Input, kColumnTiles * kTileColumns>;
+  static_assert(kTakenTiles <= kColumnTiles, "X is held for a step at most");
+  using Staged = StagedFragments<Input, kColumnTiles * kTileColumns, kTakenTiles * kTileColumns>;
   static constexpr int kThreads = kWarpgroups * kWarpgroupThreads;
+  static constexpr bool kPrefetch = kWarpgroups < 4;  // four hide what is not in L2, and have no registers to spare
 
   // Shared memory: tiles and the warps' X, or partial sums; then the first rows of the row blocks' parts, then a word
   // for each warp.
@@ -157,7 +160,8 @@ struct WgmmaKernel {
     wait_for_previous();                              // the first entries are under way
     if (tokens && share.steps > 0) x.ask();
     cursor.begin(even.list);
-    if constexpr (kWholeTiles && !kAhead) {
+    if (kPrefetch && 1 < tiles.count) cursor.prefetch_next();
+    if constexpr (kWholeTiles) {
       SPARSMITH_ROLLED for (int t = 0; t < share.steps; ++t) step(share, tiles, t, tokens, cursor, even, even, x, sums);
     } else {
       Entries odd;
@@ -174,20 +178,18 @@ struct WgmmaKernel {
                                     Entries& list, Entries& next, Staged& x, Sums& sums) {
     const u32 base = Entries::base(shared_offset(tiles.tile));
     const bool mine = t < tiles.count;
-    const bool more = t + 1 < tiles.count;
-    if (kAhead && more) cursor.load(next.list, list.list.words[0]);
     if (mine) list.put(tiles.weight, tiles.number(t), base);
-    typename Staged::Fragments fragments = {};
-    if (tokens) x.take(fragments);
+    if (tokens) x.wait();
     tensor_reads_follow();
     warpgroup_barrier(tiles.group);
-    warpgroup_multiply_begin();
-    SPARSMITH_UNROLL for (int c = 0; c < kColumnTiles; ++c) {
-      sums.multiply(fragments, 2 * c, shared_offset(tiles.of_group + c * kRowTiles * scatter::kTileBytes));
+    SPARSMITH_UNROLL for (int taken = 0; taken < kColumnTiles; taken += kTakenTiles) {
+      multiply(tiles, taken, tokens, x, sums);
+      if (taken + kTakenTiles < kColumnTiles) warpgroup_multiply_wait();
     }
-    warpgroup_multiply_commit();
-    // Now, while tensor cores work: in front of the fence that comes before them, loads might be waited for.
-    if (!kAhead && more) cursor.load(next.list, list.list.words[0]);
+    // Now, while tensor cores work: the fence that comes before them waits for loads on their way. So they have little
+    // time, and what they ask for had better be in L2.
+    if (t + 1 < tiles.count) cursor.load(next.list, list.list.words[0]);
+    if (kPrefetch && t + 2 < tiles.count) cursor.prefetch_next();
     if (tokens && t + 1 < share.steps) x.ask();
     warpgroup_multiply_wait();
     warpgroup_barrier(tiles.group);  // no warp's multiplication reads the tiles any more
@@ -198,6 +200,17 @@ struct WgmmaKernel {
       list.clear(tiles.weight, tiles.number(t), base);
       warp_barrier();
     }
+  }
+
+  // Starts the products of kTakenTiles column tiles, from the step's `first` on.
+  static SPARSMITH_DEVICE void multiply(const Tiles& tiles, int first, bool tokens, const Staged& x, Sums& sums) {
+    typename Staged::Fragments fragments = {};
+    if (tokens) x.take(first * kTileColumns, fragments);
+    warpgroup_multiply_begin();
+    SPARSMITH_UNROLL for (int c = 0; c < kTakenTiles; ++c) {
+      sums.multiply(fragments, 2 * c, shared_offset(tiles.of_group + (first + c) * kRowTiles * scatter::kTileBytes));
+    }
+    warpgroup_multiply_commit();
   }
 
   // Whether the sums of all warps of the warpgroup are.
@@ -241,24 +254,34 @@ struct WgmmaKernel {
     }
   }
 
-  // Neighbouring threads take outputs that lie side by side.
+  // Neighbouring threads take outputs that lie side by side. Several at a time, so that one wait is for all of them.
   static SPARSMITH_DEVICE void finish(const float* partials, const u32* first_rows, const Output& output, int rows,
                                       int first_token, int n) {
+    constexpr int kTogether = 8;
     const int tokens = n - first_token < kTokens ? n - first_token : kTokens;
     const int count = Sums::kRows * (Input::kTokenMajor ? tokens : kTokens);
-    for (int i = thread_index(); i < count; i += kThreads) {
-      const int row = Input::kTokenMajor ? i % Sums::kRows : i / kTokens;
-      const int token = Input::kTokenMajor ? i / Sums::kRows : i % kTokens;
-      const u32 row_of_y = first_rows[row / scatter::kPartRows] + row % scatter::kPartRows;
-      if (row_of_y < static_cast<u32>(rows) && token < tokens) {
-        float total[1] = {0.0F};
+    SPARSMITH_ROLLED for (int first = thread_index(); first < count; first += kTogether * kThreads) {
+      float totals[kTogether][1];
+      u32 rows_of_y[kTogether];
+      SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
+        const int i = first + e * kThreads < count ? first + e * kThreads : first;
+        const int row = row_of(i);
+        rows_of_y[e] = first_rows[row / scatter::kPartRows] + row % scatter::kPartRows;
+        totals[e][0] = 0.0F;
         SPARSMITH_UNROLL for (int g = 0; g < kWarpgroups; ++g) {
-          total[0] += partials[(g * kTokens + token) * Sums::kLine + row];
+          totals[e][0] += partials[(g * kTokens + token_of(i)) * Sums::kLine + row];
         }
-        output.store(row_of_y, first_token + token, n, total);
+      }
+      SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
+        const int i = first + e * kThreads;
+        if (i < count && rows_of_y[e] < static_cast<u32>(rows) && token_of(i) < tokens) {
+          output.store(rows_of_y[e], first_token + token_of(i), n, totals[e]);
+        }
       }
     }
   }
+  static SPARSMITH_DEVICE int row_of(int i) { return Input::kTokenMajor ? i % Sums::kRows : i / kTokens; }
+  static SPARSMITH_DEVICE int token_of(int i) { return Input::kTokenMajor ? i / Sums::kRows : i % kTokens; }
 };
 
 }  // namespace sparsmith

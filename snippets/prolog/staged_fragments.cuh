@@ -11,18 +11,21 @@
 
 namespace sparsmith {
 
-// kColumns: of X, that are copied at a time.
-template <class Input, int kColumns_>
+// kColumns: of X, that are copied at a time. kTaken: of them, that a lane takes at a time.
+template <class Input, int kColumns_, int kTaken_>
 struct StagedFragments {
   SPARSMITH_ROLE(prolog)
   SPARSMITH_TUNE(kColumns_, 64, 128, 256)
+  SPARSMITH_TUNE(kTaken_, 64, 128, 256)
+  static_assert(kTaken_ <= kColumns_, "what is taken has been copied");
 
   static constexpr int kColumns = kColumns_;
+  static constexpr int kTaken = kTaken_;
   static constexpr int kTokens = 16;
   static constexpr int kBytes = kTokens * kColumns * 2;  // of a warp
   using Fragment = typename Input::Fragment;
   // Of tokens [0, 8) and [8, 16), of 32 columns each.
-  using Fragments = Fragment[2][kColumns / 32];
+  using Fragments = Fragment[2][kTaken / 32];
 
   const Input& input;
   int first_token;
@@ -32,18 +35,21 @@ struct StagedFragments {
   SPARSMITH_DEVICE StagedFragments(const Input& input_, int first_token_, int column_, u8* staged_)
       : input(input_), first_token(first_token_), column(column_), staged(staged_) {}
 
-  // Asks for the next columns. What was asked for before has been taken.
+  // Asks for the next columns. This lane has taken its part of those before.
   SPARSMITH_DEVICE void ask() {
+    warp_barrier();
     if (input.aligned && column + kColumns <= input.cols) {
       const int chunk = lane() % 8;
+      const auto* from = input.x + column + chunk * 8;
+      const SharedAddress to = shared_address(place(lane() / 8, chunk));
       SPARSMITH_UNROLL for (int i = 0; i < kTokens; i += 4) {
         // Tokens behind the last one take its place; their sums go nowhere.
-        const int slot = i + lane() / 8;
-        const int token = first_token + slot < input.n ? first_token + slot : input.n - 1;
-        const auto* from = input.x + token * input.ldx + column + chunk * 8;
-        u8* to = place(slot, chunk);
+        const int own = first_token + i + lane() / 8;
+        const int token = own < input.n ? own : input.n - 1;
+        // Less than 2^32, as FragmentInput has it; so one multiplication is enough.
+        const auto* line = from + static_cast<u32>(token) * static_cast<u32>(input.ldx);
         SPARSMITH_UNROLL for (int c = 0; c < kColumns / 64; ++c) {
-          async_copy_streaming(to + c * kTokens * kLine, from + c * 64);
+          async_copy_streaming(advanced(to, (c * kTokens + i) * kLine), line + c * 64);
         }
       }
     } else {
@@ -57,14 +63,16 @@ struct StagedFragments {
     column += kColumns;
   }
 
-  // Waits for what was asked for, and takes this lane's part of it.
-  SPARSMITH_DEVICE void take(Fragments& fragments) {
+  // Waits for what was asked for.
+  SPARSMITH_DEVICE void wait() {
     async_wait<0>();
     warp_barrier();
+  }
+  // Takes this lane's part of kTaken columns, from the `first`th on.
+  SPARSMITH_DEVICE void take(int first, Fragments& fragments) const {
     SPARSMITH_UNROLL for (int i = 0; i < kTokens / 8; ++i) {
-      SPARSMITH_UNROLL for (int u = 0; u < kColumns / 32; ++u) fragments[i][u] = *at(i, u);
+      SPARSMITH_UNROLL for (int u = 0; u < kTaken / 32; ++u) fragments[i][u] = *at(i, first / 32 + u);
     }
-    warp_barrier();
   }
 
  private:
