@@ -8,7 +8,8 @@
 
 namespace sparsmith {
 
-Budget::Budget(double seconds, std::size_t devices, std::vector<std::optional<double>> gains) : devices_(devices) {
+Budget::Budget(double seconds, std::size_t devices, const std::vector<std::optional<double>>& gains)
+    : devices_(devices) {
   if (seconds > 0)
     end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   double sum = 0;

@@ -17,7 +17,7 @@ class Budget {
 
   // `seconds` from now on, on so many devices; 0: without end. `gains`: what each weight promises, in any unit; a
   // weight of which nothing is known counts as the others' mean.
-  Budget(double seconds, std::size_t devices, std::vector<std::optional<double>> gains);
+  Budget(double seconds, std::size_t devices, const std::vector<std::optional<double>>& gains);
 
   // Whether the run's time is over.
   bool over() const { return end_ && Clock::now() >= *end_; }

@@ -117,7 +117,7 @@ Status limit_bytes(std::span<const WeightInput> inputs, const TuneOptions& optio
     for (const Alternative& alternative : weight.alternatives) each.push_back(alternative.cost);
   }
   const std::vector<std::size_t> chosen = fit_bytes(costs, options.max_bytes);
-  TuneReport::ByteLimit& limit = report.byte_limit.emplace();
+  ByteLimit& limit = report.byte_limit.emplace();
   limit.most_bytes = options.max_bytes;
   std::vector<std::size_t> changed;
   for (std::size_t i = 0; i < report.weights.size(); ++i) {

@@ -104,6 +104,15 @@ struct TuneCounts {
   void add(const TuneCounts& other);
 };
 
+// What a limit on the bytes of the whole model came to.
+struct ByteLimit {
+  std::int64_t most_bytes = 0;
+  std::int64_t bytes = 0;  // that the choices take; more than `most_bytes` where nothing smaller passed
+  double us = 0;           // summed over weights and N, weighted by calls
+  double fastest_us = 0;   // the same without the limit
+  bool met() const { return bytes <= most_bytes; }
+};
+
 // Preparing one weight overlaps with preparing and measuring others, and so do seconds, with those of the kernels'
 // compiler too; of several devices they are summed.
 struct TuneReport : TuneCounts {
@@ -121,16 +130,8 @@ struct TuneReport : TuneCounts {
   bool interrupted = false;
   std::int64_t pairs = 0;  // (weight, N) that have a choice
   KernelStore::Counts kernels;
-  std::vector<KernelImages> images;  // of every kernel that a choice runs
-  // Where the model's bytes are limited.
-  struct ByteLimit {
-    std::int64_t most_bytes = 0;
-    std::int64_t bytes = 0;  // that the choices take; more than `most_bytes` where nothing smaller passed
-    double us = 0;           // summed over weights and N, weighted by calls
-    double fastest_us = 0;   // the same without the limit
-    bool met() const { return bytes <= most_bytes; }
-  };
-  std::optional<ByteLimit> byte_limit;
+  std::vector<KernelImages> images;     // of every kernel that a choice runs
+  std::optional<ByteLimit> byte_limit;  // where the model's bytes are limited
   int worker_restarts = 0;
   DeviceSession::Seconds device_seconds;
   double seconds = 0;

@@ -154,7 +154,7 @@ json json_of(const TuneOutcome& outcome) {
                  {"rejected", report.rejected},
                  {"cuts", report.cuts}};
   if (report.byte_limit) {
-    const TuneReport::ByteLimit& limit = *report.byte_limit;
+    const ByteLimit& limit = *report.byte_limit;
     object["byte_limit"] = {{"most_bytes", limit.most_bytes},
                             {"bytes", limit.bytes},
                             {"met", limit.met()},

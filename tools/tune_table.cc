@@ -149,7 +149,7 @@ std::string run_summary(const TuneReport& report) {
       device.reference, device.verifying, device.timing, device.libraries, device.waiting, report.read_seconds,
       report.select_seconds, report.pack_seconds, report.kernels.compile_seconds);
   if (report.byte_limit) {
-    const TuneReport::ByteLimit& limit = *report.byte_limit;
+    const ByteLimit& limit = *report.byte_limit;
     text += fmt::format("at most {}: {}, {:.2f} % more time than without the limit\n",
                         human_bytes(static_cast<double>(limit.most_bytes)),
                         limit.met() ? "met with " + human_bytes(static_cast<double>(limit.bytes))
