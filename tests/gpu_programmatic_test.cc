@@ -204,7 +204,7 @@ TEST_P(GpuProgrammaticTest, AChainOfOperatorsGivesTheBitsOfPlainLaunches) {
   const CsrMatrix matrices[2] = {square_weight(0.1, 1), square_weight(0.1, 2)};
   Problem problem;
   problem.spec = {.rows = kSize, .cols = kSize, .type = DataType::kFloat16};
-  problem.tokens = tested.name() == "slots" ? 1 : 8;
+  problem.tokens = tested.name() == "slots" ? 1 : tested.name() == "wgmma" ? 32 : 8;
   problem.device = executor_->properties();
   const std::vector<Config> configs = tested_configs(tested, problem, matrices[0]);
   ASSERT_FALSE(configs.empty());
