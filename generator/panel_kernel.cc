@@ -26,6 +26,13 @@ std::string products_type(const PanelConfig& config, bool fallback) {
   return fmt::format("{}<Value, {}>", type, config.segment_lanes);
 }
 
+std::string input_type(const PanelConfig& config, const Problem& problem) {
+  if (!config.turns(problem.spec.layout)) return "using Input = FeatureMajorPanel<Value, kThreads>";
+  // With 128 registers a thread there is room for two vectors of each token.
+  const int together = config.threads_per_block * config.blocks_per_sm(problem) <= 512 ? 2 : 1;
+  return fmt::format("using Input = TokenMajorPanel<Value, kThreads, {}>", together);
+}
+
 KernelText panel_text(const PanelConfig& config, const Problem& problem, std::int64_t shared_bytes) {
   const OperatorSpec& spec = problem.spec;
   const bool split = splits_columns(config);
@@ -48,8 +55,7 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
   text.lines = {
       {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
       {fmt::format("using Stream = PanelStream<{}, kThreads / 32>", config.depth), "steps loaded ahead"},
-      {fmt::format("using Input = {}<Value, kThreads>", token_major ? "TokenMajorPanel" : "FeatureMajorPanel"),
-       "X to shared memory"},
+      {input_type(config, problem), "X to shared memory"},
       {fmt::format("using Products = {}", products_type(config, false)), "lanes a segment"},
       {fmt::format("using Fallback = {}", products_type(config, true)), "where X holds Inf or NaN"},
   };

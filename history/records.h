@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sparsmith {
@@ -59,12 +60,15 @@ struct Implementation {
   bool identified() const;
 };
 
+// Cases keep one command for all commits.
+inline constexpr std::string_view kCommitOfCommand = "{commit}";
+
 // One round: samples taken in one go. Rounds of a case are far enough apart to be independent, the samples inside one
 // need not be.
 struct PerfMeasurement {
   CaseKey key;
   Implementation implementation;
-  std::string command;  // reproduces it
+  std::string command;  // reproduces it; kCommitOfCommand in it is the commit's hash
   std::vector<float> samples_us;
 };
 

@@ -198,6 +198,8 @@ Result<std::vector<PerfStore::Round>> PerfStore::rounds(const RoundFilter& filte
     round.again = rows->integer(11) != 0;
     round.implementation = rows->integer(12);
     round.commit = rows->text(14);
+    if (const std::size_t at = round.command.find(kCommitOfCommand); at != std::string::npos)
+      round.command.replace(at, kCommitOfCommand.size(), round.commit);
     round.order = rows->integer(15);
     SPARSMITH_RETURN_IF_ERROR(read_samples(
         rows->bytes(13), fmt::format("{}: the samples of case {}", path(), round.key.name), round.samples_us));

@@ -87,6 +87,19 @@ class PerfFileTest : public testing::Test {
   std::string path_ = folder_.file("perf.db");
 };
 
+// A case has one command, whichever commit was recorded last.
+TEST_P(PerfStoreTest, CommandsNameTheCommitTheyReproduce) {
+  PerfStore store = open();
+  PerfMeasurement suite = measurement("fc1 N=1", {1});
+  suite.command = "sparsmith perf record suite.json --commit {commit} --db perf.db";
+  for (const char* commit : {"aaaa1111", "bbbb2222"})
+    ASSERT_TRUE(store.record(run_of(commit), std::vector{suite}).ok());
+  const auto rounds = store.rounds({.commit = "aaaa1111"});
+  ASSERT_TRUE(rounds.ok());
+  ASSERT_EQ(rounds->size(), 1U);
+  EXPECT_EQ(rounds->at(0).command, "sparsmith perf record suite.json --commit aaaa1111 --db perf.db");
+}
+
 TEST_P(PerfStoreTest, WhatIsRecordedComesBack) {
   PerfStore store = open();
   PerfRun run = run_of("aaaa1111", "s1");

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
+#include <string>
 
 #include "generator/search_space.h"
 
@@ -68,7 +70,8 @@ std::vector<Explanation::Bound> bounds_of(const Problem& problem, const Sparsity
   std::vector<Explanation::Bound> bounds = {{"HBM", bytes / problem.device.memory_bandwidth * 1e6},
                                             {"launch", kLaunchUs * static_cast<double>(choice.launches)}};
   const auto config = Config::parse(choice.config);
-  const bool multiplies_zeros = choice.config.empty() || (config.ok() && (config->family == "bitmap" || config->family == "bsr"));
+  static const std::set<std::string> kMultiplyZeros = {"bitmap", "scatter", "wgmma", "bsr"};
+  const bool multiplies_zeros = choice.config.empty() || (config.ok() && kMultiplyZeros.contains(config->family));
   if (multiplies_zeros && problem.spec.type != DataType::kFloat32) {
     const double per_us = kTensorOperationsPerClock * problem.device.sm_count * problem.device.clock_khz * 1e-3;
     bounds.push_back({"tensor cores", 2 * rows * cols * tokens / per_us});

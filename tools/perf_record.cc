@@ -114,7 +114,7 @@ Result<std::set<std::string>> wanted_cases(const PerfOptions& options) {
 
 std::string suite_command(const PerfOptions& options, const std::string& database, const std::string& name) {
   return fmt::format("sparsmith perf record {} --only {} --commit {} --db {}", shell_word(options.suite),
-                     shell_word(name), shell_word(options.run.commit), shell_word(database));
+                     shell_word(name), kCommitOfCommand, shell_word(database));
 }
 
 Status record_suite(const PerfOptions& options, PerfStore& store, Recorder& recorder) {

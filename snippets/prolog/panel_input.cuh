@@ -92,9 +92,11 @@ struct FeatureMajorPanel {
 
 // From token-major X[N][K]: a thread takes 16 bytes of columns of each token, all of them at once, turns them in its
 // registers and stores a row for each column; the panel's permutation keeps those stores out of one another's banks.
-template <class Value, int kThreads>
+// kTogether: vectors of each token that are under way at once, as many as registers have room for.
+template <class Value, int kThreads, int kTogether>
 struct TokenMajorPanel {
   SPARSMITH_ROLE(prolog)
+  SPARSMITH_TUNE(kTogether, 1, 2)
   using Row = panel::Row<Value>;
   static constexpr int kTokens = Row::kTokens;
   static constexpr bool kAsynchronous = false;
@@ -127,9 +129,6 @@ struct TokenMajorPanel {
   SPARSMITH_DEVICE void end() const { block_barrier(); }
 
  private:
-  // Loads of a thread that are under way together, in vectors of each token: as many as its registers hold.
-  static constexpr int kTogether = kThreads <= 512 ? 2 : 1;
-
   // Vectors v, v + kThreads ... of each token.
   template <int kCount>
   static SPARSMITH_DEVICE void turn(const Value* from, i64 ldx, int v, u8* panel) {
