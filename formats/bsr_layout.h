@@ -10,8 +10,8 @@
 //   row_blocks     uint32[block rows + 1]: where the blocks of each row begin      empty in `all` packings
 //   block_columns  uint32[blocks]: the column of a block, in blocks                empty in `all` packings
 //
-// The lanes of a warp hold a tile as the A operands of two mma.m16n8k16. Lane 4 g + t's value a of
-// fragment q lies in register a / 2, half a % 2, and is the element
+// The lanes of a warp hold a tile as the A operands of two mma.m16n8k16. Lane 4 g + t's value a of fragment q lies in
+// register a / 2, half a % 2, and is the element
 //
 //   row g + 8 (a / 2 % 2) of the tile, column 8 t + 4 q + 2 (a / 4) + a % 2 of the block
 //

@@ -49,11 +49,11 @@ double rate(int warps) { return warps >= 16 ? 1.0 : warps >= 12 ? 0.95 : warps >
 // The share of the variation between rows that is left between row blocks once 16-row parts have been dealt out.
 double left_by_dealing(int tile_rows) { return tile_rows == 64 ? 0.12 : tile_rows == 32 ? 0.22 : 1.0; }
 
-double entries_of_tile(const ScatterConfig& config, const SparsityStatistics& statistics) {
+double entries_of_tile(const ScatterPacking& packing, const SparsityStatistics& statistics) {
   const double elements = static_cast<double>(statistics.rows) * static_cast<double>(statistics.cols);
   if (elements == 0) return 0;
-  return std::min<double>(config.tile_rows, static_cast<double>(statistics.rows)) *
-         std::min<double>(config.tile_columns(), static_cast<double>(statistics.cols)) *
+  return std::min<double>(packing.tile_rows, static_cast<double>(statistics.rows)) *
+         std::min<double>(packing.tile_columns(), static_cast<double>(statistics.cols)) *
          static_cast<double>(statistics.nnz) / elements;
 }
 
@@ -67,10 +67,10 @@ double late_rounds(const ScatterConfig& config, const ScatterRounds& rounds) {
 
 // Cycles of a multiprocessor for a tile.
 double tile_cycles(const ScatterConfig& config, const Problem& problem, const SparsityStatistics& statistics) {
-  const ScatterRounds rounds = scatter_rounds(config, statistics);
+  const ScatterRounds rounds = scatter_rounds(config.packing(), statistics);
   const bool bytes = config.entry == ScatterEntry::kByte;
   const bool token_major = problem.spec.layout == Layout::kTokenMajor;
-  const double entries = entries_of_tile(config, statistics);
+  const double entries = entries_of_tile(config.packing(), statistics);
   const double held = std::max<double>(rounds.mean, config.min_rounds);
   const double fragments = config.token_tile / 8.0 * config.tile_columns() / 32.0;
   const double multiplications = 16.0 * config.token_tile / 8.0;
@@ -92,13 +92,14 @@ double tile_cycles(const ScatterConfig& config, const Problem& problem, const Sp
 
 }  // namespace
 
-ScatterRounds scatter_rounds(const ScatterConfig& config, const SparsityStatistics& statistics) {
-  const double entries = entries_of_tile(config, statistics);
+ScatterRounds scatter_rounds(const ScatterPacking& packing, const SparsityStatistics& statistics) {
+  const double entries = entries_of_tile(packing, statistics);
   const double density = entries / scatter::kTileElements;
   // Entries fall into a tile by chance, and the rows of a block differ together.
-  const double by_rows = entries * statistics.row_cov / std::sqrt(config.tile_rows) * left_by_dealing(config.tile_rows);
+  const double by_rows =
+      entries * statistics.row_cov / std::sqrt(packing.tile_rows) * left_by_dealing(packing.tile_rows);
   ScatterRounds rounds;
-  rounds.mean = entries / 32 + (config.entry == ScatterEntry::kByte ? 1.3 : 0.5);
+  rounds.mean = entries / 32 + (packing.entry == ScatterEntry::kByte ? 1.3 : 0.5);
   rounds.deviation = std::sqrt(entries * (1 - density) + by_rows * by_rows) / 32;
   return rounds;
 }
@@ -106,7 +107,7 @@ ScatterRounds scatter_rounds(const ScatterConfig& config, const SparsityStatisti
 double ScatterFamily::predict(const Config& config_, const Problem& problem,
                               const SparsityStatistics& statistics) const {
   const ScatterConfig config(config_);
-  const ScatterRounds rounds = scatter_rounds(config, statistics);
+  const ScatterRounds rounds = scatter_rounds(config.packing(), statistics);
   const double sms = std::max(problem.device.sm_count, 1);
   const double clock = kSustainedClock * std::max(problem.device.clock_khz, 1000000) / 1000;  // cycles a microsecond
   const double hbm = kSustainedHbm * std::max(problem.device.memory_bandwidth, 1e11) / 1e6;   // bytes a microsecond

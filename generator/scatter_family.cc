@@ -18,9 +18,8 @@ double use_of_sms(std::int64_t tile_rows, const Problem& problem) {
 }
 
 ScatterRounds rounds_of(const RuleInput& in) {
-  Config config = in.config;
-  config.values.insert({{"max_rounds", 0}, {"min_rounds", 0}, {"token_tile", 8}, {"input_columns", 32}, {"warps", 8}});
-  return scatter_rounds(ScatterConfig(config), in.statistics);
+  return scatter_rounds(
+      {.entry = static_cast<ScatterEntry>(in["entry"]), .tile_rows = static_cast<int>(in["tile_rows"])}, in.statistics);
 }
 
 std::vector<Rule> legal_rules() {

@@ -35,12 +35,13 @@ struct ScatterConfig {
   int registers() const;
 };
 
-// What the rounds of a tile are likely to be, from what is known of the rows.
+// What the rounds of a tile are likely to be, from what is known of the rows. By the entries and the height of tiles of
+// `packing`; its rounds do not matter.
 struct ScatterRounds {
   double mean = 0;
   double deviation = 0;
 };
-ScatterRounds scatter_rounds(const ScatterConfig& config, const SparsityStatistics& statistics);
+ScatterRounds scatter_rounds(const ScatterPacking& packing, const SparsityStatistics& statistics);
 
 class ScatterFamily : public Family {
  public:

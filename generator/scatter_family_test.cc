@@ -74,7 +74,7 @@ TEST(ScatterFamilyTest, RoundsOfAUniformWeightAreForeseen) {
       Config config = plain_config();
       config.values["entry"] = entry;
       config.values["min_rounds"] = 0;
-      const ScatterRounds rounds = scatter_rounds(ScatterConfig(config), statistics);
+      const ScatterRounds rounds = scatter_rounds(ScatterConfig(config).packing(), statistics);
       const auto packed = pack_scatter(matrix, ScatterConfig(config).packing(), DataType::kFloat16);
       ASSERT_TRUE(packed.ok());
       const auto tiles = static_cast<double>(packed->facts.at("row_blocks") * packed->facts.at("column_tiles"));

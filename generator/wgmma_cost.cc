@@ -57,7 +57,7 @@ double tile_cycles(const WgmmaConfig& config, const ScatterRounds& rounds, doubl
 
 double WgmmaFamily::predict(const Config& config_, const Problem& problem, const SparsityStatistics& statistics) const {
   const WgmmaConfig config(config_);
-  const ScatterRounds rounds = wgmma_rounds(config.entry, statistics);
+  const ScatterRounds rounds = scatter_rounds(config.packing(), statistics);
   const double sms = std::max(problem.device.sm_count, 1);
   const double clock = kSustainedClock * std::max(problem.device.clock_khz, 1000000) / 1000;  // cycles a microsecond
   const double hbm = kSustainedHbm * std::max(problem.device.memory_bandwidth, 1e11) / 1e6;   // bytes a microsecond

@@ -10,7 +10,8 @@ constexpr int kMostRounds = 56;
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 ScatterRounds rounds_of(const RuleInput& in) {
-  return wgmma_rounds(static_cast<ScatterEntry>(in["entry"]), in.statistics);
+  return scatter_rounds({.entry = static_cast<ScatterEntry>(in["entry"]), .tile_rows = WgmmaConfig::kTileRows},
+                        in.statistics);
 }
 
 std::int64_t panels(const RuleInput& in) {
@@ -124,17 +125,6 @@ std::vector<Rule> worthwhile_rules() {
 }
 
 }  // namespace
-
-ScatterRounds wgmma_rounds(ScatterEntry entry, const SparsityStatistics& statistics) {
-  const std::map<std::string, std::int64_t> values = {{"entry", static_cast<std::int64_t>(entry)},
-                                                      {"tile_rows", WgmmaConfig::kTileRows},
-                                                      {"min_rounds", 0},
-                                                      {"max_rounds", 0},
-                                                      {"token_tile", 8},
-                                                      {"input_columns", 32},
-                                                      {"warps", 8}};
-  return scatter_rounds(ScatterConfig({"scatter", values}), statistics);
-}
 
 WgmmaConfig::WgmmaConfig(const Config& config)
     : entry(static_cast<ScatterEntry>(config.at("entry"))),

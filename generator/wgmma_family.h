@@ -38,9 +38,6 @@ struct WgmmaConfig {
   int missing_registers(const DeviceProperties& device) const;  // of them, that a block does not leave to a thread
 };
 
-// What the rounds of a tile are likely to be.
-ScatterRounds wgmma_rounds(ScatterEntry entry, const SparsityStatistics& statistics);
-
 class WgmmaFamily : public Family {
  public:
   std::string name() const override { return "wgmma"; }
