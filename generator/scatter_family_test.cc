@@ -100,25 +100,8 @@ TEST(ScatterFamilyTest, SearchesWhereItMayWin) {
   EXPECT_EQ(found(0.2, 512), 0U);
 }
 
-// Kernels are shared between weights: their text must not depend on the pattern or the shape, and equal names mean
-// equal text.
-TEST(ScatterFamilyTest, KernelTextFollowsFromItsName) {
-  const ScatterFamily scatter;
-  KernelTexts texts;
-  Random random(3);
-  for (const double density : {0.1, 0.2}) {
-    const auto rows = static_cast<std::int64_t>(density * 1000);
-    const CsrMatrix matrix = draw_matrix(random, rows, 500, density);
-    const SparsityStatistics statistics = compute_statistics(matrix);
-    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
-      for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
-        Problem problem = problem_of(matrix.rows, matrix.cols, 16, type);
-        problem.spec.layout = layout;
-        texts.add(scatter, problem, matrix, statistics, 5);
-      }
-    }
-  }
-  texts.expect_distinct();
+TEST(ScatterFamilyTest, KernelTextDependsOnTheNameAlone) {
+  expect_text_depends_on_name_alone(ScatterFamily(), {{100, 500}, {200, 700}}, 0.2, 16);
 }
 
 }  // namespace

@@ -101,15 +101,16 @@ class KernelTexts {
 
 // The kernels of a family over drawn weights of these shapes (rows, columns), both layouts and several epilogues.
 inline void expect_text_depends_on_name_alone(const Family& family,
-                                              std::initializer_list<std::pair<std::int64_t, std::int64_t>> shapes) {
+                                              std::initializer_list<std::pair<std::int64_t, std::int64_t>> shapes,
+                                              double density = 0.03, std::int64_t tokens = 16) {
   KernelTexts texts;
   Random random(5);
   for (const auto& [rows, cols] : shapes) {
-    const CsrMatrix matrix = draw_matrix(random, rows, cols, 0.03);
+    const CsrMatrix matrix = draw_matrix(random, rows, cols, density);
     const SparsityStatistics statistics = compute_statistics(matrix);
     for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
       for (const char* epilogue : {"none", "bias+relu", "beta", "residual"}) {
-        Problem problem = problem_of(matrix, 16);
+        Problem problem = problem_of(matrix, tokens);
         problem.spec.layout = layout;
         problem.spec.epilogue = *Epilogue::parse(epilogue);
         texts.add(family, problem, matrix, statistics, 37);
