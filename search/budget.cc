@@ -8,10 +8,10 @@
 
 namespace sparsmith {
 
-Budget::Budget(double seconds, std::size_t devices, const std::vector<std::optional<double>>& gains)
-    : devices_(devices) {
+Budget::Budget(double seconds, std::size_t devices, const std::vector<std::optional<double>>& gains, Now now)
+    : devices_(devices), now_(std::move(now)) {
   if (seconds > 0)
-    end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    end_ = this->now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   double sum = 0;
   double known = 0;
   for (const std::optional<double>& gain : gains) {
@@ -26,7 +26,7 @@ Budget::Budget(double seconds, std::size_t devices, const std::vector<std::optio
 
 Budget::Clock::time_point Budget::end_of_search(std::size_t weight) const {
   if (!end_) return Clock::time_point::max();
-  const auto now = Clock::now();
+  const auto now = this->now();
   if (now >= *end_) return *end_;
   const std::lock_guard lock(mutex_);
   const double part = std::clamp(gains_[weight] / std::max(left_, gains_[weight]), 0.0, 1.0);

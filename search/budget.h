@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -15,12 +16,15 @@ class Budget {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `seconds` from now on, on so many devices; 0: without end. `gains`: what each weight promises, in any unit; a
-  // weight of which nothing is known counts as the others' mean.
-  Budget(double seconds, std::size_t devices, const std::vector<std::optional<double>>& gains);
+  using Now = std::function<Clock::time_point()>;
 
+  // `seconds` from now on, on so many devices; 0: without end. `gains`: what each weight promises, in any unit; a
+  // weight of which nothing is known counts as the others' mean. `now`: asked by several threads at once.
+  Budget(double seconds, std::size_t devices, const std::vector<std::optional<double>>& gains, Now now = Clock::now);
+
+  Clock::time_point now() const { return now_(); }
   // Whether the run's time is over.
-  bool over() const { return end_ && Clock::now() >= *end_; }
+  bool over() const { return end_ && now() >= *end_; }
   bool limited() const { return end_.has_value(); }
   // Until when a search that begins now may last: its part, by gain, of what is left for those that are not done.
   Clock::time_point end_of_search(std::size_t weight) const;
@@ -32,6 +36,7 @@ class Budget {
 
  private:
   const std::size_t devices_;
+  const Now now_;
   std::optional<Clock::time_point> end_;
   mutable std::mutex mutex_;  // guards what follows
   std::vector<double> gains_;

@@ -69,7 +69,8 @@ class Run {
         kernels_.emplace(resources_.compiler, resources_.cache,
                          fmt::format("sm_{}", context_.device.compute_capability), options_.compile_threads);
     share_context(kernels);
-    budget_.emplace(options_.budget_s, sessions_.size(), promised_gains());
+    budget_.emplace(options_.budget_s, sessions_.size(), promised_gains(),
+                    resources_.now ? resources_.now : Budget::Now(Budget::Clock::now));
     context_.budget = &*budget_;
     const std::size_t preparers = preparing_threads(sessions_.size());
     schedule_.emplace(budget_->order(), sessions_.size() + preparers);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cache/cache.h"
+#include "search/budget.h"
 #include "search/measurer.h"
 #include "search/recorded_space.h"
 #include "search/tune_options.h"
@@ -34,7 +35,7 @@ struct TuneProgress {
 };
 
 // What a run uses. Pointers may be null: without a compiler only cached kernels (and the emulator) run, without a cache
-// nothing is remembered. Functions are called by one thread at a time, but for `interrupted`.
+// nothing is remembered. Functions are called by one thread at a time, but for `interrupted` and `now`.
 struct TuneResources {
   std::vector<MeasurerFactory> measurers;  // one for each device, all of one device class
   const KernelCompiler* compiler = nullptr;
@@ -44,6 +45,7 @@ struct TuneResources {
   std::function<bool()> interrupted;                        // may be empty
   std::function<void(const TuneProgress&)> progress;        // may be empty
   std::function<void(const WeightResult&)> weight_is_done;  // may be empty
+  Budget::Now now;                                          // the budget's clock; empty: the steady one
 };
 
 // On a device that cannot time (the emulator), choices are predicted for a typical device of the first architecture

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <utility>
@@ -44,7 +46,15 @@ class TunerTest : public testing::Test {
     resources.cache = &*cache;
     resources.interrupted = interrupted_;
     resources.weight_is_done = weight_is_done_;
+    resources.now = now_;
     return tune(weights, options_, resources);
+  }
+
+  // From here on a run's budget knows no time but the device's, where verifying a candidate takes so long, and the
+  // nanosecond of a look at the clock: the machine that runs the test may be as slow as it likes.
+  void verifying_takes(std::chrono::milliseconds time) {
+    device_.before_verify = [this, time] { device_time_ns_ += std::chrono::nanoseconds(time).count(); };
+    now_ = [this] { return Budget::Clock::time_point(std::chrono::nanoseconds(++device_time_ns_)); };
   }
 
   TemporaryDirectory directory_;
@@ -55,6 +65,10 @@ class TunerTest : public testing::Test {
   CompilerScript compiles_;
   std::function<bool()> interrupted_;
   std::function<void(const WeightResult&)> weight_is_done_;
+  Budget::Now now_;
+
+ private:
+  std::atomic<std::int64_t> device_time_ns_ = 0;
 };
 
 }  // namespace sparsmith

@@ -44,7 +44,7 @@ class Tuner : public WeightTuner {
     profile_ = profile_of(statistics_);
     problem_ = {weight_.spec, 1, context_.device};
     dense_serves_ = DenseMatmul::covers(weight_.spec);
-    context_.out_of_time = [this] { return Budget::Clock::now() >= bucket_end_; };
+    context_.out_of_time = [this] { return context_.budget != nullptr && context_.budget->now() >= bucket_end_; };
     remember_weight();
   }
   Tuner(const Tuner&) = delete;
@@ -165,7 +165,7 @@ class Tuner : public WeightTuner {
     for (std::size_t i = index; i < buckets_.size(); ++i) gains += buckets_[i].gain_us;
     bucket_end_ = weight_end_;
     if (weight_end_ == Budget::Clock::time_point::max() || gains <= 0) return;
-    const auto now = Budget::Clock::now();
+    const auto now = context_.budget->now();
     const std::chrono::duration<double> left = weight_end_ - now;
     bucket_end_ = now + std::chrono::duration_cast<Budget::Clock::duration>(left * (buckets_[index].gain_us / gains));
   }
