@@ -46,10 +46,6 @@ std::vector<Rule> legal_rules() {
        "clusters need compute capability 9.0",
        [](const RuleInput& in) { return in["parts"] == 1 || in.problem.device.compute_capability >= 90; }},
       {Kind::kLegal,
-       {"tile_rows", "row_tiles", "parts"},
-       "each block of a cluster finishes 16 rows at least",
-       [](const RuleInput& in) { return in["row_tiles"] * in["tile_rows"] >= 16 * in["parts"]; }},
-      {Kind::kLegal,
        {"tile_rows", "row_tiles", "token_tile", "input_columns"},
        "sums and X exceed the registers of a thread",
        [](const RuleInput& in) {

@@ -32,6 +32,9 @@ bool several_tiles(const ScatterConfig& config, const PackedCase& each) {
 bool several_row_blocks(const ScatterConfig& config, const PackedCase& each) {
   return each.matrix.rows > config.rows();
 }
+bool tiles_one_after_another(const ScatterConfig& config, const PackedCase& each) {
+  return several_tiles(config, each) || (config.row_tiles == 2 && each.matrix.rows > config.tile_rows);
+}
 bool second_row_tiles(const ScatterConfig& config, const PackedCase& each) {
   return config.row_tiles == 2 && config.min_rounds > 0 && each.matrix.rows > config.tile_rows;
 }
@@ -64,14 +67,14 @@ const std::vector<Mutation>& scatter_mutations() {
   static const std::vector<Mutation> all = {
       {"no barrier before partial sums take the tiles' place", "block_barrier();  // nobody needs a tile any more", "",
        scatter(tiles_for_all_warps)},
-      {"no barrier before partial sums are added", "block_barrier();\n        if constexpr (kParts > 1) exchange",
-       "if constexpr (kParts > 1) exchange", scatter(any_tiles)},
+      {"no barrier before partial sums are added", "block_barrier();\n        parts.exchange(", "parts.exchange(",
+       scatter(any_tiles)},
       {"no barrier before tiles take their place again",
        "block_barrier();  // the partial sums have been read: tiles may take their place", "",
        scatter(several_row_blocks_for_all_warps)},
       {"the sums of the last warp are dropped", "w < kWarps; ++w", "w < kWarps - 1; ++w", scatter(any_tiles)},
       {"a tile is not cleared", "list.clear(tiles.weight, tiles.number(kRow, t), base);", "",
-       scatter(several_tiles, 3000)},
+       scatter(tiles_one_after_another, 3000)},
       {"chunks are not where they were put", "^ (row % 8)) * 16)", "^ (row % 4)) * 16)", scatter(any_tiles)},
       {"the second value is the first", "store_shared_high_if(there, at[1]", "store_shared_low_if(there, at[1]",
        scatter(byte_entries, 2000)},
@@ -83,16 +86,16 @@ const std::vector<Mutation>& scatter_mutations() {
        scatter(several_fuller_tiles)},
       {"the second row block's tiles are the first's", "fixed + kRow * block_bytes", "fixed",
        scatter(second_row_tiles)},
-      {"what other blocks have summed up is dropped", "p == part ? own : sent[p * kOwnRows * kTokens + i]",
+      {"what other blocks have summed up is dropped", "p == part ? own : sent[p * kOwn + output - part * kOwn]",
        "p == part ? own : 0.0F", scatter(tiles_for_several_parts)},
-      {"sums are sent to blocks that may not run", "cluster_wait();  // they run, and have read what was sent before",
-       "", scatter(several_parts)},
-      {"what other blocks send is not awaited", "cluster_arrive();\n    cluster_wait();\n  }", "}",
+      {"sums are sent to blocks that may not run",
+       "cluster_wait();  // the others run, and have read what was sent before", "", scatter(several_parts)},
+      {"what other blocks send is not awaited", "cluster_arrive();\n      cluster_wait();\n    }", "}",
        scatter(several_parts)},
-      {"sums are sent where others still read", "if (kParts > 1 && !first) cluster_arrive();", "",
+      {"sums are sent where others still read", "if (used) cluster_arrive();", "",
        scatter(several_parts_and_row_blocks)},
-      {"rows are not where they were dealt to", "first_rows[row / scatter::kPartRows]",
-       "first_rows[0] + row / scatter::kPartRows * 16", scatter(dealt_rows)},
+      {"rows are not where they were dealt to", "first_rows[row_of(i) / scatter::kPartRows]",
+       "first_rows[0] + row_of(i) / scatter::kPartRows * 16", scatter(dealt_rows)},
       {"Inf goes unseen", "if (!finite(sums))", "if (false)", scatter(scatter_meets_infinity)},
   };
   return all;

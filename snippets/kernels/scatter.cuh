@@ -6,8 +6,7 @@
 // to each, and need no barrier among them until the end, when their sums meet in shared memory and are added in the
 // order of warps: two runs give equal bits.
 //
-// The kParts blocks of a cluster may own the same rows, each a part of the columns. At the end each of them adds up the
-// warps' sums, sends them to who finishes those rows, and finishes its own: they add up in the order of parts.
+// The kParts blocks of a cluster may own the same rows, each a part of the columns (reduction/cluster_sums.cuh).
 //
 // Tensor cores multiply zeros as well, and 0 * Inf is NaN. Where sums are not finite, the warp does its tiles again,
 // with the products of nonzeros alone: a zero weight contributes nothing, whatever X holds.
@@ -20,6 +19,7 @@
 #include "snippets/contract.cuh"
 #include "snippets/device.cuh"
 #include "snippets/prolog/scatter_entries.cuh"
+#include "snippets/reduction/cluster_sums.cuh"
 
 namespace sparsmith {
 
@@ -33,7 +33,6 @@ struct ScatterKernel {
   SPARSMITH_TUNE(kInputColumns, 32, 64, 128, 256)
   SPARSMITH_TUNE(kWarps, 4, 8, 12, 16)
   SPARSMITH_TUNE(kRowTiles, 1, 2)
-  SPARSMITH_TUNE(kParts, 1, 2, 4)
 
   using Value = typename Input::Value;
   static constexpr int kTileColumns = scatter::kTileElements / kTileRows;
@@ -43,12 +42,10 @@ struct ScatterKernel {
   static constexpr int kInputParts = kInputColumns / 32;
   static constexpr int kThreads = kWarps * scatter::kLanes;
   static constexpr int kRows = kRowTiles * kTileRows;
-  static constexpr int kOwnRows = kRows / kParts;  // that a block finishes
-  static constexpr int kPartialLine = kRows + 4;   // floats of a token, so that a warp's stores meet all banks
+  static constexpr int kPartialLine = kRows + 4;  // floats of a token, so that a warp's stores meet all banks
   static_assert(kInputColumns <= kTileColumns, "X is loaded for a tile at most");
   static_assert(kRowTiles == 1 || kInputColumns == kTileColumns, "X is loaded once for the tiles of all row blocks");
   static_assert(kRowTiles <= 2, "lists of entries take turns");
-  static_assert(kOwnRows % scatter::kPartRows == 0, "a block finishes whole parts of rows");
 
   struct Sums {
     float values[kRowTiles][kRowParts][kTokenParts][4];  // lane 4 g + t: rows g, g + 8 by tokens 2 t, 2 t + 1
@@ -66,22 +63,18 @@ struct ScatterKernel {
   static constexpr int kRowPartsAt =
       kWarps * (kPartialBytes > scatter::kTileBytes ? kPartialBytes : scatter::kTileBytes);
   static constexpr int kSentAt = kRowPartsAt + kRowTiles * kRowParts * 4;
-  static constexpr int kSentBytes = kOwnRows * kTokens * 4;  // by each part
+  using SumsOfParts = ClusterSums<kParts, kRows * kTokens, kThreads>;
 
   static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const Input& input, const Output& output, int n,
                                    u8* shared) {
     launch_dependents();
-    if constexpr (kParts > 1) cluster_arrive();
+    SumsOfParts parts(shared + kSentAt);
     // The same in all lanes, and known to be: what is decided by it needs no reconvergence.
     const int warp = static_cast<int>(shuffle_index(static_cast<u32>(thread_index() / scatter::kLanes), 0));
-    const int part = block_index_x() % kParts;
-    const int share = part * kWarps + warp;
+    const int share = parts.part * kWarps + warp;
     const int panels = (weight.row_blocks + kRowTiles - 1) / kRowTiles;
-    bool first = true;
     for (int first_token = block_index_y() * kTokens; first_token < n; first_token += grid_size_y() * kTokens) {
       for (int panel = block_index_x() / kParts; panel < panels; panel += grid_size_x() / kParts) {
-        if (kParts > 1 && !first) cluster_arrive();  // what was sent for the panel before has been read
-        first = false;
         Sums sums;
         const Tiles tiles{weight,
                           input,
@@ -93,16 +86,17 @@ struct ScatterKernel {
         load_first_rows(weight, panel * kRowTiles, first_rows);
         accumulate(tiles, shared + warp * scatter::kTileBytes, sums);
         block_barrier();  // nobody needs a tile any more
-        put_partials(sums, warp, reinterpret_cast<float*>(shared));
+        float* partials = reinterpret_cast<float*>(shared);
+        put_partials(sums, warp, partials);
         async_commit();
         async_wait<0>();
         block_barrier();
-        if constexpr (kParts > 1) exchange(shared, part);
-        finish(shared, part, first_rows, output, weight.rows, first_token, n);
+        parts.exchange([&](int i) { return sum_of_warps(partials, i); });
+        finish(partials, parts, first_rows, output, weight.rows, first_token, n);
         block_barrier();  // the partial sums have been read: tiles may take their place
       }
     }
-    if (kParts > 1 && first) cluster_wait();
+    parts.end();
     wait_for_previous();  // where there was nothing to do, too
   }
 
@@ -282,45 +276,24 @@ struct ScatterKernel {
     }
   }
 
-  // The i-th of the outputs that a block finishes: neighbouring threads take outputs that lie side by side in Y.
-  static SPARSMITH_DEVICE int row_of(int i) { return Input::kTokenMajor ? i % kOwnRows : i / kTokens; }
-  static SPARSMITH_DEVICE int token_of(int i) { return Input::kTokenMajor ? i / kOwnRows : i % kTokens; }
+  // Neighbouring outputs lie side by side in Y.
+  static SPARSMITH_DEVICE int row_of(int i) { return Input::kTokenMajor ? i % kRows : i / kTokens; }
+  static SPARSMITH_DEVICE int token_of(int i) { return Input::kTokenMajor ? i / kRows : i % kTokens; }
 
-  // The sum over the warps of output i of those that block `part` finishes.
-  static SPARSMITH_DEVICE float total_of(const u8* shared, int part, int i) {
-    const float* partials =
-        reinterpret_cast<const float*>(shared) + token_of(i) * kPartialLine + part * kOwnRows + row_of(i);
-    float total = 0.0F;
-    SPARSMITH_UNROLL for (int w = 0; w < kWarps; ++w) total += partials[w * kTokens * kPartialLine];
-    return total;
+  // The sum of output i over the warps.
+  static SPARSMITH_DEVICE float sum_of_warps(const float* partials, int i) {
+    const float* from = partials + token_of(i) * kPartialLine + row_of(i);
+    float sum = 0.0F;
+    SPARSMITH_UNROLL for (int w = 0; w < kWarps; ++w) sum += from[w * kTokens * kPartialLine];
+    return sum;
   }
 
-  // Sends every other block its sums, and waits for theirs.
-  static SPARSMITH_DEVICE void exchange(u8* shared, int part) {
-    cluster_wait();  // they run, and have read what was sent before
-    SPARSMITH_UNROLL for (int distance = 1; distance < kParts; ++distance) {
-      const int other = part ^ distance;
-      const ClusterAddress to = in_block(shared_address(shared + kSentAt + part * kSentBytes), other);
-      for (int i = thread_index(); i < kOwnRows * kTokens; i += kThreads) {
-        store_cluster(advanced(to, i * 4U), total_of(shared, other, i));
-      }
-    }
-    cluster_arrive();
-    cluster_wait();
-  }
-
-  static SPARSMITH_DEVICE void finish(const u8* shared, int part, const u32* first_rows, const Output& output, int rows,
-                                      int first_token, int n) {
-    const float* sent = reinterpret_cast<const float*>(shared + kSentAt);
-    for (int i = thread_index(); i < kOwnRows * kTokens; i += kThreads) {
-      const int row = part * kOwnRows + row_of(i);
-      const u32 row_of_y = first_rows[row / scatter::kPartRows] + row % scatter::kPartRows;
+  static SPARSMITH_DEVICE void finish(const float* partials, const SumsOfParts& parts, const u32* first_rows,
+                                      const Output& output, int rows, int first_token, int n) {
+    for (int i = parts.first() + thread_index(); i < parts.first() + SumsOfParts::kOwn; i += kThreads) {
+      const u32 row_of_y = first_rows[row_of(i) / scatter::kPartRows] + row_of(i) % scatter::kPartRows;
       if (row_of_y < static_cast<u32>(rows) && first_token + token_of(i) < n) {
-        const float own = total_of(shared, part, i);
-        float total[1] = {0.0F};
-        SPARSMITH_UNROLL for (int p = 0; p < kParts; ++p) {
-          total[0] += p == part ? own : sent[p * kOwnRows * kTokens + i];
-        }
+        const float total[1] = {parts.total(i, sum_of_warps(partials, i))};
         output.store(row_of_y, first_token + token_of(i), n, total);
       }
     }
