@@ -242,7 +242,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
       if (step.kernel.starts_with("bitmap_") || step.kernel.starts_with("wgmma_")) step.grid = {1, 1, step.grid[2]};
       if (step.kernel.starts_with("scatter_") || step.kernel.starts_with("bsr_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("gather_")) step.grid = {1, 1, 1};
-      if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = 1;
+      if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = step.cluster[1];
     }
   }
   return candidate;
