@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kFixedUs = 2.2;         // launch, first strips, last sums
 constexpr double kSecondLaunchUs = 2.2;  // that adds up column parts
+constexpr double kExchangeUs = 0.7;      // where a cluster does; not measured
 constexpr double kUnhidden = 0.28;       // of the shorter of HBM and work
 constexpr double kIssued = 0.9;          // instructions a cycle of a scheduler, at best
 constexpr double kL2BytesPerUs = 7.0e6;  // of X operands, over the device
@@ -70,7 +71,9 @@ double BitmapFamily::predict(const Config& config_, const Problem& problem,
       (strips * (strip_bytes + 4)) * token_tiles / (0.93 * hbm) * std::max({1.0, excess * 0.8, 40000 / in_flight});
   const double work_us = decode_us + kUnhiddenX * x_us;
   double finish_us = std::ceil(blocks / (sms * resident)) * 0.03 * config.warps;  // sums of warps
-  if (config.column_parts > 1) {
+  if (config.cluster) {
+    finish_us += kExchangeUs;
+  } else if (config.column_parts > 1) {
     const double outputs = static_cast<double>(problem.spec.rows) * static_cast<double>(problem.tokens);
     finish_us += kSecondLaunchUs + 8 * outputs * config.column_parts / kL2BytesPerUs;
   }

@@ -23,7 +23,7 @@ std::vector<Rule> legal_rules() {
        "tensor cores take 16-bit values",
        [](const RuleInput& in) { return size_of(in.problem.spec.type) == 2; }},
       {Kind::kLegal,
-       {"tiles", "token_tiles", "warps", "stages", "run_bits", "stored_offsets", "bulk_copies", "blocks_per_sm"},
+       {"tiles", "token_tiles", "warps", "stages", "run_bits", "stored_offsets", "bulk_copies", "blocks_per_sm", "sum"},
        "rings of one full strip, or the warps' sums, exceed the shared memory of a block",
        [](const RuleInput& in) {
          const BitmapConfig config(in.config);
@@ -34,6 +34,12 @@ std::vector<Rule> legal_rules() {
        {"bulk_copies"},
        "bulk copies exist from sm_90 on",
        [](const RuleInput& in) { return in["bulk_copies"] == 0 || in.problem.device.compute_capability >= 90; }},
+      {Kind::kLegal,
+       {"column_parts", "sum"},
+       "clusters exist from sm_90 on, and add up several parts",
+       [](const RuleInput& in) {
+         return in["sum"] == 0 || (in["column_parts"] > 1 && in.problem.device.compute_capability >= 90);
+       }},
   };
 }
 
@@ -119,7 +125,8 @@ BitmapConfig::BitmapConfig(const Config& config)
       stored_offsets(config.at("stored_offsets") != 0),
       bulk_copies(config.at("bulk_copies") != 0),
       blocks_per_sm(static_cast<int>(config.at("blocks_per_sm"))),
-      column_parts(static_cast<int>(config.at("column_parts"))) {}
+      column_parts(static_cast<int>(config.at("column_parts"))),
+      cluster(config.at("sum") != 0) {}
 
 std::int64_t BitmapConfig::extras_offset(std::int64_t strip_bytes, int ring_stages) const {
   return std::max(warps * ring_stages * slot_bytes(strip_bytes), sums_bytes());
@@ -146,7 +153,8 @@ std::vector<Parameter> BitmapFamily::parameters() const {
       {"stored_offsets", "o", {0, 1}, "a scan a strip against a bit an element", {"scanned", "stored"}},
       {"bulk_copies", "c", {0, 1}, "who copies strips to shared memory", {"async", "bulk"}},
       {"blocks_per_sm", "g", {1, 2, 3}, "blocks that a multiprocessor has room for: occupancy against registers"},
-      {"column_parts", "k", {1, 2, 4}, "parts of K: blocks for a weight of few rows against a second kernel"},
+      {"column_parts", "k", {1, 2, 4}, "parts of K: blocks for a weight of few rows against sums to add"},
+      {"sum", "m", {0, 1}, "who adds up the sums of parts", {"launch", "cluster"}},
   };
 }
 

@@ -23,7 +23,8 @@ struct BitmapConfig {
   bool stored_offsets;
   bool bulk_copies;   // strips come by bulk copies, from sm_90 on
   int blocks_per_sm;  // that registers and shared memory leave room for
-  int column_parts;   // of K, whose sums a second kernel adds up when there are several
+  int column_parts;   // of K
+  bool cluster;       // adds up the sums of several parts; otherwise a second kernel does
 
   explicit BitmapConfig(const Config& config);
   BitmapPacking packing() const { return {tiles, run_bits, stored_offsets}; }
@@ -31,7 +32,7 @@ struct BitmapConfig {
   int tokens() const { return 8 * token_tiles; }
   int threads() const { return 32 * warps; }
   std::int64_t sums_bytes() const { return std::int64_t{warps} * tokens() * (rows() + 4) * 4; }
-  std::int64_t extras_bytes() const { return std::int64_t{rows()} * tokens() * 4; }
+  std::int64_t extras_bytes() const { return std::int64_t{rows()} * tokens() * (cluster ? 8 : 4); }
   std::int64_t barriers_bytes() const { return bulk_copies ? std::int64_t{warps} * 4 * 8 : 0; }
   // Of a ring with strips of at most `strip_bytes`.
   std::int64_t slot_bytes(std::int64_t strip_bytes) const;

@@ -12,10 +12,12 @@ namespace {
 KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
   const OperatorSpec& spec = problem.spec;
   KernelText text;
-  text.name =
-      fmt::format("bitmap_{}_r{}_j{}_w{}_b{}_{}_{}_g{}{}", spec_tag(spec), config.tiles, config.token_tiles,
-                  config.warps, config.run_bits, config.stored_offsets ? "stored" : "scanned",
-                  config.bulk_copies ? "bulk" : "async", config.blocks_per_sm, config.column_parts > 1 ? "_k" : "");
+  const bool split = config.column_parts > 1 && !config.cluster;
+  const int blocks = config.cluster ? config.column_parts : 1;  // of a cluster
+  const std::string parts = split ? "_k" : config.cluster ? fmt::format("_k{}", blocks) : "";
+  text.name = fmt::format("bitmap_{}_r{}_j{}_w{}_b{}_{}_{}_g{}{}", spec_tag(spec), config.tiles, config.token_tiles,
+                          config.warps, config.run_bits, config.stored_offsets ? "stored" : "scanned",
+                          config.bulk_copies ? "bulk" : "async", config.blocks_per_sm, parts);
   text.summary =
       fmt::format("Y = W X for {} weights as bitmap and values, decoded for tensor cores: {} rows by {} tokens a block",
                   short_name(spec.type), config.rows(), config.tokens());
@@ -38,35 +40,38 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
       {fmt::format("using Sums = FragmentSums<Value, {}, {}, kWarps>", config.tiles, config.token_tiles),
        "16-row tiles, 8-token tiles"},
   };
-  const bool split = config.column_parts > 1;
   if (split) {
     add_partial_output(spec, text);
   } else {
     add_output(spec, text);
   }
-  text.lines.push_back({"using Kernel = BitmapKernel<Ring, Input, Values, Sums, Output, kWarps>", ""});
+  text.lines.push_back(
+      {fmt::format("using Kernel = BitmapKernel<Ring, Input, Values, Sums, Output, kWarps, {}>", blocks),
+       "parts of K that a cluster adds up"});
   text.parameters = {{"const u8*", "strips"},  {"const u32*", "strip_offsets"},
                      {"int", "slot_bytes"},    {"int", "stages"},
                      {"int", "extras_offset"}, {"int", "rows"},
                      {"int", "row_tiles"},     {"int", "row_strips"},
                      {"const Value*", "x"},    {"i64", "ldx"},
                      {"int", "cols"},          {"int", "n"}};
+  text.parameters.push_back({"int", "part_strips"});
+  text.body =
+      "const int first_strip = block_index_z() * part_strips;\n"
+      "const int end_strip = first_strip + part_strips < row_strips ? first_strip + part_strips : row_strips;\n";
   if (split) {
-    text.parameters.insert(text.parameters.end(), {{"int", "part_strips"}, {"float*", "partials"}, {"i64", "ldp"}});
-    text.body =
-        "const int first_strip = block_index_z() * part_strips;\n"
-        "const int end_strip = first_strip + part_strips < row_strips ? first_strip + part_strips : row_strips;\n"
+    text.parameters.insert(text.parameters.end(), {{"float*", "partials"}, {"i64", "ldp"}});
+    text.body +=
         "float* part = partials + static_cast<i64>(block_index_z()) * rows * n;\n"
         "const Output output{part, ldp, nullptr, nullptr, 0, 1.0F, 0.0F};\n";
   } else {
     add_output_parameters(text);
-    text.body = std::string(kMakeOutput) + "const int first_strip = 0;\nconst int end_strip = row_strips;\n";
+    text.body += kMakeOutput;
   }
   text.body +=
       "u8* shared = shared_memory();\n"
       "float* extras = reinterpret_cast<float*>(shared + extras_offset);\n"
       "Ring ring(strips, strip_offsets, slot_bytes, stages, shared,\n"
-      "          reinterpret_cast<BulkBarrier*>(extras + Kernel::kOutputs));\n"
+      "          reinterpret_cast<BulkBarrier*>(shared + extras_offset + Kernel::kExtraBytes));\n"
       "Input input(x, ldx, cols, n);\n"
       "Kernel::run(ring, input, output, rows, row_tiles, row_strips, first_strip, end_strip, n,\n"
       "            reinterpret_cast<float*>(shared), extras);";
@@ -94,10 +99,11 @@ Result<LaunchPlan> bitmap_plan(const BitmapConfig& config, const Problem& proble
   step.arguments.push_back(arguments.int64("ldx"));
   step.arguments.push_back(arguments.int32(std::to_string(problem.spec.cols)));
   step.arguments.push_back(arguments.int32("n"));
+  const std::int64_t strips = packed.facts.at("strips");
+  step.arguments.push_back(arguments.int32(std::to_string((strips + config.column_parts - 1) / config.column_parts)));
+  if (config.cluster) step.cluster = {1, 1, config.column_parts};
   LaunchPlan plan;
-  if (config.column_parts > 1) {
-    const std::int64_t strips = packed.facts.at("strips");
-    step.arguments.push_back(arguments.int32(std::to_string((strips + config.column_parts - 1) / config.column_parts)));
+  if (config.column_parts > 1 && !config.cluster) {
     step.arguments.push_back(arguments.workspace("0"));
     step.arguments.push_back(
         arguments.int64(problem.spec.layout == Layout::kTokenMajor ? std::to_string(problem.spec.rows) : "n"));

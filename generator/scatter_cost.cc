@@ -28,6 +28,7 @@ constexpr double kMultiplyCycles = 1.53;   // an mma.m16n8k16, at 62 % of the pe
 constexpr double kTileInstructions = 90;   // besides those below: addresses, predicates, loop
 constexpr double kInputWait = 600.0;       // for X in the middle of a tile, shared by the warps of a multiprocessor
 constexpr double kLateRoundCycles = 35.0;  // a round that is loaded when needed
+constexpr double kExchangeUs = 0.7;        // of sums in a cluster; not measured
 
 // Turns of shared memory for one store of all entries, over entries / 32, by density: the packer's for uniform tiles.
 double turns_per_round(ScatterEntry entry, double density) {
@@ -72,7 +73,7 @@ double tile_cycles(const ScatterConfig& config, const Problem& problem, const Sp
   const bool token_major = problem.spec.layout == Layout::kTokenMajor;
   const double entries = entries_of_tile(config.packing(), statistics);
   const double held = std::max<double>(rounds.mean, config.min_rounds);
-  const double fragments = config.token_tile / 8.0 * config.tile_columns() / 32.0;
+  const double fragments = config.token_tile / 8.0 * config.tile_columns() / 32.0 / config.row_tiles;  // of X, loaded
   const double multiplications = 16.0 * config.token_tile / 8.0;
 
   // Rounds to spare let the packer keep stores to one bank apart.
@@ -116,12 +117,13 @@ double ScatterFamily::predict(const Config& config_, const Problem& problem,
   const double column_tiles = std::ceil(static_cast<double>(problem.spec.cols) / config.tile_columns());
   const double token_tiles = std::ceil(static_cast<double>(problem.tokens) / config.token_tile);
 
-  const double blocks = row_blocks * token_tiles;
+  const double blocks = std::ceil(row_blocks / config.row_tiles) * config.parts * token_tiles;
   const double together =
       std::min(static_cast<double>(config.resident_blocks(problem.device)), std::ceil(blocks / sms));
   const double busiest = std::ceil(blocks / sms / together) * together;
   // Tiles, as if all warps had equally many.
-  const double shares = std::ceil(column_tiles / config.warps) * config.warps;
+  const int sharing = config.warps * config.parts;
+  const double shares = std::ceil(column_tiles / sharing) * config.warps * config.row_tiles;
   const double decode_us = busiest * shares * tile_cycles(config, problem, statistics) /
                            rate(static_cast<int>(together) * config.warps) / clock;
 
@@ -131,7 +133,7 @@ double ScatterFamily::predict(const Config& config_, const Problem& problem,
   const double x_and_y =
       static_cast<double>(problem.spec.cols + problem.spec.rows) * static_cast<double>(problem.tokens) * element;
   const double memory_us = (weight_bytes * token_tiles + x_and_y) / hbm;
-  return kFixedUs + std::max(decode_us, memory_us);
+  return kFixedUs + (config.parts > 1 ? kExchangeUs : 0) + std::max(decode_us, memory_us);
 }
 
 }  // namespace sparsmith

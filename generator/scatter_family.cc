@@ -10,9 +10,9 @@ constexpr int kMostRounds = 56;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// The share of multiprocessors at work when blocks of `tile_rows` rows go over them in waves.
-double use_of_sms(std::int64_t tile_rows, const Problem& problem) {
-  const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(problem.spec.rows, tile_rows));
+// The share of multiprocessors at work when blocks of `block_rows` rows, in so many parts, go over them in waves.
+double use_of_sms(std::int64_t block_rows, std::int64_t parts, const Problem& problem) {
+  const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(problem.spec.rows, block_rows)) * parts;
   const std::int64_t sms = std::max(problem.device.sm_count, 1);
   return static_cast<double>(blocks) / static_cast<double>(ceil_div(blocks, sms) * sms);
 }
@@ -38,17 +38,26 @@ std::vector<Rule> legal_rules() {
        "X is loaded for a tile at most",
        [](const RuleInput& in) { return in["input_columns"] * in["tile_rows"] <= 4096; }},
       {Kind::kLegal,
-       {"tile_rows", "token_tile", "input_columns"},
+       {"tile_rows", "row_tiles", "input_columns"},
+       "X is loaded once for the tiles of several row blocks",
+       [](const RuleInput& in) { return in["row_tiles"] == 1 || in["input_columns"] * in["tile_rows"] == 4096; }},
+      {Kind::kLegal,
+       {"parts"},
+       "clusters need compute capability 9.0",
+       [](const RuleInput& in) { return in["parts"] == 1 || in.problem.device.compute_capability >= 90; }},
+      {Kind::kLegal,
+       {"tile_rows", "row_tiles", "token_tile", "input_columns"},
        "sums and X exceed the registers of a thread",
        [](const RuleInput& in) {
-         return in["tile_rows"] * in["token_tile"] / 32 + in["token_tile"] * in["input_columns"] / 64 <= 160;
+         return in["row_tiles"] * in["tile_rows"] * in["token_tile"] / 32 +
+                    in["token_tile"] * in["input_columns"] / 64 <=
+                160;
        }},
       {Kind::kLegal,
-       {"tile_rows", "token_tile", "warps"},
+       {"entry", "tile_rows", "min_rounds", "max_rounds", "token_tile", "input_columns", "warps", "row_tiles", "parts"},
        "the warps' tiles or partial sums exceed the shared memory of a block",
        [](const RuleInput& in) {
-         const std::int64_t partials = in["warps"] * in["token_tile"] * (in["tile_rows"] + 4) * 4;
-         return std::max(in["warps"] * 8192, partials) + 16 <= in.problem.device.shared_bytes_per_block;
+         return ScatterConfig(in.config).shared_bytes() <= in.problem.device.shared_bytes_per_block;
        }},
   };
 }
@@ -69,7 +78,17 @@ std::vector<Rule> worthwhile_rules() {
        "lower tiles only where they keep more multiprocessors at work",
        [](const RuleInput& in) {
          return in["tile_rows"] == 64 ||
-                use_of_sms(in["tile_rows"], in.problem) > 1.1 * use_of_sms(in["tile_rows"] * 2, in.problem);
+                use_of_sms(in["tile_rows"], 1, in.problem) > 1.1 * use_of_sms(in["tile_rows"] * 2, 1, in.problem);
+       }},
+      {Kind::kWorthwhile,
+       {"tile_rows", "row_tiles", "parts"},
+       "tiles of several row blocks, and parts of the columns, where multiprocessors are at work all the same or more",
+       [](const RuleInput& in) {
+         const std::int64_t rows = in["row_tiles"] * in["tile_rows"];
+         const double use = use_of_sms(rows, in["parts"], in.problem);
+         if (in["row_tiles"] == 2 && use < 0.95 * use_of_sms(in["tile_rows"], 1, in.problem)) return false;
+         return in["parts"] == 1 || (in["parts"] == 2 && in["row_tiles"] == 2) ||
+                use > 1.1 * use_of_sms(rows, in["parts"] / 2, in.problem);
        }},
       {Kind::kWorthwhile,
        {"entry", "tile_rows", "min_rounds", "max_rounds"},
@@ -106,14 +125,14 @@ std::vector<Rule> worthwhile_rules() {
          return registers <= 32 && (whole || registers >= 16);
        }},
       {Kind::kWorthwhile,
-       {"tile_rows", "warps"},
+       {"tile_rows", "warps", "parts"},
        "warps that all have tiles, and enough of them to hide latency",
        [](const RuleInput& in) {
-         const std::int64_t tiles = ceil_div(in.problem.spec.cols * in["tile_rows"], 4096);
+         const std::int64_t tiles = ceil_div(in.problem.spec.cols * in["tile_rows"], 4096 * in["parts"]);
          return in["warps"] <= std::max<std::int64_t>(tiles, 4) && (in["warps"] >= 8 || tiles < 8);
        }},
       {Kind::kWorthwhile,
-       {"entry", "tile_rows", "min_rounds", "max_rounds", "token_tile", "input_columns", "warps"},
+       {"entry", "tile_rows", "min_rounds", "max_rounds", "token_tile", "input_columns", "warps", "row_tiles", "parts"},
        "what a thread holds fits the registers that its block leaves it",
        [](const RuleInput& in) {
          const ScatterConfig config(in.config);
@@ -132,7 +151,9 @@ ScatterConfig::ScatterConfig(const Config& config)
       max_rounds(static_cast<int>(config.at("max_rounds"))),
       token_tile(static_cast<int>(config.at("token_tile"))),
       input_columns(static_cast<int>(config.at("input_columns"))),
-      warps(static_cast<int>(config.at("warps"))) {}
+      warps(static_cast<int>(config.at("warps"))),
+      row_tiles(static_cast<int>(config.at("row_tiles"))),
+      parts(static_cast<int>(config.at("parts"))) {}
 
 std::int64_t ScatterConfig::resident_blocks(const DeviceProperties& device) const {
   const std::int64_t by_registers = device.registers_per_sm / (std::int64_t{32} * warps * registers());
@@ -140,15 +161,18 @@ std::int64_t ScatterConfig::resident_blocks(const DeviceProperties& device) cons
 }
 
 std::int64_t ScatterConfig::shared_bytes() const {
-  return std::int64_t{warps} * std::max(8192, token_tile * (tile_rows + 4) * 4) + 16;
+  const std::int64_t sent = std::int64_t{parts > 1 ? rows() * token_tile * 4 : 0};
+  return std::int64_t{warps} * std::max(8192, token_tile * (rows() + 4) * 4) + row_tiles * 16 + sent;
 }
 
 int ScatterConfig::registers() const {
   const int entries = 2 * (entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds);
   // By what ptxas says of kernels that spill and of kernels that do not.
   const int predicates = max_rounds > min_rounds ? 3 : 0;
-  const int loads = input_registers() > 16 || token_tile > 8 ? 12 : 0;  // of X, which keep their order
-  return sum_registers() + input_registers() + entries + 28 + 2 * (token_tile / 8) + predicates + loads;
+  // Loads of X, which keep their order; and multiplications that could otherwise stand in each other's way.
+  const int loads = token_tile >= 32 ? 68 : input_registers() > 16 || token_tile > 8 ? 12 : 0;
+  const int second_row = row_tiles > 1 ? 30 : 0;
+  return sum_registers() + input_registers() + entries + 28 + 2 * (token_tile / 8) + predicates + loads + second_row;
 }
 
 std::vector<Parameter> ScatterFamily::parameters() const {
@@ -166,6 +190,8 @@ std::vector<Parameter> ScatterFamily::parameters() const {
       {"token_tile", "t", {8, 16, 32, 64}, "use of a scattered tile against registers"},
       {"input_columns", "c", {32, 64, 128, 256}, "columns of X held ahead: latency hiding against registers"},
       {"warps", "w", {4, 8, 12, 16}, "latency hiding against registers a thread"},
+      {"row_tiles", "r", {1, 2}, "tiles above one another that meet the same X, against registers for their sums"},
+      {"parts", "k", {1, 2, 4}, "blocks of a cluster that share the columns: more blocks, against an exchange of sums"},
   };
 }
 

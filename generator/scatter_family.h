@@ -23,14 +23,17 @@ struct ScatterConfig {
   int token_tile;
   int input_columns;  // of X whose fragments a warp holds
   int warps;          // of a block
+  int row_tiles;      // that a warp multiplies by the same X
+  int parts;          // blocks of a cluster, that share the columns of their rows
 
   explicit ScatterConfig(const Config& config);
   ScatterPacking packing() const { return {entry, tile_rows, min_rounds}; }
   int tile_columns() const { return packing().tile_columns(); }
+  int rows() const { return row_tiles * tile_rows; }  // of a block
   std::int64_t shared_bytes() const;
   std::int64_t resident_blocks(const DeviceProperties& device) const;  // of a multiprocessor, by what they ask for
   // An estimate of the registers a thread needs: sums, X, two tiles' entries, and the rest.
-  int sum_registers() const { return tile_rows / 16 * token_tile / 8 * 4; }
+  int sum_registers() const { return rows() / 16 * token_tile / 8 * 4; }
   int input_registers() const { return token_tile * input_columns / 64; }
   int registers() const;
 };

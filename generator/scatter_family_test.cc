@@ -28,7 +28,9 @@ Config plain_config() {
                  {"max_rounds", 16},
                  {"token_tile", 8},
                  {"input_columns", 64},
-                 {"warps", 16}}};
+                 {"warps", 16},
+                 {"row_tiles", 1},
+                 {"parts", 1}}};
 }
 
 TEST(ScatterFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
@@ -91,7 +93,8 @@ TEST(ScatterFamilyTest, SearchesWhereItMayWin) {
   };
   for (const std::int64_t tokens : {8, 16, 32}) {
     for (const double density : {0.1, 0.2, 0.3}) {
-      EXPECT_GE(found(density, tokens), 8U) << density << " " << tokens;
+      const bool short_of_registers = tokens == 32 && density == 0.3;
+      EXPECT_GE(found(density, tokens), short_of_registers ? 4U : 8U) << density << " " << tokens;
       EXPECT_LE(found(density, tokens), 100U);
     }
   }

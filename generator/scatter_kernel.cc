@@ -12,9 +12,9 @@ KernelText scatter_text(const ScatterConfig& config, const Problem& problem) {
   const bool bytes = config.entry == ScatterEntry::kByte;
   KernelText text;
   const auto blocks = static_cast<int>(config.resident_blocks(problem.device));
-  text.name =
-      fmt::format("scatter_{}_e{}_m{}_i{}_a{}_t{}_c{}_w{}x{}", spec_tag(spec), bytes ? "b" : "w", config.tile_rows,
-                  config.min_rounds, config.max_rounds, config.token_tile, config.input_columns, config.warps, blocks);
+  text.name = fmt::format("scatter_{}_e{}_m{}_i{}_a{}_t{}_c{}_w{}x{}_r{}_k{}", spec_tag(spec), bytes ? "b" : "w",
+                          config.tile_rows, config.min_rounds, config.max_rounds, config.token_tile,
+                          config.input_columns, config.warps, blocks, config.row_tiles, config.parts);
   text.summary = fmt::format("Y = W X for {} weights as lists of nonzeros, made dense in tiles of {} x {}",
                              short_name(spec.type), config.tile_rows, config.tile_columns());
   text.threads = config.warps * 32;
@@ -31,9 +31,10 @@ KernelText scatter_text(const ScatterConfig& config, const Problem& problem) {
        "X token-major"},
   };
   add_output(spec, text);
-  text.lines.push_back({fmt::format("using Kernel = ScatterKernel<Entries, Input, Output, {}, {}, {}, {}>",
-                                    config.tile_rows, config.token_tile, config.input_columns, config.warps),
-                        "rows of a tile, tokens, columns of X held, warps"});
+  text.lines.push_back(
+      {fmt::format("using Kernel = ScatterKernel<Entries, Input, Output, {}, {}, {}, {}, {}, {}>", config.tile_rows,
+                   config.token_tile, config.input_columns, config.warps, config.row_tiles, config.parts),
+       "rows of a tile, tokens, columns of X held, warps, row tiles, parts of the columns"});
   text.parameters = {{"const u32*", "entries"},
                      {"const u32*", "more_entries"},
                      {"const u32*", "more_offsets"},
@@ -59,9 +60,11 @@ Result<LaunchPlan> scatter_plan(const ScatterConfig& config, const OperatorSpec&
   PlanArguments arguments("scatter");
   PlanStep step;
   step.kernel = text.name;
-  step.grid = {packed.facts.at("row_blocks"),
+  const std::int64_t row_blocks = packed.facts.at("row_blocks");
+  step.grid = {(row_blocks + config.row_tiles - 1) / config.row_tiles * config.parts,
                arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", config.token_tile)), 1};
   step.block = {text.threads, 1, 1};
+  step.cluster = {config.parts, 1, 1};
   step.shared_bytes = text.max_shared_bytes;
   step.arguments = {PlanArguments::packed("entries"),
                     PlanArguments::packed("more_entries"),
@@ -70,7 +73,7 @@ Result<LaunchPlan> scatter_plan(const ScatterConfig& config, const OperatorSpec&
                     PlanArguments::x(),
                     arguments.int32(std::to_string(spec.rows)),
                     arguments.int32(std::to_string(spec.cols)),
-                    arguments.int32(std::to_string(packed.facts.at("row_blocks"))),
+                    arguments.int32(std::to_string(row_blocks)),
                     arguments.int32(std::to_string(packed.facts.at("column_tiles"))),
                     arguments.int32("n"),
                     arguments.int64("ldx")};

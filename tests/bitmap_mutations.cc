@@ -19,6 +19,10 @@ bool async_copies(const BitmapConfig& config, const KernelCase&) { return !confi
 bool bulk_copies(const BitmapConfig& config, const KernelCase&) { return config.bulk_copies; }
 bool merged_pairs(const BitmapConfig& config, const KernelCase&) { return config.token_tiles > 1; }
 bool split_halves(const BitmapConfig& config, const KernelCase&) { return config.token_tiles == 1; }
+bool cluster_of_parts(const BitmapConfig& config, const KernelCase&) { return config.cluster; }
+bool parts_of_a_launch(const BitmapConfig& config, const KernelCase& each) {
+  return config.column_parts > 1 && !config.cluster && each.matrix.cols > 64 * 2;
+}
 bool several_column_parts(const BitmapConfig& config, const KernelCase& each) {
   return config.column_parts > 1 && each.matrix.cols > 64 * 2 && each.problem.tokens > 0;
 }
@@ -57,7 +61,9 @@ const std::vector<Mutation>& bitmap_mutations() {
       {"parts of K do the same strips", "first_strip = block_index_z() * part_strips", "first_strip = 0",
        bitmap(several_column_parts)},
       {"parts of K store to one place", "static_cast<i64>(block_index_z()) * rows * n", "static_cast<i64>(0)",
-       bitmap(several_column_parts)},
+       bitmap(parts_of_a_launch)},
+      {"what other blocks send is not awaited", "cluster_arrive();\n      cluster_wait();\n    }", "}",
+       bitmap(cluster_of_parts)},
       {"every lane copies the strip", "bounds.take(from, units) && lane_index() == 0", "bounds.take(from, units)",
        bitmap(bulk_copies)},
       {"half of a strip is copied", "from, units * bitmap::kUnitBytes, barriers", "from, units / 2 * 16, barriers",

@@ -256,7 +256,8 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
     for (PlanStep& step : candidate.plan.steps) {
       if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("bitmap_") || step.kernel.starts_with("wgmma_")) step.grid = {1, 1, step.grid[2]};
-      if (step.kernel.starts_with("scatter_") || step.kernel.starts_with("bsr_")) step.grid = {1, 1, 1};
+      if (step.kernel.starts_with("scatter_")) step.grid = step.cluster;
+      if (step.kernel.starts_with("bsr_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("gather_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = step.cluster[1];
     }

@@ -27,14 +27,27 @@ bool late_word_rounds(const ScatterConfig& config, const PackedCase& each) {
   return config.entry == ScatterEntry::kWord && late_rounds(config, each);
 }
 bool several_tiles(const ScatterConfig& config, const PackedCase& each) {
-  return each.matrix.cols > std::int64_t{2} * config.warps * config.tile_columns();
+  return each.matrix.cols > std::int64_t{2} * config.parts * config.warps * config.tile_columns();
 }
 bool several_row_blocks(const ScatterConfig& config, const PackedCase& each) {
-  return each.matrix.rows > config.tile_rows;
+  return each.matrix.rows > config.rows();
+}
+bool tiles_one_after_another(const ScatterConfig& config, const PackedCase& each) {
+  return several_tiles(config, each) || (config.row_tiles == 2 && each.matrix.rows > config.tile_rows);
+}
+bool second_row_tiles(const ScatterConfig& config, const PackedCase& each) {
+  return config.row_tiles == 2 && config.min_rounds > 0 && each.matrix.rows > config.tile_rows;
+}
+bool tiles_for_several_parts(const ScatterConfig& config, const PackedCase& each) {
+  return config.parts > 1 && each.matrix.cols > config.tile_columns();
+}
+bool several_parts(const ScatterConfig& config, const PackedCase&) { return config.parts > 1; }
+bool several_parts_and_row_blocks(const ScatterConfig& config, const PackedCase& each) {
+  return config.parts > 1 && several_row_blocks(config, each);
 }
 // A warp without tiles neither fills nor clears any.
 bool tiles_for_all_warps(const ScatterConfig& config, const PackedCase& each) {
-  return each.matrix.cols > std::int64_t{config.warps - 1} * config.tile_columns();
+  return each.matrix.cols > std::int64_t{config.parts * config.warps - 1} * config.tile_columns();
 }
 bool several_row_blocks_for_all_warps(const ScatterConfig& config, const PackedCase& each) {
   return several_row_blocks(config, each) && tiles_for_all_warps(config, each);
@@ -54,12 +67,14 @@ const std::vector<Mutation>& scatter_mutations() {
   static const std::vector<Mutation> all = {
       {"no barrier before partial sums take the tiles' place", "block_barrier();  // nobody needs a tile any more", "",
        scatter(tiles_for_all_warps)},
-      {"no barrier before partial sums are added", "block_barrier();\n        finish(", "finish(", scatter(any_tiles)},
+      {"no barrier before partial sums are added", "block_barrier();\n        parts.exchange(", "parts.exchange(",
+       scatter(any_tiles)},
       {"no barrier before tiles take their place again",
        "block_barrier();  // the partial sums have been read: tiles may take their place", "",
        scatter(several_row_blocks_for_all_warps)},
       {"the sums of the last warp are dropped", "w < kWarps; ++w", "w < kWarps - 1; ++w", scatter(any_tiles)},
-      {"a tile is not cleared", "list.clear(tiles.weight, tiles.number(t), base);", "", scatter(several_tiles, 3000)},
+      {"a tile is not cleared", "list.clear(tiles.weight, tiles.number(kRow, t), base);", "",
+       scatter(tiles_one_after_another, 3000)},
       {"chunks are not where they were put", "^ (row % 8)) * 16)", "^ (row % 4)) * 16)", scatter(any_tiles)},
       {"the second value is the first", "store_shared_high_if(there, at[1]", "store_shared_low_if(there, at[1]",
        scatter(byte_entries, 2000)},
@@ -67,10 +82,20 @@ const std::vector<Mutation>& scatter_mutations() {
        "r < 0; ++r) {\n      const u32 word", scatter(late_word_rounds)},
       {"rounds beyond the registers are dropped", "r < rounds(); r += 2) {\n      const u32 values",
        "r < 0; r += 2) {\n      const u32 values", scatter(late_byte_rounds)},
-      {"a tile's further entries are another's", "next - window + 1));\n    next += kStride;", "next - window + 1));",
+      {"a tile's further entries are another's", "if (kRow == kRowTiles - 1) next += kStride;", "",
        scatter(several_fuller_tiles)},
-      {"rows are not where they were dealt to", "first_rows[row / scatter::kPartRows]",
-       "first_rows[0] + row / scatter::kPartRows * 16", scatter(dealt_rows)},
+      {"the second row block's tiles are the first's", "fixed + kRow * block_bytes", "fixed",
+       scatter(second_row_tiles)},
+      {"what other blocks have summed up is dropped", "p == part ? own : sent[p * kOwn + output - part * kOwn]",
+       "p == part ? own : 0.0F", scatter(tiles_for_several_parts)},
+      {"sums are sent to blocks that may not run",
+       "cluster_wait();  // the others run, and have read what was sent before", "", scatter(several_parts)},
+      {"what other blocks send is not awaited", "cluster_arrive();\n      cluster_wait();\n    }", "}",
+       scatter(several_parts)},
+      {"sums are sent where others still read", "if (used) cluster_arrive();", "",
+       scatter(several_parts_and_row_blocks)},
+      {"rows are not where they were dealt to", "first_rows[row_of(i) / scatter::kPartRows]",
+       "first_rows[0] + row_of(i) / scatter::kPartRows * 16", scatter(dealt_rows)},
       {"Inf goes unseen", "if (!finite(sums))", "if (false)", scatter(scatter_meets_infinity)},
   };
   return all;

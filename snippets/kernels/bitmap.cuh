@@ -3,7 +3,7 @@
 // A block owns 16 R rows and a tile of tokens; its warps share out the strips of K. Each streams its strips through a
 // ring of its own, decodes them straight into A operands, and multiplies with operands of X from global memory. At the
 // end the warps' sums meet in shared memory. The grid's x runs over rows, its y over token tiles; both stride when
-// smaller.
+// smaller. Its z are parts of K, whose sums may meet in clusters (reduction/cluster_sums.cuh).
 //
 // Tensor cores multiply zeros too, and 0 * Inf is NaN. So a strip in which X holds Inf or NaN is multiplied with 0 in
 // their place, and the products of the stored elements with them are added one by one: a weight that is not stored
@@ -13,10 +13,12 @@
 #include "formats/bitmap_layout.h"
 #include "snippets/contract.cuh"
 #include "snippets/device.cuh"
+#include "snippets/reduction/cluster_sums.cuh"
 
 namespace sparsmith {
 
-template <class Ring, class Input, class Values, class Sums, class Output, int kWarps>
+// kParts: of K, whose blocks are a cluster.
+template <class Ring, class Input, class Values, class Sums, class Output, int kWarps, int kParts>
 struct BitmapKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kWarps, 4, 8, 16)
@@ -29,16 +31,19 @@ struct BitmapKernel {
   static constexpr int kRows = Sums::kRows;
   static constexpr int kTokens = Sums::kTokens;
   static constexpr int kOutputs = kRows * kTokens;
+  using SumsOfParts = ClusterSums<kParts, kOutputs, kThreads>;
+  static constexpr int kExtraBytes = kOutputs * 4 + SumsOfParts::kBytes;
 
   // Values are not merged into pairs, but multiplied as operands whose high halves are 0: twice the multiplications, a
   // quarter of the merges' instructions.
   static constexpr bool kHalves = kTokenTiles == 1;
 
   // The block does strips [first_strip, end_strip) of each row tile's `strips`.
-  //   extras: [kOutputs] in shared memory, beside the ring; the sums take the ring's place.
+  //   extras: kExtraBytes in shared memory, beside the ring; the sums take the ring's place.
   static SPARSMITH_DEVICE void run(Ring& ring, Input& input, const Output& output, int rows, int row_tiles, int strips,
                                    int first_strip, int end_strip, int n, float* sums_of_warps, float* extras) {
     launch_dependents();
+    SumsOfParts parts(reinterpret_cast<u8*>(extras + kOutputs));
     const int begin = first_strip + warp_index();
     for (int first_token = block_index_y() * kTokens; first_token < n; first_token += grid_size_y() * kTokens) {
       for (int row_tile = block_index_x(); row_tile < row_tiles; row_tile += grid_size_x()) {
@@ -74,11 +79,13 @@ struct BitmapKernel {
         block_barrier();  // the ring has been read
         sums.put(sums_of_warps);
         block_barrier();
-        store(output, sums_of_warps, extras, row_tile * kRows, rows, first_token, n);
+        parts.exchange([&](int i) { return sum_of(sums_of_warps, extras, i); });
+        store(output, parts, sums_of_warps, extras, row_tile * kRows, rows, first_token, n);
         ring.copies_follow();
         block_barrier();  // the sums have been read
       }
     }
+    parts.end();
     wait_for_previous();  // where there was nothing to do, too
   }
 
@@ -157,15 +164,21 @@ struct BitmapKernel {
     }
   }
 
-  // Neighbouring threads store neighbouring elements of Y.
-  static SPARSMITH_DEVICE void store(const Output& output, const float* sums_of_warps, const float* extras,
-                                     int first_row, int rows, int first_token, int n) {
-    for (int i = thread_index(); i < kOutputs; i += kThreads) {
-      const int row = Input::kTokenMajor ? i % kRows : i / kTokens;
-      const int token = Input::kTokenMajor ? i / kRows : i % kTokens;
-      if (first_row + row < rows && first_token + token < n) {
-        const float sum[1] = {Sums::total(sums_of_warps, row, token) + extras[token * kRows + row]};
-        output.store(static_cast<u32>(first_row + row), first_token + token, n, sum);
+  // Neighbouring outputs are neighbouring elements of Y.
+  static SPARSMITH_DEVICE int row_of(int i) { return Input::kTokenMajor ? i % kRows : i / kTokens; }
+  static SPARSMITH_DEVICE int token_of(int i) { return Input::kTokenMajor ? i / kRows : i % kTokens; }
+
+  // This block's sum of output i.
+  static SPARSMITH_DEVICE float sum_of(const float* sums_of_warps, const float* extras, int i) {
+    return Sums::total(sums_of_warps, row_of(i), token_of(i)) + extras[token_of(i) * kRows + row_of(i)];
+  }
+
+  static SPARSMITH_DEVICE void store(const Output& output, const SumsOfParts& parts, const float* sums_of_warps,
+                                     const float* extras, int first_row, int rows, int first_token, int n) {
+    for (int i = parts.first() + thread_index(); i < parts.first() + SumsOfParts::kOwn; i += kThreads) {
+      if (first_row + row_of(i) < rows && first_token + token_of(i) < n) {
+        const float sum[1] = {parts.total(i, sum_of(sums_of_warps, extras, i))};
+        output.store(static_cast<u32>(first_row + row_of(i)), first_token + token_of(i), n, sum);
       }
     }
   }

@@ -80,41 +80,49 @@ struct TileWords {
   }
 };
 
-// A warp's way along its tiles, every kStride-th. Two lists may take turns: one is in use while the other's words come.
-template <class List, int kStride = 1>
+// A warp's way along its tiles, every kStride-th; or along those of kRowTiles row blocks together, one of each, then
+// the next ones. Two lists may take turns: one is in use while the other's words come.
+template <class List, int kStride = 1, int kRowTiles = 1>
 struct TileCursor {
-  const u8* fixed;  // of the next tile to be loaded
+  const u8* fixed;  // of the next tile to be loaded of the first row block
+  i64 block_bytes;  // from there to the next row block's
   const u32* further;
-  const u32* offsets;  // from the warp's first tile on
-  int last;            // of them that are needed
-  int next = 0;        // tile, in steps of kStride
-  int window = 0;      // the tile whose offset lane 0 holds
-  u32 held;            // this lane's offset
-  i32 none;            // 0, which the compiler does not know
+  const u32* offsets;   // from the warp's first tile on
+  int block_tiles;      // from one row block's to the next one's
+  int last;             // of them that are needed
+  int next = 0;         // tile, in steps of kStride
+  int window = 0;       // the tile whose offset lane 0 holds
+  u32 held[kRowTiles];  // this lane's offset
+  i32 none;             // 0, which the compiler does not know
 
-  // Loads of the first tile what lies at a known place; begin() is to follow.
-  SPARSMITH_DEVICE TileCursor(const Weight& weight, int first_tile, int count, List& list)
+  // Loads of the first tile what lies at a known place; begin() is to follow. block_tiles: from one row block's tiles
+  // to the next one's.
+  SPARSMITH_DEVICE TileCursor(const Weight& weight, int first_tile, int count, List& list, int block_tiles_ = 0)
       : fixed(reinterpret_cast<const u8*>(weight.entries + static_cast<i64>(first_tile) * List::kFixed * kLanes)),
+        block_bytes(static_cast<i64>(block_tiles_) * List::kFixed * kLineBytes),
         further(weight.more_entries + lane_of_warp()),
         offsets(weight.more_offsets + first_tile),
+        block_tiles(block_tiles_),
         last(count > 0 ? (count - 1) * kStride + 1 : 0),
         none(weight.rows >> 31) {
     look_at(0);
-    load_fixed(list);
+    load_fixed<0>(list);
   }
 
   // Loads the rest of the first tile: apart, because it has to wait for its offset.
   SPARSMITH_DEVICE void begin(List& list) {
-    turn(list);
+    turn<0>(list);
     list.load_more(further);
   }
 
-  // Loads the next tile to `list`, but asks for nothing before `word` is there, which is of the tile in use: loads wait
-  // at few scoreboards, and were these on their way when those before are waited for, the warp would wait for them too.
+  // Loads the next tile, which is row block kRow's, to `list`, but asks for nothing before `word` is there, which is of
+  // the tile in use: loads wait at few scoreboards, and were these on their way when those before are waited for, the
+  // warp would wait for them too.
+  template <int kRow = 0>
   SPARSMITH_DEVICE void load(List& list, u32 word) {
-    turn(list);
+    turn<kRow>(list);
     fixed += static_cast<i32>(word) & none;
-    load_fixed(list);
+    load_fixed<kRow>(list);
     list.load_more(further);
   }
 
@@ -127,21 +135,24 @@ struct TileCursor {
   }
 
  private:
+  template <int kRow>
   SPARSMITH_DEVICE void turn(List& list) {
-    if (next - window >= kLanes - 1) look_at(next);
-    list.turn_to(shuffle_index(held, next - window), shuffle_index(held, next - window + 1));
-    next += kStride;
+    if (kRow == 0 && next - window >= kLanes - 1) look_at(next);
+    list.turn_to(shuffle_index(held[kRow], next - window), shuffle_index(held[kRow], next - window + 1));
+    if (kRow == kRowTiles - 1) next += kStride;
   }
 
+  template <int kRow>
   SPARSMITH_DEVICE void load_fixed(List& list) {
-    list.load_fixed(fixed);
-    fixed += kStride * List::kFixed * kLineBytes;
+    list.load_fixed(kRow == 0 ? fixed : fixed + kRow * block_bytes);
+    if (kRow == kRowTiles - 1) fixed += kStride * List::kFixed * kLineBytes;
   }
 
   SPARSMITH_DEVICE void look_at(int tile) {
     const int mine = tile + lane_of_warp();
     window = tile;
-    held = load_cached(offsets + (mine < last ? mine : last));
+    const u32* from = offsets + (mine < last ? mine : last);
+    SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) held[r] = load_cached(from + r * block_tiles);
   }
 };
 
