@@ -46,13 +46,11 @@ struct FeatureMajorPair {
     const u64 misaligned = (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % panel::kRowBytes;
     const bool whole = valid >= kTokens && misaligned == 0;
     const int end = whole ? columns : 0;
+    const Value* next = x + column * ldx;
     SPARSMITH_ROLLED for (int first = 0; first < columns; first += kTogether * kStep) {
-      const Value* from = x + (first + column) * ldx;
       Tokens rows[kTogether];
-      SPARSMITH_UNROLL for (int i = 0; i < kTogether; ++i) {
-        if (first + column + i * kStep < end) {
-          rows[i] = load_coherent(reinterpret_cast<const Tokens*>(from + i * (kStep * ldx)));
-        }
+      SPARSMITH_UNROLL for (int i = 0; i < kTogether; ++i, next += kStep * ldx) {
+        rows[i] = load_coherent_if(first + column + i * kStep < end, reinterpret_cast<const Tokens*>(next));
       }
       if (first == 0) cluster_wait();  // the partner runs
       SPARSMITH_UNROLL for (int i = 0; i < kTogether; ++i) {
