@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generator/device_speed.h"
 #include "generator/kernel_parts.h"
 #include "generator/panel_family.h"
 
@@ -20,7 +21,10 @@ constexpr double kPartialSumsBytesPerUs = 3.6e6;  // written by the first pass, 
 constexpr double kLatencyUs = 0.5;                // from the start of a block to its first data
 constexpr double kL2BytesPerUs = 1.0e7;
 constexpr double kFillBytesPerClock = 48;  // of one multiprocessor
-constexpr double kPartUs = 2.0;            // a block waits for its slowest warp at the end of each part
+// Panels that two blocks of a cluster fill. Assumed; not measured yet.
+constexpr double kPartnerBytesPerClock = 20;  // to the other block's shared memory, of one multiprocessor
+constexpr double kPairUs = 0.3;               // blocks that wait for each other
+constexpr double kPartUs = 2.0;               // a block waits for its slowest warp at the end of each part
 constexpr double kPhaseConflicts = 1.06;
 
 // Entries that are stored for each nonzero.
@@ -29,6 +33,26 @@ double padding(const PanelConfig& config, const SparsityStatistics& statistics, 
   const double length = std::min(std::max(statistics.row_mean, 1.0), static_cast<double>(config.segment_length));
   // A task ends with a whole step, and a share too.
   return 1.03 + (step - 1) / 2.0 * lanes / length + step * 16.0 / std::max(entries_a_warp, 1.0);
+}
+
+// Bytes that L2 sends for each byte of a panel. X is turned by threads that have few loads under way: as long as half
+// as many bytes more. The 16 bytes of a column of feature-major X are half a sector, unless panels or X hold no more.
+double sent_bytes(const PanelConfig& config, Layout layout, double panels) {
+  using Input = PanelConfig::Input;
+  if (config.input == Input::kRelayout || config.input == Input::kNeighbours) return 1;
+  const double each = config.turns(layout) ? 1.5 : panels > 1 ? 2 : 1;
+  return config.input == Input::kShared ? each / 2 : each;
+}
+
+// `blocks` fill a panel each, at once.
+double fill_us(const PanelConfig& config, const Problem& problem, double panels, double blocks, double busy,
+               double clock_mhz) {
+  const double filled = static_cast<double>(config.panel_bytes(problem.spec.cols)) * blocks;
+  const double sent = filled * sent_bytes(config, problem.spec.layout, panels);
+  const double us =
+      std::max(sent / (kL2BytesPerUs * l2_speed(problem.device)), sent / busy / kFillBytesPerClock / clock_mhz);
+  if (!config.pairs()) return kLatencyUs + us;
+  return kLatencyUs + kPairUs + std::max(us, filled / 2 / busy / kPartnerBytesPerClock / clock_mhz);
 }
 
 }  // namespace
@@ -41,6 +65,7 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double sms = std::max(problem.device.sm_count, 1);
   const double clock_mhz = std::max(problem.device.clock_khz, 1000000) / 1000.0 * 0.9;
   const double hbm = std::max(problem.device.memory_bandwidth, 1e11) / 1e6;  // bytes/us
+  const double l2 = kL2BytesPerUs * l2_speed(problem.device);
   const double panels = std::ceil(static_cast<double>(problem.tokens) / width);
   const double warps = config.threads_per_block / 32.0;
   const double blocks = panels * config.row_parts * config.column_parts;
@@ -48,7 +73,11 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double resident =
       std::clamp(std::floor(static_cast<double>(problem.device.shared_bytes_per_sm) / (panel_bytes + 9216)), 1.0,
                  static_cast<double>(problem.device.max_threads_per_sm) / config.threads_per_block);
-  const double waves = std::ceil(blocks / (sms * resident));
+  // Of an odd number of neighbours the last has a block beside it that only helps.
+  const double helpers = config.input == PanelConfig::Input::kNeighbours && std::fmod(panels, 2) != 0
+                             ? static_cast<double>(config.row_parts) * config.column_parts
+                             : 0;
+  const double waves = std::ceil((blocks + helpers) / (sms * resident));
   const double busy = std::min(sms, blocks);
 
   const double nnz = static_cast<double>(statistics.nnz);
@@ -64,16 +93,12 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double shared_us = gathers * 4 * kPhaseConflicts / clock_mhz;
   const double weight_bytes = stored * 16 / step;
   const double stream_us =
-      std::max(weight_bytes / (0.9 * hbm), weight_bytes * panels / kL2BytesPerUs) * std::max(1.0, 0.6 * sms / busy);
+      std::max(weight_bytes / (0.9 * hbm), weight_bytes * panels / l2) * std::max(1.0, 0.6 * sms / busy);
   // A warp waits for its first steps, and for every one that is not loaded early enough.
   const double steps = entries_a_warp / (32.0 * step);
   const double latency_us = steps * waves * 0.6 / (config.depth * warps * resident / 32);
 
-  const bool turned = config.turns(spec.layout);
-  const double filled = panel_bytes * std::min(blocks, sms * resident);  // at once
-  const double fill_us =
-      waves * (kLatencyUs +
-               (turned ? 1.5 : 1.0) * std::max(filled / kL2BytesPerUs, filled / busy / kFillBytesPerClock / clock_mhz));
+  const double filling = waves * fill_us(config, problem, panels, std::min(blocks, sms * resident), busy, clock_mhz);
   // A part has as many rows as there is room for what they leave.
   const bool whole_rows = config.store != panel::RowStore::kSlots;
   const double cut_slots = (whole_rows ? 2 : 1) * warps * 32.0 / config.segment_lanes;
@@ -86,9 +111,10 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double slots = cut_slots + rows * slots_a_row;
   const double finish_us = waves * (0.4 + (parts - 1) * kPartUs + slots * 32 / 32 / clock_mhz);
 
-  double total = kLaunchUs + fill_us + std::max({issue_us, shared_us, stream_us, latency_us}) + finish_us;
+  double total = kLaunchUs + launch_delay_us(problem.device) + filling +
+                 std::max({issue_us, shared_us, stream_us, latency_us}) + finish_us;
   const double y_bytes = static_cast<double>(spec.rows) * static_cast<double>(problem.tokens) * element;
-  total += y_bytes / kL2BytesPerUs;
+  total += y_bytes / l2;
   if (config.input == PanelConfig::Input::kRelayout) total += relayout_us(problem);
   if (config.column_parts > 1)
     total += kSecondPassUs + 2 * config.column_parts * y_bytes * 4 / element / kPartialSumsBytesPerUs;

@@ -20,6 +20,8 @@ std::int64_t panels_of(const Problem& problem) {
   return (problem.tokens + tokens - 1) / tokens;
 }
 
+PanelConfig::Input input_of(const RuleInput& in) { return static_cast<PanelConfig::Input>(in["input"]); }
+
 std::vector<Rule> legal_rules() {
   using Kind = Rule::Kind;
   return {
@@ -49,6 +51,22 @@ std::vector<Rule> legal_rules() {
          const PanelPacking packing{.column_parts = static_cast<int>(in["column_parts"])};
          return (packing.column_parts - 1) * packing.width(in.problem.spec.cols) < in.problem.spec.cols;
        }},
+      {Kind::kLegal,
+       {"input"},
+       "clusters of blocks exist from compute capability 9.0 on",
+       [](const RuleInput& in) {
+         return input_of(in) < PanelConfig::Input::kNeighbours || in.problem.device.compute_capability >= 90;
+       }},
+      {Kind::kLegal,
+       {"input"},
+       "tokens of neighbouring panels are neighbours in feature-major X",
+       [](const RuleInput& in) {
+         return input_of(in) != PanelConfig::Input::kNeighbours || in.problem.spec.layout == Layout::kFeatureMajor;
+       }},
+      {Kind::kLegal,
+       {"input", "row_parts"},
+       "row parts in pairs share a panel",
+       [](const RuleInput& in) { return input_of(in) != PanelConfig::Input::kShared || in["row_parts"] % 2 == 0; }},
       {Kind::kLegal,
        {"products", "segment_lanes", "segment_length", "row_parts", "column_parts", "threads_per_block", "depth",
         "input", "store"},
@@ -84,6 +102,9 @@ std::vector<Rule> worthwhile_rules() {
          if (tensor) needed += 4 + (in["segment_lanes"] == 1 ? 4 : 0) + (in["store"] == 2 ? 4 : 0);
          if (!tensor && size_of(in.problem.spec.type) == 2) needed += 8;
          if (in.problem.device.compute_capability >= 100) needed += 8;
+         const bool turned_by_pairs =
+             input_of(in) == PanelConfig::Input::kShared && in.problem.spec.layout == Layout::kTokenMajor;
+         if (tensor && turned_by_pairs) needed += 4;
          const PanelConfig config(in.config);
          return needed <= in.problem.device.registers_per_sm /
                               (std::int64_t{config.threads_per_block} * config.blocks_per_sm(in.problem));
@@ -101,7 +122,7 @@ std::vector<Rule> worthwhile_rules() {
                 (length < 4 * static_cast<double>(in.statistics.row_max) || length <= 32);
        }},
       {Kind::kWorthwhile,
-       {"row_parts", "column_parts", "threads_per_block"},
+       {"row_parts", "column_parts", "threads_per_block", "input"},
        "no more blocks than run at once, and not far fewer than multiprocessors",
        [](const RuleInput& in) {
          const Problem& problem = in.problem;
@@ -110,7 +131,9 @@ std::vector<Rule> worthwhile_rules() {
          const std::int64_t resident =
              std::clamp<std::int64_t>(problem.device.shared_bytes_per_sm / panel, 1,
                                       problem.device.max_threads_per_sm / in["threads_per_block"]);
-         const std::int64_t others = panels_of(problem) * in["column_parts"];
+         const bool paired = input_of(in) == PanelConfig::Input::kNeighbours;
+         const std::int64_t panels = paired ? (panels_of(problem) + 1) / 2 * 2 : panels_of(problem);
+         const std::int64_t others = panels * in["column_parts"];
          const std::int64_t blocks = in["row_parts"] * others;
          const std::int64_t places = resident * problem.device.sm_count;
          return in["row_parts"] == 1 || (blocks <= places && 6 * blocks > problem.device.sm_count);
@@ -149,11 +172,28 @@ std::vector<Rule> worthwhile_rules() {
       {Kind::kWorthwhile,
        {"input"},
        "a relayout needs blocks that share it",
-       [](const RuleInput& in) { return in["input"] == 0 || panels_of(in.problem) > 1; }},
+       [](const RuleInput& in) { return input_of(in) != PanelConfig::Input::kRelayout || panels_of(in.problem) > 1; }},
       {Kind::kWorthwhile,
        {"input", "row_parts"},
        "a relayout needs blocks that share it",
-       [](const RuleInput& in) { return in["input"] == 0 || in["row_parts"] > 1; }},
+       [](const RuleInput& in) { return input_of(in) != PanelConfig::Input::kRelayout || in["row_parts"] > 1; }},
+      {Kind::kWorthwhile,
+       {"input", "row_parts"},
+       "33 parts use more multiprocessors than 32, where they need not pair up",
+       [](const RuleInput& in) { return in["row_parts"] != 32 || input_of(in) == PanelConfig::Input::kShared; }},
+      {Kind::kWorthwhile,
+       {"input"},
+       "neighbours need a panel that has one",
+       [](const RuleInput& in) {
+         return input_of(in) != PanelConfig::Input::kNeighbours || panels_of(in.problem) > 1;
+       }},
+      {Kind::kWorthwhile,
+       {"input"},
+       "X of one panel, as it lies, comes as one bulk copy",
+       [](const RuleInput& in) {
+         return input_of(in) != PanelConfig::Input::kShared || in.problem.spec.layout == Layout::kTokenMajor ||
+                in.problem.tokens != panel_tokens(in.problem.spec.type);
+       }},
       {Kind::kWorthwhile,
        {"threads_per_block", "column_parts"},
        "enough warps on a multiprocessor",
@@ -212,8 +252,12 @@ std::vector<Parameter> PanelFamily::parameters() const {
        {1, 2, 3, 4, 6, 8, 12, 16, 32},
        "parts of K: what fits shared memory against a second pass"},
       {"threads_per_block", "b", {256, 512, 1024}, "warps that hide latency against registers of each"},
-      {"row_parts", "r", {1, 2, 4, 8, 16, 33, 66, 132, 264}, "blocks that share out the rows: each fills a panel"},
-      {"input", "x", {0, 1}, "turning X in every block against once in a launch of its own", {"direct", "relayout"}},
+      {"row_parts", "r", {1, 2, 4, 8, 16, 32, 33, 66, 132, 264}, "blocks that share out the rows: each fills a panel"},
+      {"input",
+       "x",
+       {0, 1, 2, 3},
+       "X to panels: by every block, by a launch of its own, or by two blocks of a cluster together",
+       {"direct", "relayout", "neighbours", "shared"}},
       {"depth", "d", {1, 2, 3}, "steps in flight a warp: latency hiding against registers"},
       {"store",
        "o",

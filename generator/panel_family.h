@@ -13,7 +13,9 @@ namespace sparsmith {
 // A panel config with its values named.
 struct PanelConfig {
   enum class Products { kPlain, kTensor };
-  enum class Input { kDirect, kRelayout };
+  // Each block for itself, a launch in front of it, or two blocks of a cluster together: whose panels are neighbours,
+  // or who work on row parts of the same panel.
+  enum class Input { kDirect, kRelayout, kNeighbours, kShared };
 
   Products products;
   int segment_lanes;   // lanes of a segment
@@ -27,7 +29,8 @@ struct PanelConfig {
 
   explicit PanelConfig(const Config& config);
   PanelPacking packing(const Problem& problem) const;
-  bool turns(Layout layout) const { return layout == Layout::kTokenMajor && input == Input::kDirect; }
+  bool turns(Layout layout) const { return layout == Layout::kTokenMajor && input != Input::kRelayout; }
+  bool pairs() const { return input == Input::kNeighbours || input == Input::kShared; }
   std::int64_t panel_bytes(std::int64_t cols) const;  // shared memory for X
   // Blocks whose registers are to fit a multiprocessor: 64 registers a thread where shared memory has room for more
   // than 512 threads, else 128.

@@ -59,6 +59,71 @@ TEST(PanelFamilyTest, ARuleSaysWhatItForbids) {
   EXPECT_FALSE(refused("store", 2));
 }
 
+TEST(PanelFamilyTest, BlocksFillPanelsTogetherWhereTheyMeet) {
+  const PanelFamily family;
+  Random random(3);
+  const CsrMatrix matrix = draw_matrix(random, 64, 512, 0.1);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  const auto with = [](PanelConfig::Input input, std::int64_t row_parts) {
+    Config config = plain_config();
+    config.values["input"] = static_cast<std::int64_t>(input);
+    config.values["row_parts"] = row_parts;
+    return config;
+  };
+  const Config neighbours = with(PanelConfig::Input::kNeighbours, 1);
+  const Config shared = with(PanelConfig::Input::kShared, 2);
+  Problem problem = problem_of(matrix, 17);
+  EXPECT_NE(family.check(neighbours, problem, statistics).message().find("feature-major"), std::string::npos);
+  EXPECT_TRUE(family.check(shared, problem, statistics).ok());
+  EXPECT_NE(family.check(with(PanelConfig::Input::kShared, 33), problem, statistics).message().find("pairs"),
+            std::string::npos);
+  problem.spec.layout = Layout::kFeatureMajor;
+  for (const Config& config : {neighbours, shared}) EXPECT_TRUE(family.check(config, problem, statistics).ok());
+
+  // Launches have whole clusters, whatever N is.
+  for (const Config& config : {neighbours, shared}) {
+    const auto packed = family.pack(config, problem, matrix);
+    ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+    const auto candidate = family.generate(config, problem, *packed);
+    ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+    const PlanStep& step = candidate->plan.steps.at(0);
+    for (const std::int64_t tokens : {1, 8, 9, 16, 17, 24, 33}) {
+      std::int64_t blocks = 1;
+      for (std::size_t i = 0; i < 3; ++i) {
+        const std::int64_t cluster = *step.cluster[i].evaluate({.n = tokens});
+        EXPECT_EQ(*step.grid[i].evaluate({.n = tokens}) % cluster, 0) << config.text() << ", N = " << tokens;
+        blocks *= cluster;
+      }
+      EXPECT_EQ(blocks, 2);
+      EXPECT_EQ(*step.grid[0].evaluate({.n = tokens}),
+                PanelConfig(config).input == PanelConfig::Input::kShared ? (tokens + 7) / 8 : (tokens + 15) / 16 * 2);
+    }
+  }
+
+  problem.device = typical_device(80);
+  for (const Config& config : {neighbours, shared})
+    EXPECT_NE(family.check(config, problem, statistics).message().find("clusters"), std::string::npos);
+}
+
+TEST(PanelFamilyTest, TheModelCountsWhatL2Sends) {
+  const PanelFamily family;
+  Random random(4);
+  const CsrMatrix matrix = draw_matrix(random, 1024, 8192, 0.01);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  Problem problem = problem_of(matrix, 32);
+  const auto predicted = [&](PanelConfig::Input input) {
+    Config config = plain_config();
+    config.values["row_parts"] = 16;
+    config.values["input"] = static_cast<std::int64_t>(input);
+    return family.predict(config, problem, statistics);
+  };
+  // Half a sector of each column is not asked for twice.
+  problem.spec.layout = Layout::kFeatureMajor;
+  EXPECT_LT(predicted(PanelConfig::Input::kNeighbours), predicted(PanelConfig::Input::kDirect));
+  problem.spec.layout = Layout::kTokenMajor;
+  EXPECT_LT(predicted(PanelConfig::Input::kShared), predicted(PanelConfig::Input::kDirect));
+}
+
 TEST(PanelFamilyTest, KernelTextDependsOnItsNameAlone) {
   expect_text_depends_on_name_alone(PanelFamily(), {{64, 512}, {300, 30000}});
 }

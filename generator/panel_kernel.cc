@@ -27,28 +27,44 @@ std::string products_type(const PanelConfig& config, bool fallback) {
 }
 
 std::string input_type(const PanelConfig& config, const Problem& problem) {
-  if (!config.turns(problem.spec.layout)) return "using Input = FeatureMajorPanel<Value, kThreads>";
-  // With 128 registers a thread there is room for two vectors of each token.
-  const int together = config.threads_per_block * config.blocks_per_sm(problem) <= 512 ? 2 : 1;
-  return fmt::format("using Input = TokenMajorPanel<Value, kThreads, {}>", together);
+  // A thread has 128 registers: there is room for twice the loads.
+  const bool roomy = config.threads_per_block * config.blocks_per_sm(problem) <= 512;
+  const bool turns = config.turns(problem.spec.layout);
+  if (config.pairs()) {
+    if (turns)
+      return fmt::format("using Input = TokenMajorPair<Value, kThreads, {}>",
+                         roomy && size_of(problem.spec.type) == 2 ? 8 : 4);
+    return fmt::format("using Input = FeatureMajorPair<Value, kThreads, {}, {}>",
+                       boolean(config.input == PanelConfig::Input::kNeighbours), roomy ? 8 : 4);
+  }
+  if (!turns) return "using Input = FeatureMajorPanel<Value, kThreads>";
+  return fmt::format("using Input = TokenMajorPanel<Value, kThreads, {}>", roomy ? 2 : 1);
+}
+
+// How the kernel's name spells it: X as it lies or turned, and who fills panels together.
+std::string input_tag(const PanelConfig& config, const Problem& problem) {
+  std::string tag = config.turns(problem.spec.layout) ? "t" : "f";
+  if (config.input == PanelConfig::Input::kNeighbours) tag += "n";
+  if (config.input == PanelConfig::Input::kShared) tag += "s";
+  return tag;
 }
 
 KernelText panel_text(const PanelConfig& config, const Problem& problem, std::int64_t shared_bytes) {
   const OperatorSpec& spec = problem.spec;
   const bool split = splits_columns(config);
-  const bool token_major = config.turns(spec.layout);
   const auto store = static_cast<std::size_t>(config.store);
   KernelText text;
   text.name = fmt::format("panel_{}_{}{}_x{}_d{}{}{}_b{}x{}", spec_tag(spec),
                           std::string_view("pt").substr(static_cast<std::size_t>(config.products), 1),
-                          config.segment_lanes, token_major ? "t" : "f", config.depth, split ? "_k" : "",
+                          config.segment_lanes, input_tag(config, problem), config.depth, split ? "_k" : "",
                           kStores[store].tag, config.threads_per_block, config.blocks_per_sm(problem));
   text.summary = fmt::format("Y = W X for {} weights in panel tasks, {} tokens of X in shared memory",
                              short_name(spec.type), panel_tokens(spec.type));
   text.threads = config.threads_per_block;
   text.min_blocks_per_sm = config.blocks_per_sm(problem);
   text.max_shared_bytes = shared_bytes;
-  text.headers = {"snippets/prolog/panel_stream.cuh", "snippets/prolog/panel_input.cuh",
+  text.headers = {"snippets/prolog/panel_stream.cuh",
+                  config.pairs() ? "snippets/prolog/panel_pair.cuh" : "snippets/prolog/panel_input.cuh",
                   config.products == PanelConfig::Products::kPlain ? "snippets/reduction/plain_products.cuh"
                                                                    : "snippets/reduction/tensor_products.cuh",
                   "snippets/kernels/panel.cuh"};
@@ -168,6 +184,12 @@ class PlanBuilder {
     PlanStep step;
     step.kernel = text.name;
     step.grid = {arguments_.expression(panels_), config_.row_parts, config_.column_parts};
+    if (config_.input == PanelConfig::Input::kNeighbours) {
+      step.grid[0] = arguments_.expression(fmt::format("ceil_div(n, {}) * 2", 2 * tokens));
+      step.cluster = {2, 1, 1};
+    } else if (config_.input == PanelConfig::Input::kShared) {
+      step.cluster = {1, 2, 1};
+    }
     step.block = {text.threads, 1, 1};
     step.shared_bytes = shared_bytes();
     for (const char* array : {"entries", "shares", "task_slots", "parts", "row_slots"})

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "generator/dense_epilogue.h"
+#include "generator/panel_family.h"
 #include "generator/search_space.h"
 #include "tests/dense_epilogue_cases.h"
 #include "tests/kernel_cases.h"
@@ -149,6 +150,41 @@ TEST_P(CoveringCompileTest, BitmapKernelsThatAreTimedFirstDoNotSpill) {
     EXPECT_EQ(compiled->figures.spill_store_bytes + compiled->figures.spill_load_bytes, 0) << name;
     fmt::print("{} {} registers\n", name, compiled->figures.registers);
   }
+}
+
+TEST_P(CoveringCompileTest, PanelsThatTwoBlocksFillDoNotSpill) {
+  const DeviceProperties device = typical_device(std::stoi(GetParam().substr(3)));
+  const Family& panel = *family("panel");
+  Random random(kSeed);
+  std::map<std::string, KernelSource> sources;
+  const CsrMatrix matrix = draw_matrix(random, 1024, 8192, 0.01);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+    for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
+      for (const std::int64_t tokens : {32, 512}) {
+        const Problem problem{
+            {.rows = matrix.rows, .cols = matrix.cols, .type = type, .layout = layout}, tokens, device};
+        int left = 4;
+        for (const SearchSpace::Entry& entry : search_space(panel, problem, statistics).entries) {
+          if (!PanelConfig(entry.config).pairs()) continue;
+          const auto packed = panel.pack(entry.config, problem, matrix);
+          ASSERT_TRUE(packed.ok());
+          const auto candidate = panel.generate(entry.config, problem, *packed);
+          ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+          for (const KernelSource& kernel : candidate->kernels) sources.emplace(kernel.name, kernel);
+          if (--left == 0) break;
+        }
+      }
+    }
+  }
+  std::vector<KernelSource> list;
+  for (const auto& [name, source] : sources) list.push_back(source);
+  for (const auto& [name, compiled] : compiler_->compile_all(list, GetParam(), 0)) {
+    ASSERT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
+    EXPECT_EQ(compiled->figures.spill_store_bytes + compiled->figures.spill_load_bytes, 0) << name;
+  }
+  EXPECT_EQ(list.empty(), device.compute_capability < 90);  // which has no clusters
+  fmt::print("{} kernels for {}\n", list.size(), GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, CoveringCompileTest, testing::Values("sm_80", "sm_90", "sm_100"));

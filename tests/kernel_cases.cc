@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "base/half.h"
+#include "generator/panel_family.h"
 #include "tuner/plan_verifier.h"
 
 namespace sparsmith::test {
@@ -55,6 +56,17 @@ std::int64_t draw_tokens(Random& random, const CsrMatrix& matrix) {
   return std::min(tokens, std::max<std::int64_t>(limit, 1));
 }
 
+bool shares_panels(const Config& config) {
+  return config.family == "panel" && PanelConfig(config).input == PanelConfig::Input::kShared;
+}
+
+// Around the tokens of two panels: the second whole, with a token, without any.
+std::int64_t draw_tokens_of_panels(Random& random, DataType type) {
+  const std::int64_t panel = panel_tokens(type);
+  const std::int64_t choices[] = {panel + 1, 2 * panel, 2 * panel + 1, 3 * panel};
+  return choices[random() % std::size(choices)];
+}
+
 bool makes_tiles(const Family& family) { return family.name() == "scatter" || family.name() == "wgmma"; }
 bool needs_16_bits(const Family& family) {
   return family.name() == "bitmap" || family.name() == "bsr" || makes_tiles(family);
@@ -76,9 +88,11 @@ void vary_packing(Random& random, const Family& family, const std::string& drawn
   if (config.family == "panel" || config.family == "gather") {
     for (const Parameter& parameter : family.parameters()) {
       if (parameter.name == drawn || (parameter.name != "segment_length" && parameter.name != "row_parts")) continue;
-      // Few blocks: the emulator runs them one after another.
-      const std::size_t most = parameter.name == "row_parts" ? 4 : parameter.values.size();
-      config.values[parameter.name] = parameter.values[random() % most];
+      // Few blocks: the emulator runs them one after another. Row parts that share a panel are even.
+      const bool row_parts = parameter.name == "row_parts";
+      const std::size_t least = row_parts && shares_panels(config) ? 1 : 0;
+      const std::size_t most = row_parts ? 4 : parameter.values.size();
+      config.values[parameter.name] = parameter.values[least + random() % (most - least)];
     }
   }
 }
@@ -194,6 +208,8 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       each.config = *config;
       vary_packing(random, family, parameter, each.config);
       each.problem.tokens = draw_tokens(random, each.matrix);
+      if (family.name() == "panel" && PanelConfig(*config).pairs() && each.matrix.cols < 10000 && random() % 2 == 0)
+        each.problem.tokens = draw_tokens_of_panels(random, spec.type);
       if (family.name() == "wgmma" && random() % 6 == 0) each.problem.tokens += 64;  // several token tiles
       each.inputs = {.tokens = each.problem.tokens,
                      .seed = random(),
@@ -243,7 +259,7 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
       if (step.kernel.starts_with("scatter_")) step.grid = step.cluster;
       if (step.kernel.starts_with("bsr_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("gather_")) step.grid = {1, 1, 1};
-      if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = 1;
+      if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = step.cluster[1];
     }
   }
   return candidate;

@@ -73,6 +73,24 @@ bool tensor_meets_infinity(const PanelConfig& config, const KernelCase& each, co
   return config.products == PanelConfig::Products::kTensor && touched >= 8 && others >= 8 && each.matrix.nnz() > 200;
 }
 
+// Two blocks that fill panels together.
+bool has_columns_for_both(const KernelCase& each) { return each.matrix.nnz() > 200 && each.problem.spec.cols >= 2; }
+bool feature_major_pair(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
+  return config.pairs() && each.problem.spec.layout == Layout::kFeatureMajor && has_columns_for_both(each);
+}
+bool token_major_pair(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
+  return config.pairs() && each.problem.spec.layout == Layout::kTokenMajor && has_columns_for_both(each);
+}
+std::int64_t panels(const KernelCase& each) {
+  return (each.problem.tokens - 1) / panel_tokens(each.problem.spec.type) + 1;
+}
+bool two_neighbours(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
+  return config.input == PanelConfig::Input::kNeighbours && has_columns_for_both(each) && panels(each) > 1;
+}
+bool lone_neighbour(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
+  return config.input == PanelConfig::Input::kNeighbours && has_columns_for_both(each) && panels(each) % 2 == 1;
+}
+
 }  // namespace
 
 const std::vector<Mutation>& panel_mutations() {
@@ -101,6 +119,19 @@ const std::vector<Mutation>& panel_mutations() {
        some_panel(plain_lanes)},
       {"weights lie in the wrong half", "group % 2 == 0 ? 0x4432U : 0x3244U", "group % 2 != 0 ? 0x4432U : 0x3244U",
        some_panel(tensor)},
+      {"blocks fill a panel before both run", "      if (first == 0) cluster_wait();  // the partner runs\n", "",
+       some_panel(feature_major_pair)},
+      {"blocks turn a panel before both run", "    cluster_wait();  // the partner runs\n", "",
+       some_panel(token_major_pair)},
+      {"blocks gather before the partner has filled its half", "    cluster_arrive();\n    cluster_wait();\n",
+       "    block_barrier();\n", some_panel(feature_major_pair)},
+      {"the partner gets nothing", "if (!kNeighbours || distance != 0) store_cluster(", "if (false) store_cluster(",
+       some_panel(feature_major_pair)},
+      {"the partner gets no turned rows", "    Row::store(panel, row, tokens);\n    store_cluster(",
+       "    Row::store(panel, row, tokens);\n    if (false) store_cluster(", some_panel(token_major_pair)},
+      {"a neighbour gets tokens of another panel", "    x += distance * kTokens;", "    x -= distance * kTokens;",
+       some_panel(two_neighbours)},
+      {"a block without a panel goes on", "return;  // has helped its neighbour", "", some_panel(lone_neighbour)},
       {"Inf goes unseen", "if (check != 0.0F) atomic_add(", "if (false) atomic_add(",
        some_panel(tensor_meets_infinity)},
   };

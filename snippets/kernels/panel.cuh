@@ -7,7 +7,8 @@
 // row's tokens are neighbours, whatever rows the lanes of a task have; or to shared memory, and from there row by row.
 //
 // The grid has a block for each panel of tokens (x) and part of the columns (z); its y strides over parts of the rows
-// and is at most as large as there are. With several column parts the output of each is its own.
+// and is at most as large as there are. With several column parts the output of each is its own. Where two blocks of a
+// cluster fill panels together (panel_pair.cuh), they are neighbours in x, which then is even, or in y.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -72,13 +73,15 @@ struct PanelKernel {
     const int valid = source.tokens - first_token;
     wait_for_previous();  // the first steps are under way
     input.begin(source.x + block_index_x() * source.panel_stride + first_column * source.column_stride, source.ldx,
-                columns < weight.width ? columns : weight.width, weight.width, valid < kTokens ? valid : kTokens,
-                shared);
+                columns < weight.width ? columns : weight.width, weight.width, valid, shared);
     if constexpr (Input::kAsynchronous) {
       stream.begin(weight, index);
       prefetch_part(weight, stream, index);
     }
     input.end();
+    if constexpr (Input::kNeighbours) {
+      if (valid <= 0) return;  // has helped its neighbour
+    }
     output.y += column_part * output_stride;
     parts(weight, stream, output, column_part, first_token, n, shared, rows, sums, infinite);
   }

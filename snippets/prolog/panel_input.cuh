@@ -23,6 +23,14 @@ struct Row {
   static SPARSMITH_DEVICE void store(u8* panel, int row, const Tokens& tokens) {
     *reinterpret_cast<Tokens*>(panel + row * panel::kRowBytes) = tokens;
   }
+  // A column's tokens, element by element: token t stands at x + t * stride, and those beyond `valid` become 0.
+  static SPARSMITH_DEVICE Tokens load(const Value* x, i64 stride, int valid) {
+    Tokens tokens = {};
+    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
+      if (t < valid) tokens[t] = load_coherent(x + t * stride);
+    }
+    return tokens;
+  }
   // Where the sum of a slot's token stands, at or behind a multiple of 4 tokens. Slots take turns in which of their
   // quads comes first: 8 lanes that reach for the same quad of 8 neighbouring slots meet different banks.
   static SPARSMITH_DEVICE u32 sum_index(u32 slot, int token) {
@@ -47,6 +55,7 @@ struct FeatureMajorPanel {
   using Row = panel::Row<Value>;
   static constexpr int kTokens = Row::kTokens;
   static constexpr bool kAsynchronous = true;  // begin() waits for nothing
+  static constexpr bool kNeighbours = false;   // no block fills another one's panel
 
   BulkBarrier* barrier;  // of this block, in shared memory
   bool bulk = false;
@@ -56,7 +65,7 @@ struct FeatureMajorPanel {
     if (kBulkCopies && thread_index() == 0) bulk_barrier_init(barrier, 1);
   }
 
-  // x: the panel's first token of its first column. valid: tokens that exist.
+  // x: the panel's first token of its first column. valid: tokens that exist from there on.
   SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, int columns, int width, int valid, u8* panel) {
     Row::store_zeros(panel, width);
     const u64 misaligned = (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % panel::kRowBytes;
@@ -73,11 +82,7 @@ struct FeatureMajorPanel {
       return;
     }
     SPARSMITH_ROLLED for (int k = thread_index(); k < columns; k += kThreads) {
-      typename Row::Tokens tokens = {};
-      SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
-        if (t < valid) tokens[t] = load_coherent(x + k * ldx + t);
-      }
-      Row::store(panel, k, tokens);
+      Row::store(panel, k, Row::load(x + k * ldx, 1, valid));
     }
   }
 
@@ -100,11 +105,12 @@ struct TokenMajorPanel {
   using Row = panel::Row<Value>;
   static constexpr int kTokens = Row::kTokens;
   static constexpr bool kAsynchronous = false;
+  static constexpr bool kNeighbours = false;
   static constexpr int kColumns = 16 / static_cast<int>(sizeof(Value));
 
   SPARSMITH_DEVICE explicit TokenMajorPanel(u8* /*barrier*/) {}
 
-  // x: the panel's first column of its first token. valid: tokens that exist.
+  // x: the panel's first column of its first token. valid: tokens that exist from there on.
   SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, int columns, int width, int valid, u8* panel) {
     Row::store_zeros(panel, width);
     const u64 misaligned = (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % 16;
@@ -117,11 +123,7 @@ struct TokenMajorPanel {
     }
     SPARSMITH_ROLLED for (; v < vectors; v += kThreads) turn<1>(x + v * kColumns, ldx, v, panel);
     SPARSMITH_ROLLED for (int k = vectors * kColumns + thread_index(); k < columns; k += kThreads) {
-      typename Row::Tokens tokens = {};
-      SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
-        if (t < valid) tokens[t] = load_coherent(x + t * ldx + k);
-      }
-      Row::store(panel, Row::panel_row(k), tokens);
+      Row::store(panel, Row::panel_row(k), Row::load(x + k, ldx, valid));
     }
   }
 
