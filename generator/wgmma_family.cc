@@ -45,7 +45,12 @@ std::vector<Rule> legal_rules() {
        "X is held for the column tiles of a step at most",
        [](const RuleInput& in) { return in["row_tiles"] * in["taken_tiles"] <= 4; }},
       {Kind::kLegal,
-       {"entry", "min_rounds", "max_rounds", "row_tiles", "warpgroups", "whole_tiles", "taken_tiles", "column_parts"},
+       {"column_parts", "sum"},
+       "a cluster is two blocks or four",
+       [](const RuleInput& in) { return in["sum"] == 0 || in["column_parts"] == 2 || in["column_parts"] == 4; }},
+      {Kind::kLegal,
+       {"entry", "min_rounds", "max_rounds", "row_tiles", "warpgroups", "whole_tiles", "taken_tiles", "column_parts",
+        "sum"},
        "what a block needs exceeds registers or shared memory by far",
        [](const RuleInput& in) {
          const WgmmaConfig config(in.config);
@@ -109,7 +114,7 @@ std::vector<Rule> worthwhile_rules() {
        "as many warpgroups as have the registers, or one more with a few spilled",
        [](const RuleInput& in) {
          Config config = in.config;
-         config.values.insert({"column_parts", 1});
+         config.values.insert({{"column_parts", 1}, {"sum", 0}});
          const WgmmaConfig one(config);
          config.values["warpgroups"] = one.warpgroups + 1;
          const WgmmaConfig more(config);
@@ -134,12 +139,15 @@ WgmmaConfig::WgmmaConfig(const Config& config)
       warpgroups(static_cast<int>(config.at("warpgroups"))),
       whole_tiles(static_cast<int>(config.at("whole_tiles"))),
       taken_tiles(static_cast<int>(config.at("taken_tiles"))),
-      column_parts(static_cast<int>(config.at("column_parts"))) {}
+      column_parts(static_cast<int>(config.at("column_parts"))),
+      cluster_sums(static_cast<int>(config.at("sum"))) {}
 
 std::int64_t WgmmaConfig::shared_bytes() const {
   const std::int64_t partials = std::int64_t{kTokens} * (rows() + 8) * 4;
+  const std::int64_t others = std::int64_t{kTokens} * rows() * 4 / cluster() * (cluster() - 1);
   const std::int64_t tiles_and_x = 4 * (8192 + 2048 * (4 / row_tiles));
-  return warpgroups * std::max(tiles_and_x, partials) + std::int64_t{row_tiles} * 16 + warpgroups * 16;
+  return std::max(warpgroups * tiles_and_x, warpgroups * partials + others) + std::int64_t{row_tiles} * 16 +
+         warpgroups * 16;
 }
 
 int WgmmaConfig::registers() const {
@@ -170,6 +178,11 @@ std::vector<Parameter> WgmmaFamily::parameters() const {
       {"whole_tiles", "z", {0, 1}, "registers and instructions against accesses of shared memory"},
       {"taken_tiles", "x", {1, 2, 4}, "waits for tensor cores against registers"},
       {"column_parts", "k", {1, 2, 3, 4, 6, 8}, "blocks to fill the device with against a second kernel"},
+      {"sum",
+       "s",
+       {0, 1},
+       "sums of column parts through L2 and a second kernel, or in a cluster",
+       {"launch", "cluster"}},
   };
 }
 

@@ -27,11 +27,14 @@ struct WgmmaConfig {
   int warpgroups;    // of a block: they share out the columns
   int whole_tiles;   // 1: a tile is cleared as a whole, not entry by entry
   int taken_tiles;   // column tiles whose X registers hold
-  int column_parts;  // blocks that share out the columns; more than 1: a second kernel adds up
+  int column_parts;  // blocks that share out the columns
+  int cluster_sums;  // 1: they are a cluster, which adds up; 0: a second kernel does
 
   explicit WgmmaConfig(const Config& config);
   ScatterPacking packing() const { return {entry, kTileRows, min_rounds}; }
   int rows() const { return row_tiles * kTileRows; }
+  int cluster() const { return cluster_sums != 0 ? column_parts : 1; }  // its blocks
+  bool second_kernel() const { return column_parts > cluster(); }
   std::int64_t shared_bytes() const;
   // An estimate of the registers a thread needs: sums, X, the entries of a tile or two, and the rest.
   int registers() const;

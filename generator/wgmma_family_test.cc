@@ -27,7 +27,8 @@ Config plain_config() {
                  {"warpgroups", 3},
                  {"whole_tiles", 0},
                  {"taken_tiles", 1},
-                 {"column_parts", 2}}};
+                 {"column_parts", 2},
+                 {"sum", 0}}};
 }
 
 TEST(WgmmaFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {

@@ -11,7 +11,7 @@
 // again, with the products of nonzeros alone: a zero weight contributes nothing, whatever X holds.
 //
 // The grid's x runs over row blocks, its y over token tiles; each strides when it is smaller than needed. Its z runs
-// over parts of the columns.
+// over parts of the columns, whose sums the blocks of a cluster add up (reduction/block_sums.cuh), or another kernel.
 #pragma once
 
 #include "formats/scatter_layout.h"
@@ -19,20 +19,25 @@
 #include "snippets/device.cuh"
 #include "snippets/prolog/scatter_entries.cuh"
 #include "snippets/prolog/staged_fragments.cuh"
+#include "snippets/reduction/block_sums.cuh"
 #include "snippets/reduction/warpgroup_sums.cuh"
 
 namespace sparsmith {
 
 // kWholeTiles: tiles are cleared as a whole, not entry by entry; so the registers of entries are free for the next
 // tile's as soon as they have been stored. kTakenTiles: column tiles of a step whose X a warp holds in registers.
-template <class Entries, class Input, class Output, int kRowTiles, int kWarpgroups, bool kWholeTiles, int kTakenTiles>
+// kBlocks: of a cluster along z, which add up their sums; 1: there is none.
+template <class Entries, class Input, class Output, int kRowTiles, int kWarpgroups, bool kWholeTiles, int kTakenTiles,
+          int kBlocks>
 struct WgmmaKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kRowTiles, 1, 2, 4)
   SPARSMITH_TUNE(kWarpgroups, 1, 2, 3, 4)
   SPARSMITH_TUNE(kTakenTiles, 1, 2, 4)
+  SPARSMITH_TUNE(kBlocks, 1, 2, 4)
 
   using Sums = WarpgroupSums<typename Input::Value, kRowTiles>;
+  using Totals = BlockSums<Sums, Output, Input::kTokenMajor, kWarpgroups, kBlocks>;
   static constexpr int kTokens = Sums::kTokens;
   static constexpr int kGroupWarps = 4;
   static constexpr int kColumnTiles = kGroupWarps / kRowTiles;  // of a step
@@ -42,13 +47,12 @@ struct WgmmaKernel {
   static constexpr int kThreads = kWarpgroups * kWarpgroupThreads;
   static constexpr bool kPrefetch = kWarpgroups < 4;  // four hide what is not in L2, and have no registers to spare
 
-  // Shared memory: tiles and the warps' X, or partial sums; then the first rows of the row blocks' parts, then a word
-  // for each warp.
+  // Shared memory: tiles and the warps' X, or sums on their way; then the first rows of the row blocks' parts, then a
+  // word for each warp.
   static constexpr int kGroupTileBytes = kGroupWarps * scatter::kTileBytes;
   static constexpr int kInputAt = kWarpgroups * kGroupTileBytes;
   static constexpr int kInputEnd = kInputAt + kWarpgroups * kGroupWarps * Staged::kBytes;
-  static constexpr int kPartialsEnd = kWarpgroups * Sums::kPartialBytes;
-  static constexpr int kRowPartsAt = kInputEnd > kPartialsEnd ? kInputEnd : kPartialsEnd;
+  static constexpr int kRowPartsAt = kInputEnd > Totals::kBytes ? kInputEnd : Totals::kBytes;
   static constexpr int kRowParts = kRowTiles * 64 / scatter::kPartRows;
   static constexpr int kFiniteAt = kRowPartsAt + kRowParts * 4;
 
@@ -77,10 +81,11 @@ struct WgmmaKernel {
         Sums sums;
         accumulate(share, warp, shared, sums);
         block_barrier();  // nobody needs a tile any more
-        sums.put_partials(partials + group * (Sums::kPartialBytes / 4), warp % kGroupWarps);
+        if constexpr (kBlocks > 1) cluster_arrive();
+        if (share.first_token < n) sums.put_partials(partials + group * (Sums::kPartialBytes / 4), warp % kGroupWarps);
         async_wait<0>();
         block_barrier();
-        finish(partials, first_rows, output, weight.rows, first_token, n);
+        Totals{shared, first_rows, output, weight.rows, first_token, n}.finish();
         block_barrier();  // the partial sums have been read: tiles may take their place
       }
     }
@@ -253,35 +258,6 @@ struct WgmmaKernel {
                              share.input.element(token, column), share.input.element(token + 8, column));
     }
   }
-
-  // Neighbouring threads take outputs that lie side by side. Several at a time, so that one wait is for all of them.
-  static SPARSMITH_DEVICE void finish(const float* partials, const u32* first_rows, const Output& output, int rows,
-                                      int first_token, int n) {
-    constexpr int kTogether = 8;
-    const int tokens = n - first_token < kTokens ? n - first_token : kTokens;
-    const int count = Sums::kRows * (Input::kTokenMajor ? tokens : kTokens);
-    SPARSMITH_ROLLED for (int first = thread_index(); first < count; first += kTogether * kThreads) {
-      float totals[kTogether][1];
-      u32 rows_of_y[kTogether];
-      SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
-        const int i = first + e * kThreads < count ? first + e * kThreads : first;
-        const int row = row_of(i);
-        rows_of_y[e] = first_rows[row / scatter::kPartRows] + row % scatter::kPartRows;
-        totals[e][0] = 0.0F;
-        SPARSMITH_UNROLL for (int g = 0; g < kWarpgroups; ++g) {
-          totals[e][0] += partials[(g * kTokens + token_of(i)) * Sums::kLine + row];
-        }
-      }
-      SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
-        const int i = first + e * kThreads;
-        if (i < count && rows_of_y[e] < static_cast<u32>(rows) && token_of(i) < tokens) {
-          output.store(rows_of_y[e], first_token + token_of(i), n, totals[e]);
-        }
-      }
-    }
-  }
-  static SPARSMITH_DEVICE int row_of(int i) { return Input::kTokenMajor ? i % Sums::kRows : i / kTokens; }
-  static SPARSMITH_DEVICE int token_of(int i) { return Input::kTokenMajor ? i / Sums::kRows : i % kTokens; }
 };
 
 }  // namespace sparsmith
