@@ -25,6 +25,7 @@ AccessChecker::AccessChecker(DeviceMemory& memory, OnViolation on_violation, voi
       context_(context) {
   clocks_.fill(1);
   phases_.fill(phase_);
+  block_phases_.fill(phase_);
 }
 
 void AccessChecker::begin_launch(std::uint64_t max_accesses, std::vector<Range> shared_with_previous) {
@@ -37,41 +38,53 @@ void AccessChecker::begin_launch(std::uint64_t max_accesses, std::vector<Range> 
   accesses_left_ = max_accesses + 1;
 }
 
-void AccessChecker::begin_block() {
+void AccessChecker::begin_blocks(int block_threads) {
   block_first_ = last_phase_ + 1;
+  block_threads_ = static_cast<std::uint32_t>(block_threads);
   waited_.fill(false);
   unfenced_.fill(false);
   unfenced_at_barrier_.fill(false);
   begin_phase();
 }
 
-bool AccessChecker::has_waited() const {
-  return shared_with_previous_.empty() || std::ranges::find(waited_, true) != waited_.end();
+bool AccessChecker::has_waited(int block) const {
+  const auto of_block = std::span(waited_).subspan(static_cast<std::size_t>(block) * block_threads_, block_threads_);
+  return shared_with_previous_.empty() || std::ranges::find(of_block, true) != of_block.end();
 }
 
 void AccessChecker::begin_phase() {
-  if (last_phase_ == std::numeric_limits<std::uint32_t>::max())
-    report(Violation::Kind::kLimit, AccessKind::kRead, 0, 0);
-  barrier_phase_ = phase_ = ++last_phase_;
-  phases_.fill(phase_);
+  start_phase(0, kMaxThreads);
+  barrier_phase_ = block_phase_ = phase_;
+  block_phases_.fill(phase_);
   sets_.clear();
-  if (!shared_with_previous_.empty() && has_waited()) waited_.fill(true);
-  update_open();
-  start_clocks(0, kMaxThreads / kWarp);
-  update_mine();
+}
+
+void AccessChecker::begin_block_phase(int block) {
+  if (block_threads_ == kMaxThreads) return begin_phase();
+  const auto threads = static_cast<int>(block_threads_);
+  start_phase(block * threads, threads);
+  block_phase_ = phase_;
+  std::fill_n(block_phases_.begin() + block * threads / kWarpgroup, threads / kWarpgroup, phase_);
 }
 
 void AccessChecker::begin_warpgroup_phase(int warpgroup) {
+  const auto first = static_cast<std::ptrdiff_t>(warpgroup) * kWarpgroup;
+  std::copy_n(unfenced_.begin() + first, kWarpgroup, unfenced_at_barrier_.begin() + first);
+  start_phase(warpgroup * kWarpgroup, kWarpgroup);
+}
+
+// Of `count` threads that meet at a barrier, the running one among them.
+void AccessChecker::start_phase(int first_thread, int count) {
   if (last_phase_ == std::numeric_limits<std::uint32_t>::max())
     report(Violation::Kind::kLimit, AccessKind::kRead, 0, 0);
-  phase_ = phases_[static_cast<std::size_t>(warpgroup)] = ++last_phase_;
-  const auto of_group = [&](auto& all) {
-    return std::span(all).subspan(warpgroup * std::size_t{kWarpgroup}, kWarpgroup);
-  };
-  if (std::ranges::find(of_group(waited_), true) != of_group(waited_).end()) std::ranges::fill(of_group(waited_), true);
-  std::ranges::copy(of_group(unfenced_), of_group(unfenced_at_barrier_).begin());
+  phase_ = ++last_phase_;
+  std::fill_n(phases_.begin() + first_thread / kWarpgroup, count / kWarpgroup, phase_);
+  const auto waited =
+      std::span(waited_).subspan(static_cast<std::size_t>(first_thread), static_cast<std::size_t>(count));
+  if (!shared_with_previous_.empty() && std::ranges::find(waited, true) != waited.end())
+    std::ranges::fill(waited, true);
   update_open();
-  start_clocks(warpgroup * kWarpgroup / kWarp, (warpgroup + 1) * kWarpgroup / kWarp);
+  start_clocks(first_thread / kWarp, (first_thread + count) / kWarp);
   update_mine();
 }
 
@@ -79,24 +92,24 @@ void AccessChecker::begin_warpgroup_phase(int warpgroup) {
 void AccessChecker::start_clocks(int first_warp, int last_warp) {
   for (int warp = first_warp; warp < last_warp && warps_that_met_ >> warp != 0; ++warp) {
     if ((warps_that_met_ >> warp & 1U) == 0) continue;
-    warps_that_met_ &= ~(1U << warp);
+    warps_that_met_ &= ~(std::uint64_t{1} << warp);
     std::fill_n(clocks_.begin() + warp * kWarp, kWarp, Clock{1});
     std::fill_n(known_.begin() + warp * kWarp, kWarp, VectorClock{});
   }
 }
 
-// Whether nobody else is in `record`, which is of this block.
-bool AccessChecker::is_of_my_warpgroup(std::uint64_t record) const {
-  const std::uint32_t mine = thread_ / kWarpgroup;
+// Whether `record`, which is of the blocks that run, is of threads of the running one's group alone.
+bool AccessChecker::is_of_my(std::uint32_t group_threads, std::uint64_t record) const {
+  const std::uint32_t mine = thread_ / group_threads;
   const auto first = static_cast<std::uint32_t>(record & kThreadMask);
-  if (kind_of(record) == kSingle) return first / kWarpgroup == mine;
+  if (kind_of(record) == kSingle) return first / group_threads == mine;
   if (kind_of(record) == kPair)
-    return first / kWarpgroup == mine && (record >> kThreadBits & kThreadMask) / kWarpgroup == mine;
-  return sets_[record & ((1U << kPayloadBits) - 1)].warp * kWarp / kWarpgroup == mine;
+    return first / group_threads == mine && (record >> kThreadBits & kThreadMask) / group_threads == mine;
+  return sets_[record & ((1U << kPayloadBits) - 1)].warp * kWarp / group_threads == mine;
 }
 
 void AccessChecker::warp_met(int warp, std::uint32_t mask) {
-  warps_that_met_ |= 1U << warp;
+  warps_that_met_ |= std::uint64_t{1} << warp;
   const int first = warp * kWarp;
   VectorClock joined{};
   for (int lane = 0; lane < kWarp; ++lane) {
@@ -124,7 +137,7 @@ void AccessChecker::warp_met(int warp, std::uint32_t mask) {
 void AccessChecker::acquire(int thread, std::int16_t clock) {
   const auto other = static_cast<std::uint32_t>(thread);
   if (other / kWarp != thread_ / kWarp) return;
-  warps_that_met_ |= 1U << thread_ / kWarp;
+  warps_that_met_ |= std::uint64_t{1} << thread_ / kWarp;
   Clock& known = known_[thread_][other % kWarp];
   known = std::max(known, clock);
 }
@@ -144,7 +157,7 @@ bool AccessChecker::conflicts(std::uint64_t record, std::uint64_t mine) const {
 int AccessChecker::conflicting_thread(std::uint64_t record) const {
   const auto first = static_cast<std::uint32_t>(record & kThreadMask);
   const auto second = static_cast<std::uint32_t>(record >> kThreadBits);
-  if (kind_of(record) == kSingle) return seen(first, second & 0xFFFFU) ? -1 : static_cast<int>(first);
+  if (kind_of(record) == kSingle) return seen(first, second & kClockMask) ? -1 : static_cast<int>(first);
   if (kind_of(record) == kPair)
     return static_cast<int>(first / kWarp == thread_ / kWarp ? second & kThreadMask : first);
   const LaneSet& set = sets_[record & ((1U << kPayloadBits) - 1)];
@@ -175,7 +188,7 @@ void AccessChecker::merge(std::uint64_t& record, std::uint64_t mine) {
     }
   } else {
     const auto thread = static_cast<std::uint32_t>(record & kThreadMask);
-    const auto clock = static_cast<std::uint32_t>(record >> kThreadBits) & 0xFFFFU;
+    const auto clock = static_cast<std::uint32_t>(record >> kThreadBits) & kClockMask;
     if (seen(thread, clock)) {
       record = mine;
     } else if (thread / kWarp != thread_ / kWarp) {

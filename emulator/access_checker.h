@@ -7,7 +7,8 @@
 //   and knows up to which clock it has seen each other lane (a vector clock of 32). Shuffles order nothing, as in CUDA.
 // - A barrier of a warpgroup starts a phase of that warpgroup alone: its threads are ordered with one another, and with
 //   others by block barriers as before.
-// - Blocks of a launch are ordered by nothing. Launches are ordered.
+// - Blocks of a launch are ordered by nothing, but those of a cluster by the cluster's barriers: all its blocks are
+//   checked together, as if they were one, whose parts have block barriers of their own. Launches are ordered.
 // Two unordered accesses to the same bytes race unless both read or both are atomic.
 //
 // A kernel that is launched programmatically may run while those before it still do. What they may touch is *shared
@@ -17,7 +18,7 @@
 //
 //   phase (32 bits) | kind (2) | atomic (1) | bytes touched (2) | payload (26)
 //
-//   kind single: clock (16) and thread (10) of one access
+//   kind single: clock (15) and thread (11) of one access
 //   kind pair:   two threads of different warps; whoever comes next is unordered with one of them
 //   kind set:    index into sets_: lanes of one warp with their clocks
 //
@@ -59,7 +60,7 @@ struct Violation {
 // One at a time is active on an OS thread, the one whose kernel runs.
 class AccessChecker {
  public:
-  static constexpr int kMaxThreads = 1024;
+  static constexpr int kMaxThreads = 2048;  // of a cluster
   static constexpr int kWarp = 32;
   static constexpr int kWarpgroup = 128;
 
@@ -75,15 +76,18 @@ class AccessChecker {
   };
   // shared_with_previous: of a programmatic launch; empty for a plain one.
   void begin_launch(std::uint64_t max_accesses, std::vector<Range> shared_with_previous = {});
-  void begin_block();
-  // After a block barrier, and after one of a warpgroup.
+  // A cluster of blocks, each of which has so many numbers for its threads, a multiple of kWarpgroup.
+  void begin_blocks(int block_threads);
+  // After a barrier of the cluster, of a block of it, and of a warpgroup (which counts through all blocks).
   void begin_phase();
+  void begin_block_phase(int block);
   void begin_warpgroup_phase(int warpgroup);
   void begin_thread(int thread, const std::byte* stack_bottom, const std::byte* stack_top) {
     stack_bottom_ = reinterpret_cast<std::uint64_t>(stack_bottom);
     stack_bytes_ = static_cast<std::uint64_t>(stack_top - stack_bottom);
     thread_ = static_cast<std::uint32_t>(thread);
     phase_ = phases_[thread_ / kWarpgroup];
+    block_phase_ = block_phases_[thread_ / kWarpgroup];
     update_open();
     update_mine();
   }
@@ -92,8 +96,8 @@ class AccessChecker {
     waited_[thread_] = true;
     open_ = size_;
   }
-  // Whether the block may end: nothing had to be waited for, or some thread of it has.
-  bool has_waited() const;
+  // Whether that block may end: nothing had to be waited for, or some thread of it has.
+  bool has_waited(int block) const;
   // What the running thread has written to shared memory will be seen by tensor cores, behind a barrier; and whether a
   // thread had written without saying so when it came to its warpgroup's last barrier.
   void fence_shared_writes() { unfenced_[thread_] = false; }
@@ -151,7 +155,7 @@ class AccessChecker {
 
  private:
   static constexpr int kPayloadBits = 26;
-  static constexpr int kThreadBits = 10;
+  static constexpr int kThreadBits = 11;
   static constexpr int kBytesShift = kPayloadBits;
   static constexpr std::uint64_t kBothBytes = std::uint64_t{3} << kBytesShift;
   static constexpr std::uint64_t kAtomicBit = std::uint64_t{1} << (kBytesShift + 2);
@@ -160,6 +164,7 @@ class AccessChecker {
   static constexpr std::uint64_t kPair = 1;
   static constexpr std::uint64_t kSet = 2;
   static constexpr std::uint64_t kThreadMask = (1U << kThreadBits) - 1;
+  static constexpr std::uint64_t kClockMask = (1U << (kPayloadBits - kThreadBits)) - 1;
   // Phase, kind and thread: equal in two single records of the same thread and phase.
   static constexpr std::uint64_t kIdentity = (~std::uint64_t{0} << 32) | (std::uint64_t{3} << kKindShift) | kThreadMask;
 
@@ -193,7 +198,8 @@ class AccessChecker {
   bool is_past(std::uint64_t record, std::uint32_t horizon) const {
     const std::uint32_t phase = phase_of(record);
     if (phase < horizon || (phase >= block_first_ && phase < barrier_phase_)) return true;
-    return phase >= block_first_ && phase < phase_ && is_of_my_warpgroup(record);
+    if (phase < block_first_ || phase >= phase_) return false;
+    return is_of_my(kWarpgroup, record) || (phase < block_phase_ && is_of_my(block_threads_, record));
   }
 
   void touch_read(ShadowCell& cell, std::uint64_t mine, std::uint32_t horizon, std::uint64_t address,
@@ -224,7 +230,8 @@ class AccessChecker {
     cell.write = mine;
   }
 
-  bool is_of_my_warpgroup(std::uint64_t record) const;
+  bool is_of_my(std::uint32_t group_threads, std::uint64_t record) const;
+  void start_phase(int first_thread, int count);
   void start_clocks(int first_warp, int last_warp);
   bool seen(std::uint32_t thread, std::uint32_t clock) const;
   bool conflicts(std::uint64_t record, std::uint64_t mine) const;
@@ -245,9 +252,11 @@ class AccessChecker {
   std::uint64_t accesses_left_ = 0;
   std::uint64_t mine_ = 0;  // record of an access by the running thread, without its bytes
   std::uint32_t launch_first_ = 1;
-  std::uint32_t block_first_ = 1;
-  std::uint32_t barrier_phase_ = 1;  // the one that the last block barrier started
+  std::uint32_t block_first_ = 1;    // of the blocks that run
+  std::uint32_t barrier_phase_ = 1;  // the one that the last barrier of all of them started
+  std::uint32_t block_phase_ = 1;    // the one that the last barrier of the running thread's block started
   std::uint32_t phase_ = 1;          // the running thread's
+  std::uint32_t block_threads_ = kMaxThreads;
   std::uint32_t thread_ = 0;
   std::uint64_t stack_bottom_ = 0;
   std::uint64_t stack_bytes_ = 0;
@@ -258,11 +267,12 @@ class AccessChecker {
   std::vector<Range> shared_with_previous_;
   std::uint32_t last_phase_ = 1;  // of all
   std::array<std::uint32_t, kMaxThreads / kWarpgroup> phases_{};
+  std::array<std::uint32_t, kMaxThreads / kWarpgroup> block_phases_{};
   std::array<bool, kMaxThreads> waited_{};
   std::array<bool, kMaxThreads> unfenced_{};
   std::array<bool, kMaxThreads> unfenced_at_barrier_{};
   std::vector<LaneSet> sets_;
-  std::uint32_t warps_that_met_ = 0;
+  std::uint64_t warps_that_met_ = 0;
   std::array<Clock, kMaxThreads> clocks_{};
   std::array<VectorClock, kMaxThreads> known_{};  // [thread][lane]: the clock up to which it has seen that lane
 };

@@ -184,11 +184,16 @@ Status DeviceMemory::fill(DeviceAddress to, std::byte value, std::uint64_t bytes
   return {};
 }
 
-void DeviceMemory::open_shared(std::uint64_t bytes) {
-  set_bits(addressable_, 0, shared_open_, false);
-  set_bits(written_, 0, shared_open_, false);
-  set_bits(addressable_, 0, bytes, true);
+void DeviceMemory::open_shared(std::uint64_t bytes, int blocks) {
+  for (int i = 0; i < blocks_open_; ++i) {
+    const std::uint64_t first = static_cast<std::uint64_t>(i) * kBlockSharedBytes;
+    set_bits(addressable_, first, shared_open_, false);
+    set_bits(written_, first, shared_open_, false);
+  }
+  for (int i = 0; i < blocks; ++i)
+    set_bits(addressable_, static_cast<std::uint64_t>(i) * kBlockSharedBytes, bytes, true);
   shared_open_ = bytes;
+  blocks_open_ = blocks;
 }
 
 void DeviceMemory::clear_cells() { madvise(cells_, size_ / 2 * sizeof(ShadowCell), MADV_DONTNEED); }

@@ -1,7 +1,8 @@
 // The emulated device's memory: one reserved range of addresses, with a shadow that says of every byte whether it may
 // be touched and whether it was ever written, and of every two bytes who touched them last (access_checker.h).
 //
-// Layout of the range: the block's shared memory (kSharedBytes), then global memory. Between allocations lie guard
+// Layout of the range: the shared memory of the blocks of a cluster (kSharedBytes, kBlockSharedBytes for each), then
+// global memory. Between allocations lie guard
 // bytes that nothing may touch. A device address is the address in this process, so that kernels use it as it is.
 //
 // Addresses are not used again until the range is used up, so that an access to freed memory is seen as such.
@@ -29,7 +30,9 @@ struct ShadowCell {
 
 class DeviceMemory {
  public:
-  static constexpr std::uint64_t kSharedBytes = std::uint64_t{1} << 20;
+  static constexpr std::uint64_t kBlockSharedBytes = std::uint64_t{1} << 18;
+  static constexpr int kMostBlocks = 16;  // of a cluster
+  static constexpr std::uint64_t kSharedBytes = kMostBlocks * kBlockSharedBytes;
 
   struct Allocation {
     DeviceAddress address = 0;
@@ -51,8 +54,9 @@ class DeviceMemory {
   Status read(std::span<std::byte> to, DeviceAddress from) const;
   Status fill(DeviceAddress to, std::byte value, std::uint64_t bytes);
 
-  // The first `bytes` of shared memory may be touched and are unwritten; the rest may not be touched.
-  void open_shared(std::uint64_t bytes);
+  // The first `bytes` of the shared memory of so many blocks may be touched and are unwritten; the rest may not be
+  // touched.
+  void open_shared(std::uint64_t bytes, int blocks);
 
   // The allocation, alive or freed, that holds `address`, or otherwise the nearest one before it.
   std::optional<Allocation> allocation_before(DeviceAddress address) const;
@@ -84,7 +88,8 @@ class DeviceMemory {
   std::uint64_t size_ = 0;
   std::uint64_t capacity_ = 0;
   std::uint64_t live_bytes_ = 0;
-  std::uint64_t shared_open_ = 0;
+  std::uint64_t shared_open_ = 0;  // bytes of each block
+  int blocks_open_ = 0;
   DeviceAddress next_ = 0;
   int last_number_ = 0;
   std::map<DeviceAddress, Allocation> allocations_;

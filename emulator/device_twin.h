@@ -18,6 +18,11 @@ int sparsmith_emulator_block_index(int axis) __attribute__((const));
 int sparsmith_emulator_grid_size(int axis) __attribute__((const));
 void sparsmith_emulator_wait_for_previous();
 void sparsmith_emulator_block_barrier(int line);
+int sparsmith_emulator_cluster_rank() __attribute__((const));
+void sparsmith_emulator_cluster_arrive(int line);
+void sparsmith_emulator_cluster_wait(int line);
+unsigned char* sparsmith_emulator_in_block(const unsigned char* own, int rank, int line);
+void sparsmith_emulator_check_cluster_access(const unsigned char* at, int bytes, int line);
 void sparsmith_emulator_warp_barrier(unsigned mask, int line);
 // kind 0: from lane ^ argument; 1: from lane + argument, or the own value past the warp's end; 2: from lane `argument`;
 // 3: from lane - argument, or the own value before the warp's start; 4: 1 where any lane brought other than 0, else 0.
@@ -261,6 +266,27 @@ SPARSMITH_DEVICE SharedAddress advance_by_low_half(SharedAddress from, u32 word)
 }
 template <class T>
 SPARSMITH_DEVICE T load_shared(SharedAddress from) {
+  return *reinterpret_cast<const T*>(from.at);
+}
+constexpr bool kClusters = true;
+SPARSMITH_DEVICE int cluster_rank() { return sparsmith_emulator_cluster_rank(); }
+SPARSMITH_DEVICE void cluster_arrive(int line = __builtin_LINE()) { sparsmith_emulator_cluster_arrive(line); }
+SPARSMITH_DEVICE void cluster_wait(int line = __builtin_LINE()) { sparsmith_emulator_cluster_wait(line); }
+struct ClusterAddress {
+  u8* at;
+};
+SPARSMITH_DEVICE ClusterAddress in_block(SharedAddress own, int rank, int line = __builtin_LINE()) {
+  return {sparsmith_emulator_in_block(own.at, rank, line)};
+}
+SPARSMITH_DEVICE ClusterAddress advanced(ClusterAddress from, u32 bytes) { return {from.at + bytes}; }
+template <class T>
+SPARSMITH_DEVICE void store_cluster(ClusterAddress to, const T& value, int line = __builtin_LINE()) {
+  sparsmith_emulator_check_cluster_access(to.at, sizeof(T), line);
+  *reinterpret_cast<T*>(to.at) = value;
+}
+template <class T>
+SPARSMITH_DEVICE T load_cluster(ClusterAddress from, int line = __builtin_LINE()) {
+  sparsmith_emulator_check_cluster_access(from.at, sizeof(T), line);
   return *reinterpret_cast<const T*>(from.at);
 }
 SPARSMITH_DEVICE void load_matrices(u32 row_at, u32 (&out)[4], int line = __builtin_LINE()) {

@@ -52,6 +52,7 @@ class EmulatedExecutor : public Executor {
   EmulatedExecutor() = default;
   Status run_launch(const PlanStep& step, const LaunchBindings& bindings);
   Status run_zero(const PlanStep& step, const LaunchBindings& bindings);
+  Status check_cluster(const KernelLaunch& launch) const;
   Status set_sizes(const PlanStep& step, const LaunchBindings& bindings, const LoadedKernel& kernel,
                    KernelLaunch& launch);
   Result<ArgumentValue> bind(const PlanArgument& argument, const LaunchBindings& bindings) const;
@@ -116,6 +117,27 @@ Status EmulatedExecutor::run_zero(const PlanStep& step, const LaunchBindings& bi
                        static_cast<std::uint64_t>(bytes));
 }
 
+Status EmulatedExecutor::check_cluster(const KernelLaunch& launch) const {
+  const auto& [x, y, z] = launch.cluster;
+  const std::int64_t blocks = x < 1 || y < 1 || z < 1 || x > 16 || y > 16 || z > 16 ? 0 : x * y * z;
+  if (blocks == 1) return {};
+  if (blocks < 1 || blocks > DeviceMemory::kMostBlocks)
+    return invalid_argument(fmt::format("a cluster of {} x {} x {} blocks, allowed is 1 to 16", x, y, z));
+  if (properties_.compute_capability < 90)
+    return unsupported(fmt::format("a cluster of {} blocks: sm_{} has none", blocks, properties_.compute_capability));
+  if (launch.grid[0] % x != 0 || launch.grid[1] % y != 0 || launch.grid[2] % z != 0) {
+    return invalid_argument(fmt::format("a grid of {} x {} x {} blocks, no multiple of its clusters' {} x {} x {}",
+                                        launch.grid[0], launch.grid[1], launch.grid[2], x, y, z));
+  }
+  const std::int64_t threads =
+      (launch.threads + AccessChecker::kWarpgroup - 1) / AccessChecker::kWarpgroup * AccessChecker::kWarpgroup * blocks;
+  if (threads > AccessChecker::kMaxThreads) {
+    return unsupported(
+        fmt::format("a cluster of {} threads: the emulator takes {}", threads, AccessChecker::kMaxThreads));
+  }
+  return {};
+}
+
 Status EmulatedExecutor::set_sizes(const PlanStep& step, const LaunchBindings& bindings, const LoadedKernel& kernel,
                                    KernelLaunch& launch) {
   static constexpr std::array<std::int64_t, 3> kGridLimits{0x7FFFFFFF, 65535, 65535};
@@ -123,8 +145,7 @@ Status EmulatedExecutor::set_sizes(const PlanStep& step, const LaunchBindings& b
   for (std::size_t i = 0; i < 3; ++i) {
     SPARSMITH_ASSIGN_OR_RETURN(launch.grid[i], step.grid[i].evaluate(bindings.variables));
     SPARSMITH_ASSIGN_OR_RETURN(block[i], step.block[i].evaluate(bindings.variables));
-    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t cluster, step.cluster[i].evaluate(bindings.variables));
-    if (cluster != 1) return unsupported("the emulator knows no thread block clusters");
+    SPARSMITH_ASSIGN_OR_RETURN(launch.cluster[i], step.cluster[i].evaluate(bindings.variables));
     if (launch.grid[i] < 0 || launch.grid[i] > kGridLimits[i]) {
       return invalid_argument(
           fmt::format("grid dimension {} is {}, allowed is 0 to {}", i, launch.grid[i], kGridLimits[i]));
@@ -136,6 +157,7 @@ Status EmulatedExecutor::set_sizes(const PlanStep& step, const LaunchBindings& b
         fmt::format("a block of {} threads, allowed is 1 to {}", block[0], properties_.max_threads_per_block));
   }
   launch.threads = static_cast<int>(block[0]);
+  SPARSMITH_RETURN_IF_ERROR(check_cluster(launch));
   SPARSMITH_ASSIGN_OR_RETURN(launch.shared_bytes, step.shared_bytes.evaluate(bindings.variables));
   const std::int64_t most = std::max<std::int64_t>(kernel.max_shared_bytes, 48 * 1024);
   if (launch.shared_bytes < 0 || launch.shared_bytes > std::min(most, properties_.shared_bytes_per_block)) {

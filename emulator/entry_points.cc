@@ -70,6 +70,13 @@ int block_index(int axis) { return running_block->block_index(axis); }
 int grid_size(int axis) { return running_block->grid_size(axis); }
 std::byte* shared_memory() { return running_block->shared_memory(); }
 void wait_for_previous() { checker().wait_for_previous(); }
+int cluster_rank() { return running_block->rank(); }
+void cluster_arrive(int line) { running_block->cluster_arrive(line); }
+void cluster_wait(int line) { running_block->cluster_wait(line); }
+std::byte* in_block(const std::byte* own, int rank, int line) { return running_block->in_block(own, rank, line); }
+void check_cluster_access(const std::byte* at, int bytes, int line) {
+  running_block->check_cluster_access(at, bytes, line);
+}
 void block_barrier(int line) { running_block->block_barrier(line); }
 void warp_barrier(unsigned mask, int line) { running_block->warp_barrier(mask, line); }
 unsigned long long shuffle(int kind, unsigned long long value, int argument, unsigned mask, int line) {
@@ -120,6 +127,11 @@ std::vector<EntryPoint> all_entry_points() {
       entry("sparsmith_emulator_shared_memory", &shared_memory),
       entry("sparsmith_emulator_wait_for_previous", &wait_for_previous),
       entry("sparsmith_emulator_block_barrier", &block_barrier),
+      entry("sparsmith_emulator_cluster_rank", &cluster_rank),
+      entry("sparsmith_emulator_cluster_arrive", &cluster_arrive),
+      entry("sparsmith_emulator_cluster_wait", &cluster_wait),
+      entry("sparsmith_emulator_in_block", &in_block),
+      entry("sparsmith_emulator_check_cluster_access", &check_cluster_access),
       entry("sparsmith_emulator_warp_barrier", &warp_barrier),
       entry("sparsmith_emulator_shuffle", &shuffle),
       entry("sparsmith_emulator_multiply_matrices", &multiply_matrices),

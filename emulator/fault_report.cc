@@ -33,17 +33,22 @@ std::string ranges(const std::vector<int>& numbers) {
 
 }  // namespace
 
-std::string ThreadBlock::block_name(std::int64_t number) const {
-  const std::int64_t x = number % launch_->grid[0];
-  const std::int64_t y = number / launch_->grid[0] % launch_->grid[1];
-  const std::int64_t z = number / launch_->grid[0] / launch_->grid[1];
-  return fmt::format("({}, {}, {})", x, y, z);
+std::string ThreadBlock::block_name(const std::array<std::int64_t, 3>& coordinates) const {
+  return fmt::format("({}, {}, {})", coordinates[0], coordinates[1], coordinates[2]);
+}
+
+std::string ThreadBlock::thread_name(int thread) const {
+  if (blocks_.size() == 1) return fmt::format("thread {} of the same block", thread);
+  return fmt::format("thread {} of block {}", index_of(thread), block_name(coordinates(rank_of(thread))));
 }
 
 std::string ThreadBlock::describe_address(std::uint64_t address, std::uint32_t bytes) const {
   const std::uint64_t offset = address - reinterpret_cast<std::uint64_t>(memory_.base());
   if (offset < DeviceMemory::kSharedBytes) {
-    return fmt::format("shared memory + {} (the launch has {} bytes)", offset, launch_->shared_bytes);
+    const auto rank = static_cast<int>(offset / DeviceMemory::kBlockSharedBytes);
+    const bool other = rank != this->rank() && rank < static_cast<int>(blocks_.size());
+    return fmt::format("shared memory + {} (the launch has {} bytes){}", offset % DeviceMemory::kBlockSharedBytes,
+                       launch_->shared_bytes, other ? " of block " + block_name(coordinates(rank)) : "");
   }
   if (offset >= memory_.size()) {
     return address == 0 ? "a null pointer" : fmt::format("{:#x}, which is no device memory", address);
@@ -70,14 +75,17 @@ std::string ThreadBlock::describe_address(std::uint64_t address, std::uint32_t b
 }
 
 std::string ThreadBlock::describe_other(const Violation& violation) const {
+  if (violation.kind == Violation::Kind::kRace)
+    return fmt::format("a {} by {}", noun(violation.other_access), thread_name(violation.other_thread));
   const std::string thread =
-      violation.other_thread >= 0 ? fmt::format("thread {}", violation.other_thread) : "a thread";
-  if (violation.kind == Violation::Kind::kRace) {
-    return fmt::format("a {} by {} of the same block", noun(violation.other_access), thread);
-  }
-  const auto next = std::upper_bound(first_phases_.begin(), first_phases_.end(), violation.other_phase);
+      violation.other_thread >= 0 ? fmt::format("thread {}", index_of(violation.other_thread)) : "a thread";
+  const auto next = std::ranges::upper_bound(begun_, violation.other_phase, {}, &Begun::first_phase);
+  const auto& first = std::prev(next)->first_block;
+  if (blocks_.size() == 1 || violation.other_thread < 0)
+    return fmt::format("a {} by {} of {} {}", noun(violation.other_access), thread,
+                       blocks_.size() == 1 ? "block" : "the cluster at block", block_name(first));
   return fmt::format("a {} by {} of block {}", noun(violation.other_access), thread,
-                     block_name(next - first_phases_.begin() - 1));
+                     block_name(coordinates(rank_of(violation.other_thread), first)));
 }
 
 // Empty where no asynchronous copy is on its way there.
@@ -92,11 +100,11 @@ std::string ThreadBlock::describe_pending_copy(std::uint64_t address, std::uint3
   };
   for (const auto& [at, barrier] : bulk_barriers_) {
     for (std::size_t i = 0; i < barrier.copies.size(); ++i)
-      if (meets(barrier.copies[i])) return describe("bulk", barrier.starts[i].thread, barrier.copies[i].line);
+      if (meets(barrier.copies[i])) return describe("bulk", index_of(barrier.starts[i].thread), barrier.copies[i].line);
   }
-  for (int i = 0; i < launch_->threads; ++i) {
+  for (int i = 0; i < thread_numbers(); ++i) {
     for (const PendingCopy& copy : threads_[static_cast<std::size_t>(i)].copies) {
-      if (meets(copy)) return describe("asynchronous", i, copy.line);
+      if (meets(copy)) return describe("asynchronous", index_of(i), copy.line);
     }
   }
   return {};
@@ -129,26 +137,22 @@ void ThreadBlock::on_violation(void* context, const Violation& violation) {
 // "threads 0-31 wait at the block barrier in line 12; threads 32-63 wait in line 20 to shuffle with mask 0xffffffff"
 std::string ThreadBlock::describe_waiting() const {
   std::map<std::string, std::vector<int>> groups;
-  for (int i = 0; i < launch_->threads; ++i) {
+  for (int i = 0; i < thread_numbers(); ++i) {
     const Thread& thread = threads_[static_cast<std::size_t>(i)];
+    const std::string block = blocks_.size() == 1 ? "" : "of block " + block_name(coordinates(rank_of(i))) + " ";
+    const auto add = [&](const std::string& what) { groups[block + what].push_back(index_of(i)); };
     switch (thread.wait) {
       case Wait::kNothing:
       case Wait::kExited: break;
-      case Wait::kBlockBarrier:
-        groups[fmt::format("wait at the block barrier in line {}", thread.line)].push_back(i);
-        break;
-      case Wait::kWarpgroupBarrier:
-        groups[fmt::format("wait at the warpgroup's barrier in line {}", thread.line)].push_back(i);
-        break;
+      case Wait::kBlockBarrier: add(fmt::format("wait at the block barrier in line {}", thread.line)); break;
+      case Wait::kClusterBarrier: add(fmt::format("wait at the cluster's barrier in line {}", thread.line)); break;
+      case Wait::kWarpgroupBarrier: add(fmt::format("wait at the warpgroup's barrier in line {}", thread.line)); break;
       case Wait::kWarpBarrier:
-        groups[fmt::format("wait at the warp barrier in line {} with mask {:#010x}", thread.line, thread.mask)]
-            .push_back(i);
+        add(fmt::format("wait at the warp barrier in line {} with mask {:#010x}", thread.line, thread.mask));
         break;
-      case Wait::kBulkCopy:
-        groups[fmt::format("wait in line {} for a bulk copy that nobody starts", thread.line)].push_back(i);
-        break;
+      case Wait::kBulkCopy: add(fmt::format("wait in line {} for a bulk copy that nobody starts", thread.line)); break;
       case Wait::kShuffle:
-        groups[fmt::format("wait at the shuffle in line {} with mask {:#010x}", thread.line, thread.mask)].push_back(i);
+        add(fmt::format("wait at the shuffle in line {} with mask {:#010x}", thread.line, thread.mask));
         break;
     }
   }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -59,6 +60,10 @@ class KernelBench {
 
   // Runs `body`, which defines the kernel `test`, on the arrays and integers in the order they were added.
   Status run(const std::string& body, std::int64_t blocks, std::int64_t threads, std::int64_t shared_bytes = 0) {
+    return run(body, std::array<std::int64_t, 3>{blocks, 1, 1}, threads, shared_bytes);
+  }
+  Status run(const std::string& body, const std::array<std::int64_t, 3>& grid, std::int64_t threads,
+             std::int64_t shared_bytes = 0) {
     KernelImage image;
     image.name = "test";
     image.source = kernel_text(body);
@@ -66,17 +71,19 @@ class KernelBench {
     SPARSMITH_RETURN_IF_ERROR(executor_->load(image));
     PlanStep step;
     step.kernel = "test";
-    step.grid = {blocks, 1, 1};
+    step.grid = {grid[0], grid[1], grid[2]};
     step.block = {threads, 1, 1};
     step.shared_bytes = shared_bytes;
     step.arguments = arguments_;
     step.programmatic_launch = programmatic_launch;
+    step.cluster = {cluster[0], cluster[1], cluster[2]};
     LaunchPlan plan;
     plan.steps = {step};
     return executor_->run(plan, bindings_);
   }
 
   bool programmatic_launch = false;
+  std::array<std::int64_t, 3> cluster{1, 1, 1};
   LaunchBindings& bindings() { return bindings_; }
   std::vector<PlanArgument>& arguments() { return arguments_; }
 

@@ -28,18 +28,15 @@ ThreadBlock::ThreadBlock(DeviceMemory& memory, std::unique_ptr<FiberStacks> stac
 Status ThreadBlock::run(const KernelLaunch& launch, const LaunchLimits& limits) {
   launch_ = &launch;
   fault_ = Status();
-  first_phases_.clear();
+  begun_.clear();
   switches_left_ = limits.max_switches + 1;
   checker_.begin_launch(limits.max_accesses, shared_with_previous());
   ThreadBlock* const outer = running_block;
   running_block = this;
-  block_number_ = 0;
-  for (block_[2] = 0; block_[2] < launch.grid[2] && fault_.ok(); ++block_[2]) {
-    for (block_[1] = 0; block_[1] < launch.grid[1] && fault_.ok(); ++block_[1]) {
-      for (block_[0] = 0; block_[0] < launch.grid[0] && fault_.ok(); ++block_[0]) {
-        fault_ = run_block();
-        ++block_number_;
-      }
+  auto& [x, y, z] = first_block_;
+  for (z = 0; z < launch.grid[2] && fault_.ok(); z += launch.cluster[2]) {
+    for (y = 0; y < launch.grid[1] && fault_.ok(); y += launch.cluster[1]) {
+      for (x = 0; x < launch.grid[0] && fault_.ok(); x += launch.cluster[0]) fault_ = run_cluster();
     }
   }
   running_block = outer;
@@ -58,39 +55,51 @@ std::vector<AccessChecker::Range> ThreadBlock::shared_with_previous() const {
   return ranges;
 }
 
-Status ThreadBlock::run_block() {
-  memory_.open_shared(static_cast<std::uint64_t>(launch_->shared_bytes));
-  checker_.begin_block();
-  first_phases_.push_back(checker_.phase());
-  live_ = launch_->threads;
-  at_block_barrier_ = 0;
+Status ThreadBlock::run_cluster() {
+  const auto blocks = static_cast<int>(launch_->cluster[0] * launch_->cluster[1] * launch_->cluster[2]);
+  // A block that is alone has all numbers.
+  block_threads_ =
+      blocks == 1 ? AccessChecker::kMaxThreads : (launch_->threads + kWarpgroup - 1) / kWarpgroup * kWarpgroup;
+  blocks_.assign(static_cast<std::size_t>(blocks), {.live = launch_->threads});
+  memory_.open_shared(static_cast<std::uint64_t>(launch_->shared_bytes), blocks);
+  checker_.begin_blocks(block_threads_);
+  begun_.push_back({checker_.phase(), first_block_});
+  live_ = launch_->threads * blocks;
+  at_cluster_barrier_ = 0;
+  cluster_barriers_ = 0;
   at_warpgroup_barrier_.fill(0);
   bulk_barriers_.clear();
-  ready_head_ = 0;
-  ready_count_ = 0;
-  for (std::size_t i = 0; i < warps_.size(); ++i) {
-    const int lanes = std::clamp(live_ - static_cast<int>(i) * kWarp, 0, kWarp);
-    warps_[i].gone = lanes == kWarp ? 0 : ~std::uint32_t{0} << lanes;
-    warps_[i].meeting_count = 0;
-    warps_[i].products.clear();
-    warps_[i].products_committed = 0;
-    warps_[i].products_started = 0;
-    warps_[i].products_begun = 0;
-  }
-  for (int i = 0; i < live_; ++i) {
-    Thread& thread = threads_[static_cast<std::size_t>(i)];
-    thread.wait = Wait::kNothing;
-    thread.copy_group = 0;
-    thread.copies.clear();
-    thread.fiber.prepare(stacks_->bottom(i), stacks_->top(i), &ThreadBlock::thread_body);
-    make_ready(i);
-  }
+  prepare_threads();
   current_ = take_ready();
   checker_.begin_thread(current_, stacks_->bottom(current_), stacks_->top(current_));
   main_.switch_to(threads_[static_cast<std::size_t>(current_)].fiber);
-  if (fault_.ok() && !checker_.has_waited())
-    set_fault("ends without having waited for the kernels before it, which the next one may then overtake", 0);
   return std::move(fault_);
+}
+
+void ThreadBlock::prepare_threads() {
+  ready_head_ = 0;
+  ready_count_ = 0;
+  for (int i = 0; i < static_cast<int>(warps_.size()); ++i) {
+    Warp& warp = warps_[static_cast<std::size_t>(i)];
+    const int lanes = std::clamp(launch_->threads - index_of(i * kWarp), 0, kWarp);
+    warp.gone = lanes == kWarp ? 0 : ~std::uint32_t{0} << lanes;
+    warp.meeting_count = 0;
+    warp.products.clear();
+    warp.products_committed = 0;
+    warp.products_started = 0;
+    warp.products_begun = 0;
+  }
+  for (int i = 0; i < thread_numbers(); ++i) {
+    Thread& thread = threads_[static_cast<std::size_t>(i)];
+    thread.wait = Wait::kExited;
+    if (index_of(i) >= launch_->threads) continue;
+    thread.copy_group = 0;
+    thread.copies.clear();
+    thread.cluster_arrivals = 0;
+    thread.cluster_waits = 0;
+    thread.fiber.prepare(stacks_->bottom(i), stacks_->top(i), &ThreadBlock::thread_body);
+    make_ready(i);
+  }
 }
 
 void ThreadBlock::thread_body(boost::context::detail::transfer_t from) {
@@ -138,6 +147,8 @@ void ThreadBlock::exit_thread() {
   Thread& thread = threads_[static_cast<std::size_t>(self)];
   thread.wait = Wait::kExited;
   --live_;
+  if (--block_of(self).live == 0 && !checker_.has_waited(rank_of(self)))
+    fail([] { return "ends without having waited for the kernels before it, which the next one may then overtake"; });
   if (live_ == 0) {
     check_bulk_copies_have_landed();
     check_products_are_complete();
@@ -145,7 +156,9 @@ void ThreadBlock::exit_thread() {
     std::abort();  // a thread that ended is never switched to
   }
   on_lane_exit(self);
-  if (at_block_barrier_ == live_) release_block_barrier();
+  if (block_of(self).live > 0 && block_of(self).at_barrier == block_of(self).live) release_block_barrier(rank_of(self));
+  if (thread.cluster_arrivals > cluster_barriers_) --at_cluster_barrier_;
+  if (at_cluster_barrier_ > 0 && at_cluster_barrier_ == live_) release_cluster_barrier();
   if (ready_count_ == 0) fail([&] { return "deadlock: no thread can go on; " + describe_waiting(); });
   current_ = take_ready();
   checker_.begin_thread(current_, stacks_->bottom(current_), stacks_->top(current_));
@@ -155,8 +168,8 @@ void ThreadBlock::exit_thread() {
 
 void ThreadBlock::set_fault(const std::string& what, int line) {
   const std::string where = line > 0 ? fmt::format(" (line {} of its text)", line) : "";
-  fault_ = device_error(fmt::format("kernel {}, block {}, thread {}{}: {}", launch_->kernel, block_name(block_number_),
-                                    current_, where, what));
+  fault_ = device_error(fmt::format("kernel {}, block {}, thread {}{}: {}", launch_->kernel,
+                                    block_name(coordinates(rank())), thread_index(), where, what));
 }
 
 // Leaves the fibers as they are: their frames hold nothing that needs to be released.
@@ -171,14 +184,15 @@ void ThreadBlock::block_barrier(int line) {
   Thread& thread = threads_[static_cast<std::size_t>(current_)];
   thread.wait = Wait::kBlockBarrier;
   thread.line = line;
-  ++at_block_barrier_;
-  if (at_block_barrier_ == live_) release_block_barrier();
+  Block& block = block_of(current_);
+  ++block.at_barrier;
+  if (block.at_barrier == block.live) release_block_barrier(rank());
   wait_for_turn();
 }
 
-void ThreadBlock::check_same_barrier() {
+void ThreadBlock::check_same_barrier(int rank) {
   int line = 0;
-  for (int i = 0; i < launch_->threads; ++i) {
+  for (int i = rank * block_threads_; i < rank * block_threads_ + launch_->threads; ++i) {
     const Thread& thread = threads_[static_cast<std::size_t>(i)];
     if (thread.wait != Wait::kBlockBarrier) continue;
     if (line == 0) line = thread.line;
@@ -186,11 +200,11 @@ void ThreadBlock::check_same_barrier() {
   }
 }
 
-void ThreadBlock::release_block_barrier() {
-  check_same_barrier();
-  at_block_barrier_ = 0;
-  checker_.begin_phase();
-  for (int i = 0; i < launch_->threads; ++i) {
+void ThreadBlock::release_block_barrier(int rank) {
+  check_same_barrier(rank);
+  blocks_[static_cast<std::size_t>(rank)].at_barrier = 0;
+  checker_.begin_block_phase(rank);
+  for (int i = rank * block_threads_; i < rank * block_threads_ + launch_->threads; ++i) {
     if (threads_[static_cast<std::size_t>(i)].wait == Wait::kBlockBarrier) make_ready(i);
   }
 }

@@ -1,8 +1,8 @@
-// Runs the blocks of a launch, one after another, each thread a fiber on the calling OS thread.
+// Runs the blocks of a launch, one after another or cluster by cluster, each thread a fiber on the calling OS thread.
 //
 // A thread runs until it waits at a barrier or shuffle, or ends; then the next ready one goes on, in the order in
 // which they became ready, or with a seed in a drawn order. So a run is deterministic, and different seeds show what
-// depends on the order. Threads that returned are not waited for at block barriers.
+// depends on the order. Threads that returned are not waited for at block barriers, or at the cluster's.
 //
 // Reported, and the run stopped, where:
 // - threads meet at block barriers in different lines of the text (divergence);
@@ -12,6 +12,8 @@
 // - a warpgroup's product is started that was not begun, or may not see what it is to read, or is not awaited;
 // - a bulk copy goes by a barrier that is not ready, or whose last copy nobody awaited, or is on its way at the end;
 // - a memory access is wrong (access_checker.h), or touches what an asynchronous copy has yet to deliver;
+// - a thread touches the shared memory of another block of its cluster without having met the others at the cluster's
+//   barrier, between its arrival there and its wait, or when that block has ended;
 // - a block of a programmatic launch ends and has not waited for the kernels before;
 // - the launch exceeds its limit of accesses or switches.
 #pragma once
@@ -40,8 +42,9 @@ struct KernelLaunch {
   };
   std::string kernel;
   const CpuKernel* code = nullptr;
-  std::array<std::int64_t, 3> grid{1, 1, 1};
-  int threads = 1;
+  std::array<std::int64_t, 3> grid{1, 1, 1};     // multiples of the cluster's
+  std::array<std::int64_t, 3> cluster{1, 1, 1};  // blocks
+  int threads = 1;                               // of a block
   std::int64_t shared_bytes = 0;
   std::vector<const void*> arguments;  // address of each argument's value
   std::vector<Name> names;
@@ -57,7 +60,7 @@ struct LaunchLimits {
 
 class ThreadBlock {
  public:
-  // Blocks of at most `max_threads`. seed 0: threads run in order.
+  // Blocks, or clusters of blocks, of at most `max_threads`. seed 0: threads run in order.
   static Result<std::unique_ptr<ThreadBlock>> create(DeviceMemory& memory, int max_threads, std::uint64_t seed);
 
   // Error: kDeviceError with a report that names kernel, block, thread, access.
@@ -85,13 +88,20 @@ class ThreadBlock {
     bool bfloat16;
   };
 
-  int thread_index() const { return current_; }
-  int block_index(int axis) const { return static_cast<int>(block_[static_cast<std::size_t>(axis)]); }
+  int thread_index() const { return index_of(current_); }
+  int block_index(int axis) const { return static_cast<int>(coordinates(rank())[static_cast<std::size_t>(axis)]); }
   int grid_size(int axis) const { return static_cast<int>(launch_->grid[static_cast<std::size_t>(axis)]); }
-  std::byte* shared_memory() const { return memory_.base(); }
+  std::byte* shared_memory() const { return shared_memory_of(rank()); }
+  int rank() const { return rank_of(current_); }  // in the cluster
   AccessChecker& checker() { return checker_; }
 
   void block_barrier(int line);
+  void cluster_arrive(int line);
+  void cluster_wait(int line);
+  // Where `own`, in the running block's shared memory, is in another block's.
+  std::byte* in_block(const std::byte* own, int rank, int line);
+  // The running thread is about to touch shared memory there.
+  void check_cluster_access(const std::byte* at, int bytes, int line);
   void warp_barrier(std::uint32_t mask, int line);
   std::uint64_t shuffle(ShuffleKind kind, std::uint64_t value, int argument, std::uint32_t mask, int line);
   void multiply_matrices(const MatrixFragments& fragments, int line);
@@ -121,6 +131,7 @@ class ThreadBlock {
   enum class Wait : std::uint8_t {
     kNothing,
     kBlockBarrier,
+    kClusterBarrier,
     kWarpgroupBarrier,
     kWarpBarrier,
     kShuffle,
@@ -141,6 +152,18 @@ class ThreadBlock {
     std::uint32_t mask = 0;  // of the warp barrier or shuffle that it waits at
     int copy_group = 0;
     std::vector<PendingCopy> copies;
+    std::uint32_t cluster_arrivals = 0;
+    std::uint32_t cluster_waits = 0;
+  };
+  // A cluster of the launch that has begun.
+  struct Begun {
+    std::uint32_t first_phase;
+    std::array<std::int64_t, 3> first_block;
+  };
+  // A block of the one that runs.
+  struct Block {
+    int live = 0;
+    int at_barrier = 0;
   };
   // A barrier whose phases bulk copies complete. Who waits is ordered behind those who started them.
   struct BulkBarrier {
@@ -185,8 +208,21 @@ class ThreadBlock {
 
   ThreadBlock(DeviceMemory& memory, std::unique_ptr<FiberStacks> stacks, std::uint64_t seed);
 
+  // Threads are numbered through the cluster, those of each block from a multiple of kWarpgroup on.
+  int rank_of(int thread) const { return thread / block_threads_; }
+  int index_of(int thread) const { return thread % block_threads_; }
+  int thread_numbers() const { return block_threads_ * (static_cast<int>(blocks_.size()) - 1) + launch_->threads; }
+  Block& block_of(int thread) { return blocks_[static_cast<std::size_t>(rank_of(thread))]; }
+  std::byte* shared_memory_of(int rank) const {
+    return memory_.base() + static_cast<std::uint64_t>(rank) * DeviceMemory::kBlockSharedBytes;
+  }
+  // In the grid, of a block of the cluster that begins at `first`.
+  std::array<std::int64_t, 3> coordinates(int rank, const std::array<std::int64_t, 3>& first) const;
+  std::array<std::int64_t, 3> coordinates(int rank) const { return coordinates(rank, first_block_); }
+
   std::vector<AccessChecker::Range> shared_with_previous() const;
-  Status run_block();
+  Status run_cluster();
+  void prepare_threads();
   void set_fault(const std::string& what, int line);
   [[noreturn]] void give_up();
   static void thread_body(boost::context::detail::transfer_t from);
@@ -201,8 +237,9 @@ class ThreadBlock {
   void begin_copy(std::byte* shared, const std::byte* global, std::uint32_t bytes, int line);
   void check_bulk_copies_have_landed();
 
-  void release_block_barrier();
-  void check_same_barrier();
+  void release_block_barrier(int rank);
+  void check_same_barrier(int rank);
+  void release_cluster_barrier();
   // Adds the running lane to those who meet with `mask`; the meeting, when that completes it.
   Meeting* arrive_at_warp(Wait wait, std::uint32_t mask, int line);
   void check_mask(const Warp& warp, Wait wait, std::uint32_t mask, int line);
@@ -224,7 +261,8 @@ class ThreadBlock {
   std::string describe_other(const Violation& violation) const;
   std::string describe_pending_copy(std::uint64_t address, std::uint32_t bytes) const;
   std::string describe_waiting() const;
-  std::string block_name(std::int64_t number) const;
+  std::string thread_name(int thread) const;
+  std::string block_name(const std::array<std::int64_t, 3>& coordinates) const;
 
   DeviceMemory& memory_;
   std::unique_ptr<FiberStacks> stacks_;
@@ -233,15 +271,17 @@ class ThreadBlock {
   std::mt19937_64 random_;
 
   const KernelLaunch* launch_ = nullptr;
-  std::array<std::int64_t, 3> block_{};
-  std::int64_t block_number_ = 0;
-  std::vector<std::uint32_t> first_phases_;  // of each block of the launch that has begun
+  std::array<std::int64_t, 3> first_block_{};  // of the cluster
+  std::vector<Block> blocks_;                  // of the cluster
+  int block_threads_ = AccessChecker::kMaxThreads;
+  std::vector<Begun> begun_;
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
   std::map<std::uint64_t, BulkBarrier> bulk_barriers_;  // by address
   int current_ = 0;
   int live_ = 0;
-  int at_block_barrier_ = 0;
+  int at_cluster_barrier_ = 0;          // that have arrived
+  std::uint32_t cluster_barriers_ = 0;  // that are complete
   std::array<int, AccessChecker::kMaxThreads / kWarpgroup> at_warpgroup_barrier_{};
   std::vector<int> ready_;  // a ring of a power of two of entries
   std::size_t ready_head_ = 0;

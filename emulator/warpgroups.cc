@@ -13,8 +13,9 @@
 namespace sparsmith {
 
 void ThreadBlock::warpgroup_barrier(int warpgroup, int line) {
-  if (warpgroup != current_ / kWarpgroup)
+  if (warpgroup != thread_index() / kWarpgroup)
     fail([&] { return fmt::format("comes to the barrier of warpgroup {}, which is not its own", warpgroup); }, line);
+  warpgroup = current_ / kWarpgroup;  // of the cluster
   Thread& thread = threads_[static_cast<std::size_t>(current_)];
   thread.wait = Wait::kWarpgroupBarrier;
   thread.line = line;
@@ -66,7 +67,7 @@ void ThreadBlock::start_product(int warp_number, const std::array<std::uint64_t,
         return fmt::format(
             "starts a warpgroup's product, which need not see what thread {} wrote to shared memory before the "
             "barrier: it did not say that tensor cores would read it",
-            i);
+            index_of(i));
       });
     }
   }
@@ -123,7 +124,7 @@ void ThreadBlock::add_product(const WarpgroupProduct& product) {
     for (std::size_t chunk = 0; chunk < 2; ++chunk) {
       // Rows of 128 bytes; the swizzle goes by the address: bits 4 to 6 are changed by bits 7 to 9.
       const std::uint64_t row = product.operands.b_at + column * 128 + chunk * 16;
-      const std::byte* const at = memory_.base() + (row ^ (row >> 7 & 7U) << 4);
+      const std::byte* const at = shared_memory() + (row ^ (row >> 7 & 7U) << 4);
       checker_.access<AccessKind::kRead, 16>(at);
       std::array<std::uint16_t, 8> bits;
       std::memcpy(bits.data(), at, sizeof(bits));
