@@ -271,6 +271,7 @@ SPARSMITH_DEVICE T load_shared(SharedAddress from) {
 constexpr bool kClusters = true;
 SPARSMITH_DEVICE int cluster_rank() { return sparsmith_emulator_cluster_rank(); }
 SPARSMITH_DEVICE void cluster_arrive(int line = __builtin_LINE()) { sparsmith_emulator_cluster_arrive(line); }
+SPARSMITH_DEVICE void cluster_arrive_relaxed(int line = __builtin_LINE()) { sparsmith_emulator_cluster_arrive(line); }
 SPARSMITH_DEVICE void cluster_wait(int line = __builtin_LINE()) { sparsmith_emulator_cluster_wait(line); }
 struct ClusterAddress {
   u8* at;

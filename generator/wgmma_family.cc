@@ -146,8 +146,7 @@ std::int64_t WgmmaConfig::shared_bytes() const {
   const std::int64_t partials = std::int64_t{kTokens} * (rows() + 8) * 4;
   const std::int64_t others = std::int64_t{kTokens} * rows() * 4 / cluster() * (cluster() - 1);
   const std::int64_t tiles_and_x = 4 * (8192 + 2048 * (4 / row_tiles));
-  return std::max(warpgroups * tiles_and_x, warpgroups * partials + others) + std::int64_t{row_tiles} * 16 +
-         warpgroups * 16;
+  return warpgroups * std::max(tiles_and_x, partials) + others + std::int64_t{row_tiles} * 16 + warpgroups * 16;
 }
 
 int WgmmaConfig::registers() const {

@@ -346,6 +346,15 @@ SPARSMITH_DEVICE void cluster_arrive() {
     __trap();
   }
 }
+// Arrives without showing anything: that a block runs, or needs no more what others will store to. It waits for no
+// access to memory, which the other one does, and for those of the whole device.
+SPARSMITH_DEVICE void cluster_arrive_relaxed() {
+  if constexpr (kClusters) {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+  } else {
+    __trap();
+  }
+}
 SPARSMITH_DEVICE void cluster_wait() {
   if constexpr (kClusters) {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");

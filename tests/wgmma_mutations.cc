@@ -26,6 +26,12 @@ bool any_tiles(const WgmmaConfig&, const PackedCase&) { return true; }
 bool several_warpgroups(const WgmmaConfig& config, const PackedCase& each) {
   return config.warpgroups > 1 && each.matrix.cols > step_columns(config) * config.warpgroups * config.column_parts;
 }
+bool cluster(const WgmmaConfig& config, const PackedCase& each) {
+  return config.cluster() > 1 && each.matrix.cols > 64 * config.cluster();
+}
+bool cluster_of_four(const WgmmaConfig& config, const PackedCase& each) {
+  return config.cluster() == 4 && cluster(config, each);
+}
 bool several_panels(const WgmmaConfig& config, const PackedCase& each) { return each.matrix.rows > config.rows(); }
 bool several_row_tiles(const WgmmaConfig& config, const PackedCase& each) {
   return config.row_tiles > 1 && each.matrix.rows > 64;
@@ -85,11 +91,21 @@ const std::vector<Mutation>& wgmma_mutations() {
        "const int block = share.first_block;", wgmma(several_row_tiles)},
       {"no barrier before partial sums take the tiles' place", "block_barrier();  // nobody needs a tile any more", "",
        wgmma(several_warpgroups)},
-      {"no barrier before partial sums are added", "block_barrier();\n        finish(", "finish(", wgmma(any_tiles)},
+      {"no barrier before partial sums are added", "block_barrier();\n        Totals{", "Totals{", wgmma(any_tiles)},
       {"no barrier before tiles take their place again",
        "block_barrier();  // the partial sums have been read: tiles may take their place", "", wgmma(several_panels)},
       {"the sums of the last warpgroup are dropped", "g < kWarpgroups; ++g", "g < kWarpgroups - 1; ++g",
-       wgmma(any_tiles)},
+       wgmma(several_warpgroups)},
+      {"a quad of rows is another one", "quad_of(i) % kPartQuads * 4", "quad_of(i) % kPartQuads", wgmma(any_tiles)},
+      {"sums of other blocks are not asked for", "if (b != rank) addend =", "if (false) addend =", wgmma(cluster)},
+      {"blocks' sums are stored in one place", "(from - (from > owner ? 1 : 0)) *", "0 *", wgmma(cluster_of_four)},
+      {"one block gets all sums of the others", "(rank + k) % kBlocks", "(rank + 1) % kBlocks", wgmma(cluster_of_four)},
+      {"blocks store before all of them run", "cluster_wait();\n    SPARSMITH_UNROLL", "SPARSMITH_UNROLL",
+       wgmma(cluster)},
+      {"blocks do not await the others' sums", "cluster_wait();\n    add_blocks", "add_blocks", wgmma(cluster)},
+      {"blocks do not say that they have stored", "cluster_arrive();\n    // Threads", "// Threads", wgmma(cluster)},
+      {"a share's end is the block's", "rank * share + first, rank * share + end, sums);\n  }",
+       "first, end, sums);\n  }", wgmma(cluster)},
       {"a token's sums are its neighbour's", "h * 8 * kLine + j * 8", "j * 8",
        wgmma([](const WgmmaConfig&, const PackedCase& each) { return each.problem.tokens > 8; })},
       {"Inf goes unseen", "if (!all_finite(", "if (false && !all_finite(", wgmma(meets_infinity_in_some)},

@@ -47,12 +47,13 @@ struct WgmmaKernel {
   static constexpr int kThreads = kWarpgroups * kWarpgroupThreads;
   static constexpr bool kPrefetch = kWarpgroups < 4;  // four hide what is not in L2, and have no registers to spare
 
-  // Shared memory: tiles and the warps' X, or sums on their way; then the first rows of the row blocks' parts, then a
-  // word for each warp.
+  // Shared memory: tiles and the warps' X, or partial sums; then, in a cluster, the other blocks' sums; the first rows
+  // of the row blocks' parts; a word for each warp.
   static constexpr int kGroupTileBytes = kGroupWarps * scatter::kTileBytes;
   static constexpr int kInputAt = kWarpgroups * kGroupTileBytes;
   static constexpr int kInputEnd = kInputAt + kWarpgroups * kGroupWarps * Staged::kBytes;
-  static constexpr int kRowPartsAt = kInputEnd > Totals::kBytes ? kInputEnd : Totals::kBytes;
+  static constexpr int kOthersAt = kInputEnd > Totals::kPartialBytes ? kInputEnd : Totals::kPartialBytes;
+  static constexpr int kRowPartsAt = kOthersAt + Totals::kOtherBytes;
   static constexpr int kRowParts = kRowTiles * 64 / scatter::kPartRows;
   static constexpr int kFiniteAt = kRowPartsAt + kRowParts * 4;
 
@@ -77,15 +78,17 @@ struct WgmmaKernel {
                           first_tile + group * steps / kWarpgroups * kColumnTiles,
                           end_tile,
                           (group + 1) * steps / kWarpgroups - group * steps / kWarpgroups};
+        if constexpr (kBlocks > 1) cluster_arrive_relaxed();  // it runs, and needs no other sums any more
         load_first_rows(weight, panel * kRowTiles, first_rows);
         Sums sums;
         accumulate(share, warp, shared, sums);
         block_barrier();  // nobody needs a tile any more
-        if constexpr (kBlocks > 1) cluster_arrive();
-        if (share.first_token < n) sums.put_partials(partials + group * (Sums::kPartialBytes / 4), warp % kGroupWarps);
+        // Of token-major outputs nobody asks for sums of a warp without tokens.
+        if (!Input::kTokenMajor || share.first_token < n)
+          sums.put_partials(partials + group * (Sums::kPartialBytes / 4), warp % kGroupWarps);
         async_wait<0>();
         block_barrier();
-        Totals{shared, first_rows, output, weight.rows, first_token, n}.finish();
+        Totals{shared, shared + kOthersAt, first_rows, output, weight.rows, first_token, n}.finish();
         block_barrier();  // the partial sums have been read: tiles may take their place
       }
     }

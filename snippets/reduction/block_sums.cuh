@@ -22,30 +22,31 @@ struct BlockSums {
   SPARSMITH_TUNE(kWarpgroups, 1, 2, 3, 4)
   SPARSMITH_TUNE(kBlocks, 1, 2, 4)
 
-  static constexpr int kTokens = Sums::kTokens;
-  static constexpr int kThreads = kWarpgroups * kWarpgroupThreads;
-  static constexpr int kTokenQuads = Sums::kRows / 4;
-  static constexpr int kShare = kTokenQuads * kTokens / kBlocks;  // quads that a block finishes, at most
-  static constexpr int kSteps = (kShare + kThreads - 1) / kThreads;
+  static constexpr u32 kTokens = Sums::kTokens;
+  static constexpr u32 kThreads = kWarpgroups * kWarpgroupThreads;
+  static constexpr u32 kTokenQuads = Sums::kRows / 4;
+  static constexpr u32 kShare = kTokenQuads * kTokens / kBlocks;  // quads that a block finishes, at most
+  static constexpr int kSteps = static_cast<int>((kShare + kThreads - 1) / kThreads);
   static constexpr int kTogether = kSteps < 4 ? kSteps : 4;
 
-  // Shared memory: the warpgroups' partial sums; then, in a cluster, this share's sums of the other blocks.
-  static constexpr int kOthersAt = kWarpgroups * Sums::kPartialBytes;
-  static constexpr int kBytes = kOthersAt + (kBlocks - 1) * kShare * 16;
+  // Of shared memory: the warpgroups' partial sums; in a cluster also this share's sums of the other blocks.
+  static constexpr int kPartialBytes = kWarpgroups * Sums::kPartialBytes;
+  static constexpr int kOtherBytes = (kBlocks - 1) * static_cast<int>(kShare) * 16;
 
-  u8* shared;
+  const u8* partials;
+  u8* others;
   const u32* first_rows;  // in shared memory, of every kPartRows rows
   const Output& output;
   int rows;
   int first_token;
   int n;
 
-  // Every thread of the block, behind a barrier at which all partial sums are there. In a cluster: of all its blocks;
-  // all have arrived at its barrier since they last needed what these sums take the place of, and not waited there.
+  // Every thread of the block, behind a barrier at which all partial sums are there. In a cluster: of all its blocks,
+  // between an arrival at its barrier that says that `others` is no longer needed, and the wait for that.
   SPARSMITH_DEVICE void finish() const {
     if constexpr (kBlocks == 1) {
-      const int count = quads();
-      SPARSMITH_ROLLED for (int first = thread_index(); first < count; first += kTogether * kThreads) {
+      const u32 count = quads();
+      SPARSMITH_ROLLED for (u32 first = thread(); first < count; first += kTogether * kThreads) {
         Quad sums[kTogether];
         add_warpgroups(first, count, sums);
         store(first, count, sums);
@@ -58,24 +59,27 @@ struct BlockSums {
  private:
   using Quad = Vector<float, 4>;
 
-  SPARSMITH_DEVICE int tokens() const { return n - first_token < kTokens ? n - first_token : kTokens; }
-  SPARSMITH_DEVICE int quads() const { return kTokenQuads * (kTokenMajor ? tokens() : kTokens); }
+  static SPARSMITH_DEVICE u32 thread() { return static_cast<u32>(thread_index()); }
+  SPARSMITH_DEVICE u32 tokens() const {
+    const u32 left = static_cast<u32>(n - first_token);
+    return left < kTokens ? left : kTokens;
+  }
+  SPARSMITH_DEVICE u32 quads() const { return kTokenQuads * (kTokenMajor ? tokens() : kTokens); }
 
   // Neighbouring threads take outputs that lie side by side; of feature-major ones those of two quads by turns, since
   // the partial sums of a token's neighbours lie in four banks only.
-  static SPARSMITH_DEVICE int quad_of(int i) { return kTokenMajor ? i % kTokenQuads : i / (2 * kTokens) * 2 + i % 2; }
-  static SPARSMITH_DEVICE int token_of(int i) { return kTokenMajor ? i / kTokenQuads : i / 2 % kTokens; }
+  static SPARSMITH_DEVICE u32 quad_of(u32 i) { return kTokenMajor ? i % kTokenQuads : i / (2 * kTokens) * 2 + i % 2; }
+  static SPARSMITH_DEVICE u32 token_of(u32 i) { return kTokenMajor ? i / kTokenQuads : i / 2 % kTokens; }
 
-  // Of the quads first, first + kThreads, ... below `end`; `first` is.
+  // Of the quads first, first + kThreads, ... below `end`. `first` is; those behind it count as `first`.
   template <int kCount>
-  SPARSMITH_DEVICE void add_warpgroups(int first, int end, Quad (&sums)[kCount]) const {
-    const float* partials = reinterpret_cast<const float*>(shared);
+  SPARSMITH_DEVICE void add_warpgroups(u32 first, u32 end, Quad (&sums)[kCount]) const {
     SPARSMITH_UNROLL for (int e = 0; e < kCount; ++e) {
-      const int i = first + e * kThreads < end ? first + e * kThreads : first;
-      sums[e] = {};
-      SPARSMITH_UNROLL for (int g = 0; g < kWarpgroups; ++g) {
-        const float* from = partials + (g * kTokens + token_of(i)) * Sums::kLine + quad_of(i) * 4;
-        add(*reinterpret_cast<const Quad*>(from), sums[e]);
+      const u32 i = first + e * kThreads < end ? first + e * kThreads : first;
+      const u8* from = partials + (token_of(i) * Sums::kLine + quad_of(i) * 4) * 4;
+      sums[e] = *reinterpret_cast<const Quad*>(from);
+      SPARSMITH_UNROLL for (int g = 1; g < kWarpgroups; ++g) {
+        add(*reinterpret_cast<const Quad*>(from + g * Sums::kPartialBytes), sums[e]);
       }
     }
   }
@@ -86,15 +90,14 @@ struct BlockSums {
 
   // The same quads, all that is read before all that is written.
   template <int kCount>
-  SPARSMITH_DEVICE void store(int first, int end, const Quad (&sums)[kCount]) const {
+  SPARSMITH_DEVICE void store(u32 first, u32 end, const Quad (&sums)[kCount]) const {
     typename Output::template Finished<4> finished[kCount];
     u32 y_rows[kCount];
     SPARSMITH_UNROLL for (int e = 0; e < kCount; ++e) {
-      const int i = first + e * kThreads;
+      constexpr u32 kPartQuads = scatter::kPartRows / 4;
+      const u32 i = first + e * kThreads;
       const bool there = i < end && token_of(i) < tokens();
-      const int quad = there ? quad_of(i) : 0;
-      constexpr int kPartQuads = scatter::kPartRows / 4;
-      y_rows[e] = there ? first_rows[quad / kPartQuads] + quad % kPartQuads * 4 : static_cast<u32>(rows);
+      y_rows[e] = there ? first_rows[quad_of(i) / kPartQuads] + quad_of(i) % kPartQuads * 4 : static_cast<u32>(rows);
       output.finish_rows(y_rows[e], rows, first_token + token_of(i), sums[e].elements, finished[e]);
     }
     SPARSMITH_UNROLL for (int e = 0; e < kCount; ++e) {
@@ -103,41 +106,45 @@ struct BlockSums {
   }
 
   SPARSMITH_DEVICE void finish_share() const {
-    const int share = quads() / kBlocks;
-    const int rank = cluster_rank();
-    const int first = thread_index();
-    cluster_wait();  // nobody needs what stood where sums are stored to
-    SPARSMITH_UNROLL for (int k = 1; k < kBlocks; ++k) {
-      const int owner = (rank + k) % kBlocks;
-      const int slot = rank - (rank > owner ? 1 : 0);
-      const ClusterAddress to = in_block(shared_address(shared + kOthersAt), owner);
-      SPARSMITH_ROLLED for (int i = first; i < share; i += kTogether * kThreads) {
+    const u32 share = quads() / kBlocks;
+    const u32 rank = static_cast<u32>(cluster_rank());
+    cluster_wait();
+    SPARSMITH_UNROLL for (u32 k = 1; k < kBlocks; ++k) {
+      const u32 owner = (rank + k) % kBlocks;
+      const ClusterAddress to = in_block(shared_address(place(rank, owner)), static_cast<int>(owner));
+      SPARSMITH_ROLLED for (u32 first = thread(); first < share; first += kTogether * kThreads) {
         Quad sums[kTogether];
-        add_warpgroups(owner * share + i, (owner + 1) * share, sums);
+        add_warpgroups(owner * share + first, (owner + 1) * share, sums);
         SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
-          const int at = i + e * kThreads;
-          if (at < share) store_cluster(advanced(to, static_cast<u32>((slot * kShare + at) * 16)), sums[e]);
+          const u32 at = first + e * kThreads;
+          if (at < share) store_cluster(advanced(to, at * 16), sums[e]);
         }
       }
     }
     cluster_arrive();
-    Quad own[kSteps];
-    if (first < share) add_warpgroups(rank * share + first, (rank + 1) * share, own);
+    // Threads that have nothing to finish take the first of the share, and store none.
+    const u32 first = thread() < share ? thread() : 0;
+    const u32 end = thread() < share ? share : 0;
+    Quad sums[kSteps];
+    add_warpgroups(rank * share + first, rank * share + end, sums);
     cluster_wait();
-    if (first >= share) return;
-    add_blocks(rank, first, share, own);
-    store(rank * share + first, (rank + 1) * share, own);
+    add_blocks(rank, first, end, sums);
+    store(rank * share + first, rank * share + end, sums);
   }
 
-  // To the own sums of quads first, first + kThreads, ... of the share those of the others.
-  SPARSMITH_DEVICE void add_blocks(int rank, int first, int share, Quad (&sums)[kSteps]) const {
-    const Quad* others = reinterpret_cast<const Quad*>(shared + kOthersAt);
+  // Where the sums of block `from` lie in the shared memory of block `owner`.
+  SPARSMITH_DEVICE u8* place(u32 from, u32 owner) const {
+    return others + (from - (from > owner ? 1 : 0)) * (kShare * 16);
+  }
+
+  // To the own sums of quads first, first + kThreads, ... of the share those of the others, in the order of blocks.
+  SPARSMITH_DEVICE void add_blocks(u32 rank, u32 first, u32 end, Quad (&sums)[kSteps]) const {
     SPARSMITH_UNROLL for (int e = 0; e < kSteps; ++e) {
-      const int at = first + e * kThreads < share ? first + e * kThreads : first;
+      const u32 at = first + e * kThreads < end ? first + e * kThreads : first;
       Quad total = {};
-      SPARSMITH_UNROLL for (int b = 0; b < kBlocks; ++b) {
+      SPARSMITH_UNROLL for (u32 b = 0; b < kBlocks; ++b) {
         Quad addend = sums[e];
-        if (b != rank) addend = others[(b - (b > rank ? 1 : 0)) * kShare + at];
+        if (b != rank) addend = *reinterpret_cast<const Quad*>(place(b, rank) + at * 16);
         add(addend, total);
       }
       sums[e] = total;
