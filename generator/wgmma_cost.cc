@@ -4,8 +4,9 @@
 // (scatter_cost.cc): a tile of W is read by tensor cores in 64 turns, stored and cleared in as many as the packer
 // counts, or cleared as a whole in 64; X of 64 tokens is written and read in 64 turns each, once for the row tiles that
 // share it. Beside that stand tensor cores (128 cycles a tile, however few tokens), L2, which X comes from for every
-// row panel anew, HBM, and the second kernel where columns are cut into parts. The constants of this family alone are
-// rough: they follow 240 runs of its first form on an H200 (8192 x 8192, 60 to 90 % zeros, N = 32 and 64).
+// row panel anew, HBM, and where columns are cut into parts the second kernel or the exchange in a cluster. The
+// constants of this family alone are rough: they follow 240 runs of its first form on an H200 (8192 x 8192, 60 to 90 %
+// zeros, N = 32 and 64).
 #include <algorithm>
 #include <cmath>
 
@@ -17,15 +18,17 @@ namespace {
 
 constexpr double kSustainedClock = 1.755 / 1.98;  // of what the device says
 constexpr double kSustainedHbm = 0.75;
-constexpr double kFixedUs = 4.0;           // launch, first loads, sums across warpgroups
-constexpr double kSecondKernelUs = 1.5;    // of which the launch hides behind the first one
-constexpr double kL2BytesPerUs = 8e6;      // by all multiprocessors
-constexpr double kTileReadTurns = 64.0;    // by tensor cores
-constexpr double kInputTurns = 32.0;       // 16 tokens by 64 columns, written and read
-constexpr double kMultiplyCycles = 128.0;  // 64 x 64 by 64 tokens
-constexpr double kTileInstructions = 110;  // besides those of entries: addresses, X, barriers, loop
-constexpr double kIssueShare = 0.41;       // of issue time that does not hide behind shared memory
-constexpr double kPredicateCycles = 2.5;   // a round that not every tile has
+constexpr double kFixedUs = 4.0;            // launch, first loads, sums across warpgroups
+constexpr double kSecondKernelUs = 1.5;     // of which the launch hides behind the first one
+constexpr double kClusterUs = 0.6;          // its barriers; not measured
+constexpr double kClusterBytesPerUs = 2e4;  // that a block stores to others; not measured
+constexpr double kL2BytesPerUs = 8e6;       // by all multiprocessors
+constexpr double kTileReadTurns = 64.0;     // by tensor cores
+constexpr double kInputTurns = 32.0;        // 16 tokens by 64 columns, written and read
+constexpr double kMultiplyCycles = 128.0;   // 64 x 64 by 64 tokens
+constexpr double kTileInstructions = 110;   // besides those of entries: addresses, X, barriers, loop
+constexpr double kIssueShare = 0.41;        // of issue time that does not hide behind shared memory
+constexpr double kPredicateCycles = 2.5;    // a round that not every tile has
 constexpr double kSpillUs = 0.5;
 constexpr double kLateRoundCycles = 35.0;  // a round that is loaded when needed
 
@@ -53,12 +56,24 @@ double tile_cycles(const WgmmaConfig& config, const ScatterRounds& rounds, doubl
          (config.max_rounds - config.min_rounds) * kPredicateCycles + late * kLateRoundCycles;
 }
 
+// What adding up the column parts takes.
+double parts_us(const WgmmaConfig& config, const Problem& problem) {
+  if (config.column_parts == 1) return 0;
+  const auto tokens = static_cast<double>(problem.tokens);
+  if (config.second_kernel()) {  // fp32 sums are written and read once a part
+    const double sums = 4.0 * static_cast<double>(problem.spec.rows) * tokens * config.column_parts;
+    return kSecondKernelUs + 2 * sums / kL2BytesPerUs;
+  }
+  const double sums = 4.0 * config.rows() * std::min<double>(tokens, WgmmaConfig::kTokens);
+  return kClusterUs + sums * (config.cluster() - 1) / config.cluster() / kClusterBytesPerUs;
+}
+
 }  // namespace
 
 double WgmmaFamily::predict(const Config& config_, const Problem& problem, const SparsityStatistics& statistics) const {
   const WgmmaConfig config(config_);
   const ScatterRounds rounds = scatter_rounds(config.packing(), statistics);
-  const double sms = std::max(problem.device.sm_count, 1);
+  const auto sms = static_cast<double>(config.multiprocessors(problem.device));
   const double clock = kSustainedClock * std::max(problem.device.clock_khz, 1000000) / 1000;  // cycles a microsecond
   const double hbm = kSustainedHbm * std::max(problem.device.memory_bandwidth, 1e11) / 1e6;   // bytes a microsecond
   const auto tokens = static_cast<double>(problem.tokens);
@@ -80,11 +95,8 @@ double WgmmaFamily::predict(const Config& config_, const Problem& problem, const
   const double y_bytes = static_cast<double>(problem.spec.rows) * tokens * 2;
   const double memory_us = (weight_bytes * token_tiles + x_bytes + y_bytes) / hbm;
   const double l2_us = (weight_bytes * token_tiles + x_bytes * row_panels) / kL2BytesPerUs;
-  // fp32 sums are written and read once a part.
-  const double second_us =
-      config.column_parts > 1 ? kSecondKernelUs + 4 * y_bytes * config.column_parts / kL2BytesPerUs : 0;
   const double spill_us = config.missing_registers(problem.device) > 0 ? kSpillUs : 0;
-  return kFixedUs + std::max({decode_us, memory_us, l2_us}) + second_us + spill_us;
+  return kFixedUs + std::max({decode_us, memory_us, l2_us}) + parts_us(config, problem) + spill_us;
 }
 
 }  // namespace sparsmith

@@ -28,7 +28,8 @@ Config plain_config() {
                  {"whole_tiles", 0},
                  {"taken_tiles", 1},
                  {"column_parts", 2},
-                 {"sum", 0}}};
+                 {"sum", 0},
+                 {"tile_buffers", 1}}};
 }
 
 TEST(WgmmaFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {

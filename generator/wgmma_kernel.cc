@@ -13,9 +13,10 @@ KernelText wgmma_text(const WgmmaConfig& config, const Problem& problem) {
   const bool split = config.second_kernel();
   const std::string parts = split ? "_k" : config.cluster() > 1 ? fmt::format("_c{}", config.cluster()) : "";
   KernelText text;
-  text.name = fmt::format("wgmma_{}_e{}_i{}_a{}_r{}_w{}_{}_x{}{}", spec_tag(spec), bytes ? "b" : "w", config.min_rounds,
-                          config.max_rounds, config.row_tiles, config.warpgroups,
-                          config.whole_tiles != 0 ? "whole" : "entries", config.taken_tiles, parts);
+  text.name =
+      fmt::format("wgmma_{}_e{}_i{}_a{}_r{}_w{}_{}_x{}_b{}{}", spec_tag(spec), bytes ? "b" : "w", config.min_rounds,
+                  config.max_rounds, config.row_tiles, config.warpgroups, config.whole_tiles != 0 ? "whole" : "entries",
+                  config.taken_tiles, config.tile_buffers, parts);
   text.summary = fmt::format("Y = W X for {} weights as lists of nonzeros, made dense for wgmma: {} rows by {} tokens",
                              short_name(spec.type), config.rows(), WgmmaConfig::kTokens);
   text.architecture = "sm_90a";
@@ -38,9 +39,10 @@ KernelText wgmma_text(const WgmmaConfig& config, const Problem& problem) {
     add_output(spec, text);
   }
   text.lines.push_back(
-      {fmt::format("using Kernel = WgmmaKernel<Entries, Input, Output, {}, {}, {}, {}, {}>", config.row_tiles,
-                   config.warpgroups, boolean(config.whole_tiles != 0), config.taken_tiles, config.cluster()),
-       "row tiles, warpgroups, whole tiles cleared, column tiles of X held, blocks of a cluster"});
+      {fmt::format("using Kernel = WgmmaKernel<Entries, Input, Output, {}, {}, {}, {}, {}, {}>", config.row_tiles,
+                   config.warpgroups, boolean(config.whole_tiles != 0), config.taken_tiles, config.tile_buffers,
+                   config.cluster()),
+       "row tiles, warpgroups, whole tiles cleared, column tiles of X held, tiles of a warp, blocks of a cluster"});
   text.parameters = {{"const u32*", "entries"},
                      {"const u32*", "more_entries"},
                      {"const u32*", "more_offsets"},

@@ -93,7 +93,10 @@ const std::vector<Mutation>& wgmma_mutations() {
        wgmma(several_warpgroups)},
       {"no barrier before partial sums are added", "block_barrier();\n        Totals{", "Totals{", wgmma(any_tiles)},
       {"no barrier before tiles take their place again",
-       "block_barrier();  // the partial sums have been read: tiles may take their place", "", wgmma(several_panels)},
+       "block_barrier();  // the partial sums have been read: tiles may take their place", "",
+       wgmma([](const WgmmaConfig& config, const PackedCase& each) {  // else a cluster's barrier stands between
+         return config.cluster() == 1 && several_panels(config, each);
+       })},
       {"the sums of the last warpgroup are dropped", "g < kWarpgroups; ++g", "g < kWarpgroups - 1; ++g",
        wgmma(several_warpgroups)},
       {"a quad of rows is another one", "quad_of(i) % kPartQuads * 4", "quad_of(i) % kPartQuads", wgmma(any_tiles)},

@@ -26,14 +26,16 @@ namespace sparsmith {
 
 // kWholeTiles: tiles are cleared as a whole, not entry by entry; so the registers of entries are free for the next
 // tile's as soon as they have been stored. kTakenTiles: column tiles of a step whose X a warp holds in registers.
-// kBlocks: of a cluster along z, which add up their sums; 1: there is none.
+// kBuffers: tiles that a warp has shared memory for; with 2 of them, and X of two steps, it scatters a tile while the
+// one before is multiplied. kBlocks: of a cluster along z, which add up their sums; 1: there is none.
 template <class Entries, class Input, class Output, int kRowTiles, int kWarpgroups, bool kWholeTiles, int kTakenTiles,
-          int kBlocks>
+          int kBuffers, int kBlocks>
 struct WgmmaKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kRowTiles, 1, 2, 4)
   SPARSMITH_TUNE(kWarpgroups, 1, 2, 3, 4)
   SPARSMITH_TUNE(kTakenTiles, 1, 2, 4)
+  SPARSMITH_TUNE(kBuffers, 1, 2)
   SPARSMITH_TUNE(kBlocks, 1, 2, 4)
 
   using Sums = WarpgroupSums<typename Input::Value, kRowTiles>;
@@ -43,13 +45,14 @@ struct WgmmaKernel {
   static constexpr int kColumnTiles = kGroupWarps / kRowTiles;  // of a step
   static constexpr int kTileColumns = 64;
   static_assert(kTakenTiles <= kColumnTiles, "X is held for a step at most");
-  using Staged = StagedFragments<Input, kColumnTiles * kTileColumns, kTakenTiles * kTileColumns>;
+  using Staged = StagedFragments<Input, kColumnTiles * kTileColumns, kTakenTiles * kTileColumns, kBuffers>;
   static constexpr int kThreads = kWarpgroups * kWarpgroupThreads;
   static constexpr bool kPrefetch = kWarpgroups < 4;  // four hide what is not in L2, and have no registers to spare
 
   // Shared memory: tiles and the warps' X, or partial sums; then, in a cluster, the other blocks' sums; the first rows
   // of the row blocks' parts; a word for each warp.
-  static constexpr int kGroupTileBytes = kGroupWarps * scatter::kTileBytes;
+  static constexpr int kStepBytes = kGroupWarps * scatter::kTileBytes;  // tiles of a warpgroup
+  static constexpr int kGroupTileBytes = kBuffers * kStepBytes;
   static constexpr int kInputAt = kWarpgroups * kGroupTileBytes;
   static constexpr int kInputEnd = kInputAt + kWarpgroups * kGroupWarps * Staged::kBytes;
   static constexpr int kOthersAt = kInputEnd > Totals::kPartialBytes ? kInputEnd : Totals::kPartialBytes;
@@ -118,14 +121,14 @@ struct WgmmaKernel {
     int first = 0;
     int count = 0;  // at most one a step
     int group;
-    u8* tile;      // this warp's
-    u8* of_group;  // those of the warpgroup
+    u8* of_group;  // of the first buffer
+    int in_group;  // bytes to this warp's
 
     SPARSMITH_DEVICE Tiles(const Share& share, int warp, u8* shared)
         : weight(share.weight),
           group(warp / kGroupWarps),
-          tile(shared + warp * scatter::kTileBytes),
-          of_group(shared + group * kGroupTileBytes) {
+          of_group(shared + group * kGroupTileBytes),
+          in_group(warp % kGroupWarps * scatter::kTileBytes) {
       const int block = share.first_block + warp % kRowTiles;
       const int begin = share.first_tile + warp % kGroupWarps / kRowTiles;
       const int left = (share.end_tile - begin + kColumnTiles - 1) / kColumnTiles;
@@ -135,6 +138,12 @@ struct WgmmaKernel {
       }
     }
     SPARSMITH_DEVICE int number(int step) const { return first + step * kColumnTiles; }
+    // Where a step's tiles are made dense: all of the warpgroup's, and this warp's.
+    SPARSMITH_DEVICE u8* of_step(int step) const {
+      return of_group + static_cast<int>(static_cast<u32>(step) % kBuffers * kStepBytes);
+    }
+    SPARSMITH_DEVICE u8* tile(int step) const { return of_step(step) + in_group; }
+    SPARSMITH_DEVICE u32 base(int step) const { return Entries::base(shared_offset(tile(step))); }
   };
 
   static SPARSMITH_DEVICE void load_first_rows(const scatter::Weight& weight, int first_block, u32* first_rows) {
@@ -159,66 +168,112 @@ struct WgmmaKernel {
   static SPARSMITH_DEVICE void accumulate(const Share& share, int warp, u8* shared, Sums& sums) {
     const Tiles tiles(share, warp, shared);
     sums.clear();
-    Entries even;
-    Cursor cursor(tiles.weight, tiles.first, tiles.count, even.list);
+    Entries list;
+    Cursor cursor(tiles.weight, tiles.first, tiles.count, list.list);
     Staged x(share.input, share.first_token, share.first_tile * kTileColumns,
              shared + kInputAt + warp * Staged::kBytes);
-    zero(tiles.tile);
+    SPARSMITH_UNROLL for (int b = 0; b < kBuffers; ++b) zero(tiles.tile(b));
     const bool tokens = share.first_token < share.n;  // of this warp's there are any
     wait_for_previous();                              // the first entries are under way
-    if (tokens && share.steps > 0) x.ask();
-    cursor.begin(even.list);
+    SPARSMITH_UNROLL for (int s = 0; s < kBuffers; ++s) ask(share, s, tokens, x);
+    cursor.begin(list.list);
     if (kPrefetch && 1 < tiles.count) cursor.prefetch_next();
-    if constexpr (kWholeTiles) {
-      SPARSMITH_ROLLED for (int t = 0; t < share.steps; ++t) step(share, tiles, t, tokens, cursor, even, even, x, sums);
+    if constexpr (kBuffers > 1) {
+      accumulate_ahead(share, tiles, tokens, cursor, list, x, sums);
+    } else if constexpr (kWholeTiles) {
+      SPARSMITH_ROLLED for (int t = 0; t < share.steps; ++t) step(share, tiles, t, tokens, cursor, list, list, x, sums);
     } else {
       Entries odd;
       SPARSMITH_ROLLED for (int t = 0; t < share.steps; t += 2) {
-        step(share, tiles, t, tokens, cursor, even, odd, x, sums);
-        if (t + 1 < share.steps) step(share, tiles, t + 1, tokens, cursor, odd, even, x, sums);
+        step(share, tiles, t, tokens, cursor, list, odd, x, sums);
+        if (t + 1 < share.steps) step(share, tiles, t + 1, tokens, cursor, odd, list, x, sums);
       }
     }
     if (!all_finite(sums, tiles.group, warp, shared)) accumulate_nonzeros(share, tiles, sums);
   }
 
+  static SPARSMITH_DEVICE void ask(const Share& share, int step, bool tokens, Staged& x) {
+    if (tokens && step < share.steps) {
+      x.ask(step);
+    } else if constexpr (kBuffers > 1) {
+      x.ask_nothing();
+    }
+  }
+
   // Multiplies the tiles of step t, this warp's from `list`, while the entries of the next one come.
   static SPARSMITH_DEVICE void step(const Share& share, const Tiles& tiles, int t, bool tokens, Cursor& cursor,
                                     Entries& list, Entries& next, Staged& x, Sums& sums) {
-    const u32 base = Entries::base(shared_offset(tiles.tile));
     const bool mine = t < tiles.count;
-    if (mine) list.put(tiles.weight, tiles.number(t), base);
+    if (mine) list.put(tiles.weight, tiles.number(t), tiles.base(t));
     if (tokens) x.wait();
     tensor_reads_follow();
     warpgroup_barrier(tiles.group);
-    SPARSMITH_UNROLL for (int taken = 0; taken < kColumnTiles; taken += kTakenTiles) {
-      multiply(tiles, taken, tokens, x, sums);
-      if (taken + kTakenTiles < kColumnTiles) warpgroup_multiply_wait();
-    }
+    multiply(tiles, t, tokens, x, sums);
     // Now, while tensor cores work: the fence that comes before them waits for loads on their way. So they have little
     // time, and what they ask for had better be in L2.
     if (t + 1 < tiles.count) cursor.load(next.list, list.list.words[0]);
     if (kPrefetch && t + 2 < tiles.count) cursor.prefetch_next();
-    if (tokens && t + 1 < share.steps) x.ask();
+    ask(share, t + 1, tokens, x);
     warpgroup_multiply_wait();
     warpgroup_barrier(tiles.group);  // no warp's multiplication reads the tiles any more
-    if (!mine) return;
+    if (mine) clear(tiles, t, list);
+  }
+
+  // With two buffers: tensor cores multiply a tile while the one before is cleared, and the next one takes its place.
+  static SPARSMITH_DEVICE void accumulate_ahead(const Share& share, const Tiles& tiles, bool tokens, Cursor& cursor,
+                                                Entries& next, Staged& x, Sums& sums) {
+    if (0 < tiles.count) next.put(tiles.weight, tiles.number(0), tiles.base(0));
+    tensor_reads_follow();
+    Entries multiplied;  // what is left of them is what clears them
+    Entries scattered = next;
+    if (1 < tiles.count) cursor.load(next.list, scattered.list.words[0]);
+    if (kPrefetch && 2 < tiles.count) cursor.prefetch_next();
+    SPARSMITH_ROLLED for (int t = 0; t < share.steps; ++t) {
+      if (tokens) x.wait();
+      warpgroup_barrier(tiles.group);  // the tiles are there; no warp's multiplication reads those before any more
+      multiply(tiles, t, tokens, x, sums);
+      if (0 < t && t <= tiles.count) clear(tiles, t - 1, multiplied);
+      if (t + 1 < tiles.count) next.put(tiles.weight, tiles.number(t + 1), tiles.base(t + 1));
+      const bool asks = tokens && t + 2 < share.steps;
+      const bool copies = x.copies();
+      if (asks && !copies) x.ask_elements(t + 2);
+      tensor_reads_follow();
+      multiplied = scattered;
+      scattered = next;
+      // Behind the fence, which would wait for what is on its way.
+      if (t + 2 < tiles.count) cursor.load(next.list, scattered.list.words[0]);
+      if (kPrefetch && t + 3 < tiles.count) cursor.prefetch_next();
+      if (asks && copies) {
+        x.ask_copies(t + 2);
+      } else {
+        x.ask_nothing();
+      }
+      warpgroup_multiply_wait();
+    }
+  }
+
+  static SPARSMITH_DEVICE void clear(const Tiles& tiles, int step, const Entries& list) {
     if constexpr (kWholeTiles) {
-      zero(tiles.tile);
+      zero(tiles.tile(step));
     } else {
-      list.clear(tiles.weight, tiles.number(t), base);
+      list.clear(tiles.weight, tiles.number(step), tiles.base(step));
       warp_barrier();
     }
   }
 
-  // Starts the products of kTakenTiles column tiles, from the step's `first` on.
-  static SPARSMITH_DEVICE void multiply(const Tiles& tiles, int first, bool tokens, const Staged& x, Sums& sums) {
-    typename Staged::Fragments fragments = {};
-    if (tokens) x.take(first * kTileColumns, fragments);
-    warpgroup_multiply_begin();
-    SPARSMITH_UNROLL for (int c = 0; c < kTakenTiles; ++c) {
-      sums.multiply(fragments, 2 * c, shared_offset(tiles.of_group + (first + c) * kRowTiles * scatter::kTileBytes));
+  // Starts the products of step t; all but the last kTakenTiles column tiles' have ended then.
+  static SPARSMITH_DEVICE void multiply(const Tiles& tiles, int t, bool tokens, const Staged& x, Sums& sums) {
+    const SwizzledRows rows = swizzled_rows(shared_offset(tiles.of_step(t)));
+    SPARSMITH_UNROLL for (int first = 0; first < kColumnTiles; first += kTakenTiles) {
+      typename Staged::Fragments fragments = {};
+      if (tokens) x.take(t, first * kTileColumns, fragments);
+      warpgroup_multiply_begin();
+      SPARSMITH_UNROLL for (int c = 0; c < kTakenTiles; ++c) {
+        sums.multiply(fragments, 2 * c, advanced(rows, (first + c) * kRowTiles * scatter::kTileBytes));
+      }
+      warpgroup_multiply_commit();
+      if (first + kTakenTiles < kColumnTiles) warpgroup_multiply_wait();
     }
-    warpgroup_multiply_commit();
   }
 
   // Whether the sums of all warps of the warpgroup are.
@@ -234,19 +289,19 @@ struct WgmmaKernel {
 
   // The same sums, without products of zeros.
   static SPARSMITH_DEVICE void accumulate_nonzeros(const Share& share, const Tiles& tiles, Sums& sums) {
-    const u32 base = Entries::base(shared_offset(tiles.tile));
     sums.clear();
+    if constexpr (kBuffers > 1) zero(tiles.tile(share.steps - 1));  // which nobody has cleared
     SPARSMITH_ROLLED for (int t = 0; t < share.steps; ++t) {
       Entries list;
       if (t < tiles.count) {
         const u32* offset = tiles.weight.more_offsets + tiles.number(t);
         list.list.turn_to(load_cached(offset), load_cached(offset + 1));
-        list.put_unloaded(tiles.weight, tiles.number(t), base);
+        list.put_unloaded(tiles.weight, tiles.number(t), tiles.base(t));
       }
       warpgroup_barrier(tiles.group);
-      multiply_nonzeros(share, t, tiles.of_group, sums);
+      multiply_nonzeros(share, t, tiles.of_step(t), sums);
       warpgroup_barrier(tiles.group);
-      if (t < tiles.count) list.clear_unloaded(tiles.weight, tiles.number(t), base);
+      if (t < tiles.count) list.clear_unloaded(tiles.weight, tiles.number(t), tiles.base(t));
       warp_barrier();
     }
   }
