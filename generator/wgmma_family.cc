@@ -165,7 +165,7 @@ int WgmmaConfig::registers() const {
   const int positions = whole_tiles != 0 ? 0 : bytes ? max_rounds / 4 : max_rounds;  // which a tile is cleared by
   const int lists = tile_buffers > 1 ? list + 2 * positions : whole_tiles != 0 ? list : 2 * list;
   // By what ptxas says of kernels that spill and of kernels that do not.
-  const int others = row_tiles == 2 ? 44 : 58;
+  const int others = tile_buffers > 1 ? (row_tiles == 4 ? 72 : 84) : row_tiles == 2 ? 44 : 58;
   const int predicates = max_rounds > min_rounds ? 2 : 0;
   return row_tiles * 32 + 16 * taken_tiles + lists + others + predicates;
 }
