@@ -36,7 +36,7 @@ constexpr double kLateRoundCycles = 35.0;  // a round that is loaded when needed
 // does two things at a time.
 double rate(const WgmmaConfig& config) {
   const int at_work = config.warpgroups * config.tile_buffers;
-  if (config.tile_buffers > 1) return at_work >= 4 ? 0.95 : 0.72;
+  if (config.tile_buffers > 1) return at_work >= 4 ? 0.9 : 0.65;
   return at_work >= 4 ? 1.0 : at_work == 3 ? 0.88 : at_work == 2 ? 0.72 : 0.42;
 }
 

@@ -131,6 +131,10 @@ std::vector<Rule> worthwhile_rules() {
        {"row_tiles", "taken_tiles"},
        "X of two column tiles is enough to keep tensor cores at work",
        [](const RuleInput& in) { return in["taken_tiles"] <= 2; }},
+      {Kind::kWorthwhile,
+       {"row_tiles", "taken_tiles", "tile_buffers"},
+       "with two buffers all products of a step are started at once, so that nothing waits for some of them",
+       [](const RuleInput& in) { return in["tile_buffers"] == 1 || in["row_tiles"] * in["taken_tiles"] == 4; }},
   };
 }
 
