@@ -100,6 +100,7 @@ struct WgmmaKernel {
 
  private:
   using Cursor = scatter::TileCursor<typename Entries::Words, kColumnTiles>;
+  using Fragments = typename Staged::Fragments;
 
   static SPARSMITH_DEVICE int lane() { return scatter::lane_of_warp(); }
 
@@ -121,14 +122,14 @@ struct WgmmaKernel {
     int first = 0;
     int count = 0;  // at most one a step
     int group;
-    u8* of_group;  // of the first buffer
-    int in_group;  // bytes to this warp's
+    u8* own;       // this warp's, of the first buffer
+    u8* of_group;  // those of the warpgroup
 
     SPARSMITH_DEVICE Tiles(const Share& share, int warp, u8* shared)
         : weight(share.weight),
           group(warp / kGroupWarps),
-          of_group(shared + group * kGroupTileBytes),
-          in_group(warp % kGroupWarps * scatter::kTileBytes) {
+          own(shared + group * kGroupTileBytes + warp % kGroupWarps * scatter::kTileBytes),
+          of_group(shared + group * kGroupTileBytes) {
       const int block = share.first_block + warp % kRowTiles;
       const int begin = share.first_tile + warp % kGroupWarps / kRowTiles;
       const int left = (share.end_tile - begin + kColumnTiles - 1) / kColumnTiles;
@@ -139,10 +140,11 @@ struct WgmmaKernel {
     }
     SPARSMITH_DEVICE int number(int step) const { return first + step * kColumnTiles; }
     // Where a step's tiles are made dense: all of the warpgroup's, and this warp's.
-    SPARSMITH_DEVICE u8* of_step(int step) const {
-      return of_group + static_cast<int>(static_cast<u32>(step) % kBuffers * kStepBytes);
+    SPARSMITH_DEVICE u8* of_step(int step) const { return of_group + buffer(step); }
+    SPARSMITH_DEVICE u8* tile(int step) const { return own + buffer(step); }
+    static SPARSMITH_DEVICE int buffer(int step) {
+      return static_cast<int>(static_cast<u32>(step) % kBuffers * kStepBytes);
     }
-    SPARSMITH_DEVICE u8* tile(int step) const { return of_step(step) + in_group; }
     SPARSMITH_DEVICE u32 base(int step) const { return Entries::base(shared_offset(tile(step))); }
   };
 
@@ -196,19 +198,22 @@ struct WgmmaKernel {
     if (tokens && step < share.steps) {
       x.ask(step);
     } else if constexpr (kBuffers > 1) {
-      x.ask_nothing();
+      x.asked();
     }
   }
 
   // Multiplies the tiles of step t, this warp's from `list`, while the entries of the next one come.
   static SPARSMITH_DEVICE void step(const Share& share, const Tiles& tiles, int t, bool tokens, Cursor& cursor,
                                     Entries& list, Entries& next, Staged& x, Sums& sums) {
+    const u32 base = tiles.base(t);
     const bool mine = t < tiles.count;
-    if (mine) list.put(tiles.weight, tiles.number(t), tiles.base(t));
+    if (mine) list.put(tiles.weight, tiles.number(t), base);
     if (tokens) x.wait();
+    Fragments fragments = {};
+    if (tokens) x.take(t, 0, fragments);
     tensor_reads_follow();
     warpgroup_barrier(tiles.group);
-    multiply(tiles, t, tokens, x, sums);
+    multiply(tiles, t, tokens, x, fragments, sums);
     // Now, while tensor cores work: the fence that comes before them waits for loads on their way. So they have little
     // time, and what they ask for had better be in L2.
     if (t + 1 < tiles.count) cursor.load(next.list, list.list.words[0]);
@@ -216,7 +221,7 @@ struct WgmmaKernel {
     ask(share, t + 1, tokens, x);
     warpgroup_multiply_wait();
     warpgroup_barrier(tiles.group);  // no warp's multiplication reads the tiles any more
-    if (mine) clear(tiles, t, list);
+    if (mine) clear(tiles, t, base, list);
   }
 
   // With two buffers: tensor cores multiply a tile while the one before is cleared, and the next one takes its place.
@@ -230,43 +235,43 @@ struct WgmmaKernel {
     if (kPrefetch && 2 < tiles.count) cursor.prefetch_next();
     SPARSMITH_ROLLED for (int t = 0; t < share.steps; ++t) {
       if (tokens) x.wait();
+      Fragments fragments = {};
+      if (tokens) x.take(t, 0, fragments);
       warpgroup_barrier(tiles.group);  // the tiles are there; no warp's multiplication reads those before any more
-      multiply(tiles, t, tokens, x, sums);
-      if (0 < t && t <= tiles.count) clear(tiles, t - 1, multiplied);
+      multiply(tiles, t, tokens, x, fragments, sums);
+      if (0 < t && t <= tiles.count) clear(tiles, t - 1, tiles.base(t - 1), multiplied);
       if (t + 1 < tiles.count) next.put(tiles.weight, tiles.number(t + 1), tiles.base(t + 1));
       const bool asks = tokens && t + 2 < share.steps;
       const bool copies = x.copies();
-      if (asks && !copies) x.ask_elements(t + 2);
+      if (asks && !copies) x.load_elements(t + 2);
       tensor_reads_follow();
       multiplied = scattered;
       scattered = next;
       // Behind the fence, which would wait for what is on its way.
       if (t + 2 < tiles.count) cursor.load(next.list, scattered.list.words[0]);
       if (kPrefetch && t + 3 < tiles.count) cursor.prefetch_next();
-      if (asks && copies) {
-        x.ask_copies(t + 2);
-      } else {
-        x.ask_nothing();
-      }
+      if (asks && copies) x.copy(t + 2);
+      x.asked();
       warpgroup_multiply_wait();
     }
   }
 
-  static SPARSMITH_DEVICE void clear(const Tiles& tiles, int step, const Entries& list) {
+  static SPARSMITH_DEVICE void clear(const Tiles& tiles, int step, u32 base, const Entries& list) {
     if constexpr (kWholeTiles) {
       zero(tiles.tile(step));
     } else {
-      list.clear(tiles.weight, tiles.number(step), tiles.base(step));
+      list.clear(tiles.weight, tiles.number(step), base);
       warp_barrier();
     }
   }
 
-  // Starts the products of step t; all but the last kTakenTiles column tiles' have ended then.
-  static SPARSMITH_DEVICE void multiply(const Tiles& tiles, int t, bool tokens, const Staged& x, Sums& sums) {
+  // Starts the products of step t, the first of them with `fragments`; all but the last kTakenTiles column tiles' have
+  // ended then.
+  static SPARSMITH_DEVICE void multiply(const Tiles& tiles, int t, bool tokens, const Staged& x, Fragments& fragments,
+                                        Sums& sums) {
     const SwizzledRows rows = swizzled_rows(shared_offset(tiles.of_step(t)));
     SPARSMITH_UNROLL for (int first = 0; first < kColumnTiles; first += kTakenTiles) {
-      typename Staged::Fragments fragments = {};
-      if (tokens) x.take(t, first * kTileColumns, fragments);
+      if (tokens && first > 0) x.take(t, first * kTileColumns, fragments);
       warpgroup_multiply_begin();
       SPARSMITH_UNROLL for (int c = 0; c < kTakenTiles; ++c) {
         sums.multiply(fragments, 2 * c, advanced(rows, (first + c) * kRowTiles * scatter::kTileBytes));

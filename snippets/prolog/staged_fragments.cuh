@@ -38,47 +38,48 @@ struct StagedFragments {
   SPARSMITH_DEVICE StagedFragments(const Input& input_, int first_token_, int column_, u8* staged_)
       : input(input_), first_token(first_token_), column(column_), staged(staged_) {
     if constexpr (kLinesHeld) {
-      SPARSMITH_UNROLL for (int i = 0; i < kLines; ++i) lines[i] = line(i) + column;
+      SPARSMITH_UNROLL for (int i = 0; i < kLines; ++i) lines[i] = line(i);
     }
   }
 
   // Whether the next columns come by asynchronous copies, not element by element.
   SPARSMITH_DEVICE bool copies() const { return input.aligned && column + kColumns <= input.cols; }
 
-  // Asks for the next columns, those of `step`, in one way or the other. This lane has taken its part of those kStages
-  // steps before.
+  // Asks for the next columns, those of `step`. This lane has taken its part of those kStages steps before.
   SPARSMITH_DEVICE void ask(int step) {
     if (copies()) {
-      ask_copies(step);
+      copy(step);
     } else {
-      ask_elements(step);
-      ask_nothing();
+      load_elements(step);
     }
+    asked();
   }
-  SPARSMITH_DEVICE void ask_copies(int step) {
+  // The same in parts: one of the first two, or neither once there are no columns, and then asked(), for wait() counts.
+  SPARSMITH_DEVICE void copy(int step) const {
     warp_barrier();
-    const SharedAddress to = shared_address(stage(step) + place(lane() / 8, lane() % 8));
+    const SharedAddress to = shared_address(place(step, lane() / 8, lane() % 8));
     SPARSMITH_UNROLL for (int i = 0; i < kLines; ++i) {
-      const auto* from = kLinesHeld ? lines[kLinesHeld ? i : 0] : line(i) + column;
+      const auto* from = kLinesHeld ? lines[kLinesHeld ? i : 0] : line(i);
       SPARSMITH_UNROLL for (int c = 0; c < kColumns / 64; ++c) {
         async_copy_streaming(advanced(to, (c * kTokens + i * 4) * kLine), from + c * 64);
       }
-      if constexpr (kLinesHeld) lines[i] += kColumns;
     }
-    async_commit();
-    column += kColumns;
   }
-  SPARSMITH_DEVICE void ask_elements(int step) {
+  SPARSMITH_DEVICE void load_elements(int step) const {
     warp_barrier();
     SPARSMITH_ROLLED for (int i = 0; i < kTokens / 8; ++i) {
       SPARSMITH_ROLLED for (int u = 0; u < kColumns / 32; ++u) {
         *at(step, i, u) = input.load(first_token + i * 8, column + u * 32);
       }
     }
-    column += kColumns;
   }
-  // wait() counts the times that columns were asked for: this is behind ask_elements(), or once there are none.
-  SPARSMITH_DEVICE void ask_nothing() { async_commit(); }
+  SPARSMITH_DEVICE void asked() {
+    async_commit();
+    column += kColumns;
+    if constexpr (kLinesHeld) {
+      SPARSMITH_UNROLL for (int i = 0; i < kLines; ++i) lines[i] += kColumns;
+    }
+  }
 
   // Waits for what was asked for, but for the columns of the last kStages - 1 steps.
   SPARSMITH_DEVICE void wait() {
@@ -99,23 +100,26 @@ struct StagedFragments {
   static constexpr bool kLinesHeld = kStages > 1;  // in registers, of which there are enough then
   const Value* lines[kLinesHeld ? kLines : 1];     // this lane's next columns, where they are held
 
-  // Of the i-th of its lines, this lane's first column.
+  // Of the i-th of its lines, this lane's next columns.
   SPARSMITH_DEVICE const Value* line(int i) const {
+    const Value* from = input.x + column + lane() % 8 * 8;
     // Tokens behind the last one take its place; their sums go nowhere.
     const int own = first_token + i * 4 + lane() / 8;
     const int token = own < input.n ? own : input.n - 1;
     // Less than 2^32, as FragmentInput has it; so one multiplication is enough.
-    return input.x + lane() % 8 * 8 + static_cast<u32>(token) * static_cast<u32>(input.ldx);
+    return from + static_cast<u32>(token) * static_cast<u32>(input.ldx);
   }
 
   static SPARSMITH_DEVICE int lane() { return static_cast<int>(static_cast<u32>(thread_index()) % 32); }
   SPARSMITH_DEVICE u8* stage(int step) const {
     return staged + static_cast<int>(static_cast<u32>(step) % kStages * kStageBytes);
   }
-  static SPARSMITH_DEVICE int place(int slot, int chunk) { return slot * kLine + (chunk ^ slot % 2 * 4) * 16; }
+  SPARSMITH_DEVICE u8* place(int step, int slot, int chunk) const {
+    return stage(step) + slot * kLine + (chunk ^ slot % 2 * 4) * 16;
+  }
   SPARSMITH_DEVICE Fragment* at(int step, int i, int u) const {
-    const int line = place(i * 8 + lane() / 4, u % 2 * 4 + lane() % 4) + u / 2 * kTokens * kLine;
-    return reinterpret_cast<Fragment*>(stage(step) + line);
+    u8* line = place(step, i * 8 + lane() / 4, u % 2 * 4 + lane() % 4) + u / 2 * kTokens * kLine;
+    return reinterpret_cast<Fragment*>(line);
   }
 };
 

@@ -27,7 +27,8 @@ struct BlockSums {
   static constexpr u32 kTokenQuads = Sums::kRows / 4;
   static constexpr u32 kShare = kTokenQuads * kTokens / kBlocks;  // quads that a block finishes, at most
   static constexpr int kSteps = static_cast<int>((kShare + kThreads - 1) / kThreads);
-  static constexpr int kTogether = kSteps < 4 ? kSteps : 4;
+  static constexpr int kMostTogether = kWarpgroups < 4 ? 4 : 2;  // four have few registers each
+  static constexpr int kTogether = kSteps < kMostTogether ? kSteps : kMostTogether;
 
   // Of shared memory: the warpgroups' partial sums; in a cluster also this share's sums of the other blocks.
   static constexpr int kPartialBytes = kWarpgroups * Sums::kPartialBytes;
