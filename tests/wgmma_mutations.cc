@@ -76,8 +76,8 @@ const std::vector<Mutation>& wgmma_mutations() {
        wgmma(two_buffers_again)},
       {"a tile is made dense where another one is multiplied", "static_cast<u32>(step) % kBuffers * kStepBytes", "0",
        wgmma(two_buffers_again)},
-      {"a step's X is the first one's", "x.take(t, first", "x.take(0, first",
-       wgmma([](const WgmmaConfig& config, const PackedCase& each) {
+      {"a step's X is the first one's", "x.take(t, 0, fragments);\n      warpgroup",
+       "x.take(0, 0, fragments);\n      warpgroup", wgmma([](const WgmmaConfig& config, const PackedCase& each) {
          return shows(each) && two_buffers_again(config, each);
        })},
       {"the last tile is left for products of nonzeros", "zero(tiles.tile(share.steps - 1));  // which", ";  // which",
@@ -99,8 +99,7 @@ const std::vector<Mutation>& wgmma_mutations() {
        "SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes / 512 - 1; ++i) {", wgmma(any_tiles)},
       {"X is taken before it is there", "async_wait<kStages - 1>();\n    warp_barrier();\n  }", "warp_barrier();\n  }",
        wgmma(aligned_input)},
-      {"chunks of X are not where they were put", "slot % 2 * 4) * 16; }", "slot % 2 * 4) * 16 % 64; }",
-       wgmma(any_tiles)},
+      {"chunks of X are not where they were put", "slot % 2 * 4) * 16;", "slot % 2 * 4) * 16 % 64;", wgmma(any_tiles)},
       {"the second tokens are the first", "fragments[1][i][word], fragments[0][i][word + 1]",
        "fragments[0][i][word], fragments[0][i][word + 1]",
        wgmma([](const WgmmaConfig&, const PackedCase& each) { return each.problem.tokens > 8; })},
