@@ -42,8 +42,8 @@ void AccessChecker::begin_blocks(int block_threads) {
   block_first_ = last_phase_ + 1;
   block_threads_ = static_cast<std::uint32_t>(block_threads);
   waited_.fill(false);
-  unfenced_.fill(false);
-  unfenced_at_barrier_.fill(false);
+  unfenced_.fill({});
+  unfenced_at_barrier_.fill({});
   begin_phase();
 }
 

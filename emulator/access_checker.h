@@ -28,6 +28,7 @@
 // of two threads that touch the two bytes of a cell in turn only the last is remembered.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -99,9 +100,13 @@ class AccessChecker {
   // Whether that block may end: nothing had to be waited for, or some thread of it has.
   bool has_waited(int block) const;
   // What the running thread has written to shared memory will be seen by tensor cores, behind a barrier; and whether a
-  // thread had written without saying so when it came to its warpgroup's last barrier.
-  void fence_shared_writes() { unfenced_[thread_] = false; }
-  bool unfenced_at_barrier(int thread) const { return unfenced_at_barrier_[static_cast<std::size_t>(thread)]; }
+  // thread had written about there without saying so when it came to its warpgroup's last barrier.
+  void fence_shared_writes() { unfenced_[thread_] = {}; }
+  bool unfenced_at_barrier(int thread, const std::byte* at, std::uint64_t bytes) const {
+    const Unfenced& unfenced = unfenced_at_barrier_[static_cast<std::size_t>(thread)];
+    const std::uint64_t begin = reinterpret_cast<std::uint64_t>(at) - base_;
+    return begin < unfenced.end && unfenced.begin < begin + bytes;
+  }
   // The lanes of `mask` of that warp met at a warp barrier.
   void warp_met(int warp, std::uint32_t mask);
 
@@ -133,7 +138,7 @@ class AccessChecker {
     if (kKind == AccessKind::kWrite) {
       const std::uint32_t bits = written | wanted;
       std::memcpy(written_ + offset / 8, &bits, sizeof(bits));
-      if (offset < DeviceMemory::kSharedBytes) unfenced_[thread_] = true;
+      if (offset < DeviceMemory::kSharedBytes) unfenced_[thread_].add(offset, kBytes);
     } else if ((written & wanted) != wanted) [[unlikely]] {
       report_unwritten(offset, kKind, kBytes);
     }
@@ -154,6 +159,17 @@ class AccessChecker {
   void access_range(AccessKind kind, const void* pointer, std::uint64_t bytes);
 
  private:
+  // Bytes of shared memory, from the first to the last, that a thread has written.
+  struct Unfenced {
+    std::uint64_t begin = ~std::uint64_t{0};
+    std::uint64_t end = 0;
+
+    void add(std::uint64_t offset, std::uint64_t bytes) {
+      begin = std::min(begin, offset);
+      end = std::max(end, offset + bytes);
+    }
+  };
+
   static constexpr int kPayloadBits = 26;
   static constexpr int kThreadBits = 11;
   static constexpr int kBytesShift = kPayloadBits;
@@ -269,8 +285,8 @@ class AccessChecker {
   std::array<std::uint32_t, kMaxThreads / kWarpgroup> phases_{};
   std::array<std::uint32_t, kMaxThreads / kWarpgroup> block_phases_{};
   std::array<bool, kMaxThreads> waited_{};
-  std::array<bool, kMaxThreads> unfenced_{};
-  std::array<bool, kMaxThreads> unfenced_at_barrier_{};
+  std::array<Unfenced, kMaxThreads> unfenced_{};
+  std::array<Unfenced, kMaxThreads> unfenced_at_barrier_{};
   std::vector<LaneSet> sets_;
   std::uint64_t warps_that_met_ = 0;
   std::array<Clock, kMaxThreads> clocks_{};

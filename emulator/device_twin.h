@@ -271,6 +271,7 @@ SPARSMITH_DEVICE T load_shared(SharedAddress from) {
 constexpr bool kClusters = true;
 SPARSMITH_DEVICE int cluster_rank() { return sparsmith_emulator_cluster_rank(); }
 SPARSMITH_DEVICE void cluster_arrive(int line = __builtin_LINE()) { sparsmith_emulator_cluster_arrive(line); }
+SPARSMITH_DEVICE void cluster_arrive_relaxed(int line = __builtin_LINE()) { sparsmith_emulator_cluster_arrive(line); }
 SPARSMITH_DEVICE void cluster_wait(int line = __builtin_LINE()) { sparsmith_emulator_cluster_wait(line); }
 struct ClusterAddress {
   u8* at;
@@ -334,11 +335,16 @@ SPARSMITH_DEVICE void warpgroup_multiply_begin() { sparsmith_emulator_warpgroup_
 SPARSMITH_DEVICE void warpgroup_multiply_commit() { sparsmith_emulator_warpgroup_commit(); }
 SPARSMITH_DEVICE void warpgroup_multiply_wait(int line = __builtin_LINE()) { sparsmith_emulator_warpgroup_wait(line); }
 // Here the operand is its place.
-SPARSMITH_DEVICE u64 swizzled_rows(u32 at) { return at; }
+struct SwizzledRows {
+  u32 at;
+};
+SPARSMITH_DEVICE SwizzledRows swizzled_rows(u32 shared_offset) { return {shared_offset}; }
+SPARSMITH_DEVICE SwizzledRows advanced(SwizzledRows from, u32 bytes) { return {from.at + bytes}; }
 template <class T, int kColumns>
 struct WarpgroupMultiply {
-  static SPARSMITH_DEVICE void add(float (&d)[kColumns / 2], const u32 (&a)[4], u32 b_at, int line = __builtin_LINE()) {
-    sparsmith_emulator_warpgroup_multiply(d, a, static_cast<u32>(swizzled_rows(b_at)), kColumns, is_bfloat16<T>, line);
+  static SPARSMITH_DEVICE void add(float (&d)[kColumns / 2], const u32 (&a)[4], SwizzledRows b,
+                                   int line = __builtin_LINE()) {
+    sparsmith_emulator_warpgroup_multiply(d, a, b.at, kColumns, is_bfloat16<T>, line);
   }
 };
 

@@ -61,8 +61,10 @@ void ThreadBlock::start_product(int warp_number, const std::array<std::uint64_t,
   if (warp.products_begun != ~std::uint32_t{0})
     fail([] { return "starts a warpgroup's product that has not been begun"; });
   const int first = warp_number * kWarp / kWarpgroup * kWarpgroup;
+  const auto& rows = *reinterpret_cast<const WarpgroupOperands*>(operands[0]);
   for (int i = first; i < first + kWarpgroup; ++i) {
-    if (checker_.unfenced_at_barrier(i)) {
+    if (checker_.unfenced_at_barrier(i, shared_memory() + rows.b_at / 128 * 128,
+                                     static_cast<std::uint64_t>(rows.columns) * 128)) {
       fail([&] {
         return fmt::format(
             "starts a warpgroup's product, which need not see what thread {} wrote to shared memory before the "

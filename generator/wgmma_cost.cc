@@ -4,12 +4,14 @@
 // (scatter_cost.cc): a tile of W is read by tensor cores in 64 turns, stored and cleared in as many as the packer
 // counts, or cleared as a whole in 64; X of 64 tokens is written and read in 64 turns each, once for the row tiles that
 // share it. Beside that stand tensor cores (128 cycles a tile, however few tokens), L2, which X comes from for every
-// row panel anew, HBM, and the second kernel where columns are cut into parts. The constants of this family alone are
-// rough: they follow 240 runs of its first form on an H200 (8192 x 8192, 60 to 90 % zeros, N = 32 and 64).
+// row panel anew, HBM, and where columns are cut into parts the second kernel or the exchange in a cluster. The
+// constants of this family alone are rough: they follow 240 runs of its first form on an H200 (8192 x 8192, 60 to 90 %
+// zeros, N = 32 and 64).
 #include <algorithm>
 #include <cmath>
 
 #include "formats/scatter_layout.h"
+#include "generator/device_speed.h"
 #include "generator/wgmma_family.h"
 
 namespace sparsmith {
@@ -17,20 +19,27 @@ namespace {
 
 constexpr double kSustainedClock = 1.755 / 1.98;  // of what the device says
 constexpr double kSustainedHbm = 0.75;
-constexpr double kFixedUs = 4.0;           // launch, first loads, sums across warpgroups
-constexpr double kSecondKernelUs = 1.5;    // of which the launch hides behind the first one
-constexpr double kL2BytesPerUs = 8e6;      // by all multiprocessors
-constexpr double kTileReadTurns = 64.0;    // by tensor cores
-constexpr double kInputTurns = 32.0;       // 16 tokens by 64 columns, written and read
-constexpr double kMultiplyCycles = 128.0;  // 64 x 64 by 64 tokens
-constexpr double kTileInstructions = 110;  // besides those of entries: addresses, X, barriers, loop
-constexpr double kIssueShare = 0.41;       // of issue time that does not hide behind shared memory
-constexpr double kPredicateCycles = 2.5;   // a round that not every tile has
+constexpr double kFixedUs = 4.0;            // launch, first loads, sums across warpgroups
+constexpr double kSecondKernelUs = 1.5;     // of which the launch hides behind the first one
+constexpr double kClusterUs = 0.6;          // its barriers; not measured
+constexpr double kClusterBytesPerUs = 2e4;  // that a block stores to others; not measured
+constexpr double kL2BytesPerUs = 8e6;       // by all multiprocessors
+constexpr double kTileReadTurns = 64.0;     // by tensor cores
+constexpr double kInputTurns = 32.0;        // 16 tokens by 64 columns, written and read
+constexpr double kMultiplyCycles = 128.0;   // 64 x 64 by 64 tokens
+constexpr double kTileInstructions = 110;   // besides those of entries: addresses, X, barriers, loop
+constexpr double kIssueShare = 0.41;        // of issue time that does not hide behind shared memory
+constexpr double kPredicateCycles = 2.5;    // a round that not every tile has
 constexpr double kSpillUs = 0.5;
 constexpr double kLateRoundCycles = 35.0;  // a round that is loaded when needed
 
-// How much of the best rate the warpgroups of a multiprocessor reach.
-double rate(int warpgroups) { return warpgroups >= 4 ? 1.0 : warpgroups == 3 ? 0.88 : warpgroups == 2 ? 0.72 : 0.42; }
+// How much of the best rate the warpgroups of a multiprocessor reach. With two buffers, which is not measured, each
+// does two things at a time.
+double rate(const WgmmaConfig& config) {
+  const int at_work = config.warpgroups * config.tile_buffers;
+  if (config.tile_buffers > 1) return at_work >= 4 ? 0.9 : 0.65;
+  return at_work >= 4 ? 1.0 : at_work == 3 ? 0.88 : at_work == 2 ? 0.72 : 0.42;
+}
 
 double tile_cycles(const WgmmaConfig& config, const ScatterRounds& rounds, double token_parts) {
   const bool bytes = config.entry == ScatterEntry::kByte;
@@ -53,12 +62,24 @@ double tile_cycles(const WgmmaConfig& config, const ScatterRounds& rounds, doubl
          (config.max_rounds - config.min_rounds) * kPredicateCycles + late * kLateRoundCycles;
 }
 
+// What adding up the column parts takes.
+double parts_us(const WgmmaConfig& config, const Problem& problem) {
+  if (config.column_parts == 1) return 0;
+  const auto tokens = static_cast<double>(problem.tokens);
+  if (config.second_kernel()) {  // fp32 sums are written and read once a part
+    const double sums = 4.0 * static_cast<double>(problem.spec.rows) * tokens * config.column_parts;
+    return kSecondKernelUs + launch_delay_us(problem.device) + 2 * sums / (kL2BytesPerUs * l2_speed(problem.device));
+  }
+  const double sums = 4.0 * config.rows() * std::min<double>(tokens, WgmmaConfig::kTokens);
+  return kClusterUs + sums * (config.cluster() - 1) / config.cluster() / kClusterBytesPerUs;
+}
+
 }  // namespace
 
 double WgmmaFamily::predict(const Config& config_, const Problem& problem, const SparsityStatistics& statistics) const {
   const WgmmaConfig config(config_);
   const ScatterRounds rounds = scatter_rounds(config.packing(), statistics);
-  const double sms = std::max(problem.device.sm_count, 1);
+  const auto sms = static_cast<double>(config.multiprocessors(problem.device));
   const double clock = kSustainedClock * std::max(problem.device.clock_khz, 1000000) / 1000;  // cycles a microsecond
   const double hbm = kSustainedHbm * std::max(problem.device.memory_bandwidth, 1e11) / 1e6;   // bytes a microsecond
   const auto tokens = static_cast<double>(problem.tokens);
@@ -71,7 +92,7 @@ double WgmmaFamily::predict(const Config& config_, const Problem& problem, const
   // Tiles of a block, as if all warps had equally many.
   const double shares = 4.0 * config.warpgroups / config.row_tiles;
   const double tiles = std::ceil(column_tiles / config.column_parts / shares) * shares * config.row_tiles;
-  const double decode_us = busiest * tiles * tile_cycles(config, rounds, token_parts) / rate(config.warpgroups) / clock;
+  const double decode_us = busiest * tiles * tile_cycles(config, rounds, token_parts) / rate(config) / clock;
 
   const double held = std::max<double>(rounds.mean, config.min_rounds);
   const double weight_bytes =
@@ -79,12 +100,10 @@ double WgmmaFamily::predict(const Config& config_, const Problem& problem, const
   const double x_bytes = static_cast<double>(problem.spec.cols) * tokens * 2;
   const double y_bytes = static_cast<double>(problem.spec.rows) * tokens * 2;
   const double memory_us = (weight_bytes * token_tiles + x_bytes + y_bytes) / hbm;
-  const double l2_us = (weight_bytes * token_tiles + x_bytes * row_panels) / kL2BytesPerUs;
-  // fp32 sums are written and read once a part.
-  const double second_us =
-      config.column_parts > 1 ? kSecondKernelUs + 4 * y_bytes * config.column_parts / kL2BytesPerUs : 0;
+  const double l2_us = (weight_bytes * token_tiles + x_bytes * row_panels) / (kL2BytesPerUs * l2_speed(problem.device));
   const double spill_us = config.missing_registers(problem.device) > 0 ? kSpillUs : 0;
-  return kFixedUs + std::max({decode_us, memory_us, l2_us}) + second_us + spill_us;
+  return kFixedUs + launch_delay_us(problem.device) + std::max({decode_us, memory_us, l2_us}) +
+         parts_us(config, problem) + spill_us;
 }
 
 }  // namespace sparsmith

@@ -27,12 +27,19 @@ struct WgmmaConfig {
   int warpgroups;    // of a block: they share out the columns
   int whole_tiles;   // 1: a tile is cleared as a whole, not entry by entry
   int taken_tiles;   // column tiles whose X registers hold
-  int column_parts;  // blocks that share out the columns; more than 1: a second kernel adds up
+  int tile_buffers;  // tiles that a warp has room for: 2 let it scatter one while another is multiplied
+  int column_parts;  // blocks that share out the columns
+  int cluster_sums;  // 1: they are a cluster, which adds up; 0: a second kernel does
 
   explicit WgmmaConfig(const Config& config);
   ScatterPacking packing() const { return {entry, kTileRows, min_rounds}; }
   int rows() const { return row_tiles * kTileRows; }
+  int cluster() const { return cluster_sums != 0 ? column_parts : 1; }  // its blocks
+  bool second_kernel() const { return column_parts > cluster(); }
   std::int64_t shared_bytes() const;
+  // Those that blocks fit on, one to each: the blocks of a cluster lie in one GPC, of 16 or 18 multiprocessors on an
+  // H200.
+  std::int64_t multiprocessors(const DeviceProperties& device) const;
   // An estimate of the registers a thread needs: sums, X, the entries of a tile or two, and the rest.
   int registers() const;
   int missing_registers(const DeviceProperties& device) const;  // of them, that a block does not leave to a thread

@@ -27,7 +27,9 @@ Config plain_config() {
                  {"warpgroups", 3},
                  {"whole_tiles", 0},
                  {"taken_tiles", 1},
-                 {"column_parts", 2}}};
+                 {"column_parts", 2},
+                 {"sum", 0},
+                 {"tile_buffers", 1}}};
 }
 
 TEST(WgmmaFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
@@ -85,6 +87,32 @@ TEST(WgmmaFamilyTest, OnlyHopperIsOffered) {
   EXPECT_EQ(candidate->kernels[1].architecture, "");
 }
 
+// Column parts of a cluster: one launch, nothing in the workspace.
+TEST(WgmmaFamilyTest, AClusterAddsUpItsColumnParts) {
+  const WgmmaFamily wgmma;
+  Random random(3);
+  const CsrMatrix matrix = draw_matrix(random, 300, 1000, 0.2);
+  const Problem problem = problem_of(matrix, 64);
+  const auto packed = wgmma.pack(plain_config(), problem, matrix);
+  ASSERT_TRUE(packed.ok());
+  Config config = plain_config();
+  config.values["sum"] = 1;
+  for (const std::int64_t blocks : {2, 4}) {
+    config.values["column_parts"] = blocks;
+    const auto candidate = wgmma.generate(config, problem, *packed);
+    ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+    ASSERT_EQ(candidate->plan.steps.size(), 1U);
+    const PlanStep& step = candidate->plan.steps[0];
+    EXPECT_EQ(step.cluster[2].evaluate({.n = 64}).value(), blocks);
+    EXPECT_EQ(step.grid[2].evaluate({.n = 64}).value(), blocks);
+    EXPECT_EQ(candidate->plan.workspace_bytes.evaluate({.n = 64}).value(), 0);
+  }
+  for (const std::int64_t blocks : {1, 3, 6, 8}) {
+    config.values["column_parts"] = blocks;
+    EXPECT_NE(wgmma.check(config, problem, {}).message().find("two blocks or four"), std::string::npos) << blocks;
+  }
+}
+
 // A weight that is tuned for few and for many tokens keeps one packed copy.
 TEST(WgmmaFamilyTest, PacksAsTheScatterFamilyDoes) {
   const WgmmaFamily wgmma;
@@ -100,7 +128,7 @@ TEST(WgmmaFamilyTest, SearchesWhereItMayWin) {
   for (const std::int64_t tokens : {32, 64, 128}) {
     for (const double density : {0.1, 0.2, 0.3, 0.4}) {
       EXPECT_GE(found(density, tokens), 8U) << density << " " << tokens;
-      EXPECT_LE(found(density, tokens), 200U) << density << " " << tokens;
+      EXPECT_LE(found(density, tokens), 400U) << density << " " << tokens;
     }
   }
   EXPECT_GE(found(0.2, 64, 28672), 8U);

@@ -10,11 +10,13 @@ namespace {
 KernelText wgmma_text(const WgmmaConfig& config, const Problem& problem) {
   const OperatorSpec& spec = problem.spec;
   const bool bytes = config.entry == ScatterEntry::kByte;
-  const bool split = config.column_parts > 1;
+  const bool split = config.second_kernel();
+  const std::string parts = split ? "_k" : config.cluster() > 1 ? fmt::format("_c{}", config.cluster()) : "";
   KernelText text;
-  text.name = fmt::format("wgmma_{}_e{}_i{}_a{}_r{}_w{}_{}_x{}{}", spec_tag(spec), bytes ? "b" : "w", config.min_rounds,
-                          config.max_rounds, config.row_tiles, config.warpgroups,
-                          config.whole_tiles != 0 ? "whole" : "entries", config.taken_tiles, split ? "_k" : "");
+  text.name =
+      fmt::format("wgmma_{}_e{}_i{}_a{}_r{}_w{}_{}_x{}_b{}{}", spec_tag(spec), bytes ? "b" : "w", config.min_rounds,
+                  config.max_rounds, config.row_tiles, config.warpgroups, config.whole_tiles != 0 ? "whole" : "entries",
+                  config.taken_tiles, config.tile_buffers, parts);
   text.summary = fmt::format("Y = W X for {} weights as lists of nonzeros, made dense for wgmma: {} rows by {} tokens",
                              short_name(spec.type), config.rows(), WgmmaConfig::kTokens);
   text.architecture = "sm_90a";
@@ -37,9 +39,10 @@ KernelText wgmma_text(const WgmmaConfig& config, const Problem& problem) {
     add_output(spec, text);
   }
   text.lines.push_back(
-      {fmt::format("using Kernel = WgmmaKernel<Entries, Input, Output, {}, {}, {}, {}>", config.row_tiles,
-                   config.warpgroups, boolean(config.whole_tiles != 0), config.taken_tiles),
-       "row tiles, warpgroups, whole tiles cleared, column tiles of X held"});
+      {fmt::format("using Kernel = WgmmaKernel<Entries, Input, Output, {}, {}, {}, {}, {}, {}>", config.row_tiles,
+                   config.warpgroups, boolean(config.whole_tiles != 0), config.taken_tiles, config.tile_buffers,
+                   config.cluster()),
+       "row tiles, warpgroups, whole tiles cleared, column tiles of X held, tiles of a warp, blocks of a cluster"});
   text.parameters = {{"const u32*", "entries"},
                      {"const u32*", "more_entries"},
                      {"const u32*", "more_offsets"},
@@ -51,17 +54,21 @@ KernelText wgmma_text(const WgmmaConfig& config, const Problem& problem) {
                      {"int", "column_tiles"},
                      {"int", "n"},
                      {"i64", "ldx"}};
+  if (config.column_parts > 1) text.parameters.push_back({"int", "part_tiles"});
   if (split) {
-    text.parameters.insert(text.parameters.end(), {{"int", "part_tiles"}, {"float*", "partials"}, {"i64", "ldp"}});
+    text.parameters.insert(text.parameters.end(), {{"float*", "partials"}, {"i64", "ldp"}});
     text.body =
-        "const int first_tile = block_index_z() * part_tiles;\n"
-        "const int end_tile = first_tile + part_tiles < column_tiles ? first_tile + part_tiles : column_tiles;\n"
         "float* part = partials + static_cast<i64>(block_index_z()) * rows * n;\n"
         "const Output output{part, ldp, nullptr, nullptr, 0, 1.0F, 0.0F};\n";
   } else {
     add_output_parameters(text);
-    text.body = std::string(kMakeOutput) + "const int first_tile = 0;\nconst int end_tile = column_tiles;\n";
+    text.body = kMakeOutput;
   }
+  text.body += config.column_parts > 1
+                   ? "const int first_tile = block_index_z() * part_tiles;\n"
+                     "const int end_tile = first_tile + part_tiles < column_tiles ? first_tile + part_tiles : "
+                     "column_tiles;\n"
+                   : "const int first_tile = 0;\nconst int end_tile = column_tiles;\n";
   text.body +=
       "const scatter::Weight weight{entries, more_entries, more_offsets, row_parts, rows, row_blocks, column_tiles};\n"
       "const Input input(x, ldx, cols, n);\n"
@@ -80,6 +87,7 @@ Result<LaunchPlan> wgmma_plan(const WgmmaConfig& config, const OperatorSpec& spe
                arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", WgmmaConfig::kTokens)),
                config.column_parts};
   step.block = {text.threads, 1, 1};
+  step.cluster = {1, 1, config.cluster()};
   step.shared_bytes = text.max_shared_bytes;
   step.arguments = {PlanArguments::packed("entries"), PlanArguments::packed("more_entries"),
                     PlanArguments::packed("more_offsets"), PlanArguments::packed("row_parts"), PlanArguments::x()};
@@ -88,9 +96,10 @@ Result<LaunchPlan> wgmma_plan(const WgmmaConfig& config, const OperatorSpec& spe
   step.arguments.push_back(arguments.int32("n"));
   step.arguments.push_back(arguments.int64("ldx"));
   LaunchPlan plan;
-  if (config.column_parts > 1) {
-    const std::int64_t part_tiles = (column_tiles + config.column_parts - 1) / config.column_parts;
-    step.arguments.push_back(arguments.int32(std::to_string(part_tiles)));
+  if (config.column_parts > 1)
+    step.arguments.push_back(
+        arguments.int32(std::to_string((column_tiles + config.column_parts - 1) / config.column_parts)));
+  if (config.second_kernel()) {
     step.arguments.push_back(arguments.workspace("0"));
     step.arguments.push_back(arguments.int64(spec.layout == Layout::kTokenMajor ? std::to_string(spec.rows) : "n"));
     plan.steps.push_back(std::move(step));

@@ -346,6 +346,15 @@ SPARSMITH_DEVICE void cluster_arrive() {
     __trap();
   }
 }
+// Arrives without showing anything: that a block runs, or needs no more what others will store to. It waits for no
+// access to memory, which the other one does, and for those of the whole device.
+SPARSMITH_DEVICE void cluster_arrive_relaxed() {
+  if constexpr (kClusters) {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+  } else {
+    __trap();
+  }
+}
 SPARSMITH_DEVICE void cluster_wait() {
   if constexpr (kClusters) {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -532,15 +541,21 @@ SPARSMITH_DEVICE void warpgroup_multiply_commit() { asm volatile("wgmma.commit_g
 // For this warp's part of what was committed: others may still be read for.
 SPARSMITH_DEVICE void warpgroup_multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 
-// The descriptor of an operand in shared memory whose rows of 128 bytes lie one behind the other, 16-byte chunk h of
-// row r at h ^ (r % 8), from a multiple of 1,024 on; or 32, 64, 96 bytes further, for columns further on.
-SPARSMITH_DEVICE u64 swizzled_rows(u32 at) {
-  return static_cast<u64>(at >> 4 & 0x3FFFU) | u64{1} << 16 | u64{64} << 32 | u64{1} << 62;
+// An operand in shared memory whose rows of 128 bytes lie one behind the other, 16-byte chunk h of row r at
+// h ^ (r % 8), from a multiple of 1,024 on: the lower half of its descriptor, which is kept apart so that moving it is
+// one addition.
+struct SwizzledRows {
+  u32 descriptor;
+};
+SPARSMITH_DEVICE SwizzledRows swizzled_rows(u32 shared_offset) {
+  return {(shared_offset >> 4 & 0x3FFFU) | 1U << 16};
 }
+// By 32, 64, 96 bytes for columns further on; by a multiple of 1,024 to other rows.
+SPARSMITH_DEVICE SwizzledRows advanced(SwizzledRows from, u32 bytes) { return {from.descriptor + bytes / 16}; }
 
 // d += a b with a 64 x 16, b 16 x kColumns and d 64 x kColumns. a: as the fragments of mma.m16n8k16, warp w of the
 // warpgroup those of rows 16 w and on. b: transposed in shared memory, 16 neighbouring elements in each of kColumns
-// rows, as swizzled_rows() has it, at the shared_offset() `b_at`. d[4 j + i]: what mma.m16n8k16 has at d[i], of columns
+// rows. d[4 j + i]: what mma.m16n8k16 has at d[i], of columns
 // 8 j and on.
 template <class T, int kColumns>
 struct WarpgroupMultiply;
@@ -564,11 +579,12 @@ struct WarpgroupMultiply;
 #define SPARSMITH_WARPGROUP_MULTIPLY(Type, type, columns, texts, rest, ...)                                    \
   template <>                                                                                                  \
   struct WarpgroupMultiply<Type, columns> {                                                                    \
-    static SPARSMITH_DEVICE void add(float (&d)[columns / 2], const u32 (&a)[4], u32 b_at) {                   \
+    static SPARSMITH_DEVICE void add(float (&d)[columns / 2], const u32 (&a)[4], SwizzledRows b) {             \
+      const u64 rows = b.descriptor | u64{64} << 32 | u64{1} << 62;                                            \
       asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type " {" texts "}, " rest \
                    ", 1, 1, 1, 0;"                                                                             \
                    : __VA_ARGS__                                                                               \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(swizzled_rows(b_at)));                    \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(rows));                                   \
     }                                                                                                          \
   };
 #define SPARSMITH_WARPGROUP_MULTIPLIES(Type, type)                                                                     \

@@ -51,7 +51,7 @@ std::vector<Config> tested_configs(const Family& tested, const Problem& problem,
       return found == entry.config.values.end() ? std::int64_t{0} : found->second;
     };
     const bool relaid = tested.name() == "rows" ? RowsConfig(entry.config).input == RowsConfig::Input::kRelayout
-                                                : value("column_parts") > 1;
+                                                : value("column_parts") > 1 && value("sum") == 0;
     if (!relaid) continue;
     configs.push_back(entry.config);
     break;

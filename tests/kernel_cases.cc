@@ -83,6 +83,10 @@ void vary_packing(Random& random, const Family& family, const std::string& drawn
     config.values["alignment"] = alignments[random() % alignments.size()];
   }
   if (config.family == "bitmap" && drawn != "stages") config.values["stages"] = draw_between(random, 2, 4);
+  // Few parts, so that more of the small matrices have several steps in each.
+  if (config.family == "wgmma" && drawn != "column_parts" && config.values["sum"] == 0 &&
+      config.values["column_parts"] > 1)
+    config.values["column_parts"] = draw_between(random, 2, 3);
   if (config.family == "gather" && drawn != "sweep_columns" && config.values["sweep_columns"] > 0)
     config.values["sweep_columns"] = std::vector<std::int64_t>{512, 1024, 2048}[random() % 3];
   if (config.family == "panel" || config.family == "gather") {

@@ -1,7 +1,8 @@
 // From an fp32 sum to an output: y = activation(alpha * sum + bias) + beta * y + residual, rounded once.
 //
 // One thread owns one row and kTokens neighbouring tokens. Feature-major Y[M][N] is written as one vector where the
-// address allows it; token-major Y[N][M] as one element a token, neighbouring rows by neighbouring threads.
+// address allows it; token-major Y[N][M] as one element a token, neighbouring rows by neighbouring threads. Or it owns
+// neighbouring rows of one token; then token-major Y is written as vectors.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -62,6 +63,32 @@ struct StoreOutput {
     Value* to = y + at(row, first_token, ldy);
     SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t, to += kTokenMajor ? ldy : 1) {
       if (first_token + t < n) *to = values[t];
+    }
+  }
+
+  // kRows neighbouring rows of a token, those below `end_row`, in two steps: what reads, and what only writes.
+  template <int kRows>
+  using Finished = Vector<Value, kRows>;
+  template <int kRows>
+  SPARSMITH_DEVICE void finish_rows(u32 row, int end_row, int token, const float (&sums)[kRows],
+                                    Finished<kRows>& values) const {
+    SPARSMITH_UNROLL for (int i = 0; i < kRows; ++i) {
+      values[i] = {};
+      if (row + i >= static_cast<u32>(end_row)) continue;
+      float shift = 0.0F;
+      if constexpr (kBias) shift = to_float(bias[row + i]);
+      values[i] = from_float<Value>(finish(sums[i], shift, row + i, token));
+    }
+  }
+  template <int kRows>
+  SPARSMITH_DEVICE void store_rows(u32 row, int end_row, int token, const Finished<kRows>& values) const {
+    Value* to = y + at(row, token, ldy);
+    if (kTokenMajor && row + kRows <= static_cast<u32>(end_row) && reinterpret_cast<u64>(to) % sizeof(values) == 0) {
+      *reinterpret_cast<Finished<kRows>*>(to) = values;
+      return;
+    }
+    SPARSMITH_UNROLL for (int i = 0; i < kRows; ++i, to += kTokenMajor ? 1 : ldy) {
+      if (row + i < static_cast<u32>(end_row)) *to = values[i];
     }
   }
 

@@ -11,7 +11,7 @@
 // again, with the products of nonzeros alone: a zero weight contributes nothing, whatever X holds.
 //
 // The grid's x runs over row blocks, its y over token tiles; each strides when it is smaller than needed. Its z runs
-// over parts of the columns.
+// over parts of the columns, whose sums the blocks of a cluster add up (reduction/block_sums.cuh), or another kernel.
 #pragma once
 
 #include "formats/scatter_layout.h"
@@ -19,36 +19,44 @@
 #include "snippets/device.cuh"
 #include "snippets/prolog/scatter_entries.cuh"
 #include "snippets/prolog/staged_fragments.cuh"
+#include "snippets/reduction/block_sums.cuh"
 #include "snippets/reduction/warpgroup_sums.cuh"
 
 namespace sparsmith {
 
 // kWholeTiles: tiles are cleared as a whole, not entry by entry; so the registers of entries are free for the next
 // tile's as soon as they have been stored. kTakenTiles: column tiles of a step whose X a warp holds in registers.
-template <class Entries, class Input, class Output, int kRowTiles, int kWarpgroups, bool kWholeTiles, int kTakenTiles>
+// kBuffers: tiles that a warp has shared memory for; with 2 of them, and X of two steps, it scatters a tile while the
+// one before is multiplied. kBlocks: of a cluster along z, which add up their sums; 1: there is none.
+template <class Entries, class Input, class Output, int kRowTiles, int kWarpgroups, bool kWholeTiles, int kTakenTiles,
+          int kBuffers, int kBlocks>
 struct WgmmaKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kRowTiles, 1, 2, 4)
   SPARSMITH_TUNE(kWarpgroups, 1, 2, 3, 4)
   SPARSMITH_TUNE(kTakenTiles, 1, 2, 4)
+  SPARSMITH_TUNE(kBuffers, 1, 2)
+  SPARSMITH_TUNE(kBlocks, 1, 2, 4)
 
   using Sums = WarpgroupSums<typename Input::Value, kRowTiles>;
+  using Totals = BlockSums<Sums, Output, Input::kTokenMajor, kWarpgroups, kBlocks>;
   static constexpr int kTokens = Sums::kTokens;
   static constexpr int kGroupWarps = 4;
   static constexpr int kColumnTiles = kGroupWarps / kRowTiles;  // of a step
   static constexpr int kTileColumns = 64;
   static_assert(kTakenTiles <= kColumnTiles, "X is held for a step at most");
-  using Staged = StagedFragments<Input, kColumnTiles * kTileColumns, kTakenTiles * kTileColumns>;
+  using Staged = StagedFragments<Input, kColumnTiles * kTileColumns, kTakenTiles * kTileColumns, kBuffers>;
   static constexpr int kThreads = kWarpgroups * kWarpgroupThreads;
   static constexpr bool kPrefetch = kWarpgroups < 4;  // four hide what is not in L2, and have no registers to spare
 
-  // Shared memory: tiles and the warps' X, or partial sums; then the first rows of the row blocks' parts, then a word
-  // for each warp.
-  static constexpr int kGroupTileBytes = kGroupWarps * scatter::kTileBytes;
+  // Shared memory: tiles and the warps' X, or partial sums; then, in a cluster, the other blocks' sums; the first rows
+  // of the row blocks' parts; a word for each warp.
+  static constexpr int kStepBytes = kGroupWarps * scatter::kTileBytes;  // tiles of a warpgroup
+  static constexpr int kGroupTileBytes = kBuffers * kStepBytes;
   static constexpr int kInputAt = kWarpgroups * kGroupTileBytes;
   static constexpr int kInputEnd = kInputAt + kWarpgroups * kGroupWarps * Staged::kBytes;
-  static constexpr int kPartialsEnd = kWarpgroups * Sums::kPartialBytes;
-  static constexpr int kRowPartsAt = kInputEnd > kPartialsEnd ? kInputEnd : kPartialsEnd;
+  static constexpr int kOthersAt = kInputEnd > Totals::kPartialBytes ? kInputEnd : Totals::kPartialBytes;
+  static constexpr int kRowPartsAt = kOthersAt + Totals::kOtherBytes;
   static constexpr int kRowParts = kRowTiles * 64 / scatter::kPartRows;
   static constexpr int kFiniteAt = kRowPartsAt + kRowParts * 4;
 
@@ -73,14 +81,17 @@ struct WgmmaKernel {
                           first_tile + group * steps / kWarpgroups * kColumnTiles,
                           end_tile,
                           (group + 1) * steps / kWarpgroups - group * steps / kWarpgroups};
+        if constexpr (kBlocks > 1) cluster_arrive_relaxed();  // it runs, and needs no other sums any more
         load_first_rows(weight, panel * kRowTiles, first_rows);
         Sums sums;
         accumulate(share, warp, shared, sums);
         block_barrier();  // nobody needs a tile any more
-        sums.put_partials(partials + group * (Sums::kPartialBytes / 4), warp % kGroupWarps);
+        // Of token-major outputs nobody asks for sums of a warp without tokens.
+        if (!Input::kTokenMajor || share.first_token < n)
+          sums.put_partials(partials + group * (Sums::kPartialBytes / 4), warp % kGroupWarps);
         async_wait<0>();
         block_barrier();
-        finish(partials, first_rows, output, weight.rows, first_token, n);
+        Totals{shared, shared + kOthersAt, first_rows, output, weight.rows, first_token, n}.finish();
         block_barrier();  // the partial sums have been read: tiles may take their place
       }
     }
@@ -89,6 +100,7 @@ struct WgmmaKernel {
 
  private:
   using Cursor = scatter::TileCursor<typename Entries::Words, kColumnTiles>;
+  using Fragments = typename Staged::Fragments;
 
   static SPARSMITH_DEVICE int lane() { return scatter::lane_of_warp(); }
 
@@ -110,13 +122,13 @@ struct WgmmaKernel {
     int first = 0;
     int count = 0;  // at most one a step
     int group;
-    u8* tile;      // this warp's
+    u8* own;       // this warp's, of the first buffer
     u8* of_group;  // those of the warpgroup
 
     SPARSMITH_DEVICE Tiles(const Share& share, int warp, u8* shared)
         : weight(share.weight),
           group(warp / kGroupWarps),
-          tile(shared + warp * scatter::kTileBytes),
+          own(shared + group * kGroupTileBytes + warp % kGroupWarps * scatter::kTileBytes),
           of_group(shared + group * kGroupTileBytes) {
       const int block = share.first_block + warp % kRowTiles;
       const int begin = share.first_tile + warp % kGroupWarps / kRowTiles;
@@ -127,6 +139,13 @@ struct WgmmaKernel {
       }
     }
     SPARSMITH_DEVICE int number(int step) const { return first + step * kColumnTiles; }
+    // Where a step's tiles are made dense: all of the warpgroup's, and this warp's.
+    SPARSMITH_DEVICE u8* of_step(int step) const { return of_group + buffer(step); }
+    SPARSMITH_DEVICE u8* tile(int step) const { return own + buffer(step); }
+    static SPARSMITH_DEVICE int buffer(int step) {
+      return static_cast<int>(static_cast<u32>(step) % kBuffers * kStepBytes);
+    }
+    SPARSMITH_DEVICE u32 base(int step) const { return Entries::base(shared_offset(tile(step))); }
   };
 
   static SPARSMITH_DEVICE void load_first_rows(const scatter::Weight& weight, int first_block, u32* first_rows) {
@@ -151,66 +170,115 @@ struct WgmmaKernel {
   static SPARSMITH_DEVICE void accumulate(const Share& share, int warp, u8* shared, Sums& sums) {
     const Tiles tiles(share, warp, shared);
     sums.clear();
-    Entries even;
-    Cursor cursor(tiles.weight, tiles.first, tiles.count, even.list);
+    Entries list;
+    Cursor cursor(tiles.weight, tiles.first, tiles.count, list.list);
     Staged x(share.input, share.first_token, share.first_tile * kTileColumns,
              shared + kInputAt + warp * Staged::kBytes);
-    zero(tiles.tile);
+    SPARSMITH_UNROLL for (int b = 0; b < kBuffers; ++b) zero(tiles.tile(b));
     const bool tokens = share.first_token < share.n;  // of this warp's there are any
     wait_for_previous();                              // the first entries are under way
-    if (tokens && share.steps > 0) x.ask();
-    cursor.begin(even.list);
+    SPARSMITH_UNROLL for (int s = 0; s < kBuffers; ++s) ask(share, s, tokens, x);
+    cursor.begin(list.list);
     if (kPrefetch && 1 < tiles.count) cursor.prefetch_next();
-    if constexpr (kWholeTiles) {
-      SPARSMITH_ROLLED for (int t = 0; t < share.steps; ++t) step(share, tiles, t, tokens, cursor, even, even, x, sums);
+    if constexpr (kBuffers > 1) {
+      accumulate_ahead(share, tiles, tokens, cursor, list, x, sums);
+    } else if constexpr (kWholeTiles) {
+      SPARSMITH_ROLLED for (int t = 0; t < share.steps; ++t) step(share, tiles, t, tokens, cursor, list, list, x, sums);
     } else {
       Entries odd;
       SPARSMITH_ROLLED for (int t = 0; t < share.steps; t += 2) {
-        step(share, tiles, t, tokens, cursor, even, odd, x, sums);
-        if (t + 1 < share.steps) step(share, tiles, t + 1, tokens, cursor, odd, even, x, sums);
+        step(share, tiles, t, tokens, cursor, list, odd, x, sums);
+        if (t + 1 < share.steps) step(share, tiles, t + 1, tokens, cursor, odd, list, x, sums);
       }
     }
     if (!all_finite(sums, tiles.group, warp, shared)) accumulate_nonzeros(share, tiles, sums);
   }
 
+  static SPARSMITH_DEVICE void ask(const Share& share, int step, bool tokens, Staged& x) {
+    if (tokens && step < share.steps) {
+      x.ask(step);
+    } else if constexpr (kBuffers > 1) {
+      x.asked();
+    }
+  }
+
   // Multiplies the tiles of step t, this warp's from `list`, while the entries of the next one come.
   static SPARSMITH_DEVICE void step(const Share& share, const Tiles& tiles, int t, bool tokens, Cursor& cursor,
                                     Entries& list, Entries& next, Staged& x, Sums& sums) {
-    const u32 base = Entries::base(shared_offset(tiles.tile));
+    const u32 base = tiles.base(t);
     const bool mine = t < tiles.count;
     if (mine) list.put(tiles.weight, tiles.number(t), base);
     if (tokens) x.wait();
+    Fragments fragments = {};
+    if (tokens) x.take(t, 0, fragments);
     tensor_reads_follow();
     warpgroup_barrier(tiles.group);
-    SPARSMITH_UNROLL for (int taken = 0; taken < kColumnTiles; taken += kTakenTiles) {
-      multiply(tiles, taken, tokens, x, sums);
-      if (taken + kTakenTiles < kColumnTiles) warpgroup_multiply_wait();
-    }
+    multiply(tiles, t, tokens, x, fragments, sums);
     // Now, while tensor cores work: the fence that comes before them waits for loads on their way. So they have little
     // time, and what they ask for had better be in L2.
     if (t + 1 < tiles.count) cursor.load(next.list, list.list.words[0]);
     if (kPrefetch && t + 2 < tiles.count) cursor.prefetch_next();
-    if (tokens && t + 1 < share.steps) x.ask();
+    ask(share, t + 1, tokens, x);
     warpgroup_multiply_wait();
     warpgroup_barrier(tiles.group);  // no warp's multiplication reads the tiles any more
-    if (!mine) return;
+    if (mine) clear(tiles, t, base, list);
+  }
+
+  // With two buffers: tensor cores multiply a tile while the one before is cleared, and the next one takes its place.
+  static SPARSMITH_DEVICE void accumulate_ahead(const Share& share, const Tiles& tiles, bool tokens, Cursor& cursor,
+                                                Entries& next, Staged& x, Sums& sums) {
+    if (0 < tiles.count) next.put(tiles.weight, tiles.number(0), tiles.base(0));
+    tensor_reads_follow();
+    Entries multiplied;  // what is left of them is what clears them
+    Entries scattered = next;
+    if (1 < tiles.count) cursor.load(next.list, scattered.list.words[0]);
+    if (kPrefetch && 2 < tiles.count) cursor.prefetch_next();
+    SPARSMITH_ROLLED for (int t = 0; t < share.steps; ++t) {
+      if (tokens) x.wait();
+      Fragments fragments = {};
+      if (tokens) x.take(t, 0, fragments);
+      warpgroup_barrier(tiles.group);  // the tiles are there; no warp's multiplication reads those before any more
+      multiply(tiles, t, tokens, x, fragments, sums);
+      if (0 < t && t <= tiles.count) clear(tiles, t - 1, tiles.base(t - 1), multiplied);
+      if (t + 1 < tiles.count) next.put(tiles.weight, tiles.number(t + 1), tiles.base(t + 1));
+      const bool asks = tokens && t + 2 < share.steps;
+      const bool copies = x.copies();
+      if (asks && !copies) x.load_elements(t + 2);
+      tensor_reads_follow();
+      multiplied = scattered;
+      scattered = next;
+      // Behind the fence, which would wait for what is on its way.
+      if (t + 2 < tiles.count) cursor.load(next.list, scattered.list.words[0]);
+      if (kPrefetch && t + 3 < tiles.count) cursor.prefetch_next();
+      if (asks && copies) x.copy(t + 2);
+      x.asked();
+      warpgroup_multiply_wait();
+    }
+  }
+
+  static SPARSMITH_DEVICE void clear(const Tiles& tiles, int step, u32 base, const Entries& list) {
     if constexpr (kWholeTiles) {
-      zero(tiles.tile);
+      zero(tiles.tile(step));
     } else {
-      list.clear(tiles.weight, tiles.number(t), base);
+      list.clear(tiles.weight, tiles.number(step), base);
       warp_barrier();
     }
   }
 
-  // Starts the products of kTakenTiles column tiles, from the step's `first` on.
-  static SPARSMITH_DEVICE void multiply(const Tiles& tiles, int first, bool tokens, const Staged& x, Sums& sums) {
-    typename Staged::Fragments fragments = {};
-    if (tokens) x.take(first * kTileColumns, fragments);
-    warpgroup_multiply_begin();
-    SPARSMITH_UNROLL for (int c = 0; c < kTakenTiles; ++c) {
-      sums.multiply(fragments, 2 * c, shared_offset(tiles.of_group + (first + c) * kRowTiles * scatter::kTileBytes));
+  // Starts the products of step t, the first of them with `fragments`; all but the last kTakenTiles column tiles' have
+  // ended then.
+  static SPARSMITH_DEVICE void multiply(const Tiles& tiles, int t, bool tokens, const Staged& x, Fragments& fragments,
+                                        Sums& sums) {
+    const SwizzledRows rows = swizzled_rows(shared_offset(tiles.of_step(t)));
+    SPARSMITH_UNROLL for (int first = 0; first < kColumnTiles; first += kTakenTiles) {
+      if (tokens && first > 0) x.take(t, first * kTileColumns, fragments);
+      warpgroup_multiply_begin();
+      SPARSMITH_UNROLL for (int c = 0; c < kTakenTiles; ++c) {
+        sums.multiply(fragments, 2 * c, advanced(rows, (first + c) * kRowTiles * scatter::kTileBytes));
+      }
+      warpgroup_multiply_commit();
+      if (first + kTakenTiles < kColumnTiles) warpgroup_multiply_wait();
     }
-    warpgroup_multiply_commit();
   }
 
   // Whether the sums of all warps of the warpgroup are.
@@ -226,19 +294,19 @@ struct WgmmaKernel {
 
   // The same sums, without products of zeros.
   static SPARSMITH_DEVICE void accumulate_nonzeros(const Share& share, const Tiles& tiles, Sums& sums) {
-    const u32 base = Entries::base(shared_offset(tiles.tile));
     sums.clear();
+    if constexpr (kBuffers > 1) zero(tiles.tile(share.steps - 1));  // which nobody has cleared
     SPARSMITH_ROLLED for (int t = 0; t < share.steps; ++t) {
       Entries list;
       if (t < tiles.count) {
         const u32* offset = tiles.weight.more_offsets + tiles.number(t);
         list.list.turn_to(load_cached(offset), load_cached(offset + 1));
-        list.put_unloaded(tiles.weight, tiles.number(t), base);
+        list.put_unloaded(tiles.weight, tiles.number(t), tiles.base(t));
       }
       warpgroup_barrier(tiles.group);
-      multiply_nonzeros(share, t, tiles.of_group, sums);
+      multiply_nonzeros(share, t, tiles.of_step(t), sums);
       warpgroup_barrier(tiles.group);
-      if (t < tiles.count) list.clear_unloaded(tiles.weight, tiles.number(t), base);
+      if (t < tiles.count) list.clear_unloaded(tiles.weight, tiles.number(t), tiles.base(t));
       warp_barrier();
     }
   }
@@ -253,35 +321,6 @@ struct WgmmaKernel {
                              share.input.element(token, column), share.input.element(token + 8, column));
     }
   }
-
-  // Neighbouring threads take outputs that lie side by side. Several at a time, so that one wait is for all of them.
-  static SPARSMITH_DEVICE void finish(const float* partials, const u32* first_rows, const Output& output, int rows,
-                                      int first_token, int n) {
-    constexpr int kTogether = 8;
-    const int tokens = n - first_token < kTokens ? n - first_token : kTokens;
-    const int count = Sums::kRows * (Input::kTokenMajor ? tokens : kTokens);
-    SPARSMITH_ROLLED for (int first = thread_index(); first < count; first += kTogether * kThreads) {
-      float totals[kTogether][1];
-      u32 rows_of_y[kTogether];
-      SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
-        const int i = first + e * kThreads < count ? first + e * kThreads : first;
-        const int row = row_of(i);
-        rows_of_y[e] = first_rows[row / scatter::kPartRows] + row % scatter::kPartRows;
-        totals[e][0] = 0.0F;
-        SPARSMITH_UNROLL for (int g = 0; g < kWarpgroups; ++g) {
-          totals[e][0] += partials[(g * kTokens + token_of(i)) * Sums::kLine + row];
-        }
-      }
-      SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
-        const int i = first + e * kThreads;
-        if (i < count && rows_of_y[e] < static_cast<u32>(rows) && token_of(i) < tokens) {
-          output.store(rows_of_y[e], first_token + token_of(i), n, totals[e]);
-        }
-      }
-    }
-  }
-  static SPARSMITH_DEVICE int row_of(int i) { return Input::kTokenMajor ? i % Sums::kRows : i / kTokens; }
-  static SPARSMITH_DEVICE int token_of(int i) { return Input::kTokenMajor ? i / Sums::kRows : i % kTokens; }
 };
 
 }  // namespace sparsmith

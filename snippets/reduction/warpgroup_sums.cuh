@@ -29,16 +29,16 @@ struct WarpgroupSums {
 
   SPARSMITH_DEVICE void clear() { SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) values[i] = 0.0F; }
 
-  // Starts the products of 64 columns: of kRowTiles tiles, one behind the other from tile_at on, and of this warp's
+  // Starts the products of 64 columns: of kRowTiles tiles, one behind the other from `tiles` on, and of this warp's
   // fragments of X (prolog/staged_fragments.cuh), `first` and the next.
   template <class Fragments>
-  SPARSMITH_DEVICE void multiply(const Fragments& fragments, int first, u32 tile_at) {
+  SPARSMITH_DEVICE void multiply(const Fragments& fragments, int first, SwizzledRows tiles) {
     SPARSMITH_UNROLL for (int s = 0; s < 4; ++s) {
       const int i = first + s / 2;
       const int word = s % 2 * 2;
       const u32 a[4] = {fragments[0][i][word], fragments[1][i][word], fragments[0][i][word + 1],
                         fragments[1][i][word + 1]};
-      WarpgroupMultiply<Value, kRows>::add(values, a, tile_at + s * 32);
+      WarpgroupMultiply<Value, kRows>::add(values, a, advanced(tiles, s * 32));
     }
   }
 

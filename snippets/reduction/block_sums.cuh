@@ -1,0 +1,156 @@
+// From the partial sums of a block's warpgroups to outputs; or of all blocks of a cluster, which share out the columns.
+//
+// Warpgroups leave their sums in shared memory (WarpgroupSums::put_partials()). A thread adds up those of four
+// neighbouring rows of a token at a time, in the order of warpgroups, several such quads together, so that one wait is
+// for all of their loads.
+//
+// In a cluster every block finishes a share of the outputs. What it has summed up of the others' shares it stores to
+// their shared memory, behind its own partial sums, and nobody waits for a store; what it has of its own stays in
+// registers. When all have stored, each adds its share's sums in the order of blocks: two runs give equal bits.
+#pragma once
+
+#include "formats/scatter_layout.h"
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
+
+namespace sparsmith {
+
+// Sums: WarpgroupSums. kBlocks: of the cluster, which is kBlocks blocks along the grid's z; 1: no cluster.
+template <class Sums, class Output, bool kTokenMajor, int kWarpgroups, int kBlocks>
+struct BlockSums {
+  SPARSMITH_ROLE(reduction)
+  SPARSMITH_TUNE(kWarpgroups, 1, 2, 3, 4)
+  SPARSMITH_TUNE(kBlocks, 1, 2, 4)
+
+  static constexpr u32 kTokens = Sums::kTokens;
+  static constexpr u32 kThreads = kWarpgroups * kWarpgroupThreads;
+  static constexpr u32 kTokenQuads = Sums::kRows / 4;
+  static constexpr u32 kShare = kTokenQuads * kTokens / kBlocks;  // quads that a block finishes, at most
+  static constexpr int kSteps = static_cast<int>((kShare + kThreads - 1) / kThreads);
+  static constexpr int kMostTogether = kWarpgroups < 4 ? 4 : 2;  // four have few registers each
+  static constexpr int kTogether = kSteps < kMostTogether ? kSteps : kMostTogether;
+
+  // Of shared memory: the warpgroups' partial sums; in a cluster also this share's sums of the other blocks.
+  static constexpr int kPartialBytes = kWarpgroups * Sums::kPartialBytes;
+  static constexpr int kOtherBytes = (kBlocks - 1) * static_cast<int>(kShare) * 16;
+
+  const u8* partials;
+  u8* others;
+  const u32* first_rows;  // in shared memory, of every kPartRows rows
+  const Output& output;
+  int rows;
+  int first_token;
+  int n;
+
+  // Every thread of the block, behind a barrier at which all partial sums are there. In a cluster: of all its blocks,
+  // between an arrival at its barrier that says that `others` is no longer needed, and the wait for that.
+  SPARSMITH_DEVICE void finish() const {
+    if constexpr (kBlocks == 1) {
+      const u32 count = quads();
+      SPARSMITH_ROLLED for (u32 first = thread(); first < count; first += kTogether * kThreads) {
+        Quad sums[kTogether];
+        add_warpgroups(first, count, sums);
+        store(first, count, sums);
+      }
+    } else {
+      finish_share();
+    }
+  }
+
+ private:
+  using Quad = Vector<float, 4>;
+
+  static SPARSMITH_DEVICE u32 thread() { return static_cast<u32>(thread_index()); }
+  SPARSMITH_DEVICE u32 tokens() const {
+    const u32 left = static_cast<u32>(n - first_token);
+    return left < kTokens ? left : kTokens;
+  }
+  SPARSMITH_DEVICE u32 quads() const { return kTokenQuads * (kTokenMajor ? tokens() : kTokens); }
+
+  // Neighbouring threads take outputs that lie side by side; of feature-major ones those of two quads by turns, since
+  // the partial sums of a token's neighbours lie in four banks only.
+  static SPARSMITH_DEVICE u32 quad_of(u32 i) { return kTokenMajor ? i % kTokenQuads : i / (2 * kTokens) * 2 + i % 2; }
+  static SPARSMITH_DEVICE u32 token_of(u32 i) { return kTokenMajor ? i / kTokenQuads : i / 2 % kTokens; }
+
+  // Of the quads first, first + kThreads, ... below `end`. `first` is; those behind it count as `first`.
+  template <int kCount>
+  SPARSMITH_DEVICE void add_warpgroups(u32 first, u32 end, Quad (&sums)[kCount]) const {
+    SPARSMITH_UNROLL for (int e = 0; e < kCount; ++e) {
+      const u32 i = first + e * kThreads < end ? first + e * kThreads : first;
+      const u8* from = partials + (token_of(i) * Sums::kLine + quad_of(i) * 4) * 4;
+      sums[e] = *reinterpret_cast<const Quad*>(from);
+      SPARSMITH_UNROLL for (int g = 1; g < kWarpgroups; ++g) {
+        add(*reinterpret_cast<const Quad*>(from + g * Sums::kPartialBytes), sums[e]);
+      }
+    }
+  }
+
+  static SPARSMITH_DEVICE void add(const Quad& addend, Quad& sum) {
+    SPARSMITH_UNROLL for (int k = 0; k < 4; ++k) sum[k] += addend[k];
+  }
+
+  // The same quads, all that is read before all that is written.
+  template <int kCount>
+  SPARSMITH_DEVICE void store(u32 first, u32 end, const Quad (&sums)[kCount]) const {
+    typename Output::template Finished<4> finished[kCount];
+    u32 y_rows[kCount];
+    SPARSMITH_UNROLL for (int e = 0; e < kCount; ++e) {
+      constexpr u32 kPartQuads = scatter::kPartRows / 4;
+      const u32 i = first + e * kThreads;
+      const bool there = i < end && token_of(i) < tokens();
+      y_rows[e] = there ? first_rows[quad_of(i) / kPartQuads] + quad_of(i) % kPartQuads * 4 : static_cast<u32>(rows);
+      output.finish_rows(y_rows[e], rows, first_token + token_of(i), sums[e].elements, finished[e]);
+    }
+    SPARSMITH_UNROLL for (int e = 0; e < kCount; ++e) {
+      output.store_rows(y_rows[e], rows, first_token + token_of(first + e * kThreads), finished[e]);
+    }
+  }
+
+  SPARSMITH_DEVICE void finish_share() const {
+    const u32 share = quads() / kBlocks;
+    const u32 rank = static_cast<u32>(cluster_rank());
+    cluster_wait();
+    SPARSMITH_UNROLL for (u32 k = 1; k < kBlocks; ++k) {
+      const u32 owner = (rank + k) % kBlocks;
+      const ClusterAddress to = in_block(shared_address(place(rank, owner)), static_cast<int>(owner));
+      SPARSMITH_ROLLED for (u32 first = thread(); first < share; first += kTogether * kThreads) {
+        Quad sums[kTogether];
+        add_warpgroups(owner * share + first, (owner + 1) * share, sums);
+        SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
+          const u32 at = first + e * kThreads;
+          if (at < share) store_cluster(advanced(to, at * 16), sums[e]);
+        }
+      }
+    }
+    cluster_arrive();
+    // Threads that have nothing to finish take the first of the share, and store none.
+    const u32 first = thread() < share ? thread() : 0;
+    const u32 end = thread() < share ? share : 0;
+    Quad sums[kSteps];
+    add_warpgroups(rank * share + first, rank * share + end, sums);
+    cluster_wait();
+    add_blocks(rank, first, end, sums);
+    store(rank * share + first, rank * share + end, sums);
+  }
+
+  // Where the sums of block `from` lie in the shared memory of block `owner`.
+  SPARSMITH_DEVICE u8* place(u32 from, u32 owner) const {
+    return others + (from - (from > owner ? 1 : 0)) * (kShare * 16);
+  }
+
+  // To the own sums of quads first, first + kThreads, ... of the share those of the others, in the order of blocks.
+  SPARSMITH_DEVICE void add_blocks(u32 rank, u32 first, u32 end, Quad (&sums)[kSteps]) const {
+    SPARSMITH_UNROLL for (int e = 0; e < kSteps; ++e) {
+      const u32 at = first + e * kThreads < end ? first + e * kThreads : first;
+      Quad total = {};
+      SPARSMITH_UNROLL for (u32 b = 0; b < kBlocks; ++b) {
+        Quad addend = sums[e];
+        if (b != rank) addend = *reinterpret_cast<const Quad*>(place(b, rank) + at * 16);
+        add(addend, total);
+      }
+      sums[e] = total;
+    }
+  }
+};
+
+}  // namespace sparsmith
