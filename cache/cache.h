@@ -44,6 +44,9 @@ class Cache {
 
   // Rows that others refer to: the id of an equal one, or of a new one.
   Result<std::int64_t> put_device(const DeviceRecord& device);
+  // What a device, with its driver, was found to reach (DeviceProperties::probe_key()); nothing where it was not.
+  Result<std::optional<SpeedsRecord>> find_speeds(const std::string& probe_key);
+  Status put_speeds(const std::string& probe_key, const SpeedsRecord& speeds);
   Result<std::int64_t> put_environment(const EnvironmentRecord& environment);
   Status put_weight(const WeightRecord& weight);
   Result<std::vector<WeightRecord>> weights();

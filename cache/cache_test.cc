@@ -67,6 +67,25 @@ class CacheTest : public testing::Test {
   TemporaryDirectory directory_;
 };
 
+TEST_F(CacheTest, WhatADeviceReachesIsRememberedForItsDriver) {
+  {
+    Cache cache = open();
+    EXPECT_FALSE(cache.find_speeds("H200, driver 1")->has_value());
+    ASSERT_TRUE(cache.put_speeds("H200, driver 1", {4e12, 5e12, 1.25}).ok());
+    ASSERT_TRUE(cache.put_speeds("H200, driver 1", {4.123456789e12, 5.5e12, 1.7}).ok());
+  }
+  Cache cache = open();
+  const auto speeds = cache.find_speeds("H200, driver 1");
+  ASSERT_TRUE(speeds.ok() && speeds->has_value());
+  EXPECT_EQ((*speeds)->memory_bandwidth, 4.123456789e12);
+  EXPECT_EQ((*speeds)->l2_bandwidth, 5.5e12);
+  EXPECT_EQ((*speeds)->launch_us, 1.7);
+  EXPECT_FALSE(cache.find_speeds("H200, driver 2")->has_value());
+  // What nobody can read is measured again.
+  ASSERT_TRUE(cache.put_speeds("none", {0, 5e12, 1}).ok());
+  EXPECT_FALSE(cache.find_speeds("none")->has_value());
+}
+
 TEST_F(CacheTest, KernelsComeBackWhole) {
   {
     Cache cache = open("new/folder/cache.db");

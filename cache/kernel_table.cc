@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <locale>
+#include <sstream>
+
 #include "base/hash.h"
 #include "cache/database.h"
 
@@ -19,6 +22,9 @@ std::vector<std::byte> blob_of(const SQLite::Column& column) {
   const auto* data = static_cast<const std::byte*>(column.getBlob());
   return {data, data + column.getBytes()};
 }
+
+// Before a device, in meta: what a probe found.
+const std::string kSpeeds = "speeds of ";
 
 // Of binary: what a KernelRecord is made of; and where its config stands.
 constexpr const char* kColumns =
@@ -56,6 +62,32 @@ Result<std::int64_t> Cache::put_device(const DeviceRecord& device) {
     bind_all(query, device.device_class, device.name, device.memory_bytes);
     if (!query.executeStep()) return invalid_input(state_->path + ": the cache lost a device it had just taken");
     return query.getColumn(0).getInt64();
+  });
+}
+
+Result<std::optional<SpeedsRecord>> Cache::find_speeds(const std::string& probe_key) {
+  const std::lock_guard lock(state_->mutex);
+  return guarded(state_->path, [&]() -> Result<std::optional<SpeedsRecord>> {
+    SQLite::Statement query(state_->database, "SELECT value FROM meta WHERE key = ?1");
+    bind_all(query, kSpeeds + probe_key);
+    if (!query.executeStep()) return std::optional<SpeedsRecord>();
+    std::istringstream text(query.getColumn(0).getString());
+    text.imbue(std::locale::classic());
+    SpeedsRecord speeds;
+    text >> speeds.memory_bandwidth >> speeds.l2_bandwidth >> speeds.launch_us;
+    // What cannot be read is as good as not there: it is measured again.
+    const bool good = text && speeds.memory_bandwidth > 0 && speeds.l2_bandwidth >= 0 && speeds.launch_us >= 0;
+    return good ? std::optional<SpeedsRecord>(speeds) : std::nullopt;
+  });
+}
+
+Status Cache::put_speeds(const std::string& probe_key, const SpeedsRecord& speeds) {
+  const std::lock_guard lock(state_->mutex);
+  return guarded(state_->path, [&]() -> Status {
+    execute(state_->database, "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2",
+            kSpeeds + probe_key,
+            fmt::format("{} {} {}", speeds.memory_bandwidth, speeds.l2_bandwidth, speeds.launch_us));
+    return {};
   });
 }
 

@@ -20,6 +20,13 @@ struct DeviceRecord {
   double memory_bandwidth = 0;  // bytes/s; 0: not measured
 };
 
+// What a probe of a device found (DeviceSpeeds).
+struct SpeedsRecord {
+  double memory_bandwidth = 0;  // bytes/s
+  double l2_bandwidth = 0;      // bytes/s
+  double launch_us = 0;
+};
+
 struct EnvironmentRecord {
   std::string driver_version;
   std::string nvrtc_version;

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "generator/bitmap_family.h"
+#include "generator/device_speed.h"
 
 namespace sparsmith {
 namespace {
@@ -46,6 +47,7 @@ double BitmapFamily::predict(const Config& config_, const Problem& problem,
   const double sms = std::max(problem.device.sm_count, 1);
   const double clock_mhz = std::max(problem.device.clock_khz, 1000000) / 1000.0 * 0.9;
   const double hbm = std::max(problem.device.memory_bandwidth, 1e11) / 1e6;  // bytes/us
+  const double l2 = kL2BytesPerUs * l2_speed(problem.device);
   const double row_tiles = std::ceil(static_cast<double>(problem.spec.rows) / config.rows());
   const double strips = row_tiles * std::ceil(static_cast<double>(problem.spec.cols) / 64);
   const double token_tiles = std::ceil(static_cast<double>(problem.tokens) / config.tokens());
@@ -65,7 +67,7 @@ double BitmapFamily::predict(const Config& config_, const Problem& problem,
   const double tiles = strips * config.tiles * token_tiles;
   const double decode_us = tiles * cycles / sms / clock_mhz * excess / hiding;
   const double x_us = row_tiles * static_cast<double>(problem.spec.cols) * 2 * static_cast<double>(config.tokens()) *
-                      token_tiles / kL2BytesPerUs * (token_major ? 1.0 : 1.5);
+                      token_tiles / l2 * (token_major ? 1.0 : 1.5);
   const double in_flight = config.warps * resident * (stages - 0.5) * strip_bytes;  // bytes a multiprocessor
   const double hbm_us =
       (strips * (strip_bytes + 4)) * token_tiles / (0.93 * hbm) * std::max({1.0, excess * 0.8, 40000 / in_flight});
@@ -75,9 +77,10 @@ double BitmapFamily::predict(const Config& config_, const Problem& problem,
     finish_us += kExchangeUs;
   } else if (config.column_parts > 1) {
     const double outputs = static_cast<double>(problem.spec.rows) * static_cast<double>(problem.tokens);
-    finish_us += kSecondLaunchUs + 8 * outputs * config.column_parts / kL2BytesPerUs;
+    finish_us += kSecondLaunchUs + 8 * outputs * config.column_parts / l2 + launch_delay_us(problem.device);
   }
-  return kFixedUs + std::max(hbm_us, work_us) + kUnhidden * std::min(hbm_us, work_us) + finish_us + 0.1 * (stages - 2);
+  return kFixedUs + launch_delay_us(problem.device) + std::max(hbm_us, work_us) +
+         kUnhidden * std::min(hbm_us, work_us) + finish_us + 0.1 * (stages - 2);
 }
 
 }  // namespace sparsmith

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "generator/bsr_family.h"
+#include "generator/device_speed.h"
 
 namespace sparsmith {
 namespace {
@@ -50,11 +51,11 @@ double BsrFamily::predict(const Config& config_, const Problem& problem, const S
                           outputs * config.warps * kSumOfWarpUs * side_by_side + (config.all ? 0 : kListUs);
   const bool by_vectors = problem.spec.layout == Layout::kTokenMajor && problem.spec.cols % 8 == 0;
   const double operand_us = kOperandUs * (by_vectors ? 1 : kElementWiseX);
-  const double work_us =
-      of_sm * row_blocks * config.token_tiles * (2 * config.tiles * kMultiplyUs + operand_us) +
-      block_rows * row_blocks * token_tiles * (config.tokens() * 64.0 + block_bytes) / (kL2BytesPerUs * busy);
+  const double work_us = of_sm * row_blocks * config.token_tiles * (2 * config.tiles * kMultiplyUs + operand_us) +
+                         block_rows * row_blocks * token_tiles * (config.tokens() * 64.0 + block_bytes) /
+                             (kL2BytesPerUs * l2_speed(problem.device) * busy);
   const double hbm_us = block_rows * row_blocks * block_bytes / (0.9 * hbm);
-  return kLaunchUs + chain_us * (1 + kFurtherWave * (waves - 1)) + work_us + hbm_us;
+  return kLaunchUs + launch_delay_us(problem.device) + chain_us * (1 + kFurtherWave * (waves - 1)) + work_us + hbm_us;
 }
 
 }  // namespace sparsmith

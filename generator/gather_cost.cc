@@ -12,6 +12,7 @@
 #include <initializer_list>
 
 #include "formats/panel_words.h"
+#include "generator/device_speed.h"
 #include "generator/gather_family.h"
 #include "generator/kernel_parts.h"
 
@@ -136,6 +137,7 @@ double GatherFamily::predict(const Config& config_, const Problem& problem,
   const double element = static_cast<double>(size_of(spec.type));
   const double clock_mhz = std::max(problem.device.clock_khz, 1000000) / 1000.0 * 0.9;
   const double hbm = std::max(problem.device.memory_bandwidth, 1e11) / 1e6;  // bytes/us
+  const double l2 = kL2BytesPerUs * l2_speed(problem.device);
   const double warps = config.threads_per_block / 32.0;
   const int step = panel::step_words(spec.type, config.token_lanes, spec.cols).entries();
   const Tasks tasks = tasks_of(config, statistics, spec.cols, step);
@@ -146,14 +148,14 @@ double GatherFamily::predict(const Config& config_, const Problem& problem,
   const double nnz = static_cast<double>(statistics.nnz);
   const double lines_us = nnz * share / clock_mhz;
   const double missed = misses(config, problem, grid, nnz);
-  const double l2_us = nnz * share * grid.busy * missed * missed_bytes(config, problem) / kL2BytesPerUs;
+  const double l2_us = nnz * share * grid.busy * missed * missed_bytes(config, problem) / l2;
   const double instructions = (fp32 ? 12.0 : 25.0) + 12.0 / step;
   const double shuffled = (fp32 ? 4.0 : 8.0) * 4 * (1 - 1.0 / config.segment_lanes);
   const double put = config.segment_lanes * ((config.sweep_columns == 0 ? 20.0 : 28.0) + shuffled);
   const double issue_us = (tasks.stored * tasks.balance * instructions + tasks.puts * put) * share *
                           config.token_lanes / 32 / (4 * 0.85) / clock_mhz;
   const double weight_bytes = tasks.stored * tasks.balance * 16 / step;
-  const double stream_us = (weight_bytes / (0.9 * hbm) + weight_bytes * (grid.tiles - 1) / kL2BytesPerUs) *
+  const double stream_us = (weight_bytes / (0.9 * hbm) + weight_bytes * (grid.tiles - 1) / l2) *
                            std::max(1.0, 0.6 * std::max(problem.device.sm_count, 1) / grid.busy);
   const double step_gathers = 32.0 / config.token_lanes * step;
   const double steps = std::ceil(tasks.stored * tasks.balance / (config.row_parts * warps) / step_gathers);
@@ -161,8 +163,8 @@ double GatherFamily::predict(const Config& config_, const Problem& problem,
   const double chain_us = grid.waves * steps * latency_us * (config.ahead == 1 ? 0.6 : 1.0);
 
   const double y_bytes = static_cast<double>(spec.rows) * static_cast<double>(problem.tokens) * element;
-  double total = kLaunchUs + kFirstLoadUs + together({lines_us, l2_us, issue_us, stream_us, chain_us}) +
-                 grid.waves * kFinishUs + y_bytes / kL2BytesPerUs;
+  double total = kLaunchUs + launch_delay_us(problem.device) + kFirstLoadUs +
+                 together({lines_us, l2_us, issue_us, stream_us, chain_us}) + grid.waves * kFinishUs + y_bytes / l2;
   if (spec.layout == Layout::kTokenMajor) {
     // Stores of one element a lane, half a line or a line of Y at a time.
     constexpr double kStoredPerUs = 1.6e6;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "generator/device_speed.h"
+
 namespace sparsmith {
 namespace {
 
@@ -147,7 +149,7 @@ double relayout_us(const Problem& problem) {
   constexpr double kBytesPerUs = 3.6e6;
   const double x_bytes = static_cast<double>(problem.spec.cols) * static_cast<double>(problem.tokens) *
                          static_cast<double>(size_of(problem.spec.type));
-  return kLaunchUs + 2 * x_bytes / kBytesPerUs;
+  return kLaunchUs + launch_delay_us(problem.device) + 2 * x_bytes / kBytesPerUs;
 }
 
 Status check_packing(const Config& config, const std::string& packing, const PackedWeight& packed) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generator/device_speed.h"
 #include "generator/kernel_parts.h"
 #include "generator/panel_family.h"
 
@@ -48,7 +49,8 @@ double fill_us(const PanelConfig& config, const Problem& problem, double panels,
                double clock_mhz) {
   const double filled = static_cast<double>(config.panel_bytes(problem.spec.cols)) * blocks;
   const double sent = filled * sent_bytes(config, problem.spec.layout, panels);
-  const double us = std::max(sent / kL2BytesPerUs, sent / busy / kFillBytesPerClock / clock_mhz);
+  const double us =
+      std::max(sent / (kL2BytesPerUs * l2_speed(problem.device)), sent / busy / kFillBytesPerClock / clock_mhz);
   if (!config.pairs()) return kLatencyUs + us;
   return kLatencyUs + kPairUs + std::max(us, filled / 2 / busy / kPartnerBytesPerClock / clock_mhz);
 }
@@ -63,6 +65,7 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double sms = std::max(problem.device.sm_count, 1);
   const double clock_mhz = std::max(problem.device.clock_khz, 1000000) / 1000.0 * 0.9;
   const double hbm = std::max(problem.device.memory_bandwidth, 1e11) / 1e6;  // bytes/us
+  const double l2 = kL2BytesPerUs * l2_speed(problem.device);
   const double panels = std::ceil(static_cast<double>(problem.tokens) / width);
   const double warps = config.threads_per_block / 32.0;
   const double blocks = panels * config.row_parts * config.column_parts;
@@ -90,7 +93,7 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double shared_us = gathers * 4 * kPhaseConflicts / clock_mhz;
   const double weight_bytes = stored * 16 / step;
   const double stream_us =
-      std::max(weight_bytes / (0.9 * hbm), weight_bytes * panels / kL2BytesPerUs) * std::max(1.0, 0.6 * sms / busy);
+      std::max(weight_bytes / (0.9 * hbm), weight_bytes * panels / l2) * std::max(1.0, 0.6 * sms / busy);
   // A warp waits for its first steps, and for every one that is not loaded early enough.
   const double steps = entries_a_warp / (32.0 * step);
   const double latency_us = steps * waves * 0.6 / (config.depth * warps * resident / 32);
@@ -108,9 +111,10 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double slots = cut_slots + rows * slots_a_row;
   const double finish_us = waves * (0.4 + (parts - 1) * kPartUs + slots * 32 / 32 / clock_mhz);
 
-  double total = kLaunchUs + filling + std::max({issue_us, shared_us, stream_us, latency_us}) + finish_us;
+  double total = kLaunchUs + launch_delay_us(problem.device) + filling +
+                 std::max({issue_us, shared_us, stream_us, latency_us}) + finish_us;
   const double y_bytes = static_cast<double>(spec.rows) * static_cast<double>(problem.tokens) * element;
-  total += y_bytes / kL2BytesPerUs;
+  total += y_bytes / l2;
   if (config.input == PanelConfig::Input::kRelayout) total += relayout_us(problem);
   if (config.column_parts > 1)
     total += kSecondPassUs + 2 * config.column_parts * y_bytes * 4 / element / kPartialSumsBytesPerUs;

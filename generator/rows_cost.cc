@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generator/device_speed.h"
 #include "generator/kernel_parts.h"
 #include "generator/rows_family.h"
 
@@ -102,6 +103,7 @@ double RowsFamily::predict(const Config& config_, const Problem& problem, const 
   const double sms = std::max(problem.device.sm_count, 1);
   const double clock_mhz = std::max(problem.device.clock_khz, 1000000) / 1000.0;
   const double hbm = std::max(problem.device.memory_bandwidth, 1e11) / 1e6;  // bytes/us
+  const double l2 = kL2BytesPerUs * l2_speed(problem.device);
   const RowLoad load = row_load(config, statistics);
   const double tiles = std::ceil(tokens / config.token_tile());
   const bool cut = config.split_length > 0;
@@ -111,8 +113,7 @@ double RowsFamily::predict(const Config& config_, const Problem& problem, const 
                               load.segments * (config.row_order == RowOrder::kNatural && !cut ? 8 : 12);
   const double x_bytes = static_cast<double>(spec.cols) * tokens * element;
   const double y_bytes = static_cast<double>(spec.rows) * tokens * element;
-  const double memory_us =
-      (weight_bytes + x_bytes + y_bytes) / (0.92 * hbm) + weight_bytes * (tiles - 1) / kL2BytesPerUs;
+  const double memory_us = (weight_bytes + x_bytes + y_bytes) / (0.92 * hbm) + weight_bytes * (tiles - 1) / l2;
 
   // One round of a warp's main loop.
   const double products = static_cast<double>(config.vector_width) * config.unroll;
@@ -146,9 +147,9 @@ double RowsFamily::predict(const Config& config_, const Problem& problem, const 
   const double tile_bytes = element * config.token_tile();
   const bool held = config.input == RowsConfig::Input::kShared ||
                     static_cast<double>(spec.cols) * std::max(tile_bytes, 32.0) < kL1Bytes;
-  const double l2_us =
-      held ? 0.0
-           : kL1Misses * static_cast<double>(statistics.nnz) * tiles * std::max(tile_bytes, 32.0) / kL2GatherBytesPerUs;
+  const double l2_us = held ? 0.0
+                            : kL1Misses * static_cast<double>(statistics.nnz) * tiles * std::max(tile_bytes, 32.0) /
+                                  (kL2GatherBytesPerUs * l2_speed(problem.device));
   const double issue_us = (warp_steps * issue_per_step + combine) / (busy * 4 * 0.8) / clock_mhz;
   const double pipe_us = warp_steps * pipe_per_step / busy / clock_mhz;
 
@@ -157,14 +158,14 @@ double RowsFamily::predict(const Config& config_, const Problem& problem, const 
   const double chain_us =
       2 * kLoadLatencyUs + mean_steps * (kLoadLatencyUs + (staged ? kSharedLatencyUs : kGatherLatencyUs));
   const double staging_us = staged ? kLoadLatencyUs + static_cast<double>(spec.cols) * config.token_tile() * element *
-                                                          std::min(blocks, sms * resident) / kL2BytesPerUs
+                                                          std::min(blocks, sms * resident) / l2
                                    : 0.0;
   const double latency_us = waves * (chain_us * rounds + staging_us);
   // The longest row alone, when nothing cuts it.
   const double tail_us = std::max(0.0, (load.longest_steps - mean_steps) * kLoadLatencyUs * 0.5);
 
   double total = std::max({hbm_us, issue_us, pipe_us, l2_us, latency_us}) + 0.25 * latency_us / waves + tail_us;
-  total += kLaunchUs;
+  total += kLaunchUs + launch_delay_us(problem.device);
   if (config.input == RowsConfig::Input::kRelayout) total += relayout_us(problem);
   if (cut) total += kExtraLaunchUs * (config.partial_sums == PartialSums::kAtomic ? 2 : 1);
   return total;

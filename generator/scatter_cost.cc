@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "formats/scatter_layout.h"
+#include "generator/device_speed.h"
 #include "generator/scatter_family.h"
 
 namespace sparsmith {
@@ -133,7 +134,8 @@ double ScatterFamily::predict(const Config& config_, const Problem& problem,
   const double x_and_y =
       static_cast<double>(problem.spec.cols + problem.spec.rows) * static_cast<double>(problem.tokens) * element;
   const double memory_us = (weight_bytes * token_tiles + x_and_y) / hbm;
-  return kFixedUs + (config.parts > 1 ? kExchangeUs : 0) + std::max(decode_us, memory_us);
+  return kFixedUs + launch_delay_us(problem.device) + (config.parts > 1 ? kExchangeUs : 0) +
+         std::max(decode_us, memory_us);
 }
 
 }  // namespace sparsmith

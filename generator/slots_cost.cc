@@ -7,6 +7,7 @@
 
 #include "base/plant.h"
 #include "formats/slots_layout.h"
+#include "generator/device_speed.h"
 #include "generator/slots_family.h"
 
 namespace sparsmith {
@@ -116,8 +117,9 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
                                     static_cast<double>(problem.device.shared_bytes_per_sm) / (shared + 1024)})));
   const double at_once = std::min(blocks, sms * fitting);
   const double x_bytes = static_cast<double>(spec.cols) * element * config.tokens_per_pass;
-  const double l2_us = ((staged ? blocks * x_bytes : 0.0) + (passes - 1) * estimate.bytes) / kL2BytesPerUs;
-  const double staging_us = staged ? 0.2 * x_bytes * at_once / kL2BytesPerUs : 0.5;
+  const double l2 = kL2BytesPerUs * l2_speed(problem.device);
+  const double l2_us = ((staged ? blocks * x_bytes : 0.0) + (passes - 1) * estimate.bytes) / l2;
+  const double staging_us = staged ? 0.2 * x_bytes * at_once / l2 : 0.5;
 
   const double row_rounds =
       std::ceil(static_cast<double>(statistics.rows) / estimate.parts * config.row_lanes / config.threads_per_block);
@@ -132,7 +134,7 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
   const double waves = std::max(1.0, std::ceil(blocks / (sms * fitting)));
   const double body = std::max({hbm_us, pipe_us, issue_us, l2_us}) + 0.25 * pipe_us;
   const double fixed_us = is_planted(Plant::kCostModel) ? 100 : kFixedUs;
-  return fixed_us + body + staging_us + exposed_us + tail_us + (waves - 1) * 0.6;
+  return fixed_us + launch_delay_us(problem.device) + body + staging_us + exposed_us + tail_us + (waves - 1) * 0.6;
 }
 
 }  // namespace sparsmith

@@ -50,6 +50,8 @@ Result<DeviceProperties> query_properties(const CudaDriver& driver, CUdevice dev
   // Two transfers a memory clock (kHz), a bus of so many bits.
   properties.memory_bandwidth = 2.0 * 1e3 * attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) *
                                 attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8;
+  properties.l2_bandwidth = typical_l2_bandwidth(properties.sm_count, properties.clock_khz);
+  properties.launch_us = kTypicalLaunchUs;
   properties.driver_version = driver_version(driver);
   if (!status.ok()) return status;
   return properties;

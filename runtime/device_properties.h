@@ -6,6 +6,13 @@
 
 namespace sparsmith {
 
+// What a device reaches, as a short probe found it.
+struct DeviceSpeeds {
+  double memory_bandwidth = 0;  // bytes/s, read plus written, of a large copy
+  double l2_bandwidth = 0;      // bytes/s, of all multiprocessors reading the same few megabytes; 0: not known
+  double launch_us = 0;         // a kernel that does nothing, in a graph of many; 0: not known
+};
+
 struct DeviceProperties {
   std::string name;            // "NVIDIA H200", "emulator"
   int compute_capability = 0;  // 10 * major + minor: 90
@@ -19,16 +26,28 @@ struct DeviceProperties {
   std::int64_t shared_bytes_per_sm = 0;
   int registers_per_sm = 65536;
   int clock_khz = 0;
-  double memory_bandwidth = 0;  // bytes/s: measured where it was, otherwise from the bus
+  // As in DeviceSpeeds where it was measured; otherwise from the bus, and as of a device with so many multiprocessors.
+  double memory_bandwidth = 0;
+  double l2_bandwidth = 0;
+  double launch_us = 0;
   std::string driver_version;
   bool is_emulator = false;
 
   // "sm_90 132 SMs", "emulator sm_90 132 SMs": devices of one class share choices.
   std::string device_class() const;
+
+  // What a probe's results hold for: the device's name and class, and its driver.
+  std::string probe_key() const;
+  // Takes over what is known.
+  void set_speeds(const DeviceSpeeds& speeds);
 };
 
 // The figures by which kernels are filtered and ranked where no device of that architecture is at hand.
 // compute_capability 80, 90 or 100; for others the device is the nearest one below (80 below that).
 DeviceProperties typical_device(int compute_capability);
+
+// What an H200 of `sm_count` multiprocessors at `clock_khz` would reach.
+double typical_l2_bandwidth(int sm_count, int clock_khz);
+constexpr double kTypicalLaunchUs = 1.7;
 
 }  // namespace sparsmith

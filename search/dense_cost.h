@@ -5,8 +5,8 @@
 
 namespace sparsmith {
 
-// Microseconds of Y = W X with a dense W, cold in cache: the larger of moving its bytes and of doing its products, each
-// at what vendor libraries reach of the device's peak, plus a launch.
+// Microseconds of Y = W X with a dense W, cold in cache, as cuBLASLt takes them: the largest of moving its bytes, of
+// doing its products and of the chain of loads and sums along K, plus a launch.
 double predicted_dense_us(const Problem& problem);
 
 // Microseconds that the epilogue takes as a kernel behind the product (generator/dense_epilogue.h): W X written and

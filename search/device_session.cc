@@ -60,8 +60,8 @@ Status DeviceSession::with_retry(const std::function<Status(Measurer&)>& call) {
   return guarded(call);
 }
 
-Result<double> DeviceSession::measure_memory_bandwidth() {
-  return guarded([](Measurer& measurer) { return measurer.measure_memory_bandwidth(); });
+Result<DeviceSpeeds> DeviceSession::measure_speeds() {
+  return guarded([](Measurer& measurer) { return measurer.measure_speeds(); });
 }
 
 void DeviceSession::Seconds::add(const Seconds& other) {

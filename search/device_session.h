@@ -25,8 +25,8 @@ class DeviceSession {
   static Result<DeviceSession> open(MeasurerFactory factory);
 
   const DeviceProperties& properties() const { return properties_; }
-  void set_memory_bandwidth(double bytes_per_second) { properties_.memory_bandwidth = bytes_per_second; }
-  Result<double> measure_memory_bandwidth();
+  void set_speeds(const DeviceSpeeds& speeds) { properties_.set_speeds(speeds); }
+  Result<DeviceSpeeds> measure_speeds();
 
   Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec);
   Status add_packing(const PackedWeight& packed);

@@ -10,7 +10,7 @@ class WorkerMeasurer : public Measurer {
   explicit WorkerMeasurer(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
 
   const DeviceProperties& properties() const override { return worker_->properties(); }
-  Result<double> measure_memory_bandwidth() override { return worker_->measure_memory_bandwidth(); }
+  Result<DeviceSpeeds> measure_speeds() override { return worker_->measure_speeds(); }
   Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) override {
     return worker_->set_weight(matrix, spec);
   }

@@ -18,7 +18,7 @@ class Measurer {
   virtual ~Measurer() = default;
 
   virtual const DeviceProperties& properties() const = 0;
-  virtual Result<double> measure_memory_bandwidth() = 0;
+  virtual Result<DeviceSpeeds> measure_speeds() = 0;
   virtual Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) = 0;
   virtual Status add_packing(const PackedWeight& packed) = 0;
   virtual Status drop_packing(const std::string& name) = 0;

@@ -17,9 +17,10 @@ class ScriptedMeasurer : public Measurer {
   explicit ScriptedMeasurer(DeviceScript& script) : script_(script) { ++script_.starts; }
 
   const DeviceProperties& properties() const override { return script_.properties; }
-  Result<double> measure_memory_bandwidth() override {
-    if (script_.properties.is_emulator) return unsupported("an emulator has no bandwidth");
-    return 4.1e12;
+  Result<DeviceSpeeds> measure_speeds() override {
+    if (script_.properties.is_emulator) return unsupported("an emulator has no speeds");
+    ++script_.probed;
+    return DeviceSpeeds{.memory_bandwidth = 4.1e12, .l2_bandwidth = 5e12, .launch_us = 2};
   }
   Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) override {
     dense_bytes_ = matrix.rows * matrix.cols * static_cast<std::int64_t>(size_of(spec.type));

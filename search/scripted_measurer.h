@@ -37,6 +37,7 @@ struct DeviceScript {
   bool gone = false;                    // no measurer can be started any more
 
   std::map<std::string, std::int64_t> packed_bytes;  // of the packings that were added last, by name
+  int probed = 0;
   int starts = 0;
   int weights_set = 0;
   int verified = 0;

@@ -113,10 +113,27 @@ class Run {
       context_.device = typical_device(asked > 0 ? asked : 90);
       return;
     }
-    const auto bandwidth = first.measure_memory_bandwidth();
-    if (bandwidth.ok()) first.set_memory_bandwidth(*bandwidth);
-    if (!bandwidth.ok()) log_warning("the memory bandwidth was not measured: {}", bandwidth.status().message());
+    const auto speeds = speeds_of(first);
+    if (speeds.ok()) first.set_speeds(*speeds);
+    if (!speeds.ok()) log_warning("what the device reaches was not measured: {}", speeds.status().message());
     context_.device = first.properties();
+  }
+
+  // As an earlier run measured them, with the same driver, or by a probe.
+  Result<DeviceSpeeds> speeds_of(DeviceSession& session) {
+    Cache* const cache = resources_.cache;
+    const std::string device = session.properties().probe_key();
+    if (cache != nullptr) {
+      const auto known = cache->find_speeds(device);
+      if (known.ok() && *known)
+        return DeviceSpeeds{(*known)->memory_bandwidth, (*known)->l2_bandwidth, (*known)->launch_us};
+    }
+    SPARSMITH_ASSIGN_OR_RETURN(const DeviceSpeeds speeds, session.measure_speeds());
+    if (cache != nullptr) {
+      const Status kept = cache->put_speeds(device, {speeds.memory_bandwidth, speeds.l2_bandwidth, speeds.launch_us});
+      if (!kept.ok()) log_warning("what the device reaches is not remembered: {}", kept.message());
+    }
+    return speeds;
   }
 
   void share_context(KernelStore& kernels) {

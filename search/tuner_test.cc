@@ -31,6 +31,20 @@ TEST_F(TunerTest, ChoosesTheFastestAndSaysWhy) {
   EXPECT_FALSE(report.images[0].binaries.empty());
 }
 
+TEST_F(TunerTest, ADeviceIsProbedOnceForACache) {
+  const TuneReport first = run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(device_.probed, 1);
+  EXPECT_EQ(first.device.memory_bandwidth, 4.1e12);
+  EXPECT_EQ(first.device.l2_bandwidth, 5e12);
+  EXPECT_EQ(first.device.launch_us, 2);
+  const TuneReport second = run({weight("v", 64, 96, 2)});
+  EXPECT_EQ(device_.probed, 1);
+  EXPECT_EQ(second.device.l2_bandwidth, 5e12);
+  device_.properties.driver_version = "another";
+  run({weight("u", 64, 96, 3)});
+  EXPECT_EQ(device_.probed, 2);
+}
+
 TEST_F(TunerTest, KeepsDenseWhereNothingBeatsIt) {
   device_.dense_us = 2;
   const TuneReport report = run({weight("w", 64, 96, 1)});

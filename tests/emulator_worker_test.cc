@@ -5,8 +5,10 @@
 #include "emulator/emulated_executor.h"
 #include "generator/kernel_text.h"
 #include "tests/worker_sample.h"
+#include "tuner/device_allocation.h"
 #include "tuner/reference_kernel.h"
 #include "tuner/sample_weight.h"
+#include "tuner/speed_probe.h"
 
 namespace sparsmith::test {
 namespace {
@@ -75,6 +77,31 @@ TEST(EmulatedReferenceTest, TheReferenceKernelAgreesWithTheCpu) {
       }
     }
   }
+}
+
+// Every block reads every word: one that is all ones is found wherever it stands.
+TEST(EmulatedReferenceTest, TheSpeedProbeReadsEveryWord) {
+  auto executor = make_emulated_executor();
+  if (!executor.ok()) GTEST_SKIP() << "no emulator: " << executor.status().to_string();
+  const auto source = speed_probe_kernel();
+  ASSERT_TRUE(source.ok()) << source.status().to_string();
+  ASSERT_TRUE((*executor)->load({source->name, source->source, {}, source->max_shared_bytes}).ok());
+  constexpr std::int64_t kBytes = std::int64_t{512} << 10;
+  for (const std::int64_t place : {std::int64_t{-1}, std::int64_t{0}, kBytes / 32, kBytes / 16 - 1}) {
+    std::vector<std::byte> words(kBytes, std::byte{0x7F});
+    if (place >= 0) std::fill_n(words.begin() + place * 16, 16, std::byte{0xFF});
+    const auto array = DeviceAllocation::holding(**executor, words);
+    const auto found = DeviceAllocation::holding(**executor, std::vector<std::byte>(4));
+    ASSERT_TRUE(array.ok() && found.ok());
+    LaunchBindings bindings;
+    bindings.packed = {{"words", array->address()}, {"found", found->address()}};
+    const Status status = (*executor)->run(speed_probe_plan(1, kBytes), bindings);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    std::uint32_t result = 7;
+    ASSERT_TRUE((*executor)->read(std::as_writable_bytes(std::span(&result, 1)), found->address()).ok());
+    EXPECT_EQ(result, place >= 0 ? 1U : 0U) << place;
+  }
+  ASSERT_TRUE((*executor)->run(speed_probe_plan(3, 0), {.packed = {{"words", 0}, {"found", 0}}}).ok());
 }
 
 }  // namespace

@@ -30,13 +30,18 @@ class GpuWorkerTest : public testing::Test {
   std::unique_ptr<KernelCompiler> compiler_;
 };
 
-TEST_F(GpuWorkerTest, MemoryBandwidthIsPlausible) {
-  const auto bandwidth = worker_->measure_memory_bandwidth();
-  ASSERT_TRUE(bandwidth.ok()) << bandwidth.status().to_string();
-  fmt::print("{}: {:.0f} GB/s read + written\n", worker_->properties().name, *bandwidth * 1e-9);
+TEST_F(GpuWorkerTest, SpeedsArePlausible) {
+  const auto speeds = worker_->measure_speeds();
+  ASSERT_TRUE(speeds.ok()) << speeds.status().to_string();
+  fmt::print("{}: {:.0f} GB/s read + written, {:.0f} GB/s from L2, {:.2f} us a launch\n", worker_->properties().name,
+             speeds->memory_bandwidth * 1e-9, speeds->l2_bandwidth * 1e-9, speeds->launch_us);
+  EXPECT_GT(speeds->l2_bandwidth, speeds->memory_bandwidth);
+  EXPECT_LT(speeds->l2_bandwidth, 20 * speeds->memory_bandwidth);
+  EXPECT_GT(speeds->launch_us, 0.3);
+  EXPECT_LT(speeds->launch_us, 10);
   // Of what the bus could carry.
-  EXPECT_GT(*bandwidth, 0.75 * worker_->properties().memory_bandwidth);
-  EXPECT_LT(*bandwidth, worker_->properties().memory_bandwidth);
+  EXPECT_GT(speeds->memory_bandwidth, 0.75 * worker_->properties().memory_bandwidth);
+  EXPECT_LT(speeds->memory_bandwidth, worker_->properties().memory_bandwidth);
 }
 
 TEST_F(GpuWorkerTest, TheReferenceKernelAgreesWithTheCpu) {

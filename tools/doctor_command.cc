@@ -37,6 +37,18 @@ Finding find_gpu() {
           ""};
 }
 
+Finding find_speeds() {
+  const auto worker = Worker::start({.device = "cuda:0", .program = ""});
+  if (!worker.ok()) return {"speeds", false, "no GPU", "they are measured where there is one"};
+  const auto speeds = (*worker)->measure_speeds();
+  if (!speeds.ok())
+    return {"speeds", false, speeds.status().message(), "predictions then go by what the device says of itself"};
+  std::string text = fmt::format("{:.2f} TB/s of memory", speeds->memory_bandwidth * 1e-12);
+  if (speeds->l2_bandwidth > 0)
+    text += fmt::format(", {:.2f} TB/s from L2, {:.2f} us a launch", speeds->l2_bandwidth * 1e-12, speeds->launch_us);
+  return {"speeds", true, text, ""};
+}
+
 Finding find_emulator() {
   const auto worker = Worker::start({.device = "emulator", .program = ""});
   if (!worker.ok())
@@ -75,6 +87,7 @@ int run(bool json) {
   std::vector<Finding> findings;
   findings.push_back(find_library("CUDA driver", {"libcuda.so.1"}, "install the NVIDIA driver"));
   findings.push_back(find_gpu());
+  findings.push_back(find_speeds());
   findings.push_back(find_compiler());
   findings.push_back(find_library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"},
                                   "pip install nvidia-cublas: dense is compared with it"));

@@ -9,6 +9,7 @@
 #include "runtime/tuned_file.h"
 #include "tuner/device_allocation.h"
 #include "tuner/plan_work.h"
+#include "tuner/speed_probe.h"
 
 namespace sparsmith {
 namespace {
@@ -33,7 +34,53 @@ class CopyWork : public TimedWork {
   DeviceAddress to_;
 };
 
+// A launch of the probe's kernel.
+class ProbeWork : public TimedWork {
+ public:
+  ProbeWork(GpuExecutor& executor, const LaunchBindings& bindings, std::int64_t bytes)
+      : executor_(executor), plan_(speed_probe_plan(executor.properties().sm_count, bytes)), bindings_(bindings) {}
+  std::int64_t weight_bytes() const override { return 0; }
+  int nodes() const override { return 1; }
+  Status make_copies(int) override { return {}; }
+  Status enqueue(CUstream stream, int) override { return executor_.enqueue(plan_, bindings_, stream); }
+
+ private:
+  GpuExecutor& executor_;
+  LaunchPlan plan_;
+  const LaunchBindings& bindings_;
+};
+
 }  // namespace
+
+Result<DeviceSpeeds> GpuTimingDevice::measure_speeds(bool with_probe) {
+  const CudaContext::Scope scope(executor_.context());
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  DeviceSpeeds speeds;
+  SPARSMITH_ASSIGN_OR_RETURN(speeds.memory_bandwidth, measure_memory_bandwidth());
+  if (with_probe) SPARSMITH_RETURN_IF_ERROR(run_probe(speeds));
+  return speeds;
+}
+
+Status GpuTimingDevice::run_probe(DeviceSpeeds& speeds) {
+  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation words, DeviceAllocation::make(executor_, kSpeedProbeBytes));
+  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation found, DeviceAllocation::make(executor_, 4));
+  SPARSMITH_RETURN_IF_ERROR(executor_.fill(words.address(), std::byte{0}, kSpeedProbeBytes));
+  LaunchBindings bindings;
+  bindings.packed = {{"words", words.address()}, {"found", found.address()}};
+  ProbeWork reads(executor_, bindings, kSpeedProbeBytes);
+  ProbeWork nothing(executor_, bindings, 0);
+  TimingPolicy policy;
+  policy.cold_weights = false;
+  // One after the other: the timer stops replaying what is far slower than the fastest.
+  TimedWork* work = &nothing;
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<Timing> launches, timer_.time({&work, 1}, policy));
+  work = &reads;
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<Timing> passes, timer_.time({&work, 1}, policy));
+  speeds.launch_us = launches.front().median_us;
+  const double bytes = static_cast<double>(kSpeedProbeBytes) * executor_.properties().sm_count;
+  speeds.l2_bandwidth = bytes / std::max(passes.front().median_us - speeds.launch_us, 1.0) * 1e6;
+  return {};
+}
 
 Result<double> GpuTimingDevice::measure_memory_bandwidth() {
   SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation from, DeviceAllocation::make(executor_, kBandwidthBytes));

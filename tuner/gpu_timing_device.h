@@ -19,13 +19,16 @@ class GpuTimingDevice : public TimingDevice {
   explicit GpuTimingDevice(GpuExecutor& executor)
       : executor_(executor), timer_(executor.context(), executor.stream()) {}
 
-  Result<double> measure_memory_bandwidth() override;
+  Result<DeviceSpeeds> measure_speeds(bool with_probe) override;
   void set_problem(const ReferenceProblem* problem, bool same_weight) override;
   Result<std::vector<Timing>> time(const std::vector<TimedCandidate>& candidates,
                                    const std::vector<std::string>& vendors, const TimingPolicy& policy) override;
   Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy) override;
 
  private:
+  Result<double> measure_memory_bandwidth();
+  // Fills in what only the probe's kernel tells.
+  Status run_probe(DeviceSpeeds& speeds);
   // The product of the present problem: shape, types, layout, epilogue and N.
   std::string product() const;
   // Leaves of `works` those that were fastest for another weight of this product; all where none was measured, or none

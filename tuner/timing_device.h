@@ -23,8 +23,8 @@ class TimingDevice {
  public:
   virtual ~TimingDevice() = default;
 
-  // Bytes/s, read plus written, of a large copy.
-  virtual Result<double> measure_memory_bandwidth() = 0;
+  // `with_probe`: the probe's kernel is loaded (tuner/speed_probe.h); without it only the memory is measured.
+  virtual Result<DeviceSpeeds> measure_speeds(bool with_probe) = 0;
 
   // What vendor() and time() are about from now on; it outlives that. nullptr: nothing. `same_weight`: only N and the
   // inputs differ from before.

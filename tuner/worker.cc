@@ -10,6 +10,7 @@
 #include "tuner/kernel_compiler.h"
 #include "tuner/message.h"
 #include "tuner/reference_kernel.h"
+#include "tuner/speed_probe.h"
 #include "tuner/worker_protocol.h"
 
 namespace sparsmith {
@@ -20,6 +21,15 @@ constexpr FrameLimits kReplyLimits = {.header_bytes = 64U << 20, .blobs = 0, .to
 
 // How long a child may take to end by itself once its socket is closed.
 constexpr std::chrono::milliseconds kFarewell{2000};
+
+// A kernel for the worker's own use.
+Result<KernelImage> compiled_for(int compute_capability, const Result<KernelSource>& source) {
+  SPARSMITH_RETURN_IF_ERROR(source.status());
+  SPARSMITH_ASSIGN_OR_RETURN(const std::unique_ptr<KernelCompiler> compiler, KernelCompiler::open());
+  SPARSMITH_ASSIGN_OR_RETURN(CompiledKernel compiled,
+                             compiler->compile(*source, fmt::format("sm_{}", compute_capability)));
+  return KernelImage{source->name, source->source, std::move(compiled.cubin), source->max_shared_bytes};
+}
 
 struct DeviceName {
   std::vector<std::string> programs;  // in the folder of this program; the first that is there
@@ -134,22 +144,24 @@ Result<std::unique_ptr<Worker>> Worker::start(const Options& options) {
 
 const DeviceProperties& Worker::properties() const { return properties_; }
 
-Result<double> Worker::measure_memory_bandwidth() {
-  return channel_->call_for<double>(encode_bandwidth_request(), "measuring the memory bandwidth");
+Result<DeviceSpeeds> Worker::measure_speeds() {
+  std::optional<KernelImage> probe;
+  if (!properties_.is_emulator) {
+    auto compiled = compiled_for(properties_.compute_capability, speed_probe_kernel());
+    if (!compiled.ok()) log_debug("of the device only the memory is measured: {}", compiled.status().to_string());
+    if (compiled.ok()) probe = *std::move(compiled);
+  }
+  return channel_->call_for<DeviceSpeeds>(encode_speeds_request(probe), "measuring what the device reaches");
 }
 
 Status Worker::send_reference_kernel(DataType type) {
   if (properties_.is_emulator || !reference_kernels_.insert(type).second) return {};
-  const Result<std::unique_ptr<KernelCompiler>> compiler = KernelCompiler::open();
-  if (!compiler.ok()) {
-    log_debug("the fp64 reference is computed on the CPU: {}", compiler.status().to_string());
+  const Result<KernelImage> image = compiled_for(properties_.compute_capability, reference_kernel(type));
+  if (!image.ok()) {
+    log_debug("the fp64 reference is computed on the CPU: {}", image.status().to_string());
     return {};
   }
-  SPARSMITH_ASSIGN_OR_RETURN(const KernelSource source, reference_kernel(type));
-  SPARSMITH_ASSIGN_OR_RETURN(CompiledKernel compiled,
-                             (*compiler)->compile(source, fmt::format("sm_{}", properties_.compute_capability)));
-  const KernelImage image{source.name, source.source, std::move(compiled.cubin), source.max_shared_bytes};
-  return channel_->call(encode_reference_kernel_request(type, image), "loading the reference kernel").status();
+  return channel_->call(encode_reference_kernel_request(type, *image), "loading the reference kernel").status();
 }
 
 Status Worker::set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) {

@@ -83,8 +83,8 @@ class Worker {
 
   const DeviceProperties& properties() const;
 
-  // Measures what a large copy reaches, in bytes/s read plus written. Not on the emulator.
-  Result<double> measure_memory_bandwidth();
+  // Runs a short probe; without NVRTC it measures the memory alone. Error: kUnsupported on the emulator.
+  Result<DeviceSpeeds> measure_speeds();
 
   // The weight of what follows, and the operator on it. Replaces the last one, with all its packings.
   Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec);

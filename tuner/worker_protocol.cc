@@ -162,7 +162,10 @@ TimeRequest time_of(const json& header, BlobReader& blobs) {
 WorkerRequest request_of(const json& header, BlobReader& blobs) {
   const auto& call = header.at("call").get_ref<const std::string&>();
   if (call == "properties") return PropertiesRequest{};
-  if (call == "bandwidth") return BandwidthRequest{};
+  if (call == "speeds") {
+    if (!header.contains("probe")) return SpeedsRequest{};
+    return SpeedsRequest{kernel_of(header.at("probe"), blobs)};
+  }
   if (call == "reference_kernel")
     return ReferenceKernelRequest{data_type_of(header.at("type")), kernel_of(header.at("kernel"), blobs)};
   if (call == "weight") return weight_of(header, blobs);
@@ -185,7 +188,13 @@ OutgoingMessage message_of(const json& header) { return {.header = dumped(header
 
 OutgoingMessage encode_properties_request() { return message_of({{"call", "properties"}}); }
 
-OutgoingMessage encode_bandwidth_request() { return message_of({{"call", "bandwidth"}}); }
+OutgoingMessage encode_speeds_request(const std::optional<KernelImage>& probe) {
+  OutgoingMessage message;
+  json header = {{"call", "speeds"}};
+  if (probe) header["probe"] = to_json(*probe, message);
+  message.header = dumped(header);
+  return message;
+}
 
 OutgoingMessage encode_reference_kernel_request(DataType type, const KernelImage& kernel) {
   OutgoingMessage message;

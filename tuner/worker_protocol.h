@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -20,7 +21,10 @@
 namespace sparsmith {
 
 struct PropertiesRequest {};
-struct BandwidthRequest {};
+// The probe's kernel (tuner/speed_probe.h), if there is one; without it only the memory is measured.
+struct SpeedsRequest {
+  std::optional<KernelImage> probe;
+};
 // The fp64 reference kernel for one element type; without it the reference is computed on the CPU.
 struct ReferenceKernelRequest {
   DataType type = DataType::kFloat32;
@@ -54,11 +58,11 @@ struct VendorRequest {
 };
 
 using WorkerRequest =
-    std::variant<PropertiesRequest, BandwidthRequest, ReferenceKernelRequest, WeightRequest, PackingRequest,
+    std::variant<PropertiesRequest, SpeedsRequest, ReferenceKernelRequest, WeightRequest, PackingRequest,
                  DropPackingRequest, TokensRequest, VerifyRequest, TimeRequest, VendorRequest>;
 
 OutgoingMessage encode_properties_request();
-OutgoingMessage encode_bandwidth_request();
+OutgoingMessage encode_speeds_request(const std::optional<KernelImage>& probe);
 OutgoingMessage encode_reference_kernel_request(DataType type, const KernelImage& kernel);
 OutgoingMessage encode_weight_request(const CsrMatrix& matrix, const OperatorSpec& spec);
 OutgoingMessage encode_packing_request(const PackedWeight& packed);
@@ -74,7 +78,7 @@ Result<WorkerRequest> decode_request(Message message);
 
 // What a request is answered with; nothing where only success is to be said.
 using WorkerReply =
-    std::variant<std::monostate, DeviceProperties, double, Verification, std::vector<Timing>, VendorTiming>;
+    std::variant<std::monostate, DeviceProperties, DeviceSpeeds, Verification, std::vector<Timing>, VendorTiming>;
 
 // In worker_reply.cc.
 OutgoingMessage encode_reply(const Result<WorkerReply>& reply);

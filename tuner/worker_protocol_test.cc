@@ -117,6 +117,11 @@ TEST(WorkerProtocolTest, RepliesSurvive) {
   DeviceProperties device = typical_device(90);
   device.name = "NVIDIA H200";
   EXPECT_EQ(std::get<DeviceProperties>(replied(device)).device_class(), device.device_class());
+  EXPECT_EQ(std::get<DeviceProperties>(replied(device)).l2_bandwidth, device.l2_bandwidth);
+  const auto speeds = std::get<DeviceSpeeds>(replied(DeviceSpeeds{4e12, 5e12, 1.25}));
+  EXPECT_EQ(speeds.memory_bandwidth, 4e12);
+  EXPECT_EQ(speeds.l2_bandwidth, 5e12);
+  EXPECT_EQ(speeds.launch_us, 1.25);
   VendorTiming vendor;
   vendor.name = "cusparse";
   vendor.timing = timing;

@@ -20,6 +20,8 @@ json to_json(const DeviceProperties& device) {
           {"registers_per_sm", device.registers_per_sm},
           {"clock_khz", device.clock_khz},
           {"memory_bandwidth", number(device.memory_bandwidth)},
+          {"l2_bandwidth", number(device.l2_bandwidth)},
+          {"launch_us", number(device.launch_us)},
           {"driver_version", device.driver_version},
           {"is_emulator", device.is_emulator}};
 }
@@ -39,9 +41,23 @@ DeviceProperties device_of(const json& value) {
   device.registers_per_sm = small_integer_of(value.at("registers_per_sm"));
   device.clock_khz = small_integer_of(value.at("clock_khz"));
   device.memory_bandwidth = number_of(value.at("memory_bandwidth"));
+  device.l2_bandwidth = number_of(value.at("l2_bandwidth"));
+  device.launch_us = number_of(value.at("launch_us"));
   device.driver_version = value.at("driver_version");
   device.is_emulator = value.at("is_emulator");
   return device;
+}
+
+json to_json(const DeviceSpeeds& speeds) {
+  return {{"memory_bandwidth", number(speeds.memory_bandwidth)},
+          {"l2_bandwidth", number(speeds.l2_bandwidth)},
+          {"launch_us", number(speeds.launch_us)}};
+}
+
+DeviceSpeeds speeds_of(const json& value) {
+  return {.memory_bandwidth = number_of(value.at("memory_bandwidth")),
+          .l2_bandwidth = number_of(value.at("l2_bandwidth")),
+          .launch_us = number_of(value.at("launch_us"))};
 }
 
 json to_json(const Verification& verification) {
@@ -102,7 +118,7 @@ VendorTiming vendor_of(const json& value) {
 struct ReplyEncoder {
   json operator()(std::monostate) const { return {{"done", true}}; }
   json operator()(const DeviceProperties& device) const { return {{"device", to_json(device)}}; }
-  json operator()(double value) const { return {{"number", number(value)}}; }
+  json operator()(const DeviceSpeeds& speeds) const { return {{"speeds", to_json(speeds)}}; }
   json operator()(const Verification& verification) const { return {{"verification", to_json(verification)}}; }
   json operator()(const VendorTiming& vendor) const { return {{"vendor", to_json(vendor)}}; }
   json operator()(const std::vector<Timing>& timings) const {
@@ -121,7 +137,7 @@ Result<WorkerReply> reply_of(const json& header) {
   }
   if (header.contains("done")) return WorkerReply(std::monostate());
   if (header.contains("device")) return WorkerReply(device_of(header.at("device")));
-  if (header.contains("number")) return WorkerReply(number_of(header.at("number")));
+  if (header.contains("speeds")) return WorkerReply(speeds_of(header.at("speeds")));
   if (header.contains("verification")) return WorkerReply(verification_of(header.at("verification")));
   if (header.contains("vendor")) return WorkerReply(vendor_of(header.at("vendor")));
   std::vector<Timing> timings;

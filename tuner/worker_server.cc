@@ -58,10 +58,11 @@ Result<TimingDevice*> WorkerServer::timing_device() const {
 
 Result<WorkerReply> WorkerServer::answer(const PropertiesRequest&) { return WorkerReply(executor_.properties()); }
 
-Result<WorkerReply> WorkerServer::answer(const BandwidthRequest&) {
+Result<WorkerReply> WorkerServer::answer(const SpeedsRequest& request) {
   SPARSMITH_ASSIGN_OR_RETURN(TimingDevice* const timing, timing_device());
-  SPARSMITH_ASSIGN_OR_RETURN(const double bandwidth, timing->measure_memory_bandwidth());
-  return WorkerReply(bandwidth);
+  if (request.probe) SPARSMITH_RETURN_IF_ERROR(executor_.load(*request.probe));
+  SPARSMITH_ASSIGN_OR_RETURN(const DeviceSpeeds speeds, timing->measure_speeds(request.probe.has_value()));
+  return WorkerReply(speeds);
 }
 
 Result<WorkerReply> WorkerServer::answer(const ReferenceKernelRequest& request) {

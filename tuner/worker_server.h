@@ -27,7 +27,7 @@ class WorkerServer {
 
  private:
   Result<WorkerReply> answer(const PropertiesRequest& request);
-  Result<WorkerReply> answer(const BandwidthRequest& request);
+  Result<WorkerReply> answer(const SpeedsRequest& request);
   Result<WorkerReply> answer(const ReferenceKernelRequest& request);
   Result<WorkerReply> answer(WeightRequest& request);
   Result<WorkerReply> answer(PackingRequest& request);

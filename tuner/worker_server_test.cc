@@ -96,7 +96,7 @@ TEST_P(WorkerServerTest, NothingIsTimedWithoutATimingDevice) {
   start();
   EXPECT_EQ(server_.handle(TimeRequest{{candidate("csr")}, {}, {}}).status().code(), StatusCode::kUnsupported);
   EXPECT_EQ(server_.handle(VendorRequest{"cublas", {}}).status().code(), StatusCode::kUnsupported);
-  EXPECT_EQ(server_.handle(BandwidthRequest{}).status().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(server_.handle(SpeedsRequest{}).status().code(), StatusCode::kUnsupported);
 }
 
 TEST_P(WorkerServerTest, ANewWeightFreesTheMemoryOfTheLast) {
@@ -114,7 +114,9 @@ INSTANTIATE_TEST_SUITE_P(Devices, WorkerServerTest, testing::Bool(),
 // Gives times that it was told.
 class FakeTimingDevice : public TimingDevice {
  public:
-  Result<double> measure_memory_bandwidth() override { return 4e12; }
+  Result<DeviceSpeeds> measure_speeds(bool with_probe) override {
+    return DeviceSpeeds{4e12, with_probe ? 5e12 : 0, with_probe ? 1.5 : 0};
+  }
   void set_problem(const ReferenceProblem* problem, bool same_weight) override {
     problem_ = problem;
     same_weight_ = same_weight;
@@ -156,7 +158,12 @@ TEST(WorkerServerTimingTest, OnlyVerifiedCandidatesAreTimed) {
   ASSERT_TRUE(server.handle(TokensRequest{4, 7}).ok());
   EXPECT_TRUE(timing.same_weight_);
   EXPECT_FALSE(server.handle(TimeRequest{{candidate}, {}, {}}).ok()) << "verified for another N";
-  EXPECT_EQ(std::get<double>(server.handle(BandwidthRequest{}).value()), 4e12);
+  const auto memory = std::get<DeviceSpeeds>(server.handle(SpeedsRequest{}).value());
+  EXPECT_EQ(memory.memory_bandwidth, 4e12);
+  EXPECT_EQ(memory.l2_bandwidth, 0);
+  const auto all = std::get<DeviceSpeeds>(server.handle(SpeedsRequest{KernelImage{"probe", "text", {}, 0}}).value());
+  EXPECT_EQ(all.l2_bandwidth, 5e12);
+  EXPECT_EQ(all.launch_us, 1.5);
   EXPECT_EQ(std::get<VendorTiming>(server.handle(VendorRequest{"cusparse", {}}).value()).name, "cusparse");
 }
 

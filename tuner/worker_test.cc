@@ -48,7 +48,7 @@ TEST_F(WorkerTest, VerifiesInAnotherProcess) {
   ASSERT_TRUE(wrong.ok()) << wrong.status().to_string();
   EXPECT_FALSE(wrong->ok);
   EXPECT_EQ(worker->time(candidate("csr"), {}).status().code(), StatusCode::kUnsupported);
-  EXPECT_EQ(worker->measure_memory_bandwidth().status().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(worker->measure_speeds().status().code(), StatusCode::kUnsupported);
   EXPECT_TRUE(worker->verify(candidate("csr"))->ok) << "errors that are answers do not end the worker";
 }
 
