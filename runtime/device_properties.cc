@@ -57,6 +57,11 @@ std::string DeviceProperties::device_class() const {
   return fmt::format("{}sm_{} {} SMs", is_emulator ? "emulator " : "", compute_capability, sm_count);
 }
 
+double DeviceProperties::tensor_operations_per_second() const {
+  const double of_an_sm = compute_capability >= 100 ? 8192 : compute_capability >= 90 ? 4096 : 2048;  // in a clock
+  return of_an_sm * sm_count * clock_khz * 1e3;
+}
+
 DeviceProperties typical_device(int compute_capability) {
   if (compute_capability >= 100) return b200();
   return compute_capability >= 90 ? h200() : a100();

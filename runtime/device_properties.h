@@ -25,6 +25,9 @@ struct DeviceProperties {
 
   // "sm_90 132 SMs", "emulator sm_90 132 SMs": devices of one class share choices.
   std::string device_class() const;
+
+  // The peak of the tensor cores on 16-bit values, at the clock above; a multiply-add is two operations. 0: no clock.
+  double tensor_operations_per_second() const;
 };
 
 // The figures by which kernels are filtered and ranked where no device of that architecture is at hand.

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "search/roofline.h"
 #include "tools/break_even.h"
 #include "tools/command.h"
 #include "tools/report/report_input.h"
@@ -59,9 +60,10 @@ std::string geometric_means(const TuneReport& report, const std::vector<std::str
 }
 
 TextTable bench_table(const TuneReport& report, const std::vector<std::string>& vendors) {
-  std::vector<TextTable::Column> columns = {{"weight"},     {"shape"},        {"zeros", true},
-                                            {"N", true},    {"choice"},       {"us", true},
-                                            {"GB/s", true}, {"of HBM", true}, {"error/bound", true}};
+  std::vector<TextTable::Column> columns = {
+      {"weight"},   {"shape"},         {"zeros", true},      {"N", true},
+      {"choice"},   {"us", true},      {"GB/s", true},       {"roofline us", true},
+      {"bound by"}, {"reached", true}, {"error/bound", true}};
   for (const std::string& name : vendors) {
     columns.push_back({name + " us", true});
     columns.push_back({"ratio", true});
@@ -70,17 +72,19 @@ TextTable bench_table(const TuneReport& report, const std::vector<std::string>& 
   for (const WeightResult& weight : report.weights) {
     for (const BucketChoice& bucket : weight.buckets) {
       const double bandwidth = bucket.us() > 0 ? weight.bytes_moved(bucket) / bucket.us() * 1e6 : 0;
-      std::vector<std::string> cells = {weight.name,
-                                        fmt::format("{}x{}", weight.spec.rows, weight.spec.cols),
-                                        fmt::format("{:.1f} %", 100 * weight.sparsity),
-                                        std::to_string(bucket.tokens),
-                                        choice_text(bucket),
-                                        fmt::format("{:.2f}", bucket.us()),
-                                        fmt::format("{:.0f}", bandwidth / 1e9),
-                                        report.device.memory_bandwidth > 0
-                                            ? fmt::format("{:.0f} %", 100 * bandwidth / report.device.memory_bandwidth)
-                                            : "-",
-                                        fmt::format("{:.3f}", bucket.verification.max_error_over_bound)};
+      const std::optional<RooflineBound> bound = roofline_bound(weight, bucket, report.device);
+      std::vector<std::string> cells = {
+          weight.name,
+          fmt::format("{}x{}", weight.spec.rows, weight.spec.cols),
+          fmt::format("{:.1f} %", 100 * weight.sparsity),
+          std::to_string(bucket.tokens),
+          choice_text(bucket),
+          fmt::format("{:.2f}", bucket.us()),
+          fmt::format("{:.0f}", bandwidth / 1e9),
+          bound ? fmt::format("{:.2f}", bound->us) : "-",
+          bound ? bound->by : "-",
+          bound && bucket.us() > 0 ? fmt::format("{:.0f} %", 100 * bound->us / bucket.us()) : "-",
+          fmt::format("{:.3f}", bucket.verification.max_error_over_bound)};
       for (const std::string& name : vendors) {
         const VendorTiming* vendor = vendor_of(bucket, name);
         cells.push_back(vendor == nullptr ? "-" : fmt::format("{:.2f}", vendor->timing.median_us));

@@ -57,6 +57,9 @@ expect 3 none.db "$sparsmith" show model.tuned.safetensors --tensor a.weight --w
 expect 3 c.weight "$sparsmith" show model.tuned.safetensors --tensor c.weight
 expect 0 '"weights"' "$sparsmith" tune model.safetensors -o json.safetensors --device emulator --cache tune.db --json
 expect 0 "geometric mean" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
+expect 0 "roofline us  bound by  reached" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
+expect 0 '"roofline":{"by":"memory","reached":' \
+  "$sparsmith" bench model.safetensors --device emulator --cache tune.db --json
 break_even=("$sparsmith" bench --break-even 96x128 --points 2 --device emulator --cache tune.db)
 expect 0 "^1 .*30.0 %.*predicted" "${break_even[@]}" --tokens 1
 expect 0 '"break_even":.*"sparse_at":0.3,"tokens":8' "${break_even[@]}" --tokens 8 --pattern lognormal:0.5 --json

@@ -155,6 +155,22 @@ TEST(TuningFiguresTest, RooflineHasIntensityAndSpeed) {
   EXPECT_NEAR(roof->y.at(0) / roof->x.at(0), 4000, 1e-6);
 }
 
+TEST(TuningFiguresTest, ReachedIsOfTheStatedBoundOrElseOfTheMemorys) {
+  TuningResults results;
+  results.memory_bandwidth = 1e9;  // 1,000 bytes take 1 us
+  results.cases = {case_at(8, 2, 8), case_at(64, 4, 4)};
+  results.cases[1].bound_us = 3;
+  results.cases[1].bound_by = "tensor cores";
+  const Section section = tuning_section(results);
+  const auto block = std::ranges::find_if(
+      section.blocks, [](const Block& each) { return each.table && each.table->title.starts_with("Bytes moved"); });
+  ASSERT_NE(block, section.blocks.end());
+  const auto& rows = block->table->rows;
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(std::vector(rows[0].end() - 3, rows[0].end()), (std::vector<std::string>{"1.00", "memory", "50 %"}));
+  EXPECT_EQ(std::vector(rows[1].end() - 3, rows[1].end()), (std::vector<std::string>{"3.00", "tensor cores", "75 %"}));
+}
+
 TEST(TuningFiguresTest, TracesShowTheBestSoFar) {
   TuningResults results;
   results.cases = {case_at(8, 2, 8)};

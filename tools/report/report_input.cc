@@ -142,6 +142,10 @@ Result<ResultCase> choice_from(const json& object, const std::string& where, con
   read_choice(fields, one);
   one.predicted_us = fields.number_or("predicted_us", 0, kMostMicroseconds, 0);
   one.bytes_moved = fields.number_or("bytes_moved", 0, kMostBytes, 0);
+  JsonFields roofline(fields.object_or_none("roofline"), fields.place("roofline"));
+  one.bound_us = roofline.number_or("us", 0, kMostMicroseconds, 0);
+  one.bound_by = roofline.text_or("by", "");
+  fields.fail(roofline.status());
   read_vendors(fields, one, bytes);
   // Dense as the whole operator, where the library does not do all of it.
   one.cublas_us = fields.number_or("dense_us", 0, kMostMicroseconds, one.cublas_us);

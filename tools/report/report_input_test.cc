@@ -35,6 +35,7 @@ json bench_run() {
                 {"predicted_us", 2.5},
                 {"dense_us", 6.0},
                 {"bytes_moved", 100.0},
+                {"roofline", {{"us", 2.0}, {"by", "memory"}, {"reached", 0.66}}},
                 {"timing", timing(3)},
                 {"trials", {{{"config", "rows a=1"}, {"predicted_us", 4}, {"median_us", 5}, {"outcome", "timed"}}}},
                 {"vendors",
@@ -100,6 +101,8 @@ TEST(ReportInputTest, ReadsARun) {
   EXPECT_EQ(one.cublas_us, 6) << "dense is the whole operator, not the product alone";
   EXPECT_EQ(one.cusparse_us, 0);
   EXPECT_EQ(one.best_peer_us(), 6);
+  EXPECT_EQ(one.bound_us, 2);
+  EXPECT_EQ(one.bound_by, "memory");
   ASSERT_EQ(one.tried.size(), 1U);
   EXPECT_EQ(one.tried[0].predicted_us, 4);
   EXPECT_EQ(one.tried[0].us, 5);

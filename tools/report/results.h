@@ -57,6 +57,8 @@ struct ResultCase {
   double cublas_us = 0;
   double cusparse_us = 0;
   double bytes_moved = 0;
+  double bound_us = 0;   // what the device lets it take: the roofline; 0: not known
+  std::string bound_by;  // "memory", "tensor cores"
   std::vector<TriedCandidate> tried;
 
   bool dense() const { return family == "dense"; }
