@@ -1,18 +1,6 @@
 #include "base/half.h"
 
-#include <bit>
-
 namespace sparsmith {
-
-float float_from_fp16(std::uint16_t bits) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
-  const std::uint32_t exponent = (bits >> 10) & 0x1FU;
-  const std::uint32_t mantissa = bits & 0x3FFU;
-  if (exponent == 0x1F) return std::bit_cast<float>(sign | 0x7F800000U | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
-  const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;  // denormal or zero: exact in fp32
-  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
-}
 
 std::uint16_t fp16_from_float(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
@@ -28,8 +16,6 @@ std::uint16_t fp16_from_float(float value) {
   const std::uint32_t odd = (magnitude >> 13) & 1U;
   return sign | static_cast<std::uint16_t>((magnitude - (112U << 23) + 0xFFFU + odd) >> 13);
 }
-
-float float_from_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 
 std::uint16_t bf16_from_float(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);

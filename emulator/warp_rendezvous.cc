@@ -114,32 +114,62 @@ void ThreadBlock::complete_shuffle(int warp, std::uint32_t mask) {
   if (kind == ShuffleKind::kAwaitProducts) complete_products(warp);
 }
 
+namespace {
+
+// Bits in fp16 or bfloat16.
+template <std::size_t kCount>
+std::array<float, kCount> floats_of(const std::array<std::uint16_t, kCount>& bits, bool bfloat16) {
+  std::array<float, kCount> values;
+  if (bfloat16) {
+    for (std::size_t i = 0; i < kCount; ++i) values[i] = float_from_bf16(bits[i]);
+  } else {
+    for (std::size_t i = 0; i < kCount; ++i) values[i] = float_from_fp16(bits[i]);
+  }
+  return values;
+}
+
+std::uint16_t half_of(std::uint32_t word, std::size_t half) { return static_cast<std::uint16_t>(word >> (16 * half)); }
+
+}  // namespace
+
 // d += a b as mma.m16n8k16 lays it out: lane 4 g + t holds of a the rows g, g + 8 and of b and d what the twin says.
 // Products are exact, sums are fp32 in the order of k; the hardware adds in an order of its own.
 void ThreadBlock::add_matrix_product(const std::array<std::uint64_t, kWarp>& fragments) {
-  std::array<std::array<float, 16>, 16> a;
-  std::array<std::array<float, 8>, 16> b;
+  constexpr std::size_t kRows = 16;
+  constexpr std::size_t kColumns = 8;
+  constexpr std::size_t kDepth = 16;
   const auto part = [&](std::size_t lane) { return reinterpret_cast<const MatrixFragments*>(fragments[lane]); };
   const bool bfloat16 = part(0)->bfloat16;
-  const auto half_of = [&](std::uint32_t word, std::size_t half) {
-    const auto bits = static_cast<std::uint16_t>(word >> (16 * half));
-    return bfloat16 ? float_from_bf16(bits) : float_from_fp16(bits);
+  std::array<std::uint16_t, kRows * kDepth> a_bits;
+  std::array<std::uint16_t, kDepth * kColumns> b_bits;
+  std::array<std::array<float, kColumns>, kRows> sums;
+  const auto sum_of = [&](std::size_t lane, std::size_t i) -> float& {
+    return sums[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
   };
   for (std::size_t lane = 0; lane < kWarp; ++lane) {
-    if (part(lane)->bfloat16 != bfloat16)
-      fail([&] { return "products of different types meet: " + describe_waiting(); });
+    const MatrixFragments& own = *part(lane);
+    if (own.bfloat16 != bfloat16) fail([&] { return "products of different types meet: " + describe_waiting(); });
     const std::size_t group = lane / 4;
     const std::size_t pair = lane % 4 * 2;
     for (std::size_t h = 0; h < 2; ++h) {
-      for (std::size_t i = 0; i < 4; ++i) a[group + i % 2 * 8][pair + i / 2 * 8 + h] = half_of(part(lane)->a[i], h);
-      for (std::size_t i = 0; i < 2; ++i) b[pair + i * 8 + h][group] = half_of(part(lane)->b[i], h);
+      for (std::size_t i = 0; i < 4; ++i)
+        a_bits[(group + i % 2 * 8) * kDepth + pair + i / 2 * 8 + h] = half_of(own.a[i], h);
+      for (std::size_t i = 0; i < 2; ++i) b_bits[(pair + i * 8 + h) * kColumns + group] = half_of(own.b[i], h);
     }
+    for (std::size_t i = 0; i < 4; ++i) sum_of(lane, i) = own.d[i];
+  }
+  const auto a = floats_of(a_bits, bfloat16);
+  const auto b = floats_of(b_bits, bfloat16);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    std::array<float, kColumns> of_row = sums[row];
+    for (std::size_t k = 0; k < kDepth; ++k) {
+      for (std::size_t column = 0; column < kColumns; ++column)
+        of_row[column] += a[row * kDepth + k] * b[k * kColumns + column];
+    }
+    sums[row] = of_row;
   }
   for (std::size_t lane = 0; lane < kWarp; ++lane) {
-    for (std::size_t i = 0; i < 4; ++i) {
-      float& sum = part(lane)->d[i];
-      for (std::size_t k = 0; k < 16; ++k) sum += a[lane / 4 + i / 2 * 8][k] * b[k][lane % 4 * 2 + i % 2];
-    }
+    for (std::size_t i = 0; i < 4; ++i) part(lane)->d[i] = sum_of(lane, i);
   }
 }
 

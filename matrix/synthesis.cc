@@ -239,6 +239,17 @@ Result<SynthesisPattern> parse_synthesis_pattern(std::string_view text) {
                   text));
 }
 
+Status parse_shape(std::string_view text, SynthesisSpec& spec) {
+  const std::size_t cross = text.find('x');
+  const auto rows = parse_number<std::int64_t>(text.substr(0, cross));
+  const auto cols = cross == std::string_view::npos ? std::nullopt : parse_number<std::int64_t>(text.substr(cross + 1));
+  if (!rows || !cols)
+    return invalid_argument(fmt::format("the shape '{}' is not of the form MxK, as in 4096x1024", text));
+  spec.rows = *rows;
+  spec.cols = *cols;
+  return {};
+}
+
 Result<CsrMatrix> synthesize(const SynthesisSpec& spec) {
   if (spec.rows < 1 || spec.cols < 1 || spec.rows > kMaxMatrixDimension || spec.cols > kMaxMatrixDimension) {
     return invalid_argument(fmt::format("a drawn weight has 1 to {} rows and columns, not {} x {}", kMaxMatrixDimension,

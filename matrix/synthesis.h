@@ -34,6 +34,9 @@ struct SynthesisSpec {
   std::uint64_t seed = 0;
 };
 
+// "4096x1024", rows first. Error: kInvalidArgument.
+Status parse_shape(std::string_view text, SynthesisSpec& spec);
+
 // The weight. The number of nonzeros is round((1 - sparsity) M K) exactly, for blocks the number of blocks is. Values
 // as draw_values() gives them. The same spec gives the same weight on every machine.
 //   Errors: kInvalidArgument for a shape or sparsity out of range, or 2:4 below sparsity 0.5.

@@ -72,6 +72,11 @@ void DeviceProperties::set_speeds(const DeviceSpeeds& speeds) {
 
 double typical_l2_bandwidth(int sm_count, int clock_khz) { return kL2BytesPerClock * sm_count * clock_khz * 1e3; }
 
+double DeviceProperties::tensor_operations_per_second() const {
+  const double of_an_sm = compute_capability >= 100 ? 8192 : compute_capability >= 90 ? 4096 : 2048;  // in a clock
+  return of_an_sm * sm_count * clock_khz * 1e3;
+}
+
 DeviceProperties typical_device(int compute_capability) {
   DeviceProperties device = compute_capability >= 100 ? b200() : compute_capability >= 90 ? h200() : a100();
   device.l2_bandwidth = typical_l2_bandwidth(device.sm_count, device.clock_khz);

@@ -40,6 +40,8 @@ struct DeviceProperties {
   std::string probe_key() const;
   // Takes over what is known.
   void set_speeds(const DeviceSpeeds& speeds);
+  // The peak of the tensor cores on 16-bit values, at the clock above; a multiply-add is two operations. 0: no clock.
+  double tensor_operations_per_second() const;
 };
 
 // The figures by which kernels are filtered and ranked where no device of that architecture is at hand.

@@ -22,6 +22,15 @@ TEST(DeviceProperties, ABlockNeverGetsAllSharedMemoryOfAnSm) {
   }
 }
 
+TEST(DeviceProperties, TensorCoresReachWhatTheVendorStates) {
+  EXPECT_NEAR(typical_device(80).tensor_operations_per_second(), 312e12, 5e12) << "A100";
+  DeviceProperties hopper = typical_device(90);
+  hopper.clock_khz = 1'830'000;  // the one that the statement is for
+  EXPECT_NEAR(hopper.tensor_operations_per_second(), 989e12, 5e12) << "H200";
+  hopper.clock_khz = 0;
+  EXPECT_EQ(hopper.tensor_operations_per_second(), 0);
+}
+
 TEST(DeviceProperties, TheEmulatorIsAClassOfItsOwn) {
   DeviceProperties device = typical_device(90);
   device.is_emulator = true;

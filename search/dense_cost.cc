@@ -23,12 +23,12 @@ constexpr double kFewFloatTokens = 42;  // where there are up to 16
 constexpr double kNextLaunchMicroseconds = 1.5;
 constexpr double kNextReachedBandwidth = 0.96;
 
-// Operations an SM does in a clock: a multiply-add is two. Halves run on tensor cores, strict fp32 does not.
-double operations_per_clock(const Problem& problem) {
-  const bool half = problem.spec.type != DataType::kFloat32;
-  if (problem.device.compute_capability >= 100) return half ? 8192 : 256;
-  if (problem.device.compute_capability >= 90) return half ? 4096 : 256;
-  return half ? 2048 : 128;
+// Halves run on tensor cores, strict fp32 does not. A multiply-add is two operations.
+double operations_per_second(const Problem& problem) {
+  const DeviceProperties& device = problem.device;
+  if (problem.spec.type != DataType::kFloat32) return device.tensor_operations_per_second();
+  const double of_an_sm = device.compute_capability >= 90 ? 256 : 128;  // in a clock
+  return of_an_sm * device.sm_count * device.clock_khz * 1e3;
 }
 
 // Tokens whose products are computed.
@@ -47,9 +47,9 @@ double predicted_dense_us(const Problem& problem) {
   const auto tokens = static_cast<double>(problem.tokens);
   const double bytes = static_cast<double>(size_of(problem.spec.type)) * (rows * cols + tokens * cols + tokens * rows);
   const double move_us = bytes / (problem.device.memory_bandwidth * kReachedBandwidth) * 1e6;
-  const double per_second = operations_per_clock(problem) * problem.device.sm_count * problem.device.clock_khz * 1e3;
   const double reached = problem.spec.type == DataType::kFloat32 ? kReachedFloatCompute : kReachedHalfCompute;
-  const double compute_us = 2 * rows * cols * computed_tokens(problem) / (per_second * reached) * 1e6;
+  const double compute_us =
+      2 * rows * cols * computed_tokens(problem) / (operations_per_second(problem) * reached) * 1e6;
   const double chain_us = kFirstChainUs + kColumnChainUs * std::min(cols, kChainColumns);
   return kTypicalLaunchUs + launch_delay_us(problem.device) + std::max({move_us, chain_us, compute_us}) +
          kUnhidden * std::min(move_us, chain_us);

@@ -10,9 +10,8 @@
 namespace sparsmith {
 namespace {
 
-constexpr double kLaunchUs = 2.0;                   // a graph node with its ramp up and down
-constexpr double kL2GatherBytesPerUs = 9.5e6;       // of rows of X, by many warps
-constexpr double kTensorOperationsPerClock = 4096;  // of an SM, 16-bit; a multiply-add is two
+constexpr double kLaunchUs = 2.0;              // a graph node with its ramp up and down
+constexpr double kL2GatherBytesPerUs = 9.5e6;  // of rows of X, by many warps
 
 // What was last found out about each config.
 std::map<std::string, const MeasurementRecord*> last_of_each(const std::vector<MeasurementRecord>& measurements) {
@@ -73,8 +72,8 @@ std::vector<Explanation::Bound> bounds_of(const Problem& problem, const Sparsity
   static const std::set<std::string> kMultiplyZeros = {"bitmap", "scatter", "wgmma", "bsr"};
   const bool multiplies_zeros = choice.config.empty() || (config.ok() && kMultiplyZeros.contains(config->family));
   if (multiplies_zeros && problem.spec.type != DataType::kFloat32) {
-    const double per_us = kTensorOperationsPerClock * problem.device.sm_count * problem.device.clock_khz * 1e-3;
-    bounds.push_back({"tensor cores", 2 * rows * cols * tokens / per_us});
+    const double us = 2 * rows * cols * tokens / problem.device.tensor_operations_per_second() * 1e6;
+    bounds.push_back({"tensor cores", us});
   } else if (!choice.config.empty()) {
     bounds.push_back({"L2 gathers", static_cast<double>(statistics.nnz) * tokens * element / kL2GatherBytesPerUs});
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -28,17 +29,32 @@ class CoveringCompileTest : public testing::TestWithParam<std::string> {
   std::unique_ptr<KernelCompiler> compiler_;
 };
 
+// Of these cases few that together hold every value that is in any, since compiling takes seconds: each holds the most
+// values that those before it lack. At least `fewest`.
+std::vector<const KernelCase*> covering(const std::vector<KernelCase>& drawn, std::size_t fewest) {
+  std::set<std::pair<std::string, std::int64_t>> seen;
+  const auto new_values = [&](const KernelCase& each) {
+    return std::ranges::count_if(each.config.values, [&](const auto& value) { return !seen.contains(value); });
+  };
+  std::vector<const KernelCase*> chosen;
+  for (auto most = std::ranges::max_element(drawn, {}, new_values); most != drawn.end() && new_values(*most) > 0;
+       most = std::ranges::max_element(drawn, {}, new_values)) {
+    chosen.push_back(&*most);
+    seen.insert(most->config.values.begin(), most->config.values.end());
+  }
+  for (std::size_t i = 0; i < drawn.size() && chosen.size() < fewest; ++i) chosen.push_back(&drawn[i]);
+  return chosen;
+}
+
 // Kernels of a family that together hold every value of every parameter.
 void add_covering(const Family& tested, std::map<std::string, KernelSource>& sources) {
+  const std::vector<KernelCase> drawn = draw_cases(tested, kSeed, 62, 2);
   std::map<std::string, std::set<std::int64_t>> seen;
-  int first_ones = 0;
-  for (const KernelCase& each : draw_cases(tested, kSeed, 62, 2)) {
-    bool adds = ++first_ones <= 8;
-    for (const auto& [parameter, value] : each.config.values) adds |= seen[parameter].insert(value).second;
-    if (!adds) continue;
+  for (const KernelCase* each : covering(drawn, 8)) {
+    for (const auto& [parameter, value] : each->config.values) seen[parameter].insert(value);
     PackedWeight packed;
-    const auto candidate = generate_case(each, packed);
-    ASSERT_TRUE(candidate.ok()) << each.text() << candidate.status().to_string();
+    const auto candidate = generate_case(*each, packed);
+    ASSERT_TRUE(candidate.ok()) << each->text() << candidate.status().to_string();
     for (const KernelSource& kernel : candidate->kernels) sources.emplace(kernel.name, kernel);
   }
   for (const Parameter& parameter : tested.parameters())

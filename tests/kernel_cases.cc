@@ -48,11 +48,15 @@ CsrMatrix draw_rows(Random& random, std::int64_t rows, std::int64_t cols,
   return matrix;
 }
 
-// How many tokens a case may have so that checking it stays in milliseconds.
-std::int64_t draw_tokens(Random& random, const CsrMatrix& matrix) {
+// How many tokens a case may have so that emulating and checking it stays in milliseconds.
+std::int64_t draw_tokens(Random& random, const CsrMatrix& matrix, const Config& config) {
   static constexpr std::int64_t kChoices[] = {1, 1, 2, 3, 5, 8, 9, 16, 31, 40};
   const std::int64_t tokens = kChoices[random() % std::size(kChoices)];
-  const std::int64_t limit = std::max<std::int64_t>(1, 40000 / (matrix.nnz() + matrix.rows + matrix.cols + 1));
+  std::int64_t limit = 40000 / (matrix.nnz() + matrix.rows + matrix.cols + 1);
+  if (config.family == "rows") {  // all threads of a row meet for each of its tokens
+    const std::int64_t threads = config.values.at("shuffle_lanes") * config.values.at("shared_parts");
+    limit = std::min(limit, 100000 / (matrix.rows * threads));
+  }
   return std::min(tokens, std::max<std::int64_t>(limit, 1));
 }
 
@@ -72,9 +76,17 @@ bool needs_16_bits(const Family& family) {
   return family.name() == "bitmap" || family.name() == "bsr" || makes_tiles(family);
 }
 
-// Packing parameters change data, not code; the kernel stays the same.
-// Not `drawn`, the parameter that the kernel was drawn for.
-void vary_packing(Random& random, const Family& family, const std::string& drawn, Config& config) {
+// Emulated tensor cores need seconds for the tiles of a wide matrix, and where columns have no index, 65,536 is a
+// number like others: of so many wide weights one is taken.
+int wide_weights_for_one(const Family& family) {
+  if (makes_tiles(family)) return 48;
+  return family.name() == "bitmap" ? 12 : family.name() == "bsr" ? 3 : 1;
+}
+
+// Packing parameters change data, not code; the kernel stays the same. The parameter that the kernel was drawn for,
+// `drawn`, keeps its value; where that makes many blocks, which the emulator runs one after another, for the first
+// weight.
+void vary_packing(Random& random, const Family& family, const std::string& drawn, bool first_weight, Config& config) {
   if (config.family == "rows") {
     const std::int64_t width = config.values["vector_width"];
     std::vector<std::int64_t> alignments;
@@ -91,9 +103,10 @@ void vary_packing(Random& random, const Family& family, const std::string& drawn
     config.values["sweep_columns"] = std::vector<std::int64_t>{512, 1024, 2048}[random() % 3];
   if (config.family == "panel" || config.family == "gather") {
     for (const Parameter& parameter : family.parameters()) {
-      if (parameter.name == drawn || (parameter.name != "segment_length" && parameter.name != "row_parts")) continue;
-      // Few blocks: the emulator runs them one after another. Row parts that share a panel are even.
       const bool row_parts = parameter.name == "row_parts";
+      if (!row_parts && parameter.name != "segment_length") continue;
+      if (parameter.name == drawn && (!row_parts || first_weight)) continue;
+      // Few blocks: the emulator runs them one after another. Row parts that share a panel are even.
       const std::size_t least = row_parts && shares_panels(config) ? 1 : 0;
       const std::size_t most = row_parts ? 4 : parameter.values.size();
       config.values[parameter.name] = parameter.values[least + random() % (most - least)];
@@ -186,6 +199,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
     };
     OperatorSpec spec = draw_spec();
     std::optional<Config> config;
+    const std::size_t before = cases.size();
     for (int weight = 0; weight < weights; ++weight) {
       KernelCase each;
       each.matrix = draw_weight(random, kernel + weight * 5);
@@ -199,8 +213,8 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
         each.problem.spec.cols = each.matrix.cols;
       };
       take_spec();
-      // Emulated tensor cores need seconds for the tiles of a wide matrix.
-      if (makes_tiles(family) && each.problem.spec.cols > 60000 && random() % 48 != 0) continue;
+      const int wide_weights = wide_weights_for_one(family);
+      if (wide_weights > 1 && each.problem.spec.cols > 60000 && random() % wide_weights != 0) continue;
       if (!config) config = draw_config(random, family, each.problem, parameter, value);
       // Some operators have no config of this value, whatever the weight.
       for (int operators = 0; !config && operators < 16; ++operators) {
@@ -210,8 +224,8 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       }
       if (!config || !family.check(*config, each.problem, {}).ok()) continue;
       each.config = *config;
-      vary_packing(random, family, parameter, each.config);
-      each.problem.tokens = draw_tokens(random, each.matrix);
+      vary_packing(random, family, parameter, cases.size() == before, each.config);
+      each.problem.tokens = draw_tokens(random, each.matrix, each.config);
       if (family.name() == "panel" && PanelConfig(*config).pairs() && each.matrix.cols < 10000 && random() % 2 == 0)
         each.problem.tokens = draw_tokens_of_panels(random, spec.type);
       if (family.name() == "wgmma" && random() % 6 == 0) each.problem.tokens += 64;  // several token tiles

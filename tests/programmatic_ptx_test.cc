@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "generator/dense_epilogue.h"
@@ -22,11 +23,11 @@ constexpr const char* kLaunch = "griddepcontrol.launch_dependents";
 
 // Some kernels of every kind.
 std::map<std::string, KernelSource> some_kernels() {
-  constexpr int kKernelsOfAKind = 1;
+  constexpr int kKernelsOfAKind = 2;
   std::map<std::string, KernelSource> sources;
   std::map<std::string, int> kinds;
   const auto add = [&](const KernelSource& kernel) {
-    const std::string kind = kernel.name.substr(0, kernel.name.find("_fp"));
+    const std::string kind = kernel.name.substr(0, std::min(kernel.name.find("_fp"), kernel.name.find("_bf16")));
     if (sources.contains(kernel.name) || kinds[kind] == kKernelsOfAKind) return;
     ++kinds[kind];
     sources.emplace(kernel.name, kernel);

@@ -5,8 +5,13 @@
 #include <map>
 #include <memory>
 
+#include "base/file.h"
 #include "base/log.h"
+#include "search/roofline.h"
+#include "tools/break_even.h"
 #include "tools/command.h"
+#include "tools/report/report_input.h"
+#include "tools/report/report_page.h"
 #include "tools/text_table.h"
 #include "tools/tune_json.h"
 #include "tools/tune_settings.h"
@@ -18,6 +23,7 @@ namespace {
 
 struct Options {
   TuneSettings settings;
+  BreakEvenSettings break_even;
   bool markdown = false;
   bool json = false;
   std::string html;
@@ -54,9 +60,10 @@ std::string geometric_means(const TuneReport& report, const std::vector<std::str
 }
 
 TextTable bench_table(const TuneReport& report, const std::vector<std::string>& vendors) {
-  std::vector<TextTable::Column> columns = {{"weight"},     {"shape"},        {"zeros", true},
-                                            {"N", true},    {"choice"},       {"us", true},
-                                            {"GB/s", true}, {"of HBM", true}, {"error/bound", true}};
+  std::vector<TextTable::Column> columns = {
+      {"weight"},   {"shape"},         {"zeros", true},      {"N", true},
+      {"choice"},   {"us", true},      {"GB/s", true},       {"roofline us", true},
+      {"bound by"}, {"reached", true}, {"error/bound", true}};
   for (const std::string& name : vendors) {
     columns.push_back({name + " us", true});
     columns.push_back({"ratio", true});
@@ -65,17 +72,19 @@ TextTable bench_table(const TuneReport& report, const std::vector<std::string>& 
   for (const WeightResult& weight : report.weights) {
     for (const BucketChoice& bucket : weight.buckets) {
       const double bandwidth = bucket.us() > 0 ? weight.bytes_moved(bucket) / bucket.us() * 1e6 : 0;
-      std::vector<std::string> cells = {weight.name,
-                                        fmt::format("{}x{}", weight.spec.rows, weight.spec.cols),
-                                        fmt::format("{:.1f} %", 100 * weight.sparsity),
-                                        std::to_string(bucket.tokens),
-                                        choice_text(bucket),
-                                        fmt::format("{:.2f}", bucket.us()),
-                                        fmt::format("{:.0f}", bandwidth / 1e9),
-                                        report.device.memory_bandwidth > 0
-                                            ? fmt::format("{:.0f} %", 100 * bandwidth / report.device.memory_bandwidth)
-                                            : "-",
-                                        fmt::format("{:.3f}", bucket.verification.max_error_over_bound)};
+      const std::optional<RooflineBound> bound = roofline_bound(weight, bucket, report.device);
+      std::vector<std::string> cells = {
+          weight.name,
+          fmt::format("{}x{}", weight.spec.rows, weight.spec.cols),
+          fmt::format("{:.1f} %", 100 * weight.sparsity),
+          std::to_string(bucket.tokens),
+          choice_text(bucket),
+          fmt::format("{:.2f}", bucket.us()),
+          fmt::format("{:.0f}", bandwidth / 1e9),
+          bound ? fmt::format("{:.2f}", bound->us) : "-",
+          bound ? bound->by : "-",
+          bound && bucket.us() > 0 ? fmt::format("{:.0f} %", 100 * bound->us / bucket.us()) : "-",
+          fmt::format("{:.3f}", bucket.verification.max_error_over_bound)};
       for (const std::string& name : vendors) {
         const VendorTiming* vendor = vendor_of(bucket, name);
         cells.push_back(vendor == nullptr ? "-" : fmt::format("{:.2f}", vendor->timing.median_us));
@@ -104,7 +113,44 @@ std::string missing_vendors(const TuneReport& report) {
   return text;
 }
 
+// How, and on what, everything above was timed.
+std::string last_line(const TuneOutcome& outcome, const TimingPolicy& timing) {
+  const TuneReport& result = outcome.report;
+  return fmt::format("{} {}, {} weights, {} launches{}, memory {:.0f} GB/s {}\n",
+                     result.measured ? "measured on" : "PREDICTED, not measured, for", result.device.name,
+                     timing.cold_weights ? "cold" : "warm", timing.programmatic ? "programmatic" : "plain",
+                     timing.layers > 0 ? fmt::format(", {} layers in a graph", timing.layers) : "",
+                     result.device.memory_bandwidth / 1e9, result.measured ? "as measured" : "as specified");
+}
+
+Status write_break_even_page(const std::string& path, const BreakEvenOutcome& outcome) {
+  const std::string title = fmt::format("Break-even of {}, {}", outcome.spec.name(), outcome.pattern);
+  ReportInputs inputs;
+  SPARSMITH_RETURN_IF_ERROR(add_report_json(break_even_json(outcome), title, inputs));
+  return write_file_atomically(path, html_of(report_page(title, inputs)));
+}
+
+int run_break_even(const Options& options) {
+  const auto outcome = find_break_evens(options.settings, options.break_even, options.json);
+  if (!outcome.ok()) return report(outcome.status());
+  if (!options.html.empty()) {
+    const Status page = write_break_even_page(options.html, *outcome);
+    if (!page.ok()) return report(page);
+  }
+  if (options.json) {
+    fmt::print("{}\n", break_even_json(*outcome));
+    return kDone;
+  }
+  const TextTable table = break_even_table(*outcome);
+  fmt::print("{}\n{}, {}\n{}", options.markdown ? table.markdown() : table.plain(), outcome->spec.name(),
+             outcome->pattern, last_line(outcome->tuning, options.settings.tuning.timing));
+  return kDone;
+}
+
 int run(Options options) {
+  if (options.settings.file.empty() == options.break_even.shape.empty())
+    return report(invalid_argument("bench takes either a file or --break-even MxK"));
+  if (!options.break_even.shape.empty()) return run_break_even(options);
   options.settings.tuning.compare = true;
   const auto outcome = run_tuning(options.settings, options.json);
   if (!outcome.ok()) return report(outcome.status());
@@ -121,12 +167,7 @@ int run(Options options) {
     fmt::print("{}\n{}{}", options.markdown ? table.markdown() : table.plain(), geometric_means(result, vendors),
                missing_vendors(result));
     for (const TuneReport::Skipped& tensor : result.skipped) fmt::print("skipped {}: {}\n", tensor.name, tensor.reason);
-    const TimingPolicy& timing = options.settings.tuning.timing;
-    fmt::print("{} {}, {} weights, {} launches{}, memory {:.0f} GB/s {}\n",
-               result.measured ? "measured on" : "PREDICTED, not measured, for", result.device.name,
-               timing.cold_weights ? "cold" : "warm", timing.programmatic ? "programmatic" : "plain",
-               timing.layers > 0 ? fmt::format(", {} layers in a graph", timing.layers) : "",
-               result.device.memory_bandwidth / 1e9, result.measured ? "as measured" : "as specified");
+    fmt::print("{}", last_line(*outcome, options.settings.tuning.timing));
   }
   return result.interrupted || result.weights.empty() ? kFailed : kDone;
 }
@@ -138,6 +179,8 @@ void add_bench_command(CLI::App& app, Action& action) {
   options->settings.tuning.vendors = {"cublas", "cusparse"};
   CLI::App* const command = app.add_subcommand("bench", "Time our kernels beside vendor libraries in one run");
   add_tune_options(*command, options->settings);
+  command->get_option("file")->required(false);
+  add_break_even_options(*command, options->break_even);
   command->add_option("--vs", options->settings.tuning.vendors, "Libraries: cublas, cusparse")
       ->delimiter(',')
       ->capture_default_str();

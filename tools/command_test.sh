@@ -57,6 +57,16 @@ expect 3 none.db "$sparsmith" show model.tuned.safetensors --tensor a.weight --w
 expect 3 c.weight "$sparsmith" show model.tuned.safetensors --tensor c.weight
 expect 0 '"weights"' "$sparsmith" tune model.safetensors -o json.safetensors --device emulator --cache tune.db --json
 expect 0 "geometric mean" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
+expect 0 "roofline us  bound by  reached" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
+expect 0 '"roofline":{"by":"memory","reached":' \
+  "$sparsmith" bench model.safetensors --device emulator --cache tune.db --json
+break_even=("$sparsmith" bench --break-even 96x128 --points 2 --device emulator --cache tune.db)
+expect 0 "^1 .*30.0 %.*predicted" "${break_even[@]}" --tokens 1
+expect 0 '"break_even":.*"sparse_at":0.3,"tokens":8' "${break_even[@]}" --tokens 8 --pattern lognormal:0.5 --json
+expect 2 "either a file or --break-even" "$sparsmith" bench
+expect 2 "either a file or --break-even" "${break_even[@]}" model.safetensors
+expect 2 "not of the form MxK" "$sparsmith" bench --break-even 96
+expect 2 "the lower one first" "${break_even[@]}" --from 0.9 --to 0.5
 
 # Recorded spaces.
 expect 0 predicted "$sparsmith" tune model.safetensors -o other.safetensors --strategy basin-hopping --device emulator \

@@ -40,7 +40,7 @@ void ProgressDisplay::update(const TuneProgress& progress) {
 }
 
 void ProgressDisplay::weight_is_done(const WeightResult& weight) {
-  ++finished_;
+  finished_ = finished_ % std::max<std::size_t>(1, weights_) + 1;  // a command may tune several times
   if (quiet_ || terminal_) return;
   std::string choices;
   for (const BucketChoice& bucket : weight.buckets) {

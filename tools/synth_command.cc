@@ -37,17 +37,6 @@ struct NamedSpec {
   SynthesisSpec spec;
 };
 
-Status parse_shape(std::string_view text, SynthesisSpec& spec) {
-  const std::size_t cross = text.find('x');
-  const auto rows = parse_number<std::int64_t>(text.substr(0, cross));
-  const auto cols = cross == std::string_view::npos ? std::nullopt : parse_number<std::int64_t>(text.substr(cross + 1));
-  if (!rows || !cols)
-    return invalid_argument(fmt::format("the shape '{}' is not of the form MxK, as in 4096x1024", text));
-  spec.rows = *rows;
-  spec.cols = *cols;
-  return {};
-}
-
 // name:MxK:sparsity:pattern, where the pattern may hold a colon itself.
 Result<NamedSpec> parse_weight(const std::string& text) {
   std::array<std::string_view, 3> fields;

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "generator/source_closure.h"
+#include "search/roofline.h"
 #include "tools/json_output.h"
 
 namespace sparsmith::tools {
@@ -67,6 +68,11 @@ json json_of(const TuneOutcome& outcome, const WeightResult& weight, const Bucke
                  {"complete", bucket.complete},
                  {"cache_match", bucket.incumbent},
                  {"candidates", bucket.tried}};
+  object["roofline"] = json();
+  if (const auto bound = roofline_bound(weight, bucket, outcome.report.device)) {
+    object["roofline"] = {{"us", bound->us}, {"by", bound->by}};
+    if (bucket.us() > 0) object["roofline"]["reached"] = bound->us / bucket.us();
+  }
   object["dense_us"] = bucket.dense_us > 0 ? json(bucket.dense_us) : json();
   if (bucket.kind == "vendor") {
     object["vendor"] = bucket.vendor;
@@ -120,6 +126,7 @@ json json_of(const TuneOutcome& outcome) {
                   {{"name", report.device.name},
                    {"class", report.device.device_class()},
                    {"memory_bandwidth", report.device.memory_bandwidth},
+                   {"tensor_operations_per_second", report.device.tensor_operations_per_second()},
                    {"driver", report.device.driver_version},
                    {"clock_mhz", report.device.clock_khz / 1000.0},
                    {"count", report.devices}}},

@@ -239,14 +239,9 @@ Result<double> parse_duration(const std::string& text) {
   return number * scale;
 }
 
-Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
+Result<TuneOutcome> with_tuner(const TuneSettings& settings, bool quiet, const RunWithTuner& run) {
   TuneOptions tuning = settings.tuning;
   SPARSMITH_RETURN_IF_ERROR(complete_options(settings, tuning));
-  SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(settings.file, {.seed = settings.value_seed}));
-  const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  SPARSMITH_ASSIGN_OR_RETURN(const SelectionOptions selection, selection_of(settings, tuning));
-  SPARSMITH_ASSIGN_OR_RETURN(const ModelAnalysis analysis, analyze_model(model, selection, threads));
-
   TuneOutcome outcome;
   outcome.timing_policy = tuning.timing.name();
   outcome.command = bench_command(settings);
@@ -278,10 +273,25 @@ Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
   resources.weight_is_done = [&](const WeightResult& weight) { display.weight_is_done(weight); };
 
   catch_interrupts();
-  SPARSMITH_ASSIGN_OR_RETURN(outcome.report, tune(inputs_of(model, analysis, tuning.transpose), tuning, resources));
-  for (const SkippedTensor& tensor : analysis.skipped) outcome.report.skipped.push_back({tensor.name, tensor.reason});
+  SPARSMITH_ASSIGN_OR_RETURN(outcome.report, run(tuning, resources));
   if (cache && cache->damaged() > 0)
     log_warning("{}: {} damaged rows were dropped from the cache", cache->path(), cache->damaged());
+  return outcome;
+}
+
+Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
+  TuneOptions options = settings.tuning;
+  SPARSMITH_RETURN_IF_ERROR(complete_options(settings, options));
+  SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(settings.file, {.seed = settings.value_seed}));
+  const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  SPARSMITH_ASSIGN_OR_RETURN(const SelectionOptions selection, selection_of(settings, options));
+  SPARSMITH_ASSIGN_OR_RETURN(const ModelAnalysis analysis, analyze_model(model, selection, threads));
+  const auto weights = inputs_of(model, analysis, options.transpose);
+  SPARSMITH_ASSIGN_OR_RETURN(
+      TuneOutcome outcome, with_tuner(settings, quiet, [&](const TuneOptions& tuning, const TuneResources& resources) {
+        return tune(weights, tuning, resources);
+      }));
+  for (const SkippedTensor& tensor : analysis.skipped) outcome.report.skipped.push_back({tensor.name, tensor.reason});
   return outcome;
 }
 

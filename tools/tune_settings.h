@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,10 @@ struct TuneOutcome {
 
 // `text` as one word of a shell's command line.
 std::string shell_word(const std::string& text);
+
+// Opens cache, compiler and device, and calls `run` once with the settings' options and with these.
+using RunWithTuner = std::function<Result<TuneReport>(const TuneOptions&, const TuneResources&)>;
+Result<TuneOutcome> with_tuner(const TuneSettings& settings, bool quiet, const RunWithTuner& run);
 
 // Opens file, cache, compiler and device, and tunes. Tensors that the selection leaves out stand in the report's
 // skipped.

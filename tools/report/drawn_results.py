@@ -97,6 +97,23 @@ class Results:
     def history(self, names, commits=120):
         return {"history": [self.series(name, commits) for name in names]}
 
+    def break_even(self, patterns):
+        """As `bench --break-even --json` prints it."""
+        cases = []
+        for pattern in patterns:
+            for index, tokens in enumerate((1, 8, 16, 32, 64)):
+                dense_at = self.random.uniform(0.35, 0.45) + 0.06 * index
+                sparse_at = None if tokens == 64 else dense_at + 0.01
+                probes = []
+                for sparsity in sorted((0.3, 0.5, 0.625, 0.75, 0.95, dense_at, dense_at + 0.01)):
+                    sparse = sparse_at is not None and sparsity > dense_at
+                    probes.append({"sparsity": sparsity, "sparse": sparse, "evidence": "measured", "dense_us": 33.0,
+                                   "us": 33.0 * (1 - sparsity) / (1 - dense_at) if sparse else 33.0,
+                                   "choice": "bitmap tiles=2" if sparse else "cublas"})
+                cases.append({"M": 8192, "K": 8192, "operator": "spmm_fp16_token_major_none", "pattern": pattern, "seed": 0,
+                              "tokens": tokens, "tolerance": 0.01, "changes_once": True, "dense_at": dense_at,
+                              "sparse_at": sparse_at, "probes": probes})
+        return {"device": {"name": "drawn GPU", "memory_bandwidth": 4e12}, "measured": True, "break_even": cases}
 
     def round(self, names, commit):
         """As `bench --json` prints it, with what a performance history asks for. The first name becomes 8 % slower."""
@@ -134,11 +151,12 @@ def write_rounds(folder, hostile, seed=8):
 
 
 def write_all(folder, hostile, seed=7):
-    """Writes bench.json, cells.jsonl and history.json into `folder`; `hostile` is a name that is no markup."""
+    """Writes bench.json, cells.jsonl, history.json and break_even.json into `folder`; `hostile` is a name that is no markup."""
     results = Results(seed)
     (folder / "bench.json").write_text(json.dumps(results.bench(["up.weight", hostile, "down.weight"])), encoding="utf-8")
     lines = "".join(json.dumps(cell) + "\n" for cell in results.cells(24))
     (folder / "cells.jsonl").write_text(lines, encoding="utf-8")
     names = ["spmm 4096 x 4096, N = 1", hostile, "spmm 8192 x 8192, N = 32", "sddmm 1024 x 4096"]
     (folder / "history.json").write_text(json.dumps(results.history(names)), encoding="utf-8")
-    return [folder / "bench.json", folder / "cells.jsonl", folder / "history.json"]
+    (folder / "break_even.json").write_text(json.dumps(results.break_even(["uniform", hostile])), encoding="utf-8")
+    return [folder / "bench.json", folder / "cells.jsonl", folder / "history.json", folder / "break_even.json"]

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/report/break_even_figures.h"
 #include "tools/report/format_curves.h"
 #include "tools/report/history_figures.h"
 #include "tools/report/report_page.h"
@@ -49,6 +50,35 @@ const Series* find_series(const Figure& figure, const std::string& beginning) {
   const auto found =
       std::ranges::find_if(figure.series, [&](const Series& series) { return series.name.starts_with(beginning); });
   return found == figure.series.end() ? nullptr : &*found;
+}
+
+TEST(BreakEvenFiguresTest, HaveWhiskersAndSpeedUps) {
+  BreakEvenResults results{.source = "f", .device = "GPU"};
+  results.cases.push_back({.name = "a",
+                           .tokens = 1,
+                           .dense_at = 0.4,
+                           .sparse_at = 0.41,
+                           .probes = {{0.4, 30, 30, "cublas", true}, {0.41, 28, 30, "rows", true}}});
+  results.cases.push_back({.name = "a", .tokens = 8, .sparse_at = 0.3, .probes = {{0.3, 10, 30, "rows", true}}});
+  results.cases.push_back({.name = "a", .tokens = 64, .dense_at = 0.95, .probes = {{0.95, 30, 30, "cublas", true}}});
+  const Section section = break_even_section(results);
+  EXPECT_NE(section.text.find("all measured"), std::string::npos);
+  const Figure* const figure = find_figure(section, "Break-even sparsity");
+  ASSERT_NE(figure, nullptr);
+  ASSERT_EQ(figure->series.size(), 1U);
+  EXPECT_EQ(figure->series[0].x, (std::vector<double>{1, 8})) << "where dense stays, there is nothing to show";
+  EXPECT_EQ(figure->series[0].y, (std::vector<double>{0.41, 0.3}));
+  EXPECT_EQ(figure->series[0].low, (std::vector<double>{0.4, 0.3}));
+  const Figure* const speedups = find_figure(section, "Speed-up over dense on the way there");
+  ASSERT_NE(speedups, nullptr);
+  ASSERT_EQ(speedups->series.size(), 3U);
+  EXPECT_NEAR(speedups->series[0].y.at(1), 30.0 / 28, 1e-12);
+  ASSERT_EQ(section.blocks.back().table->rows.size(), 3U);
+  EXPECT_EQ(section.blocks.back().table->rows[1][2], "at most 30.0 %");
+  EXPECT_EQ(section.blocks.back().table->rows[2][2], "dense stays up to 95.0 %");
+  EXPECT_EQ(report_table({.break_evens = {results}}),
+            "a: break-even for N = 1 at 41.0 %\na: break-even for N = 8 at most 30.0 %\n"
+            "a: break-even for N = 64 was not reached\n");
 }
 
 TEST(CrossoverTest, LiesWhereStraightLinesInLogarithmsMeet) {
@@ -123,6 +153,22 @@ TEST(TuningFiguresTest, RooflineHasIntensityAndSpeed) {
   const Series* const roof = find_series(*figure, "memory, 4000 GB/s");
   ASSERT_NE(roof, nullptr);
   EXPECT_NEAR(roof->y.at(0) / roof->x.at(0), 4000, 1e-6);
+}
+
+TEST(TuningFiguresTest, ReachedIsOfTheStatedBoundOrElseOfTheMemorys) {
+  TuningResults results;
+  results.memory_bandwidth = 1e9;  // 1,000 bytes take 1 us
+  results.cases = {case_at(8, 2, 8), case_at(64, 4, 4)};
+  results.cases[1].bound_us = 3;
+  results.cases[1].bound_by = "tensor cores";
+  const Section section = tuning_section(results);
+  const auto block = std::ranges::find_if(
+      section.blocks, [](const Block& each) { return each.table && each.table->title.starts_with("Bytes moved"); });
+  ASSERT_NE(block, section.blocks.end());
+  const auto& rows = block->table->rows;
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(std::vector(rows[0].end() - 3, rows[0].end()), (std::vector<std::string>{"1.00", "memory", "50 %"}));
+  EXPECT_EQ(std::vector(rows[1].end() - 3, rows[1].end()), (std::vector<std::string>{"3.00", "tensor cores", "75 %"}));
 }
 
 TEST(TuningFiguresTest, TracesShowTheBestSoFar) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "tools/report/json_fields.h"
@@ -141,6 +142,10 @@ Result<ResultCase> choice_from(const json& object, const std::string& where, con
   read_choice(fields, one);
   one.predicted_us = fields.number_or("predicted_us", 0, kMostMicroseconds, 0);
   one.bytes_moved = fields.number_or("bytes_moved", 0, kMostBytes, 0);
+  JsonFields roofline(fields.object_or_none("roofline"), fields.place("roofline"));
+  one.bound_us = roofline.number_or("us", 0, kMostMicroseconds, 0);
+  one.bound_by = roofline.text_or("by", "");
+  fields.fail(roofline.status());
   read_vendors(fields, one, bytes);
   // Dense as the whole operator, where the library does not do all of it.
   one.cublas_us = fields.number_or("dense_us", 0, kMostMicroseconds, one.cublas_us);
@@ -254,6 +259,47 @@ Result<PerformanceHistory> history_from(const json& object, const std::string& n
   return history;
 }
 
+// A share of zeros, or nothing.
+std::optional<double> share_or_none(JsonFields& fields, const char* key) {
+  const double share = fields.number_or(key, 0, 1, -1);
+  return share < 0 ? std::nullopt : std::optional(share);
+}
+
+Result<BreakEvenCase> break_even_case_from(const json& object, const std::string& where) {
+  JsonFields fields(object, where);
+  BreakEvenCase one;
+  one.name = fields.text("operator") + ", " + fields.text("pattern");
+  one.tokens = fields.integer("tokens", 1, kMostTokens);
+  one.dense_at = share_or_none(fields, "dense_at");
+  one.sparse_at = share_or_none(fields, "sparse_at");
+  one.changes_once = !object.contains("changes_once") || object["changes_once"] != json(false);
+  const json& probes = fields.array("probes");
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    JsonFields probe(probes[i], fields.place("probes", i));
+    one.probes.push_back({probe.number("sparsity", 0, 1), probe.number("us", 0, kMostMicroseconds),
+                          probe.number("dense_us", 0, kMostMicroseconds), probe.text("choice"),
+                          probe.text("evidence") == "measured"});
+    fields.fail(probe.status());
+  }
+  if (!fields.status().ok()) return fields.status();
+  return one;
+}
+
+Result<BreakEvenResults> break_even_from(const json& object, const std::string& name) {
+  JsonFields fields(object, name);
+  BreakEvenResults results{.source = name};
+  JsonFields device(fields.object_or_none("device"), fields.place("device"));
+  results.device = device.text("name");
+  fields.fail(device.status());
+  const json& cases = fields.array("break_even");
+  if (!fields.status().ok()) return fields.status();
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(BreakEvenCase one, break_even_case_from(cases[i], fields.place("break_even", i)));
+    results.cases.push_back(std::move(one));
+  }
+  return results;
+}
+
 bool is_cell(const json& value) { return value.is_object() && value.contains("tokens") && value.contains("timing"); }
 
 Result<TuningResults> cells_from(std::string_view text, const std::string& name) {
@@ -288,10 +334,15 @@ Status add_report_json(std::string_view text, const std::string& name, ReportInp
     inputs.histories.push_back(std::move(history));
     return {};
   }
+  if (object.is_object() && object.contains("break_even")) {
+    SPARSMITH_ASSIGN_OR_RETURN(BreakEvenResults results, break_even_from(object, name));
+    inputs.break_evens.push_back(std::move(results));
+    return {};
+  }
   if (!object.is_object() || !object.contains("weights")) {
     return invalid_input(
         name +
-        ": holds none of what a report is made of: \"weights\" of analyze, tune or bench, \"history\", "
+        ": holds none of what a report is made of: \"weights\" of analyze, tune or bench, \"break_even\", \"history\", "
         "or lines of cells");
   }
   if (object.contains("device")) {

@@ -35,6 +35,7 @@ json bench_run() {
                 {"predicted_us", 2.5},
                 {"dense_us", 6.0},
                 {"bytes_moved", 100.0},
+                {"roofline", {{"us", 2.0}, {"by", "memory"}, {"reached", 0.66}}},
                 {"timing", timing(3)},
                 {"trials", {{{"config", "rows a=1"}, {"predicted_us", 4}, {"median_us", 5}, {"outcome", "timed"}}}},
                 {"vendors",
@@ -65,11 +66,20 @@ ReportInputs read(const std::string& text) {
   return inputs;
 }
 
+json break_even() {
+  return json::parse(R"({"device": {"name": "GPU"}, "break_even": [
+    {"operator": "spmm", "pattern": "uniform", "tokens": 8, "dense_at": 0.4, "sparse_at": 0.41, "changes_once": false,
+     "probes": [{"sparsity": 0.4, "us": 3, "dense_us": 3, "choice": "cublas", "evidence": "measured"},
+                {"sparsity": 0.41, "us": 2, "dense_us": 3, "choice": "rows x=1", "evidence": "predicted"}]},
+    {"operator": "spmm", "pattern": "uniform", "tokens": 64, "dense_at": 0.95, "sparse_at": null, "probes": []}]})");
+}
+
 std::string error_of(const std::string& text) {
   ReportInputs inputs;
   const Status status = add_report_json(text, "f.json", inputs);
   EXPECT_EQ(status.code(), StatusCode::kInvalidInput) << text;
-  EXPECT_TRUE(inputs.analyses.empty() && inputs.results.empty() && inputs.histories.empty());
+  EXPECT_TRUE(inputs.analyses.empty() && inputs.results.empty() && inputs.histories.empty() &&
+              inputs.break_evens.empty());
   return status.message();
 }
 
@@ -91,6 +101,8 @@ TEST(ReportInputTest, ReadsARun) {
   EXPECT_EQ(one.cublas_us, 6) << "dense is the whole operator, not the product alone";
   EXPECT_EQ(one.cusparse_us, 0);
   EXPECT_EQ(one.best_peer_us(), 6);
+  EXPECT_EQ(one.bound_us, 2);
+  EXPECT_EQ(one.bound_by, "memory");
   ASSERT_EQ(one.tried.size(), 1U);
   EXPECT_EQ(one.tried[0].predicted_us, 4);
   EXPECT_EQ(one.tried[0].us, 5);
@@ -115,6 +127,33 @@ TEST(ReportInputTest, ReadsHistories) {
   EXPECT_EQ(series.points[0].low, 2) << "without an interval, the median";
   EXPECT_EQ(series.points[1].low, 2.9);
   EXPECT_EQ(series.changes.at(0).accepted, "why");
+}
+
+TEST(ReportInputTest, ReadsBreakEvens) {
+  const ReportInputs inputs = read(break_even().dump());
+  ASSERT_EQ(inputs.break_evens.size(), 1U);
+  EXPECT_EQ(inputs.break_evens[0].device, "GPU");
+  ASSERT_EQ(inputs.break_evens[0].cases.size(), 2U);
+  const BreakEvenCase& one = inputs.break_evens[0].cases[0];
+  EXPECT_EQ(one.name, "spmm, uniform");
+  EXPECT_EQ(one.dense_at, 0.4);
+  EXPECT_EQ(one.sparse_at, 0.41);
+  EXPECT_FALSE(one.changes_once);
+  ASSERT_EQ(one.probes.size(), 2U);
+  EXPECT_TRUE(one.probes[0].measured);
+  EXPECT_FALSE(one.probes[1].measured);
+  EXPECT_EQ(one.probes[1].choice, "rows x=1");
+  EXPECT_FALSE(inputs.break_evens[0].cases[1].sparse_at.has_value());
+  EXPECT_TRUE(inputs.break_evens[0].cases[1].changes_once);
+
+  json broken = break_even();
+  broken["break_even"][0]["sparse_at"] = 1.5;
+  EXPECT_NE(error_of(broken.dump()).find("f.json.break_even[0].sparse_at is 1.5"), std::string::npos);
+  broken = break_even();
+  broken["break_even"][0]["probes"][1].erase("us");
+  EXPECT_NE(error_of(broken.dump()).find("f.json.break_even[0].probes[1].us is missing"), std::string::npos);
+  broken["break_even"] = 3;
+  EXPECT_NE(error_of(broken.dump()).find("f.json.break_even is no array"), std::string::npos);
 }
 
 TEST(ReportInputTest, ReadsWhatAnalyzeWrites) {

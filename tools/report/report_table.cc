@@ -44,6 +44,16 @@ std::string history_lines(const PerformanceHistory& history) {
   return text;
 }
 
+std::string break_even_lines(const BreakEvenResults& results) {
+  std::string text;
+  for (const BreakEvenCase& one : results.cases) {
+    text += fmt::format("{}: break-even for N = {} {}\n", one.name, one.tokens,
+                        one.sparse_at ? fmt::format("at {}{:.1f} %", one.dense_at ? "" : "most ", 100 * *one.sparse_at)
+                                      : "was not reached");
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string report_table(const ReportInputs& inputs) {
@@ -52,6 +62,7 @@ std::string report_table(const ReportInputs& inputs) {
     text +=
         fmt::format("{}: {} weights, {} left out\n", analysis.source, analysis.layers.size(), analysis.skipped.size());
   for (const TuningResults& results : inputs.results) text += speedup_lines(results);
+  for (const BreakEvenResults& results : inputs.break_evens) text += break_even_lines(results);
   for (const PerformanceHistory& history : inputs.histories) text += history_lines(history);
   return text;
 }

@@ -57,6 +57,8 @@ struct ResultCase {
   double cublas_us = 0;
   double cusparse_us = 0;
   double bytes_moved = 0;
+  double bound_us = 0;   // what the device lets it take: the roofline; 0: not known
+  std::string bound_by;  // "memory", "tensor cores"
   std::vector<TriedCandidate> tried;
 
   bool dense() const { return family == "dense"; }
@@ -83,6 +85,29 @@ struct TuningResults {
   std::map<std::string, double> seconds{};     // by what they went into
   std::map<std::string, double> cuts{};        // candidates that a rule left out, by rule
   std::map<std::string, double> rejections{};  // candidates that failed, by reason
+};
+
+// From which sparsity on a sparse kernel is chosen, for weights drawn alike and one N.
+struct BreakEvenCase {
+  std::string name;  // of the operator and how weights are drawn: "spmm 4096x4096 ..., uniform"
+  std::int64_t tokens = 1;
+  std::optional<double> dense_at{};   // highest sparsity at which dense stayed; empty: at none
+  std::optional<double> sparse_at{};  // lowest above it at which it did not; empty: at none
+  bool changes_once = true;           // false: below dense_at it did not stay everywhere
+  struct Probe {
+    double sparsity = 0;
+    double us = 0;  // of the choice
+    double dense_us = 0;
+    std::string choice;
+    bool measured = false;
+  };
+  std::vector<Probe> probes{};  // in ascending order of sparsity
+};
+
+struct BreakEvenResults {
+  std::string source;
+  std::string device{};
+  std::vector<BreakEvenCase> cases{};
 };
 
 // One case over commits. Values are times or whatever `unit` says; smaller is better.
@@ -113,9 +138,10 @@ struct PerformanceHistory {
 };
 
 struct ReportInputs {
-  std::vector<LayerAnalysis> analyses;
-  std::vector<TuningResults> results;
-  std::vector<PerformanceHistory> histories;
+  std::vector<LayerAnalysis> analyses{};
+  std::vector<TuningResults> results{};
+  std::vector<BreakEvenResults> break_evens{};
+  std::vector<PerformanceHistory> histories{};
 };
 
 }  // namespace sparsmith::tools

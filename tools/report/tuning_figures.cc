@@ -88,15 +88,21 @@ Figure roofline(const TuningResults& results) {
 
 HtmlTable bandwidth_table(const TuningResults& results) {
   HtmlTable table;
-  table.title = "Bytes moved, and what of the memory's bandwidth that is";
-  table.columns = {{"weight"}, {"N", true}, {"choice"}, {"bytes", true}, {"GB/s", true}, {"of the memory's", true}};
+  table.title = "Bytes moved, and what of the roofline is reached";
+  table.columns = {{"weight"},     {"N", true},           {"choice"},   {"bytes", true},
+                   {"GB/s", true}, {"roofline us", true}, {"bound by"}, {"reached", true}};
   for (const ResultCase& one : results.cases) {
     if (one.bytes_moved <= 0 || one.us <= 0) continue;
     const double bandwidth = one.bytes_moved / (one.us * 1e-6);
-    table.rows.push_back(
-        {one.weight, std::to_string(one.tokens), one.family, readable_bytes(std::llround(one.bytes_moved)),
-         fmt::format("{:.0f}", bandwidth / 1e9),
-         results.memory_bandwidth > 0 ? fmt::format("{:.0f} %", 100 * bandwidth / results.memory_bandwidth) : "-"});
+    // Results that do not say it, as tuned files, are older or know no more than the bytes.
+    const bool stated = one.bound_us > 0;
+    const double memory_us = results.memory_bandwidth > 0 ? one.bytes_moved / results.memory_bandwidth * 1e6 : 0;
+    const double bound = stated ? one.bound_us : memory_us;
+    const std::string by = stated ? one.bound_by : "memory";
+    table.rows.push_back({one.weight, std::to_string(one.tokens), one.family,
+                          readable_bytes(std::llround(one.bytes_moved)), fmt::format("{:.0f}", bandwidth / 1e9),
+                          bound > 0 ? fmt::format("{:.2f}", bound) : "-", bound > 0 ? by : "-",
+                          bound > 0 ? fmt::format("{:.0f} %", 100 * bound / one.us) : "-"});
   }
   return table;
 }

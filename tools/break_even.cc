@@ -1,0 +1,140 @@
+#include "tools/break_even.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "tools/tune_table.h"
+
+namespace sparsmith::tools {
+namespace {
+
+using nlohmann::json;
+
+Result<SynthesisSpec> drawn_weight(const TuneSettings& tuning, const BreakEvenSettings& settings) {
+  SynthesisSpec spec;
+  SPARSMITH_RETURN_IF_ERROR(parse_shape(settings.shape, spec));
+  SPARSMITH_ASSIGN_OR_RETURN(spec.pattern, parse_synthesis_pattern(settings.pattern));
+  const auto type = tuning.dtype.empty() ? DataType::kFloat16 : data_type_from_short_name(tuning.dtype);
+  if (!type) return invalid_argument(fmt::format("--dtype {}: one of fp32, fp16, bf16", tuning.dtype));
+  spec.data_type = *type;
+  spec.seed = tuning.value_seed;
+  return spec;
+}
+
+const BreakEvenProbe* probe_at(const BreakEven& found, std::optional<double> sparsity) {
+  if (!sparsity) return nullptr;
+  return &*std::ranges::find(found.probes, *sparsity, &BreakEvenProbe::sparsity);
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string where_text(const BreakEven& found) {
+  std::string text = "above " + percent(found.probes.back().sparsity);
+  if (found.sparse_at) text = (found.dense_at ? "" : "at most ") + percent(*found.sparse_at);
+  return found.changes_once ? text : text + ", and lower in parts";
+}
+
+json json_of(const BreakEvenProbe& probe) {
+  return {{"sparsity", probe.sparsity}, {"sparse", probe.sparse},    {"choice", probe.choice}, {"us", probe.us},
+          {"dense_us", probe.dense_us}, {"evidence", probe.evidence}};
+}
+
+json json_of(const BreakEvenOutcome& outcome, const BreakEvenOutcome::Case& one) {
+  json object = {{"M", outcome.spec.rows},
+                 {"K", outcome.spec.cols},
+                 {"operator", outcome.spec.name()},
+                 {"pattern", outcome.pattern},
+                 {"seed", outcome.seed},
+                 {"tokens", one.tokens},
+                 {"tolerance", outcome.range.tolerance},
+                 {"changes_once", one.found.changes_once}};
+  object["dense_at"] = one.found.dense_at ? json(*one.found.dense_at) : json();
+  object["sparse_at"] = one.found.sparse_at ? json(*one.found.sparse_at) : json();
+  for (const BreakEvenProbe& probe : one.found.probes) object["probes"].push_back(json_of(probe));
+  return object;
+}
+
+}  // namespace
+
+void add_break_even_options(CLI::App& command, BreakEvenSettings& settings) {
+  command.add_option("--break-even", settings.shape,
+                     "MxK, instead of a file: find the sparsity from which drawn weights of this shape are no slower "
+                     "sparse than dense, for each N");
+  command.add_option("--pattern", settings.pattern, "With --break-even: uniform, lognormal:S, power:A, block:B or 2:4")
+      ->capture_default_str();
+  command.add_option("--from", settings.range.low, "With --break-even: the lowest sparsity to look at")
+      ->capture_default_str();
+  command.add_option("--to", settings.range.high, "With --break-even: the highest")->capture_default_str();
+  command
+      .add_option("--points", settings.range.points,
+                  "With --break-even: sparsities that are measured before the last change is bisected")
+      ->capture_default_str();
+  command.add_option("--tolerance", settings.range.tolerance, "With --break-even: as a share of the elements")
+      ->capture_default_str();
+}
+
+Result<BreakEvenOutcome> find_break_evens(const TuneSettings& tuning, const BreakEvenSettings& settings, bool quiet) {
+  SPARSMITH_ASSIGN_OR_RETURN(const SynthesisSpec weight, drawn_weight(tuning, settings));
+  BreakEvenOutcome outcome;
+  outcome.pattern = settings.pattern;
+  outcome.seed = weight.seed;
+  outcome.range = settings.range;
+  const RunWithTuner run = [&](const TuneOptions& options, const TuneResources& resources) -> Result<TuneReport> {
+    outcome.spec = {weight.rows, weight.cols, weight.data_type, options.layout, options.epilogue};
+    TuneReport last;
+    const TuneWeights tune_drawn = [&](std::span<const WeightInput> weights, const TuneOptions& alone) {
+      auto report = tune(weights, alone, resources);
+      if (report.ok()) last = *report;
+      return report;
+    };
+    for (const std::int64_t tokens : options.tokens) {
+      SPARSMITH_ASSIGN_OR_RETURN(BreakEven found,
+                                 break_even_of_drawn(weight, tokens, options, settings.range, tune_drawn));
+      outcome.cases.push_back({tokens, std::move(found)});
+    }
+    return last;
+  };
+  SPARSMITH_ASSIGN_OR_RETURN(outcome.tuning, with_tuner(tuning, quiet, run));
+  return outcome;
+}
+
+TextTable break_even_table(const BreakEvenOutcome& outcome) {
+  TextTable table({{"N", true},
+                   {"break-even", true},
+                   {"dense at", true},
+                   {"sparse from"},
+                   {"us", true},
+                   {"dense us", true},
+                   {"probes", true},
+                   {"evidence"}});
+  for (const BreakEvenOutcome::Case& one : outcome.cases) {
+    const BreakEvenProbe* const sparse = probe_at(one.found, one.found.sparse_at);
+    const BreakEvenProbe& shown = sparse != nullptr ? *sparse : one.found.probes.back();
+    table.add({std::to_string(one.tokens), where_text(one.found),
+               one.found.dense_at ? percent(*one.found.dense_at) : "nowhere",
+               sparse != nullptr ? short_config(sparse->choice) : "nowhere", fmt::format("{:.2f}", shown.us),
+               fmt::format("{:.2f}", shown.dense_us), std::to_string(one.found.probes.size()), shown.evidence});
+  }
+  return table;
+}
+
+std::string break_even_json(const BreakEvenOutcome& outcome) {
+  const DeviceProperties& device = outcome.tuning.report.device;
+  json object = {{"device",
+                  {{"name", device.name},
+                   {"class", device.device_class()},
+                   {"memory_bandwidth", device.memory_bandwidth},
+                   {"driver", device.driver_version}}},
+                 {"version", SPARSMITH_VERSION},
+                 {"nvrtc", outcome.tuning.compiler_version},
+                 {"timing_policy", outcome.tuning.timing_policy},
+                 {"measured", outcome.tuning.report.measured},
+                 {"break_even", json::array()}};
+  for (const BreakEvenOutcome::Case& one : outcome.cases) object["break_even"].push_back(json_of(outcome, one));
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace sparsmith::tools
