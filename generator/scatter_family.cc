@@ -172,7 +172,9 @@ int ScatterConfig::registers() const {
   // Loads of X, which keep their order; and multiplications that could otherwise stand in each other's way.
   const int loads = token_tile >= 32 ? 68 : input_registers() > 16 || token_tile > 8 ? 12 : 0;
   const int second_row = row_tiles > 1 ? 30 : 0;
-  return sum_registers() + input_registers() + entries + 28 + 2 * (token_tile / 8) + predicates + loads + second_row;
+  const int exchange = parts > 1 ? 6 : 0;
+  return sum_registers() + input_registers() + entries + 28 + 2 * (token_tile / 8) + predicates + loads + second_row +
+         exchange;
 }
 
 std::vector<Parameter> ScatterFamily::parameters() const {
