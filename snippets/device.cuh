@@ -321,8 +321,8 @@ SPARSMITH_DEVICE T load_shared(SharedAddress from) {
   return result;
 }
 
-// ---- clusters (from sm_90 on): blocks, neighbours in the grid, that run at the same time and reach each other's shared
-// memory. How many they are says the launch (PlanStep::cluster) ----
+// ---- clusters (from sm_90 on): blocks, neighbours in the grid, that run at the same time and reach each other's
+// shared memory. How many they are says the launch (PlanStep::cluster) ----
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 constexpr bool kClusters = false;  // the functions below are not to be called, and end the kernel
@@ -404,7 +404,10 @@ SPARSMITH_DEVICE T load_cluster(ClusterAddress from) {
   } else if constexpr (sizeof(T) == 4) {
     asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(words[0]) : "r"(from.at) : "memory");
   } else if constexpr (sizeof(T) == 8) {
-    asm volatile("ld.shared::cluster.v2.u32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "r"(from.at) : "memory");
+    asm volatile("ld.shared::cluster.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(words[0]), "=r"(words[1])
+                 : "r"(from.at)
+                 : "memory");
   } else {
     asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -547,9 +550,7 @@ SPARSMITH_DEVICE void warpgroup_multiply_wait() { asm volatile("wgmma.wait_group
 struct SwizzledRows {
   u32 descriptor;
 };
-SPARSMITH_DEVICE SwizzledRows swizzled_rows(u32 shared_offset) {
-  return {(shared_offset >> 4 & 0x3FFFU) | 1U << 16};
-}
+SPARSMITH_DEVICE SwizzledRows swizzled_rows(u32 shared_offset) { return {(shared_offset >> 4 & 0x3FFFU) | 1U << 16}; }
 // By 32, 64, 96 bytes for columns further on; by a multiple of 1,024 to other rows.
 SPARSMITH_DEVICE SwizzledRows advanced(SwizzledRows from, u32 bytes) { return {from.descriptor + bytes / 16}; }
 
