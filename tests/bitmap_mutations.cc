@@ -28,13 +28,13 @@ bool several_column_parts(const BitmapConfig& config, const KernelCase& each) {
 }
 bool scanned(const BitmapConfig& config, const KernelCase&) { return !config.stored_offsets; }
 bool strips_go_round(const BitmapConfig& config, const KernelCase& each) {
-  return each.matrix.cols > 64 * 5 * config.warps;
+  return each.matrix.cols > 64 * 5 * config.warps * config.column_parts;
 }
 bool bulk_strips_go_round(const BitmapConfig& config, const KernelCase& each) {
   return config.bulk_copies && strips_go_round(config, each);
 }
 bool vectors_go_round(const BitmapConfig& config, const KernelCase& each) {
-  return each.problem.spec.layout == Layout::kTokenMajor && each.matrix.cols > 64 * 3 * config.warps &&
+  return each.problem.spec.layout == Layout::kTokenMajor && each.matrix.cols > 64 * 3 * config.warps * config.column_parts &&
          each.matrix.cols % 8 == 0 && each.inputs.padding % 8 == 0;
 }
 bool several_row_tiles(const BitmapConfig& config, const KernelCase& each) { return each.matrix.rows > config.rows(); }
