@@ -54,10 +54,14 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
                      {"int", "row_tiles"},     {"int", "row_strips"},
                      {"const Value*", "x"},    {"i64", "ldx"},
                      {"int", "cols"},          {"int", "n"}};
-  text.parameters.push_back({"int", "part_strips"});
-  text.body =
-      "const int first_strip = block_index_z() * part_strips;\n"
-      "const int end_strip = first_strip + part_strips < row_strips ? first_strip + part_strips : row_strips;\n";
+  if (config.column_parts > 1) {
+    text.parameters.push_back({"int", "part_strips"});
+    text.body =
+        "const int first_strip = block_index_z() * part_strips;\n"
+        "const int end_strip = first_strip + part_strips < row_strips ? first_strip + part_strips : row_strips;\n";
+  } else {
+    text.body = "const int first_strip = 0;\nconst int end_strip = row_strips;\n";
+  }
   if (split) {
     text.parameters.insert(text.parameters.end(), {{"float*", "partials"}, {"i64", "ldp"}});
     text.body +=
@@ -99,8 +103,10 @@ Result<LaunchPlan> bitmap_plan(const BitmapConfig& config, const Problem& proble
   step.arguments.push_back(arguments.int64("ldx"));
   step.arguments.push_back(arguments.int32(std::to_string(problem.spec.cols)));
   step.arguments.push_back(arguments.int32("n"));
-  const std::int64_t strips = packed.facts.at("strips");
-  step.arguments.push_back(arguments.int32(std::to_string((strips + config.column_parts - 1) / config.column_parts)));
+  if (config.column_parts > 1) {
+    const std::int64_t strips = packed.facts.at("strips");
+    step.arguments.push_back(arguments.int32(std::to_string((strips + config.column_parts - 1) / config.column_parts)));
+  }
   if (config.cluster) step.cluster = {1, 1, config.column_parts};
   LaunchPlan plan;
   if (config.column_parts > 1 && !config.cluster) {

@@ -156,7 +156,9 @@ ScatterConfig::ScatterConfig(const Config& config)
       parts(static_cast<int>(config.at("parts"))) {}
 
 std::int64_t ScatterConfig::resident_blocks(const DeviceProperties& device) const {
-  const std::int64_t by_registers = device.registers_per_sm / (std::int64_t{32} * warps * registers());
+  // An exchange of sums takes its own, behind all others.
+  const int needed = std::max(registers(), parts > 1 ? 88 : 0);
+  const std::int64_t by_registers = device.registers_per_sm / (std::int64_t{32} * warps * needed);
   return std::max<std::int64_t>(1, std::min(by_registers, device.shared_bytes_per_block / shared_bytes()));
 }
 
@@ -172,9 +174,7 @@ int ScatterConfig::registers() const {
   // Loads of X, which keep their order; and multiplications that could otherwise stand in each other's way.
   const int loads = token_tile >= 32 ? 68 : input_registers() > 16 || token_tile > 8 ? 12 : 0;
   const int second_row = row_tiles > 1 ? 30 : 0;
-  const int exchange = parts > 1 ? 6 : 0;
-  return sum_registers() + input_registers() + entries + 28 + 2 * (token_tile / 8) + predicates + loads + second_row +
-         exchange;
+  return sum_registers() + input_registers() + entries + 28 + 2 * (token_tile / 8) + predicates + loads + second_row;
 }
 
 std::vector<Parameter> ScatterFamily::parameters() const {
