@@ -34,8 +34,9 @@ bool bulk_strips_go_round(const BitmapConfig& config, const KernelCase& each) {
   return config.bulk_copies && strips_go_round(config, each);
 }
 bool vectors_go_round(const BitmapConfig& config, const KernelCase& each) {
-  return each.problem.spec.layout == Layout::kTokenMajor && each.matrix.cols > 64 * 3 * config.warps * config.column_parts &&
-         each.matrix.cols % 8 == 0 && each.inputs.padding % 8 == 0;
+  return each.problem.spec.layout == Layout::kTokenMajor &&
+         each.matrix.cols > 64 * 3 * config.warps * config.column_parts && each.matrix.cols % 8 == 0 &&
+         each.inputs.padding % 8 == 0;
 }
 bool several_row_tiles(const BitmapConfig& config, const KernelCase& each) { return each.matrix.rows > config.rows(); }
 bool bulk_ring_again(const BitmapConfig& config, const KernelCase& each) {
