@@ -10,7 +10,7 @@ constexpr std::int64_t kMiB = 1024 * kKiB;
 constexpr std::int64_t kGiB = 1024 * kMiB;
 
 constexpr double kCopied = 0.888;          // of what the bus carries: 4.26 of 4.8 TB/s on an H200
-constexpr double kL2BytesPerClock = 21.0;  // a multiprocessor of an H200: 5.5 TB/s at 1.98 GHz
+constexpr double kL2BytesPerClock = 21.0;  // a multiprocessor; makes the cost models' 5.5 TB/s of an H200
 
 // What A100 (80 GB), H200 and B200 have in common with every data-centre GPU since Ampere stands in the defaults
 // of DeviceProperties: 2,048 threads, 32 blocks and 65,536 registers an SM.

@@ -26,7 +26,7 @@ struct DeviceProperties {
   std::int64_t shared_bytes_per_sm = 0;
   int registers_per_sm = 65536;
   int clock_khz = 0;
-  // As in DeviceSpeeds where it was measured; otherwise from the bus, and as of a device with so many multiprocessors.
+  // As in DeviceSpeeds where they were measured. Otherwise from the bus, scaled from an H200's, and an H200's.
   double memory_bandwidth = 0;
   double l2_bandwidth = 0;
   double launch_us = 0;

@@ -120,7 +120,7 @@ std::string last_line(const TuneOutcome& outcome, const TimingPolicy& timing) {
                      result.measured ? "measured on" : "PREDICTED, not measured, for", result.device.name,
                      timing.cold_weights ? "cold" : "warm", timing.programmatic ? "programmatic" : "plain",
                      timing.layers > 0 ? fmt::format(", {} layers in a graph", timing.layers) : "",
-                     result.device.memory_bandwidth / 1e9, result.measured ? "as measured" : "as specified");
+                     result.device.memory_bandwidth / 1e9, result.measured ? "as measured" : "as assumed");
 }
 
 Status write_break_even_page(const std::string& path, const BreakEvenOutcome& outcome) {
