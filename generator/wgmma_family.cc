@@ -16,7 +16,7 @@ ScatterRounds rounds_of(const RuleInput& in) {
 
 std::int64_t multiprocessors_for(std::int64_t cluster, const DeviceProperties& device) {
   const std::int64_t all = std::max(device.sm_count, 1);
-  return cluster > 2 ? std::max(cluster, all * 32 / 33 / cluster * cluster) : all;
+  return cluster > 2 ? std::max(cluster, all * 30 / 33 / cluster * cluster) : all;
 }
 
 std::int64_t panels(const RuleInput& in) {

@@ -53,6 +53,9 @@ Result<DeviceProperties> query_properties(const CudaDriver& driver, CUdevice dev
   properties.l2_bandwidth = typical_l2_bandwidth(properties.sm_count, properties.clock_khz);
   properties.launch_us = kTypicalLaunchUs;
   properties.driver_version = driver_version(driver);
+  properties.pci_address =
+      fmt::format("{:04x}:{:02x}:{:02x}", attribute(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
+                  attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID), attribute(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
   if (!status.ok()) return status;
   return properties;
 }

@@ -31,6 +31,7 @@ struct DeviceProperties {
   double l2_bandwidth = 0;
   double launch_us = 0;
   std::string driver_version;
+  std::string pci_address;  // "0000:1b:00", whatever the process sees of the machine; empty: no GPU
   bool is_emulator = false;
 
   // "sm_90 132 SMs", "emulator sm_90 132 SMs": devices of one class share choices.

@@ -12,6 +12,7 @@ Result<DeviceSession> DeviceSession::open(MeasurerFactory factory) {
   DeviceSession session(std::move(factory));
   SPARSMITH_RETURN_IF_ERROR(session.revive());
   session.properties_ = session.measurer_->properties();
+  session.turn_ = DeviceTurn(session.properties_.pci_address);
   return session;
 }
 
@@ -40,6 +41,7 @@ Status DeviceSession::restore() {
 // A device error may mean that the process died or that its context is broken: either way it is thrown away.
 template <class Call>
 auto DeviceSession::guarded(Call&& call) -> decltype(call(std::declval<Measurer&>())) {
+  const DeviceTurn::Hold hold(turn_);
   SPARSMITH_RETURN_IF_ERROR(revive());
   auto result = call(*measurer_);
   StatusCode code = StatusCode::kOk;

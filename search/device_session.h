@@ -1,6 +1,8 @@
 // A device that outlives what runs on it: when a measurer dies, the session starts another one and gives it back
 // the weight, the packings and the tokens, so that a candidate that takes its worker down costs only itself.
 //
+// Sessions of one GPU, also those of other processes, use it in turns, a call each.
+//
 // One thread at a time. The weight and the packings are referred to, not copied: they must live until the next
 // set_weight(), drop_packing() or the session's end.
 #pragma once
@@ -13,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "search/device_turn.h"
 #include "search/measurer.h"
 
 namespace sparsmith {
@@ -77,6 +80,7 @@ class DeviceSession {
   MeasurerFactory factory_;
   std::unique_ptr<Measurer> measurer_;
   DeviceProperties properties_;
+  DeviceTurn turn_;  // held while the device works
   Status health_;
   int restarts_ = -1;  // the first start is none
   Seconds seconds_;

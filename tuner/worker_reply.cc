@@ -23,6 +23,7 @@ json to_json(const DeviceProperties& device) {
           {"l2_bandwidth", number(device.l2_bandwidth)},
           {"launch_us", number(device.launch_us)},
           {"driver_version", device.driver_version},
+          {"pci_address", device.pci_address},
           {"is_emulator", device.is_emulator}};
 }
 
@@ -44,6 +45,7 @@ DeviceProperties device_of(const json& value) {
   device.l2_bandwidth = number_of(value.at("l2_bandwidth"));
   device.launch_us = number_of(value.at("launch_us"));
   device.driver_version = value.at("driver_version");
+  device.pci_address = value.at("pci_address");
   device.is_emulator = value.at("is_emulator");
   return device;
 }
