@@ -14,21 +14,26 @@
 namespace sparsmith {
 namespace {
 
-constexpr double kFixedUs = 2.2;         // launch, first strips, last sums
+constexpr double kFixedUs = 2.9;         // launch, first strips, last sums
 constexpr double kSecondLaunchUs = 2.2;  // that adds up column parts
-constexpr double kExchangeUs = 0.7;      // where a cluster does; not measured
-constexpr double kUnhidden = 0.28;       // of the shorter of HBM and work
-constexpr double kIssued = 0.9;          // instructions a cycle of a scheduler, at best
-constexpr double kL2BytesPerUs = 7.0e6;  // of X operands, over the device
-constexpr double kUnhiddenX = 0.5;       // of their time: they are loaded a strip ahead
+constexpr double kExchangeUs = 0.85;     // where a cluster does; not measured
+constexpr double kUnhidden = 0.2;        // of the shorter of HBM and work
+constexpr double kIssued = 0.72;         // instructions a cycle of a scheduler, at best
+constexpr double kL2BytesPerUs = 7.6e6;  // of X operands, over the device
+constexpr double kStripInstructions = 95;
+constexpr double kInputInstructions = 33;     // a strip's operands for 8 tokens
+constexpr double kElementInstructions = 130;  // the same, element by element
+constexpr double kTokenInstructions = 4.4;    // a further token tile: its mma, and what they wait
+constexpr double kHiding = 0.63;              // of a multiprocessor's rate, that 16 warps have and none would not
+constexpr double kUnhiddenX = 0.47;           // of their time: they are loaded a strip ahead
 
 // Warp instructions for a tile of 16 x 64.
 double instructions(const BitmapConfig& config, bool token_major) {
   const double starts = config.stored_offsets ? (config.run_bits == 4 ? 124 : 106) : (config.run_bits == 4 ? 149 : 128);
   const double pairs = config.token_tiles > 1 ? 20 : 0;  // values are merged
-  const double x = token_major ? 30 : 130;               // a strip's operands for 8 tokens
-  const double strip = 106 + x * config.token_tiles + (config.bulk_copies ? 0 : 60);
-  return starts + pairs + 4 * (config.token_tiles - 1) + strip / config.tiles;
+  const double x = token_major ? kInputInstructions : kElementInstructions;
+  const double strip = kStripInstructions + x * config.token_tiles + (config.bulk_copies ? 0 : 60);
+  return starts + pairs + kTokenInstructions * (config.token_tiles - 1) + strip / config.tiles;
 }
 
 // Accesses of shared memory for the same. Lanes whose values lie within 128 bytes meet different banks.
@@ -61,7 +66,7 @@ double BitmapFamily::predict(const Config& config_, const Problem& problem,
   const double strip_bytes = config.tiles * (header + 2048 * density) + 8;
   const double resident = std::min<double>(config.blocks_per_sm, std::ceil(blocks / sms));
   const int stages = config.stages_that_fit(static_cast<std::int64_t>(strip_bytes), problem.device);
-  const double hiding = std::min(1.0, 0.55 + 0.45 * config.warps * resident / 16);
+  const double hiding = std::min(1.0, 1 - kHiding + kHiding * config.warps * resident / 16);
 
   const double cycles = std::max(instructions(config, token_major) / (4 * kIssued), accesses(config, density));
   const double tiles = strips * config.tiles * token_tiles;

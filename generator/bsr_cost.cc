@@ -13,15 +13,16 @@
 namespace sparsmith {
 namespace {
 
-constexpr double kLaunchUs = 1.5;
-constexpr double kFirstLoadsUs = 0.55;
-constexpr double kNextLoadsUs = 0.43;
-constexpr double kSumOfWarpUs = 0.025;    // where a thread adds up one output
-constexpr double kFurtherWave = 0.67;     // of the above, that the wave before does not hide
+constexpr double kLaunchUs = 1.3;
+constexpr double kFirstLoadsUs = 0.54;
+constexpr double kNextLoadsUs = 0.33;
+constexpr double kSumOfWarpUs = 0.02;     // where a thread adds up one output
+constexpr double kFurtherWave = 0.44;     // of the above, that the wave before does not hide
 constexpr double kMultiplyUs = 0.66e-3;   // a fragment of W by 8 tokens, on a multiprocessor
 constexpr double kOperandUs = 2.0e-3;     // 32 columns of 8 tokens of X
-constexpr double kElementWiseX = 2.5;     // times that, where they do not come as vectors: an estimate
-constexpr double kL2BytesPerUs = 25.0e6;  // with L1
+constexpr double kElementWiseX = 2.9;     // times that, where they do not come as vectors: an estimate
+constexpr double kL2BytesPerUs = 11.4e6;  // with L1
+constexpr double kHbmShare = 1.1;         // reading, of what a copy reaches
 constexpr double kListUs = 0.5;           // where a row's blocks begin, and their columns: an estimate
 
 }  // namespace
@@ -54,8 +55,9 @@ double BsrFamily::predict(const Config& config_, const Problem& problem, const S
   const double work_us = of_sm * row_blocks * config.token_tiles * (2 * config.tiles * kMultiplyUs + operand_us) +
                          block_rows * row_blocks * token_tiles * (config.tokens() * 64.0 + block_bytes) /
                              (kL2BytesPerUs * l2_speed(problem.device) * busy);
-  const double hbm_us = block_rows * row_blocks * block_bytes / (0.9 * hbm);
-  return kLaunchUs + launch_delay_us(problem.device) + chain_us * (1 + kFurtherWave * (waves - 1)) + work_us + hbm_us;
+  const double hbm_us = block_rows * row_blocks * block_bytes / (kHbmShare * hbm);
+  return kLaunchUs + launch_delay_us(problem.device) + chain_us +
+         std::max(hbm_us, work_us + kFurtherWave * chain_us * (waves - 1));
 }
 
 }  // namespace sparsmith

@@ -19,12 +19,16 @@
 namespace sparsmith {
 namespace {
 
-constexpr double kLaunchUs = 2.0;
-constexpr double kFirstLoadUs = 0.9;  // from the start of a block to its first entries
-constexpr double kFinishUs = 0.6;     // barrier, sums of rows, stores
-constexpr double kL1LatencyUs = 0.05;
-constexpr double kL2LatencyUs = 0.25;  // more
-constexpr double kL2BytesPerUs = 9.5e6;
+constexpr double kLaunchUs = 2.3;
+constexpr double kFirstLoadUs = 0.95;  // from the start of a block to its first entries
+constexpr double kFinishUs = 0.76;     // barrier, sums of rows, stores
+constexpr double kL1LatencyUs = 0.054;
+constexpr double kL2LatencyUs = 0.62;  // more
+constexpr double kL2BytesPerUs = 10.5e6;
+constexpr double kIssued = 0.78;     // instructions a cycle of a scheduler, at best
+constexpr double kAheadShare = 0.6;  // of a chain, where gathers are a step ahead
+constexpr double kHalfInstructions = 25.0;
+constexpr double kFp32Instructions = 12.0;
 constexpr double kLineBytes = 128;
 constexpr double kL1Bytes = 250 * 1024;  // with shared memory
 
@@ -149,18 +153,18 @@ double GatherFamily::predict(const Config& config_, const Problem& problem,
   const double lines_us = nnz * share / clock_mhz;
   const double missed = misses(config, problem, grid, nnz);
   const double l2_us = nnz * share * grid.busy * missed * missed_bytes(config, problem) / l2;
-  const double instructions = (fp32 ? 12.0 : 25.0) + 12.0 / step;
+  const double instructions = (fp32 ? kFp32Instructions : kHalfInstructions) + 12.0 / step;
   const double shuffled = (fp32 ? 4.0 : 8.0) * 4 * (1 - 1.0 / config.segment_lanes);
   const double put = config.segment_lanes * ((config.sweep_columns == 0 ? 20.0 : 28.0) + shuffled);
   const double issue_us = (tasks.stored * tasks.balance * instructions + tasks.puts * put) * share *
-                          config.token_lanes / 32 / (4 * 0.85) / clock_mhz;
+                          config.token_lanes / 32 / (4 * kIssued) / clock_mhz;
   const double weight_bytes = tasks.stored * tasks.balance * 16 / step;
   const double stream_us = (weight_bytes / (0.9 * hbm) + weight_bytes * (grid.tiles - 1) / l2) *
                            std::max(1.0, 0.6 * std::max(problem.device.sm_count, 1) / grid.busy);
   const double step_gathers = 32.0 / config.token_lanes * step;
   const double steps = std::ceil(tasks.stored * tasks.balance / (config.row_parts * warps) / step_gathers);
   const double latency_us = kL1LatencyUs + kL2LatencyUs * (1 - std::pow(1 - missed, step_gathers));
-  const double chain_us = grid.waves * steps * latency_us * (config.ahead == 1 ? 0.6 : 1.0);
+  const double chain_us = grid.waves * steps * latency_us * (config.ahead == 1 ? kAheadShare : 1.0);
 
   const double y_bytes = static_cast<double>(spec.rows) * static_cast<double>(problem.tokens) * element;
   double total = kLaunchUs + launch_delay_us(problem.device) + kFirstLoadUs +

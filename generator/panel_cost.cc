@@ -7,6 +7,7 @@
 // The constants are of the order measured on an H200 with a prototype; they rank, they do not promise.
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "generator/device_speed.h"
 #include "generator/kernel_parts.h"
@@ -15,17 +16,26 @@
 namespace sparsmith {
 namespace {
 
-constexpr double kLaunchUs = 2.0;
+constexpr double kLaunchUs = 1.25;
 constexpr double kSecondPassUs = 0.9;             // its launch hides behind the first pass
 constexpr double kPartialSumsBytesPerUs = 3.6e6;  // written by the first pass, read by the second
-constexpr double kLatencyUs = 0.5;                // from the start of a block to its first data
-constexpr double kL2BytesPerUs = 1.0e7;
-constexpr double kFillBytesPerClock = 48;  // of one multiprocessor
+constexpr double kLatencyUs = 0.42;               // from the start of a block to its first data
+constexpr double kL2BytesPerUs = 4.9e6;
+constexpr double kFillBytesPerClock = 49;  // of one multiprocessor
 // Panels that two blocks of a cluster fill. Assumed; not measured yet.
-constexpr double kPartnerBytesPerClock = 20;  // to the other block's shared memory, of one multiprocessor
-constexpr double kPairUs = 0.3;               // blocks that wait for each other
-constexpr double kPartUs = 2.0;               // a block waits for its slowest warp at the end of each part
-constexpr double kPhaseConflicts = 1.06;
+constexpr double kPartnerBytesPerClock = 6.1;  // to the other block's shared memory, of one multiprocessor
+constexpr double kPairUs = 0.32;               // blocks that wait for each other
+constexpr double kPartUs = 2.0;                // a block waits for its slowest warp at the end of each part
+constexpr double kPhaseConflicts = 0.73;
+// Instructions for 32 entries. Tensor products issue 9, yet take 5 cycles of a multiprocessor for 32 entries.
+constexpr double kTensorInstructions = 12.2;
+constexpr double kPlainInstructions = 10.8;
+constexpr double kFp32Instructions = 8.9;
+constexpr double kStepInstructions = 7.8;  // for a step of several entries a lane
+constexpr int kIssuedPercent = 85;         // instructions a cycle of a scheduler, at best
+constexpr double kStepWaitUs = 0.48;       // of a warp for a step that was asked for when it was needed
+constexpr double kFinishUs = 0.35;         // of a block: barrier, sums of cut rows, stores
+constexpr double kOverlap = 4.4;           // how sharply the slowest of the three hides the others
 
 // Entries that are stored for each nonzero.
 double padding(const PanelConfig& config, const SparsityStatistics& statistics, double entries_a_warp, int step) {
@@ -53,6 +63,13 @@ double fill_us(const PanelConfig& config, const Problem& problem, double panels,
       std::max(sent / (kL2BytesPerUs * l2_speed(problem.device)), sent / busy / kFillBytesPerClock / clock_mhz);
   if (!config.pairs()) return kLatencyUs + us;
   return kLatencyUs + kPairUs + std::max(us, filled / 2 / busy / kPartnerBytesPerClock / clock_mhz);
+}
+
+// Bounds that nearly, but not wholly, overlap: a little more than the largest.
+double together(std::initializer_list<double> bounds_us) {
+  double sum = 0;
+  for (const double bound : bounds_us) sum += std::pow(bound, kOverlap);
+  return std::pow(sum, 1 / kOverlap);
 }
 
 }  // namespace
@@ -87,16 +104,18 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double gathers = stored / 32 * panels / busy * std::max(1.0, waves * sms * resident / std::max(blocks, sms));
 
   const bool tensor = config.products == PanelConfig::Products::kTensor;
-  // Tensor products issue 9 instructions, yet take 5 cycles of a multiprocessor for 32 entries on an H200.
-  const double products = tensor ? 18.0 : spec.type == DataType::kFloat32 ? 10.0 : 22.0;
-  const double issue_us = gathers * (products + (10.0 + 2.0 / config.depth) / step) / (4 * 0.85) / clock_mhz;
+  const double products = tensor                            ? kTensorInstructions
+                          : spec.type == DataType::kFloat32 ? kFp32Instructions
+                                                            : kPlainInstructions;
+  const double issue_us =
+      gathers * (products + (kStepInstructions + 2.0 / config.depth) / step) / (4 * 0.01 * kIssuedPercent) / clock_mhz;
   const double shared_us = gathers * 4 * kPhaseConflicts / clock_mhz;
   const double weight_bytes = stored * 16 / step;
   const double stream_us =
       std::max(weight_bytes / (0.9 * hbm), weight_bytes * panels / l2) * std::max(1.0, 0.6 * sms / busy);
   // A warp waits for its first steps, and for every one that is not loaded early enough.
   const double steps = entries_a_warp / (32.0 * step);
-  const double latency_us = steps * waves * 0.6 / (config.depth * warps * resident / 32);
+  const double latency_us = steps * waves * kStepWaitUs / config.depth;
 
   const double filling = waves * fill_us(config, problem, panels, std::min(blocks, sms * resident), busy, clock_mhz);
   // A part has as many rows as there is room for what they leave.
@@ -109,10 +128,10 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double room = std::max(1.0, config.packing(problem).max_slots - cut_slots);
   const double parts = std::max(1.0, std::ceil(rows * slots_a_row / room));
   const double slots = cut_slots + rows * slots_a_row;
-  const double finish_us = waves * (0.4 + (parts - 1) * kPartUs + slots * 32 / 32 / clock_mhz);
+  const double finish_us = waves * (kFinishUs + (parts - 1) * kPartUs + slots * 32 / 32 / clock_mhz);
 
   double total = kLaunchUs + launch_delay_us(problem.device) + filling +
-                 std::max({issue_us, shared_us, stream_us, latency_us}) + finish_us;
+                 together({issue_us, shared_us, stream_us, latency_us}) + finish_us;
   const double y_bytes = static_cast<double>(spec.rows) * static_cast<double>(problem.tokens) * element;
   total += y_bytes / l2;
   if (config.input == PanelConfig::Input::kRelayout) total += relayout_us(problem);

@@ -17,15 +17,19 @@
 namespace sparsmith {
 namespace {
 
-constexpr double kLaunchUs = 2.0;          // a graph node with its ramp up and down
-constexpr double kExtraLaunchUs = 1.6;     // each further one
-constexpr double kLoadLatencyUs = 0.55;    // HBM, loaded
-constexpr double kGatherLatencyUs = 0.25;  // L2
+constexpr double kLaunchUs = 2.2;          // a graph node with its ramp up and down
+constexpr double kExtraLaunchUs = 2.1;     // each further one
+constexpr double kLoadLatencyUs = 0.32;    // HBM, loaded
+constexpr double kGatherLatencyUs = 0.28;  // L2
 constexpr double kSharedLatencyUs = 0.03;
-constexpr double kL2BytesPerUs = 5.5e6;
-constexpr double kL2GatherBytesPerUs = 9.5e6;  // measured: fp32, 99 %, N = 128 and 512
+constexpr double kL2BytesPerUs = 5.3e6;
+constexpr double kL2GatherBytesPerUs = 5.15e6;  // measured: fp32, 99 %, N = 128 and 512
 constexpr double kL1Bytes = 200 * 1024;
-constexpr double kL1Misses = 0.85;
+constexpr double kL1Misses = 1.19;
+constexpr double kIssued = 0.52;        // instructions a cycle of a scheduler, at best
+constexpr double kExposedChain = 0.28;  // of the chain, that nothing hides
+constexpr double kTailUs = 0.87;        // a round of the longest row, beyond those of the others
+constexpr double kTokenInstructions = 1.14;
 constexpr int kPoints = 48;  // at which the row lengths are integrated
 
 // Row lengths as a warp meets them.
@@ -117,7 +121,8 @@ double RowsFamily::predict(const Config& config_, const Problem& problem, const 
 
   // One round of a warp's main loop.
   const double products = static_cast<double>(config.vector_width) * config.unroll;
-  const double token_cost = config.tokens_per_thread * (spec.type == DataType::kFloat32 ? 1.0 : 2.0);
+  const double token_cost =
+      kTokenInstructions * config.tokens_per_thread * (spec.type == DataType::kFloat32 ? 1.0 : 2.0);
   const double gathers = problem.spec.layout == Layout::kTokenMajor && config.input == RowsConfig::Input::kGlobal
                              ? config.tokens_per_thread
                              : 1.0;
@@ -150,7 +155,7 @@ double RowsFamily::predict(const Config& config_, const Problem& problem, const 
   const double l2_us = held ? 0.0
                             : kL1Misses * static_cast<double>(statistics.nnz) * tiles * std::max(tile_bytes, 32.0) /
                                   (kL2GatherBytesPerUs * l2_speed(problem.device));
-  const double issue_us = (warp_steps * issue_per_step + combine) / (busy * 4 * 0.8) / clock_mhz;
+  const double issue_us = (warp_steps * issue_per_step + combine) / (busy * 4 * kIssued) / clock_mhz;
   const double pipe_us = warp_steps * pipe_per_step / busy / clock_mhz;
 
   const bool staged = config.input == RowsConfig::Input::kShared;
@@ -162,9 +167,10 @@ double RowsFamily::predict(const Config& config_, const Problem& problem, const 
                                    : 0.0;
   const double latency_us = waves * (chain_us * rounds + staging_us);
   // The longest row alone, when nothing cuts it.
-  const double tail_us = std::max(0.0, (load.longest_steps - mean_steps) * kLoadLatencyUs * 0.5);
+  const double tail_us = std::max(0.0, (load.longest_steps - mean_steps) * kTailUs);
 
-  double total = std::max({hbm_us, issue_us, pipe_us, l2_us, latency_us}) + 0.25 * latency_us / waves + tail_us;
+  double total =
+      std::max({hbm_us, issue_us, pipe_us, l2_us, latency_us}) + kExposedChain * latency_us / waves + tail_us;
   total += kLaunchUs + launch_delay_us(problem.device);
   if (config.input == RowsConfig::Input::kRelayout) total += relayout_us(problem);
   if (cut) total += kExtraLaunchUs * (config.partial_sums == PartialSums::kAtomic ? 2 : 1);

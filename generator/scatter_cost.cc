@@ -19,17 +19,17 @@ namespace sparsmith {
 namespace {
 
 constexpr double kSustainedClock = 1.755 / 1.98;  // of what the device says
-constexpr double kSustainedHbm = 0.75;
-constexpr double kFixedUs = 2.0;           // launch, first loads, sums across warps
-constexpr double kIssueShare = 0.41;       // of issue time that does not hide behind shared memory
-constexpr double kInputTurns = 8.75;       // a 16-byte load a lane: 8 tokens, a line of each
-constexpr double kElementTurns = 35.0;     // the same, element by element of feature-major X: 8 loads, 4 lines of each
-constexpr double kMatrixTurns = 64.0;      // 16 ldmatrix.x4
-constexpr double kMultiplyCycles = 1.53;   // an mma.m16n8k16, at 62 % of the peak rate
-constexpr double kTileInstructions = 90;   // besides those below: addresses, predicates, loop
-constexpr double kInputWait = 600.0;       // for X in the middle of a tile, shared by the warps of a multiprocessor
-constexpr double kLateRoundCycles = 35.0;  // a round that is loaded when needed
-constexpr double kExchangeUs = 0.7;        // of sums in a cluster; not measured
+constexpr double kSustainedHbm = 0.79;
+constexpr double kFixedUs = 2.9;          // launch, first loads, sums across warps
+constexpr double kIssueShare = 0.3;       // of issue time that does not hide behind shared memory
+constexpr double kInputTurns = 6.5;       // a 16-byte load a lane: 8 tokens, a line of each
+constexpr double kElementTurns = 46;      // the same, element by element of feature-major X: 8 loads, 4 lines of each
+constexpr double kMatrixTurns = 43;       // 16 ldmatrix.x4
+constexpr double kMultiplyCycles = 1.53;  // an mma.m16n8k16, at 62 % of the peak rate
+constexpr double kTileInstructions = 86;  // besides those below: addresses, predicates, loop
+constexpr double kInputWait = 440;        // for X in the middle of a tile, shared by the warps of a multiprocessor
+constexpr double kLateRoundCycles = 66;   // a round that is loaded when needed
+constexpr double kExchangeUs = 1.1;       // of sums in a cluster; not measured
 
 // Turns of shared memory for one store of all entries, over entries / 32, by density: the packer's for uniform tiles.
 double turns_per_round(ScatterEntry entry, double density) {

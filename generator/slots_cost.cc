@@ -13,11 +13,19 @@
 namespace sparsmith {
 namespace {
 
-constexpr double kFixedUs = 2.2;    // launch, and the chain of one block
-constexpr double kHbmShare = 0.88;  // of the bandwidth on paper
-constexpr double kL2BytesPerUs = 5.5e6;
-constexpr double kDirectWavefronts = 16;  // of a gather from global memory: nearly every lane has a line of its own
-constexpr int kPoints = 32;               // at which the row lengths are integrated
+constexpr double kFixedUs = 2.2;   // launch, and the chain of one block
+constexpr double kHbmShare = 1.0;  // of the bandwidth on paper
+constexpr double kL2BytesPerUs = 6.7e6;
+constexpr double kDirectWavefronts = 6.0;  // of a gather from global memory: nearly every lane has a line of its own
+constexpr double kStridedInput = 0.74;  // times that x of a feature-major token takes for each token between elements
+constexpr double kIssued = 0.6;         // instructions a cycle of a scheduler, at best
+constexpr double kExposedPipe = 0.32;   // of gathers' time, that nothing hides
+constexpr double kStagingShare = 0.25;  // of bringing x, that a block's first tiles do not hide
+constexpr double kRowRoundUs = 0.19;    // of threads over the rows whose sums they add up
+constexpr double kRowStepUs = 0.023;
+constexpr double kTokenSums = 0.41;  // of that, for each further token of a pass
+constexpr double kWaveUs = 1.3;
+constexpr int kPoints = 32;  // at which the row lengths are integrated
 
 // Nonzeros that a tile takes at this density, at most `width`: a distance in 8 bits ends it.
 double tile_fill(SlotColumns columns, int width, double density) {
@@ -103,7 +111,7 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
   const double pipe_us = per_sm * tokens * wavefronts / clock_mhz;
   // A nonzero: address, value, loop; and for each token gather, conversion, product.
   const double instructions = (config.columns == SlotColumns::kUint32 ? 2.5 : 3.0) * passes + 4.0 * tokens;
-  const double issue_us = per_sm * instructions / (4 * 0.8) / clock_mhz;
+  const double issue_us = per_sm * instructions / (4 * kIssued) / clock_mhz;
 
   // Blocks fill shared memory, or gather from L2; passes after the first find the weight there.
   const double blocks = estimate.parts * passes;
@@ -116,25 +124,28 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
                                     65536 / (kRegisters * config.threads_per_block),
                                     static_cast<double>(problem.device.shared_bytes_per_sm) / (shared + 1024)})));
   const double at_once = std::min(blocks, sms * fitting);
-  const double x_bytes = static_cast<double>(spec.cols) * element * config.tokens_per_pass;
+  // Elements of a token of feature-major X lie N apart: each is a sector of its own, of which little is used.
+  const double apart = spec.layout == Layout::kTokenMajor ? 1.0 : std::min(tokens, 32 / element);
+  const double strided = 1 + kStridedInput * (apart - 1);
+  const double x_bytes = static_cast<double>(spec.cols) * element * config.tokens_per_pass * strided;
   const double l2 = kL2BytesPerUs * l2_speed(problem.device);
   const double l2_us = ((staged ? blocks * x_bytes : 0.0) + (passes - 1) * estimate.bytes) / l2;
-  const double staging_us = staged ? 0.2 * x_bytes * at_once / l2 : 0.5;
+  const double staging_us = staged ? kStagingShare * x_bytes * at_once / l2 : 0.5;
 
   const double row_rounds =
       std::ceil(static_cast<double>(statistics.rows) / estimate.parts * config.row_lanes / config.threads_per_block);
   const double row_steps =
       std::ceil(estimate.slots / std::max(1.0, static_cast<double>(statistics.rows)) / config.row_lanes);
-  const double sums_us = row_rounds * (0.15 + 0.02 * row_steps + 0.015 * std::log2(config.row_lanes)) *
-                         (1 + 0.3 * (config.tokens_per_pass - 1));
+  const double sums_us = row_rounds * (kRowRoundUs + kRowStepUs * row_steps + 0.015 * std::log2(config.row_lanes)) *
+                         (1 + kTokenSums * (config.tokens_per_pass - 1));
   // The sums of one block hide behind the stream of another.
   const double exposed_us = sums_us / std::clamp(resident, 1.0, 2.0);
   const double tail_us = 0.03 * (rounds - groups / warps) + 0.02 * rounds * config.tiles_per_slot / config.depth;
 
   const double waves = std::max(1.0, std::ceil(blocks / (sms * fitting)));
-  const double body = std::max({hbm_us, pipe_us, issue_us, l2_us}) + 0.25 * pipe_us;
+  const double body = std::max({hbm_us, pipe_us, issue_us, l2_us}) + kExposedPipe * pipe_us;
   const double fixed_us = is_planted(Plant::kCostModel) ? 100 : kFixedUs;
-  return fixed_us + launch_delay_us(problem.device) + body + staging_us + exposed_us + tail_us + (waves - 1) * 0.6;
+  return fixed_us + launch_delay_us(problem.device) + body + staging_us + exposed_us + tail_us + (waves - 1) * kWaveUs;
 }
 
 }  // namespace sparsmith

@@ -18,38 +18,46 @@ namespace sparsmith {
 namespace {
 
 constexpr double kSustainedClock = 1.755 / 1.98;  // of what the device says
-constexpr double kSustainedHbm = 0.75;
-constexpr double kFixedUs = 4.0;            // launch, first loads, sums across warpgroups
-constexpr double kSecondKernelUs = 1.5;     // of which the launch hides behind the first one
-constexpr double kClusterUs = 0.6;          // its barriers; not measured
-constexpr double kClusterBytesPerUs = 2e4;  // that a block stores to others; not measured
-constexpr double kL2BytesPerUs = 8e6;       // by all multiprocessors
-constexpr double kTileReadTurns = 64.0;     // by tensor cores
-constexpr double kInputTurns = 32.0;        // 16 tokens by 64 columns, written and read
-constexpr double kMultiplyCycles = 128.0;   // 64 x 64 by 64 tokens
-constexpr double kTileInstructions = 110;   // besides those of entries: addresses, X, barriers, loop
-constexpr double kIssueShare = 0.41;        // of issue time that does not hide behind shared memory
-constexpr double kPredicateCycles = 2.5;    // a round that not every tile has
+constexpr double kSustainedHbm = 0.65;
+constexpr double kFixedUs = 3.7;              // launch, first loads, sums across warpgroups
+constexpr double kSecondKernelUs = 1.7;       // of which the launch hides behind the first one
+constexpr double kClusterUs = 0.6;            // its barriers; not measured
+constexpr double kClusterBytesPerUs = 2.1e4;  // that a block stores to others; not measured
+constexpr double kL2BytesPerUs = 7.2e6;       // by all multiprocessors
+constexpr double kTileReadTurns = 85;         // by tensor cores
+constexpr double kInputTurns = 20;            // 16 tokens by 64 columns, written and read
+constexpr double kMultiplyCycles = 128.0;     // 64 x 64 by 64 tokens
+constexpr double kTileInstructions = 110;     // besides those of entries: addresses, X, barriers, loop
+constexpr double kIssueShare = 0.43;          // of issue time that does not hide behind shared memory
+constexpr double kPredicateCycles = 2.4;      // a round that not every tile has
+constexpr double kElementTurns = 320;         // more, where X comes element by element
 constexpr double kSpillUs = 0.5;
-constexpr double kLateRoundCycles = 35.0;  // a round that is loaded when needed
+constexpr double kLateRoundCycles = 46;  // a round that is loaded when needed
+
+constexpr double kTwoBuffers = 0.84;
+constexpr double kTwoBuffersAlone = 0.65;
+constexpr double kThreeGroups = 1.1;
+constexpr double kTwoGroups = 0.9;
+constexpr double kOneGroup = 0.45;
 
 // How much of the best rate the warpgroups of a multiprocessor reach. With two buffers, which is not measured, each
 // does two things at a time.
 double rate(const WgmmaConfig& config) {
   const int at_work = config.warpgroups * config.tile_buffers;
-  if (config.tile_buffers > 1) return at_work >= 4 ? 0.9 : 0.65;
-  return at_work >= 4 ? 1.0 : at_work == 3 ? 0.88 : at_work == 2 ? 0.72 : 0.42;
+  if (config.tile_buffers > 1) return at_work >= 4 ? kTwoBuffers : kTwoBuffersAlone;
+  return at_work >= 4 ? 1.0 : at_work == 3 ? kThreeGroups : at_work == 2 ? kTwoGroups : kOneGroup;
 }
 
-double tile_cycles(const WgmmaConfig& config, const ScatterRounds& rounds, double token_parts) {
+double tile_cycles(const WgmmaConfig& config, const ScatterRounds& rounds, double token_parts, Layout layout) {
   const bool bytes = config.entry == ScatterEntry::kByte;
   const bool whole = config.whole_tiles != 0;
   const double held = std::max<double>(rounds.mean, config.min_rounds);
   // Of uniform tiles: rounds to spare let the packer keep stores to one bank apart.
   const double density = rounds.mean * 32 / scatter::kTileElements;
   const double stores = std::max(held, rounds.mean * std::max(1.02, 2.15 - 4 * density) - 1.3 * (held - rounds.mean));
-  const double turns = kTileReadTurns + stores * (whole ? 1 : 2) + (whole ? 64 : 0) + held * (bytes ? 0.75 : 1.0) +
-                       token_parts * kInputTurns / config.row_tiles;
+  const double turns =
+      kTileReadTurns + stores * (whole ? 1 : 2) + (whole ? 64 : 0) + held * (bytes ? 0.75 : 1.0) +
+      token_parts * (kInputTurns + (layout == Layout::kTokenMajor ? 0.0 : kElementTurns)) / config.row_tiles;
   const double per_round = (bytes ? 4.0 : 2.5) * (whole ? 1 : 1.75);
   const double loads = config.min_rounds * 0.2 + (config.max_rounds - config.min_rounds) * 2.0;  // some predicated
   const double instructions =
@@ -92,7 +100,8 @@ double WgmmaFamily::predict(const Config& config_, const Problem& problem, const
   // Tiles of a block, as if all warps had equally many.
   const double shares = 4.0 * config.warpgroups / config.row_tiles;
   const double tiles = std::ceil(column_tiles / config.column_parts / shares) * shares * config.row_tiles;
-  const double decode_us = busiest * tiles * tile_cycles(config, rounds, token_parts) / rate(config) / clock;
+  const double decode_us =
+      busiest * tiles * tile_cycles(config, rounds, token_parts, problem.spec.layout) / rate(config) / clock;
 
   const double held = std::max<double>(rounds.mean, config.min_rounds);
   const double weight_bytes =

@@ -71,4 +71,17 @@ std::string OperatorSpec::name() const {
   return fmt::format("spmm_{}_{}_{}", short_name(type), layout_name(layout), epilogue.name());
 }
 
+Result<OperatorSpec> OperatorSpec::parse(std::string_view name) {
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+      const std::string prefix = fmt::format("spmm_{}_{}_", short_name(type), layout_name(layout));
+      if (!name.starts_with(prefix)) continue;
+      SPARSMITH_ASSIGN_OR_RETURN(const Epilogue epilogue, Epilogue::parse(name.substr(prefix.size())));
+      return OperatorSpec{.type = type, .layout = layout, .epilogue = epilogue};
+    }
+  }
+  return invalid_argument(fmt::format("operator \"{}\" is not of the form spmm_TYPE_LAYOUT_EPILOGUE, as in {}", name,
+                                      OperatorSpec{.type = DataType::kFloat16}.name()));
+}
+
 }  // namespace sparsmith

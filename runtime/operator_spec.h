@@ -42,6 +42,8 @@ struct OperatorSpec {
 
   // "spmm_fp16_token_major_bias+relu": everything but the shape.
   std::string name() const;
+  // Of that name; its shape is 0 x 0. Error: kInvalidArgument with what is wrong.
+  static Result<OperatorSpec> parse(std::string_view name);
   bool operator==(const OperatorSpec&) const = default;
 };
 

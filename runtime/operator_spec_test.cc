@@ -37,6 +37,16 @@ TEST(OperatorSpec, NamesEverythingButTheShape) {
   spec.epilogue = *Epilogue::parse("bias+relu");
   spec.rows = 9;
   EXPECT_EQ(spec.name(), "spmm_fp16_feature_major_bias+relu");
+  const auto back = OperatorSpec::parse(spec.name());
+  ASSERT_TRUE(back.ok());
+  spec.rows = spec.cols = 0;
+  EXPECT_EQ(*back, spec);
+}
+
+TEST(OperatorSpec, RefusesOtherNames) {
+  for (const char* name :
+       {"", "spmm", "spmm_fp16_token_major", "spmm_fp64_token_major_none", "spmm_fp16_token_major_no"})
+    EXPECT_EQ(OperatorSpec::parse(name).status().code(), StatusCode::kInvalidArgument) << name;
 }
 
 }  // namespace

@@ -8,7 +8,9 @@
 #include <set>
 
 #include "base/file.h"
+#include "matrix/model_file.h"
 #include "search/simulation.h"
+#include "search/space_prediction.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
 #include "tools/text_table.h"
@@ -21,6 +23,7 @@ using nlohmann::json;
 struct Options {
   std::vector<std::string> files;
   std::string output;
+  std::vector<std::string> models;
   std::vector<std::string> strategies = {"race", "random", "basin-hopping"};
   int candidates = 32;
   int runs = 20;
@@ -110,6 +113,45 @@ int join(const Options& options) {
   if (!spaces.ok()) return report(spaces.status());
   if (std::filesystem::exists(options.output))
     return report(invalid_argument(options.output + " is there already; choose another name"));
+  for (const RecordedSpace& space : *spaces) {
+    const Status written = append_space(options.output, space);
+    if (!written.ok()) return report(written);
+  }
+  fmt::print("{}: {} spaces\n", options.output, spaces->size());
+  return kDone;
+}
+
+// By pattern: the statistics of every weight that a space was recorded of.
+Result<std::map<std::string, SparsityStatistics>> statistics_of(const std::vector<std::string>& models,
+                                                                const std::set<std::string>& patterns) {
+  std::map<std::string, SparsityStatistics> statistics;
+  for (const std::string& path : models) {
+    SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(path));
+    for (std::size_t i = 0; i < model.tensors().size(); ++i) {
+      SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, model.read(i));
+      const std::string pattern = matrix.pattern_hash();
+      if (patterns.contains(pattern)) statistics[pattern] = compute_statistics(matrix);
+    }
+  }
+  return statistics;
+}
+
+int predict(const Options& options) {
+  auto spaces = read_all(options.files);
+  if (!spaces.ok()) return report(spaces.status());
+  if (std::filesystem::exists(options.output))
+    return report(invalid_argument(options.output + " is there already; choose another name"));
+  std::set<std::string> patterns;
+  for (const RecordedSpace& space : *spaces) patterns.insert(space.pattern_hash);
+  const auto statistics = statistics_of(options.models, patterns);
+  if (!statistics.ok()) return report(statistics.status());
+  for (RecordedSpace& space : *spaces) {
+    const auto found = statistics->find(space.pattern_hash);
+    if (found == statistics->end())
+      return report(not_found(fmt::format("{}: no weight of the models has its pattern", space.title())));
+    const Status predicted = predict_again(space, found->second);
+    if (!predicted.ok()) return report(predicted);
+  }
   for (const RecordedSpace& space : *spaces) {
     const Status written = append_space(options.output, space);
     if (!written.ok()) return report(written);
@@ -261,6 +303,12 @@ void add_space_command(CLI::App& app, Action& action) {
   CLI::App* const joining =
       add_verb(*command, options, action, "join", "Make one file, spaces that several runs recorded joined", join);
   joining->add_option("-o,--output", options->output, "The file to write, .jsonl.gz")->required();
+  CLI::App* const prediction =
+      add_verb(*command, options, action, "predict",
+               "Make one file with this version's predictions instead of those recorded", predict);
+  prediction->add_option("--model", options->models, "Files with the weights that were searched; patterns are compared")
+      ->required();
+  prediction->add_option("-o,--output", options->output, "The file to write, .jsonl.gz")->required();
   CLI::App* const t4 = add_verb(*command, options, action, "export-t4",
                                 "Write the results as T4 JSON (Kernel Tuner's schema), one file a space", export_t4);
   t4->add_option("-o,--output", options->output, "The folder to write to")->required();
