@@ -14,16 +14,16 @@
 namespace sparsmith {
 namespace {
 
-constexpr double kFixedUs = 2.9;         // launch, first strips, last sums
+constexpr double kFixedUs = 3.1;         // launch, first strips, last sums
 constexpr double kSecondLaunchUs = 2.2;  // that adds up column parts
-constexpr double kExchangeUs = 0.85;     // where a cluster does; not measured
-constexpr double kUnhidden = 0.2;        // of the shorter of HBM and work
+constexpr double kExchangeUs = 0.95;     // where a cluster does; not measured
+constexpr double kUnhidden = 0.17;       // of the shorter of HBM and work
 constexpr double kIssued = 0.72;         // instructions a cycle of a scheduler, at best
-constexpr double kL2BytesPerUs = 7.6e6;  // of X operands, over the device
-constexpr double kStripInstructions = 95;
-constexpr double kInputInstructions = 33;     // a strip's operands for 8 tokens
+constexpr double kL2BytesPerUs = 7.9e6;  // of X operands, over the device
+constexpr double kStripInstructions = 90;
+constexpr double kInputInstructions = 34;     // a strip's operands for 8 tokens
 constexpr double kElementInstructions = 130;  // the same, element by element
-constexpr double kTokenInstructions = 4.4;    // a further token tile: its mma, and what they wait
+constexpr double kTokenInstructions = 4.7;    // a further token tile: its mma, and what they wait
 constexpr double kHiding = 0.63;              // of a multiprocessor's rate, that 16 warps have and none would not
 constexpr double kUnhiddenX = 0.47;           // of their time: they are loaded a strip ahead
 
@@ -61,7 +61,9 @@ double BitmapFamily::predict(const Config& config_, const Problem& problem,
 
   // How far the fullest multiprocessor is above the mean, and how well its warps hide one another's latency.
   const double blocks = std::max(1.0, row_tiles * token_tiles * config.column_parts);
-  const double excess = std::ceil(blocks / sms) * sms / blocks;
+  const auto room =
+      static_cast<double>(multiprocessors_for_clusters(config.cluster ? config.column_parts : 1, problem.device));
+  const double excess = std::ceil(blocks / room) * sms / blocks;
   const double header = 128.0 * (config.stored_offsets ? 1 + 8 / config.run_bits : 1) + 64.0 / config.run_bits;
   const double strip_bytes = config.tiles * (header + 2048 * density) + 8;
   const double resident = std::min<double>(config.blocks_per_sm, std::ceil(blocks / sms));

@@ -130,7 +130,7 @@ std::vector<Rule> worthwhile_rules() {
          const std::int64_t panel = panel::panel_bytes(packing.width(problem.spec.cols)) + kSumBytes;
          const std::int64_t resident =
              std::clamp<std::int64_t>(problem.device.shared_bytes_per_sm / panel, 1,
-                                      problem.device.max_threads_per_sm / in["threads_per_block"]);
+                                      std::max<std::int64_t>(1, PanelConfig::kThreadsAtOnce / in["threads_per_block"]));
          const bool paired = input_of(in) == PanelConfig::Input::kNeighbours;
          const std::int64_t panels = paired ? (panels_of(problem) + 1) / 2 * 2 : panels_of(problem);
          const std::int64_t others = panels * in["column_parts"];

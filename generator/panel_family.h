@@ -17,6 +17,9 @@ struct PanelConfig {
   // or who work on row parts of the same panel.
   enum class Input { kDirect, kRelayout, kNeighbours, kShared };
 
+  // That registers leave room for on a multiprocessor.
+  static constexpr int kThreadsAtOnce = 1024;
+
   Products products;
   int segment_lanes;   // lanes of a segment
   int segment_length;  // nonzeros; longer rows are cut

@@ -19,17 +19,18 @@ namespace sparsmith {
 namespace {
 
 constexpr double kSustainedClock = 1.755 / 1.98;  // of what the device says
-constexpr double kSustainedHbm = 0.79;
-constexpr double kFixedUs = 2.9;          // launch, first loads, sums across warps
-constexpr double kIssueShare = 0.3;       // of issue time that does not hide behind shared memory
-constexpr double kInputTurns = 6.5;       // a 16-byte load a lane: 8 tokens, a line of each
-constexpr double kElementTurns = 46;      // the same, element by element of feature-major X: 8 loads, 4 lines of each
-constexpr double kMatrixTurns = 43;       // 16 ldmatrix.x4
+constexpr double kSustainedHbm = 0.8;
+constexpr double kBestRate = 0.76;        // of the cycles below, that 16 warps reach
+constexpr double kFixedUs = 3.0;          // launch, first loads, sums across warps
+constexpr double kIssueShare = 0.26;      // of issue time that does not hide behind shared memory
+constexpr double kInputTurns = 6.6;       // a 16-byte load a lane: 8 tokens, a line of each
+constexpr double kElementTurns = 43;      // the same, element by element of feature-major X: 8 loads, 4 lines of each
+constexpr double kMatrixTurns = 39;       // 16 ldmatrix.x4
 constexpr double kMultiplyCycles = 1.53;  // an mma.m16n8k16, at 62 % of the peak rate
-constexpr double kTileInstructions = 86;  // besides those below: addresses, predicates, loop
-constexpr double kInputWait = 440;        // for X in the middle of a tile, shared by the warps of a multiprocessor
+constexpr double kTileInstructions = 85;  // besides those below: addresses, predicates, loop
+constexpr double kInputWait = 400;        // for X in the middle of a tile, shared by the warps of a multiprocessor
 constexpr double kLateRoundCycles = 66;   // a round that is loaded when needed
-constexpr double kExchangeUs = 1.1;       // of sums in a cluster; not measured
+constexpr double kExchangeUs = 1.35;      // of sums in a cluster; not measured
 
 // Turns of shared memory for one store of all entries, over entries / 32, by density: the packer's for uniform tiles.
 double turns_per_round(ScatterEntry entry, double density) {
@@ -45,8 +46,8 @@ double turns_per_round(ScatterEntry entry, double density) {
   return turns.back();
 }
 
-// How much of the best rate `warps` of a multiprocessor reach.
-double rate(int warps) { return warps >= 16 ? 1.0 : warps >= 12 ? 0.95 : warps >= 8 ? 0.8 : 0.5; }
+// How much of the cycles below `warps` of a multiprocessor reach.
+double rate(int warps) { return kBestRate * (warps >= 16 ? 1.0 : warps >= 12 ? 0.95 : warps >= 8 ? 0.8 : 0.5); }
 
 // The share of the variation between rows that is left between row blocks once 16-row parts have been dealt out.
 double left_by_dealing(int tile_rows) { return tile_rows == 64 ? 0.12 : tile_rows == 32 ? 0.22 : 1.0; }
@@ -110,7 +111,7 @@ double ScatterFamily::predict(const Config& config_, const Problem& problem,
                               const SparsityStatistics& statistics) const {
   const ScatterConfig config(config_);
   const ScatterRounds rounds = scatter_rounds(config.packing(), statistics);
-  const double sms = std::max(problem.device.sm_count, 1);
+  const auto sms = static_cast<double>(multiprocessors_for_clusters(config.parts, problem.device));
   const double clock = kSustainedClock * std::max(problem.device.clock_khz, 1000000) / 1000;  // cycles a microsecond
   const double hbm = kSustainedHbm * std::max(problem.device.memory_bandwidth, 1e11) / 1e6;   // bytes a microsecond
   const double element = static_cast<double>(size_of(problem.spec.type));

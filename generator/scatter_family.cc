@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "generator/device_speed.h"
+
 namespace sparsmith {
 namespace {
 
@@ -13,8 +15,9 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 // The share of multiprocessors at work when blocks of `block_rows` rows, in so many parts, go over them in waves.
 double use_of_sms(std::int64_t block_rows, std::int64_t parts, const Problem& problem) {
   const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(problem.spec.rows, block_rows)) * parts;
-  const std::int64_t sms = std::max(problem.device.sm_count, 1);
-  return static_cast<double>(blocks) / static_cast<double>(ceil_div(blocks, sms) * sms);
+  const std::int64_t sms = multiprocessors_for_clusters(parts, problem.device);
+  const auto all = static_cast<double>(std::max(problem.device.sm_count, 1));
+  return static_cast<double>(blocks) / (static_cast<double>(ceil_div(blocks, sms)) * all);
 }
 
 ScatterRounds rounds_of(const RuleInput& in) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "generator/device_speed.h"
+
 namespace sparsmith {
 namespace {
 
@@ -14,11 +16,6 @@ ScatterRounds rounds_of(const RuleInput& in) {
                         in.statistics);
 }
 
-std::int64_t multiprocessors_for(std::int64_t cluster, const DeviceProperties& device) {
-  const std::int64_t all = std::max(device.sm_count, 1);
-  return cluster > 2 ? std::max(cluster, all * 30 / 33 / cluster * cluster) : all;
-}
-
 std::int64_t panels(const RuleInput& in) {
   return std::max<std::int64_t>(1, ceil_div(in.problem.spec.rows, in["row_tiles"] * WgmmaConfig::kTileRows));
 }
@@ -26,7 +23,7 @@ std::int64_t panels(const RuleInput& in) {
 // The share of multiprocessors at work when blocks go over them in waves, one to each.
 double use_of_sms(const RuleInput& in, std::int64_t column_parts, std::int64_t cluster) {
   const std::int64_t blocks = panels(in) * column_parts * ceil_div(in.problem.tokens, WgmmaConfig::kTokens);
-  const std::int64_t sms = multiprocessors_for(cluster, in.problem.device);
+  const std::int64_t sms = multiprocessors_for_clusters(cluster, in.problem.device);
   const auto all = static_cast<double>(std::max(in.problem.device.sm_count, 1));
   return static_cast<double>(blocks) / (static_cast<double>(ceil_div(blocks, sms)) * all);
 }
@@ -160,7 +157,7 @@ std::int64_t WgmmaConfig::shared_bytes() const {
 }
 
 std::int64_t WgmmaConfig::multiprocessors(const DeviceProperties& device) const {
-  return multiprocessors_for(cluster(), device);
+  return multiprocessors_for_clusters(cluster(), device);
 }
 
 int WgmmaConfig::registers() const {

@@ -37,8 +37,7 @@ struct WgmmaConfig {
   int cluster() const { return cluster_sums != 0 ? column_parts : 1; }  // its blocks
   bool second_kernel() const { return column_parts > cluster(); }
   std::int64_t shared_bytes() const;
-  // Those that blocks fit on, one to each: the blocks of a cluster lie in one GPC, of 16 or 18 multiprocessors on an
-  // H200.
+  // Those that blocks fit on, one to each.
   std::int64_t multiprocessors(const DeviceProperties& device) const;
   // An estimate of the registers a thread needs: sums, X, the entries of a tile or two, and the rest.
   int registers() const;
