@@ -25,7 +25,7 @@ struct Options {
   std::string output;
   std::vector<std::string> models;
   std::vector<std::string> strategies = {"race", "random", "basin-hopping"};
-  int candidates = 32;
+  int candidates = SelectionLimits{}.candidates;
   int runs = 20;
   bool json = false;
 };
@@ -245,7 +245,11 @@ int simulate_all(const Options& options) {
     totals["predicted"].worst = std::max(totals["predicted"].worst, predicted);
     std::vector<std::string> row = {space.title(), std::to_string(contents_of(space).ok), fmt::format("{:.2f}", best),
                                     fmt::format("{:.3f}", predicted)};
-    json entry = {{"space", space.title()}, {"best_us", best}, {"dense_us", dense_us(space)}, {"predicted", predicted}};
+    json entry = {{"space", space.title()},
+                  {"candidates", space.candidates.size()},
+                  {"best_us", best},
+                  {"dense_us", dense_us(space)},
+                  {"predicted", predicted}};
     // All have the budget that the first one took.
     std::size_t budget = static_cast<std::size_t>(options.candidates);
     double first = 0;
@@ -268,7 +272,7 @@ int simulate_all(const Options& options) {
   }
   if (counted == 0) return report(invalid_input("there is no space with a candidate that passed"));
   if (options.json) {
-    print_json(array);
+    print_json(json{{"simulated", std::move(array)}});
     return kDone;
   }
   fmt::print("{}\nchosen over best, {} spaces, {} runs each:\n", table.plain(), counted, options.runs);

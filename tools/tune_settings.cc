@@ -172,7 +172,7 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->capture_default_str();
   command
       .add_option("--candidates", settings.candidates,
-                  "Tried at most for each weight and N; default: 32, for exhaustive 1000, for random and basin-hopping "
+                  "Tried at most for each weight and N; default: 40, for exhaustive 1000, for random and basin-hopping "
                   "64")
       ->check(CLI::Range(1, 100000));
   command.add_flag("!--no-transfer", tuning.transfer,

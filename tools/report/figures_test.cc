@@ -9,6 +9,7 @@
 #include "tools/report/history_figures.h"
 #include "tools/report/report_page.h"
 #include "tools/report/report_table.h"
+#include "tools/report/simulation_figures.h"
 #include "tools/report/sparkline.h"
 #include "tools/report/suite_figures.h"
 #include "tools/report/tuning_figures.h"
@@ -79,6 +80,28 @@ TEST(BreakEvenFiguresTest, HaveWhiskersAndSpeedUps) {
   EXPECT_EQ(report_table({.break_evens = {results}}),
             "a: break-even for N = 1 at 41.0 %\na: break-even for N = 8 at most 30.0 %\n"
             "a: break-even for N = 64 was not reached\n");
+}
+
+TEST(SimulationFiguresTest, CurvesAreGeometricMeansAndStayWhereASearchHasEnded) {
+  const SimulationResults results{
+      .source = "s",
+      .spaces = {
+          {.name = "a", .best_us = 2, .candidates = 500, .strategies = {{"race", 2, 1.0, 1.5, {4, 1}}, {"random", 3}}},
+          {.name = "b", .best_us = 3, .candidates = 400, .strategies = {{"race", 3, 1.21, 1.3, {4, 4, 1.21}}}}}};
+  const Section section = simulation_section(results);
+  const Figure* const figure = find_figure(section, "Best found against candidates tried");
+  ASSERT_NE(figure, nullptr);
+  ASSERT_EQ(figure->series.size(), 1U) << "a strategy without a curve has no line";
+  EXPECT_EQ(figure->series[0].x, (std::vector<double>{1, 2, 3}));
+  EXPECT_NEAR(figure->series[0].y[0], 4, 1e-12);
+  EXPECT_NEAR(figure->series[0].y[1], 2, 1e-12);
+  EXPECT_NEAR(figure->series[0].y[2], 1.1, 1e-12);
+  ASSERT_EQ(section.blocks.back().table->rows.size(), 2U);
+  EXPECT_EQ(section.blocks.back().table->rows[1],
+            (std::vector<std::string>{"b", "400", "3.00", "1.000", "1.210", "-"}));
+  EXPECT_EQ(report_table({.simulations = {results}}),
+            "race: 2.5 candidates, 1.100 of the best recorded in 2 spaces\n"
+            "random: 3.0 candidates, 1.000 of the best recorded in 1 spaces\n");
 }
 
 TEST(CrossoverTest, LiesWhereStraightLinesInLogarithmsMeet) {

@@ -300,6 +300,45 @@ Result<BreakEvenResults> break_even_from(const json& object, const std::string& 
   return results;
 }
 
+Result<SimulatedSpace> simulated_space_from(const json& object, const std::string& where) {
+  constexpr double kMostRegret = 1e9;
+  JsonFields fields(object, where);
+  SimulatedSpace space;
+  space.name = fields.text("space");
+  space.best_us = fields.number("best_us", 0, kMostMicroseconds);
+  space.candidates = fields.integer("candidates", 1, kMostTokens);
+  space.predicted = fields.number("predicted", 0, kMostRegret);
+  const json& strategies = fields.array("strategies");
+  for (std::size_t i = 0; i < strategies.size(); ++i) {
+    JsonFields one(strategies[i], fields.place("strategies", i));
+    SimulatedStrategy& strategy = space.strategies.emplace_back();
+    strategy.name = one.text("strategy");
+    strategy.tried = one.number("tried", 0, kMostRegret);
+    strategy.regret = one.number("regret", 1, kMostRegret);
+    strategy.worst = one.number("worst", 1, kMostRegret);
+    for (const json& value : one.array("best_found_over_best")) {
+      if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() <= 0)
+        return invalid_input(one.place("best_found_over_best") + " holds what is no positive number");
+      strategy.curve.push_back(value.get<double>());
+    }
+    fields.fail(one.status());
+  }
+  if (!fields.status().ok()) return fields.status();
+  return space;
+}
+
+Result<SimulationResults> simulation_from(const json& object, const std::string& name) {
+  JsonFields fields(object, name);
+  SimulationResults results{.source = name};
+  const json& spaces = fields.array("simulated");
+  if (!fields.status().ok()) return fields.status();
+  for (std::size_t i = 0; i < spaces.size(); ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(SimulatedSpace space, simulated_space_from(spaces[i], fields.place("simulated", i)));
+    results.spaces.push_back(std::move(space));
+  }
+  return results;
+}
+
 bool is_cell(const json& value) { return value.is_object() && value.contains("tokens") && value.contains("timing"); }
 
 Result<TuningResults> cells_from(std::string_view text, const std::string& name) {
@@ -339,11 +378,16 @@ Status add_report_json(std::string_view text, const std::string& name, ReportInp
     inputs.break_evens.push_back(std::move(results));
     return {};
   }
+  if (object.is_object() && object.contains("simulated")) {
+    SPARSMITH_ASSIGN_OR_RETURN(SimulationResults results, simulation_from(object, name));
+    inputs.simulations.push_back(std::move(results));
+    return {};
+  }
   if (!object.is_object() || !object.contains("weights")) {
-    return invalid_input(
-        name +
-        ": holds none of what a report is made of: \"weights\" of analyze, tune or bench, \"break_even\", \"history\", "
-        "or lines of cells");
+    return invalid_input(name +
+                         ": holds none of what a report is made of: \"weights\" of analyze, tune or bench, "
+                         "\"break_even\", \"simulated\", "
+                         "\"history\", or lines of cells");
   }
   if (object.contains("device")) {
     SPARSMITH_ASSIGN_OR_RETURN(TuningResults results, run_from(object, name));

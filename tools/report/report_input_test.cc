@@ -156,6 +156,23 @@ TEST(ReportInputTest, ReadsBreakEvens) {
   EXPECT_NE(error_of(broken.dump()).find("f.json.break_even is no array"), std::string::npos);
 }
 
+TEST(ReportInputTest, ReadsSimulations) {
+  json simulation = json::parse(R"({"simulated": [{"space": "w 8x8 N=1", "candidates": 500, "best_us": 2,
+      "predicted": 1.25, "strategies": [{"strategy": "race", "tried": 3, "regret": 1.5, "worst": 2,
+      "best_found_over_best": [4, 1.5]}]}]})");
+  const ReportInputs inputs = read(simulation.dump());
+  ASSERT_EQ(inputs.simulations.size(), 1U);
+  const SimulatedSpace& space = inputs.simulations[0].spaces.at(0);
+  EXPECT_EQ(space.candidates, 500);
+  EXPECT_EQ(space.predicted, 1.25);
+  EXPECT_EQ(space.strategies.at(0).curve, (std::vector<double>{4, 1.5}));
+  simulation["simulated"][0]["strategies"][0]["best_found_over_best"][1] = "fast";
+  EXPECT_NE(error_of(simulation.dump()).find("strategies[0].best_found_over_best"), std::string::npos);
+  simulation["simulated"][0]["strategies"][0].erase("worst");
+  simulation["simulated"][0]["strategies"][0]["best_found_over_best"] = json::array();
+  EXPECT_NE(error_of(simulation.dump()).find("strategies[0].worst is missing"), std::string::npos);
+}
+
 TEST(ReportInputTest, ReadsWhatAnalyzeWrites) {
   CsrMatrix matrix;
   matrix.rows = 3;

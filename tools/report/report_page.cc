@@ -6,6 +6,7 @@
 #include "tools/report/analysis_figures.h"
 #include "tools/report/break_even_figures.h"
 #include "tools/report/history_figures.h"
+#include "tools/report/simulation_figures.h"
 #include "tools/report/suite_figures.h"
 #include "tools/report/tuning_figures.h"
 
@@ -39,6 +40,7 @@ Page report_page(const std::string& title, const ReportInputs& inputs) {
     if (has_details(results)) page.sections.push_back(tuning_section(results));
   }
   for (const BreakEvenResults& results : inputs.break_evens) page.sections.push_back(break_even_section(results));
+  for (const SimulationResults& results : inputs.simulations) page.sections.push_back(simulation_section(results));
   for (const LayerAnalysis& analysis : inputs.analyses) page.sections.push_back(analysis_section(analysis));
   for (const PerformanceHistory& history : inputs.histories) page.sections.push_back(history_section(history));
   return page;

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "tools/report/simulation_figures.h"
 #include "tools/report/sparkline.h"
 #include "tools/report/speedups.h"
 
@@ -54,6 +55,15 @@ std::string break_even_lines(const BreakEvenResults& results) {
   return text;
 }
 
+std::string simulation_lines(const SimulationResults& results) {
+  std::string text;
+  for (const StrategyMean& mean : strategy_means(results)) {
+    text += fmt::format("{}: {:.1f} candidates, {:.3f} of the best recorded in {} spaces\n", mean.name, mean.tried,
+                        mean.regret, mean.spaces);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string report_table(const ReportInputs& inputs) {
@@ -63,6 +73,7 @@ std::string report_table(const ReportInputs& inputs) {
         fmt::format("{}: {} weights, {} left out\n", analysis.source, analysis.layers.size(), analysis.skipped.size());
   for (const TuningResults& results : inputs.results) text += speedup_lines(results);
   for (const BreakEvenResults& results : inputs.break_evens) text += break_even_lines(results);
+  for (const SimulationResults& results : inputs.simulations) text += simulation_lines(results);
   for (const PerformanceHistory& history : inputs.histories) text += history_lines(history);
   return text;
 }

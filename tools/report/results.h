@@ -110,6 +110,28 @@ struct BreakEvenResults {
   std::vector<BreakEvenCase> cases{};
 };
 
+// Strategies in recorded search spaces, as `space simulate` has them.
+struct SimulatedStrategy {
+  std::string name;
+  double tried = 0;   // candidates, mean over runs
+  double regret = 1;  // chosen over the best recorded, geometric mean over runs
+  double worst = 1;
+  std::vector<double> curve{};  // best found over the best recorded, after each candidate
+};
+
+struct SimulatedSpace {
+  std::string name;
+  double best_us = 0;
+  std::int64_t candidates = 0;
+  double predicted = 1;  // the choice of the cost model alone, over the best recorded
+  std::vector<SimulatedStrategy> strategies{};
+};
+
+struct SimulationResults {
+  std::string source;
+  std::vector<SimulatedSpace> spaces{};
+};
+
 // One case over commits. Values are times or whatever `unit` says; smaller is better.
 struct HistorySeries {
   std::string name;
@@ -141,6 +163,7 @@ struct ReportInputs {
   std::vector<LayerAnalysis> analyses{};
   std::vector<TuningResults> results{};
   std::vector<BreakEvenResults> break_evens{};
+  std::vector<SimulationResults> simulations{};
   std::vector<PerformanceHistory> histories{};
 };
 
