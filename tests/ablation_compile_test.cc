@@ -1,0 +1,119 @@
+// NVRTC compiles kernels without a part, of every family that has them; they take no spills that the whole kernel does
+// not have.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "generator/search_space.h"
+#include "tests/kernel_cases.h"
+#include "tuner/kernel_compiler.h"
+
+namespace sparsmith::test {
+namespace {
+
+// Of a search: what would be timed first, for weights that suit the family.
+struct Searched {
+  const char* family;
+  std::int64_t rows;
+  std::int64_t cols;
+  double density;
+  DataType type;
+  std::int64_t tokens;
+};
+
+void PrintTo(const Searched& searched, std::ostream* out) {
+  *out << searched.family << ", N = " << searched.tokens << ", " << short_name(searched.type);
+}
+
+const Searched kSearched[] = {
+    {"bitmap", 2100, 2048, 0.4, DataType::kFloat16, 8},   {"bitmap", 2100, 2048, 0.4, DataType::kBFloat16, 32},
+    {"scatter", 2048, 4096, 0.2, DataType::kFloat16, 8},  {"scatter", 2048, 4096, 0.1, DataType::kBFloat16, 32},
+    {"wgmma", 2048, 4096, 0.2, DataType::kFloat16, 64},   {"slots", 2048, 4096, 0.05, DataType::kFloat16, 1},
+    {"slots", 2048, 4096, 0.02, DataType::kFloat32, 2},   {"panel", 2048, 8192, 0.01, DataType::kFloat16, 32},
+    {"panel", 2048, 8192, 0.01, DataType::kFloat32, 128},
+};
+
+class AblationCompileTest : public testing::TestWithParam<Searched> {};
+
+TEST_P(AblationCompileTest, SpillsNoMoreThanTheWholeKernel) {
+  const auto compiler = KernelCompiler::open();
+  if (!compiler.ok()) GTEST_SKIP() << "no NVRTC: " << compiler.status().to_string();
+  const Searched& searched = GetParam();
+  const Family& tested = *family(searched.family);
+  Random random(3);
+  const CsrMatrix matrix = draw_matrix(random, searched.rows, searched.cols, searched.density);
+  const Problem problem{
+      {.rows = matrix.rows, .cols = matrix.cols, .type = searched.type}, searched.tokens, typical_device(90)};
+  const SearchSpace space = search_space(tested, problem, compute_statistics(matrix));
+  ASSERT_GE(space.entries.size(), 2U);
+  std::vector<KernelSource> sources;
+  std::map<std::string, std::string> whole_of;  // by the name of a kernel without a part
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Config& config = space.entries[i * 7 % space.entries.size()].config;
+    const auto packed = tested.pack(config, problem, matrix);
+    ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+    const auto whole = tested.generate(config, problem, *packed);
+    ASSERT_TRUE(whole.ok()) << whole.status().to_string();
+    std::set<std::string> names;
+    for (const KernelSource& kernel : whole->kernels) {
+      sources.push_back(kernel);
+      names.insert(kernel.name);
+    }
+    EXPECT_THAT(tested.ablations(config), testing::ElementsAreArray(kAblations));
+    for (const Ablation part : tested.ablations(config)) {
+      const auto without = tested.generate_without(part, config, problem, *packed);
+      ASSERT_TRUE(without.ok()) << without.status().to_string();
+      EXPECT_EQ(without->packing, whole->packing);
+      for (const KernelSource& kernel : without->kernels) {
+        if (names.contains(kernel.name)) continue;  // a second pass
+        const std::string suffix = fmt::format("_{}", ablation_key(part));
+        ASSERT_TRUE(kernel.name.ends_with(suffix)) << kernel.name;
+        const std::string name = kernel.name.substr(0, kernel.name.size() - suffix.size());
+        ASSERT_TRUE(names.contains(name)) << kernel.name;
+        whole_of[kernel.name] = name;
+        sources.push_back(kernel);
+      }
+    }
+  }
+  EXPECT_GE(whole_of.size(), std::size(kAblations));
+  std::ranges::sort(sources, {}, &KernelSource::name);
+  const auto repeated = std::ranges::unique(sources, {}, &KernelSource::name);
+  sources.erase(repeated.begin(), repeated.end());
+  const auto compiled = (*compiler)->compile_all(sources, "sm_90", 0);
+  for (const auto& [name, kernel] : compiled) {
+    ASSERT_TRUE(kernel.ok()) << name << "\n" << kernel.status().to_string();
+    fmt::print("{}: {} registers, {} bytes spilled\n", name, kernel->figures.registers,
+               kernel->figures.spill_store_bytes);
+    const auto whole = whole_of.find(name);
+    if (whole == whole_of.end()) continue;
+    const auto& of_whole = compiled.at(whole->second);
+    EXPECT_LE(kernel->figures.spill_store_bytes, of_whole.ok() ? of_whole->figures.spill_store_bytes : 0) << name;
+  }
+}
+
+TEST(AblationTest, FamiliesWithoutAPartSaySo) {
+  Random random(4);
+  const CsrMatrix matrix = draw_matrix(random, 64, 128, 0.1);
+  const Problem problem{{.rows = 64, .cols = 128, .type = DataType::kFloat32}, 1, typical_device(90)};
+  const Family& rows = *family("rows");
+  const SearchSpace space = search_space(rows, problem, compute_statistics(matrix));
+  ASSERT_FALSE(space.entries.empty());
+  const Config& config = space.entries.front().config;
+  EXPECT_TRUE(rows.ablations(config).empty());
+  const auto packed = rows.pack(config, problem, matrix);
+  ASSERT_TRUE(packed.ok());
+  const auto without = rows.generate_without(Ablation::kNoDecode, config, problem, *packed);
+  EXPECT_EQ(without.status().code(), StatusCode::kUnsupported);
+  EXPECT_THAT(without.status().message(), testing::HasSubstr("no decode"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, AblationCompileTest, testing::ValuesIn(kSearched), [](const auto& instance) {
+  return fmt::format("{}_n{}_{}", instance.param.family, instance.param.tokens, short_name(instance.param.type));
+});
+
+}  // namespace
+}  // namespace sparsmith::test
