@@ -14,9 +14,8 @@ struct KeptWords {
   SPARSMITH_DEVICE void end(u32 at) const { store_shared_low_if(folded == 0x9E3779B9U, at, folded); }
 };
 
-// A sum with a word folded into its mantissa: finite if it was, so that nobody adds it up again.
-SPARSMITH_DEVICE float with_word(float sum, u32 word) {
-  return float_from_bits(bits_of_float(sum) ^ (word & 0x7FFFFFU));
-}
+// A sum with a word in it, as a number so small that it changes nothing: what is finite stays so, and nobody adds it up
+// again. An addition, since the compiler does not put these into another order.
+SPARSMITH_DEVICE float with_word(float sum, u32 word) { return sum + float_from_bits(word & 0x7FFFFFU); }
 
 }  // namespace sparsmith

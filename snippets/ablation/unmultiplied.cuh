@@ -1,7 +1,7 @@
 // Elements whose products tensor cores do not form. A kernel takes an Unmultiplied<half> as it takes a half.
 //
-// Operands are folded into the sums all the same, by a few logical instructions, so that the compiler cannot leave out
-// what brings them there.
+// Operands are folded into the sums all the same, by a few instructions, so that the compiler cannot leave out what
+// brings them there.
 #pragma once
 
 #include "snippets/ablation/kept_words.cuh"
@@ -29,8 +29,7 @@ SPARSMITH_DEVICE u32 add_zero_times<Unmultiplied<bfloat16>>(u32 pair, u32 sum) {
 template <class Value>
 struct TensorMultiply<Unmultiplied<Value>> {
   static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    d[0] = with_word(d[0], a[0] ^ a[1] ^ a[2] ^ a[3]);
-    d[0] = with_word(d[0], b0 ^ b1);
+    d[0] = with_word(d[0], a[0] ^ a[1] ^ a[2] ^ a[3] ^ b0 ^ b1);
   }
 };
 
