@@ -85,7 +85,7 @@ TEST_P(AblationCompileTest, SpillsNoMoreThanTheWholeKernel) {
   sources.erase(repeated.begin(), repeated.end());
   // At the most registers that a thread may have, ptxas does not order loads as it does around multiplications: it
   // spills as much as a candidate may that is timed (search/kernel_store.h).
-  const int allowed = tested.name() == "scatter" ? 64 : 0;
+  const std::int64_t allowed = tested.name() == "scatter" ? 64 : 0;
   const auto compiled = (*compiler)->compile_all(sources, "sm_90", 0);
   for (const auto& [name, kernel] : compiled) {
     ASSERT_TRUE(kernel.ok()) << name << "\n" << kernel.status().to_string();
