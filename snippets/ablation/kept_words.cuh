@@ -14,8 +14,10 @@ struct KeptWords {
   SPARSMITH_DEVICE void end(u32 at) const { store_shared_low_if(folded == 0x9E3779B9U, at, folded); }
 };
 
-// A sum with a word in it, as a number so small that it changes nothing: what is finite stays so, and nobody adds it up
-// again. An addition, since the compiler does not put these into another order.
-SPARSMITH_DEVICE float with_word(float sum, u32 word) { return sum + float_from_bits(word & 0x7FFFFFU); }
+// As many bits of a word as make a float that is finite, and so small that no sum shows it.
+SPARSMITH_DEVICE u32 mantissa(u32 word) { return word & 0x7FFFFFU; }
+// A sum with those of a word in it: finite if it was, so that nobody adds it up again. An addition, since the compiler
+// does not put these into another order.
+SPARSMITH_DEVICE float with_word(float sum, u32 word) { return sum + float_from_bits(mantissa(word)); }
 
 }  // namespace sparsmith

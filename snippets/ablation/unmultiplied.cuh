@@ -29,7 +29,8 @@ SPARSMITH_DEVICE u32 add_zero_times<Unmultiplied<bfloat16>>(u32 pair, u32 sum) {
 template <class Value>
 struct TensorMultiply<Unmultiplied<Value>> {
   static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    d[0] = with_word(d[0], a[0] ^ a[1] ^ a[2] ^ a[3] ^ b0 ^ b1);
+    const u32 of_a = mantissa(a[0] ^ a[1] ^ a[2] ^ a[3]);  // the same for all that a is multiplied by
+    d[0] = with_word(d[0], (b0 ^ b1) & of_a);
   }
 };
 
