@@ -116,7 +116,7 @@ TEST_F(Mutation, RoleOutsideOfRoleFolders) {
 TEST_F(Mutation, AblationsMayHaveAnyRole) {
   tree_.put("snippets/ablation/other.cuh", std::string(tree_.find("snippets/epilog/store.cuh").value()));
   replace("snippets/ablation/other.cuh", "struct Store", "struct Other");
-  EXPECT_THAT(findings(), IsEmpty());
+  EXPECT_THAT(findings(), testing::IsEmpty());
 }
 
 TEST_F(Mutation, NoComment) {
