@@ -59,11 +59,8 @@ void AblatedText::replace(std::string_view line, std::string_view what, std::str
   text_.headers.emplace_back(header);
 }
 
-void keep_weight_steps(LaunchPlan& plan) {
-  std::erase_if(plan.steps, [](const PlanStep& step) {
-    return std::ranges::none_of(
-        step.arguments, [](const PlanArgument& argument) { return argument.kind == PlanArgument::Kind::kPacked; });
-  });
+void keep_kernel(LaunchPlan& plan, const std::string& kernel) {
+  std::erase_if(plan.steps, [&](const PlanStep& step) { return step.kernel != kernel; });
 }
 
 }  // namespace sparsmith

@@ -46,7 +46,7 @@ class AblatedText {
   Status status_;
 };
 
-// Leaves out the steps that read nothing of the packed weight: what turns X, and second passes.
-void keep_weight_steps(LaunchPlan& plan);
+// Leaves out all steps but the one that launches `kernel`: what turns X, and second passes.
+void keep_kernel(LaunchPlan& plan, const std::string& kernel);
 
 }  // namespace sparsmith

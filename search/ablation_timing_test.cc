@@ -119,13 +119,6 @@ TEST_F(AblationTimingTest, OnlyGeneratedChoicesAreTaken) {
   ASSERT_EQ(report.weights.at(0).buckets.at(0).kind, "vendor");
   ASSERT_TRUE(ablate(report).ok());
   EXPECT_FALSE(report.weights[0].buckets[0].ablation.has_value());
-
-  device_.dense_us = 20;
-  options_.selection.families = {"rows"};
-  options_.use_choices = false;
-  report = run(weights_);
-  ASSERT_TRUE(ablate(report).ok());
-  EXPECT_THAT(report.weights.at(0).buckets.at(0).ablation->reason, HasSubstr("rows has no builds"));
 }
 
 TEST_F(AblationTimingTest, AnEmulatorTimesNothing) {

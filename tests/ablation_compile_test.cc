@@ -34,7 +34,9 @@ const Searched kSearched[] = {
     {"scatter", 2048, 4096, 0.2, DataType::kFloat16, 8},  {"scatter", 2048, 4096, 0.1, DataType::kBFloat16, 32},
     {"wgmma", 2048, 4096, 0.2, DataType::kFloat16, 64},   {"slots", 2048, 4096, 0.05, DataType::kFloat16, 1},
     {"slots", 2048, 4096, 0.02, DataType::kFloat32, 2},   {"panel", 2048, 8192, 0.01, DataType::kFloat16, 32},
-    {"panel", 2048, 8192, 0.01, DataType::kFloat32, 128},
+    {"panel", 2048, 8192, 0.01, DataType::kFloat32, 128}, {"bsr", 512, 512, 0.02, DataType::kFloat16, 32},
+    {"rows", 2048, 4096, 0.02, DataType::kFloat16, 1},    {"rows", 2048, 4096, 0.02, DataType::kFloat32, 16},
+    {"gather", 2048, 8192, 0.01, DataType::kFloat16, 32}, {"gather", 2048, 8192, 0.01, DataType::kFloat32, 32},
 };
 
 class AblationCompileTest : public testing::TestWithParam<Searched> {};
@@ -63,7 +65,7 @@ TEST_P(AblationCompileTest, SpillsNoMoreThanTheWholeKernel) {
       sources.push_back(kernel);
       names.insert(kernel.name);
     }
-    EXPECT_THAT(tested.ablations(config), testing::ElementsAreArray(kAblations));
+    EXPECT_GE(tested.ablations(config).size(), 2U);
     for (const Ablation part : tested.ablations(config)) {
       const auto without = tested.generate_without(part, config, problem, *packed);
       ASSERT_TRUE(without.ok()) << without.status().to_string();
@@ -79,7 +81,7 @@ TEST_P(AblationCompileTest, SpillsNoMoreThanTheWholeKernel) {
       }
     }
   }
-  EXPECT_GE(whole_of.size(), std::size(kAblations));
+  EXPECT_GE(whole_of.size(), 2U);
   std::ranges::sort(sources, {}, &KernelSource::name);
   const auto repeated = std::ranges::unique(sources, {}, &KernelSource::name);
   sources.erase(repeated.begin(), repeated.end());
@@ -99,18 +101,14 @@ TEST_P(AblationCompileTest, SpillsNoMoreThanTheWholeKernel) {
   }
 }
 
-TEST(AblationTest, FamiliesWithoutAPartSaySo) {
-  Random random(4);
-  const CsrMatrix matrix = draw_matrix(random, 64, 128, 0.1);
-  const Problem problem{{.rows = 64, .cols = 128, .type = DataType::kFloat32}, 1, typical_device(90)};
-  const Family& rows = *family("rows");
-  const SearchSpace space = search_space(rows, problem, compute_statistics(matrix));
-  ASSERT_FALSE(space.entries.empty());
-  const Config& config = space.entries.front().config;
-  EXPECT_TRUE(rows.ablations(config).empty());
-  const auto packed = rows.pack(config, problem, matrix);
-  ASSERT_TRUE(packed.ok());
-  const auto without = rows.generate_without(Ablation::kNoDecode, config, problem, *packed);
+TEST(AblationTest, EveryFamilyHasPartsAndRefusesOthers) {
+  for (const auto& each : families()) {
+    SCOPED_TRACE(each->name());
+    const std::vector<Ablation> parts = each->ablations({});
+    EXPECT_THAT(parts, testing::IsSupersetOf({Ablation::kNoMultiply, Ablation::kCopyOnly}));
+    EXPECT_EQ(parts.size(), each->name() == "bsr" ? 2U : 3U) << "blocks of bsr are operands as they are loaded";
+  }
+  const auto without = family("bsr")->generate_without(Ablation::kNoDecode, {}, {}, {});
   EXPECT_EQ(without.status().code(), StatusCode::kUnsupported);
   EXPECT_THAT(without.status().message(), testing::HasSubstr("no decode"));
 }

@@ -1,7 +1,7 @@
 // The steps of a panel weight, to the registers of the warps of PanelKernel, as many ahead, and nothing else.
 #pragma once
 
-#include "snippets/ablation/kept_words.cuh"
+#include "snippets/ablation/copied_steps.cuh"
 #include "snippets/contract.cuh"
 #include "snippets/kernels/panel.cuh"
 
@@ -25,25 +25,10 @@ struct PanelCopyKernel {
     for (int part = block_index_y(); streams && part < weight.part_count; part += grid_size_y()) {
       stream.begin(weight, block_index_z() * weight.part_count + part);
       wait_for_previous();  // the first steps are under way
-      copy(stream, kept);
+      panel::copy_steps(stream, kept);
     }
     wait_for_previous();  // where there was nothing to do, too
     kept.end(shared_offset(shared));
-  }
-
- private:
-  static SPARSMITH_DEVICE void copy(Stream& stream, KeptWords& kept) {
-    constexpr u32 kDepth = Stream::kDepth;
-    const u32 count = stream.share.step_count;
-    SPARSMITH_ROLLED for (u32 first = 0; first < count; first += kDepth) {
-      SPARSMITH_UNROLL for (u32 d = 0; d < kDepth; ++d) {
-        if (first + d < count) {
-          SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) kept.keep(stream.steps[d][i]);
-          if (first + d + kDepth < count) stream.refill(d);
-        }
-      }
-      stream.advance();
-    }
   }
 };
 
