@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -25,11 +26,13 @@ class AblationRun {
         kernels_(resources.compiler, nullptr, fmt::format("sm_{}", report.device.compute_capability),
                  options.compile_threads) {}
 
-  // Every generated choice of a weight. Error: there is no device any more.
-  Status time(const CsrMatrix& matrix, WeightResult& weight) {
+  // Every generated choice of a weight; tells of each before it begins. Error: there is no device any more.
+  using Progress = std::function<void(std::int64_t tokens)>;
+  Status time(const CsrMatrix& matrix, WeightResult& weight, const Progress& progress) {
     SPARSMITH_RETURN_IF_ERROR(session_.set_weight(matrix, weight.spec));
     for (BucketChoice& bucket : weight.buckets) {
       if (bucket.kind != "generated") continue;
+      if (progress) progress(bucket.tokens);
       AblationTimes& times = bucket.ablation.emplace();
       const Status timed = time(weight, bucket, times);
       SPARSMITH_RETURN_IF_ERROR(session_.health());
@@ -118,7 +121,8 @@ Status time_ablations(std::span<const WeightInput> weights, const TuneOptions& o
   CsrMatrix matrix;  // the session refers to it
   SPARSMITH_ASSIGN_OR_RETURN(DeviceSession session, DeviceSession::open(resources.measurers.front()));
   AblationRun run(options, resources, report, std::move(session));
-  for (WeightResult& weight : report.weights) {
+  for (std::size_t i = 0; i < report.weights.size(); ++i) {
+    WeightResult& weight = report.weights[i];
     if (resources.interrupted && resources.interrupted()) return {};
     if (std::ranges::none_of(weight.buckets, [](const BucketChoice& bucket) { return bucket.kind == "generated"; }))
       continue;
@@ -126,7 +130,13 @@ Status time_ablations(std::span<const WeightInput> weights, const TuneOptions& o
     if (input == weights.end()) return internal_error("no weight is called " + weight.name);
     std::vector<GroupMember> members;
     SPARSMITH_ASSIGN_OR_RETURN(matrix, read_weight(*input, options, members));
-    SPARSMITH_RETURN_IF_ERROR(run.time(matrix, weight));
+    AblationRun::Progress progress;
+    if (resources.progress) {
+      progress = [&](std::int64_t tokens) {
+        resources.progress({i, i, report.weights.size(), weight.name, fmt::format("ablation, N = {}", tokens), 0, 1});
+      };
+    }
+    SPARSMITH_RETURN_IF_ERROR(run.time(matrix, weight, progress));
   }
   return {};
 }
