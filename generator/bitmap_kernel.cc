@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "generator/bitmap_family.h"
 #include "generator/kernel_parts.h"
@@ -124,15 +125,45 @@ Result<LaunchPlan> bitmap_plan(const BitmapConfig& config, const Problem& proble
   return plan;
 }
 
+Status take_out(Ablation part, KernelText& text) {
+  AblatedText ablated(part, text);
+  switch (part) {
+    case Ablation::kNoDecode:
+      ablated.wrap("Values", "UndecodedStrips", "snippets/ablation/undecoded_strips.cuh");
+      break;
+    case Ablation::kNoMultiply: ablated.wrap("Value", "Unmultiplied", "snippets/ablation/unmultiplied.cuh"); break;
+    case Ablation::kCopyOnly:
+      ablated.replace("Kernel", "BitmapKernel", "BitmapCopyKernel", "snippets/ablation/bitmap_copy.cuh");
+      break;
+  }
+  return ablated.status();
+}
+
+Result<Candidate> candidate_of(const Config& config, const Problem& problem, const PackedWeight& packed,
+                               std::optional<Ablation> without) {
+  const BitmapConfig bitmap(config);
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, bitmap.packing().name(), packed));
+  KernelText texts[] = {bitmap_text(bitmap, problem), finish_parts_text(problem.spec)};
+  if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts[0]));
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bitmap_plan(bitmap, problem, packed, texts[0], texts[1]));
+  if (without == Ablation::kCopyOnly) keep_kernel(plan, texts[0].name);
+  return make_candidate(config, packed, std::move(plan), texts);
+}
+
 }  // namespace
 
 Result<Candidate> BitmapFamily::generate(const Config& config, const Problem& problem,
                                          const PackedWeight& packed) const {
-  const BitmapConfig bitmap(config);
-  SPARSMITH_RETURN_IF_ERROR(check_packing(config, bitmap.packing().name(), packed));
-  const KernelText texts[] = {bitmap_text(bitmap, problem), finish_parts_text(problem.spec)};
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bitmap_plan(bitmap, problem, packed, texts[0], texts[1]));
-  return make_candidate(config, packed, std::move(plan), texts);
+  return candidate_of(config, problem, packed, std::nullopt);
+}
+
+std::vector<Ablation> BitmapFamily::ablations(const Config& /*config*/) const {
+  return {std::begin(kAblations), std::end(kAblations)};
+}
+
+Result<Candidate> BitmapFamily::generate_without(Ablation part, const Config& config, const Problem& problem,
+                                                 const PackedWeight& packed) const {
+  return candidate_of(config, problem, packed, part);
 }
 
 }  // namespace sparsmith

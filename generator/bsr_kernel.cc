@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "generator/bsr_family.h"
 #include "generator/kernel_parts.h"
@@ -76,14 +77,42 @@ Result<LaunchPlan> bsr_plan(const BsrConfig& config, const Problem& problem, con
   return plan;
 }
 
+Status take_out(Ablation part, KernelText& text) {
+  AblatedText ablated(part, text);
+  switch (part) {
+    case Ablation::kNoDecode: break;  // refused before
+    case Ablation::kNoMultiply: ablated.wrap("Value", "Unmultiplied", "snippets/ablation/unmultiplied.cuh"); break;
+    case Ablation::kCopyOnly:
+      ablated.replace("Kernel", "BsrKernel", "BsrCopyKernel", "snippets/ablation/bsr_copy.cuh");
+      break;
+  }
+  return ablated.status();
+}
+
+Result<Candidate> candidate_of(const Config& config, const Problem& problem, const PackedWeight& packed,
+                               std::optional<Ablation> without) {
+  const BsrConfig bsr(config);
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, bsr.packing().name(), packed));
+  KernelText texts[] = {bsr_text(bsr, problem)};
+  if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts[0]));
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bsr_plan(bsr, problem, packed, texts[0]));
+  return make_candidate(config, packed, std::move(plan), texts);
+}
+
 }  // namespace
 
 Result<Candidate> BsrFamily::generate(const Config& config, const Problem& problem, const PackedWeight& packed) const {
-  const BsrConfig bsr(config);
-  SPARSMITH_RETURN_IF_ERROR(check_packing(config, bsr.packing().name(), packed));
-  const KernelText texts[] = {bsr_text(bsr, problem)};
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bsr_plan(bsr, problem, packed, texts[0]));
-  return make_candidate(config, packed, std::move(plan), texts);
+  return candidate_of(config, problem, packed, std::nullopt);
+}
+
+std::vector<Ablation> BsrFamily::ablations(const Config& /*config*/) const {
+  return {Ablation::kNoMultiply, Ablation::kCopyOnly};  // blocks are operands as they are loaded
+}
+
+Result<Candidate> BsrFamily::generate_without(Ablation part, const Config& config, const Problem& problem,
+                                              const PackedWeight& packed) const {
+  if (part == Ablation::kNoDecode) return Family::generate_without(part, config, problem, packed);
+  return candidate_of(config, problem, packed, part);
 }
 
 }  // namespace sparsmith

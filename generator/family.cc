@@ -32,6 +32,13 @@ Status Family::check(const Config& config, const Problem& problem, const Sparsit
   return {};
 }
 
+std::vector<Ablation> Family::ablations(const Config& /*config*/) const { return {}; }
+
+Result<Candidate> Family::generate_without(Ablation part, const Config& /*config*/, const Problem& /*problem*/,
+                                           const PackedWeight& /*packed*/) const {
+  return unsupported(fmt::format("{}: there is no build for \"{}\"", name(), ablation_name(part)));
+}
+
 std::span<const std::unique_ptr<Family>> families() {
   static const std::array<std::unique_ptr<Family>, 8> all = {
       std::make_unique<RowsFamily>(),   std::make_unique<PanelFamily>(),   std::make_unique<SlotsFamily>(),

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "formats/packed_weight.h"
+#include "generator/ablation.h"
 #include "generator/candidate.h"
 #include "generator/rule.h"
 #include "matrix/csr_matrix.h"
@@ -39,6 +40,13 @@ class Family {
   // text does not depend on the weight's pattern; the plan may.
   virtual Result<Candidate> generate(const Config& config, const Problem& problem,
                                      const PackedWeight& packed) const = 0;
+
+  // The parts that can be taken out of the kernels of `config`; none in a family that does not know of it.
+  virtual std::vector<Ablation> ablations(const Config& config) const;
+  // As generate(), with kernels from which `part` is taken out and that have names of their own.
+  //   Error: kUnsupported where ablations() does not have it.
+  virtual Result<Candidate> generate_without(Ablation part, const Config& config, const Problem& problem,
+                                             const PackedWeight& packed) const;
 
   // The cost model: microseconds for one run with the weight cold in cache.
   virtual double predict(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const = 0;

@@ -1,6 +1,8 @@
 // Kernels and launch plans of the gather family.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "formats/panel_words.h"
 #include "generator/gather_family.h"
 #include "generator/kernel_parts.h"
@@ -80,17 +82,47 @@ Result<LaunchPlan> gather_plan(const GatherConfig& config, const OperatorSpec& s
   return plan;
 }
 
-}  // namespace
+Status take_out(Ablation part, KernelText& text) {
+  AblatedText ablated(part, text);
+  switch (part) {
+    case Ablation::kNoDecode: ablated.wrap("Input", "UngatheredRows", "snippets/ablation/ungathered_rows.cuh"); break;
+    case Ablation::kNoMultiply:
+      ablated.replace("Products", "GatheredProducts", "UnmultipliedRows", "snippets/ablation/unmultiplied_rows.cuh");
+      break;
+    case Ablation::kCopyOnly:
+      ablated.replace("Kernel", "GatherKernel", "GatherCopyKernel", "snippets/ablation/gather_copy.cuh");
+      break;
+  }
+  return ablated.status();
+}
 
-Result<Candidate> GatherFamily::generate(const Config& config, const Problem& problem,
-                                         const PackedWeight& packed) const {
+Result<Candidate> candidate_of(const Config& config, const Problem& problem, const PackedWeight& packed,
+                               std::optional<Ablation> without) {
   const GatherConfig gather(config);
   const OperatorSpec& spec = problem.spec;
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, gather.packing(problem).name(), packed));
   const std::int64_t shared_bytes = packed.facts.at("slots") * gather.tile_tokens(spec.type) * 4;
-  const KernelText texts[] = {gather_text(gather, spec, shared_bytes), relayout_text(spec)};
+  KernelText texts[] = {gather_text(gather, spec, shared_bytes), relayout_text(spec)};
+  if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts[0]));
   SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, gather_plan(gather, spec, packed, texts[0], texts[1]));
+  if (without == Ablation::kCopyOnly) keep_kernel(plan, texts[0].name);
   return make_candidate(config, packed, std::move(plan), texts);
+}
+
+}  // namespace
+
+Result<Candidate> GatherFamily::generate(const Config& config, const Problem& problem,
+                                         const PackedWeight& packed) const {
+  return candidate_of(config, problem, packed, std::nullopt);
+}
+
+std::vector<Ablation> GatherFamily::ablations(const Config& /*config*/) const {
+  return {std::begin(kAblations), std::end(kAblations)};
+}
+
+Result<Candidate> GatherFamily::generate_without(Ablation part, const Config& config, const Problem& problem,
+                                                 const PackedWeight& packed) const {
+  return candidate_of(config, problem, packed, part);
 }
 
 }  // namespace sparsmith

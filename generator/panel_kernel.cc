@@ -1,6 +1,8 @@
 // Kernels and launch plans of the panel family.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "generator/kernel_parts.h"
 #include "generator/panel_family.h"
 
@@ -227,17 +229,60 @@ class PlanBuilder {
   PlanArguments arguments_{"panel"};
 };
 
+Status take_out(Ablation part, const PanelConfig& config, KernelText& text) {
+  AblatedText ablated(part, text);
+  const bool plain = config.products == PanelConfig::Products::kPlain;
+  constexpr const char* kPlainHeader = "snippets/ablation/plain_panel_products.cuh";
+  switch (part) {
+    case Ablation::kNoDecode:
+      if (plain) {
+        ablated.replace("Products", "PlainProducts", "UngatheredPlainProducts", kPlainHeader);
+      } else {
+        ablated.replace("Products", "TensorProducts", "UngatheredTensorProducts",
+                        "snippets/ablation/ungathered_tensor_products.cuh");
+      }
+      break;
+    case Ablation::kNoMultiply:
+      if (plain) {
+        ablated.replace("Products", "PlainProducts", "UnmultipliedPlainProducts", kPlainHeader);
+      } else {
+        ablated.replace("Products", "Value", "Unmultiplied<Value>", "snippets/ablation/unmultiplied.cuh");
+      }
+      break;
+    case Ablation::kCopyOnly:
+      ablated.replace("Kernel", "PanelKernel", "PanelCopyKernel", "snippets/ablation/panel_copy.cuh");
+      break;
+  }
+  return ablated.status();
+}
+
+Result<Candidate> candidate_of(const Config& config, const Problem& problem, const PackedWeight& packed,
+                               std::optional<Ablation> without) {
+  const PanelConfig panel(config);
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, panel.packing(problem).name(), packed));
+  PlanBuilder builder(panel, problem, packed);
+  KernelText texts[] = {panel_text(panel, problem, builder.shared_bytes()), relayout_panels_text(problem.spec),
+                        finish_parts_text(problem.spec)};
+  if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, panel, texts[0]));
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, builder.build(texts[0], texts[1], texts[2]));
+  if (without == Ablation::kCopyOnly) keep_kernel(plan, texts[0].name);
+  return make_candidate(config, packed, std::move(plan), texts);
+}
+
 }  // namespace
 
 Result<Candidate> PanelFamily::generate(const Config& config, const Problem& problem,
                                         const PackedWeight& packed) const {
-  const PanelConfig panel(config);
-  SPARSMITH_RETURN_IF_ERROR(check_packing(config, panel.packing(problem).name(), packed));
-  PlanBuilder builder(panel, problem, packed);
-  const KernelText texts[] = {panel_text(panel, problem, builder.shared_bytes()), relayout_panels_text(problem.spec),
-                              finish_parts_text(problem.spec)};
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, builder.build(texts[0], texts[1], texts[2]));
-  return make_candidate(config, packed, std::move(plan), texts);
+  return candidate_of(config, problem, packed, std::nullopt);
+}
+
+std::vector<Ablation> PanelFamily::ablations(const Config& /*config*/) const {
+  return {std::begin(kAblations), std::end(kAblations)};
+}
+
+Result<Candidate> PanelFamily::generate_without(Ablation part, const Config& config, const Problem& problem,
+                                                const PackedWeight& packed) const {
+  return candidate_of(config, problem, packed, part);
 }
 
 }  // namespace sparsmith

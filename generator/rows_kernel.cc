@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "generator/kernel_parts.h"
 #include "generator/rows_family.h"
@@ -174,14 +175,44 @@ class PlanBuilder {
   PlanArguments arguments_{"rows"};
 };
 
+Status take_out(Ablation part, KernelText& text) {
+  AblatedText ablated(part, text);
+  switch (part) {
+    case Ablation::kNoDecode: ablated.wrap("Input", "UngatheredInput", "snippets/ablation/ungathered_input.cuh"); break;
+    case Ablation::kNoMultiply:
+      ablated.wrap("Sums", "UnmultipliedSums", "snippets/ablation/unmultiplied_sums.cuh");
+      break;
+    case Ablation::kCopyOnly:
+      ablated.replace("Kernel", "RowsKernel", "RowsCopyKernel", "snippets/ablation/rows_copy.cuh");
+      break;
+  }
+  return ablated.status();
+}
+
+Result<Candidate> candidate_of(const Config& config, const Problem& problem, const PackedWeight& packed,
+                               std::optional<Ablation> without) {
+  const RowsConfig rows(config);
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, rows.csr_packing().name(), packed));
+  KernelText texts[] = {rows_text(rows, problem.spec), relayout_text(problem.spec), finish_text(problem.spec)};
+  if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts[0]));
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, PlanBuilder(rows, problem, packed).build(texts[0], texts[1], texts[2]));
+  if (without == Ablation::kCopyOnly) keep_kernel(plan, texts[0].name);
+  return make_candidate(config, packed, std::move(plan), texts);
+}
+
 }  // namespace
 
 Result<Candidate> RowsFamily::generate(const Config& config, const Problem& problem, const PackedWeight& packed) const {
-  const RowsConfig rows(config);
-  SPARSMITH_RETURN_IF_ERROR(check_packing(config, rows.csr_packing().name(), packed));
-  const KernelText texts[] = {rows_text(rows, problem.spec), relayout_text(problem.spec), finish_text(problem.spec)};
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, PlanBuilder(rows, problem, packed).build(texts[0], texts[1], texts[2]));
-  return make_candidate(config, packed, std::move(plan), texts);
+  return candidate_of(config, problem, packed, std::nullopt);
+}
+
+std::vector<Ablation> RowsFamily::ablations(const Config& /*config*/) const {
+  return {std::begin(kAblations), std::end(kAblations)};
+}
+
+Result<Candidate> RowsFamily::generate_without(Ablation part, const Config& config, const Problem& problem,
+                                               const PackedWeight& packed) const {
+  return candidate_of(config, problem, packed, part);
 }
 
 }  // namespace sparsmith

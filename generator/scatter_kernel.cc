@@ -1,6 +1,8 @@
 // Kernels and launch plans of the scatter family.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "generator/kernel_parts.h"
 #include "generator/scatter_family.h"
 
@@ -84,15 +86,44 @@ Result<LaunchPlan> scatter_plan(const ScatterConfig& config, const OperatorSpec&
   return plan;
 }
 
+Status take_out(Ablation part, KernelText& text) {
+  AblatedText ablated(part, text);
+  switch (part) {
+    case Ablation::kNoDecode:
+      ablated.wrap("Entries", "UnstoredEntries", "snippets/ablation/unstored_entries.cuh");
+      break;
+    case Ablation::kNoMultiply: ablated.wrap("Value", "Unmultiplied", "snippets/ablation/unmultiplied.cuh"); break;
+    case Ablation::kCopyOnly:
+      ablated.replace("Kernel", "ScatterKernel", "ScatterCopyKernel", "snippets/ablation/scatter_copy.cuh");
+      break;
+  }
+  return ablated.status();
+}
+
+Result<Candidate> candidate_of(const Config& config, const Problem& problem, const PackedWeight& packed,
+                               std::optional<Ablation> without) {
+  const ScatterConfig scatter(config);
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, scatter.packing().name(), packed));
+  KernelText text = scatter_text(scatter, problem);
+  if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, text));
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, scatter_plan(scatter, problem.spec, packed, text));
+  return make_candidate(config, packed, std::move(plan), {&text, 1});
+}
+
 }  // namespace
 
 Result<Candidate> ScatterFamily::generate(const Config& config, const Problem& problem,
                                           const PackedWeight& packed) const {
-  const ScatterConfig scatter(config);
-  SPARSMITH_RETURN_IF_ERROR(check_packing(config, scatter.packing().name(), packed));
-  const KernelText text = scatter_text(scatter, problem);
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, scatter_plan(scatter, problem.spec, packed, text));
-  return make_candidate(config, packed, std::move(plan), {&text, 1});
+  return candidate_of(config, problem, packed, std::nullopt);
+}
+
+std::vector<Ablation> ScatterFamily::ablations(const Config& /*config*/) const {
+  return {std::begin(kAblations), std::end(kAblations)};
+}
+
+Result<Candidate> ScatterFamily::generate_without(Ablation part, const Config& config, const Problem& problem,
+                                                  const PackedWeight& packed) const {
+  return candidate_of(config, problem, packed, part);
 }
 
 }  // namespace sparsmith

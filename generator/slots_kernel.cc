@@ -1,6 +1,8 @@
 // Kernels and launch plans of the slots family.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "formats/slots_layout.h"
 #include "generator/kernel_parts.h"
 #include "generator/slots_family.h"
@@ -88,13 +90,28 @@ Result<LaunchPlan> slots_plan(const KernelText& text, int tokens_per_pass, const
   return plan;
 }
 
-}  // namespace
+Status take_out(Ablation part, KernelText& text) {
+  AblatedText ablated(part, text);
+  switch (part) {
+    case Ablation::kNoDecode:
+      ablated.wrap("Stream", "UngatheredSlots", "snippets/ablation/ungathered_slots.cuh");
+      break;
+    case Ablation::kNoMultiply:
+      ablated.wrap("Stream", "UnmultipliedSlots", "snippets/ablation/unmultiplied_slots.cuh");
+      break;
+    case Ablation::kCopyOnly:
+      ablated.replace("Kernel", "SlotsKernel", "SlotsCopyKernel", "snippets/ablation/slots_copy.cuh");
+      break;
+  }
+  return ablated.status();
+}
 
-Result<Candidate> SlotsFamily::generate(const Config& config, const Problem& problem,
-                                        const PackedWeight& packed) const {
+Result<Candidate> candidate_of(const Config& config, const Problem& problem, const PackedWeight& packed,
+                               std::optional<Ablation> without) {
   const SlotsConfig slots_config(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, slots_config.packing(problem).name(), packed));
   KernelText text = slots_text(slots_config, problem.spec);
+  if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, text));
   text.max_shared_bytes = slots_config.vector_bytes(problem.spec) +
                           packed.facts.at("groups") * slots::kLanes * std::int64_t{4} * slots_config.tokens_per_pass;
   if (text.max_shared_bytes > problem.device.shared_bytes_per_block)
@@ -103,6 +120,22 @@ Result<Candidate> SlotsFamily::generate(const Config& config, const Problem& pro
                                    problem.device.shared_bytes_per_block));
   SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, slots_plan(text, slots_config.tokens_per_pass, problem, packed));
   return make_candidate(config, packed, std::move(plan), {&text, 1});
+}
+
+}  // namespace
+
+Result<Candidate> SlotsFamily::generate(const Config& config, const Problem& problem,
+                                        const PackedWeight& packed) const {
+  return candidate_of(config, problem, packed, std::nullopt);
+}
+
+std::vector<Ablation> SlotsFamily::ablations(const Config& /*config*/) const {
+  return {std::begin(kAblations), std::end(kAblations)};
+}
+
+Result<Candidate> SlotsFamily::generate_without(Ablation part, const Config& config, const Problem& problem,
+                                                const PackedWeight& packed) const {
+  return candidate_of(config, problem, packed, part);
 }
 
 }  // namespace sparsmith

@@ -1,6 +1,8 @@
 // Kernels and launch plans of the wgmma family.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "generator/kernel_parts.h"
 #include "generator/wgmma_family.h"
 
@@ -113,15 +115,47 @@ Result<LaunchPlan> wgmma_plan(const WgmmaConfig& config, const OperatorSpec& spe
   return plan;
 }
 
+Status take_out(Ablation part, const WgmmaConfig& config, KernelText& text) {
+  AblatedText ablated(part, text);
+  switch (part) {
+    case Ablation::kNoDecode:
+      ablated.wrap("Entries", "UnstoredEntries", "snippets/ablation/unstored_entries.cuh");
+      // Tiles that nothing is stored into need not be cleared as a whole: entries clear them, which do nothing.
+      if (config.whole_tiles != 0) ablated.replace("Kernel", "true", "false", "snippets/ablation/unstored_entries.cuh");
+      break;
+    case Ablation::kNoMultiply: ablated.wrap("Value", "Unmultiplied", "snippets/ablation/unmultiplied.cuh"); break;
+    case Ablation::kCopyOnly:
+      ablated.replace("Kernel", "WgmmaKernel", "WgmmaCopyKernel", "snippets/ablation/wgmma_copy.cuh");
+      break;
+  }
+  return ablated.status();
+}
+
+Result<Candidate> candidate_of(const Config& config, const Problem& problem, const PackedWeight& packed,
+                               std::optional<Ablation> without) {
+  const WgmmaConfig wgmma(config);
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, wgmma.packing().name(), packed));
+  KernelText texts[] = {wgmma_text(wgmma, problem), finish_parts_text(problem.spec)};
+  if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, wgmma, texts[0]));
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, wgmma_plan(wgmma, problem.spec, packed, texts[0], texts[1]));
+  if (without == Ablation::kCopyOnly) keep_kernel(plan, texts[0].name);
+  return make_candidate(config, packed, std::move(plan), texts);
+}
+
 }  // namespace
 
 Result<Candidate> WgmmaFamily::generate(const Config& config, const Problem& problem,
                                         const PackedWeight& packed) const {
-  const WgmmaConfig wgmma(config);
-  SPARSMITH_RETURN_IF_ERROR(check_packing(config, wgmma.packing().name(), packed));
-  const KernelText texts[] = {wgmma_text(wgmma, problem), finish_parts_text(problem.spec)};
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, wgmma_plan(wgmma, problem.spec, packed, texts[0], texts[1]));
-  return make_candidate(config, packed, std::move(plan), texts);
+  return candidate_of(config, problem, packed, std::nullopt);
+}
+
+std::vector<Ablation> WgmmaFamily::ablations(const Config& /*config*/) const {
+  return {std::begin(kAblations), std::end(kAblations)};
+}
+
+Result<Candidate> WgmmaFamily::generate_without(Ablation part, const Config& config, const Problem& problem,
+                                                const PackedWeight& packed) const {
+  return candidate_of(config, problem, packed, part);
 }
 
 }  // namespace sparsmith

@@ -134,6 +134,12 @@ Result<std::vector<Timing>> DeviceSession::time_interleaved(const std::vector<Lo
   return guarded([&](Measurer& measurer) { return measurer.time_interleaved(candidates, vendors, policy); });
 }
 
+Result<std::vector<Timing>> DeviceSession::time_unverified(const std::vector<LoadedCandidate>& candidates,
+                                                           const TimingPolicy& policy) {
+  const Stopwatch stopwatch(seconds_.timing);
+  return guarded([&](Measurer& measurer) { return measurer.time_unverified(candidates, policy); });
+}
+
 Result<VendorTiming> DeviceSession::vendor(const std::string& name, const TimingPolicy& policy) {
   const Stopwatch stopwatch(seconds_.libraries);
   return guarded([&](Measurer& measurer) { return measurer.vendor(name, policy); });

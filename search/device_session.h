@@ -45,6 +45,8 @@ class DeviceSession {
   Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy);
   Result<std::vector<Timing>> time_interleaved(const std::vector<LoadedCandidate>& candidates,
                                                const std::vector<std::string>& vendors, const TimingPolicy& policy);
+  Result<std::vector<Timing>> time_unverified(const std::vector<LoadedCandidate>& candidates,
+                                              const TimingPolicy& policy);
   Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy);
 
   // How often a measurer was started again. A number that has changed says that whatever was verified or measured

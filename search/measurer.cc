@@ -27,6 +27,10 @@ class WorkerMeasurer : public Measurer {
                                                const TimingPolicy& policy) override {
     return worker_->time_interleaved(candidates, vendors, policy);
   }
+  Result<std::vector<Timing>> time_unverified(const std::vector<LoadedCandidate>& candidates,
+                                              const TimingPolicy& policy) override {
+    return worker_->time_unverified(candidates, policy);
+  }
   Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy) override {
     return worker_->vendor(name, policy);
   }

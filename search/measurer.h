@@ -29,6 +29,8 @@ class Measurer {
   virtual Result<std::vector<Timing>> time_interleaved(const std::vector<LoadedCandidate>& candidates,
                                                        const std::vector<std::string>& vendors,
                                                        const TimingPolicy& policy) = 0;
+  virtual Result<std::vector<Timing>> time_unverified(const std::vector<LoadedCandidate>& candidates,
+                                                      const TimingPolicy& policy) = 0;
   virtual Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy) = 0;
 };
 

@@ -44,6 +44,7 @@ struct DeviceScript {
   std::vector<int> verified_each;  // of each weight that was set, in that order
   int timed = 0;
   int finals = 0;
+  std::vector<std::string> timed_unverified;      // kernel names
   std::vector<std::chrono::milliseconds> limits;  // of candidates' calls, as they were set
   std::vector<std::string> deaths;                // kernel names
 };

@@ -9,6 +9,7 @@
 
 #include "base/ptxas_figures.h"
 #include "formats/packed_weight.h"
+#include "generator/ablation.h"
 #include "generator/candidate.h"
 #include "runtime/device_properties.h"
 #include "runtime/operator_spec.h"
@@ -26,6 +27,14 @@ struct Trial {
   double predicted_us = 0;
   double median_us = 0;  // 0: was not timed; where nothing can be timed, the prediction of one that passed
   std::string outcome;   // "timed", "not tried", or why it was rejected
+};
+
+// What a chosen kernel takes beside builds of it without a part (generator/ablation.h), timed in turns in one run.
+struct AblationTimes {
+  Timing whole;
+  std::map<Ablation, Timing> without;       // by what is left out
+  std::map<Ablation, std::string> missing;  // why a build was not timed; not in here: the family has none
+  std::string reason;                       // why nothing was; empty where something was
 };
 
 // The choice for one weight at one N.
@@ -49,6 +58,8 @@ struct BucketChoice {
   std::string incumbent;      // match quality of what the cache had: "exact", "same architecture", "none"
   int tried = 0;              // candidates
   std::vector<Trial> trials;  // those of this run, in the order in which they were tried
+
+  std::optional<AblationTimes> ablation;  // of a generated one, where that was asked for
 
   double us() const { return timing.median_us; }
 };

@@ -270,13 +270,15 @@ ReferenceSums eigen_sums(const ReferenceProblem& problem) {
   return {{sums.data(), sums.data() + sums.size()}, {magnitudes.data(), magnitudes.data() + magnitudes.size()}};
 }
 
-Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packed) {
+Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packed, std::optional<Ablation> without) {
   const Family* family_of_case = family(test_case.config.family);
   SPARSMITH_RETURN_IF_ERROR(
       family_of_case->check(test_case.config, test_case.problem, compute_statistics(test_case.matrix)));
   SPARSMITH_ASSIGN_OR_RETURN(packed, family_of_case->pack(test_case.config, test_case.problem, test_case.matrix));
-  SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate,
-                             family_of_case->generate(test_case.config, test_case.problem, packed));
+  SPARSMITH_ASSIGN_OR_RETURN(
+      Candidate candidate,
+      without ? family_of_case->generate_without(*without, test_case.config, test_case.problem, packed)
+              : family_of_case->generate(test_case.config, test_case.problem, packed));
   launch_programmatically(candidate.plan, test_case.programmatic);
   if (test_case.small_grid) {
     // Kernels stride over their grid, so any smaller one is right as well; panels and slots do so over its y alone.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,8 @@ ReferenceSums eigen_sums(const ReferenceProblem& problem);
 using ImageOf = std::function<Result<KernelImage>(const KernelSource&)>;
 Status run_case(const KernelCase& test_case, Executor& executor, const ImageOf& image_of);
 
-// The candidate of a case, before anything runs.
-Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packed);
+// The candidate of a case, before anything runs; `without` a part, where one is given.
+Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packed,
+                                std::optional<Ablation> without = std::nullopt);
 
 }  // namespace sparsmith::test

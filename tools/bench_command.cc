@@ -59,11 +59,28 @@ std::string geometric_means(const TuneReport& report, const std::vector<std::str
   return text;
 }
 
-TextTable bench_table(const TuneReport& report, const std::vector<std::string>& vendors) {
-  std::vector<TextTable::Column> columns = {
-      {"weight"},   {"shape"},         {"zeros", true},      {"N", true},
-      {"choice"},   {"us", true},      {"GB/s", true},       {"roofline us", true},
-      {"bound by"}, {"reached", true}, {"error/bound", true}};
+std::string us_text(const Timing& timing) {
+  return timing.median_us > 0 ? fmt::format("{:.2f}", timing.median_us) : "-";
+}
+
+// The choice as it was timed once more, and without each part.
+void add_ablation(const BucketChoice& bucket, std::vector<std::string>& cells) {
+  cells.push_back(bucket.ablation ? us_text(bucket.ablation->whole) : "-");
+  for (const Ablation part : kAblations) {
+    const bool timed = bucket.ablation && bucket.ablation->without.contains(part);
+    cells.push_back(timed ? us_text(bucket.ablation->without.at(part)) : "-");
+  }
+}
+
+TextTable bench_table(const TuneReport& report, const std::vector<std::string>& vendors, bool ablation) {
+  std::vector<TextTable::Column> columns = {{"weight"},   {"shape"},        {"zeros", true}, {"N", true},
+                                            {"choice"},   {"us", true},     {"GB/s", true},  {"roofline us", true},
+                                            {"bound by"}, {"reached", true}};
+  if (ablation) {
+    columns.push_back({"full us", true});
+    for (const Ablation part : kAblations) columns.push_back({fmt::format("{} us", ablation_name(part)), true});
+  }
+  columns.push_back({"error/bound", true});
   for (const std::string& name : vendors) {
     columns.push_back({name + " us", true});
     columns.push_back({"ratio", true});
@@ -83,8 +100,9 @@ TextTable bench_table(const TuneReport& report, const std::vector<std::string>& 
           fmt::format("{:.0f}", bandwidth / 1e9),
           bound ? fmt::format("{:.2f}", bound->us) : "-",
           bound ? bound->by : "-",
-          bound && bucket.us() > 0 ? fmt::format("{:.0f} %", 100 * bound->us / bucket.us()) : "-",
-          fmt::format("{:.3f}", bucket.verification.max_error_over_bound)};
+          bound && bucket.us() > 0 ? fmt::format("{:.0f} %", 100 * bound->us / bucket.us()) : "-"};
+      if (ablation) add_ablation(bucket, cells);
+      cells.push_back(fmt::format("{:.3f}", bucket.verification.max_error_over_bound));
       for (const std::string& name : vendors) {
         const VendorTiming* vendor = vendor_of(bucket, name);
         cells.push_back(vendor == nullptr ? "-" : fmt::format("{:.2f}", vendor->timing.median_us));
@@ -110,6 +128,23 @@ std::string missing_vendors(const TuneReport& report) {
   }
   std::string text;
   for (const auto& [reason, count] : reasons) text += fmt::format("not measured in {} cases: {}\n", count, reason);
+  return text;
+}
+
+// Why builds without a part have no figure, once for each reason.
+std::string missing_ablations(const TuneReport& report) {
+  std::map<std::string, int> reasons;
+  for (const WeightResult& weight : report.weights) {
+    for (const BucketChoice& bucket : weight.buckets) {
+      if (!bucket.ablation) continue;
+      if (!bucket.ablation->reason.empty()) ++reasons[bucket.ablation->reason];
+      if (!bucket.ablation->reason.empty()) continue;
+      for (const auto& [part, reason] : bucket.ablation->missing)
+        ++reasons[fmt::format("{}: {}", ablation_name(part), reason)];
+    }
+  }
+  std::string text;
+  for (const auto& [reason, count] : reasons) text += fmt::format("no ablation in {} cases: {}\n", count, reason);
   return text;
 }
 
@@ -150,6 +185,8 @@ int run_break_even(const Options& options) {
 int run(Options options) {
   if (options.settings.file.empty() == options.break_even.shape.empty())
     return report(invalid_argument("bench takes either a file or --break-even MxK"));
+  if (options.settings.ablation && options.settings.file.empty())
+    return report(invalid_argument("--ablation takes a file: there are no kernels to take apart in a break-even"));
   if (!options.break_even.shape.empty()) return run_break_even(options);
   options.settings.tuning.compare = true;
   const auto outcome = run_tuning(options.settings, options.json);
@@ -163,9 +200,9 @@ int run(Options options) {
     print_json(*outcome);
   } else {
     const std::vector<std::string>& vendors = options.settings.tuning.vendors;
-    const TextTable table = bench_table(result, vendors);
-    fmt::print("{}\n{}{}", options.markdown ? table.markdown() : table.plain(), geometric_means(result, vendors),
-               missing_vendors(result));
+    const TextTable table = bench_table(result, vendors, options.settings.ablation);
+    fmt::print("{}\n{}{}{}", options.markdown ? table.markdown() : table.plain(), geometric_means(result, vendors),
+               missing_vendors(result), missing_ablations(result));
     for (const TuneReport::Skipped& tensor : result.skipped) fmt::print("skipped {}: {}\n", tensor.name, tensor.reason);
     fmt::print("{}", last_line(*outcome, options.settings.tuning.timing));
   }
@@ -188,6 +225,9 @@ void add_bench_command(CLI::App& app, Action& action) {
       ->add_option("--layers", options->settings.tuning.timing.layers,
                    "Time a stack of so many layers in one CUDA graph; default: as many launches as timing takes")
       ->check(CLI::Range(1, 2000));
+  command->add_flag("--ablation", options->settings.ablation,
+                    "Time each chosen kernel once more, beside builds of it without decoding, without multiplying, and "
+                    "that only copy the weight");
   command->add_flag("--markdown", options->markdown, "Print the table as Markdown");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->add_option("--html", options->html, "Also write a page to this file");

@@ -60,11 +60,17 @@ expect 0 "geometric mean" "$sparsmith" bench model.safetensors --device emulator
 expect 0 "roofline us  bound by  reached" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
 expect 0 '"roofline":{"by":"memory","reached":' \
   "$sparsmith" bench model.safetensors --device emulator --cache tune.db --json
+expect 0 "reached  full us  no decode us  no multiply us  copy only us  error" \
+  "$sparsmith" bench model.safetensors --device emulator --cache tune.db --ablation
+expect 0 "no ablation in .* takes a GPU" "$sparsmith" bench model.safetensors --device emulator --cache tune.db --ablation
+expect 0 '"ablation":{"reason":"' \
+  "$sparsmith" bench model.safetensors --device emulator --cache tune.db --ablation --json
 break_even=("$sparsmith" bench --break-even 96x128 --points 2 --device emulator --cache tune.db)
 expect 0 "^1 .*30.0 %.*predicted" "${break_even[@]}" --tokens 1
 expect 0 '"break_even":.*"sparse_at":0.3,"tokens":8' "${break_even[@]}" --tokens 8 --pattern lognormal:0.5 --json
 expect 2 "either a file or --break-even" "$sparsmith" bench
 expect 2 "either a file or --break-even" "${break_even[@]}" model.safetensors
+expect 2 "takes a file" "${break_even[@]}" --ablation
 expect 2 "not of the form MxK" "$sparsmith" bench --break-even 96
 expect 2 "the lower one first" "${break_even[@]}" --from 0.9 --to 0.5
 

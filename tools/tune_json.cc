@@ -32,6 +32,14 @@ json json_of(const VendorTiming& vendor) {
   return object;
 }
 
+json json_of(const AblationTimes& times) {
+  if (!times.reason.empty()) return {{"reason", times.reason}};
+  json object = {{"full", json_of(times.whole)}};
+  for (const auto& [part, timing] : times.without) object[std::string(ablation_key(part))] = json_of(timing);
+  for (const auto& [part, reason] : times.missing) object["missing"][std::string(ablation_key(part))] = reason;
+  return object;
+}
+
 // What ran, so far that equal values mean equal code: binaries of the device's architecture, and what they are made of.
 json binaries_of(const TuneReport& report, const BucketChoice& bucket) {
   json binaries = json::array();
@@ -73,6 +81,7 @@ json json_of(const TuneOutcome& outcome, const WeightResult& weight, const Bucke
     object["roofline"] = {{"us", bound->us}, {"by", bound->by}};
     if (bucket.us() > 0) object["roofline"]["reached"] = bound->us / bucket.us();
   }
+  if (bucket.ablation) object["ablation"] = json_of(*bucket.ablation);
   object["dense_us"] = bucket.dense_us > 0 ? json(bucket.dense_us) : json();
   if (bucket.kind == "vendor") {
     object["vendor"] = bucket.vendor;

@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "generator/family.h"
+#include "search/ablation_timing.h"
 #include "tools/device_choice.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
@@ -289,7 +290,11 @@ Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
   const auto weights = inputs_of(model, analysis, options.transpose);
   SPARSMITH_ASSIGN_OR_RETURN(
       TuneOutcome outcome, with_tuner(settings, quiet, [&](const TuneOptions& tuning, const TuneResources& resources) {
-        return tune(weights, tuning, resources);
+        auto report = tune(weights, tuning, resources);
+        if (!settings.ablation || !report.ok()) return report;
+        const Status ablated = time_ablations(weights, tuning, resources, *report);
+        if (!ablated.ok()) log_warning("kernels were not timed without their parts: {}", ablated.message());
+        return report;
       }));
   for (const SkippedTensor& tensor : analysis.skipped) outcome.report.skipped.push_back({tensor.name, tensor.reason});
   return outcome;

@@ -30,6 +30,7 @@ struct TuneSettings {
   SelectionOptions selection;       // but for its groups:
   std::vector<std::string> groups;  // as parse_group_pattern() takes them
   TuneOptions tuning;
+  bool ablation = false;  // time chosen kernels without their parts as well: of run_tuning()
 };
 
 void add_tune_options(CLI::App& command, TuneSettings& settings);

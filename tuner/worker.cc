@@ -216,6 +216,16 @@ Result<std::vector<Timing>> Worker::time_interleaved(const std::vector<LoadedCan
   return timings;
 }
 
+Result<std::vector<Timing>> Worker::time_unverified(const std::vector<LoadedCandidate>& candidates,
+                                                    const TimingPolicy& policy) {
+  SPARSMITH_ASSIGN_OR_RETURN(
+      std::vector<Timing> timings,
+      channel_->call_for<std::vector<Timing>>(encode_time_request(candidates, {}, policy, /*unverified=*/true),
+                                              fmt::format("timing {} unverified candidates", candidates.size())));
+  if (timings.size() != candidates.size()) return internal_error("the worker timed another number of candidates");
+  return timings;
+}
+
 Result<VendorTiming> Worker::vendor(const std::string& name, const TimingPolicy& policy) {
   return channel_->call_for<VendorTiming>(encode_vendor_request(name, policy), "measuring " + name);
 }

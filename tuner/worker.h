@@ -106,6 +106,10 @@ class Worker {
   // that vendor() measured for this weight and N. One Timing for each candidate, then for each vendor.
   Result<std::vector<Timing>> time_interleaved(const std::vector<LoadedCandidate>& candidates,
                                                const std::vector<std::string>& vendors, const TimingPolicy& policy);
+  // The same of candidates that nobody has verified: for ablation builds (generator/ablation.h), whose outputs are
+  // known to be wrong. They run on the buffers of the others, whose outputs they spoil, and are checked for nothing.
+  Result<std::vector<Timing>> time_unverified(const std::vector<LoadedCandidate>& candidates,
+                                              const TimingPolicy& policy);
   // Measures a vendor library on this weight and N, checked against the same reference.
   Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy);
 

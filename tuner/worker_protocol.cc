@@ -156,6 +156,7 @@ TimeRequest time_of(const json& header, BlobReader& blobs) {
   for (const json& candidate : header.at("candidates")) request.candidates.push_back(candidate_of(candidate, blobs));
   request.vendors = header.at("vendors").get<std::vector<std::string>>();
   request.policy = policy_of(header.at("policy"));
+  request.unverified = header.at("unverified");
   return request;
 }
 
@@ -248,12 +249,16 @@ OutgoingMessage encode_verify_request(const LoadedCandidate& candidate) {
 }
 
 OutgoingMessage encode_time_request(const std::vector<LoadedCandidate>& candidates,
-                                    const std::vector<std::string>& vendors, const TimingPolicy& policy) {
+                                    const std::vector<std::string>& vendors, const TimingPolicy& policy,
+                                    bool unverified) {
   OutgoingMessage message;
   json encoded = json::array();
   for (const LoadedCandidate& candidate : candidates) encoded.push_back(to_json(candidate, message));
-  message.header =
-      dumped({{"call", "time"}, {"candidates", encoded}, {"vendors", vendors}, {"policy", to_json(policy)}});
+  message.header = dumped({{"call", "time"},
+                           {"candidates", encoded},
+                           {"vendors", vendors},
+                           {"policy", to_json(policy)},
+                           {"unverified", unverified}});
   return message;
 }
 

@@ -51,6 +51,7 @@ struct TimeRequest {
   std::vector<LoadedCandidate> candidates;
   std::vector<std::string> vendors;
   TimingPolicy policy;
+  bool unverified = false;  // candidates that were not verified are timed as well
 };
 struct VendorRequest {
   std::string name;
@@ -70,7 +71,8 @@ OutgoingMessage encode_drop_packing_request(const std::string& name);
 OutgoingMessage encode_tokens_request(std::int64_t tokens, std::uint64_t seed);
 OutgoingMessage encode_verify_request(const LoadedCandidate& candidate);
 OutgoingMessage encode_time_request(const std::vector<LoadedCandidate>& candidates,
-                                    const std::vector<std::string>& vendors, const TimingPolicy& policy);
+                                    const std::vector<std::string>& vendors, const TimingPolicy& policy,
+                                    bool unverified = false);
 OutgoingMessage encode_vendor_request(const std::string& name, const TimingPolicy& policy);
 
 // Error: kInvalidInput, with what is wrong.

@@ -87,6 +87,10 @@ TEST(WorkerProtocolTest, CandidatesAndPoliciesSurvive) {
   EXPECT_EQ(time.policy.min_replays, 9);
   EXPECT_EQ(time.policy.max_milliseconds, 12.5);
   EXPECT_EQ(time.policy.limit_us, 99.5);
+  EXPECT_FALSE(time.unverified);
+  const auto unverified = sent(encode_time_request(candidates, {}, policy, true));
+  ASSERT_TRUE(unverified.ok()) << unverified.status().to_string();
+  EXPECT_TRUE(std::get<TimeRequest>(*unverified).unverified);
   EXPECT_TRUE(std::holds_alternative<VerifyRequest>(*sent(encode_verify_request(candidates[0]))));
   EXPECT_FALSE(std::get<SpeedsRequest>(*sent(encode_speeds_request(std::nullopt))).probe.has_value());
   const KernelImage probe = {"probe", "its text", {std::byte{1}, std::byte{2}}, 48};
@@ -151,8 +155,10 @@ TEST(WorkerProtocolTest, NonsenseIsRefused) {
   for (const char* header :
        {"", "{", "[]", "{}", R"({"call":1})", R"({"call":"dance"})", R"({"call":"tokens","tokens":-1,"seed":1})",
         R"({"call":"tokens","tokens":1e300,"seed":1})", R"({"call":"tokens","tokens":1.5,"seed":1})",
-        R"({"call":"vendor","name":"x","policy":{}})", R"({"call":"verify","candidate":{"plan":"{","packing":"p"}})",
-        array_without_bytes}) {
+        R"({"call":"vendor","name":"x","policy":{}})",
+        R"({"call":"time","candidates":[],"vendors":[],"policy":{"cold_weights":true,"programmatic":false,"layers":0,)"
+        R"("min_replays":1,"max_milliseconds":1,"limit_us":0},"unverified":1})",
+        R"({"call":"verify","candidate":{"plan":"{","packing":"p"}})", array_without_bytes}) {
     EXPECT_EQ(decode_request({header, {}}).status().code(), StatusCode::kInvalidInput) << header;
     EXPECT_FALSE(decode_reply({header, {}}).ok()) << header;
   }

@@ -149,6 +149,10 @@ TEST(WorkerServerTimingTest, OnlyVerifiedCandidatesAreTimed) {
 
   const LoadedCandidate candidate{fake_plan("k", matrix.rows), "sample", {fake_kernel("k", "csr")}};
   EXPECT_EQ(server.handle(TimeRequest{{candidate}, {}, {}}).status().code(), StatusCode::kInvalidArgument);
+  const TimeRequest unverified{{candidate}, {}, {}, true};
+  EXPECT_TRUE(server.handle(unverified).ok()) << "asked for in so many words";
+  EXPECT_EQ(server.handle(TimeRequest{{candidate}, {}, {}}).status().code(), StatusCode::kInvalidArgument)
+      << "which verifies nothing";
   ASSERT_TRUE(std::get<Verification>(server.handle(VerifyRequest{candidate}).value()).ok);
   const Result<WorkerReply> timed = server.handle(TimeRequest{{candidate, candidate}, {"cublas"}, {}});
   ASSERT_TRUE(timed.ok()) << timed.status().to_string();

@@ -194,6 +194,25 @@ TEST(TuningFiguresTest, ReachedIsOfTheStatedBoundOrElseOfTheMemorys) {
   EXPECT_EQ(std::vector(rows[1].end() - 3, rows[1].end()), (std::vector<std::string>{"3.00", "tensor cores", "75 %"}));
 }
 
+TEST(TuningFiguresTest, KernelsWithoutAPartAreShownWhereTheyWereTimed) {
+  TuningResults results;
+  results.cases = {case_at(8, 2, 8), case_at(64, 4, 4)};
+  const auto table_of = [&] {
+    const Section section = tuning_section(results);
+    const auto block = std::ranges::find_if(section.blocks, [](const Block& each) {
+      return each.table && each.table->title.starts_with("Kernels without a part");
+    });
+    return block == section.blocks.end() ? std::vector<std::vector<std::string>>() : block->table->rows;
+  };
+  EXPECT_TRUE(table_of().empty());
+  results.cases[1].bound_us = 1;
+  results.cases[1].ablation = {.full_us = 4.1, .no_decode_us = 3, .no_multiply_us = 0, .copy_only_us = 2.5};
+  const auto rows = table_of();
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(std::vector(rows[0].end() - 5, rows[0].end()),
+            (std::vector<std::string>{"4.10", "3.00", "-", "2.50", "1.00"}));
+}
+
 TEST(TuningFiguresTest, TracesShowTheBestSoFar) {
   TuningResults results;
   results.cases = {case_at(8, 2, 8)};

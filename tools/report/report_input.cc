@@ -135,6 +135,22 @@ void read_vendors(JsonFields& choice, ResultCase& one, WeightBytes& bytes) {
   }
 }
 
+void read_ablation(JsonFields& choice, ResultCase& one) {
+  JsonFields fields(choice.object_or_none("ablation"), choice.place("ablation"));
+  const std::pair<const char*, double*> builds[] = {{"full", &one.ablation.full_us},
+                                                    {"no_decode", &one.ablation.no_decode_us},
+                                                    {"no_multiply", &one.ablation.no_multiply_us},
+                                                    {"copy_only", &one.ablation.copy_only_us}};
+  for (const auto& [key, us] : builds) {
+    const json& timing = fields.object_or_none(key);
+    if (timing.empty()) continue;
+    Status status;
+    *us = median_of(timing, fields.place(key), status);
+    fields.fail(status);
+  }
+  choice.fail(fields.status());
+}
+
 Result<ResultCase> choice_from(const json& object, const std::string& where, const ResultCase& weight,
                                WeightBytes& bytes) {
   JsonFields fields(object, where);
@@ -146,6 +162,7 @@ Result<ResultCase> choice_from(const json& object, const std::string& where, con
   one.bound_us = roofline.number_or("us", 0, kMostMicroseconds, 0);
   one.bound_by = roofline.text_or("by", "");
   fields.fail(roofline.status());
+  read_ablation(fields, one);
   read_vendors(fields, one, bytes);
   // Dense as the whole operator, where the library does not do all of it.
   one.cublas_us = fields.number_or("dense_us", 0, kMostMicroseconds, one.cublas_us);

@@ -37,6 +37,7 @@ json bench_run() {
                 {"bytes_moved", 100.0},
                 {"roofline", {{"us", 2.0}, {"by", "memory"}, {"reached", 0.66}}},
                 {"timing", timing(3)},
+                {"ablation", {{"full", timing(3)}, {"no_decode", timing(2)}, {"missing", {{"no_multiply", "why"}}}}},
                 {"trials", {{{"config", "rows a=1"}, {"predicted_us", 4}, {"median_us", 5}, {"outcome", "timed"}}}},
                 {"vendors",
                  {{{"name", "cublas"}, {"supported", true}, {"timing", timing(5.5)}},
@@ -103,6 +104,9 @@ TEST(ReportInputTest, ReadsARun) {
   EXPECT_EQ(one.best_peer_us(), 6);
   EXPECT_EQ(one.bound_us, 2);
   EXPECT_EQ(one.bound_by, "memory");
+  EXPECT_EQ(one.ablation.full_us, 3);
+  EXPECT_EQ(one.ablation.no_decode_us, 2);
+  EXPECT_EQ(one.ablation.no_multiply_us, 0);
   ASSERT_EQ(one.tried.size(), 1U);
   EXPECT_EQ(one.tried[0].predicted_us, 4);
   EXPECT_EQ(one.tried[0].us, 5);

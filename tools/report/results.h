@@ -59,6 +59,14 @@ struct ResultCase {
   double bytes_moved = 0;
   double bound_us = 0;   // what the device lets it take: the roofline; 0: not known
   std::string bound_by;  // "memory", "tensor cores"
+  // The kernel timed once more, beside builds of it without a part (generator/ablation.h).
+  struct Ablation {
+    double full_us = 0;
+    double no_decode_us = 0;
+    double no_multiply_us = 0;
+    double copy_only_us = 0;
+  };
+  Ablation ablation;
   std::vector<TriedCandidate> tried;
 
   bool dense() const { return family == "dense"; }

@@ -107,6 +107,29 @@ HtmlTable bandwidth_table(const TuningResults& results) {
   return table;
 }
 
+// Where the time of kernels goes, as far as that was asked for.
+HtmlTable ablation_table(const TuningResults& results) {
+  HtmlTable table;
+  table.title = "Kernels without a part (what overlaps is hidden: differences do not add up)";
+  table.columns = {{"weight"},
+                   {"N", true},
+                   {"choice"},
+                   {"full us", true},
+                   {"no decode us", true},
+                   {"no multiply us", true},
+                   {"copy only us", true},
+                   {"roofline us", true}};
+  const auto cell = [](double us) { return us > 0 ? fmt::format("{:.2f}", us) : std::string("-"); };
+  for (const ResultCase& one : results.cases) {
+    const ResultCase::Ablation& times = one.ablation;
+    if (times.full_us <= 0) continue;
+    table.rows.push_back({one.weight, std::to_string(one.tokens), one.family, cell(times.full_us),
+                          cell(times.no_decode_us), cell(times.no_multiply_us), cell(times.copy_only_us),
+                          cell(one.bound_us)});
+  }
+  return table;
+}
+
 // Every candidate with a prediction and a time; without candidates, the choices.
 struct Prediction {
   std::string family;
@@ -299,6 +322,8 @@ Section tuning_section(const TuningResults& results) {
   Figure roof = roofline(results);
   section.blocks.push_back({.table = choice_table(results)});
   if (!roof.series.empty()) section.blocks.push_back({.figures = {std::move(roof)}, .table = bandwidth_table(results)});
+  HtmlTable ablations = ablation_table(results);
+  if (!ablations.rows.empty()) section.blocks.push_back({.table = std::move(ablations)});
   const std::vector<Prediction> predictions = predictions_of(results);
   const bool has_candidates =
       std::ranges::any_of(results.cases, [](const ResultCase& one) { return !one.tried.empty(); });

@@ -113,6 +113,12 @@ TEST_F(Mutation, RoleOutsideOfRoleFolders) {
   EXPECT_THAT(findings(), ElementsAre("snippets/stray.cuh:11: Stray has role epilog, but stands in no role folder"));
 }
 
+TEST_F(Mutation, AblationsMayHaveAnyRole) {
+  tree_.put("snippets/ablation/other.cuh", std::string(tree_.find("snippets/epilog/store.cuh").value()));
+  replace("snippets/ablation/other.cuh", "struct Store", "struct Other");
+  EXPECT_THAT(findings(), testing::IsEmpty());
+}
+
 TEST_F(Mutation, NoComment) {
   replace("snippets/epilog/store.cuh", "// Stores one value.", "");
   EXPECT_THAT(findings(), ElementsAre(StartsWith("snippets/epilog/store.cuh:10: Store has no comment")));

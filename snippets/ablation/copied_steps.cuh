@@ -1,0 +1,29 @@
+// The steps of a warp's share in the panel format, loaded as far ahead as ever and kept.
+#pragma once
+
+#include "snippets/ablation/kept_words.cuh"
+#include "snippets/prolog/panel_stream.cuh"
+
+namespace sparsmith {
+
+namespace panel {
+
+// `stream` has begun.
+template <class Stream>
+SPARSMITH_DEVICE void copy_steps(Stream& stream, KeptWords& kept) {
+  constexpr u32 kDepth = Stream::kDepth;
+  const u32 count = stream.share.step_count;
+  SPARSMITH_ROLLED for (u32 first = 0; first < count; first += kDepth) {
+    SPARSMITH_UNROLL for (u32 d = 0; d < kDepth; ++d) {
+      if (first + d < count) {
+        SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) kept.keep(stream.steps[d][i]);
+        if (first + d + kDepth < count) stream.refill(d);
+      }
+    }
+    stream.advance();
+  }
+}
+
+}  // namespace panel
+
+}  // namespace sparsmith
