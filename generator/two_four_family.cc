@@ -1,0 +1,193 @@
+#include "generator/two_four_family.h"
+
+#include <algorithm>
+
+#include "formats/two_four_layout.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr std::int64_t kBlockReservedBytes = 1024;  // of shared memory, that the driver takes a block
+constexpr std::int64_t kMaxStages = 8;              // TwoFourRing::kMaxStages
+constexpr std::int64_t kInFlightBytes = 32 << 10;   // on a multiprocessor: what hides the latency of HBM
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+std::int64_t row_tiles(const RuleInput& in) { return ceil_div(in.problem.spec.rows, 16 * in["tiles"]); }
+// Of a warp, at least.
+std::int64_t strips_of_warp(const RuleInput& in) {
+  return ceil_div(in.problem.spec.cols, two_four::kStripColumns) / (in["warps"] * in["column_parts"]);
+}
+
+// A kernel with such a config would be wrong or would not launch.
+std::vector<Rule> legal_rules() {
+  using Kind = Rule::Kind;
+  return {
+      {Kind::kLegal,
+       {"tiles"},
+       "a group of four columns has more than two nonzeros",
+       [](const RuleInput& in) { return in.statistics.two_four_legal == 1.0; }},
+      {Kind::kLegal,
+       {"tiles"},
+       "sparse tensor cores take 16-bit values",
+       [](const RuleInput& in) { return size_of(in.problem.spec.type) == 2; }},
+      {Kind::kLegal,
+       {"tiles"},
+       "sparse tensor cores exist from sm_80 on",
+       [](const RuleInput& in) { return in.problem.device.compute_capability >= 80; }},
+      {Kind::kLegal,
+       {"bulk_copies"},
+       "bulk copies exist from sm_90 on",
+       [](const RuleInput& in) { return in["bulk_copies"] == 0 || in.problem.device.compute_capability >= 90; }},
+      {Kind::kLegal,
+       {"column_parts", "sum"},
+       "clusters exist from sm_90 on, and add up several parts",
+       [](const RuleInput& in) {
+         return in["sum"] == 0 || (in["column_parts"] > 1 && in.problem.device.compute_capability >= 90);
+       }},
+      {Kind::kLegal,
+       {"tiles", "token_tiles", "warps", "stages", "bulk_copies", "blocks_per_sm", "column_parts", "sum"},
+       "rings of one strip, or the warps' sums, exceed the shared memory of a block",
+       [](const RuleInput& in) {
+         return TwoFourConfig(in.config).shared_bytes(1) <= in.problem.device.shared_bytes_per_block;
+       }},
+  };
+}
+
+// What another config does with less, or what spills.
+std::vector<Rule> worthwhile_rules() {
+  using Kind = Rule::Kind;
+  return {
+      {Kind::kWorthwhile,
+       {"tiles"},
+       "two values in four columns are worth it from 15 % nonzeros up",
+       [](const RuleInput& in) { return in.statistics.sparsity <= 0.85; }},
+      {Kind::kWorthwhile,
+       {"token_tiles"},
+       "a token tile no larger than the tokens, nor smaller up to 64",
+       [](const RuleInput& in) {
+         const std::int64_t wanted = std::min<std::int64_t>(ceil_div(in.problem.tokens, 8), 8);
+         return in["token_tiles"] < 2 * wanted && in["token_tiles"] >= wanted;
+       }},
+      {Kind::kWorthwhile,
+       {"warps", "blocks_per_sm"},
+       "8 to 32 warps on a multiprocessor",
+       [](const RuleInput& in) {
+         const std::int64_t warps = in["warps"] * in["blocks_per_sm"];
+         return warps >= 8 && warps <= 32;
+       }},
+      {Kind::kWorthwhile,
+       {"warps", "column_parts"},
+       "several strips a warp",
+       [](const RuleInput& in) { return strips_of_warp(in) >= 2 || (in["warps"] == 4 && in["column_parts"] == 1); }},
+      {Kind::kWorthwhile,
+       {"tiles", "column_parts"},
+       "blocks for half of the multiprocessors, where smaller ones would fill more",
+       [](const RuleInput& in) {
+         return in["tiles"] == 1 || 2 * row_tiles(in) * in["column_parts"] >= in.problem.device.sm_count;
+       }},
+      {Kind::kWorthwhile,
+       {"tiles", "column_parts"},
+       "parts of K only where rows leave multiprocessors idle",
+       [](const RuleInput& in) {
+         return in["column_parts"] == 1 || row_tiles(in) * in["column_parts"] <= in.problem.device.sm_count * 5 / 4;
+       }},
+      {Kind::kWorthwhile,
+       {"tiles", "blocks_per_sm"},
+       "blocks enough that several share a multiprocessor",
+       [](const RuleInput& in) { return in["blocks_per_sm"] == 1 || row_tiles(in) > in.problem.device.sm_count; }},
+      {Kind::kWorthwhile,
+       {"tiles", "warps", "stages", "blocks_per_sm", "column_parts"},
+       "strips enough on their way to hide the latency of HBM, and no more than a warp has",
+       [](const RuleInput& in) {
+         const std::int64_t strip = in["warps"] * in["blocks_per_sm"] * in["tiles"] * two_four::kTileBytes;
+         const std::int64_t of_warp = std::max<std::int64_t>(strips_of_warp(in), 1);
+         if (in["stages"] > of_warp) return false;
+         return in["stages"] * strip >= kInFlightBytes || in["stages"] == of_warp || in["stages"] == 4;
+       }},
+      {Kind::kWorthwhile,
+       {"tiles", "token_tiles", "warps", "stages", "bulk_copies", "blocks_per_sm"},
+       "sums, operands and strips ahead fit the registers of a thread",
+       [](const RuleInput& in) {
+         Config config = in.config;
+         config.values.try_emplace("column_parts", 1);
+         config.values.try_emplace("sum", 0);
+         const TwoFourConfig two_four(config);
+         const std::int64_t left =
+             in.problem.device.registers_per_sm / (two_four.threads() * two_four.blocks_per_sm) / 8 * 8;
+         return two_four.registers(in.problem.spec.layout == Layout::kTokenMajor) <= std::min<std::int64_t>(left, 255);
+       }},
+  };
+}
+
+}  // namespace
+
+TwoFourConfig::TwoFourConfig(const Config& config)
+    : tiles(static_cast<int>(config.at("tiles"))),
+      token_tiles(static_cast<int>(config.at("token_tiles"))),
+      warps(static_cast<int>(config.at("warps"))),
+      stages(static_cast<int>(config.at("stages"))),
+      bulk_copies(config.at("bulk_copies") != 0),
+      blocks_per_sm(static_cast<int>(config.at("blocks_per_sm"))),
+      column_parts(static_cast<int>(config.at("column_parts"))),
+      cluster(config.at("sum") != 0) {}
+
+std::int64_t TwoFourConfig::strip_bytes() const { return std::int64_t{tiles} * two_four::kTileBytes; }
+
+std::int64_t TwoFourConfig::sent_offset(int ring_stages) const {
+  const std::int64_t sums = std::int64_t{warps} * tokens() * (rows() + 4) * 4;  // FragmentSums::kSharedBytes
+  return std::max(sums, bulk_copies ? warps * ring_stages * strip_bytes() : 0);
+}
+
+std::int64_t TwoFourConfig::barriers_offset(int ring_stages) const {
+  return sent_offset(ring_stages) + (cluster ? std::int64_t{rows()} * tokens() * 4 : 0);
+}
+
+std::int64_t TwoFourConfig::shared_bytes(int ring_stages) const {
+  return barriers_offset(ring_stages) + (bulk_copies ? warps * kMaxStages * 8 : 0);
+}
+
+int TwoFourConfig::stages_that_fit(const DeviceProperties& device) const {
+  const std::int64_t share = device.shared_bytes_per_sm / blocks_per_sm - kBlockReservedBytes;
+  const std::int64_t room = std::min(share, device.shared_bytes_per_block);
+  int fit = stages;
+  while (fit > 1 && shared_bytes(fit) > room) --fit;
+  return fit;
+}
+
+int TwoFourConfig::registers(bool token_major) const {
+  const int sums = 4 * tiles * token_tiles;
+  const int x = (token_major ? 10 : 16) * token_tiles;
+  const int held = bulk_copies ? 8 : 9 * tiles * stages;
+  return 40 + sums + x + held + tiles;
+}
+
+std::vector<Parameter> TwoFourFamily::parameters() const {
+  return {
+      {"tiles", "r", {1, 2, 4}, "16-row tiles a block: use of an X operand against blocks and registers"},
+      {"token_tiles", "j", {1, 2, 4, 8}, "8-token tiles a block: use of a strip against registers"},
+      {"warps", "w", {4, 8, 16}, "warps that share out K: latency hiding against sums to add"},
+      {"stages", "s", {1, 2, 3, 4}, "strips in flight a warp: latency hiding against room for them"},
+      {"bulk_copies", "c", {0, 1}, "where strips are on their way to", {"registers", "bulk"}},
+      {"blocks_per_sm", "g", {1, 2, 3}, "blocks that a multiprocessor has room for: occupancy against registers"},
+      {"column_parts", "k", {1, 2, 4}, "parts of K: blocks for a weight of few rows against sums to add"},
+      {"sum", "m", {0, 1}, "who adds up the sums of parts", {"launch", "cluster"}},
+  };
+}
+
+std::vector<Rule> TwoFourFamily::rules() const {
+  std::vector<Rule> rules = legal_rules();
+  for (Rule& rule : worthwhile_rules()) rules.push_back(std::move(rule));
+  return rules;
+}
+
+std::string TwoFourFamily::packing(const Config& /*config*/, const Problem& /*problem*/) const {
+  return kTwoFourPacking;
+}
+
+Result<PackedWeight> TwoFourFamily::pack(const Config& /*config*/, const Problem& problem,
+                                         const CsrMatrix& matrix) const {
+  return pack_two_four(matrix, problem.spec.type);
+}
+
+}  // namespace sparsmith
