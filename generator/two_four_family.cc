@@ -8,7 +8,7 @@ namespace sparsmith {
 namespace {
 
 constexpr std::int64_t kBlockReservedBytes = 1024;  // of shared memory, that the driver takes a block
-constexpr std::int64_t kMaxStages = 8;              // TwoFourRing::kMaxStages
+constexpr std::int64_t kMaxStages = 4;              // BulkStripRing::kMaxStages
 constexpr std::int64_t kInFlightBytes = 32 << 10;   // on a multiprocessor: what hides the latency of HBM
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -70,6 +70,10 @@ std::vector<Rule> worthwhile_rules() {
          return in["token_tiles"] < 2 * wanted && in["token_tiles"] >= wanted;
        }},
       {Kind::kWorthwhile,
+       {"bulk_copies"},
+       "bulk copies wherever there are any",
+       [](const RuleInput& in) { return in["bulk_copies"] == 1 || in.problem.device.compute_capability < 90; }},
+      {Kind::kWorthwhile,
        {"warps", "blocks_per_sm"},
        "8 to 32 warps on a multiprocessor",
        [](const RuleInput& in) {
@@ -106,12 +110,11 @@ std::vector<Rule> worthwhile_rules() {
          return in["stages"] * strip >= kInFlightBytes || in["stages"] == of_warp || in["stages"] == 4;
        }},
       {Kind::kWorthwhile,
-       {"tiles", "token_tiles", "warps", "stages", "bulk_copies", "blocks_per_sm"},
-       "sums, operands and strips ahead fit the registers of a thread",
+       {"tiles", "token_tiles", "warps", "blocks_per_sm"},
+       "sums and operands fit the registers of a thread",
        [](const RuleInput& in) {
          Config config = in.config;
-         config.values.try_emplace("column_parts", 1);
-         config.values.try_emplace("sum", 0);
+         for (const char* other : {"stages", "bulk_copies", "column_parts", "sum"}) config.values.try_emplace(other, 0);
          const TwoFourConfig two_four(config);
          const std::int64_t left =
              in.problem.device.registers_per_sm / (two_four.threads() * two_four.blocks_per_sm) / 8 * 8;
@@ -136,7 +139,7 @@ std::int64_t TwoFourConfig::strip_bytes() const { return std::int64_t{tiles} * t
 
 std::int64_t TwoFourConfig::sent_offset(int ring_stages) const {
   const std::int64_t sums = std::int64_t{warps} * tokens() * (rows() + 4) * 4;  // FragmentSums::kSharedBytes
-  return std::max(sums, bulk_copies ? warps * ring_stages * strip_bytes() : 0);
+  return std::max(sums, warps * ring_stages * strip_bytes());
 }
 
 std::int64_t TwoFourConfig::barriers_offset(int ring_stages) const {
@@ -158,8 +161,7 @@ int TwoFourConfig::stages_that_fit(const DeviceProperties& device) const {
 int TwoFourConfig::registers(bool token_major) const {
   const int sums = 4 * tiles * token_tiles;
   const int x = (token_major ? 10 : 16) * token_tiles;
-  const int held = bulk_copies ? 8 : 9 * tiles * stages;
-  return 40 + sums + x + held + tiles;
+  return 48 + sums + x + tiles;
 }
 
 std::vector<Parameter> TwoFourFamily::parameters() const {
@@ -167,8 +169,8 @@ std::vector<Parameter> TwoFourFamily::parameters() const {
       {"tiles", "r", {1, 2, 4}, "16-row tiles a block: use of an X operand against blocks and registers"},
       {"token_tiles", "j", {1, 2, 4, 8}, "8-token tiles a block: use of a strip against registers"},
       {"warps", "w", {4, 8, 16}, "warps that share out K: latency hiding against sums to add"},
-      {"stages", "s", {1, 2, 3, 4}, "strips in flight a warp: latency hiding against room for them"},
-      {"bulk_copies", "c", {0, 1}, "where strips are on their way to", {"registers", "bulk"}},
+      {"stages", "s", {1, 2, 3, 4}, "strips in flight a warp: latency hiding against shared memory"},
+      {"bulk_copies", "c", {0, 1}, "who copies strips to shared memory", {"async", "bulk"}},
       {"blocks_per_sm", "g", {1, 2, 3}, "blocks that a multiprocessor has room for: occupancy against registers"},
       {"column_parts", "k", {1, 2, 4}, "parts of K: blocks for a weight of few rows against sums to add"},
       {"sum", "m", {0, 1}, "who adds up the sums of parts", {"launch", "cluster"}},

@@ -19,8 +19,8 @@ struct TwoFourConfig {
   int tiles;          // of 16 rows, that a block owns
   int token_tiles;    // of 8 tokens
   int warps;          // that share out K
-  int stages;         // strips that a warp has asked for; fewer where a ring of so many does not fit
-  bool bulk_copies;   // to rings in shared memory, from sm_90 on; otherwise strips come to registers
+  int stages;         // slots of a warp's ring; fewer where they do not fit
+  bool bulk_copies;   // strips come by bulk copies, from sm_90 on
   int blocks_per_sm;  // that registers and shared memory leave room for
   int column_parts;   // of K
   bool cluster;       // adds up the sums of several parts; otherwise a second kernel does

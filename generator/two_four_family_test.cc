@@ -11,14 +11,14 @@ namespace {
 TEST(TwoFourFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
   const TwoFourFamily family;
   Random random(9);
-  for (const auto& [rows, cols] : {std::pair{300, 4000}, std::pair{4096, 2048}}) {
+  for (const auto& [rows, cols] : {std::pair{1000, 4000}, std::pair{4096, 2048}}) {
     const CsrMatrix matrix = draw_two_four(random, rows, cols, 0.95);
     const SparsityStatistics statistics = compute_statistics(matrix);
     for (const std::int64_t tokens : {1, 8, 33, 128}) {
       const Problem problem = problem_of(matrix, tokens);
       const SearchSpace space = search_space(family, problem, statistics);
-      ASSERT_GT(space.entries.size(), 4U) << rows << " rows, N = " << tokens;
-      for (std::size_t i = 0; i < space.entries.size(); i += 7)
+      ASSERT_GT(space.entries.size(), 2U) << rows << " rows, N = " << tokens;
+      for (std::size_t i = 0; i < space.entries.size(); i += 3)
         expect_whole_candidate(family, space.entries[i], problem, matrix, statistics);
     }
   }

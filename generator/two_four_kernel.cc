@@ -10,17 +10,16 @@ namespace sparsmith {
 namespace {
 
 void add_snippets(const TwoFourConfig& config, const OperatorSpec& spec, KernelText& text) {
-  text.headers = {config.bulk_copies ? "snippets/prolog/two_four_ring.cuh" : "snippets/prolog/two_four_stream.cuh",
-                  "snippets/prolog/paired_input.cuh", "snippets/reduction/fragment_sums.cuh",
-                  "snippets/kernels/two_four.cuh"};
+  text.headers = {config.bulk_copies ? "snippets/prolog/bulk_strip_ring.cuh" : "snippets/prolog/strip_ring.cuh",
+                  "snippets/prolog/two_four_tiles.cuh", "snippets/prolog/paired_input.cuh",
+                  "snippets/reduction/fragment_sums.cuh", "snippets/kernels/two_four.cuh"};
   text.lines = {
       {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
       {fmt::format("constexpr int kWarps = {}", config.warps), "of a block: they share out K"},
       {fmt::format("using Tiles = TwoFourTiles<Value, {}>", config.tiles), "of 16 rows, of a block"},
-      config.bulk_copies
-          ? KernelText::Line{"using Stream = TwoFourRing<Tiles, kWarps>", "through a ring a warp"}
-          : KernelText::Line{fmt::format("using Stream = TwoFourStream<Tiles, {}, kWarps>", config.stages),
-                             "strips ahead, in registers"},
+      {fmt::format("using Ring = {}<TwoFourBounds<Tiles, kWarps>, kWarps>",
+                   config.bulk_copies ? "BulkStripRing" : "StripRing"),
+       "strips of W to shared memory, a ring a warp"},
       {fmt::format("using Input = PairedInput<Value, {}>", boolean(spec.layout == Layout::kTokenMajor)),
        "X as operands; token-major"},
       {fmt::format("using Sums = FragmentSums<Value, {}, {}, kWarps>", config.tiles, config.token_tiles),
@@ -33,10 +32,9 @@ KernelText two_four_text(const TwoFourConfig& config, const Problem& problem) {
   KernelText text;
   const bool split = config.column_parts > 1 && !config.cluster;
   const int blocks = config.cluster ? config.column_parts : 1;  // of a cluster
-  const std::string stream = config.bulk_copies ? "bulk" : fmt::format("s{}", config.stages);
   const std::string parts = split ? "_k" : config.cluster ? fmt::format("_k{}", blocks) : "";
   text.name = fmt::format("two_four_{}_r{}_j{}_w{}_{}_g{}{}", spec_tag(spec), config.tiles, config.token_tiles,
-                          config.warps, stream, config.blocks_per_sm, parts);
+                          config.warps, config.bulk_copies ? "bulk" : "async", config.blocks_per_sm, parts);
   text.summary =
       fmt::format("Y = W X for {} weights with two nonzeros in four, by sparse tensor cores: {} rows by {} tokens",
                   short_name(spec.type), config.rows(), config.tokens());
@@ -49,7 +47,7 @@ KernelText two_four_text(const TwoFourConfig& config, const Problem& problem) {
   } else {
     add_output(spec, text);
   }
-  text.lines.push_back({fmt::format("using Kernel = TwoFourKernel<Stream, Input, Sums, Output, kWarps, {}>", blocks),
+  text.lines.push_back({fmt::format("using Kernel = TwoFourKernel<Ring, Input, Sums, Output, kWarps, {}>", blocks),
                         "parts of K that a cluster adds up"});
   text.parameters = {{"const u8*", "tiles"},
                      {"int", "strips"},
@@ -81,9 +79,10 @@ KernelText two_four_text(const TwoFourConfig& config, const Problem& problem) {
   }
   text.body +=
       "u8* shared = shared_memory();\n"
-      "Stream stream({tiles, strips}, shared, reinterpret_cast<BulkBarrier*>(shared + barriers_offset), stages);\n"
+      "Ring ring({tiles, strips}, Tiles::kBytes, stages, shared,\n"
+      "          reinterpret_cast<BulkBarrier*>(shared + barriers_offset));\n"
       "Input input(x, ldx, cols, n);\n"
-      "Kernel::run(stream, input, output, {rows, row_tiles, first_strip, end_strip, n},\n"
+      "Kernel::run(ring, input, output, {rows, row_tiles, first_strip, end_strip, n},\n"
       "            reinterpret_cast<float*>(shared), shared + sent_offset);";
   return text;
 }

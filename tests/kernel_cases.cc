@@ -133,9 +133,7 @@ void vary_packing(Random& random, const Family& family, const std::string& drawn
       if (alignment >= width) alignments.push_back(alignment);
     config.values["alignment"] = alignments[random() % alignments.size()];
   }
-  // Those of registers are code.
-  if (config.family == "two_four" && drawn != "stages" && config.values["bulk_copies"] != 0)
-    config.values["stages"] = draw_between(random, 1, 4);
+  if (config.family == "two_four" && drawn != "stages") config.values["stages"] = draw_between(random, 1, 4);
   if (config.family == "bitmap" && drawn != "stages") config.values["stages"] = draw_between(random, 2, 4);
   // Few parts, so that more of the small matrices have several steps in each.
   if (config.family == "wgmma" && drawn != "column_parts" && config.values["sum"] == 0 &&

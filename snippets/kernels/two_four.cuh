@@ -1,6 +1,7 @@
 // Y = W X for a two_four weight: at most two nonzeros in four columns, multiplied as stored by sparse tensor cores.
 //
-// A block owns 16 R rows and a tile of tokens; its warps share out the strips of K. Values and metadata are loaded in
+// A block owns 16 R rows and a tile of tokens; its warps share out the strips of K. Each streams its strips through a
+// ring of its own. Values and metadata are loaded in
 // the order in which mma.sp takes them, so that nothing is decoded; X comes from global memory, as operands too. At the
 // end the warps' sums meet in shared memory. The grid's x runs over rows, its y over token tiles; both stride when
 // smaller. Its z are parts of K, whose sums may meet in clusters (reduction/cluster_sums.cuh).
@@ -17,15 +18,16 @@
 namespace sparsmith {
 
 // kParts: of K, whose blocks are a cluster.
-template <class Stream, class Input, class Sums, class Output, int kWarps, int kParts>
+template <class Ring, class Input, class Sums, class Output, int kWarps, int kParts>
 struct TwoFourKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kWarps, 4, 8, 16)
 
   using Value = typename Input::Value;
+  using Tiles = typename Ring::Bounds::Tiles;
   using Fragment = typename Input::Fragment;
   static constexpr int kThreads = kWarps * two_four::kLanes;
-  static constexpr int kTiles = Stream::kTiles;
+  static constexpr int kTiles = Tiles::kTiles;
   static constexpr int kTokenTiles = Sums::kTokenTiles;
   static constexpr int kRows = Sums::kRows;
   static constexpr int kTokens = Sums::kTokens;
@@ -40,33 +42,34 @@ struct TwoFourKernel {
     int n;
   };
 
-  //   sums_of_warps: Sums::kSharedBytes in shared memory, in the place of the stream's ring.
+  //   sums_of_warps: Sums::kSharedBytes in shared memory, in the place of the ring.
   //   sent: SumsOfParts::kBytes beside it.
-  static SPARSMITH_DEVICE void run(Stream& stream, Input& input, const Output& output, const Work& work,
+  static SPARSMITH_DEVICE void run(Ring& ring, Input& input, const Output& output, const Work& work,
                                    float* sums_of_warps, u8* sent) {
     launch_dependents();
     SumsOfParts parts(sent);
     const int begin = work.first_strip + warp_index();
     for (int first_token = block_index_y() * kTokens; first_token < work.n; first_token += grid_size_y() * kTokens) {
       for (int row_tile = block_index_x(); row_tile < work.row_tiles; row_tile += grid_size_x()) {
-        stream.turn_to(row_tile, begin, work.end_strip);
+        ring.bounds.turn_to(row_tile, begin, work.end_strip);
+        ring.start();
         wait_for_previous();  // the first strips are under way
         input.turn_to(first_token, begin * two_four::kStripColumns);
         Sums sums;
         sums.clear();
-        multiply_strips(stream, input, begin, work.end_strip, sums);
+        multiply_strips(ring, input, begin, work.end_strip, sums);
         block_barrier();  // the ring has been read
         sums.put(sums_of_warps);
         block_barrier();
         const auto sum_of = [&](int i) {
           const float sum = Sums::total(sums_of_warps, row_of(i), token_of(i));
           if (sum * 0.0F == 0.0F) return sum;
-          return stream.tiles.exact_sum(input, row_tile, work.first_strip, work.end_strip, row_of(i),
-                                        first_token + token_of(i));
+          return ring.bounds.tiles.exact_sum(input, row_tile, work.first_strip, work.end_strip, row_of(i),
+                                             first_token + token_of(i));
         };
         parts.exchange(sum_of);
         store(output, parts, sum_of, row_tile * kRows, work.rows, first_token, work.n);
-        stream.copies_follow();
+        ring.copies_follow();
         block_barrier();  // the sums have been read
       }
     }
@@ -76,25 +79,21 @@ struct TwoFourKernel {
 
  private:
   // X is loaded a strip ahead, into the registers whose operands are spent.
-  static SPARSMITH_DEVICE void multiply_strips(Stream& stream, Input& input, int begin, int end, Sums& sums) {
+  static SPARSMITH_DEVICE void multiply_strips(Ring& ring, Input& input, int begin, int end, Sums& sums) {
     Fragment x[kTokenTiles];
     load<0>(input, begin, end, x);
     load<1>(input, begin, end, x);
-    warp_barrier();  // a ring is ready
-    SPARSMITH_ROLLED for (int first = begin; first < end; first += kWarps * Stream::kHeld) {
-      SPARSMITH_UNROLL for (int slot = 0; slot < Stream::kHeld; ++slot) {
-        const int strip = first + slot * kWarps;
-        if (strip >= end) break;
-        stream.wait(slot);
-        input.advance(kWarps * two_four::kStripColumns);
-        u32 metadata[kTiles];
-        SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) metadata[r] = stream.metadata(slot, r);
-        multiply<0>(stream, slot, metadata, x, sums);
-        load<0>(input, strip + kWarps, end, x);
-        multiply<1>(stream, slot, metadata, x, sums);
-        load<1>(input, strip + kWarps, end, x);
-        stream.release(slot);
-      }
+    warp_barrier();  // the ring is ready
+    SPARSMITH_ROLLED for (int strip = begin; strip < end; strip += kWarps) {
+      const u8* tiles = ring.wait();
+      input.advance(kWarps * two_four::kStripColumns);
+      u32 metadata[kTiles];
+      SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) metadata[r] = Tiles::metadata(tiles, r);
+      multiply<0>(tiles, metadata, x, sums);
+      load<0>(input, strip + kWarps, end, x);
+      multiply<1>(tiles, metadata, x, sums);
+      load<1>(input, strip + kWarps, end, x);
+      ring.release();
     }
   }
 
@@ -107,12 +106,12 @@ struct TwoFourKernel {
   }
 
   template <int kStep>
-  static SPARSMITH_DEVICE void multiply(const Stream& stream, int slot, const u32 (&metadata)[kTiles],
+  static SPARSMITH_DEVICE void multiply(const u8* tiles, const u32 (&metadata)[kTiles],
                                         const Fragment (&x)[kTokenTiles], Sums& sums) {
     u32 b[kTokenTiles][4];
     SPARSMITH_UNROLL for (int j = 0; j < kTokenTiles; ++j) Input::template take<kStep>(x[j], b[j]);
     SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) {
-      const auto operand = stream.operand(slot, r, kStep);
+      const auto operand = Tiles::operand(tiles, r, kStep);
       const u32 a[4] = {operand[0], operand[1], operand[2], operand[3]};
       SPARSMITH_UNROLL for (int j = 0; j < kTokenTiles; ++j) {
         SparseTensorMultiply<Value>::template add<kStep>(sums.values[r][j], a, b[j], metadata[r]);

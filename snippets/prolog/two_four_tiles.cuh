@@ -29,6 +29,17 @@ struct TwoFourTiles {
     return tiles + strip_of_all * two_four::kStripBytes + row_tile % kOfPanel * kBytes;
   }
 
+  // Of the tiles of a strip, which have been copied to `strip`: a lane's share of multiplication `step` of a tile.
+  using Operand = Vector<u32, 4>;
+  static SPARSMITH_DEVICE Operand operand(const u8* strip, int tile, int step) {
+    const u8* from = strip + tile * two_four::kTileBytes + step * two_four::kFragmentBytes;
+    return reinterpret_cast<const Operand*>(from)[lane_index()];
+  }
+  static SPARSMITH_DEVICE u32 metadata(const u8* strip, int tile) {
+    const u8* from = strip + tile * two_four::kTileBytes + two_four::kValueBytes;
+    return reinterpret_cast<const u32*>(from)[lane_index()];
+  }
+
   // The sum over what the weight holds of row `row` of the tiles, in strips [first, end). Seldom, and therefore in
   // loops.
   template <class Input>
@@ -61,6 +72,38 @@ struct TwoFourTiles {
     const int lane = quad + group;
     const int first = (fragment * two_four::kLanes + lane) * 8 + 4 * odd + row / 8 * 2;
     return load_cached(reinterpret_cast<const Value*>(tile) + first + second);
+  }
+};
+
+// Which strips of a two_four weight a warp copies: every kWarps-th of a row tile. All are of one size, and lie a fixed
+// distance apart.
+template <class Tiles_, int kWarps>
+struct TwoFourBounds {
+  SPARSMITH_ROLE(prolog)
+  SPARSMITH_TUNE(kWarps, 4, 8, 16)
+
+  using Tiles = Tiles_;
+
+  Tiles tiles;
+  const u8* next = nullptr;
+  int left = 0;  // strips that were not taken
+
+  SPARSMITH_DEVICE TwoFourBounds(const u8* tiles_, int strips) : tiles{tiles_, strips} {}
+
+  // Turns to the strips of row tile `row_tile` from `begin` to `end`.
+  SPARSMITH_DEVICE void turn_to(int row_tile, int begin, int end) {
+    next = tiles.at(row_tile, begin);
+    left = (end - begin + kWarps - 1) / kWarps;
+  }
+
+  // Whether there is a next strip, and where it lies.
+  SPARSMITH_DEVICE bool take(const u8*& from, int& units) {
+    if (left <= 0) return false;
+    from = next;
+    units = Tiles::kBytes / 16;
+    --left;
+    next += kWarps * two_four::kStripBytes;
+    return true;
   }
 };
 
