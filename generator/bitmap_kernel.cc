@@ -33,7 +33,7 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
   text.lines = {
       {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
       {fmt::format("constexpr int kWarps = {}", config.warps), "of a block: they share out K"},
-      {fmt::format("using Ring = {}<StripBounds<kWarps>, kWarps>", config.bulk_copies ? "BulkStripRing" : "StripRing"),
+      {fmt::format("using Ring = {}<StripBounds<kWarps>>", config.bulk_copies ? "BulkStripRing" : "StripRing"),
        "strips of W to shared memory, a ring a warp"},
       {fmt::format("using Input = StripInput<Value, {}>", boolean(spec.layout == Layout::kTokenMajor)),
        "X as operands; token-major"},

@@ -16,20 +16,23 @@ namespace sparsmith {
 
 // A two_four config with its values named.
 struct TwoFourConfig {
-  int tiles;          // of 16 rows, that a block owns
+  int tiles;          // of 16 rows, that a warp owns
   int token_tiles;    // of 8 tokens
-  int warps;          // that share out K
+  int row_warps;      // side by side, with so many rows each
+  int warps;          // that share out K, for each of them
   int stages;         // slots of a warp's ring; fewer where they do not fit
   bool bulk_copies;   // strips come by bulk copies, from sm_90 on
   int blocks_per_sm;  // that registers and shared memory leave room for
   int column_parts;   // of K
   bool cluster;       // adds up the sums of several parts; otherwise a second kernel does
+  bool relayout;      // of X, to operands, by a launch in front
 
   explicit TwoFourConfig(const Config& config);
-  int rows() const { return 16 * tiles; }
+  int warp_rows() const { return 16 * tiles; }
+  int rows() const { return row_warps * warp_rows(); }  // of a block
   int tokens() const { return 8 * token_tiles; }
-  int threads() const { return 32 * warps; }
-  std::int64_t strip_bytes() const;  // of a warp: of the block's rows
+  int threads() const { return 32 * row_warps * warps; }
+  std::int64_t strip_bytes() const;  // of a warp
   // Slots of a ring that fit: 1 to `stages`. The legal rules see to it that 1 does.
   int stages_that_fit(const DeviceProperties& device) const;
   // Shared memory of a block with rings of so many slots: the rings, whose place the warps' sums take; what other

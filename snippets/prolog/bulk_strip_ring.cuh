@@ -11,14 +11,12 @@
 namespace sparsmith {
 
 // Bounds: which strips a warp copies, and where they lie (prolog/strip_bounds.cuh).
-template <class Bounds_, int kWarps>
+template <class Bounds_>
 struct BulkStripRing {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kWarps, 4, 8, 16)
-
-  static constexpr int kMaxStages = 4;
 
   using Bounds = Bounds_;
+  static constexpr int kMaxStages = 4;
 
   Bounds bounds;
   int slot_bytes;  // a multiple of 128
@@ -28,7 +26,7 @@ struct BulkStripRing {
   int slot = 0;
   u32 phase = 0;  // of the next copy that lands
 
-  //   barriers: [kWarps][kMaxStages] in shared memory, beside the slots. A barrier of the warp comes before the first
+  //   barriers: [warps][kMaxStages] in shared memory, beside the slots. A barrier of the warp comes before the first
   //   wait.
   SPARSMITH_DEVICE BulkStripRing(const Bounds& bounds_, int slot_bytes_, int stages_, u8* shared,
                                  BulkBarrier* barriers_)

@@ -13,14 +13,12 @@
 namespace sparsmith {
 
 // Bounds: which strips a warp copies, and where they lie (prolog/strip_bounds.cuh).
-template <class Bounds_, int kWarps>
+template <class Bounds_>
 struct StripRing {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kWarps, 4, 8, 16)
-
-  static constexpr int kMaxStages = 4;
 
   using Bounds = Bounds_;
+  static constexpr int kMaxStages = 4;
 
   Bounds bounds;
   int slot_bytes;

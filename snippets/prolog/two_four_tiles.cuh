@@ -80,7 +80,7 @@ struct TwoFourTiles {
 template <class Tiles_, int kWarps>
 struct TwoFourBounds {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kWarps, 4, 8, 16)
+  SPARSMITH_TUNE(kWarps, 2, 4, 8, 16)
 
   using Tiles = Tiles_;
 
