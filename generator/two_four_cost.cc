@@ -1,8 +1,8 @@
 // The cost model of the two_four family: an order among configs, in microseconds, without running anything.
 //
-// Four things run side by side, and the slowest hides most of the others: the packed weight from HBM; weight and X from
-// L2; the accesses of shared memory and L1, one at a time on a multiprocessor; and tensor cores. To them comes what
-// every launch costs. Nothing of this was measured: constants are those of the bitmap family, and counts of
+// Side by side run what streams (the weight from HBM; it and X from L2) and what a multiprocessor does with it:
+// accesses of shared memory and L1, one at a time, and tensor cores. The longer hides most of the other. To them comes
+// what every launch costs. Nothing of this was measured: constants are those of the bitmap family, and counts of
 // instructions.
 #include <algorithm>
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 constexpr double kFixedUs = 2.2;         // launch, first strips, last sums
 constexpr double kSecondLaunchUs = 2.2;  // that adds up column parts
 constexpr double kExchangeUs = 0.7;      // where a cluster does
-constexpr double kUnhidden = 0.15;       // of what is not the slowest
+constexpr double kUnhidden = 0.15;       // of the shorter
 constexpr double kL2BytesPerUs = 6.5e6;  // over the device
 constexpr double kMultiplyCycles = 1.6;  // of a mma.sp, on a multiprocessor
 
@@ -72,9 +72,9 @@ double TwoFourFamily::predict(const Config& config_, const Problem& problem,
     finish_us += kSecondLaunchUs + 8 * outputs * config.column_parts / l2 + launch_delay_us(problem.device);
   }
   if (config.relayout) finish_us += relayout_us(problem);
-  const double slowest = std::max({hbm_us, l2_us, work_us});
-  return kFixedUs + launch_delay_us(problem.device) + slowest + kUnhidden * (hbm_us + l2_us + work_us - slowest) +
-         finish_us;
+  const double stream_us = std::max(hbm_us, l2_us);
+  return kFixedUs + launch_delay_us(problem.device) + std::max(stream_us, work_us) +
+         kUnhidden * std::min(stream_us, work_us) + finish_us;
 }
 
 }  // namespace sparsmith
