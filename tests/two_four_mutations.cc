@@ -48,9 +48,10 @@ bool vectors_go_round(const TwoFourConfig& config, const KernelCase& each) {
 bool several_blocks(const TwoFourConfig& config, const KernelCase& each) { return each.matrix.rows > config.rows(); }
 // A block's next rows begin in another slot than the first.
 bool bulk_ring_again(const TwoFourConfig& config, const KernelCase& each) {
-  const std::int64_t strips_of_warp = each.matrix.cols / (64 * config.column_parts * config.warps);
-  return config.bulk_copies && several_blocks(config, each) && strips_of_warp > 1 &&
-         (strips_of_warp + 1) % TwoFourConfig(each.config).stages_that_fit(each.problem.device) != 0;
+  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  const std::int64_t strips_of_part = ceil_div(ceil_div(each.matrix.cols, 64), config.column_parts);
+  return config.bulk_copies && several_blocks(config, each) &&
+         ceil_div(strips_of_part, config.warps) % TwoFourConfig(each.config).stages_that_fit(each.problem.device) != 0;
 }
 bool rows_of_several_warps(const TwoFourConfig& config, const KernelCase& each) {
   return config.row_warps > 1 && each.matrix.rows > config.warp_rows() + 4;
