@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <limits>
@@ -28,6 +29,18 @@ using two_four::kValueBytes;
 constexpr std::int64_t kNoRow = std::numeric_limits<std::int64_t>::max();
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+using PlacesOfRow = std::array<GroupPlace, kStripColumns / kGroup>;
+
+// Of the rows of a tile.
+constexpr std::array<PlacesOfRow, kTileRows> kPlaces = [] {
+  std::array<PlacesOfRow, kTileRows> places{};
+  for (int row = 0; row < kTileRows; ++row)
+    for (int column = 0; column < kStripColumns; column += kGroup)
+      places[static_cast<std::size_t>(row)][static_cast<std::size_t>(column / kGroup)] =
+          two_four::place_of_group(row, column);
+  return places;
+}();
 
 // The end of the nonzeros from `first` on that lie in one group, in a row that ends at `end`.
 std::int64_t end_of_group(const CsrMatrix& matrix, std::int64_t first, std::int64_t end) {
@@ -90,14 +103,15 @@ class Packer {
     clear(strips);
     const std::int64_t first_row = panel * kPanelRows;
     for (std::int64_t row = first_row; row < std::min(matrix_.rows, first_row + kPanelRows); ++row) {
-      const int in_panel = static_cast<int>(row - first_row);
+      const auto in_panel = static_cast<std::size_t>(row - first_row);
+      const PlacesOfRow& places = kPlaces[in_panel % kTileRows];
       std::byte* const tiles = strips + in_panel / kTileRows * kTileBytes;
       const std::int64_t end = matrix_.row_offsets[row + 1];
       for (std::int64_t i = matrix_.row_offsets[row]; i < end;) {
         const std::int64_t group_end = end_of_group(matrix_, i, end);
         const std::uint32_t column = matrix_.column_indices[i];
-        put(tiles + std::size_t{column / kStripColumns} * kStripBytes, in_panel % kTileRows,
-            static_cast<int>(column % kStripColumns / kGroup * kGroup), i, group_end);
+        put(tiles + std::size_t{column / kStripColumns} * kStripBytes, places[column % kStripColumns / kGroup], i,
+            group_end);
         i = group_end;
       }
     }
@@ -112,9 +126,8 @@ class Packer {
     }
   }
 
-  // The nonzeros from `first` to `end`, which are one or two, as a group of a row.
-  void put(std::byte* tile, int row, int column, std::int64_t first, std::int64_t end) const {
-    const GroupPlace place = two_four::place_of_group(row, column);
+  // The nonzeros from `first` to `end`, which are one or two, as a group.
+  void put(std::byte* tile, const GroupPlace& place, std::int64_t first, std::int64_t end) const {
     std::uint16_t values[2] = {convert(matrix_.values[first]), kNothing};
     std::uint32_t places[2] = {matrix_.column_indices[first] % kGroup, kGroup - 1};
     if (end - first == 2) {
@@ -142,8 +155,7 @@ class Packer {
 
 // Adds the group of `row` (of the weight) that begins at `column` to the rows.
 Status unpack_group(const std::byte* tile, std::int64_t row, std::uint32_t column, UnpackedRows& unpacked) {
-  const GroupPlace place =
-      two_four::place_of_group(static_cast<int>(row % kTileRows), static_cast<int>(column % kStripColumns));
+  const GroupPlace& place = kPlaces[static_cast<std::size_t>(row % kTileRows)][column % kStripColumns / kGroup];
   std::uint16_t values[2];
   std::uint32_t word = 0;
   std::memcpy(values, tile + 2 * place.values, sizeof(values));

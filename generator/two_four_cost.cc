@@ -60,7 +60,7 @@ double TwoFourFamily::predict(const Config& config_, const Problem& problem,
   const double x_bytes = block_rows * columns * two_four::kStripColumns * 2.0 * config.tokens() * token_tiles *
                          (config.relayout || by_vectors ? 1 : 2);
   const double l2_us = (weight_bytes * token_tiles + x_bytes) / l2;
-  const double hbm_us = weight_bytes / (0.93 * hbm) * std::max({1.0, excess * 0.8, 40000 / in_flight});
+  const double hbm_us = weight_bytes / (0.93 * hbm) * std::max({1.0, excess * 0.8, 48000 / in_flight});
   const double cycles = std::max(turns(config, by_vectors), 2 * config.tiles * config.token_tiles * kMultiplyCycles);
   const double work_us = strips * token_tiles * cycles / sms / clock_mhz * excess / hiding;
 

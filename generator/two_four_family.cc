@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::int64_t kBlockReservedBytes = 1024;  // of shared memory, that the driver takes a block
 constexpr std::int64_t kMaxStages = 4;              // BulkStripRing::kMaxStages
-constexpr std::int64_t kInFlightBytes = 32 << 10;   // on a multiprocessor: what hides the latency of HBM
+constexpr std::int64_t kInFlightBytes = 48 << 10;   // on a multiprocessor: half as much again as hides HBM's latency
+constexpr std::int64_t kMostInFlightBytes = 144 << 10;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -101,8 +102,8 @@ std::vector<Rule> worthwhile_rules() {
        }},
       {Kind::kWorthwhile,
        {"warps", "column_parts"},
-       "several strips a warp",
-       [](const RuleInput& in) { return strips_of_warp(in) >= 2 || (in["warps"] <= 4 && in["column_parts"] == 1); }},
+       "a strip for each warp, several where K is cut",
+       [](const RuleInput& in) { return strips_of_warp(in) >= (in["column_parts"] > 1 ? 2 : 1); }},
       {Kind::kWorthwhile,
        {"tiles", "row_warps", "column_parts"},
        "blocks for half of the multiprocessors, where smaller ones would fill more",
@@ -118,16 +119,19 @@ std::vector<Rule> worthwhile_rules() {
        }},
       {Kind::kWorthwhile,
        {"tiles", "row_warps", "blocks_per_sm"},
-       "blocks enough that several share a multiprocessor",
-       [](const RuleInput& in) { return in["blocks_per_sm"] == 1 || block_rows(in) > in.problem.device.sm_count; }},
+       "no more blocks on a multiprocessor than there are for it",
+       [](const RuleInput& in) {
+         return in["blocks_per_sm"] <= std::max<std::int64_t>(ceil_div(block_rows(in), in.problem.device.sm_count), 1);
+       }},
       {Kind::kWorthwhile,
        {"tiles", "row_warps", "warps", "stages", "blocks_per_sm", "column_parts"},
-       "strips enough on their way to hide the latency of HBM, and no more than a warp has",
+       "strips enough on their way to hide the latency of HBM, and not many more",
        [](const RuleInput& in) {
          const std::int64_t strips = warps_of_block(in) * in["blocks_per_sm"] * in["tiles"] * two_four::kTileBytes;
-         const std::int64_t of_warp = std::max<std::int64_t>(strips_of_warp(in), 1);
-         if (in["stages"] > of_warp) return false;
-         return in["stages"] * strips >= kInFlightBytes || in["stages"] == of_warp || in["stages"] == kMaxStages;
+         const std::int64_t most = std::min(std::max<std::int64_t>(strips_of_warp(in), 1), kMaxStages);
+         if (in["stages"] > most) return false;
+         if (in["stages"] > 2 && (in["stages"] - 1) * strips >= kMostInFlightBytes) return false;
+         return in["stages"] * strips >= kInFlightBytes || in["stages"] == most;
        }},
       {Kind::kWorthwhile,
        {"tiles", "token_tiles", "row_warps", "warps", "blocks_per_sm", "input"},
