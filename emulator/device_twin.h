@@ -147,7 +147,7 @@ SPARSMITH_DEVICE float shuffle_xor(float value, int lane_mask, u32 mask = 0xFFFF
   const u32 bits = __builtin_bit_cast(u32, value);
   return __builtin_bit_cast(float, static_cast<u32>(sparsmith_emulator_shuffle(0, bits, lane_mask, mask, line)));
 }
-SPARSMITH_DEVICE u32 shuffle_xor(u32 value, int lane_mask, u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
+SPARSMITH_DEVICE u32 shuffle_xor_word(u32 value, int lane_mask, u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
   return static_cast<u32>(sparsmith_emulator_shuffle(0, value, lane_mask, mask, line));
 }
 SPARSMITH_DEVICE float shuffle_down(float value, int delta, u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {

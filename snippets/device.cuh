@@ -118,7 +118,7 @@ SPARSMITH_DEVICE void warp_barrier(u32 mask = 0xFFFFFFFFU) { __syncwarp(mask); }
 SPARSMITH_DEVICE float shuffle_xor(float value, int lane_mask, u32 mask = 0xFFFFFFFFU) {
   return __shfl_xor_sync(mask, value, lane_mask);
 }
-SPARSMITH_DEVICE u32 shuffle_xor(u32 value, int lane_mask, u32 mask = 0xFFFFFFFFU) {
+SPARSMITH_DEVICE u32 shuffle_xor_word(u32 value, int lane_mask, u32 mask = 0xFFFFFFFFU) {
   return __shfl_xor_sync(mask, value, lane_mask);
 }
 SPARSMITH_DEVICE float shuffle_down(float value, int delta, u32 mask = 0xFFFFFFFFU) {

@@ -41,7 +41,7 @@ struct PairedInput {
     SPARSMITH_UNROLL for (int i = 0; i < 2; ++i) {
       const u32 first = fragment.words[4 * kStep + 2 * i];
       const u32 last = fragment.words[4 * kStep + 2 * i + 1];
-      const u32 other = shuffle_xor(odd ? first : last, 1);
+      const u32 other = shuffle_xor_word(odd ? first : last, 1);
       b[i] = odd ? other : first;
       b[2 + i] = odd ? last : other;
     }
