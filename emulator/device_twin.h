@@ -30,6 +30,9 @@ unsigned long long sparsmith_emulator_shuffle(int kind, unsigned long long value
                                               int line);
 // mma.m16n8k16: a: 4 words, b: 2 words, d: 4 floats of the calling lane. All 32 lanes of a warp.
 void sparsmith_emulator_multiply_matrices(float* d, const unsigned* a, const unsigned* b, bool bfloat16, int line);
+// mma.sp.m16n8k32: a and b: 4 words, d: 4 floats of the calling lane. All 32 lanes of a warp.
+void sparsmith_emulator_multiply_sparse_matrices(float* d, const unsigned* a, const unsigned* b, unsigned metadata,
+                                                 int pair, bool bfloat16, int line);
 void sparsmith_emulator_warpgroup_barrier(int warpgroup, int line);
 void sparsmith_emulator_tensor_reads_follow();
 void sparsmith_emulator_warpgroup_begin();
@@ -143,6 +146,9 @@ SPARSMITH_DEVICE void warp_barrier(u32 mask = 0xFFFFFFFFU, int line = __builtin_
 SPARSMITH_DEVICE float shuffle_xor(float value, int lane_mask, u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
   const u32 bits = __builtin_bit_cast(u32, value);
   return __builtin_bit_cast(float, static_cast<u32>(sparsmith_emulator_shuffle(0, bits, lane_mask, mask, line)));
+}
+SPARSMITH_DEVICE u32 shuffle_xor_word(u32 value, int lane_mask, u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
+  return static_cast<u32>(sparsmith_emulator_shuffle(0, value, lane_mask, mask, line));
 }
 SPARSMITH_DEVICE float shuffle_down(float value, int delta, u32 mask = 0xFFFFFFFFU, int line = __builtin_LINE()) {
   const u32 bits = __builtin_bit_cast(u32, value);
@@ -323,6 +329,16 @@ struct TensorMultiply {
   static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, int line = __builtin_LINE()) {
     const u32 b[2] = {b0, b1};
     sparsmith_emulator_multiply_matrices(d, a, b, is_bfloat16<T>, line);
+  }
+};
+
+template <class T>
+struct SparseTensorMultiply {
+  template <int kPair>
+  static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], const u32 (&b)[4], u32 metadata,
+                                   int line = __builtin_LINE()) {
+    static_assert(kPair == 0 || kPair == 1, "a quad has two pairs of lanes");
+    sparsmith_emulator_multiply_sparse_matrices(d, a, b, metadata, kPair, is_bfloat16<T>, line);
   }
 };
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <random>
@@ -27,9 +28,10 @@ std::set<std::string> offered_names(const std::string& text) {
       if ((*found)[group].matched) names.insert((*found)[group]);
     }
   }
-  for (const char* own : {"GlobalLoad", "SPARSMITH_GLOBAL_LOAD", "load_global", "SPARSMITH_TEXT_0_31",
-                          "SPARSMITH_TEXT_32_63", "SPARSMITH_TEXT_64_127", "SPARSMITH_SUMS_8", "SPARSMITH_SUMS_32",
-                          "SPARSMITH_WARPGROUP_MULTIPLY", "SPARSMITH_WARPGROUP_MULTIPLIES"})
+  for (const char* own :
+       {"GlobalLoad", "SPARSMITH_GLOBAL_LOAD", "load_global", "SPARSMITH_TEXT_0_31", "SPARSMITH_TEXT_32_63",
+        "SPARSMITH_TEXT_64_127", "SPARSMITH_SUMS_8", "SPARSMITH_SUMS_32", "SPARSMITH_WARPGROUP_MULTIPLY",
+        "SPARSMITH_WARPGROUP_MULTIPLIES", "SPARSMITH_SPARSE_MULTIPLY"})
     names.erase(own);
   return names;
 }
@@ -209,6 +211,99 @@ TEST(DeviceTwinTest, TensorCoresNeedTheWholeWarp) {
   const Status status =
       bench.run(std::string("using Type = half;\nconstexpr int kMissing = 5;\n") + kMatrixKernel, 1, 32);
   EXPECT_EQ(status.code(), StatusCode::kDeviceError);
+}
+
+// One warp multiplies A [16][8 groups][2 elements], whose places are [16][8], four bits a group, by B [32][8] and adds
+// to D [16][8], by the fragments of the PTX ISA. The lanes of the other pairs bring nonsense for metadata.
+constexpr const char* kSparseKernel = R"(
+template <int kPair>
+SPARSMITH_DEVICE void multiply(const u32* a, const u8* places, const u16* b, float* d) {
+  const int lane = thread_index();
+  const int g = lane / 4;
+  const int t = lane % 4;
+  u32 left[4], right[4];
+  for (int i = 0; i < 4; ++i) left[i] = a[(g + 8 * (i % 2)) * 8 + t + 4 * (i / 2)];
+  for (int i = 0; i < 4; ++i) {
+    const int row = 2 * t + 8 * i;
+    right[i] = b[row * 8 + g] | static_cast<u32>(b[(row + 1) * 8 + g]) << 16;
+  }
+  u32 metadata = 0xFFFFFFFFU;
+  if (t / 2 == kPair) {
+    metadata = 0;
+    for (int u = 0; u < 4; ++u) {
+      metadata |= static_cast<u32>(places[g * 8 + u + t % 2 * 4]) << (4 * u);
+      metadata |= static_cast<u32>(places[(g + 8) * 8 + u + t % 2 * 4]) << (16 + 4 * u);
+    }
+  }
+  float sums[4];
+  for (int i = 0; i < 4; ++i) sums[i] = d[(g + i / 2 * 8) * 8 + t * 2 + i % 2];
+  SparseTensorMultiply<Type>::template add<kPair>(sums, left, right, metadata);
+  for (int i = 0; i < 4; ++i) d[(g + i / 2 * 8) * 8 + t * 2 + i % 2] = sums[i];
+}
+extern "C" __global__ void __launch_bounds__(32) test(const u32* a, const u8* places, const u16* b, float* d) {
+  multiply<kPairUsed>(a, places, b, d);
+})";
+
+// The first place in the lower two bits.
+constexpr std::array<std::uint8_t, 6> kPlaces = {0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110};
+
+TEST(DeviceTwinTest, SparseTensorCoresMultiplyWhatTheMetadataNames) {
+  const std::uint64_t seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  std::uniform_int_distribution<int> eighths(-16, 16);
+  for (const bool bfloat16 : {false, true}) {
+    for (const int pair : {0, 1}) {
+      const auto bits_of = [&](float value) { return bfloat16 ? bf16_from_float(value) : fp16_from_float(value); };
+      std::vector<std::uint32_t> a(16 * 8);
+      std::vector<std::uint8_t> places(16 * 8);
+      std::vector<std::uint16_t> b;
+      std::vector<float> b_values;
+      std::vector<double> expected(16 * 8);
+      for (int i = 0; i < 32 * 8; ++i) {
+        b_values.push_back(static_cast<float>(eighths(random)) / 8);
+        b.push_back(bits_of(b_values.back()));
+      }
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        places[i] = kPlaces[random() % kPlaces.size()];
+        for (int e = 0; e < 2; ++e) {
+          const float value = static_cast<float>(eighths(random)) / 8;
+          a[i] |= static_cast<std::uint32_t>(bits_of(value)) << (16 * e);
+          const std::size_t row = i % 8 * 4 + (places[i] >> (2 * e) & 3U);
+          for (std::size_t column = 0; column < 8; ++column)
+            expected[i / 8 * 8 + column] += static_cast<double>(value) * b_values[row * 8 + column];
+        }
+      }
+      KernelBench bench;
+      bench.add(a);
+      bench.add(places);
+      bench.add(b);
+      const int out = bench.add(std::vector<float>(16 * 8));
+      const Status status =
+          bench.run(std::string("using Type = ") + (bfloat16 ? "bfloat16" : "half") +
+                        ";\nconstexpr int kPairUsed = " + std::to_string(pair) + ";\n" + kSparseKernel,
+                    1, 32);
+      ASSERT_TRUE(status.ok()) << status.to_string();
+      const std::vector<float> product = bench.read<float>(out, expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_EQ(product[i], static_cast<float>(expected[i])) << "seed " << seed << ", element " << i;
+    }
+  }
+}
+
+TEST(DeviceTwinTest, SparseTensorCoresWantPlacesInOrder) {
+  for (const std::uint8_t places : {0b0001, 0b0000, 0b1111, 0b0110}) {
+    KernelBench bench;
+    bench.add(std::vector<std::uint32_t>(16 * 8));
+    std::vector<std::uint8_t> all(16 * 8, kPlaces[0]);
+    all[77] = places;
+    bench.add(all);
+    bench.add(std::vector<std::uint16_t>(32 * 8));
+    bench.add(std::vector<float>(16 * 8));
+    const Status status =
+        bench.run(std::string("using Type = half;\nconstexpr int kPairUsed = 1;\n") + kSparseKernel, 1, 32);
+    EXPECT_EQ(status.code(), StatusCode::kDeviceError);
+    EXPECT_THAT(status.message(), testing::HasSubstr("metadata"));
+  }
 }
 
 TEST(DeviceTwinTest, MatricesLoadTransposed) {

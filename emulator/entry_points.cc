@@ -85,6 +85,10 @@ unsigned long long shuffle(int kind, unsigned long long value, int argument, uns
 void multiply_matrices(float* d, const unsigned* a, const unsigned* b, bool bfloat16, int line) {
   running_block->multiply_matrices({d, a, b, bfloat16}, line);
 }
+void multiply_sparse_matrices(float* d, const unsigned* a, const unsigned* b, unsigned metadata, int pair,
+                              bool bfloat16, int line) {
+  running_block->multiply_sparse_matrices({d, a, b, metadata, pair, bfloat16}, line);
+}
 void warpgroup_barrier(int warpgroup, int line) { running_block->warpgroup_barrier(warpgroup, line); }
 void tensor_reads_follow() { running_block->tensor_reads_follow(); }
 void warpgroup_begin() { running_block->warpgroup_begin(); }
@@ -135,6 +139,7 @@ std::vector<EntryPoint> all_entry_points() {
       entry("sparsmith_emulator_warp_barrier", &warp_barrier),
       entry("sparsmith_emulator_shuffle", &shuffle),
       entry("sparsmith_emulator_multiply_matrices", &multiply_matrices),
+      entry("sparsmith_emulator_multiply_sparse_matrices", &multiply_sparse_matrices),
       entry("sparsmith_emulator_warpgroup_barrier", &warpgroup_barrier),
       entry("sparsmith_emulator_tensor_reads_follow", &tensor_reads_follow),
       entry("sparsmith_emulator_warpgroup_begin", &warpgroup_begin),

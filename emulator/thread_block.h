@@ -9,6 +9,7 @@
 // - nobody can go on (deadlock), with what each stuck thread waits for;
 // - a lane shuffles or meets with a mask that lacks itself, or disagrees with a waiting lane's mask or operation;
 // - a shuffle names a lane that returned or does not exist, or reads from one outside its mask;
+// - the metadata of a sparse product does not name two columns of a group in ascending order;
 // - a warpgroup's product is started that was not begun, or may not see what it is to read, or is not awaited;
 // - a bulk copy goes by a barrier that is not ready, or whose last copy nobody awaited, or is on its way at the end;
 // - a memory access is wrong (access_checker.h), or touches what an asynchronous copy has yet to deliver;
@@ -69,13 +70,33 @@ class ThreadBlock {
   // ---- called by the kernel's threads (entry_points.cc) ----
 
   // What lanes exchange when they meet; the later ones are no shuffles to the program: a vote, and matrix products.
-  enum class ShuffleKind : std::uint8_t { kXor, kDown, kIndex, kUp, kAny, kMatrices, kStartProduct, kAwaitProducts };
+  enum class ShuffleKind : std::uint8_t {
+    kXor,
+    kDown,
+    kIndex,
+    kUp,
+    kAny,
+    kMatrices,
+    kSparseMatrices,
+    kStartProduct,
+    kAwaitProducts
+  };
 
   // One lane's part of the operands of mma.m16n8k16, and where its part of the product is added.
   struct MatrixFragments {
     float* d;
     const std::uint32_t* a;
     const std::uint32_t* b;
+    bool bfloat16;
+  };
+
+  // The same of mma.sp.m16n8k32, whose metadata comes from the lanes of pair `pair` in each quad.
+  struct SparseFragments {
+    float* d;
+    const std::uint32_t* a;
+    const std::uint32_t* b;
+    std::uint32_t metadata;
+    int pair;
     bool bfloat16;
   };
 
@@ -105,6 +126,7 @@ class ThreadBlock {
   void warp_barrier(std::uint32_t mask, int line);
   std::uint64_t shuffle(ShuffleKind kind, std::uint64_t value, int argument, std::uint32_t mask, int line);
   void multiply_matrices(const MatrixFragments& fragments, int line);
+  void multiply_sparse_matrices(const SparseFragments& fragments, int line);
   void warpgroup_barrier(int warpgroup, int line);
   void tensor_reads_follow() { checker_.fence_shared_writes(); }
   void warpgroup_begin();
@@ -248,6 +270,7 @@ class ThreadBlock {
   void release_meeting(int warp, Meeting& meeting);
   void complete_shuffle(int warp, std::uint32_t mask);
   void add_matrix_product(const std::array<std::uint64_t, kWarp>& fragments);
+  void add_sparse_product(const std::array<std::uint64_t, kWarp>& fragments);
   void on_lane_exit(int thread);
   void release_warpgroup_barrier(int warpgroup);
   void start_product(int warp, const std::array<std::uint64_t, kWarp>& operands);

@@ -85,6 +85,7 @@ void ThreadBlock::complete_shuffle(int warp, std::uint32_t mask) {
     int source = lane;
     switch (kind) {
       case ShuffleKind::kMatrices:
+      case ShuffleKind::kSparseMatrices:
       case ShuffleKind::kStartProduct:
       case ShuffleKind::kAwaitProducts: continue;
       case ShuffleKind::kAny:
@@ -110,6 +111,7 @@ void ThreadBlock::complete_shuffle(int warp, std::uint32_t mask) {
     lanes.values[i] = brought[static_cast<std::size_t>(source)];
   }
   if (kind == ShuffleKind::kMatrices) add_matrix_product(brought);
+  if (kind == ShuffleKind::kSparseMatrices) add_sparse_product(brought);
   if (kind == ShuffleKind::kStartProduct) start_product(warp, brought);
   if (kind == ShuffleKind::kAwaitProducts) complete_products(warp);
 }

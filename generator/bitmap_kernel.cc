@@ -26,12 +26,15 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
   text.min_blocks_per_sm = config.blocks_per_sm;
   text.max_shared_bytes = problem.device.shared_bytes_per_block;
   text.headers = {config.bulk_copies ? "snippets/prolog/bulk_strip_ring.cuh" : "snippets/prolog/strip_ring.cuh",
-                  "snippets/prolog/strip_input.cuh", "snippets/prolog/bitmap_values.cuh",
-                  "snippets/reduction/fragment_sums.cuh", "snippets/kernels/bitmap.cuh"};
+                  "snippets/prolog/strip_bounds.cuh",
+                  "snippets/prolog/strip_input.cuh",
+                  "snippets/prolog/bitmap_values.cuh",
+                  "snippets/reduction/fragment_sums.cuh",
+                  "snippets/kernels/bitmap.cuh"};
   text.lines = {
       {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
       {fmt::format("constexpr int kWarps = {}", config.warps), "of a block: they share out K"},
-      {fmt::format("using Ring = {}<kWarps>", config.bulk_copies ? "BulkStripRing" : "StripRing"),
+      {fmt::format("using Ring = {}<StripBounds<kWarps>>", config.bulk_copies ? "BulkStripRing" : "StripRing"),
        "strips of W to shared memory, a ring a warp"},
       {fmt::format("using Input = StripInput<Value, {}>", boolean(spec.layout == Layout::kTokenMajor)),
        "X as operands; token-major"},
@@ -75,7 +78,7 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
   text.body +=
       "u8* shared = shared_memory();\n"
       "float* extras = reinterpret_cast<float*>(shared + extras_offset);\n"
-      "Ring ring(strips, strip_offsets, slot_bytes, stages, shared,\n"
+      "Ring ring({strips, strip_offsets}, slot_bytes, stages, shared,\n"
       "          reinterpret_cast<BulkBarrier*>(shared + extras_offset + Kernel::kExtraBytes));\n"
       "Input input(x, ldx, cols, n);\n"
       "Kernel::run(ring, input, output, rows, row_tiles, row_strips, first_strip, end_strip, n,\n"

@@ -69,10 +69,12 @@ std::vector<Explanation::Bound> bounds_of(const Problem& problem, const Sparsity
   std::vector<Explanation::Bound> bounds = {{"HBM", bytes / problem.device.memory_bandwidth * 1e6},
                                             {"launch", kLaunchUs * static_cast<double>(choice.launches)}};
   const auto config = Config::parse(choice.config);
-  static const std::set<std::string> kMultiplyZeros = {"bitmap", "scatter", "wgmma", "bsr"};
+  static const std::set<std::string> kMultiplyZeros = {"bitmap", "scatter", "wgmma", "bsr", "two_four"};
   const bool multiplies_zeros = choice.config.empty() || (config.ok() && kMultiplyZeros.contains(config->family));
   if (multiplies_zeros && problem.spec.type != DataType::kFloat32) {
-    const double us = 2 * rows * cols * tokens / problem.device.tensor_operations_per_second() * 1e6;
+    const double share =
+        config.ok() && config->family == "two_four" ? 0.5 : 1.0;  // of the elements that are multiplied
+    const double us = share * 2 * rows * cols * tokens / problem.device.tensor_operations_per_second() * 1e6;
     bounds.push_back({"tensor cores", us});
   } else if (!choice.config.empty()) {
     bounds.push_back({"L2 gathers", static_cast<double>(statistics.nnz) * tokens * element / kL2GatherBytesPerUs});

@@ -11,6 +11,7 @@
 #include "formats/panel.h"
 #include "formats/scatter.h"
 #include "formats/slots.h"
+#include "formats/two_four.h"
 #include "matrix/dense_matrix.h"
 
 namespace sparsmith {
@@ -91,6 +92,7 @@ Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
     if (packing.packing.starts_with("panel_")) return unpack_panel(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("scatter_")) return unpack_scatter(packed_weight_of(weight, packing));
     if (packing.packing.starts_with("slots_")) return unpack_slots(packed_weight_of(weight, packing));
+    if (packing.packing == kTwoFourPacking) return unpack_two_four(packed_weight_of(weight, packing));
   }
   return unsupported(fmt::format("{}: this program cannot unpack \"{}\"", weight.name,
                                  weight.packings.empty() ? "nothing" : weight.packings.front().packing));

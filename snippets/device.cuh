@@ -118,6 +118,9 @@ SPARSMITH_DEVICE void warp_barrier(u32 mask = 0xFFFFFFFFU) { __syncwarp(mask); }
 SPARSMITH_DEVICE float shuffle_xor(float value, int lane_mask, u32 mask = 0xFFFFFFFFU) {
   return __shfl_xor_sync(mask, value, lane_mask);
 }
+SPARSMITH_DEVICE u32 shuffle_xor_word(u32 value, int lane_mask, u32 mask = 0xFFFFFFFFU) {
+  return __shfl_xor_sync(mask, value, lane_mask);
+}
 SPARSMITH_DEVICE float shuffle_down(float value, int delta, u32 mask = 0xFFFFFFFFU) {
   return __shfl_down_sync(mask, value, static_cast<u32>(delta));
 }
@@ -523,6 +526,32 @@ struct TensorMultiply<bfloat16> {
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
 };
+
+// The same with a 16 x 32 of which each aligned group of four columns has at most two elements, b 32 x 8: mma.sp. Of a
+// the lane holds
+//   a[i], i = 0..3: the two elements that row g + 8 (i % 2) has in group t + 4 (i / 2), of columns 4 u to 4 u + 3
+//   b[i], i = 0..3: rows 2 t + 8 i and the next, column g
+// Where in their groups the elements stand is in `metadata`, which lanes 2 kPair + h of each quad bring, h = 0, 1: bits
+// 4 u and on of row g and bits 16 + 4 u and on of row g + 8 are group u + 4 h, u = 0..3, two bits an element; the
+// first is less than the second. Elements of b that are not named so are not multiplied.
+template <class T>
+struct SparseTensorMultiply;
+#define SPARSMITH_SPARSE_MULTIPLY(Type, type)                                                                      \
+  template <>                                                                                                      \
+  struct SparseTensorMultiply<Type> {                                                                              \
+    template <int kPair>                                                                                           \
+    static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], const u32 (&b)[4], u32 metadata) {          \
+      asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32." type "." type                              \
+          ".f32 {%0, %1, %2, %3}, "                                                                                \
+          "{%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"                                      \
+          : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                         \
+          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]), "r"(metadata), \
+            "n"(kPair));                                                                                           \
+    }                                                                                                              \
+  };
+SPARSMITH_SPARSE_MULTIPLY(half, "f16")
+SPARSMITH_SPARSE_MULTIPLY(bfloat16, "bf16")
+#undef SPARSMITH_SPARSE_MULTIPLY
 
 // ---- warpgroups: four neighbouring warps, the first of which is a multiple of four, and their tensor cores. For
 // kernels that are compiled for sm_90a alone (KernelText::architecture); all lanes of all four warps call ----

@@ -22,13 +22,17 @@ constexpr std::int64_t kSize = 1024;  // M and K, so that Y can be the next X
 constexpr int kPairs = 20;            // of launches in a graph
 constexpr int kReplays = 200;
 
-CsrMatrix square_weight(double density, std::uint64_t seed) {
+// Of each aligned group of four columns at most `most_in_four` are stored.
+CsrMatrix square_weight(double density, int most_in_four, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   CsrMatrix matrix;
   matrix.rows = matrix.cols = kSize;
   for (std::int64_t row = 0; row < kSize; ++row) {
+    int in_group = 0;
     for (std::int64_t column = 0; column < kSize; ++column) {
-      if (static_cast<double>(random() % 10'000) >= density * 10'000) continue;
+      if (column % 4 == 0) in_group = 0;
+      if (in_group == most_in_four || static_cast<double>(random() % 10'000) >= density * 10'000) continue;
+      ++in_group;
       matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
       matrix.values.push_back(random() % 2 == 0 ? 1.0F : -1.0F);
     }
@@ -201,7 +205,9 @@ class GpuProgrammaticTest : public testing::TestWithParam<std::string> {
 
 TEST_P(GpuProgrammaticTest, AChainOfOperatorsGivesTheBitsOfPlainLaunches) {
   const Family& tested = *family(GetParam());
-  const CsrMatrix matrices[2] = {square_weight(0.1, 1), square_weight(0.1, 2)};
+  const bool two_four = tested.name() == "two_four";
+  const auto weight = [&](std::uint64_t seed) { return square_weight(two_four ? 0.6 : 0.1, two_four ? 2 : 4, seed); };
+  const CsrMatrix matrices[2] = {weight(1), weight(2)};
   Problem problem;
   problem.spec = {.rows = kSize, .cols = kSize, .type = DataType::kFloat16};
   problem.tokens = tested.name() == "slots" ? 1 : tested.name() == "wgmma" ? 32 : 8;

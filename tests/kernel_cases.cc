@@ -73,7 +73,36 @@ std::int64_t draw_tokens_of_panels(Random& random, DataType type) {
 
 bool makes_tiles(const Family& family) { return family.name() == "scatter" || family.name() == "wgmma"; }
 bool needs_16_bits(const Family& family) {
-  return family.name() == "bitmap" || family.name() == "bsr" || makes_tiles(family);
+  return family.name() == "bitmap" || family.name() == "bsr" || family.name() == "two_four" || makes_tiles(family);
+}
+
+// What some legal rules ask of the pattern, and drawn weights are made to have.
+SparsityStatistics legal_pattern() {
+  SparsityStatistics statistics;
+  statistics.two_four_legal = 1;
+  return statistics;
+}
+
+// Of each aligned group of four columns leaves two nonzeros at most, drawn ones.
+void keep_two_in_four(Random& random, CsrMatrix& matrix) {
+  CsrMatrix kept;
+  kept.rows = matrix.rows;
+  kept.cols = matrix.cols;
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1];) {
+      const std::int64_t first = i;
+      while (i < matrix.row_offsets[row + 1] && matrix.column_indices[i] / 4 == matrix.column_indices[first] / 4) ++i;
+      std::int64_t wanted = std::min<std::int64_t>(i - first, 2);
+      for (std::int64_t at = first; at < i; ++at) {
+        if (draw_between(random, 1, i - at) > wanted) continue;
+        --wanted;
+        kept.column_indices.push_back(matrix.column_indices[at]);
+        kept.values.push_back(matrix.values[at]);
+      }
+    }
+    kept.row_offsets.push_back(kept.nnz());
+  }
+  matrix = std::move(kept);
 }
 
 // False: it is left out. Emulated tensor cores need seconds for a wide matrix, and families that have no index of
@@ -83,7 +112,7 @@ bool needs_16_bits(const Family& family) {
 bool narrow_wide_weight(Random& random, const Family& family, CsrMatrix& matrix) {
   const auto between = [&](std::int64_t low, std::int64_t high) { return draw_between(random, low, high); };
   const bool tiles = makes_tiles(family);
-  if (!tiles && family.name() != "bitmap" && family.name() != "bsr") return true;
+  if (!needs_16_bits(family)) return true;
   const std::int64_t drawn = between(0, 47);
   if (drawn < (tiles ? 1 : 4)) return true;
   if (tiles && drawn >= 12) return false;
@@ -104,6 +133,7 @@ void vary_packing(Random& random, const Family& family, const std::string& drawn
       if (alignment >= width) alignments.push_back(alignment);
     config.values["alignment"] = alignments[random() % alignments.size()];
   }
+  if (config.family == "two_four" && drawn != "stages") config.values["stages"] = draw_between(random, 1, 4);
   if (config.family == "bitmap" && drawn != "stages") config.values["stages"] = draw_between(random, 2, 4);
   // Few parts, so that more of the small matrices have several steps in each.
   if (config.family == "wgmma" && drawn != "column_parts" && config.values["sum"] == 0 &&
@@ -189,7 +219,7 @@ std::optional<Config> draw_config(Random& random, const Family& family, const Pr
     Config config{family.name(), {}};
     for (const Parameter& each : parameters)
       config.values[each.name] = each.name == parameter ? value : each.values[random() % each.values.size()];
-    if (family.check(config, problem, {}).ok()) return config;
+    if (family.check(config, problem, legal_pattern()).ok()) return config;
   }
   return std::nullopt;
 }
@@ -218,6 +248,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       if (family.name() == "slots") each.problem.device.sm_count = static_cast<int>(draw_between(random, 1, 6));
       if (each.matrix.cols <= 0) continue;
       if (each.matrix.cols > 60000 && !narrow_wide_weight(random, family, each.matrix)) continue;
+      if (family.name() == "two_four") keep_two_in_four(random, each.matrix);
       const auto take_spec = [&] {
         each.problem.spec = spec;
         each.problem.spec.rows = each.matrix.rows;
@@ -231,7 +262,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
         take_spec();
         config = draw_config(random, family, each.problem, parameter, value);
       }
-      if (!config || !family.check(*config, each.problem, {}).ok()) continue;
+      if (!config || !family.check(*config, each.problem, legal_pattern()).ok()) continue;
       each.config = *config;
       vary_packing(random, family, parameter, cases.size() == before, each.config);
       each.problem.tokens = draw_tokens(random, each.matrix, each.config);
@@ -284,7 +315,9 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
     // Kernels stride over their grid, so any smaller one is right as well; panels and slots do so over its y alone.
     for (PlanStep& step : candidate.plan.steps) {
       if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
-      if (step.kernel.starts_with("bitmap_") || step.kernel.starts_with("wgmma_")) step.grid = {1, 1, step.grid[2]};
+      if (step.kernel.starts_with("bitmap_") || step.kernel.starts_with("wgmma_") ||
+          step.kernel.starts_with("two_four_"))
+        step.grid = {1, 1, step.grid[2]};
       if (step.kernel.starts_with("scatter_")) step.grid = step.cluster;
       if (step.kernel.starts_with("bsr_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("gather_")) step.grid = {1, 1, 1};

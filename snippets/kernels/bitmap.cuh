@@ -47,7 +47,7 @@ struct BitmapKernel {
     const int begin = first_strip + warp_index();
     for (int first_token = block_index_y() * kTokens; first_token < n; first_token += grid_size_y() * kTokens) {
       for (int row_tile = block_index_x(); row_tile < row_tiles; row_tile += grid_size_x()) {
-        ring.turn_to(row_tile * strips + begin, row_tile * strips + end_strip);
+        ring.bounds.turn_to(row_tile * strips + begin, row_tile * strips + end_strip);
         ring.start();
         for (int i = thread_index(); i < kOutputs; i += kThreads) extras[i] = 0.0F;
         wait_for_previous();  // the first strips are under way

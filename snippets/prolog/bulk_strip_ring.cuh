@@ -1,21 +1,24 @@
-// The strips of a bitmap weight, through a ring of shared memory that belongs to one warp, by bulk copies.
+// The strips of a weight, through a ring of shared memory that belongs to one warp, by bulk copies.
 //
 // What StripRing does with a copy instruction for every 512 bytes, here one lane starts for a whole strip; its warp
 // waits at the slot's own barrier. Slots begin at multiples of 128 bytes: bulk copies to other places are slow.
 #pragma once
 
-#include "snippets/prolog/strip_bounds.cuh"
+#include "formats/bitmap_layout.h"
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
 
 namespace sparsmith {
 
-template <int kWarps>
+// Bounds: which strips a warp copies, and where they lie (prolog/strip_bounds.cuh).
+template <class Bounds_>
 struct BulkStripRing {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kWarps, 4, 8, 16)
 
+  using Bounds = Bounds_;
   static constexpr int kMaxStages = 4;
 
-  StripBounds<kWarps> bounds;
+  Bounds bounds;
   int slot_bytes;  // a multiple of 128
   int stages;      // 1 to kMaxStages
   u8* slots;       // of this warp
@@ -23,11 +26,11 @@ struct BulkStripRing {
   int slot = 0;
   u32 phase = 0;  // of the next copy that lands
 
-  //   barriers: [kWarps][kMaxStages] in shared memory, beside the slots. A barrier of the warp comes before the first
+  //   barriers: [warps][kMaxStages] in shared memory, beside the slots. A barrier of the warp comes before the first
   //   wait.
-  SPARSMITH_DEVICE BulkStripRing(const u8* strips, const u32* offsets, int slot_bytes_, int stages_, u8* shared,
+  SPARSMITH_DEVICE BulkStripRing(const Bounds& bounds_, int slot_bytes_, int stages_, u8* shared,
                                  BulkBarrier* barriers_)
-      : bounds(strips, offsets),
+      : bounds(bounds_),
         slot_bytes(slot_bytes_),
         stages(stages_),
         slots(shared + warp_index() * stages_ * slot_bytes_),
@@ -37,10 +40,7 @@ struct BulkStripRing {
     }
   }
 
-  // Turns to every kWarps-th strip from `first` to `last`.
-  SPARSMITH_DEVICE void turn_to(int first, int last) { bounds.turn_to(first, last); }
-
-  // Starts the first copies. Nobody reads the slots any more.
+  // Starts the first copies, of the strips that the bounds have been turned to. Nobody reads the slots any more.
   SPARSMITH_DEVICE void start() {
     SPARSMITH_ROLLED for (int stage = 0; stage < stages; ++stage) {
       copy_next(slot + stage < stages ? slot + stage : slot + stage - stages);

@@ -1,4 +1,4 @@
-// The strips of a bitmap weight, through a ring of shared memory that belongs to one warp.
+// The strips of a weight, through a ring of shared memory that belongs to one warp.
 //
 // A warp copies the strips of its share of K ahead of itself, asynchronously and past L1; no other warp reads them, so
 // that it waits for nobody but its own lanes. A slot holds the largest strip. How many slots there are is known when
@@ -6,35 +6,34 @@
 // BulkStripRing leaves that to the hardware.
 #pragma once
 
-#include "snippets/prolog/strip_bounds.cuh"
+#include "formats/bitmap_layout.h"
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
 
 namespace sparsmith {
 
-template <int kWarps>
+// Bounds: which strips a warp copies, and where they lie (prolog/strip_bounds.cuh).
+template <class Bounds_>
 struct StripRing {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kWarps, 4, 8, 16)
 
+  using Bounds = Bounds_;
   static constexpr int kMaxStages = 4;
 
-  StripBounds<kWarps> bounds;
+  Bounds bounds;
   int slot_bytes;
   int stages;  // 1 to kMaxStages
   u8* slots;   // of this warp
   int slot = 0;
 
   // No barriers: for bulk copies alone.
-  SPARSMITH_DEVICE StripRing(const u8* strips, const u32* offsets, int slot_bytes_, int stages_, u8* shared,
-                             BulkBarrier* /*barriers*/)
-      : bounds(strips, offsets),
+  SPARSMITH_DEVICE StripRing(const Bounds& bounds_, int slot_bytes_, int stages_, u8* shared, BulkBarrier* /*barriers*/)
+      : bounds(bounds_),
         slot_bytes(slot_bytes_),
         stages(stages_),
         slots(shared + warp_index() * stages_ * slot_bytes_) {}
 
-  // Turns to every kWarps-th strip from `first` to `last`.
-  SPARSMITH_DEVICE void turn_to(int first, int last) { bounds.turn_to(first, last); }
-
-  // Starts the first copies. Nobody reads the slots any more.
+  // Starts the first copies, of the strips that the bounds have been turned to. Nobody reads the slots any more.
   SPARSMITH_DEVICE void start() {
     slot = 0;
     SPARSMITH_ROLLED for (int stage = 0; stage < stages; ++stage) copy_next(stage);

@@ -15,7 +15,7 @@ struct FragmentSums {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kTiles, 1, 2, 4)
   SPARSMITH_TUNE(kTokenTiles_, 1, 2, 4, 8)
-  SPARSMITH_TUNE(kWarps, 4, 8, 16)
+  SPARSMITH_TUNE(kWarps, 2, 4, 8, 16)
 
   static constexpr int kTokenTiles = kTokenTiles_;
   static constexpr int kRows = kTiles * bitmap::kTileRows;

@@ -16,6 +16,7 @@
 #include "formats/panel.h"
 #include "formats/scatter.h"
 #include "formats/slots.h"
+#include "formats/two_four.h"
 #include "matrix/synthesis.h"
 #include "tests/fuzz/packed_bytes.h"
 
@@ -27,9 +28,9 @@ struct Format {
   std::vector<Result<PackedWeight>> seeds;
 };
 
-CsrMatrix draw(std::int64_t rows, std::int64_t cols, double sparsity) {
+CsrMatrix draw(std::int64_t rows, std::int64_t cols, double sparsity, const char* pattern = "lognormal:1") {
   SynthesisSpec spec{.rows = rows, .cols = cols, .sparsity = sparsity, .data_type = DataType::kFloat16, .seed = 1};
-  spec.pattern = parse_synthesis_pattern("lognormal:1").value();
+  spec.pattern = parse_synthesis_pattern(pattern).value();
   return synthesize(spec).value();
 }
 
@@ -83,6 +84,9 @@ std::map<std::string, Format> draw_formats() {
     scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kByte, 16, 0}, DataType::kFloat16));
     scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kWord, 64, 4}, DataType::kBFloat16));
   }
+  auto& two_four = formats["two_four"] = {unpack_two_four, {}};
+  two_four.seeds.push_back(pack_two_four(draw(3, 70, 0.5, "2:4"), DataType::kFloat16));
+  two_four.seeds.push_back(pack_two_four(draw(65, 9, 0.8, "2:4"), DataType::kBFloat16));
   // Columns that 16-bit values do not share a word with.
   panel.seeds.push_back(pack_panel(draw(4, 40000, 0.999), {.warps = 1, .token_lanes = 4}, DataType::kFloat16));
   return formats;

@@ -1,0 +1,221 @@
+// Kernels and launch plans of the two_four family.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "generator/kernel_parts.h"
+#include "generator/two_four_family.h"
+
+namespace sparsmith {
+namespace {
+
+void add_snippets(const TwoFourConfig& config, const OperatorSpec& spec, KernelText& text) {
+  text.headers = {config.bulk_copies ? "snippets/prolog/bulk_strip_ring.cuh" : "snippets/prolog/strip_ring.cuh",
+                  "snippets/prolog/two_four_tiles.cuh",
+                  config.relayout ? "snippets/prolog/operand_input.cuh" : "snippets/prolog/paired_input.cuh",
+                  "snippets/reduction/fragment_sums.cuh", "snippets/kernels/two_four.cuh"};
+  text.lines = {
+      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      {fmt::format("constexpr int kWarps = {}", config.warps), "that share out K"},
+      {fmt::format("using Tiles = TwoFourTiles<Value, {}>", config.tiles), "of 16 rows, of a warp"},
+      {fmt::format("using Ring = {}<TwoFourBounds<Tiles, kWarps>>", config.bulk_copies ? "BulkStripRing" : "StripRing"),
+       "strips of W to shared memory, a ring a warp"},
+      {fmt::format("using Input = {}<Value, {}>", config.relayout ? "OperandInput" : "PairedInput",
+                   boolean(spec.layout == Layout::kTokenMajor)),
+       "X as operands; token-major"},
+      {fmt::format("using Sums = FragmentSums<Value, {}, {}, kWarps>", config.tiles, config.token_tiles),
+       "16-row tiles, 8-token tiles"},
+  };
+}
+
+KernelText two_four_text(const TwoFourConfig& config, const Problem& problem) {
+  const OperatorSpec& spec = problem.spec;
+  KernelText text;
+  const bool split = config.column_parts > 1 && !config.cluster;
+  const int blocks = config.cluster ? config.column_parts : 1;  // of a cluster
+  const std::string parts = split ? "_k" : config.cluster ? fmt::format("_k{}", blocks) : "";
+  text.name = fmt::format("two_four_{}_r{}_j{}_h{}_w{}_{}_g{}{}{}", spec_tag(spec), config.tiles, config.token_tiles,
+                          config.row_warps, config.warps, config.bulk_copies ? "bulk" : "async", config.blocks_per_sm,
+                          parts, config.relayout ? "_operands" : "");
+  text.summary =
+      fmt::format("Y = W X for {} weights with two nonzeros in four, by sparse tensor cores: {} rows by {} tokens",
+                  short_name(spec.type), config.rows(), config.tokens());
+  text.threads = config.threads();
+  text.min_blocks_per_sm = config.blocks_per_sm;
+  text.max_shared_bytes = problem.device.shared_bytes_per_block;
+  add_snippets(config, spec, text);
+  if (split) {
+    add_partial_output(spec, text);
+  } else {
+    add_output(spec, text);
+  }
+  text.lines.push_back(
+      {fmt::format("using Kernel = TwoFourKernel<Ring, Input, Sums, Output, {}, kWarps, {}>", config.row_warps, blocks),
+       "warps side by side; parts of K that a cluster adds up"});
+  text.parameters = {{"const u8*", "tiles"},
+                     {"int", "strips"},
+                     {"int", "stages"},
+                     {"int", "sent_offset"},
+                     {"int", "barriers_offset"},
+                     {"int", "rows"},
+                     {"const Value*", "x"},
+                     {"i64", "ldx"},
+                     {"int", "cols"},
+                     {"int", "n"}};
+  if (config.relayout)
+    text.parameters.insert(text.parameters.end(), {{"const u8*", "operands"}, {"int", "token_tiles"}});
+  if (config.column_parts > 1) {
+    text.parameters.push_back({"int", "part_strips"});
+    text.body =
+        "const int first_strip = block_index_z() * part_strips;\n"
+        "const int end_strip = first_strip + part_strips < strips ? first_strip + part_strips : strips;\n";
+  } else {
+    text.body = "const int first_strip = 0;\nconst int end_strip = strips;\n";
+  }
+  if (split) {
+    text.parameters.insert(text.parameters.end(), {{"float*", "partials"}, {"i64", "ldp"}});
+    text.body +=
+        "float* part = partials + static_cast<i64>(block_index_z()) * rows * n;\n"
+        "const Output output{part, ldp, nullptr, nullptr, 0, 1.0F, 0.0F};\n";
+  } else {
+    add_output_parameters(text);
+    text.body += kMakeOutput;
+  }
+  text.body +=
+      "u8* shared = shared_memory();\n"
+      "Ring ring({tiles, strips}, Tiles::kBytes, stages, shared,\n"
+      "          reinterpret_cast<BulkBarrier*>(shared + barriers_offset));\n"
+      "Input input(";
+  if (config.relayout) text.body += "operands, token_tiles, ";
+  text.body +=
+      "x, ldx, cols, n);\n"
+      "Kernel::run(ring, input, output, {rows, first_strip, end_strip, n},\n"
+      "            reinterpret_cast<float*>(shared), shared + sent_offset);";
+  return text;
+}
+
+KernelText relayout_operands_text(const OperatorSpec& spec) {
+  KernelText text;
+  const bool token_major = spec.layout == Layout::kTokenMajor;
+  text.name = fmt::format("relayout_operands_{}_{}", short_name(spec.type), token_major ? "tm" : "fm");
+  text.summary = "X to operands of sparse tensor cores";
+  text.threads = 128;
+  text.headers = {"snippets/kernels/relayout_operands.cuh"};
+  text.lines = {
+      {fmt::format("using Value = {}", device_type(spec.type)), "of X"},
+      {fmt::format("using Kernel = RelayoutOperandsKernel<Value, {}, kThreads>", boolean(token_major)), "token-major"}};
+  text.parameters = {{"const Value*", "x"},  {"i64", "ldx"},  {"u8*", "operands"}, {"int", "strips"},
+                     {"int", "token_tiles"}, {"int", "cols"}, {"int", "n"}};
+  text.body = "Kernel::run(x, ldx, operands, strips, token_tiles, cols, n);";
+  return text;
+}
+
+// The kernels of a plan; those that it does not launch count for nothing.
+struct Texts {
+  KernelText relayout;
+  KernelText main;
+  KernelText finish;
+};
+
+class TwoFourPlan {
+ public:
+  TwoFourPlan(const TwoFourConfig& config, const Problem& problem, const PackedWeight& packed)
+      : config_(config),
+        problem_(problem),
+        spec_(problem.spec),
+        strips_(packed.facts.at("strips")),
+        token_tiles_(fmt::format("ceil_div(n, {}) * {}", config.tokens(), config.token_tiles)),
+        operand_bytes_(config.relayout ? fmt::format("{} * ({})", strips_ * kOperandBytes, token_tiles_) : "0"),
+        arguments_("two_four") {}
+
+  Result<LaunchPlan> make(const Texts& texts) {
+    LaunchPlan plan;
+    if (config_.relayout) plan.steps.push_back(relayout_step(texts.relayout));
+    PlanStep step = main_step(texts.main);
+    std::string workspace = operand_bytes_;
+    if (config_.column_parts > 1 && !config_.cluster) {
+      step.arguments.push_back(arguments_.workspace(operand_bytes_));
+      step.arguments.push_back(
+          arguments_.int64(spec_.layout == Layout::kTokenMajor ? std::to_string(spec_.rows) : "n"));
+      plan.steps.push_back(std::move(step));
+      plan.steps.push_back(finish_parts_step(spec_, texts.finish, config_.column_parts, operand_bytes_, arguments_));
+      workspace += fmt::format(" + {} * n", spec_.rows * config_.column_parts * 4);
+    } else {
+      add_output_arguments(step);
+      plan.steps.push_back(std::move(step));
+    }
+    plan.workspace_bytes = arguments_.expression(workspace);
+    if (!arguments_.error().ok()) return arguments_.error();
+    return plan;
+  }
+
+ private:
+  static constexpr std::int64_t kOperandBytes = 1024;  // of 8 tokens in a strip: OperandInput::kTileBytes
+
+  PlanArgument number(std::int64_t value) { return arguments_.int32(std::to_string(value)); }
+
+  PlanStep relayout_step(const KernelText& text) {
+    PlanStep step;
+    step.kernel = text.name;
+    step.grid = {arguments_.expression(fmt::format("min(ceil_div({} * ({}), {}), 65535)",
+                                                   std::max<std::int64_t>(strips_, 1) * (kOperandBytes / 16),
+                                                   token_tiles_, text.threads)),
+                 1, 1};
+    step.block = {text.threads, 1, 1};
+    step.arguments = {PlanArguments::x(),   arguments_.int64("ldx"),        arguments_.workspace("0"),
+                      number(strips_),      arguments_.int32(token_tiles_), number(spec_.cols),
+                      arguments_.int32("n")};
+    return step;
+  }
+
+  PlanStep main_step(const KernelText& text) {
+    const std::int64_t block_rows = (spec_.rows + config_.rows() - 1) / config_.rows();
+    const int stages = config_.stages_that_fit(problem_.device);
+    PlanStep step;
+    step.kernel = text.name;
+    step.grid = {std::max<std::int64_t>(block_rows, 1),
+                 arguments_.expression(fmt::format("min(ceil_div(n, {}), 65535)", config_.tokens())),
+                 config_.column_parts};
+    if (config_.cluster) step.cluster = {1, 1, config_.column_parts};
+    step.block = {text.threads, 1, 1};
+    step.shared_bytes = config_.shared_bytes(stages);
+    step.arguments = {PlanArguments::packed("tiles")};
+    for (const std::int64_t value :
+         {strips_, std::int64_t{stages}, config_.sent_offset(stages), config_.barriers_offset(stages), spec_.rows})
+      step.arguments.push_back(number(value));
+    step.arguments.push_back(PlanArguments::x());
+    step.arguments.push_back(arguments_.int64("ldx"));
+    step.arguments.push_back(number(spec_.cols));
+    step.arguments.push_back(arguments_.int32("n"));
+    if (config_.relayout) {
+      step.arguments.push_back(arguments_.workspace("0"));
+      step.arguments.push_back(arguments_.int32(token_tiles_));
+    }
+    if (config_.column_parts > 1)
+      step.arguments.push_back(number((strips_ + config_.column_parts - 1) / config_.column_parts));
+    return step;
+  }
+
+  const TwoFourConfig& config_;
+  const Problem& problem_;
+  const OperatorSpec& spec_;
+  const std::int64_t strips_;        // of a panel
+  const std::string token_tiles_;    // formula: of the operands, whole blocks of them
+  const std::string operand_bytes_;  // formula: of the operands, which begin the workspace
+  PlanArguments arguments_;
+};
+
+}  // namespace
+
+Result<Candidate> TwoFourFamily::generate(const Config& config, const Problem& problem,
+                                          const PackedWeight& packed) const {
+  const TwoFourConfig two_four(config);
+  SPARSMITH_RETURN_IF_ERROR(check_packing(config, kTwoFourPacking, packed));
+  const Texts texts{relayout_operands_text(problem.spec), two_four_text(two_four, problem),
+                    finish_parts_text(problem.spec)};
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, TwoFourPlan(two_four, problem, packed).make(texts));
+  const KernelText all[] = {texts.relayout, texts.main, texts.finish};
+  return make_candidate(config, packed, std::move(plan), all);
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,110 @@
+// Where the tiles of a two_four weight lie (formats/two_four_layout.h).
+#pragma once
+
+#include "formats/two_four_layout.h"
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
+
+namespace sparsmith {
+
+// For blocks of kTiles tiles, one below the other: of a panel's four, or all of them.
+template <class Value_, int kTiles_>
+struct TwoFourTiles {
+  SPARSMITH_ROLE(prolog)
+  SPARSMITH_TUNE(kTiles_, 1, 2, 4)
+  static_assert(sizeof(Value_) == 2, "sparse tensor cores take 16-bit values");
+
+  using Value = Value_;
+  static constexpr int kTiles = kTiles_;
+  static constexpr int kBytes = kTiles * two_four::kTileBytes;
+
+  const u8* tiles;
+  int strips;  // of a panel
+
+  // The tiles of row tile `row_tile` (of 16 kTiles rows) in a strip; they lie side by side, those of the next strip
+  // kStripBytes further on.
+  SPARSMITH_DEVICE const u8* at(int row_tile, int strip) const {
+    constexpr int kOfPanel = two_four::kPanelTiles / kTiles;
+    const i64 strip_of_all = static_cast<i64>(row_tile / kOfPanel) * strips + strip;
+    return tiles + strip_of_all * two_four::kStripBytes + row_tile % kOfPanel * kBytes;
+  }
+
+  // Of the tiles of a strip, which have been copied to `strip`: a lane's share of multiplication `step` of a tile.
+  using Operand = Vector<u32, 4>;
+  static SPARSMITH_DEVICE Operand operand(const u8* strip, int tile, int step) {
+    const u8* from = strip + tile * two_four::kTileBytes + step * two_four::kFragmentBytes;
+    return reinterpret_cast<const Operand*>(from)[lane_index()];
+  }
+  static SPARSMITH_DEVICE u32 metadata(const u8* strip, int tile) {
+    const u8* from = strip + tile * two_four::kTileBytes + two_four::kValueBytes;
+    return reinterpret_cast<const u32*>(from)[lane_index()];
+  }
+
+  // The sum over what the weight holds of row `row` of the tiles, in strips [first, end). Seldom, and therefore in
+  // loops.
+  template <class Input>
+  SPARSMITH_DEVICE float exact_sum(const Input& input, int row_tile, int first, int end, int row, int token) const {
+    float sum = 0.0F;
+    SPARSMITH_ROLLED for (int strip = first; strip < end; ++strip) {
+      const u8* tile = at(row_tile, strip) + row / two_four::kTileRows * two_four::kTileBytes;
+      SPARSMITH_ROLLED for (int column = 0; column < two_four::kStripColumns; ++column) {
+        const Value weight = element(tile, row % two_four::kTileRows, column);
+        if (weight.bits == two_four::kNothing) continue;
+        const float x = input.element(token, strip * two_four::kStripColumns + column);
+        sum = multiply_add(to_float(weight), x, sum);
+      }
+    }
+    return sum;
+  }
+
+ private:
+  // One element of a tile. Bits of kNothing: the weight does not hold it. (What place_of_group() says to the host.)
+  static SPARSMITH_DEVICE Value element(const u8* tile, int row, int column) {
+    const int odd = column / 16 % 2;
+    const int fragment = column / 8 % 2;
+    const int group = column / 4 % 2 * 2 + column / 32;
+    const int quad = row % 8 * 4;
+    const auto* words = reinterpret_cast<const u32*>(tile + two_four::kValueBytes);
+    const u32 places = load_cached(words + quad + 2 * fragment + odd) >> (row / 8 * 16 + group * 4);
+    const u32 place = static_cast<u32>(column) % two_four::kGroup;
+    const int second = (places >> 2 & 3U) == place ? 1 : 0;
+    if (second == 0 && (places & 3U) != place) return {two_four::kNothing};
+    const int lane = quad + group;
+    const int first = (fragment * two_four::kLanes + lane) * 8 + 4 * odd + row / 8 * 2;
+    return load_cached(reinterpret_cast<const Value*>(tile) + first + second);
+  }
+};
+
+// Which strips of a two_four weight a warp copies: every kWarps-th of a row tile. All are of one size, and lie a fixed
+// distance apart.
+template <class Tiles_, int kWarps>
+struct TwoFourBounds {
+  SPARSMITH_ROLE(prolog)
+  SPARSMITH_TUNE(kWarps, 2, 4, 8, 16)
+
+  using Tiles = Tiles_;
+
+  Tiles tiles;
+  const u8* next = nullptr;
+  int left = 0;  // strips that were not taken
+
+  SPARSMITH_DEVICE TwoFourBounds(const u8* tiles_, int strips) : tiles{tiles_, strips} {}
+
+  // Turns to the strips of row tile `row_tile` from `begin` to `end`.
+  SPARSMITH_DEVICE void turn_to(int row_tile, int begin, int end) {
+    next = tiles.at(row_tile, begin);
+    left = (end - begin + kWarps - 1) / kWarps;
+  }
+
+  // Whether there is a next strip, and where it lies.
+  SPARSMITH_DEVICE bool take(const u8*& from, int& units) {
+    if (left <= 0) return false;
+    from = next;
+    units = Tiles::kBytes / 16;
+    --left;
+    next += kWarps * two_four::kStripBytes;
+    return true;
+  }
+};
+
+}  // namespace sparsmith
