@@ -12,6 +12,7 @@
 #include "generator/rows_family.h"
 #include "generator/scatter_family.h"
 #include "generator/slots_family.h"
+#include "generator/specialized_family.h"
 #include "generator/wgmma_family.h"
 
 namespace sparsmith {
@@ -33,10 +34,10 @@ Status Family::check(const Config& config, const Problem& problem, const Sparsit
 }
 
 std::span<const std::unique_ptr<Family>> families() {
-  static const std::array<std::unique_ptr<Family>, 8> all = {
+  static const std::array<std::unique_ptr<Family>, 9> all = {
       std::make_unique<RowsFamily>(),   std::make_unique<PanelFamily>(),   std::make_unique<SlotsFamily>(),
       std::make_unique<BitmapFamily>(), std::make_unique<ScatterFamily>(), std::make_unique<GatherFamily>(),
-      std::make_unique<BsrFamily>(),    std::make_unique<WgmmaFamily>()};
+      std::make_unique<BsrFamily>(),    std::make_unique<WgmmaFamily>(),   std::make_unique<SpecializedFamily>()};
   return all;
 }
 

@@ -71,7 +71,9 @@ std::int64_t draw_tokens_of_panels(Random& random, DataType type) {
   return choices[random() % std::size(choices)];
 }
 
-bool makes_tiles(const Family& family) { return family.name() == "scatter" || family.name() == "wgmma"; }
+bool makes_tiles(const Family& family) {
+  return family.name() == "scatter" || family.name() == "wgmma" || family.name() == "specialized";
+}
 bool needs_16_bits(const Family& family) {
   return family.name() == "bitmap" || family.name() == "bsr" || makes_tiles(family);
 }
@@ -282,7 +284,8 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
     // Kernels stride over their grid, so any smaller one is right as well; panels and slots do so over its y alone.
     for (PlanStep& step : candidate.plan.steps) {
       if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
-      if (step.kernel.starts_with("bitmap_") || step.kernel.starts_with("wgmma_")) step.grid = {1, 1, step.grid[2]};
+      for (const char* cut : {"bitmap_", "wgmma_", "specialized_"})  // whose parts of K are the grid's z
+        if (step.kernel.starts_with(cut)) step.grid = {1, 1, step.grid[2]};
       if (step.kernel.starts_with("scatter_")) step.grid = step.cluster;
       if (step.kernel.starts_with("bsr_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("gather_")) step.grid = {1, 1, 1};

@@ -1,0 +1,366 @@
+// Y = W X on the warpgroup-wide tensor cores of sm_90, W stored sparse, by warps of three roles (warp specialisation):
+// producing warps scatter the nonzeros of tiles of W into zeroed tiles in shared memory; loading warps bring X there;
+// the four warps of one warpgroup multiply tile by tile.
+//
+// A block owns kRowTiles row blocks of the scatter format, 64 rows each. Its tiles are numbered column by column; tile
+// i is made by producing warp i % kProducers, in place i % kPlaces of a ring. Nobody meets anybody at a barrier of the
+// block: a producing warp says that a tile is full, the warpgroup that a place is empty again, each at an arrival
+// barrier of the place. So tensor cores multiply a tile while others are stored and cleared, and a warp that waits for
+// memory holds nobody up. Tiles are multiplied in order: two runs give equal bits.
+//
+// The kBlocks blocks of a cluster may own the same rows, each a part of the columns (reduction/block_sums.cuh).
+//
+// Tensor cores multiply zeros as well, and 0 * Inf is NaN. Where sums are not finite, the block does its tiles again
+// with the products of nonzeros alone: a zero weight contributes nothing, whatever X holds.
+//
+// The grid's x runs over row panels of kRowTiles row blocks, its y over token tiles, and each strides when it is
+// smaller than needed; its z are the parts of the columns.
+#pragma once
+
+#include "formats/scatter_layout.h"
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
+#include "snippets/prolog/input_ring.cuh"
+#include "snippets/prolog/scatter_entries.cuh"
+#include "snippets/reduction/block_sums.cuh"
+#include "snippets/reduction/tile_sums.cuh"
+
+namespace sparsmith {
+
+// kProducers: producing warps; kBuffers: tiles that each has room for. kWholeTiles: a tile is cleared as a whole, not
+// entry by entry. Ring: InputRing.
+template <class Entries, class Input, class Ring, class Output, int kTokens, int kRowTiles, int kProducers,
+          int kBuffers, bool kWholeTiles, int kBlocks>
+struct SpecializedKernel {
+  SPARSMITH_ROLE(kernel)
+  SPARSMITH_TUNE(kTokens, 8, 16, 32, 64, 128)
+  SPARSMITH_TUNE(kRowTiles, 1, 2)
+  SPARSMITH_TUNE(kProducers, 8, 12, 16, 20)
+  SPARSMITH_TUNE(kBuffers, 1, 2)
+  SPARSMITH_TUNE(kBlocks, 1, 2)
+
+  static constexpr int kMultipliers = 4;  // the first warps
+  static constexpr int kLoaders = 4;      // the last ones
+  static constexpr int kThreads = (kMultipliers + kProducers + kLoaders) * 32;
+  static constexpr int kPlaces = kProducers * kBuffers;
+  static constexpr int kTileColumns = 64;
+  static_assert(kProducers % kRowTiles == 0, "a producing warp stays in one row block");
+  static_assert(Ring::kStages % kLoaders == 0, "a loading warp stays with its stages");
+
+  using Sums = TileSums<typename Input::Value, kTokens, kRowTiles>;
+  using Totals = BlockSums<Sums, Output, Input::kTokenMajor, 1, kBlocks, kThreads>;
+
+  // Shared memory: places of tiles, or partial sums; X; in a cluster, the other blocks' sums; barriers; the first rows
+  // of the row blocks' parts; whether the sums of each multiplying warp are finite.
+  static constexpr int kPlaceBytes = kPlaces * scatter::kTileBytes;
+  static constexpr int kInputAt = kPlaceBytes > Totals::kPartialBytes ? kPlaceBytes
+                                                                      : (Totals::kPartialBytes + 1023) / 1024 * 1024;
+  static constexpr int kOthersAt = kInputAt + Ring::kBytes;
+  static constexpr int kBarriersAt = kOthersAt + Totals::kOtherBytes;
+  static constexpr int kBarriers = 2 * kPlaces + 2 * Ring::kStages;
+  static constexpr int kRowPartsAt = kBarriersAt + kBarriers * 8;
+  static constexpr int kRowParts = kRowTiles * 64 / scatter::kPartRows;
+  static constexpr int kFiniteAt = kRowPartsAt + kRowParts * 4;
+  static constexpr int kSharedBytes = kFiniteAt + kMultipliers * 4;
+
+  // Multiplies tiles [first_tile, end_tile) of each row block.
+  static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const Input& input, const Output& output,
+                                   int first_tile, int end_tile, int n, u8* shared) {
+    launch_dependents();
+    const int warp = warp_index();
+    const int panels = (weight.row_blocks + kRowTiles - 1) / kRowTiles;
+    u32* first_rows = reinterpret_cast<u32*>(shared + kRowPartsAt);
+    const Barriers barriers{reinterpret_cast<ArrivalBarrier*>(shared + kBarriersAt)};
+    barriers.make_ready();
+    block_barrier();
+    Turns turns;
+    for (int first_token = block_index_y() * kTokens; first_token < n; first_token += grid_size_y() * kTokens) {
+      for (int panel = block_index_x(); panel < panels; panel += grid_size_x()) {
+        const Share share{weight,      input,      panel * kRowTiles,
+                          first_token, first_tile, end_tile > first_tile ? end_tile : first_tile};
+        if constexpr (kBlocks > 1) cluster_arrive_relaxed();  // it runs, and needs no other sums any more
+        if (warp < kMultipliers) {
+          load_first_rows(weight, panel * kRowTiles, first_rows);
+          multiply(share, barriers, turns, warp, shared);
+        } else if (warp < kMultipliers + kProducers) {
+          produce(share, barriers, turns, warp - kMultipliers, shared);
+          meet();
+        } else {
+          load_input(share, barriers, turns, warp - kMultipliers - kProducers, shared);
+          meet();
+        }
+        if (!all_finite(shared)) accumulate_nonzeros(share, warp, shared);
+        block_barrier();
+        Totals{shared, shared + kOthersAt, first_rows, output, weight.rows, first_token, n}.finish();
+        block_barrier();  // the partial sums have been read: tiles may take their place
+      }
+    }
+    wait_for_previous();  // where there was nothing to do, too
+  }
+
+ private:
+  static constexpr int kProducerColumns = kProducers / kRowTiles;  // column tiles from one of its tiles to the next
+  using Cursor = scatter::TileCursor<typename Entries::Words, kProducerColumns>;
+
+  static SPARSMITH_DEVICE int lane() { return scatter::lane_of_warp(); }
+
+  // What a block multiplies.
+  struct Share {
+    const scatter::Weight& weight;
+    const Input& input;
+    int first_block;
+    int first_token;
+    int first_tile;
+    int end_tile;
+
+    SPARSMITH_DEVICE int columns() const { return end_tile - first_tile; }
+    SPARSMITH_DEVICE bool has_row(int row) const { return first_block + row < weight.row_blocks; }
+    // Of all tiles.
+    SPARSMITH_DEVICE int number(int row, int column) const {
+      return (first_block + row) * weight.column_tiles + first_tile + column;
+    }
+  };
+
+  // Of every place and every stage: full when who fills it has, empty when all multiplying warps have read it.
+  struct Barriers {
+    ArrivalBarrier* first;
+
+    SPARSMITH_DEVICE ArrivalBarrier* full(int place) const { return first + place; }
+    SPARSMITH_DEVICE ArrivalBarrier* empty(int place) const { return first + kPlaces + place; }
+    SPARSMITH_DEVICE ArrivalBarrier* stage_full(int stage) const { return first + 2 * kPlaces + stage; }
+    SPARSMITH_DEVICE ArrivalBarrier* stage_empty(int stage) const {
+      return first + 2 * kPlaces + Ring::kStages + stage;
+    }
+    SPARSMITH_DEVICE void make_ready() const {
+      const int i = thread_index();
+      if (i < kPlaces) {
+        arrival_barrier_init(full(i), 1);
+        arrival_barrier_init(empty(i), kMultipliers);
+      } else if (i < kPlaces + Ring::kStages) {
+        arrival_barrier_init(stage_full(i - kPlaces), 1);
+        arrival_barrier_init(stage_empty(i - kPlaces), kMultipliers);
+      }
+    }
+  };
+
+  // The parities of the barriers that this warp waits at next, a bit each: of places and of stages.
+  struct Turns {
+    u32 places = 0;
+    u32 stages = 0;
+
+    // The parity of bit i, which turns.
+    static SPARSMITH_DEVICE u32 take(u32& bits, int i) {
+      const u32 parity = bits >> i & 1U;
+      bits ^= 1U << i;
+      return parity;
+    }
+  };
+
+  static SPARSMITH_DEVICE void load_first_rows(const scatter::Weight& weight, int first_block, u32* first_rows) {
+    constexpr int kOfBlock = kRowParts / kRowTiles;
+    if (thread_index() >= kRowParts) return;
+    const int block = first_block + thread_index() / kOfBlock;
+    first_rows[thread_index()] = block < weight.row_blocks
+                                     ? load_cached(weight.row_parts + block * kOfBlock + thread_index() % kOfBlock)
+                                     : static_cast<u32>(weight.rows);
+  }
+
+  static SPARSMITH_DEVICE u8* place_at(u8* shared, int place) { return shared + place * scatter::kTileBytes; }
+
+  static SPARSMITH_DEVICE void zero(u8* tile) {
+    SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes / 512; ++i) {
+      *reinterpret_cast<Vector<u32, 4>*>(tile + i * 512 + lane() * 16) = {};
+    }
+    warp_barrier();
+  }
+
+  // This warp's writes to shared memory are for tensor cores; who waits at the barrier sees them.
+  static SPARSMITH_DEVICE void hand_over(ArrivalBarrier* full) {
+    tensor_reads_follow();
+    warp_barrier();
+    if (lane() == 0) arrive(full);
+  }
+
+  // Where all roles come when nobody needs a tile any more. Old Y and residuals may be read from then on.
+  static SPARSMITH_DEVICE void meet() {
+    wait_for_previous();
+    block_barrier();
+  }
+
+  // ---- producing warps ----
+
+  static SPARSMITH_DEVICE void produce(const Share& share, const Barriers& barriers, Turns& turns, int producer,
+                                       u8* shared) {
+    const int row = producer % kRowTiles;
+    const int begin = producer / kRowTiles;
+    const int count = share.has_row(row) && begin < share.columns()
+                          ? (share.columns() - begin + kProducerColumns - 1) / kProducerColumns
+                          : 0;
+    const int first = count > 0 ? share.number(row, begin) : 0;
+    Entries next;
+    Cursor cursor(share.weight, first, count, next.list);
+    SPARSMITH_UNROLL for (int b = 0; b < kBuffers; ++b) zero(place_at(shared, producer + b * kProducers));
+    cursor.begin(next.list);
+    if (1 < count) cursor.prefetch_next();
+    Entries stored[kBuffers];  // what is left of them is what clears them
+    SPARSMITH_ROLLED for (int first_of_round = 0; first_of_round < count; first_of_round += kBuffers) {
+      SPARSMITH_UNROLL for (int b = 0; b < kBuffers; ++b) {
+        const int t = first_of_round + b;
+        if (t < count) {
+          const int place = producer + b * kProducers;
+          u8* tile = place_at(shared, place);
+          const u32 base = Entries::base(shared_offset(tile));
+          await(barriers.empty(place), Turns::take(turns.places, b) ^ 1U);
+          if (t >= kBuffers) clear(share, tile, base, first + (t - kBuffers) * kProducerColumns, stored[b]);
+          next.put(share.weight, first + t * kProducerColumns, base);
+          stored[b] = next;
+          hand_over(barriers.full(place));
+          // Behind the fence, which would wait for them.
+          if (t + 1 < count) cursor.load(next.list, stored[b].list.words[0]);
+          if (t + 2 < count) cursor.prefetch_next();
+        }
+      }
+    }
+  }
+
+  static SPARSMITH_DEVICE void clear(const Share& share, u8* tile, u32 base, int number, const Entries& list) {
+    if constexpr (kWholeTiles) {
+      zero(tile);
+    } else {
+      list.clear(share.weight, number, base);
+      warp_barrier();
+    }
+  }
+
+  // ---- loading warps ----
+
+  static SPARSMITH_DEVICE void load_input(const Share& share, const Barriers& barriers, Turns& turns, int loader,
+                                          u8* shared) {
+    wait_for_previous();
+    const int stages = (share.columns() + Ring::kStageTiles - 1) / Ring::kStageTiles;
+    SPARSMITH_ROLLED for (int s = loader; s < stages; s += kLoaders) {
+      const int stage = s % Ring::kStages;
+      await(barriers.stage_empty(stage), Turns::take(turns.stages, stage) ^ 1U);
+      Ring::bring(share.input, share.first_token, (share.first_tile + s * Ring::kStageTiles) * kTileColumns,
+                  shared + kInputAt + stage * Ring::kStageBytes);
+      hand_over(barriers.stage_full(stage));
+    }
+  }
+
+  // ---- the multiplying warpgroup ----
+
+  // What has been multiplied and not yet given back.
+  struct Multiplied {
+    int place = -1;
+    int stage = -1;
+
+    SPARSMITH_DEVICE void give_back(const Barriers& barriers) const {
+      if (lane() != 0) return;
+      if (place >= 0) arrive(barriers.empty(place));
+      if (stage >= 0) arrive(barriers.stage_empty(stage));
+    }
+  };
+
+  static SPARSMITH_DEVICE void multiply(const Share& share, const Barriers& barriers, Turns& turns, int warp,
+                                        u8* shared) {
+    Sums sums;
+    sums.clear();
+    const SwizzledRows places = swizzled_rows(shared_offset(shared));
+    const SwizzledRows stages = swizzled_rows(shared_offset(shared + kInputAt));
+    const int columns = share.columns();
+    Multiplied last;
+    int place = 0;
+    int stage = 0;
+    int of_stage = 0;  // column tile of the stage
+    SPARSMITH_ROLLED for (int c = 0; c < columns; ++c) {
+      if (of_stage == 0) await(barriers.stage_full(stage), Turns::take(turns.stages, stage));
+      const SwizzledRows x = advanced(stages, stage * Ring::kStageBytes + of_stage * Ring::kTileBytes);
+      const bool ends_stage = ++of_stage == Ring::kStageTiles || c + 1 == columns;
+      multiply_rows<0>(share, barriers, turns, places, x, ends_stage ? stage : -1, place, last, sums);
+      if (ends_stage) {
+        of_stage = 0;
+        stage = stage + 1 < Ring::kStages ? stage + 1 : 0;
+      }
+    }
+    warpgroup_multiply_wait();
+    last.give_back(barriers);
+    const bool finite = sums.finite();
+    if (lane() == 0) reinterpret_cast<u32*>(shared + kFiniteAt)[warp] = finite ? 1 : 0;
+    meet();
+    if (all_finite(shared)) sums.put_partials(reinterpret_cast<float*>(shared), warp);
+  }
+
+  // The tiles of a column, row tile kRow and on; `stage`: that nobody needs afterwards, or -1.
+  template <int kRow>
+  static SPARSMITH_DEVICE void multiply_rows(const Share& share, const Barriers& barriers, Turns& turns,
+                                             SwizzledRows places, SwizzledRows x, int stage, int& place,
+                                             Multiplied& last, Sums& sums) {
+    const bool last_row = kRow + 1 == kRowTiles || !share.has_row(kRow + 1);
+    await(barriers.full(place), Turns::take(turns.places, place));
+    warpgroup_multiply_begin();
+    sums.template multiply<kRow>(advanced(places, place * scatter::kTileBytes), x);
+    warpgroup_multiply_commit();
+    warpgroup_multiply_wait<1>();
+    last.give_back(barriers);
+    last = {place, last_row ? stage : -1};
+    place = place + 1 < kPlaces ? place + 1 : 0;
+    if constexpr (kRow + 1 < kRowTiles) {
+      if (last_row) {
+        place = place + 1 < kPlaces ? place + 1 : 0;  // of a row block that does not exist
+      } else {
+        multiply_rows<kRow + 1>(share, barriers, turns, places, x, stage, place, last, sums);
+      }
+    }
+  }
+
+  // ---- what Inf and NaN take ----
+
+  static SPARSMITH_DEVICE bool all_finite(const u8* shared) {
+    u32 all = 1;
+    SPARSMITH_UNROLL for (int w = 0; w < kMultipliers; ++w) all &= reinterpret_cast<const u32*>(shared + kFiniteAt)[w];
+    return all != 0;
+  }
+
+  // The same sums, without products of zeros, where partial sums are looked for: the first producing warp makes one
+  // tile after another dense, all threads multiply.
+  static SPARSMITH_DEVICE void accumulate_nonzeros(const Share& share, int warp, u8* shared) {
+    static_assert(Totals::kPartialBytes <= (kPlaces - 1) * scatter::kTileBytes, "the last place stays free of sums");
+    const bool makes = warp == kMultipliers;
+    u8* dense = place_at(shared, kPlaces - 1);
+    float* partials = reinterpret_cast<float*>(shared);
+    const u32 base = Entries::base(shared_offset(dense));
+    for (int i = thread_index(); i < kTokens * Sums::kLine; i += kThreads) partials[i] = 0.0F;
+    if (makes) zero(dense);
+    SPARSMITH_ROLLED for (int i = 0; i < share.columns() * kRowTiles; ++i) {
+      const int row = i % kRowTiles;
+      if (!share.has_row(row)) continue;
+      const int tile = share.number(row, i / kRowTiles);
+      Entries list;
+      const u32* offset = share.weight.more_offsets + tile;
+      list.list.turn_to(load_cached(offset), load_cached(offset + 1));
+      if (makes) list.put_unloaded(share.weight, tile, base);
+      block_barrier();
+      multiply_nonzeros(share, (share.first_tile + i / kRowTiles) * kTileColumns, dense, partials + row * 64);
+      block_barrier();
+      if (makes) list.clear_unloaded(share.weight, tile, base);
+      warp_barrier();
+    }
+  }
+
+  // Adds the products of a dense tile and columns `column` and on of X.
+  static SPARSMITH_DEVICE void multiply_nonzeros(const Share& share, int column, const u8* dense, float* partials) {
+    SPARSMITH_ROLLED for (int i = thread_index(); i < 64 * kTokens; i += kThreads) {
+      const int row = i % 64;
+      float sum = partials[i / 64 * Sums::kLine + row];
+      SPARSMITH_ROLLED for (int e = 0; e < kTileColumns; ++e) {
+        const u8* at = dense + row * scatter::kLineBytes + (e / 8 ^ row % 8) * 16 + e % 8 * 2;
+        const auto w = *reinterpret_cast<const typename Input::Value*>(at);
+        if ((w.bits & 0x7FFFU) == 0) continue;
+        sum = multiply_add(to_float(w), share.input.element(share.first_token + i / 64, column + e), sum);
+      }
+      partials[i / 64 * Sums::kLine + row] = sum;
+    }
+  }
+};
+
+}  // namespace sparsmith
