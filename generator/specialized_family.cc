@@ -39,8 +39,23 @@ std::vector<Rule> legal_rules() {
        "rounds that every tile has are held in registers",
        [](const RuleInput& in) { return in["min_rounds"] <= in["max_rounds"]; }},
       {Kind::kLegal,
-       {"entry", "min_rounds", "max_rounds", "token_tile", "row_tiles", "producers", "tile_buffers", "whole_tiles",
-        "stages", "stage_columns", "column_parts"},
+       {"row_tiles", "warpgroups", "producers", "tile_buffers", "stage_columns"},
+       "the tiles of a stage lie side by side, and there are places for those of every warpgroup",
+       [](const RuleInput& in) {
+         const std::int64_t places = in["producers"] * in["tile_buffers"];
+         const std::int64_t of_stage = in["row_tiles"] * in["stage_columns"] / 64;
+         return places % of_stage == 0 && places >= in["warpgroups"] * of_stage;
+       }},
+      {Kind::kLegal,
+       {"token_tile", "row_tiles", "warpgroups", "producers", "tile_buffers"},
+       "the places of tiles take partial sums, but for one",
+       [](const RuleInput& in) {
+         const std::int64_t sums = in["warpgroups"] * in["token_tile"] * (in["row_tiles"] * 64 + 4) * 4;
+         return sums <= (in["producers"] * in["tile_buffers"] - 1) * 8192;
+       }},
+      {Kind::kLegal,
+       {"entry", "min_rounds", "max_rounds", "token_tile", "row_tiles", "warpgroups", "producers", "tile_buffers",
+        "whole_tiles", "stages", "stage_columns", "column_parts"},
        "what a block needs exceeds registers or shared memory by far",
        [](const RuleInput& in) {
          const SpecializedConfig config(in.config);
@@ -99,7 +114,7 @@ std::vector<Rule> worthwhile_rules() {
                 use_of_sms(in, in["row_tiles"], 2) > 1.1 * use_of_sms(in, in["row_tiles"], 1);
        }},
       {Kind::kWorthwhile,
-       {"entry", "min_rounds", "max_rounds", "token_tile", "row_tiles", "producers", "tile_buffers"},
+       {"entry", "min_rounds", "max_rounds", "token_tile", "row_tiles", "warpgroups", "producers", "tile_buffers"},
        "no more than a few registers spill",
        [](const RuleInput& in) {
          Config config = in.config;
@@ -117,6 +132,7 @@ SpecializedConfig::SpecializedConfig(const Config& config)
       max_rounds(static_cast<int>(config.at("max_rounds"))),
       token_tile(static_cast<int>(config.at("token_tile"))),
       row_tiles(static_cast<int>(config.at("row_tiles"))),
+      warpgroups(static_cast<int>(config.at("warpgroups"))),
       producers(static_cast<int>(config.at("producers"))),
       tile_buffers(static_cast<int>(config.at("tile_buffers"))),
       whole_tiles(static_cast<int>(config.at("whole_tiles"))),
@@ -125,12 +141,10 @@ SpecializedConfig::SpecializedConfig(const Config& config)
       column_parts(static_cast<int>(config.at("column_parts"))) {}
 
 std::int64_t SpecializedConfig::shared_bytes() const {
-  const std::int64_t partials = std::int64_t{token_tile} * (rows() + 4) * 4;
   const std::int64_t places = std::int64_t{producers} * tile_buffers;
   const std::int64_t x = std::int64_t{stages} * stage_columns * token_tile * 2;
   const std::int64_t others = std::int64_t{token_tile} * rows() * 4 / column_parts * (column_parts - 1);
-  return std::max(places * 8192, ceil_div(partials, 1024) * 1024) + x + others + (places + stages) * 16 +
-         std::int64_t{row_tiles} * 16 + 16;
+  return places * 8192 + x + others + (places + stages) * 16 + std::int64_t{row_tiles} * 16 + warpgroups * 16;
 }
 
 int SpecializedConfig::registers() const {
@@ -159,6 +173,7 @@ std::vector<Parameter> SpecializedFamily::parameters() const {
        "rounds held in registers; those beyond are loaded when needed"},
       {"token_tile", "t", {8, 16, 32, 64, 128}, "passes over the weight against registers and shared memory"},
       {"row_tiles", "r", {1, 2}, "use of a loaded X against blocks to fill the device with"},
+      {"warpgroups", "w", {1, 2}, "waits for tensor cores against registers a thread"},
       {"producers", "p", {8, 12, 16, 20}, "latency hiding against registers a thread"},
       {"tile_buffers", "b", {1, 2}, "waits for tensor cores against shared memory"},
       {"whole_tiles", "z", {0, 1}, "registers and instructions against accesses of shared memory"},

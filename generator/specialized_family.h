@@ -18,13 +18,14 @@ namespace sparsmith {
 // A config with its values named.
 struct SpecializedConfig {
   static constexpr int kTileRows = 64;
-  static constexpr int kOtherWarps = 8;  // that multiply and that load X
+  static constexpr int kLoaders = 4;  // warps that load X
 
   ScatterEntry entry;
   int min_rounds;     // of every tile
   int max_rounds;     // that registers hold; a tile with more loads them again
   int token_tile;     // of a multiplication
   int row_tiles;      // of a block
+  int warpgroups;     // that multiply
   int producers;      // warps that make tiles dense
   int tile_buffers;   // tiles that each of them has room for
   int whole_tiles;    // 1: a tile is cleared as a whole, not entry by entry
@@ -35,7 +36,7 @@ struct SpecializedConfig {
   explicit SpecializedConfig(const Config& config);
   ScatterPacking packing() const { return {entry, kTileRows, min_rounds, ScatterColumns::kNatural}; }
   int rows() const { return row_tiles * kTileRows; }
-  int threads() const { return (producers + kOtherWarps) * 32; }
+  int threads() const { return (warpgroups * 4 + producers + kLoaders) * 32; }
   std::int64_t shared_bytes() const;
   // An estimate of the registers a thread needs, of the role that needs most.
   int registers() const;

@@ -12,10 +12,10 @@ KernelText specialized_text(const SpecializedConfig& config, const Problem& prob
   const bool bytes = config.entry == ScatterEntry::kByte;
   const std::string parts = config.column_parts > 1 ? fmt::format("_c{}", config.column_parts) : "";
   KernelText text;
-  text.name = fmt::format("specialized_{}_e{}_i{}_a{}_t{}_r{}_p{}_b{}_{}_s{}_x{}{}", spec_tag(spec), bytes ? "b" : "w",
-                          config.min_rounds, config.max_rounds, config.token_tile, config.row_tiles, config.producers,
-                          config.tile_buffers, config.whole_tiles != 0 ? "whole" : "entries", config.stages,
-                          config.stage_columns, parts);
+  text.name = fmt::format("specialized_{}_e{}_i{}_a{}_t{}_r{}_w{}_p{}_b{}_{}_s{}_x{}{}", spec_tag(spec),
+                          bytes ? "b" : "w", config.min_rounds, config.max_rounds, config.token_tile, config.row_tiles,
+                          config.warpgroups, config.producers, config.tile_buffers,
+                          config.whole_tiles != 0 ? "whole" : "entries", config.stages, config.stage_columns, parts);
   text.summary = fmt::format(
       "Y = W X for {} weights as lists of nonzeros, which some warps make dense and others multiply: {} rows "
       "by {} tokens",
@@ -39,10 +39,11 @@ KernelText specialized_text(const SpecializedConfig& config, const Problem& prob
   };
   add_output(spec, text);
   text.lines.push_back(
-      {fmt::format("using Kernel = SpecializedKernel<Entries, Input, Ring, Output, {}, {}, {}, {}, {}, {}>",
-                   config.token_tile, config.row_tiles, config.producers, config.tile_buffers,
+      {fmt::format("using Kernel = SpecializedKernel<Entries, Input, Ring, Output, {}, {}, {}, {}, {}, {}, {}>",
+                   config.token_tile, config.row_tiles, config.warpgroups, config.producers, config.tile_buffers,
                    boolean(config.whole_tiles != 0), config.column_parts),
-       "tokens, row tiles, producing warps, tiles of each, whole tiles cleared, blocks of a cluster"});
+       "tokens, row tiles, warpgroups that multiply, producing warps, tiles of each, whole tiles cleared, blocks of a "
+       "cluster"});
   text.parameters = {{"const u32*", "entries"},
                      {"const u32*", "more_entries"},
                      {"const u32*", "more_offsets"},

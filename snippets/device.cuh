@@ -718,6 +718,15 @@ SPARSMITH_DEVICE void arrival_barrier_init(ArrivalBarrier* barrier, int arrivals
     __trap();
   }
 }
+// It may be made ready again, or the place be used for something else, when nobody uses it any more.
+SPARSMITH_DEVICE void arrival_barrier_end(ArrivalBarrier* barrier) {
+  if constexpr (kBulkCopies) {
+    const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(at) : "memory");
+  } else {
+    __trap();
+  }
+}
 // What this thread did before it, and what others had before they met it at a warp barrier, is seen by those who
 // waited.
 SPARSMITH_DEVICE void arrive(ArrivalBarrier* barrier) {

@@ -29,32 +29,34 @@ namespace sparsmith {
 
 // kProducers: producing warps; kBuffers: tiles that each has room for. kWholeTiles: a tile is cleared as a whole, not
 // entry by entry. Ring: InputRing.
-template <class Entries, class Input, class Ring, class Output, int kTokens, int kRowTiles, int kProducers,
-          int kBuffers, bool kWholeTiles, int kBlocks>
+template <class Entries, class Input, class Ring, class Output, int kTokens, int kRowTiles, int kWarpgroups,
+          int kProducers, int kBuffers, bool kWholeTiles, int kBlocks>
 struct SpecializedKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kTokens, 8, 16, 32, 64, 128)
   SPARSMITH_TUNE(kRowTiles, 1, 2)
+  SPARSMITH_TUNE(kWarpgroups, 1, 2)
   SPARSMITH_TUNE(kProducers, 8, 12, 16, 20)
   SPARSMITH_TUNE(kBuffers, 1, 2)
   SPARSMITH_TUNE(kBlocks, 1, 2)
 
-  static constexpr int kMultipliers = 4;  // the first warps
-  static constexpr int kLoaders = 4;      // the last ones
+  static constexpr int kGroupWarps = 4;
+  static constexpr int kMultipliers = kWarpgroups * kGroupWarps;  // the first warps
+  static constexpr int kLoaders = 4;                              // the last ones
   static constexpr int kThreads = (kMultipliers + kProducers + kLoaders) * 32;
   static constexpr int kPlaces = kProducers * kBuffers;
   static constexpr int kTileColumns = 64;
   static_assert(kProducers % kRowTiles == 0, "a producing warp stays in one row block");
-  static_assert(Ring::kStages % kLoaders == 0, "a loading warp stays with its stages");
+  static constexpr int kStagePlaces = Ring::kStageTiles * kRowTiles;  // tiles that a stage of X is multiplied by
+  static_assert(kPlaces % kStagePlaces == 0 && kPlaces >= kWarpgroups * kStagePlaces, "a stage's places do not wrap");
 
   using Sums = TileSums<typename Input::Value, kTokens, kRowTiles>;
-  using Totals = BlockSums<Sums, Output, Input::kTokenMajor, 1, kBlocks, kThreads>;
+  using Totals = BlockSums<Sums, Output, Input::kTokenMajor, kWarpgroups, kBlocks, kThreads>;
 
   // Shared memory: places of tiles, or partial sums; X; in a cluster, the other blocks' sums; barriers; the first rows
   // of the row blocks' parts; whether the sums of each multiplying warp are finite.
   static constexpr int kPlaceBytes = kPlaces * scatter::kTileBytes;
-  static constexpr int kInputAt = kPlaceBytes > Totals::kPartialBytes ? kPlaceBytes
-                                                                      : (Totals::kPartialBytes + 1023) / 1024 * 1024;
+  static constexpr int kInputAt = kPlaceBytes;
   static constexpr int kOthersAt = kInputAt + Ring::kBytes;
   static constexpr int kBarriersAt = kOthersAt + Totals::kOtherBytes;
   static constexpr int kBarriers = 2 * kPlaces + 2 * Ring::kStages;
@@ -71,22 +73,23 @@ struct SpecializedKernel {
     const int panels = (weight.row_blocks + kRowTiles - 1) / kRowTiles;
     u32* first_rows = reinterpret_cast<u32*>(shared + kRowPartsAt);
     const Barriers barriers{reinterpret_cast<ArrivalBarrier*>(shared + kBarriersAt)};
-    barriers.make_ready();
-    block_barrier();
-    Turns turns;
+    bool again = false;
     for (int first_token = block_index_y() * kTokens; first_token < n; first_token += grid_size_y() * kTokens) {
       for (int panel = block_index_x(); panel < panels; panel += grid_size_x()) {
         const Share share{weight,      input,      panel * kRowTiles,
                           first_token, first_tile, end_tile > first_tile ? end_tile : first_tile};
         if constexpr (kBlocks > 1) cluster_arrive_relaxed();  // it runs, and needs no other sums any more
+        barriers.make_ready(again);
+        again = true;
+        block_barrier();
         if (warp < kMultipliers) {
           load_first_rows(weight, panel * kRowTiles, first_rows);
-          multiply(share, barriers, turns, warp, shared);
+          multiply(share, barriers, warp, shared);
         } else if (warp < kMultipliers + kProducers) {
-          produce(share, barriers, turns, warp - kMultipliers, shared);
+          produce(share, barriers, warp - kMultipliers, shared);
           meet();
         } else {
-          load_input(share, barriers, turns, warp - kMultipliers - kProducers, shared);
+          load_input(share, barriers, warp - kMultipliers - kProducers, shared);
           meet();
         }
         if (!all_finite(shared)) accumulate_nonzeros(share, warp, shared);
@@ -131,28 +134,13 @@ struct SpecializedKernel {
     SPARSMITH_DEVICE ArrivalBarrier* stage_empty(int stage) const {
       return first + 2 * kPlaces + Ring::kStages + stage;
     }
-    SPARSMITH_DEVICE void make_ready() const {
+    // Where they have been used before, all threads have met since.
+    SPARSMITH_DEVICE void make_ready(bool again) const {
       const int i = thread_index();
-      if (i < kPlaces) {
-        arrival_barrier_init(full(i), 1);
-        arrival_barrier_init(empty(i), kMultipliers);
-      } else if (i < kPlaces + Ring::kStages) {
-        arrival_barrier_init(stage_full(i - kPlaces), 1);
-        arrival_barrier_init(stage_empty(i - kPlaces), kMultipliers);
-      }
-    }
-  };
-
-  // The parities of the barriers that this warp waits at next, a bit each: of places and of stages.
-  struct Turns {
-    u32 places = 0;
-    u32 stages = 0;
-
-    // The parity of bit i, which turns.
-    static SPARSMITH_DEVICE u32 take(u32& bits, int i) {
-      const u32 parity = bits >> i & 1U;
-      bits ^= 1U << i;
-      return parity;
+      if (i >= kBarriers) return;
+      const bool full = i < kPlaces || (i >= 2 * kPlaces && i < 2 * kPlaces + Ring::kStages);
+      if (again) arrival_barrier_end(first + i);
+      arrival_barrier_init(first + i, full ? 1 : kGroupWarps);
     }
   };
 
@@ -189,8 +177,7 @@ struct SpecializedKernel {
 
   // ---- producing warps ----
 
-  static SPARSMITH_DEVICE void produce(const Share& share, const Barriers& barriers, Turns& turns, int producer,
-                                       u8* shared) {
+  static SPARSMITH_DEVICE void produce(const Share& share, const Barriers& barriers, int producer, u8* shared) {
     const int row = producer % kRowTiles;
     const int begin = producer / kRowTiles;
     const int count = share.has_row(row) && begin < share.columns()
@@ -203,14 +190,15 @@ struct SpecializedKernel {
     cursor.begin(next.list);
     if (1 < count) cursor.prefetch_next();
     Entries stored[kBuffers];  // what is left of them is what clears them
-    SPARSMITH_ROLLED for (int first_of_round = 0; first_of_round < count; first_of_round += kBuffers) {
+    u32 parity = 0;            // of the barriers' phases
+    SPARSMITH_ROLLED for (int first_of_round = 0; first_of_round < count; first_of_round += kBuffers, parity ^= 1U) {
       SPARSMITH_UNROLL for (int b = 0; b < kBuffers; ++b) {
         const int t = first_of_round + b;
         if (t < count) {
           const int place = producer + b * kProducers;
           u8* tile = place_at(shared, place);
           const u32 base = Entries::base(shared_offset(tile));
-          await(barriers.empty(place), Turns::take(turns.places, b) ^ 1U);
+          await(barriers.empty(place), parity ^ 1U);
           if (t >= kBuffers) clear(share, tile, base, first + (t - kBuffers) * kProducerColumns, stored[b]);
           next.put(share.weight, first + t * kProducerColumns, base);
           stored[b] = next;
@@ -234,83 +222,79 @@ struct SpecializedKernel {
 
   // ---- loading warps ----
 
-  static SPARSMITH_DEVICE void load_input(const Share& share, const Barriers& barriers, Turns& turns, int loader,
-                                          u8* shared) {
+  static SPARSMITH_DEVICE void load_input(const Share& share, const Barriers& barriers, int loader, u8* shared) {
     wait_for_previous();
     const int stages = (share.columns() + Ring::kStageTiles - 1) / Ring::kStageTiles;
     SPARSMITH_ROLLED for (int s = loader; s < stages; s += kLoaders) {
       const int stage = s % Ring::kStages;
-      await(barriers.stage_empty(stage), Turns::take(turns.stages, stage) ^ 1U);
+      await(barriers.stage_empty(stage), static_cast<u32>(s / Ring::kStages % 2) ^ 1U);
       Ring::bring(share.input, share.first_token, (share.first_tile + s * Ring::kStageTiles) * kTileColumns,
                   shared + kInputAt + stage * Ring::kStageBytes);
       hand_over(barriers.stage_full(stage));
     }
   }
 
-  // ---- the multiplying warpgroup ----
+  // ---- multiplying warpgroups ----
 
-  // What has been multiplied and not yet given back.
-  struct Multiplied {
-    int place = -1;
-    int stage = -1;
-
-    SPARSMITH_DEVICE void give_back(const Barriers& barriers) const {
-      if (lane() != 0) return;
-      if (place >= 0) arrive(barriers.empty(place));
-      if (stage >= 0) arrive(barriers.stage_empty(stage));
-    }
-  };
-
-  static SPARSMITH_DEVICE void multiply(const Share& share, const Barriers& barriers, Turns& turns, int warp,
-                                        u8* shared) {
+  // Takes every kWarpgroups-th stage of X and the tiles that it is multiplied by.
+  static SPARSMITH_DEVICE void multiply(const Share& share, const Barriers& barriers, int warp, u8* shared) {
     Sums sums;
     sums.clear();
     const SwizzledRows places = swizzled_rows(shared_offset(shared));
-    const SwizzledRows stages = swizzled_rows(shared_offset(shared + kInputAt));
+    const SwizzledRows inputs = swizzled_rows(shared_offset(shared + kInputAt));
     const int columns = share.columns();
-    Multiplied last;
-    int place = 0;
-    int stage = 0;
-    int of_stage = 0;  // column tile of the stage
-    SPARSMITH_ROLLED for (int c = 0; c < columns; ++c) {
-      if (of_stage == 0) await(barriers.stage_full(stage), Turns::take(turns.stages, stage));
-      const SwizzledRows x = advanced(stages, stage * Ring::kStageBytes + of_stage * Ring::kTileBytes);
-      const bool ends_stage = ++of_stage == Ring::kStageTiles || c + 1 == columns;
-      multiply_rows<0>(share, barriers, turns, places, x, ends_stage ? stage : -1, place, last, sums);
-      if (ends_stage) {
-        of_stage = 0;
-        stage = stage + 1 < Ring::kStages ? stage + 1 : 0;
+    const bool all_rows = share.has_row(kRowTiles - 1);
+    const int group = warp / kGroupWarps;
+    int place = group * kStagePlaces;  // the first one of the stage
+    int stage = group;
+    int last_place = 0;
+    int last_stage = 0;
+    u32 parity = 0;  // of the places' phases, and of the stages'
+    u32 stage_parity = 0;
+    SPARSMITH_ROLLED for (int first = group * Ring::kStageTiles; first < columns;
+                          first += kWarpgroups * Ring::kStageTiles) {
+      await(barriers.stage_full(stage), stage_parity);
+      warpgroup_multiply_begin();
+      SPARSMITH_UNROLL for (int c = 0; c < Ring::kStageTiles; ++c) {
+        if (c > 0 && first + c >= columns) break;
+        const SwizzledRows x = advanced(inputs, stage * Ring::kStageBytes + c * Ring::kTileBytes);
+        const SwizzledRows tiles = advanced(places, (place + c * kRowTiles) * scatter::kTileBytes);
+        await(barriers.full(place + c * kRowTiles), parity);
+        sums.template multiply<0>(tiles, x);
+        if (kRowTiles > 1 && all_rows) {
+          await(barriers.full(place + c * kRowTiles + 1), parity);
+          sums.template multiply<kRowTiles - 1>(advanced(tiles, scatter::kTileBytes), x);
+        }
+      }
+      warpgroup_multiply_commit();
+      warpgroup_multiply_wait<1>();
+      if (first >= kWarpgroups * Ring::kStageTiles) give_back(barriers, last_place, last_stage);
+      last_place = place;
+      last_stage = stage;
+      place += kWarpgroups * kStagePlaces;
+      if (place >= kPlaces) {
+        place -= kPlaces;
+        parity ^= 1U;
+      }
+      stage += kWarpgroups;
+      if (stage >= Ring::kStages) {
+        stage -= Ring::kStages;
+        stage_parity ^= 1U;
       }
     }
-    warpgroup_multiply_wait();
-    last.give_back(barriers);
+    warpgroup_multiply_wait();  // nobody waits for the last places
     const bool finite = sums.finite();
     if (lane() == 0) reinterpret_cast<u32*>(shared + kFiniteAt)[warp] = finite ? 1 : 0;
     meet();
-    if (all_finite(shared)) sums.put_partials(reinterpret_cast<float*>(shared), warp);
+    if (all_finite(shared)) {
+      sums.put_partials(reinterpret_cast<float*>(shared) + group * (Sums::kPartialBytes / 4), warp % kGroupWarps);
+    }
   }
 
-  // The tiles of a column, row tile kRow and on; `stage`: that nobody needs afterwards, or -1.
-  template <int kRow>
-  static SPARSMITH_DEVICE void multiply_rows(const Share& share, const Barriers& barriers, Turns& turns,
-                                             SwizzledRows places, SwizzledRows x, int stage, int& place,
-                                             Multiplied& last, Sums& sums) {
-    const bool last_row = kRow + 1 == kRowTiles || !share.has_row(kRow + 1);
-    await(barriers.full(place), Turns::take(turns.places, place));
-    warpgroup_multiply_begin();
-    sums.template multiply<kRow>(advanced(places, place * scatter::kTileBytes), x);
-    warpgroup_multiply_commit();
-    warpgroup_multiply_wait<1>();
-    last.give_back(barriers);
-    last = {place, last_row ? stage : -1};
-    place = place + 1 < kPlaces ? place + 1 : 0;
-    if constexpr (kRow + 1 < kRowTiles) {
-      if (last_row) {
-        place = place + 1 < kPlaces ? place + 1 : 0;  // of a row block that does not exist
-      } else {
-        multiply_rows<kRow + 1>(share, barriers, turns, places, x, stage, place, last, sums);
-      }
-    }
+  // A stage of X and the places of its tiles, all of which this warp's multiplications have read.
+  static SPARSMITH_DEVICE void give_back(const Barriers& barriers, int place, int stage) {
+    if (lane() < kStagePlaces) arrive(barriers.empty(place + lane()));
+    if (lane() == kStagePlaces) arrive(barriers.stage_empty(stage));
   }
 
   // ---- what Inf and NaN take ----
@@ -329,7 +313,7 @@ struct SpecializedKernel {
     u8* dense = place_at(shared, kPlaces - 1);
     float* partials = reinterpret_cast<float*>(shared);
     const u32 base = Entries::base(shared_offset(dense));
-    for (int i = thread_index(); i < kTokens * Sums::kLine; i += kThreads) partials[i] = 0.0F;
+    for (int i = thread_index(); i < Totals::kPartialBytes / 4; i += kThreads) partials[i] = 0.0F;
     if (makes) zero(dense);
     SPARSMITH_ROLLED for (int i = 0; i < share.columns() * kRowTiles; ++i) {
       const int row = i % kRowTiles;
