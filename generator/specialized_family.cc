@@ -40,17 +40,19 @@ std::vector<Rule> legal_rules() {
        [](const RuleInput& in) { return in["min_rounds"] <= in["max_rounds"]; }},
       {Kind::kLegal,
        {"row_tiles", "warpgroups", "producers", "tile_buffers", "stage_columns"},
-       "the tiles of a stage lie side by side, and there are places for those of every warpgroup",
+       "every row tile has warpgroups, and there are places for two stages' tiles of each of them",
        [](const RuleInput& in) {
          const std::int64_t places = in["producers"] * in["tile_buffers"];
          const std::int64_t of_stage = in["row_tiles"] * in["stage_columns"] / 64;
-         return places % of_stage == 0 && places >= in["warpgroups"] * of_stage;
+         return in["warpgroups"] % in["row_tiles"] == 0 && places % of_stage == 0 &&
+                places >= 2 * in["warpgroups"] / in["row_tiles"] * of_stage;
        }},
       {Kind::kLegal,
        {"token_tile", "row_tiles", "warpgroups", "producers", "tile_buffers"},
        "the places of tiles take partial sums, but for one",
        [](const RuleInput& in) {
-         const std::int64_t sums = in["warpgroups"] * in["token_tile"] * (in["row_tiles"] * 64 + 4) * 4;
+         const std::int64_t sums =
+             in["warpgroups"] / in["row_tiles"] * in["token_tile"] * (in["row_tiles"] * 64 + 4) * 4;
          return sums <= (in["producers"] * in["tile_buffers"] - 1) * 8192;
        }},
       {Kind::kLegal,
@@ -152,7 +154,7 @@ int SpecializedConfig::registers() const {
   const int list = bytes ? max_rounds * 3 / 4 : max_rounds;
   const int positions = whole_tiles != 0 ? 0 : bytes ? max_rounds / 4 : max_rounds;  // which a tile is cleared by
   const int produce = list + tile_buffers * positions + 40;
-  const int multiply = token_tile / 2 * row_tiles + 40;
+  const int multiply = token_tile / 2 + 40;
   return std::max(produce, multiply);
 }
 

@@ -48,10 +48,13 @@ struct SpecializedKernel {
   static constexpr int kTileColumns = 64;
   static_assert(kProducers % kRowTiles == 0, "a producing warp stays in one row block");
   static constexpr int kStagePlaces = Ring::kStageTiles * kRowTiles;  // tiles that a stage of X is multiplied by
-  static_assert(kPlaces % kStagePlaces == 0 && kPlaces >= kWarpgroups * kStagePlaces, "a stage's places do not wrap");
+  static constexpr int kTurns = kWarpgroups / kRowTiles;              // warpgroups that take stages by turns
+  static_assert(kWarpgroups % kRowTiles == 0, "a warpgroup multiplies tiles of one row block");
+  static_assert(kPlaces % kStagePlaces == 0, "a stage's places do not wrap");
+  static_assert(kPlaces >= 2 * kTurns * kStagePlaces, "nobody waits for a place of a tile that is multiplied");
 
   using Sums = TileSums<typename Input::Value, kTokens, kRowTiles>;
-  using Totals = BlockSums<Sums, Output, Input::kTokenMajor, kWarpgroups, kBlocks, kThreads>;
+  using Totals = BlockSums<Sums, Output, Input::kTokenMajor, kTurns, kBlocks, kThreads>;
 
   // Shared memory: places of tiles, or partial sums; X; in a cluster, the other blocks' sums; barriers; the first rows
   // of the row blocks' parts; whether the sums of each multiplying warp are finite.
@@ -79,7 +82,7 @@ struct SpecializedKernel {
         const Share share{weight,      input,      panel * kRowTiles,
                           first_token, first_tile, end_tile > first_tile ? end_tile : first_tile};
         if constexpr (kBlocks > 1) cluster_arrive_relaxed();  // it runs, and needs no other sums any more
-        barriers.make_ready(again);
+        barriers.make_ready(share.has_row(kRowTiles - 1) ? kRowTiles : 1, again);
         again = true;
         block_barrier();
         if (warp < kMultipliers) {
@@ -134,13 +137,15 @@ struct SpecializedKernel {
     SPARSMITH_DEVICE ArrivalBarrier* stage_empty(int stage) const {
       return first + 2 * kPlaces + Ring::kStages + stage;
     }
-    // Where they have been used before, all threads have met since.
-    SPARSMITH_DEVICE void make_ready(bool again) const {
+    // row_tiles: that there are, each of which a warpgroup multiplies by a stage; of a tile's place there is one. Where
+    // they have been used before, all threads have met since.
+    SPARSMITH_DEVICE void make_ready(int row_tiles, bool again) const {
       const int i = thread_index();
       if (i >= kBarriers) return;
       const bool full = i < kPlaces || (i >= 2 * kPlaces && i < 2 * kPlaces + Ring::kStages);
       if (again) arrival_barrier_end(first + i);
-      arrival_barrier_init(first + i, full ? 1 : kGroupWarps);
+
+      arrival_barrier_init(first + i, full ? 1 : i < 2 * kPlaces ? kGroupWarps : kGroupWarps * row_tiles);
     }
   };
 
@@ -236,65 +241,58 @@ struct SpecializedKernel {
 
   // ---- multiplying warpgroups ----
 
-  // Takes every kWarpgroups-th stage of X and the tiles that it is multiplied by.
+  // A warpgroup multiplies the tiles of one row block, of every kTurns-th stage of X.
   static SPARSMITH_DEVICE void multiply(const Share& share, const Barriers& barriers, int warp, u8* shared) {
-    Sums sums;
-    sums.clear();
+    const int group = warp / kGroupWarps;
+    const int row = group % kRowTiles;
+    const int turn = group / kRowTiles;
+    const int columns = share.has_row(row) ? share.columns() : 0;
     const SwizzledRows places = swizzled_rows(shared_offset(shared));
     const SwizzledRows inputs = swizzled_rows(shared_offset(shared + kInputAt));
-    const int columns = share.columns();
-    const bool all_rows = share.has_row(kRowTiles - 1);
-    const int group = warp / kGroupWarps;
-    int place = group * kStagePlaces;  // the first one of the stage
-    int stage = group;
-    int last_place = 0;
-    int last_stage = 0;
+    Sums sums;
+    sums.clear();
+    int place = turn * kStagePlaces + row;  // of the stage's first tile
+    int stage = turn;
     u32 parity = 0;  // of the places' phases, and of the stages'
     u32 stage_parity = 0;
-    SPARSMITH_ROLLED for (int first = group * Ring::kStageTiles; first < columns;
-                          first += kWarpgroups * Ring::kStageTiles) {
+    int last_place = -1;
+    int last_stage = -1;
+    SPARSMITH_ROLLED for (int first = turn * Ring::kStageTiles; first < columns; first += kTurns * Ring::kStageTiles) {
       await(barriers.stage_full(stage), stage_parity);
-      warpgroup_multiply_begin();
       SPARSMITH_UNROLL for (int c = 0; c < Ring::kStageTiles; ++c) {
         if (c > 0 && first + c >= columns) break;
-        const SwizzledRows x = advanced(inputs, stage * Ring::kStageBytes + c * Ring::kTileBytes);
-        const SwizzledRows tiles = advanced(places, (place + c * kRowTiles) * scatter::kTileBytes);
         await(barriers.full(place + c * kRowTiles), parity);
-        sums.template multiply<0>(tiles, x);
-        if (kRowTiles > 1 && all_rows) {
-          await(barriers.full(place + c * kRowTiles + 1), parity);
-          sums.template multiply<kRowTiles - 1>(advanced(tiles, scatter::kTileBytes), x);
+        warpgroup_multiply_begin();
+        sums.multiply(advanced(places, (place + c * kRowTiles) * scatter::kTileBytes),
+                      advanced(inputs, stage * Ring::kStageBytes + c * Ring::kTileBytes));
+        warpgroup_multiply_commit();
+        warpgroup_multiply_wait<1>();
+        if (lane() == 0) {
+          if (c > 0 || last_place >= 0) arrive(barriers.empty(last_place));
+          if (c == 0 && last_stage >= 0) arrive(barriers.stage_empty(last_stage));
         }
+        last_place = place + c * kRowTiles;
       }
-      warpgroup_multiply_commit();
-      warpgroup_multiply_wait<1>();
-      if (first >= kWarpgroups * Ring::kStageTiles) give_back(barriers, last_place, last_stage);
-      last_place = place;
       last_stage = stage;
-      place += kWarpgroups * kStagePlaces;
+      place += kTurns * kStagePlaces;
       if (place >= kPlaces) {
         place -= kPlaces;
         parity ^= 1U;
       }
-      stage += kWarpgroups;
+      stage += kTurns;
       if (stage >= Ring::kStages) {
         stage -= Ring::kStages;
         stage_parity ^= 1U;
       }
     }
-    warpgroup_multiply_wait();  // nobody waits for the last places
+    warpgroup_multiply_wait();  // nobody waits for the last place
     const bool finite = sums.finite();
     if (lane() == 0) reinterpret_cast<u32*>(shared + kFiniteAt)[warp] = finite ? 1 : 0;
     meet();
     if (all_finite(shared)) {
-      sums.put_partials(reinterpret_cast<float*>(shared) + group * (Sums::kPartialBytes / 4), warp % kGroupWarps);
+      float* partials = reinterpret_cast<float*>(shared) + turn * (Sums::kPartialBytes / 4);
+      sums.put_partials(partials + row * 64, warp % kGroupWarps);
     }
-  }
-
-  // A stage of X and the places of its tiles, all of which this warp's multiplications have read.
-  static SPARSMITH_DEVICE void give_back(const Barriers& barriers, int place, int stage) {
-    if (lane() < kStagePlaces) arrive(barriers.empty(place + lane()));
-    if (lane() == kStagePlaces) arrive(barriers.stage_empty(stage));
   }
 
   // ---- what Inf and NaN take ----

@@ -12,7 +12,7 @@
 
 namespace sparsmith {
 
-// kRowTiles: tiles of 64 rows.
+// kRowTiles: of a block, 64 rows each; a warpgroup has the sums of one of them.
 template <class Value_, int kTokens_, int kRowTiles>
 struct TileSums {
   SPARSMITH_ROLE(reduction)
@@ -22,45 +22,32 @@ struct TileSums {
   using Value = Value_;
   static constexpr int kTokens = kTokens_;
   static constexpr int kRows = 64 * kRowTiles;
-  static constexpr int kCount = kTokens / 2;  // of a row tile
+  static constexpr int kCount = kTokens / 2;
   static constexpr int kLine = kRows + 4;  // floats of a token's partial sums, so that a warp's stores meet all banks
   static constexpr int kPartialBytes = kTokens * kLine * 4;
 
-  float values[kRowTiles][kCount];
+  float values[kCount];
 
-  SPARSMITH_DEVICE void clear() {
-    SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) {
-      SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) values[r][i] = 0.0F;
-    }
-  }
+  SPARSMITH_DEVICE void clear() { SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) values[i] = 0.0F; }
 
-  // Starts the products of a tile of row tile kRow and the same 64 columns of X.
-  template <int kRow>
+  // Starts the products of a tile and the same 64 columns of X.
   SPARSMITH_DEVICE void multiply(SwizzledRows tile, SwizzledRows x) {
     SPARSMITH_UNROLL for (int s = 0; s < 4; ++s) {
-      SharedMultiply<Value, kTokens>::add(values[kRow], advanced(tile, s * 32), advanced(x, s * 32));
+      SharedMultiply<Value, kTokens>::add(values, advanced(tile, s * 32), advanced(x, s * 32));
     }
   }
 
   // Whether all sums of the warp are.
   SPARSMITH_DEVICE bool finite() const {
     float check = 0.0F;
-    SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) {
-      SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) check = multiply_add(values[r][i], 0.0F, check);
-    }
+    SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) check = multiply_add(values[i], 0.0F, check);
     return !warp_any(!(check == 0.0F));
   }
 
-  // partials [token][kLine]; this warp's rows of it.
+  // partials [token][kLine], from the row tile's first row on; this warp's rows of it.
   SPARSMITH_DEVICE void put_partials(float* partials, int warp) const {
-    const int group = thread_index() % 32 / 4;
-    const int pair = thread_index() % 4 * 2;
-    float* to = partials + pair * kLine + warp * 16 + group;
-    SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) {
-      SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) {
-        to[(i / 4 * 8 + i % 2) * kLine + r * 64 + i / 2 % 2 * 8] = values[r][i];
-      }
-    }
+    float* to = partials + thread_index() % 4 * 2 * kLine + warp * 16 + thread_index() % 32 / 4;
+    SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) { to[(i / 4 * 8 + i % 2) * kLine + i / 2 % 2 * 8] = values[i]; }
   }
 };
 
