@@ -127,7 +127,6 @@ void AccessChecker::acquire(const Arrivals& arrivals) {
   std::vector<Range>& unfenced = unfenced_arrivals_[warp];
   if (unfenced.size() < kWarp) unfenced.insert(unfenced.end(), arrivals.unfenced.begin(), arrivals.unfenced.end());
   if (arrivals.phase != phase_) return;
-  arrivals_ = true;
   warps_that_met_ |= std::uint64_t{1} << warp;
   std::vector<Clock>& foreign = foreign_[warp];
   foreign.resize(kMaxThreads);

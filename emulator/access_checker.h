@@ -124,6 +124,8 @@ class AccessChecker {
     std::vector<std::int16_t> clocks;  // of every thread: up to which what it did is done
     std::vector<Range> unfenced;       // of shared memory: what they wrote and tensor cores need not see
   };
+  // There are such barriers: reads by several warps are all remembered from now on.
+  void arrivals_follow() { arrivals_ = true; }
   // The running thread arrives; goes on behind those who did.
   void release(Arrivals& arrivals);
   void acquire(const Arrivals& arrivals);
@@ -309,7 +311,7 @@ class AccessChecker {
   std::array<Unfenced, kMaxThreads> unfenced_at_barrier_{};
   std::vector<LaneSet> sets_;
   std::uint64_t warps_that_met_ = 0;
-  bool arrivals_ = false;  // whether any were waited for in these blocks
+  bool arrivals_ = false;  // whether these blocks have barriers in shared memory
   // Of every warp: what it knows of threads of other warps in this phase, empty: nothing; and what it waited for though
   // tensor cores need not see it.
   std::array<std::vector<Clock>, kMaxThreads / kWarp> foreign_{};

@@ -16,6 +16,7 @@ void ThreadBlock::arrival_barrier_init(const void* barrier, int arrivals, int li
   if (arrival_barriers_.contains(at))
     fail([&] { return "makes a barrier ready that is in use, at " + describe_address(at, 8); }, line);
   checker_.access_range(AccessKind::kWrite, barrier, 8);
+  checker_.arrivals_follow();
   arrival_barriers_[at].expected = arrivals;
 }
 

@@ -107,7 +107,15 @@ std::vector<Rule> worthwhile_rules() {
       {Kind::kWorthwhile,
        {"token_tile", "row_tiles"},
        "for few tokens X is too small to share it between row tiles",
-       [](const RuleInput& in) { return in["row_tiles"] == 1 || in["token_tile"] >= 16; }},
+       [](const RuleInput& in) { return in["row_tiles"] == 1 || in["token_tile"] >= 32; }},
+      {Kind::kWorthwhile,
+       {"token_tile", "stages", "stage_columns"},
+       "stages that hide what X takes from L2, and leave shared memory to tiles",
+       [](const RuleInput& in) {
+         const std::int64_t columns = in["stages"] * in["stage_columns"];
+         return in["stage_columns"] * in["token_tile"] <= 4096 &&
+                (columns * in["token_tile"] >= 32768 || columns >= 1024);
+       }},
       {Kind::kWorthwhile,
        {"row_tiles", "column_parts", "token_tile"},
        "the columns are cut where that gives more multiprocessors work",

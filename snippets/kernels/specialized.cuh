@@ -66,7 +66,6 @@ struct SpecializedKernel {
   static constexpr int kRowPartsAt = kBarriersAt + kBarriers * 8;
   static constexpr int kRowParts = kRowTiles * 64 / scatter::kPartRows;
   static constexpr int kFiniteAt = kRowPartsAt + kRowParts * 4;
-  static constexpr int kSharedBytes = kFiniteAt + kMultipliers * 4;
 
   // Multiplies tiles [first_tile, end_tile) of each row block.
   static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const Input& input, const Output& output,
@@ -84,7 +83,7 @@ struct SpecializedKernel {
         if constexpr (kBlocks > 1) cluster_arrive_relaxed();  // it runs, and needs no other sums any more
         barriers.make_ready(share.has_row(kRowTiles - 1) ? kRowTiles : 1, again);
         again = true;
-        block_barrier();
+        block_barrier();  // and all have read the partial sums before, whose place tiles take
         if (warp < kMultipliers) {
           load_first_rows(weight, panel * kRowTiles, first_rows);
           multiply(share, barriers, warp, shared);
@@ -98,7 +97,6 @@ struct SpecializedKernel {
         if (!all_finite(shared)) accumulate_nonzeros(share, warp, shared);
         block_barrier();
         Totals{shared, shared + kOthersAt, first_rows, output, weight.rows, first_token, n}.finish();
-        block_barrier();  // the partial sums have been read: tiles may take their place
       }
     }
     wait_for_previous();  // where there was nothing to do, too
@@ -140,12 +138,12 @@ struct SpecializedKernel {
     // row_tiles: that there are, each of which a warpgroup multiplies by a stage; of a tile's place there is one. Where
     // they have been used before, all threads have met since.
     SPARSMITH_DEVICE void make_ready(int row_tiles, bool again) const {
-      const int i = thread_index();
-      if (i >= kBarriers) return;
-      const bool full = i < kPlaces || (i >= 2 * kPlaces && i < 2 * kPlaces + Ring::kStages);
-      if (again) arrival_barrier_end(first + i);
-
-      arrival_barrier_init(first + i, full ? 1 : i < 2 * kPlaces ? kGroupWarps : kGroupWarps * row_tiles);
+      if (lane() != 0) return;
+      for (int i = thread_index() / 32; i < kBarriers; i += kThreads / 32) {
+        const bool full = i < kPlaces || (i >= 2 * kPlaces && i < 2 * kPlaces + Ring::kStages);
+        if (again) arrival_barrier_end(first + i);
+        arrival_barrier_init(first + i, full ? 1 : i < 2 * kPlaces ? kGroupWarps : kGroupWarps * row_tiles);
+      }
     }
   };
 

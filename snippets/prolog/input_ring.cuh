@@ -43,16 +43,19 @@ struct InputRing {
 
   // A lane copies a chunk of every fourth token.
   static SPARSMITH_DEVICE void copy(const Input& input, int first_token, int column, u8* stage) {
-    const auto* from = input.x + column + lane() % 8 * 8;
+    const u8* from = reinterpret_cast<const u8*>(input.x + column + lane() % 8 * 8);
+    // Bytes to a token: less than 2^32, as FragmentInput has it.
+    const u32 pitch = static_cast<u32>(input.ldx) * 2;
+    const u32 last = static_cast<u32>(input.n - 1);
+    const u32 first = static_cast<u32>(first_token + lane() / 8);
+    const SharedAddress even = shared_address(stage + lane() / 8 * kLine + (lane() % 8 ^ lane() / 8) * 16);
+    const SharedAddress odd = shared_address(stage + lane() / 8 * kLine + (lane() % 8 ^ lane() / 8 ^ 4) * 16);
     SPARSMITH_UNROLL for (int i = 0; i < kTokens / 4; ++i) {
-      const int slot = i * 4 + lane() / 8;
-      const int own = first_token + slot;
-      const int token = own < input.n ? own : input.n - 1;
-      // Less than 2^32, as FragmentInput has it; so one multiplication is enough.
-      const auto* line = from + static_cast<u32>(token) * static_cast<u32>(input.ldx);
-      const SharedAddress to = shared_address(stage + slot * kLine + (lane() % 8 ^ slot % 8) * 16);
+      const u32 own = first + i * 4;
+      const u8* line = from + (own < last ? own : last) * pitch;
       SPARSMITH_UNROLL for (int c = 0; c < kStageTiles; ++c) {
-        async_copy_streaming(advanced(to, c * kTileBytes), line + c * kTileColumns);
+        async_copy_streaming(advanced(i % 2 == 0 ? even : odd, i * 4 * kLine + c * kTileBytes),
+                             line + c * kTileColumns * 2);
       }
     }
   }

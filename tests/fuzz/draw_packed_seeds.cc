@@ -82,6 +82,8 @@ std::map<std::string, Format> draw_formats() {
     bsr.seeds.push_back(pack_bsr(*matrix, {2, true}, DataType::kBFloat16));
     scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kByte, 16, 0}, DataType::kFloat16));
     scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kWord, 64, 4}, DataType::kBFloat16));
+    scatter.seeds.push_back(
+        pack_scatter(*matrix, {ScatterEntry::kByte, 64, 0, ScatterColumns::kNatural}, DataType::kFloat16));
   }
   // Columns that 16-bit values do not share a word with.
   panel.seeds.push_back(pack_panel(draw(4, 40000, 0.999), {.warps = 1, .token_lanes = 4}, DataType::kFloat16));
