@@ -31,7 +31,7 @@ constexpr Tested kTested[] = {
     {"scatter", scatter_mutations, 12, 1, 500},
     {"wgmma", wgmma_mutations, 10, 2, 121},
     {"bsr", bsr_mutations, 8, 1, 100},
-    {"specialized", specialized_mutations, 8, 1, 100},
+    {"specialized", specialized_mutations, 8, 1, 103},
 };
 
 // The source itself where the mutation finds nothing to change.

@@ -25,6 +25,10 @@ bool any_tiles(const SpecializedConfig&, const PackedCase&) { return true; }
 bool shows(const PackedCase& each) {
   return each.inputs.kind == InputKind::kVaried && each.problem.tokens > 3 && each.matrix.nnz() > each.matrix.cols;
 }
+// The same of wide weights, which few tokens are drawn for.
+bool shows_in_rows(const PackedCase& each) {
+  return each.inputs.kind == InputKind::kVaried && each.matrix.rows > 16 && each.matrix.nnz() > each.matrix.cols;
+}
 bool fills_places_again(const SpecializedConfig& config, const PackedCase& each) {
   return column_tiles(config, each) > 2 * config.producers * config.tile_buffers / config.row_tiles;
 }
@@ -36,7 +40,7 @@ bool several_row_tiles(const SpecializedConfig& config, const PackedCase& each) 
 }
 bool several_turns(const SpecializedConfig& config, const PackedCase& each) {
   return config.warpgroups > config.row_tiles && each.matrix.cols > 2 * config.stage_columns * config.column_parts &&
-         shows(each);
+         shows_in_rows(each);
 }
 bool several_panels(const SpecializedConfig& config, const PackedCase& each) {
   return each.matrix.rows > config.rows();
@@ -83,11 +87,11 @@ const std::vector<Mutation>& specialized_mutations() {
       {"products are not begun", "warpgroup_multiply_begin();\n        sums", "sums", specialized(any_tiles)},
       {"a tile is not cleared", "      zero(tile);\n    } else", "    } else",
        specialized([](const SpecializedConfig& config, const PackedCase& each) {
-         return config.whole_tiles != 0 && fills_places_again(config, each) && shows(each);
+         return config.whole_tiles != 0 && fills_places_again(config, each) && shows_in_rows(each);
        })},
       {"a tile is not cleared", "list.clear(share.weight, number, base);", "",
        specialized([](const SpecializedConfig& config, const PackedCase& each) {
-         return config.whole_tiles == 0 && fills_places_again(config, each) && shows(each);
+         return config.whole_tiles == 0 && fills_places_again(config, each) && shows_in_rows(each);
        })},
       {"zeros meet the next tile's entries", "SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes / 512; ++i) {",
        "SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes / 512 - 1; ++i) {", specialized(any_tiles)},
