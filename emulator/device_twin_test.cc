@@ -27,9 +27,11 @@ std::set<std::string> offered_names(const std::string& text) {
       if ((*found)[group].matched) names.insert((*found)[group]);
     }
   }
-  for (const char* own : {"GlobalLoad", "SPARSMITH_GLOBAL_LOAD", "load_global", "SPARSMITH_TEXT_0_31",
-                          "SPARSMITH_TEXT_32_63", "SPARSMITH_TEXT_64_127", "SPARSMITH_SUMS_8", "SPARSMITH_SUMS_32",
-                          "SPARSMITH_WARPGROUP_MULTIPLY", "SPARSMITH_WARPGROUP_MULTIPLIES"})
+  for (const char* own :
+       {"GlobalLoad", "SPARSMITH_GLOBAL_LOAD", "load_global", "SPARSMITH_TEXT_0_31", "SPARSMITH_TEXT_32_63",
+        "SPARSMITH_TEXT_64_127", "SPARSMITH_SUMS_8", "SPARSMITH_SUMS_32", "SPARSMITH_WARPGROUP_MULTIPLY",
+        "SPARSMITH_WARPGROUP_MULTIPLIES", "SPARSMITH_TEXT_0_3", "SPARSMITH_TEXT_0_7", "SPARSMITH_TEXT_0_15",
+        "SPARSMITH_SUMS_4", "SPARSMITH_SHARED_MULTIPLY", "SPARSMITH_SHARED_MULTIPLIES"})
     names.erase(own);
   return names;
 }
