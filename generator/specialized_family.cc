@@ -56,6 +56,13 @@ std::vector<Rule> legal_rules() {
          return sums <= (in["producers"] * in["tile_buffers"] - 1) * 8192;
        }},
       {Kind::kLegal,
+       {"token_tile", "warpgroups", "producers"},
+       "a multiplication's sums, and its operands, are in registers: otherwise it does not compile",
+       [](const RuleInput& in) {
+         const std::int64_t threads = (in["warpgroups"] * 4 + in["producers"] + SpecializedConfig::kLoaders) * 32;
+         return in["token_tile"] / 2 + 26 <= in.problem.device.registers_per_sm / threads / 8 * 8;
+       }},
+      {Kind::kLegal,
        {"entry", "min_rounds", "max_rounds", "token_tile", "row_tiles", "warpgroups", "producers", "tile_buffers",
         "whole_tiles", "stages", "stage_columns", "column_parts"},
        "what a block needs exceeds registers or shared memory by far",
