@@ -44,6 +44,8 @@ void AccessChecker::begin_blocks(int block_threads) {
   waited_.fill(false);
   unfenced_.fill({});
   unfenced_at_barrier_.fill({});
+  arrivals_ = false;
+  for (auto& ranges : unfenced_arrivals_) ranges.clear();
   begin_phase();
 }
 
@@ -85,6 +87,8 @@ void AccessChecker::start_phase(int first_thread, int count) {
     std::ranges::fill(waited, true);
   update_open();
   start_clocks(first_thread / kWarp, (first_thread + count) / kWarp);
+  for (int warp = first_thread / kWarp; arrivals_ && warp < (first_thread + count) / kWarp; ++warp)
+    foreign_[static_cast<std::size_t>(warp)].clear();
   update_mine();
 }
 
@@ -98,6 +102,45 @@ void AccessChecker::start_clocks(int first_warp, int last_warp) {
   }
 }
 
+void AccessChecker::release(Arrivals& arrivals) {
+  if (arrivals.phase != phase_) {
+    arrivals.phase = phase_;
+    arrivals.clocks.assign(kMaxThreads, 0);
+  }
+  const std::uint32_t warp = thread_ / kWarp;
+  const std::vector<Clock>& foreign = foreign_[warp];
+  for (std::size_t i = 0; i < foreign.size(); ++i) arrivals.clocks[i] = std::max(arrivals.clocks[i], foreign[i]);
+  for (std::uint32_t lane = 0; lane < kWarp; ++lane) {
+    Clock& clock = arrivals.clocks[warp * kWarp + lane];
+    clock = std::max(clock, known_[thread_][lane]);
+    if (const Unfenced& unfenced = unfenced_[warp * kWarp + lane]; unfenced.end > 0)
+      arrivals.unfenced.push_back({unfenced.begin, unfenced.end});
+  }
+  arrivals.clocks[thread_] = clocks_[thread_];
+  if (clocks_[thread_] != kLastClock) ++clocks_[thread_];
+  warps_that_met_ |= std::uint64_t{1} << warp;
+  update_mine();
+}
+
+void AccessChecker::acquire(const Arrivals& arrivals) {
+  const std::uint32_t warp = thread_ / kWarp;
+  std::vector<Range>& unfenced = unfenced_arrivals_[warp];
+  if (unfenced.size() < kWarp) unfenced.insert(unfenced.end(), arrivals.unfenced.begin(), arrivals.unfenced.end());
+  if (arrivals.phase != phase_) return;
+  warps_that_met_ |= std::uint64_t{1} << warp;
+  std::vector<Clock>& foreign = foreign_[warp];
+  foreign.resize(kMaxThreads);
+  for (std::size_t i = 0; i < foreign.size(); ++i) foreign[i] = std::max(foreign[i], arrivals.clocks[i]);
+  for (std::uint32_t lane = 0; lane < kWarp; ++lane)
+    known_[thread_][lane] = std::max(known_[thread_][lane], arrivals.clocks[warp * kWarp + lane]);
+}
+
+bool AccessChecker::unfenced_at_arrival(const std::byte* at, std::uint64_t bytes) const {
+  const std::uint64_t begin = reinterpret_cast<std::uint64_t>(at) - base_;
+  return std::ranges::any_of(unfenced_arrivals_[thread_ / kWarp],
+                             [&](const Range& range) { return begin < range.last && range.first < begin + bytes; });
+}
+
 // Whether `record`, which is of the blocks that run, is of threads of the running one's group alone.
 bool AccessChecker::is_of_my(std::uint32_t group_threads, std::uint64_t record) const {
   const std::uint32_t mine = thread_ / group_threads;
@@ -105,7 +148,11 @@ bool AccessChecker::is_of_my(std::uint32_t group_threads, std::uint64_t record) 
   if (kind_of(record) == kSingle) return first / group_threads == mine;
   if (kind_of(record) == kPair)
     return first / group_threads == mine && (record >> kThreadBits & kThreadMask) / group_threads == mine;
-  return sets_[record & ((1U << kPayloadBits) - 1)].warp * kWarp / group_threads == mine;
+  for (auto i = static_cast<std::int32_t>(record & ((1U << kPayloadBits) - 1)); i >= 0;
+       i = sets_[static_cast<std::size_t>(i)].next) {
+    if (sets_[static_cast<std::size_t>(i)].warp * kWarp / group_threads != mine) return false;
+  }
+  return true;
 }
 
 void AccessChecker::warp_met(int warp, std::uint32_t mask) {
@@ -143,9 +190,12 @@ void AccessChecker::acquire(int thread, std::int16_t clock) {
 }
 
 // Whether the running thread is ordered behind what `thread` did at `clock` in this phase.
-bool AccessChecker::seen(std::uint32_t thread, std::uint32_t clock) const {
+bool AccessChecker::seen(std::uint32_t thread, std::uint32_t clock, bool this_phase) const {
   if (thread == thread_) return true;
-  return thread / kWarp == thread_ / kWarp && known_[thread_][thread % kWarp] >= static_cast<Clock>(clock);
+  const auto when = static_cast<Clock>(clock);
+  if (thread / kWarp == thread_ / kWarp) return known_[thread_][thread % kWarp] >= when;
+  const std::vector<Clock>& foreign = foreign_[thread_ / kWarp];
+  return this_phase && !foreign.empty() && foreign[thread] >= when;
 }
 
 bool AccessChecker::conflicts(std::uint64_t record, std::uint64_t mine) const {
@@ -153,18 +203,22 @@ bool AccessChecker::conflicts(std::uint64_t record, std::uint64_t mine) const {
   return phase_of(record) < block_first_ || conflicting_thread(record) >= 0;
 }
 
-// A thread in `record`, of this phase, that is unordered with the running one; -1 when there is none.
+// A thread in `record`, of these blocks, that is unordered with the running one; -1 when there is none.
 int AccessChecker::conflicting_thread(std::uint64_t record) const {
   const auto first = static_cast<std::uint32_t>(record & kThreadMask);
   const auto second = static_cast<std::uint32_t>(record >> kThreadBits);
-  if (kind_of(record) == kSingle) return seen(first, second & kClockMask) ? -1 : static_cast<int>(first);
+  const bool this_phase = phase_of(record) == phase_;
+  if (kind_of(record) == kSingle) return seen(first, second & kClockMask, this_phase) ? -1 : static_cast<int>(first);
   if (kind_of(record) == kPair)
     return static_cast<int>(first / kWarp == thread_ / kWarp ? second & kThreadMask : first);
-  const LaneSet& set = sets_[record & ((1U << kPayloadBits) - 1)];
-  for (std::uint32_t lane = 0; lane < kWarp; ++lane) {
-    const std::uint32_t thread = set.warp * kWarp + lane;
-    if ((set.mask >> lane & 1U) != 0 && !seen(thread, static_cast<std::uint32_t>(set.clocks[lane])))
-      return static_cast<int>(thread);
+  for (auto i = static_cast<std::int32_t>(record & ((1U << kPayloadBits) - 1)); i >= 0;
+       i = sets_[static_cast<std::size_t>(i)].next) {
+    const LaneSet& set = sets_[static_cast<std::size_t>(i)];
+    for (std::uint32_t lane = 0; lane < kWarp; ++lane) {
+      const std::uint32_t thread = set.warp * kWarp + lane;
+      if ((set.mask >> lane & 1U) != 0 && !seen(thread, static_cast<std::uint32_t>(set.clocks[lane]), this_phase))
+        return static_cast<int>(thread);
+    }
   }
   return -1;
 }
@@ -175,6 +229,7 @@ void AccessChecker::merge(std::uint64_t& record, std::uint64_t mine) {
   const auto pair_with = [&](std::uint64_t thread) {
     return flags | kPair << kKindShift | std::uint64_t{thread_} << kThreadBits | thread;
   };
+  if (arrivals_ && (mine & kAtomicBit) == 0 && merge_with_sets(record, mine)) return;
   if (kind_of(record) == kPair) {
     record |= mine & kBothBytes;
   } else if (kind_of(record) == kSet) {
@@ -200,6 +255,49 @@ void AccessChecker::merge(std::uint64_t& record, std::uint64_t mine) {
       record = flags | kSet << kKindShift | sets_.size();
       sets_.push_back(set);
     }
+  }
+}
+
+// The same of reads where warps are ordered by more than barriers of the block: all of them are remembered. False: that
+// is not needed, or there is no room.
+bool AccessChecker::merge_with_sets(std::uint64_t& record, std::uint64_t mine) {
+  const auto thread = static_cast<std::uint32_t>(record & kThreadMask);
+  const std::uint64_t room = (std::uint64_t{1} << kPayloadBits) - 2;
+  if (sets_.size() >= room) return false;
+  if (kind_of(record) == kSet) {
+    link_to_set(record & ((1U << kPayloadBits) - 1));
+    record |= mine & kBothBytes;
+    return true;
+  }
+  const auto clock = static_cast<std::uint32_t>(record >> kThreadBits) & kClockMask;
+  if (kind_of(record) != kSingle || thread / kWarp == thread_ / kWarp || seen(thread, clock)) return false;
+  LaneSet set{thread / kWarp, 1U << thread % kWarp, {}};
+  set.clocks[thread % kWarp] = static_cast<Clock>(clock);
+  const std::size_t first = sets_.size();
+  sets_.push_back(set);
+  link_to_set(first);
+  const std::uint64_t flags = (mine & ~((std::uint64_t{1} << kPayloadBits) - 1)) | (record & kBothBytes);
+  record = flags | kSet << kKindShift | first;
+  return true;
+}
+
+// Adds the running thread's access to the sets that begin with `first`.
+void AccessChecker::link_to_set(std::size_t first) {
+  for (std::size_t i = first;;) {
+    LaneSet& set = sets_[i];
+    if (set.warp == thread_ / kWarp) {
+      set.mask |= 1U << thread_ % kWarp;
+      set.clocks[thread_ % kWarp] = clocks_[thread_];
+      return;
+    }
+    if (set.next < 0) {
+      set.next = static_cast<std::int32_t>(sets_.size());
+      LaneSet mine{thread_ / kWarp, 1U << thread_ % kWarp, {}};
+      mine.clocks[thread_ % kWarp] = clocks_[thread_];
+      sets_.push_back(mine);
+      return;
+    }
+    i = static_cast<std::size_t>(set.next);
   }
 }
 

@@ -5,6 +5,8 @@
 //   phases are numbered through the executor's life, so one number says launch, block and phase at once.
 // - Within a phase, lanes of a warp are ordered by warp barriers: each lane has a clock that ticks at a warp barrier,
 //   and knows up to which clock it has seen each other lane (a vector clock of 32). Shuffles order nothing, as in CUDA.
+// - Who arrives at a barrier in shared memory hands on what it knows, and its own clock ticks; who has waited there
+//   knows it for its whole warp. It counts until the next barrier that starts a phase.
 // - A barrier of a warpgroup starts a phase of that warpgroup alone: its threads are ordered with one another, and with
 //   others by block barriers as before.
 // - Blocks of a launch are ordered by nothing, but those of a cluster by the cluster's barriers: all its blocks are
@@ -20,7 +22,9 @@
 //
 //   kind single: clock (15) and thread (11) of one access
 //   kind pair:   two threads of different warps; whoever comes next is unordered with one of them
-//   kind set:    index into sets_: lanes of one warp with their clocks
+//   kind set:    index into sets_: lanes of one warp with their clocks; further warps are linked to it, where barriers
+//   in
+//                shared memory order warps
 //
 // Records other than single ones hold reads, or atomic writes. A record of an earlier block of the same launch is
 // never replaced by an access that does not conflict with it: whatever conflicts with the later one conflicts with it
@@ -114,6 +118,21 @@ class AccessChecker {
   std::int16_t clock() const { return clocks_[thread_]; }
   void acquire(int thread, std::int16_t clock);
 
+  // What threads that arrived at a barrier in shared memory hand on.
+  struct Arrivals {
+    std::uint32_t phase = 0;           // in which the clocks count
+    std::vector<std::int16_t> clocks;  // of every thread: up to which what it did is done
+    std::vector<Range> unfenced;       // of shared memory: what they wrote and tensor cores need not see
+  };
+  // There are such barriers: reads by several warps are all remembered from now on.
+  void arrivals_follow() { arrivals_ = true; }
+  // The running thread arrives; goes on behind those who did.
+  void release(Arrivals& arrivals);
+  void acquire(const Arrivals& arrivals);
+  // Whether the running thread's warp waited for somebody who had written about there and not said that tensor cores
+  // would read it.
+  bool unfenced_at_arrival(const std::byte* at, std::uint64_t bytes) const;
+
   std::uint32_t phase() const { return phase_; }
 
   // The running thread touches [address, address + kBytes).
@@ -189,6 +208,7 @@ class AccessChecker {
     std::uint32_t warp;
     std::uint32_t mask;
     std::array<std::int16_t, kWarp> clocks;
+    std::int32_t next = -1;  // the set of another warp that belongs to the same record
   };
   // Signed, because of that x86-64 has the maximum without extensions.
   using Clock = std::int16_t;
@@ -249,10 +269,12 @@ class AccessChecker {
   bool is_of_my(std::uint32_t group_threads, std::uint64_t record) const;
   void start_phase(int first_thread, int count);
   void start_clocks(int first_warp, int last_warp);
-  bool seen(std::uint32_t thread, std::uint32_t clock) const;
+  bool seen(std::uint32_t thread, std::uint32_t clock, bool this_phase = true) const;
   bool conflicts(std::uint64_t record, std::uint64_t mine) const;
   int conflicting_thread(std::uint64_t record) const;
   void merge(std::uint64_t& record, std::uint64_t mine);
+  bool merge_with_sets(std::uint64_t& record, std::uint64_t mine);
+  void link_to_set(std::size_t first);
   void outside(std::uint64_t address, std::uint32_t bytes, AccessKind kind);
   void report(Violation::Kind what, AccessKind kind, std::uint64_t address, std::uint32_t bytes);
   void report_unwritten(std::uint64_t offset, AccessKind kind, std::uint32_t bytes);
@@ -289,6 +311,11 @@ class AccessChecker {
   std::array<Unfenced, kMaxThreads> unfenced_at_barrier_{};
   std::vector<LaneSet> sets_;
   std::uint64_t warps_that_met_ = 0;
+  bool arrivals_ = false;  // whether these blocks have barriers in shared memory
+  // Of every warp: what it knows of threads of other warps in this phase, empty: nothing; and what it waited for though
+  // tensor cores need not see it.
+  std::array<std::vector<Clock>, kMaxThreads / kWarp> foreign_{};
+  std::array<std::vector<Range>, kMaxThreads / kWarp> unfenced_arrivals_{};
   std::array<Clock, kMaxThreads> clocks_{};
   std::array<VectorClock, kMaxThreads> known_{};  // [thread][lane]: the clock up to which it has seen that lane
 };

@@ -36,11 +36,12 @@ void sparsmith_emulator_multiply_sparse_matrices(float* d, const unsigned* a, co
 void sparsmith_emulator_warpgroup_barrier(int warpgroup, int line);
 void sparsmith_emulator_tensor_reads_follow();
 void sparsmith_emulator_warpgroup_begin();
-// wgmma.m64n<columns>k16: a: 4 words, d: columns / 2 floats of the calling lane. All 32 lanes of each of four warps.
-void sparsmith_emulator_warpgroup_multiply(float* d, const unsigned* a, unsigned b_at, int columns, bool bfloat16,
-                                           int line);
+// wgmma.m64n<columns>k16: a: 4 words of the calling lane, or null: it lies at a_at; d: columns / 2 floats of the
+// calling lane. All 32 lanes of each of four warps.
+void sparsmith_emulator_warpgroup_multiply(float* d, const unsigned* a, unsigned a_at, unsigned b_at, int columns,
+                                           bool bfloat16, int line);
 void sparsmith_emulator_warpgroup_commit();
-void sparsmith_emulator_warpgroup_wait(int line);
+void sparsmith_emulator_warpgroup_wait(int in_flight, int line);
 unsigned char* sparsmith_emulator_shared_memory() __attribute__((const));
 void sparsmith_emulator_misaligned(const void* address, int bytes, int line);
 void sparsmith_emulator_atomic_add_float(float* to, float value, int line);
@@ -50,6 +51,10 @@ void sparsmith_emulator_async_wait(int pending_groups, int line);
 void sparsmith_emulator_bulk_barrier_init(const void* barrier, int copies, int line);
 void sparsmith_emulator_bulk_copy(void* shared, const void* global, int bytes, const void* barrier, int line);
 void sparsmith_emulator_bulk_wait(const void* barrier, unsigned phase, int line);
+void sparsmith_emulator_arrival_barrier_init(const void* barrier, int arrivals, int line);
+void sparsmith_emulator_arrival_barrier_end(const void* barrier, int line);
+void sparsmith_emulator_arrive(const void* barrier, int line);
+void sparsmith_emulator_await_arrivals(const void* barrier, unsigned parity, int line);
 }
 
 namespace sparsmith {
@@ -349,7 +354,10 @@ SPARSMITH_DEVICE void warpgroup_barrier(int warpgroup, int line = __builtin_LINE
 SPARSMITH_DEVICE void tensor_reads_follow() { sparsmith_emulator_tensor_reads_follow(); }
 SPARSMITH_DEVICE void warpgroup_multiply_begin() { sparsmith_emulator_warpgroup_begin(); }
 SPARSMITH_DEVICE void warpgroup_multiply_commit() { sparsmith_emulator_warpgroup_commit(); }
-SPARSMITH_DEVICE void warpgroup_multiply_wait(int line = __builtin_LINE()) { sparsmith_emulator_warpgroup_wait(line); }
+template <int kInFlight = 0>
+SPARSMITH_DEVICE void warpgroup_multiply_wait(int line = __builtin_LINE()) {
+  sparsmith_emulator_warpgroup_wait(kInFlight, line);
+}
 // Here the operand is its place.
 struct SwizzledRows {
   u32 at;
@@ -360,7 +368,14 @@ template <class T, int kColumns>
 struct WarpgroupMultiply {
   static SPARSMITH_DEVICE void add(float (&d)[kColumns / 2], const u32 (&a)[4], SwizzledRows b,
                                    int line = __builtin_LINE()) {
-    sparsmith_emulator_warpgroup_multiply(d, a, b.at, kColumns, is_bfloat16<T>, line);
+    sparsmith_emulator_warpgroup_multiply(d, a, 0, b.at, kColumns, is_bfloat16<T>, line);
+  }
+};
+template <class T, int kColumns>
+struct SharedMultiply {
+  static SPARSMITH_DEVICE void add(float (&d)[kColumns / 2], SwizzledRows a, SwizzledRows b,
+                                   int line = __builtin_LINE()) {
+    sparsmith_emulator_warpgroup_multiply(d, nullptr, a.at, b.at, kColumns, is_bfloat16<T>, line);
   }
 };
 
@@ -413,6 +428,22 @@ SPARSMITH_DEVICE void bulk_wait(BulkBarrier* barrier, u32 phase, int line = __bu
   sparsmith_emulator_block_barrier(line);
 }
 SPARSMITH_DEVICE void bulk_copies_follow() {}
+
+struct alignas(8) ArrivalBarrier {
+  u64 state;
+};
+SPARSMITH_DEVICE void arrival_barrier_init(ArrivalBarrier* barrier, int arrivals, int line = __builtin_LINE()) {
+  sparsmith_emulator_arrival_barrier_init(barrier, arrivals, line);
+}
+SPARSMITH_DEVICE void arrival_barrier_end(ArrivalBarrier* barrier, int line = __builtin_LINE()) {
+  sparsmith_emulator_arrival_barrier_end(barrier, line);
+}
+SPARSMITH_DEVICE void arrive(ArrivalBarrier* barrier, int line = __builtin_LINE()) {
+  sparsmith_emulator_arrive(barrier, line);
+}
+SPARSMITH_DEVICE void await(ArrivalBarrier* barrier, u32 parity, int line = __builtin_LINE()) {
+  sparsmith_emulator_await_arrivals(barrier, parity, line);
+}
 
 SPARSMITH_DEVICE u32 dot_bytes(u32 bytes, u32 weights, u32 sum) {
   for (int i = 0; i < 32; i += 8) sum += (bytes >> i & 0xFFU) * (weights >> i & 0xFFU);

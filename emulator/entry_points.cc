@@ -92,11 +92,12 @@ void multiply_sparse_matrices(float* d, const unsigned* a, const unsigned* b, un
 void warpgroup_barrier(int warpgroup, int line) { running_block->warpgroup_barrier(warpgroup, line); }
 void tensor_reads_follow() { running_block->tensor_reads_follow(); }
 void warpgroup_begin() { running_block->warpgroup_begin(); }
-void warpgroup_multiply(float* d, const unsigned* a, unsigned b_at, int columns, bool bfloat16, int line) {
-  running_block->warpgroup_multiply({d, a, b_at, columns, bfloat16}, line);
+void warpgroup_multiply(float* d, const unsigned* a, unsigned a_at, unsigned b_at, int columns, bool bfloat16,
+                        int line) {
+  running_block->warpgroup_multiply({d, a, a_at, b_at, columns, bfloat16}, line);
 }
 void warpgroup_commit() { running_block->warpgroup_commit(); }
-void warpgroup_wait(int line) { running_block->warpgroup_wait(line); }
+void warpgroup_wait(int in_flight, int line) { running_block->warpgroup_wait(in_flight, line); }
 void misaligned(const void* address, int bytes, int line) {
   running_block->fail_misaligned(address, static_cast<std::uint32_t>(bytes), line);
 }
@@ -114,6 +115,15 @@ void bulk_copy(std::byte* shared, const std::byte* global, int bytes, const void
   running_block->bulk_copy(shared, global, bytes, barrier, line);
 }
 void bulk_wait(const void* barrier, unsigned phase, int line) { running_block->bulk_wait(barrier, phase, line); }
+
+void arrival_barrier_init(const void* barrier, int arrivals, int line) {
+  running_block->arrival_barrier_init(barrier, arrivals, line);
+}
+void arrival_barrier_end(const void* barrier, int line) { running_block->arrival_barrier_end(barrier, line); }
+void arrive(const void* barrier, int line) { running_block->arrive(barrier, line); }
+void await_arrivals(const void* barrier, unsigned parity, int line) {
+  running_block->await_arrivals(barrier, parity, line);
+}
 
 template <class Function>
 EntryPoint entry(const char* symbol, Function* function) {
@@ -154,6 +164,10 @@ std::vector<EntryPoint> all_entry_points() {
       entry("sparsmith_emulator_bulk_barrier_init", &bulk_barrier_init),
       entry("sparsmith_emulator_bulk_copy", &bulk_copy),
       entry("sparsmith_emulator_bulk_wait", &bulk_wait),
+      entry("sparsmith_emulator_arrival_barrier_init", &arrival_barrier_init),
+      entry("sparsmith_emulator_arrival_barrier_end", &arrival_barrier_end),
+      entry("sparsmith_emulator_arrive", &arrive),
+      entry("sparsmith_emulator_await_arrivals", &await_arrivals),
       entry("__ubsan_handle_type_mismatch_v1_abort", &misaligned_pointer),
       entry("sparsmith_emulator_check_alignment", &check_alignment),
       nothing("__tsan_init"),

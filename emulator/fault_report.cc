@@ -151,6 +151,7 @@ std::string ThreadBlock::describe_waiting() const {
         add(fmt::format("wait at the warp barrier in line {} with mask {:#010x}", thread.line, thread.mask));
         break;
       case Wait::kBulkCopy: add(fmt::format("wait in line {} for a bulk copy that nobody starts", thread.line)); break;
+      case Wait::kArrivals: add(fmt::format("wait in line {} for arrivals that do not come", thread.line)); break;
       case Wait::kShuffle:
         add(fmt::format("wait at the shuffle in line {} with mask {:#010x}", thread.line, thread.mask));
         break;

@@ -69,6 +69,7 @@ Status ThreadBlock::run_cluster() {
   cluster_barriers_ = 0;
   at_warpgroup_barrier_.fill(0);
   bulk_barriers_.clear();
+  arrival_barriers_.clear();
   prepare_threads();
   current_ = take_ready();
   checker_.begin_thread(current_, stacks_->bottom(current_), stacks_->top(current_));
@@ -85,7 +86,7 @@ void ThreadBlock::prepare_threads() {
     warp.gone = lanes == kWarp ? 0 : ~std::uint32_t{0} << lanes;
     warp.meeting_count = 0;
     warp.products.clear();
-    warp.products_committed = 0;
+    warp.products_committed.clear();
     warp.products_started = 0;
     warp.products_begun = 0;
   }

@@ -100,10 +100,12 @@ class ThreadBlock {
     bool bfloat16;
   };
 
-  // One lane's part of a warpgroup's product: sums, operand a, and where the other lies in shared memory.
+  // One lane's part of a warpgroup's product: sums, operand a or (where that is null) where it lies in shared memory,
+  // and where the other one does.
   struct WarpgroupOperands {
     float* d;
     const std::uint32_t* a;
+    std::uint32_t a_at;
     std::uint32_t b_at;
     int columns;
     bool bfloat16;
@@ -132,7 +134,7 @@ class ThreadBlock {
   void warpgroup_begin();
   void warpgroup_multiply(const WarpgroupOperands& operands, int line);
   void warpgroup_commit();
-  void warpgroup_wait(int line);
+  void warpgroup_wait(int in_flight, int line);
   void atomic_add(float* to, float value, int line);
   void async_copy(std::byte* shared, const std::byte* global, int bytes, int line);
   void async_commit();
@@ -140,6 +142,10 @@ class ThreadBlock {
   void bulk_barrier_init(const void* barrier, int copies, int line);
   void bulk_copy(std::byte* shared, const std::byte* global, int bytes, const void* barrier, int line);
   void bulk_wait(const void* barrier, unsigned phase, int line);
+  void arrival_barrier_init(const void* barrier, int arrivals, int line);
+  void arrival_barrier_end(const void* barrier, int line);
+  void arrive(const void* barrier, int line);
+  void await_arrivals(const void* barrier, unsigned parity, int line);
   [[noreturn]] void fail_misaligned(const void* address, std::uint32_t bytes, int line = 0);
   // Ends the run with an error that says where and who; `describe` returns what, as in "shuffles with a mask of 0".
   // (A function, so that no string is left behind on the stack that is given up.)
@@ -158,6 +164,7 @@ class ThreadBlock {
     kWarpBarrier,
     kShuffle,
     kBulkCopy,
+    kArrivals,
     kExited
   };
   struct PendingCopy {
@@ -199,6 +206,15 @@ class ThreadBlock {
     std::vector<Start> starts;  // of the last phase's copies, or of those that are on their way
     std::vector<int> waiting;   // threads, for copies to be started
   };
+  // A barrier whose phases arrivals complete. Who waits is ordered behind those who arrived in the last complete phase.
+  struct ArrivalBarrier {
+    std::uint32_t completed = 0;  // phases
+    int expected = 1;             // arrivals a phase
+    int arrived = 0;
+    AccessChecker::Arrivals arriving;  // in this phase
+    AccessChecker::Arrivals complete;  // in the one before
+    std::vector<int> waiting;          // threads
+  };
   static constexpr int kWarp = AccessChecker::kWarp;
   static constexpr int kWarpgroup = AccessChecker::kWarpgroup;
   // A warp's part of a product that is on its way.
@@ -223,7 +239,7 @@ class ThreadBlock {
     std::array<int, kWarp> arguments;
     std::array<ShuffleKind, kWarp> shuffles;
     std::vector<WarpgroupProduct> products;
-    std::size_t products_committed = 0;
+    std::vector<std::size_t> products_committed;  // after each commit: how many of `products` were
     std::uint64_t products_started = 0;
     std::uint32_t products_begun = 0;  // lanes
   };
@@ -258,6 +274,7 @@ class ThreadBlock {
   BulkBarrier& bulk_barrier(const void* barrier, int line);
   void begin_copy(std::byte* shared, const std::byte* global, std::uint32_t bytes, int line);
   void check_bulk_copies_have_landed();
+  ArrivalBarrier& arrival_barrier(const void* barrier, int line);
 
   void release_block_barrier(int rank);
   void check_same_barrier(int rank);
@@ -273,9 +290,14 @@ class ThreadBlock {
   void add_sparse_product(const std::array<std::uint64_t, kWarp>& fragments);
   void on_lane_exit(int thread);
   void release_warpgroup_barrier(int warpgroup);
+  void check_is_shown(int first, std::uint32_t at, int rows);
   void start_product(int warp, const std::array<std::uint64_t, kWarp>& operands);
-  void complete_products(int warp);
-  void add_product(const WarpgroupProduct& product);
+  void complete_products(int warp, std::size_t in_flight);
+  static void show_sums(const WarpgroupProduct& product);
+  static void hide_sums(WarpgroupProduct& product);
+  // 16 elements of 16 bits of row `row` of an operand in shared memory.
+  std::array<float, 16> operand_row(std::uint32_t at, std::size_t row, bool bfloat16);
+  void add_product(int warp, const WarpgroupProduct& product);
   void check_products_are_complete();
 
   static void on_violation(void* context, const Violation& violation);
@@ -301,6 +323,7 @@ class ThreadBlock {
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
   std::map<std::uint64_t, BulkBarrier> bulk_barriers_;  // by address
+  std::map<std::uint64_t, ArrivalBarrier> arrival_barriers_;
   int current_ = 0;
   int live_ = 0;
   int at_cluster_barrier_ = 0;          // that have arrived

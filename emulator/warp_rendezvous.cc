@@ -113,7 +113,8 @@ void ThreadBlock::complete_shuffle(int warp, std::uint32_t mask) {
   if (kind == ShuffleKind::kMatrices) add_matrix_product(brought);
   if (kind == ShuffleKind::kSparseMatrices) add_sparse_product(brought);
   if (kind == ShuffleKind::kStartProduct) start_product(warp, brought);
-  if (kind == ShuffleKind::kAwaitProducts) complete_products(warp);
+  if (kind == ShuffleKind::kAwaitProducts)
+    complete_products(warp, static_cast<std::size_t>(lanes.arguments[static_cast<std::size_t>(current_ % kWarp)]));
 }
 
 namespace {

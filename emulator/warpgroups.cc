@@ -49,11 +49,36 @@ void ThreadBlock::warpgroup_multiply(const WarpgroupOperands& operands, int line
 }
 
 void ThreadBlock::warpgroup_commit() {
+  if (current_ % kWarp != 0) return;  // no lane is further than others by a product or a wait
   Warp& warp = warps_[static_cast<std::size_t>(current_ / kWarp)];
-  warp.products_committed = warp.products.size();
+  warp.products_committed.push_back(warp.products.size());
 }
 
-void ThreadBlock::warpgroup_wait(int line) { shuffle(ShuffleKind::kAwaitProducts, 0, 0, ~std::uint32_t{0}, line); }
+void ThreadBlock::warpgroup_wait(int in_flight, int line) {
+  shuffle(ShuffleKind::kAwaitProducts, 0, in_flight, ~std::uint32_t{0}, line);
+}
+
+// Whether tensor cores see `rows` rows of an operand at `at`, by what the threads of the warpgroup from `first` on
+// wrote before its last barrier, and what was handed to the running one.
+void ThreadBlock::check_is_shown(int first, std::uint32_t at, int rows) {
+  const std::byte* const begin = shared_memory() + at / 128 * 128;
+  const auto bytes = static_cast<std::uint64_t>(rows) * 128;
+  for (int i = first; i < first + kWarpgroup; ++i) {
+    if (!checker_.unfenced_at_barrier(i, begin, bytes)) continue;
+    fail([&] {
+      return fmt::format(
+          "starts a warpgroup's product, which need not see what thread {} wrote to shared memory before the barrier: "
+          "it "
+          "did not say that tensor cores would read it",
+          index_of(i));
+    });
+  }
+  if (!checker_.unfenced_at_arrival(begin, bytes)) return;
+  fail([] {
+    return "starts a warpgroup's product, which need not see what threads wrote to shared memory that arrived at a "
+           "barrier: they did not say that tensor cores would read it";
+  });
+}
 
 // Called by the warp's last lane, for all of them.
 void ThreadBlock::start_product(int warp_number, const std::array<std::uint64_t, kWarp>& operands) {
@@ -62,76 +87,98 @@ void ThreadBlock::start_product(int warp_number, const std::array<std::uint64_t,
     fail([] { return "starts a warpgroup's product that has not been begun"; });
   const int first = warp_number * kWarp / kWarpgroup * kWarpgroup;
   const auto& rows = *reinterpret_cast<const WarpgroupOperands*>(operands[0]);
-  for (int i = first; i < first + kWarpgroup; ++i) {
-    if (checker_.unfenced_at_barrier(i, shared_memory() + rows.b_at / 128 * 128,
-                                     static_cast<std::uint64_t>(rows.columns) * 128)) {
-      fail([&] {
-        return fmt::format(
-            "starts a warpgroup's product, which need not see what thread {} wrote to shared memory before the "
-            "barrier: it did not say that tensor cores would read it",
-            index_of(i));
-      });
-    }
-  }
+  check_is_shown(first, rows.b_at, rows.columns);
+  if (rows.a == nullptr) check_is_shown(first, rows.a_at, 64);
   ++warp.products_started;
   WarpgroupProduct product;
   for (std::size_t lane = 0; lane < kWarp; ++lane) {
     const auto* brought = reinterpret_cast<const WarpgroupOperands*>(operands[lane]);
     if (lane == 0) product.operands = *brought;
     const WarpgroupOperands& same = product.operands;
-    if (brought->b_at != same.b_at || brought->columns != same.columns || brought->bfloat16 != same.bfloat16)
+    if (brought->b_at != same.b_at || brought->a_at != same.a_at || brought->columns != same.columns ||
+        brought->bfloat16 != same.bfloat16)
       fail([] { return "lanes start different products of a warpgroup"; });
     product.d[lane] = brought->d;
-    std::copy_n(brought->a, 4, product.a[lane].begin());
+    if (brought->a != nullptr) std::copy_n(brought->a, 4, product.a[lane].begin());
   }
-  const auto count = static_cast<std::size_t>(product.operands.columns / 2);
   const bool first_of_sums = std::none_of(warp.products.begin(), warp.products.end(),
                                           [&](const WarpgroupProduct& other) { return other.d[0] == product.d[0]; });
-  for (std::size_t lane = 0; lane < kWarp && first_of_sums; ++lane) {
-    product.sums.insert(product.sums.end(), product.d[lane], product.d[lane] + count);
-    std::fill_n(product.d[lane], count, std::numeric_limits<float>::quiet_NaN());
-  }
+  if (first_of_sums) hide_sums(product);
   warp.products.push_back(std::move(product));
 }
 
-// The same for those that have been committed.
-void ThreadBlock::complete_products(int warp_number) {
-  Warp& warp = warps_[static_cast<std::size_t>(warp_number)];
-  for (std::size_t i = 0; i < warp.products_committed; ++i) {
-    const WarpgroupProduct& product = warp.products[i];
-    const std::size_t count = product.sums.size() / kWarp;
-    for (std::size_t lane = 0; lane < kWarp && count > 0; ++lane)
-      std::copy_n(product.sums.data() + lane * count, count, product.d[lane]);
-    add_product(product);
+// What is in the registers of a product's sums becomes NaN until it is shown again.
+void ThreadBlock::hide_sums(WarpgroupProduct& product) {
+  const auto count = static_cast<std::size_t>(product.operands.columns / 2);
+  for (float* const d : product.d) {
+    product.sums.insert(product.sums.end(), d, d + count);
+    std::fill_n(d, count, std::numeric_limits<float>::quiet_NaN());
   }
-  warp.products.erase(warp.products.begin(),
-                      warp.products.begin() + static_cast<std::ptrdiff_t>(warp.products_committed));
-  warp.products_committed = 0;
-  warp.products_begun = 0;
+}
+
+void ThreadBlock::show_sums(const WarpgroupProduct& product) {
+  const std::size_t count = product.sums.size() / kWarp;
+  for (std::size_t lane = 0; lane < kWarp && count > 0; ++lane)
+    std::copy_n(product.sums.data() + lane * count, count, product.d[lane]);
+}
+
+// The same for those that have been committed, but for the last `in_flight` times.
+void ThreadBlock::complete_products(int warp_number, std::size_t in_flight) {
+  Warp& warp = warps_[static_cast<std::size_t>(warp_number)];
+  if (warp.products_committed.size() <= in_flight) return;
+  const auto last = warp.products_committed.end() - 1 - static_cast<std::ptrdiff_t>(in_flight);
+  const std::size_t ended = *last;
+  for (std::size_t i = 0; i < ended; ++i) {
+    show_sums(warp.products[i]);
+    add_product(warp_number, warp.products[i]);
+  }
+  warp.products.erase(warp.products.begin(), warp.products.begin() + static_cast<std::ptrdiff_t>(ended));
+  warp.products_committed.erase(warp.products_committed.begin(), last + 1);
+  for (std::size_t& committed : warp.products_committed) committed -= ended;
+  for (std::size_t i = 0; i < warp.products.size(); ++i) {
+    const auto before = warp.products.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::none_of(warp.products.begin(), before, [&](const auto& other) { return other.d[0] == before->d[0]; }) &&
+        before->sums.empty())
+      hide_sums(*before);
+  }
+  if (warp.products.empty()) warp.products_begun = 0;
+  checker_.warp_met(warp_number, ~std::uint32_t{0});  // what was read for them has been
+}
+
+// Rows of 128 bytes; the swizzle goes by the address: bits 4 to 6 are changed by bits 7 to 9.
+std::array<float, 16> ThreadBlock::operand_row(std::uint32_t at, std::size_t row, bool bfloat16) {
+  std::array<float, 16> values;
+  for (std::size_t chunk = 0; chunk < 2; ++chunk) {
+    const std::uint64_t place = at + row * 128 + chunk * 16;
+    const std::byte* const from = shared_memory() + (place ^ (place >> 7 & 7U) << 4);
+    checker_.access<AccessKind::kRead, 16>(from);
+    std::array<std::uint16_t, 8> bits;
+    std::memcpy(bits.data(), from, sizeof(bits));
+    for (std::size_t k = 0; k < 8; ++k)
+      values[chunk * 8 + k] = bfloat16 ? float_from_bf16(bits[k]) : float_from_fp16(bits[k]);
+  }
+  return values;
 }
 
 // d += a b, in fp32 in the order of k; the hardware adds in an order of its own.
-void ThreadBlock::add_product(const WarpgroupProduct& product) {
+void ThreadBlock::add_product(int warp, const WarpgroupProduct& product) {
+  const bool bfloat16 = product.operands.bfloat16;
   const auto value = [&](std::uint32_t bits) {
     const auto low = static_cast<std::uint16_t>(bits);
-    return product.operands.bfloat16 ? float_from_bf16(low) : float_from_fp16(low);
+    return bfloat16 ? float_from_bf16(low) : float_from_fp16(low);
   };
   std::array<std::array<float, 16>, 16> a;
-  for (std::size_t lane = 0; lane < kWarp; ++lane) {
-    for (std::size_t i = 0; i < 8; ++i)
-      a[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = value(product.a[lane][i / 2] >> (16 * (i % 2)));
+  if (product.operands.a == nullptr) {
+    const auto first = static_cast<std::size_t>(warp % (kWarpgroup / kWarp)) * 16;
+    for (std::size_t row = 0; row < 16; ++row) a[row] = operand_row(product.operands.a_at, first + row, bfloat16);
+  } else {
+    for (std::size_t lane = 0; lane < kWarp; ++lane) {
+      for (std::size_t i = 0; i < 8; ++i)
+        a[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = value(product.a[lane][i / 2] >> (16 * (i % 2)));
+    }
   }
   for (std::size_t column = 0; column < static_cast<std::size_t>(product.operands.columns); ++column) {
-    std::array<float, 16> b;
-    for (std::size_t chunk = 0; chunk < 2; ++chunk) {
-      // Rows of 128 bytes; the swizzle goes by the address: bits 4 to 6 are changed by bits 7 to 9.
-      const std::uint64_t row = product.operands.b_at + column * 128 + chunk * 16;
-      const std::byte* const at = shared_memory() + (row ^ (row >> 7 & 7U) << 4);
-      checker_.access<AccessKind::kRead, 16>(at);
-      std::array<std::uint16_t, 8> bits;
-      std::memcpy(bits.data(), at, sizeof(bits));
-      for (std::size_t k = 0; k < 8; ++k) b[chunk * 8 + k] = value(bits[k]);
-    }
+    const std::array<float, 16> b = operand_row(product.operands.b_at, column, bfloat16);
     for (std::size_t row = 0; row < 16; ++row) {
       float& sum = product.d[row % 8 * 4 + column % 8 / 2][column / 8 * 4 + row / 8 * 2 + column % 2];
       for (std::size_t k = 0; k < 16; ++k) sum += a[row][k] * b[k];

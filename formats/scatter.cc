@@ -21,17 +21,20 @@ using scatter::Entry;
 using scatter::RoundDealer;
 
 // Byte offset of an element in its tile.
-std::uint32_t tile_offset(std::uint32_t row, std::uint32_t column, std::uint32_t tile_columns) {
-  const std::uint32_t chunk = column / 32 * 4 + column / 4 % 2 * 2 + column / 2 % 2;
-  const std::uint32_t element = column % 32 / 8 * 2 + column % 2;
-  return row * tile_columns * 2 + (chunk ^ row % 8) * 16 + element * 2;
+std::uint32_t tile_offset(const ScatterPacking& packing, std::uint32_t row, std::uint32_t column) {
+  const bool natural = packing.columns == ScatterColumns::kNatural;
+  const std::uint32_t chunk = natural ? column / 8 : column / 32 * 4 + column / 4 % 2 * 2 + column / 2 % 2;
+  const std::uint32_t element = natural ? column % 8 : column % 32 / 8 * 2 + column % 2;
+  return row * static_cast<std::uint32_t>(packing.tile_columns()) * 2 + (chunk ^ row % 8) * 16 + element * 2;
 }
 
 // Row and column in the tile of a byte offset: the inverse.
-std::pair<std::uint32_t, std::uint32_t> tile_element(std::uint32_t offset, std::uint32_t tile_columns) {
+std::pair<std::uint32_t, std::uint32_t> tile_element(const ScatterPacking& packing, std::uint32_t offset) {
+  const auto tile_columns = static_cast<std::uint32_t>(packing.tile_columns());
   const std::uint32_t row = offset / (tile_columns * 2);
   const std::uint32_t chunk = offset % (tile_columns * 2) / 16 ^ row % 8;
   const std::uint32_t element = offset % 16 / 2;
+  if (packing.columns == ScatterColumns::kNatural) return {row, chunk * 8 + element};
   return {row, chunk / 4 * 32 + element / 2 * 8 + chunk / 2 % 2 * 4 + chunk % 2 * 2 + element % 2};
 }
 
@@ -91,7 +94,7 @@ class RowBlock {
       for (std::int64_t i = matrix_.row_offsets[of_matrix]; i < matrix_.row_offsets[of_matrix + 1]; ++i) {
         if (!stored(i)) continue;
         const std::uint32_t column = matrix_.column_indices[i];
-        entries_[next_[column / width]++] = tile_offset(row, column % width, width) << 16 | bits(i);
+        entries_[next_[column / width]++] = tile_offset(packing_, row, column % width) << 16 | bits(i);
       }
     }
   }
@@ -165,8 +168,8 @@ std::int64_t quantile(const std::vector<std::uint32_t>& sorted, double share) {
 int ScatterPacking::tile_columns() const { return scatter::kTileElements / tile_rows; }
 
 std::string ScatterPacking::name() const {
-  return fmt::format("scatter_{}_{}x{}_r{}", entry == ScatterEntry::kByte ? "byte" : "word", tile_rows, tile_columns(),
-                     min_rounds);
+  return fmt::format("scatter_{}_{}x{}{}_r{}", entry == ScatterEntry::kByte ? "byte" : "word", tile_rows,
+                     tile_columns(), columns == ScatterColumns::kNatural ? "_natural" : "", min_rounds);
 }
 
 std::int64_t scatter_rounds(ScatterEntry entry, std::int64_t words) {
@@ -282,7 +285,9 @@ Result<ScatterPacking> packing_of(const std::string& name) {
   for (const ScatterEntry entry : {ScatterEntry::kByte, ScatterEntry::kWord})
     for (const int tile_rows : {16, 32, 64})
       for (int min_rounds = 0; min_rounds <= 64; min_rounds += 4)
-        if (const ScatterPacking packing{entry, tile_rows, min_rounds}; packing.name() == name) return packing;
+        for (const ScatterColumns columns : {ScatterColumns::kFragments, ScatterColumns::kNatural})
+          if (const ScatterPacking packing{entry, tile_rows, min_rounds, columns}; packing.name() == name)
+            return packing;
   return invalid_input(fmt::format("scatter: \"{}\" is no packing of it", name));
 }
 
@@ -338,7 +343,7 @@ Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
   SPARSMITH_RETURN_IF_ERROR(check_parts(packed.array("row_parts"), row_blocks * parts));
   const auto first_rows = packed.array("row_parts")->as<std::uint32_t>();
 
-  const auto tile_columns = static_cast<std::uint32_t>(packing.tile_columns());
+  const std::int64_t tile_width = packing.tile_columns();
   SPARSMITH_ASSIGN_OR_RETURN(UnpackedRows unpacked, UnpackedRows::create(packed, tiles * packing.tile_rows));
   std::vector<std::uint16_t> tile;
   for (std::int64_t t = 0; t < tiles; ++t) {
@@ -354,10 +359,10 @@ Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
     SPARSMITH_RETURN_IF_ERROR(read_tile(packing, from, words, tile));
     for (std::uint32_t i = 0; i < scatter::kTileElements; ++i) {
       if (tile[i] == 0) continue;
-      const auto [row_in_tile, column_in_tile] = tile_element(i * 2, tile_columns);
+      const auto [row_in_tile, column_in_tile] = tile_element(packing, i * 2);
       const std::int64_t row = std::int64_t{first_rows[t / column_tiles * parts + row_in_tile / scatter::kPartRows]} +
                                row_in_tile % scatter::kPartRows;
-      const std::int64_t column = t % column_tiles * tile_columns + column_in_tile;
+      const std::int64_t column = t % column_tiles * tile_width + column_in_tile;
       if (row >= packed.rows || column >= packed.cols)
         return invalid_input(
             fmt::format("scatter: an entry at row {}, column {} of {} x {}", row, column, packed.rows, packed.cols));

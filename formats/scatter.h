@@ -21,13 +21,19 @@ enum class ScatterEntry : std::uint8_t {
   kWord,  // 4 bytes a nonzero, little padding, any bank
 };
 
+enum class ScatterColumns : std::uint8_t {
+  kFragments,  // as a lane's fragments of mma take them from X
+  kNatural,
+};
+
 struct ScatterPacking {
   ScatterEntry entry = ScatterEntry::kByte;
   int tile_rows = 64;  // 16, 32 or 64
   int min_rounds = 0;  // of every tile; a multiple of 4, at most 64
+  ScatterColumns columns = ScatterColumns::kFragments;
 
   int tile_columns() const;  // 256, 128 or 64
-  // "scatter_byte_64x64_r12"
+  // "scatter_byte_64x64_r12", "scatter_byte_64x64_natural_r12"
   std::string name() const;
   bool operator==(const ScatterPacking&) const = default;
 };

@@ -9,7 +9,8 @@
 //
 // A dense tile lies in shared memory row by row, as ldmatrix wants it: 16-byte chunks, chunk h of row r at h ^ (r % 8).
 // The columns of each 32 are permuted, so that what a lane needs of X for two mma.m16n8k16 is 8 neighbouring columns:
-// column 32 u + 8 t + 4 q + 2 i + e is element 2 t + e of chunk 4 u + 2 q + i. (t < 4; q, i, e < 2)
+// column 32 u + 8 t + 4 q + 2 i + e is element 2 t + e of chunk 4 u + 2 q + i. (t < 4; q, i, e < 2) Packings of natural
+// columns, for kernels that bring X to shared memory as well, have column 8 h + e as element e of chunk h.
 //
 //   bank  the 4-byte word of a line that an element lies in; stores to one bank take turns, unless to the same word
 //   line  128 bytes of the tile: kLines of them, each with a word in every bank

@@ -24,7 +24,8 @@ CsrMatrix draw_weight(Random& random, std::int64_t rows, std::int64_t cols) {
 
 ScatterPacking draw_packing(Random& random) {
   return {random() % 2 == 0 ? ScatterEntry::kByte : ScatterEntry::kWord, 16 << random() % 3,
-          static_cast<int>(random() % 3 == 0 ? random() % 17 * 4 : 0)};
+          static_cast<int>(random() % 3 == 0 ? random() % 17 * 4 : 0),
+          random() % 2 == 0 ? ScatterColumns::kFragments : ScatterColumns::kNatural};
 }
 
 TEST(ScatterTest, UnpackingGivesTheMatrixBack) {

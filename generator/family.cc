@@ -12,6 +12,7 @@
 #include "generator/rows_family.h"
 #include "generator/scatter_family.h"
 #include "generator/slots_family.h"
+#include "generator/specialized_family.h"
 #include "generator/two_four_family.h"
 #include "generator/wgmma_family.h"
 
@@ -41,10 +42,11 @@ Result<Candidate> Family::generate_without(Ablation part, const Config& /*config
 }
 
 std::span<const std::unique_ptr<Family>> families() {
-  static const std::array<std::unique_ptr<Family>, 9> all = {
+  static const std::array<std::unique_ptr<Family>, 10> all = {
       std::make_unique<RowsFamily>(),   std::make_unique<PanelFamily>(),   std::make_unique<SlotsFamily>(),
       std::make_unique<BitmapFamily>(), std::make_unique<ScatterFamily>(), std::make_unique<GatherFamily>(),
-      std::make_unique<BsrFamily>(),    std::make_unique<WgmmaFamily>(),   std::make_unique<TwoFourFamily>()};
+      std::make_unique<BsrFamily>(),    std::make_unique<WgmmaFamily>(),   std::make_unique<SpecializedFamily>(),
+      std::make_unique<TwoFourFamily>()};
   return all;
 }
 

@@ -69,7 +69,7 @@ std::vector<Explanation::Bound> bounds_of(const Problem& problem, const Sparsity
   std::vector<Explanation::Bound> bounds = {{"HBM", bytes / problem.device.memory_bandwidth * 1e6},
                                             {"launch", kLaunchUs * static_cast<double>(choice.launches)}};
   const auto config = Config::parse(choice.config);
-  static const std::set<std::string> kMultiplyZeros = {"bitmap", "scatter", "wgmma", "bsr", "two_four"};
+  static const std::set<std::string> kMultiplyZeros = {"bitmap", "scatter", "wgmma", "specialized", "bsr", "two_four"};
   const bool multiplies_zeros = choice.config.empty() || (config.ok() && kMultiplyZeros.contains(config->family));
   if (multiplies_zeros && problem.spec.type != DataType::kFloat32) {
     const double share =

@@ -570,8 +570,11 @@ SPARSMITH_DEVICE void tensor_reads_follow() { asm volatile("fence.proxy.async.sh
 // touch their sums, their operands in registers, or write what they read in shared memory.
 SPARSMITH_DEVICE void warpgroup_multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 SPARSMITH_DEVICE void warpgroup_multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// For this warp's part of what was committed: others may still be read for.
-SPARSMITH_DEVICE void warpgroup_multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+// For this warp's part of what was committed, but for the last kInFlight times: others may still be read for.
+template <int kInFlight = 0>
+SPARSMITH_DEVICE void warpgroup_multiply_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kInFlight) : "memory");
+}
 
 // An operand in shared memory whose rows of 128 bytes lie one behind the other, 16-byte chunk h of row r at
 // h ^ (r % 8), from a multiple of 1,024 on: the lower half of its descriptor, which is kept apart so that moving it is
@@ -629,6 +632,42 @@ SPARSMITH_WARPGROUP_MULTIPLIES(half, "f16")
 SPARSMITH_WARPGROUP_MULTIPLIES(bfloat16, "bf16")
 #undef SPARSMITH_WARPGROUP_MULTIPLIES
 #undef SPARSMITH_WARPGROUP_MULTIPLY
+
+// The same with a in shared memory too: 64 rows of 16 neighbouring elements. d: warp w of the warpgroup has rows 16 w
+// and on.
+template <class T, int kColumns>
+struct SharedMultiply;
+#define SPARSMITH_TEXT_0_3 "%0, %1, %2, %3"
+#define SPARSMITH_TEXT_0_7 SPARSMITH_TEXT_0_3 ", %4, %5, %6, %7"
+#define SPARSMITH_TEXT_0_15 SPARSMITH_TEXT_0_7 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define SPARSMITH_SUMS_4(i) "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
+#define SPARSMITH_SHARED_MULTIPLY(Type, type, columns, texts, rest, ...)                                       \
+  template <>                                                                                                  \
+  struct SharedMultiply<Type, columns> {                                                                       \
+    static SPARSMITH_DEVICE void add(float (&d)[columns / 2], SwizzledRows a, SwizzledRows b) {                \
+      const u64 rows = a.descriptor | u64{64} << 32 | u64{1} << 62;                                            \
+      const u64 others = b.descriptor | u64{64} << 32 | u64{1} << 62;                                          \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type " {" texts "}, " rest \
+                   ", 1, 1, 1, 0, 0;"                                                                          \
+                   : __VA_ARGS__                                                                               \
+                   : "l"(rows), "l"(others));                                                                  \
+    }                                                                                                          \
+  };
+#define SPARSMITH_SHARED_MULTIPLIES(Type, type)                                                                        \
+  SPARSMITH_SHARED_MULTIPLY(Type, type, 8, SPARSMITH_TEXT_0_3, "%4, %5", SPARSMITH_SUMS_4(0))                          \
+  SPARSMITH_SHARED_MULTIPLY(Type, type, 16, SPARSMITH_TEXT_0_7, "%8, %9", SPARSMITH_SUMS_8(0))                         \
+  SPARSMITH_SHARED_MULTIPLY(Type, type, 32, SPARSMITH_TEXT_0_15, "%16, %17", SPARSMITH_SUMS_8(0), SPARSMITH_SUMS_8(8)) \
+  SPARSMITH_SHARED_MULTIPLY(Type, type, 64, SPARSMITH_TEXT_0_31, "%32, %33", SPARSMITH_SUMS_32(0))                     \
+  SPARSMITH_SHARED_MULTIPLY(Type, type, 128, SPARSMITH_TEXT_0_31 ", " SPARSMITH_TEXT_32_63, "%64, %65",                \
+                            SPARSMITH_SUMS_32(0), SPARSMITH_SUMS_32(32))
+SPARSMITH_SHARED_MULTIPLIES(half, "f16")
+SPARSMITH_SHARED_MULTIPLIES(bfloat16, "bf16")
+#undef SPARSMITH_SHARED_MULTIPLIES
+#undef SPARSMITH_SHARED_MULTIPLY
+#undef SPARSMITH_SUMS_4
+#undef SPARSMITH_TEXT_0_15
+#undef SPARSMITH_TEXT_0_7
+#undef SPARSMITH_TEXT_0_3
 #undef SPARSMITH_SUMS_32
 #undef SPARSMITH_SUMS_8
 #undef SPARSMITH_TEXT_64_127
@@ -690,6 +729,56 @@ SPARSMITH_DEVICE void bulk_wait(BulkBarrier* barrier, u32 phase) { bulk_wait_in_
 // next barrier.
 SPARSMITH_DEVICE void bulk_copies_follow() {
   if constexpr (kBulkCopies) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// ---- barriers in shared memory at which some threads arrive and others wait: warps of different roles hand places to
+// each other ----
+
+struct alignas(8) ArrivalBarrier {
+  u64 state;
+};
+// arrivals: that complete a phase. One thread makes it ready, and a barrier of the block comes before anyone uses it.
+SPARSMITH_DEVICE void arrival_barrier_init(ArrivalBarrier* barrier, int arrivals) {
+  if constexpr (kBulkCopies) {
+    const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(at), "r"(arrivals)
+                 : "memory");
+  } else {
+    __trap();
+  }
+}
+// It may be made ready again, or the place be used for something else, when nobody uses it any more.
+SPARSMITH_DEVICE void arrival_barrier_end(ArrivalBarrier* barrier) {
+  if constexpr (kBulkCopies) {
+    const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(at) : "memory");
+  } else {
+    __trap();
+  }
+}
+// What this thread did before it, and what others had before they met it at a warp barrier, is seen by those who
+// waited.
+SPARSMITH_DEVICE void arrive(ArrivalBarrier* barrier) {
+  if constexpr (kBulkCopies) {
+    const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at) : "memory");
+  } else {
+    __trap();
+  }
+}
+// Until the phase of that parity is over: the first one has 0, the one that was over before it 1. Every lane of a warp
+// calls it.
+SPARSMITH_DEVICE void await(ArrivalBarrier* barrier, u32 parity) {
+  if constexpr (kBulkCopies) {
+    const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
+    asm volatile(
+        "{\n\t.reg .pred p;\n\tWAIT:\n\tmbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n\t@!p bra WAIT;\n\t}" ::"r"(
+            at),
+        "r"(parity)
+        : "memory");
+  } else {
+    __trap();
+  }
 }
 
 // ---- arithmetic ----

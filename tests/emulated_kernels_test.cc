@@ -28,8 +28,8 @@ struct Tested {
 void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.family; }
 
 constexpr Tested kTested[] = {
-    {"rows", 70, 6},    {"slots", 45, 3}, {"panel", 45, 2}, {"gather", 32, 2},   {"bitmap", 36, 1},
-    {"scatter", 45, 1}, {"wgmma", 48, 1}, {"bsr", 24, 1},   {"two_four", 36, 1},
+    {"rows", 70, 6},    {"slots", 45, 3}, {"panel", 45, 2}, {"gather", 32, 2},      {"bitmap", 36, 1},
+    {"scatter", 45, 1}, {"wgmma", 48, 1}, {"bsr", 24, 1},   {"specialized", 40, 1}, {"two_four", 36, 1},
 };
 
 class EmulatedKernelsTest : public testing::TestWithParam<std::tuple<Tested, int>> {};

@@ -21,11 +21,14 @@ TEST(GpuKernelsTest, AgreeWithEigen) {
   // compute-sanitizer slows every launch down: a smaller covering set is enough there.
   const char* kernels_given = std::getenv("SPARSMITH_TEST_KERNELS");
   const int kernels = kernels_given != nullptr ? std::atoi(kernels_given) : 300;
+  const char* one_family = std::getenv("SPARSMITH_TEST_FAMILY");
   fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
 
   std::vector<KernelCase> cases;
-  for (const auto& each : families())
+  for (const auto& each : families()) {
+    if (one_family != nullptr && each->name() != one_family) continue;
     for (KernelCase& drawn : draw_cases(*each, seed, kernels, 8)) cases.push_back(std::move(drawn));
+  }
   std::map<std::string, KernelSource> sources;
   for (const KernelCase& each : cases) {
     PackedWeight packed;

@@ -71,7 +71,9 @@ std::int64_t draw_tokens_of_panels(Random& random, DataType type) {
   return choices[random() % std::size(choices)];
 }
 
-bool makes_tiles(const Family& family) { return family.name() == "scatter" || family.name() == "wgmma"; }
+bool makes_tiles(const Family& family) {
+  return family.name() == "scatter" || family.name() == "wgmma" || family.name() == "specialized";
+}
 bool needs_16_bits(const Family& family) {
   return family.name() == "bitmap" || family.name() == "bsr" || family.name() == "two_four" || makes_tiles(family);
 }
@@ -307,17 +309,16 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
       family_of_case->check(test_case.config, test_case.problem, compute_statistics(test_case.matrix)));
   SPARSMITH_ASSIGN_OR_RETURN(packed, family_of_case->pack(test_case.config, test_case.problem, test_case.matrix));
   SPARSMITH_ASSIGN_OR_RETURN(
-      Candidate candidate,
-      without ? family_of_case->generate_without(*without, test_case.config, test_case.problem, packed)
-              : family_of_case->generate(test_case.config, test_case.problem, packed));
+      Candidate candidate, without
+                               ? family_of_case->generate_without(*without, test_case.config, test_case.problem, packed)
+                               : family_of_case->generate(test_case.config, test_case.problem, packed));
   launch_programmatically(candidate.plan, test_case.programmatic);
   if (test_case.small_grid) {
     // Kernels stride over their grid, so any smaller one is right as well; panels and slots do so over its y alone.
     for (PlanStep& step : candidate.plan.steps) {
       if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
-      if (step.kernel.starts_with("bitmap_") || step.kernel.starts_with("wgmma_") ||
-          step.kernel.starts_with("two_four_"))
-        step.grid = {1, 1, step.grid[2]};
+      for (const char* cut : {"bitmap_", "wgmma_", "specialized_", "two_four_"})  // whose parts of K are the grid's z
+        if (step.kernel.starts_with(cut)) step.grid = {1, 1, step.grid[2]};
       if (step.kernel.starts_with("scatter_")) step.grid = step.cluster;
       if (step.kernel.starts_with("bsr_")) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("gather_")) step.grid = {1, 1, 1};

@@ -23,10 +23,15 @@ struct Tested {
 void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.family; }
 
 constexpr Tested kTested[] = {
-    {"rows", rows_mutations, 32, 2, 100},         {"slots", slots_mutations, 24, 2, 300},
-    {"panel", panel_mutations, 24, 2, 100},       {"gather", gather_mutations, 12, 1, 100},
-    {"bitmap", bitmap_mutations, 6, 1, 102},      {"scatter", scatter_mutations, 12, 1, 500},
-    {"wgmma", wgmma_mutations, 10, 2, 121},       {"bsr", bsr_mutations, 8, 1, 100},
+    {"rows", rows_mutations, 32, 2, 100},
+    {"slots", slots_mutations, 24, 2, 300},
+    {"panel", panel_mutations, 24, 2, 100},
+    {"gather", gather_mutations, 12, 1, 100},
+    {"bitmap", bitmap_mutations, 6, 1, 102},
+    {"scatter", scatter_mutations, 12, 1, 500},
+    {"wgmma", wgmma_mutations, 10, 2, 121},
+    {"bsr", bsr_mutations, 8, 1, 100},
+    {"specialized", specialized_mutations, 8, 1, 103},
     {"two_four", two_four_mutations, 11, 1, 106},
 };
 

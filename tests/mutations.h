@@ -30,6 +30,7 @@ const std::vector<Mutation>& bitmap_mutations();
 const std::vector<Mutation>& bsr_mutations();
 const std::vector<Mutation>& scatter_mutations();
 const std::vector<Mutation>& slots_mutations();
+const std::vector<Mutation>& specialized_mutations();
 const std::vector<Mutation>& two_four_mutations();
 const std::vector<Mutation>& wgmma_mutations();
 

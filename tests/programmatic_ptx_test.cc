@@ -49,8 +49,8 @@ std::map<std::string, KernelSource> some_kernels() {
   const auto reference = reference_kernel(DataType::kFloat16);
   EXPECT_TRUE(reference.ok()) << reference.status().to_string();
   if (reference.ok()) add(*reference);
-  for (const char* kind : {"rows", "panel", "gather", "slots", "bitmap", "scatter", "wgmma", "bsr", "two_four",
-                           "relayout", "relayout_panels", "finish_rows", "finish_parts", "dense_epilogue"})
+  for (const char* kind : {"rows", "panel", "gather", "slots", "bitmap", "scatter", "wgmma", "specialized", "bsr",
+                           "two_four", "relayout", "relayout_panels", "finish_rows", "finish_parts", "dense_epilogue"})
     EXPECT_GE(kinds[kind], 1) << kind;
   return sources;
 }

@@ -22,7 +22,7 @@ struct BitmapCopyKernel {
     for (int first_token = block_index_y() * Sums::kTokens; first_token < n;
          first_token += grid_size_y() * Sums::kTokens) {
       for (int row_tile = block_index_x(); row_tile < row_tiles; row_tile += grid_size_x()) {
-        ring.turn_to(row_tile * strips + begin, row_tile * strips + end_strip);
+        ring.bounds.turn_to(row_tile * strips + begin, row_tile * strips + end_strip);
         ring.start();
         wait_for_previous();  // the first strips are under way
         block_barrier();      // the ring is ready

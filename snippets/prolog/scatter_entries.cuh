@@ -93,6 +93,7 @@ struct TileCursor {
   int next = 0;         // tile, in steps of kStride
   int window = 0;       // the tile whose offset lane 0 holds
   u32 held[kRowTiles];  // this lane's offset
+  u32 held_end;         // where its tiles lie far apart, the one behind it
   i32 none;             // 0, which the compiler does not know
 
   // Loads of the first tile what lies at a known place; begin() is to follow. block_tiles: from one row block's tiles
@@ -135,10 +136,20 @@ struct TileCursor {
   }
 
  private:
+  // A window of neighbouring tiles' offsets would be left after few of the warp's: then a lane holds two of its own.
+  static constexpr bool kApart = kStride > 4;
+  static_assert(!kApart || kRowTiles == 1, "tiles of one row block");
+
   template <int kRow>
   SPARSMITH_DEVICE void turn(List& list) {
-    if (kRow == 0 && next - window >= kLanes - 1) look_at(next);
-    list.turn_to(shuffle_index(held[kRow], next - window), shuffle_index(held[kRow], next - window + 1));
+    if constexpr (kApart) {
+      if (next - window >= kLanes * kStride) look_at(next);
+      const int lane = (next - window) / kStride;
+      list.turn_to(shuffle_index(held[0], lane), shuffle_index(held_end, lane));
+    } else {
+      if (kRow == 0 && next - window >= kLanes - 1) look_at(next);
+      list.turn_to(shuffle_index(held[kRow], next - window), shuffle_index(held[kRow], next - window + 1));
+    }
     if (kRow == kRowTiles - 1) next += kStride;
   }
 
@@ -149,8 +160,15 @@ struct TileCursor {
   }
 
   SPARSMITH_DEVICE void look_at(int tile) {
-    const int mine = tile + lane_of_warp();
     window = tile;
+    if constexpr (kApart) {
+      const int own = tile + lane_of_warp() * kStride;
+      const u32* from = offsets + (own < last ? own : last > 0 ? last - 1 : 0);
+      held[0] = load_cached(from);
+      held_end = load_cached(from + 1);
+      return;
+    }
+    const int mine = tile + lane_of_warp();
     const u32* from = offsets + (mine < last ? mine : last);
     SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) held[r] = load_cached(from + r * block_tiles);
   }

@@ -15,19 +15,21 @@
 
 namespace sparsmith {
 
-// Sums: WarpgroupSums. kBlocks: of the cluster, which is kBlocks blocks along the grid's z; 1: no cluster.
-template <class Sums, class Output, bool kTokenMajor, int kWarpgroups, int kBlocks>
+// Sums: WarpgroupSums or TileSums. kBlocks: of the cluster, which is kBlocks blocks along the grid's z; 1: no cluster.
+// kBlockThreads: of the block, where it has warps that have no sums.
+template <class Sums, class Output, bool kTokenMajor, int kWarpgroups, int kBlocks,
+          int kBlockThreads = kWarpgroups * kWarpgroupThreads>
 struct BlockSums {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kWarpgroups, 1, 2, 3, 4)
   SPARSMITH_TUNE(kBlocks, 1, 2, 4)
 
   static constexpr u32 kTokens = Sums::kTokens;
-  static constexpr u32 kThreads = kWarpgroups * kWarpgroupThreads;
+  static constexpr u32 kThreads = kBlockThreads;
   static constexpr u32 kTokenQuads = Sums::kRows / 4;
   static constexpr u32 kShare = kTokenQuads * kTokens / kBlocks;  // quads that a block finishes, at most
   static constexpr int kSteps = static_cast<int>((kShare + kThreads - 1) / kThreads);
-  static constexpr int kMostTogether = kWarpgroups < 4 ? 4 : 2;  // four have few registers each
+  static constexpr int kMostTogether = kThreads < 4 * kWarpgroupThreads ? 4 : 2;  // four have few registers each
   static constexpr int kTogether = kSteps < kMostTogether ? kSteps : kMostTogether;
 
   // Of shared memory: the warpgroups' partial sums; in a cluster also this share's sums of the other blocks.

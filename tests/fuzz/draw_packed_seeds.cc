@@ -83,6 +83,8 @@ std::map<std::string, Format> draw_formats() {
     bsr.seeds.push_back(pack_bsr(*matrix, {2, true}, DataType::kBFloat16));
     scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kByte, 16, 0}, DataType::kFloat16));
     scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kWord, 64, 4}, DataType::kBFloat16));
+    scatter.seeds.push_back(
+        pack_scatter(*matrix, {ScatterEntry::kByte, 64, 0, ScatterColumns::kNatural}, DataType::kFloat16));
   }
   auto& two_four = formats["two_four"] = {unpack_two_four, {}};
   two_four.seeds.push_back(pack_two_four(draw(3, 70, 0.5, "2:4"), DataType::kFloat16));

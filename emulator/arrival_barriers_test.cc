@@ -1,0 +1,229 @@
+// Barriers in shared memory at which some threads arrive and others wait: what they order, and the mistakes that are
+// reported.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/half.h"
+#include "emulator/kernel_bench.h"
+
+namespace sparsmith {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+
+constexpr int kRounds = 5;
+
+// Warp 0 hands a line of words to warp 1, round after round, by way of one place.
+constexpr const char* kHandOver = R"(
+extern "C" __global__ void __launch_bounds__(64) test(u32* out) {
+  u32* place = reinterpret_cast<u32*>(shared_memory());
+  auto* full = reinterpret_cast<ArrivalBarrier*>(shared_memory() + 128);
+  ArrivalBarrier* empty = full + 1;
+  const int lane = thread_index() % 32;
+  if (thread_index() == 0) {
+    arrival_barrier_init(full, 1);
+    arrival_barrier_init(empty, 1);
+  }
+  block_barrier();
+  for (u32 round = 0; round < 5; ++round) {
+    if (thread_index() < 32) {
+      await(empty, (round & 1) ^ 1);
+      place[lane] = round * 100 + lane;
+      warp_barrier();
+      if (lane == 0) arrive(full);
+    } else {
+      await(full, round & 1);
+      out[round * 32 + lane] = place[31 - lane];
+      warp_barrier();
+      if (lane == 0) arrive(empty);
+    }
+  }
+})";
+
+class ArrivalBarriersTest : public testing::TestWithParam<std::uint64_t> {
+ protected:
+  Status run(const std::string& kernel, const std::string& from = "", const std::string& to = "") {
+    EmulatorOptions options;
+    options.schedule_seed = GetParam();
+    bench_ = std::make_unique<KernelBench>(options);
+    out_ = bench_->add_unwritten<std::uint32_t>(kRounds * 32);
+    std::string text = kernel;
+    if (!from.empty()) {
+      const std::size_t at = text.find(from);
+      EXPECT_NE(at, std::string::npos) << from;
+      text.replace(at, from.size(), to);
+    }
+    return bench_->run(text, 1, 64, 256);
+  }
+
+  std::unique_ptr<KernelBench> bench_;
+  int out_ = 0;
+};
+
+TEST_P(ArrivalBarriersTest, APlaceGoesToAndFro) {
+  const Status status = run(kHandOver);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  const auto out = bench_->read<std::uint32_t>(out_, kRounds * 32);
+  for (std::uint32_t i = 0; i < kRounds * 32; ++i) ASSERT_EQ(out[i], i / 32 * 100 + 31 - i % 32) << i;
+}
+
+TEST_P(ArrivalBarriersTest, MistakesAreReported) {
+  const auto report = [&](const std::string& from, const std::string& to = "") {
+    const Status status = run(kHandOver, from, to);
+    EXPECT_EQ(status.code(), StatusCode::kDeviceError) << from << " -> " << to;
+    return status.message();
+  };
+  EXPECT_THAT(report("await(full, round & 1);"), AnyOf(HasSubstr("race"), HasSubstr("never written")));
+  EXPECT_THAT(report("await(empty, (round & 1) ^ 1);"), HasSubstr("race"));
+  // The other lanes' words, and the other lanes' reads.
+  EXPECT_THAT(report("warp_barrier();\n      if (lane == 0) arrive(full);", "if (lane == 0) arrive(full);"),
+              AnyOf(HasSubstr("race"), HasSubstr("never written")));
+  EXPECT_THAT(report("warp_barrier();\n      if (lane == 0) arrive(empty);", "if (lane == 0) arrive(empty);"),
+              HasSubstr("race"));
+  EXPECT_THAT(report("arrive(empty);", ";"), HasSubstr("for arrivals that do not come"));
+  EXPECT_THAT(report("arrival_barrier_init(empty, 1);", "arrival_barrier_init(empty, 2);"),
+              HasSubstr("for arrivals that do not come"));
+  EXPECT_THAT(report("arrival_barrier_init(full, 1);"), HasSubstr("that is not ready"));
+  EXPECT_THAT(report("arrival_barrier_init(full, 1);", "arrival_barrier_init(full, 0);"), HasSubstr("no arrival"));
+  EXPECT_THAT(report("arrival_barrier_init(empty, 1);", "arrival_barrier_init(full, 1);"), HasSubstr("in use"));
+  EXPECT_THAT(report("block_barrier();"), AnyOf(HasSubstr("race"), HasSubstr("that is not ready")));
+  EXPECT_THAT(report("shared_memory() + 128", "shared_memory() + 132"), HasSubstr("misaligned"));
+}
+
+// Places of other threads stay unordered: an arrival hands on what the one who arrives knows, no more.
+TEST_P(ArrivalBarriersTest, OnlyWhatIsKnownIsHandedOn) {
+  constexpr const char* kOthers = R"(
+extern "C" __global__ void __launch_bounds__(64) test(u32* out) {
+  u32* place = reinterpret_cast<u32*>(shared_memory());
+  auto* full = reinterpret_cast<ArrivalBarrier*>(shared_memory() + 128);
+  if (thread_index() == 0) arrival_barrier_init(full, 1);
+  block_barrier();
+  if (thread_index() == 3) arrive(full);
+  if (thread_index() < 32) {
+    place[thread_index()] = 1;
+  } else {
+    await(full, 0);
+    if (thread_index() == 40) out[0] = place[3];
+  }
+})";
+  EXPECT_THAT(run(kOthers).message(), AnyOf(HasSubstr("race"), HasSubstr("never written")));
+  const Status status =
+      run(kOthers, "if (thread_index() == 3) arrive(full);\n  if (thread_index() < 32) {",
+          "if (thread_index() < 32) {\n if (thread_index() == 3) { place[3] = 1; arrive(full); return; }");
+  EXPECT_TRUE(status.ok()) << status.to_string();
+}
+
+// Reads by several warps are all remembered: who writes has to be behind each of them.
+TEST_P(ArrivalBarriersTest, AWriteWaitsForEveryReader) {
+  constexpr const char* kReaders = R"(
+extern "C" __global__ void __launch_bounds__(128) test(u32* out) {
+  u32* place = reinterpret_cast<u32*>(shared_memory());
+  auto* empty = reinterpret_cast<ArrivalBarrier*>(shared_memory() + 128);
+  const int warp = thread_index() / 32;
+  if (thread_index() < 32) place[thread_index()] = 7;
+  if (thread_index() == 0) arrival_barrier_init(empty, 3);
+  block_barrier();
+  if (warp > 0) {
+    out[thread_index()] = place[thread_index() % 32];
+    warp_barrier();
+    if (thread_index() % 32 == 0) arrive(empty);
+  } else {
+    await(empty, 0);
+    place[thread_index()] = 8;
+  }
+})";
+  const auto run_readers = [&](const std::string& from = "", const std::string& to = "") {
+    EmulatorOptions options;
+    options.schedule_seed = GetParam();
+    KernelBench bench(options);
+    bench.add_unwritten<std::uint32_t>(128);
+    std::string text = kReaders;
+    if (!from.empty()) text.replace(text.find(from), from.size(), to);
+    return bench.run(text, 1, 128, 256);
+  };
+  const Status status = run_readers();
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_THAT(run_readers("(empty, 3)", "(empty, 2)").message(), HasSubstr("race"));
+}
+
+// Both operands in shared memory, products in flight, and what tensor cores need not see.
+constexpr const char* kProducts = R"(
+extern "C" __global__ void __launch_bounds__(160) test(const u16* a, const u16* b, float* d) {
+  u8* shared = shared_memory();
+  auto* full = reinterpret_cast<ArrivalBarrier*>(shared + 10240);
+  const int lane = thread_index() % 32;
+  if (thread_index() == 0) arrival_barrier_init(full, 1);
+  block_barrier();
+  if (thread_index() >= 128) {
+    for (int i = lane; i < (64 + 16) * 8; i += 32) {
+      const int row = i / 8;
+      const u16* from = row < 64 ? a + row * 64 : b + (row - 64) * 64;
+      *reinterpret_cast<Vector<u32, 4>*>(shared + row * 128 + (i % 8 ^ row % 8) * 16) =
+          *reinterpret_cast<const Vector<u32, 4>*>(from + i % 8 * 8);
+    }
+    tensor_reads_follow();
+    warp_barrier();
+    if (lane == 0) arrive(full);
+    return;
+  }
+  float sums[8];
+  for (int i = 0; i < 8; ++i) sums[i] = 1.0F;
+  await(full, 0);
+  for (int step = 0; step < 4; ++step) {
+    warpgroup_multiply_begin();
+    SharedMultiply<half, 16>::add(sums, advanced(swizzled_rows(shared_offset(shared)), step * 32),
+                                  advanced(swizzled_rows(shared_offset(shared + 8192)), step * 32));
+    warpgroup_multiply_commit();
+    warpgroup_multiply_wait<1>();
+  }
+  warpgroup_multiply_wait();
+  for (int i = 0; i < 8; ++i) {
+    const int row = thread_index() / 32 * 16 + lane / 4 + i / 2 % 2 * 8;
+    d[row * 16 + i / 4 * 8 + lane % 4 * 2 + i % 2] = sums[i];
+  }
+})";
+
+TEST_P(ArrivalBarriersTest, ProductsOfOperandsThatAreHandedOver) {
+  std::vector<std::uint16_t> a(64 * 64);
+  std::vector<std::uint16_t> b(16 * 64);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = fp16_from_float(static_cast<float>(i * 7 % 11) - 5.0F);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = fp16_from_float(static_cast<float>(i * 5 % 13) - 6.0F);
+  const auto run_products = [&](const std::string& from, const std::string& to, std::vector<float>& d) {
+    EmulatorOptions options;
+    options.schedule_seed = GetParam();
+    KernelBench bench(options);
+    bench.add(a);
+    bench.add(b);
+    const int out = bench.add_unwritten<float>(64 * 16);
+    std::string text = kProducts;
+    if (!from.empty()) text.replace(text.find(from), from.size(), to);
+    const Status status = bench.run(text, 1, 160, 10240 + 8);
+    if (status.ok()) d = bench.read<float>(out, 64 * 16);
+    return status;
+  };
+  std::vector<float> d;
+  const Status status = run_products("", "", d);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  for (std::size_t row = 0; row < 64; ++row) {
+    for (std::size_t token = 0; token < 16; ++token) {
+      float expected = 1.0F;
+      for (std::size_t k = 0; k < 64; ++k)
+        expected += float_from_fp16(a[row * 64 + k]) * float_from_fp16(b[token * 64 + k]);
+      ASSERT_EQ(d[row * 16 + token], expected) << row << " " << token;
+    }
+  }
+  EXPECT_THAT(run_products("tensor_reads_follow();", "", d).message(), HasSubstr("tensor cores would read it"));
+  EXPECT_THAT(run_products("await(full, 0);", "", d).message(), AnyOf(HasSubstr("race"), HasSubstr("never written")));
+  EXPECT_THAT(run_products("warpgroup_multiply_wait();", "", d).message(), HasSubstr("nobody waited for it"));
+  // One product is on its way when its sums are read.
+  ASSERT_TRUE(run_products("warpgroup_multiply_wait();",
+                           "const float early = sums[0]; warpgroup_multiply_wait(); sums[0] = early;", d)
+                  .ok());
+  EXPECT_NE(d[0], d[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, ArrivalBarriersTest, testing::Values(0, 1, 2));
+
+}  // namespace
+}  // namespace sparsmith

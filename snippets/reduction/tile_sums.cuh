@@ -1,0 +1,54 @@
+// The sums of a warpgroup that multiplies tiles of W by tiles of X, both in shared memory: rows of W by tokens, in the
+// accumulators of wgmma.
+//
+// W is the first operand, 64 rows, 16 to a warp; X the second one, as many tokens as there are sums for. So a tile
+// takes four multiplications however few tokens there are, and half a register a token and row tile. Lane 4 g + t of
+// warp w holds the sums of rows 16 w + g and 16 w + g + 8 by tokens 8 j + 2 t and the next, for all j.
+#pragma once
+
+#include "formats/scatter_layout.h"
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
+
+namespace sparsmith {
+
+// kRowTiles: of a block, 64 rows each; a warpgroup has the sums of one of them.
+template <class Value_, int kTokens_, int kRowTiles>
+struct TileSums {
+  SPARSMITH_ROLE(reduction)
+  SPARSMITH_TUNE(kTokens_, 8, 16, 32, 64, 128)
+  SPARSMITH_TUNE(kRowTiles, 1, 2)
+
+  using Value = Value_;
+  static constexpr int kTokens = kTokens_;
+  static constexpr int kRows = 64 * kRowTiles;
+  static constexpr int kCount = kTokens / 2;
+  static constexpr int kLine = kRows + 4;  // floats of a token's partial sums, so that a warp's stores meet all banks
+  static constexpr int kPartialBytes = kTokens * kLine * 4;
+
+  float values[kCount];
+
+  SPARSMITH_DEVICE void clear() { SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) values[i] = 0.0F; }
+
+  // Starts the products of a tile and the same 64 columns of X.
+  SPARSMITH_DEVICE void multiply(SwizzledRows tile, SwizzledRows x) {
+    SPARSMITH_UNROLL for (int s = 0; s < 4; ++s) {
+      SharedMultiply<Value, kTokens>::add(values, advanced(tile, s * 32), advanced(x, s * 32));
+    }
+  }
+
+  // Whether all sums of the warp are.
+  SPARSMITH_DEVICE bool finite() const {
+    float check = 0.0F;
+    SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) check = multiply_add(values[i], 0.0F, check);
+    return !warp_any(!(check == 0.0F));
+  }
+
+  // partials [token][kLine], from the row tile's first row on; this warp's rows of it.
+  SPARSMITH_DEVICE void put_partials(float* partials, int warp) const {
+    float* to = partials + thread_index() % 4 * 2 * kLine + warp * 16 + thread_index() % 32 / 4;
+    SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) { to[(i / 4 * 8 + i % 2) * kLine + i / 2 % 2 * 8] = values[i]; }
+  }
+};
+
+}  // namespace sparsmith
