@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kFixedUs = 3.1;         // launch, first strips, last sums
 constexpr double kSecondLaunchUs = 2.2;  // that adds up column parts
-constexpr double kExchangeUs = 0.95;     // where a cluster does; not measured
+constexpr double kExchangeUs = 0.95;     // where a cluster does
 constexpr double kUnhidden = 0.17;       // of the shorter of HBM and work
 constexpr double kIssued = 0.72;         // instructions a cycle of a scheduler, at best
 constexpr double kL2BytesPerUs = 7.9e6;  // of X operands, over the device

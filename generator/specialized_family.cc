@@ -40,12 +40,13 @@ std::vector<Rule> legal_rules() {
        [](const RuleInput& in) { return in["min_rounds"] <= in["max_rounds"]; }},
       {Kind::kLegal,
        {"row_tiles", "warpgroups", "producers", "tile_buffers", "stage_columns"},
-       "every row tile has warpgroups, and there are places for two stages' tiles of each of them",
+       "every row tile has warpgroups, and there are places for two stages' tiles of each of them, each of one "
+       "warpgroup",
        [](const RuleInput& in) {
          const std::int64_t places = in["producers"] * in["tile_buffers"];
          const std::int64_t of_stage = in["row_tiles"] * in["stage_columns"] / 64;
-         return in["warpgroups"] % in["row_tiles"] == 0 && places % of_stage == 0 &&
-                places >= 2 * in["warpgroups"] / in["row_tiles"] * of_stage;
+         const std::int64_t of_turn = in["warpgroups"] / in["row_tiles"] * of_stage;
+         return in["warpgroups"] % in["row_tiles"] == 0 && places % of_turn == 0 && places >= 2 * of_turn;
        }},
       {Kind::kLegal,
        {"token_tile", "row_tiles", "warpgroups", "producers", "tile_buffers"},

@@ -15,12 +15,12 @@
 namespace sparsmith {
 namespace {
 
-constexpr double kFixedUs = 2.2;         // launch, first strips, last sums
-constexpr double kSecondLaunchUs = 2.2;  // that adds up column parts
-constexpr double kExchangeUs = 0.7;      // where a cluster does
-constexpr double kUnhidden = 0.15;       // of the shorter
-constexpr double kL2BytesPerUs = 6.5e6;  // over the device
-constexpr double kMultiplyCycles = 1.6;  // of a mma.sp, on a multiprocessor
+constexpr double kFixedUs = 1.9;          // launch, first strips, last sums
+constexpr double kSecondLaunchUs = 2.5;   // that adds up column parts
+constexpr double kExchangeUs = 1.7;       // where a cluster does
+constexpr double kUnhidden = 0.18;        // of the shorter
+constexpr double kL2BytesPerUs = 13.4e6;  // over the device
+constexpr double kMultiplyCycles = 1.6;   // of a mma.sp, on a multiprocessor
 
 // Turns of shared memory and L1 for a strip of a warp.
 double turns(const TwoFourConfig& config, bool by_vectors) {
