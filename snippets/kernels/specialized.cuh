@@ -50,8 +50,8 @@ struct SpecializedKernel {
   static constexpr int kStagePlaces = Ring::kStageTiles * kRowTiles;  // tiles that a stage of X is multiplied by
   static constexpr int kTurns = kWarpgroups / kRowTiles;              // warpgroups that take stages by turns
   static_assert(kWarpgroups % kRowTiles == 0, "a warpgroup multiplies tiles of one row block");
-  // A place's barriers tell a phase from its neighbours only: a warpgroup that waited for what comes after another one's
-  // tile might be let through before that tile is there.
+  // A place's barriers tell a phase from its neighbours only: a warpgroup that waited for what comes after another
+  // one's tile might be let through before that tile is there.
   static_assert(kPlaces % (kTurns * kStagePlaces) == 0 && Ring::kStages % kTurns == 0,
                 "a place, and a stage, is of one warpgroup");
   static_assert(kPlaces >= 2 * kTurns * kStagePlaces, "nobody waits for a place of a tile that is multiplied");

@@ -1,10 +1,10 @@
 // Y = W X for a two_four weight: at most two nonzeros in four columns, multiplied as stored by sparse tensor cores.
 //
-// A block owns some rows and a tile of tokens. Its warps stand side by side over the rows, 16 R each: they load the same
-// X, which L1 then holds. Those of the same rows share out the strips of K, and each streams its own through a ring.
-// Values and metadata come in the order in which mma.sp takes them, so that nothing is decoded; X comes from global
-// memory, as operands too. At the end the sums of warps meet in shared memory. The grid's x runs over rows, its y over
-// token tiles; both stride when smaller. Its z are parts of K, whose sums may meet in clusters
+// A block owns some rows and a tile of tokens. Its warps stand side by side over the rows, 16 R each: they load the
+// same X, which L1 then holds. Those of the same rows share out the strips of K, and each streams its own through a
+// ring. Values and metadata come in the order in which mma.sp takes them, so that nothing is decoded; X comes from
+// global memory, as operands too. At the end the sums of warps meet in shared memory. The grid's x runs over rows, its
+// y over token tiles; both stride when smaller. Its z are parts of K, whose sums may meet in clusters
 // (reduction/cluster_sums.cuh).
 //
 // A group with fewer than two nonzeros multiplies some X by 0, and 0 * Inf is NaN. So a sum that is not finite is added
@@ -18,8 +18,8 @@
 
 namespace sparsmith {
 
-// kRowWarps: side by side, with 16 R rows each. kWarps: that share out K for each of them. kParts: of K, whose blocks are
-// a cluster.
+// kRowWarps: side by side, with 16 R rows each. kWarps: that share out K for each of them. kParts: of K, whose blocks
+// are a cluster.
 template <class Ring, class Input, class Sums, class Output, int kRowWarps, int kWarps, int kParts>
 struct TwoFourKernel {
   SPARSMITH_ROLE(kernel)
