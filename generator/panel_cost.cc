@@ -32,7 +32,7 @@ constexpr double kTensorInstructions = 17.5;
 constexpr double kPlainInstructions = 17.8;
 constexpr double kFp32Instructions = 8.9;
 constexpr double kStepInstructions = 8.9;  // for a step of several entries a lane
-constexpr int kIssuedPercent = 85;         // instructions a cycle of a scheduler, at best
+constexpr double kIssued = 0.85;           // instructions a cycle of a scheduler, at best
 constexpr double kStepWaitUs = 0.46;       // of a warp for a step that was asked for when it was needed
 constexpr double kFinishUs = 0.38;         // of a block: barrier, sums of cut rows, stores
 constexpr double kOverlap = 4.4;           // how sharply the slowest of the three hides the others
@@ -108,7 +108,7 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
                           : spec.type == DataType::kFloat32 ? kFp32Instructions
                                                             : kPlainInstructions;
   const double issue_us =
-      gathers * (products + (kStepInstructions + 2.0 / config.depth) / step) / (4 * 0.01 * kIssuedPercent) / clock_mhz;
+      gathers * (products + (kStepInstructions + 2.0 / config.depth) / step) / (4 * kIssued) / clock_mhz;
   const double shared_us = gathers * 4 * kPhaseConflicts / clock_mhz;
   const double weight_bytes = stored * 16 / step;
   const double stream_us =
