@@ -67,6 +67,7 @@ TEST(AblationTest, BuildsDifferByNameAndShareEverythingElse) {
   const SparsityStatistics statistics = compute_statistics(matrix);
   for (const auto& tested : families()) {
     SCOPED_TRACE(tested->name());
+    if (tested->ablations({}).empty()) continue;
     const Problem problem = problem_of(matrix, tested->name() == "slots" ? 1 : 32);
     const SearchSpace space = search_space(*tested, problem, statistics);
     ASSERT_FALSE(space.entries.empty());

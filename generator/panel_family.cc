@@ -106,6 +106,8 @@ std::vector<Rule> worthwhile_rules() {
              input_of(in) == PanelConfig::Input::kShared && in.problem.spec.layout == Layout::kTokenMajor;
          if (tensor && turned_by_pairs) needed += 4;
          const PanelConfig config(in.config);
+         if (config.turns(in.problem.spec.layout) && in.problem.device.compute_capability < 90)
+           needed += tensor ? 4 : 8;
          return needed <= in.problem.device.registers_per_sm /
                               (std::int64_t{config.threads_per_block} * config.blocks_per_sm(in.problem));
        }},

@@ -101,15 +101,17 @@ TEST_F(TransferTest, ItCanBeLeft) {
 }
 
 TEST_F(TransferTest, AFailingHintIsNoEnd) {
-  // Whatever the first weight found best is deadly for the second: what was predicted for it is left.
+  // Whatever the first weight found best is deadly for the second: what was predicted for it is left. One N, since two
+  // packings of so small a weight may be larger than dense, and then one of two N keeps dense.
+  options_.tokens = {8};
   TuneReport report;
   verified_for_each(1, report);
   std::set<std::string> good;
   for (const BucketChoice& bucket : report.weights[0].buckets) good.insert(bucket.candidate.kernels.front().name);
   device_.is_wrong = [=](const LoadedCandidate& c) { return good.contains(c.kernels.front().name); };
   verified_for_each(1, report, 50);
-  ASSERT_EQ(report.pairs, 2);
-  for (const BucketChoice& bucket : report.weights[0].buckets) EXPECT_LT(bucket.us(), 20);
+  ASSERT_EQ(report.pairs, 1);
+  EXPECT_LT(report.weights[0].buckets.front().us(), 20);
 }
 
 }  // namespace
