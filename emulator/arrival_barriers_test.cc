@@ -114,9 +114,7 @@ extern "C" __global__ void __launch_bounds__(64) test(u32* out) {
   EXPECT_TRUE(status.ok()) << status.to_string();
 }
 
-// Reads by several warps are all remembered: who writes has to be behind each of them.
-TEST_P(ArrivalBarriersTest, AWriteWaitsForEveryReader) {
-  constexpr const char* kReaders = R"(
+constexpr const char* kReaders = R"(
 extern "C" __global__ void __launch_bounds__(128) test(u32* out) {
   u32* place = reinterpret_cast<u32*>(shared_memory());
   auto* empty = reinterpret_cast<ArrivalBarrier*>(shared_memory() + 128);
@@ -133,6 +131,9 @@ extern "C" __global__ void __launch_bounds__(128) test(u32* out) {
     place[thread_index()] = 8;
   }
 })";
+
+// Reads by several warps are all remembered: who writes has to be behind each of them.
+TEST_P(ArrivalBarriersTest, AWriteWaitsForEveryReader) {
   const auto run_readers = [&](const std::string& from = "", const std::string& to = "") {
     EmulatorOptions options;
     options.schedule_seed = GetParam();
