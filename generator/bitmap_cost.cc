@@ -3,8 +3,8 @@
 // Three things run side by side, and the slowest hides most of the others: the packed weight from HBM; the warps'
 // instructions, counted in the disassembly for sm_90; and the accesses of shared memory, one at a time on a
 // multiprocessor, of which a load makes more where its lanes' values lie further apart. To them come operands of X from
-// L2 and what every launch costs. What is not counted follows a prototype measured on an H200 at 50 to 95 % and N = 8
-// to 32, whose times the same formulas give within 10 %; they rank, they do not promise.
+// L2 and what every launch costs. The constants are fitted to spaces that an H200 recorded
+// (docs/results/h200-search.md); they rank, they do not promise.
 #include <algorithm>
 #include <cmath>
 

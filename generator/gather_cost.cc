@@ -6,7 +6,7 @@
 //   issue    instructions for an entry of each lane, over the four schedulers
 //   stream   the packed weight: from HBM once, from L2 for every further tile of tokens
 //   chain    a step's gathers wait for L2, and the next step for them
-// The constants are of the order measured on an H200 with a prototype; they rank, they do not promise.
+// The constants are fitted to spaces that an H200 recorded (docs/results/h200-search.md).
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>

@@ -4,7 +4,7 @@
 //   shared   phases of gathers: 8 entries each, a little more with what conflicts are left
 //   issue    instructions for 32 entries, over the four schedulers
 //   stream   the packed weight: from HBM once, from L2 once a panel
-// The constants are of the order measured on an H200 with a prototype; they rank, they do not promise.
+// The constants are fitted to spaces that an H200 recorded (docs/results/h200-search.md).
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>

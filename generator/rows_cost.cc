@@ -6,7 +6,7 @@
 //   gathers    wavefronts of the L1 / shared-memory pipe: one a distinct line or bank row that a gather touches
 //   L2         rows of X for every nonzero, where L1 cannot hold them
 //   latency    the longest chain of dependent loads that a thread goes through, times the waves of blocks
-// The constants are of the order measured on Hopper; they rank, they do not promise.
+// The constants are fitted to spaces that an H200 recorded (docs/results/h200-search.md).
 #include <algorithm>
 #include <cmath>
 
@@ -23,7 +23,7 @@ constexpr double kLoadLatencyUs = 0.32;    // HBM, loaded
 constexpr double kGatherLatencyUs = 0.28;  // L2
 constexpr double kSharedLatencyUs = 0.03;
 constexpr double kL2BytesPerUs = 5.3e6;
-constexpr double kL2GatherBytesPerUs = 5.15e6;  // measured: fp32, 99 %, N = 128 and 512
+constexpr double kL2GatherBytesPerUs = 5.15e6;
 constexpr double kL1Bytes = 200 * 1024;
 constexpr double kL1Misses = 1.19;
 constexpr double kIssued = 0.52;        // instructions a cycle of a scheduler, at best

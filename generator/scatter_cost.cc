@@ -3,10 +3,8 @@
 // A multiprocessor goes through its tiles one cycle a turn at its shared memory and L1: ldmatrix reads a tile in 64, a
 // store or a clearing of all entries takes as many as the fullest bank has words, loads return a line a turn, and a
 // vector load of X takes one for each token's line. Issuing instructions overlaps with that, not wholly. Counts of
-// instructions are those of the disassembly for sm_90, turns of stores are the packer's. Three constants are measured:
-// the time of an empty kernel of this kind, what a line of X costs, and how much of the issue time is left over; a
-// prototype of the design on an H200 (8192 x 8192, 80 to 95 % zeros, N = 8 and 16) fits them within 0.5 us, and within
-// 1 us where it is bound by HBM (70 %).
+// instructions are those of the disassembly for sm_90, turns of stores are the packer's; the other constants are fitted
+// to spaces that an H200 recorded (docs/results/h200-search.md).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -25,7 +23,7 @@ constexpr double kFixedUs = 3.0;          // launch, first loads, sums across wa
 constexpr double kIssueShare = 0.26;      // of issue time that does not hide behind shared memory
 constexpr double kInputTurns = 6.6;       // a 16-byte load a lane: 8 tokens, a line of each
 constexpr double kElementTurns = 43;      // the same, element by element of feature-major X: 8 loads, 4 lines of each
-constexpr double kMatrixTurns = 39;       // 16 ldmatrix.x4
+constexpr double kMatrixTurns = 39;       // of 16 ldmatrix.x4
 constexpr double kMultiplyCycles = 1.53;  // an mma.m16n8k16, at 62 % of the peak rate
 constexpr double kTileInstructions = 85;  // besides those below: addresses, predicates, loop
 constexpr double kInputWait = 400;        // for X in the middle of a tile, shared by the warps of a multiprocessor

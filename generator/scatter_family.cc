@@ -4,11 +4,10 @@
 #include <bit>
 
 #include "generator/device_speed.h"
+#include "generator/scatter_rules.h"
 
 namespace sparsmith {
 namespace {
-
-constexpr int kMostRounds = 56;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -20,22 +19,19 @@ double use_of_sms(std::int64_t block_rows, std::int64_t parts, const Problem& pr
   return static_cast<double>(blocks) / (static_cast<double>(ceil_div(blocks, sms)) * all);
 }
 
-ScatterRounds rounds_of(const RuleInput& in) {
-  return scatter_rounds(
-      {.entry = static_cast<ScatterEntry>(in["entry"]), .tile_rows = static_cast<int>(in["tile_rows"])}, in.statistics);
-}
+const ScatterChoice kChoice = {
+    .parameters = {"entry", "tile_rows"},
+    .packing =
+        [](const RuleInput& in) {
+          return ScatterPacking{.entry = static_cast<ScatterEntry>(in["entry"]),
+                                .tile_rows = static_cast<int>(in["tile_rows"])};
+        },
+    .values_below = 2,
+};
 
 std::vector<Rule> legal_rules() {
   using Kind = Rule::Kind;
   return {
-      {Kind::kLegal,
-       {"entry"},
-       "tensor cores take 16-bit values",
-       [](const RuleInput& in) { return size_of(in.problem.spec.type) == 2; }},
-      {Kind::kLegal,
-       {"min_rounds", "max_rounds"},
-       "rounds that every tile has are held in registers",
-       [](const RuleInput& in) { return in["min_rounds"] <= in["max_rounds"]; }},
       {Kind::kLegal,
        {"tile_rows", "input_columns"},
        "X is loaded for a tile at most",
@@ -70,10 +66,6 @@ std::vector<Rule> worthwhile_rules() {
   return {
       {Kind::kWorthwhile,
        {"entry"},
-       "so dense that dense is as fast, or so sparse that gathers are",
-       [](const RuleInput& in) { return in.statistics.sparsity >= 0.45 && in.statistics.sparsity <= 0.985; }},
-      {Kind::kWorthwhile,
-       {"entry"},
        "beyond 128 tokens dense is faster",
        [](const RuleInput& in) { return in.problem.tokens <= 128; }},
       {Kind::kWorthwhile,
@@ -92,25 +84,6 @@ std::vector<Rule> worthwhile_rules() {
          if (in["row_tiles"] == 2 && use < 0.95 * use_of_sms(in["tile_rows"], 1, in.problem)) return false;
          return in["parts"] == 1 || (in["parts"] == 2 && in["row_tiles"] == 2) ||
                 use > 1.1 * use_of_sms(rows, in["parts"] / 2, in.problem);
-       }},
-      {Kind::kWorthwhile,
-       {"entry", "tile_rows", "min_rounds", "max_rounds"},
-       "the rounds that nearly all tiles have are not predicated, or none are",
-       [](const RuleInput& in) {
-         const ScatterRounds rounds = rounds_of(in);
-         const double low = std::max(0.0, rounds.mean - 1.64 * rounds.deviation);
-         const auto least = static_cast<double>(in["min_rounds"]);
-         return (least <= low && (least + 8 > low || least == kMostRounds)) ||
-                (in["min_rounds"] == in["max_rounds"] && least <= rounds.mean + 4);
-       }},
-      {Kind::kWorthwhile,
-       {"entry", "tile_rows", "max_rounds"},
-       "registers hold what nearly all tiles have, and little more",
-       [](const RuleInput& in) {
-         const ScatterRounds rounds = rounds_of(in);
-         const double high = rounds.mean + 1.64 * rounds.deviation;
-         const auto most = static_cast<double>(in["max_rounds"]);
-         return (most >= high - 2 && most < high + 6) || (most >= kMostRounds - 8 && high > kMostRounds - 4);
        }},
       {Kind::kWorthwhile,
        {"token_tile"},
@@ -184,14 +157,8 @@ std::vector<Parameter> ScatterFamily::parameters() const {
   return {
       {"entry", "e", {0, 1}, "bytes a nonzero against padding and decode work", {"byte", "word"}},
       {"tile_rows", "m", {16, 32, 64}, "use of a loaded X against blocks to fill the multiprocessors with"},
-      {"min_rounds",
-       "i",
-       {0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56},
-       "rounds of every tile: no predicates against padding"},
-      {"max_rounds",
-       "a",
-       {4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56},
-       "rounds held in registers; those beyond are loaded when needed"},
+      min_rounds_parameter(),
+      max_rounds_parameter(),
       {"token_tile", "t", {8, 16, 32, 64}, "use of a scattered tile against registers"},
       {"input_columns", "c", {32, 64, 128, 256}, "columns of X held ahead: latency hiding against registers"},
       {"warps", "w", {4, 8, 12, 16}, "latency hiding against registers a thread"},
@@ -201,8 +168,10 @@ std::vector<Parameter> ScatterFamily::parameters() const {
 }
 
 std::vector<Rule> ScatterFamily::rules() const {
-  std::vector<Rule> rules = legal_rules();
-  for (Rule& rule : worthwhile_rules()) rules.push_back(std::move(rule));
+  std::vector<Rule> rules;
+  for (const std::vector<Rule>& some :
+       {legal_scatter_rules(), legal_rules(), worthwhile_scatter_rules(kChoice), worthwhile_rules()})
+    rules.insert(rules.end(), some.begin(), some.end());
   return rules;
 }
 

@@ -1,7 +1,8 @@
 // The cost model of the slots family: an order among configs, in microseconds, without running anything.
 //
 // A launch, the chain launch -> x and first tiles -> products -> sums of rows that nothing overlaps, and the slowest of
-// HBM, gathers from shared memory and issue. The constants fit runs of hand-written kernels of this design on an H200.
+// HBM, gathers from shared memory and issue. The constants are fitted to spaces that an H200 recorded
+// (docs/results/h200-search.md).
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +15,7 @@ namespace sparsmith {
 namespace {
 
 constexpr double kFixedUs = 2.2;   // launch, and the chain of one block
-constexpr double kHbmShare = 1.0;  // of the bandwidth on paper
+constexpr double kHbmShare = 1.0;  // of what a copy reaches
 constexpr double kL2BytesPerUs = 6.7e6;
 constexpr double kDirectWavefronts = 6.0;  // of a gather from global memory: nearly every lane has a line of its own
 constexpr double kStridedInput = 0.74;  // times that x of a feature-major token takes for each token between elements

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 
+#include "generator/scatter_rules.h"
+
 namespace sparsmith {
 namespace {
 
-constexpr int kMostRounds = 56;
-
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-ScatterRounds rounds_of(const RuleInput& in) {
-  return scatter_rounds({.entry = static_cast<ScatterEntry>(in["entry"]), .tile_rows = SpecializedConfig::kTileRows},
-                        in.statistics);
-}
+const ScatterChoice kChoice = {
+    .parameters = {"entry"},
+    .packing =
+        [](const RuleInput& in) {
+          return ScatterPacking{.entry = static_cast<ScatterEntry>(in["entry"]),
+                                .tile_rows = SpecializedConfig::kTileRows};
+        },
+};
 
 // The share of multiprocessors at work when blocks go over them in waves, one to each.
 double use_of_sms(const RuleInput& in, std::int64_t row_tiles, std::int64_t column_parts) {
@@ -30,14 +34,6 @@ std::vector<Rule> legal_rules() {
        {"entry"},
        "only devices of compute capability 9.0 have wgmma",
        [](const RuleInput& in) { return in.problem.device.compute_capability == 90; }},
-      {Kind::kLegal,
-       {"entry"},
-       "tensor cores take 16-bit values",
-       [](const RuleInput& in) { return size_of(in.problem.spec.type) == 2; }},
-      {Kind::kLegal,
-       {"min_rounds", "max_rounds"},
-       "rounds that every tile has are held in registers",
-       [](const RuleInput& in) { return in["min_rounds"] <= in["max_rounds"]; }},
       {Kind::kLegal,
        {"row_tiles", "warpgroups", "producers", "tile_buffers", "stage_columns"},
        "every row tile has warpgroups, and there are places for two stages' tiles of each of them, each of one "
@@ -80,10 +76,6 @@ std::vector<Rule> worthwhile_rules() {
   return {
       {Kind::kWorthwhile,
        {"entry"},
-       "so dense that dense is as fast, or so sparse that gathers are",
-       [](const RuleInput& in) { return in.statistics.sparsity >= 0.45 && in.statistics.sparsity <= 0.985; }},
-      {Kind::kWorthwhile,
-       {"entry"},
        "beyond 256 tokens dense is faster",
        [](const RuleInput& in) { return in.problem.tokens <= 256; }},
       {Kind::kWorthwhile,
@@ -92,25 +84,6 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) {
          const std::int64_t tile = in["token_tile"];
          return tile >= in.problem.tokens ? tile == 8 || tile / 2 < in.problem.tokens : tile >= 64;
-       }},
-      {Kind::kWorthwhile,
-       {"entry", "min_rounds", "max_rounds"},
-       "the rounds that nearly all tiles have are not predicated, or none are",
-       [](const RuleInput& in) {
-         const ScatterRounds rounds = rounds_of(in);
-         const double low = std::max(0.0, rounds.mean - 1.64 * rounds.deviation);
-         const auto least = static_cast<double>(in["min_rounds"]);
-         return (least <= low && (least + 4 > low || (least >= 40 && least + 8 > low) || least == kMostRounds)) ||
-                (in["min_rounds"] == in["max_rounds"] && least <= rounds.mean + 4);
-       }},
-      {Kind::kWorthwhile,
-       {"entry", "max_rounds"},
-       "registers hold what nearly all tiles have, and little more",
-       [](const RuleInput& in) {
-         const ScatterRounds rounds = rounds_of(in);
-         const double high = rounds.mean + 1.64 * rounds.deviation;
-         const auto most = static_cast<double>(in["max_rounds"]);
-         return (most >= high - 2 && most < high + 6) || (most >= kMostRounds - 8 && high > kMostRounds - 4);
        }},
       {Kind::kWorthwhile,
        {"token_tile", "row_tiles"},
@@ -181,14 +154,8 @@ int SpecializedConfig::missing_registers(const DeviceProperties& device) const {
 std::vector<Parameter> SpecializedFamily::parameters() const {
   return {
       {"entry", "e", {0, 1}, "bytes a nonzero against padding and decode work", {"byte", "word"}},
-      {"min_rounds",
-       "i",
-       {0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56},
-       "rounds of every tile: no predicates against padding"},
-      {"max_rounds",
-       "a",
-       {4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56},
-       "rounds held in registers; those beyond are loaded when needed"},
+      min_rounds_parameter(),
+      max_rounds_parameter(),
       {"token_tile", "t", {8, 16, 32, 64, 128}, "passes over the weight against registers and shared memory"},
       {"row_tiles", "r", {1, 2}, "use of a loaded X against blocks to fill the device with"},
       {"warpgroups", "w", {1, 2}, "waits for tensor cores against registers a thread"},
@@ -202,8 +169,10 @@ std::vector<Parameter> SpecializedFamily::parameters() const {
 }
 
 std::vector<Rule> SpecializedFamily::rules() const {
-  std::vector<Rule> rules = legal_rules();
-  for (Rule& rule : worthwhile_rules()) rules.push_back(std::move(rule));
+  std::vector<Rule> rules;
+  for (const std::vector<Rule>& some :
+       {legal_scatter_rules(), legal_rules(), worthwhile_scatter_rules(kChoice), worthwhile_rules()})
+    rules.insert(rules.end(), some.begin(), some.end());
   return rules;
 }
 

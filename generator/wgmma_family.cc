@@ -3,18 +3,20 @@
 #include <algorithm>
 
 #include "generator/device_speed.h"
+#include "generator/scatter_rules.h"
 
 namespace sparsmith {
 namespace {
 
-constexpr int kMostRounds = 56;
-
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-ScatterRounds rounds_of(const RuleInput& in) {
-  return scatter_rounds({.entry = static_cast<ScatterEntry>(in["entry"]), .tile_rows = WgmmaConfig::kTileRows},
-                        in.statistics);
-}
+const ScatterChoice kChoice = {
+    .parameters = {"entry"},
+    .packing =
+        [](const RuleInput& in) {
+          return ScatterPacking{.entry = static_cast<ScatterEntry>(in["entry"]), .tile_rows = WgmmaConfig::kTileRows};
+        },
+};
 
 std::int64_t panels(const RuleInput& in) {
   return std::max<std::int64_t>(1, ceil_div(in.problem.spec.rows, in["row_tiles"] * WgmmaConfig::kTileRows));
@@ -35,14 +37,6 @@ std::vector<Rule> legal_rules() {
        {"entry"},
        "only devices of compute capability 9.0 have wgmma",
        [](const RuleInput& in) { return in.problem.device.compute_capability == 90; }},
-      {Kind::kLegal,
-       {"entry"},
-       "tensor cores take 16-bit values",
-       [](const RuleInput& in) { return size_of(in.problem.spec.type) == 2; }},
-      {Kind::kLegal,
-       {"min_rounds", "max_rounds"},
-       "rounds that every tile has are held in registers",
-       [](const RuleInput& in) { return in["min_rounds"] <= in["max_rounds"]; }},
       {Kind::kLegal,
        {"row_tiles", "taken_tiles"},
        "X is held for the column tiles of a step at most",
@@ -68,31 +62,8 @@ std::vector<Rule> worthwhile_rules() {
   return {
       {Kind::kWorthwhile,
        {"entry"},
-       "so dense that dense is as fast, or so sparse that gathers are",
-       [](const RuleInput& in) { return in.statistics.sparsity >= 0.45 && in.statistics.sparsity <= 0.985; }},
-      {Kind::kWorthwhile,
-       {"entry"},
        "up to 16 tokens each warp for itself is faster, beyond 256 dense is",
        [](const RuleInput& in) { return in.problem.tokens > 16 && in.problem.tokens <= 256; }},
-      {Kind::kWorthwhile,
-       {"entry", "min_rounds", "max_rounds"},
-       "the rounds that nearly all tiles have are not predicated, or none are",
-       [](const RuleInput& in) {
-         const ScatterRounds rounds = rounds_of(in);
-         const double low = std::max(0.0, rounds.mean - 1.64 * rounds.deviation);
-         const auto least = static_cast<double>(in["min_rounds"]);
-         return (least <= low && (least + 4 > low || (least >= 40 && least + 8 > low) || least == kMostRounds)) ||
-                (in["min_rounds"] == in["max_rounds"] && least <= rounds.mean + 4);
-       }},
-      {Kind::kWorthwhile,
-       {"entry", "max_rounds"},
-       "registers hold what nearly all tiles have, and little more",
-       [](const RuleInput& in) {
-         const ScatterRounds rounds = rounds_of(in);
-         const double high = rounds.mean + 1.64 * rounds.deviation;
-         const auto most = static_cast<double>(in["max_rounds"]);
-         return (most >= high - 2 && most < high + 6) || (most >= kMostRounds - 8 && high > kMostRounds - 4);
-       }},
       {Kind::kWorthwhile,
        {"row_tiles", "column_parts", "sum"},
        "as few parts of the columns as give all multiprocessors work",
@@ -178,14 +149,8 @@ int WgmmaConfig::missing_registers(const DeviceProperties& device) const {
 std::vector<Parameter> WgmmaFamily::parameters() const {
   return {
       {"entry", "e", {0, 1}, "bytes a nonzero against padding and decode work", {"byte", "word"}},
-      {"min_rounds",
-       "i",
-       {0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56},
-       "rounds of every tile: no predicates against padding"},
-      {"max_rounds",
-       "a",
-       {4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56},
-       "rounds held in registers; those beyond are loaded when needed"},
+      min_rounds_parameter(),
+      max_rounds_parameter(),
       {"row_tiles", "r", {1, 2, 4}, "use of a loaded X against registers, and against blocks to fill the device with"},
       {"warpgroups", "w", {1, 2, 3, 4}, "latency hiding against registers a thread"},
       {"whole_tiles", "z", {0, 1}, "registers and instructions against accesses of shared memory"},
@@ -201,8 +166,10 @@ std::vector<Parameter> WgmmaFamily::parameters() const {
 }
 
 std::vector<Rule> WgmmaFamily::rules() const {
-  std::vector<Rule> rules = legal_rules();
-  for (Rule& rule : worthwhile_rules()) rules.push_back(std::move(rule));
+  std::vector<Rule> rules;
+  for (const std::vector<Rule>& some :
+       {legal_scatter_rules(), legal_rules(), worthwhile_scatter_rules(kChoice), worthwhile_rules()})
+    rules.insert(rules.end(), some.begin(), some.end());
   return rules;
 }
 

@@ -101,7 +101,9 @@ TEST(EmulatedReferenceTest, TheSpeedProbeReadsEveryWord) {
     ASSERT_TRUE((*executor)->read(std::as_writable_bytes(std::span(&result, 1)), found->address()).ok());
     EXPECT_EQ(result, place >= 0 ? 1U : 0U) << place;
   }
-  ASSERT_TRUE((*executor)->run(speed_probe_plan(3, 0), {.packed = {{"words", 0}, {"found", 0}}}).ok());
+  LaunchBindings nothing;
+  nothing.packed = {{"words", 0}, {"found", 0}};
+  ASSERT_TRUE((*executor)->run(speed_probe_plan(3, 0), nothing).ok());
 }
 
 }  // namespace
