@@ -37,7 +37,7 @@ constexpr Fault kFaults[] = {
 
 [[noreturn]] void refuse(std::string_view variable, std::string_view text) {
   fmt::print(stderr, "{}={} makes no sense\n", variable, text);
-  std::exit(2);
+  std::_Exit(2);  // other threads are at work: what they use stays
 }
 
 std::uint64_t number(const char* variable, std::uint64_t otherwise) {
