@@ -17,7 +17,8 @@ std::optional<Plant> chosen() {
   if (name == "slow_snippet") return Plant::kSlowSnippet;
   if (name == "bank_schedule") return Plant::kBankSchedule;
   if (name == "cost_model") return Plant::kCostModel;
-  fmt::print(stderr, "SPARSMITH_PLANT={}: one of slow_snippet, bank_schedule, cost_model\n", name);
+  if (name == "candidate_faults") return Plant::kCandidateFaults;
+  fmt::print(stderr, "SPARSMITH_PLANT={}: one of slow_snippet, bank_schedule, cost_model, candidate_faults\n", name);
   std::exit(2);
 }
 

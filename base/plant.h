@@ -1,6 +1,6 @@
 // Faults that a build for tests plants on purpose, so that the performance history can be seen to find them
-// (tests/perf_plants.sh). Only a build with -DSPARSMITH_PLANTS=ON holds any; in every other one the questions below are
-// constants, and nothing of them is left.
+// (tests/perf_plants.sh), and a search to outlive them (tests/fault_plants.sh). Only a build with -DSPARSMITH_PLANTS=ON
+// holds any; in every other one the questions below are constants, and nothing of them is left.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,10 @@
 namespace sparsmith {
 
 enum class Plant : std::uint8_t {
-  kSlowSnippet,   // "slow_snippet": snippets/reduction/slot_sums.cuh does work whose result nobody sees
-  kBankSchedule,  // "bank_schedule": the panel packer deals entries without looking at banks
-  kCostModel,     // "cost_model": the model of the slots family takes a launch to be dear
+  kSlowSnippet,      // "slow_snippet": snippets/reduction/slot_sums.cuh does work whose result nobody sees
+  kBankSchedule,     // "bank_schedule": the panel packer deals entries without looking at banks
+  kCostModel,        // "cost_model": the model of the slots family takes a launch to be dear
+  kCandidateFaults,  // "candidate_faults": one kernel in twenty does not work (generator/planted_faults.h)
 };
 
 #ifdef SPARSMITH_PLANTS

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "base/plant.h"
 #include "generator/device_speed.h"
+#include "generator/planted_faults.h"
 
 namespace sparsmith {
 namespace {
@@ -19,6 +21,18 @@ std::string_view activation_type(Activation activation) {
     case Activation::kSilu: return "Silu";
   }
   return "?";
+}
+
+// assemble(), and in a build that plants faults, these. Kernels that many families share (a relayout of X, the sum of
+// parts) are spared: one of them would be a fault of most candidates.
+Result<KernelSource> assembled(const KernelText& text, const Config& config, LaunchPlan& plan) {
+  if constexpr (kPlants) {
+    KernelText planted = text;
+    if (text.name.starts_with(config.family + "_")) plant_fault(planted, plan);
+    return assemble(planted);
+  } else {
+    return assemble(text);
+  }
 }
 
 }  // namespace
@@ -167,7 +181,7 @@ Result<Candidate> make_candidate(const Config& config, const PackedWeight& packe
     const bool launched = std::any_of(candidate.plan.steps.begin(), candidate.plan.steps.end(),
                                       [&](const PlanStep& step) { return step.kernel == text.name; });
     if (!launched) continue;
-    SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
+    SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assembled(text, config, candidate.plan));
     candidate.kernels.push_back(std::move(source));
   }
   return candidate;

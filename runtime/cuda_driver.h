@@ -48,6 +48,7 @@ namespace sparsmith {
   X(StreamCreate, cuStreamCreate)                          \
   X(StreamDestroy, cuStreamDestroy_v2)                     \
   X(StreamSynchronize, cuStreamSynchronize)                \
+  X(StreamQuery, cuStreamQuery)                            \
   X(StreamBeginCapture, cuStreamBeginCapture_v2)           \
   X(StreamEndCapture, cuStreamEndCapture)                  \
   X(GraphInstantiate, cuGraphInstantiateWithFlags)         \

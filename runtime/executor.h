@@ -4,6 +4,7 @@
 // One thread at a time. Addresses are device addresses: never dereferenced by the caller.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -65,6 +66,10 @@ class Executor {
   // Runs every step in order and waits. An error names the kernel; after a device error the executor may be
   // unusable (the caller's process is expected to be a worker that is thrown away).
   virtual Status run(const LaunchPlan& plan, const LaunchBindings& bindings) = 0;
+
+  // How long the device may take over a run(), from now on: then it is given up with kDeviceError, and what runs runs
+  // on, until its process ends. 0: as long as it likes. Only a GPU knows such limits.
+  virtual void limit_runs(std::chrono::milliseconds /*limit*/) {}
 
   // W X of a dense weight, which is the packed array "values", in fp32, in Y's layout without gaps, to the start of
   // `bindings.workspace`: what plans on packing "dense" start from. Error: kUnsupported where no library does that.

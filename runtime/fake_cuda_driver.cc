@@ -175,6 +175,11 @@ FAKE CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
 FAKE CUresult cuStreamCreate(CUstream* stream, unsigned) { return *stream = nullptr, CUDA_SUCCESS; }
 FAKE CUresult cuStreamDestroy_v2(CUstream) { return CUDA_SUCCESS; }
 FAKE CUresult cuStreamSynchronize(CUstream) { return CUDA_SUCCESS; }
+FAKE CUresult cuStreamQuery(CUstream) {
+  if (state.unready_queries == 0) return CUDA_SUCCESS;
+  --state.unready_queries;
+  return CUDA_ERROR_NOT_READY;
+}
 
 // What no test uses.
 constexpr CUresult kMissing = CUDA_ERROR_NOT_SUPPORTED;

@@ -31,6 +31,7 @@ struct FakeCudaState {
   int compute_capability = 90;
   int allowed_shared_bytes = 49152;  // the last that was asked for
   int fail_launches_with = 0;        // a CUresult
+  std::int64_t unready_queries = 0;  // of streams: so many say that there is work left
   bool record = true;                // whether `launches` grows
 };
 

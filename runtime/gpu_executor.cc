@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/hash.h"
@@ -103,17 +105,30 @@ Status GpuExecutor::enqueue(const LaunchPlan& plan, const LaunchBindings& bindin
   return enqueue(bound, bindings, stream);
 }
 
+Status GpuExecutor::wait(const std::string& what) {
+  if (run_limit_.count() == 0) return driver().check(driver().StreamSynchronize(stream_), what);
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::microseconds kPause{50};
+  for (const auto end = Clock::now() + run_limit_;; std::this_thread::sleep_for(kPause)) {
+    // The time is taken first: whoever is woken late has still asked behind it.
+    const bool over = Clock::now() >= end;
+    const CUresult result = driver().StreamQuery(stream_);
+    if (result != CUDA_ERROR_NOT_READY) return driver().check(result, what);
+    if (over)
+      return device_error(fmt::format("{}: the device gave no answer within {:.3g} s", what,
+                                      std::chrono::duration<double>(run_limit_).count()));
+  }
+}
+
 Status GpuExecutor::run(const LaunchPlan& plan, const LaunchBindings& bindings) {
   const CudaContext::Scope scope(*context_);
   SPARSMITH_RETURN_IF_ERROR(scope.status());
   SPARSMITH_RETURN_IF_ERROR(enqueue(plan, bindings, stream_));
-  const CUresult result = driver().StreamSynchronize(stream_);
-  if (result == CUDA_SUCCESS) return {};
   std::string kernels;
   for (const PlanStep& step : plan.steps) {
     if (step.kind == PlanStep::Kind::kLaunch) kernels += " " + step.kernel;
   }
-  return driver().check(result, "running" + kernels);
+  return wait("running" + kernels);
 }
 
 Status GpuExecutor::prepare_dense(const OperatorSpec& spec) {

@@ -31,6 +31,7 @@ class GpuExecutor : public Executor {
   // code replaces the old one, and plans bound to the old one must be gone.
   Status load(const KernelImage& kernel) override;
   Status run(const LaunchPlan& plan, const LaunchBindings& bindings) override;
+  void limit_runs(std::chrono::milliseconds limit) override { run_limit_ = limit; }
   Status multiply_dense(const OperatorSpec& spec, const LaunchBindings& bindings) override;
 
   // Resolves a plan against the loaded kernels and `bindings.packed`. It is good while those stay.
@@ -55,10 +56,14 @@ class GpuExecutor : public Executor {
     std::unique_ptr<KernelModule> module;
   };
 
+  // Until the stream is done, or run_limit_ over.
+  Status wait(const std::string& what);
+
   explicit GpuExecutor(std::shared_ptr<const CudaContext> context) : context_(std::move(context)) {}
 
   std::shared_ptr<const CudaContext> context_;
   CUstream stream_ = nullptr;
+  std::chrono::milliseconds run_limit_{0};
   std::map<DeviceAddress, DeviceBuffer> buffers_;
   std::map<std::string, Loaded> kernels_;
   std::unique_ptr<DenseMatmul> dense_;  // of dense_spec_; null until it is needed

@@ -82,6 +82,22 @@ TEST_F(GpuExecutorTest, LaunchesWithTheSizesAndAttributesOfThePlan) {
   EXPECT_TRUE(made.programmatic);
 }
 
+TEST_F(GpuExecutorTest, ARunThatTakesLongerThanItMayIsGivenUp) {
+  load("k");
+  executor_->limit_runs(std::chrono::milliseconds(20));
+  const LaunchPlan plan{{launch("k")}, 0};
+  fake_cuda().unready_queries = 3;
+  EXPECT_TRUE(executor_->run(plan, {}).ok());
+  EXPECT_EQ(fake_cuda().unready_queries, 0);
+  fake_cuda().unready_queries = std::int64_t{1} << 40;
+  const Status given_up = executor_->run(plan, {});
+  EXPECT_EQ(given_up.code(), StatusCode::kDeviceError);
+  EXPECT_NE(given_up.message().find("running k: the device gave no answer within 0.02 s"), std::string::npos)
+      << given_up.message();
+  executor_->limit_runs(std::chrono::milliseconds(0));
+  EXPECT_TRUE(executor_->run(plan, {}).ok()) << "without a limit nobody asks";
+}
+
 TEST_F(GpuExecutorTest, LaunchesPlainlyOnDevicesThatDoNotKnowProgrammaticLaunches) {
   fake_cuda().compute_capability = 80;
   auto older = GpuExecutor::create(0);

@@ -11,7 +11,7 @@ Trial trial_of(const Contender& contender) {
     trial.median_us = contender.timing.median_us;
     trial.outcome = "timed";
   } else if (contender.state == Contender::State::kRejected) {
-    trial.outcome = rejection_class(contender);
+    trial.outcome = rejection_class(contender.status, contender.reason);
   }
   return trial;
 }
@@ -28,14 +28,18 @@ BucketTimes times_of(const Bucket& bucket) {
   return times;
 }
 
-std::string rejection_class(const Contender& contender) {
-  switch (contender.status) {
+std::string rejection_class(MeasurementStatus status, const std::string& reason) {
+  switch (status) {
     case MeasurementStatus::kWrong: return "wrong result";
     case MeasurementStatus::kCrashed: return "took the worker down";
     case MeasurementStatus::kTimeout: return "did not come back in time";
     case MeasurementStatus::kTooSlow: return "too slow";
-    default: return contender.reason.substr(0, contender.reason.find('\n'));
+    default: break;
   }
+  // These go on with a kernel's name, or figures.
+  if (reason.starts_with(kOutOfDeviceMemory)) return std::string(kOutOfDeviceMemory);
+  if (reason.find(" does not compile for ") != std::string::npos) return "does not compile";
+  return reason.substr(0, reason.find('\n'));
 }
 
 BucketChoice bucket_choice(const Bucket& bucket, const Decision& decision, bool predicted,

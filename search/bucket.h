@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "search/choice.h"
@@ -33,8 +34,11 @@ struct Bucket {
 // What choose_packings() decides from.
 BucketTimes times_of(const Bucket& bucket);
 
-// In a few words: why a contender is out. REQUIRES: it was rejected.
-std::string rejection_class(const Contender& contender);
+// In a few words, which many have in common: why a candidate was rejected.
+std::string rejection_class(MeasurementStatus status, const std::string& reason);
+
+// How the reason of what did not fit the device begins.
+inline constexpr std::string_view kOutOfDeviceMemory = "out of device memory";
 
 // The choice with all that it stands on. `cache_match`: how good what the cache had was.
 BucketChoice bucket_choice(const Bucket& bucket, const Decision& decision, bool predicted,

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/stopwatch.h"
+#include "search/bucket.h"
 #include "search/strategy_run.h"
 
 namespace sparsmith {
@@ -30,6 +31,11 @@ MeasurementStatus kind_of(const Status& error) {
   // The worker says which of the two it was; nothing but the record depends on the word.
   return error.message().find("gave no answer") != std::string::npos ? MeasurementStatus::kTimeout
                                                                      : MeasurementStatus::kCrashed;
+}
+
+std::string reason_of(const Status& error) {
+  if (error.code() != StatusCode::kOutOfMemory) return error.message();
+  return fmt::format("{}: {}", kOutOfDeviceMemory, error.message());
 }
 
 void reject(Contender& contender, MeasurementStatus status, std::string reason) {
@@ -146,7 +152,7 @@ class DeviceSearch : public TrialBench {
       const Stopwatch stopwatch(contender.seconds.time);
       return session_.time(contender.loaded, policy);
     }();
-    if (!timing.ok()) return reject(contender, kind_of(timing.status()), timing.status().message());
+    if (!timing.ok()) return reject(contender, kind_of(timing.status()), reason_of(timing.status()));
     contender.timing = std::move(*timing);
     if (contender.timing.too_slow) {
       return reject(
@@ -252,7 +258,7 @@ class DeviceSearch : public TrialBench {
 bool verify_contender(DeviceSession& session, Contender& contender) {
   auto verification = session.verify(contender.loaded);
   if (!verification.ok()) {
-    reject(contender, kind_of(verification.status()), verification.status().message());
+    reject(contender, kind_of(verification.status()), reason_of(verification.status()));
     return false;
   }
   contender.verification = std::move(*verification);

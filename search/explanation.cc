@@ -6,6 +6,7 @@
 #include <string>
 
 #include "generator/search_space.h"
+#include "search/bucket.h"
 
 namespace sparsmith {
 namespace {
@@ -24,16 +25,6 @@ bool passed(const MeasurementRecord& measurement) {
   return measurement.status == MeasurementStatus::kOk && measurement.median_us > 0;
 }
 
-std::string reason_of(const MeasurementRecord& measurement) {
-  switch (measurement.status) {
-    case MeasurementStatus::kWrong: return "wrong result";
-    case MeasurementStatus::kCrashed: return "took the worker down";
-    case MeasurementStatus::kTimeout: return "did not come back in time";
-    case MeasurementStatus::kTooSlow: return "too slow";
-    default: return measurement.reason.substr(0, measurement.reason.find('\n'));
-  }
-}
-
 void add_measurements(const std::vector<MeasurementRecord>& measurements, const ChoiceToExplain& choice,
                       Explanation& explanation) {
   for (const auto& [text, measurement] : last_of_each(measurements)) {
@@ -42,7 +33,7 @@ void add_measurements(const std::vector<MeasurementRecord>& measurements, const 
     auto& record = *std::ranges::find(explanation.families, config->family, &Explanation::FamilyRecord::name);
     ++record.tried;
     if (!passed(*measurement)) {
-      ++explanation.rejected[reason_of(*measurement)];
+      ++explanation.rejected[rejection_class(measurement->status, measurement->reason)];
       continue;
     }
     ++record.passed;

@@ -369,7 +369,8 @@ class Tuner : public WeightTuner {
     const std::vector<std::string> kept = kept_packings(stand);
     for (const Bucket& bucket : buckets_) {
       for (const Contender& contender : bucket.contenders) {
-        if (contender.state == Contender::State::kRejected) ++counts_.rejected[rejection_class(contender)];
+        if (contender.state == Contender::State::kRejected)
+          ++counts_.rejected[rejection_class(contender.status, contender.reason)];
       }
       const bool stands = stand && std::ranges::any_of(bucket.contenders, [](const Contender& contender) {
                             return contender.state == Contender::State::kTimed;

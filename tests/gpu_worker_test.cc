@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "generator/dense_epilogue.h"
 #include "runtime/gpu_executor.h"
 #include "search/packings.h"
@@ -197,31 +199,54 @@ TEST_P(GpuWorkerCaseTest, DenseWithAnEpilogueOfOursIsRightAndTimed) {
              verification->max_error_over_bound);
 }
 
-TEST_F(GpuWorkerTest, AKernelThatFaultsEndsTheWorkerAlone) {
-  const CsrMatrix matrix = drawn_weight(64, 64, 0.2, kSeed);
-  const OperatorSpec spec = sample_spec(matrix, DataType::kFloat32, Layout::kTokenMajor);
-  KernelSource source;
-  source.name = "faults";
-  source.source = "extern \"C\" __global__ void faults(float* y) { y[1ll << 44] = 1; }\n";
-  const auto compiled = compiler_->compile(source, fmt::format("sm_{}", worker_->properties().compute_capability));
-  ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
-  PlanStep step;
-  step.kernel = "faults";
-  step.arguments = {{PlanArgument::Kind::kY, "", 0}};
-  const LoadedCandidate faulty{{.steps = {step}, .workspace_bytes = 0}, "none", {{"faults", "", compiled->cubin, 0}}};
-  PackedWeight none;
-  none.packing = "none";
-  none.rows = matrix.rows;
-  none.cols = matrix.cols;
-  const Status weight = worker_->set_weight(matrix, spec);
-  ASSERT_TRUE(weight.ok()) << weight.to_string();
-  ASSERT_TRUE(worker_->add_packing(none).ok());
-  ASSERT_TRUE(worker_->set_tokens(1, kSeed).ok());
-  EXPECT_EQ(worker_->verify(faulty).status().code(), StatusCode::kDeviceError);
-  EXPECT_EQ(worker_->set_tokens(1, kSeed).code(), StatusCode::kDeviceError);
-  const auto next = Worker::start({.device = "cuda:0", .program = ""});
-  ASSERT_TRUE(next.ok()) << next.status().to_string();
-  EXPECT_TRUE((*next)->set_weight(matrix, spec).ok());
+// Kernels that generate no right output.
+class GpuWorkerFaultTest : public GpuWorkerTest {
+ protected:
+  // What verifying a kernel of this body ends with.
+  Status verified(const std::string& body) {
+    KernelSource source;
+    source.name = "faults";
+    source.source = "extern \"C\" __global__ void faults(float* y) { " + body + " }\n";
+    const auto compiled = compiler_->compile(source, fmt::format("sm_{}", worker_->properties().compute_capability));
+    SPARSMITH_RETURN_IF_ERROR(compiled.status());
+    PlanStep step;
+    step.kernel = "faults";
+    step.arguments = {{PlanArgument::Kind::kY, "", 0}};
+    const LoadedCandidate faulty{{.steps = {step}, .workspace_bytes = 0}, "none", {{"faults", "", compiled->cubin, 0}}};
+    PackedWeight none;
+    none.packing = "none";
+    none.rows = matrix_.rows;
+    none.cols = matrix_.cols;
+    SPARSMITH_RETURN_IF_ERROR(worker_->set_weight(matrix_, spec_));
+    SPARSMITH_RETURN_IF_ERROR(worker_->add_packing(none));
+    SPARSMITH_RETURN_IF_ERROR(worker_->set_tokens(1, kSeed));
+    return worker_->verify(faulty).status();
+  }
+  void expect_that_only_the_worker_is_lost() {
+    EXPECT_EQ(worker_->set_tokens(1, kSeed).code(), StatusCode::kDeviceError);
+    const auto next = Worker::start({.device = "cuda:0", .program = ""});
+    ASSERT_TRUE(next.ok()) << next.status().to_string();
+    EXPECT_TRUE((*next)->set_weight(matrix_, spec_).ok());
+  }
+
+  const CsrMatrix matrix_ = drawn_weight(64, 64, 0.2, kSeed);
+  const OperatorSpec spec_ = sample_spec(matrix_, DataType::kFloat32, Layout::kTokenMajor);
+};
+
+TEST_F(GpuWorkerFaultTest, AKernelThatFaultsEndsTheWorkerAlone) {
+  const Status status = verified("y[1ll << 44] = 1;");
+  EXPECT_EQ(status.code(), StatusCode::kDeviceError) << status.to_string();
+  expect_that_only_the_worker_is_lost();
+}
+
+TEST_F(GpuWorkerFaultTest, AKernelThatNeverEndsIsGivenUpLongBeforeItsCall) {
+  worker_->limit_candidates(std::chrono::seconds(20));
+  const auto begin = std::chrono::steady_clock::now();
+  const Status status = verified("for (volatile int i = 0; i == 0;) {}");
+  EXPECT_EQ(status.code(), StatusCode::kDeviceError);
+  EXPECT_THAT(status.message(), testing::HasSubstr("the device gave no answer within 2 s"));
+  expect_that_only_the_worker_is_lost();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
 }
 
 }  // namespace

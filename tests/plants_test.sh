@@ -8,7 +8,7 @@ set -euo pipefail
 # shellcheck source=tools/expect.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../tools/expect.sh"
 
-expect 0 "" "$sparsmith" synth -o w.safetensors --dtype fp16 --seed 7 --weight a:256x512:0.9:uniform
+expect 0 "" "$sparsmith" synth -o w.safetensors --dtype fp16 --seed 7 --weight a:512x1024:0.95:uniform
 for plant in "" slow_snippet bank_schedule cost_model; do
   for family in slots panel slots,rows; do
     SPARSMITH_PLANT=$plant expect 0 "" "$sparsmith" bench w.safetensors --tokens 8 --families "$family" --no-cache \
@@ -16,6 +16,21 @@ for plant in "" slow_snippet bank_schedule cost_model; do
     grep '^{' output >"$plant.$family.json"
   done
 done
+
+# Candidates that do not work: each costs itself alone, says what it was, and where none is left dense serves.
+faulty() {  # FAULT WORD
+  SPARSMITH_PLANT=candidate_faults SPARSMITH_PLANT_SHARE=100 SPARSMITH_PLANT_FAULTS=$1 expect 0 "[1-9]  $2" \
+    "$sparsmith" tune w.safetensors -o t.safetensors --tokens 8 --no-cache --device emulator
+  grep -q "dense (cublas)" output || { cat output && exit 1; }
+}
+faulty address "wrong result"
+faulty wrong "wrong result"
+faulty source "does not compile"
+faulty assembly "does not compile"
+faulty trap "took the worker down"
+faulty memory "out of device memory"
+SPARSMITH_PLANT=candidate_faults SPARSMITH_PLANT_FAULTS=trapp expect 2 "SPARSMITH_PLANT_FAULTS=trapp makes no sense" \
+  "$sparsmith" bench w.safetensors --device emulator --no-cache
 SPARSMITH_PLANT=slow expect 2 "one of slow_snippet, bank_schedule, cost_model" "$sparsmith" bench w.safetensors
 
 python3 - <<'PYTHON'

@@ -24,7 +24,8 @@ Result<LaunchBindings> PlanVerifier::bindings(const LaunchPlan& plan, const Devi
   bindings.variables = problem_.variables();
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace_bytes, plan.workspace_bytes.evaluate(bindings.variables));
   if (workspace_bytes < 0) return invalid_argument("the plan asks for a negative workspace");
-  if (workspace_.bytes() != static_cast<std::size_t>(workspace_bytes)) {
+  const bool is_there = workspace_.address() != 0;  // not where the one before asked for more than there was
+  if (!is_there || workspace_.bytes() != static_cast<std::size_t>(workspace_bytes)) {
     workspace_ = GuardedBuffer();  // before the next one takes memory
     SPARSMITH_ASSIGN_OR_RETURN(workspace_, GuardedBuffer::make(executor_, workspace_bytes));
   }

@@ -19,6 +19,9 @@ namespace {
 // A reply is a header alone, and a small one.
 constexpr FrameLimits kReplyLimits = {.header_bytes = 64U << 20, .blobs = 0, .total_bytes = 0};
 
+// What a candidate's call may take, over what one of its runs may.
+constexpr int kLimitOverRuns = 10;
+
 // How long a child may take to end by itself once its socket is closed.
 constexpr std::chrono::milliseconds kFarewell{2000};
 
@@ -192,8 +195,8 @@ std::string kernels_of(const LoadedCandidate& candidate) {
 }  // namespace
 
 Result<Verification> Worker::verify(const LoadedCandidate& candidate) {
-  return channel_->call_for<Verification>(encode_verify_request(candidate), "verifying " + kernels_of(candidate),
-                                          candidate_limit_);
+  return channel_->call_for<Verification>(encode_verify_request(candidate, candidate_limit_ / kLimitOverRuns),
+                                          "verifying " + kernels_of(candidate), candidate_limit_);
 }
 
 Result<Timing> Worker::time(const LoadedCandidate& candidate, const TimingPolicy& policy) {

@@ -96,7 +96,8 @@ class Worker {
   Status set_tokens(std::int64_t tokens, std::uint64_t seed);
 
   // What a candidate may take from now on, in verify() and in time(), before the worker is thought to hang; never more
-  // than Options::timeout.
+  // than Options::timeout. Nearly all of it is there for the host's work, on a machine that has other things to do: a
+  // GPU that is not done with a run of verify() after a tenth of it is thought to hang as well.
   void limit_candidates(std::chrono::milliseconds limit) { candidate_limit_ = limit; }
 
   Result<Verification> verify(const LoadedCandidate& candidate);

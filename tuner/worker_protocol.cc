@@ -177,7 +177,11 @@ WorkerRequest request_of(const json& header, BlobReader& blobs) {
     if (request.tokens < 0) refuse("tokens is negative");
     return request;
   }
-  if (call == "verify") return VerifyRequest{candidate_of(header.at("candidate"), blobs)};
+  if (call == "verify") {
+    const std::chrono::milliseconds run_limit(integer_of(header.at("run_limit_ms")));
+    if (run_limit.count() < 0) refuse("a limit is negative");
+    return VerifyRequest{candidate_of(header.at("candidate"), blobs), run_limit};
+  }
   if (call == "time") return time_of(header, blobs);
   if (call == "vendor") return VendorRequest{header.at("name"), policy_of(header.at("policy"))};
   refuse("no such call: " + call);
@@ -241,10 +245,10 @@ OutgoingMessage encode_tokens_request(std::int64_t tokens, std::uint64_t seed) {
   return message_of({{"call", "tokens"}, {"tokens", tokens}, {"seed", seed}});
 }
 
-OutgoingMessage encode_verify_request(const LoadedCandidate& candidate) {
+OutgoingMessage encode_verify_request(const LoadedCandidate& candidate, std::chrono::milliseconds run_limit) {
   OutgoingMessage message;
   const json encoded = to_json(candidate, message);
-  message.header = dumped({{"call", "verify"}, {"candidate", encoded}});
+  message.header = dumped({{"call", "verify"}, {"candidate", encoded}, {"run_limit_ms", run_limit.count()}});
   return message;
 }
 

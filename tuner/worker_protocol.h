@@ -4,6 +4,7 @@
 // worker or parent relies on: kinds, sizes against each other, counts.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -46,6 +47,7 @@ struct TokensRequest {
 };
 struct VerifyRequest {
   LoadedCandidate candidate;
+  std::chrono::milliseconds run_limit{0};  // what each run may take on the device (Executor::limit_runs())
 };
 struct TimeRequest {
   std::vector<LoadedCandidate> candidates;
@@ -69,7 +71,7 @@ OutgoingMessage encode_weight_request(const CsrMatrix& matrix, const OperatorSpe
 OutgoingMessage encode_packing_request(const PackedWeight& packed);
 OutgoingMessage encode_drop_packing_request(const std::string& name);
 OutgoingMessage encode_tokens_request(std::int64_t tokens, std::uint64_t seed);
-OutgoingMessage encode_verify_request(const LoadedCandidate& candidate);
+OutgoingMessage encode_verify_request(const LoadedCandidate& candidate, std::chrono::milliseconds run_limit);
 OutgoingMessage encode_time_request(const std::vector<LoadedCandidate>& candidates,
                                     const std::vector<std::string>& vendors, const TimingPolicy& policy,
                                     bool unverified = false);

@@ -91,7 +91,9 @@ TEST(WorkerProtocolTest, CandidatesAndPoliciesSurvive) {
   const auto unverified = sent(encode_time_request(candidates, {}, policy, true));
   ASSERT_TRUE(unverified.ok()) << unverified.status().to_string();
   EXPECT_TRUE(std::get<TimeRequest>(*unverified).unverified);
-  EXPECT_TRUE(std::holds_alternative<VerifyRequest>(*sent(encode_verify_request(candidates[0]))));
+  const auto verify = sent(encode_verify_request(candidates[0], std::chrono::milliseconds(2100)));
+  ASSERT_TRUE(std::holds_alternative<VerifyRequest>(*verify));
+  EXPECT_EQ(std::get<VerifyRequest>(*verify).run_limit, std::chrono::milliseconds(2100));
   EXPECT_FALSE(std::get<SpeedsRequest>(*sent(encode_speeds_request(std::nullopt))).probe.has_value());
   const KernelImage probe = {"probe", "its text", {std::byte{1}, std::byte{2}}, 48};
   const auto probed = std::get<SpeedsRequest>(*sent(encode_speeds_request(probe))).probe;
@@ -158,7 +160,8 @@ TEST(WorkerProtocolTest, NonsenseIsRefused) {
         R"({"call":"vendor","name":"x","policy":{}})",
         R"({"call":"time","candidates":[],"vendors":[],"policy":{"cold_weights":true,"programmatic":false,"layers":0,)"
         R"("min_replays":1,"max_milliseconds":1,"limit_us":0},"unverified":1})",
-        R"({"call":"verify","candidate":{"plan":"{","packing":"p"}})", array_without_bytes}) {
+        R"({"call":"verify","run_limit_ms":0,"candidate":{"plan":"{","packing":"p"}})",
+        R"({"call":"verify","run_limit_ms":-1,"candidate":{"plan":"{}","packing":"p"}})", array_without_bytes}) {
     EXPECT_EQ(decode_request({header, {}}).status().code(), StatusCode::kInvalidInput) << header;
     EXPECT_FALSE(decode_reply({header, {}}).ok()) << header;
   }

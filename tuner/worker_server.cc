@@ -132,7 +132,10 @@ Result<DevicePacking*> WorkerServer::packing_of(const LoadedCandidate& candidate
 Result<WorkerReply> WorkerServer::answer(const VerifyRequest& request) {
   SPARSMITH_ASSIGN_OR_RETURN(DevicePacking* const packing, packing_of(request.candidate));
   for (const KernelImage& kernel : request.candidate.kernels) SPARSMITH_RETURN_IF_ERROR(executor_.load(kernel));
-  SPARSMITH_ASSIGN_OR_RETURN(Verification verification, verifier_->verify(request.candidate.plan, *packing));
+  executor_.limit_runs(request.run_limit);
+  Result<Verification> verified = verifier_->verify(request.candidate.plan, *packing);
+  executor_.limit_runs(std::chrono::milliseconds(0));
+  SPARSMITH_ASSIGN_OR_RETURN(Verification verification, std::move(verified));
   if (verification.ok) verified_.insert(identity(request.candidate));
   return WorkerReply(std::move(verification));
 }

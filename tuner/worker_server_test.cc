@@ -76,6 +76,18 @@ TEST_P(WorkerServerTest, AFaultIsTheCandidatesOnTheEmulatorAndTheDevicesOnAGpu) 
   }
 }
 
+TEST_P(WorkerServerTest, AWorkspaceThatDoesNotFitHarmsNoOther) {
+  start();
+  LoadedCandidate greedy = candidate("csr");
+  greedy.plan.workspace_bytes = std::int64_t{1} << 62;
+  EXPECT_EQ(server_.handle(VerifyRequest{greedy}).status().code(), StatusCode::kOutOfMemory);
+  LoadedCandidate modest = candidate(GetParam() ? "csr" : "before");
+  modest.plan.workspace_bytes = 0;
+  const Result<WorkerReply> reply = server_.handle(VerifyRequest{modest});
+  ASSERT_TRUE(reply.ok()) << reply.status().to_string();
+  EXPECT_EQ(std::get<Verification>(*reply).ok, GetParam()) << "its workspace has guards as any other";
+}
+
 TEST_P(WorkerServerTest, RequestsOutOfOrderAreErrors) {
   EXPECT_EQ(server_.handle(TokensRequest{1, 1}).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(server_.handle(PackingRequest{sample_packing(matrix_)}).status().code(), StatusCode::kInvalidArgument);
