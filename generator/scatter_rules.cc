@@ -58,8 +58,9 @@ std::vector<Rule> worthwhile_scatter_rules(const ScatterChoice& choice) {
          const ScatterRounds rounds = scatter_rounds(choice.packing(in), in.statistics);
          const double low = std::max(0.0, rounds.mean - kNearlyAll * rounds.deviation);
          const std::int64_t least = in["min_rounds"];
-         const auto between = std::ranges::count_if(
-             min_rounds_parameter().values, [&](std::int64_t value) { return value > least && static_cast<double>(value) <= low; });
+         const auto between = std::ranges::count_if(min_rounds_parameter().values, [&](std::int64_t value) {
+           return value > least && static_cast<double>(value) <= low;
+         });
          return (static_cast<double>(least) <= low && between < choice.values_below) ||
                 (least == in["max_rounds"] && static_cast<double>(least) <= rounds.mean + 4);
        }},

@@ -20,8 +20,8 @@ class SpacePredictionTest : public testing::Test {
     problem_.tokens = 8;
     problem_.device = typical_device(90);
     problem_.device.sm_count = 132;
-    problem_.device.set_speeds({.memory_bandwidth = kBandwidth,
-                                .l2_bandwidth = typical_l2_bandwidth(132, problem_.device.clock_khz)});
+    problem_.device.set_speeds(
+        {.memory_bandwidth = kBandwidth, .l2_bandwidth = typical_l2_bandwidth(132, problem_.device.clock_khz)});
     space_.weight = "w";
     space_.operator_name = problem_.spec.name();
     space_.rows = problem_.spec.rows;
