@@ -16,8 +16,8 @@ struct SearchScope {
   bool selected_only = false;  // nothing is timed: what was selected is all that is looked at
 };
 
-// The incumbent (may be null), what was selected and, for strategies that go beyond it, the whole space. What the
-// exhaustive strategy is given holds whatever the race would try, so that a record of it replays any search.
+// The incumbent (may be null), what was selected, and the whole space; for the race, as many of its best predicted as
+// are worth a look. What the exhaustive strategy is given holds all that the race begins with.
 //   N is the problem's.
 SearchPoints search_points(const Problem& problem, const CandidateSelection& selection,
                            const SearchSpace::Entry* incumbent, const SearchScope& scope);

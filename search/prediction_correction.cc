@@ -1,0 +1,110 @@
+#include "search/prediction_correction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace sparsmith {
+namespace {
+
+// Standard deviations of ln(measured / predicted), about as they were on devices to which no cost model was fitted.
+constexpr double kFamilyError = 0.3;
+constexpr double kParametersError = 0.5;  // of all parameters of a config together
+constexpr double kRest = 0.1;
+constexpr std::size_t kNoFamily = static_cast<std::size_t>(-1);
+
+using Value = std::pair<std::string, std::int64_t>;  // of a parameter
+
+// Numbers, from 1 on, of the values of those parameters that have several.
+std::map<Value, std::size_t> numbered_values(const std::vector<SpacePoint>& points,
+                                             const std::vector<std::size_t>& members, std::size_t& parameters) {
+  std::map<std::string, std::set<std::int64_t>> values;
+  for (const std::size_t point : members)
+    for (const auto& [name, value] : points[point].config.values) values[name].insert(value);
+  std::map<Value, std::size_t> numbers;
+  for (const auto& [name, several] : values) {
+    if (several.size() < 2) continue;
+    ++parameters;
+    for (const std::int64_t value : several) numbers.emplace(Value(name, value), numbers.size() + 1);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+PredictionCorrection::PredictionCorrection(const std::vector<SpacePoint>& points) : points_(points.size()) {
+  std::map<std::string, std::vector<std::size_t>> members;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    points_[i].family = kNoFamily;
+    if (points[i].baseline || points[i].predicted_us <= 0) continue;
+    points_[i].log_predicted = std::log(points[i].predicted_us);
+    members[points[i].config.family].push_back(i);
+  }
+  for (auto& [name, of_family] : members) add_family(points, std::move(of_family));
+}
+
+void PredictionCorrection::add_family(const std::vector<SpacePoint>& points, std::vector<std::size_t> members) {
+  std::size_t parameters = 0;
+  const std::map<Value, std::size_t> numbers = numbered_values(points, members, parameters);
+  Family family;
+  family.effects = numbers.size() + 1;
+  family.covariance.resize(family.effects * family.effects);
+  family.covariance[0] = kFamilyError * kFamilyError;
+  const double of_value = parameters == 0 ? 0 : kParametersError * kParametersError / static_cast<double>(parameters);
+  for (std::size_t i = 1; i < family.effects; ++i) family.covariance[i * family.effects + i] = of_value;
+  for (const std::size_t index : members) {
+    Point& point = points_[index];
+    point.family = families_.size();
+    point.effects.push_back(0);
+    for (const auto& value : points[index].config.values) {
+      const auto number = numbers.find(value);
+      if (number != numbers.end()) point.effects.push_back(number->second);
+    }
+    point.variance = family.covariance[0] + of_value * static_cast<double>(point.effects.size() - 1);
+  }
+  family.points = std::move(members);
+  families_.push_back(std::move(family));
+}
+
+void PredictionCorrection::measured(std::size_t point, double us) { learn(point, std::log(us)); }
+
+void PredictionCorrection::suppose(std::size_t point) {
+  learn(point, points_[point].log_predicted + points_[point].guess);
+}
+
+// One step of recursive least squares: effects move as far as they vary together with what the point takes.
+void PredictionCorrection::learn(std::size_t point, double log_us) {
+  const Point at = points_[point];
+  if (at.family == kNoFamily) return;
+  Family& family = families_[at.family];
+  std::vector<double> together(family.effects);  // covariance of each effect with the point
+  for (std::size_t i = 0; i < family.effects; ++i)
+    for (const std::size_t effect : at.effects) together[i] += family.covariance[i * family.effects + effect];
+  const double variance = at.variance + kRest * kRest;
+  const double surprise = log_us - at.log_predicted - at.guess;
+  for (const std::size_t index : family.points) {
+    Point& other = points_[index];
+    double shared = 0;
+    for (const std::size_t effect : other.effects) shared += together[effect];
+    other.guess += shared / variance * surprise;
+    other.variance = std::max(0.0, other.variance - shared / variance * shared);
+  }
+  for (std::size_t i = 0; i < family.effects; ++i)
+    for (std::size_t j = 0; j < family.effects; ++j)
+      family.covariance[i * family.effects + j] -= together[i] * together[j] / variance;
+}
+
+double PredictionCorrection::likely_us(std::size_t point) const {
+  const Point& at = points_[point];
+  return at.family == kNoFamily ? std::numeric_limits<double>::infinity() : std::exp(at.log_predicted + at.guess);
+}
+
+double PredictionCorrection::hoped_us(std::size_t point) const {
+  return likely_us(point) * std::exp(-std::sqrt(points_[point].variance));
+}
+
+}  // namespace sparsmith
