@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <map>
-#include <set>
-#include <string>
+#include <string_view>
 #include <utility>
 
 namespace sparsmith {
@@ -17,21 +17,18 @@ constexpr double kParametersError = 0.5;  // of all parameters of a config toget
 constexpr double kRest = 0.1;
 constexpr std::size_t kNoFamily = static_cast<std::size_t>(-1);
 
-using Value = std::pair<std::string, std::int64_t>;  // of a parameter
+// Effects by parameter and value: numbers from 1 on, for those parameters that have several values.
+using Effects = std::map<std::string_view, std::map<std::int64_t, std::size_t>>;
 
-// Numbers, from 1 on, of the values of those parameters that have several.
-std::map<Value, std::size_t> numbered_values(const std::vector<SpacePoint>& points,
-                                             const std::vector<std::size_t>& members, std::size_t& parameters) {
-  std::map<std::string, std::set<std::int64_t>> values;
+Effects effects_of(const std::vector<SpacePoint>& points, const std::vector<std::size_t>& members) {
+  Effects effects;
   for (const std::size_t point : members)
-    for (const auto& [name, value] : points[point].config.values) values[name].insert(value);
-  std::map<Value, std::size_t> numbers;
-  for (const auto& [name, several] : values) {
-    if (several.size() < 2) continue;
-    ++parameters;
-    for (const std::int64_t value : several) numbers.emplace(Value(name, value), numbers.size() + 1);
-  }
-  return numbers;
+    for (const auto& [name, value] : points[point].config.values) effects[name].emplace(value, 0);
+  std::erase_if(effects, [](const auto& parameter) { return parameter.second.size() < 2; });
+  std::size_t number = 0;
+  for (auto& [name, values] : effects)
+    for (auto& [value, effect] : values) effect = ++number;
+  return effects;
 }
 
 }  // namespace
@@ -48,21 +45,22 @@ PredictionCorrection::PredictionCorrection(const std::vector<SpacePoint>& points
 }
 
 void PredictionCorrection::add_family(const std::vector<SpacePoint>& points, std::vector<std::size_t> members) {
-  std::size_t parameters = 0;
-  const std::map<Value, std::size_t> numbers = numbered_values(points, members, parameters);
+  const Effects effects = effects_of(points, members);
   Family family;
-  family.effects = numbers.size() + 1;
+  family.effects = 1;
+  for (const auto& [name, values] : effects) family.effects += values.size();
   family.covariance.resize(family.effects * family.effects);
   family.covariance[0] = kFamilyError * kFamilyError;
-  const double of_value = parameters == 0 ? 0 : kParametersError * kParametersError / static_cast<double>(parameters);
+  const double of_value =
+      effects.empty() ? 0 : kParametersError * kParametersError / static_cast<double>(effects.size());
   for (std::size_t i = 1; i < family.effects; ++i) family.covariance[i * family.effects + i] = of_value;
   for (const std::size_t index : members) {
     Point& point = points_[index];
     point.family = families_.size();
     point.effects.push_back(0);
-    for (const auto& value : points[index].config.values) {
-      const auto number = numbers.find(value);
-      if (number != numbers.end()) point.effects.push_back(number->second);
+    for (const auto& [name, value] : points[index].config.values) {
+      const auto parameter = effects.find(name);
+      if (parameter != effects.end()) point.effects.push_back(parameter->second.at(value));
     }
     point.variance = family.covariance[0] + of_value * static_cast<double>(point.effects.size() - 1);
   }

@@ -1,9 +1,9 @@
 // What the measurements of a search say about the predictions of what was not measured.
 //
-// A prediction's error is taken to be a product: a factor of the kernel family, one of each value of its parameters, and
-// a rest that nothing tells ahead. Their logarithms are normally distributed around 0, so the likeliest factors after
-// some measurements are those of a ridge regression, and each comes with its doubt. Few measurements move families,
-// more of them parameters. Families learn nothing from each other.
+// A prediction's error is taken to be a product: a factor of the kernel family, one of each value of its parameters,
+// and a rest that nothing tells ahead. Their logarithms are normally distributed around 0, so the likeliest factors
+// after some measurements are those of a ridge regression, and each comes with its doubt. Few measurements move
+// families, more of them parameters. Families learn nothing from each other.
 #pragma once
 
 #include <cstddef>

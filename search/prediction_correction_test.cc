@@ -55,7 +55,8 @@ TEST(PredictionCorrectionTest, AFewMeasurementsMoveAFamily) {
   const std::vector<SpacePoint> points = drawn_points();
   PredictionCorrection correction(points);
   Planted planted;
-  for (const std::size_t point : {64, 64 + 21, 64 + 39}) correction.measured(point, planted.us(points[point]));  // q < 3
+  for (const std::size_t point : {64, 64 + 21, 64 + 39})
+    correction.measured(point, planted.us(points[point]));  // q < 3
   EXPECT_NEAR(factor(correction, points, 64 + 2), 1.5, 0.15) << "was not measured";
   EXPECT_NEAR(factor(correction, points, 2), 1, 1e-12) << "another family";
 }

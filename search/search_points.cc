@@ -10,12 +10,6 @@
 #include "generator/family.h"
 
 namespace sparsmith {
-namespace {
-
-constexpr std::size_t kMostOfARace = 10'000;  // spaces have up to 30,000 configs
-
-}  // namespace
-
 SearchPoints search_points(const Problem& problem, const CandidateSelection& selection,
                            const SearchSpace::Entry* incumbent, const SearchScope& scope) {
   SearchPoints points;
@@ -42,7 +36,7 @@ SearchPoints search_points(const Problem& problem, const CandidateSelection& sel
 
   const std::vector<SearchSpace::Entry>& all = space->second.entries;
   std::vector<std::size_t> order(all.size());
-  if (scope.strategy == StrategyKind::kRace) order.resize(std::min(all.size(), kMostOfARace));
+  if (scope.strategy == StrategyKind::kRace) order.resize(std::min(all.size(), scope.most));
   std::iota(order.begin(), order.end(), std::size_t{0});
   const bool draws = scope.strategy == StrategyKind::kExhaustive && all.size() > scope.most;
   if (draws) {

@@ -192,6 +192,12 @@ class Tuner : public WeightTuner {
                                 choice.kind == "generated" ? choice.candidate.config.text() : "");
   }
 
+  // Spaces have up to 30,000 configs. That a race after a hint looks beyond what the hint brought is rare.
+  std::size_t most_points(bool near) const {
+    if (options_.strategy != StrategyKind::kRace) return options_.most_candidates();
+    return near ? 1'000 : 10'000;
+  }
+
   Result<Bucket> make_bucket(std::size_t index, const CandidateSelection& selection, const Transfer::Hint& hint) {
     Bucket bucket;
     bucket.tokens = options_.tokens[index];
@@ -202,7 +208,7 @@ class Tuner : public WeightTuner {
     std::optional<SearchSpace::Entry> incumbent;
     if (choice != nullptr && choice->kind == "generated")
       incumbent.emplace(choice->candidate.config, choice->candidate.predicted_us);
-    const SearchScope scope{options_.strategy, options_.most_candidates(), options_.seed, context_.predict};
+    const SearchScope scope{options_.strategy, most_points(hint.near), options_.seed, context_.predict};
     const auto space = selection.spaces.find(bucket.tokens);
     if (space != selection.spaces.end()) {
       bucket.considered = static_cast<std::int64_t>(space->second.entries.size());
