@@ -10,7 +10,6 @@
 #include "generator/family.h"
 
 namespace sparsmith {
-
 SearchPoints search_points(const Problem& problem, const CandidateSelection& selection,
                            const SearchSpace::Entry* incumbent, const SearchScope& scope) {
   SearchPoints points;
@@ -33,10 +32,11 @@ SearchPoints search_points(const Problem& problem, const CandidateSelection& sel
   points.selected.resize(points.points.size());
   std::iota(points.selected.begin(), points.selected.end(), std::size_t{0});
   const auto space = selection.spaces.find(problem.tokens);
-  if (scope.selected_only || scope.strategy == StrategyKind::kRace || space == selection.spaces.end()) return points;
+  if (scope.selected_only || space == selection.spaces.end()) return points;
 
   const std::vector<SearchSpace::Entry>& all = space->second.entries;
   std::vector<std::size_t> order(all.size());
+  if (scope.strategy == StrategyKind::kRace) order.resize(std::min(all.size(), scope.most));
   std::iota(order.begin(), order.end(), std::size_t{0});
   const bool draws = scope.strategy == StrategyKind::kExhaustive && all.size() > scope.most;
   if (draws) {

@@ -11,13 +11,15 @@ namespace sparsmith {
 
 struct SearchScope {
   StrategyKind strategy = StrategyKind::kRace;
-  std::size_t most = 0;  // points that the exhaustive strategy goes through; more are drawn from by seed
+  // Configs of the space that the race knows of, the best predicted of them; points that the exhaustive strategy goes
+  // through, where more are drawn from by seed.
+  std::size_t most = 10'000;
   std::uint64_t seed = 1;
   bool selected_only = false;  // nothing is timed: what was selected is all that is looked at
 };
 
-// The incumbent (may be null), what was selected and, for strategies that go beyond it, the whole space. What the
-// exhaustive strategy is given holds whatever the race would try, so that a record of it replays any search.
+// The incumbent (may be null), what was selected, and the whole space or as much of it as the scope says. What the
+// exhaustive strategy is given holds all that the race begins with.
 //   N is the problem's.
 SearchPoints search_points(const Problem& problem, const CandidateSelection& selection,
                            const SearchSpace::Entry* incumbent, const SearchScope& scope);

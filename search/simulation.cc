@@ -33,6 +33,9 @@ class RecordedBench : public TrialBench {
   SimulatedSearch finish(const SearchPoints& points) {
     SimulatedSearch search;
     search.tried = tried_.size();
+    std::set<std::string> packings;
+    for (const std::size_t point : tried_) packings.insert(points.points[point].packing);
+    search.packings = packings.size();
     search.path = std::move(path_);
     std::vector<Standing> timed;
     for (const auto& [point, us] : measured_) timed.push_back({point, us});

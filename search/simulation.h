@@ -14,15 +14,16 @@ namespace sparsmith {
 
 struct SimulationOptions {
   StrategyKind strategy = StrategyKind::kRace;
-  SelectionLimits selection = {};  // what the race tries
+  SelectionLimits selection = {};  // what the race begins with
   std::size_t budget = 64;         // candidates that another strategy tries at most
   std::uint64_t seed = 1;          // of the strategy, and of the samples that its trials draw
 };
 
 struct SimulatedSearch {
-  std::size_t tried = 0;    // candidates
-  double chosen_us = 0;     // recorded median of what the search chose; 0: nothing passed
-  std::vector<float> path;  // after each candidate: recorded median of what was the best as measured; 0: none yet
+  std::size_t tried = 0;     // candidates
+  std::size_t packings = 0;  // that they read
+  double chosen_us = 0;      // recorded median of what the search chose; 0: nothing passed
+  std::vector<float> path;   // after each candidate: recorded median of what was the best as measured; 0: none yet
 };
 
 // REQUIRES: the space has a candidate that is ok.

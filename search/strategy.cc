@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "search/basin_hopping.h"
+#include "search/race.h"
 
 namespace sparsmith {
 namespace {
@@ -15,38 +16,6 @@ constexpr int kShortReplays = 3;
 constexpr int kLongerReplays = 7;
 constexpr double kKeepWithin = 1.25;    // of the best median
 constexpr std::size_t kBatchSize = 64;  // bounds what is packed at once
-
-// A few samples for each; then, once, more for those that are not clearly slower, where they are too many for the
-// final.
-class RaceStrategy : public Strategy {
- public:
-  explicit RaceStrategy(const SearchPoints& points) : points_(points) {}
-
-  std::vector<Proposal> propose() override {
-    std::vector<Proposal> batch;
-    if (round_ == 0) {
-      for (const std::size_t point : points_.selected) batch.push_back({point, kShortReplays});
-    } else if (round_ == 1) {
-      const std::vector<std::size_t> standing = still_standing(points_, timed_, 2 * kFinalists);
-      // Where all of them go to the final, it is the final that tells them apart.
-      if (standing.size() > still_standing(points_, timed_, kFinalists).size()) {
-        for (const std::size_t point : standing) batch.push_back({point, kLongerReplays});
-      }
-    }
-    ++round_;
-    // A round of nobody is no end of the race: the next one may have somebody.
-    return batch.empty() && round_ == 1 ? propose() : batch;
-  }
-
-  void report(const TrialOutcome& outcome) override {
-    if (round_ == 1 && outcome.ok) timed_.push_back({outcome.point, outcome.median_us});
-  }
-
- private:
-  const SearchPoints& points_;
-  int round_ = 0;
-  std::vector<Standing> timed_;
-};
 
 // Goes through a list, a batch at a time.
 class ListStrategy : public Strategy {
@@ -125,7 +94,7 @@ std::unique_ptr<Strategy> make_strategy(StrategyKind kind, const SearchPoints& p
     case StrategyKind::kRandom: return random_order(points, seed);
     case StrategyKind::kBasinHopping: return make_basin_hopping(points, seed);
   }
-  return std::make_unique<RaceStrategy>(points);
+  return make_race(points);
 }
 
 std::vector<std::size_t> still_standing(const SearchPoints& points, std::vector<Standing> timed, std::size_t limit) {

@@ -26,9 +26,12 @@ struct SpacePoint {
 
 struct SearchPoints {
   std::vector<SpacePoint> points;
-  // What the race tries, in this order: incumbents and the baseline, and what select_candidates() chose. Other
+  // What the race begins with, in this order: incumbents and the baseline, and what select_candidates() chose. Other
   // strategies begin with the incumbents and the baseline among them.
   std::vector<std::size_t> selected;
+  // What the fastest took for a weight near this one, whose choices were selected; 0: not known. The race goes beyond
+  // what was selected only where nothing comes near that.
+  double expected_us = 0;
 };
 
 struct Proposal {
@@ -53,7 +56,7 @@ class Strategy {
 };
 
 enum class StrategyKind : std::uint8_t {
-  kRace,          // the selected ones; what is not clearly slower gets more samples
+  kRace,          // the selected ones, and what their outcomes promise of others
   kExhaustive,    // every point, packing by packing
   kRandom,        // every point, in drawn order
   kBasinHopping,  // descends along configs that differ in one parameter, and hops on (Wales and Doye, 1997)

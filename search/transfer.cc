@@ -145,6 +145,7 @@ Transfer::Hint Transfer::find(const std::string& pattern_hash, const WeightProfi
     for (const std::int64_t each : tokens) {
       const std::vector<Tried>& tried = known.tried[each];
       if (tried.empty()) break;
+      hint.fastest_us[each] = tried.front().us;
       std::set<std::string> missing = packings;
       std::vector<Config>& configs = hint.configs[each];
       for (std::size_t i = 0; i < tried.size(); ++i) {

@@ -52,6 +52,7 @@ class Transfer {
     // For each N: the nearest weight's choice and its fastest, and the fastest of each packing that was fastest or
     // chosen at some N.
     std::map<std::int64_t, std::vector<Config>> configs;
+    std::map<std::int64_t, double> fastest_us;  // of that weight, for each N
   };
   // Of the nearest weight that is known at all these N; nothing where there is none.
   Hint find(const std::string& pattern_hash, const WeightProfile& profile, const std::vector<std::int64_t>& tokens);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/hash.h"
 #include "search/tuner_fixture.h"
 
 namespace sparsmith {
@@ -86,6 +87,7 @@ TEST_F(TransferTest, WhatWasFoundShortlyTeachesNothing) {
   transfer.remember("q", profile(512, 256, 1000), 1, {contender}, "");
   const Transfer::Hint hint = transfer.find("p", profile(512, 256, 1000), {1});
   EXPECT_TRUE(hint.near);
+  EXPECT_EQ(hint.fastest_us.at(1), 5);
   EXPECT_EQ(hint.configs.at(1).size(), 1U);
   EXPECT_TRUE(transfer.find("q", profile(512, 256, 1000), {1}).configs.empty()) << "not from itself";
   EXPECT_TRUE(transfer.find("p", profile(512, 256, 1000), {1, 8}).configs.empty()) << "not known at N = 8";
@@ -98,6 +100,18 @@ TEST_F(TransferTest, ItCanBeLeft) {
   const std::vector<int> verified = verified_for_each(2, report);
   EXPECT_GE(verified[1], 40);
   EXPECT_EQ(report.transferred, 0);
+}
+
+TEST_F(TransferTest, WhatTakesFarLongerThanForItsLikeIsSearchedOn) {
+  TuneReport report;
+  verified_for_each(1, report);
+  const int like = verified_for_each(1, report, 50)[0];
+  // Whatever was fast is slow now, as if the device were another one.
+  device_.time_us = [](const LoadedCandidate& c) {
+    return 8 + static_cast<double>(hash64(c.kernels.front().name) % 1000) / 200;
+  };
+  EXPECT_GT(verified_for_each(1, report, 60)[0], like + 10);
+  EXPECT_EQ(report.transferred, 2);
 }
 
 TEST_F(TransferTest, AFailingHintIsNoEnd) {

@@ -26,7 +26,7 @@ class TunerDevicesTest : public TunerTest {
     second_.before_verify = slow;
   }
 
-  // Of shapes that learn nothing from each other.
+  // Of shapes that are not near each other.
   static std::vector<WeightInput> different(int count) {
     std::vector<WeightInput> weights;
     for (int i = 0; i < count; ++i)
@@ -51,6 +51,7 @@ class TunerDevicesTest : public TunerTest {
 };
 
 TEST_F(TunerDevicesTest, TheyShareTheWeightsAndEachIsDoneOnce) {
+  options_.transfer = false;  // what a weight could learn hangs on who is done first
   const TuneReport report = run(different(12));
   expect_each_once(report, 12);
   EXPECT_EQ(report.devices, 2U);

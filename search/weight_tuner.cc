@@ -153,7 +153,7 @@ class Tuner : public WeightTuner {
     for (const auto& [rule, count] : selection.cuts) counts_.cuts[rule] += count;
     counts_.considered += selection.considered;
     for (std::size_t i = 0; i < options_.tokens.size(); ++i) {
-      SPARSMITH_ASSIGN_OR_RETURN(Bucket bucket, make_bucket(i, selection));
+      SPARSMITH_ASSIGN_OR_RETURN(Bucket bucket, make_bucket(i, selection, hint));
       buckets_.push_back(std::move(bucket));
     }
     return {};
@@ -192,7 +192,13 @@ class Tuner : public WeightTuner {
                                 choice.kind == "generated" ? choice.candidate.config.text() : "");
   }
 
-  Result<Bucket> make_bucket(std::size_t index, const CandidateSelection& selection) {
+  // Spaces have up to 30,000 configs. That a race after a hint looks beyond what the hint brought is rare.
+  std::size_t most_points(bool near) const {
+    if (options_.strategy != StrategyKind::kRace) return options_.most_candidates();
+    return near ? 1'000 : 10'000;
+  }
+
+  Result<Bucket> make_bucket(std::size_t index, const CandidateSelection& selection, const Transfer::Hint& hint) {
     Bucket bucket;
     bucket.tokens = options_.tokens[index];
     bucket.calls = options_.calls[index];
@@ -202,13 +208,14 @@ class Tuner : public WeightTuner {
     std::optional<SearchSpace::Entry> incumbent;
     if (choice != nullptr && choice->kind == "generated")
       incumbent.emplace(choice->candidate.config, choice->candidate.predicted_us);
-    const SearchScope scope{options_.strategy, options_.most_candidates(), options_.seed, context_.predict};
+    const SearchScope scope{options_.strategy, most_points(hint.near), options_.seed, context_.predict};
     const auto space = selection.spaces.find(bucket.tokens);
     if (space != selection.spaces.end()) {
       bucket.considered = static_cast<std::int64_t>(space->second.entries.size());
       bucket.gain_us = bucket.calls * promised_gain_us(problem, space->second);
     }
     SearchPoints points = search_points(problem, selection, incumbent ? &*incumbent : nullptr, scope);
+    if (hint.near) points.expected_us = hint.fastest_us.at(bucket.tokens);
     bucket.search = std::make_unique<Contenders>(context_, packings_, problem, std::move(points), counts_);
     if (!dense_serves_) SPARSMITH_RETURN_IF_ERROR(add_dense_chain(bucket));
     return bucket;
@@ -249,7 +256,7 @@ class Tuner : public WeightTuner {
     chain->reason = bucket.vendors.front().detail;
   }
 
-  // Makes what the race will try, at all N, so that their kernels are compiled in one pool.
+  // Makes what the race begins with, at all N, so that their kernels are compiled in one pool.
   Status make_selected() {
     std::vector<const Candidate*> candidates;
     for (Bucket& bucket : buckets_) {
@@ -294,17 +301,19 @@ class Tuner : public WeightTuner {
     const OutOfTime out_of_time([&] { return context_.interrupted() || context_.out_of_time(); });
     const CandidateLimit enough(options_.most_candidates());
     const std::unique_ptr<Strategy> strategy = make_strategy(options_.strategy, bucket.search->points(), options_.seed);
-    const std::size_t total = options_.strategy == StrategyKind::kRace
-                                  ? bucket.search->points().selected.size()
-                                  : std::min(bucket.search->points().points.size(), options_.most_candidates());
+    const bool races = options_.strategy == StrategyKind::kRace;
+    const std::size_t total = races ? bucket.search->points().selected.size()
+                                    : std::min(bucket.search->points().points.size(), options_.most_candidates());
     DeviceSearchOptions search;
     search.policy = options_.timing;
     search.recall = !context_.record;
     search.limit = !context_.record;
     search.stop = {&out_of_time};
-    if (options_.strategy != StrategyKind::kRace) search.stop.push_back(&enough);
+    if (!races) search.stop.push_back(&enough);
     search.progress = [&](std::size_t done) {
-      if (context_.progress) context_.progress(fmt::format("N = {}", bucket.tokens), std::min(done, total), total);
+      // Nobody knows how many a race will try beyond those that were selected.
+      const std::size_t of = races ? std::max(done, total) : total;
+      if (context_.progress) context_.progress(fmt::format("N = {}", bucket.tokens), std::min(done, of), of);
     };
     SPARSMITH_ASSIGN_OR_RETURN(
         bucket.complete, search_on_device(*context_.session, log, *bucket.search, *strategy, bucket.vendors, search));

@@ -180,8 +180,9 @@ int export_t4(const Options& options) {
 // One strategy over all its runs in one space.
 struct Summary {
   std::string strategy;
-  double tried = 0;   // mean
-  double regret = 0;  // geometric mean of chosen over best
+  double tried = 0;     // mean
+  double packings = 0;  // that these read, likewise
+  double regret = 0;    // geometric mean of chosen over best
   double worst = 0;
   std::vector<double> curve;  // geometric mean of the best so far over the best, after each candidate
 };
@@ -200,6 +201,7 @@ Summary summarize(const RecordedSpace& space, const std::string& name, std::size
     // Where nothing passed, dense would stay; it counts as the worst that was recorded.
     const double chosen = search.chosen_us > 0 ? search.chosen_us : best * 10;
     summary.tried += static_cast<double>(search.tried) / options.runs;
+    summary.packings += static_cast<double>(search.packings) / options.runs;
     summary.regret += std::log(chosen / best) / options.runs;
     summary.worst = std::max(summary.worst, chosen / best);
     if (summary.curve.size() < search.path.size()) summary.curve.resize(search.path.size());
@@ -212,11 +214,8 @@ Summary summarize(const RecordedSpace& space, const std::string& name, std::size
 }
 
 json json_of(const Summary& summary) {
-  return {{"strategy", summary.strategy},
-          {"tried", summary.tried},
-          {"regret", summary.regret},
-          {"worst", summary.worst},
-          {"best_found_over_best", summary.curve}};
+  return {{"strategy", summary.strategy}, {"tried", summary.tried}, {"packings", summary.packings},
+          {"regret", summary.regret},     {"worst", summary.worst}, {"best_found_over_best", summary.curve}};
 }
 
 int simulate_all(const Options& options) {
@@ -232,6 +231,8 @@ int simulate_all(const Options& options) {
   struct Total {
     double regret = 0;
     double worst = 0;
+    double tried = 0;
+    double packings = 0;
     int first_beats = 0;  // spaces in which the first strategy does no worse
   };
   std::map<std::string, Total> totals;
@@ -262,6 +263,8 @@ int simulate_all(const Options& options) {
       Total& total = totals[name];
       total.regret += std::log(summary.regret);
       total.worst = std::max(total.worst, summary.worst);
+      total.tried += summary.tried;
+      total.packings += summary.packings;
       total.first_beats += first <= summary.regret ? 1 : 0;
       row.push_back(fmt::format("{:.3f}", summary.regret));
       row.push_back(fmt::format("{:.0f}", summary.tried));
@@ -280,7 +283,8 @@ int simulate_all(const Options& options) {
              std::exp(totals["predicted"].regret / counted), totals["predicted"].worst);
   for (const std::string& name : options.strategies) {
     const Total& total = totals[name];
-    fmt::print("  {}: geometric mean {:.3f}, worst run {:.3f}", name, std::exp(total.regret / counted), total.worst);
+    fmt::print("  {}: geometric mean {:.3f}, worst run {:.3f}; {:.1f} candidates of {:.1f} packings", name,
+               std::exp(total.regret / counted), total.worst, total.tried / counted, total.packings / counted);
     if (name != options.strategies.front())
       fmt::print("; {} is no worse in {} of {} spaces", options.strategies.front(), total.first_beats, counted);
     fmt::print("\n");
@@ -324,7 +328,7 @@ void add_space_command(CLI::App& app, Action& action) {
       ->delimiter(',')
       ->check(CLI::IsMember({"race", "exhaustive", "random", "basin-hopping"}))
       ->capture_default_str();
-  simulation->add_option("--candidates", options->candidates, "That the race selects")
+  simulation->add_option("--candidates", options->candidates, "That the race begins with, about")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   simulation->add_option("--runs", options->runs, "With different seeds")

@@ -1,0 +1,120 @@
+#include "search/race.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "search/prediction_correction.h"
+
+namespace sparsmith {
+namespace {
+
+constexpr int kShortReplays = 3;
+constexpr int kLongerReplays = 7;
+// The device waits while a wave is packed and compiled, so there are few of them.
+constexpr int kWaves = 2;
+constexpr std::size_t kWaveSize = 12;
+constexpr std::size_t kNewPackings = 4;   // of a wave
+constexpr double kPackingPenalty = 1.05;  // a packing that is not there must promise so much more
+constexpr double kDisagrees = 1.15;       // over what a like weight took: there must be something better
+
+class Race : public Strategy {
+ public:
+  explicit Race(const SearchPoints& points) : points_(points), tried_(points.points.size()) {}
+
+  std::vector<Proposal> propose() override {
+    if (!started_) {
+      started_ = true;
+      if (!points_.selected.empty()) return proposals(points_.selected, kShortReplays);
+    }
+    while (waves_ < kWaves) {
+      ++waves_;
+      const std::vector<std::size_t> points = wave();
+      if (!points.empty()) return proposals(points, kShortReplays);
+      waves_ = kWaves;
+    }
+    if (closed_) return {};
+    closed_ = true;
+    const std::vector<std::size_t> standing = still_standing(points_, timed_, 2 * kFinalists);
+    // Where all of them go to the final, it is the final that tells them apart.
+    if (standing.size() == still_standing(points_, timed_, kFinalists).size()) return {};
+    return proposals(standing, kLongerReplays);
+  }
+
+  void report(const TrialOutcome& outcome) override {
+    if (!closed_ && outcome.ok) timed_.push_back({outcome.point, outcome.median_us});
+  }
+
+ private:
+  std::vector<Proposal> proposals(const std::vector<std::size_t>& points, int replays) {
+    std::vector<Proposal> batch;
+    for (const std::size_t point : points) {
+      batch.push_back({point, replays});
+      tried_[point] = true;
+      packings_.insert(points_.points[point].packing);
+    }
+    return batch;
+  }
+
+  // Nothing where there is nobody else, nothing to learn from, or no reason to look further.
+  std::vector<std::size_t> wave() {
+    if (timed_.empty() || points_.selected.size() == points_.points.size()) return {};
+    const double best_us = std::ranges::min(timed_, {}, &Standing::median_us).median_us;
+    if (points_.expected_us > 0 && best_us <= kDisagrees * points_.expected_us) return {};
+    if (!correction_) correction_.emplace(points_.points);
+    for (; learnt_ < timed_.size(); ++learnt_) correction_->measured(timed_[learnt_].point, timed_[learnt_].median_us);
+    // Each is supposed to turn out as is likely, so that the next is not one more of its kind.
+    PredictionCorrection supposed = *correction_;
+    std::vector<std::size_t> chosen;
+    std::set<std::string> packings;  // new ones
+    while (chosen.size() < kWaveSize) {
+      const std::optional<std::size_t> next = most_promising(supposed, chosen, packings, best_us);
+      if (!next) break;
+      chosen.push_back(*next);
+      const std::string& packing = points_.points[*next].packing;
+      if (!packings_.contains(packing)) packings.insert(packing);
+      supposed.suppose(*next);
+    }
+    return chosen;
+  }
+
+  // The one that may be hoped to take least, and less than `best_us`.
+  std::optional<std::size_t> most_promising(const PredictionCorrection& correction,
+                                            const std::vector<std::size_t>& chosen,
+                                            const std::set<std::string>& packings, double best_us) const {
+    std::optional<std::size_t> found;
+    double least_us = best_us;
+    for (std::size_t point = 0; point < points_.points.size(); ++point) {
+      if (tried_[point] || std::ranges::find(chosen, point) != chosen.end()) continue;
+      double us = correction.hoped_us(point);
+      if (us >= least_us) continue;
+      const std::string& packing = points_.points[point].packing;
+      if (!packings_.contains(packing) && !packings.contains(packing)) {
+        us *= kPackingPenalty;
+        if (packings.size() == kNewPackings || us >= least_us) continue;
+      }
+      found = point;
+      least_us = us;
+    }
+    return found;
+  }
+
+  const SearchPoints& points_;
+  std::vector<bool> tried_;
+  std::set<std::string> packings_;  // of those that were proposed
+  std::vector<Standing> timed_;
+  std::optional<PredictionCorrection> correction_;
+  std::size_t learnt_ = 0;  // of `timed_`
+  bool started_ = false;
+  int waves_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_race(const SearchPoints& points) { return std::make_unique<Race>(points); }
+
+}  // namespace sparsmith

@@ -1,0 +1,114 @@
+#include "search/race.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+#include <string>
+
+#include "search/strategy_run.h"
+
+namespace sparsmith {
+namespace {
+
+using TimeOf = std::function<double(const SpacePoint&)>;  // microseconds; 0: fails
+
+// A space of the families "a" and "b" with three parameters of four values each, the packing named by the family and
+// the value of "q"; of each family the first eight are selected, all of them with q = 0 or 1.
+SearchPoints space() {
+  SearchPoints points;
+  for (const std::string family : {"a", "b"}) {
+    for (int index = 0; index < 64; ++index) {
+      SpacePoint& point = points.points.emplace_back();
+      point.config = {family, {{"p", index % 4}, {"q", index / 4 % 4}, {"r", index / 16}}};
+      point.packing = family + std::to_string(index / 4 % 4);
+      point.predicted_us = 10 + 0.05 * index;
+      if (index < 8) points.selected.push_back(points.points.size() - 1);
+    }
+  }
+  return points;
+}
+
+class Bench : public TrialBench {
+ public:
+  Bench(const SearchPoints& points, TimeOf time) : points_(points), time_(std::move(time)) {}
+  Status prepare(std::span<const Proposal> batch) override {
+    std::set<std::size_t> of_batch;
+    for (const Proposal& proposal : batch) of_batch.insert(proposal.point);
+    batches.push_back(std::move(of_batch));
+    return {};
+  }
+  bool known(const Proposal&) override { return false; }
+  Result<TrialOutcome> attempt(const Proposal& proposal) override {
+    const double us = time_(points_.points[proposal.point]);
+    tried.insert(proposal.point);
+    return TrialOutcome{proposal.point, us > 0, us};
+  }
+
+  std::set<std::size_t> tried;
+  std::vector<std::set<std::size_t>> batches;
+
+ private:
+  const SearchPoints& points_;
+  TimeOf time_;
+};
+
+Bench race(const SearchPoints& points, TimeOf time) {
+  Bench bench(points, std::move(time));
+  const auto strategy = make_race(points);
+  EXPECT_TRUE(*run_strategy(*strategy, points, {}, bench));
+  return bench;
+}
+
+double best_of(const SearchPoints& points, const Bench& bench, const TimeOf& time) {
+  double best = 1e9;
+  for (const std::size_t point : bench.tried) best = std::min(best, time(points.points[point]));
+  return best;
+}
+
+TEST(RaceTest, FindsWhatNothingSelectedHas) {
+  // Family "a" takes twice what is predicted; what is best has a value that nothing selected has.
+  const SearchPoints points = space();
+  const TimeOf time = [](const SpacePoint& point) {
+    return point.predicted_us * (point.config.family == "a" ? 2 : 1) * (point.config.at("q") == 3 ? 0.7 : 1);
+  };
+  const Bench bench = race(points, time);
+  double best = 1e9;
+  for (const SpacePoint& point : points.points) best = std::min(best, time(point));
+  EXPECT_EQ(best_of(points, bench, time), best);
+  EXPECT_LE(bench.tried.size(), points.selected.size() + 24);
+}
+
+TEST(RaceTest, AWaveAsksForFewNewPackings) {
+  SearchPoints points = space();
+  for (std::size_t i = 0; i < points.points.size(); ++i) points.points[i].packing = std::to_string(i);
+  const Bench bench = race(points, [](const SpacePoint& point) { return point.predicted_us; });
+  ASSERT_GE(bench.batches.size(), 2U);
+  EXPECT_EQ(bench.batches[1].size(), 4U) << "each has a packing of its own";
+}
+
+TEST(RaceTest, EndsWhereNothingBetterIsToBeHoped) {
+  SearchPoints points = space();
+  for (SpacePoint& point : points.points) point.predicted_us *= point.predicted_us > 10.36 ? 10 : 1;
+  const Bench bench = race(points, [](const SpacePoint& point) { return point.predicted_us; });
+  EXPECT_EQ(bench.tried.size(), points.selected.size());
+}
+
+TEST(RaceTest, WhereALikeWeightWasAsFastNothingElseIsTried) {
+  SearchPoints points = space();
+  const TimeOf time = [](const SpacePoint& point) { return point.predicted_us; };
+  points.expected_us = 9.5;
+  EXPECT_EQ(race(points, time).tried.size(), points.selected.size());
+  points.expected_us = 6;
+  EXPECT_GT(race(points, time).tried.size(), points.selected.size()) << "there must be something better";
+}
+
+TEST(RaceTest, WithNothingTimedThereIsNothingToLearn) {
+  const SearchPoints points = space();
+  EXPECT_EQ(race(points, [](const SpacePoint&) { return 0.0; }).tried.size(), points.selected.size());
+  SearchPoints nobody;
+  EXPECT_EQ(race(nobody, {}).tried.size(), 0U);
+}
+
+}  // namespace
+}  // namespace sparsmith
