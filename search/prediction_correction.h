@@ -19,6 +19,7 @@ class PredictionCorrection {
   // Points without a prediction are no one's business: what they take is infinite.
   explicit PredictionCorrection(const std::vector<SpacePoint>& points);
 
+  // REQUIRES: us > 0.
   void measured(std::size_t point, double us);
   // As if it had been measured to take what is likely: guesses stay, and what is like it is less in doubt.
   void suppose(std::size_t point);

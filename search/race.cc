@@ -16,7 +16,7 @@ constexpr int kShortReplays = 3;
 constexpr int kLongerReplays = 7;
 // The device waits while a wave is packed and compiled, so there are few of them.
 constexpr int kWaves = 2;
-constexpr std::size_t kWaveSize = 12;
+constexpr std::size_t kWaveSize = 12;     // and no more than half of what was selected
 constexpr std::size_t kNewPackings = 4;   // of a wave
 constexpr double kPackingPenalty = 1.05;  // a packing that is not there must promise so much more
 constexpr double kDisagrees = 1.15;       // over what a like weight took: there must be something better
@@ -70,7 +70,8 @@ class Race : public Strategy {
     PredictionCorrection supposed = *correction_;
     std::vector<std::size_t> chosen;
     std::set<std::string> packings;  // new ones
-    while (chosen.size() < kWaveSize) {
+    const std::size_t size = std::min(kWaveSize, (points_.selected.size() + 1) / 2);
+    while (chosen.size() < size) {
       const std::optional<std::size_t> next = most_promising(supposed, chosen, packings, best_us);
       if (!next) break;
       chosen.push_back(*next);

@@ -167,14 +167,16 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
   command.add_option("--budget", settings.budget, "Time for the whole run: 90s, 10m, 2h; default: none");
   command
       .add_option("--strategy", settings.strategy,
-                  "race: what the cost model selects; exhaustive: the whole space, or a draw from it; random; "
+                  "race: what the cost model selects, and what that promises; exhaustive: the whole space, or a draw "
+                  "from it; random; "
                   "basin-hopping")
       ->check(CLI::IsMember({"race", "exhaustive", "random", "basin-hopping"}))
       ->capture_default_str();
   command
-      .add_option("--candidates", settings.candidates,
-                  "Tried at most for each weight and N; default: 40, for exhaustive 1000, for random and basin-hopping "
-                  "64")
+      .add_option(
+          "--candidates", settings.candidates,
+          "Tried at most for each weight and N; the race begins with so many and may try as many again; default: "
+          "32, for exhaustive 1000, for random and basin-hopping 64")
       ->check(CLI::Range(1, 100000));
   command.add_flag("!--no-transfer", tuning.transfer,
                    "Search each weight in full, whatever weights of like statistics have chosen");
