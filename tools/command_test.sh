@@ -87,7 +87,7 @@ expect 0 "1 spaces" "$sparsmith" space join "$spaces" -o joined.jsonl.gz
 expect 2 "there already" "$sparsmith" space join "$spaces" -o joined.jsonl.gz
 expect 0 "t4/space00_64x96_n8.t4.json" "$sparsmith" space export-t4 joined.jsonl.gz -o t4
 expect 3 "bad.safetensors: line 1" "$sparsmith" space list bad.safetensors
-expect 2 "no weight of the models has its pattern" "$sparsmith" space predict "$spaces" --model model.safetensors \
+expect 3 "no weight of the models has its pattern" "$sparsmith" space predict "$spaces" --model model.safetensors \
   -o predicted.jsonl.gz
 
 # Groups: one weight of several, by name and in JSON; members are known, and are no weights of their own.
