@@ -63,6 +63,20 @@ TEST_F(TransferTest, AfterTheFirstOfItsKindAWeightCostsAFewCandidates) {
   }
 }
 
+// Such a weight is put off before it is read. More weights than may be prepared at once: none is left behind.
+TEST_F(TransferTest, WeightsOfKnownStatisticsWaitForTheFirstOfTheirKindAndNoLonger) {
+  std::vector<WeightInput> weights;
+  for (int i = 0; i < 40; ++i) {
+    const int rows = i % 2 == 0 ? 512 : 128;
+    const auto load = [=] { return sample_weight(rows, 256, 0.15, static_cast<unsigned>(i + 1)); };
+    weights.push_back({.name = "w" + std::to_string(i), .load = load, .members = {}, .statistics = {}});
+    weights.back().statistics = compute_statistics(load());
+  }
+  const TuneReport report = run(weights);
+  EXPECT_EQ(report.weights.size(), 40U);
+  EXPECT_EQ(report.transferred, 2 * 38);
+}
+
 TEST_F(TransferTest, TheCacheBringsItToTheNextRun) {
   TuneReport report;
   verified_for_each(1, report);

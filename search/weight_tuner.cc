@@ -43,6 +43,7 @@ class Tuner : public WeightTuner {
     statistics_.data_type = matrix_.data_type;
     profile_ = profile_of(statistics_);
     problem_ = {weight_.spec, 1, context_.device};
+    key_ = problem_key(context_, weight_, 0);
     dense_serves_ = DenseMatmul::covers(weight_.spec);
     context_.out_of_time = [this] { return context_.budget != nullptr && context_.budget->now() >= bucket_end_; };
     remember_weight();
@@ -50,7 +51,7 @@ class Tuner : public WeightTuner {
   Tuner(const Tuner&) = delete;
   Tuner& operator=(const Tuner&) = delete;
   ~Tuner() override {
-    if (context_.transfer != nullptr) context_.transfer->finished(problem_key(context_, weight_, 0));
+    if (context_.transfer != nullptr) context_.transfer->finished(key_);
   }
 
   Result<Need> prepare() override {
@@ -65,7 +66,7 @@ class Tuner : public WeightTuner {
     if (known_ && !options_.compare) return Need::kNothing;
     Transfer::Hint hint;
     if (!known_ && learns()) {
-      auto answer = context_.transfer->ask(problem_key(context_, weight_, 0), profile_, options_.tokens, !hurried_);
+      auto answer = context_.transfer->ask(key_, profile_, options_.tokens, !hurried_);
       if (!answer) return Need::kPatience;
       hint = *std::move(answer);
     }
@@ -408,6 +409,7 @@ class Tuner : public WeightTuner {
   Problem problem_;
   SparsityStatistics statistics_;
   WeightProfile profile_;
+  ProblemKey key_;  // of no N; finish() gives `weight_` away
   std::optional<CachedChoices> cached_;
   std::vector<Bucket> buckets_;  // empty: nothing is searched
   bool known_ = false;           // the cache has every choice

@@ -175,8 +175,10 @@ Result<WorkerReply> WorkerServer::answer(const VendorRequest& request) {
 }
 
 int serve_worker(MessageStream stream, WorkerServer& server) {
-  // Ctrl-C reaches every process of the terminal, but is meant for the parent, which ends us by closing the stream.
+  // Ctrl-C reaches every process of the terminal, and what ends a job all of its processes; but both are meant for the
+  // parent, which ends us by closing the stream.
   std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
   std::thread(watch_parent, stream.socket()).detach();
   while (true) {
     Result<Message> message = stream.receive();
