@@ -84,9 +84,6 @@ void set_journal_mode(SQLite::Database& database, const std::string& path) {
     }
   }
   database.exec(network ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
-  // Moving the log into the file waits for the disk, on a machine that has just written a large model for minutes; and
-  // whoever writes next waits with it. 64 MiB of log are reached by few runs: for others it is done at the end.
-  database.exec("PRAGMA wal_autocheckpoint = 16384");
 }
 
 void distrust(SQLite::Database& database) {
