@@ -3,13 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
+#include "base/temporary_directory.h"
 #include "tuner/child_process.h"
 
 namespace sparsmith {
@@ -207,14 +209,13 @@ TEST_F(NvrtcPoolTest, OutlivesACompilerThatCrashes) {
   std::vector<KernelSource> kernels;
   for (int i = 0; i < 4; ++i) kernels.push_back(scale_kernel("scale" + std::to_string(i)));
   kernels.push_back(scale_kernel("deep", repeated("- ", 20'000) + "2.0f"));
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_STACK, &before), 0);
-  const rlimit little{.rlim_cur = 1 << 20, .rlim_max = before.rlim_max};  // children have it too
-  ASSERT_EQ(setrlimit(RLIMIT_STACK, &little), 0);
-  const auto pool = open_pool({});
+  const TemporaryDirectory directory;
+  const std::string program = directory.file("compiler_with_a_small_stack");
+  std::ofstream(program) << "#!/bin/sh\nulimit -s 1024\nexec '" << program_folder() << "/sparsmith-compiler'\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const auto pool = open_pool({.program = program});
   ASSERT_NE(pool, nullptr);
   const auto results = pool->compile_all(kernels, "sm_90", 2);
-  setrlimit(RLIMIT_STACK, &before);
   ASSERT_EQ(results.size(), 5U);
   for (const auto& [name, result] : results) EXPECT_EQ(result.ok(), name != "deep") << result.status().to_string();
   EXPECT_THAT(results.at("deep").status().message(), HasSubstr("compiling deep: the compiler died of signal 11"));
