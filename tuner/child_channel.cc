@@ -1,6 +1,7 @@
 #include "tuner/child_channel.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <utility>
 
@@ -32,6 +33,11 @@ Result<Message> ChildChannel::ask(const OutgoingMessage& request, const std::str
   Result<Message> message = stream_.receive(deadline, limits);
   if (!message.ok()) return lost(message.status(), what, timeout);
   return message;
+}
+
+bool ChildChannel::is_silent() const {
+  pollfd entry{.fd = stream_.socket(), .events = POLLIN, .revents = 0};
+  return alive_ && poll(&entry, 1, 0) == 0;
 }
 
 void ChildChannel::give_up(const std::string& end) {

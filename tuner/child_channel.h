@@ -30,6 +30,8 @@ class ChildChannel {
   Status refuse_answer(const Status& reason, const std::string& what);
 
   bool alive() const { return alive_; }
+  // Whether a child that owes no answer is there and silent; one that is not has ended, or soon will.
+  bool is_silent() const;
   std::int64_t resident_bytes() const { return child_.resident_bytes(); }
 
  private:

@@ -40,6 +40,7 @@ class CompilerPool::Child {
     return channel_.refuse_answer(invalid_input("it answers another question"), what);
   }
 
+  bool is_silent() const { return channel_.is_silent(); }
   bool is_usable(std::int64_t max_resident_bytes) const {
     return channel_.alive() && channel_.resident_bytes() <= max_resident_bytes;
   }
@@ -108,7 +109,10 @@ Result<std::unique_ptr<CompilerPool::Child>> CompilerPool::take() const {
     if (!idle_.empty()) {
       std::unique_ptr<Child> child = std::move(idle_.back());
       idle_.pop_back();
-      return child;
+      if (child->is_silent()) return child;
+      --children_;  // it ended while it had nothing to do, which is not the next kernel's fault
+      ++ended_;
+      continue;
     }
     ++children_;
     lock.unlock();

@@ -69,6 +69,16 @@ TEST(CompilerPoolTest, WhatTheCompilerDiesOfCostsThatKernel) {
   }
 }
 
+TEST(CompilerPoolTest, AChildThatEndsBetweenTwoKernelsCostsNone) {
+  const auto pool = open_pool(fake());
+  ASSERT_NE(pool, nullptr);
+  EXPECT_TRUE(pool->compile(kernel("k", "later"), "sm_90").ok());
+  std::this_thread::sleep_for(milliseconds(500));
+  const auto next = pool->compile(kernel("k", ""), "sm_90");
+  EXPECT_TRUE(next.ok()) << next.status().to_string();
+  EXPECT_EQ(pool->ended_children(), 1);
+}
+
 TEST(CompilerPoolTest, WhatTakesTooLongIsGivenUp) {
   auto options = fake();
   options.timeout = milliseconds(1500);
@@ -123,7 +133,7 @@ TEST(CompilerPoolTest, AChildThatHasGrownIsEnded) {
   const auto pool = open_pool(options);
   ASSERT_NE(pool, nullptr);
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(pool->compile(kernel("k", "grow"), "sm_90").ok());
-  EXPECT_EQ(pool->ended_children(), 2) << "64 MiB more each";
+  EXPECT_GE(pool->ended_children(), 2) << "64 MiB more each";
 }
 
 TEST(CompilerPoolTest, SaysWhatIsMissing) {

@@ -15,6 +15,11 @@
 
 namespace {
 
+void leave_soon() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  _exit(3);
+}
+
 class FakeCompiler : public sparsmith::KernelCompiler {
  public:
   std::string version() const override { return "0.1"; }
@@ -26,6 +31,7 @@ class FakeCompiler : public sparsmith::KernelCompiler {
       std::signal(SIGSEGV, SIG_DFL);  // which a sanitizer takes
       std::raise(SIGSEGV);
     }
+    if (has("later")) std::thread(leave_soon).detach();
     if (has("leave")) _exit(3);
     while (has("hang")) std::this_thread::sleep_for(std::chrono::hours(1));
     if (has("nonsense")) (void)write(sparsmith::ChildProcess::kChildSocket, "this is no frame", 16);
