@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/hash.h"
@@ -23,6 +24,10 @@ struct Fault {
   std::int64_t workspace_bytes = 0;  // that the plan asks for; 0: as many as before
 };
 
+// What obey_planted_fault() looks for, and nothing else minds.
+constexpr std::string_view kCrashMark = "static_assert(kThreads > 0, \"planted: the compiler crashes\");";
+constexpr std::string_view kHangMark = "static_assert(kThreads > 0, \"planted: the compiler hangs\");";
+
 constexpr Fault kFaults[] = {
     {"address", "*reinterpret_cast<volatile int*>(16) += 1;"},
     {"endless", "for (volatile int planted = 0; planted == 0;) {}"},
@@ -33,6 +38,8 @@ constexpr Fault kFaults[] = {
     {"trap", "\n#ifdef __CUDA_ARCH__\n__trap();\n#else\n__builtin_trap();\n#endif\n"},
     // The statement does nothing but tell the kernel from the one whose plan is sound.
     {"memory", "static_assert(kThreads > 0, \"planted\");", std::int64_t{1} << 43},
+    {"crash", kCrashMark},
+    {"hang", kHangMark},
 };
 
 [[noreturn]] void refuse(std::string_view variable, std::string_view text) {
@@ -82,6 +89,17 @@ void plant_fault(KernelText& text, LaunchPlan& plan) {
   if (fault == nullptr) return;
   text.body = fmt::format("{}  // planted: {}\n{}", fault->statement, fault->name, text.body);
   if (fault->workspace_bytes > 0) plan.workspace_bytes = fault->workspace_bytes;
+}
+
+void obey_planted_fault(const std::string& source) {
+  if (!is_planted(Plant::kCandidateFaults)) return;
+  if (source.find(kCrashMark) != std::string::npos) std::abort();
+  while (source.find(kHangMark) != std::string::npos) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+std::chrono::milliseconds planted_compiler_limit(std::chrono::milliseconds otherwise) {
+  const auto seconds = static_cast<std::int64_t>(number("SPARSMITH_PLANT_COMPILER_LIMIT", 0));
+  return seconds > 0 ? std::chrono::seconds(seconds) : otherwise;
 }
 
 }  // namespace sparsmith

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tuner/compiler_pool.h"
+
 namespace sparsmith {
 namespace {
 
@@ -35,6 +37,12 @@ std::string rejection_class(MeasurementStatus status, const std::string& reason)
     case MeasurementStatus::kTimeout: return "did not come back in time";
     case MeasurementStatus::kTooSlow: return "too slow";
     default: break;
+  }
+  // Before any worker saw it.
+  switch (compiler_loss(reason)) {
+    case CompilerLoss::kDied: return "took the compiler down";
+    case CompilerLoss::kLate: return "the compiler did not come back in time";
+    case CompilerLoss::kNone: break;
   }
   // These go on with a kernel's name, or figures.
   if (reason.starts_with(kOutOfDeviceMemory)) return std::string(kOutOfDeviceMemory);

@@ -164,6 +164,7 @@ class ScriptedCompiler : public KernelCompiler {
     const std::lock_guard lock(mutex_);
     ++script_.compiled[kernel.name];
     if (script_.fails && script_.fails(kernel.name)) return invalid_input("drawn not to compile");
+    if (script_.error) SPARSMITH_RETURN_IF_ERROR(script_.error(kernel.name));
     CompiledKernel compiled;
     compiled.name = kernel.name;
     const auto* name = reinterpret_cast<const std::byte*>(kernel.name.data());

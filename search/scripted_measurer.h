@@ -57,6 +57,7 @@ struct CompilerScript {
   std::map<std::string, int> compiled;
   std::function<bool(const std::string& name)> spills;
   std::function<bool(const std::string& name)> fails;
+  std::function<Status(const std::string& name)> error;  // that compiling it ends with, or ok
 };
 std::unique_ptr<KernelCompiler> scripted_compiler(CompilerScript& script);
 

@@ -45,6 +45,25 @@ TEST_F(TunerTest, ADeadlyOrWrongCandidateCostsOnlyItself) {
   EXPECT_EQ(again.weights.at(0).buckets.at(0).us(), 7.0);
 }
 
+// What the compiler did not outlive is rejected as what does not compile is, under a name of its own.
+TEST_F(TunerTest, AKernelThatCostsItsCompilerCostsOnlyItself) {
+  const auto kind = [](const std::string& name) { return hash64(name) % 4; };
+  compiles_.error = [=](const std::string& name) -> Status {
+    if (kind(name) == 0) return device_error("compiling " + name + ": the compiler died of signal 6 (Aborted)");
+    if (kind(name) == 1)
+      return device_error("compiling " + name + ": the compiler gave no answer within 300 s and was killed");
+    return {};
+  };
+  options_.selection.candidates = 24;
+  const TuneReport report = run({weight("w", 64, 96, 1)});
+  EXPECT_TRUE(report.complete);
+  EXPECT_EQ(report.worker_restarts, 0);
+  EXPECT_GT(report.rejected.at("took the compiler down"), 0);
+  EXPECT_GT(report.rejected.at("the compiler did not come back in time"), 0);
+  for (const KernelSource& kernel : report.weights.at(0).buckets.at(0).candidate.kernels)
+    EXPECT_GE(kind(kernel.name), 2U) << kernel.name;
+}
+
 TEST_F(TunerTest, AnInterruptEndsWithWhatThereIs) {
   std::atomic<int> verified = 0;
   device_.before_verify = [&] { ++verified; };

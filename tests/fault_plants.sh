@@ -4,7 +4,7 @@
 # was chosen compared. Six runs, each meant to take less than a minute on an H200 with 16 cores; log.txt has the seconds.
 #
 # usage: fault_plants.sh PROGRAMS OUTPUT [MODEL]
-#   PROGRAMS   `sparsmith` and its worker, of a build with -DSPARSMITH_PLANTS=ON
+#   PROGRAMS   `sparsmith`, its worker and its compiler, of a build with -DSPARSMITH_PLANTS=ON
 #   OUTPUT     folder for what is chosen and printed
 #   MODEL      a file of weights; default: three that are drawn, with 80 % zeros
 # environment:
@@ -15,6 +15,7 @@
 #   FAULTS_SIDES         of the weights that are drawn; default: "1024 2048 4096"
 #   FAULTS_SECONDS       that a run may take; default: 300
 #   SPARSMITH_PLANT_SHARE, SPARSMITH_PLANT_FAULTS     as the plant has them
+#   SPARSMITH_PLANT_COMPILER_LIMIT                    seconds that the compiler may take for a kernel; default: 10
 set -euo pipefail
 
 if (($# != 2 && $# != 3)); then
@@ -28,6 +29,7 @@ output=$(realpath "$2")
 model=${3:+$(realpath "$3")}
 seeds=${FAULTS_SEEDS:-0 1 2 3}
 device=${FAULTS_DEVICE:-cuda:0}
+export SPARSMITH_PLANT_COMPILER_LIMIT=${SPARSMITH_PLANT_COMPILER_LIMIT:-10}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$output"

@@ -16,6 +16,7 @@ SECONDS_A_FAULT = 5
 # What a rejection is called, by the fault.
 DOWN, LATE, WRONG = "took the worker down", "did not come back in time", "wrong result"
 COMPILER, MEMORY = "does not compile", "out of device memory"
+COMPILER_DOWN, COMPILER_LATE = "took the compiler down", "the compiler did not come back in time"
 ON_A_GPU = {
     "address": DOWN,
     "endless": LATE,
@@ -24,6 +25,8 @@ ON_A_GPU = {
     "assembly": COMPILER,
     "trap": DOWN,
     "memory": MEMORY,
+    "crash": COMPILER_DOWN,
+    "hang": COMPILER_LATE,
 }
 # It sees for itself what a kernel touches, and goes on.
 ON_THE_EMULATOR = ON_A_GPU | {"address": WRONG}

@@ -3,7 +3,7 @@
 # a packer's schedule made worse, a cost model made wrong. About two minutes on one H200.
 #
 # usage: perf_plants.sh PROGRAMS OUTPUT
-#   PROGRAMS   `sparsmith` and its worker, of a build with -DSPARSMITH_PLANTS=ON
+#   PROGRAMS   `sparsmith`, its worker and its compiler, of a build with -DSPARSMITH_PLANTS=ON
 #   OUTPUT     folder for the history, the comparisons and what is printed
 # environment:
 #   PLANTS_ROUNDS, PLANTS_TURNS   rounds of a turn, and turns of either side; default: 2 and 3

@@ -65,7 +65,8 @@ TEST_P(PlantedFaultsTest, CompileOrNotAsTheyAreMeant) {
   if (!KernelCompiler::open().ok()) GTEST_SKIP() << "no NVRTC";
   const KernelCase drawn = drawn_case();
   std::set<std::string> hashes;
-  for (const std::string fault : {"", "address", "endless", "wrong", "source", "assembly", "trap", "memory"}) {
+  for (const std::string fault :
+       {"", "address", "endless", "wrong", "source", "assembly", "trap", "memory", "crash", "hang"}) {
     const std::string file = directory_.file(fault + "hash");
     const int status = status_with(fault, [&] {
       PackedWeight packed;

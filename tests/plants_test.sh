@@ -18,9 +18,11 @@ for plant in "" slow_snippet bank_schedule cost_model; do
 done
 
 # Candidates that do not work: each costs itself alone, says what it was, and where none is left dense serves.
-faulty() {  # FAULT WORD
-  SPARSMITH_PLANT=candidate_faults SPARSMITH_PLANT_SHARE=100 SPARSMITH_PLANT_FAULTS=$1 expect 0 "[1-9]  $2" \
-    "$sparsmith" tune w.safetensors -o t.safetensors --tokens 8 --no-cache --device emulator
+faulty() {  # FAULT WORD OPTION...
+  local fault=$1 word=$2
+  shift 2
+  SPARSMITH_PLANT=candidate_faults SPARSMITH_PLANT_SHARE=100 SPARSMITH_PLANT_FAULTS=$fault expect 0 "[1-9]  $word" \
+    "$sparsmith" tune w.safetensors -o t.safetensors --tokens 8 --no-cache --device emulator "$@"
   grep -q "dense (cublas)" output || { cat output && exit 1; }
 }
 faulty address "wrong result"
@@ -29,6 +31,10 @@ faulty source "does not compile"
 faulty assembly "does not compile"
 faulty trap "took the worker down"
 faulty memory "out of device memory"
+if "$sparsmith" doctor | grep -q "NVRTC  *yes"; then
+  faulty crash "took the compiler down"
+  SPARSMITH_PLANT_COMPILER_LIMIT=2 faulty hang "the compiler did not come back in time" --candidates 4
+fi
 SPARSMITH_PLANT=candidate_faults SPARSMITH_PLANT_FAULTS=trapp expect 2 "SPARSMITH_PLANT_FAULTS=trapp makes no sense" \
   "$sparsmith" bench w.safetensors --device emulator --no-cache
 SPARSMITH_PLANT=slow expect 2 "one of slow_snippet, bank_schedule, cost_model" "$sparsmith" bench w.safetensors

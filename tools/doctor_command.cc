@@ -11,7 +11,7 @@
 #include "tools/json_output.h"
 #include "tools/text_table.h"
 #include "tools/tune_table.h"
-#include "tuner/kernel_compiler.h"
+#include "tuner/compiler_pool.h"
 #include "tuner/worker.h"
 
 namespace sparsmith::tools {
@@ -64,10 +64,13 @@ Finding find_library(const std::string& what, const std::vector<std::string>& na
 }
 
 Finding find_compiler() {
-  const auto compiler = KernelCompiler::open();
-  if (!compiler.ok())
+  const auto compiler = CompilerPool::open({});
+  if (!compiler.ok()) {
+    const bool no_library = compiler.status().code() == StatusCode::kNoDevice;
     return {"NVRTC", false, compiler.status().message(),
-            "pip install nvidia-cuda-nvrtc, and name its folder in SPARSMITH_CUDA_LIBRARY_PATH"};
+            no_library ? "pip install nvidia-cuda-nvrtc, and name its folder in SPARSMITH_CUDA_LIBRARY_PATH"
+                       : "install the whole tree: sparsmith-compiler stands beside sparsmith"};
+  }
   return {"NVRTC", true, (*compiler)->version(), ""};
 }
 

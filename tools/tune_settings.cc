@@ -15,12 +15,14 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/plant.h"
 #include "generator/family.h"
+#include "generator/planted_faults.h"
 #include "search/ablation_timing.h"
 #include "tools/device_choice.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
-#include "tuner/kernel_compiler.h"
+#include "tuner/compiler_pool.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -121,6 +123,12 @@ std::string bench_command(const TuneSettings& settings) {
   if (settings.tuning.timing.layers > 0) command += fmt::format(" --layers {}", settings.tuning.timing.layers);
   if (settings.value_seed != 0) command += fmt::format(" --seed {}", settings.value_seed);
   return command;
+}
+
+Result<std::unique_ptr<CompilerPool>> open_compiler() {
+  CompilerPool::Options options;
+  if constexpr (kPlants) options.timeout = planted_compiler_limit(options.timeout);
+  return CompilerPool::open(options);
 }
 
 }  // namespace
@@ -253,12 +261,12 @@ Result<TuneOutcome> with_tuner(const TuneSettings& settings, bool quiet, const R
   outcome.device_note = devices.note;
   for (const std::string& name : devices.names)
     resources.measurers.push_back(worker_measurers({.device = name, .program = ""}));
-  const auto compiler = KernelCompiler::open();
+  const auto compiler = open_compiler();
   if (compiler.ok()) {
     resources.compiler = compiler->get();
     outcome.compiler_version = (*compiler)->version();
-  } else if (devices.names.front() != "emulator") {
-    return compiler.status();
+  } else if (devices.names.front() != "emulator" || compiler.status().code() != StatusCode::kNoDevice) {
+    return compiler.status();  // only a missing libnvrtc is something to go on without
   } else {
     log_warning("the tuned file will hold no binaries: {}", compiler.status().message());
   }

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 #include <utility>
 
@@ -53,7 +54,7 @@ Result<ChildProcess> ChildProcess::start(const std::string& program, const std::
   close(sockets[1]);
   if (error != 0) {
     close(sockets[0]);
-    return no_device(fmt::format("cannot start the worker program {}: {}", program, std::strerror(error)));
+    return no_device(fmt::format("cannot start {}: {}", program, std::strerror(error)));
   }
   return ChildProcess(pid, sockets[0]);
 }
@@ -71,6 +72,14 @@ int ChildProcess::take_socket() { return std::exchange(socket_, -1); }
 
 void ChildProcess::kill() {
   if (pid_ > 0) ::kill(pid_, SIGKILL);
+}
+
+std::int64_t ChildProcess::resident_bytes() const {
+  std::ifstream file(fmt::format("/proc/{}/statm", pid_));
+  std::int64_t pages = 0;
+  std::int64_t resident_pages = 0;
+  if (!(file >> pages >> resident_pages)) return 0;
+  return resident_pages * sysconf(_SC_PAGESIZE);
 }
 
 std::string ChildProcess::wait(std::chrono::milliseconds patience) {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ class ChildProcess {
   // Waits at most `patience`, then kills. How it ended: "exited with code 1", "died of signal 11 (Segmentation
   // fault)", "was killed"; the same again on later calls.
   std::string wait(std::chrono::milliseconds patience);
+
+  // What it has in memory; 0 where the system does not say.
+  std::int64_t resident_bytes() const;
 
  private:
   ChildProcess(pid_t pid, int socket) : pid_(pid), socket_(socket) {}

@@ -56,7 +56,7 @@ std::vector<std::byte> encode_prefix(const OutgoingMessage& message) {
 }
 
 Result<FramePrefix> parse_fixed_prefix(std::span<const std::byte> bytes, const FrameLimits& limits) {
-  if (std::memcmp(bytes.data(), kMagic, 8) != 0) return invalid_input("no frame of the worker protocol");
+  if (std::memcmp(bytes.data(), kMagic, 8) != 0) return invalid_input("no frame");
   FramePrefix prefix;
   prefix.header_bytes = read_number<std::uint32_t>(bytes, 8);
   prefix.blob_count = read_number<std::uint32_t>(bytes, 12);

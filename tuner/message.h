@@ -1,4 +1,4 @@
-// How parent and worker talk: frames of a JSON header and binary blobs over a stream socket.
+// How a parent and its worker or compiler talk: frames of a JSON header and binary blobs over a stream socket.
 //
 //   magic "SPSMITH1"      8 bytes
 //   header size           u32, little-endian, as all numbers

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "tuner/child_channel.h"
 #include "tuner/child_process.h"
 #include "tuner/kernel_compiler.h"
 #include "tuner/message.h"
@@ -21,9 +22,6 @@ constexpr FrameLimits kReplyLimits = {.header_bytes = 64U << 20, .blobs = 0, .to
 
 // What a candidate's call may take, over what one of its runs may.
 constexpr int kLimitOverRuns = 10;
-
-// How long a child may take to end by itself once its socket is closed.
-constexpr std::chrono::milliseconds kFarewell{2000};
 
 // A kernel for the worker's own use.
 Result<KernelImage> compiled_for(int compute_capability, const Result<KernelSource>& source) {
@@ -69,34 +67,17 @@ std::string TimingPolicy::name() const {
 class Worker::Channel {
  public:
   Channel(ChildProcess child, std::chrono::seconds timeout)
-      : child_(std::move(child)), stream_(child_.take_socket()), timeout_(timeout) {}
-
-  ~Channel() {
-    {
-      const MessageStream closing = std::move(stream_);
-    }
-    if (alive_) child_.wait(kFarewell);
-  }
+      : channel_(std::move(child), "the worker"), timeout_(timeout) {}
 
   // Sends a request and waits for its answer; `what` says in errors what was going on.
   Result<WorkerReply> call(const OutgoingMessage& request, const std::string& what,
                            std::chrono::milliseconds limit = std::chrono::hours(24)) {
     const std::chrono::milliseconds timeout = std::min<std::chrono::milliseconds>(timeout_, limit);
-    if (!alive_) return device_error(fmt::format("{}: the worker {} before", what, end_));
-    const auto deadline = MessageStream::Clock::now() + timeout;
-    // A child may die with the request half read; what it managed to answer tells more than the failed send.
-    const Status sent = stream_.send(request, deadline);
-    if (!sent.ok() && sent.code() != StatusCode::kIoError) return lost(sent, what, timeout);
-    const Result<Message> message = stream_.receive(deadline, kReplyLimits);
-    if (!message.ok()) return lost(message.status(), what, timeout);
-    Result<WorkerReply> reply = decode_reply(*message);
+    SPARSMITH_ASSIGN_OR_RETURN(const Message message, channel_.ask(request, what, timeout, kReplyLimits));
+    Result<WorkerReply> reply = decode_reply(message);
     if (reply.ok()) return reply;
-    if (reply.status().code() == StatusCode::kDeviceError) {
-      // A GPU's context does not outlive an error of a kernel: the next call would fail as well.
-      alive_ = false;
-      end_ = "lost its device";
-      child_.kill();
-    }
+    // A GPU's context does not outlive an error of a kernel: the next call would fail as well.
+    if (reply.status().code() == StatusCode::kDeviceError) channel_.give_up("lost its device");
     return reply.status().annotate(what);
   }
 
@@ -109,27 +90,8 @@ class Worker::Channel {
   }
 
  private:
-  // The child is gone, hangs, or talks nonsense: it is of no more use.
-  Status lost(const Status& reason, const std::string& what, std::chrono::milliseconds timeout) {
-    alive_ = false;
-    if (reason.code() == StatusCode::kIoError) {
-      end_ = child_.wait(kFarewell);
-    } else {
-      end_ = reason.code() == StatusCode::kDeviceError
-                 ? fmt::format("gave no answer within {:.3g} s and was killed",
-                               std::chrono::duration<double>(timeout).count())
-                 : fmt::format("sent what is no reply ({}) and was killed", reason.message());
-      child_.kill();
-      child_.wait(std::chrono::milliseconds(0));
-    }
-    return device_error(fmt::format("{}: the worker {}", what, end_));
-  }
-
-  ChildProcess child_;
-  MessageStream stream_;
+  ChildChannel channel_;
   std::chrono::seconds timeout_;
-  bool alive_ = true;
-  std::string end_;
 };
 
 Worker::Worker(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {}

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "tuner/worker_json.h"
+#include "tuner/message_json.h"
 
 namespace sparsmith {
 namespace {

@@ -1,10 +1,8 @@
-#include "tuner/worker_json.h"
+#include "tuner/message_json.h"
 #include "tuner/worker_protocol.h"
 
 namespace sparsmith {
 namespace {
-
-int small_integer_of(const json& value) { return static_cast<int>(integer_of(value, 2'000'000'000)); }
 
 json to_json(const DeviceProperties& device) {
   return {{"name", device.name},
@@ -131,12 +129,7 @@ struct ReplyEncoder {
 };
 
 Result<WorkerReply> reply_of(const json& header) {
-  if (header.contains("error")) {
-    const int code = small_integer_of(header.at("error").at("code"));
-    if (code <= static_cast<int>(StatusCode::kOk) || code > static_cast<int>(StatusCode::kInternal))
-      refuse("no such error code");
-    return Status(static_cast<StatusCode>(code), header.at("error").at("message"));
-  }
+  if (header.contains("error")) return error_of(header.at("error"));
   if (header.contains("done")) return WorkerReply(std::monostate());
   if (header.contains("device")) return WorkerReply(device_of(header.at("device")));
   if (header.contains("speeds")) return WorkerReply(speeds_of(header.at("speeds")));
@@ -150,12 +143,7 @@ Result<WorkerReply> reply_of(const json& header) {
 }  // namespace
 
 OutgoingMessage encode_reply(const Result<WorkerReply>& reply) {
-  json header;
-  if (reply.ok()) {
-    header = std::visit(ReplyEncoder{}, *reply);
-  } else {
-    header["error"] = {{"code", static_cast<int>(reply.status().code())}, {"message", reply.status().message()}};
-  }
+  const json header = reply.ok() ? std::visit(ReplyEncoder{}, *reply) : json{{"error", to_json(reply.status())}};
   return {.header = dumped(header), .blobs = {}};
 }
 

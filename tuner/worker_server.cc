@@ -1,15 +1,11 @@
 #include "tuner/worker_server.h"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <new>
-#include <thread>
 
-#include "base/log.h"
 #include "tuner/reference_kernel.h"
+#include "tuner/serve_parent.h"
 
 namespace sparsmith {
 namespace {
@@ -22,14 +18,6 @@ std::string identity(const LoadedCandidate& candidate) {
   std::string text = candidate.packing + '\n' + to_json(candidate.plan);
   for (const KernelImage& kernel : candidate.kernels) text += '\n' + kernel.name;
   return text;
-}
-
-// Ends the process when the parent has gone, also in the middle of a kernel that never ends.
-void watch_parent(int socket) {
-  pollfd entry{.fd = socket, .events = 0, .revents = 0};
-  while (poll(&entry, 1, -1) < 0 || (entry.revents & (POLLHUP | POLLERR)) == 0) {
-  }
-  _exit(0);
 }
 
 }  // namespace
@@ -175,23 +163,12 @@ Result<WorkerReply> WorkerServer::answer(const VendorRequest& request) {
 }
 
 int serve_worker(MessageStream stream, WorkerServer& server) {
-  // Ctrl-C reaches every process of the terminal, and what ends a job all of its processes; but both are meant for the
-  // parent, which ends us by closing the stream.
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGTERM, SIG_IGN);
-  std::thread(watch_parent, stream.socket()).detach();
-  while (true) {
-    Result<Message> message = stream.receive();
-    if (!message.ok()) {
-      if (message.status().code() == StatusCode::kIoError) return 0;  // the parent is done
-      log_error("worker: {}", message.status().to_string());
-      return 1;
-    }
-    Result<WorkerRequest> request = decode_request(*std::move(message));
+  return serve_parent(stream, "worker", [&](Message message) {
+    Result<WorkerRequest> request = decode_request(std::move(message));
     const Result<WorkerReply> reply =
         request.ok() ? server.handle(*std::move(request)) : Result<WorkerReply>(request.status());
-    if (const Status sent = stream.send(encode_reply(reply)); !sent.ok()) return 0;
-  }
+    return stream.send(encode_reply(reply));
+  });
 }
 
 int refuse_to_serve(MessageStream stream, const Status& reason) {

@@ -2,7 +2,7 @@
 # Measures two commits in turns on one machine, and fails with 5 where the second is slower.
 #
 # usage: perf_gate.sh BASE_COMMIT BASE_PROGRAM HEAD_COMMIT HEAD_PROGRAM SUITE
-#   BASE_PROGRAM, HEAD_PROGRAM   `sparsmith` as built from either commit, with its worker beside it
+#   BASE_PROGRAM, HEAD_PROGRAM   `sparsmith` as built from either commit, with its worker and its compiler beside it
 #   SUITE                        as docs/performance_history.md describes
 # environment:
 #   PERF_DB       the performance history; default: perf.db

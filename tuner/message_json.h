@@ -1,4 +1,5 @@
-// JSON of the worker protocol: what requests and replies share. Internal; included by their two sources alone.
+// JSON in the headers of messages: what the protocols of worker and compiler share. Internal; included by the sources
+// that encode and decode alone.
 #pragma once
 
 #include <cmath>
@@ -13,7 +14,7 @@ namespace sparsmith {
 
 using nlohmann::json;
 
-// Thrown and caught inside of these sources alone, for what is valid JSON and yet no message.
+// Thrown and caught inside of those sources alone, for what is valid JSON and yet no message.
 struct DecodeError {
   std::string message;
 };
@@ -46,15 +47,29 @@ inline std::int64_t integer_of(const json& value, std::int64_t limit = std::nume
   return value.get<std::int64_t>();
 }
 
+inline int small_integer_of(const json& value) { return static_cast<int>(integer_of(value, 2'000'000'000)); }
+
+// REQUIRES: an error.
+inline json to_json(const Status& error) {
+  return {{"code", static_cast<int>(error.code())}, {"message", error.message()}};
+}
+
+inline Status error_of(const json& value) {
+  const int code = small_integer_of(value.at("code"));
+  if (code <= static_cast<int>(StatusCode::kOk) || code > static_cast<int>(StatusCode::kInternal))
+    refuse("no such error code");
+  return {static_cast<StatusCode>(code), value.at("message")};
+}
+
 // Runs `decode`, which makes a T or a Result<T>, and makes a Status of what it throws.
 template <class T, class Decode>
 Result<T> decoded(const Decode& decode) {
   try {
     return decode();
   } catch (const DecodeError& error) {
-    return invalid_input("worker message: " + error.message);
+    return invalid_input("a message: " + error.message);
   } catch (const json::exception& error) {
-    return invalid_input(std::string("worker message: ") + error.what());
+    return invalid_input(std::string("a message: ") + error.what());
   }
 }
 

@@ -1,0 +1,70 @@
+#include "tuner/child_channel.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <utility>
+
+namespace sparsmith {
+namespace {
+
+// How long a child may take to end by itself once its socket is closed.
+constexpr std::chrono::milliseconds kFarewell{2000};
+
+}  // namespace
+
+ChildChannel::ChildChannel(ChildProcess child, std::string name)
+    : child_(std::move(child)), stream_(child_.take_socket()), name_(std::move(name)) {}
+
+ChildChannel::~ChildChannel() {
+  {
+    const MessageStream closing = std::move(stream_);
+  }
+  if (alive_) child_.wait(kFarewell);
+}
+
+Result<Message> ChildChannel::ask(const OutgoingMessage& request, const std::string& what,
+                                  std::chrono::milliseconds timeout, const FrameLimits& limits) {
+  if (!alive_) return device_error(fmt::format("{}: {} {} before", what, name_, end_));
+  const auto deadline = MessageStream::Clock::now() + timeout;
+  // A child may die with the request half read; what it managed to answer tells more than the failed send.
+  const Status sent = stream_.send(request, deadline);
+  if (!sent.ok() && sent.code() != StatusCode::kIoError) return lost(sent, what, timeout);
+  Result<Message> message = stream_.receive(deadline, limits);
+  if (!message.ok()) return lost(message.status(), what, timeout);
+  return message;
+}
+
+bool ChildChannel::is_silent() const {
+  pollfd entry{.fd = stream_.socket(), .events = POLLIN, .revents = 0};
+  return alive_ && poll(&entry, 1, 0) == 0;
+}
+
+void ChildChannel::give_up(const std::string& end) {
+  alive_ = false;
+  end_ = end;
+  child_.kill();
+  child_.wait(std::chrono::milliseconds(0));
+}
+
+Status ChildChannel::refuse_answer(const Status& reason, const std::string& what) {
+  give_up(fmt::format("sent what is no reply ({}) and was killed", reason.message()));
+  return error(what);
+}
+
+Status ChildChannel::lost(const Status& reason, const std::string& what, std::chrono::milliseconds timeout) {
+  if (reason.code() == StatusCode::kIoError) {
+    alive_ = false;
+    end_ = child_.wait(kFarewell);
+    return error(what);
+  }
+  if (reason.code() != StatusCode::kDeviceError) return refuse_answer(reason, what);
+  give_up(fmt::format("gave no answer within {:.3g} s and was killed", std::chrono::duration<double>(timeout).count()));
+  return error(what);
+}
+
+Status ChildChannel::error(const std::string& what) const {
+  return device_error(fmt::format("{}: {} {}", what, name_, end_));
+}
+
+}  // namespace sparsmith
