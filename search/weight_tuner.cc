@@ -93,6 +93,7 @@ class Tuner : public WeightTuner {
     const std::string name = bucket.kind == "generated" ? bucket.candidate.packing : std::string(kDensePacking);
     const bool kept = std::ranges::any_of(weight_.packings, [&](const PackedWeight& p) { return p.packing == name; });
     if (kept) return {};
+    const Stopwatch stopwatch(counts_.pack_seconds);
     if (bucket.kind != "generated") {
       weight_.packings.push_back(dense_packing());
       return {};

@@ -154,14 +154,16 @@ TEST(WorkerProtocolTest, NonsenseIsRefused) {
   const char* const array_without_bytes =
       R"({"call":"packing","packing":"p","packer_version":1,"rows":1,"cols":1,"nnz":1,"value_type":"fp32",)"
       R"("facts":{},"arrays":[{"name":"a","type":"fp32"}]})";
+  const char* const time_unverified_as_number =
+      R"({"call":"time","candidates":[],"vendors":[],"policy":{"cold_weights":true,"programmatic":false,"layers":0,)"
+      R"("min_replays":1,"max_milliseconds":1,"limit_us":0},"unverified":1})";
   for (const char* header :
        {"", "{", "[]", "{}", R"({"call":1})", R"({"call":"dance"})", R"({"call":"tokens","tokens":-1,"seed":1})",
         R"({"call":"tokens","tokens":1e300,"seed":1})", R"({"call":"tokens","tokens":1.5,"seed":1})",
         R"({"call":"vendor","name":"x","policy":{}})",
-        R"({"call":"time","candidates":[],"vendors":[],"policy":{"cold_weights":true,"programmatic":false,"layers":0,)"
-        R"("min_replays":1,"max_milliseconds":1,"limit_us":0},"unverified":1})",
         R"({"call":"verify","run_limit_ms":0,"candidate":{"plan":"{","packing":"p"}})",
-        R"({"call":"verify","run_limit_ms":-1,"candidate":{"plan":"{}","packing":"p"}})", array_without_bytes}) {
+        R"({"call":"verify","run_limit_ms":-1,"candidate":{"plan":"{}","packing":"p"}})", array_without_bytes,
+        time_unverified_as_number}) {
     EXPECT_EQ(decode_request({header, {}}).status().code(), StatusCode::kInvalidInput) << header;
     EXPECT_FALSE(decode_reply({header, {}}).ok()) << header;
   }
