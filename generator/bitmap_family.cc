@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formats/bitmap_layout.h"
+#include "generator/strip_rules.h"
 
 namespace sparsmith {
 namespace {
@@ -30,16 +31,6 @@ std::vector<Rule> legal_rules() {
          const std::int64_t strip = bitmap::max_strip_bytes(config.tiles, config.run_bits, config.stored_offsets);
          return config.shared_bytes(strip, 1) <= in.problem.device.shared_bytes_per_block;
        }},
-      {Kind::kLegal,
-       {"bulk_copies"},
-       "bulk copies exist from sm_90 on",
-       [](const RuleInput& in) { return in["bulk_copies"] == 0 || in.problem.device.compute_capability >= 90; }},
-      {Kind::kLegal,
-       {"column_parts", "sum"},
-       "clusters exist from sm_90 on, and add up several parts",
-       [](const RuleInput& in) {
-         return in["sum"] == 0 || (in["column_parts"] > 1 && in.problem.device.compute_capability >= 90);
-       }},
   };
 }
 
@@ -51,13 +42,6 @@ std::vector<Rule> worthwhile_rules() {
        {"tiles"},
        "a bit an element is worth it from 5 % nonzeros up",
        [](const RuleInput& in) { return in.statistics.sparsity <= 0.95; }},
-      {Kind::kWorthwhile,
-       {"token_tiles"},
-       "a token tile no larger than the tokens, nor smaller up to 64",
-       [](const RuleInput& in) {
-         const std::int64_t wanted = std::min<std::int64_t>(ceil_div(in.problem.tokens, 8), 8);
-         return in["token_tiles"] < 2 * wanted && in["token_tiles"] >= wanted;
-       }},
       {Kind::kWorthwhile,
        {"tiles", "token_tiles", "warps", "run_bits", "blocks_per_sm"},
        "sums, operands and a fragment fit the registers of a thread",
@@ -71,10 +55,6 @@ std::vector<Rule> worthwhile_rules() {
                                    (in.problem.device.compute_capability >= 100 ? 8 : 0);
          return registers <= std::min<std::int64_t>(left, 240);
        }},
-      {Kind::kWorthwhile,
-       {"bulk_copies"},
-       "bulk copies wherever there are any",
-       [](const RuleInput& in) { return in["bulk_copies"] == 1 || in.problem.device.compute_capability < 90; }},
       {Kind::kWorthwhile,
        {"run_bits"},
        "runs of 4 bits from 25 % nonzeros up",
@@ -159,8 +139,10 @@ std::vector<Parameter> BitmapFamily::parameters() const {
 }
 
 std::vector<Rule> BitmapFamily::rules() const {
-  std::vector<Rule> rules = legal_rules();
-  for (Rule& rule : worthwhile_rules()) rules.push_back(std::move(rule));
+  std::vector<Rule> rules;
+  for (const std::vector<Rule>& some :
+       {legal_rules(), legal_strip_rules(), worthwhile_rules(), worthwhile_strip_rules()})
+    rules.insert(rules.end(), some.begin(), some.end());
   return rules;
 }
 

@@ -44,11 +44,7 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
       {fmt::format("using Sums = FragmentSums<Value, {}, {}, kWarps>", config.tiles, config.token_tiles),
        "16-row tiles, 8-token tiles"},
   };
-  if (split) {
-    add_partial_output(spec, text);
-  } else {
-    add_output(spec, text);
-  }
+  add_part_output(spec, split, text);
   text.lines.push_back(
       {fmt::format("using Kernel = BitmapKernel<Ring, Input, Values, Sums, Output, kWarps, {}>", blocks),
        "parts of K that a cluster adds up"});
@@ -58,23 +54,8 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
                      {"int", "row_tiles"},     {"int", "row_strips"},
                      {"const Value*", "x"},    {"i64", "ldx"},
                      {"int", "cols"},          {"int", "n"}};
-  if (config.column_parts > 1) {
-    text.parameters.push_back({"int", "part_strips"});
-    text.body =
-        "const int first_strip = block_index_z() * part_strips;\n"
-        "const int end_strip = first_strip + part_strips < row_strips ? first_strip + part_strips : row_strips;\n";
-  } else {
-    text.body = "const int first_strip = 0;\nconst int end_strip = row_strips;\n";
-  }
-  if (split) {
-    text.parameters.insert(text.parameters.end(), {{"float*", "partials"}, {"i64", "ldp"}});
-    text.body +=
-        "float* part = partials + static_cast<i64>(block_index_z()) * rows * n;\n"
-        "const Output output{part, ldp, nullptr, nullptr, 0, 1.0F, 0.0F};\n";
-  } else {
-    add_output_parameters(text);
-    text.body += kMakeOutput;
-  }
+  text.body = make_part_range(config.column_parts, "strip", "row_strips", text);
+  text.body += make_part_output(split, text);
   text.body +=
       "u8* shared = shared_memory();\n"
       "float* extras = reinterpret_cast<float*>(shared + extras_offset);\n"

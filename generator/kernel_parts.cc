@@ -62,11 +62,31 @@ void add_output(const OperatorSpec& spec, KernelText& text) {
        "token-major, activation, + bias, + beta * Y, + residual"});
 }
 
-void add_partial_output(const OperatorSpec& spec, KernelText& text) {
+void add_part_output(const OperatorSpec& spec, bool split, KernelText& text) {
+  if (!split) return add_output(spec, text);
   text.headers.push_back("snippets/epilog/store_output.cuh");
   text.lines.push_back({fmt::format("using Output = StoreOutput<float, {}, NoActivation, false, false, false>",
                                     boolean(spec.layout == Layout::kTokenMajor)),
                         "partial sums of a column part, in Y's layout"});
+}
+
+std::string make_part_output(bool split, KernelText& text) {
+  if (!split) {
+    add_output_parameters(text);
+    return kMakeOutput;
+  }
+  text.parameters.insert(text.parameters.end(), {{"float*", "partials"}, {"i64", "ldp"}});
+  return "float* part = partials + static_cast<i64>(block_index_z()) * rows * n;\n"
+         "const Output output{part, ldp, nullptr, nullptr, 0, 1.0F, 0.0F};\n";
+}
+
+std::string make_part_range(int parts, const std::string& unit, const std::string& count, KernelText& text) {
+  if (parts == 1) return fmt::format("const int first_{0} = 0;\nconst int end_{0} = {1};\n", unit, count);
+  text.parameters.push_back({"int", fmt::format("part_{}s", unit)});
+  return fmt::format(
+      "const int first_{0} = block_index_z() * part_{0}s;\n"
+      "const int end_{0} = first_{0} + part_{0}s < {1} ? first_{0} + part_{0}s : {1};\n",
+      unit, count);
 }
 
 KernelText finish_parts_text(const OperatorSpec& spec) {

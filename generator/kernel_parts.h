@@ -54,9 +54,15 @@ class PlanArguments {
   Status error_;
 };
 
-// Where K is cut into parts: an `Output` that stores a part's sums in fp32, in Y's layout, and the second kernel, which
-// adds them up in order and runs the epilog. `partials` is a formula: where they begin in the workspace.
-void add_partial_output(const OperatorSpec& spec, KernelText& text);
+// Where K is cut into parts. Names `Output`: the epilog or, of a `split` kernel, what stores a part's sums in fp32, in
+// Y's layout; then come its parameters, and the statement that makes an `output`.
+void add_part_output(const OperatorSpec& spec, bool split, KernelText& text);
+std::string make_part_output(bool split, KernelText& text);
+// Which of the `count` (a parameter's name) units of K, as "strip", a block goes through: the parameter that says how
+// many a part has, where there are several parts, and the statements that make first_strip and end_strip.
+std::string make_part_range(int parts, const std::string& unit, const std::string& count, KernelText& text);
+// The second kernel, which adds up the sums of parts in order and runs the epilog. `partials` is a formula: where they
+// begin in the workspace.
 KernelText finish_parts_text(const OperatorSpec& spec);
 PlanStep finish_parts_step(const OperatorSpec& spec, const KernelText& text, int parts, const std::string& partials,
                            PlanArguments& arguments);

@@ -77,11 +77,7 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
       {fmt::format("using Products = {}", products_type(config, false)), "lanes a segment"},
       {fmt::format("using Fallback = {}", products_type(config, true)), "where X holds Inf or NaN"},
   };
-  if (split) {
-    add_partial_output(spec, text);
-  } else {
-    add_output(spec, text);
-  }
+  add_part_output(spec, split, text);
   text.lines.push_back({fmt::format("constexpr panel::RowStore kStore = panel::RowStore::{}", kStores[store].name),
                         "of rows that are all in one task"});
   text.lines.push_back(

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formats/two_four_layout.h"
+#include "generator/strip_rules.h"
 
 namespace sparsmith {
 namespace {
@@ -40,16 +41,6 @@ std::vector<Rule> legal_rules() {
        "sparse tensor cores exist from sm_80 on",
        [](const RuleInput& in) { return in.problem.device.compute_capability >= 80; }},
       {Kind::kLegal,
-       {"bulk_copies"},
-       "bulk copies exist from sm_90 on",
-       [](const RuleInput& in) { return in["bulk_copies"] == 0 || in.problem.device.compute_capability >= 90; }},
-      {Kind::kLegal,
-       {"column_parts", "sum"},
-       "clusters exist from sm_90 on, and add up several parts",
-       [](const RuleInput& in) {
-         return in["sum"] == 0 || (in["column_parts"] > 1 && in.problem.device.compute_capability >= 90);
-       }},
-      {Kind::kLegal,
        {"row_warps", "warps"},
        "a block is at most 16 warps",
        [](const RuleInput& in) { return warps_of_block(in) <= 16; }},
@@ -72,13 +63,6 @@ std::vector<Rule> worthwhile_rules() {
        "two values in four columns are worth it from 15 % nonzeros up",
        [](const RuleInput& in) { return in.statistics.sparsity <= 0.85; }},
       {Kind::kWorthwhile,
-       {"token_tiles"},
-       "a token tile no larger than the tokens, nor smaller up to 64",
-       [](const RuleInput& in) {
-         const std::int64_t wanted = std::min<std::int64_t>(ceil_div(in.problem.tokens, 8), 8);
-         return in["token_tiles"] < 2 * wanted && in["token_tiles"] >= wanted;
-       }},
-      {Kind::kWorthwhile,
        {"row_warps"},
        "warps side by side where there are tokens enough that X takes long to load",
        [](const RuleInput& in) { return in["row_warps"] == 1 || in.problem.tokens > 8; }},
@@ -89,10 +73,6 @@ std::vector<Rule> worthwhile_rules() {
          return in["input"] == 0 || in.problem.tokens > 8 || in.problem.spec.layout != Layout::kTokenMajor ||
                 in.problem.spec.cols % 8 != 0;
        }},
-      {Kind::kWorthwhile,
-       {"bulk_copies"},
-       "bulk copies wherever there are any",
-       [](const RuleInput& in) { return in["bulk_copies"] == 1 || in.problem.device.compute_capability < 90; }},
       {Kind::kWorthwhile,
        {"row_warps", "warps", "blocks_per_sm"},
        "8 to 32 warps on a multiprocessor",
@@ -207,8 +187,10 @@ std::vector<Parameter> TwoFourFamily::parameters() const {
 }
 
 std::vector<Rule> TwoFourFamily::rules() const {
-  std::vector<Rule> rules = legal_rules();
-  for (Rule& rule : worthwhile_rules()) rules.push_back(std::move(rule));
+  std::vector<Rule> rules;
+  for (const std::vector<Rule>& some :
+       {legal_rules(), legal_strip_rules(), worthwhile_rules(), worthwhile_strip_rules()})
+    rules.insert(rules.end(), some.begin(), some.end());
   return rules;
 }
 

@@ -44,11 +44,7 @@ KernelText two_four_text(const TwoFourConfig& config, const Problem& problem) {
   text.min_blocks_per_sm = config.blocks_per_sm;
   text.max_shared_bytes = problem.device.shared_bytes_per_block;
   add_snippets(config, spec, text);
-  if (split) {
-    add_partial_output(spec, text);
-  } else {
-    add_output(spec, text);
-  }
+  add_part_output(spec, split, text);
   text.lines.push_back(
       {fmt::format("using Kernel = TwoFourKernel<Ring, Input, Sums, Output, {}, kWarps, {}>", config.row_warps, blocks),
        "warps side by side; parts of K that a cluster adds up"});
@@ -64,23 +60,8 @@ KernelText two_four_text(const TwoFourConfig& config, const Problem& problem) {
                      {"int", "n"}};
   if (config.relayout)
     text.parameters.insert(text.parameters.end(), {{"const u8*", "operands"}, {"int", "token_tiles"}});
-  if (config.column_parts > 1) {
-    text.parameters.push_back({"int", "part_strips"});
-    text.body =
-        "const int first_strip = block_index_z() * part_strips;\n"
-        "const int end_strip = first_strip + part_strips < strips ? first_strip + part_strips : strips;\n";
-  } else {
-    text.body = "const int first_strip = 0;\nconst int end_strip = strips;\n";
-  }
-  if (split) {
-    text.parameters.insert(text.parameters.end(), {{"float*", "partials"}, {"i64", "ldp"}});
-    text.body +=
-        "float* part = partials + static_cast<i64>(block_index_z()) * rows * n;\n"
-        "const Output output{part, ldp, nullptr, nullptr, 0, 1.0F, 0.0F};\n";
-  } else {
-    add_output_parameters(text);
-    text.body += kMakeOutput;
-  }
+  text.body = make_part_range(config.column_parts, "strip", "strips", text);
+  text.body += make_part_output(split, text);
   text.body +=
       "u8* shared = shared_memory();\n"
       "Ring ring({tiles, strips}, Tiles::kBytes, stages, shared,\n"

@@ -35,11 +35,7 @@ KernelText wgmma_text(const WgmmaConfig& config, const Problem& problem) {
       {fmt::format("using Input = FragmentInput<Value, {}>", boolean(spec.layout == Layout::kTokenMajor)),
        "X token-major"},
   };
-  if (split) {
-    add_partial_output(spec, text);
-  } else {
-    add_output(spec, text);
-  }
+  add_part_output(spec, split, text);
   text.lines.push_back(
       {fmt::format("using Kernel = WgmmaKernel<Entries, Input, Output, {}, {}, {}, {}, {}, {}>", config.row_tiles,
                    config.warpgroups, boolean(config.whole_tiles != 0), config.taken_tiles, config.tile_buffers,
@@ -56,21 +52,8 @@ KernelText wgmma_text(const WgmmaConfig& config, const Problem& problem) {
                      {"int", "column_tiles"},
                      {"int", "n"},
                      {"i64", "ldx"}};
-  if (config.column_parts > 1) text.parameters.push_back({"int", "part_tiles"});
-  if (split) {
-    text.parameters.insert(text.parameters.end(), {{"float*", "partials"}, {"i64", "ldp"}});
-    text.body =
-        "float* part = partials + static_cast<i64>(block_index_z()) * rows * n;\n"
-        "const Output output{part, ldp, nullptr, nullptr, 0, 1.0F, 0.0F};\n";
-  } else {
-    add_output_parameters(text);
-    text.body = kMakeOutput;
-  }
-  text.body += config.column_parts > 1
-                   ? "const int first_tile = block_index_z() * part_tiles;\n"
-                     "const int end_tile = first_tile + part_tiles < column_tiles ? first_tile + part_tiles : "
-                     "column_tiles;\n"
-                   : "const int first_tile = 0;\nconst int end_tile = column_tiles;\n";
+  const std::string range = make_part_range(config.column_parts, "tile", "column_tiles", text);
+  text.body = make_part_output(split, text) + range;
   text.body +=
       "const scatter::Weight weight{entries, more_entries, more_offsets, row_parts, rows, row_blocks, column_tiles};\n"
       "const Input input(x, ldx, cols, n);\n"
