@@ -40,4 +40,13 @@ Result<Config> Config::parse(std::string_view text) {
   return config;
 }
 
+std::size_t parameters_between(const Config& a, const Config& b) {
+  std::size_t differing = 0;
+  for (const auto& [name, value] : a.values) {
+    const auto found = b.values.find(name);
+    differing += found == b.values.end() || found->second != value ? 1 : 0;
+  }
+  return differing;
+}
+
 }  // namespace sparsmith

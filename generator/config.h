@@ -1,6 +1,7 @@
 // One value for each parameter of a kernel family.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -32,5 +33,8 @@ struct Config {
   static Result<Config> parse(std::string_view text);
   bool operator==(const Config&) const = default;
 };
+
+// In how many parameters two configs of one family differ.
+std::size_t parameters_between(const Config& a, const Config& b);
 
 }  // namespace sparsmith

@@ -20,16 +20,6 @@ constexpr double kTemperature = 0.05;   // a hop to what is 5 % slower is accept
 constexpr double kOtherFamily = 0.2;    // of the hops
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
-// Parameters in which two configs of one family differ.
-std::size_t distance(const Config& a, const Config& b) {
-  std::size_t differing = 0;
-  for (const auto& [name, value] : a.values) {
-    const auto found = b.values.find(name);
-    differing += found == b.values.end() || found->second != value ? 1 : 0;
-  }
-  return differing;
-}
-
 class BasinHopping : public Strategy {
  public:
   BasinHopping(const SearchPoints& points, std::uint64_t seed) : points_(points), random_(seed) {
@@ -119,7 +109,7 @@ class BasinHopping : public Strategy {
     const Config& here = points_.points[current_].config;
     for (const std::size_t point : families_.at(here.family)) {
       if (tried_.contains(point)) continue;
-      const std::size_t far = distance(here, points_.points[point].config);
+      const std::size_t far = parameters_between(here, points_.points[point].config);
       if (far <= kReach) near.push_back({far, predicted(point), point});
     }
     std::stable_sort(near.begin(), near.end());
@@ -138,7 +128,8 @@ class BasinHopping : public Strategy {
         if (tried_.contains(point)) continue;
         left.push_back(point);
         const bool same = current_ != kNowhere && name == points_.points[current_].config.family;
-        const bool in_reach = same && distance(points_.points[current_].config, points_.points[point].config) <= kHop;
+        const bool in_reach =
+            same && parameters_between(points_.points[current_].config, points_.points[point].config) <= kHop;
         if (leave ? !same : in_reach) candidates.push_back(point);
       }
     }

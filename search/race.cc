@@ -20,6 +20,10 @@ constexpr std::size_t kWaveSize = 12;     // and no more than half of what was s
 constexpr std::size_t kNewPackings = 4;   // of a wave
 constexpr double kPackingPenalty = 1.05;  // a packing that is not there must promise so much more
 constexpr double kDisagrees = 1.15;       // over what a like weight took: there must be something better
+// Behind the waves, configs that differ from the best in one parameter: what no regression over few of them tells.
+constexpr int kRounds = 2;                   // the next one only where the one before found something better
+constexpr std::size_t kNeighbours = 8;       // of a round
+constexpr std::size_t kNewOfNeighbours = 2;  // packings
 
 class Race : public Strategy {
  public:
@@ -35,6 +39,12 @@ class Race : public Strategy {
       const std::vector<std::size_t> points = wave();
       if (!points.empty()) return proposals(points, kShortReplays);
       waves_ = kWaves;
+    }
+    while (rounds_ < kRounds) {
+      ++rounds_;
+      const std::vector<std::size_t> points = neighbours();
+      if (!points.empty()) return proposals(points, kShortReplays);
+      rounds_ = kRounds;
     }
     if (closed_) return {};
     closed_ = true;
@@ -59,13 +69,23 @@ class Race : public Strategy {
     return batch;
   }
 
-  // Nothing where there is nobody else, nothing to learn from, or no reason to look further.
-  std::vector<std::size_t> wave() {
-    if (timed_.empty() || points_.selected.size() == points_.points.size()) return {};
-    const double best_us = std::ranges::min(timed_, {}, &Standing::median_us).median_us;
-    if (points_.expected_us > 0 && best_us <= kDisagrees * points_.expected_us) return {};
+  Standing best() const { return std::ranges::min(timed_, {}, &Standing::median_us); }
+
+  // Not where there is nobody else, nothing to learn from, or no reason to look further.
+  bool looks_further() const {
+    if (timed_.empty() || points_.selected.size() == points_.points.size()) return false;
+    return points_.expected_us <= 0 || best().median_us > kDisagrees * points_.expected_us;
+  }
+
+  void learn() {
     if (!correction_) correction_.emplace(points_.points);
     for (; learnt_ < timed_.size(); ++learnt_) correction_->measured(timed_[learnt_].point, timed_[learnt_].median_us);
+  }
+
+  std::vector<std::size_t> wave() {
+    if (!looks_further()) return {};
+    learn();
+    const double best_us = best().median_us;
     // Each is supposed to turn out as is likely, so that the next is not one more of its kind.
     PredictionCorrection supposed = *correction_;
     std::vector<std::size_t> chosen;
@@ -103,6 +123,39 @@ class Race : public Strategy {
     return found;
   }
 
+  std::vector<std::size_t> neighbours() {
+    if (!looks_further()) return {};
+    const Standing from = best();
+    const SpacePoint& centre = points_.points[from.point];
+    if (centre.baseline || (rounds_ > 1 && from.median_us >= best_before_us_)) return {};
+    best_before_us_ = from.median_us;
+    learn();
+    std::vector<Standing> near;
+    for (std::size_t point = 0; point < points_.points.size(); ++point) {
+      const SpacePoint& other = points_.points[point];
+      if (tried_[point] || other.config.family != centre.config.family ||
+          parameters_between(centre.config, other.config) != 1)
+        continue;
+      const double likely_us = correction_->likely_us(point);
+      const double hoped_us = correction_->hoped_us(point);
+      // If the guess is too high by two standard deviations.
+      if (hoped_us * hoped_us / likely_us < from.median_us) near.push_back({point, likely_us});
+    }
+    std::ranges::stable_sort(near, {}, &Standing::median_us);
+    std::vector<std::size_t> chosen;
+    std::set<std::string> packings;  // new ones
+    for (const Standing& each : near) {
+      const std::string& packing = points_.points[each.point].packing;
+      if (!packings_.contains(packing)) {
+        if (packings.size() == kNewOfNeighbours && !packings.contains(packing)) continue;
+        packings.insert(packing);
+      }
+      chosen.push_back(each.point);
+      if (chosen.size() == kNeighbours) break;
+    }
+    return chosen;
+  }
+
   const SearchPoints& points_;
   std::vector<bool> tried_;
   std::set<std::string> packings_;  // of those that were proposed
@@ -111,6 +164,8 @@ class Race : public Strategy {
   std::size_t learnt_ = 0;  // of `timed_`
   bool started_ = false;
   int waves_ = 0;
+  int rounds_ = 0;
+  double best_before_us_ = 0;  // when the last round began
   bool closed_ = false;
 };
 

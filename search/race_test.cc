@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 #include <string>
@@ -92,6 +94,21 @@ TEST(RaceTest, EndsWhereNothingBetterIsToBeHoped) {
   for (SpacePoint& point : points.points) point.predicted_us *= point.predicted_us > 10.36 ? 10 : 1;
   const Bench bench = race(points, [](const SpacePoint& point) { return point.predicted_us; });
   EXPECT_EQ(bench.tried.size(), points.selected.size());
+}
+
+TEST(RaceTest, LooksAroundTheBest) {
+  // Two parameters together do what neither does alone, a step away from the best that is selected, and nothing
+  // predicts it.
+  SearchPoints points = space();
+  const Config best_selected{"a", {{"p", 2}, {"q", 0}, {"r", 0}}};
+  const Config next_to_it{"a", {{"p", 2}, {"q", 0}, {"r", 3}}};
+  std::ranges::find(points.points, next_to_it, &SpacePoint::config)->predicted_us = 13;
+  const TimeOf time = [&](const SpacePoint& point) {
+    if (point.config == next_to_it) return 8.0;
+    return point.config == best_selected ? 9.0
+                                         : point.predicted_us * (1 + 0.2 * std::abs(std::sin(37 * point.predicted_us)));
+  };
+  EXPECT_EQ(best_of(points, race(points, time), time), 8);
 }
 
 TEST(RaceTest, WhereALikeWeightWasAsFastNothingElseIsTried) {
