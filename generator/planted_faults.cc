@@ -30,7 +30,10 @@ constexpr std::string_view kHangMark = "static_assert(kThreads > 0, \"planted: t
 
 constexpr Fault kFaults[] = {
     {"address", "*reinterpret_cast<volatile int*>(16) += 1;"},
-    {"endless", "for (volatile int planted = 0; planted == 0;) {}"},
+    // ptxas takes a loop around a volatile variable of the thread's own for one that ends.
+    {"endless",
+     "\n#ifdef __CUDA_ARCH__\nfor (;;) asm volatile(\"nanosleep.u32 1000;\");\n#else\nfor (volatile int planted = 0; "
+     "planted == 0;) {}\n#endif\n"},
     // The last token's outputs stay as they were. No block ends early: others may wait for it.
     {"wrong", "--n;"},
     {"source", "static_assert(kThreads < 0, \"planted\");"},
