@@ -215,7 +215,12 @@ class Run {
       return {};
     }
     if (turn.tuner == nullptr) SPARSMITH_RETURN_IF_ERROR(read(turn));
-    const Result<WeightTuner::Need> need = turn.tuner->prepare();
+    double seconds = 0;
+    const auto need = [&] {
+      const Stopwatch stopwatch(seconds);
+      return turn.tuner->prepare();
+    }();
+    log_debug("{}: prepared in {:.2f} s", input.name, seconds);
     if (!need.ok() || *need == WeightTuner::Need::kNothing) {
       const auto tuned = need.ok() ? turn.tuner->finish(nullptr) : Result<WeightResult>(need.status());
       note(turn.weight, std::move(turn.tuner), tuned);
@@ -261,7 +266,12 @@ class Run {
       }();
       session.add_waiting(waited);
       if (!turn) return;
-      auto tuned = turn->tuner->finish(&session);
+      double seconds = 0;
+      auto tuned = [&] {
+        const Stopwatch stopwatch(seconds);
+        return turn->tuner->finish(&session);
+      }();
+      log_debug("{}: searched in {:.2f} s, behind {:.2f} s of waiting", weights_[turn->weight].name, seconds, waited);
       if (!tuned.ok() && !session.health().ok()) {
         turn->tuner.reset();
         lose(session, turn->weight);

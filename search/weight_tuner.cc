@@ -267,9 +267,15 @@ class Tuner : public WeightTuner {
       bucket.search->add_candidates(candidates);
     }
     if (context_.predict && !hurried_) return {};
-    context_.kernels->ensure(candidates, [&](std::size_t done, std::size_t total) {
-      if (context_.progress) context_.progress("compile", done, total);
-    });
+    double seconds = 0;
+    {
+      const Stopwatch stopwatch(seconds);
+      context_.kernels->ensure(candidates, [&](std::size_t done, std::size_t total) {
+        if (context_.progress) context_.progress("compile", done, total);
+      });
+    }
+    log_debug("{}: {} candidates selected in {:.2f} s, packed in {:.2f} s, compiled in {:.2f} s", weight_.name,
+              candidates.size(), counts_.select_seconds, counts_.pack_seconds, seconds);
     for (Bucket& bucket : buckets_) bucket.search->attach(bucket.search->points().selected);
     return {};
   }
