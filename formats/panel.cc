@@ -126,7 +126,7 @@ class Packer {
     write_entries();
     PackedWeight packed;
     packed.packing = packing_.name();
-    if (!packing_.gathers()) packed.packer_version = 2;
+    packed.packer_version = packing_.gathers() ? 2 : 3;
     // Not what a cache has of another schedule.
     if (!packing_.gathers() && is_planted(Plant::kBankSchedule)) packed.packer_version += kPlantedVersions;
     packed.rows = matrix_.rows;
