@@ -18,6 +18,9 @@ namespace {
 Status check(const CsrMatrix& matrix, const SlotsPacking& packing, DataType type) {
   if (packing.vector_width != 4 && packing.vector_width != 8 && packing.vector_width != 16)
     return invalid_argument(fmt::format("slots: vector width is 4, 8 or 16, not {}", packing.vector_width));
+  if (packing.vector_width < slot_columns_vector(packing.columns))
+    return invalid_argument(fmt::format("slots: vector width {} is too small for {} columns", packing.vector_width,
+                                        slot_columns_name(packing.columns)));
   if (packing.tiles_per_slot != 1 && packing.tiles_per_slot != 2 && packing.tiles_per_slot != 4)
     return invalid_argument(fmt::format("slots: tiles a slot are 1, 2 or 4, not {}", packing.tiles_per_slot));
   if (packing.parts < 1) return invalid_argument(fmt::format("slots: {} parts", packing.parts));
@@ -114,8 +117,14 @@ std::string_view slot_columns_name(SlotColumns columns) {
     case SlotColumns::kUint32: return "u32";
     case SlotColumns::kDelta8: return "delta8";
     case SlotColumns::kOffset8: return "off8";
+    case SlotColumns::kDelta4: return "delta4";
+    case SlotColumns::kDelta6: return "delta6";
   }
   return "?";
+}
+
+int slot_columns_vector(SlotColumns columns) {
+  return columns == SlotColumns::kDelta4 ? 8 : columns == SlotColumns::kDelta6 ? 16 : 4;
 }
 
 std::string SlotsPacking::name() const {

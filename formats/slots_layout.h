@@ -6,18 +6,28 @@
 //
 //   slots   uint8: parts x groups x P tiles; of a tile, one after the other:
 //             values   V of each lane
-//             columns  V of each lane: uint16, uint32 or uint8
-//             bases    one of each lane, uint16: delta8 and off8 only
-//           A lane's values, or columns, are cut into pieces of 16 bytes (fewer where it has fewer), and piece i of
-//           all 32 lanes stands before piece i + 1: a warp loads 512 bytes in a row.
+//             columns  V of each lane: uint16, uint32, uint8, or 4 or 6 bits (below)
+//             bases    one of each lane, uint16: not with uint16 and uint32
+//           A lane's values, or columns, are cut into pieces of 16 bytes (where fewer are left, of 8, then of 4), and
+//           piece i of all 32 lanes stands before piece i + 1: a warp loads 512 bytes in a row.
 //   rows    Row[parts][rows_per_part], rows_per_part a multiple of kRowAlignment; behind a part's last row, kNoRow
 //
 // Padding is at the end of a lane's tile, and a kernel can tell it from a nonzero (0 * Inf is not 0):
 //   uint16, uint32   its column is K, where kernels find a zero. Nonzeros stand in any order.
 //   delta8           0, of a column of the row or of column 0. base is the first column, byte 0 how many of the V are
 //                    nonzeros, byte i the distance of column i to the one before. A distance over 255 ends the tile.
-//   off8             the same. base is the lowest column, which stands first; byte 0 how many are nonzeros, byte i the
+//   delta4, delta6   a weight of -0 (one that the matrix holds is stored as 0), of a column of the row or of column 0.
+//                    base is the first column; each has its distance to the one before, and the first 0. Padding also
+//                    stands between nonzeros that are further apart than 15 or 63, each that far from the one before;
+//                    where the rest of a tile would be padding, the next one begins. Distance 0 behind the last
+//                    nonzero.
+//   off8             as delta8. base is the lowest column, which stands first; byte 0 how many are nonzeros, byte i the
 //                    distance of column i to the base. A distance over 255 ends the tile; behind the first, any order.
+//
+// Four neighbours' distances are the bytes of a word once a kernel has masked it: byte i belongs to nonzero 4 g + i.
+//   delta4   word g / 2, its lower halves of bytes for even g, the upper ones for odd g
+//   delta6   V = 16: words 0, 1 and 2 have groups 0, 1 and 2 in bits 0-5 of their bytes. Bits 6-7 are group 3's: its
+//            bits 4-5 in word 0, 2-3 in word 1, 0-1 in word 2.
 #pragma once
 
 namespace sparsmith::slots {
@@ -34,5 +44,7 @@ constexpr unsigned int kNoRow = 0xFFFFFFFFU;
 constexpr int kRowAlignment = 8;
 
 constexpr int kMaxStep = 255;  // of a distance in 8 bits
+constexpr int kMaxStep4 = 15;  // in 4 bits
+constexpr int kMaxStep6 = 63;
 
 }  // namespace sparsmith::slots

@@ -3,18 +3,25 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <set>
 
+#include "base/half.h"
 #include "formats/slots_layout.h"
+#include "formats/slots_tiles.h"
 #include "tests/packing_checks.h"
 
 namespace sparsmith::test {
 namespace {
 
-constexpr SlotColumns kAllColumns[] = {SlotColumns::kUint16, SlotColumns::kUint32, SlotColumns::kDelta8,
-                                       SlotColumns::kOffset8};
+constexpr SlotColumns kAllColumns[] = {SlotColumns::kUint16,  SlotColumns::kUint32, SlotColumns::kDelta8,
+                                       SlotColumns::kOffset8, SlotColumns::kDelta4, SlotColumns::kDelta6};
 
 SlotsPacking draw_packing(Random& random) {
-  return {kAllColumns[random() % 4], 4 << random() % 3, 1 << random() % 3, static_cast<int>(1 + random() % 9)};
+  const SlotColumns columns = kAllColumns[random() % std::size(kAllColumns)];
+  return {columns, std::max(4 << random() % 3, slot_columns_vector(columns)), 1 << random() % 3,
+          static_cast<int>(1 + random() % 9)};
 }
 
 TEST(SlotsTest, UnpackingGivesTheMatrixBack) {
@@ -58,6 +65,32 @@ TEST(SlotsTest, EmptyRowsAreSpread) {
   EXPECT_EQ(packed->facts.at("groups"), 0);
 }
 
+// Where the order inside a tile is that of columns, the order of a row's tiles is chosen.
+TEST(SlotsTest, OrderOfTilesSpreadsBanks) {
+  Random random(5);
+  const CsrMatrix matrix = draw_matrix(random, 16, 8192, 0.4);
+  const SlotsPacking packing{SlotColumns::kDelta4, 16, 1, 1};
+  const auto packed = pack_slots(matrix, packing, DataType::kFloat32);
+  ASSERT_TRUE(packed.ok());
+  const SlotTileSize size(packing, DataType::kFloat32);
+  const std::byte* columns = packed->array("slots")->bytes.data() + slots::kLanes * size.values;
+  double phases = 0;
+  const auto groups = packed->facts.at("groups");
+  for (std::int64_t group = 0; group < groups; ++group, columns += size.tile()) {
+    std::vector<std::uint16_t> at(slots::kLanes);
+    std::memcpy(at.data(), columns + slots::kLanes * size.columns, slots::kLanes * 2);
+    for (int e = 0; e < 16; ++e) {
+      std::vector<std::set<int>> words(32);  // of each bank
+      for (int lane = 0; lane < slots::kLanes; ++lane) {
+        at[lane] += static_cast<std::uint16_t>(read_step(packing.columns, columns, lane, e, size.columns));
+        words[at[lane] % 32].insert(at[lane]);
+      }
+      phases += static_cast<double>(std::ranges::max(words, {}, &std::set<int>::size).size());
+    }
+  }
+  EXPECT_LT(phases / static_cast<double>(groups * 16), 2.7) << "3.5 in random order";
+}
+
 // The gathers of a step meet different banks nearly always where the order of nonzeros is free.
 TEST(SlotsTest, OrderSpreadsBanks) {
   Random random(5);
@@ -80,6 +113,93 @@ TEST(SlotsTest, OrderSpreadsBanks) {
   EXPECT_LT(phases / static_cast<double>(groups * 8), 2.1) << "3.4 in random order";
 }
 
+// One row, with these columns and values 1, 2, ...
+CsrMatrix row_of(std::int64_t cols, std::vector<std::uint32_t> columns) {
+  CsrMatrix matrix;
+  matrix.rows = 1;
+  matrix.cols = cols;
+  matrix.row_offsets = {0, std::ssize(columns)};
+  matrix.column_indices = std::move(columns);
+  for (std::int64_t i = 1; i <= std::ssize(matrix.column_indices); ++i) matrix.values.push_back(static_cast<float>(i));
+  return matrix;
+}
+
+std::int64_t slots_of_row(const PackedWeight& packed) {
+  return packed.array("rows")->as<slots::Row>().front().range >> 16;
+}
+
+TEST(SlotsTest, DistancesAtTheirLimitsAreExact) {
+  for (const SlotColumns columns : {SlotColumns::kDelta8, SlotColumns::kDelta4, SlotColumns::kDelta6}) {
+    for (const std::uint32_t gap : {1, 14, 15, 16, 30, 31, 62, 63, 64, 126, 127, 225, 226, 255, 256, 945, 946, 65535}) {
+      for (const std::uint32_t first : {0U, 65535U - gap}) {
+        const CsrMatrix matrix = row_of(65536, {first, first + gap});
+        const auto packed = pack_slots(matrix, {columns, 16, 1, 1}, DataType::kFloat16);
+        ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+        expect_unpacks_to(matrix, *packed, unpack_slots);
+        const std::uint32_t reach = columns == SlotColumns::kDelta8 ? 255 : columns == SlotColumns::kDelta4 ? 225 : 945;
+        EXPECT_EQ(slots_of_row(*packed), gap <= reach ? 1 : 2) << slot_columns_name(columns) << " " << gap;
+      }
+    }
+  }
+}
+
+// Gaps of every size, which do not all end a tile: as many places as nonzeros and padding take, and no more.
+TEST(SlotsTest, PaddingStandsBetweenDistantNonzeros) {
+  const CsrMatrix matrix = row_of(100, {3, 18, 34, 35, 80});  // distances 15, 16, 1, 45
+  const auto packed = pack_slots(matrix, {SlotColumns::kDelta4, 16, 1, 1}, DataType::kFloat16);
+  ASSERT_TRUE(packed.ok());
+  EXPECT_EQ(slots_of_row(*packed), 1);
+  const std::byte* bytes = packed->array("slots")->bytes.data();
+  const SlotTileSize size({SlotColumns::kDelta4, 16, 1, 1}, DataType::kFloat16);
+  constexpr float kNone = -0.0F;
+  constexpr float kValues[16] = {1,     2,     kNone, 3,     4,     kNone, kNone, 5,
+                                 kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone};
+  constexpr std::uint32_t kSteps[16] = {0, 15, 15, 1, 1, 15, 15, 15};
+  for (int e = 0; e < 16; ++e) {
+    std::uint16_t value = 0;
+    std::memcpy(&value, bytes + interleaved_at(0, 2 * e, size.values), sizeof value);
+    EXPECT_EQ(value, fp16_from_float(kValues[e])) << e;
+    const std::byte* columns = bytes + slots::kLanes * size.values;
+    EXPECT_EQ(read_step(SlotColumns::kDelta4, columns, 0, e, size.columns), kSteps[e]) << e;
+  }
+}
+
+// A weight of -0 is stored as 0: padding is -0.
+TEST(SlotsTest, AWeightOfMinusZeroIsNotTakenForPadding) {
+  CsrMatrix matrix = row_of(100, {3, 50});
+  matrix.values = {-0.0F, -1e-12F};
+  for (const SlotColumns columns : {SlotColumns::kDelta4, SlotColumns::kDelta6}) {
+    const auto packed = pack_slots(matrix, {columns, 16, 1, 1}, DataType::kFloat16);
+    ASSERT_TRUE(packed.ok());
+    const auto values = std::span(packed->array("slots")->bytes).first(32 * 16 * 2);
+    int minus = 0;
+    for (std::size_t i = 1; i < values.size(); i += 2) minus += values[i] == std::byte{0x80} ? 1 : 0;
+    EXPECT_EQ(minus, 32 * 16 - 2);
+  }
+}
+
+// Kernels read x at the columns of padding too.
+TEST(SlotsTest, StepsOutOfTheRowAreRefused) {
+  for (const SlotColumns columns : {SlotColumns::kDelta4, SlotColumns::kDelta6}) {
+    const SlotTileSize size({columns, 16, 1, 1}, DataType::kFloat16);
+    const auto whole = pack_slots(row_of(20, {3, 15}), {columns, 16, 1, 1}, DataType::kFloat16);
+    ASSERT_TRUE(whole.ok());
+    const auto with_step = [&](int e, std::uint32_t step) {
+      PackedWeight packed = *whole;
+      write_step(columns, packed.arrays[0].bytes.data() + slots::kLanes * size.values, 0, e, size.columns, step);
+      return unpack_slots(packed);
+    };
+    EXPECT_TRUE(with_step(2, 0).ok());
+    EXPECT_TRUE(with_step(2, 4).ok());
+    EXPECT_FALSE(with_step(2, 5).ok()) << "padding in column 20 of 20";
+    EXPECT_FALSE(with_step(15, 15).ok());
+    EXPECT_FALSE(with_step(0, 1).ok());
+    PackedWeight narrow = *whole;
+    narrow.facts["vector_width"] = 4;
+    EXPECT_EQ(unpack_slots(narrow).status().code(), StatusCode::kInvalidInput);
+  }
+}
+
 TEST(SlotsTest, RefusesWhatItCannotHold) {
   CsrMatrix matrix;
   matrix.rows = 1;
@@ -91,6 +211,12 @@ TEST(SlotsTest, RefusesWhatItCannotHold) {
   matrix.cols = 65537;
   EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kDelta8}, DataType::kFloat16).ok());
   EXPECT_TRUE(pack_slots(matrix, {SlotColumns::kUint32}, DataType::kFloat16).ok());
+  EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kDelta4, 8}, DataType::kFloat16).ok());
+  matrix.cols = 65536;
+  EXPECT_TRUE(pack_slots(matrix, {SlotColumns::kDelta4, 8}, DataType::kFloat16).ok());
+  EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kDelta4, 4}, DataType::kFloat16).ok());
+  EXPECT_TRUE(pack_slots(matrix, {SlotColumns::kDelta6, 16}, DataType::kFloat16).ok());
+  EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kDelta6, 8}, DataType::kFloat16).ok());
   EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kUint32, 5}, DataType::kFloat16).ok());
   EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kUint32, 8, 3}, DataType::kFloat16).ok());
   EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kUint32, 8, 1, 0}, DataType::kFloat16).ok());

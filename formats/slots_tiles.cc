@@ -6,15 +6,23 @@
 #include <cstring>
 
 #include "base/half.h"
+#include "formats/slots_tile_order.h"
 
 namespace sparsmith {
 namespace {
 
 constexpr std::int64_t kPadding = -1;  // instead of a nonzero
-constexpr int kBanks = 32;
+constexpr int kBanks = SlotTileOrder::kBanks;
 
 // What 32 lanes hold of a group: nonzeros by index in the matrix's arrays, or kPadding.
 using Steps = std::vector<std::array<std::int64_t, slots::kLanes>>;  // [V * P]
+
+// How much padding stands between neighbours of a tile at this distance.
+std::int64_t padding_of(SlotColumns columns, std::uint32_t distance) {
+  if (columns == SlotColumns::kDelta4) return distance <= slots::kMaxStep4 ? 0 : (distance - 1) / slots::kMaxStep4;
+  if (columns == SlotColumns::kDelta6) return distance <= slots::kMaxStep6 ? 0 : (distance - 1) / slots::kMaxStep6;
+  return 0;
+}
 
 // Writes and orders the nonzeros of one part.
 class PartWriter {
@@ -41,7 +49,10 @@ class PartWriter {
   std::uint32_t column(std::int64_t nonzero) const { return matrix_.column_indices[nonzero]; }
 
   // The bank of shared memory in which a column of x lies.
-  int bank(std::int64_t nonzero) const { return static_cast<int>(column(nonzero) * size_of(type_) / 4 % kBanks); }
+  std::uint8_t bank_of(std::uint32_t column) const {
+    return static_cast<std::uint8_t>(column * size_of(type_) / 4 % kBanks);
+  }
+  int bank(std::int64_t nonzero) const { return bank_of(column(nonzero)); }
 
   // ---- uint16, uint32: a row's nonzeros may stand in any of its slots ----
 
@@ -116,24 +127,38 @@ class PartWriter {
     return steps;
   }
 
-  // ---- 8-bit columns: the nonzeros of a tile are neighbours in their row ----
-
-  struct Tile {
-    std::int64_t first = 0;
-    std::int64_t count = 0;
-  };
+  // ---- distances: the nonzeros of a tile are neighbours in their row ----
 
   void cut_tiles() {
+    SlotTileOrder order(packing_.vector_width, packing_.tiles_per_slot);
+    std::vector<std::uint8_t> banks;  // of a row
     for (const SlotRow& row : rows_) {
       const std::span columns(matrix_.column_indices.data() + row.first, static_cast<std::size_t>(row.length));
-      const std::size_t end = tiles_.size() + static_cast<std::size_t>(row.slots * packing_.tiles_per_slot);
+      const std::size_t begin = tiles_.size();
+      const std::size_t end = begin + static_cast<std::size_t>(row.slots * packing_.tiles_per_slot);
       for (std::int64_t at = 0; at < row.length;) {
         const std::int64_t next = tile_end(packing_, columns, at);
         tiles_.push_back({row.first + at, next - at});
         at = next;
       }
       tiles_.resize(end);
+      if (packing_.columns == SlotColumns::kOffset8) continue;  // whose order inside a tile does more
+      banks.clear();
+      for (std::size_t i = begin; i < end; ++i) append_banks(tiles_[i], banks);
+      order.order_row(std::span(tiles_).subspan(begin), banks);
     }
+  }
+
+  // The banks of a tile's places, with those of padding between nonzeros.
+  void append_banks(const SlotTile& tile, std::vector<std::uint8_t>& banks) const {
+    const std::size_t end = banks.size() + static_cast<std::size_t>(packing_.vector_width);
+    for (std::int64_t i = tile.first; i < tile.first + tile.count; ++i) {
+      const std::int64_t padding = i == tile.first ? 0 : padding_of(packing_.columns, column(i) - column(i - 1));
+      for (std::int64_t pad = 1; pad <= padding; ++pad)
+        banks.push_back(bank_of(column(i - 1) + static_cast<std::uint32_t>(pad * longest_step(packing_.columns))));
+      banks.push_back(bank_of(column(i)));
+    }
+    banks.resize(end, SlotTileOrder::kNoBank);
   }
 
   Steps steps_of_tiles(std::int64_t group) const {
@@ -143,8 +168,11 @@ class PartWriter {
       for (int t = 0; t < packing_.tiles_per_slot; ++t) {
         const std::int64_t tile = (group * slots::kLanes + lane) * packing_.tiles_per_slot + t;
         if (tile >= std::ssize(tiles_)) continue;
-        for (std::int64_t e = 0; e < tiles_[tile].count; ++e)
-          steps[t * packing_.vector_width + e][lane] = tiles_[tile].first + e;
+        int e = t * packing_.vector_width;
+        for (std::int64_t i = tiles_[tile].first; i < tiles_[tile].first + tiles_[tile].count; ++i) {
+          if (i > tiles_[tile].first) e += static_cast<int>(padding_of(packing_.columns, column(i) - column(i - 1)));
+          steps[e++][lane] = i;
+        }
       }
     }
     if (packing_.columns == SlotColumns::kOffset8) {
@@ -178,8 +206,13 @@ class PartWriter {
     const int width = packing_.vector_width;
     for (int lane = 0; lane < slots::kLanes; ++lane) {
       const auto nonzero = [&](int e) { return steps[tile * width + e][lane]; };
-      for (int e = 0; e < width; ++e)
-        if (nonzero(e) != kPadding) write_value(to, lane, e, matrix_.values[nonzero(e)]);
+      for (int e = 0; e < width; ++e) {
+        if (nonzero(e) != kPadding) {
+          write_value(to, lane, e, matrix_.values[nonzero(e)]);
+        } else if (pads_long_steps(packing_.columns)) {
+          write_value_bits(to, lane, e, minus_zero());
+        }
+      }
       switch (packing_.columns) {
         case SlotColumns::kUint16:
         case SlotColumns::kUint32:
@@ -198,19 +231,45 @@ class PartWriter {
             write_column(columns, lane, count, column(nonzero(count)) - column(nonzero(delta ? count - 1 : 0)));
           }
           write_column(columns, lane, 0, static_cast<std::uint32_t>(count));
+          break;
         }
+        case SlotColumns::kDelta4:
+        case SlotColumns::kDelta6: write_steps(columns, lane, nonzero);
       }
     }
   }
 
-  void write_value(std::byte* to, int lane, int e, float value) const {
-    if (type_ == DataType::kFloat32) {
-      std::memcpy(to + interleaved_at(lane, e * 4, size_.values), &value, sizeof value);
-      return;
+  // The base of a lane's tile, and distances with padding in between.
+  template <class Nonzero>
+  void write_steps(std::byte* columns, int lane, const Nonzero& nonzero) const {
+    if (nonzero(0) == kPadding) return;  // no nonzero: zeros, as they are
+    const auto base = static_cast<std::uint16_t>(column(nonzero(0)));
+    std::memcpy(columns + slots::kLanes * size_.columns + lane * sizeof base, &base, sizeof base);
+    int last = packing_.vector_width - 1;
+    while (nonzero(last) == kPadding) --last;
+    std::uint32_t at = base;
+    for (int e = 1; e <= last; ++e) {
+      const std::uint32_t step =
+          nonzero(e) == kPadding ? static_cast<std::uint32_t>(longest_step(packing_.columns)) : column(nonzero(e)) - at;
+      write_step(packing_.columns, columns, lane, e, size_.columns, step);
+      at += step;
     }
-    const std::uint16_t bits = type_ == DataType::kFloat16 ? fp16_from_float(value) : bf16_from_float(value);
-    std::memcpy(to + interleaved_at(lane, e * 2, size_.values), &bits, sizeof bits);
   }
+
+  void write_value(std::byte* to, int lane, int e, float value) const {
+    std::uint32_t bits = type_ == DataType::kFloat32   ? std::bit_cast<std::uint32_t>(value)
+                         : type_ == DataType::kFloat16 ? fp16_from_float(value)
+                                                       : bf16_from_float(value);
+    if (pads_long_steps(packing_.columns) && bits == minus_zero()) bits = 0;
+    write_value_bits(to, lane, e, bits);
+  }
+
+  void write_value_bits(std::byte* to, int lane, int e, std::uint32_t bits) const {
+    const int bytes = static_cast<int>(size_of(type_));
+    std::memcpy(to + interleaved_at(lane, e * bytes, size_.values), &bits, static_cast<std::size_t>(bytes));
+  }
+
+  std::uint32_t minus_zero() const { return 1U << (8 * size_of(type_) - 1); }
 
   // The low bytes of `value`, in the columns' width.
   void write_column(std::byte* to, int lane, int e, std::uint32_t value) const {
@@ -227,7 +286,7 @@ class PartWriter {
   std::vector<std::int64_t> row_of_slot_;
   std::vector<Buckets> buckets_;
   std::vector<std::int64_t> sorted_;  // nonzeros of the part, by row and bank
-  std::vector<Tile> tiles_;           // 8-bit columns: [slots * P]
+  std::vector<SlotTile> tiles_;       // distances: [slots * P]
 };
 
 }  // namespace
@@ -242,20 +301,79 @@ SlotTileSize::SlotTileSize(const SlotsPacking& packing, DataType type)
       columns = packing.vector_width;
       base = 2;
       break;
+    case SlotColumns::kDelta4:
+      columns = packing.vector_width / 2;
+      base = 2;
+      break;
+    case SlotColumns::kDelta6:
+      columns = packing.vector_width / 4 * 3;
+      base = 2;
+      break;
   }
 }
 
 std::size_t interleaved_at(int lane, int at, int lane_bytes) {
-  const int piece = std::min(lane_bytes, 16);
-  const int element = at / piece * slots::kLanes + lane;
-  return static_cast<std::size_t>(element) * static_cast<std::size_t>(piece) + static_cast<std::size_t>(at % piece);
+  int begin = 0;  // of the piece
+  int piece = 16;
+  while (true) {
+    while (piece > lane_bytes - begin) piece /= 2;
+    if (at < begin + piece) return static_cast<std::size_t>(begin * slots::kLanes + lane * piece + at - begin);
+    begin += piece;
+  }
+}
+
+int longest_step(SlotColumns columns) {
+  switch (columns) {
+    case SlotColumns::kUint16:
+    case SlotColumns::kUint32: return 0;
+    case SlotColumns::kDelta8:
+    case SlotColumns::kOffset8: return slots::kMaxStep;
+    case SlotColumns::kDelta4: return slots::kMaxStep4;
+    case SlotColumns::kDelta6: return slots::kMaxStep6;
+  }
+  return 0;
+}
+
+bool pads_long_steps(SlotColumns columns) { return columns == SlotColumns::kDelta4 || columns == SlotColumns::kDelta6; }
+
+std::uint32_t read_step(SlotColumns kind, const std::byte* columns, int lane, int e, int lane_bytes) {
+  const int group = e / 4;
+  const auto byte = [&](int word) {
+    return static_cast<std::uint32_t>(columns[interleaved_at(lane, 4 * word + e % 4, lane_bytes)]);
+  };
+  if (kind == SlotColumns::kDelta4) return byte(group / 2) >> (4 * (group % 2)) & 0xFU;
+  if (group < 3) return byte(group) & 0x3FU;
+  return byte(0) >> 6 << 4 | byte(1) >> 6 << 2 | byte(2) >> 6;
+}
+
+void write_step(SlotColumns kind, std::byte* columns, int lane, int e, int lane_bytes, std::uint32_t step) {
+  const int group = e / 4;
+  const auto add = [&](int word, std::uint32_t bits) {
+    columns[interleaved_at(lane, 4 * word + e % 4, lane_bytes)] |= static_cast<std::byte>(bits);
+  };
+  if (kind == SlotColumns::kDelta4) {
+    add(group / 2, step << (4 * (group % 2)));
+  } else if (group < 3) {
+    add(group, step);
+  } else {
+    for (int word = 0; word < 3; ++word) add(word, (step >> (4 - 2 * word) & 3U) << 6);
+  }
 }
 
 std::int64_t tile_end(const SlotsPacking& packing, std::span<const std::uint32_t> columns, std::int64_t begin) {
   const std::int64_t last = std::min<std::int64_t>(begin + packing.vector_width, std::ssize(columns));
   if (packing.columns == SlotColumns::kUint16 || packing.columns == SlotColumns::kUint32) return last;
-  const bool delta = packing.columns == SlotColumns::kDelta8;
   std::int64_t end = begin + 1;
+  if (pads_long_steps(packing.columns)) {
+    std::int64_t left = packing.vector_width - 1;  // places
+    while (end < last) {
+      left -= padding_of(packing.columns, columns[end] - columns[end - 1]) + 1;
+      if (left < 0) break;
+      ++end;
+    }
+    return end;
+  }
+  const bool delta = packing.columns == SlotColumns::kDelta8;
   while (end < last && columns[end] - columns[delta ? end - 1 : begin] <= slots::kMaxStep) ++end;
   return end;
 }

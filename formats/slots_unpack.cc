@@ -33,12 +33,14 @@ Result<Shape> shape_of(const PackedWeight& packed) {
   shape.parts = fact("parts");
   shape.groups = fact("groups");
   shape.rows_per_part = fact("rows_per_part");
-  if (columns < 0 || columns > static_cast<std::int64_t>(SlotColumns::kOffset8) ||
+  if (columns < 0 || columns > static_cast<std::int64_t>(SlotColumns::kDelta6) ||
       (width != 4 && width != 8 && width != 16) || (tiles != 1 && tiles != 2 && tiles != 4) || shape.parts < 1 ||
       shape.parts >= kMost || shape.groups < 0 || shape.groups > 2048 || shape.rows_per_part < 0 ||
       shape.rows_per_part >= kMost)
     return invalid_input("slots: a fact is missing or out of range");
   shape.packing = {static_cast<SlotColumns>(columns), static_cast<int>(width), static_cast<int>(tiles), 1};
+  if (width < slot_columns_vector(shape.packing.columns))
+    return invalid_input("slots: a vector width whose columns are no whole words");
   return shape;
 }
 
@@ -48,10 +50,12 @@ class TileReader {
   TileReader(const PackedWeight& packed, const Shape& shape, const std::byte* bytes)
       : packing_(shape.packing), type_(packed.value_type), cols_(packed.cols), size_(packing_, type_), bytes_(bytes) {}
 
-  // Adds the nonzeros of a lane of a tile to a row. Error: kInvalidInput when there are more than a lane has.
+  // Adds the nonzeros of a lane of a tile to a row. Error: kInvalidInput when there are more than a lane has, or
+  // padding lies outside.
   Status read(std::int64_t tile, int lane, std::int64_t row, UnpackedRows& unpacked) const {
     const std::byte* at = bytes_ + tile * size_.tile();
     const std::byte* columns = at + slots::kLanes * size_.values;
+    if (pads_long_steps(packing_.columns)) return read_steps(at, columns, lane, row, unpacked);
     std::uint32_t base = 0;
     int count = packing_.vector_width;
     const bool counted = size_.base > 0;
@@ -73,6 +77,23 @@ class TileReader {
   }
 
  private:
+  // Of columns with padding between nonzeros: x is read at the padding's too.
+  Status read_steps(const std::byte* values, const std::byte* columns, int lane, std::int64_t row,
+                    UnpackedRows& unpacked) const {
+    std::uint32_t where = 0;
+    std::memcpy(&where, columns + slots::kLanes * size_.columns + lane * size_.base, 2);
+    const std::uint32_t minus_zero = 1U << (8 * size_of(type_) - 1);
+    for (int e = 0; e < packing_.vector_width; ++e) {
+      const std::uint32_t step = read_step(packing_.columns, columns, lane, e, size_.columns);
+      if (e == 0 && step != 0) return invalid_input("slots: the first distance of a tile is not 0");
+      where += step;
+      if (where >= cols_) return invalid_input(fmt::format("slots: a tile reaches column {} of {}", where, cols_));
+      const std::uint32_t bits = value(values, lane, e);
+      if (bits != minus_zero) unpacked.add(row, where, bits);
+    }
+    return {};
+  }
+
   std::uint32_t column(const std::byte* columns, int lane, int e) const {
     const int bytes = size_.columns / packing_.vector_width;
     std::uint32_t result = 0;

@@ -28,11 +28,17 @@ constexpr double kTokenSums = 0.41;  // of that, for each further token of a pas
 constexpr double kWaveUs = 1.3;
 constexpr int kPoints = 32;  // at which the row lengths are integrated
 
-// Nonzeros that a tile takes at this density, at most `width`: a distance in 8 bits ends it.
+// That the next nonzero is further away than `step`: gaps are geometric.
+double longer_than(int step, double density) { return std::pow(1 - std::min(density, 1.0), step); }
+
+// Nonzeros that a tile takes at this density, at most `width`: a distance over 8 bits ends it, and one over 4 or 6 bits
+// takes a place, another for each time that it is as long again.
 double tile_fill(SlotColumns columns, int width, double density) {
   if (columns == SlotColumns::kUint16 || columns == SlotColumns::kUint32 || density <= 0) return width;
+  if (columns == SlotColumns::kDelta4) return 1 + (width - 1) * (1 - longer_than(slots::kMaxStep4, density));
+  if (columns == SlotColumns::kDelta6) return 1 + (width - 1) * (1 - longer_than(slots::kMaxStep6, density));
   if (columns == SlotColumns::kDelta8) {
-    const double gap = std::pow(1 - std::min(density, 1.0), slots::kMaxStep);  // that the next one is too far
+    const double gap = longer_than(slots::kMaxStep, density);
     return gap < 1e-9 ? width : (1 - std::pow(1 - gap, width)) / gap;
   }
   // 1 + how many lie within reach of the first, Poisson, but at most width - 1.
@@ -48,32 +54,81 @@ double tile_fill(SlotColumns columns, int width, double density) {
   return fill;
 }
 
+// Bytes of a place in a tile's columns, with its share of the base.
+double column_bytes(SlotColumns columns, int width) {
+  switch (columns) {
+    case SlotColumns::kUint16: return 2;
+    case SlotColumns::kUint32: return 4;
+    case SlotColumns::kDelta4: return 0.5 + 2.0 / width;
+    case SlotColumns::kDelta6: return 0.75 + 2.0 / width;
+    case SlotColumns::kDelta8:
+    case SlotColumns::kOffset8: return 1 + 2.0 / width;
+  }
+  return 4;
+}
+
+// Words that 32 gathers from shared memory ask of the fullest bank. Of distances to the column before only whole tiles
+// change places, and the packer has the more to choose from, the more a row has: counted in what it makes, from 26 to
+// 260 tiles.
+double gather_wavefronts(SlotColumns columns, double tiles_per_row) {
+  const bool in_order =
+      columns == SlotColumns::kDelta4 || columns == SlotColumns::kDelta6 || columns == SlotColumns::kDelta8;
+  if (!in_order) return 1.7;
+  return std::clamp(4.34 - 0.245 * std::log2(std::max(tiles_per_row, 1.0)), 2.3, 3.5);
+}
+
+// A nonzero's address, value and share of the loop; distances in 4 bits come apart with 3 instructions for 8, those in
+// 6 with 9 for 16.
+double decoding_instructions(SlotColumns columns) {
+  switch (columns) {
+    case SlotColumns::kUint32: return 2.5;
+    case SlotColumns::kDelta4: return 3.4;
+    case SlotColumns::kDelta6: return 3.6;
+    default: return 3.0;
+  }
+}
+
+// The mean over rows of what `of_row` gives for their lengths.
+template <class OfRow>
+double mean_over_rows(const SparsityStatistics& statistics, const OfRow& of_row) {
+  const auto& quantiles = statistics.row_length_quantiles;
+  if (quantiles.empty()) return 0;
+  double sum = 0;
+  for (int i = 0; i < kPoints; ++i) {
+    const auto at = static_cast<std::size_t>((i + 0.5) / kPoints * static_cast<double>(quantiles.size()));
+    sum += of_row(static_cast<double>(quantiles[std::min(at, quantiles.size() - 1)]));
+  }
+  return sum / kPoints;
+}
+
+double density_of(double row_length, const SparsityStatistics& statistics) {
+  return row_length / static_cast<double>(std::max<std::int64_t>(1, statistics.cols));
+}
+
 }  // namespace
 
+double slot_nonzero_bytes(SlotColumns columns, int width, DataType type, const SparsityStatistics& statistics) {
+  const double tiles = mean_over_rows(
+      statistics, [&](double length) { return length / tile_fill(columns, width, density_of(length, statistics)); });
+  const double place = static_cast<double>(size_of(type)) + column_bytes(columns, width);
+  return tiles * width * place / std::max(1e-9, mean_over_rows(statistics, [](double length) { return length; }));
+}
+
 SlotsEstimate::SlotsEstimate(const SlotsConfig& config, const Problem& problem, const SparsityStatistics& statistics) {
-  const auto& quantiles = statistics.row_length_quantiles;
   const auto row_slots = [&](double length) {
-    const double fill = tile_fill(config.columns, config.vector_width,
-                                  length / static_cast<double>(std::max<std::int64_t>(1, statistics.cols)));
+    const double fill = tile_fill(config.columns, config.vector_width, density_of(length, statistics));
     return std::ceil(std::ceil(length / fill) / config.tiles_per_slot);
   };
-  if (!quantiles.empty()) {
-    for (int i = 0; i < kPoints; ++i) {
-      const auto at = static_cast<std::size_t>((i + 0.5) / kPoints * static_cast<double>(quantiles.size()));
-      slots += row_slots(static_cast<double>(quantiles[std::min(at, quantiles.size() - 1)]));
-    }
-    slots *= static_cast<double>(statistics.rows) / kPoints;
-    longest_row = row_slots(static_cast<double>(quantiles.back()));
-  }
+  slots = mean_over_rows(statistics, row_slots) * static_cast<double>(statistics.rows);
+  if (!statistics.row_length_quantiles.empty())
+    longest_row = row_slots(static_cast<double>(statistics.row_length_quantiles.back()));
   const double wanted = config.packing(problem).parts;
   parts = wanted * std::max(1.0, std::ceil(slots / (wanted * static_cast<double>(SlotsPacking::kMaxPartSlots))));
   parts = std::clamp(parts, 1.0, std::max(1.0, static_cast<double>(statistics.rows)));
   part_slots = std::max(slots / parts, longest_row);
   part_slots = std::ceil((part_slots + 1) / slots::kLanes) * slots::kLanes;
   const double element = static_cast<double>(size_of(problem.spec.type));
-  const double index = config.columns == SlotColumns::kUint16   ? 2.0
-                       : config.columns == SlotColumns::kUint32 ? 4.0
-                                                                : 1 + 2.0 / config.vector_width;
+  const double index = column_bytes(config.columns, config.vector_width);
   bytes = part_slots * parts * config.vector_width * config.tiles_per_slot * (element + index) +
           static_cast<double>(statistics.rows) * sizeof(slots::Row);
 }
@@ -108,10 +163,12 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
   const double y_bytes = static_cast<double>(spec.rows) * element * tokens;
   const double hbm_us = (estimate.bytes + y_bytes) / rate;
 
-  const double wavefronts = !staged ? kDirectWavefronts : config.columns == SlotColumns::kDelta8 ? 3.4 : 1.7;
+  const double tiles_per_row =
+      estimate.slots * config.tiles_per_slot / std::max(1.0, static_cast<double>(statistics.rows));
+  const double wavefronts = staged ? gather_wavefronts(config.columns, tiles_per_row) : kDirectWavefronts;
   const double pipe_us = per_sm * tokens * wavefronts / clock_mhz;
-  // A nonzero: address, value, loop; and for each token gather, conversion, product.
-  const double instructions = (config.columns == SlotColumns::kUint32 ? 2.5 : 3.0) * passes + 4.0 * tokens;
+  // And for each token gather, conversion, product.
+  const double instructions = decoding_instructions(config.columns) * passes + 4.0 * tokens;
   const double issue_us = per_sm * instructions / (4 * kIssued) / clock_mhz;
 
   // Blocks fill shared memory, or gather from L2; passes after the first find the weight there.

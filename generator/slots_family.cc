@@ -7,9 +7,24 @@ namespace {
 
 constexpr int kKernelRegisters = 32;  // of a thread, besides its tiles in flight
 
-bool eight_bit(std::int64_t columns) {
-  return columns == static_cast<std::int64_t>(SlotColumns::kDelta8) ||
-         columns == static_cast<std::int64_t>(SlotColumns::kOffset8);
+bool has_base(std::int64_t columns) {
+  return columns != static_cast<std::int64_t>(SlotColumns::kUint16) &&
+         columns != static_cast<std::int64_t>(SlotColumns::kUint32);
+}
+
+// Distances in fewer bits than `columns` has, or more, that compete with it; `columns` where there are none.
+SlotColumns next_wider(SlotColumns columns) {
+  return columns == SlotColumns::kDelta4   ? SlotColumns::kDelta6
+         : columns == SlotColumns::kDelta6 ? SlotColumns::kDelta8
+                                           : columns;
+}
+SlotColumns next_narrower(SlotColumns columns) {
+  return columns == SlotColumns::kDelta6 ? SlotColumns::kDelta4 : columns;
+}
+
+// Bytes of a nonzero with its padding, in tiles of 16: what distances of different widths are compared by.
+double nonzero_bytes(SlotColumns columns, const RuleInput& in) {
+  return slot_nonzero_bytes(columns, 16, in.problem.spec.type, in.statistics);
 }
 
 double density(const RuleInput& in) {
@@ -22,10 +37,16 @@ std::vector<Rule> legal_rules() {
   return {
       {Kind::kLegal,
        {"columns"},
-       "16-bit columns need K <= 65,535, 8-bit ones K <= 65,536",
+       "16-bit columns need K <= 65,535, distances K <= 65,536",
        [](const RuleInput& in) {
          const std::int64_t reach = in["columns"] == static_cast<std::int64_t>(SlotColumns::kUint16) ? 65535 : 65536;
          return in["columns"] == static_cast<std::int64_t>(SlotColumns::kUint32) || in.problem.spec.cols <= reach;
+       }},
+      {Kind::kLegal,
+       {"columns", "vector_width"},
+       "the columns of a tile are whole words: 8 nonzeros with 4-bit distances, 16 with 6-bit ones",
+       [](const RuleInput& in) {
+         return in["vector_width"] >= slot_columns_vector(static_cast<SlotColumns>(in["columns"]));
        }},
       {Kind::kLegal,
        {"tiles_per_slot", "depth"},
@@ -78,12 +99,23 @@ std::vector<Rule> worthwhile_rules() {
        }},
       {Kind::kWorthwhile,
        {"columns"},
-       "8-bit distances need neighbours that are near",
-       [](const RuleInput& in) { return !eight_bit(in["columns"]) || density(in) >= 0.02; }},
+       "distances need neighbours that are near",
+       [](const RuleInput& in) { return !has_base(in["columns"]) || density(in) >= 0.02; }},
+      {Kind::kWorthwhile,
+       {"columns"},
+       "distances in 4 or 6 bits take fewer bytes than wider and narrower ones, padding between nonzeros included",
+       [](const RuleInput& in) {
+         const auto columns = static_cast<SlotColumns>(in["columns"]);
+         const double bytes = nonzero_bytes(columns, in);
+         const SlotColumns wider = next_wider(columns);
+         const SlotColumns narrower = next_narrower(columns);
+         return (wider == columns || bytes < nonzero_bytes(wider, in)) &&
+                (narrower == columns || bytes <= nonzero_bytes(narrower, in));
+       }},
       {Kind::kWorthwhile,
        {"columns", "vector_width"},
        "a base of 16 bits is shared by at least 8 nonzeros",
-       [](const RuleInput& in) { return !eight_bit(in["columns"]) || in["vector_width"] >= 8; }},
+       [](const RuleInput& in) { return !has_base(in["columns"]) || in["vector_width"] >= 8; }},
       {Kind::kWorthwhile,
        {"vector_width", "tiles_per_slot"},
        "a row fills a slot",
@@ -165,13 +197,19 @@ int SlotsConfig::tile_registers(DataType type) const {
   switch (columns) {
     case SlotColumns::kUint16: return values + vector_width / 2;
     case SlotColumns::kUint32: return values + vector_width;
+    case SlotColumns::kDelta4: return values + vector_width / 8 + 1;
+    case SlotColumns::kDelta6: return values + vector_width / 16 * 3 + 1;
     default: return values + vector_width / 4 + 1;
   }
 }
 
 std::vector<Parameter> SlotsFamily::parameters() const {
   return {
-      {"columns", "i", {0, 1, 2, 3}, "bytes of a column against its reach", {"u16", "u32", "delta8", "off8"}},
+      {"columns",
+       "i",
+       {0, 1, 2, 3, 4, 5},
+       "bytes of a column against its reach",
+       {"u16", "u32", "delta8", "off8", "delta4", "delta6"}},
       {"vector_width", "v", {4, 8, 16}, "nonzeros of a lane's tile: width of loads against padding"},
       {"tiles_per_slot", "p", {1, 2, 4}, "sums in shared memory against padding"},
       {"input", "x", {0, 1}, "gather cost against staging", {"global", "shared"}},

@@ -30,6 +30,9 @@ struct SlotsConfig {
   int tile_registers(DataType type) const;                    // of a lane's tile
 };
 
+// Bytes of a nonzero in full tiles of `width`, padding included, as expected from row lengths alone.
+double slot_nonzero_bytes(SlotColumns columns, int width, DataType type, const SparsityStatistics& statistics);
+
 // What the cost model expects of a packing, from row lengths alone: nonzeros are taken as spread evenly.
 struct SlotsEstimate {
   double slots = 0;        // of all rows

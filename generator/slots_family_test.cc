@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "tests/family_checks.h"
 
@@ -58,25 +59,51 @@ TEST(SlotsFamilyTest, KnownWinnersAreInTheSpace) {
   EXPECT_TRUE(found(410, DataType::kFloat16, config_of(SlotColumns::kDelta8, 16, 2, 2, 512, 2)));
   EXPECT_TRUE(found(82, DataType::kFloat16, config_of(SlotColumns::kUint16, 8, 1, 2, 512, 2)));
   EXPECT_TRUE(found(82, DataType::kFloat16, config_of(SlotColumns::kUint16, 8, 4, 4, 512, 2)));
+  EXPECT_TRUE(found(3277, DataType::kFloat16, config_of(SlotColumns::kDelta4, 16, 1, 2, 512, 2)));
+  EXPECT_TRUE(found(819, DataType::kFloat16, config_of(SlotColumns::kDelta6, 16, 1, 2, 512, 2)));
   EXPECT_TRUE(found(819, DataType::kFloat32, config_of(SlotColumns::kOffset8, 16, 1, 1, 512, 2)));
   EXPECT_TRUE(found(819, DataType::kFloat32, config_of(SlotColumns::kDelta8, 16, 1, 1, 512, 2)));
 }
 
 // What the ranking expects of a packing is what the packer makes, within a few per cent.
 TEST(SlotsFamilyTest, TheEstimateIsNearWhatIsPacked) {
-  Random random(13);
-  const CsrMatrix matrix =
-      draw_matrix(random, 2048, 4096, [&](std::int64_t) { return 0.02 + static_cast<double>(random() % 200) / 1000; });
-  const SparsityStatistics statistics = compute_statistics(matrix);
-  const Problem problem = problem_of(matrix, 1);
   const SlotsFamily slots;
-  for (const SlotColumns columns : {SlotColumns::kUint16, SlotColumns::kDelta8, SlotColumns::kOffset8}) {
-    const Config config = config_of(columns, 16, 1, 1, 512, 1);
-    const auto packed = slots.pack(config, problem, matrix);
-    ASSERT_TRUE(packed.ok());
-    const SlotsEstimate estimate(SlotsConfig(config), problem, statistics);
-    EXPECT_NEAR(estimate.bytes / static_cast<double>(packed->bytes()), 1.0, 0.08) << slot_columns_name(columns);
+  for (const double least : {0.02, 0.3}) {
+    Random random(13);
+    const CsrMatrix matrix = draw_matrix(
+        random, 2048, 4096, [&](std::int64_t) { return least + static_cast<double>(random() % 200) / 1000; });
+    const SparsityStatistics statistics = compute_statistics(matrix);
+    const Problem problem = problem_of(matrix, 1);
+    for (const SlotColumns columns : {SlotColumns::kUint16, SlotColumns::kDelta8, SlotColumns::kOffset8,
+                                      SlotColumns::kDelta4, SlotColumns::kDelta6}) {
+      const Config config = config_of(columns, 16, 1, 1, 512, 1);
+      const auto packed = slots.pack(config, problem, matrix);
+      ASSERT_TRUE(packed.ok());
+      const SlotsEstimate estimate(SlotsConfig(config), problem, statistics);
+      EXPECT_NEAR(estimate.bytes / static_cast<double>(packed->bytes()), 1.0, 0.08)
+          << slot_columns_name(columns) << " from " << least;
+    }
   }
+}
+
+// Distances in 4 bits are for weights in which few are longer, those in 6 bits for where these take more bytes.
+TEST(SlotsFamilyTest, NarrowDistancesAreTriedWhereTheyTakeFewerBytes) {
+  const SlotsFamily slots;
+  const auto tried = [&](double density) {
+    Random random(3);
+    const CsrMatrix matrix = draw_matrix(random, 256, 4096, density);
+    const Problem problem = problem_of(matrix, 1);
+    std::set<SlotColumns> columns;
+    for (const SearchSpace::Entry& entry : search_space(slots, problem, compute_statistics(matrix)).entries)
+      columns.insert(SlotsConfig(entry.config).columns);
+    return columns;
+  };
+  using enum SlotColumns;
+  EXPECT_EQ(tried(0.5), (std::set{kUint16, kDelta8, kOffset8, kDelta4}));
+  EXPECT_EQ(tried(0.2), (std::set{kUint16, kDelta8, kOffset8, kDelta4}));
+  EXPECT_EQ(tried(0.1), (std::set{kUint16, kDelta8, kOffset8, kDelta6}));
+  EXPECT_EQ(tried(0.03), (std::set{kUint16, kDelta8, kOffset8}));
+  EXPECT_EQ(tried(0.01), (std::set{kUint16}));
 }
 
 TEST(SlotsFamilyTest, ARuleSaysWhatItForbids) {
@@ -93,6 +120,8 @@ TEST(SlotsFamilyTest, ARuleSaysWhatItForbids) {
   problem.spec.cols = 65536;
   EXPECT_NE(refusal(plain).find("65,535"), std::string::npos);
   EXPECT_EQ(refusal(config_of(SlotColumns::kOffset8, 8, 1, 1, 512, 1)), "");
+  EXPECT_EQ(refusal(config_of(SlotColumns::kDelta4, 8, 1, 1, 512, 1)), "");
+  EXPECT_NE(refusal(config_of(SlotColumns::kDelta6, 8, 1, 1, 512, 1)).find("whole words"), std::string::npos);
   problem.spec.cols = 200000;  // in fp16 more than the shared memory of a block
   EXPECT_NE(refusal(config_of(SlotColumns::kUint32, 8, 1, 1, 512, 1)).find("shared memory"), std::string::npos);
 }

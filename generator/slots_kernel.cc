@@ -16,6 +16,8 @@ std::string columns_type(const SlotsConfig& config) {
     case SlotColumns::kUint32: return fmt::format("Columns32<{}>", config.vector_width);
     case SlotColumns::kDelta8: return fmt::format("Columns8<{}, true>", config.vector_width);
     case SlotColumns::kOffset8: return fmt::format("Columns8<{}, false>", config.vector_width);
+    case SlotColumns::kDelta4: return fmt::format("Columns4<{}>", config.vector_width);
+    case SlotColumns::kDelta6: return "Columns6";
   }
   return "?";
 }

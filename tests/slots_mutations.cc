@@ -22,13 +22,18 @@ bool several_words_of_deltas(const SlotsConfig& config, const Cases& cases) {
 bool several_words_of_offsets(const SlotsConfig& config, const Cases& cases) {
   return offsets(config, cases) && config.vector_width > 4;
 }
+bool halves(const SlotsConfig& config, const Cases&) { return config.columns == SlotColumns::kDelta4; }
+bool six_bits(const SlotsConfig& config, const Cases&) { return config.columns == SlotColumns::kDelta6; }
+bool pads_between(const SlotsConfig& config, const Cases& cases) {
+  return halves(config, cases) || six_bits(config, cases);
+}
 bool counted(const SlotsConfig& config, const Cases& cases) { return deltas(config, cases) || offsets(config, cases); }
 bool whole_columns(const SlotsConfig& config, const Cases&) { return config.columns == SlotColumns::kUint16; }
 bool staged_whole_columns(const SlotsConfig& config, const Cases& cases) {
   return staged(config, cases) && whole_columns(config, cases);
 }
 bool direct_whole_columns(const SlotsConfig& config, const Cases& cases) {
-  return direct(config, cases) && !counted(config, cases);
+  return direct(config, cases) && !counted(config, cases) && !pads_between(config, cases);
 }
 // Some part surely has more than one group of slots.
 bool has_several_groups(const SlotsConfig& config, const KernelCase& each) {
@@ -46,7 +51,7 @@ bool several_passes(const SlotsConfig& config, const Cases& cases) {
          });
 }
 // A slot has empty tiles, which stand for column 0, in rows of which some have no nonzero there: X is checked with Inf.
-bool empty_tiles(const SlotsConfig& config, const Cases& cases) {
+bool empty_tiles(const SlotsConfig& config, const Cases& cases, bool (*holds)(const SlotsConfig&, const Cases&)) {
   const auto short_rows = [&](const KernelCase& each) {
     int count = 0;
     for (std::int64_t row = 0; row < each.matrix.rows; ++row) {
@@ -55,7 +60,14 @@ bool empty_tiles(const SlotsConfig& config, const Cases& cases) {
     }
     return count >= 8 && each.matrix.cols >= 64;
   };
-  return counted(config, cases) && config.tiles_per_slot > 1 && std::any_of(cases.begin(), cases.end(), short_rows);
+  return holds(config, cases) && config.tiles_per_slot > 1 && std::any_of(cases.begin(), cases.end(), short_rows);
+}
+bool empty_counted_tiles(const SlotsConfig& config, const Cases& cases) { return empty_tiles(config, cases, counted); }
+bool empty_padded_tiles(const SlotsConfig& config, const Cases& cases) {
+  return empty_tiles(config, cases, pads_between);
+}
+bool multiplied_padding(const SlotsConfig& config, const Cases& cases) {
+  return empty_counted_tiles(config, cases) || empty_padded_tiles(config, cases);
 }
 
 }  // namespace
@@ -72,9 +84,15 @@ const std::vector<Mutation>& slots_mutations() {
       {"distances add up within a word only", "if (kDeltas && e % 4 == 3) from", "if (kDeltas && e % 4 == 4) from",
        slots(several_words_of_deltas)},
       {"offsets add up", "if (kDeltas && e % 4 == 3) from", "if (e % 4 == 3) from", slots(several_words_of_offsets)},
-      {"padding meets Inf", "warp_any(!finite)", "warp_any(false)", slots(empty_tiles)},
-      {"one nonzero more than there are", "e < count; ++e", "e <= count; ++e", slots(empty_tiles)},
-      {"one nonzero less than there are", "e < count; ++e", "e + 1 < count; ++e", slots(empty_tiles)},
+      {"padding meets Inf", "warp_any(!finite)", "warp_any(false)", slots(multiplied_padding)},
+      {"padding is added up again", "Columns::kPadsBetween && value == 0.0F", "false", slots(empty_padded_tiles)},
+      {"distances add up within four only", "    if (e % 4 == 3) from = offsets[e];\n  }\n}", "  }\n}",
+       slots(pads_between)},
+      {"upper halves of bytes are the lower ones", "words[i] >> 4 & 0x0F", "words[i] & 0x0F", slots(halves)},
+      {"a distance keeps pieces of another", "kWhole = 0x3F", "kWhole = 0x7F", slots(six_bits)},
+      {"the last four distances are halved", "steps[3] = pieces >> 2", "steps[3] = pieces >> 3", slots(six_bits)},
+      {"one nonzero more than there are", "e < count; ++e", "e <= count; ++e", slots(empty_counted_tiles)},
+      {"one nonzero less than there are", "e < count; ++e", "e + 1 < count; ++e", slots(empty_counted_tiles)},
       {"two warps leave their sums in one place", "int slot = thread_index();", "int slot = lane();",
        slots(several_warps)},
       {"no barrier before slots are added up", "block_barrier();\n      finish(", "finish(", slots(several_warps)},

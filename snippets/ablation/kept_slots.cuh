@@ -35,6 +35,16 @@ SPARSMITH_DEVICE void keep(const Columns8<kVectorWidth, kDeltas>& columns, KeptW
   keep(columns.words, kept);
   kept.keep(columns.base);
 }
+template <int kVectorWidth>
+SPARSMITH_DEVICE void keep(const Columns4<kVectorWidth>& columns, KeptWords& kept) {
+  keep(columns.words, kept);
+  kept.keep(columns.base);
+}
+SPARSMITH_DEVICE void keep(const Columns6& columns, KeptWords& kept) {
+  keep(columns.words, kept);
+  keep(columns.last_word, kept);
+  kept.keep(columns.base);
+}
 
 }  // namespace slots
 

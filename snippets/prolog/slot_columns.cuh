@@ -2,7 +2,7 @@
 //
 // A lane loads its kVectorWidth columns as one or two vectors, and expand() turns them into byte offsets into x: one
 // dot-product instruction each, which picks the bits, scales them and adds the base. What is padding either has the
-// column K (uint16, uint32), where x is 0, or a weight of 0 (8-bit columns).
+// column K (uint16, uint32), where x is 0, or a weight of 0 (8-bit columns) or -0 (4 and 6 bits).
 #pragma once
 
 #include "formats/slots_layout.h"
@@ -88,6 +88,7 @@ struct Columns8 {
 
   static constexpr int kVectorWidth = kVectorWidth_;
   static constexpr bool kMultipliesPadding = true;
+  static constexpr bool kPadsBetween = false;
   using Words = LaneVector<u32, kVectorWidth / 4>;
   static constexpr int kTileBytes = Words::kBytes + slots::kLanes * 2;
 
@@ -99,10 +100,10 @@ struct Columns8 {
     base = load_streaming_word(reinterpret_cast<const u16*>(from + Words::kBytes) + lane);
   }
 
-  // Calls visit(e, offset) for each nonzero of a lane's tile, and not for padding. Column by column from memory, for
-  // what is rarely done.
+  // Calls visit(e, offset) for each place of a lane's tile that has a nonzero. Column by column from memory, for what
+  // is rarely done.
   template <int kScale, class Visit>
-  static SPARSMITH_DEVICE void visit_nonzeros(const u8* from, int lane, const Visit& visit) {
+  static SPARSMITH_DEVICE void visit_places(const u8* from, int lane, const Visit& visit) {
     const u32 base = load_cached(reinterpret_cast<const u16*>(from + Words::kBytes) + lane);
     const int count = load_cached_byte(Words::address(from, lane, 0));
     u32 column = base;
@@ -128,6 +129,116 @@ struct Columns8 {
       offsets[e] = dot_bytes(words[e / 4], weights, from);
       if (kDeltas && e % 4 == 3) from = offsets[e];
     }
+  }
+};
+
+// Distances in 4 or 6 bits: `columns` makes them bytes, a word for four neighbours. Offsets are their sums.
+template <int kScale, class Columns>
+SPARSMITH_DEVICE void expand_steps(const Columns& columns, u32 (&offsets)[Columns::kVectorWidth]) {
+  u32 steps[Columns::kVectorWidth / 4];
+  columns.unpack(steps);
+  u32 from = columns.base * static_cast<u32>(kScale);
+  SPARSMITH_UNROLL for (int e = 0; e < Columns::kVectorWidth; ++e) {
+    u32 weights = 0;  // all bytes up to e of its word
+    SPARSMITH_UNROLL for (int i = 0; i <= e % 4; ++i) weights |= static_cast<u32>(kScale) << (8 * i);
+    offsets[e] = dot_bytes(steps[e / 4], weights, from);
+    if (e % 4 == 3) from = offsets[e];
+  }
+}
+
+// Half a byte a column, its distance to the one before, and a 16-bit base a lane. Long distances have padding between.
+template <int kVectorWidth_>
+struct Columns4 {
+  SPARSMITH_ROLE(prolog)
+  SPARSMITH_TUNE(kVectorWidth_, 8, 16)
+
+  static constexpr int kVectorWidth = kVectorWidth_;
+  static constexpr bool kMultipliesPadding = true;
+  static constexpr bool kPadsBetween = true;
+  using Words = LaneVector<u32, kVectorWidth / 8>;
+  static constexpr int kTileBytes = Words::kBytes + slots::kLanes * 2;
+
+  Words words;
+  u32 base;
+
+  SPARSMITH_DEVICE void load(const u8* from, int lane) {
+    words.load(from, lane);
+    base = load_streaming_word(reinterpret_cast<const u16*>(from + Words::kBytes) + lane);
+  }
+
+  SPARSMITH_DEVICE void unpack(u32 (&steps)[kVectorWidth / 4]) const {
+    SPARSMITH_UNROLL for (int i = 0; i < kVectorWidth / 8; ++i) {
+      steps[2 * i] = words[i] & 0x0F0F0F0FU;
+      steps[2 * i + 1] = words[i] >> 4 & 0x0F0F0F0FU;
+    }
+  }
+
+  // Calls visit(e, offset) for each place of a lane's tile. Column by column from memory, for what is rarely done.
+  template <int kScale, class Visit>
+  static SPARSMITH_DEVICE void visit_places(const u8* from, int lane, const Visit& visit) {
+    u32 column = load_cached(reinterpret_cast<const u16*>(from + Words::kBytes) + lane);
+    SPARSMITH_ROLLED for (int e = 0; e < kVectorWidth; ++e) {
+      column += load_cached_byte(Words::address(from, lane, e / 8 * 4 + e % 4)) >> (e & 4) & 0xFU;
+      visit(e, column * kScale);
+    }
+  }
+
+  template <int kScale>
+  SPARSMITH_DEVICE void expand(u32 (&offsets)[kVectorWidth]) const {
+    expand_steps<kScale>(*this, offsets);
+  }
+};
+
+// The same with 6 bits: three words of a lane have four of its 16 columns each, and those of the last four in pieces.
+struct Columns6 {
+  SPARSMITH_ROLE(prolog)
+
+  static constexpr int kVectorWidth = 16;
+  static constexpr bool kMultipliesPadding = true;
+  static constexpr bool kPadsBetween = true;
+  using Words = LaneVector<u32, 2>;
+  using LastWord = LaneVector<u32, 1>;
+  static constexpr int kWordBytes = Words::kBytes + LastWord::kBytes;
+  static constexpr int kTileBytes = kWordBytes + slots::kLanes * 2;
+
+  Words words;
+  LastWord last_word;
+  u32 base;
+
+  SPARSMITH_DEVICE void load(const u8* from, int lane) {
+    words.load(from, lane);
+    last_word.load(from + Words::kBytes, lane);
+    base = load_streaming_word(reinterpret_cast<const u16*>(from + kWordBytes) + lane);
+  }
+
+  SPARSMITH_DEVICE void unpack(u32 (&steps)[kVectorWidth / 4]) const {
+    constexpr u32 kWhole = 0x3F3F3F3FU;  // of each byte, what is a distance
+    steps[0] = words[0] & kWhole;
+    steps[1] = words[1] & kWhole;
+    steps[2] = last_word[0] & kWhole;
+    const u32 pieces = (words[0] & 0xC0C0C0C0U) | (words[1] >> 2 & 0x30303030U) | (last_word[0] >> 4 & 0x0C0C0C0CU);
+    steps[3] = pieces >> 2;
+  }
+
+  // Calls visit(e, offset) for each place of a lane's tile. Rarely done: in few registers.
+  template <int kScale, class Visit>
+  static SPARSMITH_DEVICE void visit_places(const u8* from, int lane, const Visit& visit) {
+    Columns6 columns;
+    columns.load(from, lane);
+    u32 steps[kVectorWidth / 4];
+    columns.unpack(steps);
+    u32 column = columns.base;
+    SPARSMITH_UNROLL for (int word = 0; word < kVectorWidth / 4; ++word) {
+      SPARSMITH_ROLLED for (int i = 0; i < 4; ++i) {
+        column += steps[word] >> (8 * i) & 0xFFU;
+        visit(4 * word + i, column * kScale);
+      }
+    }
+  }
+
+  template <int kScale>
+  SPARSMITH_DEVICE void expand(u32 (&offsets)[kVectorWidth]) const {
+    expand_steps<kScale>(*this, offsets);
   }
 };
 

@@ -71,8 +71,9 @@ struct SlotStream {
   // infinite, is left out. Only where columns multiply padding.
   template <class Input, int kTokens>
   static SPARSMITH_DEVICE void add_nonzeros(const u8* from, int lane, const Input& input, float (&sums)[kTokens]) {
-    Columns::template visit_nonzeros<Input::kScale>(from + Values::kBytes, lane, [&](int e, u32 offset) {
+    Columns::template visit_places<Input::kScale>(from + Values::kBytes, lane, [&](int e, u32 offset) {
       const float value = Values::load_one(from, lane, e);
+      if (Columns::kPadsBetween && value == 0.0F) return;
       SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) sums[t] = multiply_add(value, input.at(offset, t), sums[t]);
     });
   }

@@ -60,6 +60,8 @@ std::map<std::string, Format> draw_formats() {
            {SlotColumns::kUint16, SlotColumns::kUint32, SlotColumns::kDelta8, SlotColumns::kOffset8})
         slots.seeds.push_back(pack_slots(*matrix, {columns, 4, 1, 1}, type));
       slots.seeds.push_back(pack_slots(*matrix, {SlotColumns::kDelta8, 8, 2, 3}, type));
+      slots.seeds.push_back(pack_slots(*matrix, {SlotColumns::kDelta4, 8, 1, 1}, type));
+      slots.seeds.push_back(pack_slots(*matrix, {SlotColumns::kDelta6, 16, 1, 1}, type));
       panel.seeds.push_back(pack_panel(*matrix, {.warps = 1, .segment_length = 16}, type));
       panel.seeds.push_back(pack_panel(*matrix,
                                        {.row_parts = 2,
