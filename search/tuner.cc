@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <semaphore>
 #include <thread>
 #include <utility>
 
@@ -60,6 +61,7 @@ class Run {
         resources_(resources),
         sessions_(std::move(sessions)),
         transfer_(resources.cache),
+        full_preparations_(static_cast<std::ptrdiff_t>(sessions_.size())),
         outcomes_(weights.size()) {}
 
   Result<TuneReport> execute() {
@@ -72,6 +74,7 @@ class Run {
     budget_.emplace(options_.budget_s, sessions_.size(), promised_gains(),
                     resources_.now ? resources_.now : Budget::Now(Budget::Clock::now));
     context_.budget = &*budget_;
+    context_.full_preparations = &full_preparations_;
     const std::size_t preparers = preparing_threads(sessions_.size());
     schedule_.emplace(budget_->order(), sessions_.size() + preparers);
     devices_left_ = sessions_.size();
@@ -380,6 +383,7 @@ class Run {
   const TuneResources& resources_;
   std::vector<DeviceSession> sessions_;
   TransferMemory transfer_;
+  std::counting_semaphore<> full_preparations_;
   std::optional<KernelStore> kernels_;
   std::optional<Budget> budget_;
   std::optional<Schedule> schedule_;

@@ -70,8 +70,12 @@ class Tuner : public WeightTuner {
       if (!answer) return Need::kPatience;
       hint = *std::move(answer);
     }
-    SPARSMITH_RETURN_IF_ERROR(make_buckets(hint));
-    SPARSMITH_RETURN_IF_ERROR(make_selected());
+    std::counting_semaphore<>* const turns = hint.near || known_ ? nullptr : context_.full_preparations;
+    if (turns != nullptr) turns->acquire();
+    Status made = make_buckets(hint);
+    if (made.ok()) made = make_selected();
+    if (turns != nullptr) turns->release();
+    if (!made.ok()) return made;
     return Need::kDevice;
   }
 

@@ -48,7 +48,7 @@ std::vector<const KernelCase*> covering(const std::vector<KernelCase>& drawn, st
 
 // Kernels of a family that together hold every value of every parameter.
 void add_covering(const Family& tested, std::map<std::string, KernelSource>& sources) {
-  const std::vector<KernelCase> drawn = draw_cases(tested, kSeed, 62, 2);
+  const std::vector<KernelCase> drawn = draw_cases(tested, kSeed, 90, 2);
   std::map<std::string, std::set<std::int64_t>> seen;
   for (const KernelCase* each : covering(drawn, 8)) {
     for (const auto& [parameter, value] : each->config.values) seen[parameter].insert(value);
