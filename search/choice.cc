@@ -62,12 +62,11 @@ void exchange(const std::vector<BucketTimes>& buckets, const std::set<std::strin
   }
 }
 
-// Takes one packing after the other, each time the one that lowers the cost most. For one packing that is the best; for
-// two it is so in all but made-up cases. Packings that later ones made superfluous are dropped.
+// Takes one packing after the other, behind those in `kept`, each time the one that lowers the cost most. Packings that
+// later ones made superfluous are dropped.
 std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
                                 const std::map<std::string, std::int64_t>& packing_bytes, int limit,
-                                std::int64_t most_bytes) {
-  std::vector<std::string> kept;
+                                std::int64_t most_bytes, std::vector<std::string> kept) {
   double cost = cost_of(buckets, kept);
   while (static_cast<int>(kept.size()) < limit) {
     std::string best;
@@ -102,6 +101,21 @@ std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const s
     cost = cost_of(buckets, kept);
   }
   return cost < kNever / 2 ? kept : std::vector<std::string>();
+}
+
+// The best of what such walks come to from nothing and from each packing. (A large one that serves every N a little may
+// come first, and leave no room for two small ones.)
+std::vector<std::string> cheapest(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
+                                  const std::map<std::string, std::int64_t>& packing_bytes, int limit,
+                                  std::int64_t most_bytes) {
+  std::vector<std::string> best = greedy(buckets, names, packing_bytes, limit, most_bytes, {});
+  for (const std::string& name : names) {
+    std::vector<std::string> other = greedy(buckets, names, packing_bytes, limit, most_bytes, {name});
+    const bool better = other.size() > best.size() ? worth_a_copy(buckets, best, other)
+                                                   : cost_of(buckets, other) < cost_of(buckets, best);
+    if (!other.empty() && better) best = std::move(other);
+  }
+  return best;
 }
 
 // At each N within the share `slowdown` of the fastest that is known there.
@@ -153,7 +167,7 @@ std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets
     });
     if (smallest != good.end()) return {*smallest};
   }
-  return greedy(buckets, names, packing_bytes, limit, most_bytes);
+  return cheapest(buckets, names, packing_bytes, limit, most_bytes);
 }
 
 double noise_of(const Timing& a, const Timing& b) { return std::max(0.01, std::hypot(spread(a), spread(b))); }

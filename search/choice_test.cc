@@ -54,6 +54,15 @@ TEST(ChoosePackings, SeveralCopiesStayBelowTheBytesAllowed) {
   EXPECT_THAT(choose_packings(buckets, bytes, 3, 10, Objective::kTime), testing::SizeIs(1));  // one in any case
 }
 
+TEST(ChoosePackings, ALargeOneForEveryNDoesNotStandInTheWayOfTwoSmallOnes) {
+  const std::vector<BucketTimes> buckets = {{1, 6.90, {{"small", 2.72}, {"large", 4.61}}},
+                                            {1, 6.91, {{"middle", 4.99}, {"large", 5.02}}},
+                                            {1, 7.25, {{"large", 9.66}}}};
+  const std::map<std::string, std::int64_t> bytes = {{"small", 23}, {"middle", 39}, {"large", 84}};
+  EXPECT_THAT(choose_packings(buckets, bytes, 2, 84, Objective::kTime),
+              testing::UnorderedElementsAre("small", "middle"));
+}
+
 TEST(ChoosePackings, DenseFillsWhereAPackingIsSlowerOrMissing) {
   const std::vector<BucketTimes> buckets = {{1, 20, {{"a", 5}}}, {1, 8, {{"a", 30}, {"b", 10}}}};
   EXPECT_EQ(choose_packings(buckets, {}, 2, kAnyBytes, Objective::kTime), Packings({"a"}));

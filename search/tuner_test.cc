@@ -13,6 +13,7 @@ namespace {
 
 TEST_F(TunerTest, ChoosesTheFastestAndSaysWhy) {
   options_.tokens = {1, 8};
+  options_.packings = 1;
   const TuneReport report = run({weight("w", 64, 96, 1)});
   ASSERT_EQ(report.weights.size(), 1U);
   ASSERT_EQ(report.weights[0].buckets.size(), 2U);
