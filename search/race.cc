@@ -20,10 +20,11 @@ constexpr std::size_t kWaveSize = 12;     // and no more than half of what was s
 constexpr std::size_t kNewPackings = 4;   // of a wave
 constexpr double kPackingPenalty = 1.05;  // a packing that is not there must promise so much more
 constexpr double kDisagrees = 1.15;       // over what a like weight took: there must be something better
-// Behind the waves, configs that differ from the best in one parameter: what no regression over few of them tells.
-constexpr int kRounds = 2;                   // the next one only where the one before found something better
-constexpr std::size_t kNeighbours = 8;       // of a round
+// With the last wave, and once more if it found something better, come configs that differ from the best in one
+// parameter: what a regression over few of them does not tell.
+constexpr std::size_t kNeighbours = 8;
 constexpr std::size_t kNewOfNeighbours = 2;  // packings
+constexpr double kNearlyAsFast = 1.05;
 
 class Race : public Strategy {
  public:
@@ -36,15 +37,16 @@ class Race : public Strategy {
     }
     while (waves_ < kWaves) {
       ++waves_;
-      const std::vector<std::size_t> points = wave();
+      std::vector<std::size_t> points = wave();
+      if (points.empty()) waves_ = kWaves;
+      if (waves_ == kWaves) add_neighbours(points);
       if (!points.empty()) return proposals(points, kShortReplays);
-      waves_ = kWaves;
     }
-    while (rounds_ < kRounds) {
-      ++rounds_;
-      const std::vector<std::size_t> points = neighbours();
+    if (!looked_again_) {
+      looked_again_ = true;
+      std::vector<std::size_t> points;
+      if (!timed_.empty() && best().median_us < looked_around_us_) add_neighbours(points);
       if (!points.empty()) return proposals(points, kShortReplays);
-      rounds_ = kRounds;
     }
     if (closed_) return {};
     closed_ = true;
@@ -123,37 +125,51 @@ class Race : public Strategy {
     return found;
   }
 
-  std::vector<std::size_t> neighbours() {
-    if (!looks_further()) return {};
-    const Standing from = best();
-    const SpacePoint& centre = points_.points[from.point];
-    if (centre.baseline || (rounds_ > 1 && from.median_us >= best_before_us_)) return {};
-    best_before_us_ = from.median_us;
+  // The best, and the best of another family where it is nearly as fast.
+  std::vector<Standing> centres() const {
+    std::vector<Standing> found = {best()};
+    std::optional<Standing> other;
+    for (const Standing& each : timed_) {
+      if (points_.points[each.point].config.family == points_.points[found[0].point].config.family) continue;
+      if (each.median_us > kNearlyAsFast * found[0].median_us) continue;
+      if (!other || each.median_us < other->median_us) other = each;
+    }
+    if (other) found.push_back(*other);
+    return found;
+  }
+
+  // Those that differ from a centre in one parameter, as likely as they are to be faster than it.
+  void add_neighbours(std::vector<std::size_t>& chosen) {
+    if (!looks_further()) return;
     learn();
+    looked_around_us_ = best().median_us;
     std::vector<Standing> near;
-    for (std::size_t point = 0; point < points_.points.size(); ++point) {
-      const SpacePoint& other = points_.points[point];
-      if (tried_[point] || other.config.family != centre.config.family ||
-          parameters_between(centre.config, other.config) != 1)
-        continue;
-      const double likely_us = correction_->likely_us(point);
-      const double hoped_us = correction_->hoped_us(point);
-      // If the guess is too high by two standard deviations.
-      if (hoped_us * hoped_us / likely_us < from.median_us) near.push_back({point, likely_us});
+    for (const Standing& centre : centres()) {
+      const Config& config = points_.points[centre.point].config;
+      for (std::size_t point = 0; point < points_.points.size(); ++point) {
+        const SpacePoint& other = points_.points[point];
+        if (tried_[point] || other.config.family != config.family || parameters_between(config, other.config) != 1)
+          continue;
+        const double likely_us = correction_->likely_us(point);
+        const double hoped_us = correction_->hoped_us(point);
+        // If the guess is too high by two standard deviations.
+        if (hoped_us * hoped_us / likely_us < centre.median_us) near.push_back({point, likely_us});
+      }
     }
     std::ranges::stable_sort(near, {}, &Standing::median_us);
-    std::vector<std::size_t> chosen;
     std::set<std::string> packings;  // new ones
+    std::size_t added = 0;
     for (const Standing& each : near) {
+      if (added == kNeighbours) break;
+      if (std::ranges::find(chosen, each.point) != chosen.end()) continue;
       const std::string& packing = points_.points[each.point].packing;
-      if (!packings_.contains(packing)) {
-        if (packings.size() == kNewOfNeighbours && !packings.contains(packing)) continue;
+      if (!packings_.contains(packing) && !packings.contains(packing)) {
+        if (packings.size() == kNewOfNeighbours) continue;
         packings.insert(packing);
       }
       chosen.push_back(each.point);
-      if (chosen.size() == kNeighbours) break;
+      ++added;
     }
-    return chosen;
   }
 
   const SearchPoints& points_;
@@ -164,8 +180,8 @@ class Race : public Strategy {
   std::size_t learnt_ = 0;  // of `timed_`
   bool started_ = false;
   int waves_ = 0;
-  int rounds_ = 0;
-  double best_before_us_ = 0;  // when the last round began
+  double looked_around_us_ = 0;  // the best when its neighbours were last looked at
+  bool looked_again_ = false;
   bool closed_ = false;
 };
 
