@@ -35,6 +35,7 @@ constexpr double kStepInstructions = 8.9;  // for a step of several entries a la
 constexpr double kIssued = 0.85;           // instructions a cycle of a scheduler, at best
 constexpr double kStepWaitUs = 0.46;       // of a warp for a step that was asked for when it was needed
 constexpr double kFinishUs = 0.38;         // of a block: barrier, sums of cut rows, stores
+constexpr double kWarpUs = 0.04;           // and for each of its warps, whose share cuts rows and may be the last
 constexpr double kOverlap = 4.4;           // how sharply the slowest of the three hides the others
 
 // Entries that are stored for each nonzero.
@@ -128,7 +129,7 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double room = std::max(1.0, config.packing(problem).max_slots - cut_slots);
   const double parts = std::max(1.0, std::ceil(rows * slots_a_row / room));
   const double slots = cut_slots + rows * slots_a_row;
-  const double finish_us = waves * (kFinishUs + (parts - 1) * kPartUs + slots * 32 / 32 / clock_mhz);
+  const double finish_us = waves * (kFinishUs + warps * kWarpUs + (parts - 1) * kPartUs + slots * 32 / 32 / clock_mhz);
 
   double total = kLaunchUs + launch_delay_us(problem.device) + filling +
                  together({issue_us, shared_us, stream_us, latency_us}) + finish_us;

@@ -260,7 +260,7 @@ std::vector<Parameter> PanelFamily::parameters() const {
        {0, 1, 2, 3},
        "X to panels: by every block, by a launch of its own, or by two blocks of a cluster together",
        {"direct", "relayout", "neighbours", "shared"}},
-      {"depth", "d", {1, 2, 3, 6, 8}, "steps in flight a warp: latency hiding against registers"},
+      {"depth", "d", {1, 2, 3, 6}, "steps in flight a warp: latency hiding against registers"},
       {"store",
        "o",
        {0, 1, 2},

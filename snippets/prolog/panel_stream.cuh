@@ -35,7 +35,7 @@ SPARSMITH_DEVICE bool ends_task(const Step& step) { return (step[0] & panel::kTa
 template <int kDepth_, int kWarps, int kTeamLanes_ = 1>
 struct PanelStream {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kDepth_, 1, 2, 3, 4, 6, 8)
+  SPARSMITH_TUNE(kDepth_, 1, 2, 3, 4, 6)
   SPARSMITH_TUNE(kTeamLanes_, 1, 2, 4, 8)
   static_assert(kDepth_ <= panel::kSpareSteps, "loads ahead stay inside the array");
 
