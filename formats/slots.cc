@@ -149,6 +149,7 @@ Result<PackedWeight> pack_slots(const CsrMatrix& matrix, const SlotsPacking& pac
   const std::int64_t part_bytes = dealt.groups * packing.tiles_per_slot * SlotTileSize(packing, type).tile();
   PackedWeight packed;
   packed.packing = packing.name();
+  packed.packer_version = 2;
   packed.rows = matrix.rows;
   packed.cols = matrix.cols;
   packed.nnz = matrix.nnz();

@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <mutex>
 
 #include "search/tuned_output.h"
 #include "search/tuner_fixture.h"
@@ -30,6 +34,25 @@ TEST_F(TunerTest, ChoosesTheFastestAndSaysWhy) {
   EXPECT_EQ(report.weights[0].packings.size(), 1U) << "one packing serves every N";
   EXPECT_FALSE(report.images.empty());
   EXPECT_FALSE(report.images[0].binaries.empty());
+}
+
+TEST_F(TunerTest, TheDeviceBeginsBeforeTheKernelsOfEveryNAreCompiled) {
+  options_.tokens = {1, 8};
+  std::promise<void> begun;
+  const std::shared_future<void> has_begun = begun.get_future().share();
+  std::once_flag once;
+  device_.before_verify = [&] { std::call_once(once, [&] { begun.set_value(); }); };
+  std::atomic<int> of_several_tokens = 0;
+  std::atomic<int> waited_in_vain = 0;
+  compiles_.fails = [&](const std::string& name) {
+    if (!name.starts_with("panel_") && !name.starts_with("gather_")) return false;
+    ++of_several_tokens;
+    if (has_begun.wait_for(std::chrono::seconds(10)) != std::future_status::ready) ++waited_in_vain;
+    return false;
+  };
+  EXPECT_EQ(run({weight("w", 64, 96, 1)}).pairs, 2);
+  EXPECT_GT(of_several_tokens, 0);
+  EXPECT_EQ(waited_in_vain, 0);
 }
 
 TEST_F(TunerTest, ADeviceIsProbedOnceForACache) {

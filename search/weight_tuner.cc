@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 #include "base/log.h"
@@ -182,6 +183,7 @@ class Tuner : public WeightTuner {
     SPARSMITH_RETURN_IF_ERROR(load_weight());
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
       Bucket& bucket = buckets_[i];
+      if (i == 1 && compiled_.valid()) attach_rest();
       bucket_begins(i);
       SPARSMITH_RETURN_IF_ERROR(context_.predict ? predict(bucket) : measure(bucket));
       if (hurried_) bucket.complete = false;
@@ -262,26 +264,38 @@ class Tuner : public WeightTuner {
     chain->reason = bucket.vendors.front().detail;
   }
 
-  // Makes what the race begins with, at all N, so that their kernels are compiled in one pool.
+  // Makes what the race begins with, at all N. Kernels of the first N are ready then; those of the others are compiled
+  // while the device is busy with it.
   Status make_selected() {
-    std::vector<const Candidate*> candidates;
+    std::vector<const Candidate*> first;
+    std::vector<const Candidate*> rest;
     for (Bucket& bucket : buckets_) {
       if (context_.predict || options_.strategy == StrategyKind::kRace)
         SPARSMITH_RETURN_IF_ERROR(bucket.search->make(bucket.search->points().selected));
-      bucket.search->add_candidates(candidates);
+      bucket.search->add_candidates(&bucket == &buckets_.front() ? first : rest);
     }
     if (context_.predict && !hurried_) return {};
     double seconds = 0;
     {
       const Stopwatch stopwatch(seconds);
-      context_.kernels->ensure(candidates, [&](std::size_t done, std::size_t total) {
-        if (context_.progress) context_.progress("compile", done, total);
-      });
+      compile(first);
     }
-    log_debug("{}: {} candidates selected in {:.2f} s, packed in {:.2f} s, compiled in {:.2f} s", weight_.name,
-              candidates.size(), counts_.select_seconds, counts_.pack_seconds, seconds);
-    for (Bucket& bucket : buckets_) bucket.search->attach(bucket.search->points().selected);
+    log_debug("{}: {} candidates selected in {:.2f} s, packed in {:.2f} s, compiled for the first N in {:.2f} s",
+              weight_.name, first.size() + rest.size(), counts_.select_seconds, counts_.pack_seconds, seconds);
+    buckets_.front().search->attach(buckets_.front().search->points().selected);
+    if (!rest.empty()) compiled_ = std::async(std::launch::async, [this, rest = std::move(rest)] { compile(rest); });
     return {};
+  }
+
+  void attach_rest() {
+    compiled_.get();
+    for (std::size_t i = 1; i < buckets_.size(); ++i) buckets_[i].search->attach(buckets_[i].search->points().selected);
+  }
+
+  void compile(const std::vector<const Candidate*>& candidates) const {
+    context_.kernels->ensure(candidates, [&](std::size_t done, std::size_t total) {
+      if (context_.progress) context_.progress("compile", done, total);
+    });
   }
 
   Status load_weight() {
@@ -430,6 +444,7 @@ class Tuner : public WeightTuner {
   std::optional<PackedWeight> dense_packing_;
   Budget::Clock::time_point weight_end_ = Budget::Clock::time_point::max();
   Budget::Clock::time_point bucket_end_ = Budget::Clock::time_point::max();
+  std::future<void> compiled_;  // kernels of all N but the first. Last: it ends before what it reads
 };
 
 }  // namespace
