@@ -129,7 +129,7 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double room = std::max(1.0, config.packing(problem).max_slots - cut_slots);
   const double parts = std::max(1.0, std::ceil(rows * slots_a_row / room));
   const double slots = cut_slots + rows * slots_a_row;
-  const double finish_us = waves * (kFinishUs + warps * kWarpUs + (parts - 1) * kPartUs + slots * 32 / 32 / clock_mhz);
+  const double finish_us = waves * (kFinishUs + warps * kWarpUs + (parts - 1) * kPartUs + slots / clock_mhz);
 
   double total = kLaunchUs + launch_delay_us(problem.device) + filling +
                  together({issue_us, shared_us, stream_us, latency_us}) + finish_us;

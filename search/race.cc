@@ -138,35 +138,37 @@ class Race : public Strategy {
     return found;
   }
 
-  // Those that differ from a centre in one parameter, as likely as they are to be faster than it.
-  void add_neighbours(std::vector<std::size_t>& chosen) {
-    if (!looks_further()) return;
-    learn();
-    looked_around_us_ = best().median_us;
+  // What differs from a centre in one parameter and beats it if the guess is too high by two standard deviations; what
+  // is likely to take least comes first.
+  std::vector<Standing> neighbours() const {
     std::vector<Standing> near;
     for (const Standing& centre : centres()) {
       const Config& config = points_.points[centre.point].config;
       for (std::size_t point = 0; point < points_.points.size(); ++point) {
-        const SpacePoint& other = points_.points[point];
-        if (tried_[point] || other.config.family != config.family || parameters_between(config, other.config) != 1)
-          continue;
+        const Config& other = points_.points[point].config;
+        if (tried_[point] || other.family != config.family || parameters_between(config, other) != 1) continue;
         const double likely_us = correction_->likely_us(point);
-        const double hoped_us = correction_->hoped_us(point);
-        // If the guess is too high by two standard deviations.
+        const double hoped_us = correction_->hoped_us(point);  // one standard deviation, a factor
         if (hoped_us * hoped_us / likely_us < centre.median_us) near.push_back({point, likely_us});
       }
     }
     std::ranges::stable_sort(near, {}, &Standing::median_us);
+    return near;
+  }
+
+  void add_neighbours(std::vector<std::size_t>& chosen) {
+    if (!looks_further()) return;
+    learn();
+    looked_around_us_ = best().median_us;
     std::set<std::string> packings;  // new ones
     std::size_t added = 0;
-    for (const Standing& each : near) {
+    for (const Standing& each : neighbours()) {
       if (added == kNeighbours) break;
       if (std::ranges::find(chosen, each.point) != chosen.end()) continue;
       const std::string& packing = points_.points[each.point].packing;
-      if (!packings_.contains(packing) && !packings.contains(packing)) {
-        if (packings.size() == kNewOfNeighbours) continue;
-        packings.insert(packing);
-      }
+      const bool is_new = !packings_.contains(packing) && !packings.contains(packing);
+      if (is_new && packings.size() == kNewOfNeighbours) continue;
+      if (is_new) packings.insert(packing);
       chosen.push_back(each.point);
       ++added;
     }

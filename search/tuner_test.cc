@@ -31,7 +31,7 @@ TEST_F(TunerTest, ChoosesTheFastestAndSaysWhy) {
     EXPECT_LT(bucket.us(), 20);
     EXPECT_FALSE(bucket.reason.empty());
   }
-  EXPECT_EQ(report.weights[0].packings.size(), 1U) << "one packing serves every N";
+  EXPECT_EQ(report.weights[0].packings.size(), 1U) << "--packings";
   EXPECT_FALSE(report.images.empty());
   EXPECT_FALSE(report.images[0].binaries.empty());
 }

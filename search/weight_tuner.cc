@@ -28,6 +28,22 @@ constexpr const char* kDense = "cublas";
 constexpr int kPredictedCandidates = 8;
 constexpr int kHurriedCandidates = 2;
 
+// One of those that a semaphore admits, as long as it lives; null: nobody asks.
+class Admission {
+ public:
+  explicit Admission(std::counting_semaphore<>* turns) : turns_(turns) {
+    if (turns_ != nullptr) turns_->acquire();
+  }
+  Admission(const Admission&) = delete;
+  Admission& operator=(const Admission&) = delete;
+  ~Admission() {
+    if (turns_ != nullptr) turns_->release();
+  }
+
+ private:
+  std::counting_semaphore<>* const turns_;
+};
+
 class Tuner : public WeightTuner {
  public:
   Tuner(TuneContext context, std::string name, CsrMatrix matrix, std::optional<SparsityStatistics> statistics)
@@ -71,12 +87,9 @@ class Tuner : public WeightTuner {
       if (!answer) return Need::kPatience;
       hint = *std::move(answer);
     }
-    std::counting_semaphore<>* const turns = hint.near || known_ ? nullptr : context_.full_preparations;
-    if (turns != nullptr) turns->acquire();
-    Status made = make_buckets(hint);
-    if (made.ok()) made = make_selected();
-    if (turns != nullptr) turns->release();
-    if (!made.ok()) return made;
+    const Admission admission(hint.near || known_ ? nullptr : context_.full_preparations);
+    SPARSMITH_RETURN_IF_ERROR(make_buckets(hint));
+    SPARSMITH_RETURN_IF_ERROR(make_selected());
     return Need::kDevice;
   }
 
