@@ -181,9 +181,10 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->check(CLI::IsMember({"race", "exhaustive", "random", "basin-hopping"}))
       ->capture_default_str();
   command
-      .add_option("--candidates", settings.candidates,
-                  "Tried at most for each weight and N; the race begins with so many and may try up to 40 more; default: "
-                  "32, for exhaustive 1000, for random and basin-hopping 64")
+      .add_option(
+          "--candidates", settings.candidates,
+          "Tried at most for each weight and N; the race begins with so many and may try up to 40 more; default: "
+          "32, for exhaustive 1000, for random and basin-hopping 64")
       ->check(CLI::Range(1, 100000));
   command.add_flag("!--no-transfer", tuning.transfer,
                    "Search each weight in full, whatever weights of like statistics have chosen");
