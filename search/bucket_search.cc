@@ -46,8 +46,7 @@ void BucketSearch::tell(std::size_t tried) const {
   if (!context_.progress) return;
   const SearchPoints& points = contenders_.points();
   const std::size_t most = context_.options->most_candidates();
-  const std::size_t total =
-      races() ? std::max(tried, points.selected.size()) : std::min(points.points.size(), most);
+  const std::size_t total = races() ? std::max(tried, points.selected.size()) : std::min(points.points.size(), most);
   context_.progress(fmt::format("N = {}", bucket_.tokens), std::min(tried, total), total);
 }
 

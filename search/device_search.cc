@@ -92,8 +92,7 @@ std::vector<VendorTiming> measure_vendors(DeviceSession& session, MeasurementLog
   return vendors;
 }
 
-DeviceSearch::DeviceSearch(MeasurementLog& log, Contenders& contenders, Strategy& strategy,
-                           DeviceSearchOptions options)
+DeviceSearch::DeviceSearch(MeasurementLog& log, Contenders& contenders, Strategy& strategy, DeviceSearchOptions options)
     : log_(log),
       contenders_(contenders),
       options_(std::move(options)),
@@ -273,8 +272,7 @@ void DeviceSearch::alone(const std::vector<Contender*>& finalists) {
     log_.begin(contender->identity);
     sample(*contender, options_.policy);
     if (contender->state == State::kTimed) contender->in_final = true;
-    log_.finish(contender->status, contender->reason, contender->timing,
-                contender->verification.max_error_over_bound);
+    log_.finish(contender->status, contender->reason, contender->timing, contender->verification.max_error_over_bound);
   }
 }
 

@@ -19,8 +19,8 @@ struct DeviceSearchOptions {
   TimingPolicy policy;
   // Candidates that take far longer than the best are stopped: not where every sample is wanted.
   bool limit = true;
-  bool recall = true;  // what the log knows of earlier runs is not tried again
-  std::vector<const StopCondition*> stop;  // outlive the search
+  bool recall = true;                              // what the log knows of earlier runs is not tried again
+  std::vector<const StopCondition*> stop;          // outlive the search
   std::function<void(std::size_t done)> progress;  // may be empty; candidates tried
 };
 

@@ -20,8 +20,8 @@ KernelStore::KernelStore(const KernelCompiler* compiler, Cache* cache, std::stri
     : compiler_(compiler),
       cache_(cache),
       architecture_(std::move(architecture)),
-      most_threads_(threads > 0 ? static_cast<std::size_t>(threads) : std::max(1U, std::thread::hardware_concurrency())) {
-}
+      most_threads_(threads > 0 ? static_cast<std::size_t>(threads)
+                                : std::max(1U, std::thread::hardware_concurrency())) {}
 
 KernelStore::~KernelStore() {
   {

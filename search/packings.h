@@ -37,7 +37,7 @@ class Packings {
   void reserve(const void* reader, std::set<std::string> names);
   std::vector<std::string> unreserved() const;  // of those that are there
   void drop(const std::string& name);           // unless it is reserved
-  PackedWeight take(const std::string& name);  // REQUIRES: it is there; it no longer is
+  PackedWeight take(const std::string& name);   // REQUIRES: it is there; it no longer is
   // GPU bytes of every packing that ever was made.
   std::map<std::string, std::int64_t> sizes() const;
   // Seconds that it took to make one; 0 where it was not made.

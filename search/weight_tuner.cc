@@ -85,7 +85,8 @@ class Tuner : public WeightTuner {
       if (!answer) return Need::kPatience;
       hint = *std::move(answer);
     }
-    const auto admission = std::make_shared<const Admission>(hint.near || known_ ? nullptr : context_.full_preparations);
+    const auto admission =
+        std::make_shared<const Admission>(hint.near || known_ ? nullptr : context_.full_preparations);
     SPARSMITH_RETURN_IF_ERROR(make_buckets(hint));
     if (context_.predict) {
       make_predicted();
@@ -280,8 +281,7 @@ class Tuner : public WeightTuner {
     for (Bucket& bucket : buckets_)
       searches_.push_back(std::make_unique<BucketSearch>(context_, bucket, log_for(bucket), prepared_));
     for (const auto& search : searches_) search->prepare_first(admission);
-    log_debug("{}: selected in {:.2f} s, packed in {:.2f} s", weight_.name, counts_.select_seconds,
-              packed_seconds());
+    log_debug("{}: selected in {:.2f} s, packed in {:.2f} s", weight_.name, counts_.select_seconds, packed_seconds());
   }
 
   double packed_seconds() const {
