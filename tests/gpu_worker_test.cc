@@ -248,19 +248,21 @@ TEST_F(GpuWorkerFaultTest, WhatAKernelDoesToItsWeightIsSeenAndUndone) {
     const char* place;
     const char* found;
   };
+  int kernels = 0;
   for (const Write& write : {Write{"77777", "changed packed array values"}, Write{"0", "changed packed array values"},
                              Write{"-1", "wrote outside of packed array values"},
                              Write{"100000", "wrote outside of packed array values"}, Write{"99999", "changed"}}) {
     KernelSource source;
-    source.name = "writes";
-    source.source = fmt::format("extern \"C\" __global__ void writes(float* w) {{ w[{}] = 3; }}\n", write.place);
+    source.name = fmt::format("writes_{}", ++kernels);
+    source.source =
+        fmt::format("extern \"C\" __global__ void {}(float* w) {{ w[{}] = 3; }}\n", source.name, write.place);
     const auto compiled = compiler_->compile(source, fmt::format("sm_{}", worker_->properties().compute_capability));
     ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
     PlanStep step;
-    step.kernel = "writes";
+    step.kernel = source.name;
     step.arguments = {{PlanArgument::Kind::kPacked, "values", 0}};
     const auto found =
-        worker_->verify({{.steps = {step}, .workspace_bytes = 0}, "sample", {{"writes", "", compiled->cubin, 0}}});
+        worker_->verify({{.steps = {step}, .workspace_bytes = 0}, "sample", {{source.name, "", compiled->cubin, 0}}});
     ASSERT_TRUE(found.ok()) << found.status().to_string();
     EXPECT_FALSE(found->ok);
     EXPECT_THAT(found->reason, testing::HasSubstr(write.found)) << write.place;
