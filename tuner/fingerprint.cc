@@ -10,6 +10,7 @@ namespace sparsmith {
 namespace {
 
 constexpr int kThreads = 512;
+constexpr std::int64_t kSharedBytes = kThreads * sizeof(std::uint64_t);
 constexpr std::int64_t kMostBlocks = 512;
 constexpr std::int64_t kBytesOfABlock = 64 << 10;  // at least, where there are several
 constexpr const char* kName = "sparsmith_fingerprint";
@@ -21,6 +22,7 @@ Result<KernelSource> fingerprint_kernel() {
   text.name = kName;
   text.summary = "whether memory has changed";
   text.threads = kThreads;
+  text.max_shared_bytes = kSharedBytes;
   text.headers = {"snippets/kernels/fingerprint.cuh"};
   text.lines = {{"using Kernel = Fingerprint<kThreads>", ""}};
   text.parameters = {{"const u8*", "bytes"}, {"i64", "count"}, {"u64*", "sums"}};
@@ -41,7 +43,7 @@ Result<std::uint64_t> Fingerprinter::of(DeviceAddress address, std::size_t bytes
   step.kernel = kName;
   step.grid[0] = blocks;
   step.block[0] = kThreads;
-  step.shared_bytes = kThreads * static_cast<std::int64_t>(sizeof(std::uint64_t));
+  step.shared_bytes = kSharedBytes;
   step.arguments = {{PlanArgument::Kind::kPacked, "bytes", 0},
                     {PlanArgument::Kind::kInt64, "", count},
                     {PlanArgument::Kind::kPacked, "sums", 0}};
