@@ -353,7 +353,12 @@ class Tuner : public WeightTuner {
       if (fresh != open.end()) {
         SPARSMITH_RETURN_IF_ERROR((*fresh)->begin());
       } else {
-        prepared_.wait([&] { return prepared() != open.end(); });
+        double waited = 0;
+        {
+          const Stopwatch stopwatch(waited);
+          prepared_.wait([&] { return prepared() != open.end(); });
+        }
+        context_.session->add_waiting(waited);
       }
     }
     BucketSearch* const next = *prepared();
