@@ -24,4 +24,10 @@ void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
   work();
 }
 
+// A grain for rows of which each is `items` of some nanoseconds: as many as are worth a thread, a multiple of 64.
+inline std::int64_t grain_of_rows(std::int64_t items) {
+  constexpr std::int64_t kItemsOfARange = 1 << 15;
+  return (kItemsOfARange / std::clamp<std::int64_t>(items, 1, kItemsOfARange) + 63) / 64 * 64;
+}
+
 }  // namespace sparsmith

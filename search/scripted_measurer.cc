@@ -161,6 +161,7 @@ class ScriptedCompiler : public KernelCompiler {
   explicit ScriptedCompiler(CompilerScript& script) : script_(script) {}
   std::string version() const override { return "13.0"; }
   Result<CompiledKernel> compile(const KernelSource& kernel, const std::string&) const override {
+    if (script_.before) script_.before(kernel.name);
     const std::lock_guard lock(mutex_);
     ++script_.compiled[kernel.name];
     if (script_.fails && script_.fails(kernel.name)) return invalid_input("drawn not to compile");

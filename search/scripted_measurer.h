@@ -52,8 +52,10 @@ struct DeviceScript {
 // `script` must outlive the measurers.
 MeasurerFactory scripted_measurers(DeviceScript& script);
 
-// Compiles nothing: a cubin that is the kernel's name. `compiled` counts by name; `spills` says which spill.
+// Compiles nothing: a cubin that is the kernel's name. `compiled` counts by name; `spills` says which spill. Any number
+// of threads.
 struct CompilerScript {
+  std::function<void(const std::string& name)> before;  // called on each thread that compiles
   std::map<std::string, int> compiled;
   std::function<bool(const std::string& name)> spills;
   std::function<bool(const std::string& name)> fails;

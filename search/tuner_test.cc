@@ -44,14 +44,39 @@ TEST_F(TunerTest, TheDeviceBeginsBeforeTheKernelsOfEveryNAreCompiled) {
   device_.before_verify = [&] { std::call_once(once, [&] { begun.set_value(); }); };
   std::atomic<int> of_several_tokens = 0;
   std::atomic<int> waited_in_vain = 0;
-  compiles_.fails = [&](const std::string& name) {
-    if (!name.starts_with("panel_") && !name.starts_with("gather_")) return false;
+  compiles_.before = [&](const std::string& name) {
+    if (!name.starts_with("panel_") && !name.starts_with("gather_")) return;
     ++of_several_tokens;
     if (has_begun.wait_for(std::chrono::seconds(10)) != std::future_status::ready) ++waited_in_vain;
-    return false;
   };
   EXPECT_EQ(run({weight("w", 64, 96, 1)}).pairs, 2);
   EXPECT_GT(of_several_tokens, 0);
+  EXPECT_EQ(waited_in_vain, 0);
+}
+
+TEST_F(TunerTest, OneNIsTriedWhileKernelsOfAnotherAreCompiled) {
+  options_.tokens = {8};
+  options_.use_choices = false;
+  run({weight("w", 64, 96, 1)});
+  const std::map<std::string, int> of_eight = compiles_.compiled;
+  options_.tokens = {1, 8};
+  options_.compile_threads = 64;  // those that wait keep no other one waiting
+  std::promise<void> tried;
+  const std::shared_future<void> was_tried = tried.get_future().share();
+  std::once_flag once;
+  device_.fault = [&](const LoadedCandidate& candidate) {
+    if (of_eight.contains(candidate.kernels.front().name)) std::call_once(once, [&] { tried.set_value(); });
+    return DeviceScript::Fault::kNone;
+  };
+  std::atomic<int> of_one_token = 0;
+  std::atomic<int> waited_in_vain = 0;
+  compiles_.before = [&](const std::string& name) {
+    if (of_eight.contains(name)) return;
+    ++of_one_token;
+    if (was_tried.wait_for(std::chrono::seconds(10)) != std::future_status::ready) ++waited_in_vain;
+  };
+  EXPECT_EQ(run({weight("w", 64, 96, 1)}).pairs, 2);
+  EXPECT_GT(of_one_token, 0);
   EXPECT_EQ(waited_in_vain, 0);
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "base/log.h"
 #include "runtime/tuned_file.h"
 #include "tuner/device_allocation.h"
 #include "tuner/plan_work.h"
@@ -51,6 +52,13 @@ class ProbeWork : public TimedWork {
 };
 
 }  // namespace
+
+void GpuTimingDevice::warm_up() {
+  const CudaContext::Scope scope(executor_.context());
+  if (!scope.status().ok()) return;
+  const Result<Vendor*> dense = opened(kDenseLibrary);
+  if (!dense.ok()) log_debug("{}", dense.status().message());
+}
 
 Result<DeviceSpeeds> GpuTimingDevice::measure_speeds(bool with_probe) {
   const CudaContext::Scope scope(executor_.context());

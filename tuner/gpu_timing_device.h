@@ -19,6 +19,7 @@ class GpuTimingDevice : public TimingDevice {
   explicit GpuTimingDevice(GpuExecutor& executor)
       : executor_(executor), timer_(executor.context(), executor.stream()) {}
 
+  void warm_up() override;
   Result<DeviceSpeeds> measure_speeds(bool with_probe) override;
   void set_problem(const ReferenceProblem* problem, bool same_weight) override;
   Result<std::vector<Timing>> time(const std::vector<TimedCandidate>& candidates,

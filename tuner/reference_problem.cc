@@ -156,7 +156,7 @@ void ReferenceProblem::set_sums(ReferenceSums sums) {
   sums_ = std::move(sums);
   expected_.resize(outputs());
   bounds_.resize(outputs());
-  parallel_for(spec_.rows, 64, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(spec_.rows, grain_of_rows(options_.tokens), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       OutputTerms terms;
       terms.alpha = alpha();
@@ -198,8 +198,9 @@ ReferenceProblem::PoisonedInput ReferenceProblem::poisoned_input() const {
       poisoned.x.set(x_index(column, token), kPoison[(column + token) % 3]);
   }
   std::atomic<bool> any_free = false;
-  // In units of 64 rows: no two threads write to one word of the flags.
-  parallel_for(spec_.rows, 64, [&](std::int64_t begin, std::int64_t end) {
+  // In multiples of 64 rows: no two threads write to one word of the flags.
+  const std::int64_t nonzeros_a_row = matrix_->nnz() / std::max<std::int64_t>(spec_.rows, 1);
+  parallel_for(spec_.rows, grain_of_rows(nonzeros_a_row), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       bool is_free = true;
       for (std::int64_t i = matrix_->row_offsets[row]; i < matrix_->row_offsets[row + 1] && is_free; ++i)

@@ -23,6 +23,9 @@ class TimingDevice {
  public:
   virtual ~TimingDevice() = default;
 
+  // Does in advance what the first of the calls below would do.
+  virtual void warm_up() {}
+
   // `with_probe`: the probe's kernel is loaded (tuner/speed_probe.h); without it only the memory is measured.
   virtual Result<DeviceSpeeds> measure_speeds(bool with_probe) = 0;
 

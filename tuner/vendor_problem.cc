@@ -19,10 +19,11 @@ std::int64_t index_in(Layout layout, std::int64_t features, std::int64_t tokens,
 }  // namespace
 
 VendorProblem::VendorProblem(GpuExecutor& executor, const ReferenceProblem& problem)
-    : executor_(executor),
-      plain_(problem.matrix(), without_epilogue(problem.spec()), problem.options(), problem.shared_values()),
-      epilogue_left_out_(problem.spec().epilogue != Epilogue{}) {
-  plain_.set_sums(problem.sums());
+    : executor_(executor), plain_(&problem), epilogue_left_out_(problem.spec().epilogue != Epilogue{}) {
+  if (!epilogue_left_out_) return;
+  own_.emplace(problem.matrix(), without_epilogue(problem.spec()), problem.options(), problem.shared_values());
+  own_->set_sums(problem.sums());
+  plain_ = &*own_;
 }
 
 Result<std::unique_ptr<VendorProblem>> VendorProblem::create(GpuExecutor& executor, const ReferenceProblem& problem) {
@@ -38,10 +39,10 @@ Result<const VendorProblem::Activations*> VendorProblem::activations(Layout layo
   const std::int64_t rows = spec().rows;
   const std::int64_t cols = spec().cols;
   ElementBuffer x(spec().type, cols * tokens());
-  parallel_for(cols, 64, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(cols, grain_of_rows(tokens()), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t column = begin; column < end; ++column)
       for (std::int64_t token = 0; token < tokens(); ++token)
-        x.set(index_in(layout, cols, tokens(), column, token), plain_.x().get(plain_.x_index(column, token)));
+        x.set(index_in(layout, cols, tokens(), column, token), plain_->x().get(plain_->x_index(column, token)));
   });
   auto made = std::make_unique<Activations>();
   made->ldx = layout == Layout::kTokenMajor ? cols : tokens();
@@ -61,13 +62,13 @@ Result<Verification> VendorProblem::verify(Layout layout) {
   SPARSMITH_ASSIGN_OR_RETURN(const Activations* const found, activations(layout));
   ElementBuffer raw(spec().type, spec().rows * tokens());
   SPARSMITH_RETURN_IF_ERROR(executor_.read(raw.bytes(), found->y.address()));
-  ElementBuffer y = plain_.initial_y();
-  parallel_for(spec().rows, 64, [&](std::int64_t begin, std::int64_t end) {
+  ElementBuffer y = plain_->initial_y();
+  parallel_for(spec().rows, grain_of_rows(tokens()), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row)
       for (std::int64_t token = 0; token < tokens(); ++token)
-        y.set(plain_.y_index(row, token), raw.get(index_in(layout, spec().rows, tokens(), row, token)));
+        y.set(plain_->y_index(row, token), raw.get(index_in(layout, spec().rows, tokens(), row, token)));
   });
-  return verify_outputs(plain_, y.bytes());
+  return verify_outputs(*plain_, y.bytes());
 }
 
 Result<DeviceAllocation> device_copy(GpuExecutor& executor, const DeviceAllocation& original) {

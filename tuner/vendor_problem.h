@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,18 +14,18 @@
 namespace sparsmith {
 
 // X and Y lie on the GPU in the operator's layout, and, made when first asked for, in the other one. The executor and
-// the matrix outlive it.
+// the problem outlive it.
 class VendorProblem {
  public:
   static Result<std::unique_ptr<VendorProblem>> create(GpuExecutor& executor, const ReferenceProblem& problem);
 
   GpuExecutor& executor() const { return executor_; }
   const CudaDriver& driver() const { return executor_.driver(); }
-  const OperatorSpec& spec() const { return plain_.spec(); }
-  const CsrMatrix& matrix() const { return plain_.matrix(); }
-  std::span<const float> values() const { return plain_.values(); }
-  std::int64_t tokens() const { return plain_.tokens(); }
-  float alpha() const { return plain_.alpha(); }
+  const OperatorSpec& spec() const { return plain_->spec(); }
+  const CsrMatrix& matrix() const { return plain_->matrix(); }
+  std::span<const float> values() const { return plain_->values(); }
+  std::int64_t tokens() const { return plain_->tokens(); }
+  float alpha() const { return plain_->alpha(); }
   bool epilogue_left_out() const { return epilogue_left_out_; }
 
   struct Activations {
@@ -43,7 +44,8 @@ class VendorProblem {
   VendorProblem(GpuExecutor& executor, const ReferenceProblem& problem);
 
   GpuExecutor& executor_;
-  ReferenceProblem plain_;
+  std::optional<ReferenceProblem> own_;
+  const ReferenceProblem* plain_;  // without an epilogue
   bool epilogue_left_out_;
   std::unique_ptr<Activations> by_layout_[2];
 };

@@ -83,7 +83,7 @@ Verification verify_outputs(const ReferenceProblem& problem, std::span<const std
   }
   Findings all;
   std::mutex mutex;  // guards `all`
-  parallel_for(problem.spec().rows, 64, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(problem.spec().rows, grain_of_rows(problem.tokens()), [&](std::int64_t begin, std::int64_t end) {
     Findings findings;
     const auto look = [&](std::int64_t row, std::int64_t token) {
       if (rows == nullptr || (*rows)[row]) look_at(problem, y, row, token, findings);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <new>
+#include <utility>
 
 #include "tuner/serve_parent.h"
 
@@ -29,6 +30,10 @@ Result<WorkerReply> WorkerServer::handle(WorkerRequest request) {
   } catch (const std::bad_alloc&) {
     return out_of_memory("the worker has not enough host memory for this weight and N");
   }
+}
+
+void WorkerServer::warm_up() {
+  if (timing_ != nullptr && !std::exchange(warm_, true)) timing_->warm_up();
 }
 
 void WorkerServer::forget_problem() {
@@ -181,7 +186,9 @@ int serve_worker(MessageStream stream, WorkerServer& server) {
     Result<WorkerRequest> request = decode_request(std::move(message));
     const Result<WorkerReply> reply =
         request.ok() ? server.handle(*std::move(request)) : Result<WorkerReply>(request.status());
-    return stream.send(encode_reply(reply));
+    SPARSMITH_RETURN_IF_ERROR(stream.send(encode_reply(reply)));
+    server.warm_up();
+    return Status();
   });
 }
 

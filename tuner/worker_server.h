@@ -27,6 +27,8 @@ class WorkerServer {
   ~WorkerServer();
 
   Result<WorkerReply> handle(WorkerRequest request);
+  // Between two requests: what will be needed, while the parent does other things.
+  void warm_up();
 
  private:
   Result<WorkerReply> answer(const PropertiesRequest& request);
@@ -47,6 +49,7 @@ class WorkerServer {
 
   Executor& executor_;
   TimingDevice* timing_;
+  bool warm_ = false;
   std::set<DataType> reference_kernels_;  // loaded ones
   bool has_weight_ = false;
   bool weight_is_new_ = true;  // to the timing device

@@ -1,0 +1,111 @@
+#include "search/kernel_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <mutex>
+
+#include "search/scripted_measurer.h"
+
+namespace sparsmith {
+namespace {
+
+Candidate candidate(const std::vector<std::string>& kernels) {
+  Candidate made;
+  for (const std::string& name : kernels) {
+    KernelSource& kernel = made.kernels.emplace_back();
+    kernel.name = name;
+    kernel.closure_hash = "hash of " + name;
+  }
+  return made;
+}
+
+class KernelStoreTest : public testing::Test {
+ protected:
+  KernelStoreTest() : compiler_(scripted_compiler(script_)) {
+    script_.before = [this](const std::string& name) {
+      {
+        const std::lock_guard lock(mutex_);
+        order_.push_back(name);
+      }
+      if (name == "first") {
+        first_begins_.set_value();
+        goes_on_.get_future().wait();
+      }
+    };
+  }
+
+  CompilerScript script_;
+  const std::unique_ptr<KernelCompiler> compiler_;
+  std::mutex mutex_;
+  std::vector<std::string> order_;
+  std::promise<void> first_begins_;
+  std::promise<void> goes_on_;
+};
+
+TEST_F(KernelStoreTest, WhatADeviceWaitsForIsCompiledFirst) {
+  const Candidate soon = candidate({"first", "a", "b", "c"});
+  const Candidate now = candidate({"x", "b"});
+  const Candidate hurried = candidate({"c"});
+  const Candidate* const all_soon[] = {&soon};
+  const Candidate* const all_now[] = {&now};
+  const Candidate* const all_hurried[] = {&hurried};
+  KernelStore store(compiler_.get(), nullptr, "sm_90", 1);
+  store.request(all_soon);
+  first_begins_.get_future().wait();
+  std::promise<void> is_asked;
+  auto waiting = std::async(std::launch::async, [&] {
+    is_asked.set_value();
+    store.ensure(all_now, KernelStore::Urgency::kNow);
+  });
+  is_asked.get_future().wait();
+  while (store.counts().asked < 2) std::this_thread::yield();  // both are in the queue
+  store.hurry(all_hurried);
+  goes_on_.set_value();
+  waiting.get();
+  EXPECT_TRUE(store.find(now.kernels[0]).ok());
+  EXPECT_TRUE(store.find(now.kernels[1]).ok());
+  store.ensure(all_soon, KernelStore::Urgency::kSoon);
+  EXPECT_THAT(order_, testing::ElementsAre("first", "x", "b", "c", "a"));
+  EXPECT_EQ(store.counts().compiled, 5);
+}
+
+TEST_F(KernelStoreTest, EachIsCompiledOnceAndFailuresAreRemembered) {
+  goes_on_.set_value();
+  script_.fails = [](const std::string& name) { return name == "bad"; };
+  const Candidate sound = candidate({"first", "bad"});
+  const Candidate again = candidate({"bad", "first"});
+  const Candidate* const both[] = {&sound, &again};
+  KernelStore store(compiler_.get(), nullptr, "sm_90", 4);
+  std::size_t last = 0;
+  store.ensure(both, KernelStore::Urgency::kNow, [&](std::size_t done, std::size_t total) {
+    EXPECT_GT(done, last);
+    EXPECT_EQ(total, 2U);
+    last = done;
+  });
+  store.ensure(both, KernelStore::Urgency::kSoon);
+  EXPECT_TRUE(store.find(sound.kernels[0]).ok());
+  EXPECT_EQ(store.find(sound.kernels[1]).status().code(), StatusCode::kInvalidInput);
+  EXPECT_FALSE(store.find(candidate({"never"}).kernels[0]).ok());
+  EXPECT_EQ(script_.compiled["first"], 1);
+  EXPECT_EQ(script_.compiled["bad"], 1);
+  EXPECT_EQ(store.counts().failed, 1);
+}
+
+// What is queued when the store ends is not compiled, and nobody waits for it.
+TEST_F(KernelStoreTest, EndsWithItsQueue) {
+  const Candidate soon = candidate({"first", "a", "b"});
+  const Candidate* const all[] = {&soon};
+  {
+    KernelStore store(compiler_.get(), nullptr, "sm_90", 1);
+    store.request(all);
+    first_begins_.get_future().wait();
+    goes_on_.set_value();
+  }
+  EXPECT_LE(order_.size(), 3U);
+  EXPECT_EQ(order_.front(), "first");
+}
+
+}  // namespace
+}  // namespace sparsmith
