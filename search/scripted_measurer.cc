@@ -38,7 +38,9 @@ class ScriptedMeasurer : public Measurer {
     packings_.erase(name);
     return alive();
   }
-  Status set_tokens(std::int64_t, std::uint64_t) override {
+  Status set_tokens(std::int64_t tokens, std::uint64_t) override {
+    script_.tokens = tokens;
+    verified_.clear();
     vendors_.clear();
     return alive();
   }

@@ -36,6 +36,8 @@ struct DeviceScript {
   std::function<void()> before_verify;  // called each time
   bool gone = false;                    // no measurer can be started any more
 
+  std::int64_t tokens = 0;  // that were set last
+
   std::map<std::string, std::int64_t> packed_bytes;  // of the packings that were added last, by name
   int probed = 0;
   int starts = 0;
