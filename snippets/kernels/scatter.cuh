@@ -58,7 +58,7 @@ struct ScatterKernel {
   };
 
   // Shared memory: tiles or partial sums, then the first rows of the row blocks' parts, then the sums that other blocks
-  // of the cluster send.
+  // of the cluster send. A warp's first offsets come to the end of its tile, which is zeroed when they have been read.
   static constexpr int kPartialBytes = kTokens * kPartialLine * 4;  // of a warp
   static constexpr int kRowPartsAt =
       kWarps * (kPartialBytes > scatter::kTileBytes ? kPartialBytes : scatter::kTileBytes);
@@ -134,6 +134,9 @@ struct ScatterKernel {
     }
   }
 
+  // 512 bytes.
+  static SPARSMITH_DEVICE void zero(u8* part) { *reinterpret_cast<Vector<u32, 4>*>(part + lane() * 16) = {}; }
+
   static SPARSMITH_DEVICE void accumulate(const Tiles& tiles, u8* tile, Sums& sums) {
     sums.clear();
     if (tiles.begin == tiles.end) {
@@ -142,14 +145,16 @@ struct ScatterKernel {
     }
     Entries even;
     Entries odd;
-    Cursor cursor(tiles.weight, tiles.number(0, tiles.begin), tiles.end - tiles.begin, even.list, tiles.stride());
+    u32* offsets = reinterpret_cast<u32*>(tile + scatter::kTileBytes - 512);
+    Cursor cursor(tiles.weight, tiles.number(0, tiles.begin), tiles.end - tiles.begin, even.list, tiles.stride(),
+                  offsets);
     Window x(tiles.input, tiles.first_token, tiles.begin * kTileColumns);
-    SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes / 512; ++i) {
-      *reinterpret_cast<Vector<u32, 4>*>(tile + i * 512 + lane() * 16) = {};
-    }
+    SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes - 512; i += 512) zero(tile + i);
+    cursor.begin(even.list, offsets);
+    warp_barrier();  // every lane has read its offsets
+    zero(tile + scatter::kTileBytes - 512);
     wait_for_previous();  // the first entries are under way
     x.load();
-    cursor.begin(even.list);
     warp_barrier();
     const u32 tile_at = shared_offset(tile);
     for (int t = tiles.begin; t < tiles.end; t += 2 / kRowTiles) {
