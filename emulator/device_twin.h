@@ -427,6 +427,7 @@ SPARSMITH_DEVICE void bulk_wait(BulkBarrier* barrier, u32 phase, int line = __bu
   sparsmith_emulator_bulk_wait(barrier, phase, line);
   sparsmith_emulator_block_barrier(line);
 }
+SPARSMITH_DEVICE void bulk_prefetch(const void*, int) {}
 SPARSMITH_DEVICE void bulk_copies_follow() {}
 
 struct alignas(8) ArrivalBarrier {

@@ -45,6 +45,12 @@ std::vector<Rule> legal_rules() {
        "clusters need compute capability 9.0",
        [](const RuleInput& in) { return in["parts"] == 1 || in.problem.device.compute_capability >= 90; }},
       {Kind::kLegal,
+       {"tiles_ahead", "bulk_ahead"},
+       "bulk prefetches ask for tiles ahead, and need compute capability 9.0",
+       [](const RuleInput& in) {
+         return in["bulk_ahead"] == 0 || (in["tiles_ahead"] > 0 && in.problem.device.compute_capability >= 90);
+       }},
+      {Kind::kLegal,
        {"tile_rows", "row_tiles", "token_tile", "input_columns"},
        "sums and X exceed the registers of a thread",
        [](const RuleInput& in) {
@@ -84,6 +90,16 @@ std::vector<Rule> worthwhile_rules() {
          if (in["row_tiles"] == 2 && use < 0.95 * use_of_sms(in["tile_rows"], 1, in.problem)) return false;
          return in["parts"] == 1 || (in["parts"] == 2 && in["row_tiles"] == 2) ||
                 use > 1.1 * use_of_sms(rows, in["parts"] / 2, in.problem);
+       }},
+      {Kind::kWorthwhile,
+       {"tiles_ahead", "warps"},
+       "more than two tiles ahead where few warps ask",
+       [](const RuleInput& in) { return in["tiles_ahead"] <= 2 || in["warps"] <= 4; }},
+      {Kind::kWorthwhile,
+       {"tiles_ahead", "bulk_ahead"},
+       "bulk prefetches wherever there are any",
+       [](const RuleInput& in) {
+         return in["tiles_ahead"] == 0 || in["bulk_ahead"] == (in.problem.device.compute_capability >= 90 ? 1 : 0);
        }},
       {Kind::kWorthwhile,
        {"token_tile"},
@@ -129,7 +145,9 @@ ScatterConfig::ScatterConfig(const Config& config)
       input_columns(static_cast<int>(config.at("input_columns"))),
       warps(static_cast<int>(config.at("warps"))),
       row_tiles(static_cast<int>(config.at("row_tiles"))),
-      parts(static_cast<int>(config.at("parts"))) {}
+      parts(static_cast<int>(config.at("parts"))),
+      tiles_ahead(static_cast<int>(config.at("tiles_ahead"))),
+      bulk_ahead(config.at("bulk_ahead") != 0) {}
 
 std::int64_t ScatterConfig::resident_blocks(const DeviceProperties& device) const {
   // An exchange of sums takes its own, behind all others.
@@ -164,6 +182,17 @@ std::vector<Parameter> ScatterFamily::parameters() const {
       {"warps", "w", {4, 8, 12, 16}, "latency hiding against registers a thread"},
       {"row_tiles", "r", {1, 2}, "tiles above one another that meet the same X, against registers for their sums"},
       {"parts", "k", {1, 2, 4}, "blocks of a cluster that share the columns: more blocks, against an exchange of sums"},
+      {.name = "tiles_ahead",
+       .abbreviation = "p",
+       .values = {0, 1, 2, 4},
+       .meaning = "tiles asked for as far as L2, behind the one on its way: latency hiding against requests",
+       .later = true},
+      {.name = "bulk_ahead",
+       .abbreviation = "b",
+       .values = {0, 1},
+       .meaning = "how they are asked for: requests against instructions of one lane",
+       .labels = {"lines", "bulk"},
+       .later = true},
   };
 }
 

@@ -710,6 +710,13 @@ SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, Bul
     __trap();
   }
 }
+// Asks for `bytes` of global memory as far as L2: both are multiples of 16. Where there are no bulk copies, for
+// nothing.
+SPARSMITH_DEVICE void bulk_prefetch(const void* global, int bytes) {
+  if constexpr (kBulkCopies) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes));
+  }
+}
 // Every lane of the warp whose copy it is calls it. `phase`: 0 for the first copies of a barrier, then 1, 0, 1, ...
 SPARSMITH_DEVICE void bulk_wait_in_warp(BulkBarrier* barrier, u32 phase) {
   if constexpr (kBulkCopies) {

@@ -23,9 +23,10 @@
 
 namespace sparsmith {
 
-// kInputColumns: columns of X whose fragments a warp holds.
+// kInputColumns: columns of X whose fragments a warp holds. kAhead: tiles asked for as far as L2, behind the one that
+// registers are loaded with; kBulk: by bulk prefetches.
 template <class Entries, class Input, class Output, int kTileRows, int kTokens, int kInputColumns, int kWarps,
-          int kRowTiles, int kParts>
+          int kRowTiles, int kParts, int kAhead, bool kBulk>
 struct ScatterKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kTileRows, 16, 32, 64)
@@ -33,6 +34,8 @@ struct ScatterKernel {
   SPARSMITH_TUNE(kInputColumns, 32, 64, 128, 256)
   SPARSMITH_TUNE(kWarps, 4, 8, 12, 16)
   SPARSMITH_TUNE(kRowTiles, 1, 2)
+  SPARSMITH_TUNE(kAhead, 0, 1, 2, 4)
+  SPARSMITH_TUNE(kBulk, false, true)
 
   using Value = typename Input::Value;
   static constexpr int kTileColumns = scatter::kTileElements / kTileRows;
@@ -149,8 +152,10 @@ struct ScatterKernel {
     Cursor cursor(tiles.weight, tiles.number(0, tiles.begin), tiles.end - tiles.begin, even.list, tiles.stride(),
                   offsets);
     Window x(tiles.input, tiles.first_token, tiles.begin * kTileColumns);
+    if (kAhead > 0) prefetch_first(tiles);
     SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes - 512; i += 512) zero(tile + i);
     cursor.begin(even.list, offsets);
+    if (kAhead > 0) cursor.template prefetch_rest<kBulk>();
     warp_barrier();  // every lane has read its offsets
     zero(tile + scatter::kTileBytes - 512);
     wait_for_previous();  // the first entries are under way
@@ -176,7 +181,7 @@ struct ScatterKernel {
     constexpr int kNextRow = (kRow + 1) % kRowTiles;
     const bool last = kLastRow && t + 1 == tiles.end;
     if (list.empty()) {
-      if (!last) cursor.template load<kNextRow>(next.list, 0);
+      if (!last) load<kNextRow>(tiles, t, cursor, next, 0);
       if (!kLastRow) return;
       SPARSMITH_UNROLL for (int i = 1; i < kTileColumns / kInputColumns; ++i) x.skip();
       if (!last) x.load();
@@ -186,7 +191,7 @@ struct ScatterKernel {
     list.put(tiles.weight, tiles.number(kRow, t), base);
     warp_barrier();
     // Now, since values have been stored and registers are free, and so that it is there at the next tile.
-    if (!last) cursor.template load<kNextRow>(next.list, list.list.words[0]);
+    if (!last) load<kNextRow>(tiles, t, cursor, next, list.list.words[0]);
     SPARSMITH_ROLLED for (int first = 0; first < kTileColumns; first += kInputColumns) {
       SPARSMITH_UNROLL for (int s = 0; s < kInputColumns / 16; ++s) {
         multiply(tile_at, first / 16 + s, x, s, sums.values[kRow]);
@@ -196,6 +201,27 @@ struct ScatterKernel {
     warp_barrier();
     list.clear(tiles.weight, tiles.number(kRow, t), base);
     warp_barrier();
+  }
+
+  // Asks, as far as L2, for what `count` tiles from `tile` on have at known places.
+  static SPARSMITH_DEVICE void prefetch(const Tiles& tiles, int row, int tile, int count) {
+    constexpr int kFixed = Entries::Words::kFixed;
+    if constexpr (kFixed == 0) return;
+    const u32* from = tiles.weight.entries + static_cast<i64>(tiles.number(row, tile)) * (kFixed * scatter::kLanes);
+    scatter::prefetch_lines<kBulk>(from, count * kFixed);
+  }
+  // Those of the first tiles, but for the very first one.
+  static SPARSMITH_DEVICE void prefetch_first(const Tiles& tiles) {
+    const int count = tiles.end - tiles.begin - 1 < kAhead ? tiles.end - tiles.begin - 1 : kAhead;
+    prefetch(tiles, 0, tiles.begin + 1, count);
+    if constexpr (kRowTiles == 2) prefetch(tiles, 1, tiles.begin, count + 1);
+  }
+  // The next tile, t + 1 or t of row block kRow, to registers, and the one kAhead behind it to L2.
+  template <int kRow>
+  static SPARSMITH_DEVICE void load(const Tiles& tiles, int t, Cursor& cursor, Entries& next, u32 word) {
+    cursor.template load<kRow>(next.list, word);
+    const int ahead = t + kAhead + (kRow == 0 ? 1 : 0);
+    if (kAhead > 0 && ahead < tiles.end) prefetch(tiles, kRow, ahead, 1);
   }
 
   // Columns 16 step and on of the tile, as they lie there, by those that x holds as its s-th 16.

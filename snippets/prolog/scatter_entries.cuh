@@ -80,6 +80,16 @@ struct TileWords {
   }
 };
 
+// Asks for `lines` of a packed weight, as far as L2: by one bulk prefetch, or a line a lane.
+template <bool kBulk>
+SPARSMITH_DEVICE void prefetch_lines(const u32* first, int lines) {
+  if constexpr (kBulk) {
+    if (lane_of_warp() == 0 && lines > 0) bulk_prefetch(first, lines * kLineBytes);
+  } else {
+    SPARSMITH_ROLLED for (int i = lane_of_warp(); i < lines; i += kLanes) prefetch(first + i * kLanes);
+  }
+}
+
 // A warp's way along its tiles, every kStride-th; or along those of kRowTiles row blocks together, one of each, then
 // the next ones. Two lists may take turns: one is in use while the other's words come.
 template <class List, int kStride = 1, int kRowTiles = 1>
@@ -138,6 +148,16 @@ struct TileCursor {
     fixed += static_cast<i32>(word) & none;
     load_fixed<kRow>(list);
     list.load_more(further);
+  }
+
+  // Asks for the rest of the tiles behind the first one, as far as L2 and as their offsets are at hand. After begin().
+  template <bool kBulk>
+  SPARSMITH_DEVICE void prefetch_rest() const {
+    SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) {
+      const u32 begin = shuffle_index(held[r], r == 0 ? 1 : 0);
+      const u32 end = shuffle_index(held[r], kLanes - 1);
+      prefetch_lines<kBulk>(further + static_cast<u64>(begin) * kLanes - lane_of_warp(), static_cast<int>(end - begin));
+    }
   }
 
   // Asks for what lies at a known place of the next tile, which there is, as far as L2.
