@@ -51,6 +51,13 @@ std::vector<Rule> legal_rules() {
          return in["bulk_ahead"] == 0 || (in["tiles_ahead"] > 0 && in.problem.device.compute_capability >= 90);
        }},
       {Kind::kLegal,
+       {"stages", "min_rounds", "tiles_ahead"},
+       "a ring brings what every tile has, by bulk copies (compute capability 9.0), and needs no other way ahead",
+       [](const RuleInput& in) {
+         return in["stages"] == 0 ||
+                (in["min_rounds"] > 0 && in["tiles_ahead"] == 0 && in.problem.device.compute_capability >= 90);
+       }},
+      {Kind::kLegal,
        {"tile_rows", "row_tiles", "token_tile", "input_columns"},
        "sums and X exceed the registers of a thread",
        [](const RuleInput& in) {
@@ -59,8 +66,9 @@ std::vector<Rule> legal_rules() {
                 160;
        }},
       {Kind::kLegal,
-       {"entry", "tile_rows", "min_rounds", "max_rounds", "token_tile", "input_columns", "warps", "row_tiles", "parts"},
-       "the warps' tiles or partial sums exceed the shared memory of a block",
+       {"entry", "tile_rows", "min_rounds", "max_rounds", "token_tile", "input_columns", "warps", "row_tiles", "parts",
+        "stages"},
+       "the warps' tiles or partial sums, and their rings, exceed the shared memory of a block",
        [](const RuleInput& in) {
          return ScatterConfig(in.config).shared_bytes() <= in.problem.device.shared_bytes_per_block;
        }},
@@ -124,7 +132,8 @@ std::vector<Rule> worthwhile_rules() {
          return in["warps"] <= std::max<std::int64_t>(tiles, 4) && (in["warps"] >= 8 || tiles < 8);
        }},
       {Kind::kWorthwhile,
-       {"entry", "tile_rows", "min_rounds", "max_rounds", "token_tile", "input_columns", "warps", "row_tiles", "parts"},
+       {"entry", "tile_rows", "min_rounds", "max_rounds", "token_tile", "input_columns", "warps", "row_tiles", "parts",
+        "stages"},
        "what a thread holds fits the registers that its block leaves it",
        [](const RuleInput& in) {
          const ScatterConfig config(in.config);
@@ -147,7 +156,14 @@ ScatterConfig::ScatterConfig(const Config& config)
       row_tiles(static_cast<int>(config.at("row_tiles"))),
       parts(static_cast<int>(config.at("parts"))),
       tiles_ahead(static_cast<int>(config.at("tiles_ahead"))),
-      bulk_ahead(config.at("bulk_ahead") != 0) {}
+      bulk_ahead(config.at("bulk_ahead") != 0),
+      stages(static_cast<int>(config.at("stages"))) {}
+
+int ScatterConfig::min_words() const { return entry == ScatterEntry::kByte ? min_rounds / 4 * 3 : min_rounds; }
+
+std::int64_t ScatterConfig::ring_bytes() const {
+  return stages == 0 ? 0 : std::int64_t{warps} * stages * min_words() * 128 + ceil_div(warps * stages * 8, 128) * 128;
+}
 
 std::int64_t ScatterConfig::resident_blocks(const DeviceProperties& device) const {
   // An exchange of sums takes its own, behind all others.
@@ -158,11 +174,12 @@ std::int64_t ScatterConfig::resident_blocks(const DeviceProperties& device) cons
 
 std::int64_t ScatterConfig::shared_bytes() const {
   const std::int64_t sent = std::int64_t{parts > 1 ? rows() * token_tile * 4 : 0};
-  return std::int64_t{warps} * std::max(8192, token_tile * (rows() + 4) * 4) + row_tiles * 16 + sent;
+  return std::int64_t{warps} * std::max(8192, token_tile * (rows() + 4) * 4) + row_tiles * 16 + sent + ring_bytes();
 }
 
 int ScatterConfig::registers() const {
-  const int entries = 2 * (entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds);
+  const int words = entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds;
+  const int entries = 2 * words - (stages > 0 ? min_words() : 0);
   // By what ptxas says of kernels that spill and of kernels that do not.
   const int predicates = max_rounds > min_rounds ? 3 : 0;
   // Loads of X, which keep their order; and multiplications that could otherwise stand in each other's way.
@@ -192,6 +209,13 @@ std::vector<Parameter> ScatterFamily::parameters() const {
        .values = {0, 1},
        .meaning = "how they are asked for: requests against instructions of one lane",
        .labels = {"lines", "bulk"},
+       .later = true},
+      {.name = "stages",
+       .abbreviation = "s",
+       .values = {0, 2, 3, 4},
+       .meaning = "tiles on their way through a ring in shared memory, or one to registers: bytes in flight and warps "
+                  "against turns of shared memory",
+       .labels = {"registers", "2", "3", "4"},
        .later = true},
   };
 }

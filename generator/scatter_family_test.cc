@@ -32,7 +32,8 @@ Config plain_config() {
                  {"row_tiles", 1},
                  {"parts", 1},
                  {"tiles_ahead", 0},
-                 {"bulk_ahead", 0}}};
+                 {"bulk_ahead", 0},
+                 {"stages", 0}}};
 }
 
 TEST(ScatterFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
@@ -66,7 +67,11 @@ TEST(ScatterFamilyTest, ARuleSaysWhatItForbids) {
   EXPECT_FALSE(refused({{"input_columns", 128}, {"tile_rows", 32}}));
   EXPECT_TRUE(refused({{"bulk_ahead", 1}}));
   EXPECT_FALSE(refused({{"bulk_ahead", 1}, {"tiles_ahead", 1}}));
-  EXPECT_TRUE(refused({{"token_tile", 64}}));  // partial sums of 16 warps
+  EXPECT_FALSE(refused({{"stages", 2}}));
+  EXPECT_TRUE(refused({{"stages", 2}, {"tiles_ahead", 1}}));
+  EXPECT_TRUE(refused({{"stages", 2}, {"min_rounds", 0}}));
+  EXPECT_TRUE(refused({{"stages", 4}, {"min_rounds", 40}, {"max_rounds", 40}}));  // 16 rings of 15 KB
+  EXPECT_TRUE(refused({{"token_tile", 64}}));                                     // partial sums of 16 warps
   EXPECT_TRUE(refused({{"token_tile", 64}, {"input_columns", 256}, {"tile_rows", 16}, {"warps", 4}}));
 }
 

@@ -9,7 +9,7 @@
 namespace sparsmith {
 
 template <class Entries, class Input, class Output, int kTileRows, int kTokens, int kInputColumns, int kWarps,
-          int kRowTiles, int kParts, int kAhead, bool kBulk>
+          int kRowTiles, int kParts, int kAhead, bool kBulk, int kStages>
 struct ScatterCopyKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kWarps, 4, 8, 12, 16)
