@@ -101,8 +101,17 @@ std::vector<Rule> worthwhile_rules() {
        }},
       {Kind::kWorthwhile,
        {"tiles_ahead", "warps"},
-       "more than two tiles ahead where few warps ask",
-       [](const RuleInput& in) { return in["tiles_ahead"] <= 2 || in["warps"] <= 4; }},
+       "one tile ahead of many warps is enough, and two of few",
+       [](const RuleInput& in) {
+         return in["tiles_ahead"] <= (in["warps"] >= 12 ? 1 : in["warps"] >= 8 ? 2 : 4);
+       }},
+      {Kind::kWorthwhile,
+       {"stages", "warps", "min_rounds", "max_rounds"},
+       "a ring for few warps is long, for many short, and brings the more the better",
+       [](const RuleInput& in) {
+         return in["stages"] == 0 ||
+                (in["stages"] == (in["warps"] >= 12 ? 2 : 3) && in["max_rounds"] <= in["min_rounds"] + 8);
+       }},
       {Kind::kWorthwhile,
        {"tiles_ahead", "bulk_ahead"},
        "bulk prefetches wherever there are any",
