@@ -192,9 +192,9 @@ int ScatterConfig::registers() const {
   // By what ptxas says of kernels that spill and of kernels that do not.
   const int predicates = max_rounds > min_rounds ? 3 : 0;
   // Loads of X, which keep their order; and multiplications that could otherwise stand in each other's way.
-  const int loads = token_tile >= 32 ? 68 : input_registers() > 16 || token_tile > 8 ? 12 : 0;
+  const int loads = token_tile > 32 ? 72 : token_tile == 32 ? 8 : input_registers() > 16 ? 12 : 0;
   const int second_row = row_tiles > 1 ? 30 : 0;
-  return sum_registers() + input_registers() + entries + 28 + 2 * (token_tile / 8) + predicates + loads + second_row;
+  return sum_registers() + input_registers() + entries + 24 + 2 * (token_tile / 8) + predicates + loads + second_row;
 }
 
 std::vector<Parameter> ScatterFamily::parameters() const {

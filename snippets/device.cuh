@@ -111,6 +111,13 @@ SPARSMITH_DEVICE void wait_for_previous() {
 #endif
 }
 
+// The same value, as if it became known here: what follows from it is not computed in front of a loop, where it would
+// take registers for as long as the loop runs.
+SPARSMITH_DEVICE u32 known_here(u32 value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 // ---- barriers and shuffles: every live thread of the block, or every lane of the mask, must arrive ----
 
 SPARSMITH_DEVICE void block_barrier() { __syncthreads(); }

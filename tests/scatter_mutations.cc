@@ -55,6 +55,11 @@ bool several_row_blocks_for_all_warps(const ScatterConfig& config, const PackedC
 bool several_fuller_tiles(const ScatterConfig& config, const PackedCase& each) {
   return several_tiles(config, each) && each.packed.facts.at("rounds_p95") > config.min_rounds;
 }
+bool a_ring(const ScatterConfig& config, const PackedCase&) { return config.stages > 0; }
+bool a_ring_that_goes_round(const ScatterConfig& config, const PackedCase& each) {
+  return config.stages > 0 &&
+         each.matrix.cols > (std::int64_t{config.stages} + 1) * config.parts * config.warps * config.tile_columns();
+}
 bool dealt_rows(const ScatterConfig&, const PackedCase& each) {
   const auto first_rows = each.packed.array("row_parts")->as<std::uint32_t>();
   return !std::is_sorted(first_rows.begin(), first_rows.end());
@@ -84,6 +89,12 @@ const std::vector<Mutation>& scatter_mutations() {
        "r < 0; r += 2) {\n      const u32 values", scatter(late_byte_rounds)},
       {"a tile's further entries are another's", "if (kRow == kRowTiles - 1) next += kStride;", "",
        scatter(several_fuller_tiles)},
+      {"offsets are not awaited", "for (int i = none; i < 1; ++i) async_wait<0>();",
+       "for (int i = none; i < 1; ++i) {}", scatter(any_tiles)},
+      {"bulk copies are not awaited", "    bulk_wait_in_warp(barriers + slot, phase);\n", "", scatter(a_ring)},
+      {"the phase never turns", "phase ^= 1;", "", scatter(a_ring_that_goes_round)},
+      {"a slot gets another tile", "copy<kRow>(tiles, t, kStages, 0, ring)",
+       "copy<kRow>(tiles, t, kStages - 1, 0, ring)", scatter(a_ring_that_goes_round)},
       {"the second row block's tiles are the first's", "fixed + kRow * block_bytes", "fixed",
        scatter(second_row_tiles)},
       {"what other blocks have summed up is dropped", "p == part ? own : sent[p * kOwn + output - part * kOwn]",

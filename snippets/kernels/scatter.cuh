@@ -318,8 +318,9 @@ struct ScatterKernel {
 
   // partials [warp][token][kPartialLine]
   static SPARSMITH_DEVICE void put_partials(const Sums& sums, int warp, float* partials) {
-    const int group = lane() / 4;
-    const int pair = lane() % 4 * 2;
+    const u32 lane = known_here(static_cast<u32>(scatter::lane_of_warp()));
+    const u32 group = lane / 4;
+    const u32 pair = lane % 4 * 2;
     float* of_warp = partials + warp * kTokens * kPartialLine;
     SPARSMITH_UNROLL for (int r = 0; r < kRowTiles * kRowParts; ++r) {
       SPARSMITH_UNROLL for (int i = 0; i < kTokenParts; ++i) {
@@ -345,7 +346,8 @@ struct ScatterKernel {
 
   static SPARSMITH_DEVICE void finish(const float* partials, const SumsOfParts& parts, const u32* first_rows,
                                       const Output& output, int rows, int first_token, int n) {
-    for (int i = parts.first() + thread_index(); i < parts.first() + SumsOfParts::kOwn; i += kThreads) {
+    for (int i = parts.first() + static_cast<int>(known_here(thread_index())); i < parts.first() + SumsOfParts::kOwn;
+         i += kThreads) {
       const u32 row_of_y = first_rows[row_of(i) / scatter::kPartRows] + row_of(i) % scatter::kPartRows;
       if (row_of_y < static_cast<u32>(rows) && first_token + token_of(i) < n) {
         const float total[1] = {parts.total(i, sum_of_warps(partials, i))};
