@@ -36,7 +36,7 @@ bool tiles_one_after_another(const ScatterConfig& config, const PackedCase& each
   return several_tiles(config, each) || (config.row_tiles == 2 && each.matrix.rows > config.tile_rows);
 }
 bool second_row_tiles(const ScatterConfig& config, const PackedCase& each) {
-  return config.row_tiles == 2 && config.min_rounds > 0 && each.matrix.rows > config.tile_rows;
+  return config.row_tiles == 2 && config.min_rounds > 0 && config.stages == 0 && each.matrix.rows > config.tile_rows;
 }
 bool tiles_for_several_parts(const ScatterConfig& config, const PackedCase& each) {
   return config.parts > 1 && each.matrix.cols > config.tile_columns();
