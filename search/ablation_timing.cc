@@ -97,7 +97,7 @@ class AblationRun {
     }
     std::vector<const Candidate*> candidates;
     for (const Contender& build : builds) candidates.push_back(&build.candidate);
-    kernels_.ensure(candidates);
+    kernels_.ensure(candidates, KernelStore::Urgency::kNow);
     for (std::size_t i = builds.size(); i-- > 0;) {
       const Status attached = attach_binaries(kernels_, problem.device, builds[i]);
       if (attached.ok()) continue;

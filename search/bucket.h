@@ -34,6 +34,9 @@ struct Bucket {
 // What choose_packings() decides from.
 BucketTimes times_of(const Bucket& bucket);
 
+// The vendor that dense products are measured with.
+inline constexpr const char* kDenseVendor = "cublas";
+
 // In a few words, which many have in common: why a candidate was rejected.
 std::string rejection_class(MeasurementStatus status, const std::string& reason);
 

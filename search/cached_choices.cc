@@ -38,7 +38,7 @@ std::string dense_hash(const Candidate& candidate) {
 bool kernels_ready(const TuneContext& context, const Candidate& candidate) {
   if (context.predict && context.kernels->nvrtc_version().empty()) return true;
   const Candidate* one = &candidate;
-  context.kernels->ensure({&one, 1});
+  context.kernels->ensure({&one, 1}, KernelStore::Urgency::kSoon);
   return std::ranges::all_of(candidate.kernels,
                              [&](const KernelSource& kernel) { return context.kernels->find(kernel).ok(); });
 }

@@ -28,7 +28,7 @@ struct Contender {
   Timing timing;
   bool in_final = false;
   bool recalled = false;  // its timing so far comes from an earlier run
-  int verified_in = -1;   // DeviceSession::restarts() when it was verified
+  int verified_in = -1;   // DeviceSession::epoch() when it was verified
 
   // All that was measured, in order, where `timing` is the last: of its trials, and of the final.
   std::vector<float> samples_us;

@@ -9,19 +9,14 @@
 #include "search/weight_tuner.h"
 
 namespace sparsmith {
-namespace {
+namespace {}  // namespace
 
-// Of packed copies, in this process; the worker holds as many, and the device. Beyond it, those that the next batch
-// does not read are dropped.
-constexpr std::int64_t kResidentBytes = std::int64_t{2} << 30;
-
-}  // namespace
-
-Contenders::Contenders(const TuneContext& context, Packings& packings, const Problem& problem, SearchPoints points,
-                       TuneCounts& counts)
-    : problem_(problem), context_(context), packings_(packings), points_(std::move(points)), counts_(counts) {
+Contenders::Contenders(const TuneContext& context, Packings& packings, const Problem& problem, SearchPoints points)
+    : problem_(problem), context_(context), packings_(packings), points_(std::move(points)) {
   made_.resize(points_.points.size());
 }
+
+Contenders::~Contenders() { packings_.reserve(this, {}); }
 
 void Contenders::add_baseline(Contender contender) {
   SpacePoint point;
@@ -37,7 +32,7 @@ Contender* Contenders::baseline() {
   return made_[points_.selected.front()].get();
 }
 
-Status Contenders::pack(std::span<const std::size_t> points) {
+void Contenders::pack(std::span<const std::size_t> points) {
   std::set<std::string> needed;
   std::vector<const Config*> configs;
   for (const std::size_t point : points) {
@@ -45,28 +40,28 @@ Status Contenders::pack(std::span<const std::size_t> points) {
     needed.insert(points_.points[point].packing);
     configs.push_back(&points_.points[point].config);
   }
-  if (packings_.bytes() > kResidentBytes) {
-    std::vector<std::string> unneeded;
-    for (const auto& packed : packings_.all()) {
-      if (!needed.contains(packed->packing)) unneeded.push_back(packed->packing);
-    }
-    for (const std::string& name : unneeded) {
-      if (context_.session != nullptr) SPARSMITH_RETURN_IF_ERROR(context_.session->drop_packing(name));
-      packings_.drop(name);
-    }
-  }
+  packings_.reserve(this, std::move(needed));
   const Stopwatch stopwatch(counts_.pack_seconds);
   packings_.make(configs, problem_);
+}
+
+// Packings that no search reads next, where all take much memory.
+Status Contenders::drop_unneeded() {
+  if (packings_.bytes() <= Packings::kResidentBytes) return {};
+  for (const std::string& name : packings_.unreserved()) {
+    SPARSMITH_RETURN_IF_ERROR(context_.session->drop_packing(name));
+    packings_.drop(name);
+  }
   return {};
 }
 
-Status Contenders::make(std::span<const std::size_t> points) {
+void Contenders::make(std::span<const std::size_t> points) {
   std::vector<std::size_t> missing;
   for (const std::size_t point : points) {
     if (made_[point] == nullptr && !failed_.contains(point)) missing.push_back(point);
   }
-  if (missing.empty()) return {};
-  SPARSMITH_RETURN_IF_ERROR(pack(missing));
+  if (missing.empty()) return;
+  pack(points);
   std::vector<const PackedWeight*> packed;
   std::vector<Status> errors(missing.size());
   for (std::size_t i = 0; i < missing.size(); ++i) {
@@ -92,7 +87,6 @@ Status Contenders::make(std::span<const std::size_t> points) {
     if (paid_packings_.insert(contender.identity.packing).second)
       contender.seconds.pack = packings_.seconds(contender.identity.packing);
   }
-  return {};
 }
 
 Status Contenders::generate(std::size_t index, const PackedWeight& packed) {
@@ -116,19 +110,15 @@ void Contenders::add_candidates(std::vector<const Candidate*>& candidates) const
   }
 }
 
-void Contenders::compile(std::span<const std::size_t> points) {
+void Contenders::compile(std::span<const std::size_t> points, KernelStore::Urgency urgency) {
   std::vector<const Candidate*> missing;
   for (const std::size_t point : points) {
     if (made_[point] != nullptr && !compiled_.contains(point)) missing.push_back(&made_[point]->candidate);
   }
   if (missing.empty()) return;
-  context_.kernels->ensure(missing, [&](std::size_t done, std::size_t total) {
+  context_.kernels->ensure(missing, urgency, [&](std::size_t done, std::size_t total) {
     if (context_.progress) context_.progress("compile", done, total);
   });
-  attach(points);
-}
-
-void Contenders::attach(std::span<const std::size_t> points) {
   for (const std::size_t point : points) {
     if (made_[point] == nullptr || !compiled_.insert(point).second) continue;
     Contender& contender = *made_[point];
@@ -152,7 +142,8 @@ Status Contenders::load(std::span<const std::size_t> points) {
     if (!context_.session->has_packing(contender->identity.packing)) missing.push_back(point);
   }
   if (missing.empty()) return {};
-  SPARSMITH_RETURN_IF_ERROR(pack(points));
+  pack(points);
+  SPARSMITH_RETURN_IF_ERROR(drop_unneeded());
   for (const std::size_t point : missing) {
     Contender& contender = *made_[point];
     if (context_.session->has_packing(contender.identity.packing)) continue;
@@ -166,12 +157,6 @@ Status Contenders::load(std::span<const std::size_t> points) {
     contender.reason = added.message();
   }
   return {};
-}
-
-Status Contenders::prepare(std::span<const std::size_t> points) {
-  SPARSMITH_RETURN_IF_ERROR(make(points));
-  compile(points);
-  return load(points);
 }
 
 std::vector<Contender> Contenders::take() {

@@ -19,45 +19,46 @@ namespace sparsmith {
 // One thread at a time; packing, generating and compiling use all cores.
 class Contenders {
  public:
-  // `context`, `packings` and `counts` outlive it. What cannot be generated is counted.
-  Contenders(const TuneContext& context, Packings& packings, const Problem& problem, SearchPoints points,
-             TuneCounts& counts);
+  // `context` and `packings` outlive it.
+  Contenders(const TuneContext& context, Packings& packings, const Problem& problem, SearchPoints points);
+  Contenders(const Contenders&) = delete;
+  Contenders& operator=(const Contenders&) = delete;
+  ~Contenders();
 
   const SearchPoints& points() const { return points_; }
 
   // Takes the baseline, which is made otherwise, as the first of the selected points. Before any strategy sees them.
   void add_baseline(Contender contender);
 
-  // Makes those that are not yet made. Candidates that cannot be generated are left out. Error: the device is gone.
-  Status make(std::span<const std::size_t> points);
+  // Packs and generates those that are not yet made. Candidates that cannot be generated are left out, and counted.
+  void make(std::span<const std::size_t> points);
   // Compiles their kernels, and puts binaries into them; what does not compile, or is not worth timing, is rejected.
-  void compile(std::span<const std::size_t> points);
-  // The second half of it, where the kernel store was asked for the kernels of several N at once.
-  void attach(std::span<const std::size_t> points);
+  void compile(std::span<const std::size_t> points, KernelStore::Urgency urgency);
   // Puts the packings that they read on the session's device; what reads one that does not fit is rejected. Error: the
   // device is gone.
   Status load(std::span<const std::size_t> points);
-  // All three.
-  Status prepare(std::span<const std::size_t> points);
 
   Contender* baseline();  // nullptr: there is none
   // nullptr: not made, or it cannot be generated.
   Contender* find(std::size_t point) { return made_[point].get(); }
-  // The kernels of made ones, for a compile over several N.
+  // Of all that were made.
   void add_candidates(std::vector<const Candidate*>& candidates) const;
 
   // All that were made, the selected ones first; the object holds none any more.
   std::vector<Contender> take();
 
+  const TuneCounts& counts() const { return counts_; }
+
  private:
-  Status pack(std::span<const std::size_t> points);
+  void pack(std::span<const std::size_t> points);
+  Status drop_unneeded();
   Status generate(std::size_t index, const PackedWeight& packed);
 
   Problem problem_;
   const TuneContext& context_;
   Packings& packings_;
   SearchPoints points_;
-  TuneCounts& counts_;
+  TuneCounts counts_;
   std::vector<std::unique_ptr<Contender>> made_;
   std::set<std::size_t> failed_;
   std::set<std::size_t> compiled_;

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/stopwatch.h"
 #include "search/bucket.h"
-#include "search/strategy_run.h"
 
 namespace sparsmith {
 namespace {
@@ -46,212 +45,12 @@ void reject(Contender& contender, MeasurementStatus status, std::string reason) 
   contender.reason = std::move(reason);
 }
 
-class DeviceSearch : public TrialBench {
- public:
-  DeviceSearch(DeviceSession& session, MeasurementLog& log, Contenders& contenders, std::vector<VendorTiming>& vendors,
-               const DeviceSearchOptions& options)
-      : session_(session), log_(log), contenders_(contenders), vendors_(vendors), options_(options) {}
-
-  Result<bool> run(Strategy& strategy) {
-    vendors_measured_in_ = session_.restarts();
-    for (const VendorTiming& vendor : vendors_) {
-      if (vendor.supported) note_best(vendor.timing.median_us);
-    }
-    SPARSMITH_ASSIGN_OR_RETURN(const bool complete, run_strategy(strategy, contenders_.points(), options_.stop, *this));
-    SPARSMITH_RETURN_IF_ERROR(final());
-    SPARSMITH_RETURN_IF_ERROR(session_.health());
-    return complete;
-  }
-
-  Status prepare(std::span<const Proposal> batch) override {
-    std::vector<std::size_t> points;
-    for (const Proposal& proposal : batch) points.push_back(proposal.point);
-    return contenders_.prepare(points);
-  }
-
-  // Rejected before it ran, or in an earlier run; or timed in one.
-  bool known(const Proposal& proposal) override {
-    Contender* const contender = contenders_.find(proposal.point);
-    return contender == nullptr || contender->state == State::kRejected ||
-           (contender->state == State::kWaiting && recall(*contender));
-  }
-
-  Result<TrialOutcome> attempt(const Proposal& proposal) override {
-    if (options_.progress) options_.progress(tried_.size());
-    Contender* const contender = contenders_.find(proposal.point);
-    if (contender == nullptr) return TrialOutcome{proposal.point, false, 0};
-    if (tried_.insert(proposal.point).second) {
-      SPARSMITH_RETURN_IF_ERROR(first_turn(*contender, proposal.replays));
-    } else if (contender->state == State::kTimed) {
-      sample(*contender, policy(proposal.replays));
-      SPARSMITH_RETURN_IF_ERROR(session_.health());
-    }
-    return TrialOutcome{proposal.point, contender->state == State::kTimed, contender->timing.median_us};
-  }
-
- private:
-  // Every time that is measured makes limits narrower.
-  void note_best(double us) {
-    if (us <= 0 || (best_us_ > 0 && us >= best_us_)) return;
-    best_us_ = us;
-    if (!options_.limit || session_.properties().is_emulator) return;
-    const double seconds = kPatienceSeconds + kLaunchesOfACall * us * 1e-6;
-    session_.limit_candidates(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)));
-  }
-
-  // Of one contender; those that stay in to the final in any case have none.
-  double limit_us(const Contender& contender) const {
-    if (!options_.limit || contender.incumbent || contender.dense || best_us_ <= 0) return 0;
-    return std::max(kTooSlow * best_us_, best_us_ + kSubmissionUs);
-  }
-
-  TimingPolicy policy(int replays) const {
-    TimingPolicy shorter = options_.policy;
-    shorter.min_replays = std::min(replays, shorter.min_replays);
-    shorter.max_milliseconds *= static_cast<double>(shorter.min_replays) / std::max(1, options_.policy.min_replays);
-    return shorter;
-  }
-
-  // Earlier results count; the others get a few samples.
-  Status first_turn(Contender& contender, int replays) {
-    if (contender.state != State::kWaiting || recall(contender)) return {};
-    log_.begin(contender.identity);
-    sample(contender, policy(replays));
-    SPARSMITH_RETURN_IF_ERROR(session_.health());
-    log_.finish(contender.status, contender.reason, contender.timing, contender.verification.max_error_over_bound);
-    return {};
-  }
-
-  bool recall(Contender& contender) const {
-    if (!options_.recall) return false;
-    const auto known = log_.find(contender.identity);
-    if (!known) return false;
-    if (known->status != MeasurementStatus::kOk || known->median_us <= 0) {
-      reject(contender, known->status, known->reason + " (in an earlier run)");
-      return true;
-    }
-    contender.recalled = true;
-    contender.state = State::kTimed;
-    contender.status = MeasurementStatus::kOk;
-    contender.timing.median_us = known->median_us;
-    contender.timing.q1_us = known->q1_us;
-    contender.timing.q3_us = known->q3_us;
-    contender.timing.copies = known->copies;
-    contender.timing.warm = known->warm;
-    contender.verification.ok = true;
-    contender.verification.max_error_over_bound = known->max_error_over_bound;
-    return true;
-  }
-
-  void sample(Contender& contender, TimingPolicy policy) {
-    // The same code on the same weight and device: what passed there once passes again.
-    const bool verified = contender.verification.ok && contender.verified_in == session_.restarts();
-    if (!verified && !verify(contender)) return;
-    policy.limit_us = limit_us(contender);
-    auto timing = [&] {
-      const Stopwatch stopwatch(contender.seconds.time);
-      return session_.time(contender.loaded, policy);
-    }();
-    if (!timing.ok()) return reject(contender, kind_of(timing.status()), reason_of(timing.status()));
-    contender.timing = std::move(*timing);
-    if (contender.timing.too_slow) {
-      return reject(
-          contender, MeasurementStatus::kTooSlow,
-          fmt::format("too slow: {:.0f} us where the best takes {:.1f} us", contender.timing.median_us, best_us_));
-    }
-    contender.state = State::kTimed;
-    contender.status = MeasurementStatus::kOk;
-    note_best(contender.timing.median_us);
-    const std::vector<float>& samples = contender.timing.samples_us;
-    contender.samples_us.insert(contender.samples_us.end(), samples.begin(), samples.end());
-    contender.recalled = false;
-  }
-
-  bool verify(Contender& contender) {
-    const Stopwatch stopwatch(contender.seconds.verify);
-    return verify_contender(session_, contender);
-  }
-
-  std::vector<std::size_t> standing() {
-    std::vector<Standing> timed;
-    for (const std::size_t point : tried_) {
-      const Contender* contender = contenders_.find(point);
-      if (contender != nullptr && contender->state == State::kTimed)
-        timed.push_back({point, contender->timing.median_us});
-    }
-    return still_standing(contenders_.points(), std::move(timed), kFinalists);
-  }
-
-  Status final() {
-    const std::vector<std::size_t> points = standing();
-    SPARSMITH_RETURN_IF_ERROR(contenders_.load(points));
-    std::vector<Contender*> finalists;
-    for (const std::size_t point : points) finalists.push_back(contenders_.find(point));
-    for (Contender* contender : finalists) {
-      if (contender->state == State::kTimed && contender->verified_in != session_.restarts()) verify(*contender);
-    }
-    std::erase_if(finalists, [](const Contender* contender) { return contender->state != State::kTimed; });
-    if (finalists.empty()) return {};
-
-    std::vector<LoadedCandidate> loaded;
-    for (const Contender* contender : finalists) loaded.push_back(contender->loaded);
-    const std::vector<std::string> names = vendors_ready();
-    auto timings = session_.time_interleaved(loaded, names, options_.policy);
-    if (!timings.ok() || timings->size() != loaded.size() + names.size()) {
-      alone(finalists);
-      return {};
-    }
-    for (std::size_t i = 0; i < finalists.size(); ++i) enter(*finalists[i], std::move((*timings)[i]));
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      for (VendorTiming& vendor : vendors_) {
-        if (vendor.name == names[i]) vendor.timing = std::move((*timings)[loaded.size() + i]);
-      }
-    }
-    return {};
-  }
-
-  static void enter(Contender& contender, Timing timing) {
-    contender.timing = std::move(timing);
-    contender.final_us = contender.timing.samples_us;
-    contender.in_final = true;
-    contender.recalled = false;
-  }
-
-  // One of the finalists took the worker down: each runs by itself, so that it is known which.
-  void alone(const std::vector<Contender*>& finalists) {
-    for (Contender* contender : finalists) {
-      log_.begin(contender->identity);
-      sample(*contender, options_.policy);
-      if (contender->state == State::kTimed) contender->in_final = true;
-      log_.finish(contender->status, contender->reason, contender->timing,
-                  contender->verification.max_error_over_bound);
-    }
-  }
-
-  // Names of the vendors that the present worker knows; those measured by one that has died are measured again.
-  std::vector<std::string> vendors_ready() {
-    std::vector<std::string> names;
-    for (VendorTiming& vendor : vendors_) {
-      if (!vendor.supported) continue;
-      if (vendors_measured_in_ != session_.restarts()) {
-        auto again = session_.vendor(vendor.name, options_.policy);
-        if (!again.ok() || !again->supported) continue;
-        vendor = std::move(*again);
-      }
-      names.push_back(vendor.name);
-    }
-    return names;
-  }
-
-  DeviceSession& session_;
-  MeasurementLog& log_;
-  Contenders& contenders_;
-  std::vector<VendorTiming>& vendors_;
-  const DeviceSearchOptions& options_;
-  int vendors_measured_in_ = 0;
-  double best_us_ = 0;  // of all that was measured; 0: nothing yet
-  std::set<std::size_t> tried_;
-};
+void enter(Contender& contender, Timing timing) {
+  contender.timing = std::move(timing);
+  contender.final_us = contender.timing.samples_us;
+  contender.in_final = true;
+  contender.recalled = false;
+}
 
 }  // namespace
 
@@ -266,7 +65,7 @@ bool verify_contender(DeviceSession& session, Contender& contender) {
     reject(contender, MeasurementStatus::kWrong, contender.verification.reason);
     return false;
   }
-  contender.verified_in = session.restarts();
+  contender.verified_in = session.epoch();
   return true;
 }
 
@@ -293,9 +92,204 @@ std::vector<VendorTiming> measure_vendors(DeviceSession& session, MeasurementLog
   return vendors;
 }
 
-Result<bool> search_on_device(DeviceSession& session, MeasurementLog& log, Contenders& contenders, Strategy& strategy,
-                              std::vector<VendorTiming>& vendors, const DeviceSearchOptions& options) {
-  return DeviceSearch(session, log, contenders, vendors, options).run(strategy);
+DeviceSearch::DeviceSearch(MeasurementLog& log, Contenders& contenders, Strategy& strategy, DeviceSearchOptions options)
+    : log_(log),
+      contenders_(contenders),
+      options_(std::move(options)),
+      run_(strategy, contenders.points(), options_.stop) {}
+
+std::vector<std::size_t> DeviceSearch::proposed() const {
+  std::vector<std::size_t> points;
+  for (const Proposal& proposal : run_.batch()) points.push_back(proposal.point);
+  return points;
+}
+
+Status DeviceSearch::attempt(DeviceSession& session, const std::vector<VendorTiming>& vendors) {
+  session_ = &session;
+  for (const VendorTiming& vendor : vendors) {
+    if (vendor.supported) note_best(vendor.timing.median_us);
+  }
+  limit_candidates();
+  SPARSMITH_RETURN_IF_ERROR(contenders_.load(proposed()));
+  return run_.attempt(*this);
+}
+
+// Rejected before it ran, or in an earlier run; or timed in one.
+bool DeviceSearch::known(const Proposal& proposal) {
+  Contender* const contender = contenders_.find(proposal.point);
+  return contender == nullptr || contender->state == State::kRejected ||
+         (contender->state == State::kWaiting && recall(*contender));
+}
+
+Result<TrialOutcome> DeviceSearch::attempt(const Proposal& proposal) {
+  if (options_.progress) options_.progress(tried_.size());
+  Contender* const contender = contenders_.find(proposal.point);
+  if (contender == nullptr) return TrialOutcome{proposal.point, false, 0};
+  if (tried_.insert(proposal.point).second) {
+    SPARSMITH_RETURN_IF_ERROR(first_turn(*contender, proposal.replays));
+  } else if (contender->state == State::kTimed) {
+    sample(*contender, policy(proposal.replays));
+    SPARSMITH_RETURN_IF_ERROR(session_->health());
+  }
+  return TrialOutcome{proposal.point, contender->state == State::kTimed, contender->timing.median_us};
+}
+
+// Every time that is measured makes limits narrower.
+void DeviceSearch::note_best(double us) {
+  if (us <= 0 || (best_us_ > 0 && us >= best_us_)) return;
+  best_us_ = us;
+  limit_candidates();
+}
+
+void DeviceSearch::limit_candidates() {
+  if (best_us_ <= 0 || !options_.limit || session_->properties().is_emulator) return;
+  const double seconds = kPatienceSeconds + kLaunchesOfACall * best_us_ * 1e-6;
+  session_->limit_candidates(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)));
+}
+
+// Of one contender; those that stay in to the final in any case have none.
+double DeviceSearch::limit_us(const Contender& contender) const {
+  if (!options_.limit || contender.incumbent || contender.dense || best_us_ <= 0) return 0;
+  return std::max(kTooSlow * best_us_, best_us_ + kSubmissionUs);
+}
+
+TimingPolicy DeviceSearch::policy(int replays) const {
+  TimingPolicy shorter = options_.policy;
+  shorter.min_replays = std::min(replays, shorter.min_replays);
+  shorter.max_milliseconds *= static_cast<double>(shorter.min_replays) / std::max(1, options_.policy.min_replays);
+  return shorter;
+}
+
+// Earlier results count; the others get a few samples.
+Status DeviceSearch::first_turn(Contender& contender, int replays) {
+  if (contender.state != State::kWaiting || recall(contender)) return {};
+  log_.begin(contender.identity);
+  sample(contender, policy(replays));
+  SPARSMITH_RETURN_IF_ERROR(session_->health());
+  log_.finish(contender.status, contender.reason, contender.timing, contender.verification.max_error_over_bound);
+  return {};
+}
+
+bool DeviceSearch::recall(Contender& contender) const {
+  if (!options_.recall) return false;
+  const auto known = log_.find(contender.identity);
+  if (!known) return false;
+  if (known->status != MeasurementStatus::kOk || known->median_us <= 0) {
+    reject(contender, known->status, known->reason + " (in an earlier run)");
+    return true;
+  }
+  contender.recalled = true;
+  contender.state = State::kTimed;
+  contender.status = MeasurementStatus::kOk;
+  contender.timing.median_us = known->median_us;
+  contender.timing.q1_us = known->q1_us;
+  contender.timing.q3_us = known->q3_us;
+  contender.timing.copies = known->copies;
+  contender.timing.warm = known->warm;
+  contender.verification.ok = true;
+  contender.verification.max_error_over_bound = known->max_error_over_bound;
+  return true;
+}
+
+void DeviceSearch::sample(Contender& contender, TimingPolicy policy) {
+  // The same code on the same weight and device: what passed there once passes again.
+  const bool verified = contender.verification.ok && contender.verified_in == session_->epoch();
+  if (!verified && !verify(contender)) return;
+  policy.limit_us = limit_us(contender);
+  auto timing = [&] {
+    const Stopwatch stopwatch(contender.seconds.time);
+    return session_->time(contender.loaded, policy);
+  }();
+  if (!timing.ok()) return reject(contender, kind_of(timing.status()), reason_of(timing.status()));
+  contender.timing = std::move(*timing);
+  if (contender.timing.too_slow) {
+    return reject(
+        contender, MeasurementStatus::kTooSlow,
+        fmt::format("too slow: {:.0f} us where the best takes {:.1f} us", contender.timing.median_us, best_us_));
+  }
+  contender.state = State::kTimed;
+  contender.status = MeasurementStatus::kOk;
+  note_best(contender.timing.median_us);
+  const std::vector<float>& samples = contender.timing.samples_us;
+  contender.samples_us.insert(contender.samples_us.end(), samples.begin(), samples.end());
+  contender.recalled = false;
+}
+
+bool DeviceSearch::verify(Contender& contender) {
+  const Stopwatch stopwatch(contender.seconds.verify);
+  return verify_contender(*session_, contender);
+}
+
+std::vector<std::size_t> DeviceSearch::standing() {
+  std::vector<Standing> timed;
+  for (const std::size_t point : tried_) {
+    const Contender* contender = contenders_.find(point);
+    if (contender != nullptr && contender->state == State::kTimed)
+      timed.push_back({point, contender->timing.median_us});
+  }
+  return still_standing(contenders_.points(), std::move(timed), kFinalists);
+}
+
+Result<bool> DeviceSearch::final(DeviceSession& session, std::vector<VendorTiming>& vendors, int vendors_epoch) {
+  session_ = &session;
+  limit_candidates();
+  SPARSMITH_RETURN_IF_ERROR(interleave_best(vendors, vendors_epoch));
+  SPARSMITH_RETURN_IF_ERROR(session.health());
+  return run_.complete();
+}
+
+Status DeviceSearch::interleave_best(std::vector<VendorTiming>& vendors, int vendors_epoch) {
+  const std::vector<std::size_t> points = standing();
+  SPARSMITH_RETURN_IF_ERROR(contenders_.load(points));
+  std::vector<Contender*> finalists;
+  for (const std::size_t point : points) finalists.push_back(contenders_.find(point));
+  for (Contender* contender : finalists) {
+    if (contender->state == State::kTimed && contender->verified_in != session_->epoch()) verify(*contender);
+  }
+  std::erase_if(finalists, [](const Contender* contender) { return contender->state != State::kTimed; });
+  if (finalists.empty()) return {};
+
+  std::vector<LoadedCandidate> loaded;
+  for (const Contender* contender : finalists) loaded.push_back(contender->loaded);
+  const std::vector<std::string> names = vendors_ready(vendors, vendors_epoch);
+  auto timings = session_->time_interleaved(loaded, names, options_.policy);
+  if (!timings.ok() || timings->size() != loaded.size() + names.size()) {
+    alone(finalists);
+    return {};
+  }
+  for (std::size_t i = 0; i < finalists.size(); ++i) enter(*finalists[i], std::move((*timings)[i]));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    for (VendorTiming& vendor : vendors) {
+      if (vendor.name == names[i]) vendor.timing = std::move((*timings)[loaded.size() + i]);
+    }
+  }
+  return {};
+}
+
+// One of the finalists took the worker down: each runs by itself, so that it is known which.
+void DeviceSearch::alone(const std::vector<Contender*>& finalists) {
+  for (Contender* contender : finalists) {
+    log_.begin(contender->identity);
+    sample(*contender, options_.policy);
+    if (contender->state == State::kTimed) contender->in_final = true;
+    log_.finish(contender->status, contender->reason, contender->timing, contender->verification.max_error_over_bound);
+  }
+}
+
+// Names of the vendors that the present worker knows; those measured before it had another N, or died, are measured
+// again.
+std::vector<std::string> DeviceSearch::vendors_ready(std::vector<VendorTiming>& vendors, int vendors_epoch) {
+  std::vector<std::string> names;
+  for (VendorTiming& vendor : vendors) {
+    if (!vendor.supported) continue;
+    if (vendors_epoch != session_->epoch()) {
+      auto again = session_->vendor(vendor.name, options_.policy);
+      if (!again.ok() || !again->supported) continue;
+      vendor = std::move(*again);
+    }
+    names.push_back(vendor.name);
+  }
+  return names;
 }
 
 }  // namespace sparsmith

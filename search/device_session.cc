@@ -105,10 +105,12 @@ bool DeviceSession::has_packing(const std::string& name) const {
 
 Status DeviceSession::set_tokens(std::int64_t tokens, std::uint64_t seed) {
   const Stopwatch stopwatch(seconds_.reference);
+  limit_candidates(kNoLimit);
+  if (measurer_ != nullptr && tokens_ == Tokens{tokens, seed}) return {};
   tokens_.reset();
+  ++switches_;
   SPARSMITH_RETURN_IF_ERROR(with_retry([&](Measurer& measurer) { return measurer.set_tokens(tokens, seed); }));
   tokens_ = {tokens, seed};
-  limit_candidates(kNoLimit);
   return {};
 }
 

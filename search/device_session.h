@@ -36,6 +36,7 @@ class DeviceSession {
   // After it, the packed weight is no longer referred to.
   Status drop_packing(const std::string& name);
   bool has_packing(const std::string& name) const;
+  // Does nothing where these are the tokens anyway.
   Status set_tokens(std::int64_t tokens, std::uint64_t seed);
 
   // Of what follows, until the next set_tokens().
@@ -49,8 +50,10 @@ class DeviceSession {
                                               const TimingPolicy& policy);
   Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy);
 
-  // How often a measurer was started again. A number that has changed says that whatever was verified or measured
-  // there before (vendors too) is unknown to the measurer of now.
+  // A number that has changed says that whatever was verified or measured before (vendors too) is unknown to the
+  // measurer of now: it was started again, or had another N meanwhile.
+  int epoch() const { return restarts_ + switches_; }
+  // How often a measurer was started again.
   int restarts() const { return restarts_; }
 
   // What calls to the device have taken so far.
@@ -85,6 +88,7 @@ class DeviceSession {
   DeviceTurn turn_;  // held while the device works
   Status health_;
   int restarts_ = -1;  // the first start is none
+  int switches_ = 0;   // of N
   Seconds seconds_;
 
   const CsrMatrix* matrix_ = nullptr;
@@ -93,6 +97,7 @@ class DeviceSession {
   struct Tokens {
     std::int64_t count;
     std::uint64_t seed;
+    bool operator==(const Tokens&) const = default;
   };
   std::optional<Tokens> tokens_;
   std::chrono::milliseconds candidate_limit_ = kNoLimit;

@@ -17,7 +17,19 @@ std::string identity(const KernelSource& kernel) { return kernel.name + "|" + ke
 }  // namespace
 
 KernelStore::KernelStore(const KernelCompiler* compiler, Cache* cache, std::string architecture, int threads)
-    : compiler_(compiler), cache_(cache), architecture_(std::move(architecture)), threads_(threads) {}
+    : compiler_(compiler),
+      cache_(cache),
+      architecture_(std::move(architecture)),
+      most_threads_(threads > 0 ? static_cast<std::size_t>(threads)
+                                : std::max(1U, std::thread::hardware_concurrency())) {}
+
+KernelStore::~KernelStore() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  queued_.notify_all();
+}
 
 std::string KernelStore::nvrtc_version() const { return compiler_ == nullptr ? "" : compiler_->version(); }
 
@@ -58,62 +70,108 @@ void KernelStore::keep(const Missing& missing, Result<CompiledKernel> compiled) 
   kernels_.emplace(identity(missing.kernel), std::move(compiled));
 }
 
-std::vector<KernelStore::Missing> KernelStore::claim(std::span<const Candidate* const> candidates,
-                                                     std::set<std::string>& others) {
-  std::vector<Missing> missing;
-  std::set<std::string> claimed;
+std::set<std::string> KernelStore::queue_missing(std::span<const Candidate* const> candidates, Urgency urgency) {
+  std::set<std::string> awaited;
   for (const Candidate* candidate : candidates) {
     for (const KernelSource& kernel : candidate->kernels) {
-      ++counts_.asked;
       const std::string name = identity(kernel);
-      if (kernels_.contains(name) || claimed.contains(name)) continue;
+      if (kernels_.contains(name) || awaited.contains(name)) continue;
       if (in_work_.contains(name)) {
-        others.insert(name);
+        if (urgency == Urgency::kNow) promote(name);
       } else if (auto cached = from_cache(kernel)) {
         ++counts_.cache_hits;
         kernels_.emplace(name, std::move(*cached));
+        continue;
       } else {
-        claimed.insert(name);
-        missing.push_back({kernel, candidate->config.text()});
+        in_work_.insert(name);
+        (urgency == Urgency::kNow ? urgent_ : ordinary_).push_back({kernel, candidate->config.text()});
       }
+      awaited.insert(name);
     }
   }
-  in_work_.merge(claimed);
-  return missing;
+  return awaited;
 }
 
-void KernelStore::ensure(std::span<const Candidate* const> candidates, const KernelCompiler::Progress& progress) {
+void KernelStore::promote(const std::string& name) {
+  const auto found =
+      std::ranges::find(ordinary_, name, [](const Missing& missing) { return identity(missing.kernel); });
+  if (found == ordinary_.end()) return;
+  urgent_.push_back(std::move(*found));
+  ordinary_.erase(found);
+}
+
+void KernelStore::start_threads() {
+  const std::size_t wanted = std::min(most_threads_, in_work_.size());
+  while (threads_.size() < wanted) threads_.emplace_back([this] { compile_queued(); });
+  queued_.notify_all();
+}
+
+void KernelStore::request(std::span<const Candidate* const> candidates) {
+  const std::lock_guard lock(mutex_);
+  queue_missing(candidates, Urgency::kSoon);
+  start_threads();
+}
+
+void KernelStore::hurry(std::span<const Candidate* const> candidates) {
+  const std::lock_guard lock(mutex_);
+  for (const Candidate* candidate : candidates) {
+    for (const KernelSource& kernel : candidate->kernels) promote(identity(kernel));
+  }
+}
+
+void KernelStore::ensure(std::span<const Candidate* const> candidates, Urgency urgency, const Progress& progress) {
+  double seconds = 0;
   std::unique_lock lock(mutex_);
-  std::set<std::string> others;
-  const std::vector<Missing> missing = claim(candidates, others);
-  if (!missing.empty()) {
-    std::vector<KernelSource> sources;
-    for (const Missing& each : missing) sources.push_back(each.kernel);
-    std::map<std::string, Result<CompiledKernel>> compiled;
-    double seconds = 0;
-    if (compiler_ != nullptr) {
-      lock.unlock();
-      {
-        const Stopwatch stopwatch(seconds);
-        compiled = compiler_->compile_all(sources, architecture_, threads_, progress);
+  for (const Candidate* candidate : candidates) counts_.asked += static_cast<std::int64_t>(candidate->kernels.size());
+  const std::set<std::string> awaited = queue_missing(candidates, urgency);
+  start_threads();
+  {
+    const Stopwatch stopwatch(seconds);
+    const auto count_ready = [&] {
+      return static_cast<std::size_t>(
+          std::ranges::count_if(awaited, [&](const std::string& name) { return kernels_.contains(name); }));
+    };
+    for (std::size_t told = 0, ready = count_ready(); ready < awaited.size(); ready = count_ready()) {
+      if (progress && ready > told) {
+        told = ready;
+        lock.unlock();
+        progress(ready, awaited.size());
+        lock.lock();
+      } else {
+        compiled_.wait(lock);
       }
-      lock.lock();
-      counts_.compiled += static_cast<std::int64_t>(missing.size());
-      counts_.compile_seconds += seconds;
     }
-    for (const Missing& each : missing) {
-      const auto found = compiled.find(each.kernel.name);
-      keep(each,
-           found != compiled.end()
-               ? std::move(found->second)
-               : Result<CompiledKernel>(no_device("NVRTC was not found, and the cache has no binary of this kernel")));
-      in_work_.erase(identity(each.kernel));
-    }
+  }
+  counts_.compile_seconds += seconds;
+}
+
+void KernelStore::compile_queued() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    queued_.wait(lock, [this] { return stopped_ || !urgent_.empty() || !ordinary_.empty(); });
+    if (stopped_) return;
+    std::deque<Missing>& queue = urgent_.empty() ? ordinary_ : urgent_;
+    const Missing missing = std::move(queue.front());
+    queue.pop_front();
+    lock.unlock();
+    Result<CompiledKernel> compiled = compile(missing.kernel);
+    lock.lock();
+    if (compiler_ != nullptr) ++counts_.compiled;
+    keep(missing, std::move(compiled));
+    in_work_.erase(identity(missing.kernel));
     compiled_.notify_all();
   }
-  compiled_.wait(lock, [&] {
-    return std::ranges::all_of(others, [&](const std::string& name) { return kernels_.contains(name); });
-  });
+}
+
+Result<CompiledKernel> KernelStore::compile(const KernelSource& kernel) const {
+  if (compiler_ == nullptr) return no_device("NVRTC was not found, and the cache has no binary of this kernel");
+  double seconds = 0;
+  Result<CompiledKernel> compiled = [&] {
+    const Stopwatch stopwatch(seconds);
+    return compiler_->compile(kernel, architecture_);
+  }();
+  if (compiled.ok()) compiled->seconds = seconds;
+  return compiled;
 }
 
 Result<const CompiledKernel*> KernelStore::find(const KernelSource& kernel) const {

@@ -1,15 +1,18 @@
 // Compiled kernels of one architecture: each distinct one is compiled once, over the whole run and, through the cache,
-// over all runs. Thread-safe; compiling itself uses a pool.
+// over all runs. Thread-safe: one pool of threads compiles for all callers, first what a device waits for.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cache/cache.h"
@@ -28,13 +31,27 @@ class KernelStore {
     double compile_seconds = 0;  // that callers waited for the compiler, summed
   };
 
-  // `compiler` and `cache` may be null: without a compiler only what the cache has is found. Both must outlive the
-  // store. `nvrtc_version` is the compiler's.
-  KernelStore(const KernelCompiler* compiler, Cache* cache, std::string architecture, int threads);
+  // Who waits for a kernel.
+  enum class Urgency : std::uint8_t {
+    kSoon,  // nobody yet
+    kNow,   // a device
+  };
+  using Progress = std::function<void(std::size_t done, std::size_t total)>;
 
-  // Makes the candidates' kernels ready; what cannot be compiled is remembered as such. What another thread is
-  // compiling is waited for.
-  void ensure(std::span<const Candidate* const> candidates, const KernelCompiler::Progress& progress = {});
+  // `compiler` and `cache` may be null: without a compiler only what the cache has is found. Both must outlive the
+  // store. `threads` compile; 0: one a core.
+  KernelStore(const KernelCompiler* compiler, Cache* cache, std::string architecture, int threads);
+  KernelStore(const KernelStore&) = delete;
+  KernelStore& operator=(const KernelStore&) = delete;
+  ~KernelStore();
+
+  // Asks for the candidates' kernels, in their order.
+  void request(std::span<const Candidate* const> candidates);
+  // They were asked for, and a device waits for them now.
+  void hurry(std::span<const Candidate* const> candidates);
+  // Asks for them and waits until all are ready; what cannot be compiled is remembered as such. `progress`: called by
+  // this thread, of the kernels that were not ready.
+  void ensure(std::span<const Candidate* const> candidates, Urgency urgency, const Progress& progress = {});
 
   // The kernel, or why there is none. REQUIRES: ensured. The pointer lives as long as the store.
   Result<const CompiledKernel*> find(const KernelSource& kernel) const;
@@ -46,26 +63,40 @@ class KernelStore {
   std::string nvrtc_version() const;
 
  private:
-  std::optional<CompiledKernel> from_cache(const KernelSource& kernel);
   struct Missing {
     KernelSource kernel;
     std::string config;  // of the first candidate that asked
   };
-  // What this thread is to compile; `others` gets what other threads are at. REQUIRES: the mutex is held.
-  std::vector<Missing> claim(std::span<const Candidate* const> candidates, std::set<std::string>& others);
+
+  std::optional<CompiledKernel> from_cache(const KernelSource& kernel);
+  // Puts what nobody has asked for into a queue; returns the names of all that are not ready. REQUIRES, as those that
+  // follow: the mutex is held.
+  std::set<std::string> queue_missing(std::span<const Candidate* const> candidates, Urgency urgency);
+  // What waits for nobody yet is waited for by a device now.
+  void promote(const std::string& name);
+  void start_threads();
   void keep(const Missing& missing, Result<CompiledKernel> compiled);
   KernelKey key_of(const KernelSource& kernel) const;
+
+  // A thread of the pool.
+  void compile_queued();
+  Result<CompiledKernel> compile(const KernelSource& kernel) const;
 
   const KernelCompiler* compiler_;
   Cache* cache_;
   std::string architecture_;
-  int threads_;
+  std::size_t most_threads_;
   mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable queued_;
   std::condition_variable compiled_;
   Counts counts_;
   // By name and closure hash.
   std::map<std::string, Result<CompiledKernel>> kernels_;
-  std::set<std::string> in_work_;
+  std::set<std::string> in_work_;  // in a queue, or with the compiler
+  std::deque<Missing> urgent_;
+  std::deque<Missing> ordinary_;
+  bool stopped_ = false;
+  std::vector<std::jthread> threads_;
 };
 
 // Ok, or why a kernel with these figures is not worth timing: it spills more than a few registers, or they do not fit

@@ -11,7 +11,7 @@ constexpr int kWanted = 2;  // that pass: the choice, and one to compare it with
 bool compiles(const TuneContext& context, Contender& contender) {
   if (context.kernels->nvrtc_version().empty()) return true;
   const Candidate* candidate = &contender.candidate;
-  context.kernels->ensure({&candidate, 1});
+  context.kernels->ensure({&candidate, 1}, KernelStore::Urgency::kNow);
   const Status status = attach_binaries(*context.kernels, context.device, contender);
   if (status.ok()) return true;
   contender.state = Contender::State::kRejected;

@@ -8,7 +8,7 @@
 
 namespace sparsmith {
 
-// REQUIRES: as search_on_device(), and the packings of the contenders. Contenders that pass count as timed, with their
+// REQUIRES: as DeviceSearch, and the packings of the contenders. Contenders that pass count as timed, with their
 // prediction as the time; the ones behind them stay waiting. Kernels are compiled, where there is a compiler, so that
 // none that spills much is chosen.
 //   Error: the emulator is gone.

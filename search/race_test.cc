@@ -34,12 +34,6 @@ SearchPoints space() {
 class Bench : public TrialBench {
  public:
   Bench(const SearchPoints& points, TimeOf time) : points_(points), time_(std::move(time)) {}
-  Status prepare(std::span<const Proposal> batch) override {
-    std::set<std::size_t> of_batch;
-    for (const Proposal& proposal : batch) of_batch.insert(proposal.point);
-    batches.push_back(std::move(of_batch));
-    return {};
-  }
   bool known(const Proposal&) override { return false; }
   Result<TrialOutcome> attempt(const Proposal& proposal) override {
     const double us = time_(points_.points[proposal.point]);
@@ -58,7 +52,13 @@ class Bench : public TrialBench {
 Bench race(const SearchPoints& points, TimeOf time) {
   Bench bench(points, std::move(time));
   const auto strategy = make_race(points);
-  EXPECT_TRUE(*run_strategy(*strategy, points, {}, bench));
+  StrategyRun run(*strategy, points, {});
+  while (run.propose()) {
+    std::set<std::size_t>& batch = bench.batches.emplace_back();
+    for (const Proposal& proposal : run.batch()) batch.insert(proposal.point);
+    EXPECT_TRUE(run.attempt(bench).ok());
+  }
+  EXPECT_TRUE(run.complete());
   return bench;
 }
 

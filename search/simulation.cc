@@ -20,7 +20,6 @@ class RecordedBench : public TrialBench {
   RecordedBench(const RecordedSpace& space, const std::vector<std::size_t>& order, std::uint64_t seed)
       : space_(space), order_(order), random_(seed) {}
 
-  Status prepare(std::span<const Proposal>) override { return {}; }
   bool known(const Proposal&) override { return false; }
 
   Result<TrialOutcome> attempt(const Proposal& proposal) override {

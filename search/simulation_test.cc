@@ -128,20 +128,15 @@ TEST(StrategyRunTest, ABudgetCutsShortAndALimitDoesNot) {
   std::vector<std::size_t> order;
   const SearchPoints points = recorded_points(space, {}, order);
   struct Bench : TrialBench {
-    Status prepare(std::span<const Proposal>) override {
-      ++batches;
-      return {};
-    }
     bool known(const Proposal&) override { return false; }
     Result<TrialOutcome> attempt(const Proposal& proposal) override {
       ++attempts;
       return TrialOutcome{proposal.point, true, 10.0 + static_cast<double>(attempts)};
     }
     int attempts = 0;
-    int batches = 0;
   } bench;
   const auto run = [&](const StopCondition& condition, StrategyKind kind = StrategyKind::kRandom) {
-    bench.attempts = bench.batches = 0;
+    bench.attempts = 0;
     const StopCondition* const conditions[] = {&condition};
     const auto strategy = make_strategy(kind, points, 1);
     return *run_strategy(*strategy, points, conditions, bench);
@@ -154,8 +149,15 @@ TEST(StrategyRunTest, ABudgetCutsShortAndALimitDoesNot) {
   EXPECT_EQ(bench.attempts, 6) << "each is slower than the first";
 
   const auto all_selected = static_cast<int>(points.selected.size());
-  EXPECT_FALSE(run(OutOfTime([&] { return bench.attempts == all_selected; }), StrategyKind::kRace));
-  EXPECT_EQ(bench.batches, 1) << "a wave that will not have its turn is not prepared";
+  const OutOfTime behind_selected([&] { return bench.attempts == all_selected; });
+  const StopCondition* const conditions[] = {&behind_selected};
+  const auto race = make_strategy(StrategyKind::kRace, points, 1);
+  StrategyRun in_batches(*race, points, conditions);
+  bench.attempts = 0;
+  EXPECT_TRUE(in_batches.propose());
+  EXPECT_TRUE(in_batches.attempt(bench).ok());
+  EXPECT_FALSE(in_batches.propose()) << "a wave that will not have its turn is not asked for";
+  EXPECT_FALSE(in_batches.complete());
 }
 
 // Real ones, in files bench/recorded/*spaces*.jsonl.gz: race against random at equal budget in at least 90 % of them.

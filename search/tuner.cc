@@ -367,7 +367,7 @@ class Run {
 
   static void add_binaries(KernelStore& kernels, const std::vector<const Candidate*>& chosen,
                            std::map<std::string, KernelImages>& images) {
-    kernels.ensure(chosen);
+    kernels.ensure(chosen, KernelStore::Urgency::kNow);
     for (auto& [name, image] : images) {
       const auto compiled = kernels.find(image.kernel);
       if (compiled.ok()) {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <future>
+#include <deque>
 #include <utility>
 
 #include "base/log.h"
@@ -11,11 +11,10 @@
 #include "matrix/sparsity_statistics.h"
 #include "runtime/dense_matmul.h"
 #include "runtime/tuned_file.h"
-#include "search/bucket.h"
+#include "search/bucket_search.h"
 #include "search/byte_limit.h"
 #include "search/cached_choices.h"
 #include "search/dense_cost.h"
-#include "search/device_search.h"
 #include "search/packings.h"
 #include "search/predicted_race.h"
 #include "search/search_points.h"
@@ -24,7 +23,6 @@
 namespace sparsmith {
 namespace {
 
-constexpr const char* kDense = "cublas";
 constexpr int kPredictedCandidates = 8;
 constexpr int kHurriedCandidates = 2;
 
@@ -87,9 +85,14 @@ class Tuner : public WeightTuner {
       if (!answer) return Need::kPatience;
       hint = *std::move(answer);
     }
-    const Admission admission(hint.near || known_ ? nullptr : context_.full_preparations);
+    const auto admission =
+        std::make_shared<const Admission>(hint.near || known_ ? nullptr : context_.full_preparations);
     SPARSMITH_RETURN_IF_ERROR(make_buckets(hint));
-    SPARSMITH_RETURN_IF_ERROR(make_selected());
+    if (context_.predict) {
+      make_predicted();
+    } else {
+      prepare_searches(admission);
+    }
     return Need::kDevice;
   }
 
@@ -194,16 +197,20 @@ class Tuner : public WeightTuner {
     weight_end_ =
         context_.budget != nullptr ? context_.budget->end_of_search(context_.index) : Budget::Clock::time_point::max();
     SPARSMITH_RETURN_IF_ERROR(load_weight());
-    for (std::size_t i = 0; i < buckets_.size(); ++i) {
-      Bucket& bucket = buckets_[i];
-      if (i == 1 && compiled_.valid()) attach_rest();
-      bucket_begins(i);
-      SPARSMITH_RETURN_IF_ERROR(context_.predict ? predict(bucket) : measure(bucket));
-      if (hurried_) bucket.complete = false;
-    }
+    const Status searched = context_.predict ? predict() : measure();
+    if (!searched.ok()) abandon();
+    SPARSMITH_RETURN_IF_ERROR(searched);
     SPARSMITH_RETURN_IF_ERROR(choose());
     for (std::size_t i = 0; i < buckets_.size(); ++i) remember(buckets_[i], weight_.buckets[i]);
     return {};
+  }
+
+  // What was tried counts nevertheless.
+  void abandon() {
+    searches_.clear();
+    for (Bucket& bucket : buckets_) {
+      if (bucket.search != nullptr) end_search(bucket);
+    }
   }
 
   // What a search in full teaches others.
@@ -237,7 +244,7 @@ class Tuner : public WeightTuner {
     }
     SearchPoints points = search_points(problem, selection, incumbent ? &*incumbent : nullptr, scope);
     if (hint.near) points.expected_us = hint.fastest_us.at(bucket.tokens);
-    bucket.search = std::make_unique<Contenders>(context_, packings_, problem, std::move(points), counts_);
+    bucket.search = std::make_unique<Contenders>(context_, packings_, problem, std::move(points));
     if (!dense_serves_) SPARSMITH_RETURN_IF_ERROR(add_dense_chain(bucket));
     return bucket;
   }
@@ -269,46 +276,27 @@ class Tuner : public WeightTuner {
     bucket.contenders.erase(found);
   }
 
-  // Without the library there is nothing to try, and nothing to remember.
-  static void leave_out_dense_chain(Bucket& bucket) {
-    Contender* const chain = bucket.search->baseline();
-    if (chain == nullptr || bucket.vendors.front().supported) return;
-    chain->state = Contender::State::kRejected;
-    chain->reason = bucket.vendors.front().detail;
+  // Selects, packs and generates what searches begin with; its kernels are compiled in the background.
+  void prepare_searches(const std::shared_ptr<const void>& admission) {
+    for (Bucket& bucket : buckets_)
+      searches_.push_back(std::make_unique<BucketSearch>(context_, bucket, log_for(bucket), prepared_));
+    for (const auto& search : searches_) search->prepare_first(admission);
+    log_debug("{}: selected in {:.2f} s, packed in {:.2f} s", weight_.name, counts_.select_seconds, packed_seconds());
   }
 
-  // Makes what the race begins with, at all N. Kernels of the first N are ready then; those of the others are compiled
-  // while the device is busy with it.
-  Status make_selected() {
-    std::vector<const Candidate*> first;
-    std::vector<const Candidate*> rest;
+  double packed_seconds() const {
+    double seconds = counts_.pack_seconds;
+    for (const Bucket& bucket : buckets_) seconds += bucket.search->counts().pack_seconds;
+    return seconds;
+  }
+
+  // What is only predicted is verified one by one.
+  void make_predicted() {
     for (Bucket& bucket : buckets_) {
-      if (context_.predict || options_.strategy == StrategyKind::kRace)
-        SPARSMITH_RETURN_IF_ERROR(bucket.search->make(bucket.search->points().selected));
-      bucket.search->add_candidates(&bucket == &buckets_.front() ? first : rest);
+      const std::vector<std::size_t>& selected = bucket.search->points().selected;
+      bucket.search->make(selected);
+      if (hurried_) bucket.search->compile(selected, KernelStore::Urgency::kSoon);
     }
-    if (context_.predict && !hurried_) return {};
-    double seconds = 0;
-    {
-      const Stopwatch stopwatch(seconds);
-      compile(first);
-    }
-    log_debug("{}: {} candidates selected in {:.2f} s, packed in {:.2f} s, compiled for the first N in {:.2f} s",
-              weight_.name, first.size() + rest.size(), counts_.select_seconds, counts_.pack_seconds, seconds);
-    buckets_.front().search->attach(buckets_.front().search->points().selected);
-    if (!rest.empty()) compiled_ = std::async(std::launch::async, [this, rest = std::move(rest)] { compile(rest); });
-    return {};
-  }
-
-  void attach_rest() {
-    compiled_.get();
-    for (std::size_t i = 1; i < buckets_.size(); ++i) buckets_[i].search->attach(buckets_[i].search->points().selected);
-  }
-
-  void compile(const std::vector<const Candidate*>& candidates) const {
-    context_.kernels->ensure(candidates, [&](std::size_t done, std::size_t total) {
-      if (context_.progress) context_.progress("compile", done, total);
-    });
   }
 
   Status load_weight() {
@@ -326,38 +314,56 @@ class Tuner : public WeightTuner {
     return {context_.cache, std::move(base)};
   }
 
-  Status measure(Bucket& bucket) {
-    SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(bucket.tokens, options_.seed));
-    MeasurementLog log = log_for(bucket);
-    std::vector<std::string> vendors = {kDense};
-    for (const std::string& name : options_.vendors) {
-      if (name != kDense) vendors.push_back(name);
+  // All N together, so that the device tries candidates of one while those of another are packed and compiled; where
+  // time or memory is short, one after the other.
+  Status measure() {
+    std::deque<BucketSearch*> waiting;
+    for (const auto& search : searches_) waiting.push_back(search.get());
+    std::vector<BucketSearch*> open;
+    while (!waiting.empty() || !open.empty()) {
+      while (!waiting.empty() && (open.empty() || room_for_another())) {
+        bucket_begins(searches_.size() - waiting.size());
+        open.push_back(waiting.front());
+        waiting.pop_front();
+      }
+      SPARSMITH_ASSIGN_OR_RETURN(BucketSearch* const next, next_of(open));
+      SPARSMITH_ASSIGN_OR_RETURN(const bool over, next->advance());
+      std::erase(open, next);
+      if (over) {
+        SPARSMITH_RETURN_IF_ERROR(close(next));
+      } else {
+        open.insert(open.begin(), next);  // its N is set: where it is as ready as others, it goes on
+      }
     }
-    bucket.vendors = measure_vendors(*context_.session, log, vendors, options_.timing);
-    SPARSMITH_RETURN_IF_ERROR(context_.session->health());
-    leave_out_dense_chain(bucket);
+    return {};
+  }
 
-    const OutOfTime out_of_time([&] { return context_.interrupted() || context_.out_of_time(); });
-    const CandidateLimit enough(options_.most_candidates());
-    const std::unique_ptr<Strategy> strategy = make_strategy(options_.strategy, bucket.search->points(), options_.seed);
-    const bool races = options_.strategy == StrategyKind::kRace;
-    const std::size_t total = races ? bucket.search->points().selected.size()
-                                    : std::min(bucket.search->points().points.size(), options_.most_candidates());
-    DeviceSearchOptions search;
-    search.policy = options_.timing;
-    search.recall = !context_.record;
-    search.limit = !context_.record;
-    search.stop = {&out_of_time};
-    if (!races) search.stop.push_back(&enough);
-    search.progress = [&](std::size_t done) {
-      // Nobody knows how many a race will try beyond those that were selected.
-      const std::size_t of = races ? std::max(done, total) : total;
-      if (context_.progress) context_.progress(fmt::format("N = {}", bucket.tokens), std::min(done, of), of);
-    };
-    SPARSMITH_ASSIGN_OR_RETURN(
-        bucket.complete, search_on_device(*context_.session, log, *bucket.search, *strategy, bucket.vendors, search));
-    bucket.contenders = bucket.search->take();
-    bucket.search.reset();
+  bool room_for_another() const {
+    return weight_end_ == Budget::Clock::time_point::max() && packings_.bytes() <= Packings::kResidentBytes;
+  }
+
+  // The first that has what it asked for. Until there is one, vendors are measured.
+  Result<BucketSearch*> next_of(const std::vector<BucketSearch*>& open) {
+    const auto prepared = [&] { return std::ranges::find_if(open, &BucketSearch::prepared); };
+    while (prepared() == open.end()) {
+      const auto fresh = std::ranges::find_if_not(open, &BucketSearch::begun);
+      if (fresh != open.end()) {
+        SPARSMITH_RETURN_IF_ERROR((*fresh)->begin());
+        continue;
+      }
+      for (BucketSearch* const search : open) search->hurry();
+      prepared_.wait([&] { return prepared() != open.end(); });
+    }
+    BucketSearch* const next = *prepared();
+    if (!next->begun()) SPARSMITH_RETURN_IF_ERROR(next->begin());
+    return next;
+  }
+
+  Status close(const BucketSearch* search) {
+    const auto place = std::ranges::find(searches_, search, &std::unique_ptr<BucketSearch>::get);
+    Bucket& bucket = buckets_[place - searches_.begin()];
+    place->reset();
+    end_search(bucket);
     if (context_.record) SPARSMITH_RETURN_IF_ERROR(record(bucket));
     take_dense_chain(bucket);
     // Where nothing runs the whole operator on the dense weight, the product alone still says what it would cost.
@@ -366,11 +372,26 @@ class Tuner : public WeightTuner {
     return {};
   }
 
+  void end_search(Bucket& bucket) {
+    bucket.contenders = bucket.search->take();
+    counts_.add(bucket.search->counts());
+    bucket.search.reset();
+  }
+
   Status record(const Bucket& bucket) const {
     RecordedSpace space = recorded_space(context_, weight_, statistics_, bucket.tokens, bucket.considered,
                                          bucket.contenders, bucket.vendors);
     space.complete = bucket.complete;
     return context_.record(space);
+  }
+
+  Status predict() {
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      bucket_begins(i);
+      SPARSMITH_RETURN_IF_ERROR(predict(buckets_[i]));
+      if (hurried_) buckets_[i].complete = false;
+    }
+    return {};
   }
 
   Status predict(Bucket& bucket) {
@@ -386,13 +407,12 @@ class Tuner : public WeightTuner {
       dense.weight_bytes = weight_.dense_bytes();
       return dense;
     };
-    bucket.vendors.push_back(predicted(kDense, product_us));
+    bucket.vendors.push_back(predicted(kDenseVendor, product_us));
     if (bucket.dense_chain)
       bucket.dense_chain = predicted(kDenseEpilogue, product_us + predicted_dense_epilogue_us(problem));
     bucket.dense_us = bucket.dense().timing.median_us;
     SPARSMITH_RETURN_IF_ERROR(bucket.search->load(bucket.search->points().selected));
-    bucket.contenders = bucket.search->take();
-    bucket.search.reset();
+    end_search(bucket);
     MeasurementLog log = log_for(bucket);
     return run_predicted_race(context_, log, bucket.contenders);
   }
@@ -457,7 +477,8 @@ class Tuner : public WeightTuner {
   std::optional<PackedWeight> dense_packing_;
   Budget::Clock::time_point weight_end_ = Budget::Clock::time_point::max();
   Budget::Clock::time_point bucket_end_ = Budget::Clock::time_point::max();
-  std::future<void> compiled_;  // kernels of all N but the first. Last: it ends before what it reads
+  PreparedSignal prepared_;
+  std::vector<std::unique_ptr<BucketSearch>> searches_;  // of the buckets. Last: they end before what they read
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "generator/kernel_text.h"
 #include "tests/worker_sample.h"
 #include "tuner/device_allocation.h"
+#include "tuner/fingerprint.h"
 #include "tuner/reference_kernel.h"
 #include "tuner/sample_weight.h"
 #include "tuner/speed_probe.h"
@@ -68,7 +69,9 @@ TEST(EmulatedReferenceTest, TheReferenceKernelAgreesWithTheCpu) {
     for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
       const ReferenceProblem problem(matrix, sample_spec(matrix, type, layout),
                                      {.tokens = 9, .seed = kSeed, .padding = 3});
-      const auto emulated = compute_sums_on(**executor, problem);
+      const auto weight = ReferenceWeight::upload(**executor, matrix, problem.values());
+      ASSERT_TRUE(weight.ok()) << weight.status().to_string();
+      const auto emulated = compute_sums_on(**executor, problem, *weight);
       ASSERT_TRUE(emulated.ok()) << emulated.status().to_string();
       const ReferenceSums on_cpu = problem.compute_sums();
       for (std::size_t i = 0; i < on_cpu.sums.size(); ++i) {
@@ -76,6 +79,49 @@ TEST(EmulatedReferenceTest, TheReferenceKernelAgreesWithTheCpu) {
         ASSERT_NEAR(emulated->magnitudes[i], on_cpu.magnitudes[i], 1e-12 * on_cpu.magnitudes[i]);
       }
     }
+  }
+}
+
+TEST(EmulatedReferenceTest, AFingerprintTellsOneByteFromAnother) {
+  auto executor = make_emulated_executor();
+  if (!executor.ok()) GTEST_SKIP() << "no emulator: " << executor.status().to_string();
+  const auto source = fingerprint_kernel();
+  ASSERT_TRUE(source.ok()) << source.status().to_string();
+  ASSERT_TRUE((*executor)->load({source->name, source->source, {}, source->max_shared_bytes}).ok());
+  auto fingerprinter = Fingerprinter::create(**executor);
+  ASSERT_TRUE(fingerprinter.ok()) << fingerprinter.status().to_string();
+  for (const std::size_t size : {std::size_t{0}, std::size_t{7}, std::size_t{16}, std::size_t{200'003}}) {
+    std::vector<std::byte> contents(size);
+    for (std::size_t i = 0; i < size; ++i) contents[i] = static_cast<std::byte>(i * i % 251);
+    const auto array = DeviceAllocation::holding(**executor, contents);
+    ASSERT_TRUE(array.ok());
+    std::set<std::uint64_t> seen;
+    const auto take = [&] {
+      EXPECT_TRUE((*executor)->write(array->address(), contents).ok());
+      const auto fingerprint = fingerprinter->of(array->address(), size);
+      EXPECT_TRUE(fingerprint.ok()) << fingerprint.status().to_string();
+      return fingerprint.ok() ? *fingerprint : 0;
+    };
+    const std::uint64_t unchanged = take();
+    seen.insert(unchanged);
+    std::size_t changes = 0;
+    for (const std::size_t place : {std::size_t{0}, size / 3, size - 1}) {
+      if (place >= size) continue;
+      for (const std::byte flip : {std::byte{1}, std::byte{0x80}}) {
+        contents[place] ^= flip;
+        seen.insert(take());
+        contents[place] ^= flip;
+        ++changes;
+      }
+    }
+    if (size > 100) {
+      std::swap(contents[4], contents[40]);
+      seen.insert(take());
+      std::swap(contents[4], contents[40]);
+      ++changes;
+    }
+    EXPECT_EQ(seen.size(), changes + 1) << size;
+    EXPECT_EQ(take(), unchanged) << size;
   }
 }
 

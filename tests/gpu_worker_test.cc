@@ -61,7 +61,9 @@ TEST_F(GpuWorkerTest, TheReferenceKernelAgreesWithTheCpu) {
     for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
       const ReferenceProblem problem(matrix, sample_spec(matrix, type, layout),
                                      {.tokens = 9, .seed = kSeed, .padding = 3});
-      const auto on_gpu = compute_sums_on(**executor, problem);
+      const auto weight = ReferenceWeight::upload(**executor, matrix, problem.values());
+      ASSERT_TRUE(weight.ok()) << weight.status().to_string();
+      const auto on_gpu = compute_sums_on(**executor, problem, *weight);
       ASSERT_TRUE(on_gpu.ok()) << on_gpu.status().to_string();
       const ReferenceSums on_cpu = problem.compute_sums();
       for (std::size_t i = 0; i < on_cpu.sums.size(); ++i) {
@@ -232,6 +234,52 @@ class GpuWorkerFaultTest : public GpuWorkerTest {
   const CsrMatrix matrix_ = drawn_weight(64, 64, 0.2, kSeed);
   const OperatorSpec spec_ = sample_spec(matrix_, DataType::kFloat32, Layout::kTokenMajor);
 };
+
+TEST_F(GpuWorkerFaultTest, WhatAKernelDoesToItsWeightIsSeenAndUndone) {
+  PackedWeight packed;
+  packed.packing = "sample";
+  packed.rows = matrix_.rows;
+  packed.cols = matrix_.cols;
+  packed.arrays.push_back({"values", DataType::kFloat32, std::vector<std::byte>(100'000 * 4, std::byte{0x11})});
+  ASSERT_TRUE(worker_->set_weight(matrix_, spec_).ok());
+  ASSERT_TRUE(worker_->add_packing(packed).ok());
+  ASSERT_TRUE(worker_->set_tokens(1, kSeed).ok());
+  struct Write {
+    const char* place;
+    const char* found;
+  };
+  int kernels = 0;
+  for (const Write& write : {Write{"77777", "changed packed array values"}, Write{"0", "changed packed array values"},
+                             Write{"-1", "wrote outside of packed array values"},
+                             Write{"100000", "wrote outside of packed array values"}, Write{"99999", "changed"}}) {
+    KernelSource source;
+    source.name = fmt::format("writes_{}", ++kernels);
+    source.source =
+        fmt::format("extern \"C\" __global__ void {}(float* w) {{ w[{}] = 3; }}\n", source.name, write.place);
+    const auto compiled = compiler_->compile(source, fmt::format("sm_{}", worker_->properties().compute_capability));
+    ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
+    PlanStep step;
+    step.kernel = source.name;
+    step.arguments = {{PlanArgument::Kind::kPacked, "values", 0}};
+    const auto found =
+        worker_->verify({{.steps = {step}, .workspace_bytes = 0}, "sample", {{source.name, "", compiled->cubin, 0}}});
+    ASSERT_TRUE(found.ok()) << found.status().to_string();
+    EXPECT_FALSE(found->ok);
+    EXPECT_THAT(found->reason, testing::HasSubstr(write.found)) << write.place;
+  }
+  KernelSource nothing;
+  nothing.name = "nothing";
+  nothing.source = "extern \"C\" __global__ void nothing(float*) {}\n";
+  const auto compiled = compiler_->compile(nothing, fmt::format("sm_{}", worker_->properties().compute_capability));
+  ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
+  PlanStep step;
+  step.kernel = "nothing";
+  step.arguments = {{PlanArgument::Kind::kPacked, "values", 0}};
+  const auto sound =
+      worker_->verify({{.steps = {step}, .workspace_bytes = 0}, "sample", {{"nothing", "", compiled->cubin, 0}}});
+  ASSERT_TRUE(sound.ok()) << sound.status().to_string();
+  EXPECT_THAT(sound->reason, testing::Not(testing::HasSubstr("packed array"))) << "what was done to it was undone";
+}
 
 TEST_F(GpuWorkerFaultTest, AKernelThatFaultsEndsTheWorkerAlone) {
   const Status status = verified("y[1ll << 44] = 1;");

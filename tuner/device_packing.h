@@ -1,11 +1,13 @@
 // A packed weight on a device.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "formats/packed_weight.h"
+#include "tuner/fingerprint.h"
 #include "tuner/guarded_buffer.h"
 
 namespace sparsmith {
@@ -13,7 +15,8 @@ namespace sparsmith {
 // Movable. The executor outlives it. Keeps the packed weight in host memory, to see and undo changes.
 class DevicePacking {
  public:
-  static Result<DevicePacking> upload(Executor& executor, PackedWeight packed);
+  // `fingerprinter`: spares reading arrays back while they are as they were; outlives the packing. Null: there is none.
+  static Result<DevicePacking> upload(Executor& executor, PackedWeight packed, Fingerprinter* fingerprinter = nullptr);
 
   const PackedWeight& packed() const { return packed_; }
   // Of each array, in the order of packed().arrays.
@@ -23,8 +26,15 @@ class DevicePacking {
   Result<std::string> damage(Executor& executor);
 
  private:
+  Result<bool> is_intact(Executor& executor, std::size_t index);
+
   PackedWeight packed_;
-  std::vector<GuardedBuffer> arrays_;
+  Fingerprinter* fingerprinter_ = nullptr;
+  struct Array {
+    GuardedBuffer buffer;
+    std::uint64_t fingerprint = 0;  // with its guards
+  };
+  std::vector<Array> arrays_;
 };
 
 }  // namespace sparsmith

@@ -18,6 +18,9 @@ class GuardedBuffer {
 
   DeviceAddress address() const { return allocation_.address() + guard_bytes_; }
   std::size_t bytes() const { return bytes_; }
+  // With the guards.
+  DeviceAddress guarded_address() const { return allocation_.address(); }
+  std::size_t guarded_bytes() const { return bytes_ + 2 * guard_bytes_; }
 
   // Whether both guards are as they were.
   Result<bool> guards_intact(Executor& executor) const;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "generator/kernel_text.h"
-#include "tuner/device_allocation.h"
 
 namespace sparsmith {
 namespace {
@@ -64,28 +63,36 @@ Result<KernelSource> reference_kernel(DataType type) {
   return assemble(text);
 }
 
-Result<ReferenceSums> compute_sums_on(Executor& executor, const ReferenceProblem& problem) {
-  const CsrMatrix& matrix = problem.matrix();
+Result<ReferenceWeight> ReferenceWeight::upload(Executor& executor, const CsrMatrix& matrix,
+                                                std::span<const float> values) {
+  ReferenceWeight weight;
+  const auto holding = [&executor](auto array) { return DeviceAllocation::holding(executor, std::as_bytes(array)); };
+  SPARSMITH_ASSIGN_OR_RETURN(weight.row_offsets_, holding(std::span(matrix.row_offsets)));
+  SPARSMITH_ASSIGN_OR_RETURN(weight.columns_, holding(std::span(matrix.column_indices)));
+  SPARSMITH_ASSIGN_OR_RETURN(weight.values_, holding(values));
+  return weight;
+}
+
+std::vector<LaunchBindings::Packed> ReferenceWeight::bindings() const {
+  return {{"row_offsets", row_offsets_.address()}, {"columns", columns_.address()}, {"values", values_.address()}};
+}
+
+Result<ReferenceSums> compute_sums_on(Executor& executor, const ReferenceProblem& problem,
+                                      const ReferenceWeight& weight) {
   ReferenceSums result;
   result.sums.resize(problem.spec().rows * problem.tokens());
   result.magnitudes.resize(result.sums.size());
   if (result.sums.empty()) return result;
 
-  const auto upload = [&executor](auto values) { return DeviceAllocation::holding(executor, std::as_bytes(values)); };
-  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation row_offsets, upload(std::span(matrix.row_offsets)));
-  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation columns, upload(std::span(matrix.column_indices)));
-  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation values, upload(problem.values()));
-  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation x, upload(problem.x().bytes()));
+  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation x, DeviceAllocation::holding(executor, problem.x().bytes()));
   const std::size_t bytes = result.sums.size() * sizeof(double);
   SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation sums, DeviceAllocation::make(executor, bytes));
   SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation magnitudes, DeviceAllocation::make(executor, bytes));
 
   LaunchBindings bindings;
-  bindings.packed = {{"row_offsets", row_offsets.address()},
-                     {"columns", columns.address()},
-                     {"values", values.address()},
-                     {"sums", sums.address()},
-                     {"magnitudes", magnitudes.address()}};
+  bindings.packed = weight.bindings();
+  bindings.packed.push_back({"sums", sums.address()});
+  bindings.packed.push_back({"magnitudes", magnitudes.address()});
   bindings.x = x.address();
   bindings.variables = problem.variables();
   SPARSMITH_RETURN_IF_ERROR(executor.run(plan_for(problem), bindings));

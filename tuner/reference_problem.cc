@@ -53,22 +53,29 @@ constexpr std::int64_t kTokenBlock = 16;
 
 }  // namespace
 
+RoundedValues rounded_values(const CsrMatrix& matrix, DataType type) {
+  auto values = std::make_shared<std::vector<float>>(matrix.values.size());
+  parallel_for(matrix.nnz(), 1 << 18, [&](std::int64_t begin, std::int64_t end) {
+    ElementBuffer element(type, 1);
+    for (std::int64_t i = begin; i < end; ++i) {
+      element.set(0, matrix.values[i]);
+      (*values)[i] = element.get(0);
+    }
+  });
+  return values;
+}
+
 ReferenceProblem::ReferenceProblem(const CsrMatrix& matrix, const OperatorSpec& spec, const ProblemOptions& options)
-    : matrix_(&matrix), spec_(spec), options_(options) {
+    : ReferenceProblem(matrix, spec, options, rounded_values(matrix, spec.type)) {}
+
+ReferenceProblem::ReferenceProblem(const CsrMatrix& matrix, const OperatorSpec& spec, const ProblemOptions& options,
+                                   RoundedValues values)
+    : matrix_(&matrix), spec_(spec), options_(options), values_(std::move(values)) {
   const bool token_major = spec.layout == Layout::kTokenMajor;
   variables_.n = options.tokens;
   variables_.ldx = (token_major ? spec.cols : options.tokens) + options.padding;
   variables_.ldy = (token_major ? spec.rows : options.tokens) + options.padding;
   variables_.ldr = variables_.ldy;
-
-  values_.resize(matrix.values.size());
-  parallel_for(matrix.nnz(), 1 << 18, [&](std::int64_t begin, std::int64_t end) {
-    ElementBuffer element(spec.type, 1);
-    for (std::int64_t i = begin; i < end; ++i) {
-      element.set(0, matrix.values[i]);
-      values_[i] = element.get(0);
-    }
-  });
   draw_inputs();
 }
 
@@ -129,7 +136,7 @@ ReferenceSums ReferenceProblem::compute_sums() const {
         std::array<double, kTokenBlock> sum{};
         std::array<double, kTokenBlock> magnitude{};
         for (std::int64_t i = matrix_->row_offsets[row]; i < matrix_->row_offsets[row + 1]; ++i) {
-          const double w = values_[i];
+          const double w = (*values_)[i];
           if (w == 0) continue;  // rounded away in the operator's type: contributes nothing
           const double* line = &x[matrix_->column_indices[i] * kTokenBlock];
           for (std::int64_t t = 0; t < kTokenBlock; ++t) {

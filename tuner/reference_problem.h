@@ -37,11 +37,18 @@ struct ReferenceSums {
   std::vector<double> magnitudes;
 };
 
+// The nonzeros rounded to `type`, as every candidate sees them.
+using RoundedValues = std::shared_ptr<const std::vector<float>>;
+RoundedValues rounded_values(const CsrMatrix& matrix, DataType type);
+
 class ReferenceProblem {
  public:
   // Draws the inputs; the same options give the same bits on every machine. REQUIRES: `matrix` is valid and has the
   // shape of `spec`; it outlives the problem.
   ReferenceProblem(const CsrMatrix& matrix, const OperatorSpec& spec, const ProblemOptions& options);
+  // The same of a weight whose rounded values are there: rounded_values(matrix, spec.type).
+  ReferenceProblem(const CsrMatrix& matrix, const OperatorSpec& spec, const ProblemOptions& options,
+                   RoundedValues values);
 
   const CsrMatrix& matrix() const { return *matrix_; }
   const OperatorSpec& spec() const { return spec_; }
@@ -57,8 +64,8 @@ class ReferenceProblem {
   const ElementBuffer& residual() const { return residual_; }  // in Y's layout; empty without one
   const ElementBuffer& initial_y() const { return y_; }        // old values with beta, otherwise NaN
 
-  // The weight rounded to the operator's type, as every candidate sees it.
-  std::span<const float> values() const { return values_; }
+  std::span<const float> values() const { return *values_; }
+  const RoundedValues& shared_values() const { return values_; }
 
   // Where (row, token) stands in Y, and (column, token) in X, in elements.
   std::int64_t y_index(std::int64_t row, std::int64_t token) const;
@@ -90,7 +97,7 @@ class ReferenceProblem {
   OperatorSpec spec_;
   ProblemOptions options_;
   IntegerVariables variables_;
-  std::vector<float> values_;
+  RoundedValues values_;
   ElementBuffer x_;
   ElementBuffer bias_;
   ElementBuffer residual_;

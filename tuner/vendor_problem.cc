@@ -20,7 +20,7 @@ std::int64_t index_in(Layout layout, std::int64_t features, std::int64_t tokens,
 
 VendorProblem::VendorProblem(GpuExecutor& executor, const ReferenceProblem& problem)
     : executor_(executor),
-      plain_(problem.matrix(), without_epilogue(problem.spec()), problem.options()),
+      plain_(problem.matrix(), without_epilogue(problem.spec()), problem.options(), problem.shared_values()),
       epilogue_left_out_(problem.spec().epilogue != Epilogue{}) {
   plain_.set_sums(problem.sums());
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "tuner/child_channel.h"
 #include "tuner/child_process.h"
+#include "tuner/fingerprint.h"
 #include "tuner/kernel_compiler.h"
 #include "tuner/message.h"
 #include "tuner/reference_kernel.h"
@@ -129,8 +130,19 @@ Status Worker::send_reference_kernel(DataType type) {
   return channel_->call(encode_reference_kernel_request(type, *image), "loading the reference kernel").status();
 }
 
+Status Worker::send_fingerprint_kernel() {
+  if (properties_.is_emulator || std::exchange(fingerprint_kernel_, true)) return {};
+  const Result<KernelImage> image = compiled_for(properties_.compute_capability, fingerprint_kernel());
+  if (!image.ok()) {
+    log_debug("packed weights are read back after each candidate: {}", image.status().to_string());
+    return {};
+  }
+  return channel_->call(encode_fingerprint_kernel_request(*image), "loading the fingerprint kernel").status();
+}
+
 Status Worker::set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) {
   SPARSMITH_RETURN_IF_ERROR(send_reference_kernel(spec.type));
+  SPARSMITH_RETURN_IF_ERROR(send_fingerprint_kernel());
   return channel_->call(encode_weight_request(matrix, spec), "sending the weight").status();
 }
 

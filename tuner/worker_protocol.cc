@@ -169,6 +169,7 @@ WorkerRequest request_of(const json& header, BlobReader& blobs) {
   }
   if (call == "reference_kernel")
     return ReferenceKernelRequest{data_type_of(header.at("type")), kernel_of(header.at("kernel"), blobs)};
+  if (call == "fingerprint_kernel") return FingerprintKernelRequest{kernel_of(header.at("kernel"), blobs)};
   if (call == "weight") return weight_of(header, blobs);
   if (call == "packing") return packing_of(header, blobs);
   if (call == "drop_packing") return DropPackingRequest{header.at("packing")};
@@ -205,6 +206,13 @@ OutgoingMessage encode_reference_kernel_request(DataType type, const KernelImage
   OutgoingMessage message;
   const json image = to_json(kernel, message);
   message.header = dumped({{"call", "reference_kernel"}, {"type", short_name(type)}, {"kernel", image}});
+  return message;
+}
+
+OutgoingMessage encode_fingerprint_kernel_request(const KernelImage& kernel) {
+  OutgoingMessage message;
+  const json image = to_json(kernel, message);
+  message.header = dumped({{"call", "fingerprint_kernel"}, {"kernel", image}});
   return message;
 }
 

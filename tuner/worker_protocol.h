@@ -31,6 +31,10 @@ struct ReferenceKernelRequest {
   DataType type = DataType::kFloat32;
   KernelImage kernel;
 };
+// The kernel of tuner/fingerprint.h; without it packed weights are read back to see whether a candidate changed them.
+struct FingerprintKernelRequest {
+  KernelImage kernel;
+};
 struct WeightRequest {
   CsrMatrix matrix;
   OperatorSpec spec;
@@ -61,12 +65,13 @@ struct VendorRequest {
 };
 
 using WorkerRequest =
-    std::variant<PropertiesRequest, SpeedsRequest, ReferenceKernelRequest, WeightRequest, PackingRequest,
-                 DropPackingRequest, TokensRequest, VerifyRequest, TimeRequest, VendorRequest>;
+    std::variant<PropertiesRequest, SpeedsRequest, ReferenceKernelRequest, FingerprintKernelRequest, WeightRequest,
+                 PackingRequest, DropPackingRequest, TokensRequest, VerifyRequest, TimeRequest, VendorRequest>;
 
 OutgoingMessage encode_properties_request();
 OutgoingMessage encode_speeds_request(const std::optional<KernelImage>& probe);
 OutgoingMessage encode_reference_kernel_request(DataType type, const KernelImage& kernel);
+OutgoingMessage encode_fingerprint_kernel_request(const KernelImage& kernel);
 OutgoingMessage encode_weight_request(const CsrMatrix& matrix, const OperatorSpec& spec);
 OutgoingMessage encode_packing_request(const PackedWeight& packed);
 OutgoingMessage encode_drop_packing_request(const std::string& name);

@@ -4,7 +4,6 @@
 
 #include <new>
 
-#include "tuner/reference_kernel.h"
 #include "tuner/serve_parent.h"
 
 namespace sparsmith {
@@ -59,12 +58,21 @@ Result<WorkerReply> WorkerServer::answer(const ReferenceKernelRequest& request) 
   return WorkerReply();
 }
 
+Result<WorkerReply> WorkerServer::answer(const FingerprintKernelRequest& request) {
+  SPARSMITH_RETURN_IF_ERROR(executor_.load(request.kernel));
+  SPARSMITH_ASSIGN_OR_RETURN(Fingerprinter fingerprinter, Fingerprinter::create(executor_));
+  fingerprinter_.emplace(std::move(fingerprinter));
+  return WorkerReply();
+}
+
 Result<WorkerReply> WorkerServer::answer(WeightRequest& request) {
   SPARSMITH_RETURN_IF_ERROR(request.matrix.validate());
   if (request.matrix.rows != request.spec.rows || request.matrix.cols != request.spec.cols)
     return invalid_argument("the weight has another shape than the operator");
   forget_problem();
   packings_.clear();
+  reference_weight_.reset();
+  rounded_.reset();
   matrix_ = std::move(request.matrix);
   spec_ = request.spec;
   has_weight_ = true;
@@ -80,7 +88,8 @@ Result<WorkerReply> WorkerServer::answer(PackingRequest& request) {
                                         packed.cols, matrix_.rows, matrix_.cols));
   const std::string name = packed.packing;
   packings_.erase(name);  // before the new one takes memory
-  SPARSMITH_ASSIGN_OR_RETURN(DevicePacking packing, DevicePacking::upload(executor_, std::move(request.packed)));
+  SPARSMITH_ASSIGN_OR_RETURN(DevicePacking packing, DevicePacking::upload(executor_, std::move(request.packed),
+                                                                          fingerprinter_ ? &*fingerprinter_ : nullptr));
   packings_.emplace(name, std::move(packing));
   return WorkerReply();
 }
@@ -93,12 +102,17 @@ Result<WorkerReply> WorkerServer::answer(const DropPackingRequest& request) {
 Result<WorkerReply> WorkerServer::answer(const TokensRequest& request) {
   if (!has_weight_) return invalid_argument("tokens came before the weight");
   forget_problem();
-  auto problem = std::make_unique<ReferenceProblem>(matrix_, spec_,
-                                                    ProblemOptions{.tokens = request.tokens, .seed = request.seed});
+  if (rounded_ == nullptr) rounded_ = rounded_values(matrix_, spec_.type);
+  auto problem = std::make_unique<ReferenceProblem>(
+      matrix_, spec_, ProblemOptions{.tokens = request.tokens, .seed = request.seed}, rounded_);
   const bool on_device = reference_kernels_.contains(spec_.type) &&
                          matrix_.nnz() > kProductsForTheCpu / std::max<std::int64_t>(request.tokens, 1);
   if (on_device) {
-    SPARSMITH_ASSIGN_OR_RETURN(ReferenceSums sums, compute_sums_on(executor_, *problem));
+    if (!reference_weight_) {
+      SPARSMITH_ASSIGN_OR_RETURN(ReferenceWeight weight, ReferenceWeight::upload(executor_, matrix_, *rounded_));
+      reference_weight_.emplace(std::move(weight));
+    }
+    SPARSMITH_ASSIGN_OR_RETURN(ReferenceSums sums, compute_sums_on(executor_, *problem, *reference_weight_));
     problem->set_sums(std::move(sums));
   } else {
     problem->set_sums(problem->compute_sums());

@@ -3,13 +3,16 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "runtime/executor.h"
 #include "tuner/device_packing.h"
+#include "tuner/fingerprint.h"
 #include "tuner/message.h"
 #include "tuner/plan_verifier.h"
+#include "tuner/reference_kernel.h"
 #include "tuner/timing_device.h"
 #include "tuner/worker_protocol.h"
 
@@ -29,6 +32,7 @@ class WorkerServer {
   Result<WorkerReply> answer(const PropertiesRequest& request);
   Result<WorkerReply> answer(const SpeedsRequest& request);
   Result<WorkerReply> answer(const ReferenceKernelRequest& request);
+  Result<WorkerReply> answer(const FingerprintKernelRequest& request);
   Result<WorkerReply> answer(WeightRequest& request);
   Result<WorkerReply> answer(PackingRequest& request);
   Result<WorkerReply> answer(const DropPackingRequest& request);
@@ -48,6 +52,9 @@ class WorkerServer {
   bool weight_is_new_ = true;  // to the timing device
   CsrMatrix matrix_;
   OperatorSpec spec_;
+  RoundedValues rounded_;  // of the matrix; null until they are needed, as the next
+  std::optional<ReferenceWeight> reference_weight_;
+  std::optional<Fingerprinter> fingerprinter_;
   std::map<std::string, DevicePacking> packings_;
   std::unique_ptr<ReferenceProblem> problem_;
   std::unique_ptr<PlanVerifier> verifier_;

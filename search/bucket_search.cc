@@ -1,0 +1,112 @@
+#include "search/bucket_search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace sparsmith {
+namespace {
+
+DeviceSearchOptions search_options(const TuneContext& context, std::vector<const StopCondition*> stop,
+                                   std::function<void(std::size_t)> progress) {
+  DeviceSearchOptions options;
+  options.policy = context.options->timing;
+  options.recall = !context.record;
+  options.limit = !context.record;
+  options.stop = std::move(stop);
+  options.progress = std::move(progress);
+  return options;
+}
+
+std::vector<const StopCondition*> conditions(const TuneContext& context, const OutOfTime& out_of_time,
+                                             const CandidateLimit& enough) {
+  if (context.options->strategy == StrategyKind::kRace) return {&out_of_time};
+  return {&out_of_time, &enough};
+}
+
+}  // namespace
+
+BucketSearch::BucketSearch(const TuneContext& context, Bucket& bucket, MeasurementLog log, PreparedSignal& signal)
+    : context_(context),
+      bucket_(bucket),
+      contenders_(*bucket.search),
+      log_(std::move(log)),
+      signal_(signal),
+      strategy_(make_strategy(context.options->strategy, contenders_.points(), context.options->seed)),
+      out_of_time_([&context] { return context.interrupted() || context.out_of_time(); }),
+      enough_(context.options->most_candidates()),
+      search_(log_, contenders_, *strategy_,
+              search_options(context, conditions(context, out_of_time_, enough_),
+                             [this](std::size_t tried) { tell(tried); })) {}
+
+// Nobody knows how many a race will try beyond those that were selected.
+void BucketSearch::tell(std::size_t tried) const {
+  if (!context_.progress) return;
+  const SearchPoints& points = contenders_.points();
+  const std::size_t most = context_.options->most_candidates();
+  const std::size_t total = races() ? std::max(tried, points.selected.size()) : std::min(points.points.size(), most);
+  context_.progress(fmt::format("N = {}", bucket_.tokens), std::min(tried, total), total);
+}
+
+void BucketSearch::prepare_first(std::shared_ptr<const void> held) {
+  if (search_.propose()) {
+    contenders_.make(search_.proposed());
+    contenders_.add_candidates(first_);
+    context_.kernels->request(first_);
+  }
+  compile(KernelStore::Urgency::kSoon, std::move(held));
+}
+
+void BucketSearch::compile(KernelStore::Urgency urgency, std::shared_ptr<const void> held) {
+  prepared_ = false;
+  preparation_ = std::async(std::launch::async, [this, urgency, held = std::move(held)]() mutable {
+    const std::vector<std::size_t> points = search_.proposed();
+    contenders_.make(points);
+    contenders_.compile(points, urgency);
+    held.reset();  // the future keeps what its function holds
+    prepared_ = true;
+    signal_.raise();
+  });
+}
+
+void BucketSearch::hurry() {
+  context_.kernels->hurry(first_);
+  first_.clear();
+}
+
+Status BucketSearch::begin() {
+  begun_ = true;
+  SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(bucket_.tokens, context_.options->seed));
+  std::vector<std::string> vendors = {kDenseVendor};
+  for (const std::string& name : context_.options->vendors) {
+    if (name != kDenseVendor) vendors.push_back(name);
+  }
+  bucket_.vendors = measure_vendors(*context_.session, log_, vendors, context_.options->timing);
+  vendors_epoch_ = context_.session->epoch();
+  return context_.session->health();
+}
+
+// Without the library there is nothing to try, and nothing to remember.
+void BucketSearch::leave_out_baseline() {
+  Contender* const chain = contenders_.baseline();
+  if (chain == nullptr || bucket_.vendors.front().supported) return;
+  chain->state = Contender::State::kRejected;
+  chain->reason = bucket_.vendors.front().detail;
+}
+
+Result<bool> BucketSearch::advance() {
+  if (preparation_.valid()) preparation_.get();
+  leave_out_baseline();
+  SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(bucket_.tokens, context_.options->seed));
+  SPARSMITH_RETURN_IF_ERROR(search_.attempt(*context_.session, bucket_.vendors));
+  if (search_.propose()) {
+    compile(KernelStore::Urgency::kNow, nullptr);
+    return false;
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(bucket_.complete, search_.final(*context_.session, bucket_.vendors, vendors_epoch_));
+  return true;
+}
+
+}  // namespace sparsmith
