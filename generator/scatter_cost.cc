@@ -26,11 +26,9 @@ constexpr double kElementTurns = 43;      // the same, element by element of fea
 constexpr double kMatrixTurns = 39;       // of 16 ldmatrix.x4
 constexpr double kMultiplyCycles = 1.53;  // an mma.m16n8k16, at 62 % of the peak rate
 constexpr double kTileInstructions = 85;  // besides those below: addresses, predicates, loop
-constexpr double kAheadInstructions = 12;
-constexpr double kRingInstructions = 24;
-constexpr double kInputWait = 400;       // for X in the middle of a tile, shared by the warps of a multiprocessor
-constexpr double kLateRoundCycles = 66;  // a round that is loaded when needed
-constexpr double kExchangeUs = 1.35;     // of sums in a cluster
+constexpr double kInputWait = 400;        // for X in the middle of a tile, shared by the warps of a multiprocessor
+constexpr double kLateRoundCycles = 66;   // a round that is loaded when needed
+constexpr double kExchangeUs = 1.35;      // of sums in a cluster
 
 // Turns of shared memory for one store of all entries, over entries / 32, by density: the packer's for uniform tiles.
 double turns_per_round(ScatterEntry entry, double density) {
@@ -46,11 +44,12 @@ double turns_per_round(ScatterEntry entry, double density) {
   return turns.back();
 }
 
-// How much of the cycles below `warps` of a multiprocessor reach, when each has one tile on its way; or several,
-// without which half of what few warps lose is a wait for entries (27 % of the samples of a profile with 8 warps).
-double rate(int warps, bool several_on_the_way) {
-  const double reached = warps >= 16 ? 1.0 : warps >= 12 ? 0.95 : warps >= 8 ? 0.8 : 0.5;
-  return kBestRate * (several_on_the_way ? (1 + reached) / 2 : reached);
+// How much of the cycles below `warps` of a multiprocessor reach.
+double rate(int warps) { return kBestRate * (warps >= 16 ? 1.0 : warps >= 12 ? 0.95 : warps >= 8 ? 0.8 : 0.5); }
+
+// What tiles ahead make of that: they gain 1 to 2 % from 16 tokens on, and lose 3 % below (70 and 80 %).
+double time_ahead(const ScatterConfig& config, const Problem& problem) {
+  return config.tiles_ahead == 0 ? 1.0 : problem.tokens >= 16 ? 0.985 : 1.03;
 }
 
 // The share of the variation between rows that is left between row blocks once 16-row parts have been dealt out.
@@ -85,17 +84,13 @@ double tile_cycles(const ScatterConfig& config, const Problem& problem, const Sp
   // Rounds to spare let the packer keep stores to one bank apart.
   const double crowded = turns_per_round(config.entry, entries / scatter::kTileElements) * entries / 32;
   const double stores = std::max(held, crowded - 1.3 * (held - rounds.mean));
-  // Through a ring, entries are written to shared memory and read from there.
-  const double word_turns = held * (bytes ? 0.75 : 1.0) + (config.stages > 0 ? config.min_words() : 0);
-  const double asked_lines = config.tiles_ahead > 0 && !config.bulk_ahead ? config.min_words() : 0;
   const double turns =
-      kMatrixTurns + 2 * stores + word_turns + asked_lines + fragments * (token_major ? kInputTurns : kElementTurns);
+      kMatrixTurns + 2 * stores + held * (bytes ? 0.75 : 1.0) + fragments * (token_major ? kInputTurns : kElementTurns);
   // Storing and clearing: the byte form spends two dp4a on a position.
   const double per_round = bytes ? 7.0 : 4.0;
   const double loads = config.min_rounds * 0.2 + (config.max_rounds - config.min_rounds) * 2.0;  // some predicated
-  const double ahead = (config.tiles_ahead > 0 ? kAheadInstructions : 0) + (config.stages > 0 ? kRingInstructions : 0);
-  const double instructions = kTileInstructions + ahead + std::max<double>(held, config.max_rounds) * per_round +
-                              loads + 16 + multiplications + fragments * (token_major ? 3 : 40);
+  const double instructions = kTileInstructions + std::max<double>(held, config.max_rounds) * per_round + loads + 16 +
+                              multiplications + fragments * (token_major ? 3 : 40);
   const int more_inputs = config.tile_columns() / config.input_columns - 1;
   const double overlapped = std::max(turns + kIssueShare * instructions / 4, multiplications * kMultiplyCycles);
   return overlapped + more_inputs * kInputWait / config.warps + late_rounds(config, rounds) * kLateRoundCycles;
@@ -134,9 +129,8 @@ double ScatterFamily::predict(const Config& config_, const Problem& problem,
   // Tiles, as if all warps had equally many.
   const int sharing = config.warps * config.parts;
   const double shares = std::ceil(column_tiles / sharing) * config.warps * config.row_tiles;
-  const bool several = config.tiles_ahead > 0 || config.stages > 0;
-  const double decode_us = busiest * shares * tile_cycles(config, problem, statistics) /
-                           rate(static_cast<int>(together) * config.warps, several) / clock;
+  const double decode_us = busiest * shares * tile_cycles(config, problem, statistics) * time_ahead(config, problem) /
+                           rate(static_cast<int>(together) * config.warps) / clock;
 
   const bool bytes = config.entry == ScatterEntry::kByte;
   const double held = std::max<double>(rounds.mean, config.min_rounds);

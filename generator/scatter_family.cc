@@ -45,18 +45,9 @@ std::vector<Rule> legal_rules() {
        "clusters need compute capability 9.0",
        [](const RuleInput& in) { return in["parts"] == 1 || in.problem.device.compute_capability >= 90; }},
       {Kind::kLegal,
-       {"tiles_ahead", "bulk_ahead"},
+       {"tiles_ahead"},
        "bulk prefetches ask for tiles ahead, and need compute capability 9.0",
-       [](const RuleInput& in) {
-         return in["bulk_ahead"] == 0 || (in["tiles_ahead"] > 0 && in.problem.device.compute_capability >= 90);
-       }},
-      {Kind::kLegal,
-       {"stages", "min_rounds", "tiles_ahead"},
-       "a ring brings what every tile has, by bulk copies (compute capability 9.0), and needs no other way ahead",
-       [](const RuleInput& in) {
-         return in["stages"] == 0 ||
-                (in["min_rounds"] > 0 && in["tiles_ahead"] == 0 && in.problem.device.compute_capability >= 90);
-       }},
+       [](const RuleInput& in) { return in["tiles_ahead"] == 0 || in.problem.device.compute_capability >= 90; }},
       {Kind::kLegal,
        {"tile_rows", "row_tiles", "token_tile", "input_columns"},
        "sums and X exceed the registers of a thread",
@@ -66,9 +57,8 @@ std::vector<Rule> legal_rules() {
                 160;
        }},
       {Kind::kLegal,
-       {"entry", "tile_rows", "min_rounds", "max_rounds", "token_tile", "input_columns", "warps", "row_tiles", "parts",
-        "stages"},
-       "the warps' tiles or partial sums, and their rings, exceed the shared memory of a block",
+       {"entry", "tile_rows", "min_rounds", "max_rounds", "token_tile", "input_columns", "warps", "row_tiles", "parts"},
+       "the warps' tiles or partial sums exceed the shared memory of a block",
        [](const RuleInput& in) {
          return ScatterConfig(in.config).shared_bytes() <= in.problem.device.shared_bytes_per_block;
        }},
@@ -100,24 +90,9 @@ std::vector<Rule> worthwhile_rules() {
                 use > 1.1 * use_of_sms(rows, in["parts"] / 2, in.problem);
        }},
       {Kind::kWorthwhile,
-       {"tiles_ahead", "warps"},
-       "one tile ahead of many warps is enough, and two of few",
-       [](const RuleInput& in) {
-         return in["tiles_ahead"] <= (in["warps"] >= 12 ? 1 : in["warps"] >= 8 ? 2 : 4);
-       }},
-      {Kind::kWorthwhile,
-       {"stages", "warps", "min_rounds", "max_rounds"},
-       "a ring for few warps is long, for many short, and brings the more the better",
-       [](const RuleInput& in) {
-         return in["stages"] == 0 ||
-                (in["stages"] == (in["warps"] >= 12 ? 2 : 3) && in["max_rounds"] <= in["min_rounds"] + 8);
-       }},
-      {Kind::kWorthwhile,
-       {"tiles_ahead", "bulk_ahead"},
-       "bulk prefetches wherever there are any",
-       [](const RuleInput& in) {
-         return in["tiles_ahead"] == 0 || in["bulk_ahead"] == (in.problem.device.compute_capability >= 90 ? 1 : 0);
-       }},
+       {"tiles_ahead"},
+       "tiles ahead from 16 tokens on",
+       [](const RuleInput& in) { return in["tiles_ahead"] == 0 || in.problem.tokens >= 16; }},
       {Kind::kWorthwhile,
        {"token_tile"},
        "a token tile that holds all tokens, or the largest ones",
@@ -141,8 +116,7 @@ std::vector<Rule> worthwhile_rules() {
          return in["warps"] <= std::max<std::int64_t>(tiles, 4) && (in["warps"] >= 8 || tiles < 8);
        }},
       {Kind::kWorthwhile,
-       {"entry", "tile_rows", "min_rounds", "max_rounds", "token_tile", "input_columns", "warps", "row_tiles", "parts",
-        "stages"},
+       {"entry", "tile_rows", "min_rounds", "max_rounds", "token_tile", "input_columns", "warps", "row_tiles", "parts"},
        "what a thread holds fits the registers that its block leaves it",
        [](const RuleInput& in) {
          const ScatterConfig config(in.config);
@@ -164,15 +138,7 @@ ScatterConfig::ScatterConfig(const Config& config)
       warps(static_cast<int>(config.at("warps"))),
       row_tiles(static_cast<int>(config.at("row_tiles"))),
       parts(static_cast<int>(config.at("parts"))),
-      tiles_ahead(static_cast<int>(config.at("tiles_ahead"))),
-      bulk_ahead(config.at("bulk_ahead") != 0),
-      stages(static_cast<int>(config.at("stages"))) {}
-
-int ScatterConfig::min_words() const { return entry == ScatterEntry::kByte ? min_rounds / 4 * 3 : min_rounds; }
-
-std::int64_t ScatterConfig::ring_bytes() const {
-  return stages == 0 ? 0 : std::int64_t{warps} * stages * min_words() * 128 + ceil_div(warps * stages * 8, 128) * 128;
-}
+      tiles_ahead(static_cast<int>(config.at("tiles_ahead"))) {}
 
 std::int64_t ScatterConfig::resident_blocks(const DeviceProperties& device) const {
   // An exchange of sums takes its own, behind all others.
@@ -183,18 +149,17 @@ std::int64_t ScatterConfig::resident_blocks(const DeviceProperties& device) cons
 
 std::int64_t ScatterConfig::shared_bytes() const {
   const std::int64_t sent = std::int64_t{parts > 1 ? rows() * token_tile * 4 : 0};
-  return std::int64_t{warps} * std::max(8192, token_tile * (rows() + 4) * 4) + row_tiles * 16 + sent + ring_bytes();
+  return std::int64_t{warps} * std::max(8192, token_tile * (rows() + 4) * 4) + row_tiles * 16 + sent;
 }
 
 int ScatterConfig::registers() const {
   const int words = entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds;
-  const int entries = 2 * words - (stages > 0 ? min_words() : 0);
   // By what ptxas says of kernels that spill and of kernels that do not.
   const int predicates = max_rounds > min_rounds ? 3 : 0;
   // Loads of X, which keep their order; and multiplications that could otherwise stand in each other's way.
   const int loads = token_tile > 32 ? 72 : token_tile == 32 ? 8 : input_registers() > 16 ? 12 : 0;
   const int second_row = row_tiles > 1 ? 30 : 0;
-  return sum_registers() + input_registers() + entries + 24 + 2 * (token_tile / 8) + predicates + loads + second_row;
+  return sum_registers() + input_registers() + 2 * words + 24 + 2 * (token_tile / 8) + predicates + loads + second_row;
 }
 
 std::vector<Parameter> ScatterFamily::parameters() const {
@@ -210,21 +175,8 @@ std::vector<Parameter> ScatterFamily::parameters() const {
       {"parts", "k", {1, 2, 4}, "blocks of a cluster that share the columns: more blocks, against an exchange of sums"},
       {.name = "tiles_ahead",
        .abbreviation = "p",
-       .values = {0, 1, 2, 4},
-       .meaning = "tiles asked for as far as L2, behind the one on its way: latency hiding against requests",
-       .later = true},
-      {.name = "bulk_ahead",
-       .abbreviation = "b",
        .values = {0, 1},
-       .meaning = "how they are asked for: requests against instructions of one lane",
-       .labels = {"lines", "bulk"},
-       .later = true},
-      {.name = "stages",
-       .abbreviation = "s",
-       .values = {0, 2, 3, 4},
-       .meaning = "tiles on their way through a ring in shared memory, or one to registers: bytes in flight and warps "
-                  "against turns of shared memory",
-       .labels = {"registers", "2", "3", "4"},
+       .meaning = "tiles asked for as far as L2, behind the one on its way: latency hiding against requests",
        .later = true},
   };
 }

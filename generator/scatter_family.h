@@ -26,15 +26,11 @@ struct ScatterConfig {
   int row_tiles;      // that a warp multiplies by the same X
   int parts;          // blocks of a cluster, that share the columns of their rows
   int tiles_ahead;    // that are asked for as far as L2, behind the one that registers are loaded with
-  bool bulk_ahead;    // by bulk prefetches, not line by line
-  int stages;         // of a warp's ring of entries in shared memory; 0: they come to registers
 
   explicit ScatterConfig(const Config& config);
   ScatterPacking packing() const { return {entry, tile_rows, min_rounds}; }
   int tile_columns() const { return packing().tile_columns(); }
   int rows() const { return row_tiles * tile_rows; }  // of a block
-  int min_words() const;                              // of a lane, that every tile has
-  std::int64_t ring_bytes() const;
   std::int64_t shared_bytes() const;
   std::int64_t resident_blocks(const DeviceProperties& device) const;  // of a multiprocessor, by what they ask for
   // An estimate of the registers a thread needs: sums, X, two tiles' entries, and the rest.

@@ -28,7 +28,7 @@ constexpr Tested kTested[] = {
     {"panel", panel_mutations, 24, 2, 100},
     {"gather", gather_mutations, 12, 1, 100},
     {"bitmap", bitmap_mutations, 6, 1, 102},
-    {"scatter", scatter_mutations, 14, 1, 504},
+    {"scatter", scatter_mutations, 12, 1, 500},
     {"wgmma", wgmma_mutations, 10, 2, 121},
     {"bsr", bsr_mutations, 8, 1, 100},
     {"specialized", specialized_mutations, 8, 1, 103},

@@ -36,7 +36,7 @@ bool tiles_one_after_another(const ScatterConfig& config, const PackedCase& each
   return several_tiles(config, each) || (config.row_tiles == 2 && each.matrix.rows > config.tile_rows);
 }
 bool second_row_tiles(const ScatterConfig& config, const PackedCase& each) {
-  return config.row_tiles == 2 && config.min_rounds > 0 && config.stages == 0 && each.matrix.rows > config.tile_rows;
+  return config.row_tiles == 2 && config.min_rounds > 0 && each.matrix.rows > config.tile_rows;
 }
 bool tiles_for_several_parts(const ScatterConfig& config, const PackedCase& each) {
   return config.parts > 1 && each.matrix.cols > config.tile_columns();
@@ -54,11 +54,6 @@ bool several_row_blocks_for_all_warps(const ScatterConfig& config, const PackedC
 }
 bool several_fuller_tiles(const ScatterConfig& config, const PackedCase& each) {
   return several_tiles(config, each) && each.packed.facts.at("rounds_p95") > config.min_rounds;
-}
-bool a_ring(const ScatterConfig& config, const PackedCase&) { return config.stages > 0; }
-bool a_ring_that_goes_round(const ScatterConfig& config, const PackedCase& each) {
-  return config.stages > 0 &&
-         each.matrix.cols > (std::int64_t{config.stages} + 1) * config.parts * config.warps * config.tile_columns();
 }
 bool dealt_rows(const ScatterConfig&, const PackedCase& each) {
   const auto first_rows = each.packed.array("row_parts")->as<std::uint32_t>();
@@ -91,10 +86,6 @@ const std::vector<Mutation>& scatter_mutations() {
        scatter(several_fuller_tiles)},
       {"offsets are not awaited", "for (int i = none; i < 1; ++i) async_wait<0>();",
        "for (int i = none; i < 1; ++i) {}", scatter(any_tiles)},
-      {"bulk copies are not awaited", "    bulk_wait_in_warp(barriers + slot, phase);\n", "", scatter(a_ring)},
-      {"the phase never turns", "phase ^= 1;", "", scatter(a_ring_that_goes_round)},
-      {"a slot gets another tile", "copy<kRow>(tiles, t, kStages, 0, ring)",
-       "copy<kRow>(tiles, t, kStages - 1, 0, ring)", scatter(a_ring_that_goes_round)},
       {"the second row block's tiles are the first's", "fixed + kRow * block_bytes", "fixed",
        scatter(second_row_tiles)},
       {"what other blocks have summed up is dropped", "p == part ? own : sent[p * kOwn + output - part * kOwn]",

@@ -18,17 +18,15 @@
 #include "formats/scatter_layout.h"
 #include "snippets/contract.cuh"
 #include "snippets/device.cuh"
-#include "snippets/prolog/entry_ring.cuh"
 #include "snippets/prolog/scatter_entries.cuh"
 #include "snippets/reduction/cluster_sums.cuh"
 
 namespace sparsmith {
 
 // kInputColumns: columns of X whose fragments a warp holds. kAhead: tiles asked for as far as L2, behind the one that
-// registers are loaded with; kBulk: by bulk prefetches. kStages: slots of a warp's ring of entries; 0: they come to
-// registers, a tile ahead.
+// registers are loaded with.
 template <class Entries, class Input, class Output, int kTileRows, int kTokens, int kInputColumns, int kWarps,
-          int kRowTiles, int kParts, int kAhead, bool kBulk, int kStages>
+          int kRowTiles, int kParts, int kAhead>
 struct ScatterKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kTileRows, 16, 32, 64)
@@ -36,8 +34,7 @@ struct ScatterKernel {
   SPARSMITH_TUNE(kInputColumns, 32, 64, 128, 256)
   SPARSMITH_TUNE(kWarps, 4, 8, 12, 16)
   SPARSMITH_TUNE(kRowTiles, 1, 2)
-  SPARSMITH_TUNE(kAhead, 0, 1, 2, 4)
-  SPARSMITH_TUNE(kBulk, false, true)
+  SPARSMITH_TUNE(kAhead, 0, 1)
 
   using Value = typename Input::Value;
   static constexpr int kTileColumns = scatter::kTileElements / kTileRows;
@@ -51,8 +48,6 @@ struct ScatterKernel {
   static_assert(kInputColumns <= kTileColumns, "X is loaded for a tile at most");
   static_assert(kRowTiles == 1 || kInputColumns == kTileColumns, "X is loaded once for the tiles of all row blocks");
   static_assert(kRowTiles <= 2, "lists of entries take turns");
-  static_assert(kStages == 0 || kAhead == 0, "a ring is ahead by itself");
-  using Ring = EntryRing<kWarps, kStages, Entries::Words::kFixed>;
 
   struct Sums {
     float values[kRowTiles][kRowParts][kTokenParts][4];  // lane 4 g + t: rows g, g + 8 by tokens 2 t, 2 t + 1
@@ -64,9 +59,8 @@ struct ScatterKernel {
     }
   };
 
-  // Shared memory: the rings; tiles or partial sums, then the first rows of the row blocks' parts, then the sums that
-  // other blocks of the cluster send. A warp's first offsets come to the end of its tile, which is zeroed when they
-  // have been read.
+  // Shared memory: tiles or partial sums, then the first rows of the row blocks' parts, then the sums that other blocks
+  // of the cluster send. A warp's first offsets come to the end of its tile, which is zeroed when they have been read.
   static constexpr int kPartialBytes = kTokens * kPartialLine * 4;  // of a warp
   static constexpr int kRowPartsAt =
       kWarps * (kPartialBytes > scatter::kTileBytes ? kPartialBytes : scatter::kTileBytes);
@@ -74,14 +68,12 @@ struct ScatterKernel {
   using SumsOfParts = ClusterSums<kParts, kRows * kTokens, kThreads>;
 
   static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const Input& input, const Output& output, int n,
-                                   u8* shared_) {
+                                   u8* shared) {
     launch_dependents();
-    u8* shared = shared_ + Ring::kBytes;
     SumsOfParts parts(shared + kSentAt);
     // The same in all lanes, and known to be: what is decided by it needs no reconvergence.
     const int warp = static_cast<int>(shuffle_index(static_cast<u32>(thread_index() / scatter::kLanes), 0));
     const int share = parts.part * kWarps + warp;
-    Ring ring(shared_, warp);
     const int panels = (weight.row_blocks + kRowTiles - 1) / kRowTiles;
     for (int first_token = block_index_y() * kTokens; first_token < n; first_token += grid_size_y() * kTokens) {
       for (int panel = block_index_x() / kParts; panel < panels; panel += grid_size_x() / kParts) {
@@ -94,7 +86,7 @@ struct ScatterKernel {
                           (share + 1) * weight.column_tiles / (kParts * kWarps)};
         u32* first_rows = reinterpret_cast<u32*>(shared + kRowPartsAt);
         load_first_rows(weight, panel * kRowTiles, first_rows);
-        accumulate(tiles, shared + warp * scatter::kTileBytes, ring, sums);
+        accumulate(tiles, shared + warp * scatter::kTileBytes, sums);
         block_barrier();  // nobody needs a tile any more
         float* partials = reinterpret_cast<float*>(shared);
         put_partials(sums, warp, partials);
@@ -112,7 +104,7 @@ struct ScatterKernel {
 
  private:
   using Window = typename Input::template Window<kTokens, kInputColumns>;
-  using Cursor = scatter::TileCursor<typename Entries::Words, 1, kRowTiles, (kStages > 0)>;
+  using Cursor = scatter::TileCursor<typename Entries::Words, 1, kRowTiles>;
 
   static SPARSMITH_DEVICE int lane() { return scatter::lane_of_warp(); }
 
@@ -147,7 +139,7 @@ struct ScatterKernel {
   // 512 bytes.
   static SPARSMITH_DEVICE void zero(u8* part) { *reinterpret_cast<Vector<u32, 4>*>(part + lane() * 16) = {}; }
 
-  static SPARSMITH_DEVICE void accumulate(const Tiles& tiles, u8* tile, Ring& ring, Sums& sums) {
+  static SPARSMITH_DEVICE void accumulate(const Tiles& tiles, u8* tile, Sums& sums) {
     sums.clear();
     if (tiles.begin == tiles.end) {
       wait_for_previous();
@@ -158,12 +150,11 @@ struct ScatterKernel {
     u32* offsets = reinterpret_cast<u32*>(tile + scatter::kTileBytes - 512);
     Cursor cursor(tiles.weight, tiles.number(0, tiles.begin), tiles.end - tiles.begin, even.list, tiles.stride(),
                   offsets);
-    SPARSMITH_UNROLL for (int i = 0; i < kStages; ++i) copy<0>(tiles, tiles.begin, i, i, ring);
     Window x(tiles.input, tiles.first_token, tiles.begin * kTileColumns);
     if (kAhead > 0) prefetch_first(tiles);
     SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes - 512; i += 512) zero(tile + i);
     cursor.begin(even.list, offsets);
-    if (kAhead > 0 || kStages > 0) cursor.template prefetch_rest<(kBulk || kStages > 0)>();
+    if (kAhead > 0) cursor.prefetch_rest();
     warp_barrier();  // every lane has read its offsets
     zero(tile + scatter::kTileBytes - 512);
     wait_for_previous();  // the first entries are under way
@@ -171,11 +162,11 @@ struct ScatterKernel {
     warp_barrier();
     const u32 tile_at = shared_offset(tile);
     for (int t = tiles.begin; t < tiles.end; t += 2 / kRowTiles) {
-      step<0>(tiles, t, tile_at, cursor, ring, even, odd, x, sums);
+      step<0>(tiles, t, tile_at, cursor, even, odd, x, sums);
       if constexpr (kRowTiles == 2) {
-        step<1>(tiles, t, tile_at, cursor, ring, odd, even, x, sums);
+        step<1>(tiles, t, tile_at, cursor, odd, even, x, sums);
       } else if (t + 1 < tiles.end) {
-        step<0>(tiles, t + 1, tile_at, cursor, ring, odd, even, x, sums);
+        step<0>(tiles, t + 1, tile_at, cursor, odd, even, x, sums);
       }
     }
     if (!finite(sums)) accumulate_nonzeros(tiles, tile, sums);
@@ -183,7 +174,7 @@ struct ScatterKernel {
 
   // Multiplies a tile of row block kRow, whose entries `list` holds, while those of the next one come.
   template <int kRow>
-  static SPARSMITH_DEVICE void step(const Tiles& tiles, int t, u32 tile_at, Cursor& cursor, Ring& ring, Entries& list,
+  static SPARSMITH_DEVICE void step(const Tiles& tiles, int t, u32 tile_at, Cursor& cursor, const Entries& list,
                                     Entries& next, Window& x, Sums& sums) {
     constexpr bool kLastRow = kRow == kRowTiles - 1;
     constexpr int kNextRow = (kRow + 1) % kRowTiles;
@@ -196,13 +187,8 @@ struct ScatterKernel {
       return;
     }
     const u32 base = Entries::base(tile_at);
-    if constexpr (kStages > 0) list.list.template load_fixed<true>(ring.wait());
     list.put(tiles.weight, tiles.number(kRow, t), base);
     warp_barrier();
-    if constexpr (kStages > 0) {
-      copy<kRow>(tiles, t, kStages, 0, ring);
-      ring.advance();
-    }
     // Now, since values have been stored and registers are free, and so that it is there at the next tile.
     if (!last) load<kNextRow>(tiles, t, cursor, next, list.list.words[0]);
     SPARSMITH_ROLLED for (int first = 0; first < kTileColumns; first += kInputColumns) {
@@ -216,23 +202,11 @@ struct ScatterKernel {
     warp_barrier();
   }
 
-  // What the tile has at a known place.
-  static SPARSMITH_DEVICE const u32* known(const Tiles& tiles, int row, int tile) {
-    return tiles.weight.entries +
-           static_cast<i64>(tiles.number(row, tile)) * (Entries::Words::kFixed * scatter::kLanes);
-  }
-  // Starts the copy of the tile that is used `behind` tiles after tile t of row block kRow, if there is one; it is
-  // waited for after `before` others.
-  template <int kRow>
-  static SPARSMITH_DEVICE void copy(const Tiles& tiles, int t, int behind, int before, const Ring& ring) {
-    const int row = (kRow + behind) % kRowTiles;
-    const int tile = t + (kRow + behind) / kRowTiles;
-    if (tile < tiles.end) ring.copy(before, known(tiles, row, tile));
-  }
   // Asks, as far as L2, for what `count` tiles from `tile` on have at known places.
   static SPARSMITH_DEVICE void prefetch(const Tiles& tiles, int row, int tile, int count) {
-    if (Entries::Words::kFixed == 0) return;
-    scatter::prefetch_lines<kBulk>(known(tiles, row, tile), count * Entries::Words::kFixed);
+    constexpr int kLines = Entries::Words::kFixed;
+    const u32* first = tiles.weight.entries + static_cast<i64>(tiles.number(row, tile)) * (kLines * scatter::kLanes);
+    scatter::prefetch_lines(first, count * kLines);
   }
   // Those of the first tiles, but for the very first one.
   static SPARSMITH_DEVICE void prefetch_first(const Tiles& tiles) {

@@ -28,8 +28,6 @@ struct Weight {
 // Unsigned on the way, which takes one instruction instead of four.
 SPARSMITH_DEVICE int lane_of_warp() { return static_cast<int>(static_cast<u32>(thread_index()) % kLanes); }
 
-SPARSMITH_DEVICE bool first_lane() { return lane_of_warp() == 0; }
-
 // A lane's words of a tile: kFixed that every tile has, and of the others as many as kHeld registers hold.
 template <int kFixed_, int kHeld_>
 struct TileWords {
@@ -46,16 +44,15 @@ struct TileWords {
     count = kFixed + static_cast<int>(end - begin);
   }
 
-  // `fixed`: the first words of all lanes. kShared: in shared memory.
-  template <bool kShared = false>
+  // `fixed`: the first words of all lanes.
   SPARSMITH_DEVICE void load_fixed(const u8* fixed) {
     const u32 lane = static_cast<u32>(lane_of_warp());
     const u8* fours = fixed + lane * 16;
     const u8* pairs = fixed + (lane * 8 + kFixed / 4 * 4 * kLineBytes);
     const u8* singles = fixed + (lane * 4 + kFixed / 2 * 2 * kLineBytes);
-    SPARSMITH_UNROLL for (int i = 0; i + 4 <= kFixed; i += 4) load_vector<kShared, 4>(fours + i * kLineBytes, i);
-    if constexpr (kFixed % 4 >= 2) load_vector<kShared, 2>(pairs, kFixed / 4 * 4);
-    if constexpr (kFixed % 2 == 1) load_vector<kShared, 1>(singles, kFixed - 1);
+    SPARSMITH_UNROLL for (int i = 0; i + 4 <= kFixed; i += 4) load_vector<4>(fours + i * kLineBytes, i);
+    if constexpr (kFixed % 4 >= 2) load_vector<2>(pairs, kFixed / 4 * 4);
+    if constexpr (kFixed % 2 == 1) load_vector<1>(singles, kFixed - 1);
   }
 
   // The rest. `further`: more_entries, from this lane on.
@@ -76,28 +73,21 @@ struct TileWords {
   }
 
  private:
-  template <bool kShared, int kCount>
+  template <int kCount>
   SPARSMITH_DEVICE void load_vector(const u8* from, int first) {
-    const auto* vector = reinterpret_cast<const Vector<u32, kCount>*>(from);
-    const Vector<u32, kCount> loaded = kShared ? *vector : load_streaming(vector);
+    const Vector<u32, kCount> loaded = load_streaming(reinterpret_cast<const Vector<u32, kCount>*>(from));
     SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) words[first + i] = loaded[i];
   }
 };
 
-// Asks for `lines` of a packed weight, as far as L2: by one bulk prefetch, or a line a lane.
-template <bool kBulk>
+// Asks for `lines` of a packed weight, as far as L2. Every lane calls it.
 SPARSMITH_DEVICE void prefetch_lines(const u32* first, int lines) {
-  if constexpr (kBulk) {
-    if (first_lane() && lines > 0) bulk_prefetch(first, lines * kLineBytes);
-  } else {
-    SPARSMITH_ROLLED for (int i = lane_of_warp(); i < lines; i += kLanes) prefetch(first + i * kLanes);
-  }
+  if (lane_of_warp() == 0 && lines > 0) bulk_prefetch(first, lines * kLineBytes);
 }
 
 // A warp's way along its tiles, every kStride-th; or along those of kRowTiles row blocks together, one of each, then
-// the next ones. Two lists may take turns: one is in use while the other's words come. kRestOnly: what lies at known
-// places comes another way.
-template <class List, int kStride = 1, int kRowTiles = 1, bool kRestOnly = false>
+// the next ones. Two lists may take turns: one is in use while the other's words come.
+template <class List, int kStride = 1, int kRowTiles = 1>
 struct TileCursor {
   const u8* fixed;  // of the next tile to be loaded of the first row block
   i64 block_bytes;  // from there to the next row block's
@@ -150,22 +140,17 @@ struct TileCursor {
   template <int kRow = 0>
   SPARSMITH_DEVICE void load(List& list, u32 word) {
     turn<kRow>(list);
-    if (kRestOnly) {
-      list.more += static_cast<i32>(word) & none;
-    } else {
-      fixed += static_cast<i32>(word) & none;
-    }
+    fixed += static_cast<i32>(word) & none;
     load_fixed<kRow>(list);
     list.load_more(further);
   }
 
   // Asks for the rest of the tiles behind the first one, as far as L2 and as their offsets are at hand. After begin().
-  template <bool kBulk>
   SPARSMITH_DEVICE void prefetch_rest() const {
     SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) {
       const u32 begin = shuffle_index(held[r], r == 0 ? 1 : 0);
       const u32 end = shuffle_index(held[r], kLanes - 1);
-      prefetch_lines<kBulk>(further + static_cast<u64>(begin) * kLanes - lane_of_warp(), static_cast<int>(end - begin));
+      prefetch_lines(further + static_cast<u64>(begin) * kLanes - lane_of_warp(), static_cast<int>(end - begin));
     }
   }
 
@@ -206,7 +191,6 @@ struct TileCursor {
 
   template <int kRow>
   SPARSMITH_DEVICE void load_fixed(List& list) {
-    if (kRestOnly) return;
     list.load_fixed(kRow == 0 ? fixed : fixed + kRow * block_bytes);
     if (kRow == kRowTiles - 1) fixed += kStride * List::kFixed * kLineBytes;
   }
