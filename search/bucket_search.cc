@@ -97,7 +97,7 @@ void BucketSearch::leave_out_baseline() {
 }
 
 Result<bool> BucketSearch::advance() {
-  if (preparation_.valid()) preparation_.get();
+  preparation_.get();
   leave_out_baseline();
   SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(bucket_.tokens, context_.options->seed));
   SPARSMITH_RETURN_IF_ERROR(search_.attempt(*context_.session, bucket_.vendors));

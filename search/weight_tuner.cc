@@ -196,6 +196,7 @@ class Tuner : public WeightTuner {
   Status search() {
     weight_end_ =
         context_.budget != nullptr ? context_.budget->end_of_search(context_.index) : Budget::Clock::time_point::max();
+    if (!searches_.empty()) searches_.front()->hurry();
     SPARSMITH_RETURN_IF_ERROR(load_weight());
     const Status searched = context_.predict ? predict() : measure();
     if (!searched.ok()) abandon();
@@ -342,17 +343,23 @@ class Tuner : public WeightTuner {
     return weight_end_ == Budget::Clock::time_point::max() && packings_.bytes() <= Packings::kResidentBytes;
   }
 
-  // The first that has what it asked for. Until there is one, vendors are measured.
+  // The first that has what it asked for. Until there is one, vendors are measured. Kernels are hurried for one N at a
+  // time: other devices wait for theirs.
   Result<BucketSearch*> next_of(const std::vector<BucketSearch*>& open) {
     const auto prepared = [&] { return std::ranges::find_if(open, &BucketSearch::prepared); };
     while (prepared() == open.end()) {
+      open.front()->hurry();
       const auto fresh = std::ranges::find_if_not(open, &BucketSearch::begun);
       if (fresh != open.end()) {
         SPARSMITH_RETURN_IF_ERROR((*fresh)->begin());
-        continue;
+      } else {
+        double waited = 0;
+        {
+          const Stopwatch stopwatch(waited);
+          prepared_.wait([&] { return prepared() != open.end(); });
+        }
+        context_.session->add_waiting(waited);
       }
-      for (BucketSearch* const search : open) search->hurry();
-      prepared_.wait([&] { return prepared() != open.end(); });
     }
     BucketSearch* const next = *prepared();
     if (!next->begun()) SPARSMITH_RETURN_IF_ERROR(next->begin());

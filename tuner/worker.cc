@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "base/log.h"
 #include "tuner/child_channel.h"
@@ -24,13 +26,19 @@ constexpr FrameLimits kReplyLimits = {.header_bytes = 64U << 20, .blobs = 0, .to
 // What a candidate's call may take, over what one of its runs may.
 constexpr int kLimitOverRuns = 10;
 
-// A kernel for the worker's own use.
+// A kernel for the worker's own use, compiled once in a process: workers come and go.
 Result<KernelImage> compiled_for(int compute_capability, const Result<KernelSource>& source) {
+  static std::mutex mutex;  // guards `images`
+  static std::map<std::string, KernelImage> images;
   SPARSMITH_RETURN_IF_ERROR(source.status());
+  const std::string architecture = fmt::format("sm_{}", compute_capability);
+  const std::lock_guard lock(mutex);
+  KernelImage& image = images[source->name + " " + architecture];
+  if (!image.cubin.empty()) return image;
   SPARSMITH_ASSIGN_OR_RETURN(const std::unique_ptr<KernelCompiler> compiler, KernelCompiler::open());
-  SPARSMITH_ASSIGN_OR_RETURN(CompiledKernel compiled,
-                             compiler->compile(*source, fmt::format("sm_{}", compute_capability)));
-  return KernelImage{source->name, source->source, std::move(compiled.cubin), source->max_shared_bytes};
+  SPARSMITH_ASSIGN_OR_RETURN(CompiledKernel compiled, compiler->compile(*source, architecture));
+  image = {source->name, source->source, std::move(compiled.cubin), source->max_shared_bytes};
+  return image;
 }
 
 struct DeviceName {
