@@ -142,7 +142,7 @@ ScatterConfig::ScatterConfig(const Config& config)
 
 std::int64_t ScatterConfig::resident_blocks(const DeviceProperties& device) const {
   // Given out in eights. An exchange of sums takes its own, behind all others.
-  const std::int64_t needed = ceil_div(std::max(registers(), parts > 1 ? 88 : 0), 8) * 8;
+  const std::int64_t needed = ceil_div(std::max(registers(), parts > 1 ? 88 : 8), 8) * 8;
   const std::int64_t by_registers = device.registers_per_sm / (std::int64_t{32} * warps * needed);
   return std::max<std::int64_t>(1, std::min(by_registers, device.shared_bytes_per_block / shared_bytes()));
 }
