@@ -142,6 +142,7 @@ SPARSMITH_DEVICE int grid_size_y() { return sparsmith_emulator_grid_size(1); }
 
 // Launches of the emulator never overlap; what a kernel touches before it waits is reported all the same.
 SPARSMITH_DEVICE void launch_dependents() {}
+SPARSMITH_DEVICE u32 known_here(u32 value) { return value; }
 SPARSMITH_DEVICE void wait_for_previous() { sparsmith_emulator_wait_for_previous(); }
 
 SPARSMITH_DEVICE void block_barrier(int line = __builtin_LINE()) { sparsmith_emulator_block_barrier(line); }
@@ -427,6 +428,7 @@ SPARSMITH_DEVICE void bulk_wait(BulkBarrier* barrier, u32 phase, int line = __bu
   sparsmith_emulator_bulk_wait(barrier, phase, line);
   sparsmith_emulator_block_barrier(line);
 }
+SPARSMITH_DEVICE void bulk_prefetch(const void*, int) {}
 SPARSMITH_DEVICE void bulk_copies_follow() {}
 
 struct alignas(8) ArrivalBarrier {

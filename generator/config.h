@@ -19,6 +19,7 @@ struct Parameter {
   std::vector<std::int64_t> values;  // in ascending order
   std::string meaning;
   std::vector<std::string> labels = {};  // a name for each value, where numbers say nothing; may be empty
+  bool later = false;                    // configs recorded before it came lack it, which stands for 0
 };
 
 struct Config {

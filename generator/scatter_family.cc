@@ -45,6 +45,10 @@ std::vector<Rule> legal_rules() {
        "clusters need compute capability 9.0",
        [](const RuleInput& in) { return in["parts"] == 1 || in.problem.device.compute_capability >= 90; }},
       {Kind::kLegal,
+       {"tiles_ahead"},
+       "bulk prefetches ask for tiles ahead, and need compute capability 9.0",
+       [](const RuleInput& in) { return in["tiles_ahead"] == 0 || in.problem.device.compute_capability >= 90; }},
+      {Kind::kLegal,
        {"tile_rows", "row_tiles", "token_tile", "input_columns"},
        "sums and X exceed the registers of a thread",
        [](const RuleInput& in) {
@@ -85,6 +89,10 @@ std::vector<Rule> worthwhile_rules() {
          return in["parts"] == 1 || (in["parts"] == 2 && in["row_tiles"] == 2) ||
                 use > 1.1 * use_of_sms(rows, in["parts"] / 2, in.problem);
        }},
+      {Kind::kWorthwhile,
+       {"tiles_ahead"},
+       "tiles ahead from 16 tokens on",
+       [](const RuleInput& in) { return in["tiles_ahead"] == 0 || in.problem.tokens >= 16; }},
       {Kind::kWorthwhile,
        {"token_tile"},
        "a token tile that holds all tokens, or the largest ones",
@@ -129,11 +137,12 @@ ScatterConfig::ScatterConfig(const Config& config)
       input_columns(static_cast<int>(config.at("input_columns"))),
       warps(static_cast<int>(config.at("warps"))),
       row_tiles(static_cast<int>(config.at("row_tiles"))),
-      parts(static_cast<int>(config.at("parts"))) {}
+      parts(static_cast<int>(config.at("parts"))),
+      tiles_ahead(static_cast<int>(config.at("tiles_ahead"))) {}
 
 std::int64_t ScatterConfig::resident_blocks(const DeviceProperties& device) const {
-  // An exchange of sums takes its own, behind all others.
-  const int needed = std::max(registers(), parts > 1 ? 88 : 0);
+  // Given out in eights. An exchange of sums takes its own, behind all others.
+  const std::int64_t needed = ceil_div(std::max(registers(), parts > 1 ? 88 : 8), 8) * 8;
   const std::int64_t by_registers = device.registers_per_sm / (std::int64_t{32} * warps * needed);
   return std::max<std::int64_t>(1, std::min(by_registers, device.shared_bytes_per_block / shared_bytes()));
 }
@@ -144,13 +153,13 @@ std::int64_t ScatterConfig::shared_bytes() const {
 }
 
 int ScatterConfig::registers() const {
-  const int entries = 2 * (entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds);
+  const int words = entry == ScatterEntry::kByte ? max_rounds * 3 / 4 : max_rounds;
   // By what ptxas says of kernels that spill and of kernels that do not.
   const int predicates = max_rounds > min_rounds ? 3 : 0;
   // Loads of X, which keep their order; and multiplications that could otherwise stand in each other's way.
-  const int loads = token_tile >= 32 ? 68 : input_registers() > 16 || token_tile > 8 ? 12 : 0;
+  const int loads = token_tile > 32 ? 72 : token_tile == 32 ? 8 : input_registers() > 16 ? 12 : 0;
   const int second_row = row_tiles > 1 ? 30 : 0;
-  return sum_registers() + input_registers() + entries + 28 + 2 * (token_tile / 8) + predicates + loads + second_row;
+  return sum_registers() + input_registers() + 2 * words + 24 + 2 * (token_tile / 8) + predicates + loads + second_row;
 }
 
 std::vector<Parameter> ScatterFamily::parameters() const {
@@ -164,6 +173,11 @@ std::vector<Parameter> ScatterFamily::parameters() const {
       {"warps", "w", {4, 8, 12, 16}, "latency hiding against registers a thread"},
       {"row_tiles", "r", {1, 2}, "tiles above one another that meet the same X, against registers for their sums"},
       {"parts", "k", {1, 2, 4}, "blocks of a cluster that share the columns: more blocks, against an exchange of sums"},
+      {.name = "tiles_ahead",
+       .abbreviation = "p",
+       .values = {0, 1},
+       .meaning = "tiles asked for as far as L2, behind the one on its way: latency hiding against requests",
+       .later = true},
   };
 }
 

@@ -14,9 +14,10 @@ KernelText scatter_text(const ScatterConfig& config, const Problem& problem) {
   const bool bytes = config.entry == ScatterEntry::kByte;
   KernelText text;
   const auto blocks = static_cast<int>(config.resident_blocks(problem.device));
-  text.name = fmt::format("scatter_{}_e{}_m{}_i{}_a{}_t{}_c{}_w{}x{}_r{}_k{}", spec_tag(spec), bytes ? "b" : "w",
-                          config.tile_rows, config.min_rounds, config.max_rounds, config.token_tile,
-                          config.input_columns, config.warps, blocks, config.row_tiles, config.parts);
+  text.name =
+      fmt::format("scatter_{}_e{}_m{}_i{}_a{}_t{}_c{}_w{}x{}_r{}_k{}_p{}", spec_tag(spec), bytes ? "b" : "w",
+                  config.tile_rows, config.min_rounds, config.max_rounds, config.token_tile, config.input_columns,
+                  config.warps, blocks, config.row_tiles, config.parts, config.tiles_ahead);
   text.summary = fmt::format("Y = W X for {} weights as lists of nonzeros, made dense in tiles of {} x {}",
                              short_name(spec.type), config.tile_rows, config.tile_columns());
   text.threads = config.warps * 32;
@@ -34,9 +35,10 @@ KernelText scatter_text(const ScatterConfig& config, const Problem& problem) {
   };
   add_output(spec, text);
   text.lines.push_back(
-      {fmt::format("using Kernel = ScatterKernel<Entries, Input, Output, {}, {}, {}, {}, {}, {}>", config.tile_rows,
-                   config.token_tile, config.input_columns, config.warps, config.row_tiles, config.parts),
-       "rows of a tile, tokens, columns of X held, warps, row tiles, parts of the columns"});
+      {fmt::format("using Kernel = ScatterKernel<Entries, Input, Output, {}, {}, {}, {}, {}, {}, {}>", config.tile_rows,
+                   config.token_tile, config.input_columns, config.warps, config.row_tiles, config.parts,
+                   config.tiles_ahead),
+       "rows of a tile, tokens, columns of X held, warps, row tiles, parts of the columns, tiles ahead"});
   text.parameters = {{"const u32*", "entries"},
                      {"const u32*", "more_entries"},
                      {"const u32*", "more_offsets"},

@@ -25,7 +25,7 @@ Result<DeviceProperties> device_of(const RecordedSpace& space) {
 // Configs of an earlier version may lack a parameter that has come since.
 Status check_parameters(const Family& family, const Config& config) {
   for (const Parameter& parameter : family.parameters()) {
-    if (!config.values.contains(parameter.name))
+    if (!parameter.later && !config.values.contains(parameter.name))
       return unsupported(
           fmt::format("{}: this version's configs have a parameter {} as well", config.text(), parameter.name));
   }

@@ -81,6 +81,16 @@ TEST_F(SpacePredictionTest, LessBandwidthPredictsLongerTimes) {
   EXPECT_GT(more, 0);
 }
 
+TEST_F(SpacePredictionTest, AParameterThatCameLaterMayBeMissing) {
+  for (RecordedCandidate& candidate : space_.candidates) {
+    const auto parameters = family(candidate.config.family)->parameters();
+    for (const Parameter& parameter : parameters)
+      if (parameter.later && candidate.config.at(parameter.name) == 0) candidate.config.values.erase(parameter.name);
+  }
+  ASSERT_TRUE(predict_again(space_, statistics_).ok());
+  EXPECT_EQ(predictions(), expected_);
+}
+
 TEST_F(SpacePredictionTest, WhatThisVersionDoesNotKnowIsRefusedAndChangesNothing) {
   RecordedCandidate& last = space_.candidates.back();
   const Config known = last.config;

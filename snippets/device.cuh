@@ -111,6 +111,13 @@ SPARSMITH_DEVICE void wait_for_previous() {
 #endif
 }
 
+// The same value, as if it became known here: what follows from it is not computed in front of a loop, where it would
+// take registers for as long as the loop runs.
+SPARSMITH_DEVICE u32 known_here(u32 value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 // ---- barriers and shuffles: every live thread of the block, or every lane of the mask, must arrive ----
 
 SPARSMITH_DEVICE void block_barrier() { __syncthreads(); }
@@ -708,6 +715,13 @@ SPARSMITH_DEVICE void bulk_copy(void* shared, const void* global, int bytes, Bul
                  : "memory");
   } else {
     __trap();
+  }
+}
+// Asks for `bytes` of global memory as far as L2: both are multiples of 16. Where there are no bulk copies, for
+// nothing.
+SPARSMITH_DEVICE void bulk_prefetch(const void* global, int bytes) {
+  if constexpr (kBulkCopies) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes));
   }
 }
 // Every lane of the warp whose copy it is calls it. `phase`: 0 for the first copies of a barrier, then 1, 0, 1, ...

@@ -84,6 +84,8 @@ const std::vector<Mutation>& scatter_mutations() {
        "r < 0; r += 2) {\n      const u32 values", scatter(late_byte_rounds)},
       {"a tile's further entries are another's", "if (kRow == kRowTiles - 1) next += kStride;", "",
        scatter(several_fuller_tiles)},
+      {"offsets are not awaited", "for (int i = none; i < 1; ++i) async_wait<0>();",
+       "for (int i = none; i < 1; ++i) {}", scatter(any_tiles)},
       {"the second row block's tiles are the first's", "fixed + kRow * block_bytes", "fixed",
        scatter(second_row_tiles)},
       {"what other blocks have summed up is dropped", "p == part ? own : sent[p * kOwn + output - part * kOwn]",

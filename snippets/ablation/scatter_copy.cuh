@@ -9,11 +9,12 @@
 namespace sparsmith {
 
 template <class Entries, class Input, class Output, int kTileRows, int kTokens, int kInputColumns, int kWarps,
-          int kRowTiles, int kParts>
+          int kRowTiles, int kParts, int kAhead>
 struct ScatterCopyKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kWarps, 4, 8, 12, 16)
   SPARSMITH_TUNE(kRowTiles, 1, 2)
+  SPARSMITH_TUNE(kAhead, 0, 1)
 
   static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const Input& /*input*/, const Output& /*output*/,
                                    int n, u8* shared) {

@@ -23,9 +23,10 @@
 
 namespace sparsmith {
 
-// kInputColumns: columns of X whose fragments a warp holds.
+// kInputColumns: columns of X whose fragments a warp holds. kAhead: tiles asked for as far as L2, behind the one that
+// registers are loaded with.
 template <class Entries, class Input, class Output, int kTileRows, int kTokens, int kInputColumns, int kWarps,
-          int kRowTiles, int kParts>
+          int kRowTiles, int kParts, int kAhead>
 struct ScatterKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kTileRows, 16, 32, 64)
@@ -33,6 +34,7 @@ struct ScatterKernel {
   SPARSMITH_TUNE(kInputColumns, 32, 64, 128, 256)
   SPARSMITH_TUNE(kWarps, 4, 8, 12, 16)
   SPARSMITH_TUNE(kRowTiles, 1, 2)
+  SPARSMITH_TUNE(kAhead, 0, 1)
 
   using Value = typename Input::Value;
   static constexpr int kTileColumns = scatter::kTileElements / kTileRows;
@@ -58,7 +60,7 @@ struct ScatterKernel {
   };
 
   // Shared memory: tiles or partial sums, then the first rows of the row blocks' parts, then the sums that other blocks
-  // of the cluster send.
+  // of the cluster send. A warp's first offsets come to the end of its tile, which is zeroed when they have been read.
   static constexpr int kPartialBytes = kTokens * kPartialLine * 4;  // of a warp
   static constexpr int kRowPartsAt =
       kWarps * (kPartialBytes > scatter::kTileBytes ? kPartialBytes : scatter::kTileBytes);
@@ -134,6 +136,9 @@ struct ScatterKernel {
     }
   }
 
+  // 512 bytes.
+  static SPARSMITH_DEVICE void zero(u8* part) { *reinterpret_cast<Vector<u32, 4>*>(part + lane() * 16) = {}; }
+
   static SPARSMITH_DEVICE void accumulate(const Tiles& tiles, u8* tile, Sums& sums) {
     sums.clear();
     if (tiles.begin == tiles.end) {
@@ -142,14 +147,18 @@ struct ScatterKernel {
     }
     Entries even;
     Entries odd;
-    Cursor cursor(tiles.weight, tiles.number(0, tiles.begin), tiles.end - tiles.begin, even.list, tiles.stride());
+    u32* offsets = reinterpret_cast<u32*>(tile + scatter::kTileBytes - 512);
+    Cursor cursor(tiles.weight, tiles.number(0, tiles.begin), tiles.end - tiles.begin, even.list, tiles.stride(),
+                  offsets);
     Window x(tiles.input, tiles.first_token, tiles.begin * kTileColumns);
-    SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes / 512; ++i) {
-      *reinterpret_cast<Vector<u32, 4>*>(tile + i * 512 + lane() * 16) = {};
-    }
+    if (kAhead > 0) prefetch_first(tiles);
+    SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes - 512; i += 512) zero(tile + i);
+    cursor.begin(even.list, offsets);
+    if (kAhead > 0) cursor.prefetch_rest();
+    warp_barrier();  // every lane has read its offsets
+    zero(tile + scatter::kTileBytes - 512);
     wait_for_previous();  // the first entries are under way
     x.load();
-    cursor.begin(even.list);
     warp_barrier();
     const u32 tile_at = shared_offset(tile);
     for (int t = tiles.begin; t < tiles.end; t += 2 / kRowTiles) {
@@ -171,7 +180,7 @@ struct ScatterKernel {
     constexpr int kNextRow = (kRow + 1) % kRowTiles;
     const bool last = kLastRow && t + 1 == tiles.end;
     if (list.empty()) {
-      if (!last) cursor.template load<kNextRow>(next.list, 0);
+      if (!last) load<kNextRow>(tiles, t, cursor, next, 0);
       if (!kLastRow) return;
       SPARSMITH_UNROLL for (int i = 1; i < kTileColumns / kInputColumns; ++i) x.skip();
       if (!last) x.load();
@@ -181,7 +190,7 @@ struct ScatterKernel {
     list.put(tiles.weight, tiles.number(kRow, t), base);
     warp_barrier();
     // Now, since values have been stored and registers are free, and so that it is there at the next tile.
-    if (!last) cursor.template load<kNextRow>(next.list, list.list.words[0]);
+    if (!last) load<kNextRow>(tiles, t, cursor, next, list.list.words[0]);
     SPARSMITH_ROLLED for (int first = 0; first < kTileColumns; first += kInputColumns) {
       SPARSMITH_UNROLL for (int s = 0; s < kInputColumns / 16; ++s) {
         multiply(tile_at, first / 16 + s, x, s, sums.values[kRow]);
@@ -191,6 +200,26 @@ struct ScatterKernel {
     warp_barrier();
     list.clear(tiles.weight, tiles.number(kRow, t), base);
     warp_barrier();
+  }
+
+  // Asks, as far as L2, for what `count` tiles from `tile` on have at known places.
+  static SPARSMITH_DEVICE void prefetch(const Tiles& tiles, int row, int tile, int count) {
+    constexpr int kLines = Entries::Words::kFixed;
+    const u32* first = tiles.weight.entries + static_cast<i64>(tiles.number(row, tile)) * (kLines * scatter::kLanes);
+    scatter::prefetch_lines(first, count * kLines);
+  }
+  // Those of the first tiles, but for the very first one.
+  static SPARSMITH_DEVICE void prefetch_first(const Tiles& tiles) {
+    const int count = tiles.end - tiles.begin - 1 < kAhead ? tiles.end - tiles.begin - 1 : kAhead;
+    prefetch(tiles, 0, tiles.begin + 1, count);
+    if constexpr (kRowTiles == 2) prefetch(tiles, 1, tiles.begin, count + 1);
+  }
+  // The next tile, t + 1 or t of row block kRow, to registers, and the one kAhead behind it to L2.
+  template <int kRow>
+  static SPARSMITH_DEVICE void load(const Tiles& tiles, int t, Cursor& cursor, Entries& next, u32 word) {
+    cursor.template load<kRow>(next.list, word);
+    const int ahead = t + kAhead + (kRow == 0 ? 1 : 0);
+    if (kAhead > 0 && ahead < tiles.end) prefetch(tiles, kRow, ahead, 1);
   }
 
   // Columns 16 step and on of the tile, as they lie there, by those that x holds as its s-th 16.
@@ -263,8 +292,9 @@ struct ScatterKernel {
 
   // partials [warp][token][kPartialLine]
   static SPARSMITH_DEVICE void put_partials(const Sums& sums, int warp, float* partials) {
-    const int group = lane() / 4;
-    const int pair = lane() % 4 * 2;
+    const u32 lane = known_here(static_cast<u32>(scatter::lane_of_warp()));
+    const u32 group = lane / 4;
+    const u32 pair = lane % 4 * 2;
     float* of_warp = partials + warp * kTokens * kPartialLine;
     SPARSMITH_UNROLL for (int r = 0; r < kRowTiles * kRowParts; ++r) {
       SPARSMITH_UNROLL for (int i = 0; i < kTokenParts; ++i) {
@@ -290,7 +320,8 @@ struct ScatterKernel {
 
   static SPARSMITH_DEVICE void finish(const float* partials, const SumsOfParts& parts, const u32* first_rows,
                                       const Output& output, int rows, int first_token, int n) {
-    for (int i = parts.first() + thread_index(); i < parts.first() + SumsOfParts::kOwn; i += kThreads) {
+    for (int i = parts.first() + static_cast<int>(known_here(thread_index())); i < parts.first() + SumsOfParts::kOwn;
+         i += kThreads) {
       const u32 row_of_y = first_rows[row_of(i) / scatter::kPartRows] + row_of(i) % scatter::kPartRows;
       if (row_of_y < static_cast<u32>(rows) && first_token + token_of(i) < n) {
         const float total[1] = {parts.total(i, sum_of_warps(partials, i))};

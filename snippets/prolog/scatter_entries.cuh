@@ -80,6 +80,11 @@ struct TileWords {
   }
 };
 
+// Asks for `lines` of a packed weight, as far as L2. Every lane calls it.
+SPARSMITH_DEVICE void prefetch_lines(const u32* first, int lines) {
+  if (lane_of_warp() == 0 && lines > 0) bulk_prefetch(first, lines * kLineBytes);
+}
+
 // A warp's way along its tiles, every kStride-th; or along those of kRowTiles row blocks together, one of each, then
 // the next ones. Two lists may take turns: one is in use while the other's words come.
 template <class List, int kStride = 1, int kRowTiles = 1>
@@ -99,14 +104,21 @@ struct TileCursor {
   // Loads of the first tile what lies at a known place; begin() is to follow. block_tiles: from one row block's tiles
   // to the next one's.
   SPARSMITH_DEVICE TileCursor(const Weight& weight, int first_tile, int count, List& list, int block_tiles_ = 0)
-      : fixed(reinterpret_cast<const u8*>(weight.entries + static_cast<i64>(first_tile) * List::kFixed * kLanes)),
-        block_bytes(static_cast<i64>(block_tiles_) * List::kFixed * kLineBytes),
-        further(weight.more_entries + lane_of_warp()),
-        offsets(weight.more_offsets + first_tile),
-        block_tiles(block_tiles_),
-        last(count > 0 ? (count - 1) * kStride + 1 : 0),
-        none(weight.rows >> 31) {
+      : TileCursor(weight, first_tile, count, block_tiles_) {
     look_at(0);
+    load_fixed<0>(list);
+  }
+
+  // The same, but offsets take the way through shared memory, so that begin() waits for them alone: loads wait at one
+  // scoreboard, and a wait for an offset would be one for all entries that are on their way. begin() with the same
+  // place is to follow. place: [kRowTiles][32] words of this warp.
+  SPARSMITH_DEVICE TileCursor(const Weight& weight, int first_tile, int count, List& list, int block_tiles_, u32* place)
+      : TileCursor(weight, first_tile, count, block_tiles_) {
+    static_assert(!kApart, "a lane holds one offset");
+    SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) {
+      async_copy<4>(place + r * kLanes + lane_of_warp(), own_offset(0, r));
+    }
+    async_commit();
     load_fixed<0>(list);
   }
 
@@ -114,6 +126,12 @@ struct TileCursor {
   SPARSMITH_DEVICE void begin(List& list) {
     turn<0>(list);
     list.load_more(further);
+  }
+  SPARSMITH_DEVICE void begin(List& list, const u32* place) {
+    // In a loop, past which the compiler moves no load: it would start those of the first tile behind the wait.
+    SPARSMITH_ROLLED for (int i = none; i < 1; ++i) async_wait<0>();
+    SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) held[r] = place[r * kLanes + lane_of_warp()];
+    begin(list);
   }
 
   // Loads the next tile, which is row block kRow's, to `list`, but asks for nothing before `word` is there, which is of
@@ -125,6 +143,15 @@ struct TileCursor {
     fixed += static_cast<i32>(word) & none;
     load_fixed<kRow>(list);
     list.load_more(further);
+  }
+
+  // Asks for the rest of the tiles behind the first one, as far as L2 and as their offsets are at hand. After begin().
+  SPARSMITH_DEVICE void prefetch_rest() const {
+    SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) {
+      const u32 begin = shuffle_index(held[r], r == 0 ? 1 : 0);
+      const u32 end = shuffle_index(held[r], kLanes - 1);
+      prefetch_lines(further + static_cast<u64>(begin) * kLanes - lane_of_warp(), static_cast<int>(end - begin));
+    }
   }
 
   // Asks for what lies at a known place of the next tile, which there is, as far as L2.
@@ -139,6 +166,15 @@ struct TileCursor {
   // A window of neighbouring tiles' offsets would be left after few of the warp's: then a lane holds two of its own.
   static constexpr bool kApart = kStride > 4;
   static_assert(!kApart || kRowTiles == 1, "tiles of one row block");
+
+  SPARSMITH_DEVICE TileCursor(const Weight& weight, int first_tile, int count, int block_tiles_)
+      : fixed(reinterpret_cast<const u8*>(weight.entries + static_cast<i64>(first_tile) * List::kFixed * kLanes)),
+        block_bytes(static_cast<i64>(block_tiles_) * List::kFixed * kLineBytes),
+        further(weight.more_entries + lane_of_warp()),
+        offsets(weight.more_offsets + first_tile),
+        block_tiles(block_tiles_),
+        last(count > 0 ? (count - 1) * kStride + 1 : 0),
+        none(weight.rows >> 31) {}
 
   template <int kRow>
   SPARSMITH_DEVICE void turn(List& list) {
@@ -168,9 +204,13 @@ struct TileCursor {
       held_end = load_cached(from + 1);
       return;
     }
-    const int mine = tile + lane_of_warp();
-    const u32* from = offsets + (mine < last ? mine : last);
-    SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) held[r] = load_cached(from + r * block_tiles);
+    SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) held[r] = load_cached(own_offset(tile, r));
+  }
+
+  // This lane's, in the window that begins at `tile` of row block `row`.
+  SPARSMITH_DEVICE const u32* own_offset(int tile, int row) const {
+    const int own = tile + lane_of_warp();
+    return offsets + (own < last ? own : last) + row * block_tiles;
   }
 };
 
