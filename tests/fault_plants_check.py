@@ -76,6 +76,10 @@ def name_of(choice):
     return choice.get("vendor") or choice["config"]
 
 
+def total_us(run, weight):
+    return sum(choice["timing"]["median_us"] for (name, _), choice in run.choices.items() if name == weight)
+
+
 def compared(pair, plain, run, hit):
     """How the choice relates to the plain one, and whether that is as it should be."""
     before, now = plain.choices[pair], run.choices[pair]
@@ -90,6 +94,10 @@ def compared(pair, plain, run, hit):
     others = [other for other in hit if other[0] == pair[0] and other != pair]
     if ratio <= SHARED and any(plain.choices[other].get("config") in hit[other] for other in others):
         return True, f"another one, {how}: the choice for another N was hit"
+    # All N of a weight are chosen together: packings may be no larger than the dense weight.
+    together = total_us(run, pair[0]) / total_us(plain, pair[0])
+    if together <= NOISE:
+        return True, f"another one, {how}; all N of the weight take {together:.3f} of the plain time"
     return False, f"another one, {how}, {name_of(before)} -> {name_of(now)}"
 
 
