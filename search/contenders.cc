@@ -9,8 +9,6 @@
 #include "search/weight_tuner.h"
 
 namespace sparsmith {
-namespace {}  // namespace
-
 Contenders::Contenders(const TuneContext& context, Packings& packings, const Problem& problem, SearchPoints points)
     : problem_(problem), context_(context), packings_(packings), points_(std::move(points)) {
   made_.resize(points_.points.size());

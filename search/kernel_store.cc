@@ -145,6 +145,19 @@ void KernelStore::ensure(std::span<const Candidate* const> candidates, Urgency u
   counts_.compile_seconds += seconds;
 }
 
+void KernelStore::give_up() {
+  const std::lock_guard lock(mutex_);
+  for (std::deque<Missing>* const queue : {&urgent_, &ordinary_}) {
+    for (const Missing& missing : *queue) {
+      const std::string name = identity(missing.kernel);
+      kernels_.emplace(name, unsupported("the run ended before this kernel was compiled"));
+      in_work_.erase(name);
+    }
+    queue->clear();
+  }
+  compiled_.notify_all();
+}
+
 void KernelStore::compile_queued() {
   std::unique_lock lock(mutex_);
   while (true) {

@@ -53,6 +53,9 @@ class KernelStore {
   // this thread, of the kernels that were not ready.
   void ensure(std::span<const Candidate* const> candidates, Urgency urgency, const Progress& progress = {});
 
+  // What is still in a queue is not compiled: who waits for it gets an error.
+  void give_up();
+
   // The kernel, or why there is none. REQUIRES: ensured. The pointer lives as long as the store.
   Result<const CompiledKernel*> find(const KernelSource& kernel) const;
 

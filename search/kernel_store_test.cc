@@ -93,6 +93,20 @@ TEST_F(KernelStoreTest, EachIsCompiledOnceAndFailuresAreRemembered) {
   EXPECT_EQ(store.counts().failed, 1);
 }
 
+TEST_F(KernelStoreTest, WhatIsGivenUpIsNotWaitedFor) {
+  const Candidate soon = candidate({"first", "a", "b"});
+  const Candidate* const all[] = {&soon};
+  KernelStore store(compiler_.get(), nullptr, "sm_90", 1);
+  auto waiting = std::async(std::launch::async, [&] { store.ensure(all, KernelStore::Urgency::kSoon); });
+  first_begins_.get_future().wait();
+  store.give_up();
+  goes_on_.set_value();
+  waiting.get();
+  EXPECT_TRUE(store.find(soon.kernels[0]).ok());
+  EXPECT_THAT(store.find(soon.kernels[1]).status().message(), testing::HasSubstr("before this kernel was compiled"));
+  EXPECT_EQ(order_, std::vector<std::string>{"first"});
+}
+
 // What is queued when the store ends is not compiled, and nobody waits for it.
 TEST_F(KernelStoreTest, EndsWithItsQueue) {
   const Candidate soon = candidate({"first", "a", "b"});

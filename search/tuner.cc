@@ -83,6 +83,7 @@ class Run {
       for (std::size_t i = 0; i < preparers; ++i) threads.emplace_back([this] { prepare_weights(); });
       for (DeviceSession& session : sessions_) threads.emplace_back([this, &session] { search_weights(session); });
     }
+    kernels.give_up();  // of weights that never had their turn
     SPARSMITH_RETURN_IF_ERROR(error_);
     collect_outcomes();
     report_.device = context_.device;
