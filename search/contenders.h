@@ -41,7 +41,7 @@ class Contenders {
   Contender* baseline();  // nullptr: there is none
   // nullptr: not made, or it cannot be generated.
   Contender* find(std::size_t point) { return made_[point].get(); }
-  // Of all that were made.
+  // Adds those of all contenders that were made.
   void add_candidates(std::vector<const Candidate*>& candidates) const;
 
   // All that were made, the selected ones first; the object holds none any more.

@@ -107,19 +107,5 @@ TEST_F(KernelStoreTest, WhatIsGivenUpIsNotWaitedFor) {
   EXPECT_EQ(order_, std::vector<std::string>{"first"});
 }
 
-// What is queued when the store ends is not compiled, and nobody waits for it.
-TEST_F(KernelStoreTest, EndsWithItsQueue) {
-  const Candidate soon = candidate({"first", "a", "b"});
-  const Candidate* const all[] = {&soon};
-  {
-    KernelStore store(compiler_.get(), nullptr, "sm_90", 1);
-    store.request(all);
-    first_begins_.get_future().wait();
-    goes_on_.set_value();
-  }
-  EXPECT_LE(order_.size(), 3U);
-  EXPECT_EQ(order_.front(), "first");
-}
-
 }  // namespace
 }  // namespace sparsmith

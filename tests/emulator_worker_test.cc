@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "emulator/emulated_executor.h"
 #include "generator/kernel_text.h"
 #include "tests/worker_sample.h"
