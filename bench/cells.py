@@ -5,8 +5,9 @@
     cells.py files -o cells.jsonl --tokens 1,32,128 A.smtx B.safetensors ...
     cells.py report cells.jsonl                             Markdown: a table, geometric means, the worst cells
 
-`drawn` and `files` append; a weight that the output already has is not measured again, so that a run that was cut
-short goes on. Options after -- go to `sparsmith bench`: cells.py files -o c.jsonl A.smtx -- --dtype fp16 --packings 3
+The weights of one file are cells of their own. `drawn` and `files` append; a drawn weight or a file that the output
+already has is not measured again, so that a run that was cut short goes on. Options after -- go to `sparsmith bench`:
+cells.py files -o c.jsonl A.smtx -- --dtype fp16 --packings 3
 """
 
 import argparse
@@ -30,18 +31,19 @@ PEERS = ("cublas", "cusparse")
 
 
 def draw(count, seed):
-    """`count` distinct weights, drawn evenly: (rows, cols, sparsity, distribution, type, seed of the weight)."""
-    source = random.Random(seed)
+    """`count` distinct weights, drawn evenly: (rows, cols, sparsity, distribution, type)."""
     space = [(s, p, d, t) for s in SHAPES for p in SPARSITIES for d in DISTRIBUTIONS for t in TYPES]
-    return [(rows, cols, sparsity, distribution, dtype, source.randrange(1 << 31))
-            for (rows, cols), sparsity, distribution, dtype in source.sample(space, count)]
+    return [(rows, cols, sparsity, distribution, dtype)
+            for (rows, cols), sparsity, distribution, dtype in random.Random(seed).sample(space, count)]
 
 
-def measured(path):
+def measured(path, key):
+    """What the cells of the file at `path` have as their `key`, those of earlier versions as their source."""
     if not os.path.exists(path):
         return set()
     with open(path, encoding="utf-8") as lines:
-        return {json.loads(line)["source"] for line in lines}
+        cells = [json.loads(line) for line in lines]
+    return {cell.get(key, cell["source"]) for cell in cells}
 
 
 def vendor_timing(choice, name):
@@ -51,10 +53,12 @@ def vendor_timing(choice, name):
     return None
 
 
-def cells_of(result, source, facts):
+def cells_of(result, file):
+    """`file`: what the weight is called by, where it is alone in it."""
     for weight in result["weights"]:
+        source = file if len(result["weights"]) == 1 else weight["name"]
         for choice in weight["choices"]:
-            cell = dict(facts, source=source, weight=weight["name"], rows=weight["M"], cols=weight["K"],
+            cell = dict(file=file, source=source, weight=weight["name"], rows=weight["M"], cols=weight["K"],
                         nnz=weight["nnz"], sparsity=weight["sparsity"], operator=weight["operator"],
                         tokens=choice["tokens"], kind=choice["kind"],
                         config=choice.get("config", choice.get("vendor")), packing=choice.get("packing"),
@@ -65,54 +69,61 @@ def cells_of(result, source, facts):
             yield cell
 
 
-def bench(arguments, path, source, facts, output):
+def bench(arguments, path, file, output):
     begin = time.time()
     command = [arguments.program, "bench", path, "--json", "--vs", ",".join(PEERS), "--tokens", arguments.tokens]
     run = subprocess.run(command + arguments.bench_options, capture_output=True, text=True, check=False)
     if run.returncode != 0:
-        print(f"{source}: exit code {run.returncode}: {run.stderr.strip()[-400:]}", file=sys.stderr)
+        print(f"{file}: exit code {run.returncode}: {run.stderr.strip()[-400:]}", file=sys.stderr)
         return
     result = json.loads(run.stdout)
     with open(output, "a", encoding="utf-8") as lines:
-        for cell in cells_of(result, source, facts):
+        for cell in cells_of(result, file):
             lines.write(json.dumps(cell) + "\n")
     counts = result["counts"]
-    print(f"{source}: {time.time() - begin:.1f} s, {counts['compile_seconds']:.1f} compiling, "
+    print(f"{file}: {time.time() - begin:.1f} s, {counts['compile_seconds']:.1f} compiling, "
           f"{counts['verify_seconds']:.1f} verifying, {counts['timing_seconds']:.1f} timing, "
           f"{counts['library_seconds']:.1f} in libraries", file=sys.stderr)
 
 
+def name_of(weight):
+    rows, cols, sparsity, distribution, dtype = weight
+    return f"{rows}x{cols} {sparsity:g} {distribution.replace(':', ' ')} {dtype}"
+
+
 def run_drawn(arguments):
-    done = measured(arguments.output)
-    wanted = []
-    for rows, cols, sparsity, distribution, dtype, seed in draw(arguments.weights, arguments.seed):
-        source = f"{rows}x{cols} {sparsity:g} {distribution} {dtype} seed {seed}"
-        if source not in done:
-            wanted.append((source, f"w:{rows}x{cols}:{sparsity}:{distribution}", distribution, dtype, seed))
+    done = measured(arguments.output, "source")
+    groups = []  # of one type, which share a run: one is packed while another one is measured
+    for dtype in TYPES:
+        wanted = [w for w in draw(arguments.weights, arguments.seed) if w[-1] == dtype and name_of(w) not in done]
+        groups += [wanted[i:i + arguments.together] for i in range(0, len(wanted), arguments.together)]
 
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(1) as ahead:
         def write(index):
-            _, weight, _, dtype, seed = wanted[index]
             path = os.path.join(folder, f"{index}.safetensors")
-            subprocess.run([arguments.program, "synth", "-o", path, "--weight", weight, "--dtype", dtype, "--seed",
-                            str(seed)], check=True, capture_output=True)
+            command = [arguments.program, "synth", "-o", path, "--dtype", groups[index][0][-1], "--seed",
+                       str(1000 * arguments.seed + index)]
+            for weight in groups[index]:
+                rows, cols, sparsity, distribution, _ = weight
+                command += ["--weight", f"{name_of(weight)}:{rows}x{cols}:{sparsity}:{distribution}"]
+            subprocess.run(command, check=True, capture_output=True)
             return path
 
-        # A weight is written while the one before is measured: the processor has little to do then.
-        following = ahead.submit(write, 0) if wanted else None
-        for index, (source, _, distribution, dtype, _) in enumerate(wanted):
+        # A file is written while the one before is measured: the processor has little to do then.
+        following = ahead.submit(write, 0) if groups else None
+        for index, group in enumerate(groups):
             if time.time() > arguments.deadline:
                 print("out of time", file=sys.stderr)
                 return
             path = following.result()
-            if index + 1 < len(wanted):
+            if index + 1 < len(groups):
                 following = ahead.submit(write, index + 1)
-            bench(arguments, path, source, {"distribution": distribution, "type": dtype}, arguments.output)
+            bench(arguments, path, name_of(group[0]), arguments.output)
             os.remove(path)
 
 
 def run_files(arguments):
-    done = measured(arguments.output)
+    done = measured(arguments.output, "file")
     for path in arguments.files:
         source = os.path.basename(path)
         if source in done:
@@ -120,7 +131,7 @@ def run_files(arguments):
         if time.time() > arguments.deadline:
             print("out of time", file=sys.stderr)
             return
-        bench(arguments, path, source, {}, arguments.output)
+        bench(arguments, path, source, arguments.output)
 
 
 def geometric_mean(values):
@@ -200,6 +211,7 @@ def main():
         if name == "drawn":
             command.add_argument("--seed", type=int, default=1)
             command.add_argument("--weights", type=int, default=32)
+            command.add_argument("--together", type=int, default=4, help="weights that one run measures at most")
         else:
             command.add_argument("files", nargs="+")
     commands.add_parser("report").add_argument("cells")

@@ -6,6 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "base/log.h"
+#include "base/stopwatch.h"
+
 namespace sparsmith {
 namespace {
 
@@ -99,8 +102,14 @@ void BucketSearch::leave_out_baseline() {
 Result<bool> BucketSearch::advance() {
   preparation_.get();
   leave_out_baseline();
-  SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(bucket_.tokens, context_.options->seed));
-  SPARSMITH_RETURN_IF_ERROR(search_.attempt(*context_.session, bucket_.vendors));
+  double seconds = 0;
+  {
+    const Stopwatch stopwatch(seconds);
+    SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(bucket_.tokens, context_.options->seed));
+    SPARSMITH_RETURN_IF_ERROR(search_.attempt(*context_.session, bucket_.vendors));
+  }
+  log_debug("weight {}, N = {}: {} candidates tried in {:.2f} s", context_.index, bucket_.tokens,
+            search_.proposed().size(), seconds);
   if (search_.propose()) {
     compile(KernelStore::Urgency::kNow, nullptr);
     return false;

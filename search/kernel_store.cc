@@ -14,14 +14,18 @@ namespace {
 
 std::string identity(const KernelSource& kernel) { return kernel.name + "|" + kernel.closure_hash; }
 
+std::size_t threads_or_cores(int threads) {
+  return threads > 0 ? static_cast<std::size_t>(threads) : std::max(1U, std::thread::hardware_concurrency());
+}
+
 }  // namespace
 
 KernelStore::KernelStore(const KernelCompiler* compiler, Cache* cache, std::string architecture, int threads)
     : compiler_(compiler),
       cache_(cache),
       architecture_(std::move(architecture)),
-      most_threads_(threads > 0 ? static_cast<std::size_t>(threads)
-                                : std::max(1U, std::thread::hardware_concurrency())) {}
+      most_threads_(threads_or_cores(threads)),
+      most_ordinary_(most_threads_ - most_threads_ / 4) {}
 
 KernelStore::~KernelStore() {
   {
@@ -117,6 +121,7 @@ void KernelStore::hurry(std::span<const Candidate* const> candidates) {
   for (const Candidate* candidate : candidates) {
     for (const KernelSource& kernel : candidate->kernels) promote(identity(kernel));
   }
+  queued_.notify_all();
 }
 
 void KernelStore::ensure(std::span<const Candidate* const> candidates, Urgency urgency, const Progress& progress) {
@@ -161,14 +166,17 @@ void KernelStore::give_up() {
 void KernelStore::compile_queued() {
   std::unique_lock lock(mutex_);
   while (true) {
-    queued_.wait(lock, [this] { return stopped_ || !urgent_.empty() || !ordinary_.empty(); });
+    queued_.wait(lock, [this] { return stopped_ || !urgent_.empty() || may_compile_ordinary(); });
     if (stopped_) return;
-    std::deque<Missing>& queue = urgent_.empty() ? ordinary_ : urgent_;
+    const bool ordinary = urgent_.empty();
+    std::deque<Missing>& queue = ordinary ? ordinary_ : urgent_;
     const Missing missing = std::move(queue.front());
     queue.pop_front();
+    if (ordinary) ++ordinary_in_work_;
     lock.unlock();
     Result<CompiledKernel> compiled = compile(missing.kernel);
     lock.lock();
+    if (ordinary) --ordinary_in_work_;
     if (compiler_ != nullptr) ++counts_.compiled;
     keep(missing, std::move(compiled));
     in_work_.erase(identity(missing.kernel));

@@ -39,7 +39,7 @@ class KernelStore {
   using Progress = std::function<void(std::size_t done, std::size_t total)>;
 
   // `compiler` and `cache` may be null: without a compiler only what the cache has is found. Both must outlive the
-  // store. `threads` compile; 0: one a core.
+  // store. `threads` compile; 0: one a core. A quarter of them compiles for devices only.
   KernelStore(const KernelCompiler* compiler, Cache* cache, std::string architecture, int threads);
   KernelStore(const KernelStore&) = delete;
   KernelStore& operator=(const KernelStore&) = delete;
@@ -83,13 +83,15 @@ class KernelStore {
 
   // A thread of the pool.
   void compile_queued();
+  bool may_compile_ordinary() const { return !ordinary_.empty() && ordinary_in_work_ < most_ordinary_; }
   Result<CompiledKernel> compile(const KernelSource& kernel) const;
 
   const KernelCompiler* compiler_;
   Cache* cache_;
   std::string architecture_;
-  std::size_t most_threads_;
-  mutable std::mutex mutex_;  // guards what follows
+  const std::size_t most_threads_;
+  const std::size_t most_ordinary_;  // threads that compile what nobody waits for
+  mutable std::mutex mutex_;         // guards what follows
   std::condition_variable queued_;
   std::condition_variable compiled_;
   Counts counts_;
@@ -98,6 +100,7 @@ class KernelStore {
   std::set<std::string> in_work_;  // in a queue, or with the compiler
   std::deque<Missing> urgent_;
   std::deque<Missing> ordinary_;
+  std::size_t ordinary_in_work_ = 0;  // with the compiler
   bool stopped_ = false;
   std::vector<std::jthread> threads_;
 };

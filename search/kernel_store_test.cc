@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <mutex>
 
@@ -69,6 +70,30 @@ TEST_F(KernelStoreTest, WhatADeviceWaitsForIsCompiledFirst) {
   store.ensure(all_soon, KernelStore::Urgency::kSoon);
   EXPECT_THAT(order_, testing::ElementsAre("first", "x", "b", "c", "a"));
   EXPECT_EQ(store.counts().compiled, 5);
+}
+
+TEST_F(KernelStoreTest, WhatNobodyWaitsForLeavesThreadsToDevices) {
+  const Candidate soon = candidate({"first", "second", "third", "fourth", "fifth"});
+  const Candidate now = candidate({"x"});
+  const Candidate* const all_soon[] = {&soon};
+  const Candidate* const all_now[] = {&now};
+  std::promise<void> go;
+  const std::shared_future<void> all_go = go.get_future().share();
+  script_.before = [&](const std::string& name) {
+    {
+      const std::lock_guard lock(mutex_);
+      order_.push_back(name);
+    }
+    if (name != "x") all_go.wait();
+  };
+  KernelStore store(compiler_.get(), nullptr, "sm_90", 4);
+  store.request(all_soon);
+  store.ensure(all_now, KernelStore::Urgency::kNow);  // would wait for ever if all threads were taken
+  go.set_value();
+  store.ensure(all_soon, KernelStore::Urgency::kSoon);
+  EXPECT_EQ(store.counts().compiled, 6);
+  const auto x = std::ranges::find(order_, "x");
+  EXPECT_LE(x - order_.begin(), 3);
 }
 
 TEST_F(KernelStoreTest, EachIsCompiledOnceAndFailuresAreRemembered) {

@@ -359,6 +359,7 @@ class Tuner : public WeightTuner {
           prepared_.wait([&] { return prepared() != open.end(); });
         }
         context_.session->add_waiting(waited);
+        log_debug("{}: waited for kernels for {:.2f} s", weight_.name, waited);
       }
     }
     BucketSearch* const next = *prepared();

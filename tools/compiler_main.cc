@@ -1,5 +1,7 @@
 // sparsmith-compiler: NVRTC in a process of its own, for a parent that talks to it over a socket. What a kernel's
 // source breaks is this process. It needs no GPU.
+#include <sys/resource.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -40,9 +42,16 @@ sparsmith::Result<std::unique_ptr<sparsmith::KernelCompiler>> open_compiler() {
   return std::unique_ptr<sparsmith::KernelCompiler>(std::make_unique<FaultyCompiler>(*std::move(compiler)));
 }
 
+// There is a compiler a core, and workers beside them, which a device waits for.
+void yield_to_devices() {
+  constexpr int kNiceness = 5;
+  setpriority(PRIO_PROCESS, 0, kNiceness);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("The compiler process of sparsmith; started by `sparsmith`, not by hand.");
   CLI11_PARSE(app, argc, argv);
+  yield_to_devices();
   sparsmith::MessageStream stream(sparsmith::ChildProcess::kChildSocket);
   return sparsmith::serve_compiler(std::move(stream), open_compiler());
 }
