@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/stopwatch.h"
 #include "search/byte_limit.h"
+#include "search/kernel_images.h"
 #include "search/schedule.h"
 #include "search/weight_tuner.h"
 
@@ -88,7 +89,7 @@ class Run {
     collect_outcomes();
     report_.device = context_.device;
     if (options_.max_bytes > 0) SPARSMITH_RETURN_IF_ERROR(limit_bytes(weights_, options_, report_));
-    collect_images(kernels);
+    report_.images = images_of(report_.weights, kernels, options_, resources_.compiler, resources_.cache);
     report_.devices = sessions_.size();
     report_.interrupted = interrupted() && !report_.complete;  // one that came too late changed nothing
     report_.kernels = kernels.counts();
@@ -337,45 +338,6 @@ class Run {
         report_.measured = report_.measured || bucket.evidence == "measured";
       }
       report_.weights.push_back(*std::move(outcome.result));
-    }
-  }
-
-  // The binaries of the chosen kernels, for this device and every further architecture asked for.
-  void collect_images(KernelStore& kernels) {
-    std::vector<const Candidate*> chosen;
-    std::map<std::string, KernelImages> images;
-    for (const WeightResult& weight : report_.weights) {
-      for (const BucketChoice& bucket : weight.buckets) {
-        if (bucket.candidate.kernels.empty()) continue;
-        chosen.push_back(&bucket.candidate);
-        for (const KernelSource& kernel : bucket.candidate.kernels) {
-          // Weights that share a kernel need not ask for equally much shared memory.
-          KernelSource& kept = images[kernel.name].kernel;
-          const std::int64_t shared_bytes = std::max(kept.max_shared_bytes, kernel.max_shared_bytes);
-          kept = kernel;
-          kept.max_shared_bytes = shared_bytes;
-        }
-      }
-    }
-    add_binaries(kernels, chosen, images);
-    for (const std::string& architecture : options_.architectures) {
-      if (architecture == kernels.architecture()) continue;
-      KernelStore more(resources_.compiler, resources_.cache, architecture, options_.compile_threads);
-      add_binaries(more, chosen, images);
-    }
-    for (auto& [name, image] : images) report_.images.push_back(std::move(image));
-  }
-
-  static void add_binaries(KernelStore& kernels, const std::vector<const Candidate*>& chosen,
-                           std::map<std::string, KernelImages>& images) {
-    kernels.ensure(chosen, KernelStore::Urgency::kNow);
-    for (auto& [name, image] : images) {
-      const auto compiled = kernels.find(image.kernel);
-      if (compiled.ok()) {
-        image.binaries.push_back({kernels.architecture_of(image.kernel), (*compiled)->cubin, (*compiled)->figures});
-      } else {
-        log_warning("no binary of {} for {}: {}", name, kernels.architecture(), compiled.status().message());
-      }
     }
   }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <utility>
 
 #include "base/log.h"
@@ -14,10 +13,11 @@
 #include "search/bucket_search.h"
 #include "search/byte_limit.h"
 #include "search/cached_choices.h"
-#include "search/dense_cost.h"
+#include "search/dense_chain.h"
 #include "search/packings.h"
 #include "search/predicted_race.h"
 #include "search/search_points.h"
+#include "search/search_queue.h"
 #include "search/space_recording.h"
 
 namespace sparsmith {
@@ -246,35 +246,9 @@ class Tuner : public WeightTuner {
     SearchPoints points = search_points(problem, selection, incumbent ? &*incumbent : nullptr, scope);
     if (hint.near) points.expected_us = hint.fastest_us.at(bucket.tokens);
     bucket.search = std::make_unique<Contenders>(context_, packings_, problem, std::move(points));
-    if (!dense_serves_) SPARSMITH_RETURN_IF_ERROR(add_dense_chain(bucket));
+    if (!dense_serves_)
+      SPARSMITH_RETURN_IF_ERROR(add_dense_chain(context_, weight_.spec, weight_.dense_bytes(), bucket));
     return bucket;
-  }
-
-  // The first contender, so that a search that is cut short has tried it. Where nothing is timed it does not race.
-  Status add_dense_chain(Bucket& bucket) {
-    SPARSMITH_ASSIGN_OR_RETURN(bucket.dense_epilogue, generate_dense_epilogue(context_, weight_.spec));
-    bucket.dense_chain.emplace().name = kDenseEpilogue;
-    bucket.dense_chain->weight_bytes = weight_.dense_bytes();
-    if (context_.predict) return {};
-    Contender contender;
-    contender.candidate = *bucket.dense_epilogue;
-    contender.dense = true;
-    contender.identity = {kDenseEpilogue, contender.candidate.packing, 0, closure_hash_of(contender.candidate), 0};
-    contender.loaded = loaded_candidate(contender.candidate);
-    bucket.search->add_baseline(std::move(contender));
-    return {};
-  }
-
-  // Ends the chain's race: from a contender it becomes what the others are compared with.
-  static void take_dense_chain(Bucket& bucket) {
-    const auto found = std::ranges::find(bucket.contenders, true, &Contender::dense);
-    if (found == bucket.contenders.end()) return;
-    VendorTiming& chain = *bucket.dense_chain;
-    chain.supported = found->state == Contender::State::kTimed;
-    chain.detail = chain.supported ? "W X in fp32, then " + found->candidate.kernels.front().name : found->reason;
-    chain.timing = found->timing;
-    chain.verification = found->verification;
-    bucket.contenders.erase(found);
   }
 
   // Selects, packs and generates what searches begin with; its kernels are compiled in the background.
@@ -315,56 +289,18 @@ class Tuner : public WeightTuner {
     return {context_.cache, std::move(base)};
   }
 
-  // All N together, so that the device tries candidates of one while those of another are packed and compiled; where
-  // time or memory is short, one after the other.
+  // All N together; where time or memory is short, one after the other.
   Status measure() {
-    std::deque<BucketSearch*> waiting;
-    for (const auto& search : searches_) waiting.push_back(search.get());
-    std::vector<BucketSearch*> open;
-    while (!waiting.empty() || !open.empty()) {
-      while (!waiting.empty() && (open.empty() || room_for_another())) {
-        bucket_begins(searches_.size() - waiting.size());
-        open.push_back(waiting.front());
-        waiting.pop_front();
-      }
-      SPARSMITH_ASSIGN_OR_RETURN(BucketSearch* const next, next_of(open));
-      SPARSMITH_ASSIGN_OR_RETURN(const bool over, next->advance());
-      std::erase(open, next);
-      if (over) {
-        SPARSMITH_RETURN_IF_ERROR(close(next));
-      } else {
-        open.insert(open.begin(), next);  // its N is set: where it is as ready as others, it goes on
-      }
-    }
-    return {};
+    std::vector<BucketSearch*> searches;
+    for (const auto& search : searches_) searches.push_back(search.get());
+    SearchQueue queue(*context_.session, prepared_, weight_.name,
+                      {[this] { return room_for_another(); }, [this](std::size_t index) { bucket_begins(index); },
+                       [this](const BucketSearch* search) { return close(search); }});
+    return queue.run(searches);
   }
 
   bool room_for_another() const {
     return weight_end_ == Budget::Clock::time_point::max() && packings_.bytes() <= Packings::kResidentBytes;
-  }
-
-  // The first that has what it asked for. Until there is one, vendors are measured. Kernels are hurried for one N at a
-  // time: other devices wait for theirs.
-  Result<BucketSearch*> next_of(const std::vector<BucketSearch*>& open) {
-    const auto prepared = [&] { return std::ranges::find_if(open, &BucketSearch::prepared); };
-    while (prepared() == open.end()) {
-      open.front()->hurry();
-      const auto fresh = std::ranges::find_if_not(open, &BucketSearch::begun);
-      if (fresh != open.end()) {
-        SPARSMITH_RETURN_IF_ERROR((*fresh)->begin());
-      } else {
-        double waited = 0;
-        {
-          const Stopwatch stopwatch(waited);
-          prepared_.wait([&] { return prepared() != open.end(); });
-        }
-        context_.session->add_waiting(waited);
-        log_debug("{}: waited for kernels for {:.2f} s", weight_.name, waited);
-      }
-    }
-    BucketSearch* const next = *prepared();
-    if (!next->begun()) SPARSMITH_RETURN_IF_ERROR(next->begin());
-    return next;
   }
 
   Status close(const BucketSearch* search) {
@@ -406,19 +342,7 @@ class Tuner : public WeightTuner {
     SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(bucket.tokens, options_.seed));
     Problem problem = problem_;
     problem.tokens = bucket.tokens;
-    const double product_us = predicted_dense_us(problem);
-    const auto predicted = [&](const char* name, double us) {
-      VendorTiming dense;
-      dense.name = name;
-      dense.detail = "predicted";
-      dense.timing.median_us = dense.timing.q1_us = dense.timing.q3_us = us;
-      dense.weight_bytes = weight_.dense_bytes();
-      return dense;
-    };
-    bucket.vendors.push_back(predicted(kDenseVendor, product_us));
-    if (bucket.dense_chain)
-      bucket.dense_chain = predicted(kDenseEpilogue, product_us + predicted_dense_epilogue_us(problem));
-    bucket.dense_us = bucket.dense().timing.median_us;
+    predict_dense(problem, weight_.dense_bytes(), bucket);
     SPARSMITH_RETURN_IF_ERROR(bucket.search->load(bucket.search->points().selected));
     end_search(bucket);
     MeasurementLog log = log_for(bucket);

@@ -1,0 +1,19 @@
+// The binaries of what was chosen, for the devices that will run it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "search/kernel_store.h"
+#include "search/tune_options.h"
+#include "search/tune_report.h"
+
+namespace sparsmith {
+
+// Each distinct kernel of the choices with a binary for the architecture of `kernels` and for every further one that
+// the options ask for. What does not compile for one of them is left out, with a warning. `compiler` and `cache` may
+// be null.
+std::vector<KernelImages> images_of(std::span<const WeightResult> weights, KernelStore& kernels,
+                                    const TuneOptions& options, const KernelCompiler* compiler, Cache* cache);
+
+}  // namespace sparsmith
