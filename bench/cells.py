@@ -13,6 +13,7 @@ cells.py files -o c.jsonl A.smtx -- --dtype fp16 --packings 3
 import argparse
 import collections
 import concurrent.futures
+import itertools
 import json
 import math
 import os
@@ -22,19 +23,20 @@ import sys
 import tempfile
 import time
 
-SHAPES = ((4096, 4096), (8192, 8192), (8192, 32768), (32768, 8192), (11008, 4096), (28672, 8192))
-SPARSITIES = (0.90, 0.95, 0.98, 0.99, 0.999)
-DISTRIBUTIONS = ("uniform", "lognormal:0.5", "lognormal:1.0", "power:1")
-TYPES = ("fp16", "fp32")
+# What `drawn` draws from, unless told otherwise.
+SHAPES = "4096x4096,8192x8192,8192x32768,32768x8192,11008x4096,28672x8192"
+SPARSITIES = "0.9,0.95,0.98,0.99,0.999"
+DISTRIBUTIONS = "uniform,lognormal:0.5,lognormal:1.0,power:1"
+TYPES = "fp16,fp32"
 TOKENS = "1,8,32,128,512"
 PEERS = ("cublas", "cusparse")
 
 
-def draw(count, seed):
-    """`count` distinct weights, drawn evenly: (rows, cols, sparsity, distribution, type)."""
-    space = [(s, p, d, t) for s in SHAPES for p in SPARSITIES for d in DISTRIBUTIONS for t in TYPES]
-    return [(rows, cols, sparsity, distribution, dtype)
-            for (rows, cols), sparsity, distribution, dtype in random.Random(seed).sample(space, count)]
+def draw(arguments):
+    """Distinct weights, drawn evenly: (shape, sparsity, distribution, type)."""
+    values = (arguments.shapes, arguments.sparsities, arguments.distributions, arguments.types)
+    space = list(itertools.product(*(each.split(",") for each in values)))
+    return random.Random(arguments.seed).sample(space, min(arguments.weights, len(space)))
 
 
 def measured(path, key):
@@ -87,15 +89,14 @@ def bench(arguments, path, file, output):
 
 
 def name_of(weight):
-    rows, cols, sparsity, distribution, dtype = weight
-    return f"{rows}x{cols} {sparsity:g} {distribution.replace(':', ' ')} {dtype}"
+    return " ".join(weight).replace(":", " ")
 
 
 def run_drawn(arguments):
     done = measured(arguments.output, "source")
     groups = []  # of one type, which share a run: one is packed while another one is measured
-    for dtype in TYPES:
-        wanted = [w for w in draw(arguments.weights, arguments.seed) if w[-1] == dtype and name_of(w) not in done]
+    for dtype in arguments.types.split(","):
+        wanted = [weight for weight in draw(arguments) if weight[-1] == dtype and name_of(weight) not in done]
         groups += [wanted[i:i + arguments.together] for i in range(0, len(wanted), arguments.together)]
 
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(1) as ahead:
@@ -104,8 +105,7 @@ def run_drawn(arguments):
             command = [arguments.program, "synth", "-o", path, "--dtype", groups[index][0][-1], "--seed",
                        str(1000 * arguments.seed + index)]
             for weight in groups[index]:
-                rows, cols, sparsity, distribution, _ = weight
-                command += ["--weight", f"{name_of(weight)}:{rows}x{cols}:{sparsity}:{distribution}"]
+                command += ["--weight", ":".join((name_of(weight),) + weight[:-1])]
             subprocess.run(command, check=True, capture_output=True)
             return path
 
@@ -211,6 +211,10 @@ def main():
         if name == "drawn":
             command.add_argument("--seed", type=int, default=1)
             command.add_argument("--weights", type=int, default=32)
+            command.add_argument("--shapes", default=SHAPES)
+            command.add_argument("--sparsities", default=SPARSITIES)
+            command.add_argument("--distributions", default=DISTRIBUTIONS)
+            command.add_argument("--types", default=TYPES)
             command.add_argument("--together", type=int, default=4, help="weights that one run measures at most")
         else:
             command.add_argument("files", nargs="+")
