@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/tuned_file.h"
 #include "search/cached_choices.h"
 #include "search/dense_cost.h"
 #include "search/packings.h"
-#include "runtime/tuned_file.h"
 
 namespace sparsmith {
 namespace {

@@ -19,7 +19,7 @@ class SearchQueue {
   struct Hooks {
     std::function<bool()> room_for_another;           // beside one that is open; where time or memory is short: none
     std::function<void(std::size_t)> begins;          // the search of this index
-    std::function<Status(const BucketSearch*)> over;        // takes what came of it
+    std::function<Status(const BucketSearch*)> over;  // takes what came of it
   };
 
   // `searches` outlive the queue; `signal` is theirs. `weight`: in the log.

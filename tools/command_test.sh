@@ -53,6 +53,13 @@ expect 0 why "$sparsmith" show model.tuned.safetensors --tensor a.weight --token
 expect 0 "why, for N up to 1" "$sparsmith" show model.tuned.safetensors --tensor a.weight --why --cache tune.db
 expect 0 '"families":.*"flips_at_density"' \
   "$sparsmith" show model.tuned.safetensors --tensor a.weight --why --json --cache tune.db
+expect 0 '__global__' "$sparsmith" show model.tuned.safetensors --tensor a.weight --source
+expect 0 'sources/.*[.]cu' "$sparsmith" show model.tuned.safetensors --tensor a.weight --source-folder sources
+expect 2 --tensor "$sparsmith" show model.tuned.safetensors --source-folder sources
+expect 1 other.db "$sparsmith" show model.tuned.safetensors --tensor a.weight --source-folder other.db/sources
+for source in sources/*.cu; do
+  grep -q "__global__" "$source"
+done
 expect 3 none.db "$sparsmith" show model.tuned.safetensors --tensor a.weight --why --cache none.db
 expect 3 c.weight "$sparsmith" show model.tuned.safetensors --tensor c.weight
 expect 0 '"weights"' "$sparsmith" tune model.safetensors -o json.safetensors --device emulator --cache tune.db --json

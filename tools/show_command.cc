@@ -1,10 +1,15 @@
 // `sparsmith show`: the choices of a tuned file, why they were made, and their kernels' source.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <system_error>
+#include <vector>
 
+#include "base/file.h"
 #include "search/tuned_output.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
@@ -20,6 +25,7 @@ struct Options {
   std::string tensor;
   std::int64_t tokens = 0;
   bool source = false;
+  std::string source_folder;
   bool why = false;
   std::string cache;
   bool json = false;
@@ -125,15 +131,38 @@ nlohmann::json json_of(const TunedContents& contents, const TunedWeight& weight,
   return object;
 }
 
-// Each kernel once, as one text that nvcc compiles: a choice's kernels are all self-contained, so one file for each.
-void print_sources(const TunedContents& contents, const TunedWeight& weight, std::int64_t tokens) {
+// Each kernel of the weight's choices once.
+std::vector<const TunedKernel*> distinct_kernels(const TunedContents& contents, const TunedWeight& weight,
+                                                 std::int64_t tokens) {
+  std::vector<const TunedKernel*> kernels;
   std::set<std::string> seen;
   for (const TunedChoice& choice : weight.choices) {
     if (tokens > 0 && &choice != &weight.choice_for(tokens)) continue;
     for (const TunedKernel* kernel : kernels_of(contents, choice)) {
-      if (seen.insert(kernel->name).second) fmt::print("{}\n", kernel->source);
+      if (seen.insert(kernel->name).second) kernels.push_back(kernel);
     }
   }
+  return kernels;
+}
+
+// A kernel's text is a translation unit of its own.
+void print_sources(const std::vector<const TunedKernel*>& kernels) {
+  for (const TunedKernel* kernel : kernels) {
+    if (kernels.size() > 1) fmt::print("// ==== {}.cu\n", kernel->name);
+    fmt::print("{}\n", kernel->source);
+  }
+}
+
+Status write_sources(const std::vector<const TunedKernel*>& kernels, const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return io_error(fmt::format("{}: cannot be made: {}", folder, error.message()));
+  for (const TunedKernel* kernel : kernels) {
+    const std::string path = fmt::format("{}/{}.cu", folder, kernel->name);
+    SPARSMITH_RETURN_IF_ERROR(write_file_atomically(path, std::string(kernel->source)));
+    fmt::print("{}\n", path);
+  }
+  return {};
 }
 
 int run(const Options& options) {
@@ -141,7 +170,8 @@ int run(const Options& options) {
   if (!file.ok()) return report(file.status());
   const TunedContents& contents = file->contents();
   if (options.tensor.empty()) {
-    if (options.source || options.why) return report(invalid_argument("--source and --why need --tensor"));
+    if (options.source || !options.source_folder.empty() || options.why)
+      return report(invalid_argument("--source, --source-folder and --why need --tensor"));
     if (options.json) {
       nlohmann::json object = {{"device_class", contents.provenance.device_class}};
       object["weights"] = nlohmann::json::array();
@@ -168,8 +198,11 @@ int run(const Options& options) {
       }
     }
     print_json(object);
+  } else if (!options.source_folder.empty()) {
+    const Status written = write_sources(distinct_kernels(contents, **weight, options.tokens), options.source_folder);
+    if (!written.ok()) return report(written);
   } else if (options.source) {
-    print_sources(contents, **weight, options.tokens);
+    print_sources(distinct_kernels(contents, **weight, options.tokens));
   } else {
     print_weight(contents, **weight, options.tokens);
     for (const ExplainedChoice& each : explained) print_why(each);
@@ -185,7 +218,9 @@ void add_show_command(CLI::App& app, Action& action) {
   command->add_option("file", options->file, "A tuned file")->required();
   command->add_option("--tensor", options->tensor, "The weight; default: an overview of all");
   command->add_option("--tokens", options->tokens, "Only what runs for this N")->check(CLI::Range(1, 1 << 30));
-  command->add_flag("--source", options->source, "Print the kernels that the choices run: CUDA C++ that nvcc compiles");
+  command->add_flag("--source", options->source,
+                    "Print the kernels that the choices run: CUDA C++, each of which nvcc compiles by itself");
+  command->add_option("--source-folder", options->source_folder, "Write each of them to a file of this folder");
   command->add_flag("--why", options->why,
                     "Also what each family had to offer, what was pruned, the margin, and the bound that is near");
   command->add_option("--cache", options->cache, "Where --why finds what was measured; default: the default cache");
