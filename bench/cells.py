@@ -73,7 +73,7 @@ def cells_of(result, file):
 
 def bench(arguments, path, file, output):
     begin = time.time()
-    command = [arguments.program, "bench", path, "--json", "--vs", ",".join(PEERS), "--tokens", arguments.tokens]
+    command = [arguments.program, "bench", path, "--json", "--vs", arguments.peers, "--tokens", arguments.tokens]
     run = subprocess.run(command + arguments.bench_options, capture_output=True, text=True, check=False)
     if run.returncode != 0:
         print(f"{file}: exit code {run.returncode}: {run.stderr.strip()[-400:]}", file=sys.stderr)
@@ -207,6 +207,7 @@ def main():
         command.add_argument("-o", "--output", required=True)
         command.add_argument("--program", default="sparsmith")
         command.add_argument("--tokens", default=TOKENS)
+        command.add_argument("--peers", default=",".join(PEERS))
         command.add_argument("--seconds", type=float, default=math.inf, help="after which no further weight is begun")
         if name == "drawn":
             command.add_argument("--seed", type=int, default=1)
