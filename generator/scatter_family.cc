@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "generator/device_speed.h"
+#include "generator/operand_relayout.h"
 #include "generator/scatter_rules.h"
 
 namespace sparsmith {
@@ -94,6 +95,12 @@ std::vector<Rule> worthwhile_rules() {
        "tiles ahead from 16 tokens on",
        [](const RuleInput& in) { return in["tiles_ahead"] == 0 || in.problem.tokens >= 16; }},
       {Kind::kWorthwhile,
+       {"input"},
+       "X is laid out where there is much of it, or where it does not come as vectors",
+       [](const RuleInput& in) {
+         return in["input"] == 0 || in.problem.tokens > (comes_by_vectors(in.problem.spec) ? 8 : 7);
+       }},
+      {Kind::kWorthwhile,
        {"token_tile"},
        "a token tile that holds all tokens, or the largest ones",
        [](const RuleInput& in) {
@@ -138,7 +145,8 @@ ScatterConfig::ScatterConfig(const Config& config)
       warps(static_cast<int>(config.at("warps"))),
       row_tiles(static_cast<int>(config.at("row_tiles"))),
       parts(static_cast<int>(config.at("parts"))),
-      tiles_ahead(static_cast<int>(config.at("tiles_ahead"))) {}
+      tiles_ahead(static_cast<int>(config.at("tiles_ahead"))),
+      relayout(config.at("input") != 0) {}
 
 std::int64_t ScatterConfig::resident_blocks(const DeviceProperties& device) const {
   // Given out in eights. An exchange of sums takes its own, behind all others.
@@ -178,6 +186,7 @@ std::vector<Parameter> ScatterFamily::parameters() const {
        .values = {0, 1},
        .meaning = "tiles asked for as far as L2, behind the one on its way: latency hiding against requests",
        .later = true},
+      input_parameter(true),
   };
 }
 

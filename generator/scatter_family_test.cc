@@ -31,7 +31,8 @@ Config plain_config() {
                  {"warps", 16},
                  {"row_tiles", 1},
                  {"parts", 1},
-                 {"tiles_ahead", 0}}};
+                 {"tiles_ahead", 0},
+                 {"input", 0}}};
 }
 
 TEST(ScatterFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
