@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formats/bitmap_layout.h"
+#include "generator/operand_relayout.h"
 #include "generator/strip_rules.h"
 
 namespace sparsmith {
@@ -43,18 +44,22 @@ std::vector<Rule> worthwhile_rules() {
        "a bit an element is worth it from 5 % nonzeros up",
        [](const RuleInput& in) { return in.statistics.sparsity <= 0.95; }},
       {Kind::kWorthwhile,
-       {"tiles", "token_tiles", "warps", "run_bits", "blocks_per_sm"},
+       {"tiles", "token_tiles", "warps", "run_bits", "blocks_per_sm", "input"},
        "sums, operands and a fragment fit the registers of a thread",
        [](const RuleInput& in) {
          // Feature-major X comes element by element, with addresses of their own. Compilers for sm_100 take some more.
-         const bool token_major = in.problem.spec.layout == Layout::kTokenMajor;
-         const std::int64_t operands = (token_major ? 10 : 16) * in["token_tiles"] + (token_major ? 0 : 18);
+         const bool vectors = in.problem.spec.layout == Layout::kTokenMajor || in["input"] != 0;
+         const std::int64_t operands = (vectors ? 10 : 16) * in["token_tiles"] + (vectors ? 0 : 18);
          const std::int64_t others = in["run_bits"] == 4 ? 64 : 56;
          const std::int64_t registers = 4 * in["tiles"] * in["token_tiles"] + operands + 4 * in["tiles"] + others;
          const std::int64_t left = in.problem.device.registers_per_sm / (32 * in["warps"] * in["blocks_per_sm"]) -
                                    (in.problem.device.compute_capability >= 100 ? 8 : 0);
          return registers <= std::min<std::int64_t>(left, 240);
        }},
+      {Kind::kWorthwhile,
+       {"input"},
+       kInputWorthwhile,
+       [](const RuleInput& in) { return in["input"] == 0 || worth_laying_out(in.problem); }},
       {Kind::kWorthwhile,
        {"run_bits"},
        "runs of 4 bits from 25 % nonzeros up",
@@ -106,7 +111,8 @@ BitmapConfig::BitmapConfig(const Config& config)
       bulk_copies(config.at("bulk_copies") != 0),
       blocks_per_sm(static_cast<int>(config.at("blocks_per_sm"))),
       column_parts(static_cast<int>(config.at("column_parts"))),
-      cluster(config.at("sum") != 0) {}
+      cluster(config.at("sum") != 0),
+      relayout(config.at("input") != 0) {}
 
 std::int64_t BitmapConfig::extras_offset(std::int64_t strip_bytes, int ring_stages) const {
   return std::max(warps * ring_stages * slot_bytes(strip_bytes), sums_bytes());
@@ -135,6 +141,7 @@ std::vector<Parameter> BitmapFamily::parameters() const {
       {"blocks_per_sm", "g", {1, 2, 3}, "blocks that a multiprocessor has room for: occupancy against registers"},
       {"column_parts", "k", {1, 2, 4}, "parts of K: blocks for a weight of few rows against sums to add"},
       {"sum", "m", {0, 1}, "who adds up the sums of parts", {"launch", "cluster"}},
+      input_parameter(true),
   };
 }
 

@@ -25,6 +25,7 @@ struct BitmapConfig {
   int blocks_per_sm;  // that registers and shared memory leave room for
   int column_parts;   // of K
   bool cluster;       // adds up the sums of several parts; otherwise a second kernel does
+  bool relayout;      // of X, to operands, by a launch in front
 
   explicit BitmapConfig(const Config& config);
   BitmapPacking packing() const { return {tiles, run_bits, stored_offsets}; }

@@ -46,6 +46,10 @@ Parameter input_parameter(bool later) {
           .later = later};
 }
 
+bool comes_by_vectors(const OperatorSpec& spec) { return spec.layout == Layout::kTokenMajor && spec.cols % 8 == 0; }
+
+bool worth_laying_out(const Problem& problem) { return problem.tokens >= (comes_by_vectors(problem.spec) ? 9 : 8); }
+
 KernelText relayout_operands_text(const OperatorSpec& spec, OperandOrder order) {
   KernelText text;
   const bool token_major = spec.layout == Layout::kTokenMajor;
@@ -95,7 +99,5 @@ void add_operand_arguments(const OperandRelayout& relayout, PlanArguments& argum
   step.arguments.push_back(arguments.workspace("0"));
   step.arguments.push_back(arguments.int32(std::to_string(relayout.strips())));
 }
-
-bool comes_by_vectors(const OperatorSpec& spec) { return spec.layout == Layout::kTokenMajor && spec.cols % 8 == 0; }
 
 }  // namespace sparsmith

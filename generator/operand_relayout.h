@@ -23,8 +23,14 @@ struct OperandRelayout {
   std::string bytes() const;        // formula: of the operands
 };
 
-// Whether X is laid out: 0 is "direct", 1 is "relayout".
+// Whether X is laid out: 0 is "direct", 1 is "relayout". `later`: as in Parameter.
 Parameter input_parameter(bool later);
+// Whether 16-byte loads bring X where it lies; otherwise it comes element by element.
+bool comes_by_vectors(const OperatorSpec& spec);
+// Whether bitmap and scatter kernels may gain by it, and why not.
+bool worth_laying_out(const Problem& problem);
+inline constexpr const char* kInputWorthwhile =
+    "X is laid out where there is much of it, or where it does not come as vectors";
 
 KernelText relayout_operands_text(const OperatorSpec& spec, OperandOrder order);
 PlanStep relayout_operands_step(const OperatorSpec& spec, const OperandRelayout& relayout, const KernelText& text,
@@ -35,8 +41,5 @@ PlanStep relayout_operands_step(const OperatorSpec& spec, const OperandRelayout&
 std::string make_operand_input(const OperatorSpec& spec);
 void add_operand_parameters(KernelText& text);
 void add_operand_arguments(const OperandRelayout& relayout, PlanArguments& arguments, PlanStep& step);
-
-// Whether X comes as vectors where it lies.
-bool comes_by_vectors(const OperatorSpec& spec);
 
 }  // namespace sparsmith

@@ -96,10 +96,8 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) { return in["tiles_ahead"] == 0 || in.problem.tokens >= 16; }},
       {Kind::kWorthwhile,
        {"input"},
-       "X is laid out where there is much of it, or where it does not come as vectors",
-       [](const RuleInput& in) {
-         return in["input"] == 0 || in.problem.tokens > (comes_by_vectors(in.problem.spec) ? 8 : 7);
-       }},
+       kInputWorthwhile,
+       [](const RuleInput& in) { return in["input"] == 0 || worth_laying_out(in.problem); }},
       {Kind::kWorthwhile,
        {"token_tile"},
        "a token tile that holds all tokens, or the largest ones",

@@ -69,7 +69,7 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) { return in["row_warps"] == 1 || in.problem.tokens > 8; }},
       {Kind::kWorthwhile,
        {"input"},
-       "X is laid out where there is much of it, or where it does not come as vectors",
+       kInputWorthwhile,
        [](const RuleInput& in) {
          return in["input"] == 0 || in.problem.tokens > 8 || !comes_by_vectors(in.problem.spec);
        }},
