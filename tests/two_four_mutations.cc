@@ -110,7 +110,7 @@ const std::vector<Mutation>& two_four_mutations() {
        two_four(vectors_go_round)},
       {"operands that were laid out are those of the strip before", "next += columns / kStripColumns * kStripBytes;",
        "", two_four(operands_go_round)},
-      {"both multiplications have one operand", "next + tile * kTileBytes + kStep * two_four::kLanes * 16",
+      {"both multiplications have one operand", "next + tile * kTileBytes + kStep * operands::kChunkBytes",
        "next + tile * kTileBytes", two_four(laid_out)},
       {"Inf goes unseen", "if (sum * 0.0F == 0.0F) return sum;", "return sum;", two_four(infinity)},
       {"nothing is taken for -0", "if (weight.bits == two_four::kNothing) continue;", "", two_four(infinity)},

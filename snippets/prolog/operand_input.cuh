@@ -17,6 +17,7 @@ struct OperandInput {
 
   using Value = Value_;
   static constexpr bool kTokenMajor = kTokenMajor_;
+  static constexpr bool kLaidOut = true;
   static constexpr int kStripColumns = 2 * operands::kChunkColumns;
   static constexpr int kTileBytes = 2 * operands::kChunkBytes;  // of a strip and 8 tokens
   static constexpr int kStripBytes = kTokenTiles * kTileBytes;
