@@ -59,8 +59,8 @@ KernelText relayout_operands_text(const OperatorSpec& spec, OperandOrder order) 
   text.threads = 128;
   text.headers = {"snippets/prolog/operand_orders.cuh", "snippets/kernels/relayout_operands.cuh"};
   text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of X"},
-                {fmt::format("using Kernel = RelayoutOperandsKernel<Value, {}Order, {}, kThreads>", name_of(order),
-                             boolean(token_major)),
+                {fmt::format("using Kernel = RelayoutOperandsKernel<Value, operands::{}Order, {}, kThreads>",
+                             name_of(order), boolean(token_major)),
                  "order of columns, token-major"}};
   text.parameters = {{"const Value*", "x"}, {"i64", "ldx"},    {"int", "cols"},       {"int", "n"},
                      {"u8*", "operands"},   {"int", "strips"}, {"int", "block_tiles"}};

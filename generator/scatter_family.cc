@@ -170,7 +170,7 @@ int ScatterConfig::registers() const {
   const int loads = token_tile > 32 ? 72 : token_tile == 32 ? 8 : input_registers() > 16 ? 12 : 0;
   const int second_row = row_tiles > 1 ? 30 : 0;
   // Of these, X that lies as operands needs few: its loads have one address and no branches.
-  const int spared = !relayout ? 0 : (token_tile > 32 ? 70 : token_tile == 32 ? 16 : 8) + (row_tiles > 1 ? 22 : 0);
+  const int spared = !relayout ? 0 : (token_tile > 32 ? 70 : token_tile == 32 ? 16 : 8) + (row_tiles > 1 ? 18 : 0);
   return sum_registers() + input_registers() + 2 * words + 24 + 2 * (token_tile / 8) + predicates + loads + second_row -
          spared;
 }

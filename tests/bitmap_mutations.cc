@@ -38,7 +38,7 @@ bool operands_go_round(const BitmapConfig& config, const KernelCase& each) {
   return config.relayout && strips_go_round(config, each);
 }
 bool several_operand_blocks(const BitmapConfig& config, const KernelCase& each) {
-  return config.relayout && each.problem.tokens > config.tokens();
+  return config.relayout && each.problem.tokens > config.tokens() && each.inputs.kind == InputKind::kVaried;
 }
 bool vectors_go_round(const BitmapConfig& config, const KernelCase& each) {
   return !config.relayout && each.problem.spec.layout == Layout::kTokenMajor &&

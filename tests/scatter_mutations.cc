@@ -66,7 +66,7 @@ bool several_operands(const ScatterConfig& config, const PackedCase& each) {
   return config.relayout && config.token_tile > 8 && config.input_columns > 32 && each.problem.tokens > 8;
 }
 bool several_operand_blocks(const ScatterConfig& config, const PackedCase& each) {
-  return config.relayout && each.problem.tokens > config.token_tile;
+  return config.relayout && each.problem.tokens > config.token_tile && each.inputs.kind == InputKind::kVaried;
 }
 bool scatter_meets_infinity(const ScatterConfig&, const PackedCase& each) { return meets_infinity(each); }
 

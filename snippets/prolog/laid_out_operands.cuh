@@ -9,6 +9,8 @@ namespace sparsmith {
 
 template <class Value, bool kTokenMajor>
 struct LaidOutOperands {
+  SPARSMITH_ROLE(prolog)
+
   const u8* operands;
   int strips;  // of a token block
   const Value* x;

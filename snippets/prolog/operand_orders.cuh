@@ -5,7 +5,7 @@
 #include "snippets/contract.cuh"
 #include "snippets/device.cuh"
 
-namespace sparsmith {
+namespace sparsmith::operands {
 
 // Each has: kChunks, of a strip; kNeighbours, whether a lane's 8 columns are; and column(), the first of the two
 // columns of a lane's word 0 to 3.
@@ -34,4 +34,4 @@ struct PairedOrder {
   }
 };
 
-}  // namespace sparsmith
+}  // namespace sparsmith::operands
