@@ -47,14 +47,12 @@ std::vector<Rule> worthwhile_rules() {
        {"tiles", "token_tiles", "warps", "run_bits", "blocks_per_sm", "input"},
        "sums, operands and a fragment fit the registers of a thread",
        [](const RuleInput& in) {
-         // Feature-major X comes element by element, with addresses of their own. Compilers for sm_100 take some more.
-         const bool vectors = in.problem.spec.layout == Layout::kTokenMajor || in["input"] != 0;
-         const std::int64_t operands = (vectors ? 10 : 16) * in["token_tiles"] + (vectors ? 0 : 18);
-         const std::int64_t others = in["run_bits"] == 4 ? 64 : 56;
-         const std::int64_t registers = 4 * in["tiles"] * in["token_tiles"] + operands + 4 * in["tiles"] + others;
+         // Compilers for sm_100 take some more.
          const std::int64_t left = in.problem.device.registers_per_sm / (32 * in["warps"] * in["blocks_per_sm"]) -
                                    (in.problem.device.compute_capability >= 100 ? 8 : 0);
-         return registers <= std::min<std::int64_t>(left, 240);
+         const BitmapConfig config(in.config);
+         const bool token_major = in.problem.spec.layout == Layout::kTokenMajor;
+         return config.registers(token_major) <= std::min<std::int64_t>(left, config.relayout ? 254 : 240);
        }},
       {Kind::kWorthwhile,
        {"input"},
@@ -127,6 +125,15 @@ int BitmapConfig::stages_that_fit(std::int64_t strip_bytes, const DeviceProperti
   const std::int64_t room = std::min(share, device.shared_bytes_per_block) - extras_bytes() - barriers_bytes();
   const std::int64_t stage = std::max<std::int64_t>(warps * slot_bytes(strip_bytes), 1);
   return static_cast<int>(std::clamp<std::int64_t>(room / stage, 1, stages));
+}
+
+int BitmapConfig::registers(bool token_major) const {
+  const int sums = 4 * tiles * token_tiles;
+  // Laid out, one address serves all operands.
+  if (relayout) return sums + 6 * token_tiles + 4 * tiles + (run_bits == 4 ? 64 : 60);
+  // Feature-major X comes element by element, with addresses of their own.
+  const int operands = (token_major ? 10 : 16) * token_tiles + (token_major ? 0 : 18);
+  return sums + operands + 4 * tiles + (run_bits == 4 ? 64 : 56);
 }
 
 std::vector<Parameter> BitmapFamily::parameters() const {

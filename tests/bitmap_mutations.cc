@@ -35,7 +35,7 @@ bool bulk_strips_go_round(const BitmapConfig& config, const KernelCase& each) {
 }
 bool laid_out(const BitmapConfig& config, const KernelCase&) { return config.relayout; }
 bool operands_go_round(const BitmapConfig& config, const KernelCase& each) {
-  return config.relayout && strips_go_round(config, each);
+  return config.relayout && strips_go_round(config, each) && each.inputs.kind == InputKind::kVaried;
 }
 bool several_operand_blocks(const BitmapConfig& config, const KernelCase& each) {
   return config.relayout && each.problem.tokens > config.tokens() && each.inputs.kind == InputKind::kVaried;

@@ -60,10 +60,11 @@ bool dealt_rows(const ScatterConfig&, const PackedCase& each) {
   return !std::is_sorted(first_rows.begin(), first_rows.end());
 }
 bool operands_go_round(const ScatterConfig& config, const PackedCase& each) {
-  return config.relayout && several_tiles(config, each);
+  return config.relayout && several_tiles(config, each) && each.inputs.kind == InputKind::kVaried;
 }
 bool several_operands(const ScatterConfig& config, const PackedCase& each) {
-  return config.relayout && config.token_tile > 8 && config.input_columns > 32 && each.problem.tokens > 8;
+  return config.relayout && config.token_tile > 8 && config.input_columns > 32 && each.problem.tokens > 8 &&
+         each.inputs.kind == InputKind::kVaried;
 }
 bool several_operand_blocks(const ScatterConfig& config, const PackedCase& each) {
   return config.relayout && each.problem.tokens > config.token_tile && each.inputs.kind == InputKind::kVaried;
@@ -109,7 +110,7 @@ const std::vector<Mutation>& scatter_mutations() {
        "first_rows[0] + row_of(i) / scatter::kPartRows * 16", scatter(dealt_rows)},
       {"operands that were laid out are those of the columns before",
        "void skip() { next += kChunks * kTiles * operands::kChunkBytes; }", "void skip() {}",
-       scatter(operands_go_round)},
+       scatter(operands_go_round, 1000)},
       {"columns are taken for tokens", "next + (u * kTiles + i) * operands", "next + (i * kChunks + u) * operands",
        scatter(several_operands)},
       {"all tokens have the operands of the first", "static_cast<i64>(first_token / kTokens) * input.laid_out.strips",
