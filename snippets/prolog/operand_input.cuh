@@ -33,8 +33,11 @@ struct OperandInput {
 
   // Turns to the token block that begins with `first_token`, and to the strip that begins at `first_column`.
   SPARSMITH_DEVICE void turn_to(int first_token, int first_column) {
-    const int block = first_token / (kTokenTiles * operands::kTileTokens);
-    const i64 strip = static_cast<i64>(block) * laid_out.strips + first_column / kStripColumns;
+    // Computed here each time, and not kept for the block's next rows: registers are short.
+    const int block =
+        static_cast<int>(known_here(static_cast<u32>(first_token))) / (kTokenTiles * operands::kTileTokens);
+    const int strip_of_block = static_cast<int>(known_here(static_cast<u32>(first_column))) / kStripColumns;
+    const i64 strip = static_cast<i64>(block) * laid_out.strips + strip_of_block;
     next = laid_out.operands + strip * kStripBytes + lane_index() * 16;
   }
   SPARSMITH_DEVICE void advance(int columns) { next += columns / kStripColumns * kStripBytes; }
