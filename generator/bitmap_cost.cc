@@ -10,38 +10,52 @@
 
 #include "generator/bitmap_family.h"
 #include "generator/device_speed.h"
+#include "generator/operand_relayout.h"
 
 namespace sparsmith {
 namespace {
 
-constexpr double kFixedUs = 3.1;         // launch, first strips, last sums
-constexpr double kSecondLaunchUs = 2.2;  // that adds up column parts
-constexpr double kExchangeUs = 0.95;     // where a cluster does
-constexpr double kUnhidden = 0.17;       // of the shorter of HBM and work
-constexpr double kIssued = 0.72;         // instructions a cycle of a scheduler, at best
-constexpr double kL2BytesPerUs = 7.9e6;  // of X operands, over the device
+constexpr double kFixedUs = 3.1;               // launch, first strips, last sums
+constexpr double kSecondLaunchUs = 2.2;        // that adds up column parts
+constexpr double kExchangeUs = 0.95;           // where a cluster does
+constexpr double kUnhidden = 0.17;             // of the shorter of HBM and work
+constexpr double kIssued = 0.72;               // instructions a cycle of a scheduler, at best
+constexpr double kL2BytesPerUs = 7.9e6;        // of X operands, over the device
+constexpr double kOperandBytesPerUs = 13.4e6;  // the same, laid out: whole lines, as in the two_four family
 constexpr double kStripInstructions = 90;
 constexpr double kInputInstructions = 34;     // a strip's operands for 8 tokens
+constexpr double kOperandInstructions = 16;   // the same, laid out: two loads, and the search for Inf
 constexpr double kElementInstructions = 130;  // the same, element by element
 constexpr double kTokenInstructions = 4.7;    // a further token tile: its mma, and what they wait
 constexpr double kHiding = 0.63;              // of a multiprocessor's rate, that 16 warps have and none would not
 constexpr double kUnhiddenX = 0.47;           // of their time: they are loaded a strip ahead
 
+// How operands of X come: a strip's, for 8 tokens.
+struct InputCost {
+  double instructions;
+  double turns;  // of L1
+  double bytes_per_us;
+};
+InputCost input_cost(const BitmapConfig& config, const Problem& problem) {
+  if (config.relayout) return {kOperandInstructions, 4, kOperandBytesPerUs};
+  if (comes_by_vectors(problem.spec)) return {kInputInstructions, 8, kL2BytesPerUs};
+  return {kElementInstructions, 8, kL2BytesPerUs / 1.5};
+}
+
 // Warp instructions for a tile of 16 x 64.
-double instructions(const BitmapConfig& config, bool token_major) {
+double instructions(const BitmapConfig& config, const InputCost& input) {
   const double starts = config.stored_offsets ? (config.run_bits == 4 ? 124 : 106) : (config.run_bits == 4 ? 149 : 128);
   const double pairs = config.token_tiles > 1 ? 20 : 0;  // values are merged
-  const double x = token_major ? kInputInstructions : kElementInstructions;
-  const double strip = kStripInstructions + x * config.token_tiles + (config.bulk_copies ? 0 : 60);
+  const double strip = kStripInstructions + input.instructions * config.token_tiles + (config.bulk_copies ? 0 : 60);
   return starts + pairs + kTokenInstructions * (config.token_tiles - 1) + strip / config.tiles;
 }
 
 // Accesses of shared memory for the same. Lanes whose values lie within 128 bytes meet different banks.
-double accesses(const BitmapConfig& config, double density) {
+double accesses(const BitmapConfig& config, const InputCost& input, double density) {
   const double per_load = config.run_bits == 4 ? 1 + 2.0 * std::clamp(density - 0.4, 0.0, 0.4)
                                                : 1 + 3.1 * std::clamp(density - 0.2, 0.0, 0.4);
   const double shuffles = config.stored_offsets ? 2 : (config.run_bits == 4 ? 10 : 5);
-  return 32 * per_load + 3 + shuffles + 8.0 * config.token_tiles / config.tiles;
+  return 32 * per_load + 3 + shuffles + input.turns * config.token_tiles / config.tiles;
 }
 
 }  // namespace
@@ -52,12 +66,12 @@ double BitmapFamily::predict(const Config& config_, const Problem& problem,
   const double sms = std::max(problem.device.sm_count, 1);
   const double clock_mhz = std::max(problem.device.clock_khz, 1000000) / 1000.0 * 0.9;
   const double hbm = std::max(problem.device.memory_bandwidth, 1e11) / 1e6;  // bytes/us
-  const double l2 = kL2BytesPerUs * l2_speed(problem.device);
+  const double l2 = l2_speed(problem.device);
   const double row_tiles = std::ceil(static_cast<double>(problem.spec.rows) / config.rows());
   const double strips = row_tiles * std::ceil(static_cast<double>(problem.spec.cols) / 64);
   const double token_tiles = std::ceil(static_cast<double>(problem.tokens) / config.tokens());
   const double density = 1 - statistics.sparsity;
-  const bool token_major = problem.spec.layout == Layout::kTokenMajor;
+  const InputCost input = input_cost(config, problem);
 
   // How far the fullest multiprocessor is above the mean, and how well its warps hide one another's latency.
   const double blocks = std::max(1.0, row_tiles * token_tiles * config.column_parts);
@@ -70,11 +84,11 @@ double BitmapFamily::predict(const Config& config_, const Problem& problem,
   const int stages = config.stages_that_fit(static_cast<std::int64_t>(strip_bytes), problem.device);
   const double hiding = std::min(1.0, 1 - kHiding + kHiding * config.warps * resident / 16);
 
-  const double cycles = std::max(instructions(config, token_major) / (4 * kIssued), accesses(config, density));
+  const double cycles = std::max(instructions(config, input) / (4 * kIssued), accesses(config, input, density));
   const double tiles = strips * config.tiles * token_tiles;
   const double decode_us = tiles * cycles / sms / clock_mhz * excess / hiding;
   const double x_us = row_tiles * static_cast<double>(problem.spec.cols) * 2 * static_cast<double>(config.tokens()) *
-                      token_tiles / l2 * (token_major ? 1.0 : 1.5);
+                      token_tiles / (input.bytes_per_us * l2);
   const double in_flight = config.warps * resident * (stages - 0.5) * strip_bytes;  // bytes a multiprocessor
   const double hbm_us =
       (strips * (strip_bytes + 4)) * token_tiles / (0.93 * hbm) * std::max({1.0, excess * 0.8, 40000 / in_flight});
@@ -84,8 +98,10 @@ double BitmapFamily::predict(const Config& config_, const Problem& problem,
     finish_us += kExchangeUs;
   } else if (config.column_parts > 1) {
     const double outputs = static_cast<double>(problem.spec.rows) * static_cast<double>(problem.tokens);
-    finish_us += kSecondLaunchUs + 8 * outputs * config.column_parts / l2 + launch_delay_us(problem.device);
+    finish_us +=
+        kSecondLaunchUs + 8 * outputs * config.column_parts / (kL2BytesPerUs * l2) + launch_delay_us(problem.device);
   }
+  if (config.relayout) finish_us += relayout_us(problem);
   return kFixedUs + launch_delay_us(problem.device) + std::max(hbm_us, work_us) +
          kUnhidden * std::min(hbm_us, work_us) + finish_us + 0.1 * (stages - 2);
 }

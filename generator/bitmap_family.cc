@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formats/bitmap_layout.h"
+#include "generator/operand_relayout.h"
 #include "generator/strip_rules.h"
 
 namespace sparsmith {
@@ -43,18 +44,20 @@ std::vector<Rule> worthwhile_rules() {
        "a bit an element is worth it from 5 % nonzeros up",
        [](const RuleInput& in) { return in.statistics.sparsity <= 0.95; }},
       {Kind::kWorthwhile,
-       {"tiles", "token_tiles", "warps", "run_bits", "blocks_per_sm"},
+       {"tiles", "token_tiles", "warps", "run_bits", "blocks_per_sm", "input"},
        "sums, operands and a fragment fit the registers of a thread",
        [](const RuleInput& in) {
-         // Feature-major X comes element by element, with addresses of their own. Compilers for sm_100 take some more.
-         const bool token_major = in.problem.spec.layout == Layout::kTokenMajor;
-         const std::int64_t operands = (token_major ? 10 : 16) * in["token_tiles"] + (token_major ? 0 : 18);
-         const std::int64_t others = in["run_bits"] == 4 ? 64 : 56;
-         const std::int64_t registers = 4 * in["tiles"] * in["token_tiles"] + operands + 4 * in["tiles"] + others;
+         // Compilers for sm_100 take some more.
          const std::int64_t left = in.problem.device.registers_per_sm / (32 * in["warps"] * in["blocks_per_sm"]) -
                                    (in.problem.device.compute_capability >= 100 ? 8 : 0);
-         return registers <= std::min<std::int64_t>(left, 240);
+         const BitmapConfig config(in.config);
+         const bool token_major = in.problem.spec.layout == Layout::kTokenMajor;
+         return config.registers(token_major) <= std::min<std::int64_t>(left, config.relayout ? 254 : 240);
        }},
+      {Kind::kWorthwhile,
+       {"input"},
+       kInputWorthwhile,
+       [](const RuleInput& in) { return in["input"] == 0 || worth_laying_out(in.problem); }},
       {Kind::kWorthwhile,
        {"run_bits"},
        "runs of 4 bits from 25 % nonzeros up",
@@ -106,7 +109,8 @@ BitmapConfig::BitmapConfig(const Config& config)
       bulk_copies(config.at("bulk_copies") != 0),
       blocks_per_sm(static_cast<int>(config.at("blocks_per_sm"))),
       column_parts(static_cast<int>(config.at("column_parts"))),
-      cluster(config.at("sum") != 0) {}
+      cluster(config.at("sum") != 0),
+      relayout(config.at("input") != 0) {}
 
 std::int64_t BitmapConfig::extras_offset(std::int64_t strip_bytes, int ring_stages) const {
   return std::max(warps * ring_stages * slot_bytes(strip_bytes), sums_bytes());
@@ -123,6 +127,15 @@ int BitmapConfig::stages_that_fit(std::int64_t strip_bytes, const DeviceProperti
   return static_cast<int>(std::clamp<std::int64_t>(room / stage, 1, stages));
 }
 
+int BitmapConfig::registers(bool token_major) const {
+  const int sums = 4 * tiles * token_tiles;
+  // Laid out, one address serves all operands.
+  if (relayout) return sums + 6 * token_tiles + 4 * tiles + (run_bits == 4 ? 64 : 60);
+  // Feature-major X comes element by element, with addresses of their own.
+  const int operands = (token_major ? 10 : 16) * token_tiles + (token_major ? 0 : 18);
+  return sums + operands + 4 * tiles + (run_bits == 4 ? 64 : 56);
+}
+
 std::vector<Parameter> BitmapFamily::parameters() const {
   return {
       {"tiles", "r", {1, 2, 4}, "16-row tiles a block: use of an X operand against blocks and registers"},
@@ -135,6 +148,7 @@ std::vector<Parameter> BitmapFamily::parameters() const {
       {"blocks_per_sm", "g", {1, 2, 3}, "blocks that a multiprocessor has room for: occupancy against registers"},
       {"column_parts", "k", {1, 2, 4}, "parts of K: blocks for a weight of few rows against sums to add"},
       {"sum", "m", {0, 1}, "who adds up the sums of parts", {"launch", "cluster"}},
+      input_parameter(true),
   };
 }
 

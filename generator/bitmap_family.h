@@ -25,6 +25,7 @@ struct BitmapConfig {
   int blocks_per_sm;  // that registers and shared memory leave room for
   int column_parts;   // of K
   bool cluster;       // adds up the sums of several parts; otherwise a second kernel does
+  bool relayout;      // of X, to operands, by a launch in front
 
   explicit BitmapConfig(const Config& config);
   BitmapPacking packing() const { return {tiles, run_bits, stored_offsets}; }
@@ -44,6 +45,8 @@ struct BitmapConfig {
   std::int64_t shared_bytes(std::int64_t strip_bytes, int ring_stages) const {
     return extras_offset(strip_bytes, ring_stages) + extras_bytes() + barriers_bytes();
   }
+  // That a thread needs, as ptxas says for sm_90.
+  int registers(bool token_major) const;
 };
 
 class BitmapFamily : public Family {

@@ -44,7 +44,8 @@ TEST(BitmapFamilyTest, RingsShrinkToWhatFits) {
                                     {"bulk_copies", 1},
                                     {"blocks_per_sm", 1},
                                     {"column_parts", 1},
-                                    {"sum", 0}}});
+                                    {"sum", 0},
+                                    {"input", 0}}});
   const std::int64_t full = bitmap::max_strip_bytes(4, 8, false);
   EXPECT_EQ(config.stages_that_fit(full, device), 1);
   EXPECT_EQ(config.stages_that_fit(4700, device), 3);

@@ -6,9 +6,16 @@
 
 #include "generator/bitmap_family.h"
 #include "generator/kernel_parts.h"
+#include "generator/operand_relayout.h"
 
 namespace sparsmith {
 namespace {
+
+std::string input_line(const BitmapConfig& config, const OperatorSpec& spec) {
+  const std::string_view token_major = boolean(spec.layout == Layout::kTokenMajor);
+  return config.relayout ? fmt::format("using Input = OperandInput<Value, {}, {}>", token_major, config.token_tiles)
+                         : fmt::format("using Input = StripInput<Value, {}>", token_major);
+}
 
 KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
   const OperatorSpec& spec = problem.spec;
@@ -16,9 +23,10 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
   const bool split = config.column_parts > 1 && !config.cluster;
   const int blocks = config.cluster ? config.column_parts : 1;  // of a cluster
   const std::string parts = split ? "_k" : config.cluster ? fmt::format("_k{}", blocks) : "";
-  text.name = fmt::format("bitmap_{}_r{}_j{}_w{}_b{}_{}_{}_g{}{}", spec_tag(spec), config.tiles, config.token_tiles,
+  text.name = fmt::format("bitmap_{}_r{}_j{}_w{}_b{}_{}_{}_g{}{}{}", spec_tag(spec), config.tiles, config.token_tiles,
                           config.warps, config.run_bits, config.stored_offsets ? "stored" : "scanned",
-                          config.bulk_copies ? "bulk" : "async", config.blocks_per_sm, parts);
+                          config.bulk_copies ? "bulk" : "async", config.blocks_per_sm, parts,
+                          config.relayout ? "_operands" : "");
   text.summary =
       fmt::format("Y = W X for {} weights as bitmap and values, decoded for tensor cores: {} rows by {} tokens a block",
                   short_name(spec.type), config.rows(), config.tokens());
@@ -27,7 +35,7 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
   text.max_shared_bytes = problem.device.shared_bytes_per_block;
   text.headers = {config.bulk_copies ? "snippets/prolog/bulk_strip_ring.cuh" : "snippets/prolog/strip_ring.cuh",
                   "snippets/prolog/strip_bounds.cuh",
-                  "snippets/prolog/strip_input.cuh",
+                  config.relayout ? "snippets/prolog/operand_input.cuh" : "snippets/prolog/strip_input.cuh",
                   "snippets/prolog/bitmap_values.cuh",
                   "snippets/reduction/fragment_sums.cuh",
                   "snippets/kernels/bitmap.cuh"};
@@ -36,8 +44,7 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
       {fmt::format("constexpr int kWarps = {}", config.warps), "of a block: they share out K"},
       {fmt::format("using Ring = {}<StripBounds<kWarps>>", config.bulk_copies ? "BulkStripRing" : "StripRing"),
        "strips of W to shared memory, a ring a warp"},
-      {fmt::format("using Input = StripInput<Value, {}>", boolean(spec.layout == Layout::kTokenMajor)),
-       "X as operands; token-major"},
+      {input_line(config, spec), "X as operands; token-major"},
       {fmt::format("using Values = BitmapValues<{}, {}, {}>", config.tiles, config.run_bits,
                    boolean(config.stored_offsets)),
        "16-row tiles of a strip, bits of a run, stored offsets"},
@@ -54,22 +61,32 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
                      {"int", "row_tiles"},     {"int", "row_strips"},
                      {"const Value*", "x"},    {"i64", "ldx"},
                      {"int", "cols"},          {"int", "n"}};
+  if (config.relayout) add_operand_parameters(text);
   text.body = make_part_range(config.column_parts, "strip", "row_strips", text);
   text.body += make_part_output(split, text);
   text.body +=
       "u8* shared = shared_memory();\n"
       "float* extras = reinterpret_cast<float*>(shared + extras_offset);\n"
       "Ring ring({strips, strip_offsets}, slot_bytes, stages, shared,\n"
-      "          reinterpret_cast<BulkBarrier*>(shared + extras_offset + Kernel::kExtraBytes));\n"
-      "Input input(x, ldx, cols, n);\n"
+      "          reinterpret_cast<BulkBarrier*>(shared + extras_offset + Kernel::kExtraBytes));\n";
+  text.body += config.relayout ? make_operand_input(spec) : "Input input(x, ldx, cols, n);\n";
+  text.body +=
       "Kernel::run(ring, input, output, rows, row_tiles, row_strips, first_strip, end_strip, n,\n"
       "            reinterpret_cast<float*>(shared), extras);";
   return text;
 }
 
+// The kernels of a plan; those that it does not launch count for nothing.
+struct Texts {
+  KernelText relayout;
+  KernelText main;
+  KernelText finish;
+};
+
 Result<LaunchPlan> bitmap_plan(const BitmapConfig& config, const Problem& problem, const PackedWeight& packed,
-                               const KernelText& text, const KernelText& finish) {
+                               const Texts& texts) {
   PlanArguments arguments("bitmap");
+  const KernelText& text = texts.main;
   const std::int64_t strip_bytes = packed.facts.at("max_strip_bytes");
   const std::int64_t row_tiles = packed.facts.at("row_tiles");
   const int stages = config.stages_that_fit(strip_bytes, problem.device);
@@ -88,23 +105,31 @@ Result<LaunchPlan> bitmap_plan(const BitmapConfig& config, const Problem& proble
   step.arguments.push_back(arguments.int64("ldx"));
   step.arguments.push_back(arguments.int32(std::to_string(problem.spec.cols)));
   step.arguments.push_back(arguments.int32("n"));
+  LaunchPlan plan;
+  const std::int64_t strips = packed.facts.at("strips");
+  const OperandRelayout relayout{OperandOrder::kStrip, 2 * strips, config.token_tiles};
+  const std::string operand_bytes = config.relayout ? relayout.bytes() : "0";  // which begin the workspace
+  if (config.relayout) {
+    plan.steps.push_back(relayout_operands_step(problem.spec, relayout, texts.relayout, arguments));
+    add_operand_arguments(relayout, arguments, step);
+  }
   if (config.column_parts > 1) {
-    const std::int64_t strips = packed.facts.at("strips");
     step.arguments.push_back(arguments.int32(std::to_string((strips + config.column_parts - 1) / config.column_parts)));
   }
   if (config.cluster) step.cluster = {1, 1, config.column_parts};
-  LaunchPlan plan;
+  std::string workspace = operand_bytes;
   if (config.column_parts > 1 && !config.cluster) {
-    step.arguments.push_back(arguments.workspace("0"));
+    step.arguments.push_back(arguments.workspace(operand_bytes));
     step.arguments.push_back(
         arguments.int64(problem.spec.layout == Layout::kTokenMajor ? std::to_string(problem.spec.rows) : "n"));
     plan.steps.push_back(std::move(step));
-    plan.steps.push_back(finish_parts_step(problem.spec, finish, config.column_parts, "0", arguments));
-    plan.workspace_bytes = arguments.expression(fmt::format("{} * n", problem.spec.rows * config.column_parts * 4));
+    plan.steps.push_back(finish_parts_step(problem.spec, texts.finish, config.column_parts, operand_bytes, arguments));
+    workspace += fmt::format(" + {} * n", problem.spec.rows * config.column_parts * 4);
   } else {
     add_output_arguments(step);
     plan.steps.push_back(std::move(step));
   }
+  plan.workspace_bytes = arguments.expression(workspace);
   if (!arguments.error().ok()) return arguments.error();
   return plan;
 }
@@ -127,11 +152,13 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
                                std::optional<Ablation> without) {
   const BitmapConfig bitmap(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, bitmap.packing().name(), packed));
-  KernelText texts[] = {bitmap_text(bitmap, problem), finish_parts_text(problem.spec)};
-  if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts[0]));
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bitmap_plan(bitmap, problem, packed, texts[0], texts[1]));
-  if (without == Ablation::kCopyOnly) keep_kernel(plan, texts[0].name);
-  return make_candidate(config, packed, std::move(plan), texts);
+  Texts texts{relayout_operands_text(problem.spec, OperandOrder::kStrip), bitmap_text(bitmap, problem),
+              finish_parts_text(problem.spec)};
+  if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts.main));
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bitmap_plan(bitmap, problem, packed, texts));
+  if (without == Ablation::kCopyOnly) keep_kernel(plan, texts.main.name);
+  const KernelText all[] = {texts.relayout, texts.main, texts.finish};
+  return make_candidate(config, packed, std::move(plan), all);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "formats/scatter_layout.h"
 #include "generator/device_speed.h"
+#include "generator/operand_relayout.h"
 #include "generator/scatter_family.h"
 
 namespace sparsmith {
@@ -22,6 +23,7 @@ constexpr double kBestRate = 0.76;        // of the cycles below, that 16 warps 
 constexpr double kFixedUs = 3.0;          // launch, first loads, sums across warps
 constexpr double kIssueShare = 0.26;      // of issue time that does not hide behind shared memory
 constexpr double kInputTurns = 6.6;       // a 16-byte load a lane: 8 tokens, a line of each
+constexpr double kOperandTurns = 4;       // the same, laid out: whole lines
 constexpr double kElementTurns = 43;      // the same, element by element of feature-major X: 8 loads, 4 lines of each
 constexpr double kMatrixTurns = 39;       // of 16 ldmatrix.x4
 constexpr double kMultiplyCycles = 1.53;  // an mma.m16n8k16, at 62 % of the peak rate
@@ -52,6 +54,16 @@ double time_ahead(const ScatterConfig& config, const Problem& problem) {
   return config.tiles_ahead == 0 ? 1.0 : problem.tokens >= 16 ? 0.985 : 1.03;
 }
 
+// How X comes, for a lane's 16 bytes: turns and instructions.
+struct InputCost {
+  double turns;
+  double instructions;
+};
+InputCost input_cost(const ScatterConfig& config, const Problem& problem) {
+  if (config.relayout) return {kOperandTurns, 1};
+  return comes_by_vectors(problem.spec) ? InputCost{kInputTurns, 3} : InputCost{kElementTurns, 40};
+}
+
 // The share of the variation between rows that is left between row blocks once 16-row parts have been dealt out.
 double left_by_dealing(int tile_rows) { return tile_rows == 64 ? 0.12 : tile_rows == 32 ? 0.22 : 1.0; }
 
@@ -75,7 +87,7 @@ double late_rounds(const ScatterConfig& config, const ScatterRounds& rounds) {
 double tile_cycles(const ScatterConfig& config, const Problem& problem, const SparsityStatistics& statistics) {
   const ScatterRounds rounds = scatter_rounds(config.packing(), statistics);
   const bool bytes = config.entry == ScatterEntry::kByte;
-  const bool token_major = problem.spec.layout == Layout::kTokenMajor;
+  const InputCost input = input_cost(config, problem);
   const double entries = entries_of_tile(config.packing(), statistics);
   const double held = std::max<double>(rounds.mean, config.min_rounds);
   const double fragments = config.token_tile / 8.0 * config.tile_columns() / 32.0 / config.row_tiles;  // of X, loaded
@@ -84,13 +96,12 @@ double tile_cycles(const ScatterConfig& config, const Problem& problem, const Sp
   // Rounds to spare let the packer keep stores to one bank apart.
   const double crowded = turns_per_round(config.entry, entries / scatter::kTileElements) * entries / 32;
   const double stores = std::max(held, crowded - 1.3 * (held - rounds.mean));
-  const double turns =
-      kMatrixTurns + 2 * stores + held * (bytes ? 0.75 : 1.0) + fragments * (token_major ? kInputTurns : kElementTurns);
+  const double turns = kMatrixTurns + 2 * stores + held * (bytes ? 0.75 : 1.0) + fragments * input.turns;
   // Storing and clearing: the byte form spends two dp4a on a position.
   const double per_round = bytes ? 7.0 : 4.0;
   const double loads = config.min_rounds * 0.2 + (config.max_rounds - config.min_rounds) * 2.0;  // some predicated
   const double instructions = kTileInstructions + std::max<double>(held, config.max_rounds) * per_round + loads + 16 +
-                              multiplications + fragments * (token_major ? 3 : 40);
+                              multiplications + fragments * input.instructions;
   const int more_inputs = config.tile_columns() / config.input_columns - 1;
   const double overlapped = std::max(turns + kIssueShare * instructions / 4, multiplications * kMultiplyCycles);
   return overlapped + more_inputs * kInputWait / config.warps + late_rounds(config, rounds) * kLateRoundCycles;
@@ -139,7 +150,7 @@ double ScatterFamily::predict(const Config& config_, const Problem& problem,
       static_cast<double>(problem.spec.cols + problem.spec.rows) * static_cast<double>(problem.tokens) * element;
   const double memory_us = (weight_bytes * token_tiles + x_and_y) / hbm;
   return kFixedUs + launch_delay_us(problem.device) + (config.parts > 1 ? kExchangeUs : 0) +
-         std::max(decode_us, memory_us);
+         (config.relayout ? relayout_us(problem) : 0) + std::max(decode_us, memory_us);
 }
 
 }  // namespace sparsmith

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "generator/device_speed.h"
+#include "generator/operand_relayout.h"
 #include "generator/scatter_rules.h"
 
 namespace sparsmith {
@@ -90,9 +91,16 @@ std::vector<Rule> worthwhile_rules() {
                 use > 1.1 * use_of_sms(rows, in["parts"] / 2, in.problem);
        }},
       {Kind::kWorthwhile,
-       {"tiles_ahead"},
-       "tiles ahead from 16 tokens on",
-       [](const RuleInput& in) { return in["tiles_ahead"] == 0 || in.problem.tokens >= 16; }},
+       {"tiles_ahead", "input"},
+       "tiles ahead from 16 tokens on; then always where X is laid out",
+       [](const RuleInput& in) {
+         return in.problem.tokens < 16 ? in["tiles_ahead"] == 0
+                                       : in["tiles_ahead"] >= in["input"] || in.problem.device.compute_capability < 90;
+       }},
+      {Kind::kWorthwhile,
+       {"input"},
+       kInputWorthwhile,
+       [](const RuleInput& in) { return in["input"] == 0 || worth_laying_out(in.problem); }},
       {Kind::kWorthwhile,
        {"token_tile"},
        "a token tile that holds all tokens, or the largest ones",
@@ -116,7 +124,8 @@ std::vector<Rule> worthwhile_rules() {
          return in["warps"] <= std::max<std::int64_t>(tiles, 4) && (in["warps"] >= 8 || tiles < 8);
        }},
       {Kind::kWorthwhile,
-       {"entry", "tile_rows", "min_rounds", "max_rounds", "token_tile", "input_columns", "warps", "row_tiles", "parts"},
+       {"entry", "tile_rows", "min_rounds", "max_rounds", "token_tile", "input_columns", "warps", "row_tiles", "parts",
+        "input"},
        "what a thread holds fits the registers that its block leaves it",
        [](const RuleInput& in) {
          const ScatterConfig config(in.config);
@@ -138,7 +147,8 @@ ScatterConfig::ScatterConfig(const Config& config)
       warps(static_cast<int>(config.at("warps"))),
       row_tiles(static_cast<int>(config.at("row_tiles"))),
       parts(static_cast<int>(config.at("parts"))),
-      tiles_ahead(static_cast<int>(config.at("tiles_ahead"))) {}
+      tiles_ahead(static_cast<int>(config.at("tiles_ahead"))),
+      relayout(config.at("input") != 0) {}
 
 std::int64_t ScatterConfig::resident_blocks(const DeviceProperties& device) const {
   // Given out in eights. An exchange of sums takes its own, behind all others.
@@ -159,7 +169,10 @@ int ScatterConfig::registers() const {
   // Loads of X, which keep their order; and multiplications that could otherwise stand in each other's way.
   const int loads = token_tile > 32 ? 72 : token_tile == 32 ? 8 : input_registers() > 16 ? 12 : 0;
   const int second_row = row_tiles > 1 ? 30 : 0;
-  return sum_registers() + input_registers() + 2 * words + 24 + 2 * (token_tile / 8) + predicates + loads + second_row;
+  // Of these, X that lies as operands needs few: its loads have one address and no branches.
+  const int spared = !relayout ? 0 : (token_tile > 32 ? 70 : token_tile == 32 ? 16 : 8) + (row_tiles > 1 ? 18 : 0);
+  return sum_registers() + input_registers() + 2 * words + 24 + 2 * (token_tile / 8) + predicates + loads + second_row -
+         spared;
 }
 
 std::vector<Parameter> ScatterFamily::parameters() const {
@@ -178,6 +191,7 @@ std::vector<Parameter> ScatterFamily::parameters() const {
        .values = {0, 1},
        .meaning = "tiles asked for as far as L2, behind the one on its way: latency hiding against requests",
        .later = true},
+      input_parameter(true),
   };
 }
 

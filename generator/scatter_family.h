@@ -26,6 +26,7 @@ struct ScatterConfig {
   int row_tiles;      // that a warp multiplies by the same X
   int parts;          // blocks of a cluster, that share the columns of their rows
   int tiles_ahead;    // that are asked for as far as L2, behind the one that registers are loaded with
+  bool relayout;      // of X, to operands, by a launch in front
 
   explicit ScatterConfig(const Config& config);
   ScatterPacking packing() const { return {entry, tile_rows, min_rounds}; }

@@ -3,7 +3,9 @@
 
 #include <optional>
 
+#include "formats/operand_layout.h"
 #include "generator/kernel_parts.h"
+#include "generator/operand_relayout.h"
 #include "generator/scatter_family.h"
 
 namespace sparsmith {
@@ -14,23 +16,25 @@ KernelText scatter_text(const ScatterConfig& config, const Problem& problem) {
   const bool bytes = config.entry == ScatterEntry::kByte;
   KernelText text;
   const auto blocks = static_cast<int>(config.resident_blocks(problem.device));
-  text.name =
-      fmt::format("scatter_{}_e{}_m{}_i{}_a{}_t{}_c{}_w{}x{}_r{}_k{}_p{}", spec_tag(spec), bytes ? "b" : "w",
-                  config.tile_rows, config.min_rounds, config.max_rounds, config.token_tile, config.input_columns,
-                  config.warps, blocks, config.row_tiles, config.parts, config.tiles_ahead);
+  text.name = fmt::format("scatter_{}_e{}_m{}_i{}_a{}_t{}_c{}_w{}x{}_r{}_k{}_p{}{}", spec_tag(spec), bytes ? "b" : "w",
+                          config.tile_rows, config.min_rounds, config.max_rounds, config.token_tile,
+                          config.input_columns, config.warps, blocks, config.row_tiles, config.parts,
+                          config.tiles_ahead, config.relayout ? "_operands" : "");
   text.summary = fmt::format("Y = W X for {} weights as lists of nonzeros, made dense in tiles of {} x {}",
                              short_name(spec.type), config.tile_rows, config.tile_columns());
   text.threads = config.warps * 32;
   text.min_blocks_per_sm = blocks;
   text.max_shared_bytes = config.shared_bytes();
-  text.headers = {"snippets/prolog/scatter_entries.cuh", "snippets/prolog/fragment_input.cuh",
+  text.headers = {"snippets/prolog/scatter_entries.cuh",
+                  config.relayout ? "snippets/prolog/fragment_operands.cuh" : "snippets/prolog/fragment_input.cuh",
                   "snippets/kernels/scatter.cuh"};
   text.lines = {
       {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
       {fmt::format("using Entries = {}<{}, {}>", bytes ? "ByteEntries" : "WordEntries", config.min_rounds,
                    config.max_rounds),
        "rounds of every tile, rounds held in registers"},
-      {fmt::format("using Input = FragmentInput<Value, {}>", boolean(spec.layout == Layout::kTokenMajor)),
+      {fmt::format("using Input = {}<Value, {}>", config.relayout ? "FragmentOperands" : "FragmentInput",
+                   boolean(spec.layout == Layout::kTokenMajor)),
        "X token-major"},
   };
   add_output(spec, text);
@@ -50,17 +54,18 @@ KernelText scatter_text(const ScatterConfig& config, const Problem& problem) {
                      {"int", "column_tiles"},
                      {"int", "n"},
                      {"i64", "ldx"}};
+  if (config.relayout) add_operand_parameters(text);
   add_output_parameters(text);
-  text.body = std::string(
-                  "const scatter::Weight weight{entries, more_entries, more_offsets, row_parts, rows, row_blocks, "
-                  "column_tiles};\n") +
-              "const Input input(x, ldx, cols, n);\n" + kMakeOutput +
-              "Kernel::run(weight, input, output, n, shared_memory());";
+  text.body =
+      "const scatter::Weight weight{entries, more_entries, more_offsets, row_parts, rows, row_blocks, column_tiles};\n";
+  text.body += config.relayout ? make_operand_input(spec) : "const Input input(x, ldx, cols, n);\n";
+  text.body += kMakeOutput;
+  text.body += "Kernel::run(weight, input, output, n, shared_memory());";
   return text;
 }
 
 Result<LaunchPlan> scatter_plan(const ScatterConfig& config, const OperatorSpec& spec, const PackedWeight& packed,
-                                const KernelText& text) {
+                                const KernelText& text, const KernelText& relayout_text) {
   PlanArguments arguments("scatter");
   PlanStep step;
   step.kernel = text.name;
@@ -81,9 +86,17 @@ Result<LaunchPlan> scatter_plan(const ScatterConfig& config, const OperatorSpec&
                     arguments.int32(std::to_string(packed.facts.at("column_tiles"))),
                     arguments.int32("n"),
                     arguments.int64("ldx")};
+  LaunchPlan plan;
+  if (config.relayout) {
+    const OperandRelayout relayout{OperandOrder::kFragment,
+                                   packed.facts.at("column_tiles") * config.tile_columns() / operands::kChunkColumns,
+                                   config.token_tile / operands::kTileTokens};
+    plan.steps.push_back(relayout_operands_step(spec, relayout, relayout_text, arguments));
+    plan.workspace_bytes = arguments.expression(relayout.bytes());
+    add_operand_arguments(relayout, arguments, step);
+  }
   add_output_arguments(step);
   if (!arguments.error().ok()) return arguments.error();
-  LaunchPlan plan;
   plan.steps.push_back(std::move(step));
   return plan;
 }
@@ -106,10 +119,11 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
                                std::optional<Ablation> without) {
   const ScatterConfig scatter(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, scatter.packing().name(), packed));
-  KernelText text = scatter_text(scatter, problem);
-  if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, text));
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, scatter_plan(scatter, problem.spec, packed, text));
-  return make_candidate(config, packed, std::move(plan), {&text, 1});
+  KernelText texts[] = {scatter_text(scatter, problem), relayout_operands_text(problem.spec, OperandOrder::kFragment)};
+  if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts[0]));
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, scatter_plan(scatter, problem.spec, packed, texts[0], texts[1]));
+  if (without == Ablation::kCopyOnly) keep_kernel(plan, texts[0].name);
+  return make_candidate(config, packed, std::move(plan), texts);
 }
 
 }  // namespace

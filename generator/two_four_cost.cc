@@ -10,6 +10,7 @@
 #include "formats/two_four_layout.h"
 #include "generator/device_speed.h"
 #include "generator/kernel_parts.h"
+#include "generator/operand_relayout.h"
 #include "generator/two_four_family.h"
 
 namespace sparsmith {
@@ -40,7 +41,7 @@ double TwoFourFamily::predict(const Config& config_, const Problem& problem,
   const double clock_mhz = std::max(problem.device.clock_khz, 1000000) / 1000.0 * 0.9;
   const double hbm = std::max(problem.device.memory_bandwidth, 1e11) / 1e6;  // bytes/us
   const double l2 = kL2BytesPerUs * l2_speed(problem.device);
-  const bool by_vectors = problem.spec.layout == Layout::kTokenMajor && problem.spec.cols % 8 == 0;
+  const bool by_vectors = comes_by_vectors(problem.spec);
   const double columns = std::ceil(static_cast<double>(problem.spec.cols) / two_four::kStripColumns);  // of strips
   const double block_rows = std::ceil(static_cast<double>(problem.spec.rows) / config.rows());
   const double strips = block_rows * config.row_warps * columns;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formats/two_four_layout.h"
+#include "generator/operand_relayout.h"
 #include "generator/strip_rules.h"
 
 namespace sparsmith {
@@ -68,10 +69,9 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) { return in["row_warps"] == 1 || in.problem.tokens > 8; }},
       {Kind::kWorthwhile,
        {"input"},
-       "X is laid out where there is much of it, or where it does not come as vectors",
+       kInputWorthwhile,
        [](const RuleInput& in) {
-         return in["input"] == 0 || in.problem.tokens > 8 || in.problem.spec.layout != Layout::kTokenMajor ||
-                in.problem.spec.cols % 8 != 0;
+         return in["input"] == 0 || in.problem.tokens > 8 || !comes_by_vectors(in.problem.spec);
        }},
       {Kind::kWorthwhile,
        {"row_warps", "warps", "blocks_per_sm"},
@@ -182,7 +182,7 @@ std::vector<Parameter> TwoFourFamily::parameters() const {
       {"blocks_per_sm", "g", {1, 2, 3}, "blocks that a multiprocessor has room for: occupancy against registers"},
       {"column_parts", "k", {1, 2, 4}, "parts of K: blocks for a weight of few rows against sums to add"},
       {"sum", "m", {0, 1}, "who adds up the sums of parts", {"launch", "cluster"}},
-      {"input", "i", {0, 1}, "X as it lies, or laid out as operands by a launch in front", {"direct", "relayout"}},
+      input_parameter(false),
   };
 }
 

@@ -4,10 +4,17 @@
 #include <algorithm>
 
 #include "generator/kernel_parts.h"
+#include "generator/operand_relayout.h"
 #include "generator/two_four_family.h"
 
 namespace sparsmith {
 namespace {
+
+std::string input_line(const TwoFourConfig& config, const OperatorSpec& spec) {
+  const std::string_view token_major = boolean(spec.layout == Layout::kTokenMajor);
+  return config.relayout ? fmt::format("using Input = OperandInput<Value, {}, {}>", token_major, config.token_tiles)
+                         : fmt::format("using Input = PairedInput<Value, {}>", token_major);
+}
 
 void add_snippets(const TwoFourConfig& config, const OperatorSpec& spec, KernelText& text) {
   text.headers = {config.bulk_copies ? "snippets/prolog/bulk_strip_ring.cuh" : "snippets/prolog/strip_ring.cuh",
@@ -20,9 +27,7 @@ void add_snippets(const TwoFourConfig& config, const OperatorSpec& spec, KernelT
       {fmt::format("using Tiles = TwoFourTiles<Value, {}>", config.tiles), "of 16 rows, of a warp"},
       {fmt::format("using Ring = {}<TwoFourBounds<Tiles, kWarps>>", config.bulk_copies ? "BulkStripRing" : "StripRing"),
        "strips of W to shared memory, a ring a warp"},
-      {fmt::format("using Input = {}<Value, {}>", config.relayout ? "OperandInput" : "PairedInput",
-                   boolean(spec.layout == Layout::kTokenMajor)),
-       "X as operands; token-major"},
+      {input_line(config, spec), "X as operands; token-major"},
       {fmt::format("using Sums = FragmentSums<Value, {}, {}, kWarps>", config.tiles, config.token_tiles),
        "16-row tiles, 8-token tiles"},
   };
@@ -58,36 +63,17 @@ KernelText two_four_text(const TwoFourConfig& config, const Problem& problem) {
                      {"i64", "ldx"},
                      {"int", "cols"},
                      {"int", "n"}};
-  if (config.relayout)
-    text.parameters.insert(text.parameters.end(), {{"const u8*", "operands"}, {"int", "token_tiles"}});
+  if (config.relayout) add_operand_parameters(text);
   text.body = make_part_range(config.column_parts, "strip", "strips", text);
   text.body += make_part_output(split, text);
   text.body +=
       "u8* shared = shared_memory();\n"
       "Ring ring({tiles, strips}, Tiles::kBytes, stages, shared,\n"
-      "          reinterpret_cast<BulkBarrier*>(shared + barriers_offset));\n"
-      "Input input(";
-  if (config.relayout) text.body += "operands, token_tiles, ";
+      "          reinterpret_cast<BulkBarrier*>(shared + barriers_offset));\n";
+  text.body += config.relayout ? make_operand_input(spec) : "Input input(x, ldx, cols, n);\n";
   text.body +=
-      "x, ldx, cols, n);\n"
       "Kernel::run(ring, input, output, {rows, first_strip, end_strip, n},\n"
       "            reinterpret_cast<float*>(shared), shared + sent_offset);";
-  return text;
-}
-
-KernelText relayout_operands_text(const OperatorSpec& spec) {
-  KernelText text;
-  const bool token_major = spec.layout == Layout::kTokenMajor;
-  text.name = fmt::format("relayout_operands_{}_{}", short_name(spec.type), token_major ? "tm" : "fm");
-  text.summary = "X to operands of sparse tensor cores";
-  text.threads = 128;
-  text.headers = {"snippets/kernels/relayout_operands.cuh"};
-  text.lines = {
-      {fmt::format("using Value = {}", device_type(spec.type)), "of X"},
-      {fmt::format("using Kernel = RelayoutOperandsKernel<Value, {}, kThreads>", boolean(token_major)), "token-major"}};
-  text.parameters = {{"const Value*", "x"},  {"i64", "ldx"},  {"u8*", "operands"}, {"int", "strips"},
-                     {"int", "token_tiles"}, {"int", "cols"}, {"int", "n"}};
-  text.body = "Kernel::run(x, ldx, operands, strips, token_tiles, cols, n);";
   return text;
 }
 
@@ -105,13 +91,13 @@ class TwoFourPlan {
         problem_(problem),
         spec_(problem.spec),
         strips_(packed.facts.at("strips")),
-        token_tiles_(fmt::format("ceil_div(n, {}) * {}", config.tokens(), config.token_tiles)),
-        operand_bytes_(config.relayout ? fmt::format("{} * ({})", strips_ * kOperandBytes, token_tiles_) : "0"),
+        relayout_{OperandOrder::kPaired, 2 * strips_, config.token_tiles},
+        operand_bytes_(config.relayout ? relayout_.bytes() : "0"),
         arguments_("two_four") {}
 
   Result<LaunchPlan> make(const Texts& texts) {
     LaunchPlan plan;
-    if (config_.relayout) plan.steps.push_back(relayout_step(texts.relayout));
+    if (config_.relayout) plan.steps.push_back(relayout_operands_step(spec_, relayout_, texts.relayout, arguments_));
     PlanStep step = main_step(texts.main);
     std::string workspace = operand_bytes_;
     if (config_.column_parts > 1 && !config_.cluster) {
@@ -131,23 +117,7 @@ class TwoFourPlan {
   }
 
  private:
-  static constexpr std::int64_t kOperandBytes = 1024;  // of 8 tokens in a strip: OperandInput::kTileBytes
-
   PlanArgument number(std::int64_t value) { return arguments_.int32(std::to_string(value)); }
-
-  PlanStep relayout_step(const KernelText& text) {
-    PlanStep step;
-    step.kernel = text.name;
-    step.grid = {arguments_.expression(fmt::format("min(ceil_div({} * ({}), {}), 65535)",
-                                                   std::max<std::int64_t>(strips_, 1) * (kOperandBytes / 16),
-                                                   token_tiles_, text.threads)),
-                 1, 1};
-    step.block = {text.threads, 1, 1};
-    step.arguments = {PlanArguments::x(),   arguments_.int64("ldx"),        arguments_.workspace("0"),
-                      number(strips_),      arguments_.int32(token_tiles_), number(spec_.cols),
-                      arguments_.int32("n")};
-    return step;
-  }
 
   PlanStep main_step(const KernelText& text) {
     const std::int64_t block_rows = (spec_.rows + config_.rows() - 1) / config_.rows();
@@ -168,10 +138,7 @@ class TwoFourPlan {
     step.arguments.push_back(arguments_.int64("ldx"));
     step.arguments.push_back(number(spec_.cols));
     step.arguments.push_back(arguments_.int32("n"));
-    if (config_.relayout) {
-      step.arguments.push_back(arguments_.workspace("0"));
-      step.arguments.push_back(arguments_.int32(token_tiles_));
-    }
+    if (config_.relayout) add_operand_arguments(relayout_, arguments_, step);
     if (config_.column_parts > 1)
       step.arguments.push_back(number((strips_ + config_.column_parts - 1) / config_.column_parts));
     return step;
@@ -180,8 +147,8 @@ class TwoFourPlan {
   const TwoFourConfig& config_;
   const Problem& problem_;
   const OperatorSpec& spec_;
-  const std::int64_t strips_;        // of a panel
-  const std::string token_tiles_;    // formula: of the operands, whole blocks of them
+  const std::int64_t strips_;  // of a panel
+  const OperandRelayout relayout_;
   const std::string operand_bytes_;  // formula: of the operands, which begin the workspace
   PlanArguments arguments_;
 };
@@ -192,7 +159,7 @@ Result<Candidate> TwoFourFamily::generate(const Config& config, const Problem& p
                                           const PackedWeight& packed) const {
   const TwoFourConfig two_four(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, kTwoFourPacking, packed));
-  const Texts texts{relayout_operands_text(problem.spec), two_four_text(two_four, problem),
+  const Texts texts{relayout_operands_text(problem.spec, OperandOrder::kPaired), two_four_text(two_four, problem),
                     finish_parts_text(problem.spec)};
   SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, TwoFourPlan(two_four, problem, packed).make(texts));
   const KernelText all[] = {texts.relayout, texts.main, texts.finish};

@@ -4,12 +4,12 @@
 namespace sparsmith::test {
 namespace {
 
-using Case = std::tuple<DataType, Layout, bool, int>;  // offsets are stored; bits of a run
+using Case = std::tuple<DataType, Layout, bool, int, int>;  // offsets are stored; bits of a run; how X comes
 
 class BitmapInfinityTest : public testing::TestWithParam<Case> {};
 
 TEST_P(BitmapInfinityTest, StoredWeightsMeetItAndOthersDoNot) {
-  const auto& [type, layout, stored_offsets, run_bits] = GetParam();
+  const auto& [type, layout, stored_offsets, run_bits, input] = GetParam();
   Random random(17);
   constexpr std::int64_t kRows = 37;
   constexpr std::int64_t kCols = 200;
@@ -33,14 +33,15 @@ TEST_P(BitmapInfinityTest, StoredWeightsMeetItAndOthersDoNot) {
                        {"stored_offsets", stored_offsets ? 1 : 0},
                        {"bulk_copies", 1},
                        {"blocks_per_sm", 1},
-                       {"column_parts", 1}}};
+                       {"column_parts", 1},
+                       {"input", input}}};
   expect_stored_weights_alone_meet_infinity(random, matrix, config, type, layout);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, BitmapInfinityTest,
                          testing::Combine(testing::Values(DataType::kFloat16, DataType::kBFloat16),
                                           testing::Values(Layout::kTokenMajor, Layout::kFeatureMajor), testing::Bool(),
-                                          testing::Values(4, 8)));
+                                          testing::Values(4, 8), testing::Values(0, 1)));
 
 }  // namespace
 }  // namespace sparsmith::test

@@ -33,8 +33,15 @@ bool strips_go_round(const BitmapConfig& config, const KernelCase& each) {
 bool bulk_strips_go_round(const BitmapConfig& config, const KernelCase& each) {
   return config.bulk_copies && strips_go_round(config, each);
 }
+bool laid_out(const BitmapConfig& config, const KernelCase&) { return config.relayout; }
+bool operands_go_round(const BitmapConfig& config, const KernelCase& each) {
+  return config.relayout && strips_go_round(config, each) && each.inputs.kind == InputKind::kVaried;
+}
+bool several_operand_blocks(const BitmapConfig& config, const KernelCase& each) {
+  return config.relayout && each.problem.tokens > config.tokens() && each.inputs.kind == InputKind::kVaried;
+}
 bool vectors_go_round(const BitmapConfig& config, const KernelCase& each) {
-  return each.problem.spec.layout == Layout::kTokenMajor &&
+  return !config.relayout && each.problem.spec.layout == Layout::kTokenMajor &&
          each.matrix.cols > 64 * 3 * config.warps * config.column_parts && each.matrix.cols % 8 == 0 &&
          each.inputs.padding % 8 == 0;
 }
@@ -86,6 +93,12 @@ const std::vector<Mutation>& bitmap_mutations() {
        bitmap(split_halves)},
       {"operands of X are those of the strip before", "input.advance(kWarps * bitmap::kStripColumns);\n          ring",
        "ring", bitmap(vectors_go_round)},
+      {"operands that were laid out are those of the strip before", "next += columns / kStripColumns * kStripBytes;",
+       "", bitmap(operands_go_round)},
+      {"both halves of a strip have one operand", "next + tile * kTileBytes + kStep * operands::kChunkBytes",
+       "next + tile * kTileBytes", bitmap(laid_out)},
+      {"all tokens have the operands of the first", "static_cast<i64>(block) * laid_out.strips +", "",
+       bitmap(several_operand_blocks)},
       {"Inf goes unseen", "if (warp_any(!is_finite(x)))", "if (false)", bitmap(bitmap_meets_infinity)},
   };
   return all;

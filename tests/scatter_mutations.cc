@@ -59,6 +59,16 @@ bool dealt_rows(const ScatterConfig&, const PackedCase& each) {
   const auto first_rows = each.packed.array("row_parts")->as<std::uint32_t>();
   return !std::is_sorted(first_rows.begin(), first_rows.end());
 }
+bool operands_go_round(const ScatterConfig& config, const PackedCase& each) {
+  return config.relayout && several_tiles(config, each) && each.inputs.kind == InputKind::kVaried;
+}
+bool several_operands(const ScatterConfig& config, const PackedCase& each) {
+  return config.relayout && config.token_tile > 8 && config.input_columns > 32 && each.problem.tokens > 8 &&
+         each.inputs.kind == InputKind::kVaried;
+}
+bool several_operand_blocks(const ScatterConfig& config, const PackedCase& each) {
+  return config.relayout && each.problem.tokens > config.token_tile && each.inputs.kind == InputKind::kVaried;
+}
 bool scatter_meets_infinity(const ScatterConfig&, const PackedCase& each) { return meets_infinity(each); }
 
 }  // namespace
@@ -98,6 +108,13 @@ const std::vector<Mutation>& scatter_mutations() {
        scatter(several_parts_and_row_blocks)},
       {"rows are not where they were dealt to", "first_rows[row_of(i) / scatter::kPartRows]",
        "first_rows[0] + row_of(i) / scatter::kPartRows * 16", scatter(dealt_rows)},
+      {"operands that were laid out are those of the columns before",
+       "void skip() { next += kChunks * kTiles * operands::kChunkBytes; }", "void skip() {}",
+       scatter(operands_go_round, 1000)},
+      {"columns are taken for tokens", "next + (u * kTiles + i) * operands", "next + (i * kChunks + u) * operands",
+       scatter(several_operands)},
+      {"all tokens have the operands of the first", "static_cast<i64>(first_token / kTokens) * input.laid_out.strips",
+       "0", scatter(several_operand_blocks)},
       {"Inf goes unseen", "if (!finite(sums))", "if (false)", scatter(scatter_meets_infinity)},
   };
   return all;

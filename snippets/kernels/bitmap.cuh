@@ -70,6 +70,9 @@ struct BitmapKernel {
           multiply_fragment<0>(values, x, sums);
           multiply_fragment<1>(values, x, sums);
           load<0>(input, strip + kWarps, end_strip, x);  // where operands are spent come those of the next strip
+          // Nothing branches around loads of such operands. The values of all fragments would be taken at once, into
+          // more registers than there are, and these loads come last.
+          if constexpr (Input::kLaidOut) warp_barrier();
           multiply_fragment<2>(values, x, sums);
           multiply_fragment<3>(values, x, sums);
           load<1>(input, strip + kWarps, end_strip, x);

@@ -1,55 +1,77 @@
-// X to the B operands of mma.sp.m16n8k32 in the workspace, in the order of columns of two_four weights, so that the
-// many blocks that multiply by them load whole lines and exchange nothing.
+// X to B operands of tensor cores in the workspace, in the order of columns of the weight, so that the many blocks that
+// multiply by them load whole lines, and nobody minds how X lay.
 //
-// A thread makes what one lane takes for one multiplication: of the lanes 2 p and 2 p + 1 of a quad the even one has
-// the first two columns of four groups, the odd one the last two (formats/two_four_layout.h). Beyond X operands are 0.
+// A warp makes a chunk of a token tile at a time, each lane what one lane takes for it (formats/operand_layout.h): 16
+// bytes of token-major X where they lie together, otherwise element by element, none of which waits for another. The
+// grid's x runs over chunks, its y over token tiles, where it strides.
 #pragma once
 
-#include "formats/two_four_layout.h"
+#include "formats/operand_layout.h"
 #include "snippets/contract.cuh"
 #include "snippets/device.cuh"
+#include "snippets/prolog/operand_orders.cuh"
 
 namespace sparsmith {
 
-template <class Value, bool kTokenMajor, int kThreads>
+template <class Value, class Order, bool kTokenMajor, int kThreads>
 struct RelayoutOperandsKernel {
   SPARSMITH_ROLE(kernel)
-  static_assert(sizeof(Value) == 2, "sparse tensor cores take 16-bit values");
+  static_assert(sizeof(Value) == 2, "tensor cores take 16-bit values");
 
   using Words = Vector<u32, 4>;
 
-  //   operands: [strip][token_tiles][2][32], 16 bytes each. Threads stride over them.
-  static SPARSMITH_DEVICE void run(const Value* x, i64 ldx, u8* operands, int strips, int token_tiles, int cols,
-                                   int n) {
+  struct Input {
+    const Value* x;
+    i64 ldx;
+    int cols;
+    int n;
+  };
+
+  //   block_tiles: token tiles of a token block.
+  static SPARSMITH_DEVICE void run(const Input& input, u8* operands, int strips, int block_tiles) {
     launch_dependents();
     wait_for_previous();
-    const i64 count = static_cast<i64>(strips) * token_tiles * 2 * two_four::kLanes;
-    const i64 stride = static_cast<i64>(grid_size_x()) * kThreads;
-    const bool by_pairs = kTokenMajor && (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % 4 == 0;
-    for (i64 i = static_cast<i64>(block_index_x()) * kThreads + thread_index(); i < count; i += stride) {
-      const int lane = static_cast<int>(i % two_four::kLanes);
-      const int step = static_cast<int>(i / two_four::kLanes % 2);
-      const i64 tile = i / (2 * two_four::kLanes);
-      const int token = static_cast<int>(tile % token_tiles) * 8 + lane / 4;
-      const int strip = static_cast<int>(tile / token_tiles);
-      const int column = strip * two_four::kStripColumns + lane / 2 % 2 * 32 + step * 8 + lane % 2 * 2;
-      Words words;
-      SPARSMITH_UNROLL for (int w = 0; w < 4; ++w) {
-        words[w] = pair(x, ldx, token, column + w / 2 * 16 + w % 2 * 4, cols, n, by_pairs);
-      }
-      store_whole(reinterpret_cast<Words*>(operands) + i, words);
+    const int chunk = block_index_x() * (kThreads / operands::kLanes) + warp_index();
+    if (chunk >= strips * Order::kChunks) return;
+    const u64 places = reinterpret_cast<u64>(input.x) | static_cast<u64>(input.ldx) * sizeof(Value);
+    const int block_tokens = block_tiles * operands::kTileTokens;
+    const int tiles = (input.n + block_tokens - 1) / block_tokens * block_tiles;
+    for (int tile = block_index_y(); tile < tiles; tile += grid_size_y()) {
+      const i64 strip = static_cast<i64>(tile / block_tiles) * strips + chunk / Order::kChunks;
+      const i64 at = (strip * block_tiles + tile % block_tiles) * Order::kChunks + chunk % Order::kChunks;
+      const Words words = load(input, tile * operands::kTileTokens + lane_index() / 4, chunk, places);
+      store_whole(reinterpret_cast<Words*>(operands) + at * operands::kLanes + lane_index(), words);
     }
   }
 
  private:
-  // Two neighbouring columns of a token.
-  static SPARSMITH_DEVICE u32 pair(const Value* x, i64 ldx, int token, int column, int cols, int n, bool by_pairs) {
-    if (token >= n || column >= cols) return 0;
-    const Value* from = kTokenMajor ? x + token * ldx + column : x + column * ldx + token;
-    if (by_pairs && column + 1 < cols) return load_coherent(reinterpret_cast<const u32*>(from));
-    const u32 first = load_coherent(from).bits;
-    if (column + 1 == cols) return first;
-    return first | static_cast<u32>(load_coherent(from + (kTokenMajor ? 1 : ldx)).bits) << 16;
+  // What this lane has of `token` in a chunk. Beyond X that is 0.
+  static SPARSMITH_DEVICE Words load(const Input& input, int token, int chunk, u64 places) {
+    const int strip_column = chunk / Order::kChunks * (Order::kChunks * operands::kChunkColumns);
+    const auto column = [&](int word) {
+      return strip_column + Order::column(chunk % Order::kChunks, lane_index(), word);
+    };
+    Words words = {};
+    if (token >= input.n) return words;
+    if constexpr (kTokenMajor) {
+      const Value* of_token = input.x + token * input.ldx;
+      if (Order::kNeighbours && places % 16 == 0 && column(0) + 8 <= input.cols) {
+        return load_coherent(reinterpret_cast<const Words*>(of_token + column(0)));
+      }
+      if (places % 4 == 0 && input.cols % 2 == 0) {
+        SPARSMITH_UNROLL for (int w = 0; w < 4; ++w) {
+          if (column(w) < input.cols) words[w] = load_coherent(reinterpret_cast<const u32*>(of_token + column(w)));
+        }
+        return words;
+      }
+    }
+    SPARSMITH_UNROLL for (int e = 0; e < 8; ++e) {
+      const int at = column(e / 2) + e % 2;
+      if (at >= input.cols) continue;
+      const Value* from = input.x + (kTokenMajor ? token * input.ldx + at : at * input.ldx + token);
+      words[e / 2] |= static_cast<u32>(load_coherent(from).bits) << (16 * (e % 2));
+    }
+    return words;
   }
 };
 

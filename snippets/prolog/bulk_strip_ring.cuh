@@ -42,9 +42,9 @@ struct BulkStripRing {
 
   // Starts the first copies, of the strips that the bounds have been turned to. Nobody reads the slots any more.
   SPARSMITH_DEVICE void start() {
-    SPARSMITH_ROLLED for (int stage = 0; stage < stages; ++stage) {
-      copy_next(slot + stage < stages ? slot + stage : slot + stage - stages);
-    }
+    int stage = 0;
+    SPARSMITH_ROLLED do { copy_next(slot + stage < stages ? slot + stage : slot + stage - stages); }
+    while (++stage < stages);
   }
 
   // The next strip, complete. Every lane calls it.

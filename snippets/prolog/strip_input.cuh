@@ -18,6 +18,7 @@ struct StripInput {
 
   using Value = Value_;
   static constexpr bool kTokenMajor = kTokenMajor_;
+  static constexpr bool kLaidOut = false;
   static constexpr int kLaneColumns = bitmap::kStripColumns / 4;
   // Words 2 f and 2 f + 1 are the operand of fragment f.
   using Words = Vector<u32, 4>;
