@@ -24,6 +24,7 @@ constexpr double kFixedUs = 3.0;          // launch, first loads, sums across wa
 constexpr double kIssueShare = 0.26;      // of issue time that does not hide behind shared memory
 constexpr double kInputTurns = 6.6;       // a 16-byte load a lane: 8 tokens, a line of each
 constexpr double kOperandTurns = 4;       // the same, laid out: whole lines
+constexpr double kOperandWaitUs = 1.2;    // until X is laid out, beyond what that launch takes by itself
 constexpr double kElementTurns = 43;      // the same, element by element of feature-major X: 8 loads, 4 lines of each
 constexpr double kMatrixTurns = 39;       // of 16 ldmatrix.x4
 constexpr double kMultiplyCycles = 1.53;  // an mma.m16n8k16, at 62 % of the peak rate
@@ -150,7 +151,7 @@ double ScatterFamily::predict(const Config& config_, const Problem& problem,
       static_cast<double>(problem.spec.cols + problem.spec.rows) * static_cast<double>(problem.tokens) * element;
   const double memory_us = (weight_bytes * token_tiles + x_and_y) / hbm;
   return kFixedUs + launch_delay_us(problem.device) + (config.parts > 1 ? kExchangeUs : 0) +
-         (config.relayout ? relayout_us(problem) : 0) + std::max(decode_us, memory_us);
+         (config.relayout ? relayout_us(problem) + kOperandWaitUs : 0) + std::max(decode_us, memory_us);
 }
 
 }  // namespace sparsmith
