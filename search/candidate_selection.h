@@ -12,7 +12,7 @@
 namespace sparsmith {
 
 struct SelectionLimits {
-  int candidates = 24;        // for one N, over the packings that it asks for
+  int candidates = 32;        // for one N, over the packings that it asks for
   int packings = 8;           // that one N asks for
   double family_doubt = 2.0;  // a family predicted to be slower than the best by no more than this competes
   std::vector<std::string> families = {};  // only these; empty: every one

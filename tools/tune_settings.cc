@@ -184,7 +184,7 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       .add_option(
           "--candidates", settings.candidates,
           "Tried at most for each weight and N; the race begins with so many and may try up to 40 more; default: "
-          "24, for exhaustive 1000, for random and basin-hopping 64")
+          "32, for exhaustive 1000, for random and basin-hopping 64")
       ->check(CLI::Range(1, 100000));
   command.add_flag("!--no-transfer", tuning.transfer,
                    "Search each weight in full, whatever weights of like statistics have chosen");
