@@ -116,7 +116,7 @@ TEST(ScatterFamilyTest, TilesAreAskedForAheadFromSixteenTokensOn) {
   for (const double density : {0.1, 0.2, 0.3}) {
     EXPECT_EQ(best(density, 8).tiles_ahead, 0) << density;
     EXPECT_EQ(best(density, 16).tiles_ahead, 1) << density;
-    EXPECT_EQ(best(density, 16).warps, 16) << density;
+    EXPECT_GE(best(density, 16).warps, 12) << density;
   }
 }
 
