@@ -118,10 +118,10 @@ struct TokenMajorPanel {
     int v = thread_index();
     if constexpr (kTogether > 1) {
       SPARSMITH_ROLLED for (; v + (kTogether - 1) * kThreads < vectors; v += kTogether * kThreads) {
-        turn<kTogether>(x + v * kColumns, ldx, v, panel);
+        turn<kTogether>(x, ldx, v, panel);
       }
     }
-    SPARSMITH_ROLLED for (; v < vectors; v += kThreads) turn<1>(x + v * kColumns, ldx, v, panel);
+    SPARSMITH_ROLLED for (; v < vectors; v += kThreads) turn<1>(x, ldx, v, panel);
     SPARSMITH_ROLLED for (int k = vectors * kColumns + thread_index(); k < columns; k += kThreads) {
       Row::store(panel, Row::panel_row(k), Row::load(x + k, ldx, valid));
     }
@@ -131,21 +131,25 @@ struct TokenMajorPanel {
   SPARSMITH_DEVICE void end() const { block_barrier(); }
 
  private:
-  // Vectors v, v + kThreads ... of each token.
+  static SPARSMITH_DEVICE int known_vector(int v) { return static_cast<int>(known_here(static_cast<u32>(v))); }
+
+  // Vectors v, v + kThreads ... of each token. Neither addresses of X nor of rows wait in registers for the next turn
+  // of a loop: tokens take most of them.
   template <int kCount>
-  static SPARSMITH_DEVICE void turn(const Value* from, i64 ldx, int v, u8* panel) {
+  static SPARSMITH_DEVICE void turn(const Value* x, i64 ldx, int v, u8* panel) {
     Vector<Value, kColumns> tiles[kCount][kTokens];
     SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) {
-      const Value* at = from + i * kThreads * kColumns;
+      const Value* at = x + (known_vector(v) + i * kThreads) * kColumns;
       SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t, at += ldx) {
         tiles[i][t] = load_coherent(reinterpret_cast<const Vector<Value, kColumns>*>(at));
       }
     }
+    const int vector = known_vector(v);
     SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) {
       SPARSMITH_UNROLL for (int c = 0; c < kColumns; ++c) {
         typename Row::Tokens tokens;
         SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) tokens[t] = tiles[i][t][c];
-        Row::store(panel, Row::panel_row((v + i * kThreads) * kColumns + c), tokens);
+        Row::store(panel, Row::panel_row((vector + i * kThreads) * kColumns + c), tokens);
       }
     }
   }
