@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "base/half.h"
 #include "base/parallel_for.h"
 #include "formats/bitmap_layout.h"
+#include "formats/row_parts.h"
 #include "formats/unpacked_rows.h"
 
 namespace sparsmith {
@@ -19,6 +21,8 @@ using bitmap::kLanes;
 using bitmap::kStripColumns;
 using bitmap::kTileRows;
 using bitmap::kUnitBytes;
+
+static_assert(kTileRows == kPartRows);
 
 using TileWords = std::array<std::uint32_t, kLanes>;
 
@@ -99,7 +103,8 @@ class Packer {
         strip_rows_(std::int64_t{kTileRows} * packing.tiles),
         row_tiles_(ceil_div(matrix.rows, strip_rows_)),
         strips_(ceil_div(matrix.cols, kStripColumns)),
-        header_(bitmap::header_bytes(packing.tiles, packing.run_bits, packing.stored_offsets)) {}
+        header_(bitmap::header_bytes(packing.tiles, packing.run_bits, packing.stored_offsets)),
+        first_rows_(deal_row_parts(matrix, packing.tiles)) {}
 
   Result<PackedWeight> pack() {
     const auto count = static_cast<std::size_t>(row_tiles_ * strips_);
@@ -118,6 +123,7 @@ class Packer {
       return invalid_argument(fmt::format("bitmap: {} nonzeros exceed 32-bit offsets", matrix_.nnz()));
     PackedWeight packed;
     packed.packing = packing_.name();
+    packed.packer_version = 2;
     packed.rows = matrix_.rows;
     packed.cols = matrix_.cols;
     packed.nnz = matrix_.nnz();
@@ -132,21 +138,29 @@ class Packer {
     std::memcpy(offset_array.bytes.data(), offsets.data(), offset_array.bytes.size());
     packed.arrays.push_back(std::move(strips));
     packed.arrays.push_back(std::move(offset_array));
+    packed.arrays.push_back(row_parts_array(first_rows_));
     return packed;
   }
 
  private:
-  std::int64_t first_row(std::int64_t row_tile) const { return row_tile * strip_rows_; }
-  std::int64_t end_row(std::int64_t row_tile) const { return std::min(matrix_.rows, (row_tile + 1) * strip_rows_); }
+  // Calls body(tile of the strip, row in it, row of the matrix).
+  template <class Body>
+  void for_each_row(std::int64_t row_tile, const Body& body) const {
+    for (int tile = 0; tile < packing_.tiles; ++tile) {
+      const std::int64_t first = first_rows_[static_cast<std::size_t>(row_tile * packing_.tiles + tile)];
+      for (std::int64_t row = first; row < std::min(matrix_.rows, first + kTileRows); ++row)
+        body(static_cast<std::size_t>(tile), static_cast<std::size_t>(row - first), row);
+    }
+  }
 
   // The size of each strip, in units.
   void measure(std::int64_t row_tile, std::uint32_t* units) const {
     std::vector<std::uint32_t> nonzeros(static_cast<std::size_t>(strips_));
-    for (std::int64_t row = first_row(row_tile); row < end_row(row_tile); ++row) {
+    for_each_row(row_tile, [&](std::size_t, std::size_t, std::int64_t row) {
       for_each_piece(matrix_, row, [&](std::int64_t strip, std::int64_t begin, std::int64_t end) {
         nonzeros[static_cast<std::size_t>(strip)] += static_cast<std::uint32_t>(end - begin);
       });
-    }
+    });
     for (std::size_t i = 0; i < nonzeros.size(); ++i)
       units[i] = (static_cast<std::uint32_t>(header_) + 2 * nonzeros[i] + kUnitBytes - 1) / kUnitBytes;
   }
@@ -155,35 +169,29 @@ class Packer {
     const auto tiles = static_cast<std::size_t>(packing_.tiles);
     const auto strips = static_cast<std::size_t>(strips_);
     std::vector<TileWords> words(strips * tiles);  // of a strip its tiles
-    const std::int64_t first = first_row(row_tile);
-    const auto words_of = [&](std::int64_t strip, std::int64_t row) -> TileWords& {
-      return words[static_cast<std::size_t>(strip) * tiles + static_cast<std::size_t>((row - first) / kTileRows)];
-    };
-    for (std::int64_t row = first; row < end_row(row_tile); ++row) {
-      const auto& columns = places()[static_cast<std::size_t>((row - first) % kTileRows)];
+    for_each_row(row_tile, [&](std::size_t r, std::size_t row_of_tile, std::int64_t row) {
       for_each_piece(matrix_, row, [&](std::int64_t strip, std::int64_t begin, std::int64_t end) {
-        TileWords& tile = words_of(strip, row);
+        TileWords& tile = words[static_cast<std::size_t>(strip) * tiles + r];
         for (std::int64_t i = begin; i < end; ++i) {
-          const Place place = columns[matrix_.column_indices[i] % kStripColumns];
+          const Place place = places()[row_of_tile][matrix_.column_indices[i] % kStripColumns];
           tile[place.lane] |= 1U << place.bit;
         }
       });
-    }
+    });
     std::vector<TileStarts> starts(words.size());
     std::vector<std::uint16_t*> values(words.size());
     for (std::size_t strip = 0; strip < strips; ++strip)
       begin_strip(bytes + std::size_t{offsets[strip]} * kUnitBytes, words.data() + strip * tiles,
                   starts.data() + strip * tiles, values.data() + strip * tiles);
-    for (std::int64_t row = first; row < end_row(row_tile); ++row) {
-      const auto& columns = places()[static_cast<std::size_t>((row - first) % kTileRows)];
+    for_each_row(row_tile, [&](std::size_t r, std::size_t row_of_tile, std::int64_t row) {
       for_each_piece(matrix_, row, [&](std::int64_t strip, std::int64_t begin, std::int64_t end) {
-        const auto tile = static_cast<std::size_t>(&words_of(strip, row) - words.data());
+        const std::size_t tile = static_cast<std::size_t>(strip) * tiles + r;
         for (std::int64_t i = begin; i < end; ++i) {
-          const Place place = columns[matrix_.column_indices[i] % kStripColumns];
+          const Place place = places()[row_of_tile][matrix_.column_indices[i] % kStripColumns];
           values[tile][value_index(words[tile], starts[tile], run_bits_, place)] = convert(matrix_.values[i]);
         }
       });
-    }
+    });
   }
 
   // Writes all but the values, and says where those of each tile go.
@@ -226,6 +234,7 @@ class Packer {
   const std::int64_t row_tiles_;
   const std::int64_t strips_;
   const int header_;
+  const std::vector<std::uint32_t> first_rows_;  // of a row tile's tiles
 };
 
 // Of "bitmap_r4_b8_scanned"; nothing when it is no such name.
@@ -272,6 +281,9 @@ Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
     return invalid_input("bitmap: array 'strips' or 'strip_offsets' is missing or has the wrong size");
   if (packed.value_type != DataType::kFloat16 && packed.value_type != DataType::kBFloat16)
     return invalid_input("bitmap: values are fp16 or bf16");
+  SPARSMITH_RETURN_IF_ERROR(
+      check_row_parts("bitmap", packed.array("row_parts"), ceil_div(packed.rows, strip_rows) * packing.tiles));
+  const auto first_rows = packed.array("row_parts")->as<std::uint32_t>();
   const auto offsets = offset_array->as<std::uint32_t>();
   const auto header =
       static_cast<std::size_t>(bitmap::header_bytes(packing.tiles, packing.run_bits, packing.stored_offsets));
@@ -302,16 +314,19 @@ Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
   }
 
   SPARSMITH_ASSIGN_OR_RETURN(UnpackedRows unpacked, UnpackedRows::create(packed, count * strip_rows));
-  for (std::int64_t row = 0; row < packed.rows; ++row) {
-    const auto& line = places()[static_cast<std::size_t>(row % kTileRows)];
-    for (std::int64_t column = 0; column < packed.cols; ++column) {
-      const auto tile = static_cast<std::size_t>(row / strip_rows * columns + column / kStripColumns) * tiles +
-                        static_cast<std::size_t>(row % strip_rows / kTileRows);
-      const Place place = line[static_cast<std::size_t>(column % kStripColumns)];
-      if ((words[tile][place.lane] >> place.bit & 1U) == 0) continue;
-      std::uint16_t bits = 0;
-      std::memcpy(&bits, values[tile] + 2 * value_index(words[tile], starts[tile], run_bits, place), 2);
-      unpacked.add(row, static_cast<std::uint32_t>(column), bits);
+  for (std::size_t part = 0; part < first_rows.size(); ++part) {
+    const std::int64_t end = std::min<std::int64_t>(packed.rows, std::int64_t{first_rows[part]} + kTileRows);
+    for (std::int64_t row = first_rows[part]; row < end; ++row) {
+      const auto& line = places()[static_cast<std::size_t>(row % kTileRows)];
+      for (std::int64_t column = 0; column < packed.cols; ++column) {
+        const std::size_t strip = part / tiles * static_cast<std::size_t>(columns) + column / kStripColumns;
+        const std::size_t tile = strip * tiles + part % tiles;
+        const Place place = line[static_cast<std::size_t>(column % kStripColumns)];
+        if ((words[tile][place.lane] >> place.bit & 1U) == 0) continue;
+        std::uint16_t bits = 0;
+        std::memcpy(&bits, values[tile] + 2 * value_index(words[tile], starts[tile], run_bits, place), 2);
+        unpacked.add(row, static_cast<std::uint32_t>(column), bits);
+      }
     }
   }
   return std::move(unpacked).matrix();

@@ -1,6 +1,7 @@
 // The bitmap format as packer and kernels both see it. Freestanding: includes nothing.
 //
-// A weight is cut into strips of 16 R rows and 64 columns; R is a parameter of the packing, rows and columns beyond the
+// A weight is cut into strips of R parts of 16 neighbouring rows, and 64 columns; R is a parameter of the packing.
+// Parts are dealt such that row blocks hold about as many nonzeros (formats/row_parts.h); rows and columns beyond the
 // weight are 0. A strip is R tiles of 16 x 64, one below the other, and lies in one piece, a multiple of 16 bytes:
 //
 //   words    uint32[R][32]: for each tile, a word a lane: bit b says whether the lane's element b is stored
@@ -19,8 +20,9 @@
 // This is the fragment of the PTX ISA with the columns of a strip in another order, such that a lane meets 16
 // neighbouring columns of X. Arrays:
 //
-//   strips         the strips, by tile rows, in each by columns
+//   strips         the strips, by row blocks, in each by columns
 //   strip_offsets  uint32[strips + 1]: where each begins, in units of 16 bytes
+//   row_parts      uint32[row blocks][R]: the first row of each part
 #pragma once
 
 namespace sparsmith::bitmap {
@@ -32,6 +34,7 @@ constexpr int kFragments = 4;
 constexpr int kFragmentBits = 8;  // of a lane's word
 constexpr int kTileElements = kTileRows * kStripColumns;
 constexpr int kUnitBytes = 16;
+constexpr int kRowPartsBytes = 16;  // of a block, at most: as much of shared memory a kernel takes for them
 
 // Bytes in front of the values of a strip.
 constexpr int header_bytes(int tiles, int run_bits, bool stored_offsets) {

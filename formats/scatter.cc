@@ -4,18 +4,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
-#include <queue>
-#include <tuple>
 
 #include "base/half.h"
 #include "base/parallel_for.h"
+#include "formats/row_parts.h"
 #include "formats/scatter_layout.h"
 #include "formats/scatter_rounds.h"
 #include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
+
+static_assert(scatter::kPartRows == kPartRows);
 
 using scatter::Entry;
 using scatter::RoundDealer;
@@ -36,35 +36,6 @@ std::pair<std::uint32_t, std::uint32_t> tile_element(const ScatterPacking& packi
   const std::uint32_t element = offset % 16 / 2;
   if (packing.columns == ScatterColumns::kNatural) return {row, chunk * 8 + element};
   return {row, chunk / 4 * 32 + element / 2 * 8 + chunk / 2 % 2 * 4 + chunk % 2 * 2 + element % 2};
-}
-
-// The first row of each part of each row block: parts with most nonzeros first, each to the block that has least so far
-// and a part to go.
-std::vector<std::uint32_t> deal_parts(const CsrMatrix& matrix, std::int64_t row_blocks, int parts_of_block) {
-  const std::int64_t parts = row_blocks * parts_of_block;
-  const auto weight = [&](std::int64_t part) {
-    const std::int64_t begin = std::min(matrix.rows, part * scatter::kPartRows);
-    return matrix.row_offsets[std::min(matrix.rows, begin + scatter::kPartRows)] - matrix.row_offsets[begin];
-  };
-  std::vector<std::uint32_t> order(static_cast<std::size_t>(parts));
-  std::iota(order.begin(), order.end(), 0U);
-  if (parts_of_block > 1) {
-    std::vector<std::int64_t> weights(order.size());
-    for (std::int64_t part = 0; part < parts; ++part) weights[part] = weight(part);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return weights[a] > weights[b]; });
-  }
-  using Load = std::tuple<std::int64_t, std::int64_t, int>;  // nonzeros, block, parts
-  std::priority_queue<Load, std::vector<Load>, std::greater<>> lightest;
-  for (std::int64_t block = 0; block < row_blocks; ++block) lightest.emplace(0, block, 0);
-  std::vector<std::uint32_t> first_rows(order.size());
-  for (const std::uint32_t part : order) {
-    const auto [nonzeros, block, count] = lightest.top();
-    lightest.pop();
-    first_rows[block * parts_of_block + count] = part * scatter::kPartRows;
-    if (count + 1 < parts_of_block) lightest.emplace(nonzeros + weight(part), block, count + 1);
-  }
-  return first_rows;
 }
 
 // The entries of a row block, tile by tile, each ordered by line.
@@ -184,7 +155,7 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
   if (tiles >= (std::int64_t{1} << 31))
     return invalid_argument(fmt::format("scatter: {} x {} has too many tiles", matrix.rows, matrix.cols));
 
-  const std::vector<std::uint32_t> first_rows = deal_parts(matrix, row_blocks, packing.tile_rows / scatter::kPartRows);
+  const std::vector<std::uint32_t> first_rows = deal_row_parts(matrix, packing.tile_rows / scatter::kPartRows);
   // Row blocks are independent of one another: first the sizes of their tiles, then the tiles.
   const std::int64_t fixed = fixed_words(packing);
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(tiles) + 1, 0);
@@ -238,12 +209,10 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
   PackedArray more_offsets{"more_offsets", DataType::kUint32, std::vector<std::byte>((tiles + 1) * 4)};
   std::transform(offsets.begin(), offsets.end(), reinterpret_cast<std::uint32_t*>(more_offsets.bytes.data()),
                  [](std::int64_t offset) { return static_cast<std::uint32_t>(offset); });
-  PackedArray row_parts{"row_parts", DataType::kUint32, std::vector<std::byte>(first_rows.size() * 4)};
-  std::memcpy(row_parts.bytes.data(), first_rows.data(), row_parts.bytes.size());
   packed.arrays.push_back(std::move(entries));
   packed.arrays.push_back(std::move(more));
   packed.arrays.push_back(std::move(more_offsets));
-  packed.arrays.push_back(std::move(row_parts));
+  packed.arrays.push_back(row_parts_array(first_rows));
 
   std::int64_t all_rounds = 0;
   for (const std::uint32_t each : rounds) all_rounds += each;
@@ -264,20 +233,6 @@ namespace {
 
 Status missing(std::string_view array) {
   return invalid_input(fmt::format("scatter: array '{}' is missing or has the wrong size", array));
-}
-
-// Each of `count` parts stands there once, in whatever order.
-Status check_parts(const PackedArray* row_parts, std::int64_t count) {
-  if (row_parts == nullptr || static_cast<std::int64_t>(row_parts->bytes.size()) != count * 4)
-    return missing("row_parts");
-  std::vector<bool> seen(static_cast<std::size_t>(count), false);
-  for (const std::uint32_t row : row_parts->as<std::uint32_t>()) {
-    const std::int64_t part = row / scatter::kPartRows;
-    if (row % scatter::kPartRows != 0 || part >= count || seen[part])
-      return invalid_input(fmt::format("scatter: a part of a row block begins at row {}", row));
-    seen[part] = true;
-  }
-  return {};
 }
 
 // What the name says. Error: kInvalidInput for another name.
@@ -340,7 +295,7 @@ Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
   if (more == nullptr || more->bytes.size() != offsets[tiles] * std::size_t{scatter::kLineBytes})
     return missing("more_entries");
   const std::int64_t parts = packing.tile_rows / scatter::kPartRows;
-  SPARSMITH_RETURN_IF_ERROR(check_parts(packed.array("row_parts"), row_blocks * parts));
+  SPARSMITH_RETURN_IF_ERROR(check_row_parts("scatter", packed.array("row_parts"), row_blocks * parts));
   const auto first_rows = packed.array("row_parts")->as<std::uint32_t>();
 
   const std::int64_t tile_width = packing.tile_columns();

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "formats/bitmap.h"
+#include "formats/bitmap_layout.h"
 #include "generator/family.h"
 
 namespace sparsmith {
@@ -33,7 +34,9 @@ struct BitmapConfig {
   int tokens() const { return 8 * token_tiles; }
   int threads() const { return 32 * warps; }
   std::int64_t sums_bytes() const { return std::int64_t{warps} * tokens() * (rows() + 4) * 4; }
-  std::int64_t extras_bytes() const { return std::int64_t{rows()} * tokens() * (cluster ? 8 : 4); }
+  std::int64_t extras_bytes() const {
+    return std::int64_t{rows()} * tokens() * (cluster ? 8 : 4) + bitmap::kRowPartsBytes;
+  }
   std::int64_t barriers_bytes() const { return bulk_copies ? std::int64_t{warps} * 4 * 8 : 0; }
   // Of a ring with strips of at most `strip_bytes`.
   std::int64_t slot_bytes(std::int64_t strip_bytes) const;

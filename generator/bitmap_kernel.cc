@@ -55,12 +55,19 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
   text.lines.push_back(
       {fmt::format("using Kernel = BitmapKernel<Ring, Input, Values, Sums, Output, kWarps, {}>", blocks),
        "parts of K that a cluster adds up"});
-  text.parameters = {{"const u8*", "strips"},  {"const u32*", "strip_offsets"},
-                     {"int", "slot_bytes"},    {"int", "stages"},
-                     {"int", "extras_offset"}, {"int", "rows"},
-                     {"int", "row_tiles"},     {"int", "row_strips"},
-                     {"const Value*", "x"},    {"i64", "ldx"},
-                     {"int", "cols"},          {"int", "n"}};
+  text.parameters = {{"const u8*", "strips"},
+                     {"const u32*", "strip_offsets"},
+                     {"const u32*", "row_parts"},
+                     {"int", "slot_bytes"},
+                     {"int", "stages"},
+                     {"int", "extras_offset"},
+                     {"int", "rows"},
+                     {"int", "row_tiles"},
+                     {"int", "row_strips"},
+                     {"const Value*", "x"},
+                     {"i64", "ldx"},
+                     {"int", "cols"},
+                     {"int", "n"}};
   if (config.relayout) add_operand_parameters(text);
   text.body = make_part_range(config.column_parts, "strip", "row_strips", text);
   text.body += make_part_output(split, text);
@@ -71,7 +78,7 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
       "          reinterpret_cast<BulkBarrier*>(shared + extras_offset + Kernel::kExtraBytes));\n";
   text.body += config.relayout ? make_operand_input(spec) : "Input input(x, ldx, cols, n);\n";
   text.body +=
-      "Kernel::run(ring, input, output, rows, row_tiles, row_strips, first_strip, end_strip, n,\n"
+      "Kernel::run(ring, input, output, row_parts, rows, row_tiles, row_strips, first_strip, end_strip, n,\n"
       "            reinterpret_cast<float*>(shared), extras);";
   return text;
 }
@@ -97,7 +104,8 @@ Result<LaunchPlan> bitmap_plan(const BitmapConfig& config, const Problem& proble
                arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", config.tokens())), config.column_parts};
   step.block = {text.threads, 1, 1};
   step.shared_bytes = config.shared_bytes(strip_bytes, stages);
-  step.arguments = {PlanArguments::packed("strips"), PlanArguments::packed("strip_offsets")};
+  step.arguments = {PlanArguments::packed("strips"), PlanArguments::packed("strip_offsets"),
+                    PlanArguments::packed("row_parts")};
   for (const std::int64_t value : {config.slot_bytes(strip_bytes), std::int64_t{stages}, extras_offset,
                                    problem.spec.rows, row_tiles, packed.facts.at("strips")})
     step.arguments.push_back(arguments.int32(std::to_string(value)));

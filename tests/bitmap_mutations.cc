@@ -1,6 +1,7 @@
 // Mistakes that kernels of the bitmap family may have.
 #include <algorithm>
 
+#include "formats/row_parts.h"
 #include "generator/bitmap_family.h"
 #include "tests/mutations.h"
 
@@ -48,6 +49,9 @@ bool vectors_go_round(const BitmapConfig& config, const KernelCase& each) {
 bool several_row_tiles(const BitmapConfig& config, const KernelCase& each) { return each.matrix.rows > config.rows(); }
 bool bulk_ring_again(const BitmapConfig& config, const KernelCase& each) {
   return config.bulk_copies && several_row_tiles(config, each);
+}
+bool dealt_rows(const BitmapConfig& config, const KernelCase& each) {
+  return !std::ranges::is_sorted(deal_row_parts(each.matrix, config.tiles));
 }
 bool bitmap_meets_infinity(const BitmapConfig&, const KernelCase& each) { return meets_infinity(each); }
 
@@ -99,6 +103,10 @@ const std::vector<Mutation>& bitmap_mutations() {
        "next + tile * kTileBytes", bitmap(laid_out)},
       {"all tokens have the operands of the first", "static_cast<i64>(block) * laid_out.strips +", "",
        bitmap(several_operand_blocks)},
+      {"rows are not where they were dealt to", "first_rows[row_of(i) / bitmap::kTileRows]",
+       "first_rows[0] + row_of(i) / bitmap::kTileRows * 16", bitmap(dealt_rows)},
+      {"first rows are not awaited", "        async_wait<0>();  // for the first rows\n", "",
+       bitmap(several_row_tiles)},
       {"Inf goes unseen", "if (warp_any(!is_finite(x)))", "if (false)", bitmap(bitmap_meets_infinity)},
   };
   return all;

@@ -14,9 +14,9 @@ struct BitmapCopyKernel {
 
   static constexpr int kExtraBytes = BitmapKernel<Ring, Input, Values, Sums, Output, kWarps, kParts>::kExtraBytes;
 
-  static SPARSMITH_DEVICE void run(Ring& ring, Input& /*input*/, const Output& /*output*/, int /*rows*/, int row_tiles,
-                                   int strips, int first_strip, int end_strip, int n, float* /*sums_of_warps*/,
-                                   float* /*extras*/) {
+  static SPARSMITH_DEVICE void run(Ring& ring, Input& /*input*/, const Output& /*output*/, const u32* /*row_parts*/,
+                                   int /*rows*/, int row_tiles, int strips, int first_strip, int end_strip, int n,
+                                   float* /*sums_of_warps*/, float* /*extras*/) {
     launch_dependents();
     const int begin = first_strip + warp_index();
     for (int first_token = block_index_y() * Sums::kTokens; first_token < n;

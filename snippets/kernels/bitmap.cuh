@@ -1,9 +1,9 @@
 // Y = W X for a bitmap weight: loaded sparse, multiplied dense by tensor cores.
 //
-// A block owns 16 R rows and a tile of tokens; its warps share out the strips of K. Each streams its strips through a
-// ring of its own, decodes them straight into A operands, and multiplies with operands of X from global memory. At the
-// end the warps' sums meet in shared memory. The grid's x runs over rows, its y over token tiles; both stride when
-// smaller. Its z are parts of K, whose sums may meet in clusters (reduction/cluster_sums.cuh).
+// A block owns R parts of 16 rows and a tile of tokens; its warps share out the strips of K. Each streams its strips
+// through a ring of its own, decodes them straight into A operands, and multiplies with operands of X from global
+// memory. At the end the warps' sums meet in shared memory. The grid's x runs over rows, its y over token tiles; both
+// stride when smaller. Its z are parts of K, whose sums may meet in clusters (reduction/cluster_sums.cuh).
 //
 // Tensor cores multiply zeros too, and 0 * Inf is NaN. So a strip in which X holds Inf or NaN is multiplied with 0 in
 // their place, and the products of the stored elements with them are added one by one: a weight that is not stored
@@ -32,23 +32,27 @@ struct BitmapKernel {
   static constexpr int kTokens = Sums::kTokens;
   static constexpr int kOutputs = kRows * kTokens;
   using SumsOfParts = ClusterSums<kParts, kOutputs, kThreads>;
-  static constexpr int kExtraBytes = kOutputs * 4 + SumsOfParts::kBytes;
+  static constexpr int kExtraBytes = kOutputs * 4 + bitmap::kRowPartsBytes + SumsOfParts::kBytes;
 
   // Values are not merged into pairs, but multiplied as operands whose high halves are 0: twice the multiplications, a
   // quarter of the merges' instructions.
   static constexpr bool kHalves = kTokenTiles == 1;
 
   // The block does strips [first_strip, end_strip) of each row tile's `strips`.
+  //   row_parts: [row_tiles][R], the first rows.
   //   extras: kExtraBytes in shared memory, beside the ring; the sums take the ring's place.
-  static SPARSMITH_DEVICE void run(Ring& ring, Input& input, const Output& output, int rows, int row_tiles, int strips,
-                                   int first_strip, int end_strip, int n, float* sums_of_warps, float* extras) {
+  static SPARSMITH_DEVICE void run(Ring& ring, Input& input, const Output& output, const u32* row_parts, int rows,
+                                   int row_tiles, int strips, int first_strip, int end_strip, int n,
+                                   float* sums_of_warps, float* extras) {
     launch_dependents();
-    SumsOfParts parts(reinterpret_cast<u8*>(extras + kOutputs));
+    u32* first_rows = reinterpret_cast<u32*>(extras + kOutputs);
+    SumsOfParts parts(reinterpret_cast<u8*>(first_rows) + bitmap::kRowPartsBytes);
     const int begin = first_strip + warp_index();
     for (int first_token = block_index_y() * kTokens; first_token < n; first_token += grid_size_y() * kTokens) {
       for (int row_tile = block_index_x(); row_tile < row_tiles; row_tile += grid_size_x()) {
         ring.bounds.turn_to(row_tile * strips + begin, row_tile * strips + end_strip);
         ring.start();
+        if (thread_index() == 0) async_copy<kTiles * 4>(first_rows, row_parts + row_tile * kTiles);
         for (int i = thread_index(); i < kOutputs; i += kThreads) extras[i] = 0.0F;
         wait_for_previous();  // the first strips are under way
         Fragment x[kTokenTiles];
@@ -81,9 +85,11 @@ struct BitmapKernel {
         }
         block_barrier();  // the ring has been read
         sums.put(sums_of_warps);
+        async_commit();
+        async_wait<0>();  // for the first rows
         block_barrier();
         parts.exchange([&](int i) { return sum_of(sums_of_warps, extras, i); });
-        store(output, parts, sums_of_warps, extras, row_tile * kRows, rows, first_token, n);
+        store(output, parts, sums_of_warps, extras, first_rows, rows, first_token, n);
         ring.copies_follow();
         block_barrier();  // the sums have been read
       }
@@ -177,11 +183,12 @@ struct BitmapKernel {
   }
 
   static SPARSMITH_DEVICE void store(const Output& output, const SumsOfParts& parts, const float* sums_of_warps,
-                                     const float* extras, int first_row, int rows, int first_token, int n) {
+                                     const float* extras, const u32* first_rows, int rows, int first_token, int n) {
     for (int i = parts.first() + thread_index(); i < parts.first() + SumsOfParts::kOwn; i += kThreads) {
-      if (first_row + row_of(i) < rows && first_token + token_of(i) < n) {
+      const u32 row = first_rows[row_of(i) / bitmap::kTileRows] + row_of(i) % bitmap::kTileRows;
+      if (row < static_cast<u32>(rows) && first_token + token_of(i) < n) {
         const float sum[1] = {parts.total(i, sum_of(sums_of_warps, extras, i))};
-        output.store(static_cast<u32>(first_row + row_of(i)), first_token + token_of(i), n, sum);
+        output.store(row, first_token + token_of(i), n, sum);
       }
     }
   }

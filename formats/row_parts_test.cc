@@ -1,0 +1,74 @@
+#include "formats/row_parts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "matrix/synthesis.h"
+#include "tests/drawn_matrix.h"
+
+namespace sparsmith::test {
+namespace {
+
+constexpr std::int64_t kRows = 2048;
+
+// Nonzeros of the fullest block over those of the average one.
+double fullest(const CsrMatrix& matrix, const std::vector<std::uint32_t>& first_rows, std::size_t parts_of_block) {
+  std::vector<std::int64_t> nonzeros(first_rows.size() / parts_of_block, 0);
+  for (std::size_t i = 0; i < first_rows.size(); ++i) {
+    nonzeros[i / parts_of_block] +=
+        matrix.row_offsets[first_rows[i] + kPartRows] - matrix.row_offsets[first_rows[i]];
+  }
+  return static_cast<double>(*std::ranges::max_element(nonzeros)) * static_cast<double>(nonzeros.size()) /
+         static_cast<double>(matrix.nnz());
+}
+
+std::vector<std::uint32_t> in_order(std::size_t count) {
+  std::vector<std::uint32_t> first_rows(count);
+  for (std::size_t i = 0; i < count; ++i) first_rows[i] = static_cast<std::uint32_t>(i * kPartRows);
+  return first_rows;
+}
+
+TEST(RowPartsTest, BlocksHoldAboutAsManyNonzeros) {
+  DrawnRandom random;
+  SynthesisSpec spec;
+  spec.rows = kRows;
+  spec.cols = 512;
+  spec.sparsity = 0.6;
+  spec.pattern = {SynthesisPattern::Kind::kLognormal, 0.5};
+  for (int round = 0; round < 3; ++round) {
+    spec.seed = random();
+    const auto matrix = synthesize(spec);
+    ASSERT_TRUE(matrix.ok()) << matrix.status().to_string();
+    for (const int parts : {2, 4}) {
+      const auto dealt = deal_row_parts(*matrix, parts);
+      const double natural = fullest(*matrix, in_order(dealt.size()), parts);
+      EXPECT_GT(natural, 1.04) << parts;
+      EXPECT_LT(fullest(*matrix, dealt, parts) - 1, 0.6 * (natural - 1)) << parts;
+      const PackedArray array = row_parts_array(dealt);
+      EXPECT_TRUE(check_row_parts("test", &array, kRows / kPartRows).ok());
+    }
+    EXPECT_EQ(deal_row_parts(*matrix, 1), in_order(kRows / kPartRows));
+  }
+}
+
+TEST(RowPartsTest, PartsThatAreMissingOrThereTwiceAreRefused) {
+  const auto refusal = [](std::vector<std::uint32_t> first_rows, std::int64_t count) {
+    const PackedArray array = row_parts_array(first_rows);
+    return check_row_parts("test", &array, count);
+  };
+  EXPECT_TRUE(refusal({16, 0, 32}, 3).ok());
+  EXPECT_TRUE(refusal({}, 0).ok());
+  for (const auto& wrong : {std::vector<std::uint32_t>{16, 16, 0}, {16, 0, 48}, {16, 0, 8}}) {
+    const Status status = refusal(wrong, 3);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidInput);
+    EXPECT_THAT(status.message(), testing::HasSubstr("test: a part of a row block begins at row"));
+  }
+  EXPECT_FALSE(refusal({16, 0}, 3).ok());
+  EXPECT_FALSE(check_row_parts("test", nullptr, 0).ok());
+}
+
+}  // namespace
+}  // namespace sparsmith::test
