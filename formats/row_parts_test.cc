@@ -18,8 +18,7 @@ constexpr std::int64_t kRows = 2048;
 double fullest(const CsrMatrix& matrix, const std::vector<std::uint32_t>& first_rows, std::size_t parts_of_block) {
   std::vector<std::int64_t> nonzeros(first_rows.size() / parts_of_block, 0);
   for (std::size_t i = 0; i < first_rows.size(); ++i) {
-    nonzeros[i / parts_of_block] +=
-        matrix.row_offsets[first_rows[i] + kPartRows] - matrix.row_offsets[first_rows[i]];
+    nonzeros[i / parts_of_block] += matrix.row_offsets[first_rows[i] + kPartRows] - matrix.row_offsets[first_rows[i]];
   }
   return static_cast<double>(*std::ranges::max_element(nonzeros)) * static_cast<double>(nonzeros.size()) /
          static_cast<double>(matrix.nnz());

@@ -174,8 +174,10 @@ void KernelStore::compile_queued() {
     queue.pop_front();
     if (ordinary) ++ordinary_in_work_;
     lock.unlock();
-    Result<CompiledKernel> compiled = compile(missing.kernel);
+    double seconds = 0;
+    Result<CompiledKernel> compiled = compile(missing.kernel, seconds);
     lock.lock();
+    counts_.compiler_seconds += seconds;
     if (ordinary) --ordinary_in_work_;
     if (compiler_ != nullptr) ++counts_.compiled;
     keep(missing, std::move(compiled));
@@ -184,9 +186,8 @@ void KernelStore::compile_queued() {
   }
 }
 
-Result<CompiledKernel> KernelStore::compile(const KernelSource& kernel) const {
+Result<CompiledKernel> KernelStore::compile(const KernelSource& kernel, double& seconds) const {
   if (compiler_ == nullptr) return no_device("NVRTC was not found, and the cache has no binary of this kernel");
-  double seconds = 0;
   Result<CompiledKernel> compiled = [&] {
     const Stopwatch stopwatch(seconds);
     return compiler_->compile(kernel, architecture_);

@@ -28,7 +28,8 @@ class KernelStore {
     std::int64_t compiled = 0;    // distinct ones that went through NVRTC
     std::int64_t cache_hits = 0;  // distinct ones that the cache had
     std::int64_t failed = 0;
-    double compile_seconds = 0;  // that callers waited for the compiler, summed
+    double compile_seconds = 0;   // that callers waited for the compiler, summed
+    double compiler_seconds = 0;  // that kernels were with the compiler, summed
   };
 
   // Who waits for a kernel.
@@ -84,7 +85,8 @@ class KernelStore {
   // A thread of the pool.
   void compile_queued();
   bool may_compile_ordinary() const { return !ordinary_.empty() && ordinary_in_work_ < most_ordinary_; }
-  Result<CompiledKernel> compile(const KernelSource& kernel) const;
+  // `seconds`: what it took.
+  Result<CompiledKernel> compile(const KernelSource& kernel, double& seconds) const;
 
   const KernelCompiler* compiler_;
   Cache* cache_;

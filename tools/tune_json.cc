@@ -159,6 +159,7 @@ json json_of(const TuneOutcome& outcome) {
                    {"select_seconds", report.select_seconds},
                    {"pack_seconds", report.pack_seconds},
                    {"compile_seconds", report.kernels.compile_seconds},
+                   {"compiler_seconds", report.kernels.compiler_seconds},
                    {"send_seconds", report.device_seconds.sending},
                    {"reference_seconds", report.device_seconds.reference},
                    {"verify_seconds", report.device_seconds.verifying},
