@@ -54,7 +54,7 @@ TEST(RowPartsTest, BlocksHoldAboutAsManyNonzeros) {
 }
 
 TEST(RowPartsTest, PartsThatAreMissingOrThereTwiceAreRefused) {
-  const auto refusal = [](std::vector<std::uint32_t> first_rows, std::int64_t count) {
+  const auto refusal = [](const std::vector<std::uint32_t>& first_rows, std::int64_t count) {
     const PackedArray array = row_parts_array(first_rows);
     return check_row_parts("test", &array, count);
   };
