@@ -174,12 +174,12 @@ int run_break_even(const Options& options) {
   }
   if (options.json) {
     fmt::print("{}\n", break_even_json(*outcome));
-    return kDone;
+    return outcome->interrupted ? kFailed : kDone;
   }
   const TextTable table = break_even_table(*outcome);
   fmt::print("{}\n{}, {}\n{}", options.markdown ? table.markdown() : table.plain(), outcome->spec.name(),
              outcome->pattern, last_line(outcome->tuning, options.settings.tuning.timing));
-  return kDone;
+  return outcome->interrupted ? kFailed : kDone;
 }
 
 int run(Options options) {

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/log.h"
+#include "tools/interrupt.h"
 #include "tools/tune_table.h"
 
 namespace sparsmith::tools {
@@ -91,9 +93,15 @@ Result<BreakEvenOutcome> find_break_evens(const TuneSettings& tuning, const Brea
       return report;
     };
     for (const std::int64_t tokens : options.tokens) {
-      SPARSMITH_ASSIGN_OR_RETURN(BreakEven found,
-                                 break_even_of_drawn(weight, tokens, options, settings.range, tune_drawn));
-      outcome.cases.push_back({tokens, std::move(found)});
+      auto found = break_even_of_drawn(weight, tokens, options, settings.range, tune_drawn);
+      outcome.interrupted = !found.ok() && interrupted() && !outcome.cases.empty();
+      if (outcome.interrupted) {
+        log_error("interrupted: nothing is said of N = {} and above", tokens);
+        break;
+      }
+      if (!found.ok()) return found.status();
+      log_info("N = {}: break-even {}", tokens, where_text(*found));
+      outcome.cases.push_back({tokens, *std::move(found)});
     }
     return last;
   };

@@ -32,11 +32,13 @@ struct BreakEvenOutcome {
     std::int64_t tokens;
     BreakEven found;
   };
-  std::vector<Case> cases;  // by N
+  std::vector<Case> cases;   // by N
+  bool interrupted = false;  // before the last N
 };
 
 // Draws and tunes, one N after the other, with what `tuning` says of cache, device, data type (fp16 where it says
-// nothing), layout, epilogue, families and N. Error: kInvalidArgument; else as break_even_of_drawn().
+// nothing), layout, epilogue, families and N. Error: kInvalidArgument; else as break_even_of_drawn(), but that what was
+// found before an interruption stays.
 Result<BreakEvenOutcome> find_break_evens(const TuneSettings& tuning, const BreakEvenSettings& settings, bool quiet);
 
 TextTable break_even_table(const BreakEvenOutcome& outcome);

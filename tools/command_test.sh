@@ -81,6 +81,16 @@ expect 2 "either a file or --break-even" "${break_even[@]}" model.safetensors
 expect 2 "takes a file" "${break_even[@]}" --ablation
 expect 2 "not of the form MxK" "$sparsmith" bench --break-even 96
 expect 2 "the lower one first" "${break_even[@]}" --from 0.9 --to 0.5
+# What was found before an interruption stays.
+"$sparsmith" bench --break-even 512x512 --points 3 --device emulator --no-cache --tokens 1,2,4,8,16,32,64,128,256 --json \
+  >found.json 2>found.log &
+until grep -q "N = 1: break-even" found.log || ! kill -0 $!; do sleep 0.05; done
+kill $!
+code=0
+wait $! || code=$?
+[[ $code == 1 ]]
+grep -q "nothing is said of N = " found.log
+grep -q '"sparse_at":.*"tokens":1' found.json
 
 # Recorded spaces.
 expect 0 predicted "$sparsmith" tune model.safetensors -o other.safetensors --strategy basin-hopping --device emulator \
