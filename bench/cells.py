@@ -94,29 +94,33 @@ def name_of(weight):
 
 def run_drawn(arguments):
     done = measured(arguments.output, "source")
-    groups = []  # of one type, which share a run: one is packed while another one is measured
+    # Of one type, which share a run: one is packed while another one is measured. Where a run goes on, groups and seeds
+    # are those of the first.
+    groups = []
     for dtype in arguments.types.split(","):
-        wanted = [weight for weight in draw(arguments) if weight[-1] == dtype and name_of(weight) not in done]
-        groups += [wanted[i:i + arguments.together] for i in range(0, len(wanted), arguments.together)]
+        drawn = [weight for weight in draw(arguments) if weight[-1] == dtype]
+        groups += [drawn[i:i + arguments.together] for i in range(0, len(drawn), arguments.together)]
+    wanted = [(seed, group) for seed, group in enumerate(groups, 1000 * arguments.seed)
+              if not {name_of(weight) for weight in group} <= done]
 
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(1) as ahead:
         def write(index):
-            path = os.path.join(folder, f"{index}.safetensors")
-            command = [arguments.program, "synth", "-o", path, "--dtype", groups[index][0][-1], "--seed",
-                       str(1000 * arguments.seed + index)]
-            for weight in groups[index]:
+            seed, group = wanted[index]
+            path = os.path.join(folder, f"{seed}.safetensors")
+            command = [arguments.program, "synth", "-o", path, "--dtype", group[0][-1], "--seed", str(seed)]
+            for weight in group:
                 command += ["--weight", ":".join((name_of(weight),) + weight[:-1])]
             subprocess.run(command, check=True, capture_output=True)
             return path
 
         # A file is written while the one before is measured: the processor has little to do then.
-        following = ahead.submit(write, 0) if groups else None
-        for index, group in enumerate(groups):
+        following = ahead.submit(write, 0) if wanted else None
+        for index, (_, group) in enumerate(wanted):
             if time.time() > arguments.deadline:
                 print("out of time", file=sys.stderr)
                 return
             path = following.result()
-            if index + 1 < len(groups):
+            if index + 1 < len(wanted):
                 following = ahead.submit(write, index + 1)
             bench(arguments, path, name_of(group[0]), arguments.output)
             os.remove(path)

@@ -34,7 +34,7 @@ constexpr int kFragments = 4;
 constexpr int kFragmentBits = 8;  // of a lane's word
 constexpr int kTileElements = kTileRows * kStripColumns;
 constexpr int kUnitBytes = 16;
-constexpr int kRowPartsBytes = 16;  // of a block, at most: as much of shared memory a kernel takes for them
+constexpr int kRowPartsBytes = 16;  // of shared memory, for the first rows of a block: up to 4
 
 // Bytes in front of the values of a strip.
 constexpr int header_bytes(int tiles, int run_bits, bool stored_offsets) {

@@ -48,7 +48,7 @@ struct BitmapConfig {
   std::int64_t shared_bytes(std::int64_t strip_bytes, int ring_stages) const {
     return extras_offset(strip_bytes, ring_stages) + extras_bytes() + barriers_bytes();
   }
-  // That a thread needs, as ptxas says for sm_90.
+  // That a thread needs: an estimate, fitted to what ptxas says for sm_90.
   int registers(bool token_major) const;
 };
 

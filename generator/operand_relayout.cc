@@ -9,23 +9,12 @@
 namespace sparsmith {
 namespace {
 
-const char* name_of(OperandOrder order) {
-  switch (order) {
-    case OperandOrder::kFragment: return "Fragment";
-    case OperandOrder::kStrip: return "Strip";
-    case OperandOrder::kPaired: return "Paired";
-  }
-  return "?";
-}
-
-const char* tag_of(OperandOrder order) {
-  switch (order) {
-    case OperandOrder::kFragment: return "fragment";
-    case OperandOrder::kStrip: return "strip";
-    case OperandOrder::kPaired: return "paired";
-  }
-  return "?";
-}
+// What the snippets call an order, and how a kernel's name spells it; by OperandOrder.
+struct OrderName {
+  const char* name;
+  const char* tag;
+};
+constexpr OrderName kOrders[] = {{"FragmentOrder", "fragment"}, {"StripOrder", "strip"}, {"PairedOrder", "paired"}};
 
 }  // namespace
 
@@ -53,14 +42,14 @@ bool worth_laying_out(const Problem& problem) { return problem.tokens >= (comes_
 KernelText relayout_operands_text(const OperatorSpec& spec, OperandOrder order) {
   KernelText text;
   const bool token_major = spec.layout == Layout::kTokenMajor;
-  text.name =
-      fmt::format("relayout_operands_{}_{}_{}", tag_of(order), short_name(spec.type), token_major ? "tm" : "fm");
+  const OrderName& names = kOrders[static_cast<std::size_t>(order)];
+  text.name = fmt::format("relayout_operands_{}_{}_{}", names.tag, short_name(spec.type), token_major ? "tm" : "fm");
   text.summary = "X to operands of tensor cores";
   text.threads = 128;
   text.headers = {"snippets/prolog/operand_orders.cuh", "snippets/kernels/relayout_operands.cuh"};
   text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of X"},
-                {fmt::format("using Kernel = RelayoutOperandsKernel<Value, operands::{}Order, {}, kThreads>",
-                             name_of(order), boolean(token_major)),
+                {fmt::format("using Kernel = RelayoutOperandsKernel<Value, operands::{}, {}, kThreads>", names.name,
+                             boolean(token_major)),
                  "order of columns, token-major"}};
   text.parameters = {{"const Value*", "x"}, {"i64", "ldx"},    {"int", "cols"},       {"int", "n"},
                      {"u8*", "operands"},   {"int", "strips"}, {"int", "block_tiles"}};
