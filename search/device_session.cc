@@ -40,8 +40,9 @@ Status DeviceSession::restore() {
 
 // A device error may mean that the process died or that its context is broken: either way it is thrown away.
 template <class Call>
-auto DeviceSession::guarded(Call&& call) -> decltype(call(std::declval<Measurer&>())) {
+auto DeviceSession::guarded(double& seconds, Call&& call) -> decltype(call(std::declval<Measurer&>())) {
   const DeviceTurn::Hold hold(turn_);
+  const Stopwatch stopwatch(seconds);
   SPARSMITH_RETURN_IF_ERROR(revive());
   auto result = call(*measurer_);
   StatusCode code = StatusCode::kOk;
@@ -55,15 +56,15 @@ auto DeviceSession::guarded(Call&& call) -> decltype(call(std::declval<Measurer&
 }
 
 // For calls that belong to no candidate: a worker that dies under one may have been hurt before it.
-Status DeviceSession::with_retry(const std::function<Status(Measurer&)>& call) {
-  Status status = guarded(call);
+Status DeviceSession::with_retry(double& seconds, const std::function<Status(Measurer&)>& call) {
+  Status status = guarded(seconds, call);
   if (status.code() != StatusCode::kDeviceError) return status;
   log_debug("the worker is started again: {}", status.message());
-  return guarded(call);
+  return guarded(seconds, call);
 }
 
 Result<DeviceSpeeds> DeviceSession::measure_speeds() {
-  return guarded([](Measurer& measurer) { return measurer.measure_speeds(); });
+  return guarded(seconds_.timing, [](Measurer& measurer) { return measurer.measure_speeds(); });
 }
 
 void DeviceSession::Seconds::add(const Seconds& other) {
@@ -76,19 +77,19 @@ void DeviceSession::Seconds::add(const Seconds& other) {
 }
 
 Status DeviceSession::set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) {
-  const Stopwatch stopwatch(seconds_.sending);
   matrix_ = nullptr;  // a worker that is started on the way must not be given the old one
   packings_.clear();
   tokens_.reset();
-  SPARSMITH_RETURN_IF_ERROR(with_retry([&](Measurer& measurer) { return measurer.set_weight(matrix, spec); }));
+  SPARSMITH_RETURN_IF_ERROR(
+      with_retry(seconds_.sending, [&](Measurer& measurer) { return measurer.set_weight(matrix, spec); }));
   matrix_ = &matrix;
   spec_ = spec;
   return {};
 }
 
 Status DeviceSession::add_packing(const PackedWeight& packed) {
-  const Stopwatch stopwatch(seconds_.sending);
-  SPARSMITH_RETURN_IF_ERROR(with_retry([&](Measurer& measurer) { return measurer.add_packing(packed); }));
+  SPARSMITH_RETURN_IF_ERROR(
+      with_retry(seconds_.sending, [&](Measurer& measurer) { return measurer.add_packing(packed); }));
   packings_.push_back(&packed);
   return {};
 }
@@ -96,7 +97,7 @@ Status DeviceSession::add_packing(const PackedWeight& packed) {
 Status DeviceSession::drop_packing(const std::string& name) {
   const auto dropped = std::erase_if(packings_, [&](const PackedWeight* packed) { return packed->packing == name; });
   if (dropped == 0) return {};
-  return with_retry([&](Measurer& measurer) { return measurer.drop_packing(name); });
+  return with_retry(seconds_.sending, [&](Measurer& measurer) { return measurer.drop_packing(name); });
 }
 
 bool DeviceSession::has_packing(const std::string& name) const {
@@ -104,12 +105,12 @@ bool DeviceSession::has_packing(const std::string& name) const {
 }
 
 Status DeviceSession::set_tokens(std::int64_t tokens, std::uint64_t seed) {
-  const Stopwatch stopwatch(seconds_.reference);
   limit_candidates(kNoLimit);
   if (measurer_ != nullptr && tokens_ == Tokens{tokens, seed}) return {};
   tokens_.reset();
   ++switches_;
-  SPARSMITH_RETURN_IF_ERROR(with_retry([&](Measurer& measurer) { return measurer.set_tokens(tokens, seed); }));
+  SPARSMITH_RETURN_IF_ERROR(
+      with_retry(seconds_.reference, [&](Measurer& measurer) { return measurer.set_tokens(tokens, seed); }));
   tokens_ = {tokens, seed};
   return {};
 }
@@ -120,31 +121,27 @@ void DeviceSession::limit_candidates(std::chrono::milliseconds limit) {
 }
 
 Result<Verification> DeviceSession::verify(const LoadedCandidate& candidate) {
-  const Stopwatch stopwatch(seconds_.verifying);
-  return guarded([&](Measurer& measurer) { return measurer.verify(candidate); });
+  return guarded(seconds_.verifying, [&](Measurer& measurer) { return measurer.verify(candidate); });
 }
 
 Result<Timing> DeviceSession::time(const LoadedCandidate& candidate, const TimingPolicy& policy) {
-  const Stopwatch stopwatch(seconds_.timing);
-  return guarded([&](Measurer& measurer) { return measurer.time(candidate, policy); });
+  return guarded(seconds_.timing, [&](Measurer& measurer) { return measurer.time(candidate, policy); });
 }
 
 Result<std::vector<Timing>> DeviceSession::time_interleaved(const std::vector<LoadedCandidate>& candidates,
                                                             const std::vector<std::string>& vendors,
                                                             const TimingPolicy& policy) {
-  const Stopwatch stopwatch(seconds_.timing);
-  return guarded([&](Measurer& measurer) { return measurer.time_interleaved(candidates, vendors, policy); });
+  return guarded(seconds_.timing,
+                 [&](Measurer& measurer) { return measurer.time_interleaved(candidates, vendors, policy); });
 }
 
 Result<std::vector<Timing>> DeviceSession::time_unverified(const std::vector<LoadedCandidate>& candidates,
                                                            const TimingPolicy& policy) {
-  const Stopwatch stopwatch(seconds_.timing);
-  return guarded([&](Measurer& measurer) { return measurer.time_unverified(candidates, policy); });
+  return guarded(seconds_.timing, [&](Measurer& measurer) { return measurer.time_unverified(candidates, policy); });
 }
 
 Result<VendorTiming> DeviceSession::vendor(const std::string& name, const TimingPolicy& policy) {
-  const Stopwatch stopwatch(seconds_.libraries);
-  return guarded([&](Measurer& measurer) { return measurer.vendor(name, policy); });
+  return guarded(seconds_.libraries, [&](Measurer& measurer) { return measurer.vendor(name, policy); });
 }
 
 }  // namespace sparsmith

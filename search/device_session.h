@@ -1,7 +1,7 @@
 // A device that outlives what runs on it: when a measurer dies, the session starts another one and gives it back
 // the weight, the packings and the tokens, so that a candidate that takes its worker down costs only itself.
 //
-// Sessions of one GPU, also those of other processes, use it in turns, a call each.
+// Sessions of one GPU, of this process or of others, use it in turns, a call each.
 //
 // One thread at a time. The weight and the packings are referred to, not copied: they must live until the next
 // set_weight(), drop_packing() or the session's end.
@@ -28,6 +28,8 @@ class DeviceSession {
   static Result<DeviceSession> open(MeasurerFactory factory);
 
   const DeviceProperties& properties() const { return properties_; }
+  // Whether another session of the same device may be searched beside it.
+  bool takes_turns() const { return turn_.exists(); }
   void set_speeds(const DeviceSpeeds& speeds) { properties_.set_speeds(speeds); }
   Result<DeviceSpeeds> measure_speeds();
 
@@ -56,14 +58,14 @@ class DeviceSession {
   // How often a measurer was started again.
   int restarts() const { return restarts_; }
 
-  // What calls to the device have taken so far.
+  // What calls to the device have taken so far, without the wait for their turns.
   struct Seconds {
     double sending = 0;    // weights and packings
     double reference = 0;  // drawing inputs, and the outputs that are expected
     double verifying = 0;
     double timing = 0;
     double libraries = 0;
-    double waiting = 0;  // the device's, for what to do
+    double waiting = 0;  // for what to do; another session may have had the device meanwhile
     void add(const Seconds& other);
   };
   const Seconds& seconds() const { return seconds_; }
@@ -78,9 +80,10 @@ class DeviceSession {
   // Starts a measurer where there is none, and brings it to the session's state.
   Status revive();
   Status restore();
+  // `seconds`: takes the time of the call.
   template <class Call>
-  auto guarded(Call&& call) -> decltype(call(std::declval<Measurer&>()));
-  Status with_retry(const std::function<Status(Measurer&)>& call);
+  auto guarded(double& seconds, Call&& call) -> decltype(call(std::declval<Measurer&>()));
+  Status with_retry(double& seconds, const std::function<Status(Measurer&)>& call);
 
   MeasurerFactory factory_;
   std::unique_ptr<Measurer> measurer_;

@@ -19,6 +19,9 @@ class DeviceTurn {
   DeviceTurn& operator=(const DeviceTurn&) = delete;
   ~DeviceTurn();
 
+  // Whether others are waited for at all.
+  bool exists() const { return file_ >= 0; }
+
   // Waits until nobody else has the device, and has it while it lives.
   class Hold {
    public:

@@ -45,7 +45,10 @@ class ScriptedMeasurer : public Measurer {
     return alive();
   }
 
-  void limit_candidates(std::chrono::milliseconds limit) override { script_.limits.push_back(limit); }
+  void limit_candidates(std::chrono::milliseconds limit) override {
+    const std::lock_guard lock(script_.limits_mutex);
+    script_.limits.push_back(limit);
+  }
 
   Result<Verification> verify(const LoadedCandidate& candidate) override {
     if (script_.before_verify) script_.before_verify();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@
 
 namespace sparsmith {
 
-// What happened on the device, over all measurers that were started.
+// What happened on the device, over all measurers that were started; several at once take turns (device_turn.h).
 struct DeviceScript {
   DeviceProperties properties = typical_device(90);
   // Microseconds of a candidate; by default from its kernel's name, between 5 and 10.
@@ -47,6 +48,7 @@ struct DeviceScript {
   int timed = 0;
   int finals = 0;
   std::vector<std::string> timed_unverified;      // kernel names
+  std::mutex limits_mutex;                        // nobody waits for a turn to set one
   std::vector<std::chrono::milliseconds> limits;  // of candidates' calls, as they were set
   std::vector<std::string> deaths;                // kernel names
 };

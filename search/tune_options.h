@@ -39,6 +39,7 @@ struct TuneOptions {
   std::vector<std::string> architectures;  // further ones that the tuned file shall hold kernels for
   std::uint64_t seed = 1;                  // of what is drawn: activations, candidates
   int compile_threads = 0;                 // 0: one a core
+  int searches_per_device = 2;             // weights at once at most: while one waits for kernels, another is timed
   bool transfer = true;                    // what near weights chose is tried first, and little else
   bool use_choices = true;                 // false: search again, whatever the cache says
   bool compare = false;                    // measure cached choices again, beside the vendors, without a search

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/stopwatch.h"
 #include "search/byte_limit.h"
+#include "search/device_sessions.h"
 #include "search/kernel_images.h"
 #include "search/schedule.h"
 #include "search/weight_tuner.h"
@@ -32,6 +33,7 @@ Status check_options(const TuneOptions& options) {
   if (std::ranges::any_of(options.calls, [](double calls) { return !(calls > 0); }))
     return invalid_argument("counts of calls must be positive");
   if (options.packings < 1) return invalid_argument("a weight keeps at least one packing");
+  if (options.searches_per_device < 1) return invalid_argument("a device searches at least one weight at a time");
   return {};
 }
 
@@ -48,9 +50,17 @@ int compute_capability_of(const std::string& architecture) {
 }
 
 // How many weights are prepared at once: much of it goes on one core.
-std::size_t preparing_threads(std::size_t devices) {
+std::size_t preparing_threads(std::size_t sessions) {
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  return std::clamp<std::size_t>(cores / 2, devices + 1, 8);
+  return std::clamp<std::size_t>(cores / 2, sessions + 1, 8);
+}
+
+// On each device. What is recorded, or has a time of its own, has the device alone.
+int searches_at_once(std::size_t weights, const TuneOptions& options, const TuneResources& resources) {
+  if (options.budget_s > 0 || resources.record || resources.measurers.empty()) return 1;
+  const std::size_t devices = resources.measurers.size();
+  return static_cast<int>(
+      std::min((weights + devices - 1) / devices, static_cast<std::size_t>(options.searches_per_device)));
 }
 
 class Run {
@@ -72,13 +82,13 @@ class Run {
         kernels_.emplace(resources_.compiler, resources_.cache,
                          fmt::format("sm_{}", context_.device.compute_capability), options_.compile_threads);
     share_context(kernels);
-    budget_.emplace(options_.budget_s, sessions_.size(), promised_gains(),
+    budget_.emplace(options_.budget_s, resources_.measurers.size(), promised_gains(),
                     resources_.now ? resources_.now : Budget::Now(Budget::Clock::now));
     context_.budget = &*budget_;
     context_.full_preparations = &full_preparations_;
     const std::size_t preparers = preparing_threads(sessions_.size());
     schedule_.emplace(budget_->order(), sessions_.size() + preparers);
-    devices_left_ = sessions_.size();
+    sessions_left_ = sessions_.size();
     {
       std::vector<std::jthread> threads;
       for (std::size_t i = 0; i < preparers; ++i) threads.emplace_back([this] { prepare_weights(); });
@@ -90,7 +100,7 @@ class Run {
     report_.device = context_.device;
     if (options_.max_bytes > 0) SPARSMITH_RETURN_IF_ERROR(limit_bytes(weights_, options_, report_));
     report_.images = images_of(report_.weights, kernels, options_, resources_.compiler, resources_.cache);
-    report_.devices = sessions_.size();
+    report_.devices = resources_.measurers.size();
     report_.interrupted = interrupted() && !report_.complete;  // one that came too late changed nothing
     report_.kernels = kernels.counts();
     for (const DeviceSession& session : sessions_) {
@@ -261,7 +271,7 @@ class Run {
     return {};
   }
 
-  // A device's thread.
+  // A session's thread.
   void search_weights(DeviceSession& session) {
     while (!interrupted()) {
       double waited = 0;
@@ -288,11 +298,11 @@ class Run {
     schedule_->stop();
   }
 
-  // Another device does what this one was at; the last one's end is the run's.
+  // Another session does what this one was at; the last one's end is the run's.
   void lose(const DeviceSession& session, std::size_t weight) {
-    const std::size_t left = --devices_left_;
+    const std::size_t left = --sessions_left_;
     if (left == 0) return fail(session.health());
-    log_warning("one device is lost, {} left: {}", left, session.health().message());
+    log_warning("a search has lost its device, {} left: {}", left, session.health().message());
     schedule_->give_back(weight);
   }
 
@@ -351,7 +361,7 @@ class Run {
   std::optional<Budget> budget_;
   std::optional<Schedule> schedule_;
   TuneContext context_;  // of no weight yet
-  std::atomic<std::size_t> devices_left_ = 0;
+  std::atomic<std::size_t> sessions_left_ = 0;
 
   std::mutex mutex_;  // guards what follows, and keeps calls of the resources' functions apart
   std::vector<Outcome> outcomes_;
@@ -360,32 +370,6 @@ class Run {
   std::size_t finished_ = 0;
 };
 
-// Opens them all at once: starting a worker takes a second. All are of one class.
-Result<std::vector<DeviceSession>> open_sessions(const std::vector<MeasurerFactory>& factories) {
-  if (factories.empty()) return invalid_argument("no device is given");
-  std::vector<std::optional<Result<DeviceSession>>> opened(factories.size());
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < factories.size(); ++i)
-      threads.emplace_back([&, i] { opened[i].emplace(DeviceSession::open(factories[i])); });
-  }
-  std::vector<DeviceSession> sessions;
-  for (auto& each : opened) {
-    if (!each->ok()) return each->status();
-    sessions.push_back(**std::move(each));
-  }
-  const std::string wanted = sessions.front().properties().device_class();
-  for (const DeviceSession& session : sessions) {
-    const std::string found = session.properties().device_class();
-    if (found == wanted) continue;
-    return invalid_argument(
-        fmt::format("the devices are of different classes, {} and {}: what is fastest on one need not be so on the "
-                    "other; tune for each in a run of its own",
-                    wanted, found));
-  }
-  return sessions;
-}
-
 }  // namespace
 
 Result<TuneReport> tune(std::span<const WeightInput> weights, const TuneOptions& options,
@@ -393,7 +377,8 @@ Result<TuneReport> tune(std::span<const WeightInput> weights, const TuneOptions&
   TuneOptions complete = options;
   if (complete.calls.empty()) complete.calls.assign(complete.tokens.size(), 1.0);
   SPARSMITH_RETURN_IF_ERROR(check_options(complete));
-  SPARSMITH_ASSIGN_OR_RETURN(std::vector<DeviceSession> sessions, open_sessions(resources.measurers));
+  SPARSMITH_ASSIGN_OR_RETURN(std::vector<DeviceSession> sessions,
+                             open_sessions(resources.measurers, searches_at_once(weights.size(), complete, resources)));
   return Run(weights, complete, resources, std::move(sessions)).execute();
 }
 

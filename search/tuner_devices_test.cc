@@ -4,9 +4,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <functional>
 #include <map>
 #include <thread>
+#include <vector>
 
+#include "search/device_sessions.h"
 #include "search/tuned_output.h"
 #include "search/tuner_fixture.h"
 
@@ -74,6 +78,100 @@ TEST_F(TunerDevicesTest, TheyShareTheWeightsAndEachIsDoneOnce) {
       EXPECT_EQ(again.weights[i].buckets[n].us(), report.weights[i].buckets[n].us());
     }
   }
+}
+
+// One device, whose searches take turns.
+class SharedDeviceTest : public TunerDevicesTest {
+ protected:
+  void SetUp() override {
+    TunerDevicesTest::SetUp();
+    ::setenv("TMPDIR", directory_.path().c_str(), 1);
+    more_devices_.clear();
+    device_.properties.pci_address = "0000:1b:00";
+    compiles_.before = [](const std::string&) { std::this_thread::sleep_for(std::chrono::milliseconds(3)); };
+  }
+  void TearDown() override { ::unsetenv("TMPDIR"); }
+};
+
+TEST_F(SharedDeviceTest, OneWeightIsTriedWhileAnotherWaitsForKernels) {
+  std::vector<std::thread::id> searchers;  // of candidates, in the order of their turns
+  std::atomic<int> inside = 0;
+  device_.before_verify = [&] {
+    EXPECT_EQ(++inside, 1) << "two at once on one device";
+    searchers.push_back(std::this_thread::get_id());
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    --inside;
+  };
+  options_.transfer = false;
+  const TuneReport together = run(different(2));
+  expect_each_once(together, 2);
+  EXPECT_EQ(together.devices, 1U);
+  EXPECT_EQ(device_.starts, 2);
+  EXPECT_EQ(device_.weights_set, 2);
+  int changes = 0;
+  for (std::size_t i = 1; i < searchers.size(); ++i) changes += searchers[i] != searchers[i - 1] ? 1 : 0;
+  EXPECT_GE(changes, 2) << "one weight after the other";
+
+  options_.searches_per_device = 1;
+  cache_ = "alone.db";
+  done_.clear();
+  const TuneReport alone = run(different(2));
+  expect_each_once(alone, 2);
+  EXPECT_EQ(device_.starts, 3);
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (std::size_t n = 0; n < 2; ++n)
+      EXPECT_EQ(alone.weights[i].buckets[n].us(), together.weights[i].buckets[n].us());
+  }
+}
+
+TEST_F(SharedDeviceTest, WhatKillsAWorkerCostsTheOtherSearchNothing) {
+  device_.kills = [](const LoadedCandidate& candidate) {
+    return std::hash<std::string>()(candidate.kernels.front().name) % 5 == 0;
+  };
+  const TuneReport report = run(different(6));
+  expect_each_once(report, 6);
+  EXPECT_GT(device_.deaths.size(), 0U) << "nothing was killed";
+  EXPECT_EQ(device_.starts, 2 + static_cast<int>(device_.deaths.size()));
+  EXPECT_EQ(device_.weights_set, 6 + static_cast<int>(device_.deaths.size())) << "one was done twice";
+}
+
+TEST_F(SharedDeviceTest, ALostDeviceEndsBothSearches) {
+  device_.kills = [this](const LoadedCandidate&) { return device_.gone = true; };
+  EXPECT_EQ(try_run(different(6)).status().code(), StatusCode::kNoDevice);
+  device_.gone = false;
+  device_.kills = {};
+  expect_each_once(run(different(6)), 6);
+}
+
+TEST_F(SharedDeviceTest, OneSearchAtATimeWhereTwoWouldNotDo) {
+  const auto sessions = [this] {
+    const auto opened = open_sessions({scripted_measurers(device_)}, 2);
+    EXPECT_TRUE(opened.ok());
+    return opened.ok() ? opened->size() : 0;
+  };
+  EXPECT_EQ(sessions(), 2U);
+  device_.properties.memory_bytes = std::int64_t{24} << 30;
+  EXPECT_EQ(sessions(), 1U) << "too little memory";
+  device_.properties.memory_bytes = std::int64_t{80} << 30;
+  device_.properties.pci_address.clear();
+  EXPECT_EQ(sessions(), 1U) << "nothing to take turns by";
+
+  device_.properties.pci_address = "0000:1b:00";
+  int lent = 0;
+  const MeasurerFactory exclusive = [&]() -> Result<std::unique_ptr<Measurer>> {
+    if (++lent > 1) return no_device("another process has the device");
+    return scripted_measurers(device_)();
+  };
+  const auto opened = open_sessions({exclusive}, 2);
+  ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+  EXPECT_EQ(opened->size(), 1U) << "it is not lent twice";
+  EXPECT_EQ(lent, 2);
+  EXPECT_EQ(open_sessions({}, 2).status().code(), StatusCode::kInvalidArgument);
+
+  device_.starts = 0;
+  options_.budget_s = 1000;
+  run(different(3));
+  EXPECT_EQ(device_.starts, 1) << "a budget is shared out by devices";
 }
 
 TEST_F(TunerDevicesTest, OneThatIsLostLeavesItsWeightToTheOther) {

@@ -228,6 +228,13 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->capture_default_str();
   command.add_option("--seed", settings.value_seed, "Of the values of patterns that have none")->capture_default_str();
   command.add_option("--threads", tuning.compile_threads, "Of the compile pool; 0: one a core")->capture_default_str();
+  command
+      .add_option(
+          "--searches", tuning.searches_per_device,
+          "Weights that a GPU searches at once: one is timed while another waits for its kernels; one at a time "
+          "with --budget or --record, and where 16 GiB for each are not there")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 8));
 }
 
 std::string shell_word(const std::string& text) {
