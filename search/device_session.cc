@@ -7,6 +7,14 @@
 #include "base/stopwatch.h"
 
 namespace sparsmith {
+namespace {
+
+Status send_and_place(Measurer& measurer, const PackedWeight& packed) {
+  SPARSMITH_RETURN_IF_ERROR(measurer.send_packing(packed));
+  return measurer.place_packing(packed.packing);
+}
+
+}  // namespace
 
 Result<DeviceSession> DeviceSession::open(MeasurerFactory factory) {
   DeviceSession session(std::move(factory));
@@ -32,7 +40,7 @@ Status DeviceSession::revive() {
 
 Status DeviceSession::restore() {
   if (matrix_ != nullptr) SPARSMITH_RETURN_IF_ERROR(measurer_->set_weight(*matrix_, spec_));
-  for (const PackedWeight* packed : packings_) SPARSMITH_RETURN_IF_ERROR(measurer_->add_packing(*packed));
+  for (const PackedWeight* packed : packings_) SPARSMITH_RETURN_IF_ERROR(send_and_place(*measurer_, *packed));
   if (tokens_) SPARSMITH_RETURN_IF_ERROR(measurer_->set_tokens(tokens_->count, tokens_->seed));
   measurer_->limit_candidates(candidate_limit_);
   return {};
@@ -40,8 +48,9 @@ Status DeviceSession::restore() {
 
 // A device error may mean that the process died or that its context is broken: either way it is thrown away.
 template <class Call>
-auto DeviceSession::guarded(double& seconds, Call&& call) -> decltype(call(std::declval<Measurer&>())) {
-  const DeviceTurn::Hold hold(turn_);
+auto DeviceSession::guarded(Uses uses, double& seconds, Call&& call) -> decltype(call(std::declval<Measurer&>())) {
+  std::optional<DeviceTurn::Hold> hold;
+  if (uses == Uses::kDevice || measurer_ == nullptr) hold.emplace(turn_);
   const Stopwatch stopwatch(seconds);
   SPARSMITH_RETURN_IF_ERROR(revive());
   auto result = call(*measurer_);
@@ -55,12 +64,17 @@ auto DeviceSession::guarded(double& seconds, Call&& call) -> decltype(call(std::
   return result;
 }
 
+template <class Call>
+auto DeviceSession::guarded(double& seconds, Call&& call) -> decltype(call(std::declval<Measurer&>())) {
+  return guarded(Uses::kDevice, seconds, std::forward<Call>(call));
+}
+
 // For calls that belong to no candidate: a worker that dies under one may have been hurt before it.
-Status DeviceSession::with_retry(double& seconds, const std::function<Status(Measurer&)>& call) {
-  Status status = guarded(seconds, call);
+Status DeviceSession::with_retry(Uses uses, double& seconds, const std::function<Status(Measurer&)>& call) {
+  Status status = guarded(uses, seconds, call);
   if (status.code() != StatusCode::kDeviceError) return status;
   log_debug("the worker is started again: {}", status.message());
-  return guarded(seconds, call);
+  return guarded(uses, seconds, call);
 }
 
 Result<DeviceSpeeds> DeviceSession::measure_speeds() {
@@ -80,8 +94,8 @@ Status DeviceSession::set_weight(const CsrMatrix& matrix, const OperatorSpec& sp
   matrix_ = nullptr;  // a worker that is started on the way must not be given the old one
   packings_.clear();
   tokens_.reset();
-  SPARSMITH_RETURN_IF_ERROR(
-      with_retry(seconds_.sending, [&](Measurer& measurer) { return measurer.set_weight(matrix, spec); }));
+  SPARSMITH_RETURN_IF_ERROR(with_retry(Uses::kWorker, seconds_.sending,
+                                       [&](Measurer& measurer) { return measurer.set_weight(matrix, spec); }));
   matrix_ = &matrix;
   spec_ = spec;
   return {};
@@ -89,7 +103,13 @@ Status DeviceSession::set_weight(const CsrMatrix& matrix, const OperatorSpec& sp
 
 Status DeviceSession::add_packing(const PackedWeight& packed) {
   SPARSMITH_RETURN_IF_ERROR(
-      with_retry(seconds_.sending, [&](Measurer& measurer) { return measurer.add_packing(packed); }));
+      with_retry(Uses::kWorker, seconds_.sending, [&](Measurer& measurer) { return measurer.send_packing(packed); }));
+  Status placed = guarded(seconds_.sending, [&](Measurer& measurer) { return measurer.place_packing(packed.packing); });
+  if (placed.code() == StatusCode::kDeviceError) {  // the next worker has not been sent anything
+    log_debug("the worker is started again: {}", placed.message());
+    placed = guarded(seconds_.sending, [&](Measurer& measurer) { return send_and_place(measurer, packed); });
+  }
+  SPARSMITH_RETURN_IF_ERROR(placed);
   packings_.push_back(&packed);
   return {};
 }
@@ -97,7 +117,7 @@ Status DeviceSession::add_packing(const PackedWeight& packed) {
 Status DeviceSession::drop_packing(const std::string& name) {
   const auto dropped = std::erase_if(packings_, [&](const PackedWeight* packed) { return packed->packing == name; });
   if (dropped == 0) return {};
-  return with_retry(seconds_.sending, [&](Measurer& measurer) { return measurer.drop_packing(name); });
+  return with_retry(Uses::kDevice, seconds_.sending, [&](Measurer& measurer) { return measurer.drop_packing(name); });
 }
 
 bool DeviceSession::has_packing(const std::string& name) const {
@@ -109,8 +129,8 @@ Status DeviceSession::set_tokens(std::int64_t tokens, std::uint64_t seed) {
   if (measurer_ != nullptr && tokens_ == Tokens{tokens, seed}) return {};
   tokens_.reset();
   ++switches_;
-  SPARSMITH_RETURN_IF_ERROR(
-      with_retry(seconds_.reference, [&](Measurer& measurer) { return measurer.set_tokens(tokens, seed); }));
+  SPARSMITH_RETURN_IF_ERROR(with_retry(Uses::kDevice, seconds_.reference,
+                                       [&](Measurer& measurer) { return measurer.set_tokens(tokens, seed); }));
   tokens_ = {tokens, seed};
   return {};
 }

@@ -1,7 +1,8 @@
 // A device that outlives what runs on it: when a measurer dies, the session starts another one and gives it back
 // the weight, the packings and the tokens, so that a candidate that takes its worker down costs only itself.
 //
-// Sessions of one GPU, of this process or of others, use it in turns, a call each.
+// Sessions of one GPU, of this process or of others, use it in turns, a call each; what a worker is only sent takes no
+// turn.
 //
 // One thread at a time. The weight and the packings are referred to, not copied: they must live until the next
 // set_weight(), drop_packing() or the session's end.
@@ -80,10 +81,13 @@ class DeviceSession {
   // Starts a measurer where there is none, and brings it to the session's state.
   Status revive();
   Status restore();
+  enum class Uses : std::uint8_t { kDevice, kWorker };
   // `seconds`: takes the time of the call.
   template <class Call>
+  auto guarded(Uses uses, double& seconds, Call&& call) -> decltype(call(std::declval<Measurer&>()));
+  template <class Call>
   auto guarded(double& seconds, Call&& call) -> decltype(call(std::declval<Measurer&>()));
-  Status with_retry(double& seconds, const std::function<Status(Measurer&)>& call);
+  Status with_retry(Uses uses, double& seconds, const std::function<Status(Measurer&)>& call);
 
   MeasurerFactory factory_;
   std::unique_ptr<Measurer> measurer_;

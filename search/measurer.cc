@@ -14,7 +14,8 @@ class WorkerMeasurer : public Measurer {
   Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) override {
     return worker_->set_weight(matrix, spec);
   }
-  Status add_packing(const PackedWeight& packed) override { return worker_->add_packing(packed); }
+  Status send_packing(const PackedWeight& packed) override { return worker_->send_packing(packed); }
+  Status place_packing(const std::string& name) override { return worker_->place_packing(name); }
   Status drop_packing(const std::string& name) override { return worker_->drop_packing(name); }
   Status set_tokens(std::int64_t tokens, std::uint64_t seed) override { return worker_->set_tokens(tokens, seed); }
   void limit_candidates(std::chrono::milliseconds limit) override { worker_->limit_candidates(limit); }

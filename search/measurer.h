@@ -20,7 +20,8 @@ class Measurer {
   virtual const DeviceProperties& properties() const = 0;
   virtual Result<DeviceSpeeds> measure_speeds() = 0;
   virtual Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) = 0;
-  virtual Status add_packing(const PackedWeight& packed) = 0;
+  virtual Status send_packing(const PackedWeight& packed) = 0;
+  virtual Status place_packing(const std::string& name) = 0;
   virtual Status drop_packing(const std::string& name) = 0;
   virtual Status set_tokens(std::int64_t tokens, std::uint64_t seed) = 0;
   virtual void limit_candidates(std::chrono::milliseconds limit) = 0;

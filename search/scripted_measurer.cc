@@ -23,15 +23,22 @@ class ScriptedMeasurer : public Measurer {
     return DeviceSpeeds{.memory_bandwidth = 4.1e12, .l2_bandwidth = 5e12, .launch_us = 2};
   }
   Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) override {
+    const std::lock_guard lock(script_.mutex);
     dense_bytes_ = matrix.rows * matrix.cols * static_cast<std::int64_t>(size_of(spec.type));
     ++script_.weights_set;
     script_.verified_each.push_back(0);
     packings_.clear();
     return alive();
   }
-  Status add_packing(const PackedWeight& packed) override {
-    packings_.insert(packed.packing);
+  Status send_packing(const PackedWeight& packed) override {
+    const std::lock_guard lock(script_.mutex);
+    sent_ = packed.packing;
     script_.packed_bytes[packed.packing] = packed.bytes();
+    return alive();
+  }
+  Status place_packing(const std::string& name) override {
+    if (name != sent_) return invalid_argument(name + " was not sent");
+    packings_.insert(name);
     return alive();
   }
   Status drop_packing(const std::string& name) override {
@@ -46,7 +53,7 @@ class ScriptedMeasurer : public Measurer {
   }
 
   void limit_candidates(std::chrono::milliseconds limit) override {
-    const std::lock_guard lock(script_.limits_mutex);
+    const std::lock_guard lock(script_.mutex);
     script_.limits.push_back(limit);
   }
 
@@ -156,6 +163,7 @@ class ScriptedMeasurer : public Measurer {
   DeviceScript& script_;
   bool dead_ = false;
   std::int64_t dense_bytes_ = 0;
+  std::string sent_;  // packing
   std::set<std::string> packings_;
   std::set<std::string> verified_;
   std::set<std::string> vendors_;

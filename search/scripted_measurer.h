@@ -48,7 +48,7 @@ struct DeviceScript {
   int timed = 0;
   int finals = 0;
   std::vector<std::string> timed_unverified;      // kernel names
-  std::mutex limits_mutex;                        // nobody waits for a turn to set one
+  std::mutex mutex;                               // of what takes no turn: weights and packings that are sent, limits
   std::vector<std::chrono::milliseconds> limits;  // of candidates' calls, as they were set
   std::vector<std::string> deaths;                // kernel names
 };

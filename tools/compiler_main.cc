@@ -42,9 +42,9 @@ sparsmith::Result<std::unique_ptr<sparsmith::KernelCompiler>> open_compiler() {
   return std::unique_ptr<sparsmith::KernelCompiler>(std::make_unique<FaultyCompiler>(*std::move(compiler)));
 }
 
-// There is a compiler a core, and workers beside them, which a device waits for.
+// There is a compiler a core, and beside them workers and packers, which a device waits for.
 void yield_to_devices() {
-  constexpr int kNiceness = 5;
+  constexpr int kNiceness = 10;
   setpriority(PRIO_PROCESS, 0, kNiceness);
 }
 

@@ -154,8 +154,17 @@ Status Worker::set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) {
   return channel_->call(encode_weight_request(matrix, spec), "sending the weight").status();
 }
 
-Status Worker::add_packing(const PackedWeight& packed) {
+Status Worker::send_packing(const PackedWeight& packed) {
   return channel_->call(encode_packing_request(packed), "sending packing " + packed.packing).status();
+}
+
+Status Worker::place_packing(const std::string& name) {
+  return channel_->call(encode_place_packing_request(name), "placing packing " + name).status();
+}
+
+Status Worker::add_packing(const PackedWeight& packed) {
+  SPARSMITH_RETURN_IF_ERROR(send_packing(packed));
+  return place_packing(packed.packing);
 }
 
 Status Worker::drop_packing(const std::string& name) {

@@ -86,9 +86,15 @@ class Worker {
   // Runs a short probe; without NVRTC it measures the memory alone. Error: kUnsupported on the emulator.
   Result<DeviceSpeeds> measure_speeds();
 
-  // The weight of what follows, and the operator on it. Replaces the last one, with all its packings.
+  // The weight of what follows, and the operator on it. Replaces the last one, with all its packings. The device is not
+  // used for it, but for kernels that are loaded with the first one.
   Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec);
-  // A packed form of that weight, known by its `packing`.
+  // A packed form of that weight, known by its `packing`: sent to the worker, which leaves the device alone, and from
+  // there to the device.
+  Status send_packing(const PackedWeight& packed);
+  // REQUIRES: the packing that was sent last.
+  Status place_packing(const std::string& name);
+  // Both.
   Status add_packing(const PackedWeight& packed);
   // Gives its memory back. One that is not there is dropped already.
   Status drop_packing(const std::string& name);

@@ -172,6 +172,7 @@ WorkerRequest request_of(const json& header, BlobReader& blobs) {
   if (call == "fingerprint_kernel") return FingerprintKernelRequest{kernel_of(header.at("kernel"), blobs)};
   if (call == "weight") return weight_of(header, blobs);
   if (call == "packing") return packing_of(header, blobs);
+  if (call == "place_packing") return PlacePackingRequest{header.at("packing")};
   if (call == "drop_packing") return DropPackingRequest{header.at("packing")};
   if (call == "tokens") {
     const TokensRequest request{integer_of(header.at("tokens")), header.at("seed").get<std::uint64_t>()};
@@ -243,6 +244,10 @@ OutgoingMessage encode_packing_request(const PackedWeight& packed) {
                            {"facts", packed.facts},
                            {"arrays", arrays}});
   return message;
+}
+
+OutgoingMessage encode_place_packing_request(const std::string& name) {
+  return message_of({{"call", "place_packing"}, {"packing", name}});
 }
 
 OutgoingMessage encode_drop_packing_request(const std::string& name) {

@@ -39,8 +39,12 @@ struct WeightRequest {
   CsrMatrix matrix;
   OperatorSpec spec;
 };
+// Comes to the worker's memory, where it waits to be placed on the device; the next one takes its place.
 struct PackingRequest {
   PackedWeight packed;
+};
+struct PlacePackingRequest {
+  std::string name;
 };
 struct DropPackingRequest {
   std::string name;
@@ -64,9 +68,9 @@ struct VendorRequest {
   TimingPolicy policy;
 };
 
-using WorkerRequest =
-    std::variant<PropertiesRequest, SpeedsRequest, ReferenceKernelRequest, FingerprintKernelRequest, WeightRequest,
-                 PackingRequest, DropPackingRequest, TokensRequest, VerifyRequest, TimeRequest, VendorRequest>;
+using WorkerRequest = std::variant<PropertiesRequest, SpeedsRequest, ReferenceKernelRequest, FingerprintKernelRequest,
+                                   WeightRequest, PackingRequest, PlacePackingRequest, DropPackingRequest,
+                                   TokensRequest, VerifyRequest, TimeRequest, VendorRequest>;
 
 OutgoingMessage encode_properties_request();
 OutgoingMessage encode_speeds_request(const std::optional<KernelImage>& probe);
@@ -74,6 +78,7 @@ OutgoingMessage encode_reference_kernel_request(DataType type, const KernelImage
 OutgoingMessage encode_fingerprint_kernel_request(const KernelImage& kernel);
 OutgoingMessage encode_weight_request(const CsrMatrix& matrix, const OperatorSpec& spec);
 OutgoingMessage encode_packing_request(const PackedWeight& packed);
+OutgoingMessage encode_place_packing_request(const std::string& name);
 OutgoingMessage encode_drop_packing_request(const std::string& name);
 OutgoingMessage encode_tokens_request(std::int64_t tokens, std::uint64_t seed);
 OutgoingMessage encode_verify_request(const LoadedCandidate& candidate, std::chrono::milliseconds run_limit);

@@ -75,6 +75,7 @@ Result<WorkerReply> WorkerServer::answer(WeightRequest& request) {
   if (request.matrix.rows != request.spec.rows || request.matrix.cols != request.spec.cols)
     return invalid_argument("the weight has another shape than the operator");
   forget_problem();
+  sent_.reset();
   packings_.clear();
   reference_weight_.reset();
   rounded_.reset();
@@ -91,11 +92,18 @@ Result<WorkerReply> WorkerServer::answer(PackingRequest& request) {
   if (packed.rows != matrix_.rows || packed.cols != matrix_.cols)
     return invalid_argument(fmt::format("packing {} is {} x {}, the weight {} x {}", packed.packing, packed.rows,
                                         packed.cols, matrix_.rows, matrix_.cols));
-  const std::string name = packed.packing;
-  packings_.erase(name);  // before the new one takes memory
-  SPARSMITH_ASSIGN_OR_RETURN(DevicePacking packing, DevicePacking::upload(executor_, std::move(request.packed),
+  sent_ = std::move(request.packed);
+  return WorkerReply();
+}
+
+Result<WorkerReply> WorkerServer::answer(const PlacePackingRequest& request) {
+  if (!sent_ || sent_->packing != request.name)
+    return invalid_argument(fmt::format("packing {} was not sent before it was placed", request.name));
+  packings_.erase(request.name);  // before the new one takes memory
+  PackedWeight packed = *std::exchange(sent_, std::nullopt);
+  SPARSMITH_ASSIGN_OR_RETURN(DevicePacking packing, DevicePacking::upload(executor_, std::move(packed),
                                                                           fingerprinter_ ? &*fingerprinter_ : nullptr));
-  packings_.emplace(name, std::move(packing));
+  packings_.emplace(request.name, std::move(packing));
   return WorkerReply();
 }
 

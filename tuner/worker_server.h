@@ -37,6 +37,7 @@ class WorkerServer {
   Result<WorkerReply> answer(const FingerprintKernelRequest& request);
   Result<WorkerReply> answer(WeightRequest& request);
   Result<WorkerReply> answer(PackingRequest& request);
+  Result<WorkerReply> answer(const PlacePackingRequest& request);
   Result<WorkerReply> answer(const DropPackingRequest& request);
   Result<WorkerReply> answer(const TokensRequest& request);
   Result<WorkerReply> answer(const VerifyRequest& request);
@@ -58,6 +59,7 @@ class WorkerServer {
   RoundedValues rounded_;  // of the matrix; null until they are needed, as the next
   std::optional<ReferenceWeight> reference_weight_;
   std::optional<Fingerprinter> fingerprinter_;
+  std::optional<PackedWeight> sent_;  // until it is placed
   std::map<std::string, DevicePacking> packings_;
   std::unique_ptr<ReferenceProblem> problem_;
   std::unique_ptr<PlanVerifier> verifier_;

@@ -9,13 +9,18 @@
 namespace sparsmith {
 namespace {
 
+Status place(WorkerServer& server, const PackedWeight& packed) {
+  SPARSMITH_RETURN_IF_ERROR(server.handle(PackingRequest{packed}).status());
+  return server.handle(PlacePackingRequest{packed.packing}).status();
+}
+
 class WorkerServerTest : public testing::TestWithParam<bool> {
  protected:
   explicit WorkerServerTest(bool is_emulator = GetParam()) : executor_(is_emulator), server_(executor_, nullptr) {}
 
   void start(const char* epilogue = "none", std::int64_t tokens = 3) {
     ASSERT_TRUE(server_.handle(WeightRequest{matrix_, sample_spec(matrix_, epilogue)}).ok());
-    ASSERT_TRUE(server_.handle(PackingRequest{sample_packing(matrix_)}).ok());
+    ASSERT_TRUE(place(server_, sample_packing(matrix_)).ok());
     ASSERT_TRUE(server_.handle(TokensRequest{tokens, 7}).ok());
   }
   LoadedCandidate candidate(const std::string& source) const {
@@ -91,8 +96,12 @@ TEST_P(WorkerServerTest, AWorkspaceThatDoesNotFitHarmsNoOther) {
 TEST_P(WorkerServerTest, RequestsOutOfOrderAreErrors) {
   EXPECT_EQ(server_.handle(TokensRequest{1, 1}).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(server_.handle(PackingRequest{sample_packing(matrix_)}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(server_.handle(PlacePackingRequest{"sample"}).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(server_.handle(VerifyRequest{candidate("csr")}).status().code(), StatusCode::kInvalidArgument);
   start();
+  EXPECT_EQ(server_.handle(PlacePackingRequest{"sample"}).status().code(), StatusCode::kInvalidArgument) << "it was";
+  ASSERT_TRUE(server_.handle(PackingRequest{sample_packing(matrix_)}).ok());
+  EXPECT_EQ(server_.handle(PlacePackingRequest{"another"}).status().code(), StatusCode::kInvalidArgument);
   LoadedCandidate other = candidate("csr");
   other.packing = "another";
   EXPECT_EQ(server_.handle(VerifyRequest{other}).status().code(), StatusCode::kNotFound);
@@ -154,7 +163,7 @@ TEST(WorkerServerTimingTest, OnlyVerifiedCandidatesAreTimed) {
   FakeTimingDevice timing;
   WorkerServer server(executor, &timing);
   ASSERT_TRUE(server.handle(WeightRequest{matrix, sample_spec(matrix)}).ok());
-  ASSERT_TRUE(server.handle(PackingRequest{sample_packing(matrix)}).ok());
+  ASSERT_TRUE(place(server, sample_packing(matrix)).ok());
   ASSERT_TRUE(server.handle(TokensRequest{2, 7}).ok());
   EXPECT_NE(timing.problem_, nullptr);
   EXPECT_FALSE(timing.same_weight_);
