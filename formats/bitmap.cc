@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -34,9 +35,32 @@ struct Place {
   std::uint8_t bit;
 };
 
+// The strips of each row tile whose place follows from their numbers.
+struct FirstStrips {
+  int count = 0;
+  int units = 0;  // the room of one of them
+
+  std::size_t begin(std::int64_t row_tile, std::int64_t strip) const {
+    return static_cast<std::size_t>((row_tile * count + strip) * units);
+  }
+};
+
+// A weight's strips as they lie.
+struct StripPlaces {
+  FirstStrips first;
+  std::uint32_t largest = 0;
+  std::uint64_t units = 0;             // of all
+  std::vector<std::uint32_t> offsets;  // as they are stored
+
+  std::size_t begin(std::int64_t row_tile, std::int64_t strip, std::int64_t strips) const {
+    return strip < first.count ? first.begin(row_tile, strip)
+                               : offsets[static_cast<std::size_t>(row_tile * strips + strip)];
+  }
+};
+
 using Places = std::array<std::array<Place, kStripColumns>, kTileRows>;
 
-const Places& places() {
+const Places& element_places() {
   static const Places all = [] {
     Places result{};
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -107,35 +131,31 @@ class Packer {
         first_rows_(deal_row_parts(matrix, packing.tiles)) {}
 
   Result<PackedWeight> pack() {
-    const auto count = static_cast<std::size_t>(row_tiles_ * strips_);
-    std::vector<std::uint32_t> offsets(count + 1);
+    std::vector<std::uint32_t> sizes(static_cast<std::size_t>(row_tiles_ * strips_));
     parallel_for(row_tiles_, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t tile = begin; tile < end; ++tile) measure(tile, offsets.data() + tile * strips_ + 1);
+      for (std::int64_t tile = begin; tile < end; ++tile) measure(tile, sizes.data() + tile * strips_);
     });
-    std::uint64_t units = 0;
-    std::uint32_t largest = 0;
-    for (std::uint32_t& offset : offsets) {
-      largest = std::max(largest, offset);
-      units += offset;
-      offset = static_cast<std::uint32_t>(units);
-    }
-    if (units > 0xFFFFFFFFU)
+    const StripPlaces places = place(sizes);
+    if (places.units > 0xFFFFFFFFU)
       return invalid_argument(fmt::format("bitmap: {} nonzeros exceed 32-bit offsets", matrix_.nnz()));
     PackedWeight packed;
     packed.packing = packing_.name();
-    packed.packer_version = 2;
+    packed.packer_version = 3;
     packed.rows = matrix_.rows;
     packed.cols = matrix_.cols;
     packed.nnz = matrix_.nnz();
     packed.value_type = type_;
-    packed.facts = {{"row_tiles", row_tiles_}, {"strips", strips_}, {"max_strip_bytes", largest * kUnitBytes}};
-    PackedArray strips{"strips", DataType::kUint8, std::vector<std::byte>(units * kUnitBytes)};
+    packed.facts = {{"row_tiles", row_tiles_},
+                    {"strips", strips_},
+                    {"max_strip_bytes", places.largest * kUnitBytes},
+                    {"first_strips", places.first.count},
+                    {"first_units", places.first.units}};
+    PackedArray strips{"strips", DataType::kUint8, std::vector<std::byte>(places.units * kUnitBytes)};
     parallel_for(row_tiles_, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t tile = begin; tile < end; ++tile)
-        fill(tile, offsets.data() + tile * strips_, strips.bytes.data());
+      for (std::int64_t tile = begin; tile < end; ++tile) fill(tile, places, strips.bytes.data());
     });
-    PackedArray offset_array{"strip_offsets", DataType::kUint32, std::vector<std::byte>(offsets.size() * 4)};
-    std::memcpy(offset_array.bytes.data(), offsets.data(), offset_array.bytes.size());
+    PackedArray offset_array{"strip_offsets", DataType::kUint32, std::vector<std::byte>(places.offsets.size() * 4)};
+    std::memcpy(offset_array.bytes.data(), places.offsets.data(), offset_array.bytes.size());
     packed.arrays.push_back(std::move(strips));
     packed.arrays.push_back(std::move(offset_array));
     packed.arrays.push_back(row_parts_array(first_rows_));
@@ -165,7 +185,42 @@ class Packer {
       units[i] = (static_cast<std::uint32_t>(header_) + 2 * nonzeros[i] + kUnitBytes - 1) / kUnitBytes;
   }
 
-  void fill(std::int64_t row_tile, const std::uint32_t* offsets, std::byte* bytes) const {
+  // Where strips of these sizes lie.
+  StripPlaces place(const std::vector<std::uint32_t>& sizes) const {
+    StripPlaces places;
+    for (const std::uint32_t size : sizes) places.largest = std::max(places.largest, size);
+    places.first = choose_first_strips(sizes);
+    places.units = static_cast<std::uint64_t>(row_tiles_ * places.first.count * places.first.units);
+    places.offsets.reserve(sizes.size() + 1);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      places.offsets.push_back(static_cast<std::uint32_t>(places.units));
+      if (!is_first(i, places.first.count)) places.units += sizes[i];
+    }
+    places.offsets.push_back(static_cast<std::uint32_t>(places.units));
+    return places;
+  }
+
+  // How many strips of each row tile have the same room, and how much: the largest of them sets it, so that fewer may
+  // have to do.
+  FirstStrips choose_first_strips(const std::vector<std::uint32_t>& sizes) const {
+    const std::int64_t most = row_tiles_ * bitmap::kMaxFirstPadding / kUnitBytes;
+    for (std::int64_t count = std::min<std::int64_t>(strips_, bitmap::kFirstStrips); count > 0; count /= 2) {
+      std::int64_t room = 0;
+      std::int64_t used = 0;
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        if (!is_first(i, count)) continue;
+        room = std::max<std::int64_t>(room, sizes[i]);
+        used += sizes[i];
+      }
+      if (row_tiles_ * count * room - used <= most) return {static_cast<int>(count), static_cast<int>(room)};
+    }
+    return {};
+  }
+
+  // Whether strip `i` of all is among the first `count` of its row tile.
+  bool is_first(std::size_t i, std::int64_t count) const { return static_cast<std::int64_t>(i) % strips_ < count; }
+
+  void fill(std::int64_t row_tile, const StripPlaces& places, std::byte* bytes) const {
     const auto tiles = static_cast<std::size_t>(packing_.tiles);
     const auto strips = static_cast<std::size_t>(strips_);
     std::vector<TileWords> words(strips * tiles);  // of a strip its tiles
@@ -173,7 +228,7 @@ class Packer {
       for_each_piece(matrix_, row, [&](std::int64_t strip, std::int64_t begin, std::int64_t end) {
         TileWords& tile = words[static_cast<std::size_t>(strip) * tiles + r];
         for (std::int64_t i = begin; i < end; ++i) {
-          const Place place = places()[row_of_tile][matrix_.column_indices[i] % kStripColumns];
+          const Place place = element_places()[row_of_tile][matrix_.column_indices[i] % kStripColumns];
           tile[place.lane] |= 1U << place.bit;
         }
       });
@@ -181,13 +236,13 @@ class Packer {
     std::vector<TileStarts> starts(words.size());
     std::vector<std::uint16_t*> values(words.size());
     for (std::size_t strip = 0; strip < strips; ++strip)
-      begin_strip(bytes + std::size_t{offsets[strip]} * kUnitBytes, words.data() + strip * tiles,
-                  starts.data() + strip * tiles, values.data() + strip * tiles);
+      begin_strip(bytes + places.begin(row_tile, static_cast<std::int64_t>(strip), strips_) * kUnitBytes,
+                  words.data() + strip * tiles, starts.data() + strip * tiles, values.data() + strip * tiles);
     for_each_row(row_tile, [&](std::size_t r, std::size_t row_of_tile, std::int64_t row) {
       for_each_piece(matrix_, row, [&](std::int64_t strip, std::int64_t begin, std::int64_t end) {
         const std::size_t tile = static_cast<std::size_t>(strip) * tiles + r;
         for (std::int64_t i = begin; i < end; ++i) {
-          const Place place = places()[row_of_tile][matrix_.column_indices[i] % kStripColumns];
+          const Place place = element_places()[row_of_tile][matrix_.column_indices[i] % kStripColumns];
           values[tile][value_index(words[tile], starts[tile], run_bits_, place)] = convert(matrix_.values[i]);
         }
       });
@@ -250,6 +305,20 @@ Result<BitmapPacking> packing_named(std::string_view name) {
   return invalid_input(fmt::format("bitmap: no packing is named '{}'", name));
 }
 
+// Of a packed weight whose row tiles have `strips` strips of at most `max_bytes`.
+Result<FirstStrips> first_strips_of(const PackedWeight& packed, std::int64_t strips, int max_bytes) {
+  const auto fact = [&packed](const char* name) {
+    const auto found = packed.facts.find(name);
+    return found == packed.facts.end() ? -1 : found->second;
+  };
+  const std::int64_t count = fact("first_strips");
+  const std::int64_t units = fact("first_units");
+  if (count < 0 || count > std::min<std::int64_t>(strips, bitmap::kFirstStrips) || units < 0 ||
+      units > max_bytes / kUnitBytes)
+    return invalid_input(fmt::format("bitmap: {} first strips with room for {} units each", count, units));
+  return FirstStrips{static_cast<int>(count), static_cast<int>(units)};
+}
+
 }  // namespace
 
 std::string BitmapPacking::name() const {
@@ -289,6 +358,10 @@ Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
       static_cast<std::size_t>(bitmap::header_bytes(packing.tiles, packing.run_bits, packing.stored_offsets));
   if (strips->bytes.size() / header < static_cast<std::size_t>(count))
     return invalid_input(fmt::format("bitmap: {} bytes for {} strips", strips->bytes.size(), count));
+  SPARSMITH_ASSIGN_OR_RETURN(
+      const FirstStrips first,
+      first_strips_of(packed, columns,
+                      bitmap::max_strip_bytes(packing.tiles, packing.run_bits, packing.stored_offsets)));
 
   const auto run_bits = static_cast<std::size_t>(packing.run_bits);
   // Of each strip its words, and where the values of each tile begin.
@@ -298,8 +371,11 @@ Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
   std::vector<TileStarts> starts(words.size());
   std::vector<const std::byte*> values(words.size());
   for (std::size_t strip = 0; strip < total; ++strip) {
-    const std::size_t begin = std::size_t{offsets[strip]} * kUnitBytes;
-    const std::size_t end = std::size_t{offsets[strip + 1]} * kUnitBytes;
+    const auto [row_tile, column] = std::div(static_cast<std::int64_t>(strip), columns);
+    const bool is_first = column < first.count;
+    const std::size_t begin = (is_first ? first.begin(row_tile, column) : offsets[strip]) * kUnitBytes;
+    const std::size_t end = is_first ? begin + static_cast<std::size_t>(first.units * kUnitBytes)
+                                     : std::size_t{offsets[strip + 1]} * kUnitBytes;
     if (end > strips->bytes.size() || begin + header > end)
       return invalid_input(
           fmt::format("bitmap: strip {} lies at bytes {} to {} of {}", strip, begin, end, strips->bytes.size()));
@@ -317,7 +393,7 @@ Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
   for (std::size_t part = 0; part < first_rows.size(); ++part) {
     const std::int64_t end = std::min<std::int64_t>(packed.rows, std::int64_t{first_rows[part]} + kTileRows);
     for (std::int64_t row = first_rows[part]; row < end; ++row) {
-      const auto& line = places()[static_cast<std::size_t>(row % kTileRows)];
+      const auto& line = element_places()[static_cast<std::size_t>(row % kTileRows)];
       for (std::int64_t column = 0; column < packed.cols; ++column) {
         const std::size_t strip = part / tiles * static_cast<std::size_t>(columns) + column / kStripColumns;
         const std::size_t tile = strip * tiles + part % tiles;

@@ -18,10 +18,16 @@
 //   row g + 8 (i % 2) of the tile, column 16 t + 4 f + 2 (i / 2) + h of the strip
 //
 // This is the fragment of the PTX ISA with the columns of a strip in another order, such that a lane meets 16
-// neighbouring columns of X. Arrays:
+// neighbouring columns of X.
 //
-//   strips         the strips, by row blocks, in each by columns
-//   strip_offsets  uint32[strips + 1]: where each begins, in units of 16 bytes
+// Where a row block's first strips lie follows from their numbers, so that the first copies of a kernel wait for no
+// offset. There are up to kFirstStrips of them, fewer where their room would cost a row block more than
+// kMaxFirstPadding bytes. Arrays:
+//
+//   strips         the first strips of each row block, by row blocks, in each by columns, with the same room each; then
+//                  the others in the same order, as long as they are
+//   strip_offsets  uint32[strips + 1]: where each begins in `strips`, in units of 16 bytes; at a first strip, where the
+//                  first of the others does
 //   row_parts      uint32[row blocks][R]: the first row of each part
 #pragma once
 
@@ -34,7 +40,9 @@ constexpr int kFragments = 4;
 constexpr int kFragmentBits = 8;  // of a lane's word
 constexpr int kTileElements = kTileRows * kStripColumns;
 constexpr int kUnitBytes = 16;
-constexpr int kRowPartsBytes = 16;  // of shared memory, for the first rows of a block: up to 4
+constexpr int kFirstStrips = 16;        // one for each warp of the largest block
+constexpr int kMaxFirstPadding = 8192;  // bytes of a row block, on average
+constexpr int kRowPartsBytes = 16;      // of shared memory, for the first rows of a block: up to 4
 
 // Bytes in front of the values of a strip.
 constexpr int header_bytes(int tiles, int run_bits, bool stored_offsets) {

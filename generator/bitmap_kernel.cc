@@ -64,6 +64,8 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
                      {"int", "rows"},
                      {"int", "row_tiles"},
                      {"int", "row_strips"},
+                     {"int", "first_strips"},
+                     {"int", "first_units"},
                      {"const Value*", "x"},
                      {"i64", "ldx"},
                      {"int", "cols"},
@@ -74,11 +76,11 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
   text.body +=
       "u8* shared = shared_memory();\n"
       "float* extras = reinterpret_cast<float*>(shared + extras_offset);\n"
-      "Ring ring({strips, strip_offsets}, slot_bytes, stages, shared,\n"
+      "Ring ring({strips, strip_offsets, row_strips, first_strips, first_units}, slot_bytes, stages, shared,\n"
       "          reinterpret_cast<BulkBarrier*>(shared + extras_offset + Kernel::kExtraBytes));\n";
   text.body += config.relayout ? make_operand_input(spec) : "Input input(x, ldx, cols, n);\n";
   text.body +=
-      "Kernel::run(ring, input, output, row_parts, rows, row_tiles, row_strips, first_strip, end_strip, n,\n"
+      "Kernel::run(ring, input, output, row_parts, rows, row_tiles, first_strip, end_strip, n,\n"
       "            reinterpret_cast<float*>(shared), extras);";
   return text;
 }
@@ -106,8 +108,9 @@ Result<LaunchPlan> bitmap_plan(const BitmapConfig& config, const Problem& proble
   step.shared_bytes = config.shared_bytes(strip_bytes, stages);
   step.arguments = {PlanArguments::packed("strips"), PlanArguments::packed("strip_offsets"),
                     PlanArguments::packed("row_parts")};
-  for (const std::int64_t value : {config.slot_bytes(strip_bytes), std::int64_t{stages}, extras_offset,
-                                   problem.spec.rows, row_tiles, packed.facts.at("strips")})
+  for (const std::int64_t value :
+       {config.slot_bytes(strip_bytes), std::int64_t{stages}, extras_offset, problem.spec.rows, row_tiles,
+        packed.facts.at("strips"), packed.facts.at("first_strips"), packed.facts.at("first_units")})
     step.arguments.push_back(arguments.int32(std::to_string(value)));
   step.arguments.push_back(PlanArguments::x());
   step.arguments.push_back(arguments.int64("ldx"));

@@ -15,6 +15,13 @@ Mutation::Matters bitmap(bool (*holds)(const BitmapConfig&, const KernelCase&)) 
     });
   };
 }
+Mutation::Matters bitmap(bool (*holds)(const BitmapConfig&, const PackedCase&)) {
+  return [holds](const Config& config, const Cases& cases) {
+    return std::any_of(cases.begin(), cases.end(), [&](const PackedCase& each) {
+      return each.matrix.nnz() > 200 && holds(BitmapConfig(config), each);
+    });
+  };
+}
 bool any_weight(const BitmapConfig&, const KernelCase&) { return true; }
 bool async_copies(const BitmapConfig& config, const KernelCase&) { return !config.bulk_copies; }
 bool bulk_copies(const BitmapConfig& config, const KernelCase&) { return config.bulk_copies; }
@@ -50,6 +57,27 @@ bool several_row_tiles(const BitmapConfig& config, const KernelCase& each) { ret
 bool bulk_ring_again(const BitmapConfig& config, const KernelCase& each) {
   return config.bulk_copies && several_row_tiles(config, each);
 }
+std::int64_t first_strips(const PackedCase& each) { return each.packed.facts.at("first_strips"); }
+bool two_first_strips(const BitmapConfig& config, const PackedCase& each) {
+  return config.column_parts == 1 && first_strips(each) > config.warps;
+}
+bool first_strips_of_row_tiles(const BitmapConfig& config, const PackedCase& each) {
+  return first_strips(each) > 0 && several_row_tiles(config, each);
+}
+// Of a warp: its bounds hold none.
+bool one_first_strip(const BitmapConfig& config, const PackedCase& each) {
+  return config.warps == bitmap::kFirstStrips && first_strips(each) > 0;
+}
+std::int64_t strips_of_part(const BitmapConfig& config, const PackedCase& each) {
+  return (each.packed.facts.at("strips") + config.column_parts - 1) / config.column_parts;
+}
+bool early_others(const BitmapConfig& config, const PackedCase& each) {
+  if (config.column_parts > 1) return strips_of_part(config, each) >= first_strips(each);
+  return each.packed.facts.at("strips") > first_strips(each) && first_strips(each) < 2 * config.warps;
+}
+bool late_first_strips(const BitmapConfig& config, const PackedCase& each) {
+  return std::min(first_strips(each), strips_of_part(config, each)) > config.warps * config.stages;
+}
 bool dealt_rows(const BitmapConfig& config, const KernelCase& each) {
   return !std::ranges::is_sorted(deal_row_parts(each.matrix, config.tiles));
 }
@@ -59,8 +87,8 @@ bool bitmap_meets_infinity(const BitmapConfig&, const KernelCase& each) { return
 
 const std::vector<Mutation>& bitmap_mutations() {
   static const std::vector<Mutation> all = {
-      {"no barrier before a slot is copied over", "    warp_barrier();\n    copy_next(slot);", "    copy_next(slot);",
-       bitmap(strips_go_round)},
+      {"no barrier before a slot is copied over", "    warp_barrier();\n    copy_next<false>(slot);",
+       "    copy_next<false>(slot);", bitmap(strips_go_round)},
       {"no barrier after a strip has landed", "    warp_barrier();\n    return slots", "    return slots",
        bitmap(async_copies)},
       {"strips are not awaited", "case 2: async_wait<1>()", "case 2: async_wait<2>()", bitmap(async_copies)},
@@ -76,13 +104,22 @@ const std::vector<Mutation>& bitmap_mutations() {
        bitmap(parts_of_a_launch)},
       {"what other blocks send is not awaited", "cluster_arrive();\n      cluster_wait();\n    }", "}",
        bitmap(cluster_of_parts)},
-      {"every lane copies the strip", "bounds.take(from, units) && lane_index() == 0", "bounds.take(from, units)",
-       bitmap(bulk_copies)},
+      {"every lane copies the strip", "if (copies && lane_index() == 0)", "if (copies)", bitmap(bulk_copies)},
       {"half of a strip is copied", "from, units * bitmap::kUnitBytes, barriers", "from, units / 2 * 16, barriers",
        bitmap(bulk_copies)},
       {"the first copies go to the wrong slots",
-       "copy_next(slot + stage < stages ? slot + stage : slot + stage - stages)", "copy_next(stage)",
+       "copy_next<true>(slot + stage < stages ? slot + stage : slot + stage - stages)", "copy_next<true>(stage)",
        bitmap(bulk_ring_again)},
+      {"a warp's first strips lie at one place", "early_begin += static_cast<u32>(kWarps * first_units);", "",
+       bitmap(two_first_strips)},
+      {"first strips are those of the first row tile", "(row_tile * first_strips + begin) * first_units",
+       "begin * first_units", bitmap(first_strips_of_row_tiles)},
+      {"first strips lie where offsets say", "early >= first_strips) return take", "true) return take",
+       bitmap(one_first_strip)},
+      {"others lie where their numbers say", "early >= first_strips) return take", "false) return take",
+       bitmap(early_others)},
+      {"first strips that do not come early lie where offsets say", "|| begin + strip >= first_strips", "|| true",
+       bitmap(late_first_strips)},
       {"no barrier before sums take the ring's place", "block_barrier();  // the ring has been read", "",
        bitmap(several_row_tiles)},
       {"no barrier before sums are written again", "block_barrier();  // the sums have been read", "",

@@ -38,19 +38,19 @@ struct BitmapKernel {
   // quarter of the merges' instructions.
   static constexpr bool kHalves = kTokenTiles == 1;
 
-  // The block does strips [first_strip, end_strip) of each row tile's `strips`.
+  // The block does strips [first_strip, end_strip) of each row tile.
   //   row_parts: [row_tiles][R], the first rows.
   //   extras: kExtraBytes in shared memory, beside the ring; the sums take the ring's place.
   static SPARSMITH_DEVICE void run(Ring& ring, Input& input, const Output& output, const u32* row_parts, int rows,
-                                   int row_tiles, int strips, int first_strip, int end_strip, int n,
-                                   float* sums_of_warps, float* extras) {
+                                   int row_tiles, int first_strip, int end_strip, int n, float* sums_of_warps,
+                                   float* extras) {
     launch_dependents();
     u32* first_rows = reinterpret_cast<u32*>(extras + kOutputs);
     SumsOfParts parts(reinterpret_cast<u8*>(first_rows) + bitmap::kRowPartsBytes);
     const int begin = first_strip + warp_index();
     for (int first_token = block_index_y() * kTokens; first_token < n; first_token += grid_size_y() * kTokens) {
       for (int row_tile = block_index_x(); row_tile < row_tiles; row_tile += grid_size_x()) {
-        ring.bounds.turn_to(row_tile * strips + begin, row_tile * strips + end_strip);
+        ring.bounds.turn_to(row_tile, begin, end_strip);
         ring.start();
         if (thread_index() == 0) async_copy<kTiles * 4>(first_rows, row_parts + row_tile * kTiles);
         for (int i = thread_index(); i < kOutputs; i += kThreads) extras[i] = 0.0F;

@@ -43,7 +43,7 @@ struct BulkStripRing {
   // Starts the first copies, of the strips that the bounds have been turned to. Nobody reads the slots any more.
   SPARSMITH_DEVICE void start() {
     int stage = 0;
-    SPARSMITH_ROLLED do { copy_next(slot + stage < stages ? slot + stage : slot + stage - stages); }
+    SPARSMITH_ROLLED do { copy_next<true>(slot + stage < stages ? slot + stage : slot + stage - stages); }
     while (++stage < stages);
   }
 
@@ -56,7 +56,7 @@ struct BulkStripRing {
   // Gives the slot of the strip back, once every lane has read it.
   SPARSMITH_DEVICE void release() {
     warp_barrier();
-    copy_next(slot);
+    copy_next<false>(slot);
     if (++slot == stages) {
       slot = 0;
       phase ^= 1;
@@ -67,10 +67,12 @@ struct BulkStripRing {
   SPARSMITH_DEVICE void copies_follow() const { bulk_copies_follow(); }
 
  private:
+  template <bool kEarly>
   SPARSMITH_DEVICE void copy_next(int to_slot) {
     const u8* from;
     int units;
-    if (bounds.take(from, units) && lane_index() == 0) {
+    const bool copies = kEarly ? bounds.take_early(from, units) : bounds.take(from, units);
+    if (copies && lane_index() == 0) {
       bulk_copy(slots + to_slot * slot_bytes, from, units * bitmap::kUnitBytes, barriers + to_slot);
     }
   }

@@ -36,7 +36,7 @@ struct StripRing {
   // Starts the first copies, of the strips that the bounds have been turned to. Nobody reads the slots any more.
   SPARSMITH_DEVICE void start() {
     slot = 0;
-    SPARSMITH_ROLLED for (int stage = 0; stage < stages; ++stage) copy_next(stage);
+    SPARSMITH_ROLLED for (int stage = 0; stage < stages; ++stage) copy_next<true>(stage);
   }
 
   // The next strip, complete. Every lane calls it.
@@ -54,7 +54,7 @@ struct StripRing {
   // Gives the slot of the strip back, once every lane has read it.
   SPARSMITH_DEVICE void release() {
     warp_barrier();
-    copy_next(slot);
+    copy_next<false>(slot);
     slot = slot + 1 == stages ? 0 : slot + 1;
   }
 
@@ -62,10 +62,11 @@ struct StripRing {
   SPARSMITH_DEVICE void copies_follow() const {}
 
  private:
+  template <bool kEarly>
   SPARSMITH_DEVICE void copy_next(int to_slot) {
     const u8* from;
     int units;
-    if (bounds.take(from, units)) {
+    if (kEarly ? bounds.take_early(from, units) : bounds.take(from, units)) {
       u8* to = slots + to_slot * slot_bytes;
       for (int unit = lane_index(); unit < units; unit += bitmap::kLanes) {
         async_copy_streaming(to + unit * bitmap::kUnitBytes, from + unit * bitmap::kUnitBytes);

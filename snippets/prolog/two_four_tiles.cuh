@@ -105,6 +105,9 @@ struct TwoFourBounds {
     next += kWarps * two_four::kStripBytes;
     return true;
   }
+
+  // The same, before any strip is waited for.
+  SPARSMITH_DEVICE bool take_early(const u8*& from, int& units) { return take(from, units); }
 };
 
 }  // namespace sparsmith
