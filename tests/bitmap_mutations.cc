@@ -76,7 +76,8 @@ bool early_others(const BitmapConfig& config, const PackedCase& each) {
   return each.packed.facts.at("strips") > first_strips(each) && first_strips(each) < 2 * config.warps;
 }
 bool late_first_strips(const BitmapConfig& config, const PackedCase& each) {
-  return std::min(first_strips(each), strips_of_part(config, each)) > config.warps * config.stages;
+  return each.matrix.nnz() > each.matrix.cols &&
+         std::min(first_strips(each), strips_of_part(config, each)) > config.warps * config.stages;
 }
 bool dealt_rows(const BitmapConfig& config, const KernelCase& each) {
   return !std::ranges::is_sorted(deal_row_parts(each.matrix, config.tiles));
@@ -107,8 +108,7 @@ const std::vector<Mutation>& bitmap_mutations() {
       {"every lane copies the strip", "if (copies && lane_index() == 0)", "if (copies)", bitmap(bulk_copies)},
       {"half of a strip is copied", "from, units * bitmap::kUnitBytes, barriers", "from, units / 2 * 16, barriers",
        bitmap(bulk_copies)},
-      {"the first copies go to the wrong slots",
-       "copy_next<true>(slot + stage < stages ? slot + stage : slot + stage - stages)", "copy_next<true>(stage)",
+      {"the first copies go to the wrong slots", "copy_next<true>(slot);", "copy_next<true>(0);",
        bitmap(bulk_ring_again)},
       {"a warp's first strips lie at one place", "early_begin += static_cast<u32>(kWarps * first_units);", "",
        bitmap(two_first_strips)},

@@ -42,9 +42,10 @@ struct BulkStripRing {
 
   // Starts the first copies, of the strips that the bounds have been turned to. Nobody reads the slots any more.
   SPARSMITH_DEVICE void start() {
-    int stage = 0;
-    SPARSMITH_ROLLED do { copy_next<true>(slot + stage < stages ? slot + stage : slot + stage - stages); }
-    while (++stage < stages);
+    copy_next<true>(slot);
+    SPARSMITH_ROLLED for (int stage = 1; stage < stages; ++stage) {
+      copy_next<true>(slot + stage < stages ? slot + stage : slot + stage - stages);
+    }
   }
 
   // The next strip, complete. Every lane calls it.
