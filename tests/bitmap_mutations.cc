@@ -75,10 +75,6 @@ bool early_others(const BitmapConfig& config, const PackedCase& each) {
   if (config.column_parts > 1) return strips_of_part(config, each) >= first_strips(each);
   return each.packed.facts.at("strips") > first_strips(each) && first_strips(each) < 2 * config.warps;
 }
-bool late_first_strips(const BitmapConfig& config, const PackedCase& each) {
-  return each.matrix.nnz() > each.matrix.cols &&
-         std::min(first_strips(each), strips_of_part(config, each)) > config.warps * config.stages;
-}
 bool dealt_rows(const BitmapConfig& config, const KernelCase& each) {
   return !std::ranges::is_sorted(deal_row_parts(each.matrix, config.tiles));
 }
@@ -118,8 +114,6 @@ const std::vector<Mutation>& bitmap_mutations() {
        bitmap(one_first_strip)},
       {"others lie where their numbers say", "early >= first_strips) return take", "false) return take",
        bitmap(early_others)},
-      {"first strips that do not come early lie where offsets say", "|| begin + strip >= first_strips", "|| true",
-       bitmap(late_first_strips)},
       {"no barrier before sums take the ring's place", "block_barrier();  // the ring has been read", "",
        bitmap(several_row_tiles)},
       {"no barrier before sums are written again", "block_barrier();  // the sums have been read", "",
