@@ -9,6 +9,7 @@
 
 #include "base/half.h"
 #include "formats/slots_layout.h"
+#include "formats/slots_steps.h"
 #include "formats/slots_tiles.h"
 #include "tests/packing_checks.h"
 
@@ -16,12 +17,15 @@ namespace sparsmith::test {
 namespace {
 
 constexpr SlotColumns kAllColumns[] = {SlotColumns::kUint16,  SlotColumns::kUint32, SlotColumns::kDelta8,
-                                       SlotColumns::kOffset8, SlotColumns::kDelta4, SlotColumns::kDelta6};
+                                       SlotColumns::kOffset8, SlotColumns::kDelta4, SlotColumns::kDelta6,
+                                       SlotColumns::kDelta3};
 
-SlotsPacking draw_packing(Random& random) {
-  const SlotColumns columns = kAllColumns[random() % std::size(kAllColumns)];
-  return {columns, std::max(4 << random() % 3, slot_columns_vector(columns)), 1 << random() % 3,
-          static_cast<int>(1 + random() % 9)};
+// For a matrix of so many columns.
+SlotsPacking draw_packing(Random& random, std::int64_t cols) {
+  SlotColumns columns = kAllColumns[random() % std::size(kAllColumns)];
+  if (columns == SlotColumns::kDelta3 && cols < slots::kLeastColumns3) columns = SlotColumns::kDelta4;
+  const std::span<const int> widths = slot_vector_widths(columns);
+  return {columns, widths[random() % widths.size()], 1 << random() % 3, static_cast<int>(1 + random() % 9)};
 }
 
 TEST(SlotsTest, UnpackingGivesTheMatrixBack) {
@@ -29,7 +33,7 @@ TEST(SlotsTest, UnpackingGivesTheMatrixBack) {
   for (int round = 0; round < 300; ++round) {
     const CsrMatrix matrix = draw_uneven_matrix(random, static_cast<std::int64_t>(random() % 20),
                                                 static_cast<std::int64_t>(1 + random() % 1200));
-    const SlotsPacking packing = draw_packing(random);
+    const SlotsPacking packing = draw_packing(random, matrix.cols);
     const DataType type = random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat16;
     const auto packed = pack_slots(matrix, packing, type);
     ASSERT_TRUE(packed.ok()) << packed.status().to_string();
@@ -225,7 +229,7 @@ TEST(SlotsTest, RefusesWhatItCannotHold) {
 TEST(SlotsTest, DamageIsRefusedOrHarmless) {
   DrawnRandom random;
   expect_damage_is_refused_or_harmless(random, 2000, unpack_slots, [&] {
-    return pack_slots(draw_uneven_matrix(random, 5, 300), draw_packing(random), DataType::kFloat16);
+    return pack_slots(draw_uneven_matrix(random, 5, 300), draw_packing(random, 300), DataType::kFloat16);
   });
 }
 

@@ -4,7 +4,7 @@
 // the first of them before x is there, multiplies, and leaves one float a slot and token. After a barrier a few lanes a
 // row add up its slots and run the epilog.
 //
-// Distances in 4, 6 or 8 bits multiply padding: 0 times an x of the same row. Where a row's sum is not finite, it is
+// Distances in 3, 4, 6 or 8 bits multiply padding: 0 times an x of the same row. Where a row's sum is not finite, it is
 // added up once more without.
 //
 // The grid has a block for each part (x); its y runs over passes and strides where it is smaller.

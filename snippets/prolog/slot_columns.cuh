@@ -2,7 +2,7 @@
 //
 // A lane loads its kVectorWidth columns as one or two vectors, and expand() turns them into byte offsets into x: one
 // dot-product instruction each, which picks the bits, scales them and adds the base. What is padding either has the
-// column K (uint16, uint32), where x is 0, or a weight of 0 (8-bit columns) or -0 (4 and 6 bits).
+// column K (uint16, uint32), where x is 0, or a weight of 0 (8-bit columns) or -0 (3, 4 and 6 bits).
 #pragma once
 
 #include "formats/slots_layout.h"
@@ -132,7 +132,8 @@ struct Columns8 {
   }
 };
 
-// Distances in 4 or 6 bits: `columns` makes them bytes, a word for four neighbours. Offsets are their sums.
+// Distances in 3, 4 or 6 bits: `columns` makes them bytes, a word for four neighbours. Offsets are their sums; what
+// each is longer than stored is the same for all lanes, and ends up in the addresses of the gathers.
 template <int kScale, class Columns>
 SPARSMITH_DEVICE void expand_steps(const Columns& columns, u32 (&offsets)[Columns::kVectorWidth]) {
   u32 steps[Columns::kVectorWidth / 4];
@@ -141,8 +142,26 @@ SPARSMITH_DEVICE void expand_steps(const Columns& columns, u32 (&offsets)[Column
   SPARSMITH_UNROLL for (int e = 0; e < Columns::kVectorWidth; ++e) {
     u32 weights = 0;  // all bytes up to e of its word
     SPARSMITH_UNROLL for (int i = 0; i <= e % 4; ++i) weights |= static_cast<u32>(kScale) << (8 * i);
-    offsets[e] = dot_bytes(steps[e / 4], weights, from);
-    if (e % 4 == 3) from = offsets[e];
+    const u32 sum = dot_bytes(steps[e / 4], weights, from);
+    offsets[e] = sum + e * Columns::kLeastStep * kScale;
+    if (e % 4 == 3) from = sum;
+  }
+}
+
+// Calls visit(e, offset) for each place of a lane's tile, by the same words. Rarely done: in few registers.
+template <int kScale, class Columns, class Visit>
+SPARSMITH_DEVICE void visit_steps(const u8* from, int lane, const Visit& visit) {
+  Columns columns;
+  columns.load(from, lane);
+  u32 steps[Columns::kVectorWidth / 4];
+  columns.unpack(steps);
+  u32 column = columns.base;
+  SPARSMITH_UNROLL for (int word = 0; word < Columns::kVectorWidth / 4; ++word) {
+    SPARSMITH_ROLLED for (int i = 0; i < 4; ++i) {
+      column += steps[word] >> (8 * i) & 0xFFU;
+      visit(4 * word + i, column * kScale);
+      column += Columns::kLeastStep;
+    }
   }
 }
 
@@ -150,9 +169,10 @@ SPARSMITH_DEVICE void expand_steps(const Columns& columns, u32 (&offsets)[Column
 template <int kVectorWidth_>
 struct Columns4 {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kVectorWidth_, 8, 16)
+  SPARSMITH_TUNE(kVectorWidth_, 8, 16, 32)
 
   static constexpr int kVectorWidth = kVectorWidth_;
+  static constexpr int kLeastStep = 0;  // longer than stored
   static constexpr bool kMultipliesPadding = true;
   static constexpr bool kPadsBetween = true;
   using Words = LaneVector<u32, kVectorWidth / 8>;
@@ -189,13 +209,10 @@ struct Columns4 {
   }
 };
 
-// The same with 6 bits: three words of a lane have four of its 16 columns each, and those of the last four in pieces.
-struct Columns6 {
+// Three words of a lane and a 16-bit base.
+struct ThreeWords {
   SPARSMITH_ROLE(prolog)
 
-  static constexpr int kVectorWidth = 16;
-  static constexpr bool kMultipliesPadding = true;
-  static constexpr bool kPadsBetween = true;
   using Words = LaneVector<u32, 2>;
   using LastWord = LaneVector<u32, 1>;
   static constexpr int kWordBytes = Words::kBytes + LastWord::kBytes;
@@ -210,6 +227,16 @@ struct Columns6 {
     last_word.load(from + Words::kBytes, lane);
     base = load_streaming_word(reinterpret_cast<const u16*>(from + kWordBytes) + lane);
   }
+};
+
+// The same with 6 bits: the words have four of a lane's 16 columns each, and those of the last four in pieces.
+struct Columns6 : ThreeWords {
+  SPARSMITH_ROLE(prolog)
+
+  static constexpr int kVectorWidth = 16;
+  static constexpr int kLeastStep = 0;
+  static constexpr bool kMultipliesPadding = true;
+  static constexpr bool kPadsBetween = true;
 
   SPARSMITH_DEVICE void unpack(u32 (&steps)[kVectorWidth / 4]) const {
     constexpr u32 kWhole = 0x3F3F3F3FU;  // of each byte, what is a distance
@@ -220,25 +247,51 @@ struct Columns6 {
     steps[3] = pieces >> 2;
   }
 
-  // Calls visit(e, offset) for each place of a lane's tile. Rarely done: in few registers.
   template <int kScale, class Visit>
   static SPARSMITH_DEVICE void visit_places(const u8* from, int lane, const Visit& visit) {
-    Columns6 columns;
-    columns.load(from, lane);
-    u32 steps[kVectorWidth / 4];
-    columns.unpack(steps);
-    u32 column = columns.base;
-    SPARSMITH_UNROLL for (int word = 0; word < kVectorWidth / 4; ++word) {
-      SPARSMITH_ROLLED for (int i = 0; i < 4; ++i) {
-        column += steps[word] >> (8 * i) & 0xFFU;
-        visit(4 * word + i, column * kScale);
-      }
-    }
+    visit_steps<kScale, Columns6>(from, lane, visit);
   }
 
   template <int kScale>
   SPARSMITH_DEVICE void expand(u32 (&offsets)[kVectorWidth]) const {
     expand_steps<kScale>(*this, offsets);
+  }
+};
+
+// With 3 bits, of distances from 1 on: the words have eight of a lane's 32 columns each, and the last eight in pieces.
+struct Columns3 : ThreeWords {
+  SPARSMITH_ROLE(prolog)
+
+  static constexpr int kVectorWidth = 32;
+  static constexpr int kLeastStep = 1;
+  static constexpr bool kMultipliesPadding = true;
+  static constexpr bool kPadsBetween = true;
+
+  SPARSMITH_DEVICE void unpack(u32 (&steps)[kVectorWidth / 4]) const {
+    unpack_word(words[0], steps[0], steps[1]);
+    unpack_word(words[1], steps[2], steps[3]);
+    unpack_word(last_word[0], steps[4], steps[5]);
+    constexpr u32 kLow = 0x03030303U;   // bits 0-1 of each byte
+    constexpr u32 kHigh = 0x04040404U;  // bit 2
+    steps[6] = (words[0] >> 6 & kLow) | (words[1] >> 4 & kHigh);
+    steps[7] = (last_word[0] >> 6 & kLow) | (words[1] >> 5 & kHigh);
+  }
+
+  template <int kScale, class Visit>
+  static SPARSMITH_DEVICE void visit_places(const u8* from, int lane, const Visit& visit) {
+    visit_steps<kScale, Columns3>(from, lane, visit);
+  }
+
+  template <int kScale>
+  SPARSMITH_DEVICE void expand(u32 (&offsets)[kVectorWidth]) const {
+    expand_steps<kScale>(*this, offsets);
+  }
+
+ private:
+  static SPARSMITH_DEVICE void unpack_word(u32 word, u32& even, u32& odd) {
+    constexpr u32 kWhole = 0x07070707U;  // of each byte, what is a distance
+    even = word & kWhole;
+    odd = word >> 3 & kWhole;
   }
 };
 
