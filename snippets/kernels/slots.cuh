@@ -76,8 +76,7 @@ struct SlotsKernel {
       from = tile_address(from, 0, kDepth);
       SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) {
         if (first + d < warp_tiles) {
-          tiles[d].multiply(input, chains);
-          if (first + d + kDepth < warp_tiles) tiles[d].load(tile_address(from, 0, d), lane());
+          tiles[d].multiply(input, chains, first + d + kDepth < warp_tiles, tile_address(from, 0, d), lane());
           if (d % kTilesPerSlot == kTilesPerSlot - 1) {
             put_and_clear(chains, slot, sums);
             slot += kThreads;

@@ -18,14 +18,16 @@ struct LaneVector {
 
   static constexpr int kPerLoad =
       kCount * static_cast<int>(sizeof(T)) <= 16 ? kCount : 16 / static_cast<int>(sizeof(T));
+  static constexpr int kLoads = kCount / kPerLoad;
   static constexpr int kBytes = slots::kLanes * kCount * static_cast<int>(sizeof(T));  // of the warp
 
-  Vector<T, kPerLoad> parts[kCount / kPerLoad];
+  Vector<T, kPerLoad> parts[kLoads];
 
   SPARSMITH_DEVICE void load(const u8* from, int lane) {
-    SPARSMITH_UNROLL for (int i = 0; i < kCount / kPerLoad; ++i) {
-      parts[i] = load_streaming(reinterpret_cast<const Vector<T, kPerLoad>*>(from) + i * slots::kLanes + lane);
-    }
+    SPARSMITH_UNROLL for (int i = 0; i < kLoads; ++i) load_part(i, from, lane);
+  }
+  SPARSMITH_DEVICE void load_part(int i, const u8* from, int lane) {
+    parts[i] = load_streaming(reinterpret_cast<const Vector<T, kPerLoad>*>(from) + i * slots::kLanes + lane);
   }
   SPARSMITH_DEVICE const T& operator[](int i) const { return parts[i / kPerLoad][i % kPerLoad]; }
 
@@ -132,19 +134,31 @@ struct Columns8 {
   }
 };
 
-// Distances in 3, 4 or 6 bits: `columns` makes them bytes, a word for four neighbours. Offsets are their sums; what
-// each is longer than stored is the same for all lanes, and ends up in the addresses of the gathers.
+// Distances in 3, 4 or 6 bits: columns.steps(i) makes those of the lane's four neighbours i bytes of a word, `steps`.
+// Offsets are their sums; what each is longer than stored is the same for all lanes, and ends up in the addresses of
+// the gathers. `from`: the sum of all before, and then with these four.
+template <int kScale, class Columns>
+SPARSMITH_DEVICE void expand_four(u32 steps, int i, u32& from, u32 (&offsets)[4]) {
+  const u32 before = from;
+  u32 weights = 0;  // all bytes up to e
+  SPARSMITH_UNROLL for (int e = 0; e < 4; ++e) {
+    weights |= static_cast<u32>(kScale) << (8 * e);
+    from = dot_bytes(steps, weights, before);
+    offsets[e] = from + (4 * i + e) * Columns::kLeastStep * kScale;
+  }
+}
+
+// Of all of a lane's columns.
 template <int kScale, class Columns>
 SPARSMITH_DEVICE void expand_steps(const Columns& columns, u32 (&offsets)[Columns::kVectorWidth]) {
-  u32 steps[Columns::kVectorWidth / 4];
-  columns.unpack(steps);
+  constexpr int kFours = Columns::kVectorWidth / 4;
+  u32 steps[kFours];
+  SPARSMITH_UNROLL for (int i = 0; i < kFours; ++i) steps[i] = columns.steps(i);
   u32 from = columns.base * static_cast<u32>(kScale);
-  SPARSMITH_UNROLL for (int e = 0; e < Columns::kVectorWidth; ++e) {
-    u32 weights = 0;  // all bytes up to e of its word
-    SPARSMITH_UNROLL for (int i = 0; i <= e % 4; ++i) weights |= static_cast<u32>(kScale) << (8 * i);
-    const u32 sum = dot_bytes(steps[e / 4], weights, from);
-    offsets[e] = sum + e * Columns::kLeastStep * kScale;
-    if (e % 4 == 3) from = sum;
+  SPARSMITH_UNROLL for (int i = 0; i < kFours; ++i) {
+    u32 four[4];
+    expand_four<kScale, Columns>(steps[i], i, from, four);
+    SPARSMITH_UNROLL for (int e = 0; e < 4; ++e) offsets[4 * i + e] = four[e];
   }
 }
 
@@ -153,12 +167,11 @@ template <int kScale, class Columns, class Visit>
 SPARSMITH_DEVICE void visit_steps(const u8* from, int lane, const Visit& visit) {
   Columns columns;
   columns.load(from, lane);
-  u32 steps[Columns::kVectorWidth / 4];
-  columns.unpack(steps);
   u32 column = columns.base;
   SPARSMITH_UNROLL for (int word = 0; word < Columns::kVectorWidth / 4; ++word) {
+    const u32 steps = columns.steps(word);
     SPARSMITH_ROLLED for (int i = 0; i < 4; ++i) {
-      column += steps[word] >> (8 * i) & 0xFFU;
+      column += steps >> (8 * i) & 0xFFU;
       visit(4 * word + i, column * kScale);
       column += Columns::kLeastStep;
     }
@@ -186,12 +199,7 @@ struct Columns4 {
     base = load_streaming_word(reinterpret_cast<const u16*>(from + Words::kBytes) + lane);
   }
 
-  SPARSMITH_DEVICE void unpack(u32 (&steps)[kVectorWidth / 4]) const {
-    SPARSMITH_UNROLL for (int i = 0; i < kVectorWidth / 8; ++i) {
-      steps[2 * i] = words[i] & 0x0F0F0F0FU;
-      steps[2 * i + 1] = words[i] >> 4 & 0x0F0F0F0FU;
-    }
-  }
+  SPARSMITH_DEVICE u32 steps(int i) const { return words[i / 2] >> (i % 2 * 4) & 0x0F0F0F0FU; }
 
   // Calls visit(e, offset) for each place of a lane's tile. Column by column from memory, for what is rarely done.
   template <int kScale, class Visit>
@@ -227,6 +235,7 @@ struct ThreeWords {
     last_word.load(from + Words::kBytes, lane);
     base = load_streaming_word(reinterpret_cast<const u16*>(from + kWordBytes) + lane);
   }
+  SPARSMITH_DEVICE u32 word(int i) const { return i < 2 ? words[i] : last_word[0]; }
 };
 
 // The same with 6 bits: the words have four of a lane's 16 columns each, and those of the last four in pieces.
@@ -238,13 +247,11 @@ struct Columns6 : ThreeWords {
   static constexpr bool kMultipliesPadding = true;
   static constexpr bool kPadsBetween = true;
 
-  SPARSMITH_DEVICE void unpack(u32 (&steps)[kVectorWidth / 4]) const {
+  SPARSMITH_DEVICE u32 steps(int i) const {
     constexpr u32 kWhole = 0x3F3F3F3FU;  // of each byte, what is a distance
-    steps[0] = words[0] & kWhole;
-    steps[1] = words[1] & kWhole;
-    steps[2] = last_word[0] & kWhole;
-    const u32 pieces = (words[0] & 0xC0C0C0C0U) | (words[1] >> 2 & 0x30303030U) | (last_word[0] >> 4 & 0x0C0C0C0CU);
-    steps[3] = pieces >> 2;
+    if (i < 3) return word(i) & kWhole;
+    const u32 pieces = (word(0) & 0xC0C0C0C0U) | (word(1) >> 2 & 0x30303030U) | (word(2) >> 4 & 0x0C0C0C0CU);
+    return pieces >> 2;
   }
 
   template <int kScale, class Visit>
@@ -267,14 +274,12 @@ struct Columns3 : ThreeWords {
   static constexpr bool kMultipliesPadding = true;
   static constexpr bool kPadsBetween = true;
 
-  SPARSMITH_DEVICE void unpack(u32 (&steps)[kVectorWidth / 4]) const {
-    unpack_word(words[0], steps[0], steps[1]);
-    unpack_word(words[1], steps[2], steps[3]);
-    unpack_word(last_word[0], steps[4], steps[5]);
+  SPARSMITH_DEVICE u32 steps(int i) const {
+    constexpr u32 kWhole = 0x07070707U;  // of each byte, what is a distance
+    if (i < 6) return word(i / 2) >> (i % 2 * 3) & kWhole;
     constexpr u32 kLow = 0x03030303U;   // bits 0-1 of each byte
     constexpr u32 kHigh = 0x04040404U;  // bit 2
-    steps[6] = (words[0] >> 6 & kLow) | (words[1] >> 4 & kHigh);
-    steps[7] = (last_word[0] >> 6 & kLow) | (words[1] >> 5 & kHigh);
+    return (word(i == 6 ? 0 : 2) >> 6 & kLow) | (word(1) >> (i - 2) & kHigh);
   }
 
   template <int kScale, class Visit>
@@ -285,13 +290,6 @@ struct Columns3 : ThreeWords {
   template <int kScale>
   SPARSMITH_DEVICE void expand(u32 (&offsets)[kVectorWidth]) const {
     expand_steps<kScale>(*this, offsets);
-  }
-
- private:
-  static SPARSMITH_DEVICE void unpack_word(u32 word, u32& even, u32& odd) {
-    constexpr u32 kWhole = 0x07070707U;  // of each byte, what is a distance
-    even = word & kWhole;
-    odd = word >> 3 & kWhole;
   }
 };
 
