@@ -24,6 +24,8 @@
 //   delta3           as delta4, with distances of 1 to 8, each stored less 1: padding that ends a tile is one column
 //                    further each. Where it would reach K, as much of it as that stands before the first nonzero, and
 //                    base is a padding's column. An empty tile has columns 0, 1, ...
+//                    A tile of 32 that would have neighbouring columns only takes 31, with delta4 too: otherwise those
+//                    of a full row would all begin in one of two banks.
 //   off8             as delta8. base is the lowest column, which stands first; byte 0 how many are nonzeros, byte i the
 //                    distance of column i to the base. A distance over 255 ends the tile; behind the first, any order.
 //

@@ -344,6 +344,9 @@ std::int64_t tile_end(const SlotsPacking& packing, std::span<const std::uint32_t
       if (left < 0) break;
       ++end;
     }
+    // Tiles of 32 neighbours would begin at multiples of 32 columns, in few banks: with a nonzero less they do not.
+    constexpr std::int64_t kWide = 32;
+    if (end - begin == kWide && columns[end - 1] - columns[begin] == kWide - 1) --end;
     return end;
   }
   const bool delta = packing.columns == SlotColumns::kDelta8;

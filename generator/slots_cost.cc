@@ -70,11 +70,11 @@ double column_bytes(SlotColumns columns, int width) {
 
 // Words that 32 gathers from shared memory ask of the fullest bank. Of distances to the column before only whole tiles
 // change places, and the packer has the more to choose from, the more a row has: counted in what it makes, from 26 to
-// 260 tiles.
-double gather_wavefronts(SlotColumns columns, double tiles_per_row) {
+// 260 tiles. Of the places of wide tiles fewer fit.
+double gather_wavefronts(SlotColumns columns, int width, double tiles_per_row) {
   const bool in_order = pads_long_steps(columns) || columns == SlotColumns::kDelta8;
   if (!in_order) return 1.7;
-  return std::clamp(4.34 - 0.245 * std::log2(std::max(tiles_per_row, 1.0)), 2.3, 3.5);
+  return std::clamp(4.34 - 0.245 * std::log2(std::max(tiles_per_row, 1.0)), width > 16 ? 2.9 : 2.3, 3.5);
 }
 
 // A nonzero's address, value and share of the loop; distances in 4 bits come apart with 3 instructions for 8, those in
@@ -166,7 +166,8 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
 
   const double tiles_per_row =
       estimate.slots * config.tiles_per_slot / std::max(1.0, static_cast<double>(statistics.rows));
-  const double wavefronts = staged ? gather_wavefronts(config.columns, tiles_per_row) : kDirectWavefronts;
+  const double wavefronts =
+      staged ? gather_wavefronts(config.columns, config.vector_width, tiles_per_row) : kDirectWavefronts;
   const double pipe_us = per_sm * tokens * wavefronts / clock_mhz;
   // And for each token gather, conversion, product.
   const double instructions = decoding_instructions(config.columns) * passes + 4.0 * tokens;
