@@ -95,9 +95,9 @@ TEST(SlotsFamilyTest, TheEstimateIsNearWhatIsPacked) {
 // Distances in 3 bits are for weights in which few are longer, those in 4 and 6 bits for where these take more bytes.
 TEST(SlotsFamilyTest, NarrowDistancesAreTriedWhereTheyTakeFewerBytes) {
   const SlotsFamily slots;
-  const auto tried = [&](double density) {
+  const auto tried = [&](double density, std::int64_t cols = 4096) {
     Random random(3);
-    const CsrMatrix matrix = draw_matrix(random, 256, 4096, density);
+    const CsrMatrix matrix = draw_matrix(random, 256, cols, density);
     const Problem problem = problem_of(matrix, 1);
     std::set<SlotColumns> columns;
     for (const SearchSpace::Entry& entry : search_space(slots, problem, compute_statistics(matrix)).entries)
@@ -107,6 +107,7 @@ TEST(SlotsFamilyTest, NarrowDistancesAreTriedWhereTheyTakeFewerBytes) {
   using enum SlotColumns;
   EXPECT_EQ(tried(0.5), (std::set{kUint16, kDelta8, kOffset8, kDelta3}));
   EXPECT_EQ(tried(0.4), (std::set{kUint16, kDelta8, kOffset8, kDelta3}));
+  EXPECT_EQ(tried(0.5, 900), (std::set{kUint16, kDelta8, kOffset8, kDelta4})) << "rows that do not fill tiles of 32";
   EXPECT_EQ(tried(0.2), (std::set{kUint16, kDelta8, kOffset8, kDelta4}));
   EXPECT_EQ(tried(0.1), (std::set{kUint16, kDelta8, kOffset8, kDelta6}));
   EXPECT_EQ(tried(0.03), (std::set{kUint16, kDelta8, kOffset8}));
@@ -129,6 +130,11 @@ TEST(SlotsFamilyTest, ARuleSaysWhatItForbids) {
   EXPECT_EQ(refusal(config_of(SlotColumns::kOffset8, 8, 1, 1, 512, 1)), "");
   EXPECT_EQ(refusal(config_of(SlotColumns::kDelta4, 8, 1, 1, 512, 1)), "");
   EXPECT_NE(refusal(config_of(SlotColumns::kDelta6, 8, 1, 1, 512, 1)).find("whole words"), std::string::npos);
+  EXPECT_NE(refusal(config_of(SlotColumns::kOffset8, 32, 1, 1, 512, 1)).find("whole words"), std::string::npos);
+  EXPECT_EQ(refusal(config_of(SlotColumns::kDelta3, 32, 1, 1, 512, 2)), "");
+  EXPECT_NE(refusal(config_of(SlotColumns::kDelta3, 32, 1, 2, 512, 2)).find("registers"), std::string::npos);
+  problem.spec.cols = 255;
+  EXPECT_NE(refusal(config_of(SlotColumns::kDelta3, 32, 1, 1, 512, 2)).find("K >= 256"), std::string::npos);
   problem.spec.cols = 200000;  // in fp16 more than the shared memory of a block
   EXPECT_NE(refusal(config_of(SlotColumns::kUint32, 8, 1, 1, 512, 1)).find("shared memory"), std::string::npos);
 }
