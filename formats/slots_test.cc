@@ -233,7 +233,7 @@ TEST(SlotsTest, AWeightOfMinusZeroIsNotTakenForPadding) {
        {std::pair{SlotColumns::kDelta4, 16}, {SlotColumns::kDelta6, 16}, {SlotColumns::kDelta3, 32}}) {
     const auto packed = pack_slots(matrix, {columns, width, 1, 1}, DataType::kFloat16);
     ASSERT_TRUE(packed.ok());
-    const auto values = std::span(packed->array("slots")->bytes).first(static_cast<std::size_t>(32 * width * 2));
+    const auto values = std::span(packed->array("slots")->bytes).first(64 * static_cast<std::size_t>(width));
     int minus = 0;
     for (std::size_t i = 1; i < values.size(); i += 2) minus += values[i] == std::byte{0x80} ? 1 : 0;
     EXPECT_EQ(minus, 32 * width - 2);
