@@ -1,7 +1,6 @@
 #include "generator/slots_family.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "formats/slots_layout.h"
 #include "formats/slots_steps.h"
@@ -20,23 +19,21 @@ bool has_base(std::int64_t columns) {
 // base saves.
 bool fills_wide_tiles(const RuleInput& in) { return in.statistics.row_mean >= 512; }
 
-// Distances that compete with each other, the narrowest first. Padding stands between nonzeros but with 8 bits.
-constexpr SlotColumns kDistances[] = {SlotColumns::kDelta3, SlotColumns::kDelta4, SlotColumns::kDelta6,
-                                      SlotColumns::kDelta8};
+// Bytes a nonzero in tiles of equal width, padding between nonzeros included, which distances of 8 bits have none of.
+double distance_bytes(SlotColumns columns, const RuleInput& in) {
+  return slot_nonzero_bytes(columns, 16, in.problem.spec.type, in.statistics);
+}
 
-// Those that take the fewest bytes a nonzero, with padding, in tiles of equal width.
+// Of distances that any width of tile has, those that take the fewest.
 SlotColumns narrowest_distances(const RuleInput& in) {
-  SlotColumns best = SlotColumns::kDelta8;
-  double least = std::numeric_limits<double>::infinity();
-  for (const SlotColumns columns : kDistances) {
-    if (columns == SlotColumns::kDelta3 && (!fills_wide_tiles(in) || in.problem.spec.cols < slots::kLeastColumns3))
-      continue;
-    const double bytes = slot_nonzero_bytes(columns, 16, in.problem.spec.type, in.statistics);
-    if (bytes > least) continue;
-    least = bytes;
-    best = columns;
-  }
-  return best;
+  return std::ranges::min({SlotColumns::kDelta8, SlotColumns::kDelta6, SlotColumns::kDelta4}, {},
+                          [&](SlotColumns columns) { return distance_bytes(columns, in); });
+}
+
+// 3 bits, which only wide tiles have, beside what is the narrowest otherwise: their gathers meet more words in a bank.
+bool has_short_steps(const RuleInput& in) {
+  return fills_wide_tiles(in) && in.problem.spec.cols >= slots::kLeastColumns3 &&
+         distance_bytes(SlotColumns::kDelta3, in) < distance_bytes(narrowest_distances(in), in);
 }
 
 double density(const RuleInput& in) {
@@ -126,6 +123,7 @@ std::vector<Rule> worthwhile_rules() {
        "distances in 3, 4 or 6 bits take fewer bytes than wider and narrower ones, padding between nonzeros included",
        [](const RuleInput& in) {
          const auto columns = static_cast<SlotColumns>(in["columns"]);
+         if (columns == SlotColumns::kDelta3) return has_short_steps(in);
          return !pads_long_steps(columns) || columns == narrowest_distances(in);
        }},
       {Kind::kWorthwhile,

@@ -92,7 +92,7 @@ TEST(SlotsFamilyTest, TheEstimateIsNearWhatIsPacked) {
   }
 }
 
-// Distances in 3 bits are for weights in which few are longer, those in 4 and 6 bits for where these take more bytes.
+// One width of 4, 6 and 8 bits, and 3 bits beside it where few distances are longer.
 TEST(SlotsFamilyTest, NarrowDistancesAreTriedWhereTheyTakeFewerBytes) {
   const SlotsFamily slots;
   const auto tried = [&](double density, std::int64_t cols = 4096) {
@@ -105,8 +105,8 @@ TEST(SlotsFamilyTest, NarrowDistancesAreTriedWhereTheyTakeFewerBytes) {
     return columns;
   };
   using enum SlotColumns;
-  EXPECT_EQ(tried(0.5), (std::set{kUint16, kDelta8, kOffset8, kDelta3}));
-  EXPECT_EQ(tried(0.4), (std::set{kUint16, kDelta8, kOffset8, kDelta3}));
+  EXPECT_EQ(tried(0.5), (std::set{kUint16, kDelta8, kOffset8, kDelta4, kDelta3}));
+  EXPECT_EQ(tried(0.4), (std::set{kUint16, kDelta8, kOffset8, kDelta4, kDelta3}));
   EXPECT_EQ(tried(0.5, 900), (std::set{kUint16, kDelta8, kOffset8, kDelta4})) << "rows that do not fill tiles of 32";
   EXPECT_EQ(tried(0.2), (std::set{kUint16, kDelta8, kOffset8, kDelta4}));
   EXPECT_EQ(tried(0.1), (std::set{kUint16, kDelta8, kOffset8, kDelta6}));
