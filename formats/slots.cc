@@ -1,6 +1,7 @@
 #include "formats/slots.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -16,11 +17,10 @@ namespace sparsmith {
 namespace {
 
 Status check(const CsrMatrix& matrix, const SlotsPacking& packing, DataType type) {
-  if (packing.vector_width != 4 && packing.vector_width != 8 && packing.vector_width != 16)
-    return invalid_argument(fmt::format("slots: vector width is 4, 8 or 16, not {}", packing.vector_width));
-  if (packing.vector_width < slot_columns_vector(packing.columns))
-    return invalid_argument(fmt::format("slots: vector width {} is too small for {} columns", packing.vector_width,
-                                        slot_columns_name(packing.columns)));
+  if (!has_vector_width(packing.columns, packing.vector_width))
+    return invalid_argument(fmt::format("slots: vector width with {} columns is {}, not {}",
+                                        slot_columns_name(packing.columns),
+                                        fmt::join(slot_vector_widths(packing.columns), " or "), packing.vector_width));
   if (packing.tiles_per_slot != 1 && packing.tiles_per_slot != 2 && packing.tiles_per_slot != 4)
     return invalid_argument(fmt::format("slots: tiles a slot are 1, 2 or 4, not {}", packing.tiles_per_slot));
   if (packing.parts < 1) return invalid_argument(fmt::format("slots: {} parts", packing.parts));
@@ -31,6 +31,9 @@ Status check(const CsrMatrix& matrix, const SlotsPacking& packing, DataType type
   if (matrix.cols > reach)
     return invalid_argument(fmt::format("slots: K = {} does not fit {} columns, which reach {}; pack with u32",
                                         matrix.cols, slot_columns_name(packing.columns), reach));
+  if (packing.columns == SlotColumns::kDelta3 && matrix.cols < slots::kLeastColumns3)
+    return invalid_argument(
+        fmt::format("slots: delta3 columns need K >= {}, not {}", slots::kLeastColumns3, matrix.cols));
   if (matrix.rows >= std::int64_t{slots::kNoRow})
     return invalid_argument(fmt::format("slots: {} rows exceed 32-bit row numbers", matrix.rows));
   if (type != DataType::kFloat32 && type != DataType::kFloat16 && type != DataType::kBFloat16)
@@ -119,12 +122,25 @@ std::string_view slot_columns_name(SlotColumns columns) {
     case SlotColumns::kOffset8: return "off8";
     case SlotColumns::kDelta4: return "delta4";
     case SlotColumns::kDelta6: return "delta6";
+    case SlotColumns::kDelta3: return "delta3";
   }
   return "?";
 }
 
-int slot_columns_vector(SlotColumns columns) {
-  return columns == SlotColumns::kDelta4 ? 8 : columns == SlotColumns::kDelta6 ? 16 : 4;
+std::span<const int> slot_vector_widths(SlotColumns columns) {
+  static constexpr int kAll[] = {4, 8, 16, 32};
+  const std::span<const int> all(kAll);
+  switch (columns) {
+    case SlotColumns::kDelta4: return all.subspan(1);
+    case SlotColumns::kDelta6: return all.subspan(2, 1);
+    case SlotColumns::kDelta3: return all.subspan(3);
+    default: return all.first(3);
+  }
+}
+
+bool has_vector_width(SlotColumns columns, std::int64_t width) {
+  const std::span<const int> widths = slot_vector_widths(columns);
+  return std::find(widths.begin(), widths.end(), width) != widths.end();
 }
 
 std::string SlotsPacking::name() const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,11 +22,12 @@ enum class SlotColumns : std::uint8_t {
   kOffset8,  // K <= 65,536: distance to the lowest column of a lane's tile, with the same limit
   kDelta4,   // K <= 65,536: distance to the column before; padding stands in between where it exceeds 15
   kDelta6,   // the same with 63
+  kDelta3,   // the same with 8, and padding is one column further each: K from 256
 };
 
 struct SlotsPacking {
   SlotColumns columns = SlotColumns::kUint16;
-  int vector_width = 8;    // nonzeros of a lane's tile: 4, 8 or 16; not 4 with kDelta4, only 16 with kDelta6
+  int vector_width = 8;    // nonzeros of a lane's tile: one of slot_vector_widths()
   int tiles_per_slot = 1;  // 1, 2 or 4
   int parts = 1;           // blocks that shall share the weight; there are fewer where there are fewer rows, and a
                            // multiple of it where a part would exceed kMaxPartSlots
@@ -38,8 +40,10 @@ struct SlotsPacking {
 };
 
 std::string_view slot_columns_name(SlotColumns columns);
-// The least nonzeros of a lane's tile whose columns are whole words.
-int slot_columns_vector(SlotColumns columns);
+// How many nonzeros a lane's tile may have, so that its columns are whole words: 4, 8 and 16, but 8, 16 and 32 with
+// kDelta4, 16 with kDelta6, 32 with kDelta3.
+std::span<const int> slot_vector_widths(SlotColumns columns);
+bool has_vector_width(SlotColumns columns, std::int64_t width);
 
 // Values are rounded to `type`. Facts: columns, vector_width, tiles_per_slot, parts, groups and rows_per_part (as in
 // slots_layout.h), stored (nonzeros with padding), balance (slots of the fullest part over those of the mean one, in

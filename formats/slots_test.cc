@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "base/half.h"
 #include "formats/slots_layout.h"
+#include "formats/slots_steps.h"
 #include "formats/slots_tiles.h"
 #include "tests/packing_checks.h"
 
@@ -16,12 +18,15 @@ namespace sparsmith::test {
 namespace {
 
 constexpr SlotColumns kAllColumns[] = {SlotColumns::kUint16,  SlotColumns::kUint32, SlotColumns::kDelta8,
-                                       SlotColumns::kOffset8, SlotColumns::kDelta4, SlotColumns::kDelta6};
+                                       SlotColumns::kOffset8, SlotColumns::kDelta4, SlotColumns::kDelta6,
+                                       SlotColumns::kDelta3};
 
-SlotsPacking draw_packing(Random& random) {
-  const SlotColumns columns = kAllColumns[random() % std::size(kAllColumns)];
-  return {columns, std::max(4 << random() % 3, slot_columns_vector(columns)), 1 << random() % 3,
-          static_cast<int>(1 + random() % 9)};
+// For a matrix of so many columns.
+SlotsPacking draw_packing(Random& random, std::int64_t cols) {
+  SlotColumns columns = kAllColumns[random() % std::size(kAllColumns)];
+  if (columns == SlotColumns::kDelta3 && cols < slots::kLeastColumns3) columns = SlotColumns::kDelta4;
+  const std::span<const int> widths = slot_vector_widths(columns);
+  return {columns, widths[random() % widths.size()], 1 << random() % 3, static_cast<int>(1 + random() % 9)};
 }
 
 TEST(SlotsTest, UnpackingGivesTheMatrixBack) {
@@ -29,7 +34,7 @@ TEST(SlotsTest, UnpackingGivesTheMatrixBack) {
   for (int round = 0; round < 300; ++round) {
     const CsrMatrix matrix = draw_uneven_matrix(random, static_cast<std::int64_t>(random() % 20),
                                                 static_cast<std::int64_t>(1 + random() % 1200));
-    const SlotsPacking packing = draw_packing(random);
+    const SlotsPacking packing = draw_packing(random, matrix.cols);
     const DataType type = random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat16;
     const auto packed = pack_slots(matrix, packing, type);
     ASSERT_TRUE(packed.ok()) << packed.status().to_string();
@@ -129,14 +134,16 @@ std::int64_t slots_of_row(const PackedWeight& packed) {
 }
 
 TEST(SlotsTest, DistancesAtTheirLimitsAreExact) {
-  for (const SlotColumns columns : {SlotColumns::kDelta8, SlotColumns::kDelta4, SlotColumns::kDelta6}) {
-    for (const std::uint32_t gap : {1, 14, 15, 16, 30, 31, 62, 63, 64, 126, 127, 225, 226, 255, 256, 945, 946, 65535}) {
+  using enum SlotColumns;
+  const std::map<SlotColumns, std::uint32_t> reaches = {{kDelta8, 255}, {kDelta4, 225}, {kDelta6, 945}, {kDelta3, 248}};
+  for (const auto& [columns, reach] : reaches) {
+    for (const std::uint32_t gap :
+         {1, 7, 8, 9, 14, 15, 16, 17, 30, 31, 62, 63, 64, 126, 127, 225, 226, 248, 249, 255, 256, 945, 946, 65535}) {
       for (const std::uint32_t first : {0U, 65535U - gap}) {
         const CsrMatrix matrix = row_of(65536, {first, first + gap});
-        const auto packed = pack_slots(matrix, {columns, 16, 1, 1}, DataType::kFloat16);
+        const auto packed = pack_slots(matrix, {columns, columns == kDelta3 ? 32 : 16, 1, 1}, DataType::kFloat16);
         ASSERT_TRUE(packed.ok()) << packed.status().to_string();
         expect_unpacks_to(matrix, *packed, unpack_slots);
-        const std::uint32_t reach = columns == SlotColumns::kDelta8 ? 255 : columns == SlotColumns::kDelta4 ? 225 : 945;
         EXPECT_EQ(slots_of_row(*packed), gap <= reach ? 1 : 2) << slot_columns_name(columns) << " " << gap;
       }
     }
@@ -164,17 +171,72 @@ TEST(SlotsTest, PaddingStandsBetweenDistantNonzeros) {
   }
 }
 
+// Base and distances of a row of one tile with distances in 3 bits; which places have a weight.
+void expect_narrow_tile(const CsrMatrix& matrix, int base, const std::vector<std::uint32_t>& steps,
+                        const std::vector<int>& places) {
+  const SlotsPacking packing{SlotColumns::kDelta3, 32, 1, 1};
+  const auto packed = pack_slots(matrix, packing, DataType::kFloat16);
+  ASSERT_TRUE(packed.ok());
+  EXPECT_EQ(slots_of_row(*packed), 1);
+  expect_unpacks_to(matrix, *packed, unpack_slots);
+  const std::byte* bytes = packed->array("slots")->bytes.data();
+  const SlotTileSize size(packing, DataType::kFloat16);
+  const std::byte* columns = bytes + slots::kLanes * size.values;
+  std::uint16_t first = 0;
+  std::memcpy(&first, columns + slots::kLanes * size.columns, sizeof first);
+  EXPECT_EQ(first, base);
+  std::vector<int> weights;
+  for (int e = 0; e < 32; ++e) {
+    const std::uint32_t step = e == 0 ? 0 : e < std::ssize(steps) ? steps[e] : 1;
+    EXPECT_EQ(read_step(packing.columns, columns, 0, e, size.columns), step) << e;
+    std::uint16_t value = 0;
+    std::memcpy(&value, bytes + interleaved_at(0, 2 * e, size.values), sizeof value);
+    if (value != 0x8000U) weights.push_back(e);
+  }
+  EXPECT_EQ(weights, places);
+}
+
+// Distances in 3 bits have no 0: what ends a tile goes on column by column, and begins it where a row would end.
+TEST(SlotsTest, PaddingOfNarrowDistancesStaysInTheRow) {
+  expect_narrow_tile(row_of(300, {3, 11, 20, 45}), 3, {0, 8, 8, 1, 8, 8, 8, 1}, {0, 1, 3, 7});
+  expect_narrow_tile(row_of(300, {271}), 268, {}, {3});
+  expect_narrow_tile(row_of(300, {268}), 268, {}, {0});
+  expect_narrow_tile(row_of(300, {290, 299}), 261,
+                     {0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 8, 1},
+                     {29, 31});
+}
+
+// Tiles of 32 in a row without zeros begin in different banks.
+TEST(SlotsTest, WideTilesOfAFullRowDoNotBeginInOneBank) {
+  Random random(1);
+  for (const SlotColumns columns : {SlotColumns::kDelta3, SlotColumns::kDelta4}) {
+    const CsrMatrix matrix = draw_matrix(random, 1, 32 * 31, 1.0);
+    const auto packed = pack_slots(matrix, {columns, 32, 1, 1}, DataType::kFloat16);
+    ASSERT_TRUE(packed.ok());
+    const SlotTileSize size({columns, 32, 1, 1}, DataType::kFloat16);
+    std::vector<std::uint16_t> bases(slots::kLanes);
+    std::memcpy(bases.data(), packed->array("slots")->bytes.data() + size.tile() - slots::kLanes * 2,
+                slots::kLanes * 2);
+    std::set<int> banks;
+    for (const std::uint16_t base : bases) banks.insert(base / 2 % 32);
+    EXPECT_GE(banks.size(), 16U) << slot_columns_name(columns);
+    expect_unpacks_to(matrix, *packed, unpack_slots);
+  }
+}
+
 // A weight of -0 is stored as 0: padding is -0.
 TEST(SlotsTest, AWeightOfMinusZeroIsNotTakenForPadding) {
   CsrMatrix matrix = row_of(100, {3, 50});
   matrix.values = {-0.0F, -1e-12F};
-  for (const SlotColumns columns : {SlotColumns::kDelta4, SlotColumns::kDelta6}) {
-    const auto packed = pack_slots(matrix, {columns, 16, 1, 1}, DataType::kFloat16);
+  matrix.cols = 256;
+  for (const auto& [columns, width] :
+       {std::pair{SlotColumns::kDelta4, 16}, {SlotColumns::kDelta6, 16}, {SlotColumns::kDelta3, 32}}) {
+    const auto packed = pack_slots(matrix, {columns, width, 1, 1}, DataType::kFloat16);
     ASSERT_TRUE(packed.ok());
-    const auto values = std::span(packed->array("slots")->bytes).first(32 * 16 * 2);
+    const auto values = std::span(packed->array("slots")->bytes).first(64 * static_cast<std::size_t>(width));
     int minus = 0;
     for (std::size_t i = 1; i < values.size(); i += 2) minus += values[i] == std::byte{0x80} ? 1 : 0;
-    EXPECT_EQ(minus, 32 * 16 - 2);
+    EXPECT_EQ(minus, 32 * width - 2);
   }
 }
 
@@ -217,15 +279,42 @@ TEST(SlotsTest, RefusesWhatItCannotHold) {
   EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kDelta4, 4}, DataType::kFloat16).ok());
   EXPECT_TRUE(pack_slots(matrix, {SlotColumns::kDelta6, 16}, DataType::kFloat16).ok());
   EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kDelta6, 8}, DataType::kFloat16).ok());
+  EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kDelta3, 16}, DataType::kFloat16).ok());
+  EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kOffset8, 32}, DataType::kFloat16).ok());
+  matrix.cols = 256;
+  EXPECT_TRUE(pack_slots(matrix, {SlotColumns::kDelta3, 32}, DataType::kFloat16).ok());
+  matrix.cols = 255;
+  EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kDelta3, 32}, DataType::kFloat16).ok());
   EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kUint32, 5}, DataType::kFloat16).ok());
   EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kUint32, 8, 3}, DataType::kFloat16).ok());
   EXPECT_FALSE(pack_slots(matrix, {SlotColumns::kUint32, 8, 1, 0}, DataType::kFloat16).ok());
 }
 
+// A tile that reaches column K where nonzeros with padding in between begin at column 0.
+TEST(SlotsTest, NarrowDistancesReachTheLastColumn) {
+  for (const std::uint32_t last : {223U, 224U, 248U, 255U}) {
+    const CsrMatrix matrix = row_of(256, {0, last});
+    const auto packed = pack_slots(matrix, {SlotColumns::kDelta3, 32, 1, 1}, DataType::kFloat16);
+    ASSERT_TRUE(packed.ok());
+    expect_unpacks_to(matrix, *packed, unpack_slots);
+  }
+  const SlotsPacking packing{SlotColumns::kDelta3, 32, 1, 1};
+  const SlotTileSize size(packing, DataType::kFloat16);
+  auto packed = pack_slots(row_of(256, {8, 248}), packing, DataType::kFloat16);
+  ASSERT_TRUE(packed.ok());
+  std::byte* columns = packed->arrays[0].bytes.data() + slots::kLanes * size.values;
+  write_step(packing.columns, columns, 0, 31, size.columns, 7);
+  EXPECT_TRUE(unpack_slots(*packed).ok());
+  write_step(packing.columns, columns, 0, 31, size.columns, 8);
+  EXPECT_FALSE(unpack_slots(*packed).ok()) << "padding in column 256 of 256";
+  packed->facts["vector_width"] = 16;
+  EXPECT_EQ(unpack_slots(*packed).status().code(), StatusCode::kInvalidInput);
+}
+
 TEST(SlotsTest, DamageIsRefusedOrHarmless) {
   DrawnRandom random;
   expect_damage_is_refused_or_harmless(random, 2000, unpack_slots, [&] {
-    return pack_slots(draw_uneven_matrix(random, 5, 300), draw_packing(random), DataType::kFloat16);
+    return pack_slots(draw_uneven_matrix(random, 5, 300), draw_packing(random, 300), DataType::kFloat16);
   });
 }
 

@@ -28,7 +28,8 @@ void SlotTileOrder::order_row(std::span<SlotTile> tiles, std::span<std::uint8_t>
   switch (vector_width_) {
     case 4: order_row_of<4>(tiles, banks); break;
     case 8: order_row_of<8>(tiles, banks); break;
-    default: order_row_of<16>(tiles, banks);
+    case 16: order_row_of<16>(tiles, banks); break;
+    default: order_row_of<32>(tiles, banks);
   }
 }
 

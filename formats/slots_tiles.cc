@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/half.h"
+#include "formats/slots_steps.h"
 #include "formats/slots_tile_order.h"
 
 namespace sparsmith {
@@ -16,13 +17,6 @@ constexpr int kBanks = SlotTileOrder::kBanks;
 
 // What 32 lanes hold of a group: nonzeros by index in the matrix's arrays, or kPadding.
 using Steps = std::vector<std::array<std::int64_t, slots::kLanes>>;  // [V * P]
-
-// How much padding stands between neighbours of a tile at this distance.
-std::int64_t padding_of(SlotColumns columns, std::uint32_t distance) {
-  if (columns == SlotColumns::kDelta4) return distance <= slots::kMaxStep4 ? 0 : (distance - 1) / slots::kMaxStep4;
-  if (columns == SlotColumns::kDelta6) return distance <= slots::kMaxStep6 ? 0 : (distance - 1) / slots::kMaxStep6;
-  return 0;
-}
 
 // Writes and orders the nonzeros of one part.
 class PartWriter {
@@ -149,9 +143,19 @@ class PartWriter {
     }
   }
 
+  // What of a tile's padding stands before its first nonzero.
+  std::int64_t padding_before(const SlotTile& tile) const {
+    if (packing_.columns != SlotColumns::kDelta3 || tile.count == 0) return 0;
+    std::int64_t left = packing_.vector_width - tile.count;
+    for (std::int64_t i = tile.first + 1; i < tile.first + tile.count; ++i)
+      left -= padding_of(packing_.columns, column(i) - column(i - 1));
+    return std::max<std::int64_t>(0, column(tile.first + tile.count - 1) + left + 1 - matrix_.cols);
+  }
+
   // The banks of a tile's places, with those of padding between nonzeros.
   void append_banks(const SlotTile& tile, std::vector<std::uint8_t>& banks) const {
     const std::size_t end = banks.size() + static_cast<std::size_t>(packing_.vector_width);
+    banks.resize(banks.size() + static_cast<std::size_t>(padding_before(tile)), SlotTileOrder::kNoBank);
     for (std::int64_t i = tile.first; i < tile.first + tile.count; ++i) {
       const std::int64_t padding = i == tile.first ? 0 : padding_of(packing_.columns, column(i) - column(i - 1));
       for (std::int64_t pad = 1; pad <= padding; ++pad)
@@ -168,7 +172,7 @@ class PartWriter {
       for (int t = 0; t < packing_.tiles_per_slot; ++t) {
         const std::int64_t tile = (group * slots::kLanes + lane) * packing_.tiles_per_slot + t;
         if (tile >= std::ssize(tiles_)) continue;
-        int e = t * packing_.vector_width;
+        int e = t * packing_.vector_width + static_cast<int>(padding_before(tiles_[tile]));
         for (std::int64_t i = tiles_[tile].first; i < tiles_[tile].first + tiles_[tile].count; ++i) {
           if (i > tiles_[tile].first) e += static_cast<int>(padding_of(packing_.columns, column(i) - column(i - 1)));
           steps[e++][lane] = i;
@@ -234,7 +238,8 @@ class PartWriter {
           break;
         }
         case SlotColumns::kDelta4:
-        case SlotColumns::kDelta6: write_steps(columns, lane, nonzero);
+        case SlotColumns::kDelta6:
+        case SlotColumns::kDelta3: write_steps(columns, lane, nonzero);
       }
     }
   }
@@ -242,13 +247,15 @@ class PartWriter {
   // The base of a lane's tile, and distances with padding in between.
   template <class Nonzero>
   void write_steps(std::byte* columns, int lane, const Nonzero& nonzero) const {
-    if (nonzero(0) == kPadding) return;  // no nonzero: zeros, as they are
-    const auto base = static_cast<std::uint16_t>(column(nonzero(0)));
-    std::memcpy(columns + slots::kLanes * size_.columns + lane * sizeof base, &base, sizeof base);
     int last = packing_.vector_width - 1;
-    while (nonzero(last) == kPadding) --last;
-    std::uint32_t at = base;
-    for (int e = 1; e <= last; ++e) {
+    while (last >= 0 && nonzero(last) == kPadding) --last;
+    if (last < 0) return;  // no nonzero: zeros, as they are
+    int first = 0;
+    while (nonzero(first) == kPadding) ++first;
+    std::uint32_t at = column(nonzero(first));
+    const auto base = static_cast<std::uint16_t>(at - static_cast<std::uint32_t>(first));
+    std::memcpy(columns + slots::kLanes * size_.columns + lane * sizeof base, &base, sizeof base);
+    for (int e = first + 1; e <= last; ++e) {
       const std::uint32_t step =
           nonzero(e) == kPadding ? static_cast<std::uint32_t>(longest_step(packing_.columns)) : column(nonzero(e)) - at;
       write_step(packing_.columns, columns, lane, e, size_.columns, step);
@@ -309,6 +316,10 @@ SlotTileSize::SlotTileSize(const SlotsPacking& packing, DataType type)
       columns = packing.vector_width / 4 * 3;
       base = 2;
       break;
+    case SlotColumns::kDelta3:
+      columns = packing.vector_width / 8 * 3;
+      base = 2;
+      break;
   }
 }
 
@@ -319,44 +330,6 @@ std::size_t interleaved_at(int lane, int at, int lane_bytes) {
     while (piece > lane_bytes - begin) piece /= 2;
     if (at < begin + piece) return static_cast<std::size_t>(begin * slots::kLanes + lane * piece + at - begin);
     begin += piece;
-  }
-}
-
-int longest_step(SlotColumns columns) {
-  switch (columns) {
-    case SlotColumns::kUint16:
-    case SlotColumns::kUint32: return 0;
-    case SlotColumns::kDelta8:
-    case SlotColumns::kOffset8: return slots::kMaxStep;
-    case SlotColumns::kDelta4: return slots::kMaxStep4;
-    case SlotColumns::kDelta6: return slots::kMaxStep6;
-  }
-  return 0;
-}
-
-bool pads_long_steps(SlotColumns columns) { return columns == SlotColumns::kDelta4 || columns == SlotColumns::kDelta6; }
-
-std::uint32_t read_step(SlotColumns kind, const std::byte* columns, int lane, int e, int lane_bytes) {
-  const int group = e / 4;
-  const auto byte = [&](int word) {
-    return static_cast<std::uint32_t>(columns[interleaved_at(lane, 4 * word + e % 4, lane_bytes)]);
-  };
-  if (kind == SlotColumns::kDelta4) return byte(group / 2) >> (4 * (group % 2)) & 0xFU;
-  if (group < 3) return byte(group) & 0x3FU;
-  return byte(0) >> 6 << 4 | byte(1) >> 6 << 2 | byte(2) >> 6;
-}
-
-void write_step(SlotColumns kind, std::byte* columns, int lane, int e, int lane_bytes, std::uint32_t step) {
-  const int group = e / 4;
-  const auto add = [&](int word, std::uint32_t bits) {
-    columns[interleaved_at(lane, 4 * word + e % 4, lane_bytes)] |= static_cast<std::byte>(bits);
-  };
-  if (kind == SlotColumns::kDelta4) {
-    add(group / 2, step << (4 * (group % 2)));
-  } else if (group < 3) {
-    add(group, step);
-  } else {
-    for (int word = 0; word < 3; ++word) add(word, (step >> (4 - 2 * word) & 3U) << 6);
   }
 }
 
@@ -371,6 +344,9 @@ std::int64_t tile_end(const SlotsPacking& packing, std::span<const std::uint32_t
       if (left < 0) break;
       ++end;
     }
+    // Tiles of 32 neighbours would begin at multiples of 32 columns, in few banks: with a nonzero less they do not.
+    constexpr std::int64_t kWide = 32;
+    if (end - begin == kWide && columns[end - 1] - columns[begin] == kWide - 1) --end;
     return end;
   }
   const bool delta = packing.columns == SlotColumns::kDelta8;

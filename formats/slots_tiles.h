@@ -27,17 +27,6 @@ struct SlotTileSize {
 // Where byte `at` of a lane's `lane_bytes`, a multiple of 4, stands in what the 32 lanes load together.
 std::size_t interleaved_at(int lane, int at, int lane_bytes);
 
-// The longest distance that the columns of a tile hold; 0 for whole columns.
-int longest_step(SlotColumns columns);
-
-// Whether a longer distance than that has padding in it, of weights of -0, instead of ending the tile.
-bool pads_long_steps(SlotColumns columns);
-
-// Of columns that pad long steps, the distance of entry `e` of a lane. `columns`: those of a tile.
-std::uint32_t read_step(SlotColumns kind, const std::byte* columns, int lane, int e, int lane_bytes);
-// The same of zero bytes, written.
-void write_step(SlotColumns kind, std::byte* columns, int lane, int e, int lane_bytes, std::uint32_t step);
-
 // The end of the tile that begins at nonzero `begin` of a row: as many as fit.
 std::int64_t tile_end(const SlotsPacking& packing, std::span<const std::uint32_t> columns, std::int64_t begin);
 

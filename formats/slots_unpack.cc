@@ -6,6 +6,7 @@
 
 #include "formats/slots.h"
 #include "formats/slots_layout.h"
+#include "formats/slots_steps.h"
 #include "formats/slots_tiles.h"
 #include "formats/unpacked_rows.h"
 
@@ -33,14 +34,13 @@ Result<Shape> shape_of(const PackedWeight& packed) {
   shape.parts = fact("parts");
   shape.groups = fact("groups");
   shape.rows_per_part = fact("rows_per_part");
-  if (columns < 0 || columns > static_cast<std::int64_t>(SlotColumns::kDelta6) ||
-      (width != 4 && width != 8 && width != 16) || (tiles != 1 && tiles != 2 && tiles != 4) || shape.parts < 1 ||
-      shape.parts >= kMost || shape.groups < 0 || shape.groups > 2048 || shape.rows_per_part < 0 ||
-      shape.rows_per_part >= kMost)
+  if (columns < 0 || columns > static_cast<std::int64_t>(SlotColumns::kDelta3) ||
+      (tiles != 1 && tiles != 2 && tiles != 4) || shape.parts < 1 || shape.parts >= kMost || shape.groups < 0 ||
+      shape.groups > 2048 || shape.rows_per_part < 0 || shape.rows_per_part >= kMost)
     return invalid_input("slots: a fact is missing or out of range");
-  shape.packing = {static_cast<SlotColumns>(columns), static_cast<int>(width), static_cast<int>(tiles), 1};
-  if (width < slot_columns_vector(shape.packing.columns))
+  if (!has_vector_width(static_cast<SlotColumns>(columns), width))
     return invalid_input("slots: a vector width whose columns are no whole words");
+  shape.packing = {static_cast<SlotColumns>(columns), static_cast<int>(width), static_cast<int>(tiles), 1};
   return shape;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/plant.h"
 #include "formats/slots_layout.h"
+#include "formats/slots_steps.h"
 #include "generator/device_speed.h"
 #include "generator/slots_family.h"
 
@@ -31,12 +32,11 @@ constexpr int kPoints = 32;  // at which the row lengths are integrated
 // That the next nonzero is further away than `step`: gaps are geometric.
 double longer_than(int step, double density) { return std::pow(1 - std::min(density, 1.0), step); }
 
-// Nonzeros that a tile takes at this density, at most `width`: a distance over 8 bits ends it, and one over 4 or 6 bits
-// takes a place, another for each time that it is as long again.
+// Nonzeros that a tile takes at this density, at most `width`: a distance over 8 bits ends it, and one over 3, 4 or 6
+// bits takes a place, another for each time that it is as long again.
 double tile_fill(SlotColumns columns, int width, double density) {
   if (columns == SlotColumns::kUint16 || columns == SlotColumns::kUint32 || density <= 0) return width;
-  if (columns == SlotColumns::kDelta4) return 1 + (width - 1) * (1 - longer_than(slots::kMaxStep4, density));
-  if (columns == SlotColumns::kDelta6) return 1 + (width - 1) * (1 - longer_than(slots::kMaxStep6, density));
+  if (pads_long_steps(columns)) return 1 + (width - 1) * (1 - longer_than(longest_step(columns), density));
   if (columns == SlotColumns::kDelta8) {
     const double gap = longer_than(slots::kMaxStep, density);
     return gap < 1e-9 ? width : (1 - std::pow(1 - gap, width)) / gap;
@@ -61,6 +61,7 @@ double column_bytes(SlotColumns columns, int width) {
     case SlotColumns::kUint32: return 4;
     case SlotColumns::kDelta4: return 0.5 + 2.0 / width;
     case SlotColumns::kDelta6: return 0.75 + 2.0 / width;
+    case SlotColumns::kDelta3: return 0.375 + 2.0 / width;
     case SlotColumns::kDelta8:
     case SlotColumns::kOffset8: return 1 + 2.0 / width;
   }
@@ -69,21 +70,21 @@ double column_bytes(SlotColumns columns, int width) {
 
 // Words that 32 gathers from shared memory ask of the fullest bank. Of distances to the column before only whole tiles
 // change places, and the packer has the more to choose from, the more a row has: counted in what it makes, from 26 to
-// 260 tiles.
-double gather_wavefronts(SlotColumns columns, double tiles_per_row) {
-  const bool in_order =
-      columns == SlotColumns::kDelta4 || columns == SlotColumns::kDelta6 || columns == SlotColumns::kDelta8;
+// 260 tiles. Of the places of wide tiles fewer fit.
+double gather_wavefronts(SlotColumns columns, int width, double tiles_per_row) {
+  const bool in_order = pads_long_steps(columns) || columns == SlotColumns::kDelta8;
   if (!in_order) return 1.7;
-  return std::clamp(4.34 - 0.245 * std::log2(std::max(tiles_per_row, 1.0)), 2.3, 3.5);
+  return std::clamp(4.34 - 0.245 * std::log2(std::max(tiles_per_row, 1.0)), width > 16 ? 2.9 : 2.3, 3.5);
 }
 
 // A nonzero's address, value and share of the loop; distances in 4 bits come apart with 3 instructions for 8, those in
-// 6 with 9 for 16.
+// 6 with 9 for 16, those in 3 with 17 for 32.
 double decoding_instructions(SlotColumns columns) {
   switch (columns) {
     case SlotColumns::kUint32: return 2.5;
     case SlotColumns::kDelta4: return 3.4;
     case SlotColumns::kDelta6: return 3.6;
+    case SlotColumns::kDelta3: return 3.5;
     default: return 3.0;
   }
 }
@@ -165,7 +166,8 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
 
   const double tiles_per_row =
       estimate.slots * config.tiles_per_slot / std::max(1.0, static_cast<double>(statistics.rows));
-  const double wavefronts = staged ? gather_wavefronts(config.columns, tiles_per_row) : kDirectWavefronts;
+  const double wavefronts =
+      staged ? gather_wavefronts(config.columns, config.vector_width, tiles_per_row) : kDirectWavefronts;
   const double pipe_us = per_sm * tokens * wavefronts / clock_mhz;
   // And for each token gather, conversion, product.
   const double instructions = decoding_instructions(config.columns) * passes + 4.0 * tokens;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "formats/slots_layout.h"
+#include "formats/slots_steps.h"
+
 namespace sparsmith {
 namespace {
 
@@ -12,19 +15,25 @@ bool has_base(std::int64_t columns) {
          columns != static_cast<std::int64_t>(SlotColumns::kUint32);
 }
 
-// Distances in fewer bits than `columns` has, or more, that compete with it; `columns` where there are none.
-SlotColumns next_wider(SlotColumns columns) {
-  return columns == SlotColumns::kDelta4   ? SlotColumns::kDelta6
-         : columns == SlotColumns::kDelta6 ? SlotColumns::kDelta8
-                                           : columns;
-}
-SlotColumns next_narrower(SlotColumns columns) {
-  return columns == SlotColumns::kDelta6 ? SlotColumns::kDelta4 : columns;
+// Whether rows are so long that the padding of a last tile of 32 nonzeros, 16 in the mean, takes less than a shared
+// base saves.
+bool fills_wide_tiles(const RuleInput& in) { return in.statistics.row_mean >= 512; }
+
+// Bytes a nonzero in tiles of equal width, padding between nonzeros included, which distances of 8 bits have none of.
+double distance_bytes(SlotColumns columns, const RuleInput& in) {
+  return slot_nonzero_bytes(columns, 16, in.problem.spec.type, in.statistics);
 }
 
-// Bytes of a nonzero with its padding, in tiles of 16: what distances of different widths are compared by.
-double nonzero_bytes(SlotColumns columns, const RuleInput& in) {
-  return slot_nonzero_bytes(columns, 16, in.problem.spec.type, in.statistics);
+// Of distances that any width of tile has, those that take the fewest.
+SlotColumns narrowest_distances(const RuleInput& in) {
+  return std::ranges::min({SlotColumns::kDelta8, SlotColumns::kDelta6, SlotColumns::kDelta4}, {},
+                          [&](SlotColumns columns) { return distance_bytes(columns, in); });
+}
+
+// 3 bits, which only wide tiles have, beside what is the narrowest otherwise: their gathers meet more words in a bank.
+bool has_short_steps(const RuleInput& in) {
+  return fills_wide_tiles(in) && in.problem.spec.cols >= slots::kLeastColumns3 &&
+         distance_bytes(SlotColumns::kDelta3, in) < distance_bytes(narrowest_distances(in), in);
 }
 
 double density(const RuleInput& in) {
@@ -44,9 +53,17 @@ std::vector<Rule> legal_rules() {
        }},
       {Kind::kLegal,
        {"columns", "vector_width"},
-       "the columns of a tile are whole words: 8 nonzeros with 4-bit distances, 16 with 6-bit ones",
+       "the columns of a tile are whole words: 8 to 32 nonzeros with 4-bit distances, 16 with 6-bit, 32 with 3-bit "
+       "ones",
        [](const RuleInput& in) {
-         return in["vector_width"] >= slot_columns_vector(static_cast<SlotColumns>(in["columns"]));
+         return has_vector_width(static_cast<SlotColumns>(in["columns"]), in["vector_width"]);
+       }},
+      {Kind::kLegal,
+       {"columns"},
+       "3-bit distances need K >= 256",
+       [](const RuleInput& in) {
+         return in["columns"] != static_cast<std::int64_t>(SlotColumns::kDelta3) ||
+                in.problem.spec.cols >= slots::kLeastColumns3;
        }},
       {Kind::kLegal,
        {"tiles_per_slot", "depth"},
@@ -103,19 +120,20 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) { return !has_base(in["columns"]) || density(in) >= 0.02; }},
       {Kind::kWorthwhile,
        {"columns"},
-       "distances in 4 or 6 bits take fewer bytes than wider and narrower ones, padding between nonzeros included",
+       "distances in 3, 4 or 6 bits take fewer bytes than wider and narrower ones, padding between nonzeros included",
        [](const RuleInput& in) {
          const auto columns = static_cast<SlotColumns>(in["columns"]);
-         const double bytes = nonzero_bytes(columns, in);
-         const SlotColumns wider = next_wider(columns);
-         const SlotColumns narrower = next_narrower(columns);
-         return (wider == columns || bytes < nonzero_bytes(wider, in)) &&
-                (narrower == columns || bytes <= nonzero_bytes(narrower, in));
+         if (columns == SlotColumns::kDelta3) return has_short_steps(in);
+         return !pads_long_steps(columns) || columns == narrowest_distances(in);
        }},
       {Kind::kWorthwhile,
        {"columns", "vector_width"},
        "a base of 16 bits is shared by at least 8 nonzeros",
        [](const RuleInput& in) { return !has_base(in["columns"]) || in["vector_width"] >= 8; }},
+      {Kind::kWorthwhile,
+       {"vector_width"},
+       "tiles of 32 nonzeros for rows of many",
+       [](const RuleInput& in) { return in["vector_width"] < 32 || fills_wide_tiles(in); }},
       {Kind::kWorthwhile,
        {"vector_width", "tiles_per_slot"},
        "a row fills a slot",
@@ -199,6 +217,7 @@ int SlotsConfig::tile_registers(DataType type) const {
     case SlotColumns::kUint32: return values + vector_width;
     case SlotColumns::kDelta4: return values + vector_width / 8 + 1;
     case SlotColumns::kDelta6: return values + vector_width / 16 * 3 + 1;
+    case SlotColumns::kDelta3: return values + vector_width / 32 * 3 + 1;
     default: return values + vector_width / 4 + 1;
   }
 }
@@ -207,10 +226,10 @@ std::vector<Parameter> SlotsFamily::parameters() const {
   return {
       {"columns",
        "i",
-       {0, 1, 2, 3, 4, 5},
+       {0, 1, 2, 3, 4, 5, 6},
        "bytes of a column against its reach",
-       {"u16", "u32", "delta8", "off8", "delta4", "delta6"}},
-      {"vector_width", "v", {4, 8, 16}, "nonzeros of a lane's tile: width of loads against padding"},
+       {"u16", "u32", "delta8", "off8", "delta4", "delta6", "delta3"}},
+      {"vector_width", "v", {4, 8, 16, 32}, "nonzeros of a lane's tile: width of loads against padding"},
       {"tiles_per_slot", "p", {1, 2, 4}, "sums in shared memory against padding"},
       {"input", "x", {0, 1}, "gather cost against staging", {"global", "shared"}},
       {"tokens_per_pass", "n", {1, 2, 4, 8}, "the weight is decoded once for them: registers and shared memory"},

@@ -59,7 +59,7 @@ TEST(SlotsFamilyTest, KnownWinnersAreInTheSpace) {
   EXPECT_TRUE(found(410, DataType::kFloat16, config_of(SlotColumns::kDelta8, 16, 2, 2, 512, 2)));
   EXPECT_TRUE(found(82, DataType::kFloat16, config_of(SlotColumns::kUint16, 8, 1, 2, 512, 2)));
   EXPECT_TRUE(found(82, DataType::kFloat16, config_of(SlotColumns::kUint16, 8, 4, 4, 512, 2)));
-  EXPECT_TRUE(found(3277, DataType::kFloat16, config_of(SlotColumns::kDelta4, 16, 1, 2, 512, 2)));
+  EXPECT_TRUE(found(1638, DataType::kFloat16, config_of(SlotColumns::kDelta4, 16, 1, 2, 512, 2)));
   EXPECT_TRUE(found(819, DataType::kFloat16, config_of(SlotColumns::kDelta6, 16, 1, 2, 512, 2)));
   EXPECT_TRUE(found(819, DataType::kFloat32, config_of(SlotColumns::kOffset8, 16, 1, 1, 512, 2)));
   EXPECT_TRUE(found(819, DataType::kFloat32, config_of(SlotColumns::kDelta8, 16, 1, 1, 512, 2)));
@@ -74,9 +74,15 @@ TEST(SlotsFamilyTest, TheEstimateIsNearWhatIsPacked) {
         random, 2048, 4096, [&](std::int64_t) { return least + static_cast<double>(random() % 200) / 1000; });
     const SparsityStatistics statistics = compute_statistics(matrix);
     const Problem problem = problem_of(matrix, 1);
-    for (const SlotColumns columns : {SlotColumns::kUint16, SlotColumns::kDelta8, SlotColumns::kOffset8,
-                                      SlotColumns::kDelta4, SlotColumns::kDelta6}) {
-      const Config config = config_of(columns, 16, 1, 1, 512, 1);
+    using enum SlotColumns;
+    for (const auto& [columns, width] : {std::pair{kUint16, 16},
+                                         {kDelta8, 16},
+                                         {kOffset8, 16},
+                                         {kDelta4, 16},
+                                         {kDelta4, 32},
+                                         {kDelta6, 16},
+                                         {kDelta3, 32}}) {
+      const Config config = config_of(columns, width, 1, 1, 512, 1);
       const auto packed = slots.pack(config, problem, matrix);
       ASSERT_TRUE(packed.ok());
       const SlotsEstimate estimate(SlotsConfig(config), problem, statistics);
@@ -86,12 +92,12 @@ TEST(SlotsFamilyTest, TheEstimateIsNearWhatIsPacked) {
   }
 }
 
-// Distances in 4 bits are for weights in which few are longer, those in 6 bits for where these take more bytes.
+// One width of 4, 6 and 8 bits, and 3 bits beside it where few distances are longer.
 TEST(SlotsFamilyTest, NarrowDistancesAreTriedWhereTheyTakeFewerBytes) {
   const SlotsFamily slots;
-  const auto tried = [&](double density) {
+  const auto tried = [&](double density, std::int64_t cols = 4096) {
     Random random(3);
-    const CsrMatrix matrix = draw_matrix(random, 256, 4096, density);
+    const CsrMatrix matrix = draw_matrix(random, 256, cols, density);
     const Problem problem = problem_of(matrix, 1);
     std::set<SlotColumns> columns;
     for (const SearchSpace::Entry& entry : search_space(slots, problem, compute_statistics(matrix)).entries)
@@ -99,7 +105,9 @@ TEST(SlotsFamilyTest, NarrowDistancesAreTriedWhereTheyTakeFewerBytes) {
     return columns;
   };
   using enum SlotColumns;
-  EXPECT_EQ(tried(0.5), (std::set{kUint16, kDelta8, kOffset8, kDelta4}));
+  EXPECT_EQ(tried(0.5), (std::set{kUint16, kDelta8, kOffset8, kDelta4, kDelta3}));
+  EXPECT_EQ(tried(0.4), (std::set{kUint16, kDelta8, kOffset8, kDelta4, kDelta3}));
+  EXPECT_EQ(tried(0.5, 900), (std::set{kUint16, kDelta8, kOffset8, kDelta4})) << "rows that do not fill tiles of 32";
   EXPECT_EQ(tried(0.2), (std::set{kUint16, kDelta8, kOffset8, kDelta4}));
   EXPECT_EQ(tried(0.1), (std::set{kUint16, kDelta8, kOffset8, kDelta6}));
   EXPECT_EQ(tried(0.03), (std::set{kUint16, kDelta8, kOffset8}));
@@ -122,6 +130,11 @@ TEST(SlotsFamilyTest, ARuleSaysWhatItForbids) {
   EXPECT_EQ(refusal(config_of(SlotColumns::kOffset8, 8, 1, 1, 512, 1)), "");
   EXPECT_EQ(refusal(config_of(SlotColumns::kDelta4, 8, 1, 1, 512, 1)), "");
   EXPECT_NE(refusal(config_of(SlotColumns::kDelta6, 8, 1, 1, 512, 1)).find("whole words"), std::string::npos);
+  EXPECT_NE(refusal(config_of(SlotColumns::kOffset8, 32, 1, 1, 512, 1)).find("whole words"), std::string::npos);
+  EXPECT_EQ(refusal(config_of(SlotColumns::kDelta3, 32, 1, 1, 512, 2)), "");
+  EXPECT_NE(refusal(config_of(SlotColumns::kDelta3, 32, 1, 2, 512, 2)).find("registers"), std::string::npos);
+  problem.spec.cols = 255;
+  EXPECT_NE(refusal(config_of(SlotColumns::kDelta3, 32, 1, 1, 512, 2)).find("K >= 256"), std::string::npos);
   problem.spec.cols = 200000;  // in fp16 more than the shared memory of a block
   EXPECT_NE(refusal(config_of(SlotColumns::kUint32, 8, 1, 1, 512, 1)).find("shared memory"), std::string::npos);
 }

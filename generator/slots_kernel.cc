@@ -18,6 +18,7 @@ std::string columns_type(const SlotsConfig& config) {
     case SlotColumns::kOffset8: return fmt::format("Columns8<{}, false>", config.vector_width);
     case SlotColumns::kDelta4: return fmt::format("Columns4<{}>", config.vector_width);
     case SlotColumns::kDelta6: return "Columns6";
+    case SlotColumns::kDelta3: return "Columns3";
   }
   return "?";
 }

@@ -93,7 +93,10 @@ FAKE CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
 }
 FAKE CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
   if (current_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (bytes > std::size_t{1} << 30) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (bytes > std::size_t{1} << 30 || state.failing_allocations > 0) {
+    if (state.failing_allocations > 0) --state.failing_allocations;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   *address = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
   ++state.live_buffers;
   return CUDA_SUCCESS;

@@ -26,6 +26,7 @@ struct FakeCudaState {
   };
   std::vector<Launch> launches;
   std::int64_t live_buffers = 0;
+  int failing_allocations = 0;  // of those that come next
   std::int64_t live_modules = 0;
   std::int64_t modules_loaded = 0;  // ever
   int compute_capability = 90;

@@ -11,6 +11,12 @@
 #include "runtime/tuned_file.h"
 
 namespace sparsmith {
+namespace {
+
+constexpr std::size_t kPageBytes = std::size_t{2} << 20;  // of device memory: larger buffers take whole ones anyway
+constexpr std::size_t kMostSpareBytes = std::size_t{2} << 30;
+
+}  // namespace
 
 Result<std::unique_ptr<GpuExecutor>> GpuExecutor::create(int ordinal) {
   SPARSMITH_ASSIGN_OR_RETURN(std::shared_ptr<const CudaContext> context, CudaContext::open(ordinal));
@@ -27,9 +33,22 @@ GpuExecutor::~GpuExecutor() {
   if (stream_ != nullptr) driver().StreamDestroy(stream_);
 }
 
+Result<DeviceBuffer> GpuExecutor::take(std::size_t bytes) {
+  if (bytes > kPageBytes) bytes = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  if (auto found = spare_.extract(bytes)) {
+    spare_bytes_ -= bytes;
+    return std::move(found.mapped());
+  }
+  Result<DeviceBuffer> buffer = DeviceBuffer::allocate(context_, bytes);
+  if (buffer.ok() || spare_.empty()) return buffer;
+  spare_.clear();
+  spare_bytes_ = 0;
+  return DeviceBuffer::allocate(context_, bytes);
+}
+
 Result<DeviceAddress> GpuExecutor::allocate(std::size_t bytes) {
   // Nothing takes a byte, so that every address is one of its own.
-  SPARSMITH_ASSIGN_OR_RETURN(DeviceBuffer buffer, DeviceBuffer::allocate(context_, std::max<std::size_t>(bytes, 1)));
+  SPARSMITH_ASSIGN_OR_RETURN(DeviceBuffer buffer, take(std::max<std::size_t>(bytes, 1)));
   const DeviceAddress address = buffer.address();
   SPARSMITH_RETURN_IF_ERROR(fill(address, std::byte{0xFF}, bytes));
   buffers_.emplace(address, std::move(buffer));
@@ -37,7 +56,16 @@ Result<DeviceAddress> GpuExecutor::allocate(std::size_t bytes) {
 }
 
 Status GpuExecutor::free(DeviceAddress address) {
-  if (buffers_.erase(address) == 0) return invalid_argument(fmt::format("{:#x} was not allocated here", address));
+  auto found = buffers_.extract(address);
+  if (!found) return invalid_argument(fmt::format("{:#x} was not allocated here", address));
+  const CudaContext::Scope scope(*context_);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  // The next one that has it must not meet what is still under way; the driver waits as well when it frees.
+  SPARSMITH_RETURN_IF_ERROR(driver().check(driver().CtxSynchronize(), "freeing device memory"));
+  const std::size_t bytes = found.mapped().bytes();
+  if (spare_bytes_ + bytes > kMostSpareBytes) return {};
+  spare_bytes_ += bytes;
+  spare_.emplace(bytes, std::move(found.mapped()));
   return {};
 }
 

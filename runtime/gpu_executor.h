@@ -59,12 +59,18 @@ class GpuExecutor : public Executor {
   // Until the stream is done, or run_limit_ over.
   Status wait(const std::string& what);
 
+  // From what was freed, or from the driver. Taking memory and giving it back takes the driver about a millisecond for
+  // what a timing needs, and more where other processes do so at the same time.
+  Result<DeviceBuffer> take(std::size_t bytes);
+
   explicit GpuExecutor(std::shared_ptr<const CudaContext> context) : context_(std::move(context)) {}
 
   std::shared_ptr<const CudaContext> context_;
   CUstream stream_ = nullptr;
   std::chrono::milliseconds run_limit_{0};
   std::map<DeviceAddress, DeviceBuffer> buffers_;
+  std::multimap<std::size_t, DeviceBuffer> spare_;  // freed ones, by size, of kMostSpareBytes together at most
+  std::size_t spare_bytes_ = 0;
   std::map<std::string, Loaded> kernels_;
   std::unique_ptr<DenseMatmul> dense_;  // of dense_spec_; null until it is needed
   OperatorSpec dense_spec_;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <vector>
 
 #include "runtime/fake_cuda_driver.h"
 
@@ -51,6 +52,33 @@ TEST_F(GpuExecutorTest, AllocatesPoisonedMemory) {
   EXPECT_TRUE(executor_->free(*address).ok());
   EXPECT_EQ(executor_->free(*address).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(executor_->allocate(std::size_t{1} << 40).status().code(), StatusCode::kOutOfMemory);
+}
+
+TEST_F(GpuExecutorTest, FreedMemoryIsTakenAgain) {
+  constexpr std::size_t kBytes = 5'000'000;
+  const auto first = executor_->allocate(kBytes);
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(executor_->write(*first, std::vector<std::byte>(kBytes)).ok());
+  ASSERT_TRUE(executor_->free(*first).ok());
+  const auto again = executor_->allocate(kBytes + 1000);  // as many pages
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(*again, *first);
+  EXPECT_EQ(fake_cuda().live_buffers, 1);
+  std::array<std::byte, 4> bytes{};
+  ASSERT_TRUE(executor_->read(bytes, *again).ok());
+  EXPECT_EQ(bytes[0], std::byte{0xFF}) << "as poisoned as any other";
+  const auto other = executor_->allocate(2 * kBytes);
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(fake_cuda().live_buffers, 2);
+
+  ASSERT_TRUE(executor_->free(*again).ok());
+  fake_cuda().failing_allocations = 1;
+  const auto small = executor_->allocate(100);
+  EXPECT_TRUE(small.ok()) << "what was spare makes room";
+  EXPECT_EQ(fake_cuda().live_buffers, 2);
+  fake_cuda().failing_allocations = 1;
+  EXPECT_EQ(executor_->allocate(100).status().code(), StatusCode::kOutOfMemory) << "nothing is spare";
+  EXPECT_EQ(executor_->free(*again).code(), StatusCode::kInvalidArgument) << "it was freed before";
 }
 
 TEST_F(GpuExecutorTest, ZeroBytesStillHaveAnAddressOfTheirOwn) {

@@ -53,22 +53,21 @@ void BucketSearch::tell(std::size_t tried) const {
   context_.progress(fmt::format("N = {}", bucket_.tokens), std::min(tried, total), total);
 }
 
-void BucketSearch::prepare_first(std::shared_ptr<const void> held) {
+void BucketSearch::prepare_first() {
   if (search_.propose()) {
     contenders_.make(search_.proposed());
     contenders_.add_candidates(first_);
     context_.kernels->request(first_);
   }
-  compile(KernelStore::Urgency::kSoon, std::move(held));
+  compile(KernelStore::Urgency::kSoon);
 }
 
-void BucketSearch::compile(KernelStore::Urgency urgency, std::shared_ptr<const void> held) {
+void BucketSearch::compile(KernelStore::Urgency urgency) {
   prepared_ = false;
-  preparation_ = std::async(std::launch::async, [this, urgency, held = std::move(held)]() mutable {
+  preparation_ = std::async(std::launch::async, [this, urgency] {
     const std::vector<std::size_t> points = search_.proposed();
     contenders_.make(points);
     contenders_.compile(points, urgency);
-    held.reset();  // the future keeps what its function holds
     prepared_ = true;
     signal_.raise();
   });
@@ -111,7 +110,7 @@ Result<bool> BucketSearch::advance() {
   log_debug("weight {}, N = {}: {} candidates tried in {:.2f} s", context_.index, bucket_.tokens,
             search_.proposed().size(), seconds);
   if (search_.propose()) {
-    compile(KernelStore::Urgency::kNow, nullptr);
+    compile(KernelStore::Urgency::kNow);
     return false;
   }
   SPARSMITH_ASSIGN_OR_RETURN(bucket_.complete, search_.final(*context_.session, bucket_.vendors, vendors_epoch_));

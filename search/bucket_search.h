@@ -42,9 +42,8 @@ class BucketSearch {
   BucketSearch(const BucketSearch&) = delete;
   BucketSearch& operator=(const BucketSearch&) = delete;
 
-  // Packs and generates the first candidates, and returns while they are being compiled; `held` lives as long as that
-  // takes.
-  void prepare_first(std::shared_ptr<const void> held);
+  // Packs and generates the first candidates, and returns while they are being compiled.
+  void prepare_first();
 
   // Whether what was asked for last is compiled.
   bool prepared() const { return prepared_; }
@@ -62,7 +61,7 @@ class BucketSearch {
 
  private:
   // Compiles what was proposed on a thread of its own; makes it, too, if that has not been done.
-  void compile(KernelStore::Urgency urgency, std::shared_ptr<const void> held);
+  void compile(KernelStore::Urgency urgency);
   void leave_out_baseline();
   void tell(std::size_t tried) const;
   bool races() const { return context_.options->strategy == StrategyKind::kRace; }

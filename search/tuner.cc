@@ -72,7 +72,7 @@ class Run {
         resources_(resources),
         sessions_(std::move(sessions)),
         transfer_(resources.cache),
-        full_preparations_(static_cast<std::ptrdiff_t>(sessions_.size())),
+        full_preparations_(static_cast<std::ptrdiff_t>(resources.measurers.size())),
         outcomes_(weights.size()) {}
 
   Result<TuneReport> execute() {

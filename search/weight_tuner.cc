@@ -85,13 +85,12 @@ class Tuner : public WeightTuner {
       if (!answer) return Need::kPatience;
       hint = *std::move(answer);
     }
-    const auto admission =
-        std::make_shared<const Admission>(hint.near || known_ ? nullptr : context_.full_preparations);
+    const Admission admission(hint.near || known_ ? nullptr : context_.full_preparations);
     SPARSMITH_RETURN_IF_ERROR(make_buckets(hint));
     if (context_.predict) {
       make_predicted();
     } else {
-      prepare_searches(admission);
+      prepare_searches();
     }
     return Need::kDevice;
   }
@@ -252,10 +251,10 @@ class Tuner : public WeightTuner {
   }
 
   // Selects, packs and generates what searches begin with; its kernels are compiled in the background.
-  void prepare_searches(const std::shared_ptr<const void>& admission) {
+  void prepare_searches() {
     for (Bucket& bucket : buckets_)
       searches_.push_back(std::make_unique<BucketSearch>(context_, bucket, log_for(bucket), prepared_));
-    for (const auto& search : searches_) search->prepare_first(admission);
+    for (const auto& search : searches_) search->prepare_first();
     log_debug("{}: selected in {:.2f} s, packed in {:.2f} s", weight_.name, counts_.select_seconds, packed_seconds());
   }
 

@@ -34,7 +34,7 @@ struct TuneContext {
   std::function<Status(const RecordedSpace&)> record;  // takes each searched space; empty: not recorded
   TransferMemory* transfer = nullptr;                  // null: weights learn nothing from each other
   const Budget* budget = nullptr;
-  // Of full searches no more are prepared at once than there are sessions: several would be ready at the same time, and
+  // Of full searches no more are prepared at once than there are devices: several would be ready at the same time, and
   // late. Null: no limit.
   std::counting_semaphore<>* full_preparations = nullptr;
   bool predict = false;  // the session cannot time: rank by prediction, verify the best

@@ -8,6 +8,7 @@
 
 #include "base/half.h"
 #include "generator/panel_family.h"
+#include "generator/slots_family.h"
 #include "tuner/plan_verifier.h"
 
 namespace sparsmith::test {
@@ -156,6 +157,13 @@ void vary_packing(Random& random, const Family& family, const std::string& drawn
   }
 }
 
+// Whether a parameter of the slots family has a value that makes tiles of 32 nonzeros a lane: only a weight of many
+// gives a warp several.
+bool draws_wide_tiles(const std::string& parameter, std::int64_t value) {
+  return (parameter == "vector_width" && value == 32) ||
+         (parameter == "columns" && value == static_cast<std::int64_t>(SlotColumns::kDelta3));
+}
+
 }  // namespace
 
 std::int64_t draw_between(Random& random, std::int64_t low, std::int64_t high) {
@@ -248,6 +256,11 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       each.problem.device = typical_device(90);
       // Few blocks, which have many rows each: the emulator runs blocks one after another.
       if (family.name() == "slots") each.problem.device.sm_count = static_cast<int>(draw_between(random, 1, 6));
+      if (family.name() == "slots" && weight == 0 && draws_wide_tiles(parameter, value)) {
+        each.matrix = draw_rows(random, draw_between(random, 20, 60), draw_between(random, 300, 1500),
+                                [&](auto) { return draw_between(random, 100, 1000); });
+        each.problem.device.sm_count = 1;
+      }
       if (each.matrix.cols <= 0) continue;
       if (each.matrix.cols > 60000 && !narrow_wide_weight(random, family, each.matrix)) continue;
       if (family.name() == "two_four") keep_two_in_four(random, each.matrix);

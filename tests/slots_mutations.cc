@@ -24,9 +24,12 @@ bool several_words_of_offsets(const SlotsConfig& config, const Cases& cases) {
 }
 bool halves(const SlotsConfig& config, const Cases&) { return config.columns == SlotColumns::kDelta4; }
 bool six_bits(const SlotsConfig& config, const Cases&) { return config.columns == SlotColumns::kDelta6; }
+bool three_bits(const SlotsConfig& config, const Cases&) { return config.columns == SlotColumns::kDelta3; }
 bool pads_between(const SlotsConfig& config, const Cases& cases) {
-  return halves(config, cases) || six_bits(config, cases);
+  return halves(config, cases) || six_bits(config, cases) || three_bits(config, cases);
 }
+bool wide_tiles(const SlotsConfig& config, const Cases&) { return config.vector_width > 16; }
+bool narrow_tiles(const SlotsConfig& config, const Cases&) { return config.vector_width <= 16; }
 bool counted(const SlotsConfig& config, const Cases& cases) { return deltas(config, cases) || offsets(config, cases); }
 bool whole_columns(const SlotsConfig& config, const Cases&) { return config.columns == SlotColumns::kUint16; }
 bool staged_whole_columns(const SlotsConfig& config, const Cases& cases) {
@@ -43,6 +46,14 @@ bool has_several_groups(const SlotsConfig& config, const KernelCase& each) {
 bool several_warps(const SlotsConfig& config, const Cases& cases) {
   return std::any_of(cases.begin(), cases.end(),
                      [&](const KernelCase& each) { return has_several_groups(config, each); });
+}
+// Some warp surely has more tiles than are in flight.
+bool several_wide_tiles(const SlotsConfig& config, const Cases& cases) {
+  return wide_tiles(config, cases) && std::any_of(cases.begin(), cases.end(), [&](const KernelCase& each) {
+           const std::int64_t parts = config.packing(each.problem).parts;
+           const std::int64_t warp_tiles = parts * config.threads_per_block / 32 * config.depth;
+           return each.matrix.nnz() > (warp_tiles + parts * config.tiles_per_slot) * 32 * config.vector_width;
+         });
 }
 // (Where x is staged, the barrier behind it stands between two passes as well.)
 bool several_passes(const SlotsConfig& config, const Cases& cases) {
@@ -74,9 +85,13 @@ bool multiplied_padding(const SlotsConfig& config, const Cases& cases) {
 
 const std::vector<Mutation>& slots_mutations() {
   static const std::vector<Mutation> all = {
-      {"the first product of a tile is dropped",
-       "for (int e = 0; e < kVectorWidth; ++e) {\n        SPARSMITH_UNROLL for (int t",
-       "for (int e = 1; e < kVectorWidth; ++e) {\n        SPARSMITH_UNROLL for (int t", slots(always)},
+      {"the first product of a tile is dropped", "for (int e = 0; e < kVectorWidth; ++e) add_product(",
+       "for (int e = 1; e < kVectorWidth; ++e) add_product(", slots(narrow_tiles)},
+      {"the first of four products is dropped", "for (int i = 0; i < 4; ++i) add_product(",
+       "for (int i = 1; i < 4; ++i) add_product(", slots(wide_tiles)},
+      {"values of the next tile stand a part too early", "values.load_part(part,", "values.load_part(part ^ 1,",
+       slots(several_wide_tiles)},
+      {"the next tile's columns are used", "current.steps(e / 4)", "columns.steps(e / 4)", slots(several_wide_tiles)},
       {"two values are swapped", "multiply_add(values[e]", "multiply_add(values[e ^ 1]", slots(always)},
       {"a column is off by one", "e % 2 == 0 ? kScale : kScale << 8, 0)", "e % 2 == 0 ? kScale : kScale << 8, kScale)",
        slots(whole_columns)},
@@ -86,11 +101,15 @@ const std::vector<Mutation>& slots_mutations() {
       {"offsets add up", "if (kDeltas && e % 4 == 3) from", "if (e % 4 == 3) from", slots(several_words_of_offsets)},
       {"padding meets Inf", "warp_any(!finite)", "warp_any(false)", slots(multiplied_padding)},
       {"padding is added up again", "Columns::kPadsBetween && value == 0.0F", "false", slots(empty_padded_tiles)},
-      {"distances add up within four only", "    if (e % 4 == 3) from = offsets[e];\n  }\n}", "  }\n}",
-       slots(pads_between)},
-      {"upper halves of bytes are the lower ones", "words[i] >> 4 & 0x0F", "words[i] & 0x0F", slots(halves)},
+      {"distances add up within four only", "from = dot_bytes(steps, weights, before);\n    offsets[e] = from",
+       "const u32 sum = dot_bytes(steps, weights, before);\n    offsets[e] = sum", slots(pads_between)},
+      {"upper halves of bytes are the lower ones", "words[i / 2] >> (i % 2 * 4)", "words[i / 2]", slots(halves)},
       {"a distance keeps pieces of another", "kWhole = 0x3F", "kWhole = 0x7F", slots(six_bits)},
-      {"the last four distances are halved", "steps[3] = pieces >> 2", "steps[3] = pieces >> 3", slots(six_bits)},
+      {"the last four distances are halved", "return pieces >> 2", "return pieces >> 3", slots(six_bits)},
+      {"a distance keeps bits of another", "kWhole = 0x07", "kWhole = 0x0F", slots(three_bits)},
+      {"upper distances are the lower ones", "word(i / 2) >> (i % 2 * 3)", "word(i / 2)", slots(three_bits)},
+      {"the last eight distances share their highest bits", "word(1) >> (i - 2)", "word(1) >> 4", slots(three_bits)},
+      {"distances are as stored", "kLeastStep = 1", "kLeastStep = 0", slots(three_bits)},
       {"one nonzero more than there are", "e < count; ++e", "e <= count; ++e", slots(empty_counted_tiles)},
       {"one nonzero less than there are", "e < count; ++e", "e + 1 < count; ++e", slots(empty_counted_tiles)},
       {"two warps leave their sums in one place", "int slot = thread_index();", "int slot = lane();",

@@ -40,7 +40,7 @@ SPARSMITH_DEVICE void keep(const Columns4<kVectorWidth>& columns, KeptWords& kep
   keep(columns.words, kept);
   kept.keep(columns.base);
 }
-SPARSMITH_DEVICE void keep(const Columns6& columns, KeptWords& kept) {
+SPARSMITH_DEVICE void keep(const ThreeWords& columns, KeptWords& kept) {
   keep(columns.words, kept);
   keep(columns.last_word, kept);
   kept.keep(columns.base);

@@ -12,7 +12,8 @@ struct UngatheredSlots : Stream {
 
   struct Tile : Stream::Tile {
     template <class Input, int kTokens, int kChains>
-    SPARSMITH_DEVICE void multiply(const Input& input, float (&sums)[kTokens][kChains]) const {
+    SPARSMITH_DEVICE void multiply(const Input& input, float (&sums)[kTokens][kChains], bool more, const u8* next,
+                                   int lane) {
       float x[kTokens];
       SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) x[t] = input.at(0, t);
       SPARSMITH_UNROLL for (int e = 0; e < Stream::kVectorWidth; ++e) {
@@ -23,6 +24,7 @@ struct UngatheredSlots : Stream {
       KeptWords kept;
       slots::keep(this->columns, kept);
       sums[0][0] = with_word(sums[0][0], kept.folded);
+      if (more) this->load(next, lane);
     }
   };
 };

@@ -13,7 +13,8 @@ struct UnmultipliedSlots : Stream {
 
   struct Tile : Stream::Tile {
     template <class Input, int kTokens, int kChains>
-    SPARSMITH_DEVICE void multiply(const Input& input, float (&sums)[kTokens][kChains]) const {
+    SPARSMITH_DEVICE void multiply(const Input& input, float (&sums)[kTokens][kChains], bool more, const u8* next,
+                                   int lane) {
       u32 offsets[Stream::kVectorWidth];
       this->columns.template expand<Input::kScale>(offsets);
       SPARSMITH_UNROLL for (int e = 0; e < Stream::kVectorWidth; ++e) {
@@ -22,6 +23,7 @@ struct UnmultipliedSlots : Stream {
       KeptWords kept;
       slots::keep(this->values, kept);
       sums[0][0] = with_word(sums[0][0], kept.folded);
+      if (more) this->load(next, lane);
     }
   };
 };

@@ -4,7 +4,7 @@
 // the first of them before x is there, multiplies, and leaves one float a slot and token. After a barrier a few lanes a
 // row add up its slots and run the epilog.
 //
-// Distances in 4, 6 or 8 bits multiply padding: 0 times an x of the same row. Where a row's sum is not finite, it is
+// Distances in 3, 4, 6 or 8 bits multiply padding: 0 times an x of the same row. Where a row's sum is not finite, it is
 // added up once more without.
 //
 // The grid has a block for each part (x); its y runs over passes and strides where it is smaller.
@@ -76,8 +76,7 @@ struct SlotsKernel {
       from = tile_address(from, 0, kDepth);
       SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) {
         if (first + d < warp_tiles) {
-          tiles[d].multiply(input, chains);
-          if (first + d + kDepth < warp_tiles) tiles[d].load(tile_address(from, 0, d), lane());
+          tiles[d].multiply(input, chains, first + d + kDepth < warp_tiles, tile_address(from, 0, d), lane());
           if (d % kTilesPerSlot == kTilesPerSlot - 1) {
             put_and_clear(chains, slot, sums);
             slot += kThreads;

@@ -2,7 +2,7 @@
 //
 // A lane loads its kVectorWidth columns as one or two vectors, and expand() turns them into byte offsets into x: one
 // dot-product instruction each, which picks the bits, scales them and adds the base. What is padding either has the
-// column K (uint16, uint32), where x is 0, or a weight of 0 (8-bit columns) or -0 (4 and 6 bits).
+// column K (uint16, uint32), where x is 0, or a weight of 0 (8-bit columns) or -0 (3, 4 and 6 bits).
 #pragma once
 
 #include "formats/slots_layout.h"
@@ -18,14 +18,16 @@ struct LaneVector {
 
   static constexpr int kPerLoad =
       kCount * static_cast<int>(sizeof(T)) <= 16 ? kCount : 16 / static_cast<int>(sizeof(T));
+  static constexpr int kLoads = kCount / kPerLoad;
   static constexpr int kBytes = slots::kLanes * kCount * static_cast<int>(sizeof(T));  // of the warp
 
-  Vector<T, kPerLoad> parts[kCount / kPerLoad];
+  Vector<T, kPerLoad> parts[kLoads];
 
   SPARSMITH_DEVICE void load(const u8* from, int lane) {
-    SPARSMITH_UNROLL for (int i = 0; i < kCount / kPerLoad; ++i) {
-      parts[i] = load_streaming(reinterpret_cast<const Vector<T, kPerLoad>*>(from) + i * slots::kLanes + lane);
-    }
+    SPARSMITH_UNROLL for (int i = 0; i < kLoads; ++i) load_part(i, from, lane);
+  }
+  SPARSMITH_DEVICE void load_part(int i, const u8* from, int lane) {
+    parts[i] = load_streaming(reinterpret_cast<const Vector<T, kPerLoad>*>(from) + i * slots::kLanes + lane);
   }
   SPARSMITH_DEVICE const T& operator[](int i) const { return parts[i / kPerLoad][i % kPerLoad]; }
 
@@ -132,17 +134,47 @@ struct Columns8 {
   }
 };
 
-// Distances in 4 or 6 bits: `columns` makes them bytes, a word for four neighbours. Offsets are their sums.
+// Distances in 3, 4 or 6 bits: columns.steps(i) makes those of the lane's four neighbours i bytes of a word, `steps`.
+// Offsets are their sums; what each is longer than stored is the same for all lanes, and ends up in the addresses of
+// the gathers. `from`: the sum of all before, and then with these four.
+template <int kScale, class Columns>
+SPARSMITH_DEVICE void expand_four(u32 steps, int i, u32& from, u32 (&offsets)[4]) {
+  const u32 before = from;
+  u32 weights = 0;  // all bytes up to e
+  SPARSMITH_UNROLL for (int e = 0; e < 4; ++e) {
+    weights |= static_cast<u32>(kScale) << (8 * e);
+    from = dot_bytes(steps, weights, before);
+    offsets[e] = from + (4 * i + e) * Columns::kLeastStep * kScale;
+  }
+}
+
+// Of all of a lane's columns.
 template <int kScale, class Columns>
 SPARSMITH_DEVICE void expand_steps(const Columns& columns, u32 (&offsets)[Columns::kVectorWidth]) {
-  u32 steps[Columns::kVectorWidth / 4];
-  columns.unpack(steps);
+  constexpr int kFours = Columns::kVectorWidth / 4;
+  u32 steps[kFours];
+  SPARSMITH_UNROLL for (int i = 0; i < kFours; ++i) steps[i] = columns.steps(i);
   u32 from = columns.base * static_cast<u32>(kScale);
-  SPARSMITH_UNROLL for (int e = 0; e < Columns::kVectorWidth; ++e) {
-    u32 weights = 0;  // all bytes up to e of its word
-    SPARSMITH_UNROLL for (int i = 0; i <= e % 4; ++i) weights |= static_cast<u32>(kScale) << (8 * i);
-    offsets[e] = dot_bytes(steps[e / 4], weights, from);
-    if (e % 4 == 3) from = offsets[e];
+  SPARSMITH_UNROLL for (int i = 0; i < kFours; ++i) {
+    u32 four[4];
+    expand_four<kScale, Columns>(steps[i], i, from, four);
+    SPARSMITH_UNROLL for (int e = 0; e < 4; ++e) offsets[4 * i + e] = four[e];
+  }
+}
+
+// Calls visit(e, offset) for each place of a lane's tile, by the same words. Rarely done: in few registers.
+template <int kScale, class Columns, class Visit>
+SPARSMITH_DEVICE void visit_steps(const u8* from, int lane, const Visit& visit) {
+  Columns columns;
+  columns.load(from, lane);
+  u32 column = columns.base;
+  SPARSMITH_UNROLL for (int word = 0; word < Columns::kVectorWidth / 4; ++word) {
+    const u32 steps = columns.steps(word);
+    SPARSMITH_ROLLED for (int i = 0; i < 4; ++i) {
+      column += steps >> (8 * i) & 0xFFU;
+      visit(4 * word + i, column * kScale);
+      column += Columns::kLeastStep;
+    }
   }
 }
 
@@ -150,9 +182,10 @@ SPARSMITH_DEVICE void expand_steps(const Columns& columns, u32 (&offsets)[Column
 template <int kVectorWidth_>
 struct Columns4 {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kVectorWidth_, 8, 16)
+  SPARSMITH_TUNE(kVectorWidth_, 8, 16, 32)
 
   static constexpr int kVectorWidth = kVectorWidth_;
+  static constexpr int kLeastStep = 0;  // longer than stored
   static constexpr bool kMultipliesPadding = true;
   static constexpr bool kPadsBetween = true;
   using Words = LaneVector<u32, kVectorWidth / 8>;
@@ -166,12 +199,7 @@ struct Columns4 {
     base = load_streaming_word(reinterpret_cast<const u16*>(from + Words::kBytes) + lane);
   }
 
-  SPARSMITH_DEVICE void unpack(u32 (&steps)[kVectorWidth / 4]) const {
-    SPARSMITH_UNROLL for (int i = 0; i < kVectorWidth / 8; ++i) {
-      steps[2 * i] = words[i] & 0x0F0F0F0FU;
-      steps[2 * i + 1] = words[i] >> 4 & 0x0F0F0F0FU;
-    }
-  }
+  SPARSMITH_DEVICE u32 steps(int i) const { return words[i / 2] >> (i % 2 * 4) & 0x0F0F0F0FU; }
 
   // Calls visit(e, offset) for each place of a lane's tile. Column by column from memory, for what is rarely done.
   template <int kScale, class Visit>
@@ -189,13 +217,10 @@ struct Columns4 {
   }
 };
 
-// The same with 6 bits: three words of a lane have four of its 16 columns each, and those of the last four in pieces.
-struct Columns6 {
+// Three words of a lane and a 16-bit base.
+struct ThreeWords {
   SPARSMITH_ROLE(prolog)
 
-  static constexpr int kVectorWidth = 16;
-  static constexpr bool kMultipliesPadding = true;
-  static constexpr bool kPadsBetween = true;
   using Words = LaneVector<u32, 2>;
   using LastWord = LaneVector<u32, 1>;
   static constexpr int kWordBytes = Words::kBytes + LastWord::kBytes;
@@ -210,30 +235,56 @@ struct Columns6 {
     last_word.load(from + Words::kBytes, lane);
     base = load_streaming_word(reinterpret_cast<const u16*>(from + kWordBytes) + lane);
   }
+  SPARSMITH_DEVICE u32 word(int i) const { return i < 2 ? words[i] : last_word[0]; }
+};
 
-  SPARSMITH_DEVICE void unpack(u32 (&steps)[kVectorWidth / 4]) const {
+// The same with 6 bits: the words have four of a lane's 16 columns each, and those of the last four in pieces.
+struct Columns6 : ThreeWords {
+  SPARSMITH_ROLE(prolog)
+
+  static constexpr int kVectorWidth = 16;
+  static constexpr int kLeastStep = 0;
+  static constexpr bool kMultipliesPadding = true;
+  static constexpr bool kPadsBetween = true;
+
+  SPARSMITH_DEVICE u32 steps(int i) const {
     constexpr u32 kWhole = 0x3F3F3F3FU;  // of each byte, what is a distance
-    steps[0] = words[0] & kWhole;
-    steps[1] = words[1] & kWhole;
-    steps[2] = last_word[0] & kWhole;
-    const u32 pieces = (words[0] & 0xC0C0C0C0U) | (words[1] >> 2 & 0x30303030U) | (last_word[0] >> 4 & 0x0C0C0C0CU);
-    steps[3] = pieces >> 2;
+    if (i < 3) return word(i) & kWhole;
+    const u32 pieces = (word(0) & 0xC0C0C0C0U) | (word(1) >> 2 & 0x30303030U) | (word(2) >> 4 & 0x0C0C0C0CU);
+    return pieces >> 2;
   }
 
-  // Calls visit(e, offset) for each place of a lane's tile. Rarely done: in few registers.
   template <int kScale, class Visit>
   static SPARSMITH_DEVICE void visit_places(const u8* from, int lane, const Visit& visit) {
-    Columns6 columns;
-    columns.load(from, lane);
-    u32 steps[kVectorWidth / 4];
-    columns.unpack(steps);
-    u32 column = columns.base;
-    SPARSMITH_UNROLL for (int word = 0; word < kVectorWidth / 4; ++word) {
-      SPARSMITH_ROLLED for (int i = 0; i < 4; ++i) {
-        column += steps[word] >> (8 * i) & 0xFFU;
-        visit(4 * word + i, column * kScale);
-      }
-    }
+    visit_steps<kScale, Columns6>(from, lane, visit);
+  }
+
+  template <int kScale>
+  SPARSMITH_DEVICE void expand(u32 (&offsets)[kVectorWidth]) const {
+    expand_steps<kScale>(*this, offsets);
+  }
+};
+
+// With 3 bits, of distances from 1 on: the words have eight of a lane's 32 columns each, and the last eight in pieces.
+struct Columns3 : ThreeWords {
+  SPARSMITH_ROLE(prolog)
+
+  static constexpr int kVectorWidth = 32;
+  static constexpr int kLeastStep = 1;
+  static constexpr bool kMultipliesPadding = true;
+  static constexpr bool kPadsBetween = true;
+
+  SPARSMITH_DEVICE u32 steps(int i) const {
+    constexpr u32 kWhole = 0x07070707U;  // of each byte, what is a distance
+    if (i < 6) return word(i / 2) >> (i % 2 * 3) & kWhole;
+    constexpr u32 kLow = 0x03030303U;   // bits 0-1 of each byte
+    constexpr u32 kHigh = 0x04040404U;  // bit 2
+    return (word(i == 6 ? 0 : 2) >> 6 & kLow) | (word(1) >> (i - 2) & kHigh);
+  }
+
+  template <int kScale, class Visit>
+  static SPARSMITH_DEVICE void visit_places(const u8* from, int lane, const Visit& visit) {
+    visit_steps<kScale, Columns3>(from, lane, visit);
   }
 
   template <int kScale>

@@ -62,6 +62,7 @@ std::map<std::string, Format> draw_formats() {
       slots.seeds.push_back(pack_slots(*matrix, {SlotColumns::kDelta8, 8, 2, 3}, type));
       slots.seeds.push_back(pack_slots(*matrix, {SlotColumns::kDelta4, 8, 1, 1}, type));
       slots.seeds.push_back(pack_slots(*matrix, {SlotColumns::kDelta6, 16, 1, 1}, type));
+      slots.seeds.push_back(pack_slots(*matrix, {SlotColumns::kDelta4, 32, 1, 1}, type));
       panel.seeds.push_back(pack_panel(*matrix, {.warps = 1, .segment_length = 16}, type));
       panel.seeds.push_back(pack_panel(*matrix,
                                        {.row_parts = 2,
@@ -88,6 +89,7 @@ std::map<std::string, Format> draw_formats() {
     scatter.seeds.push_back(
         pack_scatter(*matrix, {ScatterEntry::kByte, 64, 0, ScatterColumns::kNatural}, DataType::kFloat16));
   }
+  slots.seeds.push_back(pack_slots(sparse, {SlotColumns::kDelta3, 32, 1, 1}, DataType::kFloat16));
   auto& two_four = formats["two_four"] = {unpack_two_four, {}};
   two_four.seeds.push_back(pack_two_four(draw(3, 70, 0.5, "2:4"), DataType::kFloat16));
   two_four.seeds.push_back(pack_two_four(draw(65, 9, 0.8, "2:4"), DataType::kBFloat16));
