@@ -20,9 +20,9 @@ struct BitmapPacking {
 };
 
 // Packs in parallel; the bytes follow from the matrix alone. Explicit zeros are stored as such.
-//   facts: "row_tiles" (of 16 R rows), "strips" (a row tile), "max_strip_bytes", "first_strips" (a row tile, whose
-//   place follows from their numbers), "first_units" (of 16 bytes: the room of each of those). Error: kInvalidArgument
-//   for other values than fp16 and bf16, and for a weight that exceeds 32-bit offsets.
+//   facts: "row_tiles" (of 16 R rows), "strips" (a row tile), "max_strip_bytes"; "first_strips" (a row tile, whose
+//          place follows from their numbers) and "first_units" (of 16 bytes: the room of each)
+//   Error: kInvalidArgument for other values than fp16 and bf16, and for a weight that exceeds 32-bit offsets.
 Result<PackedWeight> pack_bitmap(const CsrMatrix& matrix, const BitmapPacking& packing, DataType type);
 
 // The matrix back, with its values as they were rounded.
