@@ -3,47 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
+#include <vector>
 
+#include "base/ceil_div.h"
 #include "base/half.h"
 #include "base/parallel_for.h"
 #include "formats/bitmap_layout.h"
+#include "formats/bitmap_tiles.h"
 #include "formats/row_parts.h"
-#include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
 
+using bitmap::element_places;
+using bitmap::FirstStrips;
 using bitmap::kLanes;
 using bitmap::kStripColumns;
 using bitmap::kTileRows;
 using bitmap::kUnitBytes;
+using bitmap::Place;
+using bitmap::TileStarts;
+using bitmap::TileWords;
 
 static_assert(kTileRows == kPartRows);
-
-using TileWords = std::array<std::uint32_t, kLanes>;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// The lane and the bit that hold an element of a tile.
-struct Place {
-  std::uint8_t lane;
-  std::uint8_t bit;
-};
-
-// The strips of each row tile whose place follows from their numbers.
-struct FirstStrips {
-  int count = 0;
-  int units = 0;  // the room of one of them
-
-  std::size_t begin(std::int64_t row_tile, std::int64_t strip) const {
-    return static_cast<std::size_t>((row_tile * count + strip) * units);
-  }
-};
 
 // A weight's strips as they lie.
 struct StripPlaces {
@@ -58,22 +41,6 @@ struct StripPlaces {
   }
 };
 
-using Places = std::array<std::array<Place, kStripColumns>, kTileRows>;
-
-const Places& element_places() {
-  static const Places all = [] {
-    Places result{};
-    for (int lane = 0; lane < kLanes; ++lane) {
-      for (int bit = 0; bit < 32; ++bit) {
-        result[static_cast<std::size_t>(bitmap::element_row(lane, bit))][static_cast<std::size_t>(
-            bitmap::element_column(lane, bit))] = {static_cast<std::uint8_t>(lane), static_cast<std::uint8_t>(bit)};
-      }
-    }
-    return result;
-  }();
-  return all;
-}
-
 // Splits a row of the matrix at strips: calls body(strip, first nonzero, end).
 template <class Body>
 void for_each_piece(const CsrMatrix& matrix, std::int64_t row, const Body& body) {
@@ -84,37 +51,6 @@ void for_each_piece(const CsrMatrix& matrix, std::int64_t row, const Body& body)
     while (i < end && matrix.column_indices[i] / kStripColumns == strip) ++i;
     body(strip, first, i);
   }
-}
-
-// Where the values of each lane begin: counted by run, then by lane.
-struct TileStarts {
-  static constexpr std::size_t kMaxRuns = 8;
-  std::array<std::array<std::uint16_t, kLanes>, kMaxRuns> of_lane;  // in the run
-  std::array<std::uint16_t, kMaxRuns> of_run;                       // in the tile
-  std::uint16_t values = 0;
-};
-
-TileStarts starts_of(const TileWords& words, std::size_t run_bits) {
-  TileStarts starts;
-  for (std::size_t run = 0; run < 32 / run_bits; ++run) {
-    std::uint16_t count = 0;
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      starts.of_lane[run][lane] = count;
-      count = static_cast<std::uint16_t>(
-          count + std::popcount(words[lane] >> (run_bits * run) & ((std::uint32_t{1} << run_bits) - 1)));
-    }
-    starts.of_run[run] = starts.values;
-    starts.values = static_cast<std::uint16_t>(starts.values + count);
-  }
-  return starts;
-}
-
-// Where a value stands among those of its tile.
-std::size_t value_index(const TileWords& words, const TileStarts& starts, std::size_t run_bits, Place place) {
-  const std::size_t run = place.bit / run_bits;
-  const std::uint32_t before = (words[place.lane] & ((1U << place.bit) - 1)) >> (run_bits * run);
-  return static_cast<std::size_t>(starts.of_run[run]) + starts.of_lane[run][place.lane] +
-         static_cast<std::size_t>(std::popcount(before));
 }
 
 class Packer {
@@ -243,7 +179,7 @@ class Packer {
         const std::size_t tile = static_cast<std::size_t>(strip) * tiles + r;
         for (std::int64_t i = begin; i < end; ++i) {
           const Place place = element_places()[row_of_tile][matrix_.column_indices[i] % kStripColumns];
-          values[tile][value_index(words[tile], starts[tile], run_bits_, place)] = convert(matrix_.values[i]);
+          values[tile][bitmap::value_index(words[tile], starts[tile], run_bits_, place)] = convert(matrix_.values[i]);
         }
       });
     });
@@ -259,7 +195,7 @@ class Packer {
     std::byte* const firsts = stored + tiles * start_words * sizeof(TileWords);
     std::size_t count = 0;
     for (std::size_t tile = 0; tile < tiles; ++tile) {
-      starts[tile] = starts_of(words[tile], run_bits_);
+      starts[tile] = bitmap::starts_of(words[tile], run_bits_);
       values[tile] = reinterpret_cast<std::uint16_t*>(strip + header_) + count;
       for (std::size_t lane = 0; lane < kLanes; ++lane) {
         for (std::size_t s = 0; s < start_words; ++s) {
@@ -292,33 +228,6 @@ class Packer {
   const std::vector<std::uint32_t> first_rows_;  // of a row tile's tiles
 };
 
-// Of "bitmap_r4_b8_scanned"; nothing when it is no such name.
-Result<BitmapPacking> packing_named(std::string_view name) {
-  for (const int tiles : {1, 2, 4}) {
-    for (const int run_bits : {4, 8}) {
-      for (const bool stored : {false, true}) {
-        const BitmapPacking packing{tiles, run_bits, stored};
-        if (packing.name() == name) return packing;
-      }
-    }
-  }
-  return invalid_input(fmt::format("bitmap: no packing is named '{}'", name));
-}
-
-// Of a packed weight whose row tiles have `strips` strips of at most `max_bytes`.
-Result<FirstStrips> first_strips_of(const PackedWeight& packed, std::int64_t strips, int max_bytes) {
-  const auto fact = [&packed](const char* name) {
-    const auto found = packed.facts.find(name);
-    return found == packed.facts.end() ? -1 : found->second;
-  };
-  const std::int64_t count = fact("first_strips");
-  const std::int64_t units = fact("first_units");
-  if (count < 0 || count > std::min<std::int64_t>(strips, bitmap::kFirstStrips) || units < 0 ||
-      units > max_bytes / kUnitBytes)
-    return invalid_input(fmt::format("bitmap: {} first strips with room for {} units each", count, units));
-  return FirstStrips{static_cast<int>(count), static_cast<int>(units)};
-}
-
 }  // namespace
 
 std::string BitmapPacking::name() const {
@@ -335,77 +244,6 @@ Result<PackedWeight> pack_bitmap(const CsrMatrix& matrix, const BitmapPacking& p
   if (matrix.rows >= (std::int64_t{1} << 31) || matrix.cols >= (std::int64_t{1} << 31) - kStripColumns)
     return invalid_argument(fmt::format("bitmap: {} x {} exceeds 32-bit indices", matrix.rows, matrix.cols));
   return Packer(matrix, packing, type).pack();
-}
-
-Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
-  SPARSMITH_ASSIGN_OR_RETURN(const BitmapPacking packing, packing_named(packed.packing));
-  const PackedArray* strips = packed.array("strips");
-  const PackedArray* offset_array = packed.array("strip_offsets");
-  const std::int64_t strip_rows = std::int64_t{kTileRows} * packing.tiles;
-  SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(packed.rows, packed.cols));
-  const std::int64_t columns = ceil_div(packed.cols, kStripColumns);
-  const std::int64_t count = ceil_div(packed.rows, strip_rows) * columns;
-  if (strips == nullptr || offset_array == nullptr || offset_array->type != DataType::kUint32 ||
-      offset_array->size() != count + 1)
-    return invalid_input("bitmap: array 'strips' or 'strip_offsets' is missing or has the wrong size");
-  if (packed.value_type != DataType::kFloat16 && packed.value_type != DataType::kBFloat16)
-    return invalid_input("bitmap: values are fp16 or bf16");
-  SPARSMITH_RETURN_IF_ERROR(
-      check_row_parts("bitmap", packed.array("row_parts"), ceil_div(packed.rows, strip_rows) * packing.tiles));
-  const auto first_rows = packed.array("row_parts")->as<std::uint32_t>();
-  const auto offsets = offset_array->as<std::uint32_t>();
-  const auto header =
-      static_cast<std::size_t>(bitmap::header_bytes(packing.tiles, packing.run_bits, packing.stored_offsets));
-  if (strips->bytes.size() / header < static_cast<std::size_t>(count))
-    return invalid_input(fmt::format("bitmap: {} bytes for {} strips", strips->bytes.size(), count));
-  SPARSMITH_ASSIGN_OR_RETURN(
-      const FirstStrips first,
-      first_strips_of(packed, columns,
-                      bitmap::max_strip_bytes(packing.tiles, packing.run_bits, packing.stored_offsets)));
-
-  const auto run_bits = static_cast<std::size_t>(packing.run_bits);
-  // Of each strip its words, and where the values of each tile begin.
-  const auto tiles = static_cast<std::size_t>(packing.tiles);
-  const auto total = static_cast<std::size_t>(count);
-  std::vector<TileWords> words(total * tiles);
-  std::vector<TileStarts> starts(words.size());
-  std::vector<const std::byte*> values(words.size());
-  for (std::size_t strip = 0; strip < total; ++strip) {
-    const auto [row_tile, column] = std::div(static_cast<std::int64_t>(strip), columns);
-    const bool is_first = column < first.count;
-    const std::size_t begin = (is_first ? first.begin(row_tile, column) : offsets[strip]) * kUnitBytes;
-    const std::size_t end = is_first ? begin + static_cast<std::size_t>(first.units * kUnitBytes)
-                                     : std::size_t{offsets[strip + 1]} * kUnitBytes;
-    if (end > strips->bytes.size() || begin + header > end)
-      return invalid_input(
-          fmt::format("bitmap: strip {} lies at bytes {} to {} of {}", strip, begin, end, strips->bytes.size()));
-    std::memcpy(words.data() + strip * tiles, strips->bytes.data() + begin, tiles * sizeof(TileWords));
-    std::size_t at = begin + header;
-    for (std::size_t tile = strip * tiles; tile < (strip + 1) * tiles; ++tile) {
-      starts[tile] = starts_of(words[tile], run_bits);
-      values[tile] = strips->bytes.data() + at;
-      at += std::size_t{starts[tile].values} * 2;
-    }
-    if (at > end) return invalid_input(fmt::format("bitmap: strip {} holds more bits than values", strip));
-  }
-
-  SPARSMITH_ASSIGN_OR_RETURN(UnpackedRows unpacked, UnpackedRows::create(packed, count * strip_rows));
-  for (std::size_t part = 0; part < first_rows.size(); ++part) {
-    const std::int64_t end = std::min<std::int64_t>(packed.rows, std::int64_t{first_rows[part]} + kTileRows);
-    for (std::int64_t row = first_rows[part]; row < end; ++row) {
-      const auto& line = element_places()[static_cast<std::size_t>(row % kTileRows)];
-      for (std::int64_t column = 0; column < packed.cols; ++column) {
-        const std::size_t strip = part / tiles * static_cast<std::size_t>(columns) + column / kStripColumns;
-        const std::size_t tile = strip * tiles + part % tiles;
-        const Place place = line[static_cast<std::size_t>(column % kStripColumns)];
-        if ((words[tile][place.lane] >> place.bit & 1U) == 0) continue;
-        std::uint16_t bits = 0;
-        std::memcpy(&bits, values[tile] + 2 * value_index(words[tile], starts[tile], run_bits, place), 2);
-        unpacked.add(row, static_cast<std::uint32_t>(column), bits);
-      }
-    }
-  }
-  return std::move(unpacked).matrix();
 }
 
 }  // namespace sparsmith

@@ -1,6 +1,5 @@
 #include "formats/bitmap.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -110,8 +109,6 @@ TEST(BitmapTest, ScannedOffsetsCostLittle) {
         EXPECT_EQ(packed->facts.at("first_strips"), bitmap::kFirstStrips);
         EXPECT_LE(static_cast<double>(packed->bytes()), (density == 0.1 ? 1.05 : 1.03) * floor + constant)
             << packed->packing << ", " << density << " nonzeros";
-        fmt::print("{}, {}: {:.2f} % over bits and values\n", packed->packing, density,
-                   100 * (static_cast<double>(packed->bytes()) / floor - 1));
       }
     }
   }

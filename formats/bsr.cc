@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/ceil_div.h"
 #include "base/half.h"
 #include "base/parallel_for.h"
 #include "formats/bsr_layout.h"
@@ -17,8 +18,6 @@ namespace {
 using bsr::kBlockColumns;
 using bsr::kTileElements;
 using bsr::kTileRows;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Where an element lies in its block of rows and columns.
 std::size_t index_in_block(std::int64_t row, std::uint32_t column) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/ceil_div.h"
 #include "base/half.h"
 #include "base/parallel_for.h"
 #include "formats/row_parts.h"
@@ -104,8 +105,6 @@ Status check(const ScatterPacking& packing, DataType type) {
     return invalid_argument(fmt::format("scatter: values are fp16 or bf16, not {}", short_name(type)));
   return {};
 }
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Words of a lane that every tile has at a fixed place.
 std::int64_t fixed_words(const ScatterPacking& packing) {

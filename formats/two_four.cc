@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/ceil_div.h"
 #include "base/half.h"
 #include "base/parallel_for.h"
 #include "formats/two_four_layout.h"
@@ -27,8 +28,6 @@ using two_four::kTileRows;
 using two_four::kValueBytes;
 
 constexpr std::int64_t kNoRow = std::numeric_limits<std::int64_t>::max();
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 using PlacesOfRow = std::array<GroupPlace, kStripColumns / kGroup>;
 

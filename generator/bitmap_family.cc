@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "formats/bitmap_layout.h"
 #include "generator/operand_relayout.h"
 #include "generator/strip_rules.h"
@@ -11,8 +12,6 @@ namespace {
 
 constexpr std::int64_t kBlockReservedBytes = 1024;  // of shared memory, that the driver takes a block
 constexpr std::int64_t kBulkAlignment = 128;        // of where bulk copies are fast
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 std::int64_t row_tiles(const RuleInput& in) { return ceil_div(in.problem.spec.rows, 16 * in["tiles"]); }
 

@@ -1,11 +1,11 @@
 #include "generator/bsr_family.h"
 
+#include "base/ceil_div.h"
+
 #include <algorithm>
 
 namespace sparsmith {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Statistics-independent: a kernel with such a config would be wrong or would not launch.
 std::vector<Rule> legal_rules() {

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/ceil_div.h"
 #include "generator/device_speed.h"
 #include "generator/operand_relayout.h"
 #include "generator/scatter_rules.h"
 
 namespace sparsmith {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // The share of multiprocessors at work when blocks of `block_rows` rows, in so many parts, go over them in waves.
 double use_of_sms(std::int64_t block_rows, std::int64_t parts, const Problem& problem) {

@@ -120,7 +120,7 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) { return !has_base(in["columns"]) || density(in) >= 0.02; }},
       {Kind::kWorthwhile,
        {"columns"},
-       "distances in 3, 4 or 6 bits take fewer bytes than wider and narrower ones, padding between nonzeros included",
+       "distances in 4 or 6 bits take fewer bytes than each other and than 8, those in 3 fewer still, padding included",
        [](const RuleInput& in) {
          const auto columns = static_cast<SlotColumns>(in["columns"]);
          if (columns == SlotColumns::kDelta3) return has_short_steps(in);

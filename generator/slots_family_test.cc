@@ -59,7 +59,7 @@ TEST(SlotsFamilyTest, KnownWinnersAreInTheSpace) {
   EXPECT_TRUE(found(410, DataType::kFloat16, config_of(SlotColumns::kDelta8, 16, 2, 2, 512, 2)));
   EXPECT_TRUE(found(82, DataType::kFloat16, config_of(SlotColumns::kUint16, 8, 1, 2, 512, 2)));
   EXPECT_TRUE(found(82, DataType::kFloat16, config_of(SlotColumns::kUint16, 8, 4, 4, 512, 2)));
-  EXPECT_TRUE(found(1638, DataType::kFloat16, config_of(SlotColumns::kDelta4, 16, 1, 2, 512, 2)));
+  EXPECT_TRUE(found(3277, DataType::kFloat16, config_of(SlotColumns::kDelta4, 16, 1, 2, 512, 2)));
   EXPECT_TRUE(found(819, DataType::kFloat16, config_of(SlotColumns::kDelta6, 16, 1, 2, 512, 2)));
   EXPECT_TRUE(found(819, DataType::kFloat32, config_of(SlotColumns::kOffset8, 16, 1, 1, 512, 2)));
   EXPECT_TRUE(found(819, DataType::kFloat32, config_of(SlotColumns::kDelta8, 16, 1, 1, 512, 2)));

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "generator/scatter_rules.h"
 
 namespace sparsmith {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 const ScatterChoice kChoice = {
     .parameters = {"entry"},

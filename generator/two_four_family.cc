@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "formats/two_four_layout.h"
 #include "generator/operand_relayout.h"
 #include "generator/strip_rules.h"
@@ -13,8 +14,6 @@ constexpr std::int64_t kBlockReservedBytes = 1024;  // of shared memory, that th
 constexpr std::int64_t kMaxStages = 4;              // BulkStripRing::kMaxStages
 constexpr std::int64_t kInFlightBytes = 48 << 10;   // on a multiprocessor: half as much again as hides HBM's latency
 constexpr std::int64_t kMostInFlightBytes = 144 << 10;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 std::int64_t block_rows(const RuleInput& in) {
   return ceil_div(in.problem.spec.rows, 16 * in["tiles"] * in["row_warps"]);

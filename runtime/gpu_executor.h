@@ -59,8 +59,7 @@ class GpuExecutor : public Executor {
   // Until the stream is done, or run_limit_ over.
   Status wait(const std::string& what);
 
-  // From what was freed, or from the driver. Taking memory and giving it back takes the driver about a millisecond for
-  // what a timing needs, and more where other processes do so at the same time.
+  // From what was freed, or from the driver, whose calls for memory wait for those of other processes.
   Result<DeviceBuffer> take(std::size_t bytes);
 
   explicit GpuExecutor(std::shared_ptr<const CudaContext> context) : context_(std::move(context)) {}
