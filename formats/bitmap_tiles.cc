@@ -9,8 +9,8 @@ const Places& element_places() {
     Places result{};
     for (int lane = 0; lane < kLanes; ++lane) {
       for (int bit = 0; bit < 32; ++bit) {
-        result[static_cast<std::size_t>(element_row(lane, bit))][static_cast<std::size_t>(
-            element_column(lane, bit))] = {static_cast<std::uint8_t>(lane), static_cast<std::uint8_t>(bit)};
+        result[static_cast<std::size_t>(element_row(lane, bit))][static_cast<std::size_t>(element_column(lane, bit))] =
+            {static_cast<std::uint8_t>(lane), static_cast<std::uint8_t>(bit)};
       }
     }
     return result;
