@@ -3,7 +3,7 @@
 // A block fills its panel and then works on its share of the entries; that is bound by the slowest of three things:
 //   shared   phases of gathers: 8 entries each, a little more with what conflicts are left
 //   issue    instructions for 32 entries, over the four schedulers
-//   stream   the packed weight: from HBM once, from L2 once a panel
+//   stream   the packed weight: from HBM once, from L2 once for each block's panels
 // The constants are fitted to spaces that an H200 recorded (docs/results/h200-search.md).
 #include <algorithm>
 #include <cmath>
@@ -31,6 +31,7 @@ constexpr double kPhaseConflicts = 0.84;
 constexpr double kTensorInstructions = 17.5;
 constexpr double kPlainInstructions = 17.8;
 constexpr double kFp32Instructions = 8.9;
+constexpr double kEntryInstructions = 4;   // of these, what several panels of a block share
 constexpr double kStepInstructions = 8.9;  // for a step of several entries a lane
 constexpr double kIssued = 0.85;           // instructions a cycle of a scheduler, at best
 constexpr double kStepWaitUs = 0.46;       // of a warp for a step that was asked for when it was needed
@@ -47,11 +48,12 @@ double padding(const PanelConfig& config, const SparsityStatistics& statistics, 
 }
 
 // Bytes that L2 sends for each byte of a panel. X is turned by threads that have few loads under way: as long as half
-// as many bytes more. The 16 bytes of a column of feature-major X are half a sector, unless panels or X hold no more.
+// as many bytes more. The 16 bytes of a column of feature-major X are half a sector, unless panels or X hold no more,
+// or the block keeps the other half, too.
 double sent_bytes(const PanelConfig& config, Layout layout, double panels) {
   using Input = PanelConfig::Input;
   if (config.input == Input::kRelayout || config.input == Input::kNeighbours) return 1;
-  const double each = config.turns(layout) ? 1.5 : panels > 1 ? 2 : 1;
+  const double each = config.turns(layout) ? 1.5 : panels > 1 && config.panels == 1 ? 2 : 1;
   return config.input == Input::kShared ? each / 2 : each;
 }
 
@@ -86,34 +88,32 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double l2 = kL2BytesPerUs * l2_speed(problem.device);
   const double panels = std::ceil(static_cast<double>(problem.tokens) / width);
   const double warps = config.threads_per_block / 32.0;
-  const double blocks = panels * config.row_parts * config.column_parts;
+  const double token_blocks = static_cast<double>(config.token_blocks(problem));
+  const double blocks = token_blocks * config.row_parts * config.column_parts;
   const double panel_bytes = static_cast<double>(config.panel_bytes(spec.cols));
   const double resident =
       std::clamp(std::floor(static_cast<double>(problem.device.shared_bytes_per_sm) / (panel_bytes + 9216)), 1.0,
                  std::max(1.0, static_cast<double>(PanelConfig::kThreadsAtOnce) / config.threads_per_block));
-  // Of an odd number of neighbours the last has a block beside it that only helps.
-  const double helpers = config.input == PanelConfig::Input::kNeighbours && std::fmod(panels, 2) != 0
-                             ? static_cast<double>(config.row_parts) * config.column_parts
-                             : 0;
-  const double waves = std::ceil((blocks + helpers) / (sms * resident));
+  const double waves = std::ceil(blocks / (sms * resident));
   const double busy = std::min(sms, blocks);
 
   const double nnz = static_cast<double>(statistics.nnz);
   const double entries_a_warp = nnz / (config.row_parts * config.column_parts * warps);
   const int step = spec.type == DataType::kFloat32 ? 2 : 4;
   const double stored = nnz * padding(config, statistics, entries_a_warp, step);
-  const double gathers = stored / 32 * panels / busy * std::max(1.0, waves * sms * resident / std::max(blocks, sms));
+  const double gathers =
+      stored / 32 * token_blocks * config.panels / busy * std::max(1.0, waves * sms * resident / std::max(blocks, sms));
 
   const bool tensor = config.products == PanelConfig::Products::kTensor;
   const double products = tensor                            ? kTensorInstructions
                           : spec.type == DataType::kFloat32 ? kFp32Instructions
                                                             : kPlainInstructions;
-  const double issue_us =
-      gathers * (products + (kStepInstructions + 2.0 / config.depth) / step) / (4 * kIssued) / clock_mhz;
+  const double entry = kEntryInstructions + (kStepInstructions + 2.0 / config.depth) / step;
+  const double issue_us = gathers * (products - kEntryInstructions + entry / config.panels) / (4 * kIssued) / clock_mhz;
   const double shared_us = gathers * 4 * kPhaseConflicts / clock_mhz;
   const double weight_bytes = stored * 16 / step;
   const double stream_us =
-      std::max(weight_bytes / (0.9 * hbm), weight_bytes * panels / l2) * std::max(1.0, 0.6 * sms / busy);
+      std::max(weight_bytes / (0.9 * hbm), weight_bytes * token_blocks / l2) * std::max(1.0, 0.6 * sms / busy);
   // A warp waits for its first steps, and for every one that is not loaded early enough.
   const double steps = entries_a_warp / (32.0 * step);
   const double latency_us = steps * waves * kStepWaitUs / config.depth;
@@ -129,7 +129,8 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double room = std::max(1.0, config.packing(problem).max_slots - cut_slots);
   const double parts = std::max(1.0, std::ceil(rows * slots_a_row / room));
   const double slots = cut_slots + rows * slots_a_row;
-  const double finish_us = waves * (kFinishUs + warps * kWarpUs + (parts - 1) * kPartUs + slots / clock_mhz);
+  const double finish_us =
+      waves * (kFinishUs + warps * kWarpUs + (parts - 1) * kPartUs + slots * config.panels / clock_mhz);
 
   double total = kLaunchUs + launch_delay_us(problem.device) + filling +
                  together({issue_us, shared_us, stream_us, latency_us}) + finish_us;

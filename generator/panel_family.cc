@@ -12,7 +12,7 @@ constexpr std::int64_t kMostSlots = 4096;
 // Slots of sums that fit beside the panel.
 std::int64_t slots_that_fit(const PanelConfig& config, const Problem& problem) {
   const std::int64_t left = problem.device.shared_bytes_per_block - config.panel_bytes(problem.spec.cols) - kFlagBytes;
-  return std::min(left / (panel_tokens(problem.spec.type) * 4) / 64 * 64, kMostSlots);
+  return std::min(left / (config.block_tokens(problem.spec.type) * 4) / 64 * 64, kMostSlots);
 }
 
 std::int64_t panels_of(const Problem& problem) {
@@ -64,12 +64,16 @@ std::vector<Rule> legal_rules() {
          return input_of(in) != PanelConfig::Input::kNeighbours || in.problem.spec.layout == Layout::kFeatureMajor;
        }},
       {Kind::kLegal,
+       {"input", "panels"},
+       "blocks that fill panels together keep one each",
+       [](const RuleInput& in) { return in["panels"] == 0 || input_of(in) < PanelConfig::Input::kNeighbours; }},
+      {Kind::kLegal,
        {"input", "row_parts"},
        "row parts in pairs share a panel",
        [](const RuleInput& in) { return input_of(in) != PanelConfig::Input::kShared || in["row_parts"] % 2 == 0; }},
       {Kind::kLegal,
        {"products", "segment_lanes", "segment_length", "row_parts", "column_parts", "threads_per_block", "depth",
-        "input", "store"},
+        "input", "store", "panels"},
        "the panel of X and the sums exceed the shared memory of a block",
        [](const RuleInput& in) {
          const PanelConfig config(in.config);
@@ -88,12 +92,16 @@ std::vector<Rule> worthwhile_rules() {
        "a panel needs tokens that share it",
        [](const RuleInput& in) { return in.problem.tokens > 1; }},
       {Kind::kWorthwhile,
+       {"panels"},
+       "more than half of a block's panels have tokens",
+       [](const RuleInput& in) { return (std::int64_t{1} << in["panels"]) < 2 * panels_of(in.problem); }},
+      {Kind::kWorthwhile,
        {"products", "depth"},
        "products this fast need two steps under way",
        [](const RuleInput& in) { return in["products"] == 0 || in["depth"] >= 2; }},
       {Kind::kWorthwhile,
        {"products", "segment_lanes", "segment_length", "row_parts", "column_parts", "threads_per_block", "depth",
-        "input", "store"},
+        "input", "store", "panels"},
        "steps in flight do not exceed the registers of a thread",
        [](const RuleInput& in) {
          // By what ptxas says of kernels that spill and of kernels that do not.
@@ -101,13 +109,17 @@ std::vector<Rule> worthwhile_rules() {
          const bool tensor = in["products"] == 1;
          if (tensor) needed += 4 + (in["segment_lanes"] == 1 ? 4 : 0) + (in["store"] == 2 ? 4 : 0);
          if (!tensor && size_of(in.problem.spec.type) == 2) needed += 8;
+         const std::int64_t more_panels = (std::int64_t{1} << in["panels"]) - 1;
+         needed += more_panels * (panel_tokens(in.problem.spec.type) + (tensor ? 10 : 0));
          if (in.problem.device.compute_capability >= 100) needed += 8;
          const bool turned_by_pairs =
              input_of(in) == PanelConfig::Input::kShared && in.problem.spec.layout == Layout::kTokenMajor;
          if (tensor && turned_by_pairs) needed += 4;
          const PanelConfig config(in.config);
-         if (config.turns(in.problem.spec.layout) && in.problem.device.compute_capability < 90)
-           needed += tensor ? 4 : 8;
+         if (config.turns(in.problem.spec.layout)) {
+           if (in.problem.device.compute_capability < 90) needed += tensor ? 4 : 8;
+           if (more_panels > 0) needed += 4;
+         }
          return needed <= in.problem.device.registers_per_sm /
                               (std::int64_t{config.threads_per_block} * config.blocks_per_sm(in.problem));
        }},
@@ -124,21 +136,18 @@ std::vector<Rule> worthwhile_rules() {
                 (length < 4 * static_cast<double>(in.statistics.row_max) || length <= 32);
        }},
       {Kind::kWorthwhile,
-       {"row_parts", "column_parts", "threads_per_block", "input"},
+       {"products", "segment_lanes", "segment_length", "row_parts", "column_parts", "threads_per_block", "depth",
+        "input", "store", "panels"},
        "no more blocks than run at once, and not far fewer than multiprocessors",
        [](const RuleInput& in) {
          const Problem& problem = in.problem;
-         const PanelPacking packing{.column_parts = static_cast<int>(in["column_parts"])};
-         const std::int64_t panel = panel::panel_bytes(packing.width(problem.spec.cols)) + kSumBytes;
-         const std::int64_t resident =
-             std::clamp<std::int64_t>(problem.device.shared_bytes_per_sm / panel, 1,
-                                      std::max<std::int64_t>(1, PanelConfig::kThreadsAtOnce / in["threads_per_block"]));
-         const bool paired = input_of(in) == PanelConfig::Input::kNeighbours;
-         const std::int64_t panels = paired ? (panels_of(problem) + 1) / 2 * 2 : panels_of(problem);
-         const std::int64_t others = panels * in["column_parts"];
-         const std::int64_t blocks = in["row_parts"] * others;
+         const PanelConfig config(in.config);
+         const std::int64_t resident = std::clamp<std::int64_t>(
+             problem.device.shared_bytes_per_sm / (config.panel_bytes(problem.spec.cols) + kSumBytes), 1,
+             std::max<std::int64_t>(1, PanelConfig::kThreadsAtOnce / config.threads_per_block));
+         const std::int64_t blocks = config.token_blocks(problem) * config.column_parts * config.row_parts;
          const std::int64_t places = resident * problem.device.sm_count;
-         return in["row_parts"] == 1 || (blocks <= places && 6 * blocks > problem.device.sm_count);
+         return config.row_parts == 1 || (blocks <= places && 6 * blocks > problem.device.sm_count);
        }},
       {Kind::kWorthwhile,
        {"segment_length", "store"},
@@ -150,7 +159,7 @@ std::vector<Rule> worthwhile_rules() {
        }},
       {Kind::kWorthwhile,
        {"products", "segment_lanes", "segment_length", "row_parts", "column_parts", "threads_per_block", "depth",
-        "input", "store"},
+        "input", "store", "panels"},
        "rows wait where the sums of all rows ask for several parts",
        [](const RuleInput& in) {
          if (in["store"] != 2) return true;
@@ -163,12 +172,12 @@ std::vector<Rule> worthwhile_rules() {
        "a part of several rows",
        [](const RuleInput& in) { return in["row_parts"] == 1 || in["row_parts"] * 4 <= in.problem.spec.rows; }},
       {Kind::kWorthwhile,
-       {"column_parts"},
-       "K is cut only as far as the panel asks",
+       {"column_parts", "panels"},
+       "K is cut only as far as the panels ask",
        [](const RuleInput& in) {
-         // With one part fewer it would not fit beside the sums of a part.
+         // With one part fewer they would not fit beside the sums of a part.
          const PanelPacking fewer{.column_parts = static_cast<int>(in["column_parts"]) * 2 / 3};
-         return in["column_parts"] == 1 || panel::panel_bytes(fewer.width(in.problem.spec.cols)) >
+         return in["column_parts"] == 1 || (panel::panel_bytes(fewer.width(in.problem.spec.cols)) << in["panels"]) >
                                                in.problem.device.shared_bytes_per_block * 3 / 4;
        }},
       {Kind::kWorthwhile,
@@ -197,11 +206,12 @@ std::vector<Rule> worthwhile_rules() {
                 in.problem.tokens != panel_tokens(in.problem.spec.type);
        }},
       {Kind::kWorthwhile,
-       {"threads_per_block", "column_parts"},
+       {"threads_per_block", "column_parts", "panels"},
        "enough warps on a multiprocessor",
        [](const RuleInput& in) {
          const PanelPacking packing{.column_parts = static_cast<int>(in["column_parts"])};
-         const std::int64_t panel = panel::panel_bytes(packing.width(in.problem.spec.cols)) + kSumBytes;
+         const std::int64_t panel =
+             (panel::panel_bytes(packing.width(in.problem.spec.cols)) << in["panels"]) + kSumBytes;
          return in["threads_per_block"] * std::max<std::int64_t>(1, in.problem.device.shared_bytes_per_sm / panel) >=
                 512;
        }},
@@ -219,11 +229,19 @@ PanelConfig::PanelConfig(const Config& config)
       threads_per_block(static_cast<int>(config.at("threads_per_block"))),
       depth(static_cast<int>(config.at("depth"))),
       input(static_cast<Input>(config.at("input"))),
-      store(static_cast<panel::RowStore>(config.at("store"))) {}
+      store(static_cast<panel::RowStore>(config.at("store"))),
+      panels(1 << config.at("panels")) {}
+
+std::int64_t PanelConfig::block_tokens(DataType type) const { return panels * panel_tokens(type); }
+
+std::int64_t PanelConfig::token_blocks(const Problem& problem) const {
+  const std::int64_t blocks = (panels_of(problem) + panels - 1) / panels;
+  return input == Input::kNeighbours ? (blocks + 1) / 2 * 2 : blocks;
+}
 
 std::int64_t PanelConfig::panel_bytes(std::int64_t cols) const {
   const PanelPacking packing{.column_parts = column_parts};
-  return panel::panel_bytes(packing.width(cols));
+  return panels * panel::panel_bytes(packing.width(cols));
 }
 
 int PanelConfig::blocks_per_sm(const Problem& problem) const {
@@ -266,6 +284,12 @@ std::vector<Parameter> PanelFamily::parameters() const {
        {0, 1, 2},
        "neighbouring rows together against rows as they come, and room for sums",
        {"sums", "rows", "staged"}},
+      {.name = "panels",
+       .abbreviation = "g",
+       .values = {0, 1, 2},
+       .meaning = "tokens for which a block reads the weight once, against parts of K and room for sums",
+       .labels = {"1", "2", "4"},
+       .later = true},
   };
 }
 

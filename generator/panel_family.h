@@ -29,11 +29,15 @@ struct PanelConfig {
   int depth;  // steps that a warp loads ahead
   Input input;
   panel::RowStore store;
+  int panels;  // that a block keeps
 
   explicit PanelConfig(const Config& config);
   PanelPacking packing(const Problem& problem) const;
   bool turns(Layout layout) const { return layout == Layout::kTokenMajor && input != Input::kRelayout; }
   bool pairs() const { return input == Input::kNeighbours || input == Input::kShared; }
+  std::int64_t block_tokens(DataType type) const;  // of all its panels
+  // Blocks side by side that have all tokens between them; where two fill panels together, an even number.
+  std::int64_t token_blocks(const Problem& problem) const;
   std::int64_t panel_bytes(std::int64_t cols) const;  // shared memory for X
   // Blocks whose registers are to fit a multiprocessor: 64 registers a thread where shared memory has room for more
   // than 512 threads, else 128.

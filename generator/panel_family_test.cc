@@ -19,7 +19,8 @@ Config plain_config() {
                  {"threads_per_block", 512},
                  {"depth", 2},
                  {"input", 0},
-                 {"store", 0}}};
+                 {"store", 0},
+                 {"panels", 0}}};
 }
 
 TEST(PanelFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) { expect_whole_candidates(PanelFamily()); }
@@ -103,6 +104,44 @@ TEST(PanelFamilyTest, BlocksFillPanelsTogetherWhereTheyMeet) {
   problem.device = typical_device(80);
   for (const Config& config : {neighbours, shared})
     EXPECT_NE(family.check(config, problem, statistics).message().find("clusters"), std::string::npos);
+}
+
+TEST(PanelFamilyTest, ABlockKeepsPanelsThatHaveTokensAndFitBesideEachOther) {
+  const PanelFamily family;
+  Random random(5);
+  const CsrMatrix matrix = draw_matrix(random, 64, 4096, 0.1);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  const auto with = [](std::int64_t panels, std::int64_t column_parts) {
+    Config config = plain_config();
+    config.values["panels"] = panels;
+    config.values["column_parts"] = column_parts;
+    return config;
+  };
+  Problem problem = problem_of(matrix, 20);
+  EXPECT_TRUE(family.check(with(1, 1), problem, statistics).ok());
+  EXPECT_NE(family.check(with(2, 1), problem, statistics).message().find("shared memory"), std::string::npos);
+  EXPECT_TRUE(family.check(with(2, 2), problem, statistics).ok());
+  Config neighbours = with(1, 1);
+  neighbours.values["input"] = static_cast<std::int64_t>(PanelConfig::Input::kNeighbours);
+  problem.spec.layout = Layout::kFeatureMajor;
+  EXPECT_NE(family.check(neighbours, problem, statistics).message().find("one each"), std::string::npos);
+
+  const auto packed = family.pack(with(1, 1), problem, matrix);
+  ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+  const auto candidate = family.generate(with(1, 1), problem, *packed);
+  ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+  for (const std::int64_t tokens : {1, 16, 17, 33})
+    EXPECT_EQ(*candidate->plan.steps.at(0).grid[0].evaluate({.n = tokens}), (tokens + 15) / 16);
+
+  // Twice the tokens for one pass over a weight that N = 512 is bound by.
+  problem = problem_of(matrix, 512);
+  problem.spec.rows = 28672;
+  SparsityStatistics dense = statistics;
+  dense.rows = problem.spec.rows;
+  dense.nnz = dense.rows * 410;
+  Config two = with(1, 1);
+  two.values["row_parts"] = 4;  // as many blocks
+  EXPECT_LT(family.predict(two, problem, dense), 0.8 * family.predict(with(0, 1), problem, dense));
 }
 
 TEST(PanelFamilyTest, TheModelCountsWhatL2Sends) {

@@ -25,7 +25,7 @@ std::string products_type(const PanelConfig& config, bool fallback) {
   const char* type = config.products == PanelConfig::Products::kPlain ? "PlainProducts"
                      : fallback                                       ? "TensorFallback"
                                                                       : "TensorProducts";
-  return fmt::format("{}<Value, {}>", type, config.segment_lanes);
+  return fmt::format("{}<Value, {}, {}>", type, config.segment_lanes, config.panels);
 }
 
 std::string input_type(const PanelConfig& config, const Problem& problem) {
@@ -39,8 +39,9 @@ std::string input_type(const PanelConfig& config, const Problem& problem) {
     return fmt::format("using Input = FeatureMajorPair<Value, kThreads, {}, {}>",
                        boolean(config.input == PanelConfig::Input::kNeighbours), roomy ? 8 : 4);
   }
-  if (!turns) return "using Input = FeatureMajorPanel<Value, kThreads>";
-  return fmt::format("using Input = TokenMajorPanel<Value, kThreads, {}>", roomy ? 2 : 1);
+  if (!turns) return fmt::format("using Input = FeatureMajorPanel<Value, kThreads, {}>", config.panels);
+  return fmt::format("using Input = TokenMajorPanel<Value, kThreads, {}, {}>", roomy && config.panels == 1 ? 2 : 1,
+                     config.panels);
 }
 
 // How the kernel's name spells it: X as it lies or turned, and who fills panels together.
@@ -56,12 +57,13 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
   const bool split = splits_columns(config);
   const auto store = static_cast<std::size_t>(config.store);
   KernelText text;
-  text.name = fmt::format("panel_{}_{}{}_x{}_d{}{}{}_b{}x{}", spec_tag(spec),
+  text.name = fmt::format("panel_{}_{}{}{}_x{}_d{}{}{}_b{}x{}", spec_tag(spec),
                           std::string_view("pt").substr(static_cast<std::size_t>(config.products), 1),
-                          config.segment_lanes, input_tag(config, problem), config.depth, split ? "_k" : "",
-                          kStores[store].tag, config.threads_per_block, config.blocks_per_sm(problem));
+                          config.segment_lanes, config.panels == 1 ? "" : fmt::format("_g{}", config.panels),
+                          input_tag(config, problem), config.depth, split ? "_k" : "", kStores[store].tag,
+                          config.threads_per_block, config.blocks_per_sm(problem));
   text.summary = fmt::format("Y = W X for {} weights in panel tasks, {} tokens of X in shared memory",
-                             short_name(spec.type), panel_tokens(spec.type));
+                             short_name(spec.type), config.block_tokens(spec.type));
   text.threads = config.threads_per_block;
   text.min_blocks_per_sm = config.blocks_per_sm(problem);
   text.max_shared_bytes = shared_bytes;
@@ -74,7 +76,7 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
       {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
       {fmt::format("using Stream = PanelStream<{}, kThreads / 32>", config.depth), "steps loaded ahead"},
       {input_type(config, problem), "X to shared memory"},
-      {fmt::format("using Products = {}", products_type(config, false)), "lanes a segment"},
+      {fmt::format("using Products = {}", products_type(config, false)), "lanes a segment, panels of a block"},
       {fmt::format("using Fallback = {}", products_type(config, true)), "where X holds Inf or NaN"},
   };
   add_part_output(spec, split, text);
@@ -133,8 +135,8 @@ class PlanBuilder {
       : config_(config), problem_(problem), spec_(problem.spec), packed_(packed) {}
 
   std::int64_t shared_bytes() const {
-    return config_.panel_bytes(spec_.cols) + kFlagBytes + staged_rows() * panel::kRowBytes +
-           packed_.facts.at("slots") * panel_tokens(spec_.type) * 4;
+    return config_.panel_bytes(spec_.cols) + kFlagBytes + staged_rows() * config_.panels * panel::kRowBytes +
+           packed_.facts.at("slots") * config_.block_tokens(spec_.type) * 4;
   }
 
   Result<LaunchPlan> build(const KernelText& panel, const KernelText& relayout, const KernelText& finish) {
@@ -181,7 +183,8 @@ class PlanBuilder {
     const bool token_major = spec_.layout == Layout::kTokenMajor;
     PlanStep step;
     step.kernel = text.name;
-    step.grid = {arguments_.expression(panels_), config_.row_parts, config_.column_parts};
+    step.grid = {arguments_.expression(fmt::format("ceil_div(n, {})", config_.block_tokens(spec_.type))),
+                 config_.row_parts, config_.column_parts};
     if (config_.input == PanelConfig::Input::kNeighbours) {
       step.grid[0] = arguments_.expression(fmt::format("ceil_div(n, {}) * 2", 2 * tokens));
       step.cluster = {2, 1, 1};

@@ -91,6 +91,23 @@ bool lone_neighbour(const PanelConfig& config, const KernelCase& each, const Pac
   return config.input == PanelConfig::Input::kNeighbours && has_columns_for_both(each) && panels(each) % 2 == 1;
 }
 
+// A block whose second panel has tokens.
+bool two_panels(const PanelConfig& config, const KernelCase& each) {
+  return config.panels > 1 && panels(each) > 1 && each.matrix.nnz() > 200;
+}
+bool two_plain_panels(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
+  return config.products == PanelConfig::Products::kPlain && two_panels(config, each);
+}
+bool two_tensor_panels(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
+  return config.products == PanelConfig::Products::kTensor && two_panels(config, each);
+}
+bool two_turned_panels(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
+  return config.turns(each.problem.spec.layout) && two_panels(config, each);
+}
+bool two_relaid_panels(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
+  return config.input == PanelConfig::Input::kRelayout && two_panels(config, each);
+}
+
 }  // namespace
 
 const std::vector<Mutation>& panel_mutations() {
@@ -100,8 +117,9 @@ const std::vector<Mutation>& panel_mutations() {
        some_panel(some_slots)},
       {"no barrier before sums are written again", "block_barrier();  // the sums have been read", "",
        some_panel(several_parts)},
-      {"the first step is dropped", "products.multiply(stream.steps[d], rows);\n        if (first",
-       "if (first + d > 0) products.multiply(stream.steps[d], rows);\n        if (first", some_panel(several_rounds)},
+      {"the first step is dropped", "products.multiply(stream.steps[d], rows, stride);\n        if (first",
+       "if (first + d > 0) products.multiply(stream.steps[d], rows, stride);\n        if (first",
+       some_panel(several_rounds)},
       {"the next step is one too far", "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next +",
        "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + panel::kWarpLanes +",
        some_panel(several_rounds)},
@@ -132,6 +150,17 @@ const std::vector<Mutation>& panel_mutations() {
       {"a neighbour gets tokens of another panel", "    x += distance * kTokens;", "    x -= distance * kTokens;",
        some_panel(two_neighbours)},
       {"a block without a panel goes on", "return;  // has helped its neighbour", "", some_panel(lone_neighbour)},
+      {"entries meet the first panel alone",
+       "load_shared<typename Row::Tokens>(advanced(row, p * stride));\n        }\n      }",
+       "load_shared<typename Row::Tokens>(advanced(row, 0 * stride));\n        }\n      }",
+       some_panel(two_plain_panels)},
+      {"matrices come from the first panel alone",
+       "load_matrices_transposed(advanced(row, p * stride), gathered[e][p]);",
+       "load_matrices_transposed(row, gathered[e][p]);", some_panel(two_tensor_panels)},
+      {"all panels have the first one's tokens", "fill(x + p * panel_stride, ldx", "fill(x, ldx",
+       some_panel(two_turned_panels)},
+      {"all copies bring the first panel", "bulk_copy(panels + p * stride, x + p * panel_stride,",
+       "bulk_copy(panels + p * stride, x,", some_panel(two_relaid_panels)},
       {"Inf goes unseen", "if (check != 0.0F) atomic_add(", "if (false) atomic_add(",
        some_panel(tensor_meets_infinity)},
   };

@@ -17,7 +17,7 @@ struct PanelCopyKernel {
                                    const Output& /*output*/, i64 /*output_stride*/, int /*staged_rows*/, int /*n*/,
                                    u8* shared) {
     launch_dependents();
-    const int first_token = block_index_x() * panel::Row<Value>::kTokens;
+    const int first_token = block_index_x() * Products::kPanels * panel::Row<Value>::kTokens;
     // A neighbour without tokens has only helped to fill a panel.
     const bool streams = !Input::kNeighbours || first_token < source.tokens;
     Stream stream;

@@ -8,12 +8,13 @@
 namespace sparsmith {
 
 // Every entry meets the panel's first row, which is in registers.
-template <class Value, int kLanes_>
-struct UngatheredPlainProducts : PlainProducts<Value, kLanes_> {
+template <class Value, int kLanes_, int kPanels_>
+struct UngatheredPlainProducts : PlainProducts<Value, kLanes_, kPanels_> {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kLanes_, 1, 2, 4)
+  SPARSMITH_TUNE(kPanels_, 1, 2, 4)
 
-  using Base = PlainProducts<Value, kLanes_>;
+  using Base = PlainProducts<Value, kLanes_, kPanels_>;
   using Row = typename Base::Row;
   using Entry = typename Base::Entry;
 
@@ -25,30 +26,39 @@ struct UngatheredPlainProducts : PlainProducts<Value, kLanes_> {
     SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) x[t] = to_float(tokens[t]);
   }
 
-  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress /*rows*/) {
+  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress /*rows*/, u32 /*stride*/) {
     SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
-      this->sums.add(0, Entry::weight(Entry::bits(step, e)), x);
+      const float weight = Entry::weight(Entry::bits(step, e));
+      SPARSMITH_UNROLL for (int p = 0; p < kPanels_; ++p) this->sums.add(p, weight, x);
     }
   }
 };
 
 // Weights and the rows that they gather are folded into the sums, word by word.
-template <class Value, int kLanes_>
-struct UnmultipliedPlainProducts : PlainProducts<Value, kLanes_> {
+template <class Value, int kLanes_, int kPanels_>
+struct UnmultipliedPlainProducts : PlainProducts<Value, kLanes_, kPanels_> {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kLanes_, 1, 2, 4)
+  SPARSMITH_TUNE(kPanels_, 1, 2, 4)
 
-  using Entry = typename PlainProducts<Value, kLanes_>::Entry;
+  using Entry = typename PlainProducts<Value, kLanes_, kPanels_>::Entry;
 
-  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress rows) {
-    Vector<u32, 4> words[Entry::kCount];  // all on their way before the first is used
-    SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
-      words[e] = load_shared<Vector<u32, 4>>(Entry::row(step, e, rows));
-    }
-    SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
-      words[e][0] ^= Entry::bits(step, e);
-      SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) {
-        this->sums.values[0][i] = with_word(this->sums.values[0][i], words[e][i]);
+  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress rows, u32 stride) {
+    constexpr int kTogether = panel::entries_together(Entry::kCount, kPanels_);
+    SPARSMITH_UNROLL for (int first = 0; first < Entry::kCount; first += kTogether) {
+      Vector<u32, 4> words[kTogether][kPanels_];  // all on their way before the first is used
+      SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
+        const SharedAddress row = Entry::row(step, first + e, rows);
+        SPARSMITH_UNROLL for (int p = 0; p < kPanels_; ++p) {
+          words[e][p] = load_shared<Vector<u32, 4>>(advanced(row, p * stride));
+        }
+      }
+      SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
+        SPARSMITH_UNROLL for (int p = 0; p < kPanels_; ++p) {
+          auto& values = this->sums.values[p];
+          words[e][p][0] ^= Entry::bits(step, first + e);
+          SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) values[i] = with_word(values[i], words[e][p][i]);
+        }
       }
     }
   }

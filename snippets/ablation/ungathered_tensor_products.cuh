@@ -7,24 +7,27 @@
 
 namespace sparsmith {
 
-template <class Value, int kLanes_>
-struct UngatheredTensorProducts : TensorProducts<Value, kLanes_> {
+template <class Value, int kLanes_, int kPanels_>
+struct UngatheredTensorProducts : TensorProducts<Value, kLanes_, kPanels_> {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kLanes_, 1, 2, 4)
+  SPARSMITH_TUNE(kPanels_, 1, 2, 4)
 
   Vector<u32, 4> row;
 
   SPARSMITH_DEVICE void begin() {
-    TensorProducts<Value, kLanes_>::begin();
+    TensorProducts<Value, kLanes_, kPanels_>::begin();
     row = load_shared<Vector<u32, 4>>(shared_address(shared_memory()));
   }
 
-  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress /*panel*/) {
+  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress /*panel*/, u32 /*stride*/) {
     SPARSMITH_UNROLL for (int e = 0; e < 4; ++e) {
       SPARSMITH_UNROLL for (int q = 0; q < 2; ++q) {
         const u32 weights[4] = {permute_bytes(step[e], 0, this->place[2 * q]), 0, 0,
                                 permute_bytes(step[e], 0, this->place[2 * q + 1])};
-        TensorMultiply<Value>::add(this->sums[q], weights, row[2 * q], row[2 * q + 1]);
+        SPARSMITH_UNROLL for (int p = 0; p < kPanels_; ++p) {
+          TensorMultiply<Value>::add(this->sums[p][q], weights, row[2 * q], row[2 * q + 1]);
+        }
       }
     }
   }

@@ -1,12 +1,12 @@
-// Y = W X with a panel of X in shared memory: a block keeps all columns of a few tokens there, and its warps gather
-// from it what the entries of their shares name.
+// Y = W X with panels of X in shared memory: a block keeps all columns of a few tokens there, and its warps gather
+// from them what the entries of their shares name.
 //
 // A warp follows its share step by step; when a task ends, its sums go to their slots in shared memory. When the part
 // is done, a thread a row adds the row's slots in order, so that two runs give equal bits, and runs the epilog. Rows
 // that are in one task may leave the registers by the epilog when it ends (RowStore): to feature-major Y, in which a
 // row's tokens are neighbours, whatever rows the lanes of a task have; or to shared memory, and from there row by row.
 //
-// The grid has a block for each panel of tokens (x) and part of the columns (z); its y strides over parts of the rows
+// The grid has a block for each kPanels panels (x) and part of the columns (z); its y strides over parts of the rows
 // and is at most as large as there are. With several column parts the output of each is its own. Where two blocks of a
 // cluster fill panels together (panel_pair.cuh), they are neighbours in x, which then is even, or in y.
 #pragma once
@@ -44,23 +44,26 @@ struct PanelKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kThreads, 256, 512, 1024)
 
-  static constexpr int kTokens = panel::Row<Value>::kTokens;
+  static constexpr int kPanels = Products::kPanels;
+  static constexpr int kRowTokens = panel::Row<Value>::kTokens;
+  static constexpr int kTokens = kPanels * kRowTokens;
   static constexpr bool kWholeRows = kStore != panel::RowStore::kSlots;
-  using Sums = panel::Sums<Value, Output, kStore>;
+  using Sums = panel::Sums<Value, Output, kStore, kTokens>;
 
   // output_stride: elements between the outputs of two column parts. staged_rows: that shared memory has room for.
   static SPARSMITH_DEVICE void run(const panel::Weight& weight, const panel::Source<Value>& source, Output output,
                                    i64 output_stride, int staged_rows, int n, u8* shared) {
     launch_dependents();
-    float* infinite = reinterpret_cast<float*>(shared + (weight.width + panel::kZeroRows) * panel::kRowBytes);
+    float* infinite = reinterpret_cast<float*>(shared + kPanels * panel::stride_of(weight.width));
     Value* rows = reinterpret_cast<Value*>(infinite + 4);
-    float* sums = infinite + 4 + staged_rows * (panel::kRowBytes / 4);
+    float* sums = reinterpret_cast<float*>(rows + staged_rows * kTokens);
     if (thread_index() == 0) *infinite = 0.0F;
     const int column_part = block_index_z();
     const int first_column = column_part * weight.width;
     const int first_token = block_index_x() * kTokens;
     const int index = column_part * weight.part_count + block_index_y();
-    Input input(reinterpret_cast<u8*>(infinite + 2));
+    const int valid = source.tokens - first_token;
+    Input input(reinterpret_cast<u8*>(infinite + 2), valid);
     Stream stream;
     // Loads in front of copies that nobody waits for yet would be waited for in front of them.
     if constexpr (Input::kAsynchronous) {
@@ -70,10 +73,10 @@ struct PanelKernel {
       stream.begin(weight, index);
     }
     const int columns = source.columns - first_column;
-    const int valid = source.tokens - first_token;
     wait_for_previous();  // the first steps are under way
-    input.begin(source.x + block_index_x() * source.panel_stride + first_column * source.column_stride, source.ldx,
-                columns < weight.width ? columns : weight.width, weight.width, valid, shared);
+    input.begin(source.x + block_index_x() * kPanels * source.panel_stride + first_column * source.column_stride,
+                source.ldx, source.panel_stride, columns < weight.width ? columns : weight.width, weight.width, valid,
+                shared);
     if constexpr (Input::kAsynchronous) {
       stream.begin(weight, index);
       prefetch_part(weight, stream, index);
@@ -155,6 +158,7 @@ struct PanelKernel {
     const u32 count = stream.share.step_count;
     if (count == 0) return;
     const SharedAddress rows = shared_address(panel);
+    const u32 stride = panel::stride_of(weight.width);
     u32 task = stream.share.first_task;
     auto slots = AnyProducts::slots(weight.task_slots, task);
     AnyProducts products;
@@ -167,7 +171,7 @@ struct PanelKernel {
     SPARSMITH_ROLLED for (; first + kDepth <= count; first += kDepth) {
       SPARSMITH_UNROLL for (u32 d = 0; d < kDepth; ++d) {
         const bool ends = panel::ends_task(stream.steps[d]);
-        products.multiply(stream.steps[d], rows);
+        products.multiply(stream.steps[d], rows, stride);
         if (first + d + kDepth < count) stream.refill(d);
         if (ends) end_task();
       }
@@ -176,7 +180,7 @@ struct PanelKernel {
     SPARSMITH_UNROLL for (u32 d = 0; d + 1 < kDepth; ++d) {
       if (first + d < count) {
         const bool ends = panel::ends_task(stream.steps[d]);
-        products.multiply(stream.steps[d], rows);
+        products.multiply(stream.steps[d], rows, stride);
         if (ends) end_task();
       }
     }
@@ -190,22 +194,25 @@ struct PanelKernel {
       if constexpr (kWholeRows) {
         if ((slots.begin & panel::kWholeRow) != 0) {
           if constexpr (kStore == panel::RowStore::kStaged) {
-            const auto values = *reinterpret_cast<const Vector<Value, kTokens>*>(to.rows + row * kTokens);
-            to.output.store_finished(part.first_row + row, to.first_token, to.n, values);
+            SPARSMITH_UNROLL for (int first = 0; first < kTokens; first += kRowTokens) {
+              const auto values = *reinterpret_cast<const Vector<Value, kRowTokens>*>(to.staged(row, first));
+              to.output.store_finished(part.first_row + row, to.first_token + first, to.n, values);
+            }
           }
           continue;  // has been stored
         }
         slots.end &= ~panel::kWholeRow;  // which says so of the next row
       }
-      float totals[kTokens] = {};
-      SPARSMITH_ROLLED for (u32 slot = slots.begin; slot < slots.end; ++slot) {
-        SPARSMITH_UNROLL for (int t = 0; t < kTokens; t += 4) {
-          const auto quad =
-              *reinterpret_cast<const Vector<float, 4>*>(to.slots + panel::Row<Value>::sum_index(slot, t));
-          SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) totals[t + i] += quad[i];
+      SPARSMITH_UNROLL for (int first = 0; first < kTokens; first += kRowTokens) {
+        float totals[kRowTokens] = {};
+        SPARSMITH_ROLLED for (u32 slot = slots.begin; slot < slots.end; ++slot) {
+          SPARSMITH_UNROLL for (int t = 0; t < kRowTokens; t += 4) {
+            const auto quad = *reinterpret_cast<const Vector<float, 4>*>(to.slot(slot, first + t));
+            SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) totals[t + i] += quad[i];
+          }
         }
+        to.output.store(part.first_row + row, to.first_token + first, to.n, totals);
       }
-      to.output.store(part.first_row + row, to.first_token, to.n, totals);
     }
   }
 };

@@ -1,7 +1,8 @@
-// X as a panel in shared memory: a row of 16 bytes for each column of W, that holds the block's 8 tokens of 16 bits or
-// 4 of 32. Behind the columns lie the rows of zeros that idle lanes read.
+// X as panels in shared memory: a row of 16 bytes for each column of W, that holds 8 tokens of 16 bits or 4 of 32.
+// Behind the columns lie the rows of zeros that idle lanes read. A block has one panel, or several with the tokens that
+// follow, one behind the other: then it reads W once for all of them.
 //
-// Tokens beyond n become 0. begin() starts to fill the panel, end() waits for it.
+// Tokens beyond n become 0. begin() starts to fill the panels, end() waits for them.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -31,12 +32,6 @@ struct Row {
     }
     return tokens;
   }
-  // Where the sum of a slot's token stands, at or behind a multiple of 4 tokens. Slots take turns in which of their
-  // quads comes first: 8 lanes that reach for the same quad of 8 neighbouring slots meet different banks.
-  static SPARSMITH_DEVICE u32 sum_index(u32 slot, int token) {
-    const u32 turn = kTokens == 8 ? slot & 4U : 0U;
-    return slot * kTokens + (static_cast<u32>(token) ^ turn);
-  }
   static SPARSMITH_DEVICE void store_zeros(u8* panel, int width) {
     if (thread_index() < panel::kZeroRows) {
       store(panel, width + thread_index(), Tokens{});
@@ -44,45 +39,64 @@ struct Row {
   }
 };
 
+// Bytes from a panel to the next.
+SPARSMITH_DEVICE u32 stride_of(int width) { return static_cast<u32>(width + panel::kZeroRows) * panel::kRowBytes; }
+
 }  // namespace panel
 
 // From feature-major X[K][N], or from panels P[panel][K][kTokens], which are the same with ldx = kTokens. Columns lie
-// in order. What is aligned comes asynchronously: panels, and X of kTokens tokens, as one bulk copy that a single
-// thread starts (where the device has them), other X by 16 bytes a column.
-template <class Value, int kThreads>
+// in order. What is aligned comes asynchronously: panels, and X of kTokens tokens, as one bulk copy a panel that a
+// single thread starts (where the device has them), other X by 16 bytes a column and panel, those of a column by
+// neighbouring threads.
+template <class Value, int kThreads, int kPanels>
 struct FeatureMajorPanel {
   SPARSMITH_ROLE(prolog)
+  SPARSMITH_TUNE(kPanels, 1, 2, 4)
   using Row = panel::Row<Value>;
   static constexpr int kTokens = Row::kTokens;
   static constexpr bool kAsynchronous = true;  // begin() waits for nothing
   static constexpr bool kNeighbours = false;   // no block fills another one's panel
 
   BulkBarrier* barrier;  // of this block, in shared memory
+  int full;              // panels whose tokens all exist
   bool bulk = false;
 
-  // Before the block waits for anything.
-  SPARSMITH_DEVICE explicit FeatureMajorPanel(u8* barrier_) : barrier(reinterpret_cast<BulkBarrier*>(barrier_)) {
-    if (kBulkCopies && thread_index() == 0) bulk_barrier_init(barrier, 1);
+  // Before the block waits for anything. valid: tokens that exist from the first panel's first one on.
+  SPARSMITH_DEVICE FeatureMajorPanel(u8* barrier_, int valid)
+      : barrier(reinterpret_cast<BulkBarrier*>(barrier_)), full(valid / kTokens < kPanels ? valid / kTokens : kPanels) {
+    if (kBulkCopies && thread_index() == 0 && full > 0) bulk_barrier_init(barrier, full);
   }
 
-  // x: the panel's first token of its first column. valid: tokens that exist from there on.
-  SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, int columns, int width, int valid, u8* panel) {
-    Row::store_zeros(panel, width);
+  // x: the first panel's first token of its first column; the next panel's is panel_stride elements further.
+  SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, i64 panel_stride, int columns, int width, int valid,
+                              u8* panels) {
+    const u32 stride = panel::stride_of(width);
+    SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) Row::store_zeros(panels + p * stride, width);
     const u64 misaligned = (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % panel::kRowBytes;
-    if (valid >= kTokens && misaligned == 0) {
-      bulk = kBulkCopies && ldx == kTokens && columns > 0;
-      if (!bulk) {
-        const Value* from = x + thread_index() * ldx;
-        SPARSMITH_ROLLED for (int k = thread_index(); k < columns; k += kThreads, from += kThreads * ldx) {
-          async_copy_streaming(panel + k * panel::kRowBytes, from);
+    if (misaligned != 0) full = 0;
+    bulk = kBulkCopies && ldx == kTokens && columns > 0 && full > 0;
+    if (bulk) {
+      if (thread_index() == 0) {
+        SPARSMITH_ROLLED for (int p = 0; p < full; ++p) {
+          bulk_copy(panels + p * stride, x + p * panel_stride, columns * panel::kRowBytes, barrier);
         }
-      } else if (thread_index() == 0) {
-        bulk_copy(panel, x, columns * panel::kRowBytes, barrier);
       }
-      return;
+    } else if (full > 0) {
+      const int beside = kPanels == 1 ? 1 : full;  // threads of a column
+      const int together = kThreads / beside;      // columns
+      const int p = thread_index() % beside;
+      int k = thread_index() / beside;
+      const Value* from = x + p * panel_stride + k * ldx;
+      if (k < together) {
+        SPARSMITH_ROLLED for (; k < columns; k += together, from += together * ldx) {
+          async_copy_streaming(panels + p * stride + k * panel::kRowBytes, from);
+        }
+      }
     }
-    SPARSMITH_ROLLED for (int k = thread_index(); k < columns; k += kThreads) {
-      Row::store(panel, k, Row::load(x + k * ldx, 1, valid));
+    SPARSMITH_ROLLED for (int p = full; p < kPanels; ++p) {
+      SPARSMITH_ROLLED for (int k = thread_index(); k < columns; k += kThreads) {
+        Row::store(panels + p * stride, k, Row::load(x + p * panel_stride + k * ldx, 1, valid - p * kTokens));
+      }
     }
   }
 
@@ -98,20 +112,33 @@ struct FeatureMajorPanel {
 // From token-major X[N][K]: a thread takes 16 bytes of columns of each token, all of them at once, turns them in its
 // registers and stores a row for each column; the panel's permutation keeps those stores out of one another's banks.
 // kTogether: vectors of each token that are under way at once, as many as registers have room for.
-template <class Value, int kThreads, int kTogether>
+template <class Value, int kThreads, int kTogether, int kPanels>
 struct TokenMajorPanel {
   SPARSMITH_ROLE(prolog)
   SPARSMITH_TUNE(kTogether, 1, 2)
+  SPARSMITH_TUNE(kPanels, 1, 2, 4)
   using Row = panel::Row<Value>;
   static constexpr int kTokens = Row::kTokens;
   static constexpr bool kAsynchronous = false;
   static constexpr bool kNeighbours = false;
   static constexpr int kColumns = 16 / static_cast<int>(sizeof(Value));
 
-  SPARSMITH_DEVICE explicit TokenMajorPanel(u8* /*barrier*/) {}
+  SPARSMITH_DEVICE TokenMajorPanel(u8* /*barrier*/, int /*valid*/) {}
 
-  // x: the panel's first column of its first token. valid: tokens that exist from there on.
-  SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, int columns, int width, int valid, u8* panel) {
+  // x: the first column of the first panel's first token; the next panel's is panel_stride elements further. valid:
+  // tokens that exist from there on.
+  SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, i64 panel_stride, int columns, int width, int valid,
+                              u8* panels) {
+    SPARSMITH_ROLLED for (int p = 0; p < kPanels; ++p) {
+      fill(x + p * panel_stride, ldx, columns, width, valid - p * kTokens, panels + p * panel::stride_of(width));
+    }
+  }
+
+  // Every thread of the block calls it; afterwards all may gather.
+  SPARSMITH_DEVICE void end() const { block_barrier(); }
+
+ private:
+  static SPARSMITH_DEVICE void fill(const Value* x, i64 ldx, int columns, int width, int valid, u8* panel) {
     Row::store_zeros(panel, width);
     const u64 misaligned = (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % 16;
     const int vectors = valid >= kTokens && misaligned == 0 ? columns / kColumns : 0;
@@ -127,10 +154,6 @@ struct TokenMajorPanel {
     }
   }
 
-  // Every thread of the block calls it; afterwards all may gather.
-  SPARSMITH_DEVICE void end() const { block_barrier(); }
-
- private:
   static SPARSMITH_DEVICE int known_vector(int v) { return static_cast<int>(known_here(static_cast<u32>(v))); }
 
   // Vectors v, v + kThreads ... of each token. Neither addresses of X nor of rows wait in registers for the next turn

@@ -31,10 +31,11 @@ struct FeatureMajorPair {
   static constexpr int kSides = kNeighbours ? 2 : 1;   // threads that share a column
   static constexpr int kStep = 2 * kThreads / kSides;  // columns that both blocks load at once
 
-  SPARSMITH_DEVICE explicit FeatureMajorPair(u8* /*barrier*/) { cluster_arrive_relaxed(); }
+  SPARSMITH_DEVICE FeatureMajorPair(u8* /*barrier*/, int /*valid*/) { cluster_arrive_relaxed(); }
 
   // x: the first token of the block's own panel in its first column. valid: tokens that exist from there on.
-  SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, int columns, int width, int valid, u8* panel) {
+  SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, i64 /*panel_stride*/, int columns, int width, int valid,
+                              u8* panel) {
     Row::store_zeros(panel, width);
     const int rank = cluster_rank();
     const ClusterAddress partner = in_block(shared_address(panel), rank ^ 1);
@@ -93,10 +94,11 @@ struct TokenMajorPair {
   static constexpr bool kNeighbours = false;
   static constexpr int kPairThreads = 2 * kThreads;
 
-  SPARSMITH_DEVICE explicit TokenMajorPair(u8* /*barrier*/) { cluster_arrive_relaxed(); }
+  SPARSMITH_DEVICE TokenMajorPair(u8* /*barrier*/, int /*valid*/) { cluster_arrive_relaxed(); }
 
   // x: the panel's first column of its first token. valid: tokens that exist from there on.
-  SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, int columns, int width, int valid, u8* panel) {
+  SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, i64 /*panel_stride*/, int columns, int width, int valid,
+                              u8* panel) {
     Row::store_zeros(panel, width);
     const int rank = cluster_rank();
     const ClusterAddress partner = in_block(shared_address(panel), rank ^ 1);

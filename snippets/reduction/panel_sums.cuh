@@ -11,12 +11,13 @@ namespace sparsmith {
 
 namespace panel {
 
-template <class Value, class Output, RowStore kStore_>
+// kTokens: of all panels of the block.
+template <class Value, class Output, RowStore kStore_, int kTokens>
 struct Sums {
   SPARSMITH_ROLE(reduction)
   static constexpr RowStore kStore = kStore_;
 
-  Value* rows;      // in shared memory, [rows of the part][16 bytes of tokens]; staged ones
+  Value* rows;      // in shared memory, [rows of the part][kTokens]; staged ones
   float* slots;     // in shared memory
   float* infinite;  // becomes nonzero where they are not to be trusted
   const Output& output;
@@ -24,15 +25,23 @@ struct Sums {
   int first_token;
   int n;
 
+  // Where the sum of a slot's token stands, at or behind a multiple of 4 tokens. Slots take turns in which of their
+  // quads comes first: 8 lanes that reach for the same quad of 8 neighbouring slots meet different banks.
+  SPARSMITH_DEVICE float* slot(u32 slot, int token) const {
+    constexpr u32 kQuads = kTokens / 4;
+    const u32 turn = slot / (8 / kQuads) % kQuads * 4;
+    return slots + slot * kTokens + (static_cast<u32>(token) ^ turn);
+  }
+
+  SPARSMITH_DEVICE Value* staged(u32 row, int token) const { return rows + row * kTokens + token; }
+
   // Whether a segment stores its row, instead of leaving its sums in a slot.
   static SPARSMITH_DEVICE bool is_row(u32 slot) { return kStore != RowStore::kSlots && (slot & kWholeRow) != 0; }
-  template <int kTokens>
-  SPARSMITH_DEVICE void store_row(u32 slot, int token, const float (&sums)[kTokens]) const {
+  template <int kCount>
+  SPARSMITH_DEVICE void store_row(u32 slot, int token, const float (&sums)[kCount]) const {
     const u32 row = slot & ~kWholeRow;
     if constexpr (kStore == RowStore::kStaged) {
-      constexpr int kRowTokens = kRowBytes / static_cast<int>(sizeof(Value));
-      *reinterpret_cast<Vector<Value, kTokens>*>(rows + row * kRowTokens + token) =
-          output.finished(first_row + row, sums);
+      *reinterpret_cast<Vector<Value, kCount>*>(staged(row, token)) = output.finished(first_row + row, sums);
     } else {
       output.store(first_row + row, first_token + token, n, sums);
     }

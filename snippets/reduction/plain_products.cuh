@@ -1,4 +1,5 @@
-// Products of a step, each lane for itself: an entry's weight times the 16 bytes of its panel row, added in fp32.
+// Products of a step, each lane for itself: an entry's weight times the 16 bytes of its row of each panel, added in
+// fp32.
 //
 // kLanes lanes work on one segment, so a task has 32 / kLanes segments; when it ends they add up by shuffles, and the
 // first 32 / kLanes lanes store a sum each.
@@ -40,21 +41,30 @@ struct Entry {
   }
 };
 
+// Entries of a lane's step, of `count`, whose rows of all panels are under way at once: as registers have room for.
+constexpr int entries_together(int count, int panels) {
+  const int most = panels < 4 ? 4 / panels : 1;
+  return count < most ? count : most;
+}
+
 }  // namespace panel
 
-template <class Value, int kLanes_>
+// kPanels: that the block keeps, each `stride` bytes behind the one before.
+template <class Value, int kLanes_, int kPanels_>
 struct PlainProducts {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kLanes_, 1, 2, 4)
+  SPARSMITH_TUNE(kPanels_, 1, 2, 4)
 
   static constexpr int kLanes = kLanes_;
+  static constexpr int kPanels = kPanels_;
   static constexpr int kSegments = panel::kWarpLanes / kLanes;
   static constexpr bool kNeedsFinite = false;  // right whatever X holds
   using Row = panel::Row<Value>;
   using Entry = panel::Entry<Value>;
   using Slots = Vector<u16, 1>;  // of the segments whose sums a thread stores
 
-  RegisterSums<1, Row::kTokens> sums;
+  RegisterSums<kPanels, Row::kTokens> sums;
 
   SPARSMITH_DEVICE void begin() { sums.clear(); }
 
@@ -63,15 +73,24 @@ struct PlainProducts {
     return load_cached(reinterpret_cast<const Slots*>(task_slots + static_cast<i64>(task) * kSegments + segment));
   }
 
-  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress rows) {
-    typename Row::Tokens tokens[Entry::kCount];  // all on their way before the first is used
-    SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
-      tokens[e] = load_shared<typename Row::Tokens>(Entry::row(step, e, rows));
-    }
-    SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
-      float x[Row::kTokens];
-      SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) x[t] = to_float(tokens[e][t]);
-      sums.add(0, Entry::weight(Entry::bits(step, e)), x);
+  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress rows, u32 stride) {
+    constexpr int kTogether = panel::entries_together(Entry::kCount, kPanels);
+    SPARSMITH_UNROLL for (int first = 0; first < Entry::kCount; first += kTogether) {
+      typename Row::Tokens tokens[kTogether][kPanels];  // all on their way before the first is used
+      SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
+        const SharedAddress row = Entry::row(step, first + e, rows);
+        SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
+          tokens[e][p] = load_shared<typename Row::Tokens>(advanced(row, p * stride));
+        }
+      }
+      SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
+        const float weight = Entry::weight(Entry::bits(step, first + e));
+        SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
+          float x[Row::kTokens];
+          SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) x[t] = to_float(tokens[e][p][t]);
+          sums.add(p, weight, x);
+        }
+      }
     }
   }
 
@@ -82,12 +101,14 @@ struct PlainProducts {
     if (thread_index() % panel::kWarpLanes >= kSegments || slots[0] == panel::kNoSlot) {
       // Nothing, or another lane does it.
     } else if (Sums::is_row(slots[0])) {
-      to.store_row(slots[0], 0, sums.values[0]);
+      SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) to.store_row(slots[0], p * Row::kTokens, sums.values[p]);
     } else {
-      SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; t += 4) {
-        const Vector<float, 4> quad = {
-            {sums.values[0][t], sums.values[0][t + 1], sums.values[0][t + 2], sums.values[0][t + 3]}};
-        *reinterpret_cast<Vector<float, 4>*>(to.slots + Row::sum_index(slots[0], t)) = quad;
+      SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
+        const auto& values = sums.values[p];
+        SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; t += 4) {
+          const Vector<float, 4> quad = {{values[t], values[t + 1], values[t + 2], values[t + 3]}};
+          *reinterpret_cast<Vector<float, 4>*>(to.slot(slots[0], p * Row::kTokens + t)) = quad;
+        }
       }
     }
     sums.clear();

@@ -20,13 +20,15 @@ namespace sparsmith {
 
 // Lane 8 j + r gathers row r of matrix j, for the segment in row g = (r + 2 j) % 8 of the sums' quarter j. The lane
 // 4 g + t holds the weight of entry (j, r) where r = 2 t + g % 2: so every lane holds one, and its place in A.
-template <class Value, int kLanes_>
+template <class Value, int kLanes_, int kPanels_>
 struct TensorProducts {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kLanes_, 1, 2, 4)
+  SPARSMITH_TUNE(kPanels_, 1, 2, 4)
   static_assert(sizeof(Value) == 2, "tensor cores take 16-bit values");
 
   static constexpr int kLanes = kLanes_;
+  static constexpr int kPanels = kPanels_;
   static constexpr int kSegments = panel::kWarpLanes / kLanes;
   static constexpr int kGroups = kSegments / panel::kPhaseLanes;  // segments whose sums a lane holds
   static constexpr bool kNeedsFinite = true;
@@ -36,8 +38,8 @@ struct TensorProducts {
     SPARSMITH_DEVICE u32 operator[](int g) const { return g % 2 == 0 ? words[g / 2] & 0xFFFFU : words[g / 2] >> 16; }
   };
 
-  float sums[2][4];  // quarters 0 and 1, 2 and 3: two tokens each
-  u32 place[4];      // where a weight goes in A of each quarter
+  float sums[kPanels][2][4];  // quarters 0 and 1, 2 and 3: two tokens each
+  u32 place[4];               // where a weight goes in A of each quarter
 
   SPARSMITH_DEVICE void begin() {
     const int lane = thread_index() % panel::kWarpLanes;
@@ -56,17 +58,25 @@ struct TensorProducts {
     return {load_cached(reinterpret_cast<const decltype(Slots::words)*>(first))};
   }
 
-  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress panel) {
-    u32 gathered[4][4];  // all on their way before the first is used
-    SPARSMITH_UNROLL for (int e = 0; e < 4; ++e) {
-      load_matrices_transposed(panel::Entry<Value>::row(step, e, panel), gathered[e]);
-    }
-    SPARSMITH_UNROLL for (int e = 0; e < 4; ++e) {
-      const u32(&rows)[4] = gathered[e];
-      SPARSMITH_UNROLL for (int q = 0; q < 2; ++q) {
-        const u32 weights[4] = {permute_bytes(step[e], 0, place[2 * q]), 0, 0,
-                                permute_bytes(step[e], 0, place[2 * q + 1])};
-        TensorMultiply<Value>::add(sums[q], weights, rows[2 * q], rows[2 * q + 1]);
+  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress panel, u32 stride) {
+    constexpr int kTogether = panel::entries_together(4, kPanels);
+    SPARSMITH_UNROLL for (int first = 0; first < 4; first += kTogether) {
+      u32 gathered[kTogether][kPanels][4];  // all on their way before the first is used
+      SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
+        const SharedAddress row = panel::Entry<Value>::row(step, first + e, panel);
+        SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
+          load_matrices_transposed(advanced(row, p * stride), gathered[e][p]);
+        }
+      }
+      SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
+        SPARSMITH_UNROLL for (int q = 0; q < 2; ++q) {
+          const u32 weights[4] = {permute_bytes(step[first + e], 0, place[2 * q]), 0, 0,
+                                  permute_bytes(step[first + e], 0, place[2 * q + 1])};
+          SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
+            const u32(&rows)[4] = gathered[e][p];
+            TensorMultiply<Value>::add(sums[p][q], weights, rows[2 * q], rows[2 * q + 1]);
+          }
+        }
       }
     }
   }
@@ -75,42 +85,52 @@ struct TensorProducts {
   template <class Sums>
   SPARSMITH_DEVICE void put(const Slots& slots, const Sums& to) {
     float check = 0.0F;
-    SPARSMITH_UNROLL for (int i = 0; i < 8; ++i) check = multiply_add(sums[i / 4][i % 4], 0.0F, check);
+    SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
+      SPARSMITH_UNROLL for (int i = 0; i < 8; ++i) check = multiply_add(sums[p][i / 4][i % 4], 0.0F, check);
+    }
     if (check != 0.0F) atomic_add(to.infinite, 1.0F);
     const int first_token = thread_index() % 4 * 2;
     SPARSMITH_UNROLL for (int g = 0; g < kGroups; ++g) {
-      float pair[2] = {};
-      SPARSMITH_UNROLL for (int quarter = g; quarter < 4; quarter += kGroups) {
-        SPARSMITH_UNROLL for (int t = 0; t < 2; ++t) pair[t] += sums[quarter / 2][quarter % 2 * 2 + t];
-      }
       if (slots[g] == panel::kNoSlot) continue;
-      if (Sums::is_row(slots[g])) {
-        to.store_row(slots[g], first_token, pair);
-      } else {
-        const u32 index = panel::Row<Value>::sum_index(slots[g], first_token);
-        *reinterpret_cast<Vector<float, 2>*>(to.slots + index) = {{pair[0], pair[1]}};
+      SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
+        float pair[2] = {};
+        SPARSMITH_UNROLL for (int quarter = g; quarter < 4; quarter += kGroups) {
+          SPARSMITH_UNROLL for (int t = 0; t < 2; ++t) pair[t] += sums[p][quarter / 2][quarter % 2 * 2 + t];
+        }
+        const int token = p * kTokens + first_token;
+        if (Sums::is_row(slots[g])) {
+          to.store_row(slots[g], token, pair);
+        } else {
+          *reinterpret_cast<Vector<float, 2>*>(to.slot(slots[g], token)) = {{pair[0], pair[1]}};
+        }
       }
     }
     clear();
   }
 
  private:
-  SPARSMITH_DEVICE void clear() { SPARSMITH_UNROLL for (int i = 0; i < 8; ++i) sums[i / 4][i % 4] = 0.0F; }
+  SPARSMITH_DEVICE void clear() {
+    SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
+      SPARSMITH_UNROLL for (int i = 0; i < 8; ++i) sums[p][i / 4][i % 4] = 0.0F;
+    }
+  }
 };
 
 // What TensorProducts computes from the same steps, each lane for itself: right whatever X holds.
-template <class Value, int kLanes_>
+template <class Value, int kLanes_, int kPanels_>
 struct TensorFallback {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kLanes_, 1, 2, 4)
+  SPARSMITH_TUNE(kPanels_, 1, 2, 4)
 
   static constexpr int kLanes = kLanes_;
+  static constexpr int kPanels = kPanels_;
   static constexpr int kSegments = panel::kWarpLanes / kLanes;
   static constexpr int kGroups = kSegments / panel::kPhaseLanes;
   using Row = panel::Row<Value>;
   using Slots = Vector<u16, 1>;
 
-  RegisterSums<1, Row::kTokens> sums;
+  RegisterSums<kPanels, Row::kTokens> sums;
 
   SPARSMITH_DEVICE void begin() { sums.clear(); }
 
@@ -119,13 +139,17 @@ struct TensorFallback {
     return load_cached(reinterpret_cast<const Slots*>(task_slots + static_cast<i64>(task) * kSegments + segment));
   }
 
-  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress rows) {
+  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress rows, u32 stride) {
     const int holder = group() * 4 + thread_index() % panel::kPhaseLanes / 2;
     SPARSMITH_UNROLL for (int e = 0; e < 4; ++e) {
-      const auto tokens = load_shared<typename Row::Tokens>(panel::Entry<Value>::row(step, e, rows));
-      float x[Row::kTokens];
-      SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) x[t] = to_float(tokens[t]);
-      sums.add(0, panel::Entry<Value>::weight(shuffle_index(step[e] >> 16, holder)), x);
+      const SharedAddress row = panel::Entry<Value>::row(step, e, rows);
+      const float weight = panel::Entry<Value>::weight(shuffle_index(step[e] >> 16, holder));
+      SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
+        const auto tokens = load_shared<typename Row::Tokens>(advanced(row, p * stride));
+        float x[Row::kTokens];
+        SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) x[t] = to_float(tokens[t]);
+        sums.add(p, weight, x);
+      }
     }
   }
 
@@ -135,16 +159,19 @@ struct TensorFallback {
     SPARSMITH_UNROLL for (int distance = kGroups; distance < 4; distance *= 2) {
       const int other = quarter() ^ distance;
       const int partner = other * panel::kPhaseLanes + (group() + 8 - 2 * other) % panel::kPhaseLanes;
-      SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) {
-        sums.values[0][t] += float_from_bits(shuffle_index(bits_of_float(sums.values[0][t]), partner));
+      SPARSMITH_UNROLL for (int i = 0; i < kPanels * Row::kTokens; ++i) {
+        float& sum = sums.values[i / Row::kTokens][i % Row::kTokens];
+        sum += float_from_bits(shuffle_index(bits_of_float(sum), partner));
       }
     }
     if (quarter() >= kGroups || slots[0] == panel::kNoSlot) {
       // Nothing, or another lane does it.
     } else if (Sums::is_row(slots[0])) {
-      to.store_row(slots[0], 0, sums.values[0]);
+      SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) to.store_row(slots[0], p * Row::kTokens, sums.values[p]);
     } else {
-      SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) to.slots[Row::sum_index(slots[0], t)] = sums.values[0][t];
+      SPARSMITH_UNROLL for (int i = 0; i < kPanels * Row::kTokens; ++i) {
+        *to.slot(slots[0], i) = sums.values[i / Row::kTokens][i % Row::kTokens];
+      }
     }
     sums.clear();
   }
