@@ -127,7 +127,7 @@ const std::vector<Mutation>& panel_mutations() {
        some_panel(several_rows_of_slots)},
       {"a whole row is stored one row on", "const u32 row = slot & ~kWholeRow",
        "const u32 row = (slot & ~kWholeRow) ^ 1", some_panel(several_whole_rows)},
-      {"a staged row is its neighbour", "(to.rows + row * kTokens)", "(to.rows + (row ^ 1) * kTokens)",
+      {"a staged row is its neighbour", "(to.staged(row, first))", "(to.staged(row ^ 1, first))",
        some_panel(several_staged_rows)},
       {"a row is stored again", "continue;  // has been stored", "", some_panel(several_whole_rows)},
       {"columns are not permuted", "SPARSMITH_DEVICE int panel_row(int column) { return (column & ~7)",
