@@ -21,7 +21,8 @@ constexpr double kSecondPassUs = 0.9;             // its launch hides behind the
 constexpr double kPartialSumsBytesPerUs = 3.6e6;  // written by the first pass, read by the second
 constexpr double kLatencyUs = 0.46;               // from the start of a block to its first data
 constexpr double kL2BytesPerUs = 5.6e6;
-constexpr double kFillBytesPerClock = 39;  // of one multiprocessor
+constexpr double kStreamBytesPerUs = 9.8e6;  // of what many blocks read at about the same time: W, for their panels
+constexpr double kFillBytesPerClock = 39;    // of one multiprocessor
 // Panels that two blocks of a cluster fill.
 constexpr double kPartnerBytesPerClock = 5.5;  // to the other block's shared memory, of one multiprocessor
 constexpr double kPairUs = 0.32;               // blocks that wait for each other
@@ -112,8 +113,9 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double issue_us = gathers * (products - kEntryInstructions + entry / config.panels) / (4 * kIssued) / clock_mhz;
   const double shared_us = gathers * 4 * kPhaseConflicts / clock_mhz;
   const double weight_bytes = stored * 16 / step;
-  const double stream_us =
-      std::max(weight_bytes / (0.9 * hbm), weight_bytes * token_blocks / l2) * std::max(1.0, 0.6 * sms / busy);
+  const double stream_us = std::max(weight_bytes / (0.9 * hbm),
+                                    weight_bytes * token_blocks / (kStreamBytesPerUs * l2_speed(problem.device))) *
+                           std::max(1.0, 0.6 * sms / busy);
   // A warp waits for its first steps, and for every one that is not loaded early enough.
   const double steps = entries_a_warp / (32.0 * step);
   const double latency_us = steps * waves * kStepWaitUs / config.depth;
