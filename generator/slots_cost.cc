@@ -249,7 +249,7 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
       std::ceil(estimate.slots / std::max(1.0, static_cast<double>(statistics.rows)) / config.row_lanes);
   double sums_us = row_rounds * (kRowRoundUs + kRowStepUs * row_steps + 0.015 * std::log2(config.row_lanes)) *
                    (1 + kTokenSums * (config.tokens_per_pass - 1));
-  // Long rows are the block's where they are worth it: see slots_kernel.cc.
+  // Long rows are the block's where they are worth it: see SlotsConfig::adds_long_rows.
   if (estimate.heavy_parts > 0 && estimate.longest_row > slots::kLongRow * config.row_lanes) sums_us += kLongRowUs;
   // The sums of one block hide behind the stream of another.
   const double exposed_us = sums_us / std::clamp(resident, 1.0, 2.0);

@@ -28,6 +28,9 @@ struct SlotsConfig {
   SlotsPacking packing(const Problem& problem) const;
   std::int64_t vector_bytes(const OperatorSpec& spec) const;  // shared memory for X
   int tile_registers(DataType type) const;                    // of a lane's tile
+  // Whether the whole block adds up the longest row of its part: where a few lanes would take long for it, and it is
+  // more than half of what a part stores in the mean, so that the others' rows have long been added up.
+  bool adds_long_rows(const PackedWeight& packed) const;
 };
 
 // Bytes of a nonzero in full tiles of `width`, padding included, as expected from row lengths alone.

@@ -23,15 +23,6 @@ std::string columns_type(const SlotsConfig& config) {
   return "?";
 }
 
-// Whether the whole block adds up the longest row of its part: where a few lanes would take long for it, and it is more
-// than half of what a part stores in the mean, so that the others' rows have long been added up.
-bool adds_long_rows(const SlotsConfig& config, const PackedWeight& packed) {
-  const std::int64_t longest = packed.facts.at("longest_row");
-  const std::int64_t slot_length = std::int64_t{config.vector_width} * config.tiles_per_slot;
-  return longest > std::int64_t{slots::kLongRow} * config.row_lanes &&
-         2 * longest * slot_length * packed.facts.at("parts") > packed.facts.at("stored");
-}
-
 KernelText slots_text(const SlotsConfig& config, const OperatorSpec& spec, bool long_rows) {
   const bool shared = config.input == SlotsConfig::Input::kShared;
   KernelText text;
@@ -129,7 +120,7 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
                                std::optional<Ablation> without) {
   const SlotsConfig slots_config(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, slots_config.packing(problem).name(), packed));
-  const bool long_rows = adds_long_rows(slots_config, packed);
+  const bool long_rows = slots_config.adds_long_rows(packed);
   KernelText text = slots_text(slots_config, problem.spec, long_rows);
   if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, text));
   const std::int64_t places =
