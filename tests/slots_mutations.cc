@@ -81,19 +81,22 @@ bool multiplied_padding(const SlotsConfig& config, const Cases& cases) {
   return empty_counted_tiles(config, cases) || empty_padded_tiles(config, cases);
 }
 
-bool has_heavy_parts(const SlotsConfig&, const Cases& cases) {
+// Of a weight with X that no mistake hides in.
+bool some(const Cases& cases, const std::function<bool(const PackedCase&)>& holds) {
   return std::any_of(cases.begin(), cases.end(),
-                     [](const PackedCase& each) { return each.packed.facts.at("heavy_parts") > 0; });
+                     [&](const PackedCase& each) { return each.inputs.kind == InputKind::kVaried && holds(each); });
+}
+bool has_heavy_parts(const SlotsConfig&, const Cases& cases) {
+  return some(cases, [](const PackedCase& each) { return each.packed.facts.at("heavy_parts") > 0; });
 }
 // And others that have slots.
 bool has_two_sizes(const SlotsConfig&, const Cases& cases) {
-  return std::any_of(cases.begin(), cases.end(), [](const PackedCase& each) {
+  return some(cases, [](const PackedCase& each) {
     return each.packed.facts.at("heavy_parts") > 0 && each.packed.facts.at("groups") > 0;
   });
 }
 bool has_long_rows(const SlotsConfig& config, const Cases& cases) {
-  return std::any_of(cases.begin(), cases.end(),
-                     [&](const PackedCase& each) { return config.adds_long_rows(each.packed); });
+  return some(cases, [&](const PackedCase& each) { return config.adds_long_rows(each.packed); });
 }
 
 }  // namespace
