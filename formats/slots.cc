@@ -9,6 +9,7 @@
 #include <queue>
 #include <vector>
 
+#include "base/ceil_div.h"
 #include "base/parallel_for.h"
 #include "formats/slots_layout.h"
 #include "formats/slots_tiles.h"
@@ -75,25 +76,53 @@ std::vector<std::vector<std::uint32_t>> deal(const std::vector<std::int64_t>& ro
   return dealt;
 }
 
+// Parts and what they hold, heavy ones first.
 struct Deal {
-  std::vector<std::vector<std::uint32_t>> rows;  // of each part
-  std::int64_t groups = 0;                       // of the fullest part
+  std::vector<std::vector<std::uint32_t>> rows;  // of each part, longest first
+  slots::PartSizes sizes = {0, 0, 0};
   std::int64_t rows_per_part = slots::kRowAlignment;
   std::int64_t fullest = 0;  // slots
+
+  std::int64_t stored_groups() const { return sizes.first_group(std::ssize(rows)); }
 };
+
+// The sizes that store the fewest groups. `part_groups`: of each part, the fullest first. Without heavy parts where
+// they would save less than a fiftieth.
+slots::PartSizes cut_sizes(const std::vector<int>& part_groups) {
+  const auto parts = std::ssize(part_groups);
+  const slots::PartSizes equal = {0, part_groups.front(), part_groups.front()};
+  slots::PartSizes best = equal;
+  for (int heavy = 1; heavy < parts; ++heavy) {
+    const slots::PartSizes sizes = {heavy, part_groups.front(), part_groups[heavy]};
+    if (sizes.first_group(parts) < best.first_group(parts)) best = sizes;
+  }
+  return 50 * best.first_group(parts) <= 49 * equal.first_group(parts) ? best : equal;
+}
 
 Deal deal_rows(const std::vector<std::int64_t>& row_slots, std::int64_t parts) {
   Deal result;
-  result.rows = deal(row_slots, parts);
-  for (const auto& rows : result.rows) {
-    std::int64_t part_slots = 0;
-    for (const std::uint32_t row : rows) part_slots += row_slots[row];
-    result.fullest = std::max(result.fullest, part_slots);
-    const std::int64_t aligned =
-        (std::ssize(rows) + slots::kRowAlignment - 1) / slots::kRowAlignment * slots::kRowAlignment;
-    result.rows_per_part = std::max(result.rows_per_part, aligned);
+  std::vector<std::vector<std::uint32_t>> dealt = deal(row_slots, parts);
+  std::vector<std::int64_t> part_slots;
+  for (const auto& rows : dealt) {
+    std::int64_t& sum = part_slots.emplace_back(0);
+    for (const std::uint32_t row : rows) sum += row_slots[row];
+    result.rows_per_part = std::max(
+        result.rows_per_part, ceil_div(std::ssize(rows), slots::kRowAlignment) * std::int64_t{slots::kRowAlignment});
   }
-  result.groups = (result.fullest + slots::kLanes - 1) / slots::kLanes;
+  result.fullest = *std::ranges::max_element(part_slots);
+
+  std::vector<std::size_t> order(dealt.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t part) { return part_slots[part]; });
+  std::vector<int> part_groups;
+  for (const std::size_t part : order)
+    part_groups.push_back(static_cast<int>(ceil_div(part_slots[part], slots::kLanes)));
+  result.sizes = cut_sizes(part_groups);
+  if (result.sizes.heavy_parts == 0) {
+    result.rows = std::move(dealt);
+  } else {
+    for (const std::size_t part : order) result.rows.push_back(std::move(dealt[part]));
+  }
   return result;
 }
 
@@ -162,16 +191,16 @@ Result<PackedWeight> pack_slots(const CsrMatrix& matrix, const SlotsPacking& pac
                     "{} nonzeros",
                     dealt.fullest, packing.vector_width * packing.tiles_per_slot));
 
-  const std::int64_t part_bytes = dealt.groups * packing.tiles_per_slot * SlotTileSize(packing, type).tile();
+  const std::int64_t group_bytes = std::int64_t{packing.tiles_per_slot} * SlotTileSize(packing, type).tile();
   PackedWeight packed;
   packed.packing = packing.name();
-  packed.packer_version = 2;
+  packed.packer_version = 3;
   packed.rows = matrix.rows;
   packed.cols = matrix.cols;
   packed.nnz = matrix.nnz();
   packed.value_type = type;
-  packed.arrays.push_back(
-      {"slots", DataType::kUint8, std::vector<std::byte>(static_cast<std::size_t>(parts * part_bytes))});
+  packed.arrays.push_back({"slots", DataType::kUint8,
+                           std::vector<std::byte>(static_cast<std::size_t>(dealt.stored_groups() * group_bytes))});
   const std::span<std::byte> bytes(packed.arrays.back().bytes);
   parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t part = begin; part < end; ++part) {
@@ -179,8 +208,10 @@ Result<PackedWeight> pack_slots(const CsrMatrix& matrix, const SlotsPacking& pac
       rows.reserve(dealt.rows[part].size());
       for (const std::uint32_t row : dealt.rows[part])
         rows.push_back({matrix.row_offsets[row], matrix.row_length(row), row_slots[row]});
-      write_part(matrix, packing, type, rows, dealt.groups,
-                 bytes.subspan(static_cast<std::size_t>(part * part_bytes), static_cast<std::size_t>(part_bytes)));
+      const int groups = dealt.sizes.groups_of(static_cast<int>(part));
+      write_part(matrix, packing, type, rows, groups,
+                 bytes.subspan(static_cast<std::size_t>(dealt.sizes.first_group(part) * group_bytes),
+                               static_cast<std::size_t>(groups * group_bytes)));
     }
   });
   const std::vector<slots::Row> descriptors = describe(dealt, row_slots);
@@ -193,9 +224,12 @@ Result<PackedWeight> pack_slots(const CsrMatrix& matrix, const SlotsPacking& pac
                   {"vector_width", packing.vector_width},
                   {"tiles_per_slot", packing.tiles_per_slot},
                   {"parts", parts},
-                  {"groups", dealt.groups},
+                  {"groups", dealt.sizes.groups},
+                  {"heavy_parts", dealt.sizes.heavy_parts},
+                  {"heavy_groups", dealt.sizes.heavy_groups},
                   {"rows_per_part", dealt.rows_per_part},
-                  {"stored", parts * dealt.groups * slots::kLanes * slot_length},
+                  {"stored", dealt.stored_groups() * slots::kLanes * slot_length},
+                  {"longest_row", row_slots.empty() ? 0 : *std::ranges::max_element(row_slots)},
                   {"balance", total == 0 ? 1000 : dealt.fullest * parts * 1000 / total}};
   return packed;
 }

@@ -45,10 +45,10 @@ std::string_view slot_columns_name(SlotColumns columns);
 std::span<const int> slot_vector_widths(SlotColumns columns);
 bool has_vector_width(SlotColumns columns, std::int64_t width);
 
-// Values are rounded to `type`. Facts: columns, vector_width, tiles_per_slot, parts, groups and rows_per_part (as in
-// slots_layout.h), stored (nonzeros with padding), balance (slots of the fullest part over those of the mean one, in
-// thousandths). Error: kInvalidArgument for a packing that cannot hold the matrix: columns beyond what their width
-// reaches, a row of over 65,535 slots.
+// Values are rounded to `type`. Facts: columns, vector_width, tiles_per_slot, parts, groups, heavy_parts, heavy_groups
+// and rows_per_part (as in slots_layout.h), stored (nonzeros with padding), longest_row (in slots), balance (slots of
+// the fullest part over those of the mean one, in thousandths). Error: kInvalidArgument for a packing that cannot hold
+// the matrix: columns beyond what their width reaches, a row of over 65,535 slots.
 Result<PackedWeight> pack_slots(const CsrMatrix& matrix, const SlotsPacking& packing, DataType type);
 
 // The matrix again, with values as stored. Error: kInvalidInput when an array is missing, of the wrong size, or names

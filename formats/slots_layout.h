@@ -1,16 +1,18 @@
 // The slots format as packer and kernels both see it. Freestanding: includes nothing.
 //
 // Rows are dealt to parts, one for a block of threads. In a part every row is cut into slots of V * P nonzeros; a row
-// has as many as it needs, none if it is empty. 32 slots side by side are a group, one slot a lane. All parts have the
-// same number of groups, so nobody reads a descriptor to find his nonzeros.
+// has as many as it needs, none if it is empty. 32 slots side by side are a group, one slot a lane. Parts are of two
+// sizes at most: the first few may be heavy, with more groups than each of the others (PartSizes). So nobody reads a
+// descriptor to find his nonzeros, and a few long rows do not pad all parts.
 //
-//   slots   uint8: parts x groups x P tiles; of a tile, one after the other:
+//   slots   uint8: of each part groups x P tiles; of a tile, one after the other:
 //             values   V of each lane
 //             columns  V of each lane: uint16, uint32, uint8, or 3, 4 or 6 bits (below)
 //             bases    one of each lane, uint16: not with uint16 and uint32
 //           A lane's values, or columns, are cut into pieces of 16 bytes (where fewer are left, of 8, then of 4), and
 //           piece i of all 32 lanes stands before piece i + 1: a warp loads 512 bytes in a row.
-//   rows    Row[parts][rows_per_part], rows_per_part a multiple of kRowAlignment; behind a part's last row, kNoRow
+//   rows    Row[parts][rows_per_part], rows_per_part a multiple of kRowAlignment; behind a part's last row, kNoRow with
+//           range 0. A part's first row has the most slots.
 //
 // Padding is at the end of a lane's tile, and a kernel can tell it from a nonzero (0 * Inf is not 0):
 //   uint16, uint32   its column is K, where kernels find a zero. Nonzeros stand in any order.
@@ -49,6 +51,22 @@ struct alignas(8) Row {
 };
 constexpr unsigned int kNoRow = 0xFFFFFFFFU;
 constexpr int kRowAlignment = 8;
+
+// Slots of a row, for each lane that adds them up, from which on a kernel may have the whole block add them.
+constexpr int kLongRow = 16;
+
+// How many groups each part has: `heavy_groups` the first `heavy_parts` of them, `groups` the others, which are no
+// more.
+struct PartSizes {
+  int heavy_parts;
+  int heavy_groups;
+  int groups;
+
+  constexpr int groups_of(int part) const { return part < heavy_parts ? heavy_groups : groups; }
+  constexpr long long first_group(long long part) const {
+    return groups * part + (heavy_groups - groups) * (part < heavy_parts ? part : heavy_parts);
+  }
+};
 
 constexpr int kMaxStep = 255;  // of a distance in 8 bits
 constexpr int kMaxStep4 = 15;  // in 4 bits

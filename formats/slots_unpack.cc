@@ -17,9 +17,16 @@ namespace {
 struct Shape {
   SlotsPacking packing;
   std::int64_t parts = 0;
-  std::int64_t groups = 0;
+  slots::PartSizes sizes = {0, 0, 0};
   std::int64_t rows_per_part = 0;
 };
+
+// Heavy parts are not all, and have no fewer groups than the others; a slot's number has 16 bits.
+bool are_sizes(std::int64_t parts, std::int64_t heavy_parts, std::int64_t heavy_groups, std::int64_t groups) {
+  constexpr std::int64_t kMostGroups = 65536 / slots::kLanes;
+  return heavy_parts >= 0 && heavy_parts < parts && groups >= 0 && groups <= heavy_groups &&
+         heavy_groups <= kMostGroups && (heavy_parts > 0 || heavy_groups == groups);
+}
 
 Result<Shape> shape_of(const PackedWeight& packed) {
   const auto fact = [&](const char* name) {
@@ -31,13 +38,17 @@ Result<Shape> shape_of(const PackedWeight& packed) {
   const std::int64_t width = fact("vector_width");
   const std::int64_t tiles = fact("tiles_per_slot");
   constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  const std::int64_t heavy_parts = fact("heavy_parts");
+  const std::int64_t heavy_groups = fact("heavy_groups");
+  const std::int64_t groups = fact("groups");
   shape.parts = fact("parts");
-  shape.groups = fact("groups");
   shape.rows_per_part = fact("rows_per_part");
   if (columns < 0 || columns > static_cast<std::int64_t>(SlotColumns::kDelta3) ||
-      (tiles != 1 && tiles != 2 && tiles != 4) || shape.parts < 1 || shape.parts >= kMost || shape.groups < 0 ||
-      shape.groups > 2048 || shape.rows_per_part < 0 || shape.rows_per_part >= kMost)
+      (tiles != 1 && tiles != 2 && tiles != 4) || shape.parts < 1 || shape.parts >= kMost ||
+      !are_sizes(shape.parts, heavy_parts, heavy_groups, groups) || shape.rows_per_part < 0 ||
+      shape.rows_per_part >= kMost)
     return invalid_input("slots: a fact is missing or out of range");
+  shape.sizes = {static_cast<int>(heavy_parts), static_cast<int>(heavy_groups), static_cast<int>(groups)};
   if (!has_vector_width(static_cast<SlotColumns>(columns), width))
     return invalid_input("slots: a vector width whose columns are no whole words");
   shape.packing = {static_cast<SlotColumns>(columns), static_cast<int>(width), static_cast<int>(tiles), 1};
@@ -122,7 +133,7 @@ Result<CsrMatrix> unpack_slots(const PackedWeight& packed) {
   const PackedArray* stream = packed.array("slots");
   const PackedArray* rows = packed.array("rows");
   const std::int64_t tile_bytes = SlotTileSize(shape.packing, packed.value_type).tile();
-  const std::int64_t tiles = shape.parts * shape.groups * shape.packing.tiles_per_slot;
+  const std::int64_t tiles = shape.sizes.first_group(shape.parts) * shape.packing.tiles_per_slot;
   if (stream == nullptr || static_cast<std::int64_t>(stream->bytes.size()) != tiles * tile_bytes)
     return invalid_input("slots: array 'slots' is missing or has the wrong size");
   if (rows == nullptr || rows->bytes.size() % sizeof(slots::Row) != 0 ||
@@ -134,22 +145,29 @@ Result<CsrMatrix> unpack_slots(const PackedWeight& packed) {
   SPARSMITH_ASSIGN_OR_RETURN(UnpackedRows unpacked, UnpackedRows::create(packed, std::ssize(descriptors)));
   std::vector<bool> seen(static_cast<std::size_t>(packed.rows));
   std::int64_t rows_seen = 0;
-  int next = 0;  // slots of a part that are yet free: its rows have theirs one after the other
+  int next = 0;     // slots of a part that are yet free: its rows have theirs one after the other
+  int longest = 0;  // slots of its first row, which no other has more of
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
     const slots::Row& row = descriptors[i];
     const std::int64_t part = static_cast<std::int64_t>(i) / shape.rows_per_part;
-    if (static_cast<std::int64_t>(i) % shape.rows_per_part == 0) next = 0;
-    if (row.row == slots::kNoRow) continue;
     const int first = static_cast<int>(row.range & 0xFFFFU);
     const int count = static_cast<int>(row.range >> 16);
-    if (row.row >= packed.rows || first < next || first + count > shape.groups * slots::kLanes)
+    if (static_cast<std::int64_t>(i) % shape.rows_per_part == 0) {
+      next = 0;
+      longest = count;
+    }
+    if (row.row == slots::kNoRow && row.range == 0) continue;
+    if (row.row >= packed.rows || first != next ||
+        first + count > shape.sizes.groups_of(static_cast<int>(part)) * slots::kLanes)
       return invalid_input(fmt::format("slots: descriptor {} names what lies outside, or is another's", i));
+    if (count > longest)
+      return invalid_input(fmt::format("slots: descriptor {} names a longer row than its part's first", i));
     if (seen[row.row]) return invalid_input(fmt::format("slots: row {} is described twice", row.row));
     seen[row.row] = true;
     ++rows_seen;
     next = first + count;
     for (int slot = first; slot < next; ++slot) {
-      const std::int64_t group = part * shape.groups + slot / slots::kLanes;
+      const std::int64_t group = shape.sizes.first_group(part) + slot / slots::kLanes;
       for (int t = 0; t < shape.packing.tiles_per_slot; ++t)
         SPARSMITH_RETURN_IF_ERROR(
             reader.read(group * shape.packing.tiles_per_slot + t, slot % slots::kLanes, row.row, unpacked));

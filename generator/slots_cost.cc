@@ -27,7 +27,9 @@ constexpr double kRowRoundUs = 0.19;    // of threads over the rows whose sums t
 constexpr double kRowStepUs = 0.023;
 constexpr double kTokenSums = 0.41;  // of that, for each further token of a pass
 constexpr double kWaveUs = 1.3;
-constexpr int kPoints = 32;  // at which the row lengths are integrated
+constexpr double kHeavyShare = 2.5;  // of HBM, over an equal one: what a multiprocessor reaches with a heavy part
+constexpr double kLongRowUs = 0.2;   // of a block that adds up a long row: shuffles and a barrier
+constexpr int kPoints = 32;          // at which the row lengths are integrated
 
 // That the next nonzero is further away than `step`: gaps are geometric.
 double longer_than(int step, double density) { return std::pow(1 - std::min(density, 1.0), step); }
@@ -106,6 +108,30 @@ double density_of(double row_length, const SparsityStatistics& statistics) {
   return row_length / static_cast<double>(std::max<std::int64_t>(1, statistics.cols));
 }
 
+// The length of the row that so many are longer than. From one quantile to the next, which may be many rows away,
+// lengths are taken to fall as a power of the rank.
+double length_of_rank(const SparsityStatistics& statistics, double rank) {
+  const auto& quantiles = statistics.row_length_quantiles;
+  const std::size_t last = quantiles.size() - 1;
+  if (last == 0) return static_cast<double>(quantiles.front());
+  const double apart = static_cast<double>(statistics.rows - 1) / static_cast<double>(last);
+  const auto before = std::min(static_cast<std::size_t>(rank / apart), last - 1);
+  const auto longer = static_cast<double>(quantiles[last - before]);
+  const auto shorter = static_cast<double>(quantiles[last - before - 1]);
+  const double first = static_cast<double>(before) * apart + 1;
+  const double share = std::log((rank + 1) / first) / std::log((first + apart) / first);
+  return longer * std::pow(std::max(shorter, 1.0) / std::max(longer, 1.0), std::min(share, 1.0));
+}
+
+// Slots of a row.
+double slots_of(double length, const SlotsConfig& config, const SparsityStatistics& statistics) {
+  const double fill = tile_fill(config.columns, config.vector_width, density_of(length, statistics));
+  return std::ceil(std::ceil(length / fill) / config.tiles_per_slot);
+}
+
+// With the lanes of the last group that are left over.
+double whole_groups(double part_slots) { return std::ceil((part_slots + 1) / slots::kLanes) * slots::kLanes; }
+
 }  // namespace
 
 double slot_nonzero_bytes(SlotColumns columns, int width, DataType type, const SparsityStatistics& statistics) {
@@ -116,22 +142,41 @@ double slot_nonzero_bytes(SlotColumns columns, int width, DataType type, const S
 }
 
 SlotsEstimate::SlotsEstimate(const SlotsConfig& config, const Problem& problem, const SparsityStatistics& statistics) {
-  const auto row_slots = [&](double length) {
-    const double fill = tile_fill(config.columns, config.vector_width, density_of(length, statistics));
-    return std::ceil(std::ceil(length / fill) / config.tiles_per_slot);
-  };
-  slots = mean_over_rows(statistics, row_slots) * static_cast<double>(statistics.rows);
+  const auto rows = static_cast<double>(statistics.rows);
+  slots = rows * mean_over_rows(statistics, [&](double length) { return slots_of(length, config, statistics); });
   if (!statistics.row_length_quantiles.empty())
-    longest_row = row_slots(static_cast<double>(statistics.row_length_quantiles.back()));
+    longest_row = slots_of(static_cast<double>(statistics.row_length_quantiles.back()), config, statistics);
   const double wanted = config.packing(problem).parts;
   parts = wanted * std::max(1.0, std::ceil(slots / (wanted * static_cast<double>(SlotsPacking::kMaxPartSlots))));
-  parts = std::clamp(parts, 1.0, std::max(1.0, static_cast<double>(statistics.rows)));
-  part_slots = std::max(slots / parts, longest_row);
-  part_slots = std::ceil((part_slots + 1) / slots::kLanes) * slots::kLanes;
+  parts = std::clamp(parts, 1.0, std::max(1.0, rows));
+  part_slots = whole_groups(std::max(slots / parts, longest_row));
+  common_slots = part_slots;
+  if (longest_row > slots / parts) cut_sizes(config, statistics);
   const double element = static_cast<double>(size_of(problem.spec.type));
   const double index = column_bytes(config.columns, config.vector_width);
-  bytes = part_slots * parts * config.vector_width * config.tiles_per_slot * (element + index) +
-          static_cast<double>(statistics.rows) * sizeof(slots::Row);
+  bytes = stored_slots() * config.vector_width * config.tiles_per_slot * (element + index) + rows * sizeof(slots::Row);
+}
+
+// As the packer does: each of the longest rows has a heavy part of its own, and the others share what is left.
+void SlotsEstimate::cut_sizes(const SlotsConfig& config, const SparsityStatistics& statistics) {
+  // The points that rows have been integrated at miss the few longest.
+  const auto rows = static_cast<double>(statistics.rows);
+  const double seen = rows * mean_over_rows(statistics, [](double length) { return length; });
+  const double missed = std::max(0.0, static_cast<double>(statistics.nnz) - seen);
+  slots += missed * longest_row / std::max(1.0, static_cast<double>(statistics.row_max));
+  part_slots = whole_groups(std::max(slots / parts, longest_row));
+  common_slots = part_slots;
+  double left = slots;
+  for (double heavy = 1; heavy < parts; ++heavy) {
+    left -= slots_of(length_of_rank(statistics, heavy - 1), config, statistics);
+    const double next = slots_of(length_of_rank(statistics, heavy), config, statistics);
+    const double common = whole_groups(std::max(left / (parts - heavy), next));
+    if (heavy * part_slots + (parts - heavy) * common < stored_slots()) {
+      heavy_parts = heavy;
+      common_slots = common;
+    }
+    if (next * (parts - heavy) <= left) break;  // nobody waits for the next
+  }
 }
 
 std::int64_t SlotsEstimate::sums_bytes() const { return static_cast<std::int64_t>(part_slots) * 4; }
@@ -152,17 +197,23 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
   // A part's groups come to its warps in turn: the last round may be short.
   const double groups = estimate.part_slots / slots::kLanes;
   const double rounds = std::ceil(groups / warps);
-  const double per_sm = estimate.part_slots * estimate.parts / busy * config.vector_width * config.tiles_per_slot / 32;
+  const double slot_length = static_cast<double>(config.vector_width) * config.tiles_per_slot;
+  // Of the multiprocessor that has most.
+  const double per_sm =
+      (estimate.common_slots * estimate.parts / busy + estimate.part_slots - estimate.common_slots) * slot_length / 32;
 
   // HBM, slower where too few bytes are in flight.
   const double in_flight = std::max(resident, 1.0) * busy * config.threads_per_block * config.depth *
-                           (config.vector_width * (element + 1.5)) * std::min(1.0, groups / (warps * config.depth));
+                           (config.vector_width * (element + 1.5)) *
+                           std::min(1.0, estimate.common_slots / slots::kLanes / (warps * config.depth));
   const double wanted = hbm * 0.75;  // bytes under way at full bandwidth
   const double rate = hbm * std::min(1.0, std::pow(in_flight / wanted, 0.5));
   const double tokens = static_cast<double>(problem.tokens);
   const double passes = std::ceil(tokens / config.tokens_per_pass);
   const double y_bytes = static_cast<double>(spec.rows) * element * tokens;
-  const double hbm_us = (estimate.bytes + y_bytes) / rate;
+  const double heavy_bytes =
+      estimate.heavy_parts == 0 ? 0.0 : estimate.bytes * estimate.part_slots / std::max(1.0, estimate.stored_slots());
+  const double hbm_us = std::max((estimate.bytes + y_bytes) / rate, heavy_bytes * sms / (kHeavyShare * rate));
 
   const double tiles_per_row =
       estimate.slots * config.tiles_per_slot / std::max(1.0, static_cast<double>(statistics.rows));
@@ -196,8 +247,10 @@ double SlotsFamily::predict(const Config& config_, const Problem& problem, const
       std::ceil(static_cast<double>(statistics.rows) / estimate.parts * config.row_lanes / config.threads_per_block);
   const double row_steps =
       std::ceil(estimate.slots / std::max(1.0, static_cast<double>(statistics.rows)) / config.row_lanes);
-  const double sums_us = row_rounds * (kRowRoundUs + kRowStepUs * row_steps + 0.015 * std::log2(config.row_lanes)) *
-                         (1 + kTokenSums * (config.tokens_per_pass - 1));
+  double sums_us = row_rounds * (kRowRoundUs + kRowStepUs * row_steps + 0.015 * std::log2(config.row_lanes)) *
+                   (1 + kTokenSums * (config.tokens_per_pass - 1));
+  // Long rows are the block's where they are worth it: see SlotsConfig::adds_long_rows.
+  if (estimate.heavy_parts > 0 && estimate.longest_row > slots::kLongRow * config.row_lanes) sums_us += kLongRowUs;
   // The sums of one block hide behind the stream of another.
   const double exposed_us = sums_us / std::clamp(resident, 1.0, 2.0);
   const double tail_us = 0.03 * (rounds - groups / warps) + 0.02 * rounds * config.tiles_per_slot / config.depth;

@@ -222,6 +222,13 @@ int SlotsConfig::tile_registers(DataType type) const {
   }
 }
 
+bool SlotsConfig::adds_long_rows(const PackedWeight& packed) const {
+  const std::int64_t longest = packed.facts.at("longest_row");
+  const std::int64_t slot_length = std::int64_t{vector_width} * tiles_per_slot;
+  return longest > std::int64_t{slots::kLongRow} * row_lanes &&
+         2 * longest * slot_length * packed.facts.at("parts") > packed.facts.at("stored");
+}
+
 std::vector<Parameter> SlotsFamily::parameters() const {
   return {
       {"columns",

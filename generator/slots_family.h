@@ -28,6 +28,9 @@ struct SlotsConfig {
   SlotsPacking packing(const Problem& problem) const;
   std::int64_t vector_bytes(const OperatorSpec& spec) const;  // shared memory for X
   int tile_registers(DataType type) const;                    // of a lane's tile
+  // Whether the whole block adds up the longest row of its part: where a few lanes would take long for it, and it is
+  // more than half of what a part stores in the mean, so that the others' rows have long been added up.
+  bool adds_long_rows(const PackedWeight& packed) const;
 };
 
 // Bytes of a nonzero in full tiles of `width`, padding included, as expected from row lengths alone.
@@ -35,14 +38,20 @@ double slot_nonzero_bytes(SlotColumns columns, int width, DataType type, const S
 
 // What the cost model expects of a packing, from row lengths alone: nonzeros are taken as spread evenly.
 struct SlotsEstimate {
-  double slots = 0;        // of all rows
-  double longest_row = 0;  // slots
-  double bytes = 0;        // slots with padding, and row descriptors
-  double part_slots = 0;   // of the fullest part
+  double slots = 0;         // of all rows
+  double longest_row = 0;   // slots
+  double bytes = 0;         // slots with padding, and row descriptors
+  double part_slots = 0;    // of the fullest part
+  double common_slots = 0;  // of a part that is not heavy
+  double heavy_parts = 0;
   double parts = 1;
 
   SlotsEstimate(const SlotsConfig& config, const Problem& problem, const SparsityStatistics& statistics);
   std::int64_t sums_bytes() const;  // shared memory for the slots' sums of a token
+  double stored_slots() const { return heavy_parts * part_slots + (parts - heavy_parts) * common_slots; }
+
+ private:
+  void cut_sizes(const SlotsConfig& config, const SparsityStatistics& statistics);
 };
 
 class SlotsFamily : public Family {

@@ -92,6 +92,50 @@ TEST(SlotsFamilyTest, TheEstimateIsNearWhatIsPacked) {
   }
 }
 
+// A few rows are longer than a mean part.
+CsrMatrix draw_power_weight(std::int64_t rows, std::int64_t cols, std::uint64_t seed) {
+  Random random(seed);
+  return draw_matrix(random, rows, cols,
+                     [&](std::int64_t row) { return std::min(1.0, 0.8 / static_cast<double>(row + 1)); });
+}
+
+TEST(SlotsFamilyTest, TheEstimateKnowsHeavyParts) {
+  const SlotsFamily slots;
+  for (const std::int64_t rows : {1000, 16384}) {
+    const CsrMatrix matrix = draw_power_weight(rows, 8192, 3);
+    const SparsityStatistics statistics = compute_statistics(matrix);
+    const Problem problem = problem_of(matrix, 1);
+    for (const int blocks : {1, 2}) {
+      const Config config = config_of(SlotColumns::kUint16, 8, 1, 2, 512, blocks);
+      const auto packed = slots.pack(config, problem, matrix);
+      ASSERT_TRUE(packed.ok());
+      const SlotsEstimate estimate(SlotsConfig(config), problem, statistics);
+      EXPECT_GT(packed->facts.at("heavy_parts"), 0);
+      EXPECT_NEAR(estimate.bytes / static_cast<double>(packed->bytes()), 1.0, 0.15) << rows << " rows";
+      EXPECT_EQ(estimate.longest_row, packed->facts.at("longest_row"));
+    }
+  }
+}
+
+// A kernel of its own, with room for what the warps leave.
+TEST(SlotsFamilyTest, LongRowsAreTheWholeBlocks) {
+  const SlotsFamily slots;
+  const auto kernel_of = [&](const CsrMatrix& matrix, int row_lanes) {
+    const Problem problem = problem_of(matrix, 1);
+    Config config = config_of(SlotColumns::kUint16, 8, 1, 2, 512, 1);
+    config.values["row_lanes"] = row_lanes;
+    const auto packed = slots.pack(config, problem, matrix);
+    return slots.generate(config, problem, *packed)->kernels.front();
+  };
+  const CsrMatrix power = draw_power_weight(4096, 8192, 3);  // 819 slots and fewer
+  EXPECT_TRUE(kernel_of(power, 8).name.ends_with("_l"));
+  EXPECT_NE(kernel_of(power, 8).source.find("SlotSums<8, 1, kThreads>"), std::string::npos);
+  EXPECT_TRUE(kernel_of(power, 32).name.ends_with("_l"));
+  const CsrMatrix even = draw_weight(8192, 8192, 1200, 7);  // 300 slots and fewer, 62 rows a part
+  EXPECT_FALSE(kernel_of(even, 8).name.ends_with("_l"));
+  EXPECT_NE(kernel_of(even, 8).source.find("SlotSums<8, 1, 0>"), std::string::npos);
+}
+
 // One width of 4, 6 and 8 bits, and 3 bits beside it where few distances are longer.
 TEST(SlotsFamilyTest, NarrowDistancesAreTriedWhereTheyTakeFewerBytes) {
   const SlotsFamily slots;

@@ -23,13 +23,13 @@ std::string columns_type(const SlotsConfig& config) {
   return "?";
 }
 
-KernelText slots_text(const SlotsConfig& config, const OperatorSpec& spec) {
+KernelText slots_text(const SlotsConfig& config, const OperatorSpec& spec, bool long_rows) {
   const bool shared = config.input == SlotsConfig::Input::kShared;
   KernelText text;
   text.name =
-      fmt::format("slots_{}_{}_v{}_p{}_d{}_s{}_x{}_n{}_b{}x{}", spec_tag(spec), slot_columns_name(config.columns),
+      fmt::format("slots_{}_{}_v{}_p{}_d{}_s{}_x{}_n{}_b{}x{}{}", spec_tag(spec), slot_columns_name(config.columns),
                   config.vector_width, config.tiles_per_slot, config.depth, config.row_lanes, shared ? "s" : "g",
-                  config.tokens_per_pass, config.threads_per_block, config.blocks_per_sm);
+                  config.tokens_per_pass, config.threads_per_block, config.blocks_per_sm, long_rows ? "_l" : "");
   text.summary = fmt::format("Y = W X for {} weights in slots of {} nonzeros, {} tokens a pass", short_name(spec.type),
                              config.vector_width * config.tiles_per_slot, config.tokens_per_pass);
   text.threads = config.threads_per_block;
@@ -44,8 +44,9 @@ KernelText slots_text(const SlotsConfig& config, const OperatorSpec& spec) {
       {shared ? fmt::format("using Input = StagedVector<Value, {}, kThreads>", config.tokens_per_pass)
               : fmt::format("using Input = DirectVector<Value, {}>", config.tokens_per_pass),
        "tokens of X"},
-      {fmt::format("using Sums = SlotSums<{}, {}>", config.row_lanes, config.tokens_per_pass),
-       "lanes that add up a row, tokens"},
+      {fmt::format("using Sums = SlotSums<{}, {}, {}>", config.row_lanes, config.tokens_per_pass,
+                   long_rows ? "kThreads" : "0"),
+       "lanes that add up a row, tokens, threads that add up a long one"},
   };
   add_output(spec, text);
   text.lines.push_back({fmt::format("using Kernel = SlotsKernel<Stream, Input, Sums, Output, {}, {}, kThreads>",
@@ -55,6 +56,8 @@ KernelText slots_text(const SlotsConfig& config, const OperatorSpec& spec) {
                      {"const slots::Row*", "rows"},
                      {"const Value*", "x"},
                      {"int", "groups"},
+                     {"int", "heavy_parts"},
+                     {"int", "heavy_groups"},
                      {"int", "rows_per_part"},
                      {"int", "cols"},
                      {"int", "n"},
@@ -62,8 +65,10 @@ KernelText slots_text(const SlotsConfig& config, const OperatorSpec& spec) {
                      {"i64", "token_stride"}};
   add_output_parameters(text);
   text.body = std::string("Input input(x, column_stride, token_stride, cols, shared_memory());\n") +
-              "const Sums sums{reinterpret_cast<float*>(shared_memory() + Input::shared_bytes(cols)), groups * 32};\n" +
-              kMakeOutput + "Kernel::run(stream, rows, input, sums, output, groups, rows_per_part, n);";
+              "const Sums sums{reinterpret_cast<float*>(shared_memory() + Input::shared_bytes(cols)), heavy_groups * "
+              "32};\n" +
+              kMakeOutput + "const slots::PartSizes sizes{heavy_parts, heavy_groups, groups};\n" +
+              "Kernel::run(stream, rows, input, sums, output, sizes, rows_per_part, n);";
   return text;
 }
 
@@ -81,6 +86,8 @@ Result<LaunchPlan> slots_plan(const KernelText& text, int tokens_per_pass, const
                     PlanArguments::packed("rows"),
                     PlanArguments::x(),
                     arguments.int32(std::to_string(packed.facts.at("groups"))),
+                    arguments.int32(std::to_string(packed.facts.at("heavy_parts"))),
+                    arguments.int32(std::to_string(packed.facts.at("heavy_groups"))),
                     arguments.int32(std::to_string(packed.facts.at("rows_per_part"))),
                     arguments.int32(std::to_string(problem.spec.cols)),
                     arguments.int32("n"),
@@ -113,13 +120,15 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
                                std::optional<Ablation> without) {
   const SlotsConfig slots_config(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, slots_config.packing(problem).name(), packed));
-  KernelText text = slots_text(slots_config, problem.spec);
+  const bool long_rows = slots_config.adds_long_rows(packed);
+  KernelText text = slots_text(slots_config, problem.spec, long_rows);
   if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, text));
-  text.max_shared_bytes = slots_config.vector_bytes(problem.spec) +
-                          packed.facts.at("groups") * slots::kLanes * std::int64_t{4} * slots_config.tokens_per_pass;
+  const std::int64_t places =
+      packed.facts.at("heavy_groups") * slots::kLanes + (long_rows ? text.threads / slots::kLanes + 1 : 0);
+  text.max_shared_bytes = slots_config.vector_bytes(problem.spec) + 4 * places * slots_config.tokens_per_pass;
   if (text.max_shared_bytes > problem.device.shared_bytes_per_block)
     return unsupported(fmt::format("slots: x and the sums of {} groups take {} bytes of shared memory, of {}",
-                                   packed.facts.at("groups"), text.max_shared_bytes,
+                                   packed.facts.at("heavy_groups"), text.max_shared_bytes,
                                    problem.device.shared_bytes_per_block));
   SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, slots_plan(text, slots_config.tokens_per_pass, problem, packed));
   return make_candidate(config, packed, std::move(plan), {&text, 1});

@@ -157,6 +157,14 @@ void vary_packing(Random& random, const Family& family, const std::string& drawn
   }
 }
 
+// A few rows that are far longer than all others together: heavy parts, and rows that a block adds up.
+CsrMatrix draw_long_rows(Random& random) {
+  const std::int64_t rows = draw_between(random, 9, 60);
+  const std::int64_t period = draw_between(random, 7, rows);
+  return draw_rows(random, rows, draw_between(random, 1500, 4000),
+                   [&](auto row) { return row % period == 3 ? 1 << 20 : draw_between(random, 0, 12); });
+}
+
 // Whether a parameter of the slots family has a value that makes tiles of 32 nonzeros a lane: only a weight of many
 // gives a warp several.
 bool draws_wide_tiles(const std::string& parameter, std::int64_t value) {
@@ -261,6 +269,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
                                 [&](auto) { return draw_between(random, 100, 1000); });
         each.problem.device.sm_count = 1;
       }
+      if (family.name() == "slots" && weight % 5 == 4) each.matrix = draw_long_rows(random);
       if (each.matrix.cols <= 0) continue;
       if (each.matrix.cols > 60000 && !narrow_wide_weight(random, family, each.matrix)) continue;
       if (family.name() == "two_four") keep_two_in_four(random, each.matrix);

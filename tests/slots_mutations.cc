@@ -81,6 +81,24 @@ bool multiplied_padding(const SlotsConfig& config, const Cases& cases) {
   return empty_counted_tiles(config, cases) || empty_padded_tiles(config, cases);
 }
 
+// Of a weight with X that no mistake hides in.
+bool some(const Cases& cases, const std::function<bool(const PackedCase&)>& holds) {
+  return std::any_of(cases.begin(), cases.end(),
+                     [&](const PackedCase& each) { return each.inputs.kind == InputKind::kVaried && holds(each); });
+}
+bool has_heavy_parts(const SlotsConfig&, const Cases& cases) {
+  return some(cases, [](const PackedCase& each) { return each.packed.facts.at("heavy_parts") > 0; });
+}
+// And others that have slots.
+bool has_two_sizes(const SlotsConfig&, const Cases& cases) {
+  return some(cases, [](const PackedCase& each) {
+    return each.packed.facts.at("heavy_parts") > 0 && each.packed.facts.at("groups") > 0;
+  });
+}
+bool has_long_rows(const SlotsConfig& config, const Cases& cases) {
+  return some(cases, [&](const PackedCase& each) { return config.adds_long_rows(each.packed); });
+}
+
 }  // namespace
 
 const std::vector<Mutation>& slots_mutations() {
@@ -114,7 +132,8 @@ const std::vector<Mutation>& slots_mutations() {
       {"one nonzero less than there are", "e < count; ++e", "e + 1 < count; ++e", slots(empty_counted_tiles)},
       {"two warps leave their sums in one place", "int slot = thread_index();", "int slot = lane();",
        slots(several_warps)},
-      {"no barrier before slots are added up", "block_barrier();\n      finish(", "finish(", slots(several_warps)},
+      {"no barrier before slots are added up", "block_barrier();\n      sums.add_long_row(", "sums.add_long_row(",
+       slots(several_warps)},
       {"no barrier before the next token", "block_barrier();  // the slots' sums and x have been read", "",
        slots(several_passes)},
       {"nobody waits for x", "  SPARSMITH_DEVICE void wait() {\n    block_barrier();",
@@ -122,9 +141,15 @@ const std::vector<Mutation>& slots_mutations() {
       {"padding has no zero to read", "vector[cols] = from_float<Value>(0.0F)", "vector[cols] = vector[0]",
        slots(staged_whole_columns)},
       {"padding reads behind x", "padding ? 0 : column", "column", slots(direct_whole_columns)},
-      {"a row's first slot is left out",
-       "first(row) + thread_index() % kLanes; slot < end; slot += kLanes) {\n      SPARS",
-       "first(row) + 1 + thread_index() % kLanes; slot < end; slot += kLanes) {\n      SPARS", slots(always)},
+      {"a row's first slot is left out", "add(begin + thread_index()", "add(begin + 1 + thread_index()", slots(always)},
+      {"heavy parts are as short as the others", "part < heavy_parts ? heavy_groups : groups", "groups",
+       slots(has_heavy_parts)},
+      {"nobody makes room for heavy parts", "(heavy_groups - groups) * (part", "0 * (part", slots(has_two_sizes)},
+      {"a warp's share of a long row is left out", "begin = slots;", "begin = slots + 1;", slots(has_long_rows)},
+      {"a long row's first slots are left out", "add(thread_index(), count(row), kBlockThreads",
+       "add(thread_index() + kBlockThreads, count(row), kBlockThreads", slots(has_long_rows)},
+      {"no barrier behind a long row's sums", "sums.values[0]);\n      block_barrier();", "sums.values[0]);",
+       slots(has_long_rows)},
       {"two rows are stored in one place", "output.store(row.row, token", "output.store(row.row & ~1U, token",
        slots(always)},
   };

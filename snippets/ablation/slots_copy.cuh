@@ -19,11 +19,12 @@ struct SlotsCopyKernel {
   static constexpr int kGroupBytes = kTilesPerSlot * Stream::kTileBytes;
 
   static SPARSMITH_DEVICE void run(const u8* stream, const slots::Row* /*rows*/, Input& /*input*/, const Sums& sums,
-                                   const Output& /*output*/, int groups, int /*rows_per_part*/, int n) {
+                                   const Output& /*output*/, const slots::PartSizes& sizes, int /*rows_per_part*/,
+                                   int n) {
     launch_dependents();
     const int warp = thread_index() / slots::kLanes;
-    const int warp_tiles = (groups - warp + kWarps - 1) / kWarps * kTilesPerSlot;
-    stream += static_cast<i64>(block_index_x()) * groups * kGroupBytes;
+    const int warp_tiles = (sizes.groups_of(block_index_x()) - warp + kWarps - 1) / kWarps * kTilesPerSlot;
+    stream += sizes.first_group(block_index_x()) * kGroupBytes;
     KeptWords kept;
     for (int token = block_index_y() * Sums::kTokens; token < n; token += grid_size_y() * Sums::kTokens) {
       Tile tiles[kDepth];

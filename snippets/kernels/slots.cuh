@@ -30,13 +30,12 @@ struct SlotsKernel {
   static constexpr int kChains = kTokens == 1 ? 2 : 1;  // of products that wait for each other
   static constexpr int kGroupBytes = kTilesPerSlot * Stream::kTileBytes;
 
-  // groups, rows_per_part: of a part.
   static SPARSMITH_DEVICE void run(const u8* stream, const slots::Row* rows, Input& input, const Sums& sums,
-                                   const Output& output, int groups, int rows_per_part, int n) {
+                                   const Output& output, const slots::PartSizes& sizes, int rows_per_part, int n) {
     launch_dependents();
     const int warp = thread_index() / slots::kLanes;
-    const int warp_tiles = (groups - warp + kWarps - 1) / kWarps * kTilesPerSlot;
-    stream += static_cast<i64>(block_index_x()) * groups * kGroupBytes;
+    const int warp_tiles = (sizes.groups_of(block_index_x()) - warp + kWarps - 1) / kWarps * kTilesPerSlot;
+    stream += sizes.first_group(block_index_x()) * kGroupBytes;
     rows += static_cast<i64>(block_index_x()) * rows_per_part;
     int token = block_index_y() * kTokens;
     while (true) {
@@ -51,7 +50,9 @@ struct SlotsKernel {
       if (first_row < rows_per_part) row = load_cached(rows + first_row);
       input.wait();
       accumulate(stream, tiles, input, sums, warp, warp_tiles);
+      sums.announce(row);
       block_barrier();
+      sums.add_long_row();
       finish(stream, rows, row, input, sums, output, rows_per_part, token, n);
       token += grid_size_y() * kTokens;
       if (token >= n) break;

@@ -89,6 +89,8 @@ std::map<std::string, Format> draw_formats() {
     scatter.seeds.push_back(
         pack_scatter(*matrix, {ScatterEntry::kByte, 64, 0, ScatterColumns::kNatural}, DataType::kFloat16));
   }
+  slots.seeds.push_back(
+      pack_slots(draw(9, 200, 0.8, "power:1.5"), {SlotColumns::kUint16, 4, 1, 5}, DataType::kFloat16));
   slots.seeds.push_back(pack_slots(sparse, {SlotColumns::kDelta3, 32, 1, 1}, DataType::kFloat16));
   auto& two_four = formats["two_four"] = {unpack_two_four, {}};
   two_four.seeds.push_back(pack_two_four(draw(3, 70, 0.5, "2:4"), DataType::kFloat16));
