@@ -94,6 +94,16 @@ Status GpuExecutor::fill(DeviceAddress to, std::byte value, std::size_t bytes) {
   return driver().check(driver().CtxSynchronize(), "filling device memory");
 }
 
+Status GpuExecutor::copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) {
+  if (bytes == 0) return {};
+  const CudaContext::Scope scope(*context_);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  SPARSMITH_RETURN_IF_ERROR(
+      driver().check(driver().MemcpyDtoDAsync(to, from, bytes, stream_), "copying device memory"));
+  // Other calls use the null stream, which does not order behind ours.
+  return driver().check(driver().StreamSynchronize(stream_), "copying device memory");
+}
+
 Status GpuExecutor::load(const KernelImage& kernel) {
   if (kernel.cubin.empty()) return invalid_argument(fmt::format("kernel {}: there is no cubin to load", kernel.name));
   const std::string hash = hash_bytes(kernel.cubin);

@@ -73,11 +73,7 @@ Result<Verification> VendorProblem::verify(Layout layout) {
 
 Result<DeviceAllocation> device_copy(GpuExecutor& executor, const DeviceAllocation& original) {
   SPARSMITH_ASSIGN_OR_RETURN(DeviceAllocation copy, DeviceAllocation::make(executor, original.bytes()));
-  const CudaDriver& driver = executor.driver();
-  if (original.bytes() == 0) return copy;
-  // Not waited for: whatever reads the copy follows on the same stream.
-  SPARSMITH_RETURN_IF_ERROR(driver.check(
-      driver.MemcpyDtoDAsync(copy.address(), original.address(), original.bytes(), executor.stream()), "copying"));
+  SPARSMITH_RETURN_IF_ERROR(executor.copy(copy.address(), original.address(), original.bytes()));
   return copy;
 }
 

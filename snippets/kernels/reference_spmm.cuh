@@ -1,7 +1,8 @@
 // The exact outputs that candidates are checked against: S = sum w x and A = sum |w x| in fp64, one thread an output.
 //
 // Written to be plainly right, not fast. Neighbouring threads take neighbouring tokens of a row, so that they read the
-// same nonzeros, and X's elements side by side. What is no nonzero is not multiplied: Inf and NaN in X reach only the rows that touch them.
+// same nonzeros, and X's elements side by side. What is no nonzero is not multiplied: Inf and NaN in X reach only the
+// rows that touch them.
 #pragma once
 
 #include "snippets/contract.cuh"
