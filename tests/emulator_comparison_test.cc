@@ -144,10 +144,18 @@ class EmulatorVerifierTest : public testing::TestWithParam<bool> {
     text.name = "product";
     text.threads = 64;
     text.headers = {"snippets/device.cuh"};
-    text.parameters = {{"const i32*", "row_offsets"}, {"const u32*", "columns"}, {"const float*", "values"},
-                       {"const float*", "x"},         {"float*", "y"},           {"const float*", "bias"},
-                       {"const float*", "residual"},  {"float", "alpha"},        {"float", "beta"},
-                       {"i64", "rows"},               {"i64", "cols"},           {"i64", "tokens"}};
+    text.parameters = {{"const i32*", "row_offsets"},
+                       {"const u32*", "columns"},
+                       {"const float*", "values"},
+                       {"const float*", "x"},
+                       {"float*", "y"},
+                       {"const float*", "bias"},
+                       {"const float*", "residual"},
+                       {"float", "alpha"},
+                       {"float", "beta"},
+                       {"i64", "rows"},
+                       {"i64", "cols"},
+                       {"i64", "tokens"}};
     text.body =
         "const i64 output = static_cast<i64>(block_index_x()) * kThreads + thread_index();\n"
         "if (output >= rows * tokens) return;\n"
@@ -176,12 +184,18 @@ class EmulatorVerifierTest : public testing::TestWithParam<bool> {
     product.kernel = "product";
     product.grid[0] = (matrix_.rows * problem_.tokens() + 63) / 64;
     product.block[0] = 64;
-    product.arguments = {{Kind::kPacked, "row_offsets", 0}, {Kind::kPacked, "columns", 0},
-                         {Kind::kPacked, "values", 0},      argument(Kind::kX),
-                         argument(Kind::kY),                argument(Kind::kBias),
-                         argument(Kind::kResidual),         argument(Kind::kAlpha),
-                         argument(Kind::kBeta),             int64(matrix_.rows),
-                         int64(matrix_.cols),               int64(problem_.tokens())};
+    product.arguments = {{Kind::kPacked, "row_offsets", 0},
+                         {Kind::kPacked, "columns", 0},
+                         {Kind::kPacked, "values", 0},
+                         argument(Kind::kX),
+                         argument(Kind::kY),
+                         argument(Kind::kBias),
+                         argument(Kind::kResidual),
+                         argument(Kind::kAlpha),
+                         argument(Kind::kBeta),
+                         int64(matrix_.rows),
+                         int64(matrix_.cols),
+                         int64(problem_.tokens())};
     PlanStep behind;
     behind.kernel = "behind";
     behind.arguments = {argument(Kind::kX), argument(Kind::kY), argument(Kind::kBias), argument(Kind::kResidual)};
@@ -196,10 +210,9 @@ class EmulatorVerifierTest : public testing::TestWithParam<bool> {
   }
 
   const CsrMatrix matrix_ = sample_weight(23, 40, 0.1, 11);
-  ReferenceProblem problem_{
-      matrix_,
-      sample_spec(matrix_, DataType::kFloat32, Layout::kTokenMajor, "bias+beta+residual"),
-      {.tokens = 9, .seed = kSeed}};
+  ReferenceProblem problem_{matrix_,
+                            sample_spec(matrix_, DataType::kFloat32, Layout::kTokenMajor, "bias+beta+residual"),
+                            {.tokens = 9, .seed = kSeed}};
   std::unique_ptr<Executor> executor_;
   std::optional<Fingerprinter> fingerprinter_;
   std::optional<DevicePacking> packing_;
@@ -216,14 +229,13 @@ TEST_P(EmulatorVerifierTest, FaultsAreCaughtAndHarmNoOther) {
   ASSERT_LT(free_row, 23);
   const std::string reaches =
       "y[" + std::to_string(free_row) + "] += 0 * x[0];";  // of the first column, which is poisoned
-  for (const auto& [body, reason] :
-       {std::pair<std::string, const char*>{"y[30] += 1;", "y[row 7][token 1] = "},
-        {"y[206] = y[206] / 0.0F;", "1 of 207 outputs are wrong"},
-        {"x[7] = 3;", "changed x"},
-        {"bias[22] = 1;", "changed the bias"},
-        {"residual[206] = 1;", "changed the residual"},
-        {reaches, "Inf or NaN in X reaches rows"},
-        {"y[1 << 20] = 1;", "behind"}}) {
+  for (const auto& [body, reason] : {std::pair<std::string, const char*>{"y[30] += 1;", "y[row 7][token 1] = "},
+                                     {"y[206] = y[206] / 0.0F;", "1 of 207 outputs are wrong"},
+                                     {"x[7] = 3;", "changed x"},
+                                     {"bias[22] = 1;", "changed the bias"},
+                                     {"residual[206] = 1;", "changed the residual"},
+                                     {reaches, "Inf or NaN in X reaches rows"},
+                                     {"y[1 << 20] = 1;", "behind"}}) {
     const Verification found = verify(body);
     EXPECT_FALSE(found.ok) << body;
     EXPECT_THAT(found.reason, testing::HasSubstr(reason)) << body;

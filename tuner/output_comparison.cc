@@ -41,9 +41,15 @@ LaunchPlan plan_for(const ReferenceProblem& problem, Layout layout, std::int64_t
   step.grid[0] = blocks;
   step.block[0] = kThreads;
   step.shared_bytes = kSharedBytes;
-  step.arguments = {{PlanArgument::Kind::kY, "", 0}, packed("values"), packed("bounds"),
-                    packed("rows"),                  int64(rows),      int64(tokens),
-                    int64(token_major ? 1 : tokens), int64(token_major ? rows : 1), packed("findings")};
+  step.arguments = {{PlanArgument::Kind::kY, "", 0},
+                    packed("values"),
+                    packed("bounds"),
+                    packed("rows"),
+                    int64(rows),
+                    int64(tokens),
+                    int64(token_major ? 1 : tokens),
+                    int64(token_major ? rows : 1),
+                    packed("findings")};
   return {.steps = {step}, .workspace_bytes = 0};
 }
 
@@ -59,9 +65,9 @@ Result<KernelSource> output_comparison_kernel(DataType type) {
   text.lines = {{fmt::format("using Value = {}", device_type(type)), "of Y"},
                 {fmt::format("constexpr double kLargest = {:a}", largest_finite(type)), "finite number of that type"},
                 {"using Kernel = CompareOutputs<Value, kThreads>", ""}};
-  text.parameters = {{"const Value*", "y"},  {"const double*", "values"}, {"const float*", "bounds"},
-                     {"const u8*", "rows"},  {"i64", "row_count"},        {"i64", "tokens"},
-                     {"i64", "row_stride"},  {"i64", "token_stride"},     {"Kernel::Findings*", "findings"}};
+  text.parameters = {{"const Value*", "y"}, {"const double*", "values"}, {"const float*", "bounds"},
+                     {"const u8*", "rows"}, {"i64", "row_count"},        {"i64", "tokens"},
+                     {"i64", "row_stride"}, {"i64", "token_stride"},     {"Kernel::Findings*", "findings"}};
   text.body =
       "Kernel::run(y, values, bounds, rows, row_count, tokens, row_stride, token_stride, kLargest, findings, "
       "shared_memory());";
@@ -81,10 +87,8 @@ Result<Verification> OutputComparison::verify(DeviceAddress y, Layout layout, De
   const auto outputs = static_cast<std::int64_t>(problem_->bounds().size());
   const std::int64_t blocks = std::clamp<std::int64_t>(outputs / kOutputsOfABlock, 1, kMostBlocks);
   LaunchBindings bindings;
-  bindings.packed = {{"values", values_.address()},
-                     {"bounds", bounds_.address()},
-                     {"rows", rows},
-                     {"findings", findings_.address()}};
+  bindings.packed = {
+      {"values", values_.address()}, {"bounds", bounds_.address()}, {"rows", rows}, {"findings", findings_.address()}};
   bindings.y = y;
   SPARSMITH_RETURN_IF_ERROR(executor_->run(plan_for(*problem_, layout, blocks), bindings));
   std::vector<OutputFindings> of_blocks(blocks);

@@ -26,6 +26,19 @@ Result<std::unique_ptr<PlanVerifier>> PlanVerifier::create(Executor& executor, c
   return verifier;
 }
 
+Status PlanVerifier::repair_kept() {
+  if (kept_ == nullptr) return {};
+  SPARSMITH_ASSIGN_OR_RETURN(const bool intact, kept_->is_intact());
+  return intact ? Status() : keep_on_device();
+}
+
+Result<std::optional<Verification>> PlanVerifier::compare(DeviceAddress y, Layout layout) {
+  SPARSMITH_RETURN_IF_ERROR(repair_kept());
+  if (kept_ == nullptr) return std::optional<Verification>();
+  SPARSMITH_ASSIGN_OR_RETURN(Verification verification, kept_->verify(y, layout));
+  return std::optional(std::move(verification));
+}
+
 Result<std::uint64_t> PlanVerifier::fingerprint_of(const GuardedBuffer& buffer) {
   return fingerprinter_->of(buffer.guarded_address(), buffer.guarded_bytes());
 }
@@ -143,10 +156,7 @@ Result<Verification> PlanVerifier::fault(const Status& status, DevicePacking& pa
 }
 
 Result<Verification> PlanVerifier::verify(const LaunchPlan& plan, DevicePacking& packing) {
-  if (kept_ != nullptr) {
-    SPARSMITH_ASSIGN_OR_RETURN(const bool intact, kept_->is_intact());
-    if (!intact) SPARSMITH_RETURN_IF_ERROR(keep_on_device());
-  }
+  SPARSMITH_RETURN_IF_ERROR(repair_kept());
   if (const Status ran = run(plan, packing, false); !ran.ok()) return fault(ran, packing);
   SPARSMITH_ASSIGN_OR_RETURN(Verification result, look(false));
   SPARSMITH_ASSIGN_OR_RETURN(const std::string broken, damage(packing));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ class PlanVerifier {
   static Result<std::unique_ptr<PlanVerifier>> create(Executor& executor, const ReferenceProblem& problem,
                                                       Fingerprinter* on_device = nullptr);
 
+  // The same of outputs that others made, at `y` in `layout` without padding and without the problem's epilogue having
+  // been left out. Nothing where comparing is left to the host.
+  Result<std::optional<Verification>> compare(DeviceAddress y, Layout layout);
+
   // Whether outputs are compared on the device, and by what. Null: on the host.
   const DeviceProblem* on_device() const { return kept_.get(); }
 
@@ -39,6 +44,8 @@ class PlanVerifier {
 
   // Brings inputs and expected outputs to the device; leaves kept_ null where there is no memory for them.
   Status keep_on_device();
+  // Brings again what a candidate, or another launch, has overwritten.
+  Status repair_kept();
   Result<std::uint64_t> fingerprint_of(const GuardedBuffer& buffer);
   Status take_fingerprints();
   Status restore_x(bool poisoned);

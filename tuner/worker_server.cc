@@ -45,7 +45,7 @@ void WorkerServer::warm_up() {
 }
 
 void WorkerServer::forget_problem() {
-  if (timing_ != nullptr) timing_->set_problem(nullptr, false);
+  if (timing_ != nullptr) timing_->set_problem(nullptr, nullptr, false);
   verified_.clear();
   verifier_.reset();
   problem_.reset();
@@ -153,7 +153,7 @@ Result<WorkerReply> WorkerServer::answer(const TokensRequest& request) {
   }
   SPARSMITH_ASSIGN_OR_RETURN(verifier_, PlanVerifier::create(executor_, *problem, for_device_checks(*problem)));
   problem_ = std::move(problem);
-  if (timing_ != nullptr) timing_->set_problem(problem_.get(), !weight_is_new_);
+  if (timing_ != nullptr) timing_->set_problem(problem_.get(), verifier_.get(), !weight_is_new_);
   weight_is_new_ = false;
   return WorkerReply();
 }
