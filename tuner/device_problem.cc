@@ -25,13 +25,11 @@ Result<std::unique_ptr<DeviceProblem>> DeviceProblem::upload(Executor& executor,
 }
 
 Result<std::uint64_t> DeviceProblem::fingerprint() const {
-  std::uint64_t sum = 0;
+  std::vector<Fingerprinter::Range> ranges;
   for (const DeviceAllocation* array :
-       {&comparison_.values(), &comparison_.bounds(), &x_, &poisoned_x_, &free_rows_, &y_}) {
-    SPARSMITH_ASSIGN_OR_RETURN(const std::uint64_t one, fingerprinter_.of(array->address(), array->bytes()));
-    sum += one;
-  }
-  return sum;
+       {&comparison_.values(), &comparison_.bounds(), &x_, &poisoned_x_, &free_rows_, &y_})
+    ranges.push_back({array->address(), array->bytes()});
+  return fingerprinter_.of(ranges);
 }
 
 Result<bool> DeviceProblem::is_intact() const {

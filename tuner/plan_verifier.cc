@@ -19,9 +19,9 @@ Result<std::unique_ptr<PlanVerifier>> PlanVerifier::create(Executor& executor, c
   SPARSMITH_ASSIGN_OR_RETURN(verifier->residual_, GuardedBuffer::holding(executor, problem.residual().bytes()));
   SPARSMITH_ASSIGN_OR_RETURN(verifier->workspace_, GuardedBuffer::make(executor, 0));
   verifier->fingerprinter_ = on_device;
-  if (on_device != nullptr) {
-    SPARSMITH_RETURN_IF_ERROR(verifier->keep_on_device());
-    SPARSMITH_RETURN_IF_ERROR(verifier->take_fingerprints());
+  if (on_device != nullptr) SPARSMITH_RETURN_IF_ERROR(verifier->keep_on_device());
+  if (verifier->kept_ != nullptr) {
+    SPARSMITH_ASSIGN_OR_RETURN(verifier->fingerprint_, verifier->fingerprint());
   }
   return verifier;
 }
@@ -39,17 +39,9 @@ Result<std::optional<Verification>> PlanVerifier::compare(DeviceAddress y, Layou
   return std::optional(std::move(verification));
 }
 
-Result<std::uint64_t> PlanVerifier::fingerprint_of(const GuardedBuffer& buffer) {
-  return fingerprinter_->of(buffer.guarded_address(), buffer.guarded_bytes());
-}
-
-Status PlanVerifier::take_fingerprints() {
-  if (kept_ == nullptr) return {};
-  for (const auto& [buffer, fingerprint] :
-       {std::pair{&x_, &fingerprints_.x}, {&bias_, &fingerprints_.bias}, {&residual_, &fingerprints_.residual}}) {
-    SPARSMITH_ASSIGN_OR_RETURN(*fingerprint, fingerprint_of(*buffer));
-  }
-  return {};
+Result<std::uint64_t> PlanVerifier::fingerprint() const {
+  const Fingerprinter::Range inputs[] = {x_.guarded_range(), bias_.guarded_range(), residual_.guarded_range()};
+  return fingerprinter_->of(inputs);
 }
 
 Status PlanVerifier::keep_on_device() {
@@ -120,19 +112,21 @@ Result<std::string> PlanVerifier::damage(DevicePacking& packing) {
     const GuardedBuffer& buffer;
     std::span<const std::byte> contents;
     bool constant;
-    std::uint64_t fingerprint;
   };
-  const Watched all[] = {{"y", y_, {}, false, 0},
-                         {"the workspace", workspace_, {}, false, 0},
-                         {"x", x_, problem_.x().bytes(), true, fingerprints_.x},
-                         {"the bias", bias_, problem_.bias().bytes(), true, fingerprints_.bias},
-                         {"the residual", residual_, problem_.residual().bytes(), true, fingerprints_.residual}};
+  const Watched all[] = {{"y", y_, {}, false},
+                         {"the workspace", workspace_, {}, false},
+                         {"x", x_, problem_.x().bytes(), true},
+                         {"the bias", bias_, problem_.bias().bytes(), true},
+                         {"the residual", residual_, problem_.residual().bytes(), true}};
+  // By their fingerprint, where there is one: inputs are read back only to see what was done to which.
+  bool inputs_intact = false;
+  if (kept_ != nullptr) {
+    SPARSMITH_ASSIGN_OR_RETURN(const std::uint64_t now, fingerprint());
+    inputs_intact = now == fingerprint_;
+  }
   std::string found;
   for (const Watched& watched : all) {
-    if (watched.constant && kept_ != nullptr) {
-      SPARSMITH_ASSIGN_OR_RETURN(const std::uint64_t now, fingerprint_of(watched.buffer));
-      if (now == watched.fingerprint) continue;
-    }
+    if (watched.constant && inputs_intact) continue;
     SPARSMITH_ASSIGN_OR_RETURN(const bool guards, watched.buffer.guards_intact(executor_));
     bool contents = true;
     if (watched.constant) {

@@ -46,8 +46,8 @@ class PlanVerifier {
   Status keep_on_device();
   // Brings again what a candidate, or another launch, has overwritten.
   Status repair_kept();
-  Result<std::uint64_t> fingerprint_of(const GuardedBuffer& buffer);
-  Status take_fingerprints();
+  // Of X, bias and residual with their guards. REQUIRES: fingerprinter_ is there.
+  Result<std::uint64_t> fingerprint() const;
   Status restore_x(bool poisoned);
   Status restore_y();
   Status run(const LaunchPlan& plan, const DevicePacking& packing, bool poisoned);
@@ -68,12 +68,7 @@ class PlanVerifier {
   GuardedBuffer workspace_;
   Fingerprinter* fingerprinter_ = nullptr;
   std::unique_ptr<DeviceProblem> kept_;
-  struct Fingerprints {
-    std::uint64_t x = 0;
-    std::uint64_t bias = 0;
-    std::uint64_t residual = 0;
-  };
-  Fingerprints fingerprints_;       // with guards, of drawn inputs; where kept_ is there
+  std::uint64_t fingerprint_ = 0;   // with the drawn X; where kept_ is there
   std::vector<std::byte> outputs_;  // kept from run to run: new memory costs as much as the copy
 };
 
