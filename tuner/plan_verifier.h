@@ -23,10 +23,6 @@ class PlanVerifier {
   static Result<std::unique_ptr<PlanVerifier>> create(Executor& executor, const ReferenceProblem& problem,
                                                       Fingerprinter* on_device = nullptr);
 
-  // The same of outputs that others made, at `y` in `layout` without padding and without the problem's epilogue having
-  // been left out. Nothing where comparing is left to the host.
-  Result<std::optional<Verification>> compare(DeviceAddress y, Layout layout);
-
   // Whether outputs are compared on the device, and by what. Null: on the host.
   const DeviceProblem* on_device() const { return kept_.get(); }
 
@@ -35,6 +31,10 @@ class PlanVerifier {
   // multiplies its zeros. Y and workspace are NaN before each run. Wrong are: an output out of its bound or not
   // written, a write outside of a buffer, a change of an input. An error means that the device failed.
   Result<Verification> verify(const LaunchPlan& plan, DevicePacking& packing);
+
+  // Checks outputs that no plan made: of the drawn inputs, with the problem's epilogue, at `y` on the device, without
+  // padding in `layout`. Nothing where comparing is left to the host.
+  Result<std::optional<Verification>> compare(DeviceAddress y, Layout layout);
 
   // What a run of `plan` is given, with workspace enough; good until the next call of verify() or bindings().
   Result<LaunchBindings> bindings(const LaunchPlan& plan, const DevicePacking& packing);
