@@ -184,6 +184,12 @@ Status DeviceMemory::fill(DeviceAddress to, std::byte value, std::uint64_t bytes
   return {};
 }
 
+Status DeviceMemory::copy(DeviceAddress to, DeviceAddress from, std::uint64_t bytes) {
+  if (bytes == 0) return {};
+  SPARSMITH_RETURN_IF_ERROR(check_host_range("copy", from, bytes));
+  return write(to, {base_ + offset_of(from), bytes});
+}
+
 void DeviceMemory::open_shared(std::uint64_t bytes, int blocks) {
   for (int i = 0; i < blocks_open_; ++i) {
     const std::uint64_t first = static_cast<std::uint64_t>(i) * kBlockSharedBytes;

@@ -53,6 +53,8 @@ class DeviceMemory {
   Status write(DeviceAddress to, std::span<const std::byte> from);
   Status read(std::span<std::byte> to, DeviceAddress from) const;
   Status fill(DeviceAddress to, std::byte value, std::uint64_t bytes);
+  // What is copied counts as written.
+  Status copy(DeviceAddress to, DeviceAddress from, std::uint64_t bytes);
 
   // The first `bytes` of the shared memory of so many blocks may be touched and are unwritten; the rest may not be
   // touched.

@@ -39,6 +39,9 @@ class EmulatedExecutor : public Executor {
   Status write(DeviceAddress to, std::span<const std::byte> from) override { return memory_->write(to, from); }
   Status read(std::span<std::byte> to, DeviceAddress from) override { return memory_->read(to, from); }
   Status fill(DeviceAddress to, std::byte value, std::size_t bytes) override { return memory_->fill(to, value, bytes); }
+  Status copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) override {
+    return memory_->copy(to, from, bytes);
+  }
   Status load(const KernelImage& kernel) override;
   Status run(const LaunchPlan& plan, const LaunchBindings& bindings) override;
 

@@ -59,6 +59,8 @@ class Executor {
   virtual Status write(DeviceAddress to, std::span<const std::byte> from) = 0;
   virtual Status read(std::span<std::byte> to, DeviceAddress from) = 0;
   virtual Status fill(DeviceAddress to, std::byte value, std::size_t bytes) = 0;
+  // From one place of the device to another; they do not overlap.
+  virtual Status copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) = 0;
 
   // Makes a kernel known under its name; a second call with the same name and contents does nothing.
   virtual Status load(const KernelImage& kernel) = 0;

@@ -94,6 +94,16 @@ Status GpuExecutor::fill(DeviceAddress to, std::byte value, std::size_t bytes) {
   return driver().check(driver().CtxSynchronize(), "filling device memory");
 }
 
+Status GpuExecutor::copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) {
+  if (bytes == 0) return {};
+  const CudaContext::Scope scope(*context_);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  SPARSMITH_RETURN_IF_ERROR(
+      driver().check(driver().MemcpyDtoDAsync(to, from, bytes, stream_), "copying device memory"));
+  // Other calls use the null stream, which does not order behind ours.
+  return driver().check(driver().StreamSynchronize(stream_), "copying device memory");
+}
+
 Status GpuExecutor::load(const KernelImage& kernel) {
   if (kernel.cubin.empty()) return invalid_argument(fmt::format("kernel {}: there is no cubin to load", kernel.name));
   const std::string hash = hash_bytes(kernel.cubin);
@@ -136,15 +146,19 @@ Status GpuExecutor::enqueue(const LaunchPlan& plan, const LaunchBindings& bindin
 Status GpuExecutor::wait(const std::string& what) {
   if (run_limit_.count() == 0) return driver().check(driver().StreamSynchronize(stream_), what);
   using Clock = std::chrono::steady_clock;
+  // Most runs are over in less than the shortest sleep takes.
+  constexpr std::chrono::microseconds kAwake{200};
   constexpr std::chrono::microseconds kPause{50};
-  for (const auto end = Clock::now() + run_limit_;; std::this_thread::sleep_for(kPause)) {
+  const auto begin = Clock::now();
+  for (;;) {
     // The time is taken first: whoever is woken late has still asked behind it.
-    const bool over = Clock::now() >= end;
+    const auto waited = Clock::now() - begin;
     const CUresult result = driver().StreamQuery(stream_);
     if (result != CUDA_ERROR_NOT_READY) return driver().check(result, what);
-    if (over)
+    if (waited >= run_limit_)
       return device_error(fmt::format("{}: the device gave no answer within {:.3g} s", what,
                                       std::chrono::duration<double>(run_limit_).count()));
+    if (waited >= kAwake) std::this_thread::sleep_for(kPause);
   }
 }
 

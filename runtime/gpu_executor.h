@@ -27,6 +27,7 @@ class GpuExecutor : public Executor {
   Status write(DeviceAddress to, std::span<const std::byte> from) override;
   Status read(std::span<std::byte> to, DeviceAddress from) override;
   Status fill(DeviceAddress to, std::byte value, std::size_t bytes) override;
+  Status copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) override;
   // A kernel of the same name and code may be launched with the most shared memory that was asked for; one of other
   // code replaces the old one, and plans bound to the old one must be gone.
   Status load(const KernelImage& kernel) override;

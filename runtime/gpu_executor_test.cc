@@ -54,6 +54,21 @@ TEST_F(GpuExecutorTest, AllocatesPoisonedMemory) {
   EXPECT_EQ(executor_->allocate(std::size_t{1} << 40).status().code(), StatusCode::kOutOfMemory);
 }
 
+TEST_F(GpuExecutorTest, CopiesFromOnePlaceToAnother) {
+  const auto from = executor_->allocate(16);
+  const auto to = executor_->allocate(16);
+  ASSERT_TRUE(from.ok() && to.ok());
+  const std::array<float, 4> written = {1, 2, 3, 4};
+  ASSERT_TRUE(executor_->write(*from, std::as_bytes(std::span(written))).ok());
+  ASSERT_TRUE(executor_->copy(*to, *from + 4, 8).ok());
+  ASSERT_TRUE(executor_->copy(*to, 0, 0).ok());
+  std::array<float, 4> values{};
+  ASSERT_TRUE(executor_->read(std::as_writable_bytes(std::span(values)), *to).ok());
+  EXPECT_EQ(values[0], 2);
+  EXPECT_EQ(values[1], 3);
+  EXPECT_TRUE(std::isnan(values[2]));
+}
+
 TEST_F(GpuExecutorTest, FreedMemoryIsTakenAgain) {
   constexpr std::size_t kBytes = 5'000'000;
   const auto first = executor_->allocate(kBytes);

@@ -25,6 +25,9 @@ class HostProductExecutor : public Executor {
   Status fill(DeviceAddress to, std::byte value, std::size_t bytes) override {
     return executor_.fill(to, value, bytes);
   }
+  Status copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) override {
+    return executor_.copy(to, from, bytes);
+  }
   Status load(const KernelImage& kernel) override { return executor_.load(kernel); }
   Status run(const LaunchPlan& plan, const LaunchBindings& bindings) override { return executor_.run(plan, bindings); }
   Status multiply_dense(const OperatorSpec& spec, const LaunchBindings& bindings) override;

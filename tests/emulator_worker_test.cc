@@ -100,7 +100,7 @@ TEST(EmulatedReferenceTest, AFingerprintTellsOneByteFromAnother) {
     std::set<std::uint64_t> seen;
     const auto take = [&] {
       EXPECT_TRUE((*executor)->write(array->address(), contents).ok());
-      const auto fingerprint = fingerprinter->of(array->address(), size);
+      const auto fingerprint = fingerprinter->of(std::vector{Fingerprinter::Range{array->address(), size}});
       EXPECT_TRUE(fingerprint.ok()) << fingerprint.status().to_string();
       return fingerprint.ok() ? *fingerprint : 0;
     };

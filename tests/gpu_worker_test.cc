@@ -281,6 +281,62 @@ TEST_F(GpuWorkerFaultTest, WhatAKernelDoesToItsWeightIsSeenAndUndone) {
   EXPECT_THAT(sound->reason, testing::Not(testing::HasSubstr("packed array"))) << "what was done to it was undone";
 }
 
+// 2^17 outputs: they are compared on the GPU, where inputs are restored as well.
+TEST_F(GpuWorkerTest, OfLargeProblemsChecksStayOnTheGpu) {
+  const CsrMatrix matrix = drawn_weight(1024, 512, 0.1, kSeed);
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+      SCOPED_TRACE(fmt::format("{} {}", short_name(type), layout_name(layout)));
+      const Problem problem{.spec = sample_spec(matrix, type, layout, "bias+beta+residual"),
+                            .tokens = 160,
+                            .device = worker_->properties()};
+      ASSERT_TRUE(worker_->set_weight(matrix, problem.spec).ok());
+      const auto candidates = ranked_candidates(problem, matrix, 2, compiler_.get(), *worker_);
+      ASSERT_TRUE(candidates.ok()) << candidates.status().to_string();
+      ASSERT_TRUE(worker_->set_tokens(160, kSeed).ok());
+      const auto right = worker_->verify(candidates->front());
+      ASSERT_TRUE(right.ok()) << right.status().to_string();
+      EXPECT_TRUE(right->ok) << right->reason;
+      EXPECT_GT(right->norm_error, 0);
+
+      struct Fault {
+        const char* body;
+        const char* found;
+      };
+      int kernels = 0;
+      for (const Fault& fault : {Fault{"x[5] = 0;", "changed x"},
+                                 {"bias[1023] = 0;", "changed the bias"},
+                                 {"residual[77777] = 0;", "changed the residual"},
+                                 {"x[-1] = 0;", "wrote outside of x"},
+                                 {"y[1024 * 160] = 0;", "wrote outside of y"},
+                                 {"y[100000] = ~0;", "1 of 163840 outputs are wrong"},
+                                 {"y[100000] = ~0; y[5] = ~0;", "2 of 163840 outputs are wrong"}}) {
+        KernelSource source;
+        source.name = fmt::format("behind_{}_{}_{}", short_name(type), layout_name(layout), ++kernels);
+        const char* const element = type == DataType::kFloat32 ? "unsigned" : "unsigned short";
+        source.source =
+            fmt::format("extern \"C\" __global__ void {0}({1}* x, {1}* y, {1}* bias, {1}* residual) {{ {2} }}\n",
+                        source.name, element, fault.body);
+        const auto compiled =
+            compiler_->compile(source, fmt::format("sm_{}", worker_->properties().compute_capability));
+        ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
+        LoadedCandidate faulty = candidates->front();
+        PlanStep step;
+        step.kernel = source.name;
+        using Kind = PlanArgument::Kind;
+        step.arguments = {{Kind::kX, "", 0}, {Kind::kY, "", 0}, {Kind::kBias, "", 0}, {Kind::kResidual, "", 0}};
+        faulty.plan.steps.push_back(step);
+        faulty.kernels.push_back({source.name, "", compiled->cubin, 0});
+        const auto found = worker_->verify(faulty);
+        ASSERT_TRUE(found.ok()) << found.status().to_string();
+        EXPECT_FALSE(found->ok);
+        EXPECT_THAT(found->reason, testing::HasSubstr(fault.found)) << fault.body;
+        EXPECT_TRUE(worker_->verify(candidates->front())->ok) << "after " << fault.body;
+      }
+    }
+  }
+}
+
 TEST_F(GpuWorkerFaultTest, AKernelThatFaultsEndsTheWorkerAlone) {
   const Status status = verified("y[1ll << 44] = 1;");
   EXPECT_EQ(status.code(), StatusCode::kDeviceError) << status.to_string();

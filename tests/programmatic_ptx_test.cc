@@ -10,6 +10,7 @@
 #include "tests/dense_epilogue_cases.h"
 #include "tests/kernel_cases.h"
 #include "tuner/kernel_compiler.h"
+#include "tuner/output_comparison.h"
 #include "tuner/reference_kernel.h"
 
 namespace sparsmith::test {
@@ -49,6 +50,9 @@ std::map<std::string, KernelSource> some_kernels() {
   const auto reference = reference_kernel(DataType::kFloat16);
   EXPECT_TRUE(reference.ok()) << reference.status().to_string();
   if (reference.ok()) add(*reference);
+  const auto comparison = output_comparison_kernel(DataType::kFloat32);
+  EXPECT_TRUE(comparison.ok()) << comparison.status().to_string();
+  if (comparison.ok()) add(*comparison);
   for (const char* kind : {"rows", "panel", "gather", "slots", "bitmap", "scatter", "wgmma", "specialized", "bsr",
                            "two_four", "relayout", "relayout_panels", "finish_rows", "finish_parts", "dense_epilogue"})
     EXPECT_GE(kinds[kind], 1) << kind;

@@ -26,15 +26,13 @@ class DevicePacking {
   Result<std::string> damage(Executor& executor);
 
  private:
-  Result<bool> is_intact(Executor& executor, std::size_t index);
+  // With the guards of all arrays. REQUIRES: there is a fingerprinter.
+  Result<std::uint64_t> fingerprint() const;
 
   PackedWeight packed_;
   Fingerprinter* fingerprinter_ = nullptr;
-  struct Array {
-    GuardedBuffer buffer;
-    std::uint64_t fingerprint = 0;  // with its guards
-  };
-  std::vector<Array> arrays_;
+  std::uint64_t fingerprint_ = 0;  // where there is a fingerprinter
+  std::vector<GuardedBuffer> arrays_;
 };
 
 }  // namespace sparsmith

@@ -76,6 +76,11 @@ Status FakeExecutor::fill(DeviceAddress to, std::byte value, std::size_t bytes) 
   return {};
 }
 
+Status FakeExecutor::copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(at<void>(to), at<void>(from), bytes);
+  return {};
+}
+
 Status FakeExecutor::load(const KernelImage& kernel) {
   sources_[kernel.name] = kernel.source;
   return {};

@@ -32,6 +32,7 @@ class FakeExecutor : public Executor {
   Status write(DeviceAddress to, std::span<const std::byte> from) override;
   Status read(std::span<std::byte> to, DeviceAddress from) override;
   Status fill(DeviceAddress to, std::byte value, std::size_t bytes) override;
+  Status copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) override;
   Status load(const KernelImage& kernel) override;
   Status run(const LaunchPlan& plan, const LaunchBindings& bindings) override;
 

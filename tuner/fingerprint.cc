@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "generator/kernel_text.h"
@@ -14,6 +15,22 @@ constexpr std::int64_t kSharedBytes = kThreads * sizeof(std::uint64_t);
 constexpr std::int64_t kMostBlocks = 512;
 constexpr std::int64_t kBytesOfABlock = 64 << 10;  // at least, where there are several
 constexpr const char* kName = "sparsmith_fingerprint";
+
+std::int64_t blocks_for(std::size_t bytes) {
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(bytes) / kBytesOfABlock, 1, kMostBlocks);
+}
+
+PlanStep step_for(const std::string& number, std::size_t bytes) {
+  PlanStep step;
+  step.kernel = kName;
+  step.grid[0] = blocks_for(bytes);
+  step.block[0] = kThreads;
+  step.shared_bytes = kSharedBytes;
+  step.arguments = {{PlanArgument::Kind::kPacked, "bytes" + number, 0},
+                    {PlanArgument::Kind::kInt64, "", static_cast<std::int64_t>(bytes)},
+                    {PlanArgument::Kind::kPacked, "sums" + number, 0}};
+  return step;
+}
 
 }  // namespace
 
@@ -31,28 +48,43 @@ Result<KernelSource> fingerprint_kernel() {
 }
 
 Result<Fingerprinter> Fingerprinter::create(Executor& executor) {
-  SPARSMITH_ASSIGN_OR_RETURN(DeviceAllocation sums,
+  Fingerprinter fingerprinter(executor);
+  SPARSMITH_ASSIGN_OR_RETURN(fingerprinter.sums_,
                              DeviceAllocation::make(executor, kMostBlocks * sizeof(std::uint64_t)));
-  return Fingerprinter(executor, std::move(sums));
+  return fingerprinter;
 }
 
-Result<std::uint64_t> Fingerprinter::of(DeviceAddress address, std::size_t bytes) {
-  const auto count = static_cast<std::int64_t>(bytes);
-  const std::int64_t blocks = std::clamp<std::int64_t>(count / kBytesOfABlock, 1, kMostBlocks);
-  PlanStep step;
-  step.kernel = kName;
-  step.grid[0] = blocks;
-  step.block[0] = kThreads;
-  step.shared_bytes = kSharedBytes;
-  step.arguments = {{PlanArgument::Kind::kPacked, "bytes", 0},
-                    {PlanArgument::Kind::kInt64, "", count},
-                    {PlanArgument::Kind::kPacked, "sums", 0}};
+Result<std::uint64_t> Fingerprinter::of(std::span<const Range> ranges) {
+  std::int64_t blocks = 0;
+  for (const Range& range : ranges) blocks += blocks_for(range.bytes);
+  const std::size_t bytes = blocks * sizeof(std::uint64_t);
+  if (sums_.bytes() < bytes) {
+    SPARSMITH_ASSIGN_OR_RETURN(sums_, DeviceAllocation::make(*executor_, bytes));
+  }
+  // One run for all of them: to wait for one takes longer than most kernels do.
+  LaunchPlan plan;
   LaunchBindings bindings;
-  bindings.packed = {{"bytes", address}, {"sums", sums_.address()}};
-  SPARSMITH_RETURN_IF_ERROR(executor_->run({.steps = {step}, .workspace_bytes = 0}, bindings));
+  DeviceAddress sums_of_range = sums_.address();
+  for (const Range& range : ranges) {
+    const std::string number = std::to_string(plan.steps.size());
+    plan.steps.push_back(step_for(number, range.bytes));
+    bindings.packed.push_back({"bytes" + number, range.address});
+    bindings.packed.push_back({"sums" + number, sums_of_range});
+    sums_of_range += blocks_for(range.bytes) * sizeof(std::uint64_t);
+  }
+  SPARSMITH_RETURN_IF_ERROR(executor_->run(plan, bindings));
   std::vector<std::uint64_t> sums(blocks);
   SPARSMITH_RETURN_IF_ERROR(executor_->read(std::as_writable_bytes(std::span(sums)), sums_.address()));
-  return std::accumulate(sums.begin(), sums.end(), std::uint64_t{0});
+
+  std::uint64_t all = 0;
+  std::uint64_t factor = 1;  // odd, and another for each range, so that two that change places are not the same
+  for (auto next = sums.begin(); const Range& range : ranges) {
+    const auto end = next + blocks_for(range.bytes);
+    all += factor * std::accumulate(next, end, std::uint64_t{0});
+    next = end;
+    factor += 2;
+  }
+  return all;
 }
 
 }  // namespace sparsmith

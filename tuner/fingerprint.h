@@ -20,14 +20,18 @@ class Fingerprinter {
   // REQUIRES: `executor` has loaded the kernel.
   static Result<Fingerprinter> create(Executor& executor);
 
-  // Of `bytes` at a multiple of 16: equal for equal contents, and different for others but for one chance in 2^64.
-  Result<std::uint64_t> of(DeviceAddress address, std::size_t bytes);
+  struct Range {
+    DeviceAddress address = 0;  // a multiple of 16
+    std::size_t bytes = 0;
+  };
+  // Of all ranges together: equal for equal contents, and different for others but for one chance in 2^64.
+  Result<std::uint64_t> of(std::span<const Range> ranges);
 
  private:
-  Fingerprinter(Executor& executor, DeviceAllocation sums) : executor_(&executor), sums_(std::move(sums)) {}
+  explicit Fingerprinter(Executor& executor) : executor_(&executor) {}
 
   Executor* executor_;
-  DeviceAllocation sums_;  // of blocks
+  DeviceAllocation sums_;  // of blocks, range after range
 };
 
 }  // namespace sparsmith

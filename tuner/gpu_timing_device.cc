@@ -103,10 +103,11 @@ Result<double> GpuTimingDevice::measure_memory_bandwidth() {
   return 2.0 * static_cast<double>(kBandwidthBytes) / (fastest_us * 1e-6);
 }
 
-void GpuTimingDevice::set_problem(const ReferenceProblem* problem, bool same_weight) {
+void GpuTimingDevice::set_problem(const ReferenceProblem* problem, PlanVerifier* verifier, bool same_weight) {
   measured_.clear();
   vendor_problem_.reset();
   problem_ = problem;
+  verifier_ = verifier;
   // Without a problem nothing is known of the weight yet; what there is of it stays until the next one says.
   if (problem == nullptr || same_weight) return;
   for (const auto& [name, vendor] : vendors_)
@@ -158,7 +159,7 @@ Result<VendorTiming> GpuTimingDevice::vendor(const std::string& name, const Timi
     return not_supported(found.status());
   }
   if (vendor_problem_ == nullptr) {
-    SPARSMITH_ASSIGN_OR_RETURN(vendor_problem_, VendorProblem::create(executor_, *problem_));
+    SPARSMITH_ASSIGN_OR_RETURN(vendor_problem_, VendorProblem::create(executor_, *problem_, verifier_));
   }
   measured_.erase(name);
   Result<std::vector<std::unique_ptr<VendorWork>>> works = (*found)->works(*vendor_problem_);

@@ -21,7 +21,7 @@ class GpuTimingDevice : public TimingDevice {
 
   void warm_up() override;
   Result<DeviceSpeeds> measure_speeds(bool with_probe) override;
-  void set_problem(const ReferenceProblem* problem, bool same_weight) override;
+  void set_problem(const ReferenceProblem* problem, PlanVerifier* verifier, bool same_weight) override;
   Result<std::vector<Timing>> time(const std::vector<TimedCandidate>& candidates,
                                    const std::vector<std::string>& vendors, const TimingPolicy& policy) override;
   Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy) override;
@@ -42,6 +42,7 @@ class GpuTimingDevice : public TimingDevice {
   GpuExecutor& executor_;
   GpuTimer timer_;
   const ReferenceProblem* problem_ = nullptr;
+  PlanVerifier* verifier_ = nullptr;
   std::map<std::string, std::unique_ptr<Vendor>> vendors_;
   std::unique_ptr<VendorProblem> vendor_problem_;                // of problem_; made when first needed
   std::map<std::string, std::unique_ptr<VendorWork>> measured_;  // the best of each vendor on problem_

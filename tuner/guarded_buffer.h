@@ -4,6 +4,7 @@
 #include <span>
 
 #include "tuner/device_allocation.h"
+#include "tuner/fingerprint.h"
 
 namespace sparsmith {
 
@@ -19,8 +20,7 @@ class GuardedBuffer {
   DeviceAddress address() const { return allocation_.address() + guard_bytes_; }
   std::size_t bytes() const { return bytes_; }
   // With the guards.
-  DeviceAddress guarded_address() const { return allocation_.address(); }
-  std::size_t guarded_bytes() const { return bytes_ + 2 * guard_bytes_; }
+  Fingerprinter::Range guarded_range() const { return {allocation_.address(), bytes_ + 2 * guard_bytes_}; }
 
   // Whether both guards are as they were.
   Result<bool> guards_intact(Executor& executor) const;

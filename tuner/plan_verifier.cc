@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "runtime/tuned_file.h"
 
 namespace sparsmith {
 
-Result<std::unique_ptr<PlanVerifier>> PlanVerifier::create(Executor& executor, const ReferenceProblem& problem) {
+Result<std::unique_ptr<PlanVerifier>> PlanVerifier::create(Executor& executor, const ReferenceProblem& problem,
+                                                           Fingerprinter* on_device) {
   std::unique_ptr<PlanVerifier> verifier(new PlanVerifier(executor, problem));
   verifier->poisoned_ = problem.poisoned_input();
   SPARSMITH_ASSIGN_OR_RETURN(verifier->x_, GuardedBuffer::holding(executor, problem.x().bytes()));
@@ -16,7 +18,43 @@ Result<std::unique_ptr<PlanVerifier>> PlanVerifier::create(Executor& executor, c
   SPARSMITH_ASSIGN_OR_RETURN(verifier->bias_, GuardedBuffer::holding(executor, problem.bias().bytes()));
   SPARSMITH_ASSIGN_OR_RETURN(verifier->residual_, GuardedBuffer::holding(executor, problem.residual().bytes()));
   SPARSMITH_ASSIGN_OR_RETURN(verifier->workspace_, GuardedBuffer::make(executor, 0));
+  verifier->fingerprinter_ = on_device;
+  if (on_device != nullptr) SPARSMITH_RETURN_IF_ERROR(verifier->keep_on_device());
+  if (verifier->kept_ != nullptr) {
+    SPARSMITH_ASSIGN_OR_RETURN(verifier->fingerprint_, verifier->fingerprint());
+  }
   return verifier;
+}
+
+Status PlanVerifier::repair_kept() {
+  if (kept_ == nullptr) return {};
+  SPARSMITH_ASSIGN_OR_RETURN(const bool intact, kept_->is_intact());
+  return intact ? Status() : keep_on_device();
+}
+
+Result<std::optional<Verification>> PlanVerifier::compare(DeviceAddress y, Layout layout) {
+  SPARSMITH_RETURN_IF_ERROR(repair_kept());
+  if (kept_ == nullptr) return std::optional<Verification>();
+  SPARSMITH_ASSIGN_OR_RETURN(Verification verification, kept_->verify(y, layout));
+  return std::optional(std::move(verification));
+}
+
+Result<std::uint64_t> PlanVerifier::fingerprint() const {
+  const Fingerprinter::Range inputs[] = {x_.guarded_range(), bias_.guarded_range(), residual_.guarded_range()};
+  return fingerprinter_->of(inputs);
+}
+
+Status PlanVerifier::keep_on_device() {
+  kept_.reset();  // before the next one takes memory
+  Result<std::unique_ptr<DeviceProblem>> kept = DeviceProblem::upload(executor_, problem_, poisoned_, *fingerprinter_);
+  if (kept.status().code() == StatusCode::kOutOfMemory) {
+    log_debug("outputs are compared on the host: {}", kept.status().to_string());
+    fingerprinter_ = nullptr;
+    return {};
+  }
+  SPARSMITH_RETURN_IF_ERROR(kept.status());
+  kept_ = *std::move(kept);
+  return {};
 }
 
 Result<LaunchBindings> PlanVerifier::bindings(const LaunchPlan& plan, const DevicePacking& packing) {
@@ -40,20 +78,35 @@ Result<LaunchBindings> PlanVerifier::bindings(const LaunchPlan& plan, const Devi
   return bindings;
 }
 
-Status PlanVerifier::run(const LaunchPlan& plan, const DevicePacking& packing, std::span<const std::byte> x) {
-  SPARSMITH_ASSIGN_OR_RETURN(const LaunchBindings launch, bindings(plan, packing));
-  SPARSMITH_RETURN_IF_ERROR(executor_.write(x_.address(), x));
+Status PlanVerifier::restore_x(bool poisoned) {
+  if (kept_ != nullptr) return kept_->restore_x(x_.address(), poisoned);
+  return executor_.write(x_.address(), poisoned ? poisoned_.x.bytes() : problem_.x().bytes());
+}
+
+Status PlanVerifier::restore_y() {
   SPARSMITH_RETURN_IF_ERROR(y_.reset(executor_));
-  SPARSMITH_RETURN_IF_ERROR(executor_.write(y_.address(), problem_.initial_y().bytes()));
+  if (kept_ != nullptr) return kept_->restore_y(y_.address());
+  return executor_.write(y_.address(), problem_.initial_y().bytes());
+}
+
+Status PlanVerifier::run(const LaunchPlan& plan, const DevicePacking& packing, bool poisoned) {
+  SPARSMITH_ASSIGN_OR_RETURN(const LaunchBindings launch, bindings(plan, packing));
+  SPARSMITH_RETURN_IF_ERROR(restore_x(poisoned));
+  SPARSMITH_RETURN_IF_ERROR(restore_y());
   SPARSMITH_RETURN_IF_ERROR(workspace_.reset(executor_));
   if (packing.packed().packing == kDensePacking)
     SPARSMITH_RETURN_IF_ERROR(executor_.multiply_dense(problem_.spec(), launch));
-  SPARSMITH_RETURN_IF_ERROR(executor_.run(plan, launch));
-  outputs_.resize(y_.bytes());
-  return executor_.read(outputs_, y_.address());
+  return executor_.run(plan, launch);
 }
 
-Result<std::string> PlanVerifier::damage(DevicePacking& packing, std::span<const std::byte> x) {
+Result<Verification> PlanVerifier::look(bool poisoned) {
+  if (kept_ != nullptr) return kept_->verify(y_.address(), problem_.spec().layout, poisoned);
+  outputs_.resize(y_.bytes());
+  SPARSMITH_RETURN_IF_ERROR(executor_.read(outputs_, y_.address()));
+  return verify_outputs(problem_, outputs_, poisoned ? &poisoned_.free_rows : nullptr);
+}
+
+Result<std::string> PlanVerifier::damage(DevicePacking& packing) {
   struct Watched {
     const char* name;
     const GuardedBuffer& buffer;
@@ -62,11 +115,18 @@ Result<std::string> PlanVerifier::damage(DevicePacking& packing, std::span<const
   };
   const Watched all[] = {{"y", y_, {}, false},
                          {"the workspace", workspace_, {}, false},
-                         {"x", x_, x, true},
+                         {"x", x_, problem_.x().bytes(), true},
                          {"the bias", bias_, problem_.bias().bytes(), true},
                          {"the residual", residual_, problem_.residual().bytes(), true}};
+  // By their fingerprint, where there is one: inputs are read back only to see what was done to which.
+  bool inputs_intact = false;
+  if (kept_ != nullptr) {
+    SPARSMITH_ASSIGN_OR_RETURN(const std::uint64_t now, fingerprint());
+    inputs_intact = now == fingerprint_;
+  }
   std::string found;
   for (const Watched& watched : all) {
+    if (watched.constant && inputs_intact) continue;
     SPARSMITH_ASSIGN_OR_RETURN(const bool guards, watched.buffer.guards_intact(executor_));
     bool contents = true;
     if (watched.constant) {
@@ -83,16 +143,17 @@ Result<std::string> PlanVerifier::damage(DevicePacking& packing, std::span<const
 
 Result<Verification> PlanVerifier::fault(const Status& status, DevicePacking& packing) {
   if (!executor_.properties().is_emulator || status.code() != StatusCode::kDeviceError) return status;
-  SPARSMITH_RETURN_IF_ERROR(damage(packing, problem_.x().bytes()).status());
+  SPARSMITH_RETURN_IF_ERROR(damage(packing).status());
   Verification result;
   result.reason = status.message();
   return result;
 }
 
 Result<Verification> PlanVerifier::verify(const LaunchPlan& plan, DevicePacking& packing) {
-  if (const Status ran = run(plan, packing, problem_.x().bytes()); !ran.ok()) return fault(ran, packing);
-  Verification result = verify_outputs(problem_, outputs_);
-  SPARSMITH_ASSIGN_OR_RETURN(const std::string broken, damage(packing, problem_.x().bytes()));
+  SPARSMITH_RETURN_IF_ERROR(repair_kept());
+  if (const Status ran = run(plan, packing, false); !ran.ok()) return fault(ran, packing);
+  SPARSMITH_ASSIGN_OR_RETURN(Verification result, look(false));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::string broken, damage(packing));
   if (!broken.empty()) {
     result.ok = false;
     result.reason = result.reason.empty() ? broken : broken + "; " + result.reason;
@@ -101,15 +162,15 @@ Result<Verification> PlanVerifier::verify(const LaunchPlan& plan, DevicePacking&
   const bool skips_zeros = packing.packed().packing != kDensePacking;
   if (!result.ok || !poisoned_.any_free || !skips_zeros) return result;
 
-  if (const Status ran = run(plan, packing, poisoned_.x.bytes()); !ran.ok()) return fault(ran, packing);
-  const Verification poisoned = verify_outputs(problem_, outputs_, &poisoned_.free_rows);
+  if (const Status ran = run(plan, packing, true); !ran.ok()) return fault(ran, packing);
+  SPARSMITH_ASSIGN_OR_RETURN(const Verification poisoned, look(true));
   result.max_error_over_bound = std::max(result.max_error_over_bound, poisoned.max_error_over_bound);
   if (!poisoned.ok) {
     result.ok = false;
     result.reason = "Inf or NaN in X reaches rows whose weights are 0 there: " + poisoned.reason;
   }
   // Timing goes on with ordinary inputs.
-  SPARSMITH_RETURN_IF_ERROR(executor_.write(x_.address(), problem_.x().bytes()));
+  SPARSMITH_RETURN_IF_ERROR(restore_x(false));
   return result;
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tuner/device_packing.h"
+#include "tuner/device_problem.h"
 #include "tuner/guarded_buffer.h"
 #include "tuner/reference_problem.h"
 #include "tuner/verification.h"
@@ -15,8 +17,14 @@ namespace sparsmith {
 // Holds the inputs and the output of one problem on a device. Executor and problem outlive it.
 class PlanVerifier {
  public:
-  // REQUIRES: problem.has_reference().
-  static Result<std::unique_ptr<PlanVerifier>> create(Executor& executor, const ReferenceProblem& problem);
+  // `on_device`: where given, inputs are restored and outputs compared on the device, which takes the host far longer
+  // where there are many (device_problem.h); unless memory does not suffice. It outlives the verifier.
+  // REQUIRES: problem.has_reference(); with `on_device` what DeviceProblem::upload() does.
+  static Result<std::unique_ptr<PlanVerifier>> create(Executor& executor, const ReferenceProblem& problem,
+                                                      Fingerprinter* on_device = nullptr);
+
+  // Whether outputs are compared on the device, and by what. Null: on the host.
+  const DeviceProblem* on_device() const { return kept_.get(); }
 
   // Runs `plan`, whose kernels are loaded, twice: on the drawn inputs, and with Inf and NaN in columns of X that many
   // rows do not touch. On packing "dense" the product comes first, and the second run is left out: a dense product
@@ -24,15 +32,29 @@ class PlanVerifier {
   // written, a write outside of a buffer, a change of an input. An error means that the device failed.
   Result<Verification> verify(const LaunchPlan& plan, DevicePacking& packing);
 
+  // Checks outputs that no plan made: of the drawn inputs, with the problem's epilogue, at `y` on the device, without
+  // padding in `layout`. Nothing where comparing is left to the host.
+  Result<std::optional<Verification>> compare(DeviceAddress y, Layout layout);
+
   // What a run of `plan` is given, with workspace enough; good until the next call of verify() or bindings().
   Result<LaunchBindings> bindings(const LaunchPlan& plan, const DevicePacking& packing);
 
  private:
   PlanVerifier(Executor& executor, const ReferenceProblem& problem) : executor_(executor), problem_(problem) {}
 
-  // Leaves Y in outputs_.
-  Status run(const LaunchPlan& plan, const DevicePacking& packing, std::span<const std::byte> x);
-  Result<std::string> damage(DevicePacking& packing, std::span<const std::byte> x);
+  // Brings inputs and expected outputs to the device; leaves kept_ null where there is no memory for them.
+  Status keep_on_device();
+  // Brings again what a candidate, or another launch, has overwritten.
+  Status repair_kept();
+  // Of X, bias and residual with their guards. REQUIRES: fingerprinter_ is there.
+  Result<std::uint64_t> fingerprint() const;
+  Status restore_x(bool poisoned);
+  Status restore_y();
+  Status run(const LaunchPlan& plan, const DevicePacking& packing, bool poisoned);
+  // What came out of a run.
+  Result<Verification> look(bool poisoned);
+  // What a run on the drawn X did to other buffers, which it undoes.
+  Result<std::string> damage(DevicePacking& packing);
   // A fault that the emulator saw is the candidate's, and nothing else suffers; on a GPU it is the device's end.
   Result<Verification> fault(const Status& status, DevicePacking& packing);
 
@@ -44,6 +66,9 @@ class PlanVerifier {
   GuardedBuffer bias_;
   GuardedBuffer residual_;
   GuardedBuffer workspace_;
+  Fingerprinter* fingerprinter_ = nullptr;
+  std::unique_ptr<DeviceProblem> kept_;
+  std::uint64_t fingerprint_ = 0;   // with the drawn X; where kept_ is there
   std::vector<std::byte> outputs_;  // kept from run to run: new memory costs as much as the copy
 };
 

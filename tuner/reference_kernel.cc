@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+
+#include "base/parallel_for.h"
 #include "generator/kernel_text.h"
 
 namespace sparsmith {
@@ -22,18 +26,55 @@ std::string_view device_type(DataType type) {
 PlanArgument packed(const char* name) { return {PlanArgument::Kind::kPacked, name, 0}; }
 PlanArgument int64(std::int64_t value) { return {PlanArgument::Kind::kInt64, "", value}; }
 
-LaunchPlan plan_for(const ReferenceProblem& problem) {
-  const std::int64_t outputs = problem.spec().rows * problem.tokens();
-  const bool token_major = problem.spec().layout == Layout::kTokenMajor;
+// [K][N] from lines of `leading` elements, one a token. Tokens are taken some at a time, so that what is read and what
+// is written stays in the cache for as long.
+template <class Word>
+std::vector<std::byte> turned(std::span<const std::byte> x, std::int64_t cols, std::int64_t tokens,
+                              std::int64_t leading) {
+  constexpr std::int64_t kTokens = 64;
+  constexpr std::int64_t kColumns = 64;
+  std::vector<std::byte> result(static_cast<std::size_t>(cols * tokens) * sizeof(Word));
+  parallel_for(cols, kColumns, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = 0; first < tokens; first += kTokens)
+      for (std::int64_t column = begin; column < end; ++column)
+        for (std::int64_t token = first; token < std::min(first + kTokens, tokens); ++token)
+          std::memcpy(result.data() + (column * tokens + token) * sizeof(Word),
+                      x.data() + (token * leading + column) * sizeof(Word), sizeof(Word));
+  });
+  return result;
+}
+
+// X in which a column's tokens lie side by side, as neighbouring threads read them, and from one column to the next.
+struct FeatureMajorX {
+  DeviceAllocation elements;
+  std::int64_t stride = 0;
+};
+
+Result<FeatureMajorX> upload_x(Executor& executor, const ReferenceProblem& problem) {
+  FeatureMajorX x;
+  const std::span<const std::byte> bytes = problem.x().bytes();
   const std::int64_t leading = problem.variables().ldx;
+  if (problem.spec().layout == Layout::kFeatureMajor) {
+    x.stride = leading;
+    SPARSMITH_ASSIGN_OR_RETURN(x.elements, DeviceAllocation::holding(executor, bytes));
+    return x;
+  }
+  const auto turn = size_of(problem.spec().type) == 4 ? turned<std::uint32_t> : turned<std::uint16_t>;
+  x.stride = problem.tokens();
+  SPARSMITH_ASSIGN_OR_RETURN(
+      x.elements, DeviceAllocation::holding(executor, turn(bytes, problem.spec().cols, problem.tokens(), leading)));
+  return x;
+}
+
+LaunchPlan plan_for(const ReferenceProblem& problem, std::int64_t column_stride) {
+  const std::int64_t outputs = problem.spec().rows * problem.tokens();
   PlanStep step;
   step.kernel = kernel_name(problem.spec().type);
   step.grid[0] = (outputs + kThreads - 1) / kThreads;
   step.block[0] = kThreads;
   step.arguments = {packed("row_offsets"),           packed("columns"),       packed("values"),
                     {PlanArgument::Kind::kX, "", 0}, packed("sums"),          packed("magnitudes"),
-                    int64(problem.spec().rows),      int64(problem.tokens()), int64(token_major ? 1 : leading),
-                    int64(token_major ? leading : 1)};
+                    int64(problem.spec().rows),      int64(problem.tokens()), int64(column_stride)};
   return {.steps = {step}, .workspace_bytes = 0};
 }
 
@@ -55,11 +96,8 @@ Result<KernelSource> reference_kernel(DataType type) {
                      {"double*", "magnitudes"},
                      {"i64", "rows"},
                      {"i64", "tokens"},
-                     {"i64", "column_stride"},
-                     {"i64", "token_stride"}};
-  text.body =
-      "Kernel::run(row_offsets, columns, values, x, sums, magnitudes, rows, tokens, column_stride, token_stride, "
-      "kThreads);";
+                     {"i64", "column_stride"}};
+  text.body = "Kernel::run(row_offsets, columns, values, x, sums, magnitudes, rows, tokens, column_stride, kThreads);";
   return assemble(text);
 }
 
@@ -84,7 +122,7 @@ Result<ReferenceSums> compute_sums_on(Executor& executor, const ReferenceProblem
   result.magnitudes.resize(result.sums.size());
   if (result.sums.empty()) return result;
 
-  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation x, DeviceAllocation::holding(executor, problem.x().bytes()));
+  SPARSMITH_ASSIGN_OR_RETURN(const FeatureMajorX x, upload_x(executor, problem));
   const std::size_t bytes = result.sums.size() * sizeof(double);
   SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation sums, DeviceAllocation::make(executor, bytes));
   SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation magnitudes, DeviceAllocation::make(executor, bytes));
@@ -93,9 +131,9 @@ Result<ReferenceSums> compute_sums_on(Executor& executor, const ReferenceProblem
   bindings.packed = weight.bindings();
   bindings.packed.push_back({"sums", sums.address()});
   bindings.packed.push_back({"magnitudes", magnitudes.address()});
-  bindings.x = x.address();
+  bindings.x = x.elements.address();
   bindings.variables = problem.variables();
-  SPARSMITH_RETURN_IF_ERROR(executor.run(plan_for(problem), bindings));
+  SPARSMITH_RETURN_IF_ERROR(executor.run(plan_for(problem, x.stride), bindings));
   SPARSMITH_RETURN_IF_ERROR(executor.read(std::as_writable_bytes(std::span(result.sums)), sums.address()));
   SPARSMITH_RETURN_IF_ERROR(executor.read(std::as_writable_bytes(std::span(result.magnitudes)), magnitudes.address()));
   return result;

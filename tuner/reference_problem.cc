@@ -112,9 +112,10 @@ void ReferenceProblem::draw_inputs() {
   // Bias, residual and old Y stay of ordinary size where X is zero, so that outputs are not all zero.
   const InputKind others = options_.kind == InputKind::kZeros ? InputKind::kVaried : options_.kind;
   x_ = activations_of(spec_.cols, variables_.ldx, Stream::kX, options_.kind);
-  y_ = activations_of(spec_.rows, variables_.ldy, Stream::kY, others);
-  if (!spec_.epilogue.beta)
-    for (std::int64_t i = 0; i < y_.size(); ++i) y_.set(i, kNan);
+  // Without beta there are no old values: all of Y is as its padding.
+  const std::int64_t lines_of_y = token_major ? options_.tokens : spec_.rows;
+  y_ = spec_.epilogue.beta ? activations_of(spec_.rows, variables_.ldy, Stream::kY, others)
+                           : matrix_of(1, 0, lines_of_y * variables_.ldy, Stream::kY, others);
   if (spec_.epilogue.bias) bias_ = matrix_of(1, spec_.rows, spec_.rows, Stream::kBias, others);
   if (spec_.epilogue.residual) residual_ = activations_of(spec_.rows, variables_.ldr, Stream::kResidual, others);
 }

@@ -79,6 +79,9 @@ class ReferenceProblem {
   const ReferenceSums& sums() const { return sums_; }
   bool has_reference() const { return !expected_.empty() || outputs() == 0; }
   BoundedOutput expected(std::int64_t row, std::int64_t token) const;
+  // The same of all outputs: at row * tokens + token.
+  std::span<const double> expected_values() const { return expected_; }
+  std::span<const float> bounds() const { return bounds_; }
 
   // X with Inf, -Inf and NaN in a few columns, the first and the last among them, and which rows have no nonzero in
   // any of those: their outputs stay as they are. No row is free in a weight that has none.

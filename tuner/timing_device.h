@@ -18,6 +18,8 @@ struct TimedCandidate {
   const DevicePacking* packing = nullptr;
 };
 
+class PlanVerifier;
+
 // One thread at a time.
 class TimingDevice {
  public:
@@ -29,9 +31,9 @@ class TimingDevice {
   // `with_probe`: the probe's kernel is loaded (tuner/speed_probe.h); without it only the memory is measured.
   virtual Result<DeviceSpeeds> measure_speeds(bool with_probe) = 0;
 
-  // What vendor() and time() are about from now on; it outlives that. nullptr: nothing. `same_weight`: only N and the
-  // inputs differ from before.
-  virtual void set_problem(const ReferenceProblem* problem, bool same_weight) = 0;
+  // What vendor() and time() are about from now on, and who may compare its outputs; both outlive that. nullptr:
+  // nothing. `same_weight`: only N and the inputs differ from before.
+  virtual void set_problem(const ReferenceProblem* problem, PlanVerifier* verifier, bool same_weight) = 0;
 
   // Interleaved replay by replay; one Timing a candidate, then one a vendor. Error: kNotFound for a vendor that
   // vendor() has not measured on this problem.

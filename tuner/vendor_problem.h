@@ -8,6 +8,7 @@
 
 #include "runtime/gpu_executor.h"
 #include "tuner/device_allocation.h"
+#include "tuner/plan_verifier.h"
 #include "tuner/reference_problem.h"
 #include "tuner/verification.h"
 
@@ -17,7 +18,9 @@ namespace sparsmith {
 // the problem outlive it.
 class VendorProblem {
  public:
-  static Result<std::unique_ptr<VendorProblem>> create(GpuExecutor& executor, const ReferenceProblem& problem);
+  // `verifier`: of the problem, to compare outputs on the device; outlives it. May be null.
+  static Result<std::unique_ptr<VendorProblem>> create(GpuExecutor& executor, const ReferenceProblem& problem,
+                                                       PlanVerifier* verifier);
 
   GpuExecutor& executor() const { return executor_; }
   const CudaDriver& driver() const { return executor_.driver(); }
@@ -41,12 +44,13 @@ class VendorProblem {
   Result<Verification> verify(Layout layout);
 
  private:
-  VendorProblem(GpuExecutor& executor, const ReferenceProblem& problem);
+  VendorProblem(GpuExecutor& executor, const ReferenceProblem& problem, PlanVerifier* verifier);
 
   GpuExecutor& executor_;
   std::optional<ReferenceProblem> own_;
   const ReferenceProblem* plain_;  // without an epilogue
   bool epilogue_left_out_;
+  PlanVerifier* verifier_;  // null where the epilogue is left out: it knows other outputs
   std::unique_ptr<Activations> by_layout_[2];
 };
 

@@ -12,41 +12,15 @@
 namespace sparsmith {
 namespace {
 
-// What a range of rows showed.
-struct Findings {
-  std::int64_t outputs = 0;
-  std::int64_t wrong = 0;
-  std::int64_t first_row = std::numeric_limits<std::int64_t>::max();  // of the wrong ones, with its token
-  std::int64_t first_token = 0;
-  double worst = 0;  // error over bound; infinite for a NaN
-  double squared_error = 0;
-  double squared_reference = 0;
-
-  void add(const Findings& other) {
-    outputs += other.outputs;
-    wrong += other.wrong;
-    if (other.first_row < first_row) {
-      first_row = other.first_row;
-      first_token = other.first_token;
-    }
-    worst = std::max(worst, other.worst);
-    squared_error += other.squared_error;
-    squared_reference += other.squared_reference;
-  }
-};
-
 void look_at(const ReferenceProblem& problem, std::span<const std::byte> y, std::int64_t row, std::int64_t token,
-             Findings& findings) {
+             OutputFindings& findings) {
   const DataType type = problem.spec().type;
   const BoundedOutput expected = problem.expected(row, token);
   const float actual = read_element(y, type, problem.y_index(row, token));
   ++findings.outputs;
   if (!within_bound(type, expected, actual)) {
     ++findings.wrong;
-    if (row < findings.first_row) {
-      findings.first_row = row;
-      findings.first_token = token;
-    }
+    findings.first_wrong = std::min(findings.first_wrong, row * problem.tokens() + token);
   }
   if (!std::isfinite(expected.value) || !std::isfinite(expected.bound)) return;
   if (std::isinf(actual) && within_bound(type, expected, actual)) return;  // overflowed, rightly
@@ -74,17 +48,42 @@ std::int64_t changed_padding(const ReferenceProblem& problem, std::span<const st
 
 }  // namespace
 
+void OutputFindings::add(const OutputFindings& other) {
+  outputs += other.outputs;
+  wrong += other.wrong;
+  first_wrong = std::min(first_wrong, other.first_wrong);
+  worst = std::max(worst, other.worst);
+  squared_error += other.squared_error;
+  squared_reference += other.squared_reference;
+}
+
+Verification verification_of(const ReferenceProblem& problem, const OutputFindings& findings, float first_wrong) {
+  Verification result;
+  result.max_error_over_bound = findings.worst;
+  result.norm_error = std::sqrt(findings.squared_error) / std::max(std::sqrt(findings.squared_reference), 1e-300);
+  if (findings.squared_error == 0) result.norm_error = 0;
+  if (findings.wrong > 0) {
+    const std::int64_t row = findings.first_wrong / problem.tokens();
+    const std::int64_t token = findings.first_wrong % problem.tokens();
+    const BoundedOutput expected = problem.expected(row, token);
+    result.reason = fmt::format("y[row {}][token {}] = {}, expected {:.9g} +- {:.2g}; {} of {} outputs are wrong", row,
+                                token, first_wrong, expected.value, expected.bound, findings.wrong, findings.outputs);
+  }
+  result.ok = result.reason.empty();
+  return result;
+}
+
 Verification verify_outputs(const ReferenceProblem& problem, std::span<const std::byte> y,
                             const std::vector<bool>* rows) {
-  Verification result;
   if (y.size() != problem.initial_y().bytes().size()) {
+    Verification result;
     result.reason = fmt::format("y has {} bytes, expected {}", y.size(), problem.initial_y().bytes().size());
     return result;
   }
-  Findings all;
+  OutputFindings all;
   std::mutex mutex;  // guards `all`
   parallel_for(problem.spec().rows, grain_of_rows(problem.tokens()), [&](std::int64_t begin, std::int64_t end) {
-    Findings findings;
+    OutputFindings findings;
     const auto look = [&](std::int64_t row, std::int64_t token) {
       if (rows == nullptr || (*rows)[row]) look_at(problem, y, row, token, findings);
     };
@@ -100,19 +99,17 @@ Verification verify_outputs(const ReferenceProblem& problem, std::span<const std
     all.add(findings);
   });
 
-  result.max_error_over_bound = all.worst;
-  result.norm_error = std::sqrt(all.squared_error) / std::max(std::sqrt(all.squared_reference), 1e-300);
-  if (all.squared_error == 0) result.norm_error = 0;
+  float first_wrong = 0;
   if (all.wrong > 0) {
-    const BoundedOutput expected = problem.expected(all.first_row, all.first_token);
-    const float actual = read_element(y, problem.spec().type, problem.y_index(all.first_row, all.first_token));
-    result.reason =
-        fmt::format("y[row {}][token {}] = {}, expected {:.9g} +- {:.2g}; {} of {} outputs are wrong", all.first_row,
-                    all.first_token, actual, expected.value, expected.bound, all.wrong, all.outputs);
-  } else if (const std::int64_t at = changed_padding(problem, y); at >= 0) {
+    const std::int64_t row = all.first_wrong / problem.tokens();
+    first_wrong = read_element(y, problem.spec().type, problem.y_index(row, all.first_wrong % problem.tokens()));
+  }
+  Verification result = verification_of(problem, all, first_wrong);
+  if (!result.ok) return result;
+  if (const std::int64_t at = changed_padding(problem, y); at >= 0) {
+    result.ok = false;
     result.reason = fmt::format("wrote between the lines of y, at element {}", at);
   }
-  result.ok = result.reason.empty();
   return result;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -9,6 +11,21 @@
 #include "tuner/worker.h"
 
 namespace sparsmith {
+
+// What some of the outputs showed. The kernel of output_comparison.h writes the same structure.
+struct OutputFindings {
+  std::int64_t outputs = 0;
+  std::int64_t wrong = 0;
+  std::int64_t first_wrong = std::numeric_limits<std::int64_t>::max();  // row * N + token of the first one
+  double worst = 0;                                                     // error over bound; infinite for a NaN
+  double squared_error = 0;
+  double squared_reference = 0;
+
+  void add(const OutputFindings& other);
+};
+
+// What is said of all outputs. `first_wrong`: the one that the findings name; any where none is wrong.
+Verification verification_of(const ReferenceProblem& problem, const OutputFindings& findings, float first_wrong);
 
 // Checks `y`, the whole output with its padding, as bytes of the operator's type: every output within its bound, and
 // padding as it was in problem.initial_y(). `rows`, where given, names the rows to look at ([M]).

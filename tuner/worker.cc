@@ -13,6 +13,7 @@
 #include "tuner/fingerprint.h"
 #include "tuner/kernel_compiler.h"
 #include "tuner/message.h"
+#include "tuner/output_comparison.h"
 #include "tuner/reference_kernel.h"
 #include "tuner/speed_probe.h"
 #include "tuner/worker_protocol.h"
@@ -138,6 +139,17 @@ Status Worker::send_reference_kernel(DataType type) {
   return channel_->call(encode_reference_kernel_request(type, *image), "loading the reference kernel").status();
 }
 
+Status Worker::send_output_comparison_kernel(DataType type) {
+  if (properties_.is_emulator || !output_comparison_kernels_.insert(type).second) return {};
+  const Result<KernelImage> image = compiled_for(properties_.compute_capability, output_comparison_kernel(type));
+  if (!image.ok()) {
+    log_debug("outputs are compared on the CPU: {}", image.status().to_string());
+    return {};
+  }
+  return channel_->call(encode_output_comparison_kernel_request(type, *image), "loading the kernel of comparisons")
+      .status();
+}
+
 Status Worker::send_fingerprint_kernel() {
   if (properties_.is_emulator || std::exchange(fingerprint_kernel_, true)) return {};
   const Result<KernelImage> image = compiled_for(properties_.compute_capability, fingerprint_kernel());
@@ -150,6 +162,7 @@ Status Worker::send_fingerprint_kernel() {
 
 Status Worker::set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) {
   SPARSMITH_RETURN_IF_ERROR(send_reference_kernel(spec.type));
+  SPARSMITH_RETURN_IF_ERROR(send_output_comparison_kernel(spec.type));
   SPARSMITH_RETURN_IF_ERROR(send_fingerprint_kernel());
   return channel_->call(encode_weight_request(matrix, spec), "sending the weight").status();
 }

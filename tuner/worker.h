@@ -125,13 +125,15 @@ class Worker {
   explicit Worker(std::unique_ptr<Channel> channel);
   // On a GPU, the fp64 reference is a kernel, compiled here: the worker has no compiler.
   Status send_reference_kernel(DataType type);
+  Status send_output_comparison_kernel(DataType type);
   Status send_fingerprint_kernel();
 
   std::unique_ptr<Channel> channel_;
   DeviceProperties properties_;
   std::chrono::milliseconds candidate_limit_ = std::chrono::hours(24);
-  std::set<DataType> reference_kernels_;  // sent, or not to be had
-  bool fingerprint_kernel_ = false;       // likewise
+  std::set<DataType> reference_kernels_;          // sent, or not to be had
+  std::set<DataType> output_comparison_kernels_;  // likewise, as the next
+  bool fingerprint_kernel_ = false;
 };
 
 }  // namespace sparsmith

@@ -169,6 +169,8 @@ WorkerRequest request_of(const json& header, BlobReader& blobs) {
   }
   if (call == "reference_kernel")
     return ReferenceKernelRequest{data_type_of(header.at("type")), kernel_of(header.at("kernel"), blobs)};
+  if (call == "output_comparison_kernel")
+    return OutputComparisonKernelRequest{data_type_of(header.at("type")), kernel_of(header.at("kernel"), blobs)};
   if (call == "fingerprint_kernel") return FingerprintKernelRequest{kernel_of(header.at("kernel"), blobs)};
   if (call == "weight") return weight_of(header, blobs);
   if (call == "packing") return packing_of(header, blobs);
@@ -191,6 +193,13 @@ WorkerRequest request_of(const json& header, BlobReader& blobs) {
 
 OutgoingMessage message_of(const json& header) { return {.header = dumped(header), .blobs = {}}; }
 
+OutgoingMessage typed_kernel_request(const char* call, DataType type, const KernelImage& kernel) {
+  OutgoingMessage message;
+  const json image = to_json(kernel, message);
+  message.header = dumped({{"call", call}, {"type", short_name(type)}, {"kernel", image}});
+  return message;
+}
+
 }  // namespace
 
 OutgoingMessage encode_properties_request() { return message_of({{"call", "properties"}}); }
@@ -204,10 +213,11 @@ OutgoingMessage encode_speeds_request(const std::optional<KernelImage>& probe) {
 }
 
 OutgoingMessage encode_reference_kernel_request(DataType type, const KernelImage& kernel) {
-  OutgoingMessage message;
-  const json image = to_json(kernel, message);
-  message.header = dumped({{"call", "reference_kernel"}, {"type", short_name(type)}, {"kernel", image}});
-  return message;
+  return typed_kernel_request("reference_kernel", type, kernel);
+}
+
+OutgoingMessage encode_output_comparison_kernel_request(DataType type, const KernelImage& kernel) {
+  return typed_kernel_request("output_comparison_kernel", type, kernel);
 }
 
 OutgoingMessage encode_fingerprint_kernel_request(const KernelImage& kernel) {

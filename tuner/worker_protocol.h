@@ -31,6 +31,12 @@ struct ReferenceKernelRequest {
   DataType type = DataType::kFloat32;
   KernelImage kernel;
 };
+// The kernel of tuner/output_comparison.h for one element type; without it, or without the next, outputs are compared
+// on the CPU.
+struct OutputComparisonKernelRequest {
+  DataType type = DataType::kFloat32;
+  KernelImage kernel;
+};
 // The kernel of tuner/fingerprint.h; without it packed weights are read back to see whether a candidate changed them.
 struct FingerprintKernelRequest {
   KernelImage kernel;
@@ -68,13 +74,15 @@ struct VendorRequest {
   TimingPolicy policy;
 };
 
-using WorkerRequest = std::variant<PropertiesRequest, SpeedsRequest, ReferenceKernelRequest, FingerprintKernelRequest,
-                                   WeightRequest, PackingRequest, PlacePackingRequest, DropPackingRequest,
-                                   TokensRequest, VerifyRequest, TimeRequest, VendorRequest>;
+using WorkerRequest =
+    std::variant<PropertiesRequest, SpeedsRequest, ReferenceKernelRequest, OutputComparisonKernelRequest,
+                 FingerprintKernelRequest, WeightRequest, PackingRequest, PlacePackingRequest, DropPackingRequest,
+                 TokensRequest, VerifyRequest, TimeRequest, VendorRequest>;
 
 OutgoingMessage encode_properties_request();
 OutgoingMessage encode_speeds_request(const std::optional<KernelImage>& probe);
 OutgoingMessage encode_reference_kernel_request(DataType type, const KernelImage& kernel);
+OutgoingMessage encode_output_comparison_kernel_request(DataType type, const KernelImage& kernel);
 OutgoingMessage encode_fingerprint_kernel_request(const KernelImage& kernel);
 OutgoingMessage encode_weight_request(const CsrMatrix& matrix, const OperatorSpec& spec);
 OutgoingMessage encode_packing_request(const PackedWeight& packed);

@@ -103,6 +103,10 @@ TEST(WorkerProtocolTest, CandidatesAndPoliciesSurvive) {
   EXPECT_EQ(probed->max_shared_bytes, 48);
   EXPECT_EQ(std::get<FingerprintKernelRequest>(*sent(encode_fingerprint_kernel_request(probe))).kernel.cubin,
             probe.cubin);
+  const auto comparison = std::get<OutputComparisonKernelRequest>(
+      *sent(encode_output_comparison_kernel_request(DataType::kBFloat16, probe)));
+  EXPECT_EQ(comparison.type, DataType::kBFloat16);
+  EXPECT_EQ(comparison.kernel.cubin, probe.cubin);
   EXPECT_EQ(std::get<PlacePackingRequest>(*sent(encode_place_packing_request("csr"))).name, "csr");
   EXPECT_EQ(std::get<DropPackingRequest>(*sent(encode_drop_packing_request("csr"))).name, "csr");
   EXPECT_EQ(std::get<TokensRequest>(*sent(encode_tokens_request(128, ~0ULL))).seed, ~0ULL);

@@ -13,6 +13,14 @@ namespace {
 // Products above which the GPU computes the reference, where it has the kernel.
 constexpr std::int64_t kProductsForTheCpu = 1 << 22;
 
+// Outputs from which on the GPU compares them; so few come to the host in no time.
+constexpr std::int64_t kOutputsForTheCpu = 1 << 17;
+
+// What comparing on the GPU takes of its memory for an output, and the share of the memory that may be taken for it:
+// the rest is for packings.
+constexpr std::int64_t kBytesAnOutput = 16;
+constexpr std::int64_t kShareOfMemory = 8;
+
 // What was verified: the plan, the weight it reads, and the code of its kernels.
 std::string identity(const LoadedCandidate& candidate) {
   std::string text = candidate.packing + '\n' + to_json(candidate.plan);
@@ -37,7 +45,7 @@ void WorkerServer::warm_up() {
 }
 
 void WorkerServer::forget_problem() {
-  if (timing_ != nullptr) timing_->set_problem(nullptr, false);
+  if (timing_ != nullptr) timing_->set_problem(nullptr, nullptr, false);
   verified_.clear();
   verifier_.reset();
   problem_.reset();
@@ -60,6 +68,12 @@ Result<WorkerReply> WorkerServer::answer(const SpeedsRequest& request) {
 Result<WorkerReply> WorkerServer::answer(const ReferenceKernelRequest& request) {
   SPARSMITH_RETURN_IF_ERROR(executor_.load(request.kernel));
   reference_kernels_.insert(request.type);
+  return WorkerReply();
+}
+
+Result<WorkerReply> WorkerServer::answer(const OutputComparisonKernelRequest& request) {
+  SPARSMITH_RETURN_IF_ERROR(executor_.load(request.kernel));
+  output_comparison_kernels_.insert(request.type);
   return WorkerReply();
 }
 
@@ -112,6 +126,13 @@ Result<WorkerReply> WorkerServer::answer(const DropPackingRequest& request) {
   return WorkerReply();
 }
 
+Fingerprinter* WorkerServer::for_device_checks(const ReferenceProblem& problem) {
+  const std::int64_t outputs = spec_.rows * problem.tokens();
+  const bool has_room = outputs * kBytesAnOutput <= executor_.properties().memory_bytes / kShareOfMemory;
+  const bool wanted = outputs >= kOutputsForTheCpu && has_room;
+  return wanted && fingerprinter_ && output_comparison_kernels_.contains(spec_.type) ? &*fingerprinter_ : nullptr;
+}
+
 Result<WorkerReply> WorkerServer::answer(const TokensRequest& request) {
   if (!has_weight_) return invalid_argument("tokens came before the weight");
   forget_problem();
@@ -130,9 +151,9 @@ Result<WorkerReply> WorkerServer::answer(const TokensRequest& request) {
   } else {
     problem->set_sums(problem->compute_sums());
   }
-  SPARSMITH_ASSIGN_OR_RETURN(verifier_, PlanVerifier::create(executor_, *problem));
+  SPARSMITH_ASSIGN_OR_RETURN(verifier_, PlanVerifier::create(executor_, *problem, for_device_checks(*problem)));
   problem_ = std::move(problem);
-  if (timing_ != nullptr) timing_->set_problem(problem_.get(), !weight_is_new_);
+  if (timing_ != nullptr) timing_->set_problem(problem_.get(), verifier_.get(), !weight_is_new_);
   weight_is_new_ = false;
   return WorkerReply();
 }

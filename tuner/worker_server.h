@@ -34,6 +34,7 @@ class WorkerServer {
   Result<WorkerReply> answer(const PropertiesRequest& request);
   Result<WorkerReply> answer(const SpeedsRequest& request);
   Result<WorkerReply> answer(const ReferenceKernelRequest& request);
+  Result<WorkerReply> answer(const OutputComparisonKernelRequest& request);
   Result<WorkerReply> answer(const FingerprintKernelRequest& request);
   Result<WorkerReply> answer(WeightRequest& request);
   Result<WorkerReply> answer(PackingRequest& request);
@@ -45,13 +46,16 @@ class WorkerServer {
   Result<WorkerReply> answer(const VendorRequest& request);
 
   void forget_problem();
+  // What the verifier of `problem` is given, to compare on the device; null where the host does it.
+  Fingerprinter* for_device_checks(const ReferenceProblem& problem);
   Result<DevicePacking*> packing_of(const LoadedCandidate& candidate);
   Result<TimingDevice*> timing_device() const;
 
   Executor& executor_;
   TimingDevice* timing_;
   bool warm_ = false;
-  std::set<DataType> reference_kernels_;  // loaded ones
+  std::set<DataType> reference_kernels_;          // loaded ones
+  std::set<DataType> output_comparison_kernels_;  // likewise
   bool has_weight_ = false;
   bool weight_is_new_ = true;  // to the timing device
   CsrMatrix matrix_;

@@ -138,7 +138,7 @@ class FakeTimingDevice : public TimingDevice {
   Result<DeviceSpeeds> measure_speeds(bool with_probe) override {
     return DeviceSpeeds{4e12, with_probe ? 5e12 : 0, with_probe ? 1.5 : 0};
   }
-  void set_problem(const ReferenceProblem* problem, bool same_weight) override {
+  void set_problem(const ReferenceProblem* problem, PlanVerifier*, bool same_weight) override {
     problem_ = problem;
     same_weight_ = same_weight;
   }

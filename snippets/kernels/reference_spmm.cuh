@@ -1,7 +1,8 @@
 // The exact outputs that candidates are checked against: S = sum w x and A = sum |w x| in fp64, one thread an output.
 //
 // Written to be plainly right, not fast. Neighbouring threads take neighbouring tokens of a row, so that they read the
-// same nonzeros. What is no nonzero is not multiplied: Inf and NaN in X reach only the rows that touch them.
+// same nonzeros, and X's elements side by side. What is no nonzero is not multiplied: Inf and NaN in X reach only the
+// rows that touch them.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -13,10 +14,10 @@ template <class Value>
 struct ReferenceSpmm {
   SPARSMITH_ROLE(kernel)
 
-  // X's element (column k, token t) is x[k * column_stride + t * token_stride]; sums and magnitudes are [M][N].
+  // X's element (column k, token t) is x[k * column_stride + t]; sums and magnitudes are [M][N].
   static SPARSMITH_DEVICE void run(const i64* row_offsets, const u32* columns, const float* values, const Value* x,
                                    double* sums, double* magnitudes, i64 rows, i64 tokens, i64 column_stride,
-                                   i64 token_stride, int threads) {
+                                   int threads) {
     launch_dependents();
     wait_for_previous();
     const i64 output = static_cast<i64>(block_index_x()) * threads + thread_index();
@@ -28,7 +29,7 @@ struct ReferenceSpmm {
     for (i64 i = row_offsets[row]; i < row_offsets[row + 1]; ++i) {
       const double w = static_cast<double>(values[i]);
       if (w == 0) continue;  // rounded away in the operator's type
-      const double factor = static_cast<double>(to_float(x[columns[i] * column_stride + token * token_stride]));
+      const double factor = static_cast<double>(to_float(x[columns[i] * column_stride + token]));
       sum = multiply_add(w, factor, sum);
       magnitude = multiply_add(absolute(w), absolute(factor), magnitude);
     }

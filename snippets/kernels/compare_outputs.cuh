@@ -1,0 +1,104 @@
+// Outputs against the expected ones, where they lie: what tuner/verification.cc does on the CPU, an output at a time.
+//
+// A warp takes 8 rows and 4 tokens, so that what it reads of Y is whole sectors whichever of the two lie side by side.
+// Findings of a block are added up in shared memory, in a fixed order, and those of the blocks by the host.
+#pragma once
+
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
+
+namespace sparsmith {
+
+template <class Value, int kThreads>
+struct CompareOutputs {
+  SPARSMITH_ROLE(kernel)
+  SPARSMITH_TUNE(kThreads, 128, 256, 512)
+
+  // As OutputFindings of tuner/verification.h.
+  struct Findings {
+    i64 outputs;
+    i64 wrong;
+    i64 first_wrong;
+    double worst;
+    double squared_error;
+    double squared_reference;
+
+    SPARSMITH_DEVICE void add(const Findings& other) {
+      outputs += other.outputs;
+      wrong += other.wrong;
+      first_wrong = other.first_wrong < first_wrong ? other.first_wrong : first_wrong;
+      worst = other.worst > worst ? other.worst : worst;
+      squared_error += other.squared_error;
+      squared_reference += other.squared_reference;
+    }
+  };
+
+  // y's element (row, token) is y[row * row_stride + token * token_stride]; values and bounds are [M][N]. is_seen: [M],
+  // 0 for rows that are not looked at, or null. `largest`: the largest finite number of y's type. Each block writes to
+  // findings[block].
+  static SPARSMITH_DEVICE void run(const Value* y, const double* values, const float* bounds, const u8* is_seen,
+                                   i64 rows, i64 tokens, i64 row_stride, i64 token_stride, double largest,
+                                   Findings* findings, u8* shared) {
+    launch_dependents();
+    wait_for_previous();
+    Findings found = {0, 0, kNone, 0, 0, 0};
+    const i64 warps = static_cast<i64>(grid_size_x()) * (kThreads / 32);
+    const i64 warp = static_cast<i64>(block_index_x()) * (kThreads / 32) + thread_index() / 32;
+    const i64 tiles_a_row = (tokens + kTokens - 1) / kTokens;
+    const i64 tiles = (rows + kRows - 1) / kRows * tiles_a_row;
+    for (i64 tile = warp; tile < tiles; tile += warps) {
+      const i64 row = tile / tiles_a_row * kRows + lane_index() % kRows;
+      const i64 token = tile % tiles_a_row * kTokens + lane_index() / kRows;
+      if (row >= rows || token >= tokens || (is_seen != nullptr && is_seen[row] == 0)) continue;
+      const i64 output = row * tokens + token;
+      const double actual = static_cast<double>(to_float(y[row * row_stride + token * token_stride]));
+      look_at(output, actual, values[output], static_cast<double>(bounds[output]), largest, found);
+    }
+    add_up(found, reinterpret_cast<Findings*>(shared));
+    if (thread_index() == 0) findings[block_index_x()] = *reinterpret_cast<const Findings*>(shared);
+  }
+
+ private:
+  static constexpr int kRows = 8;
+  static constexpr int kTokens = 4;
+  static constexpr i64 kNone = 0x7FFFFFFFFFFFFFFF;
+  static constexpr double kLargestDouble = 0x1.FFFFFFFFFFFFFp1023;
+  static_assert(kRows * kTokens == 32, "a warp takes one output a lane");
+
+  static SPARSMITH_DEVICE bool is_finite(double value) { return absolute(value) <= kLargestDouble; }
+  static SPARSMITH_DEVICE bool is_infinite(double value) { return absolute(value) > kLargestDouble; }  // not a NaN
+
+  // As within_bound() of tuner/error_bound.h, of a finite value and bound.
+  static SPARSMITH_DEVICE bool is_right(double actual, double value, double bound, double largest) {
+    if (is_infinite(actual)) return absolute(value) + bound >= largest && (actual < 0) == (value < 0);
+    return absolute(actual - value) <= bound;
+  }
+
+  static SPARSMITH_DEVICE void look_at(i64 output, double actual, double value, double bound, double largest,
+                                       Findings& found) {
+    ++found.outputs;
+    if (!is_finite(value) || !is_finite(bound)) return;  // nothing is asked of it
+    const bool right = is_right(actual, value, bound, largest);
+    if (!right) {
+      ++found.wrong;
+      found.first_wrong = output < found.first_wrong ? output : found.first_wrong;
+    }
+    if (right && is_infinite(actual)) return;  // overflowed, rightly
+    const double error = absolute(actual - value);
+    const double ratio = error == error ? error / bound : bound / 0.0;  // a NaN is as far off as can be
+    found.worst = ratio > found.worst ? ratio : found.worst;
+    found.squared_error = multiply_add(error, error, found.squared_error);
+    found.squared_reference = multiply_add(value, value, found.squared_reference);
+  }
+
+  // Leaves the sum of all threads in all[0], which thread 0 sees.
+  static SPARSMITH_DEVICE void add_up(const Findings& own, Findings* all) {
+    all[thread_index()] = own;
+    for (int half = kThreads / 2; half > 0; half /= 2) {
+      block_barrier();
+      if (thread_index() < half) all[thread_index()].add(all[thread_index() + half]);
+    }
+  }
+};
+
+}  // namespace sparsmith

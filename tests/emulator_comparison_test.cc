@@ -1,0 +1,268 @@
+// Checks that stay on the device: they find what those of the host do, in the emulator.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "emulator/emulated_executor.h"
+#include "generator/kernel_text.h"
+#include "tests/worker_sample.h"
+#include "tuner/plan_verifier.h"
+#include "tuner/sample_weight.h"
+
+namespace sparsmith::test {
+namespace {
+
+constexpr std::uint32_t kSeed = 33;
+
+Status load(Executor& executor, const Result<KernelSource>& source) {
+  SPARSMITH_RETURN_IF_ERROR(source.status());
+  return executor.load({source->name, source->source, {}, source->max_shared_bytes});
+}
+
+// The same of both, but for the last bits of sums.
+void expect_same(const Verification& on_device, const Verification& on_host) {
+  EXPECT_EQ(on_device.ok, on_host.ok);
+  EXPECT_EQ(on_device.reason, on_host.reason);
+  EXPECT_EQ(on_device.max_error_over_bound, on_host.max_error_over_bound);
+  if (std::isfinite(on_host.norm_error))
+    EXPECT_NEAR(on_device.norm_error, on_host.norm_error, 1e-12 * on_host.norm_error);
+  else
+    EXPECT_FALSE(std::isfinite(on_device.norm_error));
+}
+
+struct Case {
+  DataType type;
+  Layout layout;
+  const char* epilogue;
+  InputKind kind;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << short_name(c.type) << " " << layout_name(c.layout) << " " << c.epilogue << " inputs "
+       << static_cast<int>(c.kind);
+}
+
+class EmulatorComparisonTest : public testing::TestWithParam<Case> {};
+
+TEST_P(EmulatorComparisonTest, FindsWhatTheHostFinds) {
+  auto executor = make_emulated_executor();
+  if (!executor.ok()) GTEST_SKIP() << "no emulator: " << executor.status().to_string();
+  const Case& c = GetParam();
+  const Status loaded = load(**executor, output_comparison_kernel(c.type));
+  ASSERT_TRUE(loaded.ok()) << loaded.to_string();
+  const CsrMatrix matrix = drawn_weight(45, 70, 0.2, kSeed);
+  std::mt19937 random(kSeed);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  int overflown = 0;
+  for (const std::int64_t tokens : {1, 6, 61}) {
+    ReferenceProblem problem(matrix, sample_spec(matrix, c.type, c.layout, c.epilogue),
+                             {.tokens = tokens, .seed = kSeed, .kind = c.kind});
+    problem.set_sums(problem.compute_sums());
+    ElementBuffer right(c.type, matrix.rows * tokens);
+    std::vector<bool> rows(matrix.rows);
+    for (std::int64_t row = 0; row < matrix.rows; ++row) {
+      rows[row] = random() % 3 != 0;
+      for (std::int64_t token = 0; token < tokens; ++token)
+        right.set(problem.y_index(row, token), static_cast<float>(problem.expected(row, token).value));
+    }
+    for (std::int64_t i = 0; i < right.size(); ++i) overflown += std::isinf(right.get(i)) ? 1 : 0;
+    const auto comparison = OutputComparison::create(**executor, problem);
+    ASSERT_TRUE(comparison.ok()) << comparison.status().to_string();
+    const std::vector<std::uint8_t> seen(rows.begin(), rows.end());
+    const auto mask = DeviceAllocation::holding(**executor, std::as_bytes(std::span(seen)));
+    const auto y = DeviceAllocation::make(**executor, right.bytes().size());
+    ASSERT_TRUE(mask.ok() && y.ok());
+
+    bool masked = false;  // a wrong one was
+    for (int plant = 0; plant < 18; ++plant) {
+      SCOPED_TRACE(testing::Message() << "N " << tokens << ", plant " << plant);
+      ElementBuffer outputs = right;
+      for (int i = 0; i < plant % 4; ++i) {
+        const auto row = static_cast<std::int64_t>(random() % matrix.rows);
+        const auto token = static_cast<std::int64_t>(random() % tokens);
+        const BoundedOutput expected = problem.expected(row, token);
+        const float wrong[] = {std::nanf(""), kInfinity, -kInfinity,
+                               static_cast<float>(expected.value + 0.7 * expected.bound),
+                               static_cast<float>(expected.value - 1.5 * expected.bound)};
+        outputs.set(problem.y_index(row, token), wrong[random() % 5]);
+      }
+      ASSERT_TRUE((*executor)->write(y->address(), outputs.bytes()).ok());
+      const auto all = comparison->verify(y->address(), c.layout);
+      ASSERT_TRUE(all.ok()) << all.status().to_string();
+      expect_same(*all, verify_outputs(problem, outputs.bytes()));
+      const auto some = comparison->verify(y->address(), c.layout, mask->address());
+      ASSERT_TRUE(some.ok()) << some.status().to_string();
+      expect_same(*some, verify_outputs(problem, outputs.bytes(), &rows));
+      if (plant % 4 == 0) {
+        EXPECT_TRUE(all->ok) << all->reason;
+      }
+      masked = masked || (some->ok && !all->ok);
+    }
+    EXPECT_TRUE(masked);
+  }
+  EXPECT_EQ(overflown > 0, c.type == DataType::kFloat16 && c.kind == InputKind::kLarge);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Operators, EmulatorComparisonTest,
+    testing::Values(Case{DataType::kFloat32, Layout::kTokenMajor, "none", InputKind::kVaried},
+                    Case{DataType::kFloat32, Layout::kFeatureMajor, "bias+gelu+residual", InputKind::kVaried},
+                    Case{DataType::kFloat32, Layout::kTokenMajor, "bias+beta", InputKind::kLarge},
+                    Case{DataType::kFloat16, Layout::kTokenMajor, "none", InputKind::kLarge},
+                    Case{DataType::kFloat16, Layout::kFeatureMajor, "silu+beta", InputKind::kVaried},
+                    Case{DataType::kFloat16, Layout::kFeatureMajor, "none", InputKind::kTiny},
+                    Case{DataType::kBFloat16, Layout::kTokenMajor, "bias+relu+beta+residual", InputKind::kVaried},
+                    Case{DataType::kBFloat16, Layout::kFeatureMajor, "none", InputKind::kLarge}));
+
+// A plain product with bias, beta and residual, and behind it a kernel of one thread that does what it should not.
+class EmulatorVerifierTest : public testing::TestWithParam<bool> {
+ protected:
+  void start(std::uint64_t memory_bytes = std::uint64_t{8} << 30) {
+    auto executor = make_emulated_executor({.memory_bytes = memory_bytes});
+    if (!executor.ok()) GTEST_SKIP() << "no emulator: " << executor.status().to_string();
+    executor_ = *std::move(executor);
+    ASSERT_TRUE(load(*executor_, product_kernel()).ok());
+    ASSERT_TRUE(load(*executor_, fingerprint_kernel()).ok());
+    ASSERT_TRUE(load(*executor_, output_comparison_kernel(DataType::kFloat32)).ok());
+    auto fingerprinter = Fingerprinter::create(*executor_);
+    ASSERT_TRUE(fingerprinter.ok());
+    fingerprinter_.emplace(*std::move(fingerprinter));
+    problem_.set_sums(problem_.compute_sums());
+    auto verifier = PlanVerifier::create(*executor_, problem_, GetParam() ? &*fingerprinter_ : nullptr);
+    ASSERT_TRUE(verifier.ok()) << verifier.status().to_string();
+    verifier_ = *std::move(verifier);
+    auto packing = DevicePacking::upload(*executor_, sample_packing(matrix_), &*fingerprinter_);
+    ASSERT_TRUE(packing.ok());
+    packing_.emplace(*std::move(packing));
+  }
+
+  static Result<KernelSource> product_kernel() {
+    KernelText text;
+    text.name = "product";
+    text.threads = 64;
+    text.headers = {"snippets/device.cuh"};
+    text.parameters = {{"const i32*", "row_offsets"},
+                       {"const u32*", "columns"},
+                       {"const float*", "values"},
+                       {"const float*", "x"},
+                       {"float*", "y"},
+                       {"const float*", "bias"},
+                       {"const float*", "residual"},
+                       {"float", "alpha"},
+                       {"float", "beta"},
+                       {"i64", "rows"},
+                       {"i64", "cols"},
+                       {"i64", "tokens"}};
+    text.body =
+        "const i64 output = static_cast<i64>(block_index_x()) * kThreads + thread_index();\n"
+        "if (output >= rows * tokens) return;\n"
+        "const i64 row = output % rows;\n"
+        "float sum = 0;\n"
+        "for (i32 i = row_offsets[row]; i < row_offsets[row + 1]; ++i)\n"
+        "  sum += values[i] * x[output / rows * cols + columns[i]];\n"
+        "y[output] = alpha * sum + bias[row] + beta * y[output] + residual[output];";
+    return assemble(text);
+  }
+
+  // What verifying ends with when the product is followed by `body`.
+  Verification verify(const std::string& body) {
+    KernelText text;
+    text.name = "behind";
+    text.threads = 1;
+    text.headers = {"snippets/device.cuh"};
+    text.parameters = {{"float*", "x"}, {"float*", "y"}, {"float*", "bias"}, {"float*", "residual"}};
+    text.body = body;
+    const Status loaded = load(*executor_, assemble(text));
+    EXPECT_TRUE(loaded.ok()) << loaded.to_string();
+    const auto argument = [](PlanArgument::Kind kind) { return PlanArgument{kind, "", 0}; };
+    const auto int64 = [](std::int64_t value) { return PlanArgument{PlanArgument::Kind::kInt64, "", value}; };
+    using Kind = PlanArgument::Kind;
+    PlanStep product;
+    product.kernel = "product";
+    product.grid[0] = (matrix_.rows * problem_.tokens() + 63) / 64;
+    product.block[0] = 64;
+    product.arguments = {{Kind::kPacked, "row_offsets", 0},
+                         {Kind::kPacked, "columns", 0},
+                         {Kind::kPacked, "values", 0},
+                         argument(Kind::kX),
+                         argument(Kind::kY),
+                         argument(Kind::kBias),
+                         argument(Kind::kResidual),
+                         argument(Kind::kAlpha),
+                         argument(Kind::kBeta),
+                         int64(matrix_.rows),
+                         int64(matrix_.cols),
+                         int64(problem_.tokens())};
+    PlanStep behind;
+    behind.kernel = "behind";
+    behind.arguments = {argument(Kind::kX), argument(Kind::kY), argument(Kind::kBias), argument(Kind::kResidual)};
+    const auto found = verifier_->verify({.steps = {product, behind}, .workspace_bytes = 64}, *packing_);
+    EXPECT_TRUE(found.ok()) << found.status().to_string();
+    return found.ok() ? *found : Verification{};
+  }
+  void expect_right(const std::string& after) {
+    const Verification right = verify("y[0] = y[0];");
+    EXPECT_TRUE(right.ok) << "after " << after << ": " << right.reason;
+    EXPECT_GT(right.max_error_over_bound, 0);
+  }
+
+  const CsrMatrix matrix_ = sample_weight(23, 40, 0.1, 11);
+  ReferenceProblem problem_{matrix_,
+                            sample_spec(matrix_, DataType::kFloat32, Layout::kTokenMajor, "bias+beta+residual"),
+                            {.tokens = 9, .seed = kSeed}};
+  std::unique_ptr<Executor> executor_;
+  std::optional<Fingerprinter> fingerprinter_;
+  std::optional<DevicePacking> packing_;
+  std::unique_ptr<PlanVerifier> verifier_;
+};
+
+TEST_P(EmulatorVerifierTest, FaultsAreCaughtAndHarmNoOther) {
+  ASSERT_NO_FATAL_FAILURE(start());
+  if (IsSkipped()) return;
+  EXPECT_EQ(verifier_->on_device() != nullptr, GetParam());
+  expect_right("nothing");
+  const std::vector<bool> free_rows = problem_.poisoned_input().free_rows;
+  const auto free_row = std::ranges::find(free_rows, true) - free_rows.begin();
+  ASSERT_LT(free_row, 23);
+  const std::string reaches =
+      "y[" + std::to_string(free_row) + "] += 0 * x[0];";  // of the first column, which is poisoned
+  for (const auto& [body, reason] : {std::pair<std::string, const char*>{"y[30] += 1;", "y[row 7][token 1] = "},
+                                     {"y[206] = y[206] / 0.0F;", "1 of 207 outputs are wrong"},
+                                     {"x[7] = 3;", "changed x"},
+                                     {"bias[22] = 1;", "changed the bias"},
+                                     {"residual[206] = 1;", "changed the residual"},
+                                     {reaches, "Inf or NaN in X reaches rows"},
+                                     {"y[1 << 20] = 1;", "behind"}}) {
+    const Verification found = verify(body);
+    EXPECT_FALSE(found.ok) << body;
+    EXPECT_THAT(found.reason, testing::HasSubstr(reason)) << body;
+    expect_right(body);
+  }
+}
+
+TEST_P(EmulatorVerifierTest, ExpectedOutputsThatWereOverwrittenAreBroughtAgain) {
+  ASSERT_NO_FATAL_FAILURE(start());
+  if (IsSkipped() || !GetParam()) return;
+  expect_right("nothing");
+  const DeviceAddress values = verifier_->on_device()->comparison().values().address();
+  ASSERT_TRUE(executor_->fill(values + 80, std::byte{0x11}, 8).ok());
+  expect_right("a write to the expected outputs");
+}
+
+TEST_P(EmulatorVerifierTest, WithoutMemoryTheHostCompares) {
+  ASSERT_NO_FATAL_FAILURE(start(std::uint64_t{48} << 10));
+  if (IsSkipped()) return;
+  EXPECT_EQ(verifier_->on_device(), nullptr);
+  expect_right("nothing");
+  EXPECT_FALSE(verify("x[7] = 3;").ok);
+  expect_right("a change of x");
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, EmulatorVerifierTest, testing::Bool(),
+                         [](const auto& place) { return place.param ? "device" : "host"; });
+
+}  // namespace
+}  // namespace sparsmith::test

@@ -1,0 +1,51 @@
+#include "tuner/device_problem.h"
+
+#include <utility>
+#include <vector>
+
+namespace sparsmith {
+
+Result<std::unique_ptr<DeviceProblem>> DeviceProblem::upload(Executor& executor, const ReferenceProblem& problem,
+                                                             const ReferenceProblem::PoisonedInput& poisoned,
+                                                             Fingerprinter& fingerprinter) {
+  SPARSMITH_ASSIGN_OR_RETURN(OutputComparison comparison, OutputComparison::create(executor, problem));
+  std::unique_ptr<DeviceProblem> made(new DeviceProblem(executor, std::move(comparison), fingerprinter));
+  std::vector<std::uint8_t> free_rows(poisoned.free_rows.begin(), poisoned.free_rows.end());
+  const auto holding = [&executor](std::span<const std::byte> bytes) {
+    return DeviceAllocation::holding(executor, bytes);
+  };
+  SPARSMITH_ASSIGN_OR_RETURN(made->x_, holding(problem.x().bytes()));
+  SPARSMITH_ASSIGN_OR_RETURN(made->poisoned_x_, holding(poisoned.x.bytes()));
+  SPARSMITH_ASSIGN_OR_RETURN(made->free_rows_, holding(std::as_bytes(std::span(free_rows))));
+  if (problem.spec().epilogue.beta) {
+    SPARSMITH_ASSIGN_OR_RETURN(made->y_, holding(problem.initial_y().bytes()));
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(made->fingerprint_, made->fingerprint());
+  return made;
+}
+
+Result<std::uint64_t> DeviceProblem::fingerprint() const {
+  std::vector<Fingerprinter::Range> ranges;
+  for (const DeviceAllocation* array :
+       {&comparison_.values(), &comparison_.bounds(), &x_, &poisoned_x_, &free_rows_, &y_})
+    ranges.push_back({array->address(), array->bytes()});
+  return fingerprinter_.of(ranges);
+}
+
+Result<bool> DeviceProblem::is_intact() const {
+  SPARSMITH_ASSIGN_OR_RETURN(const std::uint64_t now, fingerprint());
+  return now == fingerprint_;
+}
+
+Status DeviceProblem::restore_x(DeviceAddress x, bool poisoned) const {
+  const DeviceAllocation& from = poisoned ? poisoned_x_ : x_;
+  return executor_.copy(x, from.address(), from.bytes());
+}
+
+Status DeviceProblem::restore_y(DeviceAddress y) const { return executor_.copy(y, y_.address(), y_.bytes()); }
+
+Result<Verification> DeviceProblem::verify(DeviceAddress y, Layout layout, bool poisoned) const {
+  return comparison_.verify(y, layout, poisoned ? free_rows_.address() : 0);
+}
+
+}  // namespace sparsmith

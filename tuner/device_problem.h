@@ -1,0 +1,49 @@
+// A problem's inputs and expected outputs, kept on the device for as long as candidates are checked on it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "tuner/fingerprint.h"
+#include "tuner/output_comparison.h"
+
+namespace sparsmith {
+
+// Takes 12 bytes an output, twice X, and Y's old values where the epilogue has beta. What is passed outlives it.
+class DeviceProblem {
+ public:
+  // REQUIRES: `executor` has loaded the problem's output_comparison_kernel(); problem.has_reference(); the problem has
+  // no padding.
+  static Result<std::unique_ptr<DeviceProblem>> upload(Executor& executor, const ReferenceProblem& problem,
+                                                       const ReferenceProblem::PoisonedInput& poisoned,
+                                                       Fingerprinter& fingerprinter);
+
+  // Whether all of it is as it was uploaded: a candidate may have written anywhere.
+  Result<bool> is_intact() const;
+
+  // The drawn X, or the poisoned one, to `x`.
+  Status restore_x(DeviceAddress x, bool poisoned) const;
+  // Old values to `y`, where there are any: it is NaN already where there are none.
+  Status restore_y(DeviceAddress y) const;
+
+  // Outputs, and where X was poisoned those of rows that must be as they are without.
+  Result<Verification> verify(DeviceAddress y, Layout layout, bool poisoned = false) const;
+
+  const OutputComparison& comparison() const { return comparison_; }
+
+ private:
+  DeviceProblem(Executor& executor, OutputComparison comparison, Fingerprinter& fingerprinter)
+      : executor_(executor), comparison_(std::move(comparison)), fingerprinter_(fingerprinter) {}
+  Result<std::uint64_t> fingerprint() const;
+
+  Executor& executor_;
+  OutputComparison comparison_;
+  Fingerprinter& fingerprinter_;
+  DeviceAllocation x_;
+  DeviceAllocation poisoned_x_;
+  DeviceAllocation free_rows_;
+  DeviceAllocation y_;  // empty without beta
+  std::uint64_t fingerprint_ = 0;
+};
+
+}  // namespace sparsmith
