@@ -1,10 +1,12 @@
-// The twin declares what snippets/device.cuh declares, and computes the same.
+// The twins declare what the headers of snippets/device/ declare, and compute the same.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
+#include <filesystem>
 #include <random>
 #include <regex>
 #include <set>
@@ -17,7 +19,7 @@
 namespace sparsmith {
 namespace {
 
-// Names that a device header offers: functions, types and macros. How device.cuh loads, and spells instructions of many
+// Names that a device header offers: functions, types and macros. How one loads, and spells instructions of many
 // operands, is its own affair.
 std::set<std::string> offered_names(const std::string& text) {
   std::set<std::string> names;
@@ -37,19 +39,27 @@ std::set<std::string> offered_names(const std::string& text) {
   return names;
 }
 
-TEST(DeviceTwinTest, OffersWhatTheDeviceHeaderOffers) {
-  const Result<std::string> device = read_file(std::string(SPARSMITH_SOURCE_DIR) + "/snippets/device.cuh");
-  ASSERT_TRUE(device.ok()) << device.status().to_string();
-  const std::set<std::string> wanted = offered_names(*device);
-  const std::set<std::string> offered = offered_names(std::string(device_twin_text()));
-  EXPECT_THAT(wanted,
-              testing::IsSupersetOf({"block_barrier", "shared_memory", "half", "u16", "async_wait", "load_cached"}))
-      << "the pattern of this test no longer finds what device.cuh declares";
-  std::string missing;
-  for (const std::string& name : wanted) {
-    if (!offered.contains(name)) missing += "\n  " + name;
+// emulator/device_twin/<name>.h; empty: there is none.
+std::string twin_text(const std::string& name) {
+  const std::string path = "emulator/device_twin/" + name + ".h";
+  const auto found = std::ranges::find(device_twins(), path, &TwinHeader::path);
+  return found == device_twins().end() ? "" : std::string(found->text);
+}
+
+TEST(DeviceTwinTest, EachOffersWhatItsDeviceHeaderOffers) {
+  std::set<std::string> known;
+  for (const auto& entry : std::filesystem::directory_iterator(SPARSMITH_SOURCE_DIR "/snippets/device")) {
+    const Result<std::string> device = read_file(entry.path().string());
+    ASSERT_TRUE(device.ok()) << device.status().to_string();
+    const std::set<std::string> wanted = offered_names(*device);
+    const std::set<std::string> offered = offered_names(twin_text(entry.path().stem().string()));
+    for (const std::string& name : wanted)
+      EXPECT_TRUE(offered.contains(name)) << "the twin of " << entry.path() << " lacks " << name;
+    known.insert(wanted.begin(), wanted.end());
   }
-  EXPECT_EQ(missing, "") << "emulator/device_twin.h lacks what snippets/device.cuh offers:" << missing;
+  EXPECT_THAT(known,
+              testing::IsSupersetOf({"block_barrier", "shared_memory", "half", "u16", "async_wait", "load_cached"}))
+      << "the pattern of this test no longer finds what the headers declare";
 }
 
 bool same_float(float a, float b) {

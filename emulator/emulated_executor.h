@@ -1,7 +1,7 @@
 // Runs launch plans on the CPU, from the kernels' own emitted text: what lets a machine without a GPU see wrong
 // kernels, and tell how.
 //
-// The model. A kernel's text is compiled as C++ with device_twin.h in place of snippets/device.cuh, every memory
+// The model. A kernel's text is compiled as C++ with device_twin/ in place of snippets/device/, every memory
 // access instrumented. Blocks run one after another; each thread of a block is a fiber that runs until it meets a
 // barrier or shuffle. Device memory is memory of this process with a shadow that knows what is allocated, what was
 // written, and who touched what last. So what is reported is seen, not inferred, and does not depend on luck: a data

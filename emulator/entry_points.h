@@ -1,4 +1,4 @@
-// The functions that compiled kernel text calls: those of device_twin.h, the callbacks of -fsanitize=thread, and
+// The functions that compiled kernel text calls: those of device_twin/, the callbacks of -fsanitize=thread, and
 // memcpy and its like, which the compiler calls on its own. Compilers bind the names to these addresses.
 #pragma once
 

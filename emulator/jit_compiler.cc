@@ -233,7 +233,8 @@ class JitCompiler : public CpuKernelCompiler {
 
     auto files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
     files->addFile(file, 0, llvm::MemoryBuffer::getMemBufferCopy(text_with_entry(kernel, source)));
-    files->addFile("/emulator/device_twin.h", 0, llvm::MemoryBuffer::getMemBuffer(device_twin_text()));
+    for (const TwinHeader& twin : device_twins())
+      files->addFile(fmt::format("/{}", twin.path), 0, llvm::MemoryBuffer::getMemBuffer(twin.text));
 
     std::string messages;
     llvm::raw_string_ostream stream(messages);

@@ -16,7 +16,7 @@ namespace sparsmith {
 // The compiler that this test program is about.
 std::shared_ptr<CpuKernelCompiler> compiler_under_test();
 
-// `body` behind snippets/device.cuh and contract.cuh, as the generator emits it.
+// `body` behind snippets/device.cuh and what it includes, as the generator emits them.
 std::string kernel_text(const std::string& body);
 
 // The emulator with one kernel after the other; every array is a packed array of the plan, in order of addition.

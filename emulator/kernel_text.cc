@@ -2,18 +2,21 @@
 
 #include <fmt/format.h>
 
-namespace sparsmith {
+#include <array>
 
-std::string_view device_twin_text() {
-  static constexpr char kText[] = {
-#include "device_twin.inc"
-      0};  // lexers want a terminator
-  return {kText, sizeof(kText) - 1};
-}
+namespace sparsmith {
+namespace {
+
+#include "twin_texts.inc"  // kHeaders, by the build
+
+}  // namespace
+
+std::span<const TwinHeader> device_twins() { return kHeaders; }
 
 std::string text_with_entry(const std::string& kernel, const std::string& source) {
   // In namespace sparsmith, from where kernels are seen that stand in it and those that stand outside.
   static constexpr const char* kEntry = R"(
+#include "emulator/device_twin/kernel_call.h"
 #line 1 "emulator entry"
 namespace sparsmith {{
 extern "C" __attribute__((visibility("default"))) SPARSMITH_UNCHECKED void {1}(const void* const* arguments) {{

@@ -1,13 +1,19 @@
 // What a kernel text becomes before a CPU compiler sees it, and the names through which both sides meet.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace sparsmith {
 
-// Contents of emulator/device_twin.h, which the text includes. A 0 follows them.
-std::string_view device_twin_text();
+// What the text may include: a header of emulator/device_twin/ by its path relative to the repository root. A 0 follows
+// the header's text.
+struct TwinHeader {
+  std::string_view path;
+  std::string_view text;
+};
+std::span<const TwinHeader> device_twins();
 
 // `source` with, behind it, the function kernel_entry_symbol() that calls `kernel` and the array
 // kernel_parameters_symbol() of its parameters' sizes. Lines of `source` keep their numbers.

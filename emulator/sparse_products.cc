@@ -18,7 +18,7 @@ void ThreadBlock::multiply_sparse_matrices(const SparseFragments& fragments, int
   shuffle(ShuffleKind::kSparseMatrices, reinterpret_cast<std::uint64_t>(&fragments), 0, ~std::uint32_t{0}, line);
 }
 
-// d += a b as mma.sp.m16n8k32 lays it out: device.cuh says which lane holds what. Only what the metadata names is
+// d += a b as mma.sp.m16n8k32 lays it out: tensor_cores.cuh says which lane holds what. Only what the metadata names is
 // multiplied. Products are exact, sums are fp32 in the order of k; the hardware adds in an order of its own.
 void ThreadBlock::add_sparse_product(const std::array<std::uint64_t, kWarp>& fragments) {
   constexpr std::size_t kColumns = 8;

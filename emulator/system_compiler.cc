@@ -117,10 +117,10 @@ class SystemCompiler : public CpuKernelCompiler {
     const TemporaryDirectory directory;
     if (directory.path().empty()) return io_error("cannot make a temporary directory for the emulator's compiler");
     const std::string text = directory.file("kernel.cc");
-    const std::string twin = directory.file("emulator/device_twin.h");
     std::error_code error;
-    fs::create_directory(directory.file("emulator"), error);
-    SPARSMITH_RETURN_IF_ERROR(write_text(twin, device_twin_text()));
+    fs::create_directories(directory.file("emulator/device_twin"), error);
+    for (const TwinHeader& twin : device_twins())
+      SPARSMITH_RETURN_IF_ERROR(write_text(directory.file(std::string(twin.path)), twin.text));
     SPARSMITH_RETURN_IF_ERROR(write_text(text, text_with_entry(kernel, source) + entry_point_stubs()));
 
     const std::string object = directory.file("kernel.o");

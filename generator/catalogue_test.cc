@@ -49,12 +49,21 @@ TEST(Catalogue, IsSorted) {
   EXPECT_TRUE(std::ranges::is_sorted(catalogue().headers(), {}, &SnippetHeader::path));
 }
 
-TEST(Catalogue, DeviceHeaderKeepsTheEmulatorsTwin) {
+TEST(Catalogue, DeviceHeaderIsAllOfThemAndKeepsTheEmulatorsTwins) {
   const std::vector<std::string> root = {"snippets/device.cuh"};
   const auto source = catalogue().closure_source(root);
   ASSERT_TRUE(source.ok()) << source.status().to_string();
-  EXPECT_THAT(*source, HasSubstr("#ifdef SPARSMITH_EMULATOR\n#include \"emulator/device_twin.h\"\n#else\n"));
   EXPECT_THAT(*source, Not(HasSubstr("#pragma once")));
+  const std::string folder = "snippets/device/";
+  int headers = 0;
+  for (const SnippetHeader& header : catalogue().headers()) {
+    if (!header.path.starts_with(folder)) continue;
+    const std::string name(header.path.substr(folder.size(), header.path.find('.') - folder.size()));
+    EXPECT_THAT(*source, HasSubstr(fmt::format(
+                             "#ifdef SPARSMITH_EMULATOR\n#include \"emulator/device_twin/{}.h\"\n#else\n", name)));
+    ++headers;
+  }
+  EXPECT_GT(headers, 1);
 }
 
 // However it is launched: what says so stands in the plan, which every kernel has to be right for.

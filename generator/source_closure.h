@@ -23,8 +23,8 @@ struct IncludeLine {
 };
 std::vector<IncludeLine> include_lines(std::string_view source);
 
-// Whether closures leave an include as it stands. True for "emulator/...": device.cuh includes its twin where
-// SPARSMITH_EMULATOR is defined, and the emulator supplies that file.
+// Whether closures leave an include as it stands. True for "emulator/...": headers of snippets/device/ include their
+// twins where SPARSMITH_EMULATOR is defined, and the emulator supplies those files.
 bool is_left_in_place(const IncludeLine& include);
 
 // The text of the header at a path relative to the repository root; nullopt: there is none.

@@ -61,7 +61,7 @@ TEST(SourceClosure, EachHeadersPartHasItsHash) {
 }
 
 TEST(SourceClosure, TheEmulatorsTwinStays) {
-  const Headers headers = {{{"d.cuh", "#ifdef E\n#include \"emulator/device_twin.h\"\n#else\nint x;\n#endif\n"}}};
+  const Headers headers = {{{"d.cuh", "#ifdef E\n#include \"emulator/device_twin/d.h\"\n#else\nint x;\n#endif\n"}}};
   const std::vector<std::string> roots = {"d.cuh"};
   const auto text = closure_text(roots, headers.lookup());
   ASSERT_TRUE(text.ok()) << text.status().to_string();

@@ -48,7 +48,7 @@ struct PlanStep {
   IntegerExpression shared_bytes = 0;  // dynamic shared memory a block
   std::vector<PlanArgument> arguments;
   // Programmatic dependent launch: the kernel may begin before what is in front of it in the stream has ended, for
-  // which it waits by itself (snippets/device.cuh, wait_for_previous()). Devices before sm_90 launch it plainly.
+  // which it waits by itself (snippets/device/programmatic_launch.cuh). Devices before sm_90 launch it plainly.
   bool programmatic_launch = false;
 
   IntegerExpression zero_offset = 0;

@@ -1,6 +1,6 @@
 // What nvcc and NVRTC know without any #include, for clang, so that reading snippets needs no CUDA toolkit. Clang's own
 // headers bring the intrinsics and the mathematics; the rest, which it would take from the toolkit, is declared here. A
-// new name in snippets/device.cuh that clang does not know is declared at the end.
+// new name in snippets/device/ that clang does not know is declared at the end.
 #pragma once
 
 #define __device__ __attribute__((device))

@@ -252,13 +252,13 @@ class HeaderVisitor : public clang::RecursiveASTVisitor<HeaderVisitor> {
 
   // Reports a name that comes from outside the tree, once.
   bool check_name(const clang::NamedDecl& named, clang::SourceLocation location) {
-    if (header_ == kDeviceHeader || !is_here(location)) return false;
+    if (is_of_device(header_) || !is_here(location)) return false;
     const bool is_ours = named.getLocation().isValid() && is_in_tree(sources_, named.getLocation());
     if (is_ours || is_machine_word(named.getNameAsString())) return false;
     findings_.push_back(finding_at(sources_, location,
                                    fmt::format("names {}, which is CUDA's: only {} does, so that the emulator has a "
                                                "twin of it",
-                                               named.getNameAsString(), kDeviceHeader)));
+                                               named.getNameAsString(), kDeviceFolder)));
     return true;
   }
 

@@ -18,11 +18,12 @@ using testing::StartsWith;
 
 const std::string kTestData = SNIPPETC_TEST_DATA;
 
-// The tree of testdata with the real contract.cuh and device.cuh.
+// The tree of testdata with the real contract.cuh, device.cuh and device/.
 SourceTree test_tree() {
+  static const SourceTree whole = SourceTree::read(SPARSMITH_SOURCE_DIR).value();
   SourceTree tree = SourceTree::read(kTestData + "/tree").value();
-  for (const std::string path : {"snippets/contract.cuh", "snippets/device.cuh"}) {
-    tree.put(path, read_file(SPARSMITH_SOURCE_DIR + ("/" + path)).value());
+  for (const auto& [path, text] : whole.files()) {
+    if (path == "snippets/contract.cuh" || path == "snippets/device.cuh" || is_of_device(path)) tree.put(path, text);
   }
   return tree;
 }
@@ -198,7 +199,7 @@ TEST_F(Mutation, MachineWord) {
 TEST_F(Mutation, MachineWordInALayoutHeader) {
   replace("formats/window_layout.h", "constexpr int", "__device__ constexpr int");
   EXPECT_THAT(findings(),
-              ElementsAre(StartsWith("formats/window_layout.h:6: names __device__: only snippets/device.cuh")));
+              ElementsAre(StartsWith("formats/window_layout.h:6: names __device__: only snippets/device/")));
 }
 
 TEST_F(Mutation, CudaFunction) {
@@ -234,9 +235,23 @@ TEST_F(Mutation, ConditionalInclude) {
 }
 
 TEST_F(Mutation, EmulatorsTwinOutsideOfDevice) {
-  replace("snippets/epilog/store.cuh", "snippets/contract.cuh", "emulator/device_twin.h");
-  EXPECT_THAT(findings(), ElementsAre("snippets/epilog/store.cuh:4: includes emulator/device_twin.h: only "
-                                      "snippets/device.cuh does"));
+  replace("snippets/epilog/store.cuh", "snippets/contract.cuh", "emulator/device_twin/types.h");
+  EXPECT_THAT(findings(), ElementsAre(StartsWith("snippets/epilog/store.cuh:4: includes emulator/device_twin/types.h: "
+                                                 "of the emulator's, headers of snippets/device/ include each its "
+                                                 "twin")));
+}
+
+TEST_F(Mutation, TwinOfAnother) {
+  replace("snippets/device/threads.cuh", "emulator/device_twin/threads.h", "emulator/device_twin/types.h");
+  EXPECT_THAT(findings(),
+              ElementsAre(StartsWith("snippets/device/threads.cuh:7: includes emulator/device_twin/types.h: ")));
+}
+
+// It includes what names the machine, and names nothing of it.
+TEST_F(Mutation, MachineWordInDeviceHeader) {
+  tree_.put("snippets/device.cuh",
+            std::string(tree_.find("snippets/device.cuh").value()) + "inline int lane = __lane;\n");
+  EXPECT_THAT(findings(), testing::Contains(testing::HasSubstr("names __lane: only snippets/device/ does")));
 }
 
 TEST_F(Mutation, CircleOfIncludes) {

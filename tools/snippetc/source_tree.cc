@@ -40,6 +40,14 @@ std::optional<std::string_view> SourceTree::find(std::string_view path) const {
   return found->second;
 }
 
+std::string twin_of(std::string_view path) {
+  constexpr std::string_view kExtension = ".cuh";
+  if (!is_of_device(path) || !path.ends_with(kExtension)) return "";
+  path.remove_prefix(kDeviceFolder.size());
+  path.remove_suffix(kExtension.size());
+  return "emulator/device_twin/" + std::string(path) + ".h";
+}
+
 std::string_view role_of_folder(std::string_view path) {
   if (path.starts_with("snippets/prolog/")) return "prolog";
   if (path.starts_with("snippets/reduction/")) return "reduction";

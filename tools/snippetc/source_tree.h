@@ -23,8 +23,13 @@ class SourceTree {
   std::map<std::string, std::string, std::less<>> files_;
 };
 
-// The one header that may name CUDA's and the machine's own words, and include the emulator's twin of itself.
-constexpr std::string_view kDeviceHeader = "snippets/device.cuh";
+// Headers in here, and no others, may name CUDA's and the machine's own words; each includes the emulator's twin of
+// itself.
+constexpr std::string_view kDeviceFolder = "snippets/device/";
+inline bool is_of_device(std::string_view path) { return path.starts_with(kDeviceFolder); }
+
+// emulator/device_twin/x.h for snippets/device/x.cuh; empty: the header has no twin.
+std::string twin_of(std::string_view path);
 
 // The role that snippets of a header have by its folder: "prolog" for snippets/prolog/x.cuh; empty: no role folder.
 std::string_view role_of_folder(std::string_view path);

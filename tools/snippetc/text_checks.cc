@@ -17,11 +17,12 @@ std::string include_fault(const SourceTree& tree, std::string_view path, const I
     return fmt::format(
         "includes <{}>: a kernel is compiled without a search path; what a snippet needs of the machine "
         "comes from {}",
-        include.path, kDeviceHeader);
+        include.path, kDeviceFolder);
   }
   if (is_left_in_place(include)) {
-    if (path == kDeviceHeader) return "";
-    return fmt::format("includes {}: only {} does", include.path, kDeviceHeader);
+    if (include.path == twin_of(path)) return "";
+    return fmt::format("includes {}: of the emulator's, headers of {} include each its twin, and others none",
+                       include.path, kDeviceFolder);
   }
   if (!tree.find(include.path)) {
     return fmt::format("includes {}, which is neither snippets/**/*.cuh nor formats/*_layout.h of this tree",
@@ -68,12 +69,12 @@ bool is_machine_word(std::string_view word) {
 
 void check_machine_words(const SourceTree& tree, Findings& findings) {
   for (const auto& [path, text] : tree.files()) {
-    if (path == kDeviceHeader) continue;
+    if (is_of_device(path)) continue;
     for (const SourceToken& token : scan_source(text)) {
       if (token.kind != SourceToken::Kind::kIdentifier || !is_machine_word(token.text)) continue;
       findings.push_back(
           {path, token.line,
-           fmt::format("names {}: only {} does, so that the emulator has a twin of it", token.text, kDeviceHeader)});
+           fmt::format("names {}: only {} does, so that the emulator has a twin of it", token.text, kDeviceFolder)});
     }
   }
 }

@@ -9,10 +9,10 @@
 namespace sparsmith::snippetc {
 
 // Headers include headers of the tree, each once and unconditionally, and never in a circle: neither CUDA's nor the
-// system's. device.cuh may include the emulator's twin.
+// system's. Those of snippets/device/ may include the emulator's twin, each its own.
 void check_includes(const SourceTree& tree, Findings& findings);
 
-// Only device.cuh names the machine: inline assembly, thread indices, atomics, and any word that begins with two
+// Only snippets/device/ names the machine: inline assembly, thread indices, atomics, and any word that begins with two
 // underscores, as CUDA's keywords and intrinsics do.
 void check_machine_words(const SourceTree& tree, Findings& findings);
 

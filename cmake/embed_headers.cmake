@@ -1,6 +1,7 @@
-# cmake -DROOT=<repository root> -DOUTPUT=<file.inc> -DHEADERS=<a.cuh|b.cuh|...> -P embed_headers.cmake
+# cmake -DROOT=<repository root> -DOUTPUT=<file.inc> -DTYPE=<type> -DHEADERS=<a.cuh|b.cuh|...>
+#       -P embed_headers.cmake
 #
-# Writes the texts of the headers as a C++ array, so that an installed program needs no source tree.
+# Writes the texts of the headers as a C++ array of TYPE{path, text}, so that an installed program needs no source tree.
 string(REPLACE "|" ";" HEADERS "${HEADERS}")
 list(LENGTH HEADERS count)
 set(entries "")
@@ -13,4 +14,4 @@ foreach(header IN LISTS HEADERS)
   string(APPEND entries "    {\"${header}\", R\"cuh(${text})cuh\"},\n")
 endforeach()
 file(WRITE "${OUTPUT}" "// Made by the build from the headers themselves.\n"
-     "constexpr std::array<SnippetHeader, ${count}> kHeaders = {{\n${entries}}};\n")
+     "constexpr std::array<${TYPE}, ${count}> kHeaders = {{\n${entries}}};\n")
