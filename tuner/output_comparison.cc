@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "generator/kernel_text.h"
+#include "generator/kernel_parts.h"
 #include "tuner/error_bound.h"
 
 namespace sparsmith {
@@ -21,15 +21,6 @@ static_assert(sizeof(OutputFindings) == 48, "as the kernel writes them");
 
 std::string kernel_name(DataType type) { return fmt::format("sparsmith_compare_outputs_{}", short_name(type)); }
 
-std::string_view device_type(DataType type) {
-  switch (type) {
-    case DataType::kFloat16: return "half";
-    case DataType::kBFloat16: return "bfloat16";
-    default: return "float";
-  }
-}
-
-PlanArgument packed(const char* name) { return {PlanArgument::Kind::kPacked, name, 0}; }
 PlanArgument int64(std::int64_t value) { return {PlanArgument::Kind::kInt64, "", value}; }
 
 LaunchPlan plan_for(const ReferenceProblem& problem, Layout layout, std::int64_t blocks) {
@@ -42,14 +33,14 @@ LaunchPlan plan_for(const ReferenceProblem& problem, Layout layout, std::int64_t
   step.block[0] = kThreads;
   step.shared_bytes = kSharedBytes;
   step.arguments = {{PlanArgument::Kind::kY, "", 0},
-                    packed("values"),
-                    packed("bounds"),
-                    packed("rows"),
+                    PlanArguments::packed("values"),
+                    PlanArguments::packed("bounds"),
+                    PlanArguments::packed("rows"),
                     int64(rows),
                     int64(tokens),
                     int64(token_major ? 1 : tokens),
                     int64(token_major ? rows : 1),
-                    packed("findings")};
+                    PlanArguments::packed("findings")};
   return {.steps = {step}, .workspace_bytes = 0};
 }
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/parallel_for.h"
-#include "generator/kernel_text.h"
+#include "generator/kernel_parts.h"
 
 namespace sparsmith {
 namespace {
@@ -15,15 +15,6 @@ constexpr int kThreads = 256;
 
 std::string kernel_name(DataType type) { return fmt::format("sparsmith_reference_spmm_{}", short_name(type)); }
 
-std::string_view device_type(DataType type) {
-  switch (type) {
-    case DataType::kFloat16: return "half";
-    case DataType::kBFloat16: return "bfloat16";
-    default: return "float";
-  }
-}
-
-PlanArgument packed(const char* name) { return {PlanArgument::Kind::kPacked, name, 0}; }
 PlanArgument int64(std::int64_t value) { return {PlanArgument::Kind::kInt64, "", value}; }
 
 // [K][N] from lines of `leading` elements, one a token. Tokens are taken some at a time, so that what is read and what
@@ -72,9 +63,10 @@ LaunchPlan plan_for(const ReferenceProblem& problem, std::int64_t column_stride)
   step.kernel = kernel_name(problem.spec().type);
   step.grid[0] = (outputs + kThreads - 1) / kThreads;
   step.block[0] = kThreads;
-  step.arguments = {packed("row_offsets"),           packed("columns"),       packed("values"),
-                    {PlanArgument::Kind::kX, "", 0}, packed("sums"),          packed("magnitudes"),
-                    int64(problem.spec().rows),      int64(problem.tokens()), int64(column_stride)};
+  step.arguments = {
+      PlanArguments::packed("row_offsets"), PlanArguments::packed("columns"), PlanArguments::packed("values"),
+      {PlanArgument::Kind::kX, "", 0},      PlanArguments::packed("sums"),    PlanArguments::packed("magnitudes"),
+      int64(problem.spec().rows),           int64(problem.tokens()),          int64(column_stride)};
   return {.steps = {step}, .workspace_bytes = 0};
 }
 
