@@ -24,18 +24,18 @@ constexpr double kL2BytesPerUs = 5.6e6;
 constexpr double kStreamBytesPerUs = 9.8e6;  // of what many blocks read at about the same time: W, for their panels
 constexpr double kFillBytesPerClock = 39;    // of one multiprocessor
 // Panels that two blocks of a cluster fill.
-constexpr double kPartnerBytesPerClock = 5.5;  // to the other block's shared memory, of one multiprocessor
-constexpr double kPairUs = 0.32;               // blocks that wait for each other
-constexpr double kPartUs = 2.0;                // a block waits for its slowest warp at the end of each part
+constexpr double kPartnerBytesPerClock = 5.8;  // to the other block's shared memory, of one multiprocessor
+constexpr double kPairUs = 0.72;               // blocks that wait for each other
+constexpr double kPartUs = 7.0;                // a part more: wait for the slowest warp, store sums, first steps
 constexpr double kPhaseConflicts = 0.84;
 // Instructions for 32 entries. Tensor products issue 9, yet take 5 cycles of a multiprocessor for 32 entries.
-constexpr double kTensorInstructions = 17.5;
+constexpr double kTensorInstructions = 19;
 constexpr double kPlainInstructions = 17.8;
 constexpr double kFp32Instructions = 8.9;
 constexpr double kEntryInstructions = 4;   // of these, what several panels of a block share
 constexpr double kStepInstructions = 8.9;  // for a step of several entries a lane
 constexpr double kIssued = 0.85;           // instructions a cycle of a scheduler, at best
-constexpr double kStepWaitUs = 0.46;       // of a warp for a step that was asked for when it was needed
+constexpr double kStepWaitUs = 0.49;       // of a warp for a step that was asked for when it was needed
 constexpr double kFinishUs = 0.38;         // of a block: barrier, sums of cut rows, stores
 constexpr double kWarpUs = 0.04;           // and for each of its warps, whose share cuts rows and may be the last
 constexpr double kOverlap = 4.4;           // how sharply the slowest of the three hides the others
@@ -48,13 +48,13 @@ double padding(const PanelConfig& config, const SparsityStatistics& statistics, 
   return 1.03 + (step - 1) / 2.0 * lanes / length + step * 16.0 / std::max(entries_a_warp, 1.0);
 }
 
-// Bytes that L2 sends for each byte of a panel. X is turned by threads that have few loads under way: as long as half
-// as many bytes more. The 16 bytes of a column of feature-major X are half a sector, unless panels or X hold no more,
-// or the block keeps the other half, too.
+// As long as L2 takes to send so many bytes for each byte of a panel. X is turned by threads that have few loads under
+// way. The 16 bytes of a column of feature-major X are half a sector of a line of their own, unless X holds no more.
 double sent_bytes(const PanelConfig& config, Layout layout, double panels) {
   using Input = PanelConfig::Input;
   if (config.input == Input::kRelayout || config.input == Input::kNeighbours) return 1;
-  const double each = config.turns(layout) ? 1.5 : panels > 1 && config.panels == 1 ? 2 : 1;
+  const double apart = config.panels == 1 ? 3.4 : 3.0;
+  const double each = config.turns(layout) ? 1.4 : panels > 1 ? apart : 1;
   return config.input == Input::kShared ? each / 2 : each;
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kSumBytes = 9 * 1024;  // beside a panel, at least about
 constexpr std::int64_t kFlagBytes = 16;       // between the panel and the sums
-constexpr std::int64_t kMostSlots = 4096;
+constexpr std::int64_t kMostSlots = 8192;
 
 // Slots of sums that fit beside the panel.
 std::int64_t slots_that_fit(const PanelConfig& config, const Problem& problem) {
@@ -37,6 +37,10 @@ std::vector<Rule> legal_rules() {
          return in["store"] != 1 || in["products"] == 0 || in["column_parts"] > 1 ||
                 !(epilogue.beta || epilogue.residual);
        }},
+      {Kind::kLegal,
+       {"store"},
+       "rows wait rounded, in half the room of their sums",
+       [](const RuleInput& in) { return in["store"] != 2 || size_of(in.problem.spec.type) == 2; }},
       {Kind::kLegal,
        {"column_parts", "store"},
        "rows wait rounded, so that nothing is left to add",

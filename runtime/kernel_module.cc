@@ -64,8 +64,8 @@ Result<std::unique_ptr<KernelModule>> KernelModule::load(const std::shared_ptr<c
 Status KernelModule::permit_shared_bytes(std::int64_t bytes) {
   const std::int64_t limit = context_->properties().shared_bytes_per_block;
   if (bytes < 0 || bytes > limit) {
-    return device_error(fmt::format("kernel {}: needs {} bytes of shared memory a block; {} has {}", name_, bytes,
-                                    context_->properties().name, limit));
+    return unsupported(fmt::format("kernel {}: needs {} bytes of shared memory a block; {} has {}", name_, bytes,
+                                   context_->properties().name, limit));
   }
   if (bytes <= max_shared_bytes_) return {};
   if (bytes > kSharedBytesWithoutAsking) {

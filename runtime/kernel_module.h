@@ -14,7 +14,8 @@ namespace sparsmith {
 class KernelModule {
  public:
   // Loads `cubin` and permits launches with up to `max_shared_bytes` of dynamic shared memory.
-  // Error: kDeviceError when it is for another architecture, damaged, or asks for more than the device has.
+  // Errors: kDeviceError when it is for another architecture or damaged; kUnsupported when it asks for more shared
+  // memory than a block of the device has.
   static Result<std::unique_ptr<KernelModule>> load(const std::shared_ptr<const CudaContext>& context,
                                                     const std::string& name, std::span<const std::byte> cubin,
                                                     std::int64_t max_shared_bytes);

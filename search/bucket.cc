@@ -1,6 +1,7 @@
 #include "search/bucket.h"
 
 #include <algorithm>
+#include <set>
 
 #include "tuner/compiler_pool.h"
 
@@ -11,7 +12,7 @@ Trial trial_of(const Contender& contender) {
   Trial trial{contender.identity.config, contender.identity.predicted_us, 0, "not tried"};
   if (contender.state == Contender::State::kTimed) {
     trial.median_us = contender.timing.median_us;
-    trial.outcome = "timed";
+    trial.outcome = contender.in_final ? "timed in the final" : "timed";
   } else if (contender.state == Contender::State::kRejected) {
     trial.outcome = rejection_class(contender.status, contender.reason);
   }
@@ -22,10 +23,16 @@ Trial trial_of(const Contender& contender) {
 
 BucketTimes times_of(const Bucket& bucket) {
   BucketTimes times{bucket.calls, bucket.dense().supported ? bucket.dense_us : 0, {}};
+  // As decide() will see them: beside times of the final, those from outside of it do not count.
+  std::set<std::string> in_final;
   for (const Contender& contender : bucket.contenders) {
     if (contender.state != Contender::State::kTimed) continue;
-    const auto [best, is_new] = times.best_us.emplace(contender.identity.packing, contender.timing.median_us);
-    if (!is_new) best->second = std::min(best->second, contender.timing.median_us);
+    const std::string& packing = contender.identity.packing;
+    const bool first_of_final = contender.in_final && in_final.insert(packing).second;
+    if (!contender.in_final && in_final.contains(packing)) continue;
+    const auto [best, is_new] = times.best_us.emplace(packing, contender.timing.median_us);
+    if (!is_new)
+      best->second = first_of_final ? contender.timing.median_us : std::min(best->second, contender.timing.median_us);
   }
   return times;
 }

@@ -26,7 +26,7 @@ struct Trial {
   std::string config;
   double predicted_us = 0;
   double median_us = 0;  // 0: was not timed; where nothing can be timed, the prediction of one that passed
-  std::string outcome;   // "timed", "not tried", or why it was rejected
+  std::string outcome;   // "timed", "timed in the final", "not tried", or why it was rejected
 };
 
 // What a chosen kernel takes beside builds of it without a part (generator/ablation.h), timed in turns in one run.

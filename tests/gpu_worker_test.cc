@@ -44,6 +44,12 @@ TEST_F(GpuWorkerTest, SpeedsArePlausible) {
   // Of what the bus could carry.
   EXPECT_GT(speeds->memory_bandwidth, 0.75 * worker_->properties().memory_bandwidth);
   EXPECT_LT(speeds->memory_bandwidth, worker_->properties().memory_bandwidth);
+  // What the cost models take an H200 for is what the probe finds there.
+  if (worker_->properties().name.find("H200") == std::string::npos) return;
+  const DeviceProperties typical = typical_device(90);
+  EXPECT_NEAR(speeds->memory_bandwidth, typical.memory_bandwidth, 0.05 * typical.memory_bandwidth);
+  EXPECT_NEAR(speeds->l2_bandwidth, typical.l2_bandwidth, 0.15 * typical.l2_bandwidth);
+  EXPECT_NEAR(speeds->launch_us, typical.launch_us, 0.2);
 }
 
 TEST_F(GpuWorkerTest, TheReferenceKernelAgreesWithTheCpu) {

@@ -49,9 +49,9 @@ class GpuTimer {
  public:
   GpuTimer(const CudaContext& context, CUstream stream) : context_(context), stream_(stream) {}
 
-  // Times all, interleaved replay by replay, after a replay of each for warming up. What is three times slower than
-  // the fastest after three replays is not replayed further, and what is over the policy's limit not at all. Error:
-  // kDeviceError when a launch fails.
+  // Times all, interleaved replay by replay, each behind a launch of the same work that is not timed, after a replay of
+  // each for warming up. What is three times slower than the fastest after three replays is not replayed further, and
+  // what is over the policy's limit not at all. Error: kDeviceError when a launch fails.
   Result<std::vector<Timing>> time(std::span<TimedWork* const> works, const TimingPolicy& policy);
 
   // Microseconds of a launch, the mean of a few that follow each other without a graph, over `copies` of the weight.

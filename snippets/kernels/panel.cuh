@@ -189,8 +189,11 @@ struct PanelKernel {
   // `slots`: of this thread's first row.
   static SPARSMITH_DEVICE void finish(const panel::Weight& weight, const Sums& to, const panel::Part& part,
                                       Slots slots) {
-    for (int row = thread_index(); row < static_cast<int>(part.row_count); row += kThreads) {
-      if (row >= kThreads) slots = slots_at(weight, part.first_offset + row);
+    const int rows = static_cast<int>(part.row_count);
+    Slots next = slots;
+    for (int row = thread_index(); row < rows; row += kThreads) {
+      slots = next;
+      if (row + kThreads < rows) next = slots_at(weight, part.first_offset + row + kThreads);
       if constexpr (kWholeRows) {
         if ((slots.begin & panel::kWholeRow) != 0) {
           if constexpr (kStore == panel::RowStore::kStaged) {

@@ -35,7 +35,7 @@ struct TriedCandidate {
   std::string config;
   double predicted_us = 0;  // 0: was not predicted
   double us = 0;            // median; 0: was not timed
-  std::string outcome;      // "timed", "waiting", or why it was rejected
+  std::string outcome;      // "timed", "timed in the final", "waiting", or why it was rejected
 };
 
 // The choice for one weight at one N, and its peers in the same run. Times are medians in microseconds; 0: not known.
