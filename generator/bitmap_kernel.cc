@@ -169,7 +169,7 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
   SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bitmap_plan(bitmap, problem, packed, texts));
   if (without == Ablation::kCopyOnly) keep_kernel(plan, texts.main.name);
   const KernelText all[] = {texts.relayout, texts.main, texts.finish};
-  return make_candidate(config, packed, std::move(plan), all);
+  return make_candidate(config, problem, packed, std::move(plan), all);
 }
 
 }  // namespace

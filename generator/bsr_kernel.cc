@@ -96,7 +96,7 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
   KernelText texts[] = {bsr_text(bsr, problem)};
   if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts[0]));
   SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bsr_plan(bsr, problem, packed, texts[0]));
-  return make_candidate(config, packed, std::move(plan), texts);
+  return make_candidate(config, problem, packed, std::move(plan), texts);
 }
 
 }  // namespace

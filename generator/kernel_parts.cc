@@ -191,8 +191,14 @@ Status check_packing(const Config& config, const std::string& packing, const Pac
   return internal_error(fmt::format("{}: config reads packing {}, not {}", config.family, packing, packed.packing));
 }
 
-Result<Candidate> make_candidate(const Config& config, const PackedWeight& packed, LaunchPlan plan,
-                                 std::span<const KernelText> texts) {
+Result<Candidate> make_candidate(const Config& config, const Problem& problem, const PackedWeight& packed,
+                                 LaunchPlan plan, std::span<const KernelText> texts) {
+  for (const PlanStep& step : plan.steps) {
+    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes, step.shared_bytes.evaluate({.n = problem.tokens}));
+    if (bytes <= problem.device.shared_bytes_per_block) continue;
+    return unsupported(fmt::format("{}: this packed weight asks for {} bytes of shared memory a block, of {}",
+                                   step.kernel, bytes, problem.device.shared_bytes_per_block));
+  }
   Candidate candidate;
   candidate.config = config;
   candidate.packing = packed.packing;

@@ -78,8 +78,9 @@ double relayout_us(const Problem& problem);
 // Ok when `packed` is in the packing that `config` reads. Error: kInternal, since callers pack by the config.
 Status check_packing(const Config& config, const std::string& packing, const PackedWeight& packed);
 
-// The candidate whose plan is `plan`, with those of `texts` that it launches.
-Result<Candidate> make_candidate(const Config& config, const PackedWeight& packed, LaunchPlan plan,
-                                 std::span<const KernelText> texts);
+// The candidate whose plan is `plan`, with those of `texts` that it launches. Error: kUnsupported where a launch asks
+// for more shared memory than a block has: what families check before a weight is packed is an estimate.
+Result<Candidate> make_candidate(const Config& config, const Problem& problem, const PackedWeight& packed,
+                                 LaunchPlan plan, std::span<const KernelText> texts);
 
 }  // namespace sparsmith

@@ -58,6 +58,8 @@ TEST(PanelFamilyTest, ARuleSaysWhatItForbids) {
   EXPECT_TRUE(refused("store", 2));  // what waits has been rounded
   problem.spec.epilogue.beta = false;
   EXPECT_FALSE(refused("store", 2));
+  problem.spec.type = DataType::kFloat32;
+  EXPECT_TRUE(refused("store", 2));  // it would wait in as much room as its sums
 }
 
 TEST(PanelFamilyTest, BlocksFillPanelsTogetherWhereTheyMeet) {

@@ -197,7 +197,7 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
   if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts[0]));
   SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, PlanBuilder(rows, problem, packed).build(texts[0], texts[1], texts[2]));
   if (without == Ablation::kCopyOnly) keep_kernel(plan, texts[0].name);
-  return make_candidate(config, packed, std::move(plan), texts);
+  return make_candidate(config, problem, packed, std::move(plan), texts);
 }
 
 }  // namespace

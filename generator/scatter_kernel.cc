@@ -123,7 +123,7 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
   if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts[0]));
   SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, scatter_plan(scatter, problem.spec, packed, texts[0], texts[1]));
   if (without == Ablation::kCopyOnly) keep_kernel(plan, texts[0].name);
-  return make_candidate(config, packed, std::move(plan), texts);
+  return make_candidate(config, problem, packed, std::move(plan), texts);
 }
 
 }  // namespace

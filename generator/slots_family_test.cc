@@ -183,6 +183,21 @@ TEST(SlotsFamilyTest, ARuleSaysWhatItForbids) {
   EXPECT_NE(refusal(config_of(SlotColumns::kUint32, 8, 1, 1, 512, 1)).find("shared memory"), std::string::npos);
 }
 
+// The rules go by estimates; what a packed weight asks for is known when it is there.
+TEST(SlotsFamilyTest, APackedWeightThatAsksForTooMuchSharedMemoryIsRefused) {
+  const CsrMatrix matrix = draw_weight(300, 1000, 40, 3);
+  Problem problem = problem_of(matrix, 1);
+  const SlotsFamily slots;
+  const Config config = config_of(SlotColumns::kUint16, 8, 1, 1, 256, 1);
+  const auto packed = slots.pack(config, problem, matrix);
+  ASSERT_TRUE(packed.ok());
+  EXPECT_TRUE(slots.generate(config, problem, *packed).ok());
+  problem.device.shared_bytes_per_block = 1024;
+  const auto refused = slots.generate(config, problem, *packed);
+  EXPECT_EQ(refused.status().code(), StatusCode::kUnsupported);
+  EXPECT_NE(refused.status().message().find("shared memory"), std::string::npos) << refused.status().to_string();
+}
+
 // Kernels are shared between weights, and a name is the key of every cache: equal names mean equal text.
 TEST(SlotsFamilyTest, EqualNamesMeanEqualText) {
   const SlotsFamily slots;

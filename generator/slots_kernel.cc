@@ -126,12 +126,8 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
   const std::int64_t places =
       packed.facts.at("heavy_groups") * slots::kLanes + (long_rows ? text.threads / slots::kLanes + 1 : 0);
   text.max_shared_bytes = slots_config.vector_bytes(problem.spec) + 4 * places * slots_config.tokens_per_pass;
-  if (text.max_shared_bytes > problem.device.shared_bytes_per_block)
-    return unsupported(fmt::format("slots: x and the sums of {} groups take {} bytes of shared memory, of {}",
-                                   packed.facts.at("heavy_groups"), text.max_shared_bytes,
-                                   problem.device.shared_bytes_per_block));
   SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, slots_plan(text, slots_config.tokens_per_pass, problem, packed));
-  return make_candidate(config, packed, std::move(plan), {&text, 1});
+  return make_candidate(config, problem, packed, std::move(plan), {&text, 1});
 }
 
 }  // namespace

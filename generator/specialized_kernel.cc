@@ -107,7 +107,7 @@ Result<Candidate> SpecializedFamily::generate(const Config& config, const Proble
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, specialized.packing().name(), packed));
   const KernelText texts[] = {specialized_text(specialized, problem)};
   SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, specialized_plan(specialized, problem.spec, packed, texts[0]));
-  return make_candidate(config, packed, std::move(plan), texts);
+  return make_candidate(config, problem, packed, std::move(plan), texts);
 }
 
 }  // namespace sparsmith

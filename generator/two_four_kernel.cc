@@ -163,7 +163,7 @@ Result<Candidate> TwoFourFamily::generate(const Config& config, const Problem& p
                     finish_parts_text(problem.spec)};
   SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, TwoFourPlan(two_four, problem, packed).make(texts));
   const KernelText all[] = {texts.relayout, texts.main, texts.finish};
-  return make_candidate(config, packed, std::move(plan), all);
+  return make_candidate(config, problem, packed, std::move(plan), all);
 }
 
 }  // namespace sparsmith
