@@ -147,12 +147,15 @@ double GatherFamily::predict(const Config& config_, const Problem& problem,
   const Tasks tasks = tasks_of(config, statistics, spec.cols, step);
   const Grid grid = grid_of(config, problem, tasks);
 
-  // Of the busiest multiprocessor; a lane without an entry takes instructions, but asks for nothing.
-  const double share = grid.tiles / grid.busy * grid.imbalance;
+  // Of the busiest multiprocessor; a lane without an entry takes instructions, but asks for nothing. A row is one
+  // block's.
   const double nnz = static_cast<double>(statistics.nnz);
+  const double mean_share = grid.tiles / grid.busy * grid.imbalance;
+  const double longest_row = static_cast<double>(statistics.row_max) / std::max(nnz, 1.0);
+  const double share = std::max(mean_share, longest_row);
   const double lines_us = nnz * share / clock_mhz;
   const double missed = misses(config, problem, grid, nnz);
-  const double l2_us = nnz * share * grid.busy * missed * missed_bytes(config, problem) / l2;
+  const double l2_us = nnz * mean_share * grid.busy * missed * missed_bytes(config, problem) / l2;
   const double instructions = (fp32 ? kFp32Instructions : kHalfInstructions) + 12.0 / step;
   const double shuffled = (fp32 ? 4.0 : 8.0) * 4 * (1 - 1.0 / config.segment_lanes);
   const double put = config.segment_lanes * ((config.sweep_columns == 0 ? 20.0 : 28.0) + shuffled);
@@ -162,7 +165,8 @@ double GatherFamily::predict(const Config& config_, const Problem& problem,
   const double stream_us = (weight_bytes / (0.9 * hbm) + weight_bytes * (grid.tiles - 1) / l2) *
                            std::max(1.0, 0.6 * std::max(problem.device.sm_count, 1) / grid.busy);
   const double step_gathers = 32.0 / config.token_lanes * step;
-  const double steps = std::ceil(tasks.stored * tasks.balance / (config.row_parts * warps) / step_gathers);
+  const double of_a_part = std::max(1.0 / config.row_parts, longest_row);
+  const double steps = std::ceil(tasks.stored * tasks.balance * of_a_part / warps / step_gathers);
   const double latency_us = kL1LatencyUs + kL2LatencyUs * (1 - std::pow(1 - missed, step_gathers));
   const double chain_us = grid.waves * steps * latency_us * (config.ahead == 1 ? kAheadShare : 1.0);
 

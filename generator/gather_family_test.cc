@@ -78,6 +78,21 @@ TEST(GatherFamilyTest, TheSparserTheWeightTheBetterItRanks) {
   EXPECT_LT(ratio(0.001), ratio(0.02));
 }
 
+// A row is one block's, however many parts there are.
+TEST(GatherFamilyTest, ALongRowIsPredictedToTakeItsTime) {
+  const GatherFamily family;
+  Random random(5);
+  const CsrMatrix matrix = draw_matrix(random, 4096, 8192, 0.01);
+  const Problem problem = problem_of(matrix, 8);
+  const SparsityStatistics even = compute_statistics(matrix);
+  SparsityStatistics uneven = even;
+  uneven.row_max = even.nnz / 4;
+  const double even_us = family.predict(plain_config(), problem, even);
+  EXPECT_GT(family.predict(plain_config(), problem, uneven), 2 * even_us);
+  uneven.row_max = even.nnz / 200;  // less than a part has
+  EXPECT_DOUBLE_EQ(family.predict(plain_config(), problem, uneven), even_us);
+}
+
 TEST(GatherFamilyTest, KernelTextDependsOnItsNameAlone) {
   expect_text_depends_on_name_alone(GatherFamily(), {{64, 512}, {300, 70000}});
 }

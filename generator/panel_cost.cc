@@ -102,8 +102,11 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double entries_a_warp = nnz / (config.row_parts * config.column_parts * warps);
   const int step = spec.type == DataType::kFloat32 ? 2 : 4;
   const double stored = nnz * padding(config, statistics, entries_a_warp, step);
-  const double gathers =
-      stored / 32 * token_blocks * config.panels / busy * std::max(1.0, waves * sms * resident / std::max(blocks, sms));
+  // Of the busiest multiprocessor. A row is one block's.
+  const double longest_row = static_cast<double>(statistics.row_max) / std::max(nnz, 1.0);
+  const double mean_share = token_blocks / busy * std::max(1.0, waves * sms * resident / std::max(blocks, sms));
+  const double share = std::max(mean_share, longest_row / config.column_parts);
+  const double gathers = stored / 32 * config.panels * share;
 
   const bool tensor = config.products == PanelConfig::Products::kTensor;
   const double products = tensor                            ? kTensorInstructions
@@ -117,7 +120,7 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
                                     weight_bytes * token_blocks / (kStreamBytesPerUs * l2_speed(problem.device))) *
                            std::max(1.0, 0.6 * sms / busy);
   // A warp waits for its first steps, and for every one that is not loaded early enough.
-  const double steps = entries_a_warp / (32.0 * step);
+  const double steps = entries_a_warp * std::max(1.0, longest_row * config.row_parts) / (32.0 * step);
   const double latency_us = steps * waves * kStepWaitUs / config.depth;
 
   const double filling = waves * fill_us(config, problem, panels, std::min(blocks, sms * resident), busy, clock_mhz);

@@ -62,6 +62,23 @@ TEST(PanelFamilyTest, ARuleSaysWhatItForbids) {
   EXPECT_TRUE(refused("store", 2));  // it would wait in as much room as its sums
 }
 
+// A row is one block's, however many parts there are.
+TEST(PanelFamilyTest, ALongRowIsPredictedToTakeItsTime) {
+  const PanelFamily family;
+  Random random(5);
+  const CsrMatrix matrix = draw_matrix(random, 4096, 8192, 0.05);
+  const Problem problem = problem_of(matrix, 8);
+  Config config = plain_config();
+  config.values["row_parts"] = 132;
+  const SparsityStatistics even = compute_statistics(matrix);
+  SparsityStatistics uneven = even;
+  uneven.row_max = even.nnz / 10;
+  const double even_us = family.predict(config, problem, even);
+  EXPECT_GT(family.predict(config, problem, uneven), 2 * even_us);
+  uneven.row_max = even.nnz / 200;  // less than a part has
+  EXPECT_DOUBLE_EQ(family.predict(config, problem, uneven), even_us);
+}
+
 TEST(PanelFamilyTest, BlocksFillPanelsTogetherWhereTheyMeet) {
   const PanelFamily family;
   Random random(3);
