@@ -1,5 +1,7 @@
 #include "formats/packed_weight.h"
 
+#include <algorithm>
+
 #include "base/hash.h"
 
 namespace sparsmith {
@@ -14,6 +16,11 @@ std::int64_t PackedWeight::bytes() const {
   std::int64_t total = 0;
   for (const PackedArray& array : arrays) total += static_cast<std::int64_t>(array.bytes.size());
   return total;
+}
+
+std::int64_t PackedWeight::read_bytes() const {
+  const auto unread = facts.find("unread_bytes");
+  return unread == facts.end() ? bytes() : std::max<std::int64_t>(0, bytes() - unread->second);
 }
 
 std::string PackedWeight::contents_hash() const {

@@ -39,6 +39,8 @@ struct PackedWeight {
   const PackedArray* array(const std::string& name) const;
   // What the weight costs in GPU memory.
   std::int64_t bytes() const;
+  // What a run reads of that: less fact "unread_bytes", room that is there for equal strides.
+  std::int64_t read_bytes() const;
   // Of the names and bytes of all arrays: equal hash, equal contents. 32 hexadecimal digits.
   std::string contents_hash() const;
 };

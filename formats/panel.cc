@@ -153,6 +153,7 @@ class Packer {
                     {"slots", slots_},
                     {"rows", part_rows_},
                     {"padding", stored - matrix_.nnz()},
+                    {"unread_bytes", (share_count * share_steps_ - steps_) * words_.step() * 4},
                     {"phases_permille", stored == 0 ? 1000 : phases_ * 1000 * panel::kPhaseLanes / stored},
                     {"balance_permille", steps_ == 0 ? 1000 : share_steps_ * share_count * 1000 / steps_}};
     return packed;

@@ -49,6 +49,11 @@ TEST(PanelTest, UnpackingGivesTheMatrixBack) {
     ASSERT_TRUE(packed.ok()) << packing.name() << packed.status().to_string();
     EXPECT_LE(packed->facts.at("slots"), packing.max_slots);
     EXPECT_GE(packed->facts.at("phases_permille"), 1000);
+    std::int64_t unread_steps = 0;
+    for (const panel::Share& share : packed->array("shares")->as<panel::Share>())
+      unread_steps += packed->facts.at("share_steps") - share.step_count;
+    const std::int64_t step_bytes = panel::step_words(type, packing.token_lanes, matrix.cols).step() * 4;
+    EXPECT_EQ(packed->read_bytes(), packed->bytes() - unread_steps * step_bytes);
     expect_unpacks_to(matrix, *packed, unpack_panel);
   }
 }

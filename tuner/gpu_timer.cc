@@ -85,13 +85,13 @@ float median_of(std::vector<float> values) {
 
 ReplayPlan plan_copies(const ReplayFigures& figures, const TimingPolicy& policy) {
   const ReplayPlan warm;
-  if (!policy.cold_weights || figures.weight_bytes <= 0) return warm;
+  if (!policy.cold_weights || figures.read_bytes <= 0) return warm;
   // The first copy is there already; half of what is free stays free.
   const auto fit = [&](std::int64_t count) {
     return count * std::max(figures.nodes, 1) <= kMaxNodes &&
            (count - 1) * figures.weight_bytes <= figures.free_bytes / 2;
   };
-  std::int64_t copies = 3 * figures.l2_bytes / figures.weight_bytes + 1;
+  std::int64_t copies = 3 * figures.l2_bytes / figures.read_bytes + 1;
   if (!fit(copies)) return warm;
   if (policy.layers > copies && fit(policy.layers)) copies = policy.layers;
   return {.copies = static_cast<int>(copies), .warm = false, .launches = static_cast<int>(copies)};
@@ -174,6 +174,7 @@ Status GpuTimer::prepare(const TimingPolicy& policy, Case& timed) {
   std::size_t total_bytes = 0;
   SPARSMITH_RETURN_IF_ERROR(check(context_.driver().MemGetInfo(&free_bytes, &total_bytes), "cuMemGetInfo"));
   timed.plan = plan_copies({.weight_bytes = work.weight_bytes(),
+                            .read_bytes = work.read_bytes(),
                             .l2_bytes = context_.properties().l2_bytes,
                             .free_bytes = static_cast<std::int64_t>(free_bytes),
                             .nodes = work.nodes()},

@@ -22,13 +22,14 @@ struct ReplayPlan {
 // What a replay is planned from.
 struct ReplayFigures {
   std::int64_t weight_bytes = 0;
+  std::int64_t read_bytes = 0;  // of these, by a launch
   std::int64_t l2_bytes = 0;
   std::int64_t free_bytes = 0;  // of device memory
   int nodes = 1;                // of a launch
 };
 
-// The fewest copies that exceed three times L2; one, and warm, where that takes over 2,000 nodes or more memory than
-// there is, or where the policy is warm. More, up to the policy's layers, where those fit.
+// The fewest copies of which more is read than three times L2; one, and warm, where that takes over 2,000 nodes or more
+// memory than there is, or where the policy is warm. More, up to the policy's layers, where those fit.
 ReplayPlan plan_copies(const ReplayFigures& figures, const TimingPolicy& policy);
 
 // Adds to `plan` launches that make a replay long against the resolution of events, and so many replays fit the

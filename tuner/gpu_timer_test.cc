@@ -10,22 +10,33 @@ constexpr std::int64_t kPlenty = std::int64_t{100} << 30;
 
 TEST(PlanCopiesTest, CopiesExceedThreeTimesL2) {
   for (const std::int64_t bytes : {std::int64_t{100} << 10, std::int64_t{1} << 20, std::int64_t{1} << 30}) {
-    const ReplayPlan plan =
-        plan_copies({.weight_bytes = bytes, .l2_bytes = kL2, .free_bytes = kPlenty, .nodes = 1}, {});
+    const ReplayPlan plan = plan_copies(
+        {.weight_bytes = bytes, .read_bytes = bytes, .l2_bytes = kL2, .free_bytes = kPlenty, .nodes = 1}, {});
     EXPECT_FALSE(plan.warm);
     EXPECT_GT(plan.copies * bytes, 3 * kL2);
     EXPECT_LE((plan.copies - 1) * bytes, 3 * kL2) << "not one more than it takes";
   }
 }
 
+TEST(PlanCopiesTest, WhatNobodyReadsMakesNothingCold) {
+  const ReplayFigures all = {.weight_bytes = 4 << 20, .read_bytes = 4 << 20, .l2_bytes = kL2, .free_bytes = kPlenty};
+  ReplayFigures half = all;
+  half.read_bytes /= 2;
+  EXPECT_EQ(plan_copies(all, {}).copies, 38);
+  EXPECT_EQ(plan_copies(half, {}).copies, 76);
+  half.free_bytes = 500 << 20;  // for which whole copies count
+  EXPECT_TRUE(plan_copies(half, {}).warm);
+}
+
 TEST(PlanCopiesTest, GoesWarmWhereColdIsNotToBeHad) {
-  const ReplayFigures tiny = {.weight_bytes = 50 << 10, .l2_bytes = kL2, .free_bytes = kPlenty, .nodes = 1};
+  const ReplayFigures tiny = {
+      .weight_bytes = 50 << 10, .read_bytes = 50 << 10, .l2_bytes = kL2, .free_bytes = kPlenty, .nodes = 1};
   EXPECT_TRUE(plan_copies(tiny, {}).warm) << "3,073 nodes";
   EXPECT_EQ(plan_copies(tiny, {}).copies, 1);
-  EXPECT_TRUE(plan_copies({1 << 20, kL2, 10 << 20, 1}, {}).warm) << "no memory";
-  EXPECT_TRUE(plan_copies({1 << 20, kL2, kPlenty, 20}, {}).warm) << "3,020 nodes";
-  EXPECT_TRUE(plan_copies({1 << 20, kL2, kPlenty, 1}, {.cold_weights = false}).warm);
-  EXPECT_TRUE(plan_copies({0, kL2, kPlenty, 1}, {}).warm);
+  EXPECT_TRUE(plan_copies({1 << 20, 1 << 20, kL2, 10 << 20, 1}, {}).warm) << "no memory";
+  EXPECT_TRUE(plan_copies({1 << 20, 1 << 20, kL2, kPlenty, 20}, {}).warm) << "3,020 nodes";
+  EXPECT_TRUE(plan_copies({1 << 20, 1 << 20, kL2, kPlenty, 1}, {.cold_weights = false}).warm);
+  EXPECT_TRUE(plan_copies({0, 0, kL2, kPlenty, 1}, {}).warm);
 }
 
 ReplayPlan launches_of(double launch_us, int copies, int nodes, const TimingPolicy& policy = {}) {
@@ -89,13 +100,16 @@ TEST(PlanLaunchesTest, AStackHasItsLayersAndACopyForEach) {
     EXPECT_EQ(plan.graphs, 1);
     return plan.launches;
   };
-  const ReplayFigures figures = {.weight_bytes = 40 << 20, .l2_bytes = kL2, .free_bytes = kPlenty, .nodes = 1};
+  const ReplayFigures figures = {
+      .weight_bytes = 40 << 20, .read_bytes = 40 << 20, .l2_bytes = kL2, .free_bytes = kPlenty, .nodes = 1};
   EXPECT_EQ(plan_copies(figures, stack).copies, 64);
   EXPECT_EQ(launches(figures), 64);
-  const ReplayFigures small = {.weight_bytes = 1 << 20, .l2_bytes = kL2, .free_bytes = kPlenty, .nodes = 1};
+  const ReplayFigures small = {
+      .weight_bytes = 1 << 20, .read_bytes = 1 << 20, .l2_bytes = kL2, .free_bytes = kPlenty, .nodes = 1};
   EXPECT_EQ(plan_copies(small, stack).copies, 151) << "fewer would stay in cache";
   EXPECT_EQ(launches(small), 151);
-  const ReplayFigures tight = {.weight_bytes = 40 << 20, .l2_bytes = kL2, .free_bytes = 1 << 30, .nodes = 1};
+  const ReplayFigures tight = {
+      .weight_bytes = 40 << 20, .read_bytes = 40 << 20, .l2_bytes = kL2, .free_bytes = 1 << 30, .nodes = 1};
   EXPECT_EQ(plan_copies(tight, stack).copies, 4) << "64 copies do not fit";
   EXPECT_EQ(launches(tight), 64);
 }

@@ -23,6 +23,7 @@ class PackingCopies {
   const std::vector<LaunchBindings::Packed>& bindings(int copy) const { return bindings_[copy]; }
   int count() const { return static_cast<int>(bindings_.size()); }
   std::int64_t bytes() const { return packing_.packed().bytes(); }
+  std::int64_t read_bytes() const { return packing_.packed().read_bytes(); }
 
  private:
   const DevicePacking& packing_;
@@ -38,6 +39,7 @@ class PlanWork : public TimedWork {
            std::shared_ptr<PackingCopies> copies, std::optional<OperatorSpec> dense);
 
   std::int64_t weight_bytes() const override { return copies_->bytes(); }
+  std::int64_t read_bytes() const override { return copies_->read_bytes(); }
   int nodes() const override { return static_cast<int>(plan_.steps.size()) + (dense_ ? 1 : 0); }
   Status make_copies(int count) override;
   Status enqueue(CUstream stream, int copy) override;

@@ -16,6 +16,8 @@ class TimedWork {
 
   // What one copy of the weight takes.
   virtual std::int64_t weight_bytes() const = 0;
+  // What a launch reads of it.
+  virtual std::int64_t read_bytes() const { return weight_bytes(); }
   // Graph nodes of one launch, at most.
   virtual int nodes() const = 0;
   // Makes copies of the weight until there are `count`, the first included. Other calls of this work may use them.
