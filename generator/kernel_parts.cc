@@ -196,8 +196,8 @@ Result<Candidate> make_candidate(const Config& config, const Problem& problem, c
   for (const PlanStep& step : plan.steps) {
     SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes, step.shared_bytes.evaluate({.n = problem.tokens}));
     if (bytes <= problem.device.shared_bytes_per_block) continue;
-    return unsupported(fmt::format("{}: this packed weight asks for {} bytes of shared memory a block, of {}",
-                                   step.kernel, bytes, problem.device.shared_bytes_per_block));
+    return unsupported(fmt::format("more shared memory than a block has: {} asks for {} bytes, of {}", step.kernel,
+                                   bytes, problem.device.shared_bytes_per_block));
   }
   Candidate candidate;
   candidate.config = config;

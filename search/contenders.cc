@@ -76,7 +76,9 @@ void Contenders::make(std::span<const std::size_t> points) {
   for (std::size_t i = 0; i < missing.size(); ++i) {
     const std::size_t point = missing[i];
     if (!errors[i].ok()) {
-      ++counts_.rejected["cannot be generated: " + errors[i].message()];
+      // What many have in common comes first.
+      const std::string& reason = errors[i].message();
+      ++counts_.rejected["cannot be generated: " + reason.substr(0, reason.find(": "))];
       failed_.insert(point);
       continue;
     }
