@@ -54,6 +54,8 @@ Status check_gather(const CsrMatrix& matrix, const PanelPacking& packing) {
 Status check(const CsrMatrix& matrix, const PanelPacking& packing, DataType type) {
   if (type != DataType::kFloat32 && type != DataType::kFloat16 && type != DataType::kBFloat16)
     return invalid_argument(fmt::format("panel: values are fp32, fp16 or bf16, not {}", short_name(type)));
+  if (packing.staged() && size_of(type) != 2)
+    return invalid_argument(fmt::format("panel: rows of {} wait in as much room as their sums", short_name(type)));
   SPARSMITH_RETURN_IF_ERROR(packing.gathers() ? check_gather(matrix, packing) : check_panel(matrix, packing));
   if (packing.row_parts < 1 || packing.column_parts < 1 || packing.warps < 1 || packing.segment_length < 1)
     return invalid_argument("panel: parts, warps and segment length are at least 1");

@@ -26,7 +26,7 @@ struct PanelPacking {
   int token_lanes = 0;  // 1 to 8: lanes that share an entry, and gather from X itself; 0: gathers meet a panel
 
   bool turned = true;  // panels are turned from token-major X (panel_row), or columns lie in order
-  panel::RowStore row_store = panel::RowStore::kSlots;  // staged rows take half a slot each of max_slots
+  panel::RowStore row_store = panel::RowStore::kSlots;  // staged: 16-bit values, half a slot each
 
   int sweep_columns = 0;  // with token lanes: tasks in the order of blocks of so many columns (panel_sweep.h); 0: not
 

@@ -48,8 +48,9 @@ double padding(const PanelConfig& config, const SparsityStatistics& statistics, 
   return 1.03 + (step - 1) / 2.0 * lanes / length + step * 16.0 / std::max(entries_a_warp, 1.0);
 }
 
-// As long as L2 takes to send so many bytes for each byte of a panel. X is turned by threads that have few loads under
-// way. The 16 bytes of a column of feature-major X are half a sector of a line of their own, unless X holds no more.
+// For each byte of a panel, the bytes that L2 would send in the time that the panel's take. X is turned by threads that
+// have few loads under way. The 16 bytes of a column of feature-major X are half a sector of a line of their own,
+// unless X holds no more.
 double sent_bytes(const PanelConfig& config, Layout layout, double panels) {
   using Input = PanelConfig::Input;
   if (config.input == Input::kRelayout || config.input == Input::kNeighbours) return 1;

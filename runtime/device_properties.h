@@ -49,8 +49,8 @@ struct DeviceProperties {
 // compute_capability 80, 90 or 100; for others the device is the nearest one below (80 below that).
 DeviceProperties typical_device(int compute_capability);
 
-// What the probe (tuner/speed_probe.h) finds on an H200: of one of `sm_count` multiprocessors at `clock_khz`, and of a
-// launch. The cost models' constants hold for a device of which it finds as much.
+// What the probe (tuner/speed_probe.h) finds on an H200, if it had `sm_count` multiprocessors at `clock_khz`, and for a
+// launch. The cost models' constants hold for a device of which the probe finds the same.
 double typical_l2_bandwidth(int sm_count, int clock_khz);
 constexpr double kTypicalLaunchUs = 0.63;
 

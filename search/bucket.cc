@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 
 #include "tuner/compiler_pool.h"
 
@@ -26,13 +27,13 @@ BucketTimes times_of(const Bucket& bucket) {
   // As decide() will see them: beside times of the final, those from outside of it do not count.
   std::set<std::string> in_final;
   for (const Contender& contender : bucket.contenders) {
-    if (contender.state != Contender::State::kTimed) continue;
+    if (contender.state == Contender::State::kTimed && contender.in_final) in_final.insert(contender.identity.packing);
+  }
+  for (const Contender& contender : bucket.contenders) {
     const std::string& packing = contender.identity.packing;
-    const bool first_of_final = contender.in_final && in_final.insert(packing).second;
-    if (!contender.in_final && in_final.contains(packing)) continue;
+    if (contender.state != Contender::State::kTimed || (!contender.in_final && in_final.contains(packing))) continue;
     const auto [best, is_new] = times.best_us.emplace(packing, contender.timing.median_us);
-    if (!is_new)
-      best->second = first_of_final ? contender.timing.median_us : std::min(best->second, contender.timing.median_us);
+    if (!is_new) best->second = std::min(best->second, contender.timing.median_us);
   }
   return times;
 }

@@ -244,8 +244,8 @@ Status GpuTimer::replay(std::span<Case* const> cases, int rounds) {
       SPARSMITH_RETURN_IF_ERROR(capture(*timed, timed->index(round)));
   // All is queued at once: the GPU never waits for this thread. In front of each replay stands one launch that is not
   // timed, of the copy that the replay reads last: what the case before left in caches, and in what state it left the
-  // GPU, is not this one's doing. (Where cuSPARSE or a kernel with little shared memory was launched last, plans of two
-  // kernels took 1 us longer in each of the following replays.)
+  // GPU, is not this one's doing. (Without it, plans of two kernels took 1 us longer a launch where cuSPARSE had been
+  // timed; why was not found.)
   std::vector<std::unique_ptr<Event>> events;
   const auto record = [&]() -> Status {
     events.push_back(std::make_unique<Event>(context_.driver()));
