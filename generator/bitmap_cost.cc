@@ -1,7 +1,7 @@
 // The cost model of the bitmap family: an order among configs, in microseconds, without running anything.
 //
 // Three things run side by side, and the slowest hides most of the others: the packed weight from HBM; the warps'
-// instructions, counted in the disassembly for sm_90; and the accesses of shared memory, one at a time on a
+// instructions, by what they weigh in times; and the accesses of shared memory, one at a time on a
 // multiprocessor, of which a load makes more where its lanes' values lie further apart. To them come operands of X from
 // L2 and what every launch costs. The constants are fitted to spaces that an H200 recorded
 // (docs/results/h200-search.md); they rank, they do not promise.
@@ -15,20 +15,21 @@
 namespace sparsmith {
 namespace {
 
-constexpr double kFixedUs = 2.8;               // launch, first strips, last sums
-constexpr double kSecondLaunchUs = 2.2;        // that adds up column parts
-constexpr double kExchangeUs = 0.95;           // where a cluster does
-constexpr double kUnhidden = 0.17;             // of the shorter of HBM and work
-constexpr double kIssued = 0.72;               // instructions a cycle of a scheduler, at best
-constexpr double kL2BytesPerUs = 7.9e6;        // of X operands, over the device
-constexpr double kOperandBytesPerUs = 13.4e6;  // the same, laid out: whole lines, as in the two_four family
-constexpr double kStripInstructions = 90;
-constexpr double kInputInstructions = 34;     // a strip's operands for 8 tokens
-constexpr double kOperandInstructions = 16;   // the same, laid out: two loads, and the search for Inf
+constexpr double kFixedUs = 4.0;               // launch, first strips, last sums
+constexpr double kSecondLaunchUs = 2.3;        // that adds up column parts
+constexpr double kExchangeUs = 1.24;           // where a cluster does
+constexpr double kUnhidden = 0.11;             // of the shorter of HBM and work
+constexpr double kIssued = 0.87;               // instructions a cycle of a scheduler, at best
+constexpr double kL2BytesPerUs = 6.5e6;        // of X operands, over the device
+constexpr double kOperandBytesPerUs = 13.2e6;  // the same, laid out: whole lines, as in the two_four family
+constexpr double kStripInstructions = 27;
+constexpr double kInputInstructions = 56;     // a strip's operands for 8 tokens
+constexpr double kOperandInstructions = 5;    // the same, laid out: two loads, and the search for Inf
 constexpr double kElementInstructions = 130;  // the same, element by element
-constexpr double kTokenInstructions = 4.7;    // a further token tile: its mma, and what they wait
-constexpr double kHiding = 0.63;              // of a multiprocessor's rate, that 16 warps have and none would not
-constexpr double kUnhiddenX = 0.47;           // of their time: they are loaded a strip ahead
+constexpr double kTokenInstructions = 9.3;    // a further token tile: its mma, and what they wait
+constexpr double kWaves = 1.2;                // of what multiprocessors without a block in the last wave cost
+constexpr double kHiding = 0.64;              // of a multiprocessor's rate, that 16 warps have and none would not
+constexpr double kUnhiddenX = 0.53;           // of their time: they are loaded a strip ahead
 
 // How operands of X come: a strip's, for 8 tokens.
 struct InputCost {
@@ -44,7 +45,7 @@ InputCost input_cost(const BitmapConfig& config, const Problem& problem) {
 
 // Warp instructions for a tile of 16 x 64.
 double instructions(const BitmapConfig& config, const InputCost& input) {
-  const double starts = config.stored_offsets ? (config.run_bits == 4 ? 124 : 106) : (config.run_bits == 4 ? 149 : 128);
+  const double starts = config.stored_offsets ? (config.run_bits == 4 ? 124 : 145) : (config.run_bits == 4 ? 167 : 172);
   const double pairs = config.token_tiles > 1 ? 20 : 0;  // values are merged
   const double strip = kStripInstructions + input.instructions * config.token_tiles + (config.bulk_copies ? 0 : 60);
   return starts + pairs + kTokenInstructions * (config.token_tiles - 1) + strip / config.tiles;
@@ -54,7 +55,7 @@ double instructions(const BitmapConfig& config, const InputCost& input) {
 double accesses(const BitmapConfig& config, const InputCost& input, double density) {
   const double per_load = config.run_bits == 4 ? 1 + 2.0 * std::clamp(density - 0.4, 0.0, 0.4)
                                                : 1 + 3.1 * std::clamp(density - 0.2, 0.0, 0.4);
-  const double shuffles = config.stored_offsets ? 2 : (config.run_bits == 4 ? 10 : 5);
+  const double shuffles = config.stored_offsets ? 2 : (config.run_bits == 4 ? 10 : 6);
   return 32 * per_load + 3 + shuffles + input.turns * config.token_tiles / config.tiles;
 }
 
@@ -77,7 +78,7 @@ double BitmapFamily::predict(const Config& config_, const Problem& problem,
   const double blocks = std::max(1.0, row_tiles * token_tiles * config.column_parts);
   const auto room =
       static_cast<double>(multiprocessors_for_clusters(config.cluster ? config.column_parts : 1, problem.device));
-  const double excess = std::ceil(blocks / room) * sms / blocks;
+  const double excess = 1 + kWaves * (std::ceil(blocks / room) * sms / blocks - 1);
   const double header = 128.0 * (config.stored_offsets ? 1 + 8 / config.run_bits : 1) + 64.0 / config.run_bits;
   const double strip_bytes = config.tiles * (header + 2048 * density) + 8;
   const double resident = std::min<double>(config.blocks_per_sm, std::ceil(blocks / sms));
@@ -91,7 +92,7 @@ double BitmapFamily::predict(const Config& config_, const Problem& problem,
                       token_tiles / (input.bytes_per_us * l2);
   const double in_flight = config.warps * resident * (stages - 0.5) * strip_bytes;  // bytes a multiprocessor
   const double hbm_us =
-      (strips * (strip_bytes + 4)) * token_tiles / (0.93 * hbm) * std::max({1.0, excess * 0.8, 40000 / in_flight});
+      (strips * (strip_bytes + 4)) * token_tiles / (0.93 * hbm) * std::max({1.0, excess * 0.7, 40000 / in_flight});
   const double work_us = decode_us + kUnhiddenX * x_us;
   double finish_us = std::ceil(blocks / (sms * resident)) * 0.03 * config.warps;  // sums of warps
   if (config.cluster) {

@@ -1,10 +1,10 @@
 // The cost model of the scatter family: microseconds, without running anything.
 //
-// A multiprocessor goes through its tiles one cycle a turn at its shared memory and L1: ldmatrix reads a tile in 64, a
-// store or a clearing of all entries takes as many as the fullest bank has words, loads return a line a turn, and a
-// vector load of X takes one for each token's line. Issuing instructions overlaps with that, not wholly. Counts of
-// instructions are those of the disassembly for sm_90, turns of stores are the packer's; the other constants are fitted
-// to spaces that an H200 recorded (docs/results/h200-search.md).
+// A multiprocessor goes through its tiles one cycle a turn at its shared memory and L1: ldmatrix reads a tile, a store
+// or a clearing of all entries takes as many turns as the fullest bank has words, loads return a line a turn, and a
+// vector load of X takes some for each token's line. Instructions hide behind that. Turns of stores are the packer's;
+// the constants are fitted to some 1,800 configs of 60 to 95 % zeros, 8 to 64 tokens and seven shapes, timed on an
+// H200.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,19 +19,22 @@ namespace {
 
 constexpr double kSustainedClock = 1.755 / 1.98;  // of what the device says
 constexpr double kSustainedHbm = 0.8;
-constexpr double kBestRate = 0.76;        // of the cycles below, that 16 warps reach
-constexpr double kFixedUs = 3.0;          // launch, first loads, sums across warps
-constexpr double kIssueShare = 0.26;      // of issue time that does not hide behind shared memory
-constexpr double kInputTurns = 6.6;       // a 16-byte load a lane: 8 tokens, a line of each
-constexpr double kOperandTurns = 4;       // the same, laid out: whole lines
-constexpr double kOperandWaitUs = 1.2;    // until X is laid out, beyond what that launch takes by itself
-constexpr double kElementTurns = 43;      // the same, element by element of feature-major X: 8 loads, 4 lines of each
-constexpr double kMatrixTurns = 39;       // of 16 ldmatrix.x4
+constexpr double kBestRate = 0.633;       // of the cycles below, that 16 warps reach
+constexpr double kFixedUs = 3.62;         // launch, first loads, sums across warps
+constexpr double kInputTurns = 7.5;       // a 16-byte load a lane: 8 tokens, a line of each
+constexpr double kOperandTurns = 5.9;     // the same, laid out: whole lines
+constexpr double kOperandWaitUs = 0.7;    // until X is laid out, beyond what that launch takes by itself
+constexpr double kElementTurns = 38;      // the same, element by element of feature-major X: 8 loads, 4 lines of each
+constexpr double kMatrixTurns = 23.5;     // of 16 ldmatrix.x4
 constexpr double kMultiplyCycles = 1.53;  // an mma.m16n8k16, at 62 % of the peak rate
-constexpr double kTileInstructions = 85;  // besides those below: addresses, predicates, loop
-constexpr double kInputWait = 400;        // for X in the middle of a tile, shared by the warps of a multiprocessor
-constexpr double kLateRoundCycles = 66;   // a round that is loaded when needed
-constexpr double kExchangeUs = 1.35;      // of sums in a cluster
+constexpr double kInputWait = 179;        // for X in the middle of a tile, shared by the warps of a multiprocessor
+constexpr double kLateRoundCycles = 41;   // a round that is loaded when needed
+constexpr double kExchangeUs = 1.45;      // of sums in a cluster
+// What a block's beginning and end cost where it follows another one: alone on its multiprocessor, beside a second
+// block, in a cluster, which waits for room on all of its multiprocessors.
+constexpr double kFollowingUs = 1.4;
+constexpr double kFollowingBesideUs = 1.1;
+constexpr double kFollowingClusterUs = 3.9;
 
 // Turns of shared memory for one store of all entries, over entries / 32, by density: the packer's for uniform tiles.
 double turns_per_round(ScatterEntry entry, double density) {
@@ -48,21 +51,17 @@ double turns_per_round(ScatterEntry entry, double density) {
 }
 
 // How much of the cycles below `warps` of a multiprocessor reach.
-double rate(int warps) { return kBestRate * (warps >= 16 ? 1.0 : warps >= 12 ? 0.95 : warps >= 8 ? 0.8 : 0.5); }
+double rate(double warps) { return kBestRate * (warps >= 12 ? 1.0 : warps >= 8 ? 0.87 : 0.5); }
 
 // What tiles ahead make of that: they gain 1 to 2 % from 16 tokens on, and lose 3 % below (70 and 80 %).
 double time_ahead(const ScatterConfig& config, const Problem& problem) {
   return config.tiles_ahead == 0 ? 1.0 : problem.tokens >= 16 ? 0.985 : 1.03;
 }
 
-// How X comes, for a lane's 16 bytes: turns and instructions.
-struct InputCost {
-  double turns;
-  double instructions;
-};
-InputCost input_cost(const ScatterConfig& config, const Problem& problem) {
-  if (config.relayout) return {kOperandTurns, 1};
-  return comes_by_vectors(problem.spec) ? InputCost{kInputTurns, 3} : InputCost{kElementTurns, 40};
+// How X comes: turns for a lane's 16 bytes.
+double input_turns(const ScatterConfig& config, const Problem& problem) {
+  if (config.relayout) return kOperandTurns;
+  return comes_by_vectors(problem.spec) ? kInputTurns : kElementTurns;
 }
 
 // The share of the variation between rows that is left between row blocks once 16-row parts have been dealt out.
@@ -88,7 +87,6 @@ double late_rounds(const ScatterConfig& config, const ScatterRounds& rounds) {
 double tile_cycles(const ScatterConfig& config, const Problem& problem, const SparsityStatistics& statistics) {
   const ScatterRounds rounds = scatter_rounds(config.packing(), statistics);
   const bool bytes = config.entry == ScatterEntry::kByte;
-  const InputCost input = input_cost(config, problem);
   const double entries = entries_of_tile(config.packing(), statistics);
   const double held = std::max<double>(rounds.mean, config.min_rounds);
   const double fragments = config.token_tile / 8.0 * config.tile_columns() / 32.0 / config.row_tiles;  // of X, loaded
@@ -97,15 +95,11 @@ double tile_cycles(const ScatterConfig& config, const Problem& problem, const Sp
   // Rounds to spare let the packer keep stores to one bank apart.
   const double crowded = turns_per_round(config.entry, entries / scatter::kTileElements) * entries / 32;
   const double stores = std::max(held, crowded - 1.3 * (held - rounds.mean));
-  const double turns = kMatrixTurns + 2 * stores + held * (bytes ? 0.75 : 1.0) + fragments * input.turns;
-  // Storing and clearing: the byte form spends two dp4a on a position.
-  const double per_round = bytes ? 7.0 : 4.0;
-  const double loads = config.min_rounds * 0.2 + (config.max_rounds - config.min_rounds) * 2.0;  // some predicated
-  const double instructions = kTileInstructions + std::max<double>(held, config.max_rounds) * per_round + loads + 16 +
-                              multiplications + fragments * input.instructions;
+  const double turns =
+      kMatrixTurns + 2 * stores + held * (bytes ? 0.75 : 1.0) + fragments * input_turns(config, problem);
   const int more_inputs = config.tile_columns() / config.input_columns - 1;
-  const double overlapped = std::max(turns + kIssueShare * instructions / 4, multiplications * kMultiplyCycles);
-  return overlapped + more_inputs * kInputWait / config.warps + late_rounds(config, rounds) * kLateRoundCycles;
+  return std::max(turns, multiplications * kMultiplyCycles) + more_inputs * kInputWait / config.warps +
+         late_rounds(config, rounds) * kLateRoundCycles;
 }
 
 }  // namespace
@@ -134,15 +128,21 @@ double ScatterFamily::predict(const Config& config_, const Problem& problem,
   const double column_tiles = std::ceil(static_cast<double>(problem.spec.cols) / config.tile_columns());
   const double token_tiles = std::ceil(static_cast<double>(problem.tokens) / config.token_tile);
 
+  // Blocks that a multiprocessor holds at once, and in all on the busiest one: where one ends, another begins, but
+  // clusters.
   const double blocks = std::ceil(row_blocks / config.row_tiles) * config.parts * token_tiles;
   const double together =
       std::min(static_cast<double>(config.resident_blocks(problem.device)), std::ceil(blocks / sms));
-  const double busiest = std::ceil(blocks / sms / together) * together;
+  const double busiest = config.parts > 1 ? std::ceil(blocks / sms / together) * together : std::ceil(blocks / sms);
+  const double waves = std::ceil(busiest / together);
+  const double last = busiest - (waves - 1) * together;  // blocks of the last wave
   // Tiles, as if all warps had equally many.
   const int sharing = config.warps * config.parts;
   const double shares = std::ceil(column_tiles / sharing) * config.warps * config.row_tiles;
-  const double decode_us = busiest * shares * tile_cycles(config, problem, statistics) * time_ahead(config, problem) /
-                           rate(static_cast<int>(together) * config.warps) / clock;
+  const double block_us = shares * tile_cycles(config, problem, statistics) * time_ahead(config, problem) / clock;
+  const double decode_us =
+      block_us * ((busiest - last) / rate(together * config.warps) + last / rate(last * config.warps));
+  const double following_us = config.parts > 1 ? kFollowingClusterUs : together > 1 ? kFollowingBesideUs : kFollowingUs;
 
   const bool bytes = config.entry == ScatterEntry::kByte;
   const double held = std::max<double>(rounds.mean, config.min_rounds);
@@ -150,8 +150,9 @@ double ScatterFamily::predict(const Config& config_, const Problem& problem,
   const double x_and_y =
       static_cast<double>(problem.spec.cols + problem.spec.rows) * static_cast<double>(problem.tokens) * element;
   const double memory_us = (weight_bytes * token_tiles + x_and_y) / hbm;
-  return kFixedUs + launch_delay_us(problem.device) + (config.parts > 1 ? kExchangeUs : 0) +
-         (config.relayout ? relayout_us(problem) + kOperandWaitUs : 0) + std::max(decode_us, memory_us);
+  return kFixedUs + (waves - 1) * following_us + launch_delay_us(problem.device) +
+         (config.parts > 1 ? kExchangeUs : 0) + (config.relayout ? relayout_us(problem) + kOperandWaitUs : 0) +
+         std::max(decode_us, memory_us);
 }
 
 }  // namespace sparsmith

@@ -18,26 +18,30 @@ namespace {
 
 constexpr double kSustainedClock = 1.755 / 1.98;  // of what the device says
 constexpr double kSustainedHbm = 0.65;
-constexpr double kBestRate = 0.79;            // of the cycles below, that one buffer and four warpgroups reach
-constexpr double kFixedUs = 3.7;              // launch, first loads, sums across warpgroups
-constexpr double kSecondKernelUs = 1.7;       // of which the launch hides behind the first one
-constexpr double kClusterUs = 0.6;            // its barriers
+constexpr double kBestRate = 1.06;            // of the cycles below, that one buffer and four warpgroups reach
+constexpr double kFixedUs = 3.77;             // launch, first loads, sums across warpgroups
+constexpr double kSecondKernelUs = 1.74;      // of which the launch hides behind the first one
+constexpr double kClusterUs = 0.29;           // its barriers
 constexpr double kClusterBytesPerUs = 2.1e4;  // that a block stores to others
 constexpr double kL2BytesPerUs = 7.2e6;       // by all multiprocessors
-constexpr double kTileReadTurns = 85;         // by tensor cores
-constexpr double kInputTurns = 20;            // 16 tokens by 64 columns, written and read
+constexpr double kTileReadTurns = 95;         // by tensor cores
+constexpr double kInputTurns = 30;            // 16 tokens by 64 columns, written and read
 constexpr double kMultiplyCycles = 128.0;     // 64 x 64 by 64 tokens
-constexpr double kTileInstructions = 110;     // besides those of entries: addresses, X, barriers, loop
-constexpr double kIssueShare = 0.43;          // of issue time that does not hide behind shared memory
-constexpr double kPredicateCycles = 2.4;      // a round that not every tile has
+constexpr double kTileInstructions = 112;     // besides those of entries: addresses, X, barriers, loop
+constexpr double kIssueShare = 0.49;          // of issue time that does not hide behind shared memory
+constexpr double kPredicateCycles = 1.67;     // a round that not every tile has
 constexpr double kElementTurns = 320;         // more, where X comes element by element
 constexpr double kSpillUs = 0.5;
-constexpr double kLateRoundCycles = 46;  // a round that is loaded when needed
+// What a block's beginning and end cost where it follows another one; and in a cluster, which waits for room on all of
+// its multiprocessors.
+constexpr double kFollowingUs = 2.2;
+constexpr double kFollowingClusterUs = 3.2;
+constexpr double kLateRoundCycles = 72;  // a round that is loaded when needed
 
-constexpr double kTwoBuffers = 0.84;
+constexpr double kTwoBuffers = 0.76;
 constexpr double kTwoBuffersAlone = 0.65;
-constexpr double kThreeGroups = 1.1;
-constexpr double kTwoGroups = 0.9;
+constexpr double kThreeGroups = 0.92;
+constexpr double kTwoGroups = 0.79;
 constexpr double kOneGroup = 0.45;
 
 // How much of the best rate the warpgroups of a multiprocessor reach. With two buffers each
@@ -110,8 +114,9 @@ double WgmmaFamily::predict(const Config& config_, const Problem& problem, const
   const double y_bytes = static_cast<double>(problem.spec.rows) * tokens * 2;
   const double memory_us = (weight_bytes * token_tiles + x_bytes + y_bytes) / hbm;
   const double l2_us = (weight_bytes * token_tiles + x_bytes * row_panels) / (kL2BytesPerUs * l2_speed(problem.device));
+  const double following_us = (busiest - 1) * (config.cluster() > 1 ? kFollowingClusterUs : kFollowingUs);
   const double spill_us = config.missing_registers(problem.device) > 0 ? kSpillUs : 0;
-  return kFixedUs + launch_delay_us(problem.device) + std::max({decode_us, memory_us, l2_us}) +
+  return kFixedUs + launch_delay_us(problem.device) + following_us + std::max({decode_us, memory_us, l2_us}) +
          parts_us(config, problem) + spill_us;
 }
 

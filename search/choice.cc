@@ -14,12 +14,22 @@ namespace {
 // counts.
 constexpr double kNever = 1e30;
 
-double cost_at(const BucketTimes& bucket, const std::vector<std::string>& packings) {
-  double best = bucket.dense_us > 0 ? bucket.dense_us : kNever;
+// By which share times differ that are called different, at least.
+constexpr double kNoise = 0.01;
+
+using PackingBytes = std::map<std::string, std::int64_t>;
+
+double fastest_of(const BucketTimes& bucket, const std::vector<std::string>& packings) {
+  double best = kNever;
   for (const std::string& packing : packings) {
     const auto found = bucket.best_us.find(packing);
     if (found != bucket.best_us.end()) best = std::min(best, found->second);
   }
+  return best;
+}
+
+double cost_at(const BucketTimes& bucket, const std::vector<std::string>& packings) {
+  const double best = std::min(bucket.dense_us > 0 ? bucket.dense_us : kNever, fastest_of(bucket, packings));
   return best == kNever ? kNever : best * bucket.calls;
 }
 
@@ -29,14 +39,20 @@ double cost_of(const std::vector<BucketTimes>& buckets, const std::vector<std::s
   return sum;
 }
 
-std::int64_t bytes_of(const std::map<std::string, std::int64_t>& packing_bytes,
-                      const std::vector<std::string>& packings) {
+std::int64_t bytes_of(const PackingBytes& packing_bytes, const std::vector<std::string>& packings) {
   std::int64_t sum = 0;
   for (const std::string& packing : packings) {
     const auto found = packing_bytes.find(packing);
     if (found != packing_bytes.end()) sum += found->second;
   }
   return sum;
+}
+
+bool fits(const std::vector<BucketTimes>& buckets, const PackingBytes& packing_bytes, const PackingLimits& limits,
+          const std::vector<std::string>& kept) {
+  if (kept.size() <= 1) return true;
+  const std::int64_t beside = keeps_dense(buckets, kept) ? limits.dense_bytes : 0;
+  return bytes_of(packing_bytes, kept) + beside <= limits.bytes;
 }
 
 // A further copy of the weight is worth its memory where it takes a percent off the sum, or 3 % off some N.
@@ -49,15 +65,13 @@ bool worth_a_copy(const std::vector<BucketTimes>& buckets, const std::vector<std
 
 // Exchanges packings one by one for those that lower the cost: what served every N at first may be in the way later.
 void exchange(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
-              const std::map<std::string, std::int64_t>& packing_bytes, std::int64_t most_bytes,
-              std::vector<std::string>& kept) {
+              const PackingBytes& packing_bytes, const PackingLimits& limits, std::vector<std::string>& kept) {
   for (std::string& slot : kept) {
     for (const std::string& name : names) {
       if (std::find(kept.begin(), kept.end(), name) != kept.end()) continue;
       const double cost = cost_of(buckets, kept);
       std::string old = std::exchange(slot, name);
-      const bool too_large = kept.size() > 1 && bytes_of(packing_bytes, kept) > most_bytes;
-      if (too_large || cost_of(buckets, kept) >= cost) slot = std::move(old);
+      if (!fits(buckets, packing_bytes, limits, kept) || cost_of(buckets, kept) >= cost) slot = std::move(old);
     }
   }
 }
@@ -65,16 +79,16 @@ void exchange(const std::vector<BucketTimes>& buckets, const std::set<std::strin
 // Takes one packing after the other, behind those in `kept`, each time the one that lowers the cost most. Packings that
 // later ones made superfluous are dropped.
 std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
-                                const std::map<std::string, std::int64_t>& packing_bytes, int limit,
-                                std::int64_t most_bytes, std::vector<std::string> kept) {
+                                const PackingBytes& packing_bytes, const PackingLimits& limits,
+                                std::vector<std::string> kept) {
   double cost = cost_of(buckets, kept);
-  while (static_cast<int>(kept.size()) < limit) {
+  while (static_cast<int>(kept.size()) < limits.packings) {
     std::string best;
     double best_cost = cost;
     for (const std::string& name : names) {
       std::vector<std::string> with = kept;
       with.push_back(name);
-      if (!kept.empty() && bytes_of(packing_bytes, with) > most_bytes) continue;
+      if (!fits(buckets, packing_bytes, limits, with)) continue;
       const double now = cost_of(buckets, with);
       const bool smaller =
           now == best_cost && !best.empty() && bytes_of(packing_bytes, {name}) < bytes_of(packing_bytes, {best});
@@ -97,7 +111,7 @@ std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const s
       }
     }
     kept = std::move(with);
-    exchange(buckets, names, packing_bytes, most_bytes, kept);
+    exchange(buckets, names, packing_bytes, limits, kept);
     cost = cost_of(buckets, kept);
   }
   return cost < kNever / 2 ? kept : std::vector<std::string>();
@@ -106,11 +120,10 @@ std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const s
 // The best of what such walks come to from nothing and from each packing. (A large one that serves every N a little may
 // come first, and leave no room for two small ones.)
 std::vector<std::string> cheapest(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
-                                  const std::map<std::string, std::int64_t>& packing_bytes, int limit,
-                                  std::int64_t most_bytes) {
-  std::vector<std::string> best = greedy(buckets, names, packing_bytes, limit, most_bytes, {});
+                                  const PackingBytes& packing_bytes, const PackingLimits& limits) {
+  std::vector<std::string> best = greedy(buckets, names, packing_bytes, limits, {});
   for (const std::string& name : names) {
-    std::vector<std::string> other = greedy(buckets, names, packing_bytes, limit, most_bytes, {name});
+    std::vector<std::string> other = greedy(buckets, names, packing_bytes, limits, {name});
     const bool better = other.size() > best.size() ? worth_a_copy(buckets, best, other)
                                                    : cost_of(buckets, other) < cost_of(buckets, best);
     if (!other.empty() && better) best = std::move(other);
@@ -149,8 +162,8 @@ bool clearly_faster(const Timing& a, const Timing& b) { return a.median_us < b.m
 }  // namespace
 
 std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
-                                         const std::map<std::string, std::int64_t>& packing_bytes, int limit,
-                                         std::int64_t most_bytes, Objective objective,
+                                         const std::map<std::string, std::int64_t>& packing_bytes,
+                                         const PackingLimits& limits, Objective objective,
                                          std::optional<double> max_slowdown) {
   std::set<std::string> names;
   for (const BucketTimes& bucket : buckets) {
@@ -167,13 +180,19 @@ std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets
     });
     if (smallest != good.end()) return {*smallest};
   }
-  return cheapest(buckets, names, packing_bytes, limit, most_bytes);
+  return cheapest(buckets, names, packing_bytes, limits);
 }
 
-double noise_of(const Timing& a, const Timing& b) { return std::max(0.01, std::hypot(spread(a), spread(b))); }
+bool keeps_dense(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& kept) {
+  return std::ranges::any_of(buckets, [&](const BucketTimes& bucket) {
+    return bucket.dense_us > 0 && bucket.dense_us < (1 - kNoise) * fastest_of(bucket, kept);
+  });
+}
+
+double noise_of(const Timing& a, const Timing& b) { return std::max(kNoise, std::hypot(spread(a), spread(b))); }
 
 std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
-                               const VendorTiming* dense, Objective objective) {
+                               const VendorTiming* dense, Objective objective, bool dense_kept) {
   const Contender* best = nullptr;
   const Contender* incumbent = nullptr;
   double best_of_any_packing = kNever;
@@ -210,6 +229,10 @@ std::optional<Decision> decide(const std::vector<Contender>& contenders, const s
   if (clearly_faster(best->timing, dense->timing) || smaller_and_as_fast) {
     return Decision{
         best, fmt::format("{:.2f}x as fast as dense ({} {:.2f} us)", ratio, dense->name, dense->timing.median_us)};
+  }
+  if (!dense_kept && !clearly_faster(dense->timing, best->timing)) {
+    return Decision{best, fmt::format("as fast as dense ({} {:.2f} us), which is kept for no other N", dense->name,
+                                      dense->timing.median_us)};
   }
   return Decision{nullptr, kept_dense(best->timing.median_us, dense->timing.median_us)};
 }

@@ -23,17 +23,29 @@ struct BucketTimes {
   std::map<std::string, double> best_us;  // of each packing
 };
 
-// The packings to keep, at most `limit`, and several only if they take no more than `most_bytes` together: those with
-// the least time over all N, weighted by calls, where each N takes the best of them and dense. An N that a packing does
-// not serve, and dense neither, rules the packing out unless another one kept serves it. Empty when dense is best
-// throughout, or nothing serves every N.
+// What a weight may keep.
+struct PackingLimits {
+  int packings = 1;
+  // Of several packings together, and of the dense weight beside them where it is kept for some N. One packing may be
+  // kept in any case, beside the dense weight too.
+  std::int64_t bytes = 0;
+  std::int64_t dense_bytes = 0;  // of the dense weight
+};
+
+// The packings to keep within `limits`: those with the least time over all N, weighted by calls, where each N takes the
+// best of them and dense. An N that a packing does not serve, and dense neither, rules the packing out unless another
+// one kept serves it. Empty when dense is best throughout, or nothing serves every N.
 //   packing_bytes: GPU bytes of each packing; ties go to the smaller.
 //   max_slowdown: for kBytes, by how much each N may take longer than its fastest, as a share; empty: dense is the
 //   only bound.
 std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
-                                         const std::map<std::string, std::int64_t>& packing_bytes, int limit,
-                                         std::int64_t most_bytes, Objective objective,
+                                         const std::map<std::string, std::int64_t>& packing_bytes,
+                                         const PackingLimits& limits, Objective objective,
                                          std::optional<double> max_slowdown = std::nullopt);
+
+// Whether some N needs the dense weight beside the packings `kept`: none serves it, or dense is faster by more than the
+// noise.
+bool keeps_dense(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& kept);
 
 // How far apart two medians must be, as a share, before one is called faster: 1 % or their quartiles combined.
 double noise_of(const Timing& a, const Timing& b);
@@ -45,9 +57,11 @@ struct Decision {
 };
 
 // Among the contenders of the kept packings: the fastest, except that an incumbent stays unless it is beaten by more
-// than the noise, and dense stays unless it is; for kBytes, unless the packing is as fast. `dense` may be null (not
+// than the noise, and dense stays unless it is; for kBytes, unless the packing is as fast. Where no N needs the dense
+// weight (`dense_kept`), it is not kept for times within the noise: it must be faster by more. `dense` may be null (not
 // measured). nullopt when there is neither.
 std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
-                               const VendorTiming* dense, Objective objective = Objective::kTime);
+                               const VendorTiming* dense, Objective objective = Objective::kTime,
+                               bool dense_kept = true);
 
 }  // namespace sparsmith

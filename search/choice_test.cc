@@ -30,28 +30,53 @@ VendorTiming dense(double us) {
 TEST(ChoosePackings, OneServesAllByCalls) {
   // "a" is best at the first N, "b" at the second, which is called less.
   std::vector<BucketTimes> buckets = {{10, 20, {{"a", 5}, {"b", 7}}}, {1, 20, {{"a", 12}, {"b", 6}}}};
-  EXPECT_EQ(choose_packings(buckets, {}, 1, kAnyBytes, Objective::kTime), Packings({"a"}));
+  EXPECT_EQ(choose_packings(buckets, {}, {1, kAnyBytes}, Objective::kTime), Packings({"a"}));
   buckets[1].calls = 100;
-  EXPECT_EQ(choose_packings(buckets, {}, 1, kAnyBytes, Objective::kTime), Packings({"b"}));
-  EXPECT_EQ(choose_packings(buckets, {}, 2, kAnyBytes, Objective::kTime).size(), 2U);
+  EXPECT_EQ(choose_packings(buckets, {}, {1, kAnyBytes}, Objective::kTime), Packings({"b"}));
+  EXPECT_EQ(choose_packings(buckets, {}, {2, kAnyBytes}, Objective::kTime).size(), 2U);
 }
 
 TEST(ChoosePackings, AFurtherCopyCountsAtItsN) {
   // "p" and "q" are each best at one N; "rows" serves both, and is in the way once they are there. What N = 1 gains is
   // nothing beside what N = 512 takes.
   const std::vector<BucketTimes> buckets = {{1, 60, {{"rows", 12}, {"q", 9}}}, {1, 1400, {{"rows", 1000}, {"p", 860}}}};
-  EXPECT_THAT(choose_packings(buckets, {}, 2, kAnyBytes, Objective::kTime), testing::UnorderedElementsAre("p", "q"));
-  EXPECT_THAT(choose_packings(buckets, {}, 3, kAnyBytes, Objective::kTime), testing::UnorderedElementsAre("p", "q"));
+  EXPECT_THAT(choose_packings(buckets, {}, {2, kAnyBytes}, Objective::kTime), testing::UnorderedElementsAre("p", "q"));
+  EXPECT_THAT(choose_packings(buckets, {}, {3, kAnyBytes}, Objective::kTime), testing::UnorderedElementsAre("p", "q"));
   const std::vector<BucketTimes> close = {{1, 60, {{"rows", 9.1}, {"q", 9}}}, {1, 1400, {{"rows", 1000}, {"p", 995}}}};
-  EXPECT_THAT(choose_packings(close, {}, 2, kAnyBytes, Objective::kTime), testing::SizeIs(1));
+  EXPECT_THAT(choose_packings(close, {}, {2, kAnyBytes}, Objective::kTime), testing::SizeIs(1));
 }
 
 TEST(ChoosePackings, SeveralCopiesStayBelowTheBytesAllowed) {
   const std::vector<BucketTimes> buckets = {{1, 60, {{"a", 5}, {"b", 9}}}, {1, 60, {{"a", 9}, {"b", 5}, {"c", 8}}}};
   const std::map<std::string, std::int64_t> bytes = {{"a", 60}, {"b", 60}, {"c", 30}};
-  EXPECT_THAT(choose_packings(buckets, bytes, 3, 120, Objective::kTime), testing::UnorderedElementsAre("a", "b"));
-  EXPECT_THAT(choose_packings(buckets, bytes, 3, 119, Objective::kTime), testing::UnorderedElementsAre("a", "c"));
-  EXPECT_THAT(choose_packings(buckets, bytes, 3, 10, Objective::kTime), testing::SizeIs(1));  // one in any case
+  EXPECT_THAT(choose_packings(buckets, bytes, {3, 120}, Objective::kTime), testing::UnorderedElementsAre("a", "b"));
+  EXPECT_THAT(choose_packings(buckets, bytes, {3, 119}, Objective::kTime), testing::UnorderedElementsAre("a", "c"));
+  EXPECT_THAT(choose_packings(buckets, bytes, {3, 10}, Objective::kTime), testing::SizeIs(1));  // one in any case
+}
+
+TEST(ChoosePackings, TheDenseWeightCountsWhereSomeNNeedsIt) {
+  // "a" and "b" are each best at one N; at N = 64 dense is.
+  const std::vector<BucketTimes> buckets = {
+      {1, 24, {{"a", 16}, {"b", 18}}}, {1, 24, {{"a", 30}, {"b", 18}}}, {1, 20, {{"a", 40}, {"b", 30}}}};
+  const std::map<std::string, std::int64_t> bytes = {{"a", 75}, {"b", 56}};
+  EXPECT_TRUE(keeps_dense(buckets, {"a", "b"}));
+  EXPECT_THAT(choose_packings(buckets, bytes, {2, 231, 100}, Objective::kTime),
+              testing::UnorderedElementsAre("a", "b"));
+  EXPECT_THAT(choose_packings(buckets, bytes, {2, 230, 100}, Objective::kTime), testing::ElementsAre("b"));
+  EXPECT_THAT(choose_packings(buckets, bytes, {2, 90, 100}, Objective::kTime), testing::ElementsAre("b"))
+      << "one beside dense in any case";
+}
+
+TEST(ChoosePackings, NobodyNeedsDenseForLessThanTheNoise) {
+  const std::vector<BucketTimes> buckets = {
+      {1, 3.43, {{"a", 2.4}, {"b", 2.7}}}, {1, 3.44, {{"b", 2.6}}}, {1, 3.55, {{"b", 3.57}}}};
+  const std::map<std::string, std::int64_t> bytes = {{"a", 84}, {"b", 102}};
+  EXPECT_FALSE(keeps_dense(buckets, {"a", "b"}));
+  EXPECT_TRUE(keeps_dense(buckets, {"a"}));
+  EXPECT_TRUE(keeps_dense(buckets, {}));
+  EXPECT_FALSE(keeps_dense({{1, 0, {{"a", 1}}}}, {}));  // dense was not measured
+  EXPECT_THAT(choose_packings(buckets, bytes, {2, 200, 100}, Objective::kTime),
+              testing::UnorderedElementsAre("a", "b"));
 }
 
 TEST(ChoosePackings, ALargeOneForEveryNDoesNotStandInTheWayOfTwoSmallOnes) {
@@ -59,25 +84,25 @@ TEST(ChoosePackings, ALargeOneForEveryNDoesNotStandInTheWayOfTwoSmallOnes) {
                                             {1, 6.91, {{"middle", 4.99}, {"large", 5.02}}},
                                             {1, 7.25, {{"large", 9.66}}}};
   const std::map<std::string, std::int64_t> bytes = {{"small", 23}, {"middle", 39}, {"large", 84}};
-  EXPECT_THAT(choose_packings(buckets, bytes, 2, 84, Objective::kTime),
+  EXPECT_THAT(choose_packings(buckets, bytes, {2, 84}, Objective::kTime),
               testing::UnorderedElementsAre("small", "middle"));
 }
 
 TEST(ChoosePackings, DenseFillsWhereAPackingIsSlowerOrMissing) {
   const std::vector<BucketTimes> buckets = {{1, 20, {{"a", 5}}}, {1, 8, {{"a", 30}, {"b", 10}}}};
-  EXPECT_EQ(choose_packings(buckets, {}, 2, kAnyBytes, Objective::kTime), Packings({"a"}));
-  EXPECT_EQ(choose_packings({{1, 4, {{"a", 5}}}}, {}, 1, kAnyBytes, Objective::kTime), Packings());
+  EXPECT_EQ(choose_packings(buckets, {}, {2, kAnyBytes}, Objective::kTime), Packings({"a"}));
+  EXPECT_EQ(choose_packings({{1, 4, {{"a", 5}}}}, {}, {1, kAnyBytes}, Objective::kTime), Packings());
   // Without dense, and with no packing that serves every N, nothing can be chosen.
-  EXPECT_EQ(choose_packings({{1, 0, {{"a", 5}}}, {1, 0, {{"b", 5}}}}, {}, 2, kAnyBytes, Objective::kTime).size(), 2U);
+  EXPECT_EQ(choose_packings({{1, 0, {{"a", 5}}}, {1, 0, {{"b", 5}}}}, {}, {2, kAnyBytes}, Objective::kTime).size(), 2U);
 }
 
 TEST(ChoosePackings, TiesAndBytesGoToTheSmaller) {
   const std::map<std::string, std::int64_t> bytes = {{"a", 200}, {"b", 100}, {"c", 10}};
   const std::vector<BucketTimes> buckets = {{1, 20, {{"a", 5}, {"b", 5}, {"c", 30}}}};
-  EXPECT_EQ(choose_packings(buckets, bytes, 1, kAnyBytes, Objective::kTime), Packings({"b"}));
-  EXPECT_EQ(choose_packings({{1, 40, {{"a", 5}, {"b", 5}, {"c", 30}}}}, bytes, 1, kAnyBytes, Objective::kBytes),
+  EXPECT_EQ(choose_packings(buckets, bytes, {1, kAnyBytes}, Objective::kTime), Packings({"b"}));
+  EXPECT_EQ(choose_packings({{1, 40, {{"a", 5}, {"b", 5}, {"c", 30}}}}, bytes, {1, kAnyBytes}, Objective::kBytes),
             Packings({"c"}));
-  EXPECT_EQ(choose_packings(buckets, bytes, 1, kAnyBytes, Objective::kBytes),
+  EXPECT_EQ(choose_packings(buckets, bytes, {1, kAnyBytes}, Objective::kBytes),
             Packings({"b"}));  // c is slower than dense
 }
 
@@ -86,7 +111,7 @@ TEST(ChoosePackings, ASlowdownBoundsWhatFewerBytesMayCost) {
   const std::vector<BucketTimes> buckets = {{1, 40, {{"fast", 10}, {"small", 10.9}, {"tiny", 30}}},
                                             {1, 40, {{"fast", 20}, {"small", 20}, {"tiny", 20}}}};
   const auto within = [&](std::optional<double> slowdown) {
-    return choose_packings(buckets, bytes, 1, kAnyBytes, Objective::kBytes, slowdown);
+    return choose_packings(buckets, bytes, {1, kAnyBytes}, Objective::kBytes, slowdown);
   };
   EXPECT_EQ(within(std::nullopt), Packings({"tiny"}));
   EXPECT_EQ(within(2.5), Packings({"tiny"}));
@@ -116,6 +141,17 @@ TEST(Decide, DenseStaysUnlessItIsClearlyBeaten) {
   contenders[0] = contender("a", 9.0, 0.1);
   EXPECT_EQ(decide(contenders, {"a"}, &vendor)->winner, contenders.data());
   EXPECT_FALSE(decide(contenders, {"a"}, &vendor)->reason.empty());
+}
+
+TEST(Decide, DenseIsNotKeptForTimesWithinTheNoiseAlone) {
+  const VendorTiming vendor = dense(10);
+  std::vector<Contender> contenders = {contender("a", 10.05)};
+  EXPECT_EQ(decide(contenders, {"a"}, &vendor, Objective::kTime, true)->winner, nullptr);
+  const auto decision = decide(contenders, {"a"}, &vendor, Objective::kTime, false);
+  EXPECT_EQ(decision->winner, contenders.data());
+  EXPECT_NE(decision->reason.find("as fast as dense"), std::string::npos);
+  contenders[0] = contender("a", 10.3);
+  EXPECT_EQ(decide(contenders, {"a"}, &vendor, Objective::kTime, false)->winner, nullptr);
 }
 
 // Otherwise the reason would contradict itself.

@@ -14,6 +14,10 @@
 
 namespace sparsmith {
 
+// What a weight keeps for speed, as a multiple of its dense bytes: packings for one N and another, and the dense weight
+// where some N stays dense. One packing, beside the dense weight, is kept in any case.
+inline constexpr std::int64_t kMostDenseCopies = 2;
+
 struct TuneOptions {
   std::vector<std::int64_t> tokens{1};  // the N to tune for, ascending
   std::vector<double> calls;            // how often each is run; empty: equally often. As long as `tokens`
@@ -22,7 +26,7 @@ struct TuneOptions {
   Epilogue epilogue;
   bool transpose = false;  // tune W^T
 
-  int packings = 8;  // copies of a weight that may be kept; several only if together no larger than dense
+  int packings = 8;  // copies of a weight that may be kept, several within kMostDenseCopies
   Objective objective = Objective::kTime;
   std::optional<double> max_slowdown;  // of kBytes, as a share: choose_packings()
   std::int64_t max_bytes = 0;          // of all weights together on the GPU; 0: no limit

@@ -349,12 +349,10 @@ class Tuner : public WeightTuner {
   }
 
   // What each N may take of the packings. Where choices stand, all that they have.
-  std::vector<std::string> kept_packings(bool stand) const {
-    std::vector<BucketTimes> times;
-    for (const Bucket& bucket : buckets_) times.push_back(times_of(bucket));
+  std::vector<std::string> kept_packings(const std::vector<BucketTimes>& times, bool stand) const {
     if (!stand) {
-      return choose_packings(times, packings_.sizes(), options_.packings, weight_.dense_bytes(), options_.objective,
-                             options_.max_slowdown);
+      const PackingLimits limits{options_.packings, kMostDenseCopies * weight_.dense_bytes(), weight_.dense_bytes()};
+      return choose_packings(times, packings_.sizes(), limits, options_.objective, options_.max_slowdown);
     }
     std::vector<std::string> all;
     for (const BucketTimes& each : times)
@@ -365,7 +363,10 @@ class Tuner : public WeightTuner {
   Status choose() {
     // Choices that are kept are not weighed again, not even against dense: what they take now is what is asked.
     const bool stand = known_ && options_.keep_choices;
-    const std::vector<std::string> kept = kept_packings(stand);
+    std::vector<BucketTimes> times;
+    for (const Bucket& bucket : buckets_) times.push_back(times_of(bucket));
+    const std::vector<std::string> kept = kept_packings(times, stand);
+    const bool dense_kept = keeps_dense(times, kept);
     for (const Bucket& bucket : buckets_) {
       for (const Contender& contender : bucket.contenders) {
         if (contender.state == Contender::State::kRejected)
@@ -374,7 +375,8 @@ class Tuner : public WeightTuner {
       const bool stands = stand && std::ranges::any_of(bucket.contenders, [](const Contender& contender) {
                             return contender.state == Contender::State::kTimed;
                           });
-      auto decision = decide(bucket.contenders, kept, stands ? nullptr : &bucket.dense(), options_.objective);
+      auto decision =
+          decide(bucket.contenders, kept, stands ? nullptr : &bucket.dense(), options_.objective, dense_kept);
       if (!decision) {
         return unsupported(fmt::format("no candidate for N = {} passes, and dense cannot serve: {}", bucket.tokens,
                                        bucket.dense().detail));

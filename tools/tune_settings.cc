@@ -151,7 +151,8 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->capture_default_str();
   command
       .add_option("--packings", tuning.packings,
-                  "Packed copies that a weight may keep, several only if together no larger than dense")
+                  "Packed copies that a weight may keep, several only if all, and dense where some N needs it, are no "
+                  "larger than dense twice")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
   command
