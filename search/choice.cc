@@ -104,7 +104,8 @@ std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const s
     for (std::size_t i = 0; i + 1 < with.size();) {
       std::vector<std::string> without = with;
       without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
-      if (worth_a_copy(buckets, without, with)) {
+      // (Without one, some N may need dense.)
+      if (worth_a_copy(buckets, without, with) || !fits(buckets, packing_bytes, limits, without)) {
         ++i;
       } else {
         with = std::move(without);

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
+#include "tests/drawn_matrix.h"
+
 namespace sparsmith {
 namespace {
 
@@ -77,6 +81,67 @@ TEST(ChoosePackings, NobodyNeedsDenseForLessThanTheNoise) {
   EXPECT_FALSE(keeps_dense({{1, 0, {{"a", 1}}}}, {}));  // dense was not measured
   EXPECT_THAT(choose_packings(buckets, bytes, {2, 200, 100}, Objective::kTime),
               testing::UnorderedElementsAre("a", "b"));
+}
+
+// What all N take with these packings and dense.
+double cost_with(const std::vector<BucketTimes>& buckets, const Packings& kept) {
+  double sum = 0;
+  for (const BucketTimes& bucket : buckets) {
+    double us = bucket.dense_us;
+    for (const std::string& name : kept)
+      if (const auto found = bucket.best_us.find(name); found != bucket.best_us.end()) us = std::min(us, found->second);
+    sum += us;
+  }
+  return sum;
+}
+
+bool within(const std::vector<BucketTimes>& buckets, const std::map<std::string, std::int64_t>& bytes,
+            const PackingLimits& limits, const Packings& kept) {
+  std::int64_t sum = keeps_dense(buckets, kept) ? limits.dense_bytes : 0;
+  for (const std::string& name : kept) sum += bytes.at(name);
+  return static_cast<int>(kept.size()) <= limits.packings && (kept.size() <= 1 || sum <= limits.bytes);
+}
+
+// Of every subset of the packings that may be kept, the least time over all N.
+double least_cost(const std::vector<BucketTimes>& buckets, const std::map<std::string, std::int64_t>& bytes,
+                  const PackingLimits& limits) {
+  const std::vector<std::pair<std::string, std::int64_t>> all(bytes.begin(), bytes.end());
+  double least = cost_with(buckets, {});
+  for (unsigned subset = 1; subset < 1U << all.size(); ++subset) {
+    Packings kept;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if ((subset >> i & 1U) != 0) kept.push_back(all[i].first);
+    if (within(buckets, bytes, limits, kept)) least = std::min(least, cost_with(buckets, kept));
+  }
+  return least;
+}
+
+TEST(ChoosePackings, DrawnOnesKeepTheLimitsAndAreNearTheBestSubset) {
+  test::DrawnRandom random;
+  const auto draw = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  int near = 0;
+  constexpr int kRuns = 500;
+  for (int run = 0; run < kRuns; ++run) {
+    std::map<std::string, std::int64_t> bytes;
+    for (const char* name : {"a", "b", "c", "d", "e"}) bytes[name] = draw(10, 110);
+    std::vector<BucketTimes> buckets(static_cast<std::size_t>(draw(1, 4)));
+    for (BucketTimes& bucket : buckets) {
+      bucket.dense_us = 10;
+      for (const auto& [name, size] : bytes) {
+        const auto us = static_cast<double>(draw(40, 150)) / 10;
+        if (random() % 4 != 0) bucket.best_us[name] = us;
+      }
+    }
+    const PackingLimits limits{static_cast<int>(draw(1, 4)), 200, 100};
+    const Packings kept = choose_packings(buckets, bytes, limits, Objective::kTime);
+    EXPECT_TRUE(within(buckets, bytes, limits, kept)) << run;
+    EXPECT_LE(cost_with(buckets, kept), cost_with(buckets, {})) << run;
+    // A copy must pay for itself, so some tenths are left.
+    near += cost_with(buckets, kept) <= 1.03 * least_cost(buckets, bytes, limits) ? 1 : 0;
+  }
+  EXPECT_GE(near, kRuns * 19 / 20);
 }
 
 TEST(ChoosePackings, ALargeOneForEveryNDoesNotStandInTheWayOfTwoSmallOnes) {
