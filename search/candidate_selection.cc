@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/parallel_for.h"
+#include "search/dense_cost.h"
 
 namespace sparsmith {
 namespace {
@@ -33,9 +35,22 @@ std::vector<std::string> by_sum(const Best& best, const std::map<std::int64_t, d
   return names;
 }
 
+using Entries = std::span<const SearchSpace::Entry>;
+
+constexpr std::size_t kHopeless = 2;  // that are looked at nevertheless
+
+// Of `entries`, which ascend, those that may compete with a dense product of `dense_us` (0: not known).
+Entries beside_dense(Entries entries, double dense_us, const SelectionLimits& limits) {
+  if (dense_us <= 0 || limits.dense_doubt <= 0) return entries;
+  const auto hopeless =
+      std::ranges::upper_bound(entries, limits.dense_doubt * dense_us, {}, &SearchSpace::Entry::predicted_us);
+  const auto hopeful = static_cast<std::size_t>(hopeless - entries.begin());
+  return entries.first(std::min(entries.size(), std::max(hopeful, kHopeless)));
+}
+
 // What one N asks for, best first.
-std::vector<std::string> asked_for(const std::vector<SearchSpace::Entry>& entries,
-                                   const std::vector<std::string>& names, const SelectionLimits& limits) {
+std::vector<std::string> asked_for(Entries entries, const std::vector<std::string>& names,
+                                   const SelectionLimits& limits) {
   std::vector<std::string> asked;
   std::set<std::string> families;
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -51,9 +66,9 @@ std::vector<std::string> asked_for(const std::vector<SearchSpace::Entry>& entrie
 constexpr double kPromising = 1.25;  // predicted to be slower than the best by no more than this
 
 // The entries that compete at one N: a share for each packing that it asks for, and one of each promising other.
-std::vector<SearchSpace::Entry> competing(const std::vector<SearchSpace::Entry>& entries,
-                                          const std::vector<std::string>& names, const std::vector<std::string>& asked,
-                                          const std::set<std::string>& kept, const SelectionLimits& limits) {
+std::vector<SearchSpace::Entry> competing(Entries entries, const std::vector<std::string>& names,
+                                          const std::vector<std::string>& asked, const std::set<std::string>& kept,
+                                          const SelectionLimits& limits) {
   std::map<std::string, int> left;
   for (const std::string& name : kept) left[name] = 1;
   const int share = std::max<int>(1, limits.candidates / std::max<int>(1, static_cast<int>(asked.size())));
@@ -74,11 +89,12 @@ std::vector<SearchSpace::Entry> competing(const std::vector<SearchSpace::Entry>&
 
 CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const std::map<std::int64_t, double>& calls,
                                const std::function<std::string(const Config&)>& packing_of,
-                               const SelectionLimits& limits) {
+                               const SelectionLimits& limits, const std::map<std::int64_t, double>& dense_us) {
   CandidateSelection selection;
   Best best;
   std::map<std::int64_t, std::vector<std::string>> names;  // packing of each entry
   std::map<std::int64_t, std::vector<std::string>> asked;
+  std::map<std::int64_t, Entries> hopeful;
   std::set<std::string> kept;
   for (const auto& [tokens, space] : spaces) {
     selection.considered += static_cast<std::int64_t>(space.entries.size());
@@ -87,7 +103,9 @@ CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const
       const std::string& name = names[tokens].emplace_back(packing_of(entry.config));
       best[name].emplace(tokens, &entry);  // entries ascend: the first is the best
     }
-    asked[tokens] = asked_for(space.entries, names[tokens], limits);
+    const auto dense = dense_us.find(tokens);
+    hopeful[tokens] = beside_dense(space.entries, dense == dense_us.end() ? 0.0 : dense->second, limits);
+    asked[tokens] = asked_for(hopeful[tokens], names[tokens], limits);
     kept.insert(asked[tokens].begin(), asked[tokens].end());
   }
   const std::vector<std::string> ranked = by_sum(best, calls);
@@ -96,7 +114,7 @@ CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const
     if (kept.contains(name)) selection.packings.push_back({name, best[name].begin()->second->config});
   }
   for (const auto& [tokens, space] : spaces) {
-    selection.entries[tokens] = competing(space.entries, names[tokens], asked[tokens], kept, limits);
+    selection.entries[tokens] = competing(hopeful[tokens], names[tokens], asked[tokens], kept, limits);
   }
   selection.spaces = std::move(spaces);
   return selection;
@@ -119,12 +137,16 @@ CandidateSelection select_candidates(const Problem& problem, const std::vector<s
   });
   std::map<std::int64_t, SearchSpace> spaces;
   std::map<std::int64_t, double> calls_of;
+  std::map<std::int64_t, double> dense_us;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     spaces.emplace(tokens[i], std::move(found[i]));
     calls_of[tokens[i]] = calls[i];
+    Problem at = problem;
+    at.tokens = tokens[i];
+    dense_us[tokens[i]] = predicted_dense_us(at);
   }
   const auto packing_of = [&](const Config& config) { return family(config.family)->packing(config, problem); };
-  return select_from(std::move(spaces), calls_of, packing_of, limits);
+  return select_from(std::move(spaces), calls_of, packing_of, limits, dense_us);
 }
 
 }  // namespace sparsmith

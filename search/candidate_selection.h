@@ -15,6 +15,8 @@ struct SelectionLimits {
   int candidates = 32;        // for one N, over the packings that it asks for
   int packings = 8;           // that one N asks for
   double family_doubt = 2.0;  // a family predicted to be slower than the best by no more than this competes
+  // Where configs are predicted to take over so many times what dense is, two of them are looked at; 0: no limit.
+  double dense_doubt = 2.5;
   std::vector<std::string> families = {};  // only these; empty: every one
 };
 
@@ -40,9 +42,10 @@ CandidateSelection select_candidates(const Problem& problem, const std::vector<s
                                      const std::vector<double>& calls, const SparsityStatistics& statistics,
                                      const SelectionLimits& limits);
 
-// The same from search spaces that are already there, `packing_of` naming a config's packing.
+// The same from search spaces that are already there, `packing_of` naming a config's packing. dense_us: what dense is
+// predicted to take at each N; of those that are missing it is not known.
 CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const std::map<std::int64_t, double>& calls,
                                const std::function<std::string(const Config&)>& packing_of,
-                               const SelectionLimits& limits);
+                               const SelectionLimits& limits, const std::map<std::int64_t, double>& dense_us = {});
 
 }  // namespace sparsmith

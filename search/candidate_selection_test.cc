@@ -59,6 +59,25 @@ TEST(CandidateSelectionTest, AFamilyInDoubtCompetes) {
               ElementsAre("panel7", "panel6", "rows1"));
 }
 
+TEST(CandidateSelectionTest, WhereDenseIsFarAheadTwoAreLookedAt) {
+  std::map<std::int64_t, SearchSpace> spaces;
+  for (int i = 0; i < 20; ++i) {
+    spaces[1].entries.push_back(entry("a", i % 3, 1 + 0.1 * i));
+    spaces[4096].entries.push_back(entry("b", i % 5, 1000 + i));
+  }
+  const auto with_dense = [&](double small_us, double large_us, double doubt) {
+    return select_from(spaces, {{1, 1.0}, {4096, 1.0}}, packing_of, {.dense_doubt = doubt},
+                       {{1, small_us}, {4096, large_us}});
+  };
+  EXPECT_THAT(at(with_dense(4, 300, 2.5), 4096), ElementsAre("b0", "b1"));
+  EXPECT_THAT(names(with_dense(4, 300, 2.5)), testing::Not(testing::Contains("b2")));
+  EXPECT_EQ(with_dense(4, 300, 2.5).entries.at(1).size(), 20U);
+  EXPECT_EQ(with_dense(0.6, 300, 2.5).entries.at(1).size(), 6U);  // up to 1.5
+  EXPECT_EQ(with_dense(4, 500, 2.5).entries.at(4096).size(), 20U);
+  EXPECT_EQ(with_dense(4, 300, 0).entries.at(4096).size(), 20U);
+  EXPECT_EQ(with_dense(4, 0, 2.5).entries.at(4096).size(), 20U);  // not known
+}
+
 TEST(CandidateSelectionTest, CandidatesAreSharedOutAmongThePackingsThatServeAnN) {
   std::map<std::int64_t, SearchSpace> spaces;
   for (int i = 0; i < 20; ++i) spaces[4].entries.push_back(entry(i % 4 == 0 ? "b" : "a", 1, 1 + 0.01 * i));

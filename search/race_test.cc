@@ -68,6 +68,17 @@ double best_of(const SearchPoints& points, const Bench& bench, const TimeOf& tim
   return best;
 }
 
+TEST(RaceTest, DoesNotLookFurtherWhereDenseIsFarAhead) {
+  SearchPoints points = space();
+  const TimeOf time = [](const SpacePoint& point) {
+    return point.predicted_us * (point.config.family == "a" ? 2 : 1) * (point.config.at("q") == 3 ? 0.7 : 1);
+  };
+  points.dense_us = 4.9;
+  EXPECT_EQ(race(points, time).tried.size(), points.selected.size());
+  points.dense_us = 5.1;
+  EXPECT_GT(race(points, time).tried.size(), points.selected.size());
+}
+
 TEST(RaceTest, FindsWhatNothingSelectedHas) {
   // Family "a" takes twice what is predicted; what is best has a value that nothing selected has.
   const SearchPoints points = space();

@@ -32,6 +32,9 @@ struct SearchPoints {
   // What the fastest took for a weight near this one, whose choices were selected; 0: not known. The race goes beyond
   // what was selected only where nothing comes near that.
   double expected_us = 0;
+  // What dense is predicted to take; 0: not known, or no matter. The race does not look further where the best is far
+  // slower.
+  double dense_us = 0;
 };
 
 struct Proposal {

@@ -14,6 +14,7 @@
 #include "search/byte_limit.h"
 #include "search/cached_choices.h"
 #include "search/dense_chain.h"
+#include "search/dense_cost.h"
 #include "search/packings.h"
 #include "search/predicted_race.h"
 #include "search/search_points.h"
@@ -150,8 +151,12 @@ class Tuner : public WeightTuner {
     return context_.transfer != nullptr && (!context_.predict || hurried_) && options_.strategy == StrategyKind::kRace;
   }
 
+  // What dense is far ahead of is of no use, but for fewer bytes, and for those who look into the space.
+  bool dense_matters() const { return options_.objective == Objective::kTime && !context_.record; }
+
   SelectionLimits limits() const {
     SelectionLimits limits = options_.selection;
+    if (!dense_matters()) limits.dense_doubt = 0;
     // Predictions alone decide there: other packings would be packed for nothing, and only the first few candidates are
     // looked at.
     if (context_.predict) {
@@ -244,6 +249,7 @@ class Tuner : public WeightTuner {
     }
     SearchPoints points = search_points(problem, selection, incumbent ? &*incumbent : nullptr, scope);
     if (hint.near) points.expected_us = hint.fastest_us.at(bucket.tokens);
+    if (dense_matters()) points.dense_us = predicted_dense_us(problem);
     bucket.search = std::make_unique<Contenders>(context_, packings_, problem, std::move(points));
     if (!dense_serves_)
       SPARSMITH_RETURN_IF_ERROR(add_dense_chain(context_, weight_.spec, weight_.dense_bytes(), bucket));
