@@ -3,7 +3,7 @@
 // A multiprocessor goes through its tiles one cycle a turn at its shared memory and L1: ldmatrix reads a tile, a store
 // or a clearing of all entries takes as many turns as the fullest bank has words, loads return a line a turn, and a
 // vector load of X takes some for each token's line. Instructions hide behind that. Turns of stores are the packer's;
-// the constants are fitted to some 1,800 configs of 60 to 95 % zeros, 8 to 64 tokens and seven shapes, timed on an
+// the constants are fitted to some 1,800 configs of 60 to 95 % zeros, 8 to 64 tokens and six shapes, timed on an
 // H200.
 #include <algorithm>
 #include <array>

@@ -37,15 +37,15 @@ std::vector<std::string> by_sum(const Best& best, const std::map<std::int64_t, d
 
 using Entries = std::span<const SearchSpace::Entry>;
 
-constexpr std::size_t kHopeless = 2;  // that are looked at nevertheless
+constexpr std::size_t kLookedAt = 2;  // however far dense is ahead
 
 // Of `entries`, which ascend, those that may compete with a dense product of `dense_us` (0: not known).
 Entries beside_dense(Entries entries, double dense_us, const SelectionLimits& limits) {
   if (dense_us <= 0 || limits.dense_doubt <= 0) return entries;
-  const auto hopeless =
+  const auto too_slow =
       std::ranges::upper_bound(entries, limits.dense_doubt * dense_us, {}, &SearchSpace::Entry::predicted_us);
-  const auto hopeful = static_cast<std::size_t>(hopeless - entries.begin());
-  return entries.first(std::min(entries.size(), std::max(hopeful, kHopeless)));
+  const auto hopeful = static_cast<std::size_t>(too_slow - entries.begin());
+  return entries.first(std::min(entries.size(), std::max(hopeful, kLookedAt)));
 }
 
 // What one N asks for, best first.

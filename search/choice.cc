@@ -185,9 +185,16 @@ std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets
 }
 
 bool keeps_dense(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& kept) {
-  return std::ranges::any_of(buckets, [&](const BucketTimes& bucket) {
-    return bucket.dense_us > 0 && bucket.dense_us < (1 - kNoise) * fastest_of(bucket, kept);
-  });
+  bool measured = false;
+  bool gains = false;
+  for (const BucketTimes& bucket : buckets) {
+    if (bucket.dense_us <= 0) continue;
+    const double us = fastest_of(bucket, kept);
+    if (bucket.dense_us < (1 - kNoise) * us) return true;
+    measured = true;
+    gains |= us < (1 - kNoise) * bucket.dense_us;
+  }
+  return measured && !gains;
 }
 
 double noise_of(const Timing& a, const Timing& b) { return std::max(kNoise, std::hypot(spread(a), spread(b))); }

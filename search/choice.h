@@ -43,8 +43,9 @@ std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets
                                          const PackingLimits& limits, Objective objective,
                                          std::optional<double> max_slowdown = std::nullopt);
 
-// Whether some N needs the dense weight beside the packings `kept`: none serves it, or dense is faster by more than the
-// noise.
+// Whether the dense weight stays beside the packings `kept`: some N needs it, since none of them serves that N or dense
+// is faster by more than the noise; or no N gains more than the noise by them. Where dense was not measured, it does
+// not.
 bool keeps_dense(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& kept);
 
 // How far apart two medians must be, as a share, before one is called faster: 1 % or their quartiles combined.
@@ -57,9 +58,9 @@ struct Decision {
 };
 
 // Among the contenders of the kept packings: the fastest, except that an incumbent stays unless it is beaten by more
-// than the noise, and dense stays unless it is; for kBytes, unless the packing is as fast. Where no N needs the dense
-// weight (`dense_kept`), it is not kept for times within the noise: it must be faster by more. `dense` may be null (not
-// measured). nullopt when there is neither.
+// than the noise, and dense stays unless it is; for kBytes, unless the packing is as fast. Where the dense weight
+// does not stay (`dense_kept`: keeps_dense()), it is not kept for times within the noise: it must be faster by more.
+// `dense` may be null (not measured). nullopt when there is neither.
 std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
                                const VendorTiming* dense, Objective objective = Objective::kTime,
                                bool dense_kept = true);

@@ -79,6 +79,8 @@ TEST(ChoosePackings, NobodyNeedsDenseForLessThanTheNoise) {
   EXPECT_TRUE(keeps_dense(buckets, {"a"}));
   EXPECT_TRUE(keeps_dense(buckets, {}));
   EXPECT_FALSE(keeps_dense({{1, 0, {{"a", 1}}}}, {}));  // dense was not measured
+  EXPECT_TRUE(keeps_dense({{1, 10, {{"a", 9.95}}}}, {"a"})) << "nothing gains: dense stays";
+  EXPECT_FALSE(keeps_dense({{1, 10, {{"a", 9.95}}}, {1, 10, {{"a", 9.5}}}}, {"a"}));
   EXPECT_THAT(choose_packings(buckets, bytes, {2, 200, 100}, Objective::kTime),
               testing::UnorderedElementsAre("a", "b"));
 }

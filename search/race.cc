@@ -20,7 +20,7 @@ constexpr std::size_t kWaveSize = 12;     // and no more than half of what was s
 constexpr std::size_t kNewPackings = 4;   // of a wave
 constexpr double kPackingPenalty = 1.05;  // a packing that is not there must promise so much more
 constexpr double kDisagrees = 1.15;       // over what a like weight took: there must be something better
-constexpr double kHopeless = 2;           // over what dense is predicted to take: nothing will beat it
+constexpr double kFarBehindDense = 2;     // over what dense is predicted to take: nothing will beat it
 // With the last wave, and once more if it found something better, come configs that differ from the best in one
 // parameter: what a regression over few of them does not tell.
 constexpr std::size_t kNeighbours = 8;
@@ -77,7 +77,7 @@ class Race : public Strategy {
   // Not where there is nobody else, nothing to learn from, or no reason to look further.
   bool looks_further() const {
     if (timed_.empty() || points_.selected.size() == points_.points.size()) return false;
-    if (points_.dense_us > 0 && best().median_us > kHopeless * points_.dense_us) return false;
+    if (points_.dense_us > 0 && best().median_us > kFarBehindDense * points_.dense_us) return false;
     return points_.expected_us <= 0 || best().median_us > kDisagrees * points_.expected_us;
   }
 
