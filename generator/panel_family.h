@@ -42,6 +42,8 @@ struct PanelConfig {
   // Blocks whose registers are to fit a multiprocessor: 64 registers a thread where shared memory has room for more
   // than 512 threads, else 128.
   int blocks_per_sm(const Problem& problem) const;
+  // Whether a thread has 128 registers: there is room for twice the loads of X, and for what a part looks up.
+  bool roomy(const Problem& problem) const { return threads_per_block * blocks_per_sm(problem) <= 512; }
 };
 
 // Tokens of a panel.

@@ -29,8 +29,7 @@ std::string products_type(const PanelConfig& config, bool fallback) {
 }
 
 std::string input_type(const PanelConfig& config, const Problem& problem) {
-  // A thread has 128 registers: there is room for twice the loads.
-  const bool roomy = config.threads_per_block * config.blocks_per_sm(problem) <= 512;
+  const bool roomy = config.roomy(problem);
   const bool turns = config.turns(problem.spec.layout);
   if (config.pairs()) {
     if (turns)
@@ -83,7 +82,9 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
   text.lines.push_back({fmt::format("constexpr panel::RowStore kStore = panel::RowStore::{}", kStores[store].name),
                         "of rows that are all in one task"});
   text.lines.push_back(
-      {"using Kernel = PanelKernel<Value, Stream, Input, Products, Fallback, Output, kStore, kThreads>", ""});
+      {fmt::format("using Kernel = PanelKernel<Value, Stream, Input, Products, Fallback, Output, kStore, kThreads, {}>",
+                   boolean(config.roomy(problem))),
+       "looks up early"});
   text.parameters = {{"const u32*", "entries"},
                      {"const panel::Share*", "shares"},
                      {"const u16*", "task_slots"},

@@ -98,6 +98,10 @@ bool two_panels(const PanelConfig& config, const KernelCase& each) {
 bool two_plain_panels(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
   return config.products == PanelConfig::Products::kPlain && two_panels(config, each);
 }
+// Whose kernels look up early what the first of them needs.
+bool several_parts_of_roomy_blocks(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
+  return config.roomy(each.problem) && packed.facts.at("parts") > 1 && each.matrix.nnz() > 100;
+}
 bool two_tensor_panels(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
   return config.products == PanelConfig::Products::kTensor && two_panels(config, each);
 }
@@ -117,6 +121,8 @@ const std::vector<Mutation>& panel_mutations() {
        some_panel(some_slots)},
       {"no barrier before sums are written again", "block_barrier();  // the sums have been read", "",
        some_panel(several_parts)},
+      {"a later part takes what the first looked up", "if (!kRoomy || part != block_index_y()) {", "if (!kRoomy) {",
+       some_panel(several_parts_of_roomy_blocks)},
       {"the first step is dropped", "products.multiply(stream.steps[d], rows, stride);\n        if (first",
        "if (first + d > 0) products.multiply(stream.steps[d], rows, stride);\n        if (first",
        some_panel(several_rounds)},

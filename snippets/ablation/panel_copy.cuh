@@ -8,7 +8,7 @@
 namespace sparsmith {
 
 template <class Value, class Stream, class Input, class Products, class Fallback, class Output, panel::RowStore kStore,
-          int kThreads>
+          int kThreads, bool kRoomy>
 struct PanelCopyKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kThreads, 256, 512, 1024)

@@ -52,8 +52,10 @@ struct GatherKernel {
           again.begin(weight, index);
           accumulate<false>(weight, again, input, sums);
         }
+        Slots slots = {};  // on their way while the block gathers at its barrier
+        if (first_row() < static_cast<int>(part.row_count)) slots = slots_at(weight, part, first_row());
         block_barrier();  // the sums are there
-        finish(weight, output, part, sums, first_token, n);
+        finish(weight, output, part, slots, sums, first_token, n);
         block_barrier();  // the sums have been read
       }
     }
@@ -78,7 +80,11 @@ struct GatherKernel {
       SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) {
         if (first + d < count) {
           const panel::Step& step = stream.steps[d];
-          if constexpr (kWhole && kEarly == 0) input.load(step, rows[0]);
+          if constexpr (kWhole && kEarly == 0) {
+            input.load(step, rows[0]);
+            // All are asked for before one is used. Left to itself, the compiler keeps two under way.
+            if constexpr (Input::Entry::kCount > 2) warp_barrier();
+          }
           if constexpr (kWhole && kEarly == 1) {
             if (first + d + 1 < count) input.load(stream.steps[(d + 1) % kDepth], rows[(d + 1) % 2]);
           }
@@ -97,18 +103,35 @@ struct GatherKernel {
     }
   }
 
+  // Slots of a row.
+  struct Slots {
+    u32 begin;
+    u32 end;
+  };
+  static SPARSMITH_DEVICE Slots slots_at(const panel::Weight& weight, const panel::Part& part, int row) {
+    const u16* slots = weight.row_slots + part.first_offset + row;
+    return {load_cached(slots), load_cached(slots + 1)};
+  }
+
+  // Neighbouring threads store neighbouring elements: rows of a token, or the tokens of a row.
+  static constexpr int kRun =
+      kTokenMajor ? panel::kWarpLanes : 1;  // rows of which the threads of a team lane are neighbours
+  // That a thread finishes, and how far from there to its next one.
+  static SPARSMITH_DEVICE int first_row() {
+    return thread_index() / (kRun * kTeamLanes) * kRun + thread_index() % kRun;
+  }
+  static constexpr int kRowStep = kThreads / kTeamLanes;
+
+  // `next`: slots of this thread's first row.
   static SPARSMITH_DEVICE void finish(const panel::Weight& weight, const Output& output, const panel::Part& part,
-                                      const float* sums, int first_token, int n) {
-    // Neighbouring threads store neighbouring elements: rows of a token, or the tokens of a row.
-    constexpr int kRun =
-        kTokenMajor ? panel::kWarpLanes : 1;  // rows of which the threads of a team lane are neighbours
+                                      Slots next, const float* sums, int first_token, int n) {
+    const int rows = static_cast<int>(part.row_count);
     const int lane = thread_index() / kRun % kTeamLanes;
-    const int first_row = thread_index() / (kRun * kTeamLanes) * kRun + thread_index() % kRun;
-    for (int row = first_row; row < static_cast<int>(part.row_count); row += kThreads / kTeamLanes) {
-      const u16* slots = weight.row_slots + part.first_offset + row;
-      const u32 end = load_cached(slots + 1);
+    for (int row = first_row(); row < rows; row += kRowStep) {
+      const Slots slots = next;
+      if (row + kRowStep < rows) next = slots_at(weight, part, row + kRowStep);
       float totals[kTokens] = {};
-      for (u32 slot = load_cached(slots); slot < end; ++slot) {
+      SPARSMITH_ROLLED for (u32 slot = slots.begin; slot < slots.end; ++slot) {
         SPARSMITH_UNROLL for (int t = 0; t < kTokens; t += 4) {
           const auto quad =
               *reinterpret_cast<const Vector<float, 4>*>(sums + Products::place(slot, lane * kTokens + t));

@@ -37,9 +37,10 @@ struct Source {
 }  // namespace panel
 
 // Products: right for every X, or kNeedsFinite; then `infinite` becomes nonzero where they were not, and Fallback
-// does the part again.
+// does the part again. kRoomy: a thread has registers for what its block's first part looks up, which then is there
+// before X is.
 template <class Value, class Stream, class Input, class Products, class Fallback, class Output, panel::RowStore kStore,
-          int kThreads>
+          int kThreads, bool kRoomy>
 struct PanelKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kThreads, 256, 512, 1024)
@@ -49,6 +50,17 @@ struct PanelKernel {
   static constexpr int kTokens = kPanels * kRowTokens;
   static constexpr bool kWholeRows = kStore != panel::RowStore::kSlots;
   using Sums = panel::Sums<Value, Output, kStore, kTokens>;
+
+  // Slots of a row.
+  struct Slots {
+    u32 begin;
+    u32 end;
+  };
+  // What a part looks up: slots of the warp's first task, and of the row that the thread finishes first.
+  struct LookUps {
+    typename Products::Slots task;
+    Slots row;
+  };
 
   // output_stride: elements between the outputs of two column parts. staged_rows: that shared memory has room for.
   static SPARSMITH_DEVICE void run(const panel::Weight& weight, const panel::Source<Value>& source, Output output,
@@ -79,28 +91,36 @@ struct PanelKernel {
                 shared);
     if constexpr (Input::kAsynchronous) {
       stream.begin(weight, index);
-      prefetch_part(weight, stream, index);
+      if constexpr (!kRoomy) prefetch_part(weight, stream, index);
     }
+    LookUps first = {};
+    if constexpr (kRoomy) first = look_up(weight, stream, index);
     input.end();
     if constexpr (Input::kNeighbours) {
       if (valid <= 0) return;  // has helped its neighbour
     }
     output.y += column_part * output_stride;
-    parts(weight, stream, output, column_part, first_token, n, shared, rows, sums, infinite);
+    parts(weight, stream, first, output, column_part, first_token, n, shared, rows, sums, infinite);
   }
 
  private:
-  static SPARSMITH_DEVICE void parts(const panel::Weight& weight, Stream& stream, const Output& output, int column_part,
-                                     int first_token, int n, const u8* shared, Value* rows, float* sums,
-                                     float* infinite) {
+  // `first`: of the first part, where kRoomy.
+  static SPARSMITH_DEVICE void parts(const panel::Weight& weight, Stream& stream, const LookUps& first,
+                                     const Output& output, int column_part, int first_token, int n, const u8* shared,
+                                     Value* rows, float* sums, float* infinite) {
     for (int part = block_index_y(); part < weight.part_count; part += grid_size_y()) {
       const int index = column_part * weight.part_count + part;
       const panel::Part descriptor = load_cached(weight.parts + index);
-      const u32 first_offset = offset_of_first_row(weight, descriptor);
       const Sums to{rows, sums, infinite, output, descriptor.first_row, first_token, n};
-      accumulate<Products>(weight, stream, shared, to);
-      Slots slots = {};  // on their way while the block gathers at its barrier
-      if (first_offset != kNoOffset) slots = slots_at(weight, first_offset);
+      LookUps found = first;
+      u32 first_offset = kNoOffset;
+      if (!kRoomy || part != block_index_y()) {
+        found.task = first_task<Products>(weight, stream);
+        first_offset = offset_of_first_row(weight, descriptor);
+      }
+      accumulate<Products>(weight, stream, found.task, shared, to);
+      // On their way while the block gathers at its barrier.
+      if (first_offset != kNoOffset) found.row = slots_at(weight, first_offset);
       block_barrier();
       if constexpr (Products::kNeedsFinite) {
         if (*infinite != 0.0F) {
@@ -108,14 +128,14 @@ struct PanelKernel {
           if (thread_index() == 0) *infinite = 0.0F;
           typename Stream::Unhurried again;
           again.begin(weight, index);
-          accumulate<Fallback>(weight, again, shared, to);
+          accumulate<Fallback>(weight, again, first_task<Fallback>(weight, again), shared, to);
           block_barrier();
         }
       }
       const bool last = part + grid_size_y() >= weight.part_count;
       // Without slots for all rows there are seldom several parts, and registers are short.
       if (!kWholeRows && !last) stream.begin(weight, index + grid_size_y());
-      finish(weight, to, load_cached(weight.parts + index), slots);
+      finish(weight, to, load_cached(weight.parts + index), found.row);
       if (kWholeRows && !last) stream.begin(weight, index + grid_size_y());
       if (last) break;
       block_barrier();  // the sums have been read
@@ -130,11 +150,17 @@ struct PanelKernel {
     offset_of_first_row(weight, load_cached(weight.parts + index));
   }
 
-  // Slots of a row.
-  struct Slots {
-    u32 begin;
-    u32 end;
-  };
+  static SPARSMITH_DEVICE LookUps look_up(const panel::Weight& weight, const Stream& stream, int index) {
+    LookUps found = {first_task<Products>(weight, stream), {}};
+    const u32 offset = offset_of_first_row(weight, load_cached(weight.parts + index));
+    if (offset != kNoOffset) found.row = slots_at(weight, offset);
+    return found;
+  }
+
+  template <class AnyProducts, class AnyStream>
+  static SPARSMITH_DEVICE typename AnyProducts::Slots first_task(const panel::Weight& weight, const AnyStream& stream) {
+    return AnyProducts::slots(weight.task_slots, stream.share.first_task);  // there is one more than there are tasks
+  }
 
   static constexpr u32 kNoOffset = 0xFFFFFFFFU;
 
@@ -150,17 +176,16 @@ struct PanelKernel {
     return {load_cached(weight.row_slots + offset), load_cached(weight.row_slots + offset + 1)};
   }
 
-  // Follows the warp's share.
+  // Follows the warp's share. `slots`: of its first task.
   template <class AnyProducts, class AnyStream>
-  static SPARSMITH_DEVICE void accumulate(const panel::Weight& weight, AnyStream& stream, const u8* panel,
-                                          const Sums& to) {
+  static SPARSMITH_DEVICE void accumulate(const panel::Weight& weight, AnyStream& stream,
+                                          typename AnyProducts::Slots slots, const u8* panel, const Sums& to) {
     constexpr u32 kDepth = AnyStream::kDepth;
     const u32 count = stream.share.step_count;
     if (count == 0) return;
     const SharedAddress rows = shared_address(panel);
     const u32 stride = panel::stride_of(weight.width);
     u32 task = stream.share.first_task;
-    auto slots = AnyProducts::slots(weight.task_slots, task);
     AnyProducts products;
     products.begin();
     const auto end_task = [&]() {
