@@ -5,7 +5,7 @@
 //   L2       bytes of X that L1 does not hold
 //   issue    instructions for an entry of each lane, over the four schedulers
 //   stream   the packed weight: from HBM once, from L2 for every further tile of tokens
-//   chain    a step's gathers wait for L2, and the next step for them
+//   chain    a step's gathers wait for L2, less where all of them are asked for together, and the next step for them
 // The constants are fitted to spaces that an H200 recorded (docs/results/h200-search.md).
 #include <algorithm>
 #include <cmath>
@@ -25,8 +25,9 @@ constexpr double kFinishUs = 0.76;     // barrier, sums of rows, stores
 constexpr double kL1LatencyUs = 0.054;
 constexpr double kL2LatencyUs = 0.62;  // more
 constexpr double kL2BytesPerUs = 10.5e6;
-constexpr double kIssued = 0.78;     // instructions a cycle of a scheduler, at best
-constexpr double kAheadShare = 0.6;  // of a chain, where gathers are a step ahead
+constexpr double kIssued = 0.78;        // instructions a cycle of a scheduler, at best
+constexpr double kAheadShare = 0.6;     // of a chain, where gathers are a step ahead
+constexpr double kTogetherShare = 0.7;  // where all of a step are asked for together
 constexpr double kHalfInstructions = 25.0;
 constexpr double kFp32Instructions = 12.0;
 constexpr double kLineBytes = 128;
@@ -168,7 +169,9 @@ double GatherFamily::predict(const Config& config_, const Problem& problem,
   const double of_a_part = std::max(1.0 / config.row_parts, longest_row);
   const double steps = std::ceil(tasks.stored * tasks.balance * of_a_part / warps / step_gathers);
   const double latency_us = kL1LatencyUs + kL2LatencyUs * (1 - std::pow(1 - missed, step_gathers));
-  const double chain_us = grid.waves * steps * latency_us * (config.ahead == 1 ? kAheadShare : 1.0);
+  const bool asked_together = step > 2 && config.token_lanes >= 4;
+  const double waited = config.ahead == 1 ? kAheadShare : asked_together ? kTogetherShare : 1.0;
+  const double chain_us = grid.waves * steps * latency_us * waited;
 
   const double y_bytes = static_cast<double>(spec.rows) * static_cast<double>(problem.tokens) * element;
   double total = kLaunchUs + launch_delay_us(problem.device) + kFirstLoadUs +

@@ -82,8 +82,9 @@ struct GatherKernel {
           const panel::Step& step = stream.steps[d];
           if constexpr (kWhole && kEarly == 0) {
             input.load(step, rows[0]);
-            // All are asked for before one is used. Left to itself, the compiler keeps two under way.
-            if constexpr (Input::Entry::kCount > 2) warp_barrier();
+            // All are asked for before one is used: left to itself, the compiler keeps two under way. Of narrow teams a
+            // single load asks for lines enough.
+            if constexpr (Input::Entry::kCount > 2 && kTeamLanes >= 4) warp_barrier();
           }
           if constexpr (kWhole && kEarly == 1) {
             if (first + d + 1 < count) input.load(stream.steps[(d + 1) % kDepth], rows[(d + 1) % 2]);
@@ -131,7 +132,7 @@ struct GatherKernel {
       const Slots slots = next;
       if (row + kRowStep < rows) next = slots_at(weight, part, row + kRowStep);
       float totals[kTokens] = {};
-      SPARSMITH_ROLLED for (u32 slot = slots.begin; slot < slots.end; ++slot) {
+      for (u32 slot = slots.begin; slot < slots.end; ++slot) {
         SPARSMITH_UNROLL for (int t = 0; t < kTokens; t += 4) {
           const auto quad =
               *reinterpret_cast<const Vector<float, 4>*>(sums + Products::place(slot, lane * kTokens + t));
