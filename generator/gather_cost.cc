@@ -169,7 +169,7 @@ double GatherFamily::predict(const Config& config_, const Problem& problem,
   const double of_a_part = std::max(1.0 / config.row_parts, longest_row);
   const double steps = std::ceil(tasks.stored * tasks.balance * of_a_part / warps / step_gathers);
   const double latency_us = kL1LatencyUs + kL2LatencyUs * (1 - std::pow(1 - missed, step_gathers));
-  const bool asked_together = step > 2 && config.token_lanes >= 4;
+  const bool asked_together = step > 2 && config.token_lanes >= 4;  // as GatherKernel does
   const double waited = config.ahead == 1 ? kAheadShare : asked_together ? kTogetherShare : 1.0;
   const double chain_us = grid.waves * steps * latency_us * waited;
 

@@ -52,8 +52,10 @@ struct GatherKernel {
           again.begin(weight, index);
           accumulate<false>(weight, again, input, sums);
         }
-        Slots slots = {};  // on their way while the block gathers at its barrier
-        if (first_row() < static_cast<int>(part.row_count)) slots = slots_at(weight, part, first_row());
+        panel::RowSlots slots = {};  // on their way while the block gathers at its barrier
+        if (first_row() < static_cast<int>(part.row_count)) {
+          slots = panel::row_slots_at(weight, part.first_offset + first_row());
+        }
         block_barrier();  // the sums are there
         finish(weight, output, part, slots, sums, first_token, n);
         block_barrier();  // the sums have been read
@@ -104,20 +106,10 @@ struct GatherKernel {
     }
   }
 
-  // Slots of a row.
-  struct Slots {
-    u32 begin;
-    u32 end;
-  };
-  static SPARSMITH_DEVICE Slots slots_at(const panel::Weight& weight, const panel::Part& part, int row) {
-    const u16* slots = weight.row_slots + part.first_offset + row;
-    return {load_cached(slots), load_cached(slots + 1)};
-  }
-
   // Neighbouring threads store neighbouring elements: rows of a token, or the tokens of a row.
   static constexpr int kRun =
       kTokenMajor ? panel::kWarpLanes : 1;  // rows of which the threads of a team lane are neighbours
-  // That a thread finishes, and how far from there to its next one.
+  // The first row that a thread finishes; each further one is kRowStep behind.
   static SPARSMITH_DEVICE int first_row() {
     return thread_index() / (kRun * kTeamLanes) * kRun + thread_index() % kRun;
   }
@@ -125,12 +117,12 @@ struct GatherKernel {
 
   // `next`: slots of this thread's first row.
   static SPARSMITH_DEVICE void finish(const panel::Weight& weight, const Output& output, const panel::Part& part,
-                                      Slots next, const float* sums, int first_token, int n) {
+                                      panel::RowSlots next, const float* sums, int first_token, int n) {
     const int rows = static_cast<int>(part.row_count);
     const int lane = thread_index() / kRun % kTeamLanes;
     for (int row = first_row(); row < rows; row += kRowStep) {
-      const Slots slots = next;
-      if (row + kRowStep < rows) next = slots_at(weight, part, row + kRowStep);
+      const panel::RowSlots slots = next;
+      if (row + kRowStep < rows) next = panel::row_slots_at(weight, part.first_offset + row + kRowStep);
       float totals[kTokens] = {};
       for (u32 slot = slots.begin; slot < slots.end; ++slot) {
         SPARSMITH_UNROLL for (int t = 0; t < kTokens; t += 4) {

@@ -51,15 +51,10 @@ struct PanelKernel {
   static constexpr bool kWholeRows = kStore != panel::RowStore::kSlots;
   using Sums = panel::Sums<Value, Output, kStore, kTokens>;
 
-  // Slots of a row.
-  struct Slots {
-    u32 begin;
-    u32 end;
-  };
   // What a part looks up: slots of the warp's first task, and of the row that the thread finishes first.
   struct LookUps {
     typename Products::Slots task;
-    Slots row;
+    panel::RowSlots row;
   };
 
   // output_stride: elements between the outputs of two column parts. staged_rows: that shared memory has room for.
@@ -120,7 +115,7 @@ struct PanelKernel {
       }
       accumulate<Products>(weight, stream, found.task, shared, to);
       // On their way while the block gathers at its barrier.
-      if (first_offset != kNoOffset) found.row = slots_at(weight, first_offset);
+      if (first_offset != kNoOffset) found.row = panel::row_slots_at(weight, first_offset);
       block_barrier();
       if constexpr (Products::kNeedsFinite) {
         if (*infinite != 0.0F) {
@@ -153,7 +148,7 @@ struct PanelKernel {
   static SPARSMITH_DEVICE LookUps look_up(const panel::Weight& weight, const Stream& stream, int index) {
     LookUps found = {first_task<Products>(weight, stream), {}};
     const u32 offset = offset_of_first_row(weight, load_cached(weight.parts + index));
-    if (offset != kNoOffset) found.row = slots_at(weight, offset);
+    if (offset != kNoOffset) found.row = panel::row_slots_at(weight, offset);
     return found;
   }
 
@@ -170,10 +165,6 @@ struct PanelKernel {
     const u32 offset = part.first_offset + thread_index();
     prefetch(weight.row_slots + offset);
     return offset;
-  }
-
-  static SPARSMITH_DEVICE Slots slots_at(const panel::Weight& weight, u32 offset) {
-    return {load_cached(weight.row_slots + offset), load_cached(weight.row_slots + offset + 1)};
   }
 
   // Follows the warp's share. `slots`: of its first task.
@@ -213,12 +204,12 @@ struct PanelKernel {
 
   // `slots`: of this thread's first row.
   static SPARSMITH_DEVICE void finish(const panel::Weight& weight, const Sums& to, const panel::Part& part,
-                                      Slots slots) {
+                                      panel::RowSlots slots) {
     const int rows = static_cast<int>(part.row_count);
-    Slots next = slots;
+    panel::RowSlots next = slots;
     for (int row = thread_index(); row < rows; row += kThreads) {
       slots = next;
-      if (row + kThreads < rows) next = slots_at(weight, part.first_offset + row + kThreads);
+      if (row + kThreads < rows) next = panel::row_slots_at(weight, part.first_offset + row + kThreads);
       if constexpr (kWholeRows) {
         if ((slots.begin & panel::kWholeRow) != 0) {
           if constexpr (kStore == panel::RowStore::kStaged) {

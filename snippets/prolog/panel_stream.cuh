@@ -25,6 +25,17 @@ struct Weight {
   int width;        // columns of a column part
 };
 
+// Slots of a row, the last of which is end - 1.
+struct RowSlots {
+  u32 begin;
+  u32 end;
+};
+
+// Of the row that stands at `offset`: its part's first_offset and its place in the part.
+SPARSMITH_DEVICE RowSlots row_slots_at(const Weight& weight, u32 offset) {
+  return {load_cached(weight.row_slots + offset), load_cached(weight.row_slots + offset + 1)};
+}
+
 using Step = Vector<u32, 4>;
 
 // Every lane of a step says the same.
