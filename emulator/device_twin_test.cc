@@ -15,6 +15,7 @@
 #include "base/half.h"
 #include "emulator/kernel_bench.h"
 #include "emulator/kernel_text.h"
+#include "tests/drawn_matrix.h"
 
 namespace sparsmith {
 namespace {
@@ -341,6 +342,58 @@ extern "C" __global__ void __launch_bounds__(32) test(const u16* elements, u32* 
       const std::uint32_t expected = element(lane % 4 * 2) | static_cast<std::uint32_t>(element(lane % 4 * 2 + 1))
                                                                  << 16;
       EXPECT_EQ(parts[lane * 4 + matrix], expected) << "lane " << lane << ", matrix " << matrix;
+    }
+  }
+}
+
+// Of drawn pairs of all exponents.
+TEST(DeviceTwinTest, HalvesAreMultipliedAndAddedWithOneRounding) {
+  test::DrawnRandom random;
+  KernelBench bench;
+  std::vector<std::uint32_t> operands(3 * 4096);
+  for (std::uint32_t& operand : operands) operand = static_cast<std::uint32_t>(random());
+  bench.add(operands);
+  const int out = bench.add_unwritten<std::uint32_t>(2 * 4096);
+  const Status status = bench.run(R"(
+extern "C" __global__ void __launch_bounds__(32) test(const u32* in, u32* out) {
+  for (int i = thread_index(); i < 4096; i += 32) {
+    out[2 * i] = multiply_halves(in[3 * i], in[3 * i + 1]);
+    out[2 * i + 1] = multiply_add_halves(in[3 * i], in[3 * i + 1], in[3 * i + 2]);
+  }
+})",
+                                  1, 32);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  const std::vector<std::uint32_t> result = bench.read<std::uint32_t>(out, 2 * 4096);
+  const auto value = [](std::uint32_t word, int shift) {
+    return static_cast<double>(float_from_fp16(static_cast<std::uint16_t>(word >> shift)));
+  };
+  // The distance to the exact value is no larger than that of either neighbour.
+  const auto expect_nearest = [](double exact, std::uint16_t got) {
+    if (std::isnan(exact)) {
+      EXPECT_TRUE(std::isnan(float_from_fp16(got)));
+      return;
+    }
+    if (std::abs(exact) >= 65520) {
+      EXPECT_EQ(got, exact < 0 ? 0xFC00 : 0x7C00) << exact;
+      return;
+    }
+    const double error = std::abs(static_cast<double>(float_from_fp16(got)) - exact);
+    for (const int step : {-1, 1}) {
+      const auto other = static_cast<std::uint16_t>(got + step);
+      if ((other & 0x7FFFU) >= 0x7C00U || (got & 0x7FFFU) + step < 0) continue;
+      const double others = std::abs(static_cast<double>(float_from_fp16(other)) - exact);
+      EXPECT_LE(error, others) << exact;
+      if (error == others) {
+        EXPECT_EQ(got % 2, 0) << exact;
+      }
+    }
+  };
+  for (std::size_t i = 0; i < 4096; ++i) {
+    for (const int shift : {0, 16}) {
+      const double product = value(operands[3 * i], shift) * value(operands[3 * i + 1], shift);
+      expect_nearest(product, static_cast<std::uint16_t>(result[2 * i] >> shift));
+      expect_nearest(product + value(operands[3 * i + 2], shift),
+                     static_cast<std::uint16_t>(result[2 * i + 1] >> shift));
     }
   }
 }

@@ -29,6 +29,7 @@ constexpr double kIssued = 0.78;        // instructions a cycle of a scheduler, 
 constexpr double kAheadShare = 0.6;     // of a chain, where gathers are a step ahead
 constexpr double kTogetherShare = 0.7;  // where all of a step are asked for together
 constexpr double kHalfInstructions = 25.0;
+constexpr double kChainInstructions = 18.0;
 constexpr double kFp32Instructions = 12.0;
 constexpr double kLineBytes = 128;
 constexpr double kL1Bytes = 250 * 1024;  // with shared memory
@@ -157,7 +158,11 @@ double GatherFamily::predict(const Config& config_, const Problem& problem,
   const double lines_us = nnz * share / clock_mhz;
   const double missed = misses(config, problem, grid, nnz);
   const double l2_us = nnz * mean_share * grid.busy * missed * missed_bytes(config, problem) / l2;
-  const double instructions = (fp32 ? kFp32Instructions : kHalfInstructions) + 12.0 / step;
+  const bool chains = spec.accumulation == Accumulation::kFp16Chains;
+  const double instructions = (fp32     ? kFp32Instructions
+                               : chains ? kChainInstructions
+                                        : kHalfInstructions) +
+                              12.0 / step;
   const double shuffled = (fp32 ? 4.0 : 8.0) * 4 * (1 - 1.0 / config.segment_lanes);
   const double put = config.segment_lanes * ((config.sweep_columns == 0 ? 20.0 : 28.0) + shuffled);
   const double issue_us = (tasks.stored * tasks.balance * instructions + tasks.puts * put) * share *

@@ -61,6 +61,21 @@ TEST(GatherFamilyTest, OnlyTokenMajorInputIsTurned) {
   }
 }
 
+TEST(GatherFamilyTest, LanesChainProductsWhereTheOperatorAllowsIt) {
+  const GatherFamily family;
+  Random random(6);
+  const CsrMatrix matrix = draw_matrix(random, 512, 2048, 0.05);
+  Problem problem = problem_of(matrix, 64);
+  const double fp32_us = family.predict(plain_config(), problem, compute_statistics(matrix));
+  problem.spec.accumulation = Accumulation::kFp16Chains;
+  const auto packed = family.pack(plain_config(), problem, matrix);
+  ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+  const auto candidate = family.generate(plain_config(), problem, *packed);
+  ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+  EXPECT_NE(candidate->kernels.at(0).source.find("GatheredProducts<Input, 4, false, Fp16Chains>"), std::string::npos);
+  EXPECT_LT(family.predict(plain_config(), problem, compute_statistics(matrix)), fp32_us);
+}
+
 // What a block cannot keep in shared memory: panels lose to gathers where filling one costs more than the weight.
 TEST(GatherFamilyTest, TheSparserTheWeightTheBetterItRanks) {
   const Family& gather = *family("gather");

@@ -13,9 +13,10 @@ namespace {
 KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec, std::int64_t shared_bytes) {
   const bool wide = panel::step_words(spec.type, config.token_lanes, spec.cols).per_entry == 2;
   KernelText text;
-  text.name = fmt::format("gather_{}_n{}_t{}_d{}_a{}{}{}_b{}", spec_tag(spec), config.token_lanes, config.segment_lanes,
-                          config.depth, config.ahead, wide ? "_w" : "", config.sweep_columns > 0 ? "_s" : "",
-                          config.threads_per_block);
+  text.name =
+      fmt::format("gather_{}_n{}_t{}_d{}_a{}{}{}{}_b{}", spec_tag(spec), config.token_lanes, config.segment_lanes,
+                  config.depth, config.ahead, wide ? "_w" : "", config.sweep_columns > 0 ? "_s" : "",
+                  spec.accumulation == Accumulation::kFp16Chains ? "_c" : "", config.threads_per_block);
   text.summary = fmt::format("Y = W X for {} weights in tasks, rows of {} tokens of X gathered through L1 and L2",
                              short_name(spec.type), config.tile_tokens(spec.type));
   text.threads = config.threads_per_block;
@@ -31,8 +32,8 @@ KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec, std
        "steps loaded ahead, warps, lanes of a team"},
       {fmt::format("using Input = GatheredRows<Value, {}, {}>", config.token_lanes, boolean(wide)),
        "lanes of a team, a word for each column"},
-      {fmt::format("using Products = GatheredProducts<Input, {}, {}>", config.segment_lanes,
-                   boolean(config.sweep_columns > 0)),
+      {fmt::format("using Products = GatheredProducts<Input, {}, {}, {}>", config.segment_lanes,
+                   boolean(config.sweep_columns > 0), row_products_type(spec)),
        "teams a segment, sums added to those of earlier columns"},
   };
   add_output(spec, text);

@@ -53,6 +53,10 @@ std::string spec_tag(const OperatorSpec& spec) {
   return fmt::format("{}_{}_{}", short_name(spec.type), spec.layout == Layout::kTokenMajor ? "tm" : "fm", epilogue);
 }
 
+std::string_view row_products_type(const OperatorSpec& spec) {
+  return spec.accumulation == Accumulation::kFp16Chains ? "Fp16Chains" : "Fp32Products<Value>";
+}
+
 void add_output(const OperatorSpec& spec, KernelText& text) {
   text.headers.push_back("snippets/epilog/store_output.cuh");
   text.lines.push_back(

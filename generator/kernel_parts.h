@@ -25,6 +25,9 @@ std::string_view boolean(bool value);
 // "fp16_tm_bias_relu": what of the operator decides a kernel's code.
 std::string spec_tag(const OperatorSpec& spec);
 
+// How the products of an entry with the tokens of its row are added up: a type of snippets/reduction/row_products.cuh.
+std::string_view row_products_type(const OperatorSpec& spec);
+
 // Adds the epilog: names it `Output`, after a line that names `Value`.
 void add_output(const OperatorSpec& spec, KernelText& text);
 

@@ -31,6 +31,7 @@ constexpr double kPhaseConflicts = 0.84;
 // Instructions for 32 entries. Tensor products issue 9, yet take 5 cycles of a multiprocessor for 32 entries.
 constexpr double kTensorInstructions = 19;
 constexpr double kPlainInstructions = 17.8;
+constexpr double kChainInstructions = 13.5;
 constexpr double kFp32Instructions = 8.9;
 constexpr double kEntryInstructions = 4;   // of these, what several panels of a block share
 constexpr double kStepInstructions = 8.9;  // for a step of several entries a lane
@@ -112,6 +113,7 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const bool tensor = config.products == PanelConfig::Products::kTensor;
   const double products = tensor                            ? kTensorInstructions
                           : spec.type == DataType::kFloat32 ? kFp32Instructions
+                          : config.chains(spec)             ? kChainInstructions
                                                             : kPlainInstructions;
   const double entry = kEntryInstructions + (kStepInstructions + 2.0 / config.depth) / step;
   const double issue_us = gathers * (products - kEntryInstructions + entry / config.panels) / (4 * kIssued) / clock_mhz;

@@ -34,6 +34,10 @@ struct PanelConfig {
   explicit PanelConfig(const Config& config);
   PanelPacking packing(const Problem& problem) const;
   bool turns(Layout layout) const { return layout == Layout::kTokenMajor && input != Input::kRelayout; }
+  // Whether lanes that multiply for themselves may do so in chains of fp16.
+  bool chains(const OperatorSpec& spec) const {
+    return products == Products::kPlain && spec.accumulation == Accumulation::kFp16Chains;
+  }
   bool pairs() const { return input == Input::kNeighbours || input == Input::kShared; }
   std::int64_t block_tokens(DataType type) const;  // of all its panels
   // Blocks side by side that have all tokens between them; where two fill panels together, an even number.

@@ -62,6 +62,29 @@ TEST(PanelFamilyTest, ARuleSaysWhatItForbids) {
   EXPECT_TRUE(refused("store", 2));  // it would wait in as much room as its sums
 }
 
+TEST(PanelFamilyTest, LanesChainProductsWhereTheOperatorAllowsIt) {
+  const PanelFamily family;
+  Random random(6);
+  const CsrMatrix matrix = draw_matrix(random, 512, 2048, 0.05);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  Problem problem = problem_of(matrix, 64);
+  Problem chained = problem;
+  chained.spec.accumulation = Accumulation::kFp16Chains;
+  const auto source_of = [&](const Config& config, const Problem& of) {
+    const auto packed = family.pack(config, of, matrix);
+    const auto candidate = family.generate(config, of, *packed);
+    return candidate.ok() ? candidate->kernels.at(0).source : candidate.status().to_string();
+  };
+  EXPECT_NE(source_of(plain_config(), problem).find("PlainProducts<Value, 1, 1, Fp32Products<Value>>"),
+            std::string::npos);
+  EXPECT_NE(source_of(plain_config(), chained).find("PlainProducts<Value, 1, 1, Fp16Chains>"), std::string::npos);
+  EXPECT_LT(family.predict(plain_config(), chained, statistics), family.predict(plain_config(), problem, statistics));
+  Config tensor = plain_config();
+  tensor.values["products"] = 1;  // whose sums are fp32 anyway
+  EXPECT_EQ(source_of(tensor, problem), source_of(tensor, chained));
+  EXPECT_EQ(family.predict(tensor, chained, statistics), family.predict(tensor, problem, statistics));
+}
+
 // A row is one block's, however many parts there are.
 TEST(PanelFamilyTest, ALongRowIsPredictedToTakeItsTime) {
   const PanelFamily family;

@@ -21,11 +21,12 @@ struct StoreName {
 };
 constexpr StoreName kStores[] = {{"kSlots", ""}, {"kDirect", "_o"}, {"kStaged", "_s"}};
 
-std::string products_type(const PanelConfig& config, bool fallback) {
-  const char* type = config.products == PanelConfig::Products::kPlain ? "PlainProducts"
-                     : fallback                                       ? "TensorFallback"
-                                                                      : "TensorProducts";
-  return fmt::format("{}<Value, {}, {}>", type, config.segment_lanes, config.panels);
+std::string products_type(const PanelConfig& config, const OperatorSpec& spec, bool fallback) {
+  if (config.products == PanelConfig::Products::kPlain)
+    return fmt::format("PlainProducts<Value, {}, {}, {}>", config.segment_lanes, config.panels,
+                       row_products_type(spec));
+  return fmt::format("{}<Value, {}, {}>", fallback ? "TensorFallback" : "TensorProducts", config.segment_lanes,
+                     config.panels);
 }
 
 std::string input_type(const PanelConfig& config, const Problem& problem) {
@@ -57,7 +58,9 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
   const auto store = static_cast<std::size_t>(config.store);
   KernelText text;
   text.name = fmt::format("panel_{}_{}{}{}_x{}_d{}{}{}_b{}x{}", spec_tag(spec),
-                          std::string_view("pt").substr(static_cast<std::size_t>(config.products), 1),
+                          config.products == PanelConfig::Products::kTensor ? "t"
+                          : config.chains(spec)                             ? "c"
+                                                                            : "p",
                           config.segment_lanes, config.panels == 1 ? "" : fmt::format("_g{}", config.panels),
                           input_tag(config, problem), config.depth, split ? "_k" : "", kStores[store].tag,
                           config.threads_per_block, config.blocks_per_sm(problem));
@@ -75,8 +78,8 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
       {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
       {fmt::format("using Stream = PanelStream<{}, kThreads / 32>", config.depth), "steps loaded ahead"},
       {input_type(config, problem), "X to shared memory"},
-      {fmt::format("using Products = {}", products_type(config, false)), "lanes a segment, panels of a block"},
-      {fmt::format("using Fallback = {}", products_type(config, true)), "where X holds Inf or NaN"},
+      {fmt::format("using Products = {}", products_type(config, spec, false)), "lanes a segment, panels of a block"},
+      {fmt::format("using Fallback = {}", products_type(config, spec, true)), "where X holds Inf or NaN"},
   };
   add_part_output(spec, split, text);
   text.lines.push_back({fmt::format("constexpr panel::RowStore kStore = panel::RowStore::{}", kStores[store].name),

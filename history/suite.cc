@@ -99,6 +99,7 @@ Result<SuiteEntry> parse_entry(const json& object, std::size_t number) {
   members.read("tokens", entry.tokens);
   members.read_list("dtypes", entry.dtypes);
   members.read("layout", entry.layout);
+  members.read("accumulation", entry.accumulation);
   members.read("epilogue", entry.epilogue);
   const json* const synth = members.child("synth");
   if ((synth != nullptr) == !entry.file.empty()) members.fail("needs either 'file' or 'synth'");
@@ -107,6 +108,8 @@ Result<SuiteEntry> parse_entry(const json& object, std::size_t number) {
   if (entry.tokens.empty() || entry.tokens.front() < 1 ||
       std::ranges::adjacent_find(entry.tokens, std::greater_equal<>()) != entry.tokens.end())
     members.fail("has 'tokens' that are not positive and ascending");
+  if (entry.accumulation != "fp32" && entry.accumulation != "fp16_chains")
+    members.fail("has an 'accumulation' that is neither fp32 nor fp16_chains");
   SPARSMITH_RETURN_IF_ERROR(members.status());
   if (synth != nullptr) {
     SPARSMITH_ASSIGN_OR_RETURN(entry.drawn, parse_drawn(*synth, place));

@@ -32,6 +32,7 @@ struct SuiteEntry {
   std::vector<std::int64_t> tokens = {1};
   std::vector<std::string> dtypes;  // empty: the weight's own
   std::string layout = "token_major";
+  std::string accumulation = "fp32";
   std::string epilogue = "none";
 };
 

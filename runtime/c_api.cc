@@ -107,7 +107,8 @@ sparsmith_status sparsmith_operator_describe(const sparsmith_operator* op, spars
   return guarded([&]() -> Status {
     if (op == nullptr) return null_argument("op");
     if (info == nullptr) return null_argument("info");
-    SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_operator_info", info->struct_size, sizeof(*info)));
+    SPARSMITH_RETURN_IF_ERROR(
+        check_size("sparsmith_operator_info", info->struct_size, offsetof(sparsmith_operator_info, accumulation)));
     info->rows = op->info.rows;
     info->cols = op->info.cols;
     info->nnz = op->info.nnz;
@@ -115,6 +116,7 @@ sparsmith_status sparsmith_operator_describe(const sparsmith_operator* op, spars
     info->type = op->type.c_str();
     info->layout = op->info.layout.c_str();
     info->epilogue = op->info.epilogue.c_str();
+    if (info->struct_size >= sizeof(*info)) info->accumulation = op->info.accumulation.c_str();
     return {};
   });
 }

@@ -47,6 +47,14 @@ TEST_F(CApiTest, RunsAnOperatorThatOutlivesItsModel) {
   EXPECT_STREQ(info.type, "fp32");
   EXPECT_STREQ(info.layout, "token_major");
   EXPECT_STREQ(info.epilogue, "bias");
+  EXPECT_STREQ(info.accumulation, "fp32");
+  sparsmith_operator_info older{};  // of a program that knows nothing of accumulation
+  older.struct_size = offsetof(sparsmith_operator_info, accumulation);
+  ASSERT_EQ(sparsmith_operator_describe(op, &older), SPARSMITH_OK);
+  EXPECT_STREQ(older.epilogue, "bias");
+  EXPECT_EQ(older.accumulation, nullptr);
+  --older.struct_size;
+  EXPECT_EQ(sparsmith_operator_describe(op, &older), SPARSMITH_INVALID_ARGUMENT);
   std::size_t bytes = 1;
   ASSERT_EQ(sparsmith_operator_workspace_bytes(op, 2, &bytes), SPARSMITH_OK);
   EXPECT_EQ(bytes, 0U);

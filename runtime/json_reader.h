@@ -21,6 +21,7 @@ class JsonReader {
   // An object that may hold `keys` and no others; `where` says which, in messages.
   JsonReader(const Json& json, std::string where, std::initializer_list<std::string_view> keys);
 
+  bool has(const char* key) const { return json_.is_object() && json_.contains(key); }
   std::string text(const char* key);
   std::int64_t integer(const char* key, std::int64_t minimum, std::int64_t maximum);
   double number(const char* key);

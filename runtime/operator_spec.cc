@@ -6,6 +6,16 @@ namespace sparsmith {
 
 std::string_view layout_name(Layout layout) { return layout == Layout::kTokenMajor ? "token_major" : "feature_major"; }
 
+std::string_view accumulation_name(Accumulation accumulation) {
+  return accumulation == Accumulation::kFp32 ? "fp32" : "fp16_chains";
+}
+
+std::optional<Accumulation> accumulation_of_name(std::string_view name) {
+  for (const Accumulation accumulation : {Accumulation::kFp32, Accumulation::kFp16Chains})
+    if (name == accumulation_name(accumulation)) return accumulation;
+  return std::nullopt;
+}
+
 std::string_view activation_name(Activation activation) {
   switch (activation) {
     case Activation::kNone: return "none";
@@ -67,17 +77,33 @@ Result<Epilogue> Epilogue::parse(std::string_view text) {
   return epilogue;
 }
 
-std::string OperatorSpec::name() const {
-  return fmt::format("spmm_{}_{}_{}", short_name(type), layout_name(layout), epilogue.name());
+namespace {
+
+std::string name_without_epilogue(const OperatorSpec& spec) {
+  return fmt::format("spmm_{}_{}{}_", short_name(spec.type),
+                     spec.accumulation == Accumulation::kFp16Chains ? "chains_" : "", layout_name(spec.layout));
+}
+
+}  // namespace
+
+std::string OperatorSpec::name() const { return name_without_epilogue(*this) + epilogue.name(); }
+
+Status OperatorSpec::check() const {
+  if (accumulation == Accumulation::kFp32 || type == DataType::kFloat16) return {};
+  return invalid_argument(fmt::format("accumulation {} is for fp16 operators, not for {} ones",
+                                      accumulation_name(accumulation), short_name(type)));
 }
 
 Result<OperatorSpec> OperatorSpec::parse(std::string_view name) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
-      const std::string prefix = fmt::format("spmm_{}_{}_", short_name(type), layout_name(layout));
-      if (!name.starts_with(prefix)) continue;
-      SPARSMITH_ASSIGN_OR_RETURN(const Epilogue epilogue, Epilogue::parse(name.substr(prefix.size())));
-      return OperatorSpec{.type = type, .layout = layout, .epilogue = epilogue};
+      for (const Accumulation accumulation : {Accumulation::kFp32, Accumulation::kFp16Chains}) {
+        OperatorSpec spec{.type = type, .layout = layout, .accumulation = accumulation};
+        const std::string prefix = name_without_epilogue(spec);
+        if (!name.starts_with(prefix) || !spec.check().ok()) continue;
+        SPARSMITH_ASSIGN_OR_RETURN(spec.epilogue, Epilogue::parse(name.substr(prefix.size())));
+        return spec;
+      }
     }
   }
   return invalid_argument(fmt::format("operator \"{}\" is not of the form spmm_TYPE_LAYOUT_EPILOGUE, as in {}", name,

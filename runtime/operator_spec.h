@@ -1,10 +1,11 @@
 // What to compute: Y = activation(alpha * W X + bias) + beta * Y + residual, with its types and layout.
 //
-// The order of the epilogue is fixed: accumulate in fp32, times alpha, plus bias, activation, plus beta * Y
+// The order of the epilogue is fixed: accumulate, times alpha, plus bias, activation, plus beta * Y
 // (the old value), plus residual, round to the output type once.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,9 +17,15 @@ namespace sparsmith {
 // How activations lie in memory. token_major: X[N][K], Y[N][M] row-major, as PyTorch's linear layers have
 // them; feature_major: X[K][N], Y[M][N].
 enum class Layout : std::uint8_t { kTokenMajor, kFeatureMajor };
+// kFp16Chains: kernels of fp16 operators may add up to four products at a time in fp16, then in fp32 (error_bound.h
+// says what that costs). Allowed, not demanded: it is done where it is faster.
+enum class Accumulation : std::uint8_t { kFp32, kFp16Chains };
 enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kSilu };  // gelu: the exact one, with erf
 
-std::string_view layout_name(Layout layout);  // "token_major", "feature_major"
+std::string_view layout_name(Layout layout);                    // "token_major", "feature_major"
+std::string_view accumulation_name(Accumulation accumulation);  // "fp32", "fp16_chains"
+// Of that name; nothing for any other.
+std::optional<Accumulation> accumulation_of_name(std::string_view name);
 std::string_view activation_name(Activation activation);
 
 struct Epilogue {
@@ -36,12 +43,15 @@ struct Epilogue {
 struct OperatorSpec {
   std::int64_t rows = 0;               // M
   std::int64_t cols = 0;               // K
-  DataType type = DataType::kFloat32;  // of weight, X, Y, bias and residual; accumulation is fp32
+  DataType type = DataType::kFloat32;  // of weight, X, Y, bias and residual
   Layout layout = Layout::kTokenMajor;
   Epilogue epilogue{};
+  Accumulation accumulation = Accumulation::kFp32;  // other than kFp32 only where `type` is fp16
 
-  // "spmm_fp16_token_major_bias+relu": everything but the shape.
+  // "spmm_fp16_token_major_bias+relu": everything but the shape. With chains "spmm_fp16_chains_token_major_none".
   std::string name() const;
+  // Error: kInvalidArgument where chains are allowed for another type than fp16.
+  Status check() const;
   // Of that name; its shape is 0 x 0. Error: kInvalidArgument with what is wrong.
   static Result<OperatorSpec> parse(std::string_view name);
   bool operator==(const OperatorSpec&) const = default;

@@ -43,9 +43,21 @@ TEST(OperatorSpec, NamesEverythingButTheShape) {
   EXPECT_EQ(*back, spec);
 }
 
+TEST(OperatorSpec, ChainsAreForFp16) {
+  OperatorSpec spec{.type = DataType::kFloat16, .accumulation = Accumulation::kFp16Chains};
+  EXPECT_TRUE(spec.check().ok());
+  EXPECT_EQ(spec.name(), "spmm_fp16_chains_token_major_none");
+  const auto back = OperatorSpec::parse(spec.name());
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(*back, spec);
+  spec.type = DataType::kBFloat16;
+  EXPECT_EQ(spec.check().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(spec.check().message(), "accumulation fp16_chains is for fp16 operators, not for bf16 ones");
+}
+
 TEST(OperatorSpec, RefusesOtherNames) {
-  for (const char* name :
-       {"", "spmm", "spmm_fp16_token_major", "spmm_fp64_token_major_none", "spmm_fp16_token_major_no"})
+  for (const char* name : {"", "spmm", "spmm_fp16_token_major", "spmm_fp64_token_major_none",
+                           "spmm_fp16_token_major_no", "spmm_fp32_chains_token_major_none"})
     EXPECT_EQ(OperatorSpec::parse(name).status().code(), StatusCode::kInvalidArgument) << name;
 }
 

@@ -14,8 +14,9 @@ namespace {
 using Json = JsonReader::Json;
 
 constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr int kFirstVersionWithGroups = 2;
+constexpr int kFirstVersionWithChains = 3;
 
 // ---- writing ----
 
@@ -79,6 +80,8 @@ Json json_of(const TunedWeight& weight) {
                {"value_hash", weight.value_hash},
                {"packed_bytes", weight.packed_bytes()},
                {"dense_bytes", weight.dense_bytes()}};
+  if (weight.spec.accumulation != Accumulation::kFp32)
+    json["accumulation"] = accumulation_name(weight.spec.accumulation);
   if (!weight.members.empty()) {
     Json& members = json["members"] = Json::array();
     for (const GroupMember& member : weight.members) {
@@ -212,6 +215,13 @@ Result<OperatorSpec> read_spec(JsonReader& reader) {
   const Result<Epilogue> parsed = Epilogue::parse(epilogue);
   if (!parsed.ok()) return invalid_input(parsed.status().message());
   spec.epilogue = *parsed;
+  if (reader.has("accumulation")) {
+    const std::optional<Accumulation> accumulation = accumulation_of_name(reader.text("accumulation"));
+    if (!reader.status().ok()) return reader.status();
+    if (!accumulation) return invalid_input("\"accumulation\" is neither fp32 nor fp16_chains");
+    spec.accumulation = *accumulation;
+    if (const Status status = spec.check(); !status.ok()) return invalid_input(status.message());
+  }
   return spec;
 }
 
@@ -232,8 +242,8 @@ Result<std::vector<GroupMember>> read_members(JsonReader& weight) {
 Result<TunedWeight> read_weight(const Json& json, const std::string& where, std::int64_t version,
                                 const TensorBytes& tensors) {
   JsonReader reader(json, where,
-                    {"name", "rows", "cols", "nnz", "type", "layout", "epilogue", "pattern_hash", "value_hash",
-                     "packed_bytes", "dense_bytes", "members", "packings", "choices"});
+                    {"name", "rows", "cols", "nnz", "type", "layout", "epilogue", "accumulation", "pattern_hash",
+                     "value_hash", "packed_bytes", "dense_bytes", "members", "packings", "choices"});
   TunedWeight weight;
   weight.name = reader.text("name");
   weight.spec = reader.take(read_spec(reader));
@@ -249,6 +259,8 @@ Result<TunedWeight> read_weight(const Json& json, const std::string& where, std:
     if (version < kFirstVersionWithGroups) return invalid_input("a group in version 1 of the format").annotate(where);
     SPARSMITH_ASSIGN_OR_RETURN(weight.members, read_members(reader));
   }
+  if (weight.spec.accumulation != Accumulation::kFp32 && version < kFirstVersionWithChains)
+    return invalid_input(fmt::format("fp16 chains in version {} of the format", version)).annotate(where);
   const std::string place = fmt::format("{} ({})", where, weight.name);
   for (std::size_t i = 0; i < packings.size(); ++i) {
     SPARSMITH_ASSIGN_OR_RETURN(TunedPacking packing,
@@ -260,6 +272,16 @@ Result<TunedWeight> read_weight(const Json& json, const std::string& where, std:
     weight.choices.push_back(std::move(choice));
   }
   return weight;
+}
+
+// That says it all: files without groups, or without chains, stay readable for all readers.
+int first_version_with(const std::vector<TunedWeight>& weights) {
+  int version = 1;
+  for (const TunedWeight& weight : weights) {
+    if (!weight.members.empty()) version = std::max(version, kFirstVersionWithGroups);
+    if (weight.spec.accumulation == Accumulation::kFp16Chains) version = std::max(version, kFirstVersionWithChains);
+  }
+  return version;
 }
 
 }  // namespace
@@ -275,10 +297,7 @@ std::string cubin_tensor_name(const TunedKernel& kernel, std::string_view archit
 std::string source_tensor_name(const TunedKernel& kernel) { return fmt::format("source/{}", kernel.name); }
 
 std::string tuned_contents_to_json(const TunedContents& contents) {
-  // The first version that says it all: files without groups stay readable for all readers.
-  const bool has_groups =
-      std::ranges::any_of(contents.weights, [](const TunedWeight& weight) { return !weight.members.empty(); });
-  Json json = {{"version", has_groups ? kFirstVersionWithGroups : 1}, {"provenance", json_of(contents.provenance)}};
+  Json json = {{"version", first_version_with(contents.weights)}, {"provenance", json_of(contents.provenance)}};
   Json& weights = json["weights"] = Json::array();
   for (const TunedWeight& weight : contents.weights) weights.push_back(json_of(weight));
   Json& kernels = json["kernels"] = Json::array();

@@ -45,7 +45,8 @@ OperatorInfo Operator::info() const {
           spec.epilogue.name(),
           loaded_->buckets,
           loaded_->gpu_bytes,
-          loaded_->members};
+          loaded_->members,
+          std::string(accumulation_name(spec.accumulation))};
 }
 
 Result<MemberView> Operator::member(const std::string& member_name, std::int64_t tokens, std::int64_t ldy) const {

@@ -24,7 +24,8 @@ struct TuneOptions {
   std::optional<DataType> type;         // of the operator; empty: the weight's own
   Layout layout = Layout::kTokenMajor;
   Epilogue epilogue;
-  bool transpose = false;  // tune W^T
+  Accumulation accumulation = Accumulation::kFp32;  // of fp16 operators; others have fp32
+  bool transpose = false;                           // tune W^T
 
   int packings = 8;  // copies of a weight that may be kept, several within kMostDenseCopies
   Objective objective = Objective::kTime;
@@ -36,6 +37,12 @@ struct TuneOptions {
                    // exhaustive, 64 otherwise
   std::size_t most_candidates() const {
     return trials > 0 ? static_cast<std::size_t>(trials) : strategy == StrategyKind::kExhaustive ? 1000 : 64;
+  }
+  // Of a weight with this type and shape.
+  OperatorSpec spec_of(std::int64_t rows, std::int64_t cols, DataType weight_type) const {
+    OperatorSpec spec{rows, cols, type.value_or(weight_type), layout, epilogue};
+    if (spec.type == DataType::kFloat16) spec.accumulation = accumulation;
+    return spec;
   }
   double budget_s = 0;  // for the whole run; 0: no limit
   TimingPolicy timing;

@@ -193,10 +193,8 @@ class Run {
       const auto [place, is_new] =
           known.try_emplace(fmt::format("{} {} {:.2f}", statistics.rows, statistics.cols, statistics.sparsity), 0.0);
       for (std::size_t n = 0; is_new && n < options_.tokens.size(); ++n) {
-        const Problem problem{{statistics.rows, statistics.cols, options_.type.value_or(statistics.data_type),
-                               options_.layout, options_.epilogue},
-                              options_.tokens[n],
-                              context_.device};
+        const Problem problem{options_.spec_of(statistics.rows, statistics.cols, statistics.data_type),
+                              options_.tokens[n], context_.device};
         place->second += options_.calls[n] * promised_gain_us(problem, search_space(problem, statistics));
       }
       gains[i] = place->second;

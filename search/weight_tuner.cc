@@ -48,8 +48,7 @@ class Tuner : public WeightTuner {
   Tuner(TuneContext context, std::string name, CsrMatrix matrix, std::optional<SparsityStatistics> statistics)
       : context_(std::move(context)), options_(*context_.options), matrix_(std::move(matrix)), packings_(matrix_) {
     weight_.name = std::move(name);
-    weight_.spec = {matrix_.rows, matrix_.cols, options_.type.value_or(matrix_.data_type), options_.layout,
-                    options_.epilogue};
+    weight_.spec = options_.spec_of(matrix_.rows, matrix_.cols, matrix_.data_type);
     weight_.nnz = matrix_.nnz();
     weight_.sparsity = matrix_.sparsity();
     const Stopwatch stopwatch(counts_.read_seconds);

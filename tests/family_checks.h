@@ -115,6 +115,10 @@ inline void expect_text_depends_on_name_alone(const Family& family,
         problem.spec.epilogue = *Epilogue::parse(epilogue);
         texts.add(family, problem, matrix, statistics, 37);
       }
+      Problem chained = problem_of(matrix, tokens);
+      chained.spec.layout = layout;
+      if (chained.spec.type == DataType::kFloat16) chained.spec.accumulation = Accumulation::kFp16Chains;
+      texts.add(family, chained, matrix, statistics, 37);
     }
   }
   texts.expect_distinct();

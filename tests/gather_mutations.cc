@@ -26,6 +26,10 @@ bool gathers_by_several_teams(const GatherConfig& config, const KernelCase& each
   return config.segment_lanes > 1 && each.matrix.nnz() > 200;
 }
 // What a launch before has turned is read by whole vectors.
+bool gathers_chains(const GatherConfig&, const KernelCase& each, const PackedWeight&) {
+  return each.problem.spec.accumulation == Accumulation::kFp16Chains && each.matrix.nnz() > 200 &&
+         each.problem.tokens > 1;
+}
 bool gathers_vectors(const KernelCase& each) { return each.problem.spec.layout == Layout::kTokenMajor; }
 // (Padding names column 0, which holds Inf and NaN in turn.)
 bool gathers_nothing_somewhere(const GatherConfig&, const KernelCase& each, const PackedWeight& packed) {
@@ -60,6 +64,8 @@ const std::vector<Mutation>& gather_mutations() {
        gather(gathers_any)},
       {"the teams of a segment are not added", "Share::combine(sums.values[0], lane);", "",
        gather(gathers_by_several_teams)},
+      {"every other token of a chain is lost",
+       "sums.values[r][2 * i + 1] += ", "sums.values[r][2 * i + 1] -= ", gather(gathers_chains)},
       {"a team keeps what it sends", "const bool upper = (lane & round) != 0;", "const bool upper = false;",
        gather(gathers_by_several_teams)},
       {"padding is read", "load_coherent_if(!Entry::is_none(step, e), from)", "load_coherent_if(true, from)",

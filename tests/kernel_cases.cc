@@ -79,6 +79,9 @@ bool needs_16_bits(const Family& family) {
   return family.name() == "bitmap" || family.name() == "bsr" || family.name() == "two_four" || makes_tiles(family);
 }
 
+// Families that make use of Accumulation::kFp16Chains.
+bool may_chain(const Family& family) { return family.name() == "panel" || family.name() == "gather"; }
+
 // What some legal rules ask of the pattern, and drawn weights are made to have.
 SparsityStatistics legal_pattern() {
   SparsityStatistics statistics;
@@ -253,6 +256,8 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
     const auto draw_spec = [&] {
       OperatorSpec drawn = draw_operator(random);
       while (needs_16_bits(family) && size_of(drawn.type) != 2) drawn = draw_operator(random);
+      if (may_chain(family) && drawn.type == DataType::kFloat16 && kernel % 3 == 0)
+        drawn.accumulation = Accumulation::kFp16Chains;
       return drawn;
     };
     OperatorSpec spec = draw_spec();

@@ -55,6 +55,9 @@ bool permuted_columns(const PanelConfig&, const KernelCase& each, const PackedWe
 bool plain_lanes(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
   return config.products == PanelConfig::Products::kPlain && config.segment_lanes > 1 && each.matrix.nnz() > 200;
 }
+bool chained(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
+  return config.chains(each.problem.spec) && each.matrix.nnz() > 200 && each.problem.tokens > 1;
+}
 bool tensor(const PanelConfig& config, const KernelCase&, const PackedWeight&) {
   return config.products == PanelConfig::Products::kTensor;
 }
@@ -141,6 +144,10 @@ const std::vector<Mutation>& panel_mutations() {
        some_panel(permuted_columns)},
       {"the lanes of a segment are not added", "ShuffleSum<kLanes, kSegments>::combine(sums);", "",
        some_panel(plain_lanes)},
+      {"a chain goes on where another begins", "chains[i] = e == 0 ? multiply", "chains[i] = e == 2 ? multiply",
+       some_panel(chained)},
+      {"every other token of a chain is lost",
+       "sums.values[r][2 * i + 1] += ", "sums.values[r][2 * i + 1] -= ", some_panel(chained)},
       {"weights lie in the wrong half", "group % 2 == 0 ? 0x4432U : 0x3244U", "group % 2 != 0 ? 0x4432U : 0x3244U",
        some_panel(tensor)},
       {"blocks fill a panel before both run", "      if (first == 0) cluster_wait();  // the partner runs\n", "",
@@ -157,9 +164,8 @@ const std::vector<Mutation>& panel_mutations() {
        some_panel(two_neighbours)},
       {"a block without a panel goes on", "return;  // has helped its neighbour", "", some_panel(lone_neighbour)},
       {"entries meet the first panel alone",
-       "load_shared<typename Row::Tokens>(advanced(row, p * stride));\n        }\n      }",
-       "load_shared<typename Row::Tokens>(advanced(row, 0 * stride));\n        }\n      }",
-       some_panel(two_plain_panels)},
+       "load_shared<panel::RowWords>(advanced(row, p * stride));\n        }\n      }",
+       "load_shared<panel::RowWords>(advanced(row, 0 * stride));\n        }\n      }", some_panel(two_plain_panels)},
       {"matrices come from the first panel alone",
        "load_matrices_transposed(advanced(row, p * stride), gathered[e][p]);",
        "load_matrices_transposed(row, gathered[e][p]);", some_panel(two_tensor_panels)},

@@ -120,6 +120,7 @@ class SuiteJobs {
     settings.dtype = type;
     if (!device.empty()) settings.devices = {device};
     settings.layout = entry.layout;
+    settings.accumulation = entry.accumulation;
     settings.epilogue = entry.epilogue;
     settings.budget = suite_.budget;
     settings.cache = run_.cache.empty() ? scratch_.file("cache.db") : run_.cache;

@@ -13,7 +13,8 @@ using testing::ElementsAre;
 
 constexpr const char* kSuite = R"({"rounds": 2, "repetitions": 7, "budget": "1m", "weights": [
   {"file": "model.safetensors", "include": ["*.fc1"], "tokens": [1, 8], "dtypes": ["fp16", "bf16"]},
-  {"name": "drawn", "synth": {"shape": [64, 32], "sparsity": 0.5}, "tokens": [1, 64], "epilogue": "bias"}]})";
+  {"name": "drawn", "synth": {"shape": [64, 32], "sparsity": 0.5}, "tokens": [1, 64], "epilogue": "bias",
+   "accumulation": "fp16_chains"}]})";
 
 // "Measures" every N of weights called fc1 and drawn, and notes what it was asked for.
 class SuiteTest : public testing::Test {
@@ -72,6 +73,8 @@ TEST_F(SuiteTest, WhatTheSuiteSaysReachesTheTuner) {
   EXPECT_FALSE(file.cache.empty());
   EXPECT_EQ(file.cache, asked_[5].cache);  // what the first round chose, the others measure
   EXPECT_EQ(asked_[2].epilogue, "bias");
+  EXPECT_EQ(asked_[2].accumulation, "fp16_chains");
+  EXPECT_EQ(file.accumulation, "fp32");
 }
 
 TEST_F(SuiteTest, OnlyTheCasesThatAreAskedFor) {

@@ -16,6 +16,7 @@ struct TuneSettings {
   std::string file;
   std::string dtype;
   std::string layout = "token_major";
+  std::string accumulation = "fp32";
   std::string epilogue = "none";
   std::string objective = "time";
   double max_slowdown = -1;  // percent; negative: not given

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace sparsmith {
 namespace {
 
 constexpr double kRounding = 0x1p-24;          // u: half an ulp of fp32, relative
 constexpr double kSmallestProduct = 0x1p-149;  // what an fp32 product loses at most when it underflows
+// Of a chain: four roundings, each of no more than the products so far; a little more for what those have added.
+constexpr double kChainRounding = 4.01 * 0x1p-11;
+constexpr double kSmallestChain = 0x1p-25;  // what a rounding loses at most where the result is denormal
 
 double lipschitz_constant(Activation activation) {
   switch (activation) {
@@ -63,11 +67,17 @@ double largest_finite(DataType type) {
   }
 }
 
-BoundedOutput bounded_output(const Epilogue& epilogue, DataType type, const OutputTerms& terms) {
+BoundedOutput bounded_output(const OperatorSpec& spec, const OutputTerms& terms) {
+  const Epilogue& epilogue = spec.epilogue;
   const double length = static_cast<double>(terms.length);
   const double alpha = std::abs(terms.alpha);
 
   double error = alpha * length * (kRounding * terms.magnitude + kSmallestProduct);
+  if (spec.accumulation == Accumulation::kFp16Chains) {
+    error += alpha * (kChainRounding * terms.magnitude + kSmallestChain * length);
+    if (terms.magnitude * (1 + kChainRounding) >= largest_finite(DataType::kFloat16))
+      error = std::numeric_limits<double>::infinity();
+  }
   if (terms.alpha != 1) error += kRounding * alpha * terms.magnitude;
   double z = terms.alpha * terms.sum;
   if (epilogue.bias) {
@@ -89,7 +99,7 @@ BoundedOutput bounded_output(const Epilogue& epilogue, DataType type, const Outp
     value += terms.residual;
     error += kRounding * (std::abs(activated) + std::abs(scaled) + std::abs(terms.residual));
   }
-  return {value, 2 * (error + ulp(type, value))};
+  return {value, 2 * (error + ulp(spec.type, value))};
 }
 
 bool within_bound(DataType type, const BoundedOutput& expected, float y) {

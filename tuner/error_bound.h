@@ -5,6 +5,9 @@
 // a = activation(z), the reference is computed in fp64, and a kernel's error is at most
 //
 //   e_S = len * u * A + len * 2^-149                          any order of summation; products that underflow
+//         + 4.01 v A + len * 2^-25                            with chains of four in fp16 (v = 2^-11), where A is
+//         smaller
+//                                                             than 65,504; where it is not, nothing is asked
 //   e_z = |alpha| * e_S  + u * |alpha| * A                    the second term where alpha != 1
 //                        + u * (|alpha| * A + |bias|)         with a bias
 //   e_a = L * e_z + 4 u * |z|                                 L: Lipschitz constant of the activation (none and relu 1,
@@ -51,7 +54,7 @@ double ulp(DataType type, double value);
 // The largest finite number of a floating `type`.
 double largest_finite(DataType type);
 
-BoundedOutput bounded_output(const Epilogue& epilogue, DataType type, const OutputTerms& terms);
+BoundedOutput bounded_output(const OperatorSpec& spec, const OutputTerms& terms);
 
 // Whether `y` is right for `expected`. Where the exact value overflows the type, or comes within the bound of doing so,
 // an infinity of its sign is right as well. Where the exact value is not finite nothing is asked of `y`.

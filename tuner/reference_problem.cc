@@ -170,7 +170,7 @@ void ReferenceProblem::set_sums(ReferenceSums sums) {
         terms.magnitude = sums_.magnitudes[i];
         if (spec_.epilogue.beta) terms.old_y = y_.get(y_index(row, token));
         if (spec_.epilogue.residual) terms.residual = residual_.get(y_index(row, token));
-        const BoundedOutput output = bounded_output(spec_.epilogue, spec_.type, terms);
+        const BoundedOutput output = bounded_output(spec_, terms);
         expected_[i] = output.value;
         bounds_[i] = std::nextafter(static_cast<float>(output.bound), kInfinity);
       }

@@ -225,9 +225,21 @@ TEST(ErrorBoundTest, UlpsAreThoseOfTheType) {
 
 TEST(ErrorBoundTest, ThePlainBoundIsTheStatedOne) {
   const BoundedOutput output =
-      bounded_output({}, DataType::kFloat32, {.sum = 2.5, .magnitude = 10, .length = 100, .alpha = 1});
+      bounded_output({.type = DataType::kFloat32}, {.sum = 2.5, .magnitude = 10, .length = 100, .alpha = 1});
   EXPECT_EQ(output.value, 2.5);
   EXPECT_NEAR(output.bound, 2 * (100 * 0x1p-24 * 10 + 0x1p-22), 1e-15);
+}
+
+TEST(ErrorBoundTest, ChainsAddWhatTheyRound) {
+  const OperatorSpec fp32{.type = DataType::kFloat16};
+  const OperatorSpec chains{.type = DataType::kFloat16, .accumulation = Accumulation::kFp16Chains};
+  OutputTerms terms{.sum = 2.5, .magnitude = 10, .length = 100, .alpha = 0.5};
+  EXPECT_EQ(bounded_output(chains, terms).value, bounded_output(fp32, terms).value);
+  EXPECT_NEAR(bounded_output(chains, terms).bound - bounded_output(fp32, terms).bound,
+              2 * 0.5 * (4.01 * 0x1p-11 * 10 + 100 * 0x1p-25), 1e-12);
+  terms.magnitude = 65504;
+  EXPECT_TRUE(std::isinf(bounded_output(chains, terms).bound));
+  EXPECT_TRUE(std::isfinite(bounded_output(fp32, terms).bound));
 }
 
 TEST(ErrorBoundTest, InfinityIsRightOnlyWhereTheTypeOverflows) {

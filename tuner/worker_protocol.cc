@@ -32,7 +32,8 @@ json to_json(const OperatorSpec& spec) {
           {"cols", spec.cols},
           {"type", short_name(spec.type)},
           {"token_major", spec.layout == Layout::kTokenMajor},
-          {"epilogue", spec.epilogue.name()}};
+          {"epilogue", spec.epilogue.name()},
+          {"accumulation", accumulation_name(spec.accumulation)}};
 }
 
 OperatorSpec spec_of(const json& value) {
@@ -44,8 +45,12 @@ OperatorSpec spec_of(const json& value) {
   auto epilogue = Epilogue::parse(value.at("epilogue").get_ref<const std::string&>());
   if (!epilogue.ok()) refuse(epilogue.status().message());
   spec.epilogue = *epilogue;
+  const auto accumulation = accumulation_of_name(value.at("accumulation").get_ref<const std::string&>());
+  if (!accumulation) refuse("no such accumulation");
+  spec.accumulation = *accumulation;
   if (spec.type != DataType::kFloat32 && spec.type != DataType::kFloat16 && spec.type != DataType::kBFloat16)
     refuse("an operator's type is fp32, fp16 or bf16");
+  if (const Status status = spec.check(); !status.ok()) refuse(status.message());
   return spec;
 }
 

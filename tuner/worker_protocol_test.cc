@@ -47,6 +47,14 @@ TEST(WorkerProtocolTest, WeightsSurvive) {
   EXPECT_EQ(weight.matrix.row_offsets, matrix.row_offsets);
   EXPECT_EQ(weight.matrix.column_indices, matrix.column_indices);
   EXPECT_EQ(weight.matrix.values, matrix.values);
+
+  spec.type = DataType::kFloat16;
+  spec.accumulation = Accumulation::kFp16Chains;
+  const auto chained = sent(encode_weight_request(matrix, spec));
+  ASSERT_TRUE(chained.ok()) << chained.status().to_string();
+  EXPECT_EQ(std::get<WeightRequest>(*chained).spec, spec);
+  spec.type = DataType::kFloat32;
+  EXPECT_THAT(sent(encode_weight_request(matrix, spec)).status().message(), testing::HasSubstr("not for fp32 ones"));
 }
 
 TEST(WorkerProtocolTest, PackingsSurvive) {

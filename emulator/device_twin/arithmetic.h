@@ -20,6 +20,32 @@ SPARSMITH_DEVICE u32 add_zero_times(u32 pair, u32 sum) {
   if ((pair >> 16 & kExponent) == kExponent) sum |= 0x7FFFU << 16;
   return sum;
 }
+
+// A product of two fp16 values is exact in fp32. Its sum with a third is not; rounded to odd, it may be rounded again.
+SPARSMITH_DEVICE u16 multiply_half(u16 a, u16 b) {
+  return from_float<half>(to_float(half{a}) * to_float(half{b})).bits;
+}
+SPARSMITH_DEVICE u16 multiply_add_half(u16 a, u16 b, u16 c) {
+  const float product = to_float(half{a}) * to_float(half{b});
+  const float addend = to_float(half{c});
+  float sum = product + addend;
+  const float rounded = sum - product;  // as much of the addend as is in the sum
+  const float lost = (product - (sum - rounded)) + (addend - rounded);
+  const u32 bits = __builtin_bit_cast(u32, sum);
+  const bool finite = (bits & 0x7F800000U) != 0x7F800000U;
+  if (finite && lost != 0 && bits % 2 == 0) {
+    sum = __builtin_bit_cast(float, (lost > 0) == (sum > 0) ? bits + 1 : bits - 1);
+  }
+  return from_float<half>(sum).bits;
+}
+SPARSMITH_DEVICE u32 multiply_halves(u32 a, u32 b) {
+  return multiply_half(static_cast<u16>(a), static_cast<u16>(b)) |
+         static_cast<u32>(multiply_half(static_cast<u16>(a >> 16), static_cast<u16>(b >> 16))) << 16;
+}
+SPARSMITH_DEVICE u32 multiply_add_halves(u32 a, u32 b, u32 c) {
+  const u32 high = multiply_add_half(static_cast<u16>(a >> 16), static_cast<u16>(b >> 16), static_cast<u16>(c >> 16));
+  return multiply_add_half(static_cast<u16>(a), static_cast<u16>(b), static_cast<u16>(c)) | high << 16;
+}
 SPARSMITH_DEVICE u32 permute_bytes(u32 a, u32 b, u32 selector) {
   const u64 bytes = a | static_cast<u64>(b) << 32;
   u32 result = 0;

@@ -67,6 +67,9 @@ typedef struct sparsmith_operator_info {
   const char* type;     /* "fp32", "fp16", "bf16": of x, y, bias and residual */
   const char* layout;   /* "token_major": x[N][K], y[N][M]; "feature_major": x[K][N], y[M][N] */
   const char* epilogue; /* "none", or parts joined by '+': "bias+relu" */
+  /* "fp32"; or "fp16_chains": sums of up to four products at a time may be formed in fp16, and are infinite beyond
+   * 65504. Written where struct_size has room for it. */
+  const char* accumulation;
 } sparsmith_operator_info;
 /* The texts are good as long as the operator. */
 SPARSMITH_API sparsmith_status sparsmith_operator_describe(const sparsmith_operator* op, sparsmith_operator_info* info);

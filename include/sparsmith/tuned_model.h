@@ -78,6 +78,9 @@ struct OperatorInfo {
   std::vector<std::int64_t> buckets;   // the numbers of tokens that it was tuned for
   std::int64_t gpu_bytes = 0;          // of its packed weight
   std::vector<GroupMember> members;    // of a group, in the order of their rows; empty: it is no group
+  // "fp32"; or "fp16_chains": sums of up to four products at a time may be formed in fp16, and are infinite beyond
+  // 65,504
+  std::string accumulation;
 };
 
 // The product with one weight, or with a group. A cheap handle that keeps its model loaded. Immutable: any number of

@@ -8,40 +8,40 @@
 namespace sparsmith {
 
 // Every entry meets the panel's first row, which is in registers.
-template <class Value, int kLanes_, int kPanels_>
-struct UngatheredPlainProducts : PlainProducts<Value, kLanes_, kPanels_> {
+template <class Value, int kLanes_, int kPanels_, class Arithmetic>
+struct UngatheredPlainProducts : PlainProducts<Value, kLanes_, kPanels_, Arithmetic> {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kLanes_, 1, 2, 4)
   SPARSMITH_TUNE(kPanels_, 1, 2, 4)
 
-  using Base = PlainProducts<Value, kLanes_, kPanels_>;
-  using Row = typename Base::Row;
+  using Base = PlainProducts<Value, kLanes_, kPanels_, Arithmetic>;
   using Entry = typename Base::Entry;
 
-  float x[Row::kTokens];
+  panel::RowWords tokens;
 
   SPARSMITH_DEVICE void begin() {
     Base::begin();
-    const auto tokens = load_shared<typename Row::Tokens>(shared_address(shared_memory()));
-    SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) x[t] = to_float(tokens[t]);
+    tokens = load_shared<panel::RowWords>(shared_address(shared_memory()));
   }
 
   SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress /*rows*/, u32 /*stride*/) {
+    Arithmetic arithmetic[kPanels_];
     SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
-      const float weight = Entry::weight(Entry::bits(step, e));
-      SPARSMITH_UNROLL for (int p = 0; p < kPanels_; ++p) this->sums.add(p, weight, x);
+      SPARSMITH_UNROLL for (int p = 0; p < kPanels_; ++p) {
+        arithmetic[p].template add<Entry>(step, e, tokens, this->sums, p);
+      }
     }
   }
 };
 
 // Weights and the rows that they gather are folded into the sums, word by word.
-template <class Value, int kLanes_, int kPanels_>
-struct UnmultipliedPlainProducts : PlainProducts<Value, kLanes_, kPanels_> {
+template <class Value, int kLanes_, int kPanels_, class Arithmetic>
+struct UnmultipliedPlainProducts : PlainProducts<Value, kLanes_, kPanels_, Arithmetic> {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kLanes_, 1, 2, 4)
   SPARSMITH_TUNE(kPanels_, 1, 2, 4)
 
-  using Entry = typename PlainProducts<Value, kLanes_, kPanels_>::Entry;
+  using Entry = typename PlainProducts<Value, kLanes_, kPanels_, Arithmetic>::Entry;
 
   SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress rows, u32 stride) {
     constexpr int kTogether = panel::entries_together(Entry::kCount, kPanels_);

@@ -7,8 +7,8 @@
 
 namespace sparsmith {
 
-template <class Input, int kLanes_, bool kAdds>
-struct UnmultipliedRows : GatheredProducts<Input, kLanes_, kAdds> {
+template <class Input, int kLanes_, bool kAdds, class Arithmetic>
+struct UnmultipliedRows : GatheredProducts<Input, kLanes_, kAdds, Arithmetic> {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kLanes_, 1, 2, 4, 8, 16, 32)
 

@@ -42,6 +42,18 @@ SPARSMITH_DEVICE u32 add_zero_times<bfloat16>(u32 pair, u32 sum) {
   return result;
 }
 
+// a * b and a * b + c, of two fp16 values each, rounded once.
+SPARSMITH_DEVICE u32 multiply_halves(u32 a, u32 b) {
+  u32 result;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  return result;
+}
+SPARSMITH_DEVICE u32 multiply_add_halves(u32 a, u32 b, u32 c) {
+  u32 result;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+}
+
 // Bytes chosen from those of a (0 to 3) and b (4 to 7) by the four nibbles of the selector, lowest first; with 8 added
 // to a nibble, the byte's highest bit eight times.
 SPARSMITH_DEVICE u32 permute_bytes(u32 a, u32 b, u32 selector) {

@@ -45,6 +45,10 @@ struct GatherEntry {
       return to_float(Value{static_cast<u16>(bits)});
     }
   }
+  // In both halves of a word; of 16-bit values.
+  static SPARSMITH_DEVICE u32 weight_pair(const panel::Step& step, int e) {
+    return kWide ? permute_bytes(step[2 * e % 4 + 1], 0, 0x1010U) : permute_bytes(step[e], 0, 0x3232U);
+  }
 
  private:
   static SPARSMITH_DEVICE u32 first_word(const panel::Step& step, int e) {
@@ -71,15 +75,6 @@ struct GatheredRows {
   // What a lane holds of the row of an entry: as whole words, which stay as loaded until a product takes them apart.
   struct Row {
     Words words;
-
-    SPARSMITH_DEVICE float token(int t) const {
-      const u32 word = words[t / kWordTokens];
-      if constexpr (kWordTokens == 1) {
-        return float_from_bits(word);
-      } else {
-        return to_float(Value{static_cast<u16>(word >> (16 * (t % kWordTokens)))});
-      }
-    }
   };
   // Of all entries of a step.
   struct Rows {

@@ -1,5 +1,4 @@
-// Products of a step whose rows of X have been gathered: an entry's weight times the lane's tokens of its row, added
-// in fp32.
+// Products of a step whose rows of X have been gathered: an entry's weight times the lane's tokens of its row.
 //
 // kLanes teams work on one segment, so a task has 32 / (team lanes * kLanes) of them; when it ends they add up by
 // shuffles and each stores its part of the tile's sums to the segment's slot.
@@ -10,12 +9,14 @@
 #include "snippets/device.cuh"
 #include "snippets/prolog/panel_stream.cuh"
 #include "snippets/reduction/register_sums.cuh"
+#include "snippets/reduction/row_products.cuh"
 #include "snippets/reduction/shuffle_share.cuh"
 
 namespace sparsmith {
 
-// kAdds: slots with panel::kAddFlag hold sums already, to which those of a task are added.
-template <class Input, int kLanes_, bool kAdds>
+// kAdds: slots with panel::kAddFlag hold sums already, to which those of a task are added. Arithmetic:
+// row_products.cuh.
+template <class Input, int kLanes_, bool kAdds, class Arithmetic>
 struct GatheredProducts {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kLanes_, 1, 2, 4, 8, 16, 32)
@@ -30,6 +31,7 @@ struct GatheredProducts {
   using Share = ShuffleShare<kLanes, kTeamLanes * kSegments>;
 
   RegisterSums<1, kTokens> sums;
+  Arithmetic arithmetic;
 
   SPARSMITH_DEVICE void begin() { sums.clear(); }
 
@@ -46,9 +48,7 @@ struct GatheredProducts {
   }
 
   SPARSMITH_DEVICE void multiply(const panel::Step& step, int e, const typename Input::Row& row) {
-    float x[kTokens];
-    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) x[t] = row.token(t);
-    sums.add(0, Entry::weight(step, e), x);
+    arithmetic.template add<Entry>(step, e, row.words, sums, 0);
   }
 
   // Ends a task: its sums go to their slots, and the next one begins at 0. Every lane of the warp calls it.

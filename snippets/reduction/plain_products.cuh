@@ -1,5 +1,4 @@
-// Products of a step, each lane for itself: an entry's weight times the 16 bytes of its row of each panel, added in
-// fp32.
+// Products of a step, each lane for itself: an entry's weight times the 16 bytes of its row of each panel.
 //
 // kLanes lanes work on one segment, so a task has 32 / kLanes segments; when it ends they add up by shuffles, and the
 // first 32 / kLanes lanes store a sum each.
@@ -12,6 +11,7 @@
 #include "snippets/prolog/panel_stream.cuh"
 #include "snippets/reduction/panel_sums.cuh"
 #include "snippets/reduction/register_sums.cuh"
+#include "snippets/reduction/row_products.cuh"
 #include "snippets/reduction/shuffle_sum.cuh"
 
 namespace sparsmith {
@@ -32,13 +32,16 @@ struct Entry {
     if constexpr (sizeof(Value) == 4) return step[2 * e + 1];
     return step[e] >> 16;
   }
-  static SPARSMITH_DEVICE float weight(u32 bits) {
+  static SPARSMITH_DEVICE float weight_of(u32 bits) {
     if constexpr (sizeof(Value) == 4) {
       return float_from_bits(bits);
     } else {
       return to_float(Value{static_cast<u16>(bits)});
     }
   }
+  static SPARSMITH_DEVICE float weight(const panel::Step& step, int e) { return weight_of(bits(step, e)); }
+  // In both halves of a word; of 16-bit values.
+  static SPARSMITH_DEVICE u32 weight_pair(const panel::Step& step, int e) { return permute_bytes(step[e], 0, 0x3232U); }
 };
 
 // Entries of a lane's step, of `count`, whose rows of all panels are under way at once: as registers have room for.
@@ -49,8 +52,8 @@ constexpr int entries_together(int count, int panels) {
 
 }  // namespace panel
 
-// kPanels: that the block keeps, each `stride` bytes behind the one before.
-template <class Value, int kLanes_, int kPanels_>
+// kPanels: that the block keeps, each `stride` bytes behind the one before. Arithmetic: row_products.cuh.
+template <class Value, int kLanes_, int kPanels_, class Arithmetic_>
 struct PlainProducts {
   SPARSMITH_ROLE(reduction)
   SPARSMITH_TUNE(kLanes_, 1, 2, 4)
@@ -62,6 +65,7 @@ struct PlainProducts {
   static constexpr bool kNeedsFinite = false;  // right whatever X holds
   using Row = panel::Row<Value>;
   using Entry = panel::Entry<Value>;
+  using Arithmetic = Arithmetic_;
   using Slots = Vector<u16, 1>;  // of the segments whose sums a thread stores
 
   RegisterSums<kPanels, Row::kTokens> sums;
@@ -75,20 +79,18 @@ struct PlainProducts {
 
   SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress rows, u32 stride) {
     constexpr int kTogether = panel::entries_together(Entry::kCount, kPanels);
+    Arithmetic arithmetic[kPanels];
     SPARSMITH_UNROLL for (int first = 0; first < Entry::kCount; first += kTogether) {
-      typename Row::Tokens tokens[kTogether][kPanels];  // all on their way before the first is used
+      panel::RowWords tokens[kTogether][kPanels];  // all on their way before the first is used
       SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
         const SharedAddress row = Entry::row(step, first + e, rows);
         SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
-          tokens[e][p] = load_shared<typename Row::Tokens>(advanced(row, p * stride));
+          tokens[e][p] = load_shared<panel::RowWords>(advanced(row, p * stride));
         }
       }
       SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
-        const float weight = Entry::weight(Entry::bits(step, first + e));
         SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
-          float x[Row::kTokens];
-          SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; ++t) x[t] = to_float(tokens[e][p][t]);
-          sums.add(p, weight, x);
+          arithmetic[p].template add<Entry>(step, first + e, tokens[e][p], sums, p);
         }
       }
     }

@@ -143,7 +143,7 @@ struct TensorFallback {
     const int holder = group() * 4 + thread_index() % panel::kPhaseLanes / 2;
     SPARSMITH_UNROLL for (int e = 0; e < 4; ++e) {
       const SharedAddress row = panel::Entry<Value>::row(step, e, rows);
-      const float weight = panel::Entry<Value>::weight(shuffle_index(step[e] >> 16, holder));
+      const float weight = panel::Entry<Value>::weight_of(shuffle_index(step[e] >> 16, holder));
       SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
         const auto tokens = load_shared<typename Row::Tokens>(advanced(row, p * stride));
         float x[Row::kTokens];
