@@ -145,7 +145,7 @@ class Packer {
                     {"width", width_},
                     {"warps", packing_.warps},
                     {"segments", packing_.segments()},
-                    {"tensor", packing_.order == panel::LaneOrder::kTensor ? 1 : 0},
+                    {"lane_order", static_cast<std::int64_t>(packing_.order)},
                     {"turned", packing_.turned ? 1 : 0},
                     {"row_store", static_cast<std::int64_t>(packing_.row_store)},
                     {"token_lanes", packing_.token_lanes},
@@ -306,10 +306,11 @@ std::int64_t PanelPacking::width(std::int64_t cols) const {
 }
 
 std::string PanelPacking::name() const {
+  constexpr std::string_view kOrderNames[] = {"plain", "tensor", "sparse"};
   const std::string how =
       gathers()
           ? fmt::format("gather{}", token_lanes) + (sweep_columns > 0 ? fmt::format("_sweep{}", sweep_columns) : "")
-          : fmt::format("{}{}{}", order == panel::LaneOrder::kTensor ? "tensor" : "plain", turned ? "_turned" : "",
+          : fmt::format("{}{}{}", kOrderNames[static_cast<std::size_t>(order)], turned ? "_turned" : "",
                         staged()       ? "_staged"
                         : whole_rows() ? "_rows"
                                        : "");

@@ -46,9 +46,9 @@ struct PanelPacking {
 // The least max_slots with which every matrix can be packed.
 int least_slots(const PanelPacking& packing);
 
-// Values are rounded to `type`. Facts: parts (of one column part), column_parts, width, warps, segments, tensor (0 or
-// 1), turned (0 or 1), row_store, token_lanes, sweep_columns, share_steps, steps (all), slots and rows (of
-// the largest part), padding (entries without a nonzero), unread_bytes (of the room of shares), phases_permille
+// Values are rounded to `type`. Facts: parts (of one column part), column_parts, width, warps, segments, lane_order
+// (panel::LaneOrder), turned (0 or 1), row_store, token_lanes, sweep_columns, share_steps, steps (all), slots and rows
+// (of the largest part), padding (entries without a nonzero), unread_bytes (of the room of shares), phases_permille
 // (shared-memory phases a gather of 8 lanes, in thousandths: 1,000 is free of conflicts), balance_permille (steps that
 // a block waits for over those it needs). Error: kInvalidArgument for a packing that cannot hold the matrix.
 Result<PackedWeight> pack_panel(const CsrMatrix& matrix, const PanelPacking& packing, DataType type);

@@ -82,21 +82,31 @@ constexpr int panel_row(int column) { return (column & ~7) | ((column ^ (column 
 constexpr long long panel_bytes(long long width) { return (width + kZeroRows) * kRowBytes; }
 
 // Which segment of its task a lane works on, and whose lane's value it holds. kPlain: lanes in turn, and each its own.
-// kTensor: such that values lie where the A operand of mma.m16n8k16 wants them
-// (snippets/reduction/tensor_products.cuh).
-enum class LaneOrder : unsigned char { kPlain, kTensor };
+// kTensor: such that values lie where the A operand of mma.m16n8k16 wants them, kSparseTensor, of 16 segments at most:
+// where that of mma.sp.m16n8k32 does (snippets/reduction/tensor_products.cuh).
+enum class LaneOrder : unsigned char { kPlain, kTensor, kSparseTensor };
+
+// The order for tensor cores.
+constexpr LaneOrder tensor_order(int segment_lanes) {
+  return segment_lanes == 1 ? LaneOrder::kTensor : LaneOrder::kSparseTensor;
+}
 
 constexpr int segment_of_lane(LaneOrder order, int segments, int lane) {
   if (order == LaneOrder::kPlain) return lane % segments;
   const int phase = lane / kPhaseLanes;
   const int groups = segments / kPhaseLanes;
-  return (lane + 2 * phase) % kPhaseLanes * groups + phase % groups;
+  const int group = order == LaneOrder::kTensor ? (lane + 2 * phase) % kPhaseLanes : lane % kPhaseLanes ^ phase / 2 * 4;
+  return group * groups + phase % groups;
 }
 
 constexpr int value_lane(LaneOrder order, int lane) {
   if (order == LaneOrder::kPlain) return lane;
   const int group = lane / 4;
   const int pair = lane % 4;
+  if (order == LaneOrder::kSparseTensor) {
+    const int later = group / 4 != pair % 2 ? 1 : 0;  // of the two phases whose groups the pair holds
+    return (pair / 2 + 2 * later) * kPhaseLanes + (group ^ later * 4);
+  }
   return (group / 2 + 4 - pair) % 4 * kPhaseLanes + 2 * pair + group % 2;
 }
 

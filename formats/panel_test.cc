@@ -20,7 +20,7 @@ PanelPacking draw_packing(Random& random) {
   packing.turned = random() % 2 == 0;
   packing.row_store = static_cast<panel::RowStore>(random() % 3);
   packing.max_slots = least_slots(packing) + static_cast<int>(random() % 500);
-  packing.order = random() % 2 == 0 ? panel::LaneOrder::kPlain : panel::LaneOrder::kTensor;
+  packing.order = static_cast<panel::LaneOrder>(random() % 3);
   return packing;
 }
 
@@ -60,7 +60,7 @@ TEST(PanelTest, UnpackingGivesTheMatrixBack) {
 
 // Lanes and segments, and lanes and values, pair up one to one; the 8 lanes of a phase work on 8 segments.
 TEST(PanelTest, LaneOrdersArePermutations) {
-  for (const auto order : {panel::LaneOrder::kPlain, panel::LaneOrder::kTensor}) {
+  for (const auto order : {panel::LaneOrder::kPlain, panel::LaneOrder::kTensor, panel::LaneOrder::kSparseTensor}) {
     std::vector<int> holders(32, 0);
     for (int lane = 0; lane < 32; ++lane) ++holders[static_cast<std::size_t>(panel::value_lane(order, lane))];
     EXPECT_TRUE(std::all_of(holders.begin(), holders.end(), [](int count) { return count == 1; }));

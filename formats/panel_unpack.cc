@@ -58,6 +58,10 @@ class Unpacker {
     const std::int64_t column_parts = fact("column_parts");
     row_parts_ = fact("parts");
     token_lanes_ = fact("token_lanes");
+    const std::int64_t order = fact("lane_order");
+    if (order < 0 || order > static_cast<std::int64_t>(panel::LaneOrder::kSparseTensor))
+      return invalid_input(fmt::format("panel: there is no order {} of lanes", order));
+    order_ = token_lanes_ == 0 ? static_cast<panel::LaneOrder>(order) : panel::LaneOrder::kPlain;
     sweeps_ = token_lanes_ > 0 && fact("sweep_columns") > 0;
     turned_ = fact("turned") == 1;
     whole_rows_ = token_lanes_ == 0 && fact("row_store") > 0;
@@ -148,17 +152,16 @@ class Unpacker {
   }
 
   Status read_step(std::int64_t first_word, std::uint64_t task) {
-    const auto order = fact("tensor") == 1 && token_lanes_ == 0 ? panel::LaneOrder::kTensor : panel::LaneOrder::kPlain;
     for (int e = 0; e < words_.entries(); ++e) {
       for (int holder = 0; holder < words_.lanes; ++holder) {
-        const int lane = panel::value_lane(order, holder);
+        const int lane = panel::value_lane(order_, holder);
         const auto entry_of = [&](int of_lane) {
           return entries_.data() + first_word + of_lane * kWordsPerLane + e * words_.per_entry;
         };
         const std::uint32_t named = words_.column(entry_of(lane));
         if (token_lanes_ > 0 ? words_.is_none(entry_of(lane)) : named >= width_) continue;
         const std::int64_t column = token_lanes_ > 0 ? named : first_column_ + column_of(named);
-        const int segment = panel::segment_of_lane(order, static_cast<int>(segments_), lane);
+        const int segment = panel::segment_of_lane(order_, static_cast<int>(segments_), lane);
         std::uint32_t slot =
             task_slots_[task * static_cast<std::uint64_t>(segments_) + static_cast<std::uint64_t>(segment)];
         if (sweeps_) slot &= ~panel::kAddFlag;
@@ -198,6 +201,7 @@ class Unpacker {
   panel::StepWords words_{};
   std::vector<std::uint32_t> row_of_slot_;
   std::vector<bool> row_is_whole_;  // of a part
+  panel::LaneOrder order_ = panel::LaneOrder::kPlain;
   std::optional<UnpackedRows> rows_;
 };
 

@@ -28,8 +28,11 @@ constexpr double kPartnerBytesPerClock = 5.8;  // to the other block's shared me
 constexpr double kPairUs = 0.72;               // blocks that wait for each other
 constexpr double kPartUs = 7.0;                // a part more: wait for the slowest warp, store sums, first steps
 constexpr double kPhaseConflicts = 0.84;
-// Instructions for 32 entries. Tensor products issue 9, yet take 5 cycles of a multiprocessor for 32 entries.
+// Instructions for 32 entries. Tensor products issue 9, yet take 5 cycles of a multiprocessor for 32 entries; sparse
+// ones issue 8 and take less, where there are warps enough for four of them to wait for each other in each.
 constexpr double kTensorInstructions = 19;
+constexpr double kSparseTensorInstructions = 14.5;
+constexpr double kSparseStepUs = 0.05;
 constexpr double kPlainInstructions = 17.8;
 constexpr double kChainInstructions = 13.5;
 constexpr double kFp32Instructions = 8.9;
@@ -111,7 +114,9 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double gathers = stored / 32 * config.panels * share;
 
   const bool tensor = config.products == PanelConfig::Products::kTensor;
-  const double products = tensor                            ? kTensorInstructions
+  const bool sparse = tensor && panel::tensor_order(config.segment_lanes) == panel::LaneOrder::kSparseTensor;
+  const double products = sparse                            ? kSparseTensorInstructions
+                          : tensor                          ? kTensorInstructions
                           : spec.type == DataType::kFloat32 ? kFp32Instructions
                           : config.chains(spec)             ? kChainInstructions
                                                             : kPlainInstructions;
@@ -124,7 +129,7 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
                            std::max(1.0, 0.6 * sms / busy);
   // A warp waits for its first steps, and for every one that is not loaded early enough.
   const double steps = entries_a_warp * std::max(1.0, longest_row * config.row_parts) / (32.0 * step);
-  const double latency_us = steps * waves * kStepWaitUs / config.depth;
+  const double latency_us = steps * waves * (kStepWaitUs / config.depth + (sparse ? kSparseStepUs : 0));
 
   const double filling = waves * fill_us(config, problem, panels, std::min(blocks, sms * resident), busy, clock_mhz);
   // A part has as many rows as there is room for what they leave.

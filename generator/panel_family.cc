@@ -261,7 +261,7 @@ PanelPacking PanelConfig::packing(const Problem& problem) const {
           .segment_lanes = segment_lanes,
           .segment_length = segment_length,
           .max_slots = static_cast<int>(slots_that_fit(*this, problem)),
-          .order = products == Products::kTensor ? panel::LaneOrder::kTensor : panel::LaneOrder::kPlain,
+          .order = products == Products::kTensor ? panel::tensor_order(segment_lanes) : panel::LaneOrder::kPlain,
           .turned = turns(problem.spec.layout),
           .row_store = store};
 }

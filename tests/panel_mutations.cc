@@ -61,6 +61,9 @@ bool chained(const PanelConfig& config, const KernelCase& each, const PackedWeig
 bool tensor(const PanelConfig& config, const KernelCase&, const PackedWeight&) {
   return config.products == PanelConfig::Products::kTensor;
 }
+bool sparse_tensor(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
+  return config.segment_lanes > 1 && tensor(config, each, packed) && each.matrix.nnz() > 200;
+}
 // Every weight is checked with Inf and NaN in the first column and the last; here many rows have nothing there, and
 // share tasks with some that do.
 bool tensor_meets_infinity(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
@@ -148,8 +151,9 @@ const std::vector<Mutation>& panel_mutations() {
        some_panel(chained)},
       {"every other token of a chain is lost",
        "sums.values[r][2 * i + 1] += ", "sums.values[r][2 * i + 1] -= ", some_panel(chained)},
-      {"weights lie in the wrong half", "group % 2 == 0 ? 0x4432U : 0x3244U", "group % 2 != 0 ? 0x4432U : 0x3244U",
-       some_panel(tensor)},
+      {"weights lie in the wrong half", "second ? 0x3244U : 0x4432U", "second ? 0x4432U : 0x3244U", some_panel(tensor)},
+      {"other columns are named than have weights", "const int column = group % 4;", "const int column = group / 2;",
+       some_panel(sparse_tensor)},
       {"blocks fill a panel before both run", "      if (first == 0) cluster_wait();  // the partner runs\n", "",
        some_panel(feature_major_pair)},
       {"blocks turn a panel before both run", "    cluster_wait();  // the partner runs\n", "",

@@ -13,22 +13,17 @@ struct UngatheredTensorProducts : TensorProducts<Value, kLanes_, kPanels_> {
   SPARSMITH_TUNE(kLanes_, 1, 2, 4)
   SPARSMITH_TUNE(kPanels_, 1, 2, 4)
 
-  Vector<u32, 4> row;
+  u32 row[4];
 
   SPARSMITH_DEVICE void begin() {
     TensorProducts<Value, kLanes_, kPanels_>::begin();
-    row = load_shared<Vector<u32, 4>>(shared_address(shared_memory()));
+    const auto words = load_shared<Vector<u32, 4>>(shared_address(shared_memory()));
+    SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) row[i] = words[i];
   }
 
   SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress /*panel*/, u32 /*stride*/) {
     SPARSMITH_UNROLL for (int e = 0; e < 4; ++e) {
-      SPARSMITH_UNROLL for (int q = 0; q < 2; ++q) {
-        const u32 weights[4] = {permute_bytes(step[e], 0, this->place[2 * q]), 0, 0,
-                                permute_bytes(step[e], 0, this->place[2 * q + 1])};
-        SPARSMITH_UNROLL for (int p = 0; p < kPanels_; ++p) {
-          TensorMultiply<Value>::add(this->sums[p][q], weights, row[2 * q], row[2 * q + 1]);
-        }
-      }
+      SPARSMITH_UNROLL for (int p = 0; p < kPanels_; ++p) this->add(step[e], p, row);
     }
   }
 };

@@ -34,6 +34,14 @@ struct TensorMultiply<Unmultiplied<Value>> {
   }
 };
 
+template <class Value>
+struct SparseTensorMultiply<Unmultiplied<Value>> {
+  template <int kPair>
+  static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], const u32 (&b)[4], u32 metadata) {
+    d[0] = with_word(d[0], (b[0] ^ b[1] ^ b[2] ^ b[3]) & mantissa(a[0] ^ a[1] ^ a[2] ^ a[3] ^ metadata));
+  }
+};
+
 // The other operand is read by the multiplication itself: without it nobody does.
 template <class Value, int kColumns>
 struct WarpgroupMultiply<Unmultiplied<Value>, kColumns> {

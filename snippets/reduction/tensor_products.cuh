@@ -1,9 +1,12 @@
-// Products of a step by tensor cores, for 16-bit values: 32 entries, one a lane, in one gather and two multiplications.
+// Products of a step by tensor cores, for 16-bit values: 32 entries, one a lane, in one gather and one multiplication,
+// or two.
 //
-// ldmatrix takes an address from each lane and brings 32 panel rows as the B operands of two mma.m16n8k16: entry k is
-// row k of B. A is a diagonal of the 16 weights, up to a permutation, so that each entry meets the sums of its own
-// segment, and no conversion, no product and no address but its own costs a lane an instruction. Of the 2,048 products
-// of an mma 128 count; the tensor cores have them to spare.
+// ldmatrix takes an address from each lane and brings 32 panel rows as the B operands of two mma.m16n8k16, or one
+// mma.sp.m16n8k32: entry k is row k of B. A is a diagonal of the weights, up to a permutation, so that each entry meets
+// the sums of its own segment, and no conversion, no product and no address but its own costs a lane an instruction.
+// Most of the products of an mma are with zeros; the tensor cores have them to spare. Where a segment has several lanes
+// its entries share a row of A, 16 rows are enough, and since each aligned group of four columns has one entry of a
+// row, A is as sparse as mma.sp asks.
 //
 // The other products are 0 * x. They are 0 unless some x is Inf or NaN; then sums become NaN, which put() reports.
 #pragma once
@@ -18,8 +21,35 @@
 
 namespace sparsmith {
 
-// Lane 8 j + r gathers row r of matrix j, for the segment in row g = (r + 2 j) % 8 of the sums' quarter j. The lane
-// 4 g + t holds the weight of entry (j, r) where r = 2 t + g % 2: so every lane holds one, and its place in A.
+namespace panel {
+
+// Lane 8 j + r gathers row r of matrix j, which is entry 8 j + r, for the segment of group g in quarter j of the sums.
+// Another lane holds its weight: the one that has its place in A.
+//   dense    g = (r + 2 j) % 8; the lane 4 g + t where r = 2 t + g % 2
+//   sparse   g = r ^ 4 (j / 2); the lane 4 g + t where t = 2 (j % 2) + r / 4: its row is g + 8 (j % 2), its group of
+//   four
+//            columns t + 4 (j / 2), and in that it is the column r % 4 = g % 4. Quarters j and j + 2 have the same
+//            sums.
+template <int kLanes>
+struct TensorOrder {
+  static constexpr bool kSparse = tensor_order(kLanes) == LaneOrder::kSparseTensor;
+  static constexpr int kQuarters = kSparse ? 2 : 4;  // of the sums
+
+  static SPARSMITH_DEVICE int group(int quarter, int row) {
+    return kSparse ? row ^ quarter / 2 * 4 : (row + 2 * quarter) % kPhaseLanes;
+  }
+  static SPARSMITH_DEVICE int row(int quarter, int group) {
+    return kSparse ? group ^ quarter / 2 * 4 : (group + kPhaseLanes - 2 * quarter) % kPhaseLanes;
+  }
+  static SPARSMITH_DEVICE int holder(int quarter, int row) {
+    return group(quarter, row) * 4 + (kSparse ? quarter % 2 * 2 + row / 4 : row / 2);
+  }
+};
+
+}  // namespace panel
+
+// Each lane gathers for one entry and holds the weight of another, as TensorOrder says; of the sums it has two tokens
+// of a segment, or of several.
 template <class Value, int kLanes_, int kPanels_>
 struct TensorProducts {
   SPARSMITH_ROLE(reduction)
@@ -33,21 +63,29 @@ struct TensorProducts {
   static constexpr int kGroups = kSegments / panel::kPhaseLanes;  // segments whose sums a lane holds
   static constexpr bool kNeedsFinite = true;
   static constexpr int kTokens = panel::Row<Value>::kTokens;
+  using Order = panel::TensorOrder<kLanes>;
   struct Slots {  // of the segments whose sums a lane holds; two in a word, so that they wait in few registers
     Vector<u32, (kGroups + 1) / 2> words;
     SPARSMITH_DEVICE u32 operator[](int g) const { return g % 2 == 0 ? words[g / 2] & 0xFFFFU : words[g / 2] >> 16; }
   };
 
-  float sums[kPanels][2][4];  // quarters 0 and 1, 2 and 3: two tokens each
-  u32 place[4];               // where a weight goes in A of each quarter
+  float sums[kPanels][Order::kQuarters / 2][4];  // quarters 0 and 1, 2 and 3: two tokens each
+  u32 place[4];                                  // where a weight goes in A of each quarter
+  u32 metadata;                                  // of a sparse A
 
   SPARSMITH_DEVICE void begin() {
-    const int lane = thread_index() % panel::kWarpLanes;
+    // (Not in front of the panel's filling, where registers are short.)
+    const int lane = static_cast<int>(known_here(static_cast<u32>(thread_index() % panel::kWarpLanes)));
     const int group = lane / 4;
-    const int quarter = (group / 2 + 4 - lane % 4) % 4;
-    SPARSMITH_UNROLL for (int j = 0; j < 4; ++j) {
-      place[j] = j != quarter ? 0x4444U : group % 2 == 0 ? 0x4432U : 0x3244U;
-    }
+    const int pair = lane % 4;
+    const int quarter = !Order::kSparse             ? (group / 2 + 4 - pair) % 4
+                        : (group / 4) == (pair % 2) ? pair / 2
+                                                    : pair / 2 + 2;
+    // All entries of a row of A are the same column of their groups of four; two are named, in ascending order.
+    const int column = group % 4;
+    const bool second = Order::kSparse ? column == 3 : group % 2 != 0;
+    metadata = (column < 3 ? column | (column + 1) << 2 : 2 | 3 << 2) * 0x11111111U;
+    SPARSMITH_UNROLL for (int j = 0; j < 4; ++j) place[j] = j != quarter ? 0x4444U : second ? 0x3244U : 0x4432U;
     clear();
   }
 
@@ -69,14 +107,21 @@ struct TensorProducts {
         }
       }
       SPARSMITH_UNROLL for (int e = 0; e < kTogether; ++e) {
-        SPARSMITH_UNROLL for (int q = 0; q < 2; ++q) {
-          const u32 weights[4] = {permute_bytes(step[first + e], 0, place[2 * q]), 0, 0,
-                                  permute_bytes(step[first + e], 0, place[2 * q + 1])};
-          SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
-            const u32(&rows)[4] = gathered[e][p];
-            TensorMultiply<Value>::add(sums[p][q], weights, rows[2 * q], rows[2 * q + 1]);
-          }
-        }
+        SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) add(step[first + e], p, gathered[e][p]);
+      }
+    }
+  }
+
+  // The products of 32 entries with their rows of panel p. `entry`: the lane's.
+  SPARSMITH_DEVICE void add(u32 entry, int p, const u32 (&rows)[4]) {
+    u32 weights[4];
+    SPARSMITH_UNROLL for (int j = 0; j < 4; ++j) weights[j] = permute_bytes(entry, 0, place[j]);
+    if constexpr (Order::kSparse) {
+      SparseTensorMultiply<Value>::template add<0>(sums[p][0], weights, rows, metadata);
+    } else {
+      SPARSMITH_UNROLL for (int q = 0; q < 2; ++q) {
+        const u32 diagonal[4] = {weights[2 * q], 0, 0, weights[2 * q + 1]};
+        TensorMultiply<Value>::add(sums[p][q], diagonal, rows[2 * q], rows[2 * q + 1]);
       }
     }
   }
@@ -86,7 +131,7 @@ struct TensorProducts {
   SPARSMITH_DEVICE void put(const Slots& slots, const Sums& to) {
     float check = 0.0F;
     SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
-      SPARSMITH_UNROLL for (int i = 0; i < 8; ++i) check = multiply_add(sums[p][i / 4][i % 4], 0.0F, check);
+      SPARSMITH_UNROLL for (int i = 0; i < kHeld; ++i) check = multiply_add(sums[p][i / 4][i % 4], 0.0F, check);
     }
     if (check != 0.0F) atomic_add(to.infinite, 1.0F);
     const int first_token = thread_index() % 4 * 2;
@@ -94,7 +139,7 @@ struct TensorProducts {
       if (slots[g] == panel::kNoSlot) continue;
       SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
         float pair[2] = {};
-        SPARSMITH_UNROLL for (int quarter = g; quarter < 4; quarter += kGroups) {
+        SPARSMITH_UNROLL for (int quarter = g; quarter < Order::kQuarters; quarter += kGroups) {
           SPARSMITH_UNROLL for (int t = 0; t < 2; ++t) pair[t] += sums[p][quarter / 2][quarter % 2 * 2 + t];
         }
         const int token = p * kTokens + first_token;
@@ -109,9 +154,11 @@ struct TensorProducts {
   }
 
  private:
+  static constexpr int kHeld = 2 * Order::kQuarters;  // sums of a panel
+
   SPARSMITH_DEVICE void clear() {
     SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
-      SPARSMITH_UNROLL for (int i = 0; i < 8; ++i) sums[p][i / 4][i % 4] = 0.0F;
+      SPARSMITH_UNROLL for (int i = 0; i < kHeld; ++i) sums[p][i / 4][i % 4] = 0.0F;
     }
   }
 };
@@ -127,6 +174,7 @@ struct TensorFallback {
   static constexpr int kPanels = kPanels_;
   static constexpr int kSegments = panel::kWarpLanes / kLanes;
   static constexpr int kGroups = kSegments / panel::kPhaseLanes;
+  using Order = panel::TensorOrder<kLanes>;
   using Row = panel::Row<Value>;
   using Slots = Vector<u16, 1>;
 
@@ -140,7 +188,7 @@ struct TensorFallback {
   }
 
   SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress rows, u32 stride) {
-    const int holder = group() * 4 + thread_index() % panel::kPhaseLanes / 2;
+    const int holder = Order::holder(quarter(), thread_index() % panel::kPhaseLanes);
     SPARSMITH_UNROLL for (int e = 0; e < 4; ++e) {
       const SharedAddress row = panel::Entry<Value>::row(step, e, rows);
       const float weight = panel::Entry<Value>::weight_of(shuffle_index(step[e] >> 16, holder));
@@ -158,7 +206,7 @@ struct TensorFallback {
     // The lanes of a segment are those of one group in quarters kGroups apart.
     SPARSMITH_UNROLL for (int distance = kGroups; distance < 4; distance *= 2) {
       const int other = quarter() ^ distance;
-      const int partner = other * panel::kPhaseLanes + (group() + 8 - 2 * other) % panel::kPhaseLanes;
+      const int partner = other * panel::kPhaseLanes + Order::row(other, group());
       SPARSMITH_UNROLL for (int i = 0; i < kPanels * Row::kTokens; ++i) {
         float& sum = sums.values[i / Row::kTokens][i % Row::kTokens];
         sum += float_from_bits(shuffle_index(bits_of_float(sum), partner));
@@ -178,7 +226,7 @@ struct TensorFallback {
 
  private:
   static SPARSMITH_DEVICE int quarter() { return thread_index() % panel::kWarpLanes / panel::kPhaseLanes; }
-  static SPARSMITH_DEVICE int group() { return (thread_index() + 2 * quarter()) % panel::kPhaseLanes; }
+  static SPARSMITH_DEVICE int group() { return Order::group(quarter(), thread_index() % panel::kPhaseLanes); }
 };
 
 }  // namespace sparsmith
