@@ -40,6 +40,7 @@ constexpr double kEntryInstructions = 4;   // of these, what several panels of a
 constexpr double kStepInstructions = 8.9;  // for a step of several entries a lane
 constexpr double kIssued = 0.85;           // instructions a cycle of a scheduler, at best
 constexpr double kStepWaitUs = 0.49;       // of a warp for a step that was asked for when it was needed
+constexpr double kStoreCycles = 1.2;       // of a row of a panel that four lanes store together
 constexpr double kFinishUs = 0.38;         // of a block: barrier, sums of cut rows, stores
 constexpr double kWarpUs = 0.04;           // and for each of its warps, whose share cuts rows and may be the last
 constexpr double kOverlap = 4.4;           // how sharply the slowest of the three hides the others
@@ -147,6 +148,8 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
 
   double total = kLaunchUs + launch_delay_us(problem.device) + filling +
                  together({issue_us, shared_us, stream_us, latency_us}) + finish_us;
+  if (tensor && config.store == panel::RowStore::kDirect)
+    total += static_cast<double>(spec.rows) * panels / busy * kStoreCycles / clock_mhz;
   const double y_bytes = static_cast<double>(spec.rows) * static_cast<double>(problem.tokens) * element;
   total += y_bytes / l2;
   if (config.input == PanelConfig::Input::kRelayout) total += relayout_us(problem);

@@ -21,10 +21,12 @@ constexpr std::size_t kNewPackings = 4;   // of a wave
 constexpr double kPackingPenalty = 1.05;  // a packing that is not there must promise so much more
 constexpr double kDisagrees = 1.15;       // over what a like weight took: there must be something better
 constexpr double kFarBehindDense = 2;     // over what dense is predicted to take: nothing will beat it
-// With the last wave, and once more if it found something better, come configs that differ from the best in one
-// parameter: what a regression over few of them does not tell.
-constexpr std::size_t kNeighbours = 8;
-constexpr std::size_t kNewOfNeighbours = 2;  // packings
+// With the last wave, and as long as they find something better, come configs that differ from the best in one
+// parameter, and from the best of another family where that is nearly as fast: what a regression over few of them does
+// not tell.
+constexpr int kLooks = 3;
+constexpr std::size_t kNeighbours = 8;       // of each of the two
+constexpr std::size_t kNewOfNeighbours = 2;  // packings, of each
 constexpr double kNearlyAsFast = 1.05;
 
 class Race : public Strategy {
@@ -43,11 +45,11 @@ class Race : public Strategy {
       if (waves_ == kWaves) add_neighbours(points);
       if (!points.empty()) return proposals(points, kShortReplays);
     }
-    if (!looked_again_) {
-      looked_again_ = true;
+    while (looks_ < kLooks) {
       std::vector<std::size_t> points;
       if (!timed_.empty() && best().median_us < looked_around_us_) add_neighbours(points);
       if (!points.empty()) return proposals(points, kShortReplays);
+      looks_ = kLooks;
     }
     if (closed_) return {};
     closed_ = true;
@@ -140,39 +142,40 @@ class Race : public Strategy {
     return found;
   }
 
-  // What differs from a centre in one parameter and beats it if the guess is too high by two standard deviations; what
-  // is likely to take least comes first.
-  std::vector<Standing> neighbours() const {
+  // What differs from the centre in one parameter and beats it if the guess is too high by two standard deviations;
+  // what is likely to take least comes first.
+  std::vector<Standing> neighbours(const Standing& centre) const {
     std::vector<Standing> near;
-    for (const Standing& centre : centres()) {
-      const Config& config = points_.points[centre.point].config;
-      for (std::size_t point = 0; point < points_.points.size(); ++point) {
-        const Config& other = points_.points[point].config;
-        if (tried_[point] || other.family != config.family || parameters_between(config, other) != 1) continue;
-        const double likely_us = correction_->likely_us(point);
-        const double hoped_us = correction_->hoped_us(point);  // one standard deviation, a factor
-        if (hoped_us * hoped_us / likely_us < centre.median_us) near.push_back({point, likely_us});
-      }
+    const Config& config = points_.points[centre.point].config;
+    for (std::size_t point = 0; point < points_.points.size(); ++point) {
+      const Config& other = points_.points[point].config;
+      if (tried_[point] || other.family != config.family || parameters_between(config, other) != 1) continue;
+      const double likely_us = correction_->likely_us(point);
+      const double hoped_us = correction_->hoped_us(point);  // one standard deviation, a factor
+      if (hoped_us * hoped_us / likely_us < centre.median_us) near.push_back({point, likely_us});
     }
     std::ranges::stable_sort(near, {}, &Standing::median_us);
     return near;
   }
 
   void add_neighbours(std::vector<std::size_t>& chosen) {
+    ++looks_;
     if (!looks_further()) return;
     learn();
     looked_around_us_ = best().median_us;
-    std::set<std::string> packings;  // new ones
-    std::size_t added = 0;
-    for (const Standing& each : neighbours()) {
-      if (added == kNeighbours) break;
-      if (std::ranges::find(chosen, each.point) != chosen.end()) continue;
-      const std::string& packing = points_.points[each.point].packing;
-      const bool is_new = !packings_.contains(packing) && !packings.contains(packing);
-      if (is_new && packings.size() == kNewOfNeighbours) continue;
-      if (is_new) packings.insert(packing);
-      chosen.push_back(each.point);
-      ++added;
+    for (const Standing& centre : centres()) {
+      std::set<std::string> packings;  // new ones
+      std::size_t added = 0;
+      for (const Standing& each : neighbours(centre)) {
+        if (added == kNeighbours) break;
+        if (std::ranges::find(chosen, each.point) != chosen.end()) continue;
+        const std::string& packing = points_.points[each.point].packing;
+        const bool is_new = !packings_.contains(packing) && !packings.contains(packing);
+        if (is_new && packings.size() == kNewOfNeighbours) continue;
+        if (is_new) packings.insert(packing);
+        chosen.push_back(each.point);
+        ++added;
+      }
     }
   }
 
@@ -185,7 +188,7 @@ class Race : public Strategy {
   bool started_ = false;
   int waves_ = 0;
   double looked_around_us_ = 0;  // the best when its neighbours were last looked at
-  bool looked_again_ = false;
+  int looks_ = 0;
   bool closed_ = false;
 };
 

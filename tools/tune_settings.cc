@@ -193,7 +193,7 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
   command
       .add_option(
           "--candidates", settings.candidates,
-          "Tried at most for each weight and N; the race begins with so many and may try up to 40 more; default: "
+          "Tried at most for each weight and N; the race begins with so many and may try up to 72 more; default: "
           "32, for exhaustive 1000, for random and basin-hopping 64")
       ->check(CLI::Range(1, 100000));
   command.add_flag("!--no-transfer", tuning.transfer,
