@@ -128,7 +128,7 @@ class Packer {
     write_entries();
     PackedWeight packed;
     packed.packing = packing_.name();
-    packed.packer_version = packing_.gathers() ? 2 : 3;
+    packed.packer_version = packing_.gathers() ? 3 : 4;
     // Not what a cache has of another schedule.
     if (!packing_.gathers() && is_planted(Plant::kBankSchedule)) packed.packer_version += kPlantedVersions;
     packed.rows = matrix_.rows;

@@ -60,7 +60,7 @@ class Unpacker {
     token_lanes_ = fact("token_lanes");
     const std::int64_t order = fact("lane_order");
     if (order < 0 || order > static_cast<std::int64_t>(panel::LaneOrder::kSparseTensor))
-      return invalid_input(fmt::format("panel: there is no order {} of lanes", order));
+      return invalid_input("panel: \"lane_order\" is missing or none of 0, 1, 2 (it was packed by another version?)");
     order_ = token_lanes_ == 0 ? static_cast<panel::LaneOrder>(order) : panel::LaneOrder::kPlain;
     sweeps_ = token_lanes_ > 0 && fact("sweep_columns") > 0;
     turned_ = fact("turned") == 1;
