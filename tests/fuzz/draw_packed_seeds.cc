@@ -75,8 +75,8 @@ std::map<std::string, Format> draw_formats() {
       panel.seeds.push_back(
           pack_panel(*matrix, {.row_parts = 2, .warps = 2, .segment_lanes = 2, .token_lanes = 8}, type));
     }
-    panel.seeds.push_back(
-        pack_panel(*matrix, {.warps = 2, .segment_lanes = 2, .order = panel::LaneOrder::kTensor}, DataType::kFloat16));
+    panel.seeds.push_back(pack_panel(
+        *matrix, {.warps = 2, .segment_lanes = 2, .order = panel::LaneOrder::kSparseTensor}, DataType::kFloat16));
     panel.seeds.push_back(pack_panel(*matrix, {.warps = 1, .token_lanes = 2, .sweep_columns = 64}, DataType::kFloat16));
     for (const int run_bits : {4, 8})
       for (const bool stored : {false, true})
