@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/ceil_div.h"
@@ -21,12 +22,16 @@ static_assert(scatter::kPartRows == kPartRows);
 using scatter::Entry;
 using scatter::RoundDealer;
 
-// Byte offset of an element in its tile.
-std::uint32_t tile_offset(const ScatterPacking& packing, std::uint32_t row, std::uint32_t column) {
+// Byte offset of each column in a tile's row 0; in row r, r * row bytes more, and chunks as the row's swizzle has them.
+std::vector<std::uint32_t> column_offsets(const ScatterPacking& packing) {
+  std::vector<std::uint32_t> offsets;
   const bool natural = packing.columns == ScatterColumns::kNatural;
-  const std::uint32_t chunk = natural ? column / 8 : column / 32 * 4 + column / 4 % 2 * 2 + column / 2 % 2;
-  const std::uint32_t element = natural ? column % 8 : column % 32 / 8 * 2 + column % 2;
-  return row * static_cast<std::uint32_t>(packing.tile_columns()) * 2 + (chunk ^ row % 8) * 16 + element * 2;
+  for (std::uint32_t column = 0; column < static_cast<std::uint32_t>(packing.tile_columns()); ++column) {
+    const std::uint32_t chunk = natural ? column / 8 : column / 32 * 4 + column / 4 % 2 * 2 + column / 2 % 2;
+    const std::uint32_t element = natural ? column % 8 : column % 32 / 8 * 2 + column % 2;
+    offsets.push_back(chunk * 16 + element * 2);
+  }
+  return offsets;
 }
 
 // Row and column in the tile of a byte offset: the inverse.
@@ -44,52 +49,73 @@ class RowBlock {
  public:
   RowBlock(const CsrMatrix& matrix, const ScatterPacking& packing, DataType type,
            const std::vector<std::uint32_t>& first_rows)
-      : matrix_(matrix), packing_(packing), type_(type), first_rows_(first_rows) {
-    offsets_.resize(static_cast<std::size_t>((matrix.cols + packing.tile_columns() - 1) / packing.tile_columns()) + 1);
+      : matrix_(matrix),
+        packing_(packing),
+        type_(type),
+        first_rows_(first_rows),
+        column_offsets_(column_offsets(packing)),
+        tile_bits_(std::countr_zero(static_cast<std::uint32_t>(packing.tile_columns()))) {
+    offsets_.resize(static_cast<std::size_t>(ceil_div(matrix.cols, packing.tile_columns())) + 1);
   }
 
   void collect(std::int64_t block) {
-    const auto width = static_cast<std::uint32_t>(packing_.tile_columns());
     std::fill(offsets_.begin(), offsets_.end(), 0U);
-    for (std::uint32_t row = 0; row < static_cast<std::uint32_t>(packing_.tile_rows); ++row) {
-      const std::int64_t of_matrix = row_of(block, row);
-      if (of_matrix >= matrix_.rows) continue;
-      for (std::int64_t i = matrix_.row_offsets[of_matrix]; i < matrix_.row_offsets[of_matrix + 1]; ++i)
-        if (stored(i)) ++offsets_[matrix_.column_indices[i] / width + 1];
-    }
+    bits_.clear();
+    for (std::uint32_t row = 0; row < static_cast<std::uint32_t>(packing_.tile_rows); ++row) count(row_of(block, row));
     for (std::size_t t = 1; t < offsets_.size(); ++t) offsets_[t] += offsets_[t - 1];
     entries_.resize(offsets_.back());
     next_.assign(offsets_.begin(), offsets_.end() - 1);
-    for (std::uint32_t row = 0; row < static_cast<std::uint32_t>(packing_.tile_rows); ++row) {
-      const std::int64_t of_matrix = row_of(block, row);
-      if (of_matrix >= matrix_.rows) continue;
-      for (std::int64_t i = matrix_.row_offsets[of_matrix]; i < matrix_.row_offsets[of_matrix + 1]; ++i) {
-        if (!stored(i)) continue;
-        const std::uint32_t column = matrix_.column_indices[i];
-        entries_[next_[column / width]++] = tile_offset(packing_, row, column % width) << 16 | bits(i);
-      }
-    }
+    const std::uint16_t* bits = bits_.data();
+    for (std::uint32_t row = 0; row < static_cast<std::uint32_t>(packing_.tile_rows); ++row)
+      bits = enter(row, row_of(block, row), bits);
   }
 
   std::span<const Entry> tile(std::int64_t t) const {
     return {entries_.data() + offsets_[t], offsets_[t + 1] - offsets_[t]};
   }
+  std::int64_t size() const { return std::ssize(entries_); }
 
  private:
-  std::uint32_t bits(std::int64_t i) const {
-    const float value = matrix_.values[i];
-    return type_ == DataType::kFloat16 ? fp16_from_float(value) : bf16_from_float(value);
+  static bool stored(std::uint16_t bits) { return (bits & 0x7FFFU) != 0; }
+
+  // Rounds the values of a row, and counts those of each tile behind its place in offsets_.
+  void count(std::int64_t row) {
+    if (row >= matrix_.rows) return;
+    for (std::int64_t i = matrix_.row_offsets[row]; i < matrix_.row_offsets[row + 1]; ++i) {
+      const float value = matrix_.values[i];
+      const std::uint16_t bits = type_ == DataType::kFloat16 ? fp16_from_float(value) : bf16_from_float(value);
+      bits_.push_back(bits);
+      offsets_[(matrix_.column_indices[i] >> tile_bits_) + 1] += stored(bits) ? 1 : 0;
+    }
   }
+
+  // The entries of a row, `in_tile` of its tiles; returns the bits behind its own.
+  const std::uint16_t* enter(std::uint32_t in_tile, std::int64_t row, const std::uint16_t* bits) {
+    if (row >= matrix_.rows) return bits;
+    const std::uint32_t row_bytes = 2U << tile_bits_;
+    const std::uint32_t swizzle = in_tile % 8 * 16;
+    for (std::int64_t i = matrix_.row_offsets[row]; i < matrix_.row_offsets[row + 1]; ++i, ++bits) {
+      if (!stored(*bits)) continue;
+      const std::uint32_t column = matrix_.column_indices[i];
+      const std::uint32_t tile = column >> tile_bits_;
+      const std::uint32_t in_row = column_offsets_[column - (tile << tile_bits_)] ^ swizzle;
+      entries_[next_[tile]++] = (in_tile * row_bytes + in_row) << 16 | *bits;
+    }
+    return bits;
+  }
+
   std::int64_t row_of(std::int64_t block, std::uint32_t row) const {
     return std::int64_t{first_rows_[block * (packing_.tile_rows / scatter::kPartRows) + row / scatter::kPartRows]} +
            row % scatter::kPartRows;
   }
-  bool stored(std::int64_t i) const { return (bits(i) & 0x7FFFU) != 0; }
 
   const CsrMatrix& matrix_;
   const ScatterPacking& packing_;
   DataType type_;
   const std::vector<std::uint32_t>& first_rows_;
+  const std::vector<std::uint32_t> column_offsets_;
+  const int tile_bits_;              // of a column number: those of its place in the tile
+  std::vector<std::uint16_t> bits_;  // of the values of the block's nonzeros, row by row
   std::vector<std::uint32_t> offsets_;
   std::vector<std::uint32_t> next_;
   std::vector<Entry> entries_;
@@ -111,20 +137,17 @@ std::int64_t fixed_words(const ScatterPacking& packing) {
   return packing.entry == ScatterEntry::kWord ? packing.min_rounds : packing.min_rounds / 4 * 3;
 }
 
-// Between a tile's words, those of 32 lanes side by side, and where they are stored.
-template <class Word>
-struct TileWords {
-  const ScatterPacking& packing;
-  std::int64_t fixed;  // of each lane
-  Word* entries;
-  Word* more;
+// Where a lane's word of those that have a fixed place stands in its tile.
+std::size_t fixed_place(const ScatterPacking& packing, std::int64_t word, int lane) {
+  const int i = static_cast<int>(word);
+  const int stored = packing.entry == ScatterEntry::kByte ? scatter::fixed_order(packing.min_rounds, i) : i;
+  return static_cast<std::size_t>(scatter::fixed_index(static_cast<int>(fixed_words(packing)), lane, stored));
+}
 
-  Word& at(std::int64_t word, int lane) const {
-    if (word >= fixed) return more[(word - fixed) * 32 + lane];
-    const int i = static_cast<int>(word);
-    const int stored = packing.entry == ScatterEntry::kByte ? scatter::fixed_order(packing.min_rounds, i) : i;
-    return entries[scatter::fixed_index(static_cast<int>(fixed), lane, stored)];
-  }
+// What becomes of a row block's tiles: those of the block's number.
+struct BlockTiles {
+  std::vector<std::uint32_t> more;  // words without a fixed place, tile by tile
+  std::int64_t stored = 0;          // entries
 };
 
 // The value below which `share` of `sorted` lies; 0 when there is none.
@@ -155,24 +178,10 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
     return invalid_argument(fmt::format("scatter: {} x {} has too many tiles", matrix.rows, matrix.cols));
 
   const std::vector<std::uint32_t> first_rows = deal_row_parts(matrix, packing.tile_rows / scatter::kPartRows);
-  // Row blocks are independent of one another: first the sizes of their tiles, then the tiles.
   const std::int64_t fixed = fixed_words(packing);
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(tiles) + 1, 0);
-  std::vector<std::uint32_t> rounds(static_cast<std::size_t>(tiles), 0);
-  parallel_for(row_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-    RowBlock block(matrix, packing, type, first_rows);
-    RoundDealer dealer(packing.entry, packing.min_rounds);
-    for (std::int64_t b = begin; b < end; ++b) {
-      block.collect(b);
-      for (std::int64_t t = 0; t < column_tiles; ++t) {
-        offsets[b * column_tiles + t + 1] = dealer.words(block.tile(t)) - fixed;
-        rounds[b * column_tiles + t] = static_cast<std::uint32_t>(dealer.rounds());
-      }
-    }
-  });
-  for (std::int64_t t = 0; t < tiles; ++t) offsets[t + 1] += offsets[t];
-  if (offsets.back() >= (std::int64_t{1} << 32))
-    return invalid_argument(fmt::format("scatter: {} nonzeros exceed 32-bit tile offsets", matrix.nnz()));
+  std::vector<std::size_t> places;  // of fixed words
+  for (std::int64_t word = 0; word < fixed; ++word)
+    for (int lane = 0; lane < scatter::kLanes; ++lane) places.push_back(fixed_place(packing, word, lane));
 
   PackedWeight packed;
   packed.packing = packing.name();
@@ -182,29 +191,38 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
   packed.nnz = matrix.nnz();
   packed.value_type = type;
   PackedArray entries{"entries", DataType::kUint32, std::vector<std::byte>(tiles * fixed * scatter::kLineBytes)};
-  PackedArray more{"more_entries", DataType::kUint32, std::vector<std::byte>(offsets.back() * scatter::kLineBytes)};
   auto* first_words = reinterpret_cast<std::uint32_t*>(entries.bytes.data());
-  auto* more_words = reinterpret_cast<std::uint32_t*>(more.bytes.data());
-  std::vector<std::int64_t> stored(static_cast<std::size_t>(row_blocks), 0);
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(tiles) + 1, 0);
+  std::vector<std::uint32_t> rounds(static_cast<std::size_t>(tiles), 0);
+  std::vector<BlockTiles> blocks(static_cast<std::size_t>(row_blocks));
   parallel_for(row_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     RowBlock block(matrix, packing, type, first_rows);
     RoundDealer dealer(packing.entry, packing.min_rounds);
-    std::vector<std::uint32_t> words;
     for (std::int64_t b = begin; b < end; ++b) {
       block.collect(b);
+      blocks[b].stored = block.size();
       for (std::int64_t t = 0; t < column_tiles; ++t) {
         const std::int64_t tile = b * column_tiles + t;
-        const std::int64_t count = fixed + offsets[tile + 1] - offsets[tile];
-        words.resize(static_cast<std::size_t>(count * scatter::kLanes));
-        dealer.write(block.tile(t), words.data());
-        const TileWords<std::uint32_t> to{packing, fixed, first_words + tile * fixed * scatter::kLanes,
-                                          more_words + offsets[tile] * scatter::kLanes};
-        for (std::int64_t w = 0; w < count; ++w)
-          for (int lane = 0; lane < scatter::kLanes; ++lane) to.at(w, lane) = words[w * scatter::kLanes + lane];
-        stored[b] += static_cast<std::int64_t>(block.tile(t).size());
+        const std::span<const std::uint32_t> words = dealer.deal(block.tile(t));
+        rounds[tile] = static_cast<std::uint32_t>(dealer.rounds());
+        offsets[tile + 1] = std::ssize(words) / scatter::kLanes - fixed;
+        std::uint32_t* const to = first_words + tile * fixed * scatter::kLanes;
+        for (std::size_t i = 0; i < places.size(); ++i) to[places[i]] = words[i];
+        blocks[b].more.insert(blocks[b].more.end(), words.begin() + std::ssize(places), words.end());
       }
     }
   });
+  for (std::int64_t t = 0; t < tiles; ++t) offsets[t + 1] += offsets[t];
+  if (offsets.back() >= (std::int64_t{1} << 32))
+    return invalid_argument(fmt::format("scatter: {} nonzeros exceed 32-bit tile offsets", matrix.nnz()));
+
+  PackedArray more{"more_entries", DataType::kUint32, std::vector<std::byte>(offsets.back() * scatter::kLineBytes)};
+  std::int64_t all_stored = 0;
+  for (std::int64_t b = 0; b < row_blocks; ++b) {
+    std::ranges::copy(std::as_bytes(std::span(blocks[b].more)),
+                      more.bytes.begin() + offsets[b * column_tiles] * scatter::kLineBytes);
+    all_stored += blocks[b].stored;
+  }
   PackedArray more_offsets{"more_offsets", DataType::kUint32, std::vector<std::byte>((tiles + 1) * 4)};
   std::transform(offsets.begin(), offsets.end(), reinterpret_cast<std::uint32_t*>(more_offsets.bytes.data()),
                  [](std::int64_t offset) { return static_cast<std::uint32_t>(offset); });
@@ -215,8 +233,6 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
 
   std::int64_t all_rounds = 0;
   for (const std::uint32_t each : rounds) all_rounds += each;
-  std::int64_t all_stored = 0;
-  for (const std::int64_t each : stored) all_stored += each;
   std::sort(rounds.begin(), rounds.end());
   packed.facts = {{"row_blocks", row_blocks},
                   {"column_tiles", column_tiles},
@@ -245,8 +261,20 @@ Result<ScatterPacking> packing_of(const std::string& name) {
   return invalid_input(fmt::format("scatter: \"{}\" is no packing of it", name));
 }
 
+// A tile's words, where they are stored.
+struct TileWords {
+  const ScatterPacking& packing;
+  std::int64_t fixed;  // of each lane
+  const std::uint32_t* entries;
+  const std::uint32_t* more;
+
+  std::uint32_t at(std::int64_t word, int lane) const {
+    return word < fixed ? entries[fixed_place(packing, word, lane)] : more[(word - fixed) * scatter::kLanes + lane];
+  }
+};
+
 // An entry of a tile's words: lane `lane`, round `round`.
-Entry entry_at(ScatterEntry form, const TileWords<const std::uint32_t>& words, std::int64_t round, int lane) {
+Entry entry_at(ScatterEntry form, const TileWords& words, std::int64_t round, int lane) {
   if (form == ScatterEntry::kWord) return words.at(round, lane);
   const std::int64_t group = round / 4 * 3;
   const std::uint32_t position = words.at(group, lane) >> (8 * (round % 4)) & 0xFFU;
@@ -255,7 +283,7 @@ Entry entry_at(ScatterEntry form, const TileWords<const std::uint32_t>& words, s
 }
 
 // The nonzeros of a tile, by position; kInvalidInput when one lies outside.
-Status read_tile(const ScatterPacking& packing, const TileWords<const std::uint32_t>& words, std::int64_t word_count,
+Status read_tile(const ScatterPacking& packing, const TileWords& words, std::int64_t word_count,
                  std::vector<std::uint16_t>& tile) {
   tile.assign(scatter::kTileElements, 0);
   const std::int64_t rounds = scatter_rounds(packing.entry, word_count);
@@ -307,9 +335,8 @@ Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
     if (words == 0) continue;
     if (packing.entry == ScatterEntry::kByte && words % 3 == 1)
       return invalid_input(fmt::format("scatter: tile {} has {} words a lane", t, words));
-    const TileWords<const std::uint32_t> from{packing, fixed,
-                                              entries->as<std::uint32_t>().data() + t * fixed * scatter::kLanes,
-                                              more->as<std::uint32_t>().data() + offsets[t] * std::size_t{32}};
+    const TileWords from{packing, fixed, entries->as<std::uint32_t>().data() + t * fixed * scatter::kLanes,
+                         more->as<std::uint32_t>().data() + offsets[t] * std::size_t{32}};
     SPARSMITH_RETURN_IF_ERROR(read_tile(packing, from, words, tile));
     for (std::uint32_t i = 0; i < scatter::kTileElements; ++i) {
       if (tile[i] == 0) continue;

@@ -7,21 +7,21 @@
 
 namespace sparsmith::scatter {
 
-std::int64_t RoundDealer::words(std::span<const Entry> entries) {
-  choose_rounds(entries);
-  return form_ == ScatterEntry::kWord ? rounds_ : rounds_ / 4 * 3 + rounds_ % 4;
-}
-
-void RoundDealer::write(std::span<const Entry> entries, std::uint32_t* to) {
+std::span<const std::uint32_t> RoundDealer::deal(std::span<const Entry> entries) {
   choose_rounds(entries);
   dealt_.assign(static_cast<std::size_t>(rounds_ * 32), 0);
   if (form_ == ScatterEntry::kWord) {
     deal_words(entries);
-    std::copy(dealt_.begin(), dealt_.end(), to);
-    return;
+    return dealt_;
   }
   sort_banks(entries);
   deal_lanes();
+  pack_bytes();
+  return words_;
+}
+
+void RoundDealer::pack_bytes() {
+  words_.resize(static_cast<std::size_t>((rounds_ / 4 * 3 + rounds_ % 4) * 32));
   for (std::int64_t first = 0; first < rounds_; first += 4) {
     const int rounds = static_cast<int>(std::min<std::int64_t>(4, rounds_ - first));
     for (int lane = 0; lane < 32; ++lane) {
@@ -34,7 +34,8 @@ void RoundDealer::write(std::span<const Entry> entries, std::uint32_t* to) {
         words[0] |= position << (8 * i);
         words[1 + i / 2] |= (entry & 0xFFFFU) << (16 * (i % 2));
       }
-      for (int w = 0; w < 1 + rounds / 2; ++w) to[first / 4 * 96 + w * 32 + lane] = words[w];
+      for (int w = 0; w < 1 + rounds / 2; ++w)
+        words_[static_cast<std::size_t>(first / 4 * 96 + w * 32 + lane)] = words[w];
     }
   }
 }

@@ -20,13 +20,11 @@ class RoundDealer {
  public:
   RoundDealer(ScatterEntry form, int min_rounds) : form_(form), min_rounds_(min_rounds) {}
 
-  // Words of each lane that the tile takes. `entries`: ordered by line, distinct positions.
-  std::int64_t words(std::span<const Entry> entries);
+  // The words of a tile, lane l's word i at [32 i + l], until the next call. `entries`: ordered by line, distinct
+  // positions.
+  std::span<const std::uint32_t> deal(std::span<const Entry> entries);
 
-  // Writes them: lane l's word i at to[32 i + l].
-  void write(std::span<const Entry> entries, std::uint32_t* to);
-
-  // Of the tile last asked about.
+  // Of the tile last dealt.
   std::int64_t rounds() const { return rounds_; }
 
  private:
@@ -37,18 +35,20 @@ class RoundDealer {
   void deal_lanes();
   void deal_bank(int bank);
   void deal_words(std::span<const Entry> entries);
+  void pack_bytes();
   Entry& at(std::int64_t round, int lane) { return dealt_[static_cast<std::size_t>(round * 32 + lane)]; }
 
   ScatterEntry form_;
   int min_rounds_;
   std::int64_t rounds_ = 0;
-  std::int64_t counts_[32] = {};     // entries of each bank
-  std::int64_t unmovable_ = 0;       // of bank 0: those on line 0
-  std::int64_t moved_[33] = {};      // entries of each bank that the lane before it stores; [32] is [0]
-  std::vector<Entry> banks_[32];     // entries by bank, by line
-  std::vector<Entry> dealt_;         // [round][lane]
-  std::vector<Entry> padded_;        // entries with their padding, for the word form
-  std::vector<std::uint8_t> taken_;  // which entries of a bank have been dealt
+  std::int64_t counts_[32] = {};      // entries of each bank
+  std::int64_t unmovable_ = 0;        // of bank 0: those on line 0
+  std::int64_t moved_[33] = {};       // entries of each bank that the lane before it stores; [32] is [0]
+  std::vector<Entry> banks_[32];      // entries by bank, by line
+  std::vector<Entry> dealt_;          // [round][lane]
+  std::vector<std::uint32_t> words_;  // of the byte form
+  std::vector<Entry> padded_;         // entries with their padding, for the word form
+  std::vector<std::uint8_t> taken_;   // which entries of a bank have been dealt
 };
 
 }  // namespace sparsmith::scatter

@@ -67,10 +67,8 @@ TEST(ScatterTest, NoElementIsStoredByTwoLanes) {
         entries.push_back(at * 2 << 16 | (1 + random() % 0x7000));
     const ScatterEntry form = random() % 2 == 0 ? ScatterEntry::kByte : ScatterEntry::kWord;
     scatter::RoundDealer dealer(form, static_cast<int>(random() % 5 * 4));
-    const std::int64_t words = dealer.words(entries);
-    EXPECT_EQ(scatter_rounds(form, words), dealer.rounds());
-    std::vector<std::uint32_t> written(static_cast<std::size_t>(words * 32));
-    dealer.write(entries, written.data());
+    const std::span<const std::uint32_t> written = dealer.deal(entries);
+    EXPECT_EQ(scatter_rounds(form, std::ssize(written) / 32), dealer.rounds());
     std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> elements;  // offset -> lane, value
     for (std::int64_t r = 0; r < dealer.rounds(); ++r) {
       for (std::uint32_t lane = 0; lane < 32; ++lane) {
@@ -110,7 +108,7 @@ TEST(ScatterTest, LanesAndBanksAreEven) {
         std::vector<scatter::Entry> entries;
         for (std::uint32_t at = 0; at < scatter::kTileElements; ++at)
           if (random() % 100 < density) entries.push_back(at * 2 << 16 | 1);
-        bytes += static_cast<double>(scatter::RoundDealer(form, 0).words(entries)) * 128;
+        bytes += static_cast<double>(scatter::RoundDealer(form, 0).deal(entries).size_bytes());
         count += static_cast<double>(entries.size());
       }
       EXPECT_LT(bytes / count, form == ScatterEntry::kByte ? 3.6 : 4.2) << density;

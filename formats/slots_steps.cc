@@ -34,27 +34,6 @@ std::uint32_t least_step(SlotColumns columns, int e) { return columns == SlotCol
 
 }  // namespace
 
-int longest_step(SlotColumns columns) {
-  switch (columns) {
-    case SlotColumns::kUint16:
-    case SlotColumns::kUint32: return 0;
-    case SlotColumns::kDelta8:
-    case SlotColumns::kOffset8: return slots::kMaxStep;
-    case SlotColumns::kDelta4: return slots::kMaxStep4;
-    case SlotColumns::kDelta6: return slots::kMaxStep6;
-    case SlotColumns::kDelta3: return slots::kMaxStep3;
-  }
-  return 0;
-}
-
-bool pads_long_steps(SlotColumns columns) {
-  return columns == SlotColumns::kDelta3 || columns == SlotColumns::kDelta4 || columns == SlotColumns::kDelta6;
-}
-
-std::int64_t padding_of(SlotColumns columns, std::uint32_t distance) {
-  return pads_long_steps(columns) ? (distance - 1) / static_cast<std::uint32_t>(longest_step(columns)) : 0;
-}
-
 std::uint32_t read_step(SlotColumns kind, const std::byte* columns, int lane, int e, int lane_bytes) {
   std::uint32_t step = least_step(kind, e);
   for (const Piece& piece : pieces_of(kind, e / 4)) {

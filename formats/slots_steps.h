@@ -5,17 +5,34 @@
 #include <cstdint>
 
 #include "formats/slots.h"
+#include "formats/slots_layout.h"
 
 namespace sparsmith {
 
 // The longest distance that the columns of a tile hold; 0 for whole columns.
-int longest_step(SlotColumns columns);
+constexpr int longest_step(SlotColumns columns) {
+  switch (columns) {
+    case SlotColumns::kUint16:
+    case SlotColumns::kUint32: return 0;
+    case SlotColumns::kDelta8:
+    case SlotColumns::kOffset8: return slots::kMaxStep;
+    case SlotColumns::kDelta4: return slots::kMaxStep4;
+    case SlotColumns::kDelta6: return slots::kMaxStep6;
+    case SlotColumns::kDelta3: return slots::kMaxStep3;
+  }
+  return 0;
+}
 
 // Whether a longer distance than that has padding in it, of weights of -0, instead of ending the tile.
-bool pads_long_steps(SlotColumns columns);
+constexpr bool pads_long_steps(SlotColumns columns) {
+  return columns == SlotColumns::kDelta3 || columns == SlotColumns::kDelta4 || columns == SlotColumns::kDelta6;
+}
 
 // How much padding stands between neighbours of a tile at this distance.
-std::int64_t padding_of(SlotColumns columns, std::uint32_t distance);
+constexpr std::int64_t padding_of(SlotColumns columns, std::uint32_t distance) {
+  const auto longest = static_cast<std::uint32_t>(longest_step(columns));
+  return distance <= longest || !pads_long_steps(columns) ? 0 : (distance - 1) / longest;
+}
 
 // Of columns that pad long steps, the distance of entry `e` of a lane. `columns`: those of a tile.
 std::uint32_t read_step(SlotColumns kind, const std::byte* columns, int lane, int e, int lane_bytes);

@@ -16,14 +16,33 @@ constexpr std::int64_t kPadding = -1;  // instead of a nonzero
 constexpr int kBanks = SlotTileOrder::kBanks;
 
 // What 32 lanes hold of a group: nonzeros by index in the matrix's arrays, or kPadding.
-using Steps = std::vector<std::array<std::int64_t, slots::kLanes>>;  // [V * P]
+class Steps {
+ public:
+  explicit Steps(int count) : count_(count), nonzeros_(static_cast<std::size_t>(count) * slots::kLanes) {}
+
+  int count() const { return count_; }
+  void clear() { std::ranges::fill(nonzeros_, kPadding); }
+  std::int64_t* of_lane(int lane) { return nonzeros_.data() + static_cast<std::ptrdiff_t>(lane) * count_; }
+  const std::int64_t* of_lane(int lane) const { return nonzeros_.data() + static_cast<std::ptrdiff_t>(lane) * count_; }
+
+ private:
+  int count_;                           // V * P
+  std::vector<std::int64_t> nonzeros_;  // [lane][count]
+};
 
 // Writes and orders the nonzeros of one part.
 class PartWriter {
  public:
   PartWriter(const CsrMatrix& matrix, const SlotsPacking& packing, DataType type, std::span<const SlotRow> rows,
              std::span<std::byte> part)
-      : matrix_(matrix), packing_(packing), type_(type), size_(packing, type), rows_(rows), part_(part) {}
+      : matrix_(matrix),
+        packing_(packing),
+        type_(type),
+        size_(packing, type),
+        value_bytes_(static_cast<int>(size_of(type))),
+        rows_(rows),
+        part_(part),
+        steps_(packing.vector_width * packing.tiles_per_slot) {}
 
   void write(std::int64_t groups) {
     const bool free_order = packing_.columns == SlotColumns::kUint16 || packing_.columns == SlotColumns::kUint32;
@@ -33,9 +52,14 @@ class PartWriter {
       cut_tiles();
     }
     for (std::int64_t group = 0; group < groups; ++group) {
-      const Steps steps = free_order ? steps_by_bank(group) : steps_of_tiles(group);
+      steps_.clear();
+      if (free_order) {
+        take_by_bank(group);
+      } else {
+        take_tiles(group);
+      }
       for (int tile = 0; tile < packing_.tiles_per_slot; ++tile)
-        write_tile(steps, tile, part_.data() + (group * packing_.tiles_per_slot + tile) * size_.tile());
+        write_tile(tile, part_.data() + (group * packing_.tiles_per_slot + tile) * size_.tile());
     }
   }
 
@@ -44,7 +68,7 @@ class PartWriter {
 
   // The bank of shared memory in which a column of x lies.
   std::uint8_t bank_of(std::uint32_t column) const {
-    return static_cast<std::uint8_t>(column * size_of(type_) / 4 % kBanks);
+    return static_cast<std::uint8_t>(column * static_cast<std::uint32_t>(value_bytes_) / 4 % kBanks);
   }
   int bank(std::int64_t nonzero) const { return bank_of(column(nonzero)); }
 
@@ -107,18 +131,15 @@ class PartWriter {
     return taken;
   }
 
-  Steps steps_by_bank(std::int64_t group) {
-    Steps steps(static_cast<std::size_t>(packing_.vector_width) * packing_.tiles_per_slot);
-    for (std::size_t step = 0; step < steps.size(); ++step) {
-      steps[step].fill(kPadding);
+  void take_by_bank(std::int64_t group) {
+    for (int step = 0; step < steps_.count(); ++step) {
       std::uint32_t used = 0;
       for (int i = 0; i < slots::kLanes; ++i) {
-        const int lane = static_cast<int>((i + 5 * step) % slots::kLanes);  // each lane is among the first at times
+        const int lane = (i + 5 * step) % slots::kLanes;  // each lane is among the first at times
         const std::int64_t slot = group * slots::kLanes + lane;
-        if (slot < std::ssize(row_of_slot_)) steps[step][lane] = take(buckets_[row_of_slot_[slot]], used);
+        if (slot < std::ssize(row_of_slot_)) steps_.of_lane(lane)[step] = take(buckets_[row_of_slot_[slot]], used);
       }
     }
-    return steps;
   }
 
   // ---- distances: the nonzeros of a tile are neighbours in their row ----
@@ -165,51 +186,49 @@ class PartWriter {
     banks.resize(end, SlotTileOrder::kNoBank);
   }
 
-  Steps steps_of_tiles(std::int64_t group) const {
-    Steps steps(static_cast<std::size_t>(packing_.vector_width) * packing_.tiles_per_slot);
-    for (auto& step : steps) step.fill(kPadding);
+  void take_tiles(std::int64_t group) {
     for (int lane = 0; lane < slots::kLanes; ++lane) {
       for (int t = 0; t < packing_.tiles_per_slot; ++t) {
         const std::int64_t tile = (group * slots::kLanes + lane) * packing_.tiles_per_slot + t;
         if (tile >= std::ssize(tiles_)) continue;
-        int e = t * packing_.vector_width + static_cast<int>(padding_before(tiles_[tile]));
+        std::int64_t* to = steps_.of_lane(lane) + t * packing_.vector_width + padding_before(tiles_[tile]);
         for (std::int64_t i = tiles_[tile].first; i < tiles_[tile].first + tiles_[tile].count; ++i) {
-          if (i > tiles_[tile].first) e += static_cast<int>(padding_of(packing_.columns, column(i) - column(i - 1)));
-          steps[e++][lane] = i;
+          if (i > tiles_[tile].first) to += padding_of(packing_.columns, column(i) - column(i - 1));
+          *to++ = i;
         }
       }
     }
     if (packing_.columns == SlotColumns::kOffset8) {
-      for (int t = 0; t < packing_.tiles_per_slot; ++t) spread_banks(steps, t * packing_.vector_width);
+      for (int t = 0; t < packing_.tiles_per_slot; ++t) spread_banks(t * packing_.vector_width);
     }
-    return steps;
   }
 
   // Swaps nonzeros within a lane's tile, all but the first, until a step's banks differ where they can.
-  void spread_banks(Steps& steps, int first) const {
+  void spread_banks(int first) {
     for (int e = 1; e < packing_.vector_width; ++e) {
       std::uint32_t used = 0;
       for (int i = 0; i < slots::kLanes; ++i) {
-        const int lane = (i + 5 * e) % slots::kLanes;
-        if (steps[first + e][lane] == kPadding) continue;
-        for (int other = e; other < packing_.vector_width && steps[first + other][lane] != kPadding; ++other) {
-          if ((used >> bank(steps[first + other][lane]) & 1U) != 0) continue;
-          std::swap(steps[first + e][lane], steps[first + other][lane]);
+        std::int64_t* const nonzeros = steps_.of_lane((i + 5 * e) % slots::kLanes) + first;
+        if (nonzeros[e] == kPadding) continue;
+        for (int other = e; other < packing_.vector_width && nonzeros[other] != kPadding; ++other) {
+          if ((used >> bank(nonzeros[other]) & 1U) != 0) continue;
+          std::swap(nonzeros[e], nonzeros[other]);
           break;
         }
-        used |= 1U << bank(steps[first + e][lane]);
+        used |= 1U << bank(nonzeros[e]);
       }
     }
   }
 
   // ---- bytes ----
 
-  void write_tile(const Steps& steps, int tile, std::byte* to) const {
+  void write_tile(int tile, std::byte* to) const {
     std::byte* columns = to + slots::kLanes * size_.values;
     std::byte* bases = columns + slots::kLanes * size_.columns;
     const int width = packing_.vector_width;
     for (int lane = 0; lane < slots::kLanes; ++lane) {
-      const auto nonzero = [&](int e) { return steps[tile * width + e][lane]; };
+      const std::int64_t* const of_lane = steps_.of_lane(lane) + static_cast<std::ptrdiff_t>(tile) * width;
+      const auto nonzero = [&](int e) { return of_lane[e]; };
       for (int e = 0; e < width; ++e) {
         if (nonzero(e) != kPadding) {
           write_value(to, lane, e, matrix_.values[nonzero(e)]);
@@ -272,24 +291,37 @@ class PartWriter {
   }
 
   void write_value_bits(std::byte* to, int lane, int e, std::uint32_t bits) const {
-    const int bytes = static_cast<int>(size_of(type_));
-    std::memcpy(to + interleaved_at(lane, e * bytes, size_.values), &bits, static_cast<std::size_t>(bytes));
+    store(to + interleaved_at(lane, e * value_bytes_, size_.values), bits, value_bytes_);
   }
 
-  std::uint32_t minus_zero() const { return 1U << (8 * size_of(type_) - 1); }
+  std::uint32_t minus_zero() const { return 1U << (8 * value_bytes_ - 1); }
 
   // The low bytes of `value`, in the columns' width.
   void write_column(std::byte* to, int lane, int e, std::uint32_t value) const {
     const int bytes = size_.columns / packing_.vector_width;
-    std::memcpy(to + interleaved_at(lane, e * bytes, size_.columns), &value, static_cast<std::size_t>(bytes));
+    store(to + interleaved_at(lane, e * bytes, size_.columns), value, bytes);
+  }
+
+  // The low bytes of `value`: four, two or one.
+  static void store(std::byte* to, std::uint32_t value, int bytes) {
+    if (bytes == 2) {
+      const auto half = static_cast<std::uint16_t>(value);
+      std::memcpy(to, &half, sizeof half);
+    } else if (bytes == 4) {
+      std::memcpy(to, &value, sizeof value);
+    } else {
+      *to = static_cast<std::byte>(value);
+    }
   }
 
   const CsrMatrix& matrix_;
   const SlotsPacking& packing_;
   DataType type_;
   SlotTileSize size_;
+  const int value_bytes_;
   std::span<const SlotRow> rows_;
   std::span<std::byte> part_;
+  Steps steps_;  // of the group that is being written
   std::vector<std::int64_t> row_of_slot_;
   std::vector<Buckets> buckets_;
   std::vector<std::int64_t> sorted_;  // nonzeros of the part, by row and bank
@@ -320,16 +352,6 @@ SlotTileSize::SlotTileSize(const SlotsPacking& packing, DataType type)
       columns = packing.vector_width / 8 * 3;
       base = 2;
       break;
-  }
-}
-
-std::size_t interleaved_at(int lane, int at, int lane_bytes) {
-  int begin = 0;  // of the piece
-  int piece = 16;
-  while (true) {
-    while (piece > lane_bytes - begin) piece /= 2;
-    if (at < begin + piece) return static_cast<std::size_t>(begin * slots::kLanes + lane * piece + at - begin);
-    begin += piece;
   }
 }
 

@@ -25,7 +25,15 @@ struct SlotTileSize {
 };
 
 // Where byte `at` of a lane's `lane_bytes`, a multiple of 4, stands in what the 32 lanes load together.
-std::size_t interleaved_at(int lane, int at, int lane_bytes);
+constexpr std::size_t interleaved_at(int lane, int at, int lane_bytes) {
+  int begin = 0;  // of the piece
+  int piece = 16;
+  while (true) {
+    while (piece > lane_bytes - begin) piece /= 2;
+    if (at < begin + piece) return static_cast<std::size_t>(begin * slots::kLanes + lane * piece + at - begin);
+    begin += piece;
+  }
+}
 
 // The end of the tile that begins at nonzero `begin` of a row: as many as fit.
 std::int64_t tile_end(const SlotsPacking& packing, std::span<const std::uint32_t> columns, std::int64_t begin);

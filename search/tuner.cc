@@ -235,8 +235,8 @@ class Run {
     }();
     log_debug("{}: prepared in {:.2f} s", input.name, seconds);
     if (!need.ok() || *need == WeightTuner::Need::kNothing) {
-      const auto tuned = need.ok() ? turn.tuner->finish(nullptr) : Result<WeightResult>(need.status());
-      note(turn.weight, std::move(turn.tuner), tuned);
+      auto tuned = need.ok() ? turn.tuner->finish(nullptr) : Result<WeightResult>(need.status());
+      note(turn.weight, std::move(turn.tuner), std::move(tuned));
       schedule_->needs_no_search();
     } else if (*need == WeightTuner::Need::kPatience) {
       schedule_->put_off(std::move(turn));
@@ -290,7 +290,7 @@ class Run {
         lose(session, turn->weight);
         return;
       }
-      note(turn->weight, std::move(turn->tuner), tuned);
+      note(turn->weight, std::move(turn->tuner), std::move(tuned));
       schedule_->searched();
     }
     schedule_->stop();

@@ -302,6 +302,7 @@ TEST_F(TunerTest, EachKernelIsCompiledOnceOverManyWeights) {
   const int verified = device_.verified;
   const TuneReport again = run(weights);
   EXPECT_EQ(again.cached, again.pairs);
+  EXPECT_GT(again.pack_seconds, 0);
   EXPECT_EQ(again.kernels.compiled, 0);
   EXPECT_EQ(device_.verified, verified);
   EXPECT_EQ(again.weights.at(7).buckets.at(1).us(), report.weights.at(7).buckets.at(1).us());

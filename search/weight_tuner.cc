@@ -74,6 +74,7 @@ class Tuner : public WeightTuner {
     hurried_ = !context_.predict && context_.budget != nullptr && context_.budget->over();
     if (hurried_) context_.predict = true;
     cached_.emplace(context_, weight_, statistics_, packings_);
+    for (const auto& [packing, bytes] : packings_.sizes()) counts_.pack_seconds += packings_.seconds(packing);
     // A cached choice was made for the least time; another objective searches among what was measured.
     const bool same_goal = options_.objective == Objective::kTime && options_.max_bytes == 0;
     known_ =

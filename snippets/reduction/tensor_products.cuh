@@ -27,9 +27,8 @@ namespace panel {
 // Another lane holds its weight: the one that has its place in A.
 //   dense    g = (r + 2 j) % 8; the lane 4 g + t where r = 2 t + g % 2
 //   sparse   g = r ^ 4 (j / 2); the lane 4 g + t where t = 2 (j % 2) + r / 4: its row is g + 8 (j % 2), its group of
-//   four
-//            columns t + 4 (j / 2), and in that it is the column r % 4 = g % 4. Quarters j and j + 2 have the same
-//            sums.
+//            four columns is t + 4 (j / 2), and in that it is column r % 4 = g % 4. Quarters j and j + 2 have the
+//            same sums.
 template <int kLanes>
 struct TensorOrder {
   static constexpr bool kSparse = tensor_order(kLanes) == LaneOrder::kSparseTensor;
