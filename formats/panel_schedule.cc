@@ -61,16 +61,20 @@ class BankMatching {
  private:
   bool augment(int lane, std::uint32_t& visited) {
     const std::uint32_t possible = banks_[static_cast<std::size_t>(lane)];
-    for (const bool free_only : {true, false}) {
-      for (const int bank : bank_order_) {
-        const std::uint32_t bit = 1U << bank;
-        int& holder = lane_of[static_cast<std::size_t>(bank)];
-        if ((possible & bit & ~visited) == 0 || free_only != (holder < 0)) continue;
-        visited |= bit;
-        if (free_only || augment(holder, visited)) {
-          holder = lane;
-          return true;
-        }
+    if (const std::uint32_t free = possible & ~held_; free != 0) {
+      const int bank = *std::ranges::find_if(bank_order_, [free](int each) { return (free >> each & 1U) != 0; });
+      held_ |= 1U << bank;
+      lane_of[static_cast<std::size_t>(bank)] = lane;
+      return true;
+    }
+    for (const int bank : bank_order_) {
+      const std::uint32_t bit = 1U << bank;
+      if ((possible & bit & ~visited) == 0) continue;
+      visited |= bit;
+      int& holder = lane_of[static_cast<std::size_t>(bank)];
+      if (augment(holder, visited)) {
+        holder = lane;
+        return true;
       }
     }
     return false;
@@ -78,6 +82,7 @@ class BankMatching {
 
   const std::array<std::uint32_t, kPhaseLanes>& banks_;
   const std::array<int, kPhaseLanes>& bank_order_;
+  std::uint32_t held_ = 0;  // banks
 };
 
 // Sorts the eight lanes or banks by descending key.
@@ -103,7 +108,7 @@ std::array<int, kPhaseLanes> ordered(const Key& key) {
 void TaskSchedule::fill_phase(int phase, Gather& gather) {
   std::array<Supply*, kPhaseLanes> supplies{};
   std::array<std::uint32_t, kPhaseLanes> banks{};
-  std::array<std::int64_t, kPhaseLanes> crowd{};
+  std::array<std::uint32_t, kPhaseLanes> crowd{};
   for (int i = 0; i < kPhaseLanes; ++i) {
     Supply& supply = supplies_[static_cast<std::size_t>(segment_of_[phase * kPhaseLanes + i])];
     supplies[static_cast<std::size_t>(i)] = &supply;

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
+#include "base/ceil_div.h"
 #include "formats/panel_sweep.h"
 
 namespace sparsmith::panel {
@@ -45,31 +46,37 @@ class Segmenter {
 
  private:
   std::int64_t pieces_of(std::int64_t length, std::int64_t segment_length) const {
-    return std::min(std::max((length + segment_length - 1) / segment_length, segment_count(length, packing_)),
-                    kMostSegments);
+    return std::min(std::max(ceil_div(length, segment_length), segment_count(length, packing_)), kMostSegments);
   }
 
   // The segment length, up to the packing's, with which tasks of equally long segments have the least to do.
   void choose_length(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& ranges, int step_entries) {
     const std::int64_t a_step = std::int64_t{packing_.segment_lanes} * step_entries;
-    const auto a_task = static_cast<std::size_t>(packing_.segments());
+    const std::int64_t a_task = packing_.segments();
     const std::int64_t most = packing_.max_slots - cut_slots(packing_) - staged_slots(std::ssize(ranges), packing_);
     std::int64_t least = 0;
-    std::vector<std::int64_t> lengths;
+    std::vector<std::int64_t> counts;  // of segments, by length
     segment_length_ = packing_.segment_length;
     for (std::int64_t length = packing_.segment_length; length >= a_step; length -= 1 + length / kLengthSteps) {
-      lengths.clear();
+      counts.assign(static_cast<std::size_t>(length) + 1, 0);
       std::int64_t slots = 0;
       for (const auto& [first, last] : ranges) {
         const std::int64_t pieces = pieces_of(last - first, length);
         slots += slot_count(pieces, packing_);
-        for (std::int64_t piece = 0; piece < pieces; ++piece) lengths.push_back((last - first + pieces - 1) / pieces);
+        if (pieces == 0) continue;
+        const auto longest = static_cast<std::size_t>(ceil_div(last - first, pieces));
+        if (longest >= counts.size()) counts.resize(longest + 1);  // of a row that is in as many as may be
+        counts[longest] += pieces;
       }
       if (length < packing_.segment_length && slots > most) break;
-      std::sort(lengths.begin(), lengths.end(), std::greater<>());
-      std::int64_t cost = 0;  // in gathers
-      for (std::size_t task = 0; task < lengths.size(); task += a_task)
-        cost += (lengths[task] + a_step - 1) / a_step * step_entries + kTaskCost;
+      std::int64_t cost = 0;    // in gathers
+      std::int64_t longer = 0;  // segments
+      for (auto of_length = std::ssize(counts) - 1; of_length >= 0; --of_length) {
+        const std::int64_t with = longer + counts[static_cast<std::size_t>(of_length)];
+        const std::int64_t tasks = ceil_div(with, a_task) - ceil_div(longer, a_task);  // whose longest these are
+        cost += tasks * (ceil_div(of_length, a_step) * step_entries + kTaskCost);
+        longer = with;
+      }
       if (least == 0 || cost < least) {
         least = cost;
         segment_length_ = length;
@@ -78,28 +85,40 @@ class Segmenter {
   }
 
   void add_row(std::uint32_t row_of_part, std::uint32_t first, std::uint32_t last) {
-    for (auto& bank : banks_) bank.clear();
-    for (std::uint32_t entry = first; entry < last; ++entry) {
-      const int bank = packing_.gathers() ? 0 : bank_of(matrix_, packing_, entry, first_column_);
-      banks_[static_cast<std::size_t>(bank)].push_back(entry);
-    }
     const std::int64_t length = last - first;
     const std::int64_t pieces = pieces_of(length, segment_length_);
     if (pieces == 0) return;
-    const auto at = static_cast<std::uint32_t>(part_.entries.size());
-    const auto start = [&](std::int64_t piece) {
-      return at + static_cast<std::uint32_t>(piece * (length / pieces) + std::min(piece, length % pieces));
-    };
-    part_.entries.resize(part_.entries.size() + static_cast<std::size_t>(length));
-    std::int64_t i = 0;
-    for (const auto& bank : banks_) {
-      for (const std::uint32_t entry : bank) {
-        part_.entries[start(i % pieces) + static_cast<std::uint64_t>(i / pieces)] = entry;
-        ++i;
-      }
+    sort_by_bank(first, last);
+    std::uint32_t start = static_cast<std::uint32_t>(part_.entries.size());
+    starts_.clear();
+    for (std::int64_t piece = 0; piece < pieces; ++piece) {
+      const auto of_piece = static_cast<std::uint32_t>(length / pieces + (piece < length % pieces ? 1 : 0));
+      starts_.push_back(start);
+      segments.push_back({row_of_part, start, of_piece});
+      start += of_piece;
     }
-    for (std::int64_t piece = 0; piece < pieces; ++piece)
-      segments.push_back({row_of_part, start(piece), start(piece + 1) - start(piece)});
+    part_.entries.resize(start);
+    std::size_t piece = 0;
+    for (const std::uint32_t entry : sorted_) {
+      part_.entries[starts_[piece]++] = entry;
+      piece = piece + 1 == starts_.size() ? 0 : piece + 1;
+    }
+  }
+
+  // Entries [first, last), in order of their banks, to sorted_.
+  void sort_by_bank(std::uint32_t first, std::uint32_t last) {
+    sorted_.resize(last - first);
+    if (packing_.gathers()) {
+      std::iota(sorted_.begin(), sorted_.end(), first);
+      return;
+    }
+    std::array<std::uint32_t, kPhaseLanes> next{};
+    for (std::uint32_t entry = first; entry < last; ++entry) ++next[bank(entry)];
+    std::exclusive_scan(next.begin(), next.end(), next.begin(), 0U);
+    for (std::uint32_t entry = first; entry < last; ++entry) sorted_[next[bank(entry)]++] = entry;
+  }
+  std::size_t bank(std::uint32_t entry) const {
+    return static_cast<std::size_t>(bank_of(matrix_, packing_, entry, first_column_));
   }
 
   const CsrMatrix& matrix_;
@@ -107,7 +126,8 @@ class Segmenter {
   std::int64_t first_column_;
   PartTasks& part_;
   std::int64_t segment_length_ = 0;
-  std::array<std::vector<std::uint32_t>, kPhaseLanes> banks_;
+  std::vector<std::uint32_t> sorted_;  // entries of a row
+  std::vector<std::uint32_t> starts_;  // of its segments, what is next
 };
 
 void sort_by_length(std::vector<Segment>& segments) {
@@ -229,14 +249,7 @@ class Dealing {
       std::uint64_t taken = (length * steps + task.steps / 2) / task.steps;
       taken = std::max(taken, length - std::min<std::uint64_t>(length, std::uint64_t{rest} * per_step_));
       taken = std::min({taken, length, std::uint64_t{steps} * per_step_});
-      const auto begin = part_.entries.begin() + segment.first;
-      std::vector<std::uint32_t> first;
-      std::vector<std::uint32_t> second;
-      for (std::uint64_t i = 0; i < length; ++i) {
-        auto& side = (i + 1) * taken / length > i * taken / length ? first : second;
-        side.push_back(begin[static_cast<std::ptrdiff_t>(i)]);
-      }
-      std::copy(second.begin(), second.end(), std::copy(first.begin(), first.end(), begin));
+      separate(std::span(part_.entries).subspan(segment.first, segment.length), taken);
       head.segments.push_back({segment.row, segment.first, static_cast<std::uint32_t>(taken)});
       segment.first += static_cast<std::uint32_t>(taken);
       segment.length -= static_cast<std::uint32_t>(taken);
@@ -245,8 +258,26 @@ class Dealing {
     return head;
   }
 
+  // Moves `taken` of the entries, evenly spread, in front of the others.
+  void separate(std::span<std::uint32_t> entries, std::uint64_t taken) {
+    others_.clear();
+    std::size_t to = 0;
+    std::uint64_t sum = 0;  // `taken` for each entry, less the number of entries for each that is taken
+    for (const std::uint32_t entry : entries) {
+      sum += taken;
+      if (sum >= entries.size()) {
+        sum -= entries.size();
+        entries[to++] = entry;
+      } else {
+        others_.push_back(entry);
+      }
+    }
+    std::ranges::copy(others_, entries.begin() + static_cast<std::ptrdiff_t>(to));
+  }
+
   std::uint32_t per_step_;  // entries of a segment a step
   PartTasks& part_;
+  std::vector<std::uint32_t> others_;
 };
 
 // Gives every segment its slot, a row's in the order in which they stand, or with `whole_rows` its row.

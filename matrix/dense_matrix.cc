@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #ifdef __SSE2__
@@ -29,17 +30,28 @@ struct Fp32 {
   using Bits = std::uint32_t;
   static constexpr Bits kMagnitude = 0x7FFFFFFF;
   static constexpr Bits kExponent = 0x7F800000;
+  static float value(Bits bits) { return std::bit_cast<float>(bits); }
 };
 struct Fp16 {
   using Bits = std::uint16_t;
   static constexpr Bits kMagnitude = 0x7FFF;
   static constexpr Bits kExponent = 0x7C00;
+  static float value(Bits bits) { return float_from_fp16(bits); }
 };
 struct Bf16 {
   using Bits = std::uint16_t;
   static constexpr Bits kMagnitude = 0x7FFF;
   static constexpr Bits kExponent = 0x7F80;
+  static float value(Bits bits) { return float_from_bf16(bits); }
 };
+
+// body(Element()) with the element type.
+template <class Body>
+auto with_element(DataType type, const Body& body) {
+  if (type == DataType::kFloat16) return body(Fp16());
+  if (type == DataType::kBFloat16) return body(Bf16());
+  return body(Fp32());
+}
 
 #ifdef __SSE2__
 
@@ -103,21 +115,38 @@ bool mask_of_row(const std::byte* data, std::int64_t cols, std::uint64_t* mask) 
   return finite;
 }
 
+// The columns of a row that the mask names, and what stands there. Returns how many.
+template <class Element>
+std::ptrdiff_t take_nonzeros(const std::byte* data, std::span<const std::uint64_t> mask, std::uint32_t* columns,
+                             float* values) {
+  using Bits = typename Element::Bits;
+  std::ptrdiff_t count = 0;
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    for (std::uint64_t word = mask[i]; word != 0; word &= word - 1) {
+      const std::size_t column = i * 64 + static_cast<std::size_t>(std::countr_zero(word));
+      columns[count] = static_cast<std::uint32_t>(column);
+      values[count] = Element::value(load<Bits>(data + column * sizeof(Bits)));
+      ++count;
+    }
+  }
+  return count;
+}
+
 }  // namespace
 
 float DenseMatrix::element(std::int64_t row, std::int64_t column) const {
   const std::byte* at =
       data + static_cast<std::size_t>(row) * row_bytes() + static_cast<std::size_t>(column) * size_of(data_type);
-  if (data_type == DataType::kFloat16) return float_from_fp16(load<std::uint16_t>(at));
-  if (data_type == DataType::kBFloat16) return float_from_bf16(load<std::uint16_t>(at));
-  return load<float>(at);
+  return with_element(data_type, [at](auto element) {
+    using Element = decltype(element);
+    return Element::value(load<typename Element::Bits>(at));
+  });
 }
 
 bool nonzero_mask(const DenseMatrix& matrix, std::int64_t row, std::uint64_t* mask) {
   const std::byte* data = matrix.data + static_cast<std::size_t>(row) * matrix.row_bytes();
-  if (matrix.data_type == DataType::kFloat16) return mask_of_row<Fp16>(data, matrix.cols, mask);
-  if (matrix.data_type == DataType::kBFloat16) return mask_of_row<Bf16>(data, matrix.cols, mask);
-  return mask_of_row<Fp32>(data, matrix.cols, mask);
+  return with_element(matrix.data_type,
+                      [&](auto element) { return mask_of_row<decltype(element)>(data, matrix.cols, mask); });
 }
 
 Status not_finite_error(const DenseMatrix& matrix, std::int64_t row) {
@@ -148,15 +177,16 @@ Result<CsrMatrix> csr_from_dense(const DenseMatrix& matrix) {
   }
   csr.column_indices.reserve(csr.row_offsets.back());
   csr.values.reserve(csr.row_offsets.back());
+  std::vector<std::uint32_t> columns(static_cast<std::size_t>(matrix.cols));
+  std::vector<float> values(static_cast<std::size_t>(matrix.cols));
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     nonzero_mask(matrix, row, mask.data());
-    for (std::size_t i = 0; i < mask.size(); ++i) {
-      for (std::uint64_t word = mask[i]; word != 0; word &= word - 1) {
-        const std::int64_t column = static_cast<std::int64_t>(i) * 64 + std::countr_zero(word);
-        csr.column_indices.push_back(static_cast<std::uint32_t>(column));
-        csr.values.push_back(matrix.element(row, column));
-      }
-    }
+    const std::byte* data = matrix.data + static_cast<std::size_t>(row) * matrix.row_bytes();
+    const std::ptrdiff_t length = with_element(matrix.data_type, [&](auto element) {
+      return take_nonzeros<decltype(element)>(data, mask, columns.data(), values.data());
+    });
+    csr.column_indices.insert(csr.column_indices.end(), columns.begin(), columns.begin() + length);
+    csr.values.insert(csr.values.end(), values.begin(), values.begin() + length);
   }
   return csr;
 }
