@@ -65,7 +65,7 @@ class Segmenter {
         slots += slot_count(pieces, packing_);
         if (pieces == 0) continue;
         const auto longest = static_cast<std::size_t>(ceil_div(last - first, pieces));
-        if (longest >= counts.size()) counts.resize(longest + 1);  // of a row that is in as many as may be
+        if (longest >= counts.size()) counts.resize(longest + 1);  // a row in kMostSegments pieces
         counts[longest] += pieces;
       }
       if (length < packing_.segment_length && slots > most) break;

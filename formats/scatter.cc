@@ -22,7 +22,7 @@ static_assert(scatter::kPartRows == kPartRows);
 using scatter::Entry;
 using scatter::RoundDealer;
 
-// Byte offset of each column in a tile's row 0; in row r, r * row bytes more, and chunks as the row's swizzle has them.
+// Byte offset of each column in row 0 of a tile. (In row r it is another chunk, and r rows further.)
 std::vector<std::uint32_t> column_offsets(const ScatterPacking& packing) {
   std::vector<std::uint32_t> offsets;
   const bool natural = packing.columns == ScatterColumns::kNatural;
@@ -78,7 +78,7 @@ class RowBlock {
  private:
   static bool stored(std::uint16_t bits) { return (bits & 0x7FFFU) != 0; }
 
-  // Rounds the values of a row, and counts those of each tile behind its place in offsets_.
+  // Rounds the values of a row, and counts in offsets_[t + 1] those that tile t gets.
   void count(std::int64_t row) {
     if (row >= matrix_.rows) return;
     for (std::int64_t i = matrix_.row_offsets[row]; i < matrix_.row_offsets[row + 1]; ++i) {
@@ -89,7 +89,7 @@ class RowBlock {
     }
   }
 
-  // The entries of a row, `in_tile` of its tiles; returns the bits behind its own.
+  // Puts the entries of a row, which is row `in_tile` of its tiles, in their places; returns the bits behind its own.
   const std::uint16_t* enter(std::uint32_t in_tile, std::int64_t row, const std::uint16_t* bits) {
     if (row >= matrix_.rows) return bits;
     const std::uint32_t row_bytes = 2U << tile_bits_;
@@ -144,10 +144,10 @@ std::size_t fixed_place(const ScatterPacking& packing, std::int64_t word, int la
   return static_cast<std::size_t>(scatter::fixed_index(static_cast<int>(fixed_words(packing)), lane, stored));
 }
 
-// What becomes of a row block's tiles: those of the block's number.
+// Of the tiles of a row block, beside the words that have a fixed place.
 struct BlockTiles {
-  std::vector<std::uint32_t> more;  // words without a fixed place, tile by tile
-  std::int64_t stored = 0;          // entries
+  std::vector<std::uint32_t> more;  // further words, tile by tile
+  std::int64_t stored = 0;          // entries, without padding
 };
 
 // The value below which `share` of `sorted` lies; 0 when there is none.
