@@ -9,7 +9,8 @@ namespace sparsmith {
 
 const char* const kChoiceColumns =
     "pattern_hash, operator, tokens, device_class, timing_policy, compute_capability, sm_count, kind, config, packing, "
-    "packer_version, closure_hash, nvrtc_version, evidence, reason, us, q1_us, q3_us, dense_us, complete, budget_s, "
+    "packer_version, closure_hash, nvrtc_version, evidence, reason, families, us, q1_us, q3_us, dense_us, complete, "
+    "budget_s, "
     "chosen_at, checksum";
 
 ChoiceRecord choice_of_row(SQLite::Statement& row) {
@@ -33,6 +34,7 @@ ChoiceRecord choice_of_row(SQLite::Statement& row) {
   c.nvrtc_version = text();
   c.evidence = text();
   c.reason = text();
+  c.families = text();
   c.us = real();
   c.q1_us = real();
   c.q3_us = real();
@@ -44,11 +46,11 @@ ChoiceRecord choice_of_row(SQLite::Statement& row) {
 }
 
 std::string checksum_of(const ChoiceRecord& c) {
-  return hash_text(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{:a}|{}|{:a}|{}",
+  return hash_text(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{:a}|{}|{:a}|{}",
                                c.key.pattern_hash, c.key.operator_name, c.key.tokens, c.key.device_class,
                                c.key.timing_policy, c.compute_capability, c.sm_count, c.kind, c.config, c.packing,
-                               c.packer_version, c.closure_hash, c.nvrtc_version, c.evidence, c.reason, c.us, c.q1_us,
-                               c.q3_us, c.dense_us, c.complete, c.budget_s, c.chosen_at));
+                               c.packer_version, c.closure_hash, c.nvrtc_version, c.evidence, c.reason, c.families,
+                               c.us, c.q1_us, c.q3_us, c.dense_us, c.complete, c.budget_s, c.chosen_at));
 }
 
 bool replaces(const ChoiceRecord& challenger, const ChoiceRecord& holder) {
@@ -65,11 +67,11 @@ void write_choice(SQLite::Database& database, const ChoiceRecord& c) {
   execute(database,
           fmt::format(
               "INSERT OR REPLACE INTO choice ({}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
-              "?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)",
+              "?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
               kChoiceColumns),
           c.key.pattern_hash, c.key.operator_name, c.key.tokens, c.key.device_class, c.key.timing_policy,
           c.compute_capability, c.sm_count, c.kind, c.config, c.packing, c.packer_version, c.closure_hash,
-          c.nvrtc_version, c.evidence, c.reason, c.us, c.q1_us, c.q3_us, c.dense_us, c.complete, c.budget_s,
+          c.nvrtc_version, c.evidence, c.reason, c.families, c.us, c.q1_us, c.q3_us, c.dense_us, c.complete, c.budget_s,
           c.chosen_at, checksum_of(c));
 }
 
@@ -84,7 +86,7 @@ std::optional<ChoiceRecord> holder_of(SQLite::Database& database, const ProblemK
   bind_all(query, key.pattern_hash, key.operator_name, key.tokens, key.device_class, key.timing_policy);
   if (!query.executeStep()) return std::nullopt;
   ChoiceRecord choice = choice_of_row(query);
-  *damaged = checksum_of(choice) != query.getColumn(22).getString();
+  *damaged = checksum_of(choice) != query.getColumn(kChecksumColumn).getString();
   if (*damaged) return std::nullopt;
   return choice;
 }
@@ -99,7 +101,7 @@ std::optional<ChoiceRecord> nearest(SQLite::Database& database, const ProblemKey
   bind_all(query, key.pattern_hash, key.operator_name, key.tokens, key.timing_policy, compute_capability, sm_count);
   while (query.executeStep()) {
     ChoiceRecord choice = choice_of_row(query);
-    if (checksum_of(choice) == query.getColumn(22).getString()) return choice;
+    if (checksum_of(choice) == query.getColumn(kChecksumColumn).getString()) return choice;
   }
   return std::nullopt;
 }
@@ -153,7 +155,7 @@ Result<std::vector<ChoiceRecord>> Cache::choices() {
     std::vector<ChoiceRecord> found;
     while (query.executeStep()) {
       ChoiceRecord choice = choice_of_row(query);
-      if (checksum_of(choice) == query.getColumn(22).getString()) found.push_back(std::move(choice));
+      if (checksum_of(choice) == query.getColumn(kChecksumColumn).getString()) found.push_back(std::move(choice));
     }
     return found;
   });

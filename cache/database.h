@@ -42,6 +42,7 @@ void mark_abandoned(SQLite::Database& database, const ProcessIdentity& process);
 
 // The choice of the statement's current row, whose columns are kChoiceColumns; and the checksum it should carry.
 extern const char* const kChoiceColumns;
+inline constexpr int kChecksumColumn = 23;
 ChoiceRecord choice_of_row(SQLite::Statement& row);
 std::string checksum_of(const ChoiceRecord& choice);
 // Whether `challenger` takes the place of `holder`, which has the same key.

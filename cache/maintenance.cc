@@ -37,7 +37,7 @@ std::vector<std::string> check_choices(SQLite::Database& database, bool remove) 
   SQLite::Statement query(database, fmt::format("SELECT {} FROM choice", kChoiceColumns));
   while (query.executeStep()) {
     const ChoiceRecord choice = choice_of_row(query);
-    const std::string stored = query.getColumn(22).getString();
+    const std::string stored = query.getColumn(kChecksumColumn).getString();
     if (stored == checksum_of(choice)) continue;
     damaged.push_back(stored);
     problems.push_back(fmt::format("choice of {} for {} tokens: fails its checksum{}", choice.key.pattern_hash,
@@ -101,7 +101,7 @@ void merge_choices(SQLite::Database& database, Cache::Merged* merged) {
                             kChoiceColumns));
   while (theirs.executeStep()) {
     const ChoiceRecord choice = choice_of_row(theirs);
-    if (theirs.getColumn(22).getString() != checksum_of(choice)) {
+    if (theirs.getColumn(kChecksumColumn).getString() != checksum_of(choice)) {
       ++merged->damaged;
       continue;
     }
@@ -110,7 +110,7 @@ void merge_choices(SQLite::Database& database, Cache::Merged* merged) {
              choice.key.timing_policy);
     if (ours.executeStep()) {
       const ChoiceRecord holder = choice_of_row(ours);
-      const bool sound = ours.getColumn(22).getString() == checksum_of(holder);
+      const bool sound = ours.getColumn(kChecksumColumn).getString() == checksum_of(holder);
       // An equal row is no news, and the same one must win whichever way two caches are merged.
       if (sound && (checksum_of(holder) == checksum_of(choice) || !replaces(choice, holder))) continue;
     }

@@ -115,6 +115,7 @@ struct ChoiceRecord {
   std::string nvrtc_version;
   std::string evidence;  // "measured" or "predicted"
   std::string reason;    // why this one
+  std::string families;  // that it was compared with, joined by commas
   double us = 0;
   double q1_us = 0;
   double q3_us = 0;

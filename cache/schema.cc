@@ -53,7 +53,7 @@ CREATE TABLE choice (
   timing_policy TEXT NOT NULL, compute_capability INTEGER NOT NULL, sm_count INTEGER NOT NULL,
   kind TEXT NOT NULL, config TEXT NOT NULL, packing TEXT NOT NULL, packer_version INTEGER NOT NULL,
   closure_hash TEXT NOT NULL, nvrtc_version TEXT NOT NULL, evidence TEXT NOT NULL, reason TEXT NOT NULL,
-  us REAL NOT NULL, q1_us REAL NOT NULL, q3_us REAL NOT NULL, dense_us REAL NOT NULL,
+  families TEXT NOT NULL, us REAL NOT NULL, q1_us REAL NOT NULL, q3_us REAL NOT NULL, dense_us REAL NOT NULL,
   complete INTEGER NOT NULL, budget_s REAL NOT NULL, chosen_at TEXT NOT NULL, checksum TEXT NOT NULL,
   PRIMARY KEY (pattern_hash, operator, tokens, device_class, timing_policy)) WITHOUT ROWID;
 )sql";

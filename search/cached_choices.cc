@@ -14,25 +14,43 @@ namespace sparsmith {
 namespace {
 
 // The generated choice again, from its config alone. False when this build cannot.
-bool remake(const TuneContext& context, const std::string& config_text, const Problem& problem,
+bool remake(const TuneContext& context, const Config& config, const Problem& problem,
             const SparsityStatistics& statistics, Packings& packings, BucketChoice& choice) {
-  const auto config = Config::parse(config_text);
-  if (!config.ok()) return false;
-  const Family* of = family(config->family);
-  if (of == nullptr || !of->check(*config, problem, statistics).ok()) return false;
-  const auto packed = packings.get(*config, problem);
+  const Family* of = family(config.family);
+  if (of == nullptr || !of->check(config, problem, statistics).ok()) return false;
+  const auto packed = packings.get(config, problem);
   if (!packed.ok()) return false;
-  auto candidate = generate_candidate(context, *config, problem, **packed);
+  auto candidate = generate_candidate(context, config, problem, **packed);
   if (!candidate.ok()) return false;
   choice.candidate = std::move(*candidate);
-  choice.candidate.predicted_us = of->predict(*config, problem, statistics);
+  choice.candidate.predicted_us = of->predict(config, problem, statistics);
   choice.packer_version = (*packed)->packer_version;
   return true;
 }
 
-// What a choice of dense stands on: what it was compared with, and the kernel behind the product where there is one.
+// A family by its space: "slots:1f0c22ab", with a hash of its parameters and rules.
+std::string identity_of(const Family& of) {
+  std::string space;
+  for (const Parameter& parameter : of.parameters())
+    space += fmt::format("|{}={}", parameter.name, fmt::join(parameter.values, ","));
+  for (const Rule& rule : of.rules()) space += "|" + rule.reason;
+  return fmt::format("{}:{:.8}", of.name(), hash_text(space));
+}
+std::string name_of(const std::string& identity) { return identity.substr(0, identity.find(':')); }
+
+std::set<std::string> split(const std::string& families) {
+  std::set<std::string> each;
+  for (std::size_t begin = 0; begin < families.size();) {
+    const std::size_t end = std::min(families.find(',', begin), families.size());
+    each.insert(families.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return each;
+}
+
+// What a choice of dense stands on: the kernel behind the product, where there is one.
 std::string dense_hash(const Candidate& candidate) {
-  return candidate.kernels.empty() ? search_space_hash() : hash_text(search_space_hash() + closure_hash_of(candidate));
+  return candidate.kernels.empty() ? "" : closure_hash_of(candidate);
 }
 
 bool kernels_ready(const TuneContext& context, const Candidate& candidate) {
@@ -47,7 +65,12 @@ bool kernels_ready(const TuneContext& context, const Candidate& candidate) {
 
 CachedChoices::CachedChoices(const TuneContext& context, const WeightResult& weight,
                              const SparsityStatistics& statistics, Packings& packings)
-    : packings_allowed_(context.options->packings) {
+    : packings_allowed_(context.options->packings), keeps_(context.options->keep_choices) {
+  const std::vector<std::string>& only = context.options->selection.families;
+  for (const auto& each : families()) {
+    const std::string name(each->name());
+    if (only.empty() || std::ranges::find(only, name) != only.end()) wanted_.emplace(name, identity_of(*each));
+  }
   for (const std::int64_t tokens : context.options->tokens) {
     found_[tokens];
     if (context.cache != nullptr) look_up(context, weight, tokens, statistics, packings);
@@ -76,9 +99,10 @@ void CachedChoices::look_up(const TuneContext& context, const WeightResult& weig
   choice.verification.ok = true;
   choice.cached = true;
   choice.incumbent = match_quality_name(match->quality);
-  const bool counts = match->quality == MatchQuality::kExact && record.us > 0 &&
-                      record.nvrtc_version == context.kernels->nvrtc_version() &&
-                      (record.evidence == "measured" || context.predict);
+  found.families = split(record.families);
+  found.counts = match->quality == MatchQuality::kExact && record.us > 0 &&
+                 record.nvrtc_version == context.kernels->nvrtc_version() &&
+                 (record.evidence == "measured" || context.predict);
   if (record.kind == "vendor") {
     choice.vendor = record.config;
     found.made = true;
@@ -87,19 +111,21 @@ void CachedChoices::look_up(const TuneContext& context, const WeightResult& weig
       found.made = candidate.ok();
       if (candidate.ok()) choice.candidate = std::move(*candidate);
     }
-    found.valid = counts && found.made && record.closure_hash == dense_hash(choice.candidate) &&
+    found.valid = found.counts && found.made && record.closure_hash == dense_hash(choice.candidate) &&
                   kernels_ready(context, choice.candidate);
     return;
   }
+  const auto config = Config::parse(record.config);
+  if (!config.ok() || !wanted_.contains(config->family)) return;
   Problem problem{weight.spec, tokens, context.device};
-  found.made = remake(context, record.config, problem, statistics, packings, choice);
+  found.made = remake(context, *config, problem, statistics, packings, choice);
   const bool same_code =
       record.closure_hash == closure_hash_of(choice.candidate) && record.packer_version == choice.packer_version;
-  found.valid =
-      counts && found.made && (same_code || context.options->keep_choices) && kernels_ready(context, choice.candidate);
+  found.valid = found.counts && found.made && (same_code || context.options->keep_choices) &&
+                kernels_ready(context, choice.candidate);
 }
 
-bool CachedChoices::complete() const { return all_valid(/*complete_ones=*/true); }
+bool CachedChoices::complete() const { return all_valid(/*complete_ones=*/true) && new_families().empty(); }
 bool CachedChoices::at_hand() const { return all_valid(/*complete_ones=*/false); }
 
 bool CachedChoices::all_valid(bool complete_ones) const {
@@ -109,6 +135,29 @@ bool CachedChoices::all_valid(bool complete_ones) const {
     if (found.choice.kind == "generated") packings.insert(found.choice.candidate.packing);
   }
   return static_cast<int>(packings.size()) <= packings_allowed_;
+}
+
+std::vector<std::string> CachedChoices::new_families() const {
+  std::vector<std::string> names;
+  if (keeps_ || !all_valid(/*complete_ones=*/true)) return names;
+  for (const auto& [name, identity] : wanted_) {
+    const bool is_new =
+        std::ranges::any_of(found_, [&identity](const auto& each) { return !each.second.families.contains(identity); });
+    if (is_new) names.push_back(name);
+  }
+  return names;
+}
+
+std::optional<std::string> CachedChoices::families_of_choice(std::int64_t tokens) const {
+  const Found& found = found_.at(tokens);
+  if (keeps_ && found.valid) return fmt::format("{}", fmt::join(found.families, ","));
+  for (const std::string& identity : found.families) {
+    const std::string name = name_of(identity);
+    if (found.counts && !wanted_.contains(name) && family(name) != nullptr) return std::nullopt;
+  }
+  std::vector<std::string> searched;
+  for (const auto& [name, identity] : wanted_) searched.push_back(identity);
+  return fmt::format("{}", fmt::join(searched, ","));
 }
 
 std::vector<BucketChoice> CachedChoices::take() {
@@ -145,7 +194,8 @@ ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, s
           context.options->timing.name()};
 }
 
-void store_choice(const TuneContext& context, const WeightResult& weight, const BucketChoice& choice) {
+void store_choice(const TuneContext& context, const WeightResult& weight, const BucketChoice& choice,
+                  const std::string& families) {
   if (context.cache == nullptr) return;
   ChoiceRecord record;
   record.key = problem_key(context, weight, choice.tokens);
@@ -164,6 +214,7 @@ void store_choice(const TuneContext& context, const WeightResult& weight, const 
   record.nvrtc_version = context.kernels->nvrtc_version();
   record.evidence = choice.evidence;
   record.reason = choice.reason;
+  record.families = families;
   record.us = choice.timing.median_us;
   record.q1_us = choice.timing.q1_us;
   record.q3_us = choice.timing.q3_us;
@@ -172,18 +223,6 @@ void store_choice(const TuneContext& context, const WeightResult& weight, const 
   record.budget_s = context.options->budget_s;
   const Status status = context.cache->put_choice(record);
   if (!status.ok()) log_debug("the cache was not written: {}", status.message());
-}
-
-std::string search_space_hash() {
-  std::string all;
-  for (const auto& each : families()) {
-    all += each->name();
-    for (const Parameter& parameter : each->parameters()) {
-      all += fmt::format("|{}={}", parameter.name, fmt::join(parameter.values, ","));
-    }
-    for (const Rule& rule : each->rules()) all += "|" + rule.reason;
-  }
-  return hash_text(all);
 }
 
 }  // namespace sparsmith

@@ -1,9 +1,13 @@
 // Choices of earlier runs for one weight: taken as they are where everything they stand on is the same, otherwise a
-// hint (the incumbent of the race).
+// hint (the incumbent of the race). Where all that is new is kernel families, or values of their parameters, these
+// alone are searched.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "cache/cache.h"
@@ -20,30 +24,41 @@ class CachedChoices {
                 Packings& packings);
 
   // Whether every N has a choice for exactly this device class, from the same code, compiler and packer, from a search
-  // that was not cut short, measured (or, where this run can only predict, predicted), with no more packings than
-  // allowed. With the option keep_choices, code and packer may have changed.
+  // that was not cut short, measured (or, where this run can only predict, predicted), among all the families of the
+  // options and of one of them, with no more packings than allowed. With the option keep_choices code, packer and
+  // families may have changed.
   bool complete() const;
-  // The same where searches that were cut short count too.
+  // The same where searches that were cut short, or among fewer families, count too.
   bool at_hand() const;
+  // Families of the options that some N's choice was not compared with, where complete() lacks nothing else.
+  std::vector<std::string> new_families() const;
   std::vector<BucketChoice> take();  // REQUIRES: at_hand()
 
   // What the cache has for N, whatever it stands on; nullptr when that is nothing, or can no longer be generated.
   const BucketChoice* incumbent(std::int64_t tokens) const;
   MatchQuality quality(std::int64_t tokens) const;
 
+  // What a choice of this run is compared with, as the cache has it. Nothing: the cache has one that was compared with
+  // families which this run leaves out, and which is to stay.
+  std::optional<std::string> families_of_choice(std::int64_t tokens) const;
+
  private:
   struct Found {
     MatchQuality quality = MatchQuality::kNone;
     BucketChoice choice;
-    bool made = false;   // the choice could be made again
-    bool valid = false;  // and nothing it stands on has changed
+    std::set<std::string> families;  // that it was compared with, as identity_of() has them
+    bool counts = false;             // whatever code it is of
+    bool made = false;               // the choice could be made again
+    bool valid = false;              // and nothing it stands on has changed
   };
   bool all_valid(bool complete_ones) const;
   void look_up(const TuneContext& context, const WeightResult& weight, std::int64_t tokens,
                const SparsityStatistics& statistics, Packings& packings);
 
   std::map<std::int64_t, Found> found_;
+  std::map<std::string, std::string> wanted_;  // families of the options: identities by name
   int packings_allowed_ = 1;
+  bool keeps_ = false;  // the option keep_choices
 };
 
 // As Family::generate() and dense_epilogue(), with the launches that the options ask for.
@@ -53,11 +68,10 @@ Result<Candidate> generate_dense_epilogue(const TuneContext& context, const Oper
 
 ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, std::int64_t tokens);
 
-// Writes a choice of this run. A cache that fails is reported once in the log and otherwise ignored.
-void store_choice(const TuneContext& context, const WeightResult& weight, const BucketChoice& choice);
-
-// Of every family's parameters and rules: a choice of dense stands on what it was compared with.
-std::string search_space_hash();
+// Writes a choice of this run, with what it was compared with. A cache that fails is reported once in the log and
+// otherwise ignored.
+void store_choice(const TuneContext& context, const WeightResult& weight, const BucketChoice& choice,
+                  const std::string& families);
 
 // The name of a dense product with its epilogue in a kernel of ours, among vendors.
 inline constexpr const char* kDenseEpilogue = "cublas+epilogue";

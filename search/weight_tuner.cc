@@ -80,11 +80,12 @@ class Tuner : public WeightTuner {
     known_ =
         options_.use_choices && same_goal && !context_.record && (hurried_ ? cached_->at_hand() : cached_->complete());
     if (known_ && !options_.compare) return Need::kNothing;
+    if (!known_ && options_.use_choices && same_goal && !context_.record) new_families_ = cached_->new_families();
     Transfer::Hint hint;
     if (!known_ && learns()) {
       auto answer = context_.transfer->ask(key_, profile_, options_.tokens, !hurried_);
       if (!answer) return Need::kPatience;
-      hint = *std::move(answer);
+      hint = searched_part(*std::move(answer));
     }
     const Admission admission(hint.near || known_ ? nullptr : context_.full_preparations);
     SPARSMITH_RETURN_IF_ERROR(make_buckets(hint));
@@ -154,8 +155,21 @@ class Tuner : public WeightTuner {
   // What dense is far ahead of is of no use, but for fewer bytes, and for those who look into the space.
   bool dense_matters() const { return options_.objective == Objective::kTime && !context_.record; }
 
+  // Of what like weights teach, what this one searches.
+  Transfer::Hint searched_part(Transfer::Hint hint) const {
+    const std::vector<std::string> only = limits().families;
+    if (only.empty()) return hint;
+    for (auto& [tokens, configs] : hint.configs) {
+      std::erase_if(configs,
+                    [&](const Config& config) { return std::ranges::find(only, config.family) == only.end(); });
+      hint.near = hint.near && !configs.empty();
+    }
+    return hint;
+  }
+
   SelectionLimits limits() const {
     SelectionLimits limits = options_.selection;
+    if (!new_families_.empty()) limits.families = new_families_;
     if (!dense_matters()) limits.dense_doubt = 0;
     // Predictions alone decide there: other packings would be packed for nothing, and only the first few candidates are
     // looked at.
@@ -390,7 +404,9 @@ class Tuner : public WeightTuner {
       if (stands) decision->reason = "an earlier choice that was to be kept";
       weight_.buckets.push_back(
           bucket_choice(bucket, *decision, context_.predict, match_quality_name(cached_->quality(bucket.tokens))));
-      if (options_.objective == Objective::kTime) store_choice(context_, weight_, weight_.buckets.back());
+      const auto families = cached_->families_of_choice(bucket.tokens);
+      if (options_.objective == Objective::kTime && families)
+        store_choice(context_, weight_, weight_.buckets.back(), *families);
     }
     if (options_.max_bytes > 0)
       weight_.alternatives = alternatives_of(weight_, buckets_, packings_.sizes(), context_.predict);
@@ -410,9 +426,11 @@ class Tuner : public WeightTuner {
   std::optional<CachedChoices> cached_;
   std::vector<Bucket> buckets_;  // empty: nothing is searched
   bool known_ = false;           // the cache has every choice
-  bool near_ = false;            // a near weight made the selection short
-  bool hurried_ = false;         // the run's time is over
-  bool dense_serves_ = true;     // cuBLASLt computes the whole operator
+  std::vector<std::string>
+      new_families_;          // all that there is to search beside the cache's choices; empty: no such thing
+  bool near_ = false;         // a near weight made the selection short
+  bool hurried_ = false;      // the run's time is over
+  bool dense_serves_ = true;  // cuBLASLt computes the whole operator
   std::optional<PackedWeight> dense_packing_;
   Budget::Clock::time_point weight_end_ = Budget::Clock::time_point::max();
   Budget::Clock::time_point bucket_end_ = Budget::Clock::time_point::max();

@@ -52,6 +52,7 @@ Status list_as_json(const std::string& path, const Cache::Counts& counts, const 
                                  {"config", c.config},
                                  {"packing", c.packing},
                                  {"evidence", c.evidence},
+                                 {"families", c.families},
                                  {"us", c.us},
                                  {"dense_us", c.dense_us},
                                  {"complete", c.complete},
