@@ -137,13 +137,15 @@ bool CachedChoices::all_valid(bool complete_ones) const {
   return static_cast<int>(packings.size()) <= packings_allowed_;
 }
 
+bool CachedChoices::compared_with(const std::string& identity) const {
+  return std::ranges::all_of(found_, [&](const auto& each) { return each.second.families.contains(identity); });
+}
+
 std::vector<std::string> CachedChoices::new_families() const {
   std::vector<std::string> names;
   if (keeps_ || !all_valid(/*complete_ones=*/true)) return names;
   for (const auto& [name, identity] : wanted_) {
-    const bool is_new =
-        std::ranges::any_of(found_, [&identity](const auto& each) { return !each.second.families.contains(identity); });
-    if (is_new) names.push_back(name);
+    if (!compared_with(identity)) names.push_back(name);
   }
   return names;
 }

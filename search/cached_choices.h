@@ -52,6 +52,7 @@ class CachedChoices {
     bool valid = false;              // and nothing it stands on has changed
   };
   bool all_valid(bool complete_ones) const;
+  bool compared_with(const std::string& identity) const;  // the choices of every N
   void look_up(const TuneContext& context, const WeightResult& weight, std::int64_t tokens,
                const SparsityStatistics& statistics, Packings& packings);
 
