@@ -9,9 +9,8 @@ namespace sparsmith {
 
 const char* const kChoiceColumns =
     "pattern_hash, operator, tokens, device_class, timing_policy, compute_capability, sm_count, kind, config, packing, "
-    "packer_version, closure_hash, nvrtc_version, evidence, reason, families, us, q1_us, q3_us, dense_us, complete, "
-    "budget_s, "
-    "chosen_at, checksum";
+    "packer_version, closure_hash, nvrtc_version, evidence, reason, families, us, q1_us, q3_us, dense_us, "
+    "complete, budget_s, chosen_at, checksum";
 
 ChoiceRecord choice_of_row(SQLite::Statement& row) {
   int column = 0;

@@ -194,6 +194,16 @@ void TransferMemory::finished(const ProblemKey& key) {
   if (found != searched_.end()) searched_.erase(found);
 }
 
+Transfer::Hint of_families(Transfer::Hint hint, const std::vector<std::string>& families) {
+  if (families.empty()) return hint;
+  for (auto& [tokens, configs] : hint.configs) {
+    std::erase_if(configs,
+                  [&](const Config& config) { return std::ranges::find(families, config.family) == families.end(); });
+    hint.near = hint.near && !configs.empty();
+  }
+  return hint;
+}
+
 void apply_hint(const Transfer::Hint& hint, const Problem& problem, const SparsityStatistics& statistics,
                 CandidateSelection& selection) {
   for (const auto& [tokens, configs] : hint.configs) {

@@ -101,6 +101,9 @@ class TransferMemory {
   std::vector<Searched> searched_;  // in full, just now
 };
 
+// What of the hint is of these families; all of it where none are named. It is near where every N has some of it left.
+Transfer::Hint of_families(Transfer::Hint hint, const std::vector<std::string>& families);
+
 // Puts the hint's configs first, as far as they break no rule for this weight; of a near weight's, all but the few
 // best predicted of the others are left out.
 void apply_hint(const Transfer::Hint& hint, const Problem& problem, const SparsityStatistics& statistics,

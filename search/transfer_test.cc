@@ -28,6 +28,19 @@ TEST(TransferDistanceTest, LikeWeightsAreNearAndOthersAreNot) {
   EXPECT_FALSE(std::isnan(distance(profile(0, 0, 0, {}), profile(0, 0, 0, {}))));
 }
 
+TEST(TransferHintTest, OnlyTheFamiliesThatAreSearchedCount) {
+  const auto config = [](const char* text) { return *Config::parse(text); };
+  Transfer::Hint hint;
+  hint.near = true;
+  hint.configs = {{1, {config("rows a=1"), config("slots a=1")}}, {8, {config("slots a=2")}}};
+  EXPECT_EQ(of_families(hint, {}).configs, hint.configs);
+  const Transfer::Hint slots = of_families(hint, {"panel", "slots"});
+  EXPECT_TRUE(slots.near);
+  EXPECT_EQ(slots.configs.at(1), std::vector{config("slots a=1")});
+  EXPECT_EQ(slots.configs.at(8), std::vector{config("slots a=2")});
+  EXPECT_FALSE(of_families(hint, {"rows"}).near) << "nothing is left for N = 8";
+}
+
 class TransferTest : public TunerTest {
  protected:
   void SetUp() override {

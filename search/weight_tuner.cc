@@ -85,7 +85,7 @@ class Tuner : public WeightTuner {
     if (!known_ && learns()) {
       auto answer = context_.transfer->ask(key_, profile_, options_.tokens, !hurried_);
       if (!answer) return Need::kPatience;
-      hint = searched_part(*std::move(answer));
+      hint = of_families(*std::move(answer), limits().families);
     }
     const Admission admission(hint.near || known_ ? nullptr : context_.full_preparations);
     SPARSMITH_RETURN_IF_ERROR(make_buckets(hint));
@@ -154,18 +154,6 @@ class Tuner : public WeightTuner {
 
   // What dense is far ahead of is of no use, but for fewer bytes, and for those who look into the space.
   bool dense_matters() const { return options_.objective == Objective::kTime && !context_.record; }
-
-  // Of what like weights teach, what this one searches.
-  Transfer::Hint searched_part(Transfer::Hint hint) const {
-    const std::vector<std::string> only = limits().families;
-    if (only.empty()) return hint;
-    for (auto& [tokens, configs] : hint.configs) {
-      std::erase_if(configs,
-                    [&](const Config& config) { return std::ranges::find(only, config.family) == only.end(); });
-      hint.near = hint.near && !configs.empty();
-    }
-    return hint;
-  }
 
   SelectionLimits limits() const {
     SelectionLimits limits = options_.selection;
