@@ -18,7 +18,6 @@ namespace {
 
 using panel::kMostSlots;
 using panel::kWarpLanes;
-using panel::kWordsPerLane;
 
 constexpr int kPlantedVersions = 1000;  // packers of planted builds count from here
 constexpr std::int64_t kRowCost = 4;    // of a row beside its nonzeros, in nonzeros
@@ -46,7 +45,7 @@ Status check_gather(const CsrMatrix& matrix, const PanelPacking& packing) {
                                         packing.max_slots, panel::kAddFlag - 1));
   if (packing.column_parts != 1 || packing.order != panel::LaneOrder::kPlain || packing.whole_rows())
     return invalid_argument("panel: gathers from X take one column part and plain order, and all rows have slots");
-  if (matrix.cols > std::int64_t{panel::kWideTaskEnd})
+  if (matrix.cols >= std::int64_t{panel::kWideTaskEnd})
     return invalid_argument(fmt::format("panel: K = {} exceeds 31-bit columns", matrix.cols));
   return {};
 }
@@ -128,7 +127,7 @@ class Packer {
     write_entries();
     PackedWeight packed;
     packed.packing = packing_.name();
-    packed.packer_version = packing_.gathers() ? 3 : 4;
+    packed.packer_version = packing_.gathers() ? 4 : 5;
     // Not what a cache has of another schedule.
     if (!packing_.gathers() && is_planted(Plant::kBankSchedule)) packed.packer_version += kPlantedVersions;
     packed.rows = matrix_.rows;
@@ -240,8 +239,7 @@ class Packer {
           for (int e = 0; e < words_.entries(); ++e) write_gather(schedule.next(), e, to);
         phases_ += schedule.phases();
       }
-      for (int lane = 0; lane < words_.lanes && task.steps > 0; ++lane)
-        to[lane * kWordsPerLane - words_.step()] |= words_.task_end;
+      if (task.steps > 0) words_.end_task(to - words_.step());
     }
   }
 
@@ -253,12 +251,11 @@ class Packer {
       for (int e = 0; e < words_.entries(); ++e) {
         const std::uint32_t turn = step * static_cast<std::uint32_t>(words_.entries() * packing_.segment_lanes) +
                                    static_cast<std::uint32_t>(e * packing_.segment_lanes + lane / packing_.segments());
-        std::uint32_t* words = to + lane * kWordsPerLane + e * words_.per_entry;
         if (turn < segment.length) {
           const std::uint32_t entry = part.entries[segment.first + turn];
-          write_entry(matrix_.column_indices[entry], entry, words);
+          words_.write(to, lane, e, matrix_.column_indices[entry], bits_of(entry));
         } else {
-          words[words_.per_entry - 1] = panel::kNoEntry;
+          words_.write(to, lane, e, static_cast<std::uint32_t>(matrix_.cols), 0);
         }
       }
     }
@@ -267,20 +264,13 @@ class Packer {
   void write_gather(const panel::Gather& gather, int e, std::uint32_t* step) const {
     for (int lane = 0; lane < kWarpLanes; ++lane) {
       const std::int64_t entry = gather.entry[panel::value_lane(packing_.order, lane)];
-      write_entry(gather.panel_row[lane], entry, step + lane * kWordsPerLane + e * words_.per_entry);
+      words_.write(step, lane, e, gather.panel_row[lane], bits_of(entry));
     }
   }
 
-  // entry: a nonzero of the matrix, or -1.
-  void write_entry(std::uint32_t column, std::int64_t entry, std::uint32_t* to) const {
-    std::uint32_t bits = entry < 0 ? 0 : value_bits(matrix_.values[static_cast<std::size_t>(entry)], type_);
-    if (packing_.gathers() && bits == (type_ == DataType::kFloat32 ? panel::kNoEntry : panel::kNoEntry >> 16)) bits = 0;
-    to[0] = column;
-    if (words_.per_entry == 1) {
-      to[0] |= bits << 16;
-    } else {
-      to[1] = bits;
-    }
+  // As stored. entry: a nonzero of the matrix, or -1.
+  std::uint32_t bits_of(std::int64_t entry) const {
+    return entry < 0 ? 0 : value_bits(matrix_.values[static_cast<std::size_t>(entry)], type_);
   }
 
   const CsrMatrix& matrix_;

@@ -10,14 +10,14 @@
 //   task         consecutive steps of a share that work on the same segments, at most 32 / segment_lanes of them
 //   segment      nonzeros of one row, in no particular order, that are summed in one go; it has a slot of the sums, or
 //                stores its row
-//   step         what one 16-byte load a lane brings: kStepEntries entries for each lane
+//   step         what a lane loads at once: four entries
 //
 // Arrays; `c` counts column parts, `p` parts, W warps, S segments a task:
 //
-//   entries     uint32[c][p][W][share_steps][32 lanes][4]: 16-bit values: row of the panel | value << 16. 32-bit
-//               values: two entries of a row of the panel and the value's bits. The first word of a lane has kTaskEnd
-//               in the last step of a task. Behind the last share stand kSpareSteps steps that are loaded and never
-//               used.
+//   entries     uint32[c][p][W][share_steps]: 16-bit values: [32 lanes][4] row of the panel | value << 16. 32-bit
+//               values: [32 lanes][4] values' bits, then [32 lanes][2] rows of the panel, two to a word, the lower
+//               half first. A lane's first row has kTaskEnd in the last step of a task. Behind the last share stand
+//               kSpareSteps steps that are loaded and never used.
 //   shares      Share[c][p][W]
 //   task_slots  uint16[tasks + 1][S]: the slot of each segment of each task, in the order of shares, or kNoSlot; or
 //               kWholeRow and the row of the part that is all in this segment
@@ -31,11 +31,11 @@
 //
 // A weight may also be packed for warps that gather rows of X itself, from global memory. A team of token lanes then
 // takes the place of a lane, since its lanes share an entry and bring 16 bytes each of the row of X: a step has
-// 32 / token_lanes times 16 bytes. Entries name columns of W and have no order that banks would ask for. There is one
-// column part. 16-bit values share a word with their column up to a K of 32,768; otherwise each has a word, and tasks
-// end with kWideTaskEnd. A team without work finds kNoEntry, the value -0, and gathers nothing: weights of -0 are
-// stored as 0. With sweep_columns, tasks come in the order of blocks of so many columns; a slot with kAddFlag then
-// holds sums of its warp already, to be added to.
+// 32 / token_lanes times four words. Entries name columns of W and have no order that banks would ask for. There is
+// one column part. 16-bit values share a word with their column up to a K of 32,767, four to a team's step; otherwise
+// column and value have a word each, and tasks end with kWideTaskEnd. A team without work finds column K with weight 0:
+// a row of zeros behind X, or no row at all. With sweep_columns, tasks come in the order of blocks of so many columns;
+// a slot with kAddFlag then holds sums of its warp already, to be added to.
 #pragma once
 
 namespace sparsmith::panel {
@@ -50,7 +50,6 @@ constexpr unsigned int kWholeRow = 0x8000;
 constexpr int kMostWholeRows = 0x7FFF;             // of a part: none is taken for kNoSlot
 constexpr unsigned int kTaskEnd = 0x8000;          // beside the row of the panel, or a 15-bit column
 constexpr unsigned int kWideTaskEnd = 0x80000000;  // beside a column that has a word of its own
-constexpr unsigned int kNoEntry = 0x80000000;      // value -0 in column 0, or beside a column: gathers nothing
 constexpr unsigned int kAddFlag = 0x8000;
 constexpr int kMostRows = 0x8000;  // of a panel
 

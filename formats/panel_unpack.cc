@@ -12,7 +12,6 @@ namespace sparsmith {
 namespace {
 
 using panel::kMostSlots;
-using panel::kWordsPerLane;
 
 Status missing(std::string_view array) {
   return invalid_input(fmt::format("panel: array '{}' is missing or has the wrong size", array));
@@ -144,22 +143,19 @@ class Unpacker {
     std::uint64_t task = share.first_task;
     for (std::uint32_t step = 0; step < share.step_count; ++step) {
       if ((task + 1) * static_cast<std::uint64_t>(segments_) > task_slots_.size()) return missing("task_slots");
-      const std::int64_t first_word = (index * share_steps_ + step) * words_.step();
-      SPARSMITH_RETURN_IF_ERROR(read_step(first_word, task));
-      if ((entries_[static_cast<std::size_t>(first_word)] & words_.task_end) != 0) ++task;
+      const std::uint32_t* words = entries_.data() + (index * share_steps_ + step) * words_.step();
+      SPARSMITH_RETURN_IF_ERROR(read_step(words, task));
+      if (words_.ends_task(words)) ++task;
     }
     return {};
   }
 
-  Status read_step(std::int64_t first_word, std::uint64_t task) {
+  Status read_step(const std::uint32_t* step, std::uint64_t task) {
     for (int e = 0; e < words_.entries(); ++e) {
       for (int holder = 0; holder < words_.lanes; ++holder) {
         const int lane = panel::value_lane(order_, holder);
-        const auto entry_of = [&](int of_lane) {
-          return entries_.data() + first_word + of_lane * kWordsPerLane + e * words_.per_entry;
-        };
-        const std::uint32_t named = words_.column(entry_of(lane));
-        if (token_lanes_ > 0 ? words_.is_none(entry_of(lane)) : named >= width_) continue;
+        const std::uint32_t named = words_.column(step, lane, e);
+        if (token_lanes_ > 0 ? named == packed_.cols : named >= width_) continue;
         const std::int64_t column = token_lanes_ > 0 ? named : first_column_ + column_of(named);
         const int segment = panel::segment_of_lane(order_, static_cast<int>(segments_), lane);
         std::uint32_t slot =
@@ -169,7 +165,7 @@ class Unpacker {
         if (column >= packed_.cols || row < 0)
           return invalid_input(
               fmt::format("panel: column {} of {} or slot {} does not exist", column, packed_.cols, slot));
-        rows_->add(row, static_cast<std::uint32_t>(column), words_.value(entry_of(holder)));
+        rows_->add(row, static_cast<std::uint32_t>(column), words_.value(step, holder, e));
       }
     }
     return {};

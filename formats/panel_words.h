@@ -1,4 +1,4 @@
-// How many words of the entries array a step and its parts take.
+// Where in the words of a step its entries stand.
 #pragma once
 
 #include <cstdint>
@@ -8,32 +8,58 @@
 
 namespace sparsmith::panel {
 
-constexpr int kWordsPerLane = 4;
 constexpr std::int64_t kMostSlots = 65534;
 
+// How a lane's entries stand in a step. kHalves: the column in the low half of a word, the value in the high half.
+// kWords: a word for each. kApart: values first, four words a lane, and behind those of all lanes the columns, in
+// halves of two words a lane.
+enum class EntryForm : unsigned char { kHalves, kWords, kApart };
+
 struct StepWords {
-  int lanes;      // with entries of their own
-  int per_entry;  // 1: the column in the low half, the value in the high half; 2: a word for each
+  int lanes;  // with entries of their own
+  EntryForm form;
   std::uint32_t task_end;
 
-  int entries() const { return kWordsPerLane / per_entry; }  // of a lane
-  std::int64_t step() const { return std::int64_t{lanes} * kWordsPerLane; }
-  // Of an entry, whether or not it is the one that says where a task ends.
-  std::uint32_t column(const std::uint32_t* entry) const {
-    return (per_entry == 1 ? entry[0] & 0xFFFFU : entry[0]) & ~task_end;
+  int entries() const { return form == EntryForm::kWords ? 2 : 4; }  // of a lane
+  std::int64_t step() const { return std::int64_t{lanes} * (form == EntryForm::kApart ? 6 : 4); }
+
+  // Of entry e of a lane in the step that begins at `step`; whether or not it is the one that says where a task ends.
+  std::uint32_t column(const std::uint32_t* step, int lane, int e) const {
+    const std::uint32_t word = step[column_word(lane, e)];
+    if (form == EntryForm::kWords) return word & ~task_end;
+    return (form == EntryForm::kApart && e % 2 == 1 ? word >> 16 : word & 0xFFFFU) & ~task_end;
   }
-  std::uint32_t value(const std::uint32_t* entry) const { return per_entry == 1 ? entry[0] >> 16 : entry[1]; }
-  // Of a gather, kNoEntry.
-  bool is_none(const std::uint32_t* entry) const {
-    return per_entry == 1 ? (entry[0] & ~task_end) == kNoEntry : entry[1] == kNoEntry;
+  std::uint32_t value(const std::uint32_t* step, int lane, int e) const {
+    return form == EntryForm::kHalves ? step[lane * 4 + e] >> 16 : step[value_word(lane, e)];
   }
+  bool ends_task(const std::uint32_t* step) const { return (step[column_word(0, 0)] & task_end) != 0; }
+
+  // Into words that are 0.
+  void write(std::uint32_t* step, int lane, int e, std::uint32_t column, std::uint32_t value) const {
+    step[column_word(lane, e)] |= form == EntryForm::kApart && e % 2 == 1 ? column << 16 : column;
+    step[value_word(lane, e)] |= form == EntryForm::kHalves ? value << 16 : value;
+  }
+  void end_task(std::uint32_t* step) const {
+    for (int lane = 0; lane < lanes; ++lane) step[column_word(lane, 0)] |= task_end;
+  }
+
+ private:
+  int column_word(int lane, int e) const {
+    switch (form) {
+      case EntryForm::kHalves: return lane * 4 + e;
+      case EntryForm::kWords: return lane * 4 + 2 * e;
+      default: return lanes * 4 + lane * 2 + e / 2;
+    }
+  }
+  int value_word(int lane, int e) const { return lane * 4 + (form == EntryForm::kWords ? 2 * e + 1 : e); }
 };
 
 // token_lanes: PanelPacking's; 0: a panel, whose column parts always fit 15 bits.
 constexpr StepWords step_words(DataType type, int token_lanes, std::int64_t cols) {
-  if (token_lanes == 0) return {kWarpLanes, type == DataType::kFloat32 ? 2 : 1, kTaskEnd};
-  const bool wide = type == DataType::kFloat32 || cols > std::int64_t{kTaskEnd};
-  return {kWarpLanes / token_lanes, wide ? 2 : 1, wide ? kWideTaskEnd : kTaskEnd};
+  const bool fp32 = type == DataType::kFloat32;
+  if (token_lanes == 0) return {kWarpLanes, fp32 ? EntryForm::kApart : EntryForm::kHalves, kTaskEnd};
+  const bool wide = fp32 || cols >= std::int64_t{kTaskEnd};
+  return {kWarpLanes / token_lanes, wide ? EntryForm::kWords : EntryForm::kHalves, wide ? kWideTaskEnd : kTaskEnd};
 }
 
 }  // namespace sparsmith::panel

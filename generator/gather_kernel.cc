@@ -11,7 +11,7 @@ namespace sparsmith {
 namespace {
 
 KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec, std::int64_t shared_bytes) {
-  const bool wide = panel::step_words(spec.type, config.token_lanes, spec.cols).per_entry == 2;
+  const bool wide = panel::step_words(spec.type, config.token_lanes, spec.cols).form == panel::EntryForm::kWords;
   KernelText text;
   text.name =
       fmt::format("gather_{}_n{}_t{}_d{}_a{}{}{}{}_b{}", spec_tag(spec), config.token_lanes, config.segment_lanes,
@@ -28,10 +28,11 @@ KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec, std
                   "snippets/reduction/gathered_products.cuh", "snippets/kernels/gather.cuh"};
   text.lines = {
       {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
-      {fmt::format("using Stream = PanelStream<{}, kThreads / 32, {}>", config.depth, config.token_lanes),
+      {fmt::format("using Stream = PanelStream<panel::Step, {}, kThreads / 32, {}>", config.depth, config.token_lanes),
        "steps loaded ahead, warps, lanes of a team"},
-      {fmt::format("using Input = GatheredRows<Value, {}, {}>", config.token_lanes, boolean(wide)),
-       "lanes of a team, a word for each column"},
+      {fmt::format("using Input = GatheredRows<Value, {}, {}, {}>", config.token_lanes, boolean(wide),
+                   boolean(spec.layout == Layout::kTokenMajor)),
+       "lanes of a team, a word for each column, X turned by a launch before"},
       {fmt::format("using Products = GatheredProducts<Input, {}, {}, {}>", config.segment_lanes,
                    boolean(config.sweep_columns > 0), row_products_type(spec)),
        "teams a segment, sums added to those of earlier columns"},

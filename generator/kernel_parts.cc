@@ -164,8 +164,7 @@ PlanStep relayout_step(const OperatorSpec& spec, const KernelText& text, PlanArg
   step.kernel = text.name;
   const std::int64_t side = 16 / static_cast<std::int64_t>(size_of(spec.type));
   const std::int64_t columns = text.threads / 8 * side;  // of a block, as relayout.cuh has it
-  step.grid = {(spec.cols + columns - 1) / columns,
-               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", 8 * side)), 1};
+  step.grid = {spec.cols / columns + 1, arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", 8 * side)), 1};
   step.block = {text.threads, 1, 1};
   step.arguments = {PlanArguments::x(),
                     arguments.int64("ldx"),
@@ -177,7 +176,7 @@ PlanStep relayout_step(const OperatorSpec& spec, const KernelText& text, PlanArg
 }
 
 std::string relayout_bytes(const OperatorSpec& spec) {
-  return fmt::format("({} * ({}) + 255) / 256 * 256", spec.cols * static_cast<std::int64_t>(size_of(spec.type)),
+  return fmt::format("({} * ({}) + 255) / 256 * 256", (spec.cols + 1) * static_cast<std::int64_t>(size_of(spec.type)),
                      kRelayoutStride);
 }
 

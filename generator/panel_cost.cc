@@ -9,6 +9,7 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "formats/panel_words.h"
 #include "generator/device_speed.h"
 #include "generator/kernel_parts.h"
 #include "generator/panel_family.h"
@@ -106,7 +107,8 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
 
   const double nnz = static_cast<double>(statistics.nnz);
   const double entries_a_warp = nnz / (config.row_parts * config.column_parts * warps);
-  const int step = spec.type == DataType::kFloat32 ? 2 : 4;
+  const panel::StepWords words = panel::step_words(spec.type, 0, spec.cols);
+  const int step = words.entries();
   const double stored = nnz * padding(config, statistics, entries_a_warp, step);
   // Of the busiest multiprocessor. A row is one block's.
   const double longest_row = static_cast<double>(statistics.row_max) / std::max(nnz, 1.0);
@@ -124,7 +126,7 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double entry = kEntryInstructions + (kStepInstructions + 2.0 / config.depth) / step;
   const double issue_us = gathers * (products - kEntryInstructions + entry / config.panels) / (4 * kIssued) / clock_mhz;
   const double shared_us = gathers * 4 * kPhaseConflicts / clock_mhz;
-  const double weight_bytes = stored * 16 / step;
+  const double weight_bytes = stored * 4 * static_cast<double>(words.step()) / (words.lanes * step);
   const double stream_us = std::max(weight_bytes / (0.9 * hbm),
                                     weight_bytes * token_blocks / (kStreamBytesPerUs * l2_speed(problem.device))) *
                            std::max(1.0, 0.6 * sms / busy);

@@ -76,7 +76,8 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
                   "snippets/kernels/panel.cuh"};
   text.lines = {
       {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
-      {fmt::format("using Stream = PanelStream<{}, kThreads / 32>", config.depth), "steps loaded ahead"},
+      {fmt::format("using Stream = PanelStream<panel::StepOf<Value>, {}, kThreads / 32>", config.depth),
+       "steps loaded ahead"},
       {input_type(config, problem), "X to shared memory"},
       {fmt::format("using Products = {}", products_type(config, spec, false)), "lanes a segment, panels of a block"},
       {fmt::format("using Fallback = {}", products_type(config, spec, true)), "where X holds Inf or NaN"},

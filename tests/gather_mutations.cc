@@ -31,9 +31,11 @@ bool gathers_chains(const GatherConfig&, const KernelCase& each, const PackedWei
          each.problem.tokens > 1;
 }
 bool gathers_vectors(const KernelCase& each) { return each.problem.spec.layout == Layout::kTokenMajor; }
-// (Padding names column 0, which holds Inf and NaN in turn.)
+// (Of X as it lies, padding names a row behind the last.)
 bool gathers_nothing_somewhere(const GatherConfig&, const KernelCase& each, const PackedWeight& packed) {
-  return packed.facts.at("padding") > 0 && gathers_vectors(each) && meets_infinity(each);
+  const std::int64_t lane_tokens = 16 / static_cast<std::int64_t>(size_of(each.problem.spec.type));
+  return packed.facts.at("padding") > 0 && each.problem.spec.layout == Layout::kFeatureMajor &&
+         each.problem.tokens % lane_tokens == 0 && each.inputs.padding % lane_tokens == 0;
 }
 bool gathers_ahead(const GatherConfig& config, const KernelCase& each, const PackedWeight& packed) {
   return config.ahead == 1 && packed.facts.at("share_steps") > 1 && gathers_vectors(each);
@@ -57,9 +59,8 @@ const std::vector<Mutation>& gather_mutations() {
        gather(gathers_several_parts)},
       {"the first step is dropped", "            products.multiply(",
        "            if (first + d > 0) products.multiply(", gather(gathers_any)},
-      {"the next step is one too far", "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next +",
-       "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + kStepLoads +",
-       gather(gathers_several_rounds)},
+      {"the next step is one too far", "SPARSMITH_DEVICE void refill(int d) { steps[d] = cursor.load(d); }",
+       "SPARSMITH_DEVICE void refill(int d) { steps[d] = cursor.load(d + 1); }", gather(gathers_several_rounds)},
       {"the last slot of a row is dropped", "slot < slots.end; ++slot", "slot + 1 < slots.end; ++slot",
        gather(gathers_any)},
       {"the teams of a segment are not added", "Share::combine(sums.values[0], lane);", "",
@@ -68,7 +69,7 @@ const std::vector<Mutation>& gather_mutations() {
        "sums.values[r][2 * i + 1] += ", "sums.values[r][2 * i + 1] -= ", gather(gathers_chains)},
       {"a team keeps what it sends", "const bool upper = (lane & round) != 0;", "const bool upper = false;",
        gather(gathers_by_several_teams)},
-      {"padding is read", "load_coherent_if(!Entry::is_none(step, e), from)", "load_coherent_if(true, from)",
+      {"padding is read", "load_coherent_if(column < columns, from)", "load_coherent_if(true, from)",
        gather(gathers_nothing_somewhere)},
       {"rows are asked for where others wait to be used", "rows[(d + 1) % 2]);", "rows[d % 2]);",
        gather(gathers_ahead)},

@@ -24,6 +24,9 @@ bool several_rows(const PanelConfig&, const KernelCase& each, const PackedWeight
   for (std::int64_t row = 0; row < each.matrix.rows; ++row) rows += each.matrix.row_length(row) > 0 ? 1 : 0;
   return rows >= 8;
 }
+bool rows_apart(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
+  return each.problem.spec.type == DataType::kFloat32 && each.matrix.nnz() > 100 && several_rows(config, each, packed);
+}
 bool several_rows_of_slots(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
   return config.store == panel::RowStore::kSlots && several_rows(config, each, packed);
 }
@@ -132,9 +135,10 @@ const std::vector<Mutation>& panel_mutations() {
       {"the first step is dropped", "products.multiply(stream.steps[d], rows, stride);\n        if (first",
        "if (first + d > 0) products.multiply(stream.steps[d], rows, stride);\n        if (first",
        some_panel(several_rounds)},
-      {"the next step is one too far", "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next +",
-       "SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + panel::kWarpLanes +",
-       some_panel(several_rounds)},
+      {"the next step is one too far", "SPARSMITH_DEVICE void refill(int d) { steps[d] = cursor.load(d); }",
+       "SPARSMITH_DEVICE void refill(int d) { steps[d] = cursor.load(d + 1); }", some_panel(several_rounds)},
+      {"the second of two rows is the first", "if (e % 2 == 1) return advance_by_high_half<panel::kRowBytes>(",
+       "if (e % 2 == 1) return advance_by_low_half<panel::kRowBytes>(", some_panel(rows_apart)},
       {"the last slot of a row is dropped", "slot < slots.end; ++slot", "slot + 1 < slots.end; ++slot",
        some_panel(several_rows_of_slots)},
       {"a whole row is stored one row on", "const u32 row = slot & ~kWholeRow",

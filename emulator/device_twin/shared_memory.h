@@ -37,6 +37,10 @@ template <int kScale>
 SPARSMITH_DEVICE SharedAddress advance_by_low_half(SharedAddress from, u32 word) {
   return {from.at + kScale * (word & 0xFFFFU)};
 }
+template <int kScale>
+SPARSMITH_DEVICE SharedAddress advance_by_high_half(SharedAddress from, u32 word) {
+  return {from.at + kScale * (word >> 16)};
+}
 template <class T>
 SPARSMITH_DEVICE T load_shared(SharedAddress from) {
   return *reinterpret_cast<const T*>(from.at);

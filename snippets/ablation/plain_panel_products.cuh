@@ -24,7 +24,7 @@ struct UngatheredPlainProducts : PlainProducts<Value, kLanes_, kPanels_, Arithme
     tokens = load_shared<panel::RowWords>(shared_address(shared_memory()));
   }
 
-  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress /*rows*/, u32 /*stride*/) {
+  SPARSMITH_DEVICE void multiply(const typename Entry::Step& step, SharedAddress /*rows*/, u32 /*stride*/) {
     Arithmetic arithmetic[kPanels_];
     SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
       SPARSMITH_UNROLL for (int p = 0; p < kPanels_; ++p) {
@@ -43,7 +43,7 @@ struct UnmultipliedPlainProducts : PlainProducts<Value, kLanes_, kPanels_, Arith
 
   using Entry = typename PlainProducts<Value, kLanes_, kPanels_, Arithmetic>::Entry;
 
-  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress rows, u32 stride) {
+  SPARSMITH_DEVICE void multiply(const typename Entry::Step& step, SharedAddress rows, u32 stride) {
     constexpr int kTogether = panel::entries_together(Entry::kCount, kPanels_);
     SPARSMITH_UNROLL for (int first = 0; first < Entry::kCount; first += kTogether) {
       Vector<u32, 4> words[kTogether][kPanels_];  // all on their way before the first is used

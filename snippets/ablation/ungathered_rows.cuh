@@ -15,7 +15,7 @@ struct UngatheredRows : Input {
   SPARSMITH_DEVICE void load(const panel::Step& step, typename Input::Rows& rows) const {
     SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
       const auto* from = reinterpret_cast<const typename Input::Words*>(this->first);
-      rows.of[e].words = load_coherent_if(!Entry::is_none(step, e), from);
+      rows.of[e].words = load_coherent_if(Entry::column(step, e) < this->columns, from);
     }
   }
 };

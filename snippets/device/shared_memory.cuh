@@ -48,10 +48,14 @@ SPARSMITH_DEVICE SharedAddress shared_address(const void* shared) {
 }
 SPARSMITH_DEVICE SharedAddress advanced(SharedAddress from, u32 bytes) { return {from.at + bytes}; }
 
-// kScale bytes for each one that the low half of `word` counts: one instruction.
+// kScale bytes, of at most 255, for each one that a half of `word` counts: one instruction.
 template <int kScale>
 SPARSMITH_DEVICE SharedAddress advance_by_low_half(SharedAddress from, u32 word) {
   return {dot_halves(word, kScale, from.at)};
+}
+template <int kScale>
+SPARSMITH_DEVICE SharedAddress advance_by_high_half(SharedAddress from, u32 word) {
+  return {dot_halves(word, kScale << 8, from.at)};
 }
 // The 16 bytes there, aligned to 16.
 template <class T>

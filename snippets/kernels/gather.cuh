@@ -44,8 +44,8 @@ struct GatherKernel {
         }
         wait_for_previous();  // the first steps are under way
         Input input;
-        input.begin(x, row_bytes, first_token, x_tokens);
-        if (input.whole) {
+        input.begin(x, row_bytes, weight.width, first_token, x_tokens);
+        if (Input::kRelaid || input.whole) {
           accumulate<true>(weight, stream, input, sums);
         } else {
           typename Stream::Unhurried again;

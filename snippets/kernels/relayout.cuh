@@ -2,7 +2,8 @@
 //
 // Each thread turns a square in its registers. The lanes of a warp take 4 squares side by side and 8 below each other:
 // a column is written 128 bytes at a time, a token read 64 bytes at a time by each of the block's warps, which lie side
-// by side. ldt is n rounded up to a multiple of 8; the tokens between n and ldt become 0.
+// by side. ldt is n rounded up to a multiple of 8; the tokens between n and ldt become 0, and so does a row behind the
+// last.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -29,7 +30,7 @@ struct RelayoutKernel {
     const int lane = lane_index();
     const int square = thread_index() / 32 * kSquaresAcross + lane % kSquaresAcross;
     const int column = block_index_x() * kColumns + square * Square::kSide;
-    if (column >= cols) return;
+    if (column > cols) return;
     for (i64 first_token = static_cast<i64>(block_index_y()) * kTokens; first_token < ldt;
          first_token += static_cast<i64>(grid_size_y()) * kTokens) {
       const i64 token = first_token + lane / kSquaresAcross * Square::kSide;
@@ -37,7 +38,7 @@ struct RelayoutKernel {
       Square tile;
       tile.load(x + token * ldx + column, ldx, aligned, cols - column, static_cast<int>(n - token));
       SPARSMITH_UNROLL for (int c = 0; c < Square::kSide; ++c) {
-        if (column + c < cols) {
+        if (column + c <= cols) {
           store_whole(reinterpret_cast<typename Square::Line*>(xt + (column + c) * ldt + token), tile.columns[c]);
         }
       }

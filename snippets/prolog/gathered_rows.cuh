@@ -2,7 +2,8 @@
 // neighbouring tokens of its column, 16 bytes a lane, through L1 and L2.
 //
 // X is feature-major [K][ldx]. Tokens that do not exist, and those of no entry, are 0 and not read. Rows that
-// are not aligned to 16 bytes are read token by token.
+// are not aligned to 16 bytes are read token by token. kRelaid: X has been made for this, with rows that are aligned
+// and whole, and one of zeros behind the last, which those of no entry are.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -26,6 +27,7 @@ struct BitsOf<4> {
 // One entry of a team's step: its column, and its weight. kWide: a word for each.
 template <class Value, bool kWide>
 struct GatherEntry {
+  using Step = panel::Step;
   static constexpr int kCount = kWide ? 2 : 4;  // of a team's step
   static constexpr u32 kEnd = kWide ? panel::kWideTaskEnd : panel::kTaskEnd;
 
@@ -33,9 +35,6 @@ struct GatherEntry {
   static SPARSMITH_DEVICE bool ends_task(const panel::Step& step) { return (step[0] & kEnd) != 0; }
   static SPARSMITH_DEVICE u32 column(const panel::Step& step, int e) {
     return kWide ? first_word(step, e) : first_word(step, e) & 0xFFFFU;
-  }
-  static SPARSMITH_DEVICE bool is_none(const panel::Step& step, int e) {
-    return (kWide ? step[2 * e % 4 + 1] : first_word(step, e)) == panel::kNoEntry;
   }
   static SPARSMITH_DEVICE float weight(const panel::Step& step, int e) {
     const u32 bits = kWide ? step[2 * e % 4 + 1] : step[e] >> 16;
@@ -59,7 +58,7 @@ struct GatherEntry {
 
 }  // namespace panel
 
-template <class Value_, int kTeamLanes_, bool kWide>
+template <class Value_, int kTeamLanes_, bool kWide, bool kRelaid_>
 struct GatheredRows {
   SPARSMITH_ROLE(prolog)
   SPARSMITH_TUNE(kTeamLanes_, 1, 2, 4, 8)
@@ -67,6 +66,7 @@ struct GatheredRows {
   using Value = Value_;
   using Entry = panel::GatherEntry<Value, kWide>;
   static constexpr int kTeamLanes = kTeamLanes_;
+  static constexpr bool kRelaid = kRelaid_;
   static constexpr int kTokens = 16 / static_cast<int>(sizeof(Value));  // of a lane
   static constexpr int kTile = kTokens * kTeamLanes;                    // tokens of a team
   using Words = Vector<u32, 4>;
@@ -83,17 +83,19 @@ struct GatheredRows {
 
   const u8* first;  // this lane's first token of column 0
   u32 row_bytes;
+  u32 columns;
   int valid;   // how many of the lane's tokens exist
   bool whole;  // every row is aligned, and each lane of the block's teams has all its tokens or none: load() serves
 
-  // Turns to the token tile that begins at `tile_first`, of `tokens` that X holds.
-  SPARSMITH_DEVICE void begin(const Value* x, u32 row_bytes_, int tile_first, int tokens) {
+  // Turns to the token tile that begins at `tile_first`, of `tokens` that X holds for each of `columns_`.
+  SPARSMITH_DEVICE void begin(const Value* x, u32 row_bytes_, int columns_, int tile_first, int tokens) {
     const int first_token = tile_first + thread_index() % kTeamLanes * kTokens;
     first = reinterpret_cast<const u8*>(x + first_token);
     row_bytes = row_bytes_;
+    columns = static_cast<u32>(columns_);
     valid = tokens - first_token;
     const bool full = tokens % kTokens == 0 || tile_first + kTile <= tokens;
-    whole = full && (reinterpret_cast<u64>(x) | row_bytes) % 16 == 0;
+    whole = kRelaid || (full && (reinterpret_cast<u64>(x) | row_bytes) % 16 == 0);
     if (whole && valid <= 0) {  // a lane without tokens reads what is there, for nothing
       first = reinterpret_cast<const u8*>(x);
       row_bytes = 0;
@@ -103,15 +105,21 @@ struct GatheredRows {
   // Where `whole`.
   SPARSMITH_DEVICE void load(const panel::Step& step, Rows& rows) const {
     SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
-      const auto* from = reinterpret_cast<const Words*>(row_of(Entry::column(step, e)));
-      rows.of[e].words = load_coherent_if(!Entry::is_none(step, e), from);
+      const u32 column = Entry::column(step, e);
+      const auto* from = reinterpret_cast<const Words*>(row_of(column));
+      if constexpr (kRelaid) {
+        rows.of[e].words = load_coherent(from);
+      } else {
+        rows.of[e].words = load_coherent_if(column < columns, from);
+      }
     }
   }
 
   // The row of one entry, where not: token by token, in a loop that stays one, so that it takes few registers.
   SPARSMITH_DEVICE Row load_by_token(const panel::Step& step, int e) const {
-    const auto* from = reinterpret_cast<const Bits*>(row_of(Entry::column(step, e)));
-    const int count = Entry::is_none(step, e) ? 0 : valid;
+    const u32 column = Entry::column(step, e);
+    const auto* from = reinterpret_cast<const Bits*>(row_of(column));
+    const int count = column < columns ? valid : 0;
     Row row = {};
     SPARSMITH_ROLLED for (int t = 0; t < kTokens; ++t) push(row.words, t < count ? load_coherent(from + t) : 0);
     return row;

@@ -1,4 +1,4 @@
-// The weight's entries, streamed from global memory: a warp follows the steps of its share, one 16-byte load a lane and
+// The weight's entries, streamed from global memory: a warp follows the steps of its share, one load or two a lane and
 // step, kDepth steps ahead of their use. The lanes of a team load the same.
 //
 // The first loads need no descriptor, since every share has the same room: they are under way before anything is
@@ -36,54 +36,120 @@ SPARSMITH_DEVICE RowSlots row_slots_at(const Weight& weight, u32 offset) {
   return {load_cached(weight.row_slots + offset), load_cached(weight.row_slots + offset + 1)};
 }
 
+// What a lane holds of a step: entries in a word each, or in two.
 using Step = Vector<u32, 4>;
+// Four entries, values and rows apart; two rows to a word.
+struct ApartStep {
+  Vector<u32, 4> values;
+  Vector<u32, 2> rows;
+};
+
+template <int kValueBytes>
+struct StepOfBytes {
+  using Type = Step;
+};
+template <>
+struct StepOfBytes<4> {
+  using Type = ApartStep;
+};
+// Of a weight that is made for panels.
+template <class Value>
+using StepOf = typename StepOfBytes<sizeof(Value)>::Type;
 
 // Every lane of a step says the same.
 SPARSMITH_DEVICE bool ends_task(const Step& step) { return (step[0] & panel::kTaskEnd) != 0; }
+SPARSMITH_DEVICE bool ends_task(const ApartStep& step) { return (step.rows[0] & panel::kTaskEnd) != 0; }
+
+// Where the next steps of a warp stand, of kLanes lanes with entries of their own.
+template <class AnyStep, int kLanes>
+struct StepCursor;
+
+template <int kLanes>
+struct StepCursor<Step, kLanes> {
+  const Step* next;
+
+  // Turns to the step of this number.
+  SPARSMITH_DEVICE void begin(const u32* entries, i64 step, int lane) {
+    next = reinterpret_cast<const Step*>(entries) + step * kLanes + lane;
+  }
+  SPARSMITH_DEVICE Step load(int ahead) const { return load_streaming(next + ahead * kLanes); }
+  SPARSMITH_DEVICE void prefetch(int ahead) const { sparsmith::prefetch(next + ahead * kLanes); }
+  SPARSMITH_DEVICE void advance(int steps) { next += steps * kLanes; }
+};
+
+template <int kLanes>
+struct StepCursor<ApartStep, kLanes> {
+  using Values = Vector<u32, 4>;
+  using Rows = Vector<u32, 2>;
+  static constexpr int kStepBytes = kLanes * static_cast<int>(sizeof(Values) + sizeof(Rows));
+  static constexpr int kStepValues = kStepBytes / static_cast<int>(sizeof(Values));
+  static constexpr int kStepRows = kStepBytes / static_cast<int>(sizeof(Rows));
+
+  const Values* values;
+  const Rows* rows;
+
+  SPARSMITH_DEVICE void begin(const u32* entries, i64 step, int lane) {
+    const u8* first = reinterpret_cast<const u8*>(entries) + step * kStepBytes;
+    values = reinterpret_cast<const Values*>(first) + lane;
+    rows = reinterpret_cast<const Rows*>(first + kLanes * sizeof(Values)) + lane;
+  }
+  SPARSMITH_DEVICE ApartStep load(int ahead) const {
+    return {load_streaming(values + ahead * kStepValues), load_streaming(rows + ahead * kStepRows)};
+  }
+  SPARSMITH_DEVICE void prefetch(int ahead) const {
+    sparsmith::prefetch(values + ahead * kStepValues);
+    sparsmith::prefetch(rows + ahead * kStepRows);
+  }
+  SPARSMITH_DEVICE void advance(int steps) {
+    values += steps * kStepValues;
+    rows += steps * kStepRows;
+  }
+};
 
 }  // namespace panel
 
-template <int kDepth_, int kWarps, int kTeamLanes_ = 1>
+template <class Step_, int kDepth_, int kWarps, int kTeamLanes_ = 1>
 struct PanelStream {
   SPARSMITH_ROLE(prolog)
   SPARSMITH_TUNE(kDepth_, 1, 2, 3, 4, 6)
   SPARSMITH_TUNE(kTeamLanes_, 1, 2, 4, 8)
   static_assert(kDepth_ <= panel::kSpareSteps, "loads ahead stay inside the array");
 
+  using Step = Step_;
   static constexpr int kDepth = kDepth_;
   static constexpr int kTeamLanes = kTeamLanes_;
-  static constexpr int kStepLoads = panel::kWarpLanes / kTeamLanes;  // of a warp
-  using Unhurried = PanelStream<1, kWarps, kTeamLanes_>;  // for what is rarely done: takes the fewest registers
+  using Unhurried = PanelStream<Step, 1, kWarps, kTeamLanes_>;  // for what is rarely done: takes the fewest registers
 
-  const panel::Step* next;
-  panel::Step steps[kDepth];
+  panel::StepCursor<Step, panel::kWarpLanes / kTeamLanes> cursor;
+  Step steps[kDepth];
   panel::Share share;
 
   // Turns to this warp's share of a part, counted over all column parts.
   SPARSMITH_DEVICE void begin(const panel::Weight& weight, int part) {
-    const int index = part * kWarps + thread_index() / panel::kWarpLanes;
-    next = first_step(weight, index);
-    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) steps[d] = load_streaming(next + d * kStepLoads);
-    next += kDepth * kStepLoads;
+    const int index = turn(weight, part);
+    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) steps[d] = cursor.load(d);
+    cursor.advance(kDepth);
     share = load_cached(weight.shares + index);
   }
 
   // Asks for what begin() will load, into L2.
-  SPARSMITH_DEVICE void prefetch(const panel::Weight& weight, int part) const {
-    const int index = part * kWarps + thread_index() / panel::kWarpLanes;
-    const panel::Step* first = first_step(weight, index);
-    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) sparsmith::prefetch(first + d * kStepLoads);
+  SPARSMITH_DEVICE void prefetch(const panel::Weight& weight, int part) {
+    const int index = turn(weight, part);
+    SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) cursor.prefetch(d);
     sparsmith::prefetch(weight.shares + index);
   }
 
   // Step d of the next kDepth has been used: loads the one that takes its place.
-  SPARSMITH_DEVICE void refill(int d) { steps[d] = load_streaming(next + d * kStepLoads); }
-  SPARSMITH_DEVICE void advance() { next += kDepth * kStepLoads; }
+  SPARSMITH_DEVICE void refill(int d) { steps[d] = cursor.load(d); }
+  SPARSMITH_DEVICE void advance() { cursor.advance(kDepth); }
 
  private:
-  static SPARSMITH_DEVICE const panel::Step* first_step(const panel::Weight& weight, int index) {
-    return reinterpret_cast<const panel::Step*>(weight.entries) +
-           static_cast<i64>(index) * weight.share_steps * kStepLoads + thread_index() % panel::kWarpLanes / kTeamLanes;
+  // To this warp's share of a part; which share that is.
+  SPARSMITH_DEVICE int turn(const panel::Weight& weight, int part) {
+    const int index = part * kWarps + thread_index() / panel::kWarpLanes;
+    cursor.begin(weight.entries, static_cast<i64>(index) * weight.share_steps,
+                 thread_index() % panel::kWarpLanes / kTeamLanes);
+    return index;
   }
 };
 

@@ -18,30 +18,36 @@ namespace sparsmith {
 
 namespace panel {
 
-// One entry of a lane's step: where it stands in the panel, and its weight.
-template <class Value>
-struct Entry {
-  static constexpr int kCount = 16 / (2 * static_cast<int>(sizeof(Value)));  // of a lane's step
+// The entries of a lane's step: where each stands in the panel, and its weight.
+template <class Value, int kValueBytes = sizeof(Value)>
+struct Entry;
 
-  static SPARSMITH_DEVICE SharedAddress row(const panel::Step& step, int e, SharedAddress rows) {
-    u32 word = step[sizeof(Value) == 4 ? 2 * e : e];
-    if (e == 0) word &= ~panel::kTaskEnd;
-    return advance_by_low_half<panel::kRowBytes>(rows, word);
+template <class Value>
+struct Entry<Value, 2> {
+  using Step = panel::Step;
+  static constexpr int kCount = 4;
+
+  static SPARSMITH_DEVICE SharedAddress row(const Step& step, int e, SharedAddress rows) {
+    return advance_by_low_half<panel::kRowBytes>(rows, e == 0 ? step[0] & ~panel::kTaskEnd : step[e]);
   }
-  static SPARSMITH_DEVICE u32 bits(const panel::Step& step, int e) {
-    if constexpr (sizeof(Value) == 4) return step[2 * e + 1];
-    return step[e] >> 16;
+  static SPARSMITH_DEVICE u32 bits(const Step& step, int e) { return step[e] >> 16; }
+  static SPARSMITH_DEVICE float weight_of(u32 bits) { return to_float(Value{static_cast<u16>(bits)}); }
+  static SPARSMITH_DEVICE float weight(const Step& step, int e) { return weight_of(bits(step, e)); }
+  // In both halves of a word.
+  static SPARSMITH_DEVICE u32 weight_pair(const Step& step, int e) { return permute_bytes(step[e], 0, 0x3232U); }
+};
+
+template <class Value>
+struct Entry<Value, 4> {
+  using Step = panel::ApartStep;
+  static constexpr int kCount = 4;
+
+  static SPARSMITH_DEVICE SharedAddress row(const Step& step, int e, SharedAddress rows) {
+    if (e % 2 == 1) return advance_by_high_half<panel::kRowBytes>(rows, step.rows[e / 2]);
+    return advance_by_low_half<panel::kRowBytes>(rows, e == 0 ? step.rows[0] & ~panel::kTaskEnd : step.rows[e / 2]);
   }
-  static SPARSMITH_DEVICE float weight_of(u32 bits) {
-    if constexpr (sizeof(Value) == 4) {
-      return float_from_bits(bits);
-    } else {
-      return to_float(Value{static_cast<u16>(bits)});
-    }
-  }
-  static SPARSMITH_DEVICE float weight(const panel::Step& step, int e) { return weight_of(bits(step, e)); }
-  // In both halves of a word; of 16-bit values.
-  static SPARSMITH_DEVICE u32 weight_pair(const panel::Step& step, int e) { return permute_bytes(step[e], 0, 0x3232U); }
+  static SPARSMITH_DEVICE u32 bits(const Step& step, int e) { return step.values[e]; }
+  static SPARSMITH_DEVICE float weight(const Step& step, int e) { return float_from_bits(step.values[e]); }
 };
 
 // Entries of a lane's step, of `count`, whose rows of all panels are under way at once: as registers have room for.
@@ -77,7 +83,7 @@ struct PlainProducts {
     return load_cached(reinterpret_cast<const Slots*>(task_slots + static_cast<i64>(task) * kSegments + segment));
   }
 
-  SPARSMITH_DEVICE void multiply(const panel::Step& step, SharedAddress rows, u32 stride) {
+  SPARSMITH_DEVICE void multiply(const typename Entry::Step& step, SharedAddress rows, u32 stride) {
     constexpr int kTogether = panel::entries_together(Entry::kCount, kPanels);
     Arithmetic arithmetic[kPanels];
     SPARSMITH_UNROLL for (int first = 0; first < Entry::kCount; first += kTogether) {

@@ -33,7 +33,7 @@ struct Fp32Products {
 
   // Of entry e of a step, to the sums of row r. All entries of a step come in turn.
   template <class Entry, class Sums>
-  SPARSMITH_DEVICE void add(const panel::Step& step, int e, const panel::RowWords& row, Sums& sums, int r) {
+  SPARSMITH_DEVICE void add(const typename Entry::Step& step, int e, const panel::RowWords& row, Sums& sums, int r) {
     float x[kTokens];
     SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) x[t] = panel::token_of<Value>(row, t);
     sums.add(r, Entry::weight(step, e), x);
@@ -49,7 +49,7 @@ struct Fp16Chains {
   u32 chains[4];  // of two tokens each
 
   template <class Entry, class Sums>
-  SPARSMITH_DEVICE void add(const panel::Step& step, int e, const panel::RowWords& row, Sums& sums, int r) {
+  SPARSMITH_DEVICE void add(const typename Entry::Step& step, int e, const panel::RowWords& row, Sums& sums, int r) {
     const u32 weights = Entry::weight_pair(step, e);
     SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) {
       chains[i] = e == 0 ? multiply_halves(weights, row[i]) : multiply_add_halves(weights, row[i], chains[i]);
