@@ -57,7 +57,8 @@ TEST(GatherFamilyTest, OnlyTokenMajorInputIsTurned) {
     ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
     const bool turned = layout == Layout::kTokenMajor;
     EXPECT_EQ(candidate->plan.steps.size(), turned ? 2U : 1U);
-    EXPECT_EQ(candidate->plan.workspace_bytes.evaluate({.n = 32}).value(), turned ? (70001 * 32 * 2 + 255) / 256 * 256 : 0);
+    EXPECT_EQ(candidate->plan.workspace_bytes.evaluate({.n = 32}).value(),
+              turned ? (70001 * 32 * 2 + 255) / 256 * 256 : 0);
   }
 }
 
