@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/family_checks.h"
 
 namespace sparsmith::test {
@@ -60,6 +62,31 @@ TEST(GatherFamilyTest, OnlyTokenMajorInputIsTurned) {
     EXPECT_EQ(candidate->plan.workspace_bytes.evaluate({.n = 32}).value(),
               turned ? (70001 * 32 * 2 + 255) / 256 * 256 : 0);
   }
+}
+
+// The configs that have been measured to win lie in the space that a search walks through.
+TEST(GatherFamilyTest, KnownWinnersAreInTheSpace) {
+  Random random(7);
+  const CsrMatrix matrix = draw_matrix(random, 11008, 4096, 0.001);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  const auto found = [&](DataType type, Layout layout, std::int64_t tokens, const char* text) {
+    Problem problem = problem_of(matrix, tokens);
+    problem.spec.type = type;
+    problem.spec.layout = layout;
+    const SearchSpace space = search_space(GatherFamily(), problem, statistics);
+    const auto config = Config::parse(text);
+    return config.ok() &&
+           std::ranges::any_of(space.entries, [&](const auto& entry) { return entry.config == *config; });
+  };
+  EXPECT_TRUE(found(DataType::kFloat16, Layout::kTokenMajor, 512,
+                    "gather ahead=0 depth=2 row_parts=16 segment_lanes=1 segment_length=32 sweep_columns=0 "
+                    "threads_per_block=1024 token_lanes=8"));
+  EXPECT_TRUE(found(DataType::kFloat16, Layout::kFeatureMajor, 32,
+                    "gather ahead=0 depth=2 row_parts=132 segment_lanes=1 segment_length=32 sweep_columns=0 "
+                    "threads_per_block=1024 token_lanes=4"));
+  EXPECT_TRUE(found(DataType::kFloat32, Layout::kTokenMajor, 512,
+                    "gather ahead=1 depth=4 row_parts=33 segment_lanes=1 segment_length=32 sweep_columns=0 "
+                    "threads_per_block=1024 token_lanes=8"));
 }
 
 TEST(GatherFamilyTest, LanesChainProductsWhereTheOperatorAllowsIt) {

@@ -62,6 +62,61 @@ TEST(PanelFamilyTest, ARuleSaysWhatItForbids) {
   EXPECT_TRUE(refused("store", 2));  // it would wait in as much room as its sums
 }
 
+// The configs that have been measured to win lie in the space that a search walks through.
+TEST(PanelFamilyTest, KnownWinnersAreInTheSpace) {
+  struct Winner {
+    DataType type;
+    Layout layout;
+    std::int64_t tokens;
+    const char* config;
+  };
+  using enum DataType;
+  using enum Layout;
+  const Winner winners[] = {
+      {kFloat16, kTokenMajor, 8,
+       "panel column_parts=1 depth=3 input=0 panels=0 products=0 row_parts=132 segment_lanes=4 segment_length=128 "
+       "store=0 "
+       "threads_per_block=512"},
+      {kFloat16, kFeatureMajor, 8,
+       "panel column_parts=1 depth=2 input=0 panels=0 products=0 row_parts=132 segment_lanes=4 segment_length=128 "
+       "store=1 "
+       "threads_per_block=512"},
+      {kFloat16, kTokenMajor, 32,
+       "panel column_parts=1 depth=2 input=0 panels=0 products=1 row_parts=33 segment_lanes=4 segment_length=128 "
+       "store=0 "
+       "threads_per_block=1024"},
+      {kFloat16, kTokenMajor, 512,
+       "panel column_parts=1 depth=2 input=0 panels=0 products=1 row_parts=2 segment_lanes=2 segment_length=128 "
+       "store=0 "
+       "threads_per_block=1024"},
+      {kFloat32, kTokenMajor, 8,
+       "panel column_parts=1 depth=6 input=0 panels=0 products=0 row_parts=66 segment_lanes=4 segment_length=128 "
+       "store=0 "
+       "threads_per_block=512"},
+      {kFloat32, kTokenMajor, 512,
+       "panel column_parts=1 depth=3 input=0 panels=0 products=0 row_parts=1 segment_lanes=1 segment_length=128 "
+       "store=0 "
+       "threads_per_block=1024"},
+      {kFloat32, kTokenMajor, 512,
+       "panel column_parts=2 depth=6 input=0 panels=1 products=0 row_parts=1 segment_lanes=2 segment_length=128 "
+       "store=0 "
+       "threads_per_block=512"},
+  };
+  Random random(7);
+  const CsrMatrix matrix = draw_matrix(random, 8192, 8192, 0.01);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  for (const Winner& winner : winners) {
+    Problem problem = problem_of(matrix, winner.tokens);
+    problem.spec.type = winner.type;
+    problem.spec.layout = winner.layout;
+    const auto config = Config::parse(winner.config);
+    ASSERT_TRUE(config.ok()) << config.status().to_string();
+    const SearchSpace space = search_space(PanelFamily(), problem, statistics);
+    EXPECT_TRUE(std::ranges::any_of(space.entries, [&](const auto& entry) { return entry.config == *config; }))
+        << winner.config;
+  }
+}
+
 TEST(PanelFamilyTest, LanesChainProductsWhereTheOperatorAllowsIt) {
   const PanelFamily family;
   Random random(6);
