@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kLaunchUs = 1.1;
 constexpr double kSecondPassUs = 0.9;             // its launch hides behind the first pass
-constexpr double kPartialSumsBytesPerUs = 3.6e6;  // written by the first pass, read by the second
+constexpr double kPartialSumsBytesPerUs = 2.8e6;  // written by the first pass, read by the second
 constexpr double kLatencyUs = 0.46;               // from the start of a block to its first data
 constexpr double kL2BytesPerUs = 5.6e6;
 constexpr double kStreamBytesPerUs = 9.8e6;  // of what many blocks read at about the same time: W, for their panels
@@ -27,8 +27,8 @@ constexpr double kFillBytesPerClock = 39;    // of one multiprocessor
 // Panels that two blocks of a cluster fill.
 constexpr double kPartnerBytesPerClock = 5.8;  // to the other block's shared memory, of one multiprocessor
 constexpr double kPairUs = 0.72;               // blocks that wait for each other
-constexpr double kPartUs = 7.0;                // a part more: wait for the slowest warp, store sums, first steps
-constexpr double kPhaseConflicts = 0.84;
+constexpr double kPartUs = 4.5;                // a part more: wait for the slowest warp, store sums, first steps
+constexpr double kPhaseConflicts = 1.1;
 // Instructions for 32 entries. Tensor products issue 9, yet take 5 cycles of a multiprocessor for 32 entries; sparse
 // ones issue 8 and take less, where there are warps enough for four of them to wait for each other in each.
 constexpr double kTensorInstructions = 19;
@@ -44,7 +44,7 @@ constexpr double kStepWaitUs = 0.49;       // of a warp for a step that was aske
 constexpr double kStoreCycles = 1.2;       // of a row of a panel that four lanes store together
 constexpr double kFinishUs = 0.38;         // of a block: barrier, sums of cut rows, stores
 constexpr double kWarpUs = 0.04;           // and for each of its warps, whose share cuts rows and may be the last
-constexpr double kOverlap = 4.4;           // how sharply the slowest of the three hides the others
+constexpr double kOverlap = 6.9;           // how sharply the slowest of the three hides the others
 
 // Entries that are stored for each nonzero.
 double padding(const PanelConfig& config, const SparsityStatistics& statistics, double entries_a_warp, int step) {
