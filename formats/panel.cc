@@ -43,7 +43,8 @@ Status check_gather(const CsrMatrix& matrix, const PanelPacking& packing) {
   if (packing.sweep_columns < 0 || packing.max_slots >= static_cast<int>(panel::kAddFlag))
     return invalid_argument(fmt::format("panel: sweeps of {} columns, {} slots of at most {}", packing.sweep_columns,
                                         packing.max_slots, panel::kAddFlag - 1));
-  if (packing.column_parts != 1 || packing.order != panel::LaneOrder::kPlain || packing.whole_rows())
+  if (packing.column_parts != 1 || packing.order != panel::LaneOrder::kPlain ||
+      packing.row_store != panel::RowStore::kSlots)
     return invalid_argument("panel: gathers from X take one column part and plain order, and all rows have slots");
   if (matrix.cols >= std::int64_t{panel::kWideTaskEnd})
     return invalid_argument(fmt::format("panel: K = {} exceeds 31-bit columns", matrix.cols));
@@ -67,8 +68,32 @@ Status check(const CsrMatrix& matrix, const PanelPacking& packing, DataType type
   return {};
 }
 
+// Of each row, where sums are added: segments in the column part where they are most.
+std::vector<std::uint16_t> segments_of_rows(const CsrMatrix& matrix, const PanelPacking& packing) {
+  std::vector<std::uint16_t> segments(packing.adds() ? static_cast<std::size_t>(matrix.rows) : 0, 0);
+  const std::int64_t width = packing.width(matrix.cols);
+  parallel_for(std::ssize(segments), 1024, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      auto first = matrix.column_indices.begin() + matrix.row_offsets[row];
+      const auto last = matrix.column_indices.begin() + matrix.row_offsets[row + 1];
+      std::uint16_t& most = segments[static_cast<std::size_t>(row)];
+      for (std::int64_t next = width; first != last; next += width) {
+        const auto behind = std::lower_bound(first, last, next);
+        most = std::max(most, static_cast<std::uint16_t>(panel::segment_count(behind - first, packing)));
+        first = behind;
+      }
+    }
+  });
+  return segments;
+}
+
 // The rows at which parts begin, and the end: [parts + 1]. Parts have about equal cost, and sums that fit.
-std::vector<std::int64_t> part_bounds(const CsrMatrix& matrix, const PanelPacking& packing) {
+std::vector<std::int64_t> part_bounds(const CsrMatrix& matrix, const PanelPacking& packing,
+                                      const std::vector<std::uint16_t>& row_segments) {
+  const auto slots_of = [&](std::int64_t row) {
+    if (packing.adds()) return std::int64_t{row_segments[static_cast<std::size_t>(row)]};
+    return panel::slot_count(panel::segment_count(matrix.row_length(row), packing), packing);
+  };
   const std::int64_t cut_slots = panel::cut_slots(packing);
   const auto cost_before = [&](std::int64_t row) { return matrix.row_offsets[row] + row * kRowCost; };
   for (std::int64_t loops = 1;; loops += 1 + loops / 8) {
@@ -83,7 +108,7 @@ std::vector<std::int64_t> part_bounds(const CsrMatrix& matrix, const PanelPackin
       const std::int64_t first_row = row;
       // A row belongs to the part in which its middle lies.
       for (; row < matrix.rows && (part == parts || cost_before(row) + cost_before(row + 1) < 2 * target); ++row)
-        slots += panel::slot_count(panel::segment_count(matrix.row_length(row), packing), packing);
+        slots += slots_of(row);
       slots += panel::staged_slots(row - first_row, packing);
       fits = fits && (slots <= packing.max_slots || row - bounds.back() <= 1) &&
              (!packing.whole_rows() || row - bounds.back() <= panel::kMostWholeRows);
@@ -120,7 +145,8 @@ class Packer {
         width_(packing.width(matrix.cols)) {}
 
   PackedWeight pack() {
-    bounds_ = part_bounds(matrix_, packing_);
+    row_segments_ = segments_of_rows(matrix_, packing_);
+    bounds_ = part_bounds(matrix_, packing_, row_segments_);
     parts_ = static_cast<std::int64_t>(bounds_.size()) - 1;
     make_parts();
     write_descriptors();
@@ -168,7 +194,7 @@ class Packer {
         const std::int64_t part = i % parts_;
         work_[static_cast<std::size_t>(i)] =
             panel::make_tasks(matrix_, packing_, words_.entries(), bounds_[static_cast<std::size_t>(part)],
-                              bounds_[static_cast<std::size_t>(part) + 1], i / parts_ * width_);
+                              bounds_[static_cast<std::size_t>(part) + 1], i / parts_ * width_, row_segments_);
       }
     });
   }
@@ -284,6 +310,7 @@ class Packer {
   std::int64_t slots_ = 0;
   std::int64_t part_rows_ = 0;
   std::atomic<std::int64_t> phases_ = 0;
+  std::vector<std::uint16_t> row_segments_;  // where sums are added
   std::vector<std::int64_t> bounds_;
   std::vector<panel::PartTasks> work_;  // [column_parts][parts]
   PackedArray entries_, shares_, task_slots_, part_array_, row_slots_;
@@ -301,7 +328,8 @@ std::string PanelPacking::name() const {
       gathers()
           ? fmt::format("gather{}", token_lanes) + (sweep_columns > 0 ? fmt::format("_sweep{}", sweep_columns) : "")
           : fmt::format("{}{}{}", kOrderNames[static_cast<std::size_t>(order)], turned ? "_turned" : "",
-                        staged()       ? "_staged"
+                        adds()         ? "_added"
+                        : staged()     ? "_staged"
                         : whole_rows() ? "_rows"
                                        : "");
   return fmt::format("panel_r{}_k{}_w{}_t{}_l{}_s{}_{}", row_parts, column_parts, warps, segment_lanes, segment_length,

@@ -30,8 +30,9 @@ struct PanelPacking {
 
   int sweep_columns = 0;  // with token lanes: tasks in the order of blocks of so many columns (panel_sweep.h); 0: not
 
-  bool whole_rows() const { return row_store != panel::RowStore::kSlots; }
+  bool whole_rows() const { return row_store == panel::RowStore::kDirect || staged(); }
   bool staged() const { return row_store == panel::RowStore::kStaged; }
+  bool adds() const { return row_store == panel::RowStore::kAdded; }  // a block goes through all column parts
   bool gathers() const { return token_lanes > 0; }
   int lanes() const { return panel::kWarpLanes / (gathers() ? token_lanes : 1); }  // of a warp, with their own entries
   int segments() const { return lanes() / segment_lanes; }                         // of a task

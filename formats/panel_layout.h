@@ -26,6 +26,10 @@
 //               row_slots[first_offset + r + 1]) of the part's sums; kWholeRow in the first of them: its segment has
 //               stored the row
 //
+// With kAdded a block goes through all column parts, and the sums of its part of the rows stay in their slots: row r
+// has the same slots in all of them, as many as its segments in the column part where they are most, and tasks are
+// whole.
+//
 // A lane without work reads one of the eight rows of zeros behind the panel with weight 0, so that it meets no Inf of
 // X and, by its choice of the eight, no busy bank.
 //
@@ -54,8 +58,8 @@ constexpr unsigned int kAddFlag = 0x8000;
 constexpr int kMostRows = 0x8000;  // of a panel
 
 // Where a task leaves a row that is all in it: in a slot, as the sums of others; in Y; or in shared memory, as it will
-// be stored.
-enum class RowStore : unsigned char { kSlots, kDirect, kStaged };
+// be stored. kAdded: in a slot that holds sums of earlier column parts, to which those of the task are added.
+enum class RowStore : unsigned char { kSlots, kDirect, kStaged, kAdded };
 
 struct alignas(8) Share {
   unsigned int step_count;

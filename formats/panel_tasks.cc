@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iterator>
 #include <numeric>
+#include <queue>
 #include <utility>
 
 #include "base/ceil_div.h"
@@ -37,7 +39,8 @@ class Segmenter {
       const auto last = std::lower_bound(first, end, first_column_ + packing_.width(matrix_.cols));
       ranges.emplace_back(first - columns, last - columns);
     }
-    choose_length(ranges, step_entries);
+    segment_length_ = packing_.segment_length;
+    if (!packing_.adds()) choose_length(ranges, step_entries);
     for (std::size_t row = 0; row < ranges.size(); ++row)
       add_row(static_cast<std::uint32_t>(row), ranges[row].first, ranges[row].second);
   }
@@ -56,7 +59,6 @@ class Segmenter {
     const std::int64_t most = packing_.max_slots - cut_slots(packing_) - staged_slots(std::ssize(ranges), packing_);
     std::int64_t least = 0;
     std::vector<std::int64_t> counts;  // of segments, by length
-    segment_length_ = packing_.segment_length;
     for (std::int64_t length = packing_.segment_length; length >= a_step; length -= 1 + length / kLengthSteps) {
       counts.assign(static_cast<std::size_t>(length) + 1, 0);
       std::int64_t slots = 0;
@@ -280,6 +282,33 @@ class Dealing {
   std::vector<std::uint32_t> others_;
 };
 
+// Deals whole tasks to shares, the longest to the one with the least to do (Graham, 1969).
+void deal_whole(std::vector<Task> tasks, PartTasks& part) {
+  std::ranges::stable_sort(tasks, std::greater<>(), &Task::steps);
+  using Load = std::pair<std::uint32_t, std::size_t>;  // steps, share
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
+  for (std::size_t share = 0; share < part.shares.size(); ++share) loads.emplace(0, share);
+  for (Task& task : tasks) {
+    const auto [steps, share] = loads.top();
+    loads.pop();
+    loads.emplace(steps + task.steps, share);
+    part.most_steps = std::max(part.most_steps, steps + task.steps);
+    part.shares[share].push_back(std::move(task));
+  }
+}
+
+// Gives every segment a slot of its row, which has `row_segments` of them.
+void number_added_slots(PartTasks& part, std::span<const std::uint16_t> row_segments) {
+  std::vector<std::uint32_t> next{0};
+  for (const std::uint16_t segments : row_segments) next.push_back(next.back() + segments);
+  part.slot_count = next.back();
+  part.row_slots.assign(next.begin(), next.end());
+  for (auto& share : part.shares)
+    for (Task& task : share)
+      for (Segment& segment : task.segments)
+        if (segment.length > 0) segment.slot = static_cast<std::uint16_t>(next[segment.row]++);
+}
+
 // Gives every segment its slot, a row's in the order in which they stand, or with `whole_rows` its row.
 void number_slots(PartTasks& part, std::int64_t rows, bool whole_rows) {
   std::vector<std::uint32_t> next(static_cast<std::size_t>(rows) + 1, 0);
@@ -311,7 +340,7 @@ std::int64_t segment_count(std::int64_t length, const PanelPacking& packing) {
 }
 
 PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int step_entries, std::int64_t first_row,
-                     std::int64_t last_row, std::int64_t first_column) {
+                     std::int64_t last_row, std::int64_t first_column, std::span<const std::uint16_t> row_segments) {
   PartTasks part;
   part.shares.resize(static_cast<std::size_t>(packing.warps));
   Segmenter segmenter(matrix, packing, first_column, part);
@@ -339,6 +368,12 @@ PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int s
       task.segments[static_cast<std::size_t>(place)] = segment;
       task.steps = std::max(task.steps, (segment.length + a_step - 1) / a_step);
     }
+  }
+  if (packing.adds()) {
+    deal_whole(std::move(tasks), part);
+    number_added_slots(part, row_segments.subspan(static_cast<std::size_t>(first_row),
+                                                  static_cast<std::size_t>(last_row - first_row)));
+    return part;
   }
   Dealing(packing, step_entries, part).run(std::move(tasks));
   number_slots(part, last_row - first_row, packing.whole_rows());

@@ -44,9 +44,10 @@ struct PartTasks {
   std::uint32_t most_steps = 0;  // of a share
 };
 
-// Rows [first_row, last_row) and columns [first_column, first_column + width) of the matrix.
+// Rows [first_row, last_row) and columns [first_column, first_column + width) of the matrix. row_segments: where sums
+// are added, the slots of every row of the matrix.
 PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int step_entries, std::int64_t first_row,
-                     std::int64_t last_row, std::int64_t first_column);
+                     std::int64_t last_row, std::int64_t first_column, std::span<const std::uint16_t> row_segments);
 
 // Segments that a row of `length` nonzeros is cut into.
 std::int64_t segment_count(std::int64_t length, const PanelPacking& packing);
@@ -60,6 +61,7 @@ inline std::int64_t staged_slots(std::int64_t rows, const PanelPacking& packing)
 }
 // Slots that a part takes beyond those, at most: a share that begins in the middle of a task cuts each of its segments.
 inline std::int64_t cut_slots(const PanelPacking& packing) {
+  if (packing.adds()) return 0;
   return std::int64_t{packing.warps} * packing.segments() * (packing.whole_rows() ? 2 : 1);
 }
 

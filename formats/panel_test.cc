@@ -18,7 +18,7 @@ PanelPacking draw_packing(Random& random) {
   packing.segment_lanes = 1 << random() % 3;
   packing.segment_length = 1 + static_cast<int>(random() % 100);
   packing.turned = random() % 2 == 0;
-  packing.row_store = static_cast<panel::RowStore>(random() % 3);
+  packing.row_store = static_cast<panel::RowStore>(random() % 4);
   packing.max_slots = least_slots(packing) + static_cast<int>(random() % 500);
   packing.order = static_cast<panel::LaneOrder>(random() % 3);
   return packing;
@@ -112,6 +112,32 @@ TEST(PanelTest, WholeRowsTakeNoSlots) {
   EXPECT_GE(pack_panel(matrix, packing, DataType::kFloat16)->facts.at("parts"), 6);
 }
 
+// A row has the same slots in every column part, as many as it has segments where these are most; nothing is cut.
+TEST(PanelTest, SumsOfAllColumnPartsMeetInTheSameSlots) {
+  Random random(8);
+  const CsrMatrix matrix = draw_matrix(random, 300, 4096, 0.02);
+  const PanelPacking packing{.row_parts = 2,
+                             .column_parts = 4,
+                             .warps = 4,
+                             .segment_lanes = 2,
+                             .segment_length = 32,
+                             .row_store = panel::RowStore::kAdded};
+  const auto packed = pack_panel(matrix, packing, DataType::kFloat32);
+  ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+  EXPECT_EQ(packed->packing, "panel_r2_k4_w4_t2_l32_s2048_plain_turned_added");
+  const auto parts = packed->array("parts")->as<panel::Part>();
+  const auto slots = packed->array("row_slots")->as<std::uint16_t>();
+  ASSERT_EQ(parts.size(), 8U);
+  for (std::size_t i = 2; i < parts.size(); ++i) {
+    const panel::Part& first = parts[i % 2];
+    EXPECT_EQ(parts[i].slot_count, first.slot_count);
+    for (std::uint32_t row = 0; row <= first.row_count; ++row)
+      ASSERT_EQ(slots[parts[i].first_offset + row], slots[first.first_offset + row]);
+  }
+  EXPECT_LT(packed->facts.at("slots"), 160);  // 20 nonzeros a column part, seldom more than 32
+  expect_unpacks_to(matrix, *packed, unpack_panel);
+}
+
 // Columns beside values up to the last K that 15 bits can name, words beyond; fp32 has words anyway.
 TEST(PanelTest, GathersNameAnyColumn) {
   for (const std::int64_t cols : {32767, 32768, 70000}) {
@@ -186,7 +212,8 @@ TEST(PanelTest, DamageIsRefusedOrHarmless) {
     packing.token_lanes = token_lanes;
     packing.sweep_columns = token_lanes > 0 ? 16 : 0;
     expect_damage_is_refused_or_harmless(random, 2000, unpack_panel, [&] {
-      if (token_lanes == 0) packing.row_store = static_cast<panel::RowStore>(random() % 3);
+      if (token_lanes == 0) packing.row_store = static_cast<panel::RowStore>(random() % 4);
+      packing.column_parts = packing.adds() ? 2 : 1;
       const DataType type = packing.staged() || random() % 2 == 0 ? DataType::kFloat16 : DataType::kFloat32;
       return pack_panel(draw_uneven_matrix(random, 12, 60), packing, type);
     });

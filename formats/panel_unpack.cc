@@ -63,7 +63,9 @@ class Unpacker {
     order_ = token_lanes_ == 0 ? static_cast<panel::LaneOrder>(order) : panel::LaneOrder::kPlain;
     sweeps_ = token_lanes_ > 0 && fact("sweep_columns") > 0;
     turned_ = fact("turned") == 1;
-    whole_rows_ = token_lanes_ == 0 && fact("row_store") > 0;
+    const auto row_store = static_cast<panel::RowStore>(fact("row_store"));
+    adds_ = token_lanes_ == 0 && row_store == panel::RowStore::kAdded;
+    whole_rows_ = token_lanes_ == 0 && (row_store == panel::RowStore::kDirect || row_store == panel::RowStore::kStaged);
     const auto is_lanes = [](std::int64_t lanes) {
       return lanes > 0 && std::has_single_bit(static_cast<std::uint64_t>(lanes));
     };
@@ -104,7 +106,8 @@ class Unpacker {
         return invalid_input(fmt::format("panel: part {} is not where the one before it ends", i));
       row += part.row_count;
       offset += std::uint64_t{part.row_count} + 1;
-      slots += part.slot_count;
+      // Column parts that add to the same slots have the same ones.
+      if (!adds_ || static_cast<std::int64_t>(i) < row_parts_) slots += part.slot_count;
       const bool last = static_cast<std::int64_t>(i + 1) % row_parts_ == 0;
       if (last && row != static_cast<std::uint64_t>(packed_.rows))
         return invalid_input(fmt::format("panel: parts of {} rows, of {}", row, packed_.rows));
@@ -194,6 +197,7 @@ class Unpacker {
   bool sweeps_ = false;
   bool turned_ = false;
   bool whole_rows_ = false;
+  bool adds_ = false;
   panel::StepWords words_{};
   std::vector<std::uint32_t> row_of_slot_;
   std::vector<bool> row_is_whole_;  // of a part

@@ -28,6 +28,7 @@ constexpr double kFillBytesPerClock = 39;    // of one multiprocessor
 constexpr double kPartnerBytesPerClock = 5.8;  // to the other block's shared memory, of one multiprocessor
 constexpr double kPairUs = 0.72;               // blocks that wait for each other
 constexpr double kPartUs = 4.5;                // a part more: wait for the slowest warp, store sums, first steps
+constexpr double kSweepUs = 1.0;               // a part of K more, of a block that goes through them
 constexpr double kPhaseConflicts = 1.1;
 // Instructions for 32 entries. Tensor products issue 9, yet take 5 cycles of a multiprocessor for 32 entries; sparse
 // ones issue 8 and take less, where there are warps enough for four of them to wait for each other in each.
@@ -49,9 +50,15 @@ constexpr double kOverlap = 6.9;           // how sharply the slowest of the thr
 // Entries that are stored for each nonzero.
 double padding(const PanelConfig& config, const SparsityStatistics& statistics, double entries_a_warp, int step) {
   const double lanes = config.segment_lanes;
-  const double length = std::min(std::max(statistics.row_mean, 1.0), static_cast<double>(config.segment_length));
+  const double of_row = statistics.row_mean / (config.sweeps() ? config.column_parts : 1);
+  const double length = std::min(std::max(of_row, 1.0), static_cast<double>(config.segment_length));
   // A task ends with a whole step, and a share too.
-  return 1.03 + (step - 1) / 2.0 * lanes / length + step * 16.0 / std::max(entries_a_warp, 1.0);
+  const double stored = 1.03 + (step - 1) / 2.0 * lanes / length + step * 16.0 / std::max(entries_a_warp, 1.0);
+  if (!config.sweeps()) return stored;
+  // Tasks are whole, and warps wait for the one that has more of them, or the longest.
+  const double longest = std::min<double>(config.segment_length, static_cast<double>(statistics.row_max));
+  const double entries_a_task = 32 / lanes;
+  return stored * std::max(1 + length * entries_a_task / 2 / entries_a_warp, longest * entries_a_task / entries_a_warp);
 }
 
 // For each byte of a panel, the bytes that L2 would send in the time that the panel's take. X is turned by threads that
@@ -97,11 +104,14 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double panels = std::ceil(static_cast<double>(problem.tokens) / width);
   const double warps = config.threads_per_block / 32.0;
   const double token_blocks = static_cast<double>(config.token_blocks(problem));
-  const double blocks = token_blocks * config.row_parts * config.column_parts;
+  const double sweeps = config.sweeps() ? config.column_parts : 1;  // of a block
+  const double blocks = token_blocks * config.row_parts * config.column_parts / sweeps;
   const double panel_bytes = static_cast<double>(config.panel_bytes(spec.cols));
   const double resident =
-      std::clamp(std::floor(static_cast<double>(problem.device.shared_bytes_per_sm) / (panel_bytes + 9216)), 1.0,
-                 std::max(1.0, static_cast<double>(PanelConfig::kThreadsAtOnce) / config.threads_per_block));
+      config.sweeps()
+          ? 1.0
+          : std::clamp(std::floor(static_cast<double>(problem.device.shared_bytes_per_sm) / (panel_bytes + 9216)), 1.0,
+                       std::max(1.0, static_cast<double>(PanelConfig::kThreadsAtOnce) / config.threads_per_block));
   const double waves = std::ceil(blocks / (sms * resident));
   const double busy = std::min(sms, blocks);
 
@@ -113,7 +123,7 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   // Of the busiest multiprocessor. A row is one block's.
   const double longest_row = static_cast<double>(statistics.row_max) / std::max(nnz, 1.0);
   const double mean_share = token_blocks / busy * std::max(1.0, waves * sms * resident / std::max(blocks, sms));
-  const double share = std::max(mean_share, longest_row / config.column_parts);
+  const double share = std::max(mean_share, longest_row * sweeps / config.column_parts);
   const double gathers = stored / 32 * config.panels * share;
 
   const bool tensor = config.products == PanelConfig::Products::kTensor;
@@ -132,21 +142,20 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
                            std::max(1.0, 0.6 * sms / busy);
   // A warp waits for its first steps, and for every one that is not loaded early enough.
   const double steps = entries_a_warp * std::max(1.0, longest_row * config.row_parts) / (32.0 * step);
-  const double latency_us = steps * waves * (kStepWaitUs / config.depth + (sparse ? kSparseStepUs : 0));
+  const double latency_us = steps * waves * sweeps * (kStepWaitUs / config.depth + (sparse ? kSparseStepUs : 0));
 
-  const double filling = waves * fill_us(config, problem, panels, std::min(blocks, sms * resident), busy, clock_mhz);
+  const double filling =
+      waves * sweeps * fill_us(config, problem, panels, std::min(blocks, sms * resident), busy, clock_mhz);
   // A part has as many rows as there is room for what they leave.
-  const bool whole_rows = config.store != panel::RowStore::kSlots;
-  const double cut_slots = (whole_rows ? 2 : 1) * warps * 32.0 / config.segment_lanes;
+  const bool whole_rows = config.packing(problem).whole_rows();
+  const double cut_slots = config.sweeps() ? 0 : (whole_rows ? 2 : 1) * warps * 32.0 / config.segment_lanes;
   const double rows = static_cast<double>(spec.rows) / config.row_parts;
-  const double slots_a_row = config.store == panel::RowStore::kSlots    ? 1
-                             : config.store == panel::RowStore::kStaged ? 0.5
-                                                                        : 0;
+  const double slots_a_row = !whole_rows ? 1 : config.store == panel::RowStore::kStaged ? 0.5 : 0;
   const double room = std::max(1.0, config.packing(problem).max_slots - cut_slots);
   const double parts = std::max(1.0, std::ceil(rows * slots_a_row / room));
   const double slots = cut_slots + rows * slots_a_row;
-  const double finish_us =
-      waves * (kFinishUs + warps * kWarpUs + (parts - 1) * kPartUs + slots * config.panels / clock_mhz);
+  const double finish_us = waves * (kFinishUs + warps * kWarpUs + (parts - 1) * kPartUs + (sweeps - 1) * kSweepUs +
+                                    slots * config.panels * sweeps / clock_mhz);
 
   double total = kLaunchUs + launch_delay_us(problem.device) + filling +
                  together({issue_us, shared_us, stream_us, latency_us}) + finish_us;
@@ -155,7 +164,7 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double y_bytes = static_cast<double>(spec.rows) * static_cast<double>(problem.tokens) * element;
   total += y_bytes / l2;
   if (config.input == PanelConfig::Input::kRelayout) total += relayout_us(problem);
-  if (config.column_parts > 1)
+  if (config.column_parts > 1 && !config.sweeps())
     total += kSecondPassUs + 2 * config.column_parts * y_bytes * 4 / element / kPartialSumsBytesPerUs;
   return total;
 }

@@ -8,11 +8,20 @@ namespace {
 constexpr std::int64_t kSumBytes = 9 * 1024;  // beside a panel, at least about
 constexpr std::int64_t kFlagBytes = 16;       // between the panel and the sums
 constexpr std::int64_t kMostSlots = 8192;
+constexpr std::int64_t kMostAddedSlots = 16384;  // of all rows of a block
 
 // Slots of sums that fit beside the panel.
 std::int64_t slots_that_fit(const PanelConfig& config, const Problem& problem) {
   const std::int64_t left = problem.device.shared_bytes_per_block - config.panel_bytes(problem.spec.cols) - kFlagBytes;
-  return std::min(left / (config.block_tokens(problem.spec.type) * 4) / 64 * 64, kMostSlots);
+  return std::min(left / (config.block_tokens(problem.spec.type) * 4) / 64 * 64,
+                  config.sweeps() ? kMostAddedSlots : kMostSlots);
+}
+
+// Whether the rows of a block are one part with so many row and column parts, where it goes through all of K.
+bool rows_are_one_part(PanelConfig config, const Problem& problem, int row_parts, int column_parts) {
+  config.column_parts = column_parts;
+  const std::int64_t rows = (problem.spec.rows + row_parts - 1) / row_parts;
+  return rows + rows / 32 <= slots_that_fit(config, problem);  // a few are cut
 }
 
 std::int64_t panels_of(const Problem& problem) {
@@ -47,6 +56,13 @@ std::vector<Rule> legal_rules() {
        [](const RuleInput& in) {
          const Epilogue& epilogue = in.problem.spec.epilogue;
          return in["store"] != 2 || (in["column_parts"] == 1 && !epilogue.beta && !epilogue.residual);
+       }},
+      {Kind::kLegal,
+       {"store", "products", "column_parts", "input"},
+       "sums of several parts of K are added by each lane for itself, of panels that a block fills alone",
+       [](const RuleInput& in) {
+         return in["store"] != 3 ||
+                (in["products"] == 0 && in["column_parts"] > 1 && input_of(in) < PanelConfig::Input::kNeighbours);
        }},
       {Kind::kLegal,
        {"column_parts"},
@@ -116,6 +132,7 @@ std::vector<Rule> worthwhile_rules() {
          const std::int64_t more_panels = (std::int64_t{1} << in["panels"]) - 1;
          needed += more_panels * (panel_tokens(in.problem.spec.type) + (tensor ? 10 : 0));
          if (in.problem.device.compute_capability >= 100) needed += 8;
+         if (in["store"] == 3) needed += 8;
          const bool turned_by_pairs =
              input_of(in) == PanelConfig::Input::kShared && in.problem.spec.layout == Layout::kTokenMajor;
          if (tensor && turned_by_pairs) needed += 4;
@@ -146,6 +163,11 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) {
          const Problem& problem = in.problem;
          const PanelConfig config(in.config);
+         if (config.sweeps()) {
+           const std::int64_t blocks = config.token_blocks(problem) * config.row_parts;
+           return config.row_parts == 1 || blocks <= problem.device.sm_count ||
+                  !rows_are_one_part(config, problem, config.row_parts / 2, config.column_parts);
+         }
          const std::int64_t resident = std::clamp<std::int64_t>(
              problem.device.shared_bytes_per_sm / (config.panel_bytes(problem.spec.cols) + kSumBytes), 1,
              std::max<std::int64_t>(1, PanelConfig::kThreadsAtOnce / config.threads_per_block));
@@ -159,6 +181,7 @@ std::vector<Rule> worthwhile_rules() {
        [](const RuleInput& in) {
          const bool few_cuts = static_cast<double>(in["segment_length"]) >= in.statistics.row_mean;
          const bool neighbours = in.problem.spec.layout == Layout::kFeatureMajor;
+         if (in["store"] == 3) return true;
          return neighbours ? in["store"] == (few_cuts ? 1 : 0) : in["store"] == 0 || (few_cuts && in["store"] == 2);
        }},
       {Kind::kWorthwhile,
@@ -176,9 +199,21 @@ std::vector<Rule> worthwhile_rules() {
        "a part of several rows",
        [](const RuleInput& in) { return in["row_parts"] == 1 || in["row_parts"] * 4 <= in.problem.spec.rows; }},
       {Kind::kWorthwhile,
-       {"column_parts", "panels"},
+       {"products", "segment_lanes", "segment_length", "row_parts", "column_parts", "threads_per_block", "depth",
+        "input", "store", "panels"},
+       "K is cut as far as the sums of all rows of a block ask, and no further",
+       [](const RuleInput& in) {
+         const PanelConfig config(in.config);
+         return !config.sweeps() ||
+                (rows_are_one_part(config, in.problem, config.row_parts, config.column_parts) &&
+                 (config.column_parts == 2 ||
+                  !rows_are_one_part(config, in.problem, config.row_parts, config.column_parts * 2 / 3)));
+       }},
+      {Kind::kWorthwhile,
+       {"column_parts", "panels", "store"},
        "K is cut only as far as the panels ask",
        [](const RuleInput& in) {
+         if (in["store"] == 3) return true;
          // With one part fewer they would not fit beside the sums of a part.
          const PanelPacking fewer{.column_parts = static_cast<int>(in["column_parts"]) * 2 / 3};
          return in["column_parts"] == 1 || (panel::panel_bytes(fewer.width(in.problem.spec.cols)) << in["panels"]) >
@@ -210,9 +245,10 @@ std::vector<Rule> worthwhile_rules() {
                 in.problem.tokens != panel_tokens(in.problem.spec.type);
        }},
       {Kind::kWorthwhile,
-       {"threads_per_block", "column_parts", "panels"},
+       {"threads_per_block", "column_parts", "panels", "store"},
        "enough warps on a multiprocessor",
        [](const RuleInput& in) {
+         if (in["store"] == 3) return in["threads_per_block"] >= 512;
          const PanelPacking packing{.column_parts = static_cast<int>(in["column_parts"])};
          const std::int64_t panel =
              (panel::panel_bytes(packing.width(in.problem.spec.cols)) << in["panels"]) + kSumBytes;
@@ -249,7 +285,8 @@ std::int64_t PanelConfig::panel_bytes(std::int64_t cols) const {
 }
 
 int PanelConfig::blocks_per_sm(const Problem& problem) const {
-  const std::int64_t block = panel_bytes(problem.spec.cols) + kSumBytes;
+  // A block that goes through K has sums of many rows.
+  const std::int64_t block = sweeps() ? problem.device.shared_bytes_per_sm : panel_bytes(problem.spec.cols) + kSumBytes;
   const bool more = threads_per_block * (problem.device.shared_bytes_per_sm / block) > 512;
   return std::max(1, (more ? 1024 : 512) / threads_per_block);
 }
@@ -285,9 +322,10 @@ std::vector<Parameter> PanelFamily::parameters() const {
       {"depth", "d", {1, 2, 3, 6}, "steps in flight a warp: latency hiding against registers"},
       {"store",
        "o",
-       {0, 1, 2},
-       "neighbouring rows together against rows as they come, and room for sums",
-       {"sums", "rows", "staged"}},
+       {0, 1, 2, 3},
+       "neighbouring rows together against rows as they come, and room for sums; or sums that stay while a block goes "
+       "through K",
+       {"sums", "rows", "staged", "added"}},
       {.name = "panels",
        .abbreviation = "g",
        .values = {0, 1, 2},

@@ -38,6 +38,8 @@ struct PanelConfig {
   bool chains(const OperatorSpec& spec) const {
     return products == Products::kPlain && spec.accumulation == Accumulation::kFp16Chains;
   }
+  // Whether a block goes through all parts of K.
+  bool sweeps() const { return store == panel::RowStore::kAdded; }
   bool pairs() const { return input == Input::kNeighbours || input == Input::kShared; }
   std::int64_t block_tokens(DataType type) const;  // of all its panels
   // Blocks side by side that have all tokens between them; where two fill panels together, an even number.

@@ -60,6 +60,37 @@ TEST(PanelFamilyTest, ARuleSaysWhatItForbids) {
   EXPECT_FALSE(refused("store", 2));
   problem.spec.type = DataType::kFloat32;
   EXPECT_TRUE(refused("store", 2));  // it would wait in as much room as its sums
+
+  EXPECT_TRUE(refused("store", 3));  // of one part of K
+  Config swept = plain_config();
+  swept.values["store"] = 3;
+  swept.values["column_parts"] = 2;
+  EXPECT_TRUE(family.check(swept, problem, statistics).ok());
+  swept.values["input"] = 3;
+  EXPECT_FALSE(family.check(swept, problem, statistics).ok());
+}
+
+// With fewer parts of K the rows of a block would be several parts, each of which would fill all panels again.
+TEST(PanelFamilyTest, ABlockThatGoesThroughKHasOnePartOfTheRows) {
+  Random random(9);
+  const CsrMatrix matrix = draw_matrix(random, 6000, 12000, 0.002);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  for (const std::int64_t tokens : {32, 512}) {
+    Problem problem = problem_of(matrix, tokens);
+    problem.spec.type = DataType::kFloat32;
+    std::size_t swept = 0;
+    const SearchSpace space = search_space(PanelFamily(), problem, statistics);
+    for (const SearchSpace::Entry& entry : space.entries) {
+      if (entry.config.at("store") != 3 || swept++ % 40 != 0) continue;
+      const auto packed = PanelFamily().pack(entry.config, problem, matrix);
+      ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+      EXPECT_EQ(packed->facts.at("parts"), entry.config.at("row_parts")) << entry.config.text();
+      const auto candidate = PanelFamily().generate(entry.config, problem, *packed);
+      ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+      EXPECT_LE(candidate->plan.steps.size(), entry.config.at("input") == 1 ? 2U : 1U);  // nothing is left to add
+    }
+    EXPECT_GT(swept, 0U);
+  }
 }
 
 // The configs that have been measured to win lie in the space that a search walks through.

@@ -12,14 +12,14 @@ namespace {
 constexpr std::int64_t kFlagBytes = 16;
 
 // Column parts that write partial sums for a second pass, in Y's layout.
-bool splits_columns(const PanelConfig& config) { return config.column_parts > 1; }
+bool splits_columns(const PanelConfig& config) { return config.column_parts > 1 && !config.sweeps(); }
 
 // What the snippets call where whole rows go, and how a kernel's name spells it; by panel::RowStore.
 struct StoreName {
   const char* name;
   const char* tag;
 };
-constexpr StoreName kStores[] = {{"kSlots", ""}, {"kDirect", "_o"}, {"kStaged", "_s"}};
+constexpr StoreName kStores[] = {{"kSlots", ""}, {"kDirect", "_o"}, {"kStaged", "_s"}, {"kAdded", "_a"}};
 
 std::string products_type(const PanelConfig& config, const OperatorSpec& spec, bool fallback) {
   if (config.products == PanelConfig::Products::kPlain)
@@ -40,8 +40,8 @@ std::string input_type(const PanelConfig& config, const Problem& problem) {
                        boolean(config.input == PanelConfig::Input::kNeighbours), roomy ? 8 : 4);
   }
   if (!turns) return fmt::format("using Input = FeatureMajorPanel<Value, kThreads, {}>", config.panels);
-  return fmt::format("using Input = TokenMajorPanel<Value, kThreads, {}, {}>", roomy && config.panels == 1 ? 2 : 1,
-                     config.panels);
+  return fmt::format("using Input = TokenMajorPanel<Value, kThreads, {}, {}>",
+                     roomy && config.panels == 1 && !config.sweeps() ? 2 : 1, config.panels);
 }
 
 // How the kernel's name spells it: X as it lies or turned, and who fills panels together.
@@ -73,22 +73,30 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
                   config.pairs() ? "snippets/prolog/panel_pair.cuh" : "snippets/prolog/panel_input.cuh",
                   config.products == PanelConfig::Products::kPlain ? "snippets/reduction/plain_products.cuh"
                                                                    : "snippets/reduction/tensor_products.cuh",
-                  "snippets/kernels/panel.cuh"};
+                  config.sweeps() ? "snippets/kernels/swept_panel.cuh" : "snippets/kernels/panel.cuh"};
   text.lines = {
       {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
       {fmt::format("using Stream = PanelStream<panel::StepOf<Value>, {}, kThreads / 32>", config.depth),
        "steps loaded ahead"},
       {input_type(config, problem), "X to shared memory"},
       {fmt::format("using Products = {}", products_type(config, spec, false)), "lanes a segment, panels of a block"},
-      {fmt::format("using Fallback = {}", products_type(config, spec, true)), "where X holds Inf or NaN"},
   };
+  if (!config.sweeps())
+    text.lines.push_back(
+        {fmt::format("using Fallback = {}", products_type(config, spec, true)), "where X holds Inf or NaN"});
   add_part_output(spec, split, text);
   text.lines.push_back({fmt::format("constexpr panel::RowStore kStore = panel::RowStore::{}", kStores[store].name),
                         "of rows that are all in one task"});
-  text.lines.push_back(
-      {fmt::format("using Kernel = PanelKernel<Value, Stream, Input, Products, Fallback, Output, kStore, kThreads, {}>",
-                   boolean(config.roomy(problem))),
-       "looks up early"});
+  if (config.sweeps()) {
+    text.lines.push_back(
+        {"using Kernel = SweptPanelKernel<Value, Stream, Input, Products, Output, kStore, kThreads>", ""});
+  } else {
+    text.lines.push_back(
+        {fmt::format(
+             "using Kernel = PanelKernel<Value, Stream, Input, Products, Fallback, Output, kStore, kThreads, {}>",
+             boolean(config.roomy(problem))),
+         "looks up early"});
+  }
   text.parameters = {{"const u32*", "entries"},
                      {"const panel::Share*", "shares"},
                      {"const u16*", "task_slots"},
@@ -103,7 +111,7 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
                      {"i64", "column_stride"},
                      {"int", "cols"},
                      {"int", "x_tokens"},
-                     {"int", "staged_rows"},
+                     {"int", config.sweeps() ? "column_parts" : "staged_rows"},
                      {"int", "n"}};
   text.body =
       "const panel::Weight weight{entries, shares, task_slots, parts, row_slots, part_count, share_steps, width};\n"
@@ -115,7 +123,9 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
         "Kernel::run(weight, source, output, partial_stride, staged_rows, n, shared_memory());";
   } else {
     add_output_parameters(text);
-    text.body += std::string(kMakeOutput) + "Kernel::run(weight, source, output, 0, staged_rows, n, shared_memory());";
+    text.body += std::string(kMakeOutput) +
+                 (config.sweeps() ? "Kernel::run(weight, source, output, column_parts, n, shared_memory());"
+                                  : "Kernel::run(weight, source, output, 0, staged_rows, n, shared_memory());");
   }
   return text;
 }
@@ -189,7 +199,7 @@ class PlanBuilder {
     PlanStep step;
     step.kernel = text.name;
     step.grid = {arguments_.expression(fmt::format("ceil_div(n, {})", config_.block_tokens(spec_.type))),
-                 config_.row_parts, config_.column_parts};
+                 config_.row_parts, config_.sweeps() ? 1 : config_.column_parts};
     if (config_.input == PanelConfig::Input::kNeighbours) {
       step.grid[0] = arguments_.expression(fmt::format("ceil_div(n, {}) * 2", 2 * tokens));
       step.cluster = {2, 1, 1};
@@ -212,7 +222,7 @@ class PlanBuilder {
     step.arguments.push_back(arguments_.int64(token_major && !relaid ? "1" : ldx));
     step.arguments.push_back(arguments_.int32(std::to_string(spec_.cols)));
     step.arguments.push_back(arguments_.int32(relaid ? fmt::format("{} * {}", panels_, tokens) : "n"));
-    step.arguments.push_back(arguments_.int32(std::to_string(staged_rows())));
+    step.arguments.push_back(arguments_.int32(std::to_string(config_.sweeps() ? config_.column_parts : staged_rows())));
     step.arguments.push_back(arguments_.int32("n"));
     if (splits_columns(config_)) {
       step.arguments.push_back(arguments_.workspace(partials));
@@ -280,8 +290,11 @@ Result<Candidate> PanelFamily::generate(const Config& config, const Problem& pro
   return candidate_of(config, problem, packed, std::nullopt);
 }
 
-std::vector<Ablation> PanelFamily::ablations(const Config& /*config*/) const {
-  return {std::begin(kAblations), std::end(kAblations)};
+std::vector<Ablation> PanelFamily::ablations(const Config& config) const {
+  std::vector<Ablation> parts(std::begin(kAblations), std::end(kAblations));
+  if (PanelConfig(config).sweeps())
+    std::erase(parts, Ablation::kCopyOnly);  // what is left would be filling again and again
+  return parts;
 }
 
 Result<Candidate> PanelFamily::generate_without(Ablation part, const Config& config, const Problem& problem,

@@ -25,7 +25,7 @@ void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.family; }
 constexpr Tested kTested[] = {
     {"rows", rows_mutations, 32, 2, 100},
     {"slots", slots_mutations, 24, 2, 300},
-    {"panel", panel_mutations, 24, 2, 100},
+    {"panel", panel_mutations, 24, 2, 104},
     {"gather", gather_mutations, 12, 1, 100},
     {"bitmap", bitmap_mutations, 6, 1, 118},
     {"scatter", scatter_mutations, 12, 1, 508},

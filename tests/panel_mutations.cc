@@ -17,7 +17,8 @@ Mutation::Matters some_panel(bool (*holds)(const PanelConfig&, const KernelCase&
     });
   };
 }
-bool any_nonzero(const PanelConfig&, const KernelCase&, const PackedWeight&) { return true; }
+bool fills_once(const PanelConfig& config, const KernelCase&, const PackedWeight&) { return !config.sweeps(); }
+bool fills_again(const PanelConfig& config, const KernelCase&, const PackedWeight&) { return config.sweeps(); }
 // In so many rows that some output shows it, whatever the epilog does to them.
 bool several_rows(const PanelConfig&, const KernelCase& each, const PackedWeight&) {
   int rows = 0;
@@ -27,12 +28,16 @@ bool several_rows(const PanelConfig&, const KernelCase& each, const PackedWeight
 bool rows_apart(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
   return each.problem.spec.type == DataType::kFloat32 && each.matrix.nnz() > 100 && several_rows(config, each, packed);
 }
+bool sweeps(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
+  return config.sweeps() && each.matrix.cols > packed.facts.at("width") && each.matrix.nnz() > 500 &&
+         several_rows(config, each, packed);
+}
 bool several_rows_of_slots(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
   return config.store == panel::RowStore::kSlots && several_rows(config, each, packed);
 }
 // So many nonzeros that warps add up what others have put there.
-bool some_slots(const PanelConfig&, const KernelCase& each, const PackedWeight& packed) {
-  return packed.facts.at("slots") > 0 && each.matrix.nnz() > 500;
+bool some_slots(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
+  return !config.sweeps() && packed.facts.at("slots") > 0 && each.matrix.nnz() > 500;
 }
 bool several_whole_rows(const PanelConfig& config, const KernelCase&, const PackedWeight& packed) {
   const auto slots = packed.array("row_slots")->as<std::uint16_t>();
@@ -109,7 +114,7 @@ bool two_plain_panels(const PanelConfig& config, const KernelCase& each, const P
 }
 // Whose kernels look up early what the first of them needs.
 bool several_parts_of_roomy_blocks(const PanelConfig& config, const KernelCase& each, const PackedWeight& packed) {
-  return config.roomy(each.problem) && packed.facts.at("parts") > 1 && each.matrix.nnz() > 100;
+  return config.roomy(each.problem) && !config.sweeps() && packed.facts.at("parts") > 1 && each.matrix.nnz() > 100;
 }
 bool two_tensor_panels(const PanelConfig& config, const KernelCase& each, const PackedWeight&) {
   return config.products == PanelConfig::Products::kTensor && two_panels(config, each);
@@ -125,7 +130,9 @@ bool two_relaid_panels(const PanelConfig& config, const KernelCase& each, const 
 
 const std::vector<Mutation>& panel_mutations() {
   static const std::vector<Mutation> all = {
-      {"no barrier after the panel is filled", "    input.end();\n", "", some_panel(any_nonzero)},
+      {"no barrier after the panel is filled", "    input.end();\n", "", some_panel(fills_once)},
+      {"no barrier after the panel of a part of K is filled", "input.end(times++);", "++times;",
+       some_panel(fills_again)},
       {"no barrier before sums are added", "first_offset);\n      block_barrier();\n", "first_offset);\n",
        some_panel(some_slots)},
       {"no barrier before sums are written again", "block_barrier();  // the sums have been read", "",
@@ -141,6 +148,13 @@ const std::vector<Mutation>& panel_mutations() {
        "if (e % 2 == 1) return advance_by_low_half<panel::kRowBytes>(", some_panel(rows_apart)},
       {"the last slot of a row is dropped", "slot < slots.end; ++slot", "slot + 1 < slots.end; ++slot",
        some_panel(several_rows_of_slots)},
+      {"sums of earlier parts of K are dropped", "sums[i] += before[i];", "", some_panel(sweeps)},
+      {"sums begin with what was there", "        if (c == 0) clear(", "        if (false) clear(", some_panel(sweeps)},
+      {"panels are filled while warps gather",
+       "        block_barrier();  // panels have been read, and sums are there\n",
+       "        if (c + 1 == column_parts) block_barrier();\n", some_panel(sweeps)},
+      {"all parts of K have the first one's columns", "x + first_column * source.column_stride", "x",
+       some_panel(sweeps)},
       {"a whole row is stored one row on", "const u32 row = slot & ~kWholeRow",
        "const u32 row = (slot & ~kWholeRow) ^ 1", some_panel(several_whole_rows)},
       {"a staged row is its neighbour", "(to.staged(row, first))", "(to.staged(row ^ 1, first))",

@@ -48,8 +48,8 @@ struct PanelKernel {
   static constexpr int kPanels = Products::kPanels;
   static constexpr int kRowTokens = panel::Row<Value>::kTokens;
   static constexpr int kTokens = kPanels * kRowTokens;
-  static constexpr bool kWholeRows = kStore != panel::RowStore::kSlots;
   using Sums = panel::Sums<Value, Output, kStore, kTokens>;
+  static constexpr bool kWholeRows = Sums::kWholeRows;
 
   // What a part looks up: slots of the warp's first task, and of the row that the thread finishes first.
   struct LookUps {
@@ -98,7 +98,7 @@ struct PanelKernel {
     parts(weight, stream, first, output, column_part, first_token, n, shared, rows, sums, infinite);
   }
 
- private:
+ protected:
   // `first`: of the first part, where kRoomy.
   static SPARSMITH_DEVICE void parts(const panel::Weight& weight, Stream& stream, const LookUps& first,
                                      const Output& output, int column_part, int first_token, int n, const u8* shared,

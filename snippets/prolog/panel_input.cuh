@@ -2,7 +2,8 @@
 // Behind the columns lie the rows of zeros that idle lanes read. A block has one panel, or several with the tokens that
 // follow, one behind the other: then it reads W once for all of them.
 //
-// Tokens beyond n become 0. begin() starts to fill the panels, end() waits for them.
+// Tokens beyond n become 0. begin() starts to fill the panels, end() waits for them; where they are filled again and
+// again, it says how often they have been (`times`), counted from 0.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -101,11 +102,11 @@ struct FeatureMajorPanel {
   }
 
   // Every thread of the block calls it; afterwards all may gather.
-  SPARSMITH_DEVICE void end() const {
+  SPARSMITH_DEVICE void end(u32 times = 0) const {
     async_commit();
     async_wait<0>();
     block_barrier();
-    if (bulk) bulk_wait(barrier, 0);
+    if (bulk) bulk_wait(barrier, times % 2);
   }
 };
 
@@ -135,7 +136,7 @@ struct TokenMajorPanel {
   }
 
   // Every thread of the block calls it; afterwards all may gather.
-  SPARSMITH_DEVICE void end() const { block_barrier(); }
+  SPARSMITH_DEVICE void end(u32 /*times*/ = 0) const { block_barrier(); }
 
  private:
   static SPARSMITH_DEVICE void fill(const Value* x, i64 ldx, int columns, int width, int valid, u8* panel) {

@@ -1,6 +1,7 @@
 // Where the sums of segments go when their task ends: to slots in shared memory, that are added up row by row when the
 // part is done. A row that is all in one segment may go straight through the epilog instead: to Y, or where Y wants
-// neighbouring rows together, to a place in shared memory, rounded as it will be stored.
+// neighbouring rows together, to a place in shared memory, rounded as it will be stored. Where a block goes through all
+// parts of K, slots hold the sums of the earlier ones.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -33,10 +34,21 @@ struct Sums {
     return slots + slot * kTokens + (static_cast<u32>(token) ^ turn);
   }
 
+  // Puts four tokens' sums of a segment into its slot.
+  SPARSMITH_DEVICE void put(u32 slot_, int token, Vector<float, 4> sums) const {
+    auto* held = reinterpret_cast<Vector<float, 4>*>(slot(slot_, token));
+    if constexpr (kStore == RowStore::kAdded) {
+      const Vector<float, 4> before = *held;
+      SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) sums[i] += before[i];
+    }
+    *held = sums;
+  }
+
   SPARSMITH_DEVICE Value* staged(u32 row, int token) const { return rows + row * kTokens + token; }
 
   // Whether a segment stores its row, instead of leaving its sums in a slot.
-  static SPARSMITH_DEVICE bool is_row(u32 slot) { return kStore != RowStore::kSlots && (slot & kWholeRow) != 0; }
+  static constexpr bool kWholeRows = kStore == RowStore::kDirect || kStore == RowStore::kStaged;
+  static SPARSMITH_DEVICE bool is_row(u32 slot) { return kWholeRows && (slot & kWholeRow) != 0; }
   template <int kCount>
   SPARSMITH_DEVICE void store_row(u32 slot, int token, const float (&sums)[kCount]) const {
     const u32 row = slot & ~kWholeRow;

@@ -114,8 +114,7 @@ struct PlainProducts {
       SPARSMITH_UNROLL for (int p = 0; p < kPanels; ++p) {
         const auto& values = sums.values[p];
         SPARSMITH_UNROLL for (int t = 0; t < Row::kTokens; t += 4) {
-          const Vector<float, 4> quad = {{values[t], values[t + 1], values[t + 2], values[t + 3]}};
-          *reinterpret_cast<Vector<float, 4>*>(to.slot(slots[0], p * Row::kTokens + t)) = quad;
+          to.put(slots[0], p * Row::kTokens + t, {{values[t], values[t + 1], values[t + 2], values[t + 3]}});
         }
       }
     }

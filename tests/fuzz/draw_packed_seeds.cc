@@ -78,6 +78,9 @@ std::map<std::string, Format> draw_formats() {
     panel.seeds.push_back(pack_panel(
         *matrix, {.warps = 2, .segment_lanes = 2, .order = panel::LaneOrder::kSparseTensor}, DataType::kFloat16));
     panel.seeds.push_back(pack_panel(*matrix, {.warps = 1, .token_lanes = 2, .sweep_columns = 64}, DataType::kFloat16));
+    panel.seeds.push_back(
+        pack_panel(*matrix, {.column_parts = 3, .warps = 2, .segment_length = 16, .row_store = panel::RowStore::kAdded},
+                   DataType::kFloat32));
     for (const int run_bits : {4, 8})
       for (const bool stored : {false, true})
         bitmap.seeds.push_back(pack_bitmap(*matrix, {1, run_bits, stored}, DataType::kFloat16));
