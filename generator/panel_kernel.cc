@@ -264,7 +264,8 @@ Status take_out(Ablation part, const PanelConfig& config, KernelText& text) {
       }
       break;
     case Ablation::kCopyOnly:
-      ablated.replace("Kernel", "PanelKernel", "PanelCopyKernel", "snippets/ablation/panel_copy.cuh");
+      ablated.replace("Kernel", config.sweeps() ? "SweptPanelKernel" : "PanelKernel",
+                      config.sweeps() ? "SweptPanelCopyKernel" : "PanelCopyKernel", "snippets/ablation/panel_copy.cuh");
       break;
   }
   return ablated.status();
@@ -290,11 +291,8 @@ Result<Candidate> PanelFamily::generate(const Config& config, const Problem& pro
   return candidate_of(config, problem, packed, std::nullopt);
 }
 
-std::vector<Ablation> PanelFamily::ablations(const Config& config) const {
-  std::vector<Ablation> parts(std::begin(kAblations), std::end(kAblations));
-  if (PanelConfig(config).sweeps())
-    std::erase(parts, Ablation::kCopyOnly);  // what is left would be filling again and again
-  return parts;
+std::vector<Ablation> PanelFamily::ablations(const Config& /*config*/) const {
+  return {std::begin(kAblations), std::end(kAblations)};
 }
 
 Result<Candidate> PanelFamily::generate_without(Ablation part, const Config& config, const Problem& problem,

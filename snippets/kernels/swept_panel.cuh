@@ -1,6 +1,7 @@
-// Y = W X with panels of X in shared memory, of any K: a block goes through all parts of K, one behind the other, and the
-// sums of its rows stay in their slots meanwhile. So nothing is left to add for a second kernel, and a block may keep
-// several panels of a long K at once, for which W is read once; but warps wait for each other at the end of each part.
+// Y = W X with panels of X in shared memory, of any K: a block goes through all parts of K, one behind the other, and
+// the sums of its rows stay in their slots meanwhile. So nothing is left to add for a second kernel, and a block may
+// keep several panels of a long K at once, for which W is read once; but warps wait for each other at the end of each
+// part.
 //
 // The grid has a block for each kPanels panels (x); its y strides over parts of the rows.
 #pragma once
@@ -50,19 +51,19 @@ struct SweptPanelKernel : PanelKernel<Value, Stream, Input, Products, Products, 
                     columns < weight.width ? columns : weight.width, weight.width, valid, shared);
         if constexpr (Input::kAsynchronous) stream.begin(weight, index);
         input.end(times++);
-        const panel::Part descriptor = load_cached(weight.parts + index);
-        const Sums to{nullptr, sums, infinite, output, descriptor.first_row, first_token, n};
+        const Sums to{nullptr, sums, infinite, output, 0, first_token, n};  // of no row by itself
         Base::template accumulate<Products>(weight, stream, Base::template first_task<Products>(weight, stream), shared,
                                             to);
         if (!Input::kAsynchronous && c + 1 < column_parts) stream.begin(weight, index + weight.part_count);
         block_barrier();  // panels have been read, and sums are there
-        if (c + 1 < column_parts) continue;
-        panel::RowSlots slots = {};
-        const u32 offset = Base::offset_of_first_row(weight, descriptor);
-        if (offset != Base::kNoOffset) slots = panel::row_slots_at(weight, offset);
-        Base::finish(weight, to, descriptor, slots);
-        block_barrier();  // the sums have been read
       }
+      const panel::Part descriptor = load_cached(weight.parts + part);
+      const Sums of_rows{nullptr, sums, infinite, output, descriptor.first_row, first_token, n};
+      panel::RowSlots slots = {};
+      const u32 offset = Base::offset_of_first_row(weight, descriptor);
+      if (offset != Base::kNoOffset) slots = panel::row_slots_at(weight, offset);
+      Base::finish(weight, of_rows, descriptor, slots);
+      block_barrier();  // the sums have been read
     }
     wait_for_previous();  // where there was nothing to do, too
   }
