@@ -63,9 +63,12 @@ class Unpacker {
     order_ = token_lanes_ == 0 ? static_cast<panel::LaneOrder>(order) : panel::LaneOrder::kPlain;
     sweeps_ = token_lanes_ > 0 && fact("sweep_columns") > 0;
     turned_ = fact("turned") == 1;
-    const auto row_store = static_cast<panel::RowStore>(fact("row_store"));
-    adds_ = token_lanes_ == 0 && row_store == panel::RowStore::kAdded;
-    whole_rows_ = token_lanes_ == 0 && (row_store == panel::RowStore::kDirect || row_store == panel::RowStore::kStaged);
+    const std::int64_t row_store = fact("row_store");
+    if (row_store < 0 || row_store > static_cast<std::int64_t>(panel::RowStore::kAdded))
+      return invalid_input("panel: \"row_store\" is missing or none of 0 to 3 (it was packed by another version?)");
+    const auto store = token_lanes_ == 0 ? static_cast<panel::RowStore>(row_store) : panel::RowStore::kSlots;
+    adds_ = store == panel::RowStore::kAdded;
+    whole_rows_ = store == panel::RowStore::kDirect || store == panel::RowStore::kStaged;
     const auto is_lanes = [](std::int64_t lanes) {
       return lanes > 0 && std::has_single_bit(static_cast<std::uint64_t>(lanes));
     };
