@@ -39,7 +39,7 @@ struct PanelPacking {
   // Columns of a column part: a multiple of 8.
   std::int64_t width(std::int64_t cols) const;
   // "panel_r132_k1_w32_t4_l64_s2048_plain_turned", "panel_r132_k1_w32_t4_l64_s2048_gather2",
-  // "panel_r8_k1_w32_t1_l128_s2048_gather8_sweep1024"
+  // "panel_r8_k1_w32_t1_l128_s2048_gather8_sweep1024", "panel_r1_k6_w16_t2_l128_s8704_plain_turned_added"
   std::string name() const;
   bool operator==(const PanelPacking&) const = default;
 };

@@ -71,12 +71,11 @@ PlanStep finish_parts_step(const OperatorSpec& spec, const KernelText& text, int
                            PlanArguments& arguments);
 
 // Token-major X [n][cols] to feature-major Xt [cols + 1][kRelayoutStride], at the start of the workspace; the last row
-// is zeros.
+// is zeros. relayout_bytes: a formula, to the next multiple of 256.
 KernelText relayout_text(const OperatorSpec& spec);
 PlanStep relayout_step(const OperatorSpec& spec, const KernelText& text, PlanArguments& arguments);
 inline constexpr const char* kRelayoutStride = "ceil_div(n, 8) * 8";  // elements between Xt's rows
-std::string relayout_bytes(
-    const OperatorSpec& spec);  // formula: of Xt and its row of zeros, to the next multiple of 256
+std::string relayout_bytes(const OperatorSpec& spec);
 // What turning X, in tokens or in panels of them, adds to the time of the kernel behind it: a cost model's figure.
 double relayout_us(const Problem& problem);
 
