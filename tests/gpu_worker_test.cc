@@ -168,6 +168,7 @@ TEST_F(GpuWorkerTest, EpiloguesAreCheckedAndVendorsSayThatTheyLeaveThemOut) {
     ASSERT_TRUE(vendor.ok()) << vendor.status().to_string();
     EXPECT_LE(vendor->verification.norm_error, norm_error_limit(problem.spec.type)) << name << ": " << vendor->detail;
     EXPECT_THAT(vendor->detail, testing::HasSubstr("without the epilogue"));
+    EXPECT_TRUE(vendor->epilogue_left_out);
   }
   EXPECT_EQ(worker_->vendor("another", {}).status().code(), StatusCode::kNotFound);
 }

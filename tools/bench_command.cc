@@ -7,6 +7,8 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "search/bucket.h"
+#include "search/cached_choices.h"
 #include "search/roofline.h"
 #include "tools/break_even.h"
 #include "tools/command.h"
@@ -29,11 +31,15 @@ struct Options {
   std::string html;
 };
 
+// What a library takes. Where cuBLASLt lacks the epilogue: its product and a kernel of ours behind it.
 const VendorTiming* vendor_of(const BucketChoice& bucket, const std::string& name) {
+  const VendorTiming* found = nullptr;
   for (const VendorTiming& vendor : bucket.vendors) {
-    if (vendor.name == name && vendor.supported) return &vendor;
+    if (!vendor.supported) continue;
+    if (vendor.name == name) found = &vendor;
+    if (name == kDenseVendor && vendor.name == kDenseEpilogue && vendor.timing.median_us > 0) return &vendor;
   }
-  return nullptr;
+  return found;
 }
 
 // The library's time over ours, over every case that it supports.
@@ -131,6 +137,27 @@ std::string missing_vendors(const TuneReport& report) {
   return text;
 }
 
+// Which figures are not of the whole operator as a library computes it.
+std::string epilogue_notes(const TuneReport& report, const std::vector<std::string>& vendors) {
+  std::string text;
+  for (const std::string& name : vendors) {
+    int ours = 0;
+    int without = 0;
+    for (const WeightResult& weight : report.weights) {
+      for (const BucketChoice& bucket : weight.buckets) {
+        const VendorTiming* vendor = vendor_of(bucket, name);
+        if (vendor == nullptr) continue;
+        if (vendor->name == kDenseEpilogue) ++ours;
+        if (vendor->epilogue_left_out) ++without;
+      }
+    }
+    if (ours > 0)
+      text += fmt::format("{}: in {} cases the epilogue, which it lacks, is a kernel of ours behind it\n", name, ours);
+    if (without > 0) text += fmt::format("{}: in {} cases without the epilogue\n", name, without);
+  }
+  return text;
+}
+
 // Why builds without a part have no figure, once for each reason.
 std::string missing_ablations(const TuneReport& report) {
   std::map<std::string, int> reasons;
@@ -201,8 +228,8 @@ int run(Options options) {
   } else {
     const std::vector<std::string>& vendors = options.settings.tuning.vendors;
     const TextTable table = bench_table(result, vendors, options.settings.ablation);
-    fmt::print("{}\n{}{}{}", options.markdown ? table.markdown() : table.plain(), geometric_means(result, vendors),
-               missing_vendors(result), missing_ablations(result));
+    fmt::print("{}\n{}{}{}{}", options.markdown ? table.markdown() : table.plain(), geometric_means(result, vendors),
+               epilogue_notes(result, vendors), missing_vendors(result), missing_ablations(result));
     for (const TuneReport::Skipped& tensor : result.skipped) fmt::print("skipped {}: {}\n", tensor.name, tensor.reason);
     fmt::print("{}", last_line(*outcome, options.settings.tuning.timing));
   }

@@ -64,6 +64,8 @@ expect 3 none.db "$sparsmith" show model.tuned.safetensors --tensor a.weight --w
 expect 3 c.weight "$sparsmith" show model.tuned.safetensors --tensor c.weight
 expect 0 '"weights"' "$sparsmith" tune model.safetensors -o json.safetensors --device emulator --cache tune.db --json
 expect 0 "geometric mean" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
+expect 0 "cublas: in 2 cases the epilogue, which it lacks, is a kernel of ours behind it" \
+  "$sparsmith" bench model.safetensors --device emulator --cache tune.db --epilogue gelu
 expect 0 "roofline us  bound by  reached" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
 expect 0 '"roofline":{"by":"memory","reached":' \
   "$sparsmith" bench model.safetensors --device emulator --cache tune.db --json

@@ -28,6 +28,7 @@ json json_of(const VendorTiming& vendor) {
   object["max_error_over_bound"] = vendor.verification.max_error_over_bound;
   object["norm_error"] = vendor.verification.norm_error;
   if (vendor.own_layout_us > 0) object["own_layout_us"] = vendor.own_layout_us;
+  if (vendor.epilogue_left_out) object["epilogue_left_out"] = true;
   object["weight_bytes"] = vendor.weight_bytes;
   return object;
 }

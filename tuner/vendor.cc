@@ -93,6 +93,7 @@ Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
   TimedWork* const one[] = {best.work.get()};
   SPARSMITH_ASSIGN_OR_RETURN(std::vector<Timing> timings, timer.time(one, policy));
   best.timing.timing = std::move(timings.front());
+  best.timing.epilogue_left_out = problem.epilogue_left_out();
   best.timing.own_layout_us = own_layout_us < kNone ? own_layout_us : 0;
   best.timing.weight_bytes = best.work->bytes_on_gpu();
   best.timing.detail = detail_of(problem, *best.work, best.timing.verification);

@@ -54,9 +54,10 @@ struct Verification {
 struct VendorTiming {
   std::string name;
   bool supported = true;
-  std::string detail;        // the algorithm that won, or why it is not supported
-  Timing timing;             // of its best, whatever layout of X and Y that takes
-  double own_layout_us = 0;  // its best in the operator's layout, by a few samples; 0: there is none
+  std::string detail;              // the algorithm that won, or why it is not supported
+  Timing timing;                   // of its best, whatever layout of X and Y that takes
+  double own_layout_us = 0;        // its best in the operator's layout, by a few samples; 0: there is none
+  bool epilogue_left_out = false;  // the product alone was timed, of an operator that has an epilogue
   Verification verification;
   std::int64_t weight_bytes = 0;  // on the GPU
 };

@@ -154,8 +154,10 @@ TEST(WorkerProtocolTest, RepliesSurvive) {
   vendor.name = "cusparse";
   vendor.timing = timing;
   vendor.own_layout_us = 2.5;
+  vendor.epilogue_left_out = true;
   vendor.weight_bytes = 12;
   EXPECT_EQ(std::get<VendorTiming>(replied(vendor)).own_layout_us, 2.5);
+  EXPECT_TRUE(std::get<VendorTiming>(replied(vendor)).epilogue_left_out);
   EXPECT_EQ(std::get<VendorTiming>(replied(vendor)).weight_bytes, 12);
   EXPECT_TRUE(std::holds_alternative<std::monostate>(replied(WorkerReply())));
 

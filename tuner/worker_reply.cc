@@ -100,6 +100,7 @@ json to_json(const VendorTiming& vendor) {
           {"detail", vendor.detail},
           {"timing", to_json(vendor.timing)},
           {"own_layout_us", vendor.own_layout_us},
+          {"epilogue_left_out", vendor.epilogue_left_out},
           {"verification", to_json(vendor.verification)},
           {"weight_bytes", vendor.weight_bytes}};
 }
@@ -110,6 +111,7 @@ VendorTiming vendor_of(const json& value) {
           .detail = value.at("detail"),
           .timing = timing_of(value.at("timing")),
           .own_layout_us = value.at("own_layout_us"),
+          .epilogue_left_out = value.at("epilogue_left_out"),
           .verification = verification_of(value.at("verification")),
           .weight_bytes = integer_of(value.at("weight_bytes"))};
 }
