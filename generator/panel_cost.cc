@@ -4,7 +4,7 @@
 //   shared   phases of gathers: 8 entries each, a little more with what conflicts are left
 //   issue    instructions for 32 entries, over the four schedulers
 //   stream   the packed weight: from HBM once, from L2 once for each block's panels
-// The constants are fitted to spaces that an H200 recorded (docs/results/h200-search.md).
+// The constants are fitted to what an H200 took (docs/kernels.md).
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -17,35 +17,44 @@
 namespace sparsmith {
 namespace {
 
-constexpr double kLaunchUs = 1.1;
-constexpr double kSecondPassUs = 0.9;             // its launch hides behind the first pass
-constexpr double kPartialSumsBytesPerUs = 2.8e6;  // written by the first pass, read by the second
-constexpr double kLatencyUs = 0.46;               // from the start of a block to its first data
-constexpr double kL2BytesPerUs = 5.6e6;
-constexpr double kStreamBytesPerUs = 9.8e6;  // of what many blocks read at about the same time: W, for their panels
-constexpr double kFillBytesPerClock = 39;    // of one multiprocessor
+constexpr double kLaunchUs = 1.07;
+constexpr double kSecondPassUs = 0.89;            // its launch hides behind the first pass
+constexpr double kPartialSumsBytesPerUs = 3.5e6;  // written by the first pass, read by the second
+constexpr double kLatencyUs = 0.35;               // from the start of a block to its first data
+// Of panels that one block fills, and of Y; of panels that the blocks of several row parts fill at about the same time;
+// of W, which the blocks of many panels read so.
+constexpr double kL2BytesPerUs = 2.9e6;
+constexpr double kSharedFillBytesPerUs = 7.7e6;
+constexpr double kStreamBytesPerUs = 9.7e6;
+constexpr double kFillBytesPerClock = 46;  // of one multiprocessor
+// For each byte of a panel, the bytes that would be sent in the time that it takes: where X is turned by threads that
+// have few loads under way; where the 16 bytes of a column of feature-major X are half a sector of a line of their own;
+// where a block takes those of several panels, which are neighbours.
+constexpr double kTurned = 1.03;
+constexpr double kApart = 5.1;
+constexpr double kBeside = 4.3;
 // Panels that two blocks of a cluster fill.
-constexpr double kPartnerBytesPerClock = 5.8;  // to the other block's shared memory, of one multiprocessor
-constexpr double kPairUs = 0.72;               // blocks that wait for each other
-constexpr double kPartUs = 4.5;                // a part more: wait for the slowest warp, store sums, first steps
-constexpr double kSweepUs = 1.0;               // a part of K more, of a block that goes through them
-constexpr double kPhaseConflicts = 1.1;
+constexpr double kPartnerBytesPerClock = 7.4;  // to the other block's shared memory, of one multiprocessor
+constexpr double kPairUs = 0.65;               // blocks that wait for each other
+constexpr double kPartUs = 1.0;                // a part more: wait for the slowest warp, store sums, first steps
+constexpr double kSweepUs = 0.39;              // a part of K more, of a block that goes through them
+constexpr double kPhaseConflicts = 1.02;       // accesses over the least, as packers count them
 // Instructions for 32 entries. Tensor products issue 9, yet take 5 cycles of a multiprocessor for 32 entries; sparse
 // ones issue 8 and take less, where there are warps enough for four of them to wait for each other in each.
-constexpr double kTensorInstructions = 19;
-constexpr double kSparseTensorInstructions = 14.5;
-constexpr double kSparseStepUs = 0.05;
-constexpr double kPlainInstructions = 17.8;
-constexpr double kChainInstructions = 13.5;
-constexpr double kFp32Instructions = 8.9;
-constexpr double kEntryInstructions = 4;   // of these, what several panels of a block share
-constexpr double kStepInstructions = 8.9;  // for a step of several entries a lane
-constexpr double kIssued = 0.85;           // instructions a cycle of a scheduler, at best
-constexpr double kStepWaitUs = 0.49;       // of a warp for a step that was asked for when it was needed
-constexpr double kStoreCycles = 1.2;       // of a row of a panel that four lanes store together
-constexpr double kFinishUs = 0.38;         // of a block: barrier, sums of cut rows, stores
-constexpr double kWarpUs = 0.04;           // and for each of its warps, whose share cuts rows and may be the last
-constexpr double kOverlap = 6.9;           // how sharply the slowest of the three hides the others
+constexpr double kTensorInstructions = 21.5;
+constexpr double kSparseTensorInstructions = 17.7;
+constexpr double kSparseStepUs = 0.09;
+constexpr double kPlainInstructions = 18.7;
+constexpr double kChainInstructions = 14.2;
+constexpr double kFp32Instructions = 7.6;
+constexpr double kEntryInstructions = 3.05;  // of these, what several panels of a block share
+constexpr double kStepInstructions = 4.65;   // for a step of several entries a lane
+constexpr double kIssued = 0.85;             // instructions a cycle of a scheduler, at best
+constexpr double kStepWaitUs = 0.45;         // of a warp for a step that was asked for when it was needed
+constexpr double kStoreCycles = 2.1;         // of a row of a panel that four lanes store together
+constexpr double kFinishUs = 0.62;           // of a block: barrier, sums of cut rows, stores
+constexpr double kWarpUs = 0.046;            // and for each of its warps, whose share cuts rows and may be the last
+constexpr double kOverlap = 5.4;             // how sharply the slowest of the three hides the others
 
 // Entries that are stored for each nonzero.
 double padding(const PanelConfig& config, const SparsityStatistics& statistics, double entries_a_warp, int step) {
@@ -61,14 +70,12 @@ double padding(const PanelConfig& config, const SparsityStatistics& statistics, 
   return stored * std::max(1 + length * entries_a_task / 2 / entries_a_warp, longest * entries_a_task / entries_a_warp);
 }
 
-// For each byte of a panel, the bytes that L2 would send in the time that the panel's take. X is turned by threads that
-// have few loads under way. The 16 bytes of a column of feature-major X are half a sector of a line of their own,
-// unless X holds no more.
+// For each byte of a panel, the bytes that would be sent in the time that it takes.
 double sent_bytes(const PanelConfig& config, Layout layout, double panels) {
   using Input = PanelConfig::Input;
   if (config.input == Input::kRelayout || config.input == Input::kNeighbours) return 1;
-  const double apart = config.panels == 1 ? 3.4 : 3.0;
-  const double each = config.turns(layout) ? 1.4 : panels > 1 ? apart : 1;
+  const double apart = config.panels == 1 ? kApart : kBeside;
+  const double each = config.turns(layout) ? kTurned : panels > 1 ? apart : 1;
   return config.input == Input::kShared ? each / 2 : each;
 }
 
@@ -77,8 +84,8 @@ double fill_us(const PanelConfig& config, const Problem& problem, double panels,
                double clock_mhz) {
   const double filled = static_cast<double>(config.panel_bytes(problem.spec.cols)) * blocks;
   const double sent = filled * sent_bytes(config, problem.spec.layout, panels);
-  const double us =
-      std::max(sent / (kL2BytesPerUs * l2_speed(problem.device)), sent / busy / kFillBytesPerClock / clock_mhz);
+  const double l2 = (config.row_parts > 1 ? kSharedFillBytesPerUs : kL2BytesPerUs) * l2_speed(problem.device);
+  const double us = std::max(sent / l2, sent / busy / kFillBytesPerClock / clock_mhz);
   if (!config.pairs()) return kLatencyUs + us;
   return kLatencyUs + kPairUs + std::max(us, filled / 2 / busy / kPartnerBytesPerClock / clock_mhz);
 }
