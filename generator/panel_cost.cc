@@ -17,44 +17,44 @@
 namespace sparsmith {
 namespace {
 
-constexpr double kLaunchUs = 1.07;
-constexpr double kSecondPassUs = 0.89;            // its launch hides behind the first pass
+constexpr double kLaunchUs = 1.0;
+constexpr double kSecondPassUs = 0.9;             // its launch hides behind the first pass
 constexpr double kPartialSumsBytesPerUs = 3.5e6;  // written by the first pass, read by the second
-constexpr double kLatencyUs = 0.35;               // from the start of a block to its first data
+constexpr double kLatencyUs = 0.32;               // from the start of a block to its first data
 // Of panels that one block fills, and of Y; of panels that the blocks of several row parts fill at about the same time;
 // of W, which the blocks of many panels read so.
-constexpr double kL2BytesPerUs = 2.9e6;
-constexpr double kSharedFillBytesPerUs = 7.7e6;
-constexpr double kStreamBytesPerUs = 9.7e6;
-constexpr double kFillBytesPerClock = 46;  // of one multiprocessor
-// For each byte of a panel, the bytes that would be sent in the time that it takes: where X is turned by threads that
-// have few loads under way; where the 16 bytes of a column of feature-major X are half a sector of a line of their own;
-// where a block takes those of several panels, which are neighbours.
-constexpr double kTurned = 1.03;
+constexpr double kL2BytesPerUs = 3.9e6;
+constexpr double kSharedFillBytesPerUs = 7.8e6;
+constexpr double kStreamBytesPerUs = 9.4e6;
+constexpr double kFillBytesPerClock = 50;  // of one multiprocessor
+// For each byte of a panel, the bytes that would be sent in the time that it takes: where the 16 bytes of a column of
+// feature-major X are half a sector of a line of their own; where a block takes those of several panels, which are
+// neighbours.
 constexpr double kApart = 5.1;
 constexpr double kBeside = 4.3;
 // Panels that two blocks of a cluster fill.
-constexpr double kPartnerBytesPerClock = 7.4;  // to the other block's shared memory, of one multiprocessor
-constexpr double kPairUs = 0.65;               // blocks that wait for each other
-constexpr double kPartUs = 1.0;                // a part more: wait for the slowest warp, store sums, first steps
-constexpr double kSweepUs = 0.39;              // a part of K more, of a block that goes through them
+constexpr double kPartnerBytesPerClock = 7.6;  // to the other block's shared memory, of one multiprocessor
+constexpr double kPairUs = 0.69;               // blocks that wait for each other
+constexpr double kPartUs = 1.57;               // a part more: wait for the slowest warp, store sums, first steps
+constexpr double kSweepUs = 0.32;              // a part of K more, of a block that goes through them
 constexpr double kPhaseConflicts = 1.02;       // accesses over the least, as packers count them
 // Instructions for 32 entries. Tensor products issue 9, yet take 5 cycles of a multiprocessor for 32 entries; sparse
 // ones issue 8 and take less, where there are warps enough for four of them to wait for each other in each.
-constexpr double kTensorInstructions = 21.5;
-constexpr double kSparseTensorInstructions = 17.7;
-constexpr double kSparseStepUs = 0.09;
-constexpr double kPlainInstructions = 18.7;
-constexpr double kChainInstructions = 14.2;
-constexpr double kFp32Instructions = 7.6;
-constexpr double kEntryInstructions = 3.05;  // of these, what several panels of a block share
-constexpr double kStepInstructions = 4.65;   // for a step of several entries a lane
-constexpr double kIssued = 0.85;             // instructions a cycle of a scheduler, at best
-constexpr double kStepWaitUs = 0.45;         // of a warp for a step that was asked for when it was needed
-constexpr double kStoreCycles = 2.1;         // of a row of a panel that four lanes store together
-constexpr double kFinishUs = 0.62;           // of a block: barrier, sums of cut rows, stores
-constexpr double kWarpUs = 0.046;            // and for each of its warps, whose share cuts rows and may be the last
-constexpr double kOverlap = 5.4;             // how sharply the slowest of the three hides the others
+constexpr double kTensorInstructions = 21.4;
+constexpr double kSparseTensorInstructions = 16.7;
+constexpr double kSparseStepUs = 0.077;
+constexpr double kPlainInstructions = 18.8;
+constexpr double kChainInstructions = 14.3;
+constexpr double kFp32Instructions = 6.6;
+constexpr double kEntryInstructions = 3.2;  // of these, what several panels of a block share
+constexpr double kStepInstructions = 4.3;   // for a step of several entries a lane
+constexpr double kIssued = 0.85;            // instructions a cycle of a scheduler, at best
+constexpr double kStepWaitUs = 0.45;        // of a warp for a step that was asked for when it was needed
+constexpr double kTensorTaskUs = 0.14;      // of a warp among 32, for the end of a task of tensor products
+constexpr double kStoreCycles = 1.54;       // of a row of a panel that four lanes store together
+constexpr double kFinishUs = 0.61;          // of a block: barrier, sums of cut rows, stores
+constexpr double kWarpUs = 0.05;            // and for each of its warps, whose share cuts rows and may be the last
+constexpr double kOverlap = 4.9;            // how sharply the slowest of the three hides the others
 
 // Entries that are stored for each nonzero.
 double padding(const PanelConfig& config, const SparsityStatistics& statistics, double entries_a_warp, int step) {
@@ -75,7 +75,7 @@ double sent_bytes(const PanelConfig& config, Layout layout, double panels) {
   using Input = PanelConfig::Input;
   if (config.input == Input::kRelayout || config.input == Input::kNeighbours) return 1;
   const double apart = config.panels == 1 ? kApart : kBeside;
-  const double each = config.turns(layout) ? kTurned : panels > 1 ? apart : 1;
+  const double each = !config.turns(layout) && panels > 1 ? apart : 1;
   return config.input == Input::kShared ? each / 2 : each;
 }
 
@@ -151,6 +151,11 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double steps = entries_a_warp * std::max(1.0, longest_row * config.row_parts) / (32.0 * step);
   const double latency_us = steps * waves * sweeps * (kStepWaitUs / config.depth + (sparse ? kSparseStepUs : 0));
 
+  // Rows in tasks of 32 lanes; the fewer warps there are, the less the ends of their tasks hide behind each other.
+  const double segments = static_cast<double>(spec.rows) * std::max(1.0, statistics.row_mean / config.segment_length);
+  const double tasks = segments * config.segment_lanes / 32 / config.row_parts / warps;
+  const double ends_us = tensor ? kTensorTaskUs * tasks * waves * sweeps * 32 / warps : 0;
+
   const double filling =
       waves * sweeps * fill_us(config, problem, panels, std::min(blocks, sms * resident), busy, clock_mhz);
   // A part has as many rows as there is room for what they leave.
@@ -165,7 +170,7 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
                                     slots * config.panels * sweeps / clock_mhz);
 
   double total = kLaunchUs + launch_delay_us(problem.device) + filling +
-                 together({issue_us, shared_us, stream_us, latency_us}) + finish_us;
+                 together({issue_us, shared_us, stream_us, latency_us}) + ends_us + finish_us;
   if (tensor && config.store == panel::RowStore::kDirect)
     total += static_cast<double>(spec.rows) * panels / busy * kStoreCycles / clock_mhz;
   const double y_bytes = static_cast<double>(spec.rows) * static_cast<double>(problem.tokens) * element;
