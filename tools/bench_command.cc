@@ -42,20 +42,28 @@ const VendorTiming* vendor_of(const BucketChoice& bucket, const std::string& nam
   return found;
 }
 
+// Calls body(choice, what the library took) for every case that it supports.
+template <class Body>
+void for_each_case(const TuneReport& report, const std::string& library, const Body& body) {
+  for (const WeightResult& weight : report.weights) {
+    for (const BucketChoice& bucket : weight.buckets) {
+      const VendorTiming* vendor = vendor_of(bucket, library);
+      if (vendor != nullptr) body(bucket, *vendor);
+    }
+  }
+}
+
 // The library's time over ours, over every case that it supports.
 std::string geometric_means(const TuneReport& report, const std::vector<std::string>& vendors) {
   std::string text;
   for (const std::string& name : vendors) {
     double logarithms = 0;
     int cases = 0;
-    for (const WeightResult& weight : report.weights) {
-      for (const BucketChoice& bucket : weight.buckets) {
-        const VendorTiming* vendor = vendor_of(bucket, name);
-        if (vendor == nullptr || bucket.us() <= 0) continue;
-        logarithms += std::log(vendor->timing.median_us / bucket.us());
-        ++cases;
-      }
-    }
+    for_each_case(report, name, [&](const BucketChoice& bucket, const VendorTiming& vendor) {
+      if (bucket.us() <= 0) return;
+      logarithms += std::log(vendor.timing.median_us / bucket.us());
+      ++cases;
+    });
     if (cases == 0) {
       text += fmt::format("geometric mean over {}: no case was measured\n", name);
     } else {
@@ -143,14 +151,10 @@ std::string epilogue_notes(const TuneReport& report, const std::vector<std::stri
   for (const std::string& name : vendors) {
     int ours = 0;
     int without = 0;
-    for (const WeightResult& weight : report.weights) {
-      for (const BucketChoice& bucket : weight.buckets) {
-        const VendorTiming* vendor = vendor_of(bucket, name);
-        if (vendor == nullptr) continue;
-        if (vendor->name == kDenseEpilogue) ++ours;
-        if (vendor->epilogue_left_out) ++without;
-      }
-    }
+    for_each_case(report, name, [&](const BucketChoice&, const VendorTiming& vendor) {
+      if (vendor.name == kDenseEpilogue) ++ours;
+      if (vendor.epilogue_left_out) ++without;
+    });
     if (ours > 0)
       text += fmt::format("{}: in {} cases the epilogue, which it lacks, is a kernel of ours behind it\n", name, ours);
     if (without > 0) text += fmt::format("{}: in {} cases without the epilogue\n", name, without);
