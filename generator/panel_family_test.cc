@@ -295,6 +295,30 @@ TEST(PanelFamilyTest, TheModelCountsWhatL2Sends) {
   EXPECT_LT(predicted(PanelConfig::Input::kDirect), predicted(PanelConfig::Input::kShared));
 }
 
+// As an H200 has it: 5.7 and 5.9 us at N = 8, 49.5 and 57 at 512.
+TEST(PanelFamilyTest, TheModelKnowsWhatSharedPanelsAndFewWarpsCost) {
+  const PanelFamily family;
+  Random random(4);
+  const CsrMatrix matrix = draw_matrix(random, 8192, 8192, 0.01);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  Config config = plain_config();
+  const auto predicted = [&](std::int64_t tokens, const char* parameter, std::int64_t value) {
+    config.values[parameter] = value;
+    return family.predict(config, problem_of(matrix, tokens), statistics);
+  };
+  config.values["segment_lanes"] = 4;
+  const double of_few_blocks_us = predicted(8, "row_parts", 66);
+  EXPECT_LT(predicted(8, "row_parts", 132), 1.1 * of_few_blocks_us);  // that fill the same panel
+
+  config.values["segment_lanes"] = 2;
+  config.values["row_parts"] = 2;
+  config.values["products"] = static_cast<std::int64_t>(PanelConfig::Products::kTensor);
+  config.values["depth"] = 6;
+  const double of_few_warps_us = predicted(512, "threads_per_block", 512);
+  config.values["depth"] = 3;
+  EXPECT_LT(predicted(512, "threads_per_block", 1024), of_few_warps_us);
+}
+
 TEST(PanelFamilyTest, KernelTextDependsOnItsNameAlone) {
   expect_text_depends_on_name_alone(PanelFamily(), {{64, 512}, {300, 30000}});
 }
