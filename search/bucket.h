@@ -36,6 +36,8 @@ BucketTimes times_of(const Bucket& bucket);
 
 // The vendor that dense products are measured with.
 inline constexpr const char* kDenseVendor = "cublas";
+// Among vendors: that product, with the epilogue in a kernel of ours behind it.
+inline constexpr const char* kDenseEpilogue = "cublas+epilogue";
 
 // In a few words, which many have in common: why a candidate was rejected.
 std::string rejection_class(MeasurementStatus status, const std::string& reason);

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "generator/dense_epilogue.h"
+#include "search/bucket.h"
 
 namespace sparsmith {
 namespace {

@@ -74,7 +74,4 @@ ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, s
 void store_choice(const TuneContext& context, const WeightResult& weight, const BucketChoice& choice,
                   const std::string& families);
 
-// The name of a dense product with its epilogue in a kernel of ours, among vendors.
-inline constexpr const char* kDenseEpilogue = "cublas+epilogue";
-
 }  // namespace sparsmith

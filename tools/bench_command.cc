@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "search/bucket.h"
-#include "search/cached_choices.h"
 #include "search/roofline.h"
 #include "tools/break_even.h"
 #include "tools/command.h"
