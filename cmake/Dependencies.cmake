@@ -25,6 +25,8 @@ find_path(CUDA_INCLUDE_DIR cuda.h
           REQUIRED NO_DEFAULT_PATH)
 add_library(cuda_headers INTERFACE)
 target_include_directories(cuda_headers SYSTEM INTERFACE ${CUDA_INCLUDE_DIR})
+# Where programs of the build tree find CUDA's libraries. Installing drops it.
+set(CMAKE_BUILD_RPATH ${CMAKE_SOURCE_DIR}/.deps/cuda/lib)
 
 # For performance histories on a PostgreSQL server. The library itself is opened at run time.
 find_path(LIBPQ_INCLUDE_DIR libpq-fe.h PATH_SUFFIXES postgresql)

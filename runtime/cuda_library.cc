@@ -3,6 +3,9 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <link.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -31,30 +34,21 @@ std::vector<fs::path> toolkit_folders() {
   return folders;
 }
 
-// Where to look before the loader's own path, and after it.
-struct SearchPath {
-  std::vector<fs::path> before;
-  std::vector<fs::path> after;
-};
-
-SearchPath search_path() {
-  SearchPath path;
+// Folders to look in before the loader's own path.
+std::vector<fs::path> folders_before_loader() {
+  std::vector<fs::path> folders;
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
-  if (!program.empty()) path.before = {program, program.parent_path() / "lib"};
-  if (const char* joined = std::getenv("SPARSMITH_CUDA_LIBRARY_PATH")) append_split(path.before, joined);
-
-  path.after = toolkit_folders();
-  fs::path above = program;
-  for (int level = 0; level < 4 && above.has_relative_path(); ++level, above = above.parent_path())
-    if (fs::exists(above / ".deps/cuda/lib", error)) path.after.push_back(above / ".deps/cuda/lib");
-  return path;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  for (const std::string& folder : folders_of_program(program.string())) folders.emplace_back(folder);
+  if (const char* joined = std::getenv("SPARSMITH_CUDA_LIBRARY_PATH")) append_split(folders, joined);
+  return folders;
 }
 
 // One search for a library under any of its names.
 class Search {
  public:
-  explicit Search(const std::vector<std::string>& names) : names_(names) {}
+  explicit Search(const std::vector<std::string>& names, std::string needed_by = "")
+      : names_(names), needed_by_(std::move(needed_by)) {}
 
   // Each opens the first of the names that is there, and leaves its file in path(); null when none is.
   void* in_folders(const std::vector<fs::path>& folders) {
@@ -82,9 +76,10 @@ class Search {
 
   const std::string& path() const { return path_; }
   Status not_found() const {
-    return no_device(fmt::format("{} not found in {}{}; install it, or name its folder in SPARSMITH_CUDA_LIBRARY_PATH",
-                                 names_.empty() ? "library" : names_.front(), fmt::join(places_, ", "),
-                                 refused_.empty() ? "" : " (" + refused_ + ")"));
+    return no_device(fmt::format(
+        "{}{} not found in {}{}; install it, or name its folder in SPARSMITH_CUDA_LIBRARY_PATH",
+        names_.empty() ? "library" : names_.front(), needed_by_.empty() ? "" : ", which " + needed_by_ + " needs,",
+        fmt::join(places_, ", "), refused_.empty() ? "" : " (" + refused_ + ")"));
   }
 
  private:
@@ -94,6 +89,7 @@ class Search {
   }
 
   const std::vector<std::string>& names_;
+  const std::string needed_by_;  // the file that needs it; empty: none does
   std::vector<std::string> places_;
   std::string path_;
   std::string refused_;  // why the loader did not take a file that is there
@@ -102,15 +98,45 @@ class Search {
 }  // namespace
 
 Result<CudaLibrary> CudaLibrary::open(const std::vector<std::string>& names) {
-  const SearchPath path = search_path();
   Search search(names);
-  void* handle = search.in_folders(path.before);
+  void* handle = search.in_folders(folders_before_loader());
   if (handle == nullptr) handle = search.by_loader();
-  if (handle == nullptr) handle = search.in_folders(path.after);
+  if (handle == nullptr) handle = search.in_folders(toolkit_folders());
+  if (handle == nullptr) return search.not_found();
+  return CudaLibrary(search.path(), handle);
+}
+
+Result<CudaLibrary> CudaLibrary::open_companion(const std::string& name) const {
+  std::vector<fs::path> folders;
+  if (const link_map* map = nullptr; dlinfo(handle_, RTLD_DI_LINKMAP, &map) == 0) {
+    const fs::path file = map->l_name;
+    folders.push_back(file.parent_path());
+    std::error_code error;
+    const fs::path target = fs::canonical(file, error).parent_path();
+    if (!error && target != folders.front()) folders.push_back(target);
+  }
+  const std::vector<std::string> names = {name};
+  Search search(names, path_);
+  void* handle = search.in_folders(folders);
+  if (handle == nullptr) handle = search.by_loader();
   if (handle == nullptr) return search.not_found();
   return CudaLibrary(search.path(), handle);
 }
 
 void* CudaLibrary::find(const char* symbol) const { return dlsym(handle_, symbol); }
+
+std::vector<std::string> folders_of_program(const std::string& program) {
+  struct stat owner = {};
+  if (program.empty() || stat(program.c_str(), &owner) != 0) return {};
+  const fs::path own = fs::path(program).parent_path();
+  std::vector<std::string> folders;
+  for (const fs::path& folder : {own, own.parent_path() / "lib"}) {
+    struct stat status = {};
+    if (stat(folder.c_str(), &status) != 0 || (status.st_mode & S_IWOTH) != 0) continue;
+    if (status.st_uid != 0 && status.st_uid != geteuid() && status.st_uid != owner.st_uid) continue;
+    folders.push_back(folder.string());
+  }
+  return folders;
+}
 
 }  // namespace sparsmith

@@ -12,11 +12,15 @@ namespace sparsmith {
 // handlers that do not survive being unmapped. A plain handle; safe to use from any thread.
 class CudaLibrary {
  public:
-  // Opens the first of `names` ("libnvrtc.so.13", ...) found in: the folder of this program and ../lib beside it,
-  // $SPARSMITH_CUDA_LIBRARY_PATH (folders joined by ':'), the loader's own path, /usr/local/cuda*/lib64, and
-  // .deps/cuda/lib in a folder above the program (a source tree). Error: kNoDevice, with where it was looked for, why
-  // the loader refused a file that is there, and what to do.
+  // Opens the first of `names` ("libnvrtc.so.13", ...) found in: folders_of_program(), $SPARSMITH_CUDA_LIBRARY_PATH
+  // (folders joined by ':'), the loader's own path, and /usr/local/cuda*/lib64. The programs of a build tree have
+  // .deps/cuda/lib of their source tree in the loader's path; installed programs do not. Error: kNoDevice, with where
+  // it was looked for, why the loader refused a file that is there, and what to do.
   static Result<CudaLibrary> open(const std::vector<std::string>& names);
+
+  // Opens a library that this one later opens by its plain name, which works from then on in this process: from the
+  // folder of this one's file, which need not be in the loader's path, or else by the loader. Error: as of open().
+  Result<CudaLibrary> open_companion(const std::string& name) const;
 
   // The address of a function; nullptr when this version of the library has none of that name.
   void* find(const char* symbol) const;
@@ -36,5 +40,9 @@ class CudaLibrary {
   std::string path_;
   void* handle_ = nullptr;
 };
+
+// The folder of a program and ../lib beside it, without those that another user could have written to: each belongs to
+// root, to this user or to the program's owner, and is not writable by all.
+std::vector<std::string> folders_of_program(const std::string& program);
 
 }  // namespace sparsmith

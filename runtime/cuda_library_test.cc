@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -34,6 +35,30 @@ TEST_F(CudaLibraryFolderTest, ANamedFolderComesBeforeTheLoadersPath) {
   EXPECT_EQ(library->path(), folder_.file("libm.so.6"));
 }
 
+TEST_F(CudaLibraryFolderTest, ACompanionIsTakenFromTheFolderOfItsLibrary) {
+  const auto loaded = CudaLibrary::open({"libm.so.6"});
+  ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
+  Dl_info place = {};
+  ASSERT_NE(dladdr(loaded->find("cos"), &place), 0);
+  // A library of its own name: one that is open already keeps the path by which it was opened.
+  std::filesystem::copy_file(place.dli_fname, folder_.file("libsparsmith_first.so.1"));
+  std::filesystem::create_symlink(place.dli_fname, folder_.file("libsparsmith_second.so.1"));
+
+  const auto library = CudaLibrary::open({"libsparsmith_first.so.1"});
+  ASSERT_TRUE(library.ok()) << library.status().to_string();
+  unsetenv("SPARSMITH_CUDA_LIBRARY_PATH");
+  const auto companion = library->open_companion("libsparsmith_second.so.1");
+  ASSERT_TRUE(companion.ok()) << companion.status().to_string();
+  EXPECT_EQ(companion->path(), folder_.file("libsparsmith_second.so.1"));
+
+  std::ofstream(folder_.file("libsparsmith_broken.so.1")) << "no library";
+  const auto broken = library->open_companion("libsparsmith_broken.so.1");
+  ASSERT_FALSE(broken.ok());
+  EXPECT_EQ(broken.status().code(), StatusCode::kNoDevice);
+  EXPECT_THAT(broken.status().message(), testing::HasSubstr(", which " + library->path() + " needs,"));
+  EXPECT_THAT(broken.status().message(), testing::HasSubstr(folder_.file("libsparsmith_broken.so.1: ")));
+}
+
 TEST_F(CudaLibraryFolderTest, SaysWhyAFileWasRefused) {
   std::ofstream(folder_.file("libsparsmith_broken.so.1")) << "no library";
   const auto library = CudaLibrary::open({"libsparsmith_broken.so.1"});
@@ -49,6 +74,33 @@ TEST(CudaLibraryTest, SaysWhereItLooked) {
   EXPECT_EQ(library.status().code(), StatusCode::kNoDevice);
   EXPECT_THAT(library.status().message(), testing::HasSubstr("/nowhere/two"));
   EXPECT_THAT(library.status().message(), testing::HasSubstr("SPARSMITH_CUDA_LIBRARY_PATH"));
+  // A folder above the program may be anybody's: a source tree is in the run path of what is built in it, or nowhere.
+  EXPECT_THAT(library.status().message(), testing::Not(testing::HasSubstr(".deps")));
+}
+
+TEST(CudaLibraryTest, FoldersOfAProgramAreThoseThatNobodyElseWritesTo) {
+  namespace fs = std::filesystem;
+  const TemporaryDirectory tree;
+  fs::create_directories(tree.file("bin"));
+  fs::create_directories(tree.file("lib"));
+  const std::string program = tree.file("bin/program");
+  std::ofstream(program) << "";
+  const std::string bin = tree.file("bin");
+  const std::string lib = tree.file("lib");
+  fs::permissions(bin, fs::perms(0755));
+  fs::permissions(lib, fs::perms(0755));
+  EXPECT_THAT(folders_of_program(program), testing::ElementsAre(bin, lib));
+  fs::permissions(bin, fs::perms(01777));  // as /tmp
+  EXPECT_THAT(folders_of_program(program), testing::ElementsAre(lib));
+  fs::permissions(lib, fs::perms(0757));
+  EXPECT_THAT(folders_of_program(program), testing::IsEmpty());
+  if (geteuid() == 0) {
+    fs::permissions(lib, fs::perms(0755));
+    ASSERT_EQ(chown(lib.c_str(), 12345, 12345), 0);
+    EXPECT_THAT(folders_of_program(program), testing::IsEmpty());
+    ASSERT_EQ(chown(program.c_str(), 12345, 12345), 0);
+    EXPECT_THAT(folders_of_program(program), testing::ElementsAre(lib));
+  }
 }
 
 TEST(CudaLibraryTest, FindsFunctions) {

@@ -119,7 +119,9 @@ class NvrtcCompiler : public KernelCompiler {
     int minor = 0;
     if (nvrtc_.version(&major, &minor) != NVRTC_SUCCESS) return no_device(library.path() + " does not say its version");
     version_ = fmt::format("{}.{}", major, minor);
-    return {};
+    // NVRTC opens its builtins by their plain name with the first kernel. Their folder may be outside the loader's
+    // path.
+    return library.open_companion("libnvrtc-builtins.so." + version_).status();
   }
 
   std::string version() const override { return version_; }

@@ -31,7 +31,7 @@ Result<std::string> architecture_of(const KernelSource& kernel, const std::strin
 // Thread-safe.
 class KernelCompiler {
  public:
-  // Opens libnvrtc. Error: kNoDevice when it cannot be found, with where it was looked for.
+  // Opens libnvrtc and its builtins. Error: kNoDevice when one cannot be found, with where it was looked for.
   static Result<std::unique_ptr<KernelCompiler>> open();
   virtual ~KernelCompiler() = default;
 
