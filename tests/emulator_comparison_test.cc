@@ -49,7 +49,7 @@ class EmulatorComparisonTest : public testing::TestWithParam<Case> {};
 
 TEST_P(EmulatorComparisonTest, FindsWhatTheHostFinds) {
   auto executor = make_emulated_executor();
-  if (!executor.ok()) GTEST_SKIP() << "no emulator: " << executor.status().to_string();
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   const Case& c = GetParam();
   const Status loaded = load(**executor, output_comparison_kernel(c.type));
   ASSERT_TRUE(loaded.ok()) << loaded.to_string();
@@ -122,7 +122,7 @@ class EmulatorVerifierTest : public testing::TestWithParam<bool> {
  protected:
   void start(std::uint64_t memory_bytes = std::uint64_t{8} << 30) {
     auto executor = make_emulated_executor({.memory_bytes = memory_bytes});
-    if (!executor.ok()) GTEST_SKIP() << "no emulator: " << executor.status().to_string();
+    ASSERT_TRUE(executor.ok()) << executor.status().to_string();
     executor_ = *std::move(executor);
     ASSERT_TRUE(load(*executor_, product_kernel()).ok());
     ASSERT_TRUE(load(*executor_, fingerprint_kernel()).ok());

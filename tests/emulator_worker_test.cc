@@ -20,7 +20,7 @@ constexpr std::uint32_t kSeed = 32;
 
 TEST(EmulatorWorkerTest, ChecksGeneratedKernels) {
   auto worker = Worker::start({.device = "emulator", .program = ""});
-  if (!worker.ok()) GTEST_SKIP() << "no emulator: " << worker.status().to_string();
+  ASSERT_TRUE(worker.ok()) << worker.status().to_string();
   EXPECT_TRUE((*worker)->properties().is_emulator);
   const CsrMatrix matrix = drawn_weight(45, 70, 0.2, kSeed);
   const OperatorSpec spec = sample_spec(matrix, DataType::kFloat16, Layout::kTokenMajor, "bias+relu");
@@ -61,7 +61,7 @@ TEST(EmulatorWorkerTest, ChecksGeneratedKernels) {
 
 TEST(EmulatedReferenceTest, TheReferenceKernelAgreesWithTheCpu) {
   auto executor = make_emulated_executor();
-  if (!executor.ok()) GTEST_SKIP() << "no emulator: " << executor.status().to_string();
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   const CsrMatrix matrix = drawn_weight(31, 57, 0.2, kSeed);
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     const auto source = reference_kernel(type);
@@ -86,7 +86,7 @@ TEST(EmulatedReferenceTest, TheReferenceKernelAgreesWithTheCpu) {
 
 TEST(EmulatedReferenceTest, AFingerprintTellsOneByteFromAnother) {
   auto executor = make_emulated_executor();
-  if (!executor.ok()) GTEST_SKIP() << "no emulator: " << executor.status().to_string();
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   const auto source = fingerprint_kernel();
   ASSERT_TRUE(source.ok()) << source.status().to_string();
   ASSERT_TRUE((*executor)->load({source->name, source->source, {}, source->max_shared_bytes}).ok());
@@ -130,7 +130,7 @@ TEST(EmulatedReferenceTest, AFingerprintTellsOneByteFromAnother) {
 // Every block reads every word: one that is all ones is found wherever it stands.
 TEST(EmulatedReferenceTest, TheSpeedProbeReadsEveryWord) {
   auto executor = make_emulated_executor();
-  if (!executor.ok()) GTEST_SKIP() << "no emulator: " << executor.status().to_string();
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   const auto source = speed_probe_kernel();
   ASSERT_TRUE(source.ok()) << source.status().to_string();
   ASSERT_TRUE((*executor)->load({source->name, source->source, {}, source->max_shared_bytes}).ok());

@@ -72,7 +72,7 @@ class GpuProgrammaticTest : public testing::TestWithParam<std::string> {
     if (executor_->properties().compute_capability < kProgrammaticFrom)
       GTEST_SKIP() << executor_->properties().name << " launches plainly only";
     auto compiler = KernelCompiler::open();
-    if (!compiler.ok()) GTEST_SKIP() << "no NVRTC: " << compiler.status().to_string();
+    ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
     compiler_ = std::move(*compiler);
   }
 

@@ -4,7 +4,7 @@
 usage: browser_test.py FOLDER_OF_PROGRAMS OUTPUT
 
 Draws inputs, makes pages of them, and opens each in headless Chromium, in light, dark and print. Screenshots stay in
-OUTPUT. Exit code 77, with a line that says so, where there is no Chromium.
+OUTPUT. Fails where there is no browser.
 """
 
 import html.parser
@@ -17,7 +17,6 @@ import tempfile
 import drawn_results
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-SKIPPED = 77
 WIDTH = 1366  # of a laptop
 HOSTILE = "</script><script>rememberError('x')</script>\"'<b>&amp; \u2028 \u00e9\u6f22\U0001f600"
 
@@ -151,8 +150,7 @@ def main():
     programs, output = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
-        print(f"SKIPPED: none of {', '.join(BROWSERS)} is here: pages were not looked at")
-        sys.exit(SKIPPED)
+        sys.exit(f"none of {', '.join(BROWSERS)} is here to look at pages in; install chromium")
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
