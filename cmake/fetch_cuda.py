@@ -1,6 +1,6 @@
 """Downloads NVRTC, the CUDA headers and the CUDA libraries that sparsmith opens at run time, as wheels from PyPI.
 
-usage: fetch_cuda.py DESTINATION
+usage: fetch_cuda.py DESTINATION [--nvrtc-alone]
 
 Leaves DESTINATION/include and DESTINATION/lib. The folder appears whole or not at all. cuBLASLt and cuSPARSE are
 over a gigabyte and of use only with a GPU: without an NVIDIA driver, only their headers are kept.
@@ -47,15 +47,16 @@ def fetch(requirement: str, destination: pathlib.Path, libraries: bool) -> None:
 
 def main() -> None:
     destination = pathlib.Path(sys.argv[1])
+    nvrtc_alone = sys.argv[2:] == ["--nvrtc-alone"]
     has_gpu = pathlib.Path("/dev/nvidiactl").exists()
     with tempfile.TemporaryDirectory(dir=destination.parent) as work:
         staging = pathlib.Path(work) / "cuda"
         staging.mkdir()
-        for requirement in HEADERS:
-            fetch(requirement, staging, libraries=False)
         for requirement in NVRTC:
             fetch(requirement, staging, libraries=True)
-        for requirement in BASELINES + (BASELINES_NEED if has_gpu else []):
+        for requirement in [] if nvrtc_alone else HEADERS:
+            fetch(requirement, staging, libraries=False)
+        for requirement in [] if nvrtc_alone else BASELINES + (BASELINES_NEED if has_gpu else []):
             fetch(requirement, staging, libraries=has_gpu)
         staging.rename(destination)
 

@@ -1,30 +1,42 @@
 #!/usr/bin/env bash
-# Makes a fresh Debian 12 or Ubuntu 24.04 machine able to build and test sparsmith: installs the Debian packages it
-# lacks, and lets .deps/cuda/{include,lib} be the CUDA toolkit of the machine, or NVRTC and the CUDA headers from
-# PyPI where there is none. Does nothing, quickly, when nothing is missing.
+# Makes a fresh Debian 12, Debian 13 or Ubuntu 24.04 machine able to build and test sparsmith: installs the packages it
+# lacks, and lets .deps/cuda/{include,lib} be the CUDA toolkit of the machine, or NVRTC and the CUDA headers from PyPI
+# where there is none. Does nothing, quickly, when nothing is missing. Fails, with a sentence, when something cannot be
+# provided.
 #
-#   SPARSMITH_NO_SYSTEM_CUDA=1   take CUDA from PyPI even where a toolkit is installed
+# usage: setup.sh [build|test]     for building and running alone, or for tests and checks too (the default)
+#   SPARSMITH_NO_SYSTEM_CUDA=1     take CUDA from PyPI even where a toolkit is installed
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+goal=${1:-test}
+fail() { echo "set-up: $*" >&2; exit 1; }
+[[ $goal == build || $goal == test ]] || fail "unknown goal $goal; build or test"
 
 packages=(
-  g++ make cmake ninja-build ccache git ca-certificates python3 python3-venv
-  llvm-19-dev libclang-19-dev clang-19 clang-format-19 clang-tidy-19
+  g++ make cmake ninja-build ccache git ca-certificates python3 python3-venv llvm-19-dev libclang-19-dev clang-19
   nlohmann-json3-dev libsqlite3-dev libsqlitecpp-dev libcli11-dev libfmt-dev libspdlog-dev libxxhash-dev
-  libboost-context-dev zlib1g-dev libeigen3-dev libgtest-dev libgmock-dev node-d3 libpq-dev
+  libboost-context-dev zlib1g-dev node-d3 libpq-dev
 )
-# For tests alone, which are skipped without: taken where apt has them, and as root alone.
-browser=chromium            # looks at report pages
-database_server=postgresql  # keeps performance histories
+test_packages=(clang-format-19 clang-tidy-19 libeigen3-dev libgtest-dev libgmock-dev)
+browsers=(chromium chromium-browser google-chrome google-chrome-stable)  # one of them looks at report pages
 cuda_headers=(cuda.h nvrtc.h cublasLt.h cusparse.h)
 oldest_cuda=13000  # as CUDA_VERSION in cuda.h
 
+has_browser() { command -v "${browsers[@]}" >/dev/null; }
+has_database_server() { compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null || command -v initdb >/dev/null; }
+has_llvm() { [[ -f /usr/lib/llvm-19/lib/cmake/llvm/LLVMConfig.cmake && -d /usr/lib/llvm-19/include/clang ]]; }
+
 install_packages() {
+  local installed missing=() package
+  if [[ $goal == test ]]; then
+    packages+=("${test_packages[@]}")
+    has_browser || missing+=(chromium)
+    has_database_server || missing+=(postgresql)
+  fi
   if ! command -v dpkg-query >/dev/null; then
-    echo "set-up: not a Debian or Ubuntu system; install what these packages hold yourself: ${packages[*]}"
+    echo "set-up: not a Debian or Ubuntu system; install what these packages hold yourself: ${packages[*]} ${missing[*]}"
     return
   fi
-  local installed missing=() package
   # shellcheck disable=SC2016  # the braces are dpkg's
   installed=$(dpkg-query -W -f='${Package}=${db:Status-Status}\n' "${packages[@]}" 2>/dev/null || true)
   for package in "${packages[@]}"; do
@@ -39,27 +51,17 @@ install_packages() {
   fi
   echo "set-up: installing ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
-  apt-get update -qq </dev/null
-  apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >/dev/null
+  apt-get update -qq </dev/null || fail "apt-get update fails: is a mirror of Debian or Ubuntu reached?"
+  apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >/dev/null ||
+    fail "apt-get cannot install all of these: ${missing[*]}"
 }
 
-# install_for_tests PACKAGE WHAT: what is left out without it.
-install_for_tests() {
-  local package=$1 what=$2
-  if ! apt-cache show "$package" >/dev/null 2>&1; then
-    echo "set-up: no package $package here: $what"
-    return
-  fi
-  echo "set-up: installing $package"
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" </dev/null >/dev/null ||
-    echo "set-up: $package could not be installed: $what"
-}
-
-install_what_tests_use() {
-  if ((EUID != 0)) || ! command -v apt-get >/dev/null; then return; fi
-  command -v "$browser" >/dev/null || install_for_tests "$browser" "report pages are not looked at"
-  compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null ||
-    install_for_tests "$database_server" "histories are not kept in PostgreSQL"
+# What a build or a test would else leave out.
+check_parts() {
+  has_llvm || fail "no LLVM and clang 19 in /usr/lib/llvm-19: the emulator, which checks kernels, needs them"
+  [[ $goal == test ]] || return 0
+  has_browser || fail "no browser: tests look at report pages in one of ${browsers[*]}"
+  has_database_server || fail "no PostgreSQL server: tests keep performance histories in one"
 }
 
 # Is <include folder> <library folder> a CUDA that serves us?
@@ -69,6 +71,7 @@ is_usable_cuda() {
     [[ -f $include/$header ]] || return 1
   done
   compgen -G "$lib/libnvrtc.so*" >/dev/null || return 1
+  compgen -G "$lib/libnvrtc-builtins.so*" >/dev/null || return 1
   version=$(sed -n 's/^#define CUDA_VERSION *\([0-9]*\).*/\1/p' "$include/cuda.h")
   ((${version:-0} >= oldest_cuda))
 }
@@ -101,9 +104,11 @@ find_or_fetch_cuda() {
     echo "set-up: no CUDA 13 toolkit; fetching NVRTC and the CUDA headers into .deps/cuda"
     [[ -x .deps/python/bin/pip ]] || python3 -m venv .deps/python
     .deps/python/bin/python cmake/fetch_cuda.py .deps/cuda
+    is_usable_cuda .deps/cuda/include .deps/cuda/lib ||
+      fail "what was fetched into .deps/cuda lacks NVRTC, its builtins or a header; kernels cannot be compiled"
   fi
 }
 
 install_packages
-install_what_tests_use
+check_parts
 find_or_fetch_cuda

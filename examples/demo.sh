@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The main job on a drawn model: draw pruned weights, look at them, tune a kernel for each, run and check every one.
+# Fails unless generated kernels were chosen and each of them is correct.
 #
 # usage: demo.sh [SPARSMITH] [FOLDER]      the program, and where the outputs go
 #   DEMO_DEVICE   cuda:0 or emulator; default: the GPU if there is one, otherwise the emulator
@@ -28,11 +29,9 @@ printf '\n== A model: four layers, pruned to 80-98 %%, with rows as uneven as in
 printf '\n== Tune on %s: generate, compile, verify, choose\n' "$device"
 "$sparsmith" tune "$model" -o "$tuned" --tokens 1,16 --dtype fp32 --device "$device" --cache "$cache" --budget 3m
 
-printf '\n== Run every tuned weight from the tuned file, and check it against fp64\n'
-for tensor in blocks.0.attention.weight blocks.0.mlp.up.weight blocks.0.mlp.down.weight head.weight; do
-  "$sparsmith" run "$tuned" --tensor "$tensor" --device "$device" --check
-done
-
 printf '\n== The choices\n'
 "$sparsmith" show "$tuned"
+
+printf '\n== Run every chosen kernel from the tuned file, and check it against fp64\n'
+python3 "$(dirname "${BASH_SOURCE[0]}")/check_choices.py" "$sparsmith" "$tuned" "$device"
 printf '\nmodel       %s\ntuned file  %s\ncache       %s\n' "$model" "$tuned" "$cache"

@@ -1,0 +1,42 @@
+"""Runs each generated kernel of a tuned file and checks its output against fp64.
+
+usage: check_choices.py SPARSMITH TUNED_FILE DEVICE
+
+Exit code 1, with a sentence, when the file holds no generated kernel or one of them is wrong.
+"""
+
+import json
+import subprocess
+import sys
+
+
+def ask(*command: str) -> dict:
+    """What a command says with --json."""
+    done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False)
+    try:
+        return json.loads(done.stdout)
+    except json.JSONDecodeError:
+        sys.exit(f"check_choices: `{' '.join(command)} --json` ends with exit code {done.returncode} and no result")
+
+
+def main() -> None:
+    sparsmith, tuned, device = sys.argv[1:]
+    choices = [(weight["name"], choice) for weight in ask(sparsmith, "show", tuned)["weights"] for choice in weight["choices"]]
+    generated = [(name, choice) for name, choice in choices if choice["kind"] == "generated"]
+    if not generated:
+        sys.exit(
+            f"check_choices: {tuned}: all {len(choices)} choices are dense, no generated kernel was chosen. "
+            f"`{sparsmith} doctor` says what this machine lacks."
+        )
+    for name, choice in generated:
+        result = ask(sparsmith, "run", tuned, "--tensor", name, "--tokens", str(choice["tokens"]), "--device", device, "--check")
+        if not result["ok"] or result["skipped"]:
+            reason = result["reason"] or "it was not run"
+            sys.exit(f"check_choices: {name} at N = {choice['tokens']}, {choice['config']}: not verified: {reason}")
+        error = result["max_error_over_bound"]
+        print(f"{name} N = {choice['tokens']}: {choice['config']}: correct, largest error {error:.3f} of its bound")
+    print(f"{len(generated)} of {len(choices)} choices are generated kernels; each is correct on {device}")
+
+
+if __name__ == "__main__":
+    main()

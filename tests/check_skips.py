@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Says whether every skipped test of a run may be skipped.
+
+usage: check_skips.py JUNIT_FILE ALLOWED_SKIPS
+
+JUNIT_FILE is written by `ctest --output-junit`. ALLOWED_SKIPS says in its head what its lines mean. Exit code 1, with a
+line for each test, when one is skipped that no line allows, or when no test ran.
+"""
+
+import os
+import pathlib
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+
+
+class Allowed:
+    """One line of the list."""
+
+    def __init__(self, line, place):
+        # The pattern itself may hold |: the first and the last part are plain.
+        parts = line.split(" | ")
+        if len(parts) < 3:
+            sys.exit(f"{place}: expected `when | tests | reason`, found: {line}")
+        self.when, self.reason = parts[0].strip(), parts[-1].strip()
+        self.tests = re.compile(" | ".join(parts[1:-1]).strip())
+        if not self.reason:
+            sys.exit(f"{place}: no reason is given")
+        if self.when != "always" and not re.fullmatch(r"(label|unset) \S+", self.when):
+            sys.exit(f"{place}: unknown condition: {self.when}")
+
+    def covers(self, name, labels):
+        kind, _, subject = self.when.partition(" ")
+        if kind == "label" and subject not in labels:
+            return False
+        if kind == "unset" and os.environ.get(subject):
+            return False
+        return self.tests.fullmatch(name) is not None
+
+
+def read_allowed(path):
+    lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
+    return [
+        Allowed(line, f"{path}:{number}")
+        for number, line in enumerate(lines, 1)
+        if line.strip() and not line.startswith("#")
+    ]
+
+
+def labels_of(case):
+    for each in case.iter("property"):
+        if each.get("name") == "cmake_labels":
+            return each.get("value", "").split(";")
+    return []
+
+
+def message_of(case):
+    """The first line in which the test says why."""
+    skipped = case.find("skipped")
+    output = case.findtext("system-out") or ""
+    said = re.search(r"Skipped\n(.*)|^(SKIPPED: .*)", output, re.MULTILINE)
+    if said:
+        return (said[1] or said[2]).strip()
+    return skipped.get("message", "") if skipped is not None else ""
+
+
+def main():
+    junit, allowed_path = sys.argv[1:]
+    allowed = read_allowed(allowed_path)
+    cases = list(ElementTree.parse(junit).iter("testcase"))
+    skipped = [case for case in cases if case.get("status") in ("notrun", "disabled") or case.find("skipped") is not None]
+    if len(skipped) == len(cases):
+        sys.exit(f"check_skips: {junit}: no test ran")
+    wrong = [case for case in skipped if not any(each.covers(case.get("name"), labels_of(case)) for each in allowed)]
+    for case in wrong:
+        print(f"check_skips: {case.get('name')} is skipped: {message_of(case)}", file=sys.stderr)
+    if wrong:
+        sys.exit(f"check_skips: {len(wrong)} tests are skipped that {allowed_path} does not allow")
+    print(f"check_skips: {len(cases) - len(skipped)} tests ran; {len(skipped)} were skipped, as {allowed_path} allows")
+
+
+if __name__ == "__main__":
+    main()

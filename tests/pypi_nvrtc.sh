@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Shows that NVRTC from PyPI compiles kernels on a machine without a CUDA toolkit, in this process and in compiler
+# processes: in a mount namespace without the toolkit and without the loader's cache. Needs root; fetches NVRTC once,
+# into .deps/pypi_nvrtc.
+#
+# usage: pypi_nvrtc.sh [BUILD_FOLDER]     default: build/ci
+#
+# Where namespaces cannot be made it says so, and fails if CI=true.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+programs=$(realpath "${1:-build/ci}")/bin
+fail() { echo "pypi_nvrtc: $*" >&2; exit 1; }
+
+if ! unshare --mount true 2>/dev/null; then
+  [[ ${CI:-} != true ]] || fail "cannot make a mount namespace; run this as root"
+  echo "pypi_nvrtc: not run: only root can make a mount namespace"
+  exit 0
+fi
+nvrtc=$PWD/.deps/pypi_nvrtc
+if [[ ! -d $nvrtc ]]; then
+  [[ -x .deps/python/bin/pip ]] || python3 -m venv .deps/python
+  .deps/python/bin/python cmake/fetch_cuda.py "$nvrtc" --nvrtc-alone || fail "NVRTC cannot be fetched from PyPI"
+fi
+
+# without_toolkit COMMAND...: where no folder of /usr/local/cuda* and no entry of the loader's cache is.
+without_toolkit() {
+  # shellcheck disable=SC2016  # expanded inside
+  unshare --mount env -u LD_LIBRARY_PATH -u SPARSMITH_CUDA_LIBRARY_PATH bash -c '
+    set -e
+    mount --make-rprivate /
+    for folder in /usr/local/cuda*; do
+      if [[ -d $folder ]]; then mount -t tmpfs tmpfs "$(realpath "$folder")"; fi
+    done
+    mount --bind /dev/null /etc/ld.so.cache
+    if [[ -L .deps/cuda/lib || ! -d .deps/cuda/lib ]]; then mkdir -p .deps/cuda; else mount -t tmpfs tmpfs .deps/cuda/lib; fi
+    exec "$@"' without_toolkit "$@"
+}
+
+found=$(without_toolkit "$programs/kernel_compiler_test" 2>&1) && fail "NVRTC is found although it is hidden: this shows nothing"
+grep -q "libnvrtc.so.13 not found in" <<<"$found" || fail "a hidden NVRTC is not said to be missing: $found"
+without_toolkit env SPARSMITH_CUDA_LIBRARY_PATH="$nvrtc/lib" "$programs/kernel_compiler_test" --gtest_brief=1 ||
+  fail "NVRTC of $nvrtc does not compile kernels"
+without_toolkit env SPARSMITH_CUDA_LIBRARY_PATH="$nvrtc/lib" "$programs/compiler_pool_test" --gtest_brief=1 \
+  --gtest_filter='NvrtcPoolTest.*' || fail "NVRTC of $nvrtc does not compile kernels in compiler processes"
+echo "pypi_nvrtc: NVRTC from PyPI compiles kernels without a toolkit"
