@@ -7,6 +7,7 @@
 #   JOBS             parallel jobs inside; default: all cores
 #   DEBIAN_MIRROR    where packages come from; default: where apt of this machine gets its own
 #   UBUNTU_MIRROR    the same for ubuntu24
+#   FRESH_CCACHE     a folder of ccache to share with the machine, which saves time; default: none
 set -euo pipefail
 checkout=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 fail() { echo "fresh machine: $*" >&2; exit 1; }
@@ -78,10 +79,15 @@ in_root() {
   # shellcheck disable=SC2016  # expanded inside
   unshare --mount --pid --fork --kill-child bash -c '
     set -e
-    root=$1; shift
+    root=$1 cache=$2; shift 2
+    mount --make-rprivate /
     mount -t proc proc "$root/proc"
     mount -t tmpfs tmpfs "$root/dev/shm" 2>/dev/null || mkdir -p -m 1777 "$root/dev/shm"
-    exec chroot "$root" "$@"' in_root "$root" \
+    if [[ -n $cache ]]; then
+      mkdir -p "$root/root/.cache/ccache"
+      mount --bind "$cache" "$root/root/.cache/ccache"
+    fi
+    exec chroot "$root" "$@"' in_root "$root" "${FRESH_CCACHE:-}" \
     env -i HOME=/root LANG=C.UTF-8 TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     "JOBS=${JOBS:-$(nproc)}" "${variables[@]}" "$@" </dev/null
 }
