@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Tests of the mutation tool: what operators change, what they leave alone, and that a run goes on where it stopped."""
+
+import json
+import pathlib
+import tempfile
+import unittest
+
+from mutation.draw import Equivalents, draw_of
+from mutation.operators import OPERATORS, blank, mutants_of
+from mutation.results import Results, record_of, report
+
+SNIPPET = """\
+// a < b is a comment, true
+int f(int count, bool full) {
+  log_info("{} < {}", count + 1, full && true);
+  if (count < 10 && !full) return count;
+  SPARSMITH_RETURN_IF_ERROR(check(count, full));
+  for (int i = 0; i < count; ++i) {
+    if (i == 3) continue;
+    total += std::min(i, count);
+    use(i);
+  }
+  const int blocks = ceil_div(count, kRows);
+  std::vector<int> rows;
+  auto&& text = "x && y == 1";
+  if (bad) return invalid_input(fmt::format("{} rows", rows + 1));
+  const auto half = std::any_of(a.begin(), a.end(), [](int x) { return x * 2 > 7; });
+  return full ? first : rows.front();
+}
+"""
+
+
+class OperatorsTest(unittest.TestCase):
+    def setUp(self):
+        self.found = {}
+        for mutant in mutants_of("room/f.cc", SNIPPET):
+            self.found.setdefault((mutant.line + 1, mutant.operator), []).append(mutant.after.strip())
+
+    def test_changes(self):
+        expected = {
+            (4, "boundary"): ["if (count <= 10 && !full) return count;"],
+            (4, "logical"): ["if (count < 10 || !full) return count;"],
+            (4, "negation"): ["if (count < 10 && full) return count;"],
+            (4, "off_by_one"): ["if (count < 11 && !full) return count;", "if (count < 9 && !full) return count;"],
+            (4, "negated_condition"): ["if (!(count < 10 && !full)) return count;"],
+            (4, "dropped_return"): [";"],
+            (5, "dropped_return"): [";"],
+            (5, "swapped_arguments"): ["SPARSMITH_RETURN_IF_ERROR(check(full, count));"],
+            (7, "equality"): ["if (i != 3) continue;"],
+            (7, "loop_exit"): ["if (i == 3) break;"],
+            (8, "assignment"): ["total -= std::min(i, count);"],
+            (8, "min_max"): ["total += std::max(i, count);"],
+            (8, "dropped_statement"): [";"],
+            (9, "dropped_statement"): [";"],
+            (11, "rounded_down"): ["const int blocks = ((count) / (kRows));"],
+            (15, "quantifier"): ["const auto half = std::all_of(a.begin(), a.end(), [](int x) { return x * 2 > 7; });"],
+            (15, "arithmetic"): ["const auto half = std::any_of(a.begin(), a.end(), [](int x) { return x / 2 > 7; });"],
+            (16, "swapped_branches"): ["return full ? rows.front() : first;"],
+            (16, "end"): ["return full ? first : rows.back();"],
+        }
+        for place, after in expected.items():
+            self.assertEqual(self.found.get(place), after, place)
+
+    def test_leaves_comments_strings_and_messages_alone(self):
+        untouched = {1, 3, 12, 13}
+        self.assertEqual({line for line, _ in self.found} & untouched, set())
+        self.assertEqual(self.found.get((14, "arithmetic")), None)
+        self.assertEqual([len(line) for line in blank(SNIPPET).split("\n")], [len(line) for line in SNIPPET.split("\n")])
+
+    def test_ids_outlive_edits_elsewhere(self):
+        before = {mutant.id for mutant in mutants_of("room/f.cc", SNIPPET)}
+        after = {mutant.id for mutant in mutants_of("room/f.cc", "int g();\n" + SNIPPET)}
+        self.assertEqual(before, after)
+        self.assertEqual(len(before), len(mutants_of("room/f.cc", SNIPPET)))
+
+    def test_draw_is_repeatable_and_spreads_over_operators(self):
+        mutants = mutants_of("room/f.cc", SNIPPET)
+        drawn = draw_of(mutants, 8, "1:room")
+        self.assertEqual(drawn, draw_of(mutants, 8, "1:room"))
+        self.assertNotEqual(drawn, draw_of(mutants, 8, "2:room"))
+        self.assertEqual(len(drawn), 8)
+        self.assertGreaterEqual(len({mutant.operator for mutant in drawn}), 4)
+        self.assertEqual(len({mutant.line for mutant in drawn}), 8)
+        self.assertLessEqual({mutant.operator for mutant in mutants}, OPERATORS.keys())
+
+
+class ResultsTest(unittest.TestCase):
+    def test_resumes_after_a_cut_line(self):
+        one, two, three = mutants_of("search/f.cc", SNIPPET)[:3]
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "results.jsonl"
+            results = Results(file)
+            results.add(record_of(one) | {"outcome": "killed", "seconds": 1})
+            results.add(record_of(two) | {"outcome": "survived", "near": True, "tests": []})
+            with file.open("a") as out:
+                out.write('{"id": "cut')
+            again = Results(file)
+            self.assertTrue(again.is_done(one, near=False))
+            self.assertTrue(again.is_done(two, near=True))
+            self.assertFalse(again.is_done(two, near=False))
+            self.assertFalse(again.is_done(three, near=True))
+            again.add(record_of(three) | {"outcome": "timeout", "seconds": 2})
+            self.assertEqual(Results(file).records.keys(), {one.id, two.id, three.id})
+
+    def test_report_counts_and_leaves_equivalents_out(self):
+        one, two, three = mutants_of("search/f.cc", SNIPPET)[:3]
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "equivalent.json"
+            entry = {"file": three.file, "line": three.before.strip(), "operator": three.operator,
+                     "after": three.after.strip(), "reason": "the same"}  # fmt: skip
+            file.write_text(json.dumps([entry]))
+            equivalents = Equivalents(file)
+        records = [record_of(mutant) | {"outcome": outcome, "seconds": 10}
+                   for mutant, outcome in ((one, "killed"), (two, "survived"), (three, "survived"))]  # fmt: skip
+        text = report(records, equivalents)
+        self.assertRegex(text, r"all +1 +0 +1 +50 % +1 +0")
+        self.assertIn(two.id, text)
+        self.assertNotIn(three.id, text)
+
+
+class CheckedInListTest(unittest.TestCase):
+    def test_every_equivalent_mutant_has_a_reason_and_is_in_the_sources(self):
+        root = pathlib.Path(__file__).resolve().parent.parent
+        for entry in json.loads((root / "tests/mutation/equivalent.json").read_text()):
+            self.assertTrue(entry["reason"])
+            mutants = mutants_of(entry["file"], (root / entry["file"]).read_text())
+            same = [each for each in mutants if (each.before.strip(), each.operator) == (entry["line"], entry["operator"])]
+            self.assertTrue(same, f"{entry['file']} no longer holds `{entry['line']}`")
+
+
+if __name__ == "__main__":
+    unittest.main()
