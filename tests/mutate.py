@@ -5,7 +5,7 @@ Mutants are drawn by operator and seed over all rooms, in a worktree and a build
 mutated file run from the nearest outwards, until one fails. Results go to a file with a JSON record a line; a second
 run goes on where the first was stopped.
 
-  tests/mutate.py                          220 mutants over all rooms
+  tests/mutate.py                          260 mutants over all rooms
   tests/mutate.py --room search --near     one room, and only its own tests
   tests/mutate.py --list --seed 2          what would be tried
   tests/mutate.py --only 0123456789        one mutant again, with all tests
@@ -37,9 +37,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--room", action="append", choices=ROOMS, help="only this room (repeatable)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=220, help="mutants over all rooms (default: 220)")
+    parser.add_argument("--count", type=int, default=260, help="mutants over all rooms (default: 260)")
     parser.add_argument("--near", action="store_true", help="only tests of the file's own room")
-    parser.add_argument("--budget", type=float, default=300, help="seconds a mutant, then no test of another room begins")
+    parser.add_argument("--budget", type=float, default=300, help="seconds a mutant; then no further test begins")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="mutants at a time, each in a tree of its own")
     parser.add_argument("--preset", default="ci", help="CMake preset of the builds (default: ci)")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "out/mutants.jsonl")
@@ -60,7 +60,10 @@ def tree_of_now() -> str:
 def by_id(wanted: set[str], records: dict[str, dict], drawn: list[Mutant]) -> list[Mutant]:
     """Mutants of today's sources with these ids, from the draw or from the files that the records name."""
     files = {records[each]["file"] for each in wanted if each in records}
-    known = drawn + [m for file in sorted(files) if (ROOT / file).exists() for m in mutants_of(file, (ROOT / file).read_text())]
+    known = list(drawn)
+    for file in sorted(files):
+        if (ROOT / file).exists():
+            known += mutants_of(file, (ROOT / file).read_text())
     found = {mutant.id: mutant for mutant in known if mutant.id in wanted}
     for each in sorted(wanted - found.keys()):
         print(f"{each}: the sources hold no such mutant")
@@ -87,8 +90,8 @@ def run_all(mutants: list[Mutant], results: Results, args: argparse.Namespace) -
                     results.add(record)
                     by = f" by {record['by']}" if "by" in record else ""
                     place = f"{mutant.file}:{mutant.line + 1}"
-                    print(f"{mutant.id} {record['outcome']}{by}: {place} {mutant.operator}, {record.get('seconds', 0)} s; "
-                          f"{waiting.qsize()} left", flush=True)  # fmt: skip
+                    time = f"{record.get('seconds', 0)} s; {waiting.qsize()} left"
+                    print(f"{mutant.id} {record['outcome']}{by}: {place} {mutant.operator}, {time}", flush=True)
         except queue.Empty:
             pass
         except BaseException as error:
@@ -114,7 +117,8 @@ def main() -> None:
         return
     drawn = draw(ROOT, rooms, args.count, args.seed)
     if args.survivors:
-        alive = {each["id"] for each in results.records.values() if each["outcome"] == "survived" and each["room"] in rooms}
+        of_rooms = [each for each in results.records.values() if each["room"] in rooms]
+        alive = {each["id"] for each in of_rooms if each["outcome"] == "survived"}
         mutants = by_id(alive, results.records, drawn)
     elif args.only:
         mutants = by_id(set(args.only), results.records, drawn)

@@ -66,7 +66,7 @@ class OperatorsTest(unittest.TestCase):
         untouched = {1, 3, 12, 13}
         self.assertEqual({line for line, _ in self.found} & untouched, set())
         self.assertEqual(self.found.get((14, "arithmetic")), None)
-        self.assertEqual([len(line) for line in blank(SNIPPET).split("\n")], [len(line) for line in SNIPPET.split("\n")])
+        self.assertEqual(*([len(line) for line in text.split("\n")] for text in (blank(SNIPPET), SNIPPET)))
 
     def test_ids_outlive_edits_elsewhere(self):
         before = {mutant.id for mutant in mutants_of("room/f.cc", SNIPPET)}
@@ -125,7 +125,7 @@ class CheckedInListTest(unittest.TestCase):
         for entry in json.loads((root / "tests/mutation/equivalent.json").read_text()):
             self.assertTrue(entry["reason"])
             mutants = mutants_of(entry["file"], (root / entry["file"]).read_text())
-            same = [each for each in mutants if (each.before.strip(), each.operator) == (entry["line"], entry["operator"])]
+            same = any((each.before.strip(), each.operator) == (entry["line"], entry["operator"]) for each in mutants)
             self.assertTrue(same, f"{entry['file']} no longer holds `{entry['line']}`")
 
 

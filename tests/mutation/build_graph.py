@@ -110,7 +110,8 @@ class BuildGraph:
             text = file.read_text()
             for match in re.finditer(r'^add_test\(\[=\[(.*?)\]=\] (".*")\)$', text, re.MULTILINE):
                 command = re.findall(r'"([^"]*)"', match.group(2))
-                properties = re.search(rf"\[=\[{re.escape(match.group(1))}\]=\] PROPERTIES .*ENVIRONMENT \"(.*?)\"", text)
+                name = re.escape(match.group(1))
+                properties = re.search(rf"\[=\[{name}\]=\] PROPERTIES .*ENVIRONMENT \"(.*?)\"", text)
                 pairs = [pair.split("=", 1) for pair in properties.group(1).split(";")] if properties else []
                 found.append((match.group(1), command, dict(pairs)))
         return found
@@ -132,8 +133,11 @@ class BuildGraph:
             return rank, order, durations.get(test.name, 0), test.name
 
         objects = tuple(sorted(each for each in self.inputs if each.endswith(".o") and file in self.covers(each)))
-        covering = [test for test in self.tests if any(self.links(self.relative(each), objects) for each in test.targets)]
-        return sorted(covering, key=distance)
+
+        def is_covering(test: Test) -> bool:
+            return any(self.links(self.relative(target), objects) for target in test.targets)
+
+        return sorted(filter(is_covering, self.tests), key=distance)
 
     def links(self, program: str, objects: tuple[str, ...]) -> bool:
         """Whether any of the objects is part of the program: of a library only those are that something needs."""

@@ -12,8 +12,8 @@ ROOMS = ["base", "matrix", "formats", "runtime", "snippets", "generator", "emula
 LEAST_OF_ROOM = 10
 # What only tests or planted faults are built of.
 FOR_TESTS = re.compile(
-    r"_test\.(cc|h)$|/testdata/|fake_|scripted_|_fixture|_sample\.|plant|_under_test|host_allocations|synthetic_space|postgres_server"
-    r"|kernel_bench|emulator_benchmark|fmt_library"
+    r"_test\.(cc|h)$|/testdata/|fake_|scripted_|_fixture|_sample\.|plant|_under_test|host_allocations|synthetic_space"
+    r"|postgres_server|kernel_bench|emulator_benchmark|fmt_library"
 )
 
 
@@ -72,6 +72,7 @@ class Equivalents:
         for entry in self.entries:
             if (entry["file"], entry["operator"]) != (mutant.file, mutant.operator):
                 continue
-            if entry["line"] == mutant.before.strip() and entry.get("after", mutant.after.strip()) == mutant.after.strip():
+            after = mutant.after.strip()
+            if entry["line"] == mutant.before.strip() and entry.get("after", after) == after:
                 return entry["reason"]
         return None

@@ -154,7 +154,9 @@ MESSAGES = re.compile(
     r"|device_error|out_of_memory|io_error|internal_error|static_assert|annotate|is_planted|fail)\("
 )
 # Lines that hold no behaviour of a product.
-SKIPPED = re.compile(r"^\s*(#|template\b|using\b|namespace\b|static_assert|SPARSMITH_(ROLE|TUNE)|///?)|kPlants|Plant::|operator[<>=!]")
+SKIPPED = re.compile(
+    r"^\s*(#|template\b|using\b|namespace\b|static_assert|SPARSMITH_(ROLE|TUNE))|kPlants|Plant::|operator[<>=!]"
+)
 
 
 def blank(text: str) -> str:

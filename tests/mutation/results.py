@@ -58,8 +58,8 @@ def report(records: list[dict], equivalents: Equivalents) -> str:
         seconds[room] += record.get("seconds", 0)
         if outcome == "survived":
             survivors.append(record)
-    columns = f"{'killed':>8}{'timeout':>9}{'survived':>10}{'score':>8}{'equivalent':>12}{'no compile':>12}{'s each':>8}"
-    lines = [f"{'room':<12}{columns}"]
+    columns = f"{'killed':>8}{'timeout':>9}{'survived':>10}{'score':>8}{'equivalent':>12}{'no compile':>12}"
+    lines = [f"{'room':<12}{columns}{'s each':>8}"]
 
     def row(name: str, count: collections.Counter, time: float) -> str:
         killed = sum(count[outcome] for outcome in KILLED)

@@ -28,8 +28,11 @@ class Limits:
     jobs: int  # of ninja
 
 
-def run(command: list[str], folder: pathlib.Path, limit_s: float, environment: dict[str, str]) -> tuple[int | None, str]:
-    """The exit status, None after the time limit; and the end of the output. Leaves no process behind."""
+Outcome = tuple[int | None, str]  # the exit status, None after the time limit; and the end of the output
+
+
+def run(command: list[str], folder: pathlib.Path, limit_s: float, environment: dict[str, str]) -> Outcome:
+    """Leaves no process behind."""
     child = subprocess.Popen(
         command,
         cwd=folder,
@@ -76,7 +79,7 @@ class Tree:
         self.durations_file = self.build / "test_durations.json"
         self.durations = json.loads(self.durations_file.read_text()) if self.durations_file.exists() else {}
 
-    def ninja(self, targets: list[str], limit_s: float = 3600, writes_cache: bool = False) -> tuple[int | None, str]:
+    def ninja(self, targets: list[str], limit_s: float = 3600, writes_cache: bool = False) -> Outcome:
         cache = {} if writes_cache else {"CCACHE_READONLY": "1"}
         command = ["ninja", "-C", str(self.build), f"-j{self.jobs}", *targets]
         return run(command, self.root, limit_s, self.environment | cache)
@@ -93,7 +96,7 @@ class Tree:
         run([f"{self.build}/bin/draw_packed_seeds", f"{self.build}/tests/fuzz/seeds"], self.build, 300, {})
         return BuildGraph(self.root, self.build)
 
-    def run_test(self, test: Test, limit_s: float, focus: str = "") -> tuple[int | None, str]:
+    def run_test(self, test: Test, limit_s: float, focus: str = "") -> Outcome:
         options = ["--gtest_fail_fast", "--gtest_brief=1"] if test.is_gtest else []
         options += [f"--gtest_filter=*{focus}*"] if focus else []
         return run(test.command + options, self.build, limit_s, test.environment)
@@ -107,7 +110,7 @@ class Tree:
         return word if re.search(r"^  \S", listing, re.MULTILINE) else ""
 
     def measured(self, tests: list[Test], budget_s: float) -> list[Test]:
-        """Those that pass without a mutant, after each has run so once. Of far tests, as many as a budget has time for."""
+        """Those that pass without a mutant, after each has run so once; as many as the budget has time for."""
         useful: list[Test] = []
         for test in tests:
             if sum(self.durations[each.name] for each in useful) > budget_s:
