@@ -66,6 +66,7 @@ class OperatorsTest(unittest.TestCase):
         untouched = {1, 3, 12, 13}
         self.assertEqual({line for line, _ in self.found} & untouched, set())
         self.assertEqual(self.found.get((14, "arithmetic")), None)
+        self.assertEqual(self.found.get((8, "swapped_arguments")), None)  # the same minimum
         self.assertEqual(*([len(line) for line in text.split("\n")] for text in (blank(SNIPPET), SNIPPET)))
 
     def test_ids_outlive_edits_elsewhere(self):

@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "generator/search_space.h"
 #include "matrix/synthesis.h"
-#include "search/explanation.h"
 #include "search/transfer.h"
 
 namespace sparsmith::fuzz {
@@ -124,11 +123,6 @@ void read_all(Cache& cache) {
     if (match->choice.config != kConfig || match->choice.us != 5) std::abort();
   }
   (void)cache.choices();
-  const auto measurements = cache.measurements(kProblem);
-  if (measurements.ok()) {
-    const ChoiceToExplain choice{.config = kConfig, .us = 5, .dense_us = 9, .weight_bytes = 4000};
-    (void)explain(weight.problem, weight.statistics, choice, *measurements);
-  }
   Transfer transfer(&cache, kProblem);
   const Transfer::Hint hint = transfer.find("another", profile_of(weight.statistics), {kProblem.tokens});
   CandidateSelection selection;

@@ -16,8 +16,8 @@ std::string file_in_memory(const char* name);
 // Removes the database and the files that SQLite keeps beside it.
 void remove_database(const std::string& path);
 
-// Asks everything of the cache that a search asks, and follows what comes back into hints and explanations. Ends the
-// program where a row comes back that no search can have written.
+// Asks everything of the cache that a search asks, and makes a hint of the measurements. Ends the program where a row
+// comes back that no search can have written.
 void read_all(Cache& cache);
 
 }  // namespace sparsmith::fuzz

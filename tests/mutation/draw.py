@@ -12,7 +12,7 @@ ROOMS = ["base", "matrix", "formats", "runtime", "snippets", "generator", "emula
 LEAST_OF_ROOM = 10
 # What only tests or planted faults are built of.
 FOR_TESTS = re.compile(
-    r"_test\.(cc|h)$|/testdata/|fake_|scripted_|_fixture|_sample\.|plant|_under_test|host_allocations|synthetic_space"
+    r"_test\.(cc|h)$|/testdata/|fake_|scripted_|_fixture|_sample\.|plant|_under_test|host_allocations|synthetic_space|drawn_history"
     r"|postgres_server|kernel_bench|emulator_benchmark|fmt_library"
 )
 

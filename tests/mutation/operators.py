@@ -119,7 +119,8 @@ def swapped_branches(line: str) -> Iterator[Edit]:
 
 def swapped_arguments(line: str) -> Iterator[Edit]:
     name = r"([a-z_][\w.]*(?:\[\w+\])?)"
-    for found in re.finditer(rf"(?<=[\w>]\(){name}, {name}(?=[,)])", line):
+    commutative = r"(?<!min\()(?<!max\()(?<!swap\()"
+    for found in re.finditer(rf"(?<=[\w>]\(){commutative}{name}, {name}(?=[,)])", line):
         if found.group(1) != found.group(2):
             yield found.start(), found.end(), f"{found.group(2)}, {found.group(1)}"
 
