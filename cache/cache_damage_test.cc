@@ -168,6 +168,17 @@ TEST_F(CacheDamageTest, ADamagedBinaryOrChoiceIsDropped) {
   EXPECT_TRUE(cache->verify()->empty());
 }
 
+TEST_F(CacheDamageTest, ADamagedChoiceIsFoundBehindSoundOnes) {
+  auto cache = Cache::open(path(), Cache::Mode::kReadWrite);
+  for (const char* pattern : {"a", "b", "c"}) ASSERT_TRUE(cache->put_choice(choice(pattern, 4)).ok());
+  SQLite::Database(path(), SQLite::OPEN_READWRITE, 1000).exec("UPDATE choice SET us = 1 WHERE pattern_hash = 'b'");
+  const auto problems = cache->verify();
+  ASSERT_EQ(problems->size(), 1U);
+  EXPECT_NE(problems->front().find("choice of b"), std::string::npos) << problems->front();
+  EXPECT_EQ(cache->counts()->choices, 2);
+  EXPECT_TRUE(cache->verify()->empty());
+}
+
 TEST_F(CacheDamageTest, AnotherSchemaIsRefusedOrRebuilt) {
   ASSERT_TRUE(Cache::open(path(), Cache::Mode::kReadWrite).ok());
   SQLite::Database(path(), SQLite::OPEN_READWRITE, 1000)
