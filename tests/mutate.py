@@ -85,7 +85,8 @@ def run_all(mutants: list[Mutant], results: Results, args: argparse.Namespace) -
                 graph = tree.prepare(sorted({mutant.room for mutant in mutants}))
             while not failed:
                 mutant = waiting.get_nowait()
-                record = record_of(mutant) | try_mutant(tree, graph, mutant, limits)
+                seed = results.records.get(mutant.id, {"seed": args.seed})["seed"]
+                record = record_of(mutant) | {"seed": seed} | try_mutant(tree, graph, mutant, limits)
                 with turn:
                     results.add(record)
                     by = f" by {record['by']}" if "by" in record else ""
@@ -113,7 +114,10 @@ def main() -> None:
     results = Results(args.results)
     rooms = args.room or ROOMS
     if args.report:
-        print(report([each for each in results.records.values() if each["room"] in rooms], equivalents))
+        for seed in sorted({each["seed"] for each in results.records.values()}):
+            print(f"seed {seed}")
+            of_seed = [each for each in results.records.values() if each["seed"] == seed and each["room"] in rooms]
+            print(report(of_seed, equivalents), end="\n\n")
         return
     drawn = draw(ROOT, rooms, args.count, args.seed)
     if args.survivors:

@@ -142,11 +142,13 @@ class BuildGraph:
     def links(self, program: str, objects: tuple[str, ...]) -> bool:
         """Whether any of the objects is part of the program: of a library only those are that something needs."""
         candidates = self.covers(program).intersection(objects)
+        if not candidates or not (self.root / program).exists():
+            return bool(candidates)
         return any(not (needed := self.symbols(each)) or needed & self.symbols(program) for each in candidates)
 
     @functools.cache
     def symbols(self, file: str) -> frozenset[str]:
-        """Those that it defines for others; none where it is not built."""
+        """Those that it defines for others."""
         listing = subprocess.run(["nm", "--defined-only", str(self.root / file)], capture_output=True, text=True).stdout
         words = (line.split() for line in listing.splitlines())
         return frozenset(word[2] for word in words if len(word) == 3 and word[1] in "TtBDR")

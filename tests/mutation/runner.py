@@ -176,6 +176,8 @@ def try_mutant(tree: Tree, graph: BuildGraph, mutant: Mutant, limits: Limits) ->
     seconds = 0.0
     for stage, limit in ((near, float("inf")), ([] if limits.near else far, limits.budget_s)):
         useful = tree.measured(stage, limits.budget_s)
+        covering = {test.name for test in graph.tests_of(mutant.file, tree.durations)}  # now that they are built
+        useful = [test for test in useful if test.name in covering]
         begin = time.monotonic()
         source.write_text("\n".join(lines))
         try:
