@@ -41,8 +41,8 @@ class CudaLibrary {
   void* handle_ = nullptr;
 };
 
-// The folder of a program and ../lib beside it, without those that another user could have written to: each belongs to
-// root, to this user or to the program's owner, and is not writable by all.
+// The folder of a program and ../lib beside it. Left out: a folder that is writable by all, or that belongs to neither
+// root, nor this user, nor the program's owner. Another user could have put a library there.
 std::vector<std::string> folders_of_program(const std::string& program);
 
 }  // namespace sparsmith
