@@ -53,8 +53,11 @@ def arguments() -> argparse.Namespace:
 
 def tree_of_now() -> str:
     """A commit of the working tree: HEAD, or with the changes of tracked files."""
-    stash = subprocess.run(["git", "-C", str(ROOT), "stash", "create"], capture_output=True, text=True, check=True)
-    return stash.stdout.strip() or "HEAD"
+    for command in (["stash", "create"], ["rev-parse", "HEAD"]):
+        output = subprocess.run(["git", "-C", str(ROOT), *command], capture_output=True, text=True, check=True).stdout
+        if output.strip():
+            return output.strip()
+    raise RuntimeError("the tree has no commit")
 
 
 def by_id(wanted: set[str], records: dict[str, dict], drawn: list[Mutant]) -> list[Mutant]:
