@@ -65,7 +65,7 @@ def closing(line: str, opening: int) -> int:
 
 
 def off_by_one(line: str) -> Iterator[Edit]:
-    for found in re.finditer(r"(?<![\w.'])(0|[1-9]\d*)(?![\w.'])", line):
+    for found in re.finditer(r"(?<![\w.'])(0|[1-9]\d*)(?=[uUlL]*(?![\w.']))", line):
         number = int(found.group(1))
         yield found.start(), found.end(), str(number + 1)
         if number > 0:
