@@ -1,0 +1,49 @@
+// Validation of packed weights of unknown origin, before kernels read them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "formats/packed_weight.h"
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+// A packed weight in memory that belongs to somebody else, such as a mapped file. Nothing in it is believed.
+struct PackedArrayView {
+  std::string_view name;
+  DataType type = DataType::kUint8;
+  std::span<const std::byte> bytes;
+};
+struct PackedView {
+  std::string_view packing;
+  int packer_version = 1;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  DataType value_type = DataType::kFloat32;
+  std::span<const PackedArrayView> arrays;
+  const std::map<std::string, std::int64_t>* facts = nullptr;  // null: none
+};
+
+// The weight that the arrays are said to hold: CsrMatrix's nnz, pattern_hash() and value_hash().
+struct PackedClaim {
+  std::int64_t nnz = 0;
+  std::string pattern_hash;
+  std::string value_hash;
+};
+
+enum class PackedCheck : std::uint8_t {
+  kBounds,    // every number that a kernel uses as an address lies inside; names, sizes and facts agree
+  kContents,  // also: the arrays hold the claimed weight, each element once, and padding as packers write it
+};
+
+// Ok when kernels may read the arrays. Walks them in linear time, on up to `threads` threads; takes memory for no more
+// than 32 bytes a stored element or row.
+//   Error: kInvalidInput, with the packing's name, the place and the reason; also for a packing of an unknown format.
+Status check_packed(const PackedView& packed, const PackedClaim& claim, PackedCheck depth, int threads);
+
+}  // namespace sparsmith
