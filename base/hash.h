@@ -2,7 +2,9 @@
 // contents apart and finds damage; it does not defend against a forger.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,5 +14,21 @@ namespace sparsmith {
 std::string hash_bytes(std::span<const std::byte> bytes);
 std::string hash_text(std::string_view text);
 std::uint64_t hash64(std::string_view text);
+
+// hash_bytes() of bytes that come in pieces.
+class HashStream {
+ public:
+  HashStream();
+  ~HashStream();
+  HashStream(const HashStream&) = delete;
+  HashStream& operator=(const HashStream&) = delete;
+
+  void add(std::span<const std::byte> bytes);
+  std::string text() const;  // of all bytes so far
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace sparsmith

@@ -10,15 +10,16 @@
 namespace sparsmith {
 
 // Calls body(begin, end) for consecutive ranges of at most `grain` that cover [0, count), from as many threads as
-// the machine has cores, and returns when all are done. `body` must not throw.
+// the machine has cores, or from `threads` of them where it is not 0, and returns when all are done. `body` must not
+// throw.
 template <class Body>
-void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
+void parallel_for(std::int64_t count, std::int64_t grain, const Body& body, std::int64_t threads = 0) {
   const std::int64_t ranges = (count + grain - 1) / grain;
   std::atomic<std::int64_t> next = 0;
   const auto work = [&] {
     for (std::int64_t i = next++; i < ranges; i = next++) body(i * grain, std::min(count, (i + 1) * grain));
   };
-  const std::int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::int64_t cores = threads > 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
   std::vector<std::jthread> pool;
   for (std::int64_t i = 1; i < std::min(cores, ranges); ++i) pool.emplace_back(work);
   work();

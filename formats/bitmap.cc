@@ -36,7 +36,7 @@ struct StripPlaces {
   std::vector<std::uint32_t> offsets;  // as they are stored
 
   std::size_t begin(std::int64_t row_tile, std::int64_t strip, std::int64_t strips) const {
-    return strip < first.count ? first.begin(row_tile, strip)
+    return strip < first.count ? static_cast<std::size_t>(first.begin(row_tile, strip))
                                : offsets[static_cast<std::size_t>(row_tile * strips + strip)];
   }
 };
@@ -117,15 +117,14 @@ class Packer {
         nonzeros[static_cast<std::size_t>(strip)] += static_cast<std::uint32_t>(end - begin);
       });
     });
-    for (std::size_t i = 0; i < nonzeros.size(); ++i)
-      units[i] = (static_cast<std::uint32_t>(header_) + 2 * nonzeros[i] + kUnitBytes - 1) / kUnitBytes;
+    for (std::size_t i = 0; i < nonzeros.size(); ++i) units[i] = bitmap::units_of(header_, nonzeros[i]);
   }
 
   // Where strips of these sizes lie.
   StripPlaces place(const std::vector<std::uint32_t>& sizes) const {
     StripPlaces places;
     for (const std::uint32_t size : sizes) places.largest = std::max(places.largest, size);
-    places.first = choose_first_strips(sizes);
+    places.first = bitmap::choose_first_strips(sizes, row_tiles_, strips_);
     places.units = static_cast<std::uint64_t>(row_tiles_ * places.first.count * places.first.units);
     places.offsets.reserve(sizes.size() + 1);
     for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -134,23 +133,6 @@ class Packer {
     }
     places.offsets.push_back(static_cast<std::uint32_t>(places.units));
     return places;
-  }
-
-  // How many strips of each row tile have the same room, and how much: the largest of them sets it, so that fewer may
-  // have to do.
-  FirstStrips choose_first_strips(const std::vector<std::uint32_t>& sizes) const {
-    const std::int64_t most = row_tiles_ * bitmap::kMaxFirstPadding / kUnitBytes;
-    for (std::int64_t count = std::min<std::int64_t>(strips_, bitmap::kFirstStrips); count > 0; count /= 2) {
-      std::int64_t room = 0;
-      std::int64_t used = 0;
-      for (std::size_t i = 0; i < sizes.size(); ++i) {
-        if (!is_first(i, count)) continue;
-        room = std::max<std::int64_t>(room, sizes[i]);
-        used += sizes[i];
-      }
-      if (row_tiles_ * count * room - used <= most) return {static_cast<int>(count), static_cast<int>(room)};
-    }
-    return {};
   }
 
   // Whether strip `i` of all is among the first `count` of its row tile.
@@ -199,9 +181,7 @@ class Packer {
       values[tile] = reinterpret_cast<std::uint16_t*>(strip + header_) + count;
       for (std::size_t lane = 0; lane < kLanes; ++lane) {
         for (std::size_t s = 0; s < start_words; ++s) {
-          std::uint32_t word = 0;
-          for (std::size_t i = 0; i < 4; ++i)
-            word |= std::uint32_t{starts[tile].of_lane[start_words * i + s][lane]} << (8 * i);
+          const std::uint32_t word = starts[tile].of_lane[s][lane];
           std::memcpy(stored + ((tile * kLanes + lane) * start_words + s) * sizeof(word), &word, sizeof(word));
         }
       }

@@ -1,5 +1,6 @@
 #include "formats/bitmap_tiles.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace sparsmith::bitmap {
@@ -18,17 +19,44 @@ const Places& element_places() {
   return all;
 }
 
+FirstStrips choose_first_strips(const std::vector<std::uint32_t>& sizes, std::int64_t row_tiles, std::int64_t strips) {
+  const std::int64_t most = row_tiles * kMaxFirstPadding / kUnitBytes;
+  for (std::int64_t count = std::min<std::int64_t>(strips, kFirstStrips); count > 0; count /= 2) {
+    std::int64_t room = 0;
+    std::int64_t used = 0;
+    for (std::int64_t row_tile = 0; row_tile < row_tiles; ++row_tile) {
+      for (std::int64_t strip = 0; strip < count; ++strip) {
+        const std::int64_t size = sizes[static_cast<std::size_t>(row_tile * strips + strip)];
+        room = std::max(room, size);
+        used += size;
+      }
+    }
+    if (row_tiles * count * room - used <= most) return {static_cast<int>(count), static_cast<int>(room)};
+  }
+  return {};
+}
+
 TileStarts starts_of(const TileWords& words, std::size_t run_bits) {
   TileStarts starts;
-  for (std::size_t run = 0; run < 32 / run_bits; ++run) {
-    std::uint16_t count = 0;
+  const std::size_t parts = 8 / run_bits;
+  const auto count_runs = [&](std::uint32_t word, std::size_t part) {  // a byte each
+    word -= word >> 1 & 0x55555555U;
+    word = (word & 0x33333333U) + (word >> 2 & 0x33333333U);
+    return (parts == 2 ? word >> (4 * part) : word + (word >> 4)) & 0x0F0F0F0FU;
+  };
+  for (std::size_t part = 0; part < parts; ++part) {
+    std::uint32_t sums = 0;
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      starts.of_lane[run][lane] = count;
-      count = static_cast<std::uint16_t>(
-          count + std::popcount(words[lane] >> (run_bits * run) & ((std::uint32_t{1} << run_bits) - 1)));
+      starts.of_lane[part][lane] = sums;
+      sums += count_runs(words[lane], part);  // what the last lane adds may not fit, and is not used
     }
+  }
+  for (std::size_t run = 0; run < 32 / run_bits; ++run) {
+    starts.of_run[run] = 0;
+    const std::uint32_t last = count_runs(words[kLanes - 1], run % parts) >> (8 * (run / parts)) & 0xFFU;
+    const std::size_t values = starts.first(run, run_bits, kLanes - 1) + last;
     starts.of_run[run] = starts.values;
-    starts.values = static_cast<std::uint16_t>(starts.values + count);
+    starts.values = static_cast<std::uint16_t>(starts.values + values);
   }
   return starts;
 }
@@ -36,8 +64,7 @@ TileStarts starts_of(const TileWords& words, std::size_t run_bits) {
 std::size_t value_index(const TileWords& words, const TileStarts& starts, std::size_t run_bits, Place place) {
   const std::size_t run = place.bit / run_bits;
   const std::uint32_t before = (words[place.lane] & ((1U << place.bit) - 1)) >> (run_bits * run);
-  return static_cast<std::size_t>(starts.of_run[run]) + starts.of_lane[run][place.lane] +
-         static_cast<std::size_t>(std::popcount(before));
+  return starts.first(run, run_bits, place.lane) + static_cast<std::size_t>(std::popcount(before));
 }
 
 }  // namespace sparsmith::bitmap

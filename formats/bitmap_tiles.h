@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "formats/bitmap_layout.h"
 
@@ -26,17 +27,30 @@ struct FirstStrips {
   int count = 0;
   int units = 0;  // the room of one of them
 
-  std::size_t begin(std::int64_t row_tile, std::int64_t strip) const {
-    return static_cast<std::size_t>((row_tile * count + strip) * units);
-  }
+  std::int64_t begin(std::int64_t row_tile, std::int64_t strip) const { return (row_tile * count + strip) * units; }
 };
 
-// Where the values of each lane begin: counted by run, then by lane.
+// How many strips of each row tile have the same room, and how much: the largest of them sets it, so that fewer may
+// have to do. `sizes`: of the `strips` strips of each of the row tiles, in units.
+FirstStrips choose_first_strips(const std::vector<std::uint32_t>& sizes, std::int64_t row_tiles, std::int64_t strips);
+
+// What holds the header and so many values.
+inline std::uint32_t units_of(int header_bytes, std::uint32_t values) {
+  return (static_cast<std::uint32_t>(header_bytes) + 2 * values + kUnitBytes - 1) / kUnitBytes;
+}
+
+// Where the values of each lane begin: counted by run, then by lane. With S = 2 in runs of 4 bits and 1 in runs of 8,
+// byte i of of_lane[s] belongs to run S i + s, as it is stored.
 struct TileStarts {
   static constexpr std::size_t kMaxRuns = 8;
-  std::array<std::array<std::uint16_t, kLanes>, kMaxRuns> of_lane;  // in the run
-  std::array<std::uint16_t, kMaxRuns> of_run;                       // in the tile
+  std::array<TileWords, 2> of_lane;            // in the run
+  std::array<std::uint16_t, kMaxRuns> of_run;  // in the tile
   std::uint16_t values = 0;
+
+  std::size_t first(std::size_t run, std::size_t run_bits, std::size_t lane) const {
+    const std::size_t words = 8 / run_bits;
+    return of_run[run] + (of_lane[run % words][lane] >> (8 * (run / words)) & 0xFFU);
+  }
 };
 
 TileStarts starts_of(const TileWords& words, std::size_t run_bits);

@@ -1,31 +1,27 @@
+// From the bitmap format back to rows.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include <array>
+#include <bit>
 
 #include "base/ceil_div.h"
 #include "formats/bitmap.h"
 #include "formats/bitmap_layout.h"
 #include "formats/bitmap_tiles.h"
+#include "formats/packed_reader.h"
 #include "formats/row_parts.h"
-#include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
 
 using bitmap::FirstStrips;
+using bitmap::kLanes;
 using bitmap::kStripColumns;
 using bitmap::kTileRows;
 using bitmap::kUnitBytes;
-using bitmap::Place;
 using bitmap::TileStarts;
 using bitmap::TileWords;
 
-// Of "bitmap_r4_b8_scanned"; nothing when it is no such name.
 Result<BitmapPacking> packing_named(std::string_view name) {
   for (const int tiles : {1, 2, 4}) {
     for (const int run_bits : {4, 8}) {
@@ -35,94 +31,199 @@ Result<BitmapPacking> packing_named(std::string_view name) {
       }
     }
   }
-  return invalid_input(fmt::format("bitmap: no packing is named '{}'", name));
+  return invalid_input("a name of no bitmap packing");
 }
 
-// Of a packed weight whose row tiles have `strips` strips of at most `max_bytes`.
-Result<FirstStrips> first_strips_of(const PackedWeight& packed, std::int64_t strips, int max_bytes) {
-  const auto fact = [&packed](const char* name) {
-    const auto found = packed.facts.find(name);
-    return found == packed.facts.end() ? -1 : found->second;
-  };
-  const std::int64_t count = fact("first_strips");
-  const std::int64_t units = fact("first_units");
-  if (count < 0 || count > std::min<std::int64_t>(strips, bitmap::kFirstStrips) || units < 0 ||
-      units > max_bytes / kUnitBytes)
-    return invalid_input(fmt::format("bitmap: {} first strips with room for {} units each", count, units));
-  return FirstStrips{static_cast<int>(count), static_cast<int>(units)};
-}
-
-}  // namespace
-
-Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) {
-  SPARSMITH_ASSIGN_OR_RETURN(const BitmapPacking packing, packing_named(packed.packing));
-  const PackedArray* strips = packed.array("strips");
-  const PackedArray* offset_array = packed.array("strip_offsets");
-  const std::int64_t strip_rows = std::int64_t{kTileRows} * packing.tiles;
-  SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(packed.rows, packed.cols));
-  const std::int64_t columns = ceil_div(packed.cols, kStripColumns);
-  const std::int64_t count = ceil_div(packed.rows, strip_rows) * columns;
-  if (strips == nullptr || offset_array == nullptr || offset_array->type != DataType::kUint32 ||
-      offset_array->size() != count + 1)
-    return invalid_input("bitmap: array 'strips' or 'strip_offsets' is missing or has the wrong size");
-  if (packed.value_type != DataType::kFloat16 && packed.value_type != DataType::kBFloat16)
-    return invalid_input("bitmap: values are fp16 or bf16");
-  SPARSMITH_RETURN_IF_ERROR(
-      check_row_parts("bitmap", packed.array("row_parts"), ceil_div(packed.rows, strip_rows) * packing.tiles));
-  const auto first_rows = packed.array("row_parts")->as<std::uint32_t>();
-  const auto offsets = offset_array->as<std::uint32_t>();
-  const auto header =
-      static_cast<std::size_t>(bitmap::header_bytes(packing.tiles, packing.run_bits, packing.stored_offsets));
-  if (strips->bytes.size() / header < static_cast<std::size_t>(count))
-    return invalid_input(fmt::format("bitmap: {} bytes for {} strips", strips->bytes.size(), count));
-  SPARSMITH_ASSIGN_OR_RETURN(
-      const FirstStrips first,
-      first_strips_of(packed, columns,
-                      bitmap::max_strip_bytes(packing.tiles, packing.run_bits, packing.stored_offsets)));
-
-  const auto run_bits = static_cast<std::size_t>(packing.run_bits);
-  // Of each strip its words, and where the values of each tile begin.
-  const auto tiles = static_cast<std::size_t>(packing.tiles);
-  const auto total = static_cast<std::size_t>(count);
-  std::vector<TileWords> words(total * tiles);
-  std::vector<TileStarts> starts(words.size());
-  std::vector<const std::byte*> values(words.size());
-  for (std::size_t strip = 0; strip < total; ++strip) {
-    const auto [row_tile, column] = std::div(static_cast<std::int64_t>(strip), columns);
-    const bool is_first = column < first.count;
-    const std::size_t begin = (is_first ? first.begin(row_tile, column) : offsets[strip]) * kUnitBytes;
-    const std::size_t end = is_first ? begin + static_cast<std::size_t>(first.units * kUnitBytes)
-                                     : std::size_t{offsets[strip + 1]} * kUnitBytes;
-    if (end > strips->bytes.size() || begin + header > end)
-      return invalid_input(
-          fmt::format("bitmap: strip {} lies at bytes {} to {} of {}", strip, begin, end, strips->bytes.size()));
-    std::memcpy(words.data() + strip * tiles, strips->bytes.data() + begin, tiles * sizeof(TileWords));
-    std::size_t at = begin + header;
-    for (std::size_t tile = strip * tiles; tile < (strip + 1) * tiles; ++tile) {
-      starts[tile] = bitmap::starts_of(words[tile], run_bits);
-      values[tile] = strips->bytes.data() + at;
-      at += std::size_t{starts[tile].values} * 2;
+// What 8 neighbouring bits of a lane's word hold of one of its two rows: the number of each value among those of the
+// bits, and its column.
+struct RowBits {
+  std::uint8_t count = 0;
+  std::array<std::uint8_t, 4> values{};
+  std::array<std::uint8_t, 4> columns{};
+};
+constexpr auto kRowBits = [] {
+  std::array<std::array<RowBits, 256>, 2> all{};
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    std::uint8_t value = 0;
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      if ((bits >> bit & 1U) == 0) continue;
+      RowBits& row = all[bit / 2 % 2][bits];
+      row.values[row.count] = value++;
+      row.columns[row.count++] = static_cast<std::uint8_t>(2 * (bit / 4) + bit % 2);
     }
-    if (at > end) return invalid_input(fmt::format("bitmap: strip {} holds more bits than values", strip));
+  }
+  return all;
+}();
+
+class BitmapReader : public PackedReader {
+ public:
+  BitmapReader(const PackedView& view, const BitmapPacking& packing, PackedParts& parts)
+      : packing_(packing),
+        tiles_(static_cast<std::size_t>(packing.tiles)),
+        run_bits_(static_cast<std::size_t>(packing.run_bits)),
+        row_tiles_(ceil_div(view.rows, std::int64_t{kTileRows} * packing.tiles)),
+        strips_(ceil_div(view.cols, kStripColumns)),
+        header_(bitmap::header_bytes(packing.tiles, packing.run_bits, packing.stored_offsets)) {
+    const int most = bitmap::max_strip_bytes(packing.tiles, packing.run_bits, packing.stored_offsets);
+    parts.require(view.value_type != DataType::kFloat32, "values are fp16 or bf16");
+    parts.expect_fact("row_tiles", row_tiles_);
+    parts.expect_fact("strips", strips_);
+    max_strip_bytes_ = parts.fact("max_strip_bytes", 0, most);
+    first_.count =
+        static_cast<int>(parts.fact("first_strips", 0, std::min<std::int64_t>(strips_, bitmap::kFirstStrips)));
+    first_.units = static_cast<int>(parts.fact("first_units", 0, most / kUnitBytes));
+    bytes_ = parts.array<std::byte>("strips", DataType::kUint8);
+    offsets_ = parts.array<std::uint32_t>("strip_offsets", DataType::kUint32, row_tiles_ * strips_ + 1);
+    row_parts_ = parts.array<std::uint32_t>("row_parts", DataType::kUint32, row_tiles_ * packing.tiles);
   }
 
-  SPARSMITH_ASSIGN_OR_RETURN(UnpackedRows unpacked, UnpackedRows::create(packed, count * strip_rows));
-  for (std::size_t part = 0; part < first_rows.size(); ++part) {
-    const std::int64_t end = std::min<std::int64_t>(packed.rows, std::int64_t{first_rows[part]} + kTileRows);
-    for (std::int64_t row = first_rows[part]; row < end; ++row) {
-      const auto& line = bitmap::element_places()[static_cast<std::size_t>(row % kTileRows)];
-      for (std::int64_t column = 0; column < packed.cols; ++column) {
-        const std::size_t strip = part / tiles * static_cast<std::size_t>(columns) + column / kStripColumns;
-        const std::size_t tile = strip * tiles + part % tiles;
-        const Place place = line[static_cast<std::size_t>(column % kStripColumns)];
-        if ((words[tile][place.lane] >> place.bit & 1U) == 0) continue;
-        std::uint16_t bits = 0;
-        std::memcpy(&bits, values[tile] + 2 * bitmap::value_index(words[tile], starts[tile], run_bits, place), 2);
-        unpacked.add(row, static_cast<std::uint32_t>(column), bits);
+  Status check_bounds(int threads) override {
+    SPARSMITH_RETURN_IF_ERROR(check_row_parts(row_parts_));
+    const std::int64_t strips = row_tiles_ * strips_;
+    if (offsets_[0] != row_tiles_ * first_.count * first_.units ||
+        std::int64_t{offsets_[strips]} * kUnitBytes != bytes_.size())
+      return invalid_input(fmt::format("strip_offsets do not share out the {} bytes of strips", bytes_.size()));
+    sizes_.assign(static_cast<std::size_t>(strips), 0);
+    SPARSMITH_RETURN_IF_ERROR(check_ranges(strips, 256, threads, [&](std::int64_t begin, std::int64_t end) -> Status {
+      for (std::int64_t strip = begin; strip < end; ++strip)
+        if (!check_strip(strip))
+          return invalid_input(
+              fmt::format("strip {} does not lie where its offset says, or counts other values", strip));
+      return {};
+    }));
+    std::uint32_t largest = 0;
+    for (const std::uint32_t size : sizes_) largest = std::max(largest, size);
+    if (std::int64_t{largest} * kUnitBytes == max_strip_bytes_) return {};
+    return invalid_input(fmt::format("a strip has {} bytes, of at most {}", largest * kUnitBytes, max_strip_bytes_));
+  }
+
+  std::int64_t units() const override { return row_tiles_; }
+
+  Status read(std::int64_t unit, UnitRows& rows) const override {
+    rows.begin(static_cast<std::uint32_t>(unit), tiles_ * kTileRows);
+    for (std::int64_t s = 0; s < strips_; ++s) {
+      const std::int64_t strip = unit * strips_ + s;
+      const std::span<const std::byte> bytes = bytes_of(strip);
+      const std::byte* values = bytes.data() + header_;
+      for (std::size_t tile = 0; tile < tiles_; ++tile)
+        values += 2 * read_tile(bytes.data() + tile * sizeof(TileWords), values, tile * kTileRows,
+                                static_cast<std::uint32_t>(s * kStripColumns), rows);
+      if (!all_zero(bytes.subspan(static_cast<std::size_t>(values - bytes.data()))))
+        return invalid_input(fmt::format("strip {}: padding behind its values is not 0", strip));
+    }
+    return rows.store(rows_of_block(row_parts_, unit, packing_.tiles));
+  }
+
+  Status check_whole(const UnpackedRows& rows) const override {
+    const FirstStrips first = bitmap::choose_first_strips(sizes_, row_tiles_, strips_);
+    if (first.count != first_.count || first.units != first_.units)
+      return invalid_input(fmt::format("{} first strips of {} units, where packers have {} of {}", first_.count,
+                                       first_.units, first.count, first.units));
+    return check_dealt_parts(row_parts_, rows.offsets(), packing_.tiles);
+  }
+
+ private:
+  // With the room behind it that belongs to it.
+  std::span<const std::byte> bytes_of(std::int64_t strip) const {
+    const std::int64_t column = strip % strips_;
+    const bool is_first = column < first_.count;
+    const std::int64_t begin = is_first ? first_.begin(strip / strips_, column) : offsets_[strip];
+    const std::int64_t end = is_first ? begin + first_.units : offsets_[strip + 1];
+    return bytes_.bytes().subspan(static_cast<std::size_t>(begin * kUnitBytes),
+                                  static_cast<std::size_t>((end - begin) * kUnitBytes));
+  }
+
+  // Whether a strip's offsets, and those of its values, are what its bits and the strip before ask for.
+  bool check_strip(std::int64_t strip) {
+    const std::uint32_t first = offsets_[strip];
+    const std::uint32_t last = offsets_[strip + 1];
+    const bool is_first = strip % strips_ < first_.count;
+    const std::int64_t room = is_first ? first_.units : std::int64_t{last} - first;
+    if (first > last || last > offsets_[row_tiles_ * strips_] || (is_first && first != last) ||
+        room * kUnitBytes < header_)
+      return false;
+    const std::byte* const bytes = bytes_of(strip).data();
+    const std::size_t runs = 32 / run_bits_;
+    const std::size_t start_words = packing_.stored_offsets ? runs / 4 : 0;  // a lane's of a tile
+    const std::byte* stored = bytes + tiles_ * sizeof(TileWords);
+    const Elements<std::uint16_t> firsts({stored + tiles_ * start_words * sizeof(TileWords), tiles_ * runs * 2});
+    std::uint32_t values = 0;
+    std::uint32_t wrong = 0;
+    for (std::size_t tile = 0; tile < tiles_; ++tile) {
+      TileWords words;
+      std::memcpy(words.data(), bytes + tile * sizeof(TileWords), sizeof(TileWords));
+      const TileStarts starts = bitmap::starts_of(words, run_bits_);
+      const Elements<std::uint32_t> of_lanes(
+          {stored + tile * start_words * sizeof(TileWords), start_words * sizeof(TileWords)});
+      for (std::size_t s = 0; s < start_words; ++s)
+        for (std::size_t lane = 0; lane < kLanes; ++lane)
+          wrong |= of_lanes[static_cast<std::int64_t>(lane * start_words + s)] ^ starts.of_lane[s][lane];
+      for (std::size_t run = 0; run < runs; ++run)
+        wrong |= firsts[static_cast<std::int64_t>(tile * runs + run)] ^ (2 * (values + starts.of_run[run]));
+      values += starts.values;
+    }
+    const std::uint32_t units = bitmap::units_of(header_, values);
+    sizes_[static_cast<std::size_t>(strip)] = units;
+    return wrong == 0 && (is_first ? units <= room : units == room);
+  }
+
+  // Returns the number of values.
+  std::size_t read_tile(const std::byte* tile, const std::byte* values, std::size_t first_row,
+                        std::uint32_t first_column, UnitRows& rows) const {
+    TileWords words;
+    std::memcpy(words.data(), tile, sizeof(TileWords));
+    const TileStarts starts = bitmap::starts_of(words, run_bits_);
+    if (starts.values == 0) return 0;
+    for (std::size_t group = 0; group < 8; ++group) {
+      std::array<UnitRows::Entry*, 2> to;
+      for (std::size_t half = 0; half < 2; ++half)
+        to[half] = rows.room(first_row + group + 8 * half, kStripColumns + 4);
+      for (std::size_t lane = 4 * group; lane < 4 * group + 4; ++lane)
+        if (words[lane] != 0) read_lane(words[lane], starts, lane, values, first_column, to);
+      for (std::size_t half = 0; half < 2; ++half) rows.take(first_row + group + 8 * half, to[half]);
+    }
+    return starts.values;
+  }
+
+  void read_lane(std::uint32_t word, const TileStarts& starts, std::size_t lane, const std::byte* values,
+                 std::uint32_t first_column, std::array<UnitRows::Entry*, 2>& to) const {
+    for (std::size_t run = 0; run < 32 / run_bits_; ++run) {
+      const std::uint32_t bits = word >> (run * run_bits_) & ((1U << run_bits_) - 1);
+      if (bits == 0) continue;
+      const std::byte* const from = values + 2 * starts.first(run, run_bits_, lane);
+      const auto column = static_cast<std::uint32_t>(first_column + 16 * (lane % 4) + run * run_bits_ / 2);
+      for (std::size_t half = 0; half < 2; ++half) {
+        const RowBits& row = kRowBits[half][bits];
+        for (std::size_t i = 0; i < 4; ++i) {  // more than there are: nobody takes those
+          std::uint16_t value;
+          std::memcpy(&value, from + 2 * row.values[i], sizeof(value));
+          to[half][i] = {column + row.columns[i], value};
+        }
+        to[half] += row.count;
       }
     }
   }
-  return std::move(unpacked).matrix();
+
+  const BitmapPacking packing_;
+  const std::size_t tiles_;  // of a strip
+  const std::size_t run_bits_;
+  const std::int64_t row_tiles_;
+  const std::int64_t strips_;  // of a row tile
+  const int header_;
+  std::int64_t max_strip_bytes_ = 0;
+  FirstStrips first_;
+  Elements<std::byte> bytes_;
+  Elements<std::uint32_t> offsets_, row_parts_;
+  std::vector<std::uint32_t> sizes_;  // of strips, in units
+};
+
+}  // namespace
+
+Result<std::unique_ptr<PackedReader>> open_bitmap(const PackedView& view) {
+  SPARSMITH_ASSIGN_OR_RETURN(const BitmapPacking packing, packing_named(view.packing));
+  return open_reader<BitmapReader>(view, {3}, packing);
 }
+
+Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed) { return unpack_with(open_bitmap, packed); }
 
 }  // namespace sparsmith

@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <string_view>
 
 #include "base/ceil_div.h"
 #include "base/half.h"
 #include "base/parallel_for.h"
 #include "formats/bsr_layout.h"
-#include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
@@ -125,49 +122,6 @@ class Packer {
   const std::int64_t row_width_;  // in blocks
 };
 
-Result<BsrPacking> packing_named(std::string_view name) {
-  for (const int tiles : {1, 2, 4}) {
-    for (const bool all : {false, true}) {
-      const BsrPacking packing{tiles, all};
-      if (packing.name() == name) return packing;
-    }
-  }
-  return invalid_input(fmt::format("bsr: no packing is named '{}'", name));
-}
-
-// Where each row's blocks begin, and their columns: as stored, or as they follow from the shape.
-struct Blocks {
-  std::vector<std::uint32_t> firsts;
-  std::vector<std::uint32_t> columns;
-};
-
-Result<Blocks> listed_blocks(const PackedWeight& packed, std::int64_t block_rows, std::int64_t row_width,
-                             std::int64_t stored) {
-  const PackedArray* row_blocks = packed.array("row_blocks");
-  const PackedArray* block_columns = packed.array("block_columns");
-  if (row_blocks == nullptr || row_blocks->type != DataType::kUint32 || row_blocks->size() != block_rows + 1)
-    return invalid_input("bsr: array 'row_blocks' is missing or has the wrong size");
-  if (block_columns == nullptr || block_columns->type != DataType::kUint32 || block_columns->size() != stored)
-    return invalid_input("bsr: array 'block_columns' is missing or has the wrong size");
-  const auto firsts = row_blocks->as<std::uint32_t>();
-  const auto columns = block_columns->as<std::uint32_t>();
-  if (firsts.front() != 0 || firsts.back() != stored || !std::ranges::is_sorted(firsts))
-    return invalid_input(fmt::format("bsr: 'row_blocks' does not share out {} blocks", stored));
-  for (const std::uint32_t column : columns)
-    if (column >= row_width) return invalid_input(fmt::format("bsr: block column {} of {}", column, row_width));
-  return Blocks{{firsts.begin(), firsts.end()}, {columns.begin(), columns.end()}};
-}
-
-Blocks all_blocks(std::int64_t block_rows, std::int64_t row_width) {
-  Blocks blocks{{0}, {}};
-  for (std::int64_t row = 0; row < block_rows; ++row) {
-    for (std::int64_t column = 0; column < row_width; ++column)
-      blocks.columns.push_back(static_cast<std::uint32_t>(column));
-    blocks.firsts.push_back(static_cast<std::uint32_t>(blocks.columns.size()));
-  }
-  return blocks;
-}
-
 }  // namespace
 
 std::string BsrPacking::name() const { return fmt::format("bsr_r{}_{}", tiles, all ? "all" : "listed"); }
@@ -183,42 +137,6 @@ Result<PackedWeight> pack_bsr(const CsrMatrix& matrix, const BsrPacking& packing
   if (matrix.rows >= kMost || matrix.cols >= kMost || (block_rows > 0 && row_width >= kMost / block_rows))
     return invalid_argument(fmt::format("bsr: {} x {} exceeds 32-bit indices", matrix.rows, matrix.cols));
   return Packer(matrix, packing, type).pack();
-}
-
-Result<CsrMatrix> unpack_bsr(const PackedWeight& packed) {
-  SPARSMITH_ASSIGN_OR_RETURN(const BsrPacking packing, packing_named(packed.packing));
-  SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(packed.rows, packed.cols));
-  const std::int64_t rows_of_block = std::int64_t{kTileRows} * packing.tiles;
-  const std::int64_t block_rows = ceil_div(packed.rows, rows_of_block);
-  const std::int64_t row_width = ceil_div(packed.cols, kBlockColumns);
-  const std::int64_t elements = rows_of_block * kBlockColumns;
-  const PackedArray* values = packed.array("blocks");
-  if (values == nullptr || values->type != packed.value_type || size_of(values->type) != sizeof(std::uint16_t) ||
-      values->size() % elements != 0)
-    return invalid_input("bsr: array 'blocks' is missing, or is not whole blocks of fp16 or bf16");
-  const std::int64_t stored = values->size() / elements;
-  if (packing.all && (block_rows == 0 ? stored != 0 : stored % block_rows != 0 || stored / block_rows != row_width))
-    return invalid_input(fmt::format("bsr: {} blocks for {} x {}", stored, block_rows, row_width));
-
-  Blocks blocks;
-  if (packing.all) {
-    blocks = all_blocks(block_rows, row_width);
-  } else {
-    SPARSMITH_ASSIGN_OR_RETURN(blocks, listed_blocks(packed, block_rows, row_width, stored));
-  }
-  SPARSMITH_ASSIGN_OR_RETURN(UnpackedRows unpacked, UnpackedRows::create(packed, block_rows * rows_of_block));
-  const auto bits = values->as<std::uint16_t>();
-  for (std::int64_t row = 0; row < packed.rows; ++row) {
-    const auto block_row = static_cast<std::size_t>(row / rows_of_block);
-    for (std::size_t block = blocks.firsts[block_row]; block < blocks.firsts[block_row + 1]; ++block) {
-      for (std::uint32_t i = 0; i < kBlockColumns; ++i) {
-        const std::uint16_t value =
-            bits[block * static_cast<std::size_t>(elements) + index_in_block(row % rows_of_block, i)];
-        if (value != bsr::kNothing) unpacked.add(row, blocks.columns[block] * kBlockColumns + i, value);
-      }
-    }
-  }
-  return std::move(unpacked).matrix();
 }
 
 }  // namespace sparsmith

@@ -9,7 +9,6 @@
 
 #include "base/half.h"
 #include "formats/csr_layout.h"
-#include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
@@ -176,83 +175,6 @@ Result<PackedWeight> pack_csr(const CsrMatrix& matrix, const CsrPacking& packing
                   {"stored", cuts.stored},
                   {"has_targets", has_targets ? 1 : 0}};
   return packed;
-}
-
-namespace {
-
-Status missing(std::string_view array) {
-  return invalid_input(fmt::format("csr: array '{}' is missing or has the wrong size", array));
-}
-
-std::uint32_t bits_at(const PackedArray& values, std::uint64_t i) {
-  return size_of(values.type) == 2 ? values.as<std::uint16_t>()[i] : values.as<std::uint32_t>()[i];
-}
-
-// Row of every segment: its target, or by way of the slot it adds to.
-Result<std::vector<std::uint32_t>> segment_rows(const PackedWeight& packed, std::size_t segment_count) {
-  std::vector<std::uint32_t> rows(segment_count);
-  std::iota(rows.begin(), rows.end(), 0U);
-  const PackedArray* targets = packed.array("targets");
-  if (targets != nullptr) {
-    if (targets->as<std::uint32_t>().size() != segment_count) return missing("targets");
-    std::vector<std::uint32_t> slot_rows;
-    const PackedArray* split_rows = packed.array("split_rows");
-    const PackedArray* slot_offsets = packed.array("slot_offsets");
-    if (split_rows != nullptr && slot_offsets != nullptr) {
-      const auto offsets = slot_offsets->as<std::uint32_t>();
-      const auto split = split_rows->as<std::uint32_t>();
-      if (offsets.size() != split.size() + 1 || offsets[0] != 0) return missing("slot_offsets");
-      for (std::size_t i = 0; i < split.size(); ++i) {
-        if (offsets[i + 1] <= offsets[i] || offsets[i + 1] > segment_count) return missing("slot_offsets");
-        slot_rows.resize(offsets[i + 1], split[i]);
-      }
-    }
-    for (std::size_t s = 0; s < segment_count; ++s) {
-      std::uint32_t target = targets->as<std::uint32_t>()[s];
-      if ((target & csr::kPartialFlag) != 0) {
-        target &= ~csr::kPartialFlag;
-        if (target >= slot_rows.size())
-          return invalid_input(fmt::format("csr: segment {} adds to slot {} of {}", s, target, slot_rows.size()));
-        target = slot_rows[target];
-      }
-      rows[s] = target;
-    }
-  }
-  for (std::size_t s = 0; s < segment_count; ++s)
-    if (rows[s] >= packed.rows)
-      return invalid_input(fmt::format("csr: segment {} belongs to row {} of {}", s, rows[s], packed.rows));
-  return rows;
-}
-
-}  // namespace
-
-Result<CsrMatrix> unpack_csr(const PackedWeight& packed) {
-  const PackedArray* segments = packed.array("segments");
-  const PackedArray* columns = packed.array("columns");
-  const PackedArray* values = packed.array("values");
-  if (segments == nullptr || segments->bytes.size() % sizeof(csr::Segment) != 0) return missing("segments");
-  if (columns == nullptr || (columns->type != DataType::kUint16 && columns->type != DataType::kUint32))
-    return missing("columns");
-  if (values == nullptr || values->type != packed.value_type || values->size() != columns->size())
-    return missing("values");
-  const auto list = segments->as<csr::Segment>();
-  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> rows, segment_rows(packed, list.size()));
-
-  SPARSMITH_ASSIGN_OR_RETURN(UnpackedRows unpacked, UnpackedRows::create(packed, std::ssize(list)));
-  std::uint64_t stored = 0;
-  for (std::size_t s = 0; s < list.size(); ++s) {
-    const std::uint64_t end = static_cast<std::uint64_t>(list[s].first) + list[s].length;
-    stored += list[s].length;
-    if (end > static_cast<std::uint64_t>(columns->size()) || stored > static_cast<std::uint64_t>(columns->size()))
-      return invalid_input(fmt::format("csr: segment {} ends at {}, in all {} nonzeros, of {} stored elements", s, end,
-                                       stored, columns->size()));
-    for (std::uint64_t i = list[s].first; i < end; ++i) {
-      const std::uint32_t column =
-          columns->type == DataType::kUint16 ? columns->as<std::uint16_t>()[i] : columns->as<std::uint32_t>()[i];
-      unpacked.add(rows[s], column, bits_at(*values, i));
-    }
-  }
-  return std::move(unpacked).matrix();
 }
 
 }  // namespace sparsmith

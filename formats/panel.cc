@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstring>
+#include <limits>
 
 #include "base/half.h"
 #include "base/parallel_for.h"
@@ -16,25 +16,21 @@
 namespace sparsmith {
 namespace {
 
-using panel::kMostSlots;
 using panel::kWarpLanes;
 
-constexpr int kPlantedVersions = 1000;  // packers of planted builds count from here
-constexpr std::int64_t kRowCost = 4;    // of a row beside its nonzeros, in nonzeros
-
-Status check_panel(const CsrMatrix& matrix, const PanelPacking& packing) {
+Status check_panel(std::int64_t cols, const PanelPacking& packing) {
   if (packing.segment_lanes != 1 && packing.segment_lanes != 2 && packing.segment_lanes != 4)
     return invalid_argument(fmt::format("panel: 1, 2 or 4 lanes a segment, not {}", packing.segment_lanes));
-  if (packing.column_parts < 1 || packing.width(matrix.cols) > panel::kMostRows - panel::kZeroRows)
+  if (packing.column_parts < 1 || packing.width(cols) > panel::kMostRows - panel::kZeroRows)
     return invalid_argument(
-        fmt::format("panel: K = {} in {} parts exceeds 16-bit columns", matrix.cols, packing.column_parts));
+        fmt::format("panel: K = {} in {} parts exceeds 16-bit columns", cols, packing.column_parts));
   if (packing.whole_rows() && packing.max_slots > panel::kMostWholeRows)
     return invalid_argument(
         fmt::format("panel: {} slots beside whole rows, of at most {}", packing.max_slots, panel::kMostWholeRows));
   return {};
 }
 
-Status check_gather(const CsrMatrix& matrix, const PanelPacking& packing) {
+Status check_gather(std::int64_t cols, const PanelPacking& packing) {
   const auto is_lanes = [](int lanes) { return lanes >= 1 && std::has_single_bit(static_cast<unsigned>(lanes)); };
   if (!is_lanes(packing.token_lanes) || packing.token_lanes > 8 || !is_lanes(packing.segment_lanes) ||
       packing.segment_lanes > packing.lanes())
@@ -46,25 +42,8 @@ Status check_gather(const CsrMatrix& matrix, const PanelPacking& packing) {
   if (packing.column_parts != 1 || packing.order != panel::LaneOrder::kPlain ||
       packing.row_store != panel::RowStore::kSlots)
     return invalid_argument("panel: gathers from X take one column part and plain order, and all rows have slots");
-  if (matrix.cols >= std::int64_t{panel::kWideTaskEnd})
-    return invalid_argument(fmt::format("panel: K = {} exceeds 31-bit columns", matrix.cols));
-  return {};
-}
-
-Status check(const CsrMatrix& matrix, const PanelPacking& packing, DataType type) {
-  if (type != DataType::kFloat32 && type != DataType::kFloat16 && type != DataType::kBFloat16)
-    return invalid_argument(fmt::format("panel: values are fp32, fp16 or bf16, not {}", short_name(type)));
-  if (packing.staged() && size_of(type) != 2)
-    return invalid_argument(fmt::format("panel: rows of {} wait in as much room as their sums", short_name(type)));
-  SPARSMITH_RETURN_IF_ERROR(packing.gathers() ? check_gather(matrix, packing) : check_panel(matrix, packing));
-  if (packing.row_parts < 1 || packing.column_parts < 1 || packing.warps < 1 || packing.segment_length < 1)
-    return invalid_argument("panel: parts, warps and segment length are at least 1");
-  if (packing.max_slots < least_slots(packing) || packing.max_slots > kMostSlots)
-    return invalid_argument(
-        fmt::format("panel: {} slots, not one of [{}, {}]", packing.max_slots, least_slots(packing), kMostSlots));
-  if (matrix.rows >= (std::int64_t{1} << 31) || matrix.nnz() >= (std::int64_t{1} << 32))
-    return invalid_argument(
-        fmt::format("panel: {} rows with {} nonzeros exceed 32-bit offsets", matrix.rows, matrix.nnz()));
+  if (cols >= std::int64_t{panel::kWideTaskEnd})
+    return invalid_argument(fmt::format("panel: K = {} exceeds 31-bit columns", cols));
   return {};
 }
 
@@ -85,37 +64,6 @@ std::vector<std::uint16_t> segments_of_rows(const CsrMatrix& matrix, const Panel
     }
   });
   return segments;
-}
-
-// The rows at which parts begin, and the end: [parts + 1]. Parts have about equal cost, and sums that fit.
-std::vector<std::int64_t> part_bounds(const CsrMatrix& matrix, const PanelPacking& packing,
-                                      const std::vector<std::uint16_t>& row_segments) {
-  const auto slots_of = [&](std::int64_t row) {
-    if (packing.adds()) return std::int64_t{row_segments[static_cast<std::size_t>(row)]};
-    return panel::slot_count(panel::segment_count(matrix.row_length(row), packing), packing);
-  };
-  const std::int64_t cut_slots = panel::cut_slots(packing);
-  const auto cost_before = [&](std::int64_t row) { return matrix.row_offsets[row] + row * kRowCost; };
-  for (std::int64_t loops = 1;; loops += 1 + loops / 8) {
-    const std::int64_t parts = packing.row_parts * loops;
-    std::vector<std::int64_t> bounds{0};
-    bool fits = true;
-    std::int64_t row = 0;
-    for (std::int64_t part = 1; part <= parts; ++part) {
-      const auto target = static_cast<std::int64_t>(static_cast<double>(cost_before(matrix.rows)) *
-                                                    static_cast<double>(part) / static_cast<double>(parts));
-      std::int64_t slots = cut_slots;
-      const std::int64_t first_row = row;
-      // A row belongs to the part in which its middle lies.
-      for (; row < matrix.rows && (part == parts || cost_before(row) + cost_before(row + 1) < 2 * target); ++row)
-        slots += slots_of(row);
-      slots += panel::staged_slots(row - first_row, packing);
-      fits = fits && (slots <= packing.max_slots || row - bounds.back() <= 1) &&
-             (!packing.whole_rows() || row - bounds.back() <= panel::kMostWholeRows);
-      bounds.push_back(row);
-    }
-    if (fits) return bounds;
-  }
 }
 
 std::uint32_t value_bits(float value, DataType type) {
@@ -146,16 +94,15 @@ class Packer {
 
   PackedWeight pack() {
     row_segments_ = segments_of_rows(matrix_, packing_);
-    bounds_ = part_bounds(matrix_, packing_, row_segments_);
+    bounds_ =
+        panel::part_bounds(matrix_.row_offsets, packing_, row_segments_, std::numeric_limits<std::int64_t>::max());
     parts_ = static_cast<std::int64_t>(bounds_.size()) - 1;
     make_parts();
     write_descriptors();
     write_entries();
     PackedWeight packed;
     packed.packing = packing_.name();
-    packed.packer_version = packing_.gathers() ? 4 : 5;
-    // Not what a cache has of another schedule.
-    if (!packing_.gathers() && is_planted(Plant::kBankSchedule)) packed.packer_version += kPlantedVersions;
+    packed.packer_version = panel_packer_version(packing_);
     packed.rows = matrix_.rows;
     packed.cols = matrix_.cols;
     packed.nnz = matrix_.nnz();
@@ -336,12 +283,35 @@ std::string PanelPacking::name() const {
                      max_slots, how);
 }
 
+int panel_packer_version(const PanelPacking& packing) {
+  constexpr int kPlanted = 1000;  // so that no cache has it for another schedule
+  if (packing.gathers()) return 4;
+  return is_planted(Plant::kBankSchedule) ? 5 + kPlanted : 5;
+}
+
 int least_slots(const PanelPacking& packing) {
   return static_cast<int>(256 + panel::cut_slots(packing) + panel::staged_slots(1, packing));
 }
 
+Status check_panel_packing(const PanelPacking& packing, std::int64_t rows, std::int64_t cols, DataType type) {
+  if (type != DataType::kFloat32 && type != DataType::kFloat16 && type != DataType::kBFloat16)
+    return invalid_argument(fmt::format("panel: values are fp32, fp16 or bf16, not {}", short_name(type)));
+  if (packing.staged() && size_of(type) != 2)
+    return invalid_argument(fmt::format("panel: rows of {} wait in as much room as their sums", short_name(type)));
+  SPARSMITH_RETURN_IF_ERROR(packing.gathers() ? check_gather(cols, packing) : check_panel(cols, packing));
+  if (packing.row_parts < 1 || packing.column_parts < 1 || packing.warps < 1 || packing.segment_length < 1)
+    return invalid_argument("panel: parts, warps and segment length are at least 1");
+  if (packing.max_slots < least_slots(packing) || packing.max_slots > panel::kMostSlots)
+    return invalid_argument(fmt::format("panel: {} slots, not one of [{}, {}]", packing.max_slots, least_slots(packing),
+                                        panel::kMostSlots));
+  if (rows >= (std::int64_t{1} << 31)) return invalid_argument(fmt::format("panel: {} rows exceed 31 bits", rows));
+  return {};
+}
+
 Result<PackedWeight> pack_panel(const CsrMatrix& matrix, const PanelPacking& packing, DataType type) {
-  SPARSMITH_RETURN_IF_ERROR(check(matrix, packing, type));
+  SPARSMITH_RETURN_IF_ERROR(check_panel_packing(packing, matrix.rows, matrix.cols, type));
+  if (matrix.nnz() >= (std::int64_t{1} << 32))
+    return invalid_argument(fmt::format("panel: {} nonzeros exceed 32-bit offsets", matrix.nnz()));
   return Packer(matrix, packing, type).pack();
 }
 

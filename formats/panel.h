@@ -47,6 +47,10 @@ struct PanelPacking {
 // The least max_slots with which every matrix can be packed.
 int least_slots(const PanelPacking& packing);
 
+// kInvalidArgument for a packing that cannot hold a matrix of this shape.
+Status check_panel_packing(const PanelPacking& packing, std::int64_t rows, std::int64_t cols, DataType type);
+int panel_packer_version(const PanelPacking& packing);
+
 // Values are rounded to `type`. Facts: parts (of one column part), column_parts, width, warps, segments, lane_order
 // (panel::LaneOrder), turned (0 or 1), row_store, token_lanes, sweep_columns, share_steps, steps (all), slots and rows
 // (of the largest part), padding (entries without a nonzero), unread_bytes (of the room of shares), phases_permille

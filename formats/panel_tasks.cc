@@ -339,6 +339,39 @@ std::int64_t segment_count(std::int64_t length, const PanelPacking& packing) {
   return std::min((length + packing.segment_length - 1) / packing.segment_length, kMostSegments);
 }
 
+std::vector<std::int64_t> part_bounds(std::span<const std::int64_t> row_offsets, const PanelPacking& packing,
+                                      std::span<const std::uint16_t> row_segments, std::int64_t most_parts) {
+  constexpr std::int64_t kRowCost = 4;  // of a row beside its nonzeros, in nonzeros
+  const std::int64_t rows = std::ssize(row_offsets) - 1;
+  const auto slots_of = [&](std::int64_t row) {
+    if (packing.adds()) return std::int64_t{row_segments[static_cast<std::size_t>(row)]};
+    return slot_count(segment_count(row_offsets[row + 1] - row_offsets[row], packing), packing);
+  };
+  const std::int64_t of_cuts = cut_slots(packing);
+  const auto cost_before = [&](std::int64_t row) { return row_offsets[row] + row * kRowCost; };
+  for (std::int64_t loops = 1;; loops += 1 + loops / 8) {
+    const std::int64_t parts = packing.row_parts * loops;
+    if (parts > most_parts) return {};
+    std::vector<std::int64_t> bounds{0};
+    bool fits = true;
+    std::int64_t row = 0;
+    for (std::int64_t part = 1; part <= parts; ++part) {
+      const auto target = static_cast<std::int64_t>(static_cast<double>(cost_before(rows)) * static_cast<double>(part) /
+                                                    static_cast<double>(parts));
+      std::int64_t slots = of_cuts;
+      const std::int64_t first_row = row;
+      // A row belongs to the part in which its middle lies.
+      for (; row < rows && (part == parts || cost_before(row) + cost_before(row + 1) < 2 * target); ++row)
+        slots += slots_of(row);
+      slots += staged_slots(row - first_row, packing);
+      fits = fits && (slots <= packing.max_slots || row - bounds.back() <= 1) &&
+             (!packing.whole_rows() || row - bounds.back() <= kMostWholeRows);
+      bounds.push_back(row);
+    }
+    if (fits) return bounds;
+  }
+}
+
 PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int step_entries, std::int64_t first_row,
                      std::int64_t last_row, std::int64_t first_column, std::span<const std::uint16_t> row_segments) {
   PartTasks part;

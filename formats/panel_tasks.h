@@ -44,6 +44,11 @@ struct PartTasks {
   std::uint32_t most_steps = 0;  // of a share
 };
 
+// The rows at which parts begin, and the end: [parts + 1]. Parts have about equal cost, and sums that fit; nothing
+// where there would be more than `most_parts`. row_segments: where sums are added, the slots of every row.
+std::vector<std::int64_t> part_bounds(std::span<const std::int64_t> row_offsets, const PanelPacking& packing,
+                                      std::span<const std::uint16_t> row_segments, std::int64_t most_parts);
+
 // Rows [first_row, last_row) and columns [first_column, first_column + width) of the matrix. row_segments: where sums
 // are added, the slots of every row of the matrix.
 PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int step_entries, std::int64_t first_row,

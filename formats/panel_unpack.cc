@@ -1,215 +1,521 @@
-// Reads the panel format back.
+// From the panel format back to rows.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <bit>
-#include <optional>
 
+#include "formats/packed_reader.h"
 #include "formats/panel.h"
+#include "formats/panel_tasks.h"
 #include "formats/panel_words.h"
-#include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
 
-using panel::kMostSlots;
+using panel::EntryForm;
+using panel::kNoSlot;
+using panel::kPhaseLanes;
+using panel::kWarpLanes;
+using panel::kWholeRow;
+using panel::StepWords;
 
-Status missing(std::string_view array) {
-  return invalid_input(fmt::format("panel: array '{}' is missing or has the wrong size", array));
+Result<PanelPacking> packing_named(const PackedView& view) {
+  const auto parts = name_parts(view.packing);
+  PanelPacking packing;
+  const auto wrong = invalid_input("a name of no panel packing");
+  if (parts.size() < 8) return wrong;
+  const auto number = [&](std::size_t i, std::string_view prefix) {
+    return static_cast<int>(number_of(parts[i], prefix));
+  };
+  packing.row_parts = number(1, "r");
+  packing.column_parts = number(2, "k");
+  packing.warps = number(3, "w");
+  packing.segment_lanes = number(4, "t");
+  packing.segment_length = number(5, "l");
+  packing.max_slots = number(6, "s");
+  packing.turned = parts[7].starts_with("gather");  // as the packing is made, though there is no panel to turn
+  if (parts[7] == "tensor") packing.order = panel::LaneOrder::kTensor;
+  if (parts[7] == "sparse") packing.order = panel::LaneOrder::kSparseTensor;
+  if (parts[7].starts_with("gather")) packing.token_lanes = number(7, "gather");
+  for (const std::string_view part : std::span(parts).subspan(8)) {
+    if (part == "turned") packing.turned = true;
+    if (part == "rows") packing.row_store = panel::RowStore::kDirect;
+    if (part == "staged") packing.row_store = panel::RowStore::kStaged;
+    if (part == "added") packing.row_store = panel::RowStore::kAdded;
+    if (part.starts_with("sweep")) packing.sweep_columns = static_cast<int>(number_of(part, "sweep"));
+  }
+  constexpr int kMostWarps = 32;
+  constexpr int kMostColumnParts = 1 << 16;
+  if (packing.name() != view.packing || packing.warps < 1 || packing.warps > kMostWarps || packing.segment_lanes < 1 ||
+      packing.column_parts < 1 || packing.column_parts > kMostColumnParts || packing.row_parts < 1 ||
+      !check_panel_packing(packing, view.rows, view.cols, view.value_type).ok())
+    return wrong;
+  return packing;
 }
 
-// Reads a packed weight back, believing nothing that it says.
-class Unpacker {
+class PanelReader : public PackedReader {
  public:
-  explicit Unpacker(const PackedWeight& packed) : packed_(packed) {}
+  PanelReader(const PackedView& view, const PanelPacking& packing, PackedParts& parts)
+      : packing_(packing),
+        rows_(view.rows),
+        cols_(view.cols),
+        words_(panel::step_words(view.value_type, packing.token_lanes, view.cols)),
+        width_(packing.width(view.cols)),
+        segments_(packing.segments()) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 48;
+    parts.expect_fact("column_parts", packing.column_parts);
+    parts.expect_fact("width", width_);
+    parts.expect_fact("warps", packing.warps);
+    parts.expect_fact("segments", segments_);
+    parts.expect_fact("lane_order", static_cast<std::int64_t>(packing.order));
+    parts.expect_fact("turned", packing.turned ? 1 : 0);
+    parts.expect_fact("row_store", static_cast<std::int64_t>(packing.row_store));
+    parts.expect_fact("token_lanes", packing.token_lanes);
+    parts.expect_fact("sweep_columns", packing.sweep_columns);
+    parts_ = parts.fact("parts", 1, kMaxMatrixDimension);
+    share_steps_ = parts.fact("share_steps", 1, std::int64_t{1} << 31);
+    steps_ = parts.fact("steps", 0, kMost);
+    slots_ = parts.fact("slots", 0, kMost);
+    part_rows_ = parts.fact("rows", 0, kMost);
+    padding_ = parts.fact("padding", 0, kMost);
+    unread_bytes_ = parts.fact("unread_bytes", 0, kMost);
+    phases_permille_ = parts.fact("phases_permille", 0, kMost);
+    balance_permille_ = parts.fact("balance_permille", 0, kMost);
+    const std::int64_t part_count = parts_ * packing.column_parts;
+    const std::int64_t share_count = part_count * packing.warps;
+    part_list_ = Elements<panel::Part>(parts.array<std::uint32_t>("parts", DataType::kUint32, part_count * 4).bytes());
+    shares_ = Elements<panel::Share>(parts.array<std::uint32_t>("shares", DataType::kUint32, share_count * 2).bytes());
+    task_slots_ = parts.array<std::uint16_t>("task_slots", DataType::kUint16);
+    row_slots_ = parts.array<std::uint16_t>("row_slots", DataType::kUint16, (rows_ + parts_) * packing.column_parts);
+    // Not by multiplication, which may overflow.
+    entries_ = parts.array<std::uint32_t>("entries", DataType::kUint32);
+    const std::int64_t all_steps = entries_.size() / words_.step();
+    parts.require(entries_.size() % words_.step() == 0 && share_count > 0 && all_steps >= panel::kSpareSteps &&
+                      (all_steps - panel::kSpareSteps) % share_count == 0 &&
+                      (all_steps - panel::kSpareSteps) / share_count == share_steps_,
+                  "array entries has no room of share_steps for each share");
+    parts.require(task_slots_.size() >= segments_ && task_slots_.size() % segments_ == 0,
+                  "array task_slots is not of whole tasks");
+    parts.require(parts_ % packing.row_parts == 0, "parts are no multiple of those of the packing's name");
+  }
 
-  Result<CsrMatrix> unpack() {
-    SPARSMITH_RETURN_IF_ERROR(check_sizes());
+  Status check_bounds(int threads) override {
     SPARSMITH_RETURN_IF_ERROR(check_parts());
-    SPARSMITH_ASSIGN_OR_RETURN(rows_, UnpackedRows::create(packed_, std::ssize(row_slots_)));
-    for (std::size_t i = 0; i < parts_.size(); ++i) SPARSMITH_RETURN_IF_ERROR(read_part(i));
-    return std::move(*rows_).matrix();
+    SPARSMITH_RETURN_IF_ERROR(check_steps(threads));
+    SPARSMITH_RETURN_IF_ERROR(check_shares());
+    return check_ranges(parts_, 1, threads, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t part = begin; part < end; ++part) SPARSMITH_RETURN_IF_ERROR(check_slots(part));
+      return Status{};
+    });
+  }
+
+  std::int64_t units() const override { return parts_; }
+
+  Status read(std::int64_t unit, UnitRows& rows) const override {
+    rows.begin(static_cast<std::uint32_t>(unit), static_cast<std::size_t>(part_list_[unit].row_count));
+    for (std::int64_t column_part = 0; column_part < packing_.column_parts; ++column_part) {
+      const std::int64_t part = column_part * parts_ + unit;
+      bool sound = false;
+      switch (words_.form) {
+        case EntryForm::kHalves: sound = read_part<EntryForm::kHalves>(part, rows); break;
+        case EntryForm::kWords: sound = read_part<EntryForm::kWords>(part, rows); break;
+        case EntryForm::kApart: sound = read_part<EntryForm::kApart>(part, rows); break;
+      }
+      if (!sound)
+        return invalid_input(fmt::format("part {}: padding that no packer writes, or a nonzero without a row", part));
+    }
+    return rows.store_from(part_list_[unit].first_row);
+  }
+
+  Status check_whole(const UnpackedRows& rows) const override {
+    const std::int64_t stored = steps_ * words_.lanes * words_.entries();
+    const std::int64_t phases = packing_.gathers() ? stored / kPhaseLanes : phases_.load();
+    if (padding_ != stored - rows.nnz() ||
+        phases_permille_ != (stored == 0 ? 1000 : phases * 1000 * kPhaseLanes / stored))
+      return invalid_input("facts count other padding or phases than there are");
+    const Elements<std::uint32_t> spare(
+        entries_.bytes().last(static_cast<std::size_t>(panel::kSpareSteps * words_.step()) * 4));
+    if (!all_zero(spare.bytes())) return invalid_input("steps behind the last share are not 0");
+    std::vector<std::uint16_t> row_segments;
+    for (std::int64_t part = 0; packing_.adds() && part < parts_; ++part)
+      for (std::uint32_t row = 0; row < part_list_[part].row_count; ++row)
+        row_segments.push_back(
+            static_cast<std::uint16_t>(slots_end(part_list_[part], row) - slots_begin(part_list_[part], row)));
+    const std::vector<std::int64_t> bounds = panel::part_bounds(rows.offsets(), packing_, row_segments, parts_);
+    bool same = std::ssize(bounds) == parts_ + 1;
+    for (std::int64_t part = 0; same && part < parts_; ++part)
+      same = part_list_[part].first_row == bounds[static_cast<std::size_t>(part)];
+    return same ? Status{} : invalid_input("parts begin at rows where no packer begins them");
   }
 
  private:
-  std::int64_t fact(const char* name) const {
-    const auto found = packed_.facts.find(name);
-    return found == packed_.facts.end() ? -1 : found->second;
+  // What a part's warps have used of its slots.
+  struct SlotUse {
+    std::vector<std::uint32_t> row_of_slot;
+    std::vector<std::uint32_t> next;    // of each row, the slot that is not used yet
+    std::vector<std::int64_t> task;     // of each slot, in sweeps: the last one that added to it, or -1
+    std::vector<std::int64_t> entries;  // the same: how many it has
+    std::vector<bool> stored;           // of rows that are whole
+  };
+
+  std::uint32_t slot_mask() const { return packing_.whole_rows() ? ~kWholeRow : ~0U; }
+  std::uint32_t slots_begin(const panel::Part& part, std::uint32_t row) const {
+    return row_slots_[std::int64_t{part.first_offset} + row] & slot_mask();
+  }
+  std::uint32_t slots_end(const panel::Part& part, std::uint32_t row) const { return slots_begin(part, row + 1); }
+  bool is_whole(const panel::Part& part, std::uint32_t row) const {
+    return packing_.whole_rows() && (row_slots_[std::int64_t{part.first_offset} + row] & kWholeRow) != 0;
+  }
+  const std::byte* step_at(std::int64_t share, std::int64_t step) const {
+    return entries_.at((share * share_steps_ + step) * words_.step());
   }
 
-  template <class T>
-  Status array(const char* name, std::span<const T>& to) const {
-    const PackedArray* found = packed_.array(name);
-    if (found == nullptr || found->bytes.size() % sizeof(T) != 0) return missing(name);
-    to = found->as<T>();
-    return {};
-  }
-
-  Status check_sizes() {
-    SPARSMITH_RETURN_IF_ERROR(array("entries", entries_));
-    SPARSMITH_RETURN_IF_ERROR(array("shares", shares_));
-    SPARSMITH_RETURN_IF_ERROR(array("task_slots", task_slots_));
-    SPARSMITH_RETURN_IF_ERROR(array("parts", parts_));
-    SPARSMITH_RETURN_IF_ERROR(array("row_slots", row_slots_));
-    warps_ = fact("warps");
-    segments_ = fact("segments");
-    share_steps_ = fact("share_steps");
-    width_ = fact("width");
-    const std::int64_t column_parts = fact("column_parts");
-    row_parts_ = fact("parts");
-    token_lanes_ = fact("token_lanes");
-    const std::int64_t order = fact("lane_order");
-    if (order < 0 || order > static_cast<std::int64_t>(panel::LaneOrder::kSparseTensor))
-      return invalid_input("panel: \"lane_order\" is missing or none of 0, 1, 2 (it was packed by another version?)");
-    order_ = token_lanes_ == 0 ? static_cast<panel::LaneOrder>(order) : panel::LaneOrder::kPlain;
-    sweeps_ = token_lanes_ > 0 && fact("sweep_columns") > 0;
-    turned_ = fact("turned") == 1;
-    const std::int64_t row_store = fact("row_store");
-    if (row_store < 0 || row_store > static_cast<std::int64_t>(panel::RowStore::kAdded))
-      return invalid_input("panel: \"row_store\" is missing or none of 0 to 3 (it was packed by another version?)");
-    const auto store = token_lanes_ == 0 ? static_cast<panel::RowStore>(row_store) : panel::RowStore::kSlots;
-    adds_ = store == panel::RowStore::kAdded;
-    whole_rows_ = store == panel::RowStore::kDirect || store == panel::RowStore::kStaged;
-    const auto is_lanes = [](std::int64_t lanes) {
-      return lanes > 0 && std::has_single_bit(static_cast<std::uint64_t>(lanes));
-    };
-    if ((token_lanes_ != 0 && !is_lanes(token_lanes_)) || token_lanes_ > 8)
-      return invalid_input("panel: its facts are no packing");
-    words_ = panel::step_words(packed_.value_type, static_cast<int>(token_lanes_), packed_.cols);
-    const bool fits =
-        token_lanes_ > 0 ? column_parts == 1 : segments_ >= panel::kPhaseLanes && width_ <= panel::kMostRows;
-    if (warps_ < 1 || warps_ > 32 || !is_lanes(segments_) || segments_ > words_.lanes || share_steps_ < 1 ||
-        width_ < 8 || width_ % 8 != 0 || column_parts < 1 || row_parts_ < 1 || !fits)
-      return invalid_input("panel: its facts are no packing");
-    const auto part_count = static_cast<std::int64_t>(parts_.size());
-    if (part_count % row_parts_ != 0 || part_count / row_parts_ != column_parts) return missing("parts");
-    if (static_cast<std::int64_t>(shares_.size()) != part_count * warps_) return missing("shares");
-    if (share_steps_ > static_cast<std::int64_t>(entries_.size()) ||
-        static_cast<std::int64_t>(entries_.size()) !=
-            (static_cast<std::int64_t>(shares_.size()) * share_steps_ + panel::kSpareSteps) * words_.step())
-      return missing("entries");
-    if (task_slots_.empty() || task_slots_.size() % static_cast<std::size_t>(segments_) != 0)
-      return missing("task_slots");
-    return {};
-  }
-
-  // The parts of a column part hold its rows one after the other, and all parts share out row_slots_. Every slot is
-  // one segment's.
+  // The parts of a column part hold its rows one after the other, and all parts share out row_slots.
   Status check_parts() const {
     std::uint64_t row = 0;
     std::uint64_t offset = 0;
-    std::uint64_t slots = 0;
-    const std::int64_t most_slots = sweeps_       ? std::int64_t{panel::kAddFlag} - 1
-                                    : whole_rows_ ? panel::kMostWholeRows
-                                                  : kMostSlots;
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      const panel::Part& part = parts_[i];
-      if (static_cast<std::int64_t>(i) % row_parts_ == 0) row = 0;
-      if (part.first_row != row || part.first_offset != offset || part.slot_count > most_slots ||
-          (whole_rows_ && part.row_count > panel::kMostWholeRows))
-        return invalid_input(fmt::format("panel: part {} is not where the one before it ends", i));
+    std::int64_t most_slots = 0;
+    std::int64_t most_rows = 0;
+    for (std::int64_t i = 0; i < part_list_.size(); ++i) {
+      const panel::Part part = part_list_[i];
+      if (i % parts_ == 0) row = 0;
+      if (part.first_row != row || part.first_offset != offset || part.slot_count > panel::kMostSlots ||
+          (packing_.whole_rows() && std::max(part.row_count, part.slot_count) > panel::kMostWholeRows) ||
+          (packing_.sweep_columns > 0 && part.slot_count >= panel::kAddFlag) ||
+          part.row_count > static_cast<std::uint64_t>(rows_) - row ||
+          part.row_count != part_list_[i % parts_].row_count)
+        return invalid_input(fmt::format("part {} is not where the one before it ends", i));
       row += part.row_count;
       offset += std::uint64_t{part.row_count} + 1;
-      // Column parts that add to the same slots have the same ones.
-      if (!adds_ || static_cast<std::int64_t>(i) < row_parts_) slots += part.slot_count;
-      const bool last = static_cast<std::int64_t>(i + 1) % row_parts_ == 0;
-      if (last && row != static_cast<std::uint64_t>(packed_.rows))
-        return invalid_input(fmt::format("panel: parts of {} rows, of {}", row, packed_.rows));
+      most_slots = std::max<std::int64_t>(most_slots, part.slot_count);
+      most_rows = std::max<std::int64_t>(most_rows, part.row_count);
+      if ((i + 1) % parts_ == 0 && row != static_cast<std::uint64_t>(rows_))
+        return invalid_input(fmt::format("parts of {} rows, not of {}", row, rows_));
     }
-    if (offset != row_slots_.size()) return missing("row_slots");
-    if (slots > task_slots_.size()) return missing("task_slots");
+    if (offset != static_cast<std::uint64_t>(row_slots_.size()) || most_slots != slots_ || most_rows != part_rows_)
+      return invalid_input("facts count other rows and slots than parts have");
     return {};
   }
 
-  Status read_part(std::size_t index) {
-    const panel::Part& part = parts_[index];
-    row_of_slot_.assign(part.slot_count, 0);
-    row_is_whole_.assign(whole_rows_ ? part.row_count : 0, false);
-    const std::uint32_t mask = whole_rows_ ? ~panel::kWholeRow : ~0U;
-    std::uint32_t last = 0;
-    for (std::uint32_t row = 0; row < part.row_count; ++row) {
-      const std::uint32_t begin = row_slots_[part.first_offset + row];
-      const std::uint32_t end = row_slots_[part.first_offset + row + 1] & mask;
-      const bool whole = whole_rows_ && (begin & panel::kWholeRow) != 0;
-      if ((begin & mask) != last || end < last || end > part.slot_count || (whole && end != last))
-        return missing("row_slots");
-      if (whole_rows_) row_is_whole_[row] = whole;
-      for (; last < end; ++last) row_of_slot_[last] = part.first_row + row;
-    }
-    if (last != part.slot_count) return missing("row_slots");
-    first_row_ = part.first_row;
-    first_column_ = static_cast<std::int64_t>(index) / row_parts_ * width_;
-    for (std::int64_t warp = 0; warp < warps_; ++warp)
-      SPARSMITH_RETURN_IF_ERROR(read_share(static_cast<std::int64_t>(index) * warps_ + warp));
-    return {};
-  }
-
-  Status read_share(std::int64_t index) {
-    const panel::Share share = shares_[static_cast<std::size_t>(index)];
-    if (share.step_count > share_steps_) return invalid_input(fmt::format("panel: share {} is too long", index));
-    std::uint64_t task = share.first_task;
-    for (std::uint32_t step = 0; step < share.step_count; ++step) {
-      if ((task + 1) * static_cast<std::uint64_t>(segments_) > task_slots_.size()) return missing("task_slots");
-      const std::uint32_t* words = entries_.data() + (index * share_steps_ + step) * words_.step();
-      SPARSMITH_RETURN_IF_ERROR(read_step(words, task));
-      if (words_.ends_task(words)) ++task;
-    }
-    return {};
-  }
-
-  Status read_step(const std::uint32_t* step, std::uint64_t task) {
-    for (int e = 0; e < words_.entries(); ++e) {
-      for (int holder = 0; holder < words_.lanes; ++holder) {
-        const int lane = panel::value_lane(order_, holder);
-        const std::uint32_t named = words_.column(step, lane, e);
-        if (token_lanes_ > 0 ? named == packed_.cols : named >= width_) continue;
-        const std::int64_t column = token_lanes_ > 0 ? named : first_column_ + column_of(named);
-        const int segment = panel::segment_of_lane(order_, static_cast<int>(segments_), lane);
-        std::uint32_t slot =
-            task_slots_[task * static_cast<std::uint64_t>(segments_) + static_cast<std::uint64_t>(segment)];
-        if (sweeps_) slot &= ~panel::kAddFlag;
-        const std::int64_t row = row_of(slot);
-        if (column >= packed_.cols || row < 0)
+  // All gathers stay inside, and the lanes of a warp agree where tasks end.
+  Status check_steps(int threads) {
+    tasks_.assign(static_cast<std::size_t>(shares_.size()), 0);
+    return check_ranges(shares_.size(), 4, threads, [&](std::int64_t begin, std::int64_t end) -> Status {
+      for (std::int64_t share = begin; share < end; ++share) {
+        const std::int64_t count = shares_[share].step_count;
+        if (count > share_steps_) return invalid_input(fmt::format("share {} is too long", share));
+        bool inside = true;
+        bool ends = true;  // in the last step
+        for (std::int64_t step = 0; step < count; ++step) {
+          switch (words_.form) {
+            case EntryForm::kHalves: inside &= step_inside<EntryForm::kHalves>(step_at(share, step), ends); break;
+            case EntryForm::kWords: inside &= step_inside<EntryForm::kWords>(step_at(share, step), ends); break;
+            case EntryForm::kApart: inside &= step_inside<EntryForm::kApart>(step_at(share, step), ends); break;
+          }
+          tasks_[static_cast<std::size_t>(share)] += ends ? 1 : 0;
+        }
+        if (!inside || !ends)
           return invalid_input(
-              fmt::format("panel: column {} of {} or slot {} does not exist", column, packed_.cols, slot));
-        rows_->add(row, static_cast<std::uint32_t>(column), words_.value(step, holder, e));
+              fmt::format("share {} gathers from outside, or its lanes end tasks at different steps", share));
+      }
+      return {};
+    });
+  }
+
+  template <EntryForm kForm>
+  bool step_inside(const std::byte* step, bool& ends) const {
+    const std::uint32_t last =
+        static_cast<std::uint32_t>(packing_.gathers() ? cols_ + 1 : width_ + panel::kZeroRows) - 1;
+    const std::uint32_t flag = words_.task_end;
+    std::uint32_t wrong = 0;  // in the highest bit
+    std::uint32_t any = 0;
+    std::uint32_t all = ~0U;
+    const int lanes = words_.lanes;
+    const std::byte* columns = kForm == EntryForm::kApart ? step + lanes * 16 : step;
+    constexpr int kLaneWords = kForm == EntryForm::kApart ? 2 : 4;
+    for (int lane = 0; lane < lanes; ++lane) {
+      std::array<std::uint32_t, kLaneWords> w;
+      std::memcpy(w.data(), columns + lane * kLaneWords * 4, sizeof(w));
+      any |= w[0];
+      all &= w[0];
+      if constexpr (kForm == EntryForm::kHalves) {
+        wrong |= (last - (w[0] & 0x7FFFU)) | (last - (w[1] & 0xFFFFU)) | (last - (w[2] & 0xFFFFU)) |
+                 (last - (w[3] & 0xFFFFU));
+      } else if constexpr (kForm == EntryForm::kWords) {
+        wrong |= (last - (w[0] & ~panel::kWideTaskEnd)) | (last - w[2]) | w[2];
+      } else {
+        wrong |= (last - (w[0] & 0x7FFFU)) | (last - (w[0] >> 16)) | (last - (w[1] & 0xFFFFU)) | (last - (w[1] >> 16));
       }
     }
+    ends = (any & flag) != 0;
+    return wrong >> 31 == 0 && ((any ^ all) & flag) == 0;
+  }
+
+  // Tasks follow one another in the order of shares.
+  Status check_shares() const {
+    std::int64_t tasks = 0;
+    std::int64_t steps = 0;
+    std::int64_t longest = 1;
+    for (std::int64_t i = 0; i < shares_.size(); ++i) {
+      const panel::Share share = shares_[i];
+      if (share.first_task != tasks) return invalid_input(fmt::format("share {} begins with another's task", i));
+      tasks += tasks_[static_cast<std::size_t>(i)];
+      steps += share.step_count;
+      longest = std::max<std::int64_t>(longest, share.step_count);
+    }
+    if (tasks + 1 != task_slots_.size() / segments_)
+      return invalid_input(fmt::format("task_slots: {} tasks, not {}", task_slots_.size() / segments_ - 1, tasks));
+    for (std::int64_t i = tasks * segments_; i < task_slots_.size(); ++i)
+      if (task_slots_[i] != kNoSlot) return invalid_input("task_slots: the last task has a slot");
+    const std::int64_t share_count = shares_.size();
+    if (steps != steps_ || longest != share_steps_ ||
+        unread_bytes_ != (share_count * share_steps_ - steps) * words_.step() * 4 ||
+        balance_permille_ != (steps == 0 ? 1000 : share_steps_ * share_count * 1000 / steps))
+      return invalid_input("facts count other steps than shares have");
     return {};
   }
 
-  std::int64_t column_of(std::uint32_t panel_row) const {
-    return turned_ ? panel::panel_row(static_cast<int>(panel_row)) : static_cast<std::int64_t>(panel_row);
+  // Of a part in all column parts: rows share out its slots, and every slot is one segment's, in the order of tasks.
+  Status check_slots(std::int64_t part) const {
+    std::vector<bool> filled(part_list_[part].row_count, false);  // rows that use all of their slots
+    for (std::int64_t column_part = 0; column_part < packing_.column_parts; ++column_part) {
+      const std::int64_t index = column_part * parts_ + part;
+      const panel::Part& of_part = part_list_[index];
+      SlotUse use;
+      if (!begin_slots(of_part, use) || (packing_.adds() && !same_slots(of_part, part_list_[part])))
+        return invalid_input(fmt::format("row_slots: part {} does not share out its slots", index));
+      for (std::int64_t warp = 0; warp < packing_.warps; ++warp) {
+        const std::int64_t share = index * packing_.warps + warp;
+        const std::int64_t first = std::int64_t{shares_[share].first_task} * segments_;
+        const std::int64_t end = first + std::int64_t{tasks_[static_cast<std::size_t>(share)]} * segments_;
+        for (std::int64_t i = first; i < end; ++i)
+          if (task_slots_[i] != kNoSlot && !use_slot(task_slots_[i], i / segments_, first / segments_, of_part, use))
+            return invalid_input(fmt::format("task_slots: part {} has no such slot as {}", index, task_slots_[i]));
+      }
+      for (std::uint32_t row = 0; row < of_part.row_count; ++row) {
+        const bool all = packing_.sweep_columns > 0 || use.next[row] == slots_end(of_part, row);
+        filled[row] = filled[row] || all;
+        if ((!packing_.adds() && !all) || (is_whole(of_part, row) && !use.stored[row]))
+          return invalid_input(fmt::format("task_slots: row {} of part {} lacks a segment", row, index));
+      }
+      for (const std::int64_t task : use.task)
+        if (task < 0) return invalid_input(fmt::format("task_slots: part {} does not use all of its slots", index));
+    }
+    if (std::ranges::find(filled, false) != filled.end())
+      return invalid_input(fmt::format("row_slots: a row of part {} has more slots than segments", part));
+    return {};
   }
 
-  // That a segment's sums belong to; -1 if there is none.
-  std::int64_t row_of(std::uint32_t slot) const {
-    if (!whole_rows_ || (slot & panel::kWholeRow) == 0)
-      return slot < row_of_slot_.size() ? std::int64_t{row_of_slot_[slot]} : -1;
-    slot &= ~panel::kWholeRow;
-    return slot < row_is_whole_.size() && row_is_whole_[slot] ? first_row_ + slot : -1;
+  // Whether rows have the same slots in both.
+  bool same_slots(const panel::Part& a, const panel::Part& b) const {
+    return std::memcmp(row_slots_.at(a.first_offset), row_slots_.at(b.first_offset),
+                       (std::size_t{a.row_count} + 1) * sizeof(std::uint16_t)) == 0;
   }
 
-  const PackedWeight& packed_;
-  std::span<const std::uint32_t> entries_;
-  std::span<const panel::Share> shares_;
-  std::span<const std::uint16_t> task_slots_;
-  std::span<const panel::Part> parts_;
-  std::span<const std::uint16_t> row_slots_;
-  std::int64_t warps_ = 0, segments_ = 0, share_steps_ = 0, width_ = 0, row_parts_ = 0, token_lanes_ = 0,
-               first_row_ = 0, first_column_ = 0;
-  bool sweeps_ = false;
-  bool turned_ = false;
-  bool whole_rows_ = false;
-  bool adds_ = false;
-  panel::StepWords words_{};
-  std::vector<std::uint32_t> row_of_slot_;
-  std::vector<bool> row_is_whole_;  // of a part
-  panel::LaneOrder order_ = panel::LaneOrder::kPlain;
-  std::optional<UnpackedRows> rows_;
+  bool begin_slots(const panel::Part& part, SlotUse& use) const {
+    if (row_slots_[std::int64_t{part.first_offset} + part.row_count] != part.slot_count) return false;
+    use.row_of_slot.resize(part.slot_count);
+    use.stored.assign(packing_.whole_rows() ? part.row_count : 0, false);
+    if (packing_.sweep_columns > 0) {
+      use.task.assign(part.slot_count, -1);
+      use.entries.assign(part.slot_count, 0);
+    }
+    std::uint32_t last = 0;
+    for (std::uint32_t row = 0; row < part.row_count; ++row) {
+      const std::uint32_t begin = slots_begin(part, row);
+      const std::uint32_t end = slots_end(part, row);
+      if (begin != last || end < begin || end > part.slot_count) return false;
+      if (packing_.whole_rows() && end - begin == 1) return false;
+      if (is_whole(part, row) && end != begin) return false;
+      use.next.push_back(begin);
+      for (; last < end; ++last) use.row_of_slot[last] = row;
+    }
+    return last == part.slot_count;
+  }
+
+  // `first_task`: of the warp, which adds to its own slots only, and once a task.
+  bool use_slot(std::uint32_t slot, std::int64_t task, std::int64_t first_task, const panel::Part& part,
+                SlotUse& use) const {
+    if (packing_.whole_rows() && (slot & kWholeRow) != 0) {
+      slot &= ~kWholeRow;
+      if (slot >= part.row_count || !is_whole(part, slot) || use.stored[slot]) return false;
+      use.stored[slot] = true;
+      return true;
+    }
+    if (packing_.sweep_columns > 0) {
+      const bool adds = (slot & panel::kAddFlag) != 0;
+      slot &= ~panel::kAddFlag;
+      if (slot >= part.slot_count) return false;
+      const std::int64_t before = use.task[slot];
+      if (adds ? before < first_task || before == task : before >= 0) return false;
+      use.task[slot] = task;
+      return true;
+    }
+    return slot < part.slot_count && use.next[use.row_of_slot[slot]]++ == slot;
+  }
+
+  // Adds a part's nonzeros to its rows. False where padding is not as packers write it, or an idle segment has one.
+  template <EntryForm kForm>
+  bool read_part(std::int64_t index, UnitRows& rows) const {
+    const panel::Part part = part_list_[index];
+    SlotUse use;
+    begin_slots(part, use);
+    std::int64_t phases = 0;
+    bool sound = true;
+    for (std::int64_t warp = 0; warp < packing_.warps; ++warp) {
+      const std::int64_t share = index * packing_.warps + warp;
+      const std::int64_t count = shares_[share].step_count;
+      std::int64_t task = shares_[share].first_task;
+      for (std::int64_t first = 0; first < count; ++task) {
+        std::int64_t end = first + 1;
+        while (!ends_task<kForm>(step_at(share, end - 1))) ++end;
+        sound &= read_task<kForm>(task, step_at(share, first), end - first, index / parts_ * width_, use, rows);
+        for (; !packing_.gathers() && first < end; ++first) sound &= count_phases<kForm>(step_at(share, first), phases);
+        first = end;
+      }
+      const auto room = static_cast<std::size_t>((share_steps_ - count) * words_.step()) * 4;
+      sound &= all_zero({step_at(share, count), room});
+    }
+    phases_ += phases;
+    return sound && (packing_.sweep_columns == 0 || shares_evenly(part, use));
+  }
+
+  // Whether the slots of each row have equally many entries, the first ones one more.
+  bool shares_evenly(const panel::Part& part, const SlotUse& use) const {
+    for (std::size_t slot = 1; slot < use.entries.size(); ++slot) {
+      const std::int64_t more = use.entries[slot - 1] - use.entries[slot];
+      const std::uint32_t row = use.row_of_slot[slot];
+      if (use.row_of_slot[slot - 1] == row && (more < 0 || use.entries[slots_begin(part, row)] - use.entries[slot] > 1))
+        return false;
+    }
+    return true;
+  }
+
+  template <EntryForm kForm>
+  static std::uint32_t column_at(const std::byte* step, int lanes, int lane, int e) {
+    std::uint32_t word;
+    const int at = kForm == EntryForm::kHalves  ? lane * 4 + e
+                   : kForm == EntryForm::kWords ? lane * 4 + 2 * e
+                                                : lanes * 4 + lane * 2 + e / 2;
+    std::memcpy(&word, step + at * 4, sizeof(word));
+    if constexpr (kForm == EntryForm::kWords) return word & ~panel::kWideTaskEnd;
+    if constexpr (kForm == EntryForm::kApart) return (e % 2 == 1 ? word >> 16 : word) & 0x7FFFU;
+    return word & 0x7FFFU;
+  }
+  template <EntryForm kForm>
+  static std::uint32_t value_at(const std::byte* step, int lane, int e) {
+    std::uint32_t word;
+    std::memcpy(&word, step + (lane * 4 + (kForm == EntryForm::kWords ? 2 * e + 1 : e)) * 4, sizeof(word));
+    return kForm == EntryForm::kHalves ? word >> 16 : word;
+  }
+  template <EntryForm kForm>
+  bool ends_task(const std::byte* step) const {
+    std::uint32_t word;
+    std::memcpy(&word, step + (kForm == EntryForm::kApart ? words_.lanes * 16 : 0), sizeof(word));
+    return (word & words_.task_end) != 0;
+  }
+
+  // Lane by lane, since a lane's entries are all of one row.
+  template <EntryForm kForm>
+  bool read_task(std::int64_t task, const std::byte* steps, std::int64_t count, std::int64_t first_column, SlotUse& use,
+                 UnitRows& rows) const {
+    constexpr int kEntries = kForm == EntryForm::kWords ? 2 : 4;
+    const std::int64_t step_bytes = words_.step() * 4;
+    const std::uint32_t idle_from = static_cast<std::uint32_t>(packing_.gathers() ? cols_ : width_);
+    std::uint32_t idle_bits = 0;
+    bool sound = true;
+    for (int holder = 0; holder < words_.lanes; ++holder) {
+      const int lane = panel::value_lane(packing_.order, holder);
+      const int segment = panel::segment_of_lane(packing_.order, segments_, lane);
+      std::uint32_t slot = task_slots_[task * segments_ + segment];
+      std::size_t row = 0;
+      const bool has_row = slot != kNoSlot;
+      if (has_row && packing_.whole_rows() && (slot & kWholeRow) != 0) {
+        row = slot & ~kWholeRow;
+      } else if (has_row) {
+        row = use.row_of_slot[packing_.sweep_columns > 0 ? slot & ~panel::kAddFlag : slot];
+      }
+      UnitRows::Entry* const begin = has_row ? rows.room(row, static_cast<std::size_t>(count * kEntries)) : nullptr;
+      UnitRows::Entry* to = begin;
+      for (std::int64_t step = 0; step < count; ++step) {
+        const std::byte* at = steps + step * step_bytes;
+        for (int e = 0; e < kEntries; ++e) {
+          const std::uint32_t named = column_at<kForm>(at, words_.lanes, lane, e);
+          const std::uint32_t bits = value_at<kForm>(at, holder, e);
+          const bool is_idle = named >= idle_from;
+          idle_bits |= is_idle ? bits : 0;
+          if (!has_row) {
+            sound &= is_idle;
+            continue;
+          }
+          const auto column = packing_.turned && !packing_.gathers()
+                                  ? static_cast<std::uint32_t>(panel::panel_row(static_cast<int>(named)))
+                                  : named;
+          *to = {static_cast<std::uint32_t>(first_column) + column, bits};
+          to += is_idle ? 0 : 1;
+        }
+      }
+      if (!has_row) continue;
+      rows.take(row, to);
+      if (packing_.sweep_columns > 0) use.entries[slot & ~panel::kAddFlag] += to - begin;
+    }
+    return sound && idle_bits == 0;
+  }
+
+  // Counts what shared memory does one after the other, of each gather of 8 lanes. False where idle lanes do not read
+  // the first bank that no other lane reads.
+  template <EntryForm kForm>
+  bool count_phases(const std::byte* step, std::int64_t& phases) const {
+    const auto width = static_cast<std::uint32_t>(width_);
+    std::uint32_t wrong = 0;
+    for (int e = 0; e < 4; ++e) {
+      for (int phase = 0; phase < kWarpLanes; phase += kPhaseLanes) {
+        std::uint32_t readers = 0;  // of each bank, in 4 bits
+        std::array<std::uint32_t, kPhaseLanes> named;
+        for (int i = 0; i < kPhaseLanes; ++i) {
+          named[static_cast<std::size_t>(i)] = column_at<kForm>(step, words_.lanes, phase + i, e);
+          readers += static_cast<std::uint32_t>(named[static_cast<std::size_t>(i)] < width)
+                     << (named[static_cast<std::size_t>(i)] % kPhaseLanes * 4);
+        }
+        const std::uint32_t used = (readers | readers >> 1 | readers >> 2 | readers >> 3) & 0x11111111U;
+        const auto idle =
+            width +
+            static_cast<std::uint32_t>(std::countr_one(used | used << 1 | used << 2 | used << 3)) / 4 % kPhaseLanes;
+        for (const std::uint32_t name : named) wrong |= name >= width ? name ^ idle : 0U;
+        std::uint32_t most = 1;
+        if ((readers & 0xEEEEEEEEU) != 0)
+          for (; readers != 0; readers >>= 4) most = std::max(most, readers & 0xFU);
+        phases += most;
+      }
+    }
+    return wrong == 0;
+  }
+
+  const PanelPacking packing_;
+  const std::int64_t rows_;
+  const std::int64_t cols_;
+  const StepWords words_;
+  const std::int64_t width_;
+  const int segments_;  // of a task
+  std::int64_t parts_ = 0, share_steps_ = 0, steps_ = 0, slots_ = 0, part_rows_ = 0, padding_ = 0, unread_bytes_ = 0,
+               phases_permille_ = 0, balance_permille_ = 0;
+  Elements<panel::Part> part_list_;
+  Elements<panel::Share> shares_;
+  Elements<std::uint16_t> task_slots_, row_slots_;
+  Elements<std::uint32_t> entries_;
+  std::vector<std::uint32_t> tasks_;  // of each share
+  mutable std::atomic<std::int64_t> phases_ = 0;
 };
 
 }  // namespace
 
-Result<CsrMatrix> unpack_panel(const PackedWeight& packed) { return Unpacker(packed).unpack(); }
+Result<std::unique_ptr<PackedReader>> open_panel(const PackedView& view) {
+  SPARSMITH_ASSIGN_OR_RETURN(const PanelPacking packing, packing_named(view));
+  return open_reader<PanelReader>(view, {panel_packer_version(packing)}, packing);
+}
+
+Result<CsrMatrix> unpack_panel(const PackedWeight& packed) { return unpack_with(open_panel, packed); }
 
 }  // namespace sparsmith

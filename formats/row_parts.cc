@@ -11,13 +11,14 @@
 
 namespace sparsmith {
 
-std::vector<std::uint32_t> deal_row_parts(const CsrMatrix& matrix, int parts_of_block) {
+std::vector<std::uint32_t> deal_row_parts(std::span<const std::int64_t> row_offsets, int parts_of_block) {
+  const std::int64_t rows = std::ssize(row_offsets) - 1;
   const std::int64_t block_rows = std::int64_t{kPartRows} * parts_of_block;
-  const std::int64_t row_blocks = (matrix.rows + block_rows - 1) / block_rows;
+  const std::int64_t row_blocks = (rows + block_rows - 1) / block_rows;
   const std::int64_t parts = row_blocks * parts_of_block;
   const auto weight = [&](std::int64_t part) {
-    const std::int64_t begin = std::min(matrix.rows, part * kPartRows);
-    return matrix.row_offsets[std::min(matrix.rows, begin + kPartRows)] - matrix.row_offsets[begin];
+    const std::int64_t begin = std::min(rows, part * kPartRows);
+    return row_offsets[std::min(rows, begin + kPartRows)] - row_offsets[begin];
   };
   std::vector<std::uint32_t> order(static_cast<std::size_t>(parts));
   std::iota(order.begin(), order.end(), 0U);
@@ -46,18 +47,35 @@ PackedArray row_parts_array(const std::vector<std::uint32_t>& first_rows) {
   return row_parts;
 }
 
-Status check_row_parts(std::string_view format, const PackedArray* row_parts, std::int64_t count) {
-  if (row_parts == nullptr || row_parts->type != DataType::kUint32 ||
-      static_cast<std::int64_t>(row_parts->bytes.size()) != count * 4)
-    return invalid_input(fmt::format("{}: array 'row_parts' is missing or has the wrong size", format));
+Status check_row_parts(const Elements<std::uint32_t>& row_parts) {
+  const std::int64_t count = row_parts.size();
   std::vector<bool> seen(static_cast<std::size_t>(count), false);
-  for (const std::uint32_t row : row_parts->as<std::uint32_t>()) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t row = row_parts[i];
     const std::int64_t part = row / kPartRows;
-    if (row % kPartRows != 0 || part >= count || seen[part])
-      return invalid_input(fmt::format("{}: a part of a row block begins at row {}", format, row));
-    seen[part] = true;
+    if (row % kPartRows != 0 || part >= count || seen[static_cast<std::size_t>(part)])
+      return invalid_input(fmt::format("row_parts: a part of a row block begins at row {}", row));
+    seen[static_cast<std::size_t>(part)] = true;
   }
   return {};
+}
+
+Status check_dealt_parts(const Elements<std::uint32_t>& row_parts, std::span<const std::int64_t> row_offsets,
+                         int parts_of_block) {
+  const std::vector<std::uint32_t> dealt = deal_row_parts(row_offsets, parts_of_block);
+  for (std::int64_t i = 0; i < row_parts.size(); ++i)
+    if (row_parts[i] != dealt[static_cast<std::size_t>(i)])
+      return invalid_input(
+          fmt::format("row_parts: part {} begins at row {}, which packers put elsewhere", i, row_parts[i]));
+  return {};
+}
+
+std::vector<std::int64_t> rows_of_block(const Elements<std::uint32_t>& row_parts, std::int64_t block,
+                                        int parts_of_block) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t part = block * parts_of_block; part < (block + 1) * parts_of_block; ++part)
+    for (std::int64_t row = 0; row < kPartRows; ++row) rows.push_back(row_parts[part] + row);
+  return rows;
 }
 
 }  // namespace sparsmith

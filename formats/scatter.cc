@@ -12,7 +12,6 @@
 #include "formats/row_parts.h"
 #include "formats/scatter_layout.h"
 #include "formats/scatter_rounds.h"
-#include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
@@ -32,16 +31,6 @@ std::vector<std::uint32_t> column_offsets(const ScatterPacking& packing) {
     offsets.push_back(chunk * 16 + element * 2);
   }
   return offsets;
-}
-
-// Row and column in the tile of a byte offset: the inverse.
-std::pair<std::uint32_t, std::uint32_t> tile_element(const ScatterPacking& packing, std::uint32_t offset) {
-  const auto tile_columns = static_cast<std::uint32_t>(packing.tile_columns());
-  const std::uint32_t row = offset / (tile_columns * 2);
-  const std::uint32_t chunk = offset % (tile_columns * 2) / 16 ^ row % 8;
-  const std::uint32_t element = offset % 16 / 2;
-  if (packing.columns == ScatterColumns::kNatural) return {row, chunk * 8 + element};
-  return {row, chunk / 4 * 32 + element / 2 * 8 + chunk / 2 % 2 * 4 + chunk % 2 * 2 + element % 2};
 }
 
 // The entries of a row block, tile by tile, each ordered by line.
@@ -132,29 +121,11 @@ Status check(const ScatterPacking& packing, DataType type) {
   return {};
 }
 
-// Words of a lane that every tile has at a fixed place.
-std::int64_t fixed_words(const ScatterPacking& packing) {
-  return packing.entry == ScatterEntry::kWord ? packing.min_rounds : packing.min_rounds / 4 * 3;
-}
-
-// Where a lane's word of those that have a fixed place stands in its tile.
-std::size_t fixed_place(const ScatterPacking& packing, std::int64_t word, int lane) {
-  const int i = static_cast<int>(word);
-  const int stored = packing.entry == ScatterEntry::kByte ? scatter::fixed_order(packing.min_rounds, i) : i;
-  return static_cast<std::size_t>(scatter::fixed_index(static_cast<int>(fixed_words(packing)), lane, stored));
-}
-
 // Of the tiles of a row block, beside the words that have a fixed place.
 struct BlockTiles {
   std::vector<std::uint32_t> more;  // further words, tile by tile
   std::int64_t stored = 0;          // entries, without padding
 };
-
-// The value below which `share` of `sorted` lies; 0 when there is none.
-std::int64_t quantile(const std::vector<std::uint32_t>& sorted, double share) {
-  if (sorted.empty()) return 0;
-  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
-}
 
 }  // namespace
 
@@ -178,10 +149,8 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
     return invalid_argument(fmt::format("scatter: {} x {} has too many tiles", matrix.rows, matrix.cols));
 
   const std::vector<std::uint32_t> first_rows = deal_row_parts(matrix, packing.tile_rows / scatter::kPartRows);
-  const std::int64_t fixed = fixed_words(packing);
-  std::vector<std::size_t> places;  // of fixed words
-  for (std::int64_t word = 0; word < fixed; ++word)
-    for (int lane = 0; lane < scatter::kLanes; ++lane) places.push_back(fixed_place(packing, word, lane));
+  const std::int64_t fixed = scatter::fixed_words(packing);
+  const std::vector<std::uint16_t> places = scatter::fixed_places(packing);
 
   PackedWeight packed;
   packed.packing = packing.name();
@@ -231,126 +200,12 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
   packed.arrays.push_back(std::move(more_offsets));
   packed.arrays.push_back(row_parts_array(first_rows));
 
-  std::int64_t all_rounds = 0;
-  for (const std::uint32_t each : rounds) all_rounds += each;
-  std::sort(rounds.begin(), rounds.end());
-  packed.facts = {{"row_blocks", row_blocks},
-                  {"column_tiles", column_tiles},
-                  {"rounds", all_rounds},
-                  {"padding", all_rounds * scatter::kLanes - all_stored},
-                  {"rounds_p5", quantile(rounds, 0.05)},
-                  {"rounds_p95", quantile(rounds, 0.95)},
-                  {"rounds_max", quantile(rounds, 1)}};
+  const scatter::RoundCounts of_tiles = scatter::count_rounds(std::move(rounds));
+  packed.facts = {{"row_blocks", row_blocks},  {"column_tiles", column_tiles},
+                  {"rounds", of_tiles.all},    {"padding", of_tiles.all * scatter::kLanes - all_stored},
+                  {"rounds_p5", of_tiles.p5},  {"rounds_p95", of_tiles.p95},
+                  {"rounds_max", of_tiles.max}};
   return packed;
-}
-
-namespace {
-
-Status missing(std::string_view array) {
-  return invalid_input(fmt::format("scatter: array '{}' is missing or has the wrong size", array));
-}
-
-// What the name says. Error: kInvalidInput for another name.
-Result<ScatterPacking> packing_of(const std::string& name) {
-  for (const ScatterEntry entry : {ScatterEntry::kByte, ScatterEntry::kWord})
-    for (const int tile_rows : {16, 32, 64})
-      for (int min_rounds = 0; min_rounds <= 64; min_rounds += 4)
-        for (const ScatterColumns columns : {ScatterColumns::kFragments, ScatterColumns::kNatural})
-          if (const ScatterPacking packing{entry, tile_rows, min_rounds, columns}; packing.name() == name)
-            return packing;
-  return invalid_input(fmt::format("scatter: \"{}\" is no packing of it", name));
-}
-
-// A tile's words, where they are stored.
-struct TileWords {
-  const ScatterPacking& packing;
-  std::int64_t fixed;  // of each lane
-  const std::uint32_t* entries;
-  const std::uint32_t* more;
-
-  std::uint32_t at(std::int64_t word, int lane) const {
-    return word < fixed ? entries[fixed_place(packing, word, lane)] : more[(word - fixed) * scatter::kLanes + lane];
-  }
-};
-
-// An entry of a tile's words: lane `lane`, round `round`.
-Entry entry_at(ScatterEntry form, const TileWords& words, std::int64_t round, int lane) {
-  if (form == ScatterEntry::kWord) return words.at(round, lane);
-  const std::int64_t group = round / 4 * 3;
-  const std::uint32_t position = words.at(group, lane) >> (8 * (round % 4)) & 0xFFU;
-  const std::uint32_t value = words.at(group + 1 + round % 4 / 2, lane) >> (16 * (round % 2)) & 0xFFFFU;
-  return (position / 4 * 128 + position % 4 * 2 + static_cast<std::uint32_t>(lane) * 4) << 16 | value;
-}
-
-// The nonzeros of a tile, by position; kInvalidInput when one lies outside.
-Status read_tile(const ScatterPacking& packing, const TileWords& words, std::int64_t word_count,
-                 std::vector<std::uint16_t>& tile) {
-  tile.assign(scatter::kTileElements, 0);
-  const std::int64_t rounds = scatter_rounds(packing.entry, word_count);
-  for (std::int64_t round = 0; round < rounds; ++round) {
-    for (int lane = 0; lane < scatter::kLanes; ++lane) {
-      const Entry entry = entry_at(packing.entry, words, round, lane);
-      if ((entry & 0x7FFFU) == 0) continue;
-      const std::uint32_t offset = scatter::offset_of(entry);
-      if (offset >= scatter::kTileBytes || offset % 2 != 0)
-        return invalid_input(fmt::format("scatter: an entry lies at byte {} of a tile", offset));
-      tile[offset / 2] = static_cast<std::uint16_t>(entry);
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
-Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) {
-  SPARSMITH_ASSIGN_OR_RETURN(const ScatterPacking packing, packing_of(packed.packing));
-  SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(packed.rows, packed.cols));
-  if (size_of(packed.value_type) != 2) return invalid_input("scatter: values are fp16 or bf16");
-  const PackedArray* entries = packed.array("entries");
-  const PackedArray* more = packed.array("more_entries");
-  const PackedArray* more_offsets = packed.array("more_offsets");
-  const std::int64_t column_tiles = ceil_div(packed.cols, packing.tile_columns());
-  const std::int64_t row_blocks = ceil_div(packed.rows, packing.tile_rows);
-  const std::int64_t tiles = row_blocks * column_tiles;
-  const std::int64_t fixed = fixed_words(packing);
-  if (more_offsets == nullptr || more_offsets->bytes.size() != static_cast<std::size_t>(tiles + 1) * 4)
-    return missing("more_offsets");
-  if (entries == nullptr || static_cast<std::int64_t>(entries->bytes.size()) != tiles * fixed * scatter::kLineBytes)
-    return missing("entries");
-  const auto offsets = more_offsets->as<std::uint32_t>();
-  if (offsets[0] != 0) return missing("more_offsets");
-  if (more == nullptr || more->bytes.size() != offsets[tiles] * std::size_t{scatter::kLineBytes})
-    return missing("more_entries");
-  const std::int64_t parts = packing.tile_rows / scatter::kPartRows;
-  SPARSMITH_RETURN_IF_ERROR(check_row_parts("scatter", packed.array("row_parts"), row_blocks * parts));
-  const auto first_rows = packed.array("row_parts")->as<std::uint32_t>();
-
-  const std::int64_t tile_width = packing.tile_columns();
-  SPARSMITH_ASSIGN_OR_RETURN(UnpackedRows unpacked, UnpackedRows::create(packed, tiles * packing.tile_rows));
-  std::vector<std::uint16_t> tile;
-  for (std::int64_t t = 0; t < tiles; ++t) {
-    if (offsets[t + 1] < offsets[t] || offsets[t + 1] > offsets[tiles])
-      return invalid_input(fmt::format("scatter: tile {} ends before it begins, or after the last one", t));
-    const std::int64_t words = fixed + offsets[t + 1] - offsets[t];
-    if (words == 0) continue;
-    if (packing.entry == ScatterEntry::kByte && words % 3 == 1)
-      return invalid_input(fmt::format("scatter: tile {} has {} words a lane", t, words));
-    const TileWords from{packing, fixed, entries->as<std::uint32_t>().data() + t * fixed * scatter::kLanes,
-                         more->as<std::uint32_t>().data() + offsets[t] * std::size_t{32}};
-    SPARSMITH_RETURN_IF_ERROR(read_tile(packing, from, words, tile));
-    for (std::uint32_t i = 0; i < scatter::kTileElements; ++i) {
-      if (tile[i] == 0) continue;
-      const auto [row_in_tile, column_in_tile] = tile_element(packing, i * 2);
-      const std::int64_t row = std::int64_t{first_rows[t / column_tiles * parts + row_in_tile / scatter::kPartRows]} +
-                               row_in_tile % scatter::kPartRows;
-      const std::int64_t column = t % column_tiles * tile_width + column_in_tile;
-      if (row >= packed.rows || column >= packed.cols)
-        return invalid_input(
-            fmt::format("scatter: an entry at row {}, column {} of {} x {}", row, column, packed.rows, packed.cols));
-      unpacked.add(row, static_cast<std::uint32_t>(column), tile[i]);
-    }
-  }
-  return std::move(unpacked).matrix();
 }
 
 }  // namespace sparsmith

@@ -7,6 +7,35 @@
 
 namespace sparsmith::scatter {
 
+std::int64_t fixed_words(const ScatterPacking& packing) {
+  return packing.entry == ScatterEntry::kWord ? packing.min_rounds : packing.min_rounds / 4 * 3;
+}
+
+std::vector<std::uint16_t> fixed_places(const ScatterPacking& packing) {
+  const int words = static_cast<int>(fixed_words(packing));
+  std::vector<std::uint16_t> places;
+  for (int word = 0; word < words; ++word) {
+    const int stored = packing.entry == ScatterEntry::kByte ? fixed_order(packing.min_rounds, word) : word;
+    for (int lane = 0; lane < kLanes; ++lane)
+      places.push_back(static_cast<std::uint16_t>(fixed_index(words, lane, stored)));
+  }
+  return places;
+}
+
+RoundCounts count_rounds(std::vector<std::uint32_t> rounds) {
+  RoundCounts counts;
+  if (rounds.empty()) return counts;
+  for (const std::uint32_t each : rounds) counts.all += each;
+  std::sort(rounds.begin(), rounds.end());
+  const auto quantile = [&](double share) {
+    return rounds[static_cast<std::size_t>(share * static_cast<double>(rounds.size() - 1))];
+  };
+  counts.p5 = quantile(0.05);
+  counts.p95 = quantile(0.95);
+  counts.max = quantile(1);
+  return counts;
+}
+
 std::span<const std::uint32_t> RoundDealer::deal(std::span<const Entry> entries) {
   choose_rounds(entries);
   dealt_.assign(static_cast<std::size_t>(rounds_ * 32), 0);

@@ -15,6 +15,20 @@ inline std::uint32_t offset_of(Entry entry) { return entry >> 16; }
 inline std::uint32_t bank_of(Entry entry) { return offset_of(entry) / 4 % 32; }
 inline std::uint32_t line_of(Entry entry) { return offset_of(entry) / 128; }
 
+// Words of a lane that every tile has at a fixed place, and where they stand in the tile: lane l's word i is [32 i +
+// l].
+std::int64_t fixed_words(const ScatterPacking& packing);
+std::vector<std::uint16_t> fixed_places(const ScatterPacking& packing);
+
+// Of tiles that have so many rounds each.
+struct RoundCounts {
+  std::int64_t all = 0;
+  std::int64_t p5 = 0;
+  std::int64_t p95 = 0;
+  std::int64_t max = 0;
+};
+RoundCounts count_rounds(std::vector<std::uint32_t> rounds);
+
 // Deals one tile after another; keeps its memory between them.
 class RoundDealer {
  public:

@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
-#include <queue>
 #include <vector>
 
-#include "base/ceil_div.h"
 #include "base/parallel_for.h"
+#include "formats/slots_deal.h"
 #include "formats/slots_layout.h"
 #include "formats/slots_tiles.h"
 
@@ -57,90 +55,6 @@ std::vector<std::int64_t> count_slots(const CsrMatrix& matrix, const SlotsPackin
   return counts;
 }
 
-// The rows of each part: longest first, each to the part that has least (Graham's LPT rule).
-std::vector<std::vector<std::uint32_t>> deal(const std::vector<std::int64_t>& row_slots, std::int64_t parts) {
-  std::vector<std::uint32_t> order(row_slots.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return row_slots[a] > row_slots[b]; });
-  using Load = std::pair<std::int64_t, std::int64_t>;  // of a part, and which
-  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
-  for (std::int64_t part = 0; part < parts; ++part) loads.emplace(0, part);
-  std::vector<std::vector<std::uint32_t>> dealt(static_cast<std::size_t>(parts));
-  for (const std::uint32_t row : order) {
-    const auto [load, part] = loads.top();
-    loads.pop();
-    dealt[part].push_back(row);
-    loads.emplace(load + 8 * row_slots[row] + 1, part);  // adding a row up costs a little, even if it is empty
-  }
-  return dealt;
-}
-
-// Parts and what they hold, heavy ones first.
-struct Deal {
-  std::vector<std::vector<std::uint32_t>> rows;  // of each part, longest first
-  slots::PartSizes sizes = {0, 0, 0};
-  std::int64_t rows_per_part = slots::kRowAlignment;
-  std::int64_t fullest = 0;  // slots
-
-  std::int64_t stored_groups() const { return sizes.first_group(std::ssize(rows)); }
-};
-
-// The sizes that store the fewest groups. `part_groups`: of each part, the fullest first. Without heavy parts where
-// they would save less than a fiftieth.
-slots::PartSizes cut_sizes(const std::vector<int>& part_groups) {
-  const auto parts = std::ssize(part_groups);
-  const slots::PartSizes equal = {0, part_groups.front(), part_groups.front()};
-  slots::PartSizes best = equal;
-  for (int heavy = 1; heavy < parts; ++heavy) {
-    const slots::PartSizes sizes = {heavy, part_groups.front(), part_groups[heavy]};
-    if (sizes.first_group(parts) < best.first_group(parts)) best = sizes;
-  }
-  return 50 * best.first_group(parts) <= 49 * equal.first_group(parts) ? best : equal;
-}
-
-Deal deal_rows(const std::vector<std::int64_t>& row_slots, std::int64_t parts) {
-  Deal result;
-  std::vector<std::vector<std::uint32_t>> dealt = deal(row_slots, parts);
-  std::vector<std::int64_t> part_slots;
-  for (const auto& rows : dealt) {
-    std::int64_t& sum = part_slots.emplace_back(0);
-    for (const std::uint32_t row : rows) sum += row_slots[row];
-    result.rows_per_part = std::max(
-        result.rows_per_part, ceil_div(std::ssize(rows), slots::kRowAlignment) * std::int64_t{slots::kRowAlignment});
-  }
-  result.fullest = *std::ranges::max_element(part_slots);
-
-  std::vector<std::size_t> order(dealt.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t part) { return part_slots[part]; });
-  std::vector<int> part_groups;
-  for (const std::size_t part : order)
-    part_groups.push_back(static_cast<int>(ceil_div(part_slots[part], slots::kLanes)));
-  result.sizes = cut_sizes(part_groups);
-  if (result.sizes.heavy_parts == 0) {
-    result.rows = std::move(dealt);
-  } else {
-    for (const std::size_t part : order) result.rows.push_back(std::move(dealt[part]));
-  }
-  return result;
-}
-
-// The descriptors of each part's rows, in the order of their slots.
-std::vector<slots::Row> describe(const Deal& dealt, const std::vector<std::int64_t>& row_slots) {
-  std::vector<slots::Row> descriptors(dealt.rows.size() * static_cast<std::size_t>(dealt.rows_per_part),
-                                      {slots::kNoRow, 0});
-  for (std::size_t part = 0; part < dealt.rows.size(); ++part) {
-    std::int64_t next = 0;
-    slots::Row* to = descriptors.data() + part * static_cast<std::size_t>(dealt.rows_per_part);
-    for (const std::uint32_t row : dealt.rows[part]) {
-      *to++ = {row, static_cast<unsigned>(next | row_slots[row] << 16)};
-      next += row_slots[row];
-    }
-  }
-  return descriptors;
-}
-
 }  // namespace
 
 std::string_view slot_columns_name(SlotColumns columns) {
@@ -179,12 +93,8 @@ std::string SlotsPacking::name() const {
 Result<PackedWeight> pack_slots(const CsrMatrix& matrix, const SlotsPacking& packing, DataType type) {
   SPARSMITH_RETURN_IF_ERROR(check(matrix, packing, type));
   const std::vector<std::int64_t> row_slots = count_slots(matrix, packing);
-  const std::int64_t total = std::accumulate(row_slots.begin(), row_slots.end(), std::int64_t{0});
-  std::int64_t parts = packing.parts;
-  const std::int64_t most = parts * SlotsPacking::kMaxPartSlots;
-  parts *= std::max<std::int64_t>(1, (total + most - 1) / most);
-  parts = std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(1, matrix.rows));
-  const Deal dealt = deal_rows(row_slots, parts);
+  const SlotsDeal dealt(row_slots, packing.parts);
+  const std::int64_t parts = std::ssize(dealt.rows);
   if (dealt.fullest > 65535)
     return invalid_argument(
         fmt::format("slots: a part has {} slots, of at most 65,535: a row is too long for slots of "
@@ -214,23 +124,12 @@ Result<PackedWeight> pack_slots(const CsrMatrix& matrix, const SlotsPacking& pac
                                static_cast<std::size_t>(groups * group_bytes)));
     }
   });
-  const std::vector<slots::Row> descriptors = describe(dealt, row_slots);
+  const std::vector<slots::Row> descriptors = dealt.describe(row_slots);
   PackedArray& rows = packed.arrays.emplace_back(PackedArray{"rows", DataType::kUint32, {}});
   rows.bytes.resize(descriptors.size() * sizeof(slots::Row));
   std::memcpy(rows.bytes.data(), descriptors.data(), rows.bytes.size());
 
-  const std::int64_t slot_length = std::int64_t{packing.vector_width} * packing.tiles_per_slot;
-  packed.facts = {{"columns", static_cast<std::int64_t>(packing.columns)},
-                  {"vector_width", packing.vector_width},
-                  {"tiles_per_slot", packing.tiles_per_slot},
-                  {"parts", parts},
-                  {"groups", dealt.sizes.groups},
-                  {"heavy_parts", dealt.sizes.heavy_parts},
-                  {"heavy_groups", dealt.sizes.heavy_groups},
-                  {"rows_per_part", dealt.rows_per_part},
-                  {"stored", dealt.stored_groups() * slots::kLanes * slot_length},
-                  {"longest_row", row_slots.empty() ? 0 : *std::ranges::max_element(row_slots)},
-                  {"balance", total == 0 ? 1000 : dealt.fullest * parts * 1000 / total}};
+  packed.facts = dealt.facts(packing, row_slots);
   return packed;
 }
 

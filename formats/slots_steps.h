@@ -34,6 +34,21 @@ constexpr std::int64_t padding_of(SlotColumns columns, std::uint32_t distance) {
   return distance <= longest || !pads_long_steps(columns) ? 0 : (distance - 1) / longest;
 }
 
+// What the columns of a lane's tile store for four neighbours from 4 `group` on, a byte each; of columns of 3 bits that
+// is the distance less 1. `words`: the lane's, in order.
+inline std::uint32_t four_steps(SlotColumns columns, const std::uint32_t* words, int group) {
+  switch (columns) {
+    case SlotColumns::kDelta4: return words[group / 2] >> (4 * (group % 2)) & 0x0F0F0F0FU;
+    case SlotColumns::kDelta6:
+      if (group < 3) return words[group] & 0x3F3F3F3FU;
+      return ((words[0] & 0xC0C0C0C0U) | (words[1] >> 2 & 0x30303030U) | (words[2] >> 4 & 0x0C0C0C0CU)) >> 2;
+    case SlotColumns::kDelta3:
+      if (group < 6) return words[group / 2] >> (3 * (group % 2)) & 0x07070707U;
+      return (words[group == 6 ? 0 : 2] >> 6 & 0x03030303U) | (words[1] >> group & 0x01010101U) << 2;
+    default: return words[group];
+  }
+}
+
 // Of columns that pad long steps, the distance of entry `e` of a lane. `columns`: those of a tile.
 std::uint32_t read_step(SlotColumns kind, const std::byte* columns, int lane, int e, int lane_bytes);
 // The same of zero bytes, written.

@@ -11,8 +11,8 @@
 #include "base/ceil_div.h"
 #include "base/half.h"
 #include "base/parallel_for.h"
+#include "formats/packed_reader.h"
 #include "formats/two_four_layout.h"
-#include "formats/unpacked_rows.h"
 
 namespace sparsmith {
 namespace {
@@ -152,22 +152,77 @@ class Packer {
   const std::int64_t strips_;  // of a panel
 };
 
-// Adds the group of `row` (of the weight) that begins at `column` to the rows.
-Status unpack_group(const std::byte* tile, std::int64_t row, std::uint32_t column, UnpackedRows& unpacked) {
-  const GroupPlace& place = kPlaces[static_cast<std::size_t>(row % kTileRows)][column % kStripColumns / kGroup];
-  std::uint16_t values[2];
-  std::uint32_t word = 0;
-  std::memcpy(values, tile + 2 * place.values, sizeof(values));
-  std::memcpy(&word, tile + kValueBytes + 4 * place.word, sizeof(word));
-  const std::uint32_t first = word >> place.bit & 3U;
-  const std::uint32_t second = word >> (place.bit + 2) & 3U;
-  if (first >= second)
-    return invalid_input(
-        fmt::format("two_four: row {}, columns {} and on: place {} stands in front of {}", row, column, first, second));
-  if (values[0] != kNothing) unpacked.add(row, column + first, values[0]);
-  if (values[1] != kNothing) unpacked.add(row, column + second, values[1]);
-  return {};
-}
+// Which places a group may have, bit by bit, by the number of its values that are something: the first, 2 for the
+// second.
+constexpr std::array<std::uint32_t, 4> kLegalPlaces = [] {
+  std::array<std::uint32_t, 4> legal{};
+  for (unsigned first = 0; first < kGroup; ++first) {
+    for (unsigned second = first + 1; second < kGroup; ++second) {
+      const unsigned places = first | second << 2;
+      legal[3] |= 1U << places;
+      if (second == kGroup - 1) legal[1] |= 1U << places;
+      if (second == kGroup - 1 && first == kGroup - 2) legal[2] |= 1U << places;
+    }
+  }
+  legal[0] = 1U << two_four::kFirstPlaces;
+  return legal;
+}();
+
+class TwoFourReader : public PackedReader {
+ public:
+  TwoFourReader(const PackedView& view, PackedParts& parts)
+      : panels_(ceil_div(view.rows, kPanelRows)), strips_(ceil_div(view.cols, kStripColumns)) {
+    parts.require(view.value_type != DataType::kFloat32, "values are fp16 or bf16");
+    parts.expect_fact("panels", panels_);
+    parts.expect_fact("strips", strips_);
+    tiles_ = parts.array<std::byte>("tiles", DataType::kUint8, panels_ * strips_ * kStripBytes);
+  }
+
+  Status check_bounds(int /*threads*/) override { return {}; }  // the arrays hold no address
+
+  std::int64_t units() const override { return panels_; }
+
+  Status read(std::int64_t unit, UnitRows& rows) const override {
+    rows.begin(static_cast<std::uint32_t>(unit), kPanelRows);
+    for (std::int64_t strip = 0; strip < strips_; ++strip) {
+      for (std::size_t row = 0; row < kPanelRows; ++row) {
+        const std::byte* const tile = tiles_.at((unit * strips_ + strip) * kStripBytes) + row / kTileRows * kTileBytes;
+        if (!read_row(tile, row, static_cast<std::uint32_t>(strip * kStripColumns), rows))
+          return invalid_input(fmt::format("row {}, columns {} and on: places that no packer writes",
+                                           unit * kPanelRows + static_cast<std::int64_t>(row), strip * kStripColumns));
+      }
+    }
+    return rows.store_from(unit * kPanelRows);
+  }
+
+ private:
+  // The row of a panel, in one of its tiles. False where places are not as packers write them.
+  static bool read_row(const std::byte* tile, std::size_t row, std::uint32_t first_column, UnitRows& rows) {
+    UnitRows::Entry* to = rows.room(row, kStripColumns);
+    std::uint32_t legal = 1;
+    for (std::uint32_t group = 0; group < kStripColumns / kGroup; ++group) {
+      const GroupPlace& place = kPlaces[row % kTileRows][group];
+      std::uint16_t values[2];
+      std::uint32_t word = 0;
+      std::memcpy(values, tile + 2 * place.values, sizeof(values));
+      std::memcpy(&word, tile + kValueBytes + 4 * place.word, sizeof(word));
+      const std::uint32_t places = word >> place.bit & 0xFU;
+      const std::uint32_t first = values[0] != kNothing ? 1 : 0;
+      const std::uint32_t second = values[1] != kNothing ? 1 : 0;
+      legal &= kLegalPlaces[first + 2 * second] >> places;
+      *to = {first_column + group * kGroup + places % kGroup, values[0]};
+      to += first;
+      *to = {first_column + group * kGroup + places / kGroup, values[1]};
+      to += second;
+    }
+    rows.take(row, to);
+    return (legal & 1U) != 0;
+  }
+
+  const std::int64_t panels_;
+  const std::int64_t strips_;  // of a panel
+  Elements<std::byte> tiles_;
+};
 
 }  // namespace
 
@@ -184,32 +239,11 @@ Result<PackedWeight> pack_two_four(const CsrMatrix& matrix, DataType type) {
   return Packer(matrix, type).pack();
 }
 
-Result<CsrMatrix> unpack_two_four(const PackedWeight& packed) {
-  if (packed.packing != kTwoFourPacking)
-    return invalid_input(fmt::format("two_four: no packing is named '{}'", packed.packing));
-  SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(packed.rows, packed.cols));
-  if (size_of(packed.value_type) != sizeof(std::uint16_t))
-    return invalid_input(fmt::format("two_four: values are fp16 or bf16, not {}", short_name(packed.value_type)));
-  const std::int64_t panels = ceil_div(packed.rows, kPanelRows);
-  const std::int64_t strips = ceil_div(packed.cols, kStripColumns);
-  const PackedArray* tiles = packed.array("tiles");
-  if (tiles == nullptr || tiles->type != DataType::kUint8 || tiles->size() % kStripBytes != 0)
-    return invalid_input("two_four: array 'tiles' is missing, or is not whole strips");
-  const std::int64_t stored = tiles->size() / kStripBytes;
-  if (panels == 0 ? stored != 0 : stored % panels != 0 || stored / panels != strips)
-    return invalid_input(fmt::format("two_four: {} strips for {} x {}", stored, packed.rows, packed.cols));
-
-  SPARSMITH_ASSIGN_OR_RETURN(UnpackedRows unpacked, UnpackedRows::create(packed, panels * kPanelRows));
-  for (std::int64_t row = 0; row < packed.rows; ++row) {
-    const auto first_strip = static_cast<std::size_t>(row / kPanelRows * strips);
-    const std::byte* const in_strips =
-        tiles->bytes.data() + first_strip * kStripBytes + row % kPanelRows / kTileRows * kTileBytes;
-    for (std::int64_t column = 0; column < packed.cols; column += kGroup) {
-      const std::byte* const tile = in_strips + column / kStripColumns * kStripBytes;
-      SPARSMITH_RETURN_IF_ERROR(unpack_group(tile, row, static_cast<std::uint32_t>(column), unpacked));
-    }
-  }
-  return std::move(unpacked).matrix();
+Result<std::unique_ptr<PackedReader>> open_two_four(const PackedView& view) {
+  if (view.packing != kTwoFourPacking) return invalid_input("a name of no two_four packing");
+  return open_reader<TwoFourReader>(view, {1});
 }
+
+Result<CsrMatrix> unpack_two_four(const PackedWeight& packed) { return unpack_with(open_two_four, packed); }
 
 }  // namespace sparsmith

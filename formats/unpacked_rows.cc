@@ -4,52 +4,207 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
+#include <utility>
 
 #include "base/half.h"
+#include "base/hash.h"
+#include "base/parallel_for.h"
+#include "formats/packed_reader.h"
 
 namespace sparsmith {
 namespace {
 
-float value_of(std::uint32_t bits, DataType type) {
-  switch (type) {
-    case DataType::kFloat16: return float_from_fp16(static_cast<std::uint16_t>(bits));
-    case DataType::kBFloat16: return float_from_bf16(static_cast<std::uint16_t>(bits));
-    default: return std::bit_cast<float>(bits);
-  }
-}
+using Entry = UnitRows::Entry;
 
-}  // namespace
-
-Result<UnpackedRows> UnpackedRows::create(const PackedWeight& packed, std::int64_t described) {
-  const Status shape = check_matrix_shape(packed.rows, packed.cols);
-  if (!shape.ok()) return invalid_input(fmt::format("{}: {}", packed.packing, shape.message()));
-  if (packed.rows > described)
-    return invalid_input(
-        fmt::format("{}: {} rows, of which its arrays hold {} at most", packed.packing, packed.rows, described));
-  if (packed.value_type != DataType::kFloat32 && packed.value_type != DataType::kFloat16 &&
-      packed.value_type != DataType::kBFloat16)
-    return invalid_input(fmt::format("{}: values are fp32, fp16 or bf16", packed.packing));
-  UnpackedRows result;
-  result.matrix_.rows = packed.rows;
-  result.matrix_.cols = packed.cols;
-  result.matrix_.data_type = packed.value_type;
-  result.rows_.resize(static_cast<std::size_t>(packed.rows));
+bool ascends(std::span<const Entry> entries) {
+  bool result = true;
+  for (std::size_t i = 1; i < entries.size(); ++i) result &= entries[i - 1].column < entries[i].column;
   return result;
 }
 
-Result<CsrMatrix> UnpackedRows::matrix() && {
-  matrix_.row_offsets.reserve(rows_.size() + 1);
-  for (auto& row : rows_) {
-    std::sort(row.begin(), row.end(), [](const Entry& a, const Entry& b) { return a.column < b.column; });
-    for (const Entry& entry : row) {
-      matrix_.column_indices.push_back(entry.column);
-      matrix_.values.push_back(value_of(entry.value, matrix_.data_type));
-    }
-    matrix_.row_offsets.push_back(matrix_.nnz());
+// Writes the values of entries; false where one is zero, infinite or no number. `infinity`: its bits.
+template <class ToFloat>
+bool convert(std::span<const Entry> entries, std::int32_t infinity, std::uint32_t magnitude_mask, float* values,
+             const ToFloat& to_float) {
+  std::int32_t wrong = 0;  // in its sign
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto magnitude = static_cast<std::int32_t>(entries[i].bits & magnitude_mask);
+    wrong |= (magnitude - 1) | (infinity - 1 - magnitude);
+    values[i] = to_float(entries[i].bits);
   }
-  const Status status = matrix_.validate();
-  if (!status.ok()) return invalid_input(status.message());
-  return std::move(matrix_);
+  return wrong >= 0;
+}
+
+bool convert(std::span<const Entry> entries, DataType type, float* values) {
+  switch (type) {
+    case DataType::kFloat16:
+      return convert(entries, 0x7C00, 0x7FFF, values,
+                     [](std::uint32_t bits) { return float_from_fp16(static_cast<std::uint16_t>(bits)); });
+    case DataType::kBFloat16:
+      return convert(entries, 0x7F80, 0x7FFF, values,
+                     [](std::uint32_t bits) { return float_from_bf16(static_cast<std::uint16_t>(bits)); });
+    default:
+      return convert(entries, 0x7F800000, 0x7FFFFFFF, values,
+                     [](std::uint32_t bits) { return std::bit_cast<float>(bits); });
+  }
+}
+
+// Rows that are not much longer, or this wide at most, are sorted by way of a bit for each column.
+constexpr std::int64_t kMaskColumns = std::int64_t{1} << 18;
+constexpr std::size_t kShortRow = 24;
+
+}  // namespace
+
+void UnitRows::begin(std::uint32_t unit, std::size_t rows) {
+  unit_ = unit;
+  unit_size_ = rows;
+  if (unit_rows_.size() < rows) unit_rows_.resize(rows);
+  for (std::size_t row = 0; row < rows; ++row) unit_rows_[row].size = 0;
+}
+
+void UnitRows::grow(Row& row, std::size_t count) {
+  const std::size_t capacity = std::max(row.size + count, row.capacity + row.capacity / 2);
+  auto entries = std::make_unique_for_overwrite<Entry[]>(capacity);
+  std::copy_n(row.entries.get(), row.size, entries.get());
+  row.entries = std::move(entries);
+  row.capacity = capacity;
+}
+
+// False where a column stands twice or lies outside.
+bool UnitRows::sort(std::span<Entry> entries) {
+  for (const Entry& entry : entries)
+    if (entry.column >= cols_) return false;
+  if (entries.size() < kShortRow || (cols_ > kMaskColumns && cols_ > 8 * std::ssize(entries))) {
+    std::ranges::sort(entries, {}, &Entry::column);
+    return ascends(entries);
+  }
+  if (mask_.empty()) {
+    mask_.resize(static_cast<std::size_t>(cols_) / 64 + 1);
+    bits_.resize(static_cast<std::size_t>(cols_));
+  }
+  std::uint64_t twice = 0;
+  for (const Entry& entry : entries) {
+    std::uint64_t& word = mask_[entry.column / 64];
+    const std::uint64_t bit = std::uint64_t{1} << entry.column % 64;
+    twice |= word & bit;
+    word |= bit;
+    bits_[entry.column] = entry.bits;
+  }
+  Entry* to = entries.data();
+  for (std::size_t w = 0; w < mask_.size(); ++w) {
+    for (std::uint64_t word = std::exchange(mask_[w], 0); word != 0; word &= word - 1) {
+      const auto column = static_cast<std::uint32_t>(64 * w) + static_cast<std::uint32_t>(std::countr_zero(word));
+      *to++ = {column, bits_[column]};
+    }
+  }
+  return twice == 0;
+}
+
+Status UnitRows::store(std::span<const std::int64_t> matrix_rows) {
+  std::size_t total = 0;
+  for (std::size_t row = 0; row < unit_size_; ++row) total += unit_rows_[row].size;
+  UnpackedUnit& unit = units_[unit_];
+  unit.columns = std::make_unique_for_overwrite<std::uint32_t[]>(total);
+  unit.values = std::make_unique_for_overwrite<float[]>(total);
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < unit_size_; ++i) {
+    const std::span<Entry> entries(unit_rows_[i].entries.get(), unit_rows_[i].size);
+    const std::int64_t row = matrix_rows[i];
+    if (row >= rows_) {
+      if (!entries.empty()) return invalid_input(fmt::format("row {} of {} has a nonzero", row, rows_));
+      continue;
+    }
+    SPARSMITH_RETURN_IF_ERROR(store_row(entries, row, unit.columns.get() + first, unit.values.get() + first));
+    places_[static_cast<std::size_t>(row)] = {unit_, static_cast<std::uint32_t>(entries.size()), first};
+    first += entries.size();
+  }
+  return {};
+}
+
+Status UnitRows::store_from(std::int64_t first_row) {
+  neighbours_.resize(unit_size_);
+  std::iota(neighbours_.begin(), neighbours_.end(), first_row);
+  return store(neighbours_);
+}
+
+Status UnitRows::store_row(std::span<Entry> entries, std::int64_t row, std::uint32_t* columns, float* values) {
+  if (entries.empty()) return {};
+  if ((!ascends(entries) && !sort(entries)) || entries.back().column >= cols_)
+    return invalid_input(fmt::format("row {}: a column stands twice, or is none of {}", row, cols_));
+  for (std::size_t i = 0; i < entries.size(); ++i) columns[i] = entries[i].column;
+  if (!convert(entries, type_, values))
+    return invalid_input(fmt::format("row {}: a stored value is zero or not finite", row));
+  return {};
+}
+
+Result<UnpackedRows> UnpackedRows::read(const PackedView& shape, const PackedReader& reader, int threads) {
+  UnpackedRows result;
+  result.cols_ = shape.cols;
+  result.type_ = shape.value_type;
+  result.rows_.resize(static_cast<std::size_t>(shape.rows));
+  result.units_.resize(static_cast<std::size_t>(reader.units()));
+  const Status status =
+      check_ranges(reader.units(), 1 + reader.units() / 256, threads, [&](std::int64_t begin, std::int64_t end) {
+        UnitRows rows(shape, result.rows_, result.units_);
+        for (std::int64_t unit = begin; unit < end; ++unit) SPARSMITH_RETURN_IF_ERROR(reader.read(unit, rows));
+        return Status{};
+      });
+  if (!status.ok()) return status;
+  result.offsets_.reserve(result.rows_.size() + 1);
+  result.offsets_.push_back(0);
+  for (const UnpackedRow& row : result.rows_) result.offsets_.push_back(result.offsets_.back() + row.length);
+  return result;
+}
+
+// Calls visit(unit, first, count) for the nonzeros of all rows in order, of as many at once as are neighbours.
+template <class Visit>
+void UnpackedRows::each_span(const Visit& visit) const {
+  for (std::size_t row = 0; row < rows_.size();) {
+    const UnpackedRow& from = rows_[row];
+    std::uint64_t count = 0;
+    for (; row < rows_.size() && rows_[row].unit == from.unit && rows_[row].first == from.first + count; ++row)
+      count += rows_[row].length;
+    if (count > 0) visit(units_[from.unit], from.first, count);
+  }
+}
+
+CsrMatrix UnpackedRows::matrix() const {
+  CsrMatrix matrix;
+  matrix.rows = rows();
+  matrix.cols = cols_;
+  matrix.data_type = type_;
+  matrix.row_offsets = offsets_;
+  matrix.column_indices.reserve(static_cast<std::size_t>(nnz()));
+  matrix.values.reserve(static_cast<std::size_t>(nnz()));
+  each_span([&](const UnpackedUnit& unit, std::uint64_t first, std::uint64_t count) {
+    const std::uint32_t* columns = unit.columns.get() + first;
+    const float* values = unit.values.get() + first;
+    matrix.column_indices.insert(matrix.column_indices.end(), columns, columns + count);
+    matrix.values.insert(matrix.values.end(), values, values + count);
+  });
+  return matrix;
+}
+
+PackedClaim UnpackedRows::claim(int threads) const {
+  std::string columns_hash;
+  std::string value_hash;
+  const auto hash = [&](std::int64_t which) {
+    HashStream stream;
+    each_span([&](const UnpackedUnit& unit, std::uint64_t first, std::uint64_t count) {
+      stream.add(which == 0 ? std::as_bytes(std::span(unit.columns.get() + first, count))
+                            : std::as_bytes(std::span(unit.values.get() + first, count)));
+    });
+    (which == 0 ? columns_hash : value_hash) = stream.text();
+  };
+  parallel_for(
+      2, 1,
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t which = begin; which < end; ++which) hash(which);
+      },
+      threads);
+  const std::string offsets_hash = hash_bytes(std::as_bytes(std::span(offsets_)));
+  return {nnz(), pattern_hash_of(rows(), cols_, offsets_hash, columns_hash), value_hash};
 }
 
 }  // namespace sparsmith

@@ -62,10 +62,15 @@ Status CsrMatrix::validate() const {
 }
 
 std::string CsrMatrix::pattern_hash() const {
-  return hash_text(fmt::format("{}x{} {} {}", rows, cols, hash_vector(row_offsets), hash_vector(column_indices)));
+  return pattern_hash_of(rows, cols, hash_vector(row_offsets), hash_vector(column_indices));
 }
 
 std::string CsrMatrix::value_hash() const { return hash_vector(values); }
+
+std::string pattern_hash_of(std::int64_t rows, std::int64_t cols, const std::string& offsets_hash,
+                            const std::string& columns_hash) {
+  return hash_text(fmt::format("{}x{} {} {}", rows, cols, offsets_hash, columns_hash));
+}
 
 Status check_matrix_shape(std::int64_t rows, std::int64_t cols) {
   if (rows < 0 || cols < 0) return invalid_input(fmt::format("the shape {} x {} is negative", rows, cols));

@@ -39,6 +39,10 @@ struct CsrMatrix {
   std::string value_hash() const;
 };
 
+// What pattern_hash() makes of the hashes of a matrix's row_offsets and column_indices.
+std::string pattern_hash_of(std::int64_t rows, std::int64_t cols, const std::string& offsets_hash,
+                            const std::string& columns_hash);
+
 // W^T.
 CsrMatrix transposed(const CsrMatrix& matrix);
 

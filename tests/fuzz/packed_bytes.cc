@@ -66,6 +66,7 @@ class Reader {
 std::string packed_to_bytes(const PackedWeight& packed) {
   Writer writer;
   writer.name(packed.packing);
+  writer.number(static_cast<std::uint8_t>(packed.packer_version));
   writer.number(static_cast<std::uint8_t>(packed.value_type));
   writer.number(packed.rows);
   writer.number(packed.cols);
@@ -87,6 +88,7 @@ PackedWeight packed_from_bytes(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   PackedWeight packed;
   packed.packing = reader.name();
+  packed.packer_version = reader.number<std::uint8_t>();
   packed.value_type = reader.type();
   packed.rows = reader.number<std::int64_t>();
   packed.cols = reader.number<std::int64_t>();

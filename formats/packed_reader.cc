@@ -1,0 +1,135 @@
+#include "formats/packed_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <mutex>
+
+#include "base/parallel_for.h"
+
+namespace sparsmith {
+
+PackedParts::PackedParts(const PackedView& view, std::initializer_list<int> versions) : view_(view) {
+  status_ = check_matrix_shape(view.rows, view.cols);
+  require(view.cols > 0 || view.rows == 0, "rows without columns");
+  require(std::ranges::find(versions, view.packer_version) != versions.end(),
+          fmt::format("version {} of its packer is another's: tune again", view.packer_version));
+  require(view.value_type == DataType::kFloat32 || view.value_type == DataType::kFloat16 ||
+              view.value_type == DataType::kBFloat16,
+          "values are fp32, fp16 or bf16");
+}
+
+void PackedParts::require(bool holds, std::string_view reason) {
+  if (!holds && status_.ok()) status_ = invalid_input(std::string(reason));
+}
+
+std::int64_t PackedParts::fact(std::string_view name, std::int64_t least, std::int64_t most) {
+  ++facts_;
+  const std::int64_t* value = nullptr;
+  if (view_.facts != nullptr) {
+    const auto found = view_.facts->find(std::string(name));
+    if (found != view_.facts->end()) value = &found->second;
+  }
+  if (value == nullptr) {
+    require(false, fmt::format("fact {} is missing", name));
+    return least;
+  }
+  require(*value >= least && *value <= most, fmt::format("fact {} is {}, not in [{}, {}]", name, *value, least, most));
+  return std::clamp(*value, least, std::max(least, most));
+}
+
+std::span<const std::byte> PackedParts::bytes_of(std::string_view name, DataType type, std::size_t size,
+                                                 std::int64_t count) {
+  asked_.push_back(name);
+  const auto found = std::ranges::find(view_.arrays, name, &PackedArrayView::name);
+  if (found == view_.arrays.end() || found->type != type || found->bytes.size() % size != 0) {
+    require(false, fmt::format("array {} is missing, or not of whole elements of type {}", name, short_name(type)));
+    return {};
+  }
+  const auto held = static_cast<std::int64_t>(found->bytes.size() / size);
+  if (count >= 0 && held != count) {
+    require(false, fmt::format("array {} has {} elements, not {}", name, held, count));
+    return {};
+  }
+  return found->bytes;
+}
+
+Status PackedParts::status() {
+  const std::size_t facts = view_.facts == nullptr ? 0 : view_.facts->size();
+  require(facts == facts_, fmt::format("{} facts, not {}", facts, facts_));
+  require(view_.arrays.size() == asked_.size(), fmt::format("{} arrays, not {}", view_.arrays.size(), asked_.size()));
+  return status_;
+}
+
+Result<const PackedFormat*> packed_format(std::string_view packing) {
+  for (const PackedFormat& format : packed_formats()) {
+    const std::string_view rest = packing.substr(std::min(packing.size(), format.name.size()));
+    if (packing.starts_with(format.name) && (rest.empty() || rest.front() == '_')) return &format;
+  }
+  return invalid_input(fmt::format("\"{:.100}\" is a packing of no format that this program knows", packing));
+}
+
+Result<CsrMatrix> unpack_with(OpenPacked open, const PackedWeight& packed) {
+  std::vector<PackedArrayView> arrays;
+  for (const PackedArray& array : packed.arrays) arrays.push_back({array.name, array.type, array.bytes});
+  const PackedView view{packed.packing, packed.packer_version, packed.rows, packed.cols, packed.value_type,
+                        arrays,         &packed.facts};
+  const auto read = [&]() -> Result<CsrMatrix> {
+    SPARSMITH_ASSIGN_OR_RETURN(const auto reader, open(view));
+    SPARSMITH_RETURN_IF_ERROR(reader->check_bounds(0));
+    SPARSMITH_ASSIGN_OR_RETURN(const UnpackedRows rows, UnpackedRows::read(view, *reader, 0));
+    SPARSMITH_RETURN_IF_ERROR(reader->check_whole(rows));
+    return rows.matrix();
+  };
+  Result<CsrMatrix> matrix = read();
+  return matrix.ok() ? std::move(matrix) : matrix.status().annotate(packed.packing);
+}
+
+Status check_ranges(std::int64_t count, std::int64_t grain, int threads,
+                    const std::function<Status(std::int64_t, std::int64_t)>& check) {
+  std::mutex mutex;
+  std::int64_t first = count;  // of a range with an error
+  Status status;
+  parallel_for(
+      count, grain,
+      [&](std::int64_t begin, std::int64_t end) {
+        {
+          const std::lock_guard lock(mutex);
+          if (first < begin) return;
+        }
+        Status of_range = check(begin, end);
+        if (of_range.ok()) return;
+        const std::lock_guard lock(mutex);
+        if (begin >= first) return;
+        first = begin;
+        status = std::move(of_range);
+      },
+      threads);
+  return status;
+}
+
+std::vector<std::string_view> name_parts(std::string_view name) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find('_', begin), name.size());
+    parts.push_back(name.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+std::int64_t number_of(std::string_view part, std::string_view prefix) {
+  if (!part.starts_with(prefix)) return -1;
+  part.remove_prefix(prefix.size());
+  std::int32_t number = -1;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+  return error == std::errc() && end == part.data() + part.size() ? number : -1;
+}
+
+bool all_zero(std::span<const std::byte> bytes) {
+  return bytes.empty() ||
+         (bytes.front() == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,154 @@
+// Packed weights of every format, drawn, and views of them.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "formats/bitmap.h"
+#include "formats/bsr.h"
+#include "formats/csr.h"
+#include "formats/packed_check.h"
+#include "formats/panel.h"
+#include "formats/scatter.h"
+#include "formats/slots.h"
+#include "formats/two_four.h"
+#include "tests/drawn_matrix.h"
+#include "tests/drawn_slots.h"
+
+namespace sparsmith::test {
+
+struct DrawnPacking {
+  CsrMatrix matrix;
+  PackedWeight packed;
+};
+
+inline PackedClaim claim_of(const CsrMatrix& matrix) {
+  return {matrix.nnz(), matrix.pattern_hash(), matrix.value_hash()};
+}
+
+inline std::vector<PackedArrayView> array_views(const PackedWeight& packed) {
+  std::vector<PackedArrayView> views;
+  for (const PackedArray& array : packed.arrays) views.push_back({array.name, array.type, array.bytes});
+  return views;
+}
+
+// check_packed() of a weight in memory of its own.
+inline Status check_packed(const PackedWeight& packed, const PackedClaim& claim, PackedCheck depth, int threads = 1) {
+  const std::vector<PackedArrayView> arrays = array_views(packed);
+  return check_packed(
+      {packed.packing, packed.packer_version, packed.rows, packed.cols, packed.value_type, arrays, &packed.facts},
+      claim, depth, threads);
+}
+
+// Rows of any density, some empty, some full; in `two_four` at most two nonzeros of four columns.
+inline CsrMatrix draw_any_matrix(Random& random, std::int64_t rows, std::int64_t cols, bool two_four = false) {
+  const double usual = static_cast<double>(1 + random() % 60) / 100;
+  CsrMatrix matrix = draw_matrix(random, rows, cols, [&](std::int64_t) {
+    const std::uint64_t kind = random() % 8;
+    return kind == 0 ? 0.0 : kind == 1 ? 1.0 : usual;
+  });
+  for (float& value : matrix.values) value = random() % 2 == 0 ? value : -value;
+  matrix.data_type = DataType::kFloat16;
+  if (!two_four) return matrix;
+  CsrMatrix pruned;
+  pruned.rows = rows;
+  pruned.cols = cols;
+  pruned.data_type = DataType::kFloat16;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
+      const std::uint32_t column = matrix.column_indices[i];
+      const std::int64_t first = pruned.row_offsets.back();
+      if (pruned.nnz() >= first + 2 && pruned.column_indices[pruned.nnz() - 2] / 4 == column / 4) continue;
+      pruned.column_indices.push_back(column);
+      pruned.values.push_back(matrix.values[i]);
+    }
+    pruned.row_offsets.push_back(pruned.nnz());
+  }
+  return pruned;
+}
+
+inline PackedWeight dense_packing(const CsrMatrix& matrix, DataType type) {
+  PackedWeight packed;
+  packed.packing = "dense";
+  packed.rows = matrix.rows;
+  packed.cols = matrix.cols;
+  packed.nnz = matrix.nnz();
+  packed.value_type = type;
+  const std::size_t size = size_of(type);
+  PackedArray values{"values", type,
+                     std::vector<std::byte>(static_cast<std::size_t>(matrix.rows * matrix.cols) * size)};
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
+      const std::uint16_t half = fp16_from_float(matrix.values[i]);
+      std::memcpy(values.bytes.data() + static_cast<std::size_t>(row * matrix.cols + matrix.column_indices[i]) * size,
+                  size == 2 ? static_cast<const void*>(&half) : &matrix.values[i], size);
+    }
+  }
+  packed.arrays.push_back(std::move(values));
+  return packed;
+}
+
+inline PanelPacking draw_panel_packing(Random& random) {
+  PanelPacking packing;
+  packing.row_parts = static_cast<int>(1 + random() % 3);
+  packing.warps = 1 << random() % 3;
+  packing.segment_length = 8 << random() % 4;
+  packing.segment_lanes = 1 << random() % 3;
+  if (random() % 3 == 0) {
+    packing.token_lanes = 1 << random() % 4;
+    packing.segment_lanes = std::min(packing.segment_lanes, packing.lanes());
+    packing.sweep_columns = random() % 2 == 0 ? 64 : 0;
+    return packing;
+  }
+  packing.column_parts = static_cast<int>(1 + random() % 3);
+  packing.turned = random() % 2 == 0;
+  packing.row_store = static_cast<panel::RowStore>(random() % 4);
+  if (packing.segment_lanes <= 2 && random() % 2 == 0) packing.order = panel::tensor_order(packing.segment_lanes);
+  return packing;
+}
+
+// One packing of a format, of all its parameters that a drawn matrix allows.
+inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format) {
+  const auto rows = static_cast<std::int64_t>(1 + random() % 90);
+  const auto cols = static_cast<std::int64_t>(random() % 4 == 0 ? 256 + random() % 200 : 1 + random() % 200);
+  CsrMatrix matrix = draw_any_matrix(random, rows, cols, format == "two_four");
+  const DataType half = DataType::kFloat16;
+  const DataType any = random() % 2 == 0 ? half : DataType::kFloat32;
+  const auto pack = [&]() -> Result<PackedWeight> {
+    if (format == "csr") {
+      CsrPacking packing;
+      packing.index_bytes = random() % 2 == 0 ? 2 : 4;
+      packing.alignment = 1 << random() % 4;
+      packing.order = static_cast<RowOrder>(random() % 3);
+      if (random() % 2 == 0) {
+        packing.split_length = 8 << random() % 3;
+        packing.partials = random() % 2 == 0 ? PartialSums::kAtomic : PartialSums::kTwoPass;
+      }
+      return pack_csr(matrix, packing, any);
+    }
+    if (format == "slots") return pack_slots(matrix, draw_slots_packing(random, cols), any);
+    if (format == "panel") {
+      const PanelPacking packing = draw_panel_packing(random);
+      return pack_panel(matrix, packing,
+                        packing.staged() || packing.order == panel::LaneOrder::kSparseTensor ? half : any);
+    }
+    if (format == "bitmap")
+      return pack_bitmap(matrix, {1 << random() % 3, random() % 2 == 0 ? 4 : 8, random() % 2 == 0}, half);
+    if (format == "bsr") return pack_bsr(matrix, {1 << random() % 3, random() % 2 == 0}, half);
+    if (format == "scatter")
+      return pack_scatter(matrix,
+                          {random() % 2 == 0 ? ScatterEntry::kByte : ScatterEntry::kWord, 16 << random() % 3,
+                           static_cast<int>(random() % 5 * 4),
+                           random() % 2 == 0 ? ScatterColumns::kFragments : ScatterColumns::kNatural},
+                          half);
+    if (format == "two_four") return pack_two_four(matrix, half);
+    return dense_packing(matrix, any);
+  };
+  Result<PackedWeight> packed = pack();
+  if (!packed.ok()) return packed.status();
+  return DrawnPacking{std::move(matrix), *std::move(packed)};
+}
+
+}  // namespace sparsmith::test
