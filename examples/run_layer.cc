@@ -10,7 +10,7 @@
 
 int main(int argc, char** argv) {
   if (argc != 3) return std::fprintf(stderr, "usage: run_layer TUNED TENSOR\n"), 2;
-  const auto model = sparsmith::TunedModel::load(argv[1], sparsmith::Device::open().value()).value();
+  const auto model = sparsmith::TunedModel::load(argv[1]).value();
   const auto layer = model.op(argv[2]).value();
   const std::size_t x_bytes = layer.info().cols * size_of(layer.info().type);
   const std::size_t y_bytes = layer.info().rows * size_of(layer.info().type);

@@ -4,35 +4,19 @@
 
 #include <array>
 #include <bit>
-#include <limits>
 #include <utility>
+
+#include "runtime/plan_check.h"
+#include "runtime/plan_sizes.h"
 
 namespace sparsmith {
 namespace {
 
 constexpr std::size_t kMaxArguments = 64;
-constexpr std::int64_t kMaxGridX = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kMaxGridYz = 65'535;
-
-using Sizes = std::array<std::int64_t, 3>;
-
-Status evaluate(const std::array<IntegerExpression, 3>& expressions, const IntegerVariables& variables, Sizes& sizes) {
-  for (std::size_t i = 0; i < 3; ++i) {
-    SPARSMITH_ASSIGN_OR_RETURN(sizes[i], expressions[i].evaluate(variables));
-  }
-  return {};
-}
-
-bool holds_zero(const Sizes& sizes) { return sizes[0] == 0 || sizes[1] == 0 || sizes[2] == 0; }
-
-bool within(const Sizes& sizes, std::int64_t max_x, std::int64_t max_yz) {
-  return sizes[0] >= 1 && sizes[0] <= max_x && sizes[1] >= 1 && sizes[1] <= max_yz && sizes[2] >= 1 &&
-         sizes[2] <= max_yz;
-}
 
 // The value of a pointer or scalar parameter, in the bytes that the kernel reads.
 Result<std::uint64_t> argument_value(PlanArgument::Kind kind, DeviceAddress packed, const IntegerExpression& value,
-                                     const LaunchBindings& bindings) {
+                                     const LaunchBindings& bindings, std::int64_t workspace_bytes) {
   const auto float_bits = [](float scalar) { return std::uint64_t{std::bit_cast<std::uint32_t>(scalar)}; };
   switch (kind) {
     case PlanArgument::Kind::kPacked: return packed;
@@ -46,13 +30,11 @@ Result<std::uint64_t> argument_value(PlanArgument::Kind kind, DeviceAddress pack
     case PlanArgument::Kind::kInt32:
     case PlanArgument::Kind::kInt64: break;
   }
-  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t number, value.evaluate(bindings.variables));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t number,
+                             evaluate_number(kind, value, bindings.variables, workspace_bytes));
   if (kind == PlanArgument::Kind::kWorkspace) {
     if (bindings.workspace == 0) return invalid_argument("it needs a workspace, and none was given");
     return bindings.workspace + static_cast<std::uint64_t>(number);
-  }
-  if (kind == PlanArgument::Kind::kInt32 && number != static_cast<std::int32_t>(number)) {
-    return invalid_argument(fmt::format("argument {} = {} is beyond 32 bits", value.text(), number));
   }
   return static_cast<std::uint64_t>(number);  // little endian: the low bytes of an int stand first
 }
@@ -73,6 +55,7 @@ Result<BoundPlan> BoundPlan::bind(const LaunchPlan& plan, const PlanNames& names
       if (plan_step.arguments.size() > kMaxArguments) {
         return invalid_input(fmt::format("kernel {}: over {} arguments", plan_step.kernel, kMaxArguments));
       }
+      SPARSMITH_RETURN_IF_ERROR(check_arguments(plan_step, step.kernel->parameters()));
     }
     for (const PlanArgument& plan_argument : plan_step.arguments) {
       Argument argument{plan_argument.kind, 0, plan_argument.value};
@@ -89,70 +72,81 @@ Result<BoundPlan> BoundPlan::bind(const LaunchPlan& plan, const PlanNames& names
 }
 
 Result<std::int64_t> BoundPlan::workspace_bytes(const IntegerVariables& variables) const {
-  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes, workspace_bytes_.evaluate(variables));
-  if (bytes < 0) return internal_error(fmt::format("workspace {} is negative", workspace_bytes_.text()));
-  return bytes;
+  return evaluate_workspace(workspace_bytes_, variables);
 }
 
-Status BoundPlan::launch(const CudaDriver& driver, const LaunchBindings& bindings, CUstream stream) const {
+// What a launch hands to the driver, all of it checked.
+struct BoundPlan::Launch {
+  LaunchSizes sizes;
+  std::array<std::uint64_t, kMaxArguments> values;
+};
+
+Status BoundPlan::check(const LaunchBindings& bindings) const {
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace, workspace_bytes(bindings.variables));
+  Launch launch;
   for (const Step& step : steps_) {
     if (step.plan.kind == PlanStep::Kind::kZero) {
-      SPARSMITH_RETURN_IF_ERROR(launch_zero(driver, step, bindings, stream));
-    } else if (const Status status = launch_kernel(driver, step, bindings, stream); !status.ok()) {
-      return status.annotate("kernel " + step.plan.kernel);
+      SPARSMITH_RETURN_IF_ERROR(evaluate_zero(step.plan, bindings.variables, workspace).status());
+    } else {
+      SPARSMITH_RETURN_IF_ERROR(prepare(step, bindings, workspace, launch));
     }
   }
   return {};
 }
 
-Status BoundPlan::launch_zero(const CudaDriver& driver, const Step& step, const LaunchBindings& bindings,
-                              CUstream stream) {
-  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset, step.plan.zero_offset.evaluate(bindings.variables));
-  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes, step.plan.zero_bytes.evaluate(bindings.variables));
-  if (bytes == 0) return {};
-  if (bytes < 0 || offset < 0 || bindings.workspace == 0) {
-    return invalid_argument("a step that zeroes the workspace has no place to zero");
+Status BoundPlan::launch(const CudaDriver& driver, const LaunchBindings& bindings, CUstream stream) const {
+  if (steps_.size() > 1) SPARSMITH_RETURN_IF_ERROR(check(bindings));  // nothing is launched where a later step is wrong
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace, workspace_bytes(bindings.variables));
+  Launch launch;
+  for (const Step& step : steps_) {
+    if (step.plan.kind == PlanStep::Kind::kZero) {
+      SPARSMITH_RETURN_IF_ERROR(launch_zero(driver, step, bindings, workspace, stream));
+      continue;
+    }
+    SPARSMITH_RETURN_IF_ERROR(prepare(step, bindings, workspace, launch));
+    if (launch.sizes.nothing_to_do()) continue;
+    const Status status = launch_kernel(driver, step, launch, stream);
+    if (!status.ok()) return status.annotate("kernel " + step.plan.kernel);
   }
-  const CUresult result = driver.MemsetD8Async(bindings.workspace + static_cast<std::uint64_t>(offset), 0,
-                                               static_cast<std::size_t>(bytes), stream);
+  return {};
+}
+
+Status BoundPlan::launch_zero(const CudaDriver& driver, const Step& step, const LaunchBindings& bindings,
+                              std::int64_t workspace, CUstream stream) {
+  SPARSMITH_ASSIGN_OR_RETURN(const ZeroedBytes zeroed, evaluate_zero(step.plan, bindings.variables, workspace));
+  if (zeroed.bytes == 0) return {};
+  if (bindings.workspace == 0) return invalid_argument("a step zeroes the workspace, and none was given");
+  const CUresult result = driver.MemsetD8Async(bindings.workspace + static_cast<std::uint64_t>(zeroed.offset), 0,
+                                               static_cast<std::size_t>(zeroed.bytes), stream);
   return result == CUDA_SUCCESS ? Status() : driver.check(result, "zeroing the workspace");
 }
 
-Status BoundPlan::launch_kernel(const CudaDriver& driver, const Step& step, const LaunchBindings& bindings,
-                                CUstream stream) {
-  Sizes grid{};
-  Sizes block{};
-  Sizes cluster{};
-  SPARSMITH_RETURN_IF_ERROR(evaluate(step.plan.grid, bindings.variables, grid));
-  if (holds_zero(grid)) return {};
-  SPARSMITH_RETURN_IF_ERROR(evaluate(step.plan.block, bindings.variables, block));
-  SPARSMITH_RETURN_IF_ERROR(evaluate(step.plan.cluster, bindings.variables, cluster));
-  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t shared_bytes, step.plan.shared_bytes.evaluate(bindings.variables));
-  if (!within(grid, kMaxGridX, kMaxGridYz)) {
-    return invalid_argument(fmt::format("a grid of {} x {} x {} blocks", grid[0], grid[1], grid[2]));
-  }
-  const std::int64_t max_threads = step.kernel->max_threads_per_block();
-  if (!within(block, max_threads, max_threads) || block[0] * block[1] * block[2] > max_threads) {
-    return invalid_argument(fmt::format("a block of {} x {} x {} threads; this kernel takes {}", block[0], block[1],
-                                        block[2], max_threads));
-  }
-  if (shared_bytes < 0 || shared_bytes > step.kernel->max_shared_bytes()) {
-    return invalid_argument(fmt::format("{} bytes of shared memory; this kernel was loaded for {}", shared_bytes,
-                                        step.kernel->max_shared_bytes()));
-  }
-
-  std::array<std::uint64_t, kMaxArguments> values;
-  std::array<void*, kMaxArguments> pointers;
-  for (std::size_t i = 0; i < step.arguments.size(); ++i) {
+Status BoundPlan::prepare(const Step& step, const LaunchBindings& bindings, std::int64_t workspace, Launch& launch) {
+  const KernelModule& kernel = *step.kernel;
+  Status status = evaluate_launch(step.plan, bindings.variables, kernel.max_threads_per_block(),
+                                  kernel.max_shared_bytes(), launch.sizes);
+  if (status.ok() && launch.sizes.nothing_to_do()) return {};
+  for (std::size_t i = 0; status.ok() && i < step.arguments.size(); ++i) {
     const Argument& argument = step.arguments[i];
-    SPARSMITH_ASSIGN_OR_RETURN(values[i], argument_value(argument.kind, argument.packed, argument.value, bindings));
-    pointers[i] = &values[i];
+    const Result<std::uint64_t> value =
+        argument_value(argument.kind, argument.packed, argument.value, bindings, workspace);
+    if (value.ok()) {
+      launch.values[i] = *value;
+    } else {
+      status = value.status();
+    }
   }
+  return status.ok() ? status : status.annotate("kernel " + step.plan.kernel);
+}
+
+Status BoundPlan::launch_kernel(const CudaDriver& driver, const Step& step, Launch& launch, CUstream stream) {
+  const auto& [grid, block, cluster, shared_bytes] = launch.sizes;
+  std::array<void*, kMaxArguments> pointers;
+  for (std::size_t i = 0; i < step.arguments.size(); ++i) pointers[i] = &launch.values[i];
 
   std::array<CUlaunchAttribute, 2> attributes{};
   unsigned attribute_count = 0;
-  if (cluster != Sizes{1, 1, 1}) {
-    if (!within(cluster, 16, 16)) return invalid_argument("a cluster of more than 16 blocks");
+  if (cluster != LaunchSizes::Sizes{1, 1, 1}) {
     CUlaunchAttribute& attribute = attributes[attribute_count++];
     attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
     attribute.value.clusterDim.x = static_cast<unsigned>(cluster[0]);

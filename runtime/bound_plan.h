@@ -26,12 +26,17 @@ class BoundPlan {
   // An empty plan, which launches nothing.
   BoundPlan() = default;
 
-  // Error: kNotFound for a kernel or array that does not exist; kInvalidInput for what no launch can hold.
+  // Error: kNotFound for a kernel or array that does not exist; kInvalidInput for what no launch can hold,
+  // and for arguments that are not the kernel's parameters.
   static Result<BoundPlan> bind(const LaunchPlan& plan, const PlanNames& names);
 
   Result<std::int64_t> workspace_bytes(const IntegerVariables& variables) const;
 
-  // Puts every step on `stream`; capture-safe. `bindings.packed` is not looked at.
+  // Ok when every step of a run with these bindings is within its limits and inside of a workspace of
+  // workspace_bytes(). Error: kInvalidArgument.
+  Status check(const LaunchBindings& bindings) const;
+
+  // Puts every step on `stream`, or none where check() has an error; capture-safe. `bindings.packed` is not looked at.
   // REQUIRES: the context is current.
   Status launch(const CudaDriver& driver, const LaunchBindings& bindings, CUstream stream) const;
 
@@ -49,10 +54,12 @@ class BoundPlan {
     std::vector<Argument> arguments;
   };
 
-  static Status launch_kernel(const CudaDriver& driver, const Step& step, const LaunchBindings& bindings,
-                              CUstream stream);
+  struct Launch;
+
+  static Status prepare(const Step& step, const LaunchBindings& bindings, std::int64_t workspace, Launch& launch);
+  static Status launch_kernel(const CudaDriver& driver, const Step& step, Launch& launch, CUstream stream);
   static Status launch_zero(const CudaDriver& driver, const Step& step, const LaunchBindings& bindings,
-                            CUstream stream);
+                            std::int64_t workspace, CUstream stream);
 
   std::vector<Step> steps_;
   IntegerExpression workspace_bytes_;

@@ -58,6 +58,13 @@ Status check_size(const char* name, std::size_t given, std::size_t known) {
       fmt::format("{}: struct_size is {}, not {}: set it to sizeof({})", name, given, known, name));
 }
 
+// Null: the defaults.
+Result<sparsmith::LoadOptions> options_of(const sparsmith_load_options* options) {
+  if (options == nullptr) return sparsmith::LoadOptions{};
+  SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_load_options", options->struct_size, sizeof(*options)));
+  return sparsmith::LoadOptions{options->trusted != 0, options->threads};
+}
+
 }  // namespace
 
 const char* sparsmith_version(void) { return SPARSMITH_VERSION; }
@@ -69,14 +76,29 @@ const char* sparsmith_status_name(sparsmith_status status) {
 const char* sparsmith_last_error(void) { return last_error.c_str(); }
 
 sparsmith_status sparsmith_model_load(const char* path, int device, sparsmith_model** model) {
+  const sparsmith_load_options options{sizeof(options), device, 0, 0};
+  return sparsmith_model_load_with(path, &options, model);
+}
+
+sparsmith_status sparsmith_model_load_with(const char* path, const sparsmith_load_options* options,
+                                           sparsmith_model** model) {
   return guarded([&]() -> Status {
     if (path == nullptr) return null_argument("path");
+    if (options == nullptr) return null_argument("options");
     if (model == nullptr) return null_argument("model");
-    SPARSMITH_ASSIGN_OR_RETURN(const sparsmith::Device opened, sparsmith::Device::open(device));
-    SPARSMITH_ASSIGN_OR_RETURN(sparsmith::TunedModel loaded, sparsmith::TunedModel::load(path, opened));
+    SPARSMITH_ASSIGN_OR_RETURN(const sparsmith::LoadOptions taken, options_of(options));
+    SPARSMITH_ASSIGN_OR_RETURN(sparsmith::TunedModel loaded, sparsmith::TunedModel::load(path, options->device, taken));
     std::vector<std::string> names = loaded.names();
     *model = new sparsmith_model{std::move(loaded), std::move(names)};
     return {};
+  });
+}
+
+sparsmith_status sparsmith_validate(const char* path, const sparsmith_load_options* options) {
+  return guarded([&]() -> Status {
+    if (path == nullptr) return null_argument("path");
+    SPARSMITH_ASSIGN_OR_RETURN(const sparsmith::LoadOptions taken, options_of(options));
+    return sparsmith::TunedModel::validate(path, taken);
   });
 }
 
@@ -160,6 +182,10 @@ sparsmith_status sparsmith_operator_run(const sparsmith_operator* op, const spar
     if (op == nullptr) return null_argument("op");
     if (arguments == nullptr) return null_argument("arguments");
     SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_run_arguments", arguments->struct_size, sizeof(*arguments)));
+    if (arguments->alpha == 0) {
+      return sparsmith::invalid_argument(
+          "alpha is 0, which leaves W x out: set it to 1 (SPARSMITH_RUN_ARGUMENTS_INIT does), or to what W x is times");
+    }
     sparsmith::RunArguments run;
     run.x = arguments->x;
     run.y = arguments->y;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <vector>
 
 #include "base/temporary_directory.h"
 #include "runtime/fake_cuda_driver.h"
@@ -80,6 +81,63 @@ TEST_F(CApiTest, RunsAnOperatorThatOutlivesItsModel) {
   EXPECT_EQ(sparsmith_operator_run(op, &arguments, nullptr), SPARSMITH_INVALID_ARGUMENT);
   EXPECT_THAT(sparsmith_last_error(), HasSubstr("struct_size"));
   sparsmith_operator_free(op);
+}
+
+TEST_F(CApiTest, EveryStrideAndScalarReachesTheOperator) {
+  TunedSample sample;
+  TunedWeight& weight = sample.contents().weights[2];  // dense [[1, 0, 2], [0, 3, 0]]
+  weight.spec.epilogue = *Epilogue::parse("residual");
+  ASSERT_TRUE(write_tuned_file(path_, sample.contents()).ok());
+  sparsmith_model* model = nullptr;
+  ASSERT_EQ(sparsmith_model_load(path_.c_str(), 0, &model), SPARSMITH_OK) << sparsmith_last_error();
+  sparsmith_operator* op = nullptr;
+  ASSERT_EQ(sparsmith_model_operator(model, "fc3", &op), SPARSMITH_OK) << sparsmith_last_error();
+  const float x[] = {1, 10, 100, -1, 2, 20, 200};
+  const float residual[] = {1000, 2000, -1, -1, -1, 3000, 4000};
+  std::vector<float> y(5, -1);
+  std::size_t bytes = 0;
+  ASSERT_EQ(sparsmith_operator_workspace_bytes(op, 2, &bytes), SPARSMITH_OK);
+  std::vector<unsigned char> space(bytes + 256);
+  sparsmith_run_arguments arguments = SPARSMITH_RUN_ARGUMENTS_INIT;
+  arguments.x = x;
+  arguments.y = y.data();
+  arguments.tokens = 2;
+  arguments.residual = residual;
+  arguments.workspace = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(space.data()) + 255) / 256 * 256);
+  arguments.ldx = 4;
+  arguments.ldy = 3;
+  arguments.ldr = 5;
+  ASSERT_EQ(sparsmith_operator_run(op, &arguments, nullptr), SPARSMITH_OK) << sparsmith_last_error();
+  EXPECT_THAT(y, testing::ElementsAre(1201, 2030, -1, 3402, 4060));
+  arguments.alpha = 2;
+  ASSERT_EQ(sparsmith_operator_run(op, &arguments, nullptr), SPARSMITH_OK) << sparsmith_last_error();
+  EXPECT_THAT(y, testing::ElementsAre(1402, 2060, -1, 3804, 4120));
+  arguments.alpha = 0;
+  EXPECT_EQ(sparsmith_operator_run(op, &arguments, nullptr), SPARSMITH_INVALID_ARGUMENT);
+  EXPECT_THAT(sparsmith_last_error(), HasSubstr("alpha is 0"));
+  sparsmith_operator_free(op);
+  sparsmith_model_free(model);
+}
+
+TEST_F(CApiTest, ValidatesAndTrustsFiles) {
+  EXPECT_EQ(sparsmith_validate(path_.c_str(), nullptr), SPARSMITH_OK);
+  TunedSample sample;
+  sample.contents().weights[0].value_hash = "that of another weight";
+  ASSERT_TRUE(write_tuned_file(path_, sample.contents()).ok());
+  EXPECT_EQ(sparsmith_validate(path_.c_str(), nullptr), SPARSMITH_INVALID_INPUT);
+  EXPECT_THAT(sparsmith_last_error(), HasSubstr("fc/1"));
+  sparsmith_load_options options{};
+  sparsmith_model* model = nullptr;
+  EXPECT_EQ(sparsmith_model_load_with(path_.c_str(), &options, &model), SPARSMITH_INVALID_ARGUMENT);
+  EXPECT_THAT(sparsmith_last_error(), HasSubstr("struct_size"));
+  options.struct_size = sizeof(options);
+  EXPECT_EQ(sparsmith_model_load_with(path_.c_str(), &options, &model), SPARSMITH_INVALID_INPUT);
+  options.trusted = 1;
+  EXPECT_EQ(sparsmith_validate(path_.c_str(), &options), SPARSMITH_OK);
+  ASSERT_EQ(sparsmith_model_load_with(path_.c_str(), &options, &model), SPARSMITH_OK) << sparsmith_last_error();
+  sparsmith_model_free(model);
+  EXPECT_EQ(sparsmith_model_load_with(path_.c_str(), nullptr, &model), SPARSMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(sparsmith_validate(nullptr, nullptr), SPARSMITH_INVALID_ARGUMENT);
 }
 
 TEST_F(CApiTest, ListsItsWeights) {

@@ -7,7 +7,7 @@
 namespace sparsmith {
 namespace {
 
-constexpr std::string_view kAdvice = "install NVIDIA's driver (nvidia-smi should list the GPU), or choose the emulator";
+constexpr std::string_view kAdvice = "install NVIDIA's driver; nvidia-smi should then list the GPU";
 
 Result<CudaDriver> open_driver() {
   const Result<CudaLibrary> library = CudaLibrary::open({"libcuda.so.1"});

@@ -2,8 +2,11 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+
+#include "runtime/cubin_parameters.h"
 
 #define FAKE extern "C" __attribute__((visibility("default")))
 
@@ -14,10 +17,29 @@ thread_local CUcontext current_context = nullptr;
 
 struct FakeFunction {
   std::string name;
+  std::vector<sparsmith::CubinParameters::Parameter> parameters;
 };
 struct FakeModule {
+  std::vector<std::byte> image;
   std::vector<FakeFunction*> functions;
 };
+
+// Whether [address, address + bytes) lies in one piece of memory that the device may touch.
+bool touches(const char* what, std::uintptr_t address, std::size_t bytes) {
+  if (!state.check_memory || bytes == 0) return true;
+  auto found = state.memory.upper_bound(address);
+  if (found != state.memory.begin()) {
+    --found;
+    const std::uintptr_t offset = address - found->first;
+    if (offset <= found->second && bytes <= found->second - offset) return true;
+  }
+  state.violations.push_back(std::string(what) + " touches " + std::to_string(bytes) + " bytes that are not its own");
+  return false;
+}
+template <class T>
+bool touches(const char* what, const T* pointer, std::size_t bytes = sizeof(T)) {
+  return touches(what, reinterpret_cast<std::uintptr_t>(pointer), bytes);
+}
 
 template <class T>
 T argument(void** parameters, int index) {
@@ -26,10 +48,24 @@ T argument(void** parameters, int index) {
   return value;
 }
 
+struct Segment {
+  unsigned first;
+  unsigned length;
+};
+
+// The sum of one row for one token.
+float row_sum(const Segment& segment, const unsigned* columns, const float* values, const float* x) {
+  float sum = 0;
+  for (std::size_t i = segment.first; i < std::size_t{segment.first} + segment.length; ++i) {
+    if (!touches("fake_csr", columns + i) || !touches("fake_csr", values + i)) return 0;
+    if (!touches("fake_csr", x + columns[i])) return 0;
+    sum += values[i] * x[columns[i]];
+  }
+  return sum;
+}
+
 void run_csr(void** p) {
-  const auto* offsets = argument<const int*>(p, 0);
-  const auto* columns = argument<const int*>(p, 1);
-  const auto* values = argument<const float*>(p, 2);
+  const auto* segments = argument<const Segment*>(p, 0);
   const auto* x = argument<const float*>(p, 3);
   auto* y = argument<float*>(p, 4);
   const auto* bias = argument<const float*>(p, 5);
@@ -40,10 +76,51 @@ void run_csr(void** p) {
   const auto alpha = argument<float>(p, 10);
   for (int token = 0; token < n; ++token) {
     for (int row = 0; row < rows; ++row) {
-      float sum = 0;
-      for (int i = offsets[row]; i < offsets[row + 1]; ++i) sum += values[i] * x[token * ldx + columns[i]];
-      y[token * ldy + row] = alpha * sum + (bias != nullptr ? bias[row] : 0.0F);
+      float* to = y + std::ptrdiff_t{token} * ldy + row;
+      if (!touches("fake_csr", segments + row) || !touches("fake_csr", to)) return;
+      if (bias != nullptr && !touches("fake_csr", bias + row)) return;
+      const float sum = row_sum(segments[row], argument<const unsigned*>(p, 1), argument<const float*>(p, 2),
+                                x + std::ptrdiff_t{token} * ldx);
+      *to = alpha * sum + (bias != nullptr ? bias[row] : 0.0F);
     }
+  }
+}
+
+void run_fill(void** p) {
+  auto* to = argument<void*>(p, 0);
+  const auto bytes = static_cast<std::size_t>(argument<int>(p, 1));
+  if (touches("fake_fill", static_cast<char*>(to), bytes)) std::memset(to, argument<int>(p, 2), bytes);
+}
+
+CUresult set(CUdeviceptr to, unsigned char value, std::size_t bytes) {
+  if (!touches("a memset", to, bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  return std::memset(reinterpret_cast<void*>(to), value, bytes), CUDA_SUCCESS;
+}
+
+// The bytes of an image, of which the driver is told the address alone.
+std::size_t image_bytes(const std::byte* image) {
+  const auto number = [image](std::size_t offset, int bytes) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, image + offset, static_cast<std::size_t>(bytes));
+    return static_cast<std::size_t>(value);
+  };
+  const std::size_t sections = number(40, 8);
+  std::size_t end = std::max(sections + 64 * number(60, 2), number(32, 8) + number(54, 2) * number(56, 2));
+  for (std::size_t i = 0; i < number(60, 2); ++i) {
+    const std::size_t header = sections + 64 * i;
+    constexpr std::size_t kWithoutBytes = 8;
+    if (number(header + 4, 4) != kWithoutBytes) end = std::max(end, number(header + 24, 8) + number(header + 32, 8));
+  }
+  return end;
+}
+
+// Copies as many bytes of each argument as its parameter has. Where a pointer or an argument is missing, ASan sees it.
+void copy_parameters(const FakeFunction& function, void** arguments, FakeCudaState::Launch* launch) {
+  std::array<std::byte, 4096> copied;
+  for (std::size_t i = 0; i < function.parameters.size(); ++i) {
+    const auto bytes = static_cast<std::size_t>(function.parameters[i].bytes);
+    std::memcpy(copied.data(), arguments[i], bytes);
+    if (launch != nullptr) launch->parameters.emplace_back(copied.data(), copied.data() + bytes);
   }
 }
 
@@ -62,7 +139,7 @@ int attribute_value(CUdevice_attribute attribute) {
 
 FAKE FakeCudaState* fake_cuda_state() { return &state; }
 
-FAKE CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+FAKE CUresult cuInit(unsigned) { return state.fail_init ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS; }
 FAKE CUresult cuDriverGetVersion(int* version) { return *version = 13000, CUDA_SUCCESS; }
 FAKE CUresult cuGetErrorName(CUresult, const char** name) { return *name = "FAKE_ERROR", CUDA_SUCCESS; }
 FAKE CUresult cuGetErrorString(CUresult, const char** text) { return *text = "a fake error", CUDA_SUCCESS; }
@@ -98,15 +175,18 @@ FAKE CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   *address = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  state.memory[*address] = bytes;
   ++state.live_buffers;
   return CUDA_SUCCESS;
 }
 FAKE CUresult cuMemFree_v2(CUdeviceptr address) {
   std::free(reinterpret_cast<void*>(address));
+  state.memory.erase(address);
   --state.live_buffers;
   return CUDA_SUCCESS;
 }
 FAKE CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, std::size_t bytes) {
+  if (!touches("a copy", to, bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   return std::memcpy(reinterpret_cast<void*>(to), from, bytes), CUDA_SUCCESS;
 }
 FAKE CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) {
@@ -115,15 +195,14 @@ FAKE CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) {
 FAKE CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
   return std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes), CUDA_SUCCESS;
 }
-FAKE CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, std::size_t bytes) {
-  return std::memset(reinterpret_cast<void*>(to), value, bytes), CUDA_SUCCESS;
-}
+FAKE CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, std::size_t bytes) { return set(to, value, bytes); }
 FAKE CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
-  return std::memset(reinterpret_cast<void*>(to), value, bytes), CUDA_SUCCESS;
+  return set(to, value, bytes);
 }
 
-FAKE CUresult cuModuleLoadData(CUmodule* module, const void*) {
-  *module = reinterpret_cast<CUmodule>(new FakeModule);
+FAKE CUresult cuModuleLoadData(CUmodule* module, const void* data) {
+  const auto* image = static_cast<const std::byte*>(data);
+  *module = reinterpret_cast<CUmodule>(new FakeModule{{image, image + image_bytes(image)}, {}});
   ++state.live_modules;
   ++state.modules_loaded;
   return CUDA_SUCCESS;
@@ -137,7 +216,9 @@ FAKE CUresult cuModuleUnload(CUmodule handle) {
 }
 FAKE CUresult cuModuleGetFunction(CUfunction* function, CUmodule handle, const char* name) {
   auto* module = reinterpret_cast<FakeModule*>(handle);
-  module->functions.push_back(new FakeFunction{name});
+  const auto kernel = sparsmith::read_cubin_parameters(module->image, name);
+  if (!kernel.ok()) return CUDA_ERROR_NOT_FOUND;
+  module->functions.push_back(new FakeFunction{name, kernel->parameters});
   return *function = reinterpret_cast<CUfunction>(module->functions.back()), CUDA_SUCCESS;
 }
 FAKE CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) { return *value = 1024, CUDA_SUCCESS; }
@@ -147,14 +228,16 @@ FAKE CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int value) {
 FAKE CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
   if (state.fail_launches_with != 0) return static_cast<CUresult>(state.fail_launches_with);
   if (current_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  const std::string& name = reinterpret_cast<FakeFunction*>(function)->name;
+  const FakeFunction& kernel = *reinterpret_cast<FakeFunction*>(function);
+  const std::string& name = kernel.name;
   FakeCudaState::Launch launch{{},
                                {config->gridDimX, config->gridDimY, config->gridDimZ},
                                {config->blockDimX, config->blockDimY, config->blockDimZ},
                                {1, 1, 1},
                                config->sharedMemBytes,
                                false,
-                               config->hStream};
+                               config->hStream,
+                               {}};
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const CUlaunchAttribute& attribute = config->attrs[i];
     if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
@@ -163,16 +246,15 @@ FAKE CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
       launch.programmatic = attribute.value.programmaticStreamSerializationAllowed != 0;
     }
   }
+  copy_parameters(kernel, parameters, state.record ? &launch : nullptr);
   if (state.record) {
     launch.kernel = name;
     state.launches.push_back(launch);
   }
+  if (!state.run_kernels) return CUDA_SUCCESS;
   if (name == "fake_csr") run_csr(parameters);
-  if (name == "fake_fill") {
-    std::memset(argument<void*>(parameters, 0), argument<int>(parameters, 2),
-                static_cast<std::size_t>(argument<int>(parameters, 1)));
-  }
-  return CUDA_SUCCESS;
+  if (name == "fake_fill") run_fill(parameters);
+  return state.violations.empty() ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 FAKE CUresult cuStreamCreate(CUstream* stream, unsigned) { return *stream = nullptr, CUDA_SUCCESS; }

@@ -28,8 +28,8 @@ class GpuExecutorTest : public testing::Test {
     EXPECT_EQ(fake_cuda().live_modules, 0);
   }
 
-  void load(const std::string& name, std::int64_t max_shared_bytes = 0) {
-    ASSERT_TRUE(executor_->load({name, "", fake_cubin(), max_shared_bytes}).ok());
+  void load(const std::string& name, std::int64_t max_shared_bytes = 0, const std::vector<int>& parameters = {}) {
+    ASSERT_TRUE(executor_->load({name, "", fake_cubin(name, parameters), max_shared_bytes}).ok());
   }
 
   std::unique_ptr<GpuExecutor> executor_;
@@ -146,7 +146,7 @@ TEST_F(GpuExecutorTest, LaunchesPlainlyOnDevicesThatDoNotKnowProgrammaticLaunche
   auto older = GpuExecutor::create(0);
   fake_cuda().compute_capability = 90;
   ASSERT_TRUE(older.ok()) << older.status().to_string();
-  ASSERT_TRUE((*older)->load({"k", "", fake_cubin(), 0}).ok());
+  ASSERT_TRUE((*older)->load({"k", "", fake_cubin("k"), 0}).ok());
   PlanStep step = launch("k");
   step.programmatic_launch = true;
   ASSERT_TRUE((*older)->run({{step}, 0}, {}).ok());
@@ -190,14 +190,14 @@ TEST_F(GpuExecutorTest, MultipliesADenseWeightIntoTheWorkspace) {
 
 TEST_F(GpuExecutorTest, ResolvesEveryKindOfArgument) {
   // W = [[1, 0], [2, 3]], two tokens, leading dimensions of 3 and 4.
-  load("fake_csr");
+  load("fake_csr", 0, kFakeCsrParameters);
   const auto upload = [&](const auto& values) {
     const DeviceAddress address = *executor_->allocate(sizeof(values));
     EXPECT_TRUE(executor_->write(address, std::as_bytes(std::span(values))).ok());
     return address;
   };
   LaunchBindings bindings;
-  bindings.packed = {{"offsets", upload(std::array{0, 1, 3})},
+  bindings.packed = {{"segments", upload(std::array{0U, 1U, 1U, 2U})},
                      {"columns", upload(std::array{0, 0, 1})},
                      {"values", upload(std::array{1.0F, 2.0F, 3.0F})}};
   bindings.x = upload(std::array{1.0F, 10.0F, -1.0F, 2.0F, 20.0F, -1.0F});
@@ -207,7 +207,7 @@ TEST_F(GpuExecutorTest, ResolvesEveryKindOfArgument) {
   bindings.variables = {.n = 2, .ldx = 3, .ldy = 4};
   PlanStep step = launch("fake_csr");
   const auto formula = [](const char* text) { return *IntegerExpression::parse(text); };
-  step.arguments = {{Kind::kPacked, "offsets", 0},
+  step.arguments = {{Kind::kPacked, "segments", 0},
                     {Kind::kPacked, "columns", 0},
                     {Kind::kPacked, "values", 0},
                     {Kind::kX, "", 0},
@@ -230,7 +230,7 @@ TEST_F(GpuExecutorTest, ResolvesEveryKindOfArgument) {
 }
 
 TEST_F(GpuExecutorTest, ZeroesAndAddressesTheWorkspace) {
-  load("fake_fill");
+  load("fake_fill", 0, kFakeFillParameters);
   LaunchBindings bindings;
   bindings.workspace = *executor_->allocate(8);
   bindings.variables.n = 3;
@@ -245,6 +245,9 @@ TEST_F(GpuExecutorTest, ZeroesAndAddressesTheWorkspace) {
   std::array<unsigned char, 8> bytes{};
   ASSERT_TRUE(executor_->read(std::as_writable_bytes(std::span(bytes)), bindings.workspace).ok());
   EXPECT_EQ(bytes, (std::array<unsigned char, 8>{0xFF, 0, 0, 7, 7, 0, 0, 0xFF}));
+  EXPECT_EQ(executor_->run({{fill, zero}, 6}, bindings).code(), StatusCode::kInvalidArgument) << "byte 6 is zeroed";
+  EXPECT_EQ(executor_->run({{fill}, 2}, bindings).code(), StatusCode::kInvalidArgument) << "byte 3 is an argument";
+  EXPECT_EQ(fake_cuda().launches.size(), 1U);
   bindings.workspace = 0;
   EXPECT_EQ(executor_->run({{zero}, 8}, bindings).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(executor_->run({{fill}, 8}, bindings).code(), StatusCode::kInvalidArgument);
@@ -266,7 +269,6 @@ TEST_F(GpuExecutorTest, RefusesWhatNoDeviceLaunches) {
     return executor_->run({{step}, 0}, {}).code();
   };
   EXPECT_EQ(code_of([](PlanStep& step) { step.kernel = "missing"; }), StatusCode::kNotFound);
-  EXPECT_EQ(code_of([](PlanStep& step) { step.arguments = {{Kind::kPacked, "missing", 0}}; }), StatusCode::kNotFound);
   EXPECT_EQ(code_of([](PlanStep& step) { step.grid[0] = std::int64_t{1} << 31; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code_of([](PlanStep& step) { step.grid[1] = 65'536; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code_of([](PlanStep& step) { step.grid[0] = -1; }), StatusCode::kInvalidArgument);
@@ -274,8 +276,24 @@ TEST_F(GpuExecutorTest, RefusesWhatNoDeviceLaunches) {
   EXPECT_EQ(code_of([](PlanStep& step) { step.block = {64, 32, 1}; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code_of([](PlanStep& step) { step.shared_bytes = 1025; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code_of([](PlanStep& step) { step.cluster[0] = 17; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code_of([](PlanStep& step) { step.arguments = {{Kind::kInt32, "", std::int64_t{1} << 31}}; }),
-            StatusCode::kInvalidArgument);
+  EXPECT_EQ(code_of([](PlanStep& step) { step.cluster = {8, 4, 1}; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code_of([](PlanStep& step) { step.cluster[0] = 2; }), StatusCode::kInvalidArgument) << "one block";
+  EXPECT_EQ(code_of([](PlanStep& step) { step.arguments = {{Kind::kInt32, "", 1}}; }), StatusCode::kInvalidInput);
+  load("one", 1024, {4});
+  const auto with_argument = [](const PlanArgument& argument) {
+    return [argument](PlanStep& step) {
+      step.kernel = "one";
+      step.arguments = {argument};
+    };
+  };
+  EXPECT_EQ(code_of(with_argument({Kind::kInt32, "", std::int64_t{1} << 31})), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code_of(with_argument({Kind::kInt64, "", 1})), StatusCode::kInvalidInput) << "8 bytes for 4";
+  load("pointer", 1024, {8});
+  const auto missing = [](PlanStep& step) {
+    step.kernel = "pointer", step.arguments = {{Kind::kPacked, "missing", 0}};
+  };
+  EXPECT_EQ(code_of(missing), StatusCode::kNotFound);
+  EXPECT_EQ(code_of([](PlanStep& step) { step.kernel = "one"; }), StatusCode::kInvalidInput) << "no argument for one";
   EXPECT_TRUE(fake_cuda().launches.empty());
 }
 
@@ -291,10 +309,10 @@ TEST_F(GpuExecutorTest, LoadsAKernelOnceAndReplacesAnother) {
   load("k");
   load("k");
   EXPECT_EQ(fake_cuda().live_modules, 1);
-  ASSERT_TRUE(executor_->load({"k", "", fake_cubin(1), 0}).ok());
+  ASSERT_TRUE(executor_->load({"k", "", fake_cubin("k", {}, 1), 0}).ok());
   EXPECT_EQ(fake_cuda().live_modules, 1);
   EXPECT_EQ(executor_->load({"k", "source alone", {}, 0}).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(executor_->load({"k", "", fake_cubin(), 1 << 20}).code(), StatusCode::kUnsupported);
+  EXPECT_EQ(executor_->load({"k", "", fake_cubin("k"), 1 << 20}).code(), StatusCode::kUnsupported);
 }
 
 // Kernels of one name differ in the shared memory that their weights need; graphs hold those that came first.
@@ -312,15 +330,14 @@ TEST_F(GpuExecutorTest, MoreSharedMemoryLeavesAKernelWhereItIs) {
 }
 
 TEST_F(GpuExecutorTest, RefusesADamagedCubin) {
-  std::vector<std::byte> cubin = fake_cubin();
+  std::vector<std::byte> cubin = fake_cubin("k");
   cubin.resize(63);
   EXPECT_EQ(executor_->load({"k", "", cubin, 0}).code(), StatusCode::kInvalidInput);
-  cubin = fake_cubin();
+  cubin = fake_cubin("k");
   cubin[0] = std::byte{0};
   EXPECT_EQ(executor_->load({"k", "", cubin, 0}).code(), StatusCode::kInvalidInput);
-  cubin = fake_cubin();
-  cubin[60] = std::byte{1};   // one section header of
-  cubin[58] = std::byte{66};  // 66 bytes in a file of 65
+  cubin = fake_cubin("k");
+  cubin[60] = std::byte{5};  // sections, of which the last has no header
   EXPECT_EQ(executor_->load({"k", "", cubin, 0}).code(), StatusCode::kInvalidInput);
 }
 

@@ -11,38 +11,19 @@ namespace {
 
 constexpr std::int64_t kSharedBytesWithoutAsking = 48 * 1024;
 
-// cuModuleLoadData takes no length: it trusts the headers of the image. So the file must at least be an ELF whose
-// header, program headers and section headers lie inside of it.
-Status check_elf(std::span<const std::byte> cubin) {
-  constexpr std::size_t kHeaderBytes = 64;
-  constexpr unsigned char kMagic[] = {0x7F, 'E', 'L', 'F', 2};  // 64-bit
-  if (cubin.size() < kHeaderBytes) return invalid_input("the cubin is cut short");
-  for (std::size_t i = 0; i < sizeof(kMagic); ++i) {
-    if (std::to_integer<unsigned char>(cubin[i]) != kMagic[i]) return invalid_input("the cubin is not an ELF file");
-  }
-  const auto field = [&cubin](std::size_t offset, int bytes) {
-    std::uint64_t value = 0;
-    for (int i = bytes - 1; i >= 0; --i) value = value << 8 | std::to_integer<std::uint64_t>(cubin[offset + i]);
-    return value;
-  };
-  const auto inside = [&cubin](std::uint64_t offset, std::uint64_t bytes) {
-    return offset <= cubin.size() && bytes <= cubin.size() - offset;
-  };
-  const bool whole =
-      inside(field(32, 8), field(54, 2) * field(56, 2)) && inside(field(40, 8), field(58, 2) * field(60, 2));
-  return whole ? Status() : invalid_input("the cubin is cut short");
-}
-
 }  // namespace
 
 Result<std::unique_ptr<KernelModule>> KernelModule::load(const std::shared_ptr<const CudaContext>& context,
                                                          const std::string& name, std::span<const std::byte> cubin,
                                                          std::int64_t max_shared_bytes) {
-  if (const Status status = check_elf(cubin); !status.ok()) return status.annotate("kernel " + name);
+  // cuModuleLoadData takes no length: it trusts the headers of the image, which are read here first.
+  Result<CubinParameters> parameters = read_cubin_parameters(cubin, name);
+  if (!parameters.ok()) return parameters.status().annotate("kernel " + name);
   const CudaDriver& driver = context->driver();
   const CudaContext::Scope scope(*context);
   SPARSMITH_RETURN_IF_ERROR(scope.status());
   std::unique_ptr<KernelModule> kernel(new KernelModule(context, name));
+  kernel->parameters_ = *std::move(parameters);
   // In a mapped file a cubin may start at any byte; the driver reads it as structures of 8.
   std::vector<std::byte> aligned;
   if (reinterpret_cast<std::uintptr_t>(cubin.data()) % alignof(std::max_align_t) != 0) {

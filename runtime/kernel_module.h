@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "runtime/cubin_parameters.h"
 #include "runtime/cuda_context.h"
 
 namespace sparsmith {
@@ -14,8 +15,8 @@ namespace sparsmith {
 class KernelModule {
  public:
   // Loads `cubin` and permits launches with up to `max_shared_bytes` of dynamic shared memory.
-  // Errors: kDeviceError when it is for another architecture or damaged; kUnsupported when it asks for more shared
-  // memory than a block of the device has.
+  // Errors: kInvalidInput when it does not state its parameters; kDeviceError when it is for another architecture or
+  // damaged; kUnsupported when it asks for more shared memory than a block of the device has.
   static Result<std::unique_ptr<KernelModule>> load(const std::shared_ptr<const CudaContext>& context,
                                                     const std::string& name, std::span<const std::byte> cubin,
                                                     std::int64_t max_shared_bytes);
@@ -28,6 +29,7 @@ class KernelModule {
   Status permit_shared_bytes(std::int64_t bytes);
 
   CUfunction function() const { return function_; }
+  const CubinParameters& parameters() const { return parameters_; }
   std::int64_t max_shared_bytes() const { return max_shared_bytes_; }
   int max_threads_per_block() const { return max_threads_per_block_; }
 
@@ -39,6 +41,7 @@ class KernelModule {
   std::string name_;
   CUmodule module_ = nullptr;
   CUfunction function_ = nullptr;
+  CubinParameters parameters_;
   std::int64_t max_shared_bytes_ = 0;
   int max_threads_per_block_ = 0;
 };

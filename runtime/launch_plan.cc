@@ -8,12 +8,16 @@
 #include <initializer_list>
 #include <utility>
 
+#include "runtime/json_reader.h"
+#include "runtime/launch_plan_json.h"
+
 namespace sparsmith {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxTextBytes = std::size_t{4} << 20;
+constexpr std::size_t kMaxTextBytes = std::size_t{4} << 20;  // the longest plans have some kB
+constexpr std::size_t kMaxTreeBytes = std::size_t{64} << 20;
 constexpr std::size_t kMaxSteps = 256;
 constexpr std::size_t kMaxArguments = 64;
 constexpr std::size_t kMaxNameCharacters = 1000;
@@ -215,20 +219,28 @@ void launch_programmatically(LaunchPlan& plan, bool first_too) {
   }
 }
 
-std::string to_json(const LaunchPlan& plan) {
+nlohmann::ordered_json json_of(const LaunchPlan& plan) {
   Json json = {{"workspace_bytes", json_of(plan.workspace_bytes)}};
   Json& steps = json["steps"] = Json::array();
   for (const PlanStep& step : plan.steps) steps.push_back(json_of(step));
+  return json;
+}
+
+std::string to_json(const LaunchPlan& plan) {
   // Replaces what is not UTF-8 in place of throwing; such a name is refused when it is read.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_of(plan).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Result<LaunchPlan> launch_plan_from_json(std::string_view text) {
   if (text.size() > kMaxTextBytes) {
     return invalid_input(fmt::format("launch plan of {} bytes; at most {} are taken", text.size(), kMaxTextBytes));
   }
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return invalid_input("launch plan: not valid JSON");
+  const Result<Json> json = parse_json(text, kMaxTreeBytes);
+  if (!json.ok()) return json.status().annotate("launch plan");
+  return launch_plan_from(*json);
+}
+
+Result<LaunchPlan> launch_plan_from(const nlohmann::ordered_json& json) {
   SPARSMITH_RETURN_IF_ERROR(check_keys(json, "the plan", {"workspace_bytes", "steps"}));
   LaunchPlan plan;
   SPARSMITH_ASSIGN_OR_RETURN(plan.workspace_bytes, read_expression_member(json, "the plan", "workspace_bytes"));

@@ -3,6 +3,7 @@
 
 #include "runtime/group_members.h"
 #include "runtime/loaded_model.h"
+#include "runtime/plan_sizes.h"
 #include "runtime/token_bucket.h"
 
 namespace sparsmith {
@@ -10,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kWorkspaceAlignment = 256;
 
+// REQUIRES: bytes is far from 2^63, as what evaluate_workspace() returns.
 std::int64_t aligned(std::int64_t bytes) {
   return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
 }
@@ -104,6 +106,9 @@ Status LoadedOperator::run(const CudaContext& context, const RunArguments& argum
     const auto plan_bytes = static_cast<DeviceAddress>(workspace) - DenseMatmul::kWorkspaceBytes;
     const DeviceAddress library_workspace = bound.workspace + plan_bytes;
     if (choice.plan.empty()) return choice.dense->enqueue(bound, library_workspace, stream);
+    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t product, choice.plan.workspace_bytes(bound.variables));
+    SPARSMITH_RETURN_IF_ERROR(check_product_fits(spec, arguments.tokens, product));
+    SPARSMITH_RETURN_IF_ERROR(choice.plan.check(bound));
     SPARSMITH_RETURN_IF_ERROR(choice.dense->enqueue_product(bound, bound.workspace, library_workspace, stream));
   }
   return choice.plan.launch(context.driver(), bound, stream);

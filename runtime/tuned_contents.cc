@@ -12,8 +12,13 @@
 namespace sparsmith {
 namespace {
 
-constexpr std::int64_t kMaxExtent = std::int64_t{1} << 40;  // of a row or column count: products stay in 64 bits below
+// Of rows, columns and tokens: products stay in 64 bits below.
+constexpr std::int64_t kMaxExtent = std::int64_t{1} << 40;
 constexpr std::size_t kMaxNameCharacters = 4096;
+// Lists that are searched from their beginning. `tune` keeps a few packings and a choice a bucket.
+constexpr std::size_t kMaxPackings = 64;
+constexpr std::size_t kMaxArrays = 64;
+constexpr std::size_t kMaxChoices = 4096;
 
 struct Architecture {
   int compute_capability = 0;
@@ -56,6 +61,9 @@ Status check_spec(const OperatorSpec& spec) {
 }
 
 Status check_packing(const TunedPacking& packing, const OperatorSpec& spec) {
+  if (packing.arrays.size() > kMaxArrays) {
+    return invalid_input(fmt::format("packing {}: over {} arrays", packing.packing, kMaxArrays));
+  }
   std::set<std::string_view> names;
   for (const TunedArray& array : packing.arrays) {
     if (array.name.empty() || !names.insert(array.name).second) {
@@ -130,6 +138,9 @@ Status check_weight(const TunedWeight& weight, const std::set<std::string_view>&
     return invalid_input(fmt::format("{} nonzeros in {} x {}", weight.nnz, weight.spec.rows, weight.spec.cols));
   }
   SPARSMITH_RETURN_IF_ERROR(check_members(weight));
+  if (weight.packings.size() > kMaxPackings || weight.choices.size() > kMaxChoices) {
+    return invalid_input(fmt::format("over {} packings or {} choices", kMaxPackings, kMaxChoices));
+  }
   std::set<std::string_view> packings;
   for (const TunedPacking& packing : weight.packings) {
     if (!packings.insert(packing.packing).second)
@@ -140,6 +151,7 @@ Status check_weight(const TunedWeight& weight, const std::set<std::string_view>&
   std::int64_t last = 0;
   for (const TunedChoice& choice : weight.choices) {
     if (choice.tokens <= last) return invalid_input("its buckets do not ascend from 1");
+    if (choice.tokens > kMaxExtent) return invalid_input(fmt::format("a bucket of {} tokens", choice.tokens));
     last = choice.tokens;
     const Status status = check_choice(choice, weight, kernels);
     if (!status.ok()) return status.annotate(fmt::format("choice for {} tokens", choice.tokens));

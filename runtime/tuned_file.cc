@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "formats/packed_check.h"
 #include "matrix/safetensors.h"
+#include "runtime/plan_check.h"
 #include "runtime/tuned_file_json.h"
 
 namespace sparsmith {
@@ -70,6 +73,9 @@ class TensorTable {
     if (entry.dtype != safetensors_name(type) || bytes.size() % size_of(type) != 0) {
       return invalid_input(fmt::format("tensor {} is of type {}, not {}", name, entry.dtype, safetensors_name(type)));
     }
+    if (entry.begin % size_of(type) != 0) {
+      return invalid_input(fmt::format("tensor {} begins in the middle of an element", name));
+    }
     if (hash_bytes(bytes) != hash) return invalid_input(fmt::format("tensor {} is damaged: its hash differs", name));
     return bytes;
   }
@@ -84,7 +90,28 @@ class TensorTable {
   std::unordered_map<std::string, const SafetensorsEntry*> entries_;
 };
 
-Result<TunedContents> parse_contents(std::span<const std::byte> file) {
+// Whether the packed arrays hold the weights that the description claims, and lead no kernel outside of them.
+Status check_packed_arrays(const TunedContents& contents, int threads) {
+  if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  for (const TunedWeight& weight : contents.weights) {
+    const PackedClaim claim{weight.nnz, weight.pattern_hash, weight.value_hash};
+    for (const TunedPacking& packing : weight.packings) {
+      std::vector<PackedArrayView> arrays;
+      for (const TunedArray& array : packing.arrays) arrays.push_back({array.name, array.type, array.bytes});
+      const PackedView view{packing.packing,  packing.packer_version, weight.spec.rows,
+                            weight.spec.cols, weight.spec.type,       arrays,
+                            &packing.facts};
+      const Status status = check_packed(view, claim, PackedCheck::kContents, threads);
+      if (!status.ok()) return invalid_input(status.message()).annotate("weight " + weight.name);
+    }
+  }
+  return {};
+}
+
+// A description may take some memory of its own and as much as the file, which holds weights as a rule.
+constexpr std::size_t kDescriptionBytes = std::size_t{16} << 20;
+
+Result<TunedContents> parse_contents(std::span<const std::byte> file, const LoadOptions& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const SafetensorsHeader header, parse_safetensors_header(file));
   const auto metadata = [&header](const char* key) -> const std::string* {
     const auto found = header.metadata.find(key);
@@ -98,13 +125,17 @@ Result<TunedContents> parse_contents(std::span<const std::byte> file) {
     return invalid_input("its description is damaged: its hash differs");
   }
   TensorTable table(file, header);
-  SPARSMITH_ASSIGN_OR_RETURN(
-      TunedContents contents,
-      tuned_contents_from_json(*description, [&table](const std::string& name, DataType type, const std::string& hash) {
-        return table.take(name, type, hash);
-      }));
+  SPARSMITH_ASSIGN_OR_RETURN(TunedContents contents,
+                             tuned_contents_from_json(
+                                 *description,
+                                 [&table](const std::string& name, DataType type, const std::string& hash) {
+                                   return table.take(name, type, hash);
+                                 },
+                                 kDescriptionBytes + file.size()));
   SPARSMITH_RETURN_IF_ERROR(table.check_all_taken());
   SPARSMITH_RETURN_IF_ERROR(contents.validate());
+  SPARSMITH_RETURN_IF_ERROR(check_plans(contents));
+  if (!options.trusted) SPARSMITH_RETURN_IF_ERROR(check_packed_arrays(contents, options.threads));
   return contents;
 }
 
@@ -122,20 +153,22 @@ TunedFile::~TunedFile() = default;
 
 const TunedContents& TunedFile::contents() const { return state_->contents; }
 
-Result<TunedFile> TunedFile::open(const std::string& path) {
+Result<TunedFile> TunedFile::open(const std::string& path, const LoadOptions& options) {
   SPARSMITH_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
-  Result<TunedContents> contents = parse_contents(file.bytes());
+  Result<TunedContents> contents = parse_contents(file.bytes(), options);
   if (!contents.ok()) return contents.status().annotate(path);
   return TunedFile(std::make_unique<State>(State{std::move(file), std::move(contents).value()}));
 }
 
-Result<TunedFile> TunedFile::parse(std::span<const std::byte> bytes) {
-  SPARSMITH_ASSIGN_OR_RETURN(TunedContents contents, parse_contents(bytes));
+Result<TunedFile> TunedFile::parse(std::span<const std::byte> bytes, const LoadOptions& options) {
+  SPARSMITH_ASSIGN_OR_RETURN(TunedContents contents, parse_contents(bytes, options));
   return TunedFile(std::make_unique<State>(State{std::nullopt, std::move(contents)}));
 }
 
 Status write_tuned_file(const std::string& path, const TunedContents& contents) {
-  if (const Status status = contents.validate(); !status.ok()) return status.annotate(path);
+  Status status = contents.validate();
+  if (status.ok()) status = check_plans(contents);
+  if (!status.ok()) return status.annotate(path);
   const std::string description = tuned_contents_to_json(contents);
   return write_safetensors(path, parts_of(contents),
                            {{kFormatKey, kFormat}, {kDescriptionKey, description}, {kHashKey, hash_text(description)}});

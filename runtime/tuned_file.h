@@ -18,6 +18,7 @@
 #include "runtime/launch_plan.h"
 #include "runtime/operator_spec.h"
 #include "sparsmith/group_member.h"
+#include "sparsmith/load_options.h"
 #include "sparsmith/status.h"
 
 namespace sparsmith {
@@ -118,22 +119,23 @@ struct TunedContents {
   Result<const TunedWeight*> find_weight(std::string_view name) const;
 
   // Ok when names are unique, members share out the rows of their group, every choice's packing, plan arrays and
-  // kernels exist, sizes agree, and figures are finite. Error: kInvalidInput, naming the weight.
+  // kernels exist, sizes agree, and figures are finite. Error: kInvalidInput, naming the weight. plan_check.h counts
+  // plans against kernels.
   Status validate() const;
 };
 
-// Writes `contents` whole or not at all. Errors: kInvalidInput when validate() says so, kIoError.
+// Writes `contents` whole or not at all. Errors: kInvalidInput when validate() or check_plans() says so, kIoError.
 Status write_tuned_file(const std::string& path, const TunedContents& contents);
 
 // A tuned file mapped for reading. Movable; contents() lives as long as it does.
 class TunedFile {
  public:
-  // Maps the file and checks all of it: layout, every hash, validate(). Errors: kNotFound, kIoError, kInvalidInput; all
-  // name the file.
-  static Result<TunedFile> open(const std::string& path);
+  // Maps the file and checks all of it: layout, every hash, validate(), check_plans() and, unless it is trusted, what
+  // the packed arrays hold. Needs no device. Errors: kNotFound, kIoError, kInvalidInput; all name the file.
+  static Result<TunedFile> open(const std::string& path, const LoadOptions& options = {});
 
   // The same of bytes in memory, which must outlive the object.
-  static Result<TunedFile> parse(std::span<const std::byte> bytes);
+  static Result<TunedFile> parse(std::span<const std::byte> bytes, const LoadOptions& options = {});
 
   TunedFile(TunedFile&&) noexcept;
   TunedFile& operator=(TunedFile&&) noexcept;

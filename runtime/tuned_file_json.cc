@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "runtime/json_reader.h"
+#include "runtime/launch_plan_json.h"
 
 namespace sparsmith {
 namespace {
@@ -57,15 +58,11 @@ std::string_view evidence_name(TunedChoice::Evidence evidence) {
 }
 
 Json json_of(const TunedChoice& choice) {
-  return {{"tokens", choice.tokens},
-          {"kind", kind_name(choice.kind)},
-          {"packing", choice.packing},
-          {"evidence", evidence_name(choice.evidence)},
-          {"median_us", choice.median_us},
-          {"dense_us", choice.dense_us},
-          {"config", choice.config},
-          {"reason", choice.reason},
-          {"plan", Json::parse(to_json(choice.plan), nullptr, /*allow_exceptions=*/false)}};
+  return {{"tokens", choice.tokens},       {"kind", kind_name(choice.kind)},
+          {"packing", choice.packing},     {"evidence", evidence_name(choice.evidence)},
+          {"median_us", choice.median_us}, {"dense_us", choice.dense_us},
+          {"config", choice.config},       {"reason", choice.reason},
+          {"plan", json_of(choice.plan)}};
 }
 
 Json json_of(const TunedWeight& weight) {
@@ -144,8 +141,10 @@ Result<TunedPacking> read_packing(const Json& json, const std::string& where, co
   packing.packing = reader.text("packing");
   packing.packer_version = static_cast<int>(reader.integer("packer_version", 0, std::numeric_limits<int>::max()));
   for (const auto& fact : reader.object("facts").items()) {
-    if (fact.value().is_number_integer()) {
-      packing.facts[fact.key()] = fact.value().get<std::int64_t>();
+    const Json& value = fact.value();
+    if (value.is_number_integer() &&
+        !(value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{INT64_MAX})) {
+      packing.facts[fact.key()] = value.get<std::int64_t>();
     } else {
       reader.fail("facts", "holds what is not an integer");
     }
@@ -167,7 +166,19 @@ Result<TunedPacking> read_packing(const Json& json, const std::string& where, co
   return packing;
 }
 
-Result<TunedChoice> read_choice(const Json& json, const std::string& where) {
+// Takes the memory of a choice's plan out of `room`.
+Status charge(const LaunchPlan& plan, std::size_t& room) {
+  std::size_t bytes = sizeof(TunedChoice);
+  for (const PlanStep& step : plan.steps) {
+    // An expression has an allocation or two beside it; a step has a dozen of them.
+    bytes += 2 * sizeof(PlanStep) + 2 * sizeof(PlanArgument) * step.arguments.size();
+  }
+  if (bytes > room) return invalid_input("it holds more plans than a file of its size may");
+  room -= bytes;
+  return {};
+}
+
+Result<TunedChoice> read_choice(const Json& json, const std::string& where, std::size_t& room) {
   JsonReader reader(json, where,
                     {"tokens", "kind", "packing", "evidence", "median_us", "dense_us", "config", "reason", "plan"});
   TunedChoice choice;
@@ -191,7 +202,8 @@ Result<TunedChoice> read_choice(const Json& json, const std::string& where) {
   choice.reason = reader.text("reason");
   const Json& plan = reader.object("plan");
   if (reader.status().ok()) {
-    choice.plan = reader.take(launch_plan_from_json(plan.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    choice.plan = reader.take(launch_plan_from(plan));
+    if (const Status status = charge(choice.plan, room); !status.ok()) reader.fail(status);
   }
   if (!reader.status().ok()) return reader.status();
   return choice;
@@ -240,7 +252,7 @@ Result<std::vector<GroupMember>> read_members(JsonReader& weight) {
 }
 
 Result<TunedWeight> read_weight(const Json& json, const std::string& where, std::int64_t version,
-                                const TensorBytes& tensors) {
+                                const TensorBytes& tensors, std::size_t& room) {
   JsonReader reader(json, where,
                     {"name", "rows", "cols", "nnz", "type", "layout", "epilogue", "accumulation", "pattern_hash",
                      "value_hash", "packed_bytes", "dense_bytes", "members", "packings", "choices"});
@@ -268,7 +280,8 @@ Result<TunedWeight> read_weight(const Json& json, const std::string& where, std:
     weight.packings.push_back(std::move(packing));
   }
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    SPARSMITH_ASSIGN_OR_RETURN(TunedChoice choice, read_choice(choices[i], fmt::format("{}.choices[{}]", place, i)));
+    SPARSMITH_ASSIGN_OR_RETURN(TunedChoice choice,
+                               read_choice(choices[i], fmt::format("{}.choices[{}]", place, i), room));
     weight.choices.push_back(std::move(choice));
   }
   return weight;
@@ -305,9 +318,11 @@ std::string tuned_contents_to_json(const TunedContents& contents) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Result<TunedContents> tuned_contents_from_json(std::string_view text, const TensorBytes& tensors) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return invalid_input("its description is not valid JSON");
+Result<TunedContents> tuned_contents_from_json(std::string_view text, const TensorBytes& tensors,
+                                               std::size_t memory_bytes) {
+  const Result<Json> parsed = parse_json(text, memory_bytes);
+  if (!parsed.ok()) return parsed.status().annotate("its description");
+  const Json& json = *parsed;
   JsonReader reader(json, "the description", {"version", "provenance", "weights", "kernels"});
   const std::int64_t version = reader.integer("version", 1, kMaxInteger);
   if (version > kVersion) {
@@ -325,7 +340,7 @@ Result<TunedContents> tuned_contents_from_json(std::string_view text, const Tens
   }
   for (std::size_t i = 0; i < weights.size(); ++i) {
     SPARSMITH_ASSIGN_OR_RETURN(TunedWeight weight,
-                               read_weight(weights[i], fmt::format("weights[{}]", i), version, tensors));
+                               read_weight(weights[i], fmt::format("weights[{}]", i), version, tensors, memory_bytes));
     contents.weights.push_back(std::move(weight));
   }
   return contents;

@@ -21,7 +21,9 @@ std::string tuned_contents_to_json(const TunedContents& contents);
 using TensorBytes = std::function<Result<std::span<const std::byte>>(const std::string& tensor, DataType type,
                                                                      const std::string& hash)>;
 
-// The contents that `text` describes, with bytes from `tensors`. Errors: kInvalidInput, saying which value.
-Result<TunedContents> tuned_contents_from_json(std::string_view text, const TensorBytes& tensors);
+// The contents that `text` describes, with bytes from `tensors`. Errors: kInvalidInput, saying which value; also when
+// the text's tree or the plans would take more than about `memory_bytes`.
+Result<TunedContents> tuned_contents_from_json(std::string_view text, const TensorBytes& tensors,
+                                               std::size_t memory_bytes = std::size_t{256} << 20);
 
 }  // namespace sparsmith

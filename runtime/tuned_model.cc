@@ -6,6 +6,7 @@
 
 #include "runtime/group_members.h"
 #include "runtime/loaded_model.h"
+#include "runtime/plan_sizes.h"
 
 namespace sparsmith {
 
@@ -56,8 +57,8 @@ Result<MemberView> Operator::member(const std::string& member_name, std::int64_t
 
 Result<std::size_t> Operator::workspace_bytes(std::int64_t tokens) const {
   if (tokens < 0) return invalid_argument(fmt::format("{}: tokens = {} is negative", name(), tokens));
-  const IntegerVariables variables{tokens, loaded_->spec.cols, loaded_->spec.rows, loaded_->spec.rows};
-  const Result<std::int64_t> bytes = loaded_->workspace_bytes(loaded_->choice_for(tokens), variables);
+  const Result<std::int64_t> bytes =
+      loaded_->workspace_bytes(loaded_->choice_for(tokens), variables_without_gaps(loaded_->spec, tokens));
   if (!bytes.ok()) return bytes.status().annotate(name());
   return static_cast<std::size_t>(*bytes);
 }
@@ -67,8 +68,22 @@ Status Operator::run(const RunArguments& arguments, void* stream) const {
   return status.ok() ? status : status.annotate(name());
 }
 
-Result<TunedModel> TunedModel::load(const std::string& path, const Device& device) {
-  SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file, TunedFile::open(path));
+Status TunedModel::validate(const std::string& path, const LoadOptions& options) {
+  return TunedFile::open(path, options).status();
+}
+
+Result<TunedModel> TunedModel::load(const std::string& path, int device, const LoadOptions& options) {
+  SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file, TunedFile::open(path, options));
+  SPARSMITH_ASSIGN_OR_RETURN(const Device opened, Device::open(device));
+  return load(path, file, opened);
+}
+
+Result<TunedModel> TunedModel::load(const std::string& path, const Device& device, const LoadOptions& options) {
+  SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file, TunedFile::open(path, options));
+  return load(path, file, device);
+}
+
+Result<TunedModel> TunedModel::load(const std::string& path, const TunedFile& file, const Device& device) {
   Result<std::shared_ptr<const LoadedModel>> model = LoadedModel::load(file.contents(), device.context_);
   if (!model.ok()) return model.status().annotate(path);
   return TunedModel(std::move(model).value());

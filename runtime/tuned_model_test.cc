@@ -166,8 +166,8 @@ TEST_F(TunedModelTest, DescribesItself) {
   EXPECT_EQ(info.cols, 3);
   EXPECT_EQ(info.epilogue, "bias");
   EXPECT_THAT(info.buckets, ElementsAre(1, 8));
-  EXPECT_EQ(info.gpu_bytes, 36);
-  EXPECT_EQ(model->gpu_bytes(), 36 + 36 + 24);
+  EXPECT_EQ(info.gpu_bytes, sample_.csr().bytes());
+  EXPECT_EQ(model->gpu_bytes(), 2 * sample_.csr().bytes() + 24);
   const auto missing = model->op("fc9");
   EXPECT_EQ(missing.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(missing.status().message(), HasSubstr("fc/1, fc2, fc3"));
@@ -236,6 +236,42 @@ TEST_F(TunedModelTest, ADamagedFileIsAnErrorAndTakesNoMemory) {
   ASSERT_TRUE(write_file_atomically(path_, bytes).ok());
   EXPECT_EQ(TunedModel::load(path_, *Device::open(0)).status().code(), StatusCode::kInvalidInput);
   EXPECT_EQ(TunedModel::load(path_ + ".missing", *Device::open(0)).status().code(), StatusCode::kNotFound);
+}
+
+// What holds for the buckets need not hold beyond them.
+TEST_F(TunedModelTest, EachRunIsHeldToItsWorkspace) {
+  LaunchPlan& plan = sample_.contents().weights[1].choices[0].plan;  // fake_fill of n * 16 bytes, then fake_csr
+  plan.workspace_bytes = *IntegerExpression::parse("n * 16 - n / 9 * 16");
+  PlanStep& zero = plan.steps.emplace_back();
+  zero.kind = PlanStep::Kind::kZero;
+  zero.zero_bytes = *IntegerExpression::parse("n * 16");
+  const Operator fc2 = op("fc2");
+  fake_cuda().check_memory = true;
+  const auto lend = [](void* address, std::size_t bytes) {
+    fake_cuda().memory[reinterpret_cast<std::uintptr_t>(address)] = bytes;
+  };
+  alignas(256) std::array<unsigned char, 128> workspace{};
+  x_.resize(27);
+  y_.resize(18);
+  lend(x_.data(), 27 * sizeof(float));
+  lend(y_.data(), 18 * sizeof(float));
+  lend(workspace.data(), workspace.size());
+  ASSERT_TRUE(fc2.run({.x = x_.data(), .y = y_.data(), .tokens = 8, .workspace = workspace.data()}, nullptr).ok());
+  const std::size_t launched = fake_cuda().launches.size();
+  const Status status = fc2.run({.x = x_.data(), .y = y_.data(), .tokens = 9, .workspace = workspace.data()}, nullptr);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("zeroes 144 bytes from byte 0 on of a workspace of 128 bytes"));
+  EXPECT_EQ(fake_cuda().launches.size(), launched) << "the steps before it were launched";
+  EXPECT_TRUE(fake_cuda().violations.empty());
+}
+
+TEST_F(TunedModelTest, LoadsWithoutADeviceAtHand) {
+  ASSERT_TRUE(write_tuned_file(path_, sample_.contents()).ok());
+  EXPECT_TRUE(TunedModel::validate(path_).ok());
+  const auto model = TunedModel::load(path_);
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  EXPECT_TRUE(model->op("fc/1")->run({.x = x_.data(), .y = y_.data(), .bias = bias_.data()}, nullptr).ok());
+  EXPECT_EQ(TunedModel::load(path_, 7).status().code(), StatusCode::kNoDevice);
 }
 
 TEST_F(TunedModelTest, ADeviceErrorNamesTheWeightAndTheKernel) {
@@ -326,6 +362,8 @@ TEST_F(TunedModelTest, ADenseChoiceWithStepsWritesTheProductToTheWorkspace) {
   choice.plan = {{step}, *IntegerExpression::parse("n * 8")};
   TunedKernel kernel = sample_.contents().kernels[0];
   kernel.name = "epilogue";
+  const std::vector<std::byte> cubin = fake_cubin(kernel.name);
+  for (TunedKernel::Binary& binary : kernel.binaries) binary.cubin = cubin;
   sample_.contents().kernels.push_back(kernel);
   const Operator fc3 = op("fc3");
   const std::size_t bytes = *fc3.workspace_bytes(2);

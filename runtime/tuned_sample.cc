@@ -1,19 +1,15 @@
 #include "runtime/tuned_sample.h"
 
 #include <array>
-#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
 
+#include "formats/csr.h"
 #include "runtime/fake_cuda_driver.h"
 
 namespace sparsmith {
 namespace {
-
-template <class T, std::size_t kCount>
-PackedArray packed_array(const char* name, DataType type, const std::array<T, kCount>& values) {
-  PackedArray array{name, type, std::vector<std::byte>(sizeof(values))};
-  std::memcpy(array.bytes.data(), values.data(), sizeof(values));
-  return array;
-}
 
 IntegerExpression formula(const char* text) { return *IntegerExpression::parse(text); }
 
@@ -23,7 +19,7 @@ PlanStep csr_step(bool bias) {
   step.kernel = "fake_csr";
   step.grid = {formula("ceil_div(n, 8)"), 1, 1};
   step.block = {128, 1, 1};
-  step.arguments = {{Kind::kPacked, "row_offsets", 0},
+  step.arguments = {{Kind::kPacked, "segments", 0},
                     {Kind::kPacked, "columns", 0},
                     {Kind::kPacked, "values", 0},
                     {Kind::kX, "", 0},
@@ -48,7 +44,7 @@ PlanStep fill_step() {
 TunedChoice choice(std::int64_t tokens, LaunchPlan plan) {
   TunedChoice made;
   made.tokens = tokens;
-  made.packing = "csr_u32";
+  made.packing = CsrPacking().name();
   made.plan = std::move(plan);
   made.evidence = TunedChoice::Evidence::kMeasured;
   made.median_us = 3.25;
@@ -60,30 +56,31 @@ TunedChoice choice(std::int64_t tokens, LaunchPlan plan) {
 
 }  // namespace
 
-TunedSample::TunedSample() : cubin80_(fake_cubin(80)), cubin90_(fake_cubin(90)) {
-  csr_.packing = "csr_u32";
-  csr_.rows = 2;
-  csr_.cols = 3;
-  csr_.nnz = 3;
-  csr_.arrays = {packed_array("row_offsets", DataType::kInt32, std::array{0, 2, 3}),
-                 packed_array("columns", DataType::kUint32, std::array{0U, 2U, 1U}),
-                 packed_array("values", DataType::kFloat32, std::array{1.0F, 2.0F, 3.0F})};
-  csr_.facts = {{"segments", 2}, {"padding", 0}};
+TunedSample::TunedSample() {
+  matrix_ = CsrMatrix{2, 3, DataType::kFloat32, {0, 2, 3}, {0, 2, 1}, {1, 2, 3}};
+  csr_ = pack_csr(matrix_, CsrPacking(), DataType::kFloat32).value();
+  constexpr std::array kValues = {1.0F, 0.0F, 2.0F, 0.0F, 3.0F, 0.0F};
+  const auto bytes = std::as_bytes(std::span(kValues));
   dense_.packing = kDensePacking;
-  dense_.arrays = {packed_array("values", DataType::kFloat32, std::array{1.0F, 0.0F, 2.0F, 0.0F, 3.0F, 0.0F})};
+  dense_.arrays = {{"values", DataType::kFloat32, {bytes.begin(), bytes.end()}}};
   contents_.provenance = {"0.1.0", "sm_90 132 SMs", "NVIDIA H200", "580", "13.0", "cold_weights", "model.safetensors"};
   add_kernels();
   add_weights();
 }
 
 void TunedSample::add_kernels() {
-  for (const char* name : {"fake_csr", "fake_fill"}) {
+  cubins_.reserve(4);  // contents_ points into it
+  for (const auto& [name, parameters] :
+       {std::pair{"fake_csr", kFakeCsrParameters}, {"fake_fill", kFakeFillParameters}}) {
     TunedKernel kernel;
     kernel.name = name;
     kernel.closure_hash = "0123";
     kernel.max_shared_bytes = 1024;
     kernel.source = "extern \"C\" __global__ void kernel();\n";
-    kernel.binaries = {{"sm_80", cubin80_}, {"sm_90", cubin90_}};
+    for (const int architecture : {80, 90}) {
+      cubins_.push_back(fake_cubin(name, parameters, static_cast<unsigned char>(architecture)));
+      kernel.binaries.push_back({"sm_" + std::to_string(architecture), cubins_.back()});
+    }
     contents_.kernels.push_back(kernel);
   }
 }
@@ -94,9 +91,9 @@ void TunedSample::add_weights() {
   weight.spec.rows = 2;
   weight.spec.cols = 3;
   weight.spec.epilogue.bias = true;
-  weight.nnz = 3;
-  weight.pattern_hash = "aa";
-  weight.value_hash = "bb";
+  weight.nnz = matrix_.nnz();
+  weight.pattern_hash = matrix_.pattern_hash();
+  weight.value_hash = matrix_.value_hash();
   weight.packings = {view_of(csr_)};
   weight.choices = {choice(1, {{csr_step(true)}, 0}), choice(8, {{csr_step(true)}, 0})};
   contents_.weights.push_back(weight);

@@ -4,12 +4,13 @@
 #include <vector>
 
 #include "formats/packed_weight.h"
+#include "matrix/csr_matrix.h"
 #include "runtime/tuned_file.h"
 
 namespace sparsmith {
 
 // Three weights, for the fake driver's kernels:
-//   "fc/1"  fp32 2 x 3 [[1, 0, 2], [0, 3, 0]], token_major, bias; buckets 1 and 8, kernel fake_csr
+//   "fc/1"  fp32 2 x 3 [[1, 0, 2], [0, 3, 0]] in csr, token_major, bias; buckets 1 and 8, kernel fake_csr
 //   "fc2"   the same, token_major, no epilogue, bucket 4, two steps and a workspace
 //   "fc3"   fp32 2 x 3, kept dense, token_major, bias, bucket 1
 // Both kernels have binaries for sm_80 and sm_90. Not copyable: contents() points into it.
@@ -26,10 +27,10 @@ class TunedSample {
   void add_kernels();
   void add_weights();
 
+  CsrMatrix matrix_;
   PackedWeight csr_;
   PackedWeight dense_;
-  std::vector<std::byte> cubin80_;
-  std::vector<std::byte> cubin90_;
+  std::vector<std::vector<std::byte>> cubins_;
   TunedContents contents_;
 };
 

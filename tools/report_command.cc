@@ -28,6 +28,7 @@ struct Options {
   std::string title = "sparsmith report";
   std::uint64_t seed = 0;
   SelectionOptions selection;
+  bool trusted = false;
 };
 
 Status add_weights(const std::string& path, const Options& options, ReportInputs& inputs) {
@@ -50,7 +51,7 @@ Status add_file(const std::string& path, const Options& options, ReportInputs& i
   }
   SPARSMITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
   if (!says_tuned(file.bytes())) return add_weights(path, options, inputs);
-  SPARSMITH_ASSIGN_OR_RETURN(const TunedFile tuned, TunedFile::open(path));
+  SPARSMITH_ASSIGN_OR_RETURN(const TunedFile tuned, TunedFile::open(path, {.trusted = options.trusted}));
   inputs.results.push_back(tuned_results(tuned.contents(), path));
   return {};
 }
@@ -80,6 +81,7 @@ void add_report_command(CLI::App& app, Action& action) {
           "Weights, tuned files, and JSON (.json, .jsonl) of analyze, tune, bench, bench/cells.py or a history")
       ->required();
   command->add_option("-o,--output", options->output, "The page to write")->required();
+  command->add_flag("--trusted", options->trusted, "Of tuned files of your own: do not check their packed arrays");
   command->add_option("--title", options->title, "Of the page")->capture_default_str();
   command->add_option("--include", options->selection.include, "Of weights files, as analyze has it; may be repeated")
       ->allow_extra_args(false);

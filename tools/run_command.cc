@@ -26,6 +26,7 @@ struct Options {
   std::uint64_t seed = 1;
   bool check = false;
   bool json = false;
+  bool trusted = false;
 };
 
 struct RunResult {
@@ -85,7 +86,7 @@ Result<const TunedWeight*> find_weight(const TunedContents& contents, const std:
 }
 
 Result<RunResult> run_operator(const Options& options) {
-  SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file, TunedFile::open(options.file));
+  SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file, TunedFile::open(options.file, {.trusted = options.trusted}));
   SPARSMITH_ASSIGN_OR_RETURN(const TunedWeight* weight, find_weight(file.contents(), options.tensor, options.file));
   RunResult result;
   result.tensor = weight->name;
@@ -178,6 +179,7 @@ void add_run_command(CLI::App& app, Action& action) {
   command->add_flag("--check", options->check, "Compare with fp64, and say how close it is");
   command->add_option("--model", options->model, "Compare with the weight of this model file, not of the tuned one");
   command->add_option("--seed", options->seed, "Of the input")->capture_default_str();
+  command->add_flag("--trusted", options->trusted, "Of a file of your own: do not check its packed arrays");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }

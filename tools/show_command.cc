@@ -29,6 +29,7 @@ struct Options {
   bool why = false;
   std::string cache;
   bool json = false;
+  bool trusted = false;
 };
 
 const char* evidence_text(const TunedChoice& choice) {
@@ -166,7 +167,7 @@ Status write_sources(const std::vector<const TunedKernel*>& kernels, const std::
 }
 
 int run(const Options& options) {
-  const auto file = TunedFile::open(options.file);
+  const auto file = TunedFile::open(options.file, {.trusted = options.trusted});
   if (!file.ok()) return report(file.status());
   const TunedContents& contents = file->contents();
   if (options.tensor.empty()) {
@@ -224,6 +225,7 @@ void add_show_command(CLI::App& app, Action& action) {
   command->add_flag("--why", options->why,
                     "Also what each family had to offer, what was pruned, the margin, and the bound that is near");
   command->add_option("--cache", options->cache, "Where --why finds what was measured; default: the default cache");
+  command->add_flag("--trusted", options->trusted, "Of a file of your own: do not check its packed arrays");
   command->add_flag("--json", options->json, "Print as JSON");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }

@@ -43,8 +43,24 @@ SPARSMITH_API const char* sparsmith_status_name(sparsmith_status status);
 /* What went wrong in this thread's last call that failed; "" when none did. Good until the thread's next call. */
 SPARSMITH_API const char* sparsmith_last_error(void);
 
-/* Loads a tuned file onto a device (0: the first that this process sees), into its primary context. */
+/* Loads a tuned file onto a device (0: the first that this process sees), into its primary context. The whole file is
+ * checked before any driver is opened. */
 SPARSMITH_API sparsmith_status sparsmith_model_load(const char* path, int device, sparsmith_model** model);
+
+typedef struct sparsmith_load_options {
+  size_t struct_size;
+  int device;
+  /* Other than 0: a file from nobody but yourself. Its structure, hashes, plans and sizes are checked as ever, and what
+   * its packed arrays hold is not. */
+  int trusted;
+  int threads; /* that check packed arrays; 0: as many as the machine has cores */
+} sparsmith_load_options;
+/* The same with options. */
+SPARSMITH_API sparsmith_status sparsmith_model_load_with(const char* path, const sparsmith_load_options* options,
+                                                         sparsmith_model** model);
+/* Checks a file as loading does, without a device or a driver. Null options: as sparsmith_model_load(). */
+SPARSMITH_API sparsmith_status sparsmith_validate(const char* path, const sparsmith_load_options* options);
+
 /* Null does nothing. Operators keep the weights loaded until they are freed too. */
 SPARSMITH_API void sparsmith_model_free(sparsmith_model* model);
 
@@ -108,9 +124,11 @@ typedef struct sparsmith_run_arguments {
   int64_t ldx;          /* leading dimensions in elements; 0: rows without gaps */
   int64_t ldy;
   int64_t ldr;
-  float alpha; /* 1 for W x itself */
+  float alpha; /* 1 for W x itself; 0, as in a struct of zeros, is an error */
   float beta;  /* 0 unless the operator has beta */
 } sparsmith_run_arguments;
+/* Everything 0 but the size and alpha = 1: sparsmith_run_arguments arguments = SPARSMITH_RUN_ARGUMENTS_INIT; */
+#define SPARSMITH_RUN_ARGUMENTS_INIT {sizeof(sparsmith_run_arguments), 0, 0, 0, 0, 0, 0, 0, 0, 0, 1.0f, 0.0f}
 
 /* Puts the operator on a stream (a CUstream or cudaStream_t; null: the default one) and returns. Allocates nothing and
  * does not synchronise: it may be captured into a CUDA graph. Inputs are read, and outputs written, only when all that

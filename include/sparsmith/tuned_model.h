@@ -1,7 +1,6 @@
 // Running a tuned file on a GPU: load it once, then run its operators on any stream.
 //
-//   Result<Device> device = Device::open(0);
-//   Result<TunedModel> model = TunedModel::load("model.tuned.safetensors", *device);
+//   Result<TunedModel> model = TunedModel::load("model.tuned.safetensors");
 //   Result<Operator> fc1 = model->op("layers.0.fc1.weight");
 //   Status status = fc1->run({.x = x, .y = y, .tokens = n, .bias = b}, stream);
 //
@@ -19,11 +18,13 @@
 #include "sparsmith/data_type.h"
 #include "sparsmith/export.h"
 #include "sparsmith/group_member.h"
+#include "sparsmith/load_options.h"
 #include "sparsmith/status.h"
 
 namespace sparsmith {
 
 class CudaContext;
+class TunedFile;
 struct LoadedModel;
 struct LoadedOperator;
 
@@ -63,8 +64,8 @@ struct RunArguments {
   std::int64_t ldx = 0;
   std::int64_t ldy = 0;
   std::int64_t ldr = 0;
-  float alpha = 1.0F;
-  float beta = 0.0F;  // other than 0 only when the operator has beta
+  float alpha = 1.0F;  // 0 leaves W X out
+  float beta = 0.0F;   // other than 0 only when the operator has beta
 };
 
 // What an operator computes, and what was chosen for a number of tokens.
@@ -124,10 +125,17 @@ class SPARSMITH_API Operator {
 // A tuned file on a GPU. A cheap handle: copies share the weights. Immutable: any number of threads may use one.
 class SPARSMITH_API TunedModel {
  public:
-  // Checks the file, copies its weights to the device and loads its kernels.
+  // Checks the file as load() does, and touches no device and no driver. Errors: kNotFound, kIoError, kInvalidInput.
+  static Status validate(const std::string& path, const LoadOptions& options = {});
+
+  // Checks the file, then opens the device (0: the first that this process sees), copies the weights to it and loads
+  // the kernels. A file that is not in order is an error before any driver is opened.
   //   Errors: kNotFound, kIoError, kInvalidInput (a damaged file); kUnsupported when it holds no kernel for this
-  //   device, with how to tune for it; kOutOfMemory; kNoDevice when a dense weight needs cuBLASLt and it is missing.
-  static Result<TunedModel> load(const std::string& path, const Device& device);
+  //   device, with how to tune for it; kOutOfMemory; kNoDevice when there is no such device, or when a dense weight
+  //   needs cuBLASLt and it is missing.
+  static Result<TunedModel> load(const std::string& path, int device = 0, const LoadOptions& options = {});
+  // The same on a device that is open.
+  static Result<TunedModel> load(const std::string& path, const Device& device, const LoadOptions& options = {});
 
   TunedModel(const TunedModel&);
   TunedModel(TunedModel&&) noexcept;
@@ -143,6 +151,7 @@ class SPARSMITH_API TunedModel {
   std::int64_t gpu_bytes() const;  // of all packed weights
 
  private:
+  static Result<TunedModel> load(const std::string& path, const TunedFile& file, const Device& device);
   explicit TunedModel(std::shared_ptr<const LoadedModel> model);
   std::shared_ptr<const LoadedModel> model_;
 };

@@ -1,0 +1,128 @@
+#include "runtime/plan_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "runtime/plan_sizes.h"
+
+namespace sparsmith {
+namespace {
+
+// A kernel as its binaries state it, each on its own: the driver takes one of them.
+struct KnownKernel {
+  std::vector<CubinParameters> binaries;
+  std::int64_t max_threads = kMaxThreadsPerBlock;
+  std::int64_t max_shared_bytes = 0;
+};
+using KnownKernels = std::map<std::string_view, KnownKernel>;
+
+std::int64_t parameter_bytes(PlanArgument::Kind kind) {
+  switch (kind) {
+    case PlanArgument::Kind::kInt32:
+    case PlanArgument::Kind::kAlpha:
+    case PlanArgument::Kind::kBeta: return 4;
+    default: return 8;
+  }
+}
+
+Result<KnownKernel> read_kernel(const TunedKernel& kernel) {
+  KnownKernel known;
+  known.max_shared_bytes = kernel.max_shared_bytes;
+  if (known.max_shared_bytes > kMaxSharedBytes) {
+    return invalid_input(
+        fmt::format("{} bytes of shared memory; no GPU has more than {}", known.max_shared_bytes, kMaxSharedBytes));
+  }
+  for (const TunedKernel::Binary& binary : kernel.binaries) {
+    Result<CubinParameters> read = read_cubin_parameters(binary.cubin, kernel.name);
+    if (!read.ok()) return read.status().annotate(binary.architecture);
+    if (read->max_threads > 0) known.max_threads = std::min(known.max_threads, read->max_threads);
+    known.binaries.push_back(*std::move(read));
+  }
+  return known;
+}
+
+// The steps for one number of tokens. Beyond the buckets a grid may become too large: the run then is an error.
+Status check_run(const LaunchPlan& plan, const OperatorSpec& spec, bool dense, std::int64_t tokens, bool check_launches,
+                 const KnownKernels& kernels) {
+  const IntegerVariables variables = variables_without_gaps(spec, tokens);
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace, evaluate_workspace(plan.workspace_bytes, variables));
+  if (dense && !plan.steps.empty()) SPARSMITH_RETURN_IF_ERROR(check_product_fits(spec, tokens, workspace));
+  for (const PlanStep& step : plan.steps) {
+    if (step.kind == PlanStep::Kind::kZero) {
+      SPARSMITH_RETURN_IF_ERROR(evaluate_zero(step, variables, workspace).status());
+      continue;
+    }
+    if (!check_launches) continue;
+    const KnownKernel& kernel = kernels.at(step.kernel);
+    LaunchSizes sizes;
+    Status status = evaluate_launch(step, variables, kernel.max_threads, kernel.max_shared_bytes, sizes);
+    for (const PlanArgument& argument : step.arguments) {
+      if (!status.ok()) break;
+      status = evaluate_number(argument.kind, argument.value, variables, workspace).status();
+    }
+    if (!status.ok()) return status.annotate("kernel " + step.kernel);
+  }
+  return {};
+}
+
+Status check_choice(const TunedWeight& weight, std::size_t index, const KnownKernels& kernels) {
+  const TunedChoice& choice = weight.choices[index];
+  const LaunchPlan& plan = choice.plan;
+  if (plan.workspace_bytes.uses_strides()) {
+    return invalid_input(fmt::format("the workspace {} depends on strides; its size is asked for by tokens alone",
+                                     plan.workspace_bytes.text()));
+  }
+  for (const PlanStep& step : plan.steps) {
+    if (step.kind != PlanStep::Kind::kLaunch) continue;
+    for (const CubinParameters& binary : kernels.at(step.kernel).binaries) {
+      SPARSMITH_RETURN_IF_ERROR(check_arguments(step, binary));
+    }
+  }
+  const bool dense = choice.kind == TunedChoice::Kind::kDense;
+  const bool last = index + 1 == weight.choices.size();
+  const std::int64_t least = index == 0 ? 1 : weight.choices[index - 1].tokens + 1;
+  for (const std::int64_t tokens : {least, choice.tokens, choice.tokens + (last ? 1 : 0)}) {
+    const Status status = check_run(plan, weight.spec, dense, tokens, tokens <= choice.tokens, kernels);
+    if (!status.ok()) return invalid_input(fmt::format("with {} tokens: {}", tokens, status.message()));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_arguments(const PlanStep& step, const CubinParameters& kernel) {
+  if (step.arguments.size() != kernel.parameters.size()) {
+    return invalid_input(fmt::format("kernel {}: {} arguments; its cubin takes {}", step.kernel, step.arguments.size(),
+                                     kernel.parameters.size()));
+  }
+  for (std::size_t i = 0; i < step.arguments.size(); ++i) {
+    const std::int64_t bytes = parameter_bytes(step.arguments[i].kind);
+    if (bytes == kernel.parameters[i].bytes) continue;
+    return invalid_input(fmt::format("kernel {}: argument {} has {} bytes; its cubin takes {}", step.kernel, i, bytes,
+                                     kernel.parameters[i].bytes));
+  }
+  return {};
+}
+
+Status check_plans(const TunedContents& contents) {
+  KnownKernels kernels;
+  for (const TunedKernel& kernel : contents.kernels) {
+    Result<KnownKernel> known = read_kernel(kernel);
+    if (!known.ok()) return known.status().annotate("kernel " + kernel.name);
+    kernels.emplace(kernel.name, *std::move(known));
+  }
+  for (const TunedWeight& weight : contents.weights) {
+    for (std::size_t i = 0; i < weight.choices.size(); ++i) {
+      const Status status = check_choice(weight, i, kernels);
+      if (status.ok()) continue;
+      return status.annotate(fmt::format("weight {}: choice for {} tokens", weight.name, weight.choices[i].tokens));
+    }
+  }
+  return {};
+}
+
+}  // namespace sparsmith

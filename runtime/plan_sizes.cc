@@ -1,0 +1,111 @@
+#include "runtime/plan_sizes.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace sparsmith {
+namespace {
+
+using Sizes = LaunchSizes::Sizes;
+
+constexpr std::int64_t kMaxGridX = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxGridYz = 65'535;
+// So that bytes can be rounded up and added to without overflow; a thousand times the largest memory.
+constexpr std::int64_t kMaxWorkspaceBytes = std::int64_t{1} << 50;
+
+Status evaluate(const std::array<IntegerExpression, 3>& expressions, const IntegerVariables& variables, Sizes& sizes) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(sizes[i], expressions[i].evaluate(variables));
+  }
+  return {};
+}
+
+bool within(const Sizes& sizes, std::int64_t max_x, std::int64_t max_yz) {
+  return sizes[0] >= 1 && sizes[0] <= max_x && sizes[1] >= 1 && sizes[1] <= max_yz && sizes[2] >= 1 &&
+         sizes[2] <= max_yz;
+}
+
+}  // namespace
+
+IntegerVariables variables_without_gaps(const OperatorSpec& spec, std::int64_t tokens) {
+  if (spec.layout == Layout::kFeatureMajor) return {tokens, tokens, tokens, tokens};
+  return {tokens, spec.cols, spec.rows, spec.rows};
+}
+
+Result<std::int64_t> evaluate_workspace(const IntegerExpression& bytes, const IntegerVariables& variables) {
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t value, bytes.evaluate(variables));
+  if (value < 0 || value > kMaxWorkspaceBytes) {
+    return invalid_argument(fmt::format("a workspace of {} = {} bytes", bytes.text(), value));
+  }
+  return value;
+}
+
+Status check_product_fits(const OperatorSpec& spec, std::int64_t tokens, std::int64_t workspace_bytes) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(spec.rows * 4, tokens, &bytes) || bytes > workspace_bytes) {
+    return invalid_argument(fmt::format("a product of {} x {} in fp32 does not fit a workspace of {} bytes", spec.rows,
+                                        tokens, workspace_bytes));
+  }
+  return {};
+}
+
+Status evaluate_launch(const PlanStep& step, const IntegerVariables& variables, std::int64_t max_threads,
+                       std::int64_t max_shared_bytes, LaunchSizes& sizes) {
+  SPARSMITH_RETURN_IF_ERROR(evaluate(step.grid, variables, sizes.grid));
+  if (sizes.nothing_to_do()) return {};
+  const Sizes& grid = sizes.grid;
+  const Sizes& block = sizes.block;
+  const Sizes& cluster = sizes.cluster;
+  SPARSMITH_RETURN_IF_ERROR(evaluate(step.block, variables, sizes.block));
+  SPARSMITH_RETURN_IF_ERROR(evaluate(step.cluster, variables, sizes.cluster));
+  SPARSMITH_ASSIGN_OR_RETURN(sizes.shared_bytes, step.shared_bytes.evaluate(variables));
+  if (!within(grid, kMaxGridX, kMaxGridYz)) {
+    return invalid_argument(fmt::format("a grid of {} x {} x {} blocks", grid[0], grid[1], grid[2]));
+  }
+  if (!within(block, max_threads, max_threads) || block[0] * block[1] * block[2] > max_threads) {
+    return invalid_argument(fmt::format("a block of {} x {} x {} threads; this kernel takes {}", block[0], block[1],
+                                        block[2], max_threads));
+  }
+  if (!within(cluster, kMaxClusterBlocks, kMaxClusterBlocks) ||
+      cluster[0] * cluster[1] * cluster[2] > kMaxClusterBlocks) {
+    return invalid_argument(fmt::format("a cluster of {} x {} x {} blocks; {} are the most", cluster[0], cluster[1],
+                                        cluster[2], kMaxClusterBlocks));
+  }
+  if (grid[0] % cluster[0] != 0 || grid[1] % cluster[1] != 0 || grid[2] % cluster[2] != 0) {
+    return invalid_argument(fmt::format("a grid of {} x {} x {} blocks in clusters of {} x {} x {}", grid[0], grid[1],
+                                        grid[2], cluster[0], cluster[1], cluster[2]));
+  }
+  if (sizes.shared_bytes < 0 || sizes.shared_bytes > max_shared_bytes) {
+    return invalid_argument(
+        fmt::format("{} bytes of shared memory; this kernel was loaded for {}", sizes.shared_bytes, max_shared_bytes));
+  }
+  return {};
+}
+
+Result<ZeroedBytes> evaluate_zero(const PlanStep& step, const IntegerVariables& variables,
+                                  std::int64_t workspace_bytes) {
+  ZeroedBytes zeroed;
+  SPARSMITH_ASSIGN_OR_RETURN(zeroed.offset, step.zero_offset.evaluate(variables));
+  SPARSMITH_ASSIGN_OR_RETURN(zeroed.bytes, step.zero_bytes.evaluate(variables));
+  if (zeroed.offset < 0 || zeroed.bytes < 0 || zeroed.offset > workspace_bytes ||
+      zeroed.bytes > workspace_bytes - zeroed.offset) {
+    return invalid_argument(fmt::format("a step zeroes {} bytes from byte {} on of a workspace of {} bytes",
+                                        zeroed.bytes, zeroed.offset, workspace_bytes));
+  }
+  return zeroed;
+}
+
+Result<std::int64_t> evaluate_number(PlanArgument::Kind kind, const IntegerExpression& value,
+                                     const IntegerVariables& variables, std::int64_t workspace_bytes) {
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t number, value.evaluate(variables));
+  if (kind == PlanArgument::Kind::kWorkspace && (number < 0 || number > workspace_bytes)) {
+    return invalid_argument(fmt::format("an argument is byte {} of a workspace of {} bytes", number, workspace_bytes));
+  }
+  if (kind == PlanArgument::Kind::kInt32 && number != static_cast<std::int32_t>(number)) {
+    return invalid_argument(fmt::format("argument {} = {} is beyond 32 bits", value.text(), number));
+  }
+  return number;
+}
+
+}  // namespace sparsmith
