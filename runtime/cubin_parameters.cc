@@ -23,6 +23,7 @@ constexpr unsigned kParameterInfo = 0x17;   // EIATTR_KPARAM_INFO: 32-bit index,
                                             // which the upper 14 are the size
 constexpr unsigned kParameterBytes = 0x19;  // EIATTR_CBANK_PARAM_SIZE: of all parameters together, in the two bytes
 constexpr std::size_t kMaxParameters = 4096;  // a kernel has 32,764 bytes of parameters at most, mostly of 4 and 8
+constexpr std::size_t kMaxNameBytes = 4096;   // of a section; many sections may point at one name
 constexpr std::int64_t kMaxThreadsOfABlock = 1024;
 
 Status not_whole(std::string_view what) { return invalid_input(fmt::format("the cubin is damaged: {}", what)); }
@@ -42,11 +43,11 @@ class Bytes {
     return value;
   }
   Bytes part(std::uint64_t offset, std::uint64_t bytes) const { return Bytes(bytes_.subspan(offset, bytes)); }
-  // The text from `offset` on, up to a 0 byte; nothing where there is none.
+  // The text from `offset` on, up to a 0 byte; nothing where there is none within kMaxNameBytes.
   std::optional<std::string_view> text(std::uint64_t offset) const {
     if (offset >= bytes_.size()) return std::nullopt;
     const char* begin = reinterpret_cast<const char*>(bytes_.data()) + offset;
-    const void* end = std::memchr(begin, 0, bytes_.size() - offset);
+    const void* end = std::memchr(begin, 0, std::min(bytes_.size() - offset, kMaxNameBytes));
     if (end == nullptr) return std::nullopt;
     return std::string_view(begin, static_cast<const char*>(end));
   }

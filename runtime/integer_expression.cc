@@ -193,12 +193,6 @@ Result<IntegerExpression> IntegerExpression::parse(std::string_view text) {
   return expression;
 }
 
-bool IntegerExpression::uses_strides() const {
-  return std::ranges::any_of(program_, [](const Instruction& instruction) {
-    return instruction.code == Code::kVariable && instruction.operand > 0;
-  });
-}
-
 Result<std::int64_t> IntegerExpression::evaluate(const IntegerVariables& variables) const {
   std::array<std::int64_t, kMaxStack> stack;
   std::size_t size = 0;

@@ -33,7 +33,6 @@ class IntegerExpression {
 
   Result<std::int64_t> evaluate(const IntegerVariables& variables) const;
   const std::string& text() const { return text_; }
-  bool uses_strides() const;  // ldx, ldy or ldr
   bool operator==(const IntegerExpression& other) const { return text_ == other.text_; }
 
  private:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct KnownKernel {
   std::int64_t max_shared_bytes = 0;
 };
 using KnownKernels = std::map<std::string_view, KnownKernel>;
+
+// Of the names that an expression may hold, those of strides alone have these letters.
+bool uses_strides(const IntegerExpression& expression) { return expression.text().find("ld") != std::string::npos; }
 
 std::int64_t parameter_bytes(PlanArgument::Kind kind) {
   switch (kind) {
@@ -72,7 +76,7 @@ Status check_run(const LaunchPlan& plan, const OperatorSpec& spec, bool dense, s
 Status check_choice(const TunedWeight& weight, std::size_t index, const KnownKernels& kernels) {
   const TunedChoice& choice = weight.choices[index];
   const LaunchPlan& plan = choice.plan;
-  if (plan.workspace_bytes.uses_strides()) {
+  if (uses_strides(plan.workspace_bytes)) {
     return invalid_input(fmt::format("the workspace {} depends on strides; its size is asked for by tokens alone",
                                      plan.workspace_bytes.text()));
   }

@@ -10,6 +10,7 @@
 #include "generator/dense_epilogue.h"
 #include "generator/panel_family.h"
 #include "generator/search_space.h"
+#include "runtime/plan_check.h"
 #include "tests/dense_epilogue_cases.h"
 #include "tests/kernel_cases.h"
 #include "tuner/kernel_compiler.h"
@@ -46,8 +47,9 @@ std::vector<const KernelCase*> covering(const std::vector<KernelCase>& drawn, st
   return chosen;
 }
 
-// Kernels of a family that together hold every value of every parameter.
-void add_covering(const Family& tested, std::map<std::string, KernelSource>& sources) {
+// Kernels of a family that together hold every value of every parameter, and a step that launches each.
+void add_covering(const Family& tested, std::map<std::string, KernelSource>& sources,
+                  std::map<std::string, PlanStep>& steps) {
   const std::vector<KernelCase> drawn = draw_cases(tested, kSeed, 90, 2);
   std::map<std::string, std::set<std::int64_t>> seen;
   for (const KernelCase* each : covering(drawn, 8)) {
@@ -56,6 +58,7 @@ void add_covering(const Family& tested, std::map<std::string, KernelSource>& sou
     const auto candidate = generate_case(*each, packed);
     ASSERT_TRUE(candidate.ok()) << each->text() << candidate.status().to_string();
     for (const KernelSource& kernel : candidate->kernels) sources.emplace(kernel.name, kernel);
+    for (const PlanStep& step : candidate->plan.steps) steps.emplace(step.kernel, step);
   }
   for (const Parameter& parameter : tested.parameters())
     for (const std::int64_t value : parameter.values)
@@ -64,12 +67,19 @@ void add_covering(const Family& tested, std::map<std::string, KernelSource>& sou
 
 TEST_P(CoveringCompileTest, EveryParameterValueCompiles) {
   std::map<std::string, KernelSource> sources;
-  for (const auto& tested : families()) add_covering(*tested, sources);
+  std::map<std::string, PlanStep> steps;
+  for (const auto& tested : families()) add_covering(*tested, sources, steps);
   std::vector<KernelSource> list;
   for (const auto& [name, source] : sources)
     if (architecture_of(source, GetParam()).ok()) list.push_back(source);
-  for (const auto& [name, compiled] : compiler_->compile_all(list, GetParam(), 0))
-    EXPECT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
+  for (const auto& [name, compiled] : compiler_->compile_all(list, GetParam(), 0)) {
+    ASSERT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
+    // What a tuned file is held to when it is loaded.
+    const auto parameters = read_cubin_parameters(compiled->cubin, name);
+    ASSERT_TRUE(parameters.ok()) << name << "\n" << parameters.status().to_string();
+    const Status counted = check_arguments(steps.at(name), *parameters);
+    EXPECT_TRUE(counted.ok()) << counted.to_string();
+  }
   fmt::print("{} kernels for {}\n", list.size(), GetParam());
 }
 

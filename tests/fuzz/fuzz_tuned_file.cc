@@ -1,20 +1,51 @@
 // Any bytes, read as a whole file and, since a hash guards what is inside of one, as the description in it as well:
-// what is taken is valid, and every view in it lies in what was given.
+// what is taken is valid, and every view in it lies in what was given. A file that loads is run on the fake driver,
+// which checks every address and size that it is given. Files are altered as a forger would, with hashes repaired.
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <random>
 #include <span>
 #include <string_view>
 
 #include "runtime/tuned_file.h"
 #include "runtime/tuned_file_json.h"
+#include "tests/checked_run.h"
+#include "tests/fuzz/tuned_file_mutator.h"
+
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
 namespace sparsmith {
+
+// One half of the time as a forger would; otherwise any bytes.
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                               unsigned seed) {
+  std::mt19937_64 random(seed);
+  const auto any = [&] { return LLVMFuzzerMutate(data, size, max_size); };
+  auto parts = fuzz::take_apart({reinterpret_cast<const char*>(data), size});
+  if (!parts || random() % 8 == 0) return any();
+  const bool changed = random() % 2 == 0 ? fuzz::alter_contents(*parts, random) : fuzz::alter_anything(*parts, random);
+  if (!changed) return any();
+  if (random() % 4 != 0) fuzz::repair_weights(*parts);
+  const std::string file = fuzz::put_together(*std::move(parts));
+  if (file.empty() || file.size() > max_size) return any();
+  std::memcpy(data, file.data(), file.size());
+  return file.size();
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
   const auto file = TunedFile::parse(bytes);
-  if (file.ok() && !file->contents().validate().ok()) std::abort();
+  if (file.ok()) {
+    if (!file->contents().validate().ok()) std::abort();
+    const test::CheckedRun run = test::run_checked(file->contents(), /*run_kernels=*/false);
+    if (!run.violation.empty()) {
+      std::fprintf(stderr, "%s\n", run.violation.c_str());
+      std::abort();
+    }
+  }
 
   const auto any_tensor = [&bytes](const std::string& name, DataType type,
                                    const std::string&) -> Result<std::span<const std::byte>> {

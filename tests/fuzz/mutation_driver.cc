@@ -15,6 +15,9 @@
 #include "base/file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+// Of targets that alter their inputs themselves.
+extern "C" __attribute__((weak)) std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                                                     std::size_t max_size, unsigned seed);
 
 namespace {
 
@@ -49,6 +52,19 @@ void mutate(std::string& input, std::mt19937_64& random) {
   }
 }
 
+// As the target would have it, where it says how.
+std::string mutated(const std::string& seed, std::mt19937_64& random) {
+  std::string input = seed;
+  if (LLVMFuzzerCustomMutator == nullptr) {
+    for (std::uint64_t change = 0; change <= random() % 4; ++change) mutate(input, random);
+    return input;
+  }
+  input.resize(2 * seed.size() + 4096);
+  input.resize(LLVMFuzzerCustomMutator(reinterpret_cast<std::uint8_t*>(input.data()), seed.size(), input.size(),
+                                       static_cast<unsigned>(random())));
+  return input;
+}
+
 // An allocation out of proportion to the input fails, instead of taking the machine down.
 void limit_memory() {
 #ifndef __SANITIZE_ADDRESS__  // which reserves terabytes
@@ -74,6 +90,15 @@ std::vector<std::string> seed_files(int count, char** names) {
 
 }  // namespace
 
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size) {
+  static std::mt19937_64 random(2);
+  std::string input(reinterpret_cast<const char*>(data), size);
+  for (std::uint64_t change = 0; change <= random() % 4; ++change) mutate(input, random);
+  input.resize(std::min(input.size(), max_size));
+  std::copy(input.begin(), input.end(), data);
+  return input.size();
+}
+
 int main(int argc, char** argv) {
   if (argc < 3) {
     std::fprintf(stderr, "usage: %s MUTATIONS SEED...\n", argv[0]);
@@ -93,9 +118,7 @@ int main(int argc, char** argv) {
     for (std::size_t size = 0; size < std::min<std::size_t>(seed->size(), 2000); ++size, ++inputs)
       run(seed->substr(0, size));
     for (int mutation = 0; mutation < mutations; ++mutation, ++inputs) {
-      std::string input = *seed;
-      for (std::uint64_t change = 0; change <= random() % 4; ++change) mutate(input, random);
-      run(input);
+      run(mutated(*seed, random));
     }
   }
   std::printf("%d inputs\n", inputs);

@@ -1,0 +1,183 @@
+#include "tests/checked_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <set>
+
+#include "runtime/fake_cuda_driver.h"
+#include "runtime/loaded_model.h"
+#include "runtime/plan_sizes.h"
+
+namespace sparsmith::test {
+namespace {
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 24;  // of a buffer; larger runs are left out
+
+// Bytes on the heap, without room behind them, that the device may touch.
+class LentBytes {
+ public:
+  explicit LentBytes(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
+    address_ = ::operator new(bytes_, kAlignment);
+    std::memset(address_, 0, bytes_);
+    fake_cuda().memory[reinterpret_cast<std::uintptr_t>(address_)] = bytes_;
+  }
+  LentBytes(const LentBytes&) = delete;
+  LentBytes& operator=(const LentBytes&) = delete;
+  ~LentBytes() {
+    fake_cuda().memory.erase(reinterpret_cast<std::uintptr_t>(address_));
+    ::operator delete(address_, kAlignment);
+  }
+  void* address() const { return address_; }
+  std::uint64_t begin() const { return reinterpret_cast<std::uintptr_t>(address_); }
+
+ private:
+  static constexpr std::align_val_t kAlignment{256};
+  std::size_t bytes_;
+  void* address_;
+};
+
+struct Buffers {
+  const LentBytes& x;
+  const LentBytes& y;
+  const LentBytes& bias;
+  const LentBytes& residual;
+  const LentBytes& workspace;
+  std::int64_t workspace_bytes;
+};
+
+class Checker {
+ public:
+  Checker(const TunedContents& contents, const LoadedModel& model) : contents_(contents), model_(model) {}
+
+  // The launches of one run against its plan; what is wrong, or nothing.
+  std::string check(const TunedWeight& weight, const TunedChoice& choice, const IntegerVariables& variables,
+                    const Buffers& buffers) const {
+    const std::vector<FakeCudaState::Launch>& launches = fake_cuda().launches;
+    std::size_t next = 0;
+    for (const PlanStep& step : choice.plan.steps) {
+      if (step.kind != PlanStep::Kind::kLaunch) continue;
+      LaunchSizes sizes;
+      const std::int64_t shared_bytes = contents_.kernel(step.kernel)->max_shared_bytes;
+      const Status status = evaluate_launch(step, variables, kMaxThreadsPerBlock, shared_bytes, sizes);
+      if (!status.ok()) return status.message() + ", and was run";
+      if (sizes.nothing_to_do()) continue;
+      if (next == launches.size()) return "a step was not launched";
+      const FakeCudaState::Launch& launch = launches[next++];
+      if (launch.kernel != step.kernel) return "another kernel was launched";
+      if (launch.parameters.size() != step.arguments.size()) return "a launch has another number of arguments";
+      for (std::size_t i = 0; i < step.arguments.size(); ++i) {
+        const std::string wrong = check_argument(weight, choice, step.arguments[i], launch.parameters[i], buffers);
+        if (!wrong.empty()) return fmt::format("kernel {}, argument {}: {}", step.kernel, i, wrong);
+      }
+    }
+    return next == launches.size() ? "" : "more was launched than the plan says";
+  }
+
+ private:
+  std::string check_argument(const TunedWeight& weight, const TunedChoice& choice, const PlanArgument& argument,
+                             const std::vector<std::byte>& bytes, const Buffers& buffers) const {
+    using Kind = PlanArgument::Kind;
+    const Kind kind = argument.kind;
+    const bool narrow = kind == Kind::kInt32 || kind == Kind::kAlpha || kind == Kind::kBeta;
+    if (bytes.size() != (narrow ? 4U : 8U)) return fmt::format("{} bytes", bytes.size());
+    if (narrow || kind == Kind::kInt64) return "";
+    std::uint64_t address = 0;
+    std::memcpy(&address, bytes.data(), sizeof(address));
+    switch (kind) {
+      case Kind::kX: return address == buffers.x.begin() ? "" : "not x";
+      case Kind::kY: return address == buffers.y.begin() ? "" : "not y";
+      case Kind::kBias: return address == (weight.spec.epilogue.bias ? buffers.bias.begin() : 0) ? "" : "not the bias";
+      case Kind::kResidual:
+        return address == (weight.spec.epilogue.residual ? buffers.residual.begin() : 0) ? "" : "not the residual";
+      case Kind::kWorkspace:
+        return address >= buffers.workspace.begin() &&
+                       address - buffers.workspace.begin() <= static_cast<std::uint64_t>(buffers.workspace_bytes)
+                   ? ""
+                   : "outside of the workspace";
+      default: break;
+    }
+    const TunedArray& array = *weight.packing(choice.packing)->array(argument.name);
+    const std::uint64_t offset = address - model_.weights.address();
+    if (offset > model_.weights.bytes() || array.bytes.size() > model_.weights.bytes() - offset)
+      return "outside of the weights";
+    return std::memcmp(reinterpret_cast<const void*>(address), array.bytes.data(), array.bytes.size()) == 0
+               ? ""
+               : "another array than " + argument.name;
+  }
+
+  const TunedContents& contents_;
+  const LoadedModel& model_;
+};
+
+// Ends with an error, with a violation, or with everything launched.
+void run_once(const LoadedOperator& op, const TunedWeight& weight, std::int64_t tokens, const Checker& checker,
+              const CudaContext& context, CheckedRun& result) {
+  const OperatorSpec& spec = weight.spec;
+  const IntegerVariables variables = variables_without_gaps(spec, tokens);
+  const auto element = static_cast<std::int64_t>(size_of(spec.type));
+  const auto too_large = [&](std::int64_t a, std::int64_t b) { return b > 0 && a > kMostBytes / element / b; };
+  if (too_large(spec.cols, tokens) || too_large(spec.rows, tokens)) return;
+  const Result<std::int64_t> workspace_bytes = op.workspace_bytes(op.choice_for(tokens), variables);
+  if (!workspace_bytes.ok()) {
+    ++result.refused;
+    return;
+  }
+  if (*workspace_bytes > 4 * kMostBytes) return;  // cuBLASLt asks for 32 MiB
+  const LentBytes x(spec.cols * tokens * element);
+  const LentBytes y(spec.rows * tokens * element);
+  const LentBytes bias(spec.rows * element);
+  const LentBytes residual(spec.rows * tokens * element);
+  const LentBytes workspace(*workspace_bytes);
+  RunArguments arguments{.x = x.address(), .y = y.address(), .tokens = tokens};
+  if (spec.epilogue.bias) arguments.bias = bias.address();
+  if (spec.epilogue.residual) arguments.residual = residual.address();
+  arguments.workspace = workspace.address();
+  fake_cuda().launches.clear();
+  const Status status = op.run(context, arguments, nullptr);
+  if (!fake_cuda().violations.empty()) {
+    result.violation = fake_cuda().violations.front();
+  } else if (!status.ok()) {
+    ++result.refused;
+    if (!fake_cuda().launches.empty()) result.violation = "a run launched a kernel and failed: " + status.message();
+  } else {
+    ++result.runs;
+    result.violation = checker.check(weight, weight.choice_for(tokens), variables,
+                                     {x, y, bias, residual, workspace, *workspace_bytes});
+  }
+}
+
+}  // namespace
+
+CheckedRun run_checked(const TunedContents& contents, bool run_kernels) {
+  fake_cuda() = FakeCudaState();
+  fake_cuda().check_memory = true;
+  fake_cuda().run_kernels = run_kernels;
+  CheckedRun result;
+  {
+    const auto context = CudaContext::open(0);
+    if (!context.ok()) {
+      result.violation = context.status().to_string();
+      return result;
+    }
+    const auto model = LoadedModel::load(contents, *context);
+    for (std::size_t i = 0; model.ok() && i < contents.weights.size(); ++i) {
+      const TunedWeight& weight = contents.weights[i];
+      const Checker checker(contents, **model);
+      std::set<std::int64_t> tokens = {1, weight.choices.back().tokens + 1};
+      for (const TunedChoice& choice : weight.choices) tokens.insert(choice.tokens);
+      for (const std::int64_t n : tokens) {
+        run_once((*model)->operators[i], weight, n, checker, **context, result);
+        if (!result.violation.empty()) break;
+      }
+    }
+  }
+  const FakeCudaState& after = fake_cuda();
+  if (result.violation.empty() && !after.violations.empty()) result.violation = after.violations.front();
+  if (result.violation.empty() && (after.live_buffers != 0 || after.live_modules != 0)) result.violation = "a leak";
+  return result;
+}
+
+}  // namespace sparsmith::test
