@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/log.h"
 #include "cache/database.h"
 
 namespace sparsmith {
@@ -94,6 +95,19 @@ Cache& Cache::operator=(Cache&&) noexcept = default;
 Cache::~Cache() = default;
 
 const std::string& Cache::path() const { return state_->path; }
+
+void Cache::State::note_write_failure(const Status& error) {
+  if (++write_failures.count > 1) return;
+  write_failures.reason = error.message();
+  log_warning("the cache is not written: {}; what it would have kept is found out again by the next run",
+              error.message());
+}
+
+Cache::WriteFailures Cache::write_failures() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->write_failures;
+}
+
 std::int64_t Cache::damaged() const {
   const std::lock_guard lock(state_->mutex);
   return state_->damaged;

@@ -3,7 +3,7 @@
 //
 // Threads that use one Cache wait for each other; any number of processes may use one file at once. Every write is
 // committed when its function returns, so a killed process loses at most what it was about to write. Losing the
-// file costs time, never results: callers treat an error of the cache as a miss.
+// file costs time, never results: callers treat an error of the cache as a miss, and writes that fail are counted.
 //
 // Errors: kInvalidInput when the file is damaged, is no cache, or has another schema; kIoError when it cannot be
 // read, written, or locked within ten seconds.
@@ -41,6 +41,13 @@ class Cache {
   ~Cache();
 
   const std::string& path() const;
+
+  // What could not be written since the cache was opened. The first failure is a warning in the log; callers go on.
+  struct WriteFailures {
+    std::int64_t count = 0;
+    std::string reason;  // of the first one
+  };
+  WriteFailures write_failures() const;
 
   // Rows that others refer to: the id of an equal one, or of a new one.
   Result<std::int64_t> put_device(const DeviceRecord& device);

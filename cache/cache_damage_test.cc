@@ -52,6 +52,26 @@ bool write_round(Cache& cache, const std::string& prefix, int round, std::mt1993
   return cache.put_choice(choice(prefix, 1.0 + round)).ok();
 }
 
+// A table that is gone stands for a disk that is full or fails.
+TEST(CacheWriteFailureTest, WhatIsNotWrittenIsCountedAndNamed) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("cache.db");
+  auto cache = Cache::open(path, Cache::Mode::kReadWrite);
+  ASSERT_TRUE(cache.ok());
+  MeasurementRecord record;
+  record.key = kProblem;
+  const auto id = cache->begin(record);
+  ASSERT_TRUE(id.ok());
+  EXPECT_EQ(cache->write_failures().count, 0);
+  SQLite::Database(path, SQLite::OPEN_READWRITE).exec("DROP TABLE measurement; DROP TABLE choice");
+  record.status = MeasurementStatus::kOk;
+  EXPECT_FALSE(cache->finish(*id, record).ok());
+  EXPECT_FALSE(cache->begin(record).ok());
+  EXPECT_FALSE(cache->put_choice(choice("pattern", 1)).ok());
+  EXPECT_EQ(cache->write_failures().count, 3);
+  EXPECT_NE(cache->write_failures().reason.find("measurement"), std::string::npos) << cache->write_failures().reason;
+}
+
 class CacheDamageTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -109,7 +109,7 @@ std::optional<ChoiceRecord> nearest(SQLite::Database& database, const ProblemKey
 
 Status Cache::put_choice(const ChoiceRecord& choice) {
   const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Status {
+  return state_->writing([&]() -> Status {
     ChoiceRecord challenger = choice;
     for (double* value :
          {&challenger.us, &challenger.q1_us, &challenger.q3_us, &challenger.dense_us, &challenger.budget_s}) {

@@ -31,7 +31,22 @@ struct Cache::State {
   SQLite::Database database;
   ProcessIdentity process = ProcessIdentity::current();
   std::int64_t damaged = 0;
+  WriteFailures write_failures{};
   std::mutex mutex{};  // held by each call
+
+  // As guarded(), for what writes rows: a failure is counted.
+  template <class Body>
+  auto writing(Body&& body) -> decltype(body()) {
+    auto result = guarded(path, std::forward<Body>(body));
+    if (result.ok()) return result;
+    if constexpr (requires { result.status(); }) {
+      note_write_failure(result.status());
+    } else {
+      note_write_failure(result);
+    }
+    return result;
+  }
+  void note_write_failure(const Status& error);
 };
 
 // Makes the tables where there are none. Error: kInvalidInput when the file holds something else.

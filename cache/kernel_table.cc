@@ -51,7 +51,7 @@ KernelRecord kernel_of_row(SQLite::Statement& row) {
 
 Result<std::int64_t> Cache::put_device(const DeviceRecord& device) {
   const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Result<std::int64_t> {
+  return state_->writing([&]() -> Result<std::int64_t> {
     execute(state_->database,
             "INSERT INTO device (device_class, name, compute_capability, sm_count, memory_bytes, memory_bandwidth) "
             "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET memory_bandwidth = max(memory_bandwidth, ?6)",
@@ -83,7 +83,7 @@ Result<std::optional<SpeedsRecord>> Cache::find_speeds(const std::string& probe_
 
 Status Cache::put_speeds(const std::string& probe_key, const SpeedsRecord& speeds) {
   const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Status {
+  return state_->writing([&]() -> Status {
     execute(state_->database, "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2",
             kSpeeds + probe_key,
             fmt::format("{} {} {}", speeds.memory_bandwidth, speeds.l2_bandwidth, speeds.launch_us));
@@ -93,7 +93,7 @@ Status Cache::put_speeds(const std::string& probe_key, const SpeedsRecord& speed
 
 Result<std::int64_t> Cache::put_environment(const EnvironmentRecord& environment) {
   const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Result<std::int64_t> {
+  return state_->writing([&]() -> Result<std::int64_t> {
     execute(state_->database,
             "INSERT OR IGNORE INTO environment (driver_version, nvrtc_version, program_version) VALUES (?1, ?2, ?3)",
             environment.driver_version, environment.nvrtc_version, environment.program_version);
@@ -108,7 +108,7 @@ Result<std::int64_t> Cache::put_environment(const EnvironmentRecord& environment
 
 Status Cache::put_weight(const WeightRecord& weight) {
   const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Status {
+  return state_->writing([&]() -> Status {
     execute(state_->database, "INSERT OR REPLACE INTO weight VALUES (?1, ?2, ?3, ?4, ?5, ?6)", weight.pattern_hash,
             weight.value_hash, weight.rows, weight.cols, weight.nnz, weight.histogram);
     return {};
@@ -158,7 +158,7 @@ Result<std::optional<KernelRecord>> Cache::find_kernel(const KernelKey& key) {
 
 Status Cache::put_kernel(const KernelRecord& kernel) {
   const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Status {
+  return state_->writing([&]() -> Status {
     WriteTransaction transaction(state_->database);
     execute(state_->database, "INSERT OR REPLACE INTO kernel VALUES (?1, ?2, ?3)", kernel.key.name,
             kernel.key.closure_hash, kernel.config);

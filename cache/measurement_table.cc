@@ -54,7 +54,7 @@ void mark_abandoned(SQLite::Database& database, const ProcessIdentity& process) 
 
 Result<std::int64_t> Cache::begin(const MeasurementRecord& measurement) {
   const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Result<std::int64_t> {
+  return state_->writing([&]() -> Result<std::int64_t> {
     mark_abandoned(state_->database, state_->process);
     SQLite::Statement insert(state_->database,
                              "INSERT INTO measurement (uid, pattern_hash, value_hash, operator, tokens, device_class, "
@@ -76,14 +76,16 @@ Result<std::int64_t> Cache::begin(const MeasurementRecord& measurement) {
 
 Status Cache::finish(std::int64_t id, const MeasurementRecord& outcome) {
   const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Status {
+  return state_->writing([&]() -> Status {
     const MeasurementRecord& m = outcome;
     const int changed = execute(
         state_->database,
         "UPDATE measurement SET status = ?2, reason = ?3, median_us = ?4, q1_us = ?5, q3_us = ?6, samples = ?7, "
-        "copies = ?8, warm = ?9, max_error_over_bound = ?10, ended_at = ?11 WHERE id = ?1 AND status = 'running'",
+        "copies = ?8, warm = ?9, max_error_over_bound = ?10, abandoned = ?11, ended_at = ?12 WHERE id = ?1 AND status "
+        "= "
+        "'running'",
         id, std::string(measurement_status_name(m.status)), m.reason, finite(m.median_us), finite(m.q1_us),
-        finite(m.q3_us), m.samples, m.copies, m.warm, finite(m.max_error_over_bound), utc_now());
+        finite(m.q3_us), m.samples, m.copies, m.warm, finite(m.max_error_over_bound), m.abandoned, utc_now());
     if (changed == 0) return not_found(fmt::format("{}: no running measurement {}", state_->path, id));
     return {};
   });

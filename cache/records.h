@@ -90,7 +90,8 @@ struct MeasurementRecord {
   std::int64_t environment_id = 0;
 
   MeasurementStatus status = MeasurementStatus::kRunning;
-  bool abandoned = false;  // crashed because the process that began it is gone: the candidate may be innocent
+  bool abandoned = false;  // crashed because the process that began it is gone, or others killed its worker: the
+                           // candidate may be innocent
   std::string reason;      // of any status but kOk; a detail otherwise
   double median_us = 0;
   double q1_us = 0;

@@ -33,7 +33,8 @@ Status write_text(const std::string& path, std::string_view text) {
   return file ? Status() : io_error(fmt::format("{}: cannot be written", path));
 }
 
-// Runs a program with its output in `log`. 0 when it succeeded; -1 when it could not be started.
+// Runs a program with its output in `log`. 0 when it succeeded; -1 when it could not be started; over 128 when a signal
+// ended it.
 int run_program(std::vector<std::string> command, const std::string& log) {
   std::vector<char*> arguments;
   for (std::string& word : command) arguments.push_back(word.data());
@@ -51,7 +52,17 @@ int run_program(std::vector<std::string> command, const std::string& log) {
   while (waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return -1;
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// Whether a compiler failed for what the machine lacks, whatever the kernel.
+bool is_of_the_machine(int status, const std::string& messages) {
+  if (status > 128) return true;
+  for (const char* words : {"No space left on device", "signal terminated program", "annot allocate memory",
+                            "virtual memory exhausted", "annot create temporary file"}) {
+    if (messages.find(words) != std::string::npos) return true;
+  }
+  return false;
 }
 
 constexpr const char* kTableSymbol = "sparsmith_emulator_table";
@@ -161,6 +172,9 @@ class SystemCompiler : public CpuKernelCompiler {
     std::string shown = messages.ok() ? *messages : "";
     // The text has no file for who reads this: its name is the kernel's.
     for (std::size_t at = 0; (at = shown.find(text, at)) != std::string::npos;) shown.replace(at, text.size(), kernel);
+    if (is_of_the_machine(status, shown))
+      return io_error(fmt::format("the compiler {} does not come to its end: {}", command[0],
+                                  status > 128 ? fmt::format("signal {}", status - 128) : shown));
     return invalid_input(
         fmt::format("kernel {} does not compile for the emulator ({}):\n{}", kernel, command[0], shown));
   }

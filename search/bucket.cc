@@ -20,6 +20,22 @@ Trial trial_of(const Contender& contender) {
   return trial;
 }
 
+Rejection rejection_of(const Contender& contender) {
+  return {contender.identity.config, contender.candidate.config.family,
+          rejection_class(contender.status, contender.reason), contender.reason};
+}
+
+void add_rejections(const Bucket& bucket, BucketChoice& choice) {
+  std::vector<Rejection>& all = choice.rejections;
+  for (const Contender& contender : bucket.contenders) {
+    if (contender.state == Contender::State::kRejected) all.push_back(rejection_of(contender));
+  }
+  all.insert(all.end(), bucket.ungenerated.begin(), bucket.ungenerated.end());
+  if (all.size() <= BucketChoice::kMostRejections) return;
+  choice.further_rejections = static_cast<std::int64_t>(all.size() - BucketChoice::kMostRejections);
+  all.resize(BucketChoice::kMostRejections);
+}
+
 }  // namespace
 
 BucketTimes times_of(const Bucket& bucket) {
@@ -70,6 +86,7 @@ BucketChoice bucket_choice(const Bucket& bucket, const Decision& decision, bool 
   choice.tried = static_cast<int>(bucket.contenders.size());
   choice.incumbent = cache_match;
   for (const Contender& contender : bucket.contenders) choice.trials.push_back(trial_of(contender));
+  add_rejections(bucket, choice);
   if (decision.winner != nullptr) {
     choice.kind = "generated";
     choice.candidate = decision.winner->candidate;

@@ -20,6 +20,7 @@ struct Bucket {
   double gain_us = 0;                  // that the cost model promises against dense, over all calls
   std::unique_ptr<Contenders> search;  // while it goes on
   std::vector<Contender> contenders;   // what came of it
+  std::vector<Rejection> ungenerated;  // configs that made no contender
   std::vector<VendorTiming> vendors;
   std::optional<Candidate> dense_epilogue;  // the kernel behind the product, where cuBLASLt lacks the epilogue
   std::optional<VendorTiming> dense_chain;  // both together

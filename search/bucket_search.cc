@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -65,12 +66,22 @@ void BucketSearch::prepare_first() {
 void BucketSearch::compile(KernelStore::Urgency urgency) {
   prepared_ = false;
   preparation_ = std::async(std::launch::async, [this, urgency] {
+    const Status status = prepare(urgency);
+    prepared_ = true;  // in any case: a device waits for it
+    signal_.raise();
+    return status;
+  });
+}
+
+Status BucketSearch::prepare(KernelStore::Urgency urgency) {
+  try {
     const std::vector<std::size_t> points = search_.proposed();
     contenders_.make(points);
     contenders_.compile(points, urgency);
-    prepared_ = true;
-    signal_.raise();
-  });
+    return context_.kernels->health();
+  } catch (const std::exception& error) {
+    return io_error(fmt::format("candidates for N = {} cannot be prepared: {}", bucket_.tokens, error.what()));
+  }
 }
 
 void BucketSearch::hurry() {
@@ -99,7 +110,7 @@ void BucketSearch::leave_out_baseline() {
 }
 
 Result<bool> BucketSearch::advance() {
-  preparation_.get();
+  SPARSMITH_RETURN_IF_ERROR(preparation_.get());
   leave_out_baseline();
   double seconds = 0;
   {

@@ -62,6 +62,7 @@ class BucketSearch {
  private:
   // Compiles what was proposed on a thread of its own; makes it, too, if that has not been done.
   void compile(KernelStore::Urgency urgency);
+  Status prepare(KernelStore::Urgency urgency);
   void leave_out_baseline();
   void tell(std::size_t tried) const;
   bool races() const { return context_.options->strategy == StrategyKind::kRace; }
@@ -79,7 +80,7 @@ class BucketSearch {
   int vendors_epoch_ = 0;
   std::vector<const Candidate*> first_;  // until they have been compiled, or hurried
   std::atomic<bool> prepared_ = false;
-  std::future<void> preparation_;  // last: it ends before what it works on
+  std::future<Status> preparation_;  // last: it ends before what it works on
 };
 
 }  // namespace sparsmith

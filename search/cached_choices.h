@@ -69,8 +69,7 @@ Result<Candidate> generate_dense_epilogue(const TuneContext& context, const Oper
 
 ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, std::int64_t tokens);
 
-// Writes a choice of this run, with what it was compared with. A cache that fails is reported once in the log and
-// otherwise ignored.
+// Writes a choice of this run, with what it was compared with.
 void store_choice(const TuneContext& context, const WeightResult& weight, const BucketChoice& choice,
                   const std::string& families);
 

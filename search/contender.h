@@ -23,7 +23,8 @@ struct Contender {
   enum class State : std::uint8_t { kWaiting, kTimed, kRejected };
   State state = State::kWaiting;
   MeasurementStatus status = MeasurementStatus::kRunning;
-  std::string reason;  // why it was rejected
+  std::string reason;     // why it was rejected
+  bool unjudged = false;  // for a fault of the machine, which says nothing of it: the choice is not complete
   Verification verification;
   Timing timing;
   bool in_final = false;

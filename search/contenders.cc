@@ -7,6 +7,7 @@
 #include "base/stopwatch.h"
 #include "search/cached_choices.h"
 #include "search/weight_tuner.h"
+#include "tuner/environment_fault.h"
 
 namespace sparsmith {
 Contenders::Contenders(const TuneContext& context, Packings& packings, const Problem& problem, SearchPoints points)
@@ -78,7 +79,10 @@ void Contenders::make(std::span<const std::size_t> points) {
     if (!errors[i].ok()) {
       // What many have in common comes first.
       const std::string& reason = errors[i].message();
-      ++counts_.rejected["cannot be generated: " + reason.substr(0, reason.find(": "))];
+      const std::string outcome = "cannot be generated: " + reason.substr(0, reason.find(": "));
+      ++counts_.rejected[outcome];
+      const Config& config = points_.points[point].config;
+      ungenerated_.push_back({config.text(), config.family, outcome, reason});
       failed_.insert(point);
       continue;
     }
@@ -131,6 +135,7 @@ void Contenders::compile(std::span<const std::size_t> points, KernelStore::Urgen
     contender.state = Contender::State::kRejected;
     contender.status = MeasurementStatus::kFailed;
     contender.reason = status.message();
+    contender.unjudged = is_environment_fault(status);
   }
 }
 

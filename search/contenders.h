@@ -48,6 +48,7 @@ class Contenders {
   std::vector<Contender> take();
 
   const TuneCounts& counts() const { return counts_; }
+  const std::vector<Rejection>& ungenerated() const { return ungenerated_; }
 
  private:
   void pack(std::span<const std::size_t> points);
@@ -59,6 +60,7 @@ class Contenders {
   Packings& packings_;
   SearchPoints points_;
   TuneCounts counts_;
+  std::vector<Rejection> ungenerated_;
   std::vector<std::unique_ptr<Contender>> made_;
   std::set<std::size_t> failed_;
   std::set<std::size_t> compiled_;

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/stopwatch.h"
 #include "search/bucket.h"
+#include "tuner/environment_fault.h"
 
 namespace sparsmith {
 namespace {
@@ -37,12 +38,22 @@ std::string reason_of(const Status& error) {
   return fmt::format("{}: {}", kOutOfDeviceMemory, error.message());
 }
 
+void finish(MeasurementLog& log, const Contender& contender) {
+  log.finish(contender.status, contender.reason, contender.timing, contender.verification.max_error_over_bound,
+             contender.unjudged);
+}
+
 void reject(Contender& contender, MeasurementStatus status, std::string reason) {
   if (status == MeasurementStatus::kCrashed || status == MeasurementStatus::kTimeout)
     log_debug("left out: {} ({}): {}", contender.identity.config, contender.identity.packing, reason);
   contender.state = State::kRejected;
   contender.status = status;
   contender.reason = std::move(reason);
+}
+
+void reject(Contender& contender, const Status& error) {
+  reject(contender, kind_of(error), reason_of(error));
+  contender.unjudged = is_environment_fault(error);
 }
 
 void enter(Contender& contender, Timing timing) {
@@ -57,7 +68,7 @@ void enter(Contender& contender, Timing timing) {
 bool verify_contender(DeviceSession& session, Contender& contender) {
   auto verification = session.verify(contender.loaded);
   if (!verification.ok()) {
-    reject(contender, kind_of(verification.status()), reason_of(verification.status()));
+    reject(contender, verification.status());
     return false;
   }
   contender.verification = std::move(*verification);
@@ -162,11 +173,14 @@ TimingPolicy DeviceSearch::policy(int replays) const {
 
 // Earlier results count; the others get a few samples.
 Status DeviceSearch::first_turn(Contender& contender, int replays) {
-  if (contender.state != State::kWaiting || recall(contender)) return {};
+  if (contender.state == State::kWaiting && recall(contender)) return {};
+  // Of what was rejected before, what could not be compiled is told to the log.
+  if (contender.state == State::kTimed) return {};
+  if (contender.state == State::kRejected && contender.status != MeasurementStatus::kFailed) return {};
   log_.begin(contender.identity);
-  sample(contender, policy(replays));
+  if (contender.state == State::kWaiting) sample(contender, policy(replays));
   SPARSMITH_RETURN_IF_ERROR(session_->health());
-  log_.finish(contender.status, contender.reason, contender.timing, contender.verification.max_error_over_bound);
+  finish(log_, contender);
   return {};
 }
 
@@ -176,6 +190,7 @@ bool DeviceSearch::recall(Contender& contender) const {
   if (!known) return false;
   if (known->status != MeasurementStatus::kOk || known->median_us <= 0) {
     reject(contender, known->status, known->reason + " (in an earlier run)");
+    contender.unjudged = known->abandoned;
     return true;
   }
   contender.recalled = true;
@@ -200,7 +215,7 @@ void DeviceSearch::sample(Contender& contender, TimingPolicy policy) {
     const Stopwatch stopwatch(contender.seconds.time);
     return session_->time(contender.loaded, policy);
   }();
-  if (!timing.ok()) return reject(contender, kind_of(timing.status()), reason_of(timing.status()));
+  if (!timing.ok()) return reject(contender, timing.status());
   contender.timing = std::move(*timing);
   if (contender.timing.too_slow) {
     return reject(
@@ -271,8 +286,9 @@ void DeviceSearch::alone(const std::vector<Contender*>& finalists) {
   for (Contender* contender : finalists) {
     log_.begin(contender->identity);
     sample(*contender, options_.policy);
+    if (!session_->health().ok()) return;
     if (contender->state == State::kTimed) contender->in_final = true;
-    log_.finish(contender->status, contender->reason, contender->timing, contender->verification.max_error_over_bound);
+    finish(log_, *contender);
   }
 }
 

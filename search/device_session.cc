@@ -1,13 +1,20 @@
 #include "search/device_session.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "base/log.h"
 #include "base/stopwatch.h"
+#include "tuner/environment_fault.h"
 
 namespace sparsmith {
 namespace {
+
+// Before another worker is started where one did not come up.
+constexpr std::chrono::milliseconds kPause{100};
 
 Status send_and_place(Measurer& measurer, const PackedWeight& packed) {
   SPARSMITH_RETURN_IF_ERROR(measurer.send_packing(packed));
@@ -25,17 +32,22 @@ Result<DeviceSession> DeviceSession::open(MeasurerFactory factory) {
 }
 
 Status DeviceSession::revive() {
-  if (measurer_) return {};
-  auto started = factory_();
-  if (started.ok()) {
-    measurer_ = std::move(*started);
-    ++restarts_;
-    health_ = restore();
-  } else {
+  if (measurer_ || ended_) return health_;
+  for (int attempt = 1;; ++attempt) {
+    auto started = factory_();
     health_ = started.status();
+    if (started.ok()) {
+      measurer_ = std::move(*started);
+      ++restarts_;
+      health_ = restore();
+    }
+    if (health_.ok()) return health_;
+    measurer_.reset();
+    // A program or a device that is missing does not come back.
+    if (health_.code() == StatusCode::kNoDevice || attempt == kEnvironmentAttempts) return health_;
+    log_debug("a worker is started once more: {}", health_.message());
+    std::this_thread::sleep_for(kPause * attempt);
   }
-  if (!health_.ok()) measurer_.reset();
-  return health_;
 }
 
 Status DeviceSession::restore() {
@@ -46,11 +58,15 @@ Status DeviceSession::restore() {
   return {};
 }
 
-// A device error may mean that the process died or that its context is broken: either way it is thrown away.
+// A device error may mean that the process died or that its context is broken: either way it is thrown away. So is a
+// process that met a fault of the machine.
 template <class Call>
 auto DeviceSession::guarded(Uses uses, double& seconds, Call&& call) -> decltype(call(std::declval<Measurer&>())) {
   std::optional<DeviceTurn::Hold> hold;
-  if (uses == Uses::kDevice || measurer_ == nullptr) hold.emplace(turn_);
+  if (uses == Uses::kDevice || measurer_ == nullptr) {
+    hold.emplace(turn_);
+    if (!hold->status().ok()) return end(hold->status());
+  }
   const Stopwatch stopwatch(seconds);
   SPARSMITH_RETURN_IF_ERROR(revive());
   auto result = call(*measurer_);
@@ -60,7 +76,7 @@ auto DeviceSession::guarded(Uses uses, double& seconds, Call&& call) -> decltype
   } else {
     code = result.code();
   }
-  if (code == StatusCode::kDeviceError) measurer_.reset();
+  if (code == StatusCode::kDeviceError || code == StatusCode::kIoError) measurer_.reset();
   return result;
 }
 
@@ -72,9 +88,45 @@ auto DeviceSession::guarded(double& seconds, Call&& call) -> decltype(call(std::
 // For calls that belong to no candidate: a worker that dies under one may have been hurt before it.
 Status DeviceSession::with_retry(Uses uses, double& seconds, const std::function<Status(Measurer&)>& call) {
   Status status = guarded(uses, seconds, call);
-  if (status.code() != StatusCode::kDeviceError) return status;
-  log_debug("the worker is started again: {}", status.message());
-  return guarded(uses, seconds, call);
+  for (int attempt = 2; attempt <= kEnvironmentAttempts && health_.ok(); ++attempt) {
+    const bool again = is_environment_fault(status) || (status.code() == StatusCode::kDeviceError && attempt == 2);
+    if (!again) return status;
+    log_debug("the worker is started again: {}", status.message());
+    status = guarded(uses, seconds, call);
+  }
+  return is_environment_fault(status) ? end(status) : status;
+}
+
+template <class Call>
+auto DeviceSession::judged(double& seconds, Call&& call) -> decltype(call(std::declval<Measurer&>())) {
+  for (int attempt = 1;; ++attempt) {
+    auto result = guarded(seconds, call);
+    if (result.ok() || !health_.ok()) return result;
+    SPARSMITH_RETURN_IF_ERROR(check_known_good());
+    if (!is_environment_fault(result.status()) || attempt == kEnvironmentAttempts) return result;
+    log_debug("a candidate is tried once more: {}", result.status().message());
+  }
+}
+
+Status DeviceSession::check_known_good() {
+  Status checked;
+  for (int attempt = 1; attempt <= kEnvironmentAttempts; ++attempt) {
+    double seconds = 0;
+    checked = guarded(seconds, [](Measurer& measurer) { return measurer.check_known_good(); });
+    if (checked.ok()) return {};
+    measurer_.reset();  // a fresh one may
+  }
+  return end({is_environment_fault(checked) ? checked.code() : StatusCode::kIoError,
+              fmt::format("the machine is at fault, not a candidate: {}; see to free space in $TMPDIR, memory, the "
+                          "driver and the compiler, then run the same command again",
+                          checked.message())});
+}
+
+Status DeviceSession::end(const Status& reason) {
+  measurer_.reset();
+  ended_ = true;
+  if (health_.ok()) health_ = reason;
+  return health_;
 }
 
 Result<DeviceSpeeds> DeviceSession::measure_speeds() {
@@ -105,9 +157,10 @@ Status DeviceSession::add_packing(const PackedWeight& packed) {
   SPARSMITH_RETURN_IF_ERROR(
       with_retry(Uses::kWorker, seconds_.sending, [&](Measurer& measurer) { return measurer.send_packing(packed); }));
   Status placed = guarded(seconds_.sending, [&](Measurer& measurer) { return measurer.place_packing(packed.packing); });
-  if (placed.code() == StatusCode::kDeviceError) {  // the next worker has not been sent anything
-    log_debug("the worker is started again: {}", placed.message());
-    placed = guarded(seconds_.sending, [&](Measurer& measurer) { return send_and_place(measurer, packed); });
+  if (placed.code() == StatusCode::kDeviceError || is_environment_fault(placed)) {
+    log_debug("the worker is started again: {}", placed.message());  // it has not been sent anything
+    placed = with_retry(Uses::kDevice, seconds_.sending,
+                        [&](Measurer& measurer) { return send_and_place(measurer, packed); });
   }
   SPARSMITH_RETURN_IF_ERROR(placed);
   packings_.push_back(&packed);
@@ -141,11 +194,18 @@ void DeviceSession::limit_candidates(std::chrono::milliseconds limit) {
 }
 
 Result<Verification> DeviceSession::verify(const LoadedCandidate& candidate) {
-  return guarded(seconds_.verifying, [&](Measurer& measurer) { return measurer.verify(candidate); });
+  return judged(seconds_.verifying, [&](Measurer& measurer) { return measurer.verify(candidate); });
 }
 
 Result<Timing> DeviceSession::time(const LoadedCandidate& candidate, const TimingPolicy& policy) {
-  return guarded(seconds_.timing, [&](Measurer& measurer) { return measurer.time(candidate, policy); });
+  const int verified_in = epoch();
+  return judged(seconds_.timing, [&](Measurer& measurer) -> Result<Timing> {
+    if (epoch() != verified_in) {  // another worker, which times only what it has verified
+      SPARSMITH_ASSIGN_OR_RETURN(const Verification verification, measurer.verify(candidate));
+      if (!verification.ok) return internal_error("it passed once, and not again: " + verification.reason);
+    }
+    return measurer.time(candidate, policy);
+  });
 }
 
 Result<std::vector<Timing>> DeviceSession::time_interleaved(const std::vector<LoadedCandidate>& candidates,
@@ -161,7 +221,10 @@ Result<std::vector<Timing>> DeviceSession::time_unverified(const std::vector<Loa
 }
 
 Result<VendorTiming> DeviceSession::vendor(const std::string& name, const TimingPolicy& policy) {
-  return guarded(seconds_.libraries, [&](Measurer& measurer) { return measurer.vendor(name, policy); });
+  auto measured = judged(seconds_.libraries, [&](Measurer& measurer) { return measurer.vendor(name, policy); });
+  // Without it nobody knows what dense takes.
+  if (!measured.ok() && is_environment_fault(measured.status())) return end(measured.status());
+  return measured;
 }
 
 }  // namespace sparsmith

@@ -1,6 +1,10 @@
 // A device that outlives what runs on it: when a measurer dies, the session starts another one and gives it back
 // the weight, the packings and the tokens, so that a candidate that takes its worker down costs only itself.
 //
+// When the call of a candidate fails, a measurer runs a kernel that is known to be good. Where that fails too, the
+// machine is at fault: the session is over, and health() says why. A candidate whose worker others killed, or that met
+// another fault of the machine (environment_fault.h), is tried again.
+//
 // Sessions of one GPU, of this process or of others, use it in turns, a call each; what a worker is only sent takes no
 // turn.
 //
@@ -44,7 +48,8 @@ class DeviceSession {
 
   // Of what follows, until the next set_tokens().
   void limit_candidates(std::chrono::milliseconds limit);
-  // As Measurer's. kDeviceError: the candidate failed or the worker died of it; the session goes on.
+  // As Measurer's. An error while health() is ok: the candidate failed or the worker died of it, and the session goes
+  // on; where it is a fault of the machine, which came again each time, nothing is known of the candidate.
   Result<Verification> verify(const LoadedCandidate& candidate);
   Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy);
   Result<std::vector<Timing>> time_interleaved(const std::vector<LoadedCandidate>& candidates,
@@ -72,7 +77,7 @@ class DeviceSession {
   const Seconds& seconds() const { return seconds_; }
   void add_waiting(double seconds) { seconds_.waiting += seconds; }
 
-  // Ok, or why the last attempt to start a measurer failed: nothing that failed since then is a candidate's fault.
+  // Ok, or why there is no measurer: nothing that failed since then is a candidate's fault.
   const Status& health() const { return health_; }
 
  private:
@@ -87,6 +92,12 @@ class DeviceSession {
   auto guarded(Uses uses, double& seconds, Call&& call) -> decltype(call(std::declval<Measurer&>()));
   template <class Call>
   auto guarded(double& seconds, Call&& call) -> decltype(call(std::declval<Measurer&>()));
+  // For the call of a candidate.
+  template <class Call>
+  auto judged(double& seconds, Call&& call) -> decltype(call(std::declval<Measurer&>()));
+  // Ends the session where the machine cannot do what is known to be good.
+  Status check_known_good();
+  Status end(const Status& reason);
   Status with_retry(Uses uses, double& seconds, const std::function<Status(Measurer&)>& call);
 
   MeasurerFactory factory_;
@@ -94,6 +105,7 @@ class DeviceSession {
   DeviceProperties properties_;
   DeviceTurn turn_;  // held while the device works
   Status health_;
+  bool ended_ = false;
   int restarts_ = -1;  // the first start is none
   int switches_ = 0;   // of N
   Seconds seconds_;

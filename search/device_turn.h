@@ -1,7 +1,10 @@
 // Runs that share a GPU measure in turns: what one does there would slow down what another one times.
 #pragma once
 
+#include <chrono>
 #include <string>
+
+#include "sparsmith/status.h"
 
 namespace sparsmith {
 
@@ -10,8 +13,8 @@ namespace sparsmith {
 class DeviceTurn {
  public:
   DeviceTurn() = default;  // of no device: never waits
-  // `pci_address`: "0000:1b:00"; empty for what is no GPU. Where the file cannot be opened (processes of several users
-  // need one that both may write), nobody is waited for, and the log says so.
+  // `pci_address`: "0000:1b:00"; empty for what is no GPU. Any user may lock the file. Where it cannot be opened, or is
+  // a link, nobody is waited for, and the log says so.
   explicit DeviceTurn(const std::string& pci_address);
   DeviceTurn(DeviceTurn&& other) noexcept;
   DeviceTurn& operator=(DeviceTurn&& other) noexcept;
@@ -22,6 +25,13 @@ class DeviceTurn {
   // Whether others are waited for at all.
   bool exists() const { return file_ >= 0; }
 
+  // How long a wait may take before the log says who has the device, and before it is given up: no call to a worker
+  // takes longer than two minutes.
+  void set_patience(std::chrono::milliseconds report_after, std::chrono::milliseconds give_up_after) {
+    report_after_ = report_after;
+    give_up_after_ = give_up_after;
+  }
+
   // Waits until nobody else has the device, and has it while it lives.
   class Hold {
    public:
@@ -30,12 +40,19 @@ class DeviceTurn {
     Hold& operator=(const Hold&) = delete;
     ~Hold();
 
+    // Ok, or why the wait was given up: who has the device. The turn is of no more use then.
+    const Status& status() const { return status_; }
+
    private:
     int file_;
+    Status status_;
   };
 
  private:
   int file_ = -1;
+  std::string path_;
+  std::chrono::milliseconds report_after_{30'000};
+  std::chrono::milliseconds give_up_after_{600'000};
 };
 
 }  // namespace sparsmith

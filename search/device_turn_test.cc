@@ -1,6 +1,8 @@
 #include "search/device_turn.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -74,6 +76,38 @@ TEST_F(DeviceTurnTest, WithoutAFileNobodyIsWaitedFor) {
   DeviceTurn other("0000:1b:00");
   const DeviceTurn::Hold hold_one(one);
   const DeviceTurn::Hold hold_other(other);
+}
+
+TEST_F(DeviceTurnTest, AnyUserMayLockTheFileAndALinkIsNotFollowed) {
+  const mode_t mask = ::umask(0077);
+  DeviceTurn one("0000:1b:00");
+  ::umask(mask);
+  EXPECT_TRUE(one.exists());
+  struct stat found{};
+  ASSERT_EQ(::stat(directory_.file("sparsmith-0000-1b-00.lock").c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777U, 0444U);
+
+  const std::string target = directory_.file("target");
+  ASSERT_EQ(::symlink(target.c_str(), directory_.file("sparsmith-0000-1c-00.lock").c_str()), 0);
+  EXPECT_FALSE(DeviceTurn("0000:1c:00").exists());
+  EXPECT_NE(::access(target.c_str(), F_OK), 0);
+}
+
+TEST_F(DeviceTurnTest, AHolderThatNeverReleasesIsNamedAndNotWaitedForForEver) {
+  DeviceTurn one("0000:1b:00");
+  DeviceTurn other("0000:1b:00");
+  other.set_patience(std::chrono::milliseconds(20), std::chrono::milliseconds(60));
+  {
+    const DeviceTurn::Hold hold(one);
+    const DeviceTurn::Hold later(other);
+    EXPECT_EQ(later.status().code(), StatusCode::kIoError);
+    EXPECT_NE(later.status().message().find("process " + std::to_string(::getpid())), std::string::npos)
+        << later.status().message();
+    EXPECT_NE(later.status().message().find("set TMPDIR"), std::string::npos);
+  }
+  DeviceTurn third("0000:1b:00");
+  const DeviceTurn::Hold hold(third);
+  EXPECT_TRUE(hold.status().ok()) << "the wait that was given up does not keep the lock";
 }
 
 }  // namespace

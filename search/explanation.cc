@@ -33,7 +33,13 @@ void add_measurements(const std::vector<MeasurementRecord>& measurements, const 
     auto& record = *std::ranges::find(explanation.families, config->family, &Explanation::FamilyRecord::name);
     ++record.tried;
     if (!passed(*measurement)) {
-      ++explanation.rejected[rejection_class(measurement->status, measurement->reason)];
+      const std::string outcome = rejection_class(measurement->status, measurement->reason);
+      ++explanation.rejected[outcome];
+      if (explanation.rejections.size() < Explanation::kMostRejections) {
+        explanation.rejections.push_back({text, config->family, outcome, measurement->reason});
+      } else {
+        ++explanation.further_rejections;
+      }
       continue;
     }
     ++record.passed;

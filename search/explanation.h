@@ -9,6 +9,7 @@
 
 #include "cache/records.h"
 #include "generator/family.h"
+#include "search/tune_report.h"
 
 namespace sparsmith {
 
@@ -25,6 +26,9 @@ struct Explanation {
   std::vector<FamilyRecord> families;            // fastest first, those that were never timed last
   std::map<std::string, std::int64_t> cuts;      // of the search space, by "family: reason"
   std::map<std::string, std::int64_t> rejected;  // candidates that failed, by reason
+  static constexpr std::size_t kMostRejections = 100;
+  std::vector<Rejection> rejections;    // each of them, the first ones
+  std::int64_t further_rejections = 0;  // that are left out
 
   // The fastest other config that was measured: what the winner won against. Times outside of a final have few samples.
   double runner_up_us = 0;  // 0: none

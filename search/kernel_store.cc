@@ -8,6 +8,8 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/stopwatch.h"
+#include "tuner/environment_fault.h"
+#include "tuner/known_good_kernel.h"
 
 namespace sparsmith {
 namespace {
@@ -68,8 +70,7 @@ void KernelStore::keep(const Missing& missing, Result<CompiledKernel> compiled) 
     record.config = missing.config;
     record.cubin = compiled->cubin;
     record.figures = compiled->figures;
-    const Status status = cache_->put_kernel(record);
-    if (!status.ok()) log_debug("the cache was not written: {}", status.message());
+    (void)cache_->put_kernel(record);  // the cache counts what it cannot write
   }
   kernels_.emplace(identity(missing.kernel), std::move(compiled));
 }
@@ -85,6 +86,9 @@ std::set<std::string> KernelStore::queue_missing(std::span<const Candidate* cons
       } else if (auto cached = from_cache(kernel)) {
         ++counts_.cache_hits;
         kernels_.emplace(name, std::move(*cached));
+        continue;
+      } else if (!health_.ok()) {
+        kernels_.emplace(name, health_);
         continue;
       } else {
         in_work_.insert(name);
@@ -152,15 +156,47 @@ void KernelStore::ensure(std::span<const Candidate* const> candidates, Urgency u
 
 void KernelStore::give_up() {
   const std::lock_guard lock(mutex_);
+  given_up_ = true;
+  drop_queued(io_error("the run ended before this kernel was compiled"));
+}
+
+void KernelStore::drop_queued(const Status& reason) {
   for (std::deque<Missing>* const queue : {&urgent_, &ordinary_}) {
     for (const Missing& missing : *queue) {
       const std::string name = identity(missing.kernel);
-      kernels_.emplace(name, unsupported("the run ended before this kernel was compiled"));
+      kernels_.emplace(name, reason);
       in_work_.erase(name);
     }
     queue->clear();
   }
   compiled_.notify_all();
+}
+
+Status KernelStore::health() const {
+  const std::lock_guard lock(mutex_);
+  return health_;
+}
+
+Status KernelStore::health_of_all() const {
+  const std::lock_guard lock(mutex_);
+  const bool none = std::ranges::none_of(kernels_, [](const auto& each) { return each.second.ok(); });
+  if (!health_.ok() || first_failure_.ok() || !none) return health_;
+  return io_error(fmt::format("no kernel compiles: {}", first_failure_.message()));
+}
+
+Status KernelStore::check_known_good() const {
+  SPARSMITH_ASSIGN_OR_RETURN(const KernelSource kernel, known_good_kernel());
+  const Status checked = compiler_->compile(kernel, architecture_).status();
+  if (checked.ok()) return {};
+  return io_error(
+      fmt::format("the machine is at fault, not a kernel: {}; see to the compiler, memory and free space in "
+                  "$TMPDIR, then run the same command again",
+                  checked.message()));
+}
+
+void KernelStore::note_failure(const KernelSource& kernel, const Status& error) {
+  log_debug("{}: {}", kernel.name, error.message());
+  if (first_failure_.ok() && !is_environment_fault(error)) first_failure_ = error;
 }
 
 void KernelStore::compile_queued() {
@@ -177,6 +213,21 @@ void KernelStore::compile_queued() {
     double seconds = 0;
     Result<CompiledKernel> compiled = compile(missing.kernel, seconds);
     lock.lock();
+    // What is for another architecture is refused, not compiled; and after an interrupt, compilers are stopped.
+    const bool doubtful =
+        !compiled.ok() && compiler_ != nullptr && !given_up_ && compiled.status().code() != StatusCode::kUnsupported;
+    Status checked;
+    if (doubtful) {
+      lock.unlock();
+      checked = check_known_good();
+      lock.lock();
+    }
+    if (!compiled.ok()) note_failure(missing.kernel, compiled.status());
+    if (!checked.ok()) {
+      if (health_.ok()) health_ = checked;
+      compiled = health_;
+      drop_queued(health_);
+    }
     counts_.compiler_seconds += seconds;
     if (ordinary) --ordinary_in_work_;
     if (compiler_ != nullptr) ++counts_.compiled;

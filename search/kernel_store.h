@@ -54,8 +54,14 @@ class KernelStore {
   // this thread, of the kernels that were not ready.
   void ensure(std::span<const Candidate* const> candidates, Urgency urgency, const Progress& progress = {});
 
-  // What is still in a queue is not compiled: who waits for it gets an error.
+  // What is still in a queue is not compiled: who waits for it gets an error, kIoError.
   void give_up();
+
+  // Ok, or why the machine compiles nothing any more: a kernel that is known to be good fails too. What failed since
+  // then is no verdict on a kernel, and nothing further is compiled.
+  Status health() const;
+  // The same; and, where kernels were compiled and none of them could be, the first one's error.
+  Status health_of_all() const;
 
   // The kernel, or why there is none. REQUIRES: ensured. The pointer lives as long as the store.
   Result<const CompiledKernel*> find(const KernelSource& kernel) const;
@@ -87,6 +93,11 @@ class KernelStore {
   bool may_compile_ordinary() const { return !ordinary_.empty() && ordinary_in_work_ < most_ordinary_; }
   // `seconds`: what it took.
   Result<CompiledKernel> compile(const KernelSource& kernel, double& seconds) const;
+  // Whether a kernel's failure is the machine's: ok, or why nothing compiles.
+  Status check_known_good() const;
+  // REQUIRES, both: the mutex is held.
+  void drop_queued(const Status& reason);
+  void note_failure(const KernelSource& kernel, const Status& error);
 
   const KernelCompiler* compiler_;
   Cache* cache_;
@@ -100,6 +111,9 @@ class KernelStore {
   // By name and closure hash.
   std::map<std::string, Result<CompiledKernel>> kernels_;
   std::set<std::string> in_work_;  // in a queue, or with the compiler
+  bool given_up_ = false;
+  Status health_;
+  Status first_failure_;  // that was the kernel's
   std::deque<Missing> urgent_;
   std::deque<Missing> ordinary_;
   std::size_t ordinary_in_work_ = 0;  // with the compiler

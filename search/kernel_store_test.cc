@@ -132,5 +132,41 @@ TEST_F(KernelStoreTest, WhatIsGivenUpIsNotWaitedFor) {
   EXPECT_EQ(order_, std::vector<std::string>{"first"});
 }
 
+TEST_F(KernelStoreTest, WhereTheKnownGoodKernelFailsTheMachineIsAtFault) {
+  goes_on_.set_value();
+  script_.error = [](const std::string& name) {
+    return name == "lost" ? io_error("the compiler was killed") : Status();
+  };
+  script_.known_good = [] { return io_error("the compiler was killed"); };
+  const Candidate lost = candidate({"lost", "a", "b"});
+  const Candidate later = candidate({"c"});
+  const Candidate* const all[] = {&lost};
+  const Candidate* const then[] = {&later};
+  KernelStore store(compiler_.get(), nullptr, "sm_90", 1);
+  store.ensure(all, KernelStore::Urgency::kNow);
+  store.ensure(then, KernelStore::Urgency::kNow);
+  EXPECT_EQ(store.health().code(), StatusCode::kIoError);
+  EXPECT_THAT(store.health().message(), testing::HasSubstr("the compiler was killed"));
+  for (const KernelSource& kernel : {lost.kernels[1], lost.kernels[2], later.kernels[0]})
+    EXPECT_EQ(store.find(kernel).status().message(), store.health().message()) << kernel.name;
+  EXPECT_EQ(script_.compiled.count("a") + script_.compiled.count("b") + script_.compiled.count("c"), 0U);
+}
+
+TEST_F(KernelStoreTest, WhereNoKernelCompilesTheFirstOnesWordsAreTheError) {
+  goes_on_.set_value();
+  script_.fails = [](const std::string& name) { return name != "good"; };
+  const Candidate bad = candidate({"bad", "worse"});
+  const Candidate good = candidate({"good"});
+  const Candidate* const all_bad[] = {&bad};
+  const Candidate* const all_good[] = {&good};
+  KernelStore store(compiler_.get(), nullptr, "sm_90", 1);
+  EXPECT_TRUE(store.health_of_all().ok());
+  store.ensure(all_bad, KernelStore::Urgency::kNow);
+  EXPECT_TRUE(store.health().ok());
+  EXPECT_EQ(store.health_of_all().message(), "no kernel compiles: drawn not to compile");
+  store.ensure(all_good, KernelStore::Urgency::kNow);
+  EXPECT_TRUE(store.health_of_all().ok());
+}
+
 }  // namespace
 }  // namespace sparsmith

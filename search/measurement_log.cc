@@ -9,6 +9,9 @@
 namespace sparsmith {
 namespace {
 
+// How often a candidate may cost a process, by whoever's doing, before it is left alone.
+constexpr int kMostAbandoned = 4;
+
 std::string key_of(const std::string& config, const std::string& packing, int packer_version,
                    const std::string& closure) {
   return fmt::format("{}|{}|{}|{}", config, packing, packer_version, closure);
@@ -45,18 +48,15 @@ void MeasurementLog::begin(const CandidateIdentity& candidate) {
   record.closure_hash = candidate.closure_hash;
   record.predicted_us = candidate.predicted_us;
   const auto id = cache_->begin(record);
-  if (id.ok()) {
-    running_ = *id;
-  } else {
-    log_debug("the cache was not written: {}", id.status().message());
-  }
+  if (id.ok()) running_ = *id;
 }
 
 void MeasurementLog::finish(MeasurementStatus status, const std::string& reason, const Timing& timing,
-                            double error_over_bound) {
+                            double error_over_bound, bool unjudged) {
   if (cache_ == nullptr || running_ == 0) return;
   MeasurementRecord outcome;
-  outcome.status = status;
+  outcome.status = unjudged ? MeasurementStatus::kCrashed : status;
+  outcome.abandoned = unjudged;
   outcome.reason = reason;
   outcome.median_us = timing.median_us;
   outcome.q1_us = timing.q1_us;
@@ -65,16 +65,17 @@ void MeasurementLog::finish(MeasurementStatus status, const std::string& reason,
   outcome.copies = timing.copies;
   outcome.warm = timing.warm;
   outcome.max_error_over_bound = error_over_bound;
-  const Status written = cache_->finish(running_, outcome);
-  if (!written.ok()) log_debug("the cache was not written: {}", written.message());
+  (void)cache_->finish(running_, outcome);
   running_ = 0;
 }
 
 std::optional<MeasurementRecord> MeasurementLog::find(const CandidateIdentity& candidate) const {
   const auto found = known_.find(key_of(candidate));
   if (found == known_.end()) return std::nullopt;
-  if (found->second.last.abandoned && found->second.abandoned < 2) return std::nullopt;
-  return found->second.last;
+  const MeasurementRecord& last = found->second.last;
+  if (last.status == MeasurementStatus::kFailed) return std::nullopt;
+  if (last.abandoned && found->second.abandoned < kMostAbandoned) return std::nullopt;
+  return last;
 }
 
 }  // namespace sparsmith

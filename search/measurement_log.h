@@ -1,5 +1,5 @@
-// Writes what is tried to the cache, and remembers what earlier runs tried. Without a cache, or with one that fails, it
-// does nothing: losing a record costs time, never a result.
+// Writes what is tried to the cache, and remembers what earlier runs tried. Without a cache it does nothing. A cache
+// that fails counts what is lost: that costs time, never a result.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,16 @@ class MeasurementLog {
   // hash, the device and the environment. Reads what was measured for that problem in that environment.
   MeasurementLog(Cache* cache, MeasurementRecord base);
 
-  // Before anything of the candidate runs; after it has. finish() without a begin() does nothing.
+  // Before anything of the candidate runs; after it has. finish() without a begin() does nothing. `unjudged`: what came
+  // of it is the machine's doing.
   void begin(const CandidateIdentity& candidate);
-  void finish(MeasurementStatus status, const std::string& reason, const Timing& timing, double error_over_bound);
+  void finish(MeasurementStatus status, const std::string& reason, const Timing& timing, double error_over_bound,
+              bool unjudged = false);
 
-  // The last finished measurement of that candidate, if it may be trusted: same code, same environment. A candidate
-  // whose process died over it is not found the first time, since the process may have been killed for other reasons.
+  // The last finished measurement of that candidate, if it may be trusted: same code, same environment. What failed to
+  // compile, to load or to fit the memory is not found: another day it may not fail, and costs little. A candidate
+  // whose process died over it, or whose worker others killed, is found only when that came several times: as
+  // `abandoned`.
   std::optional<MeasurementRecord> find(const CandidateIdentity& candidate) const;
 
  private:

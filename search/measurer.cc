@@ -11,6 +11,7 @@ class WorkerMeasurer : public Measurer {
 
   const DeviceProperties& properties() const override { return worker_->properties(); }
   Result<DeviceSpeeds> measure_speeds() override { return worker_->measure_speeds(); }
+  Status check_known_good() override { return worker_->check_known_good(); }
   Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) override {
     return worker_->set_weight(matrix, spec);
   }

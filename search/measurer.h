@@ -19,6 +19,7 @@ class Measurer {
 
   virtual const DeviceProperties& properties() const = 0;
   virtual Result<DeviceSpeeds> measure_speeds() = 0;
+  virtual Status check_known_good() = 0;
   virtual Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) = 0;
   virtual Status send_packing(const PackedWeight& packed) = 0;
   virtual Status place_packing(const std::string& name) = 0;

@@ -2,6 +2,7 @@
 
 #include "search/device_search.h"
 #include "search/packings.h"
+#include "tuner/environment_fault.h"
 
 namespace sparsmith {
 namespace {
@@ -17,6 +18,7 @@ bool compiles(const TuneContext& context, Contender& contender) {
   contender.state = Contender::State::kRejected;
   contender.status = MeasurementStatus::kFailed;
   contender.reason = status.message();
+  contender.unjudged = is_environment_fault(status);
   return false;
 }
 
@@ -27,9 +29,10 @@ Status run_predicted_race(const TuneContext& context, MeasurementLog& log, std::
   for (Contender& contender : contenders) {
     if (passed == kWanted || (passed > 0 && (context.interrupted() || context.out_of_time()))) break;
     if (context.progress) context.progress("verify", static_cast<std::size_t>(passed), kWanted);
-    if (contender.state != Contender::State::kWaiting || !compiles(context, contender)) continue;
+    if (contender.state != Contender::State::kWaiting) continue;
     log.begin(contender.identity);
-    const bool ok = verify_contender(*context.session, contender);
+    const bool ok = compiles(context, contender) && verify_contender(*context.session, contender);
+    SPARSMITH_RETURN_IF_ERROR(context.kernels->health());
     SPARSMITH_RETURN_IF_ERROR(context.session->health());
     if (ok) {
       contender.state = Contender::State::kTimed;
@@ -38,7 +41,8 @@ Status run_predicted_race(const TuneContext& context, MeasurementLog& log, std::
       contender.timing.median_us = contender.timing.q1_us = contender.timing.q3_us = us;
       ++passed;
     }
-    log.finish(contender.status, contender.reason, contender.timing, contender.verification.max_error_over_bound);
+    log.finish(contender.status, contender.reason, contender.timing, contender.verification.max_error_over_bound,
+               contender.unjudged);
   }
   return {};
 }

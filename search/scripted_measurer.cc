@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/hash.h"
+#include "tuner/known_good_kernel.h"
 
 namespace sparsmith {
 namespace {
@@ -22,6 +23,7 @@ class ScriptedMeasurer : public Measurer {
     ++script_.probed;
     return DeviceSpeeds{.memory_bandwidth = 4.1e12, .l2_bandwidth = 5e12, .launch_us = 2};
   }
+  Status check_known_good() override { return script_.known_good ? script_.known_good() : alive(); }
   Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) override {
     const std::lock_guard lock(script_.mutex);
     dense_bytes_ = matrix.rows * matrix.cols * static_cast<std::int64_t>(size_of(spec.type));
@@ -60,6 +62,7 @@ class ScriptedMeasurer : public Measurer {
   Result<Verification> verify(const LoadedCandidate& candidate) override {
     if (script_.before_verify) script_.before_verify();
     SPARSMITH_RETURN_IF_ERROR(check(candidate));
+    if (script_.machine_fault) SPARSMITH_RETURN_IF_ERROR(script_.machine_fault(candidate));
     if (script_.kills && script_.kills(candidate)) return die(candidate, "the worker died of signal 11");
     const Fault fault = fault_of(candidate);
     if (fault == Fault::kIllegalAccess) return die(candidate, "the worker died of signal 11");
@@ -176,6 +179,10 @@ class ScriptedCompiler : public KernelCompiler {
   Result<CompiledKernel> compile(const KernelSource& kernel, const std::string&) const override {
     if (script_.before) script_.before(kernel.name);
     const std::lock_guard lock(mutex_);
+    if (kernel.name == known_good_kernel()->name) {
+      if (script_.known_good) SPARSMITH_RETURN_IF_ERROR(script_.known_good());
+      return CompiledKernel{};
+    }
     ++script_.compiled[kernel.name];
     if (script_.fails && script_.fails(kernel.name)) return invalid_input("drawn not to compile");
     if (script_.error) SPARSMITH_RETURN_IF_ERROR(script_.error(kernel.name));

@@ -36,6 +36,9 @@ struct DeviceScript {
   double dense_us = 20;                 // 0: the library is missing
   std::function<void()> before_verify;  // called each time
   bool gone = false;                    // no measurer can be started any more
+  // Faults of the machine: what verifying a candidate ends with, and what the known-good kernel does.
+  std::function<Status(const LoadedCandidate&)> machine_fault;
+  std::function<Status()> known_good;
 
   std::int64_t tokens = 0;  // that were set last
 
@@ -64,6 +67,7 @@ struct CompilerScript {
   std::function<bool(const std::string& name)> spills;
   std::function<bool(const std::string& name)> fails;
   std::function<Status(const std::string& name)> error;  // that compiling it ends with, or ok
+  std::function<Status()> known_good;                    // the same of the known-good kernel, which nothing else hits
 };
 std::unique_ptr<KernelCompiler> scripted_compiler(CompilerScript& script);
 

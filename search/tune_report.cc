@@ -18,6 +18,7 @@ void TuneCounts::add(const TuneCounts& other) {
   for (const auto& [reason, count] : other.rejected) rejected[reason] += count;
   for (const auto& [rule, count] : other.cuts) cuts[rule] += count;
   transferred += other.transferred;
+  unjudged += other.unjudged;
   cached += other.cached;
   considered += other.considered;
   candidates += other.candidates;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/ptxas_figures.h"
+#include "cache/cache.h"
 #include "formats/packed_weight.h"
 #include "generator/ablation.h"
 #include "generator/candidate.h"
@@ -27,6 +28,14 @@ struct Trial {
   double predicted_us = 0;
   double median_us = 0;  // 0: was not timed; where nothing can be timed, the prediction of one that passed
   std::string outcome;   // "timed", "timed in the final", "not tried", or why it was rejected
+};
+
+// A candidate that no choice can take, and why.
+struct Rejection {
+  std::string config;
+  std::string family;
+  std::string outcome;  // in a few words, which many have in common
+  std::string reason;   // in full
 };
 
 // What a chosen kernel takes beside builds of it without a part (generator/ablation.h), timed in turns in one run.
@@ -58,6 +67,10 @@ struct BucketChoice {
   std::string incumbent;      // match quality of what the cache had: "exact", "same architecture", "none"
   int tried = 0;              // candidates
   std::vector<Trial> trials;  // those of this run, in the order in which they were tried
+
+  static constexpr std::size_t kMostRejections = 100;
+  std::vector<Rejection> rejections;    // the first ones of this run
+  std::int64_t further_rejections = 0;  // that are left out
 
   std::optional<AblationTimes> ablation;  // of a generated one, where that was asked for
 
@@ -106,6 +119,7 @@ struct TuneCounts {
   std::map<std::string, std::int64_t> cuts;      // of the search space, by rule
   std::int64_t transferred = 0;                  // (weight, N) that were searched only among what a near weight chose
   std::int64_t cached = 0;                       // of these, taken from the cache
+  std::int64_t unjudged = 0;                     // candidates that met a fault of the machine each time
   std::int64_t considered = 0;                   // configs that broke no rule
   std::int64_t candidates = 0;                   // generated
   double read_seconds = 0;                       // reading weights, and looking at their zeros
@@ -139,7 +153,8 @@ struct TuneReport : TuneCounts {
   bool measured = false;    // false: every choice of this run is predicted
   bool complete = true;     // false: interrupted, or out of budget
   bool interrupted = false;
-  std::int64_t pairs = 0;  // (weight, N) that have a choice
+  Cache::WriteFailures cache_failures;  // of this run
+  std::int64_t pairs = 0;               // (weight, N) that have a choice
   KernelStore::Counts kernels;
   std::vector<KernelImages> images;     // of every kernel that a choice runs
   std::optional<ByteLimit> byte_limit;  // where the model's bytes are limited

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "search/kernel_images.h"
 #include "search/schedule.h"
 #include "search/weight_tuner.h"
+#include "tuner/environment_fault.h"
 
 namespace sparsmith {
 namespace {
@@ -27,6 +29,8 @@ Status check_options(const TuneOptions& options) {
   if (options.tokens.empty()) return invalid_argument("no number of tokens is given");
   if (!std::ranges::is_sorted(options.tokens, std::less_equal<>()) || options.tokens.front() < 1)
     return invalid_argument("numbers of tokens must be positive, ascending, and different");
+  if (options.tokens.back() > std::numeric_limits<std::int32_t>::max())
+    return invalid_argument(fmt::format("N = {} is more tokens than any kernel counts", options.tokens.back()));
   if (options.calls.size() != options.tokens.size())
     return invalid_argument(
         fmt::format("{} counts of calls for {} numbers of tokens", options.calls.size(), options.tokens.size()));
@@ -78,6 +82,7 @@ class Run {
   Result<TuneReport> execute() {
     const auto begin = Budget::Clock::now();
     choose_device();
+    SPARSMITH_RETURN_IF_ERROR(check_memory_of_all());
     KernelStore& kernels =
         kernels_.emplace(resources_.compiler, resources_.cache,
                          fmt::format("sm_{}", context_.device.compute_capability), options_.compile_threads);
@@ -90,16 +95,20 @@ class Run {
     schedule_.emplace(budget_->order(), sessions_.size() + preparers);
     sessions_left_ = sessions_.size();
     {
+      const std::jthread watch([this](const std::stop_token& stop) { watch_for_interrupts(stop); });
       std::vector<std::jthread> threads;
       for (std::size_t i = 0; i < preparers; ++i) threads.emplace_back([this] { prepare_weights(); });
       for (DeviceSession& session : sessions_) threads.emplace_back([this, &session] { search_weights(session); });
     }
-    kernels.give_up();  // of weights that never had their turn
-    SPARSMITH_RETURN_IF_ERROR(error_);
+    kernels.give_up();                                      // of weights that never had their turn
+    if (!interrupted()) SPARSMITH_RETURN_IF_ERROR(error_);  // an interrupt may cost workers and compilers
     collect_outcomes();
     report_.device = context_.device;
     if (options_.max_bytes > 0) SPARSMITH_RETURN_IF_ERROR(limit_bytes(weights_, options_, report_));
-    report_.images = images_of(report_.weights, kernels, options_, resources_.compiler, resources_.cache);
+    Status fault;
+    report_.images = images_of(report_.weights, kernels, options_, resources_.compiler, resources_.cache, fault);
+    if (!interrupted()) SPARSMITH_RETURN_IF_ERROR(fault);
+    if (resources_.cache != nullptr) report_.cache_failures = resources_.cache->write_failures();
     report_.devices = resources_.measurers.size();
     report_.interrupted = interrupted() && !report_.complete;  // one that came too late changed nothing
     report_.kernels = kernels.counts();
@@ -119,6 +128,28 @@ class Run {
   };
 
   bool interrupted() const { return resources_.interrupted && resources_.interrupted(); }
+
+  // Threads that wait for kernels, or for what to do, do not look at the clock.
+  void watch_for_interrupts(const std::stop_token& stop) {
+    constexpr std::chrono::milliseconds kPeriod{50};
+    for (; !stop.stop_requested(); std::this_thread::sleep_for(kPeriod)) {
+      if (!interrupted()) continue;
+      kernels_->give_up();
+      schedule_->stop();
+    }
+  }
+
+  // Before anything is prepared, of the weights whose shapes are known by now.
+  Status check_memory_of_all() const {
+    for (const WeightInput& weight : weights_) {
+      if (!weight.statistics) continue;
+      const SparsityStatistics& statistics = *weight.statistics;
+      const OperatorSpec spec = options_.spec_of(statistics.rows, statistics.cols, statistics.data_type);
+      const Status fits = check_memory(spec, options_.tokens.back(), context_.device);
+      if (!fits.ok()) return fits.annotate(weight.name);
+    }
+    return {};
+  }
 
   void choose_device() {
     DeviceSession& first = sessions_.front();
@@ -285,7 +316,7 @@ class Run {
         return turn->tuner->finish(&session);
       }();
       log_debug("{}: searched in {:.2f} s, behind {:.2f} s of waiting", weights_[turn->weight].name, seconds, waited);
-      if (!tuned.ok() && !session.health().ok()) {
+      if (!tuned.ok() && !session.health().ok() && !interrupted()) {
         turn->tuner.reset();
         lose(session, turn->weight);
         return;
@@ -322,7 +353,11 @@ class Run {
     ++finished_;
     Outcome& outcome = outcomes_[weight];
     if (!tuned.ok()) {
+      if (interrupted()) return;  // as if it had not had its turn
       outcome.skipped = tuned.status().message();
+      if (!is_environment_fault(tuned.status())) return;
+      if (error_.ok()) error_ = tuned.status().annotate(weights_[weight].name);
+      schedule_->stop();
       return;
     }
     tuned->members = std::move(outcome.members);

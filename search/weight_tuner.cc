@@ -1,6 +1,7 @@
 #include "search/weight_tuner.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -70,6 +71,7 @@ class Tuner : public WeightTuner {
   }
 
   Result<Need> prepare() override {
+    SPARSMITH_RETURN_IF_ERROR(check_memory(weight_.spec, options_.tokens.back(), context_.device));
     // Nothing more is timed in this run: what is predicted to be best is verified, and that is it.
     hurried_ = !context_.predict && context_.budget != nullptr && context_.budget->over();
     if (hurried_) context_.predict = true;
@@ -138,8 +140,7 @@ class Tuner : public WeightTuner {
     WeightRecord record{weight_.pattern_hash, weight_.value_hash,
                         matrix_.rows,         matrix_.cols,
                         matrix_.nnz(),        fmt::format("[{}]", fmt::join(statistics_.row_length_histogram, ","))};
-    const Status status = context_.cache->put_weight(record);
-    if (!status.ok()) log_debug("the cache was not written: {}", status.message());
+    (void)context_.cache->put_weight(record);
   }
 
   void adopt() {
@@ -324,6 +325,7 @@ class Tuner : public WeightTuner {
   }
 
   void end_search(Bucket& bucket) {
+    bucket.ungenerated = bucket.search->ungenerated();
     bucket.contenders = bucket.search->take();
     counts_.add(bucket.search->counts());
     bucket.search.reset();
@@ -368,7 +370,26 @@ class Tuner : public WeightTuner {
     return all;
   }
 
+  // What met a fault of the machine each time might have won: the next run searches again.
+  Status leave_open_what_is_unjudged() {
+    SPARSMITH_RETURN_IF_ERROR(context_.kernels->health_of_all());
+    for (Bucket& bucket : buckets_) {
+      const auto unjudged = std::ranges::find(bucket.contenders, true, &Contender::unjudged);
+      if (unjudged == bucket.contenders.end()) continue;
+      bucket.complete = false;
+      counts_.unjudged += std::ranges::count(bucket.contenders, true, &Contender::unjudged);
+      const bool any_timed = std::ranges::any_of(bucket.contenders, [](const Contender& contender) {
+        return contender.state == Contender::State::kTimed && !contender.dense;
+      });
+      if (!any_timed)
+        return io_error(
+            fmt::format("N = {}: no candidate passed, and some were not judged: {}", bucket.tokens, unjudged->reason));
+    }
+    return {};
+  }
+
   Status choose() {
+    SPARSMITH_RETURN_IF_ERROR(leave_open_what_is_unjudged());
     // Choices that are kept are not weighed again, not even against dense: what they take now is what is asked.
     const bool stand = known_ && options_.keep_choices;
     std::vector<BucketTimes> times;
@@ -427,6 +448,22 @@ class Tuner : public WeightTuner {
 };
 
 }  // namespace
+
+Status check_memory(const OperatorSpec& spec, std::int64_t tokens, const DeviceProperties& device) {
+  constexpr double kReferenceBytes = 28;  // an output: two sums, what is expected, and its bound
+  const auto n = static_cast<double>(tokens);
+  const auto rows = static_cast<double>(spec.rows);
+  const auto size = static_cast<double>(size_of(spec.type));
+  const double on_device = n * (rows + static_cast<double>(spec.cols)) * size;
+  const double on_host = on_device + n * rows * kReferenceBytes;
+  const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (on_device <= static_cast<double>(device.memory_bytes) && on_host <= memory) return {};
+  return out_of_memory(fmt::format(
+      "N = {} with a weight of {} x {}: inputs and outputs take {:.1f} GB of the device's {:.1f} GB, and {:.1f} GB of "
+      "this machine's {:.1f} GB; give fewer --tokens",
+      tokens, spec.rows, spec.cols, on_device / 1e9, static_cast<double>(device.memory_bytes) / 1e9, on_host / 1e9,
+      memory / 1e9));
+}
 
 std::unique_ptr<WeightTuner> make_weight_tuner(TuneContext context, std::string name, CsrMatrix matrix,
                                                std::optional<SparsityStatistics> statistics) {

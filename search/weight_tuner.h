@@ -76,6 +76,10 @@ class WeightTuner {
   virtual const TuneCounts& counts() const = 0;
 };
 
+// Ok, or kOutOfMemory, with the bytes, when the inputs and outputs of N tokens, and what outputs are compared with,
+// cannot fit the memory of the device or of this machine, whatever the candidate.
+Status check_memory(const OperatorSpec& spec, std::int64_t tokens, const DeviceProperties& device);
+
 // `statistics`: the matrix's, where they are known.
 std::unique_ptr<WeightTuner> make_weight_tuner(TuneContext context, std::string name, CsrMatrix matrix,
                                                std::optional<SparsityStatistics> statistics);

@@ -22,6 +22,10 @@ TEST(EmulatorWorkerTest, ChecksGeneratedKernels) {
   auto worker = Worker::start({.device = "emulator", .program = ""});
   ASSERT_TRUE(worker.ok()) << worker.status().to_string();
   EXPECT_TRUE((*worker)->properties().is_emulator);
+  for (int i = 0; i < 2; ++i) {
+    const Status known_good = (*worker)->check_known_good();
+    EXPECT_TRUE(known_good.ok()) << known_good.to_string();
+  }
   const CsrMatrix matrix = drawn_weight(45, 70, 0.2, kSeed);
   const OperatorSpec spec = sample_spec(matrix, DataType::kFloat16, Layout::kTokenMajor, "bias+relu");
   const Problem problem{.spec = spec, .tokens = 3, .device = (*worker)->properties()};

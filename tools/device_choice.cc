@@ -17,6 +17,7 @@ Result<DeviceChoice> choose_device(const std::string& asked) {
   }
   const auto worker = Worker::start({.device = "cuda:0", .program = ""});
   if (worker.ok()) return DeviceChoice{"cuda:0", ""};
+  if (worker.status().code() == StatusCode::kIoError) return worker.status();  // it says nothing of a GPU
   log_debug("{}", worker.status().message());
   return DeviceChoice{"emulator", "no usable GPU (sparsmith doctor says why)"};
 }

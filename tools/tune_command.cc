@@ -42,7 +42,9 @@ std::string last_line(const TuneOutcome& outcome) {
   if (report.interrupted) return "interrupted: run the same command again to go on from here";
   if (report.measured) {
     return fmt::format("choices are measured on {}{}", report.device.name,
-                       report.complete ? "" : "; the budget cut the search short, a larger one may find better");
+                       report.complete       ? ""
+                       : report.unjudged > 0 ? "; some candidates were not judged"
+                                             : "; the budget cut the search short, a larger one may find better");
   }
   return fmt::format("{}{}choices are predicted for {}, and verified in the emulator; only a run on a GPU measures",
                      outcome.device_note, outcome.device_note.empty() ? "" : ": ", report.device.device_class());

@@ -106,6 +106,12 @@ json json_of(const TuneOutcome& outcome, const WeightResult& weight, const Bucke
                                 {"median_us", trial.median_us},
                                 {"outcome", trial.outcome}});
   }
+  object["rejected"] = json::array();
+  for (const Rejection& each : bucket.rejections) {
+    object["rejected"].push_back(
+        {{"config", each.config}, {"family", each.family}, {"outcome", each.outcome}, {"reason", each.reason}});
+  }
+  object["rejected_left_out"] = bucket.further_rejections;
   object["vendors"] = json::array();
   for (const VendorTiming& vendor : bucket.vendors) object["vendors"].push_back(json_of(vendor));
   return object;
@@ -132,45 +138,48 @@ json json_of(const TuneOutcome& outcome, const WeightResult& weight) {
 
 json json_of(const TuneOutcome& outcome) {
   const TuneReport& report = outcome.report;
-  json object = {{"device",
-                  {{"name", report.device.name},
-                   {"class", report.device.device_class()},
-                   {"memory_bandwidth", report.device.memory_bandwidth},
-                   {"tensor_operations_per_second", report.device.tensor_operations_per_second()},
-                   {"driver", report.device.driver_version},
-                   {"clock_mhz", report.device.clock_khz / 1000.0},
-                   {"count", report.devices}}},
-                 {"version", SPARSMITH_VERSION},
-                 {"nvrtc", outcome.compiler_version},
-                 {"cache", outcome.cache_path},
-                 {"timing_policy", outcome.timing_policy},
-                 {"measured", report.measured},
-                 {"complete", report.complete},
-                 {"seconds", report.seconds},
-                 {"counts",
-                  {{"pairs", report.pairs},
-                   {"pairs_from_cache", report.cached},
-                   {"pairs_after_a_like_weight", report.transferred},
-                   {"configs_considered", report.considered},
-                   {"candidates", report.candidates},
-                   {"kernels_asked", report.kernels.asked},
-                   {"kernels_compiled", report.kernels.compiled},
-                   {"kernels_from_cache", report.kernels.cache_hits},
-                   {"read_seconds", report.read_seconds},
-                   {"select_seconds", report.select_seconds},
-                   {"pack_seconds", report.pack_seconds},
-                   {"compile_seconds", report.kernels.compile_seconds},
-                   {"compiler_seconds", report.kernels.compiler_seconds},
-                   {"send_seconds", report.device_seconds.sending},
-                   {"reference_seconds", report.device_seconds.reference},
-                   {"verify_seconds", report.device_seconds.verifying},
-                   {"timing_seconds", report.device_seconds.timing},
-                   {"library_seconds", report.device_seconds.libraries},
-                   {"device_wait_seconds", report.device_seconds.waiting},
-                   {"kernels_failed", report.kernels.failed},
-                   {"worker_restarts", report.worker_restarts}}},
-                 {"rejected", report.rejected},
-                 {"cuts", report.cuts}};
+  json object = {
+      {"device",
+       {{"name", report.device.name},
+        {"class", report.device.device_class()},
+        {"memory_bandwidth", report.device.memory_bandwidth},
+        {"tensor_operations_per_second", report.device.tensor_operations_per_second()},
+        {"driver", report.device.driver_version},
+        {"clock_mhz", report.device.clock_khz / 1000.0},
+        {"count", report.devices}}},
+      {"version", SPARSMITH_VERSION},
+      {"nvrtc", outcome.compiler_version},
+      {"cache", outcome.cache_path},
+      {"timing_policy", outcome.timing_policy},
+      {"measured", report.measured},
+      {"complete", report.complete},
+      {"cache_writes_failed", {{"count", report.cache_failures.count}, {"reason", report.cache_failures.reason}}},
+      {"seconds", report.seconds},
+      {"counts",
+       {{"pairs", report.pairs},
+        {"pairs_from_cache", report.cached},
+        {"pairs_after_a_like_weight", report.transferred},
+        {"configs_considered", report.considered},
+        {"candidates", report.candidates},
+        {"kernels_asked", report.kernels.asked},
+        {"kernels_compiled", report.kernels.compiled},
+        {"kernels_from_cache", report.kernels.cache_hits},
+        {"read_seconds", report.read_seconds},
+        {"select_seconds", report.select_seconds},
+        {"pack_seconds", report.pack_seconds},
+        {"compile_seconds", report.kernels.compile_seconds},
+        {"compiler_seconds", report.kernels.compiler_seconds},
+        {"send_seconds", report.device_seconds.sending},
+        {"reference_seconds", report.device_seconds.reference},
+        {"verify_seconds", report.device_seconds.verifying},
+        {"timing_seconds", report.device_seconds.timing},
+        {"library_seconds", report.device_seconds.libraries},
+        {"device_wait_seconds", report.device_seconds.waiting},
+        {"kernels_failed", report.kernels.failed},
+        {"unjudged", report.unjudged},
+        {"worker_restarts", report.worker_restarts}}},
+      {"rejected", report.rejected},
+      {"cuts", report.cuts}};
   if (report.byte_limit) {
     const ByteLimit& limit = *report.byte_limit;
     object["byte_limit"] = {{"most_bytes", limit.most_bytes},

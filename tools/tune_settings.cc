@@ -129,6 +129,7 @@ std::string bench_command(const TuneSettings& settings) {
 
 Result<std::unique_ptr<CompilerPool>> open_compiler() {
   CompilerPool::Options options;
+  options.interrupted_at = interrupted_at;
   if constexpr (kPlants) options.timeout = planted_compiler_limit(options.timeout);
   return CompilerPool::open(options);
 }
@@ -142,6 +143,7 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->required();
   command.add_option("--tokens", tuning.tokens, "Numbers of tokens N, ascending: 1,8,64")
       ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()}))
       ->capture_default_str();
   command.add_option("--calls", tuning.calls, "How often each N is run: weighs them where one packing serves all")
       ->delimiter(',');
@@ -277,7 +279,7 @@ Result<TuneOutcome> with_tuner(const TuneSettings& settings, bool quiet, const R
   SPARSMITH_ASSIGN_OR_RETURN(const DevicesChoice devices, choose_devices(settings.devices));
   outcome.device_note = devices.note;
   for (const std::string& name : devices.names)
-    resources.measurers.push_back(worker_measurers({.device = name, .program = ""}));
+    resources.measurers.push_back(worker_measurers({.device = name, .program = "", .interrupted_at = interrupted_at}));
   const auto compiler = open_compiler();
   if (compiler.ok()) {
     resources.compiler = compiler->get();

@@ -159,6 +159,13 @@ std::string run_summary(const TuneReport& report) {
   }
   if (report.worker_restarts > 0)
     text += fmt::format("the worker was started again {} times\n", report.worker_restarts);
+  if (report.unjudged > 0)
+    text += fmt::format("{} candidates met a fault of the machine and were not judged: run the same command again\n",
+                        report.unjudged);
+  if (report.cache_failures.count > 0) {
+    text += fmt::format("the cache was not written {} times: {}\nwhat was lost is found out again by the next run\n",
+                        report.cache_failures.count, report.cache_failures.reason);
+  }
   if (!report.rejected.empty()) text += "rejected candidates:\n" + tallied(report.rejected, "");
   if (!report.skipped.empty()) {
     text += "skipped:\n";

@@ -12,6 +12,7 @@
 #include "search/explanation.h"
 #include "search/tuned_output.h"
 #include "tools/text_table.h"
+#include "tools/tune_table.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -95,6 +96,21 @@ void print_verdict(const TunedChoice& choice, const Explanation& explanation) {
   }
 }
 
+constexpr std::size_t kMostRejections = 8;  // that are printed
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+void print_rejections(const Explanation& explanation) {
+  const std::size_t shown = std::min(explanation.rejections.size(), kMostRejections);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Rejection& each = explanation.rejections[i];
+    fmt::print("            {}: {}\n", short_config(each.config), first_line(each.reason));
+  }
+  const auto left_out =
+      static_cast<std::int64_t>(explanation.rejections.size() - shown) + explanation.further_rejections;
+  if (left_out > 0) fmt::print("            and {} further candidates (--json has up to 100)\n", left_out);
+}
+
 }  // namespace
 
 Result<std::vector<ExplainedChoice>> explained_choices(const TunedContents& contents, const TunedWeight& weight,
@@ -129,6 +145,7 @@ void print_why(const ExplainedChoice& explained) {
   print_families(explained.explanation);
   print_verdict(*explained.choice, explained.explanation);
   print_counts(explained.explanation.rejected, "rejected");
+  print_rejections(explained.explanation);
   print_counts(explained.explanation.cuts, "pruned");
   if (!explained.has_measurements)
     fmt::print("  no cache has measurements of this weight here (--cache): what was tried is not known\n");
@@ -151,6 +168,12 @@ nlohmann::json why_json(const Explanation& explanation) {
                                   {"best_us", each.best_us},
                                   {"best_config", each.best_config}});
   }
+  object["rejections"] = nlohmann::json::array();
+  for (const Rejection& each : explanation.rejections) {
+    object["rejections"].push_back(
+        {{"config", each.config}, {"family", each.family}, {"outcome", each.outcome}, {"reason", each.reason}});
+  }
+  object["rejections_left_out"] = explanation.further_rejections;
   for (const Explanation::Bound& bound : explanation.bounds)
     object["bounds"].push_back({{"name", bound.name}, {"us", bound.us}});
   return object;

@@ -10,11 +10,16 @@ namespace {
 
 // How long a child may take to end by itself once its socket is closed.
 constexpr std::chrono::milliseconds kFarewell{2000};
+// How often a call that waits looks whether it should end.
+constexpr std::chrono::milliseconds kLookForInterrupts{200};
 
 }  // namespace
 
-ChildChannel::ChildChannel(ChildProcess child, std::string name)
-    : child_(std::move(child)), stream_(child_.take_socket()), name_(std::move(name)) {}
+ChildChannel::ChildChannel(ChildProcess child, std::string name, InterruptedAt interrupted_at)
+    : child_(std::move(child)),
+      stream_(child_.take_socket()),
+      name_(std::move(name)),
+      interrupted_at_(std::move(interrupted_at)) {}
 
 ChildChannel::~ChildChannel() {
   {
@@ -30,9 +35,25 @@ Result<Message> ChildChannel::ask(const OutgoingMessage& request, const std::str
   // A child may die with the request half read; what it managed to answer tells more than the failed send.
   const Status sent = stream_.send(request, deadline);
   if (!sent.ok() && sent.code() != StatusCode::kIoError) return lost(sent, what, timeout);
+  if (!await_answer(deadline)) {
+    give_up("was killed after an interrupt");
+    return io_error(fmt::format("{}: {} {}", what, name_, end_));
+  }
   Result<Message> message = stream_.receive(deadline, limits);
   if (!message.ok()) return lost(message.status(), what, timeout);
   return message;
+}
+
+bool ChildChannel::await_answer(Clock::time_point deadline) const {
+  if (!interrupted_at_) return true;  // receive() waits
+  while (true) {
+    const auto now = Clock::now();
+    const auto interrupted = interrupted_at_();
+    if (interrupted && now >= *interrupted + kPatienceAfterInterrupt) return false;
+    if (now >= deadline) return true;
+    pollfd entry{.fd = stream_.socket(), .events = POLLIN, .revents = 0};
+    if (poll(&entry, 1, static_cast<int>(kLookForInterrupts.count())) > 0) return true;
+  }
 }
 
 bool ChildChannel::is_silent() const {
@@ -56,7 +77,7 @@ Status ChildChannel::lost(const Status& reason, const std::string& what, std::ch
   if (reason.code() == StatusCode::kIoError) {
     alive_ = false;
     end_ = child_.wait(kFarewell);
-    return error(what);
+    return child_.killed_by_others() ? io_error(error(what).message()) : error(what);
   }
   if (reason.code() != StatusCode::kDeviceError) return refuse_answer(reason, what);
   give_up(fmt::format("gave no answer within {:.3g} s and was killed", std::chrono::duration<double>(timeout).count()));

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "sparsmith/status.h"
@@ -14,13 +16,18 @@ namespace sparsmith {
 // One thread at a time. The destructor closes the socket, at which a child ends by itself, and kills one that does not.
 class ChildChannel {
  public:
+  // When the user asked for an end; nothing while nobody has. May be empty.
+  using InterruptedAt = std::function<std::optional<std::chrono::steady_clock::time_point>()>;
+  // What the work at hand may take then, before its child is killed.
+  static constexpr std::chrono::seconds kPatienceAfterInterrupt{10};
+
   // `name`: what errors call the child, "the worker".
-  ChildChannel(ChildProcess child, std::string name);
+  ChildChannel(ChildProcess child, std::string name, InterruptedAt interrupted_at = {});
   ~ChildChannel();
 
-  // Sends a request and waits for what comes back; `what` says in errors what was going on. Error: kDeviceError, where
-  // the child is of no more use: "verifying k: the worker died of signal 11 (Segmentation fault)", "... gave no answer
-  // within 120 s and was killed".
+  // Sends a request and waits for what comes back; `what` says in errors what was going on. Errors, where the child is
+  // of no more use: kDeviceError, "verifying k: the worker died of signal 11 (Segmentation fault)", "... gave no answer
+  // within 120 s and was killed"; kIoError when others have killed it, or an interrupt: "... the worker was killed".
   Result<Message> ask(const OutgoingMessage& request, const std::string& what, std::chrono::milliseconds timeout,
                       const FrameLimits& limits);
 
@@ -35,12 +42,16 @@ class ChildChannel {
   std::int64_t resident_bytes() const { return child_.resident_bytes(); }
 
  private:
+  using Clock = MessageStream::Clock;
+  // Until an answer begins to come, `deadline`, or an interrupt's patience is over; false in the last case.
+  bool await_answer(Clock::time_point deadline) const;
   Status lost(const Status& reason, const std::string& what, std::chrono::milliseconds timeout);
   Status error(const std::string& what) const;
 
   ChildProcess child_;
   MessageStream stream_;
   std::string name_;
+  InterruptedAt interrupted_at_;
   bool alive_ = true;
   std::string end_;
 };

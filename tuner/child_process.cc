@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -21,6 +22,43 @@ std::string describe(int status) {
   const int signal = WTERMSIG(status);
   if (signal == SIGKILL) return "was killed";
   return fmt::format("died of signal {} ({})", signal, strsignal(signal));
+}
+
+// Signals that a process is sent, rather than brings about.
+bool is_sent_by_others(int status) {
+  if (!WIFSIGNALED(status)) return false;
+  switch (WTERMSIG(status)) {
+    case SIGKILL:
+    case SIGTERM:
+    case SIGINT:
+    case SIGQUIT:
+    case SIGHUP:
+    case SIGXCPU: return true;
+    default: return false;
+  }
+}
+
+// This process's, but for $TMPDIR.
+std::vector<std::string> environment_with(const std::string& temporary_directory) {
+  std::vector<std::string> all;
+  constexpr std::string_view kName = "TMPDIR=";
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (temporary_directory.empty() || !std::string_view(*entry).starts_with(kName)) all.emplace_back(*entry);
+  }
+  if (!temporary_directory.empty()) all.push_back(std::string(kName) + temporary_directory);
+  return all;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Whether the system had too little of something for a process.
+bool is_shortage(int error) {
+  return error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE || error == ETXTBSY || error == EIO;
 }
 
 }  // namespace
@@ -40,27 +78,39 @@ Result<ChildProcess> ChildProcess::start(const std::string& program, const std::
   for (const int socket : sockets)
     setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, static_cast<socklen_t>(sizeof(buffer_bytes)));
 
-  std::vector<char*> argv = {const_cast<char*>(program.c_str())};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
+  ChildFolder folder = ChildFolder::make();
+  std::vector<std::string> words = {program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<std::string> environment = environment_with(folder.path());
 
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, sockets[1], kChildSocket);
   posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   pid_t pid = -1;
-  const int error = posix_spawn(&pid, program.c_str(), &actions, nullptr, argv.data(), environ);
+  const int error = posix_spawn(&pid, program.c_str(), &actions, &attributes, pointers_to(words).data(),
+                                pointers_to(environment).data());
   posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
   close(sockets[1]);
   if (error != 0) {
     close(sockets[0]);
-    return no_device(fmt::format("cannot start {}: {}", program, std::strerror(error)));
+    std::string message = fmt::format("cannot start {}: {}", program, std::strerror(error));
+    return is_shortage(error) ? io_error(std::move(message)) : no_device(std::move(message));
   }
-  return ChildProcess(pid, sockets[0]);
+  return ChildProcess(pid, sockets[0], std::move(folder));
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), socket_(std::exchange(other.socket_, -1)), end_(std::move(other.end_)) {}
+    : pid_(std::exchange(other.pid_, -1)),
+      socket_(std::exchange(other.socket_, -1)),
+      folder_(std::move(other.folder_)),
+      end_(std::move(other.end_)),
+      killed_by_us_(other.killed_by_us_),
+      killed_by_others_(other.killed_by_others_) {}
 
 ChildProcess::~ChildProcess() {
   if (socket_ >= 0) close(socket_);
@@ -70,8 +120,12 @@ ChildProcess::~ChildProcess() {
 
 int ChildProcess::take_socket() { return std::exchange(socket_, -1); }
 
+// With what it has started.
 void ChildProcess::kill() {
-  if (pid_ > 0) ::kill(pid_, SIGKILL);
+  if (pid_ <= 0) return;
+  killed_by_us_ = true;
+  ::kill(-pid_, SIGKILL);
+  ::kill(pid_, SIGKILL);
 }
 
 std::int64_t ChildProcess::resident_bytes() const {
@@ -87,12 +141,17 @@ std::string ChildProcess::wait(std::chrono::milliseconds patience) {
   while (pid_ > 0) {
     const bool last = std::chrono::steady_clock::now() >= deadline;
     if (last) kill();
-    int status = 0;
-    const pid_t ended = waitpid(pid_, &status, last ? 0 : WNOHANG);
-    if (ended == pid_) {
+    siginfo_t info{};
+    const int looked = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT | (last ? 0 : WNOHANG));
+    if (looked == 0 && info.si_pid == pid_) {
+      ::kill(-pid_, SIGKILL);  // what it has started and left behind, while nobody else can have its number
+      int status = 0;
+      while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+      }
       end_ = describe(status);
+      killed_by_others_ = !killed_by_us_ && is_sent_by_others(status);
       pid_ = -1;
-    } else if (ended < 0 && errno != EINTR) {
+    } else if (looked < 0 && errno != EINTR) {
       end_ = fmt::format("is lost ({})", std::strerror(errno));
       pid_ = -1;
     } else {

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "tuner/child_channel.h"
 #include "tuner/compiler_protocol.h"
+#include "tuner/environment_fault.h"
 
 namespace sparsmith {
 namespace {
@@ -21,6 +22,9 @@ constexpr std::string_view kCompiling = "compiling ";
 // What the first child may take at least to come up: a library from a slow disk, on a busy machine.
 constexpr std::chrono::seconds kPatienceForTheFirst{60};
 
+// Before a kernel is given to another child, where the machine took the first one.
+constexpr std::chrono::milliseconds kPause{100};
+
 // A binary, or PTX, of one kernel.
 constexpr FrameLimits kReplyLimits = {.header_bytes = 16U << 20, .blobs = 1, .total_bytes = 256ULL << 20};
 
@@ -28,7 +32,8 @@ constexpr FrameLimits kReplyLimits = {.header_bytes = 16U << 20, .blobs = 1, .to
 
 class CompilerPool::Child {
  public:
-  explicit Child(ChildProcess process) : channel_(std::move(process), std::string(kName)) {}
+  Child(ChildProcess process, ChildChannel::InterruptedAt interrupted_at)
+      : channel_(std::move(process), std::string(kName), std::move(interrupted_at)) {}
 
   template <class T>
   Result<T> ask_for(const OutgoingMessage& request, const std::string& what, std::chrono::milliseconds timeout) {
@@ -65,13 +70,15 @@ Result<std::unique_ptr<CompilerPool>> CompilerPool::open(const Options& options)
                     "sparsmith",
                     program));
   }
-  SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<Child> child, pool->take());
   const auto patience = std::max<std::chrono::milliseconds>(options.timeout, kPatienceForTheFirst);
-  SPARSMITH_ASSIGN_OR_RETURN(VersionReply reply,
-                             child->ask_for<VersionReply>(encode_version_request(), "starting " + program, patience));
-  pool->version_ = std::move(reply.version);
-  pool->give_back(std::move(child));
-  return pool;
+  for (int attempt = 1;; ++attempt) {
+    SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<Child> child, pool->take());
+    auto reply = child->ask_for<VersionReply>(encode_version_request(), "starting " + program, patience);
+    pool->give_back(std::move(child));
+    if (reply.ok()) pool->version_ = std::move(reply->version);
+    if (reply.ok()) return pool;
+    if (reply.status().code() != StatusCode::kIoError || attempt == kEnvironmentAttempts) return reply.status();
+  }
 }
 
 Result<CompiledKernel> CompilerPool::compile(const KernelSource& kernel, const std::string& architecture) const {
@@ -85,10 +92,17 @@ Result<std::string> CompilerPool::ptx(const KernelSource& kernel, const std::str
 
 template <class T>
 Result<T> CompilerPool::ask_for(const OutgoingMessage& request, const std::string& kernel) const {
-  SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<Child> child, take());
-  Result<T> reply = child->ask_for<T>(request, fmt::format("{}{}", kCompiling, kernel), options_.timeout);
-  give_back(std::move(child));
-  return reply;
+  const std::string what = fmt::format("{}{}", kCompiling, kernel);
+  for (int attempt = 1;; ++attempt) {
+    Result<std::unique_ptr<Child>> child = take();
+    Result<T> reply = child.ok() ? (*child)->ask_for<T>(request, what, options_.timeout) : Result<T>(child.status());
+    if (child.ok()) give_back(*std::move(child));
+    const bool again = !reply.ok() && is_environment_fault(reply.status()) && attempt < kEnvironmentAttempts &&
+                       !(options_.interrupted_at && options_.interrupted_at());
+    if (!again) return reply;
+    log_debug("{}; once more", reply.status().message());
+    std::this_thread::sleep_for(kPause * attempt);
+  }
 }
 
 int CompilerPool::ended_children() const {
@@ -98,8 +112,8 @@ int CompilerPool::ended_children() const {
 
 Result<std::unique_ptr<CompilerPool::Child>> CompilerPool::start_child() const {
   auto process = ChildProcess::start(options_.program, {});
-  if (!process.ok()) return io_error(process.status().message());
-  return std::make_unique<Child>(*std::move(process));
+  if (!process.ok()) return io_error(process.status().message());  // it was there when the pool was opened
+  return std::make_unique<Child>(*std::move(process), options_.interrupted_at);
 }
 
 Result<std::unique_ptr<CompilerPool::Child>> CompilerPool::take() const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tuner/child_channel.h"
 #include "tuner/kernel_compiler.h"
 #include "tuner/message.h"
 
@@ -24,6 +25,7 @@ class CompilerPool : public KernelCompiler {
     int children = 0;                             // at most; 0: one a core
     std::chrono::milliseconds timeout{300'000};   // for one kernel
     std::int64_t max_resident_bytes = 2LL << 30;  // NVRTC does not give back all it takes: a child over it is ended
+    ChildChannel::InterruptedAt interrupted_at{};
   };
   // Starts the first child. Errors: kUnsupported when the program is missing; kNoDevice when it finds no libnvrtc;
   // kIoError or kDeviceError when it does not come up.
@@ -32,8 +34,9 @@ class CompilerPool : public KernelCompiler {
 
   std::string version() const override { return version_; }
 
-  // Error also: kDeviceError when the kernel cost a child: "compiling k: the compiler died of signal 11 (Segmentation
-  // fault)", "compiling k: the compiler gave no answer within 300 s and was killed".
+  // Errors also: kDeviceError when the kernel cost a child: "compiling k: the compiler died of signal 11 (Segmentation
+  // fault)", "compiling k: the compiler gave no answer within 300 s and was killed"; kIoError or kNoDevice when the
+  // machine cost several children in a row (environment_fault.h): none can be started, or others kill them.
   Result<CompiledKernel> compile(const KernelSource& kernel, const std::string& architecture) const override;
   Result<std::string> ptx(const KernelSource& kernel, const std::string& architecture) const override;
 

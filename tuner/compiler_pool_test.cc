@@ -69,6 +69,34 @@ TEST(CompilerPoolTest, WhatTheCompilerDiesOfCostsThatKernel) {
   }
 }
 
+TEST(CompilerPoolTest, WhatOthersKillIsTriedAgain) {
+  const auto pool = open_pool(fake());
+  ASSERT_NE(pool, nullptr);
+  const TemporaryDirectory directory;
+  const auto once = pool->compile(kernel("k", "once:" + directory.file("mark")), "sm_90");
+  EXPECT_TRUE(once.ok()) << once.status().to_string();
+  EXPECT_EQ(pool->ended_children(), 1);
+  const auto always = pool->compile(kernel("k", "killed"), "sm_90");
+  EXPECT_EQ(always.status().code(), StatusCode::kIoError) << "the machine's fault, not the kernel's";
+  EXPECT_THAT(always.status().message(), HasSubstr("compiling k: the compiler was killed"));
+  EXPECT_EQ(pool->ended_children(), 4);
+  EXPECT_TRUE(pool->compile(kernel("k", ""), "sm_90").ok());
+}
+
+TEST(CompilerPoolTest, AnInterruptEndsWhatTakesLonger) {
+  auto options = fake();
+  const auto begin = std::chrono::steady_clock::now();
+  options.interrupted_at = [begin]() -> std::optional<std::chrono::steady_clock::time_point> {
+    return begin - ChildChannel::kPatienceAfterInterrupt + milliseconds(1000);
+  };
+  const auto pool = open_pool(options);
+  ASSERT_NE(pool, nullptr);
+  const auto hung = pool->compile(kernel("k", "hang"), "sm_90");
+  EXPECT_LT(seconds_since(begin), 20);
+  EXPECT_EQ(hung.status().code(), StatusCode::kIoError);
+  EXPECT_THAT(hung.status().message(), HasSubstr("was killed after an interrupt"));
+}
+
 TEST(CompilerPoolTest, AChildThatEndsBetweenTwoKernelsCostsNone) {
   const auto pool = open_pool(fake());
   ASSERT_NE(pool, nullptr);

@@ -1,10 +1,12 @@
 // A compiler program without NVRTC, for tests of the pool: what is in a kernel's source is what becomes of it, and its
 // binary is its name.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -30,6 +32,14 @@ class FakeCompiler : public sparsmith::KernelCompiler {
     if (has("crash")) {
       std::signal(SIGSEGV, SIG_DFL);  // which a sanitizer takes
       std::raise(SIGSEGV);
+    }
+    if (has("killed")) std::raise(SIGKILL);
+    // The first time that a file is asked for.
+    constexpr const char* kOnce = "once:";
+    const std::size_t once = kernel.source.find(kOnce);
+    if (once != std::string::npos) {
+      const std::string file = kernel.source.substr(once + std::strlen(kOnce));
+      if (mkdir(file.c_str(), 0700) == 0) std::raise(SIGKILL);
     }
     if (has("later")) std::thread(leave_soon).detach();
     if (has("leave")) _exit(3);

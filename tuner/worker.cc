@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -12,6 +13,7 @@
 #include "tuner/child_process.h"
 #include "tuner/fingerprint.h"
 #include "tuner/kernel_compiler.h"
+#include "tuner/known_good_kernel.h"
 #include "tuner/message.h"
 #include "tuner/output_comparison.h"
 #include "tuner/reference_kernel.h"
@@ -76,8 +78,8 @@ std::string TimingPolicy::name() const {
 
 class Worker::Channel {
  public:
-  Channel(ChildProcess child, std::chrono::seconds timeout)
-      : channel_(std::move(child), "the worker"), timeout_(timeout) {}
+  Channel(ChildProcess child, const Options& options)
+      : channel_(std::move(child), "the worker", options.interrupted_at), timeout_(options.timeout) {}
 
   // Sends a request and waits for its answer; `what` says in errors what was going on.
   Result<WorkerReply> call(const OutgoingMessage& request, const std::string& what,
@@ -111,7 +113,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const DeviceName device, parse_device(options.device));
   const std::string program = options.program.empty() ? installed_program(device) : options.program;
   SPARSMITH_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::start(program, device.arguments));
-  std::unique_ptr<Worker> worker(new Worker(std::make_unique<Channel>(std::move(child), options.timeout)));
+  std::unique_ptr<Worker> worker(new Worker(std::make_unique<Channel>(std::move(child), options)));
   SPARSMITH_ASSIGN_OR_RETURN(worker->properties_, worker->channel_->call_for<DeviceProperties>(
                                                       encode_properties_request(), "starting on " + options.device));
   return worker;
@@ -127,6 +129,18 @@ Result<DeviceSpeeds> Worker::measure_speeds() {
     if (compiled.ok()) probe = *std::move(compiled);
   }
   return channel_->call_for<DeviceSpeeds>(encode_speeds_request(probe), "measuring what the device reaches");
+}
+
+Status Worker::check_known_good() {
+  SPARSMITH_ASSIGN_OR_RETURN(const KernelSource source, known_good_kernel());
+  std::optional<KernelImage> image;
+  if (properties_.is_emulator) {
+    static std::atomic<int> calls = 0;  // another text each time: what is loaded is not compiled again
+    image = KernelImage{source.name, fmt::format("{}\n// call {}\n", source.source, ++calls), {}, 0};
+  } else if (auto compiled = compiled_for(properties_.compute_capability, source); compiled.ok()) {
+    image = *std::move(compiled);
+  }
+  return channel_->call(encode_known_good_request(image), "running a kernel that is known to be good").status();
 }
 
 Status Worker::send_reference_kernel(DataType type) {

@@ -1,8 +1,8 @@
 // The tuner's only way to a device: a worker process that loads, checks and times candidates. What a candidate
 // breaks is the worker's; the parent holds no CUDA context and starts another one.
 //
-// A Worker talks to one child process over a socket; one thread at a time. Calls fail with
-// kDeviceError when the child died or stopped answering; the object is then of no more use.
+// A Worker talks to one child process over a socket; one thread at a time. Calls fail with kDeviceError when the child
+// died or stopped answering, with kIoError when others killed it; the object is then of no more use.
 #pragma once
 
 #include <chrono>
@@ -17,6 +17,7 @@
 #include "matrix/csr_matrix.h"
 #include "runtime/executor.h"
 #include "runtime/operator_spec.h"
+#include "tuner/child_channel.h"
 
 namespace sparsmith {
 
@@ -75,9 +76,10 @@ class Worker {
     std::string device = "cuda:0";      // or "emulator"
     std::chrono::seconds timeout{120};  // for one call
     std::string program;                // the worker program; empty: the one installed beside this program
+    ChildChannel::InterruptedAt interrupted_at{};
   };
   // Errors: kNoDevice when there is no such device or no worker program; kInvalidArgument for a device that is neither
-  // "emulator" nor "cuda:<number>".
+  // "emulator" nor "cuda:<number>"; kIoError when the machine has no process for it, or others kill it.
   static Result<std::unique_ptr<Worker>> start(const Options& options);
   // Ends the child.
   ~Worker();
@@ -86,6 +88,10 @@ class Worker {
 
   // Runs a short probe; without NVRTC it measures the memory alone. Error: kUnsupported on the emulator.
   Result<DeviceSpeeds> measure_speeds();
+
+  // Compiles (where it takes a compiler), loads and runs a kernel that is known to be good. An error says that the
+  // machine, the device or the worker is at fault for what failed before.
+  Status check_known_good();
 
   // The weight of what follows, and the operator on it. Replaces the last one, with all its packings. The device is not
   // used for it, but for kernels that are loaded with the first one.

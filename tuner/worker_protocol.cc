@@ -172,6 +172,10 @@ WorkerRequest request_of(const json& header, BlobReader& blobs) {
     if (!header.contains("probe")) return SpeedsRequest{};
     return SpeedsRequest{kernel_of(header.at("probe"), blobs)};
   }
+  if (call == "known_good") {
+    if (!header.contains("kernel")) return KnownGoodRequest{};
+    return KnownGoodRequest{kernel_of(header.at("kernel"), blobs)};
+  }
   if (call == "reference_kernel")
     return ReferenceKernelRequest{data_type_of(header.at("type")), kernel_of(header.at("kernel"), blobs)};
   if (call == "output_comparison_kernel")
@@ -205,16 +209,24 @@ OutgoingMessage typed_kernel_request(const char* call, DataType type, const Kern
   return message;
 }
 
+OutgoingMessage optional_kernel_request(const char* call, const char* key, const std::optional<KernelImage>& kernel) {
+  OutgoingMessage message;
+  json header = {{"call", call}};
+  if (kernel) header[key] = to_json(*kernel, message);
+  message.header = dumped(header);
+  return message;
+}
+
 }  // namespace
 
 OutgoingMessage encode_properties_request() { return message_of({{"call", "properties"}}); }
 
 OutgoingMessage encode_speeds_request(const std::optional<KernelImage>& probe) {
-  OutgoingMessage message;
-  json header = {{"call", "speeds"}};
-  if (probe) header["probe"] = to_json(*probe, message);
-  message.header = dumped(header);
-  return message;
+  return optional_kernel_request("speeds", "probe", probe);
+}
+
+OutgoingMessage encode_known_good_request(const std::optional<KernelImage>& kernel) {
+  return optional_kernel_request("known_good", "kernel", kernel);
 }
 
 OutgoingMessage encode_reference_kernel_request(DataType type, const KernelImage& kernel) {

@@ -26,6 +26,11 @@ struct PropertiesRequest {};
 struct SpeedsRequest {
   std::optional<KernelImage> probe;
 };
+// Runs the kernel of tuner/known_good_kernel.h, if there is one, and checks what it wrote; without it only memory is
+// written and read.
+struct KnownGoodRequest {
+  std::optional<KernelImage> kernel;
+};
 // The fp64 reference kernel for one element type; without it the reference is computed on the CPU.
 struct ReferenceKernelRequest {
   DataType type = DataType::kFloat32;
@@ -75,12 +80,13 @@ struct VendorRequest {
 };
 
 using WorkerRequest =
-    std::variant<PropertiesRequest, SpeedsRequest, ReferenceKernelRequest, OutputComparisonKernelRequest,
-                 FingerprintKernelRequest, WeightRequest, PackingRequest, PlacePackingRequest, DropPackingRequest,
-                 TokensRequest, VerifyRequest, TimeRequest, VendorRequest>;
+    std::variant<PropertiesRequest, SpeedsRequest, KnownGoodRequest, ReferenceKernelRequest,
+                 OutputComparisonKernelRequest, FingerprintKernelRequest, WeightRequest, PackingRequest,
+                 PlacePackingRequest, DropPackingRequest, TokensRequest, VerifyRequest, TimeRequest, VendorRequest>;
 
 OutgoingMessage encode_properties_request();
 OutgoingMessage encode_speeds_request(const std::optional<KernelImage>& probe);
+OutgoingMessage encode_known_good_request(const std::optional<KernelImage>& kernel);
 OutgoingMessage encode_reference_kernel_request(DataType type, const KernelImage& kernel);
 OutgoingMessage encode_output_comparison_kernel_request(DataType type, const KernelImage& kernel);
 OutgoingMessage encode_fingerprint_kernel_request(const KernelImage& kernel);

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <new>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "tuner/device_allocation.h"
+#include "tuner/known_good_kernel.h"
 #include "tuner/serve_parent.h"
 
 namespace sparsmith {
@@ -36,6 +40,10 @@ Result<WorkerReply> WorkerServer::handle(WorkerRequest request) {
   try {
     return std::visit([this](auto& typed) { return answer(typed); }, request);
   } catch (const std::bad_alloc&) {
+    // A candidate needs next to no memory of the host beside that of its weight and N.
+    const bool of_a_candidate =
+        std::holds_alternative<VerifyRequest>(request) || std::holds_alternative<TimeRequest>(request);
+    if (of_a_candidate) return io_error("the worker has not enough host memory");
     return out_of_memory("the worker has not enough host memory for this weight and N");
   }
 }
@@ -63,6 +71,24 @@ Result<WorkerReply> WorkerServer::answer(const SpeedsRequest& request) {
   if (request.probe) SPARSMITH_RETURN_IF_ERROR(executor_.load(*request.probe));
   SPARSMITH_ASSIGN_OR_RETURN(const DeviceSpeeds speeds, timing->measure_speeds(request.probe.has_value()));
   return WorkerReply(speeds);
+}
+
+Result<WorkerReply> WorkerServer::answer(const KnownGoodRequest& request) {
+  const std::vector<std::uint32_t> expected = known_good_words();
+  const auto bytes = std::as_bytes(std::span(expected));
+  std::vector<std::uint32_t> found(expected.size());
+  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAllocation words, DeviceAllocation::make(executor_, bytes.size()));
+  if (request.kernel) {
+    SPARSMITH_RETURN_IF_ERROR(executor_.load(*request.kernel));
+    LaunchBindings bindings;
+    bindings.packed = {{"words", words.address()}};
+    SPARSMITH_RETURN_IF_ERROR(executor_.run(known_good_plan(), bindings));
+  } else {
+    SPARSMITH_RETURN_IF_ERROR(executor_.write(words.address(), bytes));
+  }
+  SPARSMITH_RETURN_IF_ERROR(executor_.read(std::as_writable_bytes(std::span(found)), words.address()));
+  if (found != expected) return device_error("a kernel that is known to be good wrote something else");
+  return WorkerReply();
 }
 
 Result<WorkerReply> WorkerServer::answer(const ReferenceKernelRequest& request) {

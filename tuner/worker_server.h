@@ -33,6 +33,7 @@ class WorkerServer {
  private:
   Result<WorkerReply> answer(const PropertiesRequest& request);
   Result<WorkerReply> answer(const SpeedsRequest& request);
+  Result<WorkerReply> answer(const KnownGoodRequest& request);
   Result<WorkerReply> answer(const ReferenceKernelRequest& request);
   Result<WorkerReply> answer(const OutputComparisonKernelRequest& request);
   Result<WorkerReply> answer(const FingerprintKernelRequest& request);

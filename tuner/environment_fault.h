@@ -1,0 +1,17 @@
+// Faults of the machine: a program that cannot start or is killed by somebody else, a full disk, no memory for a
+// process. They say nothing about the kernel or the candidate that was at work, so they are no verdict on it.
+#pragma once
+
+#include "sparsmith/status.h"
+
+namespace sparsmith {
+
+// Whether an error of a compiler, a worker or a device session is the machine's.
+inline bool is_environment_fault(const Status& error) {
+  return error.code() == StatusCode::kIoError || error.code() == StatusCode::kNoDevice;
+}
+
+// How often the same work is given to a fresh child where a child before it was lost to the machine.
+inline constexpr int kEnvironmentAttempts = 3;
+
+}  // namespace sparsmith
