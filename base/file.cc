@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 namespace sparsmith {
@@ -37,6 +39,28 @@ Status write_all(int descriptor, std::span<const std::byte> bytes, const std::st
   return {};
 }
 
+// A new file of a name that nobody knows beforehand, in the folder of `path`: nothing of that name is followed or
+// opened.
+struct TemporaryFile {
+  std::string path;
+  FileDescriptor descriptor;
+};
+
+Status create_beside(const std::string& path, TemporaryFile& file) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    std::uint64_t bits = 0;
+    if (getrandom(&bits, sizeof(bits), 0) != sizeof(bits)) return system_error("draw a name beside", path);
+    file.path = (folder / fmt::format(".sparsmith-{:016x}.tmp", bits)).string();
+    file.descriptor.number = ::open(file.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (file.descriptor.number >= 0) return {};
+    if (errno != EEXIST) break;
+  }
+  const int error = errno;
+  std::string message = fmt::format("{}: cannot create a file in its folder: {}", path, std::strerror(error));
+  return error == ENOENT ? not_found(std::move(message)) : io_error(std::move(message));
+}
+
 }  // namespace
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
@@ -44,7 +68,8 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   if (file.number < 0) return system_error("open", path);
   struct stat info{};
   if (fstat(file.number, &info) != 0) return system_error("stat", path);
-  if (!S_ISREG(info.st_mode)) return io_error(fmt::format("{}: not a regular file", path));
+  if (S_ISDIR(info.st_mode)) return invalid_input(fmt::format("{}: a folder; give a file in it", path));
+  if (!S_ISREG(info.st_mode)) return invalid_input(fmt::format("{}: not a regular file", path));
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size == 0) return MappedFile(path, nullptr, 0);
   void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
@@ -78,17 +103,23 @@ Result<std::string> read_file(const std::string& path) {
   return std::string(file.text());
 }
 
+Status check_replaceable(const std::string& path) {
+  TemporaryFile file;
+  SPARSMITH_RETURN_IF_ERROR(create_beside(path, file));
+  unlink(file.path.c_str());
+  return {};
+}
+
 Status write_file_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts) {
-  const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
+  TemporaryFile file;
+  SPARSMITH_RETURN_IF_ERROR(create_beside(path, file));
   Status status = [&]() -> Status {
-    FileDescriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-    if (file.number < 0) return system_error("create", temporary);
-    for (const auto& part : parts) SPARSMITH_RETURN_IF_ERROR(write_all(file.number, part, temporary));
-    if (fsync(file.number) != 0) return system_error("sync", temporary);
+    for (const auto& part : parts) SPARSMITH_RETURN_IF_ERROR(write_all(file.descriptor.number, part, path));
+    if (fsync(file.descriptor.number) != 0) return system_error("sync", path);
     return {};
   }();
-  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = system_error("rename onto", path);
-  if (!status.ok()) unlink(temporary.c_str());
+  if (status.ok() && rename(file.path.c_str(), path.c_str()) != 0) status = system_error("replace", path);
+  if (!status.ok()) unlink(file.path.c_str());
   return status;
 }
 

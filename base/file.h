@@ -41,6 +41,10 @@ class MappedFile {
 
 Result<std::string> read_file(const std::string& path);
 
+// Ok when write_file_atomically() can make a file in the folder of `path`. Leaves nothing behind.
+//   Errors: kNotFound without the folder; kIoError.
+Status check_replaceable(const std::string& path);
+
 // Writes to a temporary file beside `path`, syncs it and renames it over `path`: a reader, or a crash,
 // sees the old file or the new one, never a part.
 Status write_file_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -30,6 +31,20 @@ TEST_F(FileTest, AFailedWriteLeavesTheOldFileAndNoTemporary) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.path()), {}), 1);
 }
 
+TEST_F(FileTest, FollowsNoLinkThatWasPlantedBeside) {
+  ASSERT_TRUE(write_file_atomically(path("victim"), "old").ok());
+  std::filesystem::create_symlink(path("victim"), fmt::format("{}.{}.tmp", path("a"), getpid()));
+  ASSERT_TRUE(write_file_atomically(path("a"), "new").ok());
+  EXPECT_EQ(*read_file(path("a")), "new");
+  EXPECT_EQ(*read_file(path("victim")), "old");
+}
+
+TEST_F(FileTest, KnowsBeforehandWhetherAFileCanBeMade) {
+  EXPECT_TRUE(check_replaceable(path("a")).ok());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.path()), {}), 0);
+  EXPECT_EQ(check_replaceable(path("missing/a")).code(), StatusCode::kNotFound);
+}
+
 TEST_F(FileTest, SaysWhatIsMissing) {
   const auto missing = MappedFile::open(path("missing"));
   ASSERT_FALSE(missing.ok());
@@ -38,7 +53,7 @@ TEST_F(FileTest, SaysWhatIsMissing) {
 }
 
 TEST_F(FileTest, RefusesADirectory) {
-  EXPECT_EQ(MappedFile::open(directory_.path()).status().code(), StatusCode::kIoError);
+  EXPECT_EQ(MappedFile::open(directory_.path()).status().code(), StatusCode::kInvalidInput);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <array>
 #include <memory>
 
+#include "base/printable.h"
+
 namespace sparsmith {
 namespace {
 
@@ -28,6 +30,6 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
 }  // namespace
 
 void set_log_level(LogLevel level) { logger().set_level(spdlog_level(level)); }
-void log_line(LogLevel level, std::string_view line) { logger().log(spdlog_level(level), "{}", line); }
+void log_line(LogLevel level, std::string_view line) { logger().log(spdlog_level(level), "{}", printable_lines(line)); }
 
 }  // namespace sparsmith

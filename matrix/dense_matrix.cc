@@ -13,6 +13,7 @@
 #endif
 
 #include "base/half.h"
+#include "matrix/csr_memory.h"
 
 namespace sparsmith {
 namespace {
@@ -115,10 +116,9 @@ bool mask_of_row(const std::byte* data, std::int64_t cols, std::uint64_t* mask) 
   return finite;
 }
 
-// The columns of a row that the mask names, and what stands there. Returns how many.
+// The columns of a row that the mask names, and what stands there.
 template <class Element>
-std::ptrdiff_t take_nonzeros(const std::byte* data, std::span<const std::uint64_t> mask, std::uint32_t* columns,
-                             float* values) {
+void take_nonzeros(const std::byte* data, std::span<const std::uint64_t> mask, std::uint32_t* columns, float* values) {
   using Bits = typename Element::Bits;
   std::ptrdiff_t count = 0;
   for (std::size_t i = 0; i < mask.size(); ++i) {
@@ -129,7 +129,6 @@ std::ptrdiff_t take_nonzeros(const std::byte* data, std::span<const std::uint64_
       ++count;
     }
   }
-  return count;
 }
 
 }  // namespace
@@ -160,12 +159,13 @@ Status not_finite_error(const DenseMatrix& matrix, std::int64_t row) {
   return internal_error("a row was called not finite and is");
 }
 
-Result<CsrMatrix> csr_from_dense(const DenseMatrix& matrix) {
+Result<CsrMatrix> csr_from_dense(const DenseMatrix& matrix, std::int64_t max_bytes) {
   SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(matrix.rows, matrix.cols));
   CsrMatrix csr;
   csr.rows = matrix.rows;
   csr.cols = matrix.cols;
   csr.data_type = matrix.data_type;
+  SPARSMITH_RETURN_IF_ERROR(check_csr_memory(matrix.rows, 0, max_bytes));
   csr.row_offsets.assign(matrix.rows + 1, 0);
   std::vector<std::uint64_t> mask((matrix.cols + 63) / 64);
   // A first pass counts, so that the second fills memory of exactly the right size.
@@ -175,18 +175,16 @@ Result<CsrMatrix> csr_from_dense(const DenseMatrix& matrix) {
     for (const std::uint64_t word : mask) length += std::popcount(word);
     csr.row_offsets[row + 1] = csr.row_offsets[row] + length;
   }
-  csr.column_indices.reserve(csr.row_offsets.back());
-  csr.values.reserve(csr.row_offsets.back());
-  std::vector<std::uint32_t> columns(static_cast<std::size_t>(matrix.cols));
-  std::vector<float> values(static_cast<std::size_t>(matrix.cols));
+  SPARSMITH_RETURN_IF_ERROR(check_csr_memory(matrix.rows, csr.row_offsets.back(), max_bytes));
+  csr.column_indices.resize(csr.row_offsets.back());
+  csr.values.resize(csr.row_offsets.back());
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     nonzero_mask(matrix, row, mask.data());
     const std::byte* data = matrix.data + static_cast<std::size_t>(row) * matrix.row_bytes();
-    const std::ptrdiff_t length = with_element(matrix.data_type, [&](auto element) {
-      return take_nonzeros<decltype(element)>(data, mask, columns.data(), values.data());
+    const std::int64_t first = csr.row_offsets[row];
+    with_element(matrix.data_type, [&](auto element) {
+      take_nonzeros<decltype(element)>(data, mask, csr.column_indices.data() + first, csr.values.data() + first);
     });
-    csr.column_indices.insert(csr.column_indices.end(), columns.begin(), columns.begin() + length);
-    csr.values.insert(csr.values.end(), values.begin(), values.begin() + length);
   }
   return csr;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "base/memory_limit.h"
 #include "matrix/csr_matrix.h"
 #include "matrix/sparsity_statistics.h"
 
@@ -28,8 +29,9 @@ bool nonzero_mask(const DenseMatrix& matrix, std::int64_t row, std::uint64_t* ma
 // The error that names the first element of `row` that is not finite. REQUIRES that there is one.
 Status not_finite_error(const DenseMatrix& matrix, std::int64_t row);
 
-// The nonzeros. Error: kInvalidInput with the position of an element that is not finite.
-Result<CsrMatrix> csr_from_dense(const DenseMatrix& matrix);
+// The nonzeros. Errors: kInvalidInput with the position of an element that is not finite; kOutOfMemory for more than
+// `max_bytes`.
+Result<CsrMatrix> csr_from_dense(const DenseMatrix& matrix, std::int64_t max_bytes = kNoMemoryLimit);
 
 // Called when `size` bytes at `offset` of the data have been read for the last time; from any of the threads.
 using ReleaseBytes = std::function<void(std::size_t offset, std::size_t size)>;

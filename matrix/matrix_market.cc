@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "matrix/csr_memory.h"
 #include "matrix/random_values.h"
 #include "matrix/text_fields.h"
 #include "matrix/triplets.h"
@@ -23,7 +24,8 @@ struct Banner {
 
 class Reader {
  public:
-  Reader(std::string_view text, std::uint64_t seed) : text_(text), lines_(text), seed_(seed) {}
+  Reader(std::string_view text, std::uint64_t seed, std::int64_t max_bytes)
+      : text_(text), lines_(text), seed_(seed), max_bytes_(max_bytes) {}
 
   Result<CsrMatrix> read() {
     SPARSMITH_RETURN_IF_ERROR(read_banner());
@@ -133,6 +135,7 @@ class Reader {
       return error(fmt::format("{} entries do not fit a file of {} bytes", entries_, text_.size()));
     }
     const std::int64_t stored = banner_.symmetry == Symmetry::kGeneral ? entries_ : 2 * entries_;
+    SPARSMITH_RETURN_IF_ERROR(check_csr_memory(triplets_.rows, stored, max_bytes_));
     triplets_.row_indices.reserve(stored);
     triplets_.column_indices.reserve(stored);
     triplets_.values.reserve(stored);
@@ -217,6 +220,7 @@ class Reader {
   std::string_view text_;
   LineReader lines_;
   std::uint64_t seed_;
+  std::int64_t max_bytes_;
   Banner banner_;
   Triplets triplets_;
   std::int64_t entries_ = 0;
@@ -224,6 +228,8 @@ class Reader {
 
 }  // namespace
 
-Result<CsrMatrix> parse_matrix_market(std::string_view text, std::uint64_t seed) { return Reader(text, seed).read(); }
+Result<CsrMatrix> parse_matrix_market(std::string_view text, std::uint64_t seed, std::int64_t max_bytes) {
+  return Reader(text, seed, max_bytes).read();
+}
 
 }  // namespace sparsmith

@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "base/memory_limit.h"
 #include "matrix/csr_matrix.h"
 
 namespace sparsmith {
@@ -11,7 +12,9 @@ namespace sparsmith {
 // banner line is required. Entries at one position are summed; a position that a pattern file names twice counts once.
 // Of a symmetric file only the triangle on and below the diagonal may be stored (below it, when skew-symmetric), as
 // the format demands. Values become fp32; those of a pattern are drawn with `seed`.
-//   Errors: kInvalidInput or kUnsupported (complex, hermitian) with the line and the reason.
-Result<CsrMatrix> parse_matrix_market(std::string_view text, std::uint64_t seed);
+//   Errors: kInvalidInput or kUnsupported (complex, hermitian) with the line and the reason;
+//   kOutOfMemory, before anything is allocated, where the matrix takes more than `max_bytes`.
+Result<CsrMatrix> parse_matrix_market(std::string_view text, std::uint64_t seed,
+                                      std::int64_t max_bytes = kNoMemoryLimit);
 
 }  // namespace sparsmith

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_text.h"
 #include "matrix/matrix_market.h"
 #include "matrix/npy.h"
 #include "matrix/npz.h"
@@ -69,7 +70,9 @@ std::string detect_format(const MappedFile& file) {
 
 // Shards by tensor name. Error: when the text is no index.
 Result<std::map<std::string, std::string>> parse_shard_index(std::string_view text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto parsed = parse_json(text);
+  if (!parsed.ok()) return parsed.status().annotate("no index of safetensors shards");
+  const nlohmann::json& json = *parsed;
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
     return invalid_input("no index of safetensors shards: a JSON object with 'weight_map' is expected");
   }
@@ -86,13 +89,32 @@ Result<std::map<std::string, std::string>> parse_shard_index(std::string_view te
   return shards;
 }
 
+// A shard stands beside the index.
+std::string shard_path(const std::string& index, const std::string& shard) {
+  return (std::filesystem::path(index).parent_path() / shard).string();
+}
+
 }  // namespace
+
+std::vector<std::string> files_of_model(const std::string& path) {
+  std::vector<std::string> files = {path};
+  if (!path.ends_with(".json")) return files;
+  const auto index = MappedFile::open(path);
+  if (!index.ok()) return files;
+  const auto shard_of = parse_shard_index(index->text());
+  if (!shard_of.ok()) return files;
+  std::set<std::string> shards;
+  for (const auto& [name, shard] : *shard_of) shards.insert(shard);
+  for (const std::string& shard : shards) files.push_back(shard_path(path, shard));
+  return files;
+}
 
 Result<ModelFile> ModelFile::open(const std::string& path, const ModelFileOptions& options) {
   SPARSMITH_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::open(path));
   const auto file = std::make_shared<const MappedFile>(std::move(mapped));
   ModelFile model;
   model.path_ = path;
+  model.max_memory_ = options.max_memory > 0 ? options.max_memory : default_max_memory();
   model.format_ = detect_format(*file);
   Status status;
   if (model.format_ == "safetensors")
@@ -100,22 +122,27 @@ Result<ModelFile> ModelFile::open(const std::string& path, const ModelFileOption
   else if (model.format_ == "json")
     status = model.open_safetensors_index(*file);
   else if (model.format_ == "smtx")
-    status = model.add_matrix(parse_smtx(file->text(), options.seed));
+    status = model.add_matrix(parse_smtx(file->text(), options.seed, model.max_memory_));
   else if (model.format_ == "mtx")
-    status = model.add_matrix(parse_matrix_market(file->text(), options.seed));
+    status = model.add_matrix(parse_matrix_market(file->text(), options.seed, model.max_memory_));
   else if (model.format_ == "npz")
-    status = model.add_matrix(parse_npz(file->bytes()));
+    status = model.add_matrix(parse_npz(file->bytes(), model.max_memory_));
   else if (model.format_ == "npy")
     status = model.open_npy(file);
   else
     status = invalid_input(
         "unknown format; expected safetensors (or the .json index of its shards), .smtx, .mtx, .npz or .npy");
+  if (status.code() == StatusCode::kUnsupported) status = invalid_input(status.message());
   if (!status.ok()) return status.annotate(path);
   return model;
 }
 
 Status ModelFile::open_safetensors(const std::shared_ptr<const MappedFile>& file) {
   SPARSMITH_ASSIGN_OR_RETURN(const SafetensorsHeader header, parse_safetensors_header(file->bytes()));
+  const auto skipped = std::ranges::count_if(header.tensors, [](const auto& entry) { return !!reason_to_skip(entry); });
+  skipped_.reserve(skipped);
+  tensors_.reserve(header.tensors.size() - skipped);
+  sources_.reserve(header.tensors.size() - skipped);
   for (const SafetensorsEntry& entry : header.tensors) {
     if (const auto reason = reason_to_skip(entry)) {
       skipped_.push_back({entry.name, description_of(entry), *reason});
@@ -134,8 +161,7 @@ Status ModelFile::open_safetensors_index(const MappedFile& index) {
   for (const auto& [name, shard] : shard_of) shards.insert(shard);
   std::set<std::string> found;
   for (const std::string& shard : shards) {
-    const std::string shard_path = (std::filesystem::path(path_).parent_path() / shard).string();
-    Result<MappedFile> mapped = MappedFile::open(shard_path);
+    Result<MappedFile> mapped = MappedFile::open(shard_path(path_, shard));
     if (!mapped.ok()) return mapped.status().annotate("a shard is missing");
     const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
     Result<SafetensorsHeader> header = parse_safetensors_header(file->bytes());
@@ -165,7 +191,7 @@ Status ModelFile::open_safetensors_index(const MappedFile& index) {
 Status ModelFile::open_npy(std::shared_ptr<const MappedFile> file) {
   SPARSMITH_ASSIGN_OR_RETURN(const NpyArray array, parse_npy(file->bytes()));
   const bool streams = array.kind == 'f' && array.item_size <= 4 && !array.fortran_order && array.shape.size() == 2;
-  if (!streams) return add_matrix(csr_from_npy(array));
+  if (!streams) return add_matrix(csr_from_npy(array, max_memory_));
   SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(array.shape[0], array.shape[1]));
   const DataType type = array.item_size == 2 ? DataType::kFloat16 : DataType::kFloat32;
   const std::string name = std::filesystem::path(path_).stem().string();
@@ -207,7 +233,7 @@ DenseMatrix ModelFile::dense(std::size_t index) const {
 Result<CsrMatrix> ModelFile::read(std::size_t index) const {
   if (const auto* matrix = std::get_if<std::shared_ptr<const CsrMatrix>>(&sources_.at(index))) return **matrix;
   const DenseMatrix matrix = dense(index);
-  Result<CsrMatrix> result = csr_from_dense(matrix);
+  Result<CsrMatrix> result = csr_from_dense(matrix, max_memory_);
   const auto& source = std::get<DenseSource>(sources_[index]);
   source.file->release(source.offset, static_cast<std::size_t>(matrix.rows) * matrix.row_bytes());
   if (!result.ok()) return result.status().annotate(fmt::format("{}: tensor '{}'", path_, tensors_[index].name));

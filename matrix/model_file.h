@@ -34,13 +34,19 @@ struct SkippedTensor {
 };
 
 struct ModelFileOptions {
-  std::uint64_t seed = 0;  // of the values of patterns that have none
+  std::uint64_t seed = 0;       // of the values of patterns that have none
+  std::int64_t max_memory = 0;  // bytes that one matrix may take; 0: default_max_memory()
 };
+
+// The files that ModelFile::open(path) reads: `path`, and the shards where it is their index. A path that is no such
+// index, or cannot be read, stands for itself.
+std::vector<std::string> files_of_model(const std::string& path);
 
 // Copies share the mapped files. Reading from several threads is safe.
 class ModelFile {
  public:
-  // Errors: kNotFound and kIoError; kInvalidInput and kUnsupported with file, tensor or line, and reason.
+  // Errors: kNotFound and kIoError; kInvalidInput with file, tensor or line, and reason; kOutOfMemory for a matrix of
+  // more than max_memory, before it is allocated.
   static Result<ModelFile> open(const std::string& path, const ModelFileOptions& options = {});
 
   const std::string& path() const { return path_; }
@@ -55,7 +61,7 @@ class ModelFile {
   // The index of the weight called `name`.
   std::optional<std::size_t> find(const std::string& name) const;
 
-  // The weight. Error: kInvalidInput with the tensor and the position of an element that is not finite.
+  // The weight. Errors: kInvalidInput with the tensor and the position of an element that is not finite; kOutOfMemory.
   Result<CsrMatrix> read(std::size_t index) const;
 
   // compute_statistics(read(index)), for dense tensors without building the matrix: in one pass on `threads` threads
@@ -78,6 +84,7 @@ class ModelFile {
 
   std::string path_;
   std::string format_;
+  std::int64_t max_memory_ = 0;
   std::vector<TensorInfo> tensors_;
   std::vector<Source> sources_;  // as many
   std::vector<SkippedTensor> skipped_;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/half.h"
+#include "matrix/csr_memory.h"
 #include "matrix/text_fields.h"
 
 namespace sparsmith {
@@ -209,7 +210,7 @@ Result<NpyArray> parse_npy(std::span<const std::byte> file) {
   return array;
 }
 
-Result<CsrMatrix> csr_from_npy(const NpyArray& array) {
+Result<CsrMatrix> csr_from_npy(const NpyArray& array, std::int64_t max_bytes) {
   if (array.shape.size() != 2)
     return unsupported(fmt::format("the array has {} dimensions; a weight has 2", array.shape.size()));
   if (array.kind == 'S' || array.kind == 'U') return unsupported("the array holds text, not numbers");
@@ -218,6 +219,7 @@ Result<CsrMatrix> csr_from_npy(const NpyArray& array) {
   matrix.cols = array.shape[1];
   matrix.data_type = array.kind == 'f' && array.item_size == 2 ? DataType::kFloat16 : DataType::kFloat32;
   SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(matrix.rows, matrix.cols));
+  SPARSMITH_RETURN_IF_ERROR(check_csr_memory(matrix.rows, array.elements(), max_bytes));
   matrix.row_offsets.reserve(matrix.rows + 1);
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     for (std::int64_t column = 0; column < matrix.cols; ++column) {

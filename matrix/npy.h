@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory_limit.h"
 #include "matrix/csr_matrix.h"
 
 namespace sparsmith {
@@ -35,7 +36,8 @@ struct NpyArray {
 Result<NpyArray> parse_npy(std::span<const std::byte> file);
 
 // A dense matrix from a 2-D numeric array: f2 becomes fp16, all else fp32. Zeros are dropped.
-//   Errors: as parse_npy; kUnsupported when the array is not 2-D; kInvalidInput when an element is not finite.
-Result<CsrMatrix> csr_from_npy(const NpyArray& array);
+//   Errors: as parse_npy; kUnsupported when the array is not 2-D; kInvalidInput when an element is not finite;
+//   kOutOfMemory where the matrix, if it had no zeros, took more than `max_bytes`.
+Result<CsrMatrix> csr_from_npy(const NpyArray& array, std::int64_t max_bytes = kNoMemoryLimit);
 
 }  // namespace sparsmith

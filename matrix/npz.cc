@@ -5,12 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "matrix/csr_memory.h"
 #include "matrix/npy.h"
 #include "matrix/triplets.h"
 #include "matrix/zip_archive.h"
 
 namespace sparsmith {
 namespace {
+
+constexpr std::uint64_t kSmallMember = 4096;  // for a word, or two numbers
 
 // An array with the bytes it views.
 struct Array {
@@ -20,17 +23,22 @@ struct Array {
 
 class Reader {
  public:
-  explicit Reader(const ZipArchive& archive) : archive_(archive) {}
+  Reader(const ZipArchive& archive, std::int64_t max_bytes) : archive_(archive), max_bytes_(max_bytes) {}
 
   Result<CsrMatrix> read() {
     if (!archive_.contains("format.npy")) {
       return unsupported(
           "it holds no matrix of scipy.sparse.save_npz ('format.npy' is missing); save dense arrays as .npy");
     }
+    for (const char* small : {"format", "shape"}) {
+      if (archive_.size_of(std::string(small) + ".npy") > kSmallMember)
+        return invalid_input(fmt::format("'{}' has more than {} bytes", small, kSmallMember));
+    }
     SPARSMITH_ASSIGN_OR_RETURN(const Array format, load("format"));
     const bool is_text = format.view.kind == 'S' || format.view.kind == 'U';
     const std::string name = is_text ? format.view.text() : "";
     SPARSMITH_RETURN_IF_ERROR(read_shape());
+    SPARSMITH_RETURN_IF_ERROR(check_archive());
     SPARSMITH_ASSIGN_OR_RETURN(data_, load("data"));
     if (data_.view.kind == 'S' || data_.view.kind == 'U') return unsupported("'data' holds text, not numbers");
     if (name == "csr")
@@ -110,6 +118,7 @@ class Reader {
     const auto entries = static_cast<std::int64_t>(indices.size());
     SPARSMITH_ASSIGN_OR_RETURN(const auto offsets, load_offsets(major, entries));
     if (data_.view.elements() != entries) return invalid_input("'data' and 'indices' differ in length");
+    SPARSMITH_RETURN_IF_ERROR(reserve(entries));
     for (std::int64_t i = 0; i < major; ++i) {
       for (std::int64_t at = offsets[i]; at < offsets[i + 1]; ++at) {
         triplets_.add(by_row ? i : indices[at], by_row ? indices[at] : i, data_.view.real(at));
@@ -125,6 +134,7 @@ class Reader {
     if (rows.size() != columns.size() || data_.view.elements() != static_cast<std::int64_t>(rows.size())) {
       return invalid_input("'data', 'row' and 'col' differ in length");
     }
+    SPARSMITH_RETURN_IF_ERROR(reserve(data_.view.elements()));
     for (std::size_t i = 0; i < rows.size(); ++i)
       triplets_.add(rows[i], columns[i], data_.view.real(static_cast<std::int64_t>(i)));
     return {};
@@ -146,6 +156,7 @@ class Reader {
     if (static_cast<std::int64_t>(indices.size()) != shape[0])
       return invalid_input("'data' and 'indices' differ in length");
     SPARSMITH_ASSIGN_OR_RETURN(const auto offsets, load_offsets(block_rows, shape[0]));
+    SPARSMITH_RETURN_IF_ERROR(reserve(data_.view.elements()));
     for (std::int64_t block_row = 0; block_row < block_rows; ++block_row) {
       for (std::int64_t block = offsets[block_row]; block < offsets[block_row + 1]; ++block) {
         add_block(block_row * height, indices[block] * width, block);
@@ -167,16 +178,34 @@ class Reader {
     }
   }
 
+  // What the archive says of its members, before any large one is inflated.
+  Status check_archive() const {
+    double bytes = 8.0 * static_cast<double>(triplets_.rows + 1);
+    for (const char* name : {"data", "indices", "indptr", "row", "col"})
+      bytes += static_cast<double>(archive_.size_of(std::string(name) + ".npy"));
+    return check_memory("the matrix with its inflated arrays", bytes, max_bytes_);
+  }
+
+  // Room for `entries` elements, all at once.
+  Status reserve(std::int64_t entries) {
+    SPARSMITH_RETURN_IF_ERROR(check_csr_memory(triplets_.rows, entries, max_bytes_));
+    triplets_.row_indices.reserve(entries);
+    triplets_.column_indices.reserve(entries);
+    triplets_.values.reserve(entries);
+    return {};
+  }
+
   const ZipArchive& archive_;
+  std::int64_t max_bytes_;
   Array data_;
   Triplets triplets_;
 };
 
 }  // namespace
 
-Result<CsrMatrix> parse_npz(std::span<const std::byte> file) {
+Result<CsrMatrix> parse_npz(std::span<const std::byte> file, std::int64_t max_bytes) {
   SPARSMITH_ASSIGN_OR_RETURN(const ZipArchive archive, ZipArchive::open(file));
-  return Reader(archive).read();
+  return Reader(archive, max_bytes).read();
 }
 
 }  // namespace sparsmith

@@ -4,13 +4,15 @@
 #include <cstddef>
 #include <span>
 
+#include "base/memory_limit.h"
 #include "matrix/csr_matrix.h"
 
 namespace sparsmith {
 
 // CSR, CSC, COO and BSR matrices, compressed or not. Elements at one position are summed, explicit zeros dropped.
 // Values of f2 become fp16, all others fp32.
-//   Errors: kInvalidInput with the member and the reason; kUnsupported for DIA matrices and other element types.
-Result<CsrMatrix> parse_npz(std::span<const std::byte> file);
+//   Errors: kInvalidInput with the member and the reason; kUnsupported for DIA matrices and other element types;
+//   kOutOfMemory where the inflated arrays and the matrix take more than `max_bytes`, before they are allocated.
+Result<CsrMatrix> parse_npz(std::span<const std::byte> file, std::int64_t max_bytes = kNoMemoryLimit);
 
 }  // namespace sparsmith

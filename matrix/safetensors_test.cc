@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <ctime>
 
 #include "base/file.h"
 #include "base/temporary_directory.h"
@@ -66,7 +67,44 @@ TEST(SafetensorsTest, RefusesDamagedHeaders) {
   EXPECT_THAT(error_of(file_of("{}", 0)), HasSubstr("no error"));
   EXPECT_THAT(error_of(file_of("{}", 1)), HasSubstr("the last 1 bytes belong to no tensor"));
   EXPECT_THAT(error_of(file_of("{\"__metadata__\":{\"a\":1}}", 0)), HasSubstr("the value of 'a' must be a string"));
-  EXPECT_THAT(error_of(file_of(std::string(200000, '['), 0)), HasSubstr("no valid JSON"));
+  EXPECT_THAT(error_of(file_of("{\"__metadata__\":{},\"__metadata__\":{}}", 0)),
+              HasSubstr("names '__metadata__' twice"));
+  EXPECT_THAT(error_of(file_of("{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}", 0)), HasSubstr("names 'a' twice"));
+  EXPECT_THAT(error_of(file_of("{\"__metadata__\":[]}", 0)), HasSubstr("'__metadata__' must be an object"));
+  EXPECT_THAT(error_of(file_of(std::string(200000, '['), 0)), HasSubstr("no JSON object"));
+}
+
+// Neither a deep header, nor one of many small parts, makes a large tree.
+TEST(SafetensorsTest, BoundsWhatAHeaderHolds) {
+  const auto described = [](const std::string& more) {
+    return error_of_tensor(R"({"dtype":"F32","shape":[1,2],"data_offsets":[0,8],"more":)" + more + "}");
+  };
+  EXPECT_THAT(described(R"([[{"a":[1,null,"b",false,-1,0.5]}]])"), HasSubstr("no error"));
+  EXPECT_THAT(described(std::string(200000, '[')), HasSubstr("more than 16 levels"));
+  EXPECT_THAT(described("1,\"more\":2"), HasSubstr("names 'more' twice"));
+  EXPECT_THAT(described("1,\"dtype\":\"F16\""), HasSubstr("names 'dtype' twice"));
+  std::string keys = "1";
+  for (int i = 0; i < 65; ++i) keys += ",\"k" + std::to_string(i) + "\":1";
+  EXPECT_THAT(described(keys), HasSubstr("more than 64 unknown keys"));
+  std::string shape = "2";
+  for (int i = 0; i < 64; ++i) shape += ",1";
+  EXPECT_THAT(error_of_tensor(R"({"dtype":"F32","shape":[)" + shape + R"(],"data_offsets":[0,8]})"),
+              HasSubstr("more than 64 dimensions"));
+}
+
+// A quadratic parser takes minutes; this one a tenth of a second.
+TEST(SafetensorsTest, ReadsManyTensorsInLinearTime) {
+  std::vector<SafetensorsPart> parts;
+  for (int i = 0; i < 100000; ++i)
+    parts.push_back({"model.layers." + std::to_string(i) + ".weight", "F32", {0, 64}, {}});
+  const auto header = safetensors_header_bytes(parts, {});
+  ASSERT_TRUE(header.ok());
+  const std::clock_t begin = std::clock();
+  const auto read = parse_safetensors_header(std::as_bytes(std::span(*header)));
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(read->tensors.size(), parts.size());
+  EXPECT_LT(seconds, 2);
 }
 
 TEST(SafetensorsTest, RefusesDamagedTensorsByName) {

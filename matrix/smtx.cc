@@ -6,6 +6,7 @@
 #include <array>
 #include <iterator>
 
+#include "matrix/csr_memory.h"
 #include "matrix/random_values.h"
 #include "matrix/text_fields.h"
 
@@ -94,11 +95,12 @@ Status read_columns(NumberReader& numbers, CsrMatrix& matrix) {
 
 }  // namespace
 
-Result<CsrMatrix> parse_smtx(std::string_view text, std::uint64_t seed) {
+Result<CsrMatrix> parse_smtx(std::string_view text, std::uint64_t seed, std::int64_t max_bytes) {
   NumberReader numbers(text);
   CsrMatrix matrix;
   std::int64_t nnz = 0;
   SPARSMITH_RETURN_IF_ERROR(read_header(numbers, text.size(), matrix, nnz));
+  SPARSMITH_RETURN_IF_ERROR(check_csr_memory(matrix.rows, nnz, max_bytes));
   SPARSMITH_RETURN_IF_ERROR(read_row_offsets(numbers, nnz, matrix));
   matrix.column_indices.resize(nnz);
   SPARSMITH_RETURN_IF_ERROR(read_columns(numbers, matrix));

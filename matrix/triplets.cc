@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace sparsmith {
@@ -11,6 +12,12 @@ namespace {
 
 // Positions of the triplets, sorted by row and, within a row, in the order they were given.
 std::vector<std::size_t> order_by_row(const Triplets& triplets) {
+  if (static_cast<std::size_t>(triplets.rows) > 4 * triplets.values.size() + 1024) {  // a place a row costs more
+    std::vector<std::size_t> order(triplets.values.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return triplets.row_indices[i]; });
+    return order;
+  }
   std::vector<std::size_t> next(triplets.rows + 1);
   for (const std::uint32_t row : triplets.row_indices) ++next[row + 1];
   for (std::int64_t row = 0; row < triplets.rows; ++row) next[row + 1] += next[row];
@@ -28,6 +35,8 @@ Result<CsrMatrix> csr_from_triplets(const Triplets& triplets, DataType type) {
   matrix.cols = triplets.cols;
   matrix.data_type = type;
   matrix.row_offsets.reserve(triplets.rows + 1);
+  matrix.column_indices.reserve(triplets.values.size());
+  matrix.values.reserve(triplets.values.size());
   const std::vector<std::size_t> order = order_by_row(triplets);
   std::vector<std::pair<std::uint32_t, double>> elements;
   std::size_t next = 0;

@@ -18,7 +18,8 @@ constexpr std::uint32_t kEndOfDirectory = 0x06054B50;
 constexpr std::uint32_t kZip64Locator = 0x07064B50;
 constexpr std::uint32_t kZip64End = 0x06064B50;
 constexpr std::uint32_t kIn64 = 0xFFFFFFFF;  // the true value is in a ZIP64 field
-constexpr std::uint64_t kMaxRatio = 1032;    // deflate cannot shrink more
+constexpr std::uint64_t kMaxMembers = 65536;
+constexpr std::uint64_t kMaxRatio = 1032;  // deflate cannot shrink more
 
 // Reads little-endian numbers one after the other; once past the end, everything is zero and ok() false.
 class ByteReader {
@@ -136,6 +137,7 @@ Status ZipArchive::read_zip64_sizes(std::span<const std::byte> extra, Member& me
 
 Result<ZipArchive> ZipArchive::open(std::span<const std::byte> file) {
   SPARSMITH_ASSIGN_OR_RETURN(const Directory directory, find_directory(file));
+  if (directory.entries > kMaxMembers) return invalid_input(fmt::format("it has more than {} members", kMaxMembers));
   ZipArchive archive;
   archive.file_ = file;
   ByteReader reader(file, directory.offset);
@@ -169,6 +171,11 @@ Result<ZipArchive> ZipArchive::open(std::span<const std::byte> file) {
 
 bool ZipArchive::contains(const std::string& name) const {
   return std::any_of(members_.begin(), members_.end(), [&](const Member& member) { return member.name == name; });
+}
+
+std::uint64_t ZipArchive::size_of(const std::string& name) const {
+  const auto member = std::find_if(members_.begin(), members_.end(), [&](const Member& m) { return m.name == name; });
+  return member == members_.end() ? 0 : member->size;
 }
 
 std::vector<std::string> ZipArchive::names() const {

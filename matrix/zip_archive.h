@@ -19,6 +19,8 @@ class ZipArchive {
 
   bool contains(const std::string& name) const;
   std::vector<std::string> names() const;
+  // Inflated, as the directory says; 0 where there is no such member.
+  std::uint64_t size_of(const std::string& name) const;
 
   // The bytes of a member, checked by its CRC-32. Errors: kNotFound; kUnsupported (encrypted, other methods);
   // kInvalidInput with the reason. Takes no more memory than the compressed bytes can stand for.

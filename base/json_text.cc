@@ -1,0 +1,105 @@
+#include "base/json_text.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+namespace sparsmith {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kFreeBytes = 40'000'000;
+// Estimates of what a value takes: in a list, which grows by doubling; in an object; a container of its own.
+constexpr std::size_t kElementBytes = 48;
+constexpr std::size_t kMemberBytes = 112;
+constexpr std::size_t kContainerBytes = 64;
+
+class TreeBuilder : public nlohmann::json_sax<json> {
+ public:
+  explicit TreeBuilder(std::size_t text_bytes) : budget_(kFreeBytes + 2 * text_bytes) {}
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(std::int64_t value) override { return add(value); }
+  bool number_unsigned(std::uint64_t value) override { return add(value); }
+  bool number_float(double value, const std::string& /*text*/) override { return add(value); }
+  bool string(std::string& text) override { return spend(sizeof(std::string) + text.size()) && add(std::move(text)); }
+  bool binary(json::binary_t& /*value*/) override { return fail("there are bytes in it"); }
+
+  bool start_object(std::size_t /*size*/) override { return open(json::object()); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t /*size*/) override { return open(json::array()); }
+  bool end_array() override { return close(); }
+  bool key(std::string& key) override {
+    if (open_.back()->contains(key)) return fail(fmt::format("the key \"{}\" comes twice in one object", key));
+    key_ = std::move(key);
+    return spend(kMemberBytes + key_.size());
+  }
+  bool parse_error(std::size_t /*at*/, const std::string& /*token*/, const json::exception& error) override {
+    return fail(json_error(error));
+  }
+
+  const std::string& error() const { return error_; }
+  json take() { return std::move(root_); }
+
+ private:
+  bool fail(std::string error) {
+    error_ = std::move(error);
+    return false;
+  }
+  bool spend(std::size_t bytes) {
+    bytes_ += bytes;
+    return bytes_ <= budget_ || fail(fmt::format("its values take more than {} bytes of memory", budget_));
+  }
+
+  // Where the value went; null when it is too much.
+  json* place(json value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    json& parent = *open_.back();
+    if (parent.is_object()) return &parent.emplace(std::move(key_), std::move(value)).first.value();
+    if (!spend(kElementBytes)) return nullptr;
+    return &parent.emplace_back(std::move(value));
+  }
+  bool add(json value) { return place(std::move(value)) != nullptr; }
+  bool open(json value) {
+    if (open_.size() == kMaxDepth) return fail(fmt::format("it is nested more than {} levels deep", kMaxDepth));
+    if (!spend(kContainerBytes)) return false;
+    json* const opened = place(std::move(value));
+    if (opened == nullptr) return false;
+    open_.push_back(opened);
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  std::size_t budget_;
+  std::size_t bytes_ = 0;
+  json root_;
+  std::vector<json*> open_;  // the containers around the next value
+  std::string key_;
+  std::string error_;
+};
+
+}  // namespace
+
+Result<json> parse_json(std::string_view text) {
+  TreeBuilder builder(text.size());
+  if (!json::sax_parse(text.begin(), text.end(), &builder)) return invalid_input(builder.error());
+  return builder.take();
+}
+
+std::string json_error(const json::exception& error) {
+  const std::string text = error.what();
+  const std::size_t end = text.find("] ");
+  return text.starts_with("[json.exception.") && end != std::string::npos ? text.substr(end + 2) : text;
+}
+
+}  // namespace sparsmith

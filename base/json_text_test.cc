@@ -1,0 +1,54 @@
+#include "base/json_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace sparsmith {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string error_of(const std::string& text) {
+  const auto parsed = parse_json(text);
+  return parsed.ok() ? "no error" : parsed.status().message();
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+TEST(JsonTextTest, IsTheTreeOfTheLibrary) {
+  for (const char* text : {"null", "[]", "{}", "-7", "18446744073709551615", "1.5e3", "\"a\\u00e9\"",
+                           R"({"a":[1,[2,{"b":null}],true],"c":{"a":{},"d":[]},"e":"f"})"}) {
+    const auto parsed = parse_json(text);
+    ASSERT_TRUE(parsed.ok()) << parsed.status().to_string();
+    EXPECT_EQ(*parsed, json::parse(text));
+  }
+}
+
+TEST(JsonTextTest, SaysWhereItIsNoJson) {
+  EXPECT_THAT(error_of("{\n\"a\": nothing}"), HasSubstr("line 2"));
+  EXPECT_THAT(error_of("{\n\"a\": nothing}"), Not(HasSubstr("json.exception")));
+  EXPECT_THAT(error_of(""), HasSubstr("parse error"));
+  EXPECT_THAT(error_of("1 2"), HasSubstr("parse error"));
+}
+
+TEST(JsonTextTest, RefusesAKeyThatComesTwice) {
+  EXPECT_THAT(error_of(R"({"a":1,"b":{"a":1,"a":2}})"), HasSubstr("\"a\" comes twice"));
+  EXPECT_EQ(error_of(R"({"a":1,"b":{"a":1}})"), "no error");
+}
+
+TEST(JsonTextTest, BoundsDepthAndMemory) {
+  EXPECT_EQ(error_of(repeated("[", 64) + repeated("]", 64)), "no error");
+  EXPECT_THAT(error_of(repeated("[", 65) + repeated("]", 65)), HasSubstr("more than 64 levels"));
+  EXPECT_THAT(error_of(repeated("{\"a\":", 1000000)), HasSubstr("more than 64 levels"));
+  EXPECT_THAT(error_of("[0" + repeated(",0", 2000000) + "]"), HasSubstr("bytes of memory"));
+  EXPECT_THAT(error_of("[[]" + repeated(",[]", 2000000) + "]"), HasSubstr("bytes of memory"));
+}
+
+}  // namespace
+}  // namespace sparsmith

@@ -1,0 +1,24 @@
+#include "base/memory_limit.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+namespace sparsmith {
+
+std::int64_t default_max_memory() {
+  std::int64_t bytes = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  std::int64_t group = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> group && group > 0) bytes = std::min(bytes, group);
+  return bytes / 2;
+}
+
+Status check_memory(std::string_view what, double bytes, std::int64_t max_bytes) {
+  if (bytes <= static_cast<double>(max_bytes)) return {};
+  return out_of_memory(fmt::format("{} takes {:.0f} bytes of memory, and {} are allowed; --max-memory allows more",
+                                   what, bytes, max_bytes));
+}
+
+}  // namespace sparsmith
