@@ -53,6 +53,8 @@ std::vector<KernelCase> draw_dense_epilogue_cases(std::uint64_t seed, int weight
                      .seed = random(),
                      .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),
                      .padding = random() % 2 == 0 ? 0 : draw_between(random, 1, 9)};
+      static constexpr float kBetas[] = {0.5F, 0.0F, 1.0F, -1.0F};
+      each.inputs.beta = kBetas[each.inputs.seed % std::size(kBetas)];
       each.small_grid = random() % 3 == 0;
       each.programmatic = cases.size() % 2 == 0;
     }

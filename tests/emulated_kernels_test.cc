@@ -1,6 +1,7 @@
 // Every parameter value of the families, on the CPU: drawn kernels run in the emulator, which reports races, barriers
 // that part of a block misses and accesses out of bounds, and their outputs are compared with Eigen in fp64.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -32,6 +33,33 @@ constexpr Tested kTested[] = {
     {"scatter", 45, 1}, {"wgmma", 48, 1}, {"bsr", 24, 1},   {"specialized", 40, 1}, {"two_four", 36, 1},
 };
 
+// What verifying has asked of kernels beside ordinary outputs: Inf and NaN in X meet stored weights and no others,
+// through every activation, and old Y is NaN where beta is 0.
+class Expected {
+ public:
+  void add(const KernelCase& each) {
+    const Epilogue& epilogue = each.problem.spec.epilogue;
+    if (epilogue.beta) betas_.insert(each.inputs.beta);
+    const PoisonedInput poisoned = ReferenceProblem(each.matrix, each.problem.spec, each.inputs).poisoned_input();
+    effects_[epilogue.activation].insert(poisoned.effects.begin(), poisoned.effects.end());
+  }
+
+  void expect_all_kinds() {
+    using Effect = PoisonEffect;
+    EXPECT_THAT(betas_, testing::IsSupersetOf({0.0F, 1.0F, -1.0F}));
+    EXPECT_THAT(effects_[Activation::kNone],
+                testing::IsSupersetOf({Effect::kNone, Effect::kInfinity, Effect::kNegativeInfinity, Effect::kNan}));
+    EXPECT_THAT(effects_[Activation::kRelu],
+                testing::IsSupersetOf({Effect::kNone, Effect::kInfinity, Effect::kFinite, Effect::kNan}));
+    for (const Activation activation : {Activation::kGelu, Activation::kSilu})
+      EXPECT_THAT(effects_[activation], testing::IsSupersetOf({Effect::kNone, Effect::kInfinity, Effect::kNan}));
+  }
+
+ private:
+  std::set<float> betas_;
+  std::map<Activation, std::set<PoisonEffect>> effects_;
+};
+
 class EmulatedKernelsTest : public testing::TestWithParam<std::tuple<Tested, int>> {};
 
 TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
@@ -50,13 +78,16 @@ TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
     return source_image(kernel);
   };
   std::map<std::string, std::set<std::int64_t>> seen;
+  Expected expected;
   int count = 0;
   for (const KernelCase& each : draw_cases(tested, seed, drawn.kernels, kWeights)) {
     const Status status = run_case(each, **executor, image_of);
     ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << each.text() << "\n" << status.to_string();
     ++count;
+    expected.add(each);
     for (const auto& [parameter, value] : each.config.values) seen[parameter].insert(value);
   }
+  expected.expect_all_kinds();
   fmt::print("{} cases, {} kernels\n", count, kernels.size());
   EXPECT_GE(count, 4 * drawn.kernels);
   EXPECT_GE(kernels.size(), static_cast<std::size_t>(drawn.kernels) * 6 / 7);

@@ -160,6 +160,12 @@ void vary_packing(Random& random, const Family& family, const std::string& drawn
   }
 }
 
+// Old Y is not read where beta is 0.
+float beta_of(std::uint64_t seed) {
+  static constexpr float kBetas[] = {0.5F, 0.0F, 1.0F, -1.0F};
+  return kBetas[seed % std::size(kBetas)];
+}
+
 // A few rows that are far longer than all others together: heavy parts, and rows that a block adds up.
 CsrMatrix draw_long_rows(Random& random) {
   const std::int64_t rows = draw_between(random, 9, 60);
@@ -173,6 +179,20 @@ CsrMatrix draw_long_rows(Random& random) {
 bool draws_wide_tiles(const std::string& parameter, std::int64_t value) {
   return (parameter == "vector_width" && value == 32) ||
          (parameter == "columns" && value == static_cast<std::int64_t>(SlotColumns::kDelta3));
+}
+
+// A plan asks for no more workspace than its kernels write: the last bytes are not as they were before it ran.
+Status check_workspace(const LaunchPlan& plan, const LaunchBindings& used, Executor& executor) {
+  constexpr std::int64_t kAlignment = 256;
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes, plan.workspace_bytes.evaluate(used.variables));
+  if (bytes == 0) return {};
+  std::vector<std::byte> workspace(static_cast<std::size_t>(bytes));
+  SPARSMITH_RETURN_IF_ERROR(executor.read(workspace, used.workspace));
+  const auto last =
+      std::find_if(workspace.rbegin(), workspace.rend(), [](std::byte b) { return b != std::byte{0xFF}; });
+  const std::int64_t unused = last - workspace.rbegin();
+  if (unused < kAlignment) return {};
+  return internal_error(fmt::format("of {} bytes of workspace the last {} are not used", bytes, unused));
 }
 
 }  // namespace
@@ -302,6 +322,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
                      .seed = random(),
                      .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),
                      .padding = random() % 2 == 0 ? 0 : draw_between(random, 1, 9)};
+      each.inputs.beta = beta_of(each.inputs.seed);
       each.small_grid = random() % 3 == 0;
       each.programmatic = (kernel + weight) % 2 == 0;
       cases.push_back(std::move(each));
@@ -368,7 +389,8 @@ Status run_case(const KernelCase& test_case, Executor& executor, const ImageOf& 
   SPARSMITH_ASSIGN_OR_RETURN(DevicePacking packing, DevicePacking::upload(executor, std::move(packed)));
   SPARSMITH_ASSIGN_OR_RETURN(const Verification verification, verifier->verify(candidate.plan, packing));
   if (!verification.ok) return internal_error("wrong output: " + verification.reason);
-  return {};
+  SPARSMITH_ASSIGN_OR_RETURN(const LaunchBindings used, verifier->bindings(candidate.plan, packing));
+  return check_workspace(candidate.plan, used, executor);
 }
 
 }  // namespace sparsmith::test

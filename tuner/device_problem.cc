@@ -6,17 +6,16 @@
 namespace sparsmith {
 
 Result<std::unique_ptr<DeviceProblem>> DeviceProblem::upload(Executor& executor, const ReferenceProblem& problem,
-                                                             const ReferenceProblem::PoisonedInput& poisoned,
+                                                             const PoisonedInput& poisoned,
                                                              Fingerprinter& fingerprinter) {
   SPARSMITH_ASSIGN_OR_RETURN(OutputComparison comparison, OutputComparison::create(executor, problem));
-  std::unique_ptr<DeviceProblem> made(new DeviceProblem(executor, std::move(comparison), fingerprinter));
-  std::vector<std::uint8_t> free_rows(poisoned.free_rows.begin(), poisoned.free_rows.end());
+  std::unique_ptr<DeviceProblem> made(new DeviceProblem(executor, std::move(comparison), poisoned, fingerprinter));
   const auto holding = [&executor](std::span<const std::byte> bytes) {
     return DeviceAllocation::holding(executor, bytes);
   };
   SPARSMITH_ASSIGN_OR_RETURN(made->x_, holding(problem.x().bytes()));
   SPARSMITH_ASSIGN_OR_RETURN(made->poisoned_x_, holding(poisoned.x.bytes()));
-  SPARSMITH_ASSIGN_OR_RETURN(made->free_rows_, holding(std::as_bytes(std::span(free_rows))));
+  SPARSMITH_ASSIGN_OR_RETURN(made->effects_, holding(std::as_bytes(std::span(poisoned.effects))));
   if (problem.spec().epilogue.beta) {
     SPARSMITH_ASSIGN_OR_RETURN(made->y_, holding(problem.initial_y().bytes()));
   }
@@ -27,7 +26,7 @@ Result<std::unique_ptr<DeviceProblem>> DeviceProblem::upload(Executor& executor,
 Result<std::uint64_t> DeviceProblem::fingerprint() const {
   std::vector<Fingerprinter::Range> ranges;
   for (const DeviceAllocation* array :
-       {&comparison_.values(), &comparison_.bounds(), &x_, &poisoned_x_, &free_rows_, &y_})
+       {&comparison_.values(), &comparison_.bounds(), &x_, &poisoned_x_, &effects_, &y_})
     ranges.push_back({array->address(), array->bytes()});
   return fingerprinter_.of(ranges);
 }
@@ -45,7 +44,7 @@ Status DeviceProblem::restore_x(DeviceAddress x, bool poisoned) const {
 Status DeviceProblem::restore_y(DeviceAddress y) const { return executor_.copy(y, y_.address(), y_.bytes()); }
 
 Result<Verification> DeviceProblem::verify(DeviceAddress y, Layout layout, bool poisoned) const {
-  return comparison_.verify(y, layout, poisoned ? free_rows_.address() : 0);
+  return poisoned ? comparison_.verify(y, layout, &poisoned_, effects_.address()) : comparison_.verify(y, layout);
 }
 
 }  // namespace sparsmith

@@ -9,14 +9,14 @@
 
 namespace sparsmith {
 
-// Takes 12 bytes an output, twice X, and Y's old values where the epilogue has beta. What is passed outlives it.
+// Takes 12 bytes an output, 4 bytes a row, twice X, and Y's old values where the epilogue has beta. What is passed
+// outlives it.
 class DeviceProblem {
  public:
   // REQUIRES: `executor` has loaded the problem's output_comparison_kernel(); problem.has_reference(); the problem has
   // no padding.
   static Result<std::unique_ptr<DeviceProblem>> upload(Executor& executor, const ReferenceProblem& problem,
-                                                       const ReferenceProblem::PoisonedInput& poisoned,
-                                                       Fingerprinter& fingerprinter);
+                                                       const PoisonedInput& poisoned, Fingerprinter& fingerprinter);
 
   // Whether all of it is as it was uploaded: a candidate may have written anywhere.
   Result<bool> is_intact() const;
@@ -26,22 +26,24 @@ class DeviceProblem {
   // Old values to `y`, where there are any: it is NaN already where there are none.
   Status restore_y(DeviceAddress y) const;
 
-  // Outputs, and where X was poisoned those of rows that must be as they are without.
+  // Outputs of the drawn X, or of the poisoned one.
   Result<Verification> verify(DeviceAddress y, Layout layout, bool poisoned = false) const;
 
   const OutputComparison& comparison() const { return comparison_; }
 
  private:
-  DeviceProblem(Executor& executor, OutputComparison comparison, Fingerprinter& fingerprinter)
-      : executor_(executor), comparison_(std::move(comparison)), fingerprinter_(fingerprinter) {}
+  DeviceProblem(Executor& executor, OutputComparison comparison, const PoisonedInput& poisoned,
+                Fingerprinter& fingerprinter)
+      : executor_(executor), comparison_(std::move(comparison)), poisoned_(poisoned), fingerprinter_(fingerprinter) {}
   Result<std::uint64_t> fingerprint() const;
 
   Executor& executor_;
   OutputComparison comparison_;
+  const PoisonedInput& poisoned_;
   Fingerprinter& fingerprinter_;
   DeviceAllocation x_;
   DeviceAllocation poisoned_x_;
-  DeviceAllocation free_rows_;
+  DeviceAllocation effects_;
   DeviceAllocation y_;  // empty without beta
   std::uint64_t fingerprint_ = 0;
 };

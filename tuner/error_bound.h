@@ -19,7 +19,7 @@
 //   bound = 2 * (e_y + 1 ulp of the output type at |y|)
 //
 // so that the plain operator has 2 * (len * 2^-24 * sum |w x| + 1 ulp). W = 0 contributes nothing: not even where x
-// is Inf or NaN.
+// is Inf or NaN. Where the exact value is Inf or NaN, because an input is, the output must be the same.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct OutputTerms {
 
 struct BoundedOutput {
   double value = 0;
-  double bound = 0;
+  double bound = 0;  // 0 where the value is not finite
 };
 
 // activation(z) in fp64.
@@ -56,8 +56,9 @@ double largest_finite(DataType type);
 
 BoundedOutput bounded_output(const OperatorSpec& spec, const OutputTerms& terms);
 
-// Whether `y` is right for `expected`. Where the exact value overflows the type, or comes within the bound of doing so,
-// an infinity of its sign is right as well. Where the exact value is not finite nothing is asked of `y`.
+// Whether `y` is right for `expected`. NaN and Inf are right only where they are expected, with one exception: where a
+// finite exact value overflows the type, or comes within the bound of doing so, an infinity of its sign is right as
+// well. Where the bound is infinite every `y` is right.
 bool within_bound(DataType type, const BoundedOutput& expected, float y);
 
 }  // namespace sparsmith

@@ -35,7 +35,7 @@ LaunchPlan plan_for(const ReferenceProblem& problem, Layout layout, std::int64_t
   step.arguments = {{PlanArgument::Kind::kY, "", 0},
                     PlanArguments::packed("values"),
                     PlanArguments::packed("bounds"),
-                    PlanArguments::packed("rows"),
+                    PlanArguments::packed("effects"),
                     int64(rows),
                     int64(tokens),
                     int64(token_major ? 1 : tokens),
@@ -56,11 +56,17 @@ Result<KernelSource> output_comparison_kernel(DataType type) {
   text.lines = {{fmt::format("using Value = {}", device_type(type)), "of Y"},
                 {fmt::format("constexpr double kLargest = {:a}", largest_finite(type)), "finite number of that type"},
                 {"using Kernel = CompareOutputs<Value, kThreads>", ""}};
-  text.parameters = {{"const Value*", "y"}, {"const double*", "values"}, {"const float*", "bounds"},
-                     {"const u8*", "rows"}, {"i64", "row_count"},        {"i64", "tokens"},
-                     {"i64", "row_stride"}, {"i64", "token_stride"},     {"Kernel::Findings*", "findings"}};
+  text.parameters = {{"const Value*", "y"},
+                     {"const double*", "values"},
+                     {"const float*", "bounds"},
+                     {"const u8*", "effects"},
+                     {"i64", "rows"},
+                     {"i64", "tokens"},
+                     {"i64", "row_stride"},
+                     {"i64", "token_stride"},
+                     {"Kernel::Findings*", "findings"}};
   text.body =
-      "Kernel::run(y, values, bounds, rows, row_count, tokens, row_stride, token_stride, kLargest, findings, "
+      "Kernel::run(y, values, bounds, effects, rows, tokens, row_stride, token_stride, kLargest, findings, "
       "shared_memory());";
   return assemble(text);
 }
@@ -74,12 +80,15 @@ Result<OutputComparison> OutputComparison::create(Executor& executor, const Refe
   return made;
 }
 
-Result<Verification> OutputComparison::verify(DeviceAddress y, Layout layout, DeviceAddress rows) const {
+Result<Verification> OutputComparison::verify(DeviceAddress y, Layout layout, const PoisonedInput* poisoned,
+                                              DeviceAddress effects) const {
   const auto outputs = static_cast<std::int64_t>(problem_->bounds().size());
   const std::int64_t blocks = std::clamp<std::int64_t>(outputs / kOutputsOfABlock, 1, kMostBlocks);
   LaunchBindings bindings;
-  bindings.packed = {
-      {"values", values_.address()}, {"bounds", bounds_.address()}, {"rows", rows}, {"findings", findings_.address()}};
+  bindings.packed = {{"values", values_.address()},
+                     {"bounds", bounds_.address()},
+                     {"effects", effects},
+                     {"findings", findings_.address()}};
   bindings.y = y;
   SPARSMITH_RETURN_IF_ERROR(executor_->run(plan_for(*problem_, layout, blocks), bindings));
   std::vector<OutputFindings> of_blocks(blocks);
@@ -95,7 +104,7 @@ Result<Verification> OutputComparison::verify(DeviceAddress y, Layout layout, De
         layout == Layout::kTokenMajor ? token * problem_->spec().rows + row : row * problem_->tokens() + token;
     SPARSMITH_RETURN_IF_ERROR(executor_->read(first_wrong.bytes(), y + at * first_wrong.bytes().size()));
   }
-  return verification_of(*problem_, all, first_wrong.get(0));
+  return verification_of(*problem_, all, first_wrong.get(0), poisoned);
 }
 
 }  // namespace sparsmith

@@ -18,8 +18,9 @@ class OutputComparison {
   static Result<OutputComparison> create(Executor& executor, const ReferenceProblem& problem);
 
   // Checks `y`, which lies in `layout` without padding, as verify_outputs() does; but sums of errors may differ in the
-  // last bits. `rows`: [M] bytes on the device, 0 for rows not to look at; or 0 for all of them.
-  Result<Verification> verify(DeviceAddress y, Layout layout, DeviceAddress rows = 0) const;
+  // last bits. `poisoned`: as there; then its effects are at `effects` on the device.
+  Result<Verification> verify(DeviceAddress y, Layout layout, const PoisonedInput* poisoned = nullptr,
+                              DeviceAddress effects = 0) const;
 
   const DeviceAllocation& values() const { return values_; }
   const DeviceAllocation& bounds() const { return bounds_; }

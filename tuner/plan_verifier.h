@@ -26,10 +26,11 @@ class PlanVerifier {
   // Whether outputs are compared on the device, and by what. Null: on the host.
   const DeviceProblem* on_device() const { return kept_.get(); }
 
-  // Runs `plan`, whose kernels are loaded, twice: on the drawn inputs, and with Inf and NaN in columns of X that many
-  // rows do not touch. On packing "dense" the product comes first, and the second run is left out: a dense product
-  // multiplies its zeros. Y and workspace are NaN before each run. Wrong are: an output out of its bound or not
-  // written, a write outside of a buffer, a change of an input. An error means that the device failed.
+  // Runs `plan`, whose kernels are loaded, twice: on the drawn inputs, and with Inf and NaN in columns of X, which
+  // must reach the rows that store a weight there and no others. On packing "dense" the product comes first, and the
+  // second run is left out: a dense product multiplies its zeros. Y and workspace are NaN before each run. Wrong are:
+  // an output out of its bound or not written, a write outside of a buffer, a change of an input. An error means that
+  // the device failed.
   Result<Verification> verify(const LaunchPlan& plan, DevicePacking& packing);
 
   // Checks outputs that no plan made: of the drawn inputs, with the problem's epilogue, at `y` on the device, without
@@ -60,7 +61,7 @@ class PlanVerifier {
 
   Executor& executor_;
   const ReferenceProblem& problem_;
-  ReferenceProblem::PoisonedInput poisoned_;
+  PoisonedInput poisoned_;
   GuardedBuffer x_;
   GuardedBuffer y_;
   GuardedBuffer bias_;

@@ -15,6 +15,8 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+constexpr std::int64_t kNanPeriod = 61;  // of drawn old values of Y one in so many is NaN
+
 // Which input an element is drawn for: keeps their numbers apart.
 enum class Stream : std::uint64_t { kX = 1, kBias, kResidual, kY, kPoison };
 
@@ -97,8 +99,9 @@ void ReferenceProblem::draw_inputs() {
     parallel_for(buffer.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         float value = kNan;
-        if (i % leading < minor)
-          value = kind == InputKind::kZeros ? 0.0F : draw(random_bits(options_.seed, stream, i), exponents);
+        const std::uint64_t bits = random_bits(options_.seed, stream, i);
+        const bool stays_nan = stream == Stream::kY && bits % kNanPeriod == 0;
+        if (i % leading < minor && !stays_nan) value = kind == InputKind::kZeros ? 0.0F : draw(bits, exponents);
         buffer.set(i, value);
       }
     });
@@ -112,10 +115,10 @@ void ReferenceProblem::draw_inputs() {
   // Bias, residual and old Y stay of ordinary size where X is zero, so that outputs are not all zero.
   const InputKind others = options_.kind == InputKind::kZeros ? InputKind::kVaried : options_.kind;
   x_ = activations_of(spec_.cols, variables_.ldx, Stream::kX, options_.kind);
-  // Without beta there are no old values: all of Y is as its padding.
+  // Without beta, or where it is 0, old values must not be read: all of Y is as its padding.
   const std::int64_t lines_of_y = token_major ? options_.tokens : spec_.rows;
-  y_ = spec_.epilogue.beta ? activations_of(spec_.rows, variables_.ldy, Stream::kY, others)
-                           : matrix_of(1, 0, lines_of_y * variables_.ldy, Stream::kY, others);
+  y_ = beta() != 0 ? activations_of(spec_.rows, variables_.ldy, Stream::kY, others)
+                   : matrix_of(1, 0, lines_of_y * variables_.ldy, Stream::kY, others);
   if (spec_.epilogue.bias) bias_ = matrix_of(1, spec_.rows, spec_.rows, Stream::kBias, others);
   if (spec_.epilogue.residual) residual_ = activations_of(spec_.rows, variables_.ldr, Stream::kResidual, others);
 }
@@ -183,8 +186,16 @@ BoundedOutput ReferenceProblem::expected(std::int64_t row, std::int64_t token) c
   return {expected_[i], bounds_[i]};
 }
 
-ReferenceProblem::PoisonedInput ReferenceProblem::poisoned_input() const {
-  PoisonedInput poisoned{.x = x_, .free_rows = std::vector<bool>(spec_.rows, true), .any_free = false};
+PoisonEffect ReferenceProblem::effect_of(float sum) const {
+  const double output = activate(spec_.epilogue.activation, static_cast<double>(alpha() * sum));
+  if (std::isnan(output)) return PoisonEffect::kNan;
+  if (!std::isinf(output)) return PoisonEffect::kFinite;
+  return output > 0 ? PoisonEffect::kInfinity : PoisonEffect::kNegativeInfinity;
+}
+
+PoisonedInput ReferenceProblem::poisoned_input() const {
+  constexpr std::int64_t kPeriod = PoisonedInput::kPeriod;
+  PoisonedInput poisoned{.x = x_, .effects = std::vector(spec_.rows * kPeriod, PoisonEffect::kNone)};
   if (spec_.cols == 0 || options_.tokens == 0) return poisoned;
   // Padding often repeats the first or the last column; the other two are drawn.
   std::array<std::int64_t, 4> columns = {0, spec_.cols - 1, 0, 0};
@@ -192,26 +203,46 @@ ReferenceProblem::PoisonedInput ReferenceProblem::poisoned_input() const {
     columns[i] = static_cast<std::int64_t>(random_bits(options_.seed, Stream::kPoison, i) %
                                            static_cast<std::uint64_t>(spec_.cols));
   constexpr std::array<float, 3> kPoison = {kInfinity, -kInfinity, kNan};
+  const auto poison = [&](std::int64_t column, std::int64_t token) { return kPoison[(column + token % kPeriod) % 3]; };
   std::vector<bool> is_poisoned(spec_.cols, false);
   for (const std::int64_t column : columns) {
     is_poisoned[column] = true;
     for (std::int64_t token = 0; token < options_.tokens; ++token)
-      poisoned.x.set(x_index(column, token), kPoison[(column + token) % 3]);
+      if (token % kPeriod != kPeriod - 1) poisoned.x.set(x_index(column, token), poison(column, token));
   }
-  std::atomic<bool> any_free = false;
-  // In multiples of 64 rows: no two threads write to one word of the flags.
   const std::int64_t nonzeros_a_row = matrix_->nnz() / std::max<std::int64_t>(spec_.rows, 1);
   parallel_for(spec_.rows, grain_of_rows(nonzeros_a_row), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      bool is_free = true;
-      for (std::int64_t i = matrix_->row_offsets[row]; i < matrix_->row_offsets[row + 1] && is_free; ++i)
-        is_free = !is_poisoned[matrix_->column_indices[i]];
-      poisoned.free_rows[row] = is_free;
-      if (is_free) any_free = true;
+      std::array<float, kPeriod - 1> sums{};
+      bool touches = false;
+      bool rounds_to_zero = false;
+      for (std::int64_t i = matrix_->row_offsets[row]; i < matrix_->row_offsets[row + 1]; ++i) {
+        const std::int64_t column = matrix_->column_indices[i];
+        if (!is_poisoned[column]) continue;
+        touches = true;
+        rounds_to_zero = rounds_to_zero || (*values_)[i] == 0;
+        for (std::int64_t t = 0; t < kPeriod - 1; ++t) sums[t] += (*values_)[i] * poison(column, t);
+      }
+      if (!touches) continue;
+      for (std::int64_t t = 0; t < kPeriod - 1; ++t)
+        poisoned.effects[row * kPeriod + t] = rounds_to_zero ? PoisonEffect::kUnknown : effect_of(sums[t]);
     }
   });
-  poisoned.any_free = any_free;
   return poisoned;
+}
+
+BoundedOutput PoisonedInput::expected(DataType type, const BoundedOutput& drawn, std::int64_t row,
+                                      std::int64_t token) const {
+  if (std::isnan(drawn.value)) return drawn;
+  switch (effects[row * kPeriod + token % kPeriod]) {
+    case PoisonEffect::kNone: return drawn;
+    case PoisonEffect::kFinite: return {0, 0.75 * largest_finite(type)};
+    case PoisonEffect::kInfinity: return {kInfinity, drawn.bound};
+    case PoisonEffect::kNegativeInfinity: return {-kInfinity, drawn.bound};
+    case PoisonEffect::kNan: return {kNan, drawn.bound};
+    case PoisonEffect::kUnknown: return {0, kInfinity};
+  }
+  return drawn;
 }
 
 }  // namespace sparsmith

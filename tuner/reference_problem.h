@@ -41,6 +41,27 @@ struct ReferenceSums {
 using RoundedValues = std::shared_ptr<const std::vector<float>>;
 RoundedValues rounded_values(const CsrMatrix& matrix, DataType type);
 
+// How Inf and NaN in X change an output.
+enum class PoisonEffect : std::uint8_t {
+  kNone,    // the row stores no weight where X is poisoned
+  kFinite,  // any finite number: relu makes 0 of -Inf
+  kInfinity,
+  kNegativeInfinity,
+  kNan,
+  kUnknown,  // not checked: the type of the operator rounds a stored weight to 0
+};
+
+// X with Inf, -Inf and NaN in a few columns, the first and the last among them. One token in kPeriod stays as drawn.
+struct PoisonedInput {
+  static constexpr std::int64_t kPeriod = 4;
+
+  ElementBuffer x;
+  std::vector<PoisonEffect> effects;  // [M][kPeriod]: of output (row, token) at row * kPeriod + token % kPeriod
+
+  // The expected output (row, token) where the drawn X makes `drawn`.
+  BoundedOutput expected(DataType type, const BoundedOutput& drawn, std::int64_t row, std::int64_t token) const;
+};
+
 class ReferenceProblem {
  public:
   // Draws the inputs; the same options give the same bits on every machine. REQUIRES: `matrix` is valid and has the
@@ -62,7 +83,8 @@ class ReferenceProblem {
   const ElementBuffer& x() const { return x_; }
   const ElementBuffer& bias() const { return bias_; }          // [M]; empty without a bias
   const ElementBuffer& residual() const { return residual_; }  // in Y's layout; empty without one
-  const ElementBuffer& initial_y() const { return y_; }        // old values with beta, otherwise NaN
+  // Old values, some of them NaN, where beta is not 0; otherwise all of Y is NaN.
+  const ElementBuffer& initial_y() const { return y_; }
 
   std::span<const float> values() const { return *values_; }
   const RoundedValues& shared_values() const { return values_; }
@@ -83,18 +105,13 @@ class ReferenceProblem {
   std::span<const double> expected_values() const { return expected_; }
   std::span<const float> bounds() const { return bounds_; }
 
-  // X with Inf, -Inf and NaN in a few columns, the first and the last among them, and which rows have no nonzero in
-  // any of those: their outputs stay as they are. No row is free in a weight that has none.
-  struct PoisonedInput {
-    ElementBuffer x;
-    std::vector<bool> free_rows;  // [M]
-    bool any_free = false;
-  };
   PoisonedInput poisoned_input() const;
 
  private:
   std::int64_t outputs() const { return spec_.rows * options_.tokens; }
   void draw_inputs();
+  // What a row's sum of poisoned products, the others left out, makes of its output.
+  PoisonEffect effect_of(float sum) const;
 
   const CsrMatrix* matrix_;
   OperatorSpec spec_;

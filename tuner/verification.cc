@@ -12,10 +12,16 @@
 namespace sparsmith {
 namespace {
 
-void look_at(const ReferenceProblem& problem, std::span<const std::byte> y, std::int64_t row, std::int64_t token,
-             OutputFindings& findings) {
+BoundedOutput expected_output(const ReferenceProblem& problem, const PoisonedInput* poisoned, std::int64_t row,
+                              std::int64_t token) {
+  const BoundedOutput drawn = problem.expected(row, token);
+  return poisoned == nullptr ? drawn : poisoned->expected(problem.spec().type, drawn, row, token);
+}
+
+void look_at(const ReferenceProblem& problem, std::span<const std::byte> y, const PoisonedInput* poisoned,
+             std::int64_t row, std::int64_t token, OutputFindings& findings) {
   const DataType type = problem.spec().type;
-  const BoundedOutput expected = problem.expected(row, token);
+  const BoundedOutput expected = expected_output(problem, poisoned, row, token);
   const float actual = read_element(y, type, problem.y_index(row, token));
   ++findings.outputs;
   if (!within_bound(type, expected, actual)) {
@@ -57,7 +63,8 @@ void OutputFindings::add(const OutputFindings& other) {
   squared_reference += other.squared_reference;
 }
 
-Verification verification_of(const ReferenceProblem& problem, const OutputFindings& findings, float first_wrong) {
+Verification verification_of(const ReferenceProblem& problem, const OutputFindings& findings, float first_wrong,
+                             const PoisonedInput* poisoned) {
   Verification result;
   result.max_error_over_bound = findings.worst;
   result.norm_error = std::sqrt(findings.squared_error) / std::max(std::sqrt(findings.squared_reference), 1e-300);
@@ -65,7 +72,7 @@ Verification verification_of(const ReferenceProblem& problem, const OutputFindin
   if (findings.wrong > 0) {
     const std::int64_t row = findings.first_wrong / problem.tokens();
     const std::int64_t token = findings.first_wrong % problem.tokens();
-    const BoundedOutput expected = problem.expected(row, token);
+    const BoundedOutput expected = expected_output(problem, poisoned, row, token);
     result.reason = fmt::format("y[row {}][token {}] = {}, expected {:.9g} +- {:.2g}; {} of {} outputs are wrong", row,
                                 token, first_wrong, expected.value, expected.bound, findings.wrong, findings.outputs);
   }
@@ -74,7 +81,7 @@ Verification verification_of(const ReferenceProblem& problem, const OutputFindin
 }
 
 Verification verify_outputs(const ReferenceProblem& problem, std::span<const std::byte> y,
-                            const std::vector<bool>* rows) {
+                            const PoisonedInput* poisoned) {
   if (y.size() != problem.initial_y().bytes().size()) {
     Verification result;
     result.reason = fmt::format("y has {} bytes, expected {}", y.size(), problem.initial_y().bytes().size());
@@ -85,7 +92,7 @@ Verification verify_outputs(const ReferenceProblem& problem, std::span<const std
   parallel_for(problem.spec().rows, grain_of_rows(problem.tokens()), [&](std::int64_t begin, std::int64_t end) {
     OutputFindings findings;
     const auto look = [&](std::int64_t row, std::int64_t token) {
-      if (rows == nullptr || (*rows)[row]) look_at(problem, y, row, token, findings);
+      look_at(problem, y, poisoned, row, token, findings);
     };
     // As Y lies in memory.
     if (problem.spec().layout == Layout::kTokenMajor) {
@@ -104,7 +111,7 @@ Verification verify_outputs(const ReferenceProblem& problem, std::span<const std
     const std::int64_t row = all.first_wrong / problem.tokens();
     first_wrong = read_element(y, problem.spec().type, problem.y_index(row, all.first_wrong % problem.tokens()));
   }
-  Verification result = verification_of(problem, all, first_wrong);
+  Verification result = verification_of(problem, all, first_wrong, poisoned);
   if (!result.ok) return result;
   if (const std::int64_t at = changed_padding(problem, y); at >= 0) {
     result.ok = false;

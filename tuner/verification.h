@@ -24,14 +24,16 @@ struct OutputFindings {
   void add(const OutputFindings& other);
 };
 
-// What is said of all outputs. `first_wrong`: the one that the findings name; any where none is wrong.
-Verification verification_of(const ReferenceProblem& problem, const OutputFindings& findings, float first_wrong);
+// What is said of all outputs. `first_wrong`: the one that the findings name; any where none is wrong. `poisoned`: the
+// X that made them, where the drawn one did not.
+Verification verification_of(const ReferenceProblem& problem, const OutputFindings& findings, float first_wrong,
+                             const PoisonedInput* poisoned = nullptr);
 
 // Checks `y`, the whole output with its padding, as bytes of the operator's type: every output within its bound, and
-// padding as it was in problem.initial_y(). `rows`, where given, names the rows to look at ([M]).
+// padding as it was in problem.initial_y(). `poisoned`: the X that made `y`, where the drawn one did not.
 // REQUIRES: problem.has_reference().
 Verification verify_outputs(const ReferenceProblem& problem, std::span<const std::byte> y,
-                            const std::vector<bool>* rows = nullptr);
+                            const PoisonedInput* poisoned = nullptr);
 
 // How large the norm error of another library's output may be. Our bound holds for fp32 sums rounded once; a library
 // that sums in 16 bits misses it and is still what its users get, so that its time counts. Above this limit it is

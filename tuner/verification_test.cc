@@ -55,7 +55,7 @@ Eigen::MatrixXd exact_output(const ReferenceProblem& problem) {
         case Activation::kGelu: value = value * (1 + std::erf(value / std::sqrt(2.0L))) / 2; break;
         case Activation::kSilu: value = value / (1 + std::exp(-value)); break;
       }
-      if (spec.epilogue.beta) value += problem.beta() * problem.initial_y().get(problem.y_index(row, token));
+      if (problem.beta() != 0) value += problem.beta() * problem.initial_y().get(problem.y_index(row, token));
       if (spec.epilogue.residual) value += problem.residual().get(problem.y_index(row, token));
       y(row, token) = static_cast<double>(value);
     }
@@ -81,13 +81,16 @@ ElementBuffer fp32_output(const ReferenceProblem& problem, const ElementBuffer& 
         sum += problem.values()[i] * x.get(problem.x_index(column, token));
       }
       if (mutant == "padding") sum += 0.0F * x.get(problem.x_index(0, token));
+      if (mutant == "dropped infinity" && !std::isfinite(sum)) sum = 0;
       float value = (mutant == "alpha" ? 1.0F : problem.alpha()) * sum;
       if (spec.epilogue.bias) value += problem.bias().get(mutant == "bias" ? 0 : row);
-      if (spec.epilogue.activation == Activation::kRelu) value = std::max(value, 0.0F);
+      if (spec.epilogue.activation == Activation::kRelu)
+        value = mutant == "relu of NaN" ? (value > 0 ? value : 0) : (value < 0 ? 0 : value);
       if (spec.epilogue.activation == Activation::kGelu) value = 0.5F * value * (1 + std::erf(value * 0.70710678F));
       if (spec.epilogue.activation == Activation::kSilu) value = value / (1 + std::exp(-value));
       const std::int64_t at = problem.y_index(row, token);
-      if (spec.epilogue.beta) value += problem.beta() * problem.initial_y().get(at);
+      if (problem.beta() != 0 || (mutant == "beta" && spec.epilogue.beta))
+        value += problem.beta() * problem.initial_y().get(at);
       if (spec.epilogue.residual) value += problem.residual().get(at);
       y.set(at, value);
       if (mutant == "padding of y" && last) y.set(y.size() - 1, value);
@@ -115,15 +118,18 @@ TEST_P(VerificationTest, ReferenceAgreesWithEigenAndFp32Passes) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   const CsrMatrix matrix = random_matrix(37, 53, 0.2, random);
   const Case& c = GetParam();
-  for (const std::int64_t tokens : {1, 7, 16, 33}) {
+  for (const auto& [tokens, beta] : {std::pair(1, 0.5F), {7, 0.0F}, {16, -1.0F}, {33, 1.0F}}) {
     ReferenceProblem problem(matrix, sample_spec(matrix, c.type, c.layout, c.epilogue),
-                             {.tokens = tokens, .seed = 5, .kind = c.kind, .padding = tokens % 3});
+                             {.tokens = tokens, .seed = 5, .kind = c.kind, .padding = tokens % 3, .beta = beta});
     problem.set_sums(problem.compute_sums());
     const Eigen::MatrixXd exact = exact_output(problem);
     for (std::int64_t row = 0; row < matrix.rows; ++row)
       for (std::int64_t token = 0; token < tokens; ++token)
-        ASSERT_NEAR(problem.expected(row, token).value, exact(row, token),
-                    1e-6 * problem.expected(row, token).bound + 1e-300);
+        if (std::isnan(exact(row, token)))
+          ASSERT_TRUE(std::isnan(problem.expected(row, token).value));
+        else
+          ASSERT_NEAR(problem.expected(row, token).value, exact(row, token),
+                      1e-6 * problem.expected(row, token).bound + 1e-300);
     const Verification verification = verify_outputs(problem, fp32_output(problem, problem.x()).bytes());
     EXPECT_TRUE(verification.ok) << verification.reason;
     EXPECT_LE(verification.max_error_over_bound, 1.0);
@@ -152,22 +158,51 @@ TEST_P(VerificationTest, MutantsAreCaught) {
   }
 }
 
-TEST_P(VerificationTest, PoisonedColumnsReachOnlyRowsThatTouchThem) {
+TEST_P(VerificationTest, PoisonedColumnsReachTheRowsThatTouchThemAndNoOthers) {
   const Case& c = GetParam();
   std::mt19937 random(kSeed);
   const CsrMatrix matrix = random_matrix(60, 41, 0.1, random);
   ReferenceProblem problem(matrix, sample_spec(matrix, c.type, c.layout, c.epilogue),
-                           {.tokens = 5, .seed = 3, .kind = c.kind});
+                           {.tokens = 9, .seed = 3, .kind = c.kind});
   problem.set_sums(problem.compute_sums());
-  const ReferenceProblem::PoisonedInput poisoned = problem.poisoned_input();
-  ASSERT_TRUE(poisoned.any_free);
+  const PoisonedInput poisoned = problem.poisoned_input();
+  const bool relu = problem.spec().epilogue.activation == Activation::kRelu;
+  const bool keeps_signs = relu || problem.spec().epilogue.activation == Activation::kNone;
+  EXPECT_THAT(poisoned.effects, testing::IsSupersetOf({PoisonEffect::kNone, PoisonEffect::kInfinity,
+                                                       relu          ? PoisonEffect::kFinite
+                                                       : keeps_signs ? PoisonEffect::kNegativeInfinity
+                                                                     : PoisonEffect::kNan,
+                                                       PoisonEffect::kNan}));
   EXPECT_TRUE(std::isinf(poisoned.x.get(problem.x_index(0, 0))));
 
   const ElementBuffer right = fp32_output(problem, poisoned.x);
-  EXPECT_TRUE(verify_outputs(problem, right.bytes(), &poisoned.free_rows).ok);
+  const Verification verification = verify_outputs(problem, right.bytes(), &poisoned);
+  EXPECT_TRUE(verification.ok) << verification.reason;
   EXPECT_FALSE(verify_outputs(problem, right.bytes()).ok);
-  const ElementBuffer wrong = fp32_output(problem, poisoned.x, "padding");
-  EXPECT_FALSE(verify_outputs(problem, wrong.bytes(), &poisoned.free_rows).ok);
+  EXPECT_FALSE(verify_outputs(problem, fp32_output(problem, problem.x()).bytes(), &poisoned).ok);
+  for (const char* mutant : {"padding", "dropped infinity", "relu of NaN"}) {
+    if (std::string(mutant) == "relu of NaN" && !relu) continue;
+    EXPECT_FALSE(verify_outputs(problem, fp32_output(problem, poisoned.x, mutant).bytes(), &poisoned).ok) << mutant;
+  }
+}
+
+// Old Y is NaN as a whole where beta is 0, and in some places otherwise.
+TEST_P(VerificationTest, OldValuesAreReadOnlyWhereBetaIsNotZero) {
+  const Case& c = GetParam();
+  std::mt19937 random(kSeed);
+  const CsrMatrix matrix = random_matrix(60, 41, 0.1, random);
+  const OperatorSpec spec = sample_spec(matrix, c.type, c.layout, c.epilogue);
+  if (!spec.epilogue.beta) return;
+  for (const float beta : {0.0F, 1.0F, -1.0F}) {
+    ReferenceProblem problem(matrix, spec, {.tokens = 9, .seed = 3, .kind = c.kind, .beta = beta});
+    problem.set_sums(problem.compute_sums());
+    const auto is_nan = [](double value) { return std::isnan(value); };
+    EXPECT_EQ(std::ranges::any_of(problem.expected_values(), is_nan), beta != 0);
+    EXPECT_TRUE(verify_outputs(problem, fp32_output(problem, problem.x()).bytes()).ok);
+    if (beta == 0) {
+      EXPECT_FALSE(verify_outputs(problem, fp32_output(problem, problem.x(), "beta").bytes()).ok);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -249,7 +284,27 @@ TEST(ErrorBoundTest, InfinityIsRightOnlyWhereTheTypeOverflows) {
   EXPECT_FALSE(within_bound(DataType::kFloat16, {.value = 1e5, .bound = 64}, 65504));
   EXPECT_FALSE(within_bound(DataType::kFloat16, {.value = 100, .bound = 1}, infinity));
   EXPECT_FALSE(within_bound(DataType::kFloat32, {.value = 1, .bound = 1}, std::nanf("")));
-  EXPECT_TRUE(within_bound(DataType::kFloat32, {.value = std::nan(""), .bound = 1}, 3));
+}
+
+TEST(ErrorBoundTest, ValuesThatAreNotFiniteAreExpectedAsTheyAre) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::nanf("");
+  EXPECT_TRUE(within_bound(DataType::kFloat32, {.value = nan}, nan));
+  EXPECT_TRUE(within_bound(DataType::kFloat16, {.value = infinity}, infinity));
+  EXPECT_TRUE(within_bound(DataType::kFloat16, {.value = -infinity}, -infinity));
+  for (const float wrong : {3.0F, infinity, 65504.0F}) {
+    EXPECT_FALSE(within_bound(DataType::kFloat16, {.value = nan, .bound = 1}, wrong));
+    EXPECT_FALSE(within_bound(DataType::kFloat16, {.value = -infinity, .bound = 1}, wrong));
+  }
+  EXPECT_FALSE(within_bound(DataType::kFloat16, {.value = infinity, .bound = 1}, nan));
+  EXPECT_FALSE(within_bound(DataType::kFloat16, {.value = infinity, .bound = 1}, 65504));
+  EXPECT_TRUE(within_bound(DataType::kFloat16, {.value = 1, .bound = infinity}, nan));
+
+  EXPECT_EQ(bounded_output({.type = DataType::kFloat16}, {.sum = infinity, .magnitude = infinity}).value, infinity);
+  EXPECT_EQ(bounded_output({.type = DataType::kFloat16}, {.sum = infinity, .magnitude = infinity}).bound, 0);
+  const OperatorSpec beta{.type = DataType::kFloat16, .epilogue = {.beta = true}};
+  EXPECT_TRUE(std::isnan(bounded_output(beta, {.sum = 1, .beta = -1, .old_y = nan}).value));
+  EXPECT_EQ(bounded_output(beta, {.sum = 1, .beta = 0, .old_y = nan}).value, 1);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ TEST_P(WorkerServerTest, ARightKernelPasses) {
 TEST_P(WorkerServerTest, WrongKernelsAreCaughtAndHarmNoOther) {
   start();
   for (const auto& [source, reason] : {std::pair{"dropped", "outputs are wrong"},
-                                       {"padded", "Inf or NaN in X reaches rows"},
+                                       {"padded", "with Inf and NaN in X"},
                                        {"changes x", "changed x"},
                                        {"changes w", "changed packed array values"}}) {
     const Verification verification = verify(source);

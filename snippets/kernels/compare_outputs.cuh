@@ -33,10 +33,10 @@ struct CompareOutputs {
     }
   };
 
-  // y's element (row, token) is y[row * row_stride + token * token_stride]; values and bounds are [M][N]. is_seen: [M],
-  // 0 for rows that are not looked at, or null. `largest`: the largest finite number of y's type. Each block writes to
-  // findings[block].
-  static SPARSMITH_DEVICE void run(const Value* y, const double* values, const float* bounds, const u8* is_seen,
+  // y's element (row, token) is y[row * row_stride + token * token_stride]; values and bounds are [M][N].
+  // effects: [M][kPeriod], those of PoisonedInput in tuner/reference_problem.h, or null. `largest`: the largest finite
+  // number of y's type. Each block writes to findings[block].
+  static SPARSMITH_DEVICE void run(const Value* y, const double* values, const float* bounds, const u8* effects,
                                    i64 rows, i64 tokens, i64 row_stride, i64 token_stride, double largest,
                                    Findings* findings, u8* shared) {
     launch_dependents();
@@ -49,10 +49,12 @@ struct CompareOutputs {
     for (i64 tile = warp; tile < tiles; tile += warps) {
       const i64 row = tile / tiles_a_row * kRows + lane_index() % kRows;
       const i64 token = tile % tiles_a_row * kTokens + lane_index() / kRows;
-      if (row >= rows || token >= tokens || (is_seen != nullptr && is_seen[row] == 0)) continue;
+      if (row >= rows || token >= tokens) continue;
       const i64 output = row * tokens + token;
       const double actual = static_cast<double>(to_float(y[row * row_stride + token * token_stride]));
-      look_at(output, actual, values[output], static_cast<double>(bounds[output]), largest, found);
+      Expected expected = {values[output], static_cast<double>(bounds[output])};
+      if (effects != nullptr) expected.poison(effects[row * kPeriod + token % kPeriod], largest);
+      look_at(output, actual, expected, largest, found);
     }
     add_up(found, reinterpret_cast<Findings*>(shared));
     if (thread_index() == 0) findings[block_index_x()] = *reinterpret_cast<const Findings*>(shared);
@@ -61,6 +63,7 @@ struct CompareOutputs {
  private:
   static constexpr int kRows = 8;
   static constexpr int kTokens = 4;
+  static constexpr i64 kPeriod = 4;
   static constexpr i64 kNone = 0x7FFFFFFFFFFFFFFF;
   static constexpr double kLargestDouble = 0x1.FFFFFFFFFFFFFp1023;
   static_assert(kRows * kTokens == 32, "a warp takes one output a lane");
@@ -68,21 +71,46 @@ struct CompareOutputs {
   static SPARSMITH_DEVICE bool is_finite(double value) { return absolute(value) <= kLargestDouble; }
   static SPARSMITH_DEVICE bool is_infinite(double value) { return absolute(value) > kLargestDouble; }  // not a NaN
 
-  // As within_bound() of tuner/error_bound.h, of a finite value and bound.
-  static SPARSMITH_DEVICE bool is_right(double actual, double value, double bound, double largest) {
-    if (is_infinite(actual)) return absolute(value) + bound >= largest && (actual < 0) == (value < 0);
-    return absolute(actual - value) <= bound;
-  }
+  // As PoisonEffect of tuner/reference_problem.h.
+  enum Effect : u8 { kNoEffect, kFinite, kInfinity, kNegativeInfinity, kNan, kUnknown };
 
-  static SPARSMITH_DEVICE void look_at(i64 output, double actual, double value, double bound, double largest,
+  struct Expected {
+    double value;
+    double bound;
+
+    // As PoisonedInput::expected() of tuner/reference_problem.h.
+    SPARSMITH_DEVICE void poison(u8 effect, double largest) {
+      if (value != value) return;
+      const auto infinity = static_cast<double>(float_from_bits(0x7F800000U));
+      if (effect == kInfinity) value = infinity;
+      if (effect == kNegativeInfinity) value = -infinity;
+      if (effect == kNan) value = infinity - infinity;
+      if (effect == kFinite || effect == kUnknown) value = 0;
+      if (effect == kFinite) bound = 0.75 * largest;
+      if (effect == kUnknown) bound = infinity;
+    }
+
+    // As within_bound() of tuner/error_bound.h.
+    SPARSMITH_DEVICE bool admits(double actual, double largest) const {
+      if (is_infinite(bound)) return true;
+      if (value != value) return actual != actual;
+      if (is_infinite(value)) return actual == value;
+      if (is_infinite(actual)) return absolute(value) + bound >= largest && (actual < 0) == (value < 0);
+      return absolute(actual - value) <= bound;
+    }
+  };
+
+  static SPARSMITH_DEVICE void look_at(i64 output, double actual, const Expected& expected, double largest,
                                        Findings& found) {
     ++found.outputs;
-    if (!is_finite(value) || !is_finite(bound)) return;  // nothing is asked of it
-    const bool right = is_right(actual, value, bound, largest);
+    const double value = expected.value;
+    const double bound = expected.bound;
+    const bool right = expected.admits(actual, largest);
     if (!right) {
       ++found.wrong;
       found.first_wrong = output < found.first_wrong ? output : found.first_wrong;
     }
+    if (!is_finite(value) || !is_finite(bound)) return;
     if (right && is_infinite(actual)) return;  // overflowed, rightly
     const double error = absolute(actual - value);
     const double ratio = error == error ? error / bound : bound / 0.0;  // a NaN is as far off as can be
