@@ -138,6 +138,9 @@ TEST(Verdict, ARefutationTakesAsManyRoundsAsTheSuspicion) {
 TEST(Verdict, FastIsSymmetric) {
   EXPECT_EQ(compare_rounds(sides(105, 100), {}).verdict, Verdict::kFast);
   EXPECT_EQ(judge(sides(105, 100), sides(105, 100), {}).verdict, Verdict::kFast);
+  // The least changes that count, and their reversals: 1.005 % slower, 0.995 % faster.
+  EXPECT_EQ(compare_rounds(sides(100, 101.005), {}).verdict, Verdict::kSlow);
+  EXPECT_EQ(compare_rounds(sides(101.005, 100), {}).verdict, Verdict::kFast);
 }
 
 TEST(Verdict, SmallOrNoisyChangesAreNotSlow) {

@@ -1,5 +1,5 @@
 // Readers of NumPy's and scipy's files. The files of testdata were written by numpy 2.4 and scipy 1.17 and hold the
-// same matrix:
+// same matrix (bsr_2x3_fortran.npz is bsr_2x3.npz with its blocks in Fortran order):
 //   1.5 0 0    0  0 -2
 //   0   0 0.25 0  0  0
 //   0   0 0    0  0  0
@@ -45,7 +45,8 @@ TEST_P(MatrixFileTest, HoldsTheMatrix) {
 
 INSTANTIATE_TEST_SUITE_P(Numpy, MatrixFileTest,
                          testing::Values("c_order_f2.npy", "c_order_f4.npy", "fortran_order_f8.npy", "csr_deflated.npz",
-                                         "csr_stored_f8.npz", "csc.npz", "coo.npz", "coo_array.npz", "bsr_2x3.npz"),
+                                         "csr_stored_f8.npz", "csc.npz", "coo.npz", "coo_array.npz", "bsr_2x3.npz",
+                                         "bsr_2x3_fortran.npz"),
                          [](const auto& instance) {
                            std::string name = instance.param;
                            std::replace(name.begin(), name.end(), '.', '_');

@@ -50,6 +50,30 @@ TEST(ChoosePackings, AFurtherCopyCountsAtItsN) {
   EXPECT_THAT(choose_packings(close, {}, {2, kAnyBytes}, Objective::kTime), testing::SizeIs(1));
 }
 
+TEST(ChoosePackings, AFurtherCopyMustTakeEnoughOffTheSumOrOffSomeN) {
+  // "a" serves both N; "b" takes the share `off` off the second, which takes `second` us of 100.
+  const auto kept = [](double second, double off) {
+    const std::vector<BucketTimes> buckets = {{1, 0, {{"a", 100 - second}, {"b", 500}}},
+                                              {1, 0, {{"a", second}, {"b", second * (1 - off)}}}};
+    return choose_packings(buckets, {}, {2, kAnyBytes}, Objective::kTime).size();
+  };
+  EXPECT_EQ(kept(60, 0.013), 2U) << "0.78 % of the sum";
+  EXPECT_EQ(kept(60, 0.010), 1U) << "0.6 % of the sum";
+  EXPECT_EQ(kept(10, 0.022), 2U) << "2.2 % of an N";
+  EXPECT_EQ(kept(10, 0.018), 1U) << "1.8 % of an N";
+}
+
+TEST(ChoosePackings, DenseIsKeptWhereItIsFasterByMoreThanTheNoise) {
+  const auto keeps = [](double dense_us) {
+    return keeps_dense({{1, 20, {{"a", 10}}}, {1, dense_us, {{"a", 10}}}}, {"a"});
+  };
+  EXPECT_TRUE(keeps(9.8));
+  EXPECT_FALSE(keeps(9.95));
+  EXPECT_FALSE(keeps(12));
+  EXPECT_TRUE(keeps_dense({{1, 10.05, {{"a", 10}}}}, {"a"})) << "nothing gains";
+  EXPECT_FALSE(keeps_dense({{1, 10.2, {{"a", 10}}}}, {"a"}));
+}
+
 TEST(ChoosePackings, SeveralCopiesStayBelowTheBytesAllowed) {
   const std::vector<BucketTimes> buckets = {{1, 60, {{"a", 5}, {"b", 9}}}, {1, 60, {{"a", 9}, {"b", 5}, {"c", 8}}}};
   const std::map<std::string, std::int64_t> bytes = {{"a", 60}, {"b", 60}, {"c", 30}};

@@ -122,6 +122,40 @@ TEST(RaceTest, LooksAroundTheBest) {
   EXPECT_EQ(best_of(points, race(points, time), time), 8);
 }
 
+TEST(RaceTest, LooksAroundAgainWhereThatFoundSomethingBetter) {
+  // Three steps from the best that is selected, each faster than the one before, and nothing predicts them.
+  SearchPoints points = space();
+  const Config steps[] = {{"a", {{"p", 2}, {"q", 0}, {"r", 0}}},
+                          {"a", {{"p", 2}, {"q", 0}, {"r", 3}}},
+                          {"a", {{"p", 0}, {"q", 0}, {"r", 3}}}};
+  for (const Config& step : {steps[1], steps[2]})
+    std::ranges::find(points.points, step, &SpacePoint::config)->predicted_us = 13;
+  const TimeOf time = [&](const SpacePoint& point) {
+    for (int i = 0; i < 3; ++i)
+      if (point.config == steps[i]) return 9.0 - i;
+    return point.predicted_us * (1 + 0.2 * std::abs(std::sin(37 * point.predicted_us)));
+  };
+  EXPECT_EQ(best_of(points, race(points, time), time), 7);
+}
+
+TEST(RaceTest, ANewPackingMustPromiseMore) {
+  // One candidate has the packing of those that are selected, the other promises a little more with a packing of its
+  // own. A wave is one candidate here.
+  for (const double promise : {0.97, 0.9}) {
+    SearchPoints points;
+    for (int p = 0; p < 4; ++p) {
+      SpacePoint& point = points.points.emplace_back();
+      point.config = {"a", {{"p", p}}};
+      point.packing = p == 3 ? "new" : "known";
+      point.predicted_us = p < 2 ? 10 : p == 2 ? 9 : 9 * promise;
+      if (p < 2) points.selected.push_back(points.points.size() - 1);
+    }
+    const Bench bench = race(points, [](const SpacePoint& point) { return point.predicted_us; });
+    ASSERT_GE(bench.batches.size(), 2U);
+    EXPECT_EQ(bench.batches[1], std::set<std::size_t>{promise > 0.95 ? 2U : 3U}) << promise;
+  }
+}
+
 TEST(RaceTest, WhereALikeWeightWasAsFastNothingElseIsTried) {
   SearchPoints points = space();
   const TimeOf time = [](const SpacePoint& point) { return point.predicted_us; };

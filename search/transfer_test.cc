@@ -99,6 +99,34 @@ TEST_F(TransferTest, TheCacheBringsItToTheNextRun) {
   EXPECT_EQ(report.cached, 0);
 }
 
+// Weights of one kind in a cache, each with the measurements of a search: one that tried few candidates is no hint.
+TEST_F(TransferTest, OnlyFullSearchesInTheCacheTeach) {
+  for (const int candidates : {9, 10}) {
+    const std::string path = directory_.file("measurements" + std::to_string(candidates) + ".db");
+    auto cache = Cache::open(path, Cache::Mode::kReadWrite);
+    ASSERT_TRUE(cache.ok()) << cache.status().to_string();
+    const ProblemKey key{"known", "spmm_fp16_token_major_none", 1, "sm_90 132 SMs", "cold_weights"};
+    const WeightRecord known = {
+        .pattern_hash = "known", .value_hash = "", .rows = 512, .cols = 256, .nnz = 1000, .histogram = "[0,10]"};
+    ASSERT_TRUE(cache->put_weight(known).ok());
+    for (int i = 0; i < candidates; ++i) {
+      MeasurementRecord record;
+      record.key = key;
+      record.config = "rows a=" + std::to_string(i);
+      record.packing = "p";
+      record.status = MeasurementStatus::kOk;
+      record.median_us = 5 + i;
+      const auto id = cache->begin(record);
+      ASSERT_TRUE(id.ok()) << id.status().to_string();
+      ASSERT_TRUE(cache->finish(*id, record).ok());
+    }
+    ProblemKey asked = key;
+    asked.pattern_hash = "another";
+    const Transfer::Hint hint = Transfer(&*cache, asked).find("another", profile(512, 256, 1000), {1});
+    EXPECT_EQ(hint.configs.empty(), candidates < 10) << candidates;
+  }
+}
+
 TEST_F(TransferTest, WhatWasFoundShortlyTeachesNothing) {
   // The second weight, found by the first one's choices, does not stand for it when the first is forgotten: the next
   // one learns from the full search alone.

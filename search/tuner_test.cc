@@ -382,6 +382,28 @@ void change_code(const std::string& path) {
   }
 }
 
+// What a choice in the cache stands for, changed one at a time: the choice is then a hint, and there is a search.
+TEST_F(TunerTest, AChoiceOfOtherCodeIsSearchedAgain) {
+  const std::vector<WeightInput> weights = {weight("w", 64, 96, 1)};
+  const auto considered_after = [&](const std::function<void(ChoiceRecord&)>& change) {
+    run(weights);  // a choice that counts
+    auto cache = Cache::open(directory_.file(cache_), Cache::Mode::kReadWrite);
+    EXPECT_TRUE(cache.ok());
+    const auto choices = cache->choices();
+    EXPECT_TRUE(choices.ok() && !choices->empty());
+    for (ChoiceRecord choice : *choices) {
+      EXPECT_EQ(choice.kind, "generated");
+      change(choice);
+      EXPECT_TRUE(cache->put_choice(choice).ok());
+    }
+    return run(weights).considered;
+  };
+  EXPECT_EQ(considered_after([](ChoiceRecord&) {}), 0);
+  EXPECT_GT(considered_after([](ChoiceRecord& choice) { choice.closure_hash = "another"; }), 0);
+  EXPECT_GT(considered_after([](ChoiceRecord& choice) { ++choice.packer_version; }), 0);
+  EXPECT_GT(considered_after([](ChoiceRecord& choice) { choice.nvrtc_version += "1"; }), 0);
+}
+
 TEST_F(TunerTest, ChoicesMayBeKeptThoughTheirCodeChanged) {
   options_.tokens = {1, 8};
   const TuneReport first = run({weight("w", 64, 96, 1)});

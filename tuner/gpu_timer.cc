@@ -119,6 +119,8 @@ ReplayPlan plan_launches(double launch_us, ReplayPlan plan, int nodes, const Tim
 
 int first_graph(int index, int cases, int graphs) { return cases <= graphs ? index * graphs / cases : index % graphs; }
 
+bool is_hopeless(float median_us, float fastest_us) { return median_us > kHopeless * fastest_us; }
+
 Timing summarize(std::vector<float> samples_us, const ReplayPlan& plan) {
   Timing timing;
   timing.samples_us = samples_us;
@@ -300,7 +302,7 @@ Status GpuTimer::replay_all(std::vector<Case*> running, const TimingPolicy& poli
   SPARSMITH_RETURN_IF_ERROR(replay(running, first_rounds));
   float fastest = median_of(running.front()->samples_us);
   for (const Case* const timed : running) fastest = std::min(fastest, median_of(timed->samples_us));
-  std::erase_if(running, [fastest](const Case* timed) { return median_of(timed->samples_us) > kHopeless * fastest; });
+  std::erase_if(running, [&](const Case* timed) { return is_hopeless(median_of(timed->samples_us), fastest); });
 
   spread(running);
   int rounds = policy.min_replays;

@@ -42,6 +42,9 @@ ReplayPlan plan_launches(double launch_us, ReplayPlan plan, int nodes, const Tim
 // others' as can be.
 int first_graph(int index, int cases, int graphs);
 
+// Whether a case takes so much longer than the fastest that further replays of it would tell nothing.
+bool is_hopeless(float median_us, float fastest_us);
+
 // Median and quartiles of `samples_us`. REQUIRES: at least one.
 Timing summarize(std::vector<float> samples_us, const ReplayPlan& plan);
 

@@ -114,6 +114,12 @@ TEST(PlanLaunchesTest, AStackHasItsLayersAndACopyForEach) {
   EXPECT_EQ(launches(tight), 64);
 }
 
+TEST(IsHopelessTest, WhatTakesThreeTimesAsLong) {
+  EXPECT_FALSE(is_hopeless(5, 5));
+  EXPECT_FALSE(is_hopeless(14.9F, 5));
+  EXPECT_TRUE(is_hopeless(15.1F, 5));
+}
+
 TEST(SummarizeTest, GivesMedianAndQuartiles) {
   const Timing timing = summarize({5, 1, 4, 2, 3}, {.copies = 4, .warm = false, .launches = 8});
   EXPECT_EQ(timing.median_us, 3);
