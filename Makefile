@@ -24,7 +24,8 @@ test:
 	cmake --preset ci
 	cmake --build --preset ci
 	timeout --foreground $(TEST_BUDGET) ctest --preset ci --output-junit junit.xml
-	tests/check_skips.py build/ci/junit.xml tests/allowed_skips.txt
+	ctest --preset ci --show-only=json-v1 >build/ci/tests.json
+	tests/check_skips.py build/ci/junit.xml build/ci/tests.json tests/allowed_skips.txt
 
 format:
 	cmake/setup.sh test

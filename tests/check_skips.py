@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Says whether every skipped test of a run may be skipped.
 
-usage: check_skips.py JUNIT_FILE ALLOWED_SKIPS
+usage: check_skips.py JUNIT_FILE TESTS_FILE ALLOWED_SKIPS
 
-JUNIT_FILE is written by `ctest --output-junit`. ALLOWED_SKIPS says in its head what its lines mean. Exit code 1, with a
+JUNIT_FILE is written by `ctest --output-junit`, TESTS_FILE by `ctest --show-only=json-v1`. ALLOWED_SKIPS says in its head what its lines mean. Exit code 1, with a
 line for each test, when one is skipped that no line allows, or when no test ran.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -47,11 +48,14 @@ def read_allowed(path):
     ]
 
 
-def labels_of(case):
-    for each in case.iter("property"):
-        if each.get("name") == "cmake_labels":
-            return each.get("value", "").split(";")
-    return []
+def read_labels(path):
+    """The labels of each test by its name."""
+    labels = {}
+    for test in json.loads(pathlib.Path(path).read_text(encoding="utf-8"))["tests"]:
+        for each in test.get("properties", []):
+            if each["name"] == "LABELS":
+                labels[test["name"]] = each["value"]
+    return labels
 
 
 def message_of(case):
@@ -65,13 +69,18 @@ def message_of(case):
 
 
 def main():
-    junit, allowed_path = sys.argv[1:]
+    junit, tests, allowed_path = sys.argv[1:]
     allowed = read_allowed(allowed_path)
     cases = list(ElementTree.parse(junit).iter("testcase"))
     skipped = [case for case in cases if case.get("status") in ("notrun", "disabled") or case.find("skipped") is not None]
     if len(skipped) == len(cases):
         sys.exit(f"check_skips: {junit}: no test ran")
-    wrong = [case for case in skipped if not any(each.covers(case.get("name"), labels_of(case)) for each in allowed)]
+    labels = read_labels(tests)
+    wrong = [
+        case
+        for case in skipped
+        if not any(each.covers(case.get("name"), labels.get(case.get("name"), [])) for each in allowed)
+    ]
     for case in wrong:
         print(f"check_skips: {case.get('name')} is skipped: {message_of(case)}", file=sys.stderr)
     if wrong:

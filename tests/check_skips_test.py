@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests of check_skips.py on runs that never were."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -20,24 +21,28 @@ def ran(name):
     return f'<testcase name="{name}" status="run"/>'
 
 
-def skipped(name, label="", said=""):
-    labels = f'<properties><property name="cmake_labels" value="{label}"/></properties>' if label else ""
+def skipped(name, said=""):
     output = f"<system-out>x.cc:3: Skipped\n{said}\n</system-out>" if said else ""
-    return f'<testcase name="{name}" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>{labels}{output}</testcase>'
+    return f'<testcase name="{name}" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>{output}</testcase>'
 
 
 class CheckSkipsTest(unittest.TestCase):
-    def check(self, *cases, allowed=LIST, data=None):
+    def check(self, *cases, allowed=LIST, data=None, labels=None):
         """(exit code, what is printed)."""
         with tempfile.TemporaryDirectory() as folder:
-            junit, skips = pathlib.Path(folder) / "junit.xml", pathlib.Path(folder) / "skips.txt"
+            junit, tests, skips = (pathlib.Path(folder) / name for name in ("junit.xml", "tests.json", "skips.txt"))
+            named = [
+                {"name": name, "properties": [{"name": "TIMEOUT", "value": 9.0}, {"name": "LABELS", "value": value}]}
+                for name, value in (labels or {}).items()
+            ]
+            tests.write_text(json.dumps({"kind": "ctestInfo", "tests": [*named, {"name": "A.b"}]}))
             junit.write_text(f'<?xml version="1.0"?><testsuite name="t">{"".join(cases)}</testsuite>')
             skips.write_text(allowed)
             environment = {key: value for key, value in os.environ.items() if key != "DRAWN_DATA"}
             if data:
                 environment["DRAWN_DATA"] = data
             done = subprocess.run(
-                [sys.executable, SCRIPT, junit, skips], capture_output=True, text=True, check=False, env=environment
+                [sys.executable, SCRIPT, junit, tests, skips], capture_output=True, text=True, check=False, env=environment
             )
             return done.returncode, done.stdout + done.stderr
 
@@ -60,10 +65,8 @@ class CheckSkipsTest(unittest.TestCase):
         self.assertEqual(self.check(ran("A.b"), skipped("Format.Each/two_more"))[0], 1)
 
     def test_a_label_allows_its_tests_alone(self):
-        self.assertEqual(self.check(ran("A.b"), skipped("Gpu.Run", label="gpu"))[0], 0)
-        self.assertEqual(self.check(ran("A.b"), skipped("Gpu.Run", label="slow;gpu"))[0], 0)
-        self.assertEqual(self.check(ran("A.b"), skipped("Gpu.Run", label="gpus"))[0], 1)
-        self.assertEqual(self.check(ran("A.b"), skipped("Gpu.Run"))[0], 1)
+        for labels, code in ((["gpu"], 0), (["slow", "gpu"], 0), (["gpus"], 1), ([], 1)):
+            self.assertEqual(self.check(ran("A.b"), skipped("Gpu.Run"), labels={"Gpu.Run": labels})[0], code, labels)
 
     def test_data_that_are_there_must_be_used(self):
         self.assertEqual(self.check(ran("A.b"), skipped("Files.RealOnes"))[0], 0)
