@@ -46,6 +46,15 @@ TEST(Difference, WhatDiffersIsNamed) {
   EXPECT_THAT(lines, ElementsAre("depth: - -> 2", "threads: 128 -> 256", "registers: 40 -> 64"));
   EXPECT_THAT(changed_snippets(base, head), ElementsAre("b.cuh", "c.cuh"));
   EXPECT_TRUE(differences(base, base).empty());
+
+  head = base;
+  head.kernels.push_back({"rows_k2", "c1", 8, 0, {}});  // on one side alone, whichever it is
+  lines.clear();
+  for (const Difference& d : differences(base, head)) lines.push_back(d.what + ": " + d.base + " -> " + d.head);
+  EXPECT_THAT(lines, testing::Contains("kernel 2:  -> rows_k2"));
+  lines.clear();
+  for (const Difference& d : differences(head, base)) lines.push_back(d.what + ": " + d.base + " -> " + d.head);
+  EXPECT_THAT(lines, testing::Contains("kernel 2: rows_k2 -> "));
 }
 
 class ComparisonTest : public testing::Test {
@@ -94,6 +103,23 @@ TEST_F(ComparisonTest, TheSameCodeIsSameHoweverItWasMeasured) {
   EXPECT_EQ(comparison.rows[0].cause, Cause::kNone);
   EXPECT_EQ(comparison.unchanged_measured, 1);
   EXPECT_EQ(comparison.unchanged_alarms, 1);  // and the noise of the machine is known to be large
+}
+
+TEST_F(ComparisonTest, RowsThatMatterComeFirst) {
+  for (const char* name : {"a same", "b elsewhere", "c faster", "d suspected", "e slower"})
+    record({.commit = "c1", .name = name});
+  record({.commit = "c2", .name = "a same"});
+  record({.commit = "c2", .driver = "580", .name = "b elsewhere"});
+  record({.commit = "c2", .us = 15, .cubin = "c1", .name = "c faster"});
+  record({.commit = "c2", .us = 23, .cubin = "c1", .name = "d suspected"});
+  record({.commit = "c2", .us = 22, .cubin = "c1", .name = "e slower"});
+  for (const auto& [name, us] : {std::pair("c faster", 15.0), std::pair("e slower", 22.0)}) {
+    record({.commit = "c1", .again = true, .name = name});
+    record({.commit = "c2", .us = us, .cubin = "c1", .again = true, .name = name});
+  }
+  std::vector<std::string> names;
+  for (const ComparisonRow& row : compared("c1", "c2").rows) names.push_back(row.key.name);
+  EXPECT_THAT(names, ElementsAre("e slower", "d suspected", "c faster", "b elsewhere", "a same"));
 }
 
 // As of a benchmark with many repetitions, each of which is a round.

@@ -21,6 +21,13 @@ jobs=${JOBS:-$(nproc)}
 build=$PWD/build/fuzz
 mkdir -p "$output"
 
+if ! clang++-19 -fsanitize=fuzzer,address -x c++ - -o "$output/probe" 2>"$output/probe.log" \
+  <<<'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }'; then
+  echo "fuzz: clang-19 cannot link libFuzzer; install it: apt-get install clang-19 libclang-rt-19-dev" >&2
+  cat "$output/probe.log" >&2
+  exit 1
+fi
+
 # Little optimisation: a third of the time to build, and nearly as fast under the sanitizers.
 flags="-O1 -gline-tables-only"
 CCACHE_BASEDIR=$PWD cmake -S . -B "$build" -G Ninja -DSPARSMITH_FUZZ=ON -DSPARSMITH_LLVM=OFF -DCMAKE_BUILD_TYPE=None \
