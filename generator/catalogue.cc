@@ -17,16 +17,6 @@ namespace {
 
 }  // namespace
 
-std::string_view snippet_role_name(SnippetRole role) {
-  switch (role) {
-    case SnippetRole::kProlog: return "prolog";
-    case SnippetRole::kReduction: return "reduction";
-    case SnippetRole::kEpilog: return "epilog";
-    case SnippetRole::kKernel: return "kernel";
-  }
-  return "?";
-}
-
 const Snippet* Catalogue::find(std::string_view name) const {
   const auto found = std::ranges::find(snippets_, name, &Snippet::name);
   return found == snippets_.end() ? nullptr : &*found;

@@ -19,7 +19,6 @@
 namespace sparsmith {
 
 enum class SnippetRole : std::uint8_t { kProlog, kReduction, kEpilog, kKernel };
-std::string_view snippet_role_name(SnippetRole role);  // "prolog", "reduction", "epilog", "kernel"
 
 // A template parameter of a snippet.
 struct SnippetParameter {

@@ -242,6 +242,12 @@ bool meets_infinity(const KernelCase& each) {
   return false;
 }
 
+bool stores_infinity(const KernelCase& each) {
+  const std::vector<std::uint32_t>& columns = each.matrix.column_indices;
+  return std::ranges::any_of(columns,
+                             [&](std::uint32_t column) { return column == 0 || column + 1 == each.matrix.cols; });
+}
+
 OperatorSpec draw_operator(Random& random) {
   OperatorSpec spec;
   spec.type = static_cast<DataType>(random() % 3);

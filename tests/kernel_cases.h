@@ -40,6 +40,8 @@ constexpr int kWeightKinds = 12;
 // Every weight is checked with Inf and NaN in the first column and the last of X: whether some row has nothing there,
 // so that it shows when a kernel multiplies them by zeros.
 bool meets_infinity(const KernelCase& each);
+// Whether some row has a nonzero there, so that Inf and NaN must come out.
+bool stores_infinity(const KernelCase& each);
 
 OperatorSpec draw_operator(Random& random);
 

@@ -40,6 +40,18 @@ bool shared_parts_twice(const RowsConfig& config, const Cases& cases) {
          });
 }
 
+bool any_stores_infinity(const RowsConfig&, const Cases& cases) {
+  return std::ranges::any_of(cases, [](const KernelCase& each) { return stores_infinity(each); });
+}
+bool relu_of_nan(const RowsConfig& config, const Cases& cases) {
+  return cases.front().problem.spec.epilogue.activation == Activation::kRelu && any_stores_infinity(config, cases);
+}
+bool beta_is_zero(const RowsConfig&, const Cases& cases) {
+  return std::ranges::any_of(cases, [](const KernelCase& each) {
+    return each.problem.spec.epilogue.beta && each.inputs.beta == 0 && each.matrix.rows > 0;
+  });
+}
+
 }  // namespace
 
 const std::vector<Mutation>& rows_mutations() {
@@ -68,6 +80,10 @@ const std::vector<Mutation>& rows_mutations() {
       {"no barrier before parts are added", "block_barrier();\n      if (part", "if (part", rows(shared_parts)},
       {"no barrier before parts are written again", "block_barrier();  // the last round's sums have been read", "",
        rows(shared_parts_twice)},
+      {"Inf in X is dropped where W is stored", "values[r][t] = multiply_add(weight, x[t], values[r][t]);",
+       "if (is_finite(x[t])) values[r][t] = multiply_add(weight, x[t], values[r][t]);", rows(any_stores_infinity)},
+      {"relu makes 0 of NaN", "return v < 0.0F ? 0.0F : v;", "return v > 0.0F ? v : 0.0F;", rows(relu_of_nan)},
+      {"old Y is read where beta is 0", "if (beta != 0.0F) value", "value", rows(beta_is_zero)},
       {"all parts write to one place", "shared[(part * kSums + i) * kOwners + lane] = sums",
        "shared[i * kOwners + lane] = sums", rows(shared_parts)},
   };

@@ -70,6 +70,7 @@ bool several_operand_blocks(const ScatterConfig& config, const PackedCase& each)
   return config.relayout && each.problem.tokens > config.token_tile && each.inputs.kind == InputKind::kVaried;
 }
 bool scatter_meets_infinity(const ScatterConfig&, const PackedCase& each) { return meets_infinity(each); }
+bool scatter_stores_infinity(const ScatterConfig&, const PackedCase& each) { return stores_infinity(each); }
 
 }  // namespace
 
@@ -116,6 +117,8 @@ const std::vector<Mutation>& scatter_mutations() {
       {"all tokens have the operands of the first", "static_cast<i64>(first_token / kTokens) * input.laid_out.strips",
        "0", scatter(several_operand_blocks)},
       {"Inf goes unseen", "if (!finite(sums))", "if (false)", scatter(scatter_meets_infinity)},
+      {"Inf in X is dropped where W is stored", "if ((w.bits & 0x7FFFU) == 0) continue;",
+       "if ((w.bits & 0x7FFFU) == 0 || !is_finite(x)) continue;", scatter(scatter_stores_infinity)},
   };
   return all;
 }

@@ -116,6 +116,10 @@ const std::vector<Mutation>& specialized_mutations() {
        })},
       {"Inf goes unseen", "if (!all_finite(shared)) accumulate", "if (false) accumulate",
        specialized(meets_infinity_in_some)},
+      {"Inf in X is dropped where W is stored", "sum = multiply_add(to_float(w), share.input.element(",
+       "if (is_finite(share.input.element(share.first_token + i / 64, column + e)))\n"
+       "          sum = multiply_add(to_float(w), share.input.element(",
+       specialized([](const SpecializedConfig&, const PackedCase& each) { return stores_infinity(each); })},
   };
   return all;
 }
