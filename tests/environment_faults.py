@@ -62,9 +62,9 @@ def make_programs(name, without=(), replaced=None):
     return folder
 
 
-def command(programs, work, cache, output):
+def command(programs, cache, output):
     return [
-        str(programs / PARENT), "tune", str(work / "model.safetensors"), "-o", str(output), "--tokens", "1",
+        str(programs / PARENT), "tune", "model.safetensors", "-o", str(output), "--tokens", "1",
         "--candidates", "2", "--families", "rows", "--device", "emulator", "--cache", str(cache), "--json",
     ]
 
@@ -269,7 +269,7 @@ class Run:
 
     def start(self, programs, extra):
         environment = {**os.environ, MARK: self.mark, "TMPDIR": str(self.tmp), **extra}
-        return subprocess.Popen(command(programs, self.work, self.cache, self.output), env=environment,
+        return subprocess.Popen(command(programs, self.cache, self.output), cwd=self.work, env=environment,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
     def finish(self, parent, what):
@@ -396,7 +396,7 @@ class Clean:
         work = SCRATCH / "clean"
         work.mkdir()
         self.model = work / "model.safetensors"
-        weights = [["--weight", weight] for weight in ("a.weight:48x64:0.9:uniform", "b.weight:40x40:0.7:uniform")]
+        weights = [["--weight", weight] for weight in ("a.weight:768x768:0.95:uniform", "b.weight:512x1024:0.9:uniform")]
         subprocess.run([str(self.programs / PARENT), "synth", "-o", str(self.model), "--seed", "7", *sum(weights, [])],
                        check=True, capture_output=True)
         self.model_hash = hashlib.sha256(self.model.read_bytes()).digest()
@@ -416,8 +416,8 @@ class Clean:
 
     def tune(self, work, cache, output):
         begin = time.monotonic()
-        done = subprocess.run(command(self.programs, work, work / cache, work / output), capture_output=True, text=True,
-                              check=False)
+        done = subprocess.run(command(self.programs, work / cache, work / output), cwd=work, capture_output=True,
+                              text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"FAILED: an undisturbed run ends with {done.returncode}\n{done.stderr}")
         return time.monotonic() - begin
