@@ -53,7 +53,7 @@ void reject(Contender& contender, MeasurementStatus status, std::string reason) 
 
 void reject(Contender& contender, const Status& error) {
   reject(contender, kind_of(error), reason_of(error));
-  contender.unjudged = is_environment_fault(error);
+  contender.unjudged = is_environment_fault(error) || error.message().find(kTooLittleHostMemory) != std::string::npos;
 }
 
 void enter(Contender& contender, Timing timing) {

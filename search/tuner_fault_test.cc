@@ -14,6 +14,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <thread>
 
 #include "base/hash.h"
@@ -240,6 +241,38 @@ TEST_F(TunerTest, AnInterruptEndsWithWhatThereIs) {
   EXPECT_EQ(next.weights.size(), 2U);
   EXPECT_TRUE(next.complete);
   EXPECT_EQ(next.weights.at(first_done ? 0 : 1).buckets[0].incumbent, "exact");
+}
+
+// Kernels that nobody has begun to compile are not waited for: on a busy machine they take minutes.
+TEST_F(TunerTest, AnInterruptGivesUpWhatWaitsForTheCompiler) {
+  std::atomic<int> begun = 0;
+  compiles_.before = [&](const std::string&) {
+    ++begun;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  };
+  interrupted_ = [&] { return begun >= 2; };
+  options_.selection.candidates = 32;
+  options_.selection.packings = 8;
+  options_.compile_threads = 1;
+  const TuneReport report = run({weight("a", 64, 96, 1)});
+  EXPECT_TRUE(report.interrupted);
+  EXPECT_LT(begun, 16) << "of over thirty";
+  interrupted_ = {};
+  compiles_.before = {};
+  EXPECT_TRUE(run({weight("a", 64, 96, 1)}).complete) << "what was given up is searched for again";
+}
+
+// A thread that prepares candidates and ends by an exception, as where there is no memory, leaves no device waiting.
+TEST_F(TunerTest, APreparationThatThrowsEndsTheRun) {
+  compiles_.before = [](const std::string&) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  progress_ = [](const TuneProgress& progress) {
+    if (progress.stage == "compile") throw std::runtime_error("std::bad_alloc");
+  };
+  options_.selection.candidates = 24;
+  const auto report = try_run({weight("a", 64, 96, 1)});
+  ASSERT_FALSE(report.ok());
+  EXPECT_NE(report.status().message().find("cannot be prepared: std::bad_alloc"), std::string::npos)
+      << report.status().to_string();
 }
 
 // Different trials that were begun, in memory that outlives a killed process.

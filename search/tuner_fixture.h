@@ -46,6 +46,7 @@ class TunerTest : public testing::Test {
     resources.cache = &*cache;
     resources.interrupted = interrupted_;
     resources.weight_is_done = weight_is_done_;
+    resources.progress = progress_;
     resources.now = now_;
     return tune(weights, options_, resources);
   }
@@ -65,6 +66,7 @@ class TunerTest : public testing::Test {
   CompilerScript compiles_;
   std::function<bool()> interrupted_;
   std::function<void(const WeightResult&)> weight_is_done_;
+  std::function<void(const TuneProgress&)> progress_;
   Budget::Now now_;
 
  private:

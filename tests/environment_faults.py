@@ -451,6 +451,8 @@ def main():
                 end = "killed" if code < 0 else f"exit code {code}"
                 ends.setdefault(run.kind, {}).setdefault(end, 0)
                 ends[run.kind][end] += 1
+            if (run.number + 1) % 50 == 0:
+                print(f"{run.number + 1} runs, {failures} failed", flush=True)
     for hog in hogs:
         hog.kill()
     for kind, counts in sorted(ends.items()):

@@ -16,7 +16,8 @@ Result<KernelSource> known_good_kernel() {
   text.name = kName;
   text.summary = "writes numbers: shows that kernels compile and run at all";
   text.threads = kThreads;
-  text.parameters = {{"unsigned*", "words"}};
+  text.headers = {"snippets/device.cuh"};
+  text.parameters = {{"u32*", "words"}};
   text.body = "words[threadIdx.x] = threadIdx.x * " + std::to_string(kFactor) + "U;";
   return assemble(text);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tuner/device_allocation.h"
+#include "tuner/environment_fault.h"
 #include "tuner/known_good_kernel.h"
 #include "tuner/serve_parent.h"
 
@@ -40,11 +41,7 @@ Result<WorkerReply> WorkerServer::handle(WorkerRequest request) {
   try {
     return std::visit([this](auto& typed) { return answer(typed); }, request);
   } catch (const std::bad_alloc&) {
-    // A candidate needs next to no memory of the host beside that of its weight and N.
-    const bool of_a_candidate =
-        std::holds_alternative<VerifyRequest>(request) || std::holds_alternative<TimeRequest>(request);
-    if (of_a_candidate) return io_error("the worker has not enough host memory");
-    return out_of_memory("the worker has not enough host memory for this weight and N");
+    return out_of_memory(fmt::format("the worker has {} for this weight and N", kTooLittleHostMemory));
   }
 }
 
