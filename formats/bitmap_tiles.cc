@@ -38,7 +38,7 @@ FirstStrips choose_first_strips(const std::vector<std::uint32_t>& sizes, std::in
 
 TileStarts starts_of(const TileWords& words, std::size_t run_bits) {
   TileStarts starts;
-  const std::size_t parts = 8 / run_bits;
+  const std::size_t parts = run_bits == 8 ? 1 : 2;
   const auto count_runs = [&](std::uint32_t word, std::size_t part) {  // a byte each
     word -= word >> 1 & 0x55555555U;
     word = (word & 0x33333333U) + (word >> 2 & 0x33333333U);
@@ -53,7 +53,8 @@ TileStarts starts_of(const TileWords& words, std::size_t run_bits) {
   }
   for (std::size_t run = 0; run < 32 / run_bits; ++run) {
     starts.of_run[run] = 0;
-    const std::uint32_t last = count_runs(words[kLanes - 1], run % parts) >> (8 * (run / parts)) & 0xFFU;
+    const std::uint32_t last =
+        count_runs(words[kLanes - 1], parts == 2 ? run % 2 : 0) >> (8 * (parts == 2 ? run / 2 : run)) & 0xFFU;
     const std::size_t values = starts.first(run, run_bits, kLanes - 1) + last;
     starts.of_run[run] = starts.values;
     starts.values = static_cast<std::uint16_t>(starts.values + values);

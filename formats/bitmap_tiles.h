@@ -48,8 +48,9 @@ struct TileStarts {
   std::uint16_t values = 0;
 
   std::size_t first(std::size_t run, std::size_t run_bits, std::size_t lane) const {
-    const std::size_t words = 8 / run_bits;
-    return of_run[run] + (of_lane[run % words][lane] >> (8 * (run / words)) & 0xFFU);
+    const std::size_t part = run_bits == 8 ? 0 : run % 2;
+    const std::size_t byte = run_bits == 8 ? run : run / 2;
+    return of_run[run] + (of_lane[part][lane] >> (8 * byte) & 0xFFU);
   }
 };
 

@@ -179,19 +179,22 @@ class BitmapReader : public PackedReader {
       for (std::size_t half = 0; half < 2; ++half)
         to[half] = rows.room(first_row + group + 8 * half, kStripColumns + 4);
       for (std::size_t lane = 4 * group; lane < 4 * group + 4; ++lane)
-        if (words[lane] != 0) read_lane(words[lane], starts, lane, values, first_column, to);
+        if (words[lane] != 0)
+          run_bits_ == 8 ? read_lane<8>(words[lane], starts, lane, values, first_column, to)
+                         : read_lane<4>(words[lane], starts, lane, values, first_column, to);
       for (std::size_t half = 0; half < 2; ++half) rows.take(first_row + group + 8 * half, to[half]);
     }
     return starts.values;
   }
 
+  template <std::size_t kRunBits>
   void read_lane(std::uint32_t word, const TileStarts& starts, std::size_t lane, const std::byte* values,
                  std::uint32_t first_column, std::array<UnitRows::Entry*, 2>& to) const {
-    for (std::size_t run = 0; run < 32 / run_bits_; ++run) {
-      const std::uint32_t bits = word >> (run * run_bits_) & ((1U << run_bits_) - 1);
+    for (std::size_t run = 0; run < 32 / kRunBits; ++run) {
+      const std::uint32_t bits = word >> (run * kRunBits) & ((1U << kRunBits) - 1);
       if (bits == 0) continue;
-      const std::byte* const from = values + 2 * starts.first(run, run_bits_, lane);
-      const auto column = static_cast<std::uint32_t>(first_column + 16 * (lane % 4) + run * run_bits_ / 2);
+      const std::byte* const from = values + 2 * starts.first(run, kRunBits, lane);
+      const auto column = static_cast<std::uint32_t>(first_column + 16 * (lane % 4) + run * kRunBits / 2);
       for (std::size_t half = 0; half < 2; ++half) {
         const RowBits& row = kRowBits[half][bits];
         for (std::size_t i = 0; i < 4; ++i) {  // more than there are: nobody takes those

@@ -28,4 +28,9 @@ Status check_packed(const PackedView& packed, const PackedClaim& claim, PackedCh
   return status.ok() ? status : status.annotate("packing " + std::string(packed.packing));
 }
 
+Result<CsrMatrix> unpack(const PackedWeight& packed) {
+  SPARSMITH_ASSIGN_OR_RETURN(const PackedFormat* format, packed_format(packed.packing));
+  return unpack_with(format->open, packed);
+}
+
 }  // namespace sparsmith

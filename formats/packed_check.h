@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "formats/packed_weight.h"
+#include "matrix/csr_matrix.h"
 #include "sparsmith/status.h"
 
 namespace sparsmith {
@@ -38,12 +39,17 @@ struct PackedClaim {
 
 enum class PackedCheck : std::uint8_t {
   kBounds,    // every number that a kernel uses as an address lies inside; names, sizes and facts agree
-  kContents,  // also: the arrays hold the claimed weight, each element once, and padding as packers write it
+  kContents,  // also: the arrays hold the claimed weight, each element once, and padding and facts as packers write
+              // them
 };
 
-// Ok when kernels may read the arrays. Walks them in linear time, on up to `threads` threads; takes memory for no more
-// than 32 bytes a stored element or row.
+// Ok when kernels may read the arrays. Walks them in linear time, on `threads` threads (0: all cores); memory is linear
+// in stored elements and rows. Arrays need no alignment.
 //   Error: kInvalidInput, with the packing's name, the place and the reason; also for a packing of an unknown format.
 Status check_packed(const PackedView& packed, const PackedClaim& claim, PackedCheck depth, int threads);
+
+// The matrix of a packed weight of any format, with values as stored.
+//   Error: as check_packed(), but for the claim.
+Result<CsrMatrix> unpack(const PackedWeight& packed);
 
 }  // namespace sparsmith

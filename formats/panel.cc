@@ -118,7 +118,7 @@ class Packer {
                     {"warps", packing_.warps},
                     {"segments", packing_.segments()},
                     {"lane_order", static_cast<std::int64_t>(packing_.order)},
-                    {"turned", packing_.turned ? 1 : 0},
+                    {"turned", packing_.turned || packing_.gathers() ? 1 : 0},
                     {"row_store", static_cast<std::int64_t>(packing_.row_store)},
                     {"token_lanes", packing_.token_lanes},
                     {"sweep_columns", packing_.sweep_columns},

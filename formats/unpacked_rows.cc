@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <cstring>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "base/half.h"
@@ -23,30 +26,43 @@ bool ascends(std::span<const Entry> entries) {
   return result;
 }
 
-// Writes the values of entries; false where one is zero, infinite or no number. `infinity`: its bits.
-template <class ToFloat>
-bool convert(std::span<const Entry> entries, std::int32_t infinity, std::uint32_t magnitude_mask, float* values,
-             const ToFloat& to_float) {
+int column_bytes(std::int64_t cols) { return cols <= 65536 ? 2 : 4; }
+
+template <class Column>
+void write_columns(std::span<const Entry> entries, std::byte* to) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto column = static_cast<Column>(entries[i].column);
+    std::memcpy(to + i * sizeof(Column), &column, sizeof(Column));
+  }
+}
+
+// False where one is zero, infinite or no number. `infinity`: its bits.
+template <class Bits>
+bool write_values(std::span<const Entry> entries, std::int32_t infinity, std::byte* to) {
+  constexpr std::uint32_t kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
   std::int32_t wrong = 0;  // in its sign
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    const auto magnitude = static_cast<std::int32_t>(entries[i].bits & magnitude_mask);
+    const auto magnitude = static_cast<std::int32_t>(entries[i].bits & kMagnitude);
     wrong |= (magnitude - 1) | (infinity - 1 - magnitude);
-    values[i] = to_float(entries[i].bits);
+    const auto bits = static_cast<Bits>(entries[i].bits);
+    std::memcpy(to + i * sizeof(Bits), &bits, sizeof(Bits));
   }
   return wrong >= 0;
 }
 
-bool convert(std::span<const Entry> entries, DataType type, float* values) {
-  switch (type) {
-    case DataType::kFloat16:
-      return convert(entries, 0x7C00, 0x7FFF, values,
-                     [](std::uint32_t bits) { return float_from_fp16(static_cast<std::uint16_t>(bits)); });
-    case DataType::kBFloat16:
-      return convert(entries, 0x7F80, 0x7FFF, values,
-                     [](std::uint32_t bits) { return float_from_bf16(static_cast<std::uint16_t>(bits)); });
-    default:
-      return convert(entries, 0x7F800000, 0x7FFFFFFF, values,
-                     [](std::uint32_t bits) { return std::bit_cast<float>(bits); });
+// Calls visit(numbers) for blocks of `count` numbers of type From, made such of type To.
+template <class From, class To, class Visit, class Convert>
+void visit_blocks(const std::byte* from, std::uint64_t count, const Visit& visit, const Convert& convert) {
+  constexpr std::uint64_t kBlock = 1024;
+  To block[kBlock];
+  for (std::uint64_t first = 0; first < count; first += kBlock) {
+    const std::uint64_t length = std::min(kBlock, count - first);
+    for (std::uint64_t i = 0; i < length; ++i) {
+      From number;
+      std::memcpy(&number, from + (first + i) * sizeof(From), sizeof(From));
+      block[i] = convert(number);
+    }
+    visit(std::span<const To>(block, length));
   }
 }
 
@@ -105,8 +121,8 @@ Status UnitRows::store(std::span<const std::int64_t> matrix_rows) {
   std::size_t total = 0;
   for (std::size_t row = 0; row < unit_size_; ++row) total += unit_rows_[row].size;
   UnpackedUnit& unit = units_[unit_];
-  unit.columns = std::make_unique_for_overwrite<std::uint32_t[]>(total);
-  unit.values = std::make_unique_for_overwrite<float[]>(total);
+  unit.columns = std::make_unique_for_overwrite<std::byte[]>(total * static_cast<std::size_t>(column_bytes(cols_)));
+  unit.values = std::make_unique_for_overwrite<std::byte[]>(total * size_of(type_));
   std::size_t first = 0;
   for (std::size_t i = 0; i < unit_size_; ++i) {
     const std::span<Entry> entries(unit_rows_[i].entries.get(), unit_rows_[i].size);
@@ -115,7 +131,7 @@ Status UnitRows::store(std::span<const std::int64_t> matrix_rows) {
       if (!entries.empty()) return invalid_input(fmt::format("row {} of {} has a nonzero", row, rows_));
       continue;
     }
-    SPARSMITH_RETURN_IF_ERROR(store_row(entries, row, unit.columns.get() + first, unit.values.get() + first));
+    SPARSMITH_RETURN_IF_ERROR(store_row(entries, row, first));
     places_[static_cast<std::size_t>(row)] = {unit_, static_cast<std::uint32_t>(entries.size()), first};
     first += entries.size();
   }
@@ -128,14 +144,21 @@ Status UnitRows::store_from(std::int64_t first_row) {
   return store(neighbours_);
 }
 
-Status UnitRows::store_row(std::span<Entry> entries, std::int64_t row, std::uint32_t* columns, float* values) {
+Status UnitRows::store_row(std::span<Entry> entries, std::int64_t row, std::size_t first) {
   if (entries.empty()) return {};
   if ((!ascends(entries) && !sort(entries)) || entries.back().column >= cols_)
     return invalid_input(fmt::format("row {}: a column stands twice, or is none of {}", row, cols_));
-  for (std::size_t i = 0; i < entries.size(); ++i) columns[i] = entries[i].column;
-  if (!convert(entries, type_, values))
-    return invalid_input(fmt::format("row {}: a stored value is zero or not finite", row));
-  return {};
+  const UnpackedUnit& unit = units_[unit_];
+  if (column_bytes(cols_) == 2) {
+    write_columns<std::uint16_t>(entries, unit.columns.get() + first * 2);
+  } else {
+    write_columns<std::uint32_t>(entries, unit.columns.get() + first * 4);
+  }
+  std::byte* const values = unit.values.get() + first * size_of(type_);
+  const bool sound = type_ == DataType::kFloat32   ? write_values<std::uint32_t>(entries, 0x7F800000, values)
+                     : type_ == DataType::kFloat16 ? write_values<std::uint16_t>(entries, 0x7C00, values)
+                                                   : write_values<std::uint16_t>(entries, 0x7F80, values);
+  return sound ? Status{} : invalid_input(fmt::format("row {}: a stored value is zero or not finite", row));
 }
 
 Result<UnpackedRows> UnpackedRows::read(const PackedView& shape, const PackedReader& reader, int threads) {
@@ -144,12 +167,14 @@ Result<UnpackedRows> UnpackedRows::read(const PackedView& shape, const PackedRea
   result.type_ = shape.value_type;
   result.rows_.resize(static_cast<std::size_t>(shape.rows));
   result.units_.resize(static_cast<std::size_t>(reader.units()));
-  const Status status =
-      check_ranges(reader.units(), 1 + reader.units() / 256, threads, [&](std::int64_t begin, std::int64_t end) {
-        UnitRows rows(shape, result.rows_, result.units_);
-        for (std::int64_t unit = begin; unit < end; ++unit) SPARSMITH_RETURN_IF_ERROR(reader.read(unit, rows));
-        return Status{};
-      });
+  std::atomic<std::int64_t> next = 0;
+  const std::int64_t workers = threads > 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
+  const Status status = check_ranges(workers, 1, threads, [&](std::int64_t, std::int64_t) {
+    UnitRows rows(shape, result.rows_, result.units_);
+    for (std::int64_t unit = next++; unit < reader.units(); unit = next++)
+      SPARSMITH_RETURN_IF_ERROR(reader.read(unit, rows));
+    return Status{};
+  });
   if (!status.ok()) return status;
   result.offsets_.reserve(result.rows_.size() + 1);
   result.offsets_.push_back(0);
@@ -169,6 +194,36 @@ void UnpackedRows::each_span(const Visit& visit) const {
   }
 }
 
+template <class Visit>
+void UnpackedRows::each_column_block(const Visit& visit) const {
+  each_span([&](const UnpackedUnit& unit, std::uint64_t first, std::uint64_t count) {
+    const auto same = [](std::uint32_t column) { return column; };
+    if (column_bytes(cols_) == 2) {
+      visit_blocks<std::uint16_t, std::uint32_t>(unit.columns.get() + first * 2, count, visit, same);
+    } else {
+      visit_blocks<std::uint32_t, std::uint32_t>(unit.columns.get() + first * 4, count, visit, same);
+    }
+  });
+}
+
+template <class Visit>
+void UnpackedRows::each_value_block(const Visit& visit) const {
+  each_span([&](const UnpackedUnit& unit, std::uint64_t first, std::uint64_t count) {
+    const std::byte* from = unit.values.get() + first * size_of(type_);
+    switch (type_) {
+      case DataType::kFloat16:  // not the function's address, which would not be vectorised
+        visit_blocks<std::uint16_t, float>(from, count, visit,
+                                           [](std::uint16_t bits) { return float_from_fp16(bits); });
+        break;
+      case DataType::kBFloat16:
+        visit_blocks<std::uint16_t, float>(from, count, visit,
+                                           [](std::uint16_t bits) { return float_from_bf16(bits); });
+        break;
+      default: visit_blocks<float, float>(from, count, visit, [](float value) { return value; });
+    }
+  });
+}
+
 CsrMatrix UnpackedRows::matrix() const {
   CsrMatrix matrix;
   matrix.rows = rows();
@@ -177,12 +232,11 @@ CsrMatrix UnpackedRows::matrix() const {
   matrix.row_offsets = offsets_;
   matrix.column_indices.reserve(static_cast<std::size_t>(nnz()));
   matrix.values.reserve(static_cast<std::size_t>(nnz()));
-  each_span([&](const UnpackedUnit& unit, std::uint64_t first, std::uint64_t count) {
-    const std::uint32_t* columns = unit.columns.get() + first;
-    const float* values = unit.values.get() + first;
-    matrix.column_indices.insert(matrix.column_indices.end(), columns, columns + count);
-    matrix.values.insert(matrix.values.end(), values, values + count);
+  each_column_block([&](std::span<const std::uint32_t> columns) {
+    matrix.column_indices.insert(matrix.column_indices.end(), columns.begin(), columns.end());
   });
+  each_value_block(
+      [&](std::span<const float> values) { matrix.values.insert(matrix.values.end(), values.begin(), values.end()); });
   return matrix;
 }
 
@@ -191,10 +245,12 @@ PackedClaim UnpackedRows::claim(int threads) const {
   std::string value_hash;
   const auto hash = [&](std::int64_t which) {
     HashStream stream;
-    each_span([&](const UnpackedUnit& unit, std::uint64_t first, std::uint64_t count) {
-      stream.add(which == 0 ? std::as_bytes(std::span(unit.columns.get() + first, count))
-                            : std::as_bytes(std::span(unit.values.get() + first, count)));
-    });
+    const auto add = [&](const auto& block) { stream.add(std::as_bytes(block)); };
+    if (which == 0) {
+      each_column_block(add);
+    } else {
+      each_value_block(add);
+    }
     (which == 0 ? columns_hash : value_hash) = stream.text();
   };
   parallel_for(

@@ -15,10 +15,11 @@ namespace sparsmith {
 
 class PackedReader;
 
-// Rows of a unit, sorted and checked; of the weight's rows as many as one unit holds.
+// The nonzeros of a unit, row after row, sorted and checked. Numbers are as narrow as they may be: columns of 16 bits
+// up to 65,536 columns, values as stored.
 struct UnpackedUnit {
-  std::unique_ptr<std::uint32_t[]> columns;
-  std::unique_ptr<float[]> values;
+  std::unique_ptr<std::byte[]> columns;
+  std::unique_ptr<std::byte[]> values;
 };
 
 // Where a row of the weight is.
@@ -72,7 +73,7 @@ class UnitRows {
 
   static void grow(Row& row, std::size_t count);
   bool sort(std::span<Entry> entries);
-  Status store_row(std::span<Entry> entries, std::int64_t row, std::uint32_t* columns, float* values);
+  Status store_row(std::span<Entry> entries, std::int64_t row, std::size_t first);
 
   const std::int64_t rows_;
   const std::int64_t cols_;
@@ -105,6 +106,10 @@ class UnpackedRows {
  private:
   UnpackedRows() = default;
 
+  template <class Visit>
+  void each_column_block(const Visit& visit) const;
+  template <class Visit>
+  void each_value_block(const Visit& visit) const;
   template <class Visit>
   void each_span(const Visit& visit) const;
 

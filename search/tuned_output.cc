@@ -5,14 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "formats/bitmap.h"
-#include "formats/bsr.h"
-#include "formats/csr.h"
-#include "formats/panel.h"
-#include "formats/scatter.h"
-#include "formats/slots.h"
-#include "formats/two_four.h"
-#include "matrix/dense_matrix.h"
+#include "formats/packed_check.h"
 
 namespace sparsmith {
 namespace {
@@ -80,22 +73,9 @@ PackedWeight packed_weight_of(const TunedWeight& weight, const TunedPacking& pac
 }
 
 Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
-  for (const TunedPacking& packing : weight.packings) {
-    if (packing.packing == kDensePacking) {
-      const TunedArray* values = packing.array(kDenseArray);
-      if (values == nullptr) return invalid_input(weight.name + ": its dense packing has no values");
-      return csr_from_dense({values->bytes.data(), weight.spec.rows, weight.spec.cols, weight.spec.type});
-    }
-    if (packing.packing.starts_with("csr_")) return unpack_csr(packed_weight_of(weight, packing));
-    if (packing.packing.starts_with("bitmap_")) return unpack_bitmap(packed_weight_of(weight, packing));
-    if (packing.packing.starts_with("bsr_")) return unpack_bsr(packed_weight_of(weight, packing));
-    if (packing.packing.starts_with("panel_")) return unpack_panel(packed_weight_of(weight, packing));
-    if (packing.packing.starts_with("scatter_")) return unpack_scatter(packed_weight_of(weight, packing));
-    if (packing.packing.starts_with("slots_")) return unpack_slots(packed_weight_of(weight, packing));
-    if (packing.packing == kTwoFourPacking) return unpack_two_four(packed_weight_of(weight, packing));
-  }
-  return unsupported(fmt::format("{}: this program cannot unpack \"{}\"", weight.name,
-                                 weight.packings.empty() ? "nothing" : weight.packings.front().packing));
+  if (weight.packings.empty()) return unsupported(weight.name + ": there is no packing to unpack");
+  const Result<CsrMatrix> matrix = unpack(packed_weight_of(weight, weight.packings.front()));
+  return matrix.ok() ? matrix : matrix.status().annotate(weight.name);
 }
 
 Result<LoadedCandidate> loaded_choice(const TunedContents& contents, const TunedChoice& choice, int compute_capability,

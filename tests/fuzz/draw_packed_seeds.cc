@@ -13,6 +13,7 @@
 #include "formats/bitmap.h"
 #include "formats/bsr.h"
 #include "formats/csr.h"
+#include "formats/packed_check.h"
 #include "formats/panel.h"
 #include "formats/scatter.h"
 #include "formats/slots.h"
@@ -23,10 +24,7 @@
 namespace sparsmith {
 namespace {
 
-struct Format {
-  Result<CsrMatrix> (*unpack)(const PackedWeight&);
-  std::vector<Result<PackedWeight>> seeds;
-};
+using Seeds = std::vector<Result<PackedWeight>>;
 
 CsrMatrix draw(std::int64_t rows, std::int64_t cols, double sparsity, const char* pattern = "lognormal:1") {
   SynthesisSpec spec{.rows = rows, .cols = cols, .sparsity = sparsity, .data_type = DataType::kFloat16, .seed = 1};
@@ -34,83 +32,95 @@ CsrMatrix draw(std::int64_t rows, std::int64_t cols, double sparsity, const char
   return synthesize(spec).value();
 }
 
+// Two rows of three columns.
+PackedWeight dense_packing(DataType type) {
+  PackedWeight packed;
+  packed.packing = "dense";
+  packed.rows = 2;
+  packed.cols = 3;
+  packed.value_type = type;
+  std::vector<std::byte> values(6 * size_of(type));
+  for (std::size_t i = size_of(type); i < values.size(); i += 2 * size_of(type)) values[i] = std::byte{1};
+  packed.arrays.push_back({"values", type, std::move(values)});
+  return packed;
+}
+
 // Packed small: a mutation of a short input is more likely to matter.
-std::map<std::string, Format> draw_formats() {
-  std::map<std::string, Format> formats;
+std::map<std::string, Seeds> draw_formats() {
+  std::map<std::string, Seeds> formats;
   const CsrMatrix dense = draw(9, 70, 0.4);
   const CsrMatrix sparse = draw(25, 300, 0.95);
   const CsrMatrix small = draw(3, 5, 0.5);
-  auto& csr = formats["csr"] = {unpack_csr, {}};
-  auto& slots = formats["slots"] = {unpack_slots, {}};
-  auto& panel = formats["panel"] = {unpack_panel, {}};
-  auto& bitmap = formats["bitmap"] = {unpack_bitmap, {}};
-  auto& bsr = formats["bsr"] = {unpack_bsr, {}};
-  auto& scatter = formats["scatter"] = {unpack_scatter, {}};
+  Seeds& csr = formats["csr"];
+  Seeds& slots = formats["slots"];
+  Seeds& panel = formats["panel"];
+  Seeds& bitmap = formats["bitmap"];
+  Seeds& bsr = formats["bsr"];
+  Seeds& scatter = formats["scatter"];
   for (const CsrMatrix* matrix : {&dense, &sparse, &small}) {
     for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) {
-      csr.seeds.push_back(pack_csr(*matrix, {}, type));
-      csr.seeds.push_back(pack_csr(*matrix,
-                                   {.index_bytes = 2,
-                                    .alignment = 4,
-                                    .order = RowOrder::kSorted,
-                                    .split_length = 8,
-                                    .partials = PartialSums::kTwoPass},
-                                   type));
+      csr.push_back(pack_csr(*matrix, {}, type));
+      csr.push_back(pack_csr(*matrix,
+                             {.index_bytes = 2,
+                              .alignment = 4,
+                              .order = RowOrder::kSorted,
+                              .split_length = 8,
+                              .partials = PartialSums::kTwoPass},
+                             type));
       for (const SlotColumns columns :
            {SlotColumns::kUint16, SlotColumns::kUint32, SlotColumns::kDelta8, SlotColumns::kOffset8})
-        slots.seeds.push_back(pack_slots(*matrix, {columns, 4, 1, 1}, type));
-      slots.seeds.push_back(pack_slots(*matrix, {SlotColumns::kDelta8, 8, 2, 3}, type));
-      slots.seeds.push_back(pack_slots(*matrix, {SlotColumns::kDelta4, 8, 1, 1}, type));
-      slots.seeds.push_back(pack_slots(*matrix, {SlotColumns::kDelta6, 16, 1, 1}, type));
-      slots.seeds.push_back(pack_slots(*matrix, {SlotColumns::kDelta4, 32, 1, 1}, type));
-      panel.seeds.push_back(pack_panel(*matrix, {.warps = 1, .segment_length = 16}, type));
-      panel.seeds.push_back(pack_panel(*matrix,
-                                       {.row_parts = 2,
-                                        .column_parts = 2,
-                                        .warps = 2,
-                                        .segment_lanes = 4,
-                                        .turned = false,
-                                        .row_store = panel::RowStore::kDirect},
-                                       type));
-      panel.seeds.push_back(
-          pack_panel(*matrix, {.row_parts = 2, .warps = 2, .segment_lanes = 2, .token_lanes = 8}, type));
+        slots.push_back(pack_slots(*matrix, {columns, 4, 1, 1}, type));
+      slots.push_back(pack_slots(*matrix, {SlotColumns::kDelta8, 8, 2, 3}, type));
+      slots.push_back(pack_slots(*matrix, {SlotColumns::kDelta4, 8, 1, 1}, type));
+      slots.push_back(pack_slots(*matrix, {SlotColumns::kDelta6, 16, 1, 1}, type));
+      slots.push_back(pack_slots(*matrix, {SlotColumns::kDelta4, 32, 1, 1}, type));
+      panel.push_back(pack_panel(*matrix, {.warps = 1, .segment_length = 16}, type));
+      panel.push_back(pack_panel(*matrix,
+                                 {.row_parts = 2,
+                                  .column_parts = 2,
+                                  .warps = 2,
+                                  .segment_lanes = 4,
+                                  .turned = false,
+                                  .row_store = panel::RowStore::kDirect},
+                                 type));
+      panel.push_back(pack_panel(*matrix, {.row_parts = 2, .warps = 2, .segment_lanes = 2, .token_lanes = 8}, type));
     }
-    panel.seeds.push_back(pack_panel(
-        *matrix, {.warps = 2, .segment_lanes = 2, .order = panel::LaneOrder::kSparseTensor}, DataType::kFloat16));
-    panel.seeds.push_back(pack_panel(*matrix, {.warps = 1, .token_lanes = 2, .sweep_columns = 64}, DataType::kFloat16));
-    panel.seeds.push_back(
+    panel.push_back(pack_panel(*matrix, {.warps = 2, .segment_lanes = 2, .order = panel::LaneOrder::kSparseTensor},
+                               DataType::kFloat16));
+    panel.push_back(pack_panel(*matrix, {.warps = 1, .token_lanes = 2, .sweep_columns = 64}, DataType::kFloat16));
+    panel.push_back(
         pack_panel(*matrix, {.column_parts = 3, .warps = 2, .segment_length = 16, .row_store = panel::RowStore::kAdded},
                    DataType::kFloat32));
     for (const int run_bits : {4, 8})
       for (const bool stored : {false, true})
-        bitmap.seeds.push_back(pack_bitmap(*matrix, {1, run_bits, stored}, DataType::kFloat16));
-    bitmap.seeds.push_back(pack_bitmap(*matrix, {4, 8, true}, DataType::kBFloat16));
-    bsr.seeds.push_back(pack_bsr(*matrix, {1, false}, DataType::kFloat16));
-    bsr.seeds.push_back(pack_bsr(*matrix, {2, true}, DataType::kBFloat16));
-    scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kByte, 16, 0}, DataType::kFloat16));
-    scatter.seeds.push_back(pack_scatter(*matrix, {ScatterEntry::kWord, 64, 4}, DataType::kBFloat16));
-    scatter.seeds.push_back(
+        bitmap.push_back(pack_bitmap(*matrix, {1, run_bits, stored}, DataType::kFloat16));
+    bitmap.push_back(pack_bitmap(*matrix, {4, 8, true}, DataType::kBFloat16));
+    bsr.push_back(pack_bsr(*matrix, {1, false}, DataType::kFloat16));
+    bsr.push_back(pack_bsr(*matrix, {2, true}, DataType::kBFloat16));
+    scatter.push_back(pack_scatter(*matrix, {ScatterEntry::kByte, 16, 0}, DataType::kFloat16));
+    scatter.push_back(pack_scatter(*matrix, {ScatterEntry::kWord, 64, 4}, DataType::kBFloat16));
+    scatter.push_back(
         pack_scatter(*matrix, {ScatterEntry::kByte, 64, 0, ScatterColumns::kNatural}, DataType::kFloat16));
   }
-  slots.seeds.push_back(
-      pack_slots(draw(9, 200, 0.8, "power:1.5"), {SlotColumns::kUint16, 4, 1, 5}, DataType::kFloat16));
-  slots.seeds.push_back(pack_slots(sparse, {SlotColumns::kDelta3, 32, 1, 1}, DataType::kFloat16));
-  auto& two_four = formats["two_four"] = {unpack_two_four, {}};
-  two_four.seeds.push_back(pack_two_four(draw(3, 70, 0.5, "2:4"), DataType::kFloat16));
-  two_four.seeds.push_back(pack_two_four(draw(65, 9, 0.8, "2:4"), DataType::kBFloat16));
+  slots.push_back(pack_slots(draw(9, 200, 0.8, "power:1.5"), {SlotColumns::kUint16, 4, 1, 5}, DataType::kFloat16));
+  slots.push_back(pack_slots(sparse, {SlotColumns::kDelta3, 32, 1, 1}, DataType::kFloat16));
+  Seeds& two_four = formats["two_four"];
+  two_four.push_back(pack_two_four(draw(3, 70, 0.5, "2:4"), DataType::kFloat16));
+  two_four.push_back(pack_two_four(draw(65, 9, 0.8, "2:4"), DataType::kBFloat16));
+  for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) formats["dense"].push_back(dense_packing(type));
   // Columns that 16-bit values do not share a word with.
-  panel.seeds.push_back(pack_panel(draw(4, 40000, 0.999), {.warps = 1, .token_lanes = 4}, DataType::kFloat16));
+  panel.push_back(pack_panel(draw(4, 40000, 0.999), {.warps = 1, .token_lanes = 4}, DataType::kFloat16));
   return formats;
 }
 
-Status write_seeds(const std::filesystem::path& folder, const Format& format) {
+Status write_seeds(const std::filesystem::path& folder, const Seeds& seeds) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return io_error(fmt::format("{}: {}", folder.string(), error.message()));
-  for (std::size_t i = 0; i < format.seeds.size(); ++i) {
-    SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, format.seeds[i]);
+  for (std::size_t i = 0; i < seeds.size(); ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, seeds[i]);
     const std::string bytes = fuzz::packed_to_bytes(packed);
-    const Result<CsrMatrix> back = format.unpack(fuzz::packed_from_bytes(std::as_bytes(std::span(bytes))));
+    const Result<CsrMatrix> back = unpack(fuzz::packed_from_bytes(std::as_bytes(std::span(bytes))));
     if (!back.ok()) return back.status().annotate(fmt::format("seed {}, {}", i, packed.packing));
     SPARSMITH_RETURN_IF_ERROR(write_file_atomically((folder / std::to_string(i)).string(), bytes));
   }
@@ -125,8 +135,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
     return 2;
   }
-  for (const auto& [name, format] : sparsmith::draw_formats()) {
-    const auto status = sparsmith::write_seeds(std::filesystem::path(argv[1]) / ("unpack_" + name), format);
+  for (const auto& [name, seeds] : sparsmith::draw_formats()) {
+    const auto status = sparsmith::write_seeds(std::filesystem::path(argv[1]) / ("unpack_" + name), seeds);
     if (status.ok()) continue;
     std::fprintf(stderr, "%s: %s\n", name.c_str(), status.to_string().c_str());
     return 1;

@@ -1,8 +1,10 @@
 #include "tests/fuzz/packed_bytes.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
+#include "formats/packed_check.h"
 #include "tests/fuzz/parsed_matrix.h"
 
 namespace sparsmith::fuzz {
@@ -105,8 +107,18 @@ PackedWeight packed_from_bytes(std::span<const std::byte> bytes) {
   return packed;
 }
 
-void check_unpacking(std::span<const std::byte> bytes, Result<CsrMatrix> (*unpack)(const PackedWeight&)) {
-  expect_refused_or_valid(unpack(packed_from_bytes(bytes)));
+void check_reading(std::span<const std::byte> bytes) {
+  const PackedWeight packed = packed_from_bytes(bytes);
+  std::vector<PackedArrayView> arrays;
+  for (const PackedArray& array : packed.arrays) arrays.push_back({array.name, array.type, array.bytes});
+  const PackedView view{packed.packing, packed.packer_version, packed.rows, packed.cols, packed.value_type,
+                        arrays,         &packed.facts};
+  const bool inside = check_packed(view, {}, PackedCheck::kBounds, 1).ok();
+  const Result<CsrMatrix> matrix = unpack(packed);
+  expect_refused_or_valid(matrix);
+  if (!matrix.ok()) return;
+  const PackedClaim claim{matrix->nnz(), matrix->pattern_hash(), matrix->value_hash()};
+  if (!inside || !check_packed(view, claim, PackedCheck::kContents, 1).ok()) std::abort();
 }
 
 }  // namespace sparsmith::fuzz
