@@ -157,7 +157,7 @@ void follow_bitmap(Addresses& weight) {
               stored
                   ? number(tiles * 128 + ((tile * 32 + lane) * words + run % words) * 4 + run / words, std::uint8_t{})
                   : counted;
-          const std::int64_t from = header_bytes(tiles, run_bits, stored) +
+          const std::int64_t from = bitmap::header_bytes(tiles, run_bits, stored) +
                                     number(firsts + (tile * runs + run) * 2, std::uint16_t{}) + 2 * start;
           weight.inside(from + 2 * bits, bytes + 1, "value");
           counted += bits;

@@ -24,7 +24,7 @@ Status check_with(OpenPacked open, const PackedView& packed, const PackedClaim& 
 
 Status check_packed(const PackedView& packed, const PackedClaim& claim, PackedCheck depth, int threads) {
   SPARSMITH_ASSIGN_OR_RETURN(const PackedFormat* format, packed_format(packed.packing));
-  const Status status = check_with(format->open, packed, claim, depth, threads);
+  const Status status = check_with(format->open, packed, claim, depth, worthwhile_threads(packed, threads));
   return status.ok() ? status : status.annotate("packing " + std::string(packed.packing));
 }
 

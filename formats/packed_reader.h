@@ -118,6 +118,9 @@ std::span<const PackedFormat> packed_formats();
 // That of a packing's name. Error: kInvalidInput for a name of none.
 Result<const PackedFormat*> packed_format(std::string_view packing);
 
+// Threads that are worth their start for what `packed` holds, of `threads` (0: all cores).
+int worthwhile_threads(const PackedView& packed, int threads);
+
 // The matrix of a packed weight. Errors: the reader's.
 Result<CsrMatrix> unpack_with(OpenPacked open, const PackedWeight& packed);
 
