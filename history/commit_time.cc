@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <ctime>
 
 namespace sparsmith {
 namespace {
@@ -70,7 +71,7 @@ Result<std::string> utc_of(std::string_view text) {
     return invalid_argument(fmt::format("'{}' is no time of a commit, as 2026-01-02T03:04:05+02:00 is", text));
   const auto local = std::chrono::sys_days(date) + hours(hour) + minutes(minute) + std::chrono::seconds(second);
   const auto utc = sign == '-' ? local + offset : local - offset;
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(utc)));
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}Z", fmt::gmtime(std::time_t{utc.time_since_epoch().count()}));
 }
 
 }  // namespace sparsmith

@@ -1,5 +1,6 @@
 #include "history/recording.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -92,8 +93,24 @@ TEST(Suite, SaysWhereItIsWrong) {
   EXPECT_EQ(message(R"({"rounds": 1.5, "weights": [{"file": "a"}]})"), "the suite 'rounds' is not a whole number");
   EXPECT_EQ(message(R"({"weights": [{"file": "a", "tokens": [8, 1]}]})"),
             "weights[0] has 'tokens' that are not positive and ascending");
-  EXPECT_EQ(message(R"({"weights": [{"name": "d", "synth": {"shape": [4]}}]})"),
-            "weights[0].synth has no 'shape', as [4096, 1024] is");
+  EXPECT_EQ(message(R"({"weights": [{"file": "a", "tokens": [0, 8]}]})"),
+            "weights[0] has 'tokens' that are not positive and ascending");
+  EXPECT_EQ(message(R"({"weights": [{"file": "a", "tokens": []}]})"),
+            "weights[0] has 'tokens' that are not positive and ascending");
+  EXPECT_EQ(message(R"({"weights": [{"file": "a", "accumulation": "fp8"}]})"),
+            "weights[0] has an 'accumulation' that is neither fp32 nor fp16_chains");
+  for (const char* shape : {"[4]", "[0, 4]", "[4, 0]", "[4, 4, 4]"}) {
+    EXPECT_EQ(message(fmt::format(R"({{"weights": [{{"name": "d", "synth": {{"shape": {}}}}}]}})", shape)),
+              "weights[0].synth has no 'shape', as [4096, 1024] is")
+        << shape;
+  }
+  EXPECT_TRUE(parse_suite(R"({"weights": [{"name": "d", "synth": {"shape": [1, 1]}}]})").ok());
+  EXPECT_EQ(message(R"({"weights": [{"synth": {"shape": [4, 4]}}]})"),
+            "weights[0] draws a weight and needs a 'name' for it");
+  EXPECT_EQ(message(R"({"weights": [{"name": "d", "include": "x", "synth": {"shape": [4, 4]}}]})"),
+            "weights[0] draws one weight: 'include' is for files");
+  EXPECT_EQ(message(R"({"weights": [{"file": "a", "name": "d", "synth": {"shape": [4, 4]}}]})"),
+            "weights[0] needs either 'file' or 'synth'");
   EXPECT_EQ(message(R"({"weights": [{"file": "a"}], "round": 3})"),
             "the suite has a member 'round', which is not known");
   EXPECT_THAT(message(R"({"weights": [{"file": 3}]})"), HasSubstr("weights[0] has no sensible 'file'"));

@@ -164,6 +164,9 @@ TEST_P(PerfStoreTest, CommitsAreFoundByPrefixAndBranchInOrderOfTime) {
 TEST(CommitTime, IsKeptInUtc) {
   EXPECT_EQ(utc_of("2026-01-02T03:04:05Z").value(), "2026-01-02T03:04:05Z");
   EXPECT_EQ(utc_of("2026-01-01T01:30:00+02:00").value(), "2025-12-31T23:30:00Z");
+  // In nanoseconds such a time is more than 64 bits hold.
+  EXPECT_EQ(utc_of("0024-02-09T23:59:59Z").value(), "0024-02-09T23:59:59Z");
+  EXPECT_EQ(utc_of("9999-12-31T23:59:59Z").value(), "9999-12-31T23:59:59Z");
   EXPECT_EQ(utc_of("2024-02-28T22:00:00-0300").value(), "2024-02-29T01:00:00Z");
   for (const char* text : {"", "2026", "2026-02-30T00:00:00Z", "2026-01-01T24:00:00Z", "2026-01-01T00:00:00",
                            "2026-01-01T00:00:00Zulu", "2026-01-01T-1:00:00Z", "2026-01-01T00:00:00+2"}) {
