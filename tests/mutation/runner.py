@@ -1,6 +1,7 @@
 """Applies a mutant in a tree of its own, builds the tests that cover it and runs them until one fails."""
 
 import dataclasses
+import fcntl
 import json
 import os
 import pathlib
@@ -65,6 +66,12 @@ class Tree:
         self.root, self.folder, self.jobs = folder.resolve(), folder, jobs
         self.build = self.root / "build" / preset
         self.environment = {"CCACHE_BASEDIR": str(self.root), "CCACHE_NOHASHDIR": "1"}
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        self.lock = folder.with_suffix(".lock").open("w")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RuntimeError(f"{folder} is in use by another run; give --scratch another folder") from None
         git = ["git", "-C", str(root)]
         if not (folder / ".git").exists():
             shutil.rmtree(folder, ignore_errors=True)
