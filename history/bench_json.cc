@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "history/recording.h"
 
 namespace sparsmith {
@@ -84,8 +85,10 @@ void add_weight(const json& document, const json& weight, Recording& recording) 
 }  // namespace
 
 Result<Recording> parse_bench_json(std::string_view text) {
+  const auto parsed = parse_json(text);
+  if (!parsed.ok()) return parsed.status().annotate("not what `sparsmith bench --json` prints");
+  const json& document = *parsed;
   try {
-    const json document = json::parse(text);
     Recording recording;
     const json& device = document.at("device");
     device.at("name").get_to(recording.environment.device);
@@ -98,7 +101,7 @@ Result<Recording> parse_bench_json(std::string_view text) {
     for (const json& weight : document.at("weights")) add_weight(document, weight, recording);
     return recording;
   } catch (const json::exception& error) {
-    return invalid_input(fmt::format("not what `sparsmith bench --json` prints: {}", error.what()));
+    return invalid_input(fmt::format("not what `sparsmith bench --json` prints: {}", json_error(error)));
   }
 }
 

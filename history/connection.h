@@ -100,6 +100,8 @@ class HistoryTransaction {
 bool is_postgresql(const std::string& address);
 // `address` without the password that it may hold.
 std::string without_password(const std::string& address);
+// `message` without the password of `address`, and without the parts of it that the message quotes.
+std::string without_password(const std::string& address, std::string message);
 
 // Opens a database, and knows nothing yet of what it holds. With kReadWrite SQLite makes a file where there is none.
 //   Errors: kNotFound when there is no file to read; kIoError when there is no such server or libpq;

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "history/recording.h"
 
 namespace sparsmith {
@@ -67,8 +68,10 @@ void add_benchmark(const json& benchmark, const std::string& executable, const s
 }  // namespace
 
 Result<Recording> parse_google_benchmark(std::string_view text) {
+  const auto parsed = parse_json(text);
+  if (!parsed.ok()) return parsed.status().annotate("not what Google Benchmark prints as JSON");
+  const json& document = *parsed;
   try {
-    const json document = json::parse(text);
     Recording recording;
     const json& context = document.at("context");
     const std::string machine = fmt::format("{} CPUs", context.value("num_cpus", 0));
@@ -82,7 +85,7 @@ Result<Recording> parse_google_benchmark(std::string_view text) {
     for (const json& benchmark : document.at("benchmarks")) add_benchmark(benchmark, executable, machine, recording);
     return recording;
   } catch (const json::exception& error) {
-    return invalid_input(fmt::format("not what Google Benchmark prints as JSON: {}", error.what()));
+    return invalid_input(fmt::format("not what Google Benchmark prints as JSON: {}", json_error(error)));
   }
 }
 

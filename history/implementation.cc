@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "history/database.h"
 
 namespace sparsmith {
@@ -40,7 +41,7 @@ Result<std::vector<PerfKernel>> kernels_from_json(const std::string& text) {
     }
     return kernels;
   } catch (const json::exception& error) {
-    return invalid_input(std::string("the kernels of an implementation cannot be read: ") + error.what());
+    return invalid_input(std::string("the kernels of an implementation cannot be read: ") + json_error(error));
   }
 }
 

@@ -119,8 +119,8 @@ class PostgresRows : public SqlRows {
 
 class PostgresConnection : public HistoryConnection {
  public:
-  PostgresConnection(const PostgresLibrary& pq, PGconn* connection, std::string name)
-      : pq_(pq), connection_(connection), name_(std::move(name)) {
+  PostgresConnection(const PostgresLibrary& pq, PGconn* connection, const std::string& address)
+      : pq_(pq), connection_(connection), address_(address), name_(without_password(address)) {
     pq_.set_notice_processor(connection_, [](void*, const char*) {}, nullptr);
   }
   PostgresConnection(const PostgresConnection&) = delete;
@@ -196,7 +196,7 @@ class PostgresConnection : public HistoryConnection {
  private:
   // What went wrong with `result`; nullptr: with the connection.
   Status error_of(const PGresult* result) const {
-    std::string text = pq_.error_message(connection_);
+    std::string text = without_password(address_, pq_.error_message(connection_));
     while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
     const char* const field = result == nullptr ? nullptr : pq_.result_error_field(result, PG_DIAG_SQLSTATE);
     const std::string state = field == nullptr ? "" : field;
@@ -210,6 +210,7 @@ class PostgresConnection : public HistoryConnection {
 
   const PostgresLibrary& pq_;
   PGconn* connection_;
+  std::string address_;
   std::string name_;
   std::map<std::string, std::string> prepared_;  // names of statements, by their text
 };
@@ -218,8 +219,7 @@ class PostgresConnection : public HistoryConnection {
 
 Result<std::unique_ptr<HistoryConnection>> connect_postgresql(const std::string& address, PerfStore::Mode mode) {
   SPARSMITH_ASSIGN_OR_RETURN(const PostgresLibrary* const pq, PostgresLibrary::open());
-  auto connection =
-      std::make_unique<PostgresConnection>(*pq, pq->connectdb(address.c_str()), without_password(address));
+  auto connection = std::make_unique<PostgresConnection>(*pq, pq->connectdb(address.c_str()), address);
   SPARSMITH_RETURN_IF_ERROR(connection->check());
   SPARSMITH_RETURN_IF_ERROR(connection->run_script(
       fmt::format("SET lock_timeout = {}; SET client_encoding = 'UTF8'; SET bytea_output = 'hex'; SET "

@@ -22,6 +22,17 @@ TEST(Address, HidesItsPassword) {
   EXPECT_EQ(without_password("postgresql://me@host:5432/perf"), "postgresql://me@host:5432/perf");
   EXPECT_EQ(without_password("postgresql:///perf?host=/tmp&password=secret&user=me"),
             "postgresql:///perf?host=/tmp&password=***&user=me");
+  for (const char* address :
+       {"postgresql://me:qx?jz/qx@host/perf", "postgresql://me:qx%2Fjz%3Fqx@host/perf", "postgresql://me:qx@jz@h/p",
+        "postgresql:///perf?PASSWORD=qxjz", "postgresql:///perf?p%61ssword=qxjz&user=me",
+        "postgresql:///perf?user=me&password=qx@jz", "postgresql:///perf?sslpassword=qxjz",
+        "postgresql://host:5432/perf?password=qx@jz/qx", "POSTGRESQL://me:qxjz@host/perf", "host=db password=qxjz",
+        "host=db password=qx://jz", "PASSWORD = 'qx jz\\'qx' host=db", "host=db sslpassword=qxjz user=me"}) {
+    const std::string shown = without_password(address);
+    EXPECT_THAT(shown, HasSubstr("***")) << address;
+    for (const char* part : {"qx", "jz"}) EXPECT_THAT(shown, Not(HasSubstr(part))) << address;
+  }
+  EXPECT_EQ(without_password("host=db password=secret user=me"), "host=db password=*** user=me");
   EXPECT_TRUE(is_postgresql("postgres://h/d"));
   EXPECT_FALSE(is_postgresql("postgresql.db"));
 }
@@ -32,6 +43,25 @@ TEST(Postgres, AServerThatIsNotThereIsAnError) {
   EXPECT_THAT(status.message(), HasSubstr("postgresql://me:***@%2Fnonexistent/perf"));
   EXPECT_THAT(status.message(), Not(HasSubstr("secret")));
   EXPECT_THAT(PerfStore::open("postgresql://%zz", Mode::kReadWrite).status().message(), HasSubstr("zz"));
+}
+
+// libpq quotes what it cannot read.
+TEST(Address, HidesThePartsOfItsPasswordInMessages) {
+  const std::string address = "postgresql://me:pa/s%2Fs@host/perf";
+  EXPECT_EQ(without_password(address, "invalid port number: \"pa\""), "invalid port number: \"***\"");
+  EXPECT_EQ(without_password(address, "no such \"host\", not pa/s/s"), "no such \"host\", not ***");
+  EXPECT_EQ(without_password("perf.db", "no \"perf\""), "no \"perf\"");
+  for (const char* wrong : {"host=db password=secret", "POSTGRESQL://me:secret@host/perf"}) {
+    const Status status = PerfStore::open(wrong, Mode::kReadWrite).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), Not(HasSubstr("secret")));
+  }
+  for (const char* wrong : {"postgresql://me:qx/jz@localhost/perf", "postgresql://me:qx%zzjz@localhost/perf",
+                            "postgresql://[me:qxjz@localhost/perf"}) {
+    const Status status = PerfStore::open(wrong, Mode::kReadWrite).status();
+    EXPECT_FALSE(status.ok());
+    for (const char* part : {"qx", "jz"}) EXPECT_THAT(status.message(), Not(HasSubstr(part))) << wrong;
+  }
 }
 
 class PostgresTest : public testing::Test {

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_text.h"
+
 namespace sparsmith {
 namespace {
 
@@ -120,8 +122,9 @@ Result<SuiteEntry> parse_entry(const json& object, std::size_t number) {
 }  // namespace
 
 Result<Suite> parse_suite(std::string_view text) {
-  const json document = json::parse(text, nullptr, false);
-  if (document.is_discarded()) return invalid_input("the suite is not JSON");
+  const auto parsed = parse_json(text);
+  if (!parsed.ok()) return parsed.status().annotate("the suite is not JSON");
+  const json& document = *parsed;
   Suite suite;
   Members members(document, "the suite");
   members.read("name", suite.name);

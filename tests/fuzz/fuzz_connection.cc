@@ -32,6 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string shown = sparsmith::without_password(text);
   if (sparsmith::without_password(shown) != shown) std::abort();
   (void)sparsmith::is_postgresql(text);
+  (void)sparsmith::without_password(text, "\"" + text + "\" is wrong");
 
   const std::size_t first = text.find('\n');
   const std::size_t second = first == std::string::npos ? first : text.find('\n', first + 1);
