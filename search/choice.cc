@@ -175,8 +175,7 @@ std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets
   if (objective == Objective::kBytes) {
     std::vector<std::string> good;
     for (const std::string& name : names) {
-      if (no_slower_than_dense(buckets, name) && (!max_slowdown || within_slowdown(buckets, name, *max_slowdown)))
-        good.push_back(name);
+      if (meets_bytes_objective(buckets, {name}, max_slowdown)) good.push_back(name);
     }
     const auto smallest = std::ranges::min_element(good, {}, [&](const std::string& name) {
       return std::pair(bytes_of(packing_bytes, {name}), cost_of(buckets, {name}));
@@ -184,6 +183,12 @@ std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets
     if (smallest != good.end()) return {*smallest};
   }
   return cheapest(buckets, names, packing_bytes, limits);
+}
+
+bool meets_bytes_objective(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& kept,
+                           std::optional<double> max_slowdown) {
+  return kept.size() == 1 && no_slower_than_dense(buckets, kept.front()) &&
+         (!max_slowdown || within_slowdown(buckets, kept.front(), *max_slowdown));
 }
 
 bool keeps_dense(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& kept) {

@@ -43,6 +43,13 @@ std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets
                                          const PackingLimits& limits, Objective objective,
                                          std::optional<double> max_slowdown = std::nullopt);
 
+// Whether `kept` is what the objective kBytes asks for: one packing that is no slower than dense, and within
+// max_slowdown, at every N. Otherwise choose_packings() has gone by time.
+bool meets_bytes_objective(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& kept,
+                           std::optional<double> max_slowdown);
+inline constexpr const char* kTimeDecided =
+    "by time, not memory: no packing is fast enough at every N for the objective memory";
+
 // Whether the dense weight stays beside the packings `kept`: some N needs it, since none of them serves that N or dense
 // is faster by more than the noise; or no N gains more than the noise by them. Where dense was not measured, it does
 // not.

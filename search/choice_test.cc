@@ -197,6 +197,15 @@ TEST(ChoosePackings, TiesAndBytesGoToTheSmaller) {
             Packings({"b"}));  // c is slower than dense
 }
 
+TEST(ChoosePackings, SaysWhereMemoryCouldNotDecide) {
+  const std::vector<BucketTimes> buckets = {{1, 20, {{"a", 5}, {"b", 5}}}, {1, 20, {{"a", 30}, {"b", 20}}}};
+  EXPECT_TRUE(meets_bytes_objective(buckets, {"b"}, std::nullopt));
+  EXPECT_FALSE(meets_bytes_objective(buckets, {"a"}, std::nullopt));
+  EXPECT_FALSE(meets_bytes_objective(buckets, {"a", "b"}, std::nullopt));
+  EXPECT_FALSE(meets_bytes_objective(buckets, {}, std::nullopt));
+  EXPECT_FALSE(meets_bytes_objective({{1, 20, {{"a", 5}, {"b", 4}}}}, {"a"}, 0.1));
+}
+
 TEST(ChoosePackings, ASlowdownBoundsWhatFewerBytesMayCost) {
   const std::map<std::string, std::int64_t> bytes = {{"fast", 200}, {"small", 100}, {"tiny", 10}};
   const std::vector<BucketTimes> buckets = {{1, 40, {{"fast", 10}, {"small", 10.9}, {"tiny", 30}}},

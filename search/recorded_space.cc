@@ -11,13 +11,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_text.h"
+
 namespace sparsmith {
 namespace {
 
 using nlohmann::json;
 
 constexpr int kFormatVersion = 1;
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of a file, uncompressed
+constexpr std::size_t kLongestLine = std::size_t{4} << 20;
 constexpr MeasurementStatus kStatuses[] = {
     MeasurementStatus::kRunning, MeasurementStatus::kOk,      MeasurementStatus::kWrong,  MeasurementStatus::kFailed,
     MeasurementStatus::kCrashed, MeasurementStatus::kTimeout, MeasurementStatus::kTooSlow};
@@ -187,18 +189,44 @@ RecordedSpace space_of(const json& object) {
   return space;
 }
 
-void take_line(const std::string_view line, std::vector<RecordedSpace>& spaces) {
-  const json object = json::parse(line);
-  if (object.contains("space")) {
-    spaces.push_back(space_of(object["space"]));
-  } else if (!object.contains("candidate")) {
-    throw BadRecord{"neither a space nor a candidate"};
-  } else if (spaces.empty()) {
-    throw BadRecord{"a candidate before its space"};
-  } else {
-    spaces.back().candidates.push_back(candidate_of(object["candidate"]));
+// Spaces line by line.
+class SpaceReader {
+ public:
+  Status take(std::string_view line) {
+    ++line_;
+    if (line.empty()) return {};
+    const auto bad = [&](const std::string& reason) {
+      return invalid_input(fmt::format("line {} is no record of a space: {}", line_, reason));
+    };
+    const auto object = parse_json(line);
+    if (!object.ok()) return bad(object.status().message());
+    try {
+      add(*object);
+    } catch (const BadRecord& error) {
+      return bad(error.message);
+    } catch (const json::exception& error) {
+      return bad(json_error(error));
+    }
+    return {};
   }
-}
+  std::vector<RecordedSpace> spaces() { return std::move(spaces_); }
+
+ private:
+  void add(const json& object) {
+    if (object.contains("space")) {
+      spaces_.push_back(space_of(object["space"]));
+    } else if (!object.contains("candidate")) {
+      throw BadRecord{"neither a space nor a candidate"};
+    } else if (spaces_.empty()) {
+      throw BadRecord{"a candidate before its space"};
+    } else {
+      spaces_.back().candidates.push_back(candidate_of(object["candidate"]));
+    }
+  }
+
+  std::size_t line_ = 0;
+  std::vector<RecordedSpace> spaces_;
+};
 
 }  // namespace
 
@@ -225,23 +253,20 @@ std::string to_json_lines(const RecordedSpace& space) {
 }
 
 Result<std::vector<RecordedSpace>> parse_spaces(std::string_view text) {
-  std::vector<RecordedSpace> spaces;
-  for (std::size_t line_number = 1; !text.empty(); ++line_number) {
+  SpaceReader reader;
+  while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
-    if (line.empty()) continue;
-    const auto bad = [&](const std::string& reason) {
-      return invalid_input(fmt::format("line {} is no record of a space: {}", line_number, reason));
-    };
-    try {
-      take_line(line, spaces);
-    } catch (const BadRecord& error) {
-      return bad(error.message);
-    } catch (const json::exception& error) {
-      return bad(error.what());
-    }
+    SPARSMITH_RETURN_IF_ERROR(reader.take(line));
   }
-  return spaces;
+  return reader.spaces();
+}
+
+bool holds_spaces(const std::string& path) {
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), &gzclose);
+  char begin[16] = {};
+  if (file == nullptr || gzread(file.get(), begin, sizeof(begin)) < static_cast<int>(sizeof(begin))) return false;
+  return std::string_view(begin, sizeof(begin)).starts_with("{\"space\":{");
 }
 
 Status append_space(const std::string& path, const RecordedSpace& space) {
@@ -259,24 +284,38 @@ Status append_space(const std::string& path, const RecordedSpace& space) {
   return {};
 }
 
-Result<std::vector<RecordedSpace>> read_spaces(const std::string& path) {
+Result<std::vector<RecordedSpace>> read_spaces(const std::string& path, std::int64_t max_bytes) {
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), &gzclose);
   if (file == nullptr) return io_error(path + ": cannot be opened");
-  std::string text;
-  std::vector<char> block(std::size_t{1} << 20);
+  SpaceReader reader;
+  std::string line;  // as far as it was read
+  std::vector<char> block(std::size_t{1} << 16);
+  double bytes = 0;
+  const auto end_line = [&] {
+    const Status status = reader.take(line);
+    line.clear();
+    return status.annotate(path);
+  };
   while (true) {
     const int read = gzread(file.get(), block.data(), static_cast<unsigned>(block.size()));
     if (read < 0) return invalid_input(path + ": is damaged, or no gzip file");
     if (read == 0) break;
-    text.append(block.data(), static_cast<std::size_t>(read));
-    if (text.size() > kMostBytes) return invalid_input(path + ": holds more than a GiB of records");
+    // What is kept of a record takes about as much as its text.
+    SPARSMITH_RETURN_IF_ERROR(check_memory(path + ": its records", bytes += read, max_bytes));
+    std::string_view rest(block.data(), static_cast<std::size_t>(read));
+    for (std::size_t end = 0; (end = rest.find('\n')) != std::string_view::npos; rest.remove_prefix(end + 1)) {
+      line += rest.substr(0, end);
+      SPARSMITH_RETURN_IF_ERROR(end_line());
+    }
+    line += rest;
+    if (line.size() > kLongestLine)
+      return invalid_input(fmt::format("{}: a line exceeds {} bytes", path, kLongestLine));
   }
   int error = Z_OK;
   gzerror(file.get(), &error);
   if (error == Z_BUF_ERROR) return invalid_input(path + ": ends in the middle of a record");
-  auto spaces = parse_spaces(text);
-  if (!spaces.ok()) return spaces.status().annotate(path);
-  return spaces;
+  SPARSMITH_RETURN_IF_ERROR(end_line());
+  return reader.spaces();
 }
 
 std::vector<RecordedSpace> join_spaces(std::vector<RecordedSpace> spaces) {

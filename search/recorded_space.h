@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/memory_limit.h"
 #include "generator/config.h"
 #include "search/contender.h"
 
@@ -84,8 +85,12 @@ double median_of(std::vector<float> samples);
 // Adds one space to the file, or makes it. Error: kIoError.
 Status append_space(const std::string& path, const RecordedSpace& space);
 
-// Errors: kIoError; kInvalidInput with the line, and what is wrong with it.
-Result<std::vector<RecordedSpace>> read_spaces(const std::string& path);
+// Whether the file begins as append_space() writes it, compressed or not.
+bool holds_spaces(const std::string& path);
+
+// Errors: kIoError; kInvalidInput with the line, and what is wrong with it; kOutOfMemory for records of more than
+// `max_bytes`, uncompressed.
+Result<std::vector<RecordedSpace>> read_spaces(const std::string& path, std::int64_t max_bytes = kNoMemoryLimit);
 // The same from what a file holds, uncompressed.
 Result<std::vector<RecordedSpace>> parse_spaces(std::string_view text);
 std::string to_json_lines(const RecordedSpace& space);

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/log.h"
 #include "generator/family.h"
 
@@ -46,10 +47,10 @@ double density_of(const WeightProfile& profile) {
 }
 
 std::vector<std::int64_t> parse_histogram(const std::string& text) {
-  const auto parsed = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto parsed = parse_json(text);
   std::vector<std::int64_t> histogram;
-  if (!parsed.is_array()) return histogram;
-  for (const auto& each : parsed) histogram.push_back(each.is_number_integer() ? each.get<std::int64_t>() : 0);
+  if (!parsed.ok() || !parsed->is_array()) return histogram;
+  for (const auto& each : *parsed) histogram.push_back(each.is_number_integer() ? each.get<std::int64_t>() : 0);
   return histogram;
 }
 

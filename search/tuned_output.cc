@@ -78,8 +78,8 @@ Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
   return matrix.ok() ? matrix : matrix.status().annotate(weight.name);
 }
 
-Result<LoadedCandidate> loaded_choice(const TunedContents& contents, const TunedChoice& choice, int compute_capability,
-                                      bool needs_binaries) {
+Result<LoadedCandidate> loaded_choice(const TunedContents& contents, const TunedChoice& choice,
+                                      int compute_capability) {
   LoadedCandidate loaded;
   loaded.plan = choice.plan;
   loaded.packing = choice.packing;
@@ -88,17 +88,15 @@ Result<LoadedCandidate> loaded_choice(const TunedContents& contents, const Tuned
     if (step.kind != PlanStep::Kind::kLaunch || !seen.insert(step.kernel).second) continue;
     const TunedKernel* kernel = contents.kernel(step.kernel);
     if (kernel == nullptr) return invalid_input("the tuned file has no kernel " + step.kernel);
-    KernelImage image{kernel->name, std::string(kernel->source), {}, kernel->max_shared_bytes};
     const TunedKernel::Binary* binary = kernel->binary_for(compute_capability);
-    if (binary != nullptr) {
-      image.cubin.assign(binary->cubin.begin(), binary->cubin.end());
-    } else if (needs_binaries) {
+    if (binary == nullptr) {
       std::string held;
       for (const auto& each : kernel->binaries) held += (held.empty() ? "" : ", ") + each.architecture;
       return unsupported(fmt::format("{} has no binary for sm_{} (it has: {}); tune with --arch sm_{}", kernel->name,
                                      compute_capability, held.empty() ? "none" : held, compute_capability));
     }
-    loaded.kernels.push_back(std::move(image));
+    loaded.kernels.push_back(
+        {kernel->name, "", {binary->cubin.begin(), binary->cubin.end()}, kernel->max_shared_bytes});
   }
   return loaded;
 }

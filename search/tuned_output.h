@@ -18,9 +18,10 @@ PackedWeight packed_weight_of(const TunedWeight& weight, const TunedPacking& pac
 // kInvalidInput when the arrays do not fit together.
 Result<CsrMatrix> matrix_of(const TunedWeight& weight);
 
-// The choice as a worker takes it: its plan, and its kernels with the binaries for `compute_capability`.
-//   Error: kUnsupported when there are none and `needs_binaries`, with the architectures that there are.
-Result<LoadedCandidate> loaded_choice(const TunedContents& contents, const TunedChoice& choice, int compute_capability,
-                                      bool needs_binaries);
+// The choice as a GPU's worker takes it: its plan, and its kernels with the binaries for `compute_capability` and
+// without the stored sources, which nothing on the host may run (search/regenerated_choice.h has those for the
+// emulator).
+//   Error: kUnsupported when there are no binaries, with the architectures that there are.
+Result<LoadedCandidate> loaded_choice(const TunedContents& contents, const TunedChoice& choice, int compute_capability);
 
 }  // namespace sparsmith

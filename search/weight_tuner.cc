@@ -396,6 +396,8 @@ class Tuner : public WeightTuner {
     for (const Bucket& bucket : buckets_) times.push_back(times_of(bucket));
     const std::vector<std::string> kept = kept_packings(times, stand);
     const bool dense_kept = keeps_dense(times, kept);
+    const bool by_time =
+        options_.objective == Objective::kBytes && !stand && !meets_bytes_objective(times, kept, options_.max_slowdown);
     for (const Bucket& bucket : buckets_) {
       for (const Contender& contender : bucket.contenders) {
         if (contender.state == Contender::State::kRejected)
@@ -411,6 +413,7 @@ class Tuner : public WeightTuner {
                                        bucket.dense().detail));
       }
       if (stands) decision->reason = "an earlier choice that was to be kept";
+      if (by_time) decision->reason += fmt::format("; {}", kTimeDecided);
       weight_.buckets.push_back(
           bucket_choice(bucket, *decision, context_.predict, match_quality_name(cached_->quality(bucket.tokens))));
       const auto families = cached_->families_of_choice(bucket.tokens);

@@ -5,6 +5,7 @@
 #include "emulator/emulated_executor.h"
 #include "runtime/group_members.h"
 #include "runtime/tuned_file.h"
+#include "search/regenerated_choice.h"
 #include "search/tuned_output.h"
 #include "tests/tuned_group.h"
 #include "tuner/device_packing.h"
@@ -16,8 +17,7 @@ namespace {
 Status run_choice(Executor& executor, const TunedContents& contents, const TunedWeight& weight, GroupInputs& inputs) {
   const TunedChoice& choice = weight.choice_for(inputs.tokens);
   if (choice.kind == TunedChoice::Kind::kDense) return internal_error("kept dense: the emulator cannot run that");
-  SPARSMITH_ASSIGN_OR_RETURN(const LoadedCandidate loaded,
-                             loaded_choice(contents, choice, executor.properties().compute_capability, false));
+  SPARSMITH_ASSIGN_OR_RETURN(const LoadedCandidate loaded, regenerated_choice(contents, weight, choice));
   for (const KernelImage& kernel : loaded.kernels) SPARSMITH_RETURN_IF_ERROR(executor.load(kernel));
   SPARSMITH_ASSIGN_OR_RETURN(
       const DevicePacking packing,

@@ -72,7 +72,9 @@ Result<std::unique_ptr<TunedGroup>> TunedGroup::make(const GroupCase& group_case
   options.epilogue = spec.epilogue;
   options.selection.candidates = 6;
   SPARSMITH_ASSIGN_OR_RETURN(const TuneReport report, tune(std::span(&input, 1), options, resources));
-  SPARSMITH_RETURN_IF_ERROR(write_tuned_file(made->path(), tuned_contents(report, {})));
+  TunedProvenance provenance;
+  provenance.device_class = report.device.device_class();
+  SPARSMITH_RETURN_IF_ERROR(write_tuned_file(made->path(), tuned_contents(report, provenance)));
   SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file, TunedFile::open(made->path()));
   SPARSMITH_RETURN_IF_ERROR(file.contents().find_weight(kName).status());
   return made;

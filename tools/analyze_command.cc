@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "matrix/model_analysis.h"
 #include "tools/command.h"
+#include "tools/output_files.h"
+#include "tools/print.h"
 #include "tools/report/analysis_table.h"
 #include "tools/report/model_layers.h"
 #include "tools/report/report_page.h"
@@ -23,9 +25,11 @@ constexpr unsigned kMaxThreads = 8;  // more do not read faster
 struct Options {
   std::string file;
   std::string html;
+  bool force = false;
   bool json = false;
   bool histogram = false;
   std::uint64_t seed = 0;
+  std::int64_t max_memory = 0;
   SelectionOptions selection;
 };
 
@@ -46,7 +50,10 @@ Status write_page(const std::string& path, const ModelFile& file, const ModelAna
 }
 
 int run(const Options& options) {
-  const Result<ModelFile> file = ModelFile::open(options.file, {.seed = options.seed});
+  const Status checked = check_outputs({options.file}, {{"--html", options.html, OutputKind::kPage}}, options.force);
+  if (!checked.ok()) return report(checked);
+  const Result<ModelFile> file =
+      ModelFile::open(options.file, {.seed = options.seed, .max_memory = options.max_memory});
   if (!file.ok()) return report(file.status());
   const auto threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMaxThreads));
   const Result<ModelAnalysis> analysis = analyze_model(*file, options.selection, threads);
@@ -58,13 +65,13 @@ int run(const Options& options) {
     if (!written.ok()) return report(written);
   }
   if (options.json) {
-    fmt::print("{}", json_of(*file, analysis->weights));
+    print("{}", json_of(*file, analysis->weights));
     return kDone;
   }
-  fmt::print("{}", analysis_table(*file, analysis->weights));
+  print("{}", analysis_table(*file, analysis->weights));
   if (options.histogram || analysis->weights.size() == 1) {
     for (const AnalyzedWeight& weight : analysis->weights) {
-      fmt::print("\n{}", row_length_histogram(file->tensors()[weight.index].name, weight.statistics));
+      print("\n{}", row_length_histogram(file->tensors()[weight.index].name, weight.statistics));
     }
   }
   return kDone;
@@ -82,6 +89,7 @@ void add_analyze_command(CLI::App& app, Action& action) {
   command->add_flag("--histogram", options->histogram,
                     "Print the row lengths of every weight, not only of a single one");
   command->add_option("--html", options->html, "Also write a page to this file");
+  add_force_option(*command, options->force);
   command
       ->add_option("--include", options->selection.include,
                    "Take only weights whose names match a shell pattern; may be repeated")
@@ -91,6 +99,7 @@ void add_analyze_command(CLI::App& app, Action& action) {
   command->add_option("--min-sparsity", options->selection.min_sparsity, "Take weights with a larger share of zeros")
       ->capture_default_str();
   command->add_option("--seed", options->seed, "Of the values of patterns that have none")->capture_default_str();
+  add_max_memory_option(*command, options->max_memory);
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

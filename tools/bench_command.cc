@@ -11,6 +11,8 @@
 #include "search/roofline.h"
 #include "tools/break_even.h"
 #include "tools/command.h"
+#include "tools/output_files.h"
+#include "tools/print.h"
 #include "tools/report/report_input.h"
 #include "tools/report/report_page.h"
 #include "tools/text_table.h"
@@ -28,6 +30,7 @@ struct Options {
   bool markdown = false;
   bool json = false;
   std::string html;
+  bool force = false;
 };
 
 // What a library takes. Where cuBLASLt lacks the epilogue: its product and a kernel of ours behind it.
@@ -203,12 +206,12 @@ int run_break_even(const Options& options) {
     if (!page.ok()) return report(page);
   }
   if (options.json) {
-    fmt::print("{}\n", break_even_json(*outcome));
+    print("{}\n", break_even_json(*outcome));
     return outcome->interrupted ? kFailed : kDone;
   }
   const TextTable table = break_even_table(*outcome);
-  fmt::print("{}\n{}, {}\n{}", options.markdown ? table.markdown() : table.plain(), outcome->spec.name(),
-             outcome->pattern, last_line(outcome->tuning, options.settings.tuning.timing));
+  print("{}\n{}, {}\n{}", options.markdown ? table.markdown() : table.plain(), outcome->spec.name(), outcome->pattern,
+        last_line(outcome->tuning, options.settings.tuning.timing));
   return outcome->interrupted ? kFailed : kDone;
 }
 
@@ -217,6 +220,10 @@ int run(Options options) {
     return report(invalid_argument("bench takes either a file or --break-even MxK"));
   if (options.settings.ablation && options.settings.file.empty())
     return report(invalid_argument("--ablation takes a file: there are no kernels to take apart in a break-even"));
+  std::vector<OutputFile> outputs = outputs_of(options.settings);
+  outputs.push_back({"--html", options.html, OutputKind::kPage});
+  const Status checked = check_outputs({options.settings.file}, outputs, options.force);
+  if (!checked.ok()) return report(checked);
   if (!options.break_even.shape.empty()) return run_break_even(options);
   options.settings.tuning.compare = true;
   const auto outcome = run_tuning(options.settings, options.json);
@@ -231,10 +238,10 @@ int run(Options options) {
   } else {
     const std::vector<std::string>& vendors = options.settings.tuning.vendors;
     const TextTable table = bench_table(result, vendors, options.settings.ablation);
-    fmt::print("{}\n{}{}{}{}", options.markdown ? table.markdown() : table.plain(), geometric_means(result, vendors),
-               epilogue_notes(result, vendors), missing_vendors(result), missing_ablations(result));
-    for (const TuneReport::Skipped& tensor : result.skipped) fmt::print("skipped {}: {}\n", tensor.name, tensor.reason);
-    fmt::print("{}", last_line(*outcome, options.settings.tuning.timing));
+    print("{}\n{}{}{}{}", options.markdown ? table.markdown() : table.plain(), geometric_means(result, vendors),
+          epilogue_notes(result, vendors), missing_vendors(result), missing_ablations(result));
+    for (const TuneReport::Skipped& tensor : result.skipped) print("skipped {}: {}\n", tensor.name, tensor.reason);
+    print("{}", last_line(*outcome, options.settings.tuning.timing));
   }
   return result.interrupted || result.weights.empty() ? kFailed : kDone;
 }
@@ -261,6 +268,7 @@ void add_bench_command(CLI::App& app, Action& action) {
   command->add_flag("--markdown", options->markdown, "Print the table as Markdown");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->add_option("--html", options->html, "Also write a page to this file");
+  add_force_option(*command, options->force);
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

@@ -8,6 +8,7 @@
 
 #include "tools/command.h"
 #include "tools/json_output.h"
+#include "tools/print.h"
 #include "tools/text_table.h"
 #include "tools/tune_table.h"
 
@@ -82,8 +83,8 @@ Status list(const Options& options) {
                choice_text(c), fmt::format("{:.2f}", c.us), c.dense_us > 0 ? fmt::format("{:.2f}", c.dense_us) : "-",
                c.evidence + (c.complete ? "" : ", cut short"), c.chosen_at.substr(0, 19)});
   }
-  if (!table.empty()) fmt::print("{}\n", table.plain());
-  fmt::print(
+  if (!table.empty()) print("{}\n", table.plain());
+  print(
       "{}: {} choices, {} measurements ({} running, {} crashed), {} binaries of {} kernels ({}), {} weights, {} "
       "devices\n",
       cache.path(), counts.choices, counts.measurements, counts.running, counts.crashed, counts.binaries,
@@ -97,10 +98,10 @@ Status verify(const Options& options) {
   if (options.json) {
     print_json(nlohmann::json{{"path", cache.path()}, {"problems", problems}});
   } else {
-    for (const std::string& problem : problems) fmt::print("{}\n", problem);
+    for (const std::string& problem : problems) print("{}\n", problem);
   }
   if (!problems.empty()) return io_error(fmt::format("{}: {} problems", cache.path(), problems.size()));
-  if (!options.json) fmt::print("{}: sound\n", cache.path());
+  if (!options.json) print("{}: sound\n", cache.path());
   return {};
 }
 
@@ -110,7 +111,7 @@ Status export_cache(const Options& options) {
   if (options.json) {
     print_json(nlohmann::json{{"exported", options.files.front()}});
   } else {
-    fmt::print("exported {} to {}\n", cache.path(), options.files.front());
+    print("exported {} to {}\n", cache.path(), options.files.front());
   }
   return {};
 }
@@ -126,8 +127,8 @@ Status merge(const Options& options) {
                        {"binaries", merged.binaries},
                        {"damaged", merged.damaged}});
     if (options.json) continue;
-    fmt::print("{}: {} choices, {} measurements, {} binaries taken over{}\n", file, merged.choices, merged.measurements,
-               merged.binaries, merged.damaged > 0 ? fmt::format("; {} damaged rows left", merged.damaged) : "");
+    print("{}: {} choices, {} measurements, {} binaries taken over{}\n", file, merged.choices, merged.measurements,
+          merged.binaries, merged.damaged > 0 ? fmt::format("; {} damaged rows left", merged.damaged) : "");
   }
   if (options.json) print_json(results);
   return {};
@@ -142,9 +143,9 @@ Status collect(const Options& options) {
                               {"bytes_before", collected.bytes_before},
                               {"bytes_after", collected.bytes_after}});
   } else {
-    fmt::print("{}: {} binaries and {} measurements dropped; {} before, {} after\n", cache.path(), collected.binaries,
-               collected.measurements, human_bytes(static_cast<double>(collected.bytes_before)),
-               human_bytes(static_cast<double>(collected.bytes_after)));
+    print("{}: {} binaries and {} measurements dropped; {} before, {} after\n", cache.path(), collected.binaries,
+          collected.measurements, human_bytes(static_cast<double>(collected.bytes_before)),
+          human_bytes(static_cast<double>(collected.bytes_after)));
   }
   return {};
 }

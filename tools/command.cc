@@ -1,5 +1,7 @@
 #include "tools/command.h"
 
+#include <limits>
+
 #include "base/log.h"
 
 namespace sparsmith::tools {
@@ -13,6 +15,12 @@ ExitCode exit_code_of(const Status& status) {
     case StatusCode::kNoDevice: return kNoUsableDevice;
     default: return kFailed;
   }
+}
+
+void add_max_memory_option(CLI::App& command, std::int64_t& bytes) {
+  command.add_option("--max-memory", bytes, "Memory that a weight may take, as 8GB; default: half of the machine's")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()));
 }
 
 int report(const Status& status) {

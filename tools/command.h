@@ -43,6 +43,9 @@ void add_report_command(CLI::App& app, Action& action);
 void add_space_command(CLI::App& app, Action& action);
 void add_doctor_command(CLI::App& app, Action& action);
 
+// `--max-memory`; 0 without it, which stands for half of the machine's memory.
+void add_max_memory_option(CLI::App& command, std::int64_t& bytes);
+
 // Prints "error: <status>" to stderr and returns its exit code.
 int report(const Status& status);
 

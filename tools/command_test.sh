@@ -9,12 +9,26 @@ seeds=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../tests/fuzz/seeds")
 source "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
 
 expect 2 subcommand "$sparsmith"
+expect 2 "sparsmith has no command shwo; do you mean show?" "$sparsmith" shwo model.safetensors
+expect 2 "sparsmith has no command nosuch; its commands are analyze, tune" "$sparsmith" -v nosuch
+expect 2 "cache has no command list; " "$sparsmith" cache list
 expect 0 tune "$sparsmith" --help
 expect 2 objective "$sparsmith" tune x -o y --objective speed
 expect 3 missing.safetensors "$sparsmith" tune missing.safetensors -o out
 echo "neither a header nor a tensor" >bad.safetensors
 expect 3 bad.safetensors "$sparsmith" tune bad.safetensors -o out
 expect 3 bad.safetensors "$sparsmith" show bad.safetensors
+# What no reader supports is bad input too.
+printf '%%%%MatrixMarket matrix coordinate complex general\n1 1 0\n' >complex.mtx
+expect 3 "complex matrices are not supported" "$sparsmith" analyze complex.mtx
+mkdir folder.safetensors
+expect 3 "a folder" "$sparsmith" analyze folder.safetensors
+# A few bytes that claim a matrix of gigabytes.
+printf '%%%%MatrixMarket matrix coordinate real general\n67108864 67108864 1\n1 1 1\n' >huge.mtx
+expect 1 "takes 536870[0-9]* bytes of memory, and 100000000 are allowed; --max-memory allows more" \
+  "$sparsmith" analyze huge.mtx --max-memory 100MB
+echo '{"name": "x", "name": "y", "weights": []}' >twice.json
+expect 3 '"name" comes twice' "$sparsmith" perf record twice.json --commit c1 --db twice.db
 expect 0 emulator "$sparsmith" doctor
 
 "$sparsmith" synth -o model.safetensors --seed 1 --weight a.weight:96x128:0.9:uniform \
@@ -33,7 +47,11 @@ expect 3 other.db "$sparsmith" tune model.safetensors -o out --device emulator -
 tune=("$sparsmith" tune model.safetensors -o model.tuned.safetensors --tokens 1,8 --device emulator --cache tune.db)
 expect 0 predicted "${tune[@]}"
 expect 0 "4 (weight, N) pairs, 4 from the cache" "${tune[@]}"
-expect 0 "CANNOT BE MET" "${tune[@]}" --max-bytes 1
+expect 1 "CANNOT BE MET" "${tune[@]}" --max-bytes 1
+expect 1 "max-bytes 1 cannot be met: the smallest choices that passed take [0-9]* bytes; no tuned file is written" \
+  "$sparsmith" tune model.safetensors -o limited --tokens 1,8 --device emulator --cache tune.db --max-bytes 1
+[[ ! -e limited ]]
+expect 2 "99999999999999999999" "${tune[@]}" --tokens 99999999999999999999
 expect 0 "met with" "${tune[@]}" --max-bytes 3GB
 expect 0 predicted "${tune[@]}"  # the file that follows is not bounded
 expect 0 sound "$sparsmith" cache verify --cache tune.db
@@ -48,7 +66,24 @@ for tensor in a.weight b.weight; do
 done
 "$sparsmith" tune model.safetensors -o one.safetensors --include 'a.*' --device emulator --cache tune.db >/dev/null
 expect 0 '"tensor":"a.weight"' "$sparsmith" run one.safetensors --device emulator --json
+expect 0 "N = 9 lies above the largest tuned bucket, 1" "$sparsmith" run one.safetensors --device emulator --tokens 9
+expect 1 "max-memory allows more" "$sparsmith" run one.safetensors --device emulator --tokens 4096 --max-memory 1MB
 expect 0 a.weight "$sparsmith" show model.tuned.safetensors
+# What cannot be printed is an error, whichever command it is.
+for command in "show model.tuned.safetensors" "analyze model.safetensors" "cache ls --cache tune.db" \
+  "synth -o full.safetensors --shape 8x8" "run one.safetensors --device emulator" "show model.tuned.safetensors --json"; do
+  code=0
+  # shellcheck disable=SC2086  # words
+  "$sparsmith" $command >/dev/full 2>output || code=$?
+  [[ $code == 1 ]] && grep -q "stdout cannot be written: No space left on device" output ||
+    { echo "FAILED: $command on a full stdout: exit code $code"; cat output; exit 1; }
+done
+# Names that a terminal would obey.
+"$sparsmith" synth -o names.safetensors --weight $'a\e[31m\nb:8x64:0.9:uniform' >/dev/null
+expect 0 'a\\x1b\[31m\\x0ab' "$sparsmith" analyze names.safetensors
+expect 0 'a\\x1b\[31m' "$sparsmith" tune names.safetensors -o names.tuned.safetensors --device emulator --no-cache
+expect 0 'a\\x1b\[31m' "$sparsmith" show names.tuned.safetensors
+! grep -q $'\e' output
 expect 0 why "$sparsmith" show model.tuned.safetensors --tensor a.weight --tokens 1
 expect 0 "why, for N up to 1" "$sparsmith" show model.tuned.safetensors --tensor a.weight --why --cache tune.db
 expect 0 '"families":.*"flips_at_density"' \

@@ -9,6 +9,7 @@
 #include "runtime/cuda_library.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
+#include "tools/print.h"
 #include "tools/text_table.h"
 #include "tools/tune_table.h"
 #include "tuner/compiler_pool.h"
@@ -107,9 +108,9 @@ int run(bool json) {
   }
   TextTable table({{"what"}, {"there"}, {"detail"}});
   for (const Finding& f : findings) table.add({f.what, f.there ? "yes" : "no", f.detail});
-  fmt::print("{}", table.plain());
+  print("{}", table.plain());
   for (const Finding& f : findings) {
-    if (!f.there) fmt::print("{}: {}\n", f.what, f.advice);
+    if (!f.there) print("{}: {}\n", f.what, f.advice);
   }
   return kDone;
 }

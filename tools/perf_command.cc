@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "tools/command.h"
+#include "tools/output_files.h"
 #include "tools/perf_options.h"
 
 namespace sparsmith::tools {
@@ -50,6 +51,7 @@ void add_compare_options(CLI::App& command, PerfOptions& options) {
   command.add_flag("--markdown", options.markdown, "Print Markdown, for a pull request");
   command.add_option("--junit", options.junit, "Also write JUnit XML to this file");
   command.add_option("--html", options.html, "Also write a page to this file");
+  add_force_option(command, options.force);
   command.add_option("--suspects", options.suspects,
                      "Write the names of cases that are to be measured again to this file");
   command.add_option("--unsure", options.unsure,
@@ -91,6 +93,7 @@ void add_perf_command(CLI::App& app, Action& action) {
   history->add_option("--branch", options->branch, "Only commits of this branch");
   history->add_option("--case", options->case_name, "Only the case of this name");
   history->add_option("--html", options->html, "Also write a page to this file");
+  add_force_option(*history, options->force);
   CLI::App* const mark = add("mark", "Accept a change, with the reason", perf_mark);
   mark->add_option("commit", options->mark.commit, "The commit that made the change")->required();
   mark->add_option("--reason", options->mark.reason, "Why it is accepted")->required();

@@ -2,14 +2,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
+#include <sstream>
 
 #include "base/file.h"
 #include "history/comparison.h"
 #include "tools/command.h"
+#include "tools/output_files.h"
 #include "tools/perf_options.h"
 #include "tools/perf_output.h"
 #include "tools/perf_pages.h"
+#include "tools/print.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -26,6 +30,20 @@ Result<Selection> select(PerfStore& store, const std::string& text) {
   SPARSMITH_ASSIGN_OR_RETURN(selection.commit, store.resolve(text.substr(0, at)));
   if (at != std::string::npos) selection.session = text.substr(at + 1);
   return selection;
+}
+
+// Ok when the file does not exist, or every line of it names a case, as write_names() has it.
+Status check_names(const std::string& path, const Comparison& comparison) {
+  if (path.empty() || !std::filesystem::exists(path)) return {};
+  SPARSMITH_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (std::ranges::none_of(comparison.rows, [&](const ComparisonRow& row) { return row.key.name == line; })) {
+      return invalid_argument(fmt::format(
+          "{}: the file exists and is no list of these cases; choose another name, or replace it with --force", path));
+    }
+  }
+  return {};
 }
 
 // The names of the cases for which `wanted` holds, a line each.
@@ -47,6 +65,12 @@ bool fails(const ComparisonRow& row, const std::string& on) {
 }  // namespace
 
 Result<int> perf_compare(const PerfOptions& options) {
+  SPARSMITH_RETURN_IF_ERROR(check_outputs({options.database},
+                                          {{"--junit", options.junit, OutputKind::kJUnit},
+                                           {"--html", options.html, OutputKind::kPage},
+                                           {"--suspects", options.suspects, OutputKind::kNames},
+                                           {"--unsure", options.unsure, OutputKind::kNames}},
+                                          options.force));
   SPARSMITH_ASSIGN_OR_RETURN(PerfStore store, PerfStore::open(options.database, PerfStore::Mode::kReadOnly));
   SPARSMITH_ASSIGN_OR_RETURN(const Selection base, select(store, options.base));
   SPARSMITH_ASSIGN_OR_RETURN(const Selection head, select(store, options.head));
@@ -54,6 +78,9 @@ Result<int> perf_compare(const PerfOptions& options) {
   how.rules.smallest_change = options.smallest_change / 100;
   how.rules.confirm = !options.once;
   SPARSMITH_ASSIGN_OR_RETURN(const Comparison comparison, compare(store, base.commit, head.commit, how));
+  for (const std::string& path : {options.suspects, options.unsure}) {
+    if (!options.force) SPARSMITH_RETURN_IF_ERROR(check_names(path, comparison));
+  }
   if (!options.junit.empty())
     SPARSMITH_RETURN_IF_ERROR(write_file_atomically(options.junit, comparison_junit(comparison)));
   if (!options.html.empty())
@@ -63,11 +90,11 @@ Result<int> perf_compare(const PerfOptions& options) {
   if (!options.unsure.empty())
     SPARSMITH_RETURN_IF_ERROR(write_names(options.unsure, comparison, &ComparisonRow::unsure));
   if (options.json) {
-    fmt::print("{}", comparison_json(comparison));
+    print("{}", comparison_json(comparison));
   } else if (options.markdown) {
-    fmt::print("{}", comparison_markdown(comparison, options.all));
+    print("{}", comparison_markdown(comparison, options.all));
   } else {
-    fmt::print("{}", comparison_text(comparison, options.all));
+    print("{}", comparison_text(comparison, options.all));
   }
   const bool failed =
       std::ranges::any_of(comparison.rows, [&](const ComparisonRow& row) { return fails(row, options.fail_on); });

@@ -7,8 +7,10 @@
 #include "history/series.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
+#include "tools/output_files.h"
 #include "tools/perf_options.h"
 #include "tools/perf_pages.h"
+#include "tools/print.h"
 #include "tools/text_table.h"
 
 namespace sparsmith::tools {
@@ -96,6 +98,8 @@ std::string all_series(const std::vector<PerfSeries>& all) {
 }  // namespace
 
 Result<int> perf_history(const PerfOptions& options) {
+  SPARSMITH_RETURN_IF_ERROR(
+      check_outputs({options.database}, {{"--html", options.html, OutputKind::kPage}}, options.force));
   SPARSMITH_ASSIGN_OR_RETURN(PerfStore store, PerfStore::open(options.database, PerfStore::Mode::kReadOnly));
   SPARSMITH_ASSIGN_OR_RETURN(const std::vector<PerfSeries> all,
                              load_series(store, {.branch = options.branch, .case_name = options.case_name}));
@@ -110,9 +114,9 @@ Result<int> perf_history(const PerfOptions& options) {
     for (const PerfSeries& series : all) object["history"].push_back(json_of(series));
     print_json(object);
   } else if (options.case_name.empty()) {
-    fmt::print("{}", all_series(all));
+    print("{}", all_series(all));
   } else {
-    for (const PerfSeries& series : all) fmt::print("{}", one_series(series));
+    for (const PerfSeries& series : all) print("{}", one_series(series));
   }
   return static_cast<int>(kDone);
 }
@@ -126,7 +130,7 @@ Result<int> perf_mark(const PerfOptions& options) {
   if (options.json) {
     print_json(json{{"commit", mark.commit}, {"case", mark.case_name}, {"reason", mark.reason}});
   } else {
-    fmt::print("accepted {} for {}: {}\n", mark.commit, where, mark.reason);
+    print("accepted {} for {}: {}\n", mark.commit, where, mark.reason);
   }
   return static_cast<int>(kDone);
 }

@@ -13,6 +13,7 @@ struct PerfOptions {
   std::string database = "perf.db";
   bool json = false;
   std::string html;  // of compare and history: a page to write
+  bool force = false;
 
   // record
   std::string suite;

@@ -18,6 +18,7 @@
 #include "tools/json_output.h"
 #include "tools/perf_options.h"
 #include "tools/perf_suite.h"
+#include "tools/print.h"
 #include "tools/tune_settings.h"
 
 namespace sparsmith::tools {
@@ -85,8 +86,7 @@ class Recorder {
                                 {"samples", samples_},
                                 {"left_out", left_out_}});
     } else {
-      fmt::print("recorded {}: {} cases, {} rounds, {} samples\n", options_.run.commit, cases_.size(), rounds_,
-                 samples_);
+      print("recorded {}: {} cases, {} rounds, {} samples\n", options_.run.commit, cases_.size(), rounds_, samples_);
     }
     return kDone;
   }

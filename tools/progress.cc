@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/printable.h"
+
 namespace sparsmith::tools {
 namespace {
 
@@ -34,7 +36,8 @@ void ProgressDisplay::update(const TuneProgress& progress) {
       (static_cast<double>(progress.finished) + inside) / std::max<double>(1, static_cast<double>(progress.weights));
   const int filled = std::clamp(static_cast<int>(share * kBarWidth), 0, kBarWidth);
   fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {}/{} {}: {} {}/{}", "", filled, "", kBarWidth - filled,
-             progress.finished, progress.weights, progress.name, progress.stage, progress.done, progress.total);
+             progress.finished, progress.weights, printable(progress.name), progress.stage, progress.done,
+             progress.total);
   std::fflush(stderr);
   shown_ = true;
 }
@@ -48,7 +51,7 @@ void ProgressDisplay::weight_is_done(const WeightResult& weight) {
                            bucket.kind == "vendor" ? bucket.vendor : bucket.candidate.packing, bucket.us(),
                            bucket.cached ? " (cached)" : "");
   }
-  fmt::print(stderr, "{}/{} {}:{}\n", finished_, weights_, weight.name, choices);
+  fmt::print(stderr, "{}/{} {}:{}\n", finished_, weights_, printable(weight.name), choices);
 }
 
 }  // namespace sparsmith::tools

@@ -11,6 +11,8 @@
 #include "base/file.h"
 #include "matrix/model_analysis.h"
 #include "tools/command.h"
+#include "tools/output_files.h"
+#include "tools/print.h"
 #include "tools/report/model_layers.h"
 #include "tools/report/report_input.h"
 #include "tools/report/report_page.h"
@@ -27,12 +29,15 @@ struct Options {
   std::string output;
   std::string title = "sparsmith report";
   std::uint64_t seed = 0;
+  std::int64_t max_memory = 0;
+  bool force = false;
   SelectionOptions selection;
   bool trusted = false;
 };
 
 Status add_weights(const std::string& path, const Options& options, ReportInputs& inputs) {
-  SPARSMITH_ASSIGN_OR_RETURN(const ModelFile file, ModelFile::open(path, {.seed = options.seed}));
+  SPARSMITH_ASSIGN_OR_RETURN(const ModelFile file,
+                             ModelFile::open(path, {.seed = options.seed, .max_memory = options.max_memory}));
   const auto threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMaxThreads));
   SPARSMITH_ASSIGN_OR_RETURN(const ModelAnalysis analysis, analyze_model(file, options.selection, threads));
   SPARSMITH_ASSIGN_OR_RETURN(LayerAnalysis layers, layer_analysis(file, analysis));
@@ -57,6 +62,8 @@ Status add_file(const std::string& path, const Options& options, ReportInputs& i
 }
 
 int run(const Options& options) {
+  const Status checked = check_outputs(options.files, {{"--output", options.output, OutputKind::kPage}}, options.force);
+  if (!checked.ok()) return report(checked);
   ReportInputs inputs;
   for (const std::string& file : options.files) {
     const Status added = add_file(file, options, inputs);
@@ -65,8 +72,7 @@ int run(const Options& options) {
   const std::string html = html_of(report_page(options.title, inputs));
   const Status written = write_file_atomically(options.output, html);
   if (!written.ok()) return report(written);
-  fmt::print("{}{}: {} KiB of {} files\n", report_table(inputs), options.output, html.size() / 1024,
-             options.files.size());
+  print("{}{}: {} KiB of {} files\n", report_table(inputs), options.output, html.size() / 1024, options.files.size());
   return kDone;
 }
 
@@ -82,6 +88,7 @@ void add_report_command(CLI::App& app, Action& action) {
       ->required();
   command->add_option("-o,--output", options->output, "The page to write")->required();
   command->add_flag("--trusted", options->trusted, "Of tuned files of your own: do not check their packed arrays");
+  add_force_option(*command, options->force);
   command->add_option("--title", options->title, "Of the page")->capture_default_str();
   command->add_option("--include", options->selection.include, "Of weights files, as analyze has it; may be repeated")
       ->allow_extra_args(false);
@@ -91,6 +98,7 @@ void add_report_command(CLI::App& app, Action& action) {
       ->add_option("--min-sparsity", options->selection.min_sparsity,
                    "Of weights files: take those with a larger share of zeros")
       ->capture_default_str();
+  add_max_memory_option(*command, options->max_memory);
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

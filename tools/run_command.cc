@@ -5,12 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/memory_limit.h"
 #include "matrix/model_file.h"
 #include "runtime/token_bucket.h"
+#include "search/regenerated_choice.h"
 #include "search/tuned_output.h"
 #include "tools/command.h"
-#include "tools/device_choice.h"
 #include "tools/json_output.h"
+#include "tools/print.h"
 #include "tools/tune_table.h"
 #include "tuner/worker.h"
 
@@ -24,6 +26,7 @@ struct Options {
   std::string device;
   std::string model;
   std::uint64_t seed = 1;
+  std::int64_t max_memory = 0;
   bool check = false;
   bool json = false;
   bool trusted = false;
@@ -58,7 +61,7 @@ Result<CsrMatrix> read_as(const ModelFile& model, const std::string& name, std::
 Result<CsrMatrix> reference_matrix(const Options& options, const TunedWeight& weight) {
   if (options.model.empty()) return matrix_of(weight);
   const OperatorSpec& spec = weight.spec;
-  SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(options.model));
+  SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(options.model, {.max_memory = options.max_memory}));
   if (weight.members.empty()) return read_as(model, weight.name, spec.rows, spec.cols, spec.type);
   CsrMatrix group;
   group.cols = spec.cols;
@@ -85,6 +88,34 @@ Result<const TunedWeight*> find_weight(const TunedContents& contents, const std:
   return not_found(fmt::format("{}: say which with --tensor; it holds {}", file, names));
 }
 
+// The device asked for, or the first GPU. The emulator is never a silent substitute.
+Result<std::unique_ptr<Worker>> start_worker(const Options& options) {
+  if (!options.device.empty()) return Worker::start({.device = options.device, .program = ""});
+  auto worker = Worker::start({.device = "cuda:0", .program = ""});
+  if (worker.ok()) return worker;
+  return no_device(fmt::format("no usable GPU: {}; --device emulator runs the operator on the CPU, slowly and untimed",
+                               worker.status().message()));
+}
+
+// What a run in the emulator takes on the host, in two processes, before any of it is allocated: the weight, unpacked
+// and packed, X, Y, the residual, the fp64 reference with its bounds, and the workspace.
+Status check_emulated_memory(const Options& options, const TunedWeight& weight, const TunedChoice& choice,
+                             std::int64_t tokens) {
+  const auto rows = static_cast<double>(weight.spec.rows);
+  const auto cols = static_cast<double>(weight.spec.cols);
+  const auto n = static_cast<double>(tokens);
+  const bool token_major = weight.spec.layout == Layout::kTokenMajor;
+  const std::int64_t ld = token_major ? weight.spec.rows : tokens;
+  SPARSMITH_ASSIGN_OR_RETURN(
+      const std::int64_t workspace,
+      choice.plan.workspace_bytes.evaluate({tokens, token_major ? weight.spec.cols : tokens, ld, ld}));
+  const double matrix = 8 * (rows + 1) + 8 * static_cast<double>(weight.nnz);
+  const double bytes = 4 * matrix + 3 * static_cast<double>(weight.packed_bytes()) + 40 * rows * n + 12 * cols * n +
+                       2 * static_cast<double>(workspace);
+  return check_memory(fmt::format("{} at N = {} in the emulator", weight.name, tokens), bytes,
+                      options.max_memory > 0 ? options.max_memory : default_max_memory());
+}
+
 Result<RunResult> run_operator(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file, TunedFile::open(options.file, {.trusted = options.trusted}));
   SPARSMITH_ASSIGN_OR_RETURN(const TunedWeight* weight, find_weight(file.contents(), options.tensor, options.file));
@@ -95,14 +126,15 @@ Result<RunResult> run_operator(const Options& options) {
   result.bucket = choice.tokens;
   result.what = choice_text(choice);
 
-  SPARSMITH_ASSIGN_OR_RETURN(const DeviceChoice device, choose_device(options.device));
-  result.device = device.name;
-  if (choice.kind == TunedChoice::Kind::kDense && device.name == "emulator") {
+  result.device = options.device.empty() ? "cuda:0" : options.device;
+  if (choice.kind == TunedChoice::Kind::kDense && result.device == "emulator") {
     result.skipped = true;
     result.verification.ok = true;
     return result;
   }
-  SPARSMITH_ASSIGN_OR_RETURN(auto worker, Worker::start({.device = device.name, .program = ""}));
+  if (result.device == "emulator")
+    SPARSMITH_RETURN_IF_ERROR(check_emulated_memory(options, *weight, choice, result.tokens));
+  SPARSMITH_ASSIGN_OR_RETURN(const auto worker, start_worker(options));
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, reference_matrix(options, *weight));
   SPARSMITH_RETURN_IF_ERROR(worker->set_weight(matrix, weight->spec));
   if (choice.kind == TunedChoice::Kind::kDense && choice.plan.steps.empty()) {
@@ -110,15 +142,16 @@ Result<RunResult> run_operator(const Options& options) {
     SPARSMITH_ASSIGN_OR_RETURN(const VendorTiming dense, worker->vendor("cublas", {}));
     if (!dense.supported)
       return no_device(fmt::format("{} is kept dense, and cuBLASLt is not to be had on {}: {}", weight->name,
-                                   device.name, dense.detail));
+                                   result.device, dense.detail));
     result.verification = dense.verification;
     result.timing = dense.timing;
     return result;
   }
   const bool emulated = worker->properties().is_emulator;
-  SPARSMITH_ASSIGN_OR_RETURN(
-      const LoadedCandidate loaded,
-      loaded_choice(file.contents(), choice, worker->properties().compute_capability, !emulated));
+  SPARSMITH_ASSIGN_OR_RETURN(const LoadedCandidate loaded,
+                             emulated
+                                 ? regenerated_choice(file.contents(), *weight, choice)
+                                 : loaded_choice(file.contents(), choice, worker->properties().compute_capability));
   const PackedWeight packed = packed_weight_of(*weight, *weight->packing(choice.packing));
   SPARSMITH_RETURN_IF_ERROR(worker->add_packing(packed));
   SPARSMITH_RETURN_IF_ERROR(worker->set_tokens(result.tokens, options.seed));
@@ -147,16 +180,21 @@ int run(const Options& options) {
   const auto result = run_operator(options);
   if (!result.ok()) return report(result.status());
   const Verification& checked = result->verification;
+  if (result->tokens > result->bucket)
+    log_warning(
+        "N = {} lies above the largest tuned bucket, {}: its choice runs, and \"never slower than dense\" is not "
+        "promised; tune with --tokens up to {}",
+        result->tokens, result->bucket, result->tokens);
   if (options.json) {
     print_as_json(*result);
   } else {
-    fmt::print("{} N = {} (bucket {}) on {}: {}\n", result->tensor, result->tokens, result->bucket, result->device,
-               result->what);
+    print("{} N = {} (bucket {}) on {}: {}\n", result->tensor, result->tokens, result->bucket, result->device,
+          result->what);
     if (result->timing.median_us > 0)
-      fmt::print("  {:.2f} us (quartiles {:.2f}, {:.2f})\n", result->timing.median_us, result->timing.q1_us,
-                 result->timing.q3_us);
+      print("  {:.2f} us (quartiles {:.2f}, {:.2f})\n", result->timing.median_us, result->timing.q1_us,
+            result->timing.q3_us);
     if (result->skipped) {
-      fmt::print("  nothing to check: cuBLASLt runs it, on a GPU\n");
+      print("  nothing to check: cuBLASLt runs it, on a GPU\n");
     } else if (options.check || !checked.ok) {
       // A kernel with a fault of its own, or that writes where it may not, has no error worth a number.
       const bool measured = checked.ok || checked.max_error_over_bound > 1;
@@ -164,7 +202,7 @@ int run(const Options& options) {
           measured ? fmt::format("largest error {:.3f} of its bound, relative error {:.2e} against fp64",
                                  checked.max_error_over_bound, checked.norm_error)
                    : "";
-      fmt::print("  {}: {}{}{}\n", checked.ok ? "correct" : "WRONG", error, checked.ok || !measured ? "" : ": ",
+      print("  {}: {}{}{}\n", checked.ok ? "correct" : "WRONG", error, checked.ok || !measured ? "" : ": ",
                  checked.reason);
     }
   }
@@ -180,12 +218,13 @@ void add_run_command(CLI::App& app, Action& action) {
   command->add_option("--tensor", options->tensor, "The weight; may be left out where there is one only");
   command->add_option("--tokens", options->tokens, "N; default: the weight's first bucket")
       ->check(CLI::Range(1, 1 << 24));
-  command->add_option("--device", options->device, "cuda:0, or emulator; default: the first GPU, or else the emulator");
+  command->add_option("--device", options->device, "cuda:0, or emulator; default: the first GPU");
   command->add_flag("--check", options->check, "Compare with fp64, and say how close it is");
   command->add_option("--model", options->model, "Compare with the weight of this model file, not of the tuned one");
   command->add_option("--seed", options->seed, "Of the input")->capture_default_str();
   command->add_flag("--trusted", options->trusted, "Of a file of your own: do not check its packed arrays");
   command->add_flag("--json", options->json, "Print the result as JSON");
+  add_max_memory_option(*command, options->max_memory);
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

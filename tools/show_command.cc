@@ -13,6 +13,8 @@
 #include "search/tuned_output.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
+#include "tools/output_files.h"
+#include "tools/print.h"
 #include "tools/text_table.h"
 #include "tools/tune_table.h"
 #include "tools/why.h"
@@ -26,6 +28,7 @@ struct Options {
   std::int64_t tokens = 0;
   bool source = false;
   std::string source_folder;
+  bool force = false;
   bool why = false;
   std::string cache;
   bool json = false;
@@ -56,47 +59,47 @@ void print_overview(const TunedContents& contents) {
                  choice.dense_us > 0 ? fmt::format("{:.2f}", choice.dense_us) : "-", evidence_text(choice)});
     }
   }
-  fmt::print("{}", table.plain());
+  print("{}", table.plain());
   for (const TunedWeight& weight : contents.weights) {
     std::string members;
     for (const GroupMember& member : weight.members) members += (members.empty() ? "" : ", ") + member.name;
-    if (!members.empty()) fmt::print("group {}: {}\n", weight.name, members);
+    if (!members.empty()) print("group {}: {}\n", weight.name, members);
   }
   const TunedProvenance& from = contents.provenance;
-  fmt::print("tuned for {} ({}), by sparsmith {}, NVRTC {}, from {}\n", from.device_class, from.device_name,
-             from.sparsmith_version, from.compiler_version.empty() ? "none" : from.compiler_version, from.source_file);
+  print("tuned for {} ({}), by sparsmith {}, NVRTC {}, from {}\n", from.device_class, from.device_name,
+        from.sparsmith_version, from.compiler_version.empty() ? "none" : from.compiler_version, from.source_file);
 }
 
 void print_choice(const TunedContents& contents, const TunedWeight& weight, const TunedChoice& choice) {
-  fmt::print("N up to {}: {}\n", choice.tokens, choice_text(choice));
-  fmt::print("  why       {}\n", choice.reason);
-  fmt::print("  time      {:.2f} us, {}{}\n", choice.median_us, evidence_text(choice),
-             choice.dense_us > 0 ? fmt::format("; dense {:.2f} us", choice.dense_us) : "");
-  if (choice.kind == TunedChoice::Kind::kGenerated) fmt::print("  config    {}\n", choice.config);
+  print("N up to {}: {}\n", choice.tokens, choice_text(choice));
+  print("  why       {}\n", choice.reason);
+  print("  time      {:.2f} us, {}{}\n", choice.median_us, evidence_text(choice),
+        choice.dense_us > 0 ? fmt::format("; dense {:.2f} us", choice.dense_us) : "");
+  if (choice.kind == TunedChoice::Kind::kGenerated) print("  config    {}\n", choice.config);
   const TunedPacking* packing = weight.packing(choice.packing);
-  fmt::print("  packing   {}, {}\n", choice.packing,
-             human_bytes(packing == nullptr ? 0 : static_cast<double>(packing->bytes())));
+  print("  packing   {}, {}\n", choice.packing,
+        human_bytes(packing == nullptr ? 0 : static_cast<double>(packing->bytes())));
   for (const TunedKernel* kernel : kernels_of(contents, choice)) {
     std::string architectures;
     for (const auto& binary : kernel->binaries)
       architectures += (architectures.empty() ? "" : ", ") + binary.architecture;
-    fmt::print("  kernel    {} ({})\n", kernel->name, architectures.empty() ? "no binary" : architectures);
+    print("  kernel    {} ({})\n", kernel->name, architectures.empty() ? "no binary" : architectures);
   }
 }
 
 // tokens 0: for every N.
 void print_weight(const TunedContents& contents, const TunedWeight& weight, std::int64_t tokens) {
-  fmt::print("{} {}x{}, {} nonzeros, {}: {} on the GPU, {} dense\n", weight.name, weight.spec.rows, weight.spec.cols,
-             weight.nnz, weight.spec.name(), human_bytes(static_cast<double>(weight.packed_bytes())),
-             human_bytes(static_cast<double>(weight.dense_bytes())));
+  print("{} {}x{}, {} nonzeros, {}: {} on the GPU, {} dense\n", weight.name, weight.spec.rows, weight.spec.cols,
+        weight.nnz, weight.spec.name(), human_bytes(static_cast<double>(weight.packed_bytes())),
+        human_bytes(static_cast<double>(weight.dense_bytes())));
   for (const GroupMember& member : weight.members) {
-    fmt::print("  rows {} to {}  {}\n", member.first_row, member.first_row + member.rows - 1, member.name);
+    print("  rows {} to {}  {}\n", member.first_row, member.first_row + member.rows - 1, member.name);
   }
   for (const TunedChoice& choice : weight.choices) {
     if (tokens == 0 || &choice == &weight.choice_for(tokens)) print_choice(contents, weight, choice);
   }
   if (tokens > weight.choices.back().tokens)
-    fmt::print("N = {} lies outside of the tuned buckets: \"never slower than dense\" is not promised there\n", tokens);
+    print("N = {} lies outside of the tuned buckets: \"never slower than dense\" is not promised there\n", tokens);
 }
 
 nlohmann::json json_of(const TunedContents& contents, const TunedWeight& weight, bool source) {
@@ -149,19 +152,24 @@ std::vector<const TunedKernel*> distinct_kernels(const TunedContents& contents, 
 // A kernel's text is a translation unit of its own.
 void print_sources(const std::vector<const TunedKernel*>& kernels) {
   for (const TunedKernel* kernel : kernels) {
-    if (kernels.size() > 1) fmt::print("// ==== {}.cu\n", kernel->name);
-    fmt::print("{}\n", kernel->source);
+    if (kernels.size() > 1) print("// ==== {}.cu\n", kernel->name);
+    print("{}\n", kernel->source);
   }
 }
 
-Status write_sources(const std::vector<const TunedKernel*>& kernels, const std::string& folder) {
+Status write_sources(const std::vector<const TunedKernel*>& kernels, const Options& options) {
+  const std::string& folder = options.source_folder;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return io_error(fmt::format("{}: cannot be made: {}", folder, error.message()));
+  std::vector<OutputFile> outputs;
+  for (const TunedKernel* kernel : kernels)
+    outputs.push_back({"--source-folder", fmt::format("{}/{}.cu", folder, kernel->name), OutputKind::kSource});
+  SPARSMITH_RETURN_IF_ERROR(check_outputs({options.file}, outputs, options.force));
   for (const TunedKernel* kernel : kernels) {
     const std::string path = fmt::format("{}/{}.cu", folder, kernel->name);
     SPARSMITH_RETURN_IF_ERROR(write_file_atomically(path, std::string(kernel->source)));
-    fmt::print("{}\n", path);
+    print("{}\n", path);
   }
   return {};
 }
@@ -200,7 +208,7 @@ int run(const Options& options) {
     }
     print_json(object);
   } else if (!options.source_folder.empty()) {
-    const Status written = write_sources(distinct_kernels(contents, **weight, options.tokens), options.source_folder);
+    const Status written = write_sources(distinct_kernels(contents, **weight, options.tokens), options);
     if (!written.ok()) return report(written);
   } else if (options.source) {
     print_sources(distinct_kernels(contents, **weight, options.tokens));
@@ -222,6 +230,7 @@ void add_show_command(CLI::App& app, Action& action) {
   command->add_flag("--source", options->source,
                     "Print the kernels that the choices run: CUDA C++, each of which nvcc compiles by itself");
   command->add_option("--source-folder", options->source_folder, "Write each of them to a file of this folder");
+  add_force_option(*command, options->force);
   command->add_flag("--why", options->why,
                     "Also what each family had to offer, what was pruned, the margin, and the bound that is near");
   command->add_option("--cache", options->cache, "Where --why finds what was measured; default: the default cache");

@@ -13,6 +13,8 @@
 #include "search/space_prediction.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
+#include "tools/output_files.h"
+#include "tools/print.h"
 #include "tools/text_table.h"
 
 namespace sparsmith::tools {
@@ -27,13 +29,16 @@ struct Options {
   std::vector<std::string> strategies = {"race", "random", "basin-hopping"};
   int candidates = SelectionLimits{}.candidates;
   int runs = 20;
+  std::int64_t max_memory = 0;
+  bool force = false;
   bool json = false;
 };
 
-Result<std::vector<RecordedSpace>> read_all(const std::vector<std::string>& files) {
+Result<std::vector<RecordedSpace>> read_all(const Options& options) {
+  const std::int64_t max_bytes = options.max_memory > 0 ? options.max_memory : default_max_memory();
   std::vector<RecordedSpace> all;
-  for (const std::string& file : files) {
-    SPARSMITH_ASSIGN_OR_RETURN(std::vector<RecordedSpace> spaces, read_spaces(file));
+  for (const std::string& file : options.files) {
+    SPARSMITH_ASSIGN_OR_RETURN(std::vector<RecordedSpace> spaces, read_spaces(file, max_bytes));
     std::ranges::move(spaces, std::back_inserter(all));
   }
   return join_spaces(std::move(all));
@@ -67,7 +72,7 @@ double dense_us(const RecordedSpace& space) {
 }
 
 int list(const Options& options) {
-  const auto spaces = read_all(options.files);
+  const auto spaces = read_all(options);
   if (!spaces.ok()) return report(spaces.status());
   TextTable table({{"space"},
                    {"candidates", true},
@@ -103,13 +108,13 @@ int list(const Options& options) {
   if (options.json) {
     print_json(array);
   } else {
-    fmt::print("{}", table.plain());
+    print("{}", table.plain());
   }
   return kDone;
 }
 
 int join(const Options& options) {
-  const auto spaces = read_all(options.files);
+  const auto spaces = read_all(options);
   if (!spaces.ok()) return report(spaces.status());
   if (std::filesystem::exists(options.output))
     return report(invalid_argument(options.output + " is there already; choose another name"));
@@ -117,16 +122,16 @@ int join(const Options& options) {
     const Status written = append_space(options.output, space);
     if (!written.ok()) return report(written);
   }
-  fmt::print("{}: {} spaces\n", options.output, spaces->size());
+  print("{}: {} spaces\n", options.output, spaces->size());
   return kDone;
 }
 
 // By pattern: the statistics of every weight that a space was recorded of.
-Result<std::map<std::string, SparsityStatistics>> statistics_of(const std::vector<std::string>& models,
+Result<std::map<std::string, SparsityStatistics>> statistics_of(const Options& options,
                                                                 const std::set<std::string>& patterns) {
   std::map<std::string, SparsityStatistics> statistics;
-  for (const std::string& path : models) {
-    SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(path));
+  for (const std::string& path : options.models) {
+    SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(path, {.max_memory = options.max_memory}));
     for (std::size_t i = 0; i < model.tensors().size(); ++i) {
       SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, model.read(i));
       const std::string pattern = matrix.pattern_hash();
@@ -137,13 +142,13 @@ Result<std::map<std::string, SparsityStatistics>> statistics_of(const std::vecto
 }
 
 int predict(const Options& options) {
-  auto spaces = read_all(options.files);
+  auto spaces = read_all(options);
   if (!spaces.ok()) return report(spaces.status());
   if (std::filesystem::exists(options.output))
     return report(invalid_argument(options.output + " is there already; choose another name"));
   std::set<std::string> patterns;
   for (const RecordedSpace& space : *spaces) patterns.insert(space.pattern_hash);
-  const auto statistics = statistics_of(options.models, patterns);
+  const auto statistics = statistics_of(options, patterns);
   if (!statistics.ok()) return report(statistics.status());
   for (RecordedSpace& space : *spaces) {
     const auto found = statistics->find(space.pattern_hash);
@@ -156,23 +161,29 @@ int predict(const Options& options) {
     const Status written = append_space(options.output, space);
     if (!written.ok()) return report(written);
   }
-  fmt::print("{}: {} spaces\n", options.output, spaces->size());
+  print("{}: {} spaces\n", options.output, spaces->size());
   return kDone;
 }
 
 // One file for each space, in a folder.
 int export_t4(const Options& options) {
-  const auto spaces = read_all(options.files);
+  const auto spaces = read_all(options);
   if (!spaces.ok()) return report(spaces.status());
   std::error_code error;
   std::filesystem::create_directories(options.output, error);
-  int number = 0;
+  std::vector<OutputFile> outputs;
   for (const RecordedSpace& space : *spaces) {
-    const std::string path =
-        fmt::format("{}/space{:02}_{}x{}_n{}.t4.json", options.output, number++, space.rows, space.cols, space.tokens);
-    const Status written = write_file_atomically(path, to_t4(space));
+    outputs.push_back({"--output",
+                       fmt::format("{}/space{:02}_{}x{}_n{}.t4.json", options.output, outputs.size(), space.rows,
+                                   space.cols, space.tokens),
+                       OutputKind::kT4});
+  }
+  const Status checked = check_outputs(options.files, outputs, options.force);
+  if (!checked.ok()) return report(checked);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Status written = write_file_atomically(outputs[i].path, to_t4((*spaces)[i]));
     if (!written.ok()) return report(written);
-    fmt::print("{}\n", path);
+    print("{}\n", outputs[i].path);
   }
   return kDone;
 }
@@ -219,7 +230,7 @@ json json_of(const Summary& summary) {
 }
 
 int simulate_all(const Options& options) {
-  const auto spaces = read_all(options.files);
+  const auto spaces = read_all(options);
   if (!spaces.ok()) return report(spaces.status());
   std::vector<TextTable::Column> columns = {{"space"}, {"ok", true}, {"best us", true}, {"predicted", true}};
   for (const std::string& name : options.strategies) {
@@ -278,16 +289,16 @@ int simulate_all(const Options& options) {
     print_json(json{{"simulated", std::move(array)}});
     return kDone;
   }
-  fmt::print("{}\nchosen over best, {} spaces, {} runs each:\n", table.plain(), counted, options.runs);
-  fmt::print("  predicted choice: geometric mean {:.3f}, worst {:.3f}\n",
-             std::exp(totals["predicted"].regret / counted), totals["predicted"].worst);
+  print("{}\nchosen over best, {} spaces, {} runs each:\n", table.plain(), counted, options.runs);
+  print("  predicted choice: geometric mean {:.3f}, worst {:.3f}\n", std::exp(totals["predicted"].regret / counted),
+        totals["predicted"].worst);
   for (const std::string& name : options.strategies) {
     const Total& total = totals[name];
-    fmt::print("  {}: geometric mean {:.3f}, worst run {:.3f}; {:.1f} candidates of {:.1f} packings", name,
-               std::exp(total.regret / counted), total.worst, total.tried / counted, total.packings / counted);
+    print("  {}: geometric mean {:.3f}, worst run {:.3f}; {:.1f} candidates of {:.1f} packings", name,
+          std::exp(total.regret / counted), total.worst, total.tried / counted, total.packings / counted);
     if (name != options.strategies.front())
-      fmt::print("; {} is no worse in {} of {} spaces", options.strategies.front(), total.first_beats, counted);
-    fmt::print("\n");
+      print("; {} is no worse in {} of {} spaces", options.strategies.front(), total.first_beats, counted);
+    print("\n");
   }
   return kDone;
 }
@@ -296,6 +307,7 @@ CLI::App* add_verb(CLI::App& parent, const std::shared_ptr<Options>& options, Ac
                    const std::string& what, int (*run)(const Options&)) {
   CLI::App* const verb = parent.add_subcommand(name, what);
   verb->add_option("files", options->files, "Files that `tune --record` wrote")->required();
+  add_max_memory_option(*verb, options->max_memory);
   verb->callback([options, &action, run] { action = [options, run] { return run(*options); }; });
   return verb;
 }
@@ -320,6 +332,7 @@ void add_space_command(CLI::App& app, Action& action) {
   CLI::App* const t4 = add_verb(*command, options, action, "export-t4",
                                 "Write the results as T4 JSON (Kernel Tuner's schema), one file a space", export_t4);
   t4->add_option("-o,--output", options->output, "The folder to write to")->required();
+  add_force_option(*t4, options->force);
   CLI::App* const simulation =
       add_verb(*command, options, action, "simulate", "Search them without a GPU, strategy by strategy", simulate_all);
   simulation

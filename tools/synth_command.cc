@@ -16,6 +16,8 @@
 #include "matrix/text_fields.h"
 #include "tools/command.h"
 #include "tools/json_output.h"
+#include "tools/output_files.h"
+#include "tools/print.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -29,6 +31,7 @@ struct Options {
   std::string data_type = "fp32";
   std::string name = "weight";
   std::vector<std::string> weights;
+  bool force = false;
   bool json = false;
 };
 
@@ -127,7 +130,9 @@ int run(const Options& options) {
   if (!specs.ok()) return report(specs.status());
   const std::string extension = std::filesystem::path(options.out).extension().string();
   nlohmann::ordered_json weights = nlohmann::ordered_json::array();
-  Status status;
+  const OutputKind kind = extension == ".smtx" ? OutputKind::kPattern : OutputKind::kDrawnModel;
+  Status status = check_outputs({}, {{"--output", options.out, kind}}, options.force);
+  if (!status.ok()) return report(status);
   if (extension == ".smtx") {
     status = write_smtx(options.out, *specs, weights);
   } else if (extension == ".safetensors") {
@@ -139,7 +144,7 @@ int run(const Options& options) {
   if (options.json) {
     print_json(nlohmann::ordered_json{{"file", options.out}, {"weights", weights}});
   } else {
-    fmt::print("{}\n", options.out);
+    print("{}\n", options.out);
   }
   return kDone;
 }
@@ -163,6 +168,7 @@ void add_synth_command(CLI::App& app, Action& action) {
       ->add_option("--weight", options->weights,
                    "name:MxK:sparsity:pattern; may be repeated, for several weights in one file")
       ->allow_extra_args(false);
+  add_force_option(*command, options->force);
   command->add_flag("--json", options->json, "Print what was drawn as JSON");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }

@@ -14,8 +14,8 @@ class TextTable {
   };
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // REQUIRES: as many cells as columns.
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  // Control characters in a cell are spelled out: a row stays one line. REQUIRES: as many cells as columns.
+  void add(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
 
   std::string plain() const;

@@ -1,11 +1,15 @@
 // `sparsmith tune`: from a pruned model to a tuned file.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/log.h"
+#include "search/choice.h"
 #include "search/tuned_output.h"
 #include "tools/command.h"
+#include "tools/output_files.h"
+#include "tools/print.h"
 #include "tools/tune_json.h"
 #include "tools/tune_settings.h"
 #include "tools/tune_table.h"
@@ -20,6 +24,7 @@ struct Options {
   bool again = false;
   bool json = false;
   std::string html;
+  bool force = false;
 };
 
 Status write_output(const Options& options, const TuneOutcome& outcome) {
@@ -52,9 +57,22 @@ std::string last_line(const TuneOutcome& outcome) {
 
 int run(Options options) {
   options.settings.tuning.use_choices = !options.again;
+  std::vector<OutputFile> outputs = outputs_of(options.settings);
+  outputs.push_back({"--output", options.output, OutputKind::kTunedFile});
+  outputs.push_back({"--html", options.html, OutputKind::kPage});
+  const Status checked = check_outputs({options.settings.file}, outputs, options.force);
+  if (!checked.ok()) return report(checked);
   const auto outcome = run_tuning(options.settings, options.json);
   if (!outcome.ok()) return report(outcome.status());
-  const Status written = write_output(options, *outcome);
+  for (const WeightResult& weight : outcome->report.weights) {
+    const auto by_time = [](const BucketChoice& bucket) {
+      return bucket.reason.find(kTimeDecided) != std::string::npos;
+    };
+    if (std::ranges::any_of(weight.buckets, by_time)) log_warning("{} is chosen {}", weight.name, kTimeDecided);
+  }
+  const auto& limit = outcome->report.byte_limit;
+  const bool too_large = limit && !limit->met();
+  const Status written = too_large ? Status() : write_output(options, *outcome);
   if (!written.ok()) return report(written);
   if (!options.html.empty()) {
     const Status page = write_tuning_page(options.html, *outcome, options.settings.file);
@@ -65,12 +83,17 @@ int run(Options options) {
   } else {
     const TuneReport& tuned = outcome->report;
     const std::string table = choices_table(tuned);
-    fmt::print("{}{}{}{}{}", table, table.empty() ? "" : "\n", model_summary(tuned), tuned.weights.empty() ? "" : "\n",
-               run_summary(tuned));
-    if (!tuned.weights.empty()) fmt::print("tuned file {}\n", options.output);
-    if (!outcome->cache_path.empty()) fmt::print("cache {}\n", outcome->cache_path);
-    fmt::print("{}\n", tuned.weights.empty() ? "no weight was tuned: no file is written" : last_line(*outcome));
+    print("{}{}{}{}{}", table, table.empty() ? "" : "\n", model_summary(tuned), tuned.weights.empty() ? "" : "\n",
+          run_summary(tuned));
+    if (!tuned.weights.empty() && !too_large) print("tuned file {}\n", options.output);
+    if (!outcome->cache_path.empty()) print("cache {}\n", outcome->cache_path);
+    print("{}\n", tuned.weights.empty() ? "no weight was tuned: no file is written" : last_line(*outcome));
   }
+  if (too_large)
+    return report(
+        unsupported(fmt::format("--max-bytes {} cannot be met: the smallest choices that passed take {} bytes; "
+                                "no tuned file is written",
+                                limit->most_bytes, limit->bytes)));
   return outcome->report.interrupted || outcome->report.weights.empty() ? kFailed : kDone;
 }
 
@@ -86,6 +109,7 @@ void add_tune_command(CLI::App& app, Action& action) {
   command->add_flag("--again", options->again, "Search again where the cache has a choice");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->add_option("--html", options->html, "Also write a page to this file");
+  add_force_option(*command, options->force);
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

@@ -19,6 +19,7 @@
 #include "generator/family.h"
 #include "generator/planted_faults.h"
 #include "search/ablation_timing.h"
+#include "tools/command.h"
 #include "tools/device_choice.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
@@ -181,6 +182,7 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
                   "kept smaller")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()));
+  add_max_memory_option(command, settings.max_memory);
   command.add_flag(
       "--programmatic", tuning.timing.programmatic,
       "Programmatic dependent launches, from sm_90 on: a kernel loads weights while the one before it ends");
@@ -249,6 +251,16 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->check(CLI::Range(1, 8));
 }
 
+std::vector<OutputFile> outputs_of(const TuneSettings& settings) {
+  std::string cache = settings.cache;
+  if (cache.empty() && !settings.no_cache) {
+    const auto path = Cache::default_path();
+    if (path.ok()) cache = *path;
+  }
+  return {{"--cache", settings.no_cache ? "" : cache, OutputKind::kCache},
+          {"--record", settings.record, OutputKind::kRecords}};
+}
+
 std::string shell_word(const std::string& text) {
   const auto plain = [](unsigned char c) {
     return std::isalnum(c) != 0 || std::string_view("_-./=:,@%+").find(static_cast<char>(c)) != std::string_view::npos;
@@ -312,7 +324,9 @@ Result<TuneOutcome> with_tuner(const TuneSettings& settings, bool quiet, const R
 Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
   TuneOptions options = settings.tuning;
   SPARSMITH_RETURN_IF_ERROR(complete_options(settings, options));
-  SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(settings.file, {.seed = settings.value_seed}));
+  SPARSMITH_ASSIGN_OR_RETURN(
+      const ModelFile model,
+      ModelFile::open(settings.file, {.seed = settings.value_seed, .max_memory = settings.max_memory}));
   const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   SPARSMITH_ASSIGN_OR_RETURN(const SelectionOptions selection, selection_of(settings, options));
   SPARSMITH_ASSIGN_OR_RETURN(const ModelAnalysis analysis, analyze_model(model, selection, threads));

@@ -9,6 +9,7 @@
 
 #include "matrix/model_analysis.h"
 #include "search/tuner.h"
+#include "tools/output_files.h"
 
 namespace sparsmith::tools {
 
@@ -28,6 +29,7 @@ struct TuneSettings {
   std::string cache;
   bool no_cache = false;
   std::uint64_t value_seed = 0;
+  std::int64_t max_memory = 0;      // as ModelFileOptions has it
   SelectionOptions selection;       // but for its groups:
   std::vector<std::string> groups;  // as parse_group_pattern() takes them
   TuneOptions tuning;
@@ -47,6 +49,9 @@ struct TuneOutcome {
   std::string command;      // `sparsmith bench` with these settings, but for what it picks: --tokens and --include
   std::string device_note;  // what was assumed where nothing was said: "no usable GPU (...): predicted ..."
 };
+
+// The cache, and the file of --record.
+std::vector<OutputFile> outputs_of(const TuneSettings& settings);
 
 // `text` as one word of a shell's command line.
 std::string shell_word(const std::string& text);

@@ -11,6 +11,7 @@
 #include "cache/cache.h"
 #include "search/explanation.h"
 #include "search/tuned_output.h"
+#include "tools/print.h"
 #include "tools/text_table.h"
 #include "tools/tune_table.h"
 
@@ -56,8 +57,8 @@ void print_counts(const std::map<std::string, std::int64_t>& counts, const char*
   for (const auto& [reason, count] : counts) sorted.emplace_back(-count, reason);
   std::ranges::sort(sorted);
   for (std::size_t i = 0; i < sorted.size() && i < kMostRules; ++i)
-    fmt::print("  {:<9} {} x {}\n", i == 0 ? what : "", -sorted[i].first, sorted[i].second);
-  if (sorted.size() > kMostRules) fmt::print("  {:<9} and {} further reasons\n", "", sorted.size() - kMostRules);
+    print("  {:<9} {} x {}\n", i == 0 ? what : "", -sorted[i].first, sorted[i].second);
+  if (sorted.size() > kMostRules) print("  {:<9} and {} further reasons\n", "", sorted.size() - kMostRules);
 }
 
 void print_families(const Explanation& explanation) {
@@ -72,15 +73,14 @@ void print_families(const Explanation& explanation) {
     table.add({"  " + each.name, std::to_string(each.configs), us_text(each.predicted_us), std::to_string(each.tried),
                std::to_string(each.passed), us_text(each.best_us), each.best_config});
   }
-  fmt::print("{}", table.plain());
+  print("{}", table.plain());
 }
 
 void print_verdict(const TunedChoice& choice, const Explanation& explanation) {
   const bool sparse = choice.kind == TunedChoice::Kind::kGenerated;
   if (explanation.runner_up_us > 0) {
-    fmt::print("  margin    {:+.1f} % to the fastest other one tried, {:.2f} us: {}\n",
-               (explanation.runner_up_us / choice.median_us - 1) * 100, explanation.runner_up_us,
-               explanation.runner_up);
+    print("  margin    {:+.1f} % to the fastest other one tried, {:.2f} us: {}\n",
+          (explanation.runner_up_us / choice.median_us - 1) * 100, explanation.runner_up_us, explanation.runner_up);
   }
   if (!explanation.bounds.empty()) {
     std::string bounds;
@@ -88,11 +88,11 @@ void print_verdict(const TunedChoice& choice, const Explanation& explanation) {
       bounds += fmt::format("{}{} {:.2f} us ({:.0f} %)", bounds.empty() ? "" : ", ", bound.name, bound.us,
                             bound.us / choice.median_us * 100);
     }
-    fmt::print("  near      {}, of {:.2f} us; each a bound by itself, estimated\n", bounds, choice.median_us);
+    print("  near      {}, of {:.2f} us; each a bound by itself, estimated\n", bounds, choice.median_us);
   }
   if (explanation.flips_at_density > 0 && explanation.flips_at_density < 1) {
-    fmt::print("  flips     to {} at {} than {:.0f} % zeros, if its time grows with the nonzeros\n",
-               sparse ? "dense" : "sparse", sparse ? "fewer" : "more", (1 - explanation.flips_at_density) * 100);
+    print("  flips     to {} at {} than {:.0f} % zeros, if its time grows with the nonzeros\n",
+          sparse ? "dense" : "sparse", sparse ? "fewer" : "more", (1 - explanation.flips_at_density) * 100);
   }
 }
 
@@ -141,14 +141,14 @@ Result<std::vector<ExplainedChoice>> explained_choices(const TunedContents& cont
 }
 
 void print_why(const ExplainedChoice& explained) {
-  fmt::print("why, for N up to {}:\n", explained.choice->tokens);
+  print("why, for N up to {}:\n", explained.choice->tokens);
   print_families(explained.explanation);
   print_verdict(*explained.choice, explained.explanation);
   print_counts(explained.explanation.rejected, "rejected");
   print_rejections(explained.explanation);
   print_counts(explained.explanation.cuts, "pruned");
   if (!explained.has_measurements)
-    fmt::print("  no cache has measurements of this weight here (--cache): what was tried is not known\n");
+    print("  no cache has measurements of this weight here (--cache): what was tried is not known\n");
 }
 
 nlohmann::json why_json(const Explanation& explanation) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/json_text.h"
 #include "tools/report/json_fields.h"
 
 namespace sparsmith::tools {
@@ -367,9 +368,10 @@ Result<TuningResults> cells_from(std::string_view text, const std::string& name)
     text.remove_prefix(std::min(text.size(), one.size() + 1));
     if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string where = fmt::format("{}:{}", name, line);
-    const json cell = json::parse(one, nullptr, false);
-    if (!is_cell(cell)) return invalid_input(where + ": is no JSON object with \"tokens\" and \"timing\"");
-    SPARSMITH_RETURN_IF_ERROR(add_cell(cell, where, results));
+    const auto cell = parse_json(one);
+    if (!cell.ok() || !is_cell(*cell))
+      return invalid_input(where + ": is no JSON object with \"tokens\" and \"timing\"");
+    SPARSMITH_RETURN_IF_ERROR(add_cell(*cell, where, results));
   }
   return results;
 }
@@ -378,13 +380,15 @@ Result<TuningResults> cells_from(std::string_view text, const std::string& name)
 
 Status add_report_json(std::string_view text, const std::string& name, ReportInputs& inputs) {
   const std::string_view first_line = text.substr(0, text.find('\n'));
-  if (is_cell(json::parse(first_line, nullptr, false))) {
+  const auto first = parse_json(first_line);
+  if (first.ok() && is_cell(*first)) {
     SPARSMITH_ASSIGN_OR_RETURN(TuningResults results, cells_from(text, name));
     inputs.results.push_back(std::move(results));
     return {};
   }
-  const json object = json::parse(text, nullptr, false);
-  if (object.is_discarded()) return invalid_input(name + ": is neither JSON nor JSON lines");
+  const auto parsed = parse_json(text);
+  if (!parsed.ok()) return parsed.status().annotate(name + ": is neither JSON nor JSON lines");
+  const json& object = *parsed;
   if (object.is_object() && object.contains("history")) {
     SPARSMITH_ASSIGN_OR_RETURN(PerformanceHistory history, history_from(object, name));
     inputs.histories.push_back(std::move(history));
