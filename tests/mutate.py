@@ -116,6 +116,8 @@ def main() -> None:
     equivalents = Equivalents(EQUIVALENT)
     results = Results(args.results)
     rooms = args.room or ROOMS
+    for entry in equivalents.stale(ROOT):
+        print(f"{EQUIVALENT.name} names a line that is gone: {entry}", file=sys.stderr)
     if args.report:
         for seed in sorted({each["seed"] for each in results.records.values()}):
             print(f"seed {seed}")

@@ -68,6 +68,11 @@ class Equivalents:
     def __init__(self, file: pathlib.Path):
         self.entries = json.loads(file.read_text())
 
+    def stale(self, root: pathlib.Path) -> list[str]:
+        """Entries whose line the sources no longer hold."""
+        lines = {file: (root / file).read_text() for file in {entry["file"] for entry in self.entries}}
+        return [f"{each['file']}: {each['line']}" for each in self.entries if each["line"] not in lines[each["file"]]]
+
     def reason(self, mutant: Mutant) -> str | None:
         for entry in self.entries:
             if (entry["file"], entry["operator"]) != (mutant.file, mutant.operator):
