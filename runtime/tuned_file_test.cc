@@ -303,6 +303,8 @@ TEST_F(TunedFileTest, ArraysMustHoldTheWeightThatWasTuned) {
   refuses([](TunedWeight& weight) { weight.nnz = 2; });
   refuses([](TunedWeight& weight) { weight.pattern_hash = "aa"; });
   refuses([](TunedWeight& weight) { weight.value_hash = "bb"; });
+  refuses([](TunedWeight& weight) { weight.packings[0].packer_version = 99; });
+  refuses([](TunedWeight& weight) { weight.packings[0].facts["segments"] = 3; });
   refuses([](TunedWeight& weight) {
     weight.packings[0].packing = weight.choices[0].packing = weight.choices[1].packing = "csr9";
   });

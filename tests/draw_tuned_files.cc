@@ -10,12 +10,12 @@
 #include <map>
 
 #include "generator/dense_epilogue.h"
-#include "matrix/dense_matrix.h"
+#include "generator/family.h"
 #include "runtime/fake_cuda_driver.h"
 #include "runtime/tuned_file.h"
 #include "runtime/tuned_sample.h"
+#include "tests/drawn_packings.h"
 #include "tests/drawn_two_four.h"
-#include "tests/kernel_cases.h"
 
 namespace sparsmith::test {
 namespace {
@@ -76,42 +76,87 @@ Status write_weight(const CsrMatrix& matrix, const Problem& problem, const Packe
   return output.write(candidate.config.family, contents);
 }
 
+// Any operator that the family may serve. Values of drawn matrices are exact in fp16 and fp32.
 OperatorSpec draw_spec(Random& random, const std::string& family, const CsrMatrix& matrix) {
-  OperatorSpec spec = draw_operator(random);
-  spec.type = family == "rows" || family == "slots" || family == "panel" || family == "gather"
-                  ? (random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat16)
-                  : DataType::kFloat16;
-  spec.accumulation = Accumulation::kFp32;
+  const bool any_type = family == "rows" || family == "slots" || family == "panel" || family == "gather";
+  OperatorSpec spec;
   spec.rows = matrix.rows;
   spec.cols = matrix.cols;
+  spec.type = any_type && random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat16;
+  spec.layout = static_cast<Layout>(random() % 2);
+  spec.epilogue.activation = static_cast<Activation>(random() % 4);
+  spec.epilogue.bias = random() % 2 == 0;
+  spec.epilogue.beta = random() % 3 == 0;
+  spec.epilogue.residual = random() % 3 == 0;
   return spec;
 }
 
 Status draw_file(Random& random, const Family& family, Output& output) {
-  Status last = internal_error("no config");
-  for (int attempt = 0; attempt < 200; ++attempt) {
-    KernelCase drawn;
-    const std::int64_t rows = draw_between(random, 1, 80);
-    const std::int64_t cols = draw_between(random, 1, 150);
-    drawn.matrix =
-        family.name() == "two_four" ? draw_two_four(random, rows, cols, 0.7) : draw_uneven_matrix(random, rows, cols);
-    drawn.problem.device = typical_device(90);
-    drawn.problem.tokens = draw_between(random, 1, 20);
-    drawn.problem.spec = draw_spec(random, std::string(family.name()), drawn.matrix);
-    drawn.matrix.data_type = drawn.problem.spec.type;
-    const std::vector<Parameter> parameters = family.parameters();
-    const Parameter& parameter = parameters[random() % parameters.size()];
-    const std::int64_t value = parameter.values[random() % parameter.values.size()];
-    const auto config = draw_config(random, family, drawn.problem, parameter.name, value);
-    if (!config) continue;
-    drawn.config = *config;
-    PackedWeight packed;
-    const Result<Candidate> candidate = generate_case(drawn, packed);
-    last = candidate.status();
-    if (!candidate.ok()) continue;
-    return write_weight(drawn.matrix, drawn.problem, packed, *candidate, TunedChoice::Kind::kGenerated, output);
+  constexpr int kAttempts = 50'000;  // most values of parameters do not go together
+  Problem problem;
+  problem.device = typical_device(90);
+  CsrMatrix matrix;
+  SparsityStatistics statistics;
+  Config config{family.name(), {}};
+  const std::vector<Parameter> parameters = family.parameters();
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (attempt % 1000 == 0) {
+      const auto rows = static_cast<std::int64_t>(1 + random() % 80);
+      const auto cols = static_cast<std::int64_t>(1 + random() % 150);
+      matrix =
+          family.name() == "two_four" ? draw_two_four(random, rows, cols, 0.7) : draw_uneven_matrix(random, rows, cols);
+      problem.tokens = family.name() == "slots" ? 1 : static_cast<std::int64_t>(1 + random() % 20);
+      problem.spec = draw_spec(random, family.name(), matrix);
+      matrix.data_type = problem.spec.type;
+      statistics = compute_statistics(matrix);
+    }
+    for (const Parameter& each : parameters) config.values[each.name] = each.values[random() % each.values.size()];
+    if (!family.check(config, problem, statistics).ok()) continue;
+    SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, family.pack(config, problem, matrix));
+    SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, family.generate(config, problem, packed));
+    candidate.config = config;
+    return write_weight(matrix, problem, packed, candidate, TunedChoice::Kind::kGenerated, output);
   }
-  return last.annotate(std::string(family.name()));
+  return internal_error(family.name() + ": no config was found");
+}
+
+// A plan with a step of each kind, of a kernel that takes every array.
+Candidate any_plan(const OperatorSpec& spec, const PackedWeight& packed) {
+  using Kind = PlanArgument::Kind;
+  const auto formula = [](const char* text) { return IntegerExpression::parse(text).value(); };
+  Candidate candidate;
+  candidate.packing = packed.packing;
+  candidate.kernels = {{.name = "any_kernel", .source = "", .closure_hash = "", .max_shared_bytes = 4096}};
+  candidate.plan.workspace_bytes = formula("n * 48 + 16");
+  PlanStep& zero = candidate.plan.steps.emplace_back();
+  zero.kind = PlanStep::Kind::kZero;
+  zero.zero_offset = formula("n * 16");
+  zero.zero_bytes = formula("n * 32");
+  PlanStep& launch = candidate.plan.steps.emplace_back();
+  launch.kernel = "any_kernel";
+  launch.grid = {formula("ceil_div(n, 4) * 2"), 3, 1};
+  launch.block = {64, 2, 1};
+  launch.cluster = {2, 1, 1};
+  launch.shared_bytes = formula("min(n, 16) * 256");
+  for (const PackedArray& array : packed.arrays) launch.arguments.push_back({Kind::kPacked, array.name, 0});
+  for (const Kind kind : {Kind::kX, Kind::kY, Kind::kBias, Kind::kResidual, Kind::kAlpha, Kind::kBeta})
+    launch.arguments.push_back({kind, "", 0});
+  launch.arguments.push_back({Kind::kWorkspace, "", formula("n * 16")});
+  launch.arguments.push_back({Kind::kInt32, "", spec.rows});
+  launch.arguments.push_back({Kind::kInt32, "", formula("n")});
+  launch.arguments.push_back({Kind::kInt64, "", formula("ldx * n")});
+  return candidate;
+}
+
+Status draw_format_file(Random& random, const char* format, Output& output) {
+  SPARSMITH_ASSIGN_OR_RETURN(const DrawnPacking drawn, draw_packing(random, format));
+  Problem problem;
+  problem.tokens = static_cast<std::int64_t>(1 + random() % 30);
+  problem.spec = draw_spec(random, format, drawn.matrix);
+  problem.spec.type = drawn.packed.value_type;
+  Candidate candidate = any_plan(problem.spec, drawn.packed);
+  candidate.config.family = fmt::format("format_{}", format);
+  return write_weight(drawn.matrix, problem, drawn.packed, candidate, TunedChoice::Kind::kGenerated, output);
 }
 
 Status draw_dense_file(Random& random, const char* epilogue, Output& output) {
@@ -121,11 +166,7 @@ Status draw_dense_file(Random& random, const char* epilogue, Output& output) {
   problem.spec.cols = matrix.cols;
   problem.tokens = 4;
   SPARSMITH_ASSIGN_OR_RETURN(problem.spec.epilogue, Epilogue::parse(epilogue));
-  const std::string bytes = dense_bytes(matrix);
-  const auto view = std::as_bytes(std::span(bytes));
-  PackedWeight packed;
-  packed.packing = kDensePacking;
-  packed.arrays = {{std::string(kDenseArray), DataType::kFloat32, {view.begin(), view.end()}}};
+  const PackedWeight packed = dense_packing(matrix, DataType::kFloat32);
   Candidate candidate;
   if (problem.spec.epilogue.activation == Activation::kGelu) {
     SPARSMITH_ASSIGN_OR_RETURN(candidate, dense_epilogue(problem.spec));
@@ -134,10 +175,13 @@ Status draw_dense_file(Random& random, const char* epilogue, Output& output) {
   return write_weight(matrix, problem, packed, candidate, TunedChoice::Kind::kDense, output);
 }
 
-Status draw_all(Output& output, int files_per_family, std::uint64_t seed) {
+Status draw_all(Output& output, int files_each, std::uint64_t seed) {
   Random random(seed);
   for (const char* name : kFamilies) {
-    for (int i = 0; i < files_per_family; ++i) SPARSMITH_RETURN_IF_ERROR(draw_file(random, *family(name), output));
+    for (int i = 0; i < files_each; ++i) SPARSMITH_RETURN_IF_ERROR(draw_file(random, *family(name), output));
+  }
+  for (const char* format : {"csr", "slots", "panel", "bitmap", "bsr", "scatter", "two_four"}) {
+    for (int i = 0; i < files_each; ++i) SPARSMITH_RETURN_IF_ERROR(draw_format_file(random, format, output));
   }
   for (const char* epilogue : {"bias", "gelu"}) SPARSMITH_RETURN_IF_ERROR(draw_dense_file(random, epilogue, output));
   TunedSample fake;
@@ -149,7 +193,7 @@ Status draw_all(Output& output, int files_per_family, std::uint64_t seed) {
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    fmt::print(stderr, "usage: {} FOLDER FILES_PER_FAMILY SEED [without-sources]\n", argv[0]);
+    fmt::print(stderr, "usage: {} FOLDER FILES_EACH SEED [without-sources]\n", argv[0]);
     return 2;
   }
   sparsmith::test::Output output{argv[1], argc == 4};
