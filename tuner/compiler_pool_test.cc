@@ -13,6 +13,7 @@
 
 #include "base/temporary_directory.h"
 #include "tuner/child_process.h"
+#include "tuner/known_good_kernel.h"
 
 namespace sparsmith {
 namespace {
@@ -240,6 +241,13 @@ TEST_F(NvrtcPoolTest, CompilesAsInThisProcess) {
   fenced.architecture = "sm_90a";
   EXPECT_EQ(pool_->compile(fenced, "sm_80").status().code(), StatusCode::kUnsupported);
   EXPECT_EQ(pool_->ptx(fenced, "compute_90").value(), here_->ptx(fenced, "compute_90").value());
+}
+
+TEST_F(NvrtcPoolTest, TheKnownGoodKernelCompiles) {
+  for (const char* architecture : {"sm_80", "sm_90"}) {
+    const auto compiled = pool_->compile(*known_good_kernel(), architecture);
+    EXPECT_TRUE(compiled.ok()) << compiled.status().to_string();
+  }
 }
 
 // What it does of itself with a source that is nested deeply: here it would end, or stop, this process.

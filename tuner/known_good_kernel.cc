@@ -1,5 +1,7 @@
 #include "tuner/known_good_kernel.h"
 
+#include <string>
+
 #include "generator/kernel_text.h"
 
 namespace sparsmith {
@@ -18,7 +20,7 @@ Result<KernelSource> known_good_kernel() {
   text.threads = kThreads;
   text.headers = {"snippets/device.cuh"};
   text.parameters = {{"u32*", "words"}};
-  text.body = "words[threadIdx.x] = threadIdx.x * " + std::to_string(kFactor) + "U;";
+  text.body = "words[thread_index()] = static_cast<u32>(thread_index()) * " + std::to_string(kFactor) + "U;";
   return assemble(text);
 }
 
