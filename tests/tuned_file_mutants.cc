@@ -6,11 +6,13 @@
 // have anything altered and all hashes repaired: what loads is run on the fake driver, which checks every address and
 // size that it is given, and where the arrays alone were altered, on the emulator, where there is one.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "base/file.h"
@@ -37,6 +39,7 @@ struct Counts {
   int refused = 0;  // by loading
   int loaded = 0;
   int same = 0;  // of those: their arrays hold the weight that was tuned
+  std::set<std::string> same_in;
   int runs = 0;
   int refused_runs = 0;
   int emulated = 0;
@@ -114,6 +117,7 @@ Status try_forged_contents(const Sample& sample, std::mt19937_64& random, Counts
   fuzz::repair_weights(*parts);
   if (parts->description != claimed) return internal_error("arrays of another weight loaded under its hashes");
   ++counts.same;
+  counts.same_in.insert(sample.name);
   return {};
 }
 
@@ -205,8 +209,10 @@ Status run_all(int count, const std::string& folder, std::uint64_t seed) {
   }
   fmt::print("{} files, seed {}\n", samples.size(), seed);
   fmt::print(
-      "arrays altered, pattern and value hash kept: {} mutants, {} refused, {} loaded, {} of them the same weight\n",
-      forged_contents.mutants, forged_contents.refused, forged_contents.loaded, forged_contents.same);
+      "arrays altered, pattern and value hash kept: {} mutants, {} refused, {} loaded, {} of them the same weight "
+      "({})\n",
+      forged_contents.mutants, forged_contents.refused, forged_contents.loaded, forged_contents.same,
+      fmt::join(forged_contents.same_in, ", "));
   fmt::print(
       "anything altered, all hashes repaired: {} mutants, {} refused, {} loaded; {} runs launched, {} refused, {} "
       "emulated\n",
