@@ -42,6 +42,7 @@ constexpr int kMaxDepth = 16;                 // of the JSON; a tensor's descrip
 constexpr std::size_t kMaxTensors = 1 << 18;  // what a header may hold, so that a small file takes little memory
 constexpr std::size_t kMaxMetadata = 1 << 16;
 constexpr std::size_t kMaxDimensions = 64;
+constexpr std::size_t kMaxName = 1 << 16;
 constexpr std::size_t kMaxOtherKeys = 64;  // of one tensor, that this reader does not know
 
 Status duplicate(std::string_view name) { return invalid_input(fmt::format("the header names '{}' twice", name)); }
@@ -84,6 +85,8 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
 
   bool key(std::string& key) override {
+    if (key.size() > kMaxName)
+      return fail(invalid_input(fmt::format("a name of {} bytes; at most {} are allowed", key.size(), kMaxName)));
     if (depth_ == 1) {
       in_metadata_ = key == "__metadata__";
       if (in_metadata_ && std::exchange(has_metadata_, true)) return fail(duplicate(key));

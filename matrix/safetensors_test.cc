@@ -83,6 +83,7 @@ TEST(SafetensorsTest, BoundsWhatAHeaderHolds) {
   EXPECT_THAT(described(std::string(200000, '[')), HasSubstr("more than 16 levels"));
   EXPECT_THAT(described("1,\"more\":2"), HasSubstr("names 'more' twice"));
   EXPECT_THAT(described("1,\"dtype\":\"F16\""), HasSubstr("names 'dtype' twice"));
+  EXPECT_THAT(error_of(file_of("{\"" + std::string(65537, 'n') + "\":1}", 0)), HasSubstr("a name of 65537 bytes"));
   std::string keys = "1";
   for (int i = 0; i < 65; ++i) keys += ",\"k" + std::to_string(i) + "\":1";
   EXPECT_THAT(described(keys), HasSubstr("more than 64 unknown keys"));
