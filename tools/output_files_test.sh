@@ -8,13 +8,13 @@ seeds=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../tests/fuzz/seeds")
 # shellcheck source=tools/expect.sh
 source "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
 
-"$sparsmith" synth -o model.safetensors --seed 1 --weight a.weight:256x512:0.97:uniform >/dev/null
+"$sparsmith" synth -o model.safetensors --seed 1 --weight a.weight:96x128:0.9:uniform >/dev/null
 "$sparsmith" synth -o shard.safetensors --seed 2 --weight b.weight:32x64:0.9:uniform >/dev/null
 echo '{"weight_map": {"b.weight": "shard.safetensors"}}' >model.safetensors.index.json
 tune() {
   local model=$1
   shift
-  "$sparsmith" tune "$model" "$@" --candidates 2 --families rows --device emulator
+  "$sparsmith" tune "$model" "$@" --candidates 4 --families slots --device emulator
 }
 tune model.safetensors -o tuned.safetensors >/dev/null 2>&1
 cp cache/sparsmith/cache.db tune.db
