@@ -80,7 +80,7 @@ for command in "show model.tuned.safetensors" "analyze model.safetensors" "cache
 done
 # Names that a terminal would obey.
 "$sparsmith" synth -o names.safetensors --weight $'a\e[31m\nb:8x64:0.9:uniform' >/dev/null
-expect 0 'a\\x1b\[31m' "$sparsmith" analyze names.safetensors
+expect 0 'a\\x1b\[31m\\x0ab' "$sparsmith" analyze names.safetensors
 expect 0 'a\\x1b\[31m' "$sparsmith" tune names.safetensors -o names.tuned.safetensors --device emulator --no-cache
 expect 0 'a\\x1b\[31m' "$sparsmith" show names.tuned.safetensors
 ! grep -q $'\e' output

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "base/printable.h"
 #include "tools/report/sparkline.h"
 
 namespace sparsmith::tools {
@@ -19,7 +20,8 @@ static_assert(SparsityStatistics::kBlockSizes[kBlock16] == 16);
 
 // Long names keep their end, which tells layers apart.
 std::string shortened(const std::string& name) {
-  return name.size() <= kMaxNameWidth ? name : "..." + name.substr(name.size() - kMaxNameWidth + 3);
+  const std::string shown = printable(name);
+  return shown.size() <= kMaxNameWidth ? shown : "..." + shown.substr(shown.size() - kMaxNameWidth + 3);
 }
 
 // A bar a power of two, from the shortest rows that there are.
@@ -83,7 +85,7 @@ std::string histogram_bin_label(std::size_t bin) {
 
 std::string row_length_histogram(const std::string& name, const SparsityStatistics& statistics) {
   const std::vector<std::int64_t>& histogram = statistics.row_length_histogram;
-  std::string text = fmt::format("row lengths of {}: {} to {}, mean {:.1f}\n", name, statistics.row_min,
+  std::string text = fmt::format("row lengths of {}: {} to {}, mean {:.1f}\n", printable(name), statistics.row_min,
                                  statistics.row_max, statistics.row_mean);
   const std::int64_t most =
       histogram.empty() ? 1 : std::max<std::int64_t>(1, *std::max_element(histogram.begin(), histogram.end()));
