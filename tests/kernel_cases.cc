@@ -271,13 +271,13 @@ std::optional<Config> draw_config(Random& random, const Family& family, const Pr
   return std::nullopt;
 }
 
-std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int kernels, int weights) {
+std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int kernels, int weights, int first) {
   Random random(seed);
   std::vector<std::pair<std::string, std::int64_t>> values;  // every value of every parameter, in turn
   for (const Parameter& parameter : family.parameters())
     for (const std::int64_t value : parameter.values) values.emplace_back(parameter.name, value);
   std::vector<KernelCase> cases;
-  for (int kernel = 0; kernel < kernels; ++kernel) {
+  for (int kernel = first; kernel < first + kernels; ++kernel) {
     const auto& [parameter, value] = values[static_cast<std::size_t>(kernel) % values.size()];
     const auto draw_spec = [&] {
       OperatorSpec drawn = draw_operator(random);

@@ -50,8 +50,9 @@ std::optional<Config> draw_config(Random& random, const Family& family, const Pr
                                   const std::string& parameter, std::int64_t value);
 
 // One case per kernel and weight: for `kernels` kernels in turn over all values of all parameters, `weights` cases
-// each, in which packing, weight, N and inputs change and the kernel's text does not.
-std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int kernels, int weights);
+// each, in which packing, weight, N and inputs change and the kernel's text does not. `first`: where in the turn the
+// kernels begin.
+std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int kernels, int weights, int first = 0);
 
 // The fp64 sums of a problem, by Eigen.
 ReferenceSums eigen_sums(const ReferenceProblem& problem);

@@ -65,9 +65,10 @@ struct DrawnKernel {
 };
 
 // By name. A candidate has one kernel of the family; others, such as a relayout, are whole.
-void draw_kernels(const Family& tested, std::uint64_t seed, std::map<std::string, DrawnKernel>& kernels) {
+void draw_kernels(const Family& tested, std::uint64_t seed, int draw, std::map<std::string, DrawnKernel>& kernels) {
   const std::string prefix = tested.name() + "_";
-  for (const KernelCase& each : draw_cases(tested, seed, kKernelsOfADraw, kWeightKinds)) {
+  for (const KernelCase& each : draw_cases(tested, seed + static_cast<std::uint64_t>(draw), kKernelsOfADraw,
+                                           kWeightKinds, draw * kKernelsOfADraw)) {
     PackedCase packed_case{each, {}};
     const auto candidate = generate_case(each, packed_case.packed);
     ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
@@ -103,8 +104,7 @@ TEST_P(KernelMutantsTest, AreCaught) {
   int draws = 0;
   for (; draws < kMostDraws && !pending.empty(); ++draws) {
     std::map<std::string, DrawnKernel> kernels;
-    ASSERT_NO_FATAL_FAILURE(
-        draw_kernels(*family(GetParam().family), seed + static_cast<std::uint64_t>(draws), kernels));
+    ASSERT_NO_FATAL_FAILURE(draw_kernels(*family(GetParam().family), seed, draws, kernels));
     for (const auto& [name, kernel] : kernels) {
       const std::size_t before = pending.size();
       std::erase_if(pending, [&](Pending& each) {
