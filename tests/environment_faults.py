@@ -191,7 +191,7 @@ class Run:
         return act
 
     def kill_child(self):
-        number = self.random.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGSEGV])
+        number = self.random.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
         moments = sorted(self.moment() for _ in range(self.random.choice([1, 1, 2, 3])))
         self.what = f"{number.name} to a child at {moments}"
 
