@@ -74,7 +74,8 @@ Status check_header(const Bytes& file) {
 // What a section .nv.info.<kernel> says.
 class InfoReader {
  public:
-  explicit InfoReader(const Bytes& info) : info_(info) {}
+  // states_all_bytes: the section states the size of all parameters where there are any.
+  InfoReader(const Bytes& info, bool states_all_bytes) : info_(info), states_all_bytes_(states_all_bytes) {}
 
   Result<CubinParameters> read() {
     std::uint64_t next = 0;
@@ -130,13 +131,14 @@ class InfoReader {
       end = found_[i]->offset + found_[i]->bytes;
       kernel_.parameters.push_back(*found_[i]);
     }
-    if (static_cast<std::int64_t>(all_bytes_.value_or(0)) != end) {
+    if (static_cast<std::int64_t>(all_bytes_.value_or(states_all_bytes_ ? 0 : end)) != end) {
       return not_whole("the parameters do not add up to their size");
     }
     return std::move(kernel_);
   }
 
   Bytes info_;
+  bool states_all_bytes_;
   CubinParameters kernel_;
   std::vector<std::optional<CubinParameters::Parameter>> found_;
   std::optional<std::uint64_t> all_bytes_;
@@ -162,7 +164,8 @@ Result<CubinParameters> read_cubin_parameters(std::span<const std::byte> cubin, 
   const std::optional<Bytes> names = names_section < sections ? bytes_of(names_section) : std::nullopt;
   if (!names) return not_whole("its sections have no names");
 
-  // From sm_100 on a second section describes the kernel for the driver's own compiler; both say the same.
+  // From sm_100 on a second section describes the kernel for the driver's own compiler; both say the same, but for the
+  // size of all.
   const std::string info_name = fmt::format(".nv.info.{}", kernel);
   const std::string second_name = fmt::format(".nv.merc.nv.info.{}", kernel);
   const std::string code_name = fmt::format(".text.{}", kernel);
@@ -178,7 +181,7 @@ Result<CubinParameters> read_cubin_parameters(std::span<const std::byte> cubin, 
     if (*name != info_name && *name != second_name) continue;
     std::optional<CubinParameters>& place = *name == info_name ? found : second;
     if (place) return not_whole(fmt::format("{} stands twice", *name));
-    SPARSMITH_ASSIGN_OR_RETURN(place, InfoReader(*bytes).read());
+    SPARSMITH_ASSIGN_OR_RETURN(place, InfoReader(*bytes, *name == info_name).read());
   }
   if (!found || !has_code) return invalid_input(fmt::format("the cubin does not describe a kernel {}", kernel));
   if (second && second->parameters != found->parameters) return not_whole("its two descriptions of parameters differ");

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <random>
+#include <span>
 #include <vector>
 
+#include "base/file.h"
 #include "runtime/fake_cuda_driver.h"
 
 namespace sparsmith {
@@ -24,6 +27,21 @@ TEST(CubinParameters, AreThoseOfTheKernel) {
   EXPECT_EQ(read->max_threads, 0);
   EXPECT_TRUE(read_cubin_parameters(fake_cubin("k"), "k")->parameters.empty());
   EXPECT_THAT(read_cubin_parameters(cubin, "other").status().message(), HasSubstr("does not describe a kernel other"));
+}
+
+// kern(const int*, const int*, float*, int, long long, float) with __launch_bounds__(256), compiled for each.
+TEST(CubinParameters, AreReadFromCompiledKernels) {
+  const auto seeds = std::filesystem::path(__FILE__).parent_path().parent_path() / "tests/fuzz/seeds/cubin_parameters";
+  for (const char* architecture : {"80", "90a", "100"}) {
+    const auto cubin = read_file((seeds / (std::string("k") + architecture + ".cubin")).string());
+    ASSERT_TRUE(cubin.ok()) << cubin.status().to_string();
+    const auto read = read_cubin_parameters(std::as_bytes(std::span(*cubin)), "kern");
+    ASSERT_TRUE(read.ok()) << architecture << ": " << read.status().to_string();
+    EXPECT_THAT(read->parameters, ElementsAre(Parameter{0, 8}, Parameter{8, 8}, Parameter{16, 8}, Parameter{24, 4},
+                                              Parameter{32, 8}, Parameter{40, 4}));
+    EXPECT_EQ(read->max_threads, 256);
+    EXPECT_TRUE(read_cubin_parameters(std::as_bytes(std::span(*cubin)), "none")->parameters.empty());
+  }
 }
 
 TEST(CubinParameters, RefusesDamage) {
