@@ -45,6 +45,7 @@ Result<Seeds> worker_messages() {
   Seeds seeds;
   for (const OutgoingMessage& request :
        {encode_properties_request(), encode_speeds_request({}), encode_speeds_request(image),
+        encode_known_good_request({}), encode_known_good_request(image),
         encode_reference_kernel_request(DataType::kFloat16, image),
         encode_output_comparison_kernel_request(DataType::kFloat32, image), encode_fingerprint_kernel_request(image),
         encode_weight_request(matrix, spec), encode_packing_request(packed), encode_place_packing_request("csr u16"),

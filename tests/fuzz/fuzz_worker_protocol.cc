@@ -18,6 +18,7 @@ OutgoingMessage encoded(const WorkerRequest& request) {
         using T = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<T, PropertiesRequest>) return encode_properties_request();
         if constexpr (std::is_same_v<T, SpeedsRequest>) return encode_speeds_request(value.probe);
+        if constexpr (std::is_same_v<T, KnownGoodRequest>) return encode_known_good_request(value.kernel);
         if constexpr (std::is_same_v<T, ReferenceKernelRequest>)
           return encode_reference_kernel_request(value.type, value.kernel);
         if constexpr (std::is_same_v<T, OutputComparisonKernelRequest>)
