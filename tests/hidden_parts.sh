@@ -20,7 +20,10 @@ hide_libraries() {  # those of that name, wherever a loader may find them
 }
 hide_nvrtc() { hide_libraries 'libnvrtc.so*'; }
 hide_builtins() { hide_libraries 'libnvrtc-builtins.so*'; }
-hide_worker() { hide_file "$build/bin/sparsmith-emulator"; }
+hide_worker() {  # the one with its compiler inside, and the one that takes over from it
+  local file
+  for file in "$build"/bin/sparsmith-emulator*; do hide_file "$file"; done
+}
 hide_browser() {
   local name
   for name in chromium chromium-browser google-chrome google-chrome-stable; do
