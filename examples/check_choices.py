@@ -21,7 +21,9 @@ def ask(*command: str) -> dict:
 
 def main() -> None:
     sparsmith, tuned, device = sys.argv[1:]
-    choices = [(weight["name"], choice) for weight in ask(sparsmith, "show", tuned)["weights"] for choice in weight["choices"]]
+    choices = [
+        (weight["name"], choice) for weight in ask(sparsmith, "show", tuned)["weights"] for choice in weight["choices"]
+    ]
     generated = [(name, choice) for name, choice in choices if choice["kind"] == "generated"]
     if not generated:
         sys.exit(
@@ -29,11 +31,15 @@ def main() -> None:
             f"`{sparsmith} doctor` says what this machine lacks."
         )
     for name, choice in generated:
-        result = ask(sparsmith, "run", tuned, "--tensor", name, "--tokens", str(choice["tokens"]), "--device", device, "--check")
+        result = ask(
+            sparsmith, "run", tuned, "--tensor", name, "--tokens", str(choice["tokens"]), "--device", device, "--check"
+        )
         if not result["ok"] or result["skipped"]:
             reason = result["reason"] or "it was not run"
             sys.exit(f"check_choices: {name} at N = {choice['tokens']}, {choice['config']}: not verified: {reason}")
-        print(f"{name} N = {choice['tokens']}: correct, largest error {result['max_error_over_bound']:.3f} of its bound")
+        print(
+            f"{name} N = {choice['tokens']}: correct, largest error {result['max_error_over_bound']:.3f} of its bound"
+        )
     print(f"{len(generated)} of {len(choices)} choices are generated kernels; each is correct on {device}")
 
 

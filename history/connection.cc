@@ -77,9 +77,8 @@ std::vector<Span> passwords_of_words(const std::string& address) {
       ++end;
       while (end < address.size() && address[end] != '\'') end += address[end] == '\\' ? 2 : 1;
       end = std::min(end + 1, address.size());
-    } else {
-      while (end < address.size() && !is_blank(end)) ++end;
     }
+    while (end < address.size() && !is_blank(end)) ++end;
     spans.push_back({begin, end});
   }
   return spans;

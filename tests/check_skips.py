@@ -72,7 +72,9 @@ def main():
     junit, tests, allowed_path = sys.argv[1:]
     allowed = read_allowed(allowed_path)
     cases = list(ElementTree.parse(junit).iter("testcase"))
-    skipped = [case for case in cases if case.get("status") in ("notrun", "disabled") or case.find("skipped") is not None]
+    skipped = [
+        case for case in cases if case.get("status") in ("notrun", "disabled") or case.find("skipped") is not None
+    ]
     if len(skipped) == len(cases):
         sys.exit(f"check_skips: {junit}: no test ran")
     labels = read_labels(tests)

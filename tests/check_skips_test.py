@@ -42,7 +42,11 @@ class CheckSkipsTest(unittest.TestCase):
             if data:
                 environment["DRAWN_DATA"] = data
             done = subprocess.run(
-                [sys.executable, SCRIPT, junit, tests, skips], capture_output=True, text=True, check=False, env=environment
+                [sys.executable, SCRIPT, junit, tests, skips],
+                capture_output=True,
+                text=True,
+                check=False,
+                env=environment,
             )
             return done.returncode, done.stdout + done.stderr
 

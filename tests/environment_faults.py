@@ -64,8 +64,22 @@ def make_programs(name, without=(), replaced=None):
 
 def command(programs, cache, output):
     return [
-        str(programs / PARENT), "tune", "model.safetensors", "-o", str(output), "--tokens", "1",
-        "--candidates", "2", "--families", "rows", "--device", "emulator", "--cache", str(cache), "--json",
+        str(programs / PARENT),
+        "tune",
+        "model.safetensors",
+        "-o",
+        str(output),
+        "--tokens",
+        "1",
+        "--candidates",
+        "2",
+        "--families",
+        "rows",
+        "--device",
+        "emulator",
+        "--cache",
+        str(cache),
+        "--json",
     ]
 
 
@@ -103,8 +117,13 @@ def stacks(mark):
     for pid, name in processes_of(mark).items():
         text += f"== {pid} {name}\n"
         try:
-            text += subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"],
-                                   capture_output=True, text=True, timeout=60, check=False).stdout
+            text += subprocess.run(
+                ["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            ).stdout
         except (OSError, subprocess.TimeoutExpired) as error:
             text += str(error)
     return text
@@ -112,8 +131,9 @@ def stacks(mark):
 
 def mount_tmpfs(folder, size):
     folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True,
-                          check=False)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False
+    )
     return done.returncode == 0
 
 
@@ -175,6 +195,7 @@ class Run:
                 else:
                     kill(parent.pid, number)
                 self.ended.wait(0.05)
+
         return act
 
     def kill_parent(self):
@@ -188,6 +209,7 @@ class Run:
             kill(parent.pid, signal.SIGKILL)
             for pid in others:
                 kill(pid, signal.SIGKILL)
+
         return act
 
     def kill_child(self):
@@ -202,6 +224,7 @@ class Run:
                 others = sorted(children_of(self.mark, parent.pid))
                 if others:
                     kill(self.random.choice(others), number)
+
         return act
 
     def kill_every_child(self):
@@ -215,6 +238,7 @@ class Run:
                 for pid, name in children_of(self.mark, parent.pid).items():
                     if any(each.startswith(name) for each in names):
                         kill(pid, signal.SIGKILL)
+
         return act
 
     def full_disk(self):
@@ -259,18 +283,37 @@ class Run:
             self.extra["CXX"] = "/bin/false"
 
     def use_shim(self, part, number, after, count):
-        self.extra.update(LD_PRELOAD=str(SHIM), FAULT_PATH=part, FAULT_ERRNO=str(number), FAULT_AFTER=str(after),
-                          FAULT_COUNT=str(count), FAULT_LOG=str(self.work / "shim.log"))
+        self.extra.update(
+            LD_PRELOAD=str(SHIM),
+            FAULT_PATH=part,
+            FAULT_ERRNO=str(number),
+            FAULT_AFTER=str(after),
+            FAULT_COUNT=str(count),
+            FAULT_LOG=str(self.work / "shim.log"),
+        )
 
     KINDS = {
-        "interrupt": 5, "kill_parent": 4, "kill_child": 5, "kill_every_child": 2, "full_disk": 3,
-        "full_tmp_of_a_system_compiler": 0.5, "io_error": 4, "broken_compiler": 1,
+        "interrupt": 5,
+        "kill_parent": 4,
+        "kill_child": 5,
+        "kill_every_child": 2,
+        "full_disk": 3,
+        "full_tmp_of_a_system_compiler": 0.5,
+        "io_error": 4,
+        "broken_compiler": 1,
     }
 
     def start(self, programs, extra):
         environment = {**os.environ, MARK: self.mark, "TMPDIR": str(self.tmp), **extra}
-        return subprocess.Popen(command(programs, self.cache, self.output), cwd=self.work, env=environment,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        return subprocess.Popen(
+            command(programs, self.cache, self.output),
+            cwd=self.work,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
 
     def finish(self, parent, what):
         try:
@@ -396,9 +439,14 @@ class Clean:
         work = SCRATCH / "clean"
         work.mkdir()
         self.model = work / "model.safetensors"
-        weights = [["--weight", weight] for weight in ("a.weight:768x768:0.95:uniform", "b.weight:512x1024:0.9:uniform")]
-        subprocess.run([str(self.programs / PARENT), "synth", "-o", str(self.model), "--seed", "7", *sum(weights, [])],
-                       check=True, capture_output=True)
+        weights = [
+            ["--weight", weight] for weight in ("a.weight:768x768:0.95:uniform", "b.weight:512x1024:0.9:uniform")
+        ]
+        subprocess.run(
+            [str(self.programs / PARENT), "synth", "-o", str(self.model), "--seed", "7", *sum(weights, [])],
+            check=True,
+            capture_output=True,
+        )
         self.model_hash = hashlib.sha256(self.model.read_bytes()).digest()
         self.cold_seconds = self.tune(work, "cold.db", "cold.safetensors")
         self.tuned = (work / "cold.safetensors").read_bytes()
@@ -416,8 +464,9 @@ class Clean:
 
     def tune(self, work, cache, output):
         begin = time.monotonic()
-        done = subprocess.run(command(self.programs, work / cache, work / output), cwd=work, capture_output=True,
-                              text=True, check=False)
+        done = subprocess.run(
+            command(self.programs, work / cache, work / output), cwd=work, capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             sys.exit(f"FAILED: an undisturbed run ends with {done.returncode}\n{done.stderr}")
         return time.monotonic() - begin
@@ -426,10 +475,14 @@ class Clean:
 def main():
     print(f"SPARSMITH_TEST_SEED={SEED}", flush=True)
     clean = Clean()
-    print(f"an undisturbed run takes {clean.cold_seconds:.1f} s, with kernels in the cache {clean.warm_seconds:.1f} s",
-          flush=True)
-    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
-            for _ in range(int(os.environ.get("FAULT_HOGS", "0")))]
+    print(
+        f"an undisturbed run takes {clean.cold_seconds:.1f} s, with kernels in the cache {clean.warm_seconds:.1f} s",
+        flush=True,
+    )
+    hogs = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(int(os.environ.get("FAULT_HOGS", "0")))
+    ]
     begin = time.monotonic()
     failures = 0
     ends = {}

@@ -32,7 +32,7 @@ for type in fp32 fp16 bf16; do
 done
 for pattern in uniform lognormal:1.0 power:2 block:16 2:4; do
   "$sparsmith" synth -o p.safetensors --name p --shape 64x96 --sparsity 0.5 --pattern $pattern --seed 3 >/dev/null
-  "$sparsmith" synth -o p.smtx --shape 64x96 --sparsity 0.5 --pattern $pattern --seed 3 >/dev/null
+  "$sparsmith" synth --force -o p.smtx --shape 64x96 --sparsity 0.5 --pattern $pattern --seed 3 >/dev/null
   for file in p.safetensors p.smtx; do "$sparsmith" analyze $file --json >$file.json; done
   cmp p.safetensors.json p.smtx.json || fail "$pattern: the pattern alone is another one"
 done

@@ -203,7 +203,7 @@ int run(const Options& options) {
                                  checked.max_error_over_bound, checked.norm_error)
                    : "";
       print("  {}: {}{}{}\n", checked.ok ? "correct" : "WRONG", error, checked.ok || !measured ? "" : ": ",
-                 checked.reason);
+            checked.reason);
     }
   }
   return checked.ok ? kDone : kFailed;
