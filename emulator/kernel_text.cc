@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <string_view>
 
 namespace sparsmith {
 namespace {
+
+using std::string_view_literals::operator""sv;
 
 #include "twin_texts.inc"  // kHeaders, by the build
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "base/plant.h"
 #include "generator/planted_headers.h"
@@ -11,6 +12,8 @@
 
 namespace sparsmith {
 namespace {
+
+using std::string_view_literals::operator""sv;
 
 #include "generator/catalogue_data.inc"  // kSnippets, by snippetc
 #include "generator/header_texts.inc"    // kHeaders, by the build

@@ -32,7 +32,7 @@ Result<std::string> ptx_of(const KernelCompiler& compiler, const std::string& bo
 
 TEST(DevicePtxTest, CopiesAreAwaitedButForAsManyGroupsAsAreNamed) {
   const auto compiler = KernelCompiler::open();
-  if (!compiler.ok()) GTEST_SKIP() << "no NVRTC: " << compiler.status().to_string();
+  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
   const auto ptx = ptx_of(**compiler,
                           "async_copy<4>(shared_memory(), from);\n"
                           "async_copy<8>(shared_memory() + 8, from + 8);\n"
@@ -50,7 +50,7 @@ TEST(DevicePtxTest, CopiesAreAwaitedButForAsManyGroupsAsAreNamed) {
 
 TEST(DevicePtxTest, ProductsOfWarpgroupsAreAwaitedButForAsManyGroupsAsAreNamed) {
   const auto compiler = KernelCompiler::open();
-  if (!compiler.ok()) GTEST_SKIP() << "no NVRTC: " << compiler.status().to_string();
+  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
   const auto ptx = ptx_of(**compiler,
                           "warpgroup_multiply_begin();\nwarpgroup_multiply_commit();\n"
                           "warpgroup_multiply_wait<1>();\nwarpgroup_multiply_wait();",
