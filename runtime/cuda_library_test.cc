@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -87,15 +88,15 @@ TEST(CudaLibraryTest, FoldersOfAProgramAreThoseThatNobodyElseWritesTo) {
   std::ofstream(program) << "";
   const std::string bin = tree.file("bin");
   const std::string lib = tree.file("lib");
-  fs::permissions(bin, fs::perms(0755));
-  fs::permissions(lib, fs::perms(0755));
+  ASSERT_EQ(chmod(bin.c_str(), 0755), 0);
+  ASSERT_EQ(chmod(lib.c_str(), 0755), 0);
   EXPECT_THAT(folders_of_program(program), testing::ElementsAre(bin, lib));
-  fs::permissions(bin, fs::perms(01777));  // as /tmp
+  ASSERT_EQ(chmod(bin.c_str(), 01777), 0);  // as /tmp
   EXPECT_THAT(folders_of_program(program), testing::ElementsAre(lib));
-  fs::permissions(lib, fs::perms(0757));
+  ASSERT_EQ(chmod(lib.c_str(), 0757), 0);
   EXPECT_THAT(folders_of_program(program), testing::IsEmpty());
   if (geteuid() == 0) {
-    fs::permissions(lib, fs::perms(0755));
+    ASSERT_EQ(chmod(lib.c_str(), 0755), 0);
     ASSERT_EQ(chown(lib.c_str(), 12345, 12345), 0);
     EXPECT_THAT(folders_of_program(program), testing::IsEmpty());
     ASSERT_EQ(chown(program.c_str(), 12345, 12345), 0);

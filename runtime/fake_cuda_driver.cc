@@ -44,7 +44,7 @@ bool touches(const char* what, const T* pointer, std::size_t bytes = sizeof(T)) 
 template <class T>
 T argument(void** parameters, int index) {
   T value;
-  std::memcpy(&value, parameters[index], sizeof(T));
+  std::memcpy(&value, parameters[index], sizeof(T));  // NOLINT(bugprone-sizeof-expression): T may be a pointer
   return value;
 }
 
