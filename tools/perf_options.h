@@ -12,8 +12,8 @@ namespace sparsmith::tools {
 struct PerfOptions {
   std::string database = "perf.db";
   bool json = false;
-  std::string html;  // of compare and history: a page to write
   bool force = false;
+  std::string html;  // of compare and history: a page to write
 
   // record
   std::string suite;
