@@ -35,6 +35,7 @@ SEED = int(os.environ.get("SPARSMITH_TEST_SEED") or random.SystemRandom().randra
 JOBS = int(os.environ.get("FAULT_JOBS", "2"))
 HANG_SECONDS = float(os.environ.get("FAULT_SECONDS", "120"))
 KEEP = os.environ.get("FAULT_KEEP")
+ONLY = os.environ.get("FAULT_ONLY")
 SHIM = SCRATCH / "fault_shim.so"
 MARK = "SPARSMITH_FAULT_RUN"  # in the environment of all processes of a run
 
@@ -152,12 +153,12 @@ def finished_measurements(cache):
 class Run:
     """One faulted run, and the sound one behind it."""
 
-    def __init__(self, number, clean):
+    def __init__(self, place, number, clean):
         self.random = random.Random(f"{SEED} {number}")
         self.number = number
         self.clean = clean
-        self.mark = f"{os.getpid()}-{number}"
-        self.work = SCRATCH / f"run{number}"
+        self.mark = f"{os.getpid()}-{place}"
+        self.work = SCRATCH / f"run{place}"
         self.work.mkdir()
         shutil.copy2(clean.model, self.work / "model.safetensors")
         self.tmp = self.work / "tmp"
@@ -168,6 +169,7 @@ class Run:
         self.extra = {}  # environment
         self.mounts = []
         self.log = ""
+        self.reports = []
         self.ended = threading.Event()
         # Most runs have the kernels already, so that faults hit the other stages as often.
         self.warm = self.random.random() < 0.6
@@ -326,6 +328,7 @@ class Run:
             self.log += out + err
             raise Failure(f"{what} hangs: no end within {HANG_SECONDS:g} s") from None
         self.log += f"-- {what}: exit code {parent.returncode}\n{err}"
+        self.reports.append(out)
         until = time.monotonic() + 10
         while processes_of(self.mark) and time.monotonic() < until:
             time.sleep(0.02)
@@ -419,8 +422,11 @@ class Run:
 
     def keep(self):
         if KEEP:
-            pathlib.Path(KEEP).mkdir(parents=True, exist_ok=True)
-            pathlib.Path(KEEP, f"run{self.number}.log").write_text(f"{self.kind}: {self.what}\n{self.log}")
+            folder = pathlib.Path(KEEP, self.work.name)
+            shutil.copytree(self.work, folder, ignore=shutil.ignore_patterns("tmp", "small"), dirs_exist_ok=True)
+            (folder / "reports.json").write_text("\n".join(self.reports))
+            (folder / "log").write_text(f"{self.kind}: {self.what}\n{self.log}")
+            (folder / "undisturbed.safetensors").write_bytes(self.clean.tuned)
 
 
 class Clean:
@@ -487,8 +493,8 @@ def main():
     failures = 0
     ends = {}
 
-    def one(number):
-        run = Run(number, clean)
+    def one(place):
+        run = Run(place, int(ONLY) if ONLY else place, clean)
         code, failure = run.execute()
         if failure:
             run.keep()

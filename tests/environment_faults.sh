@@ -11,7 +11,8 @@
 #   FAULT_JOBS            runs at a time; default: 2
 #   FAULT_HOGS            processes that only take CPU time beside them; default: 0
 #   FAULT_SECONDS         after which a run hangs; default: 120
-#   FAULT_KEEP            a folder for logs and stacks of what fails
+#   FAULT_ONLY            the number of one run, which is repeated RUNS times
+#   FAULT_KEEP            a folder for the files, reports and stacks of what fails
 set -euo pipefail
 
 if (($# < 1 || $# > 2)); then

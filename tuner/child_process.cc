@@ -38,6 +38,16 @@ bool is_sent_by_others(int status) {
   }
 }
 
+// Ctrl-C reaches every process of the terminal, and the end of a job all of its processes. Both are meant for the
+// parent, which ends its children itself. A child blocks them, because NVRTC replaces their handlers while it compiles:
+// by one that ends the process with exit(), or leaves it in a deadlock.
+sigset_t signals_for_the_parent() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int each : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) sigaddset(&signals, each);
+  return signals;
+}
+
 // This process's, but for $TMPDIR.
 std::vector<std::string> environment_with(const std::string& temporary_directory) {
   std::vector<std::string> all;
@@ -85,7 +95,9 @@ Result<ChildProcess> ChildProcess::start(const std::string& program, const std::
 
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  const sigset_t blocked = signals_for_the_parent();
+  posix_spawnattr_setsigmask(&attributes, &blocked);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, sockets[1], kChildSocket);

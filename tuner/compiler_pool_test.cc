@@ -6,7 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -241,6 +244,25 @@ TEST_F(NvrtcPoolTest, CompilesAsInThisProcess) {
   fenced.architecture = "sm_90a";
   EXPECT_EQ(pool_->compile(fenced, "sm_80").status().code(), StatusCode::kUnsupported);
   EXPECT_EQ(pool_->ptx(fenced, "compute_90").value(), here_->ptx(fenced, "compute_90").value());
+}
+
+// NVRTC has handlers of its own for them while it compiles.
+TEST_F(NvrtcPoolTest, SignalsOfATerminalDoNotReachACompiler) {
+  const KernelSource long_one = scale_kernel("scale", repeated("expf(y[1] + ", 20) + "0.5f" + repeated(")", 20));
+  std::atomic<int> sent = 0;
+  const std::jthread sender([&](const std::stop_token& stop) {
+    for (int i = 0; !stop.stop_requested(); ++i) {
+      std::ifstream children("/proc/self/task/" + std::to_string(getpid()) + "/children");
+      for (pid_t child = 0; children >> child; ++sent) kill(child, std::array{SIGTERM, SIGINT, SIGHUP, SIGQUIT}[i % 4]);
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  });
+  for (int i = 0; i < 5; ++i) {
+    const auto compiled = pool_->compile(long_one, "sm_90");
+    EXPECT_TRUE(compiled.ok()) << compiled.status().to_string();
+  }
+  EXPECT_GT(sent, 10);
+  EXPECT_EQ(pool_->ended_children(), 0);
 }
 
 TEST_F(NvrtcPoolTest, TheKnownGoodKernelCompiles) {

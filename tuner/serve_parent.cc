@@ -32,10 +32,6 @@ int leave(int code) {
 }  // namespace
 
 int serve_parent(MessageStream& stream, const std::string& name, const std::function<Status(Message)>& answer) {
-  // Ctrl-C reaches every process of the terminal, and what ends a job all of its processes; but both are meant for the
-  // parent, which ends us by closing the stream.
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGTERM, SIG_IGN);
   fcntl(stream.socket(), F_SETFD, FD_CLOEXEC);  // what we start must not hold it open behind us
   std::thread(watch_parent, stream.socket()).detach();
   while (true) {
