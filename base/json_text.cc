@@ -19,7 +19,7 @@ constexpr std::size_t kContainerBytes = 64;
 
 class TreeBuilder : public nlohmann::json_sax<json> {
  public:
-  explicit TreeBuilder(std::size_t text_bytes) : budget_(kFreeBytes + 2 * text_bytes) {}
+  explicit TreeBuilder(std::size_t memory_bytes) : budget_(memory_bytes) {}
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
@@ -90,8 +90,10 @@ class TreeBuilder : public nlohmann::json_sax<json> {
 
 }  // namespace
 
-Result<json> parse_json(std::string_view text) {
-  TreeBuilder builder(text.size());
+Result<json> parse_json(std::string_view text) { return parse_json(text, kFreeBytes + 2 * text.size()); }
+
+Result<json> parse_json(std::string_view text, std::size_t memory_bytes) {
+  TreeBuilder builder(memory_bytes);
   if (!json::sax_parse(text.begin(), text.end(), &builder)) return invalid_input(builder.error());
   return builder.take();
 }

@@ -35,10 +35,13 @@ TEST(JsonTextTest, SaysWhereItIsNoJson) {
   EXPECT_THAT(error_of("{\n\"a\": nothing}"), Not(HasSubstr("json.exception")));
   EXPECT_THAT(error_of(""), HasSubstr("parse error"));
   EXPECT_THAT(error_of("1 2"), HasSubstr("parse error"));
+  EXPECT_THAT(error_of("1e999"), HasSubstr("overflow"));
+  EXPECT_THAT(error_of("{\"a\":\"\xff\"}"), HasSubstr("UTF-8"));
 }
 
 TEST(JsonTextTest, RefusesAKeyThatComesTwice) {
   EXPECT_THAT(error_of(R"({"a":1,"b":{"a":1,"a":2}})"), HasSubstr("\"a\" comes twice"));
+  EXPECT_THAT(error_of(R"([{"x":{"a":1,"\u0061":2}}])"), HasSubstr("\"a\" comes twice"));
   EXPECT_EQ(error_of(R"({"a":1,"b":{"a":1}})"), "no error");
 }
 
@@ -48,6 +51,10 @@ TEST(JsonTextTest, BoundsDepthAndMemory) {
   EXPECT_THAT(error_of(repeated("{\"a\":", 1000000)), HasSubstr("more than 64 levels"));
   EXPECT_THAT(error_of("[0" + repeated(",0", 2000000) + "]"), HasSubstr("bytes of memory"));
   EXPECT_THAT(error_of("[[]" + repeated(",[]", 2000000) + "]"), HasSubstr("bytes of memory"));
+  const std::string list = "[0" + repeated(",0", 1000) + "]";
+  EXPECT_TRUE(parse_json(list, 60'000).ok());
+  EXPECT_EQ(parse_json(list, 40'000).status().message(), "its values take more than 40000 bytes of memory");
+  EXPECT_FALSE(parse_json("\"" + std::string(1000, 'x') + "\"", 1000).ok());
 }
 
 }  // namespace

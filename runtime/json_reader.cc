@@ -3,79 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
-#include <vector>
 
 namespace sparsmith {
-namespace {
-
-// Estimates of a tree's memory: elements and members with the room that a growing vector holds, containers with their
-// allocation. A text beyond 15 characters is an allocation of its own.
-constexpr std::size_t kElementBytes = 3 * sizeof(nlohmann::ordered_json);
-constexpr std::size_t kMemberBytes = 3 * (sizeof(std::string) + sizeof(nlohmann::ordered_json));
-constexpr std::size_t kContainerBytes = 64;
-constexpr std::size_t kTextBytes = 48;
-
-// Looks at a text before a tree is made of it. Its functions have the library's names, and false ends the parsing.
-class JsonLimits : public nlohmann::json_sax<nlohmann::ordered_json> {
- public:
-  explicit JsonLimits(std::size_t memory_bytes) : room_(memory_bytes) {}
-
-  const std::string& reason() const { return reason_; }
-
-  bool null() override { return take(kElementBytes); }
-  bool boolean(bool) override { return take(kElementBytes); }
-  bool number_integer(number_integer_t) override { return take(kElementBytes); }
-  bool number_unsigned(number_unsigned_t) override { return take(kElementBytes); }
-  bool number_float(number_float_t, const string_t&) override { return take(kElementBytes); }
-  bool string(string_t& text) override { return take(kElementBytes + kTextBytes + text.size()); }
-  bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return open(); }
-  bool start_array(std::size_t) override { return open(); }
-  bool end_array() override { return close(); }
-  bool end_object() override { return close(); }
-  bool key(string_t& text) override {
-    std::set<std::string>& keys = open_.back();
-    if (!keys.insert(text).second) return fail(fmt::format("the key \"{:.100}\" stands twice in an object", text));
-    if (keys.size() > kMaxJsonKeys) return fail(fmt::format("an object has over {} keys", kMaxJsonKeys));
-    return take(kMemberBytes + text.size());
-  }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    return fail(fmt::format("it is not valid JSON at byte {}", position));
-  }
-
- private:
-  bool fail(std::string reason) {
-    reason_ = std::move(reason);
-    return false;
-  }
-  bool take(std::size_t bytes) {
-    if (bytes > room_) return fail("it holds more values than a file of its size may");
-    room_ -= bytes;
-    return true;
-  }
-  bool open() {
-    if (open_.size() == kMaxJsonDepth) return fail(fmt::format("it is nested deeper than {}", kMaxJsonDepth));
-    open_.emplace_back();
-    return take(kElementBytes + kContainerBytes);
-  }
-  bool close() {
-    open_.pop_back();
-    return true;
-  }
-
-  std::size_t room_;
-  std::vector<std::set<std::string>> open_;  // the keys of each object that is open; none of an array
-  std::string reason_;
-};
-
-}  // namespace
-
-Result<nlohmann::ordered_json> parse_json(std::string_view text, std::size_t memory_bytes) {
-  JsonLimits limits(memory_bytes);
-  if (!nlohmann::ordered_json::sax_parse(text, &limits)) return invalid_input(limits.reason());
-  return nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-}
 
 JsonReader::JsonReader(const Json& json, std::string where, std::initializer_list<std::string_view> keys)
     : json_(json), where_(std::move(where)) {

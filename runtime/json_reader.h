@@ -1,13 +1,9 @@
 // Reading JSON strictly: every value is asked for by name and type, and what is wrong is said with its place. Internal.
 //
-// parse_json() bounds what a text may ask for: the library's parser is iterative, but trees are destroyed, compared and
-// written by recursion, a key that stands twice is silently taken once, and objects are searched linearly.
-//
 // A reader remembers the first error, so that a function reads all its values and asks status() once; what is read
 // after an error is a zero value.
 #pragma once
 
-#include <cstddef>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,16 +14,9 @@
 
 namespace sparsmith {
 
-constexpr std::size_t kMaxJsonDepth = 32;  // of arrays and objects; what this program writes is 10 deep
-constexpr std::size_t kMaxJsonKeys = 256;  // of one object; what this program writes has 20
-
-// A tree that takes at most about `memory_bytes`, by an estimate. Error: kInvalidInput with the place, when the text is
-// not JSON, or deeper, larger or wider than the limits, or when a key stands twice in an object.
-Result<nlohmann::ordered_json> parse_json(std::string_view text, std::size_t memory_bytes);
-
 class JsonReader {
  public:
-  using Json = nlohmann::ordered_json;
+  using Json = nlohmann::json;
 
   // An object that may hold `keys` and no others; `where` says which, in messages.
   JsonReader(const Json& json, std::string where, std::initializer_list<std::string_view> keys);

@@ -8,13 +8,14 @@
 #include <initializer_list>
 #include <utility>
 
-#include "runtime/json_reader.h"
+#include "base/json_text.h"
 #include "runtime/launch_plan_json.h"
 
 namespace sparsmith {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxTextBytes = std::size_t{4} << 20;  // the longest plans have some kB
 constexpr std::size_t kMaxTreeBytes = std::size_t{64} << 20;
@@ -48,33 +49,33 @@ bool has_value(PlanArgument::Kind kind) {
 // ---- writing ----
 
 // A constant as a number, a formula as text.
-Json json_of(const IntegerExpression& expression) {
+OrderedJson json_of(const IntegerExpression& expression) {
   const Result<std::int64_t> constant = expression.evaluate({});
   if (constant.ok() && std::to_string(*constant) == expression.text()) return *constant;
   return expression.text();
 }
 
-Json json_of(const std::array<IntegerExpression, 3>& sizes) {
-  return Json::array({json_of(sizes[0]), json_of(sizes[1]), json_of(sizes[2])});
+OrderedJson json_of(const std::array<IntegerExpression, 3>& sizes) {
+  return OrderedJson::array({json_of(sizes[0]), json_of(sizes[1]), json_of(sizes[2])});
 }
 
-Json json_of(const PlanArgument& argument) {
-  Json json = {{"kind", kind_name(argument.kind)}};
+OrderedJson json_of(const PlanArgument& argument) {
+  OrderedJson json = {{"kind", kind_name(argument.kind)}};
   if (argument.kind == PlanArgument::Kind::kPacked) json["name"] = argument.name;
   if (has_value(argument.kind)) json["value"] = json_of(argument.value);
   return json;
 }
 
-Json json_of(const PlanStep& step) {
+OrderedJson json_of(const PlanStep& step) {
   if (step.kind == PlanStep::Kind::kZero) {
     return {{"kind", "zero"}, {"offset", json_of(step.zero_offset)}, {"bytes", json_of(step.zero_bytes)}};
   }
-  Json json = {
+  OrderedJson json = {
       {"kind", "launch"}, {"kernel", step.kernel}, {"grid", json_of(step.grid)}, {"block", json_of(step.block)}};
   if (step.cluster != PlanStep().cluster) json["cluster"] = json_of(step.cluster);
   if (step.shared_bytes != IntegerExpression(0)) json["shared_bytes"] = json_of(step.shared_bytes);
   if (step.programmatic_launch) json["programmatic_launch"] = true;
-  Json& arguments = json["arguments"] = Json::array();
+  OrderedJson& arguments = json["arguments"] = OrderedJson::array();
   for (const PlanArgument& argument : step.arguments) arguments.push_back(json_of(argument));
   return json;
 }
@@ -220,15 +221,15 @@ void launch_programmatically(LaunchPlan& plan, bool first_too) {
 }
 
 nlohmann::ordered_json json_of(const LaunchPlan& plan) {
-  Json json = {{"workspace_bytes", json_of(plan.workspace_bytes)}};
-  Json& steps = json["steps"] = Json::array();
+  OrderedJson json = {{"workspace_bytes", json_of(plan.workspace_bytes)}};
+  OrderedJson& steps = json["steps"] = OrderedJson::array();
   for (const PlanStep& step : plan.steps) steps.push_back(json_of(step));
   return json;
 }
 
 std::string to_json(const LaunchPlan& plan) {
   // Replaces what is not UTF-8 in place of throwing; such a name is refused when it is read.
-  return json_of(plan).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_of(plan).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 Result<LaunchPlan> launch_plan_from_json(std::string_view text) {
@@ -240,7 +241,7 @@ Result<LaunchPlan> launch_plan_from_json(std::string_view text) {
   return launch_plan_from(*json);
 }
 
-Result<LaunchPlan> launch_plan_from(const nlohmann::ordered_json& json) {
+Result<LaunchPlan> launch_plan_from(const nlohmann::json& json) {
   SPARSMITH_RETURN_IF_ERROR(check_keys(json, "the plan", {"workspace_bytes", "steps"}));
   LaunchPlan plan;
   SPARSMITH_ASSIGN_OR_RETURN(plan.workspace_bytes, read_expression_member(json, "the plan", "workspace_bytes"));

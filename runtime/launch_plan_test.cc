@@ -81,8 +81,8 @@ struct Refused {
 
 TEST(LaunchPlan, RefusesWhatIsNoPlanAndSaysWhere) {
   const Refused cases[] = {
-      {"", "not valid JSON"},
-      {"{", "not valid JSON"},
+      {"", "parse error"},
+      {"{", "parse error"},
       {"[]", "not an object"},
       {R"({"steps":[]})", "workspace_bytes"},
       {R"({"workspace_bytes":0})", "steps"},

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/hash.h"
+#include "base/json_text.h"
 #include "runtime/json_reader.h"
 #include "runtime/launch_plan_json.h"
 
@@ -13,6 +14,7 @@ namespace sparsmith {
 namespace {
 
 using Json = JsonReader::Json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
 constexpr int kVersion = 3;
@@ -21,7 +23,7 @@ constexpr int kFirstVersionWithChains = 3;
 
 // ---- writing ----
 
-Json json_of(const TunedProvenance& provenance) {
+OrderedJson json_of(const TunedProvenance& provenance) {
   return {{"sparsmith_version", provenance.sparsmith_version},
           {"device_class", provenance.device_class},
           {"device_name", provenance.device_name},
@@ -31,21 +33,22 @@ Json json_of(const TunedProvenance& provenance) {
           {"source_file", provenance.source_file}};
 }
 
-Json json_of(const TunedKernel& kernel) {
-  Json json = {{"name", kernel.name},
-               {"closure_hash", kernel.closure_hash},
-               {"max_shared_bytes", kernel.max_shared_bytes},
-               {"source_hash", hash_text(kernel.source)}};
-  Json& binaries = json["binaries"] = Json::array();
+OrderedJson json_of(const TunedKernel& kernel) {
+  OrderedJson json = {{"name", kernel.name},
+                      {"closure_hash", kernel.closure_hash},
+                      {"max_shared_bytes", kernel.max_shared_bytes},
+                      {"source_hash", hash_text(kernel.source)}};
+  OrderedJson& binaries = json["binaries"] = OrderedJson::array();
   for (const TunedKernel::Binary& binary : kernel.binaries) {
     binaries.push_back({{"architecture", binary.architecture}, {"hash", hash_bytes(binary.cubin)}});
   }
   return json;
 }
 
-Json json_of(const TunedPacking& packing) {
-  Json json = {{"packing", packing.packing}, {"packer_version", packing.packer_version}, {"facts", packing.facts}};
-  Json& arrays = json["arrays"] = Json::array();
+OrderedJson json_of(const TunedPacking& packing) {
+  OrderedJson json = {
+      {"packing", packing.packing}, {"packer_version", packing.packer_version}, {"facts", packing.facts}};
+  OrderedJson& arrays = json["arrays"] = OrderedJson::array();
   for (const TunedArray& array : packing.arrays) {
     arrays.push_back({{"name", array.name}, {"type", short_name(array.type)}, {"hash", hash_bytes(array.bytes)}});
   }
@@ -57,7 +60,7 @@ std::string_view evidence_name(TunedChoice::Evidence evidence) {
   return evidence == TunedChoice::Evidence::kMeasured ? "measured" : "predicted";
 }
 
-Json json_of(const TunedChoice& choice) {
+OrderedJson json_of(const TunedChoice& choice) {
   return {{"tokens", choice.tokens},       {"kind", kind_name(choice.kind)},
           {"packing", choice.packing},     {"evidence", evidence_name(choice.evidence)},
           {"median_us", choice.median_us}, {"dense_us", choice.dense_us},
@@ -65,29 +68,29 @@ Json json_of(const TunedChoice& choice) {
           {"plan", json_of(choice.plan)}};
 }
 
-Json json_of(const TunedWeight& weight) {
-  Json json = {{"name", weight.name},
-               {"rows", weight.spec.rows},
-               {"cols", weight.spec.cols},
-               {"nnz", weight.nnz},
-               {"type", short_name(weight.spec.type)},
-               {"layout", layout_name(weight.spec.layout)},
-               {"epilogue", weight.spec.epilogue.name()},
-               {"pattern_hash", weight.pattern_hash},
-               {"value_hash", weight.value_hash},
-               {"packed_bytes", weight.packed_bytes()},
-               {"dense_bytes", weight.dense_bytes()}};
+OrderedJson json_of(const TunedWeight& weight) {
+  OrderedJson json = {{"name", weight.name},
+                      {"rows", weight.spec.rows},
+                      {"cols", weight.spec.cols},
+                      {"nnz", weight.nnz},
+                      {"type", short_name(weight.spec.type)},
+                      {"layout", layout_name(weight.spec.layout)},
+                      {"epilogue", weight.spec.epilogue.name()},
+                      {"pattern_hash", weight.pattern_hash},
+                      {"value_hash", weight.value_hash},
+                      {"packed_bytes", weight.packed_bytes()},
+                      {"dense_bytes", weight.dense_bytes()}};
   if (weight.spec.accumulation != Accumulation::kFp32)
     json["accumulation"] = accumulation_name(weight.spec.accumulation);
   if (!weight.members.empty()) {
-    Json& members = json["members"] = Json::array();
+    OrderedJson& members = json["members"] = OrderedJson::array();
     for (const GroupMember& member : weight.members) {
       members.push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
     }
   }
-  Json& packings = json["packings"] = Json::array();
+  OrderedJson& packings = json["packings"] = OrderedJson::array();
   for (const TunedPacking& packing : weight.packings) packings.push_back(json_of(packing));
-  Json& choices = json["choices"] = Json::array();
+  OrderedJson& choices = json["choices"] = OrderedJson::array();
   for (const TunedChoice& choice : weight.choices) choices.push_back(json_of(choice));
   return json;
 }
@@ -310,12 +313,12 @@ std::string cubin_tensor_name(const TunedKernel& kernel, std::string_view archit
 std::string source_tensor_name(const TunedKernel& kernel) { return fmt::format("source/{}", kernel.name); }
 
 std::string tuned_contents_to_json(const TunedContents& contents) {
-  Json json = {{"version", first_version_with(contents.weights)}, {"provenance", json_of(contents.provenance)}};
-  Json& weights = json["weights"] = Json::array();
+  OrderedJson json = {{"version", first_version_with(contents.weights)}, {"provenance", json_of(contents.provenance)}};
+  OrderedJson& weights = json["weights"] = OrderedJson::array();
   for (const TunedWeight& weight : contents.weights) weights.push_back(json_of(weight));
-  Json& kernels = json["kernels"] = Json::array();
+  OrderedJson& kernels = json["kernels"] = OrderedJson::array();
   for (const TunedKernel& kernel : contents.kernels) kernels.push_back(json_of(kernel));
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 Result<TunedContents> tuned_contents_from_json(std::string_view text, const TensorBytes& tensors,

@@ -12,7 +12,7 @@ import os
 import pathlib
 import re
 import sys
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 
 class Allowed:

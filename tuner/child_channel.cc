@@ -80,8 +80,10 @@ Status ChildChannel::lost(const Status& reason, const std::string& what, std::ch
     return child_.killed_by_others() ? io_error(error(what).message()) : error(what);
   }
   if (reason.code() != StatusCode::kDeviceError) return refuse_answer(reason, what);
-  give_up(fmt::format("gave no answer within {:.3g} s and was killed", std::chrono::duration<double>(timeout).count()));
-  return error(what);
+  const bool stopped = child_.is_stopped();
+  give_up(fmt::format("{} within {:.3g} s and was killed", stopped ? "was stopped, gave no answer" : "gave no answer",
+                      std::chrono::duration<double>(timeout).count()));
+  return stopped ? io_error(error(what).message()) : error(what);
 }
 
 Status ChildChannel::error(const std::string& what) const {

@@ -27,7 +27,8 @@ class ChildChannel {
 
   // Sends a request and waits for what comes back; `what` says in errors what was going on. Errors, where the child is
   // of no more use: kDeviceError, "verifying k: the worker died of signal 11 (Segmentation fault)", "... gave no answer
-  // within 120 s and was killed"; kIoError when others have killed it, or an interrupt: "... the worker was killed".
+  // within 120 s and was killed"; kIoError when others have killed or stopped it, or an interrupt: "... the worker was
+  // killed".
   Result<Message> ask(const OutgoingMessage& request, const std::string& what, std::chrono::milliseconds timeout,
                       const FrameLimits& limits);
 

@@ -148,6 +148,14 @@ std::int64_t ChildProcess::resident_bytes() const {
   return resident_pages * sysconf(_SC_PAGESIZE);
 }
 
+bool ChildProcess::is_stopped() const {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid_));
+  std::string text;
+  std::getline(file, text);  // "PID (NAME) STATE ...", where a name may hold anything
+  const std::size_t name_end = text.rfind(") ");
+  return name_end != std::string::npos && text.substr(name_end + 2).starts_with('T');
+}
+
 std::string ChildProcess::wait(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (pid_ > 0) {

@@ -39,6 +39,8 @@ class ChildProcess {
   std::string wait(std::chrono::milliseconds patience);
   // Whether it ended by a signal that somebody sent, and not by a fault of its own.
   bool killed_by_others() const { return killed_by_others_; }
+  // Whether a signal that somebody sent keeps it from running.
+  bool is_stopped() const;
 
   // What it has in memory; 0 where the system does not say.
   std::int64_t resident_bytes() const;

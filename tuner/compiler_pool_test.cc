@@ -12,6 +12,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "base/temporary_directory.h"
@@ -35,6 +36,11 @@ std::unique_ptr<CompilerPool> open_pool(const CompilerPool::Options& options) {
   auto pool = CompilerPool::open(options);
   EXPECT_TRUE(pool.ok()) << pool.status().to_string();
   return pool.ok() ? *std::move(pool) : nullptr;
+}
+
+std::vector<pid_t> children_of_the_main_thread() {
+  std::ifstream file("/proc/self/task/" + std::to_string(getpid()) + "/children");
+  return {std::istream_iterator<pid_t>(file), {}};
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -159,6 +165,19 @@ TEST(CompilerPoolTest, ManyThreadsShareFewChildren) {
   EXPECT_GE(seconds_since(begin), 6 * 0.3) << "12 kernels of 0.3 s each, two at a time";
 }
 
+TEST(CompilerPoolTest, AChildThatIsStoppedIsTheMachinesFault) {
+  auto options = fake();
+  options.timeout = milliseconds(1500);
+  const auto pool = open_pool(options);
+  ASSERT_NE(pool, nullptr);
+  const std::vector<pid_t> children = children_of_the_main_thread();
+  ASSERT_EQ(children.size(), 1U);
+  kill(children[0], SIGSTOP);
+  const auto compiled = pool->compile(kernel("k", ""), "sm_90");
+  EXPECT_TRUE(compiled.ok()) << "a second child does the work; " << compiled.status().to_string();
+  EXPECT_EQ(pool->ended_children(), 1);
+}
+
 TEST(CompilerPoolTest, AChildThatHasGrownIsEnded) {
   auto options = fake();
   options.max_resident_bytes = 100 << 20;
@@ -252,8 +271,10 @@ TEST_F(NvrtcPoolTest, SignalsOfATerminalDoNotReachACompiler) {
   std::atomic<int> sent = 0;
   const std::jthread sender([&](const std::stop_token& stop) {
     for (int i = 0; !stop.stop_requested(); ++i) {
-      std::ifstream children("/proc/self/task/" + std::to_string(getpid()) + "/children");
-      for (pid_t child = 0; children >> child; ++sent) kill(child, std::array{SIGTERM, SIGINT, SIGHUP, SIGQUIT}[i % 4]);
+      for (const pid_t child : children_of_the_main_thread()) {
+        kill(child, std::array{SIGTERM, SIGINT, SIGHUP, SIGQUIT}[i % 4]);
+        ++sent;
+      }
       std::this_thread::sleep_for(milliseconds(1));
     }
   });
