@@ -8,7 +8,7 @@ namespace detail {
 template std::locale locale_ref::get<std::locale>() const;
 template char decimal_point_impl<char>(locale_ref);
 template thousands_sep_result<char> thousands_sep_impl<char>(locale_ref);
-// From libfmt 10 on its headers say that this is somewhere.
+// Since libfmt 10 its headers declare this instance extern.
 template void vformat_to<char>(buffer<char>&, basic_string_view<char>, basic_format_args<buffer_context<char>>,
                                locale_ref);
 

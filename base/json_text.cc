@@ -34,7 +34,7 @@ class TreeBuilder : public nlohmann::json_sax<json> {
   bool start_array(std::size_t /*size*/) override { return open(json::array()); }
   bool end_array() override { return close(); }
   bool key(std::string& key) override {
-    if (open_.back()->contains(key)) return fail(fmt::format("the key \"{}\" comes twice in one object", key));
+    if (open_.back()->contains(key)) return fail(fmt::format("the key \"{:.100}\" comes twice in one object", key));
     key_ = std::move(key);
     return spend(kMemberBytes + key_.size());
   }

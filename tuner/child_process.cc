@@ -38,9 +38,9 @@ bool is_sent_by_others(int status) {
   }
 }
 
-// Ctrl-C reaches every process of the terminal, and the end of a job all of its processes. Both are meant for the
-// parent, which ends its children itself. A child blocks them, because NVRTC replaces their handlers while it compiles:
-// by one that ends the process with exit(), or leaves it in a deadlock.
+// Ctrl-C and the end of a job send these to every process. They are meant for the parent, which ends its children
+// itself. A child blocks them. To ignore them is not enough: while NVRTC compiles, its own handlers call exit(), which
+// ends the child or stops it in a deadlock.
 sigset_t signals_for_the_parent() {
   sigset_t signals;
   sigemptyset(&signals);

@@ -265,7 +265,7 @@ TEST_F(NvrtcPoolTest, CompilesAsInThisProcess) {
   EXPECT_EQ(pool_->ptx(fenced, "compute_90").value(), here_->ptx(fenced, "compute_90").value());
 }
 
-// NVRTC has handlers of its own for them while it compiles.
+// NVRTC installs handlers of its own for these signals while it compiles.
 TEST_F(NvrtcPoolTest, SignalsOfATerminalDoNotReachACompiler) {
   const KernelSource long_one = scale_kernel("scale", repeated("expf(y[1] + ", 20) + "0.5f" + repeated(")", 20));
   std::atomic<int> sent = 0;
