@@ -30,8 +30,8 @@ class ClusterTest : public testing::TestWithParam<std::uint64_t> {
     y_ = bench_->add(std::vector<float>(blocks * kThreads, -1.0F));
     const auto x = bench_->executor().allocate(1024);
     EXPECT_TRUE(x.ok()) << x.status().to_string();
-    bench_->bindings().x = *x;
-    bench_->arguments().push_back({PlanArgument::Kind::kX, "", 0});
+    bench_->bindings().operands.set("x", *x);
+    bench_->arguments().push_back(operand("x"));
     const Status status = bench_->run(
         "extern \"C\" __global__ void __launch_bounds__(48) test(float* y, float* x) {\n"
         "  const int t = thread_index();\n"

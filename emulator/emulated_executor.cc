@@ -181,12 +181,16 @@ Result<ArgumentValue> EmulatedExecutor::bind(const PlanArgument& argument, const
         return invalid_argument(fmt::format("no packed array '{}' is bound", argument.name));
       return argument_value(found->address);
     }
-    case PlanArgument::Kind::kX: return argument_value(bindings.x);
-    case PlanArgument::Kind::kY: return argument_value(bindings.y);
-    case PlanArgument::Kind::kBias: return argument_value(bindings.bias);
-    case PlanArgument::Kind::kResidual: return argument_value(bindings.residual);
-    case PlanArgument::Kind::kAlpha: return argument_value(bindings.alpha);
-    case PlanArgument::Kind::kBeta: return argument_value(bindings.beta);
+    case PlanArgument::Kind::kOperand: {
+      const DeviceAddress* address = bindings.operands.find(argument.name);
+      if (address == nullptr) return invalid_argument(fmt::format("no operand '{}' is bound", argument.name));
+      return argument_value(*address);
+    }
+    case PlanArgument::Kind::kScalar: {
+      const float* scalar = bindings.scalars.find(argument.name);
+      if (scalar == nullptr) return invalid_argument(fmt::format("no scalar '{}' is bound", argument.name));
+      return argument_value(*scalar);
+    }
     case PlanArgument::Kind::kWorkspace:
     case PlanArgument::Kind::kInt32:
     case PlanArgument::Kind::kInt64: break;
@@ -205,10 +209,7 @@ Result<ArgumentValue> EmulatedExecutor::bind(const PlanArgument& argument, const
 std::vector<KernelLaunch::Name> names_of(const LaunchBindings& bindings) {
   std::vector<KernelLaunch::Name> names;
   for (const LaunchBindings::Packed& packed : bindings.packed) names.push_back({packed.name, packed.address});
-  names.push_back({"x", bindings.x});
-  names.push_back({"y", bindings.y});
-  names.push_back({"bias", bindings.bias});
-  names.push_back({"residual", bindings.residual});
+  for (const auto& [name, address] : bindings.operands) names.push_back({std::string(name), address});
   names.push_back({"workspace", bindings.workspace});
   return names;
 }
@@ -241,7 +242,8 @@ Status EmulatedExecutor::run_launch(const PlanStep& step, const LaunchBindings& 
   for (const ArgumentValue& value : values) launch.arguments.push_back(&value.bits);
   launch.names = names_of(bindings);
   launch.programmatic = step.programmatic_launch;
-  launch.shared_with_previous = {bindings.x, bindings.y, bindings.bias, bindings.residual, bindings.workspace};
+  for (const auto& [name, address] : bindings.operands) launch.shared_with_previous.push_back(address);
+  launch.shared_with_previous.push_back(bindings.workspace);
   return block_->run(launch, {.max_accesses = options_.max_accesses, .max_switches = options_.max_switches});
 }
 

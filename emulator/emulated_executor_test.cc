@@ -95,15 +95,17 @@ TEST(EmulatedExecutorTest, PlansBindEveryKindOfArgument) {
   KernelBench bench;
   Executor& executor = bench.executor();
   LaunchBindings bindings;
-  for (DeviceAddress* address : {&bindings.x, &bindings.y, &bindings.bias, &bindings.residual, &bindings.workspace}) {
-    *address = *executor.allocate(256);
-    ASSERT_TRUE(executor.fill(*address, std::byte{0}, 256).ok());
-  }
+  const auto zeroed = [&] {
+    const DeviceAddress address = *executor.allocate(256);
+    EXPECT_TRUE(executor.fill(address, std::byte{0}, 256).ok());
+    return address;
+  };
+  for (const char* name : {"x", "y", "bias", "residual"}) bindings.operands.set(name, zeroed());
+  bindings.workspace = zeroed();
   bindings.packed = {{"values", *executor.allocate(256)}};
-  bindings.alpha = 2.5F;
-  bindings.beta = -1.0F;
-  bindings.variables.n = 3;
-  bindings.variables.ldx = 1000;
+  bindings.scalars = {{"alpha", 2.5F}, {"beta", -1.0F}};
+  const Facts facts = {{"ten", 10}};
+  bindings.variables = {.n = 3, .strides = {{"x", 1000}}, .facts = &facts};
   KernelImage image;
   image.name = "test";
   image.source = kernel_text(R"(
@@ -129,15 +131,15 @@ extern "C" __global__ void test(float* values, float* x, float* y, float* bias, 
   PlanStep launch;
   launch.kernel = "test";
   launch.arguments = {{Kind::kPacked, "values", 0},
-                      {Kind::kX, "", 0},
-                      {Kind::kY, "", 0},
-                      {Kind::kBias, "", 0},
-                      {Kind::kResidual, "", 0},
+                      operand("x"),
+                      operand("y"),
+                      operand("bias"),
+                      operand("residual"),
                       {Kind::kWorkspace, "", 64},
                       {Kind::kInt32, "", *IntegerExpression::parse("n + 1")},
-                      {Kind::kInt64, "", *IntegerExpression::parse("ldx * 10")},
-                      {Kind::kAlpha, "", 0},
-                      {Kind::kBeta, "", 0}};
+                      {Kind::kInt64, "", *IntegerExpression::parse("ld.x * fact.ten")},
+                      scalar("alpha"),
+                      scalar("beta")};
   LaunchPlan plan;
   plan.steps = {zero, skipped, launch};
   ASSERT_TRUE(executor.fill(bindings.workspace, std::byte{0x40}, 256).ok());
@@ -148,10 +150,10 @@ extern "C" __global__ void test(float* values, float* x, float* y, float* bias, 
     EXPECT_TRUE(executor.read(std::as_writable_bytes(std::span(&value, 1)), address).ok());
     return value;
   };
-  EXPECT_EQ(value_at(bindings.x), 4.0F);
-  EXPECT_EQ(value_at(bindings.y), 10000.0F);
-  EXPECT_EQ(value_at(bindings.bias), 2.5F);
-  EXPECT_EQ(value_at(bindings.residual), -1.0F);
+  EXPECT_EQ(value_at(*bindings.operands.find("x")), 4.0F);
+  EXPECT_EQ(value_at(*bindings.operands.find("y")), 10000.0F);
+  EXPECT_EQ(value_at(*bindings.operands.find("bias")), 2.5F);
+  EXPECT_EQ(value_at(*bindings.operands.find("residual")), -1.0F);
   EXPECT_EQ(value_at(bindings.packed[0].address), 0.0F);
   EXPECT_EQ(value_at(bindings.workspace + 64), 5.0F);
 }

@@ -19,15 +19,15 @@ class ProgrammaticLaunchTest : public testing::TestWithParam<std::uint64_t> {
     KernelBench bench(options);
     bench.programmatic_launch = programmatic;
     bench.add(std::vector<float>(64, 1.0F));
-    const auto add = [&](PlanArgument::Kind kind) {
+    const auto add = [&](const char* name) {
       const auto address = bench.executor().allocate(1024);
       EXPECT_TRUE(address.ok()) << address.status().to_string();
       EXPECT_TRUE(bench.executor().fill(*address, std::byte{0}, 1024).ok());
-      bench.arguments().push_back({kind, "", 0});
-      return *address;
+      bench.arguments().push_back(operand(name));
+      bench.bindings().operands.set(name, *address);
     };
-    bench.bindings().x = add(PlanArgument::Kind::kX);
-    bench.bindings().y = add(PlanArgument::Kind::kY);
+    add("x");
+    add("y");
     return bench.run(
         "extern \"C\" __global__ void __launch_bounds__(64) test(const float* constant, const float* x, float* y) {\n"
         "  launch_dependents();\n"

@@ -12,6 +12,8 @@
 
 namespace sparsmith {
 
+using Facts = std::map<std::string, std::int64_t>;
+
 struct PackedArray {
   std::string name;  // what launch plans bind to: "values", "columns", ...
   DataType type = DataType::kUint8;
@@ -33,7 +35,7 @@ struct PackedWeight {
   std::int64_t nnz = 0;
   DataType value_type = DataType::kFloat32;
   std::vector<PackedArray> arrays;
-  std::map<std::string, std::int64_t> facts;  // counts that plans and cost models use: "segments", "padding", ...
+  Facts facts;  // counts that plans and cost models use: "segments", "padding", ...
 
   // nullptr when there is none.
   const PackedArray* array(const std::string& name) const;

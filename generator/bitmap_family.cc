@@ -1,5 +1,7 @@
 #include "generator/bitmap_family.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/ceil_div.h"
@@ -120,10 +122,23 @@ std::int64_t BitmapConfig::slot_bytes(std::int64_t strip_bytes) const {
 }
 
 int BitmapConfig::stages_that_fit(std::int64_t strip_bytes, const DeviceProperties& device) const {
-  const std::int64_t share = device.shared_bytes_per_sm / blocks_per_sm - kBlockReservedBytes;
-  const std::int64_t room = std::min(share, device.shared_bytes_per_block) - extras_bytes() - barriers_bytes();
   const std::int64_t stage = std::max<std::int64_t>(warps * slot_bytes(strip_bytes), 1);
-  return static_cast<int>(std::clamp<std::int64_t>(room / stage, 1, stages));
+  return static_cast<int>(std::clamp<std::int64_t>(ring_room(device) / stage, 1, stages));
+}
+
+std::int64_t BitmapConfig::ring_room(const DeviceProperties& device) const {
+  const std::int64_t share = device.shared_bytes_per_sm / blocks_per_sm - kBlockReservedBytes;
+  return std::max<std::int64_t>(std::min(share, device.shared_bytes_per_block) - extras_bytes() - barriers_bytes(), 0);
+}
+
+StripSizes BitmapConfig::strip_sizes(const DeviceProperties& device) const {
+  const std::string strip = "fact.max_strip_bytes";
+  const std::string slot =
+      bulk_copies ? fmt::format("ceil_div({}, {}) * {}", strip, kBulkAlignment, kBulkAlignment) : strip;
+  const std::string count =
+      fmt::format("max(min({} / max({} * ({}), 1), {}), 1)", ring_room(device), warps, slot, stages);
+  const std::string extras = fmt::format("max({} * {} * ({}), {})", warps, count, slot, sums_bytes());
+  return {slot, count, extras, fmt::format("{} + {}", extras, extras_bytes() + barriers_bytes())};
 }
 
 int BitmapConfig::registers(bool token_major) const {

@@ -8,11 +8,21 @@
 // launch plans; bitmap_cost.cc predicts.
 #pragma once
 
+#include <string>
+
 #include "formats/bitmap.h"
 #include "formats/bitmap_layout.h"
 #include "generator/family.h"
 
 namespace sparsmith {
+
+// Formulas of a plan: sizes that follow from the longest strip of the packed weight.
+struct StripSizes {
+  std::string slot_bytes;
+  std::string stages;
+  std::string extras_offset;
+  std::string shared_bytes;  // of a block
+};
 
 // A bitmap config with its values named.
 struct BitmapConfig {
@@ -48,6 +58,9 @@ struct BitmapConfig {
   std::int64_t shared_bytes(std::int64_t strip_bytes, int ring_stages) const {
     return extras_offset(strip_bytes, ring_stages) + extras_bytes() + barriers_bytes();
   }
+  // The same as formulas, of the ring with as many slots as fit.
+  StripSizes strip_sizes(const DeviceProperties& device) const;
+  std::int64_t ring_room(const DeviceProperties& device) const;  // bytes that a block has for all rings
   // That a thread needs: an estimate, fitted to what ptxas says for sm_90.
   int registers(bool token_major) const;
 };

@@ -54,6 +54,19 @@ TEST(BitmapFamilyTest, RingsShrinkToWhatFits) {
     const int stages = config.stages_that_fit(strip, device);
     EXPECT_LE(config.shared_bytes(strip, stages), device.shared_bytes_per_block);
   }
+  // Formulas of plans say the same.
+  const StripSizes sizes = config.strip_sizes(device);
+  for (const std::int64_t strip : {std::int64_t{0}, std::int64_t{16}, std::int64_t{4697}, std::int64_t{4700}, full}) {
+    const Facts facts = {{"max_strip_bytes", strip}};
+    const auto value = [&](const std::string& text) {
+      return *IntegerExpression::of(text).evaluate({.facts = &facts});
+    };
+    const int stages = config.stages_that_fit(strip, device);
+    EXPECT_EQ(value(sizes.slot_bytes), config.slot_bytes(strip));
+    EXPECT_EQ(value(sizes.stages), stages);
+    EXPECT_EQ(value(sizes.extras_offset), config.extras_offset(strip, stages));
+    EXPECT_EQ(value(sizes.shared_bytes), config.shared_bytes(strip, stages));
+  }
 }
 
 TEST(BitmapFamilyTest, PredictionsFollowBytesAndTokens) {

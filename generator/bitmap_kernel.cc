@@ -1,7 +1,6 @@
 // Kernels and launch plans of the bitmap family.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 
 #include "generator/bitmap_family.h"
@@ -17,10 +16,20 @@ std::string input_line(const BitmapConfig& config, const OperatorSpec& spec) {
                          : fmt::format("using Input = StripInput<Value, {}>", token_major);
 }
 
+// Parts of K whose sums a second kernel adds up.
+bool splits(const BitmapConfig& config) { return config.column_parts > 1 && !config.cluster; }
+
+OperandRelayout relayout_of(const BitmapConfig& config) {
+  return {OperandOrder::kStrip, "fact.strips", config.token_tiles};
+}
+
+// Formula: where partial sums begin in the workspace.
+std::string partials_offset(const BitmapConfig& config) { return config.relayout ? relayout_of(config).bytes() : "0"; }
+
 KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
   const OperatorSpec& spec = problem.spec;
   KernelText text;
-  const bool split = config.column_parts > 1 && !config.cluster;
+  const bool split = splits(config);
   const int blocks = config.cluster ? config.column_parts : 1;  // of a cluster
   const std::string parts = split ? "_k" : config.cluster ? fmt::format("_k{}", blocks) : "";
   text.name = fmt::format("bitmap_{}_r{}_j{}_w{}_b{}_{}_{}_g{}{}{}", spec_tag(spec), config.tiles, config.token_tiles,
@@ -32,7 +41,6 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
                   short_name(spec.type), config.rows(), config.tokens());
   text.threads = config.threads();
   text.min_blocks_per_sm = config.blocks_per_sm;
-  text.max_shared_bytes = problem.device.shared_bytes_per_block;
   text.headers = {config.bulk_copies ? "snippets/prolog/bulk_strip_ring.cuh" : "snippets/prolog/strip_ring.cuh",
                   "snippets/prolog/strip_bounds.cuh",
                   config.relayout ? "snippets/prolog/operand_input.cuh" : "snippets/prolog/strip_input.cuh",
@@ -55,24 +63,25 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
   text.lines.push_back(
       {fmt::format("using Kernel = BitmapKernel<Ring, Input, Values, Sums, Output, kWarps, {}>", blocks),
        "parts of K that a cluster adds up"});
-  text.parameters = {{"const u8*", "strips"},
-                     {"const u32*", "strip_offsets"},
-                     {"const u32*", "row_parts"},
-                     {"int", "slot_bytes"},
-                     {"int", "stages"},
-                     {"int", "extras_offset"},
-                     {"int", "rows"},
-                     {"int", "row_tiles"},
-                     {"int", "row_strips"},
-                     {"int", "first_strips"},
-                     {"int", "first_units"},
-                     {"const Value*", "x"},
-                     {"i64", "ldx"},
-                     {"int", "cols"},
-                     {"int", "n"}};
-  if (config.relayout) add_operand_parameters(text);
+  const StripSizes sizes = config.strip_sizes(problem.device);
+  text.parameters = {{"const u8*", "strips", packed_array("strips")},
+                     {"const u32*", "strip_offsets", packed_array("strip_offsets")},
+                     {"const u32*", "row_parts", packed_array("row_parts")},
+                     {"int", "slot_bytes", integer(sizes.slot_bytes)},
+                     {"int", "stages", integer(sizes.stages)},
+                     {"int", "extras_offset", integer(sizes.extras_offset)},
+                     {"int", "rows", integer(spec.rows)},
+                     {"int", "row_tiles", integer("fact.row_tiles")},
+                     {"int", "row_strips", integer("fact.strips")},
+                     {"int", "first_strips", integer("fact.first_strips")},
+                     {"int", "first_units", integer("fact.first_units")},
+                     {"const Value*", "x", operand("x")},
+                     {"i64", "ldx", integer("ld.x")},
+                     {"int", "cols", integer(spec.cols)},
+                     {"int", "n", integer("n")}};
+  if (config.relayout) add_operand_parameters(relayout_of(config), text);
   text.body = make_part_range(config.column_parts, "strip", "row_strips", text);
-  text.body += make_part_output(split, text);
+  text.body += make_part_output(spec, split, partials_offset(config), text);
   text.body +=
       "u8* shared = shared_memory();\n"
       "float* extras = reinterpret_cast<float*>(shared + extras_offset);\n"
@@ -92,56 +101,20 @@ struct Texts {
   KernelText finish;
 };
 
-Result<LaunchPlan> bitmap_plan(const BitmapConfig& config, const Problem& problem, const PackedWeight& packed,
-                               const Texts& texts) {
-  PlanArguments arguments("bitmap");
-  const KernelText& text = texts.main;
-  const std::int64_t strip_bytes = packed.facts.at("max_strip_bytes");
-  const std::int64_t row_tiles = packed.facts.at("row_tiles");
-  const int stages = config.stages_that_fit(strip_bytes, problem.device);
-  const std::int64_t extras_offset = config.extras_offset(strip_bytes, stages);
-  PlanStep step;
-  step.kernel = text.name;
-  step.grid = {std::max<std::int64_t>(row_tiles, 1),
-               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", config.tokens())), config.column_parts};
-  step.block = {text.threads, 1, 1};
-  step.shared_bytes = config.shared_bytes(strip_bytes, stages);
-  step.arguments = {PlanArguments::packed("strips"), PlanArguments::packed("strip_offsets"),
-                    PlanArguments::packed("row_parts")};
-  for (const std::int64_t value :
-       {config.slot_bytes(strip_bytes), std::int64_t{stages}, extras_offset, problem.spec.rows, row_tiles,
-        packed.facts.at("strips"), packed.facts.at("first_strips"), packed.facts.at("first_units")})
-    step.arguments.push_back(arguments.int32(std::to_string(value)));
-  step.arguments.push_back(PlanArguments::x());
-  step.arguments.push_back(arguments.int64("ldx"));
-  step.arguments.push_back(arguments.int32(std::to_string(problem.spec.cols)));
-  step.arguments.push_back(arguments.int32("n"));
+LaunchPlan bitmap_plan(const BitmapConfig& config, const Problem& problem, const Texts& texts) {
   LaunchPlan plan;
-  const std::int64_t strips = packed.facts.at("strips");
-  const OperandRelayout relayout{OperandOrder::kStrip, 2 * strips, config.token_tiles};
-  const std::string operand_bytes = config.relayout ? relayout.bytes() : "0";  // which begin the workspace
-  if (config.relayout) {
-    plan.steps.push_back(relayout_operands_step(problem.spec, relayout, texts.relayout, arguments));
-    add_operand_arguments(relayout, arguments, step);
-  }
-  if (config.column_parts > 1) {
-    step.arguments.push_back(arguments.int32(std::to_string((strips + config.column_parts - 1) / config.column_parts)));
-  }
+  std::string workspace_bytes = partials_offset(config);
+  if (config.relayout) plan.steps.push_back(relayout_operands_step(relayout_of(config), texts.relayout));
+  PlanStep step = launch_of(texts.main);
+  step.grid = {IntegerExpression::of("max(fact.row_tiles, 1)"), token_blocks(config.tokens()), config.column_parts};
   if (config.cluster) step.cluster = {1, 1, config.column_parts};
-  std::string workspace = operand_bytes;
-  if (config.column_parts > 1 && !config.cluster) {
-    step.arguments.push_back(arguments.workspace(operand_bytes));
-    step.arguments.push_back(
-        arguments.int64(problem.spec.layout == Layout::kTokenMajor ? std::to_string(problem.spec.rows) : "n"));
-    plan.steps.push_back(std::move(step));
-    plan.steps.push_back(finish_parts_step(problem.spec, texts.finish, config.column_parts, operand_bytes, arguments));
-    workspace += fmt::format(" + {} * n", problem.spec.rows * config.column_parts * 4);
-  } else {
-    add_output_arguments(step);
-    plan.steps.push_back(std::move(step));
+  step.shared_bytes = IntegerExpression::of(config.strip_sizes(problem.device).shared_bytes);
+  plan.steps.push_back(std::move(step));
+  if (splits(config)) {
+    plan.steps.push_back(finish_parts_step(problem.spec, texts.finish));
+    workspace_bytes += " + " + part_bytes(problem.spec, config.column_parts);
   }
-  plan.workspace_bytes = arguments.expression(workspace);
-  if (!arguments.error().ok()) return arguments.error();
+  plan.workspace_bytes = IntegerExpression::of(workspace_bytes);
   return plan;
 }
 
@@ -163,10 +136,10 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
                                std::optional<Ablation> without) {
   const BitmapConfig bitmap(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, bitmap.packing().name(), packed));
-  Texts texts{relayout_operands_text(problem.spec, OperandOrder::kStrip), bitmap_text(bitmap, problem),
-              finish_parts_text(problem.spec)};
+  Texts texts{relayout_operands_text(problem.spec, relayout_of(bitmap)), bitmap_text(bitmap, problem),
+              finish_parts_text(problem.spec, bitmap.column_parts, partials_offset(bitmap))};
   if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts.main));
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bitmap_plan(bitmap, problem, packed, texts));
+  LaunchPlan plan = bitmap_plan(bitmap, problem, texts);
   if (without == Ablation::kCopyOnly) keep_kernel(plan, texts.main.name);
   const KernelText all[] = {texts.relayout, texts.main, texts.finish};
   return make_candidate(config, problem, packed, std::move(plan), all);

@@ -1,7 +1,6 @@
 // Kernels and launch plans of the bsr family.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 
 #include "generator/bsr_family.h"
@@ -18,7 +17,7 @@ KernelText bsr_text(const BsrConfig& config, const Problem& problem) {
   text.summary = fmt::format("Y = W X for {} weights in blocks of {} x 32, by tensor cores: {} tokens a block",
                              short_name(spec.type), config.rows(), config.tokens());
   text.threads = config.threads();
-  text.max_shared_bytes = problem.device.shared_bytes_per_block;
+  text.max_shared_bytes = config.shared_bytes();
   text.headers = {"snippets/prolog/bsr_blocks.cuh", "snippets/prolog/fragment_input.cuh",
                   "snippets/reduction/fragment_sums.cuh", "snippets/kernels/bsr.cuh"};
   text.lines = {
@@ -34,16 +33,16 @@ KernelText bsr_text(const BsrConfig& config, const Problem& problem) {
   add_output(spec, text);
   text.lines.push_back({fmt::format("using Kernel = BsrKernel<Blocks, Input, Sums, Output, kWarps, {}>", config.ahead),
                         "blocks loaded together"});
-  text.parameters = {{"const Value*", "values"},
-                     {"const u32*", "row_blocks"},
-                     {"const u32*", "block_columns"},
-                     {"int", "row_width"},
-                     {"int", "rows"},
-                     {"int", "block_rows"},
-                     {"const Value*", "x"},
-                     {"i64", "ldx"},
-                     {"int", "cols"},
-                     {"int", "n"}};
+  text.parameters = {{"const Value*", "values", packed_array("blocks")},
+                     {"const u32*", "row_blocks", packed_array("row_blocks")},
+                     {"const u32*", "block_columns", packed_array("block_columns")},
+                     {"int", "row_width", integer("fact.block_columns")},
+                     {"int", "rows", integer(spec.rows)},
+                     {"int", "block_rows", integer("fact.block_rows")},
+                     {"const Value*", "x", operand("x")},
+                     {"i64", "ldx", integer("ld.x")},
+                     {"int", "cols", integer(spec.cols)},
+                     {"int", "n", integer("n")}};
   add_output_parameters(text);
   text.body = std::string(kMakeOutput) +
               "const Blocks blocks{values, row_blocks, block_columns, row_width};\n"
@@ -52,29 +51,10 @@ KernelText bsr_text(const BsrConfig& config, const Problem& problem) {
   return text;
 }
 
-Result<LaunchPlan> bsr_plan(const BsrConfig& config, const Problem& problem, const PackedWeight& packed,
-                            const KernelText& text) {
-  PlanArguments arguments("bsr");
-  const std::int64_t block_rows = packed.facts.at("block_rows");
-  PlanStep step;
-  step.kernel = text.name;
-  step.grid = {std::max<std::int64_t>(block_rows, 1),
-               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", config.tokens())), 1};
-  step.block = {text.threads, 1, 1};
-  step.shared_bytes = config.shared_bytes();
-  step.arguments = {PlanArguments::packed("blocks"), PlanArguments::packed("row_blocks"),
-                    PlanArguments::packed("block_columns")};
-  for (const std::int64_t value : {packed.facts.at("block_columns"), problem.spec.rows, block_rows})
-    step.arguments.push_back(arguments.int32(std::to_string(value)));
-  step.arguments.push_back(PlanArguments::x());
-  step.arguments.push_back(arguments.int64("ldx"));
-  step.arguments.push_back(arguments.int32(std::to_string(problem.spec.cols)));
-  step.arguments.push_back(arguments.int32("n"));
-  add_output_arguments(step);
-  LaunchPlan plan;
-  plan.steps.push_back(std::move(step));
-  if (!arguments.error().ok()) return arguments.error();
-  return plan;
+LaunchPlan bsr_plan(const BsrConfig& config, const KernelText& text) {
+  PlanStep step = launch_of(text);
+  step.grid = {IntegerExpression::of("max(fact.block_rows, 1)"), token_blocks(config.tokens()), 1};
+  return {.steps = {step}};
 }
 
 Status take_out(Ablation part, KernelText& text) {
@@ -95,8 +75,7 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, bsr.packing().name(), packed));
   KernelText texts[] = {bsr_text(bsr, problem)};
   if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts[0]));
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, bsr_plan(bsr, problem, packed, texts[0]));
-  return make_candidate(config, problem, packed, std::move(plan), texts);
+  return make_candidate(config, problem, packed, bsr_plan(bsr, texts[0]), texts);
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ KernelText epilogue_text(const OperatorSpec& spec) {
   text.lines.push_back({fmt::format("using Kernel = DenseEpilogueKernel<Output, {}, {}, kThreads>",
                                     boolean(spec.layout == Layout::kTokenMajor), kTokensPerThread),
                         "token-major, tokens of a thread"});
-  text.parameters = {{"const float*", "product"}, {"int", "rows"}, {"int", "n"}};
+  text.parameters = {
+      {"const float*", "product", workspace()}, {"int", "rows", integer(spec.rows)}, {"int", "n", integer("n")}};
   add_output_parameters(text);
   text.body = std::string(kMakeOutput) + "Kernel::run(product, output, rows, n);";
   return text;
@@ -31,21 +32,14 @@ KernelText epilogue_text(const OperatorSpec& spec) {
 
 Result<Candidate> dense_epilogue(const OperatorSpec& spec) {
   const KernelText text = epilogue_text(spec);
-  PlanArguments arguments("dense epilogue");
-  PlanStep step;
-  step.kernel = text.name;
-  step.grid = {arguments.expression(fmt::format("min(ceil_div({} * ceil_div(n, {}), {}), 65535)", spec.rows,
-                                                kTokensPerThread, text.threads)),
-               1, 1};
-  step.block = {text.threads, 1, 1};
-  step.arguments = {arguments.workspace("0"), arguments.int32(std::to_string(spec.rows)), arguments.int32("n")};
-  add_output_arguments(step);
+  PlanStep step = launch_of(text);
+  step.grid[0] = IntegerExpression::of(
+      fmt::format("min(ceil_div({} * ceil_div(n, {}), {}), 65535)", spec.rows, kTokensPerThread, text.threads));
   Candidate candidate;
   candidate.config.family = "dense_epilogue";
   candidate.packing = kDensePacking;
-  candidate.plan.workspace_bytes = arguments.expression(fmt::format("{} * n", spec.rows * 4));
+  candidate.plan.workspace_bytes = IntegerExpression::of(part_bytes(spec, 1));
   candidate.plan.steps.push_back(std::move(step));
-  if (!arguments.error().ok()) return arguments.error();
   SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
   candidate.kernels.push_back(std::move(source));
   return candidate;

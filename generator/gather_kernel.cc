@@ -10,7 +10,7 @@
 namespace sparsmith {
 namespace {
 
-KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec, std::int64_t shared_bytes) {
+KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec) {
   const bool wide = panel::step_words(spec.type, config.token_lanes, spec.cols).form == panel::EntryForm::kWords;
   KernelText text;
   text.name =
@@ -23,7 +23,6 @@ KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec, std
   // Left to itself, the compiler spills for the sake of more blocks.
   const int threads_per_sm = config.ahead == 1 && size_of(spec.type) == 2 ? 512 : 1024;
   if (text.threads <= threads_per_sm) text.min_blocks_per_sm = threads_per_sm / text.threads;
-  text.max_shared_bytes = shared_bytes;
   text.headers = {"snippets/prolog/panel_stream.cuh", "snippets/prolog/gathered_rows.cuh",
                   "snippets/reduction/gathered_products.cuh", "snippets/kernels/gather.cuh"};
   text.lines = {
@@ -41,12 +40,20 @@ KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec, std
   text.lines.push_back({fmt::format("using Kernel = GatherKernel<Stream, Input, Products, Output, {}, {}, kThreads>",
                                     boolean(spec.layout == Layout::kTokenMajor), config.ahead),
                         "Y token-major, steps whose rows are asked for ahead"});
-  text.parameters = {{"const u32*", "entries"},    {"const panel::Share*", "shares"},
-                     {"const u16*", "task_slots"}, {"const panel::Part*", "parts"},
-                     {"const u16*", "row_slots"},  {"int", "part_count"},
-                     {"int", "share_steps"},       {"int", "cols"},
-                     {"const Value*", "x"},        {"u32", "x_row_bytes"},
-                     {"int", "x_tokens"},          {"int", "n"}};
+  const bool relaid = spec.layout == Layout::kTokenMajor;
+  const std::string row_bytes = fmt::format("({}) * {}", relaid ? kRelayoutStride : "ld.x", size_of(spec.type));
+  text.parameters = {{"const u32*", "entries", packed_array("entries")},
+                     {"const panel::Share*", "shares", packed_array("shares")},
+                     {"const u16*", "task_slots", packed_array("task_slots")},
+                     {"const panel::Part*", "parts", packed_array("parts")},
+                     {"const u16*", "row_slots", packed_array("row_slots")},
+                     {"int", "part_count", integer("fact.parts")},
+                     {"int", "share_steps", integer("fact.share_steps")},
+                     {"int", "cols", integer(spec.cols)},
+                     {"const Value*", "x", relaid ? workspace() : operand("x")},
+                     {"u32", "x_row_bytes", integer(row_bytes)},
+                     {"int", "x_tokens", integer(relaid ? kRelayoutStride : "n")},
+                     {"int", "n", integer("n")}};
   add_output_parameters(text);
   text.body =
       "const panel::Weight weight{entries, shares, task_slots, parts, row_slots, part_count, share_steps, "
@@ -55,32 +62,18 @@ KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec, std
   return text;
 }
 
-Result<LaunchPlan> gather_plan(const GatherConfig& config, const OperatorSpec& spec, const PackedWeight& packed,
-                               const KernelText& gather, const KernelText& relayout) {
+LaunchPlan gather_plan(const GatherConfig& config, const OperatorSpec& spec, const KernelText& gather,
+                       const KernelText& relayout) {
   LaunchPlan plan;
-  PlanArguments arguments("gather");
-  const bool relaid = spec.layout == Layout::kTokenMajor;
-  plan.workspace_bytes = arguments.expression(relaid ? relayout_bytes(spec) : "0");
-  if (relaid) plan.steps.push_back(relayout_step(spec, relayout, arguments));
-  PlanStep step;
-  step.kernel = gather.name;
-  step.grid = {packed.facts.at("parts"),
-               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", config.tile_tokens(spec.type))), 1};
-  step.block = {gather.threads, 1, 1};
-  step.shared_bytes = gather.max_shared_bytes;
-  for (const char* array : {"entries", "shares", "task_slots", "parts", "row_slots"})
-    step.arguments.push_back(PlanArguments::packed(array));
-  for (const char* fact : {"parts", "share_steps"})
-    step.arguments.push_back(arguments.int32(std::to_string(packed.facts.at(fact))));
-  step.arguments.push_back(arguments.int32(std::to_string(spec.cols)));
-  step.arguments.push_back(relaid ? arguments.workspace("0") : PlanArguments::x());
-  step.arguments.push_back(
-      arguments.int32(fmt::format("({}) * {}", relaid ? kRelayoutStride : "ldx", size_of(spec.type))));
-  step.arguments.push_back(arguments.int32(relaid ? kRelayoutStride : "n"));
-  step.arguments.push_back(arguments.int32("n"));
-  add_output_arguments(step);
+  if (spec.layout == Layout::kTokenMajor) {
+    plan.workspace_bytes = IntegerExpression::of(relayout_bytes(spec));
+    plan.steps.push_back(relayout_step(spec, relayout));
+  }
+  const std::int64_t tokens = config.tile_tokens(spec.type);
+  PlanStep step = launch_of(gather);
+  step.grid = {IntegerExpression::of("fact.parts"), token_blocks(tokens), 1};
+  step.shared_bytes = IntegerExpression::of(fmt::format("fact.slots * {}", tokens * 4));
   plan.steps.push_back(std::move(step));
-  if (!arguments.error().ok()) return arguments.error();
   return plan;
 }
 
@@ -103,10 +96,9 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
   const GatherConfig gather(config);
   const OperatorSpec& spec = problem.spec;
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, gather.packing(problem).name(), packed));
-  const std::int64_t shared_bytes = packed.facts.at("slots") * gather.tile_tokens(spec.type) * 4;
-  KernelText texts[] = {gather_text(gather, spec, shared_bytes), relayout_text(spec)};
+  KernelText texts[] = {gather_text(gather, spec), relayout_text(spec)};
   if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts[0]));
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, gather_plan(gather, spec, packed, texts[0], texts[1]));
+  LaunchPlan plan = gather_plan(gather, spec, texts[0], texts[1]);
   if (without == Ablation::kCopyOnly) keep_kernel(plan, texts[0].name);
   return make_candidate(config, problem, packed, std::move(plan), texts);
 }

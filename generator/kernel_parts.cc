@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/plant.h"
 #include "generator/device_speed.h"
@@ -10,8 +11,6 @@
 
 namespace sparsmith {
 namespace {
-
-using Kind = PlanArgument::Kind;
 
 std::string_view activation_type(Activation activation) {
   switch (activation) {
@@ -74,26 +73,29 @@ void add_part_output(const OperatorSpec& spec, bool split, KernelText& text) {
                         "partial sums of a column part, in Y's layout"});
 }
 
-std::string make_part_output(bool split, KernelText& text) {
+std::string make_part_output(const OperatorSpec& spec, bool split, const std::string& partials, KernelText& text) {
   if (!split) {
     add_output_parameters(text);
     return kMakeOutput;
   }
-  text.parameters.insert(text.parameters.end(), {{"float*", "partials"}, {"i64", "ldp"}});
+  text.parameters.push_back({"float*", "partials", workspace(partials)});
+  text.parameters.push_back({"i64", "ldp", spec.layout == Layout::kTokenMajor ? integer(spec.rows) : integer("n")});
   return "float* part = partials + static_cast<i64>(block_index_z()) * rows * n;\n"
          "const Output output{part, ldp, nullptr, nullptr, 0, 1.0F, 0.0F};\n";
 }
 
 std::string make_part_range(int parts, const std::string& unit, const std::string& count, KernelText& text) {
   if (parts == 1) return fmt::format("const int first_{0} = 0;\nconst int end_{0} = {1};\n", unit, count);
-  text.parameters.push_back({"int", fmt::format("part_{}s", unit)});
+  const auto total = std::ranges::find(text.parameters, count, &KernelText::Parameter::name);
+  text.parameters.push_back({"int", fmt::format("part_{}s", unit),
+                             integer(fmt::format("ceil_div({}, {})", total->argument.value.text(), parts))});
   return fmt::format(
       "const int first_{0} = block_index_z() * part_{0}s;\n"
       "const int end_{0} = first_{0} + part_{0}s < {1} ? first_{0} + part_{0}s : {1};\n",
       unit, count);
 }
 
-KernelText finish_parts_text(const OperatorSpec& spec) {
+KernelText finish_parts_text(const OperatorSpec& spec, int parts, const std::string& partials) {
   KernelText text;
   text.name = "finish_parts_" + spec_tag(spec);
   text.summary = "adds up the partial sums of column parts, and runs the epilog";
@@ -104,45 +106,36 @@ KernelText finish_parts_text(const OperatorSpec& spec) {
   text.lines.push_back({fmt::format("using Kernel = FinishPartsKernel<Output, {}, kThreads>",
                                     boolean(spec.layout == Layout::kTokenMajor)),
                         "token-major"});
-  text.parameters = {{"const float*", "partials"}, {"int", "part_count"}, {"int", "rows"}, {"int", "n"}};
+  text.parameters = {{"const float*", "partials", workspace(partials)},
+                     {"int", "part_count", integer(parts)},
+                     {"int", "rows", integer(spec.rows)},
+                     {"int", "n", integer("n")}};
   add_output_parameters(text);
   text.body = std::string(kMakeOutput) + "Kernel::run(partials, output, part_count, rows, n);";
   return text;
 }
 
-PlanStep finish_parts_step(const OperatorSpec& spec, const KernelText& text, int parts, const std::string& partials,
-                           PlanArguments& arguments) {
-  PlanStep step;
-  step.kernel = text.name;
-  step.grid = {arguments.expression(fmt::format("min(ceil_div({} * n, {}), 65535)", spec.rows, text.threads)), 1, 1};
-  step.block = {text.threads, 1, 1};
-  step.arguments = {arguments.workspace(partials), arguments.int32(std::to_string(parts)),
-                    arguments.int32(std::to_string(spec.rows)), arguments.int32("n")};
-  add_output_arguments(step);
+PlanStep finish_parts_step(const OperatorSpec& spec, const KernelText& text) {
+  PlanStep step = launch_of(text);
+  step.grid[0] = IntegerExpression::of(fmt::format("min(ceil_div({} * n, {}), 65535)", spec.rows, text.threads));
   return step;
 }
 
+std::string part_bytes(const OperatorSpec& spec, int parts) { return fmt::format("{} * n", spec.rows * parts * 4); }
+
+IntegerExpression token_blocks(std::int64_t tokens) {
+  return IntegerExpression::of(fmt::format("min(ceil_div(n, {}), 65535)", tokens));
+}
+
 void add_output_parameters(KernelText& text) {
-  const KernelText::Parameter parameters[] = {{"Value*", "y"},  {"const Value*", "bias"}, {"const Value*", "residual"},
-                                              {"i64", "ldy"},   {"i64", "ldr"},           {"float", "alpha"},
-                                              {"float", "beta"}};
+  const KernelText::Parameter parameters[] = {{"Value*", "y", operand("y")},
+                                              {"const Value*", "bias", operand("bias")},
+                                              {"const Value*", "residual", operand("residual")},
+                                              {"i64", "ldy", integer("ld.y")},
+                                              {"i64", "ldr", integer("ld.residual")},
+                                              {"float", "alpha", scalar("alpha")},
+                                              {"float", "beta", scalar("beta")}};
   text.parameters.insert(text.parameters.end(), std::begin(parameters), std::end(parameters));
-}
-
-void add_output_arguments(PlanStep& step) {
-  const auto variable = [](const char* name) { return IntegerExpression::parse(name).value(); };
-  for (const PlanArgument& argument :
-       {PlanArgument{Kind::kY, "", 0}, PlanArgument{Kind::kBias, "", 0}, PlanArgument{Kind::kResidual, "", 0},
-        PlanArgument{Kind::kInt64, "", variable("ldy")}, PlanArgument{Kind::kInt64, "", variable("ldr")},
-        PlanArgument{Kind::kAlpha, "", 0}, PlanArgument{Kind::kBeta, "", 0}}) {
-    step.arguments.push_back(argument);
-  }
-}
-
-IntegerExpression PlanArguments::expression(const std::string& formula) {
-  auto parsed = IntegerExpression::parse(formula);
-  if (!parsed.ok() && error_.ok()) error_ = internal_error(family_ + " plan: " + parsed.status().message());
-  return parsed.ok() ? *parsed : IntegerExpression(0);
 }
 
 KernelText relayout_text(const OperatorSpec& spec) {
@@ -153,25 +146,18 @@ KernelText relayout_text(const OperatorSpec& spec) {
   text.headers = {"snippets/kernels/relayout.cuh"};
   text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of X"},
                 {"using Kernel = RelayoutKernel<Value>", ""}};
-  text.parameters = {{"const Value*", "x"}, {"i64", "ldx"},  {"Value*", "xt"},
-                     {"i64", "ldt"},        {"int", "cols"}, {"int", "n"}};
+  text.parameters = {{"const Value*", "x", operand("x")}, {"i64", "ldx", integer("ld.x")},
+                     {"Value*", "xt", workspace()},       {"i64", "ldt", integer(kRelayoutStride)},
+                     {"int", "cols", integer(spec.cols)}, {"int", "n", integer("n")}};
   text.body = "Kernel::run(x, ldx, xt, ldt, cols, n);";
   return text;
 }
 
-PlanStep relayout_step(const OperatorSpec& spec, const KernelText& text, PlanArguments& arguments) {
-  PlanStep step;
-  step.kernel = text.name;
+PlanStep relayout_step(const OperatorSpec& spec, const KernelText& text) {
+  PlanStep step = launch_of(text);
   const std::int64_t side = 16 / static_cast<std::int64_t>(size_of(spec.type));
   const std::int64_t columns = text.threads / 8 * side;  // of a block, as relayout.cuh has it
-  step.grid = {spec.cols / columns + 1, arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", 8 * side)), 1};
-  step.block = {text.threads, 1, 1};
-  step.arguments = {PlanArguments::x(),
-                    arguments.int64("ldx"),
-                    arguments.workspace("0"),
-                    arguments.int64(kRelayoutStride),
-                    arguments.int32(std::to_string(spec.cols)),
-                    arguments.int32("n")};
+  step.grid = {spec.cols / columns + 1, token_blocks(8 * side), 1};
   return step;
 }
 
@@ -196,8 +182,11 @@ Status check_packing(const Config& config, const std::string& packing, const Pac
 
 Result<Candidate> make_candidate(const Config& config, const Problem& problem, const PackedWeight& packed,
                                  LaunchPlan plan, std::span<const KernelText> texts) {
+  std::map<std::string_view, std::int64_t> shared_bytes;
   for (const PlanStep& step : plan.steps) {
-    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes, step.shared_bytes.evaluate({.n = problem.tokens}));
+    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes,
+                               step.shared_bytes.evaluate({.n = problem.tokens, .facts = &packed.facts}));
+    shared_bytes[step.kernel] = std::max(shared_bytes[step.kernel], bytes);
     if (bytes <= problem.device.shared_bytes_per_block) continue;
     return unsupported(fmt::format("more shared memory than a block has: {} asks for {} bytes, of {}", step.kernel,
                                    bytes, problem.device.shared_bytes_per_block));
@@ -207,10 +196,10 @@ Result<Candidate> make_candidate(const Config& config, const Problem& problem, c
   candidate.packing = packed.packing;
   candidate.plan = std::move(plan);
   for (const KernelText& text : texts) {
-    const bool launched = std::any_of(candidate.plan.steps.begin(), candidate.plan.steps.end(),
-                                      [&](const PlanStep& step) { return step.kernel == text.name; });
-    if (!launched) continue;
+    const auto launched = shared_bytes.find(text.name);
+    if (launched == shared_bytes.end()) continue;
     SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assembled(text, config, candidate.plan));
+    source.max_shared_bytes = launched->second;
     candidate.kernels.push_back(std::move(source));
   }
   return candidate;

@@ -150,4 +150,24 @@ Result<KernelSource> assemble(const KernelText& text) {
   return kernel;
 }
 
+PlanStep launch_of(const KernelText& text) {
+  PlanStep step;
+  step.kernel = text.name;
+  step.block[0] = text.threads;
+  step.shared_bytes = text.max_shared_bytes;
+  for (const KernelText::Parameter& parameter : text.parameters) {
+    step.arguments.push_back(parameter.argument);
+    PlanArgument& argument = step.arguments.back();
+    if (argument.kind == PlanArgument::Kind::kInt32 && parameter.type == "i64")
+      argument.kind = PlanArgument::Kind::kInt64;
+  }
+  return step;
+}
+
+PlanArgument integer(std::string_view formula) {
+  return {PlanArgument::Kind::kInt32, "", IntegerExpression::of(formula)};
+}
+
+PlanArgument integer(std::int64_t value) { return {PlanArgument::Kind::kInt32, "", value}; }
+
 }  // namespace sparsmith

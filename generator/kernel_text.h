@@ -13,11 +13,12 @@
 //   }
 //   }  // namespace sparsmith
 //
-// Nothing is spliced into the middle of a function body, and nothing is positional.
+// Nothing is spliced into the middle of a function body, and no argument is apart from its parameter.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "generator/candidate.h"
@@ -31,10 +32,11 @@ struct KernelText {
     std::string declaration;  // "using Index = u16" or "constexpr int kTile = 4": no semicolon, one line
     std::string comment;      // after the declaration; may be empty
   };
-  // A parameter of the entry point. Types are those seen inside namespace sparsmith.
+  // A parameter of the entry point, and what a plan passes for it. Types are those seen inside namespace sparsmith.
   struct Parameter {
     std::string type;  // "const u16*"
     std::string name;  // "column_indices"
+    PlanArgument argument;
   };
 
   std::string name;           // of the entry point: a C identifier that spells every parameter that changes the code
@@ -45,13 +47,20 @@ struct KernelText {
   std::string architecture;           // "sm_90a": the only one that it compiles for; empty: any
   std::vector<std::string> headers;   // "snippets/prolog/csr_row.cuh": what the lines and the body name
   std::vector<Line> lines;            // in order; a line may use those before it
-  std::vector<Parameter> parameters;  // in the order of the launch plan's arguments
-  std::string body;                   // "Kernel::run(column_indices, x, y);": one or more whole statements
+  std::vector<Parameter> parameters;
+  std::string body;  // "Kernel::run(column_indices, x, y);": one or more whole statements
 };
 
 // The self-contained source. The same KernelText always gives the same bytes.
 //   Error: kInvalidArgument when a part is not what is said above (bad identifier, line break in a line, threads
 //   out of range); kNotFound when there is no such header.
 Result<KernelSource> assemble(const KernelText& text);
+
+// A launch of the kernel: one block of its threads and its shared memory, with the arguments of its parameters.
+PlanStep launch_of(const KernelText& text);
+
+// An argument of as many bytes as its parameter has: a formula (IntegerExpression), or a number.
+PlanArgument integer(std::string_view formula);
+PlanArgument integer(std::int64_t value);
 
 }  // namespace sparsmith

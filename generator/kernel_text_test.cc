@@ -22,7 +22,7 @@ KernelText copy_kernel() {
   text.max_shared_bytes = 256;
   text.headers = {"snippets/device.cuh"};
   text.lines = {{"using Element = half", "of x and y"}, {"constexpr int kUnroll = 1", ""}};
-  text.parameters = {{"const Element*", "x"}, {"Element*", "y"}};
+  text.parameters = {{"const Element*", "x", operand("x")}, {"Element*", "y", operand("y")}};
   text.body = "const int i = block_index_x() * kThreads + thread_index();\ny[i] = x[i];";
   return text;
 }

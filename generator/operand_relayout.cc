@@ -18,12 +18,16 @@ constexpr OrderName kOrders[] = {{"FragmentOrder", "fragment"}, {"StripOrder", "
 
 }  // namespace
 
+std::string OperandRelayout::chunks() const {
+  return order == OperandOrder::kFragment ? strips : fmt::format("2 * ({})", strips);
+}
+
 std::string OperandRelayout::token_tiles() const {
   return fmt::format("ceil_div(n, {}) * {}", block_tiles * operands::kTileTokens, block_tiles);
 }
 
 std::string OperandRelayout::bytes() const {
-  return fmt::format("{} * ({})", chunks * operands::kChunkBytes, token_tiles());
+  return fmt::format("{} * {} * ({})", chunks(), operands::kChunkBytes, token_tiles());
 }
 
 Parameter input_parameter(bool later) {
@@ -39,10 +43,10 @@ bool comes_by_vectors(const OperatorSpec& spec) { return spec.layout == Layout::
 
 bool worth_laying_out(const Problem& problem) { return problem.tokens >= (comes_by_vectors(problem.spec) ? 9 : 8); }
 
-KernelText relayout_operands_text(const OperatorSpec& spec, OperandOrder order) {
+KernelText relayout_operands_text(const OperatorSpec& spec, const OperandRelayout& relayout) {
   KernelText text;
   const bool token_major = spec.layout == Layout::kTokenMajor;
-  const OrderName& names = kOrders[static_cast<std::size_t>(order)];
+  const OrderName& names = kOrders[static_cast<std::size_t>(relayout.order)];
   text.name = fmt::format("relayout_operands_{}_{}_{}", names.tag, short_name(spec.type), token_major ? "tm" : "fm");
   text.summary = "X to operands of tensor cores";
   text.threads = 128;
@@ -51,27 +55,22 @@ KernelText relayout_operands_text(const OperatorSpec& spec, OperandOrder order) 
                 {fmt::format("using Kernel = RelayoutOperandsKernel<Value, operands::{}, {}, kThreads>", names.name,
                              boolean(token_major)),
                  "order of columns, token-major"}};
-  text.parameters = {{"const Value*", "x"}, {"i64", "ldx"},    {"int", "cols"},       {"int", "n"},
-                     {"u8*", "operands"},   {"int", "strips"}, {"int", "block_tiles"}};
+  text.parameters = {{"const Value*", "x", operand("x")},
+                     {"i64", "ldx", integer("ld.x")},
+                     {"int", "cols", integer(spec.cols)},
+                     {"int", "n", integer("n")},
+                     {"u8*", "operands", workspace()},
+                     {"int", "strips", integer(relayout.strips)},
+                     {"int", "block_tiles", integer(relayout.block_tiles)}};
   text.body = "Kernel::run({x, ldx, cols, n}, operands, strips, block_tiles);";
   return text;
 }
 
-PlanStep relayout_operands_step(const OperatorSpec& spec, const OperandRelayout& relayout, const KernelText& text,
-                                PlanArguments& arguments) {
-  const std::int64_t warps = text.threads / operands::kLanes;
-  PlanStep step;
-  step.kernel = text.name;
-  step.grid = {std::max<std::int64_t>((relayout.chunks + warps - 1) / warps, 1),
-               arguments.expression(fmt::format("min({}, 65535)", relayout.token_tiles())), 1};
-  step.block = {text.threads, 1, 1};
-  step.arguments = {PlanArguments::x(),
-                    arguments.int64("ldx"),
-                    arguments.int32(std::to_string(spec.cols)),
-                    arguments.int32("n"),
-                    arguments.workspace("0"),
-                    arguments.int32(std::to_string(relayout.strips())),
-                    arguments.int32(std::to_string(relayout.block_tiles))};
+PlanStep relayout_operands_step(const OperandRelayout& relayout, const KernelText& text) {
+  PlanStep step = launch_of(text);
+  step.grid[0] = IntegerExpression::of(
+      fmt::format("max(ceil_div({}, {}), 1)", relayout.chunks(), text.threads / operands::kLanes));
+  step.grid[1] = IntegerExpression::of(fmt::format("min({}, 65535)", relayout.token_tiles()));
   return step;
 }
 
@@ -80,13 +79,9 @@ std::string make_operand_input(const OperatorSpec& spec) {
                      boolean(spec.layout == Layout::kTokenMajor));
 }
 
-void add_operand_parameters(KernelText& text) {
-  text.parameters.insert(text.parameters.end(), {{"const u8*", "operands"}, {"int", "operand_strips"}});
-}
-
-void add_operand_arguments(const OperandRelayout& relayout, PlanArguments& arguments, PlanStep& step) {
-  step.arguments.push_back(arguments.workspace("0"));
-  step.arguments.push_back(arguments.int32(std::to_string(relayout.strips())));
+void add_operand_parameters(const OperandRelayout& relayout, KernelText& text) {
+  text.parameters.push_back({"const u8*", "operands", workspace()});
+  text.parameters.push_back({"int", "operand_strips", integer(relayout.strips)});
 }
 
 }  // namespace sparsmith

@@ -15,10 +15,10 @@ enum class OperandOrder { kFragment, kStrip, kPaired };
 
 struct OperandRelayout {
   OperandOrder order;
-  std::int64_t chunks;  // of 32 columns: whole strips
-  int block_tiles;      // token tiles of a token block
+  std::string strips;  // formula: of 64 columns, in fragment order of 32
+  int block_tiles;     // token tiles of a token block
 
-  std::int64_t strips() const { return order == OperandOrder::kFragment ? chunks : chunks / 2; }
+  std::string chunks() const;       // formula: of 32 columns
   std::string token_tiles() const;  // formula: of all token blocks
   std::string bytes() const;        // formula: of the operands
 };
@@ -32,14 +32,12 @@ bool worth_laying_out(const Problem& problem);
 inline constexpr const char* kInputWorthwhile =
     "X is laid out where there is much of it, or where it does not come as vectors";
 
-KernelText relayout_operands_text(const OperatorSpec& spec, OperandOrder order);
-PlanStep relayout_operands_step(const OperatorSpec& spec, const OperandRelayout& relayout, const KernelText& text,
-                                PlanArguments& arguments);
+KernelText relayout_operands_text(const OperatorSpec& spec, const OperandRelayout& relayout);
+PlanStep relayout_operands_step(const OperandRelayout& relayout, const KernelText& text);
 
-// For the kernel behind it, whose `Input` is an OperandInput or a FragmentOperands: parameters behind those of X, their
-// arguments in the same order, and the statement that makes an `input`.
+// For the kernel behind it, whose `Input` is an OperandInput or a FragmentOperands: parameters behind those of X, and
+// the statement that makes an `input`.
 std::string make_operand_input(const OperatorSpec& spec);
-void add_operand_parameters(KernelText& text);
-void add_operand_arguments(const OperandRelayout& relayout, PlanArguments& arguments, PlanStep& step);
+void add_operand_parameters(const OperandRelayout& relayout, KernelText& text);
 
 }  // namespace sparsmith

@@ -52,7 +52,39 @@ std::string input_tag(const PanelConfig& config, const Problem& problem) {
   return tag;
 }
 
-KernelText panel_text(const PanelConfig& config, const Problem& problem, std::int64_t shared_bytes) {
+bool lays_out(const PanelConfig& config) { return config.input == PanelConfig::Input::kRelayout; }
+
+// Formulas: panels of X, and the bytes of those that a launch in front lays out, at the start of the workspace.
+std::string panel_count(const OperatorSpec& spec) { return fmt::format("ceil_div(n, {})", panel_tokens(spec.type)); }
+std::string panels_bytes(const PanelConfig& config, const OperatorSpec& spec) {
+  if (!lays_out(config)) return "0";
+  return fmt::format("({} * {} + 255) / 256 * 256", panel_count(spec), spec.cols * panel::kRowBytes);
+}
+
+std::string staged_rows(const PanelConfig& config) {
+  return config.store == panel::RowStore::kStaged ? "fact.rows" : "0";
+}
+
+// How the kernel finds X: as it lies, or in panels.
+void add_input_parameters(const PanelConfig& config, const OperatorSpec& spec, KernelText& text) {
+  const std::int64_t tokens = panel_tokens(spec.type);
+  const bool token_major = spec.layout == Layout::kTokenMajor;
+  const bool relaid = lays_out(config);
+  const std::string ldx = relaid ? std::to_string(tokens) : "ld.x";
+  const std::string panel_stride = relaid        ? std::to_string(spec.cols * tokens)
+                                   : token_major ? fmt::format("{} * ld.x", tokens)
+                                                 : std::to_string(tokens);
+  text.parameters.insert(
+      text.parameters.end(),
+      {{"const Value*", "x", relaid ? workspace() : operand("x")},
+       {"i64", "ldx", integer(ldx)},
+       {"i64", "panel_stride", integer(panel_stride)},
+       {"i64", "column_stride", integer(token_major && !relaid ? "1" : ldx)},
+       {"int", "cols", integer(spec.cols)},
+       {"int", "x_tokens", integer(relaid ? fmt::format("{} * {}", panel_count(spec), tokens) : "n")}});
+}
+
+KernelText panel_text(const PanelConfig& config, const Problem& problem) {
   const OperatorSpec& spec = problem.spec;
   const bool split = splits_columns(config);
   const auto store = static_cast<std::size_t>(config.store);
@@ -68,7 +100,6 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
                              short_name(spec.type), config.block_tokens(spec.type));
   text.threads = config.threads_per_block;
   text.min_blocks_per_sm = config.blocks_per_sm(problem);
-  text.max_shared_bytes = shared_bytes;
   text.headers = {"snippets/prolog/panel_stream.cuh",
                   config.pairs() ? "snippets/prolog/panel_pair.cuh" : "snippets/prolog/panel_input.cuh",
                   config.products == PanelConfig::Products::kPlain ? "snippets/reduction/plain_products.cuh"
@@ -97,27 +128,28 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem, std::in
              boolean(config.roomy(problem))),
          "looks up early"});
   }
-  text.parameters = {{"const u32*", "entries"},
-                     {"const panel::Share*", "shares"},
-                     {"const u16*", "task_slots"},
-                     {"const panel::Part*", "parts"},
-                     {"const u16*", "row_slots"},
-                     {"int", "part_count"},
-                     {"int", "share_steps"},
-                     {"int", "width"},
-                     {"const Value*", "x"},
-                     {"i64", "ldx"},
-                     {"i64", "panel_stride"},
-                     {"i64", "column_stride"},
-                     {"int", "cols"},
-                     {"int", "x_tokens"},
-                     {"int", config.sweeps() ? "column_parts" : "staged_rows"},
-                     {"int", "n"}};
+  text.parameters = {{"const u32*", "entries", packed_array("entries")},
+                     {"const panel::Share*", "shares", packed_array("shares")},
+                     {"const u16*", "task_slots", packed_array("task_slots")},
+                     {"const panel::Part*", "parts", packed_array("parts")},
+                     {"const u16*", "row_slots", packed_array("row_slots")},
+                     {"int", "part_count", integer("fact.parts")},
+                     {"int", "share_steps", integer("fact.share_steps")},
+                     {"int", "width", integer("fact.width")}};
+  add_input_parameters(config, spec, text);
+  text.parameters.push_back(config.sweeps()
+                                ? KernelText::Parameter{"int", "column_parts", integer(config.column_parts)}
+                                : KernelText::Parameter{"int", "staged_rows", integer(staged_rows(config))});
+  text.parameters.push_back({"int", "n", integer("n")});
   text.body =
       "const panel::Weight weight{entries, shares, task_slots, parts, row_slots, part_count, share_steps, width};\n"
       "const panel::Source<Value> source{x, ldx, panel_stride, column_stride, cols, x_tokens};\n";
   if (split) {
-    text.parameters.insert(text.parameters.end(), {{"float*", "partials"}, {"i64", "ldp"}, {"i64", "partial_stride"}});
+    const bool token_major = spec.layout == Layout::kTokenMajor;
+    text.parameters.insert(text.parameters.end(),
+                           {{"float*", "partials", workspace(panels_bytes(config, spec))},
+                            {"i64", "ldp", token_major ? integer(spec.rows) : integer("n")},
+                            {"i64", "partial_stride", integer(fmt::format("{} * n", spec.rows))}});
     text.body +=
         "const Output output{partials, ldp, nullptr, nullptr, 0, 1.0F, 0.0F};\n"
         "Kernel::run(weight, source, output, partial_stride, staged_rows, n, shared_memory());";
@@ -139,109 +171,58 @@ KernelText relayout_panels_text(const OperatorSpec& spec) {
   text.headers = {"snippets/kernels/relayout_panels.cuh"};
   text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of X"},
                 {fmt::format("using Kernel = RelayoutPanelsKernel<Value, {}>", boolean(token_major)), "X token-major"}};
-  text.parameters = {{"const Value*", "x"}, {"i64", "ldx"}, {"Value*", "panels"}, {"int", "cols"}, {"int", "n"}};
+  text.parameters = {{"const Value*", "x", operand("x")},
+                     {"i64", "ldx", integer("ld.x")},
+                     {"Value*", "panels", workspace()},
+                     {"int", "cols", integer(spec.cols)},
+                     {"int", "n", integer("n")}};
   text.body = "Kernel::run(x, ldx, panels, cols, n);";
   return text;
 }
 
-class PlanBuilder {
- public:
-  PlanBuilder(const PanelConfig& config, const Problem& problem, const PackedWeight& packed)
-      : config_(config), problem_(problem), spec_(problem.spec), packed_(packed) {}
-
-  std::int64_t shared_bytes() const {
-    return config_.panel_bytes(spec_.cols) + kFlagBytes + staged_rows() * config_.panels * panel::kRowBytes +
-           packed_.facts.at("slots") * config_.block_tokens(spec_.type) * 4;
+PlanStep relayout_panels_step(const OperatorSpec& spec, const KernelText& text) {
+  PlanStep step = launch_of(text);
+  if (spec.layout == Layout::kTokenMajor) {
+    const std::int64_t per_block = panel_tokens(spec.type) * text.threads;
+    step.grid[0] = (spec.cols + per_block - 1) / per_block;
+    step.grid[1] = IntegerExpression::of(fmt::format("min({}, 65535)", panel_count(spec)));
+  } else {
+    step.grid[0] = IntegerExpression::of(
+        fmt::format("min(ceil_div({} * {}, {}), 65535)", panel_count(spec), spec.cols, text.threads));
   }
+  return step;
+}
 
-  Result<LaunchPlan> build(const KernelText& panel, const KernelText& relayout, const KernelText& finish) {
-    const std::int64_t tokens = panel_tokens(spec_.type);
-    panels_ = fmt::format("ceil_div(n, {})", tokens);
-    const bool relaid = config_.input == PanelConfig::Input::kRelayout;
-    const std::string panel_bytes =
-        relaid ? fmt::format("({} * {} + 255) / 256 * 256", panels_, spec_.cols * panel::kRowBytes) : "0";
-    const std::string partial_bytes =
-        splits_columns(config_) ? fmt::format("{} * n", spec_.rows * config_.column_parts * 4) : "0";
-    plan_.workspace_bytes = arguments_.expression(panel_bytes + " + " + partial_bytes);
-    if (relaid) add_relayout(relayout);
-    add_panel(panel, relaid, panel_bytes);
-    if (splits_columns(config_))
-      plan_.steps.push_back(finish_parts_step(spec_, finish, config_.column_parts, panel_bytes, arguments_));
-    if (!arguments_.error().ok()) return arguments_.error();
-    return std::move(plan_);
+PlanStep panel_step(const PanelConfig& config, const OperatorSpec& spec, const KernelText& text) {
+  const std::int64_t tokens = config.block_tokens(spec.type);
+  PlanStep step = launch_of(text);
+  step.grid = {IntegerExpression::of(fmt::format("ceil_div(n, {})", tokens)), config.row_parts,
+               config.sweeps() ? 1 : config.column_parts};
+  if (config.input == PanelConfig::Input::kNeighbours) {
+    step.grid[0] = IntegerExpression::of(fmt::format("ceil_div(n, {}) * 2", 2 * panel_tokens(spec.type)));
+    step.cluster = {2, 1, 1};
+  } else if (config.input == PanelConfig::Input::kShared) {
+    step.cluster = {1, 2, 1};
   }
+  step.shared_bytes =
+      IntegerExpression::of(fmt::format("{} + {} * {} + fact.slots * {}", config.panel_bytes(spec.cols) + kFlagBytes,
+                                        staged_rows(config), config.panels * panel::kRowBytes, tokens * 4));
+  return step;
+}
 
- private:
-  std::int64_t staged_rows() const { return config_.store == panel::RowStore::kStaged ? packed_.facts.at("rows") : 0; }
-
-  void add_relayout(const KernelText& text) {
-    const std::int64_t tokens = panel_tokens(spec_.type);
-    PlanStep step;
-    step.kernel = text.name;
-    if (spec_.layout == Layout::kTokenMajor) {
-      const std::int64_t per_block = tokens * text.threads;
-      step.grid = {(spec_.cols + per_block - 1) / per_block,
-                   arguments_.expression(fmt::format("min({}, 65535)", panels_)), 1};
-    } else {
-      step.grid = {
-          arguments_.expression(fmt::format("min(ceil_div({} * {}, {}), 65535)", panels_, spec_.cols, text.threads)), 1,
-          1};
-    }
-    step.block = {text.threads, 1, 1};
-    step.arguments = {PlanArguments::x(), arguments_.int64("ldx"), arguments_.workspace("0"),
-                      arguments_.int32(std::to_string(spec_.cols)), arguments_.int32("n")};
-    plan_.steps.push_back(std::move(step));
+LaunchPlan panel_plan(const PanelConfig& config, const OperatorSpec& spec, std::span<const KernelText, 3> texts) {
+  const auto& [panel, relayout, finish] = std::tie(texts[0], texts[1], texts[2]);
+  LaunchPlan plan;
+  std::string workspace_bytes = panels_bytes(config, spec);
+  if (lays_out(config)) plan.steps.push_back(relayout_panels_step(spec, relayout));
+  plan.steps.push_back(panel_step(config, spec, panel));
+  if (splits_columns(config)) {
+    plan.steps.push_back(finish_parts_step(spec, finish));
+    workspace_bytes += " + " + part_bytes(spec, config.column_parts);
   }
-
-  void add_panel(const KernelText& text, bool relaid, const std::string& partials) {
-    const std::int64_t tokens = panel_tokens(spec_.type);
-    const bool token_major = spec_.layout == Layout::kTokenMajor;
-    PlanStep step;
-    step.kernel = text.name;
-    step.grid = {arguments_.expression(fmt::format("ceil_div(n, {})", config_.block_tokens(spec_.type))),
-                 config_.row_parts, config_.sweeps() ? 1 : config_.column_parts};
-    if (config_.input == PanelConfig::Input::kNeighbours) {
-      step.grid[0] = arguments_.expression(fmt::format("ceil_div(n, {}) * 2", 2 * tokens));
-      step.cluster = {2, 1, 1};
-    } else if (config_.input == PanelConfig::Input::kShared) {
-      step.cluster = {1, 2, 1};
-    }
-    step.block = {text.threads, 1, 1};
-    step.shared_bytes = shared_bytes();
-    for (const char* array : {"entries", "shares", "task_slots", "parts", "row_slots"})
-      step.arguments.push_back(PlanArguments::packed(array));
-    for (const char* fact : {"parts", "share_steps", "width"})
-      step.arguments.push_back(arguments_.int32(std::to_string(packed_.facts.at(fact))));
-    step.arguments.push_back(relaid ? arguments_.workspace("0") : PlanArguments::x());
-    const std::string ldx = relaid ? std::to_string(tokens) : "ldx";
-    const std::string panel_stride = relaid        ? std::to_string(spec_.cols * tokens)
-                                     : token_major ? fmt::format("{} * ldx", tokens)
-                                                   : std::to_string(tokens);
-    step.arguments.push_back(arguments_.int64(ldx));
-    step.arguments.push_back(arguments_.int64(panel_stride));
-    step.arguments.push_back(arguments_.int64(token_major && !relaid ? "1" : ldx));
-    step.arguments.push_back(arguments_.int32(std::to_string(spec_.cols)));
-    step.arguments.push_back(arguments_.int32(relaid ? fmt::format("{} * {}", panels_, tokens) : "n"));
-    step.arguments.push_back(arguments_.int32(std::to_string(config_.sweeps() ? config_.column_parts : staged_rows())));
-    step.arguments.push_back(arguments_.int32("n"));
-    if (splits_columns(config_)) {
-      step.arguments.push_back(arguments_.workspace(partials));
-      step.arguments.push_back(arguments_.int64(token_major ? std::to_string(spec_.rows) : "n"));
-      step.arguments.push_back(arguments_.int64(fmt::format("{} * n", spec_.rows)));
-    } else {
-      add_output_arguments(step);
-    }
-    plan_.steps.push_back(std::move(step));
-  }
-
-  const PanelConfig& config_;
-  const Problem& problem_;
-  const OperatorSpec& spec_;
-  const PackedWeight& packed_;
-  std::string panels_;
-  LaunchPlan plan_;
-  PlanArguments arguments_{"panel"};
-};
+  plan.workspace_bytes = IntegerExpression::of(workspace_bytes);
+  return plan;
+}
 
 Status take_out(Ablation part, const PanelConfig& config, KernelText& text) {
   AblatedText ablated(part, text);
@@ -275,11 +256,10 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
                                std::optional<Ablation> without) {
   const PanelConfig panel(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, panel.packing(problem).name(), packed));
-  PlanBuilder builder(panel, problem, packed);
-  KernelText texts[] = {panel_text(panel, problem, builder.shared_bytes()), relayout_panels_text(problem.spec),
-                        finish_parts_text(problem.spec)};
+  KernelText texts[] = {panel_text(panel, problem), relayout_panels_text(problem.spec),
+                        finish_parts_text(problem.spec, panel.column_parts, panels_bytes(panel, problem.spec))};
   if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, panel, texts[0]));
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, builder.build(texts[0], texts[1], texts[2]));
+  LaunchPlan plan = panel_plan(panel, problem.spec, texts);
   if (without == Ablation::kCopyOnly) keep_kernel(plan, texts[0].name);
   return make_candidate(config, problem, packed, std::move(plan), texts);
 }

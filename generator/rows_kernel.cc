@@ -19,6 +19,11 @@ std::string_view partials_type(PartialSums partials) {
   return "?";
 }
 
+// Formula: where partial sums begin in the workspace.
+std::string partials_offset(const RowsConfig& config, const OperatorSpec& spec) {
+  return config.input == RowsConfig::Input::kRelayout ? relayout_bytes(spec) : "0";
+}
+
 KernelText rows_text(const RowsConfig& config, const OperatorSpec& spec) {
   const bool targets = config.row_order != RowOrder::kNatural || config.split_length > 0;
   const bool token_major_input = spec.layout == Layout::kTokenMajor && config.input != RowsConfig::Input::kRelayout;
@@ -63,16 +68,19 @@ KernelText rows_text(const RowsConfig& config, const OperatorSpec& spec) {
                                     "kTokenLanes, {}, {}, kThreads>",
                                     config.unroll, boolean(targets)),
                         "vectors in flight, segments name their rows"});
-  text.parameters = {{"const csr::Segment*", "segments"},
-                     {"const u32*", "targets"},
-                     {"const Index*", "columns"},
-                     {"const Value*", "values"},
-                     {"const Value*", "x"},
-                     {"float*", "partials"},
-                     {"int", "segment_count"},
-                     {"int", "cols"},
-                     {"int", "n"},
-                     {"i64", "ldx"}};
+  const bool relaid = config.input == RowsConfig::Input::kRelayout;
+  const PlanArgument partials =
+      config.partial_sums == PartialSums::kNone ? null_pointer() : workspace(partials_offset(config, spec));
+  text.parameters = {{"const csr::Segment*", "segments", packed_array("segments")},
+                     {"const u32*", "targets", targets ? packed_array("targets") : null_pointer()},
+                     {"const Index*", "columns", packed_array("columns")},
+                     {"const Value*", "values", packed_array("values")},
+                     {"const Value*", "x", relaid ? workspace() : operand("x")},
+                     {"float*", "partials", partials},
+                     {"int", "segment_count", integer("fact.segments")},
+                     {"int", "cols", integer(spec.cols)},
+                     {"int", "n", integer("n")},
+                     {"i64", "ldx", integer(relaid ? kRelayoutStride : "ld.x")}};
   add_output_parameters(text);
   text.body = std::string("const Stream stream{columns, values};\n") + "Input input(x, ldx, cols, shared_memory());\n" +
               kMakeOutput +
@@ -81,7 +89,7 @@ KernelText rows_text(const RowsConfig& config, const OperatorSpec& spec) {
   return text;
 }
 
-KernelText finish_text(const OperatorSpec& spec) {
+KernelText finish_text(const RowsConfig& config, const OperatorSpec& spec) {
   KernelText text;
   text.name = "finish_rows_" + spec_tag(spec);
   text.summary = "adds up the partial sums of rows that were cut, and runs the epilog";
@@ -90,90 +98,59 @@ KernelText finish_text(const OperatorSpec& spec) {
   text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of Y, bias and residual"}};
   add_output(spec, text);
   text.lines.push_back({"using Kernel = FinishRowsKernel<Output, kThreads>", ""});
-  text.parameters = {{"const u32*", "split_rows"},
-                     {"const u32*", "slot_offsets"},
-                     {"const float*", "partials"},
-                     {"int", "split_row_count"},
-                     {"int", "n"}};
+  text.parameters = {{"const u32*", "split_rows", packed_array("split_rows")},
+                     {"const u32*", "slot_offsets", packed_array("slot_offsets")},
+                     {"const float*", "partials", workspace(partials_offset(config, spec))},
+                     {"int", "split_row_count", integer("fact.split_rows")},
+                     {"int", "n", integer("n")}};
   add_output_parameters(text);
   text.body = std::string(kMakeOutput) + "Kernel::run(split_rows, slot_offsets, partials, output, split_row_count, n);";
   return text;
 }
 
-// Adds the steps of a plan one by one; a formula that does not parse is a bug, reported by build().
-class PlanBuilder {
- public:
-  PlanBuilder(const RowsConfig& config, const Problem& problem, const PackedWeight& packed)
-      : config_(config), problem_(problem), packed_(packed) {}
+PlanStep rows_step(const RowsConfig& config, const Problem& problem, const KernelText& text) {
+  const std::int64_t per_block =
+      std::int64_t{config.threads_per_block} / config.group_threads() * config.rows_per_group;
+  std::string blocks = fmt::format("max(ceil_div(fact.segments, {}), 1)", per_block);
+  if (config.blocks_per_sm > 0)
+    blocks =
+        fmt::format("min({}, {})", blocks, std::int64_t{config.blocks_per_sm} * std::max(problem.device.sm_count, 1));
+  PlanStep step = launch_of(text);
+  step.grid = {IntegerExpression::of(blocks), token_blocks(config.token_tile()), 1};
+  return step;
+}
 
-  Result<LaunchPlan> build(const KernelText& rows, const KernelText& relayout, const KernelText& finish) {
-    const OperatorSpec& spec = problem_.spec;
-    const std::int64_t split_rows = packed_.facts.at("split_rows");
-    const std::int64_t slots = packed_.facts.at("slots");
-    const bool relaid = config_.input == RowsConfig::Input::kRelayout;
-    const std::string xt_bytes = relaid ? relayout_bytes(spec) : "0";
-    const std::string partial_bytes = fmt::format("{} * n", slots * 4);
-    plan_.workspace_bytes = arguments_.expression(fmt::format("{} + {}", xt_bytes, partial_bytes));
-    if (relaid) plan_.steps.push_back(relayout_step(spec, relayout, arguments_));
-    if (split_rows > 0 && config_.partial_sums == PartialSums::kAtomic) {
-      PlanStep zero;
-      zero.kind = PlanStep::Kind::kZero;
-      zero.zero_offset = arguments_.expression(xt_bytes);
-      zero.zero_bytes = arguments_.expression(partial_bytes);
-      plan_.steps.push_back(std::move(zero));
-    }
-    add_rows(rows, relaid, split_rows > 0 ? arguments_.workspace(xt_bytes) : PlanArguments::null());
-    if (split_rows > 0) add_finish(finish, split_rows, arguments_.workspace(xt_bytes));
-    if (!arguments_.error().ok()) return arguments_.error();
-    return std::move(plan_);
-  }
+PlanStep finish_step(const KernelText& text) {
+  PlanStep step = launch_of(text);
+  step.grid[0] = IntegerExpression::of(fmt::format("min(ceil_div(fact.split_rows * n, {}), 65535)", text.threads));
+  return step;
+}
 
- private:
-  void add_rows(const KernelText& text, bool relaid, const PlanArgument& partials) {
-    const std::int64_t segments = packed_.facts.at("segments");
-    const std::int64_t per_block =
-        std::int64_t{config_.threads_per_block} / config_.group_threads() * config_.rows_per_group;
-    std::int64_t blocks = std::max<std::int64_t>(1, (segments + per_block - 1) / per_block);
-    if (config_.blocks_per_sm > 0)
-      blocks =
-          std::min<std::int64_t>(blocks, std::int64_t{config_.blocks_per_sm} * std::max(problem_.device.sm_count, 1));
-    PlanStep step;
-    step.kernel = text.name;
-    step.grid = {blocks, arguments_.expression(fmt::format("min(ceil_div(n, {}), 65535)", config_.token_tile())), 1};
-    step.block = {text.threads, 1, 1};
-    step.shared_bytes = text.max_shared_bytes;
-    step.arguments = {PlanArguments::packed("segments"),
-                      packed_.facts.at("has_targets") != 0 ? PlanArguments::packed("targets") : PlanArguments::null(),
-                      PlanArguments::packed("columns"),
-                      PlanArguments::packed("values"),
-                      relaid ? arguments_.workspace("0") : PlanArguments::x(),
-                      partials,
-                      arguments_.int32(std::to_string(segments)),
-                      arguments_.int32(std::to_string(problem_.spec.cols)),
-                      arguments_.int32("n"),
-                      arguments_.int64(relaid ? kRelayoutStride : "ldx")};
-    add_output_arguments(step);
-    plan_.steps.push_back(std::move(step));
-  }
-
-  void add_finish(const KernelText& text, std::int64_t split_rows, const PlanArgument& partials) {
-    PlanStep step;
-    step.kernel = text.name;
-    step.grid = {arguments_.expression(fmt::format("min(ceil_div({} * n, {}), 65535)", split_rows, text.threads)), 1,
-                 1};
-    step.block = {text.threads, 1, 1};
-    step.arguments = {PlanArguments::packed("split_rows"), PlanArguments::packed("slot_offsets"), partials,
-                      arguments_.int32(std::to_string(split_rows)), arguments_.int32("n")};
-    add_output_arguments(step);
-    plan_.steps.push_back(std::move(step));
-  }
-
-  const RowsConfig& config_;
-  const Problem& problem_;
-  const PackedWeight& packed_;
-  LaunchPlan plan_;
-  PlanArguments arguments_{"rows"};
+// The kernels of a plan; those that it does not launch count for nothing.
+struct Texts {
+  KernelText main;
+  KernelText relayout;
+  KernelText finish;
 };
+
+LaunchPlan rows_plan(const RowsConfig& config, const Problem& problem, const PackedWeight& packed, const Texts& texts) {
+  const std::string offset = partials_offset(config, problem.spec);
+  const std::string partial_bytes = "fact.slots * 4 * n";
+  const bool splits = packed.facts.at("split_rows") > 0;
+  LaunchPlan plan;
+  plan.workspace_bytes = IntegerExpression::of(offset + " + " + partial_bytes);
+  if (config.input == RowsConfig::Input::kRelayout) plan.steps.push_back(relayout_step(problem.spec, texts.relayout));
+  if (splits && config.partial_sums == PartialSums::kAtomic) {
+    PlanStep zero;
+    zero.kind = PlanStep::Kind::kZero;
+    zero.zero_offset = IntegerExpression::of(offset);
+    zero.zero_bytes = IntegerExpression::of(partial_bytes);
+    plan.steps.push_back(std::move(zero));
+  }
+  plan.steps.push_back(rows_step(config, problem, texts.main));
+  if (splits) plan.steps.push_back(finish_step(texts.finish));
+  return plan;
+}
 
 Status take_out(Ablation part, KernelText& text) {
   AblatedText ablated(part, text);
@@ -193,11 +170,12 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
                                std::optional<Ablation> without) {
   const RowsConfig rows(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, rows.csr_packing().name(), packed));
-  KernelText texts[] = {rows_text(rows, problem.spec), relayout_text(problem.spec), finish_text(problem.spec)};
-  if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts[0]));
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, PlanBuilder(rows, problem, packed).build(texts[0], texts[1], texts[2]));
-  if (without == Ablation::kCopyOnly) keep_kernel(plan, texts[0].name);
-  return make_candidate(config, problem, packed, std::move(plan), texts);
+  Texts texts{rows_text(rows, problem.spec), relayout_text(problem.spec), finish_text(rows, problem.spec)};
+  if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts.main));
+  LaunchPlan plan = rows_plan(rows, problem, packed, texts);
+  if (without == Ablation::kCopyOnly) keep_kernel(plan, texts.main.name);
+  const KernelText all[] = {texts.main, texts.relayout, texts.finish};
+  return make_candidate(config, problem, packed, std::move(plan), all);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "formats/scatter.h"
 #include "generator/family.h"
+#include "generator/kernel_text.h"
 
 namespace sparsmith {
 
@@ -61,5 +62,11 @@ class ScatterFamily : public Family {
                                      const PackedWeight& packed) const override;
   double predict(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const override;
 };
+
+// Of the families on the scatter format: the parameters of the packed weight and of X, and the statement that makes a
+// `weight` of them.
+void add_scatter_parameters(const OperatorSpec& spec, KernelText& text);
+inline constexpr const char* kMakeScatterWeight =
+    "const scatter::Weight weight{entries, more_entries, more_offsets, row_parts, rows, row_blocks, column_tiles};\n";
 
 }  // namespace sparsmith

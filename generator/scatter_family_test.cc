@@ -152,7 +152,9 @@ TEST(ScatterFamilyTest, ALaidOutXHasItsPlaceInTheWorkspace) {
   ASSERT_EQ(candidate->plan.steps.size(), 2U);
   EXPECT_EQ(candidate->kernels.size(), 2U);
   for (const auto& [tokens, blocks] : {std::pair{1, 1}, std::pair{16, 1}, std::pair{17, 2}, std::pair{40, 3}})
-    EXPECT_EQ(candidate->plan.workspace_bytes.evaluate({.n = tokens}).value(), 6 * 2 * blocks * 512) << tokens;
+    EXPECT_EQ(candidate->plan.workspace_bytes.evaluate({.n = tokens, .facts = &packed->facts}).value(),
+              6 * 2 * blocks * 512)
+        << tokens;
 }
 
 TEST(ScatterFamilyTest, KernelTextDependsOnTheNameAlone) {

@@ -11,6 +11,12 @@
 namespace sparsmith {
 namespace {
 
+OperandRelayout relayout_of(const ScatterConfig& config) {
+  return {OperandOrder::kFragment,
+          fmt::format("fact.column_tiles * {}", config.tile_columns() / operands::kChunkColumns),
+          config.token_tile / operands::kTileTokens};
+}
+
 KernelText scatter_text(const ScatterConfig& config, const Problem& problem) {
   const OperatorSpec& spec = problem.spec;
   const bool bytes = config.entry == ScatterEntry::kByte;
@@ -43,60 +49,26 @@ KernelText scatter_text(const ScatterConfig& config, const Problem& problem) {
                    config.token_tile, config.input_columns, config.warps, config.row_tiles, config.parts,
                    config.tiles_ahead),
        "rows of a tile, tokens, columns of X held, warps, row tiles, parts of the columns, tiles ahead"});
-  text.parameters = {{"const u32*", "entries"},
-                     {"const u32*", "more_entries"},
-                     {"const u32*", "more_offsets"},
-                     {"const u32*", "row_parts"},
-                     {"const Value*", "x"},
-                     {"int", "rows"},
-                     {"int", "cols"},
-                     {"int", "row_blocks"},
-                     {"int", "column_tiles"},
-                     {"int", "n"},
-                     {"i64", "ldx"}};
-  if (config.relayout) add_operand_parameters(text);
+  add_scatter_parameters(spec, text);
+  if (config.relayout) add_operand_parameters(relayout_of(config), text);
   add_output_parameters(text);
-  text.body =
-      "const scatter::Weight weight{entries, more_entries, more_offsets, row_parts, rows, row_blocks, column_tiles};\n";
+  text.body = kMakeScatterWeight;
   text.body += config.relayout ? make_operand_input(spec) : "const Input input(x, ldx, cols, n);\n";
   text.body += kMakeOutput;
   text.body += "Kernel::run(weight, input, output, n, shared_memory());";
   return text;
 }
 
-Result<LaunchPlan> scatter_plan(const ScatterConfig& config, const OperatorSpec& spec, const PackedWeight& packed,
-                                const KernelText& text, const KernelText& relayout_text) {
-  PlanArguments arguments("scatter");
-  PlanStep step;
-  step.kernel = text.name;
-  const std::int64_t row_blocks = packed.facts.at("row_blocks");
-  step.grid = {(row_blocks + config.row_tiles - 1) / config.row_tiles * config.parts,
-               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", config.token_tile)), 1};
-  step.block = {text.threads, 1, 1};
-  step.cluster = {config.parts, 1, 1};
-  step.shared_bytes = text.max_shared_bytes;
-  step.arguments = {PlanArguments::packed("entries"),
-                    PlanArguments::packed("more_entries"),
-                    PlanArguments::packed("more_offsets"),
-                    PlanArguments::packed("row_parts"),
-                    PlanArguments::x(),
-                    arguments.int32(std::to_string(spec.rows)),
-                    arguments.int32(std::to_string(spec.cols)),
-                    arguments.int32(std::to_string(row_blocks)),
-                    arguments.int32(std::to_string(packed.facts.at("column_tiles"))),
-                    arguments.int32("n"),
-                    arguments.int64("ldx")};
+LaunchPlan scatter_plan(const ScatterConfig& config, const KernelText& text, const KernelText& relayout) {
   LaunchPlan plan;
   if (config.relayout) {
-    const OperandRelayout relayout{OperandOrder::kFragment,
-                                   packed.facts.at("column_tiles") * config.tile_columns() / operands::kChunkColumns,
-                                   config.token_tile / operands::kTileTokens};
-    plan.steps.push_back(relayout_operands_step(spec, relayout, relayout_text, arguments));
-    plan.workspace_bytes = arguments.expression(relayout.bytes());
-    add_operand_arguments(relayout, arguments, step);
+    plan.steps.push_back(relayout_operands_step(relayout_of(config), relayout));
+    plan.workspace_bytes = IntegerExpression::of(relayout_of(config).bytes());
   }
-  add_output_arguments(step);
-  if (!arguments.error().ok()) return arguments.error();
+  PlanStep step = launch_of(text);
+  step.grid = {IntegerExpression::of(fmt::format("ceil_div(fact.row_blocks, {}) * {}", config.row_tiles, config.parts)),
+               token_blocks(config.token_tile), 1};
+  step.cluster = {config.parts, 1, 1};
   plan.steps.push_back(std::move(step));
   return plan;
 }
@@ -119,14 +91,28 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
                                std::optional<Ablation> without) {
   const ScatterConfig scatter(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, scatter.packing().name(), packed));
-  KernelText texts[] = {scatter_text(scatter, problem), relayout_operands_text(problem.spec, OperandOrder::kFragment)};
+  KernelText texts[] = {scatter_text(scatter, problem), relayout_operands_text(problem.spec, relayout_of(scatter))};
   if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts[0]));
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, scatter_plan(scatter, problem.spec, packed, texts[0], texts[1]));
+  LaunchPlan plan = scatter_plan(scatter, texts[0], texts[1]);
   if (without == Ablation::kCopyOnly) keep_kernel(plan, texts[0].name);
   return make_candidate(config, problem, packed, std::move(plan), texts);
 }
 
 }  // namespace
+
+void add_scatter_parameters(const OperatorSpec& spec, KernelText& text) {
+  text.parameters = {{"const u32*", "entries", packed_array("entries")},
+                     {"const u32*", "more_entries", packed_array("more_entries")},
+                     {"const u32*", "more_offsets", packed_array("more_offsets")},
+                     {"const u32*", "row_parts", packed_array("row_parts")},
+                     {"const Value*", "x", operand("x")},
+                     {"int", "rows", integer(spec.rows)},
+                     {"int", "cols", integer(spec.cols)},
+                     {"int", "row_blocks", integer("fact.row_blocks")},
+                     {"int", "column_tiles", integer("fact.column_tiles")},
+                     {"int", "n", integer("n")},
+                     {"i64", "ldx", integer("ld.x")}};
+}
 
 Result<Candidate> ScatterFamily::generate(const Config& config, const Problem& problem,
                                           const PackedWeight& packed) const {

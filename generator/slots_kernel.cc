@@ -52,17 +52,18 @@ KernelText slots_text(const SlotsConfig& config, const OperatorSpec& spec, bool 
   text.lines.push_back({fmt::format("using Kernel = SlotsKernel<Stream, Input, Sums, Output, {}, {}, kThreads>",
                                     config.tiles_per_slot, config.depth),
                         "tiles a slot, tiles in flight"});
-  text.parameters = {{"const u8*", "stream"},
-                     {"const slots::Row*", "rows"},
-                     {"const Value*", "x"},
-                     {"int", "groups"},
-                     {"int", "heavy_parts"},
-                     {"int", "heavy_groups"},
-                     {"int", "rows_per_part"},
-                     {"int", "cols"},
-                     {"int", "n"},
-                     {"i64", "column_stride"},
-                     {"i64", "token_stride"}};
+  const bool token_major = spec.layout == Layout::kTokenMajor;
+  text.parameters = {{"const u8*", "stream", packed_array("slots")},
+                     {"const slots::Row*", "rows", packed_array("rows")},
+                     {"const Value*", "x", operand("x")},
+                     {"int", "groups", integer("fact.groups")},
+                     {"int", "heavy_parts", integer("fact.heavy_parts")},
+                     {"int", "heavy_groups", integer("fact.heavy_groups")},
+                     {"int", "rows_per_part", integer("fact.rows_per_part")},
+                     {"int", "cols", integer(spec.cols)},
+                     {"int", "n", integer("n")},
+                     {"i64", "column_stride", integer(token_major ? "1" : "ld.x")},
+                     {"i64", "token_stride", integer(token_major ? "ld.x" : "1")}};
   add_output_parameters(text);
   text.body = std::string("Input input(x, column_stride, token_stride, cols, shared_memory());\n") +
               "const Sums sums{reinterpret_cast<float*>(shared_memory() + Input::shared_bytes(cols)), heavy_groups * "
@@ -72,32 +73,14 @@ KernelText slots_text(const SlotsConfig& config, const OperatorSpec& spec, bool 
   return text;
 }
 
-Result<LaunchPlan> slots_plan(const KernelText& text, int tokens_per_pass, const Problem& problem,
-                              const PackedWeight& packed) {
-  const bool token_major = problem.spec.layout == Layout::kTokenMajor;
-  PlanArguments arguments("slots");
-  PlanStep step;
-  step.kernel = text.name;
-  step.grid = {packed.facts.at("parts"),
-               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", tokens_per_pass)), 1};
-  step.block = {text.threads, 1, 1};
-  step.shared_bytes = text.max_shared_bytes;
-  step.arguments = {PlanArguments::packed("slots"),
-                    PlanArguments::packed("rows"),
-                    PlanArguments::x(),
-                    arguments.int32(std::to_string(packed.facts.at("groups"))),
-                    arguments.int32(std::to_string(packed.facts.at("heavy_parts"))),
-                    arguments.int32(std::to_string(packed.facts.at("heavy_groups"))),
-                    arguments.int32(std::to_string(packed.facts.at("rows_per_part"))),
-                    arguments.int32(std::to_string(problem.spec.cols)),
-                    arguments.int32("n"),
-                    arguments.int64(token_major ? "1" : "ldx"),
-                    arguments.int64(token_major ? "ldx" : "1")};
-  add_output_arguments(step);
-  LaunchPlan plan;
-  plan.steps.push_back(std::move(step));
-  if (!arguments.error().ok()) return arguments.error();
-  return plan;
+LaunchPlan slots_plan(const SlotsConfig& config, const OperatorSpec& spec, const KernelText& text, bool long_rows) {
+  PlanStep step = launch_of(text);
+  step.grid = {IntegerExpression::of("fact.parts"), token_blocks(config.tokens_per_pass), 1};
+  const std::int64_t places = long_rows ? text.threads / slots::kLanes + 1 : 0;
+  step.shared_bytes =
+      IntegerExpression::of(fmt::format("{} + (fact.heavy_groups * {} + {}) * {}", config.vector_bytes(spec),
+                                        slots::kLanes, places, 4 * config.tokens_per_pass));
+  return {.steps = {step}};
 }
 
 Status take_out(Ablation part, KernelText& text) {
@@ -123,11 +106,7 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
   const bool long_rows = slots_config.adds_long_rows(packed);
   KernelText text = slots_text(slots_config, problem.spec, long_rows);
   if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, text));
-  const std::int64_t places =
-      packed.facts.at("heavy_groups") * slots::kLanes + (long_rows ? text.threads / slots::kLanes + 1 : 0);
-  text.max_shared_bytes = slots_config.vector_bytes(problem.spec) + 4 * places * slots_config.tokens_per_pass;
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, slots_plan(text, slots_config.tokens_per_pass, problem, packed));
-  return make_candidate(config, problem, packed, std::move(plan), {&text, 1});
+  return make_candidate(config, problem, packed, slots_plan(slots_config, problem.spec, text, long_rows), {&text, 1});
 }
 
 }  // namespace

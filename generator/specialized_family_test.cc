@@ -93,7 +93,7 @@ TEST(SpecializedFamilyTest, AClusterAddsUpItsColumnParts) {
   ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
   ASSERT_EQ(candidate->plan.steps.size(), 1U);
   const PlanStep& step = candidate->plan.steps[0];
-  EXPECT_EQ(step.grid[0].evaluate({.n = 32}).value(), 3);
+  EXPECT_EQ(step.grid[0].evaluate({.n = 32, .facts = &packed->facts}).value(), 3);
   EXPECT_EQ(step.cluster[2].evaluate({.n = 32}).value(), 2);
   EXPECT_EQ(step.grid[2].evaluate({.n = 32}).value(), 2);
   EXPECT_EQ(candidate->plan.workspace_bytes.evaluate({.n = 32}).value(), 0);

@@ -44,59 +44,23 @@ KernelText specialized_text(const SpecializedConfig& config, const Problem& prob
                    boolean(config.whole_tiles != 0), config.column_parts),
        "tokens, row tiles, warpgroups that multiply, producing warps, tiles of each, whole tiles cleared, blocks of a "
        "cluster"});
-  text.parameters = {{"const u32*", "entries"},
-                     {"const u32*", "more_entries"},
-                     {"const u32*", "more_offsets"},
-                     {"const u32*", "row_parts"},
-                     {"const Value*", "x"},
-                     {"int", "rows"},
-                     {"int", "cols"},
-                     {"int", "row_blocks"},
-                     {"int", "column_tiles"},
-                     {"int", "n"},
-                     {"i64", "ldx"}};
-  if (config.column_parts > 1) text.parameters.push_back({"int", "part_tiles"});
+  add_scatter_parameters(spec, text);
+  const std::string range = make_part_range(config.column_parts, "tile", "column_tiles", text);
   add_output_parameters(text);
-  text.body = kMakeOutput;
-  text.body += config.column_parts > 1
-                   ? "const int first_tile = block_index_z() * part_tiles;\n"
-                     "const int end_tile = first_tile + part_tiles < column_tiles ? first_tile + part_tiles : "
-                     "column_tiles;\n"
-                   : "const int first_tile = 0;\nconst int end_tile = column_tiles;\n";
+  text.body = kMakeOutput + range;
+  text.body += kMakeScatterWeight;
   text.body +=
-      "const scatter::Weight weight{entries, more_entries, more_offsets, row_parts, rows, row_blocks, column_tiles};\n"
       "const Input input(x, ldx, cols, n);\n"
       "Kernel::run(weight, input, output, first_tile, end_tile, n, shared_memory());";
   return text;
 }
 
-Result<LaunchPlan> specialized_plan(const SpecializedConfig& config, const OperatorSpec& spec,
-                                    const PackedWeight& packed, const KernelText& text) {
-  PlanArguments arguments("specialized");
-  const std::int64_t row_blocks = packed.facts.at("row_blocks");
-  const std::int64_t column_tiles = packed.facts.at("column_tiles");
-  PlanStep step;
-  step.kernel = text.name;
-  step.grid = {(row_blocks + config.row_tiles - 1) / config.row_tiles,
-               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", config.token_tile)),
-               config.column_parts};
-  step.block = {text.threads, 1, 1};
+LaunchPlan specialized_plan(const SpecializedConfig& config, const KernelText& text) {
+  PlanStep step = launch_of(text);
+  step.grid = {IntegerExpression::of(fmt::format("ceil_div(fact.row_blocks, {})", config.row_tiles)),
+               token_blocks(config.token_tile), config.column_parts};
   step.cluster = {1, 1, config.column_parts};
-  step.shared_bytes = text.max_shared_bytes;
-  step.arguments = {PlanArguments::packed("entries"), PlanArguments::packed("more_entries"),
-                    PlanArguments::packed("more_offsets"), PlanArguments::packed("row_parts"), PlanArguments::x()};
-  for (const std::int64_t value : {spec.rows, spec.cols, row_blocks, column_tiles})
-    step.arguments.push_back(arguments.int32(std::to_string(value)));
-  step.arguments.push_back(arguments.int32("n"));
-  step.arguments.push_back(arguments.int64("ldx"));
-  if (config.column_parts > 1)
-    step.arguments.push_back(
-        arguments.int32(std::to_string((column_tiles + config.column_parts - 1) / config.column_parts)));
-  add_output_arguments(step);
-  LaunchPlan plan;
-  plan.steps.push_back(std::move(step));
-  if (!arguments.error().ok()) return arguments.error();
-  return plan;
+  return {.steps = {step}};
 }
 
 }  // namespace
@@ -106,8 +70,7 @@ Result<Candidate> SpecializedFamily::generate(const Config& config, const Proble
   const SpecializedConfig specialized(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, specialized.packing().name(), packed));
   const KernelText texts[] = {specialized_text(specialized, problem)};
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, specialized_plan(specialized, problem.spec, packed, texts[0]));
-  return make_candidate(config, problem, packed, std::move(plan), texts);
+  return make_candidate(config, problem, packed, specialized_plan(specialized, texts[0]), texts);
 }
 
 }  // namespace sparsmith

@@ -33,10 +33,21 @@ void add_snippets(const TwoFourConfig& config, const OperatorSpec& spec, KernelT
   };
 }
 
+// Parts of K whose sums a second kernel adds up.
+bool splits(const TwoFourConfig& config) { return config.column_parts > 1 && !config.cluster; }
+
+OperandRelayout relayout_of(const TwoFourConfig& config) {
+  return {OperandOrder::kPaired, "fact.strips", config.token_tiles};
+}
+
+// Formula: where partial sums begin in the workspace.
+std::string partials_offset(const TwoFourConfig& config) { return config.relayout ? relayout_of(config).bytes() : "0"; }
+
 KernelText two_four_text(const TwoFourConfig& config, const Problem& problem) {
   const OperatorSpec& spec = problem.spec;
   KernelText text;
-  const bool split = config.column_parts > 1 && !config.cluster;
+  const bool split = splits(config);
+  const int stages = config.stages_that_fit(problem.device);
   const int blocks = config.cluster ? config.column_parts : 1;  // of a cluster
   const std::string parts = split ? "_k" : config.cluster ? fmt::format("_k{}", blocks) : "";
   text.name = fmt::format("two_four_{}_r{}_j{}_h{}_w{}_{}_g{}{}{}", spec_tag(spec), config.tiles, config.token_tiles,
@@ -47,25 +58,25 @@ KernelText two_four_text(const TwoFourConfig& config, const Problem& problem) {
                   short_name(spec.type), config.rows(), config.tokens());
   text.threads = config.threads();
   text.min_blocks_per_sm = config.blocks_per_sm;
-  text.max_shared_bytes = problem.device.shared_bytes_per_block;
+  text.max_shared_bytes = config.shared_bytes(stages);
   add_snippets(config, spec, text);
   add_part_output(spec, split, text);
   text.lines.push_back(
       {fmt::format("using Kernel = TwoFourKernel<Ring, Input, Sums, Output, {}, kWarps, {}>", config.row_warps, blocks),
        "warps side by side; parts of K that a cluster adds up"});
-  text.parameters = {{"const u8*", "tiles"},
-                     {"int", "strips"},
-                     {"int", "stages"},
-                     {"int", "sent_offset"},
-                     {"int", "barriers_offset"},
-                     {"int", "rows"},
-                     {"const Value*", "x"},
-                     {"i64", "ldx"},
-                     {"int", "cols"},
-                     {"int", "n"}};
-  if (config.relayout) add_operand_parameters(text);
+  text.parameters = {{"const u8*", "tiles", packed_array("tiles")},
+                     {"int", "strips", integer("fact.strips")},
+                     {"int", "stages", integer(stages)},
+                     {"int", "sent_offset", integer(config.sent_offset(stages))},
+                     {"int", "barriers_offset", integer(config.barriers_offset(stages))},
+                     {"int", "rows", integer(spec.rows)},
+                     {"const Value*", "x", operand("x")},
+                     {"i64", "ldx", integer("ld.x")},
+                     {"int", "cols", integer(spec.cols)},
+                     {"int", "n", integer("n")}};
+  if (config.relayout) add_operand_parameters(relayout_of(config), text);
   text.body = make_part_range(config.column_parts, "strip", "strips", text);
-  text.body += make_part_output(split, text);
+  text.body += make_part_output(spec, split, partials_offset(config), text);
   text.body +=
       "u8* shared = shared_memory();\n"
       "Ring ring({tiles, strips}, Tiles::kBytes, stages, shared,\n"
@@ -84,74 +95,22 @@ struct Texts {
   KernelText finish;
 };
 
-class TwoFourPlan {
- public:
-  TwoFourPlan(const TwoFourConfig& config, const Problem& problem, const PackedWeight& packed)
-      : config_(config),
-        problem_(problem),
-        spec_(problem.spec),
-        strips_(packed.facts.at("strips")),
-        relayout_{OperandOrder::kPaired, 2 * strips_, config.token_tiles},
-        operand_bytes_(config.relayout ? relayout_.bytes() : "0"),
-        arguments_("two_four") {}
-
-  Result<LaunchPlan> make(const Texts& texts) {
-    LaunchPlan plan;
-    if (config_.relayout) plan.steps.push_back(relayout_operands_step(spec_, relayout_, texts.relayout, arguments_));
-    PlanStep step = main_step(texts.main);
-    std::string workspace = operand_bytes_;
-    if (config_.column_parts > 1 && !config_.cluster) {
-      step.arguments.push_back(arguments_.workspace(operand_bytes_));
-      step.arguments.push_back(
-          arguments_.int64(spec_.layout == Layout::kTokenMajor ? std::to_string(spec_.rows) : "n"));
-      plan.steps.push_back(std::move(step));
-      plan.steps.push_back(finish_parts_step(spec_, texts.finish, config_.column_parts, operand_bytes_, arguments_));
-      workspace += fmt::format(" + {} * n", spec_.rows * config_.column_parts * 4);
-    } else {
-      add_output_arguments(step);
-      plan.steps.push_back(std::move(step));
-    }
-    plan.workspace_bytes = arguments_.expression(workspace);
-    if (!arguments_.error().ok()) return arguments_.error();
-    return plan;
+LaunchPlan two_four_plan(const TwoFourConfig& config, const OperatorSpec& spec, const Texts& texts) {
+  LaunchPlan plan;
+  std::string workspace_bytes = partials_offset(config);
+  if (config.relayout) plan.steps.push_back(relayout_operands_step(relayout_of(config), texts.relayout));
+  PlanStep step = launch_of(texts.main);
+  const std::int64_t block_rows = (spec.rows + config.rows() - 1) / config.rows();
+  step.grid = {std::max<std::int64_t>(block_rows, 1), token_blocks(config.tokens()), config.column_parts};
+  if (config.cluster) step.cluster = {1, 1, config.column_parts};
+  plan.steps.push_back(std::move(step));
+  if (splits(config)) {
+    plan.steps.push_back(finish_parts_step(spec, texts.finish));
+    workspace_bytes += " + " + part_bytes(spec, config.column_parts);
   }
-
- private:
-  PlanArgument number(std::int64_t value) { return arguments_.int32(std::to_string(value)); }
-
-  PlanStep main_step(const KernelText& text) {
-    const std::int64_t block_rows = (spec_.rows + config_.rows() - 1) / config_.rows();
-    const int stages = config_.stages_that_fit(problem_.device);
-    PlanStep step;
-    step.kernel = text.name;
-    step.grid = {std::max<std::int64_t>(block_rows, 1),
-                 arguments_.expression(fmt::format("min(ceil_div(n, {}), 65535)", config_.tokens())),
-                 config_.column_parts};
-    if (config_.cluster) step.cluster = {1, 1, config_.column_parts};
-    step.block = {text.threads, 1, 1};
-    step.shared_bytes = config_.shared_bytes(stages);
-    step.arguments = {PlanArguments::packed("tiles")};
-    for (const std::int64_t value :
-         {strips_, std::int64_t{stages}, config_.sent_offset(stages), config_.barriers_offset(stages), spec_.rows})
-      step.arguments.push_back(number(value));
-    step.arguments.push_back(PlanArguments::x());
-    step.arguments.push_back(arguments_.int64("ldx"));
-    step.arguments.push_back(number(spec_.cols));
-    step.arguments.push_back(arguments_.int32("n"));
-    if (config_.relayout) add_operand_arguments(relayout_, arguments_, step);
-    if (config_.column_parts > 1)
-      step.arguments.push_back(number((strips_ + config_.column_parts - 1) / config_.column_parts));
-    return step;
-  }
-
-  const TwoFourConfig& config_;
-  const Problem& problem_;
-  const OperatorSpec& spec_;
-  const std::int64_t strips_;  // of a panel
-  const OperandRelayout relayout_;
-  const std::string operand_bytes_;  // formula: of the operands, which begin the workspace
-  PlanArguments arguments_;
-};
+  plan.workspace_bytes = IntegerExpression::of(workspace_bytes);
+  return plan;
+}
 
 }  // namespace
 
@@ -159,11 +118,10 @@ Result<Candidate> TwoFourFamily::generate(const Config& config, const Problem& p
                                           const PackedWeight& packed) const {
   const TwoFourConfig two_four(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, kTwoFourPacking, packed));
-  const Texts texts{relayout_operands_text(problem.spec, OperandOrder::kPaired), two_four_text(two_four, problem),
-                    finish_parts_text(problem.spec)};
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, TwoFourPlan(two_four, problem, packed).make(texts));
+  const Texts texts{relayout_operands_text(problem.spec, relayout_of(two_four)), two_four_text(two_four, problem),
+                    finish_parts_text(problem.spec, two_four.column_parts, partials_offset(two_four))};
   const KernelText all[] = {texts.relayout, texts.main, texts.finish};
-  return make_candidate(config, problem, packed, std::move(plan), all);
+  return make_candidate(config, problem, packed, two_four_plan(two_four, problem.spec, texts), all);
 }
 
 }  // namespace sparsmith

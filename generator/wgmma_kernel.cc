@@ -41,60 +41,28 @@ KernelText wgmma_text(const WgmmaConfig& config, const Problem& problem) {
                    config.warpgroups, boolean(config.whole_tiles != 0), config.taken_tiles, config.tile_buffers,
                    config.cluster()),
        "row tiles, warpgroups, whole tiles cleared, column tiles of X held, tiles of a warp, blocks of a cluster"});
-  text.parameters = {{"const u32*", "entries"},
-                     {"const u32*", "more_entries"},
-                     {"const u32*", "more_offsets"},
-                     {"const u32*", "row_parts"},
-                     {"const Value*", "x"},
-                     {"int", "rows"},
-                     {"int", "cols"},
-                     {"int", "row_blocks"},
-                     {"int", "column_tiles"},
-                     {"int", "n"},
-                     {"i64", "ldx"}};
+  add_scatter_parameters(spec, text);
   const std::string range = make_part_range(config.column_parts, "tile", "column_tiles", text);
-  text.body = make_part_output(split, text) + range;
+  text.body = make_part_output(spec, split, "0", text) + range;
+  text.body += kMakeScatterWeight;
   text.body +=
-      "const scatter::Weight weight{entries, more_entries, more_offsets, row_parts, rows, row_blocks, column_tiles};\n"
       "const Input input(x, ldx, cols, n);\n"
       "Kernel::run(weight, input, output, first_tile, end_tile, n, shared_memory());";
   return text;
 }
 
-Result<LaunchPlan> wgmma_plan(const WgmmaConfig& config, const OperatorSpec& spec, const PackedWeight& packed,
-                              const KernelText& text, const KernelText& finish) {
-  PlanArguments arguments("wgmma");
-  const std::int64_t row_blocks = packed.facts.at("row_blocks");
-  const std::int64_t column_tiles = packed.facts.at("column_tiles");
-  PlanStep step;
-  step.kernel = text.name;
-  step.grid = {(row_blocks + config.row_tiles - 1) / config.row_tiles,
-               arguments.expression(fmt::format("min(ceil_div(n, {}), 65535)", WgmmaConfig::kTokens)),
-               config.column_parts};
-  step.block = {text.threads, 1, 1};
+LaunchPlan wgmma_plan(const WgmmaConfig& config, const OperatorSpec& spec, const KernelText& text,
+                      const KernelText& finish) {
+  PlanStep step = launch_of(text);
+  step.grid = {IntegerExpression::of(fmt::format("ceil_div(fact.row_blocks, {})", config.row_tiles)),
+               token_blocks(WgmmaConfig::kTokens), config.column_parts};
   step.cluster = {1, 1, config.cluster()};
-  step.shared_bytes = text.max_shared_bytes;
-  step.arguments = {PlanArguments::packed("entries"), PlanArguments::packed("more_entries"),
-                    PlanArguments::packed("more_offsets"), PlanArguments::packed("row_parts"), PlanArguments::x()};
-  for (const std::int64_t value : {spec.rows, spec.cols, row_blocks, column_tiles})
-    step.arguments.push_back(arguments.int32(std::to_string(value)));
-  step.arguments.push_back(arguments.int32("n"));
-  step.arguments.push_back(arguments.int64("ldx"));
   LaunchPlan plan;
-  if (config.column_parts > 1)
-    step.arguments.push_back(
-        arguments.int32(std::to_string((column_tiles + config.column_parts - 1) / config.column_parts)));
+  plan.steps.push_back(std::move(step));
   if (config.second_kernel()) {
-    step.arguments.push_back(arguments.workspace("0"));
-    step.arguments.push_back(arguments.int64(spec.layout == Layout::kTokenMajor ? std::to_string(spec.rows) : "n"));
-    plan.steps.push_back(std::move(step));
-    plan.steps.push_back(finish_parts_step(spec, finish, config.column_parts, "0", arguments));
-    plan.workspace_bytes = arguments.expression(fmt::format("{} * n", spec.rows * config.column_parts * 4));
-  } else {
-    add_output_arguments(step);
-    plan.steps.push_back(std::move(step));
+    plan.steps.push_back(finish_parts_step(spec, finish));
+    plan.workspace_bytes = IntegerExpression::of(part_bytes(spec, config.column_parts));
   }
-  if (!arguments.error().ok()) return arguments.error();
   return plan;
 }
 
@@ -118,9 +86,9 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
                                std::optional<Ablation> without) {
   const WgmmaConfig wgmma(config);
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, wgmma.packing().name(), packed));
-  KernelText texts[] = {wgmma_text(wgmma, problem), finish_parts_text(problem.spec)};
+  KernelText texts[] = {wgmma_text(wgmma, problem), finish_parts_text(problem.spec, wgmma.column_parts, "0")};
   if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, wgmma, texts[0]));
-  SPARSMITH_ASSIGN_OR_RETURN(LaunchPlan plan, wgmma_plan(wgmma, problem.spec, packed, texts[0], texts[1]));
+  LaunchPlan plan = wgmma_plan(wgmma, problem.spec, texts[0], texts[1]);
   if (without == Ablation::kCopyOnly) keep_kernel(plan, texts[0].name);
   return make_candidate(config, problem, packed, std::move(plan), texts);
 }

@@ -14,40 +14,57 @@ namespace {
 
 constexpr std::size_t kMaxArguments = 64;
 
+// The step with the facts of a packed weight in its formulas, and without its arguments.
+Result<PlanStep> step_of(const PlanStep& plan_step, const Facts& facts) {
+  PlanStep step = plan_step;
+  step.arguments.clear();
+  for (auto* sizes : {&step.grid, &step.block, &step.cluster}) {
+    for (IntegerExpression& size : *sizes) {
+      SPARSMITH_ASSIGN_OR_RETURN(size, size.with_facts(facts));
+    }
+  }
+  for (IntegerExpression* bytes : {&step.shared_bytes, &step.zero_offset, &step.zero_bytes}) {
+    SPARSMITH_ASSIGN_OR_RETURN(*bytes, bytes->with_facts(facts));
+  }
+  return step;
+}
+
+}  // namespace
+
 // The value of a pointer or scalar parameter, in the bytes that the kernel reads.
-Result<std::uint64_t> argument_value(PlanArgument::Kind kind, DeviceAddress packed, const IntegerExpression& value,
-                                     const LaunchBindings& bindings, std::int64_t workspace_bytes) {
-  const auto float_bits = [](float scalar) { return std::uint64_t{std::bit_cast<std::uint32_t>(scalar)}; };
-  switch (kind) {
-    case PlanArgument::Kind::kPacked: return packed;
-    case PlanArgument::Kind::kX: return bindings.x;
-    case PlanArgument::Kind::kY: return bindings.y;
-    case PlanArgument::Kind::kBias: return bindings.bias;
-    case PlanArgument::Kind::kResidual: return bindings.residual;
-    case PlanArgument::Kind::kAlpha: return float_bits(bindings.alpha);
-    case PlanArgument::Kind::kBeta: return float_bits(bindings.beta);
-    case PlanArgument::Kind::kWorkspace:
-    case PlanArgument::Kind::kInt32:
-    case PlanArgument::Kind::kInt64: break;
+Result<std::uint64_t> BoundPlan::value_of(const Argument& argument, const LaunchBindings& bindings,
+                                          std::int64_t workspace_bytes) {
+  const PlanArgument::Kind kind = argument.kind;
+  if (kind == PlanArgument::Kind::kPacked) return argument.packed;
+  if (kind == PlanArgument::Kind::kOperand) {
+    const DeviceAddress* address = bindings.operands.find(argument.name);
+    if (address == nullptr) return invalid_argument(fmt::format("the operator has no operand {}", argument.name));
+    return *address;
+  }
+  if (kind == PlanArgument::Kind::kScalar) {
+    const float* scalar = bindings.scalars.find(argument.name);
+    if (scalar == nullptr) return invalid_argument(fmt::format("the operator has no scalar {}", argument.name));
+    return std::uint64_t{std::bit_cast<std::uint32_t>(*scalar)};
   }
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t number,
-                             evaluate_number(kind, value, bindings.variables, workspace_bytes));
+                             evaluate_number(kind, argument.value, bindings.variables, workspace_bytes));
   if (kind == PlanArgument::Kind::kWorkspace) {
-    if (bindings.workspace == 0) return invalid_argument("it needs a workspace, and none was given");
+    if (bindings.workspace == 0 && workspace_bytes > 0) {
+      return invalid_argument("it needs a workspace, and none was given");
+    }
     return bindings.workspace + static_cast<std::uint64_t>(number);
   }
   return static_cast<std::uint64_t>(number);  // little endian: the low bytes of an int stand first
 }
 
-}  // namespace
-
 Result<BoundPlan> BoundPlan::bind(const LaunchPlan& plan, const PlanNames& names) {
   BoundPlan bound;
-  bound.workspace_bytes_ = plan.workspace_bytes;
+  static const Facts kNoFacts;
+  const Facts& facts = names.facts == nullptr ? kNoFacts : *names.facts;
+  SPARSMITH_ASSIGN_OR_RETURN(bound.workspace_bytes_, plan.workspace_bytes.with_facts(facts));
   for (const PlanStep& plan_step : plan.steps) {
     Step step;
-    step.plan = plan_step;
-    step.plan.arguments.clear();
+    SPARSMITH_ASSIGN_OR_RETURN(step.plan, step_of(plan_step, facts));
     if (names.compute_capability < kProgrammaticFrom) step.plan.programmatic_launch = false;
     if (plan_step.kind == PlanStep::Kind::kLaunch) {
       step.kernel = names.kernel(plan_step.kernel);
@@ -58,7 +75,8 @@ Result<BoundPlan> BoundPlan::bind(const LaunchPlan& plan, const PlanNames& names
       SPARSMITH_RETURN_IF_ERROR(check_arguments(plan_step, step.kernel->parameters()));
     }
     for (const PlanArgument& plan_argument : plan_step.arguments) {
-      Argument argument{plan_argument.kind, 0, plan_argument.value};
+      Argument argument{plan_argument.kind, 0, plan_argument.name, {}};
+      SPARSMITH_ASSIGN_OR_RETURN(argument.value, plan_argument.value.with_facts(facts));
       if (argument.kind == PlanArgument::Kind::kPacked) {
         Result<DeviceAddress> address = names.packed(plan_argument.name);
         if (!address.ok()) return address.status().annotate("kernel " + plan_step.kernel);
@@ -127,9 +145,7 @@ Status BoundPlan::prepare(const Step& step, const LaunchBindings& bindings, std:
                                   kernel.max_shared_bytes(), launch.sizes);
   if (status.ok() && launch.sizes.nothing_to_do()) return {};
   for (std::size_t i = 0; status.ok() && i < step.arguments.size(); ++i) {
-    const Argument& argument = step.arguments[i];
-    const Result<std::uint64_t> value =
-        argument_value(argument.kind, argument.packed, argument.value, bindings, workspace);
+    const Result<std::uint64_t> value = value_of(step.arguments[i], bindings, workspace);
     if (value.ok()) {
       launch.values[i] = *value;
     } else {

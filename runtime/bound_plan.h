@@ -16,7 +16,8 @@ namespace sparsmith {
 struct PlanNames {
   std::function<const KernelModule*(const std::string&)> kernel;
   std::function<Result<DeviceAddress>(const std::string&)> packed;
-  int compute_capability = 0;  // of the device: before 90, steps are launched plainly whatever they say
+  const Facts* facts = nullptr;  // of the packed weight; null: there are none
+  int compute_capability = 0;    // of the device: before 90, steps are launched plainly whatever they say
 };
 
 // Immutable after bind(): any number of threads may launch one at a time each, on streams of their own. The kernels
@@ -26,7 +27,7 @@ class BoundPlan {
   // An empty plan, which launches nothing.
   BoundPlan() = default;
 
-  // Error: kNotFound for a kernel or array that does not exist; kInvalidInput for what no launch can hold,
+  // Error: kNotFound for a kernel, array or fact that does not exist; kInvalidInput for what no launch can hold,
   // and for arguments that are not the kernel's parameters.
   static Result<BoundPlan> bind(const LaunchPlan& plan, const PlanNames& names);
 
@@ -46,6 +47,7 @@ class BoundPlan {
   struct Argument {
     PlanArgument::Kind kind;
     DeviceAddress packed = 0;
+    std::string name;  // of an operand or a scalar
     IntegerExpression value;
   };
   struct Step {
@@ -56,6 +58,8 @@ class BoundPlan {
 
   struct Launch;
 
+  static Result<std::uint64_t> value_of(const Argument& argument, const LaunchBindings& bindings,
+                                        std::int64_t workspace_bytes);
   static Status prepare(const Step& step, const LaunchBindings& bindings, std::int64_t workspace, Launch& launch);
   static Status launch_kernel(const CudaDriver& driver, const Step& step, Launch& launch, CUstream stream);
   static Status launch_zero(const CudaDriver& driver, const Step& step, const LaunchBindings& bindings,

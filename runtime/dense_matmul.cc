@@ -62,19 +62,19 @@ DenseMatmul::~DenseMatmul() {
 Status DenseMatmul::enqueue(const LaunchBindings& bindings, DeviceAddress workspace, CUstream stream) const {
   Product product;
   product.weight = weight_;
-  product.alpha = bindings.alpha;
-  product.c = product.d = bindings.y;
-  product.ldc = product.ldd = bindings.variables.ldy;
+  product.alpha = bindings.scalars.value_or("alpha", 1);
+  product.c = product.d = bindings.operands.value_or("y", 0);
+  product.ldc = product.ldd = bindings.variables.strides.value_or("y", 0);
   product.out_type = cuda_data_type(spec_.type);
-  if (spec_.epilogue.beta) product.beta = bindings.beta;
+  if (spec_.epilogue.beta) product.beta = bindings.scalars.value_or("beta", 0);
   if (spec_.epilogue.residual) {
-    product.c = bindings.residual;
-    product.ldc = bindings.variables.ldr;
+    product.c = bindings.operands.value_or("residual", 0);
+    product.ldc = bindings.variables.strides.value_or("residual", 0);
     product.beta = 1;
   }
   const bool relu = spec_.epilogue.activation == Activation::kRelu;
   if (spec_.epilogue.bias) {
-    product.bias = bindings.bias;
+    product.bias = bindings.operands.value_or("bias", 0);
     product.epilogue = relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
   } else if (relu) {
     product.epilogue = CUBLASLT_EPILOGUE_RELU;
@@ -127,12 +127,12 @@ Status DenseMatmul::multiply(const LaunchBindings& bindings, const Product& prod
     call(library_.MatrixLayoutInit(&of, sizeof(of), element, rows, cols, ld), "describing a matrix");
   };
   layout(w, type, k, m, spec_.cols);
-  layout(x, type, token_major ? k : n, token_major ? n : k, bindings.variables.ldx);
+  layout(x, type, token_major ? k : n, token_major ? n : k, bindings.variables.strides.value_or("x", 0));
   layout(c, product.out_type, token_major ? m : n, token_major ? n : m, product.ldc);
   layout(d, product.out_type, token_major ? m : n, token_major ? n : m, product.ldd);
 
-  const DeviceAddress a_address = token_major ? product.weight : bindings.x;
-  const DeviceAddress b_address = token_major ? bindings.x : product.weight;
+  const DeviceAddress a_address = token_major ? product.weight : bindings.operands.value_or("x", 0);
+  const DeviceAddress b_address = token_major ? bindings.operands.value_or("x", 0) : product.weight;
   cublasLtMatmulPreferenceOpaque_t preference{};
   call(library_.MatmulPreferenceInit(&preference, sizeof(preference)), "choosing an algorithm");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {

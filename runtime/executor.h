@@ -36,14 +36,10 @@ struct LaunchBindings {
     DeviceAddress address;
   };
   std::vector<Packed> packed;
-  DeviceAddress x = 0;
-  DeviceAddress y = 0;
-  DeviceAddress bias = 0;
-  DeviceAddress residual = 0;
+  NamedValues<DeviceAddress> operands;  // 0: of one that is not present
   DeviceAddress workspace = 0;
   IntegerVariables variables;
-  float alpha = 1.0F;
-  float beta = 0.0F;
+  NamedValues<float> scalars{{"alpha", 1.0F}, {"beta", 0.0F}};
 };
 
 class Executor {

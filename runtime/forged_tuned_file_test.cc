@@ -34,7 +34,11 @@ TEST_F(ForgedTunedFileTest, RefusesPlansThatDoNotFitTheirKernels) {
   };
   refuses([](LaunchPlan& p) { p.steps[1].arguments.pop_back(); }, "kernel fake_csr: 10 arguments; its cubin takes 11");
   refuses([](LaunchPlan& p) { p.steps[1].arguments.clear(); }, "0 arguments; its cubin takes 11");
-  refuses([](LaunchPlan& p) { p.steps[1].arguments.push_back({Kind::kX, "", 0}); }, "12 arguments");
+  refuses([](LaunchPlan& p) { p.steps[1].arguments.push_back(operand("x")); }, "12 arguments");
+  refuses([](LaunchPlan& p) { p.steps[1].arguments[3] = operand("dy"); }, "no operand dy");
+  refuses([](LaunchPlan& p) { p.steps[1].arguments[10] = scalar("gamma"); }, "no scalar gamma");
+  refuses([](LaunchPlan& p) { p.steps[1].grid[0] = IntegerExpression::of("fact.none"); }, "none has no value");
+  refuses([](LaunchPlan& p) { p.steps[1].grid[0] = IntegerExpression::of("ld.z"); }, "z has no value");
   refuses([](LaunchPlan& p) { p.steps[1].arguments[0] = {Kind::kInt32, "", 0}; }, "argument 0 has 4 bytes");
   refuses([](LaunchPlan& p) { p.steps[1].arguments[10] = {Kind::kInt64, "", 0}; }, "argument 10 has 8 bytes");
   refuses([](LaunchPlan& p) { p.steps[1].arguments[6].value = INT64_MAX; }, "beyond 32 bits");

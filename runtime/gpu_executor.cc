@@ -128,6 +128,7 @@ Result<BoundPlan> GpuExecutor::bind(const LaunchPlan& plan, const LaunchBindings
     }
     return not_found(fmt::format("there is no packed array {}", name));
   };
+  names.facts = bindings.variables.facts;
   names.compute_capability = properties().compute_capability;
   return BoundPlan::bind(plan, names);
 }

@@ -175,16 +175,16 @@ TEST_F(GpuExecutorTest, MultipliesADenseWeightIntoTheWorkspace) {
   };
   EXPECT_EQ(executor_->multiply_dense(spec, bindings).code(), StatusCode::kNotFound);
   bindings.packed = {{"values", upload(std::array{1.0F, 0.0F, 2.0F, 0.0F, 3.0F, 0.0F})}};
-  bindings.x = upload(std::array{1.0F, 10.0F, 100.0F, -1.0F, 2.0F, 20.0F, 200.0F, -1.0F});
-  bindings.alpha = 5.0F;  // the epilogue's
-  bindings.variables = {.n = 2, .ldx = 4, .ldy = 9};
+  bindings.operands.set("x", upload(std::array{1.0F, 10.0F, 100.0F, -1.0F, 2.0F, 20.0F, 200.0F, -1.0F}));
+  bindings.scalars.set("alpha", 5.0F);  // the epilogue's
+  bindings.variables = {.n = 2, .strides = {{"x", 4}, {"y", 9}}};
   EXPECT_EQ(product(), (std::array{201.0F, 30.0F, 402.0F, 60.0F}));
   bindings.packed = {{"values", upload(std::array{0.0F, 1.0F, 0.0F, 1.0F, 0.0F, 0.0F})}};
   EXPECT_EQ(product(), (std::array{10.0F, 1.0F, 20.0F, 2.0F}));
   // Feature-major: X[K][N], and the product [M][N].
   spec.layout = Layout::kFeatureMajor;
-  bindings.x = upload(std::array{1.0F, 2.0F, 10.0F, 20.0F, 100.0F, 200.0F});
-  bindings.variables = {.n = 2, .ldx = 2, .ldy = 9};
+  bindings.operands.set("x", upload(std::array{1.0F, 2.0F, 10.0F, 20.0F, 100.0F, 200.0F}));
+  bindings.variables = {.n = 2, .strides = {{"x", 2}, {"y", 9}}};
   EXPECT_EQ(product(), (std::array{10.0F, 20.0F, 1.0F, 2.0F}));
 }
 
@@ -200,28 +200,30 @@ TEST_F(GpuExecutorTest, ResolvesEveryKindOfArgument) {
   bindings.packed = {{"segments", upload(std::array{0U, 1U, 1U, 2U})},
                      {"columns", upload(std::array{0, 0, 1})},
                      {"values", upload(std::array{1.0F, 2.0F, 3.0F})}};
-  bindings.x = upload(std::array{1.0F, 10.0F, -1.0F, 2.0F, 20.0F, -1.0F});
-  bindings.bias = upload(std::array{0.5F, 0.25F});
-  bindings.y = *executor_->allocate(8 * sizeof(float));
-  bindings.alpha = 2.0F;
-  bindings.variables = {.n = 2, .ldx = 3, .ldy = 4};
+  const DeviceAddress y_address = *executor_->allocate(8 * sizeof(float));
+  const Facts facts = {{"rows", 2}};
+  bindings.operands = {{"x", upload(std::array{1.0F, 10.0F, -1.0F, 2.0F, 20.0F, -1.0F})},
+                       {"bias", upload(std::array{0.5F, 0.25F})},
+                       {"y", y_address}};
+  bindings.scalars.set("alpha", 2.0F);
+  bindings.variables = {.n = 2, .strides = {{"x", 3}, {"y", 4}}, .facts = &facts};
   PlanStep step = launch("fake_csr");
   const auto formula = [](const char* text) { return *IntegerExpression::parse(text); };
   step.arguments = {{Kind::kPacked, "segments", 0},
                     {Kind::kPacked, "columns", 0},
                     {Kind::kPacked, "values", 0},
-                    {Kind::kX, "", 0},
-                    {Kind::kY, "", 0},
-                    {Kind::kBias, "", 0},
-                    {Kind::kInt32, "", 2},
+                    operand("x"),
+                    operand("y"),
+                    operand("bias"),
+                    {Kind::kInt32, "", formula("fact.rows")},
                     {Kind::kInt32, "", formula("n")},
-                    {Kind::kInt32, "", formula("ldx")},
-                    {Kind::kInt32, "", formula("ldy")},
-                    {Kind::kAlpha, "", 0}};
+                    {Kind::kInt32, "", formula("ld.x")},
+                    {Kind::kInt32, "", formula("ld.y")},
+                    scalar("alpha")};
   const Status status = executor_->run({{step}, 0}, bindings);
   ASSERT_TRUE(status.ok()) << status.to_string();
   std::array<float, 8> y{};
-  ASSERT_TRUE(executor_->read(std::as_writable_bytes(std::span(y)), bindings.y).ok());
+  ASSERT_TRUE(executor_->read(std::as_writable_bytes(std::span(y)), y_address).ok());
   EXPECT_EQ(y[0], 2.5F);
   EXPECT_EQ(y[1], 64.25F);
   EXPECT_TRUE(std::isnan(y[2]));

@@ -16,15 +16,14 @@ constexpr int kMaxNesting = 64;
 // greatest nesting needs 3 * (64 + 1) + 1 of these.
 constexpr std::size_t kMaxStack = 256;
 
-constexpr std::array<std::string_view, 4> kVariableNames = {"n", "ldx", "ldy", "ldr"};
+constexpr std::string_view kStridePrefix = "ld.";
+constexpr std::string_view kFactPrefix = "fact.";
 
-std::int64_t variable(const IntegerVariables& variables, std::int64_t index) {
-  switch (index) {
-    case 0: return variables.n;
-    case 1: return variables.ldx;
-    case 2: return variables.ldy;
-    default: return variables.ldr;
-  }
+// As tuned files before version 4 name strides: the operand, or nothing.
+std::string_view operand_of_old_stride(std::string_view word) {
+  if (word == "ldx") return "x";
+  if (word == "ldy") return "y";
+  return word == "ldr" ? "residual" : "";
 }
 
 // Quotient rounded towards minus infinity. REQUIRES: b is not 0, and a / b does not overflow.
@@ -43,11 +42,14 @@ class IntegerExpression::Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
 
-  Result<std::vector<Instruction>> parse() {
+  // Into the program and the names of `expression`.
+  Status parse(IntegerExpression& expression) {
     SPARSMITH_RETURN_IF_ERROR(sum());
     skip_blanks();
     if (position_ != text_.size()) return error("expected an operator or the end");
-    return std::move(program_);
+    expression.program_ = std::move(program_);
+    expression.names_ = std::move(names_);
+    return {};
   }
 
  private:
@@ -141,12 +143,10 @@ class IntegerExpression::Parser {
 
   Status name() {
     std::size_t end = position_;
-    while (end < text_.size() && (is_letter(text_[end]) || is_digit(text_[end]))) ++end;
+    while (end < text_.size() && (is_letter(text_[end]) || is_digit(text_[end]) || text_[end] == '.')) ++end;
     const std::string_view word = text_.substr(position_, end - position_);
-    if (const auto* found = std::find(kVariableNames.begin(), kVariableNames.end(), word);
-        found != kVariableNames.end()) {
+    if (emit_variable(word)) {
       position_ = end;
-      emit(Code::kVariable, found - kVariableNames.begin());
       return {};
     }
     Code code{};
@@ -157,7 +157,7 @@ class IntegerExpression::Parser {
     } else if (word == "ceil_div") {
       code = Code::kCeilDiv;
     } else {
-      return error("neither a variable (n, ldx, ldy, ldr) nor a function (min, max, ceil_div)");
+      return error("neither a variable (n, ld.NAME, fact.NAME) nor a function (min, max, ceil_div)");
     }
     position_ = end;
     if (!take('(')) return error("expected (");
@@ -165,6 +165,29 @@ class IntegerExpression::Parser {
     if (!take(')')) return error("expected )");
     emit(code);
     return {};
+  }
+
+  bool emit_variable(std::string_view word) {
+    if (word == "n") {
+      emit(Code::kTokens);
+      return true;
+    }
+    const std::string_view old = operand_of_old_stride(word);
+    if (!old.empty()) {
+      emit_named(Code::kStride, old);
+    } else if (word.starts_with(kStridePrefix) && word.size() > kStridePrefix.size()) {
+      emit_named(Code::kStride, word.substr(kStridePrefix.size()));
+    } else if (word.starts_with(kFactPrefix) && word.size() > kFactPrefix.size()) {
+      emit_named(Code::kFact, word.substr(kFactPrefix.size()));
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  void emit_named(Code code, std::string_view name) {
+    emit(code, static_cast<std::int64_t>(names_.size()));
+    names_.emplace_back(name);
   }
 
   Status two_arguments() {
@@ -177,6 +200,7 @@ class IntegerExpression::Parser {
   std::size_t position_ = 0;
   int depth_ = 0;
   std::vector<Instruction> program_;
+  std::vector<std::string> names_;
 };
 
 IntegerExpression::IntegerExpression(std::int64_t constant)
@@ -188,19 +212,64 @@ Result<IntegerExpression> IntegerExpression::parse(std::string_view text) {
         fmt::format("an expression of {} characters; at most {} are taken", text.size(), kMaxCharacters));
   }
   IntegerExpression expression;
-  SPARSMITH_ASSIGN_OR_RETURN(expression.program_, Parser(text).parse());
+  SPARSMITH_RETURN_IF_ERROR(Parser(text).parse(expression));
   expression.text_ = text;
   return expression;
+}
+
+IntegerExpression IntegerExpression::of(std::string_view text) {
+  Result<IntegerExpression> parsed = parse(text);
+  if (parsed.ok()) return *std::move(parsed);
+  IntegerExpression broken;
+  broken.text_ = text;
+  broken.program_.clear();
+  return broken;
+}
+
+Result<IntegerExpression> IntegerExpression::with_facts(const Facts& facts) const {
+  IntegerExpression expression = *this;
+  for (Instruction& instruction : expression.program_) {
+    if (instruction.code != Code::kFact) continue;
+    const auto found = facts.find(names_[instruction.operand]);
+    if (found == facts.end()) {
+      return not_found(
+          fmt::format("expression \"{}\": the packed weight has no fact {}", text_, names_[instruction.operand]));
+    }
+    instruction = {Code::kConstant, found->second};
+  }
+  return expression;
+}
+
+bool IntegerExpression::uses_strides() const {
+  return std::ranges::any_of(program_, [](const Instruction& each) { return each.code == Code::kStride; });
+}
+
+// The value of an instruction that takes none from the stack; null: it has none.
+const std::int64_t* IntegerExpression::value_of(const Instruction& instruction,
+                                                const IntegerVariables& variables) const {
+  switch (instruction.code) {
+    case Code::kConstant: return &instruction.operand;
+    case Code::kTokens: return &variables.n;
+    case Code::kStride: return variables.strides.find(names_[instruction.operand]);
+    default: break;
+  }
+  if (variables.facts == nullptr) return nullptr;
+  const auto found = variables.facts->find(names_[instruction.operand]);
+  return found == variables.facts->end() ? nullptr : &found->second;
 }
 
 Result<std::int64_t> IntegerExpression::evaluate(const IntegerVariables& variables) const {
   std::array<std::int64_t, kMaxStack> stack;
   std::size_t size = 0;
+  if (program_.empty()) return internal_error(fmt::format("expression \"{}\" does not parse", text_));
   for (const Instruction& instruction : program_) {
-    if (instruction.code == Code::kConstant || instruction.code == Code::kVariable) {
+    if (instruction.code <= Code::kFact) {
       if (size == kMaxStack) return internal_error(fmt::format("expression \"{}\" needs too deep a stack", text_));
-      stack[size++] =
-          instruction.code == Code::kConstant ? instruction.operand : variable(variables, instruction.operand);
+      const std::int64_t* value = value_of(instruction, variables);
+      if (value == nullptr) {
+        return invalid_argument(fmt::format("expression \"{}\": {} has no value", text_, names_[instruction.operand]));
+      }
+      stack[size++] = *value;
       continue;
     }
     const std::int64_t b = stack[--size];

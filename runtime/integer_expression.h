@@ -2,8 +2,9 @@
 // without allocating.
 //
 // Grammar: + - * / (floor) % (sign of the divisor), parentheses, min(a, b), max(a, b), ceil_div(a, b), decimal
-// integers, which a minus sign may precede, and the variables n (tokens), ldx, ldy, ldr (leading dimensions of X, Y and
-// the residual, in elements). Values are 64-bit; division by zero and overflow are errors.
+// integers, which a minus sign may precede, and the variables n (tokens), ld.NAME (elements from line to line of the
+// operand NAME) and fact.NAME (a fact of the packed weight). Tuned files before version 4 say ldx, ldy and ldr for
+// ld.x, ld.y and ld.residual. Values are 64-bit; division by zero and overflow are errors.
 #pragma once
 
 #include <array>
@@ -12,15 +13,16 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/packed_weight.h"
+#include "runtime/named_values.h"
 #include "sparsmith/status.h"
 
 namespace sparsmith {
 
 struct IntegerVariables {
   std::int64_t n = 1;
-  std::int64_t ldx = 0;
-  std::int64_t ldy = 0;
-  std::int64_t ldr = 0;
+  NamedValues<std::int64_t> strides{};  // by the names of operands
+  const Facts* facts = nullptr;         // null: there are none
 };
 
 class IntegerExpression {
@@ -31,14 +33,24 @@ class IntegerExpression {
   // At most 1,000 characters; nesting at most 64 deep.
   static Result<IntegerExpression> parse(std::string_view text);
 
+  // Of a text of this program's own. One that does not parse is a bug: evaluate() then says so.
+  static IntegerExpression of(std::string_view text);
+
+  // Error: kInvalidArgument, also where a variable has no value.
   Result<std::int64_t> evaluate(const IntegerVariables& variables) const;
+  // With each fact's value in its place: nothing is looked up in evaluate(). Error: kNotFound for one that is not
+  // there.
+  Result<IntegerExpression> with_facts(const Facts& facts) const;
+  bool uses_strides() const;
   const std::string& text() const { return text_; }
   bool operator==(const IntegerExpression& other) const { return text_ == other.text_; }
 
  private:
   enum class Code : std::uint8_t {
     kConstant,
-    kVariable,
+    kTokens,
+    kStride,
+    kFact,
     kAdd,
     kSubtract,
     kMultiply,
@@ -50,12 +62,15 @@ class IntegerExpression {
   };
   struct Instruction {
     Code code;
-    std::int64_t operand;  // the constant, or the index of the variable
+    std::int64_t operand;  // the constant, or the index of the name
   };
   class Parser;
 
+  const std::int64_t* value_of(const Instruction& instruction, const IntegerVariables& variables) const;
+
   std::string text_;
-  std::vector<Instruction> program_;  // postfix
+  std::vector<Instruction> program_;  // postfix; empty: the text does not parse
+  std::vector<std::string> names_;    // of operands and facts
 };
 
 }  // namespace sparsmith

@@ -25,8 +25,37 @@ TEST(IntegerExpression, FollowsPrecedenceAndAssociativity) {
   EXPECT_EQ(value_of("100 / 7 / 2"), 7);
   EXPECT_EQ(value_of("7 * 9 % 5"), 3);
   EXPECT_EQ(value_of("ceil_div(n, 8) * 132", {.n = 9}), 264);
-  EXPECT_EQ(value_of("min(n, 4) + max(ldx, ldy) - ldr", {.n = 9, .ldx = 1, .ldy = 20, .ldr = 3}), 21);
+  EXPECT_EQ(value_of("min(n, 4) + max(ld.x, ld.y) - ld.residual",
+                     {.n = 9, .strides = {{"x", 1}, {"y", 20}, {"residual", 3}}}),
+            21);
   EXPECT_EQ(value_of("\t5 --5"), 10);
+}
+
+TEST(IntegerExpression, NamesStridesAndFacts) {
+  const Facts facts = {{"segments", 6}, {"slots", 2}};
+  EXPECT_EQ(value_of("fact.segments * ld.dy + fact.slots", {.strides = {{"x", 3}, {"dy", 5}}, .facts = &facts}), 32);
+  // As tuned files before version 4 have them.
+  EXPECT_EQ(value_of("ldx + 10 * ldy + 100 * ldr", {.strides = {{"residual", 3}, {"y", 2}, {"x", 1}}}), 321);
+  const auto missing = [](const char* text, const IntegerVariables& variables) {
+    return IntegerExpression::parse(text)->evaluate(variables).status();
+  };
+  EXPECT_EQ(missing("ld.z", {.strides = {{"x", 3}}}).message(), "expression \"ld.z\": z has no value");
+  EXPECT_EQ(missing("n + fact.rows", {}).message(), "expression \"n + fact.rows\": rows has no value");
+  EXPECT_EQ(missing("fact.rows", {.facts = &facts}).code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(IntegerExpression::of("n + ld.x").uses_strides());
+  EXPECT_FALSE(IntegerExpression::of("n + fact.ld").uses_strides());
+}
+
+TEST(IntegerExpression, TakesFactsOnceAndForAll) {
+  const auto bound = IntegerExpression::of("fact.segments * n").with_facts({{"segments", 6}});
+  ASSERT_TRUE(bound.ok());
+  EXPECT_EQ(*bound->evaluate({.n = 7}), 42);
+  EXPECT_EQ(IntegerExpression::of("fact.rows").with_facts({{"segments", 6}}).status().code(), StatusCode::kNotFound);
+}
+
+TEST(IntegerExpression, OfATextThatDoesNotParseEvaluatesToAnError) {
+  EXPECT_EQ(IntegerExpression::of("n +").evaluate({}).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(*IntegerExpression::of("n + 1").evaluate({.n = 2}), 3);
 }
 
 TEST(IntegerExpression, DividesTowardsMinusInfinity) {
@@ -48,9 +77,19 @@ TEST(IntegerExpression, ConstantsKeepTheirText) {
 }
 
 TEST(IntegerExpression, RefusesWhatIsNoExpression) {
-  for (const char* text :
-       {"",    " ",   "1 +", "+ 1", "(1", "1)",   "min(1)", "min(1, 2, 3)",        "max 1, 2", "m",     "N",
-        "ldz", "1 2", "2n",  "1.5", "-n", "- -1", "n & 1",  "9223372036854775808", "ceil_div", "min()", "\n1"}) {
+  for (const char* text : {"",         " ",
+                           "1 +",      "+ 1",
+                           "(1",       "1)",
+                           "min(1)",   "min(1, 2, 3)",
+                           "max 1, 2", "m",
+                           "N",        "ldz",
+                           "ld.",      "fact.",
+                           "x.n",      "1 2",
+                           "2n",       "1.5",
+                           "-n",       "- -1",
+                           "n & 1",    "9223372036854775808",
+                           "ceil_div", "min()",
+                           "\n1"}) {
     const auto expression = IntegerExpression::parse(text);
     ASSERT_FALSE(expression.ok()) << text;
     EXPECT_EQ(expression.status().code(), StatusCode::kInvalidInput);
@@ -116,9 +155,9 @@ Drawn draw(std::mt19937_64& random, const IntegerVariables& variables, int depth
     }
     switch (random() % 4) {
       case 0: return {"n", variables.n};
-      case 1: return {"ldx", variables.ldx};
-      case 2: return {"ldy", variables.ldy};
-      default: return {"ldr", variables.ldr};
+      case 1: return {"ld.x", *variables.strides.find("x")};
+      case 2: return {"ld.y_2", *variables.strides.find("y_2")};
+      default: return {"fact.rows", variables.facts->at("rows")};
     }
   }
   static constexpr const char* kForms[] = {"({}+{})",     "({} - {})", "({}*{})",   "min({},{})",
@@ -141,7 +180,8 @@ TEST(IntegerExpression, AgreesWithAnIndependentEvaluator) {
   int values = 0;
   for (int i = 0; i < 20'000; ++i) {
     const auto small = [&] { return static_cast<std::int64_t>(random() % 5000) - 10; };
-    const IntegerVariables variables{.n = small(), .ldx = small(), .ldy = small(), .ldr = small()};
+    const Facts facts = {{"rows", small()}};
+    const IntegerVariables variables{.n = small(), .strides = {{"x", small()}, {"y_2", small()}}, .facts = &facts};
     const Drawn drawn = draw(random, variables, 4);
     if (drawn.text.size() > 1000) continue;
     const auto expression = IntegerExpression::parse(drawn.text);

@@ -23,28 +23,26 @@ constexpr std::size_t kMaxSteps = 256;
 constexpr std::size_t kMaxArguments = 64;
 constexpr std::size_t kMaxNameCharacters = 1000;
 
-struct KindName {
-  PlanArgument::Kind kind;
+using Kind = PlanArgument::Kind;
+
+constexpr std::array<std::string_view, 6> kKindNames = {"packed", "operand", "workspace", "int32", "int64", "scalar"};
+
+std::string_view kind_name(Kind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
+
+// As tuned files before version 4 have it: the name was the kind.
+struct OldKind {
   std::string_view name;
+  Kind kind;
 };
-constexpr std::array<KindName, 10> kKindNames = {{{PlanArgument::Kind::kPacked, "packed"},
-                                                  {PlanArgument::Kind::kX, "x"},
-                                                  {PlanArgument::Kind::kY, "y"},
-                                                  {PlanArgument::Kind::kBias, "bias"},
-                                                  {PlanArgument::Kind::kResidual, "residual"},
-                                                  {PlanArgument::Kind::kWorkspace, "workspace"},
-                                                  {PlanArgument::Kind::kInt32, "int32"},
-                                                  {PlanArgument::Kind::kInt64, "int64"},
-                                                  {PlanArgument::Kind::kAlpha, "alpha"},
-                                                  {PlanArgument::Kind::kBeta, "beta"}}};
+constexpr std::array<OldKind, 6> kOldKinds = {{{"x", Kind::kOperand},
+                                               {"y", Kind::kOperand},
+                                               {"bias", Kind::kOperand},
+                                               {"residual", Kind::kOperand},
+                                               {"alpha", Kind::kScalar},
+                                               {"beta", Kind::kScalar}}};
 
-std::string_view kind_name(PlanArgument::Kind kind) { return kKindNames[static_cast<std::size_t>(kind)].name; }
-
-// Whether an argument of this kind carries a value.
-bool has_value(PlanArgument::Kind kind) {
-  return kind == PlanArgument::Kind::kWorkspace || kind == PlanArgument::Kind::kInt32 ||
-         kind == PlanArgument::Kind::kInt64;
-}
+// An argument has a name or a value.
+bool has_value(Kind kind) { return kind == Kind::kWorkspace || kind == Kind::kInt32 || kind == Kind::kInt64; }
 
 // ---- writing ----
 
@@ -61,8 +59,11 @@ OrderedJson json_of(const std::array<IntegerExpression, 3>& sizes) {
 
 OrderedJson json_of(const PlanArgument& argument) {
   OrderedJson json = {{"kind", kind_name(argument.kind)}};
-  if (argument.kind == PlanArgument::Kind::kPacked) json["name"] = argument.name;
-  if (has_value(argument.kind)) json["value"] = json_of(argument.value);
+  if (has_value(argument.kind)) {
+    json["value"] = json_of(argument.value);
+  } else {
+    json["name"] = argument.name;
+  }
   return json;
 }
 
@@ -146,23 +147,27 @@ Result<std::string> read_name(const Json& json, const std::string& where, const 
 
 Result<PlanArgument> read_argument(const Json& json, const std::string& where) {
   SPARSMITH_RETURN_IF_ERROR(check_keys(json, where, {"kind", "name", "value"}));
-  SPARSMITH_ASSIGN_OR_RETURN(const Json* kind, member(json, where, "kind"));
-  const auto* found = std::find_if(kKindNames.begin(), kKindNames.end(), [&](const KindName& entry) {
-    return kind->is_string() && kind->get_ref<const std::string&>() == entry.name;
-  });
-  if (found == kKindNames.end()) return error(where + ".kind", "is not a kind of argument");
+  SPARSMITH_ASSIGN_OR_RETURN(const Json* kind_json, member(json, where, "kind"));
+  const std::string_view kind = kind_json->is_string() ? kind_json->get_ref<const std::string&>() : std::string_view();
   PlanArgument argument;
-  argument.kind = found->kind;
-  if (argument.kind == PlanArgument::Kind::kPacked) {
-    SPARSMITH_ASSIGN_OR_RETURN(argument.name, read_name(json, where, "name", ".-/"));
-  } else if (json.contains("name")) {
-    return error(where, "has a name, which only a packed array has");
+  const auto* old = std::ranges::find(kOldKinds, kind, &OldKind::name);
+  const auto* found = std::ranges::find(kKindNames, kind);
+  if (old != kOldKinds.end()) {
+    argument = {old->kind, std::string(kind), 0};
+  } else if (found != kKindNames.end()) {
+    argument.kind = static_cast<Kind>(found - kKindNames.begin());
+  } else {
+    return error(where + ".kind", "is not a kind of argument");
   }
   if (has_value(argument.kind)) {
     SPARSMITH_ASSIGN_OR_RETURN(argument.value, read_expression_member(json, where, "value"));
   } else if (json.contains("value")) {
-    return error(where, fmt::format("has a value, which {} does not take", kind_name(argument.kind)));
+    return error(where, fmt::format("has a value, which {} does not take", kind));
+  } else if (argument.name.empty()) {
+    SPARSMITH_ASSIGN_OR_RETURN(argument.name, read_name(json, where, "name", ".-/"));
+    return argument;
   }
+  if (json.contains("name")) return error(where, fmt::format("has a name, which {} does not take", kind));
   return argument;
 }
 
@@ -210,6 +215,12 @@ Result<PlanStep> read_step(const Json& json, const std::string& where) {
 }
 
 }  // namespace
+
+PlanArgument packed_array(std::string name) { return {Kind::kPacked, std::move(name), 0}; }
+PlanArgument operand(std::string name) { return {Kind::kOperand, std::move(name), 0}; }
+PlanArgument workspace(std::string_view offset) { return {Kind::kWorkspace, "", IntegerExpression::of(offset)}; }
+PlanArgument scalar(std::string name) { return {Kind::kScalar, std::move(name), 0}; }
+PlanArgument null_pointer() { return {Kind::kInt64, "", 0}; }
 
 void launch_programmatically(LaunchPlan& plan, bool first_too) {
   bool behind_kernel = first_too;

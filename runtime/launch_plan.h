@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/integer_expression.h"
@@ -18,15 +19,11 @@ namespace sparsmith {
 struct PlanArgument {
   enum class Kind : std::uint8_t {
     kPacked,     // address of the packed array `name`
-    kX,          // address of the input
-    kY,          // address of the output
-    kBias,       // address of the bias, or null
-    kResidual,   // address of the residual, or null
+    kOperand,    // address of the operand `name` (OperatorSpec::operands()), or null where it is not present
     kWorkspace,  // address of the workspace plus `value` bytes
     kInt32,      // `value` as int
     kInt64,      // `value` as long long
-    kAlpha,      // float
-    kBeta,       // float
+    kScalar,     // the number `name` of the epilogue as float: "alpha", "beta"
   };
   Kind kind = Kind::kInt32;
   std::string name;
@@ -61,6 +58,12 @@ struct LaunchPlan {
   IntegerExpression workspace_bytes = 0;
   bool operator==(const LaunchPlan&) const = default;
 };
+
+PlanArgument packed_array(std::string name);
+PlanArgument operand(std::string name);
+PlanArgument workspace(std::string_view offset = "0");  // `offset`: a formula, in bytes
+PlanArgument scalar(std::string name);
+PlanArgument null_pointer();
 
 inline constexpr int kProgrammaticFrom = 90;  // the compute capability that programmatic launches begin with
 

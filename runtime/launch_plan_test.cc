@@ -22,15 +22,15 @@ LaunchPlan two_pass_plan() {
   first.cluster = {2, 1, 1};
   first.shared_bytes = formula("min(n, 8) * 1024");
   first.arguments = {{Kind::kPacked, "values", 0},
-                     {Kind::kX, "", 0},
-                     {Kind::kY, "", 0},
-                     {Kind::kBias, "", 0},
-                     {Kind::kResidual, "", 0},
+                     operand("x"),
+                     operand("y"),
+                     operand("bias"),
+                     operand("residual"),
                      {Kind::kWorkspace, "", formula("n * 16")},
                      {Kind::kInt32, "", -1},
-                     {Kind::kInt64, "", formula("ldx")},
-                     {Kind::kAlpha, "", 0},
-                     {Kind::kBeta, "", 0}};
+                     {Kind::kInt64, "", formula("ld.x")},
+                     scalar("alpha"),
+                     scalar("beta")};
 
   PlanStep second;
   second.kernel = "reduce_fp32";
@@ -65,6 +65,20 @@ TEST(LaunchPlan, KernelsAreLaunchedProgrammaticallyButNotRightBehindAStepThatZer
   EXPECT_FALSE(plan.steps[0].programmatic_launch);
   EXPECT_TRUE(plan.steps[3].programmatic_launch);
   EXPECT_EQ(*launch_plan_from_json(to_json(plan)), plan);
+}
+
+TEST(LaunchPlan, ReadsArgumentsAsFilesBeforeVersion4NameThem) {
+  const auto plan = launch_plan_from_json(
+      R"({"workspace_bytes":"n * 4","steps":[{"kind":"launch","kernel":"k","grid":[1,1,1],"block":[32,1,1],"arguments":[)"
+      R"({"kind":"packed","name":"values"},{"kind":"x"},{"kind":"y"},{"kind":"bias"},{"kind":"residual"},)"
+      R"({"kind":"alpha"},{"kind":"beta"},{"kind":"int64","value":"ldx + ldy * ldr"}]}]})");
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  const std::vector<PlanArgument>& arguments = plan->steps[0].arguments;
+  const std::vector<PlanArgument> expected = {packed_array("values"), operand("x"),    operand("y"),  operand("bias"),
+                                              operand("residual"),    scalar("alpha"), scalar("beta")};
+  EXPECT_EQ(std::vector(arguments.begin(), arguments.begin() + 7), expected);
+  EXPECT_EQ(*arguments[7].value.evaluate({.strides = {{"x", 5}, {"y", 7}, {"residual", 11}}}), 82);
+  EXPECT_EQ(*launch_plan_from_json(to_json(*plan)), *plan);
 }
 
 TEST(LaunchPlan, AnEmptyPlanSurvivesJson) { EXPECT_EQ(*launch_plan_from_json(to_json(LaunchPlan())), LaunchPlan()); }
@@ -108,6 +122,12 @@ TEST(LaunchPlan, RefusesWhatIsNoPlanAndSaysWhere) {
        "\"name\""},
       {R"({"workspace_bytes":0,"steps":[{"kind":"launch","kernel":"k","grid":[1,1,1],"block":[1,1,1],"arguments":[{"kind":"x","value":1}]}]})",
        "does not take"},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"launch","kernel":"k","grid":[1,1,1],"block":[1,1,1],"arguments":[{"kind":"x","name":"x"}]}]})",
+       "has a name, which x does not take"},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"launch","kernel":"k","grid":[1,1,1],"block":[1,1,1],"arguments":[{"kind":"operand"}]}]})",
+       "\"name\""},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"launch","kernel":"k","grid":[1,1,1],"block":[1,1,1],"arguments":[{"kind":"scalar","name":"alpha","value":1}]}]})",
+       "has a value, which scalar does not take"},
   };
   for (const Refused& refused : cases) {
     const auto plan = launch_plan_from_json(refused.text);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -73,13 +74,12 @@ Status load_kernels(const TunedContents& contents, LoadedModel& model) {
   return {};
 }
 
-bool uses(const LaunchPlan& plan, PlanArgument::Kind kind) {
-  for (const PlanStep& step : plan.steps) {
-    for (const PlanArgument& argument : step.arguments) {
-      if (argument.kind == kind) return true;
-    }
-  }
-  return false;
+bool uses_scalar(const LaunchPlan& plan, std::string_view name) {
+  return std::ranges::any_of(plan.steps, [&](const PlanStep& step) {
+    return std::ranges::any_of(step.arguments, [&](const PlanArgument& argument) {
+      return argument.kind == PlanArgument::Kind::kScalar && argument.name == name;
+    });
+  });
 }
 
 Result<LoadedOperator::Choice> load_choice(const TunedWeight& weight, const TunedChoice& tuned,
@@ -95,6 +95,7 @@ Result<LoadedOperator::Choice> load_choice(const TunedWeight& weight, const Tune
     if (found == addresses.end()) return not_found(fmt::format("there is no packed array {}", name));
     return found->second;
   };
+  names.facts = &packing->facts;
   names.compute_capability = model.context->properties().compute_capability;
   LoadedOperator::Choice choice;
   SPARSMITH_ASSIGN_OR_RETURN(choice.plan, BoundPlan::bind(tuned.plan, names));
@@ -108,7 +109,7 @@ Result<LoadedOperator::Choice> load_choice(const TunedWeight& weight, const Tune
     SPARSMITH_ASSIGN_OR_RETURN(choice.dense, DenseMatmul::create(model.context, weight.spec, values));
   }
   const bool dense_alone = choice.dense != nullptr && tuned.plan.steps.empty();
-  choice.uses_alpha = dense_alone || uses(tuned.plan, PlanArgument::Kind::kAlpha);
+  choice.uses_alpha = dense_alone || uses_scalar(tuned.plan, "alpha");
   return choice;
 }
 
@@ -126,6 +127,7 @@ Result<std::shared_ptr<const LoadedModel>> LoadedModel::load(const TunedContents
     LoadedOperator loaded;
     loaded.name = weight.name;
     loaded.spec = weight.spec;
+    loaded.operands = weight.spec.operands();
     loaded.nnz = weight.nnz;
     loaded.gpu_bytes = weight.packed_bytes();
     loaded.members = weight.members;

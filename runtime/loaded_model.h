@@ -25,6 +25,7 @@ struct LoadedOperator {
 
   std::string name;
   OperatorSpec spec;
+  std::vector<Operand> operands;  // those of `spec`
   std::int64_t nnz = 0;
   std::int64_t gpu_bytes = 0;
   std::vector<GroupMember> members;   // of a group

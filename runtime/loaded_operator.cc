@@ -1,6 +1,8 @@
 // One run of an operator: the arguments checked, the choice of the bucket put on the stream.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/group_members.h"
 #include "runtime/loaded_model.h"
 #include "runtime/plan_sizes.h"
@@ -18,7 +20,7 @@ std::int64_t aligned(std::int64_t bytes) {
 
 DeviceAddress address_of(const void* pointer) { return reinterpret_cast<DeviceAddress>(pointer); }
 
-Status check_pointer(const char* name, const void* pointer, std::size_t alignment) {
+Status check_pointer(std::string_view name, const void* pointer, std::size_t alignment) {
   if (pointer == nullptr) return invalid_argument(fmt::format("{} is null", name));
   if (address_of(pointer) % alignment != 0) {
     return invalid_argument(fmt::format("{} = {} is not aligned to {} bytes", name, pointer, alignment));
@@ -26,16 +28,24 @@ Status check_pointer(const char* name, const void* pointer, std::size_t alignmen
   return {};
 }
 
-// An operand that is there exactly when the operator has it.
-Status check_optional(const char* name, const void* pointer, bool has, std::size_t alignment) {
-  if (has) return check_pointer(name, pointer, alignment);
+// An array of RunArguments, by the name of its operand.
+struct GivenArray {
+  std::string_view name;
+  const void* pointer;
+  const char* stride_name;
+  std::int64_t stride;
+};
+
+// It is given exactly when the operator has it.
+Status check_array(const Operand& operand, const void* pointer) {
+  if (operand.present) return check_pointer(operand.name, pointer, size_of(operand.type));
   if (pointer != nullptr)
-    return invalid_argument(fmt::format("{} is given, but the operator was tuned without one", name));
+    return invalid_argument(fmt::format("{} is given, but the operator was tuned without one", operand.name));
   return {};
 }
 
 // `given`, or where that is 0, the `least` that rows without gaps have.
-Result<std::int64_t> leading_dimension(const char* name, std::int64_t given, std::int64_t least) {
+Result<std::int64_t> stride_of(const char* name, std::int64_t given, std::int64_t least) {
   if (given == 0) return least;
   if (given < least)
     return invalid_argument(fmt::format("{} = {} is less than the {} elements of a row", name, given, least));
@@ -57,35 +67,32 @@ Result<std::int64_t> LoadedOperator::workspace_bytes(const Choice& choice, const
 Result<MemberView> LoadedOperator::member(std::string_view member_name, std::int64_t tokens, std::int64_t ldy) const {
   if (tokens < 0) return invalid_argument(fmt::format("tokens = {} is negative", tokens));
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t ld,
-                             leading_dimension("ldy", ldy, spec.layout == Layout::kTokenMajor ? spec.rows : tokens));
+                             stride_of("ldy", ldy, spec.layout == Layout::kTokenMajor ? spec.rows : tokens));
   return member_view(member_name, members, spec.layout, ld);
 }
 
 Result<LaunchBindings> LoadedOperator::bindings(const RunArguments& arguments) const {
-  const std::size_t element = size_of(spec.type);
-  SPARSMITH_RETURN_IF_ERROR(check_pointer("x", arguments.x, element));
-  SPARSMITH_RETURN_IF_ERROR(check_pointer("y", arguments.y, element));
-  SPARSMITH_RETURN_IF_ERROR(check_optional("bias", arguments.bias, spec.epilogue.bias, element));
-  SPARSMITH_RETURN_IF_ERROR(check_optional("residual", arguments.residual, spec.epilogue.residual, element));
+  const GivenArray given[] = {{"x", arguments.x, "ldx", arguments.ldx},
+                              {"y", arguments.y, "ldy", arguments.ldy},
+                              {"bias", arguments.bias, "", 0},
+                              {"residual", arguments.residual, "ldr", arguments.ldr}};
+  LaunchBindings bindings;
+  bindings.variables.n = arguments.tokens;
+  for (const Operand& operand : operands) {
+    const GivenArray& array = *std::ranges::find(given, operand.name, &GivenArray::name);
+    SPARSMITH_RETURN_IF_ERROR(check_array(operand, array.pointer));
+    bindings.operands.set(operand.name, address_of(array.pointer));
+    if (!operand.has_stride) continue;
+    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t stride,
+                               stride_of(array.stride_name, array.stride, operand.length.of(arguments.tokens)));
+    bindings.variables.strides.set(operand.name, stride);
+  }
   if (arguments.beta != 0.0F && !spec.epilogue.beta) {
     return invalid_argument(fmt::format("beta = {}, but the operator was tuned without it", arguments.beta));
   }
-  const bool token_major = spec.layout == Layout::kTokenMajor;
-  LaunchBindings bindings;
-  IntegerVariables& variables = bindings.variables;
-  variables.n = arguments.tokens;
-  SPARSMITH_ASSIGN_OR_RETURN(variables.ldx,
-                             leading_dimension("ldx", arguments.ldx, token_major ? spec.cols : arguments.tokens));
-  const std::int64_t row = token_major ? spec.rows : arguments.tokens;
-  SPARSMITH_ASSIGN_OR_RETURN(variables.ldy, leading_dimension("ldy", arguments.ldy, row));
-  SPARSMITH_ASSIGN_OR_RETURN(variables.ldr, leading_dimension("ldr", arguments.ldr, row));
-  bindings.x = address_of(arguments.x);
-  bindings.y = address_of(arguments.y);
-  bindings.bias = address_of(arguments.bias);
-  bindings.residual = address_of(arguments.residual);
   bindings.workspace = address_of(arguments.workspace);
-  bindings.alpha = arguments.alpha;
-  bindings.beta = arguments.beta;
+  bindings.scalars.set("alpha", arguments.alpha);
+  bindings.scalars.set("beta", arguments.beta);
   return bindings;
 }
 

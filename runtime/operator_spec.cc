@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace sparsmith {
 
 std::string_view layout_name(Layout layout) { return layout == Layout::kTokenMajor ? "token_major" : "feature_major"; }
@@ -87,6 +89,29 @@ std::string name_without_epilogue(const OperatorSpec& spec) {
 }  // namespace
 
 std::string OperatorSpec::name() const { return name_without_epilogue(*this) + epilogue.name(); }
+
+std::int64_t Operand::elements(std::int64_t tokens, std::int64_t stride) const {
+  return lines.of(tokens) * (has_stride ? stride : length.of(tokens));
+}
+
+std::vector<Operand> OperatorSpec::operands() const {
+  const auto activations = [this](std::string_view name, std::int64_t features) {
+    Operand operand{.name = name, .type = type, .lines = {.is_tokens = true}, .length = {.fixed = features}};
+    if (layout == Layout::kFeatureMajor) std::swap(operand.lines, operand.length);
+    return operand;
+  };
+  Operand y = activations("y", rows);
+  y.access = epilogue.beta ? Access::kInOut : Access::kOut;
+  Operand residual = activations("residual", rows);
+  residual.present = epilogue.residual;
+  const Operand bias{.name = "bias",
+                     .type = type,
+                     .lines = {.fixed = 1},
+                     .length = {.fixed = rows},
+                     .has_stride = false,
+                     .present = epilogue.bias};
+  return {activations("x", cols), y, bias, residual};
+}
 
 Status OperatorSpec::check() const {
   if (accumulation == Accumulation::kFp32 || type == DataType::kFloat16) return {};

@@ -4,10 +4,12 @@
 // (the old value), plus residual, round to the output type once.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sparsmith/data_type.h"
 #include "sparsmith/status.h"
@@ -40,6 +42,34 @@ struct Epilogue {
   bool operator==(const Epilogue&) const = default;
 };
 
+// How an operator uses an operand.
+enum class Access : std::uint8_t { kIn, kOut, kInOut };
+
+// A size of an operand: a number, or N.
+struct Extent {
+  std::int64_t fixed = 0;
+  bool is_tokens = false;
+
+  std::int64_t of(std::int64_t tokens) const { return is_tokens ? tokens : fixed; }
+  bool operator==(const Extent&) const = default;
+};
+
+// An array that an operator reads or writes besides the weight: `lines` of `length` elements, one behind the other or
+// with gaps. What loops over arrays loops over OperatorSpec::operands().
+struct Operand {
+  std::string_view name;
+  DataType type = DataType::kFloat32;
+  Access access = Access::kIn;
+  Extent lines;
+  Extent length;
+  bool has_stride = true;  // from line to line: plans name it "ld.<name>". Not of a vector
+  bool present = true;     // false: the epilogue does not have it, and plans are given null
+
+  // Elements of an array whose lines are `stride` elements apart.
+  std::int64_t elements(std::int64_t tokens, std::int64_t stride) const;
+  bool operator==(const Operand&) const = default;
+};
+
 struct OperatorSpec {
   std::int64_t rows = 0;               // M
   std::int64_t cols = 0;               // K
@@ -50,6 +80,10 @@ struct OperatorSpec {
 
   // "spmm_fp16_token_major_bias+relu": everything but the shape. With chains "spmm_fp16_chains_token_major_none".
   std::string name() const;
+  // x, y, bias [M], residual; those that the epilogue does not have as well, marked so. Names live forever.
+  std::vector<Operand> operands() const;
+  // The numbers of the epilogue that a run is given.
+  static constexpr std::array<std::string_view, 2> kScalars = {"alpha", "beta"};
   // Error: kInvalidArgument where chains are allowed for another type than fp16.
   Status check() const;
   // Of that name; its shape is 0 x 0. Error: kInvalidArgument with what is wrong.

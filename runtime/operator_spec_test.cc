@@ -43,6 +43,33 @@ TEST(OperatorSpec, NamesEverythingButTheShape) {
   EXPECT_EQ(*back, spec);
 }
 
+TEST(OperatorSpec, ListsItsOperands) {
+  OperatorSpec spec{.rows = 6, .cols = 10, .type = DataType::kFloat16};
+  spec.epilogue = *Epilogue::parse("bias+beta");
+  std::vector<Operand> operands = spec.operands();
+  ASSERT_EQ(operands.size(), 4U);
+  const Operand x{.name = "x", .type = DataType::kFloat16, .lines = {.is_tokens = true}, .length = {.fixed = 10}};
+  EXPECT_EQ(operands[0], x);
+  EXPECT_EQ(operands[1].name, "y");
+  EXPECT_EQ(operands[1].access, Access::kInOut);
+  EXPECT_EQ(operands[1].length.of(3), 6);
+  EXPECT_EQ(operands[1].elements(3, 8), 24);
+  EXPECT_EQ(operands[2].name, "bias");
+  EXPECT_FALSE(operands[2].has_stride);
+  EXPECT_TRUE(operands[2].present);
+  EXPECT_EQ(operands[2].elements(3, 0), 6);
+  EXPECT_EQ(operands[3].name, "residual");
+  EXPECT_FALSE(operands[3].present);
+
+  spec.layout = Layout::kFeatureMajor;
+  spec.epilogue = {};
+  operands = spec.operands();
+  EXPECT_EQ(operands[0].lines.of(3), 10);
+  EXPECT_EQ(operands[0].length.of(3), 3);
+  EXPECT_EQ(operands[1].access, Access::kOut);
+  EXPECT_FALSE(operands[2].present);
+}
+
 TEST(OperatorSpec, ChainsAreForFp16) {
   OperatorSpec spec{.type = DataType::kFloat16, .accumulation = Accumulation::kFp16Chains};
   EXPECT_TRUE(spec.check().ok());

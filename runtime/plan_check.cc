@@ -21,14 +21,10 @@ struct KnownKernel {
 };
 using KnownKernels = std::map<std::string_view, KnownKernel>;
 
-// Of the names that an expression may hold, those of strides alone have these letters.
-bool uses_strides(const IntegerExpression& expression) { return expression.text().find("ld") != std::string::npos; }
-
 std::int64_t parameter_bytes(PlanArgument::Kind kind) {
   switch (kind) {
     case PlanArgument::Kind::kInt32:
-    case PlanArgument::Kind::kAlpha:
-    case PlanArgument::Kind::kBeta: return 4;
+    case PlanArgument::Kind::kScalar: return 4;
     default: return 8;
   }
 }
@@ -50,9 +46,12 @@ Result<KnownKernel> read_kernel(const TunedKernel& kernel) {
 }
 
 // The steps for one number of tokens. Beyond the buckets a grid may become too large: the run then is an error.
-Status check_run(const LaunchPlan& plan, const OperatorSpec& spec, bool dense, std::int64_t tokens, bool check_launches,
-                 const KnownKernels& kernels) {
-  const IntegerVariables variables = variables_without_gaps(spec, tokens);
+Status check_run(const LaunchPlan& plan, const TunedWeight& weight, const TunedPacking& packing, std::int64_t tokens,
+                 bool check_launches, const KnownKernels& kernels) {
+  const OperatorSpec& spec = weight.spec;
+  const bool dense = packing.packing == kDensePacking;
+  IntegerVariables variables = variables_without_gaps(spec, tokens);
+  variables.facts = &packing.facts;
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace, evaluate_workspace(plan.workspace_bytes, variables));
   if (dense && !plan.steps.empty()) SPARSMITH_RETURN_IF_ERROR(check_product_fits(spec, tokens, workspace));
   for (const PlanStep& step : plan.steps) {
@@ -76,7 +75,7 @@ Status check_run(const LaunchPlan& plan, const OperatorSpec& spec, bool dense, s
 Status check_choice(const TunedWeight& weight, std::size_t index, const KnownKernels& kernels) {
   const TunedChoice& choice = weight.choices[index];
   const LaunchPlan& plan = choice.plan;
-  if (uses_strides(plan.workspace_bytes)) {
+  if (plan.workspace_bytes.uses_strides()) {
     return invalid_input(fmt::format("the workspace {} depends on strides; its size is asked for by tokens alone",
                                      plan.workspace_bytes.text()));
   }
@@ -86,11 +85,11 @@ Status check_choice(const TunedWeight& weight, std::size_t index, const KnownKer
       SPARSMITH_RETURN_IF_ERROR(check_arguments(step, binary));
     }
   }
-  const bool dense = choice.kind == TunedChoice::Kind::kDense;
+  const TunedPacking& packing = *weight.packing(choice.packing);  // validate() has seen it
   const bool last = index + 1 == weight.choices.size();
   const std::int64_t least = index == 0 ? 1 : weight.choices[index - 1].tokens + 1;
   for (const std::int64_t tokens : {least, choice.tokens, choice.tokens + (last ? 1 : 0)}) {
-    const Status status = check_run(plan, weight.spec, dense, tokens, tokens <= choice.tokens, kernels);
+    const Status status = check_run(plan, weight, packing, tokens, tokens <= choice.tokens, kernels);
     if (!status.ok()) return invalid_input(fmt::format("with {} tokens: {}", tokens, status.message()));
   }
   return {};

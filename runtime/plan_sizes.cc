@@ -29,8 +29,11 @@ bool within(const Sizes& sizes, std::int64_t max_x, std::int64_t max_yz) {
 }  // namespace
 
 IntegerVariables variables_without_gaps(const OperatorSpec& spec, std::int64_t tokens) {
-  if (spec.layout == Layout::kFeatureMajor) return {tokens, tokens, tokens, tokens};
-  return {tokens, spec.cols, spec.rows, spec.rows};
+  IntegerVariables variables{.n = tokens};
+  for (const Operand& operand : spec.operands()) {
+    if (operand.has_stride) variables.strides.set(operand.name, operand.length.of(tokens));
+  }
+  return variables;
 }
 
 Result<std::int64_t> evaluate_workspace(const IntegerExpression& bytes, const IntegerVariables& variables) {

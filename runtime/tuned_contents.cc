@@ -1,6 +1,7 @@
 // What a tuned file may hold: look-ups and validation, on the way in and on the way out alike.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -85,6 +86,21 @@ Status check_packing(const TunedPacking& packing, const OperatorSpec& spec) {
   return {};
 }
 
+// What an argument names must be there.
+Status check_name_of(const PlanArgument& argument, const TunedPacking& packing, const OperatorSpec& spec) {
+  if (argument.kind == PlanArgument::Kind::kPacked && packing.array(argument.name) == nullptr)
+    return invalid_input(fmt::format("packing {} has no array {}", packing.packing, argument.name));
+  if (argument.kind == PlanArgument::Kind::kOperand) {
+    const std::vector<Operand> operands = spec.operands();
+    if (std::ranges::find(operands, argument.name, &Operand::name) == operands.end())
+      return invalid_input(fmt::format("the operator has no operand {:.100}", argument.name));
+  }
+  if (argument.kind == PlanArgument::Kind::kScalar &&
+      std::ranges::find(OperatorSpec::kScalars, argument.name) == OperatorSpec::kScalars.end())
+    return invalid_input(fmt::format("the operator has no scalar {:.100}", argument.name));
+  return {};
+}
+
 Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const std::set<std::string_view>& kernels) {
   const TunedPacking* packing = weight.packing(choice.packing);
   if (packing == nullptr) return invalid_input(fmt::format("there is no packing {}", choice.packing));
@@ -96,10 +112,8 @@ Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const 
     if (step.kind != PlanStep::Kind::kLaunch) continue;
     if (!kernels.contains(step.kernel)) return invalid_input(fmt::format("there is no kernel {}", step.kernel));
     for (const PlanArgument& argument : step.arguments) {
-      if (argument.kind == PlanArgument::Kind::kPacked && packing->array(argument.name) == nullptr) {
-        return invalid_input(
-            fmt::format("kernel {}: packing {} has no array {}", step.kernel, choice.packing, argument.name));
-      }
+      const Status status = check_name_of(argument, *packing, weight.spec);
+      if (!status.ok()) return status.annotate("kernel " + step.kernel);
     }
   }
   return {};

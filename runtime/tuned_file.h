@@ -50,7 +50,7 @@ struct TunedArray {
 struct TunedPacking {
   std::string packing;
   int packer_version = 1;
-  std::map<std::string, std::int64_t> facts;
+  Facts facts;
   std::vector<TunedArray> arrays;
 
   const TunedArray* array(std::string_view name) const;  // null when there is none

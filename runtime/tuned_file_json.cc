@@ -17,7 +17,7 @@ using Json = JsonReader::Json;
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 constexpr int kFirstVersionWithGroups = 2;
 constexpr int kFirstVersionWithChains = 3;
 
@@ -290,16 +290,6 @@ Result<TunedWeight> read_weight(const Json& json, const std::string& where, std:
   return weight;
 }
 
-// That says it all: files without groups, or without chains, stay readable for all readers.
-int first_version_with(const std::vector<TunedWeight>& weights) {
-  int version = 1;
-  for (const TunedWeight& weight : weights) {
-    if (!weight.members.empty()) version = std::max(version, kFirstVersionWithGroups);
-    if (weight.spec.accumulation == Accumulation::kFp16Chains) version = std::max(version, kFirstVersionWithChains);
-  }
-  return version;
-}
-
 }  // namespace
 
 std::string packed_tensor_name(const TunedWeight& weight, const TunedPacking& packing, std::string_view array) {
@@ -313,7 +303,7 @@ std::string cubin_tensor_name(const TunedKernel& kernel, std::string_view archit
 std::string source_tensor_name(const TunedKernel& kernel) { return fmt::format("source/{}", kernel.name); }
 
 std::string tuned_contents_to_json(const TunedContents& contents) {
-  OrderedJson json = {{"version", first_version_with(contents.weights)}, {"provenance", json_of(contents.provenance)}};
+  OrderedJson json = {{"version", kVersion}, {"provenance", json_of(contents.provenance)}};
   OrderedJson& weights = json["weights"] = OrderedJson::array();
   for (const TunedWeight& weight : contents.weights) weights.push_back(json_of(weight));
   OrderedJson& kernels = json["kernels"] = OrderedJson::array();

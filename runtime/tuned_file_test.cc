@@ -106,13 +106,7 @@ TEST_F(TunedFileTest, GroupsSurvive) {
               testing::HasSubstr("there is no weight v; there are fc/1, fc2, fc3"));
 }
 
-TEST_F(TunedFileTest, OnlyFilesWithGroupsNeedAReaderThatKnowsThem) {
-  EXPECT_THAT(written(), testing::HasSubstr(R"({\"version\":1,)"));
-  make_group(sample_.contents());
-  EXPECT_THAT(written(), testing::HasSubstr(R"({\"version\":2,)"));
-}
-
-TEST_F(TunedFileTest, ChainsSurviveAndNeedAReaderThatKnowsThem) {
+TEST_F(TunedFileTest, ChainsSurvive) {
   TunedWeight& weight = sample_.contents().weights[0];
   weight.spec.type = DataType::kFloat16;
   weight.spec.accumulation = Accumulation::kFp16Chains;
@@ -128,8 +122,7 @@ TEST_F(TunedFileTest, ChainsSurviveAndNeedAReaderThatKnowsThem) {
   EXPECT_EQ(contents->weights[0].spec, weight.spec);
   EXPECT_EQ(contents->weights[1].spec.accumulation, Accumulation::kFp32);
   using testing::HasSubstr;
-  EXPECT_THAT(good, HasSubstr(R"("version":3)"));
-  EXPECT_THAT(read(good, R"("version":3)", R"("version":2)").status().message(), HasSubstr("fp16 chains in version 2"));
+  EXPECT_THAT(read(good, R"("version":4)", R"("version":2)").status().message(), HasSubstr("fp16 chains in version 2"));
   EXPECT_THAT(read(good, "fp16_chains", "fp8").status().message(), HasSubstr("neither fp32 nor fp16_chains"));
   EXPECT_THAT(read(good, R"("type":"fp16")", R"("type":"bf16")").status().message(), HasSubstr("not for bf16 ones"));
 }
@@ -148,8 +141,8 @@ TEST_F(TunedFileTest, RefusesMalformedGroups) {
   };
   using testing::HasSubstr;
   ASSERT_TRUE(tuned_contents_from_json(good, any_tensor).ok());
-  EXPECT_THAT(error(R"("version":2)", R"("version":1)"), HasSubstr("weights[0]: a group in version 1"));
-  EXPECT_THAT(error(R"("version":2)", R"("version":4)"), HasSubstr("a later sparsmith"));
+  EXPECT_THAT(error(R"("version":4)", R"("version":1)"), HasSubstr("weights[0]: a group in version 1"));
+  EXPECT_THAT(error(R"("version":4)", R"("version":5)"), HasSubstr("a later sparsmith"));
   const std::string q = R"({"name":"q","first_row":0,"rows":1})";
   const std::string members = R"("members":[)" + q + R"(,{"name":"k","first_row":1,"rows":1}])";
   EXPECT_THAT(error(members, R"("members":[])"), HasSubstr("a group without members"));

@@ -22,14 +22,14 @@ PlanStep csr_step(bool bias) {
   step.arguments = {{Kind::kPacked, "segments", 0},
                     {Kind::kPacked, "columns", 0},
                     {Kind::kPacked, "values", 0},
-                    {Kind::kX, "", 0},
-                    {Kind::kY, "", 0},
-                    bias ? PlanArgument{Kind::kBias, "", 0} : PlanArgument{Kind::kInt64, "", 0},
+                    operand("x"),
+                    operand("y"),
+                    bias ? operand("bias") : null_pointer(),
                     {Kind::kInt32, "", 2},
                     {Kind::kInt32, "", formula("n")},
-                    {Kind::kInt32, "", formula("ldx")},
-                    {Kind::kInt32, "", formula("ldy")},
-                    {Kind::kAlpha, "", 0}};
+                    {Kind::kInt32, "", formula("ld.x")},
+                    {Kind::kInt32, "", formula("ld.y")},
+                    scalar("alpha")};
   return step;
 }
 

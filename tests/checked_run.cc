@@ -40,10 +40,7 @@ class LentBytes {
 };
 
 struct Buffers {
-  const LentBytes& x;
-  const LentBytes& y;
-  const LentBytes& bias;
-  const LentBytes& residual;
+  NamedValues<std::uint64_t> operands;  // 0: of one that is not present
   const LentBytes& workspace;
   std::int64_t workspace_bytes;
 };
@@ -81,24 +78,17 @@ class Checker {
                              const std::vector<std::byte>& bytes, const Buffers& buffers) const {
     using Kind = PlanArgument::Kind;
     const Kind kind = argument.kind;
-    const bool narrow = kind == Kind::kInt32 || kind == Kind::kAlpha || kind == Kind::kBeta;
+    const bool narrow = kind == Kind::kInt32 || kind == Kind::kScalar;
     if (bytes.size() != (narrow ? 4U : 8U)) return fmt::format("{} bytes", bytes.size());
     if (narrow || kind == Kind::kInt64) return "";
     std::uint64_t address = 0;
     std::memcpy(&address, bytes.data(), sizeof(address));
-    switch (kind) {
-      case Kind::kX: return address == buffers.x.begin() ? "" : "not x";
-      case Kind::kY: return address == buffers.y.begin() ? "" : "not y";
-      case Kind::kBias: return address == (weight.spec.epilogue.bias ? buffers.bias.begin() : 0) ? "" : "not the bias";
-      case Kind::kResidual:
-        return address == (weight.spec.epilogue.residual ? buffers.residual.begin() : 0) ? "" : "not the residual";
-      case Kind::kWorkspace:
-        return address >= buffers.workspace.begin() &&
-                       address - buffers.workspace.begin() <= static_cast<std::uint64_t>(buffers.workspace_bytes)
-                   ? ""
-                   : "outside of the workspace";
-      default: break;
-    }
+    if (kind == Kind::kOperand) return address == *buffers.operands.find(argument.name) ? "" : "not " + argument.name;
+    if (kind == Kind::kWorkspace)
+      return address >= buffers.workspace.begin() &&
+                     address - buffers.workspace.begin() <= static_cast<std::uint64_t>(buffers.workspace_bytes)
+                 ? ""
+                 : "outside of the workspace";
     const TunedArray& array = *weight.packing(choice.packing)->array(argument.name);
     const std::uint64_t offset = address - model_.weights.address();
     if (offset > model_.weights.bytes() || array.bytes.size() > model_.weights.bytes() - offset)
@@ -116,7 +106,8 @@ class Checker {
 void run_once(const LoadedOperator& op, const TunedWeight& weight, std::int64_t tokens, const Checker& checker,
               const CudaContext& context, CheckedRun& result) {
   const OperatorSpec& spec = weight.spec;
-  const IntegerVariables variables = variables_without_gaps(spec, tokens);
+  IntegerVariables variables = variables_without_gaps(spec, tokens);
+  variables.facts = &weight.packing(weight.choice_for(tokens).packing)->facts;
   const auto element = static_cast<std::int64_t>(size_of(spec.type));
   const auto too_large = [&](std::int64_t a, std::int64_t b) { return b > 0 && a > kMostBytes / element / b; };
   if (too_large(spec.cols, tokens) || too_large(spec.rows, tokens)) return;
@@ -144,8 +135,12 @@ void run_once(const LoadedOperator& op, const TunedWeight& weight, std::int64_t 
     if (!fake_cuda().launches.empty()) result.violation = "a run launched a kernel and failed: " + status.message();
   } else {
     ++result.runs;
-    result.violation = checker.check(weight, weight.choice_for(tokens), variables,
-                                     {x, y, bias, residual, workspace, *workspace_bytes});
+    const NamedValues<std::uint64_t> operands = {{"x", x.begin()},
+                                                 {"y", y.begin()},
+                                                 {"bias", spec.epilogue.bias ? bias.begin() : 0},
+                                                 {"residual", spec.epilogue.residual ? residual.begin() : 0}};
+    result.violation =
+        checker.check(weight, weight.choice_for(tokens), variables, {operands, workspace, *workspace_bytes});
   }
 }
 

@@ -64,7 +64,7 @@ std::vector<KernelCase> draw_dense_epilogue_cases(std::uint64_t seed, int weight
 
 Status HostProductExecutor::multiply_dense(const OperatorSpec& spec, const LaunchBindings& bindings) {
   const std::int64_t n = bindings.variables.n;
-  const std::int64_t ldx = bindings.variables.ldx;
+  const std::int64_t ldx = bindings.variables.strides.value_or("x", 0);
   const bool token_major = spec.layout == Layout::kTokenMajor;
   const std::int64_t x_lines = token_major ? n : spec.cols;
   const std::int64_t x_line = token_major ? spec.cols : n;
@@ -73,7 +73,7 @@ Status HostProductExecutor::multiply_dense(const OperatorSpec& spec, const Launc
   ElementBuffer w(spec.type, spec.rows * spec.cols);
   ElementBuffer x(spec.type, (x_lines - 1) * ldx + x_line);
   SPARSMITH_RETURN_IF_ERROR(executor_.read(w.bytes(), values->address));
-  SPARSMITH_RETURN_IF_ERROR(executor_.read(x.bytes(), bindings.x));
+  SPARSMITH_RETURN_IF_ERROR(executor_.read(x.bytes(), bindings.operands.value_or("x", 0)));
   std::vector<float> product(static_cast<std::size_t>(spec.rows * n));
   for (std::int64_t row = 0; row < spec.rows; ++row) {
     for (std::int64_t token = 0; token < n; ++token) {

@@ -24,7 +24,7 @@ Result<std::string> ptx_of(const KernelCompiler& compiler, const std::string& bo
   text.name = "device_functions";
   text.threads = 128;
   text.headers = {"snippets/device.cuh"};
-  text.parameters = {{"const u8*", "from"}};
+  text.parameters = {{"const u8*", "from", packed_array("from")}};
   text.body = body;
   SPARSMITH_ASSIGN_OR_RETURN(const KernelSource source, assemble(text));
   return compiler.ptx(source, architecture);

@@ -39,8 +39,7 @@ std::vector<std::byte> cubin_for(const std::string& kernel, const LaunchPlan& pl
     if (step.kernel != kernel || !sizes.empty()) continue;
     for (const PlanArgument& argument : step.arguments) {
       using Kind = PlanArgument::Kind;
-      const bool narrow =
-          argument.kind == Kind::kInt32 || argument.kind == Kind::kAlpha || argument.kind == Kind::kBeta;
+      const bool narrow = argument.kind == Kind::kInt32 || argument.kind == Kind::kScalar;
       sizes.push_back(narrow ? 4 : 8);
     }
   }
@@ -139,12 +138,12 @@ Candidate any_plan(const OperatorSpec& spec, const PackedWeight& packed) {
   launch.cluster = {2, 1, 1};
   launch.shared_bytes = formula("min(n, 16) * 256");
   for (const PackedArray& array : packed.arrays) launch.arguments.push_back({Kind::kPacked, array.name, 0});
-  for (const Kind kind : {Kind::kX, Kind::kY, Kind::kBias, Kind::kResidual, Kind::kAlpha, Kind::kBeta})
-    launch.arguments.push_back({kind, "", 0});
+  for (const Operand& each : spec.operands()) launch.arguments.push_back(operand(std::string(each.name)));
+  for (const std::string_view each : OperatorSpec::kScalars) launch.arguments.push_back(scalar(std::string(each)));
   launch.arguments.push_back({Kind::kWorkspace, "", formula("n * 16")});
   launch.arguments.push_back({Kind::kInt32, "", spec.rows});
   launch.arguments.push_back({Kind::kInt32, "", formula("n")});
-  launch.arguments.push_back({Kind::kInt64, "", formula("ldx * n")});
+  launch.arguments.push_back({Kind::kInt64, "", formula("ld.x * n")});
   return candidate;
 }
 

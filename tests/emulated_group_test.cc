@@ -28,12 +28,12 @@ Status run_choice(Executor& executor, const TunedContents& contents, const Tuned
   SPARSMITH_ASSIGN_OR_RETURN(const GuardedBuffer residual, GuardedBuffer::holding(executor, inputs.residual.bytes()));
   LaunchBindings bindings;
   bindings.packed = packing.bindings();
-  bindings.x = x.address();
-  bindings.y = y.address();
-  bindings.bias = bias.address();
-  bindings.residual = residual.address();
-  bindings.variables = {inputs.tokens, inputs.ldx, inputs.ldy, inputs.ldy};
-  bindings.alpha = inputs.alpha;
+  bindings.operands = {
+      {"x", x.address()}, {"y", y.address()}, {"bias", bias.address()}, {"residual", residual.address()}};
+  bindings.variables = {.n = inputs.tokens,
+                        .strides = {{"x", inputs.ldx}, {"y", inputs.ldy}, {"residual", inputs.ldy}},
+                        .facts = &packing.packed().facts};
+  bindings.scalars.set("alpha", inputs.alpha);
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace_bytes,
                              choice.plan.workspace_bytes.evaluate(bindings.variables));
   SPARSMITH_ASSIGN_OR_RETURN(const GuardedBuffer workspace,

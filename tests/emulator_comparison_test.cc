@@ -128,7 +128,7 @@ class EmulatorVerifierTest : public testing::TestWithParam<bool> {
     auto executor = make_emulated_executor({.memory_bytes = memory_bytes});
     ASSERT_TRUE(executor.ok()) << executor.status().to_string();
     executor_ = *std::move(executor);
-    ASSERT_TRUE(load(*executor_, product_kernel()).ok());
+    ASSERT_TRUE(load(*executor_, assemble(product_text())).ok());
     ASSERT_TRUE(load(*executor_, fingerprint_kernel()).ok());
     ASSERT_TRUE(load(*executor_, output_comparison_kernel(DataType::kFloat32)).ok());
     auto fingerprinter = Fingerprinter::create(*executor_);
@@ -143,23 +143,23 @@ class EmulatorVerifierTest : public testing::TestWithParam<bool> {
     packing_.emplace(*std::move(packing));
   }
 
-  static Result<KernelSource> product_kernel() {
+  KernelText product_text() const {
     KernelText text;
     text.name = "product";
     text.threads = 64;
     text.headers = {"snippets/device.cuh"};
-    text.parameters = {{"const i32*", "row_offsets"},
-                       {"const u32*", "columns"},
-                       {"const float*", "values"},
-                       {"const float*", "x"},
-                       {"float*", "y"},
-                       {"const float*", "bias"},
-                       {"const float*", "residual"},
-                       {"float", "alpha"},
-                       {"float", "beta"},
-                       {"i64", "rows"},
-                       {"i64", "cols"},
-                       {"i64", "tokens"}};
+    text.parameters = {{"const i32*", "row_offsets", packed_array("row_offsets")},
+                       {"const u32*", "columns", packed_array("columns")},
+                       {"const float*", "values", packed_array("values")},
+                       {"const float*", "x", operand("x")},
+                       {"float*", "y", operand("y")},
+                       {"const float*", "bias", operand("bias")},
+                       {"const float*", "residual", operand("residual")},
+                       {"float", "alpha", scalar("alpha")},
+                       {"float", "beta", scalar("beta")},
+                       {"i64", "rows", integer(matrix_.rows)},
+                       {"i64", "cols", integer(matrix_.cols)},
+                       {"i64", "tokens", integer("n")}};
     text.body =
         "const i64 output = static_cast<i64>(block_index_x()) * kThreads + thread_index();\n"
         "if (output >= rows * tokens) return;\n"
@@ -168,7 +168,7 @@ class EmulatorVerifierTest : public testing::TestWithParam<bool> {
         "for (i32 i = row_offsets[row]; i < row_offsets[row + 1]; ++i)\n"
         "  sum += values[i] * x[output / rows * cols + columns[i]];\n"
         "y[output] = alpha * sum + bias[row] + beta * y[output] + residual[output];";
-    return assemble(text);
+    return text;
   }
 
   // What verifying ends with when the product is followed by `body`.
@@ -177,33 +177,13 @@ class EmulatorVerifierTest : public testing::TestWithParam<bool> {
     text.name = "behind";
     text.threads = 1;
     text.headers = {"snippets/device.cuh"};
-    text.parameters = {{"float*", "x"}, {"float*", "y"}, {"float*", "bias"}, {"float*", "residual"}};
+    for (const char* name : {"x", "y", "bias", "residual"}) text.parameters.push_back({"float*", name, operand(name)});
     text.body = body;
     const Status loaded = load(*executor_, assemble(text));
     EXPECT_TRUE(loaded.ok()) << loaded.to_string();
-    const auto argument = [](PlanArgument::Kind kind) { return PlanArgument{kind, "", 0}; };
-    const auto int64 = [](std::int64_t value) { return PlanArgument{PlanArgument::Kind::kInt64, "", value}; };
-    using Kind = PlanArgument::Kind;
-    PlanStep product;
-    product.kernel = "product";
+    PlanStep product = launch_of(product_text());
     product.grid[0] = (matrix_.rows * problem_.tokens() + 63) / 64;
-    product.block[0] = 64;
-    product.arguments = {{Kind::kPacked, "row_offsets", 0},
-                         {Kind::kPacked, "columns", 0},
-                         {Kind::kPacked, "values", 0},
-                         argument(Kind::kX),
-                         argument(Kind::kY),
-                         argument(Kind::kBias),
-                         argument(Kind::kResidual),
-                         argument(Kind::kAlpha),
-                         argument(Kind::kBeta),
-                         int64(matrix_.rows),
-                         int64(matrix_.cols),
-                         int64(problem_.tokens())};
-    PlanStep behind;
-    behind.kernel = "behind";
-    behind.arguments = {argument(Kind::kX), argument(Kind::kY), argument(Kind::kBias), argument(Kind::kResidual)};
-    const auto found = verifier_->verify({.steps = {product, behind}, .workspace_bytes = 64}, *packing_);
+    const auto found = verifier_->verify({.steps = {product, launch_of(text)}, .workspace_bytes = 64}, *packing_);
     EXPECT_TRUE(found.ok()) << found.status().to_string();
     return found.ok() ? *found : Verification{};
   }

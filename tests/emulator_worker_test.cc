@@ -46,15 +46,12 @@ TEST(EmulatorWorkerTest, ChecksGeneratedKernels) {
   text.name = "writes_outside";
   text.threads = 1;
   text.headers = {"snippets/device.cuh"};
-  text.parameters = {{"float*", "y"}};
+  text.parameters = {{"float*", "y", operand("y")}};
   text.body = "y[1 << 20] = 1;";
   const auto kernel = assemble(text);
   ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
-  PlanStep step;
-  step.kernel = kernel->name;
-  step.arguments = {{PlanArgument::Kind::kY, "", 0}};
   LoadedCandidate faulty = candidates->front();
-  faulty.plan = {.steps = {step}, .workspace_bytes = 0};
+  faulty.plan = {.steps = {launch_of(text)}};
   faulty.kernels = {{kernel->name, kernel->source, {}, 0}};
   const auto found = (*worker)->verify(faulty);
   ASSERT_TRUE(found.ok()) << found.status().to_string();

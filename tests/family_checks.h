@@ -41,7 +41,7 @@ inline void expect_whole_candidate(const Family& family, const SearchSpace::Entr
   for (const PlanStep& step : candidate->plan.steps) {
     if (step.kind != PlanStep::Kind::kLaunch) continue;
     EXPECT_TRUE(made.contains(step.kernel)) << step.kernel;
-    const auto shared = step.shared_bytes.evaluate({.n = problem.tokens});
+    const auto shared = step.shared_bytes.evaluate({.n = problem.tokens, .facts = &packed->facts});
     ASSERT_TRUE(shared.ok()) << shared.status().to_string();
     EXPECT_LE(*shared, problem.device.shared_bytes_per_block);
     for (const PlanArgument& argument : step.arguments) {

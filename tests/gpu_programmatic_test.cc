@@ -109,6 +109,7 @@ class GpuProgrammaticTest : public testing::TestWithParam<std::string> {
       LaunchPlan plan = layer.candidate.plan;
       if (programmatic) launch_programmatically(plan, true);
       bindings.packed = layer.packing->bindings();
+      bindings.variables.facts = &layer.packing->packed().facts;
       SPARSMITH_ASSIGN_OR_RETURN(BoundPlan bound, executor_->bind(plan, bindings));
       plans.push_back(std::move(bound));
     }
@@ -117,8 +118,8 @@ class GpuProgrammaticTest : public testing::TestWithParam<std::string> {
         driver().check(driver().StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "beginning a graph"));
     Status enqueued;
     for (int i = 0; i < 2 * kPairs && enqueued.ok(); ++i) {
-      bindings.x = buffers[i % 2];
-      bindings.y = buffers[1 - i % 2];
+      bindings.operands.set("x", buffers[i % 2]);
+      bindings.operands.set("y", buffers[1 - i % 2]);
       enqueued = executor_->enqueue(plans[i % 2], bindings, stream);
     }
     CUgraph graph = nullptr;
@@ -165,12 +166,15 @@ class GpuProgrammaticTest : public testing::TestWithParam<std::string> {
     const std::size_t bytes = x.size() * sizeof(x[0]);
 
     LaunchBindings bindings;
-    bindings.variables = {.n = problem.tokens, .ldx = kSize, .ldy = kSize, .ldr = kSize};
+    bindings.variables = {.n = problem.tokens, .strides = {{"x", kSize}, {"y", kSize}, {"residual", kSize}}};
+    bindings.operands = {{"x", 0}, {"y", 0}, {"bias", 0}, {"residual", 0}};
     // Keeps values at their size on their way through many layers.
-    bindings.alpha = 1.0F / std::sqrt(static_cast<float>(matrices[0].nnz()) / kSize);
+    bindings.scalars.set("alpha", 1.0F / std::sqrt(static_cast<float>(matrices[0].nnz()) / kSize));
     std::int64_t workspace_bytes = 256;
-    for (const Layer& layer : layers)
+    for (const Layer& layer : layers) {
+      bindings.variables.facts = &layer.packing->packed().facts;
       workspace_bytes = std::max(workspace_bytes, *layer.candidate.plan.workspace_bytes.evaluate(bindings.variables));
+    }
     bindings.workspace = *executor_->allocate(static_cast<std::size_t>(workspace_bytes));
     const DeviceAddress buffers[2] = {*executor_->allocate(bytes), *executor_->allocate(bytes)};
     const CudaContext::Scope scope(executor_->context());

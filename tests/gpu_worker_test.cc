@@ -220,7 +220,7 @@ class GpuWorkerFaultTest : public GpuWorkerTest {
     SPARSMITH_RETURN_IF_ERROR(compiled.status());
     PlanStep step;
     step.kernel = "faults";
-    step.arguments = {{PlanArgument::Kind::kY, "", 0}};
+    step.arguments = {operand("y")};
     const LoadedCandidate faulty{{.steps = {step}, .workspace_bytes = 0}, "none", {{"faults", "", compiled->cubin, 0}}};
     PackedWeight none;
     none.packing = "none";
@@ -330,8 +330,7 @@ TEST_F(GpuWorkerTest, OfLargeProblemsChecksStayOnTheGpu) {
         LoadedCandidate faulty = candidates->front();
         PlanStep step;
         step.kernel = source.name;
-        using Kind = PlanArgument::Kind;
-        step.arguments = {{Kind::kX, "", 0}, {Kind::kY, "", 0}, {Kind::kBias, "", 0}, {Kind::kResidual, "", 0}};
+        step.arguments = {operand("x"), operand("y"), operand("bias"), operand("residual")};
         faulty.plan.steps.push_back(step);
         faulty.kernels.push_back({source.name, "", compiled->cubin, 0});
         const auto found = worker_->verify(faulty);

@@ -69,6 +69,7 @@ class Emulation {
     const auto element = static_cast<std::int64_t>(size_of(spec.type));
     LaunchBindings bindings;
     bindings.variables = variables_without_gaps(spec, choice.tokens);
+    bindings.variables.facts = &weight.packing(choice.packing)->facts;
     SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace,
                                evaluate_workspace(choice.plan.workspace_bytes, bindings.variables));
     std::vector<DeviceAddress> allocated;
@@ -85,10 +86,10 @@ class Emulation {
     const auto zeroed = [&](std::int64_t elements) {
       return allocate(elements * element, std::span(zeros).first(static_cast<std::size_t>(elements * element)));
     };
-    bindings.x = zeroed(spec.cols * choice.tokens);
-    bindings.y = zeroed(spec.rows * choice.tokens);
-    if (spec.epilogue.bias) bindings.bias = zeroed(spec.rows);
-    if (spec.epilogue.residual) bindings.residual = zeroed(spec.rows * choice.tokens);
+    for (const Operand& operand : spec.operands()) {
+      const std::int64_t stride = bindings.variables.strides.value_or(operand.name, 0);
+      bindings.operands.set(operand.name, operand.present ? zeroed(operand.elements(choice.tokens, stride)) : 0);
+    }
     bindings.workspace = allocate(std::max<std::int64_t>(workspace, 1));
     for (const TunedArray& array : weight.packing(choice.packing)->arrays)
       bindings.packed.push_back({array.name, allocate(static_cast<std::int64_t>(array.bytes.size()), array.bytes)});

@@ -112,7 +112,7 @@ GroupInputs TunedGroup::inputs(const std::vector<Member>& members) const {
   inputs.tokens = first.tokens();
   inputs.alpha = first.alpha();
   inputs.x = first.x();
-  inputs.ldx = first.variables().ldx;
+  inputs.ldx = first.operand("x").stride;
   inputs.ldy = members.front().view.ld;
   std::int64_t rows = 0;
   for (const Member& member : members) rows += member.matrix.rows;
@@ -123,9 +123,10 @@ GroupInputs TunedGroup::inputs(const std::vector<Member>& members) const {
   for (const Member& member : members) {
     const ReferenceProblem& problem = *member.problem;
     for (std::int64_t row = 0; row < member.matrix.rows; ++row) {
-      inputs.bias.set(member.view.first_row + row, problem.bias().get(row));
+      inputs.bias.set(member.view.first_row + row, problem.operand("bias").contents.get(row));
       for (std::int64_t token = 0; token < inputs.tokens; ++token) {
-        inputs.residual.set(y_index(member.view, row, token), problem.residual().get(problem.y_index(row, token)));
+        inputs.residual.set(y_index(member.view, row, token),
+                            problem.operand("residual").contents.get(problem.y_index(row, token)));
       }
     }
   }

@@ -104,11 +104,9 @@ Status check_emulated_memory(const Options& options, const TunedWeight& weight, 
   const auto rows = static_cast<double>(weight.spec.rows);
   const auto cols = static_cast<double>(weight.spec.cols);
   const auto n = static_cast<double>(tokens);
-  const bool token_major = weight.spec.layout == Layout::kTokenMajor;
-  const std::int64_t ld = token_major ? weight.spec.rows : tokens;
-  SPARSMITH_ASSIGN_OR_RETURN(
-      const std::int64_t workspace,
-      choice.plan.workspace_bytes.evaluate({tokens, token_major ? weight.spec.cols : tokens, ld, ld}));
+  const Facts& facts = weight.packing(choice.packing)->facts;
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace,
+                             choice.plan.workspace_bytes.evaluate({.n = tokens, .facts = &facts}));
   const double matrix = 8 * (rows + 1) + 8 * static_cast<double>(weight.nnz);
   const double bytes = 4 * matrix + 3 * static_cast<double>(weight.packed_bytes()) + 40 * rows * n + 12 * cols * n +
                        2 * static_cast<double>(workspace);

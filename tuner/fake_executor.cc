@@ -20,22 +20,27 @@ struct Operands {
 };
 
 void run_csr(const std::string& source, const Operands& w, std::int64_t rows, const LaunchBindings& b) {
-  float* const x = at<float>(b.x);
-  float* const y = at<float>(b.y);
+  float* const x = at<float>(b.operands.value_or("x", 0));
+  float* const y = at<float>(b.operands.value_or("y", 0));
+  const DeviceAddress bias = b.operands.value_or("bias", 0);
+  const std::int64_t ldx = b.variables.strides.value_or("x", 0);
+  const std::int64_t ldy = b.variables.strides.value_or("y", 0);
+  const float alpha = b.scalars.value_or("alpha", 1);
+  const float beta = b.scalars.value_or("beta", 0);
   for (std::int64_t token = 0; token < b.variables.n; ++token) {
     for (std::int64_t row = 0; row < rows; ++row) {
       float sum = 0;
       for (std::int32_t i = w.row_offsets[row]; i < w.row_offsets[row + 1]; ++i) {
         if (source == "dropped" && row == rows - 1 && i == w.row_offsets[row + 1] - 1) continue;
-        sum += w.values[i] * x[token * b.variables.ldx + w.columns[i]];
+        sum += w.values[i] * x[token * ldx + w.columns[i]];
       }
-      if (source == "padded") sum += 0.0F * x[token * b.variables.ldx];
-      if (b.bias != 0) sum += at<float>(b.bias)[row] / b.alpha;
-      float& out = y[token * b.variables.ldy + row];
-      out = b.alpha * sum + (b.beta == 0 ? 0 : b.beta * out);
+      if (source == "padded") sum += 0.0F * x[token * ldx];
+      if (bias != 0) sum += at<float>(bias)[row] / alpha;
+      float& out = y[token * ldy + row];
+      out = alpha * sum + (beta == 0 ? 0 : beta * out);
     }
   }
-  if (source == "past the end") y[b.variables.n * b.variables.ldy] = 1;
+  if (source == "past the end") y[b.variables.n * ldy] = 1;
   if (source == "before") at<float>(b.workspace)[-1] = 1;
   if (source == "changes x") x[0] = 1;
   if (source == "changes w") w.values[0] = 1;

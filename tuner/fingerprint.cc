@@ -20,21 +20,8 @@ std::int64_t blocks_for(std::size_t bytes) {
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(bytes) / kBytesOfABlock, 1, kMostBlocks);
 }
 
-PlanStep step_for(const std::string& number, std::size_t bytes) {
-  PlanStep step;
-  step.kernel = kName;
-  step.grid[0] = blocks_for(bytes);
-  step.block[0] = kThreads;
-  step.shared_bytes = kSharedBytes;
-  step.arguments = {{PlanArgument::Kind::kPacked, "bytes" + number, 0},
-                    {PlanArgument::Kind::kInt64, "", static_cast<std::int64_t>(bytes)},
-                    {PlanArgument::Kind::kPacked, "sums" + number, 0}};
-  return step;
-}
-
-}  // namespace
-
-Result<KernelSource> fingerprint_kernel() {
+// The kernel with its arguments for the range of that number.
+KernelText text_of(const std::string& number, std::size_t bytes) {
   KernelText text;
   text.name = kName;
   text.summary = "whether memory has changed";
@@ -42,10 +29,16 @@ Result<KernelSource> fingerprint_kernel() {
   text.max_shared_bytes = kSharedBytes;
   text.headers = {"snippets/kernels/fingerprint.cuh"};
   text.lines = {{"using Kernel = Fingerprint<kThreads>", ""}};
-  text.parameters = {{"const u8*", "bytes"}, {"i64", "count"}, {"u64*", "sums"}};
+  text.parameters = {{"const u8*", "bytes", packed_array("bytes" + number)},
+                     {"i64", "count", integer(static_cast<std::int64_t>(bytes))},
+                     {"u64*", "sums", packed_array("sums" + number)}};
   text.body = "Kernel::run(bytes, count, sums, shared_memory());";
-  return assemble(text);
+  return text;
 }
+
+}  // namespace
+
+Result<KernelSource> fingerprint_kernel() { return assemble(text_of("", 0)); }
 
 Result<Fingerprinter> Fingerprinter::create(Executor& executor) {
   Fingerprinter fingerprinter(executor);
@@ -67,7 +60,8 @@ Result<std::uint64_t> Fingerprinter::of(std::span<const Range> ranges) {
   DeviceAddress sums_of_range = sums_.address();
   for (const Range& range : ranges) {
     const std::string number = std::to_string(plan.steps.size());
-    plan.steps.push_back(step_for(number, range.bytes));
+    plan.steps.push_back(launch_of(text_of(number, range.bytes)));
+    plan.steps.back().grid[0] = blocks_for(range.bytes);
     bindings.packed.push_back({"bytes" + number, range.address});
     bindings.packed.push_back({"sums" + number, sums_of_range});
     sums_of_range += blocks_for(range.bytes) * sizeof(std::uint64_t);

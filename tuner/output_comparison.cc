@@ -19,36 +19,11 @@ constexpr std::int64_t kOutputsOfABlock = 8 * kThreads;  // at least, where ther
 
 static_assert(sizeof(OutputFindings) == 48, "as the kernel writes them");
 
-std::string kernel_name(DataType type) { return fmt::format("sparsmith_compare_outputs_{}", short_name(type)); }
-
-PlanArgument int64(std::int64_t value) { return {PlanArgument::Kind::kInt64, "", value}; }
-
-LaunchPlan plan_for(const ReferenceProblem& problem, Layout layout, std::int64_t blocks) {
-  const std::int64_t rows = problem.spec().rows;
-  const std::int64_t tokens = problem.tokens();
+// The kernel with its arguments for `rows` times `tokens` outputs.
+KernelText text_of(DataType type, Layout layout, std::int64_t rows, std::int64_t tokens) {
   const bool token_major = layout == Layout::kTokenMajor;
-  PlanStep step;
-  step.kernel = kernel_name(problem.spec().type);
-  step.grid[0] = blocks;
-  step.block[0] = kThreads;
-  step.shared_bytes = kSharedBytes;
-  step.arguments = {{PlanArgument::Kind::kY, "", 0},
-                    PlanArguments::packed("values"),
-                    PlanArguments::packed("bounds"),
-                    PlanArguments::packed("effects"),
-                    int64(rows),
-                    int64(tokens),
-                    int64(token_major ? 1 : tokens),
-                    int64(token_major ? rows : 1),
-                    PlanArguments::packed("findings")};
-  return {.steps = {step}, .workspace_bytes = 0};
-}
-
-}  // namespace
-
-Result<KernelSource> output_comparison_kernel(DataType type) {
   KernelText text;
-  text.name = kernel_name(type);
+  text.name = fmt::format("sparsmith_compare_outputs_{}", short_name(type));
   text.summary = "outputs against the expected ones";
   text.threads = kThreads;
   text.max_shared_bytes = kSharedBytes;
@@ -56,19 +31,25 @@ Result<KernelSource> output_comparison_kernel(DataType type) {
   text.lines = {{fmt::format("using Value = {}", device_type(type)), "of Y"},
                 {fmt::format("constexpr double kLargest = {:a}", largest_finite(type)), "finite number of that type"},
                 {"using Kernel = CompareOutputs<Value, kThreads>", ""}};
-  text.parameters = {{"const Value*", "y"},
-                     {"const double*", "values"},
-                     {"const float*", "bounds"},
-                     {"const u8*", "effects"},
-                     {"i64", "rows"},
-                     {"i64", "tokens"},
-                     {"i64", "row_stride"},
-                     {"i64", "token_stride"},
-                     {"Kernel::Findings*", "findings"}};
+  text.parameters = {{"const Value*", "y", packed_array("y")},
+                     {"const double*", "values", packed_array("values")},
+                     {"const float*", "bounds", packed_array("bounds")},
+                     {"const u8*", "effects", packed_array("effects")},
+                     {"i64", "rows", integer(rows)},
+                     {"i64", "tokens", integer(tokens)},
+                     {"i64", "row_stride", integer(token_major ? 1 : tokens)},
+                     {"i64", "token_stride", integer(token_major ? rows : 1)},
+                     {"Kernel::Findings*", "findings", packed_array("findings")}};
   text.body =
       "Kernel::run(y, values, bounds, effects, rows, tokens, row_stride, token_stride, kLargest, findings, "
       "shared_memory());";
-  return assemble(text);
+  return text;
+}
+
+}  // namespace
+
+Result<KernelSource> output_comparison_kernel(DataType type) {
+  return assemble(text_of(type, Layout::kTokenMajor, 0, 0));
 }
 
 Result<OutputComparison> OutputComparison::create(Executor& executor, const ReferenceProblem& problem) {
@@ -85,12 +66,15 @@ Result<Verification> OutputComparison::verify(DeviceAddress y, Layout layout, co
   const auto outputs = static_cast<std::int64_t>(problem_->bounds().size());
   const std::int64_t blocks = std::clamp<std::int64_t>(outputs / kOutputsOfABlock, 1, kMostBlocks);
   LaunchBindings bindings;
-  bindings.packed = {{"values", values_.address()},
+  bindings.packed = {{"y", y},
+                     {"values", values_.address()},
                      {"bounds", bounds_.address()},
                      {"effects", effects},
                      {"findings", findings_.address()}};
-  bindings.y = y;
-  SPARSMITH_RETURN_IF_ERROR(executor_->run(plan_for(*problem_, layout, blocks), bindings));
+  LaunchPlan plan;
+  plan.steps = {launch_of(text_of(problem_->spec().type, layout, problem_->spec().rows, problem_->tokens()))};
+  plan.steps[0].grid[0] = blocks;
+  SPARSMITH_RETURN_IF_ERROR(executor_->run(plan, bindings));
   std::vector<OutputFindings> of_blocks(blocks);
   SPARSMITH_RETURN_IF_ERROR(executor_->read(std::as_writable_bytes(std::span(of_blocks)), findings_.address()));
   OutputFindings all;

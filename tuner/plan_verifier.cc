@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "runtime/plan_sizes.h"
 #include "runtime/tuned_file.h"
 
 namespace sparsmith {
@@ -13,10 +14,11 @@ Result<std::unique_ptr<PlanVerifier>> PlanVerifier::create(Executor& executor, c
                                                            Fingerprinter* on_device) {
   std::unique_ptr<PlanVerifier> verifier(new PlanVerifier(executor, problem));
   verifier->poisoned_ = problem.poisoned_input();
-  SPARSMITH_ASSIGN_OR_RETURN(verifier->x_, GuardedBuffer::holding(executor, problem.x().bytes()));
-  SPARSMITH_ASSIGN_OR_RETURN(verifier->y_, GuardedBuffer::holding(executor, problem.initial_y().bytes()));
-  SPARSMITH_ASSIGN_OR_RETURN(verifier->bias_, GuardedBuffer::holding(executor, problem.bias().bytes()));
-  SPARSMITH_ASSIGN_OR_RETURN(verifier->residual_, GuardedBuffer::holding(executor, problem.residual().bytes()));
+  for (const DrawnOperand& drawn : problem.operands()) {
+    verifier->operands_.emplace_back();
+    if (!drawn.operand.present) continue;
+    SPARSMITH_ASSIGN_OR_RETURN(verifier->operands_.back(), GuardedBuffer::holding(executor, drawn.contents.bytes()));
+  }
   SPARSMITH_ASSIGN_OR_RETURN(verifier->workspace_, GuardedBuffer::make(executor, 0));
   verifier->fingerprinter_ = on_device;
   if (on_device != nullptr) SPARSMITH_RETURN_IF_ERROR(verifier->keep_on_device());
@@ -24,6 +26,10 @@ Result<std::unique_ptr<PlanVerifier>> PlanVerifier::create(Executor& executor, c
     SPARSMITH_ASSIGN_OR_RETURN(verifier->fingerprint_, verifier->fingerprint());
   }
   return verifier;
+}
+
+const GuardedBuffer& PlanVerifier::buffer(std::string_view operand) const {
+  return operands_[&problem_.operand(operand) - problem_.operands().data()];
 }
 
 Status PlanVerifier::repair_kept() {
@@ -40,7 +46,11 @@ Result<std::optional<Verification>> PlanVerifier::compare(DeviceAddress y, Layou
 }
 
 Result<std::uint64_t> PlanVerifier::fingerprint() const {
-  const Fingerprinter::Range inputs[] = {x_.guarded_range(), bias_.guarded_range(), residual_.guarded_range()};
+  std::vector<Fingerprinter::Range> inputs;
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    const Operand& operand = problem_.operands()[i].operand;
+    if (operand.present && operand.access == Access::kIn) inputs.push_back(operands_[i].guarded_range());
+  }
   return fingerprinter_->of(inputs);
 }
 
@@ -57,36 +67,47 @@ Status PlanVerifier::keep_on_device() {
   return {};
 }
 
-Result<LaunchBindings> PlanVerifier::bindings(const LaunchPlan& plan, const DevicePacking& packing) {
+Result<std::int64_t> PlanVerifier::workspace_bytes(const LaunchPlan& plan, const DevicePacking& packing) const {
+  IntegerVariables variables = problem_.variables();
+  variables.facts = &packing.packed().facts;
+  return evaluate_workspace(plan.workspace_bytes, variables);
+}
+
+Result<LaunchBindings> PlanVerifier::bindings(std::int64_t workspace_bytes, const DevicePacking& packing) {
   LaunchBindings bindings;
   bindings.variables = problem_.variables();
-  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace_bytes, plan.workspace_bytes.evaluate(bindings.variables));
-  if (workspace_bytes < 0) return invalid_argument("the plan asks for a negative workspace");
+  bindings.variables.facts = &packing.packed().facts;
   const bool is_there = workspace_.address() != 0;  // not where the one before asked for more than there was
   if (!is_there || workspace_.bytes() != static_cast<std::size_t>(workspace_bytes)) {
     workspace_ = GuardedBuffer();  // before the next one takes memory
     SPARSMITH_ASSIGN_OR_RETURN(workspace_, GuardedBuffer::make(executor_, workspace_bytes));
   }
   bindings.packed = packing.bindings();
-  bindings.x = x_.address();
-  bindings.y = y_.address();
-  if (problem_.spec().epilogue.bias) bindings.bias = bias_.address();
-  if (problem_.spec().epilogue.residual) bindings.residual = residual_.address();
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    const Operand& operand = problem_.operands()[i].operand;
+    bindings.operands.set(operand.name, operand.present ? operands_[i].address() : 0);
+  }
   bindings.workspace = workspace_.address();
-  bindings.alpha = problem_.alpha();
-  bindings.beta = problem_.beta();
+  bindings.scalars = problem_.scalars();
   return bindings;
 }
 
+Result<LaunchBindings> PlanVerifier::bindings(const LaunchPlan& plan, const DevicePacking& packing) {
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes, workspace_bytes(plan, packing));
+  return bindings(bytes, packing);
+}
+
 Status PlanVerifier::restore_x(bool poisoned) {
-  if (kept_ != nullptr) return kept_->restore_x(x_.address(), poisoned);
-  return executor_.write(x_.address(), poisoned ? poisoned_.x.bytes() : problem_.x().bytes());
+  const DeviceAddress x = buffer("x").address();
+  if (kept_ != nullptr) return kept_->restore_x(x, poisoned);
+  return executor_.write(x, poisoned ? poisoned_.x.bytes() : problem_.x().bytes());
 }
 
 Status PlanVerifier::restore_y() {
-  SPARSMITH_RETURN_IF_ERROR(y_.reset(executor_));
-  if (kept_ != nullptr) return kept_->restore_y(y_.address());
-  return executor_.write(y_.address(), problem_.initial_y().bytes());
+  const GuardedBuffer& y = buffer("y");
+  SPARSMITH_RETURN_IF_ERROR(y.reset(executor_));
+  if (kept_ != nullptr) return kept_->restore_y(y.address());
+  return executor_.write(y.address(), problem_.initial_y().bytes());
 }
 
 Status PlanVerifier::run(const LaunchPlan& plan, const DevicePacking& packing, bool poisoned) {
@@ -100,24 +121,27 @@ Status PlanVerifier::run(const LaunchPlan& plan, const DevicePacking& packing, b
 }
 
 Result<Verification> PlanVerifier::look(bool poisoned) {
-  if (kept_ != nullptr) return kept_->verify(y_.address(), problem_.spec().layout, poisoned);
-  outputs_.resize(y_.bytes());
-  SPARSMITH_RETURN_IF_ERROR(executor_.read(outputs_, y_.address()));
+  const GuardedBuffer& y = buffer("y");
+  if (kept_ != nullptr) return kept_->verify(y.address(), problem_.spec().layout, poisoned);
+  outputs_.resize(y.bytes());
+  SPARSMITH_RETURN_IF_ERROR(executor_.read(outputs_, y.address()));
   return verify_outputs(problem_, outputs_, poisoned ? &poisoned_ : nullptr);
 }
 
 Result<std::string> PlanVerifier::damage(DevicePacking& packing) {
   struct Watched {
-    const char* name;
+    std::string_view name;
     const GuardedBuffer& buffer;
     std::span<const std::byte> contents;
     bool constant;
   };
-  const Watched all[] = {{"y", y_, {}, false},
-                         {"the workspace", workspace_, {}, false},
-                         {"x", x_, problem_.x().bytes(), true},
-                         {"the bias", bias_, problem_.bias().bytes(), true},
-                         {"the residual", residual_, problem_.residual().bytes(), true}};
+  std::vector<Watched> all = {{"the workspace", workspace_, {}, false}};
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    const auto& [operand, stride, contents] = problem_.operands()[i];
+    if (!operand.present) continue;
+    const bool constant = operand.access == Access::kIn;
+    all.push_back({operand.name, operands_[i], constant ? contents.bytes() : std::span<const std::byte>(), constant});
+  }
   // By their fingerprint, where there is one: inputs are read back only to see what was done to which.
   bool inputs_intact = false;
   if (kept_ != nullptr) {

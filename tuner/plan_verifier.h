@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tuner/device_packing.h"
@@ -37,7 +38,11 @@ class PlanVerifier {
   // padding in `layout`. Nothing where comparing is left to the host.
   Result<std::optional<Verification>> compare(DeviceAddress y, Layout layout);
 
-  // What a run of `plan` is given, with workspace enough; good until the next call of verify() or bindings().
+  // Workspace that a run of `plan` asks for.
+  Result<std::int64_t> workspace_bytes(const LaunchPlan& plan, const DevicePacking& packing) const;
+  // What a run of `plan` is given, with so much workspace or as much as it asks for; good until the next call of
+  // verify() or bindings(), and as long as the packing.
+  Result<LaunchBindings> bindings(std::int64_t workspace_bytes, const DevicePacking& packing);
   Result<LaunchBindings> bindings(const LaunchPlan& plan, const DevicePacking& packing);
 
  private:
@@ -47,7 +52,8 @@ class PlanVerifier {
   Status keep_on_device();
   // Brings again what a candidate, or another launch, has overwritten.
   Status repair_kept();
-  // Of X, bias and residual with their guards. REQUIRES: fingerprinter_ is there.
+  const GuardedBuffer& buffer(std::string_view operand) const;
+  // Of all inputs with their guards. REQUIRES: fingerprinter_ is there.
   Result<std::uint64_t> fingerprint() const;
   Status restore_x(bool poisoned);
   Status restore_y();
@@ -62,10 +68,7 @@ class PlanVerifier {
   Executor& executor_;
   const ReferenceProblem& problem_;
   PoisonedInput poisoned_;
-  GuardedBuffer x_;
-  GuardedBuffer y_;
-  GuardedBuffer bias_;
-  GuardedBuffer residual_;
+  std::vector<GuardedBuffer> operands_;  // of problem_.operands(); nothing of one that is not present
   GuardedBuffer workspace_;
   Fingerprinter* fingerprinter_ = nullptr;
   std::unique_ptr<DeviceProblem> kept_;

@@ -13,10 +13,6 @@ namespace {
 
 constexpr int kThreads = 256;
 
-std::string kernel_name(DataType type) { return fmt::format("sparsmith_reference_spmm_{}", short_name(type)); }
-
-PlanArgument int64(std::int64_t value) { return {PlanArgument::Kind::kInt64, "", value}; }
-
 // [K][N] from lines of `leading` elements, one a token. Tokens are taken some at a time, so that what is read and what
 // is written stays in the cache for as long.
 template <class Word>
@@ -44,7 +40,7 @@ struct FeatureMajorX {
 Result<FeatureMajorX> upload_x(Executor& executor, const ReferenceProblem& problem) {
   FeatureMajorX x;
   const std::span<const std::byte> bytes = problem.x().bytes();
-  const std::int64_t leading = problem.variables().ldx;
+  const std::int64_t leading = *problem.variables().strides.find("x");
   if (problem.spec().layout == Layout::kFeatureMajor) {
     x.stride = leading;
     SPARSMITH_ASSIGN_OR_RETURN(x.elements, DeviceAllocation::holding(executor, bytes));
@@ -57,41 +53,31 @@ Result<FeatureMajorX> upload_x(Executor& executor, const ReferenceProblem& probl
   return x;
 }
 
-LaunchPlan plan_for(const ReferenceProblem& problem, std::int64_t column_stride) {
-  const std::int64_t outputs = problem.spec().rows * problem.tokens();
-  PlanStep step;
-  step.kernel = kernel_name(problem.spec().type);
-  step.grid[0] = (outputs + kThreads - 1) / kThreads;
-  step.block[0] = kThreads;
-  step.arguments = {
-      PlanArguments::packed("row_offsets"), PlanArguments::packed("columns"), PlanArguments::packed("values"),
-      {PlanArgument::Kind::kX, "", 0},      PlanArguments::packed("sums"),    PlanArguments::packed("magnitudes"),
-      int64(problem.spec().rows),           int64(problem.tokens()),          int64(column_stride)};
-  return {.steps = {step}, .workspace_bytes = 0};
-}
-
-}  // namespace
-
-Result<KernelSource> reference_kernel(DataType type) {
+// The kernel with its arguments for `rows` times `tokens` sums.
+KernelText text_of(DataType type, std::int64_t rows, std::int64_t tokens, std::int64_t column_stride) {
   KernelText text;
-  text.name = kernel_name(type);
+  text.name = fmt::format("sparsmith_reference_spmm_{}", short_name(type));
   text.summary = "sums of products and of their magnitudes in fp64: the reference of every check";
   text.threads = kThreads;
   text.headers = {"snippets/kernels/reference_spmm.cuh"};
   text.lines = {{fmt::format("using Value = {}", device_type(type)), "of X"},
                 {"using Kernel = ReferenceSpmm<Value>", "one thread an output"}};
-  text.parameters = {{"const i64*", "row_offsets"},
-                     {"const u32*", "columns"},
-                     {"const float*", "values"},
-                     {"const Value*", "x"},
-                     {"double*", "sums"},
-                     {"double*", "magnitudes"},
-                     {"i64", "rows"},
-                     {"i64", "tokens"},
-                     {"i64", "column_stride"}};
+  text.parameters = {{"const i64*", "row_offsets", packed_array("row_offsets")},
+                     {"const u32*", "columns", packed_array("columns")},
+                     {"const float*", "values", packed_array("values")},
+                     {"const Value*", "x", packed_array("x")},
+                     {"double*", "sums", packed_array("sums")},
+                     {"double*", "magnitudes", packed_array("magnitudes")},
+                     {"i64", "rows", integer(rows)},
+                     {"i64", "tokens", integer(tokens)},
+                     {"i64", "column_stride", integer(column_stride)}};
   text.body = "Kernel::run(row_offsets, columns, values, x, sums, magnitudes, rows, tokens, column_stride, kThreads);";
-  return assemble(text);
+  return text;
 }
+
+}  // namespace
+
+Result<KernelSource> reference_kernel(DataType type) { return assemble(text_of(type, 0, 0, 0)); }
 
 Result<ReferenceWeight> ReferenceWeight::upload(Executor& executor, const CsrMatrix& matrix,
                                                 std::span<const float> values) {
@@ -123,9 +109,11 @@ Result<ReferenceSums> compute_sums_on(Executor& executor, const ReferenceProblem
   bindings.packed = weight.bindings();
   bindings.packed.push_back({"sums", sums.address()});
   bindings.packed.push_back({"magnitudes", magnitudes.address()});
-  bindings.x = x.elements.address();
-  bindings.variables = problem.variables();
-  SPARSMITH_RETURN_IF_ERROR(executor.run(plan_for(problem, x.stride), bindings));
+  bindings.packed.push_back({"x", x.elements.address()});
+  LaunchPlan plan;
+  plan.steps = {launch_of(text_of(problem.spec().type, problem.spec().rows, problem.tokens(), x.stride))};
+  plan.steps[0].grid[0] = (static_cast<std::int64_t>(result.sums.size()) + kThreads - 1) / kThreads;
+  SPARSMITH_RETURN_IF_ERROR(executor.run(plan, bindings));
   SPARSMITH_RETURN_IF_ERROR(executor.read(std::as_writable_bytes(std::span(result.sums)), sums.address()));
   SPARSMITH_RETURN_IF_ERROR(executor.read(std::as_writable_bytes(std::span(result.magnitudes)), magnitudes.address()));
   return result;

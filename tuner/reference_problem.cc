@@ -17,12 +17,12 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 constexpr std::int64_t kNanPeriod = 61;  // of drawn old values of Y one in so many is NaN
 
-// Which input an element is drawn for: keeps their numbers apart.
-enum class Stream : std::uint64_t { kX = 1, kBias, kResidual, kY, kPoison };
+// Numbers that are drawn for different things have streams of their own: operands 1, 2, ..., and this.
+constexpr std::uint64_t kPoisonStream = 0;
 
 // 64 bits that depend on nothing but (seed, stream, index), so that any thread draws any element. SplitMix64.
-std::uint64_t random_bits(std::uint64_t seed, Stream stream, std::int64_t index) {
-  std::uint64_t z = seed * 0xD1342543DE82EF95ULL + static_cast<std::uint64_t>(stream) * 0x9E3779B97F4A7C15ULL +
+std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::int64_t index) {
+  std::uint64_t z = seed * 0xD1342543DE82EF95ULL + stream * 0x9E3779B97F4A7C15ULL +
                     static_cast<std::uint64_t>(index) * 0xBF58476D1CE4E5B9ULL;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
@@ -43,7 +43,7 @@ Exponents exponents_of(InputKind kind, DataType type) {
   }
 }
 
-float draw(std::uint64_t bits, Exponents exponents) {
+float drawn_number(std::uint64_t bits, Exponents exponents) {
   const int exponent = exponents.first + static_cast<int>((bits >> 32) % static_cast<std::uint64_t>(exponents.span));
   const float mantissa = 1.0F + static_cast<float>(bits & 0xFFFFFFU) * 0x1p-24F;
   const float value = std::ldexp(mantissa, exponent);
@@ -73,67 +73,67 @@ ReferenceProblem::ReferenceProblem(const CsrMatrix& matrix, const OperatorSpec& 
 ReferenceProblem::ReferenceProblem(const CsrMatrix& matrix, const OperatorSpec& spec, const ProblemOptions& options,
                                    RoundedValues values)
     : matrix_(&matrix), spec_(spec), options_(options), values_(std::move(values)) {
-  const bool token_major = spec.layout == Layout::kTokenMajor;
   variables_.n = options.tokens;
-  variables_.ldx = (token_major ? spec.cols : options.tokens) + options.padding;
-  variables_.ldy = (token_major ? spec.rows : options.tokens) + options.padding;
-  variables_.ldr = variables_.ldy;
-  draw_inputs();
+  for (const Operand& operand : spec.operands()) {
+    DrawnOperand drawn;
+    drawn.operand = operand;
+    if (operand.has_stride) {
+      drawn.stride = operand.length.of(options.tokens) + options.padding;
+      variables_.strides.set(operand.name, drawn.stride);
+    }
+    if (operand.present) drawn.contents = draw(operand, drawn.stride, operands_.size() + 1);
+    operands_.push_back(std::move(drawn));
+  }
+}
+
+const DrawnOperand& ReferenceProblem::operand(std::string_view name) const {
+  return *std::ranges::find(operands_, name, [](const DrawnOperand& drawn) { return drawn.operand.name; });
 }
 
 std::int64_t ReferenceProblem::y_index(std::int64_t row, std::int64_t token) const {
-  return spec_.layout == Layout::kTokenMajor ? token * variables_.ldy + row : row * variables_.ldy + token;
+  const std::int64_t stride = operand("y").stride;
+  return spec_.layout == Layout::kTokenMajor ? token * stride + row : row * stride + token;
 }
 
 std::int64_t ReferenceProblem::x_index(std::int64_t column, std::int64_t token) const {
-  return spec_.layout == Layout::kTokenMajor ? token * variables_.ldx + column : column * variables_.ldx + token;
+  const std::int64_t stride = operand("x").stride;
+  return spec_.layout == Layout::kTokenMajor ? token * stride + column : column * stride + token;
 }
 
-void ReferenceProblem::draw_inputs() {
-  const bool token_major = spec_.layout == Layout::kTokenMajor;
-  // An array of `major` lines of `leading` elements, the first `minor` of them drawn, the others NaN.
-  const auto matrix_of = [&](std::int64_t major, std::int64_t minor, std::int64_t leading, Stream stream,
-                             InputKind kind) {
-    ElementBuffer buffer(spec_.type, major * leading);
-    const Exponents exponents = exponents_of(kind, spec_.type);
-    parallel_for(buffer.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        float value = kNan;
-        const std::uint64_t bits = random_bits(options_.seed, stream, i);
-        const bool stays_nan = stream == Stream::kY && bits % kNanPeriod == 0;
-        if (i % leading < minor && !stays_nan) value = kind == InputKind::kZeros ? 0.0F : draw(bits, exponents);
-        buffer.set(i, value);
-      }
-    });
-    return buffer;
-  };
-  const auto activations_of = [&](std::int64_t features, std::int64_t leading, Stream stream, InputKind kind) {
-    return token_major ? matrix_of(options_.tokens, features, leading, stream, kind)
-                       : matrix_of(features, options_.tokens, leading, stream, kind);
-  };
-
-  // Bias, residual and old Y stay of ordinary size where X is zero, so that outputs are not all zero.
-  const InputKind others = options_.kind == InputKind::kZeros ? InputKind::kVaried : options_.kind;
-  x_ = activations_of(spec_.cols, variables_.ldx, Stream::kX, options_.kind);
-  // Without beta, or where it is 0, old values must not be read: all of Y is as its padding.
-  const std::int64_t lines_of_y = token_major ? options_.tokens : spec_.rows;
-  y_ = beta() != 0 ? activations_of(spec_.rows, variables_.ldy, Stream::kY, others)
-                   : matrix_of(1, 0, lines_of_y * variables_.ldy, Stream::kY, others);
-  if (spec_.epilogue.bias) bias_ = matrix_of(1, spec_.rows, spec_.rows, Stream::kBias, others);
-  if (spec_.epilogue.residual) residual_ = activations_of(spec_.rows, variables_.ldr, Stream::kResidual, others);
+ElementBuffer ReferenceProblem::draw(const Operand& operand, std::int64_t stride, std::uint64_t stream) const {
+  // The others stay of ordinary size where X is zero, so that outputs are not all zero.
+  const bool is_first = stream == 1;
+  const InputKind kind = options_.kind == InputKind::kZeros && !is_first ? InputKind::kVaried : options_.kind;
+  const Exponents exponents = exponents_of(kind, operand.type);
+  const bool is_input = operand.access == Access::kIn;
+  const bool is_read = is_input || beta() != 0;  // otherwise old values must not be read: all is as padding
+  const std::int64_t length = operand.length.of(options_.tokens);
+  const std::int64_t leading = operand.has_stride ? stride : std::max<std::int64_t>(length, 1);
+  ElementBuffer buffer(operand.type, operand.elements(options_.tokens, stride));
+  parallel_for(buffer.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      float value = kNan;
+      const std::uint64_t bits = random_bits(options_.seed, stream, i);
+      const bool stays_nan = !is_read || (!is_input && bits % kNanPeriod == 0);
+      if (i % leading < length && !stays_nan) value = kind == InputKind::kZeros ? 0.0F : drawn_number(bits, exponents);
+      buffer.set(i, value);
+    }
+  });
+  return buffer;
 }
 
 ReferenceSums ReferenceProblem::compute_sums() const {
   ReferenceSums result;
   result.sums.resize(outputs());
   result.magnitudes.resize(outputs());
+  const ElementBuffer& drawn_x = x();
   std::vector<double> x(spec_.cols * kTokenBlock);  // [K][block]: one line a column of W
   for (std::int64_t first = 0; first < options_.tokens; first += kTokenBlock) {
     const std::int64_t count = std::min(kTokenBlock, options_.tokens - first);
     parallel_for(spec_.cols, 1024, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t column = begin; column < end; ++column)
         for (std::int64_t t = 0; t < kTokenBlock; ++t)
-          x[column * kTokenBlock + t] = t < count ? x_.get(x_index(column, first + t)) : 0.0;
+          x[column * kTokenBlock + t] = t < count ? drawn_x.get(x_index(column, first + t)) : 0.0;
     });
     parallel_for(spec_.rows, 16, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
@@ -160,19 +160,22 @@ void ReferenceProblem::set_sums(ReferenceSums sums) {
   sums_ = std::move(sums);
   expected_.resize(outputs());
   bounds_.resize(outputs());
+  const ElementBuffer& bias = operand("bias").contents;
+  const ElementBuffer& residual = operand("residual").contents;
+  const ElementBuffer& y = initial_y();
   parallel_for(spec_.rows, grain_of_rows(options_.tokens), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       OutputTerms terms;
       terms.alpha = alpha();
       terms.beta = beta();
       terms.length = matrix_->row_length(row);
-      if (spec_.epilogue.bias) terms.bias = bias_.get(row);
+      if (spec_.epilogue.bias) terms.bias = bias.get(row);
       for (std::int64_t token = 0; token < options_.tokens; ++token) {
         const std::int64_t i = row * options_.tokens + token;
         terms.sum = sums_.sums[i];
         terms.magnitude = sums_.magnitudes[i];
-        if (spec_.epilogue.beta) terms.old_y = y_.get(y_index(row, token));
-        if (spec_.epilogue.residual) terms.residual = residual_.get(y_index(row, token));
+        if (spec_.epilogue.beta) terms.old_y = y.get(y_index(row, token));
+        if (spec_.epilogue.residual) terms.residual = residual.get(y_index(row, token));
         const BoundedOutput output = bounded_output(spec_, terms);
         expected_[i] = output.value;
         bounds_[i] = std::nextafter(static_cast<float>(output.bound), kInfinity);
@@ -195,12 +198,12 @@ PoisonEffect ReferenceProblem::effect_of(float sum) const {
 
 PoisonedInput ReferenceProblem::poisoned_input() const {
   constexpr std::int64_t kPeriod = PoisonedInput::kPeriod;
-  PoisonedInput poisoned{.x = x_, .effects = std::vector(spec_.rows * kPeriod, PoisonEffect::kNone)};
+  PoisonedInput poisoned{.x = x(), .effects = std::vector(spec_.rows * kPeriod, PoisonEffect::kNone)};
   if (spec_.cols == 0 || options_.tokens == 0) return poisoned;
   // Padding often repeats the first or the last column; the other two are drawn.
   std::array<std::int64_t, 4> columns = {0, spec_.cols - 1, 0, 0};
   for (int i = 2; i < 4; ++i)
-    columns[i] = static_cast<std::int64_t>(random_bits(options_.seed, Stream::kPoison, i) %
+    columns[i] = static_cast<std::int64_t>(random_bits(options_.seed, kPoisonStream, i) %
                                            static_cast<std::uint64_t>(spec_.cols));
   constexpr std::array<float, 3> kPoison = {kInfinity, -kInfinity, kNan};
   const auto poison = [&](std::int64_t column, std::int64_t token) { return kPoison[(column + token % kPeriod) % 3]; };

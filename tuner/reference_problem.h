@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "matrix/csr_matrix.h"
@@ -62,6 +63,13 @@ struct PoisonedInput {
   BoundedOutput expected(DataType type, const BoundedOutput& drawn, std::int64_t row, std::int64_t token) const;
 };
 
+// An operand and what it holds before a run. Padding holds NaN.
+struct DrawnOperand {
+  Operand operand;
+  std::int64_t stride = 0;  // elements from line to line
+  ElementBuffer contents;   // empty where the operand is not present
+};
+
 class ReferenceProblem {
  public:
   // Draws the inputs; the same options give the same bits on every machine. REQUIRES: `matrix` is valid and has the
@@ -77,14 +85,16 @@ class ReferenceProblem {
   std::int64_t tokens() const { return options_.tokens; }
   float alpha() const { return options_.alpha; }
   float beta() const { return spec_.epilogue.beta ? options_.beta : 0.0F; }
-  IntegerVariables variables() const { return variables_; }
+  NamedValues<float> scalars() const { return {{"alpha", alpha()}, {"beta", beta()}}; }
+  const IntegerVariables& variables() const { return variables_; }
 
-  // Padding holds NaN in all of them.
-  const ElementBuffer& x() const { return x_; }
-  const ElementBuffer& bias() const { return bias_; }          // [M]; empty without a bias
-  const ElementBuffer& residual() const { return residual_; }  // in Y's layout; empty without one
-  // Old values, some of them NaN, where beta is not 0; otherwise all of Y is NaN.
-  const ElementBuffer& initial_y() const { return y_; }
+  // In the order of spec().operands(). An output that a run adds to holds old values, some of them NaN; another one
+  // NaN.
+  std::span<const DrawnOperand> operands() const { return operands_; }
+  // The one of that name. REQUIRES: the operator has it, present or not.
+  const DrawnOperand& operand(std::string_view name) const;
+  const ElementBuffer& x() const { return operand("x").contents; }
+  const ElementBuffer& initial_y() const { return operand("y").contents; }
 
   std::span<const float> values() const { return *values_; }
   const RoundedValues& shared_values() const { return values_; }
@@ -109,7 +119,8 @@ class ReferenceProblem {
 
  private:
   std::int64_t outputs() const { return spec_.rows * options_.tokens; }
-  void draw_inputs();
+  // The contents of an operand, drawn from its own stream of numbers.
+  ElementBuffer draw(const Operand& operand, std::int64_t stride, std::uint64_t stream) const;
   // What a row's sum of poisoned products, the others left out, makes of its output.
   PoisonEffect effect_of(float sum) const;
 
@@ -118,10 +129,7 @@ class ReferenceProblem {
   ProblemOptions options_;
   IntegerVariables variables_;
   RoundedValues values_;
-  ElementBuffer x_;
-  ElementBuffer bias_;
-  ElementBuffer residual_;
-  ElementBuffer y_;
+  std::vector<DrawnOperand> operands_;
   ReferenceSums sums_;
   std::vector<double> expected_;  // row * tokens + token
   std::vector<float> bounds_;     // likewise

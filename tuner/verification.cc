@@ -39,7 +39,7 @@ void look_at(const ReferenceProblem& problem, std::span<const std::byte> y, cons
 
 // The first element between lines of Y that changed, or -1.
 std::int64_t changed_padding(const ReferenceProblem& problem, std::span<const std::byte> y) {
-  const std::int64_t leading = problem.variables().ldy;
+  const std::int64_t leading = problem.operand("y").stride;
   const bool token_major = problem.spec().layout == Layout::kTokenMajor;
   const std::int64_t used = token_major ? problem.spec().rows : problem.tokens();
   if (leading == used) return -1;

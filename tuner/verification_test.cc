@@ -48,7 +48,7 @@ Eigen::MatrixXd exact_output(const ReferenceProblem& problem) {
   for (std::int64_t row = 0; row < spec.rows; ++row) {
     for (std::int64_t token = 0; token < problem.tokens(); ++token) {
       long double value = y(row, token) * static_cast<long double>(problem.alpha());
-      if (spec.epilogue.bias) value += problem.bias().get(row);
+      if (spec.epilogue.bias) value += problem.operand("bias").contents.get(row);
       switch (spec.epilogue.activation) {
         case Activation::kNone: break;
         case Activation::kRelu: value = std::max(value, 0.0L); break;
@@ -56,7 +56,7 @@ Eigen::MatrixXd exact_output(const ReferenceProblem& problem) {
         case Activation::kSilu: value = value / (1 + std::exp(-value)); break;
       }
       if (problem.beta() != 0) value += problem.beta() * problem.initial_y().get(problem.y_index(row, token));
-      if (spec.epilogue.residual) value += problem.residual().get(problem.y_index(row, token));
+      if (spec.epilogue.residual) value += problem.operand("residual").contents.get(problem.y_index(row, token));
       y(row, token) = static_cast<double>(value);
     }
   }
@@ -83,7 +83,7 @@ ElementBuffer fp32_output(const ReferenceProblem& problem, const ElementBuffer& 
       if (mutant == "padding") sum += 0.0F * x.get(problem.x_index(0, token));
       if (mutant == "dropped infinity" && !std::isfinite(sum)) sum = 0;
       float value = (mutant == "alpha" ? 1.0F : problem.alpha()) * sum;
-      if (spec.epilogue.bias) value += problem.bias().get(mutant == "bias" ? 0 : row);
+      if (spec.epilogue.bias) value += problem.operand("bias").contents.get(mutant == "bias" ? 0 : row);
       if (spec.epilogue.activation == Activation::kRelu)
         value = mutant == "relu of NaN" ? (value > 0 ? value : 0) : (value < 0 ? 0 : value);
       if (spec.epilogue.activation == Activation::kGelu) value = 0.5F * value * (1 + std::erf(value * 0.70710678F));
@@ -91,7 +91,7 @@ ElementBuffer fp32_output(const ReferenceProblem& problem, const ElementBuffer& 
       const std::int64_t at = problem.y_index(row, token);
       if (problem.beta() != 0 || (mutant == "beta" && spec.epilogue.beta))
         value += problem.beta() * problem.initial_y().get(at);
-      if (spec.epilogue.residual) value += problem.residual().get(at);
+      if (spec.epilogue.residual) value += problem.operand("residual").contents.get(at);
       y.set(at, value);
       if (mutant == "padding of y" && last) y.set(y.size() - 1, value);
     }

@@ -202,24 +202,19 @@ Result<WorkerReply> WorkerServer::answer(const VerifyRequest& request) {
 Result<WorkerReply> WorkerServer::answer(const TimeRequest& request) {
   SPARSMITH_ASSIGN_OR_RETURN(TimingDevice* const timing, timing_device());
   // Candidates run one after another, so that all share the workspace of the one that needs most.
-  const LaunchPlan* largest = nullptr;
-  std::int64_t largest_bytes = -1;
+  std::int64_t workspace_bytes = 0;
   for (const LoadedCandidate& candidate : request.candidates) {
-    SPARSMITH_RETURN_IF_ERROR(packing_of(candidate).status());
+    SPARSMITH_ASSIGN_OR_RETURN(const DevicePacking* const packing, packing_of(candidate));
     if (!request.unverified && !verified_.contains(identity(candidate)))
       return invalid_argument("a candidate is to be timed that was not verified on this weight and N");
     for (const KernelImage& kernel : candidate.kernels) SPARSMITH_RETURN_IF_ERROR(executor_.load(kernel));
-    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes,
-                               candidate.plan.workspace_bytes.evaluate(problem_->variables()));
-    if (bytes > largest_bytes) {
-      largest_bytes = bytes;
-      largest = &candidate.plan;
-    }
+    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes, verifier_->workspace_bytes(candidate.plan, *packing));
+    workspace_bytes = std::max(workspace_bytes, bytes);
   }
   std::vector<TimedCandidate> timed;
   for (const LoadedCandidate& candidate : request.candidates) {
     SPARSMITH_ASSIGN_OR_RETURN(const DevicePacking* const packing, packing_of(candidate));
-    SPARSMITH_ASSIGN_OR_RETURN(LaunchBindings bindings, verifier_->bindings(*largest, *packing));
+    SPARSMITH_ASSIGN_OR_RETURN(LaunchBindings bindings, verifier_->bindings(workspace_bytes, *packing));
     timed.push_back({.plan = &candidate.plan, .bindings = std::move(bindings), .packing = packing});
   }
   SPARSMITH_ASSIGN_OR_RETURN(std::vector<Timing> timings, timing->time(timed, request.vendors, request.policy));
