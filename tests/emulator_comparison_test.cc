@@ -219,8 +219,8 @@ TEST_P(EmulatorVerifierTest, FaultsAreCaughtAndHarmNoOther) {
   for (const auto& [body, reason] : {std::pair<std::string, const char*>{"y[30] += 1;", "y[row 7][token 1] = "},
                                      {"y[206] = y[206] / 0.0F;", "1 of 207 outputs are wrong"},
                                      {"x[7] = 3;", "changed x"},
-                                     {"bias[22] = 1;", "changed the bias"},
-                                     {"residual[206] = 1;", "changed the residual"},
+                                     {"bias[22] = 1;", "changed bias"},
+                                     {"residual[206] = 1;", "changed residual"},
                                      {reaches, "with Inf and NaN in X: y[row"},
                                      {drops, "with Inf and NaN in X: y[row"},
                                      {"y[1 << 20] = 1;", "behind"}}) {

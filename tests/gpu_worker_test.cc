@@ -312,8 +312,8 @@ TEST_F(GpuWorkerTest, OfLargeProblemsChecksStayOnTheGpu) {
       };
       int kernels = 0;
       for (const Fault& fault : {Fault{"x[5] = 0;", "changed x"},
-                                 {"bias[1023] = 0;", "changed the bias"},
-                                 {"residual[77777] = 0;", "changed the residual"},
+                                 {"bias[1023] = 0;", "changed bias"},
+                                 {"residual[77777] = 0;", "changed residual"},
                                  {"x[-1] = 0;", "wrote outside of x"},
                                  {"y[1024 * 160] = 0;", "wrote outside of y"},
                                  {"y[100000] = ~0;", "1 of 163840 outputs are wrong"},

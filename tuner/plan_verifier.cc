@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "runtime/plan_sizes.h"
 #include "runtime/tuned_file.h"
 
 namespace sparsmith {
@@ -70,7 +69,8 @@ Status PlanVerifier::keep_on_device() {
 Result<std::int64_t> PlanVerifier::workspace_bytes(const LaunchPlan& plan, const DevicePacking& packing) const {
   IntegerVariables variables = problem_.variables();
   variables.facts = &packing.packed().facts;
-  return evaluate_workspace(plan.workspace_bytes, variables);
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes, plan.workspace_bytes.evaluate(variables));
+  return bytes < 0 ? Result<std::int64_t>(invalid_argument("the plan asks for a negative workspace")) : bytes;
 }
 
 Result<LaunchBindings> PlanVerifier::bindings(std::int64_t workspace_bytes, const DevicePacking& packing) {
