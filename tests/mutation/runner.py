@@ -15,7 +15,7 @@ import time
 from .build_graph import BuildGraph, Test
 from .operators import Mutant
 
-MEMORY_LIMIT = 8 << 30  # address space of one process
+MEMORY_LIMIT = 64 << 30  # address space of one process: the emulator reserves much more than it uses
 LEAST_LIMIT_S = 20  # of a test, and so often what it takes without a mutant:
 TIMES_SLOWER = 5
 SLOWER_MACHINE = 4
