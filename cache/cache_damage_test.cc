@@ -199,6 +199,36 @@ TEST_F(CacheDamageTest, ADamagedChoiceIsFoundBehindSoundOnes) {
   EXPECT_TRUE(cache->verify()->empty());
 }
 
+// A number where the table has text, as a flipped byte of a page makes it: SQLite itself writes none.
+TEST_F(CacheDamageTest, RowsOfAnotherTypeAreNotMerged) {
+  {
+    auto cache = Cache::open(path("other.db"), Cache::Mode::kReadWrite);
+    ASSERT_TRUE(write_round(*cache, "w", 1, random_));
+    SQLite::Database database(path("other.db"), SQLite::OPEN_READWRITE, 1000);
+    const std::string sql = database.execAndGet("SELECT sql FROM sqlite_master WHERE name = 'kernel'").getString();
+    std::string untyped = sql;
+    untyped.replace(untyped.find("name TEXT"), 9, "name     ");
+    const auto set_schema = [&](const std::string& text) {
+      SQLite::Database writer(path("other.db"), SQLite::OPEN_READWRITE, 1000);
+      writer.exec("PRAGMA writable_schema = ON");
+      SQLite::Statement update(writer, "UPDATE sqlite_master SET sql = ?1 WHERE name = 'kernel'");
+      update.bind(1, text);
+      update.exec();
+    };
+    set_schema(untyped);
+    SQLite::Database(path("other.db"), SQLite::OPEN_READWRITE, 1000)
+        .exec("INSERT INTO kernel VALUES (7, 'closure', 'config')");
+    set_schema(sql);
+  }
+  auto receiver = Cache::open(path(), Cache::Mode::kReadWrite);
+  const auto merged = receiver->merge_from(path("other.db"));
+  ASSERT_TRUE(merged.ok()) << merged.status().to_string();
+  const auto problems = receiver->verify();
+  ASSERT_TRUE(problems.ok());
+  EXPECT_TRUE(problems->empty()) << problems->front();
+  EXPECT_GT(receiver->counts()->binaries, 0);
+}
+
 TEST_F(CacheDamageTest, AnotherSchemaIsRefusedOrRebuilt) {
   ASSERT_TRUE(Cache::open(path(), Cache::Mode::kReadWrite).ok());
   SQLite::Database(path(), SQLite::OPEN_READWRITE, 1000)

@@ -64,7 +64,9 @@ class AttachedDatabase {
   SQLite::Database& database_;
 };
 
-// Rows that have a natural key. Binaries are merged through the API, which checks their hashes.
+// Rows that have a natural key. Binaries are merged through the API, which checks their hashes. Of tables that are
+// equal SQLite would copy rows as they lie on the page, values of another type than the column's included, which only
+// damage puts there: such rows stay behind.
 void merge_plain_rows(SQLite::Database& database) {
   database.exec(
       "INSERT OR IGNORE INTO device (device_class, name, compute_capability, sm_count, memory_bytes, memory_bandwidth) "
@@ -72,8 +74,13 @@ void merge_plain_rows(SQLite::Database& database) {
   database.exec(
       "INSERT OR IGNORE INTO environment (driver_version, nvrtc_version, program_version) "
       "SELECT driver_version, nvrtc_version, program_version FROM other.environment");
-  database.exec("INSERT OR IGNORE INTO weight SELECT * FROM other.weight");
-  database.exec("INSERT OR IGNORE INTO kernel SELECT * FROM other.kernel");
+  database.exec(
+      "INSERT OR IGNORE INTO weight SELECT * FROM other.weight WHERE typeof(pattern_hash) = 'text' AND "
+      "typeof(value_hash) = 'text' AND typeof(rows) = 'integer' AND typeof(cols) = 'integer' AND "
+      "typeof(nnz) = 'integer' AND typeof(histogram) = 'text'");
+  database.exec(
+      "INSERT OR IGNORE INTO kernel SELECT * FROM other.kernel WHERE typeof(name) = 'text' AND "
+      "typeof(closure_hash) = 'text' AND typeof(config) = 'text'");
 }
 
 // Devices and environments have other numbers here than there.

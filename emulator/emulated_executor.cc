@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "emulator/device_memory.h"
+#include "emulator/emulated_matmul.h"
 #include "emulator/system_compiler.h"
 #include "emulator/thread_block.h"
 
@@ -106,7 +107,9 @@ Status EmulatedExecutor::load(const KernelImage& kernel) {
 Status EmulatedExecutor::run(const LaunchPlan& plan, const LaunchBindings& bindings) {
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const PlanStep& step = plan.steps[i];
-    const Status status = step.kind == PlanStep::Kind::kZero ? run_zero(step, bindings) : run_launch(step, bindings);
+    const Status status = step.kind == PlanStep::Kind::kZero     ? run_zero(step, bindings)
+                          : step.kind == PlanStep::Kind::kMatmul ? emulated_matmul(step, bindings, *memory_)
+                                                                 : run_launch(step, bindings);
     if (!status.ok()) return status.annotate(fmt::format("step {}", i));
   }
   return {};

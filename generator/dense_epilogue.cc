@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "generator/kernel_parts.h"
+#include "runtime/dense_matmul.h"
 #include "runtime/tuned_file.h"
 
 namespace sparsmith {
@@ -39,9 +40,17 @@ Result<Candidate> dense_epilogue(const OperatorSpec& spec) {
   candidate.config.family = "dense_epilogue";
   candidate.packing = kDensePacking;
   candidate.plan.workspace_bytes = IntegerExpression::of(part_bytes(spec, 1));
-  candidate.plan.steps.push_back(std::move(step));
+  candidate.plan.steps = {matmul_step(std::string(kDenseArray), IntegerExpression(0)), std::move(step)};
   SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
   candidate.kernels.push_back(std::move(source));
+  return candidate;
+}
+
+Result<Candidate> dense_candidate(const OperatorSpec& spec) {
+  if (!DenseMatmul::covers(spec)) return dense_epilogue(spec);
+  Candidate candidate;
+  candidate.packing = kDensePacking;
+  candidate.plan.steps = {matmul_step(std::string(kDenseArray), std::nullopt)};
   return candidate;
 }
 

@@ -1,4 +1,5 @@
-// What follows a dense product where the library's epilogue is not ours: one kernel that makes Y of W X.
+// Dense, as a candidate: the device's library multiplies and, where its epilogue is not ours, one kernel makes Y of W
+// X.
 #pragma once
 
 #include "generator/candidate.h"
@@ -7,8 +8,11 @@
 
 namespace sparsmith {
 
-// The candidate on packing "dense", config "dense_epilogue": whoever runs it has cuBLASLt put W X first, in fp32, in
-// Y's layout without gaps, at the start of the workspace; the plan applies alpha and the whole epilogue.
+// On packing "dense": a matmul step alone where the library computes the whole operator, otherwise dense_epilogue().
+Result<Candidate> dense_candidate(const OperatorSpec& spec);
+
+// On packing "dense", config "dense_epilogue": a matmul step that puts W X at the start of the workspace, and a kernel
+// that applies alpha and the whole epilogue.
 Result<Candidate> dense_epilogue(const OperatorSpec& spec);
 
 }  // namespace sparsmith

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <utility>
@@ -22,6 +23,9 @@ Result<PlanStep> step_of(const PlanStep& plan_step, const Facts& facts) {
     for (IntegerExpression& size : *sizes) {
       SPARSMITH_ASSIGN_OR_RETURN(size, size.with_facts(facts));
     }
+  }
+  if (step.product) {
+    SPARSMITH_ASSIGN_OR_RETURN(step.product, step.product->with_facts(facts));
   }
   for (IntegerExpression* bytes : {&step.shared_bytes, &step.zero_offset, &step.zero_bytes}) {
     SPARSMITH_ASSIGN_OR_RETURN(*bytes, bytes->with_facts(facts));
@@ -84,6 +88,15 @@ Result<BoundPlan> BoundPlan::bind(const LaunchPlan& plan, const PlanNames& names
       }
       step.arguments.push_back(std::move(argument));
     }
+    if (plan_step.kind == PlanStep::Kind::kMatmul) {
+      SPARSMITH_ASSIGN_OR_RETURN(step.weight, names.packed(plan_step.array));
+      SPARSMITH_ASSIGN_OR_RETURN(step.matmul, names.matmul());
+      if (!plan_step.product && !DenseMatmul::covers(step.matmul->spec())) {
+        const OperatorSpec& spec = step.matmul->spec();
+        return unsupported(fmt::format("cuBLASLt has no epilogue {} in layout {}, and the plan has no step for it",
+                                       spec.epilogue.name(), layout_name(spec.layout)));
+      }
+    }
     bound.steps_.push_back(std::move(step));
   }
   return bound;
@@ -105,6 +118,8 @@ Status BoundPlan::check(const LaunchBindings& bindings) const {
   for (const Step& step : steps_) {
     if (step.plan.kind == PlanStep::Kind::kZero) {
       SPARSMITH_RETURN_IF_ERROR(evaluate_zero(step.plan, bindings.variables, workspace).status());
+    } else if (step.plan.kind == PlanStep::Kind::kMatmul) {
+      SPARSMITH_RETURN_IF_ERROR(product_of(step, bindings, workspace).status());
     } else {
       SPARSMITH_RETURN_IF_ERROR(prepare(step, bindings, workspace, launch));
     }
@@ -119,6 +134,10 @@ Status BoundPlan::launch(const CudaDriver& driver, const LaunchBindings& binding
   for (const Step& step : steps_) {
     if (step.plan.kind == PlanStep::Kind::kZero) {
       SPARSMITH_RETURN_IF_ERROR(launch_zero(driver, step, bindings, workspace, stream));
+      continue;
+    }
+    if (step.plan.kind == PlanStep::Kind::kMatmul) {
+      SPARSMITH_RETURN_IF_ERROR(launch_matmul(step, bindings, workspace, stream));
       continue;
     }
     SPARSMITH_RETURN_IF_ERROR(prepare(step, bindings, workspace, launch));
@@ -137,6 +156,25 @@ Status BoundPlan::launch_zero(const CudaDriver& driver, const Step& step, const 
   const CUresult result = driver.MemsetD8Async(bindings.workspace + static_cast<std::uint64_t>(zeroed.offset), 0,
                                                static_cast<std::size_t>(zeroed.bytes), stream);
   return result == CUDA_SUCCESS ? Status() : driver.check(result, "zeroing the workspace");
+}
+
+bool BoundPlan::has_matmul() const {
+  return std::ranges::any_of(steps_, [](const Step& step) { return step.matmul != nullptr; });
+}
+
+Result<DeviceAddress> BoundPlan::product_of(const Step& step, const LaunchBindings& bindings, std::int64_t workspace) {
+  if (!step.plan.product) return DeviceAddress{0};
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset,
+                             evaluate_product(step.plan, step.matmul->spec(), bindings.variables, workspace));
+  if (bindings.workspace == 0) return invalid_argument("it needs a workspace, and none was given");
+  return bindings.workspace + static_cast<std::uint64_t>(offset);
+}
+
+Status BoundPlan::launch_matmul(const Step& step, const LaunchBindings& bindings, std::int64_t workspace,
+                                CUstream stream) {
+  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAddress product, product_of(step, bindings, workspace));
+  return step.plan.product ? step.matmul->enqueue_product(step.weight, bindings, product, stream)
+                           : step.matmul->enqueue(step.weight, bindings, stream);
 }
 
 Status BoundPlan::prepare(const Step& step, const LaunchBindings& bindings, std::int64_t workspace, Launch& launch) {

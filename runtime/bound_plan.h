@@ -3,9 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "runtime/dense_matmul.h"
 #include "runtime/executor.h"
 #include "runtime/kernel_module.h"
 #include "runtime/launch_plan.h"
@@ -17,7 +19,9 @@ struct PlanNames {
   std::function<const KernelModule*(const std::string&)> kernel;
   std::function<Result<DeviceAddress>(const std::string&)> packed;
   const Facts* facts = nullptr;  // of the packed weight; null: there are none
-  int compute_capability = 0;    // of the device: before 90, steps are launched plainly whatever they say
+  // Of the operator, for matmul steps.
+  std::function<Result<std::shared_ptr<const DenseMatmul>>()> matmul;
+  int compute_capability = 0;  // of the device: before 90, steps are launched plainly whatever they say
 };
 
 // Immutable after bind(): any number of threads may launch one at a time each, on streams of their own. The kernels
@@ -42,6 +46,7 @@ class BoundPlan {
   Status launch(const CudaDriver& driver, const LaunchBindings& bindings, CUstream stream) const;
 
   bool empty() const { return steps_.empty(); }
+  bool has_matmul() const;  // and needs bindings.scratch
 
  private:
   struct Argument {
@@ -54,6 +59,8 @@ class BoundPlan {
     PlanStep plan;  // sizes and attributes; its arguments moved to `arguments`
     const KernelModule* kernel = nullptr;
     std::vector<Argument> arguments;
+    std::shared_ptr<const DenseMatmul> matmul;
+    DeviceAddress weight = 0;  // of `matmul`
   };
 
   struct Launch;
@@ -62,6 +69,10 @@ class BoundPlan {
                                         std::int64_t workspace_bytes);
   static Status prepare(const Step& step, const LaunchBindings& bindings, std::int64_t workspace, Launch& launch);
   static Status launch_kernel(const CudaDriver& driver, const Step& step, Launch& launch, CUstream stream);
+  // Ok when the product fits the workspace: its address, or 0 where the step computes the whole operator.
+  static Result<DeviceAddress> product_of(const Step& step, const LaunchBindings& bindings, std::int64_t workspace);
+  static Status launch_matmul(const Step& step, const LaunchBindings& bindings, std::int64_t workspace,
+                              CUstream stream);
   static Status launch_zero(const CudaDriver& driver, const Step& step, const LaunchBindings& bindings,
                             std::int64_t workspace, CUstream stream);
 

@@ -44,11 +44,11 @@ bool DenseMatmul::covers(const OperatorSpec& spec) {
 }
 
 Result<std::unique_ptr<DenseMatmul>> DenseMatmul::create(const std::shared_ptr<const CudaContext>& context,
-                                                         const OperatorSpec& spec, DeviceAddress weight) {
+                                                         const OperatorSpec& spec) {
   SPARSMITH_ASSIGN_OR_RETURN(const CublasLt* library, cublas_lt());
   const CudaContext::Scope scope(*context);
   SPARSMITH_RETURN_IF_ERROR(scope.status());
-  std::unique_ptr<DenseMatmul> matmul(new DenseMatmul(context, *library, spec, weight));
+  std::unique_ptr<DenseMatmul> matmul(new DenseMatmul(context, *library, spec));
   SPARSMITH_RETURN_IF_ERROR(CublasLt::check(library->Create(&matmul->handle_), "cublasLtCreate"));
   return matmul;
 }
@@ -59,9 +59,9 @@ DenseMatmul::~DenseMatmul() {
   library_.Destroy(handle_);
 }
 
-Status DenseMatmul::enqueue(const LaunchBindings& bindings, DeviceAddress workspace, CUstream stream) const {
+Status DenseMatmul::enqueue(DeviceAddress weight, const LaunchBindings& bindings, CUstream stream) const {
   Product product;
-  product.weight = weight_;
+  product.weight = weight;
   product.alpha = bindings.scalars.value_or("alpha", 1);
   product.c = product.d = bindings.operands.value_or("y", 0);
   product.ldc = product.ldd = bindings.variables.strides.value_or("y", 0);
@@ -79,25 +79,19 @@ Status DenseMatmul::enqueue(const LaunchBindings& bindings, DeviceAddress worksp
   } else if (relu) {
     product.epilogue = CUBLASLT_EPILOGUE_RELU;
   }
-  return multiply(bindings, product, workspace, stream);
-}
-
-Status DenseMatmul::enqueue_product(const LaunchBindings& bindings, DeviceAddress product_address,
-                                    DeviceAddress workspace, CUstream stream) const {
-  return enqueue_product(weight_, bindings, product_address, workspace, stream);
+  return multiply(bindings, product, stream);
 }
 
 Status DenseMatmul::enqueue_product(DeviceAddress weight, const LaunchBindings& bindings, DeviceAddress product_address,
-                                    DeviceAddress workspace, CUstream stream) const {
+                                    CUstream stream) const {
   Product product;
   product.weight = weight;
   product.c = product.d = product_address;
   product.ldc = product.ldd = spec_.layout == Layout::kTokenMajor ? spec_.rows : bindings.variables.n;
-  return multiply(bindings, product, workspace, stream);
+  return multiply(bindings, product, stream);
 }
 
-Status DenseMatmul::multiply(const LaunchBindings& bindings, const Product& product, DeviceAddress workspace,
-                             CUstream stream) const {
+Status DenseMatmul::multiply(const LaunchBindings& bindings, const Product& product, CUstream stream) const {
   const bool token_major = spec_.layout == Layout::kTokenMajor;
   const auto m = static_cast<std::uint64_t>(spec_.rows);
   const auto k = static_cast<std::uint64_t>(spec_.cols);
@@ -138,7 +132,7 @@ Status DenseMatmul::multiply(const LaunchBindings& bindings, const Product& prod
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
     call(library_.MatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)), "choosing an algorithm");
   };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kScratchBytes);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(a_address));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(b_address));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(product.c));
@@ -157,7 +151,8 @@ Status DenseMatmul::multiply(const LaunchBindings& bindings, const Product& prod
   return CublasLt::check(
       library_.Matmul(handle_, &operation, &product.alpha, pointer(a_address), a_layout, pointer(b_address), b_layout,
                       &product.beta, pointer(product.c), &c, const_cast<void*>(pointer(product.d)), &d, &chosen.algo,
-                      const_cast<void*>(pointer(workspace)), kWorkspaceBytes, reinterpret_cast<cudaStream_t>(stream)),
+                      const_cast<void*>(pointer(bindings.scratch)), kScratchBytes,
+                      reinterpret_cast<cudaStream_t>(stream)),
       "multiplying");
 }
 

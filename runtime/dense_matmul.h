@@ -11,50 +11,45 @@
 
 namespace sparsmith {
 
-// Any number of threads may enqueue, each with a workspace of its own. The weight must outlive it.
+// Any number of threads may enqueue, each with scratch memory of its own.
 class DenseMatmul {
  public:
-  // What cuBLASLt may use of the workspace.
-  static constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+  // What cuBLASLt may use.
+  static constexpr std::size_t kScratchBytes = std::size_t{32} << 20;
 
   // Whether cuBLASLt computes the whole operator: its epilogues know bias and relu, but add beta * C before them, and
   // their gelu is another one. In feature_major layout it has no bias along our rows.
   static bool covers(const OperatorSpec& spec);
 
-  // `weight`: [M][K] row-major, of the spec's type. Error: kNoDevice when the library is missing.
+  // Error: kNoDevice when the library is missing.
   static Result<std::unique_ptr<DenseMatmul>> create(const std::shared_ptr<const CudaContext>& context,
-                                                     const OperatorSpec& spec, DeviceAddress weight);
+                                                     const OperatorSpec& spec);
 
   DenseMatmul(const DenseMatmul&) = delete;
   DenseMatmul& operator=(const DenseMatmul&) = delete;
   ~DenseMatmul();
 
-  // The whole operator into `bindings.y`. REQUIRES covers(spec) and kWorkspaceBytes at `workspace`; the context is
-  // current.
-  Status enqueue(const LaunchBindings& bindings, DeviceAddress workspace, CUstream stream) const;
+  // The whole operator. `weight`: [M][K] row-major, of the spec's type. REQUIRES covers(spec) and bindings.scratch;
+  // the context is current.
+  Status enqueue(DeviceAddress weight, const LaunchBindings& bindings, CUstream stream) const;
 
   // W X alone, in fp32, to `product`, in Y's layout without gaps. REQUIRES as above, but for covers().
-  Status enqueue_product(const LaunchBindings& bindings, DeviceAddress product, DeviceAddress workspace,
+  Status enqueue_product(DeviceAddress weight, const LaunchBindings& bindings, DeviceAddress product,
                          CUstream stream) const;
 
-  // The same with another weight of that shape and type.
-  Status enqueue_product(DeviceAddress weight, const LaunchBindings& bindings, DeviceAddress product,
-                         DeviceAddress workspace, CUstream stream) const;
+  const OperatorSpec& spec() const { return spec_; }
 
  private:
   struct Product;  // one call of the library
 
-  DenseMatmul(std::shared_ptr<const CudaContext> context, const CublasLt& library, const OperatorSpec& spec,
-              DeviceAddress weight)
-      : context_(std::move(context)), library_(library), spec_(spec), weight_(weight) {}
+  DenseMatmul(std::shared_ptr<const CudaContext> context, const CublasLt& library, const OperatorSpec& spec)
+      : context_(std::move(context)), library_(library), spec_(spec) {}
 
-  Status multiply(const LaunchBindings& bindings, const Product& product, DeviceAddress workspace,
-                  CUstream stream) const;
+  Status multiply(const LaunchBindings& bindings, const Product& product, CUstream stream) const;
 
   std::shared_ptr<const CudaContext> context_;
   const CublasLt& library_;
   OperatorSpec spec_;
-  DeviceAddress weight_;
   cublasLtHandle_t handle_ = nullptr;
 };
 

@@ -40,6 +40,8 @@ struct LaunchBindings {
   DeviceAddress workspace = 0;
   IntegerVariables variables;
   NamedValues<float> scalars{{"alpha", 1.0F}, {"beta", 0.0F}};
+  const OperatorSpec* spec = nullptr;  // the operator: what a matmul step computes. Null: plans have none
+  DeviceAddress scratch = 0;           // DenseMatmul::kScratchBytes for matmul steps; executors bring their own
 };
 
 class Executor {
@@ -68,12 +70,6 @@ class Executor {
   // How long the device may take over a run(), from now on: then it is given up with kDeviceError, and what runs runs
   // on, until its process ends. 0: as long as it likes. Only a GPU knows such limits.
   virtual void limit_runs(std::chrono::milliseconds /*limit*/) {}
-
-  // W X of a dense weight, which is the packed array "values", in fp32, in Y's layout without gaps, to the start of
-  // `bindings.workspace`: what plans on packing "dense" start from. Error: kUnsupported where no library does that.
-  virtual Status multiply_dense(const OperatorSpec& /*spec*/, const LaunchBindings& /*bindings*/) {
-    return unsupported(properties().name + " has no library for dense products");
-  }
 };
 
 }  // namespace sparsmith

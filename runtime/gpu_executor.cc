@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "runtime/tuned_file.h"
 
 namespace sparsmith {
 namespace {
@@ -116,7 +115,7 @@ Status GpuExecutor::load(const KernelImage& kernel) {
   return {};
 }
 
-Result<BoundPlan> GpuExecutor::bind(const LaunchPlan& plan, const LaunchBindings& bindings) const {
+Result<BoundPlan> GpuExecutor::bind(const LaunchPlan& plan, const LaunchBindings& bindings) {
   PlanNames names;
   names.kernel = [this](const std::string& name) -> const KernelModule* {
     const auto found = kernels_.find(name);
@@ -130,13 +129,20 @@ Result<BoundPlan> GpuExecutor::bind(const LaunchPlan& plan, const LaunchBindings
   };
   names.facts = bindings.variables.facts;
   names.compute_capability = properties().compute_capability;
+  names.matmul = [&]() -> Result<std::shared_ptr<const DenseMatmul>> {
+    if (bindings.spec == nullptr) return internal_error("a matmul step without an operator");
+    return matmul_of(*bindings.spec);
+  };
   return BoundPlan::bind(plan, names);
 }
 
 Status GpuExecutor::enqueue(const BoundPlan& plan, const LaunchBindings& bindings, CUstream stream) {
   const CudaContext::Scope scope(*context_);
   SPARSMITH_RETURN_IF_ERROR(scope.status());
-  return plan.launch(driver(), bindings, stream);
+  if (!plan.has_matmul()) return plan.launch(driver(), bindings, stream);
+  LaunchBindings with_scratch = bindings;
+  with_scratch.scratch = matmul_scratch_.address();
+  return plan.launch(driver(), with_scratch, stream);
 }
 
 Status GpuExecutor::enqueue(const LaunchPlan& plan, const LaunchBindings& bindings, CUstream stream) {
@@ -174,30 +180,16 @@ Status GpuExecutor::run(const LaunchPlan& plan, const LaunchBindings& bindings) 
   return wait("running" + kernels);
 }
 
-Status GpuExecutor::prepare_dense(const OperatorSpec& spec) {
-  if (dense_ != nullptr && dense_spec_ == spec) return {};
-  if (dense_workspace_.address() == 0) {
-    SPARSMITH_ASSIGN_OR_RETURN(dense_workspace_, DeviceBuffer::allocate(context_, DenseMatmul::kWorkspaceBytes));
+Result<std::shared_ptr<const DenseMatmul>> GpuExecutor::matmul_of(const OperatorSpec& spec) {
+  if (matmul_ != nullptr && matmul_->spec() == spec) return matmul_;
+  const CudaContext::Scope scope(*context_);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  if (matmul_scratch_.address() == 0) {
+    SPARSMITH_ASSIGN_OR_RETURN(matmul_scratch_, DeviceBuffer::allocate(context_, DenseMatmul::kScratchBytes));
   }
-  SPARSMITH_ASSIGN_OR_RETURN(dense_, DenseMatmul::create(context_, spec, 0));
-  dense_spec_ = spec;
-  return {};
-}
-
-Status GpuExecutor::enqueue_dense(const OperatorSpec& spec, const LaunchBindings& bindings, CUstream stream) {
-  const CudaContext::Scope scope(*context_);
-  SPARSMITH_RETURN_IF_ERROR(scope.status());
-  SPARSMITH_RETURN_IF_ERROR(prepare_dense(spec));
-  const auto values = std::ranges::find(bindings.packed, kDenseArray, &LaunchBindings::Packed::name);
-  if (values == bindings.packed.end()) return not_found("there is no dense weight to multiply");
-  return dense_->enqueue_product(values->address, bindings, bindings.workspace, dense_workspace_.address(), stream);
-}
-
-Status GpuExecutor::multiply_dense(const OperatorSpec& spec, const LaunchBindings& bindings) {
-  const CudaContext::Scope scope(*context_);
-  SPARSMITH_RETURN_IF_ERROR(scope.status());
-  SPARSMITH_RETURN_IF_ERROR(enqueue_dense(spec, bindings, stream_));
-  return driver().check(driver().StreamSynchronize(stream_), "running a dense product");
+  SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<DenseMatmul> made, DenseMatmul::create(context_, spec));
+  matmul_ = std::move(made);
+  return matmul_;
 }
 
 Result<std::unique_ptr<Executor>> make_gpu_executor(int ordinal) {

@@ -33,19 +33,13 @@ class GpuExecutor : public Executor {
   Status load(const KernelImage& kernel) override;
   Status run(const LaunchPlan& plan, const LaunchBindings& bindings) override;
   void limit_runs(std::chrono::milliseconds limit) override { run_limit_ = limit; }
-  Status multiply_dense(const OperatorSpec& spec, const LaunchBindings& bindings) override;
 
-  // Resolves a plan against the loaded kernels and `bindings.packed`. It is good while those stay.
-  Result<BoundPlan> bind(const LaunchPlan& plan, const LaunchBindings& bindings) const;
+  // Resolves a plan against the loaded kernels, `bindings.packed` and its facts. It is good while those stay.
+  Result<BoundPlan> bind(const LaunchPlan& plan, const LaunchBindings& bindings);
 
   // Puts the plan on `stream` and does not wait; may be called while the stream is captured.
   Status enqueue(const LaunchPlan& plan, const LaunchBindings& bindings, CUstream stream);
   Status enqueue(const BoundPlan& plan, const LaunchBindings& bindings, CUstream stream);
-
-  // As multiply_dense(), without waiting. Where the stream is captured, prepare_dense() has been called for that spec.
-  Status enqueue_dense(const OperatorSpec& spec, const LaunchBindings& bindings, CUstream stream);
-  // Opens the library and takes its workspace. Error: kNoDevice when the library is missing.
-  Status prepare_dense(const OperatorSpec& spec);
 
   const CudaContext& context() const { return *context_; }
   const CudaDriver& driver() const { return context_->driver(); }
@@ -56,6 +50,9 @@ class GpuExecutor : public Executor {
     std::string hash;  // of the cubin
     std::unique_ptr<KernelModule> module;
   };
+
+  // Opens the library and takes its scratch memory. Error: kNoDevice when the library is missing.
+  Result<std::shared_ptr<const DenseMatmul>> matmul_of(const OperatorSpec& spec);
 
   // Until the stream is done, or run_limit_ over.
   Status wait(const std::string& what);
@@ -72,9 +69,8 @@ class GpuExecutor : public Executor {
   std::multimap<std::size_t, DeviceBuffer> spare_;  // freed ones, by size, of kMostSpareBytes together at most
   std::size_t spare_bytes_ = 0;
   std::map<std::string, Loaded> kernels_;
-  std::unique_ptr<DenseMatmul> dense_;  // of dense_spec_; null until it is needed
-  OperatorSpec dense_spec_;
-  DeviceBuffer dense_workspace_;
+  std::shared_ptr<const DenseMatmul> matmul_;  // of the operator that was bound last; null until it is needed
+  DeviceBuffer matmul_scratch_;
 };
 
 Result<std::unique_ptr<Executor>> make_gpu_executor(int ordinal);

@@ -166,14 +166,16 @@ TEST_F(GpuExecutorTest, MultipliesADenseWeightIntoTheWorkspace) {
   spec.cols = 3;
   LaunchBindings bindings;
   bindings.workspace = *executor_->allocate(4 * sizeof(float));
+  bindings.spec = &spec;
+  const LaunchPlan plan{.steps = {matmul_step("values", IntegerExpression(0))}, .workspace_bytes = 16};
   const auto product = [&] {
-    const Status status = executor_->multiply_dense(spec, bindings);
+    const Status status = executor_->run(plan, bindings);
     EXPECT_TRUE(status.ok()) << status.to_string();
     std::array<float, 4> result{};
     EXPECT_TRUE(executor_->read(std::as_writable_bytes(std::span(result)), bindings.workspace).ok());
     return result;
   };
-  EXPECT_EQ(executor_->multiply_dense(spec, bindings).code(), StatusCode::kNotFound);
+  EXPECT_EQ(executor_->run(plan, bindings).code(), StatusCode::kNotFound);
   bindings.packed = {{"values", upload(std::array{1.0F, 0.0F, 2.0F, 0.0F, 3.0F, 0.0F})}};
   bindings.operands.set("x", upload(std::array{1.0F, 10.0F, 100.0F, -1.0F, 2.0F, 20.0F, 200.0F, -1.0F}));
   bindings.scalars.set("alpha", 5.0F);  // the epilogue's
@@ -186,6 +188,17 @@ TEST_F(GpuExecutorTest, MultipliesADenseWeightIntoTheWorkspace) {
   bindings.operands.set("x", upload(std::array{1.0F, 2.0F, 10.0F, 20.0F, 100.0F, 200.0F}));
   bindings.variables = {.n = 2, .strides = {{"x", 2}, {"y", 9}}};
   EXPECT_EQ(product(), (std::array{10.0F, 20.0F, 1.0F, 2.0F}));
+  // Where it does not fit, or lies where the library cannot write, nothing runs.
+  const auto refused = [&](std::int64_t offset, std::int64_t bytes) {
+    return executor_->run({.steps = {matmul_step("values", IntegerExpression(offset))}, .workspace_bytes = bytes},
+                          bindings);
+  };
+  EXPECT_THAT(refused(0, 15).message(), testing::HasSubstr("does not fit a workspace of 15 bytes"));
+  EXPECT_EQ(refused(16, 31).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused(-16, 64).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused(8, 64).code(), StatusCode::kInvalidArgument);
+  bindings.spec = nullptr;
+  EXPECT_EQ(executor_->run(plan, bindings).code(), StatusCode::kInternal);
 }
 
 TEST_F(GpuExecutorTest, ResolvesEveryKindOfArgument) {

@@ -71,6 +71,11 @@ OrderedJson json_of(const PlanStep& step) {
   if (step.kind == PlanStep::Kind::kZero) {
     return {{"kind", "zero"}, {"offset", json_of(step.zero_offset)}, {"bytes", json_of(step.zero_bytes)}};
   }
+  if (step.kind == PlanStep::Kind::kMatmul) {
+    OrderedJson json = {{"kind", "matmul"}, {"array", step.array}};
+    if (step.product) json["product"] = json_of(*step.product);
+    return json;
+  }
   OrderedJson json = {
       {"kind", "launch"}, {"kernel", step.kernel}, {"grid", json_of(step.grid)}, {"block", json_of(step.block)}};
   if (step.cluster != PlanStep().cluster) json["cluster"] = json_of(step.cluster);
@@ -201,11 +206,22 @@ Result<PlanStep> read_launch(const Json& json, const std::string& where) {
   return step;
 }
 
+Result<PlanStep> read_matmul(const Json& json, const std::string& where) {
+  SPARSMITH_RETURN_IF_ERROR(check_keys(json, where, {"kind", "array", "product"}));
+  PlanStep step = matmul_step("", std::nullopt);
+  SPARSMITH_ASSIGN_OR_RETURN(step.array, read_name(json, where, "array", ".-/"));
+  if (json.contains("product")) {
+    SPARSMITH_ASSIGN_OR_RETURN(step.product, read_expression_member(json, where, "product"));
+  }
+  return step;
+}
+
 Result<PlanStep> read_step(const Json& json, const std::string& where) {
   if (!json.is_object()) return error(where, "is not an object");
   SPARSMITH_ASSIGN_OR_RETURN(const Json* kind, member(json, where, "kind"));
   if (*kind == "launch") return read_launch(json, where);
-  if (*kind != "zero") return error(where + ".kind", "is neither launch nor zero");
+  if (*kind == "matmul") return read_matmul(json, where);
+  if (*kind != "zero") return error(where + ".kind", "is neither launch, zero nor matmul");
   SPARSMITH_RETURN_IF_ERROR(check_keys(json, where, {"kind", "offset", "bytes"}));
   PlanStep step;
   step.kind = PlanStep::Kind::kZero;
@@ -216,6 +232,18 @@ Result<PlanStep> read_step(const Json& json, const std::string& where) {
 
 }  // namespace
 
+bool LaunchPlan::has_matmul() const {
+  return std::ranges::any_of(steps, [](const PlanStep& step) { return step.kind == PlanStep::Kind::kMatmul; });
+}
+
+PlanStep matmul_step(std::string array, std::optional<IntegerExpression> product) {
+  PlanStep step;
+  step.kind = PlanStep::Kind::kMatmul;
+  step.array = std::move(array);
+  step.product = std::move(product);
+  return step;
+}
+
 PlanArgument packed_array(std::string name) { return {Kind::kPacked, std::move(name), 0}; }
 PlanArgument operand(std::string name) { return {Kind::kOperand, std::move(name), 0}; }
 PlanArgument workspace(std::string_view offset) { return {Kind::kWorkspace, "", IntegerExpression::of(offset)}; }
@@ -225,9 +253,8 @@ PlanArgument null_pointer() { return {Kind::kInt64, "", 0}; }
 void launch_programmatically(LaunchPlan& plan, bool first_too) {
   bool behind_kernel = first_too;
   for (PlanStep& step : plan.steps) {
-    const bool launches = step.kind == PlanStep::Kind::kLaunch;
-    step.programmatic_launch = launches && behind_kernel;
-    behind_kernel = launches;
+    step.programmatic_launch = step.kind == PlanStep::Kind::kLaunch && behind_kernel;
+    behind_kernel = step.kind != PlanStep::Kind::kZero;
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,7 @@ struct PlanStep {
   enum class Kind : std::uint8_t {
     kLaunch,  // launch `kernel`
     kZero,    // set workspace bytes [zero_offset, zero_offset + zero_bytes) to 0
+    kMatmul,  // multiply by the dense weight `array`, [M][K] row-major, with the device's library
   };
   Kind kind = Kind::kLaunch;
 
@@ -50,6 +52,11 @@ struct PlanStep {
 
   IntegerExpression zero_offset = 0;
   IntegerExpression zero_bytes = 0;
+
+  std::string array;  // a packed one
+  // Where W X goes in fp32, in Y's layout without gaps: byte of the workspace. Nothing: the step computes the whole
+  // operator, epilogue and all.
+  std::optional<IntegerExpression> product;
   bool operator==(const PlanStep&) const = default;
 };
 
@@ -57,7 +64,11 @@ struct LaunchPlan {
   std::vector<PlanStep> steps;
   IntegerExpression workspace_bytes = 0;
   bool operator==(const LaunchPlan&) const = default;
+
+  bool has_matmul() const;  // and so multiplies what the weight does not store: 0 times Inf is NaN
 };
+
+PlanStep matmul_step(std::string array, std::optional<IntegerExpression> product);
 
 PlanArgument packed_array(std::string name);
 PlanArgument operand(std::string name);

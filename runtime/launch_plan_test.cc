@@ -81,6 +81,15 @@ TEST(LaunchPlan, ReadsArgumentsAsFilesBeforeVersion4NameThem) {
   EXPECT_EQ(*launch_plan_from_json(to_json(*plan)), *plan);
 }
 
+TEST(LaunchPlan, MatmulStepsSurviveJson) {
+  for (const LaunchPlan& plan : {LaunchPlan{.steps = {matmul_step("values", std::nullopt)}},
+                                 LaunchPlan{.steps = {matmul_step("w", formula("n * 16"))}, .workspace_bytes = 64}}) {
+    EXPECT_TRUE(plan.has_matmul());
+    EXPECT_EQ(*launch_plan_from_json(to_json(plan)), plan);
+  }
+  EXPECT_FALSE(two_pass_plan().has_matmul());
+}
+
 TEST(LaunchPlan, AnEmptyPlanSurvivesJson) { EXPECT_EQ(*launch_plan_from_json(to_json(LaunchPlan())), LaunchPlan()); }
 
 TEST(LaunchPlan, WritesConstantsAsNumbersAndFormulasAsText) {
@@ -108,6 +117,9 @@ TEST(LaunchPlan, RefusesWhatIsNoPlanAndSaysWhere) {
       {R"({"workspace_bytes":0,"steps":[1]})", "steps[0] is not an object"},
       {R"({"workspace_bytes":0,"steps":[{"kind":"copy"}]})", "steps[0].kind"},
       {R"({"workspace_bytes":0,"steps":[{"kind":"zero","offset":0}]})", "\"bytes\""},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"matmul"}]})", "\"array\""},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"matmul","array":"w","product":"m"}]})", "steps[0].product"},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"matmul","array":"w","kernel":"k"}]})", "\"kernel\""},
       {R"({"workspace_bytes":0,"steps":[{"kind":"launch","grid":[1,1,1],"block":[1,1,1],"arguments":[]}]})",
        "\"kernel\""},
       {R"({"workspace_bytes":0,"steps":[{"kind":"launch","kernel":"a b","grid":[1,1,1],"block":[1,1,1],"arguments":[]}]})",

@@ -74,10 +74,11 @@ Status load_kernels(const TunedContents& contents, LoadedModel& model) {
   return {};
 }
 
-bool uses_scalar(const LaunchPlan& plan, std::string_view name) {
-  return std::ranges::any_of(plan.steps, [&](const PlanStep& step) {
-    return std::ranges::any_of(step.arguments, [&](const PlanArgument& argument) {
-      return argument.kind == PlanArgument::Kind::kScalar && argument.name == name;
+bool uses_alpha(const LaunchPlan& plan) {
+  return std::ranges::any_of(plan.steps, [](const PlanStep& step) {
+    if (step.kind == PlanStep::Kind::kMatmul) return !step.product.has_value();
+    return std::ranges::any_of(step.arguments, [](const PlanArgument& argument) {
+      return argument.kind == PlanArgument::Kind::kScalar && argument.name == "alpha";
     });
   });
 }
@@ -97,19 +98,13 @@ Result<LoadedOperator::Choice> load_choice(const TunedWeight& weight, const Tune
   };
   names.facts = &packing->facts;
   names.compute_capability = model.context->properties().compute_capability;
+  names.matmul = [&]() -> Result<std::shared_ptr<const DenseMatmul>> {
+    SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<DenseMatmul> matmul, DenseMatmul::create(model.context, weight.spec));
+    return std::shared_ptr<const DenseMatmul>(std::move(matmul));
+  };
   LoadedOperator::Choice choice;
   SPARSMITH_ASSIGN_OR_RETURN(choice.plan, BoundPlan::bind(tuned.plan, names));
-  if (tuned.kind == TunedChoice::Kind::kDense) {
-    if (tuned.plan.steps.empty() && !DenseMatmul::covers(weight.spec)) {
-      return unsupported(
-          fmt::format("it is kept dense, but cuBLASLt has no epilogue {} in layout {}, and the plan has no step for it",
-                      weight.spec.epilogue.name(), layout_name(weight.spec.layout)));
-    }
-    SPARSMITH_ASSIGN_OR_RETURN(const DeviceAddress values, names.packed(std::string(kDenseArray)));
-    SPARSMITH_ASSIGN_OR_RETURN(choice.dense, DenseMatmul::create(model.context, weight.spec, values));
-  }
-  const bool dense_alone = choice.dense != nullptr && tuned.plan.steps.empty();
-  choice.uses_alpha = dense_alone || uses_scalar(tuned.plan, "alpha");
+  choice.uses_alpha = uses_alpha(tuned.plan);
   return choice;
 }
 

@@ -8,7 +8,6 @@
 
 #include "runtime/bound_plan.h"
 #include "runtime/cuda_context.h"
-#include "runtime/dense_matmul.h"
 #include "runtime/kernel_module.h"
 #include "runtime/tuned_file.h"
 #include "sparsmith/tuned_model.h"
@@ -19,8 +18,7 @@ namespace sparsmith {
 struct LoadedOperator {
   struct Choice {
     BoundPlan plan;
-    std::unique_ptr<DenseMatmul> dense;  // null for a generated choice
-    bool uses_alpha = true;              // false: only alpha = 1 is right
+    bool uses_alpha = true;  // false: only alpha = 1 is right
   };
 
   std::string name;

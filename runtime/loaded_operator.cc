@@ -60,8 +60,7 @@ const LoadedOperator::Choice& LoadedOperator::choice_for(std::int64_t tokens) co
 
 Result<std::int64_t> LoadedOperator::workspace_bytes(const Choice& choice, const IntegerVariables& variables) const {
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes, choice.plan.workspace_bytes(variables));
-  if (choice.dense == nullptr) return bytes;
-  return aligned(bytes) + static_cast<std::int64_t>(DenseMatmul::kWorkspaceBytes);
+  return choice.plan.has_matmul() ? aligned(bytes) + static_cast<std::int64_t>(DenseMatmul::kScratchBytes) : bytes;
 }
 
 Result<MemberView> LoadedOperator::member(std::string_view member_name, std::int64_t tokens, std::int64_t ldy) const {
@@ -99,7 +98,7 @@ Result<LaunchBindings> LoadedOperator::bindings(const RunArguments& arguments) c
 Status LoadedOperator::run(const CudaContext& context, const RunArguments& arguments, CUstream stream) const {
   if (arguments.tokens < 0) return invalid_argument(fmt::format("tokens = {} is negative", arguments.tokens));
   if (arguments.tokens == 0) return {};
-  SPARSMITH_ASSIGN_OR_RETURN(const LaunchBindings bound, bindings(arguments));
+  SPARSMITH_ASSIGN_OR_RETURN(LaunchBindings bound, bindings(arguments));
   const Choice& choice = choice_for(arguments.tokens);
   if (arguments.alpha != 1.0F && !choice.uses_alpha) {
     return invalid_argument(fmt::format("alpha = {}, but the operator was tuned without it", arguments.alpha));
@@ -109,15 +108,8 @@ Status LoadedOperator::run(const CudaContext& context, const RunArguments& argum
 
   const CudaContext::Scope scope(context);
   SPARSMITH_RETURN_IF_ERROR(scope.status());
-  if (choice.dense != nullptr) {
-    const auto plan_bytes = static_cast<DeviceAddress>(workspace) - DenseMatmul::kWorkspaceBytes;
-    const DeviceAddress library_workspace = bound.workspace + plan_bytes;
-    if (choice.plan.empty()) return choice.dense->enqueue(bound, library_workspace, stream);
-    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t product, choice.plan.workspace_bytes(bound.variables));
-    SPARSMITH_RETURN_IF_ERROR(check_product_fits(spec, arguments.tokens, product));
-    SPARSMITH_RETURN_IF_ERROR(choice.plan.check(bound));
-    SPARSMITH_RETURN_IF_ERROR(choice.dense->enqueue_product(bound, bound.workspace, library_workspace, stream));
-  }
+  if (choice.plan.has_matmul())  // at the workspace's end
+    bound.scratch = bound.workspace + static_cast<DeviceAddress>(workspace) - DenseMatmul::kScratchBytes;
   return choice.plan.launch(context.driver(), bound, stream);
 }
 

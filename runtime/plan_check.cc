@@ -49,14 +49,16 @@ Result<KnownKernel> read_kernel(const TunedKernel& kernel) {
 Status check_run(const LaunchPlan& plan, const TunedWeight& weight, const TunedPacking& packing, std::int64_t tokens,
                  bool check_launches, const KnownKernels& kernels) {
   const OperatorSpec& spec = weight.spec;
-  const bool dense = packing.packing == kDensePacking;
   IntegerVariables variables = variables_without_gaps(spec, tokens);
   variables.facts = &packing.facts;
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace, evaluate_workspace(plan.workspace_bytes, variables));
-  if (dense && !plan.steps.empty()) SPARSMITH_RETURN_IF_ERROR(check_product_fits(spec, tokens, workspace));
   for (const PlanStep& step : plan.steps) {
     if (step.kind == PlanStep::Kind::kZero) {
       SPARSMITH_RETURN_IF_ERROR(evaluate_zero(step, variables, workspace).status());
+      continue;
+    }
+    if (step.kind == PlanStep::Kind::kMatmul) {
+      if (step.product) SPARSMITH_RETURN_IF_ERROR(evaluate_product(step, spec, variables, workspace).status());
       continue;
     }
     if (!check_launches) continue;

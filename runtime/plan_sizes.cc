@@ -44,13 +44,18 @@ Result<std::int64_t> evaluate_workspace(const IntegerExpression& bytes, const In
   return value;
 }
 
-Status check_product_fits(const OperatorSpec& spec, std::int64_t tokens, std::int64_t workspace_bytes) {
+Result<std::int64_t> evaluate_product(const PlanStep& step, const OperatorSpec& spec, const IntegerVariables& variables,
+                                      std::int64_t workspace_bytes) {
+  constexpr std::int64_t kAlignment = 16;  // of what cuBLASLt writes
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset, step.product->evaluate(variables));
   std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(spec.rows * 4, tokens, &bytes) || bytes > workspace_bytes) {
-    return invalid_argument(fmt::format("a product of {} x {} in fp32 does not fit a workspace of {} bytes", spec.rows,
-                                        tokens, workspace_bytes));
+  if (offset < 0 || offset > workspace_bytes || offset % kAlignment != 0 ||
+      __builtin_mul_overflow(spec.rows * 4, variables.n, &bytes) || bytes > workspace_bytes - offset) {
+    return invalid_argument(
+        fmt::format("a product of {} x {} in fp32 does not fit a workspace of {} bytes from byte {} on", spec.rows,
+                    variables.n, workspace_bytes, offset));
   }
-  return {};
+  return offset;
 }
 
 Status evaluate_launch(const PlanStep& step, const IntegerVariables& variables, std::int64_t max_threads,

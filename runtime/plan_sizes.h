@@ -21,9 +21,9 @@ IntegerVariables variables_without_gaps(const OperatorSpec& spec, std::int64_t t
 // Bytes of workspace. Error: kInvalidArgument when it is negative or beyond any memory.
 Result<std::int64_t> evaluate_workspace(const IntegerExpression& bytes, const IntegerVariables& variables);
 
-// Ok when a workspace of so many bytes holds W X in fp32, which dense choices with steps put at its start. Error:
-// kInvalidArgument.
-Status check_product_fits(const OperatorSpec& spec, std::int64_t tokens, std::int64_t workspace_bytes);
+// Where the matmul step puts W X, which the workspace holds from there on. Error: kInvalidArgument when it does not.
+Result<std::int64_t> evaluate_product(const PlanStep& step, const OperatorSpec& spec, const IntegerVariables& variables,
+                                      std::int64_t workspace_bytes);
 
 struct LaunchSizes {
   using Sizes = std::array<std::int64_t, 3>;

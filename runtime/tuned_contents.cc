@@ -61,6 +61,17 @@ Status check_spec(const OperatorSpec& spec) {
   return {};
 }
 
+// The array is the weight, every element of it.
+Status check_dense(const TunedPacking& packing, std::string_view name, const OperatorSpec& spec) {
+  const TunedArray* values = packing.array(name);
+  if (values == nullptr || values->type != spec.type ||
+      values->bytes.size() != static_cast<std::size_t>(spec.rows * spec.cols) * size_of(spec.type)) {
+    return invalid_input(
+        fmt::format("packing {}: there is no array {} of {} x {}", packing.packing, name, spec.rows, spec.cols));
+  }
+  return {};
+}
+
 Status check_packing(const TunedPacking& packing, const OperatorSpec& spec) {
   if (packing.arrays.size() > kMaxArrays) {
     return invalid_input(fmt::format("packing {}: over {} arrays", packing.packing, kMaxArrays));
@@ -76,14 +87,7 @@ Status check_packing(const TunedPacking& packing, const OperatorSpec& spec) {
           fmt::format("packing {}: array {} is no whole number of elements", packing.packing, array.name));
     }
   }
-  if (packing.packing != kDensePacking) return {};
-  const TunedArray* values = packing.array(kDenseArray);
-  if (values == nullptr || values->type != spec.type ||
-      values->bytes.size() != static_cast<std::size_t>(spec.rows * spec.cols) * size_of(spec.type)) {
-    return invalid_input(
-        fmt::format("packing dense: there is no array {} of {} x {}", kDenseArray, spec.rows, spec.cols));
-  }
-  return {};
+  return packing.packing == kDensePacking ? check_dense(packing, kDenseArray, spec) : Status();
 }
 
 // What an argument names must be there.
@@ -107,8 +111,14 @@ Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const 
   if ((choice.kind == TunedChoice::Kind::kDense) != (choice.packing == kDensePacking)) {
     return invalid_input(fmt::format("its kind does not go with the packing {}", choice.packing));
   }
+  if (choice.kind == TunedChoice::Kind::kDense && !choice.plan.has_matmul())
+    return invalid_input("it is kept dense, and its plan does not multiply");
   if (!is_figure(choice.median_us) || !is_figure(choice.dense_us)) return invalid_input("its times are no times");
   for (const PlanStep& step : choice.plan.steps) {
+    if (step.kind == PlanStep::Kind::kMatmul) {
+      const Status status = check_dense(*packing, step.array, weight.spec);
+      if (!status.ok()) return status;
+    }
     if (step.kind != PlanStep::Kind::kLaunch) continue;
     if (!kernels.contains(step.kernel)) return invalid_input(fmt::format("there is no kernel {}", step.kernel));
     for (const PlanArgument& argument : step.arguments) {

@@ -20,6 +20,7 @@ constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
 constexpr int kVersion = 4;
 constexpr int kFirstVersionWithGroups = 2;
 constexpr int kFirstVersionWithChains = 3;
+constexpr int kFirstVersionWithMatmul = 4;
 
 // ---- writing ----
 
@@ -181,7 +182,16 @@ Status charge(const LaunchPlan& plan, std::size_t& room) {
   return {};
 }
 
-Result<TunedChoice> read_choice(const Json& json, const std::string& where, std::size_t& room) {
+// Before version 4 a dense choice was multiplied whatever its plan said, which made Y of the product where it had
+// steps.
+void add_matmul(TunedChoice& choice) {
+  const bool whole = choice.plan.steps.empty();
+  choice.plan.steps.insert(
+      choice.plan.steps.begin(),
+      matmul_step(std::string(kDenseArray), whole ? std::nullopt : std::optional(IntegerExpression(0))));
+}
+
+Result<TunedChoice> read_choice(const Json& json, const std::string& where, std::int64_t version, std::size_t& room) {
   JsonReader reader(json, where,
                     {"tokens", "kind", "packing", "evidence", "median_us", "dense_us", "config", "reason", "plan"});
   TunedChoice choice;
@@ -209,6 +219,7 @@ Result<TunedChoice> read_choice(const Json& json, const std::string& where, std:
     if (const Status status = charge(choice.plan, room); !status.ok()) reader.fail(status);
   }
   if (!reader.status().ok()) return reader.status();
+  if (version < kFirstVersionWithMatmul && choice.kind == TunedChoice::Kind::kDense) add_matmul(choice);
   return choice;
 }
 
@@ -284,7 +295,7 @@ Result<TunedWeight> read_weight(const Json& json, const std::string& where, std:
   }
   for (std::size_t i = 0; i < choices.size(); ++i) {
     SPARSMITH_ASSIGN_OR_RETURN(TunedChoice choice,
-                               read_choice(choices[i], fmt::format("{}.choices[{}]", place, i), room));
+                               read_choice(choices[i], fmt::format("{}.choices[{}]", place, i), version, room));
     weight.choices.push_back(std::move(choice));
   }
   return weight;

@@ -127,6 +127,26 @@ TEST_F(TunedFileTest, ChainsSurvive) {
   EXPECT_THAT(read(good, R"("type":"fp16")", R"("type":"bf16")").status().message(), HasSubstr("not for bf16 ones"));
 }
 
+TEST_F(TunedFileTest, DenseChoicesOfEarlierVersionsMultiplyFirst) {
+  const auto any_tensor = [](const std::string&, DataType, const std::string&) { return std::span<const std::byte>(); };
+  const std::string good = tuned_contents_to_json(sample_.contents());
+  const std::string matmul = R"("steps":[{"kind":"matmul","array":"values"}])";
+  const auto plan_of = [&](const std::string& steps) {
+    std::string text = good;
+    EXPECT_NE(text.find(matmul), std::string::npos);
+    text.replace(text.find(matmul), matmul.size(), steps);
+    text.replace(text.find(R"("version":4)"), 11, R"("version":3)");
+    const auto contents = tuned_contents_from_json(text, any_tensor);
+    EXPECT_TRUE(contents.ok()) << contents.status().to_string();
+    return contents.ok() ? contents->weights[2].choices[0].plan : LaunchPlan();
+  };
+  EXPECT_EQ(plan_of(R"("steps":[])").steps, std::vector{matmul_step("values", std::nullopt)});
+  PlanStep zero;
+  zero.kind = PlanStep::Kind::kZero;
+  EXPECT_EQ(plan_of(R"("steps":[{"kind":"zero","offset":0,"bytes":0}])").steps,
+            (std::vector{matmul_step("values", IntegerExpression(0)), zero}));
+}
+
 TEST_F(TunedFileTest, RefusesMalformedGroups) {
   make_group(sample_.contents());
   const std::string good = tuned_contents_to_json(sample_.contents());
@@ -242,6 +262,9 @@ TEST_F(TunedFileTest, RefusesToWriteWhatDoesNotAgree) {
   refuses([](auto& c) { c.weights[0].choices[1].tokens = INT64_MAX; }, "a bucket of");
   refuses([](auto& c) { c.weights[0].choices[0].packing = "bsr"; }, "no packing bsr");
   refuses([](auto& c) { c.weights[0].choices[0].kind = TunedChoice::Kind::kDense; }, "kind");
+  refuses([](auto& c) { c.weights[2].choices[0].plan.steps.clear(); }, "does not multiply");
+  refuses([](auto& c) { c.weights[2].choices[0].plan.steps[0].array = "w"; }, "no array w of 2 x 3");
+  refuses([](auto& c) { c.weights[0].choices[0].plan.steps[0] = matmul_step("values", std::nullopt); }, "of 2 x 3");
   refuses([](auto& c) { c.weights[0].choices[0].median_us = std::nan(""); }, "times");
   refuses([](auto& c) { c.weights[0].choices[0].dense_us = -1; }, "times");
   refuses([](auto& c) { c.weights[2].spec.cols = 4; }, "2 x 4");

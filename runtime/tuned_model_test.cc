@@ -359,7 +359,7 @@ TEST_F(TunedModelTest, ADenseChoiceWithStepsWritesTheProductToTheWorkspace) {
   TunedChoice& choice = weight.choices[0];
   PlanStep step;
   step.kernel = "epilogue";  // does nothing on the fake driver
-  choice.plan = {{step}, *IntegerExpression::parse("n * 8")};
+  choice.plan = {{matmul_step("values", IntegerExpression(0)), step}, *IntegerExpression::parse("n * 8")};
   TunedKernel kernel = sample_.contents().kernels[0];
   kernel.name = "epilogue";
   const std::vector<std::byte> cubin = fake_cubin(kernel.name);
@@ -367,7 +367,7 @@ TEST_F(TunedModelTest, ADenseChoiceWithStepsWritesTheProductToTheWorkspace) {
   sample_.contents().kernels.push_back(kernel);
   const Operator fc3 = op("fc3");
   const std::size_t bytes = *fc3.workspace_bytes(2);
-  EXPECT_EQ(bytes, 256 + DenseMatmul::kWorkspaceBytes);
+  EXPECT_EQ(bytes, 256 + DenseMatmul::kScratchBytes);
   std::vector<unsigned char> space(bytes + 256);
   auto* workspace = reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(space.data()) + 255) / 256 * 256);
   ASSERT_TRUE(fc3.run({.x = x_.data(), .y = y_.data(), .tokens = 2, .workspace = workspace}, nullptr).ok());

@@ -106,7 +106,7 @@ void TunedSample::add_weights() {
   weight.name = "fc3";
   weight.spec.epilogue.bias = true;
   weight.packings = {view_of(dense_)};
-  TunedChoice dense = choice(1, {});
+  TunedChoice dense = choice(1, {.steps = {matmul_step("values", std::nullopt)}});
   dense.kind = TunedChoice::Kind::kDense;
   dense.packing = kDensePacking;
   dense.config.clear();

@@ -6,11 +6,12 @@
 #include <utility>
 
 #include "formats/packed_check.h"
+#include "generator/dense_epilogue.h"
 
 namespace sparsmith {
 namespace {
 
-TunedChoice tuned_choice(const BucketChoice& bucket) {
+TunedChoice tuned_choice(const BucketChoice& bucket, const OperatorSpec& spec) {
   TunedChoice choice;
   choice.tokens = bucket.tokens;
   if (bucket.kind == "generated") {
@@ -22,6 +23,7 @@ TunedChoice tuned_choice(const BucketChoice& bucket) {
     choice.packing = kDensePacking;
   }
   choice.plan = bucket.candidate.plan;
+  if (choice.plan.steps.empty()) choice.plan = dense_candidate(spec)->plan;  // the library alone
   choice.evidence =
       bucket.evidence == "measured" ? TunedChoice::Evidence::kMeasured : TunedChoice::Evidence::kPredicted;
   choice.median_us = bucket.us();
@@ -44,7 +46,7 @@ TunedContents tuned_contents(const TuneReport& report, const TunedProvenance& pr
     weight.value_hash = result.value_hash;
     weight.members = result.members;
     for (const PackedWeight& packed : result.packings) weight.packings.push_back(view_of(packed));
-    for (const BucketChoice& bucket : result.buckets) weight.choices.push_back(tuned_choice(bucket));
+    for (const BucketChoice& bucket : result.buckets) weight.choices.push_back(tuned_choice(bucket, weight.spec));
   }
   for (const KernelImages& image : report.images) {
     TunedKernel& kernel = contents.kernels.emplace_back();

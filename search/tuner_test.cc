@@ -198,7 +198,8 @@ TEST_F(DenseEpilogueTest, IsKeptWhereNothingBeatsIt) {
   const TunedChoice& choice = contents.weights.at(0).choices.at(0);
   EXPECT_EQ(choice.kind, TunedChoice::Kind::kDense);
   EXPECT_EQ(choice.packing, kDensePacking);
-  EXPECT_EQ(choice.plan.steps.size(), 1U);
+  ASSERT_EQ(choice.plan.steps.size(), 2U);
+  EXPECT_EQ(choice.plan.steps[0], matmul_step("values", IntegerExpression(0)));
 }
 
 TEST_F(DenseEpilogueTest, IsLaunchedProgrammaticallyBehindTheProduct) {

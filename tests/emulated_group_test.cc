@@ -16,7 +16,6 @@ namespace {
 // Runs a choice of a tuned file as a loaded model runs it.
 Status run_choice(Executor& executor, const TunedContents& contents, const TunedWeight& weight, GroupInputs& inputs) {
   const TunedChoice& choice = weight.choice_for(inputs.tokens);
-  if (choice.kind == TunedChoice::Kind::kDense) return internal_error("kept dense: the emulator cannot run that");
   SPARSMITH_ASSIGN_OR_RETURN(const LoadedCandidate loaded, regenerated_choice(contents, weight, choice));
   for (const KernelImage& kernel : loaded.kernels) SPARSMITH_RETURN_IF_ERROR(executor.load(kernel));
   SPARSMITH_ASSIGN_OR_RETURN(
@@ -34,6 +33,7 @@ Status run_choice(Executor& executor, const TunedContents& contents, const Tuned
                         .strides = {{"x", inputs.ldx}, {"y", inputs.ldy}, {"residual", inputs.ldy}},
                         .facts = &packing.packed().facts};
   bindings.scalars.set("alpha", inputs.alpha);
+  bindings.spec = &weight.spec;
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace_bytes,
                              choice.plan.workspace_bytes.evaluate(bindings.variables));
   SPARSMITH_ASSIGN_OR_RETURN(const GuardedBuffer workspace,

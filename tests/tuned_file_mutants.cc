@@ -70,6 +70,7 @@ class Emulation {
     LaunchBindings bindings;
     bindings.variables = variables_without_gaps(spec, choice.tokens);
     bindings.variables.facts = &weight.packing(choice.packing)->facts;
+    bindings.spec = &spec;
     SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace,
                                evaluate_workspace(choice.plan.workspace_bytes, bindings.variables));
     std::vector<DeviceAddress> allocated;

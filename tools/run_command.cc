@@ -39,8 +39,7 @@ struct RunResult {
   std::string device;
   std::string what;
   Verification verification;
-  Timing timing;         // median 0: not timed
-  bool skipped = false;  // dense, on the emulator: nothing of ours runs
+  Timing timing;  // median 0: not timed
 };
 
 // The tensor of a model file as an operator of `rows` x `cols` has it: transposed where only that fits.
@@ -125,26 +124,11 @@ Result<RunResult> run_operator(const Options& options) {
   result.what = choice_text(choice);
 
   result.device = options.device.empty() ? "cuda:0" : options.device;
-  if (choice.kind == TunedChoice::Kind::kDense && result.device == "emulator") {
-    result.skipped = true;
-    result.verification.ok = true;
-    return result;
-  }
   if (result.device == "emulator")
     SPARSMITH_RETURN_IF_ERROR(check_emulated_memory(options, *weight, choice, result.tokens));
   SPARSMITH_ASSIGN_OR_RETURN(const auto worker, start_worker(options));
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, reference_matrix(options, *weight));
   SPARSMITH_RETURN_IF_ERROR(worker->set_weight(matrix, weight->spec));
-  if (choice.kind == TunedChoice::Kind::kDense && choice.plan.steps.empty()) {
-    SPARSMITH_RETURN_IF_ERROR(worker->set_tokens(result.tokens, options.seed));
-    SPARSMITH_ASSIGN_OR_RETURN(const VendorTiming dense, worker->vendor("cublas", {}));
-    if (!dense.supported)
-      return no_device(fmt::format("{} is kept dense, and cuBLASLt is not to be had on {}: {}", weight->name,
-                                   result.device, dense.detail));
-    result.verification = dense.verification;
-    result.timing = dense.timing;
-    return result;
-  }
   const bool emulated = worker->properties().is_emulator;
   SPARSMITH_ASSIGN_OR_RETURN(const LoadedCandidate loaded,
                              emulated
@@ -166,7 +150,6 @@ void print_as_json(const RunResult& result) {
                            {"device", result.device},
                            {"choice", result.what},
                            {"ok", result.verification.ok},
-                           {"skipped", result.skipped},
                            {"max_error_over_bound", result.verification.max_error_over_bound},
                            {"norm_error", result.verification.norm_error},
                            {"reason", result.verification.reason}};
@@ -191,9 +174,7 @@ int run(const Options& options) {
     if (result->timing.median_us > 0)
       print("  {:.2f} us (quartiles {:.2f}, {:.2f})\n", result->timing.median_us, result->timing.q1_us,
             result->timing.q3_us);
-    if (result->skipped) {
-      print("  nothing to check: cuBLASLt runs it, on a GPU\n");
-    } else if (options.check || !checked.ok) {
+    if (options.check || !checked.ok) {
       // A kernel with a fault of its own, or that writes where it may not, has no error worth a number.
       const bool measured = checked.ok || checked.max_error_over_bound > 1;
       const std::string error =

@@ -82,7 +82,7 @@ std::string choice_text(const BucketChoice& bucket) {
 
 std::string choice_text(const TunedChoice& choice) {
   if (choice.kind != TunedChoice::Kind::kDense) return short_config(choice.config);
-  return choice.plan.steps.empty() ? "dense (cublas)" : "dense (cublas+epilogue)";
+  return choice.plan.steps.size() == 1 ? "dense (cublas)" : "dense (cublas+epilogue)";
 }
 
 std::string choices_table(const TuneReport& report) {

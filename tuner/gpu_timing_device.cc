@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "base/log.h"
-#include "runtime/tuned_file.h"
 #include "tuner/device_allocation.h"
 #include "tuner/plan_work.h"
 #include "tuner/speed_probe.h"
@@ -187,12 +186,7 @@ Result<std::vector<Timing>> GpuTimingDevice::time(const std::vector<TimedCandida
   for (const TimedCandidate& candidate : candidates) {
     std::shared_ptr<PackingCopies>& shared = copies[candidate.packing];
     if (shared == nullptr) shared = std::make_shared<PackingCopies>(executor_, *candidate.packing);
-    std::optional<OperatorSpec> dense;
-    if (candidate.packing->packed().packing == kDensePacking) {
-      if (problem_ == nullptr) return invalid_argument("there is no problem to time a dense product on");
-      dense = problem_->spec();
-    }
-    plans.push_back(std::make_unique<PlanWork>(executor_, *candidate.plan, candidate.bindings, shared, dense));
+    plans.push_back(std::make_unique<PlanWork>(executor_, *candidate.plan, candidate.bindings, shared));
     works.push_back(plans.back().get());
   }
   for (const std::string& name : vendors) {

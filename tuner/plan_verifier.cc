@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "runtime/tuned_file.h"
 
 namespace sparsmith {
 
@@ -89,6 +88,7 @@ Result<LaunchBindings> PlanVerifier::bindings(std::int64_t workspace_bytes, cons
   }
   bindings.workspace = workspace_.address();
   bindings.scalars = problem_.scalars();
+  bindings.spec = &problem_.spec();
   return bindings;
 }
 
@@ -115,8 +115,6 @@ Status PlanVerifier::run(const LaunchPlan& plan, const DevicePacking& packing, b
   SPARSMITH_RETURN_IF_ERROR(restore_x(poisoned));
   SPARSMITH_RETURN_IF_ERROR(restore_y());
   SPARSMITH_RETURN_IF_ERROR(workspace_.reset(executor_));
-  if (packing.packed().packing == kDensePacking)
-    SPARSMITH_RETURN_IF_ERROR(executor_.multiply_dense(problem_.spec(), launch));
   return executor_.run(plan, launch);
 }
 
@@ -183,8 +181,7 @@ Result<Verification> PlanVerifier::verify(const LaunchPlan& plan, DevicePacking&
     result.reason = result.reason.empty() ? broken : broken + "; " + result.reason;
   }
   // A dense product multiplies its zeros as well: 0 * Inf is NaN there, and rightly so.
-  const bool skips_zeros = packing.packed().packing != kDensePacking;
-  if (!result.ok || !skips_zeros) return result;
+  if (!result.ok || plan.has_matmul()) return result;
 
   if (const Status ran = run(plan, packing, true); !ran.ok()) return fault(ran, packing);
   SPARSMITH_ASSIGN_OR_RETURN(const Verification poisoned, look(true));

@@ -28,8 +28,8 @@ class PlanVerifier {
   const DeviceProblem* on_device() const { return kept_.get(); }
 
   // Runs `plan`, whose kernels are loaded, twice: on the drawn inputs, and with Inf and NaN in columns of X, which
-  // must reach the rows that store a weight there and no others. On packing "dense" the product comes first, and the
-  // second run is left out: a dense product multiplies its zeros. Y and workspace are NaN before each run. Wrong are:
+  // must reach the rows that store a weight there and no others. The second run is left out where a step multiplies the
+  // dense weight, and so its zeros. Y and workspace are NaN before each run. Wrong are:
   // an output out of its bound or not written, a write outside of a buffer, a change of an input. An error means that
   // the device failed.
   Result<Verification> verify(const LaunchPlan& plan, DevicePacking& packing);

@@ -29,11 +29,10 @@ Status PackingCopies::make(int count) {
 }
 
 PlanWork::PlanWork(GpuExecutor& executor, const LaunchPlan& plan, LaunchBindings bindings,
-                   std::shared_ptr<PackingCopies> copies, std::optional<OperatorSpec> dense)
-    : executor_(executor), plan_(plan), bindings_(std::move(bindings)), copies_(std::move(copies)), dense_(dense) {}
+                   std::shared_ptr<PackingCopies> copies)
+    : executor_(executor), plan_(plan), bindings_(std::move(bindings)), copies_(std::move(copies)) {}
 
 Status PlanWork::make_copies(int count) {
-  if (dense_) SPARSMITH_RETURN_IF_ERROR(executor_.prepare_dense(*dense_));
   SPARSMITH_RETURN_IF_ERROR(copies_->make(count));
   while (static_cast<int>(bound_.size()) < count) {
     bindings_.packed = copies_->bindings(static_cast<int>(bound_.size()));
@@ -43,12 +42,6 @@ Status PlanWork::make_copies(int count) {
   return {};
 }
 
-Status PlanWork::enqueue(CUstream stream, int copy) {
-  if (dense_) {
-    bindings_.packed = copies_->bindings(copy);
-    SPARSMITH_RETURN_IF_ERROR(executor_.enqueue_dense(*dense_, bindings_, stream));
-  }
-  return executor_.enqueue(bound_[copy], bindings_, stream);
-}
+Status PlanWork::enqueue(CUstream stream, int copy) { return executor_.enqueue(bound_[copy], bindings_, stream); }
 
 }  // namespace sparsmith

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "runtime/gpu_executor.h"
@@ -34,13 +33,12 @@ class PackingCopies {
 class PlanWork : public TimedWork {
  public:
   // The kernels of `plan` are loaded; plan and bindings' buffers outlive the work.
-  //   dense: the operator, where the packing is "dense", so that the product comes first.
   PlanWork(GpuExecutor& executor, const LaunchPlan& plan, LaunchBindings bindings,
-           std::shared_ptr<PackingCopies> copies, std::optional<OperatorSpec> dense);
+           std::shared_ptr<PackingCopies> copies);
 
   std::int64_t weight_bytes() const override { return copies_->bytes(); }
   std::int64_t read_bytes() const override { return copies_->read_bytes(); }
-  int nodes() const override { return static_cast<int>(plan_.steps.size()) + (dense_ ? 1 : 0); }
+  int nodes() const override { return static_cast<int>(plan_.steps.size()); }
   Status make_copies(int count) override;
   Status enqueue(CUstream stream, int copy) override;
 
@@ -49,7 +47,6 @@ class PlanWork : public TimedWork {
   const LaunchPlan& plan_;
   LaunchBindings bindings_;
   std::shared_ptr<PackingCopies> copies_;
-  std::optional<OperatorSpec> dense_;
   std::vector<BoundPlan> bound_;  // to each copy
 };
 

@@ -15,7 +15,7 @@ import time
 from .build_graph import BuildGraph, Test
 from .operators import Mutant
 
-MEMORY_LIMIT = 64 << 30  # address space of one process: the emulator reserves much more than it uses
+MEMORY_LIMIT = 256 << 30  # address space of one process: the emulator reserves 80 GiB and uses little of it
 LEAST_LIMIT_S = 20  # of a test, and so often what it takes without a mutant:
 TIMES_SLOWER = 5
 SLOWER_MACHINE = 4
@@ -33,6 +33,12 @@ class Limits:
 Outcome = tuple[int | None, str]  # the exit status, None after the time limit; and the end of the output
 
 
+def limit_memory() -> None:
+    """Of a test and its children, which are the first that a machine without memory does without."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+    pathlib.Path("/proc/self/oom_score_adj").write_text("1000")
+
+
 def run(command: list[str], folder: pathlib.Path, limit_s: float, environment: dict[str, str]) -> Outcome:
     """Leaves no process behind."""
     child = subprocess.Popen(
@@ -45,7 +51,7 @@ def run(command: list[str], folder: pathlib.Path, limit_s: float, environment: d
         text=True,
         errors="replace",
         start_new_session=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT)),
+        preexec_fn=limit_memory,
     )
     try:
         output, _ = child.communicate(timeout=limit_s)
