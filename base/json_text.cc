@@ -99,9 +99,9 @@ Result<json> parse_json(std::string_view text, std::size_t memory_bytes) {
 }
 
 std::string json_error(const json::exception& error) {
-  const std::string text = error.what();
+  const std::string text = error.what();  // "[json.exception.type_error.302] type must be string"
   const std::size_t end = text.find("] ");
-  return text.starts_with("[json.exception.") && end != std::string::npos ? text.substr(end + 2) : text;
+  return end == std::string::npos ? text : text.substr(end + 2);
 }
 
 }  // namespace sparsmith

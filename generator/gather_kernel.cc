@@ -6,6 +6,7 @@
 #include "formats/panel_words.h"
 #include "generator/gather_family.h"
 #include "generator/kernel_parts.h"
+#include "generator/panel_family.h"
 
 namespace sparsmith {
 namespace {
@@ -42,18 +43,12 @@ KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec) {
                         "Y token-major, steps whose rows are asked for ahead"});
   const bool relaid = spec.layout == Layout::kTokenMajor;
   const std::string row_bytes = fmt::format("({}) * {}", relaid ? kRelayoutStride : "ld.x", size_of(spec.type));
-  text.parameters = {{"const u32*", "entries", packed_array("entries")},
-                     {"const panel::Share*", "shares", packed_array("shares")},
-                     {"const u16*", "task_slots", packed_array("task_slots")},
-                     {"const panel::Part*", "parts", packed_array("parts")},
-                     {"const u16*", "row_slots", packed_array("row_slots")},
-                     {"int", "part_count", integer("fact.parts")},
-                     {"int", "share_steps", integer("fact.share_steps")},
-                     {"int", "cols", integer(spec.cols)},
-                     {"const Value*", "x", relaid ? workspace() : operand("x")},
-                     {"u32", "x_row_bytes", integer(row_bytes)},
-                     {"int", "x_tokens", integer(relaid ? kRelayoutStride : "n")},
-                     {"int", "n", integer("n")}};
+  add_panel_parameters(text);
+  text.parameters.insert(text.parameters.end(), {{"int", "cols", integer(spec.cols)},
+                                                 {"const Value*", "x", relaid ? workspace() : operand("x")},
+                                                 {"u32", "x_row_bytes", integer(row_bytes)},
+                                                 {"int", "x_tokens", integer(relaid ? kRelayoutStride : "n")},
+                                                 {"int", "n", integer("n")}});
   add_output_parameters(text);
   text.body =
       "const panel::Weight weight{entries, shares, task_slots, parts, row_slots, part_count, share_steps, "

@@ -7,6 +7,7 @@
 
 #include "formats/panel.h"
 #include "generator/family.h"
+#include "generator/kernel_text.h"
 
 namespace sparsmith {
 
@@ -68,5 +69,8 @@ class PanelFamily : public Family {
                                      const PackedWeight& packed) const override;
   double predict(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const override;
 };
+
+// Of the families on the panel format: the parameters of the packed weight, first of all.
+void add_panel_parameters(KernelText& text);
 
 }  // namespace sparsmith

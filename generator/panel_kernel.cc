@@ -128,14 +128,8 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem) {
              boolean(config.roomy(problem))),
          "looks up early"});
   }
-  text.parameters = {{"const u32*", "entries", packed_array("entries")},
-                     {"const panel::Share*", "shares", packed_array("shares")},
-                     {"const u16*", "task_slots", packed_array("task_slots")},
-                     {"const panel::Part*", "parts", packed_array("parts")},
-                     {"const u16*", "row_slots", packed_array("row_slots")},
-                     {"int", "part_count", integer("fact.parts")},
-                     {"int", "share_steps", integer("fact.share_steps")},
-                     {"int", "width", integer("fact.width")}};
+  add_panel_parameters(text);
+  text.parameters.push_back({"int", "width", integer("fact.width")});
   add_input_parameters(config, spec, text);
   text.parameters.push_back(config.sweeps()
                                 ? KernelText::Parameter{"int", "column_parts", integer(config.column_parts)}
@@ -265,6 +259,16 @@ Result<Candidate> candidate_of(const Config& config, const Problem& problem, con
 }
 
 }  // namespace
+
+void add_panel_parameters(KernelText& text) {
+  text.parameters = {{"const u32*", "entries", packed_array("entries")},
+                     {"const panel::Share*", "shares", packed_array("shares")},
+                     {"const u16*", "task_slots", packed_array("task_slots")},
+                     {"const panel::Part*", "parts", packed_array("parts")},
+                     {"const u16*", "row_slots", packed_array("row_slots")},
+                     {"int", "part_count", integer("fact.parts")},
+                     {"int", "share_steps", integer("fact.share_steps")}};
+}
 
 Result<Candidate> PanelFamily::generate(const Config& config, const Problem& problem,
                                         const PackedWeight& packed) const {

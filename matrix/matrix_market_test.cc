@@ -78,6 +78,10 @@ TEST(MatrixMarketTest, RefusesWithLineAndReason) {
   EXPECT_THAT(error_of(general + "9999999999 2 0\n"), HasSubstr("exceeds the limit"));
   EXPECT_THAT(error_of(general + "99999999999999999999 2 0\n"), HasSubstr("line 2: the size line"));
   EXPECT_THAT(error_of(general + "1000000 1000000 900000000000\n"), HasSubstr("do not fit a file of"));
+  EXPECT_THAT(error_of("%%MatrixMarket vector coordinate real general\n2 2 0\n"), HasSubstr("object 'vector'"));
+  EXPECT_THAT(error_of("%%MatrixMarket matrix elemental real general\n2 2 0\n"), HasSubstr("format 'elemental'"));
+  EXPECT_THAT(error_of("%%MatrixMarket matrix coordinate quaternion general\n2 2 0\n"), HasSubstr("'quaternion'"));
+  EXPECT_THAT(error_of("%%MatrixMarket matrix coordinate real circulant\n2 2 0\n"), HasSubstr("'circulant'"));
   EXPECT_THAT(error_of("%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n1 2 1\n"),
               HasSubstr("above the diagonal"));
   EXPECT_THAT(error_of("%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n1 1 1\n"),

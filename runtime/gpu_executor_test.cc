@@ -197,6 +197,8 @@ TEST_F(GpuExecutorTest, MultipliesADenseWeightIntoTheWorkspace) {
   EXPECT_EQ(refused(16, 31).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(refused(-16, 64).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(refused(8, 64).code(), StatusCode::kInvalidArgument);
+  bindings.variables.strides.set("x", 1);  // less than a line: the library refuses it
+  EXPECT_THAT(executor_->run(plan, bindings).message(), testing::HasSubstr("describing a matrix"));
   bindings.spec = nullptr;
   EXPECT_EQ(executor_->run(plan, bindings).code(), StatusCode::kInternal);
 }
