@@ -41,11 +41,12 @@ struct Lines {
   std::int64_t stride = 0;
 
   DeviceAddress line(std::int64_t i) const { return address + static_cast<std::uint64_t>(i * stride) * size_of(type); }
-  Result<std::vector<float>> read(const DeviceMemory& memory) const {
-    std::vector<float> values(static_cast<std::size_t>(lines * length));
+  Result<std::vector<float>> read(const DeviceMemory& memory) const { return read(memory, 0, lines); }
+  Result<std::vector<float>> read(const DeviceMemory& memory, std::int64_t first, std::int64_t count) const {
+    std::vector<float> values(static_cast<std::size_t>(count * length));
     std::vector<std::byte> bytes(static_cast<std::size_t>(length) * size_of(type));
-    for (std::int64_t i = 0; i < lines; ++i) {
-      SPARSMITH_RETURN_IF_ERROR(memory.read(bytes, line(i)));
+    for (std::int64_t i = 0; i < count; ++i) {
+      SPARSMITH_RETURN_IF_ERROR(memory.read(bytes, line(first + i)));
       for (std::int64_t j = 0; j < length; ++j)
         values[i * length + j] = element(bytes.data() + static_cast<std::size_t>(j) * size_of(type), type);
     }
@@ -71,17 +72,17 @@ Lines lines_of(const OperatorSpec& spec, std::string_view name, const LaunchBind
           bindings.variables.strides.value_or(name, 0)};
 }
 
-// W X, in Y's layout without gaps.
-std::vector<double> product_of(const OperatorSpec& spec, std::int64_t n, const std::vector<float>& w,
-                               const std::vector<float>& x) {
+// W X, in Y's layout without gaps. Rows of W are read one at a time: W is what is large.
+Result<std::vector<double>> product_of(const OperatorSpec& spec, std::int64_t n, const Lines& weight,
+                                       const std::vector<float>& x, const DeviceMemory& memory) {
   const bool token_major = spec.layout == Layout::kTokenMajor;
   std::vector<double> y(static_cast<std::size_t>(spec.rows * n));
   for (std::int64_t row = 0; row < spec.rows; ++row) {
+    SPARSMITH_ASSIGN_OR_RETURN(const std::vector<float> w, weight.read(memory, row, 1));
     for (std::int64_t token = 0; token < n; ++token) {
       double sum = 0;
       for (std::int64_t k = 0; k < spec.cols; ++k)
-        sum += static_cast<double>(w[row * spec.cols + k]) *
-               static_cast<double>(x[token_major ? token * spec.cols + k : k * n + token]);
+        sum += static_cast<double>(w[k]) * static_cast<double>(x[token_major ? token * spec.cols + k : k * n + token]);
       y[token_major ? token * spec.rows + row : row * n + token] = sum;
     }
   }
@@ -128,9 +129,8 @@ Status emulated_matmul(const PlanStep& step, const LaunchBindings& bindings, Dev
   if (array == bindings.packed.end()) return not_found(fmt::format("there is no packed array {}", step.array));
   if (!step.product && !DenseMatmul::covers(spec)) return unsupported("no library has the epilogue of this product");
   const Lines weight{array->address, spec.type, spec.rows, spec.cols, spec.cols};
-  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<float> w, weight.read(memory));
   SPARSMITH_ASSIGN_OR_RETURN(const std::vector<float> x, lines_of(spec, "x", bindings).read(memory));
-  std::vector<double> y = product_of(spec, n, w, x);
+  SPARSMITH_ASSIGN_OR_RETURN(std::vector<double> y, product_of(spec, n, weight, x, memory));
   Lines to = lines_of(spec, "y", bindings);
   if (step.product) {
     SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset, step.product->evaluate(bindings.variables));

@@ -6,8 +6,8 @@
 
 namespace sparsmith {
 
-// Runs `step`, whose sums are exact to fp64, on the operator `bindings.spec`. Error: kNotFound where there is no such
-// array; kUnsupported for an epilogue that the library does not have; kDeviceError for memory that is not there.
+// Runs `step` on the operator `bindings.spec`, with sums in fp64. Errors: kNotFound where there is no such array;
+// kUnsupported for an epilogue that the library does not have; those of DeviceMemory.
 Status emulated_matmul(const PlanStep& step, const LaunchBindings& bindings, DeviceMemory& memory);
 
 }  // namespace sparsmith

@@ -23,7 +23,7 @@ TunedChoice tuned_choice(const BucketChoice& bucket, const OperatorSpec& spec) {
     choice.packing = kDensePacking;
   }
   choice.plan = bucket.candidate.plan;
-  if (choice.plan.steps.empty()) choice.plan = dense_candidate(spec)->plan;  // the library alone
+  if (choice.plan.steps.empty()) choice.plan = dense_candidate(spec)->plan;  // cuBLASLt alone
   choice.evidence =
       bucket.evidence == "measured" ? TunedChoice::Evidence::kMeasured : TunedChoice::Evidence::kPredicted;
   choice.median_us = bucket.us();
