@@ -95,7 +95,8 @@ class Tree:
 
     def ninja(self, targets: list[str], limit_s: float = 3600, writes_cache: bool = False) -> Outcome:
         cache = {} if writes_cache else {"CCACHE_READONLY": "1"}
-        command = ["ninja", "-C", str(self.build), f"-j{self.jobs}", *targets]
+        jobs = (os.cpu_count() or 1) if writes_cache else self.jobs  # trees are prepared one after the other
+        command = ["ninja", "-C", str(self.build), f"-j{jobs}", *targets]
         return run(command, self.root, limit_s, self.environment | cache)
 
     def prepare(self, rooms: list[str]) -> BuildGraph:
