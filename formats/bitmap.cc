@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "base/ceil_div.h"
-#include "base/half.h"
 #include "base/parallel_for.h"
 #include "formats/bitmap_layout.h"
 #include "formats/bitmap_tiles.h"
 #include "formats/row_parts.h"
+#include "formats/stored_value.h"
 
 namespace sparsmith {
 namespace {
@@ -161,7 +161,8 @@ class Packer {
         const std::size_t tile = static_cast<std::size_t>(strip) * tiles + r;
         for (std::int64_t i = begin; i < end; ++i) {
           const Place place = element_places()[row_of_tile][matrix_.column_indices[i] % kStripColumns];
-          values[tile][bitmap::value_index(words[tile], starts[tile], run_bits_, place)] = convert(matrix_.values[i]);
+          values[tile][bitmap::value_index(words[tile], starts[tile], run_bits_, place)] =
+              half_bits(matrix_.values[i], type_);
         }
       });
     });
@@ -191,10 +192,6 @@ class Packer {
       }
       count += starts[tile].values;
     }
-  }
-
-  std::uint16_t convert(float value) const {
-    return type_ == DataType::kFloat16 ? fp16_from_float(value) : bf16_from_float(value);
   }
 
   const CsrMatrix& matrix_;

@@ -25,8 +25,4 @@ struct BitmapPacking {
 //   Error: kInvalidArgument for other values than fp16 and bf16, and for a weight that exceeds 32-bit offsets.
 Result<PackedWeight> pack_bitmap(const CsrMatrix& matrix, const BitmapPacking& packing, DataType type);
 
-// The matrix back, with its values as they were rounded.
-//   Error: kInvalidInput when the arrays are not those of a bitmap packing.
-Result<CsrMatrix> unpack_bitmap(const PackedWeight& packed);
-
 }  // namespace sparsmith

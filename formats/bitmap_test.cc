@@ -55,7 +55,7 @@ TEST(BitmapTest, UnpackingGivesTheMatrixBack) {
     EXPECT_EQ(packed->packing, packing.name());
     EXPECT_LE(packed->facts.at("max_strip_bytes"),
               bitmap::max_strip_bytes(packing.tiles, packing.run_bits, packing.stored_offsets));
-    expect_unpacks_to(matrix, *packed, unpack_bitmap);
+    expect_unpacks_to(matrix, *packed);
     const auto again = pack_bitmap(matrix, packing, DataType::kFloat16);
     ASSERT_TRUE(again.ok());
     expect_same_bytes(*packed, *again);
@@ -121,7 +121,7 @@ TEST(BitmapTest, FewerFirstStripsWhereOneIsFull) {
   const auto packed_strips = [&matrix](int tiles) {
     const auto packed = pack_bitmap(matrix, {tiles, 8, false}, DataType::kFloat16);
     EXPECT_TRUE(packed.ok());
-    expect_unpacks_to(matrix, *packed, unpack_bitmap);
+    expect_unpacks_to(matrix, *packed);
     return packed->facts.at("first_strips");
   };
   EXPECT_EQ(packed_strips(4), bitmap::kFirstStrips);
@@ -146,17 +146,17 @@ TEST(BitmapTest, RefusesAnotherLengthOrName) {
   ASSERT_TRUE(packed.ok());
   PackedWeight cut = *packed;
   cut.arrays[0].bytes.resize(cut.arrays[0].bytes.size() - 16);
-  EXPECT_FALSE(unpack_bitmap(cut).ok());
+  EXPECT_FALSE(unpack(cut).ok());
   PackedWeight renamed = *packed;
   for (const char* other : {"bitmap_r3_b8_scanned", "bitmap_r2_b5_stored", "bitmap_r2_stored"}) {
     renamed.packing = other;
-    EXPECT_FALSE(unpack_bitmap(renamed).ok()) << other;
+    EXPECT_FALSE(unpack(renamed).ok()) << other;
   }
 }
 
 TEST(BitmapTest, DamageIsRefusedOrHarmless) {
   DrawnRandom random;
-  expect_damage_is_refused_or_harmless(random, 1000, unpack_bitmap, [&] {
+  expect_damage_is_refused_or_harmless(random, 1000, [&] {
     return pack_bitmap(draw_matrix(random, 40, 200, 0.5), draw_packing(random), DataType::kFloat16);
   });
 }

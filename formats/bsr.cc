@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/ceil_div.h"
-#include "base/half.h"
 #include "base/parallel_for.h"
 #include "formats/bsr_layout.h"
+#include "formats/stored_value.h"
 
 namespace sparsmith {
 namespace {
@@ -104,14 +104,10 @@ class Packer {
       for (std::int64_t i = matrix_.row_offsets[row]; i < matrix_.row_offsets[row + 1]; ++i) {
         const std::uint32_t column = matrix_.column_indices[i];
         while (columns[block] < column / kBlockColumns) ++block;
-        values[block * elements + index_in_block(row - first_row(block_row), column)] = convert(matrix_.values[i]);
+        values[block * elements + index_in_block(row - first_row(block_row), column)] =
+            half_bits(matrix_.values[i], type_);
       }
     }
-  }
-
-  std::uint16_t convert(float value) const {
-    const std::uint16_t bits = type_ == DataType::kFloat16 ? fp16_from_float(value) : bf16_from_float(value);
-    return bits == bsr::kNothing ? std::uint16_t{0} : bits;
   }
 
   const CsrMatrix& matrix_;

@@ -23,8 +23,4 @@ struct BsrPacking {
 //   Error: kInvalidArgument for other values than fp16 and bf16, and for a weight of 2^31 blocks or more.
 Result<PackedWeight> pack_bsr(const CsrMatrix& matrix, const BsrPacking& packing, DataType type);
 
-// The matrix back, with its values as they were rounded.
-//   Error: kInvalidInput when the arrays are not those of a bsr packing.
-Result<CsrMatrix> unpack_bsr(const PackedWeight& packed);
-
 }  // namespace sparsmith

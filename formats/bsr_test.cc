@@ -41,7 +41,7 @@ TEST(BsrTest, UnpackingGivesTheMatrixBack) {
     const auto packed = pack_bsr(matrix, packing, DataType::kFloat16);
     ASSERT_TRUE(packed.ok()) << packing.name() << packed.status().to_string();
     EXPECT_EQ(packed->packing, packing.name());
-    expect_unpacks_to(matrix, *packed, unpack_bsr);
+    expect_unpacks_to(matrix, *packed);
     const auto again = pack_bsr(matrix, packing, DataType::kFloat16);
     ASSERT_TRUE(again.ok());
     expect_same_bytes(*packed, *again);
@@ -67,7 +67,7 @@ TEST(BsrTest, OnlyBlocksWithANonzeroAreListed) {
   EXPECT_EQ(std::vector(firsts.begin(), firsts.end()), (std::vector<std::uint32_t>{0, 2, 2, 3}));
   EXPECT_EQ(std::vector(columns.begin(), columns.end()), (std::vector<std::uint32_t>{0, 3, 3}));
   EXPECT_EQ(packed->array("blocks")->bytes.size(), 3U * 2 * 1024);
-  expect_unpacks_to(matrix, *packed, unpack_bsr);
+  expect_unpacks_to(matrix, *packed);
 
   const auto all = pack_bsr(matrix, {2, true}, DataType::kBFloat16);
   ASSERT_TRUE(all.ok());
@@ -97,7 +97,7 @@ TEST(BsrTest, RefusesWhatItCannotHold) {
 
 TEST(BsrTest, DamagedPackingsAreRefusedOrHarmless) {
   DrawnRandom random;
-  expect_damage_is_refused_or_harmless(random, 2000, unpack_bsr, [&] {
+  expect_damage_is_refused_or_harmless(random, 2000, [&] {
     return pack_bsr(draw_matrix(random, 40, 90, 0.2), draw_packing(random), DataType::kFloat16);
   });
 }

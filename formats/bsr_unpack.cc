@@ -5,6 +5,7 @@
 #include "base/ceil_div.h"
 #include "formats/bsr.h"
 #include "formats/bsr_layout.h"
+#include "formats/packed_format.h"
 #include "formats/packed_reader.h"
 
 namespace sparsmith {
@@ -121,11 +122,17 @@ class BsrReader : public PackedReader {
 
 }  // namespace
 
-Result<std::unique_ptr<PackedReader>> open_bsr(const PackedView& view) {
-  SPARSMITH_ASSIGN_OR_RETURN(const BsrPacking packing, packing_named(view.packing));
-  return open_reader<BsrReader>(view, {1}, packing);
+PackedFormat bsr_format() {
+  return {.name = "bsr",
+          .pack = [](std::string_view name, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
+            SPARSMITH_ASSIGN_OR_RETURN(const BsrPacking packing, packing_named(name));
+            return pack_bsr(matrix, packing, type);
+          },
+          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
+            SPARSMITH_ASSIGN_OR_RETURN(const BsrPacking packing, packing_named(view.packing));
+            return open_reader<BsrReader>(view, {1}, packing);
+          },
+          .value_arrays = {"blocks"}};
 }
-
-Result<CsrMatrix> unpack_bsr(const PackedWeight& packed) { return unpack_with(open_bsr, packed); }
 
 }  // namespace sparsmith

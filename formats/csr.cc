@@ -7,8 +7,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "base/half.h"
 #include "formats/csr_layout.h"
+#include "formats/stored_value.h"
 
 namespace sparsmith {
 namespace {
@@ -156,12 +156,16 @@ Result<PackedWeight> pack_csr(const CsrMatrix& matrix, const CsrPacking& packing
                                                    : pack_columns<std::uint32_t>(matrix, cuts, DataType::kUint32));
   switch (type) {
     case DataType::kFloat16:
-      packed.arrays.push_back(pack_values<std::uint16_t>(matrix, cuts, type, fp16_from_float));
+      packed.arrays.push_back(pack_values<std::uint16_t>(
+          matrix, cuts, type, [](float value) { return half_bits(value, DataType::kFloat16); }));
       break;
     case DataType::kBFloat16:
-      packed.arrays.push_back(pack_values<std::uint16_t>(matrix, cuts, type, bf16_from_float));
+      packed.arrays.push_back(pack_values<std::uint16_t>(
+          matrix, cuts, type, [](float value) { return half_bits(value, DataType::kBFloat16); }));
       break;
-    default: packed.arrays.push_back(pack_values<float>(matrix, cuts, type, [](float v) { return v; })); break;
+    default:
+      packed.arrays.push_back(pack_values<float>(matrix, cuts, type, [](float value) { return value + 0.0F; }));
+      break;
   }
   const bool has_targets = packing.order != RowOrder::kNatural || packing.split_length > 0;
   if (has_targets) packed.arrays.push_back(array_of("targets", DataType::kUint32, cuts.targets));

@@ -47,8 +47,4 @@ std::string_view partial_sums_name(PartialSums partials);
 // beyond K = 65,536; over 2^32 elements).
 Result<PackedWeight> pack_csr(const CsrMatrix& matrix, const CsrPacking& packing, DataType type);
 
-// The matrix again, with values as stored. Error: kInvalidInput when an array is missing, of the wrong size, or names
-// what lies outside: a packed weight may come from a file.
-Result<CsrMatrix> unpack_csr(const PackedWeight& packed);
-
 }  // namespace sparsmith

@@ -32,7 +32,7 @@ TEST(CsrTest, UnpackingGivesTheMatrixBack) {
         EXPECT_LE(segment.length, packing.split_length);
       }
     }
-    expect_unpacks_to(matrix, *packed, unpack_csr);
+    expect_unpacks_to(matrix, *packed);
   }
 }
 
@@ -69,7 +69,7 @@ TEST(CsrTest, RefusesWhatItCannotHold) {
 
 TEST(CsrTest, DamageIsRefusedOrHarmless) {
   DrawnRandom random;
-  expect_damage_is_refused_or_harmless(random, 2000, unpack_csr, [&] {
+  expect_damage_is_refused_or_harmless(random, 2000, [&] {
     return pack_csr(draw_uneven_matrix(random, 12, 60),
                     {.index_bytes = 2, .split_length = 8, .partials = PartialSums::kTwoPass}, DataType::kFloat16);
   });
@@ -83,7 +83,7 @@ TEST(CsrTest, SegmentsDoNotShareNonzeros) {
   const auto segments = elements_of<csr::Segment>(*packed, "segments");
   const auto stored = static_cast<unsigned>(packed->array("columns")->size());
   for (csr::Segment& segment : segments) segment = {0, stored};
-  EXPECT_EQ(unpack_csr(*packed).status().code(), StatusCode::kInvalidInput);
+  EXPECT_EQ(unpack(*packed).status().code(), StatusCode::kInvalidInput);
 }
 
 }  // namespace

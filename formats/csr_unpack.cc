@@ -5,6 +5,7 @@
 #include "base/ceil_div.h"
 #include "formats/csr.h"
 #include "formats/csr_layout.h"
+#include "formats/packed_format.h"
 #include "formats/packed_reader.h"
 
 namespace sparsmith {
@@ -201,11 +202,17 @@ class CsrReader : public PackedReader {
 
 }  // namespace
 
-Result<std::unique_ptr<PackedReader>> open_csr(const PackedView& view) {
-  SPARSMITH_ASSIGN_OR_RETURN(const CsrPacking packing, packing_named(view.packing));
-  return open_reader<CsrReader>(view, {1}, packing);
+PackedFormat csr_format() {
+  return {.name = "csr",
+          .pack = [](std::string_view name, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
+            SPARSMITH_ASSIGN_OR_RETURN(const CsrPacking packing, packing_named(name));
+            return pack_csr(matrix, packing, type);
+          },
+          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
+            SPARSMITH_ASSIGN_OR_RETURN(const CsrPacking packing, packing_named(view.packing));
+            return open_reader<CsrReader>(view, {1}, packing);
+          },
+          .value_arrays = {"values"}};
 }
-
-Result<CsrMatrix> unpack_csr(const PackedWeight& packed) { return unpack_with(open_csr, packed); }
 
 }  // namespace sparsmith

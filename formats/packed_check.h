@@ -48,8 +48,4 @@ enum class PackedCheck : std::uint8_t {
 //   Error: kInvalidInput, with the packing's name, the place and the reason; also for a packing of an unknown format.
 Status check_packed(const PackedView& packed, const PackedClaim& claim, PackedCheck depth, int threads);
 
-// The matrix of a packed weight of any format, with values as stored.
-//   Error: as check_packed(), but for the claim.
-Result<CsrMatrix> unpack(const PackedWeight& packed);
-
 }  // namespace sparsmith

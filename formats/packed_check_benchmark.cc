@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "formats/packed_format.h"
 #include "matrix/synthesis.h"
 #include "tests/drawn_packings.h"
 
@@ -60,7 +61,7 @@ void run(std::int64_t rows) {
   measure(draw(rows, 0.5, "2:4"), pack_two_four(draw(rows, 0.5, "2:4"), kType));
   for (const double sparsity : {0.5, 0.8, 0.9, 0.99}) {
     const CsrMatrix matrix = draw(rows, sparsity, "uniform");
-    measure(matrix, test::dense_packing(matrix, kType));
+    measure(matrix, *pack("dense", matrix, kType));
     measure(matrix, pack_csr(matrix, {.index_bytes = 2, .alignment = 8}, kType));
     measure(matrix, pack_csr(matrix,
                              {.index_bytes = 2,

@@ -62,36 +62,11 @@ Status PackedParts::status() {
   return status_;
 }
 
-Result<const PackedFormat*> packed_format(std::string_view packing) {
-  for (const PackedFormat& format : packed_formats()) {
-    const std::string_view rest = packing.substr(std::min(packing.size(), format.name.size()));
-    if (packing.starts_with(format.name) && (rest.empty() || rest.front() == '_')) return &format;
-  }
-  return invalid_input(fmt::format("\"{:.100}\" is a packing of no format that this program knows", packing));
-}
-
 int worthwhile_threads(const PackedView& packed, int threads) {
   constexpr std::size_t kSmall = std::size_t{1} << 18;
   std::size_t bytes = 0;
   for (const PackedArrayView& array : packed.arrays) bytes += array.bytes.size();
   return bytes < kSmall ? 1 : threads;
-}
-
-Result<CsrMatrix> unpack_with(OpenPacked open, const PackedWeight& packed) {
-  std::vector<PackedArrayView> arrays;
-  for (const PackedArray& array : packed.arrays) arrays.push_back({array.name, array.type, array.bytes});
-  const PackedView view{packed.packing, packed.packer_version, packed.rows, packed.cols, packed.value_type,
-                        arrays,         &packed.facts};
-  const auto read = [&]() -> Result<CsrMatrix> {
-    const int threads = worthwhile_threads(view, 0);
-    SPARSMITH_ASSIGN_OR_RETURN(const auto reader, open(view));
-    SPARSMITH_RETURN_IF_ERROR(reader->check_bounds(threads));
-    SPARSMITH_ASSIGN_OR_RETURN(const UnpackedRows rows, UnpackedRows::read(view, *reader, threads));
-    SPARSMITH_RETURN_IF_ERROR(reader->check_whole(rows));
-    return rows.matrix();
-  };
-  Result<CsrMatrix> matrix = read();
-  return matrix.ok() ? std::move(matrix) : matrix.status().annotate(packed.packing);
 }
 
 Status check_ranges(std::int64_t count, std::int64_t grain, int threads,

@@ -1,4 +1,4 @@
-// How packed arrays of unknown origin are read back: what check_packed() and unpacking ask of a format.
+// How packed arrays of unknown origin are read back: what check_packed() and unpack() ask of a format.
 //
 // A reader is opened (sizes, names and facts agree), then checks its bounds, then reads its units, which threads do
 // side by side, and last looks at what follows from all rows together. Nothing in the arrays is believed before.
@@ -106,23 +106,8 @@ Result<std::unique_ptr<PackedReader>> open_reader(const PackedView& view, std::i
   return std::unique_ptr<PackedReader>(std::move(reader));
 }
 
-using OpenPacked = Result<std::unique_ptr<PackedReader>> (*)(const PackedView&);
-
-struct PackedFormat {
-  std::string_view name;  // packings' names are this, or begin with this and "_"
-  OpenPacked open;
-};
-
-// All of them.
-std::span<const PackedFormat> packed_formats();
-// That of a packing's name. Error: kInvalidInput for a name of none.
-Result<const PackedFormat*> packed_format(std::string_view packing);
-
 // Threads that are worth their start for what `packed` holds, of `threads` (0: all cores).
 int worthwhile_threads(const PackedView& packed, int threads);
-
-// The matrix of a packed weight. Errors: the reader's.
-Result<CsrMatrix> unpack_with(OpenPacked open, const PackedWeight& packed);
 
 // check(begin, end) for consecutive ranges of at most `grain` that cover [0, count), on `threads` threads (0: all
 // cores). The error of the first range that has one.

@@ -7,11 +7,11 @@
 #include <bit>
 #include <limits>
 
-#include "base/half.h"
 #include "base/parallel_for.h"
 #include "base/plant.h"
 #include "formats/panel_schedule.h"
 #include "formats/panel_words.h"
+#include "formats/stored_value.h"
 
 namespace sparsmith {
 namespace {
@@ -64,14 +64,6 @@ std::vector<std::uint16_t> segments_of_rows(const CsrMatrix& matrix, const Panel
     }
   });
   return segments;
-}
-
-std::uint32_t value_bits(float value, DataType type) {
-  switch (type) {
-    case DataType::kFloat16: return fp16_from_float(value);
-    case DataType::kBFloat16: return bf16_from_float(value);
-    default: return std::bit_cast<std::uint32_t>(value);
-  }
 }
 
 template <class T>

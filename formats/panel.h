@@ -58,8 +58,4 @@ int panel_packer_version(const PanelPacking& packing);
 // a block waits for over those it needs). Error: kInvalidArgument for a packing that cannot hold the matrix.
 Result<PackedWeight> pack_panel(const CsrMatrix& matrix, const PanelPacking& packing, DataType type);
 
-// The matrix again, with values as stored. Error: kInvalidInput when an array is missing, of the wrong size, or names
-// what lies outside: a packed weight may come from a file.
-Result<CsrMatrix> unpack_panel(const PackedWeight& packed);
-
 }  // namespace sparsmith

@@ -54,7 +54,7 @@ TEST(PanelTest, UnpackingGivesTheMatrixBack) {
       unread_steps += packed->facts.at("share_steps") - share.step_count;
     const std::int64_t step_bytes = panel::step_words(type, packing.token_lanes, matrix.cols).step() * 4;
     EXPECT_EQ(packed->read_bytes(), packed->bytes() - unread_steps * step_bytes);
-    expect_unpacks_to(matrix, *packed, unpack_panel);
+    expect_unpacks_to(matrix, *packed);
   }
 }
 
@@ -99,14 +99,14 @@ TEST(PanelTest, WholeRowsTakeNoSlots) {
   ASSERT_TRUE(whole.ok()) << whole.status().to_string();
   EXPECT_EQ(whole->facts.at("parts"), 1);
   EXPECT_LE(whole->facts.at("slots"), 2 * 4 * 32);
-  expect_unpacks_to(matrix, *whole, unpack_panel);
+  expect_unpacks_to(matrix, *whole);
   packing.max_slots = 1100;
   packing.row_store = panel::RowStore::kStaged;
   const auto staged = pack_panel(matrix, packing, DataType::kFloat16);
   ASSERT_TRUE(staged.ok()) << staged.status().to_string();
   EXPECT_LE(staged->facts.at("slots") + staged->facts.at("rows") / 2, 1100);
   EXPECT_EQ(staged->facts.at("parts"), 2);
-  expect_unpacks_to(matrix, *staged, unpack_panel);
+  expect_unpacks_to(matrix, *staged);
   packing.max_slots = 600;
   packing.row_store = panel::RowStore::kSlots;
   EXPECT_GE(pack_panel(matrix, packing, DataType::kFloat16)->facts.at("parts"), 6);
@@ -135,7 +135,7 @@ TEST(PanelTest, SumsOfAllColumnPartsMeetInTheSameSlots) {
       ASSERT_EQ(slots[parts[i].first_offset + row], slots[first.first_offset + row]);
   }
   EXPECT_LT(packed->facts.at("slots"), 160);  // 20 nonzeros a column part, seldom more than 32
-  expect_unpacks_to(matrix, *packed, unpack_panel);
+  expect_unpacks_to(matrix, *packed);
 }
 
 // Columns beside values up to the last K that 15 bits can name, words beyond; fp32 has words anyway.
@@ -152,7 +152,7 @@ TEST(PanelTest, GathersNameAnyColumn) {
       const auto packed = pack_panel(matrix, packing, type);
       ASSERT_TRUE(packed.ok()) << packed.status().to_string();
       EXPECT_EQ(packed->packing, "panel_r1_k1_w2_t8_l64_s2048_gather4");
-      const auto back = unpack_panel(*packed);
+      const auto back = unpack(*packed);
       ASSERT_TRUE(back.ok()) << back.status().to_string();
       EXPECT_EQ(back->column_indices, matrix.column_indices);
       EXPECT_EQ(back->values, matrix.values);
@@ -211,7 +211,7 @@ TEST(PanelTest, DamageIsRefusedOrHarmless) {
     PanelPacking packing{.row_parts = 2, .warps = 2, .segment_length = 8, .max_slots = 400};
     packing.token_lanes = token_lanes;
     packing.sweep_columns = token_lanes > 0 ? 16 : 0;
-    expect_damage_is_refused_or_harmless(random, 2000, unpack_panel, [&] {
+    expect_damage_is_refused_or_harmless(random, 2000, [&] {
       if (token_lanes == 0) packing.row_store = static_cast<panel::RowStore>(random() % 4);
       packing.column_parts = packing.adds() ? 2 : 1;
       const DataType type = packing.staged() || random() % 2 == 0 ? DataType::kFloat16 : DataType::kFloat32;
@@ -228,7 +228,7 @@ TEST(PanelTest, PartsFollowOneAnother) {
   const auto refused = [&](const auto& damage_it) {
     PackedWeight packed = *whole;
     damage_it(packed);
-    return !unpack_panel(packed).ok();
+    return !unpack(packed).ok();
   };
   const auto nothing = [](PackedWeight&) {};
   EXPECT_FALSE(refused(nothing));

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 
+#include "formats/packed_format.h"
 #include "formats/packed_reader.h"
 #include "formats/panel.h"
 #include "formats/panel_tasks.h"
@@ -21,8 +22,8 @@ using panel::kWarpLanes;
 using panel::kWholeRow;
 using panel::StepWords;
 
-Result<PanelPacking> packing_named(const PackedView& view) {
-  const auto parts = name_parts(view.packing);
+Result<PanelPacking> packing_named(std::string_view name) {
+  const auto parts = name_parts(name);
   PanelPacking packing;
   const auto wrong = invalid_input("a name of no panel packing");
   if (parts.size() < 8) return wrong;
@@ -48,9 +49,8 @@ Result<PanelPacking> packing_named(const PackedView& view) {
   }
   constexpr int kMostWarps = 32;
   constexpr int kMostColumnParts = 1 << 16;
-  if (packing.name() != view.packing || packing.warps < 1 || packing.warps > kMostWarps || packing.segment_lanes < 1 ||
-      packing.column_parts < 1 || packing.column_parts > kMostColumnParts || packing.row_parts < 1 ||
-      !check_panel_packing(packing, view.rows, view.cols, view.value_type).ok())
+  if (packing.name() != name || packing.warps < 1 || packing.warps > kMostWarps || packing.segment_lanes < 1 ||
+      packing.column_parts < 1 || packing.column_parts > kMostColumnParts || packing.row_parts < 1)
     return wrong;
   return packing;
 }
@@ -511,11 +511,18 @@ class PanelReader : public PackedReader {
 
 }  // namespace
 
-Result<std::unique_ptr<PackedReader>> open_panel(const PackedView& view) {
-  SPARSMITH_ASSIGN_OR_RETURN(const PanelPacking packing, packing_named(view));
-  return open_reader<PanelReader>(view, {panel_packer_version(packing)}, packing);
+PackedFormat panel_format() {
+  return {.name = "panel",
+          .pack = [](std::string_view name, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
+            SPARSMITH_ASSIGN_OR_RETURN(const PanelPacking packing, packing_named(name));
+            return pack_panel(matrix, packing, type);
+          },
+          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
+            SPARSMITH_ASSIGN_OR_RETURN(const PanelPacking packing, packing_named(view.packing));
+            SPARSMITH_RETURN_IF_ERROR(check_panel_packing(packing, view.rows, view.cols, view.value_type));
+            return open_reader<PanelReader>(view, {panel_packer_version(packing)}, packing);
+          },
+          .value_arrays = {"entries"}};
 }
-
-Result<CsrMatrix> unpack_panel(const PackedWeight& packed) { return unpack_with(open_panel, packed); }
 
 }  // namespace sparsmith

@@ -7,11 +7,11 @@
 #include <cstring>
 
 #include "base/ceil_div.h"
-#include "base/half.h"
 #include "base/parallel_for.h"
 #include "formats/row_parts.h"
 #include "formats/scatter_layout.h"
 #include "formats/scatter_rounds.h"
+#include "formats/stored_value.h"
 
 namespace sparsmith {
 namespace {
@@ -65,16 +65,12 @@ class RowBlock {
   std::int64_t size() const { return std::ssize(entries_); }
 
  private:
-  static bool stored(std::uint16_t bits) { return (bits & 0x7FFFU) != 0; }
-
   // Rounds the values of a row, and counts in offsets_[t + 1] those that tile t gets.
   void count(std::int64_t row) {
     if (row >= matrix_.rows) return;
     for (std::int64_t i = matrix_.row_offsets[row]; i < matrix_.row_offsets[row + 1]; ++i) {
-      const float value = matrix_.values[i];
-      const std::uint16_t bits = type_ == DataType::kFloat16 ? fp16_from_float(value) : bf16_from_float(value);
-      bits_.push_back(bits);
-      offsets_[(matrix_.column_indices[i] >> tile_bits_) + 1] += stored(bits) ? 1 : 0;
+      bits_.push_back(with_negative_zero(half_bits(matrix_.values[i], type_)));
+      ++offsets_[(matrix_.column_indices[i] >> tile_bits_) + 1];
     }
   }
 
@@ -84,7 +80,6 @@ class RowBlock {
     const std::uint32_t row_bytes = 2U << tile_bits_;
     const std::uint32_t swizzle = in_tile % 8 * 16;
     for (std::int64_t i = matrix_.row_offsets[row]; i < matrix_.row_offsets[row + 1]; ++i, ++bits) {
-      if (!stored(*bits)) continue;
       const std::uint32_t column = matrix_.column_indices[i];
       const std::uint32_t tile = column >> tile_bits_;
       const std::uint32_t in_row = column_offsets_[column - (tile << tile_bits_)] ^ swizzle;

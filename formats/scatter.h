@@ -44,10 +44,6 @@ struct ScatterPacking {
 // groups of 32 words.
 Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking& packing, DataType type);
 
-// The matrix again, with values as stored. Error: kInvalidInput when an array is missing, of the wrong size, or names
-// what lies outside: a packed weight may come from a file.
-Result<CsrMatrix> unpack_scatter(const PackedWeight& packed);
-
 // The rounds that the words of a tile hold, `words` of each lane. (Kernels have their own.)
 std::int64_t scatter_rounds(ScatterEntry entry, std::int64_t words);
 

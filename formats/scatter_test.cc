@@ -37,7 +37,7 @@ TEST(ScatterTest, UnpackingGivesTheMatrixBack) {
     const auto packed = pack_scatter(matrix, packing, DataType::kFloat16);
     ASSERT_TRUE(packed.ok()) << packed.status().to_string();
     EXPECT_EQ(packed->packing, packing.name());
-    expect_unpacks_to(matrix, *packed, unpack_scatter);
+    expect_unpacks_to(matrix, *packed);
     EXPECT_EQ(packed->facts.at("rounds") * 32 - packed->facts.at("padding"), matrix.nnz());
     EXPECT_GE(packed->facts.at("rounds_p5"), packing.min_rounds * (matrix.rows > 0 ? 1 : 0));
   }
@@ -163,7 +163,7 @@ TEST(ScatterTest, RefusesWhatItCannotHold) {
 
 TEST(ScatterTest, DamageIsRefusedOrHarmless) {
   DrawnRandom random;
-  expect_damage_is_refused_or_harmless(random, 1000, unpack_scatter, [&] {
+  expect_damage_is_refused_or_harmless(random, 1000, [&] {
     return pack_scatter(draw_weight(random, 20, 90), draw_packing(random), DataType::kFloat16);
   });
 }

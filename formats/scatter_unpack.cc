@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/ceil_div.h"
+#include "formats/packed_format.h"
 #include "formats/packed_reader.h"
 #include "formats/row_parts.h"
 #include "formats/scatter.h"
@@ -275,11 +276,18 @@ class ScatterReader : public PackedReader {
 
 }  // namespace
 
-Result<std::unique_ptr<PackedReader>> open_scatter(const PackedView& view) {
-  SPARSMITH_ASSIGN_OR_RETURN(const ScatterPacking packing, packing_named(view.packing));
-  return open_reader<ScatterReader>(view, {2}, packing);
+PackedFormat scatter_format() {
+  return {.name = "scatter",
+          .pack = [](std::string_view name, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
+            SPARSMITH_ASSIGN_OR_RETURN(const ScatterPacking packing, packing_named(name));
+            return pack_scatter(matrix, packing, type);
+          },
+          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
+            SPARSMITH_ASSIGN_OR_RETURN(const ScatterPacking packing, packing_named(view.packing));
+            return open_reader<ScatterReader>(view, {2}, packing);
+          },
+          .value_arrays = {"entries", "more_entries"},
+          .negative_zeros = true};
 }
-
-Result<CsrMatrix> unpack_scatter(const PackedWeight& packed) { return unpack_with(open_scatter, packed); }
 
 }  // namespace sparsmith

@@ -51,8 +51,4 @@ bool has_vector_width(SlotColumns columns, std::int64_t width);
 // the matrix: columns beyond what their width reaches, a row of over 65,535 slots.
 Result<PackedWeight> pack_slots(const CsrMatrix& matrix, const SlotsPacking& packing, DataType type);
 
-// The matrix again, with values as stored. Error: kInvalidInput when an array is missing, of the wrong size, or names
-// what lies outside: a packed weight may come from a file.
-Result<CsrMatrix> unpack_slots(const PackedWeight& packed);
-
 }  // namespace sparsmith

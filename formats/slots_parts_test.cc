@@ -38,7 +38,7 @@ TEST(SlotsPartsTest, HeavyPartsUnpack) {
         static_cast<double>(1 + random() % 30) / 10, static_cast<double>(5 + random() % 20) / 10);
     const auto packed = pack_slots(matrix, draw_slots_packing(random, matrix.cols), DataType::kFloat16);
     ASSERT_TRUE(packed.ok()) << packed.status().to_string();
-    expect_unpacks_to(matrix, *packed, unpack_slots);
+    expect_unpacks_to(matrix, *packed);
     const std::int64_t equal = packed->facts.at("parts") * packed->facts.at("heavy_groups");
     if (packed->facts.at("heavy_parts") > 0) {
       EXPECT_LE(50 * groups_in(*packed), 49 * equal);
@@ -62,7 +62,7 @@ std::vector<std::int64_t> sizes_of(const std::vector<std::int64_t>& row_slots, i
   matrix.values.assign(matrix.column_indices.size(), 1.0F);
   const auto packed = pack_slots(matrix, {SlotColumns::kUint16, 4, 1, parts}, DataType::kFloat32);
   EXPECT_TRUE(packed.ok()) << packed.status().to_string();
-  expect_unpacks_to(matrix, *packed, unpack_slots);
+  expect_unpacks_to(matrix, *packed);
   return {packed->facts.at("heavy_parts"), packed->facts.at("heavy_groups"), packed->facts.at("groups")};
 }
 
@@ -89,7 +89,7 @@ TEST(SlotsPartsTest, SizesOfPartsAndLongestRowsAreChecked) {
   const auto refused = [&](const auto& damage_it) {
     PackedWeight packed = *whole;
     damage_it(packed);
-    return unpack_slots(packed).status().code() == StatusCode::kInvalidInput;
+    return unpack(packed).status().code() == StatusCode::kInvalidInput;
   };
   EXPECT_FALSE(refused([](PackedWeight&) {}));
   for (const char* fact : {"groups", "heavy_parts", "heavy_groups"}) {

@@ -27,7 +27,7 @@ TEST(SlotsTest, UnpackingGivesTheMatrixBack) {
     const DataType type = random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat16;
     const auto packed = pack_slots(matrix, packing, type);
     ASSERT_TRUE(packed.ok()) << packed.status().to_string();
-    expect_unpacks_to(matrix, *packed, unpack_slots);
+    expect_unpacks_to(matrix, *packed);
     const auto again = pack_slots(matrix, packing, type);
     ASSERT_TRUE(again.ok());
     expect_same_bytes(*packed, *again);
@@ -132,7 +132,7 @@ TEST(SlotsTest, DistancesAtTheirLimitsAreExact) {
         const CsrMatrix matrix = row_of(65536, {first, first + gap});
         const auto packed = pack_slots(matrix, {columns, columns == kDelta3 ? 32 : 16, 1, 1}, DataType::kFloat16);
         ASSERT_TRUE(packed.ok()) << packed.status().to_string();
-        expect_unpacks_to(matrix, *packed, unpack_slots);
+        expect_unpacks_to(matrix, *packed);
         EXPECT_EQ(slots_of_row(*packed), gap <= reach ? 1 : 2) << slot_columns_name(columns) << " " << gap;
       }
     }
@@ -167,7 +167,7 @@ void expect_narrow_tile(const CsrMatrix& matrix, int base, const std::vector<std
   const auto packed = pack_slots(matrix, packing, DataType::kFloat16);
   ASSERT_TRUE(packed.ok());
   EXPECT_EQ(slots_of_row(*packed), 1);
-  expect_unpacks_to(matrix, *packed, unpack_slots);
+  expect_unpacks_to(matrix, *packed);
   const std::byte* bytes = packed->array("slots")->bytes.data();
   const SlotTileSize size(packing, DataType::kFloat16);
   const std::byte* columns = bytes + slots::kLanes * size.values;
@@ -209,7 +209,7 @@ TEST(SlotsTest, WideTilesOfAFullRowDoNotBeginInOneBank) {
     std::set<int> banks;
     for (const std::uint16_t base : bases) banks.insert(base / 2 % 32);
     EXPECT_GE(banks.size(), 16U) << slot_columns_name(columns);
-    expect_unpacks_to(matrix, *packed, unpack_slots);
+    expect_unpacks_to(matrix, *packed);
   }
 }
 
@@ -242,15 +242,15 @@ TEST(SlotsTest, StepsOutOfTheRowAreRefused) {
       write_step(columns, packed.arrays[0].bytes.data() + slots::kLanes * size.values, 0, e, size.columns, step);
       return packed;
     };
-    EXPECT_TRUE(unpack_slots(with_step(2, 0)).ok());
+    EXPECT_TRUE(unpack(with_step(2, 0)).ok());
     EXPECT_TRUE(is_in_bounds(with_step(2, 4)));
-    EXPECT_FALSE(unpack_slots(with_step(2, 4)).ok()) << "distances behind the last nonzero are 0";
+    EXPECT_FALSE(unpack(with_step(2, 4)).ok()) << "distances behind the last nonzero are 0";
     EXPECT_FALSE(is_in_bounds(with_step(2, 5))) << "padding in column 20 of 20";
     EXPECT_FALSE(is_in_bounds(with_step(15, 15)));
-    EXPECT_FALSE(unpack_slots(with_step(0, 1)).ok());
+    EXPECT_FALSE(unpack(with_step(0, 1)).ok());
     PackedWeight narrow = *whole;
     narrow.facts["vector_width"] = 4;
-    EXPECT_EQ(unpack_slots(narrow).status().code(), StatusCode::kInvalidInput);
+    EXPECT_EQ(unpack(narrow).status().code(), StatusCode::kInvalidInput);
   }
 }
 
@@ -288,7 +288,7 @@ TEST(SlotsTest, NarrowDistancesReachTheLastColumn) {
     const CsrMatrix matrix = row_of(256, {0, last});
     const auto packed = pack_slots(matrix, {SlotColumns::kDelta3, 32, 1, 1}, DataType::kFloat16);
     ASSERT_TRUE(packed.ok());
-    expect_unpacks_to(matrix, *packed, unpack_slots);
+    expect_unpacks_to(matrix, *packed);
   }
   const SlotsPacking packing{SlotColumns::kDelta3, 32, 1, 1};
   const SlotTileSize size(packing, DataType::kFloat16);
@@ -300,12 +300,12 @@ TEST(SlotsTest, NarrowDistancesReachTheLastColumn) {
   write_step(packing.columns, columns, 0, 31, size.columns, 8);
   EXPECT_FALSE(is_in_bounds(*packed)) << "padding in column 256 of 256";
   packed->facts["vector_width"] = 16;
-  EXPECT_EQ(unpack_slots(*packed).status().code(), StatusCode::kInvalidInput);
+  EXPECT_EQ(unpack(*packed).status().code(), StatusCode::kInvalidInput);
 }
 
 TEST(SlotsTest, DamageIsRefusedOrHarmless) {
   DrawnRandom random;
-  expect_damage_is_refused_or_harmless(random, 2000, unpack_slots, [&] {
+  expect_damage_is_refused_or_harmless(random, 2000, [&] {
     return pack_slots(draw_uneven_matrix(random, 5, 300), draw_slots_packing(random, 300), DataType::kFloat16);
   });
 }
@@ -318,7 +318,7 @@ TEST(SlotsTest, EveryRowHasItsOwnSlots) {
   const auto refused = [&](const auto& damage_it) {
     PackedWeight packed = *whole;
     damage_it(elements_of<slots::Row>(packed, "rows"));
-    return !unpack_slots(packed).ok();
+    return !unpack(packed).ok();
   };
   EXPECT_FALSE(refused([](std::span<slots::Row>) {}));
   EXPECT_TRUE(refused([](std::span<slots::Row> rows) { rows[1].range = rows[0].range; }));

@@ -5,9 +5,9 @@
 #include <bit>
 #include <cstring>
 
-#include "base/half.h"
 #include "formats/slots_steps.h"
 #include "formats/slots_tile_order.h"
+#include "formats/stored_value.h"
 
 namespace sparsmith {
 namespace {
@@ -231,9 +231,9 @@ class PartWriter {
       const auto nonzero = [&](int e) { return of_lane[e]; };
       for (int e = 0; e < width; ++e) {
         if (nonzero(e) != kPadding) {
-          write_value(to, lane, e, matrix_.values[nonzero(e)]);
+          write_value(to, lane, e, value_bits(matrix_.values[nonzero(e)], type_));
         } else if (pads_long_steps(packing_.columns)) {
-          write_value_bits(to, lane, e, minus_zero());
+          write_value(to, lane, e, minus_zero());
         }
       }
       switch (packing_.columns) {
@@ -282,15 +282,7 @@ class PartWriter {
     }
   }
 
-  void write_value(std::byte* to, int lane, int e, float value) const {
-    std::uint32_t bits = type_ == DataType::kFloat32   ? std::bit_cast<std::uint32_t>(value)
-                         : type_ == DataType::kFloat16 ? fp16_from_float(value)
-                                                       : bf16_from_float(value);
-    if (pads_long_steps(packing_.columns) && bits == minus_zero()) bits = 0;
-    write_value_bits(to, lane, e, bits);
-  }
-
-  void write_value_bits(std::byte* to, int lane, int e, std::uint32_t bits) const {
+  void write_value(std::byte* to, int lane, int e, std::uint32_t bits) const {
     store(to + interleaved_at(lane, e * value_bytes_, size_.values), bits, value_bytes_);
   }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 
+#include "formats/packed_format.h"
 #include "formats/packed_reader.h"
 #include "formats/slots.h"
 #include "formats/slots_deal.h"
@@ -361,11 +362,17 @@ class SlotsReader : public PackedReader {
 
 }  // namespace
 
-Result<std::unique_ptr<PackedReader>> open_slots(const PackedView& view) {
-  SPARSMITH_ASSIGN_OR_RETURN(const SlotsPacking packing, packing_named(view.packing));
-  return open_reader<SlotsReader>(view, {3}, packing);
+PackedFormat slots_format() {
+  return {.name = "slots",
+          .pack = [](std::string_view name, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
+            SPARSMITH_ASSIGN_OR_RETURN(const SlotsPacking packing, packing_named(name));
+            return pack_slots(matrix, packing, type);
+          },
+          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
+            SPARSMITH_ASSIGN_OR_RETURN(const SlotsPacking packing, packing_named(view.packing));
+            return open_reader<SlotsReader>(view, {3}, packing);
+          },
+          .value_arrays = {"slots"}};
 }
-
-Result<CsrMatrix> unpack_slots(const PackedWeight& packed) { return unpack_with(open_slots, packed); }
 
 }  // namespace sparsmith

@@ -9,9 +9,10 @@
 #include <limits>
 
 #include "base/ceil_div.h"
-#include "base/half.h"
 #include "base/parallel_for.h"
+#include "formats/packed_format.h"
 #include "formats/packed_reader.h"
+#include "formats/stored_value.h"
 #include "formats/two_four_layout.h"
 
 namespace sparsmith {
@@ -127,10 +128,10 @@ class Packer {
 
   // The nonzeros from `first` to `end`, which are one or two, as a group.
   void put(std::byte* tile, const GroupPlace& place, std::int64_t first, std::int64_t end) const {
-    std::uint16_t values[2] = {convert(matrix_.values[first]), kNothing};
+    std::uint16_t values[2] = {half_bits(matrix_.values[first], type_), kNothing};
     std::uint32_t places[2] = {matrix_.column_indices[first] % kGroup, kGroup - 1};
     if (end - first == 2) {
-      values[1] = convert(matrix_.values[first + 1]);
+      values[1] = half_bits(matrix_.values[first + 1], type_);
       places[1] = matrix_.column_indices[first + 1] % kGroup;
     } else if (places[0] == kGroup - 1) {  // nothing stands in front of it
       std::swap(values[0], values[1]);
@@ -139,11 +140,6 @@ class Packer {
     std::memcpy(tile + 2 * place.values, values, sizeof(values));
     auto& word = reinterpret_cast<std::uint32_t*>(tile + kValueBytes)[place.word];
     word = (word & ~(0xFU << place.bit)) | (places[0] | places[1] << 2) << place.bit;
-  }
-
-  std::uint16_t convert(float value) const {
-    const std::uint16_t bits = type_ == DataType::kFloat16 ? fp16_from_float(value) : bf16_from_float(value);
-    return bits == kNothing ? std::uint16_t{0} : bits;
   }
 
   const CsrMatrix& matrix_;
@@ -239,11 +235,17 @@ Result<PackedWeight> pack_two_four(const CsrMatrix& matrix, DataType type) {
   return Packer(matrix, type).pack();
 }
 
-Result<std::unique_ptr<PackedReader>> open_two_four(const PackedView& view) {
-  if (view.packing != kTwoFourPacking) return invalid_input("a name of no two_four packing");
-  return open_reader<TwoFourReader>(view, {1});
+PackedFormat two_four_format() {
+  return {.name = kTwoFourPacking,
+          .pack = [](std::string_view name, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
+            if (name != kTwoFourPacking) return invalid_input("a name of no two_four packing");
+            return pack_two_four(matrix, type);
+          },
+          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
+            if (view.packing != kTwoFourPacking) return invalid_input("a name of no two_four packing");
+            return open_reader<TwoFourReader>(view, {1});
+          },
+          .value_arrays = {"tiles"}};
 }
-
-Result<CsrMatrix> unpack_two_four(const PackedWeight& packed) { return unpack_with(open_two_four, packed); }
 
 }  // namespace sparsmith

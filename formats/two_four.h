@@ -17,8 +17,4 @@ inline constexpr const char* kTwoFourPacking = "two_four";
 //   weight whose rows or columns exceed 32-bit indices.
 Result<PackedWeight> pack_two_four(const CsrMatrix& matrix, DataType type);
 
-// The matrix back, with its values as they were rounded.
-//   Error: kInvalidInput when the arrays are not those of a two_four packing.
-Result<CsrMatrix> unpack_two_four(const PackedWeight& packed);
-
 }  // namespace sparsmith

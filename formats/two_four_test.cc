@@ -51,7 +51,7 @@ TEST(TwoFourTest, UnpackingGivesTheMatrixBack) {
     const auto packed = pack_two_four(matrix, DataType::kFloat16);
     ASSERT_TRUE(packed.ok()) << packed.status().to_string();
     EXPECT_EQ(packed->packing, kTwoFourPacking);
-    expect_unpacks_to(matrix, *packed, unpack_two_four);
+    expect_unpacks_to(matrix, *packed);
     const auto again = pack_two_four(matrix, DataType::kFloat16);
     ASSERT_TRUE(again.ok());
     expect_same_bytes(*packed, *again);
@@ -74,7 +74,7 @@ TEST(TwoFourTest, PlacesAscendWhateverAGroupHolds) {
   }
   const auto packed = pack_two_four(matrix, DataType::kFloat16);
   ASSERT_TRUE(packed.ok()) << packed.status().to_string();
-  expect_unpacks_to(matrix, *packed, unpack_two_four);
+  expect_unpacks_to(matrix, *packed);
   ASSERT_EQ(packed->bytes(), two_four::kStripBytes);
   for (int tile = 0; tile < two_four::kPanelTiles; ++tile) {
     const auto* words = reinterpret_cast<const std::uint32_t*>(packed->arrays[0].bytes.data() +
@@ -129,14 +129,13 @@ TEST(TwoFourTest, PlacesThatDoNotAscendAreRefused) {
   auto packed = pack_two_four(draw_two_four(random, 20, 70, 0.5), DataType::kFloat16);
   ASSERT_TRUE(packed.ok());
   packed->arrays[0].bytes[two_four::kValueBytes] |= static_cast<std::byte>(3);
-  EXPECT_EQ(unpack_two_four(*packed).status().code(), StatusCode::kInvalidInput);
+  EXPECT_EQ(unpack(*packed).status().code(), StatusCode::kInvalidInput);
 }
 
 TEST(TwoFourTest, DamagedPackingsAreRefusedOrHarmless) {
   DrawnRandom random;
-  expect_damage_is_refused_or_harmless(random, 2000, unpack_two_four, [&] {
-    return pack_two_four(draw_two_four(random, 40, 90, 0.4), DataType::kFloat16);
-  });
+  expect_damage_is_refused_or_harmless(
+      random, 2000, [&] { return pack_two_four(draw_two_four(random, 40, 90, 0.4), DataType::kFloat16); });
 }
 
 }  // namespace

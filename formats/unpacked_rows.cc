@@ -36,18 +36,22 @@ void write_columns(std::span<const Entry> entries, std::byte* to) {
   }
 }
 
-// False where one is zero, infinite or no number. `infinity`: its bits.
+// False where one is infinite, no number or a zero of another sign than `negative_zeros` says. `infinity`: its bits.
 template <class Bits>
-bool write_values(std::span<const Entry> entries, std::int32_t infinity, std::byte* to) {
+bool write_values(std::span<const Entry> entries, std::int32_t infinity, bool negative_zeros, std::byte* to) {
   constexpr std::uint32_t kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
+  const auto other_zero = negative_zeros ? Bits{0} : static_cast<Bits>(~kMagnitude);
   std::int32_t wrong = 0;  // in its sign
+  bool other = false;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    const auto magnitude = static_cast<std::int32_t>(entries[i].bits & kMagnitude);
-    wrong |= (magnitude - 1) | (infinity - 1 - magnitude);
-    const auto bits = static_cast<Bits>(entries[i].bits);
+    const auto stored = static_cast<Bits>(entries[i].bits);
+    const auto magnitude = static_cast<std::int32_t>(stored & kMagnitude);
+    wrong |= infinity - 1 - magnitude;
+    other |= stored == other_zero;
+    const auto bits = magnitude == 0 ? Bits{0} : stored;
     std::memcpy(to + i * sizeof(Bits), &bits, sizeof(Bits));
   }
-  return wrong >= 0;
+  return wrong >= 0 && !other;
 }
 
 // Calls visit(numbers) for blocks of `count` numbers of type From, made such of type To.
@@ -155,13 +159,16 @@ Status UnitRows::store_row(std::span<Entry> entries, std::int64_t row, std::size
     write_columns<std::uint32_t>(entries, unit.columns.get() + first * 4);
   }
   std::byte* const values = unit.values.get() + first * size_of(type_);
-  const bool sound = type_ == DataType::kFloat32   ? write_values<std::uint32_t>(entries, 0x7F800000, values)
-                     : type_ == DataType::kFloat16 ? write_values<std::uint16_t>(entries, 0x7C00, values)
-                                                   : write_values<std::uint16_t>(entries, 0x7F80, values);
-  return sound ? Status{} : invalid_input(fmt::format("row {}: a stored value is zero or not finite", row));
+  const bool sound =
+      type_ == DataType::kFloat32   ? write_values<std::uint32_t>(entries, 0x7F800000, negative_zeros_, values)
+      : type_ == DataType::kFloat16 ? write_values<std::uint16_t>(entries, 0x7C00, negative_zeros_, values)
+                                    : write_values<std::uint16_t>(entries, 0x7F80, negative_zeros_, values);
+  return sound ? Status{}
+               : invalid_input(fmt::format("row {}: a stored value is not finite, or a zero of the wrong sign", row));
 }
 
-Result<UnpackedRows> UnpackedRows::read(const PackedView& shape, const PackedReader& reader, int threads) {
+Result<UnpackedRows> UnpackedRows::read(const PackedView& shape, const PackedReader& reader, bool negative_zeros,
+                                        int threads) {
   UnpackedRows result;
   result.cols_ = shape.cols;
   result.type_ = shape.value_type;
@@ -170,7 +177,7 @@ Result<UnpackedRows> UnpackedRows::read(const PackedView& shape, const PackedRea
   std::atomic<std::int64_t> next = 0;
   const std::int64_t workers = threads > 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
   const Status status = check_ranges(workers, 1, threads, [&](std::int64_t, std::int64_t) {
-    UnitRows rows(shape, result.rows_, result.units_);
+    UnitRows rows(shape, negative_zeros, result.rows_, result.units_);
     for (std::int64_t unit = next++; unit < reader.units(); unit = next++)
       SPARSMITH_RETURN_IF_ERROR(reader.read(unit, rows));
     return Status{};

@@ -37,8 +37,13 @@ class UnitRows {
     std::uint32_t bits;  // of the value, as stored
   };
 
-  UnitRows(const PackedView& shape, std::span<UnpackedRow> places, std::span<UnpackedUnit> units)
-      : rows_(shape.rows), cols_(shape.cols), type_(shape.value_type), places_(places), units_(units) {}
+  UnitRows(const PackedView& shape, bool negative_zeros, std::span<UnpackedRow> places, std::span<UnpackedUnit> units)
+      : rows_(shape.rows),
+        cols_(shape.cols),
+        type_(shape.value_type),
+        negative_zeros_(negative_zeros),
+        places_(places),
+        units_(units) {}
 
   // A unit of so many rows, all empty as yet.
   void begin(std::uint32_t unit, std::size_t rows);
@@ -59,7 +64,8 @@ class UnitRows {
   std::size_t size(std::size_t row) const { return unit_rows_[row].size; }
 
   // Ends the unit: row i is row matrix_rows[i] of the weight, or empty and behind the last one.
-  //   Error: kInvalidInput for columns that stand twice or lie outside, and for values that are zero or not finite.
+  //   Error: kInvalidInput for columns that stand twice or lie outside, and for values that are not finite, or
+  //   zeros of the other sign than the format has.
   Status store(std::span<const std::int64_t> matrix_rows);
   // The same where they are neighbours.
   Status store_from(std::int64_t first_row);
@@ -78,6 +84,7 @@ class UnitRows {
   const std::int64_t rows_;
   const std::int64_t cols_;
   const DataType type_;
+  const bool negative_zeros_;
   const std::span<UnpackedRow> places_;
   const std::span<UnpackedUnit> units_;
   std::uint32_t unit_ = 0;
@@ -91,8 +98,10 @@ class UnitRows {
 // All rows of a packed weight.
 class UnpackedRows {
  public:
-  // Errors: those of `reader`, whose bounds must have been checked.
-  static Result<UnpackedRows> read(const PackedView& shape, const PackedReader& reader, int threads);
+  // negative_zeros: PackedFormat's; values come out as +0. Errors: those of `reader`, whose bounds must have been
+  // checked.
+  static Result<UnpackedRows> read(const PackedView& shape, const PackedReader& reader, bool negative_zeros,
+                                   int threads);
 
   std::int64_t rows() const { return static_cast<std::int64_t>(rows_.size()); }
   std::int64_t nnz() const { return offsets_.back(); }

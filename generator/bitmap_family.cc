@@ -178,8 +178,4 @@ std::string BitmapFamily::packing(const Config& config, const Problem& /*problem
   return BitmapConfig(config).packing().name();
 }
 
-Result<PackedWeight> BitmapFamily::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
-  return pack_bitmap(matrix, BitmapConfig(config).packing(), problem.spec.type);
-}
-
 }  // namespace sparsmith

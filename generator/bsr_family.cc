@@ -92,8 +92,4 @@ std::string BsrFamily::packing(const Config& config, const Problem& /*problem*/)
   return BsrConfig(config).packing().name();
 }
 
-Result<PackedWeight> BsrFamily::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
-  return pack_bsr(matrix, BsrConfig(config).packing(), problem.spec.type);
-}
-
 }  // namespace sparsmith

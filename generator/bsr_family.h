@@ -39,7 +39,6 @@ class BsrFamily : public Family {
   std::vector<Parameter> parameters() const override;
   std::vector<Rule> rules() const override;
   std::string packing(const Config& config, const Problem& problem) const override;
-  Result<PackedWeight> pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const override;
   Result<Candidate> generate(const Config& config, const Problem& problem, const PackedWeight& packed) const override;
   std::vector<Ablation> ablations(const Config& config) const override;
   Result<Candidate> generate_without(Ablation part, const Config& config, const Problem& problem,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "formats/packed_format.h"
 #include "generator/bitmap_family.h"
 #include "generator/bsr_family.h"
 #include "generator/gather_family.h"
@@ -32,6 +33,10 @@ Status Family::check(const Config& config, const Problem& problem, const Sparsit
       return invalid_argument(fmt::format("{}: {}", name(), rule.reason));
   }
   return {};
+}
+
+Result<PackedWeight> Family::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
+  return sparsmith::pack(packing(config, problem), matrix, problem.spec.type);
 }
 
 std::vector<Ablation> Family::ablations(const Config& /*config*/) const { return {}; }

@@ -34,7 +34,7 @@ class Family {
 
   // The packing that `config` reads. Configs that differ only in other parameters share it.
   virtual std::string packing(const Config& config, const Problem& problem) const = 0;
-  virtual Result<PackedWeight> pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const = 0;
+  Result<PackedWeight> pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const;
 
   // Kernels and plan. REQUIRES: check() is ok, and `packed` came from pack() of this config. The kernels'
   // text does not depend on the weight's pattern; the plan may.

@@ -167,8 +167,4 @@ std::string GatherFamily::packing(const Config& config, const Problem& problem) 
   return GatherConfig(config).packing(problem).name();
 }
 
-Result<PackedWeight> GatherFamily::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
-  return pack_panel(matrix, GatherConfig(config).packing(problem), problem.spec.type);
-}
-
 }  // namespace sparsmith

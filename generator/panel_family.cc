@@ -345,8 +345,4 @@ std::string PanelFamily::packing(const Config& config, const Problem& problem) c
   return PanelConfig(config).packing(problem).name();
 }
 
-Result<PackedWeight> PanelFamily::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
-  return pack_panel(matrix, PanelConfig(config).packing(problem), problem.spec.type);
-}
-
 }  // namespace sparsmith

@@ -258,8 +258,4 @@ std::string RowsFamily::packing(const Config& config, const Problem&) const {
   return RowsConfig(config).csr_packing().name();
 }
 
-Result<PackedWeight> RowsFamily::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
-  return pack_csr(matrix, RowsConfig(config).csr_packing(), problem.spec.type);
-}
-
 }  // namespace sparsmith

@@ -206,8 +206,4 @@ std::string ScatterFamily::packing(const Config& config, const Problem&) const {
   return ScatterConfig(config).packing().name();
 }
 
-Result<PackedWeight> ScatterFamily::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
-  return pack_scatter(matrix, ScatterConfig(config).packing(), problem.spec.type);
-}
-
 }  // namespace sparsmith

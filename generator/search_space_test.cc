@@ -25,9 +25,6 @@ class DrawnFamily : public Family {
              }}};
   }
   std::string packing(const Config&, const Problem&) const override { return "p"; }
-  Result<PackedWeight> pack(const Config&, const Problem&, const CsrMatrix&) const override {
-    return unsupported("drawn");
-  }
   Result<Candidate> generate(const Config&, const Problem&, const PackedWeight&) const override {
     return unsupported("drawn");
   }

@@ -257,8 +257,4 @@ std::string SlotsFamily::packing(const Config& config, const Problem& problem) c
   return SlotsConfig(config).packing(problem).name();
 }
 
-Result<PackedWeight> SlotsFamily::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
-  return pack_slots(matrix, SlotsConfig(config).packing(problem), problem.spec.type);
-}
-
 }  // namespace sparsmith

@@ -179,9 +179,4 @@ std::string SpecializedFamily::packing(const Config& config, const Problem&) con
   return SpecializedConfig(config).packing().name();
 }
 
-Result<PackedWeight> SpecializedFamily::pack(const Config& config, const Problem& problem,
-                                             const CsrMatrix& matrix) const {
-  return pack_scatter(matrix, SpecializedConfig(config).packing(), problem.spec.type);
-}
-
 }  // namespace sparsmith

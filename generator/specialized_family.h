@@ -49,7 +49,6 @@ class SpecializedFamily : public Family {
   std::vector<Parameter> parameters() const override;
   std::vector<Rule> rules() const override;
   std::string packing(const Config& config, const Problem& problem) const override;
-  Result<PackedWeight> pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const override;
   Result<Candidate> generate(const Config& config, const Problem& problem, const PackedWeight& packed) const override;
   double predict(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const override;
 };

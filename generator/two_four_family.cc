@@ -197,9 +197,4 @@ std::string TwoFourFamily::packing(const Config& /*config*/, const Problem& /*pr
   return kTwoFourPacking;
 }
 
-Result<PackedWeight> TwoFourFamily::pack(const Config& /*config*/, const Problem& problem,
-                                         const CsrMatrix& matrix) const {
-  return pack_two_four(matrix, problem.spec.type);
-}
-
 }  // namespace sparsmith

@@ -176,8 +176,4 @@ std::string WgmmaFamily::packing(const Config& config, const Problem&) const {
   return WgmmaConfig(config).packing().name();
 }
 
-Result<PackedWeight> WgmmaFamily::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
-  return pack_scatter(matrix, WgmmaConfig(config).packing(), problem.spec.type);
-}
-
 }  // namespace sparsmith

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 
@@ -16,38 +17,34 @@ std::string hash_vector(const std::vector<T>& values) {
   return hash_bytes(std::as_bytes(std::span(values)));
 }
 
-Status validate_row(const CsrMatrix& matrix, std::int64_t row) {
+Status validate_row(const SparsityPattern& pattern, std::int64_t row) {
   std::int64_t previous = -1;
-  for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
-    const std::int64_t column = matrix.column_indices[i];
-    const float value = matrix.values[i];
-    if (column >= matrix.cols) {
-      return invalid_input(fmt::format("row {}: column {} is outside of {} columns", row, column, matrix.cols));
+  for (std::int64_t i = pattern.row_offsets[row]; i < pattern.row_offsets[row + 1]; ++i) {
+    const std::int64_t column = pattern.column_indices[i];
+    if (column >= pattern.cols) {
+      return invalid_input(fmt::format("row {}: column {} is outside of {} columns", row, column, pattern.cols));
     }
     if (column <= previous) {
       return invalid_input(fmt::format("row {}: column {} follows column {}; they must ascend", row, column, previous));
     }
-    if (value == 0.0F) return invalid_input(fmt::format("row {}, column {}: a stored value is zero", row, column));
-    if (!std::isfinite(value)) return invalid_input(fmt::format("row {}, column {}: value is {}", row, column, value));
     previous = column;
   }
   return {};
 }
 
+bool is_storable(float value) { return std::isfinite(value) && (value != 0.0F || !std::signbit(value)); }
+
 }  // namespace
 
-double CsrMatrix::sparsity() const {
+double SparsityPattern::sparsity() const {
   if (rows == 0 || cols == 0) return 0;
   return 1.0 - static_cast<double>(nnz()) / (static_cast<double>(rows) * static_cast<double>(cols));
 }
 
-Status CsrMatrix::validate() const {
+Status SparsityPattern::validate() const {
   SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(rows, cols));
   if (row_offsets.size() != static_cast<std::size_t>(rows) + 1) {
     return invalid_input(fmt::format("{} row offsets for {} rows; there must be one more", row_offsets.size(), rows));
-  }
-  if (values.size() != column_indices.size()) {
-    return invalid_input(fmt::format("{} values for {} column indices", values.size(), column_indices.size()));
   }
   if (row_offsets.front() != 0)
     return invalid_input(fmt::format("the first row offset is {}, not 0", row_offsets.front()));
@@ -61,7 +58,19 @@ Status CsrMatrix::validate() const {
   return {};
 }
 
-std::string CsrMatrix::pattern_hash() const {
+Status CsrMatrix::validate() const {
+  SPARSMITH_RETURN_IF_ERROR(SparsityPattern::validate());
+  if (values.size() != column_indices.size()) {
+    return invalid_input(fmt::format("{} values for {} column indices", values.size(), column_indices.size()));
+  }
+  const auto wrong = std::ranges::find_if_not(values, is_storable);
+  if (wrong == values.end()) return {};
+  const auto row = std::ranges::upper_bound(row_offsets, wrong - values.begin()) - row_offsets.begin() - 1;
+  return invalid_input(fmt::format("row {}, column {}: value is {}", row,
+                                   column_indices[static_cast<std::size_t>(wrong - values.begin())], *wrong));
+}
+
+std::string SparsityPattern::pattern_hash() const {
   return pattern_hash_of(rows, cols, hash_vector(row_offsets), hash_vector(column_indices));
 }
 
@@ -82,9 +91,9 @@ Status check_matrix_shape(std::int64_t rows, std::int64_t cols) {
 }
 
 float rounded(float value, DataType type) {
-  if (type == DataType::kFloat16) return float_from_fp16(fp16_from_float(value));
-  if (type == DataType::kBFloat16) return float_from_bf16(bf16_from_float(value));
-  return value;
+  if (type == DataType::kFloat16) value = float_from_fp16(fp16_from_float(value));
+  if (type == DataType::kBFloat16) value = float_from_bf16(bf16_from_float(value));
+  return value + 0.0F;  // -0 + 0 is 0
 }
 
 CsrMatrix transposed(const CsrMatrix& matrix) {
@@ -127,22 +136,9 @@ Status append_rows(CsrMatrix& matrix, const CsrMatrix& below) {
 }
 
 CsrMatrix converted(const CsrMatrix& matrix, DataType type) {
-  CsrMatrix result;
-  result.rows = matrix.rows;
-  result.cols = matrix.cols;
+  CsrMatrix result = matrix;
   result.data_type = type;
-  result.row_offsets.reserve(matrix.row_offsets.size());
-  result.column_indices.reserve(matrix.column_indices.size());
-  result.values.reserve(matrix.values.size());
-  for (std::int64_t row = 0; row < matrix.rows; ++row) {
-    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
-      const float value = rounded(matrix.values[i], type);
-      if (value == 0.0F) continue;
-      result.column_indices.push_back(matrix.column_indices[i]);
-      result.values.push_back(value);
-    }
-    result.row_offsets.push_back(result.nnz());
-  }
+  for (float& value : result.values) value = rounded(value, type);
   return result;
 }
 

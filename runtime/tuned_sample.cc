@@ -57,7 +57,7 @@ TunedChoice choice(std::int64_t tokens, LaunchPlan plan) {
 }  // namespace
 
 TunedSample::TunedSample() {
-  matrix_ = CsrMatrix{2, 3, DataType::kFloat32, {0, 2, 3}, {0, 2, 1}, {1, 2, 3}};
+  matrix_ = CsrMatrix{{2, 3, {0, 2, 3}, {0, 2, 1}}, DataType::kFloat32, {1, 2, 3}};
   csr_ = pack_csr(matrix_, CsrPacking(), DataType::kFloat32).value();
   constexpr std::array kValues = {1.0F, 0.0F, 2.0F, 0.0F, 3.0F, 0.0F};
   const auto bytes = std::as_bytes(std::span(kValues));

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/parallel_for.h"
+#include "formats/packed_format.h"
 #include "generator/family.h"
 #include "runtime/tuned_file.h"
-#include "search/packings.h"
 
 namespace sparsmith {
 namespace {
@@ -36,21 +36,14 @@ std::vector<BucketChoice> choices_with(const std::vector<Bucket>& buckets, const
   return choices;
 }
 
-Status pack_again(const WeightInput& input, const TuneOptions& options, const DeviceProperties& device,
-                  WeightResult& weight) {
+Status pack_again(const WeightInput& input, const TuneOptions& options, WeightResult& weight) {
   std::vector<GroupMember> members;
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, read_weight(input, options, members));
   weight.packings.clear();
   std::set<std::string> packed;
   for (const BucketChoice& choice : weight.buckets) {
     if (!packed.insert(packing_of(choice)).second) continue;
-    if (choice.kind != "generated") {
-      weight.packings.push_back(pack_dense(matrix, weight.spec.type));
-      continue;
-    }
-    const Config& config = choice.candidate.config;
-    const Problem problem{weight.spec, choice.tokens, device};
-    SPARSMITH_ASSIGN_OR_RETURN(PackedWeight again, family(config.family)->pack(config, problem, matrix));
+    SPARSMITH_ASSIGN_OR_RETURN(PackedWeight again, pack(packing_of(choice), matrix, weight.spec.type));
     weight.packings.push_back(std::move(again));
   }
   return {};
@@ -136,7 +129,7 @@ Status limit_bytes(std::span<const WeightInput> inputs, const TuneOptions& optio
     for (std::int64_t i = begin; i < end; ++i) {
       WeightResult& weight = report.weights[changed[i]];
       const auto input = std::ranges::find(inputs, weight.name, &WeightInput::name);
-      packed[i] = pack_again(*input, options, report.device, weight);
+      packed[i] = pack_again(*input, options, weight);
     }
   });
   for (const Status& status : packed) SPARSMITH_RETURN_IF_ERROR(status);

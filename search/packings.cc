@@ -5,10 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/half.h"
 #include "base/parallel_for.h"
 #include "base/stopwatch.h"
-#include "runtime/tuned_file.h"
 
 namespace sparsmith {
 
@@ -141,28 +139,6 @@ double Packings::seconds(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   const auto place = seconds_.find(name);
   return place == seconds_.end() ? 0 : place->second;
-}
-
-PackedWeight pack_dense(const CsrMatrix& matrix, DataType type) {
-  PackedWeight packed;
-  packed.packing = kDensePacking;
-  packed.rows = matrix.rows;
-  packed.cols = matrix.cols;
-  packed.nnz = matrix.nnz();
-  packed.value_type = type;
-  const std::size_t size = size_of(type);
-  PackedArray array{std::string(kDenseArray), type, std::vector<std::byte>(matrix.rows * matrix.cols * size)};
-  parallel_for(matrix.rows, 64, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = matrix.row_offsets[begin], row = begin; i < matrix.row_offsets[end]; ++i) {
-      while (i >= matrix.row_offsets[row + 1]) ++row;
-      std::byte* to = array.bytes.data() + (row * matrix.cols + matrix.column_indices[i]) * size;
-      const float value = matrix.values[i];
-      const std::uint16_t half = type == DataType::kFloat16 ? fp16_from_float(value) : bf16_from_float(value);
-      std::memcpy(to, type == DataType::kFloat32 ? static_cast<const void*>(&value) : &half, size);
-    }
-  });
-  packed.arrays.push_back(std::move(array));
-  return packed;
 }
 
 LoadedCandidate loaded_candidate(const Candidate& candidate) {

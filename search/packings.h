@@ -60,9 +60,6 @@ class Packings {
   std::map<std::string, double> seconds_;
 };
 
-// The weight with its zeros, as tuned files hold a dense choice's: packing "dense", array "values" [M][K] of `type`.
-PackedWeight pack_dense(const CsrMatrix& matrix, DataType type);
-
 // The candidate as a worker takes it, still without binaries: enough for the emulator.
 LoadedCandidate loaded_candidate(const Candidate& candidate);
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "formats/packed_check.h"
+#include "formats/packed_format.h"
 #include "generator/dense_epilogue.h"
 
 namespace sparsmith {

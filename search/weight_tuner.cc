@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/stopwatch.h"
+#include "formats/packed_format.h"
 #include "matrix/sparsity_statistics.h"
 #include "runtime/dense_matmul.h"
 #include "runtime/tuned_file.h"
@@ -131,7 +132,7 @@ class Tuner : public WeightTuner {
   }
 
   const PackedWeight& dense_packing() {
-    if (!dense_packing_) dense_packing_ = pack_dense(matrix_, weight_.spec.type);
+    if (!dense_packing_) dense_packing_ = pack(kDensePacking, matrix_, weight_.spec.type).value();
     return *dense_packing_;
   }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "formats/packed_format.h"
 #include "generator/dense_epilogue.h"
 #include "runtime/tuned_file.h"
-#include "search/packings.h"
 #include "tuner/plan_verifier.h"
 
 namespace sparsmith::test {
@@ -67,8 +67,8 @@ Status run_dense_epilogue_case(const KernelCase& test_case, Executor& executor, 
   ReferenceProblem problem(test_case.matrix, spec, test_case.inputs);
   problem.set_sums(eigen_sums(problem));
   SPARSMITH_ASSIGN_OR_RETURN(const auto verifier, PlanVerifier::create(executor, problem));
-  SPARSMITH_ASSIGN_OR_RETURN(DevicePacking packing,
-                             DevicePacking::upload(executor, pack_dense(test_case.matrix, spec.type)));
+  SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, pack("dense", test_case.matrix, spec.type));
+  SPARSMITH_ASSIGN_OR_RETURN(DevicePacking packing, DevicePacking::upload(executor, packed));
   for (const auto& make : {dense_epilogue, dense_candidate}) {  // the same where the library lacks the epilogue
     SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, make(spec));
     for (const KernelSource& kernel : candidate.kernels) {

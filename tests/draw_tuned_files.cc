@@ -165,7 +165,7 @@ Status draw_dense_file(Random& random, const char* epilogue, Output& output) {
   problem.spec.cols = matrix.cols;
   problem.tokens = 4;
   SPARSMITH_ASSIGN_OR_RETURN(problem.spec.epilogue, Epilogue::parse(epilogue));
-  const PackedWeight packed = dense_packing(matrix, DataType::kFloat32);
+  SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, pack("dense", matrix, DataType::kFloat32));
   SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, dense_candidate(problem.spec));
   candidate.config.family = "dense";
   return write_weight(matrix, problem, packed, candidate, TunedChoice::Kind::kDense, output);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "formats/bsr.h"
 #include "formats/csr.h"
 #include "formats/packed_check.h"
+#include "formats/packed_format.h"
 #include "formats/panel.h"
 #include "formats/scatter.h"
 #include "formats/slots.h"
@@ -42,14 +42,14 @@ inline Status check_packed(const PackedWeight& packed, const PackedClaim& claim,
       claim, depth, threads);
 }
 
-// Rows of any density, some empty, some full; in `two_four` at most two nonzeros of four columns.
+// Rows of any density, some empty, some full, and some values 0; in `two_four` at most two nonzeros of four columns.
 inline CsrMatrix draw_any_matrix(Random& random, std::int64_t rows, std::int64_t cols, bool two_four = false) {
   const double usual = static_cast<double>(1 + random() % 60) / 100;
   CsrMatrix matrix = draw_matrix(random, rows, cols, [&](std::int64_t) {
     const std::uint64_t kind = random() % 8;
     return kind == 0 ? 0.0 : kind == 1 ? 1.0 : usual;
   });
-  for (float& value : matrix.values) value = random() % 2 == 0 ? value : -value;
+  for (float& value : matrix.values) value = random() % 16 == 0 ? 0 : random() % 2 == 0 ? value : -value;
   matrix.data_type = DataType::kFloat16;
   if (!two_four) return matrix;
   CsrMatrix pruned;
@@ -67,27 +67,6 @@ inline CsrMatrix draw_any_matrix(Random& random, std::int64_t rows, std::int64_t
     pruned.row_offsets.push_back(pruned.nnz());
   }
   return pruned;
-}
-
-inline PackedWeight dense_packing(const CsrMatrix& matrix, DataType type) {
-  PackedWeight packed;
-  packed.packing = "dense";
-  packed.rows = matrix.rows;
-  packed.cols = matrix.cols;
-  packed.nnz = matrix.nnz();
-  packed.value_type = type;
-  const std::size_t size = size_of(type);
-  PackedArray values{"values", type,
-                     std::vector<std::byte>(static_cast<std::size_t>(matrix.rows * matrix.cols) * size)};
-  for (std::int64_t row = 0; row < matrix.rows; ++row) {
-    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
-      const std::uint16_t half = fp16_from_float(matrix.values[i]);
-      std::memcpy(values.bytes.data() + static_cast<std::size_t>(row * matrix.cols + matrix.column_indices[i]) * size,
-                  size == 2 ? static_cast<const void*>(&half) : &matrix.values[i], size);
-    }
-  }
-  packed.arrays.push_back(std::move(values));
-  return packed;
 }
 
 inline PanelPacking draw_panel_packing(Random& random) {
@@ -144,7 +123,7 @@ inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format
                            random() % 2 == 0 ? ScatterColumns::kFragments : ScatterColumns::kNatural},
                           half);
     if (format == "two_four") return pack_two_four(matrix, half);
-    return dense_packing(matrix, any);
+    return sparsmith::pack("dense", matrix, any);
   };
   Result<PackedWeight> packed = pack();
   if (!packed.ok()) return packed.status();

@@ -10,8 +10,10 @@
 
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"
+#include "formats/packed_format.h"
 #include "tests/dense_epilogue_cases.h"
 #include "tests/kernel_cases.h"
+#include "tests/value_writer_cases.h"
 
 namespace sparsmith::test {
 namespace {
@@ -111,6 +113,23 @@ TEST(EmulatedDenseEpilogueTest, AgreesWithEigen) {
     ++count;
   }
   EXPECT_EQ(count, 24 * 12);
+}
+
+TEST(EmulatedValueWriterTest, ArraysAreAsPackedAnew) {
+  const std::uint64_t seed = seed_of_run();
+  fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
+  Random random(seed);
+  auto compiler = make_jit_compiler();
+  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
+  auto executor = make_emulated_executor({.compiler = std::move(*compiler), .schedule_seed = seed | 1});
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+  for (const PackedFormat& format : packed_formats()) {
+    for (int round = 0; round < 12; ++round) {
+      const Status status =
+          run_value_writer_case(draw_value_writer_case(random, format.name), random, **executor, source_image);
+      ASSERT_TRUE(status.ok()) << status.to_string();
+    }
+  }
 }
 
 std::vector<std::tuple<Tested, int>> all_parts() {

@@ -2,11 +2,16 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <map>
+#include <utility>
 
+#include "formats/packed_format.h"
+#include "matrix/synthesis.h"
 #include "runtime/gpu_executor.h"
 #include "tests/kernel_cases.h"
+#include "tests/value_writer_cases.h"
 #include "tuner/kernel_compiler.h"
 
 namespace sparsmith::test {
@@ -51,6 +56,94 @@ TEST(GpuKernelsTest, AgreeWithEigen) {
     ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << each.text() << "\n" << status.to_string();
   }
   fmt::print("{} cases, {} kernels on {}\n", cases.size(), list.size(), (*executor)->properties().name);
+}
+
+// Plans that write new values, launched plainly and as a captured graph that is replayed for each update.
+class GpuValueWriterTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto executor = GpuExecutor::create(0);
+    if (!executor.ok()) GTEST_SKIP() << "no GPU: " << executor.status().to_string();
+    executor_ = std::move(*executor);
+    auto compiler = KernelCompiler::open();
+    ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
+    compiler_ = std::move(*compiler);
+  }
+  void TearDown() override { drop_graph(); }
+
+  Result<KernelImage> image_of(const KernelSource& kernel) {
+    const std::string architecture = fmt::format("sm_{}", executor_->properties().compute_capability);
+    SPARSMITH_ASSIGN_OR_RETURN(const CompiledKernel compiled, compiler_->compile(kernel, architecture));
+    return KernelImage{kernel.name, kernel.source, compiled.cubin, kernel.max_shared_bytes};
+  }
+
+  void drop_graph() {
+    if (graph_ != nullptr) executor_->driver().GraphExecDestroy(std::exchange(graph_, nullptr));
+  }
+
+  // Captures at the first call, replays at each.
+  Status replay(const LaunchPlan& plan, const LaunchBindings& bindings) {
+    const CudaContext::Scope scope(executor_->context());
+    const CudaDriver& driver = executor_->driver();
+    CUstream stream = executor_->stream();
+    if (graph_ == nullptr) {
+      SPARSMITH_RETURN_IF_ERROR(
+          driver.check(driver.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "beginning a graph"));
+      const Status enqueued = executor_->enqueue(plan, bindings, stream);
+      CUgraph graph = nullptr;
+      SPARSMITH_RETURN_IF_ERROR(driver.check(driver.StreamEndCapture(stream, &graph), "ending a graph"));
+      SPARSMITH_RETURN_IF_ERROR(enqueued);
+      SPARSMITH_RETURN_IF_ERROR(driver.check(driver.GraphInstantiate(&graph_, graph, 0), "making a graph"));
+      driver.GraphDestroy(graph);
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    SPARSMITH_RETURN_IF_ERROR(driver.check(driver.GraphLaunch(graph_, stream), "replaying a graph"));
+    SPARSMITH_RETURN_IF_ERROR(driver.check(driver.StreamSynchronize(stream), "replaying a graph"));
+    replay_us_ = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+    return {};
+  }
+
+  std::unique_ptr<GpuExecutor> executor_;
+  std::unique_ptr<KernelCompiler> compiler_;
+  CUgraphExec graph_ = nullptr;
+  double replay_us_ = 0;  // of the last one, with its launch
+};
+
+TEST_F(GpuValueWriterTest, ArraysAreAsPackedAnew) {
+  DrawnRandom random;
+  for (const PackedFormat& format : packed_formats()) {
+    for (const bool graph : {false, true}) {
+      for (int round = 0; round < 10; ++round) {
+        const RunPlan run = [this](const auto& plan, const auto& bindings) { return replay(plan, bindings); };
+        const Status status = run_value_writer_case(
+            draw_value_writer_case(random, format.name), random, *executor_,
+            [this](const auto& kernel) { return image_of(kernel); }, graph ? run : RunPlan());
+        ASSERT_TRUE(status.ok()) << status.to_string();
+        drop_graph();
+      }
+    }
+  }
+}
+
+// Large enough that numbers of nonzeros have two digits and a thread of the grid has several of them.
+TEST_F(GpuValueWriterTest, LargeWeights) {
+  DrawnRandom random;
+  for (const char* packing : {"bitmap_r4_b8_scanned", "bsr_r4_all", "csr_u16_a8_sorted", "dense",
+                              "panel_r132_k1_w32_t4_l64_s2048_plain_turned", "scatter_byte_64x64_r12",
+                              "slots_delta8_v16_p1_b264", "two_four"}) {
+    SynthesisSpec spec{.rows = 8192, .cols = 8192, .sparsity = 0.8, .data_type = DataType::kFloat16, .seed = random()};
+    spec.pattern = parse_synthesis_pattern(packing == std::string_view("two_four") ? "2:4" : "uniform").value();
+    if (packing == std::string_view("two_four")) spec.sparsity = 0.5;
+    ValueWriterCase test_case{.matrix = synthesize(spec).value(), .source = DataType::kFloat16, .updates = 3};
+    test_case.packed = pack(packing, test_case.matrix, DataType::kFloat16).value();
+    const std::int64_t nnz = test_case.matrix.nnz();
+    const Status status = run_value_writer_case(
+        std::move(test_case), random, *executor_, [this](const auto& kernel) { return image_of(kernel); },
+        [this](const auto& plan, const auto& bindings) { return replay(plan, bindings); });
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    fmt::print("{}: {} values in {:.0f} us\n", packing, nnz, replay_us_);
+    drop_graph();
+  }
 }
 
 }  // namespace

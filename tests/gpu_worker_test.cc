@@ -5,9 +5,9 @@
 
 #include <chrono>
 
+#include "formats/packed_format.h"
 #include "generator/dense_epilogue.h"
 #include "runtime/gpu_executor.h"
-#include "search/packings.h"
 #include "tests/worker_sample.h"
 #include "tuner/reference_kernel.h"
 #include "tuner/sample_weight.h"
@@ -188,7 +188,7 @@ TEST_P(GpuWorkerCaseTest, DenseWithAnEpilogueOfOursIsRightAndTimed) {
 
   const Status weight = worker_->set_weight(matrix, spec);
   ASSERT_TRUE(weight.ok()) << weight.to_string();
-  const Status packing = worker_->add_packing(pack_dense(matrix, c.type));
+  const Status packing = worker_->add_packing(*pack("dense", matrix, c.type));
   ASSERT_TRUE(packing.ok()) << packing.to_string();
   const Status tokens = worker_->set_tokens(c.tokens, kSeed);
   ASSERT_TRUE(tokens.ok()) << tokens.to_string();

@@ -5,15 +5,13 @@
 
 #include <iterator>
 
-#include "formats/packed_weight.h"
+#include "formats/packed_format.h"
 #include "tests/drawn_matrix.h"
 
 namespace sparsmith::test {
 
-using Unpack = Result<CsrMatrix> (*)(const PackedWeight&);
-
 // Unpacking gives the matrix back. Its values are exact in the type that it was packed in.
-inline void expect_unpacks_to(const CsrMatrix& matrix, const PackedWeight& packed, Unpack unpack) {
+inline void expect_unpacks_to(const CsrMatrix& matrix, const PackedWeight& packed) {
   const Result<CsrMatrix> back = unpack(packed);
   ASSERT_TRUE(back.ok()) << packed.packing << ": " << back.status().to_string();
   EXPECT_EQ(back->row_offsets, matrix.row_offsets) << packed.packing;
@@ -49,7 +47,7 @@ inline void damage(Random& random, PackedWeight& packed) {
 // A packed weight may come from a broken file: after any damage it is refused, or some valid matrix comes out, without
 // an access out of bounds (which a sanitizer sees). Some damage is sure to be refused.
 //   draw: a packed weight to damage, whole; asked for now and then
-inline void expect_damage_is_refused_or_harmless(Random& random, int rounds, Unpack unpack,
+inline void expect_damage_is_refused_or_harmless(Random& random, int rounds,
                                                  const std::function<Result<PackedWeight>()>& draw) {
   int refused = 0;
   PackedWeight whole;

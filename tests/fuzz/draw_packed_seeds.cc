@@ -13,7 +13,7 @@
 #include "formats/bitmap.h"
 #include "formats/bsr.h"
 #include "formats/csr.h"
-#include "formats/packed_check.h"
+#include "formats/packed_format.h"
 #include "formats/panel.h"
 #include "formats/scatter.h"
 #include "formats/slots.h"
@@ -30,19 +30,6 @@ CsrMatrix draw(std::int64_t rows, std::int64_t cols, double sparsity, const char
   SynthesisSpec spec{.rows = rows, .cols = cols, .sparsity = sparsity, .data_type = DataType::kFloat16, .seed = 1};
   spec.pattern = parse_synthesis_pattern(pattern).value();
   return synthesize(spec).value();
-}
-
-// Two rows of three columns.
-PackedWeight dense_packing(DataType type) {
-  PackedWeight packed;
-  packed.packing = "dense";
-  packed.rows = 2;
-  packed.cols = 3;
-  packed.value_type = type;
-  std::vector<std::byte> values(6 * size_of(type));
-  for (std::size_t i = size_of(type); i < values.size(); i += 2 * size_of(type)) values[i] = std::byte{1};
-  packed.arrays.push_back({"values", type, std::move(values)});
-  return packed;
 }
 
 // Packed small: a mutation of a short input is more likely to matter.
@@ -107,7 +94,8 @@ std::map<std::string, Seeds> draw_formats() {
   Seeds& two_four = formats["two_four"];
   two_four.push_back(pack_two_four(draw(3, 70, 0.5, "2:4"), DataType::kFloat16));
   two_four.push_back(pack_two_four(draw(65, 9, 0.8, "2:4"), DataType::kBFloat16));
-  for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) formats["dense"].push_back(dense_packing(type));
+  for (const DataType type : {DataType::kFloat16, DataType::kFloat32})
+    formats["dense"].push_back(pack("dense", small, type));
   // Columns that 16-bit values do not share a word with.
   panel.push_back(pack_panel(draw(4, 40000, 0.999), {.warps = 1, .token_lanes = 4}, DataType::kFloat16));
   return formats;

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "formats/packed_check.h"
+#include "formats/packed_format.h"
 #include "tests/fuzz/parsed_matrix.h"
 
 namespace sparsmith::fuzz {

@@ -9,14 +9,7 @@
 #include <span>
 
 #include "base/hash.h"
-#include "formats/bitmap.h"
-#include "formats/bsr.h"
-#include "formats/csr.h"
-#include "formats/panel.h"
-#include "formats/scatter.h"
-#include "formats/slots.h"
-#include "formats/two_four.h"
-#include "matrix/dense_matrix.h"
+#include "formats/packed_format.h"
 #include "matrix/safetensors.h"
 #include "sparsmith/data_type.h"
 
@@ -236,21 +229,6 @@ void alter_json(Json& description, Random& random) {
 
 // ---- hashes of weights ----
 
-Result<CsrMatrix> unpacked(const PackedWeight& packed) {
-  static const std::map<std::string_view, Result<CsrMatrix> (*)(const PackedWeight&)> kFormats = {
-      {"csr_", unpack_csr},         {"slots_", unpack_slots}, {"panel_", unpack_panel},     {"bitmap_", unpack_bitmap},
-      {"scatter_", unpack_scatter}, {"bsr_", unpack_bsr},     {"two_four", unpack_two_four}};
-  for (const auto& [prefix, unpack] : kFormats)
-    if (packed.packing.starts_with(prefix)) return unpack(packed);
-  if (packed.packing != "dense" || packed.arrays.empty()) return invalid_input("no format");
-  const auto size = static_cast<std::int64_t>(packed.arrays[0].bytes.size() / size_of(packed.value_type));
-  constexpr std::int64_t kMost = 1 << 20;
-  if (packed.rows < 1 || packed.rows > kMost || packed.cols < 1 || packed.cols > kMost ||
-      packed.rows * packed.cols != size)
-    return invalid_input("another shape");
-  return csr_from_dense({packed.arrays[0].bytes.data(), packed.rows, packed.cols, packed.value_type});
-}
-
 PackedWeight packed_of(TunedFileParts& parts, Json& weight, Json& packing) {
   PackedWeight packed;
   packed.packing = text(packing, "packing");
@@ -333,7 +311,7 @@ bool alter_anything(TunedFileParts& parts, std::mt19937_64& random) {
 void repair_weights(TunedFileParts& parts) {
   for (Json* weight : list(parts.description, "weights")) {
     for (Json* packing : list(*weight, "packings")) {
-      const Result<CsrMatrix> matrix = unpacked(packed_of(parts, *weight, *packing));
+      const Result<CsrMatrix> matrix = unpack(packed_of(parts, *weight, *packing));
       if (!matrix.ok()) continue;
       (*weight)["nnz"] = matrix->nnz();
       (*weight)["pattern_hash"] = matrix->pattern_hash();

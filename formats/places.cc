@@ -1,0 +1,148 @@
+#include "formats/places.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <iterator>
+#include <span>
+#include <utility>
+
+#include "base/half.h"
+#include "formats/packed_format.h"
+
+namespace sparsmith {
+namespace {
+
+// A number of a nonzero is packed digit by digit, as values whose bits are 1 + digit: finite, and no zero in any type.
+int digit_bits(DataType type) { return type == DataType::kFloat32 ? 30 : 14; }
+
+float value_of_bits(std::uint32_t bits, DataType type) {
+  switch (type) {
+    case DataType::kFloat16: return float_from_fp16(static_cast<std::uint16_t>(bits));
+    case DataType::kBFloat16: return float_from_bf16(static_cast<std::uint16_t>(bits));
+    default: return std::bit_cast<float>(bits);
+  }
+}
+
+std::uint32_t element(const PackedWeight& packed, std::size_t array, std::int64_t i) {
+  std::uint32_t bits = 0;
+  const std::size_t size = size_of(packed.value_type);
+  std::memcpy(&bits, packed.arrays[array].bytes.data() + static_cast<std::size_t>(i) * size, size);
+  return bits;
+}
+
+// The pattern, packed with one digit of each nonzero's number.
+class NumberedWeight {
+ public:
+  NumberedWeight(std::string_view packing, const SparsityPattern& pattern, DataType type)
+      : packing_(packing), type_(type) {
+    static_cast<SparsityPattern&>(matrix_) = pattern;
+    matrix_.data_type = type;
+    matrix_.values.resize(static_cast<std::size_t>(pattern.nnz()));
+  }
+
+  // opposite: with the digit's complement, which differs from it for each nonzero.
+  Result<PackedWeight> pack(int digit, bool opposite) {
+    const int bits = digit_bits(type_);
+    const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
+    for (std::size_t i = 0; i < matrix_.values.size(); ++i) {
+      const std::uint64_t number = (i >> (digit * bits) & mask) ^ (opposite ? mask : 0);
+      matrix_.values[i] = value_of_bits(static_cast<std::uint32_t>(number) + 1, type_);
+    }
+    return sparsmith::pack(packing_, matrix_, type_);
+  }
+
+ private:
+  const std::string_view packing_;
+  const DataType type_;
+  CsrMatrix matrix_;
+};
+
+Status not_of_the_pattern_alone(const PackedWeight& packed, std::string_view part) {
+  return internal_error(fmt::format("{}: {} depends on values", packed.packing, part));
+}
+
+// All but the value arrays.
+Status check_structure(const PackedWeight& one, const PackedWeight& other, const std::vector<ValueArray>& values) {
+  if (one.facts != other.facts || one.arrays.size() != other.arrays.size())
+    return not_of_the_pattern_alone(one, "a fact, or the number of arrays,");
+  for (std::size_t i = 0; i < one.arrays.size(); ++i) {
+    const PackedArray& array = one.arrays[i];
+    const bool has_values = std::ranges::find(values, array.name, &ValueArray::name) != values.end();
+    if (array.bytes.size() != other.arrays[i].bytes.size() || (!has_values && array.bytes != other.arrays[i].bytes))
+      return not_of_the_pattern_alone(one, "array " + array.name);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<ValueArray> value_arrays(const PackedWeight& packed) {
+  std::vector<ValueArray> arrays;
+  std::int64_t place = 0;
+  for (const std::string_view name : packed_format(packed.packing).value()->value_arrays) {
+    const auto bytes = static_cast<std::int64_t>(packed.array(std::string(name))->bytes.size());
+    const auto count = bytes / static_cast<std::int64_t>(size_of(packed.value_type));
+    arrays.push_back({name, place, count});
+    place += count;
+  }
+  return arrays;
+}
+
+std::string place_count_fact(std::string_view value_array) { return fmt::format("places_in_{}", value_array); }
+
+void add_places(const Places& places, PackedWeight& packed) {
+  for (const ValueArray& array : value_arrays(packed)) packed.facts[place_count_fact(array.name)] = array.count;
+  const auto add = [&](const char* name, const auto& list) {
+    const auto bytes = std::as_bytes(std::span(list));
+    packed.arrays.push_back({name, DataType::kUint32, {bytes.begin(), bytes.end()}});
+    packed.facts[name] = std::ssize(list);
+  };
+  add(kPlaces, places.first);
+  add(kPlaceCopies, places.copies);
+}
+
+Result<Places> places_of(std::string_view packing, const SparsityPattern& pattern, DataType type) {
+  const int bits = digit_bits(type);
+  const int digits = (static_cast<int>(std::bit_width(static_cast<std::uint64_t>(pattern.nnz()))) + bits - 1) / bits;
+  if (digits > 3) return unsupported(fmt::format("{}: {} nonzeros have no places", packing, pattern.nnz()));
+  NumberedWeight numbered(packing, pattern, type);
+  std::vector<PackedWeight> packed;
+  for (int digit = 0; digit < std::max(1, digits); ++digit) {
+    SPARSMITH_ASSIGN_OR_RETURN(packed.emplace_back(), numbered.pack(digit, false));
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight opposite, numbered.pack(0, true));
+  const std::vector<ValueArray> arrays = value_arrays(opposite);
+  for (const PackedWeight& each : packed) SPARSMITH_RETURN_IF_ERROR(check_structure(each, opposite, arrays));
+  constexpr std::int64_t kMost = std::int64_t{1} << 32;
+  if (!arrays.empty() && arrays.back().first_place + arrays.back().count > kMost)
+    return unsupported(fmt::format("{}: over 2^32 elements have no places", packing));
+
+  constexpr std::uint32_t kNone = 0xFFFFFFFFU;
+  Places places;
+  places.first.assign(static_cast<std::size_t>(pattern.nnz()), kNone);
+  for (const ValueArray& array : arrays) {
+    const auto at = static_cast<std::size_t>(std::ranges::find(opposite.arrays, array.name, &PackedArray::name) -
+                                             opposite.arrays.begin());
+    for (std::int64_t i = 0; i < array.count; ++i) {
+      if (element(packed[0], at, i) == element(opposite, at, i)) continue;
+      std::uint64_t number = 0;
+      for (int digit = 0; digit < digits; ++digit)
+        number |= std::uint64_t{element(packed[static_cast<std::size_t>(digit)], at, i) - 1} << (digit * bits);
+      if (number >= places.first.size()) return not_of_the_pattern_alone(opposite, "array " + std::string(array.name));
+      const auto place = static_cast<std::uint32_t>(array.first_place + i);
+      if (places.first[number] == kNone) {
+        places.first[number] = place;
+      } else {
+        places.copies.push_back({static_cast<std::uint32_t>(number), place});
+      }
+    }
+  }
+  if (std::ranges::find(places.first, kNone) != places.first.end())
+    return internal_error(fmt::format("{}: a nonzero has no place", packing));
+  return places;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,105 @@
+#include "formats/places.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "formats/packed_format.h"
+#include "formats/stored_value.h"
+#include "tests/drawn_packings.h"
+#include "tests/packing_checks.h"
+
+namespace sparsmith::test {
+namespace {
+
+class PlacesTest : public testing::TestWithParam<PackedFormat> {
+ protected:
+  DrawnPacking draw() {
+    auto drawn = draw_packing(random_, GetParam().name);
+    EXPECT_TRUE(drawn.ok()) << drawn.status().to_string();
+    return *std::move(drawn);
+  }
+
+  // Others, of which some are 0, in the same pattern.
+  void draw_values(CsrMatrix& matrix) {
+    for (float& value : matrix.values)
+      value = random_() % 8 == 0 ? 0.0F : rounded(static_cast<float>(random_() % 4096) / 512 - 4, DataType::kFloat16);
+  }
+
+  DrawnRandom random_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Formats, PlacesTest, testing::ValuesIn(packed_formats().begin(), packed_formats().end()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+void write(PackedWeight& packed, std::uint32_t place, float value) {
+  for (const ValueArray& array : value_arrays(packed)) {
+    if (place < array.first_place || place >= array.first_place + array.count) continue;
+    std::uint32_t bits = value_bits(value, packed.value_type);
+    if (packed_format(packed.packing).value()->negative_zeros && bits == 0)
+      bits = packed.value_type == DataType::kFloat32 ? 0x80000000U : 0x8000U;
+    const std::size_t size = size_of(packed.value_type);
+    const auto at = std::ranges::find(packed.arrays, array.name, &PackedArray::name);
+    std::memcpy(at->bytes.data() + static_cast<std::size_t>(place - array.first_place) * size, &bits, size);
+  }
+}
+
+TEST_P(PlacesTest, ValuesWrittenToTheirPlacesAreAsPackedAnew) {
+  for (int round = 0; round < 60; ++round) {
+    DrawnPacking drawn = draw();
+    const Result<Places> places = places_of(drawn.packed.packing, drawn.matrix, drawn.packed.value_type);
+    ASSERT_TRUE(places.ok()) << places.status().to_string();
+    ASSERT_EQ(std::ssize(places->first), drawn.matrix.nnz());
+    for (int update = 0; update < 2; ++update) {
+      draw_values(drawn.matrix);
+      for (std::size_t i = 0; i < places->first.size(); ++i)
+        write(drawn.packed, places->first[i], drawn.matrix.values[i]);
+      for (const PlaceCopy& copy : places->copies) write(drawn.packed, copy.place, drawn.matrix.values[copy.nonzero]);
+      const auto anew = pack(drawn.packed.packing, drawn.matrix, drawn.packed.value_type);
+      ASSERT_TRUE(anew.ok()) << anew.status().to_string();
+      expect_same_bytes(drawn.packed, *anew);
+      EXPECT_EQ(drawn.packed.facts, anew->facts) << drawn.packed.packing;
+    }
+  }
+}
+
+TEST_P(PlacesTest, StructureDependsOnThePatternAlone) {
+  for (int round = 0; round < 60; ++round) {
+    DrawnPacking drawn = draw();
+    draw_values(drawn.matrix);
+    const auto other = pack(drawn.packed.packing, drawn.matrix, drawn.packed.value_type);
+    ASSERT_TRUE(other.ok()) << other.status().to_string();
+    EXPECT_EQ(drawn.packed.facts, other->facts) << drawn.packed.packing;
+    for (std::size_t i = 0; i < drawn.packed.arrays.size(); ++i) {
+      const PackedArray& array = drawn.packed.arrays[i];
+      const auto& values = GetParam().value_arrays;
+      if (std::ranges::find(values, array.name) == values.end()) {
+        EXPECT_EQ(array.bytes, other->arrays[i].bytes) << drawn.packed.packing << " " << array.name;
+      } else {
+        EXPECT_EQ(array.bytes.size(), other->arrays[i].bytes.size()) << drawn.packed.packing << " " << array.name;
+      }
+    }
+  }
+}
+
+TEST_P(PlacesTest, ManyNonzerosHaveNumbersOfSeveralDigits) {
+  const CsrMatrix matrix = [&] {
+    while (true) {
+      CsrMatrix drawn = draw_any_matrix(random_, 600, 160, GetParam().name == "two_four");
+      draw_values(drawn);
+      if (drawn.nnz() > 1 << 14) return drawn;
+    }
+  }();
+  const DrawnPacking like = draw();
+  const auto packed = pack(like.packed.packing, matrix, DataType::kFloat16);
+  if (!packed.ok()) GTEST_SKIP() << "a packing of smaller weights: " << packed.status().to_string();
+  const Result<Places> places = places_of(like.packed.packing, matrix, DataType::kFloat16);
+  ASSERT_TRUE(places.ok()) << places.status().to_string();
+  std::vector<std::uint32_t> sorted = places->first;
+  for (const PlaceCopy& copy : places->copies) sorted.push_back(copy.place);
+  std::ranges::sort(sorted);
+  EXPECT_TRUE(std::ranges::adjacent_find(sorted) == sorted.end()) << "two nonzeros at one place";
+}
+
+}  // namespace
+}  // namespace sparsmith::test

@@ -1,0 +1,52 @@
+// Writes new values of a weight to where a packing has them: a scatter by a list of places.
+//
+// One thread owns kEach nonzeros, so that as many loads are under way before the first store; neighbouring threads own
+// neighbouring nonzeros. Packings keep those of a row near each other, so stores of a warp meet few sectors. Of several
+// arrays each has a launch, which leaves the places of the others alone.
+#pragma once
+
+#include "snippets/contract.cuh"
+#include "snippets/device.cuh"
+
+namespace sparsmith {
+
+// Source: of the new values. Stored: of the packing. kNegativeZeros: a value of 0 is stored as -0, otherwise as +0.
+template <class Source, class Stored, bool kNegativeZeros, int kThreads>
+struct WriteValuesKernel {
+  SPARSMITH_ROLE(kernel)
+
+  // values, places: [nonzeros]; copies: [copy_count] pairs of a nonzero and a place; array: places [first, first +
+  // count).
+  static SPARSMITH_DEVICE void run(const Source* values, const u32* places, const u32* copies, Stored* array,
+                                   i64 nonzeros, i64 copy_count, i64 first, i64 count) {
+    launch_dependents();
+    wait_for_previous();
+    const i64 stride = static_cast<i64>(grid_size_x()) * kThreads;
+    const i64 thread = static_cast<i64>(block_index_x()) * kThreads + thread_index();
+    for (i64 begin = thread; begin < nonzeros; begin += stride * kEach) {
+      Source value[kEach] = {};
+      i64 place[kEach];
+      SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) {
+        const i64 i = begin + e * stride;
+        place[e] = -1;
+        if (i >= nonzeros) continue;
+        place[e] = static_cast<i64>(load_streaming(places + i)) - first;
+        value[e] = load_coherent(values + i);
+      }
+      SPARSMITH_UNROLL for (int e = 0; e < kEach; ++e) store(value[e], place[e], array, count);
+    }
+    for (i64 i = thread; i < copy_count; i += stride)
+      store(load_coherent(values + copies[2 * i]), static_cast<i64>(copies[2 * i + 1]) - first, array, count);
+  }
+
+ private:
+  static constexpr int kEach = 4;
+
+  static SPARSMITH_DEVICE void store(Source value, i64 place, Stored* array, i64 count) {
+    if (place < 0 || place >= count) return;
+    const Stored stored = from_float<Stored>(to_float(value));
+    array[place] = to_float(stored) == 0.0F ? from_float<Stored>(kNegativeZeros ? -0.0F : 0.0F) : stored;
+  }
+};
+
+}  // namespace sparsmith
