@@ -7,7 +7,7 @@
 
 The weights of one file are cells of their own. `drawn` and `files` append; a drawn weight or a file that the output
 already has is not measured again, so that a run that was cut short goes on. Options after -- go to `sparsmith bench`:
-cells.py files -o c.jsonl A.smtx -- --dtype fp16 --packings 3
+cells.py files -o c.jsonl A.smtx -- --dtype fp16 --memory 2x
 """
 
 import argparse

@@ -23,7 +23,7 @@ namespace sparsmith {
 class Cache {
  public:
   enum class Mode : std::uint8_t { kReadWrite, kReadOnly };
-  static constexpr int kSchemaVersion = 2;
+  static constexpr int kSchemaVersion = 3;
 
   // $XDG_CACHE_HOME/sparsmith/cache.db, or ~/.cache/sparsmith/cache.db. Error: kNotFound when neither is set.
   static Result<std::string> default_path();

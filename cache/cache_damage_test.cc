@@ -229,6 +229,27 @@ TEST_F(CacheDamageTest, RowsOfAnotherTypeAreNotMerged) {
   EXPECT_GT(receiver->counts()->binaries, 0);
 }
 
+// Version 2 did not say what goal a choice has.
+TEST_F(CacheDamageTest, TheSchemaBeforeIsMadeThePresentOne) {
+  ASSERT_TRUE(Cache::open(path(), Cache::Mode::kReadWrite)->put_choice(choice("pattern", 5)).ok());
+  SQLite::Database(path(), SQLite::OPEN_READWRITE, 1000)
+      .exec("ALTER TABLE choice DROP COLUMN goal; UPDATE meta SET value = '2' WHERE key = 'schema_version'");
+  EXPECT_FALSE(Cache::open(path(), Cache::Mode::kReadOnly).ok());
+  auto cache = Cache::open(path(), Cache::Mode::kReadWrite);
+  ASSERT_TRUE(cache.ok()) << cache.status().to_string();
+  EXPECT_TRUE(cache->verify()->empty());
+  const auto choices = cache->choices();
+  ASSERT_EQ(choices->size(), 1U);
+  EXPECT_EQ(choices->front().us, 5);
+  EXPECT_EQ(choices->front().goal, "");
+  ChoiceRecord better = choice("pattern", 4);
+  better.goal = "memory 1x";
+  ASSERT_TRUE(cache->put_choice(better).ok());
+  EXPECT_EQ(cache->choices()->front().goal, "memory 1x");
+  EXPECT_TRUE(cache->verify()->empty());
+  EXPECT_TRUE(Cache::open(path(), Cache::Mode::kReadOnly).ok());
+}
+
 TEST_F(CacheDamageTest, AnotherSchemaIsRefusedOrRebuilt) {
   ASSERT_TRUE(Cache::open(path(), Cache::Mode::kReadWrite).ok());
   SQLite::Database(path(), SQLite::OPEN_READWRITE, 1000)

@@ -10,7 +10,7 @@ namespace sparsmith {
 const char* const kChoiceColumns =
     "pattern_hash, operator, tokens, device_class, timing_policy, compute_capability, sm_count, kind, config, packing, "
     "packer_version, closure_hash, nvrtc_version, evidence, reason, families, us, q1_us, q3_us, dense_us, "
-    "complete, budget_s, chosen_at, checksum";
+    "complete, budget_s, chosen_at, checksum, goal";
 
 ChoiceRecord choice_of_row(SQLite::Statement& row) {
   int column = 0;
@@ -41,15 +41,19 @@ ChoiceRecord choice_of_row(SQLite::Statement& row) {
   c.complete = integer() != 0;
   c.budget_s = real();
   c.chosen_at = text();
+  ++column;  // the checksum
+  c.goal = text();
   return c;
 }
 
 std::string checksum_of(const ChoiceRecord& c) {
-  return hash_text(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{:a}|{}|{:a}|{}",
-                               c.key.pattern_hash, c.key.operator_name, c.key.tokens, c.key.device_class,
-                               c.key.timing_policy, c.compute_capability, c.sm_count, c.kind, c.config, c.packing,
-                               c.packer_version, c.closure_hash, c.nvrtc_version, c.evidence, c.reason, c.families,
-                               c.us, c.q1_us, c.q3_us, c.dense_us, c.complete, c.budget_s, c.chosen_at));
+  std::string row = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{:a}|{:a}|{:a}|{:a}|{}|{:a}|{}",
+                                c.key.pattern_hash, c.key.operator_name, c.key.tokens, c.key.device_class,
+                                c.key.timing_policy, c.compute_capability, c.sm_count, c.kind, c.config, c.packing,
+                                c.packer_version, c.closure_hash, c.nvrtc_version, c.evidence, c.reason, c.families,
+                                c.us, c.q1_us, c.q3_us, c.dense_us, c.complete, c.budget_s, c.chosen_at);
+  if (!c.goal.empty()) row += "|" + c.goal;
+  return hash_text(row);
 }
 
 bool replaces(const ChoiceRecord& challenger, const ChoiceRecord& holder) {
@@ -66,12 +70,12 @@ void write_choice(SQLite::Database& database, const ChoiceRecord& c) {
   execute(database,
           fmt::format(
               "INSERT OR REPLACE INTO choice ({}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
-              "?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
+              "?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
               kChoiceColumns),
           c.key.pattern_hash, c.key.operator_name, c.key.tokens, c.key.device_class, c.key.timing_policy,
           c.compute_capability, c.sm_count, c.kind, c.config, c.packing, c.packer_version, c.closure_hash,
           c.nvrtc_version, c.evidence, c.reason, c.families, c.us, c.q1_us, c.q3_us, c.dense_us, c.complete, c.budget_s,
-          c.chosen_at, checksum_of(c));
+          c.chosen_at, checksum_of(c), c.goal);
 }
 
 namespace {

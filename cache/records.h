@@ -117,6 +117,7 @@ struct ChoiceRecord {
   std::string evidence;  // "measured" or "predicted"
   std::string reason;    // why this one
   std::string families;  // that it was compared with, joined by commas
+  std::string goal;      // what was asked of it and of the other N of its weight; "": of a program that did not say
   double us = 0;
   double q1_us = 0;
   double q3_us = 0;

@@ -55,6 +55,7 @@ CREATE TABLE choice (
   closure_hash TEXT NOT NULL, nvrtc_version TEXT NOT NULL, evidence TEXT NOT NULL, reason TEXT NOT NULL,
   families TEXT NOT NULL, us REAL NOT NULL, q1_us REAL NOT NULL, q3_us REAL NOT NULL, dense_us REAL NOT NULL,
   complete INTEGER NOT NULL, budget_s REAL NOT NULL, chosen_at TEXT NOT NULL, checksum TEXT NOT NULL,
+  goal TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (pattern_hash, operator, tokens, device_class, timing_policy)) WITHOUT ROWID;
 )sql";
 
@@ -91,6 +92,14 @@ Status prepare_schema(SQLite::Database& database, const std::string& path, Cache
       database.exec(kTables);
       execute(database, "INSERT INTO meta VALUES ('schema_version', ?1)", std::to_string(Cache::kSchemaVersion));
       execute(database, "INSERT INTO meta VALUES ('created_at', ?1)", utc_now());
+    }
+    transaction.commit();
+  }
+  if (mode == Cache::Mode::kReadWrite && schema_version_of(database) == "2") {
+    WriteTransaction transaction(database);
+    if (schema_version_of(database) == "2") {
+      database.exec("ALTER TABLE choice ADD COLUMN goal TEXT NOT NULL DEFAULT ''");
+      execute(database, "UPDATE meta SET value = '3' WHERE key = 'schema_version'");
     }
     transaction.commit();
   }

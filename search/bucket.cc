@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "runtime/tuned_file.h"
 #include "tuner/compiler_pool.h"
 
 namespace sparsmith {
@@ -38,8 +39,9 @@ void add_rejections(const Bucket& bucket, BucketChoice& choice) {
 
 }  // namespace
 
-BucketTimes times_of(const Bucket& bucket) {
+BucketTimes times_of(const Bucket& bucket, bool predicted) {
   BucketTimes times{bucket.calls, bucket.dense().supported ? bucket.dense_us : 0, {}};
+  if (times.dense_us > 0) times.best_us.emplace(kDensePacking, times.dense_us);
   // As decide() will see them: beside times of the final, those from outside of it do not count.
   std::set<std::string> in_final;
   for (const Contender& contender : bucket.contenders) {
@@ -47,9 +49,12 @@ BucketTimes times_of(const Bucket& bucket) {
   }
   for (const Contender& contender : bucket.contenders) {
     const std::string& packing = contender.identity.packing;
-    if (contender.state != Contender::State::kTimed || (!contender.in_final && in_final.contains(packing))) continue;
-    const auto [best, is_new] = times.best_us.emplace(packing, contender.timing.median_us);
-    if (!is_new) best->second = std::min(best->second, contender.timing.median_us);
+    const bool waits = predicted && contender.state == Contender::State::kWaiting;
+    if (contender.state != Contender::State::kTimed && !waits) continue;
+    if (!contender.in_final && in_final.contains(packing)) continue;
+    const double us = waits ? contender.candidate.predicted_us : contender.timing.median_us;
+    const auto [best, is_new] = times.best_us.emplace(packing, us);
+    if (!is_new) best->second = std::min(best->second, us);
   }
   return times;
 }

@@ -32,8 +32,8 @@ struct Bucket {
   const VendorTiming& dense() const { return dense_chain ? *dense_chain : vendors.front(); }
 };
 
-// What choose_packings() decides from.
-BucketTimes times_of(const Bucket& bucket);
+// What choose_packings() decides from. predicted: contenders that wait count too, as predicted.
+BucketTimes times_of(const Bucket& bucket, bool predicted);
 
 // The vendor that dense products are measured with.
 inline constexpr const char* kDenseVendor = "cublas";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -24,14 +25,19 @@ double microseconds(const std::vector<BucketChoice>& buckets) {
   return sum;
 }
 
-// The choices with `packing` alone, or with dense alone where it is empty; nothing where it does not serve every N.
-std::vector<BucketChoice> choices_with(const std::vector<Bucket>& buckets, const std::string& packing, bool predicted) {
+constexpr double kShares[] = {0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1, 1.25, 1.5, kMostMemory};
+
+// The choices with these packings; nothing where an N's is not verified.
+std::vector<BucketChoice> choices_with(const std::vector<Bucket>& buckets, const std::vector<std::string>& kept,
+                                       bool predicted) {
   std::vector<BucketChoice> choices;
   for (const Bucket& bucket : buckets) {
-    const bool dense = packing.empty();
-    const auto decision = dense ? decide({}, {}, &bucket.dense()) : decide(bucket.contenders, {packing}, nullptr);
+    const auto decision = decide(bucket.contenders, kept, &bucket.dense());
     if (!decision) return {};
-    choices.push_back(bucket_choice(bucket, *decision, predicted, ""));
+    BucketChoice choice = bucket_choice(bucket, *decision, predicted, "");
+    choice.trials.clear();
+    choice.vendors.clear();
+    choices.push_back(std::move(choice));
   }
   return choices;
 }
@@ -67,72 +73,152 @@ void exchange(WeightResult& weight, Alternative& alternative) {
 
 }  // namespace
 
-std::vector<Alternative> alternatives_of(const WeightResult& weight, const std::vector<Bucket>& buckets,
-                                         const std::map<std::string, std::int64_t>& packing_bytes, bool predicted) {
-  const auto bytes_of = [&](const std::vector<BucketChoice>& choices) {
-    std::set<std::string> names;
-    for (const BucketChoice& choice : choices) names.insert(packing_of(choice));
-    std::int64_t bytes = 0;
-    for (const std::string& name : names)
-      bytes += name == kDensePacking ? weight.dense_bytes() : packing_bytes.at(name);
-    return bytes;
-  };
-  std::vector<Alternative> all;
-  const auto add = [&](std::vector<BucketChoice> choices) {
-    if (choices.empty()) return;
-    const ByteOption cost{bytes_of(choices), microseconds(choices)};
-    all.push_back({cost, std::move(choices)});
-  };
-  add(weight.buckets);
-  add(choices_with(buckets, "", predicted));
-  for (const auto& [name, bytes] : packing_bytes) add(choices_with(buckets, name, predicted));
-
-  std::vector<ByteOption> costs;
-  for (const Alternative& each : all) costs.push_back(each.cost);
-  std::vector<Alternative> best;
-  for (const std::size_t i : best_tradeoffs(costs)) {
-    if (i != 0) best.push_back(std::move(all[i]));
-  }
-  for (Alternative& each : best) {
-    for (BucketChoice& choice : each.buckets) {
-      choice.trials.clear();
-      choice.vendors.clear();
-    }
-  }
-  best.insert(best.begin(), Alternative{all.front().cost, {}});  // the present ones stand in the weight
-  return best;
+std::map<std::string, std::int64_t> bytes_of_packings(const WeightResult& weight,
+                                                      const std::map<std::string, std::int64_t>& packing_bytes) {
+  std::map<std::string, std::int64_t> bytes = packing_bytes;
+  bytes[std::string(kDensePacking)] = weight.dense_bytes();
+  return bytes;
 }
 
-Status limit_bytes(std::span<const WeightInput> inputs, const TuneOptions& options, TuneReport& report) {
+std::vector<std::vector<std::string>> ways_to_keep(const std::vector<BucketTimes>& times,
+                                                   const std::map<std::string, std::int64_t>& bytes,
+                                                   std::int64_t dense_bytes) {
+  std::vector<std::vector<std::string>> ways;
+  for (const double share : kShares) {
+    std::vector<std::string> way =
+        choose_packings(times, bytes, static_cast<std::int64_t>(share * static_cast<double>(dense_bytes)));
+    std::ranges::sort(way);
+    if (!way.empty() && std::ranges::find(ways, way) == ways.end()) ways.push_back(std::move(way));
+  }
+  return ways;
+}
+
+std::vector<Alternative> alternatives_of(const TuneOptions& options, const WeightResult& weight,
+                                         const std::vector<Bucket>& buckets, const std::vector<std::string>& kept,
+                                         const std::map<std::string, std::int64_t>& bytes, bool predicted) {
+  std::vector<BucketTimes> times;
+  for (const Bucket& bucket : buckets) times.push_back(times_of(bucket, predicted));
+  std::vector<std::vector<std::string>> ways = {kept};
+  std::ranges::sort(ways.front());
+  for (std::vector<std::string>& way : ways_to_keep(times, bytes, weight.dense_bytes()))
+    if (way != ways.front()) ways.push_back(std::move(way));
+  std::vector<ByteOption> costs;
+  for (const std::vector<std::string>& way : ways) {
+    ByteOption& cost = costs.emplace_back(ByteOption{0, time_with(times, way)});
+    for (const std::string& name : way) cost.bytes += bytes.at(name);
+  }
+  std::vector<Alternative> all = {{costs[0], {}}};  // the present choices stand in the weight
+  for (const std::size_t i : best_tradeoffs(costs)) {
+    if (i == 0) continue;
+    all.push_back({costs[i], options.model_bytes > 0 && costs[i].bytes < costs[0].bytes
+                                 ? choices_with(buckets, ways[i], predicted)
+                                 : std::vector<BucketChoice>()});
+  }
+  return all;
+}
+
+namespace {
+
+// The alternatives that may take the place of the present choices of each weight.
+std::vector<std::vector<ByteOption>> smaller_ways(const TuneReport& report) {
   std::vector<std::vector<ByteOption>> costs;
   for (const WeightResult& weight : report.weights) {
     std::vector<ByteOption>& each = costs.emplace_back();
-    for (const Alternative& alternative : weight.alternatives) each.push_back(alternative.cost);
+    for (const Alternative& alternative : weight.alternatives) {
+      if (each.empty() || !alternative.buckets.empty()) each.push_back(alternative.cost);
+    }
+    if (each.empty()) each.push_back({weight.gpu_bytes(), microseconds(weight.buckets)});
   }
-  const std::vector<std::size_t> chosen = fit_bytes(costs, options.max_bytes);
-  ByteLimit& limit = report.byte_limit.emplace();
-  limit.most_bytes = options.max_bytes;
+  return costs;
+}
+
+void say_whether_weights_fit(const TuneOptions& options, TuneReport& report) {
+  double least = 0;
+  const WeightResult* largest = nullptr;
+  for (const WeightResult& weight : report.weights) {
+    const double share =
+        static_cast<double>(weight.least_bytes) / static_cast<double>(std::max<std::int64_t>(1, weight.dense_bytes()));
+    if (share <= least) continue;
+    least = share;
+    largest = &weight;
+  }
+  if (largest == nullptr) return;
+  report.memory.unmet =
+      fmt::format("--memory {:g}x cannot be met: the smallest choices of {} that are no slower than dense take {:.2f}x",
+                  options.memory, largest->name, std::ceil(100 * least) / 100);
+}
+
+// What each weight takes with so many times its dense bytes.
+MemoryUse::Faster with_memory(const TuneReport& report, double memory) {
+  MemoryUse::Faster sum{memory, 0, 0};
+  for (const WeightResult& weight : report.weights) {
+    ByteOption best{weight.gpu_bytes(), microseconds(weight.buckets)};
+    for (const Alternative& each : weight.alternatives) {
+      const bool fits = static_cast<double>(each.cost.bytes) <= memory * static_cast<double>(weight.dense_bytes());
+      if (fits && each.cost.us < best.us) best = each.cost;
+    }
+    sum.bytes += best.bytes;
+    sum.us += best.us;
+  }
+  return sum;
+}
+
+void add_up(const TuneOptions& options, TuneReport& report) {
+  MemoryUse& use = report.memory;
+  for (const WeightResult& weight : report.weights) {
+    use.dense_bytes += weight.dense_bytes();
+    use.bytes += weight.gpu_bytes();
+    use.us += microseconds(weight.buckets);
+  }
+  for (const double memory : kShares) {
+    if (options.model_bytes == 0 && memory <= options.memory) continue;
+    const MemoryUse::Faster faster = with_memory(report, memory);
+    if (faster.us >= 0.99 * use.us) continue;
+    use.faster = faster;
+    return;
+  }
+}
+
+Status fit_model(std::span<const WeightInput> inputs, const TuneOptions& options, TuneReport& report) {
+  const std::vector<std::vector<ByteOption>> costs = smaller_ways(report);
+  const std::vector<std::size_t> chosen = fit_bytes(costs, options.model_bytes);
+  std::int64_t bytes = 0;
   std::vector<std::size_t> changed;
   for (std::size_t i = 0; i < report.weights.size(); ++i) {
-    WeightResult& weight = report.weights[i];
-    limit.bytes += costs[i][chosen[i]].bytes;
-    limit.us += costs[i][chosen[i]].us;
-    limit.fastest_us += microseconds(weight.buckets);
-    if (chosen[i] != 0) {
-      changed.push_back(i);
-      exchange(weight, weight.alternatives[chosen[i]]);
-    }
-    weight.alternatives.clear();
+    bytes += costs[i][chosen[i]].bytes;
+    if (chosen[i] != 0) changed.push_back(i);
+  }
+  if (bytes > options.model_bytes) {
+    report.memory.unmet =
+        fmt::format("--memory {} cannot be met: the smallest choices that are no slower than dense take {} bytes",
+                    options.model_bytes, bytes);
   }
   std::vector<Status> packed(changed.size());
   parallel_for(static_cast<std::int64_t>(changed.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       WeightResult& weight = report.weights[changed[i]];
+      std::vector<Alternative*> smaller;
+      for (Alternative& each : weight.alternatives)
+        if (!each.buckets.empty()) smaller.push_back(&each);
+      exchange(weight, *smaller[chosen[changed[i]] - 1]);
       const auto input = std::ranges::find(inputs, weight.name, &WeightInput::name);
       packed[i] = pack_again(*input, options, weight);
     }
   });
   for (const Status& status : packed) SPARSMITH_RETURN_IF_ERROR(status);
+  return {};
+}
+
+}  // namespace
+
+Status bound_memory(std::span<const WeightInput> inputs, const TuneOptions& options, TuneReport& report) {
+  if (options.model_bytes > 0) {
+    SPARSMITH_RETURN_IF_ERROR(fit_model(inputs, options, report));
+  } else {
+    say_whether_weights_fit(options, report);
+  }
+  add_up(options, report);
+  for (WeightResult& weight : report.weights) weight.alternatives.clear();
   return {};
 }
 

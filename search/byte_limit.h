@@ -1,4 +1,4 @@
-// A limit on the bytes of a whole model: what each weight could be kept as, and what it is kept as then.
+// How many bytes weights take: what each could be kept as, and what it is kept as where a whole model is bounded.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,24 @@
 
 namespace sparsmith {
 
-// The weight's present choices, and, as far as they are no worse in both bytes and time, one for each packing that
-// serves all its N and one for dense.
-//   packing_bytes: GPU bytes of each packing.
-std::vector<Alternative> alternatives_of(const WeightResult& weight, const std::vector<Bucket>& buckets,
-                                         const std::map<std::string, std::int64_t>& packing_bytes, bool predicted);
+// GPU bytes of each packing that was made, and of the dense weight.
+std::map<std::string, std::int64_t> bytes_of_packings(const WeightResult& weight,
+                                                      const std::map<std::string, std::int64_t>& packing_bytes);
 
-// Exchanges choices for other alternatives until the model fits options.max_bytes, and packs those weights again, on
-// all cores. Fills in report.byte_limit.
+// Packings to choose within shares of the dense bytes up to kMostMemory, each way once.
+std::vector<std::vector<std::string>> ways_to_keep(const std::vector<BucketTimes>& times,
+                                                   const std::map<std::string, std::int64_t>& bytes,
+                                                   std::int64_t dense_bytes);
+
+// The ways to keep the weight within shares of its dense bytes up to kMostMemory, as WeightResult::alternatives has
+// them. `kept`: the present choices' packings.
+std::vector<Alternative> alternatives_of(const TuneOptions& options, const WeightResult& weight,
+                                         const std::vector<Bucket>& buckets, const std::vector<std::string>& kept,
+                                         const std::map<std::string, std::int64_t>& bytes, bool predicted);
+
+// Exchanges choices for other alternatives until the model fits options.model_bytes, where there is such a bound, and
+// packs those weights again, on all cores. Fills in report.memory.
 //   Errors: as read_weight().
-Status limit_bytes(std::span<const WeightInput> inputs, const TuneOptions& options, TuneReport& report);
+Status bound_memory(std::span<const WeightInput> inputs, const TuneOptions& options, TuneReport& report);
 
 }  // namespace sparsmith

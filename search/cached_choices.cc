@@ -1,6 +1,7 @@
 #include "search/cached_choices.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -54,6 +55,12 @@ std::string dense_hash(const Candidate& candidate) {
   return candidate.kernels.empty() ? "" : closure_hash_of(candidate);
 }
 
+// What choices depend on beside weight, device and code: one N's is made together with those of the others.
+std::string goal_of(const TuneOptions& options) {
+  return fmt::format("memory {:g}x of N {} called {:g}", options.memory, fmt::join(options.tokens, ","),
+                     fmt::join(options.calls, ","));
+}
+
 bool kernels_ready(const TuneContext& context, const Candidate& candidate) {
   if (context.predict && context.kernels->nvrtc_version().empty()) return true;
   const Candidate* one = &candidate;
@@ -66,7 +73,7 @@ bool kernels_ready(const TuneContext& context, const Candidate& candidate) {
 
 CachedChoices::CachedChoices(const TuneContext& context, const WeightResult& weight,
                              const SparsityStatistics& statistics, Packings& packings)
-    : packings_allowed_(context.options->packings), keeps_(context.options->keep_choices) {
+    : keeps_(context.options->keep_choices) {
   const std::vector<std::string>& only = context.options->selection.families;
   for (const auto& each : families()) {
     const std::string name(each->name());
@@ -102,6 +109,7 @@ void CachedChoices::look_up(const TuneContext& context, const WeightResult& weig
   choice.incumbent = match_quality_name(match->quality);
   found.families = split(record.families);
   found.counts = match->quality == MatchQuality::kExact && record.us > 0 &&
+                 (record.goal == goal_of(*context.options) || context.options->keep_choices) &&
                  record.nvrtc_version == context.kernels->nvrtc_version() &&
                  (record.evidence == "measured" || context.predict);
   if (record.kind == "vendor") {
@@ -130,12 +138,8 @@ bool CachedChoices::complete() const { return all_valid(/*complete_ones=*/true) 
 bool CachedChoices::at_hand() const { return all_valid(/*complete_ones=*/false); }
 
 bool CachedChoices::all_valid(bool complete_ones) const {
-  std::set<std::string> packings;
-  for (const auto& [tokens, found] : found_) {
-    if (!found.valid || (complete_ones && !found.choice.complete)) return false;
-    if (found.choice.kind == "generated") packings.insert(found.choice.candidate.packing);
-  }
-  return static_cast<int>(packings.size()) <= packings_allowed_;
+  return std::ranges::all_of(
+      found_, [&](const auto& each) { return each.second.valid && (each.second.choice.complete || !complete_ones); });
 }
 
 bool CachedChoices::compared_with(const std::string& identity) const {
@@ -218,6 +222,7 @@ void store_choice(const TuneContext& context, const WeightResult& weight, const 
   record.evidence = choice.evidence;
   record.reason = choice.reason;
   record.families = families;
+  record.goal = goal_of(*context.options);
   record.us = choice.timing.median_us;
   record.q1_us = choice.timing.q1_us;
   record.q3_us = choice.timing.q3_us;

@@ -25,8 +25,7 @@ class CachedChoices {
 
   // Whether every N has a choice for exactly this device class, from the same code, compiler and packer, from a search
   // that was not cut short, measured (or, where this run can only predict, predicted), among all the families of the
-  // options and of one of them, with no more packings than allowed. With the option keep_choices code, packer and
-  // families may have changed.
+  // options, for the same goal. With the option keep_choices code, packer, families and goal may have changed.
   bool complete() const;
   // The same where searches that were cut short, or among fewer families, count too.
   bool at_hand() const;
@@ -58,8 +57,7 @@ class CachedChoices {
 
   std::map<std::int64_t, Found> found_;
   std::map<std::string, std::string> wanted_;  // families of the options: identities by name
-  int packings_allowed_ = 1;
-  bool keeps_ = false;  // the option keep_choices
+  bool keeps_ = false;                         // the option keep_choices
 };
 
 // As Family::generate() and dense_epilogue(), with the launches that the options ask for.

@@ -65,10 +65,31 @@ std::vector<std::string> asked_for(Entries entries, const std::vector<std::strin
 
 constexpr double kPromising = 1.25;  // predicted to be slower than the best by no more than this
 
-// The entries that compete at one N: a share for each packing that it asks for, and one of each promising other.
+constexpr std::size_t kForAll = 3;         // packings that might serve every N alone
+constexpr double kDoubtBesideDense = 1.1;  // predicted to be slower than dense by no more than this
+
+// Of packings in the order of `ranked`, the first that are predicted to be no slower than dense at any N: where memory
+// is scarce, a weight keeps one for all.
+std::set<std::string> for_all(const Best& best, const std::vector<std::string>& ranked, std::size_t count_of_tokens,
+                              const std::map<std::int64_t, double>& dense_us) {
+  std::set<std::string> names;
+  for (const std::string& name : ranked) {
+    const auto& at = best.at(name);
+    const bool serves =
+        at.size() == count_of_tokens && std::ranges::all_of(at, [&](const auto& each) {
+          const auto dense = dense_us.find(each.first);
+          return dense != dense_us.end() && each.second->predicted_us <= kDoubtBesideDense * dense->second;
+        });
+    if (serves && names.size() < kForAll) names.insert(name);
+  }
+  return names;
+}
+
+// The entries that compete at one N: a share for each packing that it asks for, and one of each promising other and of
+// each for all N.
 std::vector<SearchSpace::Entry> competing(Entries entries, const std::vector<std::string>& names,
                                           const std::vector<std::string>& asked, const std::set<std::string>& kept,
-                                          const SelectionLimits& limits) {
+                                          const std::set<std::string>& common, const SelectionLimits& limits) {
   std::map<std::string, int> left;
   for (const std::string& name : kept) left[name] = 1;
   const int share = std::max<int>(1, limits.candidates / std::max<int>(1, static_cast<int>(asked.size())));
@@ -78,7 +99,8 @@ std::vector<SearchSpace::Entry> competing(Entries entries, const std::vector<std
     const auto found = left.find(names[i]);
     if (found == left.end() || found->second == 0) continue;
     const bool own = std::find(asked.begin(), asked.end(), names[i]) != asked.end();
-    if (!own && entries[i].predicted_us > kPromising * entries[0].predicted_us) continue;
+    const bool promising = entries[i].predicted_us <= kPromising * entries[0].predicted_us;
+    if (!own && !promising && !common.contains(names[i])) continue;
     --found->second;
     chosen.push_back(entries[i]);
   }
@@ -110,11 +132,13 @@ CandidateSelection select_from(std::map<std::int64_t, SearchSpace> spaces, const
   }
   const std::vector<std::string> ranked = by_sum(best, calls);
   if (!ranked.empty()) kept.insert(ranked.front());
+  const std::set<std::string> common = for_all(best, ranked, spaces.size(), dense_us);
+  kept.insert(common.begin(), common.end());
   for (const std::string& name : ranked) {
     if (kept.contains(name)) selection.packings.push_back({name, best[name].begin()->second->config});
   }
   for (const auto& [tokens, space] : spaces) {
-    selection.entries[tokens] = competing(hopeful[tokens], names[tokens], asked[tokens], kept, limits);
+    selection.entries[tokens] = competing(hopeful[tokens], names[tokens], asked[tokens], kept, common, limits);
   }
   selection.spaces = std::move(spaces);
   return selection;

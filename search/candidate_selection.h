@@ -37,7 +37,8 @@ struct CandidateSelection {
 // family_doubt of the best: a family may serve a few N only, and the cost models of different families are not exact
 // against each other. Its candidates are shared out among those. What others ask for, and the packing with the least
 // sum over all N (`calls`: how often each of `tokens` is run, same length), competes with one config where that is
-// promising: so that few packings may serve all N.
+// promising; and so do a few that are predicted to be no slower than dense at any N: so that few packings, or one, may
+// serve all N.
 CandidateSelection select_candidates(const Problem& problem, const std::vector<std::int64_t>& tokens,
                                      const std::vector<double>& calls, const SparsityStatistics& statistics,
                                      const SelectionLimits& limits);

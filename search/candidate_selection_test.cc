@@ -78,6 +78,20 @@ TEST(CandidateSelectionTest, WhereDenseIsFarAheadTwoAreLookedAt) {
   EXPECT_EQ(with_dense(4, 0, 2.5).entries.at(4096).size(), 20U);  // not known
 }
 
+// "a" is best at N = 1 and "b" at N = 64; "c", far behind both, is the one that is no slower than dense at either.
+TEST(CandidateSelectionTest, WhatMightServeEveryNAloneCompetes) {
+  std::map<std::int64_t, SearchSpace> spaces;
+  spaces[1].entries = {entry("a", 1, 2), entry("c", 1, 8), entry("b", 1, 30)};
+  spaces[64].entries = {entry("b", 1, 10), entry("c", 1, 19), entry("a", 1, 90)};
+  const auto selected = [&](double dense_us) {
+    return select_from(spaces, {{1, 1.0}, {64, 1.0}}, packing_of, {.packings = 1, .family_doubt = 1, .dense_doubt = 0},
+                       {{1, 9}, {64, dense_us}});
+  };
+  EXPECT_THAT(at(selected(18), 1), ElementsAre("a1", "c1"));
+  EXPECT_THAT(at(selected(18), 64), ElementsAre("b1", "c1"));
+  EXPECT_THAT(at(selected(17), 1), ElementsAre("a1"));
+}
+
 TEST(CandidateSelectionTest, CandidatesAreSharedOutAmongThePackingsThatServeAnN) {
   std::map<std::int64_t, SearchSpace> spaces;
   for (int i = 0; i < 20; ++i) spaces[4].entries.push_back(entry(i % 4 == 0 ? "b" : "a", 1, 1 + 0.01 * i));

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
+#include <string_view>
 #include <utility>
+
+#include "runtime/tuned_file.h"
 
 namespace sparsmith {
 namespace {
@@ -19,17 +23,12 @@ constexpr double kNoise = 0.01;
 
 using PackingBytes = std::map<std::string, std::int64_t>;
 
-double fastest_of(const BucketTimes& bucket, const std::vector<std::string>& packings) {
+double cost_at(const BucketTimes& bucket, const std::vector<std::string>& packings) {
   double best = kNever;
   for (const std::string& packing : packings) {
     const auto found = bucket.best_us.find(packing);
     if (found != bucket.best_us.end()) best = std::min(best, found->second);
   }
-  return best;
-}
-
-double cost_at(const BucketTimes& bucket, const std::vector<std::string>& packings) {
-  const double best = std::min(bucket.dense_us > 0 ? bucket.dense_us : kNever, fastest_of(bucket, packings));
   return best == kNever ? kNever : best * bucket.calls;
 }
 
@@ -48,13 +47,6 @@ std::int64_t bytes_of(const PackingBytes& packing_bytes, const std::vector<std::
   return sum;
 }
 
-bool fits(const std::vector<BucketTimes>& buckets, const PackingBytes& packing_bytes, const PackingLimits& limits,
-          const std::vector<std::string>& kept) {
-  if (kept.size() <= 1) return true;
-  const std::int64_t beside = keeps_dense(buckets, kept) ? limits.dense_bytes : 0;
-  return bytes_of(packing_bytes, kept) + beside <= limits.bytes;
-}
-
 // A further copy of the weight is worth its memory where it takes 0.7 % off the sum, or 2 % off some N. (Two or three
 // that are not worth it would take no more than 2 % off the sum: as far apart may two searches be that differ in
 // nothing but noise.)
@@ -65,35 +57,66 @@ bool worth_a_copy(const std::vector<BucketTimes>& buckets, const std::vector<std
       buckets, [&](const BucketTimes& bucket) { return cost_at(bucket, with) <= 0.98 * cost_at(bucket, without); });
 }
 
+// What is to be chosen from.
+struct Space {
+  std::vector<BucketTimes> buckets;  // without what is too slow beside dense
+  std::set<std::string> names;
+  const PackingBytes& packing_bytes;
+  std::int64_t most_bytes;
+
+  bool fits(const std::vector<std::string>& kept) const { return bytes_of(packing_bytes, kept) <= most_bytes; }
+  bool serves(const std::vector<std::string>& kept) const { return cost_of(buckets, kept) < kNever / 2; }
+};
+
+Space space_of(const std::vector<BucketTimes>& buckets, const PackingBytes& packing_bytes, std::int64_t most_bytes) {
+  Space space{buckets, {}, packing_bytes, most_bytes};
+  for (BucketTimes& bucket : space.buckets) {
+    std::erase_if(bucket.best_us, [&](const auto& each) {
+      return bucket.dense_us > 0 && each.second > (1 + kMostSlowdown) * bucket.dense_us;
+    });
+    for (const auto& [name, us] : bucket.best_us) space.names.insert(name);
+  }
+  return space;
+}
+
 // Exchanges packings one by one for those that lower the cost: what served every N at first may be in the way later.
-void exchange(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
-              const PackingBytes& packing_bytes, const PackingLimits& limits, std::vector<std::string>& kept) {
+void exchange(const Space& space, std::vector<std::string>& kept) {
   for (std::string& slot : kept) {
-    for (const std::string& name : names) {
+    for (const std::string& name : space.names) {
       if (std::find(kept.begin(), kept.end(), name) != kept.end()) continue;
-      const double cost = cost_of(buckets, kept);
+      const double cost = cost_of(space.buckets, kept);
       std::string old = std::exchange(slot, name);
-      if (!fits(buckets, packing_bytes, limits, kept) || cost_of(buckets, kept) >= cost) slot = std::move(old);
+      if (!space.fits(kept) || cost_of(space.buckets, kept) >= cost) slot = std::move(old);
     }
   }
 }
 
-// Takes one packing after the other, behind those in `kept`, each time the one that lowers the cost most. Packings that
-// later ones made superfluous are dropped.
-std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
-                                const PackingBytes& packing_bytes, const PackingLimits& limits,
-                                std::vector<std::string> kept) {
-  double cost = cost_of(buckets, kept);
-  while (static_cast<int>(kept.size()) < limits.packings) {
+// Drops those that the others make superfluous.
+void drop_superfluous(const Space& space, std::vector<std::string>& kept) {
+  for (std::size_t i = 0; i + 1 < kept.size();) {
+    std::vector<std::string> without = kept;
+    without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
+    if (worth_a_copy(space.buckets, without, kept)) {
+      ++i;
+    } else {
+      kept = std::move(without);
+    }
+  }
+}
+
+// Takes one packing after the other, behind those in `kept`, each time the one that lowers the cost most.
+std::vector<std::string> greedy(const Space& space, std::vector<std::string> kept) {
+  double cost = cost_of(space.buckets, kept);
+  while (std::ssize(kept) < kMostPackings) {
     std::string best;
     double best_cost = cost;
-    for (const std::string& name : names) {
+    for (const std::string& name : space.names) {
       std::vector<std::string> with = kept;
       with.push_back(name);
-      if (!fits(buckets, packing_bytes, limits, with)) continue;
-      const double now = cost_of(buckets, with);
-      const bool smaller =
-          now == best_cost && !best.empty() && bytes_of(packing_bytes, {name}) < bytes_of(packing_bytes, {best});
+      if (!space.fits(with)) continue;
+      const double now = cost_of(space.buckets, with);
+      const bool smaller = now == best_cost && !best.empty() &&
+                           bytes_of(space.packing_bytes, {name}) < bytes_of(space.packing_bytes, {best});
       if (now < best_cost || smaller) {
         best = name;
         best_cost = now;
@@ -102,52 +125,23 @@ std::vector<std::string> greedy(const std::vector<BucketTimes>& buckets, const s
     if (best.empty()) break;
     std::vector<std::string> with = kept;
     with.push_back(best);
-    if (!kept.empty() && !worth_a_copy(buckets, kept, with)) break;
-    for (std::size_t i = 0; i + 1 < with.size();) {
-      std::vector<std::string> without = with;
-      without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
-      // (Without one, some N may need dense.)
-      if (worth_a_copy(buckets, without, with) || !fits(buckets, packing_bytes, limits, without)) {
-        ++i;
-      } else {
-        with = std::move(without);
-      }
-    }
+    if (!kept.empty() && !worth_a_copy(space.buckets, kept, with)) break;
+    drop_superfluous(space, with);
     kept = std::move(with);
-    exchange(buckets, names, packing_bytes, limits, kept);
-    cost = cost_of(buckets, kept);
+    exchange(space, kept);
+    cost = cost_of(space.buckets, kept);
   }
-  return cost < kNever / 2 ? kept : std::vector<std::string>();
+  return kept;
 }
 
-// The best of what such walks come to from nothing and from each packing. (A large one that serves every N a little may
-// come first, and leave no room for two small ones.)
-std::vector<std::string> cheapest(const std::vector<BucketTimes>& buckets, const std::set<std::string>& names,
-                                  const PackingBytes& packing_bytes, const PackingLimits& limits) {
-  std::vector<std::string> best = greedy(buckets, names, packing_bytes, limits, {});
-  for (const std::string& name : names) {
-    std::vector<std::string> other = greedy(buckets, names, packing_bytes, limits, {name});
-    const bool better = other.size() > best.size() ? worth_a_copy(buckets, best, other)
-                                                   : cost_of(buckets, other) < cost_of(buckets, best);
-    if (!other.empty() && better) best = std::move(other);
-  }
-  return best;
-}
-
-// At each N within the share `slowdown` of the fastest that is known there.
-bool within_slowdown(const std::vector<BucketTimes>& buckets, const std::string& packing, double slowdown) {
-  return std::ranges::all_of(buckets, [&](const BucketTimes& bucket) {
-    double fastest = bucket.dense_us > 0 ? bucket.dense_us : kNever;
-    for (const auto& [name, us] : bucket.best_us) fastest = std::min(fastest, us);
-    return bucket.best_us.at(packing) <= (1 + slowdown) * fastest;
-  });
-}
-
-bool no_slower_than_dense(const std::vector<BucketTimes>& buckets, const std::string& packing) {
-  return std::ranges::all_of(buckets, [&](const BucketTimes& bucket) {
-    const auto found = bucket.best_us.find(packing);
-    return found != bucket.best_us.end() && (bucket.dense_us <= 0 || found->second <= bucket.dense_us);
-  });
+// What such walks come to from nothing and from each packing, of what serves every N. (A large one that serves every N
+// a little may come first, and leave no room for two small ones.)
+std::vector<std::vector<std::string>> ways(const Space& space) {
+  std::vector<std::vector<std::string>> all = {greedy(space, {})};
+  for (const std::string& name : space.names)
+    if (space.fits({name})) all.push_back(greedy(space, {name}));
+  std::erase_if(all, [&](const auto& kept) { return kept.empty() || !space.serves(kept); });
+  return all;
 }
 
 double spread(const Timing& timing) {
@@ -160,61 +154,63 @@ std::string kept_dense(double sparse_us, double dense_us) {
   return fmt::format("dense is kept: the best sparse candidate takes {:.2f} us, dense {:.2f} us", sparse_us, dense_us);
 }
 
+// Where a candidate is faster than dense, but its packing is not kept.
+std::string kept_for_memory(const Contender& fastest, const VendorTiming& dense) {
+  const double share =
+      static_cast<double>(fastest.packed_bytes) / static_cast<double>(std::max<std::int64_t>(1, dense.weight_bytes));
+  return fmt::format(
+      "dense is kept: a sparse candidate takes {:.2f} us, dense {:.2f} us, but no packings within the memory that is "
+      "allowed serve every N; its own beside dense would take {:.2f}x the bytes of dense (--memory)",
+      fastest.timing.median_us, dense.timing.median_us, 1 + share);
+}
+
 bool clearly_faster(const Timing& a, const Timing& b) { return a.median_us < b.median_us * (1 - noise_of(a, b)); }
 
 }  // namespace
 
-std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
-                                         const std::map<std::string, std::int64_t>& packing_bytes,
-                                         const PackingLimits& limits, Objective objective,
-                                         std::optional<double> max_slowdown) {
-  std::set<std::string> names;
-  for (const BucketTimes& bucket : buckets) {
-    for (const auto& [name, us] : bucket.best_us) names.insert(name);
+std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets, const PackingBytes& packing_bytes,
+                                         std::int64_t most_bytes) {
+  const Space space = space_of(buckets, packing_bytes, most_bytes);
+  const std::vector<std::vector<std::string>> all = ways(space);
+  if (all.empty()) return {};
+  const auto cost = [&](const std::vector<std::string>& kept) { return cost_of(space.buckets, kept); };
+  const auto bytes = [&](const std::vector<std::string>& kept) { return bytes_of(packing_bytes, kept); };
+  const std::vector<std::string>& fastest = *std::ranges::min_element(all, {}, cost);
+  const std::vector<std::string>* chosen = &fastest;
+  for (const std::vector<std::string>& each : all) {
+    if (worth_a_copy(space.buckets, each, fastest)) continue;
+    if (std::pair(bytes(each), cost(each)) < std::pair(bytes(*chosen), cost(*chosen))) chosen = &each;
   }
-  if (objective == Objective::kBytes) {
-    std::vector<std::string> good;
-    for (const std::string& name : names) {
-      if (meets_bytes_objective(buckets, {name}, max_slowdown)) good.push_back(name);
-    }
-    const auto smallest = std::ranges::min_element(good, {}, [&](const std::string& name) {
-      return std::pair(bytes_of(packing_bytes, {name}), cost_of(buckets, {name}));
-    });
-    if (smallest != good.end()) return {*smallest};
-  }
-  return cheapest(buckets, names, packing_bytes, limits);
+  return *chosen;
 }
 
-bool meets_bytes_objective(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& kept,
-                           std::optional<double> max_slowdown) {
-  return kept.size() == 1 && no_slower_than_dense(buckets, kept.front()) &&
-         (!max_slowdown || within_slowdown(buckets, kept.front(), *max_slowdown));
+std::int64_t least_bytes(const std::vector<BucketTimes>& buckets, const PackingBytes& packing_bytes) {
+  // Less and less room, until nothing fits.
+  std::int64_t least = 0;
+  for (std::int64_t room = std::numeric_limits<std::int64_t>::max();;) {
+    const std::vector<std::string> kept = choose_packings(buckets, packing_bytes, room);
+    if (kept.empty()) return least;
+    least = bytes_of(packing_bytes, kept);
+    room = least - 1;
+  }
 }
 
-bool keeps_dense(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& kept) {
-  bool measured = false;
-  bool gains = false;
-  for (const BucketTimes& bucket : buckets) {
-    if (bucket.dense_us <= 0) continue;
-    const double us = fastest_of(bucket, kept);
-    if (bucket.dense_us < (1 - kNoise) * us) return true;
-    measured = true;
-    gains |= us < (1 - kNoise) * bucket.dense_us;
-  }
-  return measured && !gains;
+double time_with(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& packings) {
+  return cost_of(buckets, packings);
 }
 
 double noise_of(const Timing& a, const Timing& b) { return std::max(kNoise, std::hypot(spread(a), spread(b))); }
 
 std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
-                               const VendorTiming* dense, Objective objective, bool dense_kept) {
+                               const VendorTiming* dense) {
+  const auto is_kept = [&](std::string_view name) { return std::ranges::find(packings, name) != packings.end(); };
   const Contender* best = nullptr;
   const Contender* incumbent = nullptr;
-  double best_of_any_packing = kNever;
+  const Contender* fastest = nullptr;  // of any packing
   for (const Contender& contender : contenders) {
     if (contender.state != Contender::State::kTimed) continue;
-    best_of_any_packing = std::min(best_of_any_packing, contender.timing.median_us);
-    if (std::ranges::find(packings, contender.identity.packing) == packings.end()) continue;
+    if (fastest == nullptr || contender.timing.median_us < fastest->timing.median_us) fastest = &contender;
+    if (!is_kept(contender.identity.packing)) continue;
     // Times of the final are comparable; a time from outside of it wins only where there is no other.
     const bool better =
         best == nullptr || (contender.in_final != best->in_final ? contender.in_final
@@ -224,32 +220,25 @@ std::optional<Decision> decide(const std::vector<Contender>& contenders, const s
   }
   const bool has_dense = dense != nullptr && dense->supported;
   if (best == nullptr) {
-    if (!has_dense) return std::nullopt;
-    if (best_of_any_packing < dense->timing.median_us) {
-      return Decision{nullptr,
-                      fmt::format("dense is kept: a sparse candidate takes {:.2f} us, dense {:.2f} us, but its "
-                                  "packing is none that the weight keeps for all its N (--packings)",
-                                  best_of_any_packing, dense->timing.median_us)};
-    }
-    return Decision{nullptr, kept_dense(best_of_any_packing, dense->timing.median_us)};
+    if (!has_dense || !is_kept(kDensePacking)) return std::nullopt;
+    if (fastest != nullptr && clearly_faster(fastest->timing, dense->timing))
+      return Decision{nullptr, kept_for_memory(*fastest, *dense)};
+    return Decision{nullptr,
+                    kept_dense(fastest == nullptr ? kNever : fastest->timing.median_us, dense->timing.median_us)};
   }
   if (incumbent != nullptr && !clearly_faster(best->timing, incumbent->timing)) best = incumbent;
   if (!has_dense) {
     return Decision{best, fmt::format("the fastest candidate; dense was not measured{}{}", dense ? ": " : "",
                                       dense ? dense->detail : "")};
   }
-  const double ratio = dense->timing.median_us / best->timing.median_us;
-  const bool smaller_and_as_fast = objective == Objective::kBytes && best->packed_bytes < dense->weight_bytes &&
-                                   best->timing.median_us <= dense->timing.median_us;
-  if (clearly_faster(best->timing, dense->timing) || smaller_and_as_fast) {
+  if (clearly_faster(best->timing, dense->timing)) {
     return Decision{
-        best, fmt::format("{:.2f}x as fast as dense ({} {:.2f} us)", ratio, dense->name, dense->timing.median_us)};
+        best, fmt::format("{:.2f}x as fast as dense ({} {:.2f} us)", dense->timing.median_us / best->timing.median_us,
+                          dense->name, dense->timing.median_us)};
   }
-  if (!dense_kept && !clearly_faster(dense->timing, best->timing)) {
-    return Decision{best, fmt::format("as fast as dense ({} {:.2f} us), which is kept for no other N", dense->name,
-                                      dense->timing.median_us)};
-  }
-  return Decision{nullptr, kept_dense(best->timing.median_us, dense->timing.median_us)};
+  if (is_kept(kDensePacking)) return Decision{nullptr, kept_dense(best->timing.median_us, dense->timing.median_us)};
+  return Decision{best, fmt::format("within {:.0f} % of dense ({} {:.2f} us), which the weight does not keep",
+                                    100 * kMostSlowdown, dense->name, dense->timing.median_us)};
 }
 
 }  // namespace sparsmith

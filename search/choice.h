@@ -11,49 +11,32 @@
 
 namespace sparsmith {
 
-enum class Objective : std::uint8_t {
-  kTime,   // the least summed time
-  kBytes,  // the fewest GPU bytes among those no slower than dense, and within the slow-down that is allowed
-};
-
 // What is known of a weight at one N.
 struct BucketTimes {
   double calls = 1;
   double dense_us = 0;                    // 0: not known
-  std::map<std::string, double> best_us;  // of each packing
+  std::map<std::string, double> best_us;  // of each packing; of "dense", where the dense weight serves the operator
 };
 
-// What a weight may keep.
-struct PackingLimits {
-  int packings = 1;
-  // Of several packings together, and of the dense weight beside them where it is kept for some N. One packing may be
-  // kept in any case, beside the dense weight too.
-  std::int64_t bytes = 0;
-  std::int64_t dense_bytes = 0;  // of the dense weight
-};
+// No N may take longer than dense by more than this share.
+inline constexpr double kMostSlowdown = 0.03;
+// However many bytes there are.
+inline constexpr int kMostPackings = 8;
 
-// The packings to keep within `limits`: those with the least time over all N, weighted by calls, where each N takes the
-// best of them and dense. An N that a packing does not serve, and dense neither, rules the packing out unless another
-// one kept serves it. Empty when dense is best throughout, or nothing serves every N.
-//   packing_bytes: GPU bytes of each packing; ties go to the smaller.
-//   max_slowdown: for kBytes, by how much each N may take longer than its fastest, as a share; empty: dense is the
-//   only bound.
+// The packings to keep, of at most `most_bytes` together: those with the least time over all N, weighted by calls,
+// where every N is served by one that is within kMostSlowdown of dense. A copy that is worth next to no time is not
+// kept, and of ways that differ by as little the smallest is taken. Empty: no packings do.
+//   packing_bytes: GPU bytes of each packing, and of "dense".
 std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
                                          const std::map<std::string, std::int64_t>& packing_bytes,
-                                         const PackingLimits& limits, Objective objective,
-                                         std::optional<double> max_slowdown = std::nullopt);
+                                         std::int64_t most_bytes);
 
-// Whether `kept` is what the objective kBytes asks for: one packing that is no slower than dense, and within
-// max_slowdown, at every N. Otherwise choose_packings() has gone by time.
-bool meets_bytes_objective(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& kept,
-                           std::optional<double> max_slowdown);
-inline constexpr const char* kTimeDecided =
-    "by time, not memory: no packing is fast enough at every N for the objective memory";
+// The least bytes with which choose_packings() finds something; 0: none are enough.
+std::int64_t least_bytes(const std::vector<BucketTimes>& buckets,
+                         const std::map<std::string, std::int64_t>& packing_bytes);
 
-// Whether the dense weight stays beside the packings `kept`: some N needs it, since none of them serves that N or dense
-// is faster by more than the noise; or no N gains more than the noise by them. Where dense was not measured, it does
-// not.
-bool keeps_dense(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& kept);
+// Summed over all N, weighted by calls, each with the best of `packings`.
+double time_with(const std::vector<BucketTimes>& buckets, const std::vector<std::string>& packings);
 
 // How far apart two medians must be, as a share, before one is called faster: 1 % or their quartiles combined.
 double noise_of(const Timing& a, const Timing& b);
@@ -65,11 +48,9 @@ struct Decision {
 };
 
 // Among the contenders of the kept packings: the fastest, except that an incumbent stays unless it is beaten by more
-// than the noise, and dense stays unless it is; for kBytes, unless the packing is as fast. Where the dense weight
-// does not stay (`dense_kept`: keeps_dense()), it is not kept for times within the noise: it must be faster by more.
-// `dense` may be null (not measured). nullopt when there is neither.
+// than the noise. Where "dense" is among them, dense stays unless it is beaten by more than the noise.
+//   dense: null: not measured. nullopt when there is neither.
 std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
-                               const VendorTiming* dense, Objective objective = Objective::kTime,
-                               bool dense_kept = true);
+                               const VendorTiming* dense);
 
 }  // namespace sparsmith

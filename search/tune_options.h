@@ -14,9 +14,8 @@
 
 namespace sparsmith {
 
-// What a weight keeps for speed, as a multiple of its dense bytes: packings for one N and another, and the dense weight
-// where some N stays dense. One packing, beside the dense weight, is kept in any case.
-inline constexpr std::int64_t kMostDenseCopies = 2;
+// A weight of a model whose bytes are bounded as a whole, as a multiple of its dense bytes.
+inline constexpr double kMostMemory = 2;
 
 struct TuneOptions {
   std::vector<std::int64_t> tokens{1};  // the N to tune for, ascending
@@ -27,10 +26,12 @@ struct TuneOptions {
   Accumulation accumulation = Accumulation::kFp32;  // of fp16 operators; others have fp32
   bool transpose = false;                           // tune W^T
 
-  int packings = 8;  // copies of a weight that may be kept, several within kMostDenseCopies
-  Objective objective = Objective::kTime;
-  std::optional<double> max_slowdown;  // of kBytes, as a share: choose_packings()
-  std::int64_t max_bytes = 0;          // of all weights together on the GPU; 0: no limit
+  // GPU bytes that all packings of a weight may take together, the dense one among them, as a multiple of its dense
+  // bytes: the least time within that is what is searched for, and no N slower than dense.
+  double memory = 1;
+  std::int64_t model_bytes = 0;  // instead: of all weights together; 0: no such bound
+
+  double most_memory() const { return model_bytes > 0 ? kMostMemory : memory; }
   SelectionLimits selection;
   StrategyKind strategy = StrategyKind::kRace;
   int trials = 0;  // candidates of one N that another strategy than the race tries at most; 0: 1,000 where it is

@@ -80,7 +80,7 @@ struct BucketChoice {
 // A way to keep a weight: its choices, and what they cost.
 struct Alternative {
   ByteOption cost;
-  std::vector<BucketChoice> buckets;
+  std::vector<BucketChoice> buckets;  // of costs alone: empty
 };
 
 struct WeightResult {
@@ -90,10 +90,13 @@ struct WeightResult {
   double sparsity = 0;
   std::string pattern_hash;
   std::string value_hash;
-  std::vector<GroupMember> members;       // of a group
-  std::vector<BucketChoice> buckets;      // in ascending order of tokens
-  std::vector<PackedWeight> packings;     // those that the choices use; a dense weight is one called "dense"
-  std::vector<Alternative> alternatives;  // where the model's bytes are limited: these choices, and others
+  std::vector<GroupMember> members;    // of a group
+  std::vector<BucketChoice> buckets;   // in ascending order of tokens
+  std::vector<PackedWeight> packings;  // those that the choices use; a dense weight is one called "dense"
+  // These choices, and others that are smaller or faster, in ascending order of bytes. Only costs, but for smaller ones
+  // where the model's bytes are bounded.
+  std::vector<Alternative> alternatives;
+  std::int64_t least_bytes = 0;  // that would do, where options.memory is not enough; otherwise 0
 
   std::int64_t dense_bytes() const;
   // Of all copies that the choices need.
@@ -129,13 +132,20 @@ struct TuneCounts {
   void add(const TuneCounts& other);
 };
 
-// What a limit on the bytes of the whole model came to.
-struct ByteLimit {
-  std::int64_t most_bytes = 0;
-  std::int64_t bytes = 0;  // that the choices take; more than `most_bytes` where nothing smaller passed
-  double us = 0;           // summed over weights and N, weighted by calls
-  double fastest_us = 0;   // the same without the limit
-  bool met() const { return bytes <= most_bytes; }
+// What a whole model takes, and what more memory would gain. Times are summed over weights and N, weighted by calls.
+struct MemoryUse {
+  std::int64_t dense_bytes = 0;
+  std::int64_t bytes = 0;
+  double us = 0;
+  std::string unmet;  // why the bound cannot be met, and the least that can; empty: it is met
+
+  // The least further memory with which all together are faster by more than 1 %; `memory` 0: none is known.
+  struct Faster {
+    double memory = 0;  // of each weight, as options.memory
+    std::int64_t bytes = 0;
+    double us = 0;
+  };
+  Faster faster;
 };
 
 // Preparing one weight overlaps with preparing and measuring others, and so do seconds, with those of the kernels'
@@ -156,8 +166,8 @@ struct TuneReport : TuneCounts {
   Cache::WriteFailures cache_failures;  // of this run
   std::int64_t pairs = 0;               // (weight, N) that have a choice
   KernelStore::Counts kernels;
-  std::vector<KernelImages> images;     // of every kernel that a choice runs
-  std::optional<ByteLimit> byte_limit;  // where the model's bytes are limited
+  std::vector<KernelImages> images;  // of every kernel that a choice runs
+  MemoryUse memory;
   int worker_restarts = 0;
   DeviceSession::Seconds device_seconds;
   double seconds = 0;

@@ -36,7 +36,7 @@ Status check_options(const TuneOptions& options) {
         fmt::format("{} counts of calls for {} numbers of tokens", options.calls.size(), options.tokens.size()));
   if (std::ranges::any_of(options.calls, [](double calls) { return !(calls > 0); }))
     return invalid_argument("counts of calls must be positive");
-  if (options.packings < 1) return invalid_argument("a weight keeps at least one packing");
+  if (!(options.memory > 0) || options.model_bytes < 0) return invalid_argument("weights need some memory");
   if (options.searches_per_device < 1) return invalid_argument("a device searches at least one weight at a time");
   return {};
 }
@@ -104,7 +104,7 @@ class Run {
     if (!interrupted()) SPARSMITH_RETURN_IF_ERROR(error_);  // an interrupt may cost workers and compilers
     collect_outcomes();
     report_.device = context_.device;
-    if (options_.max_bytes > 0) SPARSMITH_RETURN_IF_ERROR(limit_bytes(weights_, options_, report_));
+    SPARSMITH_RETURN_IF_ERROR(bound_memory(weights_, options_, report_));
     Status fault;
     report_.images = images_of(report_.weights, kernels, options_, resources_.compiler, resources_.cache, fault);
     if (!interrupted()) SPARSMITH_RETURN_IF_ERROR(fault);

@@ -27,6 +27,7 @@ class TunerTest : public testing::Test {
     options_.selection.candidates = 6;
     options_.selection.packings = 2;
     options_.compile_threads = 2;
+    options_.memory = 16;  // of weights as small as here, some packings are padding for the most part
   }
 
   // A run of its own, with a new opening of the cache.

@@ -138,15 +138,16 @@ TEST_F(TunerLimitsTest, ALaterRunWithNoTimeTakesWhatWasMeasured) {
   EXPECT_EQ(device_.timed, timed);
 }
 
-// The smaller packings are the slower ones here.
-class MaxBytesTest : public TunerLimitsTest {
+// The smaller packings are the slower ones here, all of them faster than dense.
+class MemoryTest : public TunerLimitsTest {
  protected:
   void SetUp() override {
     TunerLimitsTest::SetUp();
     options_.selection = {};
     options_.tokens = {1, 8};
     options_.transfer = false;
-    device_.dense_us = 100;
+    options_.memory = kMostMemory;
+    device_.dense_us = 1e5;
     device_.time_us = [this](const LoadedCandidate& c) {
       return 5 + 1e6 / static_cast<double>(device_.packed_bytes.at(c.packing));
     };
@@ -164,34 +165,34 @@ class MaxBytesTest : public TunerLimitsTest {
   int runs_ = 0;
 };
 
-TEST_F(MaxBytesTest, WithRoomEnoughNothingChanges) {
-  const std::vector<WeightInput> weights = growing(4);
-  const std::int64_t fastest = bytes_of(run_anew(weights));
-  options_.max_bytes = fastest;
-  const TuneReport report = run_anew(weights);
-  ASSERT_TRUE(report.byte_limit.has_value());
-  EXPECT_TRUE(report.byte_limit->met());
-  EXPECT_EQ(report.byte_limit->bytes, bytes_of(report));
-  EXPECT_EQ(report.byte_limit->us, report.byte_limit->fastest_us);
-}
-
-TEST_F(MaxBytesTest, WeightsAreKeptSmallerAndSayWhy) {
+TEST_F(MemoryTest, WithRoomEnoughForTheModelNothingChanges) {
   const std::vector<WeightInput> weights = growing(4);
   const TuneReport fastest = run_anew(weights);
-  options_.max_bytes = 1;
+  options_.model_bytes = bytes_of(fastest);
+  const TuneReport report = run_anew(weights);
+  EXPECT_EQ(report.memory.unmet, "");
+  EXPECT_EQ(report.memory.bytes, bytes_of(report));
+  EXPECT_EQ(bytes_of(report), bytes_of(fastest));
+  EXPECT_EQ(report.memory.us, fastest.memory.us);
+  EXPECT_EQ(fastest.memory.faster.memory, 0) << "there is nothing faster";
+}
+
+TEST_F(MemoryTest, WeightsOfABoundedModelAreKeptSmallerAndSayWhy) {
+  const std::vector<WeightInput> weights = growing(4);
+  const TuneReport fastest = run_anew(weights);
+  options_.model_bytes = 1;
   const TuneReport smallest = run_anew(weights);
-  ASSERT_TRUE(smallest.byte_limit.has_value());
-  EXPECT_FALSE(smallest.byte_limit->met());
-  EXPECT_EQ(smallest.byte_limit->bytes, bytes_of(smallest));
+  EXPECT_NE(smallest.memory.unmet.find(std::to_string(bytes_of(smallest)) + " bytes"), std::string::npos)
+      << smallest.memory.unmet;
   ASSERT_LT(bytes_of(smallest), bytes_of(fastest));
 
-  options_.max_bytes = (bytes_of(smallest) + bytes_of(fastest)) / 2;
+  options_.model_bytes = (bytes_of(smallest) + bytes_of(fastest)) / 2;
   const TuneReport report = run_anew(weights);
-  EXPECT_TRUE(report.byte_limit->met());
-  EXPECT_LE(bytes_of(report), options_.max_bytes);
-  EXPECT_EQ(report.byte_limit->bytes, bytes_of(report)) << "what was packed again is what was promised";
-  EXPECT_GT(report.byte_limit->us, report.byte_limit->fastest_us);
-  EXPECT_LT(report.byte_limit->us, smallest.byte_limit->us);
+  EXPECT_EQ(report.memory.unmet, "");
+  EXPECT_LE(bytes_of(report), options_.model_bytes);
+  EXPECT_EQ(report.memory.bytes, bytes_of(report)) << "what was packed again is what was promised";
+  EXPECT_GT(report.memory.us, fastest.memory.us);
+  EXPECT_LT(report.memory.us, smallest.memory.us);
   int changed = 0;
   for (const WeightResult& each : report.weights) {
     for (const BucketChoice& bucket : each.buckets) {
@@ -205,15 +206,64 @@ TEST_F(MaxBytesTest, WeightsAreKeptSmallerAndSayWhy) {
   EXPECT_LT(changed, 8);
   EXPECT_TRUE(tuned_contents(report, {}).validate().ok()) << tuned_contents(report, {}).validate().to_string();
   for (const KernelImages& image : report.images) EXPECT_FALSE(image.binaries.empty()) << image.kernel.name;
+}
 
-  // The limit is this run's alone: the cache goes on to bring the fastest.
-  options_.max_bytes = 0;
-  const TuneReport again = run(weights);
-  EXPECT_EQ(again.cached, again.pairs);
-  for (const WeightResult& each : again.weights) {
-    for (const BucketChoice& bucket : each.buckets)
-      EXPECT_EQ(bucket.reason.find("kept small"), std::string::npos) << bucket.reason;
+TEST_F(MemoryTest, EachWeightKeepsWithinItsShareAndSaysWhatMoreWouldGain) {
+  const std::vector<WeightInput> weights = growing(4);
+  const TuneReport fastest = run_anew(weights);
+  for (const double memory : {0.5, 0.3}) {
+    options_.memory = memory;
+    const TuneReport report = run_anew(weights);
+    ASSERT_EQ(report.memory.unmet, "");
+    for (const WeightResult& each : report.weights)
+      EXPECT_LE(static_cast<double>(each.gpu_bytes()), memory * static_cast<double>(each.dense_bytes())) << each.name;
+    if (report.memory.us < 1.02 * fastest.memory.us) continue;
+    ASSERT_GT(report.memory.faster.memory, memory);
+    EXPECT_LT(report.memory.faster.us, report.memory.us);
+    options_.memory = report.memory.faster.memory;
+    const TuneReport more = run_anew(weights);
+    EXPECT_EQ(more.memory.bytes, report.memory.faster.bytes) << "what was promised";
+    EXPECT_NEAR(more.memory.us, report.memory.faster.us, 1e-6 * more.memory.us);
   }
+  options_.memory = 0.01;
+  const TuneReport unmet = run_anew(weights);
+  EXPECT_NE(unmet.memory.unmet.find("0.01x cannot be met"), std::string::npos) << unmet.memory.unmet;
+}
+
+// Dense is faster at N = 8 than everything, and a packing beside it would not fit.
+TEST_F(MemoryTest, NoNIsSlowerThanDense) {
+  options_.memory = 1;
+  device_.dense_us = 50;
+  device_.time_us = [this](const LoadedCandidate&) { return device_.tokens == 1 ? 10.0 : 60.0; };
+  const TuneReport report = run_anew(growing(2));
+  for (const WeightResult& each : report.weights) {
+    EXPECT_EQ(each.gpu_bytes(), each.dense_bytes());
+    EXPECT_EQ(each.buckets[0].kind, "vendor");
+    EXPECT_NE(each.buckets[0].reason.find("within the memory that is allowed"), std::string::npos)
+        << each.buckets[0].reason;
+    EXPECT_NE(each.buckets[0].reason.find("(--memory)"), std::string::npos) << each.buckets[0].reason;
+  }
+  EXPECT_GT(report.memory.faster.memory, 1);
+  options_.memory = report.memory.faster.memory;
+  const TuneReport more = run_anew(growing(2));
+  for (const WeightResult& each : more.weights) {
+    EXPECT_EQ(each.buckets[0].kind, "generated");
+    EXPECT_EQ(each.buckets[1].kind, "vendor");
+  }
+}
+
+// A choice stands for its goal alone.
+TEST_F(MemoryTest, ChoicesOfTheCacheHaveTheSameGoal) {
+  const std::vector<WeightInput> weights = growing(2);
+  run_anew(weights);
+  EXPECT_EQ(run(weights).cached, 4);
+  options_.memory = 0.5;
+  EXPECT_EQ(run(weights).cached, 0);
+  EXPECT_EQ(run(weights).cached, 4);
+  options_.tokens = {1};
+  EXPECT_EQ(run(weights).cached, 0);
+  options_.model_bytes = 1 << 30;
+  EXPECT_EQ(run(weights).cached, 0);
 }
 
 }  // namespace

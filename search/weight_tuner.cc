@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -27,6 +28,7 @@ namespace sparsmith {
 namespace {
 
 constexpr int kPredictedCandidates = 8;
+constexpr int kPredictedPackings = 4;
 constexpr int kHurriedCandidates = 2;
 
 // One of those that a semaphore admits, as long as it lives; null: nobody asks.
@@ -78,12 +80,11 @@ class Tuner : public WeightTuner {
     if (hurried_) context_.predict = true;
     cached_.emplace(context_, weight_, statistics_, packings_);
     for (const auto& [packing, bytes] : packings_.sizes()) counts_.pack_seconds += packings_.seconds(packing);
-    // A cached choice was made for the least time; another objective searches among what was measured.
-    const bool same_goal = options_.objective == Objective::kTime && options_.max_bytes == 0;
-    known_ =
-        options_.use_choices && same_goal && !context_.record && (hurried_ ? cached_->at_hand() : cached_->complete());
+    // What fits a whole model is chosen anew, among what was measured.
+    const bool adopts = options_.use_choices && options_.model_bytes == 0 && !context_.record;
+    known_ = adopts && (hurried_ ? cached_->at_hand() : cached_->complete());
     if (known_ && !options_.compare) return Need::kNothing;
-    if (!known_ && options_.use_choices && same_goal && !context_.record) new_families_ = cached_->new_families();
+    if (!known_ && adopts) new_families_ = cached_->new_families();
     Transfer::Hint hint;
     if (!known_ && learns()) {
       auto answer = context_.transfer->ask(key_, profile_, options_.tokens, !hurried_);
@@ -154,17 +155,17 @@ class Tuner : public WeightTuner {
     return context_.transfer != nullptr && (!context_.predict || hurried_) && options_.strategy == StrategyKind::kRace;
   }
 
-  // What dense is far ahead of is of no use, but for fewer bytes, and for those who look into the space.
-  bool dense_matters() const { return options_.objective == Objective::kTime && !context_.record; }
+  // What dense is far ahead of is of no use, but for those who look into the space.
+  bool dense_matters() const { return !context_.record; }
 
   SelectionLimits limits() const {
     SelectionLimits limits = options_.selection;
     if (!new_families_.empty()) limits.families = new_families_;
     if (!dense_matters()) limits.dense_doubt = 0;
-    // Predictions alone decide there: other packings would be packed for nothing, and only the first few candidates are
-    // looked at.
+    // Predictions alone decide there: a few packings are there for those that take too much memory, and only the first
+    // few candidates are looked at.
     if (context_.predict) {
-      limits.packings = 1;
+      limits.packings = hurried_ ? 1 : kPredictedPackings;
       limits.family_doubt = 1;
       limits.candidates = std::min(limits.candidates, hurried_ ? kHurriedCandidates : kPredictedCandidates);
     }
@@ -339,36 +340,72 @@ class Tuner : public WeightTuner {
     return context_.record(space);
   }
 
+  // By prediction alone: what that chooses is verified, and where it fails, chosen again without it.
   Status predict() {
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
       bucket_begins(i);
-      SPARSMITH_RETURN_IF_ERROR(predict(buckets_[i]));
-      if (hurried_) buckets_[i].complete = false;
+      Bucket& bucket = buckets_[i];
+      Problem problem = problem_;
+      problem.tokens = bucket.tokens;
+      predict_dense(problem, weight_.dense_bytes(), bucket);
+      SPARSMITH_RETURN_IF_ERROR(bucket.search->load(bucket.search->points().selected));
+      end_search(bucket);
+      if (hurried_) bucket.complete = false;
+    }
+    bool rejected = true;
+    while (std::exchange(rejected, false)) {
+      for (std::size_t i = 0; i < buckets_.size(); ++i) {
+        Contender* contender = unverified_choice(buckets_[i]);
+        if (contender == nullptr) continue;
+        bucket_begins(i);
+        SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(buckets_[i].tokens, options_.seed));
+        MeasurementLog log = log_for(buckets_[i]);
+        for (; contender != nullptr; contender = unverified_choice(buckets_[i])) {
+          SPARSMITH_RETURN_IF_ERROR(verify_predicted(context_, log, *contender));
+          rejected |= contender->state == Contender::State::kRejected;
+        }
+      }
     }
     return {};
   }
 
-  Status predict(Bucket& bucket) {
-    SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(bucket.tokens, options_.seed));
-    Problem problem = problem_;
-    problem.tokens = bucket.tokens;
-    predict_dense(problem, weight_.dense_bytes(), bucket);
-    SPARSMITH_RETURN_IF_ERROR(bucket.search->load(bucket.search->points().selected));
-    end_search(bucket);
-    MeasurementLog log = log_for(bucket);
-    return run_predicted_race(context_, log, bucket.contenders);
+  // A contender that predictions choose for the bucket, and that nobody has verified; null: there is none.
+  Contender* unverified_choice(Bucket& bucket) {
+    std::vector<BucketTimes> times;
+    for (const Bucket& each : buckets_) times.push_back(times_of(each, true));
+    std::vector<std::vector<std::string>> ways = {kept_packings(times, false)};
+    if (options_.model_bytes > 0) {
+      for (std::vector<std::string>& way :
+           ways_to_keep(times, bytes_of_packings(weight_, packings_.sizes()), weight_.dense_bytes()))
+        ways.push_back(std::move(way));
+    }
+    for (const std::vector<std::string>& kept : ways) {
+      Contender* best = nullptr;
+      for (Contender& each : bucket.contenders) {
+        if (each.state == Contender::State::kRejected || std::ranges::find(kept, each.identity.packing) == kept.end())
+          continue;
+        if (best == nullptr || each.candidate.predicted_us < best->candidate.predicted_us) best = &each;
+      }
+      if (best != nullptr && best->state == Contender::State::kWaiting) return best;
+    }
+    return nullptr;
   }
 
   // What each N may take of the packings. Where choices stand, all that they have.
-  std::vector<std::string> kept_packings(const std::vector<BucketTimes>& times, bool stand) const {
+  std::vector<std::string> kept_packings(const std::vector<BucketTimes>& times, bool stand) {
+    weight_.least_bytes = 0;
+    const auto most = static_cast<std::int64_t>(options_.most_memory() * static_cast<double>(weight_.dense_bytes()));
+    const std::map<std::string, std::int64_t> bytes = bytes_of_packings(weight_, packings_.sizes());
     if (!stand) {
-      const PackingLimits limits{options_.packings, kMostDenseCopies * weight_.dense_bytes(), weight_.dense_bytes()};
-      return choose_packings(times, packings_.sizes(), limits, options_.objective, options_.max_slowdown);
+      std::vector<std::string> kept = choose_packings(times, bytes, most);
+      if (!kept.empty()) return kept;
+      weight_.least_bytes = least_bytes(times, bytes);
+      if (weight_.least_bytes > 0) return choose_packings(times, bytes, weight_.least_bytes);
     }
-    std::vector<std::string> all;
+    std::set<std::string> all;
     for (const BucketTimes& each : times)
-      for (const auto& [packing, us] : each.best_us) all.push_back(packing);
-    return all;
+      for (const auto& [packing, us] : each.best_us) all.insert(packing);
+    return {all.begin(), all.end()};
   }
 
   // What met a fault of the machine each time might have won: the next run searches again.
@@ -394,11 +431,8 @@ class Tuner : public WeightTuner {
     // Choices that are kept are not weighed again, not even against dense: what they take now is what is asked.
     const bool stand = known_ && options_.keep_choices;
     std::vector<BucketTimes> times;
-    for (const Bucket& bucket : buckets_) times.push_back(times_of(bucket));
+    for (const Bucket& bucket : buckets_) times.push_back(times_of(bucket, context_.predict));
     const std::vector<std::string> kept = kept_packings(times, stand);
-    const bool dense_kept = keeps_dense(times, kept);
-    const bool by_time =
-        options_.objective == Objective::kBytes && !stand && !meets_bytes_objective(times, kept, options_.max_slowdown);
     for (const Bucket& bucket : buckets_) {
       for (const Contender& contender : bucket.contenders) {
         if (contender.state == Contender::State::kRejected)
@@ -407,22 +441,21 @@ class Tuner : public WeightTuner {
       const bool stands = stand && std::ranges::any_of(bucket.contenders, [](const Contender& contender) {
                             return contender.state == Contender::State::kTimed;
                           });
-      auto decision =
-          decide(bucket.contenders, kept, stands ? nullptr : &bucket.dense(), options_.objective, dense_kept);
+      auto decision = decide(bucket.contenders, kept, stands ? nullptr : &bucket.dense());
       if (!decision) {
         return unsupported(fmt::format("no candidate for N = {} passes, and dense cannot serve: {}", bucket.tokens,
                                        bucket.dense().detail));
       }
       if (stands) decision->reason = "an earlier choice that was to be kept";
-      if (by_time) decision->reason += fmt::format("; {}", kTimeDecided);
       weight_.buckets.push_back(
           bucket_choice(bucket, *decision, context_.predict, match_quality_name(cached_->quality(bucket.tokens))));
       const auto families = cached_->families_of_choice(bucket.tokens);
-      if (options_.objective == Objective::kTime && families)
-        store_choice(context_, weight_, weight_.buckets.back(), *families);
+      if (options_.model_bytes == 0 && families) store_choice(context_, weight_, weight_.buckets.back(), *families);
     }
-    if (options_.max_bytes > 0)
-      weight_.alternatives = alternatives_of(weight_, buckets_, packings_.sizes(), context_.predict);
+    if (!stand) {
+      weight_.alternatives = alternatives_of(options_, weight_, buckets_, kept,
+                                             bytes_of_packings(weight_, packings_.sizes()), context_.predict);
+    }
     return {};
   }
 

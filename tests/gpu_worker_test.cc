@@ -8,6 +8,7 @@
 #include "formats/packed_format.h"
 #include "generator/dense_epilogue.h"
 #include "runtime/gpu_executor.h"
+#include "search/packings.h"
 #include "tests/worker_sample.h"
 #include "tuner/reference_kernel.h"
 #include "tuner/sample_weight.h"

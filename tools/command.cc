@@ -23,6 +23,16 @@ void add_max_memory_option(CLI::App& command, std::int64_t& bytes) {
       ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()));
 }
 
+void add_removed_option(CLI::App& command, const std::string& name, const std::string& instead) {
+  command
+      .add_option_function<std::string>(
+          name,
+          [name, instead](const std::string&) {
+            throw CLI::ValidationError(name, "there is no such option; give " + instead);
+          })
+      ->group("");
+}
+
 int report(const Status& status) {
   log_error("{}", status.to_string());
   return exit_code_of(status);

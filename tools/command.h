@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <string>
 
 #include "sparsmith/status.h"
 
@@ -45,6 +46,9 @@ void add_doctor_command(CLI::App& app, Action& action);
 
 // `--max-memory`; 0 without it, which stands for half of the machine's memory.
 void add_max_memory_option(CLI::App& command, std::int64_t& bytes);
+
+// An option that there was once: an error that names the one that says the same now.
+void add_removed_option(CLI::App& command, const std::string& name, const std::string& instead);
 
 // Prints "error: <status>" to stderr and returns its exit code.
 int report(const Status& status);

@@ -13,7 +13,7 @@ expect 2 "sparsmith has no command shwo; do you mean show?" "$sparsmith" shwo mo
 expect 2 "sparsmith has no command nosuch; its commands are analyze, tune" "$sparsmith" -v nosuch
 expect 2 "cache has no command list; " "$sparsmith" cache list
 expect 0 tune "$sparsmith" --help
-expect 2 objective "$sparsmith" tune x -o y --objective speed
+expect 2 "objective: there is no such option; give --memory" "$sparsmith" tune x -o y --objective memory
 expect 3 missing.safetensors "$sparsmith" tune missing.safetensors -o out
 echo "neither a header nor a tensor" >bad.safetensors
 expect 3 bad.safetensors "$sparsmith" tune bad.safetensors -o out
@@ -37,22 +37,27 @@ expect 2 ascending "$sparsmith" tune model.safetensors -o out --tokens 8,1 --dev
 expect 2 gpu7 "$sparsmith" tune model.safetensors -o out --device gpu7
 expect 2 twice "$sparsmith" tune model.safetensors -o out --device cuda:0,cuda:0
 expect 2 emulator "$sparsmith" tune model.safetensors -o out --device cuda:0,emulator
-expect 2 "give both" "$sparsmith" tune model.safetensors -o out --max-slowdown 5 --device emulator
-expect 2 max-bytes "$sparsmith" tune model.safetensors -o out --max-bytes 3XB --device emulator
+expect 2 "packings: there is no such option" "$sparsmith" tune model.safetensors -o out --packings 1 --device emulator
+for wrong in 3XB 0x 17x -1x x 1e300GB 0.1B ""; do
+  expect 2 "memory" "$sparsmith" tune model.safetensors -o out --memory "$wrong" --device emulator
+done
 [[ ! -e out ]]
 echo "not a database, and longer than the header of one ..............................................." >other.db
 expect 3 other.db "$sparsmith" tune model.safetensors -o out --device emulator --cache other.db
 
 # Then once more from the cache alone.
-tune=("$sparsmith" tune model.safetensors -o model.tuned.safetensors --tokens 1,8 --device emulator --cache tune.db)
+tune=("$sparsmith" tune model.safetensors -o model.tuned.safetensors --tokens 1,8 --device emulator --cache tune.db
+  --memory 8x)
 expect 0 predicted "${tune[@]}"
 expect 0 "4 (weight, N) pairs, 4 from the cache" "${tune[@]}"
-expect 1 "CANNOT BE MET" "${tune[@]}" --max-bytes 1
-expect 1 "max-bytes 1 cannot be met: the smallest choices that passed take [0-9]* bytes; no tuned file is written" \
-  "$sparsmith" tune model.safetensors -o limited --tokens 1,8 --device emulator --cache tune.db --max-bytes 1
+expect 1 "memory 1 cannot be met: the smallest choices that are no slower than dense take [0-9]* bytes; no tuned file" \
+  "$sparsmith" tune model.safetensors -o limited --tokens 1,8 --device emulator --cache tune.db --memory 1B
+expect 1 "memory 0.01x cannot be met: the smallest choices of [ab].weight that are no slower than dense take [01].[0-9]*x" \
+  "$sparsmith" tune model.safetensors -o limited --tokens 1,8 --device emulator --cache tune.db --memory 0.01x
 [[ ! -e limited ]]
 expect 2 "99999999999999999999" "${tune[@]}" --tokens 99999999999999999999
-expect 0 "met with" "${tune[@]}" --max-bytes 3GB
+expect 0 "GPU memory: .* dense, .* tuned ([.0-9]*x)" \
+  "$sparsmith" tune model.safetensors -o limited --tokens 1,8 --device emulator --cache tune.db --memory 3GB
 expect 0 predicted "${tune[@]}"  # the file that follows is not bounded
 expect 0 sound "$sparsmith" cache verify --cache tune.db
 expect 0 predicted "$sparsmith" cache ls --cache tune.db

@@ -14,7 +14,7 @@ echo '{"weight_map": {"b.weight": "shard.safetensors"}}' >model.safetensors.inde
 tune() {
   local model=$1
   shift
-  "$sparsmith" tune "$model" "$@" --candidates 4 --families slots --device emulator
+  "$sparsmith" tune "$model" "$@" --candidates 4 --families slots --memory 8x --device emulator
 }
 tune model.safetensors -o tuned.safetensors >/dev/null 2>&1
 cp cache/sparsmith/cache.db tune.db

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/log.h"
-#include "search/choice.h"
 #include "search/tuned_output.h"
 #include "tools/command.h"
 #include "tools/output_files.h"
@@ -64,15 +62,8 @@ int run(Options options) {
   if (!checked.ok()) return report(checked);
   const auto outcome = run_tuning(options.settings, options.json);
   if (!outcome.ok()) return report(outcome.status());
-  for (const WeightResult& weight : outcome->report.weights) {
-    const auto by_time = [](const BucketChoice& bucket) {
-      return bucket.reason.find(kTimeDecided) != std::string::npos;
-    };
-    if (std::ranges::any_of(weight.buckets, by_time)) log_warning("{} is chosen {}", weight.name, kTimeDecided);
-  }
-  const auto& limit = outcome->report.byte_limit;
-  const bool too_large = limit && !limit->met();
-  const Status written = too_large ? Status() : write_output(options, *outcome);
+  const std::string& unmet = outcome->report.memory.unmet;
+  const Status written = !unmet.empty() ? Status() : write_output(options, *outcome);
   if (!written.ok()) return report(written);
   if (!options.html.empty()) {
     const Status page = write_tuning_page(options.html, *outcome, options.settings.file);
@@ -85,15 +76,11 @@ int run(Options options) {
     const std::string table = choices_table(tuned);
     print("{}{}{}{}{}", table, table.empty() ? "" : "\n", model_summary(tuned), tuned.weights.empty() ? "" : "\n",
           run_summary(tuned));
-    if (!tuned.weights.empty() && !too_large) print("tuned file {}\n", options.output);
+    if (!tuned.weights.empty() && unmet.empty()) print("tuned file {}\n", options.output);
     if (!outcome->cache_path.empty()) print("cache {}\n", outcome->cache_path);
     print("{}\n", tuned.weights.empty() ? "no weight was tuned: no file is written" : last_line(*outcome));
   }
-  if (too_large)
-    return report(
-        unsupported(fmt::format("--max-bytes {} cannot be met: the smallest choices that passed take {} bytes; "
-                                "no tuned file is written",
-                                limit->most_bytes, limit->bytes)));
+  if (!unmet.empty()) return report(unsupported(unmet + "; no tuned file is written"));
   return outcome->report.interrupted || outcome->report.weights.empty() ? kFailed : kDone;
 }
 

@@ -180,14 +180,10 @@ json json_of(const TuneOutcome& outcome) {
         {"worker_restarts", report.worker_restarts}}},
       {"rejected", report.rejected},
       {"cuts", report.cuts}};
-  if (report.byte_limit) {
-    const ByteLimit& limit = *report.byte_limit;
-    object["byte_limit"] = {{"most_bytes", limit.most_bytes},
-                            {"bytes", limit.bytes},
-                            {"met", limit.met()},
-                            {"us", limit.us},
-                            {"fastest_us", limit.fastest_us}};
-  }
+  const MemoryUse& use = report.memory;
+  object["memory"] = {{"dense_bytes", use.dense_bytes}, {"bytes", use.bytes}, {"us", use.us}, {"unmet", use.unmet}};
+  if (use.faster.memory > 0)
+    object["memory"]["faster"] = {{"memory", use.faster.memory}, {"bytes", use.faster.bytes}, {"us", use.faster.us}};
   object["weights"] = json::array();
   for (const WeightResult& weight : report.weights) object["weights"].push_back(json_of(outcome, weight));
   object["skipped"] = json::array();

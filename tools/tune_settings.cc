@@ -37,12 +37,7 @@ Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
   }
   tuning.layout = settings.layout == "feature_major" ? Layout::kFeatureMajor : Layout::kTokenMajor;
   tuning.accumulation = accumulation_of_name(settings.accumulation).value_or(Accumulation::kFp32);
-  tuning.objective = settings.objective == "time" ? Objective::kTime : Objective::kBytes;
-  if (settings.max_slowdown >= 0) {
-    if (tuning.objective == Objective::kTime)
-      return invalid_argument("--max-slowdown bounds what --objective memory may cost: give both");
-    tuning.max_slowdown = settings.max_slowdown / 100;
-  }
+  SPARSMITH_RETURN_IF_ERROR(take_memory(settings.memory, tuning));
   tuning.strategy = strategy_of_name(settings.strategy);
   if (settings.candidates > 0) {
     (tuning.strategy == StrategyKind::kRace ? tuning.selection.candidates : tuning.trials) = settings.candidates;
@@ -116,8 +111,7 @@ std::string bench_command(const TuneSettings& settings) {
   add("--layout", settings.layout, "token_major");
   add("--epilogue", settings.epilogue, "none");
   add("--accumulation", settings.accumulation, "fp32");
-  add("--objective", settings.objective, "time");
-  if (settings.max_slowdown >= 0) command += fmt::format(" --max-slowdown {}", settings.max_slowdown);
+  add("--memory", settings.memory, "1x");
   if (!settings.devices.empty()) add("--device", settings.devices.front(), "");  // one case goes on one
   add("--cache", settings.cache, "");
   for (const std::string& group : settings.groups) add("--group", group, "");
@@ -162,26 +156,13 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->check(CLI::IsMember({"fp32", "fp16_chains"}))
       ->capture_default_str();
   command
-      .add_option("--packings", tuning.packings,
-                  "Packed copies that a weight may keep, several only if all, and dense where some N needs it, are no "
-                  "larger than dense twice")
-      ->check(CLI::Range(1, 16))
+      .add_option(
+          "--memory", settings.memory,
+          "GPU memory that tuned weights may take: 1x, each weight at most what it takes dense; 1.5x; or 3GB, all "
+          "together. Within it the least time is searched for, and no N is slower than dense")
       ->capture_default_str();
-  command
-      .add_option("--objective", settings.objective,
-                  "time; or memory (also called bytes): the fewest GPU bytes that are no slower than dense")
-      ->check(CLI::IsMember({"time", "memory", "bytes"}))
-      ->capture_default_str();
-  command
-      .add_option("--max-slowdown", settings.max_slowdown,
-                  "With --objective memory: percent by which no N may take longer than its fastest")
-      ->check(CLI::Range(0.0, 1e6));
-  command
-      .add_option("--max-bytes", tuning.max_bytes,
-                  "GPU bytes that all weights together may take, as 3GB or 500MB: those that lose least time by it are "
-                  "kept smaller")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()));
+  for (const char* removed : {"--packings", "--objective", "--max-slowdown", "--max-bytes"})
+    add_removed_option(command, removed, "--memory");
   add_max_memory_option(command, settings.max_memory);
   command.add_flag(
       "--programmatic", tuning.timing.programmatic,
@@ -269,6 +250,29 @@ std::string shell_word(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   return quoted + "'";
+}
+
+Status take_memory(const std::string& text, TuneOptions& tuning) {
+  const char* const end = text.data() + text.size();
+  double number = 0;
+  const auto [behind, error] = std::from_chars(text.data(), end, number);
+  const std::string unit(behind, end);
+  const std::map<std::string, double> scales = {{"B", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
+  const auto scale = scales.find(unit);
+  constexpr double kMost = 1e15;
+  if (error == std::errc() && number > 0 && number <= kMost) {
+    if (unit == "x" && number <= 16) {
+      tuning.memory = number;
+      return {};
+    }
+    if (scale != scales.end() && number * scale->second >= 1 && number * scale->second <= kMost) {
+      tuning.model_bytes = static_cast<std::int64_t>(number * scale->second);
+      return {};
+    }
+  }
+  return invalid_argument(fmt::format(
+      "--memory {}: give a multiple of dense for each weight, as 1x or 1.5x, or bytes for the model, as 500MB or 3GB",
+      text));
 }
 
 Result<double> parse_duration(const std::string& text) {

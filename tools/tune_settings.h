@@ -19,8 +19,7 @@ struct TuneSettings {
   std::string layout = "token_major";
   std::string accumulation = "fp32";
   std::string epilogue = "none";
-  std::string objective = "time";
-  double max_slowdown = -1;  // percent; negative: not given
+  std::string memory = "1x";
   std::string strategy = "race";
   int candidates = 0;
   std::string record;
@@ -40,6 +39,9 @@ void add_tune_options(CLI::App& command, TuneSettings& settings);
 
 // "90", "90s", "10m", "1.5h" in seconds. Error: kInvalidArgument.
 Result<double> parse_duration(const std::string& text);
+
+// What --memory says: "1.5x" of each weight, "3GB" of the model. Error: kInvalidArgument.
+Status take_memory(const std::string& text, TuneOptions& tuning);
 
 struct TuneOutcome {
   TuneReport report;

@@ -109,16 +109,22 @@ std::string choices_table(const TuneReport& report) {
   return table.empty() ? "" : table.plain();
 }
 
+std::string memory_text(const TuneReport& report) {
+  const MemoryUse& use = report.memory;
+  const auto bytes = [](std::int64_t count) { return human_bytes(static_cast<double>(count)); };
+  std::string text =
+      fmt::format("GPU memory: {} dense, {} tuned ({:.2f}x)\n", bytes(use.dense_bytes), bytes(use.bytes),
+                  use.dense_bytes > 0 ? static_cast<double>(use.bytes) / static_cast<double>(use.dense_bytes) : 0.0);
+  if (use.faster.memory > 0) {
+    text += fmt::format("--memory {:g}x would take {} and {:.1f} us for all N together, instead of {:.1f} us\n",
+                        use.faster.memory, bytes(use.faster.bytes), use.faster.us, use.us);
+  }
+  return text;
+}
+
 std::string model_summary(const TuneReport& report) {
   if (report.weights.empty()) return "";
-  double dense_bytes = 0;
-  double tuned_bytes = 0;
-  for (const WeightResult& weight : report.weights) {
-    dense_bytes += static_cast<double>(weight.dense_bytes());
-    tuned_bytes += static_cast<double>(weight.gpu_bytes());
-  }
-  std::string text = fmt::format("whole model ({} weights): {} on the GPU dense, {} tuned\n", report.weights.size(),
-                                 human_bytes(dense_bytes), human_bytes(tuned_bytes));
+  std::string text = fmt::format("whole model ({} weights)\n", report.weights.size());
   TextTable table({{"N", true},
                    {"us dense", true},
                    {"us tuned", true},
@@ -131,7 +137,7 @@ std::string model_summary(const TuneReport& report) {
                fmt::format("{:.1f}", sum.us), sum.dense_known ? fmt::format("{:.2f}", sum.dense_us / n) : "-",
                fmt::format("{:.2f}", sum.us / n), sum.dense_known ? ratio_text(sum.dense_us, sum.us) : "-"});
   }
-  return text + table.plain();
+  return text + table.plain() + memory_text(report);
 }
 
 std::string run_summary(const TuneReport& report) {
@@ -148,15 +154,6 @@ std::string run_summary(const TuneReport& report) {
       report.seconds, report.devices > 1 ? fmt::format(" on {} devices", report.devices) : "", device.sending,
       device.reference, device.verifying, device.timing, device.libraries, device.waiting, report.read_seconds,
       report.select_seconds, report.pack_seconds, report.kernels.compile_seconds);
-  if (report.byte_limit) {
-    const ByteLimit& limit = *report.byte_limit;
-    text += fmt::format("at most {}: {}, {:.2f} % more time than without the limit\n",
-                        human_bytes(static_cast<double>(limit.most_bytes)),
-                        limit.met() ? "met with " + human_bytes(static_cast<double>(limit.bytes))
-                                    : "CANNOT BE MET: the smallest choices that passed take " +
-                                          human_bytes(static_cast<double>(limit.bytes)),
-                        limit.fastest_us > 0 ? 100 * (limit.us / limit.fastest_us - 1) : 0.0);
-  }
   if (report.worker_restarts > 0)
     text += fmt::format("the worker was started again {} times\n", report.worker_restarts);
   if (report.unjudged > 0)

@@ -31,7 +31,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const CLI::ParseError&) {
     return 0;
   }
-  if (settings.file.empty() || settings.tuning.packings < 1 || settings.tuning.packings > 16) std::abort();
+  if (settings.file.empty()) std::abort();
+  TuneOptions tuning;
+  if (tools::take_memory(settings.memory, tuning).ok() &&
+      (!(tuning.memory > 0) || tuning.memory > 16 || tuning.model_bytes < 0))
+    std::abort();
   for (const std::string& group : settings.groups) (void)parse_group_pattern(group);
   if (const auto seconds = tools::parse_duration(settings.budget); seconds.ok() && !std::isfinite(*seconds))
     std::abort();

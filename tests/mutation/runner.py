@@ -15,7 +15,7 @@ import time
 from .build_graph import BuildGraph, Test
 from .operators import Mutant
 
-MEMORY_LIMIT = 256 << 30  # address space of one process: the emulator reserves 80 GiB and uses little of it
+MEMORY_LIMIT = 4096 << 30  # address space of one process: each emulator in it reserves 80 GiB and uses little of it
 LEAST_LIMIT_S = 20  # of a test, and so often what it takes without a mutant:
 TIMES_SLOWER = 5
 SLOWER_MACHINE = 4
