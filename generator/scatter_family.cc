@@ -69,10 +69,6 @@ std::vector<Rule> worthwhile_rules() {
   using Kind = Rule::Kind;
   return {
       {Kind::kWorthwhile,
-       {"entry"},
-       "beyond 128 tokens dense is faster",
-       [](const RuleInput& in) { return in.problem.tokens <= 128; }},
-      {Kind::kWorthwhile,
        {"tile_rows"},
        "lower tiles only where they keep more multiprocessors at work",
        [](const RuleInput& in) {

@@ -74,10 +74,6 @@ std::vector<Rule> worthwhile_rules() {
   using Kind = Rule::Kind;
   return {
       {Kind::kWorthwhile,
-       {"entry"},
-       "beyond 256 tokens dense is faster",
-       [](const RuleInput& in) { return in.problem.tokens <= 256; }},
-      {Kind::kWorthwhile,
        {"token_tile"},
        "the least tile of tokens that takes all of them, or 64 or 128 of them at a time",
        [](const RuleInput& in) {

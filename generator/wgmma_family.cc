@@ -61,8 +61,8 @@ std::vector<Rule> worthwhile_rules() {
   return {
       {Kind::kWorthwhile,
        {"entry"},
-       "up to 16 tokens each warp for itself is faster, beyond 256 dense is",
-       [](const RuleInput& in) { return in.problem.tokens > 16 && in.problem.tokens <= 256; }},
+       "up to 16 tokens each warp for itself is faster",
+       [](const RuleInput& in) { return in.problem.tokens > 16; }},
       {Kind::kWorthwhile,
        {"row_tiles", "column_parts", "sum"},
        "as few parts of the columns as give all multiprocessors work",
