@@ -103,7 +103,7 @@ TEST(ScatterFamilyTest, SearchesWhereItMayWin) {
   }
   EXPECT_EQ(found(0.8, 8), 0U);
   EXPECT_EQ(found(0.005, 8), 0U);
-  EXPECT_EQ(found(0.2, 512), 0U);
+  EXPECT_GE(found(0.2, 512), 4U) << "that dense is faster is for the cost model to say";
 }
 
 // As measured on an H200.

@@ -136,7 +136,7 @@ TEST(WgmmaFamilyTest, SearchesWhereItMayWin) {
   EXPECT_EQ(found(0.8, 64), 0U);
   EXPECT_EQ(found(0.005, 64), 0U);
   EXPECT_EQ(found(0.2, 8), 0U);
-  EXPECT_EQ(found(0.2, 512), 0U);
+  EXPECT_GE(found(0.2, 512), 4U) << "that dense is faster is for the cost model to say";
 }
 
 TEST(WgmmaFamilyTest, KernelTextDependsOnTheNameAlone) {
