@@ -8,7 +8,6 @@
 #include "formats/bitmap.h"
 #include "formats/bitmap_layout.h"
 #include "formats/bitmap_tiles.h"
-#include "formats/packed_format.h"
 #include "formats/packed_reader.h"
 #include "formats/row_parts.h"
 
@@ -239,17 +238,6 @@ class BitmapReader : public PackedReader {
 
 }  // namespace
 
-PackedFormat bitmap_format() {
-  return {.name = "bitmap",
-          .pack = [](std::string_view name, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
-            SPARSMITH_ASSIGN_OR_RETURN(const BitmapPacking packing, packing_named(name));
-            return pack_bitmap(matrix, packing, type);
-          },
-          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
-            SPARSMITH_ASSIGN_OR_RETURN(const BitmapPacking packing, packing_named(view.packing));
-            return open_reader<BitmapReader>(view, {3}, packing);
-          },
-          .value_arrays = {"strips"}};
-}
+PackedFormat bitmap_format() { return format_of<BitmapReader, packing_named, pack_bitmap, 3>("bitmap", {"strips"}); }
 
 }  // namespace sparsmith

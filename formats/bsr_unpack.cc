@@ -5,7 +5,6 @@
 #include "base/ceil_div.h"
 #include "formats/bsr.h"
 #include "formats/bsr_layout.h"
-#include "formats/packed_format.h"
 #include "formats/packed_reader.h"
 
 namespace sparsmith {
@@ -122,17 +121,6 @@ class BsrReader : public PackedReader {
 
 }  // namespace
 
-PackedFormat bsr_format() {
-  return {.name = "bsr",
-          .pack = [](std::string_view name, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
-            SPARSMITH_ASSIGN_OR_RETURN(const BsrPacking packing, packing_named(name));
-            return pack_bsr(matrix, packing, type);
-          },
-          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
-            SPARSMITH_ASSIGN_OR_RETURN(const BsrPacking packing, packing_named(view.packing));
-            return open_reader<BsrReader>(view, {1}, packing);
-          },
-          .value_arrays = {"blocks"}};
-}
+PackedFormat bsr_format() { return format_of<BsrReader, packing_named, pack_bsr, 1>("bsr", {"blocks"}); }
 
 }  // namespace sparsmith

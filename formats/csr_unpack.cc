@@ -5,7 +5,6 @@
 #include "base/ceil_div.h"
 #include "formats/csr.h"
 #include "formats/csr_layout.h"
-#include "formats/packed_format.h"
 #include "formats/packed_reader.h"
 
 namespace sparsmith {
@@ -202,17 +201,6 @@ class CsrReader : public PackedReader {
 
 }  // namespace
 
-PackedFormat csr_format() {
-  return {.name = "csr",
-          .pack = [](std::string_view name, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
-            SPARSMITH_ASSIGN_OR_RETURN(const CsrPacking packing, packing_named(name));
-            return pack_csr(matrix, packing, type);
-          },
-          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
-            SPARSMITH_ASSIGN_OR_RETURN(const CsrPacking packing, packing_named(view.packing));
-            return open_reader<CsrReader>(view, {1}, packing);
-          },
-          .value_arrays = {"values"}};
-}
+PackedFormat csr_format() { return format_of<CsrReader, packing_named, pack_csr, 1>("csr", {"values"}); }
 
 }  // namespace sparsmith

@@ -41,15 +41,17 @@ class Addresses {
     return exists ? elements[static_cast<std::size_t>(index)] : T{};
   }
   const PackedWeight& packed() const { return packed_; }
-  std::int64_t rows() const { return packed_.rows; }
-  std::int64_t cols() const { return packed_.cols; }
+  // Of what is packed.
+  std::string_view packing() const { return without_transposed(packed_.packing); }
+  std::int64_t rows() const { return is_transposed(packed_.packing) ? packed_.cols : packed_.rows; }
+  std::int64_t cols() const { return is_transposed(packed_.packing) ? packed_.rows : packed_.cols; }
 
  private:
   const PackedWeight& packed_;
 };
 
 void follow_csr(Addresses& weight) {
-  const std::int64_t alignment = number_of(name_parts(weight.packed().packing)[2], "a");
+  const std::int64_t alignment = number_of(name_parts(weight.packing())[2], "a");
   const bool narrow = weight.packed().array("columns")->type == DataType::kUint16;
   for (std::int64_t s = 0; s < weight.fact("segments"); ++s) {
     const auto segment = weight.at<csr::Segment>("segments", s);
@@ -125,7 +127,7 @@ void follow_slots(Addresses& weight) {
 }
 
 void follow_bitmap(Addresses& weight) {
-  const auto name = name_parts(weight.packed().packing);
+  const auto name = name_parts(weight.packing());
   const auto tiles = static_cast<int>(number_of(name[1], "r"));
   const auto run_bits = static_cast<int>(number_of(name[2], "b"));
   const bool stored = name[3] == "stored";
@@ -168,7 +170,7 @@ void follow_bitmap(Addresses& weight) {
 }
 
 void follow_bsr(Addresses& weight) {
-  if (weight.packed().packing.ends_with("all")) return;
+  if (weight.packing().ends_with("all")) return;
   for (std::int64_t row = 0; row < weight.fact("block_rows"); ++row) {
     for (std::int64_t block = weight.at<std::uint32_t>("row_blocks", row);
          block < weight.at<std::uint32_t>("row_blocks", row + 1); ++block) {
@@ -180,7 +182,7 @@ void follow_bsr(Addresses& weight) {
 }
 
 void follow_scatter(Addresses& weight) {
-  const auto name = name_parts(weight.packed().packing);
+  const auto name = name_parts(weight.packing());
   const bool bytes = name[1] == "byte";
   const std::int64_t min_rounds = number_of(name.back(), "r");
   const std::int64_t fixed = bytes ? min_rounds / 4 * 3 : min_rounds;

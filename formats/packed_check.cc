@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "formats/packed_format.h"
 #include "formats/packed_reader.h"
 
@@ -21,12 +23,22 @@ Result<UnpackedRows> rows_of(const PackedFormat& format, const PackedView& packe
   return rows;
 }
 
+// As the packer of the rows had it.
+PackedView as_packed(PackedView view) {
+  if (is_transposed(view.packing)) std::swap(view.rows, view.cols);
+  view.packing = without_transposed(view.packing);
+  return view;
+}
+
+PackedClaim claim_of(const CsrMatrix& matrix) { return {matrix.nnz(), matrix.pattern_hash(), matrix.value_hash()}; }
+
 Status check_with(const PackedFormat& format, const PackedView& packed, const PackedClaim& claim, PackedCheck depth,
                   int threads) {
-  SPARSMITH_ASSIGN_OR_RETURN(const auto reader, reader_of(format, packed, threads));
+  const PackedView view = as_packed(packed);
+  SPARSMITH_ASSIGN_OR_RETURN(const auto reader, reader_of(format, view, threads));
   if (depth == PackedCheck::kBounds) return {};
-  SPARSMITH_ASSIGN_OR_RETURN(const UnpackedRows rows, rows_of(format, packed, *reader, threads));
-  const PackedClaim held = rows.claim(threads);
+  SPARSMITH_ASSIGN_OR_RETURN(const UnpackedRows rows, rows_of(format, view, *reader, threads));
+  const PackedClaim held = is_transposed(packed.packing) ? claim_of(transposed(rows.matrix())) : rows.claim(threads);
   if (held.nnz != claim.nnz) return invalid_input(fmt::format("{} nonzeros, not {}", held.nnz, claim.nnz));
   if (held.pattern_hash != claim.pattern_hash) return invalid_input("nonzeros of another weight: the pattern differs");
   if (held.value_hash != claim.value_hash) return invalid_input("values of another weight");
@@ -34,10 +46,11 @@ Status check_with(const PackedFormat& format, const PackedView& packed, const Pa
 }
 
 Result<CsrMatrix> unpack_with(const PackedFormat& format, const PackedView& packed) {
-  const int threads = worthwhile_threads(packed, 0);
-  SPARSMITH_ASSIGN_OR_RETURN(const auto reader, reader_of(format, packed, threads));
-  SPARSMITH_ASSIGN_OR_RETURN(const UnpackedRows rows, rows_of(format, packed, *reader, threads));
-  return rows.matrix();
+  const PackedView view = as_packed(packed);
+  const int threads = worthwhile_threads(view, 0);
+  SPARSMITH_ASSIGN_OR_RETURN(const auto reader, reader_of(format, view, threads));
+  SPARSMITH_ASSIGN_OR_RETURN(const UnpackedRows rows, rows_of(format, view, *reader, threads));
+  return is_transposed(packed.packing) ? transposed(rows.matrix()) : rows.matrix();
 }
 
 }  // namespace

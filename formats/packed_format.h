@@ -33,6 +33,11 @@ std::span<const PackedFormat> packed_formats();
 // That of a packing's name. Error: kInvalidInput for a name of none.
 Result<const PackedFormat*> packed_format(std::string_view packing);
 
+// Whether a packing's name ends in "_transposed": the weight's columns are packed in place of its rows, by the packing
+// that the rest of the name says. Rows, columns and pattern of such a packed weight are still the weight's own.
+bool is_transposed(std::string_view packing);
+std::string_view without_transposed(std::string_view packing);
+
 // The weight in the packing of that name. Errors: PackedFormat::pack()'s, and kInvalidInput for a name of no format.
 Result<PackedWeight> pack(std::string_view packing, const CsrMatrix& matrix, DataType type);
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "formats/packed_format.h"
 
@@ -29,9 +30,23 @@ Result<const PackedFormat*> packed_format(std::string_view packing) {
   return invalid_input(fmt::format("\"{:.100}\" is a packing of no format that this program knows", packing));
 }
 
+namespace {
+constexpr std::string_view kTransposed = "_transposed";
+}
+
+bool is_transposed(std::string_view packing) { return packing.ends_with(kTransposed); }
+
+std::string_view without_transposed(std::string_view packing) {
+  return packing.substr(0, packing.size() - (is_transposed(packing) ? kTransposed.size() : 0));
+}
+
 Result<PackedWeight> pack(std::string_view packing, const CsrMatrix& matrix, DataType type) {
   SPARSMITH_ASSIGN_OR_RETURN(const PackedFormat* format, packed_format(packing));
-  return format->pack(packing, matrix, type);
+  if (!is_transposed(packing)) return format->pack(packing, matrix, type);
+  SPARSMITH_ASSIGN_OR_RETURN(PackedWeight packed, format->pack(without_transposed(packing), transposed(matrix), type));
+  packed.packing = packing;
+  std::swap(packed.rows, packed.cols);
+  return packed;
 }
 
 }  // namespace sparsmith

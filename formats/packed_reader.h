@@ -12,9 +12,11 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "formats/packed_check.h"
+#include "formats/packed_format.h"
 #include "formats/unpacked_rows.h"
 #include "sparsmith/status.h"
 
@@ -104,6 +106,22 @@ Result<std::unique_ptr<PackedReader>> open_reader(const PackedView& view, std::i
   auto reader = std::make_unique<Reader>(view, more..., parts);
   SPARSMITH_RETURN_IF_ERROR(parts.status());
   return std::unique_ptr<PackedReader>(std::move(reader));
+}
+
+// The format whose packings kParse makes of their names, kPack packs and Reader reads.
+template <class Reader, auto kParse, auto kPack, int kVersion>
+PackedFormat format_of(std::string_view name, std::vector<std::string_view> value_arrays, bool negative_zeros = false) {
+  return {.name = name,
+          .pack = [](std::string_view packing, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
+            SPARSMITH_ASSIGN_OR_RETURN(const auto parsed, kParse(packing));
+            return kPack(matrix, parsed, type);
+          },
+          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
+            SPARSMITH_ASSIGN_OR_RETURN(const auto parsed, kParse(view.packing));
+            return open_reader<Reader>(view, {kVersion}, parsed);
+          },
+          .value_arrays = std::move(value_arrays),
+          .negative_zeros = negative_zeros};
 }
 
 // Threads that are worth their start for what `packed` holds, of `threads` (0: all cores).

@@ -6,7 +6,6 @@
 #include <bit>
 
 #include "base/ceil_div.h"
-#include "formats/packed_format.h"
 #include "formats/packed_reader.h"
 #include "formats/row_parts.h"
 #include "formats/scatter.h"
@@ -277,17 +276,7 @@ class ScatterReader : public PackedReader {
 }  // namespace
 
 PackedFormat scatter_format() {
-  return {.name = "scatter",
-          .pack = [](std::string_view name, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
-            SPARSMITH_ASSIGN_OR_RETURN(const ScatterPacking packing, packing_named(name));
-            return pack_scatter(matrix, packing, type);
-          },
-          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
-            SPARSMITH_ASSIGN_OR_RETURN(const ScatterPacking packing, packing_named(view.packing));
-            return open_reader<ScatterReader>(view, {2}, packing);
-          },
-          .value_arrays = {"entries", "more_entries"},
-          .negative_zeros = true};
+  return format_of<ScatterReader, packing_named, pack_scatter, 2>("scatter", {"entries", "more_entries"}, true);
 }
 
 }  // namespace sparsmith

@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 
-#include "formats/packed_format.h"
 #include "formats/packed_reader.h"
 #include "formats/slots.h"
 #include "formats/slots_deal.h"
@@ -362,17 +361,6 @@ class SlotsReader : public PackedReader {
 
 }  // namespace
 
-PackedFormat slots_format() {
-  return {.name = "slots",
-          .pack = [](std::string_view name, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
-            SPARSMITH_ASSIGN_OR_RETURN(const SlotsPacking packing, packing_named(name));
-            return pack_slots(matrix, packing, type);
-          },
-          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
-            SPARSMITH_ASSIGN_OR_RETURN(const SlotsPacking packing, packing_named(view.packing));
-            return open_reader<SlotsReader>(view, {3}, packing);
-          },
-          .value_arrays = {"slots"}};
-}
+PackedFormat slots_format() { return format_of<SlotsReader, packing_named, pack_slots, 3>("slots", {"slots"}); }
 
 }  // namespace sparsmith

@@ -88,7 +88,7 @@ inline PanelPacking draw_panel_packing(Random& random) {
   return packing;
 }
 
-// One packing of a format, of all its parameters that a drawn matrix allows.
+// One packing of a format, of all its parameters that a drawn matrix allows, now and then of the transposed weight.
 inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format) {
   const auto rows = static_cast<std::int64_t>(1 + random() % 90);
   const auto cols = static_cast<std::int64_t>(random() % 4 == 0 ? 256 + random() % 200 : 1 + random() % 200);
@@ -127,6 +127,10 @@ inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format
   };
   Result<PackedWeight> packed = pack();
   if (!packed.ok()) return packed.status();
+  if (random() % 4 == 0) {  // where the packing takes it
+    Result<PackedWeight> transposed = sparsmith::pack(packed->packing + "_transposed", matrix, packed->value_type);
+    if (transposed.ok()) packed = std::move(transposed);
+  }
   return DrawnPacking{std::move(matrix), *std::move(packed)};
 }
 
