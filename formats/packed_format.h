@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -36,6 +37,7 @@ Result<const PackedFormat*> packed_format(std::string_view packing);
 // Whether a packing's name ends in "_transposed": the weight's columns are packed in place of its rows, by the packing
 // that the rest of the name says. Rows, columns and pattern of such a packed weight are still the weight's own.
 bool is_transposed(std::string_view packing);
+std::string transposed_packing(std::string_view packing);
 std::string_view without_transposed(std::string_view packing);
 
 // The weight in the packing of that name. Errors: PackedFormat::pack()'s, and kInvalidInput for a name of no format.

@@ -36,6 +36,8 @@ constexpr std::string_view kTransposed = "_transposed";
 
 bool is_transposed(std::string_view packing) { return packing.ends_with(kTransposed); }
 
+std::string transposed_packing(std::string_view packing) { return std::string(packing) + std::string(kTransposed); }
+
 std::string_view without_transposed(std::string_view packing) {
   return packing.substr(0, packing.size() - (is_transposed(packing) ? kTransposed.size() : 0));
 }

@@ -174,7 +174,7 @@ std::vector<Rule> BitmapFamily::rules() const {
   return rules;
 }
 
-std::string BitmapFamily::packing(const Config& config, const Problem& /*problem*/) const {
+std::string BitmapFamily::packing_of_rows(const Config& config, const Problem& /*problem*/) const {
   return BitmapConfig(config).packing().name();
 }
 

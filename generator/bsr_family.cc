@@ -88,7 +88,7 @@ std::vector<Rule> BsrFamily::rules() const {
   return rules;
 }
 
-std::string BsrFamily::packing(const Config& config, const Problem& /*problem*/) const {
+std::string BsrFamily::packing_of_rows(const Config& config, const Problem& /*problem*/) const {
   return BsrConfig(config).packing().name();
 }
 

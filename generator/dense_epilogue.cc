@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "formats/packed_format.h"
 #include "generator/kernel_parts.h"
 #include "runtime/dense_matmul.h"
 #include "runtime/tuned_file.h"
@@ -29,6 +30,10 @@ KernelText epilogue_text(const OperatorSpec& spec) {
   return text;
 }
 
+std::string packing_for(const OperatorSpec& spec) {
+  return spec.kind == OperatorKind::kSpmm ? std::string(kDensePacking) : transposed_packing(kDensePacking);
+}
+
 }  // namespace
 
 Result<Candidate> dense_epilogue(const OperatorSpec& spec) {
@@ -38,7 +43,7 @@ Result<Candidate> dense_epilogue(const OperatorSpec& spec) {
       fmt::format("min(ceil_div({} * ceil_div(n, {}), {}), 65535)", spec.rows, kTokensPerThread, text.threads));
   Candidate candidate;
   candidate.config.family = "dense_epilogue";
-  candidate.packing = kDensePacking;
+  candidate.packing = packing_for(spec);
   candidate.plan.workspace_bytes = IntegerExpression::of(part_bytes(spec, 1));
   candidate.plan.steps = {matmul_step(std::string(kDenseArray), IntegerExpression(0)), std::move(step)};
   SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
@@ -49,7 +54,7 @@ Result<Candidate> dense_epilogue(const OperatorSpec& spec) {
 Result<Candidate> dense_candidate(const OperatorSpec& spec) {
   if (!DenseMatmul::covers(spec)) return dense_epilogue(spec);
   Candidate candidate;
-  candidate.packing = kDensePacking;
+  candidate.packing = packing_for(spec);
   candidate.plan.steps = {matmul_step(std::string(kDenseArray), std::nullopt)};
   return candidate;
 }

@@ -35,6 +35,11 @@ Status Family::check(const Config& config, const Problem& problem, const Sparsit
   return {};
 }
 
+std::string Family::packing(const Config& config, const Problem& problem) const {
+  std::string packing = packing_of_rows(config, problem);
+  return problem.spec.kind == OperatorKind::kSpmm ? packing : transposed_packing(packing);
+}
+
 Result<PackedWeight> Family::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
   return sparsmith::pack(packing(config, problem), matrix, problem.spec.type);
 }

@@ -32,8 +32,9 @@ class Family {
   // Ok, or the first legal rule that `config` breaks on this problem: kInvalidArgument with its reason.
   Status check(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const;
 
-  // The packing that `config` reads. Configs that differ only in other parameters share it.
-  virtual std::string packing(const Config& config, const Problem& problem) const = 0;
+  // The packing that `config` reads, of the transposed weight where the operator multiplies that. Configs that differ
+  // only in other parameters share it.
+  std::string packing(const Config& config, const Problem& problem) const;
   Result<PackedWeight> pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const;
 
   // Kernels and plan. REQUIRES: check() is ok, and `packed` came from pack() of this config. The kernels'
@@ -50,6 +51,10 @@ class Family {
 
   // The cost model: microseconds for one run with the weight cold in cache.
   virtual double predict(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const = 0;
+
+ private:
+  // The packing of a weight whose rows are those of Y.
+  virtual std::string packing_of_rows(const Config& config, const Problem& problem) const = 0;
 };
 
 // Every family of this build; nullptr when there is none of that name.

@@ -163,7 +163,7 @@ std::vector<Rule> GatherFamily::rules() const {
   return rules;
 }
 
-std::string GatherFamily::packing(const Config& config, const Problem& problem) const {
+std::string GatherFamily::packing_of_rows(const Config& config, const Problem& problem) const {
   return GatherConfig(config).packing(problem).name();
 }
 

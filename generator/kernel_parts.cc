@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/plant.h"
+#include "formats/packed_format.h"
 #include "generator/device_speed.h"
 #include "generator/planted_faults.h"
 
@@ -176,7 +177,7 @@ double relayout_us(const Problem& problem) {
 }
 
 Status check_packing(const Config& config, const std::string& packing, const PackedWeight& packed) {
-  if (packed.packing == packing) return {};
+  if (without_transposed(packed.packing) == packing) return {};
   return internal_error(fmt::format("{}: config reads packing {}, not {}", config.family, packing, packed.packing));
 }
 

@@ -341,7 +341,7 @@ std::vector<Rule> PanelFamily::rules() const {
   return rules;
 }
 
-std::string PanelFamily::packing(const Config& config, const Problem& problem) const {
+std::string PanelFamily::packing_of_rows(const Config& config, const Problem& problem) const {
   return PanelConfig(config).packing(problem).name();
 }
 

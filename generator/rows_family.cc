@@ -254,7 +254,7 @@ std::vector<Rule> RowsFamily::rules() const {
   return rules;
 }
 
-std::string RowsFamily::packing(const Config& config, const Problem&) const {
+std::string RowsFamily::packing_of_rows(const Config& config, const Problem&) const {
   return RowsConfig(config).csr_packing().name();
 }
 

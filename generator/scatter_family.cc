@@ -198,7 +198,7 @@ std::vector<Rule> ScatterFamily::rules() const {
   return rules;
 }
 
-std::string ScatterFamily::packing(const Config& config, const Problem&) const {
+std::string ScatterFamily::packing_of_rows(const Config& config, const Problem&) const {
   return ScatterConfig(config).packing().name();
 }
 

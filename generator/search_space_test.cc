@@ -24,7 +24,7 @@ class DrawnFamily : public Family {
                return product != 150 && product != 210;
              }}};
   }
-  std::string packing(const Config&, const Problem&) const override { return "p"; }
+  std::string packing_of_rows(const Config&, const Problem&) const override { return "p"; }
   Result<Candidate> generate(const Config&, const Problem&, const PackedWeight&) const override {
     return unsupported("drawn");
   }

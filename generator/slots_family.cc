@@ -253,7 +253,7 @@ std::vector<Rule> SlotsFamily::rules() const {
   return rules;
 }
 
-std::string SlotsFamily::packing(const Config& config, const Problem& problem) const {
+std::string SlotsFamily::packing_of_rows(const Config& config, const Problem& problem) const {
   return SlotsConfig(config).packing(problem).name();
 }
 

@@ -59,7 +59,7 @@ class SlotsFamily : public Family {
   std::string name() const override { return "slots"; }
   std::vector<Parameter> parameters() const override;
   std::vector<Rule> rules() const override;
-  std::string packing(const Config& config, const Problem& problem) const override;
+  std::string packing_of_rows(const Config& config, const Problem& problem) const override;
   Result<Candidate> generate(const Config& config, const Problem& problem, const PackedWeight& packed) const override;
   std::vector<Ablation> ablations(const Config& config) const override;
   Result<Candidate> generate_without(Ablation part, const Config& config, const Problem& problem,

@@ -171,7 +171,7 @@ std::vector<Rule> SpecializedFamily::rules() const {
   return rules;
 }
 
-std::string SpecializedFamily::packing(const Config& config, const Problem&) const {
+std::string SpecializedFamily::packing_of_rows(const Config& config, const Problem&) const {
   return SpecializedConfig(config).packing().name();
 }
 

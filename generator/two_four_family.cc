@@ -193,7 +193,7 @@ std::vector<Rule> TwoFourFamily::rules() const {
   return rules;
 }
 
-std::string TwoFourFamily::packing(const Config& /*config*/, const Problem& /*problem*/) const {
+std::string TwoFourFamily::packing_of_rows(const Config& /*config*/, const Problem& /*problem*/) const {
   return kTwoFourPacking;
 }
 

@@ -49,7 +49,7 @@ class TwoFourFamily : public Family {
   std::string name() const override { return "two_four"; }
   std::vector<Parameter> parameters() const override;
   std::vector<Rule> rules() const override;
-  std::string packing(const Config& config, const Problem& problem) const override;
+  std::string packing_of_rows(const Config& config, const Problem& problem) const override;
   Result<Candidate> generate(const Config& config, const Problem& problem, const PackedWeight& packed) const override;
   double predict(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const override;
 };

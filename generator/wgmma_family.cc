@@ -172,7 +172,7 @@ std::vector<Rule> WgmmaFamily::rules() const {
   return rules;
 }
 
-std::string WgmmaFamily::packing(const Config& config, const Problem&) const {
+std::string WgmmaFamily::packing_of_rows(const Config& config, const Problem&) const {
   return WgmmaConfig(config).packing().name();
 }
 

@@ -6,6 +6,10 @@
 
 namespace sparsmith {
 
+std::string_view operator_kind_name(OperatorKind kind) {
+  return kind == OperatorKind::kSpmm ? "spmm" : "spmm_transposed";
+}
+
 std::string_view layout_name(Layout layout) { return layout == Layout::kTokenMajor ? "token_major" : "feature_major"; }
 
 std::string_view accumulation_name(Accumulation accumulation) {
@@ -82,7 +86,7 @@ Result<Epilogue> Epilogue::parse(std::string_view text) {
 namespace {
 
 std::string name_without_epilogue(const OperatorSpec& spec) {
-  return fmt::format("spmm_{}_{}{}_", short_name(spec.type),
+  return fmt::format("{}_{}_{}{}_", operator_kind_name(spec.kind), short_name(spec.type),
                      spec.accumulation == Accumulation::kFp16Chains ? "chains_" : "", layout_name(spec.layout));
 }
 
@@ -120,18 +124,20 @@ Status OperatorSpec::check() const {
 }
 
 Result<OperatorSpec> OperatorSpec::parse(std::string_view name) {
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
-    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
-      for (const Accumulation accumulation : {Accumulation::kFp32, Accumulation::kFp16Chains}) {
-        OperatorSpec spec{.type = type, .layout = layout, .accumulation = accumulation};
-        const std::string prefix = name_without_epilogue(spec);
-        if (!name.starts_with(prefix) || !spec.check().ok()) continue;
-        SPARSMITH_ASSIGN_OR_RETURN(spec.epilogue, Epilogue::parse(name.substr(prefix.size())));
-        return spec;
+  for (const OperatorKind kind : {OperatorKind::kSpmm, OperatorKind::kSpmmTransposed}) {
+    for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+      for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+        for (const Accumulation accumulation : {Accumulation::kFp32, Accumulation::kFp16Chains}) {
+          OperatorSpec spec{.type = type, .layout = layout, .accumulation = accumulation, .kind = kind};
+          const std::string prefix = name_without_epilogue(spec);
+          if (!name.starts_with(prefix) || !spec.check().ok()) continue;
+          SPARSMITH_ASSIGN_OR_RETURN(spec.epilogue, Epilogue::parse(name.substr(prefix.size())));
+          return spec;
+        }
       }
     }
   }
-  return invalid_argument(fmt::format("operator \"{}\" is not of the form spmm_TYPE_LAYOUT_EPILOGUE, as in {}", name,
+  return invalid_argument(fmt::format("operator \"{}\" is not of the form KIND_TYPE_LAYOUT_EPILOGUE, as in {}", name,
                                       OperatorSpec{.type = DataType::kFloat16}.name()));
 }
 

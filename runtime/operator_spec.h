@@ -1,4 +1,5 @@
-// What to compute: Y = activation(alpha * W X + bias) + beta * Y + residual, with its types and layout.
+// What to compute: Y = activation(alpha * W X + bias) + beta * Y + residual, or the same with W^T, with its types and
+// layout.
 //
 // The order of the epilogue is fixed: accumulate, times alpha, plus bias, activation, plus beta * Y
 // (the old value), plus residual, round to the output type once.
@@ -16,6 +17,12 @@
 
 namespace sparsmith {
 
+// What is multiplied by X.
+enum class OperatorKind : std::uint8_t {
+  kSpmm,            // W
+  kSpmmTransposed,  // W^T: a layer's gradient of X from that of Y. Packings are of the transposed weight
+};
+
 // How activations lie in memory. token_major: X[N][K], Y[N][M] row-major, as PyTorch's linear layers have
 // them; feature_major: X[K][N], Y[M][N].
 enum class Layout : std::uint8_t { kTokenMajor, kFeatureMajor };
@@ -24,6 +31,7 @@ enum class Layout : std::uint8_t { kTokenMajor, kFeatureMajor };
 enum class Accumulation : std::uint8_t { kFp32, kFp16Chains };
 enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kSilu };  // gelu: the exact one, with erf
 
+std::string_view operator_kind_name(OperatorKind kind);         // "spmm", "spmm_transposed"
 std::string_view layout_name(Layout layout);                    // "token_major", "feature_major"
 std::string_view accumulation_name(Accumulation accumulation);  // "fp32", "fp16_chains"
 // Of that name; nothing for any other.
@@ -71,13 +79,17 @@ struct Operand {
 };
 
 struct OperatorSpec {
-  std::int64_t rows = 0;               // M
-  std::int64_t cols = 0;               // K
+  std::int64_t rows = 0;               // M: of Y, and of what is multiplied by X
+  std::int64_t cols = 0;               // K: of X
   DataType type = DataType::kFloat32;  // of weight, X, Y, bias and residual
   Layout layout = Layout::kTokenMajor;
   Epilogue epilogue{};
   Accumulation accumulation = Accumulation::kFp32;  // other than kFp32 only where `type` is fp16
+  OperatorKind kind = OperatorKind::kSpmm;
 
+  // Of the weight.
+  std::int64_t weight_rows() const { return kind == OperatorKind::kSpmm ? rows : cols; }
+  std::int64_t weight_cols() const { return kind == OperatorKind::kSpmm ? cols : rows; }
   // "spmm_fp16_token_major_bias+relu": everything but the shape. With chains "spmm_fp16_chains_token_major_none".
   std::string name() const;
   // x, y, bias [M], residual; those that the epilogue does not have as well, marked so. Names live forever.

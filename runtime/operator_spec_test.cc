@@ -43,6 +43,20 @@ TEST(OperatorSpec, NamesEverythingButTheShape) {
   EXPECT_EQ(*back, spec);
 }
 
+TEST(OperatorSpec, OfTheTransposedWeightHasAnotherNameAndShape) {
+  OperatorSpec spec{.rows = 8, .cols = 4, .type = DataType::kFloat16};
+  EXPECT_EQ(spec.weight_rows(), 8);
+  EXPECT_EQ(spec.weight_cols(), 4);
+  spec.kind = OperatorKind::kSpmmTransposed;
+  EXPECT_EQ(spec.weight_rows(), 4);
+  EXPECT_EQ(spec.weight_cols(), 8);
+  EXPECT_EQ(spec.operands()[1].length.of(3), 8) << "y has the features of the weight's columns";
+  EXPECT_EQ(spec.name(), "spmm_transposed_fp16_token_major_none");
+  const auto back = OperatorSpec::parse(spec.name());
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->kind, OperatorKind::kSpmmTransposed);
+}
+
 TEST(OperatorSpec, ListsItsOperands) {
   OperatorSpec spec{.rows = 6, .cols = 10, .type = DataType::kFloat16};
   spec.epilogue = *Epilogue::parse("bias+beta");
@@ -83,8 +97,9 @@ TEST(OperatorSpec, ChainsAreForFp16) {
 }
 
 TEST(OperatorSpec, RefusesOtherNames) {
-  for (const char* name : {"", "spmm", "spmm_fp16_token_major", "spmm_fp64_token_major_none",
-                           "spmm_fp16_token_major_no", "spmm_fp32_chains_token_major_none"})
+  for (const char* name :
+       {"", "spmm", "spmm_transposed_token_major_none", "spmm_fp16_token_major", "spmm_fp64_token_major_none",
+        "spmm_fp16_token_major_no", "spmm_fp32_chains_token_major_none"})
     EXPECT_EQ(OperatorSpec::parse(name).status().code(), StatusCode::kInvalidArgument) << name;
 }
 

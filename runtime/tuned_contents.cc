@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "formats/packed_format.h"
 #include "runtime/group_members.h"
 #include "runtime/token_bucket.h"
 #include "runtime/tuned_file.h"
@@ -73,6 +74,8 @@ Status check_dense(const TunedPacking& packing, std::string_view name, const Ope
 }
 
 Status check_packing(const TunedPacking& packing, const OperatorSpec& spec) {
+  if (is_transposed(packing.packing) != (spec.kind == OperatorKind::kSpmmTransposed))
+    return invalid_input(fmt::format("packing {:.100} is not for {}", packing.packing, operator_kind_name(spec.kind)));
   if (packing.arrays.size() > kMaxArrays) {
     return invalid_input(fmt::format("packing {}: over {} arrays", packing.packing, kMaxArrays));
   }

@@ -148,7 +148,10 @@ Candidate any_plan(const OperatorSpec& spec, const PackedWeight& packed) {
 }
 
 Status draw_format_file(Random& random, const char* format, Output& output) {
-  SPARSMITH_ASSIGN_OR_RETURN(const DrawnPacking drawn, draw_packing(random, format));
+  SPARSMITH_ASSIGN_OR_RETURN(DrawnPacking drawn, draw_packing(random, format));
+  while (is_transposed(drawn.packed.packing)) {
+    SPARSMITH_ASSIGN_OR_RETURN(drawn, draw_packing(random, format));
+  }
   Problem problem;
   problem.tokens = static_cast<std::int64_t>(1 + random() % 30);
   problem.spec = draw_spec(random, format, drawn.matrix);

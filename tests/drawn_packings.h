@@ -128,7 +128,7 @@ inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format
   Result<PackedWeight> packed = pack();
   if (!packed.ok()) return packed.status();
   if (random() % 4 == 0) {  // where the packing takes it
-    Result<PackedWeight> transposed = sparsmith::pack(packed->packing + "_transposed", matrix, packed->value_type);
+    Result<PackedWeight> transposed = sparsmith::pack(transposed_packing(packed->packing), matrix, packed->value_type);
     if (transposed.ok()) packed = std::move(transposed);
   }
   return DrawnPacking{std::move(matrix), *std::move(packed)};

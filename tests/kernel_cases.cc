@@ -329,6 +329,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
                      .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),
                      .padding = random() % 2 == 0 ? 0 : draw_between(random, 1, 9)};
       each.inputs.beta = beta_of(each.inputs.seed);
+      if (each.inputs.seed / 16 % 4 == 0) each.problem.spec.kind = OperatorKind::kSpmmTransposed;
       each.small_grid = random() % 3 == 0;
       each.programmatic = (kernel + weight) % 2 == 0;
       cases.push_back(std::move(each));
@@ -361,7 +362,10 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
   const Family* family_of_case = family(test_case.config.family);
   SPARSMITH_RETURN_IF_ERROR(
       family_of_case->check(test_case.config, test_case.problem, compute_statistics(test_case.matrix)));
-  SPARSMITH_ASSIGN_OR_RETURN(packed, family_of_case->pack(test_case.config, test_case.problem, test_case.matrix));
+  const bool is_transposed = test_case.problem.spec.kind == OperatorKind::kSpmmTransposed;
+  SPARSMITH_ASSIGN_OR_RETURN(packed,
+                             family_of_case->pack(test_case.config, test_case.problem,
+                                                  is_transposed ? transposed(test_case.matrix) : test_case.matrix));
   SPARSMITH_ASSIGN_OR_RETURN(
       Candidate candidate, without
                                ? family_of_case->generate_without(*without, test_case.config, test_case.problem, packed)

@@ -24,7 +24,7 @@ namespace sparsmith::test {
 std::int64_t draw_between(Random& random, std::int64_t low, std::int64_t high);
 
 struct KernelCase {
-  CsrMatrix matrix;
+  CsrMatrix matrix;  // what is multiplied by X: the weight, or its transpose where the operator says so
   Problem problem;
   Config config;
   ProblemOptions inputs;

@@ -72,8 +72,8 @@ struct DrawnOperand {
 
 class ReferenceProblem {
  public:
-  // Draws the inputs; the same options give the same bits on every machine. REQUIRES: `matrix` is valid and has the
-  // shape of `spec`; it outlives the problem.
+  // Draws the inputs; the same options give the same bits on every machine. REQUIRES: `matrix`, which is what X is
+  // multiplied by, is valid and has the shape of `spec`; it outlives the problem.
   ReferenceProblem(const CsrMatrix& matrix, const OperatorSpec& spec, const ProblemOptions& options);
   // The same of a weight whose rounded values are there: rounded_values(matrix, spec.type).
   ReferenceProblem(const CsrMatrix& matrix, const OperatorSpec& spec, const ProblemOptions& options,

@@ -126,9 +126,9 @@ Result<WorkerReply> WorkerServer::answer(WeightRequest& request) {
 Result<WorkerReply> WorkerServer::answer(PackingRequest& request) {
   const PackedWeight& packed = request.packed;
   if (!has_weight_) return invalid_argument("a packing came before its weight");
-  if (packed.rows != matrix_.rows || packed.cols != matrix_.cols)
+  if (packed.rows != spec_.weight_rows() || packed.cols != spec_.weight_cols())
     return invalid_argument(fmt::format("packing {} is {} x {}, the weight {} x {}", packed.packing, packed.rows,
-                                        packed.cols, matrix_.rows, matrix_.cols));
+                                        packed.cols, spec_.weight_rows(), spec_.weight_cols()));
   sent_ = std::move(request.packed);
   return WorkerReply();
 }
