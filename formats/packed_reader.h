@@ -12,7 +12,6 @@
 #include <memory>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "formats/packed_check.h"
@@ -110,7 +109,8 @@ Result<std::unique_ptr<PackedReader>> open_reader(const PackedView& view, std::i
 
 // The format whose packings kParse makes of their names, kPack packs and Reader reads.
 template <class Reader, auto kParse, auto kPack, int kVersion>
-PackedFormat format_of(std::string_view name, std::vector<std::string_view> value_arrays, bool negative_zeros = false) {
+PackedFormat format_of(std::string_view name, std::initializer_list<std::string_view> value_arrays,
+                       bool negative_zeros = false) {
   return {.name = name,
           .pack = [](std::string_view packing, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
             SPARSMITH_ASSIGN_OR_RETURN(const auto parsed, kParse(packing));
@@ -120,7 +120,7 @@ PackedFormat format_of(std::string_view name, std::vector<std::string_view> valu
             SPARSMITH_ASSIGN_OR_RETURN(const auto parsed, kParse(view.packing));
             return open_reader<Reader>(view, {kVersion}, parsed);
           },
-          .value_arrays = std::move(value_arrays),
+          .value_arrays = value_arrays,
           .negative_zeros = negative_zeros};
 }
 
