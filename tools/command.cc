@@ -24,12 +24,10 @@ void add_max_memory_option(CLI::App& command, std::int64_t& bytes) {
 }
 
 void add_removed_option(CLI::App& command, const std::string& name, const std::string& instead) {
-  command
-      .add_option_function<std::string>(name,
-                                        [name, instead](const std::string&) {
-                                          throw CLI::ValidationError(name, "there is no such option; give " + instead);
-                                        })
-      ->group("");
+  const auto refuse = [name, instead](const std::string&) {
+    throw CLI::ValidationError(name, "there is no such option; give " + instead);
+  };
+  command.add_option(name)->group("")->each(refuse);
 }
 
 int report(const Status& status) {
