@@ -116,7 +116,7 @@ Result<Places> places_of(std::string_view packing, const SparsityPattern& patter
   SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight opposite, numbered.pack(0, true));
   const std::vector<ValueArray> arrays = value_arrays(opposite);
   for (const PackedWeight& each : packed) SPARSMITH_RETURN_IF_ERROR(check_structure(each, opposite, arrays));
-  constexpr std::int64_t kMost = std::int64_t{1} << 32;
+  constexpr std::int64_t kMost = (std::int64_t{1} << 32) - 1;
   if (!arrays.empty() && arrays.back().first_place + arrays.back().count > kMost)
     return unsupported(fmt::format("{}: over 2^32 elements have no places", packing));
 

@@ -38,7 +38,7 @@ struct ScatterPacking {
   bool operator==(const ScatterPacking&) const = default;
 };
 
-// Values are rounded to `type`; those that become 0 are not stored. Facts: row_blocks, column_tiles, rounds (of all
+// Values are rounded to `type`, and 0 is stored as -0. Facts: row_blocks, column_tiles, rounds (of all
 // tiles), padding (entries of them that are no nonzeros), rounds_p5, rounds_p95 and rounds_max of a tile. Error:
 // kInvalidArgument for a packing that is not of the above, a type that is not of 16 bits, or a matrix of over 2^32
 // groups of 32 words.

@@ -32,8 +32,9 @@
 //         to banks l and l + 1 alone, the latter where the packer evened out the lanes: position = line << 2 | next <<
 //         1 | half is the byte offset 128 line + 4 (l + next) + 2 half.
 //
-// Lanes without work repeat an entry of theirs, or store 0 where there is nothing: no element is stored by two lanes.
-// So that kernels need not test, a packing may give every tile a least number of rounds.
+// Lanes without work repeat an entry of theirs, or store +0 where there is nothing (a 0 of the weight is -0): no
+// element is stored by two lanes. So that kernels need not test, a packing may give every tile a least number of
+// rounds.
 #pragma once
 
 namespace sparsmith::scatter {

@@ -136,9 +136,10 @@ void say_whether_weights_fit(const TuneOptions& options, TuneReport& report) {
   double least = 0;
   const WeightResult* largest = nullptr;
   for (const WeightResult& weight : report.weights) {
-    const double share =
-        static_cast<double>(weight.least_bytes) / static_cast<double>(std::max<std::int64_t>(1, weight.dense_bytes()));
-    if (share <= least) continue;
+    const auto dense = static_cast<double>(std::max<std::int64_t>(1, weight.dense_bytes()));
+    const bool fits = static_cast<double>(weight.gpu_bytes()) <= options.memory * dense;
+    const double share = static_cast<double>(weight.gpu_bytes()) / dense;
+    if (fits || share <= least) continue;
     least = share;
     largest = &weight;
   }

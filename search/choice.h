@@ -20,12 +20,12 @@ struct BucketTimes {
 
 // No N may take longer than dense by more than this share.
 inline constexpr double kMostSlowdown = 0.03;
-// However many bytes there are.
+// A weight keeps no more packings than that.
 inline constexpr int kMostPackings = 8;
 
 // The packings to keep, of at most `most_bytes` together: those with the least time over all N, weighted by calls,
-// where every N is served by one that is within kMostSlowdown of dense. A copy that is worth next to no time is not
-// kept, and of ways that differ by as little the smallest is taken. Empty: no packings do.
+// where every N is served by one that is within kMostSlowdown of dense. A copy that saves next to no time is not
+// kept, and of sets whose times differ by as little the smallest is taken. Empty: no set is such.
 //   packing_bytes: GPU bytes of each packing, and of "dense".
 std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
                                          const std::map<std::string, std::int64_t>& packing_bytes,

@@ -96,7 +96,6 @@ struct WeightResult {
   // These choices, and others that are smaller or faster, in ascending order of bytes. Only costs, but for smaller ones
   // where the model's bytes are bounded.
   std::vector<Alternative> alternatives;
-  std::int64_t least_bytes = 0;  // that would do, where options.memory is not enough; otherwise 0
 
   std::int64_t dense_bytes() const;
   // Of all copies that the choices need.

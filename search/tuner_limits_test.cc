@@ -228,6 +228,7 @@ TEST_F(MemoryTest, EachWeightKeepsWithinItsShareAndSaysWhatMoreWouldGain) {
   options_.memory = 0.01;
   const TuneReport unmet = run_anew(weights);
   EXPECT_NE(unmet.memory.unmet.find("0.01x cannot be met"), std::string::npos) << unmet.memory.unmet;
+  EXPECT_EQ(run(weights).memory.unmet, unmet.memory.unmet) << "the cache makes it no better";
 }
 
 // Dense is faster at N = 8 than everything, and a packing beside it would not fit.

@@ -393,14 +393,15 @@ class Tuner : public WeightTuner {
 
   // What each N may take of the packings. Where choices stand, all that they have.
   std::vector<std::string> kept_packings(const std::vector<BucketTimes>& times, bool stand) {
-    weight_.least_bytes = 0;
+    too_large_ = false;
     const auto most = static_cast<std::int64_t>(options_.most_memory() * static_cast<double>(weight_.dense_bytes()));
     const std::map<std::string, std::int64_t> bytes = bytes_of_packings(weight_, packings_.sizes());
     if (!stand) {
       std::vector<std::string> kept = choose_packings(times, bytes, most);
       if (!kept.empty()) return kept;
-      weight_.least_bytes = least_bytes(times, bytes);
-      if (weight_.least_bytes > 0) return choose_packings(times, bytes, weight_.least_bytes);
+      const std::int64_t least = least_bytes(times, bytes);
+      too_large_ = true;
+      if (least > 0) return choose_packings(times, bytes, least);
     }
     std::set<std::string> all;
     for (const BucketTimes& each : times)
@@ -450,7 +451,8 @@ class Tuner : public WeightTuner {
       weight_.buckets.push_back(
           bucket_choice(bucket, *decision, context_.predict, match_quality_name(cached_->quality(bucket.tokens))));
       const auto families = cached_->families_of_choice(bucket.tokens);
-      if (options_.model_bytes == 0 && families) store_choice(context_, weight_, weight_.buckets.back(), *families);
+      if (options_.model_bytes == 0 && !too_large_ && families)
+        store_choice(context_, weight_, weight_.buckets.back(), *families);
     }
     if (!stand) {
       weight_.alternatives = alternatives_of(options_, weight_, buckets_, kept,
@@ -477,6 +479,7 @@ class Tuner : public WeightTuner {
   bool near_ = false;         // a near weight made the selection short
   bool hurried_ = false;      // the run's time is over
   bool dense_serves_ = true;  // cuBLASLt computes the whole operator
+  bool too_large_ = false;    // no choice is within the memory that options_ allow
   std::optional<PackedWeight> dense_packing_;
   Budget::Clock::time_point weight_end_ = Budget::Clock::time_point::max();
   Budget::Clock::time_point bucket_end_ = Budget::Clock::time_point::max();
