@@ -32,7 +32,7 @@ std::vector<BucketChoice> choices_with(const std::vector<Bucket>& buckets, const
                                        bool predicted) {
   std::vector<BucketChoice> choices;
   for (const Bucket& bucket : buckets) {
-    const auto decision = decide(bucket.contenders, kept, &bucket.dense());
+    const auto decision = decide(bucket.contenders, kept, &bucket.dense(), predicted);
     if (!decision) return {};
     BucketChoice choice = bucket_choice(bucket, *decision, predicted, "");
     choice.trials.clear();

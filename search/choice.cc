@@ -154,14 +154,20 @@ std::string kept_dense(double sparse_us, double dense_us) {
   return fmt::format("dense is kept: the best sparse candidate takes {:.2f} us, dense {:.2f} us", sparse_us, dense_us);
 }
 
+// What is known of a contender's time. One that predictions did not choose waits for ever.
+double us_of(const Contender& contender, bool predicted) {
+  if (contender.state == Contender::State::kTimed) return contender.timing.median_us;
+  return predicted && contender.state == Contender::State::kWaiting ? contender.candidate.predicted_us : kNever;
+}
+
 // Where a candidate is faster than dense, but its packing is not kept.
-std::string kept_for_memory(const Contender& fastest, const VendorTiming& dense) {
+std::string kept_for_memory(const Contender& fastest, double us, const VendorTiming& dense) {
   const double share =
       static_cast<double>(fastest.packed_bytes) / static_cast<double>(std::max<std::int64_t>(1, dense.weight_bytes));
   return fmt::format(
       "dense is kept: a sparse candidate takes {:.2f} us, dense {:.2f} us, but no packings within the memory that is "
-      "allowed serve every N; its own beside dense would take {:.2f}x the bytes of dense (--memory)",
-      fastest.timing.median_us, dense.timing.median_us, 1 + share);
+      "allowed serve every N; its own takes {:.2f}x the bytes of dense, and {:.2f}x beside dense (--memory)",
+      us, dense.timing.median_us, share, 1 + share);
 }
 
 bool clearly_faster(const Timing& a, const Timing& b) { return a.median_us < b.median_us * (1 - noise_of(a, b)); }
@@ -202,14 +208,19 @@ double time_with(const std::vector<BucketTimes>& buckets, const std::vector<std:
 double noise_of(const Timing& a, const Timing& b) { return std::max(kNoise, std::hypot(spread(a), spread(b))); }
 
 std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
-                               const VendorTiming* dense) {
+                               const VendorTiming* dense, bool predicted) {
   const auto is_kept = [&](std::string_view name) { return std::ranges::find(packings, name) != packings.end(); };
   const Contender* best = nullptr;
   const Contender* incumbent = nullptr;
   const Contender* fastest = nullptr;  // of any packing
+  double fastest_us = kNever;
   for (const Contender& contender : contenders) {
+    const double us = us_of(contender, predicted);
+    if (us < fastest_us) {
+      fastest = &contender;
+      fastest_us = us;
+    }
     if (contender.state != Contender::State::kTimed) continue;
-    if (fastest == nullptr || contender.timing.median_us < fastest->timing.median_us) fastest = &contender;
     if (!is_kept(contender.identity.packing)) continue;
     // Times of the final are comparable; a time from outside of it wins only where there is no other.
     const bool better =
@@ -221,10 +232,9 @@ std::optional<Decision> decide(const std::vector<Contender>& contenders, const s
   const bool has_dense = dense != nullptr && dense->supported;
   if (best == nullptr) {
     if (!has_dense || !is_kept(kDensePacking)) return std::nullopt;
-    if (fastest != nullptr && clearly_faster(fastest->timing, dense->timing))
-      return Decision{nullptr, kept_for_memory(*fastest, *dense)};
-    return Decision{nullptr,
-                    kept_dense(fastest == nullptr ? kNever : fastest->timing.median_us, dense->timing.median_us)};
+    if (fastest != nullptr && fastest_us < dense->timing.median_us * (1 - noise_of(fastest->timing, dense->timing)))
+      return Decision{nullptr, kept_for_memory(*fastest, fastest_us, *dense)};
+    return Decision{nullptr, kept_dense(fastest_us, dense->timing.median_us)};
   }
   if (incumbent != nullptr && !clearly_faster(best->timing, incumbent->timing)) best = incumbent;
   if (!has_dense) {

@@ -50,7 +50,9 @@ struct Decision {
 // Among the contenders of the kept packings: the fastest, except that an incumbent stays unless it is beaten by more
 // than the noise. Where "dense" is among them, dense stays unless it is beaten by more than the noise.
 //   dense: null: not measured. nullopt when there is neither.
+//   predicted: what waits takes what is predicted. It is not chosen, but may be why dense is not said to be the
+//   fastest.
 std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
-                               const VendorTiming* dense);
+                               const VendorTiming* dense, bool predicted);
 
 }  // namespace sparsmith

@@ -170,21 +170,21 @@ TEST(Decide, DenseThatIsKeptStaysUnlessItIsClearlyBeaten) {
   const VendorTiming vendor = dense(10);
   const Packings kept = {"a", "dense"};
   std::vector<Contender> contenders = {contender("a", 9.95)};
-  EXPECT_EQ(decide(contenders, kept, &vendor)->winner, nullptr);
+  EXPECT_EQ(decide(contenders, kept, &vendor, false)->winner, nullptr);
   contenders[0] = contender("a", 9.0, 1.5);  // faster, but its quartiles are 17 % apart
-  EXPECT_EQ(decide(contenders, kept, &vendor)->winner, nullptr);
+  EXPECT_EQ(decide(contenders, kept, &vendor, false)->winner, nullptr);
   contenders[0] = contender("a", 9.0, 0.1);
-  EXPECT_EQ(decide(contenders, kept, &vendor)->winner, contenders.data());
-  EXPECT_NE(decide(contenders, kept, &vendor)->reason.find("1.11x as fast as dense"), std::string::npos);
+  EXPECT_EQ(decide(contenders, kept, &vendor, false)->winner, contenders.data());
+  EXPECT_NE(decide(contenders, kept, &vendor, false)->reason.find("1.11x as fast as dense"), std::string::npos);
 }
 
 TEST(Decide, DenseThatIsNotKeptServesNoN) {
   const VendorTiming vendor = dense(10);
   const std::vector<Contender> contenders = {contender("a", 10.05)};
-  const auto decision = decide(contenders, {"a"}, &vendor);
+  const auto decision = decide(contenders, {"a"}, &vendor, false);
   EXPECT_EQ(decision->winner, contenders.data());
   EXPECT_NE(decision->reason.find("within 3 % of dense"), std::string::npos) << decision->reason;
-  EXPECT_FALSE(decide({}, {"a"}, &vendor).has_value());
+  EXPECT_FALSE(decide({}, {"a"}, &vendor, false).has_value());
 }
 
 // Otherwise the reason would contradict itself.
@@ -193,29 +193,43 @@ TEST(Decide, SaysThatAPackingIsNotKept) {
   vendor.weight_bytes = 200;
   std::vector<Contender> contenders = {contender("a", 4)};
   contenders[0].packed_bytes = 50;
-  const auto decision = decide(contenders, {"dense"}, &vendor);
-  EXPECT_NE(decision->reason.find("1.25x the bytes of dense (--memory)"), std::string::npos) << decision->reason;
+  const auto decision = decide(contenders, {"dense"}, &vendor, false);
+  EXPECT_NE(decision->reason.find("0.25x the bytes of dense, and 1.25x beside dense (--memory)"), std::string::npos)
+      << decision->reason;
   const std::vector<Contender> slower = {contender("a", 11)};
-  EXPECT_NE(decide(slower, {"dense"}, &vendor)->reason.find("the best sparse candidate takes 11.00 us"),
+  EXPECT_NE(decide(slower, {"dense"}, &vendor, false)->reason.find("the best sparse candidate takes 11.00 us"),
+            std::string::npos);
+}
+
+// A packing that is too large is not verified where times are predicted.
+TEST(Decide, SaysThatAPredictedPackingIsNotKept) {
+  const VendorTiming vendor = dense(10);
+  std::vector<Contender> contenders = {contender("a", 0)};
+  contenders[0].state = Contender::State::kWaiting;
+  contenders[0].candidate.predicted_us = 4;
+  const auto decision = decide(contenders, {"dense"}, &vendor, true);
+  EXPECT_EQ(decision->winner, nullptr);
+  EXPECT_NE(decision->reason.find("a sparse candidate takes 4.00 us"), std::string::npos) << decision->reason;
+  EXPECT_NE(decide(contenders, {"dense"}, &vendor, false)->reason.find("no sparse candidate passed"),
             std::string::npos);
 }
 
 TEST(Decide, AnIncumbentStaysUnlessItIsClearlyBeaten) {
   std::vector<Contender> contenders = {contender("a", 5.00), contender("a", 5.02)};
   contenders[1].incumbent = true;
-  EXPECT_EQ(decide(contenders, {"a"}, nullptr)->winner, &contenders[1]);
+  EXPECT_EQ(decide(contenders, {"a"}, nullptr, false)->winner, &contenders[1]);
   contenders[0] = contender("a", 4.5);
-  EXPECT_EQ(decide(contenders, {"a"}, nullptr)->winner, contenders.data());
+  EXPECT_EQ(decide(contenders, {"a"}, nullptr, false)->winner, contenders.data());
 }
 
 TEST(Decide, LooksAtKeptPackingsAndAtTheFinalFirst) {
   std::vector<Contender> contenders = {contender("a", 5), contender("b", 1), contender("a", 4)};
   contenders[2].in_final = false;
-  EXPECT_EQ(decide(contenders, {"a"}, nullptr)->winner, contenders.data());
-  EXPECT_FALSE(decide(contenders, {}, nullptr).has_value());
+  EXPECT_EQ(decide(contenders, {"a"}, nullptr, false)->winner, contenders.data());
+  EXPECT_FALSE(decide(contenders, {}, nullptr, false).has_value());
   VendorTiming missing = dense(0);
   missing.supported = false;
-  EXPECT_FALSE(decide({}, {"a"}, &missing).has_value());
+  EXPECT_FALSE(decide({}, {"a"}, &missing, false).has_value());
 }
 
 TEST(Noise, IsOnePercentOrTheQuartiles) {

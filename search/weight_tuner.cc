@@ -442,7 +442,7 @@ class Tuner : public WeightTuner {
       const bool stands = stand && std::ranges::any_of(bucket.contenders, [](const Contender& contender) {
                             return contender.state == Contender::State::kTimed;
                           });
-      auto decision = decide(bucket.contenders, kept, stands ? nullptr : &bucket.dense());
+      auto decision = decide(bucket.contenders, kept, stands ? nullptr : &bucket.dense(), context_.predict);
       if (!decision) {
         return unsupported(fmt::format("no candidate for N = {} passes, and dense cannot serve: {}", bucket.tokens,
                                        bucket.dense().detail));

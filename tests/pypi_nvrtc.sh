@@ -50,7 +50,7 @@ trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/tree" >/dev/null
 sparsmith=$work/tree/bin/sparsmith
 model=$work/model.safetensors tuned=$work/model.tuned.safetensors
-with_pypi "$sparsmith" synth -o "$model" --seed 1 --weight a.weight:128x128:0.9:uniform >"$work/log"
+with_pypi "$sparsmith" synth -o "$model" --seed 1 --weight a.weight:512x512:0.9:uniform >"$work/log"
 with_pypi "$sparsmith" tune "$model" -o "$tuned" --device emulator --no-cache --tokens 1 >"$work/log" 2>&1 ||
   fail "the installed program does not tune: $(tail -n 3 "$work/log")"
 with_pypi python3 -B examples/check_choices.py "$sparsmith" "$tuned" emulator || fail "the installed program chose no kernel"
