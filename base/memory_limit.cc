@@ -8,10 +8,12 @@
 
 namespace sparsmith {
 
-std::int64_t default_max_memory() {
+std::int64_t default_max_memory(const char* group_limit) {
   std::int64_t bytes = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  std::int64_t group = 0;
-  if (std::ifstream("/sys/fs/cgroup/memory.max") >> group && group > 0) bytes = std::min(bytes, group);
+  std::int64_t group = 0;  // stays so where the file says "max"
+  std::ifstream file(group_limit);
+  file >> group;
+  if (group > 0) bytes = std::min(bytes, group);
   return bytes / 2;
 }
 

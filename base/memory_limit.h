@@ -12,7 +12,7 @@ namespace sparsmith {
 inline constexpr std::int64_t kNoMemoryLimit = std::numeric_limits<std::int64_t>::max();
 
 // Half of the machine's memory, or of what the process's control group may take where that is less.
-std::int64_t default_max_memory();
+std::int64_t default_max_memory(const char* group_limit = "/sys/fs/cgroup/memory.max");
 
 // Error: kOutOfMemory where `bytes` exceed `max_bytes`, with both and the option that raises the limit.
 Status check_memory(std::string_view what, double bytes, std::int64_t max_bytes);

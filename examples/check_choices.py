@@ -22,18 +22,20 @@ def ask(*command: str) -> dict:
 def main() -> None:
     sparsmith, tuned, device = sys.argv[1:]
     choices = [
-        (weight["name"], choice) for weight in ask(sparsmith, "show", tuned)["weights"] for choice in weight["choices"]
+        (weight["name"], kind, choice)
+        for weight in ask(sparsmith, "show", tuned)["weights"]
+        for kind, operator in weight["operators"].items()
+        for choice in operator["choices"]
     ]
-    generated = [(name, choice) for name, choice in choices if choice["kind"] == "generated"]
+    generated = [each for each in choices if each[2]["kind"] == "generated"]
     if not generated:
         sys.exit(
             f"check_choices: {tuned}: all {len(choices)} choices are dense, no generated kernel was chosen. "
             f"`{sparsmith} doctor` says what this machine lacks."
         )
-    for name, choice in generated:
-        result = ask(
-            sparsmith, "run", tuned, "--tensor", name, "--tokens", str(choice["tokens"]), "--device", device, "--check"
-        )
+    for name, kind, choice in generated:
+        which = ["--tensor", name, "--operator", kind, "--tokens", str(choice["tokens"])]
+        result = ask(sparsmith, "run", tuned, *which, "--device", device, "--check")
         if not result["ok"]:
             where = f"{name} at N = {choice['tokens']}, {choice['config']}"
             sys.exit(f"check_choices: {where}: not verified: {result['reason']}")

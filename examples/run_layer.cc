@@ -26,9 +26,9 @@ int main(int argc, char** argv) {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
   cudaStreamCreate(&stream);
-  const auto first = layer.run({.x = x, .y = plain, .workspace = workspace}, stream);
+  const auto first = layer.run({.operands = {{"x", {x}}, {"y", {plain}}}, .workspace = workspace}, stream);
   cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
-  const auto captured = layer.run({.x = x, .y = replayed, .workspace = workspace}, stream);
+  const auto captured = layer.run({.operands = {{"x", {x}}, {"y", {replayed}}}, .workspace = workspace}, stream);
   cudaStreamEndCapture(stream, &graph);
   cudaGraphInstantiate(&executable, graph, 0);
   cudaGraphLaunch(executable, stream);

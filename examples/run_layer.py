@@ -13,9 +13,13 @@ from safetensors import safe_open
 P, I, F, Z = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float, ctypes.c_size_t
 
 
+class Array(ctypes.Structure):  # sparsmith_operand_array
+    _fields_ = [("name", ctypes.c_char_p), ("data", P), ("ld", I)]
+
+
 class Arguments(ctypes.Structure):  # sparsmith_run_arguments
-    _fields_ = [("size", Z), ("x", P), ("y", P), ("tokens", I), ("bias", P), ("residual", P), ("workspace", P),
-                ("ldx", I), ("ldy", I), ("ldr", I), ("alpha", F), ("beta", F)]
+    _fields_ = [("size", Z), ("tokens", I), ("operands", ctypes.POINTER(Array)), ("operand_count", Z),
+                ("workspace", P), ("alpha", F), ("beta", F)]
 
 
 class MemberView(ctypes.Structure):  # sparsmith_member_view
@@ -28,21 +32,25 @@ def require(status):
 
 
 lib, tuned, file, name, n = ctypes.CDLL(sys.argv[1]), sys.argv[2].encode(), sys.argv[3], sys.argv[4], int(sys.argv[5])
-lib.sparsmith_last_error.restype = lib.sparsmith_operator_member_name.restype = ctypes.c_char_p
-lib.sparsmith_operator_member_count.restype = Z
+lib.sparsmith_last_error.restype = lib.sparsmith_weight_member_name.restype = ctypes.c_char_p
 
-model, op, space = P(), P(), Z()
-require(lib.sparsmith_model_load(tuned, 0, ctypes.byref(model)))
-require(lib.sparsmith_model_operator(model, name.encode(), ctypes.byref(op)))
+SPMM = 0
+model, weight_handle, op, space = P(), P(), P(), Z()
+require(lib.sparsmith_model_load(tuned, None, ctypes.byref(model)))
+require(lib.sparsmith_model_weight(model, name.encode(), ctypes.byref(weight_handle)))
+require(lib.sparsmith_weight_operator(weight_handle, SPMM, ctypes.byref(op)))
 require(lib.sparsmith_operator_workspace_bytes(op, I(n), ctypes.byref(space)))
-members = [lib.sparsmith_operator_member_name(op, Z(i)).decode() for i in range(lib.sparsmith_operator_member_count(op))]
+members = []
+while member := lib.sparsmith_weight_member_name(weight_handle, Z(len(members))):
+    members.append(member.decode())
 tensors = safe_open(file, "pt", device="cuda")
 weights = {tensor: tensors.get_tensor(tensor).flatten(1) for tensor in members or [name]}
 weight = torch.cat(list(weights.values()))
 x = torch.randn(n, weight.shape[1], device="cuda").to(weight.dtype)
 y = torch.full((n, weight.shape[0]), torch.nan, device="cuda", dtype=weight.dtype)
 workspace = torch.empty(space.value + 1, device="cuda", dtype=torch.uint8)
-arguments = Arguments(ctypes.sizeof(Arguments), x.data_ptr(), y.data_ptr(), n, workspace=workspace.data_ptr(), alpha=1)
+arrays = (Array * 2)(Array(b"x", x.data_ptr()), Array(b"y", y.data_ptr()))
+arguments = Arguments(ctypes.sizeof(Arguments), n, arrays, len(arrays), workspace.data_ptr())
 require(lib.sparsmith_operator_run(op, ctypes.byref(arguments), P(torch.cuda.current_stream().cuda_stream)))
 
 outputs = {} if members else {name: y}

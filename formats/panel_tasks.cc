@@ -162,7 +162,7 @@ class Grouping {
         const std::size_t chosen = best_partner(sums);
         used_[chosen] = true;
         --left;
-        for (std::size_t bank = 0; bank < sums.size(); ++bank) sums[bank] += counts_[chosen][bank];
+        std::ranges::transform(sums, counts_[chosen], sums.begin(), std::plus<>());
         group.push_back(segments_[chosen]);
       }
     }

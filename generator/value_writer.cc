@@ -25,7 +25,7 @@ Result<ValueWriter> value_writer(std::string_view packing, DataType type, DataTy
       {fmt::format("using Kernel = WriteValuesKernel<Source, Stored, {}, kThreads>", boolean(format->negative_zeros)),
        "whether 0 is stored as -0"}};
   text.body = "Kernel::run(values, places, copies, array, nonzeros, copy_count, first, count);";
-  ValueWriter writer;
+  ValueWriter writer{source, {}, {}};
   std::string first = "0";
   for (const std::string_view array : format->value_arrays) {
     const std::string count = fmt::format("fact.{}", place_count_fact(array));
@@ -46,6 +46,16 @@ Result<ValueWriter> value_writer(std::string_view packing, DataType type, DataTy
   SPARSMITH_ASSIGN_OR_RETURN(KernelSource kernel, assemble(text));
   writer.kernels.push_back(std::move(kernel));
   return writer;
+}
+
+std::vector<ValueWriter> value_writers(std::string_view packing, DataType type) {
+  std::vector<ValueWriter> all;
+  for (const DataType source : {DataType::kFloat32, type}) {
+    if (!all.empty() && source == DataType::kFloat32) continue;
+    Result<ValueWriter> writer = value_writer(packing, type, source);
+    if (writer.ok()) all.push_back(*std::move(writer));
+  }
+  return all;
 }
 
 }  // namespace sparsmith

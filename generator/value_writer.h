@@ -11,6 +11,7 @@
 namespace sparsmith {
 
 struct ValueWriter {
+  DataType source = DataType::kFloat32;
   std::vector<KernelSource> kernels;
   LaunchPlan plan;  // operand "values": [nnz] in the order of the pattern
 };
@@ -20,5 +21,8 @@ struct ValueWriter {
 // Values are rounded to the packed type, and a zero of either sign becomes that of the format.
 //   source: fp32, or the packed type. Error: kInvalidInput for a packing of no known format.
 Result<ValueWriter> value_writer(std::string_view packing, DataType type, DataType source);
+
+// Those from each source that there is; none for a packing of no known format.
+std::vector<ValueWriter> value_writers(std::string_view packing, DataType type);
 
 }  // namespace sparsmith

@@ -96,7 +96,7 @@ TEST_F(ModelFileTest, NamesTheTensorThatIsNotFinite) {
 TEST_F(ModelFileTest, ReadsShards) {
   const std::vector<float> a = {1, 0, 0, 2};
   const std::vector<float> b = {0, 3};
-  write("s1.safetensors", std::vector<SafetensorsPart>{part("a", a, {2, 2})});
+  write("s1.safetensors", std::vector<SafetensorsPart>{part("a", a, {2, 2}), part("b", a, {2, 2})});
   write("s2.safetensors", std::vector<SafetensorsPart>{part("b", b, {1, 2}), part("stray", b, {2, 1})});
   const std::string index =
       write("model.safetensors.index.json",
@@ -106,8 +106,10 @@ TEST_F(ModelFileTest, ReadsShards) {
   ASSERT_EQ(file->tensors().size(), 2);
   EXPECT_EQ(file->read(*file->find("a"))->values, (std::vector<float>{1, 2}));
   EXPECT_EQ(file->read(*file->find("b"))->values, (std::vector<float>{3}));
-  ASSERT_EQ(file->skipped().size(), 1);
-  EXPECT_EQ(file->skipped()[0].name, "stray");
+  ASSERT_EQ(file->skipped().size(), 2);
+  EXPECT_EQ(file->skipped()[0].reason, "shard s1.safetensors holds it, but the index does not say so");
+  EXPECT_EQ(file->skipped()[0].name, "b");
+  EXPECT_EQ(file->skipped()[1].name, "stray");
 }
 
 TEST_F(ModelFileTest, RefusesBadShardIndexes) {

@@ -62,6 +62,8 @@ TEST(SafetensorsTest, DoesNotWriteTwoTensorsOfOneName) {
 TEST(SafetensorsTest, RefusesDamagedHeaders) {
   EXPECT_THAT(error_of(""), HasSubstr("too few"));
   EXPECT_THAT(error_of(std::string("\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10)), HasSubstr("the header claims"));
+  for (const char length : {3, 10, 17, 18})  // as if the length itself, or more, belonged to the header
+    EXPECT_THAT(error_of(length + std::string(7, '\0') + "{}"), HasSubstr("in a file of 10 "));
   EXPECT_THAT(error_of(file_of("{\"w\":", 0)), HasSubstr("no valid JSON"));
   EXPECT_THAT(error_of(file_of("[]", 0)), HasSubstr("no JSON object"));
   EXPECT_THAT(error_of(file_of("{}", 0)), HasSubstr("no error"));

@@ -1,8 +1,12 @@
 // The C interface over the C++ one. What the standard library throws (no memory) ends here as a status.
 #include <fmt/format.h>
 
+#include <array>
 #include <exception>
+#include <memory>
 #include <new>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,15 +14,20 @@
 #include "sparsmith/sparsmith.h"
 #include "sparsmith/tuned_model.h"
 
-struct sparsmith_model {
-  sparsmith::TunedModel model;
-  std::vector<std::string> names;
-};
-
 struct sparsmith_operator {
   sparsmith::Operator op;
   sparsmith::OperatorInfo info;
-  std::string type;
+  std::vector<std::string> operand_names;
+};
+
+struct sparsmith_weight {
+  sparsmith::Weight weight;
+  std::vector<sparsmith_operator> operators;
+};
+
+struct sparsmith_model {
+  sparsmith::TunedModel model;
+  std::vector<sparsmith_weight> weights;
 };
 
 namespace {
@@ -29,6 +38,27 @@ using sparsmith::StatusCode;
 
 static_assert(SPARSMITH_INVALID_ARGUMENT == static_cast<int>(StatusCode::kInvalidArgument));
 static_assert(SPARSMITH_INTERNAL == static_cast<int>(StatusCode::kInternal), "the two enumerations go in step");
+
+constexpr std::array kTypes = {std::pair{SPARSMITH_FP32, sparsmith::DataType::kFloat32},
+                               std::pair{SPARSMITH_FP16, sparsmith::DataType::kFloat16},
+                               std::pair{SPARSMITH_BF16, sparsmith::DataType::kBFloat16}};
+constexpr std::array kKinds = {std::pair{SPARSMITH_SPMM, sparsmith::OperatorKind::kSpmm},
+                               std::pair{SPARSMITH_SPMM_TRANSPOSED, sparsmith::OperatorKind::kSpmmTransposed}};
+
+// REQUIRES: a type of operands.
+sparsmith_type type_of(sparsmith::DataType type) {
+  for (const auto& [c, cpp] : kTypes)
+    if (cpp == type) return c;
+  return SPARSMITH_FP32;
+}
+
+// The C++ value of a C one. Nothing: a caller's number that is none.
+template <class Pairs, class C>
+auto value_of(const Pairs& pairs, C value) -> std::optional<decltype(pairs[0].second)> {
+  for (const auto& [c, cpp] : pairs)
+    if (c == value) return cpp;
+  return std::nullopt;
+}
 
 thread_local std::string last_error;
 
@@ -59,11 +89,42 @@ Status check_size(const char* name, std::size_t given, std::size_t known) {
 }
 
 // Null: the defaults.
-Result<sparsmith::LoadOptions> options_of(const sparsmith_load_options* options) {
-  if (options == nullptr) return sparsmith::LoadOptions{};
+Result<sparsmith_load_options> options_of(const sparsmith_load_options* options) {
+  if (options == nullptr) return sparsmith_load_options{};
   SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_load_options", options->struct_size, sizeof(*options)));
-  return sparsmith::LoadOptions{options->trusted != 0, options->threads};
+  return *options;
 }
+
+sparsmith::LoadOptions cpp_options(const sparsmith_load_options& options) {
+  sparsmith::LoadOptions made;
+  made.trusted = options.trusted != 0;
+  made.threads = options.threads;
+  made.updatable = options.updatable != 0;
+  made.allocator = {options.allocate, options.free, options.context};
+  return made;
+}
+
+sparsmith_operator operator_of(sparsmith::Operator op) {
+  sparsmith::OperatorInfo info = op.info();
+  std::vector<std::string> names;
+  for (const sparsmith::Operand& operand : info.operands) names.emplace_back(operand.name);
+  return {std::move(op), std::move(info), std::move(names)};
+}
+
+std::unique_ptr<sparsmith_model> model_of(sparsmith::TunedModel loaded) {
+  auto model = std::make_unique<sparsmith_model>(sparsmith_model{std::move(loaded), {}});
+  for (const std::string& name : model->model.names()) {
+    sparsmith_weight weight{model->model.weight(name).value(), {}};
+    for (const auto& [c, kind] : kKinds) {
+      Result<sparsmith::Operator> op = weight.weight.op(kind);
+      if (op.ok()) weight.operators.push_back(operator_of(*std::move(op)));
+    }
+    model->weights.push_back(std::move(weight));
+  }
+  return model;
+}
+
+std::int64_t extent_of(const sparsmith::Extent& extent) { return extent.is_tokens ? -1 : extent.fixed; }
 
 }  // namespace
 
@@ -75,21 +136,29 @@ const char* sparsmith_status_name(sparsmith_status status) {
 
 const char* sparsmith_last_error(void) { return last_error.c_str(); }
 
-sparsmith_status sparsmith_model_load(const char* path, int device, sparsmith_model** model) {
-  const sparsmith_load_options options{sizeof(options), device, 0, 0};
-  return sparsmith_model_load_with(path, &options, model);
-}
-
-sparsmith_status sparsmith_model_load_with(const char* path, const sparsmith_load_options* options,
-                                           sparsmith_model** model) {
+sparsmith_status sparsmith_model_load(const char* path, const sparsmith_load_options* options,
+                                      sparsmith_model** model) {
   return guarded([&]() -> Status {
     if (path == nullptr) return null_argument("path");
-    if (options == nullptr) return null_argument("options");
     if (model == nullptr) return null_argument("model");
-    SPARSMITH_ASSIGN_OR_RETURN(const sparsmith::LoadOptions taken, options_of(options));
-    SPARSMITH_ASSIGN_OR_RETURN(sparsmith::TunedModel loaded, sparsmith::TunedModel::load(path, options->device, taken));
-    std::vector<std::string> names = loaded.names();
-    *model = new sparsmith_model{std::move(loaded), std::move(names)};
+    SPARSMITH_ASSIGN_OR_RETURN(const sparsmith_load_options taken, options_of(options));
+    SPARSMITH_ASSIGN_OR_RETURN(sparsmith::TunedModel loaded,
+                               sparsmith::TunedModel::load(path, taken.device, cpp_options(taken)));
+    *model = model_of(std::move(loaded)).release();
+    return {};
+  });
+}
+
+sparsmith_status sparsmith_model_load_bytes(const void* bytes, size_t size, const sparsmith_load_options* options,
+                                            sparsmith_model** model) {
+  return guarded([&]() -> Status {
+    if (bytes == nullptr) return null_argument("bytes");
+    if (model == nullptr) return null_argument("model");
+    const std::span file(static_cast<const std::byte*>(bytes), size);
+    SPARSMITH_ASSIGN_OR_RETURN(const sparsmith_load_options taken, options_of(options));
+    SPARSMITH_ASSIGN_OR_RETURN(sparsmith::TunedModel loaded,
+                               sparsmith::TunedModel::load(file, taken.device, cpp_options(taken)));
+    *model = model_of(std::move(loaded)).release();
     return {};
   });
 }
@@ -97,72 +166,146 @@ sparsmith_status sparsmith_model_load_with(const char* path, const sparsmith_loa
 sparsmith_status sparsmith_validate(const char* path, const sparsmith_load_options* options) {
   return guarded([&]() -> Status {
     if (path == nullptr) return null_argument("path");
-    SPARSMITH_ASSIGN_OR_RETURN(const sparsmith::LoadOptions taken, options_of(options));
-    return sparsmith::TunedModel::validate(path, taken);
+    SPARSMITH_ASSIGN_OR_RETURN(const sparsmith_load_options taken, options_of(options));
+    return sparsmith::TunedModel::validate(path, cpp_options(taken));
   });
 }
 
 void sparsmith_model_free(sparsmith_model* model) { delete model; }
 
-size_t sparsmith_model_weight_count(const sparsmith_model* model) { return model == nullptr ? 0 : model->names.size(); }
-
-const char* sparsmith_model_weight_name(const sparsmith_model* model, size_t index) {
-  return index < sparsmith_model_weight_count(model) ? model->names[index].c_str() : nullptr;
+int64_t sparsmith_model_gpu_bytes(const sparsmith_model* model) {
+  return model == nullptr ? 0 : model->model.gpu_bytes();
 }
 
-sparsmith_status sparsmith_model_operator(const sparsmith_model* model, const char* name, sparsmith_operator** op) {
+size_t sparsmith_model_weight_count(const sparsmith_model* model) {
+  return model == nullptr ? 0 : model->weights.size();
+}
+
+const sparsmith_weight* sparsmith_model_weight_at(const sparsmith_model* model, size_t index) {
+  return index < sparsmith_model_weight_count(model) ? &model->weights[index] : nullptr;
+}
+
+sparsmith_status sparsmith_model_weight(const sparsmith_model* model, const char* name,
+                                        const sparsmith_weight** weight) {
   return guarded([&]() -> Status {
     if (model == nullptr) return null_argument("model");
     if (name == nullptr) return null_argument("name");
-    if (op == nullptr) return null_argument("op");
-    SPARSMITH_ASSIGN_OR_RETURN(sparsmith::Operator found, model->model.op(name));
-    sparsmith::OperatorInfo info = found.info();
-    std::string type(sparsmith::short_name(info.type));
-    *op = new sparsmith_operator{std::move(found), std::move(info), std::move(type)};
+    if (weight == nullptr) return null_argument("weight");
+    for (const sparsmith_weight& each : model->weights) {
+      if (each.weight.info().name != name) continue;
+      *weight = &each;
+      return {};
+    }
+    return model->model.weight(name).status();
+  });
+}
+
+sparsmith_status sparsmith_weight_describe(const sparsmith_weight* weight, sparsmith_weight_info* info) {
+  return guarded([&]() -> Status {
+    if (weight == nullptr) return null_argument("weight");
+    if (info == nullptr) return null_argument("info");
+    SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_weight_info", info->struct_size, sizeof(*info)));
+    const sparsmith::WeightInfo& from = weight->weight.info();
+    *info = {info->struct_size,  from.name.c_str(), from.rows,         from.cols,          from.nnz,
+             type_of(from.type), from.gpu_bytes,    from.places_bytes, from.members.size()};
     return {};
   });
 }
 
-void sparsmith_operator_free(sparsmith_operator* op) { delete op; }
+const char* sparsmith_weight_member_name(const sparsmith_weight* weight, size_t index) {
+  if (weight == nullptr || index >= weight->weight.info().members.size()) return nullptr;
+  return weight->weight.info().members[index].name.c_str();
+}
+
+sparsmith_status sparsmith_weight_set_values(const sparsmith_weight* weight, const void* values, sparsmith_type type,
+                                             void* stream) {
+  return guarded([&]() -> Status {
+    if (weight == nullptr) return null_argument("weight");
+    const auto known = value_of(kTypes, type);
+    if (!known) return sparsmith::invalid_argument(fmt::format("{} is no sparsmith_type", static_cast<int>(type)));
+    return weight->weight.set_values(values, *known, stream);
+  });
+}
+
+sparsmith_status sparsmith_weight_operator(const sparsmith_weight* weight, sparsmith_operator_kind kind,
+                                           const sparsmith_operator** op) {
+  return guarded([&]() -> Status {
+    if (weight == nullptr) return null_argument("weight");
+    if (op == nullptr) return null_argument("op");
+    const auto known = value_of(kKinds, kind);
+    if (!known)
+      return sparsmith::invalid_argument(fmt::format("{} is no sparsmith_operator_kind", static_cast<int>(kind)));
+    for (const sparsmith_operator& each : weight->operators) {
+      if (each.info.kind != *known) continue;
+      *op = &each;
+      return {};
+    }
+    return weight->weight.op(*known).status();
+  });
+}
 
 sparsmith_status sparsmith_operator_describe(const sparsmith_operator* op, sparsmith_operator_info* info) {
   return guarded([&]() -> Status {
     if (op == nullptr) return null_argument("op");
     if (info == nullptr) return null_argument("info");
-    SPARSMITH_RETURN_IF_ERROR(
-        check_size("sparsmith_operator_info", info->struct_size, offsetof(sparsmith_operator_info, accumulation)));
-    info->rows = op->info.rows;
-    info->cols = op->info.cols;
-    info->nnz = op->info.nnz;
-    info->gpu_bytes = op->info.gpu_bytes;
-    info->type = op->type.c_str();
-    info->layout = op->info.layout.c_str();
-    info->epilogue = op->info.epilogue.c_str();
-    if (info->struct_size >= sizeof(*info)) info->accumulation = op->info.accumulation.c_str();
+    SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_operator_info", info->struct_size, sizeof(*info)));
+    const sparsmith::OperatorInfo& from = op->info;
+    info->kind = from.kind == sparsmith::OperatorKind::kSpmm ? SPARSMITH_SPMM : SPARSMITH_SPMM_TRANSPOSED;
+    info->rows = from.rows;
+    info->cols = from.cols;
+    info->type = type_of(from.type);
+    info->layout = from.layout.c_str();
+    info->epilogue = from.epilogue.c_str();
+    info->accumulation = from.accumulation.c_str();
+    info->operand_count = from.operands.size();
+    info->choice_count = from.choices.size();
     return {};
   });
 }
 
-size_t sparsmith_operator_member_count(const sparsmith_operator* op) {
-  return op == nullptr ? 0 : op->info.members.size();
+sparsmith_status sparsmith_operator_operand(const sparsmith_operator* op, size_t index, sparsmith_operand_info* info) {
+  return guarded([&]() -> Status {
+    if (op == nullptr) return null_argument("op");
+    if (info == nullptr) return null_argument("info");
+    SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_operand_info", info->struct_size, sizeof(*info)));
+    if (index >= op->info.operands.size())
+      return sparsmith::invalid_argument(fmt::format("operand {} of {}", index, op->info.operands.size()));
+    const sparsmith::Operand& from = op->info.operands[index];
+    info->name = op->operand_names[index].c_str();
+    info->type = type_of(from.type);
+    info->present = from.present ? 1 : 0;
+    info->read = from.access == sparsmith::Access::kOut ? 0 : 1;
+    info->written = from.access == sparsmith::Access::kIn ? 0 : 1;
+    info->lines = extent_of(from.lines);
+    info->length = extent_of(from.length);
+    info->has_ld = from.has_stride ? 1 : 0;
+    return {};
+  });
 }
 
-const char* sparsmith_operator_member_name(const sparsmith_operator* op, size_t index) {
-  return index < sparsmith_operator_member_count(op) ? op->info.members[index].name.c_str() : nullptr;
+sparsmith_status sparsmith_operator_choice(const sparsmith_operator* op, size_t index, sparsmith_choice_info* info) {
+  return guarded([&]() -> Status {
+    if (op == nullptr) return null_argument("op");
+    if (info == nullptr) return null_argument("info");
+    SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_choice_info", info->struct_size, sizeof(*info)));
+    if (index >= op->info.choices.size())
+      return sparsmith::invalid_argument(fmt::format("choice {} of {}", index, op->info.choices.size()));
+    const sparsmith::ChoiceInfo& from = op->info.choices[index];
+    *info = {info->struct_size,     from.tokens,    from.config.c_str(), from.packing.c_str(),
+             from.measured ? 1 : 0, from.median_us, from.dense_us};
+    return {};
+  });
 }
 
-sparsmith_status sparsmith_operator_member(const sparsmith_operator* op, const char* name, int64_t tokens, int64_t ldy,
+sparsmith_status sparsmith_operator_member(const sparsmith_operator* op, const char* name, int64_t tokens, int64_t ld,
                                            sparsmith_member_view* view) {
   return guarded([&]() -> Status {
     if (op == nullptr) return null_argument("op");
     if (name == nullptr) return null_argument("name");
     if (view == nullptr) return null_argument("view");
     SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_member_view", view->struct_size, sizeof(*view)));
-    SPARSMITH_ASSIGN_OR_RETURN(const sparsmith::MemberView found, op->op.member(name, tokens, ldy));
-    view->first_row = found.first_row;
-    view->rows = found.rows;
-    view->offset = found.offset;
-    view->ld = found.ld;
+    SPARSMITH_ASSIGN_OR_RETURN(const sparsmith::MemberView found, op->op.member(name, tokens, ld));
+    *view = {view->struct_size, found.first_row, found.rows, found.offset, found.ld};
     return {};
   });
 }
@@ -182,21 +325,18 @@ sparsmith_status sparsmith_operator_run(const sparsmith_operator* op, const spar
     if (op == nullptr) return null_argument("op");
     if (arguments == nullptr) return null_argument("arguments");
     SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_run_arguments", arguments->struct_size, sizeof(*arguments)));
-    if (arguments->alpha == 0) {
-      return sparsmith::invalid_argument(
-          "alpha is 0, which leaves W x out: set it to 1 (SPARSMITH_RUN_ARGUMENTS_INIT does), or to what W x is times");
-    }
+    if (arguments->operand_count > 0 && arguments->operands == nullptr) return null_argument("operands");
     sparsmith::RunArguments run;
-    run.x = arguments->x;
-    run.y = arguments->y;
+    for (const sparsmith_operand_array& given : std::span(arguments->operands, arguments->operand_count)) {
+      if (given.name == nullptr) return null_argument("an operand's name");
+      if (run.operands.find(given.name) != nullptr)
+        return sparsmith::invalid_argument(fmt::format("{} is given twice", given.name));
+      if (!run.operands.set(given.name, {given.data, given.ld}))
+        return sparsmith::invalid_argument(fmt::format("there is no operand {:.100}", given.name));
+    }
     run.tokens = arguments->tokens;
-    run.bias = arguments->bias;
-    run.residual = arguments->residual;
     run.workspace = arguments->workspace;
-    run.ldx = arguments->ldx;
-    run.ldy = arguments->ldy;
-    run.ldr = arguments->ldr;
-    run.alpha = arguments->alpha;
+    run.alpha = arguments->alpha == 0 ? 1.0F : arguments->alpha;
     run.beta = arguments->beta;
     return op->op.run(run, stream);
   });

@@ -7,6 +7,7 @@
 
 #include "runtime/cuda_driver.h"
 #include "runtime/device_properties.h"
+#include "sparsmith/load_options.h"
 #include "sparsmith/status.h"
 
 namespace sparsmith {
@@ -56,7 +57,8 @@ class DeviceBuffer {
  public:
   DeviceBuffer() = default;
   // Aligned to 256 bytes; contents undefined. 0 bytes take none. Error: kOutOfMemory, with what there is.
-  static Result<DeviceBuffer> allocate(std::shared_ptr<const CudaContext> context, std::size_t bytes);
+  static Result<DeviceBuffer> allocate(std::shared_ptr<const CudaContext> context, std::size_t bytes,
+                                       const DeviceAllocator& allocator = {});
 
   DeviceBuffer(DeviceBuffer&& other) noexcept;
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
@@ -66,12 +68,14 @@ class DeviceBuffer {
   std::size_t bytes() const { return bytes_; }
 
  private:
-  DeviceBuffer(std::shared_ptr<const CudaContext> context, CUdeviceptr address, std::size_t bytes)
-      : context_(std::move(context)), address_(address), bytes_(bytes) {}
+  DeviceBuffer(std::shared_ptr<const CudaContext> context, CUdeviceptr address, std::size_t bytes,
+               const DeviceAllocator& allocator)
+      : context_(std::move(context)), address_(address), bytes_(bytes), allocator_(allocator) {}
 
   std::shared_ptr<const CudaContext> context_;
   CUdeviceptr address_ = 0;
   std::size_t bytes_ = 0;
+  DeviceAllocator allocator_;
 };
 
 }  // namespace sparsmith

@@ -92,6 +92,25 @@ void run_fill(void** p) {
   if (touches("fake_fill", static_cast<char*>(to), bytes)) std::memset(to, argument<int>(p, 2), bytes);
 }
 
+void run_write(void** p) {
+  const auto* values = argument<const float*>(p, 0);
+  auto* array = argument<float*>(p, 3);
+  const auto first = argument<std::int64_t>(p, 6);
+  const auto count = argument<std::int64_t>(p, 7);
+  const auto write = [&](const unsigned* number, const unsigned* place) {
+    if (!touches("fake_write", place)) return;
+    const std::int64_t at = *place - first;
+    if (at < 0 || at >= count || !touches("fake_write", values + *number) || !touches("fake_write", array + at)) return;
+    array[at] = values[*number];
+  };
+  const auto* places = argument<const unsigned*>(p, 1);
+  for (unsigned i = 0; i < argument<std::int64_t>(p, 4); ++i) write(&i, places + i);
+  const auto* copies = argument<const unsigned*>(p, 2);
+  for (std::int64_t i = 0; i < argument<std::int64_t>(p, 5); ++i) {
+    if (touches("fake_write", copies + 2 * i)) write(copies + 2 * i, copies + 2 * i + 1);
+  }
+}
+
 CUresult set(CUdeviceptr to, unsigned char value, std::size_t bytes) {
   if (!touches("a memset", to, bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   return std::memset(reinterpret_cast<void*>(to), value, bytes), CUDA_SUCCESS;
@@ -254,6 +273,7 @@ FAKE CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
   if (!state.run_kernels) return CUDA_SUCCESS;
   if (name == "fake_csr") run_csr(parameters);
   if (name == "fake_fill") run_fill(parameters);
+  if (name == "fake_write") run_write(parameters);
   return state.violations.empty() ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 

@@ -10,6 +10,9 @@
 //                           (Segment* segments, unsigned* columns, float* values, float* x, float* y, float* bias,
 //                           int rows, int n, int ldx, int ldy, float alpha); one segment a row; `bias` may be null.
 //          "fake_fill"      (unsigned char* to, int bytes, int value)
+//          "fake_write"     array[places[i] - first] = values[i] for the places below `count`, and the same for copies:
+//                           (float* values, unsigned* places, unsigned (*copies)[2], float* array, i64 nonzeros,
+//                           i64 copies, i64 first, i64 count)
 //          any other name   does nothing
 #pragma once
 
@@ -55,3 +58,4 @@ std::vector<std::byte> fake_cubin(const std::string& kernel, const std::vector<i
                                   unsigned char salt = 0);
 inline const std::vector<int> kFakeCsrParameters = {8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4};
 inline const std::vector<int> kFakeFillParameters = {8, 4, 4};
+inline const std::vector<int> kFakeWriteParameters = {8, 8, 8, 8, 8, 8, 8, 8};

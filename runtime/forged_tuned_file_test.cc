@@ -26,11 +26,11 @@ TEST_F(ForgedTunedFileTest, RefusesPlansThatDoNotFitTheirKernels) {
   const auto formula = [](const char* text) { return IntegerExpression::parse(text).value(); };
   const auto refuses = [&](const std::function<void(LaunchPlan&)>& change, const char* reason) {
     TunedSample sample;
-    change(sample.contents().weights[1].choices[0].plan);  // fake_fill of the workspace, then fake_csr
+    change(sample.contents().weights[1].operators[0].choices[0].plan);  // fake_fill of the workspace, then fake_csr
     const Status status = write_tuned_file(path_, sample.contents());
     EXPECT_EQ(status.code(), StatusCode::kInvalidInput) << reason;
     EXPECT_THAT(status.message(), testing::HasSubstr(reason));
-    EXPECT_THAT(status.message(), testing::HasSubstr("weight fc2: choice for 4 tokens"));
+    EXPECT_THAT(status.message(), testing::HasSubstr("weight fc2: spmm: choice for 4 tokens"));
   };
   refuses([](LaunchPlan& p) { p.steps[1].arguments.pop_back(); }, "kernel fake_csr: 10 arguments; its cubin takes 11");
   refuses([](LaunchPlan& p) { p.steps[1].arguments.clear(); }, "0 arguments; its cubin takes 11");
@@ -95,16 +95,17 @@ TEST_F(ForgedTunedFileTest, ArraysMustHoldTheWeightThatWasTuned) {
     EXPECT_THAT(file.status().message(), testing::HasSubstr("weight fc/1"));
     EXPECT_TRUE(TunedFile::open(path_, {.trusted = true}).ok());
   };
-  refuses([](TunedWeight& weight) { weight.spec.rows = 1; });
-  refuses([](TunedWeight& weight) { weight.spec.rows = 3; });
-  refuses([](TunedWeight& weight) { weight.spec.cols = 2; });
+  refuses([](TunedWeight& weight) { weight.rows = weight.operators[0].spec.rows = 1; });
+  refuses([](TunedWeight& weight) { weight.rows = weight.operators[0].spec.rows = 3; });
+  refuses([](TunedWeight& weight) { weight.cols = weight.operators[0].spec.cols = 2; });
   refuses([](TunedWeight& weight) { weight.nnz = 2; });
   refuses([](TunedWeight& weight) { weight.pattern_hash = "aa"; });
   refuses([](TunedWeight& weight) { weight.value_hash = "bb"; });
   refuses([](TunedWeight& weight) { weight.packings[0].packer_version = 99; });
   refuses([](TunedWeight& weight) { weight.packings[0].facts["segments"] = 3; });
   refuses([](TunedWeight& weight) {
-    weight.packings[0].packing = weight.choices[0].packing = weight.choices[1].packing = "csr9";
+    weight.packings[0].packing = weight.operators[0].choices[0].packing = weight.operators[0].choices[1].packing =
+        "csr9";
   });
   for (const std::uint32_t element : {0x7FFFFFFFU, 0xFFFFFFFFU, 1U}) {
     for (std::size_t array = 0; array < 3; ++array) {

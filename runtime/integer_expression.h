@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "formats/packed_weight.h"
-#include "runtime/named_values.h"
+#include "sparsmith/named_values.h"
 #include "sparsmith/status.h"
 
 namespace sparsmith {

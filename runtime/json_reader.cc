@@ -6,14 +6,16 @@
 
 namespace sparsmith {
 
-JsonReader::JsonReader(const Json& json, std::string where, std::initializer_list<std::string_view> keys)
+JsonReader::JsonReader(const Json& json, std::string where, std::initializer_list<std::string_view> keys,
+                       std::initializer_list<std::string_view> more)
     : json_(json), where_(std::move(where)) {
   if (!json.is_object()) {
     fail(invalid_input("is not an object"));
     return;
   }
   for (const auto& item : json.items()) {
-    if (std::find(keys.begin(), keys.end(), item.key()) == keys.end()) {
+    const auto is_key = [&](std::string_view key) { return key == item.key(); };
+    if (std::ranges::none_of(keys, is_key) && std::ranges::none_of(more, is_key)) {
       fail(invalid_input(fmt::format("unknown key \"{}\"", item.key())));
     }
   }

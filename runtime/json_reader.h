@@ -18,8 +18,9 @@ class JsonReader {
  public:
   using Json = nlohmann::json;
 
-  // An object that may hold `keys` and no others; `where` says which, in messages.
-  JsonReader(const Json& json, std::string where, std::initializer_list<std::string_view> keys);
+  // An object that may hold `keys` and `more` and no others; `where` says which, in messages.
+  JsonReader(const Json& json, std::string where, std::initializer_list<std::string_view> keys,
+             std::initializer_list<std::string_view> more = {});
 
   bool has(const char* key) const { return json_.is_object() && json_.contains(key); }
   std::string text(const char* key);

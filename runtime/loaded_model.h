@@ -21,33 +21,47 @@ struct LoadedOperator {
     bool uses_alpha = true;  // false: only alpha = 1 is right
   };
 
-  std::string name;
+  std::string weight;  // its name
   OperatorSpec spec;
-  std::vector<Operand> operands;  // those of `spec`
-  std::int64_t nnz = 0;
-  std::int64_t gpu_bytes = 0;
+  std::vector<Operand> operands;      // those of `spec`
   std::vector<GroupMember> members;   // of a group
   std::vector<std::int64_t> buckets;  // ascending
   std::vector<Choice> choices;        // one a bucket
+  std::vector<ChoiceInfo> chosen;     // what they are
 
   Result<std::int64_t> workspace_bytes(const Choice& choice, const IntegerVariables& variables) const;
   const Choice& choice_for(std::int64_t tokens) const;
 
   Result<MemberView> member(std::string_view member_name, std::int64_t tokens, std::int64_t ldy) const;
 
-  // Checks the arguments and fills in the leading dimensions that are 0.
+  // Checks the arguments and fills in the strides that are 0.
   Result<LaunchBindings> bindings(const RunArguments& arguments) const;
   Status run(const CudaContext& context, const RunArguments& arguments, CUstream stream) const;
 };
 
+struct LoadedWeight {
+  // Writes new values of one type into one packing.
+  struct Writer {
+    DataType source = DataType::kFloat32;
+    BoundPlan plan;
+  };
+
+  WeightInfo info;
+  std::vector<LoadedOperator> operators;
+  std::vector<Writer> writers;  // of all packings; empty unless the model is updatable
+
+  Status set_values(const CudaContext& context, const void* values, DataType source, CUstream stream) const;
+};
+
 struct LoadedModel {
   std::shared_ptr<const CudaContext> context;
-  DeviceBuffer weights;  // every packed array, each aligned to 256 bytes
+  DeviceBuffer memory;  // every packed array, each aligned to 256 bytes
   std::map<std::string, std::unique_ptr<KernelModule>> kernels;
-  std::vector<LoadedOperator> operators;
+  std::vector<LoadedWeight> weights;
 
   static Result<std::shared_ptr<const LoadedModel>> load(const TunedContents& contents,
-                                                         std::shared_ptr<const CudaContext> context);
+                                                         std::shared_ptr<const CudaContext> context,
+                                                         const LoadOptions& options = {});
 };
 
 }  // namespace sparsmith

@@ -28,27 +28,11 @@ Status check_pointer(std::string_view name, const void* pointer, std::size_t ali
   return {};
 }
 
-// An array of RunArguments, by the name of its operand.
-struct GivenArray {
-  std::string_view name;
-  const void* pointer;
-  const char* stride_name;
-  std::int64_t stride;
-};
-
-// It is given exactly when the operator has it.
-Status check_array(const Operand& operand, const void* pointer) {
-  if (operand.present) return check_pointer(operand.name, pointer, size_of(operand.type));
-  if (pointer != nullptr)
-    return invalid_argument(fmt::format("{} is given, but the operator was tuned without one", operand.name));
-  return {};
-}
-
-// `given`, or where that is 0, the `least` that rows without gaps have.
-Result<std::int64_t> stride_of(const char* name, std::int64_t given, std::int64_t least) {
+// `given`, or where that is 0, the `least` that lines without gaps have.
+Result<std::int64_t> stride_of(std::string_view operand, std::int64_t given, std::int64_t least) {
   if (given == 0) return least;
   if (given < least)
-    return invalid_argument(fmt::format("{} = {} is less than the {} elements of a row", name, given, least));
+    return invalid_argument(fmt::format("ld of {} = {} is less than the {} elements of a line", operand, given, least));
   return given;
 }
 
@@ -63,27 +47,33 @@ Result<std::int64_t> LoadedOperator::workspace_bytes(const Choice& choice, const
   return choice.plan.has_matmul() ? aligned(bytes) + static_cast<std::int64_t>(DenseMatmul::kScratchBytes) : bytes;
 }
 
-Result<MemberView> LoadedOperator::member(std::string_view member_name, std::int64_t tokens, std::int64_t ldy) const {
+Result<MemberView> LoadedOperator::member(std::string_view member_name, std::int64_t tokens, std::int64_t ld) const {
   if (tokens < 0) return invalid_argument(fmt::format("tokens = {} is negative", tokens));
-  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t ld,
-                             stride_of("ldy", ldy, spec.layout == Layout::kTokenMajor ? spec.rows : tokens));
-  return member_view(member_name, members, spec.layout, ld);
+  const bool in_x = spec.kind == OperatorKind::kSpmmTransposed;
+  SPARSMITH_ASSIGN_OR_RETURN(
+      const std::int64_t stride,
+      stride_of(in_x ? "x" : "y", ld, spec.layout == Layout::kTokenMajor ? spec.weight_rows() : tokens));
+  return member_view(member_name, members, spec.layout, stride);
 }
 
 Result<LaunchBindings> LoadedOperator::bindings(const RunArguments& arguments) const {
-  const GivenArray given[] = {{"x", arguments.x, "ldx", arguments.ldx},
-                              {"y", arguments.y, "ldy", arguments.ldy},
-                              {"bias", arguments.bias, "", 0},
-                              {"residual", arguments.residual, "ldr", arguments.ldr}};
+  for (const auto& [name, array] : arguments.operands) {
+    if (std::ranges::find(operands, name, &Operand::name) == operands.end())
+      return invalid_argument(fmt::format("there is no operand {:.100}", name));
+  }
   LaunchBindings bindings;
   bindings.variables.n = arguments.tokens;
   for (const Operand& operand : operands) {
-    const GivenArray& array = *std::ranges::find(given, operand.name, &GivenArray::name);
-    SPARSMITH_RETURN_IF_ERROR(check_array(operand, array.pointer));
-    bindings.operands.set(operand.name, address_of(array.pointer));
+    const OperandArray array = arguments.operands.value_or(operand.name, {});
+    if (operand.present) {
+      SPARSMITH_RETURN_IF_ERROR(check_pointer(operand.name, array.data, size_of(operand.type)));
+    } else if (array.data != nullptr) {
+      return invalid_argument(fmt::format("{} is given, but the operator was tuned without one", operand.name));
+    }
+    bindings.operands.set(operand.name, address_of(array.data));
     if (!operand.has_stride) continue;
     SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t stride,
-                               stride_of(array.stride_name, array.stride, operand.length.of(arguments.tokens)));
+                               stride_of(operand.name, array.ld, operand.length.of(arguments.tokens)));
     bindings.variables.strides.set(operand.name, stride);
   }
   if (arguments.beta != 0.0F && !spec.epilogue.beta) {

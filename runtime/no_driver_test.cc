@@ -45,7 +45,8 @@ TEST_F(NoDriverTest, ADamagedFileIsTheError) {
 }
 
 TEST_F(NoDriverTest, AForgedWeightIsTheError) {
-  sample_.contents().weights[0].spec.rows = 1;
+  TunedWeight& weight = sample_.contents().weights[0];
+  weight.rows = weight.operators[0].spec.rows = 1;
   ASSERT_TRUE(write_tuned_file(path_, sample_.contents()).ok());
   EXPECT_EQ(TunedModel::load(path_).status().code(), StatusCode::kInvalidInput);
 }

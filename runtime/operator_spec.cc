@@ -10,6 +10,12 @@ std::string_view operator_kind_name(OperatorKind kind) {
   return kind == OperatorKind::kSpmm ? "spmm" : "spmm_transposed";
 }
 
+std::optional<OperatorKind> operator_kind_of_name(std::string_view name) {
+  for (const OperatorKind kind : {OperatorKind::kSpmm, OperatorKind::kSpmmTransposed})
+    if (name == operator_kind_name(kind)) return kind;
+  return std::nullopt;
+}
+
 std::string_view layout_name(Layout layout) { return layout == Layout::kTokenMajor ? "token_major" : "feature_major"; }
 
 std::string_view accumulation_name(Accumulation accumulation) {
@@ -93,10 +99,6 @@ std::string name_without_epilogue(const OperatorSpec& spec) {
 }  // namespace
 
 std::string OperatorSpec::name() const { return name_without_epilogue(*this) + epilogue.name(); }
-
-std::int64_t Operand::elements(std::int64_t tokens, std::int64_t stride) const {
-  return lines.of(tokens) * (has_stride ? stride : length.of(tokens));
-}
 
 std::vector<Operand> OperatorSpec::operands() const {
   const auto activations = [this](std::string_view name, std::int64_t features) {

@@ -13,15 +13,10 @@
 #include <vector>
 
 #include "sparsmith/data_type.h"
+#include "sparsmith/operand.h"
 #include "sparsmith/status.h"
 
 namespace sparsmith {
-
-// What is multiplied by X.
-enum class OperatorKind : std::uint8_t {
-  kSpmm,            // W
-  kSpmmTransposed,  // W^T: a layer's gradient of X from that of Y. Packings are of the transposed weight
-};
 
 // How activations lie in memory. token_major: X[N][K], Y[N][M] row-major, as PyTorch's linear layers have
 // them; feature_major: X[K][N], Y[M][N].
@@ -35,6 +30,7 @@ std::string_view operator_kind_name(OperatorKind kind);         // "spmm", "spmm
 std::string_view layout_name(Layout layout);                    // "token_major", "feature_major"
 std::string_view accumulation_name(Accumulation accumulation);  // "fp32", "fp16_chains"
 // Of that name; nothing for any other.
+std::optional<OperatorKind> operator_kind_of_name(std::string_view name);
 std::optional<Accumulation> accumulation_of_name(std::string_view name);
 std::string_view activation_name(Activation activation);
 
@@ -48,34 +44,6 @@ struct Epilogue {
   std::string name() const;
   static Result<Epilogue> parse(std::string_view text);
   bool operator==(const Epilogue&) const = default;
-};
-
-// How an operator uses an operand.
-enum class Access : std::uint8_t { kIn, kOut, kInOut };
-
-// A size of an operand: a number, or N.
-struct Extent {
-  std::int64_t fixed = 0;
-  bool is_tokens = false;
-
-  std::int64_t of(std::int64_t tokens) const { return is_tokens ? tokens : fixed; }
-  bool operator==(const Extent&) const = default;
-};
-
-// An array that an operator reads or writes besides the weight: `lines` of `length` elements, one behind the other or
-// with gaps. What loops over arrays loops over OperatorSpec::operands().
-struct Operand {
-  std::string_view name;
-  DataType type = DataType::kFloat32;
-  Access access = Access::kIn;
-  Extent lines;
-  Extent length;
-  bool has_stride = true;  // from line to line: plans name it "ld.<name>". Not of a vector
-  bool present = true;     // false: the epilogue does not have it, and plans are given null
-
-  // Elements of an array whose lines are `stride` elements apart.
-  std::int64_t elements(std::int64_t tokens, std::int64_t stride) const;
-  bool operator==(const Operand&) const = default;
 };
 
 struct OperatorSpec {
@@ -92,7 +60,8 @@ struct OperatorSpec {
   std::int64_t weight_cols() const { return kind == OperatorKind::kSpmm ? cols : rows; }
   // "spmm_fp16_token_major_bias+relu": everything but the shape. With chains "spmm_fp16_chains_token_major_none".
   std::string name() const;
-  // x, y, bias [M], residual; those that the epilogue does not have as well, marked so. Names live forever.
+  // x, y, bias [M], residual; those that the epilogue does not have as well, marked so, for which plans are given null.
+  // Names live forever. What loops over arrays loops over these.
   std::vector<Operand> operands() const;
   // The numbers of the epilogue that a run is given.
   static constexpr std::array<std::string_view, 2> kScalars = {"alpha", "beta"};

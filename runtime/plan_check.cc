@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/places.h"
 #include "runtime/plan_sizes.h"
 
 namespace sparsmith {
@@ -46,11 +47,10 @@ Result<KnownKernel> read_kernel(const TunedKernel& kernel) {
 }
 
 // The steps for one number of tokens. Beyond the buckets a grid may become too large: the run then is an error.
-Status check_run(const LaunchPlan& plan, const TunedWeight& weight, const TunedPacking& packing, std::int64_t tokens,
+Status check_run(const LaunchPlan& plan, const OperatorSpec& spec, const Facts& facts, std::int64_t tokens,
                  bool check_launches, const KnownKernels& kernels) {
-  const OperatorSpec& spec = weight.spec;
   IntegerVariables variables = variables_without_gaps(spec, tokens);
-  variables.facts = &packing.facts;
+  variables.facts = &facts;
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace, evaluate_workspace(plan.workspace_bytes, variables));
   for (const PlanStep& step : plan.steps) {
     if (step.kind == PlanStep::Kind::kZero) {
@@ -74,26 +74,46 @@ Status check_run(const LaunchPlan& plan, const TunedWeight& weight, const TunedP
   return {};
 }
 
-Status check_choice(const TunedWeight& weight, std::size_t index, const KnownKernels& kernels) {
-  const TunedChoice& choice = weight.choices[index];
-  const LaunchPlan& plan = choice.plan;
-  if (plan.workspace_bytes.uses_strides()) {
-    return invalid_input(fmt::format("the workspace {} depends on strides; its size is asked for by tokens alone",
-                                     plan.workspace_bytes.text()));
-  }
+// Each binary of each kernel takes the arguments.
+Status check_binaries(const LaunchPlan& plan, const KnownKernels& kernels) {
   for (const PlanStep& step : plan.steps) {
     if (step.kind != PlanStep::Kind::kLaunch) continue;
-    for (const CubinParameters& binary : kernels.at(step.kernel).binaries) {
+    for (const CubinParameters& binary : kernels.at(step.kernel).binaries)
       SPARSMITH_RETURN_IF_ERROR(check_arguments(step, binary));
-    }
   }
-  const TunedPacking& packing = *weight.packing(choice.packing);  // validate() has seen it
-  const bool last = index + 1 == weight.choices.size();
-  const std::int64_t least = index == 0 ? 1 : weight.choices[index - 1].tokens + 1;
+  return {};
+}
+
+Status check_choice(const TunedWeight& weight, const TunedOperator& op, std::size_t index,
+                    const KnownKernels& kernels) {
+  const TunedChoice& choice = op.choices[index];
+  if (choice.plan.workspace_bytes.uses_strides()) {
+    return invalid_input(fmt::format("the workspace {} depends on strides; its size is asked for by tokens alone",
+                                     choice.plan.workspace_bytes.text()));
+  }
+  SPARSMITH_RETURN_IF_ERROR(check_binaries(choice.plan, kernels));
+  const Facts& facts = weight.packing(choice.packing)->facts;  // validate() has seen it
+  const bool last = index + 1 == op.choices.size();
+  const std::int64_t least = index == 0 ? 1 : op.choices[index - 1].tokens + 1;
   for (const std::int64_t tokens : {least, choice.tokens, choice.tokens + (last ? 1 : 0)}) {
-    const Status status = check_run(plan, weight, packing, tokens, tokens <= choice.tokens, kernels);
+    const Status status = check_run(choice.plan, op.spec, facts, tokens, tokens <= choice.tokens, kernels);
     if (!status.ok()) return invalid_input(fmt::format("with {} tokens: {}", tokens, status.message()));
   }
+  return {};
+}
+
+// With the facts of places that are as many as nonzeros; each update is held to the true ones.
+Status check_writer(const TunedWeight& weight, const TunedPacking& packing, const LaunchPlan& plan,
+                    const KnownKernels& kernels) {
+  SPARSMITH_RETURN_IF_ERROR(check_binaries(plan, kernels));
+  Facts facts = packing.facts;
+  facts[kPlaces] = weight.nnz;
+  facts[kPlaceCopies] = 0;
+  for (const TunedArray& array : packing.arrays)
+    facts[place_count_fact(array.name)] = static_cast<std::int64_t>(array.bytes.size() / size_of(weight.type));
+  const Status status = check_run(plan, {}, facts, 1, true, kernels);
+  if (!status.ok()) return invalid_input(status.message());
+  if (plan.workspace_bytes != IntegerExpression(0)) return invalid_input("it asks for workspace");
   return {};
 }
 
@@ -121,10 +141,19 @@ Status check_plans(const TunedContents& contents) {
     kernels.emplace(kernel.name, *std::move(known));
   }
   for (const TunedWeight& weight : contents.weights) {
-    for (std::size_t i = 0; i < weight.choices.size(); ++i) {
-      const Status status = check_choice(weight, i, kernels);
-      if (status.ok()) continue;
-      return status.annotate(fmt::format("weight {}: choice for {} tokens", weight.name, weight.choices[i].tokens));
+    for (const TunedPacking& packing : weight.packings) {
+      for (const TunedWriter& writer : packing.writers) {
+        const Status status = check_writer(weight, packing, writer.plan, kernels);
+        if (!status.ok()) return status.annotate(fmt::format("weight {}: writer of {}", weight.name, packing.packing));
+      }
+    }
+    for (const TunedOperator& op : weight.operators) {
+      for (std::size_t i = 0; i < op.choices.size(); ++i) {
+        const Status status = check_choice(weight, op, i, kernels);
+        if (status.ok()) continue;
+        return status.annotate(fmt::format("weight {}: {}: choice for {} tokens", weight.name,
+                                           operator_kind_name(op.spec.kind), op.choices[i].tokens));
+      }
     }
   }
   return {};

@@ -5,8 +5,11 @@
 #include <charconv>
 #include <cmath>
 #include <set>
+#include <span>
+#include <utility>
 
 #include "formats/packed_format.h"
+#include "formats/places.h"
 #include "runtime/group_members.h"
 #include "runtime/token_bucket.h"
 #include "runtime/tuned_file.h"
@@ -52,30 +55,80 @@ auto find_named(Items& items, const Name& name) -> decltype(&*items.begin()) {
 
 bool is_figure(double value) { return std::isfinite(value) && value >= 0; }
 
-Status check_spec(const OperatorSpec& spec) {
-  if (spec.rows < 1 || spec.cols < 1 || spec.rows > kMaxExtent || spec.cols > kMaxExtent / spec.rows) {
-    return invalid_input(fmt::format("a weight of {} x {}", spec.rows, spec.cols));
-  }
-  if (spec.type != DataType::kFloat32 && spec.type != DataType::kFloat16 && spec.type != DataType::kBFloat16) {
-    return invalid_input(fmt::format("{} is no type of a weight", short_name(spec.type)));
-  }
+Status check_shape(const TunedWeight& weight) {
+  if (weight.rows < 1 || weight.cols < 1 || weight.rows > kMaxExtent || weight.cols > kMaxExtent / weight.rows)
+    return invalid_input(fmt::format("a weight of {} x {}", weight.rows, weight.cols));
+  if (weight.type != DataType::kFloat32 && weight.type != DataType::kFloat16 && weight.type != DataType::kBFloat16)
+    return invalid_input(fmt::format("{} is no type of a weight", short_name(weight.type)));
+  if (weight.nnz < 0 || weight.nnz > weight.rows * weight.cols)
+    return invalid_input(fmt::format("{} nonzeros in {} x {}", weight.nnz, weight.rows, weight.cols));
   return {};
 }
 
-// The array is the weight, every element of it.
-Status check_dense(const TunedPacking& packing, std::string_view name, const OperatorSpec& spec) {
+// The array is the weight, every element of it, or its transpose.
+Status check_dense(const TunedPacking& packing, std::string_view name, const TunedWeight& weight) {
   const TunedArray* values = packing.array(name);
-  if (values == nullptr || values->type != spec.type ||
-      values->bytes.size() != static_cast<std::size_t>(spec.rows * spec.cols) * size_of(spec.type)) {
+  if (values == nullptr || values->type != weight.type ||
+      static_cast<std::int64_t>(values->bytes.size()) != weight.dense_bytes()) {
     return invalid_input(
-        fmt::format("packing {}: there is no array {} of {} x {}", packing.packing, name, spec.rows, spec.cols));
+        fmt::format("packing {}: there is no array {} of {} x {}", packing.packing, name, weight.rows, weight.cols));
   }
   return {};
 }
 
-Status check_packing(const TunedPacking& packing, const OperatorSpec& spec) {
-  if (is_transposed(packing.packing) != (spec.kind == OperatorKind::kSpmmTransposed))
-    return invalid_input(fmt::format("packing {:.100} is not for {}", packing.packing, operator_kind_name(spec.kind)));
+// What the arguments of plans may name.
+struct PlanScope {
+  const TunedPacking& packing;
+  std::vector<std::string_view> arrays;  // besides the packing's
+  std::vector<std::string_view> operands;
+  std::span<const std::string_view> scalars;
+  const std::set<std::string_view>& kernels;
+};
+
+bool contains(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+Status check_name_of(const PlanArgument& argument, const PlanScope& scope) {
+  if (argument.kind == PlanArgument::Kind::kPacked && scope.packing.array(argument.name) == nullptr &&
+      !contains(scope.arrays, argument.name))
+    return invalid_input(fmt::format("packing {} has no array {}", scope.packing.packing, argument.name));
+  if (argument.kind == PlanArgument::Kind::kOperand && !contains(scope.operands, argument.name))
+    return invalid_input(fmt::format("there is no operand {:.100}", argument.name));
+  if (argument.kind == PlanArgument::Kind::kScalar && !contains(scope.scalars, argument.name))
+    return invalid_input(fmt::format("there is no scalar {:.100}", argument.name));
+  return {};
+}
+
+Status check_names(const LaunchPlan& plan, const PlanScope& scope) {
+  for (const PlanStep& step : plan.steps) {
+    if (step.kind != PlanStep::Kind::kLaunch) continue;
+    if (!scope.kernels.contains(step.kernel)) return invalid_input(fmt::format("there is no kernel {}", step.kernel));
+    for (const PlanArgument& argument : step.arguments) {
+      const Status status = check_name_of(argument, scope);
+      if (!status.ok()) return status.annotate("kernel " + step.kernel);
+    }
+  }
+  return {};
+}
+
+Status check_writers(const TunedPacking& packing, const TunedWeight& weight,
+                     const std::set<std::string_view>& kernels) {
+  std::set<DataType> sources;
+  for (const TunedWriter& writer : packing.writers) {
+    if ((writer.source != DataType::kFloat32 && writer.source != weight.type) || !sources.insert(writer.source).second)
+      return invalid_input(fmt::format("packing {}: a writer from {} stands twice, or is none", packing.packing,
+                                       short_name(writer.source)));
+    if (std::ranges::any_of(writer.plan.steps, [](const auto& step) { return step.kind != PlanStep::Kind::kLaunch; }))
+      return invalid_input(fmt::format("packing {}: a writer only launches kernels", packing.packing));
+    const Status status = check_names(writer.plan, {packing, {kPlaces, kPlaceCopies}, {kWriterOperand}, {}, kernels});
+    if (!status.ok()) return status.annotate(fmt::format("packing {}: writer", packing.packing));
+  }
+  return {};
+}
+
+Status check_packing(const TunedPacking& packing, const TunedWeight& weight,
+                     const std::set<std::string_view>& kernels) {
   if (packing.arrays.size() > kMaxArrays) {
     return invalid_input(fmt::format("packing {}: over {} arrays", packing.packing, kMaxArrays));
   }
@@ -90,44 +143,44 @@ Status check_packing(const TunedPacking& packing, const OperatorSpec& spec) {
           fmt::format("packing {}: array {} is no whole number of elements", packing.packing, array.name));
     }
   }
-  return packing.packing == kDensePacking ? check_dense(packing, kDenseArray, spec) : Status();
+  if (without_transposed(packing.packing) == kDensePacking)
+    SPARSMITH_RETURN_IF_ERROR(check_dense(packing, kDenseArray, weight));
+  return check_writers(packing, weight, kernels);
 }
 
-// What an argument names must be there.
-Status check_name_of(const PlanArgument& argument, const TunedPacking& packing, const OperatorSpec& spec) {
-  if (argument.kind == PlanArgument::Kind::kPacked && packing.array(argument.name) == nullptr)
-    return invalid_input(fmt::format("packing {} has no array {}", packing.packing, argument.name));
-  if (argument.kind == PlanArgument::Kind::kOperand) {
-    const std::vector<Operand> operands = spec.operands();
-    if (std::ranges::find(operands, argument.name, &Operand::name) == operands.end())
-      return invalid_input(fmt::format("the operator has no operand {:.100}", argument.name));
-  }
-  if (argument.kind == PlanArgument::Kind::kScalar &&
-      std::ranges::find(OperatorSpec::kScalars, argument.name) == OperatorSpec::kScalars.end())
-    return invalid_input(fmt::format("the operator has no scalar {:.100}", argument.name));
-  return {};
-}
-
-Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const std::set<std::string_view>& kernels) {
+Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const OperatorSpec& spec,
+                    const std::set<std::string_view>& kernels) {
   const TunedPacking* packing = weight.packing(choice.packing);
   if (packing == nullptr) return invalid_input(fmt::format("there is no packing {}", choice.packing));
-  if ((choice.kind == TunedChoice::Kind::kDense) != (choice.packing == kDensePacking)) {
-    return invalid_input(fmt::format("its kind does not go with the packing {}", choice.packing));
-  }
-  if (choice.kind == TunedChoice::Kind::kDense && !choice.plan.has_matmul())
-    return invalid_input("it is kept dense, and its plan does not multiply");
+  if (is_transposed(choice.packing) != (spec.kind == OperatorKind::kSpmmTransposed))
+    return invalid_input(fmt::format("packing {:.100} is not for {}", choice.packing, operator_kind_name(spec.kind)));
+  const bool dense = without_transposed(choice.packing) == kDensePacking;
+  if (dense != choice.config.empty())
+    return invalid_input(fmt::format("its config does not go with the packing {}", choice.packing));
+  if (dense && !choice.plan.has_matmul()) return invalid_input("it is kept dense, and its plan does not multiply");
   if (!is_figure(choice.median_us) || !is_figure(choice.dense_us)) return invalid_input("its times are no times");
   for (const PlanStep& step : choice.plan.steps) {
-    if (step.kind == PlanStep::Kind::kMatmul) {
-      const Status status = check_dense(*packing, step.array, weight.spec);
-      if (!status.ok()) return status;
-    }
-    if (step.kind != PlanStep::Kind::kLaunch) continue;
-    if (!kernels.contains(step.kernel)) return invalid_input(fmt::format("there is no kernel {}", step.kernel));
-    for (const PlanArgument& argument : step.arguments) {
-      const Status status = check_name_of(argument, *packing, weight.spec);
-      if (!status.ok()) return status.annotate("kernel " + step.kernel);
-    }
+    if (step.kind == PlanStep::Kind::kMatmul) SPARSMITH_RETURN_IF_ERROR(check_dense(*packing, step.array, weight));
+  }
+  std::vector<std::string_view> operands;
+  for (const Operand& operand : spec.operands()) operands.push_back(operand.name);
+  return check_names(choice.plan, {*packing, {}, std::move(operands), OperatorSpec::kScalars, kernels});
+}
+
+Status check_operator(const TunedOperator& op, const TunedWeight& weight, const std::set<std::string_view>& kernels) {
+  if (op.spec.weight_rows() != weight.rows || op.spec.weight_cols() != weight.cols || op.spec.type != weight.type)
+    return invalid_input(fmt::format("it is of a weight of {} x {} in {}", op.spec.weight_rows(), op.spec.weight_cols(),
+                                     short_name(op.spec.type)));
+  if (const Status status = op.spec.check(); !status.ok()) return invalid_input(status.message());
+  if (op.choices.empty()) return invalid_input("it has no choice");
+  if (op.choices.size() > kMaxChoices) return invalid_input(fmt::format("over {} choices", kMaxChoices));
+  std::int64_t last = 0;
+  for (const TunedChoice& choice : op.choices) {
+    if (choice.tokens <= last) return invalid_input("its buckets do not ascend from 1");
+    if (choice.tokens > kMaxExtent) return invalid_input(fmt::format("a bucket of {} tokens", choice.tokens));
+    last = choice.tokens;
+    const Status status = check_choice(choice, weight, op.spec, kernels);
+    if (!status.ok()) return status.annotate(fmt::format("choice for {} tokens", choice.tokens));
   }
   return {};
 }
@@ -146,42 +199,35 @@ Status check_members(const TunedWeight& weight) {
     if (member.first_row > next) {
       return invalid_input(fmt::format("rows {} to {} belong to no member", next, member.first_row - 1));
     }
-    if (member.rows < 1 || member.rows > weight.spec.rows - next) {
+    if (member.rows < 1 || member.rows > weight.rows - next) {
       return invalid_input(fmt::format("member {} has {} rows from row {} on, the group {}", member.name, member.rows,
-                                       next, weight.spec.rows));
+                                       next, weight.rows));
     }
     next += member.rows;
     before = &member.name;
   }
-  if (next < weight.spec.rows && !weight.members.empty()) {
-    return invalid_input(fmt::format("rows {} to {} belong to no member", next, weight.spec.rows - 1));
+  if (next < weight.rows && !weight.members.empty()) {
+    return invalid_input(fmt::format("rows {} to {} belong to no member", next, weight.rows - 1));
   }
   return {};
 }
 
 Status check_weight(const TunedWeight& weight, const std::set<std::string_view>& kernels) {
-  SPARSMITH_RETURN_IF_ERROR(check_spec(weight.spec));
-  if (weight.nnz < 0 || weight.nnz > weight.spec.rows * weight.spec.cols) {
-    return invalid_input(fmt::format("{} nonzeros in {} x {}", weight.nnz, weight.spec.rows, weight.spec.cols));
-  }
+  SPARSMITH_RETURN_IF_ERROR(check_shape(weight));
   SPARSMITH_RETURN_IF_ERROR(check_members(weight));
-  if (weight.packings.size() > kMaxPackings || weight.choices.size() > kMaxChoices) {
-    return invalid_input(fmt::format("over {} packings or {} choices", kMaxPackings, kMaxChoices));
-  }
+  if (weight.packings.size() > kMaxPackings) return invalid_input(fmt::format("over {} packings", kMaxPackings));
   std::set<std::string_view> packings;
   for (const TunedPacking& packing : weight.packings) {
     if (!packings.insert(packing.packing).second)
       return invalid_input(fmt::format("packing {} stands twice", packing.packing));
-    SPARSMITH_RETURN_IF_ERROR(check_packing(packing, weight.spec));
+    SPARSMITH_RETURN_IF_ERROR(check_packing(packing, weight, kernels));
   }
-  if (weight.choices.empty()) return invalid_input("it has no choice");
-  std::int64_t last = 0;
-  for (const TunedChoice& choice : weight.choices) {
-    if (choice.tokens <= last) return invalid_input("its buckets do not ascend from 1");
-    if (choice.tokens > kMaxExtent) return invalid_input(fmt::format("a bucket of {} tokens", choice.tokens));
-    last = choice.tokens;
-    const Status status = check_choice(choice, weight, kernels);
-    if (!status.ok()) return status.annotate(fmt::format("choice for {} tokens", choice.tokens));
+  if (weight.operators.empty()) return invalid_input("it has no operator");
+  std::set<OperatorKind> kinds;
+  for (const TunedOperator& op : weight.operators) {
+    const std::string kind(operator_kind_name(op.spec.kind));
+    if (!kinds.insert(op.spec.kind).second) return invalid_input(fmt::format("the operator {} stands twice", kind));
+    if (const Status status = check_operator(op, weight, kernels); !status.ok()) return status.annotate(kind);
   }
   return {};
 }
@@ -232,7 +278,7 @@ std::int64_t TunedPacking::bytes() const {
 }
 
 TunedPacking view_of(const PackedWeight& packed) {
-  TunedPacking packing{packed.packing, packed.packer_version, packed.facts, {}};
+  TunedPacking packing{packed.packing, packed.packer_version, packed.facts, {}, {}};
   for (const PackedArray& array : packed.arrays) packing.arrays.push_back({array.name, array.type, array.bytes});
   return packing;
 }
@@ -243,9 +289,7 @@ std::int64_t TunedWeight::packed_bytes() const {
   return total;
 }
 
-std::int64_t TunedWeight::dense_bytes() const {
-  return spec.rows * spec.cols * static_cast<std::int64_t>(size_of(spec.type));
-}
+std::int64_t TunedWeight::dense_bytes() const { return rows * cols * static_cast<std::int64_t>(size_of(type)); }
 
 const TunedPacking* TunedWeight::packing(std::string_view packing_name) const {
   for (const TunedPacking& packing : packings) {
@@ -254,11 +298,36 @@ const TunedPacking* TunedWeight::packing(std::string_view packing_name) const {
   return nullptr;
 }
 
-const TunedChoice& TunedWeight::choice_for(std::int64_t tokens) const {
+const TunedOperator* TunedWeight::op(OperatorKind kind) const {
+  const auto found = std::ranges::find(operators, kind, [](const TunedOperator& op) { return op.spec.kind; });
+  return found == operators.end() ? nullptr : &*found;
+}
+
+const TunedChoice& TunedOperator::choice_for(std::int64_t tokens) const {
   std::vector<std::int64_t> buckets;
   buckets.reserve(choices.size());
   for (const TunedChoice& choice : choices) buckets.push_back(choice.tokens);
   return choices[bucket_for(tokens, buckets)];
+}
+
+PackedWeight packed_weight_of(const TunedWeight& weight, const TunedPacking& packing) {
+  PackedWeight packed;
+  packed.packing = packing.packing;
+  packed.packer_version = packing.packer_version;
+  packed.rows = weight.rows;
+  packed.cols = weight.cols;
+  packed.nnz = weight.nnz;
+  packed.value_type = weight.type;
+  packed.facts = packing.facts;
+  for (const TunedArray& array : packing.arrays)
+    packed.arrays.push_back({array.name, array.type, {array.bytes.begin(), array.bytes.end()}});
+  return packed;
+}
+
+Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
+  if (weight.packings.empty()) return unsupported(weight.name + ": there is no packing to unpack");
+  const Result<CsrMatrix> matrix = unpack(packed_weight_of(weight, weight.packings.front()));
+  return matrix.ok() ? matrix : matrix.status().annotate(weight.name);
 }
 
 const TunedWeight* TunedContents::weight(std::string_view name) const { return find_named(weights, name); }

@@ -98,9 +98,8 @@ Status check_packed_arrays(const TunedContents& contents, int threads) {
     for (const TunedPacking& packing : weight.packings) {
       std::vector<PackedArrayView> arrays;
       for (const TunedArray& array : packing.arrays) arrays.push_back({array.name, array.type, array.bytes});
-      const PackedView view{packing.packing,  packing.packer_version, weight.spec.rows,
-                            weight.spec.cols, weight.spec.type,       arrays,
-                            &packing.facts};
+      const PackedView view{packing.packing, packing.packer_version, weight.rows, weight.cols, weight.type,
+                            arrays,          &packing.facts};
       const Status status = check_packed(view, claim, PackedCheck::kContents, threads);
       if (!status.ok()) return invalid_input(status.message()).annotate("weight " + weight.name);
     }

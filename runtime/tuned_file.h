@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "formats/packed_weight.h"
+#include "matrix/csr_matrix.h"
 #include "runtime/launch_plan.h"
 #include "runtime/operator_spec.h"
 #include "sparsmith/group_member.h"
@@ -46,12 +47,21 @@ struct TunedArray {
   std::span<const std::byte> bytes;
 };
 
+// How new values are written into a packing (generator/value_writer.h): a plan with the operand kWriterOperand, [nnz]
+// in the order of the pattern. It binds to the packing's arrays and facts and to those of add_places().
+struct TunedWriter {
+  DataType source = DataType::kFloat32;  // of the new values
+  LaunchPlan plan;
+};
+inline constexpr std::string_view kWriterOperand = "values";
+
 // A weight in one packed form. A dense weight has the packing "dense" and one array "values", [M][K] row-major.
 struct TunedPacking {
   std::string packing;
   int packer_version = 1;
   Facts facts;
   std::vector<TunedArray> arrays;
+  std::vector<TunedWriter> writers;  // at most one of each source
 
   const TunedArray* array(std::string_view name) const;  // null when there is none
   std::int64_t bytes() const;
@@ -62,39 +72,50 @@ inline constexpr std::string_view kDenseArray = "values";
 
 // What runs for a bucket of N, and why.
 struct TunedChoice {
-  enum class Kind : std::uint8_t {
-    kGenerated,  // `plan` computes the operator
-    kDense,  // cuBLASLt multiplies. Empty plan: it applies the epilogue too. Otherwise it writes W X in fp32, without
-             // gaps and in Y's layout, to the start of the workspace, and `plan`'s steps make Y of it
-  };
   enum class Evidence : std::uint8_t { kMeasured, kPredicted };
 
   std::int64_t tokens = 1;  // the bucket: the largest N that it is for
-  Kind kind = Kind::kGenerated;
   std::string packing;
   LaunchPlan plan;
   Evidence evidence = Evidence::kPredicted;
   double median_us = 0;
   double dense_us = 0;  // the operator on the dense weight; 0: not known
-  std::string config;   // Config::text() of a generated one
+  std::string config;   // Config::text(); empty: the weight stays dense
   std::string reason;   // why it was chosen, in one line
+};
+
+// What is computed from a weight, and how.
+struct TunedOperator {
+  OperatorSpec spec;
+  std::vector<TunedChoice> choices;  // ascending in tokens, at least one
+
+  const TunedChoice& choice_for(std::int64_t tokens) const;
 };
 
 struct TunedWeight {
   std::string name;
-  OperatorSpec spec;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  DataType type = DataType::kFloat32;
   std::int64_t nnz = 0;
   std::string pattern_hash;
   std::string value_hash;
   std::vector<GroupMember> members;  // of a group, in the order of its rows; empty: it is no group
   std::vector<TunedPacking> packings;
-  std::vector<TunedChoice> choices;  // ascending in tokens, at least one
+  std::vector<TunedOperator> operators;  // at most one of each kind
 
   std::int64_t packed_bytes() const;  // on the GPU, of all packings
   std::int64_t dense_bytes() const;   // of the dense weight in its type
-  const TunedPacking* packing(std::string_view name) const;
-  const TunedChoice& choice_for(std::int64_t tokens) const;
+  const TunedPacking* packing(std::string_view packing_name) const;
+  const TunedOperator* op(OperatorKind kind) const;  // null when there is none
 };
+
+// A packing of a tuned file as a packed weight of its own.
+PackedWeight packed_weight_of(const TunedWeight& weight, const TunedPacking& packing);
+
+// The weight that a tuned file holds in one of its packings. Error: kUnsupported when this build knows none of them,
+// kInvalidInput when the arrays do not fit together.
+Result<CsrMatrix> matrix_of(const TunedWeight& weight);
 
 // Where a tuned file comes from. Texts for people and reports; empty: not known.
 struct TunedProvenance {
@@ -118,9 +139,9 @@ struct TunedContents {
   // are.
   Result<const TunedWeight*> find_weight(std::string_view name) const;
 
-  // Ok when names are unique, members share out the rows of their group, every choice's packing, plan arrays and
-  // kernels exist, sizes agree, and figures are finite. Error: kInvalidInput, naming the weight. plan_check.h counts
-  // plans against kernels.
+  // Ok when names are unique, members share out the rows of their group, operators are of their weight, every choice's
+  // packing, plan arrays and kernels exist, sizes agree, and figures are finite. Error: kInvalidInput, naming the
+  // weight. plan_check.h counts plans against kernels.
   Status validate() const;
 };
 

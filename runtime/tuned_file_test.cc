@@ -7,10 +7,13 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "base/file.h"
 #include "base/temporary_directory.h"
+#include "formats/csr.h"
+#include "formats/packed_format.h"
 #include "runtime/tuned_file_json.h"
 #include "runtime/tuned_sample.h"
 
@@ -57,7 +60,9 @@ TEST_F(TunedFileTest, EverythingSurvives) {
     const TunedWeight& a = in.weights[i];
     const TunedWeight& b = out.weights[i];
     EXPECT_EQ(a.name, b.name);
-    EXPECT_EQ(a.spec, b.spec);
+    EXPECT_EQ(a.rows, b.rows);
+    EXPECT_EQ(a.cols, b.cols);
+    EXPECT_EQ(a.type, b.type);
     EXPECT_EQ(a.nnz, b.nnz);
     EXPECT_EQ(a.pattern_hash + a.value_hash, b.pattern_hash + b.value_hash);
     EXPECT_EQ(a.members, b.members);
@@ -73,17 +78,21 @@ TEST_F(TunedFileTest, EverythingSurvives) {
                     size_of(a.packings[0].arrays[j].type),
                 0U);
     }
-    ASSERT_EQ(a.choices.size(), b.choices.size());
-    for (std::size_t j = 0; j < a.choices.size(); ++j) {
-      EXPECT_EQ(a.choices[j].tokens, b.choices[j].tokens);
-      EXPECT_EQ(a.choices[j].kind, b.choices[j].kind);
-      EXPECT_EQ(a.choices[j].packing, b.choices[j].packing);
-      EXPECT_EQ(a.choices[j].plan, b.choices[j].plan);
-      EXPECT_EQ(a.choices[j].evidence, b.choices[j].evidence);
-      EXPECT_EQ(a.choices[j].median_us, b.choices[j].median_us);
-      EXPECT_EQ(a.choices[j].dense_us, b.choices[j].dense_us);
-      EXPECT_EQ(a.choices[j].config, b.choices[j].config);
-      EXPECT_EQ(a.choices[j].reason, b.choices[j].reason);
+    ASSERT_EQ(a.operators.size(), 1U);
+    ASSERT_EQ(b.operators.size(), 1U);
+    EXPECT_EQ(a.operators[0].spec, b.operators[0].spec);
+    const std::vector<TunedChoice>& a_choices = a.operators[0].choices;
+    const std::vector<TunedChoice>& b_choices = b.operators[0].choices;
+    ASSERT_EQ(a_choices.size(), b_choices.size());
+    for (std::size_t j = 0; j < a_choices.size(); ++j) {
+      EXPECT_EQ(a_choices[j].tokens, b_choices[j].tokens);
+      EXPECT_EQ(a_choices[j].packing, b_choices[j].packing);
+      EXPECT_EQ(a_choices[j].plan, b_choices[j].plan);
+      EXPECT_EQ(a_choices[j].evidence, b_choices[j].evidence);
+      EXPECT_EQ(a_choices[j].median_us, b_choices[j].median_us);
+      EXPECT_EQ(a_choices[j].dense_us, b_choices[j].dense_us);
+      EXPECT_EQ(a_choices[j].config, b_choices[j].config);
+      EXPECT_EQ(a_choices[j].reason, b_choices[j].reason);
     }
   }
 }
@@ -106,10 +115,104 @@ TEST_F(TunedFileTest, GroupsSurvive) {
               testing::HasSubstr("there is no weight v; there are fc/1, fc2, fc3"));
 }
 
+// A description as versions 1 to 3 have it: each weight with its one operator, and the kinds of choices.
+std::string earlier(const std::string& description, int version) {
+  auto json = nlohmann::ordered_json::parse(description);
+  json["version"] = version;
+  for (std::size_t i = 0; i < json["operators"].size(); ++i) {
+    auto& weight = json["weights"][i];
+    auto op = json["operators"][i];
+    EXPECT_EQ(weight["name"], op["weight"]);
+    for (auto& choice : op["choices"]) choice["kind"] = choice["packing"] == "dense" ? "dense" : "generated";
+    op.erase("weight");
+    op.erase("kind");
+    weight.update(op);
+  }
+  json.erase("operators");
+  return json.dump();
+}
+
+TEST_F(TunedFileTest, EarlierVersionsHaveOneOperatorAWeight) {
+  const auto any_tensor = [](const std::string&, DataType, const std::string&) { return std::span<const std::byte>(); };
+  const std::string good = tuned_contents_to_json(sample_.contents());
+  const auto now = tuned_contents_from_json(good, any_tensor);
+  const auto before = tuned_contents_from_json(earlier(good, 1), any_tensor);
+  ASSERT_TRUE(now.ok()) << now.status().to_string();
+  ASSERT_TRUE(before.ok()) << before.status().to_string();
+  ASSERT_EQ(before->weights.size(), now->weights.size());
+  for (std::size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(before->weights[i].operators.size(), 1U);
+    EXPECT_EQ(before->weights[i].operators[0].spec, now->weights[i].operators[0].spec);
+    EXPECT_EQ(before->weights[i].operators[0].choices[0].plan, now->weights[i].operators[0].choices[0].plan);
+  }
+  std::string kind = good;
+  kind.replace(kind.find(R"({"tokens":1,)"), 12, R"({"tokens":1,"kind":"generated",)");
+  EXPECT_THAT(tuned_contents_from_json(kind, any_tensor).status().message(),
+              testing::HasSubstr("\"kind\" is not of version 4"));
+}
+
+// A second operator, of the transposed weight, and a packing that values can be written into.
+TEST_F(TunedFileTest, OperatorsAndWritersSurvive) {
+  TunedWeight& weight = sample_.contents().weights[0];
+  const PackedWeight transposed = pack(transposed_packing(CsrPacking().name()), sample_.matrix(), weight.type).value();
+  weight.packings.push_back(view_of(transposed));
+  TunedOperator second = weight.operators[0];
+  second.spec.kind = OperatorKind::kSpmmTransposed;
+  std::swap(second.spec.rows, second.spec.cols);
+  for (TunedChoice& choice : second.choices) choice.packing = transposed.packing;
+  weight.operators.push_back(second);
+  for (TunedPacking& packing : weight.packings) packing.writers = {sample_.writer()};
+  written();
+  const auto file = TunedFile::open(path_);
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  const TunedWeight& read = file->contents().weights[0];
+  ASSERT_EQ(read.operators.size(), 2U);
+  EXPECT_EQ(read.op(OperatorKind::kSpmm)->spec, weight.operators[0].spec);
+  EXPECT_EQ(read.op(OperatorKind::kSpmmTransposed)->spec, second.spec);
+  EXPECT_EQ(read.op(OperatorKind::kSpmmTransposed)->choices[1].plan, second.choices[1].plan);
+  EXPECT_EQ(file->contents().weights[1].op(OperatorKind::kSpmmTransposed), nullptr);
+  for (const TunedPacking& packing : read.packings) {
+    ASSERT_EQ(packing.writers.size(), 1U);
+    EXPECT_EQ(packing.writers[0].source, DataType::kFloat32);
+    EXPECT_EQ(packing.writers[0].plan, sample_.writer().plan);
+  }
+}
+
+TEST_F(TunedFileTest, RefusesOperatorsAndWritersThatDoNotFit) {
+  const auto refuses = [&](const std::function<void(TunedWeight&)>& change, const char* reason) {
+    TunedSample sample;
+    sample.contents().weights[0].packings[0].writers = {sample.writer()};
+    ASSERT_TRUE(sample.contents().validate().ok());
+    change(sample.contents().weights[0]);
+    EXPECT_THAT(write_tuned_file(path_, sample.contents()).message(), testing::HasSubstr(reason));
+  };
+  using W = TunedWeight;
+  refuses([](W& w) { w.operators.clear(); }, "no operator");
+  refuses([](W& w) { w.operators.push_back(w.operators[0]); }, "spmm stands twice");
+  refuses([](W& w) { w.operators[0].spec.cols = 4; }, "of a weight of 2 x 4");
+  refuses([](W& w) { w.operators[0].spec.type = DataType::kFloat16; }, "in fp16");
+  refuses(
+      [](W& w) {
+        w.operators[0].spec.kind = OperatorKind::kSpmmTransposed;
+        std::swap(w.operators[0].spec.rows, w.operators[0].spec.cols);
+      },
+      "is not for spmm_transposed");
+  const auto writer = [](auto change) { return [change](W& w) { change(w.packings[0].writers[0]); }; };
+  refuses([](W& w) { w.packings[0].writers.push_back(w.packings[0].writers[0]); }, "a writer from fp32 stands twice");
+  refuses(writer([](TunedWriter& w) { w.source = DataType::kBFloat16; }), "a writer from bf16");
+  refuses(writer([](TunedWriter& w) { w.plan.steps[0].kind = PlanStep::Kind::kZero; }), "only launches");
+  refuses(writer([](TunedWriter& w) { w.plan.steps[0].kernel = "other"; }), "no kernel other");
+  refuses(writer([](TunedWriter& w) { w.plan.steps[0].arguments[0].name = "x"; }), "no operand x");
+  refuses(writer([](TunedWriter& w) { w.plan.steps[0].arguments[1].name = "placed"; }), "no array placed");
+  refuses(writer([](TunedWriter& w) { w.plan.steps[0].arguments.pop_back(); }), "arguments; its cubin takes");
+  refuses(writer([](TunedWriter& w) { w.plan.steps[0].block[0] = 2048; }), "a block of 2048");
+  refuses(writer([](TunedWriter& w) { w.plan.workspace_bytes = 16; }), "asks for workspace");
+}
+
 TEST_F(TunedFileTest, ChainsSurvive) {
   TunedWeight& weight = sample_.contents().weights[0];
-  weight.spec.type = DataType::kFloat16;
-  weight.spec.accumulation = Accumulation::kFp16Chains;
+  weight.type = weight.operators[0].spec.type = DataType::kFloat16;
+  weight.operators[0].spec.accumulation = Accumulation::kFp16Chains;
   const std::string good = tuned_contents_to_json(sample_.contents());
   const auto read = [](std::string text, const std::string& from = "", const std::string& to = "") {
     EXPECT_NE(text.find(from), std::string::npos) << from;
@@ -119,12 +222,13 @@ TEST_F(TunedFileTest, ChainsSurvive) {
   };
   const auto contents = read(good);
   ASSERT_TRUE(contents.ok()) << contents.status().to_string();
-  EXPECT_EQ(contents->weights[0].spec, weight.spec);
-  EXPECT_EQ(contents->weights[1].spec.accumulation, Accumulation::kFp32);
+  EXPECT_EQ(contents->weights[0].operators[0].spec, weight.operators[0].spec);
+  EXPECT_EQ(contents->weights[1].operators[0].spec.accumulation, Accumulation::kFp32);
   using testing::HasSubstr;
-  EXPECT_THAT(read(good, R"("version":4)", R"("version":2)").status().message(), HasSubstr("fp16 chains in version 2"));
+  EXPECT_THAT(read(earlier(good, 2)).status().message(), HasSubstr("fp16 chains in version 2"));
+  EXPECT_EQ(read(earlier(good, 3))->weights[0].operators[0].spec, weight.operators[0].spec);
   EXPECT_THAT(read(good, "fp16_chains", "fp8").status().message(), HasSubstr("neither fp32 nor fp16_chains"));
-  EXPECT_THAT(read(good, R"("type":"fp16")", R"("type":"bf16")").status().message(), HasSubstr("not for bf16 ones"));
+  EXPECT_THAT(read(good, R"("type":"fp16")", R"("type":"bf16")")->validate().message(), HasSubstr("not for bf16 ones"));
 }
 
 TEST_F(TunedFileTest, DenseChoicesOfEarlierVersionsMultiplyFirst) {
@@ -132,13 +236,12 @@ TEST_F(TunedFileTest, DenseChoicesOfEarlierVersionsMultiplyFirst) {
   const std::string good = tuned_contents_to_json(sample_.contents());
   const std::string matmul = R"("steps":[{"kind":"matmul","array":"values"}])";
   const auto plan_of = [&](const std::string& steps) {
-    std::string text = good;
+    std::string text = earlier(good, 3);
     EXPECT_NE(text.find(matmul), std::string::npos);
     text.replace(text.find(matmul), matmul.size(), steps);
-    text.replace(text.find(R"("version":4)"), 11, R"("version":3)");
     const auto contents = tuned_contents_from_json(text, any_tensor);
     EXPECT_TRUE(contents.ok()) << contents.status().to_string();
-    return contents.ok() ? contents->weights[2].choices[0].plan : LaunchPlan();
+    return contents.ok() ? contents->weights[2].operators[0].choices[0].plan : LaunchPlan();
   };
   EXPECT_EQ(plan_of(R"("steps":[])").steps, std::vector{matmul_step("values", std::nullopt)});
   PlanStep zero;
@@ -161,7 +264,8 @@ TEST_F(TunedFileTest, RefusesMalformedGroups) {
   };
   using testing::HasSubstr;
   ASSERT_TRUE(tuned_contents_from_json(good, any_tensor).ok());
-  EXPECT_THAT(error(R"("version":4)", R"("version":1)"), HasSubstr("weights[0]: a group in version 1"));
+  EXPECT_THAT(tuned_contents_from_json(earlier(good, 1), any_tensor).status().message(),
+              HasSubstr("weights[0]: a group in version 1"));
   EXPECT_THAT(error(R"("version":4)", R"("version":5)"), HasSubstr("a later sparsmith"));
   const std::string q = R"({"name":"q","first_row":0,"rows":1})";
   const std::string members = R"("members":[)" + q + R"(,{"name":"k","first_row":1,"rows":1}])";
@@ -256,21 +360,23 @@ TEST_F(TunedFileTest, RefusesToWriteWhatDoesNotAgree) {
   refuses([](auto& c) { c.weights[0].packings[0].arrays[0].name = "values"; }, "stands twice");
   refuses([](auto& c) { c.weights[0].packings[0].arrays[0].bytes = c.weights[0].packings[0].arrays[0].bytes.first(3); },
           "whole number");
-  refuses([](auto& c) { c.weights[0].choices.clear(); }, "no choice");
-  refuses([](auto& c) { c.weights[0].choices[1].tokens = 1; }, "ascend");
-  refuses([](auto& c) { c.weights[0].choices[0].tokens = 0; }, "ascend");
-  refuses([](auto& c) { c.weights[0].choices[1].tokens = INT64_MAX; }, "a bucket of");
-  refuses([](auto& c) { c.weights[0].choices[0].packing = "bsr"; }, "no packing bsr");
-  refuses([](auto& c) { c.weights[0].choices[0].kind = TunedChoice::Kind::kDense; }, "kind");
-  refuses([](auto& c) { c.weights[2].choices[0].plan.steps.clear(); }, "does not multiply");
-  refuses([](auto& c) { c.weights[2].choices[0].plan.steps[0].array = "w"; }, "no array w of 2 x 3");
-  refuses([](auto& c) { c.weights[0].choices[0].plan.steps[0] = matmul_step("values", std::nullopt); }, "of 2 x 3");
-  refuses([](auto& c) { c.weights[0].choices[0].median_us = std::nan(""); }, "times");
-  refuses([](auto& c) { c.weights[0].choices[0].dense_us = -1; }, "times");
-  refuses([](auto& c) { c.weights[2].spec.cols = 4; }, "2 x 4");
-  refuses([](auto& c) { c.weights[0].spec.rows = 0; }, "0 x 3");
-  refuses([](auto& c) { c.weights[0].spec.rows = INT64_MAX; }, "a weight of");
-  refuses([](auto& c) { c.weights[0].spec.type = DataType::kUint8; }, "no type");
+  refuses([](auto& c) { c.weights[0].operators[0].choices.clear(); }, "no choice");
+  refuses([](auto& c) { c.weights[0].operators[0].choices[1].tokens = 1; }, "ascend");
+  refuses([](auto& c) { c.weights[0].operators[0].choices[0].tokens = 0; }, "ascend");
+  refuses([](auto& c) { c.weights[0].operators[0].choices[1].tokens = INT64_MAX; }, "a bucket of");
+  refuses([](auto& c) { c.weights[0].operators[0].choices[0].packing = "bsr"; }, "no packing bsr");
+  refuses([](auto& c) { c.weights[0].operators[0].choices[0].config = ""; }, "its config does not go with");
+  refuses([](auto& c) { c.weights[2].operators[0].choices[0].config = "rows"; }, "its config does not go with");
+  refuses([](auto& c) { c.weights[2].operators[0].choices[0].plan.steps.clear(); }, "does not multiply");
+  refuses([](auto& c) { c.weights[2].operators[0].choices[0].plan.steps[0].array = "w"; }, "no array w of 2 x 3");
+  refuses([](auto& c) { c.weights[0].operators[0].choices[0].plan.steps[0] = matmul_step("values", std::nullopt); },
+          "of 2 x 3");
+  refuses([](auto& c) { c.weights[0].operators[0].choices[0].median_us = std::nan(""); }, "times");
+  refuses([](auto& c) { c.weights[0].operators[0].choices[0].dense_us = -1; }, "times");
+  refuses([](auto& c) { c.weights[2].cols = 4; }, "2 x 4");
+  refuses([](auto& c) { c.weights[0].rows = 0; }, "0 x 3");
+  refuses([](auto& c) { c.weights[0].rows = INT64_MAX; }, "a weight of");
+  refuses([](auto& c) { c.weights[0].type = DataType::kUint8; }, "no type");
   refuses([](auto& c) { c.weights[0].nnz = 7; }, "nonzeros");
   const auto refuses_members = [&](const std::vector<GroupMember>& members, const char* reason) {
     refuses([&](auto& c) { c.weights[0].members = members; }, reason);
@@ -312,10 +418,10 @@ TEST(TunedKernel, ServesTheDevicesThatItsBinariesRunOn) {
 
 TEST(TunedWeight, TakesTheChoiceOfItsBucket) {
   TunedSample sample;
-  const TunedWeight& weight = *sample.contents().weight("fc/1");
-  EXPECT_EQ(weight.choice_for(1).tokens, 1);
-  EXPECT_EQ(weight.choice_for(2).tokens, 8);
-  EXPECT_EQ(weight.choice_for(100).tokens, 8);
+  const TunedOperator& op = sample.contents().weight("fc/1")->operators[0];
+  EXPECT_EQ(op.choice_for(1).tokens, 1);
+  EXPECT_EQ(op.choice_for(2).tokens, 8);
+  EXPECT_EQ(op.choice_for(100).tokens, 8);
 }
 
 }  // namespace

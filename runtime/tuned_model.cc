@@ -34,24 +34,23 @@ Operator& Operator::operator=(const Operator&) = default;
 Operator& Operator::operator=(Operator&&) noexcept = default;
 Operator::~Operator() = default;
 
-const std::string& Operator::name() const { return loaded_->name; }
+const std::string& Operator::name() const { return loaded_->weight; }
 
 OperatorInfo Operator::info() const {
   const OperatorSpec& spec = loaded_->spec;
-  return {spec.rows,
+  return {spec.kind,
+          spec.rows,
           spec.cols,
-          loaded_->nnz,
           spec.type,
           std::string(layout_name(spec.layout)),
           spec.epilogue.name(),
-          loaded_->buckets,
-          loaded_->gpu_bytes,
-          loaded_->members,
-          std::string(accumulation_name(spec.accumulation))};
+          std::string(accumulation_name(spec.accumulation)),
+          loaded_->operands,
+          loaded_->chosen};
 }
 
-Result<MemberView> Operator::member(const std::string& member_name, std::int64_t tokens, std::int64_t ldy) const {
-  Result<MemberView> view = loaded_->member(member_name, tokens, ldy);
+Result<MemberView> Operator::member(const std::string& member_name, std::int64_t tokens, std::int64_t ld) const {
+  Result<MemberView> view = loaded_->member(member_name, tokens, ld);
   return view.ok() ? view : view.status().annotate(name());
 }
 
@@ -68,25 +67,59 @@ Status Operator::run(const RunArguments& arguments, void* stream) const {
   return status.ok() ? status : status.annotate(name());
 }
 
+Weight::Weight(std::shared_ptr<const LoadedModel> model, const LoadedWeight* loaded)
+    : model_(std::move(model)), loaded_(loaded) {}
+Weight::Weight(const Weight&) = default;
+Weight::Weight(Weight&&) noexcept = default;
+Weight& Weight::operator=(const Weight&) = default;
+Weight& Weight::operator=(Weight&&) noexcept = default;
+Weight::~Weight() = default;
+
+const WeightInfo& Weight::info() const { return loaded_->info; }
+
+Result<Operator> Weight::op(OperatorKind kind) const {
+  for (const LoadedOperator& op : loaded_->operators)
+    if (op.spec.kind == kind) return Operator(model_, &op);
+  return not_found(
+      fmt::format("{}: the file has no operator {}; tune the weight for it", info().name, operator_kind_name(kind)));
+}
+
+Status Weight::set_values(const void* values, DataType type, void* stream) const {
+  const Status status = loaded_->set_values(*model_->context, values, type, static_cast<CUstream>(stream));
+  return status.ok() ? status : status.annotate(info().name);
+}
+
 Status TunedModel::validate(const std::string& path, const LoadOptions& options) {
   return TunedFile::open(path, options).status();
+}
+
+Status TunedModel::validate(std::span<const std::byte> file, const LoadOptions& options) {
+  return TunedFile::parse(file, options).status();
 }
 
 Result<TunedModel> TunedModel::load(const std::string& path, int device, const LoadOptions& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file, TunedFile::open(path, options));
   SPARSMITH_ASSIGN_OR_RETURN(const Device opened, Device::open(device));
-  return load(path, file, opened);
+  Result<TunedModel> model = load(file, opened, options);
+  return model.ok() ? std::move(model) : model.status().annotate(path);
 }
 
 Result<TunedModel> TunedModel::load(const std::string& path, const Device& device, const LoadOptions& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file, TunedFile::open(path, options));
-  return load(path, file, device);
+  Result<TunedModel> model = load(file, device, options);
+  return model.ok() ? std::move(model) : model.status().annotate(path);
 }
 
-Result<TunedModel> TunedModel::load(const std::string& path, const TunedFile& file, const Device& device) {
-  Result<std::shared_ptr<const LoadedModel>> model = LoadedModel::load(file.contents(), device.context_);
-  if (!model.ok()) return model.status().annotate(path);
-  return TunedModel(std::move(model).value());
+Result<TunedModel> TunedModel::load(std::span<const std::byte> file, int device, const LoadOptions& options) {
+  SPARSMITH_ASSIGN_OR_RETURN(const TunedFile parsed, TunedFile::parse(file, options));
+  SPARSMITH_ASSIGN_OR_RETURN(const Device opened, Device::open(device));
+  return load(parsed, opened, options);
+}
+
+Result<TunedModel> TunedModel::load(const TunedFile& file, const Device& device, const LoadOptions& options) {
+  SPARSMITH_ASSIGN_OR_RETURN(std::shared_ptr<const LoadedModel> model,
+                             LoadedModel::load(file.contents(), device.context_, options));
+  return TunedModel(std::move(model));
 }
 
 TunedModel::TunedModel(std::shared_ptr<const LoadedModel> model) : model_(std::move(model)) {}
@@ -98,24 +131,23 @@ TunedModel::~TunedModel() = default;
 
 std::vector<std::string> TunedModel::names() const {
   std::vector<std::string> names;
-  for (const LoadedOperator& loaded : model_->operators) names.push_back(loaded.name);
+  for (const LoadedWeight& weight : model_->weights) names.push_back(weight.info.name);
   return names;
 }
 
-Result<Operator> TunedModel::op(const std::string& name) const {
-  for (const LoadedOperator& loaded : model_->operators) {
-    if (loaded.name == name) return Operator(model_, &loaded);
-  }
-  for (const LoadedOperator& loaded : model_->operators) {
-    SPARSMITH_RETURN_IF_ERROR(not_a_member(name, loaded.name, loaded.members));
-  }
+Result<Weight> TunedModel::weight(const std::string& name) const {
+  for (const LoadedWeight& weight : model_->weights)
+    if (weight.info.name == name) return Weight(model_, &weight);
+  for (const LoadedWeight& weight : model_->weights)
+    SPARSMITH_RETURN_IF_ERROR(not_a_member(name, weight.info.name, weight.info.members));
   return no_such_weight(name, names());
 }
 
-std::int64_t TunedModel::gpu_bytes() const {
-  std::int64_t total = 0;
-  for (const LoadedOperator& loaded : model_->operators) total += loaded.gpu_bytes;
-  return total;
+Result<Operator> TunedModel::op(const std::string& name, OperatorKind kind) const {
+  SPARSMITH_ASSIGN_OR_RETURN(const Weight found, weight(name));
+  return found.op(kind);
 }
+
+std::int64_t TunedModel::gpu_bytes() const { return static_cast<std::int64_t>(model_->memory.bytes()); }
 
 }  // namespace sparsmith

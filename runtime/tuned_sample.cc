@@ -68,10 +68,28 @@ TunedSample::TunedSample() {
   add_weights();
 }
 
+TunedWriter TunedSample::writer() {
+  using Kind = PlanArgument::Kind;
+  PlanStep step;
+  step.kernel = "fake_write";
+  step.grid = {formula("ceil_div(fact.places, 256)"), 1, 1};
+  step.block = {256, 1, 1};
+  step.arguments = {operand("values"),
+                    {Kind::kPacked, "places", 0},
+                    {Kind::kPacked, "place_copies", 0},
+                    {Kind::kPacked, "values", 0},
+                    {Kind::kInt64, "", formula("fact.places")},
+                    {Kind::kInt64, "", formula("fact.place_copies")},
+                    {Kind::kInt64, "", 0},
+                    {Kind::kInt64, "", formula("fact.places_in_values")}};
+  return {DataType::kFloat32, {{step}, 0}};
+}
+
 void TunedSample::add_kernels() {
-  cubins_.reserve(4);  // contents_ points into it
-  for (const auto& [name, parameters] :
-       {std::pair{"fake_csr", kFakeCsrParameters}, {"fake_fill", kFakeFillParameters}}) {
+  cubins_.reserve(6);  // contents_ points into it
+  for (const auto& [name, parameters] : {std::pair{"fake_csr", kFakeCsrParameters},
+                                         {"fake_write", kFakeWriteParameters},
+                                         {"fake_fill", kFakeFillParameters}}) {
     TunedKernel kernel;
     kernel.name = name;
     kernel.closure_hash = "0123";
@@ -88,29 +106,31 @@ void TunedSample::add_kernels() {
 void TunedSample::add_weights() {
   TunedWeight weight;
   weight.name = "fc/1";
-  weight.spec.rows = 2;
-  weight.spec.cols = 3;
-  weight.spec.epilogue.bias = true;
+  weight.rows = 2;
+  weight.cols = 3;
+  TunedOperator& op = weight.operators.emplace_back();
+  op.spec.rows = 2;
+  op.spec.cols = 3;
+  op.spec.epilogue.bias = true;
   weight.nnz = matrix_.nnz();
   weight.pattern_hash = matrix_.pattern_hash();
   weight.value_hash = matrix_.value_hash();
   weight.packings = {view_of(csr_)};
-  weight.choices = {choice(1, {{csr_step(true)}, 0}), choice(8, {{csr_step(true)}, 0})};
+  op.choices = {choice(1, {{csr_step(true)}, 0}), choice(8, {{csr_step(true)}, 0})};
   contents_.weights.push_back(weight);
 
   weight.name = "fc2";
-  weight.spec.epilogue.bias = false;
-  weight.choices = {choice(4, {{fill_step(), csr_step(false)}, formula("n * 16")})};
+  op.spec.epilogue.bias = false;
+  op.choices = {choice(4, {{fill_step(), csr_step(false)}, formula("n * 16")})};
   contents_.weights.push_back(weight);
 
   weight.name = "fc3";
-  weight.spec.epilogue.bias = true;
+  op.spec.epilogue.bias = true;
   weight.packings = {view_of(dense_)};
   TunedChoice dense = choice(1, {.steps = {matmul_step("values", std::nullopt)}});
-  dense.kind = TunedChoice::Kind::kDense;
   dense.packing = kDensePacking;
   dense.config.clear();
-  weight.choices = {dense};
+  op.choices = {dense};
   contents_.weights.push_back(weight);
 }
 

@@ -13,7 +13,7 @@ namespace sparsmith {
 //   "fc/1"  fp32 2 x 3 [[1, 0, 2], [0, 3, 0]] in csr, token_major, bias; buckets 1 and 8, kernel fake_csr
 //   "fc2"   the same, token_major, no epilogue, bucket 4, two steps and a workspace
 //   "fc3"   fp32 2 x 3, kept dense, token_major, bias, bucket 1
-// Both kernels have binaries for sm_80 and sm_90. Not copyable: contents() points into it.
+// All kernels have binaries for sm_80 and sm_90. Not copyable: contents() points into it.
 class TunedSample {
  public:
   TunedSample();
@@ -22,6 +22,8 @@ class TunedSample {
 
   TunedContents& contents() { return contents_; }
   const PackedWeight& csr() const { return csr_; }
+  const CsrMatrix& matrix() const { return matrix_; }
+  static TunedWriter writer();  // of values of a csr packing, by kernel fake_write; no packing has one
 
  private:
   void add_kernels();

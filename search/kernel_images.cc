@@ -1,11 +1,14 @@
 #include "search/kernel_images.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "base/log.h"
+#include "generator/value_writer.h"
 #include "tuner/environment_fault.h"
 
 namespace sparsmith {
@@ -25,6 +28,20 @@ void add_binaries(KernelStore& kernels, const std::vector<const Candidate*>& cho
   }
 }
 
+// The kernels that write new values into the packings, as a candidate has its kernels.
+Candidate writers_of(std::span<const WeightResult> weights) {
+  std::set<std::pair<std::string, DataType>> seen;
+  Candidate writers;
+  for (const WeightResult& weight : weights) {
+    for (const PackedWeight& packed : weight.packings) {
+      if (!seen.emplace(packed.packing, weight.spec.type).second) continue;
+      for (ValueWriter& writer : value_writers(packed.packing, weight.spec.type))
+        std::ranges::move(writer.kernels, std::back_inserter(writers.kernels));
+    }
+  }
+  return writers;
+}
+
 }  // namespace
 
 std::vector<KernelImages> images_of(std::span<const WeightResult> weights, KernelStore& kernels,
@@ -32,19 +49,21 @@ std::vector<KernelImages> images_of(std::span<const WeightResult> weights, Kerne
                                     Status& fault) {
   std::vector<const Candidate*> chosen;
   std::map<std::string, KernelImages> images;
-  for (const WeightResult& weight : weights) {
-    for (const BucketChoice& bucket : weight.buckets) {
-      if (bucket.candidate.kernels.empty()) continue;
-      chosen.push_back(&bucket.candidate);
-      for (const KernelSource& kernel : bucket.candidate.kernels) {
-        // Weights that share a kernel need not ask for equally much shared memory.
-        KernelSource& kept = images[kernel.name].kernel;
-        const std::int64_t shared_bytes = std::max(kept.max_shared_bytes, kernel.max_shared_bytes);
-        kept = kernel;
-        kept.max_shared_bytes = shared_bytes;
-      }
+  const Candidate writers = writers_of(weights);
+  const auto add = [&](const Candidate& candidate) {
+    if (candidate.kernels.empty()) return;
+    chosen.push_back(&candidate);
+    for (const KernelSource& kernel : candidate.kernels) {
+      // Weights that share a kernel need not ask for equally much shared memory.
+      KernelSource& kept = images[kernel.name].kernel;
+      const std::int64_t shared_bytes = std::max(kept.max_shared_bytes, kernel.max_shared_bytes);
+      kept = kernel;
+      kept.max_shared_bytes = shared_bytes;
     }
-  }
+  };
+  for (const WeightResult& weight : weights)
+    for (const BucketChoice& bucket : weight.buckets) add(bucket.candidate);
+  add(writers);
   add_binaries(kernels, chosen, images, fault);
   for (const std::string& architecture : options.architectures) {
     if (architecture == kernels.architecture()) continue;

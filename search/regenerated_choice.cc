@@ -30,15 +30,17 @@ Result<DeviceProperties> device_of_class(const std::string& text) {
   return device;
 }
 
-Result<Candidate> generate(const TunedContents& contents, const TunedWeight& weight, const TunedChoice& choice) {
-  if (choice.packing == kDensePacking) return dense_candidate(weight.spec);
+Result<Candidate> generate(const TunedContents& contents, const TunedWeight& weight, const OperatorSpec& spec,
+                           const TunedChoice& choice) {
+  if (choice.config.empty()) return dense_candidate(spec);
   SPARSMITH_ASSIGN_OR_RETURN(const Config config, Config::parse(choice.config));
   const Family* of = family(config.family);
   if (of == nullptr) return unsupported(fmt::format("this version has no kernel family {}", config.family));
   SPARSMITH_ASSIGN_OR_RETURN(const DeviceProperties device, device_of_class(contents.provenance.device_class));
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, matrix_of(weight));
-  const Problem problem{weight.spec, choice.tokens, device};
-  SPARSMITH_RETURN_IF_ERROR(of->check(config, problem, compute_statistics(matrix)));
+  const Problem problem{spec, choice.tokens, device};
+  const bool straight = spec.kind == OperatorKind::kSpmm;  // statistics are those of what is multiplied
+  SPARSMITH_RETURN_IF_ERROR(of->check(config, problem, compute_statistics(straight ? matrix : transposed(matrix))));
   // Not the packing of the file: what a plan takes from a packing is then true of this weight.
   SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, of->pack(config, problem, matrix));
   return of->generate(config, problem, packed);
@@ -57,8 +59,8 @@ bool is_plan_of(const LaunchPlan& stored, LaunchPlan generated) {
 }  // namespace
 
 Result<LoadedCandidate> regenerated_choice(const TunedContents& contents, const TunedWeight& weight,
-                                           const TunedChoice& choice) {
-  auto candidate = generate(contents, weight, choice);
+                                           const OperatorSpec& spec, const TunedChoice& choice) {
+  auto candidate = generate(contents, weight, spec, choice);
   if (!candidate.ok()) return candidate.status().annotate(fmt::format("{}: N = {}", weight.name, choice.tokens));
   const auto differs = [&](const std::string& what) {
     return unsupported(

@@ -9,10 +9,10 @@
 namespace sparsmith {
 
 // The choice as the emulator takes it: the plan, and kernels with newly generated source and without binaries.
-//   weight: the weight of `contents` that holds `choice`.   REQUIRES: a generated choice.
+//   weight, spec: the weight of `contents` and its operator that hold `choice`.
 //   Errors: kInvalidInput for a config or a device class that cannot be read; kUnsupported where the generated plan or
 //   the generated sources differ from the stored ones, as those of another version of sparsmith do.
 Result<LoadedCandidate> regenerated_choice(const TunedContents& contents, const TunedWeight& weight,
-                                           const TunedChoice& choice);
+                                           const OperatorSpec& spec, const TunedChoice& choice);
 
 }  // namespace sparsmith

@@ -16,7 +16,7 @@ class RegeneratedChoiceTest : public TunerTest {
   void SetUp() override {
     TunerTest::SetUp();
     tune_again();
-    ASSERT_EQ(chosen().kind, TunedChoice::Kind::kGenerated);
+    ASSERT_FALSE(chosen().config.empty());
   }
   void tune_again() {
     report_ = run({weight("fc", 96, 160, 3)});
@@ -24,9 +24,9 @@ class RegeneratedChoiceTest : public TunerTest {
     provenance.device_class = report_.device.device_class();
     contents_ = tuned_contents(report_, provenance);
   }
-  TunedChoice& chosen() { return contents_.weights.at(0).choices.at(0); }
+  TunedChoice& chosen() { return contents_.weights.at(0).operators[0].choices.at(0); }
   Result<LoadedCandidate> regenerate() {
-    return regenerated_choice(contents_, contents_.weights.at(0), contents_.weights.at(0).choices.at(0));
+    return regenerated_choice(contents_, contents_.weights.at(0), contents_.weights.at(0).operators[0].spec, chosen());
   }
   void expect_refused(StatusCode code, const std::string& why) {
     const auto loaded = regenerate();
@@ -79,7 +79,7 @@ TEST_F(RegeneratedChoiceTest, RefusesAConfigThatItDoesNotKnow) {
   chosen().config = config + "0000007";
   EXPECT_FALSE(regenerate().ok());
   chosen().config = "";
-  expect_refused(StatusCode::kInvalidInput, "config");
+  expect_refused(StatusCode::kUnsupported, "the packing differs");
 }
 
 TEST_F(RegeneratedChoiceTest, RefusesAFileWithoutADeviceClass) {

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "formats/packed_format.h"
 #include "generator/dense_epilogue.h"
+#include "generator/value_writer.h"
 
 namespace sparsmith {
 namespace {
@@ -14,13 +14,10 @@ namespace {
 TunedChoice tuned_choice(const BucketChoice& bucket, const OperatorSpec& spec) {
   TunedChoice choice;
   choice.tokens = bucket.tokens;
+  choice.packing = kDensePacking;
   if (bucket.kind == "generated") {
-    choice.kind = TunedChoice::Kind::kGenerated;
     choice.packing = bucket.candidate.packing;
     choice.config = bucket.candidate.config.text();
-  } else {
-    choice.kind = TunedChoice::Kind::kDense;
-    choice.packing = kDensePacking;
   }
   choice.plan = bucket.candidate.plan;
   if (choice.plan.steps.empty()) choice.plan = dense_candidate(spec)->plan;  // cuBLASLt alone
@@ -40,13 +37,21 @@ TunedContents tuned_contents(const TuneReport& report, const TunedProvenance& pr
   for (const WeightResult& result : report.weights) {
     TunedWeight& weight = contents.weights.emplace_back();
     weight.name = result.name;
-    weight.spec = result.spec;
+    weight.rows = result.spec.weight_rows();
+    weight.cols = result.spec.weight_cols();
+    weight.type = result.spec.type;
     weight.nnz = result.nnz;
     weight.pattern_hash = result.pattern_hash;
     weight.value_hash = result.value_hash;
     weight.members = result.members;
-    for (const PackedWeight& packed : result.packings) weight.packings.push_back(view_of(packed));
-    for (const BucketChoice& bucket : result.buckets) weight.choices.push_back(tuned_choice(bucket, weight.spec));
+    for (const PackedWeight& packed : result.packings) {
+      TunedPacking& packing = weight.packings.emplace_back(view_of(packed));
+      for (ValueWriter& writer : value_writers(packed.packing, weight.type))
+        packing.writers.push_back({writer.source, std::move(writer.plan)});
+    }
+    TunedOperator& op = weight.operators.emplace_back();
+    op.spec = result.spec;
+    for (const BucketChoice& bucket : result.buckets) op.choices.push_back(tuned_choice(bucket, op.spec));
   }
   for (const KernelImages& image : report.images) {
     TunedKernel& kernel = contents.kernels.emplace_back();
@@ -58,26 +63,6 @@ TunedContents tuned_contents(const TuneReport& report, const TunedProvenance& pr
       kernel.binaries.push_back({binary.architecture, binary.cubin});
   }
   return contents;
-}
-
-PackedWeight packed_weight_of(const TunedWeight& weight, const TunedPacking& packing) {
-  PackedWeight packed;
-  packed.packing = packing.packing;
-  packed.packer_version = packing.packer_version;
-  packed.rows = weight.spec.rows;
-  packed.cols = weight.spec.cols;
-  packed.nnz = weight.nnz;
-  packed.value_type = weight.spec.type;
-  packed.facts = packing.facts;
-  for (const TunedArray& array : packing.arrays)
-    packed.arrays.push_back({array.name, array.type, {array.bytes.begin(), array.bytes.end()}});
-  return packed;
-}
-
-Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
-  if (weight.packings.empty()) return unsupported(weight.name + ": there is no packing to unpack");
-  const Result<CsrMatrix> matrix = unpack(packed_weight_of(weight, weight.packings.front()));
-  return matrix.ok() ? matrix : matrix.status().annotate(weight.name);
 }
 
 Result<LoadedCandidate> loaded_choice(const TunedContents& contents, const TunedChoice& choice,

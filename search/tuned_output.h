@@ -11,13 +11,6 @@ namespace sparsmith {
 // The contents of the tuned file: views into `report`, which must outlive them.
 TunedContents tuned_contents(const TuneReport& report, const TunedProvenance& provenance);
 
-// A packing of a tuned file as a packed weight of its own.
-PackedWeight packed_weight_of(const TunedWeight& weight, const TunedPacking& packing);
-
-// The weight that a tuned file holds in one of its packings. Error: kUnsupported when this build knows none of them,
-// kInvalidInput when the arrays do not fit together.
-Result<CsrMatrix> matrix_of(const TunedWeight& weight);
-
 // The choice as a GPU's worker takes it: its plan, and its kernels with the binaries for `compute_capability` and
 // without the stored sources, which nothing on the host may run (search/regenerated_choice.h has those for the
 // emulator).

@@ -143,7 +143,7 @@ TEST_F(TunerTest, ProgrammaticLaunchesAreChoicesOfTheirOwn) {
   const auto file = TunedFile::open(path);
   ASSERT_TRUE(file.ok()) << file.status().to_string();
   EXPECT_EQ(file->contents().provenance.timing_policy, "cold_weights_programmatic");
-  const LaunchPlan& plan = file->contents().weights.at(0).choices.at(0).plan;
+  const LaunchPlan& plan = file->contents().weights.at(0).operators[0].choices.at(0).plan;
   EXPECT_EQ(plan, again.weights[0].buckets[0].candidate.plan);
 
   options_.timing.programmatic = false;
@@ -190,14 +190,14 @@ TEST_F(DenseEpilogueTest, IsKeptWhereNothingBeatsIt) {
     EXPECT_TRUE(chain(bucket)->supported);
   }
   EXPECT_EQ(result.gpu_bytes(), 64 * 96 * 4);
-  ASSERT_EQ(report.images.size(), 1U);
+  ASSERT_EQ(report.images.size(), 2U);
   EXPECT_EQ(report.images[0].kernel.name, "dense_epilogue_fp32_tm_bias_silu_beta_residual");
+  EXPECT_EQ(report.images[1].kernel.name, "write_values_fp32_fp32_negative_zeros");
   EXPECT_FALSE(report.images[0].binaries.empty());
 
   const TunedContents contents = tuned_contents(report, {});
   EXPECT_TRUE(contents.validate().ok()) << contents.validate().to_string();
-  const TunedChoice& choice = contents.weights.at(0).choices.at(0);
-  EXPECT_EQ(choice.kind, TunedChoice::Kind::kDense);
+  const TunedChoice& choice = contents.weights.at(0).operators[0].choices.at(0);
   EXPECT_EQ(choice.packing, kDensePacking);
   ASSERT_EQ(choice.plan.steps.size(), 2U);
   EXPECT_EQ(choice.plan.steps[0], matmul_step("values", IntegerExpression(0)));
@@ -215,7 +215,7 @@ TEST_F(DenseEpilogueTest, TheCacheBringsItBackWithItsKernel) {
   EXPECT_EQ(again.cached, 1);
   EXPECT_EQ(device_.verified, verified);
   EXPECT_EQ(again.weights.at(0).buckets.at(0).candidate.plan, report.weights.at(0).buckets.at(0).candidate.plan);
-  ASSERT_EQ(again.images.size(), 1U);
+  ASSERT_EQ(again.images.size(), 2U);
   EXPECT_FALSE(again.images[0].binaries.empty());
 }
 
@@ -261,7 +261,7 @@ TEST_F(DenseEpilogueTest, IsPredictedWhereNothingCanBeTimed) {
   EXPECT_EQ(bucket.vendor, "cublas+epilogue");
   EXPECT_EQ(bucket.evidence, "predicted");
   EXPECT_GT(bucket.dense_us, bucket.vendors.at(0).timing.median_us) << "more than the product alone";
-  EXPECT_EQ(report.images.size(), 1U);
+  EXPECT_EQ(report.images.size(), 2U);
 }
 
 TEST_F(TunerTest, AnEpilogueOfTheLibrarysIsItsOwn) {

@@ -27,7 +27,7 @@ class CheckChoicesTest(unittest.TestCase):
             program = folder / "sparsmith"
             program.write_text(PROGRAM)
             program.chmod(0o755)
-            (folder / "show.json").write_text(json.dumps({"weights": [{"name": "a.weight", "choices": choices}]}))
+            (folder / "show.json").write_text(json.dumps({"weights": [{"name": "a.weight", "operators": {"spmm": {"choices": choices}}}]}))
             (folder / "run.json").write_text(json.dumps(result))
             command = [sys.executable, SCRIPT, program, "model.tuned.safetensors", "emulator"]
             done = subprocess.run(command, capture_output=True, text=True, check=False)

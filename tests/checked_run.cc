@@ -90,8 +90,8 @@ class Checker {
                  ? ""
                  : "outside of the workspace";
     const TunedArray& array = *weight.packing(choice.packing)->array(argument.name);
-    const std::uint64_t offset = address - model_.weights.address();
-    if (offset > model_.weights.bytes() || array.bytes.size() > model_.weights.bytes() - offset)
+    const std::uint64_t offset = address - model_.memory.address();
+    if (offset > model_.memory.bytes() || array.bytes.size() > model_.memory.bytes() - offset)
       return "outside of the weights";
     return std::memcmp(reinterpret_cast<const void*>(address), array.bytes.data(), array.bytes.size()) == 0
                ? ""
@@ -103,11 +103,11 @@ class Checker {
 };
 
 // Ends with an error, with a violation, or with everything launched.
-void run_once(const LoadedOperator& op, const TunedWeight& weight, std::int64_t tokens, const Checker& checker,
-              const CudaContext& context, CheckedRun& result) {
-  const OperatorSpec& spec = weight.spec;
+void run_once(const LoadedOperator& op, const TunedWeight& weight, const TunedChoice& choice, std::int64_t tokens,
+              const Checker& checker, const CudaContext& context, CheckedRun& result) {
+  const OperatorSpec& spec = op.spec;
   IntegerVariables variables = variables_without_gaps(spec, tokens);
-  variables.facts = &weight.packing(weight.choice_for(tokens).packing)->facts;
+  variables.facts = &weight.packing(choice.packing)->facts;
   const auto element = static_cast<std::int64_t>(size_of(spec.type));
   const auto too_large = [&](std::int64_t a, std::int64_t b) { return b > 0 && a > kMostBytes / element / b; };
   if (too_large(spec.cols, tokens) || too_large(spec.rows, tokens)) return;
@@ -122,10 +122,10 @@ void run_once(const LoadedOperator& op, const TunedWeight& weight, std::int64_t 
   const LentBytes bias(spec.rows * element);
   const LentBytes residual(spec.rows * tokens * element);
   const LentBytes workspace(*workspace_bytes);
-  RunArguments arguments{.x = x.address(), .y = y.address(), .tokens = tokens};
-  if (spec.epilogue.bias) arguments.bias = bias.address();
-  if (spec.epilogue.residual) arguments.residual = residual.address();
-  arguments.workspace = workspace.address();
+  RunArguments arguments{
+      .operands = {{"x", {x.address()}}, {"y", {y.address()}}}, .tokens = tokens, .workspace = workspace.address()};
+  if (spec.epilogue.bias) arguments.operands.set("bias", {bias.address()});
+  if (spec.epilogue.residual) arguments.operands.set("residual", {residual.address()});
   fake_cuda().launches.clear();
   const Status status = op.run(context, arguments, nullptr);
   if (!fake_cuda().violations.empty()) {
@@ -139,8 +139,41 @@ void run_once(const LoadedOperator& op, const TunedWeight& weight, std::int64_t 
                                                  {"y", y.begin()},
                                                  {"bias", spec.epilogue.bias ? bias.begin() : 0},
                                                  {"residual", spec.epilogue.residual ? residual.begin() : 0}};
-    result.violation =
-        checker.check(weight, weight.choice_for(tokens), variables, {operands, workspace, *workspace_bytes});
+    result.violation = checker.check(weight, choice, variables, {operands, workspace, *workspace_bytes});
+  }
+}
+
+// New values of each type that the weight takes. What the fake kernel writes must lie in the weights.
+void update(const LoadedWeight& weight, const CudaContext& context, CheckedRun& result) {
+  if (weight.writers.empty() || weight.info.nnz > kMostBytes / 4) return;
+  const LentBytes values(weight.info.nnz * 4);
+  for (const DataType source : {DataType::kFloat32, weight.info.type}) {
+    fake_cuda().launches.clear();
+    const Status status = weight.set_values(context, values.address(), source, nullptr);
+    if (!fake_cuda().violations.empty()) {
+      result.violation = fake_cuda().violations.front();
+    } else if (!status.ok() && !fake_cuda().launches.empty()) {
+      result.violation = "an update launched a kernel and failed: " + status.message();
+    }
+    ++(status.ok() ? result.updates : result.refused);
+  }
+}
+
+void run_all(const TunedContents& contents, const LoadedModel& model, const CudaContext& context, CheckedRun& result) {
+  const Checker checker(contents, model);
+  for (std::size_t i = 0; i < contents.weights.size(); ++i) {
+    const TunedWeight& weight = contents.weights[i];
+    for (std::size_t j = 0; j < weight.operators.size(); ++j) {
+      const TunedOperator& op = weight.operators[j];
+      std::set<std::int64_t> tokens = {1, op.choices.back().tokens + 1};
+      for (const TunedChoice& choice : op.choices) tokens.insert(choice.tokens);
+      for (const std::int64_t n : tokens) {
+        run_once(model.weights[i].operators[j], weight, op.choice_for(n), n, checker, context, result);
+        if (!result.violation.empty()) return;
+      }
+    }
+    update(model.weights[i], context, result);  // last: what runs is compared with the file's arrays
+    if (!result.violation.empty()) return;
   }
 }
 
@@ -157,17 +190,11 @@ CheckedRun run_checked(const TunedContents& contents, bool run_kernels) {
       result.violation = context.status().to_string();
       return result;
     }
-    const auto model = LoadedModel::load(contents, *context);
-    for (std::size_t i = 0; model.ok() && i < contents.weights.size(); ++i) {
-      const TunedWeight& weight = contents.weights[i];
-      const Checker checker(contents, **model);
-      std::set<std::int64_t> tokens = {1, weight.choices.back().tokens + 1};
-      for (const TunedChoice& choice : weight.choices) tokens.insert(choice.tokens);
-      for (const std::int64_t n : tokens) {
-        run_once((*model)->operators[i], weight, n, checker, **context, result);
-        if (!result.violation.empty()) break;
-      }
-    }
+    const bool updatable = std::ranges::all_of(contents.weights, [](const TunedWeight& weight) {
+      return std::ranges::all_of(weight.packings, [](const TunedPacking& packing) { return !packing.writers.empty(); });
+    });
+    const auto model = LoadedModel::load(contents, *context, {.updatable = updatable});
+    if (model.ok()) run_all(contents, **model, **context, result);
   }
   const FakeCudaState& after = fake_cuda();
   if (result.violation.empty() && !after.violations.empty()) result.violation = after.violations.front();

@@ -11,6 +11,7 @@
 
 #include "generator/dense_epilogue.h"
 #include "generator/family.h"
+#include "generator/value_writer.h"
 #include "runtime/fake_cuda_driver.h"
 #include "runtime/tuned_file.h"
 #include "runtime/tuned_sample.h"
@@ -48,29 +49,38 @@ std::vector<std::byte> cubin_for(const std::string& kernel, const LaunchPlan& pl
 
 // A weight with one choice.
 Status write_weight(const CsrMatrix& matrix, const Problem& problem, const PackedWeight& packed,
-                    const Candidate& candidate, TunedChoice::Kind kind, Output& output) {
+                    const Candidate& candidate, Output& output) {
   TunedContents contents;
   TunedWeight& weight = contents.weights.emplace_back();
   weight.name = "w";
-  weight.spec = problem.spec;
+  weight.rows = matrix.rows;
+  weight.cols = matrix.cols;
+  weight.type = problem.spec.type;
   weight.nnz = matrix.nnz();
   weight.pattern_hash = matrix.pattern_hash();
   weight.value_hash = matrix.value_hash();
   weight.packings = {view_of(packed)};
-  TunedChoice& choice = weight.choices.emplace_back();
+  std::vector<ValueWriter> writers = value_writers(packed.packing, weight.type);
+  TunedOperator& op = weight.operators.emplace_back();
+  op.spec = problem.spec;
+  TunedChoice& choice = op.choices.emplace_back();
   choice.tokens = problem.tokens;
-  choice.kind = kind;
   choice.packing = packed.packing;
   choice.plan = candidate.plan;
-  choice.config = candidate.config.text();
+  if (packed.packing != kDensePacking) choice.config = candidate.config.text();
   std::map<std::string, std::vector<std::byte>> cubins;
-  for (const KernelSource& source : candidate.kernels) {
-    cubins[source.name] = cubin_for(source.name, candidate.plan);
+  const auto add = [&](const KernelSource& source, const LaunchPlan& plan) {
+    cubins[source.name] = cubin_for(source.name, plan);
     TunedKernel& kernel = contents.kernels.emplace_back();
     kernel.name = source.name;
     kernel.max_shared_bytes = source.max_shared_bytes;
     if (output.sources) kernel.source = source.source;
     kernel.binaries = {{source.architecture.empty() ? "sm_90" : source.architecture, cubins[source.name]}};
+  };
+  for (const KernelSource& source : candidate.kernels) add(source, candidate.plan);
+  for (const ValueWriter& writer : writers) {
+    weight.packings.front().writers.push_back({writer.source, writer.plan});
+    for (const KernelSource& source : writer.kernels) add(source, writer.plan);
   }
   return output.write(candidate.config.family, contents);
 }
@@ -114,7 +124,7 @@ Status draw_file(Random& random, const Family& family, Output& output) {
     SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, family.pack(config, problem, matrix));
     SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, family.generate(config, problem, packed));
     candidate.config = config;
-    return write_weight(matrix, problem, packed, candidate, TunedChoice::Kind::kGenerated, output);
+    return write_weight(matrix, problem, packed, candidate, output);
   }
   return internal_error(family.name() + ": no config was found");
 }
@@ -148,17 +158,18 @@ Candidate any_plan(const OperatorSpec& spec, const PackedWeight& packed) {
 }
 
 Status draw_format_file(Random& random, const char* format, Output& output) {
-  SPARSMITH_ASSIGN_OR_RETURN(DrawnPacking drawn, draw_packing(random, format));
-  while (is_transposed(drawn.packed.packing)) {
-    SPARSMITH_ASSIGN_OR_RETURN(drawn, draw_packing(random, format));
-  }
+  SPARSMITH_ASSIGN_OR_RETURN(const DrawnPacking drawn, draw_packing(random, format));
   Problem problem;
   problem.tokens = static_cast<std::int64_t>(1 + random() % 30);
   problem.spec = draw_spec(random, format, drawn.matrix);
   problem.spec.type = drawn.packed.value_type;
+  if (is_transposed(drawn.packed.packing)) {
+    problem.spec.kind = OperatorKind::kSpmmTransposed;
+    std::swap(problem.spec.rows, problem.spec.cols);
+  }
   Candidate candidate = any_plan(problem.spec, drawn.packed);
   candidate.config.family = fmt::format("format_{}", format);
-  return write_weight(drawn.matrix, problem, drawn.packed, candidate, TunedChoice::Kind::kGenerated, output);
+  return write_weight(drawn.matrix, problem, drawn.packed, candidate, output);
 }
 
 Status draw_dense_file(Random& random, const char* epilogue, Output& output) {
@@ -171,7 +182,7 @@ Status draw_dense_file(Random& random, const char* epilogue, Output& output) {
   SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, pack("dense", matrix, DataType::kFloat32));
   SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, dense_candidate(problem.spec));
   candidate.config.family = "dense";
-  return write_weight(matrix, problem, packed, candidate, TunedChoice::Kind::kDense, output);
+  return write_weight(matrix, problem, packed, candidate, output);
 }
 
 Status draw_all(Output& output, int files_each, std::uint64_t seed) {
@@ -184,6 +195,7 @@ Status draw_all(Output& output, int files_each, std::uint64_t seed) {
   }
   for (const char* epilogue : {"bias", "gelu"}) SPARSMITH_RETURN_IF_ERROR(draw_dense_file(random, epilogue, output));
   TunedSample fake;
+  for (std::size_t i = 0; i < 2; ++i) fake.contents().weights[i].packings[0].writers = {TunedSample::writer()};
   return output.write("fake", fake.contents());
 }
 

@@ -15,8 +15,9 @@ namespace {
 
 // Runs a choice of a tuned file as a loaded model runs it.
 Status run_choice(Executor& executor, const TunedContents& contents, const TunedWeight& weight, GroupInputs& inputs) {
-  const TunedChoice& choice = weight.choice_for(inputs.tokens);
-  SPARSMITH_ASSIGN_OR_RETURN(const LoadedCandidate loaded, regenerated_choice(contents, weight, choice));
+  const TunedOperator& op = weight.operators.front();
+  const TunedChoice& choice = op.choice_for(inputs.tokens);
+  SPARSMITH_ASSIGN_OR_RETURN(const LoadedCandidate loaded, regenerated_choice(contents, weight, op.spec, choice));
   for (const KernelImage& kernel : loaded.kernels) SPARSMITH_RETURN_IF_ERROR(executor.load(kernel));
   SPARSMITH_ASSIGN_OR_RETURN(
       const DevicePacking packing,
@@ -33,7 +34,7 @@ Status run_choice(Executor& executor, const TunedContents& contents, const Tuned
                         .strides = {{"x", inputs.ldx}, {"y", inputs.ldy}, {"residual", inputs.ldy}},
                         .facts = &packing.packed().facts};
   bindings.scalars.set("alpha", inputs.alpha);
-  bindings.spec = &weight.spec;
+  bindings.spec = &op.spec;
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace_bytes,
                              choice.plan.workspace_bytes.evaluate(bindings.variables));
   SPARSMITH_ASSIGN_OR_RETURN(const GuardedBuffer workspace,
@@ -56,10 +57,11 @@ TEST_P(EmulatedGroupTest, EachMemberHasItsProduct) {
   ASSERT_TRUE(file.ok()) << file.status().to_string();
   const TunedContents& contents = file->contents();
   const TunedWeight& weight = **contents.find_weight(TunedGroup::kName);
-  const Status status =
-      (*group)->check([&](const std::string& name, std::int64_t,
-                          std::int64_t ldy) { return member_view(name, weight.members, weight.spec.layout, ldy); },
-                      [&](GroupInputs& inputs) { return run_choice(**executor, contents, weight, inputs); });
+  const Status status = (*group)->check(
+      [&](const std::string& name, std::int64_t, std::int64_t ldy) {
+        return member_view(name, weight.members, weight.operators.front().spec.layout, ldy);
+      },
+      [&](GroupInputs& inputs) { return run_choice(**executor, contents, weight, inputs); });
   EXPECT_TRUE(status.ok()) << status.to_string();
   EXPECT_EQ(contents.find_weight((*group)->members()[1]).status().code(), StatusCode::kNotFound);
 }

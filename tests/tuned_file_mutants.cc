@@ -60,8 +60,8 @@ class Emulation {
   // The first choice of a file with one weight, once.
   Status run(const TunedContents& contents) {
     const TunedWeight& weight = contents.weights.at(0);
-    const TunedChoice& choice = weight.choices.at(0);
-    const OperatorSpec& spec = weight.spec;
+    const TunedChoice& choice = weight.operators[0].choices.at(0);
+    const OperatorSpec& spec = weight.operators[0].spec;
     for (const TunedKernel& kernel : contents.kernels) {
       SPARSMITH_RETURN_IF_ERROR(
           executor_->load({kernel.name, std::string(kernel.source), {}, kernel.max_shared_bytes}));
@@ -161,7 +161,7 @@ class Mutants {
     const TunedContents& contents = file.contents();
     const bool emulated = contents.weights.size() == 1 && !contents.kernels.empty() &&
                           !contents.kernels[0].source.empty() &&
-                          contents.weights[0].choices[0].kind == TunedChoice::Kind::kGenerated;
+                          contents.weights[0].operators[0].choices[0].packing != kDensePacking;
     if (contents_alone && emulated) {
       SPARSMITH_RETURN_IF_ERROR(emulation_->run(contents));
       ++counts.emulated;

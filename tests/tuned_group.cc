@@ -84,7 +84,8 @@ std::int64_t TunedGroup::y_index(const MemberView& view, std::int64_t row, std::
   return view.offset + (case_.layout == Layout::kTokenMajor ? token * view.ld + row : row * view.ld + token);
 }
 
-Result<std::vector<TunedGroup::Member>> TunedGroup::problems(const MemberOf& member, std::int64_t tokens) const {
+Result<std::vector<TunedGroup::Member>> TunedGroup::problems(const MemberOf& member, std::int64_t tokens,
+                                                             float factor) const {
   SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(directory_.file("model.safetensors")));
   const std::int64_t all_rows = kRows[0] + kRows[1] + kRows[2];
   const std::int64_t ldy = (case_.layout == Layout::kTokenMajor ? all_rows : tokens) + kPadding;
@@ -92,6 +93,7 @@ Result<std::vector<TunedGroup::Member>> TunedGroup::problems(const MemberOf& mem
   for (const std::string& name : members_) {
     Member& each = members.emplace_back();
     SPARSMITH_ASSIGN_OR_RETURN(each.matrix, model.read(*model.find(name)));
+    for (float& value : each.matrix.values) value *= factor;
     SPARSMITH_ASSIGN_OR_RETURN(each.view, member(name, tokens, ldy));
     if (each.view.rows != each.matrix.rows) {
       return internal_error(fmt::format("{} has {} rows, not {}", name, each.view.rows, each.matrix.rows));
@@ -133,9 +135,19 @@ GroupInputs TunedGroup::inputs(const std::vector<Member>& members) const {
   return inputs;
 }
 
-Status TunedGroup::check(const MemberOf& member, const Run& run) const {
+Result<std::vector<float>> TunedGroup::values(float factor) const {
+  SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(directory_.file("model.safetensors")));
+  std::vector<float> values;
+  for (const std::string& name : members_) {
+    SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, model.read(*model.find(name)));
+    for (const float value : matrix.values) values.push_back(factor * value);
+  }
+  return values;
+}
+
+Status TunedGroup::check(const MemberOf& member, const Run& run, float factor) const {
   const std::int64_t tokens = std::max<std::int64_t>(1, case_.tokens - 1);
-  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<Member> members, problems(member, tokens));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<Member> members, problems(member, tokens, factor));
   GroupInputs run_inputs = inputs(members);
   SPARSMITH_RETURN_IF_ERROR(run(run_inputs));
   for (std::size_t i = 0; i < members.size(); ++i) {

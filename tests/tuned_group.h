@@ -51,10 +51,12 @@ class TunedGroup {
   const std::vector<std::string>& members() const { return members_; }
 
   // Runs the group, and compares the part of each member's Y with the product of that member's weight, in fp64.
-  //   member: what is tested, as Operator::member().   run: writes Y.
+  //   member: what is tested, as Operator::member().   run: writes Y.   factor: of the weight's values by now.
   using MemberOf = std::function<Result<MemberView>(const std::string& name, std::int64_t tokens, std::int64_t ldy)>;
   using Run = std::function<Status(GroupInputs& inputs)>;
-  Status check(const MemberOf& member, const Run& run) const;
+  Status check(const MemberOf& member, const Run& run, float factor = 1) const;
+  // The values of the group times `factor`, in the order of its pattern.
+  Result<std::vector<float>> values(float factor) const;
 
  private:
   struct Member {
@@ -63,7 +65,7 @@ class TunedGroup {
     MemberView view;
   };
 
-  Result<std::vector<Member>> problems(const MemberOf& member, std::int64_t tokens) const;
+  Result<std::vector<Member>> problems(const MemberOf& member, std::int64_t tokens, float factor) const;
   GroupInputs inputs(const std::vector<Member>& members) const;
   // Where (row, token) of a member stands in the group's Y.
   std::int64_t y_index(const MemberView& view, std::int64_t row, std::int64_t token) const;

@@ -1,6 +1,7 @@
 // `sparsmith run`: one operator of a tuned file on drawn input.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -22,6 +23,7 @@ namespace {
 struct Options {
   std::string file;
   std::string tensor;
+  std::string kind;  // of the operator
   std::int64_t tokens = 0;
   std::string device;
   std::string model;
@@ -59,14 +61,14 @@ Result<CsrMatrix> read_as(const ModelFile& model, const std::string& name, std::
 // What the output is checked against: the weight of the tuned file, or that of the model it was tuned from.
 Result<CsrMatrix> reference_matrix(const Options& options, const TunedWeight& weight) {
   if (options.model.empty()) return matrix_of(weight);
-  const OperatorSpec& spec = weight.spec;
   SPARSMITH_ASSIGN_OR_RETURN(const ModelFile model, ModelFile::open(options.model, {.max_memory = options.max_memory}));
-  if (weight.members.empty()) return read_as(model, weight.name, spec.rows, spec.cols, spec.type);
+  if (weight.members.empty()) return read_as(model, weight.name, weight.rows, weight.cols, weight.type);
   CsrMatrix group;
-  group.cols = spec.cols;
-  group.data_type = spec.type;
+  group.cols = weight.cols;
+  group.data_type = weight.type;
   for (const GroupMember& member : weight.members) {
-    SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, read_as(model, member.name, member.rows, spec.cols, spec.type));
+    SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix,
+                               read_as(model, member.name, member.rows, weight.cols, weight.type));
     SPARSMITH_RETURN_IF_ERROR(append_rows(group, matrix));
   }
   return group;
@@ -87,6 +89,16 @@ Result<const TunedWeight*> find_weight(const TunedContents& contents, const std:
   return not_found(fmt::format("{}: say which with --tensor; it holds {}", file, names));
 }
 
+Result<const TunedOperator*> find_operator(const TunedWeight& weight, const std::string& kind) {
+  if (kind.empty()) return &weight.operators.front();
+  std::string kinds;
+  for (const TunedOperator& op : weight.operators) {
+    if (operator_kind_name(op.spec.kind) == kind) return &op;
+    kinds += (kinds.empty() ? "" : ", ") + std::string(operator_kind_name(op.spec.kind));
+  }
+  return not_found(fmt::format("{} has no operator {}; it has {}", weight.name, kind, kinds));
+}
+
 // The device asked for, or the first GPU. The emulator is never a silent substitute.
 Result<std::unique_ptr<Worker>> start_worker(const Options& options) {
   if (!options.device.empty()) return Worker::start({.device = options.device, .program = ""});
@@ -100,15 +112,15 @@ Result<std::unique_ptr<Worker>> start_worker(const Options& options) {
 // and packed, X, Y, the residual, the fp64 reference with its bounds, and the workspace.
 Status check_emulated_memory(const Options& options, const TunedWeight& weight, const TunedChoice& choice,
                              std::int64_t tokens) {
-  const auto rows = static_cast<double>(weight.spec.rows);
-  const auto cols = static_cast<double>(weight.spec.cols);
+  const auto rows = static_cast<double>(weight.rows);
+  const auto cols = static_cast<double>(weight.cols);
   const auto n = static_cast<double>(tokens);
   const Facts& facts = weight.packing(choice.packing)->facts;
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace,
                              choice.plan.workspace_bytes.evaluate({.n = tokens, .facts = &facts}));
   const double matrix = 8 * (rows + 1) + 8 * static_cast<double>(weight.nnz);
-  const double bytes = 4 * matrix + 3 * static_cast<double>(weight.packed_bytes()) + 40 * rows * n + 12 * cols * n +
-                       2 * static_cast<double>(workspace);
+  const double bytes = 4 * matrix + 3 * static_cast<double>(weight.packed_bytes()) + 40 * std::max(rows, cols) * n +
+                       12 * std::min(rows, cols) * n + 2 * static_cast<double>(workspace);
   return check_memory(fmt::format("{} at N = {} in the emulator", weight.name, tokens), bytes,
                       options.max_memory > 0 ? options.max_memory : default_max_memory());
 }
@@ -118,8 +130,9 @@ Result<RunResult> run_operator(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const TunedWeight* weight, find_weight(file.contents(), options.tensor, options.file));
   RunResult result;
   result.tensor = weight->name;
-  result.tokens = options.tokens > 0 ? options.tokens : weight->choices.front().tokens;
-  const TunedChoice& choice = weight->choice_for(result.tokens);
+  SPARSMITH_ASSIGN_OR_RETURN(const TunedOperator* op, find_operator(*weight, options.kind));
+  result.tokens = options.tokens > 0 ? options.tokens : op->choices.front().tokens;
+  const TunedChoice& choice = op->choice_for(result.tokens);
   result.bucket = choice.tokens;
   result.what = choice_text(choice);
 
@@ -128,11 +141,11 @@ Result<RunResult> run_operator(const Options& options) {
     SPARSMITH_RETURN_IF_ERROR(check_emulated_memory(options, *weight, choice, result.tokens));
   SPARSMITH_ASSIGN_OR_RETURN(const auto worker, start_worker(options));
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, reference_matrix(options, *weight));
-  SPARSMITH_RETURN_IF_ERROR(worker->set_weight(matrix, weight->spec));
+  SPARSMITH_RETURN_IF_ERROR(worker->set_weight(matrix, op->spec));
   const bool emulated = worker->properties().is_emulator;
   SPARSMITH_ASSIGN_OR_RETURN(const LoadedCandidate loaded,
                              emulated
-                                 ? regenerated_choice(file.contents(), *weight, choice)
+                                 ? regenerated_choice(file.contents(), *weight, op->spec, choice)
                                  : loaded_choice(file.contents(), choice, worker->properties().compute_capability));
   const PackedWeight packed = packed_weight_of(*weight, *weight->packing(choice.packing));
   SPARSMITH_RETURN_IF_ERROR(worker->add_packing(packed));
@@ -195,7 +208,8 @@ void add_run_command(CLI::App& app, Action& action) {
   CLI::App* const command = app.add_subcommand("run", "Run one operator of a tuned file on drawn input");
   command->add_option("file", options->file, "A tuned file")->required();
   command->add_option("--tensor", options->tensor, "The weight; may be left out where there is one only");
-  command->add_option("--tokens", options->tokens, "N; default: the weight's first bucket")
+  command->add_option("--operator", options->kind, "spmm or spmm_transposed; default: the weight's first");
+  command->add_option("--tokens", options->tokens, "N; default: the operator's first bucket")
       ->check(CLI::Range(1, 1 << 24));
   command->add_option("--device", options->device, "cuda:0, or emulator; default: the first GPU");
   command->add_flag("--check", options->check, "Compare with fp64, and say how close it is");

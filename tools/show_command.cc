@@ -53,10 +53,12 @@ void print_overview(const TunedContents& contents) {
   TextTable table(
       {{"weight"}, {"shape"}, {"operator"}, {"N", true}, {"choice"}, {"us", true}, {"dense us", true}, {"evidence"}});
   for (const TunedWeight& weight : contents.weights) {
-    for (const TunedChoice& choice : weight.choices) {
-      table.add({weight.name, fmt::format("{}x{}", weight.spec.rows, weight.spec.cols), weight.spec.name(),
-                 std::to_string(choice.tokens), choice_text(choice), fmt::format("{:.2f}", choice.median_us),
-                 choice.dense_us > 0 ? fmt::format("{:.2f}", choice.dense_us) : "-", evidence_text(choice)});
+    for (const TunedOperator& op : weight.operators) {
+      for (const TunedChoice& choice : op.choices) {
+        table.add({weight.name, fmt::format("{}x{}", weight.rows, weight.cols), op.spec.name(),
+                   std::to_string(choice.tokens), choice_text(choice), fmt::format("{:.2f}", choice.median_us),
+                   choice.dense_us > 0 ? fmt::format("{:.2f}", choice.dense_us) : "-", evidence_text(choice)});
+      }
     }
   }
   print("{}", table.plain());
@@ -75,7 +77,7 @@ void print_choice(const TunedContents& contents, const TunedWeight& weight, cons
   print("  why       {}\n", choice.reason);
   print("  time      {:.2f} us, {}{}\n", choice.median_us, evidence_text(choice),
         choice.dense_us > 0 ? fmt::format("; dense {:.2f} us", choice.dense_us) : "");
-  if (choice.kind == TunedChoice::Kind::kGenerated) print("  config    {}\n", choice.config);
+  if (!choice.config.empty()) print("  config    {}\n", choice.config);
   const TunedPacking* packing = weight.packing(choice.packing);
   print("  packing   {}, {}\n", choice.packing,
         human_bytes(packing == nullptr ? 0 : static_cast<double>(packing->bytes())));
@@ -89,40 +91,30 @@ void print_choice(const TunedContents& contents, const TunedWeight& weight, cons
 
 // tokens 0: for every N.
 void print_weight(const TunedContents& contents, const TunedWeight& weight, std::int64_t tokens) {
-  print("{} {}x{}, {} nonzeros, {}: {} on the GPU, {} dense\n", weight.name, weight.spec.rows, weight.spec.cols,
-        weight.nnz, weight.spec.name(), human_bytes(static_cast<double>(weight.packed_bytes())),
+  print("{} {}x{}, {}, {} nonzeros: {} on the GPU, {} dense\n", weight.name, weight.rows, weight.cols,
+        short_name(weight.type), weight.nnz, human_bytes(static_cast<double>(weight.packed_bytes())),
         human_bytes(static_cast<double>(weight.dense_bytes())));
   for (const GroupMember& member : weight.members) {
     print("  rows {} to {}  {}\n", member.first_row, member.first_row + member.rows - 1, member.name);
   }
-  for (const TunedChoice& choice : weight.choices) {
-    if (tokens == 0 || &choice == &weight.choice_for(tokens)) print_choice(contents, weight, choice);
+  for (const TunedOperator& op : weight.operators) {
+    print("{}\n", op.spec.name());
+    for (const TunedChoice& choice : op.choices) {
+      if (tokens == 0 || &choice == &op.choice_for(tokens)) print_choice(contents, weight, choice);
+    }
+    if (tokens > op.choices.back().tokens)
+      print("N = {} lies outside of the tuned buckets: \"never slower than dense\" is not promised there\n", tokens);
   }
-  if (tokens > weight.choices.back().tokens)
-    print("N = {} lies outside of the tuned buckets: \"never slower than dense\" is not promised there\n", tokens);
 }
 
-nlohmann::json json_of(const TunedContents& contents, const TunedWeight& weight, bool source) {
-  nlohmann::json object = {{"name", weight.name},
-                           {"M", weight.spec.rows},
-                           {"K", weight.spec.cols},
-                           {"nnz", weight.nnz},
-                           {"operator", weight.spec.name()},
-                           {"gpu_bytes", weight.packed_bytes()},
-                           {"dense_bytes", weight.dense_bytes()}};
-  for (const GroupMember& member : weight.members) {
-    object["members"].push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
-  }
-  object["choices"] = nlohmann::json::array();
-  for (const TunedChoice& choice : weight.choices) {
-    nlohmann::json each = {{"tokens", choice.tokens},
-                           {"kind", choice.kind == TunedChoice::Kind::kDense ? "vendor" : "generated"},
-                           {"packing", choice.packing},
-                           {"config", choice.config},
-                           {"evidence", evidence_text(choice)},
-                           {"median_us", choice.median_us},
-                           {"dense_us", choice.dense_us},
-                           {"reason", choice.reason}};
+nlohmann::json json_of(const TunedContents& contents, const TunedOperator& op, bool source) {
+  nlohmann::json object = {{"operator", op.spec.name()}, {"choices", nlohmann::json::array()}};
+  for (const TunedChoice& choice : op.choices) {
+    nlohmann::json each = {
+        {"tokens", choice.tokens},           {"kind", choice.config.empty() ? "vendor" : "generated"},
+        {"packing", choice.packing},         {"config", choice.config},
+        {"evidence", evidence_text(choice)}, {"median_us", choice.median_us},
+        {"dense_us", choice.dense_us},       {"reason", choice.reason}};
     each["kernels"] = nlohmann::json::array();
     for (const TunedKernel* kernel : kernels_of(contents, choice)) {
       nlohmann::json one = {{"name", kernel->name}};
@@ -135,15 +127,33 @@ nlohmann::json json_of(const TunedContents& contents, const TunedWeight& weight,
   return object;
 }
 
+nlohmann::json json_of(const TunedContents& contents, const TunedWeight& weight, bool source) {
+  nlohmann::json object = {{"name", weight.name},
+                           {"M", weight.rows},
+                           {"K", weight.cols},
+                           {"nnz", weight.nnz},
+                           {"type", short_name(weight.type)},
+                           {"gpu_bytes", weight.packed_bytes()},
+                           {"dense_bytes", weight.dense_bytes()}};
+  for (const GroupMember& member : weight.members) {
+    object["members"].push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
+  }
+  for (const TunedOperator& op : weight.operators)
+    object["operators"][operator_kind_name(op.spec.kind)] = json_of(contents, op, source);
+  return object;
+}
+
 // Each kernel of the weight's choices once.
 std::vector<const TunedKernel*> distinct_kernels(const TunedContents& contents, const TunedWeight& weight,
                                                  std::int64_t tokens) {
   std::vector<const TunedKernel*> kernels;
   std::set<std::string> seen;
-  for (const TunedChoice& choice : weight.choices) {
-    if (tokens > 0 && &choice != &weight.choice_for(tokens)) continue;
-    for (const TunedKernel* kernel : kernels_of(contents, choice)) {
-      if (seen.insert(kernel->name).second) kernels.push_back(kernel);
+  for (const TunedOperator& op : weight.operators) {
+    for (const TunedChoice& choice : op.choices) {
+      if (tokens > 0 && &choice != &op.choice_for(tokens)) continue;
+      for (const TunedKernel* kernel : kernels_of(contents, choice)) {
+        if (seen.insert(kernel->name).second) kernels.push_back(kernel);
+      }
     }
   }
   return kernels;
@@ -202,7 +212,7 @@ int run(const Options& options) {
   if (options.json) {
     nlohmann::json object = json_of(contents, **weight, options.source);
     for (const ExplainedChoice& each : explained) {
-      for (nlohmann::json& choice : object["choices"]) {
+      for (nlohmann::json& choice : object["operators"][operator_kind_name(each.kind)]["choices"]) {
         if (choice["tokens"] == each.choice->tokens) choice["why"] = why_json(each.explanation);
       }
     }

@@ -81,7 +81,7 @@ std::string choice_text(const BucketChoice& bucket) {
 }
 
 std::string choice_text(const TunedChoice& choice) {
-  if (choice.kind != TunedChoice::Kind::kDense) return short_config(choice.config);
+  if (!choice.config.empty()) return short_config(choice.config);
   return choice.plan.steps.size() == 1 ? "dense (cublas)" : "dense (cublas+epilogue)";
 }
 

@@ -77,7 +77,7 @@ void print_families(const Explanation& explanation) {
 }
 
 void print_verdict(const TunedChoice& choice, const Explanation& explanation) {
-  const bool sparse = choice.kind == TunedChoice::Kind::kGenerated;
+  const bool sparse = !choice.config.empty();
   if (explanation.runner_up_us > 0) {
     print("  margin    {:+.1f} % to the fastest other one tried, {:.2f} us: {}\n",
           (explanation.runner_up_us / choice.median_us - 1) * 100, explanation.runner_up_us, explanation.runner_up);
@@ -117,25 +117,29 @@ Result<std::vector<ExplainedChoice>> explained_choices(const TunedContents& cont
                                                        std::int64_t tokens, const std::string& cache_path) {
   SPARSMITH_ASSIGN_OR_RETURN(std::optional<Cache> cache, open_for_reading(cache_path));
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, matrix_of(weight));
-  const SparsityStatistics statistics = compute_statistics(matrix);
-  Problem problem{weight.spec, 1, device_of(contents.provenance.device_class)};
   std::vector<ExplainedChoice> all;
-  for (const TunedChoice& choice : weight.choices) {
-    if (tokens > 0 && &choice != &weight.choice_for(tokens)) continue;
-    problem.tokens = choice.tokens;
-    std::vector<MeasurementRecord> measurements;
-    if (cache) {
-      auto found = cache->measurements({weight.pattern_hash, weight.spec.name(), choice.tokens,
-                                        contents.provenance.device_class, contents.provenance.timing_policy});
-      if (found.ok()) measurements = std::move(*found);
+  for (const TunedOperator& op : weight.operators) {
+    const bool straight = op.spec.kind == OperatorKind::kSpmm;
+    const SparsityStatistics statistics = compute_statistics(straight ? matrix : transposed(matrix));
+    Problem problem{op.spec, 1, device_of(contents.provenance.device_class)};
+    for (const TunedChoice& choice : op.choices) {
+      if (tokens > 0 && &choice != &op.choice_for(tokens)) continue;
+      problem.tokens = choice.tokens;
+      std::vector<MeasurementRecord> measurements;
+      if (cache) {
+        auto found = cache->measurements({weight.pattern_hash, op.spec.name(), choice.tokens,
+                                          contents.provenance.device_class, contents.provenance.timing_policy});
+        if (found.ok()) measurements = std::move(*found);
+      }
+      ChoiceToExplain explained;
+      explained.us = choice.median_us;
+      explained.dense_us = choice.dense_us;
+      explained.config = choice.config;
+      if (const TunedPacking* packing = weight.packing(choice.packing)) explained.weight_bytes = packing->bytes();
+      explained.launches = std::max<std::size_t>(1, choice.plan.steps.size());
+      all.push_back(
+          {&choice, explain(problem, statistics, explained, measurements), !measurements.empty(), op.spec.kind});
     }
-    ChoiceToExplain explained;
-    explained.us = choice.median_us;
-    explained.dense_us = choice.dense_us;
-    if (choice.kind == TunedChoice::Kind::kGenerated) explained.config = choice.config;
-    if (const TunedPacking* packing = weight.packing(choice.packing)) explained.weight_bytes = packing->bytes();
-    explained.launches = std::max<std::size_t>(1, choice.plan.steps.size());
-    all.push_back({&choice, explain(problem, statistics, explained, measurements), !measurements.empty()});
   }
   return all;
 }

@@ -16,6 +16,7 @@ struct ExplainedChoice {
   const TunedChoice* choice = nullptr;
   Explanation explanation;
   bool has_measurements = false;  // a cache knew what was tried
+  OperatorKind kind = OperatorKind::kSpmm;
 };
 
 // Of each choice (for `tokens`; 0: all), with what the cache at `cache` measured; empty: the default one, where it is

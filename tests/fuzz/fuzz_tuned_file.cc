@@ -54,14 +54,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto contents = tuned_contents_from_json({reinterpret_cast<const char*>(data), size}, any_tensor);
   if (!contents.ok() || !contents->validate().ok()) return 0;
   for (const TunedWeight& weight : contents->weights) {
-    if (weight.choice_for(3).tokens < 1 || weight.packed_bytes() < 0) std::abort();
+    if (weight.packed_bytes() < 0) std::abort();
+    for (const TunedOperator& op : weight.operators)
+      if (op.choice_for(3).tokens < 1) std::abort();
     std::int64_t next = 0;  // members share out all rows
     for (const GroupMember& member : weight.members) {
       if (member.first_row != next || member.rows < 1) std::abort();
       if (contents->find_weight(member.name).ok()) std::abort();
       next += member.rows;
     }
-    if (next != 0 && next != weight.spec.rows) std::abort();
+    if (next != 0 && next != weight.rows) std::abort();
   }
   for (const TunedKernel& kernel : contents->kernels) {
     if (const auto* binary = kernel.binary_for(90); binary != nullptr && binary->architecture.empty()) std::abort();

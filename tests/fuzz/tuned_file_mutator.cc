@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <span>
 
@@ -143,13 +144,14 @@ Json edge_number(const Json& old, Random& random) {
 }
 
 Json other_text(const std::string& old, const std::vector<Place>& places, Random& random) {
-  static const std::array<const char*, 22> kTexts = {"n",
+  static const std::array<const char*, 23> kTexts = {"n",
                                                      "n * 2",
                                                      "n + 1",
                                                      "n - 1",
                                                      "0 - n",
                                                      "ld.x",
                                                      "ld.y * n",
+                                                     "fact.places",
                                                      "fact.segments",
                                                      "n * n * n * n * n",
                                                      "ceil_div(n, 0)",
@@ -195,10 +197,13 @@ void alter_json(Json& description, Random& random) {
   std::vector<Place> places;
   Json* root = &description;
   // Plans have most of what can do harm.
-  const std::vector<Json*> weights = list(description, "weights");
-  if (!weights.empty() && random() % 2 == 0) {
-    const std::vector<Json*> choices = list(*one_of(weights, random), "choices");
-    if (!choices.empty()) root = one_of(choices, random);
+  if (random() % 2 == 0) {
+    std::vector<Json*> runs;  // choices, and a writer now and then
+    for (Json* op : list(description, "operators")) std::ranges::copy(list(*op, "choices"), std::back_inserter(runs));
+    for (Json* weight : list(description, "weights"))
+      for (Json* packing : list(*weight, "packings"))
+        if (random() % 4 == 0) std::ranges::copy(list(*packing, "writers"), std::back_inserter(runs));
+    if (!runs.empty()) root = one_of(runs, random);
     if (root->is_object() && root->contains("plan") && random() % 4 != 0) root = &(*root)["plan"];
   }
   collect(*root, places);

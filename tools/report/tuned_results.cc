@@ -10,21 +10,21 @@ double bytes_moved(const TunedWeight& weight, const TunedChoice& choice) {
   const TunedPacking* const packing = weight.packing(choice.packing);
   const std::int64_t bytes = packing == nullptr ? weight.dense_bytes() : packing->bytes();
   const std::int64_t activations =
-      choice.tokens * (weight.spec.rows + weight.spec.cols) * static_cast<std::int64_t>(size_of(weight.spec.type));
+      choice.tokens * (weight.rows + weight.cols) * static_cast<std::int64_t>(size_of(weight.type));
   return static_cast<double>(bytes + activations);
 }
 
-ResultCase case_of(const TunedWeight& weight, const TunedChoice& choice) {
+ResultCase case_of(const TunedWeight& weight, const TunedOperator& op, const TunedChoice& choice) {
   ResultCase one;
   one.weight = weight.name;
-  one.operator_name = weight.spec.name();
-  one.rows = weight.spec.rows;
-  one.cols = weight.spec.cols;
+  one.operator_name = op.spec.name();
+  one.rows = weight.rows;
+  one.cols = weight.cols;
   one.nnz = weight.nnz;
   const double elements = static_cast<double>(one.rows) * static_cast<double>(one.cols);
   one.sparsity = elements > 0 ? 1 - static_cast<double>(one.nnz) / elements : 0;
   one.tokens = choice.tokens;
-  const bool generated = choice.kind == TunedChoice::Kind::kGenerated;
+  const bool generated = !choice.config.empty();
   one.config = generated ? choice.config : "cublas";
   one.family = generated ? choice.config.substr(0, choice.config.find(' ')) : "dense";
   one.measured = choice.evidence == TunedChoice::Evidence::kMeasured;
@@ -48,7 +48,8 @@ TuningResults tuned_results(const TunedContents& contents, const std::string& so
   results.source = source;
   results.device = contents.provenance.device_name;
   for (const TunedWeight& weight : contents.weights) {
-    for (const TunedChoice& choice : weight.choices) results.cases.push_back(case_of(weight, choice));
+    for (const TunedOperator& op : weight.operators)
+      for (const TunedChoice& choice : op.choices) results.cases.push_back(case_of(weight, op, choice));
     if (weight.dense_bytes() == 0) continue;
     results.bytes.push_back({weight.name, results.cases.back().sparsity, static_cast<double>(weight.dense_bytes()),
                              static_cast<double>(weight.packed_bytes())});
