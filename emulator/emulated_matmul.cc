@@ -72,18 +72,26 @@ Lines lines_of(const OperatorSpec& spec, std::string_view name, const LaunchBind
           bindings.variables.strides.value_or(name, 0)};
 }
 
-// W X, in Y's layout without gaps. Rows of W are read one at a time: W is what is large.
+// W X, or W^T X, in Y's layout without gaps. Rows of W are read one at a time: W is what is large.
 Result<std::vector<double>> product_of(const OperatorSpec& spec, std::int64_t n, const Lines& weight,
                                        const std::vector<float>& x, const DeviceMemory& memory) {
   const bool token_major = spec.layout == Layout::kTokenMajor;
+  const bool straight = spec.kind == OperatorKind::kSpmm;
   std::vector<double> y(static_cast<std::size_t>(spec.rows * n));
-  for (std::int64_t row = 0; row < spec.rows; ++row) {
+  const auto x_at = [&](std::int64_t k, std::int64_t token) {
+    return static_cast<double>(x[token_major ? token * spec.cols + k : k * n + token]);
+  };
+  const auto y_at = [&](std::int64_t m, std::int64_t token) -> double& {
+    return y[token_major ? token * spec.rows + m : m * n + token];
+  };
+  for (std::int64_t row = 0; row < weight.lines; ++row) {
     SPARSMITH_ASSIGN_OR_RETURN(const std::vector<float> w, weight.read(memory, row, 1));
     for (std::int64_t token = 0; token < n; ++token) {
-      double sum = 0;
-      for (std::int64_t k = 0; k < spec.cols; ++k)
-        sum += static_cast<double>(w[k]) * static_cast<double>(x[token_major ? token * spec.cols + k : k * n + token]);
-      y[token_major ? token * spec.rows + row : row * n + token] = sum;
+      for (std::int64_t col = 0; col < weight.length; ++col) {
+        const std::int64_t m = straight ? row : col;
+        const std::int64_t k = straight ? col : row;
+        y_at(m, token) += static_cast<double>(w[col]) * x_at(k, token);
+      }
     }
   }
   return y;
@@ -128,7 +136,7 @@ Status emulated_matmul(const PlanStep& step, const LaunchBindings& bindings, Dev
   const auto array = std::ranges::find(bindings.packed, step.array, &LaunchBindings::Packed::name);
   if (array == bindings.packed.end()) return not_found(fmt::format("there is no packed array {}", step.array));
   if (!step.product && !DenseMatmul::covers(spec)) return unsupported("no library has the epilogue of this product");
-  const Lines weight{array->address, spec.type, spec.rows, spec.cols, spec.cols};
+  const Lines weight{array->address, spec.type, spec.weight_rows(), spec.weight_cols(), spec.weight_cols()};
   SPARSMITH_ASSIGN_OR_RETURN(const std::vector<float> x, lines_of(spec, "x", bindings).read(memory));
   SPARSMITH_ASSIGN_OR_RETURN(std::vector<double> y, product_of(spec, n, weight, x, memory));
   Lines to = lines_of(spec, "y", bindings);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "formats/packed_format.h"
 #include "generator/kernel_parts.h"
 #include "runtime/dense_matmul.h"
 #include "runtime/tuned_file.h"
@@ -30,10 +29,6 @@ KernelText epilogue_text(const OperatorSpec& spec) {
   return text;
 }
 
-std::string packing_for(const OperatorSpec& spec) {
-  return spec.kind == OperatorKind::kSpmm ? std::string(kDensePacking) : transposed_packing(kDensePacking);
-}
-
 }  // namespace
 
 Result<Candidate> dense_epilogue(const OperatorSpec& spec) {
@@ -43,7 +38,7 @@ Result<Candidate> dense_epilogue(const OperatorSpec& spec) {
       fmt::format("min(ceil_div({} * ceil_div(n, {}), {}), 65535)", spec.rows, kTokensPerThread, text.threads));
   Candidate candidate;
   candidate.config.family = "dense_epilogue";
-  candidate.packing = packing_for(spec);
+  candidate.packing = kDensePacking;
   candidate.plan.workspace_bytes = IntegerExpression::of(part_bytes(spec, 1));
   candidate.plan.steps = {matmul_step(std::string(kDenseArray), IntegerExpression(0)), std::move(step)};
   SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
@@ -54,7 +49,7 @@ Result<Candidate> dense_epilogue(const OperatorSpec& spec) {
 Result<Candidate> dense_candidate(const OperatorSpec& spec) {
   if (!DenseMatmul::covers(spec)) return dense_epilogue(spec);
   Candidate candidate;
-  candidate.packing = packing_for(spec);
+  candidate.packing = kDensePacking;
   candidate.plan.steps = {matmul_step(std::string(kDenseArray), std::nullopt)};
   return candidate;
 }

@@ -23,6 +23,7 @@ std::uint32_t alignment_of(DeviceAddress address) {
 
 // cuBLASLt's matrices are column-major. Y[N][M] row-major is D, M x N; so token_major is D = W^T' X with W[M][K]
 // row-major seen as K x M and transposed; feature_major is Y[M][N] seen as N x M: D = X W with X as N x K, W as K x M.
+// What multiplies the transposed weight, whose array is seen as M x K, transposes it where the other does not.
 struct DenseMatmul::Product {
   DeviceAddress weight = 0;
   float alpha = 1;
@@ -107,8 +108,9 @@ Status DenseMatmul::multiply(const LaunchBindings& bindings, const Product& prod
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
     call(library_.MatmulDescSetAttribute(&operation, attribute, &value, sizeof(value)), "describing a product");
   };
-  const cublasOperation_t op_a = token_major ? CUBLAS_OP_T : CUBLAS_OP_N;
-  set(CUBLASLT_MATMUL_DESC_TRANSA, op_a);
+  const bool straight = spec_.kind == OperatorKind::kSpmm;
+  const cublasOperation_t op_w = token_major == straight ? CUBLAS_OP_T : CUBLAS_OP_N;
+  set(token_major ? CUBLASLT_MATMUL_DESC_TRANSA : CUBLASLT_MATMUL_DESC_TRANSB, op_w);
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, product.epilogue);
   if (product.bias != 0) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
 
@@ -120,7 +122,7 @@ Status DenseMatmul::multiply(const LaunchBindings& bindings, const Product& prod
                           std::uint64_t cols, std::int64_t ld) {
     call(library_.MatrixLayoutInit(&of, sizeof(of), element, rows, cols, ld), "describing a matrix");
   };
-  layout(w, type, k, m, spec_.cols);
+  layout(w, type, straight ? k : m, straight ? m : k, spec_.weight_cols());
   layout(x, type, token_major ? k : n, token_major ? n : k, bindings.variables.strides.value_or("x", 0));
   layout(c, product.out_type, token_major ? m : n, token_major ? n : m, product.ldc);
   layout(d, product.out_type, token_major ? m : n, token_major ? n : m, product.ldd);

@@ -29,8 +29,8 @@ class DenseMatmul {
   DenseMatmul& operator=(const DenseMatmul&) = delete;
   ~DenseMatmul();
 
-  // The whole operator. `weight`: [M][K] row-major, of the spec's type. REQUIRES covers(spec) and bindings.scratch;
-  // the context is current.
+  // The whole operator. `weight`: [weight_rows][weight_cols] row-major, of the spec's type, whichever the operator's
+  // kind. REQUIRES covers(spec) and bindings.scratch; the context is current.
   Status enqueue(DeviceAddress weight, const LaunchBindings& bindings, CUstream stream) const;
 
   // W X alone, in fp32, to `product`, in Y's layout without gaps. REQUIRES as above, but for covers().

@@ -19,6 +19,7 @@ struct Layout {
 };
 struct Operation {
   cublasOperation_t op_a;
+  cublasOperation_t op_b;
   cublasLtEpilogue_t epilogue;
   const float* bias;
 };
@@ -50,7 +51,7 @@ FAKE cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 FAKE cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t operation, std::size_t,
                                                     cublasComputeType_t compute, cudaDataType_t) {
   if (compute != CUBLAS_COMPUTE_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
-  write(operation, Operation{CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr});
+  write(operation, Operation{CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr});
   return CUBLAS_STATUS_SUCCESS;
 }
 FAKE cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t opaque,
@@ -59,6 +60,7 @@ FAKE cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t opaque,
   auto operation = read<Operation>(opaque);
   switch (attribute) {
     case CUBLASLT_MATMUL_DESC_TRANSA: operation.op_a = read<cublasOperation_t>(value); break;
+    case CUBLASLT_MATMUL_DESC_TRANSB: operation.op_b = read<cublasOperation_t>(value); break;
     case CUBLASLT_MATMUL_DESC_EPILOGUE: operation.epilogue = read<cublasLtEpilogue_t>(value); break;
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER: operation.bias = read<const float*>(value); break;
     default: return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -96,10 +98,11 @@ FAKE cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, 
   const auto b = read<Layout>(b_layout);
   const auto c = read<Layout>(c_layout);
   const auto d = read<Layout>(d_layout);
-  const bool transposed = operation.op_a == CUBLAS_OP_T;
-  const std::uint64_t inner = transposed ? a.rows : a.cols;
-  const std::uint64_t rows = transposed ? a.cols : a.rows;
-  if (inner != b.rows || d.rows != rows || d.cols != b.cols || c.rows != d.rows || c.cols != d.cols) {
+  const bool turned_a = operation.op_a == CUBLAS_OP_T;
+  const bool turned_b = operation.op_b == CUBLAS_OP_T;
+  const std::uint64_t inner = turned_a ? a.rows : a.cols;
+  if (inner != (turned_b ? b.cols : b.rows) || d.rows != (turned_a ? a.cols : a.rows) ||
+      d.cols != (turned_b ? b.rows : b.cols) || c.rows != d.rows || c.cols != d.cols) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const auto at = [](const void* data, const Layout& layout, std::uint64_t row, std::uint64_t col) {
@@ -111,7 +114,8 @@ FAKE cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, 
     for (std::uint64_t row = 0; row < d.rows; ++row) {
       float sum = 0;
       for (std::uint64_t i = 0; i < inner; ++i) {
-        sum += (transposed ? at(a_data, a, i, row) : at(a_data, a, row, i)) * at(b_data, b, i, col);
+        sum += (turned_a ? at(a_data, a, i, row) : at(a_data, a, row, i)) *
+               (turned_b ? at(b_data, b, col, i) : at(b_data, b, i, col));
       }
       float value = read<float>(alpha) * sum;
       if (read<float>(beta) != 0) value += read<float>(beta) * at(c_data, c, row, col);

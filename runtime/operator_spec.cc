@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "matrix/csr_matrix.h"
+
 namespace sparsmith {
 
 std::string_view operator_kind_name(OperatorKind kind) {
@@ -123,6 +125,10 @@ Status OperatorSpec::check() const {
   if (accumulation == Accumulation::kFp32 || type == DataType::kFloat16) return {};
   return invalid_argument(fmt::format("accumulation {} is for fp16 operators, not for {} ones",
                                       accumulation_name(accumulation), short_name(type)));
+}
+
+CsrMatrix multiplied(OperatorKind kind, const CsrMatrix& matrix) {
+  return kind == OperatorKind::kSpmm ? matrix : transposed(matrix);
 }
 
 Result<OperatorSpec> OperatorSpec::parse(std::string_view name) {

@@ -18,6 +18,8 @@
 
 namespace sparsmith {
 
+struct CsrMatrix;
+
 // How activations lie in memory. token_major: X[N][K], Y[N][M] row-major, as PyTorch's linear layers have
 // them; feature_major: X[K][N], Y[M][N].
 enum class Layout : std::uint8_t { kTokenMajor, kFeatureMajor };
@@ -71,5 +73,8 @@ struct OperatorSpec {
   static Result<OperatorSpec> parse(std::string_view name);
   bool operator==(const OperatorSpec&) const = default;
 };
+
+// What an operator of that kind multiplies by X, of the weight; and the weight, of what it multiplies.
+CsrMatrix multiplied(OperatorKind kind, const CsrMatrix& matrix);
 
 }  // namespace sparsmith

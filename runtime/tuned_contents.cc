@@ -65,7 +65,7 @@ Status check_shape(const TunedWeight& weight) {
   return {};
 }
 
-// The array is the weight, every element of it, or its transpose.
+// The array is the weight, every element of it.
 Status check_dense(const TunedPacking& packing, std::string_view name, const TunedWeight& weight) {
   const TunedArray* values = packing.array(name);
   if (values == nullptr || values->type != weight.type ||
@@ -143,8 +143,7 @@ Status check_packing(const TunedPacking& packing, const TunedWeight& weight,
           fmt::format("packing {}: array {} is no whole number of elements", packing.packing, array.name));
     }
   }
-  if (without_transposed(packing.packing) == kDensePacking)
-    SPARSMITH_RETURN_IF_ERROR(check_dense(packing, kDenseArray, weight));
+  if (packing.packing == kDensePacking) SPARSMITH_RETURN_IF_ERROR(check_dense(packing, kDenseArray, weight));
   return check_writers(packing, weight, kernels);
 }
 
@@ -152,9 +151,9 @@ Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const 
                     const std::set<std::string_view>& kernels) {
   const TunedPacking* packing = weight.packing(choice.packing);
   if (packing == nullptr) return invalid_input(fmt::format("there is no packing {}", choice.packing));
-  if (is_transposed(choice.packing) != (spec.kind == OperatorKind::kSpmmTransposed))
+  const bool dense = choice.packing == kDensePacking;  // for operators of either kind
+  if (!dense && is_transposed(choice.packing) != (spec.kind == OperatorKind::kSpmmTransposed))
     return invalid_input(fmt::format("packing {:.100} is not for {}", choice.packing, operator_kind_name(spec.kind)));
-  const bool dense = without_transposed(choice.packing) == kDensePacking;
   if (dense != choice.config.empty())
     return invalid_input(fmt::format("its config does not go with the packing {}", choice.packing));
   if (dense && !choice.plan.has_matmul()) return invalid_input("it is kept dense, and its plan does not multiply");

@@ -427,33 +427,39 @@ TEST_F(TunedModelTest, ADeviceErrorNamesTheWeightAndTheKernel) {
   EXPECT_THAT(status.message(), HasSubstr("fake_csr"));
 }
 
-// Dense choices, over both layouts and the epilogues that cuBLASLt covers, against the formula.
+// Dense choices, over both kinds and layouts and the epilogues that cuBLASLt covers, against the formula.
 class DenseChoiceTest : public TunedModelTest,
-                        public testing::WithParamInterface<std::tuple<std::string, std::string>> {};
+                        public testing::WithParamInterface<std::tuple<std::string, std::string, std::string>> {};
 
 TEST_P(DenseChoiceTest, ComputesTheOperator) {
-  const auto& [layout_text, epilogue_name] = GetParam();
+  const auto& [kind_name, layout_text, epilogue_name] = GetParam();
+  const OperatorKind kind = *operator_kind_of_name(kind_name);
+  const bool straight = kind == OperatorKind::kSpmm;
   const Layout layout = layout_text == "token_major" ? Layout::kTokenMajor : Layout::kFeatureMajor;
-  TunedWeight& weight = sample_.contents().weights[2];
-  weight.operators[0].spec.layout = layout;
-  weight.operators[0].spec.epilogue = *Epilogue::parse(epilogue_name);
-  const Epilogue& epilogue = weight.operators[0].spec.epilogue;
+  const int m_count = straight ? 2 : 3;
+  const int k_count = straight ? 3 : 2;
+  OperatorSpec& spec = sample_.contents().weights[2].operators[0].spec;
+  spec.kind = kind;
+  spec.rows = m_count;
+  spec.cols = k_count;
+  spec.layout = layout;
+  spec.epilogue = *Epilogue::parse(epilogue_name);
+  const Epilogue& epilogue = spec.epilogue;
   const auto model = load();
-  if (!DenseMatmul::covers(weight.operators[0].spec)) {
+  if (!DenseMatmul::covers(spec)) {
     EXPECT_EQ(model.status().code(), StatusCode::kUnsupported);
     return;
   }
   ASSERT_TRUE(model.ok()) << model.status().to_string();
-  const Operator fc3 = *model->op("fc3");
+  const Operator fc3 = *model->op("fc3", kind);
 
-  constexpr int kM = 2;
-  constexpr int kK = 3;
   constexpr int kN = 4;
-  constexpr float kW[kM][kK] = {{1, 0, 2}, {0, 3, 0}};
+  constexpr float kW[2][3] = {{1, 0, 2}, {0, 3, 0}};
+  bias_ = {0.5F, 0.25F, -0.75F};
   const bool token_major = layout == Layout::kTokenMajor;
-  const int ldx = (token_major ? kK : kN) + 1;
-  const int ldy = (token_major ? kM : kN) + 2;
-  const int ldr = (token_major ? kM : kN) + 3;
+  const int ldx = (token_major ? k_count : kN) + 1;
+  const int ldy = (token_major ? m_count : kN) + 2;
+  const int ldr = (token_major ? m_count : kN) + 3;
   const auto at = [token_major](int feature, int token, int ld) {
     return static_cast<std::size_t>(token_major ? token * ld + feature : feature * ld + token);
   };
@@ -467,9 +473,9 @@ TEST_P(DenseChoiceTest, ComputesTheOperator) {
   }
   std::vector<float> expected = y;
   for (int token = 0; token < kN; ++token) {
-    for (int m = 0; m < kM; ++m) {
+    for (int m = 0; m < m_count; ++m) {
       float sum = 0;
-      for (int k = 0; k < kK; ++k) sum += kW[m][k] * x[at(k, token, ldx)];
+      for (int k = 0; k < k_count; ++k) sum += (straight ? kW[m][k] : kW[k][m]) * x[at(k, token, ldx)];
       float value = 2 * sum + (epilogue.bias ? bias_[static_cast<std::size_t>(m)] : 0);
       if (epilogue.activation == Activation::kRelu) value = std::max(value, 0.0F);
       if (epilogue.beta) value += 0.5F * y[at(m, token, ldy)];
@@ -490,7 +496,8 @@ TEST_P(DenseChoiceTest, ComputesTheOperator) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DenseChoiceTest,
-                         testing::Combine(testing::Values("token_major", "feature_major"),
+                         testing::Combine(testing::Values("spmm", "spmm_transposed"),
+                                          testing::Values("token_major", "feature_major"),
                                           testing::Values("none", "bias", "relu", "bias+relu", "beta", "residual",
                                                           "bias+residual", "beta+residual", "bias+gelu", "relu+beta")));
 

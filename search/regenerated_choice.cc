@@ -39,8 +39,7 @@ Result<Candidate> generate(const TunedContents& contents, const TunedWeight& wei
   SPARSMITH_ASSIGN_OR_RETURN(const DeviceProperties device, device_of_class(contents.provenance.device_class));
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, matrix_of(weight));
   const Problem problem{spec, choice.tokens, device};
-  const bool straight = spec.kind == OperatorKind::kSpmm;  // statistics are those of what is multiplied
-  SPARSMITH_RETURN_IF_ERROR(of->check(config, problem, compute_statistics(straight ? matrix : transposed(matrix))));
+  SPARSMITH_RETURN_IF_ERROR(of->check(config, problem, compute_statistics(multiplied(spec.kind, matrix))));
   // Not the packing of the file: what a plan takes from a packing is then true of this weight.
   SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, of->pack(config, problem, matrix));
   return of->generate(config, problem, packed);

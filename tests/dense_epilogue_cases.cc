@@ -46,6 +46,7 @@ std::vector<KernelCase> draw_dense_epilogue_cases(std::uint64_t seed, int weight
       each.config.family = "dense_epilogue";
       each.problem.device = typical_device(90);
       each.problem.spec = spec;
+      each.problem.spec.kind = cases.size() % 3 == 0 ? OperatorKind::kSpmmTransposed : OperatorKind::kSpmm;
       each.problem.spec.rows = each.matrix.rows;
       each.problem.spec.cols = each.matrix.cols;
       each.problem.tokens = kTokens[random() % std::size(kTokens)];
@@ -67,7 +68,8 @@ Status run_dense_epilogue_case(const KernelCase& test_case, Executor& executor, 
   ReferenceProblem problem(test_case.matrix, spec, test_case.inputs);
   problem.set_sums(eigen_sums(problem));
   SPARSMITH_ASSIGN_OR_RETURN(const auto verifier, PlanVerifier::create(executor, problem));
-  SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, pack("dense", test_case.matrix, spec.type));
+  SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed,
+                             pack("dense", multiplied(spec.kind, test_case.matrix), spec.type));
   SPARSMITH_ASSIGN_OR_RETURN(DevicePacking packing, DevicePacking::upload(executor, packed));
   for (const auto& make : {dense_epilogue, dense_candidate}) {  // the same where the library lacks the epilogue
     SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, make(spec));

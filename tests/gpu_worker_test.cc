@@ -209,6 +209,26 @@ TEST_P(GpuWorkerCaseTest, DenseWithAnEpilogueOfOursIsRightAndTimed) {
              verification->max_error_over_bound);
 }
 
+// The dense weight as it is serves operators of its transpose as well.
+TEST_P(GpuWorkerCaseTest, DenseServesTheTransposedWeight) {
+  const Case& c = GetParam();
+  const CsrMatrix matrix = drawn_weight(1001, 2048, 0.1, kSeed);
+  OperatorSpec spec = sample_spec(matrix, c.type, c.layout, "relu");
+  spec.kind = OperatorKind::kSpmmTransposed;
+  const auto candidate = dense_candidate(spec);
+  ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+  ASSERT_TRUE(candidate->kernels.empty());
+  const Status weight = worker_->set_weight(matrix, spec);
+  ASSERT_TRUE(weight.ok()) << weight.to_string();
+  const Status packing = worker_->add_packing(*pack("dense", multiplied(spec.kind, matrix), c.type));
+  ASSERT_TRUE(packing.ok()) << packing.to_string();
+  const Status tokens = worker_->set_tokens(c.tokens, kSeed);
+  ASSERT_TRUE(tokens.ok()) << tokens.to_string();
+  const auto verification = worker_->verify(loaded_candidate(*candidate));
+  ASSERT_TRUE(verification.ok()) << verification.status().to_string();
+  EXPECT_TRUE(verification->ok) << verification->reason;
+}
+
 // Kernels that generate no right output.
 class GpuWorkerFaultTest : public GpuWorkerTest {
  protected:

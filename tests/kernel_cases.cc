@@ -362,10 +362,8 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
   const Family* family_of_case = family(test_case.config.family);
   SPARSMITH_RETURN_IF_ERROR(
       family_of_case->check(test_case.config, test_case.problem, compute_statistics(test_case.matrix)));
-  const bool is_transposed = test_case.problem.spec.kind == OperatorKind::kSpmmTransposed;
-  SPARSMITH_ASSIGN_OR_RETURN(packed,
-                             family_of_case->pack(test_case.config, test_case.problem,
-                                                  is_transposed ? transposed(test_case.matrix) : test_case.matrix));
+  SPARSMITH_ASSIGN_OR_RETURN(packed, family_of_case->pack(test_case.config, test_case.problem,
+                                                          multiplied(test_case.problem.spec.kind, test_case.matrix)));
   SPARSMITH_ASSIGN_OR_RETURN(
       Candidate candidate, without
                                ? family_of_case->generate_without(*without, test_case.config, test_case.problem, packed)

@@ -141,7 +141,7 @@ Result<RunResult> run_operator(const Options& options) {
     SPARSMITH_RETURN_IF_ERROR(check_emulated_memory(options, *weight, choice, result.tokens));
   SPARSMITH_ASSIGN_OR_RETURN(const auto worker, start_worker(options));
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, reference_matrix(options, *weight));
-  SPARSMITH_RETURN_IF_ERROR(worker->set_weight(matrix, op->spec));
+  SPARSMITH_RETURN_IF_ERROR(worker->set_weight(multiplied(op->spec.kind, matrix), op->spec));
   const bool emulated = worker->properties().is_emulator;
   SPARSMITH_ASSIGN_OR_RETURN(const LoadedCandidate loaded,
                              emulated

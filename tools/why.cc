@@ -119,8 +119,7 @@ Result<std::vector<ExplainedChoice>> explained_choices(const TunedContents& cont
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, matrix_of(weight));
   std::vector<ExplainedChoice> all;
   for (const TunedOperator& op : weight.operators) {
-    const bool straight = op.spec.kind == OperatorKind::kSpmm;
-    const SparsityStatistics statistics = compute_statistics(straight ? matrix : transposed(matrix));
+    const SparsityStatistics statistics = compute_statistics(multiplied(op.spec.kind, matrix));
     Problem problem{op.spec, 1, device_of(contents.provenance.device_class)};
     for (const TunedChoice& choice : op.choices) {
       if (tokens > 0 && &choice != &op.choice_for(tokens)) continue;
