@@ -27,31 +27,14 @@ DataType data_type_of(const json& value) {
   return *type;
 }
 
-json to_json(const OperatorSpec& spec) {
-  return {{"rows", spec.rows},
-          {"cols", spec.cols},
-          {"type", short_name(spec.type)},
-          {"token_major", spec.layout == Layout::kTokenMajor},
-          {"epilogue", spec.epilogue.name()},
-          {"accumulation", accumulation_name(spec.accumulation)}};
-}
+json to_json(const OperatorSpec& spec) { return {{"name", spec.name()}, {"rows", spec.rows}, {"cols", spec.cols}}; }
 
 OperatorSpec spec_of(const json& value) {
-  OperatorSpec spec;
-  spec.rows = integer_of(value.at("rows"));
-  spec.cols = integer_of(value.at("cols"));
-  spec.type = data_type_of(value.at("type"));
-  spec.layout = value.at("token_major").get<bool>() ? Layout::kTokenMajor : Layout::kFeatureMajor;
-  auto epilogue = Epilogue::parse(value.at("epilogue").get_ref<const std::string&>());
-  if (!epilogue.ok()) refuse(epilogue.status().message());
-  spec.epilogue = *epilogue;
-  const auto accumulation = accumulation_of_name(value.at("accumulation").get_ref<const std::string&>());
-  if (!accumulation) refuse("no such accumulation");
-  spec.accumulation = *accumulation;
-  if (spec.type != DataType::kFloat32 && spec.type != DataType::kFloat16 && spec.type != DataType::kBFloat16)
-    refuse("an operator's type is fp32, fp16 or bf16");
-  if (const Status status = spec.check(); !status.ok()) refuse(status.message());
-  return spec;
+  auto spec = OperatorSpec::parse(value.at("name").get_ref<const std::string&>());
+  if (!spec.ok()) refuse(spec.status().message());
+  spec->rows = integer_of(value.at("rows"));
+  spec->cols = integer_of(value.at("cols"));
+  return *spec;
 }
 
 json to_json(const TimingPolicy& policy) {

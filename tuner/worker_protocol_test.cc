@@ -40,6 +40,7 @@ TEST(WorkerProtocolTest, WeightsSurvive) {
   OperatorSpec spec = sample_spec(matrix, "bias+gelu+residual");
   spec.type = DataType::kBFloat16;
   spec.layout = Layout::kFeatureMajor;
+  spec.kind = OperatorKind::kSpmmTransposed;
   const auto request = sent(encode_weight_request(matrix, spec));
   ASSERT_TRUE(request.ok()) << request.status().to_string();
   const auto& weight = std::get<WeightRequest>(*request);
@@ -54,7 +55,7 @@ TEST(WorkerProtocolTest, WeightsSurvive) {
   ASSERT_TRUE(chained.ok()) << chained.status().to_string();
   EXPECT_EQ(std::get<WeightRequest>(*chained).spec, spec);
   spec.type = DataType::kFloat32;
-  EXPECT_THAT(sent(encode_weight_request(matrix, spec)).status().message(), testing::HasSubstr("not for fp32 ones"));
+  EXPECT_THAT(sent(encode_weight_request(matrix, spec)).status().message(), testing::HasSubstr("spmm_transposed_fp32_chains"));
 }
 
 TEST(WorkerProtocolTest, PackingsSurvive) {

@@ -1,0 +1,113 @@
+// A tuned file with two operators of one weight, through the program: W X, and W^T X on packings of W^T and on the
+// dense weight that both share.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <list>
+
+#include "base/file.h"
+#include "base/temporary_directory.h"
+#include "formats/packed_format.h"
+#include "generator/dense_epilogue.h"
+#include "generator/search_space.h"
+#include "runtime/tuned_file.h"
+#include "tests/drawn_matrix.h"
+#include "tuner/child_process.h"
+
+namespace sparsmith::test {
+namespace {
+
+class TunedOperatorsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Random random(11);
+    matrix_ = draw_uneven_matrix(random, 70, 120);
+    contents_.provenance.device_class = typical_device(90).device_class();
+    TunedWeight& weight = contents_.weights.emplace_back();
+    weight.name = "w";
+    weight.rows = matrix_.rows;
+    weight.cols = matrix_.cols;
+    weight.nnz = matrix_.nnz();
+    weight.pattern_hash = matrix_.pattern_hash();
+    weight.value_hash = matrix_.value_hash();
+    weight.packings.push_back(view_of(packed_.emplace_back(pack(kDensePacking, matrix_, weight.type).value())));
+    for (const OperatorKind kind : {OperatorKind::kSpmm, OperatorKind::kSpmmTransposed}) {
+      OperatorSpec spec{.rows = matrix_.rows, .cols = matrix_.cols, .kind = kind};
+      if (kind == OperatorKind::kSpmmTransposed) std::swap(spec.rows, spec.cols);
+      weight.operators.push_back({spec, {}});
+      add_choice("rows", 4);
+      add_choice("", 8);
+    }
+    ASSERT_TRUE(write_tuned_file(path_, contents_).ok()) << write_tuned_file(path_, contents_).to_string();
+  }
+
+  // Of the last operator; family "": dense.
+  void add_choice(const char* family_name, std::int64_t tokens) {
+    TunedWeight& weight = contents_.weights[0];
+    TunedOperator& op = weight.operators.back();
+    const Problem problem{op.spec, tokens, typical_device(90)};
+    Candidate candidate = dense_candidate(op.spec).value();
+    if (const Family* const of = family(family_name)) {
+      const CsrMatrix multiplies = multiplied(op.spec.kind, matrix_);
+      const Config config = search_space(*of, problem, compute_statistics(multiplies)).entries.at(0).config;
+      const PackedWeight& packed = packed_.emplace_back(of->pack(config, problem, matrix_).value());
+      candidate = of->generate(config, problem, packed).value();
+      candidate.config = config;
+      weight.packings.push_back(view_of(packed));
+      for (KernelSource& source : candidate.kernels) {
+        TunedKernel& kernel = contents_.kernels.emplace_back();
+        kernel.name = source.name;
+        kernel.max_shared_bytes = source.max_shared_bytes;
+        kernel.source = sources_.emplace_back(std::move(source.source));
+      }
+    }
+    TunedChoice& choice = op.choices.emplace_back();
+    choice.tokens = tokens;
+    choice.packing = candidate.packing;
+    choice.plan = candidate.plan;
+    if (*family_name != '\0') choice.config = candidate.config.text();
+  }
+
+  // The exit code of `sparsmith ARGUMENTS`; what it printed is in output_.
+  int run_program(const std::string& arguments) {
+    const std::string file = directory_.file("output");
+    const int status = std::system((program_folder() + "/sparsmith " + arguments + " >" + file + " 2>&1").c_str());
+    output_ = read_file(file).value();
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  CsrMatrix matrix_;
+  std::list<PackedWeight> packed_;  // contents_ points into both
+  std::list<std::string> sources_;
+  TunedContents contents_;
+  TemporaryDirectory directory_;
+  std::string path_ = directory_.file("model.tuned.safetensors");
+  std::string output_;
+};
+
+TEST_F(TunedOperatorsTest, BothAreCorrect) {
+  for (const char* kind : {"spmm", "spmm_transposed"}) {
+    for (const int tokens : {1, 4, 7}) {
+      EXPECT_EQ(
+          run_program(fmt::format("run {} --operator {} --tokens {} --device emulator --check", path_, kind, tokens)),
+          0)
+          << output_;
+      EXPECT_NE(output_.find("correct"), std::string::npos) << output_;
+      EXPECT_NE(output_.find(tokens > 4 ? "dense" : "rows"), std::string::npos) << output_;
+    }
+  }
+  EXPECT_EQ(run_program(fmt::format("run {} --operator sddmm --device emulator", path_)), 3);
+  EXPECT_NE(output_.find("w has no operator sddmm; it has spmm, spmm_transposed"), std::string::npos) << output_;
+}
+
+TEST_F(TunedOperatorsTest, BothAreShown) {
+  EXPECT_EQ(run_program("show " + path_), 0);
+  EXPECT_NE(output_.find("spmm_transposed_fp32_token_major_none"), std::string::npos) << output_;
+  EXPECT_EQ(run_program("show " + path_ + " --tensor w --why --json"), 0);
+  EXPECT_NE(output_.find("\"spmm_transposed\":"), std::string::npos) << output_;
+}
+
+}  // namespace
+}  // namespace sparsmith::test
