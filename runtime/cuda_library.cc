@@ -113,7 +113,7 @@ Result<CudaLibrary> CudaLibrary::open_companion(const std::string& name) const {
     folders.push_back(file.parent_path());
     std::error_code error;
     const fs::path target = fs::canonical(file, error).parent_path();
-    if (!error && target != folders.front()) folders.push_back(target);
+    if (!error && target != file.parent_path()) folders.push_back(target);
   }
   const std::vector<std::string> names = {name};
   Search search(names, path_);

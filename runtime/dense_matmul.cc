@@ -108,8 +108,7 @@ Status DenseMatmul::multiply(const LaunchBindings& bindings, const Product& prod
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
     call(library_.MatmulDescSetAttribute(&operation, attribute, &value, sizeof(value)), "describing a product");
   };
-  const bool straight = spec_.kind == OperatorKind::kSpmm;
-  const cublasOperation_t op_w = token_major == straight ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t op_w = token_major == (spec_.kind == OperatorKind::kSpmm) ? CUBLAS_OP_T : CUBLAS_OP_N;
   set(token_major ? CUBLASLT_MATMUL_DESC_TRANSA : CUBLASLT_MATMUL_DESC_TRANSB, op_w);
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, product.epilogue);
   if (product.bias != 0) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
@@ -122,7 +121,8 @@ Status DenseMatmul::multiply(const LaunchBindings& bindings, const Product& prod
                           std::uint64_t cols, std::int64_t ld) {
     call(library_.MatrixLayoutInit(&of, sizeof(of), element, rows, cols, ld), "describing a matrix");
   };
-  layout(w, type, straight ? k : m, straight ? m : k, spec_.weight_cols());
+  layout(w, type, static_cast<std::uint64_t>(spec_.weight_cols()), static_cast<std::uint64_t>(spec_.weight_rows()),
+         spec_.weight_cols());
   layout(x, type, token_major ? k : n, token_major ? n : k, bindings.variables.strides.value_or("x", 0));
   layout(c, product.out_type, token_major ? m : n, token_major ? n : m, product.ldc);
   layout(d, product.out_type, token_major ? m : n, token_major ? n : m, product.ldd);

@@ -109,7 +109,7 @@ TEST_F(GpuExecutorTest, LaunchesWithTheSizesAndAttributesOfThePlan) {
   PlanStep step = launch("k");
   step.grid = {*IntegerExpression::parse("ceil_div(n, 8) * 132"), 2, 3};
   step.block = {64, 2, 1};
-  step.cluster = {2, 1, 1};
+  step.cluster = {2, 1, 3};
   step.shared_bytes = *IntegerExpression::parse("n * 1024");
   step.programmatic_launch = true;
   LaunchBindings bindings;
@@ -120,7 +120,7 @@ TEST_F(GpuExecutorTest, LaunchesWithTheSizesAndAttributesOfThePlan) {
   EXPECT_EQ(made.kernel, "k");
   EXPECT_EQ(made.grid, (std::array<unsigned, 3>{264, 2, 3}));
   EXPECT_EQ(made.block, (std::array<unsigned, 3>{64, 2, 1}));
-  EXPECT_EQ(made.cluster, (std::array<unsigned, 3>{2, 1, 1}));
+  EXPECT_EQ(made.cluster, (std::array<unsigned, 3>{2, 1, 3}));
   EXPECT_EQ(made.shared_bytes, 9216U);
   EXPECT_TRUE(made.programmatic);
 }

@@ -127,8 +127,9 @@ Status OperatorSpec::check() const {
                                       accumulation_name(accumulation), short_name(type)));
 }
 
-CsrMatrix multiplied(OperatorKind kind, const CsrMatrix& matrix) {
-  return kind == OperatorKind::kSpmm ? matrix : transposed(matrix);
+CsrMatrix multiplied(OperatorKind kind, CsrMatrix matrix) {
+  if (kind == OperatorKind::kSpmm) return matrix;
+  return transposed(matrix);
 }
 
 Result<OperatorSpec> OperatorSpec::parse(std::string_view name) {

@@ -75,6 +75,6 @@ struct OperatorSpec {
 };
 
 // What an operator of that kind multiplies by X, of the weight; and the weight, of what it multiplies.
-CsrMatrix multiplied(OperatorKind kind, const CsrMatrix& matrix);
+CsrMatrix multiplied(OperatorKind kind, CsrMatrix matrix);
 
 }  // namespace sparsmith

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/operator_spec.h"
@@ -20,7 +21,8 @@ inline constexpr double kMostMemory = 2;
 struct TuneOptions {
   std::vector<std::int64_t> tokens{1};  // the N to tune for, ascending
   std::vector<double> calls;            // how often each is run; empty: equally often. As long as `tokens`
-  std::optional<DataType> type;         // of the operator; empty: the weight's own
+  OperatorKind kind = OperatorKind::kSpmm;
+  std::optional<DataType> type;  // of the operator; empty: the weight's own
   Layout layout = Layout::kTokenMajor;
   Epilogue epilogue;
   Accumulation accumulation = Accumulation::kFp32;  // of fp16 operators; others have fp32
@@ -42,6 +44,8 @@ struct TuneOptions {
   // Of a weight with this type and shape.
   OperatorSpec spec_of(std::int64_t rows, std::int64_t cols, DataType weight_type) const {
     OperatorSpec spec{rows, cols, type.value_or(weight_type), layout, epilogue};
+    spec.kind = kind;
+    if (kind == OperatorKind::kSpmmTransposed) std::swap(spec.rows, spec.cols);
     if (spec.type == DataType::kFloat16) spec.accumulation = accumulation;
     return spec;
   }

@@ -53,12 +53,13 @@ class Tuner : public WeightTuner {
       : context_(std::move(context)), options_(*context_.options), matrix_(std::move(matrix)), packings_(matrix_) {
     weight_.name = std::move(name);
     weight_.spec = options_.spec_of(matrix_.rows, matrix_.cols, matrix_.data_type);
+    if (weight_.spec.kind == OperatorKind::kSpmmTransposed) transposed_ = transposed(matrix_);
     weight_.nnz = matrix_.nnz();
     weight_.sparsity = matrix_.sparsity();
     const Stopwatch stopwatch(counts_.read_seconds);
     weight_.pattern_hash = matrix_.pattern_hash();
     weight_.value_hash = matrix_.value_hash();
-    statistics_ = statistics ? *std::move(statistics) : compute_statistics(matrix_);
+    statistics_ = statistics ? *std::move(statistics) : compute_statistics(factor());
     statistics_.data_type = matrix_.data_type;
     profile_ = profile_of(statistics_);
     problem_ = {weight_.spec, 1, context_.device};
@@ -285,7 +286,7 @@ class Tuner : public WeightTuner {
   }
 
   Status load_weight() {
-    SPARSMITH_RETURN_IF_ERROR(context_.session->set_weight(matrix_, weight_.spec));
+    SPARSMITH_RETURN_IF_ERROR(context_.session->set_weight(factor(), weight_.spec));
     if (dense_serves_ || context_.predict) return {};
     return context_.session->add_packing(dense_packing());
   }
@@ -461,9 +462,13 @@ class Tuner : public WeightTuner {
     return {};
   }
 
+  // What is multiplied by X.
+  const CsrMatrix& factor() const { return transposed_ ? *transposed_ : matrix_; }
+
   TuneContext context_;
   const TuneOptions& options_;
-  const CsrMatrix matrix_;
+  const CsrMatrix matrix_;               // the weight
+  std::optional<CsrMatrix> transposed_;  // where the operator multiplies that
   TuneCounts counts_;
   Packings packings_;
   WeightResult weight_;

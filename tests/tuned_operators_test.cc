@@ -109,5 +109,31 @@ TEST_F(TunedOperatorsTest, BothAreShown) {
   EXPECT_NE(output_.find("\"spmm_transposed\":"), std::string::npos) << output_;
 }
 
+TEST_F(TunedOperatorsTest, TheTransposedWeightIsTuned) {
+  const std::string model = directory_.file("model.safetensors");
+  const std::string tuned = directory_.file("transposed.tuned.safetensors");
+  ASSERT_EQ(run_program("synth -o " + model + " --seed 2 --weight w:160x512:0.9:lognormal:0.5"), 0) << output_;
+  ASSERT_EQ(run_program("tune " + model + " -o " + tuned +
+                        " --operator spmm_transposed --tokens 1,8 --device emulator --no-cache --epilogue bias,relu"),
+            0)
+      << output_;
+  EXPECT_NE(output_.find("160x512"), std::string::npos) << output_;
+  const auto file = TunedFile::open(tuned);
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  const TunedWeight& weight = file->contents().weights.at(0);
+  EXPECT_EQ(weight.rows, 160);
+  ASSERT_EQ(weight.operators.size(), 1U);
+  EXPECT_EQ(weight.operators[0].spec.kind, OperatorKind::kSpmmTransposed);
+  EXPECT_EQ(weight.operators[0].spec.rows, 512);
+  EXPECT_FALSE(weight.operators[0].choices.at(0).config.empty()) << "a kernel is faster for one token";
+  EXPECT_TRUE(is_transposed(weight.operators[0].choices.at(0).packing));
+  for (const int tokens : {1, 8}) {
+    const std::string command =
+        fmt::format("run {} --tokens {} --device emulator --check --model {}", tuned, tokens, model);
+    EXPECT_EQ(run_program(command), 0) << output_;
+    EXPECT_NE(output_.find("correct"), std::string::npos) << output_;
+  }
+}
+
 }  // namespace
 }  // namespace sparsmith::test

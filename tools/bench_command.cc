@@ -108,7 +108,7 @@ TextTable bench_table(const TuneReport& report, const std::vector<std::string>& 
       const std::optional<RooflineBound> bound = roofline_bound(weight, bucket, report.device);
       std::vector<std::string> cells = {
           weight.name,
-          fmt::format("{}x{}", weight.spec.rows, weight.spec.cols),
+          fmt::format("{}x{}", weight.spec.weight_rows(), weight.spec.weight_cols()),
           fmt::format("{:.1f} %", 100 * weight.sparsity),
           std::to_string(bucket.tokens),
           choice_text(bucket),

@@ -119,8 +119,8 @@ json json_of(const TuneOutcome& outcome, const WeightResult& weight, const Bucke
 
 json json_of(const TuneOutcome& outcome, const WeightResult& weight) {
   json object = {{"name", weight.name},
-                 {"M", weight.spec.rows},
-                 {"K", weight.spec.cols},
+                 {"M", weight.spec.weight_rows()},
+                 {"K", weight.spec.weight_cols()},
                  {"nnz", weight.nnz},
                  {"sparsity", weight.sparsity},
                  {"operator", weight.spec.name()},

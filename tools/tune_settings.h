@@ -15,6 +15,7 @@ namespace sparsmith::tools {
 
 struct TuneSettings {
   std::string file;
+  std::string kind = "spmm";  // of the operator
   std::string dtype;
   std::string layout = "token_major";
   std::string accumulation = "fp32";

@@ -98,7 +98,7 @@ std::string choices_table(const TuneReport& report) {
                    {"evidence"}});
   for (const WeightResult& weight : report.weights) {
     for (const BucketChoice& bucket : weight.buckets) {
-      table.add({weight.name, fmt::format("{}x{}", weight.spec.rows, weight.spec.cols),
+      table.add({weight.name, fmt::format("{}x{}", weight.spec.weight_rows(), weight.spec.weight_cols()),
                  fmt::format("{:.1f} %", 100 * weight.sparsity), std::to_string(bucket.tokens), choice_text(bucket),
                  fmt::format("{:.2f}", bucket.us()), bucket.dense_us > 0 ? fmt::format("{:.2f}", bucket.dense_us) : "-",
                  ratio_text(bucket.dense_us, bucket.us()),

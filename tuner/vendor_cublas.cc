@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/parallel_for.h"
@@ -26,22 +27,25 @@ class Product {
 
   Status describe(const OperatorSpec& spec, std::int64_t tokens, std::int64_t ldx, std::int64_t ldy) {
     token_major_ = spec.layout == Layout::kTokenMajor;
+    const bool straight = spec.kind == OperatorKind::kSpmm;
     const cudaDataType_t type = cuda_data_type(spec.type);
     // CUBLAS_COMPUTE_32F: fp32 accumulation, and no TF32 for fp32.
     SPARSMITH_RETURN_IF_ERROR(
         CublasLt::check(library_.MatmulDescInit(&operation_, sizeof(operation_), CUBLAS_COMPUTE_32F, CUDA_R_32F),
                         "describing a product"));
+    // As DenseMatmul has them: the weight's own rows lie one behind the other, whichever the operator's kind.
+    const cublasOperation_t op_w = token_major_ == straight ? CUBLAS_OP_T : CUBLAS_OP_N;
+    SPARSMITH_RETURN_IF_ERROR(CublasLt::check(
+        library_.MatmulDescSetAttribute(
+            &operation_, token_major_ ? CUBLASLT_MATMUL_DESC_TRANSA : CUBLASLT_MATMUL_DESC_TRANSB, &op_w, sizeof(op_w)),
+        "transposing"));
+    SPARSMITH_RETURN_IF_ERROR(
+        layout(token_major_ ? a_ : b_, type, spec.weight_cols(), spec.weight_rows(), spec.weight_cols()));
     if (token_major_) {
-      const cublasOperation_t transposed = CUBLAS_OP_T;
-      SPARSMITH_RETURN_IF_ERROR(CublasLt::check(
-          library_.MatmulDescSetAttribute(&operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)),
-          "transposing"));
-      SPARSMITH_RETURN_IF_ERROR(layout(a_, type, spec.cols, spec.rows, spec.cols));
       SPARSMITH_RETURN_IF_ERROR(layout(b_, type, spec.cols, tokens, ldx));
       return layout(c_, type, spec.rows, tokens, ldy);
     }
     SPARSMITH_RETURN_IF_ERROR(layout(a_, type, tokens, spec.cols, ldx));
-    SPARSMITH_RETURN_IF_ERROR(layout(b_, type, spec.cols, spec.rows, spec.cols));
     return layout(c_, type, tokens, spec.rows, ldy);
   }
 
@@ -176,19 +180,21 @@ class CublasVendor : public Vendor {
  private:
   Status upload(const VendorProblem& problem) {
     const OperatorSpec& spec = problem.spec();
-    const CsrMatrix& matrix = problem.matrix();
-    const std::size_t row_bytes = spec.cols * size_of(spec.type);
+    std::optional<CsrMatrix> turned;
+    if (spec.kind == OperatorKind::kSpmmTransposed) turned = transposed(problem.matrix());
+    const CsrMatrix& matrix = turned ? *turned : problem.matrix();  // the weight
+    const std::size_t row_bytes = matrix.cols * size_of(spec.type);
     auto weight = std::make_shared<DenseWeight>();
-    SPARSMITH_ASSIGN_OR_RETURN(DeviceAllocation dense, DeviceAllocation::make(executor_, spec.rows * row_bytes));
+    SPARSMITH_ASSIGN_OR_RETURN(DeviceAllocation dense, DeviceAllocation::make(executor_, matrix.rows * row_bytes));
     SPARSMITH_ASSIGN_OR_RETURN(weight->workspace, DeviceAllocation::make(executor_, kWorkspaceBytes));
     const std::int64_t step = std::max<std::int64_t>(1, kUploadBytes / row_bytes);
-    for (std::int64_t first = 0; first < spec.rows; first += step) {
-      const std::int64_t end = std::min(spec.rows, first + step);
-      ElementBuffer part(spec.type, (end - first) * spec.cols);
+    for (std::int64_t first = 0; first < matrix.rows; first += step) {
+      const std::int64_t end = std::min(matrix.rows, first + step);
+      ElementBuffer part(spec.type, (end - first) * matrix.cols);
       parallel_for(end - first, 64, [&](std::int64_t from, std::int64_t to) {
         for (std::int64_t row = first + from; row < first + to; ++row)
           for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i)
-            part.set((row - first) * spec.cols + matrix.column_indices[i], problem.values()[i]);
+            part.set((row - first) * matrix.cols + matrix.column_indices[i], matrix.values[i]);
       });
       SPARSMITH_RETURN_IF_ERROR(executor_.write(dense.address() + first * row_bytes, part.bytes()));
     }
