@@ -113,6 +113,7 @@ void run_write(void** p) {
 
 CUresult set(CUdeviceptr to, unsigned char value, std::size_t bytes) {
   if (!touches("a memset", to, bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (!state.set_memory) return CUDA_SUCCESS;
   return std::memset(reinterpret_cast<void*>(to), value, bytes), CUDA_SUCCESS;
 }
 

@@ -46,6 +46,7 @@ struct FakeCudaState {
   std::int64_t unready_queries = 0;  // of streams: so many say that there is work left
   bool record = true;                // whether `launches` grows
   bool run_kernels = true;           // false: no kernel does anything
+  bool set_memory = true;            // false: what is to be set stays as it is, for memory that nobody has
   bool check_memory = false;
   std::map<std::uintptr_t, std::size_t> memory;  // begin and bytes of what is allocated here, or lent
   std::vector<std::string> violations;

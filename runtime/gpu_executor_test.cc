@@ -96,6 +96,18 @@ TEST_F(GpuExecutorTest, FreedMemoryIsTakenAgain) {
   EXPECT_EQ(executor_->free(*again).code(), StatusCode::kInvalidArgument) << "it was freed before";
 }
 
+TEST_F(GpuExecutorTest, NoMoreThanTwoGigabytesAreSpare) {
+  fake_cuda().set_memory = false;
+  std::vector<DeviceAddress> buffers;
+  for (int i = 0; i < 4; ++i) {
+    const auto buffer = executor_->allocate(std::size_t{600} << 20);
+    ASSERT_TRUE(buffer.ok()) << buffer.status().to_string();
+    buffers.push_back(*buffer);
+  }
+  for (const DeviceAddress buffer : buffers) ASSERT_TRUE(executor_->free(buffer).ok());
+  EXPECT_EQ(fake_cuda().live_buffers, 3);
+}
+
 TEST_F(GpuExecutorTest, ZeroBytesStillHaveAnAddressOfTheirOwn) {
   const auto a = executor_->allocate(0);
   const auto b = executor_->allocate(0);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "sparsmith/named_values.h"
+
 namespace sparsmith {
 namespace {
 
@@ -101,6 +103,19 @@ TEST(OperatorSpec, RefusesOtherNames) {
        {"", "spmm", "spmm_transposed_token_major_none", "spmm_fp16_token_major", "spmm_fp64_token_major_none",
         "spmm_fp16_token_major_no", "spmm_fp32_chains_token_major_none"})
     EXPECT_EQ(OperatorSpec::parse(name).status().code(), StatusCode::kInvalidArgument) << name;
+}
+
+TEST(NamedValues, AFewUnderNames) {
+  NamedValues<int> values = {{"a", 1}, {"b", 2}};
+  EXPECT_TRUE(values.set("a", 3));
+  EXPECT_EQ(values.value_or("a", 0), 3);
+  EXPECT_EQ(values.value_or("c", 7), 7);
+  EXPECT_EQ(values.find("c"), nullptr);
+  for (const char* name : {"c", "d", "e", "f", "g", "h"}) EXPECT_TRUE(values.set(name, 4));
+  EXPECT_FALSE(values.set("i", 5)) << "there are kMost others";
+  EXPECT_EQ(values.find("i"), nullptr);
+  EXPECT_TRUE(values.set("h", 6));
+  EXPECT_EQ(values.end() - values.begin(), 8);
 }
 
 }  // namespace
