@@ -55,7 +55,8 @@ TEST(WorkerProtocolTest, WeightsSurvive) {
   ASSERT_TRUE(chained.ok()) << chained.status().to_string();
   EXPECT_EQ(std::get<WeightRequest>(*chained).spec, spec);
   spec.type = DataType::kFloat32;
-  EXPECT_THAT(sent(encode_weight_request(matrix, spec)).status().message(), testing::HasSubstr("spmm_transposed_fp32_chains"));
+  EXPECT_THAT(sent(encode_weight_request(matrix, spec)).status().message(),
+              testing::HasSubstr("spmm_transposed_fp32_chains"));
 }
 
 TEST(WorkerProtocolTest, PackingsSurvive) {
