@@ -39,7 +39,7 @@ TEST_F(NoDriverTest, ADamagedFileIsTheError) {
   EXPECT_THAT(status.message(), HasSubstr("damaged"));
   EXPECT_EQ(TunedModel::load(path_ + ".missing").status().code(), StatusCode::kNotFound);
   sparsmith_model* model = nullptr;
-  EXPECT_EQ(sparsmith_model_load(path_.c_str(), 0, &model), SPARSMITH_INVALID_INPUT);
+  EXPECT_EQ(sparsmith_model_load(path_.c_str(), nullptr, &model), SPARSMITH_INVALID_INPUT);
   EXPECT_EQ(sparsmith_validate(path_.c_str(), nullptr), SPARSMITH_INVALID_INPUT);
   EXPECT_THAT(sparsmith_last_error(), HasSubstr("damaged"));
 }
