@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <random>
 #include <span>
 #include <string_view>
@@ -31,7 +30,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
   if (random() % 4 != 0) fuzz::repair_weights(*parts);
   const std::string file = fuzz::put_together(*std::move(parts));
   if (file.empty() || file.size() > max_size) return any();
-  std::memcpy(data, file.data(), file.size());
+  std::copy(file.begin(), file.end(), data);
   return file.size();
 }
 
