@@ -11,7 +11,8 @@ namespace sparsmith {
 
 inline constexpr std::int64_t kNoMemoryLimit = std::numeric_limits<std::int64_t>::max();
 
-// Half of the machine's memory, or of what the process's control group may take where that is less.
+// Half of the machine's memory, or of the limit of the process's control group where that is less.
+//   group_limit: the file with the limit in bytes, or "max".
 std::int64_t default_max_memory(const char* group_limit = "/sys/fs/cgroup/memory.max");
 
 // Error: kOutOfMemory where `bytes` exceed `max_bytes`, with both and the option that raises the limit.

@@ -1,6 +1,7 @@
 // The C interface over the C++ one. What the standard library throws (no memory) ends here as a status.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <memory>
@@ -45,11 +46,10 @@ constexpr std::array kTypes = {std::pair{SPARSMITH_FP32, sparsmith::DataType::kF
 constexpr std::array kKinds = {std::pair{SPARSMITH_SPMM, sparsmith::OperatorKind::kSpmm},
                                std::pair{SPARSMITH_SPMM_TRANSPOSED, sparsmith::OperatorKind::kSpmmTransposed}};
 
-// REQUIRES: a type of operands.
-sparsmith_type type_of(sparsmith::DataType type) {
-  for (const auto& [c, cpp] : kTypes)
-    if (cpp == type) return c;
-  return SPARSMITH_FP32;
+// The C value of a C++ one. REQUIRES: it is in the table.
+template <class Pairs, class Cpp>
+auto c_value_of(const Pairs& pairs, Cpp value) {
+  return std::ranges::find(pairs, value, [](const auto& pair) { return pair.second; })->first;
 }
 
 // The C++ value of a C one. Nothing: a caller's number that is none.
@@ -206,8 +206,9 @@ sparsmith_status sparsmith_weight_describe(const sparsmith_weight* weight, spars
     if (info == nullptr) return null_argument("info");
     SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_weight_info", info->struct_size, sizeof(*info)));
     const sparsmith::WeightInfo& from = weight->weight.info();
-    *info = {info->struct_size,  from.name.c_str(), from.rows,         from.cols,          from.nnz,
-             type_of(from.type), from.gpu_bytes,    from.places_bytes, from.members.size()};
+    *info = {info->struct_size, from.name.c_str(), from.rows,
+             from.cols,         from.nnz,          c_value_of(kTypes, from.type),
+             from.gpu_bytes,    from.places_bytes, from.members.size()};
     return {};
   });
 }
@@ -250,10 +251,10 @@ sparsmith_status sparsmith_operator_describe(const sparsmith_operator* op, spars
     if (info == nullptr) return null_argument("info");
     SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_operator_info", info->struct_size, sizeof(*info)));
     const sparsmith::OperatorInfo& from = op->info;
-    info->kind = from.kind == sparsmith::OperatorKind::kSpmm ? SPARSMITH_SPMM : SPARSMITH_SPMM_TRANSPOSED;
+    info->kind = c_value_of(kKinds, from.kind);
     info->rows = from.rows;
     info->cols = from.cols;
-    info->type = type_of(from.type);
+    info->type = c_value_of(kTypes, from.type);
     info->layout = from.layout.c_str();
     info->epilogue = from.epilogue.c_str();
     info->accumulation = from.accumulation.c_str();
@@ -272,7 +273,7 @@ sparsmith_status sparsmith_operator_operand(const sparsmith_operator* op, size_t
       return sparsmith::invalid_argument(fmt::format("operand {} of {}", index, op->info.operands.size()));
     const sparsmith::Operand& from = op->info.operands[index];
     info->name = op->operand_names[index].c_str();
-    info->type = type_of(from.type);
+    info->type = c_value_of(kTypes, from.type);
     info->present = from.present ? 1 : 0;
     info->read = from.access == sparsmith::Access::kOut ? 0 : 1;
     info->written = from.access == sparsmith::Access::kIn ? 0 : 1;

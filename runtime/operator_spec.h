@@ -74,7 +74,7 @@ struct OperatorSpec {
   bool operator==(const OperatorSpec&) const = default;
 };
 
-// What an operator of that kind multiplies by X, of the weight; and the weight, of what it multiplies.
+// The matrix that an operator of that kind multiplies by X: the weight, or its transpose. Of that matrix: the weight.
 CsrMatrix multiplied(OperatorKind kind, CsrMatrix matrix);
 
 }  // namespace sparsmith

@@ -160,6 +160,9 @@ Result<TunedFile> TunedFile::open(const std::string& path, const LoadOptions& op
 }
 
 Result<TunedFile> TunedFile::parse(std::span<const std::byte> bytes, const LoadOptions& options) {
+  constexpr std::uintptr_t kAlignment = 8;  // of the largest element
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % kAlignment != 0)
+    return invalid_argument(fmt::format("the file's bytes are not aligned to {}", kAlignment));
   SPARSMITH_ASSIGN_OR_RETURN(TunedContents contents, parse_contents(bytes, options));
   return TunedFile(std::make_unique<State>(State{std::nullopt, std::move(contents)}));
 }

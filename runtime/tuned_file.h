@@ -155,7 +155,7 @@ class TunedFile {
   // the packed arrays hold. Needs no device. Errors: kNotFound, kIoError, kInvalidInput; all name the file.
   static Result<TunedFile> open(const std::string& path, const LoadOptions& options = {});
 
-  // The same of bytes in memory, which must outlive the object.
+  // The same of bytes in memory, aligned to 8, which must outlive the object. Error: also kInvalidArgument.
   static Result<TunedFile> parse(std::span<const std::byte> bytes, const LoadOptions& options = {});
 
   TunedFile(TunedFile&&) noexcept;

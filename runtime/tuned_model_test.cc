@@ -387,6 +387,7 @@ TEST_F(TunedModelTest, LoadsFromMemoryIntoMemoryOfTheCallers) {
   const auto bytes = std::as_bytes(std::span(file)).first(text.size());
   const LoadOptions options{.allocator = {Arena::allocate, Arena::free, &arena}};
   EXPECT_TRUE(TunedModel::validate(bytes).ok());
+  EXPECT_EQ(TunedModel::validate(bytes.subspan(1)).code(), StatusCode::kInvalidArgument);
   {
     const auto model = TunedModel::load(bytes, 0, options);
     ASSERT_TRUE(model.ok()) << model.status().to_string();

@@ -412,10 +412,13 @@ Result<TuneReport> tune(std::span<const WeightInput> weights, const TuneOptions&
   SPARSMITH_RETURN_IF_ERROR(check_options(complete));
   SPARSMITH_ASSIGN_OR_RETURN(std::vector<DeviceSession> sessions,
                              open_sessions(resources.measurers, searches_at_once(weights.size(), complete, resources)));
-  std::vector<WeightInput> inputs(weights.begin(), weights.end());
-  if (complete.kind != OperatorKind::kSpmm)  // statistics are those of what is multiplied
-    for (WeightInput& input : inputs) input.statistics.reset();
-  return Run(inputs, complete, resources, std::move(sessions)).execute();
+  std::vector<WeightInput> without_statistics;
+  if (complete.kind != OperatorKind::kSpmm) {  // another matrix is multiplied
+    without_statistics.assign(weights.begin(), weights.end());
+    for (WeightInput& input : without_statistics) input.statistics.reset();
+    weights = without_statistics;
+  }
+  return Run(weights, complete, resources, std::move(sessions)).execute();
 }
 
 }  // namespace sparsmith

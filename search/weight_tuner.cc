@@ -59,7 +59,7 @@ class Tuner : public WeightTuner {
     const Stopwatch stopwatch(counts_.read_seconds);
     weight_.pattern_hash = matrix_.pattern_hash();
     weight_.value_hash = matrix_.value_hash();
-    statistics_ = statistics ? *std::move(statistics) : compute_statistics(factor());
+    statistics_ = statistics ? *std::move(statistics) : compute_statistics(multiplied_matrix());
     statistics_.data_type = matrix_.data_type;
     profile_ = profile_of(statistics_);
     problem_ = {weight_.spec, 1, context_.device};
@@ -286,7 +286,7 @@ class Tuner : public WeightTuner {
   }
 
   Status load_weight() {
-    SPARSMITH_RETURN_IF_ERROR(context_.session->set_weight(factor(), weight_.spec));
+    SPARSMITH_RETURN_IF_ERROR(context_.session->set_weight(multiplied_matrix(), weight_.spec));
     if (dense_serves_ || context_.predict) return {};
     return context_.session->add_packing(dense_packing());
   }
@@ -462,8 +462,8 @@ class Tuner : public WeightTuner {
     return {};
   }
 
-  // What is multiplied by X.
-  const CsrMatrix& factor() const { return transposed_ ? *transposed_ : matrix_; }
+  // By X.
+  const CsrMatrix& multiplied_matrix() const { return transposed_ ? *transposed_ : matrix_; }
 
   TuneContext context_;
   const TuneOptions& options_;

@@ -113,11 +113,13 @@ TEST_F(TunedOperatorsTest, TheTransposedWeightIsTuned) {
   const std::string model = directory_.file("model.safetensors");
   const std::string tuned = directory_.file("transposed.tuned.safetensors");
   ASSERT_EQ(run_program("synth -o " + model + " --seed 2 --weight w:160x512:0.9:lognormal:0.5"), 0) << output_;
-  ASSERT_EQ(run_program("tune " + model + " -o " + tuned +
-                        " --operator spmm_transposed --tokens 1,8 --device emulator --no-cache --epilogue bias,relu"),
-            0)
-      << output_;
+  const std::string tune = "tune " + model + " -o " + tuned + " --operator spmm_transposed --tokens 1,8 --force" +
+                           " --device emulator --epilogue bias,relu --cache " + directory_.file("cache.db");
+  ASSERT_EQ(run_program(tune), 0) << output_;
   EXPECT_NE(output_.find("160x512"), std::string::npos) << output_;
+  EXPECT_EQ(output_.find("predicted, cached"), std::string::npos) << output_;
+  ASSERT_EQ(run_program(tune), 0) << output_;
+  EXPECT_NE(output_.find("predicted, cached"), std::string::npos) << output_;
   const auto file = TunedFile::open(tuned);
   ASSERT_TRUE(file.ok()) << file.status().to_string();
   const TunedWeight& weight = file->contents().weights.at(0);
