@@ -1,0 +1,119 @@
+// Dense choices of a loaded model, on the fake driver and the fake cuBLASLt.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "runtime/dense_matmul.h"
+#include "runtime/tuned_model_fixture.h"
+
+namespace sparsmith {
+namespace {
+
+using testing::ElementsAre;
+
+// Dense choices, over both kinds and layouts and the epilogues that cuBLASLt covers, against the formula.
+class DenseChoiceTest : public TunedModelTest,
+                        public testing::WithParamInterface<std::tuple<std::string, std::string, std::string>> {};
+
+TEST_P(DenseChoiceTest, ComputesTheOperator) {
+  const auto& [kind_name, layout_text, epilogue_name] = GetParam();
+  const OperatorKind kind = *operator_kind_of_name(kind_name);
+  const bool straight = kind == OperatorKind::kSpmm;
+  const Layout layout = layout_text == "token_major" ? Layout::kTokenMajor : Layout::kFeatureMajor;
+  const int m_count = straight ? 2 : 3;
+  const int k_count = straight ? 3 : 2;
+  OperatorSpec& spec = sample_.contents().weights[2].operators[0].spec;
+  spec.kind = kind;
+  spec.rows = m_count;
+  spec.cols = k_count;
+  spec.layout = layout;
+  spec.epilogue = *Epilogue::parse(epilogue_name);
+  const Epilogue& epilogue = spec.epilogue;
+  const auto model = load();
+  if (!DenseMatmul::covers(spec)) {
+    EXPECT_EQ(model.status().code(), StatusCode::kUnsupported);
+    return;
+  }
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  const Operator fc3 = *model->op("fc3", kind);
+
+  constexpr int kN = 4;
+  constexpr float kW[2][3] = {{1, 0, 2}, {0, 3, 0}};
+  bias_ = {0.5F, 0.25F, -0.75F};
+  const bool token_major = layout == Layout::kTokenMajor;
+  const int ldx = (token_major ? k_count : kN) + 1;
+  const int ldy = (token_major ? m_count : kN) + 2;
+  const int ldr = (token_major ? m_count : kN) + 3;
+  const auto at = [token_major](int feature, int token, int ld) {
+    return static_cast<std::size_t>(token_major ? token * ld + feature : feature * ld + token);
+  };
+  std::vector<float> x(40);
+  std::vector<float> y(40);
+  std::vector<float> residual(40);
+  for (int i = 0; i < 40; ++i) {
+    x[static_cast<std::size_t>(i)] = static_cast<float>(i % 7 - 3);
+    y[static_cast<std::size_t>(i)] = static_cast<float>(i % 5);
+    residual[static_cast<std::size_t>(i)] = static_cast<float>(i % 3 - 1);
+  }
+  std::vector<float> expected = y;
+  for (int token = 0; token < kN; ++token) {
+    for (int m = 0; m < m_count; ++m) {
+      float sum = 0;
+      for (int k = 0; k < k_count; ++k) sum += (straight ? kW[m][k] : kW[k][m]) * x[at(k, token, ldx)];
+      float value = 2 * sum + (epilogue.bias ? bias_[static_cast<std::size_t>(m)] : 0);
+      if (epilogue.activation == Activation::kRelu) value = std::max(value, 0.0F);
+      if (epilogue.beta) value += 0.5F * y[at(m, token, ldy)];
+      if (epilogue.residual) value += residual[at(m, token, ldr)];
+      expected[at(m, token, ldy)] = value;
+    }
+  }
+  std::vector<unsigned char> space(*fc3.workspace_bytes(kN) + 256);
+  RunArguments arguments{.operands = {{"x", {x.data(), ldx}}, {"y", {y.data(), ldy}}}, .tokens = kN};
+  if (epilogue.bias) arguments.operands.set("bias", {bias_.data()});
+  if (epilogue.residual) arguments.operands.set("residual", {residual.data(), ldr});
+  arguments.workspace = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(space.data()) + 255) / 256 * 256);
+  arguments.alpha = 2;
+  arguments.beta = epilogue.beta ? 0.5F : 0.0F;
+  const Status status = fc3.run(arguments, nullptr);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(y, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DenseChoiceTest,
+                         testing::Combine(testing::Values("spmm", "spmm_transposed"),
+                                          testing::Values("token_major", "feature_major"),
+                                          testing::Values("none", "bias", "relu", "bias+relu", "beta", "residual",
+                                                          "bias+residual", "beta+residual", "bias+gelu", "relu+beta")));
+
+using DenseChoiceStepsTest = TunedModelTest;
+
+TEST_F(DenseChoiceStepsTest, WriteTheProductToTheWorkspaceFirst) {
+  TunedWeight& weight = sample_.contents().weights[2];
+  weight.operators[0].spec.epilogue = *Epilogue::parse("gelu");
+  TunedChoice& choice = weight.operators[0].choices[0];
+  PlanStep step;
+  step.kernel = "epilogue";  // does nothing on the fake driver
+  choice.plan = {{matmul_step("values", IntegerExpression(0)), step}, *IntegerExpression::parse("n * 8")};
+  TunedKernel kernel = sample_.contents().kernels[0];
+  kernel.name = "epilogue";
+  const std::vector<std::byte> cubin = fake_cubin(kernel.name);
+  for (TunedKernel::Binary& binary : kernel.binaries) binary.cubin = cubin;
+  sample_.contents().kernels.push_back(kernel);
+  const Operator fc3 = op("fc3");
+  const std::size_t bytes = *fc3.workspace_bytes(2);
+  EXPECT_EQ(bytes, 256 + DenseMatmul::kScratchBytes);
+  std::vector<unsigned char> space(bytes + 256);
+  auto* workspace = reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(space.data()) + 255) / 256 * 256);
+  ASSERT_TRUE(
+      fc3.run({.operands = {{"x", {x_.data()}}, {"y", {y_.data()}}}, .tokens = 2, .workspace = workspace}, nullptr)
+          .ok());
+  EXPECT_THAT(std::vector<float>(workspace, workspace + 4), ElementsAre(201, 30, 402, 60));
+  EXPECT_EQ(fake_cuda().launches.back().kernel, "epilogue");
+}
+
+}  // namespace
+}  // namespace sparsmith
