@@ -276,12 +276,14 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
   std::vector<std::pair<std::string, std::int64_t>> values;  // every value of every parameter, in turn
   for (const Parameter& parameter : family.parameters())
     for (const std::int64_t value : parameter.values) values.emplace_back(parameter.name, value);
+  const auto activations = static_cast<int>(random() % 4);
   std::vector<KernelCase> cases;
   for (int kernel = first; kernel < first + kernels; ++kernel) {
     const auto& [parameter, value] = values[static_cast<std::size_t>(kernel) % values.size()];
     const auto draw_spec = [&] {
       OperatorSpec drawn = draw_operator(random);
       while (needs_16_bits(family) && size_of(drawn.type) != 2) drawn = draw_operator(random);
+      drawn.epilogue.activation = static_cast<Activation>((activations + kernel) % 4);  // each in turn, none left out
       if (may_chain(family) && drawn.type == DataType::kFloat16 && kernel % 3 == 0)
         drawn.accumulation = Accumulation::kFp16Chains;
       return drawn;
