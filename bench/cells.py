@@ -65,8 +65,7 @@ def cells_of(result, file):
         for choice in weight["choices"]:
             cell = dict(file=file, source=source, weight=weight["name"], rows=weight["M"], cols=weight["K"],
                         nnz=weight["nnz"], sparsity=weight["sparsity"], operator=weight["operator"],
-                        tokens=choice["tokens"], kind=choice["kind"],
-                        config=choice.get("config", choice.get("vendor")), packing=choice.get("packing"),
+                        tokens=choice["tokens"], config=choice["config"], packing=choice["packing"],
                         evidence=choice["evidence"], timing=choice["timing"], device=result["device"]["name"],
                         max_error_over_bound=choice["max_error_over_bound"])
             for name in PEERS:
@@ -177,7 +176,7 @@ def run_report(arguments):
     for cell in cells:
         peers = " | ".join(f"{cell[name]['median_us']:.2f}" if cell[name] else "-" for name in PEERS)
         against = ratio(cell, best_peer(cell))
-        choice = cell["config"].split(" ")[0] if cell["kind"] == "generated" else f"dense ({cell['config']})"
+        choice = cell["config"].split(" ")[0]
         if cell["evidence"] != "measured":
             choice += f", {cell['evidence'].upper()}"
         print(f"| {cell['source']} | {100 * cell['sparsity']:.1f} % | {cell['tokens']} | {choice} | "
@@ -197,8 +196,7 @@ def run_report(arguments):
     slower = [cell for cell in cells if best_peer(cell) and ratio(cell, best_peer(cell)) < 0.98
               and best_peer(cell)["q3_us"] < cell["timing"]["q1_us"]]
     print(f"- below 0.98x the best of both, quartiles apart: {len(slower)} of {len(cells)}")
-    chosen = collections.Counter(cell["config"].split(" ")[0] if cell["kind"] == "generated" else "dense"
-                                 for cell in cells)
+    chosen = collections.Counter(cell["config"].split(" ")[0] for cell in cells)
     print("- chosen: " + ", ".join(f"{family} {count}" for family, count in chosen.most_common()))
 
 

@@ -108,8 +108,8 @@ struct ChoiceRecord {
   int compute_capability = 0;  // of the device class, for lookups of near ones
   int sm_count = 0;
 
-  std::string kind;    // "generated" or "vendor"
-  std::string config;  // of a generated one; the vendor's name otherwise
+  std::string kind;  // "generated" or "dense"; "vendor", with its name as config, of earlier programs
+  std::string config;
   std::string packing;
   int packer_version = 0;
   std::string closure_hash;

@@ -37,7 +37,7 @@ Result<Candidate> dense_epilogue(const OperatorSpec& spec) {
   step.grid[0] = IntegerExpression::of(
       fmt::format("min(ceil_div({} * ceil_div(n, {}), {}), 65535)", spec.rows, kTokensPerThread, text.threads));
   Candidate candidate;
-  candidate.config.family = "dense_epilogue";
+  candidate.config.family = kDensePacking;
   candidate.packing = kDensePacking;
   candidate.plan.workspace_bytes = IntegerExpression::of(part_bytes(spec, 1));
   candidate.plan.steps = {matmul_step(std::string(kDenseArray), IntegerExpression(0)), std::move(step)};
@@ -49,6 +49,7 @@ Result<Candidate> dense_epilogue(const OperatorSpec& spec) {
 Result<Candidate> dense_candidate(const OperatorSpec& spec) {
   if (!DenseMatmul::covers(spec)) return dense_epilogue(spec);
   Candidate candidate;
+  candidate.config.family = kDensePacking;
   candidate.packing = kDensePacking;
   candidate.plan.steps = {matmul_step(std::string(kDenseArray), std::nullopt)};
   return candidate;

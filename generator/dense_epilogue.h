@@ -8,11 +8,11 @@
 
 namespace sparsmith {
 
-// On packing "dense" of the weight, whichever the operator's kind: a matmul step alone where the library computes the
-// whole operator, otherwise dense_epilogue().
+// On packing "dense" of the weight, whichever the operator's kind, config "dense": a matmul step alone where the
+// library computes the whole operator, otherwise dense_epilogue().
 Result<Candidate> dense_candidate(const OperatorSpec& spec);
 
-// On packing "dense", config "dense_epilogue": a matmul step that puts W X at the start of the workspace, and a kernel
+// The same whatever the library computes: a matmul step that puts W X at the start of the workspace, and a kernel
 // that applies alpha and the whole epilogue.
 Result<Candidate> dense_epilogue(const OperatorSpec& spec);
 

@@ -44,13 +44,9 @@ PerfKernel kernel_of(const json& object) {
 
 Implementation implementation_of(const json& choice) {
   Implementation implementation;
-  if (choice.at("kind") == "vendor") {
-    implementation.choice = "vendor:" + choice.at("vendor").get<std::string>();
-  } else {
-    choice.at("config").get_to(implementation.config);
-    implementation.choice = implementation.config.substr(0, implementation.config.find(' '));
-    choice.at("packing").get_to(implementation.packing);
-  }
+  choice.at("config").get_to(implementation.config);
+  implementation.choice = implementation.config.substr(0, implementation.config.find(' '));
+  choice.at("packing").get_to(implementation.packing);
   implementation.packing_hash = text_or_none(choice, "packing_hash");
   implementation.packed_bytes = choice.value("packed_bytes", std::int64_t{0});
   implementation.plan_hash = text_or_none(choice, "plan_hash");

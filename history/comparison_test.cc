@@ -30,7 +30,7 @@ TEST(Difference, CausesAreToldApart) {
   EXPECT_EQ(cause_of(base, head), Cause::kKernel);
   head.config = "rows threads=256 width=4";
   EXPECT_EQ(cause_of(base, head), Cause::kOtherChoice);
-  Implementation library{"vendor:cublas", "", "", "", 0, "", {}};
+  Implementation library{"dense", "dense", "dense", "p", 0, "", {}};
   EXPECT_EQ(cause_of(base, library), Cause::kOtherChoice);
   EXPECT_EQ(cause_of(library, library), Cause::kUnknown);  // nobody knows what it ran
 }

@@ -15,13 +15,13 @@ using testing::HasSubstr;
 constexpr const char* kBench = R"({"device": {"name": "NVIDIA H200", "class": "sm_90 132 SMs", "driver": "570",
   "clock_mhz": 1980.0}, "nvrtc": "13.0", "version": "0.1.0", "seconds": 2.5, "timing_policy": "cold_weights",
   "weights": [{"name": "fc1", "operator": "spmm_fp16", "pattern_hash": "w1", "choices": [
-    {"tokens": 1, "kind": "generated", "evidence": "measured", "config": "rows threads=128", "packing": "csr_u16",
+    {"tokens": 1, "evidence": "measured", "config": "rows threads=128", "packing": "csr_u16",
      "packing_hash": "p1", "packed_bytes": 4096, "plan_hash": "l1", "command": "sparsmith bench m",
      "timing": {"samples_us": [2.5, 2.75], "warm": true},
      "binaries": [{"name": "k1", "cubin_hash": "c1", "registers": 40, "spill_bytes": 8,
                    "snippets": {"snippets/prolog/csr_row.cuh": "h1"}}]},
-    {"tokens": 8, "kind": "vendor", "vendor": "cublas", "evidence": "measured", "timing": {"samples_us": [7]}},
-    {"tokens": 64, "kind": "vendor", "vendor": "cublas", "evidence": "predicted", "timing": {"samples_us": []}}]}]})";
+    {"tokens": 8, "config": "dense", "packing": "dense", "evidence": "measured", "timing": {"samples_us": [7]}},
+    {"tokens": 64, "config": "dense", "packing": "dense", "evidence": "predicted", "timing": {"samples_us": []}}]}]})";
 
 TEST(BenchJson, EverythingThatTheHistoryKeeps) {
   const auto recording = parse_bench_json(kBench);
@@ -39,7 +39,7 @@ TEST(BenchJson, EverythingThatTheHistoryKeeps) {
   ASSERT_EQ(fc1.implementation.kernels.size(), 1U);
   EXPECT_EQ(fc1.implementation.kernels[0], (PerfKernel{"k1", "c1", 40, 8, {{"snippets/prolog/csr_row.cuh", "h1"}}}));
   EXPECT_TRUE(fc1.implementation.identified());
-  EXPECT_EQ(recording->measurements[1].implementation.choice, "vendor:cublas");
+  EXPECT_EQ(recording->measurements[1].implementation.choice, "dense");
   EXPECT_FALSE(recording->measurements[1].implementation.identified());
   EXPECT_THAT(recording->left_out, ElementsAre("fc1 N=64: predicted, not measured"));
 }

@@ -151,10 +151,10 @@ Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const 
                     const std::set<std::string_view>& kernels) {
   const TunedPacking* packing = weight.packing(choice.packing);
   if (packing == nullptr) return invalid_input(fmt::format("there is no packing {}", choice.packing));
-  const bool dense = choice.packing == kDensePacking;  // for operators of either kind
+  const bool dense = choice.is_dense();  // for operators of either kind
   if (!dense && is_transposed(choice.packing) != (spec.kind == OperatorKind::kSpmmTransposed))
     return invalid_input(fmt::format("packing {:.100} is not for {}", choice.packing, operator_kind_name(spec.kind)));
-  if (dense != choice.config.empty())
+  if (choice.config.empty() || dense != (choice.config == kDensePacking))
     return invalid_input(fmt::format("its config does not go with the packing {}", choice.packing));
   if (dense && !choice.plan.has_matmul()) return invalid_input("it is kept dense, and its plan does not multiply");
   if (!is_figure(choice.median_us) || !is_figure(choice.dense_us)) return invalid_input("its times are no times");

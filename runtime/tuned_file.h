@@ -80,8 +80,10 @@ struct TunedChoice {
   Evidence evidence = Evidence::kPredicted;
   double median_us = 0;
   double dense_us = 0;  // the operator on the dense weight; 0: not known
-  std::string config;   // Config::text(); empty: the weight stays dense
+  std::string config;   // Config::text(); "dense" where the weight stays dense
   std::string reason;   // why it was chosen, in one line
+
+  bool is_dense() const { return packing == kDensePacking; }
 };
 
 // What is computed from a weight, and how.

@@ -219,9 +219,10 @@ Result<TunedPacking> read_packing(const Json& json, const std::string& where, co
   return packing;
 }
 
-// Before version 4 a dense choice was multiplied whatever its plan said, which made Y of the product where it had
-// steps.
-void add_matmul(TunedChoice& choice) {
+// Before version 4 a dense choice had no config, and was multiplied whatever its plan said, which made Y of the product
+// where it had steps.
+void complete_dense(TunedChoice& choice) {
+  choice.config = kDensePacking;
   const bool whole = choice.plan.steps.empty();
   choice.plan.steps.insert(
       choice.plan.steps.begin(),
@@ -253,7 +254,7 @@ Result<TunedChoice> read_choice(const Json& json, const std::string& where, std:
   const Json& plan = reader.object("plan");
   if (reader.status().ok()) choice.plan = reader.take(read_plan(plan, room));
   if (!reader.status().ok()) return reader.status();
-  if (version < kFirstVersionWithOperators && choice.packing == kDensePacking) add_matmul(choice);
+  if (version < kFirstVersionWithOperators && choice.is_dense()) complete_dense(choice);
   return choice;
 }
 

@@ -129,7 +129,7 @@ void TunedSample::add_weights() {
   weight.packings = {view_of(dense_)};
   TunedChoice dense = choice(1, {.steps = {matmul_step("values", std::nullopt)}});
   dense.packing = kDensePacking;
-  dense.config.clear();
+  dense.config = kDensePacking;
   op.choices = {dense};
   contents_.weights.push_back(weight);
 }

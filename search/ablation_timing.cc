@@ -26,12 +26,12 @@ class AblationRun {
         kernels_(resources.compiler, nullptr, fmt::format("sm_{}", report.device.compute_capability),
                  options.compile_threads) {}
 
-  // Every generated choice of a weight; tells of each before it begins. Error: there is no device any more.
+  // Every sparse choice of a weight; tells of each before it begins. Error: there is no device any more.
   using Progress = std::function<void(std::int64_t tokens)>;
   Status time(const CsrMatrix& matrix, WeightResult& weight, const Progress& progress) {
     SPARSMITH_RETURN_IF_ERROR(session_.set_weight(matrix, weight.spec));
     for (BucketChoice& bucket : weight.buckets) {
-      if (bucket.kind != "generated") continue;
+      if (bucket.is_dense()) continue;
       if (progress) progress(bucket.tokens);
       AblationTimes& times = bucket.ablation.emplace();
       const Status timed = time(weight, bucket, times);
@@ -124,8 +124,7 @@ Status time_ablations(std::span<const WeightInput> weights, const TuneOptions& o
   for (std::size_t i = 0; i < report.weights.size(); ++i) {
     WeightResult& weight = report.weights[i];
     if (resources.interrupted && resources.interrupted()) return {};
-    if (std::ranges::none_of(weight.buckets, [](const BucketChoice& bucket) { return bucket.kind == "generated"; }))
-      continue;
+    if (std::ranges::all_of(weight.buckets, &BucketChoice::is_dense)) continue;
     const auto input = std::ranges::find(weights, weight.name, &WeightInput::name);
     if (input == weights.end()) return internal_error("no weight is called " + weight.name);
     std::vector<GroupMember> members;

@@ -55,9 +55,8 @@ Result<BreakEvenProbe> probe_of(const TuneReport& report, std::size_t index, dou
   if (bucket.dense_us <= 0)
     return unsupported(fmt::format("{}: there is no dense product to compare with: {}", weight.name,
                                    bucket.vendors.empty() ? bucket.reason : bucket.vendors.front().detail));
-  const bool sparse = bucket.kind == "generated";
-  return BreakEvenProbe{sparsity,    sparse,          sparse ? bucket.candidate.config.text() : bucket.vendor,
-                        bucket.us(), bucket.dense_us, bucket.evidence};
+  return BreakEvenProbe{sparsity,    !bucket.is_dense(), bucket.candidate.config.text(),
+                        bucket.us(), bucket.dense_us,    bucket.evidence};
 }
 
 }  // namespace

@@ -93,17 +93,14 @@ BucketChoice bucket_choice(const Bucket& bucket, const Decision& decision, bool 
   for (const Contender& contender : bucket.contenders) choice.trials.push_back(trial_of(contender));
   add_rejections(bucket, choice);
   if (decision.winner != nullptr) {
-    choice.kind = "generated";
     choice.candidate = decision.winner->candidate;
     choice.packer_version = decision.winner->identity.packer_version;
     choice.timing = decision.winner->timing;
     choice.verification = decision.winner->verification;
   } else {
-    choice.kind = "vendor";
-    choice.vendor = bucket.dense().name;
+    choice.candidate = bucket.dense_candidate;
     choice.timing = bucket.dense().timing;
     choice.verification = bucket.dense().verification;
-    if (bucket.dense_epilogue) choice.candidate = *bucket.dense_epilogue;
   }
   choice.vendors = bucket.vendors;
   if (bucket.dense_chain) choice.vendors.push_back(*bucket.dense_chain);

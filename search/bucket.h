@@ -22,8 +22,8 @@ struct Bucket {
   std::vector<Contender> contenders;   // what came of it
   std::vector<Rejection> ungenerated;  // configs that made no contender
   std::vector<VendorTiming> vendors;
-  std::optional<Candidate> dense_epilogue;  // the kernel behind the product, where cuBLASLt lacks the epilogue
-  std::optional<VendorTiming> dense_chain;  // both together
+  Candidate dense_candidate;
+  std::optional<VendorTiming> dense_chain;  // of product and kernel behind it, where cuBLASLt lacks the epilogue
   double dense_us = 0;
   bool complete = true;
   std::int64_t considered = 0;  // configs that broke no rule

@@ -15,10 +15,6 @@
 namespace sparsmith {
 namespace {
 
-std::string packing_of(const BucketChoice& choice) {
-  return choice.kind == "generated" ? choice.candidate.packing : std::string(kDensePacking);
-}
-
 double microseconds(const std::vector<BucketChoice>& buckets) {
   double sum = 0;
   for (const BucketChoice& bucket : buckets) sum += bucket.calls * bucket.us();
@@ -48,8 +44,8 @@ Status pack_again(const WeightInput& input, const TuneOptions& options, WeightRe
   weight.packings.clear();
   std::set<std::string> packed;
   for (const BucketChoice& choice : weight.buckets) {
-    if (!packed.insert(packing_of(choice)).second) continue;
-    SPARSMITH_ASSIGN_OR_RETURN(PackedWeight again, pack(packing_of(choice), matrix, weight.spec.type));
+    if (!packed.insert(choice.candidate.packing).second) continue;
+    SPARSMITH_ASSIGN_OR_RETURN(PackedWeight again, pack(choice.candidate.packing, matrix, weight.spec.type));
     weight.packings.push_back(std::move(again));
   }
   return {};

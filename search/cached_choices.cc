@@ -50,11 +50,6 @@ std::set<std::string> split(const std::string& families) {
   return each;
 }
 
-// What a choice of dense stands on: the kernel behind the product, where there is one.
-std::string dense_hash(const Candidate& candidate) {
-  return candidate.kernels.empty() ? "" : closure_hash_of(candidate);
-}
-
 // What choices depend on beside weight, device and code: one N's is made together with those of the others.
 std::string goal_of(const TuneOptions& options) {
   return fmt::format("memory {:g}x of N {} called {:g}", options.memory, fmt::join(options.tokens, ","),
@@ -96,7 +91,6 @@ void CachedChoices::look_up(const TuneContext& context, const WeightResult& weig
   found.quality = match->quality;
   BucketChoice& choice = found.choice;
   choice.tokens = tokens;
-  choice.kind = record.kind;
   choice.evidence = record.evidence;
   choice.reason = record.reason;
   choice.timing.median_us = record.us;
@@ -112,22 +106,15 @@ void CachedChoices::look_up(const TuneContext& context, const WeightResult& weig
                  (record.goal == goal_of(*context.options) || context.options->keep_choices) &&
                  record.nvrtc_version == context.kernels->nvrtc_version() &&
                  (record.evidence == "measured" || context.predict);
-  if (record.kind == "vendor") {
-    choice.vendor = record.config;
+  if (record.kind == "generated") {
+    const auto config = Config::parse(record.config);
+    if (!config.ok() || !wanted_.contains(config->family)) return;
+    Problem problem{weight.spec, tokens, context.device};
+    found.made = remake(context, *config, problem, statistics, packings, choice);
+  } else if (auto dense = generate_dense(context, weight.spec); dense.ok()) {
+    choice.candidate = std::move(*dense);
     found.made = true;
-    if (record.config == kDenseEpilogue) {
-      auto candidate = generate_dense_epilogue(context, weight.spec);
-      found.made = candidate.ok();
-      if (candidate.ok()) choice.candidate = std::move(*candidate);
-    }
-    found.valid = found.counts && found.made && record.closure_hash == dense_hash(choice.candidate) &&
-                  kernels_ready(context, choice.candidate);
-    return;
   }
-  const auto config = Config::parse(record.config);
-  if (!config.ok() || !wanted_.contains(config->family)) return;
-  Problem problem{weight.spec, tokens, context.device};
-  found.made = remake(context, *config, problem, statistics, packings, choice);
   const bool same_code =
       record.closure_hash == closure_hash_of(choice.candidate) && record.packer_version == choice.packer_version;
   found.valid = found.counts && found.made && (same_code || context.options->keep_choices) &&
@@ -190,8 +177,8 @@ Result<Candidate> generate_candidate(const TuneContext& context, const Config& c
   return candidate;
 }
 
-Result<Candidate> generate_dense_epilogue(const TuneContext& context, const OperatorSpec& spec) {
-  SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, dense_epilogue(spec));
+Result<Candidate> generate_dense(const TuneContext& context, const OperatorSpec& spec) {
+  SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, dense_candidate(spec));
   context.launch(candidate.plan);
   return candidate;
 }
@@ -208,16 +195,11 @@ void store_choice(const TuneContext& context, const WeightResult& weight, const 
   record.key = problem_key(context, weight, choice.tokens);
   record.compute_capability = context.device.compute_capability;
   record.sm_count = context.device.sm_count;
-  record.kind = choice.kind;
-  if (choice.kind == "vendor") {
-    record.config = choice.vendor;
-    record.closure_hash = dense_hash(choice.candidate);
-  } else {
-    record.config = choice.candidate.config.text();
-    record.packing = choice.candidate.packing;
-    record.packer_version = choice.packer_version;
-    record.closure_hash = closure_hash_of(choice.candidate);
-  }
+  record.kind = choice.is_dense() ? "dense" : "generated";
+  record.config = choice.candidate.config.text();
+  record.packing = choice.candidate.packing;
+  record.packer_version = choice.packer_version;
+  record.closure_hash = closure_hash_of(choice.candidate);
   record.nvrtc_version = context.kernels->nvrtc_version();
   record.evidence = choice.evidence;
   record.reason = choice.reason;

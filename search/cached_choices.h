@@ -60,10 +60,10 @@ class CachedChoices {
   bool keeps_ = false;                         // the option keep_choices
 };
 
-// As Family::generate() and dense_epilogue(), with the launches that the options ask for.
+// As Family::generate() and dense_candidate(), with the launches that the options ask for.
 Result<Candidate> generate_candidate(const TuneContext& context, const Config& config, const Problem& problem,
                                      const PackedWeight& packed);
-Result<Candidate> generate_dense_epilogue(const TuneContext& context, const OperatorSpec& spec);
+Result<Candidate> generate_dense(const TuneContext& context, const OperatorSpec& spec);
 
 ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, std::int64_t tokens);
 

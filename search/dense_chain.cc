@@ -22,13 +22,14 @@ VendorTiming predicted(const char* name, double us, std::int64_t dense_bytes) {
 
 }  // namespace
 
-Status add_dense_chain(const TuneContext& context, const OperatorSpec& spec, std::int64_t dense_bytes, Bucket& bucket) {
-  SPARSMITH_ASSIGN_OR_RETURN(bucket.dense_epilogue, generate_dense_epilogue(context, spec));
+Status add_dense(const TuneContext& context, const OperatorSpec& spec, std::int64_t dense_bytes, Bucket& bucket) {
+  SPARSMITH_ASSIGN_OR_RETURN(bucket.dense_candidate, generate_dense(context, spec));
+  if (bucket.dense_candidate.kernels.empty()) return {};
   bucket.dense_chain.emplace().name = kDenseEpilogue;
   bucket.dense_chain->weight_bytes = dense_bytes;
   if (context.predict) return {};
   Contender contender;
-  contender.candidate = *bucket.dense_epilogue;
+  contender.candidate = bucket.dense_candidate;
   contender.dense = true;
   contender.identity = {kDenseEpilogue, contender.candidate.packing, 0, closure_hash_of(contender.candidate), 0};
   contender.loaded = loaded_candidate(contender.candidate);

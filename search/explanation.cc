@@ -67,13 +67,14 @@ std::vector<Explanation::Bound> bounds_of(const Problem& problem, const Sparsity
                                             {"launch", kLaunchUs * static_cast<double>(choice.launches)}};
   const auto config = Config::parse(choice.config);
   static const std::set<std::string> kMultiplyZeros = {"bitmap", "scatter", "wgmma", "specialized", "bsr", "two_four"};
-  const bool multiplies_zeros = choice.config.empty() || (config.ok() && kMultiplyZeros.contains(config->family));
+  const bool dense = choice.config == kDensePacking;
+  const bool multiplies_zeros = dense || (config.ok() && kMultiplyZeros.contains(config->family));
   if (multiplies_zeros && problem.spec.type != DataType::kFloat32) {
     const double share =
         config.ok() && config->family == "two_four" ? 0.5 : 1.0;  // of the elements that are multiplied
     const double us = share * 2 * rows * cols * tokens / problem.device.tensor_operations_per_second() * 1e6;
     bounds.push_back({"tensor cores", us});
-  } else if (!choice.config.empty()) {
+  } else if (!dense) {
     bounds.push_back({"L2 gathers", static_cast<double>(statistics.nnz) * tokens * element / kL2GatherBytesPerUs});
   }
   // X in shared memory or registers is gathered from there: what takes longer than the run does not bound it.
@@ -103,7 +104,7 @@ Explanation explain(const Problem& problem, const SparsityStatistics& statistics
   explanation.bounds = bounds_of(problem, statistics, choice);
 
   // Where dense stays, the fastest sparse one is what would have to get faster.
-  double sparse_us = choice.config.empty() ? explanation.runner_up_us : choice.us;
+  double sparse_us = choice.config == kDensePacking ? explanation.runner_up_us : choice.us;
   const double density = 1 - statistics.sparsity;
   const double launch = kLaunchUs * static_cast<double>(choice.launches);
   if (sparse_us > launch && choice.dense_us > launch)

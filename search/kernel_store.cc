@@ -275,6 +275,7 @@ Status check_resources(const CompiledKernel& kernel, const KernelSource& source,
 }
 
 std::string closure_hash_of(const Candidate& candidate) {
+  if (candidate.kernels.empty()) return "";
   std::string all;
   for (const KernelSource& kernel : candidate.kernels) all += identity(kernel) + "\n";
   return hash_text(all);

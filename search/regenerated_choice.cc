@@ -32,7 +32,7 @@ Result<DeviceProperties> device_of_class(const std::string& text) {
 
 Result<Candidate> generate(const TunedContents& contents, const TunedWeight& weight, const OperatorSpec& spec,
                            const TunedChoice& choice) {
-  if (choice.config.empty()) return dense_candidate(spec);
+  if (choice.is_dense()) return dense_candidate(spec);
   SPARSMITH_ASSIGN_OR_RETURN(const Config config, Config::parse(choice.config));
   const Family* of = family(config.family);
   if (of == nullptr) return unsupported(fmt::format("this version has no kernel family {}", config.family));

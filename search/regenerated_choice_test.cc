@@ -16,7 +16,7 @@ class RegeneratedChoiceTest : public TunerTest {
   void SetUp() override {
     TunerTest::SetUp();
     tune_again();
-    ASSERT_FALSE(chosen().config.empty());
+    ASSERT_FALSE(chosen().is_dense());
   }
   void tune_again() {
     report_ = run({weight("fc", 96, 160, 3)});
@@ -78,7 +78,10 @@ TEST_F(RegeneratedChoiceTest, RefusesAConfigThatItDoesNotKnow) {
   EXPECT_FALSE(regenerate().ok());
   chosen().config = config + "0000007";
   EXPECT_FALSE(regenerate().ok());
-  chosen().config = "";
+  chosen().config = "dense";
+  expect_refused(StatusCode::kUnsupported, "no kernel family dense");
+  chosen().config = config;
+  chosen().packing += "_transposed";
   expect_refused(StatusCode::kUnsupported, "the packing differs");
 }
 

@@ -13,7 +13,6 @@ class RooflineTest : public testing::Test {
     packed.packing = "rows";
     packed.arrays = {{"values", DataType::kUint8, std::vector<std::byte>(500'000)}};
     weight_.packings = {packed};
-    bucket_.kind = "generated";
     bucket_.candidate.packing = "rows";
     bucket_.tokens = 10;
     device_ = typical_device(90);
@@ -34,7 +33,7 @@ TEST_F(RooflineTest, SparseKernelsAreBoundByTheirOwnBytes) {
 }
 
 TEST_F(RooflineTest, DenseIsBoundByTensorCoresWhereTokensAreMany) {
-  bucket_.kind = "vendor";
+  bucket_.candidate.packing = kDensePacking;
   const auto few = roofline_bound(weight_, bucket_, device_);
   ASSERT_TRUE(few);
   EXPECT_EQ(few->by, "memory");
@@ -49,7 +48,7 @@ TEST_F(RooflineTest, DenseIsBoundByTensorCoresWhereTokensAreMany) {
 }
 
 TEST_F(RooflineTest, NothingIsInventedWhereTheDeviceIsNotKnown) {
-  bucket_.kind = "vendor";
+  bucket_.candidate.packing = kDensePacking;
   bucket_.tokens = 10'000;
   device_.clock_khz = 0;
   EXPECT_EQ(roofline_bound(weight_, bucket_, device_)->by, "memory");

@@ -30,7 +30,7 @@ void TuneCounts::add(const TuneCounts& other) {
 double WeightResult::bytes_moved(const BucketChoice& bucket) const {
   std::int64_t weight = dense_bytes();
   for (const PackedWeight& packed : packings) {
-    if (bucket.kind == "generated" && packed.packing == bucket.candidate.packing) weight = packed.read_bytes();
+    if (packed.packing == bucket.candidate.packing) weight = packed.read_bytes();
   }
   const std::int64_t activations =
       bucket.tokens * (spec.rows + spec.cols) * static_cast<std::int64_t>(size_of(spec.type));

@@ -14,6 +14,7 @@
 #include "generator/candidate.h"
 #include "runtime/device_properties.h"
 #include "runtime/operator_spec.h"
+#include "runtime/tuned_file.h"
 #include "search/byte_fit.h"
 #include "search/device_session.h"
 #include "search/kernel_store.h"
@@ -50,9 +51,7 @@ struct AblationTimes {
 struct BucketChoice {
   std::int64_t tokens = 1;
   double calls = 1;
-  std::string kind;     // "generated" or "vendor"
-  std::string vendor;   // of a vendor's: "cublas", or "cublas+epilogue"
-  Candidate candidate;  // of a generated one; with "cublas+epilogue", the kernel behind the product
+  Candidate candidate;
   int packer_version = 0;
 
   Timing timing;         // of the choice; predicted choices have the median only
@@ -72,9 +71,10 @@ struct BucketChoice {
   std::vector<Rejection> rejections;    // the first ones of this run
   std::int64_t further_rejections = 0;  // that are left out
 
-  std::optional<AblationTimes> ablation;  // of a generated one, where that was asked for
+  std::optional<AblationTimes> ablation;  // of a sparse one, where that was asked for
 
   double us() const { return timing.median_us; }
+  bool is_dense() const { return candidate.packing == kDensePacking; }
 };
 
 // A way to keep a weight: its choices, and what they cost.

@@ -5,22 +5,17 @@
 #include <set>
 #include <utility>
 
-#include "generator/dense_epilogue.h"
 #include "generator/value_writer.h"
 
 namespace sparsmith {
 namespace {
 
-TunedChoice tuned_choice(const BucketChoice& bucket, const OperatorSpec& spec) {
+TunedChoice tuned_choice(const BucketChoice& bucket) {
   TunedChoice choice;
   choice.tokens = bucket.tokens;
-  choice.packing = kDensePacking;
-  if (bucket.kind == "generated") {
-    choice.packing = bucket.candidate.packing;
-    choice.config = bucket.candidate.config.text();
-  }
+  choice.packing = bucket.candidate.packing;
+  choice.config = bucket.candidate.config.text();
   choice.plan = bucket.candidate.plan;
-  if (choice.plan.steps.empty()) choice.plan = dense_candidate(spec)->plan;  // cuBLASLt alone
   choice.evidence =
       bucket.evidence == "measured" ? TunedChoice::Evidence::kMeasured : TunedChoice::Evidence::kPredicted;
   choice.median_us = bucket.us();
@@ -51,7 +46,7 @@ TunedContents tuned_contents(const TuneReport& report, const TunedProvenance& pr
     }
     TunedOperator& op = weight.operators.emplace_back();
     op.spec = result.spec;
-    for (const BucketChoice& bucket : result.buckets) op.choices.push_back(tuned_choice(bucket, op.spec));
+    for (const BucketChoice& bucket : result.buckets) op.choices.push_back(tuned_choice(bucket));
   }
   for (const KernelImages& image : report.images) {
     TunedKernel& kernel = contents.kernels.emplace_back();

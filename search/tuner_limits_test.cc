@@ -105,7 +105,7 @@ TEST_F(TunerLimitsTest, WhenTimeIsOverEveryWeightHasAChoiceAndThoseThatPromiseMo
       EXPECT_GT(bucket.us(), 0);
       if (bucket.evidence == "predicted") predicted.insert(each.name);
       EXPECT_TRUE(bucket.evidence == "measured" || !bucket.complete);
-      EXPECT_EQ(bucket.kind != "generated" || bucket.verification.ok, true) << "not even verified";
+      EXPECT_TRUE(bucket.is_dense() || bucket.verification.ok) << "not even verified";
     }
   }
   EXPECT_THAT(predicted, testing::Not(testing::IsEmpty()));
@@ -239,7 +239,7 @@ TEST_F(MemoryTest, NoNIsSlowerThanDense) {
   const TuneReport report = run_anew(growing(2));
   for (const WeightResult& each : report.weights) {
     EXPECT_EQ(each.gpu_bytes(), each.dense_bytes());
-    EXPECT_EQ(each.buckets[0].kind, "vendor");
+    EXPECT_TRUE(each.buckets[0].is_dense());
     EXPECT_NE(each.buckets[0].reason.find("within the memory that is allowed"), std::string::npos)
         << each.buckets[0].reason;
     EXPECT_NE(each.buckets[0].reason.find("(--memory)"), std::string::npos) << each.buckets[0].reason;
@@ -248,8 +248,8 @@ TEST_F(MemoryTest, NoNIsSlowerThanDense) {
   options_.memory = report.memory.faster.memory;
   const TuneReport more = run_anew(growing(2));
   for (const WeightResult& each : more.weights) {
-    EXPECT_EQ(each.buckets[0].kind, "generated");
-    EXPECT_EQ(each.buckets[1].kind, "vendor");
+    EXPECT_FALSE(each.buckets[0].is_dense());
+    EXPECT_TRUE(each.buckets[1].is_dense());
   }
 }
 

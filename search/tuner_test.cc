@@ -24,7 +24,7 @@ TEST_F(TunerTest, ChoosesTheFastestAndSaysWhy) {
   EXPECT_TRUE(report.measured);
   EXPECT_TRUE(report.complete);
   for (const BucketChoice& bucket : report.weights[0].buckets) {
-    EXPECT_EQ(bucket.kind, "generated");
+    EXPECT_FALSE(bucket.is_dense());
     EXPECT_EQ(bucket.evidence, "measured");
     EXPECT_EQ(bucket.dense_us, 20);
     EXPECT_LT(bucket.us(), 20);
@@ -104,8 +104,8 @@ TEST_F(TunerTest, KeepsDenseWhereNothingBeatsIt) {
   device_.dense_us = 2;
   const TuneReport report = run({weight("w", 64, 96, 1)});
   const BucketChoice& bucket = report.weights.at(0).buckets.at(0);
-  EXPECT_EQ(bucket.kind, "vendor");
-  EXPECT_EQ(bucket.vendor, "cublas");
+  EXPECT_TRUE(bucket.is_dense());
+  EXPECT_EQ(bucket.candidate.config.text(), "dense");
   EXPECT_NE(bucket.reason.find("dense is kept"), std::string::npos) << bucket.reason;
   EXPECT_EQ(report.weights[0].gpu_bytes(), 64 * 96 * 4);
 }
@@ -179,8 +179,7 @@ TEST_F(DenseEpilogueTest, IsKeptWhereNothingBeatsIt) {
   const TuneReport report = run({weight("w", 64, 96, 1)});
   const WeightResult& result = report.weights.at(0);
   for (const BucketChoice& bucket : result.buckets) {
-    EXPECT_EQ(bucket.kind, "vendor");
-    EXPECT_EQ(bucket.vendor, "cublas+epilogue");
+    EXPECT_TRUE(bucket.is_dense());
     EXPECT_EQ(bucket.us(), 3);
     EXPECT_EQ(bucket.dense_us, 3) << "the whole chain, not the product alone";
     EXPECT_NE(bucket.reason.find("dense is kept: the best sparse candidate takes 6.00 us, dense 3.00 us"),
@@ -223,7 +222,7 @@ TEST_F(DenseEpilogueTest, ASparseWinnerIsComparedWithTheWholeChain) {
   chain_us_ = 12;
   device_.dense_us = 2;  // the product alone is no answer
   const BucketChoice bucket = run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0);
-  EXPECT_EQ(bucket.kind, "generated");
+  EXPECT_FALSE(bucket.is_dense());
   EXPECT_EQ(bucket.dense_us, 12);
   EXPECT_NE(bucket.reason.find("2.00x as fast as dense (cublas+epilogue 12.00 us)"), std::string::npos)
       << bucket.reason;
@@ -232,7 +231,7 @@ TEST_F(DenseEpilogueTest, ASparseWinnerIsComparedWithTheWholeChain) {
 TEST_F(DenseEpilogueTest, AWrongOneIsNoChoiceAndSaysSo) {
   device_.is_wrong = is_dense;
   const BucketChoice bucket = run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0);
-  EXPECT_EQ(bucket.kind, "generated");
+  EXPECT_FALSE(bucket.is_dense());
   EXPECT_NE(bucket.reason.find("dense was not measured: y[0][0] = 1, expected 0"), std::string::npos) << bucket.reason;
   ASSERT_NE(chain(bucket), nullptr);
   EXPECT_FALSE(chain(bucket)->supported);
@@ -243,14 +242,14 @@ TEST_F(DenseEpilogueTest, WithoutTheLibraryItIsNotTried) {
   device_.kills = is_dense;
   const BucketChoice bucket = run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0);
   EXPECT_TRUE(device_.deaths.empty());
-  EXPECT_EQ(bucket.kind, "generated");
+  EXPECT_FALSE(bucket.is_dense());
   EXPECT_EQ(bucket.dense_us, 0);
   EXPECT_NE(bucket.reason.find("the library is missing"), std::string::npos) << bucket.reason;
   // With the library back, it is.
   device_.dense_us = 20;
   device_.kills = {};
   options_.use_choices = false;
-  EXPECT_EQ(run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0).vendor, "cublas+epilogue");
+  EXPECT_TRUE(run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0).is_dense());
 }
 
 TEST_F(DenseEpilogueTest, IsPredictedWhereNothingCanBeTimed) {
@@ -258,7 +257,7 @@ TEST_F(DenseEpilogueTest, IsPredictedWhereNothingCanBeTimed) {
   device_.is_wrong = [](const LoadedCandidate&) { return true; };  // every sparse one
   const TuneReport report = run({weight("w", 64, 96, 1)});
   const BucketChoice& bucket = report.weights.at(0).buckets.at(0);
-  EXPECT_EQ(bucket.vendor, "cublas+epilogue");
+  EXPECT_TRUE(bucket.is_dense());
   EXPECT_EQ(bucket.evidence, "predicted");
   EXPECT_GT(bucket.dense_us, bucket.vendors.at(0).timing.median_us) << "more than the product alone";
   EXPECT_EQ(report.images.size(), 2U);
@@ -268,8 +267,8 @@ TEST_F(TunerTest, AnEpilogueOfTheLibrarysIsItsOwn) {
   options_.epilogue = *Epilogue::parse("bias+relu");
   device_.dense_us = 2;
   const BucketChoice bucket = run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0);
-  EXPECT_EQ(bucket.vendor, "cublas");
-  EXPECT_TRUE(bucket.candidate.plan.steps.empty());
+  EXPECT_TRUE(bucket.is_dense());
+  EXPECT_EQ(bucket.candidate.plan.steps, std::vector{matmul_step("values", std::nullopt)});
   for (const auto& [name, count] : compiles_.compiled) EXPECT_FALSE(name.starts_with("dense_epilogue")) << name;
 }
 
@@ -277,7 +276,7 @@ TEST_F(TunerTest, AKernelThatSpillsIsNotTimed) {
   compiles_.spills = [](const std::string&) { return true; };
   const TuneReport report = run({weight("w", 64, 96, 1)});
   EXPECT_EQ(device_.timed, 0);
-  EXPECT_EQ(report.weights.at(0).buckets.at(0).kind, "vendor");
+  EXPECT_TRUE(report.weights.at(0).buckets.at(0).is_dense());
   EXPECT_GT(report.rejected.at("it spills registers to memory"), 0);
 }
 

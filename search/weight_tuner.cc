@@ -117,11 +117,11 @@ class Tuner : public WeightTuner {
 
  private:
   Status keep_packing(const BucketChoice& bucket) {
-    const std::string name = bucket.kind == "generated" ? bucket.candidate.packing : std::string(kDensePacking);
+    const std::string& name = bucket.candidate.packing;
     const bool kept = std::ranges::any_of(weight_.packings, [&](const PackedWeight& p) { return p.packing == name; });
     if (kept) return {};
     const Stopwatch stopwatch(counts_.pack_seconds);
-    if (bucket.kind != "generated") {
+    if (bucket.is_dense()) {
       weight_.packings.push_back(dense_packing());
       return {};
     }
@@ -228,7 +228,7 @@ class Tuner : public WeightTuner {
   void remember(const Bucket& bucket, const BucketChoice& choice) const {
     if (known_ || near_ || hurried_ || !bucket.complete || !learns()) return;
     context_.transfer->remember(problem_key(context_, weight_, bucket.tokens), profile_, bucket.contenders,
-                                choice.kind == "generated" ? choice.candidate.config.text() : "");
+                                choice.is_dense() ? "" : choice.candidate.config.text());
   }
 
   // Spaces have up to 30,000 configs. That a race after a hint looks beyond what the hint brought is rare.
@@ -245,7 +245,7 @@ class Tuner : public WeightTuner {
     problem.tokens = bucket.tokens;
     const BucketChoice* choice = cached_->incumbent(bucket.tokens);
     std::optional<SearchSpace::Entry> incumbent;
-    if (choice != nullptr && choice->kind == "generated")
+    if (choice != nullptr && !choice->is_dense())
       incumbent.emplace(choice->candidate.config, choice->candidate.predicted_us);
     const SearchScope scope{options_.strategy, most_points(hint.near), options_.seed, context_.predict};
     const auto space = selection.spaces.find(bucket.tokens);
@@ -257,8 +257,7 @@ class Tuner : public WeightTuner {
     if (hint.near) points.expected_us = hint.fastest_us.at(bucket.tokens);
     if (dense_matters()) points.dense_us = predicted_dense_us(problem);
     bucket.search = std::make_unique<Contenders>(context_, packings_, problem, std::move(points));
-    if (!dense_serves_)
-      SPARSMITH_RETURN_IF_ERROR(add_dense_chain(context_, weight_.spec, weight_.dense_bytes(), bucket));
+    SPARSMITH_RETURN_IF_ERROR(add_dense(context_, weight_.spec, weight_.dense_bytes(), bucket));
     return bucket;
   }
 

@@ -14,8 +14,8 @@ import json, pathlib, sys
 answer = json.loads((pathlib.Path(__file__).parent / (sys.argv[1] + ".json")).read_text())
 print(json.dumps(answer) if answer else "")
 """
-DENSE = {"tokens": 1, "kind": "vendor", "config": ""}
-GENERATED = {"tokens": 16, "kind": "generated", "config": "rows v4"}
+DENSE = {"tokens": 1, "config": "dense"}
+GENERATED = {"tokens": 16, "config": "rows v4"}
 CORRECT = {"ok": True, "reason": "", "max_error_over_bound": 0.25}
 
 

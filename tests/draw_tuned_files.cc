@@ -67,7 +67,7 @@ Status write_weight(const CsrMatrix& matrix, const Problem& problem, const Packe
   choice.tokens = problem.tokens;
   choice.packing = packed.packing;
   choice.plan = candidate.plan;
-  if (packed.packing != kDensePacking) choice.config = candidate.config.text();
+  choice.config = candidate.config.text();
   std::map<std::string, std::vector<std::byte>> cubins;
   const auto add = [&](const KernelSource& source, const LaunchPlan& plan) {
     cubins[source.name] = cubin_for(source.name, plan);
@@ -180,8 +180,7 @@ Status draw_dense_file(Random& random, const char* epilogue, Output& output) {
   problem.tokens = 4;
   SPARSMITH_ASSIGN_OR_RETURN(problem.spec.epilogue, Epilogue::parse(epilogue));
   SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, pack("dense", matrix, DataType::kFloat32));
-  SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, dense_candidate(problem.spec));
-  candidate.config.family = "dense";
+  SPARSMITH_ASSIGN_OR_RETURN(const Candidate candidate, dense_candidate(problem.spec));
   return write_weight(matrix, problem, packed, candidate, output);
 }
 

@@ -72,10 +72,6 @@ def faults_of(run, plain, faults):
     return found
 
 
-def name_of(choice):
-    return choice.get("vendor") or choice["config"]
-
-
 def total_us(run, weight):
     return sum(choice["timing"]["median_us"] for (name, _), choice in run.choices.items() if name == weight)
 
@@ -85,20 +81,20 @@ def compared(pair, plain, run, hit):
     before, now = plain.choices[pair], run.choices[pair]
     ratio = now["timing"]["median_us"] / before["timing"]["median_us"]
     how = f"{before['timing']['median_us']:.2f} -> {now['timing']['median_us']:.2f} us"
-    if name_of(before) == name_of(now):
+    if before["config"] == now["config"]:
         return True, f"the same, {how}"
     if ratio <= NOISE:
         return True, f"another one, {how}"
-    if before.get("config") in hit[pair]:
+    if before["config"] in hit[pair]:
         return True, f"another one, {how}: the plain choice was hit"
     others = [other for other in hit if other[0] == pair[0] and other != pair]
-    if ratio <= SHARED and any(plain.choices[other].get("config") in hit[other] for other in others):
+    if ratio <= SHARED and any(plain.choices[other]["config"] in hit[other] for other in others):
         return True, f"another one, {how}: the choice for another N was hit"
     # All N of a weight are chosen together: packings may be no larger than the dense weight.
     together = total_us(run, pair[0]) / total_us(plain, pair[0])
     if together <= NOISE:
         return True, f"another one, {how}; all N of the weight take {together:.3f} of the plain time"
-    return False, f"another one, {how}, {name_of(before)} -> {name_of(now)}"
+    return False, f"another one, {how}, {before['config']} -> {now['config']}"
 
 
 def check_run(verdict, plain, run, faults):

@@ -49,12 +49,12 @@ def weights():
     slowed = plant == "slow_snippet"
     chosen = "rows" if plant == "cost_model" else "slots"
     snippet = "snippets/kernels/rows.cuh" if plant == "cost_model" else slots
-    yield case("uniform98", 3 * factor("slow_snippet") * factor("cost_model"), kind="generated",
+    yield case("uniform98", 3 * factor("slow_snippet") * factor("cost_model"),
                config=f"{chosen} threads=64", packing_hash=chosen, binaries=kernel(chosen, snippet, slowed))
-    yield case("power90", 8 * factor("bank_schedule"), kind="generated", config="panel depth=2",
+    yield case("power90", 8 * factor("bank_schedule"), config="panel depth=2",
                packing_hash="worse" if plant == "bank_schedule" else "good",
                binaries=kernel("panel", "snippets/kernels/panel.cuh", False))
-    yield case("uniform60", 12 * again, kind="vendor", vendor="cublas", binaries=[])
+    yield case("uniform60", 12 * again, config="dense", binaries=[])
 
 
 if words[0] == "tune":

@@ -29,7 +29,7 @@ Result<Cache> open(const Options& options, Cache::Mode mode) {
 }
 
 std::string choice_text(const ChoiceRecord& choice) {
-  return choice.kind == "vendor" ? "dense (" + choice.config + ")" : short_config(choice.config);
+  return choice.kind == "generated" ? short_config(choice.config) : "dense";
 }
 
 Status list_as_json(const std::string& path, const Cache::Counts& counts, const std::vector<ChoiceRecord>& choices) {

@@ -48,8 +48,7 @@ void ProgressDisplay::weight_is_done(const WeightResult& weight) {
   std::string choices;
   for (const BucketChoice& bucket : weight.buckets) {
     choices += fmt::format("{} N = {}: {} {:.2f} us{}", choices.empty() ? "" : ",", bucket.tokens,
-                           bucket.kind == "vendor" ? bucket.vendor : bucket.candidate.packing, bucket.us(),
-                           bucket.cached ? " (cached)" : "");
+                           bucket.candidate.packing, bucket.us(), bucket.cached ? " (cached)" : "");
   }
   fmt::print(stderr, "{}/{} {}:{}\n", finished_, weights_, printable(weight.name), choices);
 }

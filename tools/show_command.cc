@@ -56,7 +56,8 @@ void print_overview(const TunedContents& contents) {
     for (const TunedOperator& op : weight.operators) {
       for (const TunedChoice& choice : op.choices) {
         table.add({weight.name, fmt::format("{}x{}", weight.rows, weight.cols), op.spec.name(),
-                   std::to_string(choice.tokens), choice_text(choice), fmt::format("{:.2f}", choice.median_us),
+                   std::to_string(choice.tokens), choice_text(choice.config, choice.plan),
+                   fmt::format("{:.2f}", choice.median_us),
                    choice.dense_us > 0 ? fmt::format("{:.2f}", choice.dense_us) : "-", evidence_text(choice)});
       }
     }
@@ -73,11 +74,11 @@ void print_overview(const TunedContents& contents) {
 }
 
 void print_choice(const TunedContents& contents, const TunedWeight& weight, const TunedChoice& choice) {
-  print("N up to {}: {}\n", choice.tokens, choice_text(choice));
+  print("N up to {}: {}\n", choice.tokens, choice_text(choice.config, choice.plan));
   print("  why       {}\n", choice.reason);
   print("  time      {:.2f} us, {}{}\n", choice.median_us, evidence_text(choice),
         choice.dense_us > 0 ? fmt::format("; dense {:.2f} us", choice.dense_us) : "");
-  if (!choice.config.empty()) print("  config    {}\n", choice.config);
+  if (!choice.is_dense()) print("  config    {}\n", choice.config);
   const TunedPacking* packing = weight.packing(choice.packing);
   print("  packing   {}, {}\n", choice.packing,
         human_bytes(packing == nullptr ? 0 : static_cast<double>(packing->bytes())));
@@ -111,10 +112,9 @@ nlohmann::json json_of(const TunedContents& contents, const TunedOperator& op, b
   nlohmann::json object = {{"operator", op.spec.name()}, {"choices", nlohmann::json::array()}};
   for (const TunedChoice& choice : op.choices) {
     nlohmann::json each = {
-        {"tokens", choice.tokens},           {"kind", choice.config.empty() ? "vendor" : "generated"},
-        {"packing", choice.packing},         {"config", choice.config},
-        {"evidence", evidence_text(choice)}, {"median_us", choice.median_us},
-        {"dense_us", choice.dense_us},       {"reason", choice.reason}};
+        {"tokens", choice.tokens},       {"packing", choice.packing},         {"config", choice.config},
+        {"median_us", choice.median_us}, {"evidence", evidence_text(choice)}, {"dense_us", choice.dense_us},
+        {"reason", choice.reason}};
     each["kernels"] = nlohmann::json::array();
     for (const TunedKernel* kernel : kernels_of(contents, choice)) {
       nlohmann::json one = {{"name", kernel->name}};

@@ -67,7 +67,6 @@ std::string command_for(const TuneOutcome& outcome, const WeightResult& weight, 
 json json_of(const TuneOutcome& outcome, const WeightResult& weight, const BucketChoice& bucket) {
   json object = {{"tokens", bucket.tokens},
                  {"calls", bucket.calls},
-                 {"kind", bucket.kind},
                  {"evidence", bucket.evidence},
                  {"reason", bucket.reason},
                  {"timing", json_of(bucket.timing)},
@@ -84,20 +83,17 @@ json json_of(const TuneOutcome& outcome, const WeightResult& weight, const Bucke
   }
   if (bucket.ablation) object["ablation"] = json_of(*bucket.ablation);
   object["dense_us"] = bucket.dense_us > 0 ? json(bucket.dense_us) : json();
-  if (bucket.kind == "vendor") {
-    object["vendor"] = bucket.vendor;
-  } else {
-    object["config"] = bucket.candidate.config.text();
-    object["packing"] = bucket.candidate.packing;
-    for (const KernelSource& kernel : bucket.candidate.kernels) object["kernels"].push_back(kernel.name);
-    object["predicted_us"] = bucket.candidate.predicted_us;
-    for (const PackedWeight& packed : weight.packings) {
-      if (packed.packing != bucket.candidate.packing) continue;
-      object["packed_bytes"] = packed.bytes();
-      object["packing_hash"] = packed.contents_hash();
-    }
-    object["plan_hash"] = hash_text(to_json(bucket.candidate.plan));
+  object["config"] = bucket.candidate.config.text();
+  object["packing"] = bucket.candidate.packing;
+  for (const KernelSource& kernel : bucket.candidate.kernels) object["kernels"].push_back(kernel.name);
+  if (!bucket.is_dense()) object["predicted_us"] = bucket.candidate.predicted_us;
+  for (const PackedWeight& packed : weight.packings) {
+    if (packed.packing != bucket.candidate.packing) continue;
+    object["packed_bytes"] = packed.bytes();
+    object["packing_hash"] = packed.contents_hash();
   }
+  // What a library runs in the plan is not known.
+  if (!bucket.candidate.plan.has_matmul()) object["plan_hash"] = hash_text(to_json(bucket.candidate.plan));
   object["binaries"] = binaries_of(outcome.report, bucket);
   object["command"] = command_for(outcome, weight, bucket);
   for (const Trial& trial : bucket.trials) {

@@ -76,13 +76,13 @@ std::string short_config(const std::string& text) {
   return config.ok() ? short_config(*config) : text;
 }
 
-std::string choice_text(const BucketChoice& bucket) {
-  return bucket.kind == "vendor" ? "dense (" + bucket.vendor + ")" : short_config(bucket.candidate.config);
+std::string choice_text(const std::string& config, const LaunchPlan& plan) {
+  if (config != kDensePacking) return short_config(config);
+  return plan.steps.size() == 1 ? "dense (cublas)" : "dense (cublas+epilogue)";
 }
 
-std::string choice_text(const TunedChoice& choice) {
-  if (!choice.config.empty()) return short_config(choice.config);
-  return choice.plan.steps.size() == 1 ? "dense (cublas)" : "dense (cublas+epilogue)";
+std::string choice_text(const BucketChoice& bucket) {
+  return choice_text(bucket.candidate.config.text(), bucket.candidate.plan);
 }
 
 std::string choices_table(const TuneReport& report) {

@@ -15,7 +15,7 @@ std::string short_config(const std::string& text);
 
 // What runs: a config in short, or "dense (cublas)".
 std::string choice_text(const BucketChoice& bucket);
-std::string choice_text(const TunedChoice& choice);
+std::string choice_text(const std::string& config, const LaunchPlan& plan);
 
 std::string choices_table(const TuneReport& report);
 // GPU bytes, and time of one pass over all weights for each N, dense against tuned.

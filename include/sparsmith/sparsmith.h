@@ -160,7 +160,7 @@ SPARSMITH_API sparsmith_status sparsmith_operator_operand(const sparsmith_operat
 typedef struct sparsmith_choice_info {
   size_t struct_size;
   int64_t tokens;
-  const char* config;  /* of the generated kernels; "": the weight is dense */
+  const char* config;  /* of the generated kernels; "dense" where the weight stays dense */
   const char* packing; /* that they read */
   int measured;        /* 0: the times are predicted */
   double median_us;

@@ -74,7 +74,7 @@ struct RunArguments {
 // What was chosen for numbers of tokens up to `tokens`, from the choice before it on.
 struct ChoiceInfo {
   std::int64_t tokens = 0;
-  std::string config;     // of the generated kernels; empty: the weight is dense
+  std::string config;     // of the generated kernels; "dense" where the weight stays dense
   std::string packing;    // that they read
   bool measured = false;  // times are measured; false: predicted
   double median_us = 0;

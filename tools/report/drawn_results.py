@@ -39,15 +39,12 @@ class Results:
         ours, cublas, cusparse = self.times(rows, cols, sparsity, tokens)
         generated = ours < cublas
         us = ours if generated else cublas
-        choice = {"tokens": tokens, "kind": "generated" if generated else "vendor", "evidence": "measured",
-                  "timing": timing(us), "dense_us": cublas, "bytes_moved": 4 * nnz + 2 * tokens * (rows + cols),
+        choice = {"tokens": tokens, "config": "dense", "evidence": "measured", "timing": timing(us), "dense_us": cublas, "bytes_moved": 4 * nnz + 2 * tokens * (rows + cols),
                   "trials": self.trials(us),
                   "vendors": [{"name": "cublas", "supported": True, "timing": timing(cublas), "weight_bytes": rows * cols * 2},
                               {"name": "cusparse", "supported": True, "timing": timing(cusparse), "weight_bytes": 6 * nnz}]}
         if generated:
             choice.update(config=f"{self.random.choice(FAMILIES)} threads_per_block=256", predicted_us=us * self.noise(0.2))
-        else:
-            choice["vendor"] = "cublas"
         return choice
 
     def bench(self, names):
@@ -75,8 +72,7 @@ class Results:
                 yield {"source": f"weight {index}", "weight": "w", "rows": rows, "cols": cols,
                        "nnz": round(rows * cols * (1 - sparsity)), "sparsity": sparsity,
                        "operator": "spmm_fp16_token_major_none", "tokens": tokens,
-                       "kind": "generated" if generated else "vendor",
-                       "config": f"{self.random.choice(FAMILIES)} x=1" if generated else "cublas",
+                       "config": f"{self.random.choice(FAMILIES)} x=1" if generated else "dense",
                        "evidence": "measured", "timing": timing(min(ours, cublas)), "device": "drawn GPU",
                        "cublas": timing(cublas), "cusparse": timing(cusparse) if self.random.random() < 0.9 else None}
 
@@ -123,11 +119,11 @@ class Results:
             samples = [20 * (1 + index) * (1.08 if changed else 1) * self.noise(0.01) for _ in range(15)]
             kernel = {"name": "k", "cubin_hash": f"c{index}{changed}", "registers": 48 if changed else 40,
                       "snippets": {"snippets/prolog/csr_row.cuh": str(changed)}}
-            choice = {"tokens": 8, "kind": "generated", "evidence": "measured", "config": "rows threads=128",
+            choice = {"tokens": 8, "evidence": "measured", "config": "rows threads=128",
                       "packing": "csr", "packing_hash": "p", "packed_bytes": 1000, "plan_hash": "q", "command": "bench",
                       "timing": {"samples_us": samples}, "binaries": [kernel]}
             if index == 2:  # nobody knows what a library runs
-                choice.update(kind="vendor", vendor="cublas", binaries=[])
+                choice.update(config="dense", packing="dense", binaries=[])
             weights.append({"name": name, "operator": "spmm_fp16", "pattern_hash": "w", "choices": [choice]})
         return {"device": {"name": "drawn GPU", "class": "sm_90"},
                 "nvrtc": "13.0", "timing_policy": "cold_weights", "weights": weights}

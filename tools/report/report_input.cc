@@ -87,8 +87,9 @@ std::string family_of(const std::string& config) { return config.substr(0, confi
 void read_choice(JsonFields& fields, ResultCase& one) {
   one.tokens = fields.integer("tokens", 1, kMostTokens);
   one.measured = fields.text("evidence") == "measured";
-  one.config = fields.text_or("config", fields.text_or("vendor", "cublas"));
-  one.family = fields.text("kind") == "generated" ? family_of(one.config) : "dense";
+  one.config = fields.text_or("config", "dense");
+  // Earlier versions gave a library's name in place of the config.
+  one.family = fields.text_or("kind", "generated") == "generated" ? family_of(one.config) : "dense";
   JsonFields timing(fields.object_or_none("timing"), fields.place("timing"));
   one.us = timing.number("median_us", 0, kMostMicroseconds);
   one.q1_us = timing.number_or("q1_us", 0, kMostMicroseconds, one.us);

@@ -29,7 +29,6 @@ json bench_run() {
              {"gpu_bytes", 40},
              {"choices",
               {{{"tokens", 8},
-                {"kind", "generated"},
                 {"evidence", "measured"},
                 {"config", "slots depth=2"},
                 {"predicted_us", 2.5},

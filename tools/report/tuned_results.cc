@@ -24,9 +24,8 @@ ResultCase case_of(const TunedWeight& weight, const TunedOperator& op, const Tun
   const double elements = static_cast<double>(one.rows) * static_cast<double>(one.cols);
   one.sparsity = elements > 0 ? 1 - static_cast<double>(one.nnz) / elements : 0;
   one.tokens = choice.tokens;
-  const bool generated = !choice.config.empty();
-  one.config = generated ? choice.config : "cublas";
-  one.family = generated ? choice.config.substr(0, choice.config.find(' ')) : "dense";
+  one.config = choice.config;
+  one.family = choice.config.substr(0, choice.config.find(' '));
   one.measured = choice.evidence == TunedChoice::Evidence::kMeasured;
   one.us = one.q1_us = one.q3_us = choice.median_us;
   one.cublas_us = choice.dense_us;
