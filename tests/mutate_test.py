@@ -4,11 +4,13 @@
 import json
 import pathlib
 import tempfile
+import types
 import unittest
 
 from mutation.draw import Equivalents, draw_of
 from mutation.operators import OPERATORS, blank, mutants_of
 from mutation.results import Results, record_of, report
+from mutation.runner import Tree
 
 SNIPPET = """\
 // a < b is a comment, true
@@ -128,6 +130,16 @@ class CheckedInListTest(unittest.TestCase):
             self.assertTrue((root / entry["file"]).exists(), entry["file"])
             self.assertIn(entry["operator"], OPERATORS)
             self.assertEqual(entry["line"], entry["line"].strip())
+
+
+class OrderTest(unittest.TestCase):
+    def test_tests_of_the_family_come_first_and_cost_what_they_run(self):
+        tree = Tree.__new__(Tree)
+        tree.durations = {"short": 1, "wrong": -1, "middle": 30, "kernels": 900, "last": 40}
+        tree.focus = lambda test, mutant: "bsr" if test.name == "kernels" else ""
+        tests = [types.SimpleNamespace(name=name) for name in tree.durations]
+        for budget, expected in ((0, ["kernels"]), (60, ["kernels", "short"]), (70, ["kernels", "short", "middle"])):
+            self.assertEqual([test.name for test in tree.measured(tests, None, budget)], expected)
 
 
 if __name__ == "__main__":
