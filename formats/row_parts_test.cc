@@ -37,6 +37,8 @@ TEST(RowPartsTest, BlocksHoldAboutAsManyNonzeros) {
   spec.cols = 512;
   spec.sparsity = 0.6;
   spec.pattern = {SynthesisPattern::Kind::kLognormal, 0.5};
+  double excess = 0;  // of the fullest blocks over average ones, summed: in one matrix a single part may be to blame
+  double natural_excess = 0;
   for (int round = 0; round < 3; ++round) {
     spec.seed = random();
     const auto matrix = synthesize(spec);
@@ -44,14 +46,17 @@ TEST(RowPartsTest, BlocksHoldAboutAsManyNonzeros) {
     for (const int parts : {2, 4}) {
       const auto dealt = deal_row_parts(*matrix, parts);
       const double natural = fullest(*matrix, in_order(dealt.size()), parts);
-      EXPECT_GT(natural, 1.04) << parts;
-      EXPECT_LT(fullest(*matrix, dealt, parts) - 1, 0.6 * (natural - 1)) << parts;
+      EXPECT_LE(fullest(*matrix, dealt, parts), natural) << parts;
+      excess += fullest(*matrix, dealt, parts) - 1;
+      natural_excess += natural - 1;
       const PackedArray array = row_parts_array(dealt);
       EXPECT_TRUE(check_row_parts(Elements<std::uint32_t>(array.bytes)).ok());
       EXPECT_TRUE(check_dealt_parts(Elements<std::uint32_t>(array.bytes), matrix->row_offsets, parts).ok());
     }
     EXPECT_EQ(deal_row_parts(*matrix, 1), in_order(kRows / kPartRows));
   }
+  EXPECT_GT(natural_excess, 6 * 0.04);
+  EXPECT_LT(excess, 0.5 * natural_excess);
 }
 
 TEST(RowPartsTest, PartsThatAreMissingOrThereTwiceAreRefused) {
