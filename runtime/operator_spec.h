@@ -74,7 +74,8 @@ struct OperatorSpec {
   bool operator==(const OperatorSpec&) const = default;
 };
 
-// The matrix that an operator of that kind multiplies by X: the weight, or its transpose. Of that matrix: the weight.
+// The matrix that an operator of that kind multiplies by X: the weight, or its transpose. Applied to
+// that matrix, gives the weight back.
 CsrMatrix multiplied(OperatorKind kind, CsrMatrix matrix);
 
 }  // namespace sparsmith

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "generator/search_space.h"
+#include "runtime/tuned_file.h"
 #include "search/bucket.h"
 
 namespace sparsmith {

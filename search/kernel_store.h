@@ -125,7 +125,7 @@ class KernelStore {
 // its block.
 Status check_resources(const CompiledKernel& kernel, const KernelSource& source, int registers_per_sm);
 
-// Of all kernels of a candidate: what a choice stands on.
+// Of all kernels of a candidate, which a choice stands on; "" where it has none.
 std::string closure_hash_of(const Candidate& candidate);
 
 }  // namespace sparsmith

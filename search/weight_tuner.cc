@@ -461,7 +461,7 @@ class Tuner : public WeightTuner {
     return {};
   }
 
-  // By X.
+  // The weight, or its transpose, as the operator multiplies it by X.
   const CsrMatrix& multiplied_matrix() const { return transposed_ ? *transposed_ : matrix_; }
 
   TuneContext context_;

@@ -20,8 +20,7 @@ struct LoadOptions {
   bool trusted = false;
   int threads = 0;  // that check packed arrays; 0: as many as the machine has cores
   // Weights may be given new values (Weight::set_values). Takes device memory, 4 bytes a nonzero in each packing and
-  // more where a format pads; loading takes as long as packing the weights two to four times, and on each core the host
-  // memory of some six packings.
+  // more where a format pads; loading packs each weight two to four times, which takes time and host memory.
   bool updatable = false;
   DeviceAllocator allocator{};
 };
