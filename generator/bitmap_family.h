@@ -68,6 +68,7 @@ struct BitmapConfig {
 class BitmapFamily : public Family {
  public:
   std::string name() const override { return "bitmap"; }
+  double multiplied_share() const override { return 1; }
   std::vector<Parameter> parameters() const override;
   std::vector<Rule> rules() const override;
   std::string packing_of_rows(const Config& config, const Problem& problem) const override;

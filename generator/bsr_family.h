@@ -36,6 +36,7 @@ struct BsrConfig {
 class BsrFamily : public Family {
  public:
   std::string name() const override { return "bsr"; }
+  double multiplied_share() const override { return 1; }
   std::vector<Parameter> parameters() const override;
   std::vector<Rule> rules() const override;
   std::string packing_of_rows(const Config& config, const Problem& problem) const override;

@@ -11,6 +11,7 @@
 #include "generator/gather_family.h"
 #include "generator/panel_family.h"
 #include "generator/rows_family.h"
+#include "generator/sampled_family.h"
 #include "generator/scatter_family.h"
 #include "generator/slots_family.h"
 #include "generator/specialized_family.h"
@@ -20,6 +21,8 @@
 namespace sparsmith {
 
 Status Family::check(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const {
+  if (!serves(problem.spec))
+    return invalid_argument(fmt::format("{} does not compute {}", name(), operator_kind_name(problem.spec.kind)));
   for (const Parameter& parameter : parameters()) {
     const auto found = config.values.find(parameter.name);
     if (found == config.values.end())
@@ -37,7 +40,7 @@ Status Family::check(const Config& config, const Problem& problem, const Sparsit
 
 std::string Family::packing(const Config& config, const Problem& problem) const {
   std::string packing = packing_of_rows(config, problem);
-  return problem.spec.kind == OperatorKind::kSpmm ? packing : transposed_packing(packing);
+  return problem.spec.kind == OperatorKind::kSpmmTransposed ? transposed_packing(packing) : packing;
 }
 
 Result<PackedWeight> Family::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
@@ -52,11 +55,11 @@ Result<Candidate> Family::generate_without(Ablation part, const Config& /*config
 }
 
 std::span<const std::unique_ptr<Family>> families() {
-  static const std::array<std::unique_ptr<Family>, 10> all = {
-      std::make_unique<RowsFamily>(),   std::make_unique<PanelFamily>(),   std::make_unique<SlotsFamily>(),
-      std::make_unique<BitmapFamily>(), std::make_unique<ScatterFamily>(), std::make_unique<GatherFamily>(),
-      std::make_unique<BsrFamily>(),    std::make_unique<WgmmaFamily>(),   std::make_unique<SpecializedFamily>(),
-      std::make_unique<TwoFourFamily>()};
+  static const std::array<std::unique_ptr<Family>, 11> all = {
+      std::make_unique<RowsFamily>(),    std::make_unique<PanelFamily>(),   std::make_unique<SlotsFamily>(),
+      std::make_unique<BitmapFamily>(),  std::make_unique<ScatterFamily>(), std::make_unique<GatherFamily>(),
+      std::make_unique<BsrFamily>(),     std::make_unique<WgmmaFamily>(),   std::make_unique<SpecializedFamily>(),
+      std::make_unique<TwoFourFamily>(), std::make_unique<SampledFamily>()};
   return all;
 }
 

@@ -24,12 +24,19 @@ class Family {
   virtual ~Family() = default;
 
   virtual std::string name() const = 0;
+  // Whether it computes that operator, whatever its type and epilogue: rules say what these rule out. Most multiply
+  // by the weight.
+  virtual bool serves(const OperatorSpec& spec) const { return spec.multiplies_weight(); }
+  // The share of a weight's elements that tensor cores multiply, zeros among them; 0: the nonzeros alone are
+  // multiplied.
+  virtual double multiplied_share() const { return 0; }
   virtual std::vector<Parameter> parameters() const = 0;
 
   // What rules a config out, and why.
   virtual std::vector<Rule> rules() const = 0;
 
-  // Ok, or the first legal rule that `config` breaks on this problem: kInvalidArgument with its reason.
+  // Ok, or what is wrong with `config` on this problem, such as the first legal rule that it breaks:
+  // kInvalidArgument with the reason.
   Status check(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const;
 
   // The packing that `config` reads, of the transposed weight where the operator multiplies that. Configs that differ

@@ -52,6 +52,9 @@ const char* const kProblems[] = {
     "spmm_fp16_token_major_none 2048x512 uniform 0.9 N=1 sm_86",
     "spmm_fp32_token_major_none 300000x64 uniform 0.9 N=64 sm_86",
     "spmm_fp16_token_major_none 8192x4096 2:4 0.5 N=8 sm_90",
+    "sddmm_fp16_token_major_none 512x1024 uniform 0.9 N=16 sm_90",
+    "sddmm_fp16_feature_major_none 512x1024 uniform 0.99 N=64 sm_90",
+    "sddmm_fp32_feature_major_none 16x70000 uniform 0.95 N=32 sm_90",
 };
 
 struct Searched {
@@ -155,6 +158,7 @@ std::string find_example(const Family& of, const std::string& reason) {
   for (int walk = 0; walk < 10; ++walk) {
     for (const char* problem : kProblems) {
       const Searched& where = problem_of(problem);
+      if (!of.serves(where.problem.spec)) continue;
       const auto badness = [&](const Config& config) {
         const Asked asked = ask(rules, config, where, reason);
         return rules.size() - asked.passed + (asked.refused_by_it ? 0 : 3);

@@ -52,6 +52,7 @@ ScatterRounds scatter_rounds(const ScatterPacking& packing, const SparsityStatis
 class ScatterFamily : public Family {
  public:
   std::string name() const override { return "scatter"; }
+  double multiplied_share() const override { return 1; }
   std::vector<Parameter> parameters() const override;
   std::vector<Rule> rules() const override;
   std::string packing_of_rows(const Config& config, const Problem& problem) const override;

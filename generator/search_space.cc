@@ -68,14 +68,16 @@ void sort(SearchSpace& space) {
 
 SearchSpace search_space(const Family& family, const Problem& problem, const SparsityStatistics& statistics) {
   SearchSpace space;
-  Enumeration(family, problem, statistics, space).run();
+  if (family.serves(problem.spec)) Enumeration(family, problem, statistics, space).run();
   sort(space);
   return space;
 }
 
 SearchSpace search_space(const Problem& problem, const SparsityStatistics& statistics) {
   SearchSpace space;
-  for (const auto& each : families()) Enumeration(*each, problem, statistics, space).run();
+  for (const auto& each : families()) {
+    if (each->serves(problem.spec)) Enumeration(*each, problem, statistics, space).run();
+  }
   sort(space);
   return space;
 }

@@ -47,6 +47,7 @@ struct TwoFourConfig {
 class TwoFourFamily : public Family {
  public:
   std::string name() const override { return "two_four"; }
+  double multiplied_share() const override { return 0.5; }
   std::vector<Parameter> parameters() const override;
   std::vector<Rule> rules() const override;
   std::string packing_of_rows(const Config& config, const Problem& problem) const override;

@@ -47,6 +47,7 @@ struct WgmmaConfig {
 class WgmmaFamily : public Family {
  public:
   std::string name() const override { return "wgmma"; }
+  double multiplied_share() const override { return 1; }
   std::vector<Parameter> parameters() const override;
   std::vector<Rule> rules() const override;
   std::string packing_of_rows(const Config& config, const Problem& problem) const override;

@@ -44,7 +44,9 @@ constexpr std::array kTypes = {std::pair{SPARSMITH_FP32, sparsmith::DataType::kF
                                std::pair{SPARSMITH_FP16, sparsmith::DataType::kFloat16},
                                std::pair{SPARSMITH_BF16, sparsmith::DataType::kBFloat16}};
 constexpr std::array kKinds = {std::pair{SPARSMITH_SPMM, sparsmith::OperatorKind::kSpmm},
-                               std::pair{SPARSMITH_SPMM_TRANSPOSED, sparsmith::OperatorKind::kSpmmTransposed}};
+                               std::pair{SPARSMITH_SPMM_TRANSPOSED, sparsmith::OperatorKind::kSpmmTransposed},
+                               std::pair{SPARSMITH_SDDMM, sparsmith::OperatorKind::kSddmm}};
+static_assert(kKinds.size() == std::size(sparsmith::kOperatorKinds), "every kind has a C value");
 
 // The C value of a C++ one. REQUIRES: it is in the table.
 template <class Pairs, class Cpp>

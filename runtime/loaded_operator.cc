@@ -49,6 +49,8 @@ Result<std::int64_t> LoadedOperator::workspace_bytes(const Choice& choice, const
 
 Result<MemberView> LoadedOperator::member(std::string_view member_name, std::int64_t tokens, std::int64_t ld) const {
   if (tokens < 0) return invalid_argument(fmt::format("tokens = {} is negative", tokens));
+  if (!spec.multiplies_weight())
+    return unsupported("values have the order of CSR: those of a member are not lines of them");
   const bool in_x = spec.kind == OperatorKind::kSpmmTransposed;
   SPARSMITH_ASSIGN_OR_RETURN(
       const std::int64_t stride,

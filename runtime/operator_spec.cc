@@ -9,11 +9,16 @@
 namespace sparsmith {
 
 std::string_view operator_kind_name(OperatorKind kind) {
-  return kind == OperatorKind::kSpmm ? "spmm" : "spmm_transposed";
+  switch (kind) {
+    case OperatorKind::kSpmm: return "spmm";
+    case OperatorKind::kSpmmTransposed: return "spmm_transposed";
+    case OperatorKind::kSddmm: return "sddmm";
+  }
+  return "unknown";
 }
 
 std::optional<OperatorKind> operator_kind_of_name(std::string_view name) {
-  for (const OperatorKind kind : {OperatorKind::kSpmm, OperatorKind::kSpmmTransposed})
+  for (const OperatorKind kind : kOperatorKinds)
     if (name == operator_kind_name(kind)) return kind;
   return std::nullopt;
 }
@@ -102,38 +107,59 @@ std::string name_without_epilogue(const OperatorSpec& spec) {
 
 std::string OperatorSpec::name() const { return name_without_epilogue(*this) + epilogue.name(); }
 
+void OperatorSpec::set_weight(std::int64_t weight_rows, std::int64_t weight_cols, std::int64_t weight_nnz) {
+  const bool is_transposed = kind == OperatorKind::kSpmmTransposed;
+  rows = is_transposed ? weight_cols : weight_rows;
+  cols = is_transposed ? weight_rows : weight_cols;
+  nnz = multiplies_weight() ? 0 : weight_nnz;
+}
+
+bool OperatorSpec::fits(const CsrMatrix& matrix) const {
+  return matrix.rows == rows && matrix.cols == cols && (multiplies_weight() || matrix.nnz() == nnz);
+}
+
 std::vector<Operand> OperatorSpec::operands() const {
   const auto activations = [this](std::string_view name, std::int64_t features) {
     Operand operand{.name = name, .type = type, .lines = {.is_tokens = true}, .length = {.fixed = features}};
     if (layout == Layout::kFeatureMajor) std::swap(operand.lines, operand.length);
     return operand;
   };
+  const Access output = epilogue.beta ? Access::kInOut : Access::kOut;
+  const auto vector = [this](std::string_view name, std::int64_t length) {
+    return Operand{.name = name, .type = type, .lines = {.fixed = 1}, .length = {.fixed = length}, .has_stride = false};
+  };
+  if (!multiplies_weight()) {
+    Operand values = vector("values", nnz);
+    values.access = output;
+    return {activations("x", cols), activations("dy", rows), values};
+  }
   Operand y = activations("y", rows);
-  y.access = epilogue.beta ? Access::kInOut : Access::kOut;
+  y.access = output;
   Operand residual = activations("residual", rows);
   residual.present = epilogue.residual;
-  const Operand bias{.name = "bias",
-                     .type = type,
-                     .lines = {.fixed = 1},
-                     .length = {.fixed = rows},
-                     .has_stride = false,
-                     .present = epilogue.bias};
+  Operand bias = vector("bias", rows);
+  bias.present = epilogue.bias;
   return {activations("x", cols), y, bias, residual};
 }
 
 Status OperatorSpec::check() const {
+  if (!multiplies_weight()) {
+    if (epilogue != Epilogue{.beta = epilogue.beta})
+      return invalid_argument(fmt::format("epilogue {}: sddmm has none but beta", epilogue.name()));
+    if (accumulation != Accumulation::kFp32) return invalid_argument("sddmm accumulates in fp32");
+  }
   if (accumulation == Accumulation::kFp32 || type == DataType::kFloat16) return {};
   return invalid_argument(fmt::format("accumulation {} is for fp16 operators, not for {} ones",
                                       accumulation_name(accumulation), short_name(type)));
 }
 
 CsrMatrix multiplied(OperatorKind kind, CsrMatrix matrix) {
-  if (kind == OperatorKind::kSpmm) return matrix;
-  return transposed(matrix);
+  if (kind == OperatorKind::kSpmmTransposed) return transposed(matrix);
+  return matrix;
 }
 
 Result<OperatorSpec> OperatorSpec::parse(std::string_view name) {
-  for (const OperatorKind kind : {OperatorKind::kSpmm, OperatorKind::kSpmmTransposed}) {
+  for (const OperatorKind kind : kOperatorKinds) {
     for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
       for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
         for (const Accumulation accumulation : {Accumulation::kFp32, Accumulation::kFp16Chains}) {
@@ -141,6 +167,7 @@ Result<OperatorSpec> OperatorSpec::parse(std::string_view name) {
           const std::string prefix = name_without_epilogue(spec);
           if (!name.starts_with(prefix) || !spec.check().ok()) continue;
           SPARSMITH_ASSIGN_OR_RETURN(spec.epilogue, Epilogue::parse(name.substr(prefix.size())));
+          SPARSMITH_RETURN_IF_ERROR(spec.check());  // the epilogue as well
           return spec;
         }
       }

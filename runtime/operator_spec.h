@@ -1,5 +1,5 @@
-// What to compute: Y = activation(alpha * W X + bias) + beta * Y + residual, or the same with W^T, with its types and
-// layout.
+// What to compute: Y = activation(alpha * W X + bias) + beta * Y + residual, or the same with W^T, or, of the pattern
+// of W alone, values = alpha * (dY X^T) + beta * values; with its types and layout.
 //
 // The order of the epilogue is fixed: accumulate, times alpha, plus bias, activation, plus beta * Y
 // (the old value), plus residual, round to the output type once.
@@ -28,7 +28,7 @@ enum class Layout : std::uint8_t { kTokenMajor, kFeatureMajor };
 enum class Accumulation : std::uint8_t { kFp32, kFp16Chains };
 enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kSilu };  // gelu: the exact one, with erf
 
-std::string_view operator_kind_name(OperatorKind kind);         // "spmm", "spmm_transposed"
+std::string_view operator_kind_name(OperatorKind kind);         // "spmm", "spmm_transposed", "sddmm"
 std::string_view layout_name(Layout layout);                    // "token_major", "feature_major"
 std::string_view accumulation_name(Accumulation accumulation);  // "fp32", "fp16_chains"
 // Of that name; nothing for any other.
@@ -49,33 +49,43 @@ struct Epilogue {
 };
 
 struct OperatorSpec {
-  std::int64_t rows = 0;               // M: of Y, and of what is multiplied by X
+  std::int64_t rows = 0;               // M: of Y or dY, and of what is multiplied by X
   std::int64_t cols = 0;               // K: of X
-  DataType type = DataType::kFloat32;  // of weight, X, Y, bias and residual
+  DataType type = DataType::kFloat32;  // of the weight and of all operands
   Layout layout = Layout::kTokenMajor;
   Epilogue epilogue{};
   Accumulation accumulation = Accumulation::kFp32;  // other than kFp32 only where `type` is fp16
   OperatorKind kind = OperatorKind::kSpmm;
+  std::int64_t nnz = 0;  // of the weight, where only its pattern is taken: outputs are as many; 0 otherwise
 
+  // Whether it multiplies by the weight's values; sddmm takes its pattern alone, has no dense choice, and sums over
+  // tokens.
+  bool multiplies_weight() const { return kind != OperatorKind::kSddmm; }
   // Of the weight.
-  std::int64_t weight_rows() const { return kind == OperatorKind::kSpmm ? rows : cols; }
-  std::int64_t weight_cols() const { return kind == OperatorKind::kSpmm ? cols : rows; }
+  std::int64_t weight_rows() const { return kind == OperatorKind::kSpmmTransposed ? cols : rows; }
+  std::int64_t weight_cols() const { return kind == OperatorKind::kSpmmTransposed ? rows : cols; }
+  // The operator of a weight of that shape.
+  void set_weight(std::int64_t weight_rows, std::int64_t weight_cols, std::int64_t weight_nnz);
+  // Whether `matrix` has the shape of what is multiplied by X, and the nonzeros of sddmm's weight.
+  bool fits(const CsrMatrix& matrix) const;
   // "spmm_fp16_token_major_bias+relu": everything but the shape. With chains "spmm_fp16_chains_token_major_none".
   std::string name() const;
   // x, y, bias [M], residual; those that the epilogue does not have as well, marked so, for which plans are given null.
-  // Names live forever. What loops over arrays loops over these.
+  // Of sddmm x, dy and values, the last in the order of CSR. Names live forever. What loops over arrays loops over
+  // these.
   std::vector<Operand> operands() const;
   // The numbers of the epilogue that a run is given.
   static constexpr std::array<std::string_view, 2> kScalars = {"alpha", "beta"};
-  // Error: kInvalidArgument where chains are allowed for another type than fp16.
+  // Error: kInvalidArgument where chains are allowed for another type than fp16, or sddmm has chains, or another
+  // epilogue than beta.
   Status check() const;
   // Of that name; its shape is 0 x 0. Error: kInvalidArgument with what is wrong.
   static Result<OperatorSpec> parse(std::string_view name);
   bool operator==(const OperatorSpec&) const = default;
 };
 
-// The matrix that an operator of that kind multiplies by X: the weight, or its transpose. Applied to
-// that matrix, gives the weight back.
+// The matrix whose rows are those of Y or dY: the weight, or its transpose. Applied to that matrix, gives the weight
+// back.
 CsrMatrix multiplied(OperatorKind kind, CsrMatrix matrix);
 
 }  // namespace sparsmith

@@ -59,6 +59,34 @@ TEST(OperatorSpec, OfTheTransposedWeightHasAnotherNameAndShape) {
   EXPECT_EQ(back->kind, OperatorKind::kSpmmTransposed);
 }
 
+TEST(OperatorSpec, OfSddmmTakesTheGradientOfYAndWritesValuesInTheOrderOfCsr) {
+  OperatorSpec spec{.type = DataType::kBFloat16, .epilogue = {.beta = true}, .kind = OperatorKind::kSddmm};
+  spec.set_weight(8, 4, 17);
+  EXPECT_EQ(spec.weight_rows(), 8);
+  EXPECT_EQ(spec.weight_cols(), 4);
+  EXPECT_EQ(spec.name(), "sddmm_bf16_token_major_beta");
+  const std::vector<Operand> operands = spec.operands();
+  ASSERT_EQ(operands.size(), 3U);
+  EXPECT_EQ(operands[0].name, "x");
+  EXPECT_EQ(operands[0].length.of(3), 4);
+  EXPECT_EQ(operands[1].name, "dy");
+  EXPECT_EQ(operands[1].access, Access::kIn);
+  EXPECT_EQ(operands[1].lines.of(3), 3);
+  EXPECT_EQ(operands[1].length.of(3), 8);
+  EXPECT_EQ(operands[2].name, "values");
+  EXPECT_EQ(operands[2].access, Access::kInOut);
+  EXPECT_FALSE(operands[2].has_stride);
+  EXPECT_EQ(operands[2].elements(3, 0), 17);
+
+  spec.kind = OperatorKind::kSpmmTransposed;
+  spec.set_weight(8, 4, 17);
+  EXPECT_EQ(spec.rows, 4);
+  EXPECT_EQ(spec.nnz, 0) << "other operators do not depend on it";
+  EXPECT_EQ(OperatorSpec::parse("sddmm_fp32_token_major_bias+beta").status().message(),
+            "epilogue bias+beta: sddmm has none but beta");
+  EXPECT_EQ(OperatorSpec::parse("sddmm_fp16_chains_token_major_none").status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST(OperatorSpec, ListsItsOperands) {
   OperatorSpec spec{.rows = 6, .cols = 10, .type = DataType::kFloat16};
   spec.epilogue = *Epilogue::parse("bias+beta");

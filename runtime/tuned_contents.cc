@@ -151,12 +151,14 @@ Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const 
                     const std::set<std::string_view>& kernels) {
   const TunedPacking* packing = weight.packing(choice.packing);
   if (packing == nullptr) return invalid_input(fmt::format("there is no packing {}", choice.packing));
-  const bool dense = choice.is_dense();  // for operators of either kind
+  const bool dense = choice.is_dense();  // for products with the weight, whichever of the two
   if (!dense && is_transposed(choice.packing) != (spec.kind == OperatorKind::kSpmmTransposed))
     return invalid_input(fmt::format("packing {:.100} is not for {}", choice.packing, operator_kind_name(spec.kind)));
   if (choice.config.empty() || dense != (choice.config == kDensePacking))
     return invalid_input(fmt::format("its config does not go with the packing {}", choice.packing));
   if (dense && !choice.plan.has_matmul()) return invalid_input("it is kept dense, and its plan does not multiply");
+  if (choice.plan.has_matmul() && !spec.multiplies_weight())
+    return invalid_input("its plan multiplies by the weight, of which sddmm has the pattern alone");
   if (!is_figure(choice.median_us) || !is_figure(choice.dense_us)) return invalid_input("its times are no times");
   for (const PlanStep& step : choice.plan.steps) {
     if (step.kind == PlanStep::Kind::kMatmul) SPARSMITH_RETURN_IF_ERROR(check_dense(*packing, step.array, weight));
@@ -167,7 +169,9 @@ Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const 
 }
 
 Status check_operator(const TunedOperator& op, const TunedWeight& weight, const std::set<std::string_view>& kernels) {
-  if (op.spec.weight_rows() != weight.rows || op.spec.weight_cols() != weight.cols || op.spec.type != weight.type)
+  OperatorSpec expected = op.spec;
+  expected.set_weight(weight.rows, weight.cols, weight.nnz);
+  if (op.spec != expected || op.spec.type != weight.type)
     return invalid_input(fmt::format("it is of a weight of {} x {} in {}", op.spec.weight_rows(), op.spec.weight_cols(),
                                      short_name(op.spec.type)));
   if (const Status status = op.spec.check(); !status.ok()) return invalid_input(status.message());

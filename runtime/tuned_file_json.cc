@@ -268,9 +268,7 @@ Result<TunedOperator> read_operator(JsonReader& reader, const TunedWeight& weigh
     if (!kind) reader.fail("kind", "is no kind of an operator");
     spec.kind = kind.value_or(OperatorKind::kSpmm);
   }
-  const bool transposed = spec.kind == OperatorKind::kSpmmTransposed;
-  spec.rows = transposed ? weight.cols : weight.rows;
-  spec.cols = transposed ? weight.rows : weight.cols;
+  spec.set_weight(weight.rows, weight.cols, weight.nnz);
   spec.type = weight.type;
   const std::string layout = reader.text("layout");
   if (layout == layout_name(Layout::kFeatureMajor)) {

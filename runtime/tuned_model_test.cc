@@ -233,6 +233,44 @@ TEST_F(TunedModelTest, AFeatureMajorMemberIsWholeRows) {
   EXPECT_THAT(std::vector<float>(y_.begin() + k.offset, y_.begin() + k.offset + 2), ElementsAre(30, 60));
 }
 
+// The fake kernel computes W x + bias: here with dy in the place of the bias, and values in that of y.
+TEST_F(TunedModelTest, AnOperatorOfThePatternHasOperandsOfItsOwn) {
+  TunedWeight& weight = sample_.contents().weights[0];
+  TunedOperator& gradient = weight.operators.emplace_back(TunedOperator(weight.operators[0]));
+  gradient.spec = {.kind = OperatorKind::kSddmm};
+  gradient.spec.set_weight(weight.rows, weight.cols, weight.nnz);
+  for (TunedChoice& choice : gradient.choices) {
+    std::vector<PlanArgument>& arguments = choice.plan.steps[0].arguments;
+    arguments[4].name = "values";
+    arguments[5].name = "dy";
+    arguments[9].value = *IntegerExpression::parse("ld.dy");
+  }
+  const auto model = load();
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  const Operator op = model->op("fc/1", OperatorKind::kSddmm).value();
+  EXPECT_EQ(op.info().kind, OperatorKind::kSddmm);
+  ASSERT_EQ(op.info().operands.size(), 3U);
+  EXPECT_EQ(op.info().operands[2].name, "values");
+  EXPECT_EQ(op.info().operands[2].length.of(1), 3);
+  const RunArguments good{.operands = {{"x", {x_.data()}}, {"dy", {bias_.data()}}, {"values", {y_.data()}}},
+                          .tokens = 1};
+  ASSERT_TRUE(op.run(good, nullptr).ok());
+  EXPECT_THAT(y_, ElementsAre(201.5F, 30.25F, -1, -1));
+  const auto refuses = [&](const char* reason, auto&& change) {
+    RunArguments arguments = good;
+    change(arguments);
+    EXPECT_THAT(op.run(arguments, nullptr).message(), HasSubstr(reason));
+  };
+  refuses("dy is null", [](RunArguments& a) { a.operands.set("dy", {}); });
+  refuses("values is null", [](RunArguments& a) { a.operands.set("values", {}); });
+  refuses("no operand y", [&](RunArguments& a) { a.operands.set("y", {y_.data()}); });
+  refuses("ld of dy = 1", [&](RunArguments& a) { a.operands.set("dy", {bias_.data(), 1}); });
+  EXPECT_EQ(op.member("q", 1).status().code(), StatusCode::kUnsupported);
+
+  weight.operators[1].choices[0].plan.steps.push_back(matmul_step("values", std::nullopt));
+  EXPECT_THAT(load().status().message(), HasSubstr("of which sddmm has the pattern alone"));
+}
+
 TEST_F(TunedModelTest, SaysHowToTuneForAnotherArchitecture) {
   fake_cuda().compute_capability = 100;
   const auto model = load();

@@ -51,6 +51,7 @@ double promised_gain_us(const Problem& problem, const SearchSpace& space) {
   constexpr double kDoubt = 0.02;  // of dense
   const double dense_us = predicted_dense_us(problem);
   const double best_us = space.entries.empty() ? dense_us : space.entries.front().predicted_us;
+  if (dense_us <= 0) return best_us;  // where there is no dense choice, what takes long is worth a search
   return std::max(dense_us - best_us, kDoubt * dense_us);
 }
 

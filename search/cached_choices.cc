@@ -72,7 +72,8 @@ CachedChoices::CachedChoices(const TuneContext& context, const WeightResult& wei
   const std::vector<std::string>& only = context.options->selection.families;
   for (const auto& each : families()) {
     const std::string name(each->name());
-    if (only.empty() || std::ranges::find(only, name) != only.end()) wanted_.emplace(name, identity_of(*each));
+    const bool is_wanted = only.empty() || std::ranges::find(only, name) != only.end();
+    if (is_wanted && each->serves(weight.spec)) wanted_.emplace(name, identity_of(*each));
   }
   for (const std::int64_t tokens : context.options->tokens) {
     found_[tokens];

@@ -23,6 +23,7 @@ VendorTiming predicted(const char* name, double us, std::int64_t dense_bytes) {
 }  // namespace
 
 Status add_dense(const TuneContext& context, const OperatorSpec& spec, std::int64_t dense_bytes, Bucket& bucket) {
+  if (!spec.multiplies_weight()) return {};
   SPARSMITH_ASSIGN_OR_RETURN(bucket.dense_candidate, generate_dense(context, spec));
   if (bucket.dense_candidate.kernels.empty()) return {};
   bucket.dense_chain.emplace().name = kDenseEpilogue;
@@ -51,6 +52,11 @@ void take_dense_chain(Bucket& bucket) {
 void predict_dense(const Problem& problem, std::int64_t dense_bytes, Bucket& bucket) {
   const double product_us = predicted_dense_us(problem);
   bucket.vendors.push_back(predicted(kDenseVendor, product_us, dense_bytes));
+  if (product_us <= 0) {
+    bucket.vendors.back().supported = false;
+    bucket.vendors.back().detail = "it has no dense choice";
+    return;
+  }
   if (bucket.dense_chain)
     bucket.dense_chain = predicted(kDenseEpilogue, product_us + predicted_dense_epilogue_us(problem), dense_bytes);
   bucket.dense_us = bucket.dense().timing.median_us;

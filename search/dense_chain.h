@@ -7,8 +7,9 @@
 
 namespace sparsmith {
 
-// Generates bucket.dense_candidate. Where it is a chain, adds bucket.dense_chain; unless choices are only predicted,
-// the chain becomes the first contender, so that a search that is cut short has tried it. `dense_bytes`: of the weight.
+// Generates bucket.dense_candidate, where the operator has a dense choice. Where it is a chain, adds
+// bucket.dense_chain; unless choices are only predicted, the chain becomes the first contender, so that a search that
+// is cut short has tried it. `dense_bytes`: of the weight.
 Status add_dense(const TuneContext& context, const OperatorSpec& spec, std::int64_t dense_bytes, Bucket& bucket);
 
 // Ends the chain's race, if it is in one: bucket.dense_chain has its timing.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
 #include <string>
 
 #include "generator/search_space.h"
@@ -31,7 +30,9 @@ void add_measurements(const std::vector<MeasurementRecord>& measurements, const 
   for (const auto& [text, measurement] : last_of_each(measurements)) {
     const auto config = Config::parse(text);
     if (!config.ok() || family(config->family) == nullptr) continue;  // a vendor, or a family of another build
-    auto& record = *std::ranges::find(explanation.families, config->family, &Explanation::FamilyRecord::name);
+    const auto found = std::ranges::find(explanation.families, config->family, &Explanation::FamilyRecord::name);
+    if (found == explanation.families.end()) continue;
+    Explanation::FamilyRecord& record = *found;
     ++record.tried;
     if (!passed(*measurement)) {
       const std::string outcome = rejection_class(measurement->status, measurement->reason);
@@ -66,13 +67,11 @@ std::vector<Explanation::Bound> bounds_of(const Problem& problem, const Sparsity
   const double bytes = static_cast<double>(choice.weight_bytes) + element * tokens * (rows + cols);
   std::vector<Explanation::Bound> bounds = {{"HBM", bytes / problem.device.memory_bandwidth * 1e6},
                                             {"launch", kLaunchUs * static_cast<double>(choice.launches)}};
-  const auto config = Config::parse(choice.config);
-  static const std::set<std::string> kMultiplyZeros = {"bitmap", "scatter", "wgmma", "specialized", "bsr", "two_four"};
   const bool dense = choice.config == kDensePacking;
-  const bool multiplies_zeros = dense || (config.ok() && kMultiplyZeros.contains(config->family));
-  if (multiplies_zeros && problem.spec.type != DataType::kFloat32) {
-    const double share =
-        config.ok() && config->family == "two_four" ? 0.5 : 1.0;  // of the elements that are multiplied
+  const auto config = Config::parse(choice.config);
+  const Family* const of = config.ok() ? family(config->family) : nullptr;
+  const double share = dense ? 1 : of != nullptr ? of->multiplied_share() : 0;  // of all elements
+  if (share > 0 && problem.spec.type != DataType::kFloat32) {
     const double us = share * 2 * rows * cols * tokens / problem.device.tensor_operations_per_second() * 1e6;
     bounds.push_back({"tensor cores", us});
   } else if (!dense) {
@@ -90,6 +89,7 @@ Explanation explain(const Problem& problem, const SparsityStatistics& statistics
                     const std::vector<MeasurementRecord>& measurements) {
   Explanation explanation;
   for (const auto& each : families()) {
+    if (!each->serves(problem.spec)) continue;
     const SearchSpace space = search_space(*each, problem, statistics);
     Explanation::FamilyRecord& record = explanation.families.emplace_back();
     record.name = each->name();

@@ -42,10 +42,9 @@ struct TuneOptions {
     return trials > 0 ? static_cast<std::size_t>(trials) : strategy == StrategyKind::kExhaustive ? 1000 : 64;
   }
   // Of a weight with this type and shape.
-  OperatorSpec spec_of(std::int64_t rows, std::int64_t cols, DataType weight_type) const {
-    OperatorSpec spec{rows, cols, type.value_or(weight_type), layout, epilogue};
-    spec.kind = kind;
-    if (kind == OperatorKind::kSpmmTransposed) std::swap(spec.rows, spec.cols);
+  OperatorSpec spec_of(std::int64_t rows, std::int64_t cols, std::int64_t nnz, DataType weight_type) const {
+    OperatorSpec spec{.type = type.value_or(weight_type), .layout = layout, .epilogue = epilogue, .kind = kind};
+    spec.set_weight(rows, cols, nnz);
     if (spec.type == DataType::kFloat16) spec.accumulation = accumulation;
     return spec;
   }

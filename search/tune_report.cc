@@ -32,9 +32,13 @@ double WeightResult::bytes_moved(const BucketChoice& bucket) const {
   for (const PackedWeight& packed : packings) {
     if (packed.packing == bucket.candidate.packing) weight = packed.read_bytes();
   }
-  const std::int64_t activations =
-      bucket.tokens * (spec.rows + spec.cols) * static_cast<std::int64_t>(size_of(spec.type));
-  return static_cast<double>(weight + activations);
+  std::int64_t operands = 0;  // those of Y or dY, X and sddmm's output; bias and residual do not count
+  for (const Operand& operand : spec.operands()) {
+    if (operand.name == "bias" || operand.name == "residual") continue;
+    operands += operand.lines.of(bucket.tokens) * operand.length.of(bucket.tokens) *
+                static_cast<std::int64_t>(size_of(operand.type));
+  }
+  return static_cast<double>(weight + operands);
 }
 
 }  // namespace sparsmith

@@ -37,6 +37,7 @@ Status check_options(const TuneOptions& options) {
   if (std::ranges::any_of(options.calls, [](double calls) { return !(calls > 0); }))
     return invalid_argument("counts of calls must be positive");
   if (!(options.memory > 0) || options.model_bytes < 0) return invalid_argument("weights need some memory");
+  SPARSMITH_RETURN_IF_ERROR(options.spec_of(0, 0, 0, DataType::kFloat16).check());
   if (options.searches_per_device < 1) return invalid_argument("a device searches at least one weight at a time");
   return {};
 }
@@ -144,7 +145,8 @@ class Run {
     for (const WeightInput& weight : weights_) {
       if (!weight.statistics) continue;
       const SparsityStatistics& statistics = *weight.statistics;
-      const OperatorSpec spec = options_.spec_of(statistics.rows, statistics.cols, statistics.data_type);
+      const OperatorSpec spec =
+          options_.spec_of(statistics.rows, statistics.cols, statistics.nnz, statistics.data_type);
       const Status fits = check_memory(spec, options_.tokens.back(), context_.device);
       if (!fits.ok()) return fits.annotate(weight.name);
     }
@@ -224,7 +226,7 @@ class Run {
       const auto [place, is_new] =
           known.try_emplace(fmt::format("{} {} {:.2f}", statistics.rows, statistics.cols, statistics.sparsity), 0.0);
       for (std::size_t n = 0; is_new && n < options_.tokens.size(); ++n) {
-        const Problem problem{options_.spec_of(statistics.rows, statistics.cols, statistics.data_type),
+        const Problem problem{options_.spec_of(statistics.rows, statistics.cols, statistics.nnz, statistics.data_type),
                               options_.tokens[n], context_.device};
         place->second += options_.calls[n] * promised_gain_us(problem, search_space(problem, statistics));
       }
@@ -413,7 +415,7 @@ Result<TuneReport> tune(std::span<const WeightInput> weights, const TuneOptions&
   SPARSMITH_ASSIGN_OR_RETURN(std::vector<DeviceSession> sessions,
                              open_sessions(resources.measurers, searches_at_once(weights.size(), complete, resources)));
   std::vector<WeightInput> without_statistics;
-  if (complete.kind != OperatorKind::kSpmm) {  // another matrix is multiplied
+  if (complete.kind == OperatorKind::kSpmmTransposed) {  // another matrix is multiplied
     without_statistics.assign(weights.begin(), weights.end());
     for (WeightInput& input : without_statistics) input.statistics.reset();
     weights = without_statistics;

@@ -11,7 +11,6 @@
 #include "base/stopwatch.h"
 #include "formats/packed_format.h"
 #include "matrix/sparsity_statistics.h"
-#include "runtime/dense_matmul.h"
 #include "runtime/tuned_file.h"
 #include "search/bucket_search.h"
 #include "search/byte_limit.h"
@@ -23,6 +22,7 @@
 #include "search/search_points.h"
 #include "search/search_queue.h"
 #include "search/space_recording.h"
+#include "tuner/reference_problem.h"
 
 namespace sparsmith {
 namespace {
@@ -52,7 +52,7 @@ class Tuner : public WeightTuner {
   Tuner(TuneContext context, std::string name, CsrMatrix matrix, std::optional<SparsityStatistics> statistics)
       : context_(std::move(context)), options_(*context_.options), matrix_(std::move(matrix)), packings_(matrix_) {
     weight_.name = std::move(name);
-    weight_.spec = options_.spec_of(matrix_.rows, matrix_.cols, matrix_.data_type);
+    weight_.spec = options_.spec_of(matrix_.rows, matrix_.cols, matrix_.nnz(), matrix_.data_type);
     if (weight_.spec.kind == OperatorKind::kSpmmTransposed) transposed_ = transposed(matrix_);
     weight_.nnz = matrix_.nnz();
     weight_.sparsity = matrix_.sparsity();
@@ -64,7 +64,6 @@ class Tuner : public WeightTuner {
     profile_ = profile_of(statistics_);
     problem_ = {weight_.spec, 1, context_.device};
     key_ = problem_key(context_, weight_, 0);
-    dense_serves_ = DenseMatmul::covers(weight_.spec);
     context_.out_of_time = [this] { return context_.budget != nullptr && context_.budget->now() >= bucket_end_; };
     remember_weight();
   }
@@ -286,7 +285,9 @@ class Tuner : public WeightTuner {
 
   Status load_weight() {
     SPARSMITH_RETURN_IF_ERROR(context_.session->set_weight(multiplied_matrix(), weight_.spec));
-    if (dense_serves_ || context_.predict) return {};
+    const bool chained =
+        std::ranges::any_of(buckets_, [](const Bucket& bucket) { return bucket.dense_chain.has_value(); });
+    if (!chained || context_.predict) return {};
     return context_.session->add_packing(dense_packing());
   }
 
@@ -479,11 +480,10 @@ class Tuner : public WeightTuner {
   std::vector<Bucket> buckets_;  // empty: nothing is searched
   bool known_ = false;           // the cache has every choice
   std::vector<std::string>
-      new_families_;          // all that there is to search beside the cache's choices; empty: no such thing
-  bool near_ = false;         // a near weight made the selection short
-  bool hurried_ = false;      // the run's time is over
-  bool dense_serves_ = true;  // cuBLASLt computes the whole operator
-  bool too_large_ = false;    // no choice is within the memory that options_ allow
+      new_families_;        // all that there is to search beside the cache's choices; empty: no such thing
+  bool near_ = false;       // a near weight made the selection short
+  bool hurried_ = false;    // the run's time is over
+  bool too_large_ = false;  // no choice is within the memory that options_ allow
   std::optional<PackedWeight> dense_packing_;
   Budget::Clock::time_point weight_end_ = Budget::Clock::time_point::max();
   Budget::Clock::time_point bucket_end_ = Budget::Clock::time_point::max();
@@ -498,8 +498,11 @@ Status check_memory(const OperatorSpec& spec, std::int64_t tokens, const DeviceP
   const auto n = static_cast<double>(tokens);
   const auto rows = static_cast<double>(spec.rows);
   const auto size = static_cast<double>(size_of(spec.type));
-  const double on_device = n * (rows + static_cast<double>(spec.cols)) * size;
-  const double on_host = on_device + n * rows * kReferenceBytes;
+  const auto most_looked_at = static_cast<double>(ProblemOptions().most_outputs);
+  const auto nnz = static_cast<double>(spec.nnz);  // of sddmm, whose outputs they are
+  const double on_device = (n * (rows + static_cast<double>(spec.cols)) + nnz) * size;
+  const double on_host =
+      on_device + (spec.multiplies_weight() ? std::min(n * rows, most_looked_at) : nnz) * kReferenceBytes;
   const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (on_device <= static_cast<double>(device.memory_bytes) && on_host <= memory) return {};
   return out_of_memory(fmt::format(

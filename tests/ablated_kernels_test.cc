@@ -69,7 +69,7 @@ Result<Run> run_once(Executor& executor, const KernelCase& each, const LaunchPla
   SPARSMITH_RETURN_IF_ERROR(executor.run(plan, bindings));
   SPARSMITH_ASSIGN_OR_RETURN(const std::string damage, packing.damage(executor));
   if (!damage.empty()) return internal_error(damage);
-  const std::span<const std::byte> before = problem.initial_y().bytes();
+  const std::span<const std::byte> before = problem.initial_output().bytes();
   std::vector<std::byte> outputs(before.size());
   SPARSMITH_RETURN_IF_ERROR(executor.read(outputs, *bindings.operands.find("y")));
   return Run{verify_outputs(problem, outputs).ok, std::ranges::equal(outputs, before)};

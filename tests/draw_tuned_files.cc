@@ -21,8 +21,8 @@
 namespace sparsmith::test {
 namespace {
 
-constexpr const char* kFamilies[] = {"rows",    "slots", "panel", "gather",      "bitmap",
-                                     "scatter", "wgmma", "bsr",   "specialized", "two_four"};
+constexpr const char* kFamilies[] = {"rows",  "slots", "panel",       "gather",   "bitmap", "scatter",
+                                     "wgmma", "bsr",   "specialized", "two_four", "sampled"};
 
 struct Output {
   std::string folder;
@@ -87,15 +87,17 @@ Status write_weight(const CsrMatrix& matrix, const Problem& problem, const Packe
 
 // Any operator that the family may serve. Values of drawn matrices are exact in fp16 and fp32.
 OperatorSpec draw_spec(Random& random, const std::string& family, const CsrMatrix& matrix) {
-  const bool any_type = family == "rows" || family == "slots" || family == "panel" || family == "gather";
+  const bool any_type =
+      family == "rows" || family == "slots" || family == "panel" || family == "gather" || family == "sampled";
   OperatorSpec spec;
-  spec.rows = matrix.rows;
-  spec.cols = matrix.cols;
+  if (family == "sampled") spec.kind = OperatorKind::kSddmm;
+  spec.set_weight(matrix.rows, matrix.cols, matrix.nnz());
   spec.type = any_type && random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat16;
   spec.layout = static_cast<Layout>(random() % 2);
+  spec.epilogue.beta = random() % 3 == 0;
+  if (spec.kind == OperatorKind::kSddmm) return spec;
   spec.epilogue.activation = static_cast<Activation>(random() % 4);
   spec.epilogue.bias = random() % 2 == 0;
-  spec.epilogue.beta = random() % 3 == 0;
   spec.epilogue.residual = random() % 3 == 0;
   return spec;
 }

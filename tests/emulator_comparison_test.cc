@@ -57,15 +57,18 @@ TEST_P(EmulatorComparisonTest, FindsWhatTheHostFinds) {
   std::mt19937 random(kSeed);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   int overflown = 0;
-  for (const std::int64_t tokens : {1, 6, 61}) {
-    ReferenceProblem problem(matrix, sample_spec(matrix, c.type, c.layout, c.epilogue),
-                             {.tokens = tokens, .seed = kSeed, .kind = c.kind});
+  for (const std::int64_t tokens : {1, 6, 61, 150}) {
+    ProblemOptions inputs{.tokens = tokens, .seed = kSeed, .kind = c.kind};
+    if (tokens == 150) inputs.most_outputs = matrix.rows * 70;
+    ReferenceProblem problem(matrix, sample_spec(matrix, c.type, c.layout, c.epilogue), inputs);
     problem.set_sums(problem.compute_sums());
+    const std::int64_t columns = problem.output_columns();
+    EXPECT_EQ(columns < tokens, tokens == 150);
     ElementBuffer right(c.type, matrix.rows * tokens);
     const PoisonedInput poisoned = problem.poisoned_input();
     for (std::int64_t row = 0; row < matrix.rows; ++row) {
-      for (std::int64_t token = 0; token < tokens; ++token)
-        right.set(problem.y_index(row, token), static_cast<float>(problem.expected(row, token).value));
+      for (std::int64_t column = 0; column < columns; ++column)
+        right.set(problem.output_index(row, column), static_cast<float>(problem.expected(row, column).value));
     }
     for (std::int64_t i = 0; i < right.size(); ++i) overflown += std::isinf(right.get(i)) ? 1 : 0;
     const auto comparison = OutputComparison::create(**executor, problem);
@@ -76,9 +79,10 @@ TEST_P(EmulatorComparisonTest, FindsWhatTheHostFinds) {
 
     ElementBuffer right_if_poisoned = right;
     for (std::int64_t row = 0; row < matrix.rows; ++row) {
-      for (std::int64_t token = 0; token < tokens; ++token) {
-        const BoundedOutput expected = poisoned.expected(c.type, problem.expected(row, token), row, token);
-        right_if_poisoned.set(problem.y_index(row, token), static_cast<float>(expected.value));
+      for (std::int64_t column = 0; column < columns; ++column) {
+        const std::int64_t token = problem.token_of(column);
+        const BoundedOutput expected = poisoned.expected(c.type, problem.expected(row, column), row, token);
+        right_if_poisoned.set(problem.output_index(row, column), static_cast<float>(expected.value));
       }
     }
     for (int plant = 0; plant < 18; ++plant) {
@@ -87,12 +91,12 @@ TEST_P(EmulatorComparisonTest, FindsWhatTheHostFinds) {
       const int plants = plant / 2 % 4;
       for (int i = 0; i < plants; ++i) {
         const auto row = static_cast<std::int64_t>(random() % matrix.rows);
-        const auto token = static_cast<std::int64_t>(random() % tokens);
-        const BoundedOutput expected = problem.expected(row, token);
+        const auto column = static_cast<std::int64_t>(random() % columns);
+        const BoundedOutput expected = problem.expected(row, column);
         const float wrong[] = {std::nanf(""), kInfinity, -kInfinity,
                                static_cast<float>(expected.value + 0.7 * expected.bound),
                                static_cast<float>(expected.value - 1.5 * expected.bound)};
-        outputs.set(problem.y_index(row, token), wrong[random() % 5]);
+        outputs.set(problem.output_index(row, column), wrong[random() % 5]);
       }
       ASSERT_TRUE((*executor)->write(y->address(), outputs.bytes()).ok());
       const auto all = comparison->verify(y->address(), c.layout);

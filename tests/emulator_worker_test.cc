@@ -70,16 +70,18 @@ TEST(EmulatedReferenceTest, TheReferenceKernelAgreesWithTheCpu) {
     const Status loaded = (*executor)->load({source->name, source->source, {}, source->max_shared_bytes});
     ASSERT_TRUE(loaded.ok()) << loaded.to_string();
     for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
-      const ReferenceProblem problem(matrix, sample_spec(matrix, type, layout),
-                                     {.tokens = 9, .seed = kSeed, .padding = 3});
-      const auto weight = ReferenceWeight::upload(**executor, matrix, problem.values());
-      ASSERT_TRUE(weight.ok()) << weight.status().to_string();
-      const auto emulated = compute_sums_on(**executor, problem, *weight);
-      ASSERT_TRUE(emulated.ok()) << emulated.status().to_string();
-      const ReferenceSums on_cpu = problem.compute_sums();
-      for (std::size_t i = 0; i < on_cpu.sums.size(); ++i) {
-        ASSERT_NEAR(emulated->sums[i], on_cpu.sums[i], 1e-12 * on_cpu.magnitudes[i]);
-        ASSERT_NEAR(emulated->magnitudes[i], on_cpu.magnitudes[i], 1e-12 * on_cpu.magnitudes[i]);
+      for (const std::int64_t most_outputs : {std::int64_t{1} << 26, 33 * matrix.rows}) {
+        const ReferenceProblem problem(matrix, sample_spec(matrix, type, layout),
+                                       {.tokens = 70, .seed = kSeed, .padding = 3, .most_outputs = most_outputs});
+        const auto weight = ReferenceWeight::upload(**executor, matrix, problem.values());
+        ASSERT_TRUE(weight.ok()) << weight.status().to_string();
+        const auto emulated = compute_sums_on(**executor, problem, *weight);
+        ASSERT_TRUE(emulated.ok()) << emulated.status().to_string();
+        const ReferenceSums on_cpu = problem.compute_sums();
+        for (std::size_t i = 0; i < on_cpu.sums.size(); ++i) {
+          ASSERT_NEAR(emulated->sums[i], on_cpu.sums[i], 1e-12 * on_cpu.magnitudes[i]);
+          ASSERT_NEAR(emulated->magnitudes[i], on_cpu.magnitudes[i], 1e-12 * on_cpu.magnitudes[i]);
+        }
       }
     }
   }

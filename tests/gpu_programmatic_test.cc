@@ -221,9 +221,11 @@ TEST_P(GpuProgrammaticTest, AChainOfOperatorsGivesTheBitsOfPlainLaunches) {
   for (const Config& config : configs) compare(config, problem, matrices);
 }
 
+// Of those that multiply: the output of others is no input.
 std::vector<std::string> family_names() {
   std::vector<std::string> names;
-  for (const auto& each : families()) names.push_back(each->name());
+  for (const auto& each : families())
+    if (each->serves(OperatorSpec())) names.push_back(each->name());
   return names;
 }
 

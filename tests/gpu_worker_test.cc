@@ -66,16 +66,18 @@ TEST_F(GpuWorkerTest, TheReferenceKernelAgreesWithTheCpu) {
     const Status loaded = (*executor)->load({source->name, source->source, compiled->cubin, source->max_shared_bytes});
     ASSERT_TRUE(loaded.ok()) << loaded.to_string();
     for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
-      const ReferenceProblem problem(matrix, sample_spec(matrix, type, layout),
-                                     {.tokens = 9, .seed = kSeed, .padding = 3});
-      const auto weight = ReferenceWeight::upload(**executor, matrix, problem.values());
-      ASSERT_TRUE(weight.ok()) << weight.status().to_string();
-      const auto on_gpu = compute_sums_on(**executor, problem, *weight);
-      ASSERT_TRUE(on_gpu.ok()) << on_gpu.status().to_string();
-      const ReferenceSums on_cpu = problem.compute_sums();
-      for (std::size_t i = 0; i < on_cpu.sums.size(); ++i) {
-        ASSERT_NEAR(on_gpu->sums[i], on_cpu.sums[i], 1e-12 * on_cpu.magnitudes[i]);
-        ASSERT_NEAR(on_gpu->magnitudes[i], on_cpu.magnitudes[i], 1e-12 * on_cpu.magnitudes[i]);
+      for (const std::int64_t most_outputs : {std::int64_t{1} << 26, 33 * matrix.rows}) {
+        const ReferenceProblem problem(matrix, sample_spec(matrix, type, layout),
+                                       {.tokens = 70, .seed = kSeed, .padding = 3, .most_outputs = most_outputs});
+        const auto weight = ReferenceWeight::upload(**executor, matrix, problem.values());
+        ASSERT_TRUE(weight.ok()) << weight.status().to_string();
+        const auto on_gpu = compute_sums_on(**executor, problem, *weight);
+        ASSERT_TRUE(on_gpu.ok()) << on_gpu.status().to_string();
+        const ReferenceSums on_cpu = problem.compute_sums();
+        for (std::size_t i = 0; i < on_cpu.sums.size(); ++i) {
+          ASSERT_NEAR(on_gpu->sums[i], on_cpu.sums[i], 1e-12 * on_cpu.magnitudes[i]);
+          ASSERT_NEAR(on_gpu->magnitudes[i], on_cpu.magnitudes[i], 1e-12 * on_cpu.magnitudes[i]);
+        }
       }
     }
   }
@@ -227,6 +229,36 @@ TEST_P(GpuWorkerCaseTest, DenseServesTheTransposedWeight) {
   const auto verification = worker_->verify(loaded_candidate(*candidate));
   ASSERT_TRUE(verification.ok()) << verification.status().to_string();
   EXPECT_TRUE(verification->ok) << verification->reason;
+}
+
+// Outputs are compared on the GPU where they are many, and on the host where they are few.
+TEST_P(GpuWorkerCaseTest, TheGradientOfTheWeightIsRightAndTimed) {
+  const Case& c = GetParam();
+  for (const double density : {0.02, 0.15}) {
+    const CsrMatrix matrix = drawn_weight(1001, 2048, density, kSeed);
+    Problem problem{
+        {.type = c.type, .layout = c.layout, .epilogue = {.beta = density > 0.1}, .kind = OperatorKind::kSddmm},
+        c.tokens,
+        worker_->properties()};
+    problem.spec.set_weight(matrix.rows, matrix.cols, matrix.nnz());
+    const Status weight = worker_->set_weight(matrix, problem.spec);
+    ASSERT_TRUE(weight.ok()) << weight.to_string();
+    const auto candidates = ranked_candidates(problem, matrix, 3, compiler_.get(), *worker_);
+    ASSERT_TRUE(candidates.ok()) << candidates.status().to_string();
+    const Status tokens = worker_->set_tokens(c.tokens, kSeed);
+    ASSERT_TRUE(tokens.ok()) << tokens.to_string();
+    for (const LoadedCandidate& candidate : *candidates) {
+      const auto verification = worker_->verify(candidate);
+      ASSERT_TRUE(verification.ok()) << verification.status().to_string();
+      EXPECT_TRUE(verification->ok) << verification->reason;
+    }
+    const auto timing = worker_->time(candidates->front(), {});
+    ASSERT_TRUE(timing.ok()) << timing.status().to_string();
+    EXPECT_GT(timing->median_us, 0);
+    const auto dense = worker_->vendor("cublas", {});
+    ASSERT_TRUE(dense.ok()) << dense.status().to_string();
+    EXPECT_FALSE(dense->supported);
+  }
 }
 
 // Kernels that generate no right output.

@@ -195,6 +195,35 @@ Status check_workspace(const LaunchPlan& plan, const LaunchBindings& used, Execu
   return internal_error(fmt::format("of {} bytes of workspace the last {} are not used", bytes, unused));
 }
 
+// [features][tokens] of an operand.
+Eigen::MatrixXd drawn_features(const ReferenceProblem& problem, std::string_view name, std::int64_t features) {
+  const DrawnOperand& drawn = problem.operand(name);
+  const bool token_major = problem.spec().layout == Layout::kTokenMajor;
+  Eigen::MatrixXd all(features, problem.tokens());
+  for (std::int64_t feature = 0; feature < features; ++feature) {
+    for (std::int64_t token = 0; token < problem.tokens(); ++token) {
+      const std::int64_t at = token_major ? token * drawn.stride + feature : feature * drawn.stride + token;
+      all(feature, token) = static_cast<double>(drawn.contents.get(at));
+    }
+  }
+  return all;
+}
+
+ReferenceSums eigen_sums_over_tokens(const ReferenceProblem& problem) {
+  const CsrMatrix& matrix = problem.matrix();
+  const Eigen::MatrixXd x = drawn_features(problem, "x", matrix.cols);
+  const Eigen::MatrixXd dy = drawn_features(problem, "dy", matrix.rows);
+  ReferenceSums sums;
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
+      const auto products = dy.row(row).cwiseProduct(x.row(matrix.column_indices[i]));
+      sums.sums.push_back(products.sum());
+      sums.magnitudes.push_back(products.cwiseAbs().sum());
+    }
+  }
+  return sums;
+}
+
 }  // namespace
 
 std::int64_t draw_between(Random& random, std::int64_t low, std::int64_t high) {
@@ -283,6 +312,11 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
     const auto draw_spec = [&] {
       OperatorSpec drawn = draw_operator(random);
       while (needs_16_bits(family) && size_of(drawn.type) != 2) drawn = draw_operator(random);
+      if (!family.serves(drawn)) {
+        drawn.kind = OperatorKind::kSddmm;
+        drawn.epilogue = {.beta = drawn.epilogue.beta};
+        return drawn;
+      }
       drawn.epilogue.activation = static_cast<Activation>((activations + kernel) % 4);  // each in turn, none left out
       if (may_chain(family) && drawn.type == DataType::kFloat16 && kernel % 3 == 0)
         drawn.accumulation = Accumulation::kFp16Chains;
@@ -308,8 +342,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       if (family.name() == "two_four") keep_two_in_four(random, each.matrix);
       const auto take_spec = [&] {
         each.problem.spec = spec;
-        each.problem.spec.rows = each.matrix.rows;
-        each.problem.spec.cols = each.matrix.cols;
+        each.problem.spec.set_weight(each.matrix.rows, each.matrix.cols, each.matrix.nnz());
       };
       take_spec();
       if (!config) config = draw_config(random, family, each.problem, parameter, value);
@@ -331,7 +364,8 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
                      .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),
                      .padding = random() % 2 == 0 ? 0 : draw_between(random, 1, 9)};
       each.inputs.beta = beta_of(each.inputs.seed);
-      if (each.inputs.seed / 16 % 4 == 0) each.problem.spec.kind = OperatorKind::kSpmmTransposed;
+      if (spec.kind == OperatorKind::kSpmm && each.inputs.seed / 16 % 4 == 0)
+        each.problem.spec.kind = OperatorKind::kSpmmTransposed;
       each.small_grid = random() % 3 == 0;
       each.programmatic = (kernel + weight) % 2 == 0;
       cases.push_back(std::move(each));
@@ -343,16 +377,14 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
 ReferenceSums eigen_sums(const ReferenceProblem& problem) {
   using SparseMatrix = Eigen::SparseMatrix<double, Eigen::RowMajor, std::int64_t>;
   const CsrMatrix& matrix = problem.matrix();
+  if (!problem.spec().multiplies_weight()) return eigen_sums_over_tokens(problem);
   std::vector<Eigen::Triplet<double, std::int64_t>> entries;
   for (std::int64_t row = 0; row < matrix.rows; ++row)
     for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i)
       entries.emplace_back(row, matrix.column_indices[i], static_cast<double>(problem.values()[i]));
   SparseMatrix weight(matrix.rows, matrix.cols);
   weight.setFromTriplets(entries.begin(), entries.end());
-  Eigen::MatrixXd x(matrix.cols, problem.tokens());
-  for (std::int64_t column = 0; column < matrix.cols; ++column)
-    for (std::int64_t token = 0; token < problem.tokens(); ++token)
-      x(column, token) = static_cast<double>(problem.x().get(problem.x_index(column, token)));
+  const Eigen::MatrixXd x = drawn_features(problem, "x", matrix.cols);
   const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> sums = weight * x;
   const SparseMatrix absolute_weight = weight.cwiseAbs();
   const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> magnitudes =
@@ -378,8 +410,8 @@ Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packe
       for (const char* cut : {"bitmap_", "wgmma_", "specialized_", "two_four_"})  // whose parts of K are the grid's z
         if (step.kernel.starts_with(cut)) step.grid = {1, 1, step.grid[2]};
       if (step.kernel.starts_with("scatter_")) step.grid = step.cluster;
-      if (step.kernel.starts_with("bsr_")) step.grid = {1, 1, 1};
-      if (step.kernel.starts_with("gather_")) step.grid = {1, 1, 1};
+      for (const char* whole : {"bsr_", "gather_", "sampled_"})
+        if (step.kernel.starts_with(whole)) step.grid = {1, 1, 1};
       if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = step.cluster[1];
     }
   }

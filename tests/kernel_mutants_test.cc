@@ -22,10 +22,10 @@ struct Tested {
 void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.family; }
 
 constexpr Tested kTested[] = {
-    {"rows", rows_mutations},         {"slots", slots_mutations},   {"panel", panel_mutations},
-    {"gather", gather_mutations},     {"bitmap", bitmap_mutations}, {"scatter", scatter_mutations},
-    {"wgmma", wgmma_mutations},       {"bsr", bsr_mutations},       {"specialized", specialized_mutations},
-    {"two_four", two_four_mutations},
+    {"rows", rows_mutations},         {"slots", slots_mutations},     {"panel", panel_mutations},
+    {"gather", gather_mutations},     {"bitmap", bitmap_mutations},   {"scatter", scatter_mutations},
+    {"wgmma", wgmma_mutations},       {"bsr", bsr_mutations},         {"specialized", specialized_mutations},
+    {"two_four", two_four_mutations}, {"sampled", sampled_mutations},
 };
 
 constexpr int kKernelsOfADraw = 4;

@@ -28,6 +28,7 @@ const std::vector<Mutation>& panel_mutations();
 const std::vector<Mutation>& gather_mutations();
 const std::vector<Mutation>& bitmap_mutations();
 const std::vector<Mutation>& bsr_mutations();
+const std::vector<Mutation>& sampled_mutations();
 const std::vector<Mutation>& scatter_mutations();
 const std::vector<Mutation>& slots_mutations();
 const std::vector<Mutation>& specialized_mutations();

@@ -10,6 +10,7 @@
 #include "generator/gather_family.h"
 #include "generator/panel_family.h"
 #include "generator/rows_family.h"
+#include "generator/sampled_family.h"
 #include "generator/scatter_family.h"
 #include "generator/slots_family.h"
 #include "generator/specialized_family.h"
@@ -53,6 +54,10 @@ std::vector<AxisWork> family_extents(const KernelCase& each, const PackedWeight&
     if (rows_config.blocks_per_sm > 0)
       segments.most = std::int64_t{rows_config.blocks_per_sm} * each.problem.device.sm_count;
     return {segments, tokens(n, rows_config.token_lanes * rows_config.tokens_per_thread)};
+  }
+  if (config.family == "sampled") {
+    const SampledConfig sampled(config);
+    return {rows(spec.rows, sampled.threads_per_block / sampled.group_threads())};
   }
   if (config.family == "slots") return {rows(packed.facts.at("parts"), 1), tokens(n, config.at("tokens_per_pass"))};
   if (config.family == "gather")

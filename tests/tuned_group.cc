@@ -80,7 +80,7 @@ Result<std::unique_ptr<TunedGroup>> TunedGroup::make(const GroupCase& group_case
   return made;
 }
 
-std::int64_t TunedGroup::y_index(const MemberView& view, std::int64_t row, std::int64_t token) const {
+std::int64_t TunedGroup::output_index(const MemberView& view, std::int64_t row, std::int64_t token) const {
   return view.offset + (case_.layout == Layout::kTokenMajor ? token * view.ld + row : row * view.ld + token);
 }
 
@@ -127,8 +127,8 @@ GroupInputs TunedGroup::inputs(const std::vector<Member>& members) const {
     for (std::int64_t row = 0; row < member.matrix.rows; ++row) {
       inputs.bias.set(member.view.first_row + row, problem.operand("bias").contents.get(row));
       for (std::int64_t token = 0; token < inputs.tokens; ++token) {
-        inputs.residual.set(y_index(member.view, row, token),
-                            problem.operand("residual").contents.get(problem.y_index(row, token)));
+        inputs.residual.set(output_index(member.view, row, token),
+                            problem.operand("residual").contents.get(problem.output_index(row, token)));
       }
     }
   }
@@ -153,7 +153,7 @@ Status TunedGroup::check(const MemberOf& member, const Run& run, float factor) c
   for (std::size_t i = 0; i < members.size(); ++i) {
     for (std::int64_t row = 0; row < members[i].matrix.rows; ++row) {
       for (std::int64_t token = 0; token < tokens; ++token) {
-        const float y = run_inputs.y.get(y_index(members[i].view, row, token));
+        const float y = run_inputs.y.get(output_index(members[i].view, row, token));
         const BoundedOutput expected = members[i].problem->expected(row, token);
         if (within_bound(case_.type, expected, y)) continue;
         return internal_error(fmt::format("{}: row {} of token {} is {}, not {} +- {}", members_[i], row, token, y,

@@ -68,7 +68,7 @@ class TunedGroup {
   Result<std::vector<Member>> problems(const MemberOf& member, std::int64_t tokens, float factor) const;
   GroupInputs inputs(const std::vector<Member>& members) const;
   // Where (row, token) of a member stands in the group's Y.
-  std::int64_t y_index(const MemberView& view, std::int64_t row, std::int64_t token) const;
+  std::int64_t output_index(const MemberView& view, std::int64_t row, std::int64_t token) const;
 
   TemporaryDirectory directory_;
   GroupCase case_;

@@ -1,5 +1,5 @@
-// A tuned file with two operators of one weight, through the program: W X, and W^T X on packings of W^T and on the
-// dense weight that both share.
+// A tuned file with three operators of one weight, through the program: W X; W^T X on packings of W^T and on the dense
+// weight that both share; and the gradient of W at its pattern.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -33,12 +33,16 @@ class TunedOperatorsTest : public testing::Test {
     weight.pattern_hash = matrix_.pattern_hash();
     weight.value_hash = matrix_.value_hash();
     weight.packings.push_back(view_of(packed_.emplace_back(pack(kDensePacking, matrix_, weight.type).value())));
-    for (const OperatorKind kind : {OperatorKind::kSpmm, OperatorKind::kSpmmTransposed}) {
-      OperatorSpec spec{.rows = matrix_.rows, .cols = matrix_.cols, .kind = kind};
-      if (kind == OperatorKind::kSpmmTransposed) std::swap(spec.rows, spec.cols);
+    for (const OperatorKind kind : kOperatorKinds) {
+      OperatorSpec spec{.kind = kind};
+      spec.set_weight(matrix_.rows, matrix_.cols, matrix_.nnz());
       weight.operators.push_back({spec, {}});
-      add_choice("rows", 4);
-      add_choice("", 8);
+      if (kind == OperatorKind::kSddmm) {
+        add_choice("sampled", 8);
+      } else {
+        add_choice("rows", 4);
+        add_choice("", 8);
+      }
     }
     ASSERT_TRUE(write_tuned_file(path_, contents_).ok()) << write_tuned_file(path_, contents_).to_string();
   }
@@ -48,14 +52,15 @@ class TunedOperatorsTest : public testing::Test {
     TunedWeight& weight = contents_.weights[0];
     TunedOperator& op = weight.operators.back();
     const Problem problem{op.spec, tokens, typical_device(90)};
-    Candidate candidate = dense_candidate(op.spec).value();
+    Candidate candidate;
+    if (*family_name == '\0') candidate = dense_candidate(op.spec).value();
     if (const Family* const of = family(family_name)) {
       const CsrMatrix multiplies = multiplied(op.spec.kind, matrix_);
       const Config config = search_space(*of, problem, compute_statistics(multiplies)).entries.at(0).config;
       const PackedWeight& packed = packed_.emplace_back(of->pack(config, problem, matrix_).value());
       candidate = of->generate(config, problem, packed).value();
       candidate.config = config;
-      weight.packings.push_back(view_of(packed));
+      if (weight.packing(packed.packing) == nullptr) weight.packings.push_back(view_of(packed));
       for (KernelSource& source : candidate.kernels) {
         TunedKernel& kernel = contents_.kernels.emplace_back();
         kernel.name = source.name;
@@ -87,26 +92,55 @@ class TunedOperatorsTest : public testing::Test {
   std::string output_;
 };
 
-TEST_F(TunedOperatorsTest, BothAreCorrect) {
-  for (const char* kind : {"spmm", "spmm_transposed"}) {
+TEST_F(TunedOperatorsTest, AllAreCorrect) {
+  for (const char* kind : {"spmm", "spmm_transposed", "sddmm"}) {
     for (const int tokens : {1, 4, 7}) {
       EXPECT_EQ(
           run_program(fmt::format("run {} --operator {} --tokens {} --device emulator --check", path_, kind, tokens)),
           0)
           << output_;
       EXPECT_NE(output_.find("correct"), std::string::npos) << output_;
-      EXPECT_NE(output_.find(tokens > 4 ? "dense" : "rows"), std::string::npos) << output_;
+      const char* const chosen = kind == std::string("sddmm") ? "sampled" : tokens > 4 ? "dense" : "rows";
+      EXPECT_NE(output_.find(chosen), std::string::npos) << output_;
     }
   }
-  EXPECT_EQ(run_program(fmt::format("run {} --operator sddmm --device emulator", path_)), 3);
-  EXPECT_NE(output_.find("w has no operator sddmm; it has spmm, spmm_transposed"), std::string::npos) << output_;
+  EXPECT_EQ(run_program(fmt::format("run {} --operator spmv --device emulator", path_)), 3);
+  EXPECT_NE(output_.find("w has no operator spmv; it has spmm, spmm_transposed, sddmm"), std::string::npos) << output_;
 }
 
-TEST_F(TunedOperatorsTest, BothAreShown) {
+TEST_F(TunedOperatorsTest, AllAreShown) {
   EXPECT_EQ(run_program("show " + path_), 0);
   EXPECT_NE(output_.find("spmm_transposed_fp32_token_major_none"), std::string::npos) << output_;
   EXPECT_EQ(run_program("show " + path_ + " --tensor w --why --json"), 0);
   EXPECT_NE(output_.find("\"spmm_transposed\":"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("\"sddmm\":"), std::string::npos) << output_;
+}
+
+TEST_F(TunedOperatorsTest, TheGradientOfAWeightIsTuned) {
+  const std::string model = directory_.file("model.safetensors");
+  const std::string tuned = directory_.file("gradient.tuned.safetensors");
+  ASSERT_EQ(run_program("synth -o " + model + " --seed 2 --dtype fp16 --weight w:160x512:0.9:lognormal:0.5"), 0)
+      << output_;
+  const std::string tune = "tune " + model + " -o " + tuned + " --operator sddmm --tokens 1,40 --force" +
+                           " --device emulator --cache " + directory_.file("cache.db");
+  ASSERT_EQ(run_program(tune), 0) << output_;
+  ASSERT_EQ(run_program(tune), 0) << output_;
+  EXPECT_NE(output_.find("predicted, cached"), std::string::npos) << output_;
+  const auto file = TunedFile::open(tuned);
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  const TunedWeight& weight = file->contents().weights.at(0);
+  ASSERT_EQ(weight.operators.size(), 1U);
+  EXPECT_EQ(weight.operators[0].spec.kind, OperatorKind::kSddmm);
+  EXPECT_EQ(weight.operators[0].spec.nnz, weight.nnz);
+  EXPECT_EQ(Config::parse(weight.operators[0].choices.at(0).config)->family, "sampled");
+  for (const int tokens : {1, 40}) {
+    const std::string command =
+        fmt::format("run {} --tokens {} --device emulator --check --model {}", tuned, tokens, model);
+    EXPECT_EQ(run_program(command), 0) << output_;
+    EXPECT_NE(output_.find("correct"), std::string::npos) << output_;
+  }
+  EXPECT_EQ(run_program(tune + " --epilogue relu"), 1);
+  EXPECT_NE(output_.find("sddmm has none but beta"), std::string::npos) << output_;
 }
 
 TEST_F(TunedOperatorsTest, TheTransposedWeightIsTuned) {

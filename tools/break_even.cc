@@ -85,7 +85,7 @@ Result<BreakEvenOutcome> find_break_evens(const TuneSettings& tuning, const Brea
   outcome.seed = weight.seed;
   outcome.range = settings.range;
   const RunWithTuner run = [&](const TuneOptions& options, const TuneResources& resources) -> Result<TuneReport> {
-    outcome.spec = options.spec_of(weight.rows, weight.cols, weight.data_type);
+    outcome.spec = options.spec_of(weight.rows, weight.cols, weight.nnz, weight.data_type);
     TuneReport last;
     const TuneWeights tune_drawn = [&](std::span<const WeightInput> weights, const TuneOptions& alone) {
       auto report = tune(weights, alone, resources);

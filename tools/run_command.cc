@@ -109,9 +109,9 @@ Result<std::unique_ptr<Worker>> start_worker(const Options& options) {
 }
 
 // What a run in the emulator takes on the host, in two processes, before any of it is allocated: the weight, unpacked
-// and packed, X, Y, the residual, the fp64 reference with its bounds, and the workspace.
-Status check_emulated_memory(const Options& options, const TunedWeight& weight, const TunedChoice& choice,
-                             std::int64_t tokens) {
+// and packed, X, Y, the residual or the gradients, the fp64 reference with its bounds, and the workspace.
+Status check_emulated_memory(const Options& options, const TunedWeight& weight, const OperatorSpec& spec,
+                             const TunedChoice& choice, std::int64_t tokens) {
   const auto rows = static_cast<double>(weight.rows);
   const auto cols = static_cast<double>(weight.cols);
   const auto n = static_cast<double>(tokens);
@@ -119,8 +119,9 @@ Status check_emulated_memory(const Options& options, const TunedWeight& weight, 
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace,
                              choice.plan.workspace_bytes.evaluate({.n = tokens, .facts = &facts}));
   const double matrix = 8 * (rows + 1) + 8 * static_cast<double>(weight.nnz);
+  const double values = 40 * static_cast<double>(spec.nnz);
   const double bytes = 4 * matrix + 3 * static_cast<double>(weight.packed_bytes()) + 40 * std::max(rows, cols) * n +
-                       12 * std::min(rows, cols) * n + 2 * static_cast<double>(workspace);
+                       12 * std::min(rows, cols) * n + values + 2 * static_cast<double>(workspace);
   return check_memory(fmt::format("{} at N = {} in the emulator", weight.name, tokens), bytes,
                       options.max_memory > 0 ? options.max_memory : default_max_memory());
 }
@@ -138,7 +139,7 @@ Result<RunResult> run_operator(const Options& options) {
 
   result.device = options.device.empty() ? "cuda:0" : options.device;
   if (result.device == "emulator")
-    SPARSMITH_RETURN_IF_ERROR(check_emulated_memory(options, *weight, choice, result.tokens));
+    SPARSMITH_RETURN_IF_ERROR(check_emulated_memory(options, *weight, op->spec, choice, result.tokens));
   SPARSMITH_ASSIGN_OR_RETURN(const auto worker, start_worker(options));
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, reference_matrix(options, *weight));
   SPARSMITH_RETURN_IF_ERROR(worker->set_weight(multiplied(op->spec.kind, matrix), op->spec));
@@ -208,7 +209,7 @@ void add_run_command(CLI::App& app, Action& action) {
   CLI::App* const command = app.add_subcommand("run", "Run one operator of a tuned file on drawn input");
   command->add_option("file", options->file, "A tuned file")->required();
   command->add_option("--tensor", options->tensor, "The weight; may be left out where there is one only");
-  command->add_option("--operator", options->kind, "spmm or spmm_transposed; default: the weight's first");
+  command->add_option("--operator", options->kind, "spmm, spmm_transposed or sddmm; default: the weight's first");
   command->add_option("--tokens", options->tokens, "N; default: the operator's first bucket")
       ->check(CLI::Range(1, 1 << 24));
   command->add_option("--device", options->device, "cuda:0, or emulator; default: the first GPU");

@@ -146,8 +146,9 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->delimiter(',');
   command
       .add_option("--operator", settings.kind,
-                  "spmm: W X; or spmm_transposed: W^T X, a layer's gradient of its input from that of its output")
-      ->check(CLI::IsMember({"spmm", "spmm_transposed"}))
+                  "spmm: W X; spmm_transposed: W^T X, a layer's gradient of its input from that of its output; sddmm: "
+                  "dY X^T where W has elements, the gradient of W")
+      ->check(CLI::IsMember({"spmm", "spmm_transposed", "sddmm"}))
       ->capture_default_str();
   command.add_option("--dtype", settings.dtype, "fp32, fp16 or bf16; default: the type of each weight");
   command.add_option("--layout", settings.layout, "Of activations: token_major X[N][K], or feature_major X[K][N]")

@@ -17,7 +17,7 @@ Result<std::unique_ptr<DeviceProblem>> DeviceProblem::upload(Executor& executor,
   SPARSMITH_ASSIGN_OR_RETURN(made->poisoned_x_, holding(poisoned.x.bytes()));
   SPARSMITH_ASSIGN_OR_RETURN(made->effects_, holding(std::as_bytes(std::span(poisoned.effects))));
   if (problem.spec().epilogue.beta) {
-    SPARSMITH_ASSIGN_OR_RETURN(made->y_, holding(problem.initial_y().bytes()));
+    SPARSMITH_ASSIGN_OR_RETURN(made->old_output_, holding(problem.initial_output().bytes()));
   }
   SPARSMITH_ASSIGN_OR_RETURN(made->fingerprint_, made->fingerprint());
   return made;
@@ -25,8 +25,8 @@ Result<std::unique_ptr<DeviceProblem>> DeviceProblem::upload(Executor& executor,
 
 Result<std::uint64_t> DeviceProblem::fingerprint() const {
   std::vector<Fingerprinter::Range> ranges;
-  for (const DeviceAllocation* array :
-       {&comparison_.values(), &comparison_.bounds(), &x_, &poisoned_x_, &effects_, &y_})
+  for (const DeviceAllocation* array : {&comparison_.values(), &comparison_.bounds(), &comparison_.looked_at(), &x_,
+                                        &poisoned_x_, &effects_, &old_output_})
     ranges.push_back({array->address(), array->bytes()});
   return fingerprinter_.of(ranges);
 }
@@ -41,10 +41,13 @@ Status DeviceProblem::restore_x(DeviceAddress x, bool poisoned) const {
   return executor_.copy(x, from.address(), from.bytes());
 }
 
-Status DeviceProblem::restore_y(DeviceAddress y) const { return executor_.copy(y, y_.address(), y_.bytes()); }
+Status DeviceProblem::restore_output(DeviceAddress output) const {
+  return executor_.copy(output, old_output_.address(), old_output_.bytes());
+}
 
-Result<Verification> DeviceProblem::verify(DeviceAddress y, Layout layout, bool poisoned) const {
-  return poisoned ? comparison_.verify(y, layout, &poisoned_, effects_.address()) : comparison_.verify(y, layout);
+Result<Verification> DeviceProblem::verify(DeviceAddress output, Layout layout, bool poisoned) const {
+  return poisoned ? comparison_.verify(output, layout, &poisoned_, effects_.address())
+                  : comparison_.verify(output, layout);
 }
 
 }  // namespace sparsmith

@@ -9,8 +9,8 @@
 
 namespace sparsmith {
 
-// Takes 12 bytes an output, 4 bytes a row, twice X, and Y's old values where the epilogue has beta. What is passed
-// outlives it.
+// Takes 12 bytes an output, 4 bytes a row of outputs, twice X, and old values where the epilogue has beta. What is
+// passed outlives it.
 class DeviceProblem {
  public:
   // REQUIRES: `executor` has loaded the problem's output_comparison_kernel(); problem.has_reference(); the problem has
@@ -23,11 +23,11 @@ class DeviceProblem {
 
   // The drawn X, or the poisoned one, to `x`.
   Status restore_x(DeviceAddress x, bool poisoned) const;
-  // Old values to `y`, where there are any: it is NaN already where there are none.
-  Status restore_y(DeviceAddress y) const;
+  // Old values to `output`, where there are any: it is NaN already where there are none.
+  Status restore_output(DeviceAddress output) const;
 
   // Outputs of the drawn X, or of the poisoned one.
-  Result<Verification> verify(DeviceAddress y, Layout layout, bool poisoned = false) const;
+  Result<Verification> verify(DeviceAddress output, Layout layout, bool poisoned = false) const;
 
   const OutputComparison& comparison() const { return comparison_; }
 
@@ -44,7 +44,7 @@ class DeviceProblem {
   DeviceAllocation x_;
   DeviceAllocation poisoned_x_;
   DeviceAllocation effects_;
-  DeviceAllocation y_;  // empty without beta
+  DeviceAllocation old_output_;  // empty without beta
   std::uint64_t fingerprint_ = 0;
 };
 

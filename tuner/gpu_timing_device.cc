@@ -153,6 +153,8 @@ Result<VendorTiming> GpuTimingDevice::vendor(const std::string& name, const Timi
     return timing;
   };
   const Result<Vendor*> found = opened(name);
+  if (found.ok() && !problem_->spec().multiplies_weight())
+    return not_supported(unsupported("no library is measured on sddmm"));
   if (!found.ok()) {
     if (found.status().code() == StatusCode::kNotFound) return found.status();
     return not_supported(found.status());

@@ -19,8 +19,15 @@ constexpr std::int64_t kOutputsOfABlock = 8 * kThreads;  // at least, where ther
 
 static_assert(sizeof(OutputFindings) == 48, "as the kernel writes them");
 
-// The kernel with its arguments for `rows` times `tokens` outputs.
-KernelText text_of(DataType type, Layout layout, std::int64_t rows, std::int64_t tokens) {
+// Outputs that are compared, of `all_columns` in memory.
+struct OutputShape {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t all_columns = 0;
+};
+
+// The kernel with its arguments.
+KernelText text_of(DataType type, Layout layout, const OutputShape& shape) {
   const bool token_major = layout == Layout::kTokenMajor;
   KernelText text;
   text.name = fmt::format("sparsmith_compare_outputs_{}", short_name(type));
@@ -35,13 +42,14 @@ KernelText text_of(DataType type, Layout layout, std::int64_t rows, std::int64_t
                      {"const double*", "values", packed_array("values")},
                      {"const float*", "bounds", packed_array("bounds")},
                      {"const u8*", "effects", packed_array("effects")},
-                     {"i64", "rows", integer(rows)},
-                     {"i64", "tokens", integer(tokens)},
-                     {"i64", "row_stride", integer(token_major ? 1 : tokens)},
-                     {"i64", "token_stride", integer(token_major ? rows : 1)},
+                     {"const int*", "looked_at", packed_array("looked_at")},
+                     {"i64", "rows", integer(shape.rows)},
+                     {"i64", "columns", integer(shape.columns)},
+                     {"i64", "row_stride", integer(token_major ? 1 : shape.all_columns)},
+                     {"i64", "token_stride", integer(token_major ? shape.rows : 1)},
                      {"Kernel::Findings*", "findings", packed_array("findings")}};
   text.body =
-      "Kernel::run(y, values, bounds, effects, rows, tokens, row_stride, token_stride, kLargest, findings, "
+      "Kernel::run(y, values, bounds, effects, looked_at, rows, columns, row_stride, token_stride, kLargest, findings, "
       "shared_memory());";
   return text;
 }
@@ -49,7 +57,7 @@ KernelText text_of(DataType type, Layout layout, std::int64_t rows, std::int64_t
 }  // namespace
 
 Result<KernelSource> output_comparison_kernel(DataType type) {
-  return assemble(text_of(type, Layout::kTokenMajor, 0, 0));
+  return assemble(text_of(type, Layout::kTokenMajor, {}));
 }
 
 Result<OutputComparison> OutputComparison::create(Executor& executor, const ReferenceProblem& problem) {
@@ -57,6 +65,9 @@ Result<OutputComparison> OutputComparison::create(Executor& executor, const Refe
   const auto holding = [&executor](auto array) { return DeviceAllocation::holding(executor, std::as_bytes(array)); };
   SPARSMITH_ASSIGN_OR_RETURN(made.values_, holding(problem.expected_values()));
   SPARSMITH_ASSIGN_OR_RETURN(made.bounds_, holding(problem.bounds()));
+  if (!problem.looks_at_all()) {
+    SPARSMITH_ASSIGN_OR_RETURN(made.looked_at_, holding(problem.looked_at()));
+  }
   SPARSMITH_ASSIGN_OR_RETURN(made.findings_, DeviceAllocation::make(executor, kMostBlocks * sizeof(OutputFindings)));
   return made;
 }
@@ -70,9 +81,11 @@ Result<Verification> OutputComparison::verify(DeviceAddress y, Layout layout, co
                      {"values", values_.address()},
                      {"bounds", bounds_.address()},
                      {"effects", effects},
+                     {"looked_at", looked_at_.address()},
                      {"findings", findings_.address()}};
   LaunchPlan plan;
-  plan.steps = {launch_of(text_of(problem_->spec().type, layout, problem_->spec().rows, problem_->tokens()))};
+  const OutputShape shape{problem_->output_rows(), problem_->output_columns(), problem_->all_columns()};
+  plan.steps = {launch_of(text_of(problem_->spec().type, layout, shape))};
   plan.steps[0].grid[0] = blocks;
   SPARSMITH_RETURN_IF_ERROR(executor_->run(plan, bindings));
   std::vector<OutputFindings> of_blocks(blocks);
@@ -82,10 +95,9 @@ Result<Verification> OutputComparison::verify(DeviceAddress y, Layout layout, co
 
   ElementBuffer first_wrong(problem_->spec().type, 1);
   if (all.wrong > 0) {
-    const std::int64_t row = all.first_wrong / problem_->tokens();
-    const std::int64_t token = all.first_wrong % problem_->tokens();
-    const std::int64_t at =
-        layout == Layout::kTokenMajor ? token * problem_->spec().rows + row : row * problem_->tokens() + token;
+    const std::int64_t row = all.first_wrong / shape.columns;
+    const std::int64_t token = problem_->token_of(all.first_wrong % shape.columns);
+    const std::int64_t at = layout == Layout::kTokenMajor ? token * shape.rows + row : row * shape.all_columns + token;
     SPARSMITH_RETURN_IF_ERROR(executor_->read(first_wrong.bytes(), y + at * first_wrong.bytes().size()));
   }
   return verification_of(*problem_, all, first_wrong.get(0), poisoned);

@@ -24,6 +24,7 @@ class OutputComparison {
 
   const DeviceAllocation& values() const { return values_; }
   const DeviceAllocation& bounds() const { return bounds_; }
+  const DeviceAllocation& looked_at() const { return looked_at_; }
 
  private:
   OutputComparison(Executor& executor, const ReferenceProblem& problem) : executor_(&executor), problem_(&problem) {}
@@ -32,6 +33,7 @@ class OutputComparison {
   const ReferenceProblem* problem_;
   DeviceAllocation values_;
   DeviceAllocation bounds_;
+  DeviceAllocation looked_at_;
   DeviceAllocation findings_;  // of blocks
 };
 

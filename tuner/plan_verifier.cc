@@ -103,26 +103,26 @@ Status PlanVerifier::restore_x(bool poisoned) {
   return executor_.write(x, poisoned ? poisoned_.x.bytes() : problem_.x().bytes());
 }
 
-Status PlanVerifier::restore_y() {
-  const GuardedBuffer& y = buffer("y");
-  SPARSMITH_RETURN_IF_ERROR(y.reset(executor_));
-  if (kept_ != nullptr) return kept_->restore_y(y.address());
-  return executor_.write(y.address(), problem_.initial_y().bytes());
+Status PlanVerifier::restore_output() {
+  const GuardedBuffer& output = buffer(problem_.output().operand.name);
+  SPARSMITH_RETURN_IF_ERROR(output.reset(executor_));
+  if (kept_ != nullptr) return kept_->restore_output(output.address());
+  return executor_.write(output.address(), problem_.initial_output().bytes());
 }
 
 Status PlanVerifier::run(const LaunchPlan& plan, const DevicePacking& packing, bool poisoned) {
   SPARSMITH_ASSIGN_OR_RETURN(const LaunchBindings launch, bindings(plan, packing));
   SPARSMITH_RETURN_IF_ERROR(restore_x(poisoned));
-  SPARSMITH_RETURN_IF_ERROR(restore_y());
+  SPARSMITH_RETURN_IF_ERROR(restore_output());
   SPARSMITH_RETURN_IF_ERROR(workspace_.reset(executor_));
   return executor_.run(plan, launch);
 }
 
 Result<Verification> PlanVerifier::look(bool poisoned) {
-  const GuardedBuffer& y = buffer("y");
-  if (kept_ != nullptr) return kept_->verify(y.address(), problem_.spec().layout, poisoned);
-  outputs_.resize(y.bytes());
-  SPARSMITH_RETURN_IF_ERROR(executor_.read(outputs_, y.address()));
+  const GuardedBuffer& output = buffer(problem_.output().operand.name);
+  if (kept_ != nullptr) return kept_->verify(output.address(), problem_.spec().layout, poisoned);
+  outputs_.resize(output.bytes());
+  SPARSMITH_RETURN_IF_ERROR(executor_.read(outputs_, output.address()));
   return verify_outputs(problem_, outputs_, poisoned ? &poisoned_ : nullptr);
 }
 

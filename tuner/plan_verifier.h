@@ -56,7 +56,7 @@ class PlanVerifier {
   // Of all inputs with their guards. REQUIRES: fingerprinter_ is there.
   Result<std::uint64_t> fingerprint() const;
   Status restore_x(bool poisoned);
-  Status restore_y();
+  Status restore_output();
   Status run(const LaunchPlan& plan, const DevicePacking& packing, bool poisoned);
   // What came out of a run.
   Result<Verification> look(bool poisoned);

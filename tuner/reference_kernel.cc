@@ -13,20 +13,28 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// [K][N] from lines of `leading` elements, one a token. Tokens are taken some at a time, so that what is read and what
-// is written stays in the cache for as long.
+// [K][columns of the outputs] from X as it lies. Tokens are taken some at a time, so that what is read and what is
+// written stays in the cache for as long.
 template <class Word>
-std::vector<std::byte> turned(std::span<const std::byte> x, std::int64_t cols, std::int64_t tokens,
-                              std::int64_t leading) {
+std::vector<std::byte> turned(const ReferenceProblem& problem) {
   constexpr std::int64_t kTokens = 64;
   constexpr std::int64_t kColumns = 64;
+  const std::int64_t cols = problem.spec().cols;
+  const std::int64_t tokens = problem.output_columns();
+  const std::int64_t stride = problem.operand("x").stride;
+  const bool token_major = problem.spec().layout == Layout::kTokenMajor;
+  const std::byte* const x = problem.x().bytes().data();
   std::vector<std::byte> result(static_cast<std::size_t>(cols * tokens) * sizeof(Word));
   parallel_for(cols, kColumns, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t first = 0; first < tokens; first += kTokens)
-      for (std::int64_t column = begin; column < end; ++column)
-        for (std::int64_t token = first; token < std::min(first + kTokens, tokens); ++token)
-          std::memcpy(result.data() + (column * tokens + token) * sizeof(Word),
-                      x.data() + (token * leading + column) * sizeof(Word), sizeof(Word));
+    for (std::int64_t first = 0; first < tokens; first += kTokens) {
+      for (std::int64_t column = begin; column < end; ++column) {
+        for (std::int64_t i = first; i < std::min(first + kTokens, tokens); ++i) {
+          const std::int64_t token = problem.token_of(i);
+          const std::int64_t at = token_major ? token * stride + column : column * stride + token;
+          std::memcpy(result.data() + (column * tokens + i) * sizeof(Word), x + at * sizeof(Word), sizeof(Word));
+        }
+      }
+    }
   });
   return result;
 }
@@ -39,17 +47,14 @@ struct FeatureMajorX {
 
 Result<FeatureMajorX> upload_x(Executor& executor, const ReferenceProblem& problem) {
   FeatureMajorX x;
-  const std::span<const std::byte> bytes = problem.x().bytes();
-  const std::int64_t leading = *problem.variables().strides.find("x");
-  if (problem.spec().layout == Layout::kFeatureMajor) {
-    x.stride = leading;
-    SPARSMITH_ASSIGN_OR_RETURN(x.elements, DeviceAllocation::holding(executor, bytes));
+  if (problem.spec().layout == Layout::kFeatureMajor && problem.looks_at_all()) {
+    x.stride = problem.operand("x").stride;
+    SPARSMITH_ASSIGN_OR_RETURN(x.elements, DeviceAllocation::holding(executor, problem.x().bytes()));
     return x;
   }
   const auto turn = size_of(problem.spec().type) == 4 ? turned<std::uint32_t> : turned<std::uint16_t>;
-  x.stride = problem.tokens();
-  SPARSMITH_ASSIGN_OR_RETURN(
-      x.elements, DeviceAllocation::holding(executor, turn(bytes, problem.spec().cols, problem.tokens(), leading)));
+  x.stride = problem.output_columns();
+  SPARSMITH_ASSIGN_OR_RETURN(x.elements, DeviceAllocation::holding(executor, turn(problem)));
   return x;
 }
 
@@ -96,7 +101,7 @@ std::vector<LaunchBindings::Packed> ReferenceWeight::bindings() const {
 Result<ReferenceSums> compute_sums_on(Executor& executor, const ReferenceProblem& problem,
                                       const ReferenceWeight& weight) {
   ReferenceSums result;
-  result.sums.resize(problem.spec().rows * problem.tokens());
+  result.sums.resize(problem.output_rows() * problem.output_columns());
   result.magnitudes.resize(result.sums.size());
   if (result.sums.empty()) return result;
 
@@ -111,7 +116,7 @@ Result<ReferenceSums> compute_sums_on(Executor& executor, const ReferenceProblem
   bindings.packed.push_back({"magnitudes", magnitudes.address()});
   bindings.packed.push_back({"x", x.elements.address()});
   LaunchPlan plan;
-  plan.steps = {launch_of(text_of(problem.spec().type, problem.spec().rows, problem.tokens(), x.stride))};
+  plan.steps = {launch_of(text_of(problem.spec().type, problem.output_rows(), problem.output_columns(), x.stride))};
   plan.steps[0].grid[0] = (static_cast<std::int64_t>(result.sums.size()) + kThreads - 1) / kThreads;
   SPARSMITH_RETURN_IF_ERROR(executor.run(plan, bindings));
   SPARSMITH_RETURN_IF_ERROR(executor.read(std::as_writable_bytes(std::span(result.sums)), sums.address()));

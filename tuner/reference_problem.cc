@@ -1,10 +1,13 @@
 #include "tuner/reference_problem.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "base/parallel_for.h"
@@ -14,11 +17,13 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr std::array<float, 3> kPoison = {kInfinity, -kInfinity, kNan};
 
 constexpr std::int64_t kNanPeriod = 61;  // of drawn old values of Y one in so many is NaN
 
-// Numbers that are drawn for different things have streams of their own: operands 1, 2, ..., and this.
+// Numbers that are drawn for different things have streams of their own: operands 1, 2, ..., and these.
 constexpr std::uint64_t kPoisonStream = 0;
+constexpr std::uint64_t kColumnStream = 99;
 
 // 64 bits that depend on nothing but (seed, stream, index), so that any thread draws any element. SplitMix64.
 std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::int64_t index) {
@@ -81,29 +86,39 @@ ReferenceProblem::ReferenceProblem(const CsrMatrix& matrix, const OperatorSpec& 
       drawn.stride = operand.length.of(options.tokens) + options.padding;
       variables_.strides.set(operand.name, drawn.stride);
     }
+    if (operand.access != Access::kIn) output_ = operands_.size();
     if (operand.present) drawn.contents = draw(operand, drawn.stride, operands_.size() + 1);
     operands_.push_back(std::move(drawn));
   }
+  choose_columns();
 }
 
 const DrawnOperand& ReferenceProblem::operand(std::string_view name) const {
   return *std::ranges::find(operands_, name, [](const DrawnOperand& drawn) { return drawn.operand.name; });
 }
 
-std::int64_t ReferenceProblem::y_index(std::int64_t row, std::int64_t token) const {
-  const std::int64_t stride = operand("y").stride;
-  return spec_.layout == Layout::kTokenMajor ? token * stride + row : row * stride + token;
+std::int64_t ReferenceProblem::index_in(std::string_view name, std::int64_t feature, std::int64_t token) const {
+  const std::int64_t stride = operand(name).stride;
+  return spec_.layout == Layout::kTokenMajor ? token * stride + feature : feature * stride + token;
 }
 
-std::int64_t ReferenceProblem::x_index(std::int64_t column, std::int64_t token) const {
-  const std::int64_t stride = operand("x").stride;
-  return spec_.layout == Layout::kTokenMajor ? token * stride + column : column * stride + token;
+std::int64_t ReferenceProblem::output_index(std::int64_t row, std::int64_t column) const {
+  return sums_tokens() ? row : index_in(output().operand.name, row, token_of(column));
+}
+
+std::string ReferenceProblem::output_name(std::int64_t row, std::int64_t column) const {
+  const std::string_view name = output().operand.name;
+  return sums_tokens() ? fmt::format("{}[{}]", name, row)
+                       : fmt::format("{}[row {}][token {}]", name, row, token_of(column));
 }
 
 ElementBuffer ReferenceProblem::draw(const Operand& operand, std::int64_t stride, std::uint64_t stream) const {
-  // The others stay of ordinary size where X is zero, so that outputs are not all zero.
+  // The others stay of ordinary size where X is zero, so that outputs are not all zero, and so does what is multiplied
+  // by X.
   const bool is_first = stream == 1;
-  const InputKind kind = options_.kind == InputKind::kZeros && !is_first ? InputKind::kVaried : options_.kind;
+  const bool is_factor = sums_tokens() && operand.access == Access::kIn;
+  const bool is_ordinary = !is_first && (is_factor || options_.kind == InputKind::kZeros);
+  const InputKind kind = is_ordinary ? InputKind::kVaried : options_.kind;
   const Exponents exponents = exponents_of(kind, operand.type);
   const bool is_input = operand.access == Access::kIn;
   const bool is_read = is_input || beta() != 0;  // otherwise old values must not be read: all is as padding
@@ -122,19 +137,40 @@ ElementBuffer ReferenceProblem::draw(const Operand& operand, std::int64_t stride
   return buffer;
 }
 
-ReferenceSums ReferenceProblem::compute_sums() const {
-  ReferenceSums result;
-  result.sums.resize(outputs());
-  result.magnitudes.resize(outputs());
-  const ElementBuffer& drawn_x = x();
-  std::vector<double> x(spec_.cols * kTokenBlock);  // [K][block]: one line a column of W
-  for (std::int64_t first = 0; first < options_.tokens; first += kTokenBlock) {
-    const std::int64_t count = std::min(kTokenBlock, options_.tokens - first);
-    parallel_for(spec_.cols, 1024, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t column = begin; column < end; ++column)
-        for (std::int64_t t = 0; t < kTokenBlock; ++t)
-          x[column * kTokenBlock + t] = t < count ? drawn_x.get(x_index(column, first + t)) : 0.0;
-    });
+void ReferenceProblem::choose_columns() {
+  if (sums_tokens() || outputs() <= options_.most_outputs) return;
+  const std::int64_t blocks = (options_.tokens + kTokenBlock - 1) / kTokenBlock;
+  const std::int64_t most = options_.most_outputs / (spec_.rows * kTokenBlock);
+  std::set<std::int64_t> chosen = {0, blocks - 1};
+  for (std::int64_t i = 0; std::ssize(chosen) < std::min(most, blocks); ++i)
+    chosen.insert(
+        static_cast<std::int64_t>(random_bits(options_.seed, kColumnStream, i) % static_cast<std::uint64_t>(blocks)));
+  for (const std::int64_t block : chosen) {
+    const std::int64_t end = std::min(options_.tokens, (block + 1) * kTokenBlock);
+    for (std::int64_t token = block * kTokenBlock; token < end; ++token)
+      looked_at_.push_back(static_cast<std::int32_t>(token));
+  }
+}
+
+std::vector<double> ReferenceProblem::token_block(std::string_view name, std::int64_t features, std::int64_t first,
+                                                  std::int64_t end) const {
+  const ElementBuffer& drawn = operand(name).contents;
+  const std::int64_t count = std::min(kTokenBlock, end - first);
+  std::vector<double> block(features * kTokenBlock);
+  parallel_for(features, 1024, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t feature = begin; feature < end; ++feature)
+      for (std::int64_t t = 0; t < count; ++t)
+        block[feature * kTokenBlock + t] = drawn.get(index_in(name, feature, token_of(first + t)));
+  });
+  return block;
+}
+
+ReferenceSums ReferenceProblem::sums_over_columns() const {
+  ReferenceSums result{std::vector<double>(outputs()), std::vector<double>(outputs())};
+  const std::int64_t columns = output_columns();
+  for (std::int64_t first = 0; first < columns; first += kTokenBlock) {
+    const std::int64_t count = std::min(kTokenBlock, columns - first);
+    const std::vector<double> x = token_block("x", spec_.cols, first, columns);
     parallel_for(spec_.rows, 16, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         std::array<double, kTokenBlock> sum{};
@@ -148,34 +184,59 @@ ReferenceSums ReferenceProblem::compute_sums() const {
             magnitude[t] += std::abs(w * line[t]);
           }
         }
-        std::copy_n(sum.begin(), count, &result.sums[row * options_.tokens + first]);
-        std::copy_n(magnitude.begin(), count, &result.magnitudes[row * options_.tokens + first]);
+        std::copy_n(sum.begin(), count, &result.sums[row * columns + first]);
+        std::copy_n(magnitude.begin(), count, &result.magnitudes[row * columns + first]);
       }
     });
   }
   return result;
 }
 
+ReferenceSums ReferenceProblem::sums_over_tokens() const {
+  ReferenceSums result{std::vector<double>(outputs()), std::vector<double>(outputs())};
+  for (std::int64_t first = 0; first < options_.tokens; first += kTokenBlock) {
+    const std::vector<double> x = token_block("x", spec_.cols, first, options_.tokens);
+    const std::vector<double> dy = token_block("dy", spec_.rows, first, options_.tokens);
+    parallel_for(spec_.rows, 16, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        for (std::int64_t i = matrix_->row_offsets[row]; i < matrix_->row_offsets[row + 1]; ++i) {
+          for (std::int64_t t = 0; t < kTokenBlock; ++t) {
+            const double product = dy[row * kTokenBlock + t] * x[matrix_->column_indices[i] * kTokenBlock + t];
+            result.sums[i] += product;
+            result.magnitudes[i] += std::abs(product);
+          }
+        }
+      }
+    });
+  }
+  return result;
+}
+
+ReferenceSums ReferenceProblem::compute_sums() const {
+  return sums_tokens() ? sums_over_tokens() : sums_over_columns();
+}
+
 void ReferenceProblem::set_sums(ReferenceSums sums) {
   sums_ = std::move(sums);
   expected_.resize(outputs());
   bounds_.resize(outputs());
-  const ElementBuffer& bias = operand("bias").contents;
-  const ElementBuffer& residual = operand("residual").contents;
-  const ElementBuffer& y = initial_y();
-  parallel_for(spec_.rows, grain_of_rows(options_.tokens), [&](std::int64_t begin, std::int64_t end) {
+  const ElementBuffer* const bias = spec_.epilogue.bias ? &operand("bias").contents : nullptr;
+  const ElementBuffer* const residual = spec_.epilogue.residual ? &operand("residual").contents : nullptr;
+  const ElementBuffer& old = initial_output();
+  const std::int64_t columns = output_columns();
+  parallel_for(output_rows(), grain_of_rows(columns), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       OutputTerms terms;
       terms.alpha = alpha();
       terms.beta = beta();
-      terms.length = matrix_->row_length(row);
-      if (spec_.epilogue.bias) terms.bias = bias.get(row);
-      for (std::int64_t token = 0; token < options_.tokens; ++token) {
-        const std::int64_t i = row * options_.tokens + token;
+      terms.length = sums_tokens() ? options_.tokens : matrix_->row_length(row);
+      if (bias != nullptr) terms.bias = bias->get(row);
+      for (std::int64_t column = 0; column < columns; ++column) {
+        const std::int64_t i = row * columns + column;
         terms.sum = sums_.sums[i];
         terms.magnitude = sums_.magnitudes[i];
-        if (spec_.epilogue.beta) terms.old_y = y.get(y_index(row, token));
-        if (spec_.epilogue.residual) terms.residual = residual.get(y_index(row, token));
+        if (spec_.epilogue.beta) terms.old_y = old.get(output_index(row, column));
+        if (residual != nullptr) terms.residual = residual->get(index_in("residual", row, token_of(column)));
         const BoundedOutput output = bounded_output(spec_, terms);
         expected_[i] = output.value;
         bounds_[i] = std::nextafter(static_cast<float>(output.bound), kInfinity);
@@ -184,8 +245,8 @@ void ReferenceProblem::set_sums(ReferenceSums sums) {
   });
 }
 
-BoundedOutput ReferenceProblem::expected(std::int64_t row, std::int64_t token) const {
-  const std::int64_t i = row * options_.tokens + token;
+BoundedOutput ReferenceProblem::expected(std::int64_t row, std::int64_t column) const {
+  const std::int64_t i = row * output_columns() + column;
   return {expected_[i], bounds_[i]};
 }
 
@@ -197,15 +258,23 @@ PoisonEffect ReferenceProblem::effect_of(float sum) const {
 }
 
 PoisonedInput ReferenceProblem::poisoned_input() const {
-  constexpr std::int64_t kPeriod = PoisonedInput::kPeriod;
-  PoisonedInput poisoned{.x = x(), .effects = std::vector(spec_.rows * kPeriod, PoisonEffect::kNone)};
+  PoisonedInput poisoned{.x = x(), .effects = std::vector(output_rows() * PoisonedInput::kPeriod, PoisonEffect::kNone)};
   if (spec_.cols == 0 || options_.tokens == 0) return poisoned;
   // Padding often repeats the first or the last column; the other two are drawn.
   std::array<std::int64_t, 4> columns = {0, spec_.cols - 1, 0, 0};
   for (int i = 2; i < 4; ++i)
     columns[i] = static_cast<std::int64_t>(random_bits(options_.seed, kPoisonStream, i) %
                                            static_cast<std::uint64_t>(spec_.cols));
-  constexpr std::array<float, 3> kPoison = {kInfinity, -kInfinity, kNan};
+  if (sums_tokens()) {
+    poison_tokens(columns, poisoned);
+  } else {
+    poison_columns(columns, poisoned);
+  }
+  return poisoned;
+}
+
+void ReferenceProblem::poison_columns(std::span<const std::int64_t> columns, PoisonedInput& poisoned) const {
+  constexpr std::int64_t kPeriod = PoisonedInput::kPeriod;
   const auto poison = [&](std::int64_t column, std::int64_t token) { return kPoison[(column + token % kPeriod) % 3]; };
   std::vector<bool> is_poisoned(spec_.cols, false);
   for (const std::int64_t column : columns) {
@@ -231,7 +300,27 @@ PoisonedInput ReferenceProblem::poisoned_input() const {
         poisoned.effects[row * kPeriod + t] = rounds_to_zero ? PoisonEffect::kUnknown : effect_of(sums[t]);
     }
   });
-  return poisoned;
+}
+
+void ReferenceProblem::poison_tokens(std::span<const std::int64_t> columns, PoisonedInput& poisoned) const {
+  const auto token_of = [&](std::int64_t column) {
+    return static_cast<std::int64_t>(random_bits(options_.seed, kPoisonStream, spec_.cols + column) %
+                                     static_cast<std::uint64_t>(options_.tokens));
+  };
+  std::vector<bool> is_poisoned(spec_.cols, false);
+  for (const std::int64_t column : columns) {
+    is_poisoned[column] = true;
+    poisoned.x.set(x_index(column, token_of(column)), kPoison[column % 3]);
+  }
+  const ElementBuffer& dy = operand("dy").contents;
+  for (std::int64_t row = 0; row < spec_.rows; ++row) {
+    for (std::int64_t i = matrix_->row_offsets[row]; i < matrix_->row_offsets[row + 1]; ++i) {
+      const std::int64_t column = matrix_->column_indices[i];
+      if (!is_poisoned[column]) continue;
+      const float factor = dy.get(index_in("dy", row, token_of(column)));
+      poisoned.effects[i * PoisonedInput::kPeriod] = effect_of(factor * kPoison[column % 3]);
+    }
+  }
 }
 
 BoundedOutput PoisonedInput::expected(DataType type, const BoundedOutput& drawn, std::int64_t row,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,9 +31,11 @@ struct ProblemOptions {
   std::int64_t padding = 0;  // elements added to each leading dimension
   float alpha = 0.75F;
   float beta = 0.5F;  // used where the epilogue has beta
+  // Of a Y that has more, blocks of tokens are looked at: the first and the last, and drawn ones, as many as that.
+  std::int64_t most_outputs = std::int64_t{1} << 26;
 };
 
-// Per output, in the order of Y without padding: S and A of error_bound.h.
+// Per output, at row * columns + column of the outputs: S and A of error_bound.h.
 struct ReferenceSums {
   std::vector<double> sums;
   std::vector<double> magnitudes;
@@ -52,14 +55,15 @@ enum class PoisonEffect : std::uint8_t {
   kUnknown,  // not checked: the type of the operator rounds a stored weight to 0
 };
 
-// X with Inf, -Inf and NaN in a few columns, the first and the last among them. One token in kPeriod stays as drawn.
+// X with Inf, -Inf and NaN in a few columns, the first and the last among them: at all tokens but one in kPeriod, which
+// stays as drawn; where outputs are sums over tokens, at one token of each of these columns.
 struct PoisonedInput {
   static constexpr std::int64_t kPeriod = 4;
 
   ElementBuffer x;
-  std::vector<PoisonEffect> effects;  // [M][kPeriod]: of output (row, token) at row * kPeriod + token % kPeriod
+  std::vector<PoisonEffect> effects;  // of the output of (row, token) at row * kPeriod + token % kPeriod
 
-  // The expected output (row, token) where the drawn X makes `drawn`.
+  // The expected output of (row, token) where the drawn X makes `drawn`.
   BoundedOutput expected(DataType type, const BoundedOutput& drawn, std::int64_t row, std::int64_t token) const;
 };
 
@@ -94,14 +98,32 @@ class ReferenceProblem {
   // The one of that name. REQUIRES: the operator has it, present or not.
   const DrawnOperand& operand(std::string_view name) const;
   const ElementBuffer& x() const { return operand("x").contents; }
-  const ElementBuffer& initial_y() const { return operand("y").contents; }
+  // The operand that a run writes, and what it holds before.
+  const DrawnOperand& output() const { return operands_[output_]; }
+  const ElementBuffer& initial_output() const { return output().contents; }
 
   std::span<const float> values() const { return *values_; }
   const RoundedValues& shared_values() const { return values_; }
 
-  // Where (row, token) stands in Y, and (column, token) in X, in elements.
-  std::int64_t y_index(std::int64_t row, std::int64_t token) const;
-  std::int64_t x_index(std::int64_t column, std::int64_t token) const;
+  // Outputs are counted by row and column: Y's by feature and token; of sddmm, values by place in CSR, with one column.
+  // Of a Y that is very large (ProblemOptions::most_outputs) some tokens are columns, and others nobody looks at.
+  std::int64_t output_rows() const { return sums_tokens() ? matrix_->nnz() : spec_.rows; }
+  std::int64_t output_columns() const { return looks_at_all() ? all_columns() : std::ssize(looked_at_); }
+  // Columns that there are in memory.
+  std::int64_t all_columns() const { return sums_tokens() ? 1 : options_.tokens; }
+  bool looks_at_all() const { return looked_at_.empty(); }
+  // Of each column, where not all tokens are.
+  std::span<const std::int32_t> looked_at() const { return looked_at_; }
+  std::int64_t token_of(std::int64_t column) const { return looks_at_all() ? column : looked_at_[column]; }
+  // Whether consecutive rows of the outputs lie side by side, rather than its columns.
+  bool rows_are_contiguous() const { return sums_tokens() || spec_.layout == Layout::kTokenMajor; }
+  // "y[row 3][token 5]", "values[17]".
+  std::string output_name(std::int64_t row, std::int64_t column) const;
+  // Where an output stands, and (column, token) in X, in elements.
+  std::int64_t output_index(std::int64_t row, std::int64_t column) const;
+  std::int64_t x_index(std::int64_t column, std::int64_t token) const { return index_in("x", column, token); }
+  // Where (feature, token) stands in an operand that has a line for each of one of the two.
+  std::int64_t index_in(std::string_view operand, std::int64_t feature, std::int64_t token) const;
 
   // S and A in fp64 on the cores of this machine.
   ReferenceSums compute_sums() const;
@@ -110,18 +132,29 @@ class ReferenceProblem {
   // What was set: the same for every epilogue.
   const ReferenceSums& sums() const { return sums_; }
   bool has_reference() const { return !expected_.empty() || outputs() == 0; }
-  BoundedOutput expected(std::int64_t row, std::int64_t token) const;
-  // The same of all outputs: at row * tokens + token.
+  BoundedOutput expected(std::int64_t row, std::int64_t column) const;
+  // The same of all outputs: at row * columns + column.
   std::span<const double> expected_values() const { return expected_; }
   std::span<const float> bounds() const { return bounds_; }
 
   PoisonedInput poisoned_input() const;
 
  private:
-  std::int64_t outputs() const { return spec_.rows * options_.tokens; }
+  bool sums_tokens() const { return !spec_.multiplies_weight(); }
+  std::int64_t outputs() const { return output_rows() * output_columns(); }
+  // What an operand holds of kTokenBlock columns of the outputs, or tokens where these are summed, from `first` on:
+  // [features][kTokenBlock], 0 behind the last one, `end`.
+  std::vector<double> token_block(std::string_view operand, std::int64_t features, std::int64_t first,
+                                  std::int64_t end) const;
+  void choose_columns();
+  ReferenceSums sums_over_columns() const;
+  ReferenceSums sums_over_tokens() const;
+  // Poison the columns of `poisoned`, and say what that does.
+  void poison_columns(std::span<const std::int64_t> columns, PoisonedInput& poisoned) const;
+  void poison_tokens(std::span<const std::int64_t> columns, PoisonedInput& poisoned) const;
   // The contents of an operand, drawn from its own stream of numbers.
   ElementBuffer draw(const Operand& operand, std::int64_t stride, std::uint64_t stream) const;
-  // What a row's sum of poisoned products, the others left out, makes of its output.
+  // What the sum of poisoned products, the others left out, makes of an output.
   PoisonEffect effect_of(float sum) const;
 
   const CsrMatrix* matrix_;
@@ -130,8 +163,10 @@ class ReferenceProblem {
   IntegerVariables variables_;
   RoundedValues values_;
   std::vector<DrawnOperand> operands_;
+  std::size_t output_ = 0;               // of operands_
+  std::vector<std::int32_t> looked_at_;  // tokens, ascending; empty: all
   ReferenceSums sums_;
-  std::vector<double> expected_;  // row * tokens + token
+  std::vector<double> expected_;  // row * columns + column
   std::vector<float> bounds_;     // likewise
 };
 

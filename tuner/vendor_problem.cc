@@ -70,11 +70,11 @@ Result<Verification> VendorProblem::verify(Layout layout) {
   }
   ElementBuffer raw(spec().type, spec().rows * tokens());
   SPARSMITH_RETURN_IF_ERROR(executor_.read(raw.bytes(), found->y.address()));
-  ElementBuffer y = plain_->initial_y();
+  ElementBuffer y = plain_->initial_output();
   parallel_for(spec().rows, grain_of_rows(tokens()), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row)
       for (std::int64_t token = 0; token < tokens(); ++token)
-        y.set(plain_->y_index(row, token), raw.get(index_in(layout, spec().rows, tokens(), row, token)));
+        y.set(plain_->index_in("y", row, token), raw.get(index_in(layout, spec().rows, tokens(), row, token)));
   });
   return verify_outputs(*plain_, y.bytes());
 }

@@ -13,20 +13,20 @@ namespace sparsmith {
 namespace {
 
 BoundedOutput expected_output(const ReferenceProblem& problem, const PoisonedInput* poisoned, std::int64_t row,
-                              std::int64_t token) {
-  const BoundedOutput drawn = problem.expected(row, token);
-  return poisoned == nullptr ? drawn : poisoned->expected(problem.spec().type, drawn, row, token);
+                              std::int64_t column) {
+  const BoundedOutput drawn = problem.expected(row, column);
+  return poisoned == nullptr ? drawn : poisoned->expected(problem.spec().type, drawn, row, problem.token_of(column));
 }
 
 void look_at(const ReferenceProblem& problem, std::span<const std::byte> y, const PoisonedInput* poisoned,
-             std::int64_t row, std::int64_t token, OutputFindings& findings) {
+             std::int64_t row, std::int64_t column, OutputFindings& findings) {
   const DataType type = problem.spec().type;
-  const BoundedOutput expected = expected_output(problem, poisoned, row, token);
-  const float actual = read_element(y, type, problem.y_index(row, token));
+  const BoundedOutput expected = expected_output(problem, poisoned, row, column);
+  const float actual = read_element(y, type, problem.output_index(row, column));
   ++findings.outputs;
   if (!within_bound(type, expected, actual)) {
     ++findings.wrong;
-    findings.first_wrong = std::min(findings.first_wrong, row * problem.tokens() + token);
+    findings.first_wrong = std::min(findings.first_wrong, row * problem.output_columns() + column);
   }
   if (!std::isfinite(expected.value) || !std::isfinite(expected.bound)) return;
   if (std::isinf(actual) && within_bound(type, expected, actual)) return;  // overflowed, rightly
@@ -37,15 +37,14 @@ void look_at(const ReferenceProblem& problem, std::span<const std::byte> y, cons
   findings.squared_reference += expected.value * expected.value;
 }
 
-// The first element between lines of Y that changed, or -1.
+// The first element between lines of the output that changed, or -1.
 std::int64_t changed_padding(const ReferenceProblem& problem, std::span<const std::byte> y) {
-  const std::int64_t leading = problem.operand("y").stride;
-  const bool token_major = problem.spec().layout == Layout::kTokenMajor;
-  const std::int64_t used = token_major ? problem.spec().rows : problem.tokens();
-  if (leading == used) return -1;
+  const auto& [operand, leading, contents] = problem.output();
+  const std::int64_t used = problem.rows_are_contiguous() ? problem.output_rows() : problem.all_columns();
+  if (!operand.has_stride || leading == used) return -1;
   const std::size_t width = size_of(problem.spec().type);
-  const std::span<const std::byte> before = problem.initial_y().bytes();
-  for (std::int64_t i = 0; i < problem.initial_y().size(); ++i) {
+  const std::span<const std::byte> before = problem.initial_output().bytes();
+  for (std::int64_t i = 0; i < problem.initial_output().size(); ++i) {
     if (i % leading < used) continue;
     if (!std::equal(y.begin() + i * width, y.begin() + (i + 1) * width, before.begin() + i * width)) return i;
   }
@@ -70,11 +69,12 @@ Verification verification_of(const ReferenceProblem& problem, const OutputFindin
   result.norm_error = std::sqrt(findings.squared_error) / std::max(std::sqrt(findings.squared_reference), 1e-300);
   if (findings.squared_error == 0) result.norm_error = 0;
   if (findings.wrong > 0) {
-    const std::int64_t row = findings.first_wrong / problem.tokens();
-    const std::int64_t token = findings.first_wrong % problem.tokens();
-    const BoundedOutput expected = expected_output(problem, poisoned, row, token);
-    result.reason = fmt::format("y[row {}][token {}] = {}, expected {:.9g} +- {:.2g}; {} of {} outputs are wrong", row,
-                                token, first_wrong, expected.value, expected.bound, findings.wrong, findings.outputs);
+    const std::int64_t row = findings.first_wrong / problem.output_columns();
+    const std::int64_t column = findings.first_wrong % problem.output_columns();
+    const BoundedOutput expected = expected_output(problem, poisoned, row, column);
+    result.reason =
+        fmt::format("{} = {}, expected {:.9g} +- {:.2g}; {} of {} outputs are wrong", problem.output_name(row, column),
+                    first_wrong, expected.value, expected.bound, findings.wrong, findings.outputs);
   }
   result.ok = result.reason.empty();
   return result;
@@ -82,25 +82,27 @@ Verification verification_of(const ReferenceProblem& problem, const OutputFindin
 
 Verification verify_outputs(const ReferenceProblem& problem, std::span<const std::byte> y,
                             const PoisonedInput* poisoned) {
-  if (y.size() != problem.initial_y().bytes().size()) {
+  if (y.size() != problem.initial_output().bytes().size()) {
     Verification result;
-    result.reason = fmt::format("y has {} bytes, expected {}", y.size(), problem.initial_y().bytes().size());
+    result.reason = fmt::format("{} has {} bytes, expected {}", problem.output().operand.name, y.size(),
+                                problem.initial_output().bytes().size());
     return result;
   }
   OutputFindings all;
   std::mutex mutex;  // guards `all`
-  parallel_for(problem.spec().rows, grain_of_rows(problem.tokens()), [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t columns = problem.output_columns();
+  parallel_for(problem.output_rows(), grain_of_rows(columns), [&](std::int64_t begin, std::int64_t end) {
     OutputFindings findings;
-    const auto look = [&](std::int64_t row, std::int64_t token) {
-      look_at(problem, y, poisoned, row, token, findings);
+    const auto look = [&](std::int64_t row, std::int64_t column) {
+      look_at(problem, y, poisoned, row, column, findings);
     };
-    // As Y lies in memory.
-    if (problem.spec().layout == Layout::kTokenMajor) {
-      for (std::int64_t token = 0; token < problem.tokens(); ++token)
-        for (std::int64_t row = begin; row < end; ++row) look(row, token);
+    // As they lie in memory.
+    if (problem.rows_are_contiguous()) {
+      for (std::int64_t column = 0; column < columns; ++column)
+        for (std::int64_t row = begin; row < end; ++row) look(row, column);
     } else {
       for (std::int64_t row = begin; row < end; ++row)
-        for (std::int64_t token = 0; token < problem.tokens(); ++token) look(row, token);
+        for (std::int64_t column = 0; column < columns; ++column) look(row, column);
     }
     const std::lock_guard lock(mutex);
     all.add(findings);
@@ -108,14 +110,14 @@ Verification verify_outputs(const ReferenceProblem& problem, std::span<const std
 
   float first_wrong = 0;
   if (all.wrong > 0) {
-    const std::int64_t row = all.first_wrong / problem.tokens();
-    first_wrong = read_element(y, problem.spec().type, problem.y_index(row, all.first_wrong % problem.tokens()));
+    const std::int64_t at = problem.output_index(all.first_wrong / columns, all.first_wrong % columns);
+    first_wrong = read_element(y, problem.spec().type, at);
   }
   Verification result = verification_of(problem, all, first_wrong, poisoned);
   if (!result.ok) return result;
   if (const std::int64_t at = changed_padding(problem, y); at >= 0) {
     result.ok = false;
-    result.reason = fmt::format("wrote between the lines of y, at element {}", at);
+    result.reason = fmt::format("wrote between the lines of {}, at element {}", problem.output().operand.name, at);
   }
   return result;
 }

@@ -16,7 +16,7 @@ namespace sparsmith {
 struct OutputFindings {
   std::int64_t outputs = 0;
   std::int64_t wrong = 0;
-  std::int64_t first_wrong = std::numeric_limits<std::int64_t>::max();  // row * N + token of the first one
+  std::int64_t first_wrong = std::numeric_limits<std::int64_t>::max();  // row * columns + column of the first one
   double worst = 0;                                                     // error over bound; infinite for a NaN
   double squared_error = 0;
   double squared_reference = 0;
@@ -30,7 +30,7 @@ Verification verification_of(const ReferenceProblem& problem, const OutputFindin
                              const PoisonedInput* poisoned = nullptr);
 
 // Checks `y`, the whole output with its padding, as bytes of the operator's type: every output within its bound, and
-// padding as it was in problem.initial_y(). `poisoned`: the X that made `y`, where the drawn one did not.
+// padding as it was in problem.initial_output(). `poisoned`: the X that made `y`, where the drawn one did not.
 // REQUIRES: problem.has_reference().
 Verification verify_outputs(const ReferenceProblem& problem, std::span<const std::byte> y,
                             const PoisonedInput* poisoned = nullptr);

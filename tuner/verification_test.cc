@@ -55,8 +55,8 @@ Eigen::MatrixXd exact_output(const ReferenceProblem& problem) {
         case Activation::kGelu: value = value * (1 + std::erf(value / std::sqrt(2.0L))) / 2; break;
         case Activation::kSilu: value = value / (1 + std::exp(-value)); break;
       }
-      if (problem.beta() != 0) value += problem.beta() * problem.initial_y().get(problem.y_index(row, token));
-      if (spec.epilogue.residual) value += problem.operand("residual").contents.get(problem.y_index(row, token));
+      if (problem.beta() != 0) value += problem.beta() * problem.initial_output().get(problem.output_index(row, token));
+      if (spec.epilogue.residual) value += problem.operand("residual").contents.get(problem.output_index(row, token));
       y(row, token) = static_cast<double>(value);
     }
   }
@@ -66,7 +66,7 @@ Eigen::MatrixXd exact_output(const ReferenceProblem& problem) {
 // A plain fp32 kernel. `mutant` names the mistake it makes.
 ElementBuffer fp32_output(const ReferenceProblem& problem, const ElementBuffer& x, const std::string& mutant = "") {
   const OperatorSpec& spec = problem.spec();
-  ElementBuffer y = problem.initial_y();
+  ElementBuffer y = problem.initial_output();
   for (std::int64_t row = 0; row < spec.rows; ++row) {
     for (std::int64_t token = 0; token < problem.tokens(); ++token) {
       const bool last = row == spec.rows - 1 && token == problem.tokens() - 1;
@@ -88,9 +88,9 @@ ElementBuffer fp32_output(const ReferenceProblem& problem, const ElementBuffer& 
         value = mutant == "relu of NaN" ? (value > 0 ? value : 0) : (value < 0 ? 0 : value);
       if (spec.epilogue.activation == Activation::kGelu) value = 0.5F * value * (1 + std::erf(value * 0.70710678F));
       if (spec.epilogue.activation == Activation::kSilu) value = value / (1 + std::exp(-value));
-      const std::int64_t at = problem.y_index(row, token);
+      const std::int64_t at = problem.output_index(row, token);
       if (problem.beta() != 0 || (mutant == "beta" && spec.epilogue.beta))
-        value += problem.beta() * problem.initial_y().get(at);
+        value += problem.beta() * problem.initial_output().get(at);
       if (spec.epilogue.residual) value += problem.operand("residual").contents.get(at);
       y.set(at, value);
       if (mutant == "padding of y" && last) y.set(y.size() - 1, value);
@@ -186,6 +186,119 @@ TEST_P(VerificationTest, PoisonedColumnsReachTheRowsThatTouchThemAndNoOthers) {
   }
 }
 
+// Of a very large Y, blocks of tokens are looked at: the edges, and others by seed.
+TEST(LargeVerificationTest, LooksAtTheEdgesAndAtDrawnTokens) {
+  std::mt19937 random(kSeed);
+  const CsrMatrix matrix = random_matrix(40, 31, 0.2, random);
+  std::set<std::int64_t> seen;
+  for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+    for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+      SCOPED_TRACE(testing::Message() << layout_name(layout) << " seed " << seed);
+      ProblemOptions inputs{.tokens = 201, .seed = seed, .padding = 2};
+      const OperatorSpec spec = sample_spec(matrix, DataType::kFloat16, layout, "bias+beta");
+      ReferenceProblem all(matrix, spec, inputs);
+      all.set_sums(all.compute_sums());
+      EXPECT_TRUE(all.looks_at_all());
+      inputs.most_outputs = 5 * 16 * matrix.rows;
+      ReferenceProblem some(matrix, spec, inputs);
+      some.set_sums(some.compute_sums());
+      const std::span<const std::int32_t> tokens = some.looked_at();
+      ASSERT_EQ(some.output_columns(), std::ssize(tokens));
+      EXPECT_LE(std::ssize(some.bounds()), inputs.most_outputs);
+      EXPECT_GT(std::ssize(some.bounds()), inputs.most_outputs * 3 / 4);
+      EXPECT_TRUE(std::ranges::is_sorted(tokens));
+      EXPECT_EQ(tokens.front(), 0);
+      EXPECT_EQ(tokens.back(), 200);
+      seen.insert(tokens.begin(), tokens.end());
+      for (std::int64_t column = 0; column < some.output_columns(); ++column) {
+        EXPECT_EQ(some.output_index(7, column), all.output_index(7, some.token_of(column)));
+        const BoundedOutput expected = all.expected(7, some.token_of(column));
+        EXPECT_EQ(some.expected(7, column).bound, expected.bound);
+        if (!std::isnan(expected.value)) EXPECT_EQ(some.expected(7, column).value, expected.value);
+      }
+
+      ElementBuffer right = fp32_output(all, all.x());
+      EXPECT_TRUE(verify_outputs(some, right.bytes()).ok);
+      const PoisonedInput poisoned = some.poisoned_input();
+      EXPECT_TRUE(verify_outputs(some, fp32_output(all, poisoned.x).bytes(), &poisoned).ok);
+      ElementBuffer beside = right;
+      beside.set(beside.size() - 1, 1);
+      EXPECT_THAT(verify_outputs(some, beside.bytes()).reason, testing::HasSubstr("between the lines of y"));
+      const auto column = static_cast<std::int64_t>(random() % tokens.size());
+      right.set(some.output_index(39, column), std::nanf("1"));
+      const Verification wrong = verify_outputs(some, right.bytes());
+      if (std::isnan(some.expected(39, column).value)) continue;
+      EXPECT_FALSE(wrong.ok);
+      EXPECT_THAT(wrong.reason, testing::StartsWith("y[row 39][token " + std::to_string(tokens[column]) + "]"));
+    }
+  }
+  EXPECT_EQ(seen.size(), 201U) << "each token is looked at by some seed";
+}
+
+// Outputs that are sums over tokens: sddmm's. `mutant`: a mistake.
+ElementBuffer fp32_values(const ReferenceProblem& problem, const ElementBuffer& x, const std::string& mutant = "") {
+  ElementBuffer values = problem.initial_output();
+  const CsrMatrix& matrix = problem.matrix();
+  const DrawnOperand& dy = problem.operand("dy");
+  const bool token_major = problem.spec().layout == Layout::kTokenMajor;
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
+      float sum = 0;
+      for (std::int64_t token = mutant == "first token" ? 1 : 0; token < problem.tokens(); ++token) {
+        const float gradient = dy.contents.get(token_major ? token * dy.stride + row : row * dy.stride + token);
+        const float activation = x.get(problem.x_index(matrix.column_indices[i], token));
+        if (mutant == "dropped infinity" && std::isinf(activation)) continue;
+        sum += gradient * activation;
+      }
+      float value = problem.alpha() * sum;
+      if (problem.beta() != 0) value += problem.beta() * values.get(i);
+      values.set(i, value);
+    }
+  }
+  return values;
+}
+
+TEST(SddmmVerificationTest, MistakesAreCaughtAndInfinityReachesOnlyItsColumns) {
+  std::mt19937 random(kSeed);
+  const CsrMatrix matrix = random_matrix(40, 31, 0.2, random);
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+      for (const auto& [tokens, kind] : {std::pair(1, InputKind::kVaried),
+                                         {9, InputKind::kLarge},
+                                         {33, InputKind::kVaried},
+                                         {40, InputKind::kTiny}}) {
+        SCOPED_TRACE(testing::Message() << short_name(type) << " " << layout_name(layout) << " N = " << tokens);
+        OperatorSpec spec{
+            .type = type, .layout = layout, .epilogue = {.beta = tokens == 9}, .kind = OperatorKind::kSddmm};
+        spec.set_weight(matrix.rows, matrix.cols, matrix.nnz());
+        ReferenceProblem problem(matrix, spec, {.tokens = tokens, .seed = 7, .kind = kind, .padding = tokens % 2});
+        problem.set_sums(problem.compute_sums());
+        EXPECT_EQ(problem.output().operand.name, "values");
+        EXPECT_EQ(problem.output_rows(), matrix.nnz());
+        const Verification right = verify_outputs(problem, fp32_values(problem, problem.x()).bytes());
+        EXPECT_TRUE(right.ok) << right.reason;
+        const Verification wrong = verify_outputs(problem, fp32_values(problem, problem.x(), "first token").bytes());
+        EXPECT_FALSE(wrong.ok);
+        EXPECT_THAT(wrong.reason, testing::StartsWith("values["));
+        ElementBuffer moved = fp32_values(problem, problem.x());
+        const float first = moved.get(0);
+        moved.set(0, moved.get(1));
+        moved.set(1, first);
+        EXPECT_FALSE(verify_outputs(problem, moved.bytes()).ok) << "two outputs that are swapped";
+
+        const PoisonedInput poisoned = problem.poisoned_input();
+        const ElementBuffer reached = fp32_values(problem, poisoned.x);
+        const Verification with_infinity = verify_outputs(problem, reached.bytes(), &poisoned);
+        EXPECT_TRUE(with_infinity.ok) << with_infinity.reason;
+        EXPECT_FALSE(verify_outputs(problem, reached.bytes()).ok);
+        EXPECT_FALSE(verify_outputs(problem, fp32_values(problem, problem.x()).bytes(), &poisoned).ok);
+        EXPECT_FALSE(
+            verify_outputs(problem, fp32_values(problem, poisoned.x, "dropped infinity").bytes(), &poisoned).ok);
+      }
+    }
+  }
+}
+
 // Old Y is NaN as a whole where beta is 0, and in some places otherwise.
 TEST_P(VerificationTest, OldValuesAreReadOnlyWhereBetaIsNotZero) {
   const Case& c = GetParam();
@@ -243,7 +356,7 @@ TEST(ReferenceProblemTest, TakesEmptyMatrices) {
     problem.set_sums(problem.compute_sums());
     ElementBuffer y(DataType::kFloat32, rows * 2);
     EXPECT_TRUE(verify_outputs(problem, y.bytes()).ok);
-    EXPECT_EQ(verify_outputs(problem, problem.initial_y().bytes()).ok, rows == 0);
+    EXPECT_EQ(verify_outputs(problem, problem.initial_output().bytes()).ok, rows == 0);
     EXPECT_FALSE(verify_outputs(problem, std::vector<std::byte>(3)).ok);
     (void)problem.poisoned_input();
   }

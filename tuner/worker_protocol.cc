@@ -27,13 +27,16 @@ DataType data_type_of(const json& value) {
   return *type;
 }
 
-json to_json(const OperatorSpec& spec) { return {{"name", spec.name()}, {"rows", spec.rows}, {"cols", spec.cols}}; }
+json to_json(const OperatorSpec& spec) {
+  return {{"name", spec.name()}, {"rows", spec.rows}, {"cols", spec.cols}, {"nnz", spec.nnz}};
+}
 
 OperatorSpec spec_of(const json& value) {
   auto spec = OperatorSpec::parse(value.at("name").get_ref<const std::string&>());
   if (!spec.ok()) refuse(spec.status().message());
   spec->rows = integer_of(value.at("rows"));
   spec->cols = integer_of(value.at("cols"));
+  spec->nnz = integer_of(value.at("nnz"));
   return *spec;
 }
 
@@ -113,8 +116,7 @@ WeightRequest weight_of(const json& header, BlobReader& blobs) {
   request.matrix.row_offsets = copied<std::int64_t>(blobs.next());
   request.matrix.column_indices = copied<std::uint32_t>(blobs.next());
   request.matrix.values = copied<float>(blobs.next());
-  if (request.matrix.rows != request.spec.rows || request.matrix.cols != request.spec.cols)
-    refuse("the weight has another shape than the operator");
+  if (!request.spec.fits(request.matrix)) refuse("the weight has another shape than the operator");
   return request;
 }
 

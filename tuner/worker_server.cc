@@ -109,8 +109,7 @@ Result<WorkerReply> WorkerServer::answer(const FingerprintKernelRequest& request
 
 Result<WorkerReply> WorkerServer::answer(WeightRequest& request) {
   SPARSMITH_RETURN_IF_ERROR(request.matrix.validate());
-  if (request.matrix.rows != request.spec.rows || request.matrix.cols != request.spec.cols)
-    return invalid_argument("the weight has another shape than the operator");
+  if (!request.spec.fits(request.matrix)) return invalid_argument("the weight has another shape than the operator");
   forget_problem();
   sent_.reset();
   packings_.clear();
@@ -150,7 +149,7 @@ Result<WorkerReply> WorkerServer::answer(const DropPackingRequest& request) {
 }
 
 Fingerprinter* WorkerServer::for_device_checks(const ReferenceProblem& problem) {
-  const std::int64_t outputs = spec_.rows * problem.tokens();
+  const auto outputs = static_cast<std::int64_t>(problem.bounds().size());
   const bool has_room = outputs * kBytesAnOutput <= executor_.properties().memory_bytes / kShareOfMemory;
   const bool wanted = outputs >= kOutputsForTheCpu && has_room;
   return wanted && fingerprinter_ && output_comparison_kernels_.contains(spec_.type) ? &*fingerprinter_ : nullptr;
@@ -162,7 +161,7 @@ Result<WorkerReply> WorkerServer::answer(const TokensRequest& request) {
   if (rounded_ == nullptr) rounded_ = rounded_values(matrix_, spec_.type);
   auto problem = std::make_unique<ReferenceProblem>(
       matrix_, spec_, ProblemOptions{.tokens = request.tokens, .seed = request.seed}, rounded_);
-  const bool on_device = reference_kernels_.contains(spec_.type) &&
+  const bool on_device = spec_.multiplies_weight() && reference_kernels_.contains(spec_.type) &&
                          matrix_.nnz() > kProductsForTheCpu / std::max<std::int64_t>(request.tokens, 1);
   if (on_device) {
     if (!reference_weight_) {

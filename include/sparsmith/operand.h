@@ -8,11 +8,14 @@
 
 namespace sparsmith {
 
-// What is multiplied by X.
+// What is computed from a weight.
 enum class OperatorKind : std::uint8_t {
-  kSpmm,            // W
-  kSpmmTransposed,  // W^T: a layer's gradient of X from that of Y
+  kSpmm,            // Y = W X
+  kSpmmTransposed,  // Y = W^T X: a layer's gradient of X from that of Y
+  kSddmm,           // values = dY X^T where W has elements: the gradient of W
 };
+inline constexpr OperatorKind kOperatorKinds[] = {OperatorKind::kSpmm, OperatorKind::kSpmmTransposed,
+                                                  OperatorKind::kSddmm};
 
 // How an operator uses an operand.
 enum class Access : std::uint8_t { kIn, kOut, kInOut };

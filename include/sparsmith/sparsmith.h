@@ -35,8 +35,9 @@ typedef enum sparsmith_status {
 typedef enum sparsmith_type { SPARSMITH_FP32 = 0, SPARSMITH_FP16 = 1, SPARSMITH_BF16 = 2 } sparsmith_type;
 
 typedef enum sparsmith_operator_kind {
-  SPARSMITH_SPMM = 0,           /* Y = W X */
-  SPARSMITH_SPMM_TRANSPOSED = 1 /* Y = W^T X: a layer's gradient of its input from that of its output */
+  SPARSMITH_SPMM = 0,            /* y = W x */
+  SPARSMITH_SPMM_TRANSPOSED = 1, /* y = W^T x: a layer's gradient of its input from that of its output */
+  SPARSMITH_SDDMM = 2            /* values = dy x^T where W has elements, in the order of CSR: the gradient of W */
 } sparsmith_operator_kind;
 
 typedef struct sparsmith_model sparsmith_model;       /* a tuned file on a GPU */
@@ -127,7 +128,7 @@ SPARSMITH_API sparsmith_status sparsmith_weight_operator(const sparsmith_weight*
 typedef struct sparsmith_operator_info {
   size_t struct_size;
   sparsmith_operator_kind kind;
-  int64_t rows; /* M: features of y */
+  int64_t rows; /* M: features of y or dy */
   int64_t cols; /* K: features of x */
   sparsmith_type type;
   const char* layout;   /* "token_major": x[N][K], y[N][M]; "feature_major": x[K][N], y[M][N] */
@@ -143,7 +144,7 @@ SPARSMITH_API sparsmith_status sparsmith_operator_describe(const sparsmith_opera
 /* An array that the operator reads or writes besides the weight: lines of elements. */
 typedef struct sparsmith_operand_info {
   size_t struct_size;
-  const char* name; /* "x", "y", "bias", "residual" */
+  const char* name; /* "x", "y", "bias", "residual"; of sddmm "x", "dy", "values" */
   sparsmith_type type;
   int present; /* 0: the operator was tuned without it */
   int read;    /* other than 0: it is read */

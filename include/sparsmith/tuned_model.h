@@ -84,7 +84,7 @@ struct ChoiceInfo {
 // What an operator computes, and what was chosen for a number of tokens.
 struct OperatorInfo {
   OperatorKind kind = OperatorKind::kSpmm;
-  std::int64_t rows = 0;               // M: features of Y
+  std::int64_t rows = 0;               // M: features of Y or dY
   std::int64_t cols = 0;               // K: features of X
   DataType type = DataType::kFloat32;  // of all operands
   std::string layout;                  // "token_major" or "feature_major"

@@ -33,24 +33,26 @@ struct CompareOutputs {
     }
   };
 
-  // y's element (row, token) is y[row * row_stride + token * token_stride]; values and bounds are [M][N].
-  // effects: [M][kPeriod], those of PoisonedInput in tuner/reference_problem.h, or null. `largest`: the largest finite
-  // number of y's type. Each block writes to findings[block].
+  // y's element (row, token) is y[row * row_stride + token * token_stride]; values and bounds are [rows][columns].
+  // looked_at: the token of each column; null: all tokens are. effects: [rows][kPeriod], those of PoisonedInput in
+  // tuner/reference_problem.h, or null. `largest`: the largest finite number of y's type. Each block writes to
+  // findings[block].
   static SPARSMITH_DEVICE void run(const Value* y, const double* values, const float* bounds, const u8* effects,
-                                   i64 rows, i64 tokens, i64 row_stride, i64 token_stride, double largest,
-                                   Findings* findings, u8* shared) {
+                                   const int* looked_at, i64 rows, i64 columns, i64 row_stride, i64 token_stride,
+                                   double largest, Findings* findings, u8* shared) {
     launch_dependents();
     wait_for_previous();
     Findings found = {0, 0, kNone, 0, 0, 0};
     const i64 warps = static_cast<i64>(grid_size_x()) * (kThreads / 32);
     const i64 warp = static_cast<i64>(block_index_x()) * (kThreads / 32) + thread_index() / 32;
-    const i64 tiles_a_row = (tokens + kTokens - 1) / kTokens;
+    const i64 tiles_a_row = (columns + kTokens - 1) / kTokens;
     const i64 tiles = (rows + kRows - 1) / kRows * tiles_a_row;
     for (i64 tile = warp; tile < tiles; tile += warps) {
       const i64 row = tile / tiles_a_row * kRows + lane_index() % kRows;
-      const i64 token = tile % tiles_a_row * kTokens + lane_index() / kRows;
-      if (row >= rows || token >= tokens) continue;
-      const i64 output = row * tokens + token;
+      const i64 column = tile % tiles_a_row * kTokens + lane_index() / kRows;
+      if (row >= rows || column >= columns) continue;
+      const i64 output = row * columns + column;
+      const i64 token = looked_at == nullptr ? column : looked_at[column];
       const double actual = static_cast<double>(to_float(y[row * row_stride + token * token_stride]));
       Expected expected = {values[output], static_cast<double>(bounds[output])};
       if (effects != nullptr) expected.poison(effects[row * kPeriod + token % kPeriod], largest);

@@ -72,7 +72,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::uint8_t choice_of_weight = bytes.next();
   const Weight& weight = weights[choice_of_weight % weights.size()];
   const bool generates = choice_of_weight % 16 < 4;  // which takes a hundred times as long
-  const Problem problem = problem_of(bytes, weight);
+  Problem problem = problem_of(bytes, weight);
+  if (!tested.serves(problem.spec)) {
+    OperatorSpec& spec = problem.spec;
+    spec = {.type = spec.type,
+            .layout = spec.layout,
+            .epilogue = {.beta = spec.epilogue.beta},
+            .kind = OperatorKind::kSddmm};
+    spec.set_weight(weight.matrix.rows, weight.matrix.cols, weight.matrix.nnz());
+  }
   Config config{tested.name(), {}};
   for (const Parameter& parameter : tested.parameters()) {
     const std::uint8_t choice = bytes.next();
