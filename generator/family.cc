@@ -54,12 +54,18 @@ Result<Candidate> Family::generate_without(Ablation part, const Config& /*config
   return unsupported(fmt::format("{}: there is no build for \"{}\"", name(), ablation_name(part)));
 }
 
+namespace {
+
+template <class... Each>
+std::array<std::unique_ptr<Family>, sizeof...(Each)> one_of_each() {
+  return {std::make_unique<Each>()...};
+}
+
+}  // namespace
+
 std::span<const std::unique_ptr<Family>> families() {
-  static const std::array<std::unique_ptr<Family>, 11> all = {
-      std::make_unique<RowsFamily>(),    std::make_unique<PanelFamily>(),   std::make_unique<SlotsFamily>(),
-      std::make_unique<BitmapFamily>(),  std::make_unique<ScatterFamily>(), std::make_unique<GatherFamily>(),
-      std::make_unique<BsrFamily>(),     std::make_unique<WgmmaFamily>(),   std::make_unique<SpecializedFamily>(),
-      std::make_unique<TwoFourFamily>(), std::make_unique<SampledFamily>()};
+  static const auto all = one_of_each<RowsFamily, PanelFamily, SlotsFamily, BitmapFamily, ScatterFamily, GatherFamily,
+                                      BsrFamily, WgmmaFamily, SpecializedFamily, TwoFourFamily, SampledFamily>();
   return all;
 }
 

@@ -1,5 +1,5 @@
 // Every rule of every family against an example: a config that this rule refuses and no other. The examples stand in
-// family_rules_examples.txt, a line each: family, problem, config, reason. So a rule that is taken out, or that lets
+// rule_examples/FAMILY.txt, a line each: problem, config, reason. So a rule that is taken out, or that lets
 // through more than before, is seen. For a rule without an example the test prints one.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -129,21 +129,19 @@ Asked ask(const std::vector<Rule>& rules, const Config& config, const Searched& 
 }
 
 struct Example {
-  std::string family;
   std::string problem;
   std::string config;
   std::string reason;
 };
 
-std::vector<Example> examples() {
-  std::ifstream file(SPARSMITH_EXAMPLES);
-  EXPECT_TRUE(file.good()) << SPARSMITH_EXAMPLES;
+std::vector<Example> examples_of(const Family& of) {
+  std::ifstream file(std::string(SPARSMITH_EXAMPLES "/") + of.name() + ".txt");
+  EXPECT_TRUE(file.good()) << of.name() << ": " SPARSMITH_EXAMPLES " has no file of it";
   std::vector<Example> all;
   for (std::string line; std::getline(file, line);) {
     Example each;
     std::istringstream fields(line);
-    for (std::string* field : {&each.family, &each.problem, &each.config, &each.reason})
-      std::getline(fields, *field, '|');
+    for (std::string* field : {&each.problem, &each.config, &each.reason}) std::getline(fields, *field, '|');
     all.push_back(each);
   }
   return all;
@@ -178,7 +176,7 @@ std::string find_example(const Family& of, const std::string& reason) {
           bad = other_bad;
         }
       }
-      if (bad == 0) return fmt::format("{}|{}|{}|{}", of.name(), problem, config.text(), reason);
+      if (bad == 0) return fmt::format("{}|{}|{}", problem, config.text(), reason);
     }
   }
   return "none was found: other rules may make it superfluous";
@@ -191,24 +189,23 @@ const std::set<std::pair<std::string, std::string>> kWithoutExample = {
 };
 
 TEST(FamilyRulesTest, EachRuleAloneRefusesItsExample) {
-  std::set<std::pair<std::string, std::string>> shown = kWithoutExample;
-  for (const Example& each : examples()) {
-    SCOPED_TRACE(fmt::format("{}: {}; {}", each.family, each.reason, each.config));
-    const Family* const of = family(each.family);
-    const auto config = Config::parse(each.config);
-    ASSERT_TRUE(of != nullptr && config.ok());
-    ASSERT_NE(std::ranges::count(of->rules(), each.reason, &Rule::reason), 0) << "the rule is gone";
-    const std::vector<Rule> rules = rules_around(*of, each.reason);
-    const Asked asked = ask(rules, *config, problem_of(each.problem), each.reason);
-    EXPECT_TRUE(asked.refused_by_it);
-    EXPECT_EQ(asked.passed, rules.size()) << "refused as well: " << rules[asked.passed % rules.size()].reason;
-    shown.emplace(each.family, each.reason);
-  }
-  for (const auto& each : families()) {
-    for (const Rule& rule : each->rules()) {
-      if (shown.contains({each->name(), rule.reason})) continue;
-      ADD_FAILURE() << each->name() << ": no example for \"" << rule.reason << "\"; this may be one:\n"
-                    << find_example(*each, rule.reason);
+  for (const auto& of : families()) {
+    std::set<std::string> shown;
+    for (const Example& each : examples_of(*of)) {
+      SCOPED_TRACE(fmt::format("{}: {}; {}", of->name(), each.reason, each.config));
+      const auto config = Config::parse(each.config);
+      ASSERT_TRUE(config.ok() && config->family == of->name());
+      ASSERT_NE(std::ranges::count(of->rules(), each.reason, &Rule::reason), 0) << "the rule is gone";
+      const std::vector<Rule> rules = rules_around(*of, each.reason);
+      const Asked asked = ask(rules, *config, problem_of(each.problem), each.reason);
+      EXPECT_TRUE(asked.refused_by_it);
+      EXPECT_EQ(asked.passed, rules.size()) << "refused as well: " << rules[asked.passed % rules.size()].reason;
+      shown.insert(each.reason);
+    }
+    for (const Rule& rule : of->rules()) {
+      if (shown.contains(rule.reason) || kWithoutExample.contains({of->name(), rule.reason})) continue;
+      ADD_FAILURE() << of->name() << ": no example for \"" << rule.reason << "\"; this may be one:\n"
+                    << find_example(*of, rule.reason);
     }
   }
 }

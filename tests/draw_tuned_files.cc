@@ -21,9 +21,6 @@
 namespace sparsmith::test {
 namespace {
 
-constexpr const char* kFamilies[] = {"rows",  "slots", "panel",       "gather",   "bitmap", "scatter",
-                                     "wgmma", "bsr",   "specialized", "two_four", "sampled"};
-
 struct Output {
   std::string folder;
   bool sources = true;
@@ -85,17 +82,14 @@ Status write_weight(const CsrMatrix& matrix, const Problem& problem, const Packe
   return output.write(candidate.config.family, contents);
 }
 
-// Any operator that the family may serve. Values of drawn matrices are exact in fp16 and fp32.
-OperatorSpec draw_spec(Random& random, const std::string& family, const CsrMatrix& matrix) {
-  const bool any_type =
-      family == "rows" || family == "slots" || family == "panel" || family == "gather" || family == "sampled";
-  OperatorSpec spec;
-  if (family == "sampled") spec.kind = OperatorKind::kSddmm;
+// Any operator of that kind. Values of drawn matrices are exact in fp16 and fp32.
+OperatorSpec draw_spec(Random& random, OperatorKind kind, const CsrMatrix& matrix) {
+  OperatorSpec spec{.kind = kind};
   spec.set_weight(matrix.rows, matrix.cols, matrix.nnz());
-  spec.type = any_type && random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat16;
+  spec.type = random() % 2 == 0 ? DataType::kFloat32 : DataType::kFloat16;
   spec.layout = static_cast<Layout>(random() % 2);
   spec.epilogue.beta = random() % 3 == 0;
-  if (spec.kind == OperatorKind::kSddmm) return spec;
+  if (!spec.multiplies_weight()) return spec;
   spec.epilogue.activation = static_cast<Activation>(random() % 4);
   spec.epilogue.bias = random() % 2 == 0;
   spec.epilogue.residual = random() % 3 == 0;
@@ -117,7 +111,9 @@ Status draw_file(Random& random, const Family& family, Output& output) {
       matrix =
           family.name() == "two_four" ? draw_two_four(random, rows, cols, 0.7) : draw_uneven_matrix(random, rows, cols);
       problem.tokens = family.name() == "slots" ? 1 : static_cast<std::int64_t>(1 + random() % 20);
-      problem.spec = draw_spec(random, family.name(), matrix);
+      // Of a kind and, after some attempts, of a type that the family serves.
+      const bool multiplies = family.serves(OperatorSpec());
+      problem.spec = draw_spec(random, multiplies ? OperatorKind::kSpmm : OperatorKind::kSddmm, matrix);
       matrix.data_type = problem.spec.type;
       statistics = compute_statistics(matrix);
     }
@@ -163,12 +159,13 @@ Status draw_format_file(Random& random, const char* format, Output& output) {
   SPARSMITH_ASSIGN_OR_RETURN(const DrawnPacking drawn, draw_packing(random, format));
   Problem problem;
   problem.tokens = static_cast<std::int64_t>(1 + random() % 30);
-  problem.spec = draw_spec(random, format, drawn.matrix);
+  const bool is_of_transposed = is_transposed(drawn.packed.packing);
+  problem.spec = draw_spec(random,
+                           is_of_transposed    ? OperatorKind::kSpmmTransposed
+                           : random() % 3 == 0 ? OperatorKind::kSddmm
+                                               : OperatorKind::kSpmm,
+                           drawn.matrix);
   problem.spec.type = drawn.packed.value_type;
-  if (is_transposed(drawn.packed.packing)) {
-    problem.spec.kind = OperatorKind::kSpmmTransposed;
-    std::swap(problem.spec.rows, problem.spec.cols);
-  }
   Candidate candidate = any_plan(problem.spec, drawn.packed);
   candidate.config.family = fmt::format("format_{}", format);
   return write_weight(drawn.matrix, problem, drawn.packed, candidate, output);
@@ -188,8 +185,8 @@ Status draw_dense_file(Random& random, const char* epilogue, Output& output) {
 
 Status draw_all(Output& output, int files_each, std::uint64_t seed) {
   Random random(seed);
-  for (const char* name : kFamilies) {
-    for (int i = 0; i < files_each; ++i) SPARSMITH_RETURN_IF_ERROR(draw_file(random, *family(name), output));
+  for (const auto& each : families()) {
+    for (int i = 0; i < files_each; ++i) SPARSMITH_RETURN_IF_ERROR(draw_file(random, *each, output));
   }
   for (const char* format : {"csr", "slots", "panel", "bitmap", "bsr", "scatter", "two_four"}) {
     for (int i = 0; i < files_each; ++i) SPARSMITH_RETURN_IF_ERROR(draw_format_file(random, format, output));

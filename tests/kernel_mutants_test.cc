@@ -9,24 +9,10 @@
 
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"
-#include "tests/mutations.h"
+#include "tests/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
-
-struct Tested {
-  const char* family;
-  const std::vector<Mutation>& (*mutations)();
-};
-
-void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.family; }
-
-constexpr Tested kTested[] = {
-    {"rows", rows_mutations},         {"slots", slots_mutations},     {"panel", panel_mutations},
-    {"gather", gather_mutations},     {"bitmap", bitmap_mutations},   {"scatter", scatter_mutations},
-    {"wgmma", wgmma_mutations},       {"bsr", bsr_mutations},         {"specialized", specialized_mutations},
-    {"two_four", two_four_mutations}, {"sampled", sampled_mutations},
-};
 
 constexpr int kKernelsOfADraw = 4;
 constexpr int kMostDraws = 100;
@@ -85,7 +71,7 @@ void draw_kernels(const Family& tested, std::uint64_t seed, int draw, std::map<s
   for (auto& [name, kernel] : kernels) std::ranges::stable_sort(kernel.cases, {}, work);
 }
 
-class KernelMutantsTest : public testing::TestWithParam<Tested> {};
+class KernelMutantsTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(KernelMutantsTest, AreCaught) {
   const std::uint64_t seed = seed_of_run();
@@ -95,16 +81,18 @@ TEST_P(KernelMutantsTest, AreCaught) {
   auto executor = make_emulated_executor({.compiler = std::move(*compiler)});
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
 
+  ASSERT_TRUE(known_families().contains(GetParam())) << "tests/families has no file of it";
+  const std::vector<Mutation>& mutations = known_families().at(GetParam()).mutations();
   struct Pending {
     const Mutation* mutation;
     std::vector<std::string> missed_in;  // kernels
   };
   std::vector<Pending> pending;
-  for (const Mutation& mutation : GetParam().mutations()) pending.push_back({&mutation, {}});
+  for (const Mutation& mutation : mutations) pending.push_back({&mutation, {}});
   int draws = 0;
   for (; draws < kMostDraws && !pending.empty(); ++draws) {
     std::map<std::string, DrawnKernel> kernels;
-    ASSERT_NO_FATAL_FAILURE(draw_kernels(*family(GetParam().family), seed, draws, kernels));
+    ASSERT_NO_FATAL_FAILURE(draw_kernels(*family(GetParam()), seed, draws, kernels));
     for (const auto& [name, kernel] : kernels) {
       const std::size_t before = pending.size();
       std::erase_if(pending, [&](Pending& each) {
@@ -125,7 +113,7 @@ TEST_P(KernelMutantsTest, AreCaught) {
       EXPECT_TRUE(whole.ok()) << kernel.cases.front().text() << "\n" << whole.to_string();
     }
   }
-  fmt::print("{} mistakes in {} draws\n", GetParam().mutations().size(), draws);
+  fmt::print("{} mistakes in {} draws\n", mutations.size(), draws);
   for (const Pending& each : pending) {
     if (each.missed_in.empty())
       ADD_FAILURE() << each.mutation->name << " changes no kernel that was drawn";
@@ -135,8 +123,14 @@ TEST_P(KernelMutantsTest, AreCaught) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, KernelMutantsTest, testing::ValuesIn(kTested),
-                         [](const auto& instance) { return instance.param.family; });
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const auto& each : families()) names.push_back(each->name());
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, KernelMutantsTest, testing::ValuesIn(family_names()),
+                         [](const auto& instance) { return instance.param; });
 
 }  // namespace
 }  // namespace sparsmith::test

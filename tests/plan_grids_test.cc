@@ -5,89 +5,11 @@
 
 #include <algorithm>
 
-#include "generator/bitmap_family.h"
-#include "generator/bsr_family.h"
-#include "generator/gather_family.h"
 #include "generator/panel_family.h"
-#include "generator/rows_family.h"
-#include "generator/sampled_family.h"
-#include "generator/scatter_family.h"
-#include "generator/slots_family.h"
-#include "generator/specialized_family.h"
-#include "generator/two_four_family.h"
-#include "generator/wgmma_family.h"
-#include "tests/kernel_cases.h"
+#include "tests/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
-
-constexpr std::int64_t kMostBlocks = 65535;  // of a grid's y
-
-// How `blocks` blocks side by side share out `work`: all of it is covered, with less than a block to spare.
-struct AxisWork {
-  int axis = 0;
-  std::int64_t work = 0;
-  std::int64_t per_block = 1;
-  std::int64_t factor = 1;  // blocks for each `per_block`
-  std::int64_t most = kMostBlocks;
-
-  std::int64_t blocks() const {
-    std::int64_t needed = 0;
-    while (needed * per_block < work) ++needed;
-    return std::min(std::max<std::int64_t>(needed * factor, 1), most);
-  }
-};
-
-AxisWork tokens(std::int64_t n, std::int64_t tile) { return {.axis = 1, .work = n, .per_block = tile}; }
-AxisWork rows(std::int64_t count, std::int64_t per_block, std::int64_t factor = 1) {
-  return {.axis = 0, .work = count, .per_block = per_block, .factor = factor};
-}
-
-// The grid of a family's own kernel.
-std::vector<AxisWork> family_extents(const KernelCase& each, const PackedWeight& packed, std::int64_t n) {
-  const Config& config = each.config;
-  const OperatorSpec& spec = each.problem.spec;
-  if (config.family == "rows") {
-    const RowsConfig rows_config(config);
-    const std::int64_t groups = rows_config.threads_per_block / rows_config.group_threads();
-    AxisWork segments = rows(packed.facts.at("segments"), groups * rows_config.rows_per_group);
-    if (rows_config.blocks_per_sm > 0)
-      segments.most = std::int64_t{rows_config.blocks_per_sm} * each.problem.device.sm_count;
-    return {segments, tokens(n, rows_config.token_lanes * rows_config.tokens_per_thread)};
-  }
-  if (config.family == "sampled") {
-    const SampledConfig sampled(config);
-    return {rows(spec.rows, sampled.threads_per_block / sampled.group_threads())};
-  }
-  if (config.family == "slots") return {rows(packed.facts.at("parts"), 1), tokens(n, config.at("tokens_per_pass"))};
-  if (config.family == "gather")
-    return {rows(config.at("row_parts"), 1), tokens(n, GatherConfig(config).tile_tokens(spec.type))};
-  if (config.family == "panel") {
-    const PanelConfig panel(config);
-    const bool neighbours = panel.input == PanelConfig::Input::kNeighbours;
-    return {{.axis = 0,
-             .work = n,
-             .per_block = neighbours ? 2 * panel_tokens(spec.type) : panel.block_tokens(spec.type),
-             .factor = neighbours ? 2 : 1},
-            {.axis = 1, .work = panel.row_parts},
-            {.axis = 2, .work = panel.sweeps() ? 1 : panel.column_parts}};
-  }
-  std::vector<AxisWork> extents;
-  if (config.family == "bitmap")
-    extents = {rows(spec.rows, BitmapConfig(config).rows()), tokens(n, 8 * config.at("token_tiles"))};
-  if (config.family == "bsr")
-    extents = {rows(spec.rows, BsrConfig(config).rows()), tokens(n, 8 * config.at("token_tiles"))};
-  if (config.family == "two_four")
-    extents = {rows(spec.rows, TwoFourConfig(config).rows()), tokens(n, 8 * config.at("token_tiles"))};
-  if (config.family == "scatter")
-    extents = {rows(spec.rows, ScatterConfig(config).rows(), config.at("parts")), tokens(n, config.at("token_tile"))};
-  if (config.family == "specialized")
-    extents = {rows(spec.rows, SpecializedConfig(config).rows()), tokens(n, config.at("token_tile"))};
-  if (config.family == "wgmma") extents = {rows(spec.rows, WgmmaConfig(config).rows()), tokens(n, 64)};
-  const auto parts = config.values.find("column_parts");
-  extents.push_back({.axis = 2, .work = parts == config.values.end() ? 1 : parts->second});
-  return extents;
-}
 
 // Of kernels in front of that and behind it.
 std::vector<AxisWork> other_extents(const PlanStep& step, const KernelCase& each, const PackedWeight& packed,
@@ -101,12 +23,12 @@ std::vector<AxisWork> other_extents(const PlanStep& step, const KernelCase& each
   }
   if (step.kernel.starts_with("relayout_panels")) {
     const std::int64_t panels = (n + panel_tokens(spec.type) - 1) / panel_tokens(spec.type);
-    if (spec.layout == Layout::kFeatureMajor) return {rows(panels * spec.cols, 128)};
-    return {rows(spec.cols, 128 * panel_tokens(spec.type)), tokens(n, panel_tokens(spec.type))};
+    if (spec.layout == Layout::kFeatureMajor) return {rows_of_grid(panels * spec.cols, 128)};
+    return {rows_of_grid(spec.cols, 128 * panel_tokens(spec.type)), tokens_of_grid(n, panel_tokens(spec.type))};
   }
-  if (step.kernel.starts_with("relayout")) return {tokens(n, 8 * elements_of_16_bytes)};
-  if (step.kernel.starts_with("finish_rows")) return {rows(packed.facts.at("split_rows") * n, 256)};
-  if (step.kernel.starts_with("finish_parts")) return {rows(spec.rows * n, 256)};
+  if (step.kernel.starts_with("relayout")) return {tokens_of_grid(n, 8 * elements_of_16_bytes)};
+  if (step.kernel.starts_with("finish_rows")) return {rows_of_grid(packed.facts.at("split_rows") * n, 256)};
+  if (step.kernel.starts_with("finish_parts")) return {rows_of_grid(spec.rows * n, 256)};
   ADD_FAILURE() << step.kernel << " is not known here";
   return {};
 }
@@ -117,6 +39,8 @@ TEST_P(PlanGridsTest, CoverAllRowsAndTokensAndNoMore) {
   const std::uint64_t seed = seed_of_run();
   SCOPED_TRACE(fmt::format("SPARSMITH_TEST_SEED={}", seed));
   const Family& tested = *family(GetParam());
+  ASSERT_TRUE(known_families().contains(GetParam())) << "tests/families has no file of it";
+  const KnownFamily& known = known_families().at(GetParam());
   int steps = 0;
   for (KernelCase each : draw_cases(tested, seed, 24, 3)) {
     each.small_grid = false;
@@ -146,7 +70,7 @@ TEST_P(PlanGridsTest, CoverAllRowsAndTokensAndNoMore) {
           }
         }
         const bool own = step.kernel.starts_with(GetParam() + "_");
-        for (const AxisWork& extent : own ? family_extents(each, packed, n) : other_extents(step, each, packed, n)) {
+        for (const AxisWork& extent : own ? known.grid(each, packed, n) : other_extents(step, each, packed, n)) {
           EXPECT_EQ(step.grid[extent.axis].evaluate(variables).value(), extent.blocks())
               << step.kernel << ", axis " << extent.axis << ", N = " << n << "; " << each.text();
         }

@@ -85,7 +85,9 @@ Result<BreakEvenOutcome> find_break_evens(const TuneSettings& tuning, const Brea
   outcome.seed = weight.seed;
   outcome.range = settings.range;
   const RunWithTuner run = [&](const TuneOptions& options, const TuneResources& resources) -> Result<TuneReport> {
-    outcome.spec = options.spec_of(weight.rows, weight.cols, weight.nnz, weight.data_type);
+    outcome.spec = options.spec_of(weight.rows, weight.cols, 0, weight.data_type);
+    if (!outcome.spec.multiplies_weight())
+      return invalid_argument("--break-even compares with dense, and nothing dense computes sddmm");
     TuneReport last;
     const TuneWeights tune_drawn = [&](std::span<const WeightInput> weights, const TuneOptions& alone) {
       auto report = tune(weights, alone, resources);

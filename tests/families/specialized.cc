@@ -1,8 +1,8 @@
-// Mistakes that kernels of the specialized family may have.
+// Mistakes that kernels of the specialized family may have, and their grids.
 #include <algorithm>
 
 #include "generator/specialized_family.h"
-#include "tests/mutations.h"
+#include "tests/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
@@ -51,9 +51,7 @@ bool aligned_input(const SpecializedConfig& config, const PackedCase& each) {
 }
 bool meets_infinity_in_some(const SpecializedConfig&, const PackedCase& each) { return meets_infinity(each); }
 
-}  // namespace
-
-const std::vector<Mutation>& specialized_mutations() {
+const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> all = {
       {"tiles are multiplied before they are full", "await(barriers.full(place + c * kRowTiles), parity);", "",
        specialized(any_tiles)},
@@ -124,4 +122,12 @@ const std::vector<Mutation>& specialized_mutations() {
   return all;
 }
 
+std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight&, std::int64_t n) {
+  return {rows_of_grid(each.problem.spec.rows, SpecializedConfig(each.config).rows()),
+          tokens_of_grid(n, each.config.at("token_tile")), parts_of_grid(each.config.at("column_parts"))};
+}
+
+const Registration kRegistered("specialized", {mutations, grid});
+
+}  // namespace
 }  // namespace sparsmith::test

@@ -1,8 +1,8 @@
-// Mistakes that kernels of the gather family may have.
+// Mistakes that kernels of the gather family may have, and their grids.
 #include <algorithm>
 
 #include "generator/gather_family.h"
-#include "tests/mutations.h"
+#include "tests/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
@@ -50,9 +50,7 @@ bool gathers_in_sweeps(const GatherConfig&, const KernelCase& each, const Packed
   return columns > 0 && each.matrix.cols > columns && each.matrix.nnz() > 200;
 }
 
-}  // namespace
-
-const std::vector<Mutation>& gather_mutations() {
+const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> all = {
       {"no barrier before sums are added", "block_barrier();  // the sums are there", "", gather(gathers_any)},
       {"no barrier before sums are written again", "block_barrier();  // the sums have been read", "",
@@ -81,4 +79,12 @@ const std::vector<Mutation>& gather_mutations() {
   return all;
 }
 
+std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight&, std::int64_t n) {
+  const GatherConfig config(each.config);
+  return {rows_of_grid(each.config.at("row_parts"), 1), tokens_of_grid(n, config.tile_tokens(each.problem.spec.type))};
+}
+
+const Registration kRegistered("gather", {mutations, grid});
+
+}  // namespace
 }  // namespace sparsmith::test

@@ -1,8 +1,8 @@
-// Mistakes that kernels of the bsr family may have.
+// Mistakes that kernels of the bsr family may have, and their grids.
 #include <algorithm>
 
 #include "generator/bsr_family.h"
-#include "tests/mutations.h"
+#include "tests/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
@@ -31,9 +31,7 @@ bool token_major(const BsrConfig&, const KernelCase& each) {
 }
 bool infinity(const BsrConfig&, const KernelCase& each) { return meets_infinity(each); }
 
-}  // namespace
-
-const std::vector<Mutation>& bsr_mutations() {
+const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> all = {
       {"no barrier before the sums are read", "sums.put(sums_of_warps);\n        block_barrier();",
        "sums.put(sums_of_warps);", bsr(any_weight)},
@@ -57,4 +55,12 @@ const std::vector<Mutation>& bsr_mutations() {
   return all;
 }
 
+std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight&, std::int64_t n) {
+  return {rows_of_grid(each.problem.spec.rows, BsrConfig(each.config).rows()),
+          tokens_of_grid(n, 8 * each.config.at("token_tiles")), parts_of_grid(1)};
+}
+
+const Registration kRegistered("bsr", {mutations, grid});
+
+}  // namespace
 }  // namespace sparsmith::test

@@ -1,8 +1,8 @@
-// Mistakes that kernels of the slots family may have.
+// Mistakes that kernels of the slots family may have, and their grids.
 #include <algorithm>
 
 #include "generator/slots_family.h"
-#include "tests/mutations.h"
+#include "tests/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
@@ -99,9 +99,7 @@ bool has_long_rows(const SlotsConfig& config, const Cases& cases) {
   return some(cases, [&](const PackedCase& each) { return config.adds_long_rows(each.packed); });
 }
 
-}  // namespace
-
-const std::vector<Mutation>& slots_mutations() {
+const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> all = {
       {"the first product of a tile is dropped", "for (int e = 0; e < kVectorWidth; ++e) add_product(",
        "for (int e = 1; e < kVectorWidth; ++e) add_product(", slots(narrow_tiles)},
@@ -156,4 +154,11 @@ const std::vector<Mutation>& slots_mutations() {
   return all;
 }
 
+std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight& packed, std::int64_t n) {
+  return {rows_of_grid(packed.facts.at("parts"), 1), tokens_of_grid(n, each.config.at("tokens_per_pass"))};
+}
+
+const Registration kRegistered("slots", {mutations, grid});
+
+}  // namespace
 }  // namespace sparsmith::test

@@ -1,8 +1,8 @@
-// Mistakes that kernels of the sampled family may have.
+// Mistakes that kernels of the sampled family may have, and their grids.
 #include <algorithm>
 
 #include "generator/sampled_family.h"
-#include "tests/mutations.h"
+#include "tests/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
@@ -39,9 +39,7 @@ bool beta_is_zero(const SampledConfig&, const KernelCase& each) {
 }
 bool infinity(const SampledConfig&, const KernelCase& each) { return stores_infinity(each); }
 
-}  // namespace
-
-const std::vector<Mutation>& sampled_mutations() {
+const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> all = {
       {"two outputs are swapped", "output.store(segment.first + nonzero,",
        "output.store((segment.first + nonzero) ^ 1U,", sampled(several_in_a_row)},
@@ -65,4 +63,12 @@ const std::vector<Mutation>& sampled_mutations() {
   return all;
 }
 
+std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight&, std::int64_t) {
+  const SampledConfig config(each.config);
+  return {rows_of_grid(each.problem.spec.rows, config.threads_per_block / config.group_threads())};
+}
+
+const Registration kRegistered("sampled", {mutations, grid});
+
+}  // namespace
 }  // namespace sparsmith::test

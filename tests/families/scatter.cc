@@ -1,8 +1,8 @@
-// Mistakes that kernels of the scatter family may have.
+// Mistakes that kernels of the scatter family may have, and their grids.
 #include <algorithm>
 
 #include "generator/scatter_family.h"
-#include "tests/mutations.h"
+#include "tests/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
@@ -72,9 +72,7 @@ bool several_operand_blocks(const ScatterConfig& config, const PackedCase& each)
 bool scatter_meets_infinity(const ScatterConfig&, const PackedCase& each) { return meets_infinity(each); }
 bool scatter_stores_infinity(const ScatterConfig&, const PackedCase& each) { return stores_infinity(each); }
 
-}  // namespace
-
-const std::vector<Mutation>& scatter_mutations() {
+const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> all = {
       {"no barrier before partial sums take the tiles' place", "block_barrier();  // nobody needs a tile any more", "",
        scatter(tiles_for_all_warps)},
@@ -123,4 +121,12 @@ const std::vector<Mutation>& scatter_mutations() {
   return all;
 }
 
+std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight&, std::int64_t n) {
+  return {rows_of_grid(each.problem.spec.rows, ScatterConfig(each.config).rows(), each.config.at("parts")),
+          tokens_of_grid(n, each.config.at("token_tile")), parts_of_grid(1)};
+}
+
+const Registration kRegistered("scatter", {mutations, grid});
+
+}  // namespace
 }  // namespace sparsmith::test

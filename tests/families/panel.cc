@@ -1,8 +1,8 @@
-// Mistakes that kernels of the panel family may have.
+// Mistakes that kernels of the panel family may have, and their grids.
 #include <algorithm>
 
 #include "generator/panel_family.h"
-#include "tests/mutations.h"
+#include "tests/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
@@ -126,9 +126,7 @@ bool two_relaid_panels(const PanelConfig& config, const KernelCase& each, const 
   return config.input == PanelConfig::Input::kRelayout && two_panels(config, each);
 }
 
-}  // namespace
-
-const std::vector<Mutation>& panel_mutations() {
+const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> all = {
       {"no barrier after the panel is filled", "    input.end();\n", "", some_panel(fills_once)},
       {"no barrier after the panel of a part of K is filled", "input.end(times++);", "++times;",
@@ -201,4 +199,19 @@ const std::vector<Mutation>& panel_mutations() {
   return all;
 }
 
+std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight&, std::int64_t n) {
+  const PanelConfig config(each.config);
+  const DataType type = each.problem.spec.type;
+  const bool neighbours = config.input == PanelConfig::Input::kNeighbours;
+  return {{.axis = 0,
+           .work = n,
+           .per_block = neighbours ? 2 * panel_tokens(type) : config.block_tokens(type),
+           .factor = neighbours ? 2 : 1},
+          {.axis = 1, .work = config.row_parts},
+          parts_of_grid(config.sweeps() ? 1 : config.column_parts)};
+}
+
+const Registration kRegistered("panel", {mutations, grid});
+
+}  // namespace
 }  // namespace sparsmith::test

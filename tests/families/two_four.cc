@@ -1,8 +1,8 @@
-// Mistakes that kernels of the two_four family may have.
+// Mistakes that kernels of the two_four family may have, and their grids.
 #include <algorithm>
 
 #include "generator/two_four_family.h"
-#include "tests/mutations.h"
+#include "tests/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
@@ -64,9 +64,7 @@ bool several_tiles(const TwoFourConfig& config, const KernelCase& each) {
 }
 bool infinity(const TwoFourConfig&, const KernelCase& each) { return meets_infinity(each); }
 
-}  // namespace
-
-const std::vector<Mutation>& two_four_mutations() {
+const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> all = {
       {"no barrier before a slot is copied over", "    warp_barrier();\n    copy_next<false>(slot);",
        "    copy_next<false>(slot);", two_four(strips_go_round)},
@@ -117,4 +115,12 @@ const std::vector<Mutation>& two_four_mutations() {
   return all;
 }
 
+std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight&, std::int64_t n) {
+  return {rows_of_grid(each.problem.spec.rows, TwoFourConfig(each.config).rows()),
+          tokens_of_grid(n, 8 * each.config.at("token_tiles")), parts_of_grid(each.config.at("column_parts"))};
+}
+
+const Registration kRegistered("two_four", {mutations, grid});
+
+}  // namespace
 }  // namespace sparsmith::test

@@ -1,8 +1,8 @@
-// Mistakes that kernels of the wgmma family may have.
+// Mistakes that kernels of the wgmma family may have, and their grids.
 #include <algorithm>
 
 #include "generator/wgmma_family.h"
-#include "tests/mutations.h"
+#include "tests/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
@@ -60,9 +60,7 @@ bool clears_entries(const WgmmaConfig& config, const PackedCase& each) {
 }
 bool meets_infinity_in_some(const WgmmaConfig&, const PackedCase& each) { return meets_infinity(each); }
 
-}  // namespace
-
-const std::vector<Mutation>& wgmma_mutations() {
+const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> all = {
       {"tiles are multiplied before all of them are there",
        "tensor_reads_follow();\n    warpgroup_barrier(tiles.group);", "tensor_reads_follow();", wgmma(one_buffer)},
@@ -145,4 +143,12 @@ const std::vector<Mutation>& wgmma_mutations() {
   return all;
 }
 
+std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight&, std::int64_t n) {
+  return {rows_of_grid(each.problem.spec.rows, WgmmaConfig(each.config).rows()), tokens_of_grid(n, 64),
+          parts_of_grid(each.config.at("column_parts"))};
+}
+
+const Registration kRegistered("wgmma", {mutations, grid});
+
+}  // namespace
 }  // namespace sparsmith::test

@@ -1,9 +1,9 @@
-// Mistakes that kernels of the bitmap family may have.
+// Mistakes that kernels of the bitmap family may have, and their grids.
 #include <algorithm>
 
 #include "formats/row_parts.h"
 #include "generator/bitmap_family.h"
-#include "tests/mutations.h"
+#include "tests/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
@@ -80,9 +80,7 @@ bool dealt_rows(const BitmapConfig& config, const KernelCase& each) {
 }
 bool bitmap_meets_infinity(const BitmapConfig&, const KernelCase& each) { return meets_infinity(each); }
 
-}  // namespace
-
-const std::vector<Mutation>& bitmap_mutations() {
+const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> all = {
       {"no barrier before a slot is copied over", "    warp_barrier();\n    copy_next<false>(slot);",
        "    copy_next<false>(slot);", bitmap(strips_go_round)},
@@ -143,4 +141,12 @@ const std::vector<Mutation>& bitmap_mutations() {
   return all;
 }
 
+std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight&, std::int64_t n) {
+  return {rows_of_grid(each.problem.spec.rows, BitmapConfig(each.config).rows()),
+          tokens_of_grid(n, 8 * each.config.at("token_tiles")), parts_of_grid(each.config.at("column_parts"))};
+}
+
+const Registration kRegistered("bitmap", {mutations, grid});
+
+}  // namespace
 }  // namespace sparsmith::test

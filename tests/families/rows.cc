@@ -1,8 +1,8 @@
-// Mistakes that kernels of the rows family may have.
+// Mistakes that kernels of the rows family may have, and their grids.
 #include <algorithm>
 
 #include "generator/rows_family.h"
-#include "tests/mutations.h"
+#include "tests/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
@@ -52,9 +52,7 @@ bool beta_is_zero(const RowsConfig&, const Cases& cases) {
   });
 }
 
-}  // namespace
-
-const std::vector<Mutation>& rows_mutations() {
+const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> all = {
       {"the first product of a load is dropped", "for (int e = 0; e < kVectorWidth; ++e) product(",
        "for (int e = 1; e < kVectorWidth; ++e) product(", rows(always)},
@@ -90,4 +88,15 @@ const std::vector<Mutation>& rows_mutations() {
   return all;
 }
 
+std::vector<AxisWork> grid(const KernelCase& each, const PackedWeight& packed, std::int64_t n) {
+  const RowsConfig config(each.config);
+  const std::int64_t groups = config.threads_per_block / config.group_threads();
+  AxisWork segments = rows_of_grid(packed.facts.at("segments"), groups * config.rows_per_group);
+  if (config.blocks_per_sm > 0) segments.most = std::int64_t{config.blocks_per_sm} * each.problem.device.sm_count;
+  return {segments, tokens_of_grid(n, config.token_lanes * config.tokens_per_thread)};
+}
+
+const Registration kRegistered("rows", {mutations, grid});
+
+}  // namespace
 }  // namespace sparsmith::test
