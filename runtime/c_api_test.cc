@@ -206,7 +206,7 @@ TEST_F(CApiTest, NewValuesReachTheOperator) {
   const sparsmith_operator* op = nullptr;
   EXPECT_EQ(sparsmith_weight_operator(weight, SPARSMITH_SPMM_TRANSPOSED, &op), SPARSMITH_NOT_FOUND);
   // NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange)
-  const auto no_kind = static_cast<sparsmith_operator_kind>(2);
+  const auto no_kind = static_cast<sparsmith_operator_kind>(3);
   EXPECT_EQ(sparsmith_weight_operator(weight, no_kind, &op), SPARSMITH_INVALID_ARGUMENT);
   EXPECT_EQ(op, nullptr);
   sparsmith_model_free(model);

@@ -139,7 +139,7 @@ TEST_F(TunedOperatorsTest, TheGradientOfAWeightIsTuned) {
     EXPECT_EQ(run_program(command), 0) << output_;
     EXPECT_NE(output_.find("correct"), std::string::npos) << output_;
   }
-  EXPECT_EQ(run_program(tune + " --epilogue relu"), 1);
+  EXPECT_EQ(run_program(tune + " --epilogue relu"), 2);
   EXPECT_NE(output_.find("sddmm has none but beta"), std::string::npos) << output_;
 }
 
