@@ -268,8 +268,7 @@ TEST_F(TunedModelTest, AnOperatorOfThePatternHasOperandsOfItsOwn) {
   EXPECT_EQ(op.member("q", 1).status().code(), StatusCode::kUnsupported);
 
   weight.operators[1].choices[0].plan.steps.push_back(matmul_step("values", std::nullopt));
-  EXPECT_THAT(write_tuned_file(path_, sample_.contents()).message(),
-              HasSubstr("of which sddmm has the pattern alone"));
+  EXPECT_THAT(write_tuned_file(path_, sample_.contents()).message(), HasSubstr("of which sddmm has the pattern alone"));
 }
 
 TEST_F(TunedModelTest, SaysHowToTuneForAnotherArchitecture) {

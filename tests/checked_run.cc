@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <list>
 #include <new>
 #include <set>
 
@@ -105,27 +106,31 @@ class Checker {
 // Ends with an error, with a violation, or with everything launched.
 void run_once(const LoadedOperator& op, const TunedWeight& weight, const TunedChoice& choice, std::int64_t tokens,
               const Checker& checker, const CudaContext& context, CheckedRun& result) {
-  const OperatorSpec& spec = op.spec;
-  IntegerVariables variables = variables_without_gaps(spec, tokens);
+  IntegerVariables variables = variables_without_gaps(op.spec, tokens);
   variables.facts = &weight.packing(choice.packing)->facts;
-  const auto element = static_cast<std::int64_t>(size_of(spec.type));
-  const auto too_large = [&](std::int64_t a, std::int64_t b) { return b > 0 && a > kMostBytes / element / b; };
-  if (too_large(spec.cols, tokens) || too_large(spec.rows, tokens)) return;
+  for (const Operand& operand : op.operands) {
+    const std::int64_t length = operand.length.of(tokens);
+    const auto element = static_cast<std::int64_t>(size_of(operand.type));
+    if (length > 0 && operand.lines.of(tokens) > kMostBytes / element / length) return;
+  }
   const Result<std::int64_t> workspace_bytes = op.workspace_bytes(op.choice_for(tokens), variables);
   if (!workspace_bytes.ok()) {
     ++result.refused;
     return;
   }
   if (*workspace_bytes > 4 * kMostBytes) return;  // cuBLASLt asks for 32 MiB
-  const LentBytes x(spec.cols * tokens * element);
-  const LentBytes y(spec.rows * tokens * element);
-  const LentBytes bias(spec.rows * element);
-  const LentBytes residual(spec.rows * tokens * element);
   const LentBytes workspace(*workspace_bytes);
-  RunArguments arguments{
-      .operands = {{"x", {x.address()}}, {"y", {y.address()}}}, .tokens = tokens, .workspace = workspace.address()};
-  if (spec.epilogue.bias) arguments.operands.set("bias", {bias.address()});
-  if (spec.epilogue.residual) arguments.operands.set("residual", {residual.address()});
+  RunArguments arguments{.tokens = tokens, .workspace = workspace.address()};
+  std::list<LentBytes> lent;
+  NamedValues<std::uint64_t> operands;
+  for (const Operand& operand : op.operands) {
+    operands.set(operand.name, 0);
+    if (!operand.present) continue;
+    const LentBytes& bytes = lent.emplace_back(operand.lines.of(tokens) * operand.length.of(tokens) *
+                                               static_cast<std::int64_t>(size_of(operand.type)));
+    arguments.operands.set(operand.name, {bytes.address()});
+    operands.set(operand.name, bytes.begin());
+  }
   fake_cuda().launches.clear();
   const Status status = op.run(context, arguments, nullptr);
   if (!fake_cuda().violations.empty()) {
@@ -135,10 +140,6 @@ void run_once(const LoadedOperator& op, const TunedWeight& weight, const TunedCh
     if (!fake_cuda().launches.empty()) result.violation = "a run launched a kernel and failed: " + status.message();
   } else {
     ++result.runs;
-    const NamedValues<std::uint64_t> operands = {{"x", x.begin()},
-                                                 {"y", y.begin()},
-                                                 {"bias", spec.epilogue.bias ? bias.begin() : 0},
-                                                 {"residual", spec.epilogue.residual ? residual.begin() : 0}};
     result.violation = checker.check(weight, choice, variables, {operands, workspace, *workspace_bytes});
   }
 }
