@@ -42,6 +42,9 @@ expect 2 "packings: there is no such option" "$sparsmith" tune model.safetensors
 for wrong in 3XB 0x 17x -1x x 1e300GB 0.1B ""; do
   expect 2 "memory" "$sparsmith" tune model.safetensors -o out --memory "$wrong" --device emulator
 done
+for wrong in 0 -5s 5x nan inf s; do
+  expect 2 "is no duration" "$sparsmith" tune model.safetensors -o out --budget "$wrong" --device emulator
+done
 [[ ! -e out ]]
 echo "not a database, and longer than the header of one ..............................................." >other.db
 expect 3 other.db "$sparsmith" tune model.safetensors -o out --device emulator --cache other.db
