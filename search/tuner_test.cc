@@ -37,6 +37,12 @@ TEST_F(TunerTest, ChoosesTheFastestAndSaysWhy) {
   EXPECT_FALSE(report.images[0].binaries.empty());
 }
 
+TEST_F(TunerTest, LibrariesAreTimedOnceForAnN) {
+  options_.tokens = {8};
+  run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(device_.vendors_timed, 1);
+}
+
 TEST_F(TunerTest, TheDeviceBeginsBeforeTheKernelsOfEveryNAreCompiled) {
   options_.tokens = {1, 8};
   std::promise<void> begun;
