@@ -1,5 +1,6 @@
 #include "search/tuner.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -284,6 +285,22 @@ TEST_F(TunerTest, AKernelThatSpillsIsNotTimed) {
   EXPECT_EQ(device_.timed, 0);
   EXPECT_TRUE(report.weights.at(0).buckets.at(0).is_dense());
   EXPECT_GT(report.rejected.at("it spills registers to memory"), 0);
+}
+
+TEST_F(TunerTest, AChoiceOfTheCacheWhoseKernelIsLostAndDoesNotCompileIsMadeAnew) {
+  for (const bool predicts : {false, true}) {
+    SCOPED_TRACE(predicts);
+    device_.properties.is_emulator = predicts;
+    cache_ = predicts ? "predicted.db" : "measured.db";
+    compiles_.fails = {};
+    const BucketChoice lost = run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0);
+    ASSERT_FALSE(lost.is_dense());
+    SQLite::Database(directory_.file(cache_), SQLite::OPEN_READWRITE).exec("DELETE FROM binary");
+    compiles_.fails = [&](const std::string& name) { return name == lost.candidate.kernels.front().name; };
+    const TuneReport report = run({weight("w", 64, 96, 1)});
+    EXPECT_EQ(report.cached, 0);
+    EXPECT_NE(report.weights.at(0).buckets.at(0).candidate.config, lost.candidate.config);
+  }
 }
 
 TEST_F(TunerTest, EachKernelIsCompiledOnceOverManyWeights) {
