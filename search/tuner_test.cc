@@ -279,6 +279,20 @@ TEST_F(TunerTest, AnEpilogueOfTheLibrarysIsItsOwn) {
   for (const auto& [name, count] : compiles_.compiled) EXPECT_FALSE(name.starts_with("dense_epilogue")) << name;
 }
 
+TEST_F(TunerTest, ARecordedSpaceHasTheTimesOfItsRunWhateverTheCacheKnows) {
+  run({weight("w", 64, 96, 1)});
+  std::vector<RecordedSpace> spaces;
+  record_ = [&](const RecordedSpace& space) {
+    spaces.push_back(space);
+    return Status();
+  };
+  run({weight("w", 64, 96, 1)});
+  ASSERT_EQ(spaces.size(), 1U);
+  EXPECT_FALSE(spaces[0].candidates.empty());
+  for (const RecordedCandidate& candidate : spaces[0].candidates)
+    EXPECT_FALSE(candidate.samples_us.empty()) << candidate.config.text();
+}
+
 TEST_F(TunerTest, AKernelThatSpillsIsNotTimed) {
   compiles_.spills = [](const std::string&) { return true; };
   const TuneReport report = run({weight("w", 64, 96, 1)});
