@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -119,6 +120,21 @@ TEST_F(TunerLimitsTest, WhenTimeIsOverEveryWeightHasAChoiceAndThoseThatPromiseMo
   for (const WeightResult& each : next.weights) {
     for (const BucketChoice& bucket : each.buckets) EXPECT_EQ(bucket.evidence, "measured") << each.name;
   }
+}
+
+TEST_F(TunerLimitsTest, TheTimeOfAWeightIsSharedOutAmongItsNs) {
+  options_.tokens = {1, 8};
+  options_.selection.candidates = 40;
+  options_.budget_s = 0.2;  // for less than the candidates of one N
+  verifying_takes(milliseconds(10));
+  std::map<std::int64_t, int> tried;  // by N
+  device_.fault = [&](const LoadedCandidate&) {
+    ++tried[device_.tokens];
+    return DeviceScript::Fault::kNone;
+  };
+  EXPECT_FALSE(run({weight("w", 1024, 2048, 1)}).complete);
+  EXPECT_GT(4 * tried[1], tried[8]);
+  EXPECT_GT(4 * tried[8], tried[1]);
 }
 
 TEST_F(TunerLimitsTest, ALaterRunWithNoTimeTakesWhatWasMeasured) {
