@@ -209,6 +209,15 @@ TEST(FamilyRulesTest, EachRuleAloneRefusesItsExample) {
   }
 }
 
+// So that a config stands once in a space, and searches that go from a value to the next one meet each.
+TEST(FamilyRulesTest, ValuesOfAParameterAscend) {
+  for (const auto& each : families()) {
+    for (const Parameter& parameter : each->parameters())
+      EXPECT_TRUE(std::ranges::is_sorted(parameter.values, std::ranges::less_equal{}))
+          << each->name() << " " << parameter.name;
+  }
+}
+
 // Where a legal rule forgets some of the shared memory, a config that is let through has no kernel that launches.
 TEST(FamilyRulesTest, LegalConfigsFitTheSharedMemoryOfABlock) {
   constexpr std::int64_t kMostElements = 1'200'000;
