@@ -279,6 +279,20 @@ TEST_F(TunerTest, AnEpilogueOfTheLibrarysIsItsOwn) {
   for (const auto& [name, count] : compiles_.compiled) EXPECT_FALSE(name.starts_with("dense_epilogue")) << name;
 }
 
+TEST_F(TunerTest, AWarningSaysWhyTheCacheIsNotUsed) {
+  run({weight("w", 64, 96, 1)});
+  for (const std::string table : {"device", "environment"}) {
+    SQLite::Database database(directory_.file(cache_), SQLite::OPEN_READWRITE);
+    database.exec("CREATE TRIGGER refuses BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'no " + table +
+                  "'); END");
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run({weight("w", 64, 96, 1)}).cached, 0);
+    const std::string warning = testing::internal::GetCapturedStderr();
+    EXPECT_THAT(warning, testing::ContainsRegex("the cache is not used in this run: .*no " + table));
+    database.exec("DROP TRIGGER refuses");
+  }
+}
+
 TEST_F(TunerTest, ARecordedSpaceHasTheTimesOfItsRunWhateverTheCacheKnows) {
   run({weight("w", 64, 96, 1)});
   std::vector<RecordedSpace> spaces;
