@@ -46,6 +46,11 @@ TEST(SourceClosure, TextDropsWhatItReplaces) {
   EXPECT_EQ(*text,
             "// ---- d.cuh\n\nstruct D {};\n\n// ---- b.cuh\n\nstruct B {};\n\n"
             "// ---- c.cuh\n\nstruct C {};\n\n// ---- a.cuh\n\n// A.\n\nstruct A {};\n");
+  const Headers others = {{{"a.cuh", "#define N 1\n#pragma once\n#pragma unroll\n#include \"d.cuh\"\nint a;\n"},
+                           {"d.cuh", "#pragma once\nint d;\n"}}};
+  const auto with_others = closure_text(roots, others.lookup());
+  ASSERT_TRUE(with_others.ok()) << with_others.status().to_string();
+  EXPECT_EQ(*with_others, "// ---- d.cuh\n\nint d;\n\n// ---- a.cuh\n\n#define N 1\n#pragma unroll\nint a;\n");
 }
 
 TEST(SourceClosure, EachHeadersPartHasItsHash) {
