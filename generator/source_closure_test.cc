@@ -79,6 +79,8 @@ TEST(SourceClosure, MissingHeaderNamesTheLineThatWantsIt) {
   const auto text = closure_text(roots, headers.lookup());
   EXPECT_EQ(text.status().code(), StatusCode::kNotFound);
   EXPECT_EQ(text.status().message(), "a.cuh:2: there is no header gone.cuh");
+  const Headers macro = {{{"a.cuh", "#include HEADER(x)\nint a;\n"}}};
+  EXPECT_EQ(closure_text(roots, macro.lookup()).status().message(), "a.cuh:1: there is no header HEADER(x)");
 }
 
 TEST(SourceClosure, CirclesAreRefused) {
