@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "generator/family.h"
+#include "generator/search_space.h"
 #include "matrix/synthesis.h"
 
 namespace sparsmith {
@@ -205,6 +206,24 @@ TEST(FamilyRulesTest, EachRuleAloneRefusesItsExample) {
       if (shown.contains({each->name(), rule.reason})) continue;
       ADD_FAILURE() << each->name() << ": no example for \"" << rule.reason << "\"; this may be one:\n"
                     << find_example(*each, rule.reason);
+    }
+  }
+}
+
+TEST(FamilyRulesTest, AWeightInAnotherPackingIsRefused) {
+  for (const auto& each : families()) {
+    SCOPED_TRACE(each->name());
+    for (const char* problem : kProblems) {
+      const Searched& where = problem_of(problem);
+      const SearchSpace space = search_space(*each, where.problem, where.statistics);
+      if (space.entries.empty()) continue;
+      const Config& config = space.entries.front().config;
+      auto packed = each->pack(config, where.problem, where.matrix);
+      ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+      EXPECT_TRUE(each->generate(config, where.problem, *packed).ok()) << config.text();
+      packed->packing += "x";
+      EXPECT_FALSE(each->generate(config, where.problem, *packed).ok()) << config.text();
+      break;
     }
   }
 }
