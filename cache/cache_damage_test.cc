@@ -200,6 +200,20 @@ TEST_F(CacheDamageTest, ADamagedChoiceIsFoundBehindSoundOnes) {
 }
 
 // A number where the table has text, as a flipped byte of a page makes it: SQLite itself writes none.
+TEST_F(CacheDamageTest, AReferenceToARowThatIsGoneIsFound) {
+  auto cache = Cache::open(path(), Cache::Mode::kReadWrite);
+  ASSERT_TRUE(cache.ok());
+  MeasurementRecord record;
+  record.key = kProblem;
+  ASSERT_TRUE(cache->begin(record).ok());
+  SQLite::Database database(path(), SQLite::OPEN_READWRITE);
+  database.exec("PRAGMA foreign_keys = OFF; UPDATE measurement SET device_id = 77");
+  const auto problems = cache->verify();
+  ASSERT_TRUE(problems.ok()) << problems.status().to_string();
+  ASSERT_EQ(problems->size(), 1U);
+  EXPECT_EQ(problems->front(), "table measurement: row 1 refers to a row of device that is not there");
+}
+
 TEST_F(CacheDamageTest, RowsOfAnotherTypeAreNotMerged) {
   {
     auto cache = Cache::open(path("other.db"), Cache::Mode::kReadWrite);

@@ -196,6 +196,12 @@ TEST_P(ClusterTest, ABlockBarrierOrdersNothingBetweenBlocks) {
   EXPECT_THAT(error, AnyOf(HasSubstr("of block (0, 0, 0)"), HasSubstr("of block (1, 0, 0)")));
 }
 
+// Which lane it was is not known any more; its cluster is.
+TEST_P(ClusterTest, ARaceWithAWarpOfAnotherClusterNamesTheCluster) {
+  EXPECT_THAT(error_of("if (block == 0 && t < 32) own[t] = y[0]; if (block == 2 && t == 0) y[0] = 1;"),
+              HasSubstr("a read by a thread of the cluster at block (0, 0, 0)"));
+}
+
 TEST_P(ClusterTest, WhatOthersStillReadIsNotOverwritten) {
   EXPECT_THAT(error_of(R"(
     own[t] = t;

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "generator/family.h"
+#include "generator/search_space.h"
 #include "matrix/synthesis.h"
 
 namespace sparsmith {
@@ -207,6 +208,33 @@ TEST(FamilyRulesTest, EachRuleAloneRefusesItsExample) {
       ADD_FAILURE() << of->name() << ": no example for \"" << rule.reason << "\"; this may be one:\n"
                     << find_example(*of, rule.reason);
     }
+  }
+}
+
+TEST(FamilyRulesTest, AWeightInAnotherPackingIsRefused) {
+  for (const auto& each : families()) {
+    SCOPED_TRACE(each->name());
+    for (const char* problem : kProblems) {
+      const Searched& where = problem_of(problem);
+      const SearchSpace space = search_space(*each, where.problem, where.statistics);
+      if (space.entries.empty()) continue;
+      const Config& config = space.entries.front().config;
+      auto packed = each->pack(config, where.problem, where.matrix);
+      ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+      EXPECT_TRUE(each->generate(config, where.problem, *packed).ok()) << config.text();
+      packed->packing += "x";
+      EXPECT_FALSE(each->generate(config, where.problem, *packed).ok()) << config.text();
+      break;
+    }
+  }
+}
+
+// So that a config stands once in a space, and searches that go from a value to the next one meet each.
+TEST(FamilyRulesTest, ValuesOfAParameterAscend) {
+  for (const auto& each : families()) {
+    for (const Parameter& parameter : each->parameters())
+      EXPECT_TRUE(std::ranges::is_sorted(parameter.values, std::ranges::less_equal{}))
+          << each->name() << " " << parameter.name;
   }
 }
 

@@ -62,7 +62,8 @@ std::optional<IncludeLine> as_include(const Directive& directive, std::string_vi
   } else if (target.kind == Kind::kString) {
     text = target.text;
   }
-  include.path = text.size() >= 2 ? text.substr(1, text.size() - 2) : text;
+  const bool quoted = include.angled || target.kind == Kind::kString;  // otherwise a macro, which stays as it is
+  include.path = quoted && text.size() >= 2 ? text.substr(1, text.size() - 2) : text;
   return include;
 }
 

@@ -46,6 +46,11 @@ TEST(SourceClosure, TextDropsWhatItReplaces) {
   EXPECT_EQ(*text,
             "// ---- d.cuh\n\nstruct D {};\n\n// ---- b.cuh\n\nstruct B {};\n\n"
             "// ---- c.cuh\n\nstruct C {};\n\n// ---- a.cuh\n\n// A.\n\nstruct A {};\n");
+  const Headers others = {{{"a.cuh", "#define N 1\n#pragma once\n#pragma unroll\n#include \"d.cuh\"\nint a;\n"},
+                           {"d.cuh", "#pragma once\nint d;\n"}}};
+  const auto with_others = closure_text(roots, others.lookup());
+  ASSERT_TRUE(with_others.ok()) << with_others.status().to_string();
+  EXPECT_EQ(*with_others, "// ---- d.cuh\n\nint d;\n\n// ---- a.cuh\n\n#define N 1\n#pragma unroll\nint a;\n");
 }
 
 TEST(SourceClosure, EachHeadersPartHasItsHash) {
@@ -74,6 +79,8 @@ TEST(SourceClosure, MissingHeaderNamesTheLineThatWantsIt) {
   const auto text = closure_text(roots, headers.lookup());
   EXPECT_EQ(text.status().code(), StatusCode::kNotFound);
   EXPECT_EQ(text.status().message(), "a.cuh:2: there is no header gone.cuh");
+  const Headers macro = {{{"a.cuh", "#include HEADER(x)\nint a;\n"}}};
+  EXPECT_EQ(closure_text(roots, macro.lookup()).status().message(), "a.cuh:1: there is no header HEADER(x)");
 }
 
 TEST(SourceClosure, CirclesAreRefused) {

@@ -23,8 +23,13 @@ struct Operation {
   cublasLtEpilogue_t epilogue;
   const float* bias;
 };
+struct Preference {
+  std::uint64_t is_made;
+};
+constexpr std::uint64_t kMade = 0x5EED;
 static_assert(sizeof(Layout) <= sizeof(cublasLtMatrixLayoutOpaque_t));
 static_assert(sizeof(Operation) <= sizeof(cublasLtMatmulDescOpaque_t));
+static_assert(sizeof(Preference) <= sizeof(cublasLtMatmulPreferenceOpaque_t));
 
 template <class T>
 T read(const void* opaque) {
@@ -74,13 +79,14 @@ FAKE cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t lay
   write(layout, Layout{type, rows, cols, ld});
   return CUBLAS_STATUS_SUCCESS;
 }
-FAKE cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t, std::size_t) {
+FAKE cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t preference, std::size_t) {
+  write(preference, Preference{kMade});
   return CUBLAS_STATUS_SUCCESS;
 }
-FAKE cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+FAKE cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                          cublasLtMatmulPreferenceAttributes_t, const void*,
                                                          std::size_t) {
-  return CUBLAS_STATUS_SUCCESS;
+  return read<Preference>(preference).is_made == kMade ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 FAKE cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
                                                    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,

@@ -414,6 +414,11 @@ TEST(TunedKernel, ServesTheDevicesThatItsBinariesRunOn) {
   EXPECT_EQ(served(120), "none");
   kernel.binaries = {{"sm_90a", {}}};
   EXPECT_EQ(served(91), "none");
+  // Compute capabilities have two to four digits.
+  kernel.binaries = {{"sm_10", {}}, {"sm_9999", {}}, {"sm_10000", {}}};
+  EXPECT_EQ(served(10), "sm_10");
+  EXPECT_EQ(served(9999), "sm_9999");
+  EXPECT_EQ(served(10'000), "none");
 }
 
 TEST(TunedWeight, TakesTheChoiceOfItsBucket) {

@@ -40,6 +40,9 @@ TEST(ByteFitTest, RoomThatALargeStepLeavesIsUsed) {
   EXPECT_THAT(fit_bytes(weights, 1015), ElementsAre(1, 0));
   const Weights twice = {{{0, 10}, {1000, 9}}, {{10, 9}, {20, 5}}};
   EXPECT_THAT(fit_bytes(twice, 100), ElementsAre(0, 1));
+  // The second gives back just what the first has too much.
+  const Weights exact = {{{20, 11}, {40, 8}}, {{30, 16}, {70, 12}}};
+  EXPECT_THAT(fit_bytes(exact, 90), ElementsAre(0, 1));
 }
 
 TEST(ByteFitTest, WhatCannotBeMetGetsTheSmallest) {

@@ -101,6 +101,7 @@ TEST(CandidateSelectionTest, CandidatesAreSharedOutAmongThePackingsThatServeAnN)
   EXPECT_EQ(count["a"], 3);
   EXPECT_EQ(count["b"], 3);
   EXPECT_EQ(selection.considered, 20);
+  EXPECT_EQ(select_from(spaces, {{4, 1.0}}, packing_of, {.candidates = 2, .packings = 2}).entries.at(4).size(), 2U);
 }
 
 }  // namespace

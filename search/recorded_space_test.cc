@@ -31,7 +31,9 @@ RecordedSpace sample_space() {
 TEST(RecordedSpaceTest, WhatIsWrittenIsReadAgain) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("spaces.jsonl.gz");
-  const RecordedSpace space = sample_space();
+  RecordedSpace space = sample_space();
+  space.candidates[1].status = MeasurementStatus::kWrong;
+  space.candidates[1].reason = "y[0][0] = 1, expected 0";
   RecordedSpace other = space;
   other.tokens = 64;
   ASSERT_TRUE(append_space(path, space).ok());
@@ -42,6 +44,7 @@ TEST(RecordedSpaceTest, WhatIsWrittenIsReadAgain) {
   EXPECT_EQ(read->at(1).tokens, 64);
   EXPECT_EQ(to_json_lines(read->at(0)), to_json_lines(space));
   EXPECT_EQ(read->at(0).candidates.front().kernels, space.candidates.front().kernels);
+  EXPECT_EQ(read->at(0).candidates[1].reason, space.candidates[1].reason);
   EXPECT_EQ(read->at(0).seed, ~0ULL);
 }
 

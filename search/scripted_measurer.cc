@@ -115,6 +115,7 @@ class ScriptedMeasurer : public Measurer {
 
   Result<VendorTiming> vendor(const std::string& name, const TimingPolicy& policy) override {
     SPARSMITH_RETURN_IF_ERROR(alive());
+    ++script_.vendors_timed;
     VendorTiming vendor;
     vendor.name = name;
     vendor.supported = script_.dense_us > 0;

@@ -49,6 +49,7 @@ struct DeviceScript {
   int verified = 0;
   std::vector<int> verified_each;  // of each weight that was set, in that order
   int timed = 0;
+  int vendors_timed = 0;
   int finals = 0;
   std::vector<std::string> timed_unverified;      // kernel names
   std::mutex mutex;                               // of what takes no turn: weights and packings that are sent, limits

@@ -48,6 +48,7 @@ class TunerTest : public testing::Test {
     resources.interrupted = interrupted_;
     resources.weight_is_done = weight_is_done_;
     resources.progress = progress_;
+    resources.record = record_;
     resources.now = now_;
     return tune(weights, options_, resources);
   }
@@ -68,6 +69,7 @@ class TunerTest : public testing::Test {
   std::function<bool()> interrupted_;
   std::function<void(const WeightResult&)> weight_is_done_;
   std::function<void(const TuneProgress&)> progress_;
+  std::function<Status(const RecordedSpace&)> record_;
   Budget::Now now_;
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -121,6 +122,21 @@ TEST_F(TunerLimitsTest, WhenTimeIsOverEveryWeightHasAChoiceAndThoseThatPromiseMo
   }
 }
 
+TEST_F(TunerLimitsTest, TheTimeOfAWeightIsSharedOutAmongItsNs) {
+  options_.tokens = {1, 8};
+  options_.selection.candidates = 40;
+  options_.budget_s = 0.2;  // for less than the candidates of one N
+  verifying_takes(milliseconds(10));
+  std::map<std::int64_t, int> tried;  // by N
+  device_.fault = [&](const LoadedCandidate&) {
+    ++tried[device_.tokens];
+    return DeviceScript::Fault::kNone;
+  };
+  EXPECT_FALSE(run({weight("w", 1024, 2048, 1)}).complete);
+  EXPECT_GT(4 * tried[1], tried[8]);
+  EXPECT_GT(4 * tried[8], tried[1]);
+}
+
 TEST_F(TunerLimitsTest, ALaterRunWithNoTimeTakesWhatWasMeasured) {
   verifying_takes(milliseconds(10));
   options_.selection.candidates = 40;
@@ -229,6 +245,8 @@ TEST_F(MemoryTest, EachWeightKeepsWithinItsShareAndSaysWhatMoreWouldGain) {
   const TuneReport unmet = run_anew(weights);
   EXPECT_NE(unmet.memory.unmet.find("0.01x cannot be met"), std::string::npos) << unmet.memory.unmet;
   EXPECT_EQ(run(weights).memory.unmet, unmet.memory.unmet) << "the cache makes it no better";
+  options_.memory = std::stod(unmet.memory.unmet.substr(unmet.memory.unmet.rfind(" take ") + 6));
+  EXPECT_EQ(run_anew(weights).memory.unmet, "") << "what it says that they take is enough";
 }
 
 // Dense is faster at N = 8 than everything, and a packing beside it would not fit.

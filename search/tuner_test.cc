@@ -1,5 +1,6 @@
 #include "search/tuner.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,6 +36,12 @@ TEST_F(TunerTest, ChoosesTheFastestAndSaysWhy) {
   EXPECT_EQ(report.memory.dense_bytes, report.weights[0].dense_bytes());
   EXPECT_FALSE(report.images.empty());
   EXPECT_FALSE(report.images[0].binaries.empty());
+}
+
+TEST_F(TunerTest, LibrariesAreTimedOnceForAnN) {
+  options_.tokens = {8};
+  run({weight("w", 64, 96, 1)});
+  EXPECT_EQ(device_.vendors_timed, 1);
 }
 
 TEST_F(TunerTest, TheDeviceBeginsBeforeTheKernelsOfEveryNAreCompiled) {
@@ -272,12 +279,56 @@ TEST_F(TunerTest, AnEpilogueOfTheLibrarysIsItsOwn) {
   for (const auto& [name, count] : compiles_.compiled) EXPECT_FALSE(name.starts_with("dense_epilogue")) << name;
 }
 
+TEST_F(TunerTest, AWarningSaysWhyTheCacheIsNotUsed) {
+  run({weight("w", 64, 96, 1)});
+  for (const std::string table : {"device", "environment"}) {
+    SQLite::Database database(directory_.file(cache_), SQLite::OPEN_READWRITE);
+    database.exec("CREATE TRIGGER refuses BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'no " + table +
+                  "'); END");
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run({weight("w", 64, 96, 1)}).cached, 0);
+    const std::string warning = testing::internal::GetCapturedStderr();
+    EXPECT_THAT(warning, testing::ContainsRegex("the cache is not used in this run: .*no " + table));
+    database.exec("DROP TRIGGER refuses");
+  }
+}
+
+TEST_F(TunerTest, ARecordedSpaceHasTheTimesOfItsRunWhateverTheCacheKnows) {
+  run({weight("w", 64, 96, 1)});
+  std::vector<RecordedSpace> spaces;
+  record_ = [&](const RecordedSpace& space) {
+    spaces.push_back(space);
+    return Status();
+  };
+  run({weight("w", 64, 96, 1)});
+  ASSERT_EQ(spaces.size(), 1U);
+  EXPECT_FALSE(spaces[0].candidates.empty());
+  for (const RecordedCandidate& candidate : spaces[0].candidates)
+    EXPECT_FALSE(candidate.samples_us.empty()) << candidate.config.text();
+}
+
 TEST_F(TunerTest, AKernelThatSpillsIsNotTimed) {
   compiles_.spills = [](const std::string&) { return true; };
   const TuneReport report = run({weight("w", 64, 96, 1)});
   EXPECT_EQ(device_.timed, 0);
   EXPECT_TRUE(report.weights.at(0).buckets.at(0).is_dense());
   EXPECT_GT(report.rejected.at("it spills registers to memory"), 0);
+}
+
+TEST_F(TunerTest, AChoiceOfTheCacheWhoseKernelIsLostAndDoesNotCompileIsMadeAnew) {
+  for (const bool predicts : {false, true}) {
+    SCOPED_TRACE(predicts);
+    device_.properties.is_emulator = predicts;
+    cache_ = predicts ? "predicted.db" : "measured.db";
+    compiles_.fails = {};
+    const BucketChoice lost = run({weight("w", 64, 96, 1)}).weights.at(0).buckets.at(0);
+    ASSERT_FALSE(lost.is_dense());
+    SQLite::Database(directory_.file(cache_), SQLite::OPEN_READWRITE).exec("DELETE FROM binary");
+    compiles_.fails = [&](const std::string& name) { return name == lost.candidate.kernels.front().name; };
+    const TuneReport report = run({weight("w", 64, 96, 1)});
+    EXPECT_EQ(report.cached, 0);
+    EXPECT_NE(report.weights.at(0).buckets.at(0).candidate.config, lost.candidate.config);
+  }
 }
 
 TEST_F(TunerTest, EachKernelIsCompiledOnceOverManyWeights) {

@@ -63,7 +63,8 @@ TEST(EmulatorWorkerTest, ChecksGeneratedKernels) {
 TEST(EmulatedReferenceTest, TheReferenceKernelAgreesWithTheCpu) {
   auto executor = make_emulated_executor();
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
-  const CsrMatrix matrix = drawn_weight(31, 57, 0.2, kSeed);
+  CsrMatrix matrix = drawn_weight(31, 57, 0.2, kSeed);
+  for (std::size_t i = 0; i < matrix.values.size(); i += 5) matrix.values[i] = 1e-12F;  // fp16 rounds it away
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     const auto source = reference_kernel(type);
     ASSERT_TRUE(source.ok()) << source.status().to_string();

@@ -30,6 +30,7 @@ expect 1 "takes 536870[0-9]* bytes of memory, and 100000000 are allowed; --max-m
 echo '{"name": "x", "name": "y", "weights": []}' >twice.json
 expect 3 '"name" comes twice' "$sparsmith" perf record twice.json --commit c1 --db twice.db
 expect 0 emulator "$sparsmith" doctor
+expect 0 "^cache  *yes  .*cache.db: none yet" "$sparsmith" doctor
 
 "$sparsmith" synth -o model.safetensors --seed 1 --weight a.weight:96x128:0.9:uniform \
   --weight b.weight:64x200:0.8:lognormal:0.5 >/dev/null
@@ -40,6 +41,9 @@ expect 2 emulator "$sparsmith" tune model.safetensors -o out --device cuda:0,emu
 expect 2 "packings: there is no such option" "$sparsmith" tune model.safetensors -o out --packings 1 --device emulator
 for wrong in 3XB 0x 17x -1x x 1e300GB 0.1B ""; do
   expect 2 "memory" "$sparsmith" tune model.safetensors -o out --memory "$wrong" --device emulator
+done
+for wrong in 0 -5s 5x nan inf s; do
+  expect 2 "is no duration" "$sparsmith" tune model.safetensors -o out --budget "$wrong" --device emulator
 done
 [[ ! -e out ]]
 echo "not a database, and longer than the header of one ..............................................." >other.db
@@ -64,6 +68,12 @@ expect 0 predicted "$sparsmith" cache ls --cache tune.db
 expect 0 exported "$sparsmith" cache export exported.db --cache tune.db
 expect 0 exported "$sparsmith" cache export $'\xff.db' --cache tune.db --json
 expect 0 "4 choices" "$sparsmith" cache import exported.db --cache imported.db
+# What doctor says of the default cache: a good one, and one that is broken.
+expect 0 "4 choices" "$sparsmith" cache import exported.db
+expect 0 "^cache  *yes  .*cache.db: 4 choices" "$sparsmith" doctor
+cp other.db "$XDG_CACHE_HOME/sparsmith/cache.db"
+expect 0 "^cache  *no  .*cache.db" "$sparsmith" doctor
+rm -r "$XDG_CACHE_HOME/sparsmith"
 
 for tensor in a.weight b.weight; do
   expect 0 'correct\|nothing to check' "$sparsmith" run model.tuned.safetensors --tensor $tensor --tokens 5 \
@@ -73,6 +83,7 @@ done
 expect 0 '"tensor":"a.weight"' "$sparsmith" run one.safetensors --device emulator --json
 expect 0 "N = 9 lies above the largest tuned bucket, 1" "$sparsmith" run one.safetensors --device emulator --tokens 9
 expect 1 "max-memory allows more" "$sparsmith" run one.safetensors --device emulator --tokens 4096 --max-memory 1MB
+expect 1 "a.weight at N = 1 in the emulator takes" "$sparsmith" run one.safetensors --device emulator --max-memory 150KB
 expect 0 a.weight "$sparsmith" show model.tuned.safetensors
 # What cannot be printed is an error, whichever command it is.
 for command in "show model.tuned.safetensors" "analyze model.safetensors" "cache ls --cache tune.db" \
@@ -107,6 +118,8 @@ expect 0 "geometric mean" "$sparsmith" bench model.safetensors --device emulator
 expect 0 "cublas: in 2 cases the epilogue, which it lacks, is a kernel of ours behind it" \
   "$sparsmith" bench model.safetensors --device emulator --cache tune.db --epilogue gelu
 expect 0 "roofline us  bound by  reached" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
+expect 0 '"command":"sparsmith bench model.safetensors --layout feature_major --epilogue gelu --device emulator' \
+  "$sparsmith" bench model.safetensors --device emulator --no-cache --layout feature_major --epilogue gelu --json
 expect 0 '"roofline":{"by":"memory","reached":' \
   "$sparsmith" bench model.safetensors --device emulator --cache tune.db --json
 expect 0 "reached  full us  no decode us  no multiply us  copy only us  error" \
@@ -140,7 +153,11 @@ expect 0 predicted "$sparsmith" tune model.safetensors -o other.safetensors --st
 expect 2 strategy "$sparsmith" tune model.safetensors -o other.safetensors --strategy best
 spaces=$seeds/recorded_space/two_runs.jsonl
 expect 0 "w 64x96 N=8  *2 " "$sparsmith" space list "$spaces"
-expect 0 "race: geometric mean 1.000" "$sparsmith" space simulate "$spaces"
+expect 0 "race: geometric mean 1.000, worst run 1.000" "$sparsmith" space simulate "$spaces"
+# The second candidate has the best prediction; here it passes, and is slower.
+sed '/b256/{s/"wrong"/"ok"/;s/"samples_us":\[\]/"samples_us":[6,6.5,7]/;s/null/0.5/;s/"reason":"[^"]*",//}' "$spaces" \
+  >misjudged.jsonl
+expect 0 "predicted choice: geometric mean 1.253, worst 1.253" "$sparsmith" space simulate misjudged.jsonl
 expect 0 '"best_found_over_best"' "$sparsmith" space simulate "$spaces" --json
 expect 0 "1 spaces" "$sparsmith" space join "$spaces" -o joined.jsonl.gz
 expect 2 "there already" "$sparsmith" space join "$spaces" -o joined.jsonl.gz

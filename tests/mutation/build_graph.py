@@ -9,8 +9,10 @@ import subprocess
 
 from .draw import ROOMS
 
-# Tests that need a GPU, install the build, or check the emulator with mutants of their own.
-NOT_RUN = re.compile(r"^gpu_|kernel_mutants_test|install_tree|browser|tune_kill|header_check|draw_packed_seeds|plants")
+# Tests that need a GPU (all are in tests/), install the build, or check the emulator with mutants of their own.
+NOT_RUN = re.compile(
+    r"^tests/gpu_|kernel_mutants_test|install_tree|browser|tune_kill|header_check|draw_packed_seeds|plants"
+)
 
 
 @dataclasses.dataclass
@@ -95,7 +97,7 @@ class BuildGraph:
                 needed += programs
             room = next((part for part in known[0].split("/") if part in ROOMS), "tests")
             tests.append(Test(name, command, [self.in_build(each) for each in needed], room, "", environment))
-        return [test for test in tests if not NOT_RUN.search(test.name)]
+        return [test for test in tests if not NOT_RUN.search(f"{test.room}/{test.name}")]
 
     def covers_directly(self, program: str) -> set[str]:
         return {source for each in self.inputs[program] if each.endswith(".o") for source in self.inputs.get(each, ())}

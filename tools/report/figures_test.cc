@@ -64,6 +64,9 @@ TEST(BreakEvenFiguresTest, HaveWhiskersAndSpeedUps) {
   results.cases.push_back({.name = "a", .tokens = 64, .dense_at = 0.95, .probes = {{0.95, 30, 30, "cublas", true}}});
   const Section section = break_even_section(results);
   EXPECT_NE(section.text.find("all measured"), std::string::npos);
+  BreakEvenResults mixed = results;
+  mixed.cases[1].probes[0].measured = false;
+  EXPECT_NE(break_even_section(mixed).text.find("PREDICTED"), std::string::npos) << "one case is predicted";
   const Figure* const figure = find_figure(section, "Break-even sparsity");
   ASSERT_NE(figure, nullptr);
   ASSERT_EQ(figure->series.size(), 1U);
@@ -114,9 +117,11 @@ TEST(CrossoverTest, LiesWhereStraightLinesInLogarithmsMeet) {
 }
 
 TEST(SuiteFiguresTest, DistributionHasEveryCaseAndTheGeometricMean) {
+  ResultCase without_dense = case_at(8, 1, 0);
+  without_dense.cusparse_us = 3;
   const Section section =
-      suite_section("GPU", {case_at(1, 1, 8), case_at(1, 1, 2), case_at(8, 1, 0.5), case_at(8, 1, 0)});
-  EXPECT_NE(section.text.find("3 measured cases"), std::string::npos) << section.text;
+      suite_section("GPU", {case_at(1, 1, 8), case_at(1, 1, 2), case_at(8, 1, 0.5), case_at(8, 1, 0), without_dense});
+  EXPECT_NE(section.text.find("4 measured cases"), std::string::npos) << section.text;
   const Figure* const figure = find_figure(section, "Distribution of speed-ups");
   ASSERT_NE(figure, nullptr);
   const Series* const series = find_series(*figure, "over cuBLAS");
@@ -125,6 +130,30 @@ TEST(SuiteFiguresTest, DistributionHasEveryCaseAndTheGeometricMean) {
   EXPECT_EQ(series->x, (std::vector<double>{0.5, 0.5, 2, 8}));
   EXPECT_EQ(series->y.front(), 0);
   EXPECT_EQ(series->y.back(), 100);
+  const Figure* const points = find_figure(section, "Speed-up over dense against sparsity");
+  ASSERT_NE(points, nullptr);
+  ASSERT_EQ(points->series.size(), 2U);
+  EXPECT_EQ(points->series[1].y, (std::vector<double>{0.5})) << "no point where no time of dense is known";
+}
+
+TEST(SuiteFiguresTest, TheMeanIsMarkedAboveTheCasesUpToIt) {
+  const Section section = suite_section("GPU", {case_at(1, 4, 4), case_at(8, 4, 4)});
+  const Figure* const figure = find_figure(section, "Distribution of speed-ups");
+  ASSERT_NE(figure, nullptr);
+  EXPECT_EQ(figure->notes.at(0).x, 1);
+  EXPECT_EQ(figure->notes.at(0).y, 100);
+}
+
+TEST(SuiteFiguresTest, FewLevelsOfSparsityAreShownAsTheyAre) {
+  for (const int count : {12, 13}) {
+    std::vector<ResultCase> cases;
+    for (int i = 0; i < count; ++i) cases.push_back(case_at(1, 1, 8, 0.61 + 0.02 * i));
+    const Section section = suite_section("GPU", cases);
+    const Figure* const figure = find_figure(section, "Who is fastest where");
+    ASSERT_NE(figure, nullptr);
+    EXPECT_EQ(figure->x.categories.size(), count == 12 ? 12U : 11U);
+    EXPECT_EQ(figure->x.categories.front(), count == 12 ? "61 %" : "0 %");
+  }
 }
 
 TEST(SuiteFiguresTest, PhasesAreTold) {
@@ -194,6 +223,23 @@ TEST(TuningFiguresTest, ReachedIsOfTheStatedBoundOrElseOfTheMemorys) {
   EXPECT_EQ(std::vector(rows[1].end() - 3, rows[1].end()), (std::vector<std::string>{"3.00", "tensor cores", "75 %"}));
 }
 
+TEST(TuningFiguresTest, BytesStandBesideTheFormatsOfTheFirstOperatorsType) {
+  TuningResults results;
+  results.cases = {case_at(8, 2, 8), case_at(64, 4, 4)};
+  results.cases[0].operator_name = "fp32";
+  results.cases[1].operator_name = "fp16";
+  results.bytes = {{"w", 0.9, 1000, 250, 500}, {"v", 0.5, 1000, 1000}};
+  const Section section = tuning_section(results);
+  const Figure* const figure = find_figure(section, "Bytes of the weights against sparsity");
+  ASSERT_NE(figure, nullptr);
+  EXPECT_NE(figure->caption.find("32-bit values"), std::string::npos) << figure->caption;
+  const Series* const chosen = find_series(*figure, "as chosen");
+  const Series* const cusparse = find_series(*figure, "cuSPARSE");
+  ASSERT_TRUE(chosen != nullptr && cusparse != nullptr);
+  EXPECT_EQ(chosen->y, (std::vector<double>{0.25, 1}));
+  EXPECT_EQ(cusparse->y, (std::vector<double>{0.5})) << "of the other weight it is not known";
+}
+
 TEST(TuningFiguresTest, KernelsWithoutAPartAreShownWhereTheyWereTimed) {
   TuningResults results;
   results.cases = {case_at(8, 2, 8), case_at(64, 4, 4)};
@@ -244,17 +290,17 @@ TEST(FormatCurvesTest, BreakEvensAreThoseOfTheFormulas) {
 TEST(HistoryFiguresTest, ShowsLevelsAndEnvironments) {
   HistorySeries series{.name = "case"};
   for (int i = 0; i < 6; ++i) {
-    const double median = i < 3 ? 2 : 3;
+    const double median = i < 3 ? 2 : i < 5 ? 3 : 4;
     series.points.push_back({"c" + std::to_string(i), median, median - 0.1, median + 0.1, i < 5 ? "a" : "b"});
   }
-  series.changes.push_back({3, 2, 3, ""});
+  series.changes = {{3, 2, 3, ""}, {5, 3, 4, ""}};
   const Section section = history_section({.source = "h.json", .series = {HistorySeries{.name = "empty"}, series}});
   const Figure* const figure = find_figure(section, "case");
   ASSERT_NE(figure, nullptr);
   const Series* const level = find_series(*figure, "level");
   ASSERT_NE(level, nullptr);
-  EXPECT_EQ(level->x, (std::vector<double>{0, 3, 5}));
-  EXPECT_EQ(level->y, (std::vector<double>{2, 3, 3}));
+  EXPECT_EQ(level->x, (std::vector<double>{0, 3, 5, 5}));
+  EXPECT_EQ(level->y, (std::vector<double>{2, 3, 4, 4}));
   ASSERT_EQ(figure->rules.size(), 1U);
   EXPECT_EQ(figure->rules[0].x, 4.5);
   EXPECT_EQ(figure->rules[0].text, "other environment");
