@@ -172,7 +172,7 @@ SPARSMITH_API sparsmith_status sparsmith_operator_choice(const sparsmith_operato
                                                          sparsmith_choice_info* info);
 
 /* Where a member of a group lies: its y is y[offset + n * ld + m] of the group's (token_major) or y[offset + m * ld +
- * n] (feature_major), its bias bias[first_row + m]. Of spmm_transposed: its part of x. */
+ * n] (feature_major), its bias bias[first_row + m]. Of spmm_transposed: its part of x. Not of sddmm. */
 typedef struct sparsmith_member_view {
   size_t struct_size;
   int64_t first_row; /* of the group's rows */

@@ -122,7 +122,8 @@ class SPARSMITH_API Operator {
 
   // Where a member of this group lies in the Y that run() writes for this many tokens (spmm_transposed: in the X that
   // it reads), with `ld` as it is given to run(). With the residual's ld: where it lies in a residual.
-  //   Errors: kNotFound, with the members that there are; kInvalidArgument, as of run().
+  //   Errors: kNotFound, with the members that there are; kInvalidArgument, as of run(); kUnsupported of sddmm, whose
+  //   values have the order of CSR.
   Result<MemberView> member(const std::string& member_name, std::int64_t tokens, std::int64_t ld = 0) const;
 
   // Bytes of workspace that run() needs for this many tokens; 0: none.

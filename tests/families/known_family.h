@@ -1,6 +1,7 @@
 // What the tests of all families ask of one: each family says it in a file of its own beside this one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
