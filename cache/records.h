@@ -108,7 +108,7 @@ struct ChoiceRecord {
   int compute_capability = 0;  // of the device class, for lookups of near ones
   int sm_count = 0;
 
-  std::string kind;  // "generated" or "dense"; "vendor", with its name as config, of earlier programs
+  std::string kind;  // "generated"; of earlier programs "dense" and "vendor", with a library's name as config
   std::string config;
   std::string packing;
   int packer_version = 0;

@@ -27,7 +27,7 @@ def main() -> None:
         for kind, operator in weight["operators"].items()
         for choice in operator["choices"]
     ]
-    generated = [each for each in choices if each[2]["config"] != "dense"]
+    generated = [each for each in choices if each[2]["config"].split()[0] != "dense"]
     if not generated:
         sys.exit(
             f"check_choices: {tuned}: all {len(choices)} choices are dense, no generated kernel was chosen. "

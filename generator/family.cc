@@ -8,6 +8,7 @@
 #include "formats/packed_format.h"
 #include "generator/bitmap_family.h"
 #include "generator/bsr_family.h"
+#include "generator/dense_family.h"
 #include "generator/gather_family.h"
 #include "generator/panel_family.h"
 #include "generator/rows_family.h"
@@ -23,14 +24,16 @@ namespace sparsmith {
 Status Family::check(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const {
   if (!serves(problem.spec))
     return invalid_argument(fmt::format("{} does not compute {}", name(), operator_kind_name(problem.spec.kind)));
+  Config complete = config;
   for (const Parameter& parameter : parameters()) {
-    const auto found = config.values.find(parameter.name);
-    if (found == config.values.end())
+    if (parameter.later) complete.values.emplace(parameter.name, 0);
+    const auto found = complete.values.find(parameter.name);
+    if (found == complete.values.end())
       return invalid_argument(fmt::format("{}: config has no {}", name(), parameter.name));
     if (std::find(parameter.values.begin(), parameter.values.end(), found->second) == parameter.values.end())
       return invalid_argument(fmt::format("{}: {} = {} is none of its values", name(), parameter.name, found->second));
   }
-  const RuleInput input{config, problem, statistics};
+  const RuleInput input{complete, problem, statistics};
   for (const Rule& rule : rules()) {
     if (rule.kind == Rule::Kind::kLegal && !rule.holds(input))
       return invalid_argument(fmt::format("{}: {}", name(), rule.reason));
@@ -64,8 +67,9 @@ std::array<std::unique_ptr<Family>, sizeof...(Each)> one_of_each() {
 }  // namespace
 
 std::span<const std::unique_ptr<Family>> families() {
-  static const auto all = one_of_each<RowsFamily, PanelFamily, SlotsFamily, BitmapFamily, ScatterFamily, GatherFamily,
-                                      BsrFamily, WgmmaFamily, SpecializedFamily, TwoFourFamily, SampledFamily>();
+  static const auto all =
+      one_of_each<RowsFamily, PanelFamily, SlotsFamily, BitmapFamily, ScatterFamily, GatherFamily, BsrFamily,
+                  WgmmaFamily, SpecializedFamily, TwoFourFamily, SampledFamily, DenseFamily>();
   return all;
 }
 
@@ -73,6 +77,11 @@ const Family* family(std::string_view name) {
   for (const auto& each : families())
     if (each->name() == name) return each.get();
   return nullptr;
+}
+
+bool is_baseline(const Config& config) {
+  const Family* const of = family(config.family);
+  return of != nullptr && of->is_baseline();
 }
 
 }  // namespace sparsmith

@@ -27,6 +27,8 @@ class Family {
   // Whether it computes that operator, whatever its type and epilogue: rules say what these rule out. Most multiply
   // by the weight.
   virtual bool serves(const OperatorSpec& spec) const { return spec.multiplies_weight(); }
+  // Whether it is what the others are compared with: no N is served slower than by this one.
+  virtual bool is_baseline() const { return false; }
   // The share of a weight's elements that tensor cores multiply, zeros among them; 0: the nonzeros alone are
   // multiplied.
   virtual double multiplied_share() const { return 0; }
@@ -41,7 +43,7 @@ class Family {
 
   // The packing that `config` reads, of the transposed weight where the operator multiplies that. Configs that differ
   // only in other parameters share it.
-  std::string packing(const Config& config, const Problem& problem) const;
+  virtual std::string packing(const Config& config, const Problem& problem) const;
   Result<PackedWeight> pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const;
 
   // Kernels and plan. REQUIRES: check() is ok, and `packed` came from pack() of this config. The kernels'
@@ -67,5 +69,7 @@ class Family {
 // Every family of this build; nullptr when there is none of that name.
 std::span<const std::unique_ptr<Family>> families();
 const Family* family(std::string_view name);
+// Whether its family is a baseline.
+bool is_baseline(const Config& config);
 
 }  // namespace sparsmith

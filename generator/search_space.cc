@@ -73,13 +73,29 @@ SearchSpace search_space(const Family& family, const Problem& problem, const Spa
   return space;
 }
 
-SearchSpace search_space(const Problem& problem, const SparsityStatistics& statistics) {
+namespace {
+
+SearchSpace joint_space(bool of_baseline, const Problem& problem, const SparsityStatistics& statistics) {
   SearchSpace space;
   for (const auto& each : families()) {
-    if (each->serves(problem.spec)) Enumeration(*each, problem, statistics, space).run();
+    if (each->is_baseline() == of_baseline && each->serves(problem.spec))
+      Enumeration(*each, problem, statistics, space).run();
   }
   sort(space);
   return space;
+}
+
+}  // namespace
+
+SearchSpace search_space(const Problem& problem, const SparsityStatistics& statistics) {
+  return joint_space(/*of_baseline=*/false, problem, statistics);
+}
+
+SearchSpace baseline_space(const Problem& problem) { return joint_space(/*of_baseline=*/true, problem, {}); }
+
+double baseline_us(const Problem& problem) {
+  const SearchSpace space = baseline_space(problem);
+  return space.entries.empty() ? 0 : space.entries.front().predicted_us;
 }
 
 }  // namespace sparsmith

@@ -1,4 +1,4 @@
-// All configs worth a try for a problem, best prediction first.
+// Configs worth a try for a problem, best prediction first.
 #pragma once
 
 #include <map>
@@ -19,9 +19,14 @@ struct SearchSpace {
   std::map<std::string, std::int64_t> cuts;
 };
 
-// Chooses parameter by parameter and leaves a branch as soon as a rule is broken, so the whole product is
-// never enumerated.
+// Of all families but the baseline. Chooses parameter by parameter and leaves a branch as soon as a rule is broken, so
+// the whole product is never enumerated.
 SearchSpace search_space(const Problem& problem, const SparsityStatistics& statistics);
 SearchSpace search_space(const Family& family, const Problem& problem, const SparsityStatistics& statistics);
+
+// What configs of other families are compared with, whatever the weight's pattern.
+SearchSpace baseline_space(const Problem& problem);
+// Microseconds that the best of it is predicted to take; 0: no baseline serves the operator.
+double baseline_us(const Problem& problem);
 
 }  // namespace sparsmith

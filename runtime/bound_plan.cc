@@ -173,8 +173,7 @@ Result<DeviceAddress> BoundPlan::product_of(const Step& step, const LaunchBindin
 Status BoundPlan::launch_matmul(const Step& step, const LaunchBindings& bindings, std::int64_t workspace,
                                 CUstream stream) {
   SPARSMITH_ASSIGN_OR_RETURN(const DeviceAddress product, product_of(step, bindings, workspace));
-  return step.plan.product ? step.matmul->enqueue_product(step.weight, bindings, product, stream)
-                           : step.matmul->enqueue(step.weight, bindings, stream);
+  return step.matmul->enqueue(step.plan, step.weight, bindings, product, stream);
 }
 
 Status BoundPlan::prepare(const Step& step, const LaunchBindings& bindings, std::int64_t workspace, Launch& launch) {

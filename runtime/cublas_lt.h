@@ -18,6 +18,7 @@ namespace sparsmith {
   X(Destroy, cublasLtDestroy)                                           \
   X(Matmul, cublasLtMatmul)                                             \
   X(MatmulAlgoGetHeuristic, cublasLtMatmulAlgoGetHeuristic)             \
+  X(MatmulAlgoCheck, cublasLtMatmulAlgoCheck)                           \
   X(MatmulDescInit, cublasLtMatmulDescInit_internal)                    \
   X(MatmulDescSetAttribute, cublasLtMatmulDescSetAttribute)             \
   X(MatrixLayoutInit, cublasLtMatrixLayoutInit_internal)                \

@@ -1,4 +1,5 @@
 // Dense choices of a loaded model, on the fake driver and the fake cuBLASLt.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -90,6 +91,38 @@ INSTANTIATE_TEST_SUITE_P(All, DenseChoiceTest,
                                                           "bias+residual", "beta+residual", "bias+gelu", "relu+beta")));
 
 using DenseChoiceStepsTest = TunedModelTest;
+
+// Which algorithm the last product was told to take (fake_cublas_lt.cc): it proposes as many as there are tokens, three
+// at most, and the third serves even counts of them alone.
+std::uint64_t taken() {
+  void* const library = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);
+  return *static_cast<const std::uint64_t*>(dlsym(library, "fake_cublas_lt_took"));
+}
+
+TEST_F(DenseChoiceStepsTest, TakeTheAlgorithmThatWasProposedForTheBucket) {
+  const auto takes = [&](int proposal, std::int64_t proposed_for, std::int64_t tokens) {
+    PlanStep& step = sample_.contents().weights[2].operators[0].choices[0].plan.steps[0];
+    step.proposal = proposal;
+    step.proposed_for = proposed_for;
+    const Operator fc3 = op("fc3");
+    std::vector<unsigned char> space(*fc3.workspace_bytes(tokens) + 256);
+    std::vector<float> x(3 * tokens);
+    std::vector<float> y(2 * tokens);
+    RunArguments arguments{.operands = {{"x", {x.data()}}, {"y", {y.data()}}, {"bias", {bias_.data()}}},
+                           .tokens = tokens};
+    arguments.workspace = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(space.data()) + 255) / 256 * 256);
+    const Status status = fc3.run(arguments, nullptr);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    return taken();
+  };
+  EXPECT_EQ(takes(0, 0, 4), 0U);
+  EXPECT_EQ(takes(2, 0, 4), 2U);
+  EXPECT_EQ(takes(1, 8, 8), 1U);
+  EXPECT_EQ(takes(2, 8, 6), 2U);
+  EXPECT_EQ(takes(2, 8, 2), 2U) << "for two tokens alone the library would propose two";
+  EXPECT_EQ(takes(2, 8, 5), 0U) << "it does not serve odd counts: the first that is proposed for them does";
+  EXPECT_EQ(takes(2, 2, 6), 0U) << "for two tokens there are two: the first is taken";
+}
 
 TEST_F(DenseChoiceStepsTest, WriteTheProductToTheWorkspaceFirst) {
   TunedWeight& weight = sample_.contents().weights[2];

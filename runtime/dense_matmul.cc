@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "runtime/cuda_data_type.h"
 
@@ -45,11 +46,11 @@ bool DenseMatmul::covers(const OperatorSpec& spec) {
 }
 
 Result<std::unique_ptr<DenseMatmul>> DenseMatmul::create(const std::shared_ptr<const CudaContext>& context,
-                                                         const OperatorSpec& spec) {
+                                                         const OperatorSpec& spec, bool exact) {
   SPARSMITH_ASSIGN_OR_RETURN(const CublasLt* library, cublas_lt());
   const CudaContext::Scope scope(*context);
   SPARSMITH_RETURN_IF_ERROR(scope.status());
-  std::unique_ptr<DenseMatmul> matmul(new DenseMatmul(context, *library, spec));
+  std::unique_ptr<DenseMatmul> matmul(new DenseMatmul(context, *library, spec, exact));
   SPARSMITH_RETURN_IF_ERROR(CublasLt::check(library->Create(&matmul->handle_), "cublasLtCreate"));
   return matmul;
 }
@@ -60,9 +61,8 @@ DenseMatmul::~DenseMatmul() {
   library_.Destroy(handle_);
 }
 
-Status DenseMatmul::enqueue(DeviceAddress weight, const LaunchBindings& bindings, CUstream stream) const {
+DenseMatmul::Product DenseMatmul::whole_operator(const LaunchBindings& bindings) const {
   Product product;
-  product.weight = weight;
   product.alpha = bindings.scalars.value_or("alpha", 1);
   product.c = product.d = bindings.operands.value_or("y", 0);
   product.ldc = product.ldd = bindings.variables.strides.value_or("y", 0);
@@ -80,82 +80,124 @@ Status DenseMatmul::enqueue(DeviceAddress weight, const LaunchBindings& bindings
   } else if (relu) {
     product.epilogue = CUBLASLT_EPILOGUE_RELU;
   }
-  return multiply(bindings, product, stream);
+  return product;
 }
 
-Status DenseMatmul::enqueue_product(DeviceAddress weight, const LaunchBindings& bindings, DeviceAddress product_address,
-                                    CUstream stream) const {
+DenseMatmul::Product DenseMatmul::product_alone(const LaunchBindings& bindings, DeviceAddress address) const {
   Product product;
-  product.weight = weight;
-  product.c = product.d = product_address;
+  product.c = product.d = address;
   product.ldc = product.ldd = spec_.layout == Layout::kTokenMajor ? spec_.rows : bindings.variables.n;
-  return multiply(bindings, product, stream);
+  return product;
 }
 
-Status DenseMatmul::multiply(const LaunchBindings& bindings, const Product& product, CUstream stream) const {
+struct DenseMatmul::Described {
+  cublasLtMatmulDescOpaque_t operation{};
+  cublasLtMatrixLayoutOpaque_t a{};
+  cublasLtMatrixLayoutOpaque_t b{};
+  cublasLtMatrixLayoutOpaque_t c{};
+  cublasLtMatrixLayoutOpaque_t d{};
+  cublasLtMatmulPreferenceOpaque_t preference{};
+  DeviceAddress a_address = 0;
+  DeviceAddress b_address = 0;
+};
+
+Result<DenseMatmul::Described> DenseMatmul::described(const LaunchBindings& bindings, const Product& product,
+                                                      std::int64_t tokens) const {
   const bool token_major = spec_.layout == Layout::kTokenMajor;
   const auto m = static_cast<std::uint64_t>(spec_.rows);
   const auto k = static_cast<std::uint64_t>(spec_.cols);
-  const auto n = static_cast<std::uint64_t>(bindings.variables.n);
+  const auto n = static_cast<std::uint64_t>(tokens);
   const cudaDataType_t type = cuda_data_type(spec_.type);
 
+  Described made;
   Status status;
   const auto call = [&status](cublasStatus_t result, const char* what) {
     if (status.ok() && result != CUBLAS_STATUS_SUCCESS) status = CublasLt::check(result, what);
   };
-  cublasLtMatmulDescOpaque_t operation{};
-  call(library_.MatmulDescInit(&operation, sizeof(operation), CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  // CUBLAS_COMPUTE_32F: fp32 accumulation, and no TF32 for fp32.
+  call(library_.MatmulDescInit(&made.operation, sizeof(made.operation), CUBLAS_COMPUTE_32F, CUDA_R_32F),
+       "describing a product");
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
-    call(library_.MatmulDescSetAttribute(&operation, attribute, &value, sizeof(value)), "describing a product");
+    call(library_.MatmulDescSetAttribute(&made.operation, attribute, &value, sizeof(value)), "describing a product");
   };
   const cublasOperation_t op_w = token_major == (spec_.kind == OperatorKind::kSpmm) ? CUBLAS_OP_T : CUBLAS_OP_N;
   set(token_major ? CUBLASLT_MATMUL_DESC_TRANSA : CUBLASLT_MATMUL_DESC_TRANSB, op_w);
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, product.epilogue);
   if (product.bias != 0) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
 
-  cublasLtMatrixLayoutOpaque_t w{};
-  cublasLtMatrixLayoutOpaque_t x{};
-  cublasLtMatrixLayoutOpaque_t c{};
-  cublasLtMatrixLayoutOpaque_t d{};
+  // A stride of feature_major is at least the tokens, which may be more than at hand.
+  const bool more = !token_major && tokens > bindings.variables.n;
+  const auto stride = [&](std::int64_t ld) { return more ? std::max(ld, tokens) : ld; };
   const auto layout = [&](cublasLtMatrixLayoutOpaque_t& of, cudaDataType_t element, std::uint64_t rows,
                           std::uint64_t cols, std::int64_t ld) {
     call(library_.MatrixLayoutInit(&of, sizeof(of), element, rows, cols, ld), "describing a matrix");
   };
-  layout(w, type, static_cast<std::uint64_t>(spec_.weight_cols()), static_cast<std::uint64_t>(spec_.weight_rows()),
-         spec_.weight_cols());
-  layout(x, type, token_major ? k : n, token_major ? n : k, bindings.variables.strides.value_or("x", 0));
-  layout(c, product.out_type, token_major ? m : n, token_major ? n : m, product.ldc);
-  layout(d, product.out_type, token_major ? m : n, token_major ? n : m, product.ldd);
+  layout(token_major ? made.a : made.b, type, static_cast<std::uint64_t>(spec_.weight_cols()),
+         static_cast<std::uint64_t>(spec_.weight_rows()), spec_.weight_cols());
+  layout(token_major ? made.b : made.a, type, token_major ? k : n, token_major ? n : k,
+         stride(bindings.variables.strides.value_or("x", 0)));
+  layout(made.c, product.out_type, token_major ? m : n, token_major ? n : m, stride(product.ldc));
+  layout(made.d, product.out_type, token_major ? m : n, token_major ? n : m, stride(product.ldd));
 
-  const DeviceAddress a_address = token_major ? product.weight : bindings.operands.value_or("x", 0);
-  const DeviceAddress b_address = token_major ? bindings.operands.value_or("x", 0) : product.weight;
-  cublasLtMatmulPreferenceOpaque_t preference{};
-  call(library_.MatmulPreferenceInit(&preference, sizeof(preference)), "choosing an algorithm");
+  const DeviceAddress x = bindings.operands.value_or("x", 0);
+  made.a_address = token_major ? product.weight : x;
+  made.b_address = token_major ? x : product.weight;
+  call(library_.MatmulPreferenceInit(&made.preference, sizeof(made.preference)), "choosing an algorithm");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    call(library_.MatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)), "choosing an algorithm");
+    call(library_.MatmulPreferenceSetAttribute(&made.preference, attribute, &value, sizeof(value)),
+         "choosing an algorithm");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kScratchBytes);
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(a_address));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(b_address));
+  // Partial sums stay in fp32: not in a 16-bit output.
+  const std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(made.a_address));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(made.b_address));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(product.c));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(product.d));
   SPARSMITH_RETURN_IF_ERROR(status);
+  return made;
+}
 
-  cublasLtMatrixLayout_t a_layout = token_major ? &w : &x;
-  cublasLtMatrixLayout_t b_layout = token_major ? &x : &w;
-  cublasLtMatmulHeuristicResult_t chosen{};
+Result<cublasLtMatmulAlgo_t> DenseMatmul::proposed(Described& made, int proposal, bool exact) const {
+  std::array<cublasLtMatmulHeuristicResult_t, kMostProposals> all{};
   int found = 0;
-  call(
-      library_.MatmulAlgoGetHeuristic(handle_, &operation, a_layout, b_layout, &c, &d, &preference, 1, &chosen, &found),
-      "choosing an algorithm");
-  if (status.ok() && found == 0) return unsupported("cuBLASLt has no algorithm for this product");
-  SPARSMITH_RETURN_IF_ERROR(status);
-  return CublasLt::check(
-      library_.Matmul(handle_, &operation, &product.alpha, pointer(a_address), a_layout, pointer(b_address), b_layout,
-                      &product.beta, pointer(product.c), &c, const_cast<void*>(pointer(product.d)), &d, &chosen.algo,
-                      const_cast<void*>(pointer(bindings.scratch)), kScratchBytes,
-                      reinterpret_cast<cudaStream_t>(stream)),
-      "multiplying");
+  SPARSMITH_RETURN_IF_ERROR(
+      CublasLt::check(library_.MatmulAlgoGetHeuristic(handle_, &made.operation, &made.a, &made.b, &made.c, &made.d,
+                                                      &made.preference, proposal + 1, all.data(), &found),
+                      "choosing an algorithm"));
+  if (found == 0) return unsupported("cuBLASLt has no algorithm for this product");
+  if (exact && found <= proposal)
+    return unsupported(fmt::format("cuBLASLt proposes {} algorithms for this product", found));
+  return all[static_cast<std::size_t>(found > proposal ? proposal : 0)].algo;
+}
+
+Result<cublasLtMatmulAlgo_t> DenseMatmul::algorithm_of(const PlanStep& step, const LaunchBindings& bindings,
+                                                       const Product& product, Described& made) const {
+  const std::int64_t tokens = bindings.variables.n;
+  if (step.proposed_for == 0 || step.proposed_for == tokens) return proposed(made, step.proposal, exact_);
+  SPARSMITH_ASSIGN_OR_RETURN(Described other, described(bindings, product, step.proposed_for));
+  const auto algorithm = proposed(other, step.proposal, exact_);
+  cublasLtMatmulHeuristicResult_t checked{};
+  const bool serves = algorithm.ok() &&
+                      library_.MatmulAlgoCheck(handle_, &made.operation, &made.a, &made.b, &made.c, &made.d,
+                                               &*algorithm, &checked) == CUBLAS_STATUS_SUCCESS &&
+                      checked.workspaceSize <= kScratchBytes;
+  return serves ? algorithm : proposed(made, 0, exact_);
+}
+
+Status DenseMatmul::enqueue(const PlanStep& step, DeviceAddress weight, const LaunchBindings& bindings,
+                            DeviceAddress product_address, CUstream stream) const {
+  Product product = step.product ? product_alone(bindings, product_address) : whole_operator(bindings);
+  product.weight = weight;
+  SPARSMITH_ASSIGN_OR_RETURN(Described made, described(bindings, product, bindings.variables.n));
+  SPARSMITH_ASSIGN_OR_RETURN(const cublasLtMatmulAlgo_t algorithm, algorithm_of(step, bindings, product, made));
+  return CublasLt::check(library_.Matmul(handle_, &made.operation, &product.alpha, pointer(made.a_address), &made.a,
+                                         pointer(made.b_address), &made.b, &product.beta, pointer(product.c), &made.c,
+                                         const_cast<void*>(pointer(product.d)), &made.d, &algorithm,
+                                         const_cast<void*>(pointer(bindings.scratch)), kScratchBytes,
+                                         reinterpret_cast<cudaStream_t>(stream)),
+                         "multiplying");
 }
 
 }  // namespace sparsmith

@@ -7,6 +7,7 @@
 #include "runtime/cublas_lt.h"
 #include "runtime/cuda_context.h"
 #include "runtime/executor.h"
+#include "runtime/launch_plan.h"
 #include "runtime/operator_spec.h"
 
 namespace sparsmith {
@@ -21,35 +22,42 @@ class DenseMatmul {
   // their gelu is another one. In feature_major layout it has no bias along our rows.
   static bool covers(const OperatorSpec& spec);
 
+  // exact: a proposal that the library does not make is an error, kUnsupported, where the first would take its place.
   // Error: kNoDevice when the library is missing.
   static Result<std::unique_ptr<DenseMatmul>> create(const std::shared_ptr<const CudaContext>& context,
-                                                     const OperatorSpec& spec);
+                                                     const OperatorSpec& spec, bool exact);
 
   DenseMatmul(const DenseMatmul&) = delete;
   DenseMatmul& operator=(const DenseMatmul&) = delete;
   ~DenseMatmul();
 
-  // The whole operator. `weight`: [weight_rows][weight_cols] row-major, of the spec's type, whichever the operator's
-  // kind. REQUIRES covers(spec) and bindings.scratch; the context is current.
-  Status enqueue(DeviceAddress weight, const LaunchBindings& bindings, CUstream stream) const;
-
-  // W X alone, in fp32, to `product`, in Y's layout without gaps. REQUIRES as above, but for covers().
-  Status enqueue_product(DeviceAddress weight, const LaunchBindings& bindings, DeviceAddress product,
-                         CUstream stream) const;
+  // The step's product. `weight`: [weight_rows][weight_cols] row-major, of the spec's type, whichever the operator's
+  // kind. `product`: where W X goes; null where the step computes the whole operator, which REQUIRES covers(spec).
+  // REQUIRES bindings.scratch; the context is current.
+  Status enqueue(const PlanStep& step, DeviceAddress weight, const LaunchBindings& bindings, DeviceAddress product,
+                 CUstream stream) const;
 
   const OperatorSpec& spec() const { return spec_; }
 
  private:
-  struct Product;  // one call of the library
+  struct Product;    // what is computed
+  struct Described;  // as the library knows it, for some tokens
 
-  DenseMatmul(std::shared_ptr<const CudaContext> context, const CublasLt& library, const OperatorSpec& spec)
-      : context_(std::move(context)), library_(library), spec_(spec) {}
+  DenseMatmul(std::shared_ptr<const CudaContext> context, const CublasLt& library, const OperatorSpec& spec, bool exact)
+      : context_(std::move(context)), library_(library), spec_(spec), exact_(exact) {}
 
-  Status multiply(const LaunchBindings& bindings, const Product& product, CUstream stream) const;
+  Product whole_operator(const LaunchBindings& bindings) const;
+  Product product_alone(const LaunchBindings& bindings, DeviceAddress address) const;
+  Result<Described> described(const LaunchBindings& bindings, const Product& product, std::int64_t tokens) const;
+  // Of the algorithms that the library proposes, that one; the first where there are fewer.
+  Result<cublasLtMatmulAlgo_t> proposed(Described& described, int proposal, bool exact) const;
+  Result<cublasLtMatmulAlgo_t> algorithm_of(const PlanStep& step, const LaunchBindings& bindings,
+                                            const Product& product, Described& described) const;
 
   std::shared_ptr<const CudaContext> context_;
   const CublasLt& library_;
   OperatorSpec spec_;
+  bool exact_;
   cublasLtHandle_t handle_ = nullptr;
 };
 

@@ -88,17 +88,33 @@ FAKE cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferenc
                                                          std::size_t) {
   return read<Preference>(preference).is_made == kMade ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
+// For columns of D it proposes as many algorithms as there are columns, three at most; number 2 of them serves even
+// counts of columns alone. Which one a product was told to take stands in the bytes that fake_cublas_lt_took returns.
 FAKE cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
                                                    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                                   cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,
-                                                   cublasLtMatmulHeuristicResult_t[], int* found) {
-  return *found = 1, CUBLAS_STATUS_SUCCESS;
+                                                   cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t, int wanted,
+                                                   cublasLtMatmulHeuristicResult_t results[], int* found) {
+  *found = std::min({wanted, 3, static_cast<int>(read<Layout>(d).cols)});
+  for (int i = 0; i < *found; ++i) {
+    results[i] = {};
+    results[i].algo.data[0] = static_cast<std::uint64_t>(i);
+  }
+  return CUBLAS_STATUS_SUCCESS;
 }
+FAKE cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+                                            cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                            const cublasLtMatmulAlgo_t* algorithm,
+                                            cublasLtMatmulHeuristicResult_t* result) {
+  result->workspaceSize = 0;
+  return algorithm->data[0] == 2 && read<Layout>(d).cols % 2 == 1 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+}
+FAKE std::uint64_t fake_cublas_lt_took = 0;
 FAKE cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha, const void* a_data,
                                    cublasLtMatrixLayout_t a_layout, const void* b_data, cublasLtMatrixLayout_t b_layout,
                                    const void* beta, const void* c_data, cublasLtMatrixLayout_t c_layout, void* d_data,
-                                   cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*, void*, std::size_t,
-                                   cudaStream_t) {
+                                   cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algorithm, void*,
+                                   std::size_t, cudaStream_t) {
+  fake_cublas_lt_took = algorithm->data[0];
   const auto operation = read<Operation>(desc);
   const auto a = read<Layout>(a_layout);
   const auto b = read<Layout>(b_layout);

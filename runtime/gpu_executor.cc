@@ -187,8 +187,11 @@ Result<std::shared_ptr<const DenseMatmul>> GpuExecutor::matmul_of(const Operator
   if (matmul_scratch_.address() == 0) {
     SPARSMITH_ASSIGN_OR_RETURN(matmul_scratch_, DeviceBuffer::allocate(context_, DenseMatmul::kScratchBytes));
   }
-  SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<DenseMatmul> made, DenseMatmul::create(context_, spec));
-  matmul_ = std::move(made);
+  auto made = DenseMatmul::create(context_, spec, /*exact=*/true);
+  // There is a device, which others can use.
+  if (made.status().code() == StatusCode::kNoDevice) return unsupported(made.status().message());
+  if (!made.ok()) return made.status();
+  matmul_ = std::move(*made);
   return matmul_;
 }
 

@@ -54,6 +54,26 @@ TEST_F(GpuExecutorTest, AllocatesPoisonedMemory) {
   EXPECT_EQ(executor_->allocate(std::size_t{1} << 40).status().code(), StatusCode::kOutOfMemory);
 }
 
+// What is timed is what the plan says: no other algorithm takes its place.
+TEST_F(GpuExecutorTest, AProposalThatTheLibraryDoesNotMakeIsAnError) {
+  const auto memory = executor_->allocate(256);
+  ASSERT_TRUE(memory.ok());
+  const OperatorSpec spec{.rows = 2, .cols = 3, .type = DataType::kFloat32};
+  LaunchBindings bindings;
+  bindings.packed = {{"values", *memory}};
+  bindings.operands = {{"x", *memory + 64}, {"y", *memory + 128}};
+  bindings.variables = {.n = 2, .strides = {{"x", 3}, {"y", 2}}};
+  bindings.spec = &spec;
+  LaunchPlan plan{.steps = {matmul_step("values", std::nullopt)}};
+  plan.steps[0].proposal = 1;
+  EXPECT_TRUE(executor_->run(plan, bindings).ok()) << executor_->run(plan, bindings).to_string();
+  plan.steps[0].proposal = 2;
+  EXPECT_EQ(executor_->run(plan, bindings).code(), StatusCode::kUnsupported);
+  plan.steps[0].proposed_for = 4;
+  EXPECT_TRUE(executor_->run(plan, bindings).ok());
+  EXPECT_TRUE(executor_->free(*memory).ok());
+}
+
 TEST_F(GpuExecutorTest, CopiesFromOnePlaceToAnother) {
   const auto from = executor_->allocate(16);
   const auto to = executor_->allocate(16);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <limits>
 #include <utility>
 
 #include "base/json_text.h"
@@ -22,6 +23,7 @@ constexpr std::size_t kMaxTreeBytes = std::size_t{64} << 20;
 constexpr std::size_t kMaxSteps = 256;
 constexpr std::size_t kMaxArguments = 64;
 constexpr std::size_t kMaxNameCharacters = 1000;
+constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 
 using Kind = PlanArgument::Kind;
 
@@ -74,6 +76,8 @@ OrderedJson json_of(const PlanStep& step) {
   if (step.kind == PlanStep::Kind::kMatmul) {
     OrderedJson json = {{"kind", "matmul"}, {"array", step.array}};
     if (step.product) json["product"] = json_of(*step.product);
+    if (step.proposal != 0) json["proposal"] = step.proposal;
+    if (step.proposed_for != 0) json["proposed_for"] = step.proposed_for;
     return json;
   }
   OrderedJson json = {
@@ -206,13 +210,25 @@ Result<PlanStep> read_launch(const Json& json, const std::string& where) {
   return step;
 }
 
+// 0 where it is missing.
+Result<std::int64_t> read_count(const Json& json, const std::string& where, const char* key, std::int64_t most) {
+  const auto found = json.find(key);
+  if (found == json.end()) return std::int64_t{0};
+  if (!found->is_number_unsigned() || found->get<std::uint64_t>() > static_cast<std::uint64_t>(most))
+    return error(where, fmt::format("has a {} that is no integer from 0 to {}", key, most));
+  return found->get<std::int64_t>();
+}
+
 Result<PlanStep> read_matmul(const Json& json, const std::string& where) {
-  SPARSMITH_RETURN_IF_ERROR(check_keys(json, where, {"kind", "array", "product"}));
+  SPARSMITH_RETURN_IF_ERROR(check_keys(json, where, {"kind", "array", "product", "proposal", "proposed_for"}));
   PlanStep step = matmul_step("", std::nullopt);
   SPARSMITH_ASSIGN_OR_RETURN(step.array, read_name(json, where, "array", ".-/"));
   if (json.contains("product")) {
     SPARSMITH_ASSIGN_OR_RETURN(step.product, read_expression_member(json, where, "product"));
   }
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t proposal, read_count(json, where, "proposal", kMostProposals - 1));
+  step.proposal = static_cast<int>(proposal);
+  SPARSMITH_ASSIGN_OR_RETURN(step.proposed_for, read_count(json, where, "proposed_for", kMaxTokens));
   return step;
 }
 

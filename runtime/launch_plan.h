@@ -57,6 +57,10 @@ struct PlanStep {
   // Where W X goes in fp32, in Y's layout without gaps: byte of the workspace. Nothing: the step computes the whole
   // operator, epilogue and all.
   std::optional<IntegerExpression> product;
+  // Which of the algorithms that the library proposes for so many tokens, best first; 0 tokens: those of each run.
+  // Where it proposes fewer, or its algorithm does not serve the tokens of a run, the first for that run.
+  int proposal = 0;
+  std::int64_t proposed_for = 0;
   bool operator==(const PlanStep&) const = default;
 };
 
@@ -69,6 +73,7 @@ struct LaunchPlan {
 };
 
 PlanStep matmul_step(std::string array, std::optional<IntegerExpression> product);
+inline constexpr int kMostProposals = 32;
 
 PlanArgument packed_array(std::string name);
 PlanArgument operand(std::string name);

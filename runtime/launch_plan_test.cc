@@ -82,8 +82,13 @@ TEST(LaunchPlan, ReadsArgumentsAsFilesBeforeVersion4NameThem) {
 }
 
 TEST(LaunchPlan, MatmulStepsSurviveJson) {
-  for (const LaunchPlan& plan : {LaunchPlan{.steps = {matmul_step("values", std::nullopt)}},
-                                 LaunchPlan{.steps = {matmul_step("w", formula("n * 16"))}, .workspace_bytes = 64}}) {
+  PlanStep third = matmul_step("values", std::nullopt);
+  third.proposal = 2;
+  third.proposed_for = 64;
+  EXPECT_NE(to_json(LaunchPlan{.steps = {third}}).find(R"("proposal":2,"proposed_for":64)"), std::string::npos);
+  for (const LaunchPlan& plan :
+       {LaunchPlan{.steps = {matmul_step("values", std::nullopt)}}, LaunchPlan{.steps = {third}},
+        LaunchPlan{.steps = {matmul_step("w", formula("n * 16"))}, .workspace_bytes = 64}}) {
     EXPECT_TRUE(plan.has_matmul());
     EXPECT_EQ(*launch_plan_from_json(to_json(plan)), plan);
   }
@@ -120,6 +125,10 @@ TEST(LaunchPlan, RefusesWhatIsNoPlanAndSaysWhere) {
       {R"({"workspace_bytes":0,"steps":[{"kind":"matmul"}]})", "\"array\""},
       {R"({"workspace_bytes":0,"steps":[{"kind":"matmul","array":"w","product":"m"}]})", "steps[0].product"},
       {R"({"workspace_bytes":0,"steps":[{"kind":"matmul","array":"w","kernel":"k"}]})", "\"kernel\""},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"matmul","array":"w","proposal":32}]})", "proposal that is no integer"},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"matmul","array":"w","proposal":-1}]})", "proposal that is no integer"},
+      {R"({"workspace_bytes":0,"steps":[{"kind":"matmul","array":"w","proposed_for":2147483648}]})",
+       "proposed_for that is no integer"},
       {R"({"workspace_bytes":0,"steps":[{"kind":"launch","grid":[1,1,1],"block":[1,1,1],"arguments":[]}]})",
        "\"kernel\""},
       {R"({"workspace_bytes":0,"steps":[{"kind":"launch","kernel":"a b","grid":[1,1,1],"block":[1,1,1],"arguments":[]}]})",

@@ -182,7 +182,8 @@ Result<LoadedOperator> load_operator(const TunedWeight& weight, const TunedOpera
     const TunedPacking& packing = *weight.packing(tuned.packing);
     PlanNames names = names_of(packing, packing.facts, model, addresses);
     names.matmul = [&]() -> Result<std::shared_ptr<const DenseMatmul>> {
-      SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<DenseMatmul> matmul, DenseMatmul::create(model.context, op.spec));
+      SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<DenseMatmul> matmul,
+                                 DenseMatmul::create(model.context, op.spec, /*exact=*/false));
       return std::shared_ptr<const DenseMatmul>(std::move(matmul));
     };
     LoadedOperator::Choice choice;

@@ -143,7 +143,6 @@ Status check_packing(const TunedPacking& packing, const TunedWeight& weight,
           fmt::format("packing {}: array {} is no whole number of elements", packing.packing, array.name));
     }
   }
-  if (packing.packing == kDensePacking) SPARSMITH_RETURN_IF_ERROR(check_dense(packing, kDenseArray, weight));
   return check_writers(packing, weight, kernels);
 }
 
@@ -151,12 +150,11 @@ Status check_choice(const TunedChoice& choice, const TunedWeight& weight, const 
                     const std::set<std::string_view>& kernels) {
   const TunedPacking* packing = weight.packing(choice.packing);
   if (packing == nullptr) return invalid_input(fmt::format("there is no packing {}", choice.packing));
-  const bool dense = choice.is_dense();  // for products with the weight, whichever of the two
-  if (!dense && is_transposed(choice.packing) != (spec.kind == OperatorKind::kSpmmTransposed))
+  // A library's product turns the weight by itself.
+  if (!choice.plan.has_matmul() && is_transposed(choice.packing) != (spec.kind == OperatorKind::kSpmmTransposed))
     return invalid_input(fmt::format("packing {:.100} is not for {}", choice.packing, operator_kind_name(spec.kind)));
-  if (choice.config.empty() || dense != (choice.config == kDensePacking))
-    return invalid_input(fmt::format("its config does not go with the packing {}", choice.packing));
-  if (dense && !choice.plan.has_matmul()) return invalid_input("it is kept dense, and its plan does not multiply");
+  if (choice.config.empty()) return invalid_input("it has no config");
+  if (choice.plan.steps.empty()) return invalid_input("its plan has no step");
   if (choice.plan.has_matmul() && !spec.multiplies_weight())
     return invalid_input("its plan multiplies by the weight, of which sddmm has the pattern alone");
   if (!is_figure(choice.median_us) || !is_figure(choice.dense_us)) return invalid_input("its times are no times");

@@ -55,7 +55,7 @@ struct TunedWriter {
 };
 inline constexpr std::string_view kWriterOperand = "values";
 
-// A weight in one packed form. A dense weight has the packing "dense" and one array "values", [M][K] row-major.
+// A weight in one packed form.
 struct TunedPacking {
   std::string packing;
   int packer_version = 1;
@@ -67,6 +67,7 @@ struct TunedPacking {
   std::int64_t bytes() const;
 };
 TunedPacking view_of(const PackedWeight& packed);
+// Of the dense weight, [M][K] row-major in the array.
 inline constexpr std::string_view kDensePacking = "dense";
 inline constexpr std::string_view kDenseArray = "values";
 
@@ -80,10 +81,8 @@ struct TunedChoice {
   Evidence evidence = Evidence::kPredicted;
   double median_us = 0;
   double dense_us = 0;  // the operator on the dense weight; 0: not known
-  std::string config;   // Config::text(); "dense" where the weight stays dense
+  std::string config;   // Config::text()
   std::string reason;   // why it was chosen, in one line
-
-  bool is_dense() const { return packing == kDensePacking; }
 };
 
 // What is computed from a weight, and how.

@@ -254,7 +254,7 @@ Result<TunedChoice> read_choice(const Json& json, const std::string& where, std:
   const Json& plan = reader.object("plan");
   if (reader.status().ok()) choice.plan = reader.take(read_plan(plan, room));
   if (!reader.status().ok()) return reader.status();
-  if (version < kFirstVersionWithOperators && choice.is_dense()) complete_dense(choice);
+  if (version < kFirstVersionWithOperators && choice.packing == kDensePacking) complete_dense(choice);
   return choice;
 }
 

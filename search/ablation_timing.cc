@@ -31,7 +31,7 @@ class AblationRun {
   Status time(const CsrMatrix& matrix, WeightResult& weight, const Progress& progress) {
     SPARSMITH_RETURN_IF_ERROR(session_.set_weight(matrix, weight.spec));
     for (BucketChoice& bucket : weight.buckets) {
-      if (bucket.is_dense()) continue;
+      if (bucket.is_baseline()) continue;
       if (progress) progress(bucket.tokens);
       AblationTimes& times = bucket.ablation.emplace();
       const Status timed = time(weight, bucket, times);
@@ -124,7 +124,7 @@ Status time_ablations(std::span<const WeightInput> weights, const TuneOptions& o
   for (std::size_t i = 0; i < report.weights.size(); ++i) {
     WeightResult& weight = report.weights[i];
     if (resources.interrupted && resources.interrupted()) return {};
-    if (std::ranges::all_of(weight.buckets, &BucketChoice::is_dense)) continue;
+    if (std::ranges::all_of(weight.buckets, &BucketChoice::is_baseline)) continue;
     const auto input = std::ranges::find(weights, weight.name, &WeightInput::name);
     if (input == weights.end()) return internal_error("no weight is called " + weight.name);
     std::vector<GroupMember> members;

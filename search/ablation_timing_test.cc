@@ -51,7 +51,7 @@ class AblationTimingTest : public TunerTest {
 
 TEST_F(AblationTimingTest, TheChosenKernelIsTimedBesideBuildsWithoutAPart) {
   TuneReport report = run(weights_);
-  ASSERT_FALSE(report.weights.at(0).buckets.at(0).is_dense());
+  ASSERT_FALSE(report.weights.at(0).buckets.at(0).is_baseline());
   ASSERT_EQ(report.weights[0].buckets[0].candidate.config.family, "bitmap");
   const int verified = device_.verified;
   const Status status = ablate(report);
@@ -116,7 +116,7 @@ TEST_F(AblationTimingTest, ABuildThatTakesItsWorkerDownHarmsNobody) {
 TEST_F(AblationTimingTest, OnlyGeneratedChoicesAreTaken) {
   device_.dense_us = 1;
   TuneReport report = run(weights_);
-  ASSERT_TRUE(report.weights.at(0).buckets.at(0).is_dense());
+  ASSERT_TRUE(report.weights.at(0).buckets.at(0).is_baseline());
   ASSERT_TRUE(ablate(report).ok());
   EXPECT_FALSE(report.weights[0].buckets[0].ablation.has_value());
 }
@@ -125,7 +125,7 @@ TEST_F(AblationTimingTest, AnEmulatorTimesNothing) {
   device_.properties.is_emulator = true;
   weights_ = {weight("w", 2048, 2048, 1)};  // dense is not predicted to be faster
   TuneReport report = run(weights_);
-  ASSERT_FALSE(report.weights.at(0).buckets.at(0).is_dense());
+  ASSERT_FALSE(report.weights.at(0).buckets.at(0).is_baseline());
   ASSERT_TRUE(ablate(report).ok());
   EXPECT_THAT(report.weights[0].buckets[0].ablation->reason, HasSubstr("takes a GPU"));
 }

@@ -53,10 +53,9 @@ Result<BreakEvenProbe> probe_of(const TuneReport& report, std::size_t index, dou
   const WeightResult& weight = report.weights.at(index);
   const BucketChoice& bucket = weight.buckets.at(0);
   if (bucket.dense_us <= 0)
-    return unsupported(fmt::format("{}: there is no dense product to compare with: {}", weight.name,
-                                   bucket.vendors.empty() ? bucket.reason : bucket.vendors.front().detail));
-  return BreakEvenProbe{sparsity,    !bucket.is_dense(), bucket.candidate.config.text(),
-                        bucket.us(), bucket.dense_us,    bucket.evidence};
+    return unsupported(fmt::format("{}: there is no dense product to compare with: {}", weight.name, bucket.reason));
+  return BreakEvenProbe{sparsity,    !bucket.is_baseline(), bucket.candidate.config.text(),
+                        bucket.us(), bucket.dense_us,       bucket.evidence};
 }
 
 }  // namespace

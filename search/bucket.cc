@@ -1,10 +1,10 @@
 #include "search/bucket.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 
-#include "runtime/tuned_file.h"
 #include "tuner/compiler_pool.h"
 
 namespace sparsmith {
@@ -39,9 +39,28 @@ void add_rejections(const Bucket& bucket, BucketChoice& choice) {
 
 }  // namespace
 
+namespace {
+
+// As one more library; nothing where none passed.
+std::optional<VendorTiming> dense_of(const Bucket& bucket, bool predicted) {
+  const Contender* const dense = baseline_of(bucket.contenders, predicted);
+  if (dense == nullptr) return std::nullopt;
+  VendorTiming timing;
+  timing.name = dense->candidate.config.family;
+  timing.detail = dense->identity.config;
+  timing.timing = dense->timing;
+  if (dense->state == Contender::State::kWaiting)
+    timing.timing.median_us = timing.timing.q1_us = timing.timing.q3_us = dense->candidate.predicted_us;
+  timing.weight_bytes = dense->packed_bytes;
+  timing.verification = dense->verification;
+  return timing;
+}
+
+}  // namespace
+
 BucketTimes times_of(const Bucket& bucket, bool predicted) {
-  BucketTimes times{bucket.calls, bucket.dense().supported ? bucket.dense_us : 0, {}};
-  if (times.dense_us > 0) times.best_us.emplace(kDensePacking, times.dense_us);
+  const std::optional<VendorTiming> dense = dense_of(bucket, predicted);
+  BucketTimes times{bucket.calls, dense ? dense->timing.median_us : 0, {}};
   // As decide() will see them: beside times of the final, those from outside of it do not count.
   std::set<std::string> in_final;
   for (const Contender& contender : bucket.contenders) {
@@ -86,24 +105,20 @@ BucketChoice bucket_choice(const Bucket& bucket, const Decision& decision, bool 
   choice.calls = bucket.calls;
   choice.evidence = predicted ? "predicted" : "measured";
   choice.reason = decision.reason;
-  choice.dense_us = bucket.dense_us;
   choice.complete = bucket.complete;
   choice.tried = static_cast<int>(bucket.contenders.size());
   choice.incumbent = cache_match;
   for (const Contender& contender : bucket.contenders) choice.trials.push_back(trial_of(contender));
   add_rejections(bucket, choice);
-  if (decision.winner != nullptr) {
-    choice.candidate = decision.winner->candidate;
-    choice.packer_version = decision.winner->identity.packer_version;
-    choice.timing = decision.winner->timing;
-    choice.verification = decision.winner->verification;
-  } else {
-    choice.candidate = bucket.dense_candidate;
-    choice.timing = bucket.dense().timing;
-    choice.verification = bucket.dense().verification;
+  choice.candidate = decision.winner->candidate;
+  choice.packer_version = decision.winner->identity.packer_version;
+  choice.timing = decision.winner->timing;
+  choice.verification = decision.winner->verification;
+  if (auto dense = dense_of(bucket, predicted)) {
+    choice.dense_us = dense->timing.median_us;
+    choice.vendors.push_back(*std::move(dense));
   }
-  choice.vendors = bucket.vendors;
-  if (bucket.dense_chain) choice.vendors.push_back(*bucket.dense_chain);
+  choice.vendors.insert(choice.vendors.end(), bucket.vendors.begin(), bucket.vendors.end());
   return choice;
 }
 

@@ -22,23 +22,12 @@ struct Bucket {
   std::vector<Contender> contenders;   // what came of it
   std::vector<Rejection> ungenerated;  // configs that made no contender
   std::vector<VendorTiming> vendors;
-  Candidate dense_candidate;
-  std::optional<VendorTiming> dense_chain;  // of product and kernel behind it, where cuBLASLt lacks the epilogue
-  double dense_us = 0;
   bool complete = true;
   std::int64_t considered = 0;  // configs that broke no rule
-
-  // What would run the whole operator on the dense weight.
-  const VendorTiming& dense() const { return dense_chain ? *dense_chain : vendors.front(); }
 };
 
 // What choose_packings() decides from. predicted: contenders that wait count too, as predicted.
 BucketTimes times_of(const Bucket& bucket, bool predicted);
-
-// The vendor that dense products are measured with.
-inline constexpr const char* kDenseVendor = "cublas";
-// Among vendors: that product, with the epilogue in a kernel of ours behind it.
-inline constexpr const char* kDenseEpilogue = "cublas+epilogue";
 
 // In a few words, which many have in common: why a candidate was rejected.
 std::string rejection_class(MeasurementStatus status, const std::string& reason);
@@ -46,7 +35,8 @@ std::string rejection_class(MeasurementStatus status, const std::string& reason)
 // How the reason of what did not fit the device begins.
 inline constexpr std::string_view kOutOfDeviceMemory = "out of device memory";
 
-// The choice with all that it stands on. `cache_match`: how good what the cache had was.
+// The choice, whose decision is of the bucket's contenders, with all that it stands on. `cache_match`: how good what
+// the cache had was.
 BucketChoice bucket_choice(const Bucket& bucket, const Decision& decision, bool predicted,
                            const std::string& cache_match);
 

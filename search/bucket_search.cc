@@ -92,26 +92,13 @@ void BucketSearch::hurry() {
 Status BucketSearch::begin() {
   begun_ = true;
   SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(bucket_.tokens, context_.options->seed));
-  std::vector<std::string> vendors = {kDenseVendor};
-  for (const std::string& name : context_.options->vendors) {
-    if (name != kDenseVendor) vendors.push_back(name);
-  }
-  bucket_.vendors = measure_vendors(*context_.session, log_, vendors, context_.options->timing);
+  bucket_.vendors = measure_vendors(*context_.session, log_, context_.options->vendors, context_.options->timing);
   vendors_epoch_ = context_.session->epoch();
   return context_.session->health();
 }
 
-// Without the library there is nothing to try, and nothing to remember.
-void BucketSearch::leave_out_baseline() {
-  Contender* const chain = contenders_.baseline();
-  if (chain == nullptr || bucket_.vendors.front().supported) return;
-  chain->state = Contender::State::kRejected;
-  chain->reason = bucket_.vendors.front().detail;
-}
-
 Result<bool> BucketSearch::advance() {
   SPARSMITH_RETURN_IF_ERROR(preparation_.get());
-  leave_out_baseline();
   double seconds = 0;
   {
     const Stopwatch stopwatch(seconds);

@@ -63,7 +63,6 @@ class BucketSearch {
   // Compiles what was proposed on a thread of its own; makes it, too, if that has not been done.
   void compile(KernelStore::Urgency urgency);
   Status prepare(KernelStore::Urgency urgency);
-  void leave_out_baseline();
   void tell(std::size_t tried) const;
   bool races() const { return context_.options->strategy == StrategyKind::kRace; }
 

@@ -20,9 +20,8 @@ Contender timed(const std::string& packing, double us, bool in_final) {
 // Trials are shorter than the final, and by themselves: where a packing has times of the final, only those count.
 TEST(TimesOfTest, TimesOfTheFinalComeFirst) {
   Bucket bucket;
-  VendorTiming dense;
-  dense.timing.median_us = bucket.dense_us = 34;
-  bucket.vendors = {dense};
+  bucket.contenders.push_back(timed("dense", 34, true));
+  bucket.contenders.back().baseline = true;
   bucket.contenders.push_back(timed("a", 8.2, false));
   bucket.contenders.push_back(timed("a", 9.1, true));
   bucket.contenders.push_back(timed("a", 9.0, true));

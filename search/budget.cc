@@ -4,8 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "search/dense_cost.h"
-
 namespace sparsmith {
 
 Budget::Budget(double seconds, std::size_t devices, const std::vector<std::optional<double>>& gains, Now now)
@@ -49,9 +47,9 @@ std::vector<std::size_t> Budget::order() const {
 
 double promised_gain_us(const Problem& problem, const SearchSpace& space) {
   constexpr double kDoubt = 0.02;  // of dense
-  const double dense_us = predicted_dense_us(problem);
+  const double dense_us = baseline_us(problem);
   const double best_us = space.entries.empty() ? dense_us : space.entries.front().predicted_us;
-  if (dense_us <= 0) return best_us;  // where there is no dense choice, what takes long is worth a search
+  if (dense_us <= 0) return best_us;  // where nothing is dense, what takes long is worth a search
   return std::max(dense_us - best_us, kDoubt * dense_us);
 }
 

@@ -10,7 +10,6 @@
 #include "base/parallel_for.h"
 #include "formats/packed_format.h"
 #include "generator/family.h"
-#include "runtime/tuned_file.h"
 
 namespace sparsmith {
 namespace {
@@ -28,8 +27,8 @@ std::vector<BucketChoice> choices_with(const std::vector<Bucket>& buckets, const
                                        bool predicted) {
   std::vector<BucketChoice> choices;
   for (const Bucket& bucket : buckets) {
-    const auto decision = decide(bucket.contenders, kept, &bucket.dense(), predicted);
-    if (!decision) return {};
+    const auto decision = decide(bucket.contenders, kept, /*beside_baseline=*/true, predicted);
+    if (!decision || decision->winner->state == Contender::State::kWaiting) return {};
     BucketChoice choice = bucket_choice(bucket, *decision, predicted, "");
     choice.trials.clear();
     choice.vendors.clear();
@@ -68,13 +67,6 @@ void exchange(WeightResult& weight, Alternative& alternative) {
 }
 
 }  // namespace
-
-std::map<std::string, std::int64_t> bytes_of_packings(const WeightResult& weight,
-                                                      const std::map<std::string, std::int64_t>& packing_bytes) {
-  std::map<std::string, std::int64_t> bytes = packing_bytes;
-  bytes[std::string(kDensePacking)] = weight.dense_bytes();
-  return bytes;
-}
 
 std::vector<std::vector<std::string>> ways_to_keep(const std::vector<BucketTimes>& times,
                                                    const std::map<std::string, std::int64_t>& bytes,

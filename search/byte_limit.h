@@ -14,10 +14,6 @@
 
 namespace sparsmith {
 
-// GPU bytes of each packing that was made, and of the dense weight.
-std::map<std::string, std::int64_t> bytes_of_packings(const WeightResult& weight,
-                                                      const std::map<std::string, std::int64_t>& packing_bytes);
-
 // Packings to choose within shares of the dense bytes up to kMostMemory, each way once.
 std::vector<std::vector<std::string>> ways_to_keep(const std::vector<BucketTimes>& times,
                                                    const std::map<std::string, std::int64_t>& bytes,

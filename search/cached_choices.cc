@@ -9,13 +9,12 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "generator/dense_epilogue.h"
 #include "search/bucket.h"
 
 namespace sparsmith {
 namespace {
 
-// The generated choice again, from its config alone. False when this build cannot.
+// The choice again, from its config alone. False when this build cannot.
 bool remake(const TuneContext& context, const Config& config, const Problem& problem,
             const SparsityStatistics& statistics, Packings& packings, BucketChoice& choice) {
   const Family* of = family(config.family);
@@ -72,7 +71,7 @@ CachedChoices::CachedChoices(const TuneContext& context, const WeightResult& wei
   const std::vector<std::string>& only = context.options->selection.families;
   for (const auto& each : families()) {
     const std::string name(each->name());
-    const bool is_wanted = only.empty() || std::ranges::find(only, name) != only.end();
+    const bool is_wanted = only.empty() || each->is_baseline() || std::ranges::find(only, name) != only.end();
     if (is_wanted && each->serves(weight.spec)) wanted_.emplace(name, identity_of(*each));
   }
   for (const std::int64_t tokens : context.options->tokens) {
@@ -107,15 +106,9 @@ void CachedChoices::look_up(const TuneContext& context, const WeightResult& weig
                  (record.goal == goal_of(*context.options) || context.options->keep_choices) &&
                  record.nvrtc_version == context.kernels->nvrtc_version() &&
                  (record.evidence == "measured" || context.predict);
-  if (record.kind == "generated") {
-    const auto config = Config::parse(record.config);
-    if (!config.ok() || !wanted_.contains(config->family)) return;
-    Problem problem{weight.spec, tokens, context.device};
-    found.made = remake(context, *config, problem, statistics, packings, choice);
-  } else if (auto dense = generate_dense(context, weight.spec); dense.ok()) {
-    choice.candidate = std::move(*dense);
-    found.made = true;
-  }
+  const auto config = Config::parse(record.config);
+  if (!config.ok() || !wanted_.contains(config->family)) return;
+  found.made = remake(context, *config, {weight.spec, tokens, context.device}, statistics, packings, choice);
   const bool same_code =
       record.closure_hash == closure_hash_of(choice.candidate) && record.packer_version == choice.packer_version;
   found.valid = found.counts && found.made && (same_code || context.options->keep_choices) &&
@@ -178,12 +171,6 @@ Result<Candidate> generate_candidate(const TuneContext& context, const Config& c
   return candidate;
 }
 
-Result<Candidate> generate_dense(const TuneContext& context, const OperatorSpec& spec) {
-  SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, dense_candidate(spec));
-  context.launch(candidate.plan);
-  return candidate;
-}
-
 ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, std::int64_t tokens) {
   return {weight.pattern_hash, weight.spec.name(), tokens, context.device.device_class(),
           context.options->timing.name()};
@@ -196,7 +183,7 @@ void store_choice(const TuneContext& context, const WeightResult& weight, const 
   record.key = problem_key(context, weight, choice.tokens);
   record.compute_capability = context.device.compute_capability;
   record.sm_count = context.device.sm_count;
-  record.kind = choice.is_dense() ? "dense" : "generated";
+  record.kind = "generated";
   record.config = choice.candidate.config.text();
   record.packing = choice.candidate.packing;
   record.packer_version = choice.packer_version;

@@ -60,10 +60,9 @@ class CachedChoices {
   bool keeps_ = false;                         // the option keep_choices
 };
 
-// As Family::generate() and dense_candidate(), with the launches that the options ask for.
+// As Family::generate(), with the launches that the options ask for.
 Result<Candidate> generate_candidate(const TuneContext& context, const Config& config, const Problem& problem,
                                      const PackedWeight& packed);
-Result<Candidate> generate_dense(const TuneContext& context, const OperatorSpec& spec);
 
 ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, std::int64_t tokens);
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/parallel_for.h"
-#include "search/dense_cost.h"
 
 namespace sparsmith {
 namespace {
@@ -167,7 +166,7 @@ CandidateSelection select_candidates(const Problem& problem, const std::vector<s
     calls_of[tokens[i]] = calls[i];
     Problem at = problem;
     at.tokens = tokens[i];
-    dense_us[tokens[i]] = predicted_dense_us(at);
+    dense_us[tokens[i]] = baseline_us(at);
   }
   const auto packing_of = [&](const Config& config) { return family(config.family)->packing(config, problem); };
   return select_from(std::move(spaces), calls_of, packing_of, limits, dense_us);

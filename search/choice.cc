@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
 #include <string_view>
 #include <utility>
-
-#include "runtime/tuned_file.h"
 
 namespace sparsmith {
 namespace {
@@ -148,29 +147,66 @@ double spread(const Timing& timing) {
   return timing.median_us > 0 ? std::max(0.0, (timing.q3_us - timing.q1_us) / 2 / timing.median_us) : 0;
 }
 
+struct Ranked {
+  const Contender* contender;
+  Timing timing;
+};
+
 std::string kept_dense(double sparse_us, double dense_us) {
   if (sparse_us == kNever)
     return fmt::format("dense is kept: no sparse candidate passed; dense takes {:.2f} us", dense_us);
   return fmt::format("dense is kept: the best sparse candidate takes {:.2f} us, dense {:.2f} us", sparse_us, dense_us);
 }
 
-// What is known of a contender's time. One that predictions did not choose waits for ever.
-double us_of(const Contender& contender, bool predicted) {
-  if (contender.state == Contender::State::kTimed) return contender.timing.median_us;
-  return predicted && contender.state == Contender::State::kWaiting ? contender.candidate.predicted_us : kNever;
+// What is known of a contender's time; nothing of one that was rejected.
+std::optional<Timing> time_of(const Contender& contender, bool predicted) {
+  if (contender.state == Contender::State::kTimed) return contender.timing;
+  if (!predicted || contender.state != Contender::State::kWaiting) return std::nullopt;
+  Timing timing;
+  timing.median_us = timing.q1_us = timing.q3_us = contender.candidate.predicted_us;
+  return timing;
 }
 
 // Where a candidate is faster than dense, but its packing is not kept.
-std::string kept_for_memory(const Contender& fastest, double us, const VendorTiming& dense) {
-  const double share =
-      static_cast<double>(fastest.packed_bytes) / static_cast<double>(std::max<std::int64_t>(1, dense.weight_bytes));
+std::string kept_for_memory(const Ranked& fastest, const Ranked& dense) {
+  const double share = static_cast<double>(fastest.contender->packed_bytes) /
+                       static_cast<double>(std::max<std::int64_t>(1, dense.contender->packed_bytes));
   return fmt::format(
       "dense is kept: a sparse candidate takes {:.2f} us, dense {:.2f} us, but no packings within the memory that is "
       "allowed serve every N; its own takes {:.2f}x the bytes of dense, and {:.2f}x beside dense (--memory)",
-      us, dense.timing.median_us, share, 1 + share);
+      fastest.timing.median_us, dense.timing.median_us, share, 1 + share);
 }
 
 bool clearly_faster(const Timing& a, const Timing& b) { return a.median_us < b.median_us * (1 - noise_of(a, b)); }
+
+// Of times of the final, which are comparable, the least; another one only where there is none of the final.
+bool is_better(const Ranked& a, const std::optional<Ranked>& b) {
+  if (!b) return true;
+  if (a.contender->in_final != b->contender->in_final) return a.contender->in_final;
+  return a.timing.median_us < b->timing.median_us;
+}
+
+// The best of those that `counts` names; an incumbent among them stays unless it is beaten by more than the noise.
+template <class Counts>
+std::optional<Ranked> best_of(const std::vector<Contender>& contenders, bool predicted, const Counts& counts) {
+  std::optional<Ranked> best;
+  std::optional<Ranked> incumbent;
+  for (const Contender& contender : contenders) {
+    const std::optional<Timing> timing = counts(contender) ? time_of(contender, predicted) : std::nullopt;
+    if (!timing) continue;
+    const Ranked ranked{&contender, *timing};
+    if (is_better(ranked, best)) best = ranked;
+    if (contender.incumbent && is_better(ranked, incumbent)) incumbent = ranked;
+  }
+  return incumbent && !clearly_faster(best->timing, incumbent->timing) ? incumbent : best;
+}
+
+// Why no baseline was measured.
+std::string without_baseline(const std::vector<Contender>& contenders) {
+  const auto one = std::ranges::find(contenders, true, &Contender::baseline);
+  if (one == contenders.end()) return "the fastest candidate; no dense product computes the operator";
+  return fmt::format("the fastest candidate; dense was not measured{}{}", one->reason.empty() ? "" : ": ", one->reason);
+}
 
 }  // namespace
 
@@ -207,48 +243,46 @@ double time_with(const std::vector<BucketTimes>& buckets, const std::vector<std:
 
 double noise_of(const Timing& a, const Timing& b) { return std::max(kNoise, std::hypot(spread(a), spread(b))); }
 
+const Contender* baseline_of(const std::vector<Contender>& contenders, bool predicted) {
+  const std::optional<Ranked> best = best_of(contenders, predicted, std::mem_fn(&Contender::baseline));
+  return best ? best->contender : nullptr;
+}
+
 std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
-                               const VendorTiming* dense, bool predicted) {
-  const auto is_kept = [&](std::string_view name) { return std::ranges::find(packings, name) != packings.end(); };
-  const Contender* best = nullptr;
-  const Contender* incumbent = nullptr;
-  const Contender* fastest = nullptr;  // of any packing
-  double fastest_us = kNever;
-  for (const Contender& contender : contenders) {
-    const double us = us_of(contender, predicted);
-    if (us < fastest_us) {
-      fastest = &contender;
-      fastest_us = us;
+                               bool beside_baseline, bool predicted) {
+  const auto is_kept = [&](const Contender& contender) {
+    return std::ranges::find(packings, contender.identity.packing) != packings.end();
+  };
+  // Where nothing is weighed against the baseline, it is there as an earlier choice alone.
+  const auto competes = [&](const Contender& contender) {
+    return !contender.baseline || (!beside_baseline && contender.incumbent);
+  };
+  std::optional<Ranked> dense;
+  if (beside_baseline) dense = best_of(contenders, predicted, std::mem_fn(&Contender::baseline));
+  const std::optional<Ranked> best =
+      best_of(contenders, predicted, [&](const Contender& each) { return competes(each) && is_kept(each); });
+  if (!best && !(dense && is_kept(*dense->contender))) return std::nullopt;
+  if (!best) {
+    std::optional<Ranked> fastest;  // of any packing
+    for (const Contender& each : contenders) {
+      const std::optional<Timing> timing = competes(each) ? time_of(each, predicted) : std::nullopt;
+      if (timing && (!fastest || timing->median_us < fastest->timing.median_us)) fastest = Ranked{&each, *timing};
     }
-    if (contender.state != Contender::State::kTimed) continue;
-    if (!is_kept(contender.identity.packing)) continue;
-    // Times of the final are comparable; a time from outside of it wins only where there is no other.
-    const bool better =
-        best == nullptr || (contender.in_final != best->in_final ? contender.in_final
-                                                                 : contender.timing.median_us < best->timing.median_us);
-    if (better) best = &contender;
-    if (contender.incumbent) incumbent = &contender;
+    if (fastest && clearly_faster(fastest->timing, dense->timing))
+      return Decision{dense->contender, kept_for_memory(*fastest, *dense)};
+    return Decision{dense->contender,
+                    kept_dense(fastest ? fastest->timing.median_us : kNever, dense->timing.median_us)};
   }
-  const bool has_dense = dense != nullptr && dense->supported;
-  if (best == nullptr) {
-    if (!has_dense || !is_kept(kDensePacking)) return std::nullopt;
-    if (fastest != nullptr && fastest_us < dense->timing.median_us * (1 - noise_of(fastest->timing, dense->timing)))
-      return Decision{nullptr, kept_for_memory(*fastest, fastest_us, *dense)};
-    return Decision{nullptr, kept_dense(fastest_us, dense->timing.median_us)};
-  }
-  if (incumbent != nullptr && !clearly_faster(best->timing, incumbent->timing)) best = incumbent;
-  if (!has_dense) {
-    return Decision{best, fmt::format("the fastest candidate; dense was not measured{}{}", dense ? ": " : "",
-                                      dense ? dense->detail : "")};
-  }
+  if (!dense) return Decision{best->contender, without_baseline(contenders)};
   if (clearly_faster(best->timing, dense->timing)) {
-    return Decision{
-        best, fmt::format("{:.2f}x as fast as dense ({} {:.2f} us)", dense->timing.median_us / best->timing.median_us,
-                          dense->name, dense->timing.median_us)};
+    return Decision{best->contender,
+                    fmt::format("{:.2f}x as fast as dense ({:.2f} us)",
+                                dense->timing.median_us / best->timing.median_us, dense->timing.median_us)};
   }
-  if (is_kept(kDensePacking)) return Decision{nullptr, kept_dense(best->timing.median_us, dense->timing.median_us)};
-  return Decision{best, fmt::format("within {:.0f} % of dense ({} {:.2f} us), which the weight does not keep",
-                                    100 * kMostSlowdown, dense->name, dense->timing.median_us)};
+  if (is_kept(*dense->contender))
+    return Decision{dense->contender, kept_dense(best->timing.median_us, dense->timing.median_us)};
+  return Decision{best->contender, fmt::format("within {:.0f} % of dense ({:.2f} us), which the weight does not keep",
+                                               100 * kMostSlowdown, dense->timing.median_us)};
 }
 
 }  // namespace sparsmith

@@ -14,8 +14,8 @@ namespace sparsmith {
 // What is known of a weight at one N.
 struct BucketTimes {
   double calls = 1;
-  double dense_us = 0;                    // 0: not known
-  std::map<std::string, double> best_us;  // of each packing; of "dense", where the dense weight serves the operator
+  double dense_us = 0;                    // of the baseline; 0: not known
+  std::map<std::string, double> best_us;  // of each packing
 };
 
 // No N may take longer than dense by more than this share.
@@ -26,7 +26,7 @@ inline constexpr int kMostPackings = 8;
 // The packings to keep, of at most `most_bytes` together: those with the least time over all N, weighted by calls,
 // where every N is served by one that is within kMostSlowdown of dense. A copy that saves next to no time is not
 // kept, and of sets whose times differ by as little the smallest is taken. Empty: no set is such.
-//   packing_bytes: GPU bytes of each packing, and of "dense".
+//   packing_bytes: GPU bytes of each packing.
 std::vector<std::string> choose_packings(const std::vector<BucketTimes>& buckets,
                                          const std::map<std::string, std::int64_t>& packing_bytes,
                                          std::int64_t most_bytes);
@@ -41,18 +41,21 @@ double time_with(const std::vector<BucketTimes>& buckets, const std::vector<std:
 // How far apart two medians must be, as a share, before one is called faster: 1 % or their quartiles combined.
 double noise_of(const Timing& a, const Timing& b);
 
+// The best of the baseline, whichever packings are kept. Null: none passed.
+const Contender* baseline_of(const std::vector<Contender>& contenders, bool predicted);
+
 // Who serves one N.
 struct Decision {
-  const Contender* winner = nullptr;  // null: dense stays
+  const Contender* winner = nullptr;  // never null
   std::string reason;
 };
 
 // Among the contenders of the kept packings: the fastest, except that an incumbent stays unless it is beaten by more
-// than the noise. Where "dense" is among them, dense stays unless it is beaten by more than the noise.
-//   dense: null: not measured. nullopt when there is neither.
-//   predicted: what waits takes what is predicted. It is not chosen, but may be why dense is not said to be the
-//   fastest.
+// than the noise. Where the baseline's packing is among them, the baseline stays unless it is beaten by more than the
+// noise. nullopt: there is none.
+//   beside_baseline: false: earlier choices stand, whatever dense takes.
+//   predicted: what waits takes what is predicted.
 std::optional<Decision> decide(const std::vector<Contender>& contenders, const std::vector<std::string>& packings,
-                               const VendorTiming* dense, bool predicted);
+                               bool beside_baseline, bool predicted);
 
 }  // namespace sparsmith

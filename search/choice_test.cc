@@ -26,11 +26,10 @@ Contender contender(const std::string& packing, double us, double spread = 0) {
   return made;
 }
 
-VendorTiming dense(double us) {
-  VendorTiming vendor;
-  vendor.name = "cublas";
-  vendor.timing.median_us = vendor.timing.q1_us = vendor.timing.q3_us = us;
-  return vendor;
+Contender dense(double us) {
+  Contender made = contender("dense", us);
+  made.baseline = true;
+  return made;
 }
 
 TEST(ChoosePackings, OneServesAllByCallsWhereThereIsRoomForOne) {
@@ -166,70 +165,97 @@ TEST(ChoosePackings, ALargeOneForEveryNDoesNotStandInTheWayOfTwoSmallOnes) {
   EXPECT_THAT(choose_packings(buckets, bytes, 84), testing::UnorderedElementsAre("small", "middle"));
 }
 
+// Beside the baseline, of what was measured.
+std::optional<Decision> decided(const std::vector<Contender>& contenders, const Packings& kept) {
+  return decide(contenders, kept, /*beside_baseline=*/true, /*predicted=*/false);
+}
+
 TEST(Decide, DenseThatIsKeptStaysUnlessItIsClearlyBeaten) {
-  const VendorTiming vendor = dense(10);
   const Packings kept = {"a", "dense"};
-  std::vector<Contender> contenders = {contender("a", 9.95)};
-  EXPECT_EQ(decide(contenders, kept, &vendor, false)->winner, nullptr);
+  std::vector<Contender> contenders = {contender("a", 9.95), dense(10)};
+  EXPECT_EQ(decided(contenders, kept)->winner, &contenders[1]);
   contenders[0] = contender("a", 9.0, 1.5);  // faster, but its quartiles are 17 % apart
-  EXPECT_EQ(decide(contenders, kept, &vendor, false)->winner, nullptr);
+  EXPECT_EQ(decided(contenders, kept)->winner, &contenders[1]);
   contenders[0] = contender("a", 9.0, 0.1);
-  EXPECT_EQ(decide(contenders, kept, &vendor, false)->winner, contenders.data());
-  EXPECT_NE(decide(contenders, kept, &vendor, false)->reason.find("1.11x as fast as dense"), std::string::npos);
+  EXPECT_EQ(decided(contenders, kept)->winner, contenders.data());
+  EXPECT_NE(decided(contenders, kept)->reason.find("1.11x as fast as dense"), std::string::npos);
+}
+
+TEST(Decide, DenseIsTheFastestOfItsConfigs) {
+  std::vector<Contender> contenders = {dense(12), dense(8), contender("a", 9), dense(8.05), dense(7)};
+  contenders[4].in_final = false;
+  const Packings kept = {"a", "dense"};
+  EXPECT_EQ(decided(contenders, kept)->winner, &contenders[1]);
+  contenders[3].incumbent = true;
+  EXPECT_EQ(decided(contenders, kept)->winner, &contenders[3]) << "an earlier choice, as fast but for the noise";
+  contenders[1].state = contenders[3].state = Contender::State::kRejected;
+  EXPECT_EQ(baseline_of(contenders, false), contenders.data());
+  EXPECT_EQ(decided(contenders, kept)->winner, &contenders[2]);
 }
 
 TEST(Decide, DenseThatIsNotKeptServesNoN) {
-  const VendorTiming vendor = dense(10);
-  const std::vector<Contender> contenders = {contender("a", 10.05)};
-  const auto decision = decide(contenders, {"a"}, &vendor, false);
+  const std::vector<Contender> contenders = {contender("a", 10.05), dense(10)};
+  const auto decision = decided(contenders, {"a"});
   EXPECT_EQ(decision->winner, contenders.data());
   EXPECT_NE(decision->reason.find("within 3 % of dense"), std::string::npos) << decision->reason;
-  EXPECT_FALSE(decide({}, {"a"}, &vendor, false).has_value());
+  EXPECT_FALSE(decided({dense(10)}, {"a"}).has_value());
 }
 
 // Otherwise the reason would contradict itself.
 TEST(Decide, SaysThatAPackingIsNotKept) {
-  VendorTiming vendor = dense(10);
-  vendor.weight_bytes = 200;
-  std::vector<Contender> contenders = {contender("a", 4)};
+  std::vector<Contender> contenders = {contender("a", 4), dense(10)};
   contenders[0].packed_bytes = 50;
-  const auto decision = decide(contenders, {"dense"}, &vendor, false);
+  contenders[1].packed_bytes = 200;
+  const auto decision = decided(contenders, {"dense"});
+  EXPECT_EQ(decision->winner, &contenders[1]);
   EXPECT_NE(decision->reason.find("0.25x the bytes of dense, and 1.25x beside dense (--memory)"), std::string::npos)
       << decision->reason;
-  const std::vector<Contender> slower = {contender("a", 11)};
-  EXPECT_NE(decide(slower, {"dense"}, &vendor, false)->reason.find("the best sparse candidate takes 11.00 us"),
+  EXPECT_NE(decided({contender("a", 11), dense(10)}, {"dense"})->reason.find("the best sparse candidate takes 11.00"),
             std::string::npos);
 }
 
 // A packing that is too large is not verified where times are predicted.
-TEST(Decide, SaysThatAPredictedPackingIsNotKept) {
-  const VendorTiming vendor = dense(10);
-  std::vector<Contender> contenders = {contender("a", 0)};
+TEST(Decide, WhatWaitsTakesWhatIsPredicted) {
+  std::vector<Contender> contenders = {contender("a", 0), dense(10)};
   contenders[0].state = Contender::State::kWaiting;
   contenders[0].candidate.predicted_us = 4;
-  const auto decision = decide(contenders, {"dense"}, &vendor, true);
-  EXPECT_EQ(decision->winner, nullptr);
+  const auto decision = decide(contenders, {"dense"}, true, true);
+  EXPECT_EQ(decision->winner, &contenders[1]);
   EXPECT_NE(decision->reason.find("a sparse candidate takes 4.00 us"), std::string::npos) << decision->reason;
-  EXPECT_NE(decide(contenders, {"dense"}, &vendor, false)->reason.find("no sparse candidate passed"),
-            std::string::npos);
+  EXPECT_EQ(decide(contenders, {"a", "dense"}, true, true)->winner, contenders.data());
+  EXPECT_NE(decided(contenders, {"dense"})->reason.find("no sparse candidate passed"), std::string::npos);
 }
 
 TEST(Decide, AnIncumbentStaysUnlessItIsClearlyBeaten) {
   std::vector<Contender> contenders = {contender("a", 5.00), contender("a", 5.02)};
   contenders[1].incumbent = true;
-  EXPECT_EQ(decide(contenders, {"a"}, nullptr, false)->winner, &contenders[1]);
+  EXPECT_EQ(decided(contenders, {"a"})->winner, &contenders[1]);
   contenders[0] = contender("a", 4.5);
-  EXPECT_EQ(decide(contenders, {"a"}, nullptr, false)->winner, contenders.data());
+  EXPECT_EQ(decided(contenders, {"a"})->winner, contenders.data());
+}
+
+// Earlier choices that stand may be dense ones.
+TEST(Decide, WhatStandsIsNotWeighedAgainstDense) {
+  std::vector<Contender> contenders = {contender("a", 20), dense(10)};
+  const Packings kept = {"a", "dense"};
+  EXPECT_EQ(decide(contenders, kept, /*beside_baseline=*/false, false)->winner, contenders.data());
+  contenders[1].incumbent = true;
+  EXPECT_EQ(decide(contenders, kept, /*beside_baseline=*/false, false)->winner, &contenders[1]);
 }
 
 TEST(Decide, LooksAtKeptPackingsAndAtTheFinalFirst) {
   std::vector<Contender> contenders = {contender("a", 5), contender("b", 1), contender("a", 4)};
   contenders[2].in_final = false;
-  EXPECT_EQ(decide(contenders, {"a"}, nullptr, false)->winner, contenders.data());
-  EXPECT_FALSE(decide(contenders, {}, nullptr, false).has_value());
-  VendorTiming missing = dense(0);
-  missing.supported = false;
-  EXPECT_FALSE(decide({}, {"a"}, &missing, false).has_value());
+  const auto decision = decided(contenders, {"a"});
+  EXPECT_EQ(decision->winner, contenders.data());
+  EXPECT_NE(decision->reason.find("no dense product computes the operator"), std::string::npos) << decision->reason;
+  EXPECT_FALSE(decided(contenders, {}).has_value());
+  Contender missing = dense(0);
+  missing.state = Contender::State::kRejected;
+  missing.reason = "no library";
+  EXPECT_FALSE(decided({missing}, {"a", "dense"}).has_value());
+  EXPECT_NE(decided({contender("a", 5), missing}, {"a"})->reason.find("dense was not measured: no library"),
+            std::string::npos);
 }
 
 TEST(Noise, IsOnePercentOrTheQuartiles) {

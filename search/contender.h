@@ -18,7 +18,7 @@ struct Contender {
   CandidateIdentity identity;
   std::int64_t packed_bytes = 0;
   bool incumbent = false;  // an earlier run chose it: it stays in to the final
-  bool dense = false;      // the baseline, a dense product and its epilogue: it stays in to the final
+  bool baseline = false;   // of the family that others are compared with
 
   enum class State : std::uint8_t { kWaiting, kTimed, kRejected };
   State state = State::kWaiting;

@@ -17,25 +17,11 @@ Contenders::Contenders(const TuneContext& context, Packings& packings, const Pro
 
 Contenders::~Contenders() { packings_.reserve(this, {}); }
 
-void Contenders::add_baseline(Contender contender) {
-  SpacePoint point;
-  point.packing = contender.identity.packing;
-  point.baseline = true;
-  points_.selected.insert(points_.selected.begin(), points_.points.size());
-  points_.points.push_back(std::move(point));
-  made_.push_back(std::make_unique<Contender>(std::move(contender)));
-}
-
-Contender* Contenders::baseline() {
-  if (points_.selected.empty() || !points_.points[points_.selected.front()].baseline) return nullptr;
-  return made_[points_.selected.front()].get();
-}
-
 void Contenders::pack(std::span<const std::size_t> points) {
   std::set<std::string> needed;
   std::vector<const Config*> configs;
   for (const std::size_t point : points) {
-    if (points_.points[point].baseline || failed_.contains(point)) continue;
+    if (failed_.contains(point)) continue;
     needed.insert(points_.points[point].packing);
     configs.push_back(&points_.points[point].config);
   }
@@ -100,6 +86,7 @@ Status Contenders::generate(std::size_t index, const PackedWeight& packed) {
   contender->candidate = std::move(candidate);
   contender->candidate.predicted_us = point.predicted_us;
   contender->incumbent = point.incumbent;
+  contender->baseline = point.baseline;
   contender->packed_bytes = packed.bytes();
   contender->identity = {contender->candidate.config.text(), contender->candidate.packing, packed.packer_version,
                          closure_hash_of(contender->candidate), point.predicted_us};
@@ -143,7 +130,7 @@ Status Contenders::load(std::span<const std::size_t> points) {
   std::vector<std::size_t> missing;
   for (const std::size_t point : points) {
     const Contender* contender = made_[point].get();
-    if (contender == nullptr || contender->dense || contender->state == Contender::State::kRejected) continue;
+    if (contender == nullptr || contender->state == Contender::State::kRejected) continue;
     if (!context_.session->has_packing(contender->identity.packing)) missing.push_back(point);
   }
   if (missing.empty()) return {};

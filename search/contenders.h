@@ -27,9 +27,6 @@ class Contenders {
 
   const SearchPoints& points() const { return points_; }
 
-  // Takes the baseline, which is made otherwise, as the first of the selected points. Before any strategy sees them.
-  void add_baseline(Contender contender);
-
   // Packs and generates those that are not yet made. Candidates that cannot be generated are left out, and counted.
   void make(std::span<const std::size_t> points);
   // Compiles their kernels, and puts binaries into them; what does not compile, or is not worth timing, is rejected.
@@ -38,7 +35,6 @@ class Contenders {
   // device is gone.
   Status load(std::span<const std::size_t> points);
 
-  Contender* baseline();  // nullptr: there is none
   // nullptr: not made, or it cannot be generated.
   Contender* find(std::size_t point) { return made_[point].get(); }
   // Adds those of all contenders that were made.

@@ -1,4 +1,4 @@
-#include "search/dense_cost.h"
+#include "generator/dense_cost.h"
 
 #include <gtest/gtest.h>
 

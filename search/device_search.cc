@@ -118,7 +118,7 @@ std::vector<std::size_t> DeviceSearch::proposed() const {
 Status DeviceSearch::attempt(DeviceSession& session, const std::vector<VendorTiming>& vendors) {
   session_ = &session;
   for (const VendorTiming& vendor : vendors) {
-    if (vendor.supported) note_best(vendor.timing.median_us);
+    if (vendor.supported) note_best(vendor.timing.median_us, /*baseline=*/false);
   }
   limit_candidates();
   SPARSMITH_RETURN_IF_ERROR(contenders_.load(proposed()));
@@ -146,8 +146,10 @@ Result<TrialOutcome> DeviceSearch::attempt(const Proposal& proposal) {
 }
 
 // Every time that is measured makes limits narrower.
-void DeviceSearch::note_best(double us) {
-  if (us <= 0 || (best_us_ > 0 && us >= best_us_)) return;
+void DeviceSearch::note_best(double us, bool baseline) {
+  if (us <= 0) return;
+  if (baseline && (best_baseline_us_ <= 0 || us < best_baseline_us_)) best_baseline_us_ = us;
+  if (best_us_ > 0 && us >= best_us_) return;
   best_us_ = us;
   limit_candidates();
 }
@@ -158,10 +160,12 @@ void DeviceSearch::limit_candidates() {
   session_->limit_candidates(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)));
 }
 
-// Of one contender; those that stay in to the final in any case have none.
+// Of one contender; incumbents, which stay in to the final, have none. What the baseline takes is of interest however
+// far ahead others are.
 double DeviceSearch::limit_us(const Contender& contender) const {
-  if (!options_.limit || contender.incumbent || contender.dense || best_us_ <= 0) return 0;
-  return std::max(kTooSlow * best_us_, best_us_ + kSubmissionUs);
+  const double best_us = contender.baseline ? best_baseline_us_ : best_us_;
+  if (!options_.limit || contender.incumbent || best_us <= 0) return 0;
+  return std::max(kTooSlow * best_us, best_us + kSubmissionUs);
 }
 
 TimingPolicy DeviceSearch::policy(int replays) const {
@@ -185,7 +189,8 @@ Status DeviceSearch::first_turn(Contender& contender, int replays) {
 }
 
 bool DeviceSearch::recall(Contender& contender) const {
-  if (!options_.recall) return false;
+  // The code of a library's product is another one with the next version.
+  if (!options_.recall || contender.candidate.plan.has_matmul()) return false;
   const auto known = log_.find(contender.identity);
   if (!known) return false;
   if (known->status != MeasurementStatus::kOk || known->median_us <= 0) {
@@ -224,7 +229,7 @@ void DeviceSearch::sample(Contender& contender, TimingPolicy policy) {
   }
   contender.state = State::kTimed;
   contender.status = MeasurementStatus::kOk;
-  note_best(contender.timing.median_us);
+  note_best(contender.timing.median_us, contender.baseline);
   const std::vector<float>& samples = contender.timing.samples_us;
   contender.samples_us.insert(contender.samples_us.end(), samples.begin(), samples.end());
   contender.recalled = false;

@@ -1,5 +1,5 @@
 // The search for the fastest candidate of one weight at one N on a device: trials as a strategy proposes them, and a
-// final in which the best run interleaved with dense and the vendors.
+// final in which the best run interleaved with the baseline and the vendors.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,7 @@ class DeviceSearch : private TrialBench {
   bool known(const Proposal& proposal) override;
   Result<TrialOutcome> attempt(const Proposal& proposal) override;
 
-  void note_best(double us);
+  void note_best(double us, bool baseline);
   void limit_candidates();
   double limit_us(const Contender& contender) const;
   TimingPolicy policy(int replays) const;
@@ -70,6 +70,7 @@ class DeviceSearch : private TrialBench {
   StrategyRun run_;
   DeviceSession* session_ = nullptr;  // of the call
   double best_us_ = 0;                // of all that was measured; 0: nothing yet
+  double best_baseline_us_ = 0;
   std::set<std::size_t> tried_;
 };
 

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "generator/search_space.h"
-#include "runtime/tuned_file.h"
 #include "search/bucket.h"
 
 namespace sparsmith {
@@ -67,20 +66,33 @@ std::vector<Explanation::Bound> bounds_of(const Problem& problem, const Sparsity
   const double bytes = static_cast<double>(choice.weight_bytes) + element * tokens * (rows + cols);
   std::vector<Explanation::Bound> bounds = {{"HBM", bytes / problem.device.memory_bandwidth * 1e6},
                                             {"launch", kLaunchUs * static_cast<double>(choice.launches)}};
-  const bool dense = choice.config == kDensePacking;
   const auto config = Config::parse(choice.config);
   const Family* const of = config.ok() ? family(config->family) : nullptr;
-  const double share = dense ? 1 : of != nullptr ? of->multiplied_share() : 0;  // of all elements
+  const double share = of != nullptr ? of->multiplied_share() : 0;  // of all elements
   if (share > 0 && problem.spec.type != DataType::kFloat32) {
     const double us = share * 2 * rows * cols * tokens / problem.device.tensor_operations_per_second() * 1e6;
     bounds.push_back({"tensor cores", us});
-  } else if (!dense) {
+  } else if (of == nullptr || !of->is_baseline()) {
     bounds.push_back({"L2 gathers", static_cast<double>(statistics.nnz) * tokens * element / kL2GatherBytesPerUs});
   }
   // X in shared memory or registers is gathered from there: what takes longer than the run does not bound it.
   std::erase_if(bounds, [&](const Explanation::Bound& bound) { return bound.us > 1.1 * choice.us; });
   std::ranges::stable_sort(bounds, std::greater<>(), &Explanation::Bound::us);
   return bounds;
+}
+
+}  // namespace
+
+namespace {
+
+// The best of the families but the baseline; 0: none passed.
+double fastest_other(const Explanation& explanation) {
+  double least = 0;
+  for (const Explanation::FamilyRecord& each : explanation.families) {
+    if (each.best_us > 0 && !family(each.name)->is_baseline() && (least == 0 || each.best_us < least))
+      least = each.best_us;
+  }
+  return least;
 }
 
 }  // namespace
@@ -105,7 +117,8 @@ Explanation explain(const Problem& problem, const SparsityStatistics& statistics
   explanation.bounds = bounds_of(problem, statistics, choice);
 
   // Where dense stays, the fastest sparse one is what would have to get faster.
-  double sparse_us = choice.config == kDensePacking ? explanation.runner_up_us : choice.us;
+  const auto config = Config::parse(choice.config);
+  const double sparse_us = config.ok() && is_baseline(*config) ? fastest_other(explanation) : choice.us;
   const double density = 1 - statistics.sparsity;
   const double launch = kLaunchUs * static_cast<double>(choice.launches);
   if (sparse_us > launch && choice.dense_us > launch)

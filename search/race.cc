@@ -31,7 +31,10 @@ constexpr double kNearlyAsFast = 1.05;
 
 class Race : public Strategy {
  public:
-  explicit Race(const SearchPoints& points) : points_(points), tried_(points.points.size()) {}
+  explicit Race(const SearchPoints& points) : points_(points), tried_(points.points.size()) {
+    selected_ = static_cast<std::size_t>(
+        std::ranges::count_if(points.selected, [&](std::size_t point) { return !points.points[point].baseline; }));
+  }
 
   std::vector<Proposal> propose() override {
     if (!started_) {
@@ -53,14 +56,17 @@ class Race : public Strategy {
     }
     if (closed_) return {};
     closed_ = true;
-    const std::vector<std::size_t> standing = still_standing(points_, timed_, 2 * kFinalists);
+    std::vector<Standing> all = timed_;
+    all.insert(all.end(), baseline_.begin(), baseline_.end());
+    const std::vector<std::size_t> standing = still_standing(points_, all, 2 * kFinalists);
     // Where all of them go to the final, it is the final that tells them apart.
-    if (standing.size() == still_standing(points_, timed_, kFinalists).size()) return {};
+    if (standing.size() == still_standing(points_, all, kFinalists).size()) return {};
     return proposals(standing, kLongerReplays);
   }
 
   void report(const TrialOutcome& outcome) override {
-    if (!closed_ && outcome.ok) timed_.push_back({outcome.point, outcome.median_us});
+    if (closed_ || !outcome.ok) return;
+    (points_.points[outcome.point].baseline ? baseline_ : timed_).push_back({outcome.point, outcome.median_us});
   }
 
  private:
@@ -96,7 +102,7 @@ class Race : public Strategy {
     PredictionCorrection supposed = *correction_;
     std::vector<std::size_t> chosen;
     std::set<std::string> packings;  // new ones
-    const std::size_t size = std::min(kWaveSize, (points_.selected.size() + 1) / 2);
+    const std::size_t size = std::min(kWaveSize, (selected_ + 1) / 2);
     while (chosen.size() < size) {
       const std::optional<std::size_t> next = most_promising(supposed, chosen, packings, best_us);
       if (!next) break;
@@ -181,8 +187,10 @@ class Race : public Strategy {
 
   const SearchPoints& points_;
   std::vector<bool> tried_;
+  std::size_t selected_ = 0;        // the baseline not counted
   std::set<std::string> packings_;  // of those that were proposed
   std::vector<Standing> timed_;
+  std::vector<Standing> baseline_;  // timed as well: nothing is learnt from it
   std::optional<PredictionCorrection> correction_;
   std::size_t learnt_ = 0;  // of `timed_`
   bool started_ = false;

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "generator/dense_epilogue.h"
 #include "generator/family.h"
 #include "matrix/sparsity_statistics.h"
 #include "search/tuned_output.h"
@@ -32,7 +31,6 @@ Result<DeviceProperties> device_of_class(const std::string& text) {
 
 Result<Candidate> generate(const TunedContents& contents, const TunedWeight& weight, const OperatorSpec& spec,
                            const TunedChoice& choice) {
-  if (choice.is_dense()) return dense_candidate(spec);
   SPARSMITH_ASSIGN_OR_RETURN(const Config config, Config::parse(choice.config));
   const Family* of = family(config.family);
   if (of == nullptr) return unsupported(fmt::format("this version has no kernel family {}", config.family));

@@ -24,9 +24,8 @@ class ScriptedMeasurer : public Measurer {
     return DeviceSpeeds{.memory_bandwidth = 4.1e12, .l2_bandwidth = 5e12, .launch_us = 2};
   }
   Status check_known_good() override { return script_.known_good ? script_.known_good() : alive(); }
-  Status set_weight(const CsrMatrix& matrix, const OperatorSpec& spec) override {
+  Status set_weight(const CsrMatrix&, const OperatorSpec&) override {
     const std::lock_guard lock(script_.mutex);
-    dense_bytes_ = matrix.rows * matrix.cols * static_cast<std::int64_t>(size_of(spec.type));
     ++script_.weights_set;
     script_.verified_each.push_back(0);
     packings_.clear();
@@ -60,6 +59,12 @@ class ScriptedMeasurer : public Measurer {
   }
 
   Result<Verification> verify(const LoadedCandidate& candidate) override {
+    if (candidate.plan.has_matmul() && script_.dense_us <= 0) return unsupported("the library is missing");
+    if (candidate.kernels.empty()) {
+      SPARSMITH_RETURN_IF_ERROR(check(candidate));
+      verified_.insert("");
+      return Verification{.ok = true};
+    }
     if (script_.before_verify) script_.before_verify();
     SPARSMITH_RETURN_IF_ERROR(check(candidate));
     if (script_.machine_fault) SPARSMITH_RETURN_IF_ERROR(script_.machine_fault(candidate));
@@ -80,6 +85,7 @@ class ScriptedMeasurer : public Measurer {
   Result<Timing> time(const LoadedCandidate& candidate, const TimingPolicy& policy) override {
     SPARSMITH_RETURN_IF_ERROR(check(candidate));
     if (!verified_.contains(name_of(candidate))) return internal_error("timed before it was verified");
+    if (candidate.kernels.empty()) return timing(time_of(candidate), policy);
     if (fault_of(candidate) == Fault::kDiesWhenTimed) return die(candidate, "the worker died of signal 9");
     ++script_.timed;
     return timing(time_of(candidate), policy);
@@ -121,7 +127,6 @@ class ScriptedMeasurer : public Measurer {
     vendor.supported = script_.dense_us > 0;
     vendor.detail = vendor.supported ? "algorithm 1" : "the library is missing";
     vendor.verification.ok = true;
-    vendor.weight_bytes = dense_bytes_;
     vendor.timing = timing(script_.dense_us, policy);
     if (vendor.supported) vendors_.insert(name);
     return vendor;
@@ -152,6 +157,7 @@ class ScriptedMeasurer : public Measurer {
   }
 
   double time_of(const LoadedCandidate& candidate) const {
+    if (candidate.plan.has_matmul()) return script_.dense_us * (1 + 0.01 * candidate.plan.steps.front().proposal);
     if (script_.time_us) return script_.time_us(candidate);
     return 5 + static_cast<double>(hash64(name_of(candidate)) % 1000) / 200;
   }
@@ -166,7 +172,6 @@ class ScriptedMeasurer : public Measurer {
 
   DeviceScript& script_;
   bool dead_ = false;
-  std::int64_t dense_bytes_ = 0;
   std::string sent_;  // packing
   std::set<std::string> packings_;
   std::set<std::string> verified_;

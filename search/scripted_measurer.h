@@ -16,9 +16,10 @@
 namespace sparsmith {
 
 // What happened on the device, over all measurers that were started; several at once take turns (device_turn.h).
+// Candidates without a kernel, which are a library's product, are always right, and are in none of the counts.
 struct DeviceScript {
   DeviceProperties properties = typical_device(90);
-  // Microseconds of a candidate; by default from its kernel's name, between 5 and 10.
+  // Microseconds of a candidate that is not dense; by default from its kernel's name, between 5 and 10.
   std::function<double(const LoadedCandidate&)> time_us;
   std::function<bool(const LoadedCandidate&)> is_wrong;  // its output
   std::function<bool(const LoadedCandidate&)> kills;     // the worker, when verified
@@ -33,7 +34,7 @@ struct DeviceScript {
     kNotCompiled,  // nothing that the device sees: for CompilerScript::fails
   };
   std::function<Fault(const LoadedCandidate&)> fault;
-  double dense_us = 20;                 // 0: the library is missing
+  double dense_us = 20;                 // of the first proposal, 1 % more for each one behind it; 0: no library
   std::function<void()> before_verify;  // called each time
   bool gone = false;                    // no measurer can be started any more
   // Faults of the machine: what verifying a candidate ends with, and what the known-good kernel does.

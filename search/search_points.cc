@@ -20,11 +20,18 @@ SearchPoints search_points(const Problem& problem, const CandidateSelection& sel
     point.config = entry.config;
     point.packing = family(entry.config.family)->packing(entry.config, problem);
     point.predicted_us = entry.predicted_us;
+    point.baseline = is_baseline(entry.config);
   };
   if (incumbent != nullptr) {
     add(*incumbent);
     points.points.back().incumbent = true;
   }
+  for (const SearchSpace::Entry& entry : baseline_space(problem).entries) {
+    if (!scope.baseline.empty() && std::ranges::find(scope.baseline, entry.config) == scope.baseline.end()) continue;
+    add(entry);
+    if (scope.selected_only) break;
+  }
+  const auto baseline = static_cast<std::size_t>(std::ranges::count(points.points, true, &SpacePoint::baseline));
   const auto entries = selection.entries.find(problem.tokens);
   if (entries != selection.entries.end()) {
     for (const SearchSpace::Entry& entry : entries->second) add(entry);
@@ -45,7 +52,7 @@ SearchPoints search_points(const Problem& problem, const CandidateSelection& sel
     for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
   }
   for (const std::size_t i : order) {
-    if (draws && points.points.size() >= scope.most) break;
+    if (draws && points.points.size() >= scope.most + baseline) break;
     add(all[i]);
   }
   return points;

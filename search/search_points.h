@@ -15,11 +15,12 @@ struct SearchScope {
   // through, where more are drawn from by seed.
   std::size_t most = 10'000;
   std::uint64_t seed = 1;
-  bool selected_only = false;  // nothing is timed: what was selected is all that is looked at
+  bool selected_only = false;  // nothing is timed: what was selected is all that is looked at, with one of the baseline
+  std::vector<Config> baseline = {};  // the only ones of the baseline; empty: all
 };
 
-// The incumbent (may be null), what was selected, and the whole space or as much of it as the scope says. What the
-// exhaustive strategy is given holds all that the race begins with.
+// The incumbent (may be null), the baseline, what was selected, and the whole space or as much of it as the scope says.
+// What the exhaustive strategy is given holds all that the race begins with.
 //   N is the problem's.
 SearchPoints search_points(const Problem& problem, const CandidateSelection& selection,
                            const SearchSpace::Entry* incumbent, const SearchScope& scope);

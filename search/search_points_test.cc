@@ -9,6 +9,7 @@ namespace sparsmith {
 namespace {
 
 constexpr std::int64_t kTokens = 8;
+constexpr std::size_t kBaseline = 8;  // configs of dense
 
 // Configs of the family `rows` in ascending order of prediction, the first three of which were selected.
 CandidateSelection selection_of(int configs) {
@@ -34,11 +35,12 @@ SearchPoints points_of(const CandidateSelection& selection, const SearchScope& s
 TEST(SearchPointsTest, ARaceKnowsWhatWasNotSelected) {
   const CandidateSelection selection = selection_of(10);
   const SearchPoints points = points_of(selection, {});
-  EXPECT_EQ(points.selected, (std::vector<std::size_t>{0, 1, 2}));
-  ASSERT_EQ(points.points.size(), 10U);
+  EXPECT_EQ(points.selected, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  ASSERT_EQ(points.points.size(), kBaseline + 10);
+  for (std::size_t i = 0; i < points.points.size(); ++i) EXPECT_EQ(points.points[i].baseline, i < kBaseline) << i;
   std::set<std::string> configs;
   for (const SpacePoint& point : points.points) configs.insert(point.config.text());
-  EXPECT_EQ(configs.size(), 10U) << "each once";
+  EXPECT_EQ(configs.size(), kBaseline + 10) << "each once";
   EXPECT_FALSE(points.points.back().packing.empty());
 }
 
@@ -47,18 +49,32 @@ TEST(SearchPointsTest, TheIncumbentComesFirstAndOnce) {
   const SearchSpace::Entry incumbent = selection.spaces.at(kTokens).entries[6];
   const SearchPoints points = points_of(selection, {}, &incumbent);
   EXPECT_TRUE(points.points.front().incumbent);
-  EXPECT_EQ(points.selected.size(), 4U);
-  EXPECT_EQ(points.points.size(), 10U);
+  EXPECT_EQ(points.selected.size(), kBaseline + 4);
+  EXPECT_EQ(points.points.size(), kBaseline + 10);
+  const SearchSpace::Entry dense{{"dense", {{"proposal", 3}}}, 5};
+  const SearchPoints of_dense = points_of(selection, {}, &dense);
+  EXPECT_TRUE(of_dense.points.front().incumbent && of_dense.points.front().baseline);
+  EXPECT_EQ(of_dense.points.size(), kBaseline + 10);
+}
+
+// What a weight of the same shape was served best by.
+TEST(SearchPointsTest, TheBaselineMayBeOneOfAFew) {
+  const std::vector<Config> few = {{"dense", {{"proposal", 1}}}, {"dense", {{"proposal", 4}}}};
+  const SearchPoints points = points_of(selection_of(10), {.baseline = few});
+  ASSERT_EQ(points.points.size(), 12U);
+  EXPECT_EQ(points.points[0].config, few[0]);
+  EXPECT_EQ(points.points[1].config, few[1]);
+  EXPECT_EQ(points.selected.size(), 5U);
 }
 
 TEST(SearchPointsTest, WhereNothingIsTimedWhatWasSelectedIsAll) {
-  EXPECT_EQ(points_of(selection_of(10), {.selected_only = true}).points.size(), 3U);
+  EXPECT_EQ(points_of(selection_of(10), {.selected_only = true}).points.size(), 4U) << "one is dense";
 }
 
 TEST(SearchPointsTest, ARaceLooksThroughNoMoreThanPays) {
   const CandidateSelection selection = selection_of(12'000);
-  EXPECT_EQ(points_of(selection, {}).points.size(), 10'000U);
-  EXPECT_EQ(points_of(selection, {.strategy = StrategyKind::kRandom}).points.size(), 12'000U);
+  EXPECT_EQ(points_of(selection, {}).points.size(), kBaseline + 10'000);
+  EXPECT_EQ(points_of(selection, {.strategy = StrategyKind::kRandom}).points.size(), kBaseline + 12'000);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "search/choice.h"
+
 namespace sparsmith {
 namespace {
 
@@ -59,12 +61,15 @@ RecordedSpace recorded_space(const TuneContext& context, const WeightResult& wei
   space.strategy = strategy_name(context.options->strategy);
   space.seed = context.options->seed;
   space.considered = considered;
+  if (const Contender* const dense = baseline_of(contenders, /*predicted=*/false))
+    space.vendors.push_back({dense->candidate.config.family, true, dense->identity.config,
+                             dense->final_us.empty() ? dense->samples_us : dense->final_us, dense->packed_bytes});
   for (const VendorTiming& vendor : vendors) {
     space.vendors.push_back(
         {vendor.name, vendor.supported, vendor.detail, vendor.timing.samples_us, vendor.weight_bytes});
   }
   for (const Contender& contender : contenders) {
-    if (contender.state != Contender::State::kWaiting && !contender.dense)
+    if (contender.state != Contender::State::kWaiting && !contender.baseline)
       space.candidates.push_back(recorded(context, contender));
   }
   return space;

@@ -10,7 +10,8 @@
 
 namespace sparsmith {
 
-// Contenders that never had their turn are left out, as the dense baseline is. `considered`: configs of the space.
+// Contenders that never had their turn are left out; the best of the baseline stands before the vendors. `considered`:
+// configs of the space.
 RecordedSpace recorded_space(const TuneContext& context, const WeightResult& weight,
                              const SparsityStatistics& statistics, std::int64_t tokens, std::int64_t considered,
                              const std::vector<Contender>& contenders, const std::vector<VendorTiming>& vendors);

@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kShortReplays = 3;
 constexpr int kLongerReplays = 7;
-constexpr double kKeepWithin = 1.25;    // of the best median
+constexpr double kKeepWithin = 1.25;  // of the best median
+constexpr std::size_t kBaselineFinalists = 2;
 constexpr std::size_t kBatchSize = 64;  // bounds what is packed at once
 
 // Goes through a list, a batch at a time.
@@ -100,14 +101,23 @@ std::unique_ptr<Strategy> make_strategy(StrategyKind kind, const SearchPoints& p
 std::vector<std::size_t> still_standing(const SearchPoints& points, std::vector<Standing> timed, std::size_t limit) {
   std::stable_sort(timed.begin(), timed.end(),
                    [](const Standing& a, const Standing& b) { return a.median_us < b.median_us; });
+  const auto first_other =
+      std::ranges::find_if(timed, [&](const Standing& each) { return !points.points[each.point].baseline; });
   std::vector<std::size_t> kept;
   std::set<std::string> packings;
+  std::size_t baseline = 0;
+  std::size_t others = 0;  // that are kept
   for (const Standing& each : timed) {
     const SpacePoint& point = points.points[each.point];
-    const bool close = each.median_us <= kKeepWithin * timed.front().median_us;
+    if (point.baseline) {
+      if (point.incumbent || baseline++ < kBaselineFinalists) kept.push_back(each.point);
+      continue;
+    }
+    const bool close = each.median_us <= kKeepWithin * first_other->median_us;
     const bool first_of_packing = packings.insert(point.packing).second;
-    if (point.incumbent || point.baseline || (close && (kept.size() < limit || first_of_packing)))
-      kept.push_back(each.point);
+    if (!point.incumbent && !(close && (others < limit || first_of_packing))) continue;
+    ++others;
+    kept.push_back(each.point);
   }
   return kept;
 }

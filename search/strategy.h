@@ -21,13 +21,13 @@ struct SpacePoint {
   std::string packing;
   double predicted_us = 0;
   bool incumbent = false;  // an earlier run chose it
-  bool baseline = false;   // a dense product with its epilogue: what the others are compared with
+  bool baseline = false;   // of the family that the others are compared with
 };
 
 struct SearchPoints {
   std::vector<SpacePoint> points;
-  // What the race begins with, in this order: incumbents and the baseline, and what select_candidates() chose. Other
-  // strategies begin with the incumbents and the baseline among them.
+  // What the race begins with, in this order: the incumbent, the baseline, and what select_candidates() chose. Other
+  // strategies begin with the incumbent and the baseline among them.
   std::vector<std::size_t> selected;
   // What the fastest took for a weight near this one, whose choices were selected; 0: not known. The race goes beyond
   // what was selected only where nothing comes near that.
@@ -74,7 +74,7 @@ StrategyKind strategy_of_name(std::string_view name);
 std::unique_ptr<Strategy> make_strategy(StrategyKind kind, const SearchPoints& points, std::uint64_t seed);
 
 // Of those that were timed, who is still in: within `keep_within` of the fastest, and at most `limit` but for the
-// fastest of each packing; incumbents and the baseline in any case. Fastest first.
+// fastest of each packing; incumbents and the fastest two of the baseline in any case. Fastest first.
 struct Standing {
   std::size_t point = 0;
   double median_us = 0;

@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kFastest = 2;      // of the near weight, at each N
 constexpr std::size_t kPredicted = 1;    // of the present weight, beside them
 constexpr std::size_t kFullSearch = 10;  // candidates that a search tries at least, unless a hint made it short
+constexpr double kAsFast = 1.05;         // of the baseline's configs
 constexpr double kDensity = 0.05;
 constexpr double kHistogram = 0.1;
 constexpr double kFarthest = 20;  // in units of nearness
@@ -91,11 +92,31 @@ void Transfer::remember(const std::string& pattern_hash, const WeightProfile& pr
   std::vector<Tried>& tried = known.tried[tokens];
   tried.clear();
   for (const Contender& contender : contenders) {
-    if (contender.state == Contender::State::kTimed && !contender.dense)
+    if (contender.state == Contender::State::kTimed && !contender.baseline)
       tried.push_back({contender.candidate.config, contender.identity.packing, contender.timing.median_us,
                        contender.identity.config == chosen});
   }
   std::ranges::stable_sort(tried, {}, &Tried::us);
+  remember_baseline(profile, tokens, contenders);
+}
+
+void Transfer::remember_baseline(const WeightProfile& profile, std::int64_t tokens,
+                                 const std::vector<Contender>& contenders) {
+  const auto counts = [](const Contender& contender) {
+    return contender.baseline && contender.state == Contender::State::kTimed;
+  };
+  double least_us = std::numeric_limits<double>::infinity();
+  for (const Contender& each : contenders)
+    if (counts(each)) least_us = std::min(least_us, each.timing.median_us);
+  std::vector<Config>& configs = baseline_[{profile.rows, profile.cols, tokens}];
+  configs.clear();
+  for (const Contender& each : contenders)
+    if (counts(each) && each.timing.median_us <= kAsFast * least_us) configs.push_back(each.candidate.config);
+}
+
+std::vector<Config> Transfer::baseline(const WeightProfile& profile, std::int64_t tokens) const {
+  const auto found = baseline_.find({profile.rows, profile.cols, tokens});
+  return found == baseline_.end() ? std::vector<Config>() : found->second;
 }
 
 const std::vector<Transfer::Tried>& Transfer::tried_of(const std::string& pattern_hash, Known& known,
@@ -111,7 +132,7 @@ const std::vector<Transfer::Tried>& Transfer::tried_of(const std::string& patter
   std::map<std::string, Tried> last;  // of each config
   for (const MeasurementRecord& each : *measurements) {
     const auto config = Config::parse(each.config);
-    if (each.status != MeasurementStatus::kOk || each.median_us <= 0 || !config.ok()) continue;
+    if (each.status != MeasurementStatus::kOk || each.median_us <= 0 || !config.ok() || is_baseline(*config)) continue;
     last[each.config] = {*config, each.packing, each.median_us, false};
   }
   // What a hint made short knows less than what the hint came from.
@@ -185,6 +206,12 @@ void TransferMemory::remember(const ProblemKey& key, const WeightProfile& profil
   const std::lock_guard lock(mutex_);
   memories_.try_emplace(key.operator_name, cache_, key)
       .first->second.remember(key.pattern_hash, profile, key.tokens, contenders, chosen);
+}
+
+std::vector<Config> TransferMemory::baseline(const ProblemKey& key, const WeightProfile& profile) const {
+  const std::lock_guard lock(mutex_);
+  const auto memory = memories_.find(key.operator_name);
+  return memory == memories_.end() ? std::vector<Config>() : memory->second.baseline(profile, key.tokens);
 }
 
 void TransferMemory::finished(const ProblemKey& key) {

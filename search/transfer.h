@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cache/cache.h"
@@ -43,7 +44,7 @@ class Transfer {
     double us = 0;
     bool chosen = false;  // not always the fastest: few packings serve all N
   };
-  // What a full search of a weight measured at one N. `chosen`: the choice's config as text, empty for dense.
+  // What a full search of a weight measured at one N. `chosen`: the choice's config as text.
   void remember(const std::string& pattern_hash, const WeightProfile& profile, std::int64_t tokens,
                 const std::vector<Contender>& contenders, const std::string& chosen);
 
@@ -57,16 +58,22 @@ class Transfer {
   // Of the nearest weight that is known at all these N; nothing where there is none.
   Hint find(const std::string& pattern_hash, const WeightProfile& profile, const std::vector<std::int64_t>& tokens);
 
+  // Of the baseline, whose times hang on shape and N alone: the configs that were fastest for a weight of this shape in
+  // this run, or might have been. Empty: not known.
+  std::vector<Config> baseline(const WeightProfile& profile, std::int64_t tokens) const;
+
  private:
   struct Known {
     WeightProfile profile;
     std::map<std::int64_t, std::vector<Tried>> tried;  // fastest first; empty: nothing is known at that N
   };
+  void remember_baseline(const WeightProfile& profile, std::int64_t tokens, const std::vector<Contender>& contenders);
   const std::vector<Tried>& tried_of(const std::string& pattern_hash, Known& known, std::int64_t tokens);
 
   Cache* cache_;
   ProblemKey key_;
-  std::map<std::string, Known> known_;  // by pattern hash
+  std::map<std::string, Known> known_;                                                            // by pattern hash
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::vector<Config>> baseline_;  // by rows, columns, N
 };
 
 // What the weights of a run learn from each other, in whichever order they are searched. Thread-safe.
@@ -85,6 +92,8 @@ class TransferMemory {
   // As Transfer::remember().
   void remember(const ProblemKey& key, const WeightProfile& profile, const std::vector<Contender>& contenders,
                 const std::string& chosen);
+  // As Transfer::baseline().
+  std::vector<Config> baseline(const ProblemKey& key, const WeightProfile& profile) const;
   // The search of the weight has ended, whatever became of it.
   void finished(const ProblemKey& key);
 

@@ -99,6 +99,23 @@ TEST_F(TransferTest, TheCacheBringsItToTheNextRun) {
   EXPECT_EQ(report.cached, 0);
 }
 
+TEST_F(TransferTest, ProposalsOfDenseAreThoseThatWereFastForTheShape) {
+  std::vector<Contender> contenders;
+  for (const auto& [family, us] : {std::pair{"dense", 10.0}, {"dense", 10.4}, {"dense", 10.6}, {"rows", 5.0}}) {
+    Contender& each = contenders.emplace_back();
+    each.candidate.config = {family, {{"proposal", std::ssize(contenders) - 1}}};
+    each.baseline = is_baseline(each.candidate.config);
+    each.state = Contender::State::kTimed;
+    each.timing.median_us = us;
+  }
+  Transfer transfer(nullptr, {});
+  transfer.remember("a", profile(512, 256, 1000), 8, contenders, "");
+  EXPECT_THAT(transfer.baseline(profile(512, 256, 9000), 8),
+              testing::ElementsAre(contenders[0].candidate.config, contenders[1].candidate.config));
+  EXPECT_THAT(transfer.baseline(profile(512, 256, 1000), 16), testing::IsEmpty());
+  EXPECT_THAT(transfer.baseline(profile(256, 512, 1000), 8), testing::IsEmpty());
+}
+
 // Weights of one kind in a cache, each with the measurements of a search: one that tried few candidates is no hint.
 TEST_F(TransferTest, OnlyFullSearchesInTheCacheTeach) {
   for (const int candidates : {9, 10}) {

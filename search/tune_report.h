@@ -12,6 +12,7 @@
 #include "formats/packed_weight.h"
 #include "generator/ablation.h"
 #include "generator/candidate.h"
+#include "generator/family.h"
 #include "runtime/device_properties.h"
 #include "runtime/operator_spec.h"
 #include "runtime/tuned_file.h"
@@ -55,11 +56,11 @@ struct BucketChoice {
   int packer_version = 0;
 
   Timing timing;         // of the choice; predicted choices have the median only
-  double dense_us = 0;   // 0: not known
+  double dense_us = 0;   // of the baseline; 0: not known
   std::string evidence;  // "measured" or "predicted"
   std::string reason;
   Verification verification;
-  std::vector<VendorTiming> vendors;  // all that were measured, dense among them
+  std::vector<VendorTiming> vendors;  // the baseline, where one passed, and libraries that were measured beside it
 
   bool cached = false;        // taken from the cache without measuring
   bool complete = true;       // false: the search was cut short
@@ -71,10 +72,10 @@ struct BucketChoice {
   std::vector<Rejection> rejections;    // the first ones of this run
   std::int64_t further_rejections = 0;  // that are left out
 
-  std::optional<AblationTimes> ablation;  // of a sparse one, where that was asked for
+  std::optional<AblationTimes> ablation;  // where that was asked for, and there is a part to take out
 
   double us() const { return timing.median_us; }
-  bool is_dense() const { return candidate.packing == kDensePacking; }
+  bool is_baseline() const { return sparsmith::is_baseline(candidate.config); }
 };
 
 // A way to keep a weight: its choices, and what they cost.
@@ -92,7 +93,7 @@ struct WeightResult {
   std::string value_hash;
   std::vector<GroupMember> members;    // of a group
   std::vector<BucketChoice> buckets;   // in ascending order of tokens
-  std::vector<PackedWeight> packings;  // those that the choices use; a dense weight is one called "dense"
+  std::vector<PackedWeight> packings;  // those that the choices use
   // These choices, and others that are smaller or faster, in ascending order of bytes. Only costs, but for smaller ones
   // where the model's bytes are bounded.
   std::vector<Alternative> alternatives;

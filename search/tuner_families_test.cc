@@ -86,7 +86,7 @@ TEST_F(TunerFamiliesTest, ARunAmongFewerFamiliesLeavesTheChoiceAmongMore) {
 TEST_F(TunerFamiliesTest, DenseIsComparedWithWhatIsAdded) {
   fastest_ = "none";
   device_.dense_us = 4;
-  EXPECT_TRUE(search({"rows"}).is_dense());
+  EXPECT_TRUE(search({"rows"}).is_baseline());
   EXPECT_TRUE(search({"rows"}).cached);
   fastest_ = "slots";
   EXPECT_EQ(family_of(search({"rows", "slots"})), "slots");

@@ -382,7 +382,7 @@ TEST_F(TunerTest, ABudgetCutsTheSearchShort) {
   verifying_takes(std::chrono::milliseconds(20));
   const TuneReport report = run({weight("w", 64, 96, 1)});
   EXPECT_FALSE(report.complete);
-  EXPECT_FALSE(report.weights.at(0).buckets.at(0).is_dense());
+  EXPECT_FALSE(report.weights.at(0).buckets.at(0).is_baseline());
   EXPECT_LT(device_.verified, 5);
 }
 
@@ -450,7 +450,7 @@ TEST_F(TunerTest, FaultsPlantedAtRandomChangeNoWinner) {
   ASSERT_EQ(whole.pairs, 2);
   std::set<std::string> spared;
   for (const WeightResult& weight : whole.weights) {
-    ASSERT_FALSE(weight.buckets[0].is_dense());
+    ASSERT_FALSE(weight.buckets[0].is_baseline());
     for (const KernelSource& kernel : weight.buckets[0].candidate.kernels) spared.insert(kernel.name);
   }
   std::map<std::string, std::int64_t> reasons;

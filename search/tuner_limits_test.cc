@@ -106,7 +106,7 @@ TEST_F(TunerLimitsTest, WhenTimeIsOverEveryWeightHasAChoiceAndThoseThatPromiseMo
       EXPECT_GT(bucket.us(), 0);
       if (bucket.evidence == "predicted") predicted.insert(each.name);
       EXPECT_TRUE(bucket.evidence == "measured" || !bucket.complete);
-      EXPECT_TRUE(bucket.is_dense() || bucket.verification.ok) << "not even verified";
+      EXPECT_TRUE(bucket.is_baseline() || bucket.verification.ok) << "not even verified";
     }
   }
   EXPECT_THAT(predicted, testing::Not(testing::IsEmpty()));
@@ -257,7 +257,7 @@ TEST_F(MemoryTest, NoNIsSlowerThanDense) {
   const TuneReport report = run_anew(growing(2));
   for (const WeightResult& each : report.weights) {
     EXPECT_EQ(each.gpu_bytes(), each.dense_bytes());
-    EXPECT_TRUE(each.buckets[0].is_dense());
+    EXPECT_TRUE(each.buckets[0].is_baseline());
     EXPECT_NE(each.buckets[0].reason.find("within the memory that is allowed"), std::string::npos)
         << each.buckets[0].reason;
     EXPECT_NE(each.buckets[0].reason.find("(--memory)"), std::string::npos) << each.buckets[0].reason;
@@ -266,8 +266,8 @@ TEST_F(MemoryTest, NoNIsSlowerThanDense) {
   options_.memory = report.memory.faster.memory;
   const TuneReport more = run_anew(growing(2));
   for (const WeightResult& each : more.weights) {
-    EXPECT_FALSE(each.buckets[0].is_dense());
-    EXPECT_TRUE(each.buckets[1].is_dense());
+    EXPECT_FALSE(each.buckets[0].is_baseline());
+    EXPECT_TRUE(each.buckets[1].is_baseline());
   }
 }
 

@@ -9,14 +9,10 @@
 
 #include "base/log.h"
 #include "base/stopwatch.h"
-#include "formats/packed_format.h"
 #include "matrix/sparsity_statistics.h"
-#include "runtime/tuned_file.h"
 #include "search/bucket_search.h"
 #include "search/byte_limit.h"
 #include "search/cached_choices.h"
-#include "search/dense_chain.h"
-#include "search/dense_cost.h"
 #include "search/packings.h"
 #include "search/predicted_race.h"
 #include "search/search_points.h"
@@ -120,21 +116,12 @@ class Tuner : public WeightTuner {
     const bool kept = std::ranges::any_of(weight_.packings, [&](const PackedWeight& p) { return p.packing == name; });
     if (kept) return {};
     const Stopwatch stopwatch(counts_.pack_seconds);
-    if (bucket.is_dense()) {
-      weight_.packings.push_back(dense_packing());
-      return {};
-    }
     Problem problem = problem_;
     problem.tokens = bucket.tokens;
     // The search may have dropped it to make room.
     SPARSMITH_RETURN_IF_ERROR(packings_.get(bucket.candidate.config, problem).status());
     weight_.packings.push_back(packings_.take(name));
     return {};
-  }
-
-  const PackedWeight& dense_packing() {
-    if (!dense_packing_) dense_packing_ = pack(kDensePacking, matrix_, weight_.spec.type).value();
-    return *dense_packing_;
   }
 
   void remember_weight() {
@@ -206,7 +193,7 @@ class Tuner : public WeightTuner {
     weight_end_ =
         context_.budget != nullptr ? context_.budget->end_of_search(context_.index) : Budget::Clock::time_point::max();
     if (!searches_.empty()) searches_.front()->hurry();
-    SPARSMITH_RETURN_IF_ERROR(load_weight());
+    SPARSMITH_RETURN_IF_ERROR(context_.session->set_weight(multiplied_matrix(), weight_.spec));
     const Status searched = context_.predict ? predict() : measure();
     if (!searched.ok()) abandon();
     SPARSMITH_RETURN_IF_ERROR(searched);
@@ -227,7 +214,7 @@ class Tuner : public WeightTuner {
   void remember(const Bucket& bucket, const BucketChoice& choice) const {
     if (known_ || near_ || hurried_ || !bucket.complete || !learns()) return;
     context_.transfer->remember(problem_key(context_, weight_, bucket.tokens), profile_, bucket.contenders,
-                                choice.is_dense() ? "" : choice.candidate.config.text());
+                                choice.candidate.config.text());
   }
 
   // Spaces have up to 30,000 configs. That a race after a hint looks beyond what the hint brought is rare.
@@ -244,9 +231,9 @@ class Tuner : public WeightTuner {
     problem.tokens = bucket.tokens;
     const BucketChoice* choice = cached_->incumbent(bucket.tokens);
     std::optional<SearchSpace::Entry> incumbent;
-    if (choice != nullptr && !choice->is_dense())
-      incumbent.emplace(choice->candidate.config, choice->candidate.predicted_us);
-    const SearchScope scope{options_.strategy, most_points(hint.near), options_.seed, context_.predict};
+    if (choice != nullptr) incumbent.emplace(choice->candidate.config, choice->candidate.predicted_us);
+    SearchScope scope{options_.strategy, most_points(hint.near), options_.seed, context_.predict};
+    if (learns()) scope.baseline = context_.transfer->baseline(problem_key(context_, weight_, bucket.tokens), profile_);
     const auto space = selection.spaces.find(bucket.tokens);
     if (space != selection.spaces.end()) {
       bucket.considered = static_cast<std::int64_t>(space->second.entries.size());
@@ -254,9 +241,8 @@ class Tuner : public WeightTuner {
     }
     SearchPoints points = search_points(problem, selection, incumbent ? &*incumbent : nullptr, scope);
     if (hint.near) points.expected_us = hint.fastest_us.at(bucket.tokens);
-    if (dense_matters()) points.dense_us = predicted_dense_us(problem);
+    if (dense_matters()) points.dense_us = baseline_us(problem);
     bucket.search = std::make_unique<Contenders>(context_, packings_, problem, std::move(points));
-    SPARSMITH_RETURN_IF_ERROR(add_dense(context_, weight_.spec, weight_.dense_bytes(), bucket));
     return bucket;
   }
 
@@ -281,14 +267,6 @@ class Tuner : public WeightTuner {
       bucket.search->make(selected);
       if (hurried_) bucket.search->compile(selected, KernelStore::Urgency::kSoon);
     }
-  }
-
-  Status load_weight() {
-    SPARSMITH_RETURN_IF_ERROR(context_.session->set_weight(multiplied_matrix(), weight_.spec));
-    const bool chained =
-        std::ranges::any_of(buckets_, [](const Bucket& bucket) { return bucket.dense_chain.has_value(); });
-    if (!chained || context_.predict) return {};
-    return context_.session->add_packing(dense_packing());
   }
 
   MeasurementLog log_for(const Bucket& bucket) const {
@@ -320,10 +298,6 @@ class Tuner : public WeightTuner {
     place->reset();
     end_search(bucket);
     if (context_.record) SPARSMITH_RETURN_IF_ERROR(record(bucket));
-    take_dense_chain(bucket);
-    // Where nothing runs the whole operator on the dense weight, the product alone still says what it would cost.
-    const VendorTiming& dense = bucket.dense().supported ? bucket.dense() : bucket.vendors.front();
-    if (dense.supported) bucket.dense_us = dense.timing.median_us;
     return {};
   }
 
@@ -346,9 +320,6 @@ class Tuner : public WeightTuner {
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
       bucket_begins(i);
       Bucket& bucket = buckets_[i];
-      Problem problem = problem_;
-      problem.tokens = bucket.tokens;
-      predict_dense(problem, weight_.dense_bytes(), bucket);
       SPARSMITH_RETURN_IF_ERROR(bucket.search->load(bucket.search->points().selected));
       end_search(bucket);
       if (hurried_) bucket.complete = false;
@@ -376,18 +347,13 @@ class Tuner : public WeightTuner {
     for (const Bucket& each : buckets_) times.push_back(times_of(each, true));
     std::vector<std::vector<std::string>> ways = {kept_packings(times, false)};
     if (options_.model_bytes > 0) {
-      for (std::vector<std::string>& way :
-           ways_to_keep(times, bytes_of_packings(weight_, packings_.sizes()), weight_.dense_bytes()))
+      for (std::vector<std::string>& way : ways_to_keep(times, packings_.sizes(), weight_.dense_bytes()))
         ways.push_back(std::move(way));
     }
     for (const std::vector<std::string>& kept : ways) {
-      Contender* best = nullptr;
-      for (Contender& each : bucket.contenders) {
-        if (each.state == Contender::State::kRejected || std::ranges::find(kept, each.identity.packing) == kept.end())
-          continue;
-        if (best == nullptr || each.candidate.predicted_us < best->candidate.predicted_us) best = &each;
-      }
-      if (best != nullptr && best->state == Contender::State::kWaiting) return best;
+      const auto decision = decide(bucket.contenders, kept, /*beside_baseline=*/true, /*predicted=*/true);
+      if (decision && decision->winner->state == Contender::State::kWaiting)
+        return &bucket.contenders[static_cast<std::size_t>(decision->winner - bucket.contenders.data())];
     }
     return nullptr;
   }
@@ -396,7 +362,7 @@ class Tuner : public WeightTuner {
   std::vector<std::string> kept_packings(const std::vector<BucketTimes>& times, bool stand) {
     too_large_ = false;
     const auto most = static_cast<std::int64_t>(options_.most_memory() * static_cast<double>(weight_.dense_bytes()));
-    const std::map<std::string, std::int64_t> bytes = bytes_of_packings(weight_, packings_.sizes());
+    const std::map<std::string, std::int64_t> bytes = packings_.sizes();
     if (!stand) {
       std::vector<std::string> kept = choose_packings(times, bytes, most);
       if (!kept.empty()) return kept;
@@ -419,13 +385,19 @@ class Tuner : public WeightTuner {
       bucket.complete = false;
       counts_.unjudged += std::ranges::count(bucket.contenders, true, &Contender::unjudged);
       const bool any_timed = std::ranges::any_of(bucket.contenders, [](const Contender& contender) {
-        return contender.state == Contender::State::kTimed && !contender.dense;
+        return contender.state == Contender::State::kTimed && !contender.baseline;
       });
       if (!any_timed)
         return io_error(
             fmt::format("N = {}: no candidate passed, and some were not judged: {}", bucket.tokens, unjudged->reason));
     }
     return {};
+  }
+
+  static std::string nothing_passes(const Bucket& bucket) {
+    const auto dense = std::ranges::find(bucket.contenders, true, &Contender::baseline);
+    return fmt::format("no candidate for N = {} passes, and dense cannot serve: {}", bucket.tokens,
+                       dense == bucket.contenders.end() ? "no dense product computes the operator" : dense->reason);
   }
 
   Status choose() {
@@ -441,13 +413,10 @@ class Tuner : public WeightTuner {
           ++counts_.rejected[rejection_class(contender.status, contender.reason)];
       }
       const bool stands = stand && std::ranges::any_of(bucket.contenders, [](const Contender& contender) {
-                            return contender.state == Contender::State::kTimed;
+                            return contender.incumbent && contender.state == Contender::State::kTimed;
                           });
-      auto decision = decide(bucket.contenders, kept, stands ? nullptr : &bucket.dense(), context_.predict);
-      if (!decision) {
-        return unsupported(fmt::format("no candidate for N = {} passes, and dense cannot serve: {}", bucket.tokens,
-                                       bucket.dense().detail));
-      }
+      auto decision = decide(bucket.contenders, kept, /*beside_baseline=*/!stands, context_.predict);
+      if (!decision) return unsupported(nothing_passes(bucket));
       if (stands) decision->reason = "an earlier choice that was to be kept";
       weight_.buckets.push_back(
           bucket_choice(bucket, *decision, context_.predict, match_quality_name(cached_->quality(bucket.tokens))));
@@ -456,8 +425,7 @@ class Tuner : public WeightTuner {
         store_choice(context_, weight_, weight_.buckets.back(), *families);
     }
     if (!stand) {
-      weight_.alternatives = alternatives_of(options_, weight_, buckets_, kept,
-                                             bytes_of_packings(weight_, packings_.sizes()), context_.predict);
+      weight_.alternatives = alternatives_of(options_, weight_, buckets_, kept, packings_.sizes(), context_.predict);
     }
     return {};
   }
@@ -484,7 +452,6 @@ class Tuner : public WeightTuner {
   bool near_ = false;       // a near weight made the selection short
   bool hurried_ = false;    // the run's time is over
   bool too_large_ = false;  // no choice is within the memory that options_ allow
-  std::optional<PackedWeight> dense_packing_;
   Budget::Clock::time_point weight_end_ = Budget::Clock::time_point::max();
   Budget::Clock::time_point bucket_end_ = Budget::Clock::time_point::max();
   PreparedSignal prepared_;

@@ -7,11 +7,11 @@
 #include <map>
 #include <set>
 
-#include "generator/dense_epilogue.h"
+#include "generator/dense_family.h"
 #include "generator/panel_family.h"
 #include "generator/search_space.h"
 #include "runtime/plan_check.h"
-#include "tests/dense_epilogue_cases.h"
+#include "tests/dense_cases.h"
 #include "tests/kernel_cases.h"
 #include "tuner/kernel_compiler.h"
 
@@ -68,7 +68,7 @@ void add_covering(const Family& tested, std::map<std::string, KernelSource>& sou
 TEST_P(CoveringCompileTest, EveryParameterValueCompiles) {
   std::map<std::string, KernelSource> sources;
   std::map<std::string, PlanStep> steps;
-  for (const auto& tested : families()) add_covering(*tested, sources, steps);
+  for (const std::string& name : kernel_families()) add_covering(*family(name), sources, steps);
   std::vector<KernelSource> list;
   for (const auto& [name, source] : sources)
     if (architecture_of(source, GetParam()).ok()) list.push_back(source);
@@ -86,7 +86,7 @@ TEST_P(CoveringCompileTest, EveryParameterValueCompiles) {
 TEST_P(CoveringCompileTest, TheKernelBehindADenseProductCompilesAndDoesNotSpill) {
   std::vector<KernelSource> list;
   for (const KernelCase& each : draw_dense_epilogue_cases(kSeed, 1)) {
-    const auto candidate = dense_epilogue(each.problem.spec);
+    const auto candidate = dense_with_epilogue(each.problem.spec);
     ASSERT_TRUE(candidate.ok()) << each.text() << candidate.status().to_string();
     list.push_back(candidate->kernels.at(0));
   }

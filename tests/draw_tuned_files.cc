@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <map>
 
-#include "generator/dense_epilogue.h"
 #include "generator/family.h"
 #include "generator/value_writer.h"
 #include "runtime/fake_cuda_driver.h"
@@ -171,18 +170,6 @@ Status draw_format_file(Random& random, const char* format, Output& output) {
   return write_weight(drawn.matrix, problem, drawn.packed, candidate, output);
 }
 
-Status draw_dense_file(Random& random, const char* epilogue, Output& output) {
-  CsrMatrix matrix = draw_uneven_matrix(random, 9, 14);
-  Problem problem;
-  problem.spec.rows = matrix.rows;
-  problem.spec.cols = matrix.cols;
-  problem.tokens = 4;
-  SPARSMITH_ASSIGN_OR_RETURN(problem.spec.epilogue, Epilogue::parse(epilogue));
-  SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, pack("dense", matrix, DataType::kFloat32));
-  SPARSMITH_ASSIGN_OR_RETURN(const Candidate candidate, dense_candidate(problem.spec));
-  return write_weight(matrix, problem, packed, candidate, output);
-}
-
 Status draw_all(Output& output, int files_each, std::uint64_t seed) {
   Random random(seed);
   for (const auto& each : families()) {
@@ -191,7 +178,6 @@ Status draw_all(Output& output, int files_each, std::uint64_t seed) {
   for (const char* format : {"csr", "slots", "panel", "bitmap", "bsr", "scatter", "two_four"}) {
     for (int i = 0; i < files_each; ++i) SPARSMITH_RETURN_IF_ERROR(draw_format_file(random, format, output));
   }
-  for (const char* epilogue : {"bias", "gelu"}) SPARSMITH_RETURN_IF_ERROR(draw_dense_file(random, epilogue, output));
   TunedSample fake;
   for (std::size_t i = 0; i < 2; ++i) fake.contents().weights[i].packings[0].writers = {TunedSample::writer()};
   return output.write("fake", fake.contents());

@@ -12,7 +12,7 @@
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"
 #include "formats/packed_format.h"
-#include "tests/dense_epilogue_cases.h"
+#include "tests/dense_cases.h"
 #include "tests/kernel_cases.h"
 #include "tests/value_writer_cases.h"
 
@@ -135,10 +135,9 @@ TEST(EmulatedValueWriterTest, ArraysAreAsPackedAnew) {
 
 std::vector<std::tuple<std::string, int>> all_parts() {
   std::vector<std::tuple<std::string, int>> parts;
-  for (const auto& tested : families()) {
-    const auto found = kParts.find(tested->name());
-    for (int part = 0; part < (found == kParts.end() ? 1 : found->second); ++part)
-      parts.emplace_back(tested->name(), part);
+  for (const std::string& name : kernel_families()) {
+    const auto found = kParts.find(name);
+    for (int part = 0; part < (found == kParts.end() ? 1 : found->second); ++part) parts.emplace_back(name, part);
   }
   return parts;
 }

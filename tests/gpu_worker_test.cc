@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "formats/packed_format.h"
-#include "generator/dense_epilogue.h"
+#include "generator/dense_family.h"
 #include "runtime/gpu_executor.h"
 #include "search/packings.h"
 #include "tests/worker_sample.h"
@@ -122,20 +122,18 @@ TEST_P(GpuWorkerCaseTest, CandidatesAndVendorsAreRightAndTimed) {
   EXPECT_FALSE(timing->warm);
   EXPECT_GT(timing->copies, 1);
 
-  for (const char* name : {"cublas", "cusparse"}) {
-    const auto vendor = worker_->vendor(name, policy);
-    ASSERT_TRUE(vendor.ok()) << name << ": " << vendor.status().to_string();
-    ASSERT_TRUE(vendor->supported) << name << ": " << vendor->detail;
-    EXPECT_LE(vendor->verification.norm_error, norm_error_limit(c.type)) << name << " " << vendor->detail;
-    EXPECT_GT(vendor->timing.median_us, 0.5);
-    EXPECT_GT(vendor->weight_bytes, 0);
-    fmt::print("  {} N={} {}: {} {:.2f} us, error/bound {:.3f} ({})\n", short_name(c.type), c.tokens,
-               layout_name(c.layout), name, vendor->timing.median_us, vendor->verification.max_error_over_bound,
-               vendor->detail);
-  }
-  const auto together = worker_->time_interleaved(*candidates, {"cublas", "cusparse"}, policy);
+  const auto vendor = worker_->vendor("cusparse", policy);
+  ASSERT_TRUE(vendor.ok()) << vendor.status().to_string();
+  ASSERT_TRUE(vendor->supported) << vendor->detail;
+  EXPECT_LE(vendor->verification.norm_error, norm_error_limit(c.type)) << vendor->detail;
+  EXPECT_GT(vendor->timing.median_us, 0.5);
+  EXPECT_GT(vendor->weight_bytes, 0);
+  fmt::print("  {} N={} {}: cusparse {:.2f} us, error/bound {:.3f} ({})\n", short_name(c.type), c.tokens,
+             layout_name(c.layout), vendor->timing.median_us, vendor->verification.max_error_over_bound,
+             vendor->detail);
+  const auto together = worker_->time_interleaved(*candidates, {"cusparse"}, policy);
   ASSERT_TRUE(together.ok()) << together.status().to_string();
-  ASSERT_EQ(together->size(), candidates->size() + 2);
+  ASSERT_EQ(together->size(), candidates->size() + 1);
   for (const Timing& one : *together) EXPECT_GE(one.samples_us.size(), 3U);
   fmt::print("  {} N={} {}: ours {:.2f} us alone, {:.2f} us interleaved\n", short_name(c.type), c.tokens,
              layout_name(c.layout), timing->median_us, together->front().median_us);
@@ -166,13 +164,11 @@ TEST_F(GpuWorkerTest, EpiloguesAreCheckedAndVendorsSayThatTheyLeaveThemOut) {
   const auto verification = worker_->verify(candidates->front());
   ASSERT_TRUE(verification.ok()) << verification.status().to_string();
   EXPECT_TRUE(verification->ok) << verification->reason;
-  for (const char* name : {"cublas", "cusparse"}) {
-    const auto vendor = worker_->vendor(name, {});
-    ASSERT_TRUE(vendor.ok()) << vendor.status().to_string();
-    EXPECT_LE(vendor->verification.norm_error, norm_error_limit(problem.spec.type)) << name << ": " << vendor->detail;
-    EXPECT_THAT(vendor->detail, testing::HasSubstr("without the epilogue"));
-    EXPECT_TRUE(vendor->epilogue_left_out);
-  }
+  const auto vendor = worker_->vendor("cusparse", {});
+  ASSERT_TRUE(vendor.ok()) << vendor.status().to_string();
+  EXPECT_LE(vendor->verification.norm_error, norm_error_limit(problem.spec.type)) << vendor->detail;
+  EXPECT_THAT(vendor->detail, testing::HasSubstr("without the epilogue"));
+  EXPECT_TRUE(vendor->epilogue_left_out);
   EXPECT_EQ(worker_->vendor("another", {}).status().code(), StatusCode::kNotFound);
 }
 
@@ -181,7 +177,7 @@ TEST_P(GpuWorkerCaseTest, DenseWithAnEpilogueOfOursIsRightAndTimed) {
   const Case& c = GetParam();
   const CsrMatrix matrix = drawn_weight(1001, 2048, 0.1, kSeed);
   const OperatorSpec spec = sample_spec(matrix, c.type, c.layout, "bias+silu+beta+residual");
-  const auto candidate = dense_epilogue(spec);
+  const auto candidate = dense_with_epilogue(spec);
   ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
   LoadedCandidate loaded = loaded_candidate(*candidate);
   const auto compiled =
@@ -202,13 +198,47 @@ TEST_P(GpuWorkerCaseTest, DenseWithAnEpilogueOfOursIsRightAndTimed) {
   ASSERT_TRUE(timing.ok()) << timing.status().to_string();
   EXPECT_GT(timing->copies, 1);
   EXPECT_FALSE(timing->warm);
-  const auto product = worker_->vendor("cublas", {});
-  ASSERT_TRUE(product.ok() && product->supported);
-  const auto together = worker_->time_interleaved({loaded}, {"cublas"}, {});
-  ASSERT_TRUE(together.ok()) << together.status().to_string();
-  fmt::print("  {} N={} {}: dense and its epilogue {:.2f} us, the product alone {:.2f} us, error/bound {:.3f}\n",
-             short_name(c.type), c.tokens, layout_name(c.layout), together->at(0).median_us, together->at(1).median_us,
-             verification->max_error_over_bound);
+}
+
+// Each algorithm that the library proposes, as the library's own epilogue and as a product of its own; those that it
+// does not propose say so.
+TEST_P(GpuWorkerCaseTest, ProposalsOfDenseAreRightAndTimed) {
+  const Case& c = GetParam();
+  const CsrMatrix matrix = drawn_weight(1001, 2048, 0.1, kSeed);
+  for (const char* epilogue : {"none", "relu+residual"}) {
+    const Problem problem{sample_spec(matrix, c.type, c.layout, epilogue), c.tokens, worker_->properties()};
+    ASSERT_TRUE(worker_->set_weight(matrix, problem.spec).ok());
+    const PackedWeight packed = *pack("dense", matrix, c.type);
+    ASSERT_TRUE(worker_->add_packing(packed).ok());
+    ASSERT_TRUE(worker_->set_tokens(c.tokens, kSeed).ok());
+    const DenseFamily dense;
+    int right = 0;
+    const std::vector<Parameter> parameters = dense.parameters();
+    for (const std::int64_t proposal : parameters.at(0).values) {
+      const auto candidate = dense.generate({"dense", {{"proposal", proposal}}}, problem, packed);
+      ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+      LoadedCandidate loaded = loaded_candidate(*candidate);
+      for (std::size_t i = 0; i < loaded.kernels.size(); ++i) {
+        const auto compiled =
+            compiler_->compile(candidate->kernels[i], fmt::format("sm_{}", problem.device.compute_capability));
+        ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
+        loaded.kernels[i].cubin = compiled->cubin;
+      }
+      const auto verification = worker_->verify(loaded);
+      if (!verification.ok()) {
+        EXPECT_THAT(verification.status().message(), testing::HasSubstr("proposes"));
+        EXPECT_GT(proposal, 0);
+        continue;
+      }
+      EXPECT_TRUE(verification->ok) << "proposal " << proposal << ": " << verification->reason;
+      const auto timing = worker_->time(loaded, {});
+      ASSERT_TRUE(timing.ok()) << timing.status().to_string();
+      fmt::print("  {} N={} {} {}: proposal {} takes {:.2f} us, error/bound {:.3f}\n", short_name(c.type), c.tokens,
+                 layout_name(c.layout), epilogue, proposal, timing->median_us, verification->max_error_over_bound);
+      ++right;
+    }
+    EXPECT_GT(right, 0);
+  }
 }
 
 // The dense weight as it is serves operators of its transpose as well.
@@ -217,12 +247,13 @@ TEST_P(GpuWorkerCaseTest, DenseServesTheTransposedWeight) {
   const CsrMatrix matrix = drawn_weight(1001, 2048, 0.1, kSeed);
   OperatorSpec spec = sample_spec(matrix, c.type, c.layout, "relu");
   spec.kind = OperatorKind::kSpmmTransposed;
-  const auto candidate = dense_candidate(spec);
+  const PackedWeight packed = *pack("dense", multiplied(spec.kind, matrix), c.type);
+  const auto candidate = DenseFamily().generate({"dense", {}}, {spec, c.tokens, worker_->properties()}, packed);
   ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
   ASSERT_TRUE(candidate->kernels.empty());
   const Status weight = worker_->set_weight(matrix, spec);
   ASSERT_TRUE(weight.ok()) << weight.to_string();
-  const Status packing = worker_->add_packing(*pack("dense", multiplied(spec.kind, matrix), c.type));
+  const Status packing = worker_->add_packing(packed);
   ASSERT_TRUE(packing.ok()) << packing.to_string();
   const Status tokens = worker_->set_tokens(c.tokens, kSeed);
   ASSERT_TRUE(tokens.ok()) << tokens.to_string();
@@ -255,7 +286,7 @@ TEST_P(GpuWorkerCaseTest, TheGradientOfTheWeightIsRightAndTimed) {
     const auto timing = worker_->time(candidates->front(), {});
     ASSERT_TRUE(timing.ok()) << timing.status().to_string();
     EXPECT_GT(timing->median_us, 0);
-    const auto dense = worker_->vendor("cublas", {});
+    const auto dense = worker_->vendor("cusparse", {});
     ASSERT_TRUE(dense.ok()) << dense.status().to_string();
     EXPECT_FALSE(dense->supported);
   }

@@ -236,6 +236,13 @@ std::string KernelCase::text() const {
                      small_grid ? ", small grid" : "", config.text() + (programmatic ? ", programmatic" : ""));
 }
 
+std::vector<std::string> kernel_families() {
+  std::vector<std::string> names;
+  for (const auto& each : families())
+    if (!each->is_baseline()) names.push_back(each->name());
+  return names;
+}
+
 CsrMatrix draw_weight(Random& random, int kind) {
   const auto between = [&](std::int64_t low, std::int64_t high) { return draw_between(random, low, high); };
   switch (kind % kWeightKinds) {

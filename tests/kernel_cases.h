@@ -33,6 +33,9 @@ struct KernelCase {
   std::string text() const;
 };
 
+// The names of all families but the baseline, whose cases are in dense_cases.h.
+std::vector<std::string> kernel_families();
+
 // The shapes of weight in turn: `kind` counts up; each kind is drawn anew from `random`.
 CsrMatrix draw_weight(Random& random, int kind);
 constexpr int kWeightKinds = 12;

@@ -10,8 +10,8 @@
 
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"
-#include "generator/dense_epilogue.h"
-#include "tests/dense_epilogue_cases.h"
+#include "generator/dense_family.h"
+#include "tests/dense_cases.h"
 #include "tests/kernel_cases.h"
 
 namespace sparsmith::test {
@@ -90,20 +90,14 @@ TEST_P(ProgrammaticKernelsTest, WaitForTheKernelsBefore) {
   }
 }
 
-std::vector<std::string> family_names() {
-  std::vector<std::string> names;
-  for (const auto& each : families()) names.push_back(each->name());
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(Families, ProgrammaticKernelsTest, testing::ValuesIn(family_names()),
+INSTANTIATE_TEST_SUITE_P(Families, ProgrammaticKernelsTest, testing::ValuesIn(kernel_families()),
                          [](const auto& instance) { return instance.param; });
 
 TEST(ProgrammaticDenseEpilogueTest, WaitsForTheProduct) {
   const auto executor = emulator();
   for (KernelCase& each : draw_dense_epilogue_cases(7, 1)) {
     each.programmatic = true;
-    const auto candidate = dense_epilogue(each.problem.spec);
+    const auto candidate = dense_with_epilogue(each.problem.spec);
     ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
     expect_waits(candidate->kernels.at(0).name, each.text(),
                  [&](const ImageOf& image_of) { return run_dense_epilogue_case(each, *executor, image_of); });

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <map>
 
-#include "generator/dense_epilogue.h"
-#include "tests/dense_epilogue_cases.h"
+#include "generator/dense_family.h"
+#include "tests/dense_cases.h"
 #include "tests/kernel_cases.h"
 #include "tuner/kernel_compiler.h"
 #include "tuner/output_comparison.h"
@@ -33,8 +33,8 @@ std::map<std::string, KernelSource> some_kernels() {
     ++kinds[kind];
     sources.emplace(kernel.name, kernel);
   };
-  for (const auto& each : families()) {
-    for (const KernelCase& drawn : draw_cases(*each, 11, 40, 1)) {
+  for (const std::string& name : kernel_families()) {
+    for (const KernelCase& drawn : draw_cases(*family(name), 11, 40, 1)) {
       PackedWeight packed;
       const auto candidate = generate_case(drawn, packed);
       EXPECT_TRUE(candidate.ok()) << drawn.text() << "\n" << candidate.status().to_string();
@@ -43,7 +43,7 @@ std::map<std::string, KernelSource> some_kernels() {
     }
   }
   for (const KernelCase& drawn : draw_dense_epilogue_cases(11, 1)) {
-    const auto candidate = dense_epilogue(drawn.problem.spec);
+    const auto candidate = dense_with_epilogue(drawn.problem.spec);
     EXPECT_TRUE(candidate.ok()) << candidate.status().to_string();
     if (candidate.ok()) add(candidate->kernels.at(0));
   }

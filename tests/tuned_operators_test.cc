@@ -10,7 +10,6 @@
 #include "base/file.h"
 #include "base/temporary_directory.h"
 #include "formats/packed_format.h"
-#include "generator/dense_epilogue.h"
 #include "generator/search_space.h"
 #include "runtime/tuned_file.h"
 #include "tests/drawn_matrix.h"
@@ -32,7 +31,6 @@ class TunedOperatorsTest : public testing::Test {
     weight.nnz = matrix_.nnz();
     weight.pattern_hash = matrix_.pattern_hash();
     weight.value_hash = matrix_.value_hash();
-    weight.packings.push_back(view_of(packed_.emplace_back(pack(kDensePacking, matrix_, weight.type).value())));
     for (const OperatorKind kind : kOperatorKinds) {
       OperatorSpec spec{.kind = kind};
       spec.set_weight(matrix_.rows, matrix_.cols, matrix_.nnz());
@@ -41,32 +39,29 @@ class TunedOperatorsTest : public testing::Test {
         add_choice("sampled", 8);
       } else {
         add_choice("rows", 4);
-        add_choice("", 8);
+        add_choice("dense", 8);
       }
     }
     ASSERT_TRUE(write_tuned_file(path_, contents_).ok()) << write_tuned_file(path_, contents_).to_string();
   }
 
-  // Of the last operator; family "": dense.
+  // Of the last operator.
   void add_choice(const char* family_name, std::int64_t tokens) {
     TunedWeight& weight = contents_.weights[0];
     TunedOperator& op = weight.operators.back();
     const Problem problem{op.spec, tokens, typical_device(90)};
-    Candidate candidate;
-    if (*family_name == '\0') candidate = dense_candidate(op.spec).value();
-    if (const Family* const of = family(family_name)) {
-      const CsrMatrix multiplies = multiplied(op.spec.kind, matrix_);
-      const Config config = search_space(*of, problem, compute_statistics(multiplies)).entries.at(0).config;
-      const PackedWeight& packed = packed_.emplace_back(of->pack(config, problem, matrix_).value());
-      candidate = of->generate(config, problem, packed).value();
-      candidate.config = config;
-      if (weight.packing(packed.packing) == nullptr) weight.packings.push_back(view_of(packed));
-      for (KernelSource& source : candidate.kernels) {
-        TunedKernel& kernel = contents_.kernels.emplace_back();
-        kernel.name = source.name;
-        kernel.max_shared_bytes = source.max_shared_bytes;
-        kernel.source = sources_.emplace_back(std::move(source.source));
-      }
+    const Family& of = *family(family_name);
+    const CsrMatrix multiplies = multiplied(op.spec.kind, matrix_);
+    const Config config = search_space(of, problem, compute_statistics(multiplies)).entries.at(0).config;
+    const PackedWeight& packed = packed_.emplace_back(of.pack(config, problem, matrix_).value());
+    Candidate candidate = of.generate(config, problem, packed).value();
+    candidate.config = config;
+    if (weight.packing(packed.packing) == nullptr) weight.packings.push_back(view_of(packed));
+    for (KernelSource& source : candidate.kernels) {
+      TunedKernel& kernel = contents_.kernels.emplace_back();
+      kernel.name = source.name;
+      kernel.max_shared_bytes = source.max_shared_bytes;
+      kernel.source = sources_.emplace_back(std::move(source.source));
     }
     TunedChoice& choice = op.choices.emplace_back();
     choice.tokens = tokens;
@@ -161,7 +156,7 @@ TEST_F(TunedOperatorsTest, TheTransposedWeightIsTuned) {
   ASSERT_EQ(weight.operators.size(), 1U);
   EXPECT_EQ(weight.operators[0].spec.kind, OperatorKind::kSpmmTransposed);
   EXPECT_EQ(weight.operators[0].spec.rows, 512);
-  EXPECT_FALSE(weight.operators[0].choices.at(0).is_dense()) << "a kernel is faster for one token";
+  EXPECT_NE(weight.operators[0].choices.at(0).packing, kDensePacking) << "a kernel is faster for one token";
   EXPECT_TRUE(is_transposed(weight.operators[0].choices.at(0).packing));
   for (const int tokens : {1, 8}) {
     const std::string command =

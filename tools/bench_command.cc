@@ -33,39 +33,29 @@ struct Options {
   bool force = false;
 };
 
-// What a library takes. Where cuBLASLt lacks the epilogue: its product and a kernel of ours behind it.
-const VendorTiming* vendor_of(const BucketChoice& bucket, const std::string& name) {
-  const VendorTiming* found = nullptr;
-  for (const VendorTiming& vendor : bucket.vendors) {
-    if (!vendor.supported) continue;
-    if (vendor.name == name) found = &vendor;
-    if (name == kDenseVendor && vendor.name == kDenseEpilogue && vendor.timing.median_us > 0) return &vendor;
-  }
-  return found;
+constexpr const char* kDense = "dense";
+
+// What something else takes beside the choice; 0: it was not measured.
+double peer_us(const BucketChoice& bucket, const std::string& name) {
+  if (name == kDense) return bucket.dense_us;
+  const auto found = std::ranges::find(bucket.vendors, name, &VendorTiming::name);
+  return found == bucket.vendors.end() || !found->supported ? 0 : found->timing.median_us;
 }
 
-// Calls body(choice, what the library took) for every case that it supports.
-template <class Body>
-void for_each_case(const TuneReport& report, const std::string& library, const Body& body) {
-  for (const WeightResult& weight : report.weights) {
-    for (const BucketChoice& bucket : weight.buckets) {
-      const VendorTiming* vendor = vendor_of(bucket, library);
-      if (vendor != nullptr) body(bucket, *vendor);
-    }
-  }
-}
-
-// The library's time over ours, over every case that it supports.
-std::string geometric_means(const TuneReport& report, const std::vector<std::string>& vendors) {
+// The peer's time over ours, over every case that it supports.
+std::string geometric_means(const TuneReport& report, const std::vector<std::string>& peers) {
   std::string text;
-  for (const std::string& name : vendors) {
+  for (const std::string& name : peers) {
     double logarithms = 0;
     int cases = 0;
-    for_each_case(report, name, [&](const BucketChoice& bucket, const VendorTiming& vendor) {
-      if (bucket.us() <= 0) return;
-      logarithms += std::log(vendor.timing.median_us / bucket.us());
-      ++cases;
-    });
+    for (const WeightResult& weight : report.weights) {
+      for (const BucketChoice& bucket : weight.buckets) {
+        const double us = peer_us(bucket, name);
+        if (us <= 0 || bucket.us() <= 0) continue;
+        logarithms += std::log(us / bucket.us());
+        ++cases;
+      }
+    }
     if (cases == 0) {
       text += fmt::format("geometric mean over {}: no case was measured\n", name);
     } else {
@@ -88,7 +78,7 @@ void add_ablation(const BucketChoice& bucket, std::vector<std::string>& cells) {
   }
 }
 
-TextTable bench_table(const TuneReport& report, const std::vector<std::string>& vendors, bool ablation) {
+TextTable bench_table(const TuneReport& report, const std::vector<std::string>& peers, bool ablation) {
   std::vector<TextTable::Column> columns = {{"weight"},   {"shape"},        {"zeros", true}, {"N", true},
                                             {"choice"},   {"us", true},     {"GB/s", true},  {"roofline us", true},
                                             {"bound by"}, {"reached", true}};
@@ -97,7 +87,7 @@ TextTable bench_table(const TuneReport& report, const std::vector<std::string>& 
     for (const Ablation part : kAblations) columns.push_back({fmt::format("{} us", ablation_name(part)), true});
   }
   columns.push_back({"error/bound", true});
-  for (const std::string& name : vendors) {
+  for (const std::string& name : peers) {
     columns.push_back({name + " us", true});
     columns.push_back({"ratio", true});
   }
@@ -111,7 +101,7 @@ TextTable bench_table(const TuneReport& report, const std::vector<std::string>& 
           fmt::format("{}x{}", weight.spec.weight_rows(), weight.spec.weight_cols()),
           fmt::format("{:.1f} %", 100 * weight.sparsity),
           std::to_string(bucket.tokens),
-          choice_text(bucket),
+          short_config(bucket.candidate.config),
           fmt::format("{:.2f}", bucket.us()),
           fmt::format("{:.0f}", bandwidth / 1e9),
           bound ? fmt::format("{:.2f}", bound->us) : "-",
@@ -119,12 +109,10 @@ TextTable bench_table(const TuneReport& report, const std::vector<std::string>& 
           bound && bucket.us() > 0 ? fmt::format("{:.0f} %", 100 * bound->us / bucket.us()) : "-"};
       if (ablation) add_ablation(bucket, cells);
       cells.push_back(fmt::format("{:.3f}", bucket.verification.max_error_over_bound));
-      for (const std::string& name : vendors) {
-        const VendorTiming* vendor = vendor_of(bucket, name);
-        cells.push_back(vendor == nullptr ? "-" : fmt::format("{:.2f}", vendor->timing.median_us));
-        cells.push_back(vendor == nullptr || bucket.us() <= 0
-                            ? "-"
-                            : fmt::format("{:.2f}x", vendor->timing.median_us / bucket.us()));
+      for (const std::string& name : peers) {
+        const double us = peer_us(bucket, name);
+        cells.push_back(us <= 0 ? "-" : fmt::format("{:.2f}", us));
+        cells.push_back(us <= 0 || bucket.us() <= 0 ? "-" : fmt::format("{:.2f}x", us / bucket.us()));
       }
       table.add(std::move(cells));
     }
@@ -148,19 +136,14 @@ std::string missing_vendors(const TuneReport& report) {
 }
 
 // Which figures are not of the whole operator as a library computes it.
-std::string epilogue_notes(const TuneReport& report, const std::vector<std::string>& vendors) {
+std::string epilogue_notes(const TuneReport& report) {
+  std::map<std::string, int> without;
+  for (const WeightResult& weight : report.weights)
+    for (const BucketChoice& bucket : weight.buckets)
+      for (const VendorTiming& vendor : bucket.vendors)
+        if (vendor.supported && vendor.epilogue_left_out) ++without[vendor.name];
   std::string text;
-  for (const std::string& name : vendors) {
-    int ours = 0;
-    int without = 0;
-    for_each_case(report, name, [&](const BucketChoice&, const VendorTiming& vendor) {
-      if (vendor.name == kDenseEpilogue) ++ours;
-      if (vendor.epilogue_left_out) ++without;
-    });
-    if (ours > 0)
-      text += fmt::format("{}: in {} cases the epilogue, which it lacks, is a kernel of ours behind it\n", name, ours);
-    if (without > 0) text += fmt::format("{}: in {} cases without the epilogue\n", name, without);
-  }
+  for (const auto& [name, count] : without) text += fmt::format("{}: in {} cases without the epilogue\n", name, count);
   return text;
 }
 
@@ -236,10 +219,12 @@ int run(Options options) {
   if (options.json) {
     print_json(*outcome);
   } else {
-    const std::vector<std::string>& vendors = options.settings.tuning.vendors;
-    const TextTable table = bench_table(result, vendors, options.settings.ablation);
-    print("{}\n{}{}{}{}", options.markdown ? table.markdown() : table.plain(), geometric_means(result, vendors),
-          epilogue_notes(result, vendors), missing_vendors(result), missing_ablations(result));
+    std::vector<std::string> peers = {kDense};
+    for (const std::string& name : options.settings.tuning.vendors)
+      if (name != kDenseLibrary) peers.push_back(name);
+    const TextTable table = bench_table(result, peers, options.settings.ablation);
+    print("{}\n{}{}{}{}", options.markdown ? table.markdown() : table.plain(), geometric_means(result, peers),
+          epilogue_notes(result), missing_vendors(result), missing_ablations(result));
     for (const TuneReport::Skipped& tensor : result.skipped) print("skipped {}: {}\n", tensor.name, tensor.reason);
     print("{}", last_line(*outcome, options.settings.tuning.timing));
   }
@@ -250,13 +235,16 @@ int run(Options options) {
 
 void add_bench_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<Options>();
-  options->settings.tuning.vendors = {"cublas", "cusparse"};
+  options->settings.tuning.vendors = {"cusparse"};
   CLI::App* const command = app.add_subcommand("bench", "Time our kernels beside vendor libraries in one run");
   add_tune_options(*command, options->settings);
   command->get_option("file")->required(false);
   add_break_even_options(*command, options->break_even);
-  command->add_option("--vs", options->settings.tuning.vendors, "Libraries: cublas, cusparse")
+  command
+      ->add_option("--vs", options->settings.tuning.vendors,
+                   "Libraries measured beside dense, which is cublas: cusparse")
       ->delimiter(',')
+      ->check(CLI::IsMember(kLibraries))
       ->capture_default_str();
   command
       ->add_option("--layers", options->settings.tuning.timing.layers,

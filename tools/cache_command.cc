@@ -28,10 +28,6 @@ Result<Cache> open(const Options& options, Cache::Mode mode) {
   return Cache::open(path, mode);
 }
 
-std::string choice_text(const ChoiceRecord& choice) {
-  return choice.kind == "generated" ? short_config(choice.config) : "dense";
-}
-
 Status list_as_json(const std::string& path, const Cache::Counts& counts, const std::vector<ChoiceRecord>& choices) {
   nlohmann::json object = {{"path", path},
                            {"devices", counts.devices},
@@ -80,8 +76,9 @@ Status list(const Options& options) {
                    {"chosen at"}});
   for (const ChoiceRecord& c : choices) {
     table.add({c.key.pattern_hash.substr(0, 8), c.key.operator_name, std::to_string(c.key.tokens), c.key.device_class,
-               choice_text(c), fmt::format("{:.2f}", c.us), c.dense_us > 0 ? fmt::format("{:.2f}", c.dense_us) : "-",
-               c.evidence + (c.complete ? "" : ", cut short"), c.chosen_at.substr(0, 19)});
+               short_config(c.config), fmt::format("{:.2f}", c.us),
+               c.dense_us > 0 ? fmt::format("{:.2f}", c.dense_us) : "-", c.evidence + (c.complete ? "" : ", cut short"),
+               c.chosen_at.substr(0, 19)});
   }
   if (!table.empty()) print("{}\n", table.plain());
   print(

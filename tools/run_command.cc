@@ -135,7 +135,7 @@ Result<RunResult> run_operator(const Options& options) {
   result.tokens = options.tokens > 0 ? options.tokens : op->choices.front().tokens;
   const TunedChoice& choice = op->choice_for(result.tokens);
   result.bucket = choice.tokens;
-  result.what = choice_text(choice.config, choice.plan);
+  result.what = short_config(choice.config);
 
   result.device = options.device.empty() ? "cuda:0" : options.device;
   if (result.device == "emulator")

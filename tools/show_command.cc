@@ -56,8 +56,7 @@ void print_overview(const TunedContents& contents) {
     for (const TunedOperator& op : weight.operators) {
       for (const TunedChoice& choice : op.choices) {
         table.add({weight.name, fmt::format("{}x{}", weight.rows, weight.cols), op.spec.name(),
-                   std::to_string(choice.tokens), choice_text(choice.config, choice.plan),
-                   fmt::format("{:.2f}", choice.median_us),
+                   std::to_string(choice.tokens), short_config(choice.config), fmt::format("{:.2f}", choice.median_us),
                    choice.dense_us > 0 ? fmt::format("{:.2f}", choice.dense_us) : "-", evidence_text(choice)});
       }
     }
@@ -74,11 +73,11 @@ void print_overview(const TunedContents& contents) {
 }
 
 void print_choice(const TunedContents& contents, const TunedWeight& weight, const TunedChoice& choice) {
-  print("N up to {}: {}\n", choice.tokens, choice_text(choice.config, choice.plan));
+  print("N up to {}: {}\n", choice.tokens, short_config(choice.config));
   print("  why       {}\n", choice.reason);
   print("  time      {:.2f} us, {}{}\n", choice.median_us, evidence_text(choice),
         choice.dense_us > 0 ? fmt::format("; dense {:.2f} us", choice.dense_us) : "");
-  if (!choice.is_dense()) print("  config    {}\n", choice.config);
+  print("  config    {}\n", choice.config);
   const TunedPacking* packing = weight.packing(choice.packing);
   print("  packing   {}, {}\n", choice.packing,
         human_bytes(packing == nullptr ? 0 : static_cast<double>(packing->bytes())));

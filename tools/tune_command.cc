@@ -91,8 +91,11 @@ void add_tune_command(CLI::App& app, Action& action) {
   CLI::App* const command = app.add_subcommand("tune", "Find the best kernel for each weight and write a tuned file");
   add_tune_options(*command, options->settings);
   command->add_option("-o,--output", options->output, "The tuned file to write")->required();
-  command->add_option("--vs", options->settings.tuning.vendors, "Measure further libraries beside cublas: cusparse")
-      ->delimiter(',');
+  command
+      ->add_option("--vs", options->settings.tuning.vendors,
+                   "Measure libraries beside dense, which is cublas: cusparse")
+      ->delimiter(',')
+      ->check(CLI::IsMember(kLibraries));
   command->add_flag("--again", options->again, "Search again where the cache has a choice");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->add_option("--html", options->html, "Also write a page to this file");

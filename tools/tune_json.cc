@@ -86,7 +86,7 @@ json json_of(const TuneOutcome& outcome, const WeightResult& weight, const Bucke
   object["config"] = bucket.candidate.config.text();
   object["packing"] = bucket.candidate.packing;
   for (const KernelSource& kernel : bucket.candidate.kernels) object["kernels"].push_back(kernel.name);
-  if (!bucket.is_dense()) object["predicted_us"] = bucket.candidate.predicted_us;
+  object["predicted_us"] = bucket.candidate.predicted_us;
   for (const PackedWeight& packed : weight.packings) {
     if (packed.packing != bucket.candidate.packing) continue;
     object["packed_bytes"] = packed.bytes();

@@ -40,6 +40,7 @@ Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
   tuning.accumulation = accumulation_of_name(settings.accumulation).value_or(Accumulation::kFp32);
   SPARSMITH_RETURN_IF_ERROR(take_memory(settings.memory, tuning));
   tuning.strategy = strategy_of_name(settings.strategy);
+  std::erase(tuning.vendors, kDenseLibrary);
   if (settings.candidates > 0) {
     (tuning.strategy == StrategyKind::kRace ? tuning.selection.candidates : tuning.trials) = settings.candidates;
   }

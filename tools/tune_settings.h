@@ -38,6 +38,10 @@ struct TuneSettings {
 
 void add_tune_options(CLI::App& command, TuneSettings& settings);
 
+// What --vs knows. The first is dense, which is measured in any case.
+inline constexpr const char* kDenseLibrary = "cublas";
+inline const std::vector<std::string> kLibraries = {kDenseLibrary, "cusparse"};
+
 // "90", "90s", "10m", "1.5h" in seconds. Error: kInvalidArgument.
 Result<double> parse_duration(const std::string& text);
 

@@ -76,15 +76,6 @@ std::string short_config(const std::string& text) {
   return config.ok() ? short_config(*config) : text;
 }
 
-std::string choice_text(const std::string& config, const LaunchPlan& plan) {
-  if (config != kDensePacking) return short_config(config);
-  return plan.steps.size() == 1 ? "dense (cublas)" : "dense (cublas+epilogue)";
-}
-
-std::string choice_text(const BucketChoice& bucket) {
-  return choice_text(bucket.candidate.config.text(), bucket.candidate.plan);
-}
-
 std::string choices_table(const TuneReport& report) {
   TextTable table({{"weight"},
                    {"shape"},
@@ -99,8 +90,9 @@ std::string choices_table(const TuneReport& report) {
   for (const WeightResult& weight : report.weights) {
     for (const BucketChoice& bucket : weight.buckets) {
       table.add({weight.name, fmt::format("{}x{}", weight.spec.weight_rows(), weight.spec.weight_cols()),
-                 fmt::format("{:.1f} %", 100 * weight.sparsity), std::to_string(bucket.tokens), choice_text(bucket),
-                 fmt::format("{:.2f}", bucket.us()), bucket.dense_us > 0 ? fmt::format("{:.2f}", bucket.dense_us) : "-",
+                 fmt::format("{:.1f} %", 100 * weight.sparsity), std::to_string(bucket.tokens),
+                 short_config(bucket.candidate.config), fmt::format("{:.2f}", bucket.us()),
+                 bucket.dense_us > 0 ? fmt::format("{:.2f}", bucket.dense_us) : "-",
                  ratio_text(bucket.dense_us, bucket.us()),
                  bucket.us() > 0 ? fmt::format("{:.0f}", weight.bytes_moved(bucket) / bucket.us() / 1e3) : "-",
                  bucket.evidence + (bucket.cached ? ", cached" : "") + (bucket.complete ? "" : ", cut short")});

@@ -13,10 +13,6 @@ std::string short_config(const Config& config);
 // The same of a config's text; a text that is none stays as it is.
 std::string short_config(const std::string& text);
 
-// What runs: a config in short, or "dense (cublas)".
-std::string choice_text(const BucketChoice& bucket);
-std::string choice_text(const std::string& config, const LaunchPlan& plan);
-
 std::string choices_table(const TuneReport& report);
 // GPU bytes, and time of one pass over all weights for each N, dense against tuned.
 std::string model_summary(const TuneReport& report);

@@ -77,7 +77,8 @@ void print_families(const Explanation& explanation) {
 }
 
 void print_verdict(const TunedChoice& choice, const Explanation& explanation) {
-  const bool sparse = !choice.is_dense();
+  const auto config = Config::parse(choice.config);
+  const bool sparse = !config.ok() || !is_baseline(*config);
   if (explanation.runner_up_us > 0) {
     print("  margin    {:+.1f} % to the fastest other one tried, {:.2f} us: {}\n",
           (explanation.runner_up_us / choice.median_us - 1) * 100, explanation.runner_up_us, explanation.runner_up);

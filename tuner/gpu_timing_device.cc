@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 
 #include "base/log.h"
+#include "runtime/cublas_lt.h"
 #include "tuner/device_allocation.h"
 #include "tuner/plan_work.h"
 #include "tuner/speed_probe.h"
@@ -14,7 +14,6 @@
 namespace sparsmith {
 namespace {
 
-constexpr const char* kDenseLibrary = "cublas";
 constexpr std::size_t kBandwidthBytes = std::size_t{2} << 30;  // copied: 2 GiB read, 2 GiB written
 
 // Copies one half of a buffer to the other.
@@ -55,8 +54,8 @@ class ProbeWork : public TimedWork {
 void GpuTimingDevice::warm_up() {
   const CudaContext::Scope scope(executor_.context());
   if (!scope.status().ok()) return;
-  const Result<Vendor*> dense = opened(kDenseLibrary);
-  if (!dense.ok()) log_debug("{}", dense.status().message());
+  const auto library = cublas_lt();
+  if (!library.ok()) log_debug("{}", library.status().message());
 }
 
 Result<DeviceSpeeds> GpuTimingDevice::measure_speeds(bool with_probe) {
@@ -116,29 +115,11 @@ void GpuTimingDevice::set_problem(const ReferenceProblem* problem, PlanVerifier*
 Result<Vendor*> GpuTimingDevice::opened(const std::string& name) {
   std::unique_ptr<Vendor>& slot = vendors_[name];
   if (slot == nullptr) {
-    if (name == kDenseLibrary) {
-      SPARSMITH_ASSIGN_OR_RETURN(slot, open_cublas(executor_));
-    } else if (name == "cusparse") {
-      SPARSMITH_ASSIGN_OR_RETURN(slot, open_cusparse(executor_));
-    } else {
-      return not_found(fmt::format("\"{}\" is no vendor library that can be measured: cublas, cusparse", name));
-    }
+    if (name != "cusparse")
+      return not_found(fmt::format("\"{}\" is no vendor library that can be measured: cusparse", name));
+    SPARSMITH_ASSIGN_OR_RETURN(slot, open_cusparse(executor_));
   }
   return slot.get();
-}
-
-std::string GpuTimingDevice::product() const {
-  const OperatorSpec& spec = problem_->spec();
-  return fmt::format("{} {}x{} N = {}", spec.name(), spec.rows, spec.cols, problem_->tokens());
-}
-
-void GpuTimingDevice::keep_fastest(std::vector<std::unique_ptr<VendorWork>>& works) const {
-  const auto known = fastest_products_.find(product());
-  if (known == fastest_products_.end()) return;
-  const auto was_fastest = [&](const auto& work) {
-    return std::ranges::find(known->second, work->detail()) != known->second.end();
-  };
-  if (std::ranges::any_of(works, was_fastest)) std::erase_if(works, std::not_fn(was_fastest));
 }
 
 Result<VendorTiming> GpuTimingDevice::vendor(const std::string& name, const TimingPolicy& policy) {
@@ -165,14 +146,11 @@ Result<VendorTiming> GpuTimingDevice::vendor(const std::string& name, const Timi
   measured_.erase(name);
   Result<std::vector<std::unique_ptr<VendorWork>>> works = (*found)->works(*vendor_problem_);
   if (!works.ok()) return not_supported(works.status());
-  const bool is_dense = name == kDenseLibrary;
-  if (is_dense) keep_fastest(*works);
   Result<BestVendorWork> best = best_work(timer_, *vendor_problem_, *std::move(works), policy);
   if (!best.ok()) {
     if (best.status().code() == StatusCode::kUnsupported) return not_supported(best.status());
     return best.status();
   }
-  if (is_dense) fastest_products_[product()] = std::move(best->rivals);
   best->timing.name = name;
   measured_[name] = std::move(best->work);
   return std::move(best->timing);

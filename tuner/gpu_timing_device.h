@@ -30,12 +30,6 @@ class GpuTimingDevice : public TimingDevice {
   Result<double> measure_memory_bandwidth();
   // Fills in what only the probe's kernel tells.
   Status run_probe(DeviceSpeeds& speeds);
-  // The product of the present problem: shape, types, layout, epilogue and N.
-  std::string product() const;
-  // Leaves of `works` those that were fastest for another weight of this product; all where none was measured, or none
-  // of these is there.
-  void keep_fastest(std::vector<std::unique_ptr<VendorWork>>& works) const;
-
   // Opened when first asked for. Error: kNotFound for no vendor's name.
   Result<Vendor*> opened(const std::string& name);
 
@@ -46,9 +40,6 @@ class GpuTimingDevice : public TimingDevice {
   std::map<std::string, std::unique_ptr<Vendor>> vendors_;
   std::unique_ptr<VendorProblem> vendor_problem_;                // of problem_; made when first needed
   std::map<std::string, std::unique_ptr<VendorWork>> measured_;  // the best of each vendor on problem_
-  // Of a dense product time hangs on shape and N alone: the algorithms that were fastest for one weight, or might have
-  // been, are all that is tried for the next one. By product().
-  std::map<std::string, std::vector<std::string>> fastest_products_;
 };
 
 }  // namespace sparsmith

@@ -59,7 +59,6 @@ Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
   BestVendorWork best;
   double best_us = kNone;
   double own_layout_us = kNone;
-  std::vector<std::pair<double, std::string>> tried;
   Status refused = unsupported("there is no algorithm for this problem");
   for (std::unique_ptr<VendorWork>& each : works) {
     std::unique_ptr<VendorWork> work = std::move(each);  // a loser's copies of the weight make room
@@ -70,7 +69,6 @@ Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
       refused = us.status();
       continue;
     }
-    tried.emplace_back(*us, work->detail());
     if (*us < best_us) {
       Result<Verification> verification = verify(problem, *work);
       if (!verification.ok()) {
@@ -85,11 +83,6 @@ Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
     if (layout == problem.spec().layout) own_layout_us = std::min(own_layout_us, *us);
   }
   if (best.work == nullptr) return unsupported(refused.message());
-  constexpr double kAsFast = 1.05;
-  for (const auto& [us, detail] : tried) {
-    if (us <= kAsFast * best_us) best.rivals.push_back(detail);
-  }
-
   TimedWork* const one[] = {best.work.get()};
   SPARSMITH_ASSIGN_OR_RETURN(std::vector<Timing> timings, timer.time(one, policy));
   best.timing.timing = std::move(timings.front());

@@ -36,7 +36,6 @@ class Vendor {
 };
 
 // Error: kNoDevice when the library is missing.
-Result<std::unique_ptr<Vendor>> open_cublas(GpuExecutor& executor);
 Result<std::unique_ptr<Vendor>> open_cusparse(GpuExecutor& executor);
 
 // The fastest of `works` whose output is right (norm_error_limit), with its time under `policy`. Each is tried for
@@ -44,7 +43,6 @@ Result<std::unique_ptr<Vendor>> open_cusparse(GpuExecutor& executor);
 struct BestVendorWork {
   std::unique_ptr<VendorWork> work;
   VendorTiming timing;
-  std::vector<std::string> rivals;  // details of those that may be as fast, the best among them
 };
 Result<BestVendorWork> best_work(GpuTimer& timer, VendorProblem& problem,
                                  std::vector<std::unique_ptr<VendorWork>> works, const TimingPolicy& policy);

@@ -127,7 +127,7 @@ void read_vendors(JsonFields& choice, ResultCase& one, WeightBytes& bytes) {
       Status status;
       const double us = median_of(timing, fields.place("timing"), status);
       fields.fail(status);
-      if (name == "cublas") one.cublas_us = us;
+      if (name == "cublas" || name == "dense") one.cublas_us = us;
       if (name == "cusparse") {
         one.cusparse_us = us;
         bytes.cusparse = fields.number_or("weight_bytes", 0, kMostBytes, 0);

@@ -1,4 +1,4 @@
-// Drawn cases of the kernel behind a dense product.
+// Drawn cases of dense products and the kernel behind them.
 #pragma once
 
 #include <cstdint>

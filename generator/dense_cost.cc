@@ -1,4 +1,4 @@
-#include "search/dense_cost.h"
+#include "generator/dense_cost.h"
 
 #include <algorithm>
 
@@ -43,7 +43,6 @@ double computed_tokens(const Problem& problem) {
 }  // namespace
 
 double predicted_dense_us(const Problem& problem) {
-  if (!problem.spec.multiplies_weight()) return 0;
   const auto rows = static_cast<double>(problem.spec.rows);
   const auto cols = static_cast<double>(problem.spec.cols);
   const auto tokens = static_cast<double>(problem.tokens);

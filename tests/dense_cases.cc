@@ -1,9 +1,9 @@
-#include "tests/dense_epilogue_cases.h"
+#include "tests/dense_cases.h"
 
 #include <algorithm>
 
 #include "formats/packed_format.h"
-#include "generator/dense_epilogue.h"
+#include "generator/dense_family.h"
 #include "runtime/tuned_file.h"
 #include "tuner/plan_verifier.h"
 
@@ -71,8 +71,11 @@ Status run_dense_epilogue_case(const KernelCase& test_case, Executor& executor, 
   SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed,
                              pack("dense", multiplied(spec.kind, test_case.matrix), spec.type));
   SPARSMITH_ASSIGN_OR_RETURN(DevicePacking packing, DevicePacking::upload(executor, packed));
-  for (const auto& make : {dense_epilogue, dense_candidate}) {  // the same where the library lacks the epilogue
-    SPARSMITH_ASSIGN_OR_RETURN(Candidate candidate, make(spec));
+  const auto whole = DenseFamily().generate({"dense", {}}, test_case.problem, packed);
+  // The same where the library lacks the epilogue.
+  for (const Result<Candidate>& made : {whole, dense_with_epilogue(spec)}) {
+    SPARSMITH_RETURN_IF_ERROR(made.status());
+    Candidate candidate = *made;
     for (const KernelSource& kernel : candidate.kernels) {
       SPARSMITH_ASSIGN_OR_RETURN(const KernelImage image, image_of(kernel));
       SPARSMITH_RETURN_IF_ERROR(executor.load(image));
