@@ -372,7 +372,7 @@ TEST_F(TunedFileTest, RefusesToWriteWhatDoesNotAgree) {
           "of 2 x 3");
   refuses([](auto& c) { c.weights[0].operators[0].choices[0].median_us = std::nan(""); }, "times");
   refuses([](auto& c) { c.weights[0].operators[0].choices[0].dense_us = -1; }, "times");
-  refuses([](auto& c) { c.weights[2].cols = 4; }, "2 x 4");
+  refuses([](auto& c) { c.weights[2].cols = 4; }, "of a weight of 2 x 3");
   refuses([](auto& c) { c.weights[0].rows = 0; }, "0 x 3");
   refuses([](auto& c) { c.weights[0].rows = INT64_MAX; }, "a weight of");
   refuses([](auto& c) { c.weights[0].type = DataType::kUint8; }, "no type");

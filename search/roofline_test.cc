@@ -34,6 +34,7 @@ TEST_F(RooflineTest, SparseKernelsAreBoundByTheirOwnBytes) {
 
 TEST_F(RooflineTest, DenseIsBoundByTensorCoresWhereTokensAreMany) {
   bucket_.candidate.packing = kDensePacking;
+  bucket_.candidate.config.family = "dense";
   const auto few = roofline_bound(weight_, bucket_, device_);
   ASSERT_TRUE(few);
   EXPECT_EQ(few->by, "memory");
@@ -49,6 +50,7 @@ TEST_F(RooflineTest, DenseIsBoundByTensorCoresWhereTokensAreMany) {
 
 TEST_F(RooflineTest, NothingIsInventedWhereTheDeviceIsNotKnown) {
   bucket_.candidate.packing = kDensePacking;
+  bucket_.candidate.config.family = "dense";
   bucket_.tokens = 10'000;
   device_.clock_khz = 0;
   EXPECT_EQ(roofline_bound(weight_, bucket_, device_)->by, "memory");

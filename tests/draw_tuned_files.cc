@@ -113,6 +113,7 @@ Status draw_file(Random& random, const Family& family, Output& output) {
       // Of a kind and, after some attempts, of a type that the family serves.
       const bool multiplies = family.serves(OperatorSpec());
       problem.spec = draw_spec(random, multiplies ? OperatorKind::kSpmm : OperatorKind::kSddmm, matrix);
+      if (family.is_baseline()) problem.spec.type = DataType::kFloat32;  // all that the tests' cuBLASLt knows
       matrix.data_type = problem.spec.type;
       statistics = compute_statistics(matrix);
     }

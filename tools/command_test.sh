@@ -115,8 +115,9 @@ expect 3 none.db "$sparsmith" show model.tuned.safetensors --tensor a.weight --w
 expect 3 c.weight "$sparsmith" show model.tuned.safetensors --tensor c.weight
 expect 0 '"weights"' "$sparsmith" tune model.safetensors -o json.safetensors --device emulator --cache tune.db --json
 expect 0 "geometric mean" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
-expect 0 "cublas: in 2 cases the epilogue, which it lacks, is a kernel of ours behind it" \
-  "$sparsmith" bench model.safetensors --device emulator --cache tune.db --epilogue gelu
+expect 0 "geometric mean over dense: [0-9.]*x in 2 cases" \
+  "$sparsmith" bench model.safetensors --device emulator --cache tune.db --epilogue gelu --vs cublas,cusparse
+expect 2 "nccl" "$sparsmith" bench model.safetensors --device emulator --vs nccl
 expect 0 "roofline us  bound by  reached" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
 expect 0 '"command":"sparsmith bench model.safetensors --layout feature_major --epilogue gelu --device emulator' \
   "$sparsmith" bench model.safetensors --device emulator --no-cache --layout feature_major --epilogue gelu --json
