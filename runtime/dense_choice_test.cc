@@ -94,10 +94,11 @@ using DenseChoiceStepsTest = TunedModelTest;
 
 // Which algorithm the last product was told to take (fake_cublas_lt.cc): it proposes as many as there are tokens, three
 // at most, and the third serves even counts of them alone.
-std::uint64_t taken() {
+std::uint64_t fake_count(const char* name) {
   void* const library = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);
-  return *static_cast<const std::uint64_t*>(dlsym(library, "fake_cublas_lt_took"));
+  return *static_cast<const std::uint64_t*>(dlsym(library, name));
 }
+std::uint64_t taken() { return fake_count("fake_cublas_lt_took"); }
 
 TEST_F(DenseChoiceStepsTest, TakeTheAlgorithmThatWasProposedForTheBucket) {
   const auto takes = [&](int proposal, std::int64_t proposed_for, std::int64_t tokens) {
@@ -122,6 +123,22 @@ TEST_F(DenseChoiceStepsTest, TakeTheAlgorithmThatWasProposedForTheBucket) {
   EXPECT_EQ(takes(2, 8, 2), 2U) << "for two tokens alone the library would propose two";
   EXPECT_EQ(takes(2, 8, 5), 0U) << "it does not serve odd counts: the first that is proposed for them does";
   EXPECT_EQ(takes(2, 2, 6), 0U) << "for two tokens there are two: the first is taken";
+}
+
+TEST_F(DenseChoiceStepsTest, AskTheLibraryOnceForEachNumberOfTokens) {
+  const Operator fc3 = op("fc3");
+  std::vector<unsigned char> space(*fc3.workspace_bytes(8) + 256);
+  std::vector<float> x(24);
+  std::vector<float> y(16);
+  RunArguments arguments{.operands = {{"x", {x.data()}}, {"y", {y.data()}}, {"bias", {bias_.data()}}}};
+  arguments.workspace = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(space.data()) + 255) / 256 * 256);
+  ASSERT_TRUE(fc3.run(arguments, nullptr).ok());
+  const std::uint64_t before = fake_count("fake_cublas_lt_asked");
+  for (const std::int64_t tokens : {4, 8, 4, 1, 8}) {
+    arguments.tokens = tokens;
+    ASSERT_TRUE(fc3.run(arguments, nullptr).ok());
+  }
+  EXPECT_EQ(fake_count("fake_cublas_lt_asked"), before + 2) << "for 4 and 8; 1 was known";
 }
 
 TEST_F(DenseChoiceStepsTest, WriteTheProductToTheWorkspaceFirst) {

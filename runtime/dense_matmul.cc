@@ -186,12 +186,34 @@ Result<cublasLtMatmulAlgo_t> DenseMatmul::algorithm_of(const PlanStep& step, con
   return serves ? algorithm : proposed(made, 0, exact_);
 }
 
+Result<cublasLtMatmulAlgo_t> DenseMatmul::known_algorithm(const PlanStep& step, const LaunchBindings& bindings,
+                                                          const Product& product, Described& made) const {
+  const Question question = {bindings.variables.n,
+                             bindings.variables.strides.value_or("x", 0),
+                             product.ldc,
+                             product.ldd,
+                             alignment_of(made.a_address),
+                             alignment_of(made.b_address),
+                             alignment_of(product.c),
+                             alignment_of(product.d),
+                             step.proposal,
+                             step.proposed_for,
+                             step.product ? 1 : 0};
+  const std::lock_guard lock(mutex_);
+  const auto known = std::ranges::find(answers_, question, &Answer::question);
+  if (known != answers_.end()) return known->algorithm;
+  SPARSMITH_ASSIGN_OR_RETURN(const cublasLtMatmulAlgo_t algorithm, algorithm_of(step, bindings, product, made));
+  answers_[oldest_] = {question, algorithm};
+  oldest_ = (oldest_ + 1) % answers_.size();
+  return algorithm;
+}
+
 Status DenseMatmul::enqueue(const PlanStep& step, DeviceAddress weight, const LaunchBindings& bindings,
                             DeviceAddress product_address, CUstream stream) const {
   Product product = step.product ? product_alone(bindings, product_address) : whole_operator(bindings);
   product.weight = weight;
   SPARSMITH_ASSIGN_OR_RETURN(Described made, described(bindings, product, bindings.variables.n));
-  SPARSMITH_ASSIGN_OR_RETURN(const cublasLtMatmulAlgo_t algorithm, algorithm_of(step, bindings, product, made));
+  SPARSMITH_ASSIGN_OR_RETURN(const cublasLtMatmulAlgo_t algorithm, known_algorithm(step, bindings, product, made));
   return CublasLt::check(library_.Matmul(handle_, &made.operation, &product.alpha, pointer(made.a_address), &made.a,
                                          pointer(made.b_address), &made.b, &product.beta, pointer(product.c), &made.c,
                                          const_cast<void*>(pointer(product.d)), &made.d, &algorithm,

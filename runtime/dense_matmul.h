@@ -1,8 +1,12 @@
 // A dense weight times activations through cuBLASLt: what runs where a weight is better kept dense. Internal.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "runtime/cublas_lt.h"
 #include "runtime/cuda_context.h"
@@ -43,6 +47,10 @@ class DenseMatmul {
   struct Product;    // what is computed
   struct Described;  // as the library knows it, for some tokens
 
+  // What the library's answer depends on, beside the operator: tokens, strides of x and of both outputs, alignments of
+  // the arrays, and what the step asks for.
+  using Question = std::array<std::int64_t, 11>;
+
   DenseMatmul(std::shared_ptr<const CudaContext> context, const CublasLt& library, const OperatorSpec& spec, bool exact)
       : context_(std::move(context)), library_(library), spec_(spec), exact_(exact) {}
 
@@ -53,12 +61,23 @@ class DenseMatmul {
   Result<cublasLtMatmulAlgo_t> proposed(Described& described, int proposal, bool exact) const;
   Result<cublasLtMatmulAlgo_t> algorithm_of(const PlanStep& step, const LaunchBindings& bindings,
                                             const Product& product, Described& described) const;
+  // The same, from what was asked before.
+  Result<cublasLtMatmulAlgo_t> known_algorithm(const PlanStep& step, const LaunchBindings& bindings,
+                                               const Product& product, Described& described) const;
 
   std::shared_ptr<const CudaContext> context_;
   const CublasLt& library_;
   OperatorSpec spec_;
   bool exact_;
   cublasLtHandle_t handle_ = nullptr;
+  mutable std::mutex mutex_;
+  // A question takes up to 0.3 ms. Guarded by mutex_, and of a fixed size, so that a run allocates nothing.
+  struct Answer {
+    Question question{};  // of no tokens: none yet
+    cublasLtMatmulAlgo_t algorithm{};
+  };
+  mutable std::vector<Answer> answers_ = std::vector<Answer>(64);
+  mutable std::size_t oldest_ = 0;
 };
 
 }  // namespace sparsmith

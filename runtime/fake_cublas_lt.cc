@@ -89,11 +89,14 @@ FAKE cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferenc
   return read<Preference>(preference).is_made == kMade ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 // For columns of D it proposes as many algorithms as there are columns, three at most; number 2 of them serves even
-// counts of columns alone. Which one a product was told to take stands in the bytes that fake_cublas_lt_took returns.
+// counts of columns alone. Which one a product was told to take stands in fake_cublas_lt_took, and how often somebody
+// asked in fake_cublas_lt_asked.
+FAKE std::uint64_t fake_cublas_lt_asked = 0;
 FAKE cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
                                                    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                                    cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t, int wanted,
                                                    cublasLtMatmulHeuristicResult_t results[], int* found) {
+  ++fake_cublas_lt_asked;
   *found = std::min({wanted, 3, static_cast<int>(read<Layout>(d).cols)});
   for (int i = 0; i < *found; ++i) {
     results[i] = {};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,9 +30,15 @@ class AblationRun {
   // Every sparse choice of a weight; tells of each before it begins. Error: there is no device any more.
   using Progress = std::function<void(std::int64_t tokens)>;
   Status time(const CsrMatrix& matrix, WeightResult& weight, const Progress& progress) {
-    SPARSMITH_RETURN_IF_ERROR(session_.set_weight(matrix, weight.spec));
+    std::optional<OperatorKind> loaded;
+    CsrMatrix factor;  // the session refers to it
     for (BucketChoice& bucket : weight.buckets) {
       if (bucket.is_baseline()) continue;
+      if (loaded != bucket.spec.kind) {
+        loaded = bucket.spec.kind;
+        factor = multiplied(bucket.spec.kind, matrix);
+        SPARSMITH_RETURN_IF_ERROR(session_.set_weight(factor, bucket.spec));
+      }
       if (progress) progress(bucket.tokens);
       AblationTimes& times = bucket.ablation.emplace();
       const Status timed = time(weight, bucket, times);
@@ -46,7 +53,7 @@ class AblationRun {
     if (session_.properties().is_emulator) return unsupported("the emulator measures no time; that takes a GPU");
     const auto packed = std::ranges::find(weight.packings, bucket.candidate.packing, &PackedWeight::packing);
     if (packed == weight.packings.end()) return internal_error("the report has no " + bucket.candidate.packing);
-    const Problem problem{weight.spec, bucket.tokens, report_.device};
+    const Problem problem{bucket.spec, bucket.tokens, report_.device};
     std::vector<Ablation> parts;
     const std::vector<Contender> builds = builds_of(bucket.candidate.config, problem, *packed, parts, times);
     if (builds.empty()) {

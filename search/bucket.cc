@@ -101,6 +101,7 @@ std::string rejection_class(MeasurementStatus status, const std::string& reason)
 BucketChoice bucket_choice(const Bucket& bucket, const Decision& decision, bool predicted,
                            const std::string& cache_match) {
   BucketChoice choice;
+  choice.spec = bucket.spec;
   choice.tokens = bucket.tokens;
   choice.calls = bucket.calls;
   choice.evidence = predicted ? "predicted" : "measured";

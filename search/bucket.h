@@ -1,4 +1,4 @@
-// One N of a weight on its way through a search.
+// One N of an operator of a weight on its way through a search.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 namespace sparsmith {
 
 struct Bucket {
+  OperatorSpec spec;
   std::int64_t tokens = 1;
   double calls = 1;
   double gain_us = 0;                  // that the cost model promises against dense, over all calls

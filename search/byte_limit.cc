@@ -44,7 +44,7 @@ Status pack_again(const WeightInput& input, const TuneOptions& options, WeightRe
   std::set<std::string> packed;
   for (const BucketChoice& choice : weight.buckets) {
     if (!packed.insert(choice.candidate.packing).second) continue;
-    SPARSMITH_ASSIGN_OR_RETURN(PackedWeight again, pack(choice.candidate.packing, matrix, weight.spec.type));
+    SPARSMITH_ASSIGN_OR_RETURN(PackedWeight again, pack(choice.candidate.packing, matrix, weight.type));
     weight.packings.push_back(std::move(again));
   }
   return {};

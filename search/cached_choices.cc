@@ -49,10 +49,14 @@ std::set<std::string> split(const std::string& families) {
   return each;
 }
 
-// What choices depend on beside weight, device and code: one N's is made together with those of the others.
+// What choices depend on beside weight, device and code: one N's is made together with those of the others, and of the
+// weight's other operators.
 std::string goal_of(const TuneOptions& options) {
-  return fmt::format("memory {:g}x of N {} called {:g}", options.memory, fmt::join(options.tokens, ","),
-                     fmt::join(options.calls, ","));
+  std::string goal = fmt::format("memory {:g}x of N {} called {:g}", options.memory, fmt::join(options.tokens, ","),
+                                 fmt::join(options.calls, ","));
+  for (std::size_t i = 0; i < options.kinds.size() && options.kinds.size() > 1; ++i)
+    goal += fmt::format("{}{}", i == 0 ? " for " : ",", operator_kind_name(options.kinds[i]));
+  return goal;
 }
 
 bool kernels_ready(const TuneContext& context, const Candidate& candidate) {
@@ -65,24 +69,24 @@ bool kernels_ready(const TuneContext& context, const Candidate& candidate) {
 
 }  // namespace
 
-CachedChoices::CachedChoices(const TuneContext& context, const WeightResult& weight,
+CachedChoices::CachedChoices(const TuneContext& context, const WeightResult& weight, const OperatorSpec& spec,
                              const SparsityStatistics& statistics, Packings& packings)
     : keeps_(context.options->keep_choices) {
   const std::vector<std::string>& only = context.options->selection.families;
   for (const auto& each : families()) {
     const std::string name(each->name());
     const bool is_wanted = only.empty() || each->is_baseline() || std::ranges::find(only, name) != only.end();
-    if (is_wanted && each->serves(weight.spec)) wanted_.emplace(name, identity_of(*each));
+    if (is_wanted && each->serves(spec)) wanted_.emplace(name, identity_of(*each));
   }
   for (const std::int64_t tokens : context.options->tokens) {
     found_[tokens];
-    if (context.cache != nullptr) look_up(context, weight, tokens, statistics, packings);
+    if (context.cache != nullptr) look_up(context, weight, spec, tokens, statistics, packings);
   }
 }
 
-void CachedChoices::look_up(const TuneContext& context, const WeightResult& weight, std::int64_t tokens,
-                            const SparsityStatistics& statistics, Packings& packings) {
-  auto match = context.cache->find_choice(problem_key(context, weight, tokens), context.device.compute_capability,
+void CachedChoices::look_up(const TuneContext& context, const WeightResult& weight, const OperatorSpec& spec,
+                            std::int64_t tokens, const SparsityStatistics& statistics, Packings& packings) {
+  auto match = context.cache->find_choice(problem_key(context, weight, spec, tokens), context.device.compute_capability,
                                           context.device.sm_count);
   if (!match.ok()) log_debug("the cache was not read: {}", match.status().message());
   if (!match.ok() || match->quality == MatchQuality::kNone) return;
@@ -90,6 +94,7 @@ void CachedChoices::look_up(const TuneContext& context, const WeightResult& weig
   Found& found = found_[tokens];
   found.quality = match->quality;
   BucketChoice& choice = found.choice;
+  choice.spec = spec;
   choice.tokens = tokens;
   choice.evidence = record.evidence;
   choice.reason = record.reason;
@@ -108,7 +113,7 @@ void CachedChoices::look_up(const TuneContext& context, const WeightResult& weig
                  (record.evidence == "measured" || context.predict);
   const auto config = Config::parse(record.config);
   if (!config.ok() || !wanted_.contains(config->family)) return;
-  found.made = remake(context, *config, {weight.spec, tokens, context.device}, statistics, packings, choice);
+  found.made = remake(context, *config, {spec, tokens, context.device}, statistics, packings, choice);
   const bool same_code =
       record.closure_hash == closure_hash_of(choice.candidate) && record.packer_version == choice.packer_version;
   found.valid = found.counts && found.made && (same_code || context.options->keep_choices) &&
@@ -171,16 +176,16 @@ Result<Candidate> generate_candidate(const TuneContext& context, const Config& c
   return candidate;
 }
 
-ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, std::int64_t tokens) {
-  return {weight.pattern_hash, weight.spec.name(), tokens, context.device.device_class(),
-          context.options->timing.name()};
+ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, const OperatorSpec& spec,
+                       std::int64_t tokens) {
+  return {weight.pattern_hash, spec.name(), tokens, context.device.device_class(), context.options->timing.name()};
 }
 
 void store_choice(const TuneContext& context, const WeightResult& weight, const BucketChoice& choice,
                   const std::string& families) {
   if (context.cache == nullptr) return;
   ChoiceRecord record;
-  record.key = problem_key(context, weight, choice.tokens);
+  record.key = problem_key(context, weight, choice.spec, choice.tokens);
   record.compute_capability = context.device.compute_capability;
   record.sm_count = context.device.sm_count;
   record.kind = "generated";

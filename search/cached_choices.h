@@ -1,6 +1,6 @@
-// Choices of earlier runs for one weight: taken as they are where everything they stand on is the same, otherwise a
-// hint (the incumbent of the race). Where all that is new is kernel families, or values of their parameters, these
-// alone are searched.
+// Choices of earlier runs for one operator of a weight: taken as they are where everything they stand on is the same,
+// otherwise a hint (the incumbent of the race). Where all that is new is kernel families, or values of their
+// parameters, these alone are searched.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace sparsmith {
 class CachedChoices {
  public:
   // Looks up every N of the options. Packs what choices name, so that their candidates can be made again.
-  CachedChoices(const TuneContext& context, const WeightResult& weight, const SparsityStatistics& statistics,
-                Packings& packings);
+  CachedChoices(const TuneContext& context, const WeightResult& weight, const OperatorSpec& spec,
+                const SparsityStatistics& statistics, Packings& packings);
 
   // Whether every N has a choice for exactly this device class, from the same code, compiler and packer, from a search
   // that was not cut short, measured (or, where this run can only predict, predicted), among all the families of the
@@ -52,7 +52,7 @@ class CachedChoices {
   };
   bool all_valid(bool complete_ones) const;
   bool compared_with(const std::string& identity) const;  // the choices of every N
-  void look_up(const TuneContext& context, const WeightResult& weight, std::int64_t tokens,
+  void look_up(const TuneContext& context, const WeightResult& weight, const OperatorSpec& spec, std::int64_t tokens,
                const SparsityStatistics& statistics, Packings& packings);
 
   std::map<std::int64_t, Found> found_;
@@ -64,7 +64,8 @@ class CachedChoices {
 Result<Candidate> generate_candidate(const TuneContext& context, const Config& config, const Problem& problem,
                                      const PackedWeight& packed);
 
-ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, std::int64_t tokens);
+ProblemKey problem_key(const TuneContext& context, const WeightResult& weight, const OperatorSpec& spec,
+                       std::int64_t tokens);
 
 // Writes a choice of this run, with what it was compared with.
 void store_choice(const TuneContext& context, const WeightResult& weight, const BucketChoice& choice,

@@ -118,7 +118,7 @@ std::vector<std::size_t> DeviceSearch::proposed() const {
 Status DeviceSearch::attempt(DeviceSession& session, const std::vector<VendorTiming>& vendors) {
   session_ = &session;
   for (const VendorTiming& vendor : vendors) {
-    if (vendor.supported) note_best(vendor.timing.median_us, /*baseline=*/false);
+    if (vendor.supported) note_best(vendor.timing.median_us);
   }
   limit_candidates();
   SPARSMITH_RETURN_IF_ERROR(contenders_.load(proposed()));
@@ -146,10 +146,8 @@ Result<TrialOutcome> DeviceSearch::attempt(const Proposal& proposal) {
 }
 
 // Every time that is measured makes limits narrower.
-void DeviceSearch::note_best(double us, bool baseline) {
-  if (us <= 0) return;
-  if (baseline && (best_baseline_us_ <= 0 || us < best_baseline_us_)) best_baseline_us_ = us;
-  if (best_us_ > 0 && us >= best_us_) return;
+void DeviceSearch::note_best(double us) {
+  if (us <= 0 || (best_us_ > 0 && us >= best_us_)) return;
   best_us_ = us;
   limit_candidates();
 }
@@ -163,9 +161,8 @@ void DeviceSearch::limit_candidates() {
 // Of one contender; incumbents, which stay in to the final, have none. What the baseline takes is of interest however
 // far ahead others are.
 double DeviceSearch::limit_us(const Contender& contender) const {
-  const double best_us = contender.baseline ? best_baseline_us_ : best_us_;
-  if (!options_.limit || contender.incumbent || best_us <= 0) return 0;
-  return std::max(kTooSlow * best_us, best_us + kSubmissionUs);
+  if (!options_.limit || contender.incumbent || contender.baseline || best_us_ <= 0) return 0;
+  return std::max(kTooSlow * best_us_, best_us_ + kSubmissionUs);
 }
 
 TimingPolicy DeviceSearch::policy(int replays) const {
@@ -229,7 +226,7 @@ void DeviceSearch::sample(Contender& contender, TimingPolicy policy) {
   }
   contender.state = State::kTimed;
   contender.status = MeasurementStatus::kOk;
-  note_best(contender.timing.median_us, contender.baseline);
+  note_best(contender.timing.median_us);
   const std::vector<float>& samples = contender.timing.samples_us;
   contender.samples_us.insert(contender.samples_us.end(), samples.begin(), samples.end());
   contender.recalled = false;

@@ -51,7 +51,7 @@ class DeviceSearch : private TrialBench {
   bool known(const Proposal& proposal) override;
   Result<TrialOutcome> attempt(const Proposal& proposal) override;
 
-  void note_best(double us, bool baseline);
+  void note_best(double us);
   void limit_candidates();
   double limit_us(const Contender& contender) const;
   TimingPolicy policy(int replays) const;
@@ -70,7 +70,6 @@ class DeviceSearch : private TrialBench {
   StrategyRun run_;
   DeviceSession* session_ = nullptr;  // of the call
   double best_us_ = 0;                // of all that was measured; 0: nothing yet
-  double best_baseline_us_ = 0;
   std::set<std::size_t> tried_;
 };
 

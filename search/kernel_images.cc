@@ -34,8 +34,8 @@ Candidate writers_of(std::span<const WeightResult> weights) {
   Candidate writers;
   for (const WeightResult& weight : weights) {
     for (const PackedWeight& packed : weight.packings) {
-      if (!seen.emplace(packed.packing, weight.spec.type).second) continue;
-      for (ValueWriter& writer : value_writers(packed.packing, weight.spec.type))
+      if (!seen.emplace(packed.packing, weight.type).second) continue;
+      for (ValueWriter& writer : value_writers(packed.packing, weight.type))
         std::ranges::move(writer.kernels, std::back_inserter(writers.kernels));
     }
   }

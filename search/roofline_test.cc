@@ -8,7 +8,10 @@ namespace {
 class RooflineTest : public testing::Test {
  protected:
   void SetUp() override {
-    weight_.spec = {.rows = 1000, .cols = 2000, .type = DataType::kFloat16};
+    weight_.rows = 1000;
+    weight_.cols = 2000;
+    weight_.type = DataType::kFloat16;
+    bucket_.spec = {.rows = 1000, .cols = 2000, .type = DataType::kFloat16};
     PackedWeight packed;
     packed.packing = "rows";
     packed.arrays = {{"values", DataType::kUint8, std::vector<std::byte>(500'000)}};
@@ -44,7 +47,7 @@ TEST_F(RooflineTest, DenseIsBoundByTensorCoresWhereTokensAreMany) {
   EXPECT_EQ(many->by, "tensor cores");
   const double peak = 4096.0 * device_.sm_count * device_.clock_khz * 1e3;
   EXPECT_NEAR(many->us, 2.0 * 1000 * 2000 * 10'000 / peak * 1e6, 1e-6);
-  weight_.spec.type = DataType::kFloat32;
+  bucket_.spec.type = DataType::kFloat32;
   EXPECT_EQ(roofline_bound(weight_, bucket_, device_)->by, "memory") << "strict fp32 does not run there";
 }
 

@@ -63,7 +63,9 @@ class ScriptedMeasurer : public Measurer {
     if (candidate.kernels.empty()) {
       SPARSMITH_RETURN_IF_ERROR(check(candidate));
       verified_.insert("");
-      return Verification{.ok = true};
+      Verification right;
+      right.ok = true;
+      return right;
     }
     if (script_.before_verify) script_.before_verify();
     SPARSMITH_RETURN_IF_ERROR(check(candidate));

@@ -35,19 +35,19 @@ RecordedCandidate recorded(const TuneContext& context, const Contender& contende
 
 }  // namespace
 
-RecordedSpace recorded_space(const TuneContext& context, const WeightResult& weight,
+RecordedSpace recorded_space(const TuneContext& context, const WeightResult& weight, const OperatorSpec& spec,
                              const SparsityStatistics& statistics, std::int64_t tokens, std::int64_t considered,
                              const std::vector<Contender>& contenders, const std::vector<VendorTiming>& vendors) {
   RecordedSpace space;
   space.weight = weight.name;
   space.pattern_hash = weight.pattern_hash;
   space.value_hash = weight.value_hash;
-  space.rows = weight.spec.rows;
-  space.cols = weight.spec.cols;
+  space.rows = spec.rows;
+  space.cols = spec.cols;
   space.nnz = weight.nnz;
   space.row_cov = statistics.row_cov;
   space.row_length_histogram = statistics.row_length_histogram;
-  space.operator_name = weight.spec.name();
+  space.operator_name = spec.name();
   space.tokens = tokens;
   space.device_class = context.device.device_class();
   space.device_name = context.device.name;

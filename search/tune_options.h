@@ -21,10 +21,10 @@ inline constexpr double kMostMemory = 2;
 struct TuneOptions {
   std::vector<std::int64_t> tokens{1};  // the N to tune for, ascending
   std::vector<double> calls;            // how often each is run; empty: equally often. As long as `tokens`
-  OperatorKind kind = OperatorKind::kSpmm;
-  std::optional<DataType> type;  // of the operator; empty: the weight's own
+  std::vector<OperatorKind> kinds{OperatorKind::kSpmm};  // what is computed from each weight; each once
+  std::optional<DataType> type;                          // of the operator; empty: the weight's own
   Layout layout = Layout::kTokenMajor;
-  Epilogue epilogue;
+  Epilogue epilogue;                                // of spmm alone where there are several kinds
   Accumulation accumulation = Accumulation::kFp32;  // of fp16 operators; others have fp32
   bool transpose = false;                           // tune W^T
 
@@ -41,12 +41,18 @@ struct TuneOptions {
   std::size_t most_candidates() const {
     return trials > 0 ? static_cast<std::size_t>(trials) : strategy == StrategyKind::kExhaustive ? 1000 : 64;
   }
-  // Of a weight with this type and shape.
-  OperatorSpec spec_of(std::int64_t rows, std::int64_t cols, std::int64_t nnz, DataType weight_type) const {
-    OperatorSpec spec{.type = type.value_or(weight_type), .layout = layout, .epilogue = epilogue, .kind = kind};
-    spec.set_weight(rows, cols, nnz);
-    if (spec.type == DataType::kFloat16) spec.accumulation = accumulation;
-    return spec;
+  // Of a weight with this type and shape: one of each kind.
+  std::vector<OperatorSpec> specs_of(std::int64_t rows, std::int64_t cols, std::int64_t nnz,
+                                     DataType weight_type) const {
+    std::vector<OperatorSpec> specs;
+    for (const OperatorKind kind : kinds) {
+      OperatorSpec& spec =
+          specs.emplace_back(OperatorSpec{.type = type.value_or(weight_type), .layout = layout, .kind = kind});
+      if (kinds.size() == 1 || kind == OperatorKind::kSpmm) spec.epilogue = epilogue;
+      spec.set_weight(rows, cols, nnz);
+      if (spec.type == DataType::kFloat16) spec.accumulation = accumulation;
+    }
+    return specs;
   }
   double budget_s = 0;  // for the whole run; 0: no limit
   TimingPolicy timing;

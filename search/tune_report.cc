@@ -4,8 +4,17 @@
 
 namespace sparsmith {
 
-std::int64_t WeightResult::dense_bytes() const {
-  return spec.rows * spec.cols * static_cast<std::int64_t>(size_of(spec.type));
+std::int64_t WeightResult::dense_bytes() const { return rows * cols * static_cast<std::int64_t>(size_of(type)); }
+
+std::vector<std::span<const BucketChoice>> WeightResult::operators() const {
+  std::vector<std::span<const BucketChoice>> all;
+  for (std::size_t begin = 0; begin < buckets.size();) {
+    std::size_t end = begin + 1;
+    while (end < buckets.size() && buckets[end].spec.kind == buckets[begin].spec.kind) ++end;
+    all.push_back(std::span(buckets).subspan(begin, end - begin));
+    begin = end;
+  }
+  return all;
 }
 
 std::int64_t WeightResult::gpu_bytes() const {
@@ -33,7 +42,7 @@ double WeightResult::bytes_moved(const BucketChoice& bucket) const {
     if (packed.packing == bucket.candidate.packing) weight = packed.read_bytes();
   }
   std::int64_t operands = 0;  // those of Y or dY, X and sddmm's output; bias and residual do not count
-  for (const Operand& operand : spec.operands()) {
+  for (const Operand& operand : bucket.spec.operands()) {
     if (operand.name == "bias" || operand.name == "residual") continue;
     operands += operand.lines.of(bucket.tokens) * operand.length.of(bucket.tokens) *
                 static_cast<std::int64_t>(size_of(operand.type));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,8 +49,9 @@ struct AblationTimes {
   std::string reason;                       // why nothing was; empty where something was
 };
 
-// The choice for one weight at one N.
+// The choice for one operator of a weight at one N.
 struct BucketChoice {
+  OperatorSpec spec;
   std::int64_t tokens = 1;
   double calls = 1;
   Candidate candidate;
@@ -86,17 +88,22 @@ struct Alternative {
 
 struct WeightResult {
   std::string name;
-  OperatorSpec spec;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  DataType type = DataType::kFloat32;  // of its packings
   std::int64_t nnz = 0;
   double sparsity = 0;
   std::string pattern_hash;
   std::string value_hash;
   std::vector<GroupMember> members;    // of a group
-  std::vector<BucketChoice> buckets;   // in ascending order of tokens
+  std::vector<BucketChoice> buckets;   // operator by operator, each in ascending order of tokens
   std::vector<PackedWeight> packings;  // those that the choices use
   // These choices, and others that are smaller or faster, in ascending order of bytes. Only costs, but for smaller ones
   // where the model's bytes are bounded.
   std::vector<Alternative> alternatives;
+
+  // The choices of one operator after the other.
+  std::vector<std::span<const BucketChoice>> operators() const;
 
   std::int64_t dense_bytes() const;
   // Of all copies that the choices need.

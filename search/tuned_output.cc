@@ -32,9 +32,9 @@ TunedContents tuned_contents(const TuneReport& report, const TunedProvenance& pr
   for (const WeightResult& result : report.weights) {
     TunedWeight& weight = contents.weights.emplace_back();
     weight.name = result.name;
-    weight.rows = result.spec.weight_rows();
-    weight.cols = result.spec.weight_cols();
-    weight.type = result.spec.type;
+    weight.rows = result.rows;
+    weight.cols = result.cols;
+    weight.type = result.type;
     weight.nnz = result.nnz;
     weight.pattern_hash = result.pattern_hash;
     weight.value_hash = result.value_hash;
@@ -44,9 +44,11 @@ TunedContents tuned_contents(const TuneReport& report, const TunedProvenance& pr
       for (ValueWriter& writer : value_writers(packed.packing, weight.type))
         packing.writers.push_back({writer.source, std::move(writer.plan)});
     }
-    TunedOperator& op = weight.operators.emplace_back();
-    op.spec = result.spec;
-    for (const BucketChoice& bucket : result.buckets) op.choices.push_back(tuned_choice(bucket));
+    for (const std::span<const BucketChoice> choices : result.operators()) {
+      TunedOperator& op = weight.operators.emplace_back();
+      op.spec = choices.front().spec;
+      for (const BucketChoice& bucket : choices) op.choices.push_back(tuned_choice(bucket));
+    }
   }
   for (const KernelImages& image : report.images) {
     TunedKernel& kernel = contents.kernels.emplace_back();

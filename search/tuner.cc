@@ -37,7 +37,12 @@ Status check_options(const TuneOptions& options) {
   if (std::ranges::any_of(options.calls, [](double calls) { return !(calls > 0); }))
     return invalid_argument("counts of calls must be positive");
   if (!(options.memory > 0) || options.model_bytes < 0) return invalid_argument("weights need some memory");
-  SPARSMITH_RETURN_IF_ERROR(options.spec_of(0, 0, 0, DataType::kFloat16).check());
+  for (std::size_t i = 0; i < options.kinds.size(); ++i)
+    if (std::ranges::count(options.kinds, options.kinds[i]) > 1)
+      return invalid_argument(fmt::format("the operator {} is asked for twice", operator_kind_name(options.kinds[i])));
+  if (options.kinds.empty()) return invalid_argument("there is no operator to tune for");
+  for (const OperatorSpec& spec : options.specs_of(0, 0, 0, DataType::kFloat16))
+    SPARSMITH_RETURN_IF_ERROR(spec.check());
   if (options.searches_per_device < 1) return invalid_argument("a device searches at least one weight at a time");
   return {};
 }
@@ -140,15 +145,19 @@ class Run {
     }
   }
 
+  std::vector<OperatorSpec> specs_of(const SparsityStatistics& statistics) const {
+    return options_.specs_of(statistics.rows, statistics.cols, statistics.nnz, statistics.data_type);
+  }
+
   // Before anything is prepared, of the weights whose shapes are known by now.
   Status check_memory_of_all() const {
     for (const WeightInput& weight : weights_) {
       if (!weight.statistics) continue;
       const SparsityStatistics& statistics = *weight.statistics;
-      const OperatorSpec spec =
-          options_.spec_of(statistics.rows, statistics.cols, statistics.nnz, statistics.data_type);
-      const Status fits = check_memory(spec, options_.tokens.back(), context_.device);
-      if (!fits.ok()) return fits.annotate(weight.name);
+      for (const OperatorSpec& spec : specs_of(statistics)) {
+        const Status fits = check_memory(spec, options_.tokens.back(), context_.device);
+        if (!fits.ok()) return fits.annotate(weight.name);
+      }
     }
     return {};
   }
@@ -226,11 +235,14 @@ class Run {
       const auto [place, is_new] =
           known.try_emplace(fmt::format("{} {} {:.2f}", statistics.rows, statistics.cols, statistics.sparsity), 0.0);
       for (std::size_t n = 0; is_new && n < options_.tokens.size(); ++n) {
-        const Problem problem{options_.spec_of(statistics.rows, statistics.cols, statistics.nnz, statistics.data_type),
-                              options_.tokens[n], context_.device};
-        place->second += options_.calls[n] * promised_gain_us(problem, search_space(problem, statistics));
+        for (const OperatorSpec& spec : specs_of(statistics)) {
+          // The statistics are those of the weight as it is.
+          if (spec.kind == OperatorKind::kSpmmTransposed) continue;
+          const Problem problem{spec, options_.tokens[n], context_.device};
+          place->second += options_.calls[n] * promised_gain_us(problem, search_space(problem, statistics));
+        }
       }
-      gains[i] = place->second;
+      if (place->second > 0) gains[i] = place->second;
     }
     return gains;
   }
@@ -414,12 +426,6 @@ Result<TuneReport> tune(std::span<const WeightInput> weights, const TuneOptions&
   SPARSMITH_RETURN_IF_ERROR(check_options(complete));
   SPARSMITH_ASSIGN_OR_RETURN(std::vector<DeviceSession> sessions,
                              open_sessions(resources.measurers, searches_at_once(weights.size(), complete, resources)));
-  std::vector<WeightInput> without_statistics;
-  if (complete.kind == OperatorKind::kSpmmTransposed) {  // another matrix is multiplied
-    without_statistics.assign(weights.begin(), weights.end());
-    for (WeightInput& input : without_statistics) input.statistics.reset();
-    weights = without_statistics;
-  }
   return Run(weights, complete, resources, std::move(sessions)).execute();
 }
 

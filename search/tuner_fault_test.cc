@@ -219,8 +219,9 @@ TEST_F(TunerTest, EachRejectedCandidateKeepsItsReason) {
   // The cache has them as well, for who asks later.
   auto cache = Cache::open(directory_.file(cache_), Cache::Mode::kReadOnly);
   ASSERT_TRUE(cache.ok());
-  const auto measurements = cache->measurements({report.weights[0].pattern_hash, report.weights[0].spec.name(), 1,
-                                                 report.device.device_class(), options_.timing.name()});
+  const auto measurements =
+      cache->measurements({report.weights[0].pattern_hash, report.weights[0].buckets[0].spec.name(), 1,
+                           report.device.device_class(), options_.timing.name()});
   ASSERT_TRUE(measurements.ok());
   EXPECT_EQ(std::ranges::count(*measurements, MeasurementStatus::kFailed, &MeasurementRecord::status),
             report.rejected.at("does not compile"));
@@ -414,7 +415,7 @@ TEST_F(TunerTest, WhatIsFarSlowerThanTheBestIsStopped) {
   EXPECT_LE(device_.timed, timed + 4);
   auto cache = Cache::open(directory_.file(cache_), Cache::Mode::kReadOnly);
   ASSERT_TRUE(cache.ok());
-  const OperatorSpec spec = report.weights[0].spec;
+  const OperatorSpec spec = report.weights[0].buckets[0].spec;
   const auto measurements = cache->measurements(
       {report.weights[0].pattern_hash, spec.name(), 1, report.device.device_class(), options_.timing.name()});
   ASSERT_TRUE(measurements.ok());

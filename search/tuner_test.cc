@@ -366,7 +366,7 @@ TEST_F(TunerTest, AGroupIsOneWeightOfItsMembersRows) {
   ASSERT_EQ(report.weights.size(), 2U);
   const WeightResult& result = report.weights[0];
   EXPECT_EQ(result.name, "qkv");
-  EXPECT_EQ(result.spec.rows, 96);
+  EXPECT_EQ(result.rows, 96);
   EXPECT_EQ(result.pattern_hash, whole.pattern_hash());
   EXPECT_EQ(result.value_hash, whole.value_hash());
   EXPECT_EQ(result.members, (std::vector<GroupMember>{{"q", 0, 32}, {"k", 32, 16}, {"v", 48, 48}}));
@@ -378,7 +378,7 @@ TEST_F(TunerTest, AGroupIsOneWeightOfItsMembersRows) {
 
   options_.transpose = true;
   const TuneReport turned = run({{"t", nullptr, {weight("a", 96, 32, 5), weight("b", 96, 16, 6)}}});
-  EXPECT_EQ(turned.weights.at(0).spec.rows, 48);
+  EXPECT_EQ(turned.weights.at(0).rows, 48);
   EXPECT_EQ(turned.weights.at(0).members, (std::vector<GroupMember>{{"a", 0, 32}, {"b", 32, 16}}));
 }
 

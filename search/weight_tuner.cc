@@ -43,52 +43,79 @@ class Admission {
   std::counting_semaphore<>* const turns_;
 };
 
+// What is computed from the weight, on its way through a search.
+struct SearchedOperator {
+  OperatorSpec spec;
+  SparsityStatistics statistics;  // of the matrix that is multiplied
+  WeightProfile profile;
+  ProblemKey key;                      // of no N
+  std::optional<Transfer::Hint> hint;  // once there is an answer
+  std::optional<CachedChoices> cached;
+  std::vector<std::string>
+      new_families;  // all that there is to search beside the cache's choices; empty: no such thing
+
+  bool near() const { return hint && hint->near; }  // a near weight made the selection short
+};
+
 class Tuner : public WeightTuner {
  public:
   Tuner(TuneContext context, std::string name, CsrMatrix matrix, std::optional<SparsityStatistics> statistics)
       : context_(std::move(context)), options_(*context_.options), matrix_(std::move(matrix)), packings_(matrix_) {
     weight_.name = std::move(name);
-    weight_.spec = options_.spec_of(matrix_.rows, matrix_.cols, matrix_.nnz(), matrix_.data_type);
-    if (weight_.spec.kind == OperatorKind::kSpmmTransposed) transposed_ = transposed(matrix_);
+    weight_.rows = matrix_.rows;
+    weight_.cols = matrix_.cols;
+    weight_.type = options_.type.value_or(matrix_.data_type);
     weight_.nnz = matrix_.nnz();
     weight_.sparsity = matrix_.sparsity();
     const Stopwatch stopwatch(counts_.read_seconds);
     weight_.pattern_hash = matrix_.pattern_hash();
     weight_.value_hash = matrix_.value_hash();
-    statistics_ = statistics ? *std::move(statistics) : compute_statistics(multiplied_matrix());
-    statistics_.data_type = matrix_.data_type;
-    profile_ = profile_of(statistics_);
-    problem_ = {weight_.spec, 1, context_.device};
-    key_ = problem_key(context_, weight_, 0);
+    for (const OperatorSpec& spec : options_.specs_of(matrix_.rows, matrix_.cols, matrix_.nnz(), matrix_.data_type)) {
+      const bool turned = spec.kind == OperatorKind::kSpmmTransposed;
+      if (turned) transposed_ = transposed(matrix_);
+      SearchedOperator& op = operators_.emplace_back();
+      op.spec = spec;
+      op.statistics = statistics && !turned ? *statistics : compute_statistics(multiplied_matrix(spec));
+      op.statistics.data_type = matrix_.data_type;
+      op.profile = profile_of(op.statistics);
+      op.key = problem_key(context_, weight_, spec, 0);
+    }
     context_.out_of_time = [this] { return context_.budget != nullptr && context_.budget->now() >= bucket_end_; };
     remember_weight();
   }
   Tuner(const Tuner&) = delete;
   Tuner& operator=(const Tuner&) = delete;
   ~Tuner() override {
-    if (context_.transfer != nullptr) context_.transfer->finished(key_);
+    if (context_.transfer == nullptr) return;
+    for (const SearchedOperator& op : operators_) context_.transfer->finished(op.key);
   }
 
   Result<Need> prepare() override {
-    SPARSMITH_RETURN_IF_ERROR(check_memory(weight_.spec, options_.tokens.back(), context_.device));
+    for (const SearchedOperator& op : operators_)
+      SPARSMITH_RETURN_IF_ERROR(check_memory(op.spec, options_.tokens.back(), context_.device));
     // Nothing more is timed in this run: what is predicted to be best is verified, and that is it.
     hurried_ = !context_.predict && context_.budget != nullptr && context_.budget->over();
     if (hurried_) context_.predict = true;
-    cached_.emplace(context_, weight_, statistics_, packings_);
+    for (SearchedOperator& op : operators_) op.cached.emplace(context_, weight_, op.spec, op.statistics, packings_);
     for (const auto& [packing, bytes] : packings_.sizes()) counts_.pack_seconds += packings_.seconds(packing);
     // What fits a whole model is chosen anew, among what was measured.
     const bool adopts = options_.use_choices && options_.model_bytes == 0 && !context_.record;
-    known_ = adopts && (hurried_ ? cached_->at_hand() : cached_->complete());
+    known_ = adopts && std::ranges::all_of(operators_, [&](const SearchedOperator& op) {
+               return hurried_ ? op.cached->at_hand() : op.cached->complete();
+             });
     if (known_ && !options_.compare) return Need::kNothing;
-    if (!known_ && adopts) new_families_ = cached_->new_families();
-    Transfer::Hint hint;
-    if (!known_ && learns()) {
-      auto answer = context_.transfer->ask(key_, profile_, options_.tokens, !hurried_);
-      if (!answer) return Need::kPatience;
-      hint = of_families(*std::move(answer), limits().families);
+    bool near = true;  // all of them
+    for (SearchedOperator& op : operators_) {
+      if (!known_ && adopts) op.new_families = op.cached->new_families();
+      if (!known_ && learns() && !op.hint) {
+        op.hint = context_.transfer->ask(op.key, op.profile, options_.tokens, !hurried_);
+        if (!op.hint) return Need::kPatience;
+        op.hint = of_families(*std::move(op.hint), limits(op).families);
+      }
+      near = near && op.near();
     }
-    const Admission admission(hint.near || known_ ? nullptr : context_.full_preparations);
-    SPARSMITH_RETURN_IF_ERROR(make_buckets(hint));
+    const Admission admission(near || known_ ? nullptr : context_.full_preparations);
+    for (const SearchedOperator& op : operators_) SPARSMITH_RETURN_IF_ERROR(make_buckets(op));
     if (context_.predict) {
       make_predicted();
     } else {
@@ -116,9 +143,8 @@ class Tuner : public WeightTuner {
     const bool kept = std::ranges::any_of(weight_.packings, [&](const PackedWeight& p) { return p.packing == name; });
     if (kept) return {};
     const Stopwatch stopwatch(counts_.pack_seconds);
-    Problem problem = problem_;
-    problem.tokens = bucket.tokens;
     // The search may have dropped it to make room.
+    const Problem problem{bucket.spec, bucket.tokens, context_.device};
     SPARSMITH_RETURN_IF_ERROR(packings_.get(bucket.candidate.config, problem).status());
     weight_.packings.push_back(packings_.take(name));
     return {};
@@ -126,15 +152,19 @@ class Tuner : public WeightTuner {
 
   void remember_weight() {
     if (context_.cache == nullptr) return;
-    WeightRecord record{weight_.pattern_hash, weight_.value_hash,
-                        matrix_.rows,         matrix_.cols,
-                        matrix_.nnz(),        fmt::format("[{}]", fmt::join(statistics_.row_length_histogram, ","))};
+    WeightRecord record{
+        weight_.pattern_hash, weight_.value_hash,
+        matrix_.rows,         matrix_.cols,
+        matrix_.nnz(),        fmt::format("[{}]", fmt::join(operators_.front().statistics.row_length_histogram, ","))};
     (void)context_.cache->put_weight(record);
   }
 
   void adopt() {
-    weight_.buckets = cached_->take();
-    for (std::size_t i = 0; i < weight_.buckets.size(); ++i) weight_.buckets[i].calls = options_.calls[i];
+    for (SearchedOperator& op : operators_) {
+      std::vector<BucketChoice> choices = op.cached->take();
+      for (std::size_t i = 0; i < choices.size(); ++i) choices[i].calls = options_.calls[i];
+      std::ranges::move(choices, std::back_inserter(weight_.buckets));
+    }
     counts_.cached += static_cast<std::int64_t>(weight_.buckets.size());
   }
 
@@ -145,9 +175,9 @@ class Tuner : public WeightTuner {
   // What dense is far ahead of is of no use, but for those who look into the space.
   bool dense_matters() const { return !context_.record; }
 
-  SelectionLimits limits() const {
+  SelectionLimits limits(const SearchedOperator& op) const {
     SelectionLimits limits = options_.selection;
-    if (!new_families_.empty()) limits.families = new_families_;
+    if (!op.new_families.empty()) limits.families = op.new_families;
     if (!dense_matters()) limits.dense_doubt = 0;
     // Predictions alone decide there: a few packings are there for those that take too much memory, and only the first
     // few candidates are looked at.
@@ -160,22 +190,24 @@ class Tuner : public WeightTuner {
   }
 
   // Where the choices are known, they alone are in the race.
-  Status make_buckets(const Transfer::Hint& hint) {
+  Status make_buckets(const SearchedOperator& op) {
     CandidateSelection selection;
     {
       const Stopwatch stopwatch(counts_.select_seconds);
-      if (!known_) selection = select_candidates(problem_, options_.tokens, options_.calls, statistics_, limits());
-      apply_hint(hint, problem_, statistics_, selection);
+      const Problem problem{op.spec, 1, context_.device};
+      if (!known_) selection = select_candidates(problem, options_.tokens, options_.calls, op.statistics, limits(op));
+      if (op.hint) apply_hint(*op.hint, problem, op.statistics, selection);
     }
-    near_ = hint.near;
-    if (near_) counts_.transferred += static_cast<std::int64_t>(options_.tokens.size());
+    if (op.near()) counts_.transferred += static_cast<std::int64_t>(options_.tokens.size());
     for (const auto& [rule, count] : selection.cuts) counts_.cuts[rule] += count;
     counts_.considered += selection.considered;
-    for (std::size_t i = 0; i < options_.tokens.size(); ++i) {
-      SPARSMITH_ASSIGN_OR_RETURN(Bucket bucket, make_bucket(i, selection, hint));
-      buckets_.push_back(std::move(bucket));
-    }
+    for (std::size_t i = 0; i < options_.tokens.size(); ++i) buckets_.push_back(make_bucket(op, i, selection));
     return {};
+  }
+
+  // The bucket's operator.
+  const SearchedOperator& operator_of(const Bucket& bucket) const {
+    return *std::ranges::find(operators_, bucket.spec.kind, [](const SearchedOperator& op) { return op.spec.kind; });
   }
 
   // The end of a search: by gain of what is left of the weight's time.
@@ -193,7 +225,6 @@ class Tuner : public WeightTuner {
     weight_end_ =
         context_.budget != nullptr ? context_.budget->end_of_search(context_.index) : Budget::Clock::time_point::max();
     if (!searches_.empty()) searches_.front()->hurry();
-    SPARSMITH_RETURN_IF_ERROR(context_.session->set_weight(multiplied_matrix(), weight_.spec));
     const Status searched = context_.predict ? predict() : measure();
     if (!searched.ok()) abandon();
     SPARSMITH_RETURN_IF_ERROR(searched);
@@ -212,9 +243,10 @@ class Tuner : public WeightTuner {
 
   // What a search in full teaches others.
   void remember(const Bucket& bucket, const BucketChoice& choice) const {
-    if (known_ || near_ || hurried_ || !bucket.complete || !learns()) return;
-    context_.transfer->remember(problem_key(context_, weight_, bucket.tokens), profile_, bucket.contenders,
-                                choice.candidate.config.text());
+    const SearchedOperator& op = operator_of(bucket);
+    if (known_ || op.near() || hurried_ || !bucket.complete || !learns()) return;
+    context_.transfer->remember(problem_key(context_, weight_, bucket.spec, bucket.tokens), op.profile,
+                                bucket.contenders, choice.candidate.config.text());
   }
 
   // Spaces have up to 30,000 configs. That a race after a hint looks beyond what the hint brought is rare.
@@ -223,24 +255,25 @@ class Tuner : public WeightTuner {
     return near ? 1'000 : 10'000;
   }
 
-  Result<Bucket> make_bucket(std::size_t index, const CandidateSelection& selection, const Transfer::Hint& hint) {
+  Bucket make_bucket(const SearchedOperator& op, std::size_t index, const CandidateSelection& selection) {
     Bucket bucket;
+    bucket.spec = op.spec;
     bucket.tokens = options_.tokens[index];
     bucket.calls = options_.calls[index];
-    Problem problem = problem_;
-    problem.tokens = bucket.tokens;
-    const BucketChoice* choice = cached_->incumbent(bucket.tokens);
+    const Problem problem{op.spec, bucket.tokens, context_.device};
+    const BucketChoice* choice = op.cached->incumbent(bucket.tokens);
     std::optional<SearchSpace::Entry> incumbent;
     if (choice != nullptr) incumbent.emplace(choice->candidate.config, choice->candidate.predicted_us);
-    SearchScope scope{options_.strategy, most_points(hint.near), options_.seed, context_.predict};
-    if (learns()) scope.baseline = context_.transfer->baseline(problem_key(context_, weight_, bucket.tokens), profile_);
+    SearchScope scope{options_.strategy, most_points(op.near()), options_.seed, context_.predict};
+    if (learns())
+      scope.baseline = context_.transfer->baseline(problem_key(context_, weight_, op.spec, bucket.tokens), op.profile);
     const auto space = selection.spaces.find(bucket.tokens);
     if (space != selection.spaces.end()) {
       bucket.considered = static_cast<std::int64_t>(space->second.entries.size());
       bucket.gain_us = bucket.calls * promised_gain_us(problem, space->second);
     }
     SearchPoints points = search_points(problem, selection, incumbent ? &*incumbent : nullptr, scope);
-    if (hint.near) points.expected_us = hint.fastest_us.at(bucket.tokens);
+    if (op.near()) points.expected_us = op.hint->fastest_us.at(bucket.tokens);
     if (dense_matters()) points.dense_us = baseline_us(problem);
     bucket.search = std::make_unique<Contenders>(context_, packings_, problem, std::move(points));
     return bucket;
@@ -271,21 +304,33 @@ class Tuner : public WeightTuner {
 
   MeasurementLog log_for(const Bucket& bucket) const {
     MeasurementRecord base;
-    base.key = problem_key(context_, weight_, bucket.tokens);
+    base.key = problem_key(context_, weight_, bucket.spec, bucket.tokens);
     base.value_hash = weight_.value_hash;
     base.device_id = context_.device_id;
     base.environment_id = context_.environment_id;
     return {context_.cache, std::move(base)};
   }
 
-  // All N together; where time or memory is short, one after the other.
+  // Has the device multiply for the bucket's operator.
+  Status set_weight(const Bucket& bucket) {
+    if (on_device_ == bucket.spec.kind) return {};
+    on_device_ = bucket.spec.kind;
+    return context_.session->set_weight(multiplied_matrix(bucket.spec), bucket.spec);
+  }
+
+  // All N of an operator together; where time or memory is short, one after the other.
   Status measure() {
-    std::vector<BucketSearch*> searches;
-    for (const auto& search : searches_) searches.push_back(search.get());
-    SearchQueue queue(*context_.session, prepared_, weight_.name,
-                      {[this] { return room_for_another(); }, [this](std::size_t index) { bucket_begins(index); },
-                       [this](const BucketSearch* search) { return close(search); }});
-    return queue.run(searches);
+    for (std::size_t first = 0; first < buckets_.size(); first += options_.tokens.size()) {
+      SPARSMITH_RETURN_IF_ERROR(set_weight(buckets_[first]));
+      std::vector<BucketSearch*> searches;
+      for (std::size_t i = 0; i < options_.tokens.size(); ++i) searches.push_back(searches_[first + i].get());
+      SearchQueue queue(
+          *context_.session, prepared_, weight_.name,
+          {[this] { return room_for_another(); }, [this, first](std::size_t index) { bucket_begins(first + index); },
+           [this](const BucketSearch* search) { return close(search); }});
+      SPARSMITH_RETURN_IF_ERROR(queue.run(searches));
+    }
+    return {};
   }
 
   bool room_for_another() const {
@@ -309,18 +354,15 @@ class Tuner : public WeightTuner {
   }
 
   Status record(const Bucket& bucket) const {
-    RecordedSpace space = recorded_space(context_, weight_, statistics_, bucket.tokens, bucket.considered,
-                                         bucket.contenders, bucket.vendors);
+    RecordedSpace space = recorded_space(context_, weight_, bucket.spec, operator_of(bucket).statistics, bucket.tokens,
+                                         bucket.considered, bucket.contenders, bucket.vendors);
     space.complete = bucket.complete;
     return context_.record(space);
   }
 
   // By prediction alone: what that chooses is verified, and where it fails, chosen again without it.
   Status predict() {
-    for (std::size_t i = 0; i < buckets_.size(); ++i) {
-      bucket_begins(i);
-      Bucket& bucket = buckets_[i];
-      SPARSMITH_RETURN_IF_ERROR(bucket.search->load(bucket.search->points().selected));
+    for (Bucket& bucket : buckets_) {
       end_search(bucket);
       if (hurried_) bucket.complete = false;
     }
@@ -330,14 +372,30 @@ class Tuner : public WeightTuner {
         Contender* contender = unverified_choice(buckets_[i]);
         if (contender == nullptr) continue;
         bucket_begins(i);
+        SPARSMITH_RETURN_IF_ERROR(set_weight(buckets_[i]));
         SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(buckets_[i].tokens, options_.seed));
         MeasurementLog log = log_for(buckets_[i]);
         for (; contender != nullptr; contender = unverified_choice(buckets_[i])) {
-          SPARSMITH_RETURN_IF_ERROR(verify_predicted(context_, log, *contender));
+          SPARSMITH_RETURN_IF_ERROR(place(buckets_[i], *contender));
+          if (contender->state == Contender::State::kWaiting)
+            SPARSMITH_RETURN_IF_ERROR(verify_predicted(context_, log, *contender));
           rejected |= contender->state == Contender::State::kRejected;
         }
       }
     }
+    return {};
+  }
+
+  // Puts what the contender reads on the device; one that reads what does not fit is rejected.
+  Status place(const Bucket& bucket, Contender& contender) {
+    if (context_.session->has_packing(contender.identity.packing)) return {};
+    const auto packed = packings_.get(contender.candidate.config, {bucket.spec, bucket.tokens, context_.device});
+    const Status placed = packed.ok() ? context_.session->add_packing(**packed) : packed.status();
+    if (placed.ok()) return {};
+    SPARSMITH_RETURN_IF_ERROR(context_.session->health());
+    contender.state = Contender::State::kRejected;
+    contender.status = MeasurementStatus::kFailed;
+    contender.reason = placed.message();
     return {};
   }
 
@@ -408,6 +466,7 @@ class Tuner : public WeightTuner {
     for (const Bucket& bucket : buckets_) times.push_back(times_of(bucket, context_.predict));
     const std::vector<std::string> kept = kept_packings(times, stand);
     for (const Bucket& bucket : buckets_) {
+      const SearchedOperator& op = operator_of(bucket);
       for (const Contender& contender : bucket.contenders) {
         if (contender.state == Contender::State::kRejected)
           ++counts_.rejected[rejection_class(contender.status, contender.reason)];
@@ -419,8 +478,8 @@ class Tuner : public WeightTuner {
       if (!decision) return unsupported(nothing_passes(bucket));
       if (stands) decision->reason = "an earlier choice that was to be kept";
       weight_.buckets.push_back(
-          bucket_choice(bucket, *decision, context_.predict, match_quality_name(cached_->quality(bucket.tokens))));
-      const auto families = cached_->families_of_choice(bucket.tokens);
+          bucket_choice(bucket, *decision, context_.predict, match_quality_name(op.cached->quality(bucket.tokens))));
+      const auto families = op.cached->families_of_choice(bucket.tokens);
       if (options_.model_bytes == 0 && !too_large_ && families)
         store_choice(context_, weight_, weight_.buckets.back(), *families);
     }
@@ -431,27 +490,23 @@ class Tuner : public WeightTuner {
   }
 
   // The weight, or its transpose, as the operator multiplies it by X.
-  const CsrMatrix& multiplied_matrix() const { return transposed_ ? *transposed_ : matrix_; }
+  const CsrMatrix& multiplied_matrix(const OperatorSpec& spec) const {
+    return spec.kind == OperatorKind::kSpmmTransposed ? *transposed_ : matrix_;
+  }
 
   TuneContext context_;
   const TuneOptions& options_;
   const CsrMatrix matrix_;               // the weight
-  std::optional<CsrMatrix> transposed_;  // where the operator multiplies that
+  std::optional<CsrMatrix> transposed_;  // where an operator multiplies that
   TuneCounts counts_;
   Packings packings_;
   WeightResult weight_;
-  Problem problem_;
-  SparsityStatistics statistics_;
-  WeightProfile profile_;
-  ProblemKey key_;  // of no N; finish() gives `weight_` away
-  std::optional<CachedChoices> cached_;
-  std::vector<Bucket> buckets_;  // empty: nothing is searched
-  bool known_ = false;           // the cache has every choice
-  std::vector<std::string>
-      new_families_;        // all that there is to search beside the cache's choices; empty: no such thing
-  bool near_ = false;       // a near weight made the selection short
-  bool hurried_ = false;    // the run's time is over
-  bool too_large_ = false;  // no choice is within the memory that options_ allow
+  std::vector<SearchedOperator> operators_;  // as the options have them; finish() gives `weight_` away
+  std::vector<Bucket> buckets_;              // operator by operator, each N of it; empty: nothing is searched
+  std::optional<OperatorKind> on_device_;    // that the session has the weight for
+  bool known_ = false;                       // the cache has every choice
+  bool hurried_ = false;                     // the run's time is over
+  bool too_large_ = false;                   // no choice is within the memory that options_ allow
   Budget::Clock::time_point weight_end_ = Budget::Clock::time_point::max();
   Budget::Clock::time_point bucket_end_ = Budget::Clock::time_point::max();
   PreparedSignal prepared_;

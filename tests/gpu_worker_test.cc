@@ -231,6 +231,7 @@ TEST_P(GpuWorkerCaseTest, ProposalsOfDenseAreRightAndTimed) {
         continue;
       }
       EXPECT_TRUE(verification->ok) << "proposal " << proposal << ": " << verification->reason;
+      EXPECT_LE(verification->norm_error, norm_error_limit(c.type));
       const auto timing = worker_->time(loaded, {});
       ASSERT_TRUE(timing.ok()) << timing.status().to_string();
       fmt::print("  {} N={} {} {}: proposal {} takes {:.2f} us, error/bound {:.3f}\n", short_name(c.type), c.tokens,

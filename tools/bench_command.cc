@@ -97,8 +97,8 @@ TextTable bench_table(const TuneReport& report, const std::vector<std::string>& 
       const double bandwidth = bucket.us() > 0 ? weight.bytes_moved(bucket) / bucket.us() * 1e6 : 0;
       const std::optional<RooflineBound> bound = roofline_bound(weight, bucket, report.device);
       std::vector<std::string> cells = {
-          weight.name,
-          fmt::format("{}x{}", weight.spec.weight_rows(), weight.spec.weight_cols()),
+          weight.name + operator_note(weight, bucket),
+          fmt::format("{}x{}", weight.rows, weight.cols),
           fmt::format("{:.1f} %", 100 * weight.sparsity),
           std::to_string(bucket.tokens),
           short_config(bucket.candidate.config),

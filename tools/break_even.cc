@@ -85,7 +85,8 @@ Result<BreakEvenOutcome> find_break_evens(const TuneSettings& tuning, const Brea
   outcome.seed = weight.seed;
   outcome.range = settings.range;
   const RunWithTuner run = [&](const TuneOptions& options, const TuneResources& resources) -> Result<TuneReport> {
-    outcome.spec = options.spec_of(weight.rows, weight.cols, 0, weight.data_type);
+    if (options.kinds.size() > 1) return invalid_argument("--break-even measures one operator");
+    outcome.spec = options.specs_of(weight.rows, weight.cols, 0, weight.data_type).front();
     if (!outcome.spec.multiplies_weight())
       return invalid_argument("--break-even compares with dense, and nothing dense computes sddmm");
     TuneReport last;

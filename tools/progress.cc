@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/printable.h"
+#include "tools/tune_table.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -47,8 +48,8 @@ void ProgressDisplay::weight_is_done(const WeightResult& weight) {
   if (quiet_ || terminal_) return;
   std::string choices;
   for (const BucketChoice& bucket : weight.buckets) {
-    choices += fmt::format("{} N = {}: {} {:.2f} us{}", choices.empty() ? "" : ",", bucket.tokens,
-                           bucket.candidate.packing, bucket.us(), bucket.cached ? " (cached)" : "");
+    choices += fmt::format("{}{} N = {}: {} {:.2f} us{}", choices.empty() ? "" : ",", operator_note(weight, bucket),
+                           bucket.tokens, bucket.candidate.packing, bucket.us(), bucket.cached ? " (cached)" : "");
   }
   fmt::print(stderr, "{}/{} {}:{}\n", finished_, weights_, printable(weight.name), choices);
 }

@@ -60,8 +60,10 @@ json binaries_of(const TuneReport& report, const BucketChoice& bucket) {
 
 // The command that measures this case again.
 std::string command_for(const TuneOutcome& outcome, const WeightResult& weight, const BucketChoice& bucket) {
-  return fmt::format("{} --tokens {}{}", outcome.command, bucket.tokens,
-                     weight.members.empty() ? " --include " + shell_word(weight.name) : "");
+  const OperatorKind kind = bucket.spec.kind;
+  return fmt::format("{}{} --tokens {}{}", outcome.command,
+                     kind == OperatorKind::kSpmm ? "" : fmt::format(" --operator {}", operator_kind_name(kind)),
+                     bucket.tokens, weight.members.empty() ? " --include " + shell_word(weight.name) : "");
 }
 
 json json_of(const TuneOutcome& outcome, const WeightResult& weight, const BucketChoice& bucket) {
@@ -113,13 +115,14 @@ json json_of(const TuneOutcome& outcome, const WeightResult& weight, const Bucke
   return object;
 }
 
-json json_of(const TuneOutcome& outcome, const WeightResult& weight) {
+// Of one operator of the weight.
+json json_of(const TuneOutcome& outcome, const WeightResult& weight, std::span<const BucketChoice> choices) {
   json object = {{"name", weight.name},
-                 {"M", weight.spec.weight_rows()},
-                 {"K", weight.spec.weight_cols()},
+                 {"M", weight.rows},
+                 {"K", weight.cols},
                  {"nnz", weight.nnz},
                  {"sparsity", weight.sparsity},
-                 {"operator", weight.spec.name()},
+                 {"operator", choices.front().spec.name()},
                  {"pattern_hash", weight.pattern_hash},
                  {"value_hash", weight.value_hash},
                  {"dense_bytes", weight.dense_bytes()},
@@ -128,7 +131,7 @@ json json_of(const TuneOutcome& outcome, const WeightResult& weight) {
     object["members"].push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
   }
   object["choices"] = json::array();
-  for (const BucketChoice& bucket : weight.buckets) object["choices"].push_back(json_of(outcome, weight, bucket));
+  for (const BucketChoice& bucket : choices) object["choices"].push_back(json_of(outcome, weight, bucket));
   return object;
 }
 
@@ -181,7 +184,9 @@ json json_of(const TuneOutcome& outcome) {
   if (use.faster.memory > 0)
     object["memory"]["faster"] = {{"memory", use.faster.memory}, {"bytes", use.faster.bytes}, {"us", use.faster.us}};
   object["weights"] = json::array();
-  for (const WeightResult& weight : report.weights) object["weights"].push_back(json_of(outcome, weight));
+  for (const WeightResult& weight : report.weights)
+    for (const std::span<const BucketChoice> choices : weight.operators())
+      object["weights"].push_back(json_of(outcome, weight, choices));
   object["skipped"] = json::array();
   for (const TuneReport::Skipped& tensor : report.skipped)
     object["skipped"].push_back({{"name", tensor.name}, {"reason", tensor.reason}});

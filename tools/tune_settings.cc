@@ -35,7 +35,9 @@ Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
                                        *tuning.type == DataType::kBFloat16);
     if (!known) return invalid_argument(fmt::format("--dtype {}: one of fp32, fp16, bf16", settings.dtype));
   }
-  tuning.kind = operator_kind_of_name(settings.kind).value_or(OperatorKind::kSpmm);
+  tuning.kinds.clear();
+  for (const std::string& kind : settings.kinds)
+    tuning.kinds.push_back(operator_kind_of_name(kind).value_or(OperatorKind::kSpmm));
   tuning.layout = settings.layout == "feature_major" ? Layout::kFeatureMajor : Layout::kTokenMajor;
   tuning.accumulation = accumulation_of_name(settings.accumulation).value_or(Accumulation::kFp32);
   SPARSMITH_RETURN_IF_ERROR(take_memory(settings.memory, tuning));
@@ -109,7 +111,6 @@ std::string bench_command(const TuneSettings& settings) {
   const auto add = [&command](const char* option, const std::string& value, const std::string& unless) {
     if (value != unless) command += fmt::format(" {} {}", option, shell_word(value));
   };
-  add("--operator", settings.kind, "spmm");
   add("--dtype", settings.dtype, "");
   add("--layout", settings.layout, "token_major");
   add("--epilogue", settings.epilogue, "none");
@@ -146,9 +147,12 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
   command.add_option("--calls", tuning.calls, "How often each N is run: weighs them where one packing serves all")
       ->delimiter(',');
   command
-      .add_option("--operator", settings.kind,
-                  "spmm: W X; spmm_transposed: W^T X, a layer's gradient of its input from that of its output; sddmm: "
-                  "dY X^T where W has elements, the gradient of W")
+      .add_option(
+          "--operator", settings.kinds,
+          "spmm: W X; spmm_transposed: W^T X, a layer's gradient of its input from that of its output; sddmm: "
+          "dY X^T where W has elements, the gradient of W. Several keep within one bound of memory; --epilogue is "
+          "of spmm then")
+      ->delimiter(',')
       ->check(CLI::IsMember({"spmm", "spmm_transposed", "sddmm"}))
       ->capture_default_str();
   command.add_option("--dtype", settings.dtype, "fp32, fp16 or bf16; default: the type of each weight");

@@ -15,7 +15,7 @@ namespace sparsmith::tools {
 
 struct TuneSettings {
   std::string file;
-  std::string kind = "spmm";  // of the operator
+  std::vector<std::string> kinds = {"spmm"};  // of the operators
   std::string dtype;
   std::string layout = "token_major";
   std::string accumulation = "fp32";
@@ -53,7 +53,8 @@ struct TuneOutcome {
   std::string cache_path;  // empty: without
   std::string compiler_version;
   std::string timing_policy;
-  std::string command;      // `sparsmith bench` with these settings, but for what it picks: --tokens and --include
+  std::string
+      command;  // `sparsmith bench` with these settings, but for what it picks: --operator, --tokens and --include
   std::string device_note;  // what was assumed where nothing was said: "no usable GPU (...): predicted ..."
 };
 

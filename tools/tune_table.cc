@@ -76,6 +76,11 @@ std::string short_config(const std::string& text) {
   return config.ok() ? short_config(*config) : text;
 }
 
+std::string operator_note(const WeightResult& weight, const BucketChoice& bucket) {
+  if (weight.operators().size() == 1) return "";
+  return fmt::format(" ({})", operator_kind_name(bucket.spec.kind));
+}
+
 std::string choices_table(const TuneReport& report) {
   TextTable table({{"weight"},
                    {"shape"},
@@ -89,7 +94,7 @@ std::string choices_table(const TuneReport& report) {
                    {"evidence"}});
   for (const WeightResult& weight : report.weights) {
     for (const BucketChoice& bucket : weight.buckets) {
-      table.add({weight.name, fmt::format("{}x{}", weight.spec.weight_rows(), weight.spec.weight_cols()),
+      table.add({weight.name + operator_note(weight, bucket), fmt::format("{}x{}", weight.rows, weight.cols),
                  fmt::format("{:.1f} %", 100 * weight.sparsity), std::to_string(bucket.tokens),
                  short_config(bucket.candidate.config), fmt::format("{:.2f}", bucket.us()),
                  bucket.dense_us > 0 ? fmt::format("{:.2f}", bucket.dense_us) : "-",

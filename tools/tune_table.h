@@ -13,6 +13,9 @@ std::string short_config(const Config& config);
 // The same of a config's text; a text that is none stays as it is.
 std::string short_config(const std::string& text);
 
+// " (sddmm)", where the weight has several operators.
+std::string operator_note(const WeightResult& weight, const BucketChoice& bucket);
+
 std::string choices_table(const TuneReport& report);
 // GPU bytes, and time of one pass over all weights for each N, dense against tuned.
 std::string model_summary(const TuneReport& report);

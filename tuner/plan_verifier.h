@@ -59,7 +59,7 @@ class PlanVerifier {
   Status restore_output();
   Status run(const LaunchPlan& plan, const DevicePacking& packing, bool poisoned);
   // What came out of a run.
-  Result<Verification> look(bool poisoned);
+  Result<Verification> look(bool poisoned, bool by_norm);
   // What a run on the drawn X did to other buffers, which it undoes.
   Result<std::string> damage(DevicePacking& packing);
   // A fault that the emulator saw is the candidate's, and nothing else suffers; on a GPU it is the device's end.

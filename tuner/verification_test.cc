@@ -187,6 +187,37 @@ TEST_P(VerificationTest, PoisonedColumnsReachTheRowsThatTouchThemAndNoOthers) {
 }
 
 // Of a very large Y, blocks of tokens are looked at: the edges, and others by seed.
+// As a library's that rounds partial sums to 16 bits.
+TEST(NormErrorTest, OutputsBeyondTheBoundMayCountByTheirNorm) {
+  std::mt19937 random(kSeed);
+  const CsrMatrix matrix = random_matrix(40, 31, 0.4, random);
+  ReferenceProblem problem(matrix, sample_spec(matrix, DataType::kFloat16, Layout::kTokenMajor, "none"),
+                           {.tokens = 6, .seed = 3, .padding = 2});
+  problem.set_sums(problem.compute_sums());
+  const ElementBuffer right = fp32_output(problem, problem.x());
+  const auto scaled = [&](double factor) {
+    ElementBuffer y = right;
+    for (std::int64_t row = 0; row < matrix.rows; ++row)
+      for (std::int64_t token = 0; token < 6; ++token) {
+        const std::int64_t at = problem.output_index(row, token);
+        y.set(at, static_cast<float>(right.get(at) * factor));
+      }
+    return y;
+  };
+  const ElementBuffer rounded = scaled(1 + 0x1p-9 * 0.9);
+  EXPECT_FALSE(verify_outputs(problem, rounded.bytes()).ok);
+  const Verification by_norm = verify_outputs(problem, rounded.bytes(), nullptr, /*by_norm=*/true);
+  EXPECT_TRUE(by_norm.ok) << by_norm.reason;
+  EXPECT_GT(by_norm.max_error_over_bound, 1) << "it is said all the same";
+  EXPECT_FALSE(verify_outputs(problem, scaled(1 + 0x1p-8).bytes(), nullptr, true).ok);
+  ElementBuffer beside = rounded;
+  beside.set(beside.size() - 1, 1);
+  EXPECT_FALSE(verify_outputs(problem, beside.bytes(), nullptr, true).ok) << "padding";
+  ElementBuffer nan = right;
+  nan.set(0, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_FALSE(verify_outputs(problem, nan.bytes(), nullptr, true).ok);
+}
+
 TEST(LargeVerificationTest, LooksAtTheEdgesAndAtDrawnTokens) {
   std::mt19937 random(kSeed);
   const CsrMatrix matrix = random_matrix(40, 31, 0.2, random);

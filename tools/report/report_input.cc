@@ -184,7 +184,9 @@ Status add_weight(const json& object, const std::string& where, TuningResults& r
     SPARSMITH_ASSIGN_OR_RETURN(ResultCase one, choice_from(choices[i], fields.place("choices", i), weight, bytes));
     results.cases.push_back(std::move(one));
   }
-  if (bytes.dense > 0) results.bytes.push_back(std::move(bytes));
+  // One entry for each operator of the weight, each with the bytes of all.
+  const bool known = std::ranges::find(results.bytes, bytes.weight, &WeightBytes::weight) != results.bytes.end();
+  if (bytes.dense > 0 && !known) results.bytes.push_back(std::move(bytes));
   return fields.status();
 }
 
