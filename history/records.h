@@ -46,7 +46,7 @@ struct PerfKernel {
 
 // What ran: the tuner's choice and what became of it. Two equal ones run the same code on the same bytes.
 struct Implementation {
-  std::string choice;  // the family, or "dense"
+  std::string choice;  // the family
   std::string config;
   std::string packing;
   std::string packing_hash;  // of every packed byte

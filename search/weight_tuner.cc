@@ -51,8 +51,8 @@ struct SearchedOperator {
   ProblemKey key;                      // of no N
   std::optional<Transfer::Hint> hint;  // once there is an answer
   std::optional<CachedChoices> cached;
-  std::vector<std::string>
-      new_families;  // all that there is to search beside the cache's choices; empty: no such thing
+  // All that there is to search beside the cache's choices; empty: no such thing.
+  std::vector<std::string> new_families;
 
   bool near() const { return hint && hint->near; }  // a near weight made the selection short
 };

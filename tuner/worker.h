@@ -50,8 +50,8 @@ struct Verification {
   std::string reason;               // empty when ok: "y[3][17] = nan, expected 0.25 +- 1e-3", "wrote past the end of y"
 };
 
-// What a vendor library reached at its best. `name` is "cublas" (dense, best heuristic of cuBLASLt), "cusparse"
-// (best over algorithms and both layouts, preprocessed), ...
+// What a vendor library reached at its best. `name` is "cusparse" (best over algorithms and both layouts,
+// preprocessed), or, of a search, "dense".
 struct VendorTiming {
   std::string name;
   bool supported = true;
