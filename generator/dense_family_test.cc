@@ -12,7 +12,7 @@ namespace {
 
 class DenseFamilyTest : public testing::Test {
  protected:
-  Candidate made(const char* operator_name, std::int64_t tokens, Config config) {
+  Candidate made(const char* operator_name, std::int64_t tokens, const Config& config) {
     problem_.spec = OperatorSpec::parse(operator_name).value();
     problem_.spec.set_weight(matrix_.rows, matrix_.cols, matrix_.nnz());
     problem_.tokens = tokens;
