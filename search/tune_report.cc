@@ -36,11 +36,14 @@ void TuneCounts::add(const TuneCounts& other) {
   pack_seconds += other.pack_seconds;
 }
 
+const PackedWeight* WeightResult::packing_of(const BucketChoice& bucket) const {
+  const auto found = std::ranges::find(packings, bucket.candidate.packing, &PackedWeight::packing);
+  return found == packings.end() ? nullptr : &*found;
+}
+
 double WeightResult::bytes_moved(const BucketChoice& bucket) const {
-  std::int64_t weight = dense_bytes();
-  for (const PackedWeight& packed : packings) {
-    if (packed.packing == bucket.candidate.packing) weight = packed.read_bytes();
-  }
+  const PackedWeight* const packed = packing_of(bucket);
+  const std::int64_t weight = packed == nullptr ? dense_bytes() : packed->read_bytes();
   std::int64_t operands = 0;  // those of Y or dY, X and sddmm's output; bias and residual do not count
   for (const Operand& operand : bucket.spec.operands()) {
     if (operand.name == "bias" || operand.name == "residual") continue;

@@ -108,6 +108,7 @@ struct WeightResult {
   std::int64_t dense_bytes() const;
   // Of all copies that the choices need.
   std::int64_t gpu_bytes() const;
+  const PackedWeight* packing_of(const BucketChoice& bucket) const;  // null: the weight does not keep it
   // Bytes that one run moves at least: the weight as the choice has it, X and Y.
   double bytes_moved(const BucketChoice& bucket) const;
 };

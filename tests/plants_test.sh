@@ -23,7 +23,7 @@ faulty() {  # FAULT WORD OPTION...
   shift 2
   SPARSMITH_PLANT=candidate_faults SPARSMITH_PLANT_SHARE=100 SPARSMITH_PLANT_FAULTS=$fault expect 0 "[1-9]  $word" \
     "$sparsmith" tune w.safetensors -o t.safetensors --tokens 8 --no-cache --device emulator "$@"
-  grep -Eq " dense +[0-9.]+ +[0-9.]+ " output || { cat output && exit 1; }
+  grep -Eq " dense +[0-9.]+ [KMG]?B " output || { cat output && exit 1; }
 }
 faulty address "wrong result"
 faulty wrong "wrong result"

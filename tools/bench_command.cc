@@ -79,9 +79,9 @@ void add_ablation(const BucketChoice& bucket, std::vector<std::string>& cells) {
 }
 
 TextTable bench_table(const TuneReport& report, const std::vector<std::string>& peers, bool ablation) {
-  std::vector<TextTable::Column> columns = {{"weight"},   {"shape"},        {"zeros", true}, {"N", true},
-                                            {"choice"},   {"us", true},     {"GB/s", true},  {"roofline us", true},
-                                            {"bound by"}, {"reached", true}};
+  std::vector<TextTable::Column> columns = {
+      {"weight"},   {"shape"},      {"zeros", true},       {"N", true},  {"choice"},       {"GPU bytes", true},
+      {"us", true}, {"GB/s", true}, {"roofline us", true}, {"bound by"}, {"reached", true}};
   if (ablation) {
     columns.push_back({"full us", true});
     for (const Ablation part : kAblations) columns.push_back({fmt::format("{} us", ablation_name(part)), true});
@@ -102,6 +102,7 @@ TextTable bench_table(const TuneReport& report, const std::vector<std::string>& 
           fmt::format("{:.1f} %", 100 * weight.sparsity),
           std::to_string(bucket.tokens),
           short_config(bucket.candidate.config),
+          gpu_bytes_text(weight, bucket),
           fmt::format("{:.2f}", bucket.us()),
           fmt::format("{:.0f}", bandwidth / 1e9),
           bound ? fmt::format("{:.2f}", bound->us) : "-",

@@ -50,13 +50,22 @@ std::vector<const TunedKernel*> kernels_of(const TunedContents& contents, const 
 }
 
 void print_overview(const TunedContents& contents) {
-  TextTable table(
-      {{"weight"}, {"shape"}, {"operator"}, {"N", true}, {"choice"}, {"us", true}, {"dense us", true}, {"evidence"}});
+  TextTable table({{"weight"},
+                   {"shape"},
+                   {"operator"},
+                   {"N", true},
+                   {"choice"},
+                   {"GPU bytes", true},
+                   {"us", true},
+                   {"dense us", true},
+                   {"evidence"}});
   for (const TunedWeight& weight : contents.weights) {
     for (const TunedOperator& op : weight.operators) {
       for (const TunedChoice& choice : op.choices) {
         table.add({weight.name, fmt::format("{}x{}", weight.rows, weight.cols), op.spec.name(),
-                   std::to_string(choice.tokens), short_config(choice.config), fmt::format("{:.2f}", choice.median_us),
+                   std::to_string(choice.tokens), short_config(choice.config),
+                   human_bytes(static_cast<double>(weight.packing(choice.packing)->bytes())),
+                   fmt::format("{:.2f}", choice.median_us),
                    choice.dense_us > 0 ? fmt::format("{:.2f}", choice.dense_us) : "-", evidence_text(choice)});
       }
     }

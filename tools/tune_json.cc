@@ -89,10 +89,9 @@ json json_of(const TuneOutcome& outcome, const WeightResult& weight, const Bucke
   object["packing"] = bucket.candidate.packing;
   for (const KernelSource& kernel : bucket.candidate.kernels) object["kernels"].push_back(kernel.name);
   object["predicted_us"] = bucket.candidate.predicted_us;
-  for (const PackedWeight& packed : weight.packings) {
-    if (packed.packing != bucket.candidate.packing) continue;
-    object["packed_bytes"] = packed.bytes();
-    object["packing_hash"] = packed.contents_hash();
+  if (const PackedWeight* const packed = weight.packing_of(bucket)) {
+    object["packed_bytes"] = packed->bytes();
+    object["packing_hash"] = packed->contents_hash();
   }
   // What a library runs in the plan is not known.
   if (!bucket.candidate.plan.has_matmul()) object["plan_hash"] = hash_text(to_json(bucket.candidate.plan));

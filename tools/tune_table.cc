@@ -81,12 +81,18 @@ std::string operator_note(const WeightResult& weight, const BucketChoice& bucket
   return fmt::format(" ({})", operator_kind_name(bucket.spec.kind));
 }
 
+std::string gpu_bytes_text(const WeightResult& weight, const BucketChoice& bucket) {
+  const PackedWeight* const packed = weight.packing_of(bucket);
+  return packed == nullptr ? "-" : human_bytes(static_cast<double>(packed->bytes()));
+}
+
 std::string choices_table(const TuneReport& report) {
   TextTable table({{"weight"},
                    {"shape"},
                    {"zeros", true},
                    {"N", true},
                    {"choice"},
+                   {"GPU bytes", true},
                    {"us", true},
                    {"dense us", true},
                    {"ratio", true},
@@ -96,8 +102,8 @@ std::string choices_table(const TuneReport& report) {
     for (const BucketChoice& bucket : weight.buckets) {
       table.add({weight.name + operator_note(weight, bucket), fmt::format("{}x{}", weight.rows, weight.cols),
                  fmt::format("{:.1f} %", 100 * weight.sparsity), std::to_string(bucket.tokens),
-                 short_config(bucket.candidate.config), fmt::format("{:.2f}", bucket.us()),
-                 bucket.dense_us > 0 ? fmt::format("{:.2f}", bucket.dense_us) : "-",
+                 short_config(bucket.candidate.config), gpu_bytes_text(weight, bucket),
+                 fmt::format("{:.2f}", bucket.us()), bucket.dense_us > 0 ? fmt::format("{:.2f}", bucket.dense_us) : "-",
                  ratio_text(bucket.dense_us, bucket.us()),
                  bucket.us() > 0 ? fmt::format("{:.0f}", weight.bytes_moved(bucket) / bucket.us() / 1e3) : "-",
                  bucket.evidence + (bucket.cached ? ", cached" : "") + (bucket.complete ? "" : ", cut short")});

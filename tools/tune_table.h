@@ -16,6 +16,9 @@ std::string short_config(const std::string& text);
 // " (sddmm)", where the weight has several operators.
 std::string operator_note(const WeightResult& weight, const BucketChoice& bucket);
 
+// Of the packing that the choice reads.
+std::string gpu_bytes_text(const WeightResult& weight, const BucketChoice& bucket);
+
 std::string choices_table(const TuneReport& report);
 // GPU bytes, and time of one pass over all weights for each N, dense against tuned.
 std::string model_summary(const TuneReport& report);

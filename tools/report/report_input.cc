@@ -159,6 +159,7 @@ Result<ResultCase> choice_from(const json& object, const std::string& where, con
   ResultCase one = weight;
   read_choice(fields, one);
   one.predicted_us = fields.number_or("predicted_us", 0, kMostMicroseconds, 0);
+  one.packed_bytes = fields.number_or("packed_bytes", 0, kMostBytes, 0);
   one.bytes_moved = fields.number_or("bytes_moved", 0, kMostBytes, 0);
   JsonFields roofline(fields.object_or_none("roofline"), fields.place("roofline"));
   one.bound_us = roofline.number_or("us", 0, kMostMicroseconds, 0);

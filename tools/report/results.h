@@ -56,6 +56,7 @@ struct ResultCase {
   double predicted_us = 0;
   double cublas_us = 0;
   double cusparse_us = 0;
+  double packed_bytes = 0;  // on the GPU, of the packing that it reads; 0: not known
   double bytes_moved = 0;
   double bound_us = 0;   // what the device lets it take: the roofline; 0: not known
   std::string bound_by;  // "memory", "tensor cores"

@@ -29,6 +29,8 @@ ResultCase case_of(const TunedWeight& weight, const TunedOperator& op, const Tun
   one.measured = choice.evidence == TunedChoice::Evidence::kMeasured;
   one.us = one.q1_us = one.q3_us = choice.median_us;
   one.cublas_us = choice.dense_us;
+  if (const TunedPacking* const packing = weight.packing(choice.packing))
+    one.packed_bytes = static_cast<double>(packing->bytes());
   one.bytes_moved = bytes_moved(weight, choice);
   return one;
 }

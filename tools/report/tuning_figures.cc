@@ -23,12 +23,13 @@ std::string family_of(const std::string& config) { return config.substr(0, confi
 HtmlTable choice_table(const TuningResults& results) {
   HtmlTable table;
   table.title = "Choices";
-  table.columns = {{"weight"},   {"shape", true}, {"zeros", true},    {"N", true}, {"choice"},
-                   {"us", true}, {"dense", true}, {"speed-up", true}, {"evidence"}};
+  table.columns = {{"weight"},          {"shape", true}, {"zeros", true}, {"N", true},        {"choice"},
+                   {"GPU bytes", true}, {"us", true},    {"dense", true}, {"speed-up", true}, {"evidence"}};
   for (const ResultCase& one : results.cases) {
     const bool compared = one.cublas_us > 0 && one.us > 0;
     table.rows.push_back({one.weight, fmt::format("{} × {}", one.rows, one.cols),
                           fmt::format("{:.1f} %", 100 * one.sparsity), std::to_string(one.tokens), one.family,
+                          one.packed_bytes > 0 ? readable_bytes(std::llround(one.packed_bytes)) : "-",
                           fmt::format("{:.2f}", one.us), compared ? fmt::format("{:.2f}", one.cublas_us) : "-",
                           compared ? times_text(one.cublas_us / one.us) : "-",
                           one.measured ? "measured" : "predicted"});
@@ -100,6 +101,7 @@ HtmlTable bandwidth_table(const TuningResults& results) {
     const double bound = stated ? one.bound_us : memory_us;
     const std::string by = stated ? one.bound_by : "memory";
     table.rows.push_back({one.weight, std::to_string(one.tokens), one.family,
+                          one.packed_bytes > 0 ? readable_bytes(std::llround(one.packed_bytes)) : "-",
                           readable_bytes(std::llround(one.bytes_moved)), fmt::format("{:.0f}", bandwidth / 1e9),
                           bound > 0 ? fmt::format("{:.2f}", bound) : "-", bound > 0 ? by : "-",
                           bound > 0 ? fmt::format("{:.0f} %", 100 * bound / one.us) : "-"});
