@@ -4,9 +4,9 @@
 import json
 import pathlib
 import tempfile
-import types
 import unittest
 
+from mutation.build_graph import Test
 from mutation.draw import Equivalents, draw_of
 from mutation.operators import OPERATORS, blank, mutants_of
 from mutation.results import Results, record_of, report
@@ -135,11 +135,24 @@ class CheckedInListTest(unittest.TestCase):
 class OrderTest(unittest.TestCase):
     def test_tests_of_the_family_come_first_and_cost_what_they_run(self):
         tree = Tree.__new__(Tree)
-        tree.durations = {"short": 1, "wrong": -1, "middle": 30, "kernels": 900, "last": 40}
+        tree.durations = {"short": 1, "wrong": -1, "middle": 30, "kernels": 900, "kernels bsr": 60, "last": 40}
         tree.focus = lambda test, mutant: "bsr" if test.name == "kernels" else ""
-        tests = [types.SimpleNamespace(name=name) for name in tree.durations]
+        tests = [Test(name, [], [], "tests") for name in ("short", "wrong", "middle", "kernels", "last")]
         for budget, expected in ((0, ["kernels"]), (60, ["kernels", "short"]), (70, ["kernels", "short", "middle"])):
             self.assertEqual([test.name for test in tree.measured(tests, None, budget)], expected)
+
+    def test_only_tests_that_span_rooms_or_are_long_have_a_focus(self):
+        mutant = mutants_of("snippets/bsr_family.cuh", SNIPPET)[0]
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "program"
+            program.write_text('#!/bin/sh\ncase $1 in *bsr*) echo Suite.; echo "  Case/bsr";; esac\n')
+            program.chmod(0o755)
+            tree = Tree.__new__(Tree)
+            tree.build, tree.durations = folder, {"long": 900, "short": 1}
+            for name, room, focus in (("new", "tests", "bsr"), ("long", "search", "bsr"), ("short", "search", "")):
+                test = Test(name, [str(program)], [], room, "x_test.cc")
+                self.assertEqual(tree.focus(test, mutant), focus, name)
+            self.assertEqual(tree.focus(Test("not_built", [f"{program}2"], [], "tests", "x_test.cc"), mutant), "")
 
 
 if __name__ == "__main__":
