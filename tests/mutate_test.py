@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests of the mutation tool: what operators change, what they leave alone, and that a run goes on where it stopped."""
 
+import dataclasses
 import json
 import pathlib
 import tempfile
@@ -141,18 +142,22 @@ class OrderTest(unittest.TestCase):
         for budget, expected in ((0, ["kernels"]), (60, ["kernels", "short"]), (70, ["kernels", "short", "middle"])):
             self.assertEqual([test.name for test in tree.measured(tests, None, budget)], expected)
 
-    def test_only_tests_that_span_rooms_or_are_long_have_a_focus(self):
-        mutant = mutants_of("snippets/bsr_family.cuh", SNIPPET)[0]
+    def test_of_cases_by_family_only_those_of_the_mutant_run(self):
+        listing = 'case $* in *list_tests*) case $1 in *bsr*) echo "Suite."; echo "  Case/bsr";; esac;; *) echo $*;; esac'
         with tempfile.TemporaryDirectory() as folder:
             program = pathlib.Path(folder) / "program"
-            program.write_text('#!/bin/sh\ncase $1 in *bsr*) echo Suite.; echo "  Case/bsr";; esac\n')
+            program.write_text(f"#!/bin/sh\n{listing}\n")
             program.chmod(0o755)
             tree = Tree.__new__(Tree)
-            tree.build, tree.durations = folder, {"long": 900, "short": 1}
-            for name, room, focus in (("new", "tests", "bsr"), ("long", "search", "bsr"), ("short", "search", "")):
-                test = Test(name, [str(program)], [], room, "x_test.cc")
-                self.assertEqual(tree.focus(test, mutant), focus, name)
-            self.assertEqual(tree.focus(Test("not_built", [f"{program}2"], [], "tests", "x_test.cc"), mutant), "")
+            tree.build, tree.families = folder, ["bsr", "rows", "slots"]
+            test = Test("kernels", [str(program)], [], "tests", "x_test.cc")
+            for file, focus in (("bsr_blocks", "bsr"), ("row_products", ""), ("ring", "")):
+                mutant = mutants_of(f"snippets/{file}.cuh", SNIPPET)[0]
+                self.assertEqual(tree.focus(test, mutant), focus, file)
+            mutant = mutants_of("generator/bsr_family.cc", SNIPPET)[0]
+            self.assertEqual(tree.focus(Test("unbuilt", [f"{program}2"], [], "tests", "x_test.cc"), mutant), "")
+            self.assertNotIn("/rows", tree.run_test(test, 60)[1])
+            self.assertRegex(tree.run_test(dataclasses.replace(test, focus="bsr"), 60)[1], r":\*/rows\*:\*/slots\*$")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ MEMORY_LIMIT = 4096 << 30  # address space of one process: each emulator in it r
 LEAST_LIMIT_S = 20  # of a test, and so often what it takes without a mutant:
 TIMES_SLOWER = 5
 SLOWER_MACHINE = 4
-LONG_TEST_S = 60
 BATCH = 4  # tests built by one call of ninja
 # Compares hashes of the sources with checked-in ones: whatever a mutant does, it fails.
 COMPARES_SOURCES = "Catalogue.StatementsAreThoseOfTheHeaders"
@@ -92,6 +91,7 @@ class Tree:
         subprocess.run(
             ["cmake", "--preset", preset], cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
+        self.families = [file.name.removesuffix("_family.cc") for file in (self.root / "generator").glob("*_family.cc")]
         self.durations_file = self.build / "test_durations.json"
         self.durations = json.loads(self.durations_file.read_text()) if self.durations_file.exists() else {}
 
@@ -114,19 +114,19 @@ class Tree:
         return BuildGraph(self.root, self.build)
 
     def run_test(self, test: Test, limit_s: float) -> Outcome:
-        options = ["--gtest_fail_fast", "--gtest_brief=1"] if test.is_gtest else []
-        options += [f"--gtest_filter=*{test.focus}*-{COMPARES_SOURCES}"] if test.is_gtest else []
+        others = [f"*/{family}*" for family in self.families if test.focus and family != test.focus]
+        filter_option = f"--gtest_filter=*-{':'.join([COMPARES_SOURCES, *others])}"
+        options = ["--gtest_fail_fast", "--gtest_brief=1", filter_option] if test.is_gtest else []
         return run(test.command + options, self.build, limit_s, test.environment)
 
     def focus(self, test: Test, mutant: Mutant) -> str:
-        """Of a test that is long or spans rooms only the cases that bear the name of the mutant's family run, where
-        there are any."""
+        """Of a test that has cases by family, only those of the mutant's family run, and those of none."""
         word = re.split(r"[_.]", mutant.file.split("/")[-1])[0]
-        spans = test.room == "tests" or self.durations.get(test.name, 0) >= LONG_TEST_S
-        if not test.is_gtest or not spans or not pathlib.Path(test.command[0]).exists():
+        family = next((each for each in self.families if each.startswith(word)), "")
+        if not family or not test.is_gtest or not pathlib.Path(test.command[0]).exists():
             return ""
-        _, listing = run([*test.command, f"--gtest_filter=*{word}*", "--gtest_list_tests"], self.build, 60, {})
-        return word if re.search(r"^  \S", listing, re.MULTILINE) else ""
+        _, listing = run([*test.command, f"--gtest_filter=*/{family}*", "--gtest_list_tests"], self.build, 60, {})
+        return family if re.search(r"^  \S", listing, re.MULTILINE) else ""
 
     def measured(self, tests: list[Test], mutant: Mutant, budget_s: float) -> list[Test]:
         """Those that pass without a mutant, after each has run so once; as many as the budget has time for. Tests with
