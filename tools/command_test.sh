@@ -118,6 +118,8 @@ expect 0 "geometric mean" "$sparsmith" bench model.safetensors --device emulator
 expect 0 "cublas: in 2 cases the epilogue, which it lacks, is a kernel of ours behind it" \
   "$sparsmith" bench model.safetensors --device emulator --cache tune.db --epilogue gelu
 expect 0 "roofline us  bound by  reached" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
+expect 0 '^|.*| roofline us | bound by | reached' \
+  "$sparsmith" bench model.safetensors --device emulator --cache tune.db --markdown
 expect 0 '"command":"sparsmith bench model.safetensors --layout feature_major --epilogue gelu --device emulator' \
   "$sparsmith" bench model.safetensors --device emulator --no-cache --layout feature_major --epilogue gelu --json
 expect 0 '"roofline":{"by":"memory","reached":' \
