@@ -136,6 +136,19 @@ TEST(GatherFamilyTest, ALongRowIsPredictedToTakeItsTime) {
   EXPECT_DOUBLE_EQ(family.predict(plain_config(), problem, uneven), even_us);
 }
 
+// Each piece of a row puts sums; a segment longer than the rows cuts none.
+TEST(GatherFamilyTest, RowsInManyPiecesArePredictedToTakeLonger) {
+  Random random(8);
+  const CsrMatrix matrix = draw_matrix(random, 4096, 8192, 0.01);  // 82 nonzeros a row
+  const auto predicted = [&](std::int64_t segment_length) {
+    Config config = plain_config();
+    config.values["segment_length"] = segment_length;
+    return GatherFamily().predict(config, problem_of(matrix, 32), compute_statistics(matrix));
+  };
+  EXPECT_GT(predicted(16), 1.1 * predicted(64));
+  EXPECT_DOUBLE_EQ(predicted(128), predicted(256));
+}
+
 TEST(GatherFamilyTest, KernelTextDependsOnItsNameAlone) {
   expect_text_depends_on_name_alone(GatherFamily(), {{64, 512}, {300, 70000}});
 }

@@ -125,6 +125,19 @@ TEST_P(PerfStoreTest, WhatIsRecordedComesBack) {
   EXPECT_EQ(store.counts()->implementations, 2);
 }
 
+TEST_P(PerfStoreTest, ACommitWithoutATimeStandsWhereItWasRecorded) {
+  PerfStore store = open();
+  ASSERT_TRUE(store.record(run_of("bbbb2222"), std::vector{measurement("a", {1})}).ok());  // now
+  PerfRun earlier = run_of("aaaa1111");
+  earlier.recorded_at = "2001-02-03T04:05:06Z";
+  ASSERT_TRUE(store.record(earlier, std::vector{measurement("a", {1})}).ok());
+  const auto commits = store.commits("");
+  ASSERT_EQ(commits->size(), 2U);
+  EXPECT_EQ(commits->at(0).hash, "aaaa1111");
+  EXPECT_EQ(commits->at(0).committed_at, earlier.recorded_at);
+  EXPECT_GT(commits->at(1).committed_at, earlier.recorded_at);
+}
+
 TEST_P(PerfStoreTest, ARunIsStoredWhollyOrNotAtAll) {
   PerfStore store = open();
   const std::vector bad = {measurement("a", {1}), measurement("b", {})};

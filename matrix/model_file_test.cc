@@ -120,7 +120,9 @@ TEST_F(ModelFileTest, RefusesBadShardIndexes) {
   };
   EXPECT_THAT(error("[]"), HasSubstr("no index of safetensors shards"));
   EXPECT_THAT(error(R"({"a":1})"), HasSubstr("must be a string"));
-  EXPECT_THAT(error(R"({"a":"../s1.safetensors"})"), HasSubstr("must be a file beside the index"));
+  for (const char* shard : {"../s1.safetensors", "..", ""})
+    EXPECT_THAT(error(R"({"a":")" + std::string(shard) + R"("})"), HasSubstr("must be a file beside the index"))
+        << shard;
   EXPECT_THAT(error(R"({"a":"s9.safetensors"})"), HasSubstr("s9.safetensors"));
   EXPECT_THAT(error(R"({"b":"s1.safetensors"})"),
               HasSubstr("tensor 'b': the index places it in shard s1.safetensors, which lacks it"));

@@ -155,6 +155,8 @@ TEST_F(GpuExecutorTest, LaunchesWithTheSizesAndAttributesOfThePlan) {
   EXPECT_EQ(made.cluster, (std::array<unsigned, 3>{2, 1, 3}));
   EXPECT_EQ(made.shared_bytes, 9216U);
   EXPECT_TRUE(made.programmatic);
+  ASSERT_TRUE(executor_->run({{launch("k")}, 0}, {}).ok());  // one block, where the plan says nothing else
+  EXPECT_EQ(fake_cuda().launches.back().grid, (std::array<unsigned, 3>{1, 1, 1}));
 }
 
 TEST_F(GpuExecutorTest, ARunThatTakesLongerThanItMayIsGivenUp) {

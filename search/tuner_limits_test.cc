@@ -122,6 +122,19 @@ TEST_F(TunerLimitsTest, WhenTimeIsOverEveryWeightHasAChoiceAndThoseThatPromiseMo
   }
 }
 
+TEST_F(TunerLimitsTest, AWeightOfWhichNothingIsKnownHidesNotWhatOthersPromise) {
+  std::vector<WeightInput> weights = growing(4);
+  weights.front().statistics.reset();
+  options_.tokens = {1};
+  options_.selection.candidates = 2;
+  options_.budget_s = 1000;
+  std::vector<std::string> order;
+  weight_is_done_ = [&](const WeightResult& result) { order.push_back(result.name); };
+  run(weights);
+  ASSERT_EQ(order.size(), 4U);
+  EXPECT_LT(std::ranges::find(order, weights[3].name), std::ranges::find(order, weights[1].name));
+}
+
 TEST_F(TunerLimitsTest, TheTimeOfAWeightIsSharedOutAmongItsNs) {
   options_.tokens = {1, 8};
   options_.selection.candidates = 40;

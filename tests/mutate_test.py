@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Tests of the mutation tool: what operators change, what they leave alone, and that a run goes on where it stopped."""
 
+import dataclasses
 import json
 import pathlib
 import tempfile
-import types
 import unittest
 
+from mutation.build_graph import Test
 from mutation.draw import Equivalents, draw_of
 from mutation.operators import OPERATORS, blank, mutants_of
 from mutation.results import Results, record_of, report
@@ -135,11 +136,28 @@ class CheckedInListTest(unittest.TestCase):
 class OrderTest(unittest.TestCase):
     def test_tests_of_the_family_come_first_and_cost_what_they_run(self):
         tree = Tree.__new__(Tree)
-        tree.durations = {"short": 1, "wrong": -1, "middle": 30, "kernels": 900, "last": 40}
+        tree.durations = {"short": 1, "wrong": -1, "middle": 30, "kernels": 900, "kernels bsr": 60, "last": 40}
         tree.focus = lambda test, mutant: "bsr" if test.name == "kernels" else ""
-        tests = [types.SimpleNamespace(name=name) for name in tree.durations]
+        tests = [Test(name, [], [], "tests") for name in ("short", "wrong", "middle", "kernels", "last")]
         for budget, expected in ((0, ["kernels"]), (60, ["kernels", "short"]), (70, ["kernels", "short", "middle"])):
             self.assertEqual([test.name for test in tree.measured(tests, None, budget)], expected)
+
+    def test_of_cases_by_family_only_those_of_the_mutant_run(self):
+        listing = 'case $* in *list_tests*) case $1 in *bsr*) echo "Suite."; echo "  Case/bsr";; esac;; *) echo $*;; esac'
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "program"
+            program.write_text(f"#!/bin/sh\n{listing}\n")
+            program.chmod(0o755)
+            tree = Tree.__new__(Tree)
+            tree.build, tree.families = folder, ["bsr", "rows", "slots"]
+            test = Test("kernels", [str(program)], [], "tests", "x_test.cc")
+            for file, focus in (("bsr_blocks", "bsr"), ("row_products", ""), ("ring", "")):
+                mutant = mutants_of(f"snippets/{file}.cuh", SNIPPET)[0]
+                self.assertEqual(tree.focus(test, mutant), focus, file)
+            mutant = mutants_of("generator/bsr_family.cc", SNIPPET)[0]
+            self.assertEqual(tree.focus(Test("unbuilt", [f"{program}2"], [], "tests", "x_test.cc"), mutant), "")
+            self.assertNotIn("/rows", tree.run_test(test, 60)[1])
+            self.assertRegex(tree.run_test(dataclasses.replace(test, focus="bsr"), 60)[1], r":\*/rows\*:\*/slots\*$")
 
 
 if __name__ == "__main__":

@@ -119,6 +119,8 @@ expect 0 "geometric mean over dense: [0-9.]*x in 2 cases" \
   "$sparsmith" bench model.safetensors --device emulator --cache tune.db --epilogue gelu --vs cublas,cusparse
 expect 2 "nccl" "$sparsmith" bench model.safetensors --device emulator --vs nccl
 expect 0 "roofline us  bound by  reached" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
+expect 0 '^|.*| roofline us | bound by | reached' \
+  "$sparsmith" bench model.safetensors --device emulator --cache tune.db --markdown
 expect 0 '"command":"sparsmith bench model.safetensors --layout feature_major --epilogue gelu --device emulator' \
   "$sparsmith" bench model.safetensors --device emulator --no-cache --layout feature_major --epilogue gelu --json
 expect 0 '"roofline":{"by":"memory","reached":' \

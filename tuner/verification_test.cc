@@ -261,6 +261,8 @@ TEST(LargeVerificationTest, LooksAtTheEdgesAndAtDrawnTokens) {
       if (std::isnan(some.expected(39, column).value)) continue;
       EXPECT_FALSE(wrong.ok);
       EXPECT_THAT(wrong.reason, testing::StartsWith("y[row 39][token " + std::to_string(tokens[column]) + "]"));
+      const std::string all_outputs = std::to_string(std::ssize(some.bounds()));
+      EXPECT_THAT(wrong.reason, testing::EndsWith("; 1 of " + all_outputs + " outputs are wrong"));
     }
   }
   EXPECT_EQ(seen.size(), 201U) << "each token is looked at by some seed";

@@ -23,6 +23,7 @@ class Test:
     room: str
     source: str = ""  # x_test.cc, relative to the root
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    focus: str = ""  # the family whose cases run, where other families have some too
 
     @property
     def is_gtest(self) -> bool:

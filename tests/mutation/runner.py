@@ -19,7 +19,6 @@ MEMORY_LIMIT = 4096 << 30  # address space of one process: each emulator in it r
 LEAST_LIMIT_S = 20  # of a test, and so often what it takes without a mutant:
 TIMES_SLOWER = 5
 SLOWER_MACHINE = 4
-LONG_TEST_S = 60
 BATCH = 4  # tests built by one call of ninja
 # Compares hashes of the sources with checked-in ones: whatever a mutant does, it fails.
 COMPARES_SOURCES = "Catalogue.StatementsAreThoseOfTheHeaders"
@@ -92,6 +91,7 @@ class Tree:
         subprocess.run(
             ["cmake", "--preset", preset], cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
+        self.families = [file.name.removesuffix("_family.cc") for file in (self.root / "generator").glob("*_family.cc")]
         self.durations_file = self.build / "test_durations.json"
         self.durations = json.loads(self.durations_file.read_text()) if self.durations_file.exists() else {}
 
@@ -113,47 +113,51 @@ class Tree:
         run([f"{self.build}/bin/draw_packed_seeds", f"{self.build}/tests/fuzz/seeds"], self.build, 300, {})
         return BuildGraph(self.root, self.build)
 
-    def run_test(self, test: Test, limit_s: float, focus: str = "") -> Outcome:
-        options = ["--gtest_fail_fast", "--gtest_brief=1"] if test.is_gtest else []
-        options += [f"--gtest_filter=*{focus}*-{COMPARES_SOURCES}"] if test.is_gtest else []
+    def run_test(self, test: Test, limit_s: float) -> Outcome:
+        others = [f"*/{family}*" for family in self.families if test.focus and family != test.focus]
+        filter_option = f"--gtest_filter=*-{':'.join([COMPARES_SOURCES, *others])}"
+        options = ["--gtest_fail_fast", "--gtest_brief=1", filter_option] if test.is_gtest else []
         return run(test.command + options, self.build, limit_s, test.environment)
 
     def focus(self, test: Test, mutant: Mutant) -> str:
-        """Of a long test only the cases that bear the name of the mutant's family run, where there are any."""
+        """Of a test that has cases by family, only those of the mutant's family run, and those of none."""
         word = re.split(r"[_.]", mutant.file.split("/")[-1])[0]
-        if not test.is_gtest or self.durations.get(test.name, 0) < LONG_TEST_S:
+        family = next((each for each in self.families if each.startswith(word)), "")
+        if not family or not test.is_gtest or not pathlib.Path(test.command[0]).exists():
             return ""
-        _, listing = run([*test.command, f"--gtest_filter=*{word}*", "--gtest_list_tests"], self.build, 60, {})
-        return word if re.search(r"^  \S", listing, re.MULTILINE) else ""
+        _, listing = run([*test.command, f"--gtest_filter=*/{family}*", "--gtest_list_tests"], self.build, 60, {})
+        return family if re.search(r"^  \S", listing, re.MULTILINE) else ""
 
     def measured(self, tests: list[Test], mutant: Mutant, budget_s: float) -> list[Test]:
         """Those that pass without a mutant, after each has run so once; as many as the budget has time for. Tests with
         cases of the mutant's family, which tell most, come first."""
         useful: list[Test] = []
         spent = 0.0
-        for test in sorted(tests, key=lambda test: not self.focus(test, mutant)):
+        focused = [dataclasses.replace(test, focus=self.focus(test, mutant)) for test in tests]
+        for test in sorted(focused, key=lambda test: not test.focus):
             if spent > budget_s:
                 break
             duration = self.duration(test)
             if duration < 0:
                 continue
             useful.append(test)
-            spent += min(duration, LONG_TEST_S) if self.focus(test, mutant) else duration
+            spent += duration
         return useful
 
     def duration(self, test: Test) -> float:
         """Seconds of the test without a mutant: -1 where it fails so, and tells nothing."""
-        if test.name not in self.durations:
+        name = f"{test.name} {test.focus}".strip()
+        if name not in self.durations:
             status, output = self.ninja(test.targets, writes_cache=True)
             if status != 0:
                 raise RuntimeError(f"{test.name} does not build without a mutant:\n{output}")
             begin = time.monotonic()
             status, output = self.run_test(test, 1800)
-            self.durations[test.name] = round(time.monotonic() - begin, 2) if status == 0 else -1
+            self.durations[name] = round(time.monotonic() - begin, 2) if status == 0 else -1
             if status != 0:
-                print(f"{test.name} fails without a mutant and is left out:\n{output[-1500:]}", flush=True)
+                print(f"{name} fails without a mutant and is left out:\n{output[-1500:]}", flush=True)
             self.durations_file.write_text(json.dumps(self.durations, indent=0))
-        return self.durations[test.name]
+        return self.durations[name]
 
 
 def is_near(test: Test, mutant: Mutant) -> bool:
@@ -173,11 +177,10 @@ def first_failure(tree: Tree, tests: list[Test], mutant: Mutant, end: float, rec
             record |= {"outcome": "does not compile", "error": error.group() if error else output[-300:]}
             return
         for test in batch:
-            limit = max(LEAST_LIMIT_S, TIMES_SLOWER * tree.durations[test.name])
-            focus = tree.focus(test, mutant)
-            status, output = tree.run_test(test, limit, focus)
+            limit = max(LEAST_LIMIT_S, TIMES_SLOWER * tree.duration(test))
+            status, output = tree.run_test(test, limit)
             if status is None:  # a machine that does other work is no timeout
-                status, output = tree.run_test(test, SLOWER_MACHINE * limit, focus)
+                status, output = tree.run_test(test, SLOWER_MACHINE * limit)
             record["tests"].append(test.name)
             if status != 0:
                 case = re.search(r"\[  FAILED  \] (\S+?)[,\n ]", output)
