@@ -71,7 +71,7 @@ class DenseMatmul {
   bool exact_;
   cublasLtHandle_t handle_ = nullptr;
   mutable std::mutex mutex_;
-  // A question takes up to 0.3 ms. Guarded by mutex_, and of a fixed size, so that a run allocates nothing.
+  // The library takes longer to answer than to launch. Guarded by mutex_; of a fixed size: a run allocates nothing.
   struct Answer {
     Question question{};  // of no tokens: none yet
     cublasLtMatmulAlgo_t algorithm{};

@@ -53,8 +53,8 @@ struct TuneOutcome {
   std::string cache_path;  // empty: without
   std::string compiler_version;
   std::string timing_policy;
-  std::string
-      command;  // `sparsmith bench` with these settings, but for what it picks: --operator, --tokens and --include
+  // `sparsmith bench` with these settings, without --operator, --tokens and --include.
+  std::string command;
   std::string device_note;  // what was assumed where nothing was said: "no usable GPU (...): predicted ..."
 };
 
