@@ -16,7 +16,7 @@ constexpr std::array kTable = {
     Row{DataType::kFloat32, 4, "fp32", "F32"},   Row{DataType::kFloat16, 2, "fp16", "F16"},
     Row{DataType::kBFloat16, 2, "bf16", "BF16"}, Row{DataType::kUint8, 1, "u8", "U8"},
     Row{DataType::kUint16, 2, "u16", "U16"},     Row{DataType::kUint32, 4, "u32", "U32"},
-    Row{DataType::kInt32, 4, "i32", "I32"},
+    Row{DataType::kInt32, 4, "i32", "I32"},      Row{DataType::kInt8, 1, "i8", "I8"},
 };
 
 const Row& row_of(DataType type) { return kTable.at(static_cast<std::size_t>(type)); }

@@ -111,8 +111,12 @@ Status check(const CsrMatrix& matrix, const CsrPacking& packing, DataType type) 
   if (matrix.rows >= (std::int64_t{1} << 31) || matrix.nnz() + matrix.rows * 7 >= (std::int64_t{1} << 32))
     return invalid_argument(
         fmt::format("csr: {} rows with {} nonzeros exceed 32-bit offsets", matrix.rows, matrix.nnz()));
-  if (type != DataType::kFloat32 && type != DataType::kFloat16 && type != DataType::kBFloat16)
-    return invalid_argument(fmt::format("csr: values are fp32, fp16 or bf16, not {}", short_name(type)));
+  if (type != DataType::kFloat32 && type != DataType::kFloat16 && type != DataType::kBFloat16 &&
+      type != DataType::kInt8)
+    return invalid_argument(
+        fmt::format("csr: values are fp32, fp16 or bf16, or 8-bit codes, not {}", short_name(type)));
+  if (size_of(type) * static_cast<std::size_t>(packing.alignment) < 2)
+    return invalid_argument("csr: 8-bit codes are loaded by two at least; align to 2");
   return {};
 }
 
@@ -162,6 +166,10 @@ Result<PackedWeight> pack_csr(const CsrMatrix& matrix, const CsrPacking& packing
     case DataType::kBFloat16:
       packed.arrays.push_back(pack_values<std::uint16_t>(
           matrix, cuts, type, [](float value) { return half_bits(value, DataType::kBFloat16); }));
+      break;
+    case DataType::kInt8:
+      packed.arrays.push_back(
+          pack_values<std::int8_t>(matrix, cuts, type, [](float value) { return static_cast<std::int8_t>(value); }));
       break;
     default:
       packed.arrays.push_back(pack_values<float>(matrix, cuts, type, [](float value) { return value + 0.0F; }));

@@ -42,9 +42,9 @@ struct CsrPacking {
 std::string_view row_order_name(RowOrder order);
 std::string_view partial_sums_name(PartialSums partials);
 
-// Values are rounded to `type`. Facts: segments, split_rows, slots, stored (elements of columns and values, padding
-// included), has_targets (0 or 1). Error: kInvalidArgument for a packing that cannot hold the matrix (uint16 columns
-// beyond K = 65,536; over 2^32 elements).
+// Values are rounded to `type`, or are 8-bit codes. Facts: segments, split_rows, slots, stored (elements of columns and
+// values, padding included), has_targets (0 or 1). Error: kInvalidArgument for a packing that cannot hold the matrix
+// (uint16 columns beyond K = 65,536; over 2^32 elements).
 Result<PackedWeight> pack_csr(const CsrMatrix& matrix, const CsrPacking& packing, DataType type);
 
 }  // namespace sparsmith

@@ -58,6 +58,7 @@ class CsrReader : public PackedReader {
     parts.require(view.rows <= segments_.size() && view.rows < (std::int64_t{1} << 31),
                   fmt::format("{} segments for {} rows", segments_.size(), view.rows));
     parts.require(packing.index_bytes == 4 || view.cols <= 65536, "columns that exceed 16 bits");
+    parts.require(value_bytes_ * packing.alignment > 1, "8-bit codes that are not aligned to 2");
   }
 
   Status check_bounds(int threads) override {
@@ -167,8 +168,11 @@ class CsrReader : public PackedReader {
 
   template <class Index>
   bool read_segment(std::uint32_t s, std::int64_t row, UnitRows& rows) const {
-    return value_bytes_ == 2 ? read_segment_of<Index, std::uint16_t>(s, row, rows)
-                             : read_segment_of<Index, std::uint32_t>(s, row, rows);
+    switch (value_bytes_) {
+      case 1: return read_segment_of<Index, std::uint8_t>(s, row, rows);
+      case 2: return read_segment_of<Index, std::uint16_t>(s, row, rows);
+      default: return read_segment_of<Index, std::uint32_t>(s, row, rows);
+    }
   }
   // False where padding behind it is not 0.
   template <class Index, class Bits>
@@ -201,6 +205,6 @@ class CsrReader : public PackedReader {
 
 }  // namespace
 
-PackedFormat csr_format() { return format_of<CsrReader, packing_named, pack_csr, 1>("csr", {"values"}); }
+PackedFormat csr_format() { return format_of<CsrReader, packing_named, pack_csr, 1>("csr", {"values"}, false, true); }
 
 }  // namespace sparsmith

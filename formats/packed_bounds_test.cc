@@ -67,6 +67,8 @@ void follow_csr(Addresses& weight) {
       weight.inside(narrow ? weight.at<std::uint16_t>("columns", i) : weight.at<std::uint32_t>("columns", i),
                     weight.cols(), "column");
   }
+  if (const Coding* coding = coding_of(weight.packing()))
+    weight.at<std::uint8_t>("scales", weight.rows() * coding->scales_of_row(weight.cols()) - 1);
   for (std::int64_t i = 0; i < weight.fact("split_rows"); ++i) {
     weight.inside(weight.at<std::uint32_t>("split_rows", i), weight.rows(), "row");
     weight.inside(weight.at<std::uint32_t>("slot_offsets", i), weight.at<std::uint32_t>("slot_offsets", i + 1),

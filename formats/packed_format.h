@@ -27,6 +27,8 @@ struct PackedFormat {
   std::vector<std::string_view> value_arrays;
   // A value of 0 is stored as -0: +0 is where the weight has nothing. Elsewhere 0 is +0.
   bool negative_zeros = false;
+  // Whether its value arrays hold codes as well (formats/coding.h).
+  bool codes = false;
 };
 
 // All of them.
@@ -40,7 +42,8 @@ bool is_transposed(std::string_view packing);
 std::string transposed_packing(std::string_view packing);
 std::string_view without_transposed(std::string_view packing);
 
-// The weight in the packing of that name. Errors: PackedFormat::pack()'s, and kInvalidInput for a name of no format.
+// The weight in the packing of that name, which may end in a coding's name and in "_transposed". Errors:
+// PackedFormat::pack()'s; kInvalidInput for a name of no format; kInvalidArgument where the format holds no codes.
 Result<PackedWeight> pack(std::string_view packing, const CsrMatrix& matrix, DataType type);
 
 // The weight again, with values as stored: a packed weight may come from a file.

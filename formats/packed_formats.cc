@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "formats/coding.h"
 #include "formats/packed_format.h"
 
 namespace sparsmith {
@@ -42,10 +43,30 @@ std::string_view without_transposed(std::string_view packing) {
   return packing.substr(0, packing.size() - (is_transposed(packing) ? kTransposed.size() : 0));
 }
 
-Result<PackedWeight> pack(std::string_view packing, const CsrMatrix& matrix, DataType type) {
+namespace {
+
+Result<PackedWeight> pack_coded(const PackedFormat& format, const Coding& coding, std::string_view packing,
+                                const CsrMatrix& matrix, DataType type) {
+  if (!format.codes) return invalid_argument(fmt::format("{}: {} packings hold no codes", packing, format.name));
+  CodedWeight coded = coding.encode(matrix, type);
+  SPARSMITH_ASSIGN_OR_RETURN(PackedWeight packed, format.pack(without_coding(packing), coded.codes, coding.stored));
+  packed.packing = packing;
+  packed.value_type = type;
+  packed.arrays.push_back({kScales, coding.scale, std::move(coded.scales)});
+  return packed;
+}
+
+Result<PackedWeight> pack_rows(std::string_view packing, const CsrMatrix& matrix, DataType type) {
   SPARSMITH_ASSIGN_OR_RETURN(const PackedFormat* format, packed_format(packing));
-  if (!is_transposed(packing)) return format->pack(packing, matrix, type);
-  SPARSMITH_ASSIGN_OR_RETURN(PackedWeight packed, format->pack(without_transposed(packing), transposed(matrix), type));
+  const Coding* const coding = coding_of(packing);
+  return coding == nullptr ? format->pack(packing, matrix, type) : pack_coded(*format, *coding, packing, matrix, type);
+}
+
+}  // namespace
+
+Result<PackedWeight> pack(std::string_view packing, const CsrMatrix& matrix, DataType type) {
+  if (!is_transposed(packing)) return pack_rows(packing, matrix, type);
+  SPARSMITH_ASSIGN_OR_RETURN(PackedWeight packed, pack_rows(without_transposed(packing), transposed(matrix), type));
   packed.packing = packing;
   std::swap(packed.rows, packed.cols);
   return packed;

@@ -15,9 +15,6 @@ PackedParts::PackedParts(const PackedView& view, std::initializer_list<int> vers
   require(view.cols > 0 || view.rows == 0, "rows without columns");
   require(std::ranges::find(versions, view.packer_version) != versions.end(),
           fmt::format("version {} of its packer is another's: tune again", view.packer_version));
-  require(view.value_type == DataType::kFloat32 || view.value_type == DataType::kFloat16 ||
-              view.value_type == DataType::kBFloat16,
-          "values are fp32, fp16 or bf16");
 }
 
 void PackedParts::require(bool holds, std::string_view reason) {

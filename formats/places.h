@@ -29,8 +29,8 @@ struct Places {
 
 // The places of the pattern in the packing of that name, with values of `type`. Takes as long as two to four packings,
 // and their memory.
-//   Errors: PackedFormat::pack()'s; kUnsupported beyond 2^32 elements or 2^42 nonzeros; kInternal where what is between
-//   the values depends on them.
+//   Errors: PackedFormat::pack()'s; kUnsupported beyond 2^32 elements or 2^42 nonzeros, and for coded values; kInternal
+//   where what is between the values depends on them.
 Result<Places> places_of(std::string_view packing, const SparsityPattern& pattern, DataType type);
 
 // A value array and its share of the places.

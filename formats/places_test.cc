@@ -15,7 +15,7 @@ namespace {
 class PlacesTest : public testing::TestWithParam<PackedFormat> {
  protected:
   DrawnPacking draw() {
-    auto drawn = draw_packing(random_, GetParam().name);
+    auto drawn = draw_packing(random_, GetParam().name, false);
     EXPECT_TRUE(drawn.ok()) << drawn.status().to_string();
     return *std::move(drawn);
   }

@@ -54,6 +54,16 @@ bool write_values(std::span<const Entry> entries, std::int32_t infinity, bool ne
   return wrong >= 0 && !other;
 }
 
+// False where one is the code that no coding has.
+bool write_codes(std::span<const Entry> entries, std::byte* to) {
+  bool other = false;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    to[i] = static_cast<std::byte>(entries[i].bits);
+    other |= to[i] == std::byte{0x80};
+  }
+  return !other;
+}
+
 // Calls visit(numbers) for blocks of `count` numbers of type From, made such of type To.
 template <class From, class To, class Visit, class Convert>
 void visit_blocks(const std::byte* from, std::uint64_t count, const Visit& visit, const Convert& convert) {
@@ -160,11 +170,13 @@ Status UnitRows::store_row(std::span<Entry> entries, std::int64_t row, std::size
   }
   std::byte* const values = unit.values.get() + first * size_of(type_);
   const bool sound =
-      type_ == DataType::kFloat32   ? write_values<std::uint32_t>(entries, 0x7F800000, negative_zeros_, values)
+      type_ == DataType::kInt8      ? write_codes(entries, values)
+      : type_ == DataType::kFloat32 ? write_values<std::uint32_t>(entries, 0x7F800000, negative_zeros_, values)
       : type_ == DataType::kFloat16 ? write_values<std::uint16_t>(entries, 0x7C00, negative_zeros_, values)
                                     : write_values<std::uint16_t>(entries, 0x7F80, negative_zeros_, values);
   return sound ? Status{}
-               : invalid_input(fmt::format("row {}: a stored value is not finite, or a zero of the wrong sign", row));
+               : invalid_input(
+                     fmt::format("row {}: a stored value is not finite, a zero of the wrong sign or no code", row));
 }
 
 Result<UnpackedRows> UnpackedRows::read(const PackedView& shape, const PackedReader& reader, bool negative_zeros,
@@ -225,6 +237,9 @@ void UnpackedRows::each_value_block(const Visit& visit) const {
       case DataType::kBFloat16:
         visit_blocks<std::uint16_t, float>(from, count, visit,
                                            [](std::uint16_t bits) { return float_from_bf16(bits); });
+        break;
+      case DataType::kInt8:
+        visit_blocks<std::int8_t, float>(from, count, visit, [](std::int8_t code) { return static_cast<float>(code); });
         break;
       default: visit_blocks<float, float>(from, count, visit, [](float value) { return value; });
     }

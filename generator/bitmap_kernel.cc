@@ -12,8 +12,8 @@ namespace {
 
 std::string input_line(const BitmapConfig& config, const OperatorSpec& spec) {
   const std::string_view token_major = boolean(spec.layout == Layout::kTokenMajor);
-  return config.relayout ? fmt::format("using Input = OperandInput<Value, {}, {}>", token_major, config.token_tiles)
-                         : fmt::format("using Input = StripInput<Value, {}>", token_major);
+  return config.relayout ? fmt::format("using Input = OperandInput<InputType, {}, {}>", token_major, config.token_tiles)
+                         : fmt::format("using Input = StripInput<InputType, {}>", token_major);
 }
 
 // Parts of K whose sums a second kernel adds up.
@@ -48,7 +48,8 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
                   "snippets/reduction/fragment_sums.cuh",
                   "snippets/kernels/bitmap.cuh"};
   text.lines = {
-      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      input_type(spec),
+      output_type(spec),
       {fmt::format("constexpr int kWarps = {}", config.warps), "of a block: they share out K"},
       {fmt::format("using Ring = {}<StripBounds<kWarps>>", config.bulk_copies ? "BulkStripRing" : "StripRing"),
        "strips of W to shared memory, a ring a warp"},
@@ -56,7 +57,7 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
       {fmt::format("using Values = BitmapValues<{}, {}, {}>", config.tiles, config.run_bits,
                    boolean(config.stored_offsets)),
        "16-row tiles of a strip, bits of a run, stored offsets"},
-      {fmt::format("using Sums = FragmentSums<Value, {}, {}, kWarps>", config.tiles, config.token_tiles),
+      {fmt::format("using Sums = FragmentSums<InputType, {}, {}, kWarps>", config.tiles, config.token_tiles),
        "16-row tiles, 8-token tiles"},
   };
   add_part_output(spec, split, text);
@@ -75,7 +76,7 @@ KernelText bitmap_text(const BitmapConfig& config, const Problem& problem) {
                      {"int", "row_strips", integer("fact.strips")},
                      {"int", "first_strips", integer("fact.first_strips")},
                      {"int", "first_units", integer("fact.first_units")},
-                     {"const Value*", "x", operand("x")},
+                     {"const InputType*", "x", operand("x")},
                      {"i64", "ldx", integer("ld.x")},
                      {"int", "cols", integer(spec.cols)},
                      {"int", "n", integer("n")}};
@@ -124,7 +125,7 @@ Status take_out(Ablation part, KernelText& text) {
     case Ablation::kNoDecode:
       ablated.wrap("Values", "UndecodedStrips", "snippets/ablation/undecoded_strips.cuh");
       break;
-    case Ablation::kNoMultiply: ablated.wrap("Value", "Unmultiplied", "snippets/ablation/unmultiplied.cuh"); break;
+    case Ablation::kNoMultiply: ablated.wrap("InputType", "Unmultiplied", "snippets/ablation/unmultiplied.cuh"); break;
     case Ablation::kCopyOnly:
       ablated.replace("Kernel", "BitmapKernel", "BitmapCopyKernel", "snippets/ablation/bitmap_copy.cuh");
       break;

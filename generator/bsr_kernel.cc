@@ -21,25 +21,27 @@ KernelText bsr_text(const BsrConfig& config, const Problem& problem) {
   text.headers = {"snippets/prolog/bsr_blocks.cuh", "snippets/prolog/fragment_input.cuh",
                   "snippets/reduction/fragment_sums.cuh", "snippets/kernels/bsr.cuh"};
   text.lines = {
-      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      stored_type(spec.type),
+      input_type(spec),
+      output_type(spec),
       {fmt::format("constexpr int kWarps = {}", config.warps), "of a block: they share out K"},
-      {fmt::format("using Blocks = BsrBlocks<Value, {}, {}>", config.tiles, boolean(config.all)),
+      {fmt::format("using Blocks = BsrBlocks<Stored, {}, {}>", config.tiles, boolean(config.all)),
        "16-row tiles of a block; every block is stored"},
-      {fmt::format("using Input = FragmentInput<Value, {}>", boolean(spec.layout == Layout::kTokenMajor)),
+      {fmt::format("using Input = FragmentInput<InputType, {}>", boolean(spec.layout == Layout::kTokenMajor)),
        "X as operands; token-major"},
-      {fmt::format("using Sums = FragmentSums<Value, {}, {}, kWarps>", config.tiles, config.token_tiles),
+      {fmt::format("using Sums = FragmentSums<InputType, {}, {}, kWarps>", config.tiles, config.token_tiles),
        "16-row tiles, 8-token tiles"},
   };
   add_output(spec, text);
   text.lines.push_back({fmt::format("using Kernel = BsrKernel<Blocks, Input, Sums, Output, kWarps, {}>", config.ahead),
                         "blocks loaded together"});
-  text.parameters = {{"const Value*", "values", packed_array("blocks")},
+  text.parameters = {{"const Stored*", "values", packed_array("blocks")},
                      {"const u32*", "row_blocks", packed_array("row_blocks")},
                      {"const u32*", "block_columns", packed_array("block_columns")},
                      {"int", "row_width", integer("fact.block_columns")},
                      {"int", "rows", integer(spec.rows)},
                      {"int", "block_rows", integer("fact.block_rows")},
-                     {"const Value*", "x", operand("x")},
+                     {"const InputType*", "x", operand("x")},
                      {"i64", "ldx", integer("ld.x")},
                      {"int", "cols", integer(spec.cols)},
                      {"int", "n", integer("n")}};
@@ -61,7 +63,7 @@ Status take_out(Ablation part, KernelText& text) {
   AblatedText ablated(part, text);
   switch (part) {
     case Ablation::kNoDecode: break;  // refused before
-    case Ablation::kNoMultiply: ablated.wrap("Value", "Unmultiplied", "snippets/ablation/unmultiplied.cuh"); break;
+    case Ablation::kNoMultiply: ablated.wrap("InputType", "Unmultiplied", "snippets/ablation/unmultiplied.cuh"); break;
     case Ablation::kCopyOnly:
       ablated.replace("Kernel", "BsrKernel", "BsrCopyKernel", "snippets/ablation/bsr_copy.cuh");
       break;

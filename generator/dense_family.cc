@@ -24,7 +24,7 @@ KernelText epilogue_text(const OperatorSpec& spec) {
   text.summary = "runs the epilog on W X, which a dense product left in fp32";
   text.threads = 256;
   text.headers = {"snippets/kernels/dense_epilogue.cuh"};
-  text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of Y, bias and residual"}};
+  text.lines = {output_type(spec)};
   add_output(spec, text);
   text.lines.push_back({fmt::format("using Kernel = DenseEpilogueKernel<Output, {}, {}, kThreads>",
                                     boolean(spec.layout == Layout::kTokenMajor), kTokensPerThread),

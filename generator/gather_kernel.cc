@@ -27,10 +27,11 @@ KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec) {
   text.headers = {"snippets/prolog/panel_stream.cuh", "snippets/prolog/gathered_rows.cuh",
                   "snippets/reduction/gathered_products.cuh", "snippets/kernels/gather.cuh"};
   text.lines = {
-      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      input_type(spec),
+      output_type(spec),
       {fmt::format("using Stream = PanelStream<panel::Step, {}, kThreads / 32, {}>", config.depth, config.token_lanes),
        "steps loaded ahead, warps, lanes of a team"},
-      {fmt::format("using Input = GatheredRows<Value, {}, {}, {}>", config.token_lanes, boolean(wide),
+      {fmt::format("using Input = GatheredRows<InputType, {}, {}, {}>", config.token_lanes, boolean(wide),
                    boolean(spec.layout == Layout::kTokenMajor)),
        "lanes of a team, a word for each column, X turned by a launch before"},
       {fmt::format("using Products = GatheredProducts<Input, {}, {}, {}>", config.segment_lanes,
@@ -45,7 +46,7 @@ KernelText gather_text(const GatherConfig& config, const OperatorSpec& spec) {
   const std::string row_bytes = fmt::format("({}) * {}", relaid ? kRelayoutStride : "ld.x", size_of(spec.type));
   add_panel_parameters(text);
   text.parameters.insert(text.parameters.end(), {{"int", "cols", integer(spec.cols)},
-                                                 {"const Value*", "x", relaid ? workspace() : operand("x")},
+                                                 {"const InputType*", "x", relaid ? workspace() : operand("x")},
                                                  {"u32", "x_row_bytes", integer(row_bytes)},
                                                  {"int", "x_tokens", integer(relaid ? kRelayoutStride : "n")},
                                                  {"int", "n", integer("n")}});

@@ -41,11 +41,34 @@ std::string_view device_type(DataType type) {
   switch (type) {
     case DataType::kFloat16: return "half";
     case DataType::kBFloat16: return "bfloat16";
+    case DataType::kInt8: return "i8";
     default: return "float";
   }
 }
 
+KernelText::Line stored_type(DataType type) { return {fmt::format("using Stored = {}", device_type(type)), "of W"}; }
+
+KernelText::Line input_type(const OperatorSpec& spec) {
+  return {fmt::format("using InputType = {}", device_type(spec.type)), "of X"};
+}
+
+KernelText::Line output_type(const OperatorSpec& spec) {
+  return {fmt::format("using OutputType = {}", device_type(spec.type)), "of Y, bias and residual"};
+}
+
 std::string_view boolean(bool value) { return value ? "true" : "false"; }
+
+KernelText::Line coding_type(const Coding* coding) {
+  static const std::map<std::string_view, std::string_view> kSnippets = {{"mxint8", "MxInt8"}};
+  const std::string_view snippet = coding == nullptr ? "PlainCoding<Stored>" : kSnippets.at(coding->name);
+  return {fmt::format("using Coding = {}", snippet), "of W's values"};
+}
+
+std::string make_coding(const Coding* coding, const OperatorSpec& spec, KernelText& text) {
+  if (coding == nullptr) return "const Coding coding{};\n";
+  text.parameters.push_back({"const u8*", "scales", packed_array(kScales)});
+  return fmt::format("const Coding coding{{scales, {}}};\n", coding->scales_of_row(spec.cols));
+}
 
 std::string spec_tag(const OperatorSpec& spec) {
   std::string epilogue = spec.epilogue.name();
@@ -54,15 +77,15 @@ std::string spec_tag(const OperatorSpec& spec) {
 }
 
 std::string_view row_products_type(const OperatorSpec& spec) {
-  return spec.accumulation == Accumulation::kFp16Chains ? "Fp16Chains" : "Fp32Products<Value>";
+  return spec.accumulation == Accumulation::kFp16Chains ? "Fp16Chains" : "Fp32Products<InputType>";
 }
 
 void add_output(const OperatorSpec& spec, KernelText& text) {
   text.headers.push_back("snippets/epilog/store_output.cuh");
   text.lines.push_back(
-      {fmt::format("using Output = StoreOutput<Value, {}, {}, {}, {}, {}>", boolean(spec.layout == Layout::kTokenMajor),
-                   activation_type(spec.epilogue.activation), boolean(spec.epilogue.bias), boolean(spec.epilogue.beta),
-                   boolean(spec.epilogue.residual)),
+      {fmt::format("using Output = StoreOutput<OutputType, {}, {}, {}, {}, {}>",
+                   boolean(spec.layout == Layout::kTokenMajor), activation_type(spec.epilogue.activation),
+                   boolean(spec.epilogue.bias), boolean(spec.epilogue.beta), boolean(spec.epilogue.residual)),
        "token-major, activation, + bias, + beta * Y, + residual"});
 }
 
@@ -102,7 +125,7 @@ KernelText finish_parts_text(const OperatorSpec& spec, int parts, const std::str
   text.summary = "adds up the partial sums of column parts, and runs the epilog";
   text.threads = 256;
   text.headers = {"snippets/kernels/finish_parts.cuh"};
-  text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of Y, bias and residual"}};
+  text.lines = {output_type(spec)};
   add_output(spec, text);
   text.lines.push_back({fmt::format("using Kernel = FinishPartsKernel<Output, {}, kThreads>",
                                     boolean(spec.layout == Layout::kTokenMajor)),
@@ -129,9 +152,9 @@ IntegerExpression token_blocks(std::int64_t tokens) {
 }
 
 void add_output_parameters(KernelText& text) {
-  const KernelText::Parameter parameters[] = {{"Value*", "y", operand("y")},
-                                              {"const Value*", "bias", operand("bias")},
-                                              {"const Value*", "residual", operand("residual")},
+  const KernelText::Parameter parameters[] = {{"OutputType*", "y", operand("y")},
+                                              {"const OutputType*", "bias", operand("bias")},
+                                              {"const OutputType*", "residual", operand("residual")},
                                               {"i64", "ldy", integer("ld.y")},
                                               {"i64", "ldr", integer("ld.residual")},
                                               {"float", "alpha", scalar("alpha")},
@@ -145,11 +168,10 @@ KernelText relayout_text(const OperatorSpec& spec) {
   text.summary = "token-major X to feature-major Xt";
   text.threads = 128;
   text.headers = {"snippets/kernels/relayout.cuh"};
-  text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of X"},
-                {"using Kernel = RelayoutKernel<Value>", ""}};
-  text.parameters = {{"const Value*", "x", operand("x")}, {"i64", "ldx", integer("ld.x")},
-                     {"Value*", "xt", workspace()},       {"i64", "ldt", integer(kRelayoutStride)},
-                     {"int", "cols", integer(spec.cols)}, {"int", "n", integer("n")}};
+  text.lines = {input_type(spec), {"using Kernel = RelayoutKernel<InputType>", ""}};
+  text.parameters = {{"const InputType*", "x", operand("x")}, {"i64", "ldx", integer("ld.x")},
+                     {"InputType*", "xt", workspace()},       {"i64", "ldt", integer(kRelayoutStride)},
+                     {"int", "cols", integer(spec.cols)},     {"int", "n", integer("n")}};
   text.body = "Kernel::run(x, ldx, xt, ldt, cols, n);";
   return text;
 }
@@ -177,7 +199,7 @@ double relayout_us(const Problem& problem) {
 }
 
 Status check_packing(const Config& config, const std::string& packing, const PackedWeight& packed) {
-  if (without_transposed(packed.packing) == packing) return {};
+  if (without_coding(without_transposed(packed.packing)) == packing) return {};
   return internal_error(fmt::format("{}: config reads packing {}, not {}", config.family, packing, packed.packing));
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "formats/coding.h"
 #include "formats/packed_weight.h"
 #include "generator/candidate.h"
 #include "generator/kernel_text.h"
@@ -16,8 +17,14 @@
 
 namespace sparsmith {
 
-// As snippets spell it: "half", "bfloat16", "float".
+// As snippets spell it: "half", "bfloat16", "float", "i8".
 std::string_view device_type(DataType type);
+
+// The lines that name the element types: of the weight's values as its packing holds them, `Stored`; of X, `InputType`;
+// of Y, bias and residual, `OutputType`.
+KernelText::Line stored_type(DataType type);
+KernelText::Line input_type(const OperatorSpec& spec);
+KernelText::Line output_type(const OperatorSpec& spec);
 
 // "true" or "false".
 std::string_view boolean(bool value);
@@ -28,7 +35,13 @@ std::string spec_tag(const OperatorSpec& spec);
 // How the products of an entry with the tokens of its row are added up: a type of snippets/reduction/row_products.cuh.
 std::string_view row_products_type(const OperatorSpec& spec);
 
-// Adds the epilog: names it `Output`, after a line that names `Value`.
+// How stored values become numbers: the line that names `Coding`, of snippets/prolog/codings.cuh, behind that of
+// stored_type(); then its parameters, and the statement that makes a `coding`. nullptr: values are of the weight's
+// type.
+KernelText::Line coding_type(const Coding* coding);
+std::string make_coding(const Coding* coding, const OperatorSpec& spec, KernelText& text);
+
+// Adds the epilog: names it `Output`, after the line of output_type().
 void add_output(const OperatorSpec& spec, KernelText& text);
 
 // The epilog's parameters, and the statement that makes an `output` of them.

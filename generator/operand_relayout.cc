@@ -51,11 +51,11 @@ KernelText relayout_operands_text(const OperatorSpec& spec, const OperandRelayou
   text.summary = "X to operands of tensor cores";
   text.threads = 128;
   text.headers = {"snippets/prolog/operand_orders.cuh", "snippets/kernels/relayout_operands.cuh"};
-  text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of X"},
-                {fmt::format("using Kernel = RelayoutOperandsKernel<Value, operands::{}, {}, kThreads>", names.name,
+  text.lines = {input_type(spec),
+                {fmt::format("using Kernel = RelayoutOperandsKernel<InputType, operands::{}, {}, kThreads>", names.name,
                              boolean(token_major)),
                  "order of columns, token-major"}};
-  text.parameters = {{"const Value*", "x", operand("x")},
+  text.parameters = {{"const InputType*", "x", operand("x")},
                      {"i64", "ldx", integer("ld.x")},
                      {"int", "cols", integer(spec.cols)},
                      {"int", "n", integer("n")},
@@ -75,7 +75,7 @@ PlanStep relayout_operands_step(const OperandRelayout& relayout, const KernelTex
 }
 
 std::string make_operand_input(const OperatorSpec& spec) {
-  return fmt::format("Input input(LaidOutOperands<Value, {}>{{operands, operand_strips, x, ldx, cols, n}});\n",
+  return fmt::format("Input input(LaidOutOperands<InputType, {}>{{operands, operand_strips, x, ldx, cols, n}});\n",
                      boolean(spec.layout == Layout::kTokenMajor));
 }
 

@@ -23,24 +23,24 @@ constexpr StoreName kStores[] = {{"kSlots", ""}, {"kDirect", "_o"}, {"kStaged", 
 
 std::string products_type(const PanelConfig& config, const OperatorSpec& spec, bool fallback) {
   if (config.products == PanelConfig::Products::kPlain)
-    return fmt::format("PlainProducts<Value, {}, {}, {}>", config.segment_lanes, config.panels,
+    return fmt::format("PlainProducts<InputType, {}, {}, {}>", config.segment_lanes, config.panels,
                        row_products_type(spec));
-  return fmt::format("{}<Value, {}, {}>", fallback ? "TensorFallback" : "TensorProducts", config.segment_lanes,
+  return fmt::format("{}<InputType, {}, {}>", fallback ? "TensorFallback" : "TensorProducts", config.segment_lanes,
                      config.panels);
 }
 
-std::string input_type(const PanelConfig& config, const Problem& problem) {
+std::string input_line(const PanelConfig& config, const Problem& problem) {
   const bool roomy = config.roomy(problem);
   const bool turns = config.turns(problem.spec.layout);
   if (config.pairs()) {
     if (turns)
-      return fmt::format("using Input = TokenMajorPair<Value, kThreads, {}>",
+      return fmt::format("using Input = TokenMajorPair<InputType, kThreads, {}>",
                          roomy && size_of(problem.spec.type) == 2 ? 8 : 4);
-    return fmt::format("using Input = FeatureMajorPair<Value, kThreads, {}, {}>",
+    return fmt::format("using Input = FeatureMajorPair<InputType, kThreads, {}, {}>",
                        boolean(config.input == PanelConfig::Input::kNeighbours), roomy ? 8 : 4);
   }
-  if (!turns) return fmt::format("using Input = FeatureMajorPanel<Value, kThreads, {}>", config.panels);
-  return fmt::format("using Input = TokenMajorPanel<Value, kThreads, {}, {}>",
+  if (!turns) return fmt::format("using Input = FeatureMajorPanel<InputType, kThreads, {}>", config.panels);
+  return fmt::format("using Input = TokenMajorPanel<InputType, kThreads, {}, {}>",
                      roomy && config.panels == 1 && !config.sweeps() ? 2 : 1, config.panels);
 }
 
@@ -76,7 +76,7 @@ void add_input_parameters(const PanelConfig& config, const OperatorSpec& spec, K
                                                  : std::to_string(tokens);
   text.parameters.insert(
       text.parameters.end(),
-      {{"const Value*", "x", relaid ? workspace() : operand("x")},
+      {{"const InputType*", "x", relaid ? workspace() : operand("x")},
        {"i64", "ldx", integer(ldx)},
        {"i64", "panel_stride", integer(panel_stride)},
        {"i64", "column_stride", integer(token_major && !relaid ? "1" : ldx)},
@@ -106,10 +106,12 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem) {
                                                                    : "snippets/reduction/tensor_products.cuh",
                   config.sweeps() ? "snippets/kernels/swept_panel.cuh" : "snippets/kernels/panel.cuh"};
   text.lines = {
-      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
-      {fmt::format("using Stream = PanelStream<panel::StepOf<Value>, {}, kThreads / 32>", config.depth),
+      stored_type(spec.type),
+      input_type(spec),
+      output_type(spec),
+      {fmt::format("using Stream = PanelStream<panel::StepOf<Stored>, {}, kThreads / 32>", config.depth),
        "steps loaded ahead"},
-      {input_type(config, problem), "X to shared memory"},
+      {input_line(config, problem), "X to shared memory"},
       {fmt::format("using Products = {}", products_type(config, spec, false)), "lanes a segment, panels of a block"},
   };
   if (!config.sweeps())
@@ -120,11 +122,11 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem) {
                         "of rows that are all in one task"});
   if (config.sweeps()) {
     text.lines.push_back(
-        {"using Kernel = SweptPanelKernel<Value, Stream, Input, Products, Output, kStore, kThreads>", ""});
+        {"using Kernel = SweptPanelKernel<InputType, Stream, Input, Products, Output, kStore, kThreads>", ""});
   } else {
     text.lines.push_back(
         {fmt::format(
-             "using Kernel = PanelKernel<Value, Stream, Input, Products, Fallback, Output, kStore, kThreads, {}>",
+             "using Kernel = PanelKernel<InputType, Stream, Input, Products, Fallback, Output, kStore, kThreads, {}>",
              boolean(config.roomy(problem))),
          "looks up early"});
   }
@@ -137,7 +139,7 @@ KernelText panel_text(const PanelConfig& config, const Problem& problem) {
   text.parameters.push_back({"int", "n", integer("n")});
   text.body =
       "const panel::Weight weight{entries, shares, task_slots, parts, row_slots, part_count, share_steps, width};\n"
-      "const panel::Source<Value> source{x, ldx, panel_stride, column_stride, cols, x_tokens};\n";
+      "const panel::Source<InputType> source{x, ldx, panel_stride, column_stride, cols, x_tokens};\n";
   if (split) {
     const bool token_major = spec.layout == Layout::kTokenMajor;
     text.parameters.insert(text.parameters.end(),
@@ -163,11 +165,12 @@ KernelText relayout_panels_text(const OperatorSpec& spec) {
   text.summary = "X to panels of a few tokens each";
   text.threads = 128;
   text.headers = {"snippets/kernels/relayout_panels.cuh"};
-  text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of X"},
-                {fmt::format("using Kernel = RelayoutPanelsKernel<Value, {}>", boolean(token_major)), "X token-major"}};
-  text.parameters = {{"const Value*", "x", operand("x")},
+  text.lines = {
+      input_type(spec),
+      {fmt::format("using Kernel = RelayoutPanelsKernel<InputType, {}>", boolean(token_major)), "X token-major"}};
+  text.parameters = {{"const InputType*", "x", operand("x")},
                      {"i64", "ldx", integer("ld.x")},
-                     {"Value*", "panels", workspace()},
+                     {"InputType*", "panels", workspace()},
                      {"int", "cols", integer(spec.cols)},
                      {"int", "n", integer("n")}};
   text.body = "Kernel::run(x, ldx, panels, cols, n);";
@@ -235,7 +238,7 @@ Status take_out(Ablation part, const PanelConfig& config, KernelText& text) {
       if (plain) {
         ablated.replace("Products", "PlainProducts", "UnmultipliedPlainProducts", kPlainHeader);
       } else {
-        ablated.replace("Products", "Value", "Unmultiplied<Value>", "snippets/ablation/unmultiplied.cuh");
+        ablated.replace("Products", "InputType", "Unmultiplied<InputType>", "snippets/ablation/unmultiplied.cuh");
       }
       break;
     case Ablation::kCopyOnly:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "formats/packed_format.h"
 #include "generator/kernel_parts.h"
 #include "generator/rows_family.h"
 
@@ -24,7 +25,7 @@ std::string partials_offset(const RowsConfig& config, const OperatorSpec& spec) 
   return config.input == RowsConfig::Input::kRelayout ? relayout_bytes(spec) : "0";
 }
 
-KernelText rows_text(const RowsConfig& config, const OperatorSpec& spec) {
+KernelText rows_text(const RowsConfig& config, const OperatorSpec& spec, const Coding* coding) {
   const bool targets = config.row_order != RowOrder::kNatural || config.split_length > 0;
   const bool token_major_input = spec.layout == Layout::kTokenMajor && config.input != RowsConfig::Input::kRelayout;
   const bool shared = config.input == RowsConfig::Input::kShared;
@@ -35,11 +36,13 @@ KernelText rows_text(const RowsConfig& config, const OperatorSpec& spec) {
                           std::string_view("gsr").substr(static_cast<std::size_t>(config.input), 1),
                           std::string_view("nat").substr(static_cast<std::size_t>(config.partial_sums), 1),
                           targets ? "t" : "", config.threads_per_block);
+  if (coding != nullptr) text.name += fmt::format("_{}", coding->name);
   text.summary = fmt::format("Y = W X for {} weights in csr, {} reduction lanes a row, {} tokens a tile",
                              short_name(spec.type), config.shuffle_lanes * config.shared_parts, config.token_tile());
   text.threads = config.threads_per_block;
   text.max_shared_bytes = config.panel_bytes(spec.cols, size_of(spec.type)) + config.sums_bytes();
   text.headers = {"snippets/prolog/csr_stream.cuh",
+                  "snippets/prolog/codings.cuh",
                   shared ? "snippets/prolog/shared_input.cuh" : "snippets/prolog/global_input.cuh",
                   "snippets/reduction/register_sums.cuh",
                   "snippets/reduction/shuffle_sum.cuh",
@@ -47,15 +50,18 @@ KernelText rows_text(const RowsConfig& config, const OperatorSpec& spec) {
                   "snippets/reduction/partial_sums.cuh",
                   "snippets/kernels/rows.cuh"};
   text.lines = {
-      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      stored_type(coding == nullptr ? spec.type : coding->stored),
+      coding_type(coding),
+      input_type(spec),
+      output_type(spec),
       {fmt::format("using Index = u{}", config.index_bits), "of a column"},
       {fmt::format("constexpr int kTokenLanes = {}", config.token_lanes), "lanes that share out a token tile"},
       {fmt::format("constexpr int kTokens = {}", config.tokens_per_thread), "tokens of a thread"},
       {fmt::format("constexpr int kShuffleLanes = {}", config.shuffle_lanes), "lanes of a row that combine by shuffle"},
       {fmt::format("constexpr int kSharedParts = {}", config.shared_parts),
        "parts of a row that combine through shared memory"},
-      {fmt::format("using Stream = CsrStream<Value, Index, {}>", config.vector_width), "nonzeros a load"},
-      {fmt::format("using Input = {}<Value, {}, kTokenLanes, kTokens, kThreads>",
+      {fmt::format("using Stream = CsrStream<Stored, Index, {}>", config.vector_width), "nonzeros a load"},
+      {fmt::format("using Input = {}<InputType, {}, kTokenLanes, kTokens, kThreads>",
                    shared ? "SharedInput" : "GlobalInput", boolean(token_major_input)),
        "X token-major"},
       {fmt::format("using Sums = RegisterSums<{}, kTokens>", config.rows_per_group), "rows of a thread group"},
@@ -64,27 +70,28 @@ KernelText rows_text(const RowsConfig& config, const OperatorSpec& spec) {
       {fmt::format("using Partials = {}", partials_type(config.partial_sums)), "of rows that were cut"},
   };
   add_output(spec, text);
-  text.lines.push_back({fmt::format("using Kernel = RowsKernel<Stream, Input, Sums, Shuffle, Shared, Partials, Output, "
-                                    "kTokenLanes, {}, {}, kThreads>",
-                                    config.unroll, boolean(targets)),
-                        "vectors in flight, segments name their rows"});
+  text.lines.push_back(
+      {fmt::format("using Kernel = RowsKernel<Stream, Coding, Input, Sums, Shuffle, Shared, Partials, Output, "
+                   "kTokenLanes, {}, {}, kThreads>",
+                   config.unroll, boolean(targets)),
+       "vectors in flight, segments name their rows"});
   const bool relaid = config.input == RowsConfig::Input::kRelayout;
   const PlanArgument partials =
       config.partial_sums == PartialSums::kNone ? null_pointer() : workspace(partials_offset(config, spec));
   text.parameters = {{"const csr::Segment*", "segments", packed_array("segments")},
                      {"const u32*", "targets", targets ? packed_array("targets") : null_pointer()},
                      {"const Index*", "columns", packed_array("columns")},
-                     {"const Value*", "values", packed_array("values")},
-                     {"const Value*", "x", relaid ? workspace() : operand("x")},
+                     {"const Stored*", "values", packed_array("values")},
+                     {"const InputType*", "x", relaid ? workspace() : operand("x")},
                      {"float*", "partials", partials},
                      {"int", "segment_count", integer("fact.segments")},
                      {"int", "cols", integer(spec.cols)},
                      {"int", "n", integer("n")},
                      {"i64", "ldx", integer(relaid ? kRelayoutStride : "ld.x")}};
   add_output_parameters(text);
-  text.body = std::string("const Stream stream{columns, values};\n") + "Input input(x, ldx, cols, shared_memory());\n" +
-              kMakeOutput +
-              "Kernel::run(segments, targets, stream, input, output, partials, segment_count, n,\n"
+  text.body = "const Stream stream{columns, values};\n" + make_coding(coding, spec, text) +
+              "Input input(x, ldx, cols, shared_memory());\n" + kMakeOutput +
+              "Kernel::run(segments, targets, stream, coding, input, output, partials, segment_count, n,\n"
               "            shared_memory() + Input::shared_bytes(cols));";
   return text;
 }
@@ -95,7 +102,7 @@ KernelText finish_text(const RowsConfig& config, const OperatorSpec& spec) {
   text.summary = "adds up the partial sums of rows that were cut, and runs the epilog";
   text.threads = 256;
   text.headers = {"snippets/kernels/finish_rows.cuh"};
-  text.lines = {{fmt::format("using Value = {}", device_type(spec.type)), "of Y, bias and residual"}};
+  text.lines = {output_type(spec)};
   add_output(spec, text);
   text.lines.push_back({"using Kernel = FinishRowsKernel<Output, kThreads>", ""});
   text.parameters = {{"const u32*", "split_rows", packed_array("split_rows")},
@@ -169,8 +176,11 @@ Status take_out(Ablation part, KernelText& text) {
 Result<Candidate> candidate_of(const Config& config, const Problem& problem, const PackedWeight& packed,
                                std::optional<Ablation> without) {
   const RowsConfig rows(config);
+  const Coding* const coding = coding_of(without_transposed(packed.packing));
+  if (coding != nullptr && (rows.split_length > 0 || rows.vector_width == 1))
+    return unsupported("codes are of whole rows, and loaded by two at least");
   SPARSMITH_RETURN_IF_ERROR(check_packing(config, rows.csr_packing().name(), packed));
-  Texts texts{rows_text(rows, problem.spec), relayout_text(problem.spec), finish_text(rows, problem.spec)};
+  Texts texts{rows_text(rows, problem.spec, coding), relayout_text(problem.spec), finish_text(rows, problem.spec)};
   if (without) SPARSMITH_RETURN_IF_ERROR(take_out(*without, texts.main));
   LaunchPlan plan = rows_plan(rows, problem, packed, texts);
   if (without == Ablation::kCopyOnly) keep_kernel(plan, texts.main.name);

@@ -35,11 +35,12 @@ KernelText scatter_text(const ScatterConfig& config, const Problem& problem) {
                   config.relayout ? "snippets/prolog/fragment_operands.cuh" : "snippets/prolog/fragment_input.cuh",
                   "snippets/kernels/scatter.cuh"};
   text.lines = {
-      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      input_type(spec),
+      output_type(spec),
       {fmt::format("using Entries = {}<{}, {}>", bytes ? "ByteEntries" : "WordEntries", config.min_rounds,
                    config.max_rounds),
        "rounds of every tile, rounds held in registers"},
-      {fmt::format("using Input = {}<Value, {}>", config.relayout ? "FragmentOperands" : "FragmentInput",
+      {fmt::format("using Input = {}<InputType, {}>", config.relayout ? "FragmentOperands" : "FragmentInput",
                    boolean(spec.layout == Layout::kTokenMajor)),
        "X token-major"},
   };
@@ -79,7 +80,7 @@ Status take_out(Ablation part, KernelText& text) {
     case Ablation::kNoDecode:
       ablated.wrap("Entries", "UnstoredEntries", "snippets/ablation/unstored_entries.cuh");
       break;
-    case Ablation::kNoMultiply: ablated.wrap("Value", "Unmultiplied", "snippets/ablation/unmultiplied.cuh"); break;
+    case Ablation::kNoMultiply: ablated.wrap("InputType", "Unmultiplied", "snippets/ablation/unmultiplied.cuh"); break;
     case Ablation::kCopyOnly:
       ablated.replace("Kernel", "ScatterKernel", "ScatterCopyKernel", "snippets/ablation/scatter_copy.cuh");
       break;
@@ -105,7 +106,7 @@ void add_scatter_parameters(const OperatorSpec& spec, KernelText& text) {
                      {"const u32*", "more_entries", packed_array("more_entries")},
                      {"const u32*", "more_offsets", packed_array("more_offsets")},
                      {"const u32*", "row_parts", packed_array("row_parts")},
-                     {"const Value*", "x", operand("x")},
+                     {"const InputType*", "x", operand("x")},
                      {"int", "rows", integer(spec.rows)},
                      {"int", "cols", integer(spec.cols)},
                      {"int", "row_blocks", integer("fact.row_blocks")},

@@ -38,11 +38,13 @@ KernelText slots_text(const SlotsConfig& config, const OperatorSpec& spec, bool 
                   shared ? "snippets/prolog/staged_vector.cuh" : "snippets/prolog/direct_vector.cuh",
                   "snippets/reduction/slot_sums.cuh", "snippets/kernels/slots.cuh"};
   text.lines = {
-      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      stored_type(spec.type),
+      input_type(spec),
+      output_type(spec),
       {fmt::format("using Columns = {}", columns_type(config)), "of a lane's tile"},
-      {"using Stream = SlotStream<Value, Columns>", ""},
-      {shared ? fmt::format("using Input = StagedVector<Value, {}, kThreads>", config.tokens_per_pass)
-              : fmt::format("using Input = DirectVector<Value, {}>", config.tokens_per_pass),
+      {"using Stream = SlotStream<Stored, Columns>", ""},
+      {shared ? fmt::format("using Input = StagedVector<InputType, {}, kThreads>", config.tokens_per_pass)
+              : fmt::format("using Input = DirectVector<InputType, {}>", config.tokens_per_pass),
        "tokens of X"},
       {fmt::format("using Sums = SlotSums<{}, {}, {}>", config.row_lanes, config.tokens_per_pass,
                    long_rows ? "kThreads" : "0"),
@@ -55,7 +57,7 @@ KernelText slots_text(const SlotsConfig& config, const OperatorSpec& spec, bool 
   const bool token_major = spec.layout == Layout::kTokenMajor;
   text.parameters = {{"const u8*", "stream", packed_array("slots")},
                      {"const slots::Row*", "rows", packed_array("rows")},
-                     {"const Value*", "x", operand("x")},
+                     {"const InputType*", "x", operand("x")},
                      {"int", "groups", integer("fact.groups")},
                      {"int", "heavy_parts", integer("fact.heavy_parts")},
                      {"int", "heavy_groups", integer("fact.heavy_groups")},

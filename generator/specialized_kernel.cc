@@ -27,11 +27,12 @@ KernelText specialized_text(const SpecializedConfig& config, const Problem& prob
   text.headers = {"snippets/prolog/scatter_entries.cuh", "snippets/prolog/fragment_input.cuh",
                   "snippets/prolog/input_ring.cuh", "snippets/kernels/specialized.cuh"};
   text.lines = {
-      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      input_type(spec),
+      output_type(spec),
       {fmt::format("using Entries = {}<{}, {}>", bytes ? "ByteEntries" : "WordEntries", config.min_rounds,
                    config.max_rounds),
        "rounds of every tile, rounds held in registers"},
-      {fmt::format("using Input = FragmentInput<Value, {}>", boolean(spec.layout == Layout::kTokenMajor)),
+      {fmt::format("using Input = FragmentInput<InputType, {}>", boolean(spec.layout == Layout::kTokenMajor)),
        "X token-major"},
       {fmt::format("using Ring = InputRing<Input, {}, {}, {}>", config.token_tile, config.stage_columns / 64,
                    config.stages),

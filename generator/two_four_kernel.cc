@@ -12,8 +12,8 @@ namespace {
 
 std::string input_line(const TwoFourConfig& config, const OperatorSpec& spec) {
   const std::string_view token_major = boolean(spec.layout == Layout::kTokenMajor);
-  return config.relayout ? fmt::format("using Input = OperandInput<Value, {}, {}>", token_major, config.token_tiles)
-                         : fmt::format("using Input = PairedInput<Value, {}>", token_major);
+  return config.relayout ? fmt::format("using Input = OperandInput<InputType, {}, {}>", token_major, config.token_tiles)
+                         : fmt::format("using Input = PairedInput<InputType, {}>", token_major);
 }
 
 void add_snippets(const TwoFourConfig& config, const OperatorSpec& spec, KernelText& text) {
@@ -22,13 +22,15 @@ void add_snippets(const TwoFourConfig& config, const OperatorSpec& spec, KernelT
                   config.relayout ? "snippets/prolog/operand_input.cuh" : "snippets/prolog/paired_input.cuh",
                   "snippets/reduction/fragment_sums.cuh", "snippets/kernels/two_four.cuh"};
   text.lines = {
-      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      stored_type(spec.type),
+      input_type(spec),
+      output_type(spec),
       {fmt::format("constexpr int kWarps = {}", config.warps), "that share out K"},
-      {fmt::format("using Tiles = TwoFourTiles<Value, {}>", config.tiles), "of 16 rows, of a warp"},
+      {fmt::format("using Tiles = TwoFourTiles<Stored, {}>", config.tiles), "of 16 rows, of a warp"},
       {fmt::format("using Ring = {}<TwoFourBounds<Tiles, kWarps>>", config.bulk_copies ? "BulkStripRing" : "StripRing"),
        "strips of W to shared memory, a ring a warp"},
       {input_line(config, spec), "X as operands; token-major"},
-      {fmt::format("using Sums = FragmentSums<Value, {}, {}, kWarps>", config.tiles, config.token_tiles),
+      {fmt::format("using Sums = FragmentSums<InputType, {}, {}, kWarps>", config.tiles, config.token_tiles),
        "16-row tiles, 8-token tiles"},
   };
 }
@@ -70,7 +72,7 @@ KernelText two_four_text(const TwoFourConfig& config, const Problem& problem) {
                      {"int", "sent_offset", integer(config.sent_offset(stages))},
                      {"int", "barriers_offset", integer(config.barriers_offset(stages))},
                      {"int", "rows", integer(spec.rows)},
-                     {"const Value*", "x", operand("x")},
+                     {"const InputType*", "x", operand("x")},
                      {"i64", "ldx", integer("ld.x")},
                      {"int", "cols", integer(spec.cols)},
                      {"int", "n", integer("n")}};

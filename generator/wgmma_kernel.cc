@@ -28,11 +28,12 @@ KernelText wgmma_text(const WgmmaConfig& config, const Problem& problem) {
   text.headers = {"snippets/prolog/scatter_entries.cuh", "snippets/prolog/fragment_input.cuh",
                   "snippets/kernels/wgmma.cuh"};
   text.lines = {
-      {fmt::format("using Value = {}", device_type(spec.type)), "of W, X, Y, bias and residual"},
+      input_type(spec),
+      output_type(spec),
       {fmt::format("using Entries = {}<{}, {}>", bytes ? "ByteEntries" : "WordEntries", config.min_rounds,
                    config.max_rounds),
        "rounds of every tile, rounds held in registers"},
-      {fmt::format("using Input = FragmentInput<Value, {}>", boolean(spec.layout == Layout::kTokenMajor)),
+      {fmt::format("using Input = FragmentInput<InputType, {}>", boolean(spec.layout == Layout::kTokenMajor)),
        "X token-major"},
   };
   add_part_output(spec, split, text);
@@ -74,7 +75,7 @@ Status take_out(Ablation part, const WgmmaConfig& config, KernelText& text) {
       // Tiles that nothing is stored into need not be cleared as a whole: entries clear them, which do nothing.
       if (config.whole_tiles != 0) ablated.replace("Kernel", "true", "false", "snippets/ablation/unstored_entries.cuh");
       break;
-    case Ablation::kNoMultiply: ablated.wrap("Value", "Unmultiplied", "snippets/ablation/unmultiplied.cuh"); break;
+    case Ablation::kNoMultiply: ablated.wrap("InputType", "Unmultiplied", "snippets/ablation/unmultiplied.cuh"); break;
     case Ablation::kCopyOnly:
       ablated.replace("Kernel", "WgmmaKernel", "WgmmaCopyKernel", "snippets/ablation/wgmma_copy.cuh");
       break;

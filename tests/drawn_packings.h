@@ -1,12 +1,16 @@
 // Packed weights of every format, drawn, and views of them.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "formats/bitmap.h"
 #include "formats/bsr.h"
+#include "formats/coding.h"
 #include "formats/csr.h"
 #include "formats/packed_check.h"
 #include "formats/packed_format.h"
@@ -32,6 +36,12 @@ inline std::vector<PackedArrayView> array_views(const PackedWeight& packed) {
   std::vector<PackedArrayView> views;
   for (const PackedArray& array : packed.arrays) views.push_back({array.name, array.type, array.bytes});
   return views;
+}
+
+// The packing of that name, but of codes.
+inline std::string coded_packing(std::string_view packing, const Coding& coding) {
+  const std::string coded = fmt::format("{}_{}", without_transposed(packing), coding.name);
+  return is_transposed(packing) ? transposed_packing(coded) : coded;
 }
 
 // check_packed() of a weight in memory of its own.
@@ -88,8 +98,9 @@ inline PanelPacking draw_panel_packing(Random& random) {
   return packing;
 }
 
-// One packing of a format, of all its parameters that a drawn matrix allows, now and then of the transposed weight.
-inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format) {
+// One packing of a format, of all its parameters that a drawn matrix allows, now and then of the transposed weight, and
+// where `coded` now and then of codes.
+inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format, bool coded = true) {
   const auto rows = static_cast<std::int64_t>(1 + random() % 90);
   const auto cols = static_cast<std::int64_t>(random() % 4 == 0 ? 256 + random() % 200 : 1 + random() % 200);
   CsrMatrix matrix = draw_any_matrix(random, rows, cols, format == "two_four");
@@ -130,6 +141,14 @@ inline Result<DrawnPacking> draw_packing(Random& random, std::string_view format
   if (random() % 4 == 0) {  // where the packing takes it
     Result<PackedWeight> transposed = sparsmith::pack(transposed_packing(packed->packing), matrix, packed->value_type);
     if (transposed.ok()) packed = std::move(transposed);
+  }
+  if (coded && packed_format(format).value()->codes && random() % 3 == 0) {  // where the packing is aligned for them
+    const Coding& coding = codings()[random() % codings().size()];
+    const std::string name = coded_packing(packed->packing, coding);
+    if (Result<PackedWeight> codes = sparsmith::pack(name, matrix, packed->value_type); codes.ok()) {
+      packed = std::move(codes);
+      matrix = unpack(*packed).value();
+    }
   }
   return DrawnPacking{std::move(matrix), *std::move(packed)};
 }

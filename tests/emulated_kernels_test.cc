@@ -116,6 +116,23 @@ TEST(EmulatedDenseEpilogueTest, AgreesWithEigen) {
   EXPECT_EQ(count, 24 * 12);
 }
 
+// Kernels that decode what they multiply.
+TEST(EmulatedCodedTest, AgreesWithEigen) {
+  const std::uint64_t seed = seed_of_run();
+  fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
+  auto compiler = make_jit_compiler();
+  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
+  auto executor = make_emulated_executor({.compiler = std::move(*compiler), .schedule_seed = seed | 1});
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+  int count = 0;
+  for (const KernelCase& each : draw_coded_cases(seed, 150, 4)) {
+    const Status status = run_case(each, **executor, source_image);
+    ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << each.text() << "\n" << status.to_string();
+    ++count;
+  }
+  EXPECT_GE(count, 30);
+}
+
 TEST(EmulatedValueWriterTest, ArraysAreAsPackedAnew) {
   const std::uint64_t seed = seed_of_run();
   fmt::print("SPARSMITH_TEST_SEED={}\n", seed);

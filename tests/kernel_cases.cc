@@ -7,8 +7,10 @@
 #include <bit>
 
 #include "base/half.h"
+#include "formats/packed_format.h"
 #include "generator/panel_family.h"
 #include "generator/slots_family.h"
+#include "tests/drawn_packings.h"
 #include "tuner/plan_verifier.h"
 
 namespace sparsmith::test {
@@ -399,12 +401,36 @@ ReferenceSums eigen_sums(const ReferenceProblem& problem) {
   return {{sums.data(), sums.data() + sums.size()}, {magnitudes.data(), magnitudes.data() + magnitudes.size()}};
 }
 
+namespace {
+
+// As the family packs it, in the coding of the case.
+Result<PackedWeight> pack_case(const KernelCase& test_case, const Family& family_of_case) {
+  const auto& [matrix, problem, config, inputs, programmatic, coding, small_grid] = test_case;
+  const CsrMatrix weight = multiplied(problem.spec.kind, matrix);
+  if (coding == nullptr) return family_of_case.pack(config, problem, weight);
+  return pack(coded_packing(family_of_case.packing(config, problem), *coding), weight, problem.spec.type);
+}
+
+}  // namespace
+
+std::vector<KernelCase> draw_coded_cases(std::uint64_t seed, int kernels, int weights) {
+  std::vector<KernelCase> cases;
+  const Family& rows = *family("rows");
+  for (KernelCase& each : draw_cases(rows, seed, kernels, weights)) {
+    if (each.config.at("split_length") > 0 || each.config.at("vector_width") == 1) continue;
+    each.coding = &codings()[cases.size() % codings().size()];
+    const Result<CsrMatrix> decoded = unpack(pack_case(each, rows).value());
+    each.matrix = multiplied(each.problem.spec.kind, decoded.value());
+    cases.push_back(std::move(each));
+  }
+  return cases;
+}
+
 Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packed, std::optional<Ablation> without) {
   const Family* family_of_case = family(test_case.config.family);
   SPARSMITH_RETURN_IF_ERROR(
       family_of_case->check(test_case.config, test_case.problem, compute_statistics(test_case.matrix)));
-  SPARSMITH_ASSIGN_OR_RETURN(packed, family_of_case->pack(test_case.config, test_case.problem,
-                                                          multiplied(test_case.problem.spec.kind, test_case.matrix)));
+  SPARSMITH_ASSIGN_OR_RETURN(packed, pack_case(test_case, *family_of_case));
   SPARSMITH_ASSIGN_OR_RETURN(
       Candidate candidate, without
                                ? family_of_case->generate_without(*without, test_case.config, test_case.problem, packed)

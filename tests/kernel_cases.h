@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/coding.h"
 #include "generator/family.h"
 #include "runtime/executor.h"
 #include "tests/drawn_matrix.h"
@@ -29,7 +30,8 @@ struct KernelCase {
   Config config;
   ProblemOptions inputs;
   bool programmatic = false;  // launch programmatically: the emulator then sees what is touched before it is waited for
-  bool small_grid = false;    // launch fewer blocks than there is work for, so that kernels go round
+  const Coding* coding = nullptr;  // of the packing, which otherwise holds values of the weight's type
+  bool small_grid = false;         // launch fewer blocks than there is work for, so that kernels go round
   std::string text() const;
 };
 
@@ -56,6 +58,9 @@ std::optional<Config> draw_config(Random& random, const Family& family, const Pr
 // each, in which packing, weight, N and inputs change and the kernel's text does not. `first`: where in the turn the
 // kernels begin.
 std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int kernels, int weights, int first = 0);
+
+// Cases of families whose packings hold codes, in each coding; their weights are as decoded.
+std::vector<KernelCase> draw_coded_cases(std::uint64_t seed, int kernels, int weights);
 
 // The fp64 sums of a problem, by Eigen.
 ReferenceSums eigen_sums(const ReferenceProblem& problem);

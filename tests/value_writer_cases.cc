@@ -35,7 +35,7 @@ Result<std::string> difference(Executor& executor, const DevicePacking& device, 
 }  // namespace
 
 ValueWriterCase draw_value_writer_case(Random& random, std::string_view format) {
-  DrawnPacking drawn = draw_packing(random, format).value();
+  DrawnPacking drawn = draw_packing(random, format, false).value();
   const DataType source = random() % 2 == 0 ? drawn.packed.value_type : DataType::kFloat32;
   return {std::move(drawn.matrix), std::move(drawn.packed), source};
 }

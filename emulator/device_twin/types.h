@@ -20,6 +20,7 @@ void sparsmith_emulator_misaligned(const void* address, int bytes, int line);
 namespace sparsmith {
 
 using u8 = unsigned char;
+using i8 = signed char;
 using u16 = unsigned short;
 using u32 = unsigned int;
 using u64 = unsigned long long;

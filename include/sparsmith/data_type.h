@@ -10,7 +10,7 @@
 
 namespace sparsmith {
 
-enum class DataType : std::uint8_t { kFloat32, kFloat16, kBFloat16, kUint8, kUint16, kUint32, kInt32 };
+enum class DataType : std::uint8_t { kFloat32, kFloat16, kBFloat16, kUint8, kUint16, kUint32, kInt32, kInt8 };
 
 // Bytes of one element.
 SPARSMITH_API std::size_t size_of(DataType type);

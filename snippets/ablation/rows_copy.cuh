@@ -7,21 +7,21 @@
 
 namespace sparsmith {
 
-template <class Stream, class Input, class Sums, class Shuffle, class Shared, class Partials, class Output,
-          int kTokenLanes, int kUnroll, bool kTargets, int kThreads>
+template <class Stream, class Coding, class Input, class Sums, class Shuffle, class Shared, class Partials,
+          class Output, int kTokenLanes, int kUnroll, bool kTargets, int kThreads>
 struct RowsCopyKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kUnroll, 1, 2, 4)
 
-  using Whole =
-      RowsKernel<Stream, Input, Sums, Shuffle, Shared, Partials, Output, kTokenLanes, kUnroll, kTargets, kThreads>;
+  using Whole = RowsKernel<Stream, Coding, Input, Sums, Shuffle, Shared, Partials, Output, kTokenLanes, kUnroll,
+                           kTargets, kThreads>;
   using Fragment = typename Stream::Fragment;
   static constexpr int kVectorWidth = Stream::kVectorWidth;
   static constexpr int kRows = Sums::kRows;
 
   static SPARSMITH_DEVICE void run(const csr::Segment* segments, const u32* /*targets*/, const Stream& stream,
-                                   const Input& /*input*/, const Output& output, float* /*partials*/, int segment_count,
-                                   int n, u8* /*shared*/) {
+                                   const Coding& /*coding*/, const Input& /*input*/, const Output& output,
+                                   float* /*partials*/, int segment_count, int n, u8* /*shared*/) {
     launch_dependents();
     const int group = thread_index() / Whole::kGroupThreads;
     const int first_segment = (block_index_x() * Whole::kGroups + group) * kRows;
@@ -68,7 +68,7 @@ struct RowsCopyKernel {
   static SPARSMITH_DEVICE void keep(const Fragment& fragment, KeptWords& kept) {
     SPARSMITH_UNROLL for (int e = 0; e < kVectorWidth; ++e) {
       kept.keep(static_cast<u32>(fragment.columns[e]));
-      if constexpr (sizeof(typename Stream::Value) == 4) {
+      if constexpr (sizeof(typename Stream::Stored) == 4) {
         kept.keep(bits_of_float(fragment.values[e]));
       } else {
         kept.keep(fragment.values[e].bits);

@@ -14,16 +14,14 @@
 
 namespace sparsmith {
 
-template <class Stream, class Input, class Sums, class Shuffle, class Shared, class Partials, class Output,
-          int kTokenLanes, int kUnroll, bool kTargets, int kThreads>
+template <class Stream, class Coding, class Input, class Sums, class Shuffle, class Shared, class Partials,
+          class Output, int kTokenLanes, int kUnroll, bool kTargets, int kThreads>
 struct RowsKernel {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kUnroll, 1, 2, 4)
   SPARSMITH_TUNE(kTokenLanes, 1, 2, 4, 8, 16, 32)
   SPARSMITH_TUNE(kThreads, 64, 128, 256, 512, 1024)
 
-  using Value = typename Stream::Value;
-  using Index = typename Stream::Index;
   static constexpr int kVectorWidth = Stream::kVectorWidth;
   static constexpr int kRows = Sums::kRows;
   static constexpr int kTokens = Sums::kTokens;
@@ -32,9 +30,11 @@ struct RowsKernel {
   static constexpr int kGroups = kThreads / kGroupThreads;
   static constexpr int kStep = kReductionLanes * kVectorWidth;
   static_assert(kGroupThreads <= kThreads, "a thread group lies in one block");
+  static_assert(!Coding::kScales || !Partials::kEnabled, "a segment of a row that was cut does not know its row");
 
-  static SPARSMITH_DEVICE void run(const csr::Segment* segments, const u32* targets, const Stream& stream, Input& input,
-                                   const Output& output, float* partials, int segment_count, int n, u8* shared) {
+  static SPARSMITH_DEVICE void run(const csr::Segment* segments, const u32* targets, const Stream& stream,
+                                   const Coding& coding, Input& input, const Output& output, float* partials,
+                                   int segment_count, int n, u8* shared) {
     launch_dependents();
     const int lane = thread_index() % kGroupThreads;
     const int token_lane = lane % kTokenLanes;
@@ -53,7 +53,7 @@ struct RowsKernel {
         const int first = base + group * kRows;
         Sums sums;
         sums.clear();
-        accumulate(segments, stream, input, sums, first, segment_count, reduction_lane);
+        accumulate(segments, targets, stream, coding, input, sums, first, segment_count, reduction_lane);
         Shuffle::combine(sums);
         Shared::combine(sums, reinterpret_cast<float*>(shared));
         if (reduction_lane == 0) finish(targets, output, partials, sums, first, segment_count, input.first_token, n);
@@ -62,14 +62,19 @@ struct RowsKernel {
   }
 
  private:
-  static SPARSMITH_DEVICE void accumulate(const csr::Segment* segments, const Stream& stream, const Input& input,
-                                          Sums& sums, int first, int segment_count, int reduction_lane) {
+  static SPARSMITH_DEVICE void accumulate(const csr::Segment* segments, const u32* targets, const Stream& stream,
+                                          const Coding& coding, const Input& input, Sums& sums, int first,
+                                          int segment_count, int reduction_lane) {
     u32 begin[kRows];
     u32 length[kRows];
+    u32 row[kRows];  // for codings with scales
     u32 longest = 0;
     SPARSMITH_UNROLL for (int r = 0; r < kRows; ++r) {
       csr::Segment segment = {0, 0};
       if (first + r < segment_count) segment = load_cached(segments + first + r);
+      row[r] = static_cast<u32>(first + r);
+      if constexpr (Coding::kScales && kTargets)
+        row[r] = first + r < segment_count ? load_cached(targets + first + r) : 0;
       begin[r] = segment.first;
       length[r] = segment.length;
       longest = segment.length > longest ? segment.length : longest;
@@ -83,29 +88,30 @@ struct RowsKernel {
       }
       SPARSMITH_UNROLL for (int r = 0; r < kRows; ++r) {
         SPARSMITH_UNROLL for (int u = 0; u < kUnroll; ++u) {
-          multiply(fragments[r][u], input, sums, r, at + u * kStep, length[r]);
+          multiply(fragments[r][u], coding, input, sums, r, row[r], at + u * kStep, length[r]);
         }
       }
     }
   }
 
   // The products of one vector; all of it when it lies inside the segment, else up to the segment's end.
-  static SPARSMITH_DEVICE void multiply(const typename Stream::Fragment& fragment, const Input& input, Sums& sums,
-                                        int r, u32 at, u32 length) {
+  static SPARSMITH_DEVICE void multiply(const typename Stream::Fragment& fragment, const Coding& coding,
+                                        const Input& input, Sums& sums, int r, u32 row, u32 at, u32 length) {
     if (at + kVectorWidth <= length) {
-      SPARSMITH_UNROLL for (int e = 0; e < kVectorWidth; ++e) product(fragment, input, sums, r, e);
+      SPARSMITH_UNROLL for (int e = 0; e < kVectorWidth; ++e) product(fragment, coding, input, sums, r, row, e);
     } else {
       SPARSMITH_UNROLL for (int e = 0; e < kVectorWidth; ++e) {
-        if (at + e < length) product(fragment, input, sums, r, e);
+        if (at + e < length) product(fragment, coding, input, sums, r, row, e);
       }
     }
   }
 
-  static SPARSMITH_DEVICE void product(const typename Stream::Fragment& fragment, const Input& input, Sums& sums, int r,
-                                       int e) {
+  static SPARSMITH_DEVICE void product(const typename Stream::Fragment& fragment, const Coding& coding,
+                                       const Input& input, Sums& sums, int r, u32 row, int e) {
+    const auto column = static_cast<u32>(fragment.columns[e]);
     float x[kTokens];
-    input.load(static_cast<u32>(fragment.columns[e]), x);
-    sums.add(r, to_float(fragment.values[e]), x);
+    input.load(column, x);
+    sums.add(r, coding.decode(fragment.values[e], row, column), x);
   }
 
   static SPARSMITH_DEVICE void finish(const u32* targets, const Output& output, float* partials, const Sums& sums,

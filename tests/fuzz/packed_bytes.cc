@@ -10,7 +10,7 @@
 namespace sparsmith::fuzz {
 namespace {
 
-constexpr auto kLastType = static_cast<std::uint8_t>(DataType::kInt32);
+constexpr auto kLastType = static_cast<std::uint8_t>(DataType::kInt8);
 
 class Writer {
  public:

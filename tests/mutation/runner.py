@@ -138,7 +138,7 @@ class Tree:
             if spent > budget_s:
                 break
             duration = self.duration(test)
-            if duration < 0:
+            if duration < 0 or (duration > budget_s and not is_near(test, mutant)):
                 continue
             useful.append(test)
             spent += duration
