@@ -6,6 +6,7 @@
 
 #include "base/ceil_div.h"
 #include "formats/bitmap_layout.h"
+#include "generator/catalogue.h"
 #include "generator/operand_relayout.h"
 #include "generator/strip_rules.h"
 
@@ -152,15 +153,19 @@ int BitmapConfig::registers(bool token_major) const {
 
 std::vector<Parameter> BitmapFamily::parameters() const {
   return {
-      {"tiles", "r", {1, 2, 4}, "16-row tiles a block: use of an X operand against blocks and registers"},
-      {"token_tiles", "j", {1, 2, 4, 8}, "8-token tiles a block: use of a decoded fragment against registers"},
-      {"warps", "w", {4, 8, 16}, "warps that share out K: latency hiding against sums to add"},
+      {"tiles", "r", tuned("BitmapValues", "kTiles"),
+       "16-row tiles a block: use of an X operand against blocks and registers"},
+      {"token_tiles", "j", tuned("FragmentSums", "kTokenTiles"),
+       "8-token tiles a block: use of a decoded fragment against registers"},
+      {"warps", "w", tuned("BitmapKernel", "kWarps"), "warps that share out K: latency hiding against sums to add"},
       {"stages", "s", {2, 3, 4}, "strips in flight a warp: latency hiding against shared memory"},
-      {"run_bits", "b", {4, 8}, "bits of a word whose values lie together: bank conflicts against offsets to count"},
+      {"run_bits", "b", tuned("BitmapValues", "kRunBits"),
+       "bits of a word whose values lie together: bank conflicts against offsets to count"},
       {"stored_offsets", "o", {0, 1}, "a scan a strip against a bit an element", {"scanned", "stored"}},
       {"bulk_copies", "c", {0, 1}, "who copies strips to shared memory", {"async", "bulk"}},
       {"blocks_per_sm", "g", {1, 2, 3}, "blocks that a multiprocessor has room for: occupancy against registers"},
-      {"column_parts", "k", {1, 2, 4}, "parts of K: blocks for a weight of few rows against sums to add"},
+      {"column_parts", "k", tuned("ClusterSums", "kParts"),
+       "parts of K: blocks for a weight of few rows against sums to add"},
       {"sum", "m", {0, 1}, "who adds up the sums of parts", {"launch", "cluster"}},
       input_parameter(true),
   };

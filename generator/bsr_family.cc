@@ -1,8 +1,9 @@
 #include "generator/bsr_family.h"
 
-#include "base/ceil_div.h"
-
 #include <algorithm>
+
+#include "base/ceil_div.h"
+#include "generator/catalogue.h"
 
 namespace sparsmith {
 namespace {
@@ -74,10 +75,14 @@ BsrConfig::BsrConfig(const Config& config)
 
 std::vector<Parameter> BsrFamily::parameters() const {
   return {
-      {"tiles", "r", {1, 2, 4}, "16-row tiles of a block: use of an X operand against blocks and zeros"},
-      {"token_tiles", "j", {1, 2, 4, 8}, "8-token tiles of a thread block: use of W's operands against thread blocks"},
-      {"warps", "w", {4, 8, 16}, "warps that share out a row: loads side by side against sums to add"},
-      {"ahead", "a", {1, 2, 4}, "blocks that a warp loads together: loads side by side against registers"},
+      {"tiles", "r", tuned("BsrBlocks", "kTiles"),
+       "16-row tiles of a block: use of an X operand against blocks and zeros"},
+      {"token_tiles", "j", tuned("FragmentSums", "kTokenTiles"),
+       "8-token tiles of a thread block: use of W's operands against thread blocks"},
+      {"warps", "w", tuned("BsrKernel", "kWarps"),
+       "warps that share out a row: loads side by side against sums to add"},
+      {"ahead", "a", tuned("BsrKernel", "kAhead"),
+       "blocks that a warp loads together: loads side by side against registers"},
       {"all", "s", {0, 1}, "which blocks are stored", {"listed", "all"}},
   };
 }

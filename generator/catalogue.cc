@@ -65,4 +65,9 @@ const Catalogue& catalogue() {
   }
 }
 
+std::vector<std::int64_t> tuned(std::string_view snippet, std::string_view parameter) {
+  const auto values = catalogue().values_of(snippet, parameter).value();
+  return {values.begin(), values.end()};
+}
+
 }  // namespace sparsmith

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "generator/source_closure.h"  // closure_hash
 #include "sparsmith/status.h"
@@ -84,5 +85,8 @@ class Catalogue {
 
 // The catalogue of this build.
 const Catalogue& catalogue();
+
+// values_of() of it: those of a family's parameter that a snippet tunes. REQUIRES: the snippet tunes it.
+std::vector<std::int64_t> tuned(std::string_view snippet, std::string_view parameter);
 
 }  // namespace sparsmith

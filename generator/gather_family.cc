@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "generator/catalogue.h"
+
 namespace sparsmith {
 namespace {
 
@@ -140,10 +142,13 @@ PanelPacking GatherConfig::packing(const Problem& problem) const {
 
 std::vector<Parameter> GatherFamily::parameters() const {
   return {
-      {"token_lanes", "n", {1, 2, 4, 8}, "lanes that share an entry: bytes of a row of X against reach of L1"},
-      {"segment_lanes", "t", {1, 2, 4, 8, 16, 32}, "teams of a segment: balance of few rows against sums to combine"},
+      {"token_lanes", "n", tuned("GatheredRows", "kTeamLanes"),
+       "lanes that share an entry: bytes of a row of X against reach of L1"},
+      {"segment_lanes", "t", tuned("GatheredProducts", "kLanes"),
+       "teams of a segment: balance of few rows against sums to combine"},
       {"segment_length", "l", {32, 128, 512}, "longer rows are cut: balance against sums to combine"},
-      {"threads_per_block", "b", {256, 512, 1024}, "warps that hide latency against registers of each"},
+      {"threads_per_block", "b", tuned("GatherKernel", "kThreads"),
+       "warps that hide latency against registers of each"},
       {"row_parts",
        "r",
        {1, 2, 4, 8, 16, 33, 66, 132, 264, 528},
@@ -153,7 +158,8 @@ std::vector<Parameter> GatherFamily::parameters() const {
        {0, 512, 1024, 2048},
        "all warps on the same columns: rows of X that L1 still holds against sums added more often"},
       {"depth", "d", {2, 4}, "steps in flight a warp: latency hiding against registers"},
-      {"ahead", "a", {0, 1}, "rows of X asked for a step early: latency hiding against registers"},
+      {"ahead", "a", tuned("GatherKernel", "kAhead"),
+       "rows of X asked for a step early: latency hiding against registers"},
   };
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "generator/catalogue.h"
+
 namespace sparsmith {
 namespace {
 
@@ -306,13 +308,14 @@ PanelPacking PanelConfig::packing(const Problem& problem) const {
 std::vector<Parameter> PanelFamily::parameters() const {
   return {
       {"products", "p", {0, 1}, "instructions an entry", {"plain", "tensor"}},
-      {"segment_lanes", "t", {1, 2, 4}, "lanes of a segment: balance of few rows against sums to combine"},
+      {"segment_lanes", "t", tuned("PlainProducts", "kLanes"),
+       "lanes of a segment: balance of few rows against sums to combine"},
       {"segment_length", "l", {32, 128, 512}, "longer rows are cut: balance against sums to combine"},
       {"column_parts",
        "k",
        {1, 2, 3, 4, 6, 8, 12, 16, 32},
        "parts of K: what fits shared memory against a second pass"},
-      {"threads_per_block", "b", {256, 512, 1024}, "warps that hide latency against registers of each"},
+      {"threads_per_block", "b", tuned("PanelKernel", "kThreads"), "warps that hide latency against registers of each"},
       {"row_parts", "r", {1, 2, 4, 8, 16, 32, 33, 66, 132, 264}, "blocks that share out the rows: each fills a panel"},
       {"input",
        "x",

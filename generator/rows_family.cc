@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "generator/catalogue.h"
+
 namespace sparsmith {
 namespace {
 
@@ -228,22 +230,22 @@ std::int64_t RowsConfig::sums_bytes() const {
 std::vector<Parameter> RowsFamily::parameters() const {
   return {
       {"index_bits", "u", {16, 32}, "bytes of a column against the largest K"},
-      {"vector_width", "v", {1, 2, 4, 8}, "nonzeros a load: load width against padding"},
+      {"vector_width", "v", tuned("CsrStream", "kVectorWidth"), "nonzeros a load: load width against padding"},
       {"alignment", "a", {1, 2, 4, 8}, "a segment begins at a multiple of it: vector loads against padding"},
       {"row_order", "o", {0, 1, 2}, "balance against locality of Y", {"natural", "sorted", "binned"}},
       {"split_length", "l", {0, 128, 512, 2048, 8192}, "longer rows are cut: balance against a second pass"},
       {"partial_sums", "p", {0, 1, 2}, "how a cut row adds up", {"none", "atomic", "two_pass"}},
-      {"token_lanes",
-       "tl",
-       {1, 2, 4, 8, 16, 32},
+      {"token_lanes", "tl", tuned("RowsKernel", "kTokenLanes"),
        "lanes that share out a token tile: coalescing of X against lanes a row"},
-      {"tokens_per_thread", "tt", {1, 2, 4, 8}, "use of a loaded nonzero against registers"},
-      {"shuffle_lanes", "s", {1, 2, 4, 8, 16, 32}, "lanes of a row that combine by shuffle: balance against depth"},
-      {"shared_parts", "h", {1, 2, 4, 8, 16, 32}, "parts of a row that combine through shared memory"},
-      {"rows_per_group", "r", {1, 2, 4, 8}, "rows in flight a thread group: latency hiding against registers"},
-      {"unroll", "n", {1, 2, 4}, "vectors in flight a thread: latency hiding against registers"},
+      {"tokens_per_thread", "tt", tuned("RegisterSums", "kTokens"), "use of a loaded nonzero against registers"},
+      {"shuffle_lanes", "s", tuned("ShuffleSum", "kLanes"),
+       "lanes of a row that combine by shuffle: balance against depth"},
+      {"shared_parts", "h", tuned("SharedSum", "kParts"), "parts of a row that combine through shared memory"},
+      {"rows_per_group", "r", tuned("RegisterSums", "kRows"),
+       "rows in flight a thread group: latency hiding against registers"},
+      {"unroll", "n", tuned("RowsKernel", "kUnroll"), "vectors in flight a thread: latency hiding against registers"},
       {"input", "x", {0, 1, 2}, "gather cost against staging", {"global", "shared", "relayout"}},
-      {"threads_per_block", "b", {64, 128, 256, 512, 1024}, "occupancy against tail"},
+      {"threads_per_block", "b", tuned("RowsKernel", "kThreads"), "occupancy against tail"},
       {"blocks_per_sm", "g", {0, 1, 2, 4, 8}, "blocks of a persistent grid; 0: a block for each piece of work"},
   };
 }

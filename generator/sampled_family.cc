@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "generator/catalogue.h"
 #include "generator/device_speed.h"
 #include "generator/kernel_parts.h"
 
@@ -87,11 +88,13 @@ CsrPacking SampledConfig::csr_packing() const { return {index_bits / 8, 1, RowOr
 std::vector<Parameter> SampledFamily::parameters() const {
   return {
       {"index_bits", "u", {16, 32}, "bytes of a column against the largest K"},
-      {"token_lanes", "tl", {1, 2, 4, 8, 16, 32}, "coalescing of X's tokens against nonzeros side by side"},
-      {"tokens_per_thread", "tt", {1, 2, 4, 8}, "loads in flight and their width against registers"},
-      {"column_lanes", "cl", {1, 2, 4, 8, 16, 32}, "nonzeros of a row side by side: balance against locality"},
-      {"nonzeros_per_thread", "n", {1, 2, 4, 8}, "use of a loaded dY against registers"},
-      {"threads_per_block", "b", {64, 128, 256}, "occupancy against tail"},
+      {"token_lanes", "tl", tuned("ShuffleSum", "kLanes"), "coalescing of X's tokens against nonzeros side by side"},
+      {"tokens_per_thread", "tt", tuned("SampledRowsKernel", "kTokens"),
+       "loads in flight and their width against registers"},
+      {"column_lanes", "cl", tuned("SampledRowsKernel", "kColumnLanes"),
+       "nonzeros of a row side by side: balance against locality"},
+      {"nonzeros_per_thread", "n", tuned("RegisterSums", "kRows"), "use of a loaded dY against registers"},
+      {"threads_per_block", "b", tuned("SampledRowsKernel", "kThreads"), "occupancy against tail"},
   };
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/ceil_div.h"
+#include "generator/catalogue.h"
 #include "generator/device_speed.h"
 #include "generator/operand_relayout.h"
 #include "generator/scatter_rules.h"
@@ -173,14 +174,18 @@ int ScatterConfig::registers() const {
 std::vector<Parameter> ScatterFamily::parameters() const {
   return {
       {"entry", "e", {0, 1}, "bytes a nonzero against padding and decode work", {"byte", "word"}},
-      {"tile_rows", "m", {16, 32, 64}, "use of a loaded X against blocks to fill the multiprocessors with"},
+      {"tile_rows", "m", tuned("ScatterKernel", "kTileRows"),
+       "use of a loaded X against blocks to fill the multiprocessors with"},
       min_rounds_parameter(),
       max_rounds_parameter(),
-      {"token_tile", "t", {8, 16, 32, 64}, "use of a scattered tile against registers"},
-      {"input_columns", "c", {32, 64, 128, 256}, "columns of X held ahead: latency hiding against registers"},
-      {"warps", "w", {4, 8, 12, 16}, "latency hiding against registers a thread"},
-      {"row_tiles", "r", {1, 2}, "tiles above one another that meet the same X, against registers for their sums"},
-      {"parts", "k", {1, 2, 4}, "blocks of a cluster that share the columns: more blocks, against an exchange of sums"},
+      {"token_tile", "t", tuned("ScatterKernel", "kTokens"), "use of a scattered tile against registers"},
+      {"input_columns", "c", tuned("ScatterKernel", "kInputColumns"),
+       "columns of X held ahead: latency hiding against registers"},
+      {"warps", "w", tuned("ScatterKernel", "kWarps"), "latency hiding against registers a thread"},
+      {"row_tiles", "r", tuned("ScatterKernel", "kRowTiles"),
+       "tiles above one another that meet the same X, against registers for their sums"},
+      {"parts", "k", tuned("ClusterSums", "kParts"),
+       "blocks of a cluster that share the columns: more blocks, against an exchange of sums"},
       {.name = "tiles_ahead",
        .abbreviation = "p",
        .values = {0, 1},

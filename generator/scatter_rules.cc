@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "generator/catalogue.h"
 #include "generator/scatter_family.h"
 
 namespace sparsmith {
@@ -18,16 +19,11 @@ std::vector<std::string> with(std::vector<std::string> parameters, const std::ve
 }  // namespace
 
 Parameter min_rounds_parameter() {
-  return {"min_rounds",
-          "i",
-          {0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, kMostRounds},
-          "rounds of every tile: no predicates against padding"};
+  return {"min_rounds", "i", tuned("ByteEntries", "kMinRounds"), "rounds of every tile: no predicates against padding"};
 }
 
 Parameter max_rounds_parameter() {
-  return {"max_rounds",
-          "a",
-          {4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, kMostRounds},
+  return {"max_rounds", "a", tuned("ByteEntries", "kMaxRounds"),
           "rounds held in registers; those beyond are loaded when needed"};
 }
 
@@ -58,9 +54,9 @@ std::vector<Rule> worthwhile_scatter_rules(const ScatterChoice& choice) {
          const ScatterRounds rounds = scatter_rounds(choice.packing(in), in.statistics);
          const double low = std::max(0.0, rounds.mean - kNearlyAll * rounds.deviation);
          const std::int64_t least = in["min_rounds"];
-         const auto between = std::ranges::count_if(min_rounds_parameter().values, [&](std::int64_t value) {
-           return value > least && static_cast<double>(value) <= low;
-         });
+         static const std::vector<std::int64_t> kMinRounds = min_rounds_parameter().values;
+         const auto between = std::ranges::count_if(
+             kMinRounds, [&](std::int64_t value) { return value > least && static_cast<double>(value) <= low; });
          return (static_cast<double>(least) <= low && between < choice.values_below) ||
                 (least == in["max_rounds"] && static_cast<double>(least) <= rounds.mean + 4);
        }},

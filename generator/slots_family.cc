@@ -4,6 +4,7 @@
 
 #include "formats/slots_layout.h"
 #include "formats/slots_steps.h"
+#include "generator/catalogue.h"
 
 namespace sparsmith {
 namespace {
@@ -237,13 +238,14 @@ std::vector<Parameter> SlotsFamily::parameters() const {
        "bytes of a column against its reach",
        {"u16", "u32", "delta8", "off8", "delta4", "delta6", "delta3"}},
       {"vector_width", "v", {4, 8, 16, 32}, "nonzeros of a lane's tile: width of loads against padding"},
-      {"tiles_per_slot", "p", {1, 2, 4}, "sums in shared memory against padding"},
+      {"tiles_per_slot", "p", tuned("SlotsKernel", "kTilesPerSlot"), "sums in shared memory against padding"},
       {"input", "x", {0, 1}, "gather cost against staging", {"global", "shared"}},
-      {"tokens_per_pass", "n", {1, 2, 4, 8}, "the weight is decoded once for them: registers and shared memory"},
+      {"tokens_per_pass", "n", tuned("SlotSums", "kTokens"),
+       "the weight is decoded once for them: registers and shared memory"},
       {"blocks_per_sm", "g", {1, 2, 4}, "copies of x against phases that overlap"},
-      {"threads_per_block", "b", {128, 256, 512, 1024}, "occupancy against registers"},
-      {"depth", "d", {1, 2, 4}, "tiles in flight a lane: latency hiding against registers"},
-      {"row_lanes", "s", {4, 8, 16, 32}, "lanes that add up a row: depth against rows at once"},
+      {"threads_per_block", "b", tuned("SlotsKernel", "kThreads"), "occupancy against registers"},
+      {"depth", "d", tuned("SlotsKernel", "kDepth"), "tiles in flight a lane: latency hiding against registers"},
+      {"row_lanes", "s", tuned("SlotSums", "kLanes"), "lanes that add up a row: depth against rows at once"},
   };
 }
 

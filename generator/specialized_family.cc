@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/ceil_div.h"
+#include "generator/catalogue.h"
 #include "generator/scatter_rules.h"
 
 namespace sparsmith {
@@ -151,15 +152,19 @@ std::vector<Parameter> SpecializedFamily::parameters() const {
       {"entry", "e", {0, 1}, "bytes a nonzero against padding and decode work", {"byte", "word"}},
       min_rounds_parameter(),
       max_rounds_parameter(),
-      {"token_tile", "t", {8, 16, 32, 64, 128}, "passes over the weight against registers and shared memory"},
-      {"row_tiles", "r", {1, 2}, "use of a loaded X against blocks to fill the device with"},
-      {"warpgroups", "w", {1, 2}, "waits for tensor cores against registers a thread"},
-      {"producers", "p", {8, 12, 16, 20}, "latency hiding against registers a thread"},
-      {"tile_buffers", "b", {1, 2}, "waits for tensor cores against shared memory"},
+      {"token_tile", "t", tuned("SpecializedKernel", "kTokens"),
+       "passes over the weight against registers and shared memory"},
+      {"row_tiles", "r", tuned("SpecializedKernel", "kRowTiles"),
+       "use of a loaded X against blocks to fill the device with"},
+      {"warpgroups", "w", tuned("SpecializedKernel", "kWarpgroups"),
+       "waits for tensor cores against registers a thread"},
+      {"producers", "p", tuned("SpecializedKernel", "kProducers"), "latency hiding against registers a thread"},
+      {"tile_buffers", "b", tuned("SpecializedKernel", "kBuffers"), "waits for tensor cores against shared memory"},
       {"whole_tiles", "z", {0, 1}, "registers and instructions against accesses of shared memory"},
-      {"stages", "s", {4, 8}, "waits for X against shared memory"},
+      {"stages", "s", tuned("InputRing", "kStages"), "waits for X against shared memory"},
       {"stage_columns", "x", {64, 128, 256}, "waits for X against shared memory"},
-      {"column_parts", "k", {1, 2}, "blocks to fill the device with against sums in a cluster"},
+      {"column_parts", "k", tuned("SpecializedKernel", "kBlocks"),
+       "blocks to fill the device with against sums in a cluster"},
   };
 }
 

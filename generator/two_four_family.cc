@@ -4,6 +4,7 @@
 
 #include "base/ceil_div.h"
 #include "formats/two_four_layout.h"
+#include "generator/catalogue.h"
 #include "generator/operand_relayout.h"
 #include "generator/strip_rules.h"
 
@@ -172,14 +173,18 @@ int TwoFourConfig::registers(bool token_major) const {
 
 std::vector<Parameter> TwoFourFamily::parameters() const {
   return {
-      {"tiles", "r", {1, 2, 4}, "16-row tiles a warp: use of an X operand against blocks and registers"},
-      {"token_tiles", "j", {1, 2, 4, 8}, "8-token tiles a block: use of a strip against registers"},
-      {"row_warps", "h", {1, 2, 4}, "warps side by side over rows: use of X in L1 against blocks"},
-      {"warps", "w", {2, 4, 8, 16}, "warps that share out K: latency hiding against sums to add"},
+      {"tiles", "r", tuned("TwoFourTiles", "kTiles"),
+       "16-row tiles a warp: use of an X operand against blocks and registers"},
+      {"token_tiles", "j", tuned("FragmentSums", "kTokenTiles"),
+       "8-token tiles a block: use of a strip against registers"},
+      {"row_warps", "h", tuned("TwoFourKernel", "kRowWarps"),
+       "warps side by side over rows: use of X in L1 against blocks"},
+      {"warps", "w", tuned("TwoFourKernel", "kWarps"), "warps that share out K: latency hiding against sums to add"},
       {"stages", "s", {1, 2, 3, 4}, "strips in flight a warp: latency hiding against shared memory"},
       {"bulk_copies", "c", {0, 1}, "who copies strips to shared memory", {"async", "bulk"}},
       {"blocks_per_sm", "g", {1, 2, 3}, "blocks that a multiprocessor has room for: occupancy against registers"},
-      {"column_parts", "k", {1, 2, 4}, "parts of K: blocks for a weight of few rows against sums to add"},
+      {"column_parts", "k", tuned("ClusterSums", "kParts"),
+       "parts of K: blocks for a weight of few rows against sums to add"},
       {"sum", "m", {0, 1}, "who adds up the sums of parts", {"launch", "cluster"}},
       input_parameter(false),
   };

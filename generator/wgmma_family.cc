@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/ceil_div.h"
+#include "generator/catalogue.h"
 #include "generator/device_speed.h"
 #include "generator/scatter_rules.h"
 
@@ -150,11 +151,13 @@ std::vector<Parameter> WgmmaFamily::parameters() const {
       {"entry", "e", {0, 1}, "bytes a nonzero against padding and decode work", {"byte", "word"}},
       min_rounds_parameter(),
       max_rounds_parameter(),
-      {"row_tiles", "r", {1, 2, 4}, "use of a loaded X against registers, and against blocks to fill the device with"},
-      {"warpgroups", "w", {1, 2, 3, 4}, "latency hiding against registers a thread"},
+      {"row_tiles", "r", tuned("WgmmaKernel", "kRowTiles"),
+       "use of a loaded X against registers, and against blocks to fill the device with"},
+      {"warpgroups", "w", tuned("WgmmaKernel", "kWarpgroups"), "latency hiding against registers a thread"},
       {"whole_tiles", "z", {0, 1}, "registers and instructions against accesses of shared memory"},
-      {"taken_tiles", "x", {1, 2, 4}, "waits for tensor cores against registers"},
-      {"tile_buffers", "b", {1, 2}, "scattering beside multiplications against shared memory"},
+      {"taken_tiles", "x", tuned("WgmmaKernel", "kTakenTiles"), "waits for tensor cores against registers"},
+      {"tile_buffers", "b", tuned("WgmmaKernel", "kBuffers"),
+       "scattering beside multiplications against shared memory"},
       {"column_parts", "k", {1, 2, 3, 4, 6, 8}, "blocks to fill the device with against a second kernel"},
       {"sum",
        "s",

@@ -57,6 +57,7 @@ void BucketSearch::tell(std::size_t tried) const {
 void BucketSearch::prepare_first() {
   if (search_.propose()) {
     contenders_.make(search_.proposed());
+    contenders_.make(contenders_.points().selected);  // what strategies ask for first, a batch after the other
     contenders_.add_candidates(first_);
     context_.kernels->request(first_);
   }

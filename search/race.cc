@@ -1,6 +1,7 @@
 #include "search/race.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <set>
@@ -37,9 +38,13 @@ class Race : public Strategy {
   }
 
   std::vector<Proposal> propose() override {
-    if (!started_) {
-      started_ = true;
-      if (!points_.selected.empty()) return proposals(points_.selected, kShortReplays);
+    // The baseline waits for no compiler: it runs while the kernels of the others are being compiled.
+    while (begun_ < 2) {
+      const bool baseline = begun_++ == 0;
+      std::vector<std::size_t> points;
+      std::ranges::copy_if(points_.selected, std::back_inserter(points),
+                           [&](std::size_t point) { return points_.points[point].baseline == baseline; });
+      if (!points.empty()) return proposals(points, kShortReplays);
     }
     while (waves_ < kWaves) {
       ++waves_;
@@ -193,7 +198,7 @@ class Race : public Strategy {
   std::vector<Standing> baseline_;  // timed as well: nothing is learnt from it
   std::optional<PredictionCorrection> correction_;
   std::size_t learnt_ = 0;  // of `timed_`
-  bool started_ = false;
+  int begun_ = 0;           // batches of what was selected
   int waves_ = 0;
   double looked_around_us_ = 0;  // the best when its neighbours were last looked at
   int looks_ = 0;

@@ -79,6 +79,18 @@ TEST(RaceTest, DoesNotLookFurtherWhereDenseIsFarAhead) {
   EXPECT_GT(race(points, time).tried.size(), points.selected.size());
 }
 
+TEST(RaceTest, TheBaselineIsTheFirstBatch) {
+  SearchPoints points = space();
+  for (const std::size_t dense : {points.selected[3], points.selected[9]}) points.points[dense].baseline = true;
+  const Bench bench = race(points, [](const SpacePoint& point) { return point.predicted_us; });
+  ASSERT_GE(bench.batches.size(), 2U);
+  std::set<std::size_t> others(points.selected.begin(), points.selected.end());
+  const std::set<std::size_t> baseline = {points.selected[3], points.selected[9]};
+  for (const std::size_t dense : baseline) others.erase(dense);
+  EXPECT_EQ(bench.batches[0], baseline);
+  EXPECT_EQ(bench.batches[1], others);
+}
+
 TEST(RaceTest, FindsWhatNothingSelectedHas) {
   // Family "a" takes twice what is predicted; what is best has a value that nothing selected has.
   const SearchPoints points = space();

@@ -61,5 +61,20 @@ TEST(DevicePtxTest, ProductsOfWarpgroupsAreAwaitedButForAsManyGroupsAsAreNamed) 
   EXPECT_EQ(instructions(*ptx, "wgmma\\.commit_group").size(), 1U);
 }
 
+TEST(DevicePtxTest, SixteenBitsBecomeTheFloatThatTheyAre) {
+  const auto compiler = KernelCompiler::open();
+  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
+  const auto ptx = ptx_of(**compiler,
+                          "float* to = reinterpret_cast<float*>(shared_memory());\n"
+                          "to[0] = to_float(bfloat16{reinterpret_cast<const u16*>(from)[thread_index()]});\n"
+                          "to[1] = to_float(half{reinterpret_cast<const u16*>(from)[thread_index()]});",
+                          "compute_80");
+  ASSERT_TRUE(ptx.ok()) << ptx.status().to_string();
+  const std::vector<std::string> shifts = instructions(*ptx, "sh[lr]\\.b32");
+  ASSERT_EQ(shifts.size(), 1U) << *ptx;
+  EXPECT_TRUE(shifts[0].starts_with("shl") && shifts[0].ends_with(", 16")) << shifts[0];
+  EXPECT_EQ(instructions(*ptx, "cvt\\.f32\\.f16").size(), 1U);
+}
+
 }  // namespace
 }  // namespace sparsmith::test
