@@ -161,9 +161,9 @@ TEST(PanelFamilyTest, LanesChainProductsWhereTheOperatorAllowsIt) {
     const auto candidate = family.generate(config, of, *packed);
     return candidate.ok() ? candidate->kernels.at(0).source : candidate.status().to_string();
   };
-  EXPECT_NE(source_of(plain_config(), problem).find("PlainProducts<Value, 1, 1, Fp32Products<Value>>"),
+  EXPECT_NE(source_of(plain_config(), problem).find("PlainProducts<InputType, 1, 1, Fp32Products<InputType>>"),
             std::string::npos);
-  EXPECT_NE(source_of(plain_config(), chained).find("PlainProducts<Value, 1, 1, Fp16Chains>"), std::string::npos);
+  EXPECT_NE(source_of(plain_config(), chained).find("PlainProducts<InputType, 1, 1, Fp16Chains>"), std::string::npos);
   EXPECT_LT(family.predict(plain_config(), chained, statistics), family.predict(plain_config(), problem, statistics));
   Config tensor = plain_config();
   tensor.values["products"] = 1;  // whose sums are fp32 anyway

@@ -31,7 +31,7 @@ TEST(CubinParameters, AreThoseOfTheKernel) {
 
 // kern(const int*, const int*, float*, int, long long, float) with __launch_bounds__(256), compiled for each.
 TEST(CubinParameters, AreReadFromCompiledKernels) {
-  const auto seeds = std::filesystem::path(__FILE__).parent_path().parent_path() / "tests/fuzz/seeds/cubin_parameters";
+  const auto seeds = std::filesystem::path(SPARSMITH_SOURCE_DIR) / "tests/fuzz/seeds/cubin_parameters";
   for (const char* architecture : {"80", "90a", "100"}) {
     const auto cubin = read_file((seeds / (std::string("k") + architecture + ".cubin")).string());
     ASSERT_TRUE(cubin.ok()) << cubin.status().to_string();

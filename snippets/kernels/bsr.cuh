@@ -111,7 +111,7 @@ struct BsrKernel {
     SPARSMITH_ROLLED for (int block = begin; block < end; ++block) {
       const int first_column = blocks.first_column(block_row, block);
       SPARSMITH_ROLLED for (int i = 0; i < bsr::kBlockColumns; ++i) {
-        const Value weight = blocks.element(block, row, i);
+        const auto weight = blocks.element(block, row, i);
         if (weight.bits == bsr::kNothing) continue;
         sum = multiply_add(to_float(weight), input.element(token, first_column + i), sum);
       }
