@@ -19,6 +19,7 @@ DeviceSearchOptions search_options(const TuneContext& context, std::vector<const
   options.policy = context.options->timing;
   options.recall = !context.record;
   options.limit = !context.record;
+  options.vendors = context.options->vendors;
   options.stop = std::move(stop);
   options.progress = std::move(progress);
   return options;
@@ -90,21 +91,13 @@ void BucketSearch::hurry() {
   first_.clear();
 }
 
-Status BucketSearch::begin() {
-  begun_ = true;
-  SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(bucket_.tokens, context_.options->seed));
-  bucket_.vendors = measure_vendors(*context_.session, log_, context_.options->vendors, context_.options->timing);
-  vendors_epoch_ = context_.session->epoch();
-  return context_.session->health();
-}
-
 Result<bool> BucketSearch::advance() {
   SPARSMITH_RETURN_IF_ERROR(preparation_.get());
   double seconds = 0;
   {
     const Stopwatch stopwatch(seconds);
     SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(bucket_.tokens, context_.options->seed));
-    SPARSMITH_RETURN_IF_ERROR(search_.attempt(*context_.session, bucket_.vendors));
+    SPARSMITH_RETURN_IF_ERROR(search_.attempt(*context_.session));
   }
   log_debug("weight {}, N = {}: {} candidates tried in {:.2f} s", context_.index, bucket_.tokens,
             search_.proposed().size(), seconds);
@@ -112,7 +105,7 @@ Result<bool> BucketSearch::advance() {
     compile(KernelStore::Urgency::kNow);
     return false;
   }
-  SPARSMITH_ASSIGN_OR_RETURN(bucket_.complete, search_.final(*context_.session, bucket_.vendors, vendors_epoch_));
+  SPARSMITH_ASSIGN_OR_RETURN(bucket_.complete, search_.final(*context_.session, bucket_.vendors));
   return true;
 }
 

@@ -50,13 +50,9 @@ class BucketSearch {
   // Has its kernels compiled in front of others.
   void hurry();
 
-  // On the device that the context names.
-  //
-  // Measures the vendors, which needs nothing prepared.
-  Status begin();
-  bool begun() const { return begun_; }
-  // REQUIRES: begun. Tries what was asked for, once it is prepared, and asks for more; plays the final when there is
-  // nothing more. Returns whether the search is over. Error: the device is gone and cannot be had again.
+  // On the device that the context names: tries what was asked for, once it is prepared, and asks for more; plays the
+  // final when there is nothing more. Returns whether the search is over. Error: the device is gone and cannot be had
+  // again.
   Result<bool> advance();
 
  private:
@@ -75,8 +71,6 @@ class BucketSearch {
   const OutOfTime out_of_time_;
   const CandidateLimit enough_;
   DeviceSearch search_;
-  bool begun_ = false;
-  int vendors_epoch_ = 0;
   std::vector<const Candidate*> first_;  // until they have been compiled, or hurried
   std::atomic<bool> prepared_ = false;
   std::future<Status> preparation_;  // last: it ends before what it works on

@@ -63,23 +63,7 @@ void enter(Contender& contender, Timing timing) {
   contender.recalled = false;
 }
 
-}  // namespace
-
-bool verify_contender(DeviceSession& session, Contender& contender) {
-  auto verification = session.verify(contender.loaded);
-  if (!verification.ok()) {
-    reject(contender, verification.status());
-    return false;
-  }
-  contender.verification = std::move(*verification);
-  if (!contender.verification.ok) {
-    reject(contender, MeasurementStatus::kWrong, contender.verification.reason);
-    return false;
-  }
-  contender.verified_in = session.epoch();
-  return true;
-}
-
+// One that fails is unsupported, with the reason as detail.
 std::vector<VendorTiming> measure_vendors(DeviceSession& session, MeasurementLog& log,
                                           const std::vector<std::string>& names, const TimingPolicy& policy) {
   std::vector<VendorTiming> vendors;
@@ -103,6 +87,23 @@ std::vector<VendorTiming> measure_vendors(DeviceSession& session, MeasurementLog
   return vendors;
 }
 
+}  // namespace
+
+bool verify_contender(DeviceSession& session, Contender& contender) {
+  auto verification = session.verify(contender.loaded);
+  if (!verification.ok()) {
+    reject(contender, verification.status());
+    return false;
+  }
+  contender.verification = std::move(*verification);
+  if (!contender.verification.ok) {
+    reject(contender, MeasurementStatus::kWrong, contender.verification.reason);
+    return false;
+  }
+  contender.verified_in = session.epoch();
+  return true;
+}
+
 DeviceSearch::DeviceSearch(MeasurementLog& log, Contenders& contenders, Strategy& strategy, DeviceSearchOptions options)
     : log_(log),
       contenders_(contenders),
@@ -115,11 +116,8 @@ std::vector<std::size_t> DeviceSearch::proposed() const {
   return points;
 }
 
-Status DeviceSearch::attempt(DeviceSession& session, const std::vector<VendorTiming>& vendors) {
+Status DeviceSearch::attempt(DeviceSession& session) {
   session_ = &session;
-  for (const VendorTiming& vendor : vendors) {
-    if (vendor.supported) note_best(vendor.timing.median_us);
-  }
   limit_candidates();
   SPARSMITH_RETURN_IF_ERROR(contenders_.load(proposed()));
   return run_.attempt(*this);
@@ -247,15 +245,17 @@ std::vector<std::size_t> DeviceSearch::standing() {
   return still_standing(contenders_.points(), std::move(timed), kFinalists);
 }
 
-Result<bool> DeviceSearch::final(DeviceSession& session, std::vector<VendorTiming>& vendors, int vendors_epoch) {
+Result<bool> DeviceSearch::final(DeviceSession& session, std::vector<VendorTiming>& vendors) {
   session_ = &session;
   limit_candidates();
-  SPARSMITH_RETURN_IF_ERROR(interleave_best(vendors, vendors_epoch));
+  vendors = measure_vendors(session, log_, options_.vendors, options_.policy);
+  SPARSMITH_RETURN_IF_ERROR(session.health());
+  SPARSMITH_RETURN_IF_ERROR(interleave_best(vendors));
   SPARSMITH_RETURN_IF_ERROR(session.health());
   return run_.complete();
 }
 
-Status DeviceSearch::interleave_best(std::vector<VendorTiming>& vendors, int vendors_epoch) {
+Status DeviceSearch::interleave_best(std::vector<VendorTiming>& vendors) {
   const std::vector<std::size_t> points = standing();
   SPARSMITH_RETURN_IF_ERROR(contenders_.load(points));
   std::vector<Contender*> finalists;
@@ -268,7 +268,10 @@ Status DeviceSearch::interleave_best(std::vector<VendorTiming>& vendors, int ven
 
   std::vector<LoadedCandidate> loaded;
   for (const Contender* contender : finalists) loaded.push_back(contender->loaded);
-  const std::vector<std::string> names = vendors_ready(vendors, vendors_epoch);
+  std::vector<std::string> names;
+  for (const VendorTiming& vendor : vendors) {
+    if (vendor.supported) names.push_back(vendor.name);
+  }
   auto timings = session_->time_interleaved(loaded, names, options_.policy);
   if (!timings.ok() || timings->size() != loaded.size() + names.size()) {
     alone(finalists);
@@ -292,22 +295,6 @@ void DeviceSearch::alone(const std::vector<Contender*>& finalists) {
     if (contender->state == State::kTimed) contender->in_final = true;
     finish(log_, *contender);
   }
-}
-
-// Names of the vendors that the present worker knows; those measured before it had another N, or died, are measured
-// again.
-std::vector<std::string> DeviceSearch::vendors_ready(std::vector<VendorTiming>& vendors, int vendors_epoch) {
-  std::vector<std::string> names;
-  for (VendorTiming& vendor : vendors) {
-    if (!vendor.supported) continue;
-    if (vendors_epoch != session_->epoch()) {
-      auto again = session_->vendor(vendor.name, options_.policy);
-      if (!again.ok() || !again->supported) continue;
-      vendor = std::move(*again);
-    }
-    names.push_back(vendor.name);
-  }
-  return names;
 }
 
 }  // namespace sparsmith

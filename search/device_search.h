@@ -20,13 +20,10 @@ struct DeviceSearchOptions {
   // Candidates that take far longer than the best are stopped: not where every sample is wanted.
   bool limit = true;
   bool recall = true;                              // what the log knows of earlier runs is not tried again
+  std::vector<std::string> vendors;                // measured in the final
   std::vector<const StopCondition*> stop;          // outlive the search
   std::function<void(std::size_t done)> progress;  // may be empty; candidates tried
 };
-
-// Measures vendor libraries on the session's weight and N; one that fails is unsupported, with the reason as detail.
-std::vector<VendorTiming> measure_vendors(DeviceSession& session, MeasurementLog& log,
-                                          const std::vector<std::string>& names, const TimingPolicy& policy);
 
 // Goes in rounds, so that the device may try what one search asks for while another one's candidates are prepared.
 // Fills in the contenders' states and timings, and the vendors' timings in the final. What it is given outlives it.
@@ -39,13 +36,12 @@ class DeviceSearch : private TrialBench {
   // Their points.
   std::vector<std::size_t> proposed() const;
 
-  // REQUIRES, both: the session has the weight and the tokens. `vendors` were measured at its epoch `vendors_epoch`.
-  // Error: the device is gone and cannot be had again.
+  // REQUIRES, both: the session has the weight and the tokens. Error: the device is gone and cannot be had again.
   //
   // Tries what was proposed and has been made and compiled.
-  Status attempt(DeviceSession& session, const std::vector<VendorTiming>& vendors);
-  // Returns whether every proposed contender had its turn.
-  Result<bool> final(DeviceSession& session, std::vector<VendorTiming>& vendors, int vendors_epoch);
+  Status attempt(DeviceSession& session);
+  // Measures the vendors as well. Returns whether every proposed contender had its turn.
+  Result<bool> final(DeviceSession& session, std::vector<VendorTiming>& vendors);
 
  private:
   bool known(const Proposal& proposal) override;
@@ -60,9 +56,8 @@ class DeviceSearch : private TrialBench {
   void sample(Contender& contender, TimingPolicy policy);
   bool verify(Contender& contender);
   std::vector<std::size_t> standing();
-  Status interleave_best(std::vector<VendorTiming>& vendors, int vendors_epoch);
+  Status interleave_best(std::vector<VendorTiming>& vendors);
   void alone(const std::vector<Contender*>& finalists);
-  std::vector<std::string> vendors_ready(std::vector<VendorTiming>& vendors, int vendors_epoch);
 
   MeasurementLog& log_;
   Contenders& contenders_;

@@ -13,8 +13,9 @@ Status SearchQueue::run(std::span<BucketSearch* const> searches) {
     while (begun < searches.size() && (open_.empty() || hooks_.room_for_another())) {
       hooks_.begins(begun);
       open_.push_back(searches[begun++]);
+      if (begun == 1) open_.front()->hurry();
     }
-    SPARSMITH_ASSIGN_OR_RETURN(BucketSearch* const search, next());
+    BucketSearch* const search = next();
     SPARSMITH_ASSIGN_OR_RETURN(const bool over, search->advance());
     std::erase(open_, search);
     if (over) {
@@ -26,19 +27,12 @@ Status SearchQueue::run(std::span<BucketSearch* const> searches) {
   return {};
 }
 
-Result<BucketSearch*> SearchQueue::next() {
+BucketSearch* SearchQueue::next() {
   while (!any_prepared()) {
     open_.front()->hurry();
-    const auto fresh = std::ranges::find_if_not(open_, &BucketSearch::begun);
-    if (fresh == open_.end()) {
-      wait();
-    } else {
-      SPARSMITH_RETURN_IF_ERROR((*fresh)->begin());
-    }
+    wait();
   }
-  BucketSearch* const prepared = *std::ranges::find_if(open_, &BucketSearch::prepared);
-  if (!prepared->begun()) SPARSMITH_RETURN_IF_ERROR(prepared->begin());
-  return prepared;
+  return *std::ranges::find_if(open_, &BucketSearch::prepared);
 }
 
 bool SearchQueue::any_prepared() const { return std::ranges::any_of(open_, &BucketSearch::prepared); }

@@ -30,9 +30,9 @@ class SearchQueue {
   Status run(std::span<BucketSearch* const> searches);
 
  private:
-  // The first that has what it asked for. Until there is one, vendors are measured. Kernels are hurried for one N at a
-  // time: other devices wait for theirs.
-  Result<BucketSearch*> next();
+  // The first that has what it asked for. Until there is one, kernels are hurried for one N at a time: other devices
+  // wait for theirs.
+  BucketSearch* next();
   bool any_prepared() const;
   void wait();
 
