@@ -121,6 +121,19 @@ TEST_F(AblationTimingTest, OnlyGeneratedChoicesAreTaken) {
   EXPECT_FALSE(report.weights[0].buckets[0].ablation.has_value());
 }
 
+TEST_F(AblationTimingTest, ASparseChoiceIsTakenThoughDenseStaysAtAnotherN) {
+  options_.tokens = {8, 64};
+  device_.dense_us = 50;
+  device_.time_us = [this](const LoadedCandidate&) { return device_.tokens == 8 ? 6.0 : 100.0; };
+  TuneReport report = run(weights_);
+  ASSERT_EQ(report.weights.at(0).buckets.size(), 2U);
+  ASSERT_FALSE(report.weights[0].buckets[0].is_baseline());
+  ASSERT_TRUE(report.weights[0].buckets[1].is_baseline());
+  ASSERT_TRUE(ablate(report).ok());
+  EXPECT_TRUE(report.weights[0].buckets[0].ablation.has_value());
+  EXPECT_FALSE(report.weights[0].buckets[1].ablation.has_value());
+}
+
 TEST_F(AblationTimingTest, AnEmulatorTimesNothing) {
   device_.properties.is_emulator = true;
   weights_ = {weight("w", 2048, 2048, 1)};  // dense is not predicted to be faster

@@ -41,6 +41,15 @@ TEST(CandidateSelectionTest, EachNAsksForItsBestAndTheBestSumCompetes) {
   EXPECT_THAT(at(selection, 8), ElementsAre("a4", "a2"));  // a1 is no promising one
 }
 
+TEST(CandidateSelectionTest, WhatIsNotPromisingHidesNothingBehindIt) {
+  std::map<std::int64_t, SearchSpace> spaces;
+  spaces[1].entries = {entry("a", 1, 1)};
+  spaces[8].entries = {entry("a", 2, 4), entry("a", 1, 6), entry("b", 1, 7)};
+  const CandidateSelection selection =
+      select_from(spaces, {{1, 1.0}, {8, 1.0}}, packing_of, {.packings = 1, .family_doubt = 2});
+  EXPECT_THAT(at(selection, 8), ElementsAre("a2", "b1"));  // a1, which N = 1 asks for, is far behind a2
+}
+
 TEST(CandidateSelectionTest, SumsAreWeightedByCalls) {
   std::map<std::int64_t, SearchSpace> spaces;
   spaces[1].entries = {entry("a", 1, 1), entry("a", 2, 2)};

@@ -71,6 +71,9 @@ TEST_F(ExplanationTest, BoundsAndTheFlipFollowFromTheTimes) {
   EXPECT_EQ(explanation.bounds.front().name, "launch") << "a small weight";
   // (30 - 2) / (10 - 2) times as many nonzeros.
   EXPECT_NEAR(explanation.flips_at_density, (1 - statistics_.sparsity) * 3.5, 1e-9);
+  choice_.launches = 2;
+  EXPECT_NEAR(explain(problem_, statistics_, choice_, measurements_).flips_at_density,
+              (1 - statistics_.sparsity) * (30.0 - 4) / (10 - 4), 1e-9);
   choice_.dense_us = 0;
   EXPECT_EQ(explain(problem_, statistics_, choice_, measurements_).flips_at_density, 0);
 }

@@ -184,5 +184,19 @@ TEST(RaceTest, WithNothingTimedThereIsNothingToLearn) {
   EXPECT_EQ(race(nobody, {}).tried.size(), 0U);
 }
 
+TEST(StillStandingTest, TwoOfAFasterBaselineAndWhoIsNearTheBestOther) {
+  SearchPoints points;
+  std::vector<Standing> timed;
+  for (const double us : {8.0, 9.0, 9.5, 10.0, 12.0, 20.0}) {
+    SpacePoint& point = points.points.emplace_back();
+    point.baseline = us < 10;
+    point.packing = "p";
+    timed.push_back({timed.size(), us});
+  }
+  std::ranges::reverse(timed);
+  EXPECT_EQ(still_standing(points, timed, kFinalists), (std::vector<std::size_t>{0, 1, 3, 4}));
+  EXPECT_EQ(still_standing(points, timed, 1), (std::vector<std::size_t>{0, 1, 3})) << "one other";
+}
+
 }  // namespace
 }  // namespace sparsmith

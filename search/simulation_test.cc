@@ -123,6 +123,41 @@ TEST(SimulationTest, ASpaceWhereMostFails) {
   EXPECT_EQ(simulate(space, {.strategy = StrategyKind::kBasinHopping, .budget = 1000}).tried, 100U);
 }
 
+// The share of searches, one a seed, that go on from where their first hop led: to what takes `ratio` times as long as
+// what they had. A point has four neighbours; whatever is no neighbour is a hop away.
+double share_of_accepted_hops(double ratio) {
+  SearchPoints points;
+  for (int island = 0; island < 3; ++island) {
+    for (int i = 0; i < 5; ++i) {
+      SpacePoint& point = points.points.emplace_back();
+      point.config = {"a", {{"p", island}, {"q", island}, {"r", island}, {"s", i}}};
+      point.predicted_us = points.points.size() == 1 ? 1 : 2;
+    }
+  }
+  constexpr int kSearches = 400;
+  int accepted = 0;
+  for (int seed = 1; seed <= kSearches; ++seed) {
+    const auto search = make_strategy(StrategyKind::kBasinHopping, points, static_cast<std::uint64_t>(seed));
+    const auto tried = [&](double us) {
+      const std::vector<Proposal> batch = search->propose();
+      for (const Proposal& each : batch) search->report({each.point, true, us});
+      return batch.size();
+    };
+    EXPECT_EQ(tried(10), 1U) << "seed " << seed;
+    EXPECT_EQ(tried(20), 4U) << "seed " << seed << ": the neighbours, none of them faster";
+    EXPECT_EQ(tried(10 * ratio), 1U) << "seed " << seed << ": a hop";
+    accepted += search->propose().size() == 4 ? 1 : 0;  // its neighbours; or else the next hop
+  }
+  return static_cast<double>(accepted) / kSearches;
+}
+
+TEST(BasinHoppingTest, AHopIsAcceptedTheMoreOftenTheLessItLoses) {
+  EXPECT_EQ(share_of_accepted_hops(0.99), 1);
+  EXPECT_GT(share_of_accepted_hops(1.001), 0.95);
+  EXPECT_NEAR(share_of_accepted_hops(1.05), std::exp(-1), 0.1);
+  EXPECT_EQ(share_of_accepted_hops(1.5), 0);
+}
+
 TEST(StrategyRunTest, ABudgetCutsShortAndALimitDoesNot) {
   const RecordedSpace space = SyntheticSpace{}.draw();
   std::vector<std::size_t> order;

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -244,18 +245,35 @@ TEST_F(TunerTest, AnInterruptEndsWithWhatThereIs) {
   EXPECT_EQ(next.weights.at(first_done ? 0 : 1).buckets[0].incumbent, "exact");
 }
 
-// Kernels that nobody has begun to compile are not waited for: on a busy machine they take minutes.
+// Kernels that nobody has begun to compile are not waited for: on a busy machine they take minutes. The interrupt comes
+// when the device waits for the first one, as every thread does but the one that looks for interrupts.
 TEST_F(TunerTest, AnInterruptGivesUpWhatWaitsForTheCompiler) {
-  std::atomic<int> begun = 0;
-  compiles_.before = [&](const std::string&) {
-    ++begun;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  std::mutex mutex;                      // guards what follows
+  std::map<std::thread::id, int> asked;  // since the interrupt
+  interrupted_ = [&] {
+    const std::scoped_lock lock(mutex, device_.mutex);
+    if (device_.weights_set == 0) return false;
+    ++asked[std::this_thread::get_id()];
+    return true;
   };
-  interrupted_ = [&] { return begun >= 2; };
+  const auto watched = [&] {
+    const std::lock_guard lock(mutex);
+    return std::ranges::any_of(asked, [](const auto& each) { return each.second >= 3; });
+  };
+  std::atomic<int> begun = 0;
+  std::atomic<bool> seen = false;
+  compiles_.before = [&](const std::string&) {
+    if (++begun > 1) return;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!watched() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    seen = watched();
+  };
   options_.selection.candidates = 32;
   options_.selection.packings = 8;
   options_.compile_threads = 1;
   const TuneReport report = run({weight("a", 64, 96, 1)});
+  EXPECT_TRUE(seen) << "nobody looked for interrupts";
   EXPECT_TRUE(report.interrupted);
   EXPECT_LT(begun, 16) << "of over thirty";
   interrupted_ = {};

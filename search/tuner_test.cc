@@ -474,7 +474,7 @@ TEST_F(TunerTest, ChoicesMayBeKeptThoughTheirCodeChanged) {
 TEST_F(TunerTest, OptionsAreChecked) {
   TuneResources resources;
   resources.measurers = {scripted_measurers(device_)};
-  for (const std::vector<std::int64_t>& tokens : {std::vector<std::int64_t>{}, {0}, {8, 1}, {1, 1}}) {
+  for (const std::vector<std::int64_t>& tokens : {std::vector<std::int64_t>{}, {0}, {0, 8}, {8, 1}, {1, 1}}) {
     options_.tokens = tokens;
     EXPECT_EQ(tune({}, options_, resources).status().code(), StatusCode::kInvalidArgument);
   }

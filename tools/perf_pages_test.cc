@@ -83,6 +83,23 @@ TEST(PerfPages, AComparisonSaysWhatChangedAndWhy) {
   EXPECT_THAT(html, Not(HasSubstr("<fc1>")));
 }
 
+TEST(PerfPages, APointSaysItsOwnInterval) {
+  Comparison comparison;
+  for (const double change : {0.01, 0.02}) {
+    ComparisonRow& row = comparison.rows.emplace_back();
+    row.key.name = change < 0.015 ? "a" : "b";
+    row.verdict = Verdict::kSame;
+    row.measured = true;
+    row.finding.change = change;
+    row.finding.change_low = change - 0.03;
+    row.finding.change_high = change + 0.03;
+  }
+  const Page page = comparison_page(comparison);
+  const Series& points = page.sections.at(0).blocks.at(0).figures.at(0).series.at(0);
+  EXPECT_THAT(points.labels,
+              testing::ElementsAre(HasSubstr("a: +1.00 % [-2.00, +4.00]"), HasSubstr("b: +2.00 % [-1.00, +5.00]")));
+}
+
 TEST(PerfPages, WhatIsTheSameNeedsNoSecondSection) {
   Comparison comparison;
   comparison.base = "aaaa";

@@ -79,6 +79,8 @@ grep -q '<failure type="SLOW"' junit.xml
 grep -q 'tests="2" failures="1" skipped="0"' junit.xml
 python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' junit.xml
 expect 0 "1 SLOW" "$sparsmith" perf compare aaaa1 bbbb1
+grep -q "fc2 N=8" output && { echo "FAILED: what is the same is listed"; exit 1; }
+expect 0 "SAME  *fc2 N=8" "$sparsmith" perf compare aaaa1 bbbb1 --all
 expect 5 '| SLOW ' "$sparsmith" perf compare aaaa1 bbbb1 --markdown --fail-on kernel
 expect 5 '"cause":"kernel"' "$sparsmith" perf compare aaaa1 bbbb1 --json --fail-on kernel
 
@@ -129,6 +131,12 @@ JSON
 expect 0 "1 cases, 1 rounds, 1 samples" "$sparsmith" perf record --google-benchmark google.json --commit aaaa1
 grep -q "not recorded: BM_Bad: no file" output
 expect 0 12500.000 "$sparsmith" perf history --case BM_Pack/8
+sed 's/12\.5/10/' google.json >faster.json
+expect 0 "1 cases" "$sparsmith" perf record --google-benchmark google.json --commit aaaa1 --db two.db \
+  --committed-at 2026-01-01T00:00:00Z
+expect 0 "1 cases" "$sparsmith" perf record --google-benchmark faster.json --commit aaaa2 --db two.db \
+  --committed-at 2026-01-02T00:00:00Z
+expect 0 "BM_Pack/8 .* 2  *12500.000  *10000.000 " "$sparsmith" perf history --db two.db
 
 # What goes wrong says so.
 expect 2 "commit" "$sparsmith" perf record --bench round1.json

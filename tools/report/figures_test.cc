@@ -67,6 +67,9 @@ TEST(BreakEvenFiguresTest, HaveWhiskersAndSpeedUps) {
   BreakEvenResults mixed = results;
   mixed.cases[1].probes[0].measured = false;
   EXPECT_NE(break_even_section(mixed).text.find("PREDICTED"), std::string::npos) << "one case is predicted";
+  mixed = results;
+  mixed.cases[0].probes[0].measured = false;
+  EXPECT_NE(break_even_section(mixed).text.find("PREDICTED"), std::string::npos) << "one probe of two is predicted";
   const Figure* const figure = find_figure(section, "Break-even sparsity");
   ASSERT_NE(figure, nullptr);
   ASSERT_EQ(figure->series.size(), 1U);
@@ -191,6 +194,17 @@ TEST(ReportPageTest, PredictionsAndOtherDevicesStayApart) {
   EXPECT_NE(page.sections[2].text.find("1 of them measured, the others PREDICTED"), std::string::npos);
 }
 
+TEST(ReportPageTest, OneCaseThatSaysMoreThanItsTimesHasASectionShown) {
+  ReportInputs inputs;
+  TuningResults& results = inputs.results.emplace_back();
+  results.device = "GPU";
+  results.cases = {case_at(1, 1, 8), case_at(8, 2, 8)};
+  results.cases[0].bytes_moved = 0;
+  EXPECT_EQ(report_page("t", inputs).sections.size(), 2U);
+  results.cases[1].bytes_moved = 0;
+  EXPECT_EQ(report_page("t", inputs).sections.size(), 1U) << "the figures over all cases alone";
+}
+
 TEST(TuningFiguresTest, RooflineHasIntensityAndSpeed) {
   TuningResults results;
   results.memory_bandwidth = 4e12;
@@ -271,6 +285,20 @@ TEST(TuningFiguresTest, TracesShowTheBestSoFar) {
   const Figure* const predictions = find_figure(section, "Candidates: predicted against measured");
   ASSERT_NE(predictions, nullptr);
   EXPECT_EQ(predictions->series.at(1).y, (std::vector<double>{5, 7, 2}));
+  EXPECT_EQ(predictions->series.at(0).x, (std::vector<double>{2, 7})) << "the line spans all times";
+  EXPECT_EQ(predictions->series.at(0).y, (std::vector<double>{2, 7}));
+}
+
+TEST(TuningFiguresTest, APredictedCaseHidesNoMeasuredOneBehindIt) {
+  TuningResults results;
+  results.cases = {case_at(1, 1, 8), case_at(8, 2, 8)};
+  for (ResultCase& one : results.cases) one.predicted_us = 3;
+  results.cases[0].measured = false;
+  const Section section = tuning_section(results);
+  const Figure* const predictions = find_figure(section, "Choices: predicted against measured");
+  ASSERT_NE(predictions, nullptr);
+  EXPECT_EQ(predictions->series.at(1).x, (std::vector<double>{3}));
+  EXPECT_EQ(predictions->series.at(1).y, (std::vector<double>{2}));
 }
 
 TEST(FormatCurvesTest, BreakEvensAreThoseOfTheFormulas) {
@@ -310,6 +338,22 @@ TEST(HistoryFiguresTest, ShowsLevelsAndEnvironments) {
   EXPECT_EQ(figure->notes.at(0).text, "+50.0 %");
 }
 
+TEST(HistoryFiguresTest, CasesWithMoreChangesComeFirst) {
+  PerformanceHistory history{.source = "h.json"};
+  for (const char* name : {"steady", "changed once", "changed twice", "steady too"}) {
+    HistorySeries& series = history.series.emplace_back(HistorySeries{.name = name});
+    for (const char* commit : {"c0", "c1", "c2"}) series.points.push_back({commit, 2, 1.9, 2.1, ""});
+  }
+  history.series[1].changes = {{1, 2, 3, ""}};
+  history.series[2].changes = {{1, 2, 3, ""}, {2, 3, 4, ""}};
+  const Section section = history_section(history);
+  const auto block = std::ranges::find_if(section.blocks, [](const Block& each) { return !each.figures.empty(); });
+  ASSERT_NE(block, section.blocks.end());
+  std::vector<std::string> titles;
+  for (const Figure& figure : block->figures) titles.push_back(figure.title);
+  EXPECT_EQ(titles, (std::vector<std::string>{"changed twice", "changed once", "steady", "steady too"}));
+}
+
 TEST(SparklineTest, SparklinesSpanTheirValues) {
   EXPECT_EQ(sparkline({1, 2, 8}, 10), "▁▂█");
   EXPECT_EQ(sparkline({5, 5}, 10), "▁▁");
@@ -323,6 +367,17 @@ TEST(ReportTableTest, NamesMeansPerTokens) {
   inputs.results.emplace_back().source = "f.json";
   inputs.results[0].cases = {case_at(1, 1, 8), case_at(8, 1, 2)};
   EXPECT_EQ(report_table(inputs), "f.json: 4.000x dense in 2 cases (geometric mean); N = 1: 8.00x, N = 8: 2.00x\n");
+}
+
+TEST(ReportTableTest, OnlyWhatWasMeasuredBesideDenseCounts) {
+  ReportInputs inputs;
+  inputs.results.emplace_back().source = "f.json";
+  std::vector<ResultCase>& cases = inputs.results[0].cases;
+  cases = {case_at(1, 1, 64), case_at(1, 0, 8), case_at(1, 1, 0)};
+  cases[0].measured = false;
+  EXPECT_EQ(report_table(inputs), "f.json: 3 choices, none measured beside dense\n");
+  cases.push_back(case_at(8, 1, 2));
+  EXPECT_EQ(report_table(inputs), "f.json: 2.000x dense in 1 cases (geometric mean); N = 8: 2.00x\n");
 }
 
 }  // namespace

@@ -68,6 +68,12 @@ TEST(Snippetc, AnEmptyTreeHasAnEmptyCatalogue) {
   EXPECT_THAT(data_text({}), testing::HasSubstr("std::array<Snippet, 0> kSnippets"));
 }
 
+TEST(Snippetc, ARootWithoutSnippetsIsAnError) {
+  const Status status = SourceTree::read(kTestData + "/nowhere").status();
+  EXPECT_EQ(status.code(), StatusCode::kIoError);
+  EXPECT_THAT(status.message(), testing::HasSubstr("nowhere/snippets: cannot read the folder"));
+}
+
 TEST_F(Mutation, HashChangesWithTheClosureAlone) {
   const auto hashes = [this] {
     Findings findings;
