@@ -273,8 +273,9 @@ Status take_memory(const std::string& text, TuneOptions& tuning) {
   const std::map<std::string, double> scales = {{"B", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
   const auto scale = scales.find(unit);
   constexpr double kMost = 1e15;
+  constexpr double kMostTimesDense = 16;
   if (error == std::errc() && number > 0 && number <= kMost) {
-    if (unit == "x" && number <= 16) {
+    if (unit == "x" && number <= kMostTimesDense) {
       tuning.memory = number;
       return {};
     }
@@ -283,9 +284,11 @@ Status take_memory(const std::string& text, TuneOptions& tuning) {
       return {};
     }
   }
-  return invalid_argument(fmt::format(
-      "--memory {}: give a multiple of dense for each weight, as 1x or 1.5x, or bytes for the model, as 500MB or 3GB",
-      text));
+  return invalid_argument(
+      fmt::format("--memory {}: give a multiple of dense for each weight, as 1x or 1.5x, and at most {}x, or bytes for "
+                  "the model, as "
+                  "500MB or 3GB",
+                  text, kMostTimesDense));
 }
 
 Result<double> parse_duration(const std::string& text) {
