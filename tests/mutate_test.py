@@ -139,8 +139,18 @@ class OrderTest(unittest.TestCase):
         tree.durations = {"short": 1, "wrong": -1, "middle": 30, "kernels": 900, "kernels bsr": 60, "last": 40}
         tree.focus = lambda test, mutant: "bsr" if test.name == "kernels" else ""
         tests = [Test(name, [], [], "tests") for name in ("short", "wrong", "middle", "kernels", "last")]
+        mutant = mutants_of("snippets/kernels/bsr.cuh", SNIPPET)[0]
         for budget, expected in ((0, ["kernels"]), (60, ["kernels", "short"]), (70, ["kernels", "short", "middle"])):
-            self.assertEqual([test.name for test in tree.measured(tests, None, budget)], expected)
+            self.assertEqual([test.name for test in tree.measured(tests, mutant, budget)], expected)
+
+    def test_device_code_of_no_family_meets_all_kernels_and_nothing_else_that_exceeds_the_budget(self):
+        tree = Tree.__new__(Tree)
+        tree.durations = {"short": 1, "long": 300, "emulated_kernels_test": 400}
+        tree.focus = lambda test, mutant: ""
+        tests = [Test("short", [], [], "base"), Test("long", [], [], "base"),
+                 Test("emulated_kernels_test", [], [], "tests")]  # fmt: skip
+        mutant = mutants_of("snippets/prolog/ring.cuh", SNIPPET)[0]
+        self.assertEqual([test.name for test in tree.measured(tests, mutant, 60)], ["emulated_kernels_test", "short"])
 
     def test_of_cases_by_family_only_those_of_the_mutant_run(self):
         listing = 'case $* in *list_tests*) case $1 in *bsr*) echo "Suite."; echo "  Case/bsr";; esac;; *) echo $*;; esac'
