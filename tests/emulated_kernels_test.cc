@@ -23,6 +23,11 @@ Result<KernelImage> source_image(const KernelSource& kernel) {
   return KernelImage{kernel.name, kernel.source, {}, kernel.max_shared_bytes};
 }
 
+Result<std::unique_ptr<Executor>> emulator_of(std::uint64_t seed) {
+  SPARSMITH_ASSIGN_OR_RETURN(auto compiler, make_jit_compiler());
+  return make_emulated_executor({.compiler = std::move(compiler), .schedule_seed = seed | 1});
+}
+
 // Tests of their own for families of many kernels, so that they run side by side; 1 where nothing is said.
 const std::map<std::string, int> kParts = {{"rows", 6}, {"slots", 3}, {"panel", 2}, {"gather", 2}};
 
@@ -70,9 +75,7 @@ TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
   constexpr int kWeights = 10;
   const std::uint64_t seed = seed_of_run() + static_cast<std::uint64_t>(part);
   fmt::print("SPARSMITH_TEST_SEED={} (part {})\n", seed - static_cast<std::uint64_t>(part), part);
-  auto compiler = make_jit_compiler();
-  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
-  auto executor = make_emulated_executor({.compiler = std::move(*compiler), .schedule_seed = seed | 1});
+  auto executor = emulator_of(seed);
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   std::set<std::string> kernels;
   const ImageOf image_of = [&kernels](const KernelSource& kernel) {
@@ -103,9 +106,7 @@ TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
 TEST(EmulatedDenseEpilogueTest, AgreesWithEigen) {
   const std::uint64_t seed = seed_of_run();
   fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
-  auto compiler = make_jit_compiler();
-  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
-  auto executor = make_emulated_executor({.compiler = std::move(*compiler), .schedule_seed = seed | 1});
+  auto executor = emulator_of(seed);
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   int count = 0;
   for (const KernelCase& each : draw_dense_epilogue_cases(seed, 12)) {
@@ -120,9 +121,7 @@ TEST(EmulatedDenseEpilogueTest, AgreesWithEigen) {
 TEST(EmulatedCodedTest, AgreesWithEigen) {
   const std::uint64_t seed = seed_of_run();
   fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
-  auto compiler = make_jit_compiler();
-  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
-  auto executor = make_emulated_executor({.compiler = std::move(*compiler), .schedule_seed = seed | 1});
+  auto executor = emulator_of(seed);
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   int count = 0;
   for (const KernelCase& each : draw_coded_cases(seed, 150, 4)) {
@@ -137,9 +136,7 @@ TEST(EmulatedValueWriterTest, ArraysAreAsPackedAnew) {
   const std::uint64_t seed = seed_of_run();
   fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
   Random random(seed);
-  auto compiler = make_jit_compiler();
-  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
-  auto executor = make_emulated_executor({.compiler = std::move(*compiler), .schedule_seed = seed | 1});
+  auto executor = emulator_of(seed);
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   for (const PackedFormat& format : packed_formats()) {
     for (int round = 0; round < 12; ++round) {
