@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "tests/family_checks.h"
 
@@ -49,6 +50,43 @@ TEST(RowsFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
     for (std::size_t i = 0; i < space.entries.size(); i += 97)
       expect_whole_candidate(rows, space.entries[i], problem, matrix, statistics);
   }
+}
+
+// What PaiSparse searches over, as docs/kernels.md lists it: each step of the chain by the config named there.
+TEST(RowsFamilyTest, ReachesEveryStepOfTheReductionChain) {
+  const RowsFamily rows;
+  const CsrMatrix matrix = draw_weight(64, 2000, 400, 6);
+  const SparsityStatistics statistics = compute_statistics(matrix);
+  const Problem problem = problem_of(matrix, 1);
+  const auto kernel_with = [&](const std::map<std::string, std::int64_t>& changes) {
+    Config config = plain_config();
+    for (const auto& [parameter, value] : changes) config.values.at(parameter) = value;
+    EXPECT_TRUE(rows.check(config, problem, statistics).ok()) << config.text();
+    const auto candidate = rows.generate(config, problem, *rows.pack(config, problem, matrix));
+    EXPECT_TRUE(candidate.ok()) << config.text();
+    return candidate.ok() ? *candidate : Candidate();
+  };
+  const auto has = [](const Candidate& candidate, const std::string& line) {
+    return candidate.kernels.at(0).source.find(line + ";") != std::string::npos;
+  };
+  const Candidate a_thread = kernel_with({{"shuffle_lanes", 1}, {"unroll", 4}, {"rows_per_group", 2}});
+  EXPECT_TRUE(has(a_thread, "constexpr int kShuffleLanes = 1"));
+  EXPECT_TRUE(has(a_thread, "using Sums = RegisterSums<2, kTokens>"));
+  const Candidate a_warp = kernel_with({{"shuffle_lanes", 32}});
+  EXPECT_TRUE(has(a_warp, "constexpr int kShuffleLanes = 32"));
+  EXPECT_TRUE(has(a_warp, "constexpr int kSharedParts = 1"));
+  const Candidate a_block = kernel_with({{"shuffle_lanes", 32}, {"shared_parts", 32}, {"threads_per_block", 1024}});
+  EXPECT_TRUE(has(a_block, "constexpr int kSharedParts = 32"));
+  EXPECT_EQ(a_block.plan.steps.at(0).block[0], 1024);
+  const Candidate atomics = kernel_with({{"split_length", 128}, {"partial_sums", 1}});
+  EXPECT_TRUE(has(atomics, "using Partials = AtomicPartials"));
+  const Candidate two_pass = kernel_with({{"split_length", 128}, {"partial_sums", 2}});
+  EXPECT_TRUE(has(two_pass, "using Partials = StoredPartials"));
+  EXPECT_EQ(two_pass.kernels.size(), 2U);
+  const Candidate wide = kernel_with({{"index_bits", 32}});
+  EXPECT_TRUE(has(wide, "using Index = u32"));
+  const Candidate persistent = kernel_with({{"blocks_per_sm", 2}});
+  EXPECT_EQ(persistent.plan.steps.at(0).grid[0].text().find("min("), 0U);
 }
 
 TEST(RowsFamilyTest, ARuleSaysWhatItForbids) {
