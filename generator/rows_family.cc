@@ -8,16 +8,10 @@
 namespace sparsmith {
 namespace {
 
-constexpr std::int64_t kMaxColumns16 = 65536;
-
 // Statistics-independent: a kernel with such a config would be wrong or would not launch.
 std::vector<Rule> legal_rules() {
   using Kind = Rule::Kind;
   return {
-      {Kind::kLegal,
-       {"index_bits"},
-       "16-bit columns need K <= 65,536",
-       [](const RuleInput& in) { return in["index_bits"] == 32 || in.problem.spec.cols <= kMaxColumns16; }},
       {Kind::kLegal,
        {"alignment", "vector_width"},
        "a vector load needs segments aligned to it",
@@ -66,10 +60,6 @@ std::vector<Rule> legal_rules() {
 std::vector<Rule> worthwhile_rules() {
   using Kind = Rule::Kind;
   return {
-      {Kind::kWorthwhile,
-       {"index_bits"},
-       "32-bit columns only where 16-bit ones do not do",
-       [](const RuleInput& in) { return in["index_bits"] == 16 || in.problem.spec.cols > kMaxColumns16; }},
       {Kind::kWorthwhile,
        {"alignment", "vector_width"},
        "segments aligned to the load, or to the widest one where rows are long",
@@ -196,6 +186,21 @@ std::vector<Rule> worthwhile_rules() {
 
 }  // namespace
 
+std::vector<Rule> csr_column_rules() {
+  using Kind = Rule::Kind;
+  constexpr std::int64_t kMaxColumns16 = 65536;
+  return {
+      {Kind::kLegal,
+       {"index_bits"},
+       "16-bit columns need K <= 65,536",
+       [](const RuleInput& in) { return in["index_bits"] == 32 || in.problem.spec.cols <= kMaxColumns16; }},
+      {Kind::kWorthwhile,
+       {"index_bits"},
+       "32-bit columns only where 16-bit ones do not do",
+       [](const RuleInput& in) { return in["index_bits"] == 16 || in.problem.spec.cols > kMaxColumns16; }},
+  };
+}
+
 RowsConfig::RowsConfig(const Config& config)
     : index_bits(static_cast<int>(config.at("index_bits"))),
       alignment(static_cast<int>(config.at("alignment"))),
@@ -251,7 +256,8 @@ std::vector<Parameter> RowsFamily::parameters() const {
 }
 
 std::vector<Rule> RowsFamily::rules() const {
-  std::vector<Rule> rules = legal_rules();
+  std::vector<Rule> rules = csr_column_rules();
+  for (Rule& rule : legal_rules()) rules.push_back(std::move(rule));
   for (Rule& rule : worthwhile_rules()) rules.push_back(std::move(rule));
   return rules;
 }

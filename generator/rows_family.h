@@ -38,6 +38,9 @@ struct RowsConfig {
   std::int64_t sums_bytes() const;                                               // shared memory for the third link
 };
 
+// On "index_bits", of every family that reads a csr packing.
+std::vector<Rule> csr_column_rules();
+
 class RowsFamily : public Family {
  public:
   std::string name() const override { return "rows"; }

@@ -9,11 +9,10 @@
 #include "generator/catalogue.h"
 #include "generator/device_speed.h"
 #include "generator/kernel_parts.h"
+#include "generator/rows_family.h"
 
 namespace sparsmith {
 namespace {
-
-constexpr std::int64_t kMaxColumns16 = 65536;
 
 // Of the cost model: what a launch and a chain of loads take, and what L2 gives to gathers. Not fitted: an order among
 // configs, by the constants of the family `rows`.
@@ -100,19 +99,12 @@ std::vector<Parameter> SampledFamily::parameters() const {
 
 std::vector<Rule> SampledFamily::rules() const {
   using Kind = Rule::Kind;
-  return {
-      {Kind::kLegal,
-       {"index_bits"},
-       "16-bit columns need K <= 65,536",
-       [](const RuleInput& in) { return in["index_bits"] == 32 || in.problem.spec.cols <= kMaxColumns16; }},
+  std::vector<Rule> rules = csr_column_rules();
+  const std::vector<Rule> own = {
       {Kind::kLegal,
        {"token_lanes", "column_lanes"},
        "a row's lanes lie in one warp",
        [](const RuleInput& in) { return in["token_lanes"] * in["column_lanes"] <= 32; }},
-      {Kind::kWorthwhile,
-       {"index_bits"},
-       "32-bit columns only where 16-bit ones do not do",
-       [](const RuleInput& in) { return in["index_bits"] == 16 || in.problem.spec.cols > kMaxColumns16; }},
       {Kind::kWorthwhile,
        {"token_lanes"},
        "lanes that share out tokens need them side by side",
@@ -140,6 +132,8 @@ std::vector<Rule> SampledFamily::rules() const {
        "at most 32 values of X in flight a thread",
        [](const RuleInput& in) { return in["tokens_per_thread"] * in["nonzeros_per_thread"] <= 32; }},
   };
+  rules.insert(rules.end(), own.begin(), own.end());
+  return rules;
 }
 
 std::string SampledFamily::packing_of_rows(const Config& config, const Problem&) const {
