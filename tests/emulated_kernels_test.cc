@@ -117,6 +117,28 @@ TEST(EmulatedDenseEpilogueTest, AgreesWithEigen) {
   EXPECT_EQ(count, 24 * 12);
 }
 
+// A library's product alone counts by the norm of its error, but not what a kernel of ours makes of it.
+TEST(EmulatedDenseEpilogueTest, AKernelBehindAProductIsHeldToTheBoundOfEachOutput) {
+  const std::uint64_t seed = seed_of_run();
+  fmt::print("SPARSMITH_TEST_SEED={}\n", seed);
+  auto executor = emulator_of(seed);
+  ASSERT_TRUE(executor.ok()) << executor.status().to_string();
+  const ImageOf slightly_wrong = [](const KernelSource& kernel) {
+    KernelSource wrong = kernel;
+    const std::string store = "output.store(static_cast<u32>(row), first_token, n, sums);";
+    const std::size_t at = wrong.source.find(store);
+    EXPECT_NE(at, std::string::npos);
+    wrong.source.insert(at, "for (int t = 0; t < kTokens; ++t) sums[t] *= 1.0000015F;\n");
+    return source_image(wrong);
+  };
+  int refused = 0;
+  for (const KernelCase& each : draw_dense_epilogue_cases(seed, 12)) {
+    if (each.problem.spec.type == DataType::kFloat32 && !run_dense_epilogue_case(each, **executor, slightly_wrong).ok())
+      ++refused;
+  }
+  EXPECT_GT(refused, 0);
+}
+
 // Kernels that decode what they multiply.
 TEST(EmulatedCodedTest, AgreesWithEigen) {
   const std::uint64_t seed = seed_of_run();
