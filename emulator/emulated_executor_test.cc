@@ -169,6 +169,13 @@ TEST(EmulatedExecutorTest, RefusesLaunchesThatTheDeviceWouldRefuse) {
   plan.steps.resize(1);
   plan.steps[0].kernel = "unknown";
   EXPECT_THAT(bench.executor().run(plan, {}).message(), HasSubstr("kernel unknown was not loaded"));
+  plan.steps[0].kernel = "test";
+  plan.steps[0].arguments = bench.arguments();
+  for (const int dimension : {1, 2}) {
+    plan.steps[0].block = {32, 1, 1};
+    plan.steps[0].block[dimension] = 2;
+    EXPECT_THAT(bench.executor().run(plan, bench.bindings()).message(), HasSubstr("blocks of one dimension"));
+  }
 }
 
 TEST(EmulatedExecutorTest, ExecutorsDoNotSeeEachOther) {
