@@ -165,6 +165,26 @@ TEST(CompilerPoolTest, ManyThreadsShareFewChildren) {
   EXPECT_GE(seconds_since(begin), 6 * 0.3) << "12 kernels of 0.3 s each, two at a time";
 }
 
+TEST(CompilerPoolTest, ChildrenThatCannotStartAreToldOfOnceAndTheOthersDoTheWork) {
+  auto options = fake();
+  const TemporaryDirectory folder;
+  const std::string program = folder.file("compiler");
+  std::filesystem::copy_file(options.program, program);
+  options.program = program;
+  options.children = 3;
+  const auto pool = open_pool(options);
+  ASSERT_NE(pool, nullptr);
+  std::filesystem::remove(program);
+  std::vector<KernelSource> kernels;
+  for (int i = 0; i < 6; ++i) kernels.push_back(kernel("slow" + std::to_string(i), "slow"));
+  testing::internal::CaptureStderr();
+  const auto compiled = pool->compile_all(kernels, "sm_90", 3);
+  const std::string said = testing::internal::GetCapturedStderr();
+  for (const auto& [name, binary] : compiled) EXPECT_TRUE(binary.ok()) << name << binary.status().to_string();
+  EXPECT_THAT(said, HasSubstr(program));
+  EXPECT_EQ(said.find("warning", said.find("warning") + 1), std::string::npos) << said;
+}
+
 TEST(CompilerPoolTest, AChildThatIsStoppedIsTheMachinesFault) {
   auto options = fake();
   options.timeout = milliseconds(1500);
