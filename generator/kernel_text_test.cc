@@ -110,5 +110,23 @@ TEST(KernelText, RefusesWhatIsNotWhatItShouldBe) {
               HasSubstr("snippets/gone.cuh"));
 }
 
+TEST(KernelText, ALaunchHasAnArgumentOfTheSizeOfEachParameter) {
+  KernelText text = copy_kernel();
+  text.parameters.push_back({"i64", "ldx", integer("ld.x")});
+  text.parameters.push_back({"int", "n", integer("n")});
+  const PlanStep step = launch_of(text);
+  EXPECT_EQ(step.kernel, "copy_t128");
+  EXPECT_EQ(step.block[0], 128);
+  EXPECT_EQ(step.shared_bytes, 256);
+  using Kind = PlanArgument::Kind;
+  ASSERT_EQ(step.arguments.size(), 4U);
+  EXPECT_EQ(step.arguments[0].kind, Kind::kOperand);
+  EXPECT_EQ(step.arguments[0].name, "x");
+  EXPECT_EQ(step.arguments[1].name, "y");
+  EXPECT_EQ(step.arguments[2].kind, Kind::kInt64);
+  EXPECT_EQ(step.arguments[2].value.text(), "ld.x");
+  EXPECT_EQ(step.arguments[3].kind, Kind::kInt32);
+}
+
 }  // namespace
 }  // namespace sparsmith
