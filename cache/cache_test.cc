@@ -183,6 +183,7 @@ TEST_F(CacheTest, TheBetterFoundedChoiceStays) {
   EXPECT_EQ(current().us, 8);
   ASSERT_TRUE(cache.put_choice(choice(8.5)).ok());  // later, of the same standing
   EXPECT_EQ(current().us, 8.5);
+  EXPECT_EQ(cache.damaged(), 0);
 }
 
 TEST_F(CacheTest, AnotherFileIsRefusedOrMovedAside) {
@@ -201,6 +202,9 @@ TEST_F(CacheTest, AnotherFileIsRefusedOrMovedAside) {
   EXPECT_TRUE(std::filesystem::exists(path("text.db.1.bad")));
 
   EXPECT_EQ(Cache::open(path("missing.db"), Cache::Mode::kReadOnly).status().code(), StatusCode::kNotFound);
+  write("empty.db", "");
+  const auto empty = Cache::open(path("empty.db"), Cache::Mode::kReadOnly);
+  EXPECT_NE(empty.status().message().find("not a cache"), std::string::npos) << empty.status().to_string();
   EXPECT_EQ(Cache::open(directory_.path(), Cache::Mode::kReadWrite).status().code(), StatusCode::kIoError);
 }
 
