@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "formats/csr_layout.h"
 #include "tests/packing_checks.h"
@@ -76,6 +77,22 @@ TEST(CsrTest, DamageIsRefusedOrHarmless) {
 }
 
 // A file of a megabyte would otherwise become a matrix of gigabytes.
+TEST(CsrTest, ARowThatWasCutHasPiecesAndNoMoreThanThereAre) {
+  Random random(7);
+  const CsrMatrix matrix = draw_matrix(random, 3, 100, 1.0);
+  const auto whole = pack_csr(matrix, {.split_length = 32, .partials = PartialSums::kTwoPass}, DataType::kFloat16);
+  ASSERT_TRUE(whole.ok()) << whole.status().to_string();
+  for (const std::uint32_t end : {0U, 13U, 0xFFFFFFFFU}) {  // slots of the first row, which has four
+    PackedWeight packed = *whole;
+    auto& bytes = std::ranges::find(packed.arrays, "slot_offsets", &PackedArray::name)->bytes;
+    std::memcpy(bytes.data() + sizeof(end), &end, sizeof(end));
+    const Result<CsrMatrix> back = unpack(packed);
+    ASSERT_FALSE(back.ok()) << end;
+    EXPECT_NE(back.status().message().find("segment 0 is not as packers write it"), std::string::npos)
+        << back.status().to_string();
+  }
+}
+
 TEST(CsrTest, SegmentsDoNotShareNonzeros) {
   Random random(3);
   auto packed = pack_csr(draw_matrix(random, 20, 100, 0.5), {}, DataType::kFloat16);

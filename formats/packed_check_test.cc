@@ -166,7 +166,7 @@ TEST_P(PackedCheckTest, AnotherShapeVersionOrWeightIsRefused) {
 }
 
 TEST(PackedFormatsTest, UnknownNamesAreRefused) {
-  for (const char* name : {"", "csr", "csrs", "dense_", "two_fourth", "panels_r1"}) {
+  for (const char* name : {"", "csr", "csrs", "dense_", "two_fourth", "panels_r1", "panel", "panel_r1_k1"}) {
     PackedWeight packed;
     packed.packing = name;
     EXPECT_FALSE(check_packed(packed, {}, PackedCheck::kBounds).ok()) << name;
