@@ -60,8 +60,7 @@ TEST(CodingTest, NamesEndPackings) {
 }
 
 TEST(CodingTest, ValuesAreCodesTimesAPowerOfTwo) {
-  // The greatest value of the first 32 columns is 1.5 = 96 / 64: a code counts 64ths. That of the others is 5 = 80
-  // / 16.
+  // The greatest value of the first 32 columns is 1.5: a code counts 64ths. That of the others is 5: it counts 16ths.
   std::vector<float> values(40, 0.25F);
   values[3] = -1.5F;
   values[7] = 0.01F;   // 0.64 of 64
@@ -116,8 +115,9 @@ TEST(CodingTest, ErrorsAreAtMostA128thOfTheGreatestOfAGroup) {
           of_group = std::max(of_group, std::abs(matrix.values[i]));
         }
         for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
-          // Half a code; a whole one where the greatest code is exceeded. Below the least scale, half of its code.
-          const float bound = greatest[matrix.column_indices[i] / 32] / 64;
+          // Half a code, of which the greatest value has at least 64; less than one of 128 where the greatest code is
+          // exceeded. Below the least scale, half of its code.
+          const float bound = greatest[matrix.column_indices[i] / 32] / 128;
           const float least = type == DataType::kFloat16 ? 0x1p-25F : 0x1p-127F;
           EXPECT_LE(std::abs(back.values[i] - matrix.values[i]), std::max(bound, least)) << matrix.values[i];
         }

@@ -205,6 +205,10 @@ class CsrReader : public PackedReader {
 
 }  // namespace
 
-PackedFormat csr_format() { return format_of<CsrReader, packing_named, pack_csr, 1>("csr", {"values"}, false, true); }
+PackedFormat csr_format() {
+  PackedFormat format = format_of<CsrReader, packing_named, pack_csr, 1>("csr", {"values"});
+  format.codes = true;
+  return format;
+}
 
 }  // namespace sparsmith

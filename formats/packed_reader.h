@@ -110,7 +110,7 @@ Result<std::unique_ptr<PackedReader>> open_reader(const PackedView& view, std::i
 // The format whose packings kParse makes of their names, kPack packs and Reader reads.
 template <class Reader, auto kParse, auto kPack, int kVersion>
 PackedFormat format_of(std::string_view name, std::initializer_list<std::string_view> value_arrays,
-                       bool negative_zeros = false, bool codes = false) {
+                       bool negative_zeros = false) {
   return {.name = name,
           .pack = [](std::string_view packing, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
             SPARSMITH_ASSIGN_OR_RETURN(const auto parsed, kParse(packing));
@@ -121,8 +121,7 @@ PackedFormat format_of(std::string_view name, std::initializer_list<std::string_
             return open_reader<Reader>(view, {kVersion}, parsed);
           },
           .value_arrays = value_arrays,
-          .negative_zeros = negative_zeros,
-          .codes = codes};
+          .negative_zeros = negative_zeros};
 }
 
 // Threads that are worth their start for what `packed` holds, of `threads` (0: all cores).

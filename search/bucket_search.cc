@@ -57,8 +57,8 @@ void BucketSearch::tell(std::size_t tried) const {
 
 void BucketSearch::prepare_first() {
   if (search_.propose()) {
-    contenders_.make(search_.proposed());
-    contenders_.make(contenders_.points().selected);  // what strategies ask for first, a batch after the other
+    // The race asks for all that was selected, in two batches.
+    contenders_.make(races() ? contenders_.points().selected : search_.proposed());
     contenders_.add_candidates(first_);
     context_.kernels->request(first_);
   }
