@@ -98,6 +98,18 @@ Result<json> parse_json(std::string_view text, std::size_t memory_bytes) {
   return builder.take();
 }
 
+std::optional<std::int64_t> json_integer(const json& json, std::int64_t least, std::int64_t most) {
+  if (!json.is_number_integer()) return std::nullopt;
+  if (json.is_number_unsigned() && !std::in_range<std::int64_t>(json.get<std::uint64_t>())) return std::nullopt;
+  const auto value = json.get<std::int64_t>();
+  return value >= least && value <= most ? std::optional(value) : std::nullopt;
+}
+
+std::optional<std::uint64_t> json_unsigned(const json& json) {
+  if (!json.is_number_integer() || (!json.is_number_unsigned() && json.get<std::int64_t>() < 0)) return std::nullopt;
+  return json.get<std::uint64_t>();
+}
+
 std::string json_error(const json::exception& error) {
   const std::string text = error.what();  // "[json.exception.type_error.302] type must be string"
   const std::size_t end = text.find("] ");

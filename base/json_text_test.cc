@@ -30,6 +30,23 @@ TEST(JsonTextTest, IsTheTreeOfTheLibrary) {
   }
 }
 
+TEST(JsonTextTest, IntegersAreThoseThatFit) {
+  EXPECT_EQ(json_integer(json(-7)), -7);
+  EXPECT_EQ(json_integer(json::parse("9223372036854775807")), std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(json_integer(json::parse("9223372036854775808")), std::nullopt);
+  EXPECT_EQ(json_unsigned(json::parse("18446744073709551615")), std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(json_unsigned(json(-1)), std::nullopt);
+  for (const char* text : {"1.0", "2e101", "-1e999999", "1e-3", "\"1\"", "true", "null", "[1]"}) {
+    const json value = json::parse(text, nullptr, false);
+    EXPECT_EQ(json_integer(value), std::nullopt) << text;
+    EXPECT_EQ(json_unsigned(value), std::nullopt) << text;
+  }
+  EXPECT_EQ(json_integer(json(4), 5, 9), std::nullopt);
+  EXPECT_EQ(json_integer(json(5), 5, 9), 5);
+  EXPECT_EQ(json_integer(json(9), 5, 9), 9);
+  EXPECT_EQ(json_integer(json(10), 5, 9), std::nullopt);
+}
+
 TEST(JsonTextTest, SaysWhereItIsNoJson) {
   EXPECT_THAT(error_of("{\n\"a\": nothing}"), HasSubstr("line 2"));
   EXPECT_THAT(error_of("{\n\"a\": nothing}"), Not(HasSubstr("json.exception")));

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
@@ -15,6 +16,12 @@ using nlohmann::json;
 std::string text_or_none(const json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::int64_t count_or_none(const json& object, const char* name,
+                           std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
+  const auto found = object.find(name);
+  return found == object.end() ? 0 : json_integer(*found, 0, most).value_or(0);
 }
 
 std::vector<float> samples_of(const json& timing) {
@@ -33,8 +40,8 @@ PerfKernel kernel_of(const json& object) {
   PerfKernel kernel;
   object.at("name").get_to(kernel.name);
   kernel.cubin_hash = text_or_none(object, "cubin_hash");
-  kernel.registers = object.value("registers", 0);
-  kernel.spill_bytes = object.value("spill_bytes", std::int64_t{0});
+  kernel.registers = static_cast<int>(count_or_none(object, "registers", std::numeric_limits<int>::max()));
+  kernel.spill_bytes = count_or_none(object, "spill_bytes");
   if (object.contains("snippets")) {
     for (const auto& [header, hash] : object.at("snippets").items())
       kernel.snippets.push_back({header, hash.get<std::string>()});
@@ -48,7 +55,7 @@ Implementation implementation_of(const json& choice) {
   implementation.choice = implementation.config.substr(0, implementation.config.find(' '));
   choice.at("packing").get_to(implementation.packing);
   implementation.packing_hash = text_or_none(choice, "packing_hash");
-  implementation.packed_bytes = choice.value("packed_bytes", std::int64_t{0});
+  implementation.packed_bytes = count_or_none(choice, "packed_bytes");
   implementation.plan_hash = text_or_none(choice, "plan_hash");
   if (choice.contains("binaries")) {
     for (const json& binary : choice.at("binaries")) implementation.kernels.push_back(kernel_of(binary));
@@ -60,7 +67,9 @@ void add_weight(const json& document, const json& weight, Recording& recording) 
   for (const json& choice : weight.at("choices")) {
     PerfMeasurement measurement;
     CaseKey& key = measurement.key;
-    key.name = fmt::format("{} N={}", weight.at("name").get<std::string>(), choice.at("tokens").get<std::int64_t>());
+    const auto tokens = json_integer(choice.at("tokens"), 1);
+    if (!tokens) throw json::type_error::create(302, "tokens must be an integer above 0", &choice);
+    key.name = fmt::format("{} N={}", weight.at("name").get<std::string>(), *tokens);
     weight.at("operator").get_to(key.operator_name);
     key.weight = text_or_none(weight, "pattern_hash");
     document.at("device").at("class").get_to(key.device_class);

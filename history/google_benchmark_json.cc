@@ -74,7 +74,7 @@ Result<Recording> parse_google_benchmark(std::string_view text) {
   try {
     Recording recording;
     const json& context = document.at("context");
-    const std::string machine = fmt::format("{} CPUs", context.value("num_cpus", 0));
+    const std::string machine = fmt::format("{} CPUs", json_integer(context.value("num_cpus", json(0))).value_or(0));
     recording.environment.device = context.value("host_name", "");
     const double mhz = context.value("mhz_per_cpu", 0.0);
     // What Google Benchmark reads here moves with the clock of the moment unless scaling is off.

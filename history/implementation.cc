@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
@@ -34,8 +35,11 @@ Result<std::vector<PerfKernel>> kernels_from_json(const std::string& text) {
       PerfKernel& kernel = kernels.emplace_back();
       object.at("name").get_to(kernel.name);
       object.at("cubin").get_to(kernel.cubin_hash);
-      object.at("registers").get_to(kernel.registers);
-      object.at("spills").get_to(kernel.spill_bytes);
+      const auto registers = json_integer(object.at("registers"), 0, std::numeric_limits<int>::max());
+      const auto spills = json_integer(object.at("spills"), 0);
+      if (!registers || !spills) return invalid_input("a kernel of an implementation has no sensible counts");
+      kernel.registers = static_cast<int>(*registers);
+      kernel.spill_bytes = *spills;
       for (const json& snippet : object.at("snippets"))
         kernel.snippets.push_back({snippet.at(0).get<std::string>(), snippet.at(1).get<std::string>()});
     }

@@ -99,6 +99,9 @@ TEST(Suite, SaysWhereItIsWrong) {
             "weights[0] has 'tokens' that are not positive and ascending");
   EXPECT_EQ(message(R"({"weights": [{"file": "a", "accumulation": "fp8"}]})"),
             "weights[0] has an 'accumulation' that is neither fp32 nor fp16_chains");
+  EXPECT_EQ(message(R"({"weights": [{"file": "a", "tokens": [1, 2e101]}]})"), "weights[0] has no sensible 'tokens'");
+  EXPECT_EQ(message(R"({"weights": [{"name": "d", "synth": {"shape": [1, 1], "seed": 1e30}}]})"),
+            "weights[0].synth has no sensible 'seed'");
   for (const char* shape : {"[4]", "[0, 4]", "[4, 0]", "[4, 4, 4]"}) {
     EXPECT_EQ(message(fmt::format(R"({{"weights": [{{"name": "d", "synth": {{"shape": {}}}}}]}})", shape)),
               "weights[0].synth has no 'shape', as [4096, 1024] is")

@@ -28,7 +28,7 @@ class Members {
     known_.insert(name);
     if (!status_.ok() || !object_.contains(name)) return;
     try {
-      object_.at(name).get_to(value);
+      if (!take(object_.at(name), value)) fail(fmt::format("has no sensible '{}'", name));
     } catch (const json::exception&) {
       fail(fmt::format("has no sensible '{}'", name));
     }
@@ -69,6 +69,27 @@ class Members {
   }
 
  private:
+  template <class T>
+  static bool take(const json& json, T& value) {
+    json.get_to(value);
+    return true;
+  }
+  static bool take(const json& json, std::int64_t& value) {
+    const auto integer = json_integer(json);
+    value = integer.value_or(0);
+    return integer.has_value();
+  }
+  static bool take(const json& json, std::uint64_t& value) {
+    const auto integer = json_unsigned(json);
+    value = integer.value_or(0);
+    return integer.has_value();
+  }
+  static bool take(const json& json, std::vector<std::int64_t>& values) {
+    values.clear();
+    return json.is_array() &&
+           std::ranges::all_of(json, [&](const auto& each) { return take(each, values.emplace_back()); });
+  }
+
   const json& object_;
   std::string place_;
   std::set<std::string> known_;

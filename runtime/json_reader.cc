@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/json_text.h"
+
 namespace sparsmith {
 
 JsonReader::JsonReader(const Json& json, std::string where, std::initializer_list<std::string_view> keys,
@@ -48,11 +50,7 @@ std::string JsonReader::text(const char* key) {
 std::int64_t JsonReader::integer(const char* key, std::int64_t minimum, std::int64_t maximum) {
   const Json* value = find(key);
   if (value == nullptr) return 0;
-  const bool fits = value->is_number_unsigned() ? value->get<std::uint64_t>() <= std::uint64_t{INT64_MAX}
-                                                : value->is_number_integer();
-  if (fits && value->get<std::int64_t>() >= minimum && value->get<std::int64_t>() <= maximum) {
-    return value->get<std::int64_t>();
-  }
+  if (const auto integer = json_integer(*value, minimum, maximum)) return *integer;
   fail(key, fmt::format("is not an integer from {} to {}", minimum, maximum));
   return 0;
 }

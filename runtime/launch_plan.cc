@@ -113,10 +113,8 @@ Result<const Json*> member(const Json& json, const std::string& where, const cha
 }
 
 Result<IntegerExpression> read_expression(const Json& json, const std::string& where) {
-  if (json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) {
-    return error(where, "is beyond 64 bits");
-  }
-  if (json.is_number_integer()) return IntegerExpression(json.get<std::int64_t>());
+  if (const auto integer = json_integer(json)) return IntegerExpression(*integer);
+  if (json.is_number_integer()) return error(where, "is beyond 64 bits");
   if (!json.is_string()) return error(where, "is neither an integer nor an expression");
   Result<IntegerExpression> expression = IntegerExpression::parse(json.get_ref<const std::string&>());
   if (!expression.ok()) return error(where, expression.status().message());
@@ -214,9 +212,8 @@ Result<PlanStep> read_launch(const Json& json, const std::string& where) {
 Result<std::int64_t> read_count(const Json& json, const std::string& where, const char* key, std::int64_t most) {
   const auto found = json.find(key);
   if (found == json.end()) return std::int64_t{0};
-  if (!found->is_number_unsigned() || found->get<std::uint64_t>() > static_cast<std::uint64_t>(most))
-    return error(where, fmt::format("has a {} that is no integer from 0 to {}", key, most));
-  return found->get<std::int64_t>();
+  if (const auto count = json_integer(*found, 0, most)) return *count;
+  return error(where, fmt::format("has a {} that is no integer from 0 to {}", key, most));
 }
 
 Result<PlanStep> read_matmul(const Json& json, const std::string& where) {

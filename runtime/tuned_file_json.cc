@@ -195,10 +195,8 @@ Result<TunedPacking> read_packing(const Json& json, const std::string& where, co
   packing.packing = reader.text("packing");
   packing.packer_version = static_cast<int>(reader.integer("packer_version", 0, std::numeric_limits<int>::max()));
   for (const auto& fact : reader.object("facts").items()) {
-    const Json& value = fact.value();
-    if (value.is_number_integer() &&
-        !(value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{INT64_MAX})) {
-      packing.facts[fact.key()] = value.get<std::int64_t>();
+    if (const auto value = json_integer(fact.value())) {
+      packing.facts[fact.key()] = *value;
     } else {
       reader.fail("facts", "holds what is not an integer");
     }

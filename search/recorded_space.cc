@@ -46,10 +46,9 @@ double positive(const json& value, const char* what) {
 
 std::int64_t count(const json& value, const char* what) {
   if (!value.is_number_integer()) throw BadRecord{fmt::format("{} is no integer", what)};
-  const bool too_large = value.is_number_unsigned() &&
-                         value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
-  if (too_large || value.get<std::int64_t>() < 0) throw BadRecord{fmt::format("{} is out of range", what)};
-  return value.get<std::int64_t>();
+  const auto count = json_integer(value, 0);
+  if (!count) throw BadRecord{fmt::format("{} is out of range", what)};
+  return *count;
 }
 
 std::vector<float> samples_of(const json& value) {
@@ -175,7 +174,9 @@ RecordedSpace space_of(const json& object) {
   space.timing_policy = object.at("timing_policy");
   space.recorded_at = object.at("recorded_at");
   space.strategy = object.at("strategy");
-  space.seed = object.at("seed").get<std::uint64_t>();
+  const auto seed = json_unsigned(object.at("seed"));
+  if (!seed) throw BadRecord{"the seed is no integer of 64 bits"};
+  space.seed = *seed;
   space.considered = count(object.at("considered"), "considered");
   space.complete = object.at("complete").get<bool>();
   for (const json& each : object.at("vendors")) {

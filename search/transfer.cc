@@ -51,7 +51,7 @@ std::vector<std::int64_t> parse_histogram(const std::string& text) {
   const auto parsed = parse_json(text);
   std::vector<std::int64_t> histogram;
   if (!parsed.ok() || !parsed->is_array()) return histogram;
-  for (const auto& each : *parsed) histogram.push_back(each.is_number_integer() ? each.get<std::int64_t>() : 0);
+  for (const auto& each : *parsed) histogram.push_back(json_integer(each).value_or(0));
   return histogram;
 }
 

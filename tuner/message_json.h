@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json_text.h"
 #include "sparsmith/status.h"
 
 namespace sparsmith {
@@ -42,9 +43,9 @@ inline double number_of(const json& value) {
 
 inline std::int64_t integer_of(const json& value, std::int64_t limit = std::numeric_limits<std::int64_t>::max()) {
   if (!value.is_number_integer()) refuse("not an integer: " + dumped(value));
-  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(limit);
-  if (too_large || value.get<std::int64_t>() < -limit) refuse("out of range: " + dumped(value));
-  return value.get<std::int64_t>();
+  const auto integer = json_integer(value, -limit, limit);
+  if (!integer) refuse("out of range: " + dumped(value));
+  return *integer;
 }
 
 inline int small_integer_of(const json& value) { return static_cast<int>(integer_of(value, 2'000'000'000)); }

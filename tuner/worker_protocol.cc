@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/json_text.h"
 #include "tuner/message_json.h"
 
 namespace sparsmith {
@@ -171,7 +172,9 @@ WorkerRequest request_of(const json& header, BlobReader& blobs) {
   if (call == "place_packing") return PlacePackingRequest{header.at("packing")};
   if (call == "drop_packing") return DropPackingRequest{header.at("packing")};
   if (call == "tokens") {
-    const TokensRequest request{integer_of(header.at("tokens")), header.at("seed").get<std::uint64_t>()};
+    const auto seed = json_unsigned(header.at("seed"));
+    const TokensRequest request{integer_of(header.at("tokens")), seed.value_or(0)};
+    if (!seed) refuse("the seed is no integer of 64 bits");
     if (request.tokens < 0) refuse("tokens is negative");
     return request;
   }

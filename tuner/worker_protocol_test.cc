@@ -179,6 +179,7 @@ TEST(WorkerProtocolTest, NonsenseIsRefused) {
   for (const char* header :
        {"", "{", "[]", "{}", R"({"call":1})", R"({"call":"dance"})", R"({"call":"tokens","tokens":-1,"seed":1})",
         R"({"call":"tokens","tokens":1e300,"seed":1})", R"({"call":"tokens","tokens":1.5,"seed":1})",
+        R"({"call":"tokens","tokens":1,"seed":2e101})", R"({"call":"tokens","tokens":1,"seed":-1})",
         R"({"call":"vendor","name":"x","policy":{}})",
         R"({"call":"verify","run_limit_ms":0,"candidate":{"plan":"{","packing":"p"}})",
         R"({"call":"verify","run_limit_ms":-1,"candidate":{"plan":"{}","packing":"p"}})", array_without_bytes,

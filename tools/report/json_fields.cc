@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 #include <utility>
+
+#include "base/json_text.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -73,11 +74,7 @@ std::int64_t JsonFields::integer(const char* key, std::int64_t least, std::int64
     wrong(key, value == nullptr ? "is missing: a whole number is expected" : "is no whole number");
     return least;
   }
-  const bool too_large =
-      value->is_number_unsigned() &&
-      value->get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  const std::int64_t number = too_large ? std::numeric_limits<std::int64_t>::max() : value->get<std::int64_t>();
-  if (number >= least && number <= most) return number;
+  if (const auto number = json_integer(*value, least, most)) return *number;
   wrong(key, fmt::format("is outside of [{}, {}]", least, most));
   return least;
 }

@@ -52,10 +52,9 @@ Result<AnalyzedLayer> layer_from(const json& object, const std::string& where) {
   if (histogram.size() > kMostHistogramBins)
     fields.fail(invalid_input(fields.place("row_length_histogram") + " has too many bins"));
   for (const json& bin : histogram) {
-    const std::int64_t rows = bin.is_number_unsigned() ? bin.get<std::int64_t>() : -1;
-    if (rows < 0 || rows > s.rows)
-      fields.fail(invalid_input(fields.place("row_length_histogram") + ": a bin is no count of rows"));
-    s.row_length_histogram.push_back(rows);
+    const auto rows = json_integer(bin, 0, s.rows);
+    if (!rows) fields.fail(invalid_input(fields.place("row_length_histogram") + ": a bin is no count of rows"));
+    s.row_length_histogram.push_back(rows.value_or(0));
   }
   if (!fields.status().ok()) return fields.status();
   return layer;
