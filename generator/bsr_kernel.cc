@@ -17,7 +17,6 @@ KernelText bsr_text(const BsrConfig& config, const Problem& problem) {
   text.summary = fmt::format("Y = W X for {} weights in blocks of {} x 32, by tensor cores: {} tokens a block",
                              short_name(spec.type), config.rows(), config.tokens());
   text.threads = config.threads();
-  text.max_shared_bytes = config.shared_bytes();
   text.headers = {"snippets/prolog/bsr_blocks.cuh", "snippets/prolog/fragment_input.cuh",
                   "snippets/reduction/fragment_sums.cuh", "snippets/kernels/bsr.cuh"};
   text.lines = {
@@ -35,6 +34,7 @@ KernelText bsr_text(const BsrConfig& config, const Problem& problem) {
   add_output(spec, text);
   text.lines.push_back({fmt::format("using Kernel = BsrKernel<Blocks, Input, Sums, Output, kWarps, {}>", config.ahead),
                         "blocks loaded together"});
+  add_shared_bytes(config.shared_bytes(), "Sums::kSharedBytes", text);
   text.parameters = {{"const Stored*", "values", packed_array("blocks")},
                      {"const u32*", "row_blocks", packed_array("row_blocks")},
                      {"const u32*", "block_columns", packed_array("block_columns")},

@@ -151,6 +151,11 @@ IntegerExpression token_blocks(std::int64_t tokens) {
   return IntegerExpression::of(fmt::format("min(ceil_div(n, {}), 65535)", tokens));
 }
 
+void add_shared_bytes(std::int64_t bytes, std::string_view counted, KernelText& text) {
+  text.max_shared_bytes = bytes;
+  text.lines.push_back({fmt::format("static_assert({} == {})", counted, bytes), "dynamic shared memory"});
+}
+
 void add_output_parameters(KernelText& text) {
   const KernelText::Parameter parameters[] = {{"OutputType*", "y", operand("y")},
                                               {"const OutputType*", "bias", operand("bias")},

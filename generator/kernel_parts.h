@@ -48,6 +48,9 @@ void add_output(const OperatorSpec& spec, KernelText& text);
 void add_output_parameters(KernelText& text);
 inline constexpr const char* kMakeOutput = "const Output output{y, ldy, bias, residual, ldr, alpha, beta};\n";
 
+// Dynamic shared memory of a launch. `counted`: the snippet's own count, which the compiler holds to be the same.
+void add_shared_bytes(std::int64_t bytes, std::string_view counted, KernelText& text);
+
 // The blocks of a grid that share out N in tiles of so many tokens.
 IntegerExpression token_blocks(std::int64_t tokens);
 

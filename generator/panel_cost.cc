@@ -123,7 +123,7 @@ double PanelFamily::predict(const Config& config_, const Problem& problem, const
   const double busy = std::min(sms, blocks);
 
   const double nnz = static_cast<double>(statistics.nnz);
-  const double entries_a_warp = nnz / (config.row_parts * config.column_parts * warps);
+  const double entries_a_warp = std::max(nnz, 1.0) / (config.row_parts * config.column_parts * warps);
   const panel::StepWords words = panel::step_words(spec.type, 0, spec.cols);
   const int step = words.entries();
   const double stored = nnz * padding(config, statistics, entries_a_warp, step);

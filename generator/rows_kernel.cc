@@ -40,7 +40,6 @@ KernelText rows_text(const RowsConfig& config, const OperatorSpec& spec, const C
   text.summary = fmt::format("Y = W X for {} weights in csr, {} reduction lanes a row, {} tokens a tile",
                              short_name(spec.type), config.shuffle_lanes * config.shared_parts, config.token_tile());
   text.threads = config.threads_per_block;
-  text.max_shared_bytes = config.panel_bytes(spec.cols, size_of(spec.type)) + config.sums_bytes();
   text.headers = {"snippets/prolog/csr_stream.cuh",
                   "snippets/prolog/codings.cuh",
                   shared ? "snippets/prolog/shared_input.cuh" : "snippets/prolog/global_input.cuh",
@@ -75,6 +74,8 @@ KernelText rows_text(const RowsConfig& config, const OperatorSpec& spec, const C
                    "kTokenLanes, {}, {}, kThreads>",
                    config.unroll, boolean(targets)),
        "vectors in flight, segments name their rows"});
+  add_shared_bytes(config.sums_bytes(), "Shared::shared_bytes<Sums>()", text);
+  text.max_shared_bytes += config.panel_bytes(spec.cols, size_of(spec.type));
   const bool relaid = config.input == RowsConfig::Input::kRelayout;
   const PlanArgument partials =
       config.partial_sums == PartialSums::kNone ? null_pointer() : workspace(partials_offset(config, spec));

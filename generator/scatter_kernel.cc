@@ -30,7 +30,6 @@ KernelText scatter_text(const ScatterConfig& config, const Problem& problem) {
                              short_name(spec.type), config.tile_rows, config.tile_columns());
   text.threads = config.warps * 32;
   text.min_blocks_per_sm = blocks;
-  text.max_shared_bytes = config.shared_bytes();
   text.headers = {"snippets/prolog/scatter_entries.cuh",
                   config.relayout ? "snippets/prolog/fragment_operands.cuh" : "snippets/prolog/fragment_input.cuh",
                   "snippets/kernels/scatter.cuh"};
@@ -50,6 +49,7 @@ KernelText scatter_text(const ScatterConfig& config, const Problem& problem) {
                    config.token_tile, config.input_columns, config.warps, config.row_tiles, config.parts,
                    config.tiles_ahead),
        "rows of a tile, tokens, columns of X held, warps, row tiles, parts of the columns, tiles ahead"});
+  add_shared_bytes(config.shared_bytes(), "Kernel::kSharedBytes", text);
   add_scatter_parameters(spec, text);
   if (config.relayout) add_operand_parameters(relayout_of(config), text);
   add_output_parameters(text);

@@ -23,7 +23,6 @@ KernelText specialized_text(const SpecializedConfig& config, const Problem& prob
   text.architecture = "sm_90a";
   text.threads = config.threads();
   text.min_blocks_per_sm = 1;
-  text.max_shared_bytes = config.shared_bytes();
   text.headers = {"snippets/prolog/scatter_entries.cuh", "snippets/prolog/fragment_input.cuh",
                   "snippets/prolog/input_ring.cuh", "snippets/kernels/specialized.cuh"};
   text.lines = {
@@ -45,6 +44,7 @@ KernelText specialized_text(const SpecializedConfig& config, const Problem& prob
                    boolean(config.whole_tiles != 0), config.column_parts),
        "tokens, row tiles, warpgroups that multiply, producing warps, tiles of each, whole tiles cleared, blocks of a "
        "cluster"});
+  add_shared_bytes(config.shared_bytes(), "Kernel::kSharedBytes", text);
   add_scatter_parameters(spec, text);
   const std::string range = make_part_range(config.column_parts, "tile", "column_tiles", text);
   add_output_parameters(text);

@@ -24,7 +24,6 @@ KernelText wgmma_text(const WgmmaConfig& config, const Problem& problem) {
   text.architecture = "sm_90a";
   text.threads = config.warpgroups * 128;
   text.min_blocks_per_sm = 1;
-  text.max_shared_bytes = config.shared_bytes();
   text.headers = {"snippets/prolog/scatter_entries.cuh", "snippets/prolog/fragment_input.cuh",
                   "snippets/kernels/wgmma.cuh"};
   text.lines = {
@@ -42,6 +41,7 @@ KernelText wgmma_text(const WgmmaConfig& config, const Problem& problem) {
                    config.warpgroups, boolean(config.whole_tiles != 0), config.taken_tiles, config.tile_buffers,
                    config.cluster()),
        "row tiles, warpgroups, whole tiles cleared, column tiles of X held, tiles of a warp, blocks of a cluster"});
+  add_shared_bytes(config.shared_bytes(), "Kernel::kSharedBytes", text);
   add_scatter_parameters(spec, text);
   const std::string range = make_part_range(config.column_parts, "tile", "column_tiles", text);
   text.body = make_part_output(spec, split, "0", text) + range;

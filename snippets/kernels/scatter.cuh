@@ -66,6 +66,7 @@ struct ScatterKernel {
       kWarps * (kPartialBytes > scatter::kTileBytes ? kPartialBytes : scatter::kTileBytes);
   static constexpr int kSentAt = kRowPartsAt + kRowTiles * kRowParts * 4;
   using SumsOfParts = ClusterSums<kParts, kRows * kTokens, kThreads>;
+  static constexpr int kSharedBytes = kSentAt + SumsOfParts::kBytes;
 
   static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const Input& input, const Output& output, int n,
                                    u8* shared) {

@@ -69,6 +69,7 @@ struct SpecializedKernel {
   static constexpr int kRowPartsAt = kBarriersAt + kBarriers * 8;
   static constexpr int kRowParts = kRowTiles * 64 / scatter::kPartRows;
   static constexpr int kFiniteAt = kRowPartsAt + kRowParts * 4;
+  static constexpr int kSharedBytes = kFiniteAt + kMultipliers * 4;
 
   // Multiplies tiles [first_tile, end_tile) of each row block.
   static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const Input& input, const Output& output,

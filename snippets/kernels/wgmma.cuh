@@ -59,6 +59,7 @@ struct WgmmaKernel {
   static constexpr int kRowPartsAt = kOthersAt + Totals::kOtherBytes;
   static constexpr int kRowParts = kRowTiles * 64 / scatter::kPartRows;
   static constexpr int kFiniteAt = kRowPartsAt + kRowParts * 4;
+  static constexpr int kSharedBytes = kFiniteAt + kWarpgroups * kGroupWarps * 4;
 
   // Multiplies tiles [first_tile, end_tile) of each row block.
   static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const Input& input, const Output& output,
