@@ -1,5 +1,5 @@
 // Configs as bytes choose them, values that no family has among them: what passes the rules is predicted and, for one
-// input in four, packed and generated, for several operators and numbers of tokens.
+// input in sixteen, packed and generated, for several operators and numbers of tokens.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -71,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Family& tested = *families()[bytes.next() % families().size()];
   const std::uint8_t choice_of_weight = bytes.next();
   const Weight& weight = weights[choice_of_weight % weights.size()];
-  const bool generates = choice_of_weight % 16 < 4;  // which takes a hundred times as long
+  const bool generates = choice_of_weight % 64 < 4;  // which takes a hundred times as long
   Problem problem = problem_of(bytes, weight);
   if (!tested.serves(problem.spec)) {
     OperatorSpec& spec = problem.spec;

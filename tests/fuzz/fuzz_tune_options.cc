@@ -31,7 +31,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const CLI::ParseError&) {
     return 0;
   }
-  if (settings.file.empty()) std::abort();
   TuneOptions tuning;
   if (tools::take_memory(settings.memory, tuning).ok() &&
       (!(tuning.memory > 0) || tuning.memory > 16 || tuning.model_bytes < 0))
