@@ -26,6 +26,21 @@ function(sparsmith_room name)
   target_link_libraries(sparsmith_${name} PUBLIC sparsmith_options ${ROOM_LIBRARIES} PRIVATE ${ROOM_PRIVATE_LIBRARIES})
 endfunction()
 
+# sparsmith_test_objects(search_testing SOURCES a.cc LIBRARIES sparsmith::search): what several tests share, compiled once
+# as tests are. Whoever links sparsmith::search_testing has all of it.
+function(sparsmith_test_objects name)
+  if(NOT SPARSMITH_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(OBJECTS "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_library(sparsmith_${name} OBJECT ${OBJECTS_SOURCES})
+  add_library(sparsmith::${name} ALIAS sparsmith_${name})
+  target_link_libraries(sparsmith_${name} PUBLIC sparsmith_options ${OBJECTS_LIBRARIES} GTest::gtest GTest::gmock)
+  target_compile_options(sparsmith_${name} PRIVATE -O1 -fPIE -fpch-preprocess)
+  set_target_properties(sparsmith_${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_precompile_headers(sparsmith_${name} REUSE_FROM sparsmith_test_headers)
+endfunction()
+
 # sparsmith_test(csr_matrix_test LIBRARIES sparsmith::matrix [LABELS gpu] [SOURCES more.cc] [COST seconds]): builds
 # csr_matrix_test.cc and registers each of its cases with CTest. Tests that need a GPU carry the label gpu and
 # skip themselves, saying so, where there is none. Cases of higher COST begin first: a long one that begins last
