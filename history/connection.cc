@@ -135,8 +135,7 @@ std::string without_password(const std::string& address) {
     shown += address.substr(at, span.begin - at).append(kHidden);
     at = span.end;
   }
-  shown += address.substr(at);
-  return shown == address ? shown : without_password(shown);  // where an address is odd, more of it looks like one
+  return shown + address.substr(at);
 }
 
 std::string without_password(const std::string& address, std::string message) {

@@ -146,12 +146,13 @@ TEST(EmulatedCodedTest, AgreesWithEigen) {
   auto executor = emulator_of(seed);
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   int count = 0;
-  for (const KernelCase& each : draw_coded_cases(seed, 150, 4)) {
-    const Status status = run_case(each, **executor, source_image);
-    ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << each.text() << "\n" << status.to_string();
-    ++count;
+  for (std::uint64_t more = 0; count < 40; ++more) {  // few of a draw's kernels read codes
+    for (const KernelCase& each : draw_coded_cases(seed + more, 75, 4)) {
+      const Status status = run_case(each, **executor, source_image);
+      ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << each.text() << "\n" << status.to_string();
+      ++count;
+    }
   }
-  EXPECT_GE(count, 30);
 }
 
 TEST(EmulatedValueWriterTest, ArraysAreAsPackedAnew) {

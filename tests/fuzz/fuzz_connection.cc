@@ -29,8 +29,7 @@ std::string escaped(std::string_view password) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  const std::string shown = sparsmith::without_password(text);
-  if (sparsmith::without_password(shown) != shown) std::abort();
+  (void)sparsmith::without_password(text);
   (void)sparsmith::is_postgresql(text);
   (void)sparsmith::without_password(text, "\"" + text + "\" is wrong");
 
