@@ -144,10 +144,17 @@ std::string without_password(const std::string& address, std::string message) {
     for (const std::string& secret : {address.substr(span.begin, span.end - span.begin), decoded(address, span)})
       if (!secret.empty()) secrets.push_back(secret);
   }
+  std::vector<bool> hidden(message.size());
   for (const std::string& secret : secrets) {
-    for (std::size_t at = 0; (at = message.find(secret, at)) != std::string::npos; at += kHidden.size())
-      message.replace(at, secret.size(), kHidden);
+    for (std::size_t at = 0; (at = message.find(secret, at)) != std::string::npos; ++at)
+      std::fill_n(hidden.begin() + static_cast<std::ptrdiff_t>(at), secret.size(), true);
   }
+  std::string shown;
+  for (std::size_t i = 0; i < message.size(); ++i) {
+    if (!hidden[i]) shown += message[i];
+    if (hidden[i] && (i == 0 || !hidden[i - 1])) shown += kHidden;
+  }
+  message = shown;
   // libpq quotes the parts of an address that it cannot read; a part may be of a password.
   for (std::size_t begin = message.find('"'); begin != std::string::npos;) {
     const std::size_t end = message.find('"', begin + 1);

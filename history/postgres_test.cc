@@ -46,6 +46,12 @@ TEST(Postgres, AServerThatIsNotThereIsAnError) {
 }
 
 // libpq quotes what it cannot read.
+TEST(Address, HidesSecretsThatLieInEachOther) {
+  std::string address = "host=db password=qxjz pass=jzqx";
+  for (int i = 0; i < 60; ++i) address += " secret=*";  // as often as it is named, it is hidden once
+  EXPECT_EQ(without_password(address, "of qxjzqx and *"), "of *** and ***");
+}
+
 TEST(Address, HidesThePartsOfItsPasswordInMessages) {
   const std::string address = "postgresql://me:pa/s%2Fs@host/perf";
   EXPECT_EQ(without_password(address, "invalid port number: \"pa\""), "invalid port number: \"***\"");
