@@ -16,6 +16,10 @@ struct ScatterCopyKernel {
   SPARSMITH_TUNE(kRowTiles, 1, 2)
   SPARSMITH_TUNE(kAhead, 0, 1)
 
+  // As much as the whole kernel, so that as many blocks are resident.
+  static constexpr int kSharedBytes = ScatterKernel<Entries, Input, Output, kTileRows, kTokens, kInputColumns, kWarps,
+                                                    kRowTiles, kParts, kAhead>::kSharedBytes;
+
   static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const Input& /*input*/, const Output& /*output*/,
                                    int n, u8* shared) {
     launch_dependents();

@@ -19,6 +19,7 @@ struct WgmmaCopyKernel {
       WgmmaKernel<Entries, Input, Output, kRowTiles, kWarpgroups, kWholeTiles, kTakenTiles, kBuffers, kBlocks>;
   static constexpr int kColumnTiles = Whole::kColumnTiles;
   static constexpr int kGroupWarps = Whole::kGroupWarps;
+  static constexpr int kSharedBytes = Whole::kSharedBytes;  // so that as many blocks are resident
 
   static SPARSMITH_DEVICE void run(const scatter::Weight& weight, const Input& /*input*/, const Output& /*output*/,
                                    int first_tile, int end_tile, int n, u8* shared) {
