@@ -126,9 +126,11 @@ std::vector<std::string> greedy(const Space& space, std::vector<std::string> kep
     with.push_back(best);
     if (!kept.empty() && !worth_a_copy(space.buckets, kept, with)) break;
     drop_superfluous(space, with);
+    exchange(space, with);
+    const double now = cost_of(space.buckets, with);
+    if (now >= cost) break;  // those that were dropped would come back
     kept = std::move(with);
-    exchange(space, kept);
-    cost = cost_of(space.buckets, kept);
+    cost = now;
   }
   return kept;
 }

@@ -158,6 +158,18 @@ TEST(ChoosePackings, DrawnOnesKeepBothPromisesAndAreNearTheBestSubset) {
   EXPECT_GE(found, kRuns * 97 / 100);
 }
 
+// "d" is superfluous beside "a", and behind that "a" beside "d": taking both in turns has an end.
+TEST(ChoosePackings, TwoThatReplaceEachOther) {
+  const std::vector<BucketTimes> buckets = {{1, 10, {{"a", 7.6}, {"c", 7.9}, {"d", 7.5}, {"dense", 10}}},
+                                            {1, 10, {{"a", 10}, {"c", 7.7}, {"e", 8.5}, {"dense", 10}}},
+                                            {1, 10, {{"a", 4.4}, {"b", 7.6}, {"e", 4.5}, {"dense", 10}}},
+                                            {1, 10, {{"a", 6.5}, {"b", 6.1}, {"e", 4.5}, {"dense", 10}}}};
+  const Bytes bytes = {{"a", 60}, {"b", 15}, {"c", 91}, {"d", 96}, {"dense", 100}, {"e", 75}};
+  const Packings kept = choose_packings(buckets, bytes, kAnyBytes);
+  EXPECT_TRUE(keeps_promise(buckets, kept));
+  EXPECT_LE(time_with(buckets, kept), 24.3);
+}
+
 TEST(ChoosePackings, ALargeOneForEveryNDoesNotStandInTheWayOfTwoSmallOnes) {
   const std::vector<BucketTimes> buckets = {{1, 6.90, {{"small", 2.72}, {"large", 4.61}}},
                                             {1, 6.91, {{"middle", 4.99}, {"large", 5.02}}}};
