@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const char c : text.substr(0, first)) user += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   const std::string tail = text.substr(second + 1);
   // A password that is part of anything else in the address is seen there, rightly.
-  const std::string around = "postgresql://" + user + ":***@host/" + tail + "?password=";
+  const std::string around = "postgresql://" + user + ":***@host/" + tail + "/db?sslmode=disable&password=&user=";
   if (password.size() < 4 || around.find(password) != std::string::npos) return 0;
   for (const std::string& address : {"postgresql://" + user + ":" + password + "@host/" + tail,
                                      "postgres://" + user + "@host/db?password=" + password,
