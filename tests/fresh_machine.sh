@@ -45,7 +45,7 @@ make_root() {
   esac
   local sources=()
   if [[ -n $mirror ]]; then
-    sources=("deb $mirror $release ${components//,/ }")
+    sources=("deb $mirror $release ${components//,/ }" "deb $mirror $release-updates ${components//,/ }")
   elif [[ $host == "$distribution" ]]; then
     mirror=$(archives | awk -v release="$host_release" '$2 == release { print $1; exit }')
     mapfile -t sources < <(archives | sed "s/^\(.*\) $host_release/deb \1 $release/; s/\$/ ${components//,/ }/")
