@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <numeric>
 #include <set>
 
@@ -128,8 +129,15 @@ TEST_F(TunerLimitsTest, AWeightOfWhichNothingIsKnownHidesNotWhatOthersPromise) {
   options_.tokens = {1};
   options_.selection.candidates = 2;
   options_.budget_s = 1000;
-  std::vector<std::string> order;
-  weight_is_done_ = [&](const WeightResult& result) { order.push_back(result.name); };
+  std::mutex mutex;
+  std::vector<std::string> order;  // in which they are read, two at once
+  for (WeightInput& each : weights) {
+    each.load = [&mutex, &order, name = each.name, load = each.load] {
+      const std::lock_guard lock(mutex);
+      order.push_back(name);
+      return load();
+    };
+  }
   run(weights);
   ASSERT_EQ(order.size(), 4U);
   EXPECT_LT(std::ranges::find(order, weights[3].name), std::ranges::find(order, weights[1].name));
