@@ -31,6 +31,7 @@ ScaleRange scales_of(DataType type) {
 int scale_of(std::span<const float> values, ScaleRange range) {
   float most = 0;
   for (const float value : values) most = std::max(most, std::abs(value));
+  if (!std::isfinite(most)) return 0;  // which no packer writes
   return most == 0 ? range.least : std::clamp(std::ilogb(most) + 127, range.least, range.most);
 }
 

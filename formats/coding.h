@@ -29,7 +29,8 @@ struct Coding {
   DataType scale;         // of "scales"
   std::int64_t group;     // neighbouring columns of a row that share a scale
 
-  // Codes for a weight of `type`. Encoding what decode() yields gives the same codes and scales.
+  // Codes for a weight of `type`. REQUIRES: finite values. Encoding what decode() yields gives the same codes and
+  // scales.
   CodedWeight (*encode)(const CsrMatrix& matrix, DataType type);
   // Error: kInvalidInput for scales that encode() does not write for these codes. REQUIRES: as many as there are.
   Result<CsrMatrix> (*decode)(CsrMatrix codes, std::span<const std::byte> scales, DataType type);

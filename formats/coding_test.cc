@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "formats/packed_format.h"
 #include "tests/drawn_packings.h"
@@ -154,6 +155,16 @@ TEST(CodingTest, ScalesThatNoWeightHasAreRefused) {
       EXPECT_THAT(status.message(), testing::HasSubstr(possible ? "values of another weight" : "scale 0 is")) << scale;
     }
   }
+}
+
+TEST(CodingTest, ValuesThatAreNotFiniteAreRefused) {
+  for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    const auto packed = pack(kPacking, row_of({1, value}, DataType::kFloat32), DataType::kFloat32);
+    EXPECT_THAT(packed.status().message(), testing::HasSubstr("not finite"));
+  }
+  PackedWeight forged = pack(kPacking, row_of({0x1.fcp127F, 1}, DataType::kFloat32), DataType::kFloat32).value();
+  forged.arrays.back().bytes[0] = std::byte{255};  // 127 * 2^122
+  EXPECT_THAT(unpack(forged).status().message(), testing::HasSubstr("where packers write 0"));
 }
 
 TEST(CodingTest, GroupsWithoutNonzerosHaveTheLeastScale) {

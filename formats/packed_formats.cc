@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "formats/coding.h"
@@ -48,6 +49,8 @@ namespace {
 Result<PackedWeight> pack_coded(const PackedFormat& format, const Coding& coding, std::string_view packing,
                                 const CsrMatrix& matrix, DataType type) {
   if (!format.codes) return invalid_argument(fmt::format("{}: {} packings hold no codes", packing, format.name));
+  if (!std::ranges::all_of(matrix.values, [](float value) { return std::isfinite(value); }))
+    return invalid_argument(fmt::format("{}: a value that is not finite has no code", packing));
   CodedWeight coded = coding.encode(matrix, type);
   SPARSMITH_ASSIGN_OR_RETURN(PackedWeight packed, format.pack(without_coding(packing), coded.codes, coding.stored));
   packed.packing = packing;
