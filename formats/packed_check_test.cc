@@ -9,6 +9,7 @@
 
 #include "formats/packed_reader.h"
 #include "tests/drawn_packings.h"
+#include "tests/packing_checks.h"
 
 namespace sparsmith::test {
 namespace {
@@ -75,10 +76,13 @@ TEST_P(PackedCheckTest, EveryAlteredByteIsRefused) {
         } else {
           bytes[at] ^= static_cast<std::byte>(random_() % 2 == 0 ? 1U << random_() % 8 : 1 + random_() % 255);
         }
-        if (bytes != whole) {
-          EXPECT_FALSE(check_packed(altered.packed, claim, PackedCheck::kContents).ok())
-              << drawn.packed.packing << ", " << drawn.packed.rows << " x " << drawn.packed.cols << ": byte " << at
-              << " of " << drawn.packed.arrays[a].name << fmt::format(", {:02x} -> {:02x}", whole[at], bytes[at]);
+        const bool passes = check_packed(altered.packed, claim, PackedCheck::kContents).ok();
+        if (passes && GetParam().name == std::string_view("scatter")) {
+          expect_unpacks_to(drawn.matrix, altered.packed);  // what fills a round stands at another empty place
+        } else if (bytes != whole) {
+          EXPECT_FALSE(passes) << drawn.packed.packing << ", " << drawn.packed.rows << " x " << drawn.packed.cols
+                               << ": byte " << at << " of " << drawn.packed.arrays[a].name
+                               << fmt::format(", {:02x} -> {:02x}", whole[at], bytes[at]);
         }
         bytes = whole;
       }
