@@ -19,12 +19,11 @@ Result<nlohmann::json> parse_json(std::string_view text, std::size_t memory_byte
 // With 40 MB and twice the length of the text.
 Result<nlohmann::json> parse_json(std::string_view text);
 
-// The integer, where `json` is one from `least` to `most`. 1.0 is none: numbers with a point or an exponent have no
-// bounds that a conversion would keep.
+// The value of an integer from `least` to `most`; nothing for any other JSON. 1.0 and 1e3 are no integers.
 std::optional<std::int64_t> json_integer(const nlohmann::json& json,
                                          std::int64_t least = std::numeric_limits<std::int64_t>::min(),
                                          std::int64_t most = std::numeric_limits<std::int64_t>::max());
-// The same of 64 bits without a sign, as seeds are.
+// The value of an integer from 0 to 2^64 - 1, as seeds are; nothing for any other JSON.
 std::optional<std::uint64_t> json_unsigned(const nlohmann::json& json);
 
 // What the error says, without the name that the JSON library gives it.

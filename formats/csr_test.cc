@@ -76,7 +76,6 @@ TEST(CsrTest, DamageIsRefusedOrHarmless) {
   });
 }
 
-// A file of a megabyte would otherwise become a matrix of gigabytes.
 TEST(CsrTest, ARowThatWasCutHasPiecesAndNoMoreThanThereAre) {
   Random random(7);
   const CsrMatrix matrix = draw_matrix(random, 3, 100, 1.0);
@@ -93,6 +92,7 @@ TEST(CsrTest, ARowThatWasCutHasPiecesAndNoMoreThanThereAre) {
   }
 }
 
+// A file of a megabyte would otherwise become a matrix of gigabytes.
 TEST(CsrTest, SegmentsDoNotShareNonzeros) {
   Random random(3);
   auto packed = pack_csr(draw_matrix(random, 20, 100, 0.5), {}, DataType::kFloat16);

@@ -78,7 +78,7 @@ TEST_P(PackedCheckTest, EveryAlteredByteIsRefused) {
         }
         const bool passes = check_packed(altered.packed, claim, PackedCheck::kContents).ok();
         if (passes && GetParam().name == std::string_view("scatter")) {
-          expect_unpacks_to(drawn.matrix, altered.packed);  // what fills a round stands at another empty place
+          expect_unpacks_to(drawn.matrix, altered.packed);  // an entry that fills a round may clear another empty place
         } else if (bytes != whole) {
           EXPECT_FALSE(passes) << drawn.packed.packing << ", " << drawn.packed.rows << " x " << drawn.packed.cols
                                << ": byte " << at << " of " << drawn.packed.arrays[a].name

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/ceil_div.h"
+#include "formats/scatter_layout.h"
 #include "generator/catalogue.h"
 #include "generator/device_speed.h"
 #include "generator/operand_relayout.h"
@@ -155,7 +156,7 @@ std::int64_t ScatterConfig::resident_blocks(const DeviceProperties& device) cons
 
 std::int64_t ScatterConfig::shared_bytes() const {
   const std::int64_t sent = std::int64_t{parts > 1 ? rows() * token_tile * 4 : 0};
-  return std::int64_t{warps} * std::max(8192, token_tile * (rows() + 4) * 4) + rows() / 16 * 4 + sent;
+  return std::int64_t{warps} * std::max(8192, token_tile * (rows() + 4) * 4) + rows() / scatter::kPartRows * 4 + sent;
 }
 
 int ScatterConfig::registers() const {

@@ -128,7 +128,7 @@ std::vector<std::string> greedy(const Space& space, std::vector<std::string> kep
     drop_superfluous(space, with);
     exchange(space, with);
     const double now = cost_of(space.buckets, with);
-    if (now >= cost) break;  // those that were dropped would come back
+    if (now >= cost) break;  // or packings that were dropped would be taken again, for ever
     kept = std::move(with);
     cost = now;
   }

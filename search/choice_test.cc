@@ -158,7 +158,7 @@ TEST(ChoosePackings, DrawnOnesKeepBothPromisesAndAreNearTheBestSubset) {
   EXPECT_GE(found, kRuns * 97 / 100);
 }
 
-// "d" is superfluous beside "a", and behind that "a" beside "d": taking both in turns has an end.
+// "d" is dropped once "a" is there, and "a" once "d" is there: the walk must not take them in turns for ever.
 TEST(ChoosePackings, TwoThatReplaceEachOther) {
   const std::vector<BucketTimes> buckets = {{1, 10, {{"a", 7.6}, {"c", 7.9}, {"d", 7.5}, {"dense", 10}}},
                                             {1, 10, {{"a", 10}, {"c", 7.7}, {"e", 8.5}, {"dense", 10}}},
