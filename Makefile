@@ -19,13 +19,15 @@ demo:
 	examples/demo.sh build/release/bin/sparsmith out/demo
 
 # Builds everything and runs every test. Fails, too, where a test was skipped that tests/allowed_skips.txt does not list.
+# What failed is printed last.
 test:
 	cmake/setup.sh test
 	cmake --preset ci
 	cmake --build --preset ci
-	timeout --foreground $(TEST_BUDGET) ctest --preset ci --output-junit junit.xml
+	rm -f build/ci/junit.xml
 	ctest --preset ci --show-only=json-v1 >build/ci/tests.json
-	tests/check_skips.py build/ci/junit.xml build/ci/tests.json tests/allowed_skips.txt
+	timeout --foreground $(TEST_BUDGET) ctest --preset ci --output-junit junit.xml; code=$$?; \
+	  tests/check_results.py build/ci/junit.xml build/ci/tests.json tests/allowed_skips.txt && exit $$code
 
 format:
 	cmake/setup.sh test

@@ -1,5 +1,6 @@
 #include "sparsmith/data_type.h"
 
+#include <algorithm>
 #include <array>
 
 namespace sparsmith {
@@ -21,22 +22,20 @@ constexpr std::array kTable = {
 
 const Row& row_of(DataType type) { return kTable.at(static_cast<std::size_t>(type)); }
 
+std::optional<DataType> type_of(std::string_view name, std::string_view Row::* column) {
+  const auto* const found = std::ranges::find(kTable, name, column);
+  return found == kTable.end() ? std::nullopt : std::optional(found->type);
+}
+
 }  // namespace
 
 std::size_t size_of(DataType type) { return row_of(type).bytes; }
 std::string_view short_name(DataType type) { return row_of(type).short_name; }
 std::string_view safetensors_name(DataType type) { return row_of(type).safetensors_name; }
 
-std::optional<DataType> data_type_from_short_name(std::string_view name) {
-  for (const Row& row : kTable)
-    if (row.short_name == name) return row.type;
-  return std::nullopt;
-}
-
+std::optional<DataType> data_type_from_short_name(std::string_view name) { return type_of(name, &Row::short_name); }
 std::optional<DataType> data_type_from_safetensors_name(std::string_view name) {
-  for (const Row& row : kTable)
-    if (row.safetensors_name == name) return row.type;
-  return std::nullopt;
+  return type_of(name, &Row::safetensors_name);
 }
 
 }  // namespace sparsmith

@@ -56,9 +56,7 @@ Status create_beside(const std::string& path, TemporaryFile& file) {
     if (file.descriptor.number >= 0) return {};
     if (errno != EEXIST) break;
   }
-  const int error = errno;
-  std::string message = fmt::format("{}: cannot create a file in its folder: {}", path, std::strerror(error));
-  return error == ENOENT ? not_found(std::move(message)) : io_error(std::move(message));
+  return system_error("create a file in its folder", path);
 }
 
 }  // namespace
@@ -77,25 +75,14 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   return MappedFile(path, static_cast<const std::byte*>(data), size);
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
-}
+void MappedFile::Unmap::operator()(const std::byte* data) const { munmap(const_cast<std::byte*>(data), size); }
 
 void MappedFile::release(std::size_t offset, std::size_t size) const {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::size_t begin = (offset + page - 1) / page * page;
   const std::size_t end = (offset + size) / page * page;
-  if (begin < end && end <= size_) madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
+  if (begin < end && end <= bytes().size())
+    madvise(const_cast<std::byte*>(bytes().data()) + begin, end - begin, MADV_DONTNEED);
 }
 
 Result<std::string> read_file(const std::string& path) {

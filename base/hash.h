@@ -1,5 +1,5 @@
-// The one hash of the project: 128-bit XXH3, written as 32 hexadecimal digits. Not cryptographic: it tells
-// contents apart and finds damage; it does not defend against a forger.
+// The only hash of the project: 128-bit XXH3, written as 32 hexadecimal digits. It is not cryptographic: it
+// distinguishes contents and detects damage, but does not protect against forgery.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ std::string hash_bytes(std::span<const std::byte> bytes);
 std::string hash_text(std::string_view text);
 std::uint64_t hash64(std::string_view text);
 
-// hash_bytes() of bytes that come in pieces.
+// hash_bytes() for bytes that arrive in pieces.
 class HashStream {
  public:
   HashStream();

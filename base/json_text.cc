@@ -11,15 +11,18 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxDepth = 64;
-constexpr std::size_t kFreeBytes = 40'000'000;
 // Estimates of what a value takes: in a list, which grows by doubling; in an object; a container of its own.
 constexpr std::size_t kElementBytes = 48;
 constexpr std::size_t kMemberBytes = 112;
 constexpr std::size_t kContainerBytes = 64;
 
+std::size_t default_memory(std::string_view text) { return 40'000'000 + 2 * text.size(); }
+
 class TreeBuilder : public nlohmann::json_sax<json> {
  public:
-  explicit TreeBuilder(std::size_t memory_bytes) : budget_(memory_bytes) {}
+  // `take`: gets each member of the root, which does not keep it. Empty: the root keeps all members.
+  explicit TreeBuilder(std::size_t memory_bytes, TakeMember take = {})
+      : budget_(memory_bytes), take_(std::move(take)) {}
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
@@ -42,12 +45,12 @@ class TreeBuilder : public nlohmann::json_sax<json> {
     return fail(json_error(error));
   }
 
-  const std::string& error() const { return error_; }
+  const Status& status() const { return status_; }
   json take() { return std::move(root_); }
 
  private:
   bool fail(std::string error) {
-    error_ = std::move(error);
+    status_ = invalid_input(std::move(error));
     return false;
   }
   bool spend(std::size_t bytes) {
@@ -58,6 +61,10 @@ class TreeBuilder : public nlohmann::json_sax<json> {
   // Where the value went; null when it is too much.
   json* place(json value) {
     if (open_.empty()) {
+      if (take_ && !value.is_object()) {
+        fail("it is no JSON object");
+        return nullptr;
+      }
       root_ = std::move(value);
       return &root_;
     }
@@ -66,7 +73,7 @@ class TreeBuilder : public nlohmann::json_sax<json> {
     if (!spend(kElementBytes)) return nullptr;
     return &parent.emplace_back(std::move(value));
   }
-  bool add(json value) { return place(std::move(value)) != nullptr; }
+  bool add(json value) { return place(std::move(value)) != nullptr && finish_value(); }
   bool open(json value) {
     if (open_.size() == kMaxDepth) return fail(fmt::format("it is nested more than {} levels deep", kMaxDepth));
     if (!spend(kContainerBytes)) return false;
@@ -77,25 +84,40 @@ class TreeBuilder : public nlohmann::json_sax<json> {
   }
   bool close() {
     open_.pop_back();
-    return true;
+    return finish_value();
+  }
+  // Gives away a member of the root that is complete.
+  bool finish_value() {
+    if (!take_ || open_.size() != 1) return true;
+    status_ = take_(root_.begin().key(), root_.begin().value());
+    root_.clear();
+    bytes_ = 0;
+    return status_.ok();
   }
 
   std::size_t budget_;
+  TakeMember take_;
   std::size_t bytes_ = 0;
   json root_;
   std::vector<json*> open_;  // the containers around the next value
   std::string key_;
-  std::string error_;
+  Status status_;
 };
 
 }  // namespace
 
-Result<json> parse_json(std::string_view text) { return parse_json(text, kFreeBytes + 2 * text.size()); }
+Result<json> parse_json(std::string_view text) { return parse_json(text, default_memory(text)); }
 
 Result<json> parse_json(std::string_view text, std::size_t memory_bytes) {
   TreeBuilder builder(memory_bytes);
-  if (!json::sax_parse(text.begin(), text.end(), &builder)) return invalid_input(builder.error());
+  if (!json::sax_parse(text.begin(), text.end(), &builder)) return builder.status();
   return builder.take();
+}
+
+Status parse_json_members(std::string_view text, TakeMember take) {
+  TreeBuilder builder(default_memory(text), std::move(take));
+  (void)json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.status();
 }
 
 std::optional<std::int64_t> json_integer(const json& json, std::int64_t least, std::int64_t most) {

@@ -62,6 +62,29 @@ TEST(JsonTextTest, RefusesAKeyThatComesTwice) {
   EXPECT_EQ(error_of(R"({"a":1,"b":{"a":1}})"), "no error");
 }
 
+TEST(JsonTextTest, HandsOutTheMembersOfAnObjectOneByOne) {
+  std::vector<std::pair<std::string, json>> members;
+  const auto take = [&](const std::string& name, const json& value) {
+    members.emplace_back(name, value);
+    return name == "bad" ? invalid_input("a bad member") : Status();
+  };
+  EXPECT_TRUE(parse_json_members(R"({"a":1,"b":{"c":[2,{}],"d":{}},"a":[]})", take).ok());
+  EXPECT_EQ(members, (decltype(members){
+                         {"a", 1}, {"b", {{"c", {2, json::object()}}, {"d", json::object()}}}, {"a", json::array()}}));
+  EXPECT_TRUE(parse_json_members("{}", take).ok());
+  EXPECT_EQ(parse_json_members(R"({"bad":null,"worse":})", take).message(), "a bad member");
+  EXPECT_THAT(parse_json_members("[1]", take).message(), HasSubstr("no JSON object"));
+  EXPECT_THAT(parse_json_members("1", take).message(), HasSubstr("no JSON object"));
+  EXPECT_THAT(parse_json_members(R"({"a":{"b":1,"b":2}})", take).message(), HasSubstr("\"b\" comes twice"));
+  // Memory counts for one member: all of these together would exceed it.
+  const std::string list = "[0" + repeated(",0", 250'000) + "]";
+  EXPECT_TRUE(
+      parse_json_members(R"({"a":)" + list + R"(,"b":)" + list + R"(,"c":)" + list + R"(,"d":)" + list + "}", take)
+          .ok());
+  EXPECT_THAT(parse_json_members("{\"a\":[0" + repeated(",0", 2'000'000) + "]}", take).message(),
+              HasSubstr("bytes of memory"));
+}
+
 TEST(JsonTextTest, BoundsDepthAndMemory) {
   EXPECT_EQ(error_of(repeated("[", 64) + repeated("]", 64)), "no error");
   EXPECT_THAT(error_of(repeated("[", 65) + repeated("]", 65)), HasSubstr("more than 64 levels"));

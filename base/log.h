@@ -1,5 +1,5 @@
-// The one logger. Everything goes to stderr; stdout is for results. Libraries log nothing above debug
-// level: they return a Status. Safe to call from any thread.
+// The only logger. All lines go to stderr; stdout is for results. Libraries log nothing above debug level: they return
+// a Status. Any thread may log.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A loop spread over the cores of the machine.
+// Runs a loop on the cores of the machine.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,8 @@
 
 namespace sparsmith {
 
-// Calls body(begin, end) for consecutive ranges of at most `grain` that cover [0, count), from as many threads as
-// the machine has cores, or from `threads` of them where it is not 0, and returns when all are done. `body` must not
-// throw.
+// Calls body(begin, end) for consecutive ranges of at most `grain` that cover [0, count), and returns when all are
+// done. Uses `threads` threads; 0: one for each core. `body` must not throw.
 template <class Body>
 void parallel_for(std::int64_t count, std::int64_t grain, const Body& body, std::int64_t threads = 0) {
   const std::int64_t ranges = (count + grain - 1) / grain;
@@ -25,7 +24,16 @@ void parallel_for(std::int64_t count, std::int64_t grain, const Body& body, std:
   work();
 }
 
-// A grain for rows of which each is `items` of some nanoseconds: as many as are worth a thread, a multiple of 64.
+// Calls body(i) for each i in [0, count), in ranges as above.
+template <class Body>
+void parallel_each(std::int64_t count, const Body& body, std::int64_t grain = 1, std::int64_t threads = 0) {
+  const auto range = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) body(i);
+  };
+  parallel_for(count, grain, range, threads);
+}
+
+// A grain for rows of `items` items, each of some nanoseconds: enough rows to be worth a thread, and a multiple of 64.
 inline std::int64_t grain_of_rows(std::int64_t items) {
   constexpr std::int64_t kItemsOfARange = 1 << 15;
   return (kItemsOfARange / std::clamp<std::int64_t>(items, 1, kItemsOfARange) + 63) / 64 * 64;

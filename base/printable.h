@@ -1,4 +1,4 @@
-// Text of unknown origin for a terminal.
+// Makes text of unknown origin safe for a terminal.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace sparsmith {
 
-// `text` with each control character, each byte that is no UTF-8 and each character that changes the direction of
-// writing spelled out, as \x1b or \u202e: names in files cannot move the cursor or hide what follows.
+// `text` with control characters, bytes that are not UTF-8, and characters that change the writing direction spelled
+// out, for example as \x1b or \u202e. So names in files cannot move the cursor or hide text.
 std::string printable(std::string_view text);
 
-// The same, but lines stay lines, and tabs tabs.
+// The same, but line breaks and tabs are kept.
 std::string printable_lines(std::string_view text);
 
 }  // namespace sparsmith

@@ -1,5 +1,5 @@
-// What a kernel takes of a multiprocessor, as ptxas says: the figures by which candidates are dropped before any GPU
-// sees them, and which the cache keeps.
+// The resources of a kernel on a multiprocessor, from ptxas. Candidates are dropped by these figures before they run on
+// a GPU. The cache stores them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// SQLite at arm's length, for the rooms that keep a database (sparsmith::sqlite; not part of sparsmith::base):
-// exceptions of SQLiteCpp become a Status at this edge.
+// SQLite for the rooms with a database (sparsmith::sqlite; not part of sparsmith::base). Exceptions of SQLiteCpp become
+// a Status here.
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -9,15 +9,15 @@
 #include <exception>
 #include <span>
 #include <string>
-#include <string_view>
+#include <tuple>
 #include <type_traits>
-#include <utility>
+#include <vector>
 
 #include "sparsmith/status.h"
 
 namespace sparsmith {
 
-// What a message says of a database: "cache", and what its loss costs.
+// The words for a database in messages.
 struct DatabaseNoun {
   const char* name;            // "cache"
   const char* when_damaged;    // "remove it, it costs only the time to measure again"
@@ -26,10 +26,10 @@ struct DatabaseNoun {
 
 inline constexpr int kBusyTimeoutMilliseconds = 10000;
 
-// What went wrong with the database at `path`.
+// The error of the database at `path` as a Status.
 Status sqlite_error(const SQLite::Exception& error, const std::string& path, const DatabaseNoun& noun);
 
-// Runs `body` (returning a Status or a Result) and returns its value, or what it threw as a Status.
+// Runs `body` (returning a Status or a Result) and returns its value. An exception becomes an error.
 template <class Body>
 auto guard_sqlite(const std::string& path, const DatabaseNoun& noun, Body&& body) -> decltype(body()) {
   try {
@@ -41,25 +41,54 @@ auto guard_sqlite(const std::string& path, const DatabaseNoun& noun, Body&& body
   }
 }
 
-// Binds `arguments` to ?1, ?2, ... in order.
+template <class T>
+inline constexpr bool kIsTuple = false;
+template <class... Fields>
+inline constexpr bool kIsTuple<std::tuple<Fields...>> = true;
+
+// Binds `value` to the next place after `index`, or a tuple's fields to the next places. Advances `index`.
+template <class T>
+void bind_next(SQLite::Statement& statement, int& index, const T& value) {
+  if constexpr (kIsTuple<T>) {
+    std::apply([&](const auto&... fields) { (bind_next(statement, index, fields), ...); }, value);
+  } else if constexpr (std::is_same_v<T, std::vector<std::byte>> || std::is_same_v<T, std::span<const std::byte>>) {
+    statement.bind(++index, static_cast<const void*>(value.data()), static_cast<int>(value.size()));
+  } else if constexpr (std::is_integral_v<T>) {
+    statement.bind(++index, static_cast<std::int64_t>(value));
+  } else {
+    statement.bind(++index, value);
+  }
+}
+
+// Binds `arguments` to ?1, ?2, ... in order. A tuple counts as its fields.
 template <class... Arguments>
 void bind_all(SQLite::Statement& statement, const Arguments&... arguments) {
   [[maybe_unused]] int index = 0;
-  [[maybe_unused]] const auto bind = [&](const auto& argument) {
-    using Argument = std::decay_t<decltype(argument)>;
-    ++index;
-    if constexpr (std::is_same_v<Argument, std::span<const std::byte>>) {
-      statement.bind(index, static_cast<const void*>(argument.data()), static_cast<int>(argument.size()));
-    } else if constexpr (std::is_integral_v<Argument>) {
-      statement.bind(index, static_cast<std::int64_t>(argument));
-    } else {
-      statement.bind(index, argument);
-    }
-  };
-  (bind(arguments), ...);
+  (bind_next(statement, index, arguments), ...);
 }
 
-// Runs one statement that returns no rows; the number of rows it changed.
+// Reads the first columns of the statement's current row into `fields`, in order.
+template <class... Fields>
+void read_columns(SQLite::Statement& row, const std::tuple<Fields&...>& fields) {
+  int index = 0;
+  const auto read = [&](auto& field) {
+    using Field = std::decay_t<decltype(field)>;
+    const SQLite::Column column = row.getColumn(index++);
+    if constexpr (std::is_same_v<Field, std::string>) {
+      field = column.getString();
+    } else if constexpr (std::is_same_v<Field, std::vector<std::byte>>) {
+      const auto* const bytes = static_cast<const std::byte*>(column.getBlob());
+      field.assign(bytes, bytes + column.getBytes());
+    } else if constexpr (std::is_floating_point_v<Field>) {
+      field = column.getDouble();
+    } else {
+      field = static_cast<Field>(column.getInt64());
+    }
+  };
+  std::apply([&](auto&... each) { (read(each), ...); }, fields);
+}
+
+// Runs one statement that returns no rows. Returns the number of changed rows.
 template <class... Arguments>
 int execute(SQLite::Database& database, const std::string& sql, const Arguments&... arguments) {
   SQLite::Statement statement(database, sql);
@@ -67,7 +96,27 @@ int execute(SQLite::Database& database, const std::string& sql, const Arguments&
   return statement.exec();
 }
 
-// A write transaction that takes its lock at once, so that it cannot fail half way for a lock; undone unless committed.
+// Runs a statement with RETURNING id. Returns the id.
+template <class... Arguments>
+std::int64_t execute_for_id(SQLite::Database& database, const std::string& sql, const Arguments&... arguments) {
+  SQLite::Statement statement(database, sql);
+  bind_all(statement, arguments...);
+  statement.executeStep();
+  const std::int64_t id = statement.getColumn(0).getInt64();
+  statement.executeStep();  // to the statement's end, which commits it
+  return id;
+}
+
+// Inserts one row. `into`: "INSERT OR REPLACE INTO table (columns)". `values`: one value for each column, in tuples.
+template <class... Values>
+void insert_row(SQLite::Database& database, const std::string& into, const std::tuple<Values...>& values) {
+  std::string places = "?";
+  for (std::size_t i = 1; i < sizeof...(Values); ++i) places += ", ?";
+  execute(database, into + " VALUES (" + places + ")", values);
+}
+
+// A write transaction. It takes its lock at the start, so it cannot fail on a lock later. It is undone unless
+// committed.
 class WriteTransaction {
  public:
   explicit WriteTransaction(SQLite::Database& database) : database_(database) { database_.exec("BEGIN IMMEDIATE"); }
@@ -86,20 +135,20 @@ class WriteTransaction {
   bool committed_ = false;
 };
 
-// WAL on a local disk; a rollback journal where shared memory between processes does not work. Either survives a killed
-// process; in WAL mode a power failure may take the last commits.
+// Sets WAL on a local disk, and a rollback journal when shared memory between processes does not work. Both survive a
+// killed process. In WAL mode a power failure may lose the last commits.
 void set_journal_mode(SQLite::Database& database, const std::string& path);
 
-// Limits what a damaged or hostile file can do: the size of a value, functions in its schema.
+// Limits the harm from a damaged or hostile file: the size of values, and functions in its schema.
 void distrust(SQLite::Database& database);
 
 // Whether the file holds no table yet.
 bool is_empty(SQLite::Database& database);
 
-// Makes the folder that `path` lies in.
+// Makes the folder of `path`.
 Status make_parent_folder(const std::string& path, const DatabaseNoun& noun);
 
-// UTC now, ISO 8601 with milliseconds.
+// The current time in UTC, ISO 8601 with milliseconds.
 std::string utc_now();
 
 }  // namespace sparsmith

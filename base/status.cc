@@ -2,23 +2,18 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
+
+#include "base/enum_names.h"
 
 namespace sparsmith {
 
 const char* status_code_name(StatusCode code) {
-  switch (code) {
-    case StatusCode::kOk: return "ok";
-    case StatusCode::kInvalidArgument: return "invalid argument";
-    case StatusCode::kInvalidInput: return "invalid input";
-    case StatusCode::kNotFound: return "not found";
-    case StatusCode::kUnsupported: return "unsupported";
-    case StatusCode::kNoDevice: return "no device";
-    case StatusCode::kDeviceError: return "device error";
-    case StatusCode::kOutOfMemory: return "out of memory";
-    case StatusCode::kIoError: return "i/o error";
-    case StatusCode::kInternal: return "internal error";
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {"ok",          "invalid argument", "invalid input", "not found",
+                                         "unsupported", "no device",        "device error",  "out of memory",
+                                         "i/o error",   "internal error"};
+  // The C API is asked for any number.
+  return static_cast<std::size_t>(code) < std::size(kNames) ? name_in(kNames, code).data() : "unknown";
 }
 
 std::string Status::to_string() const {

@@ -1,11 +1,11 @@
-// Where the time of a run went.
+// Measures the time of parts of a run.
 #pragma once
 
 #include <chrono>
 
 namespace sparsmith {
 
-// Adds the seconds of its own life to a sum.
+// Adds the seconds of its lifetime to a sum.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds) {}
@@ -18,5 +18,12 @@ class Stopwatch {
   double& seconds_;
   Clock::time_point begin_ = Clock::now();
 };
+
+// Returns the result of `work`. Adds its time to `seconds`.
+template <class Work>
+auto timed(double& seconds, const Work& work) {
+  const Stopwatch stopwatch(seconds);
+  return work();
+}
 
 }  // namespace sparsmith

@@ -1,12 +1,12 @@
-// A directory for files that nobody keeps.
+// A directory for temporary files.
 #pragma once
 
 #include <string>
 
 namespace sparsmith {
 
-// A new directory, for its owner alone, below $TMPDIR (or else /tmp); it goes with the object, and with all that is in
-// it.
+// A new directory below $TMPDIR (or else /tmp), accessible only to its owner. The destructor removes it with its
+// contents.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
@@ -14,7 +14,7 @@ class TemporaryDirectory {
   TemporaryDirectory(const TemporaryDirectory&) = delete;
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
-  const std::string& path() const { return path_; }  // empty where it could not be made
+  const std::string& path() const { return path_; }  // empty when it could not be made
   // The path of a file in it.
   std::string file(const std::string& name) const { return path_ + "/" + name; }
 

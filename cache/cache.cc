@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/enum_names.h"
 #include "base/log.h"
 #include "cache/database.h"
 
@@ -30,26 +31,9 @@ Result<std::string> move_aside(const std::string& path) {
 
 }  // namespace
 
-const char* measurement_status_name(MeasurementStatus status) {
-  switch (status) {
-    case MeasurementStatus::kRunning: return "running";
-    case MeasurementStatus::kOk: return "ok";
-    case MeasurementStatus::kWrong: return "wrong";
-    case MeasurementStatus::kFailed: return "failed";
-    case MeasurementStatus::kCrashed: return "crashed";
-    case MeasurementStatus::kTimeout: return "timeout";
-    case MeasurementStatus::kTooSlow: return "too slow";
-  }
-  return "unknown";
-}
-
 const char* match_quality_name(MatchQuality quality) {
-  switch (quality) {
-    case MatchQuality::kNone: return "none";
-    case MatchQuality::kSameArchitecture: return "same architecture";
-    case MatchQuality::kExact: return "exact";
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {"none", "same architecture", "exact"};
+  return name_in(kNames, quality).data();
 }
 
 Result<std::string> Cache::default_path() {
@@ -65,7 +49,7 @@ Result<Cache> Cache::open(const std::string& path, Mode mode) {
   std::error_code error;
   if (mode == Mode::kReadOnly && !fs::exists(path, error)) return not_found(fmt::format("{}: no cache there", path));
   if (fs::is_directory(path, error)) return io_error(fmt::format("{}: a folder, not a cache file", path));
-  return guarded(path, [&]() -> Result<Cache> {
+  return guard_sqlite(path, kCacheNoun, [&]() -> Result<Cache> {
     const int flags = mode == Mode::kReadOnly ? SQLite::OPEN_READONLY : SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE;
     std::unique_ptr<State> state(new State{path, mode, SQLite::Database(path, flags, kBusyTimeoutMilliseconds)});
     SQLite::Database& database = state->database;
@@ -114,23 +98,19 @@ std::int64_t Cache::damaged() const {
 }
 
 Result<Cache::Counts> Cache::counts() {
-  const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Result<Counts> {
-    const auto count = [&](const std::string& what) {
-      return state_->database.execAndGet("SELECT " + what).getInt64();
-    };
-    Counts counts;
-    counts.devices = count("count(*) FROM device");
-    counts.environments = count("count(*) FROM environment");
-    counts.weights = count("count(*) FROM weight");
-    counts.kernels = count("count(*) FROM kernel");
-    counts.binaries = count("count(*) FROM binary");
-    counts.binary_bytes = count("coalesce(sum(length(cubin)), 0) FROM binary");
-    counts.measurements = count("count(*) FROM measurement");
-    counts.running = count("count(*) FROM measurement WHERE status = 'running'");
-    counts.crashed = count("count(*) FROM measurement WHERE status = 'crashed'");
-    counts.choices = count("count(*) FROM choice");
-    return counts;
+  return state_->reading([&]() -> Result<Counts> {
+    SQLite::Statement query(state_->database,
+                            "SELECT (SELECT count(*) FROM device), (SELECT count(*) FROM environment), "
+                            "(SELECT count(*) FROM weight), (SELECT count(*) FROM kernel), count(*), "
+                            "coalesce(sum(length(cubin)), 0), (SELECT count(*) FROM measurement), "
+                            "(SELECT count(*) FROM measurement WHERE status = 'running'), "
+                            "(SELECT count(*) FROM measurement WHERE status = 'crashed'), "
+                            "(SELECT count(*) FROM choice) FROM binary");
+    query.executeStep();
+    Counts c;
+    read_columns(query, std::tie(c.devices, c.environments, c.weights, c.kernels, c.binaries, c.binary_bytes,
+                                 c.measurements, c.running, c.crashed, c.choices));
+    return c;
   });
 }
 

@@ -1,9 +1,10 @@
-// What earlier runs found out, in one SQLite file: compiled kernels, measurements and choices
+// The results of earlier runs in one SQLite file: compiled kernels, measurements and choices
 // (docs/cache.md describes the tables).
 //
-// Threads that use one Cache wait for each other; any number of processes may use one file at once. Every write is
-// committed when its function returns, so a killed process loses at most what it was about to write. Losing the
-// file costs time, never results: callers treat an error of the cache as a miss, and writes that fail are counted.
+// Calls from several threads to one Cache run one after another. Any number of processes may use one file at the same
+// time. Every write is committed when its function returns, so a killed process loses only its unfinished write. Losing
+// the file costs time, but never changes results: callers treat an error of the cache as a miss. Failed writes are
+// counted.
 //
 // Errors: kInvalidInput when the file is damaged, is no cache, or has another schema; kIoError when it cannot be
 // read, written, or locked within ten seconds.
@@ -28,12 +29,12 @@ class Cache {
   // $XDG_CACHE_HOME/sparsmith/cache.db, or ~/.cache/sparsmith/cache.db. Error: kNotFound when neither is set.
   static Result<std::string> default_path();
 
-  // Opens the cache at `path`; kReadWrite makes it, and its folder, where there is none. A file that is no cache
-  // is an error and stays as it is.
+  // Opens the cache at `path`. kReadWrite makes the file and its folder when missing. A file that is no cache is an
+  // error and is not changed.
   static Result<Cache> open(const std::string& path, Mode mode);
 
-  // For the default path: a file that is no cache, is damaged, or has another schema is moved aside to
-  // "<path>.<n>.bad" and a new one is made. `notice` (may be null) receives what was done, or nothing.
+  // For the default path. A file that is no cache, is damaged, or has another schema is moved to "<path>.<n>.bad", and
+  // a new file is made. `notice` (may be null) then receives a message.
   static Result<Cache> open_or_rebuild(const std::string& path, std::string* notice);
 
   Cache(Cache&&) noexcept;
@@ -42,39 +43,40 @@ class Cache {
 
   const std::string& path() const;
 
-  // What could not be written since the cache was opened. The first failure is a warning in the log; callers go on.
+  // The writes that failed since the cache was opened. The first failure is a warning in the log. Callers continue.
   struct WriteFailures {
     std::int64_t count = 0;
-    std::string reason;  // of the first one
+    std::string reason;  // of the first failure
   };
   WriteFailures write_failures() const;
 
-  // Rows that others refer to: the id of an equal one, or of a new one.
+  // The put_ functions with an id return the id of an equal row, or of a new row. Other rows refer to it.
   Result<std::int64_t> put_device(const DeviceRecord& device);
-  // What a device, with its driver, was found to reach (DeviceProperties::probe_key()); nothing where it was not.
+  // The measured speeds of a device with its driver (DeviceProperties::probe_key()); no value when not measured.
   Result<std::optional<SpeedsRecord>> find_speeds(const std::string& probe_key);
   Status put_speeds(const std::string& probe_key, const SpeedsRecord& speeds);
   Result<std::int64_t> put_environment(const EnvironmentRecord& environment);
   Status put_weight(const WeightRecord& weight);
   Result<std::vector<WeightRecord>> weights();
 
-  // Kernel binaries. One that does not match its hash is removed, counted in damaged(), and not found.
+  // Kernel binaries. A binary that does not match its hash is removed, counted in damaged(), and not found.
   Result<std::optional<KernelRecord>> find_kernel(const KernelKey& key);
   Status put_kernel(const KernelRecord& kernel);
   std::int64_t damaged() const;
 
-  // Measurements. begin() writes the row as running before anything is launched and returns its id; finish() fills
-  // in what came out. Opening for writing, and begin(), turn rows left running by dead processes into crashed ones.
+  // Measurements. begin() writes the row with status kRunning before any launch and returns its id. finish() fills in
+  // the results. When a process has died, its rows with status kRunning become kCrashed: open() for writing and begin()
+  // do this.
   Result<std::int64_t> begin(const MeasurementRecord& measurement);
   Status finish(std::int64_t id, const MeasurementRecord& outcome);
-  // Finished ones, oldest first.
+  // Finished measurements, oldest first.
   Result<std::vector<MeasurementRecord>> measurements(const ProblemKey& key);
 
-  // Choices, one a key. Of two, measured beats predicted, then complete beats incomplete; between incomplete ones
-  // the larger budget and then the lower time wins, between complete ones the later. A choice whose row fails
-  // its checksum is removed, counted in damaged(), and not found.
+  // Choices, one per key. Of two choices, measured beats predicted, then complete beats incomplete. Between two
+  // incomplete choices the larger budget wins, then the lower time; between two complete choices the later wins. A
+  // choice whose row fails its checksum is removed, counted in damaged(), and not found.
   Status put_choice(const ChoiceRecord& choice);
-  // Exact device class, else the same architecture with the nearest SM count, else kNone.
+  // The choice of the exact device class, else of the same architecture with the nearest SM count, else kNone.
   Result<ChoiceMatch> find_choice(const ProblemKey& key, int compute_capability, int sm_count);
   Result<std::vector<ChoiceRecord>> choices();
 
@@ -85,26 +87,27 @@ class Cache {
   };
   Result<Counts> counts();
 
-  // Checks the file's structure, every binary and every choice against its hash; what is damaged and can be dropped
-  // is dropped (not in kReadOnly). Each problem found is one line; none: all is well.
+  // Checks the file's structure, and every binary and choice against its hash. Damaged rows that can be dropped are
+  // dropped (not in kReadOnly). Returns one line for each problem.
   Result<std::vector<std::string>> verify();
 
   // Writes a compact copy to `path`, which must not exist.
   Status export_to(const std::string& path);
 
   struct Merged {
-    std::int64_t binaries = 0, measurements = 0, choices = 0;  // rows taken over
-    std::int64_t damaged = 0;                                  // rows of the other that failed their hash and were left
+    std::int64_t binaries = 0, measurements = 0, choices = 0;  // rows copied
+    std::int64_t damaged = 0;                                  // rows that failed their hash, not copied
   };
-  // Takes over what the cache at `path` has and this one lacks or holds a weaker choice for; binaries one by one, the
-  // rest at once or not at all.
+  // Copies rows from the cache at `path` that this cache does not have, and choices that beat its own. Binaries are
+  // copied one by one, all other rows in one transaction.
   Result<Merged> merge_from(const std::string& path);
 
   struct Collected {
     std::int64_t binaries = 0, measurements = 0;
     std::int64_t bytes_before = 0, bytes_after = 0;  // of the file
   };
-  // Drops binaries unused for `days` days and measurements as old whose problem has a choice, then compacts.
+  // Drops binaries that were not used for `days` days, and measurements of that age whose problem has a choice. Then
+  // compacts the file.
   Result<Collected> collect_garbage(int days);
 
  private:

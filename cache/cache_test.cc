@@ -181,7 +181,7 @@ TEST_F(CacheTest, TheBetterFoundedChoiceStays) {
   predicted.evidence = "predicted";
   ASSERT_TRUE(cache.put_choice(predicted).ok());
   EXPECT_EQ(current().us, 8);
-  ASSERT_TRUE(cache.put_choice(choice(8.5)).ok());  // later, of the same standing
+  ASSERT_TRUE(cache.put_choice(choice(8.5)).ok());  // later, of the same quality
   EXPECT_EQ(current().us, 8.5);
   EXPECT_EQ(cache.damaged(), 0);
 }

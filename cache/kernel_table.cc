@@ -1,7 +1,9 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <locale>
 #include <sstream>
+#include <tuple>
 
 #include "base/hash.h"
 #include "cache/database.h"
@@ -9,65 +11,74 @@
 namespace sparsmith {
 namespace {
 
-// Covers the figures of ptxas too: a kernel must not be judged by damaged ones.
-std::string hash_of(const KernelRecord& kernel) {
-  return hash_text(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", kernel.key.name, kernel.key.closure_hash,
-                               kernel.key.architecture, kernel.key.nvrtc_version, kernel.figures.registers,
-                               kernel.figures.spill_store_bytes, kernel.figures.spill_load_bytes,
-                               kernel.figures.stack_bytes, kernel.figures.static_shared_bytes,
-                               hash_bytes(kernel.cubin)));
-}
-
-std::vector<std::byte> blob_of(const SQLite::Column& column) {
-  const auto* data = static_cast<const std::byte*>(column.getBlob());
-  return {data, data + column.getBytes()};
-}
-
 // Before a device, in meta: what a probe found.
 const std::string kSpeeds = "speeds of ";
 
-// Of binary: what a KernelRecord is made of; and where its config stands.
-constexpr const char* kColumns =
-    "name, closure_hash, architecture, nvrtc_version, cubin, hash, registers, spill_store_bytes, spill_load_bytes, "
-    "stack_bytes, static_shared_bytes, id";
-constexpr const char* kConfig =
-    "(SELECT config FROM kernel k WHERE k.name = binary.name AND k.closure_hash = binary.closure_hash)";
+// Fields in the order of the columns of weight, of the key of binary, and of kColumns but for the hash.
+template <class Weight>
+auto fields_of_weight(Weight& w) {
+  return std::tie(w.pattern_hash, w.value_hash, w.rows, w.cols, w.nnz, w.histogram);
+}
+template <class Key>
+auto fields_of_key(Key& k) {
+  return std::tie(k.name, k.closure_hash, k.architecture, k.nvrtc_version);
+}
+template <class Figures>
+auto fields_of_figures(Figures& f) {
+  return std::tie(f.registers, f.spill_store_bytes, f.spill_load_bytes, f.stack_bytes, f.static_shared_bytes);
+}
+template <class Kernel>
+auto fields_of_kernel(Kernel& k) {
+  return std::tuple_cat(fields_of_key(k.key), std::tie(k.cubin), fields_of_figures(k.figures));
+}
 
-KernelRecord kernel_of_row(SQLite::Statement& row) {
+constexpr const char* kColumns =
+    "name, closure_hash, architecture, nvrtc_version, cubin, registers, spill_store_bytes, spill_load_bytes, "
+    "stack_bytes, static_shared_bytes, hash";
+
+// Covers the figures of ptxas too: a kernel must not be judged by damaged ones.
+std::string hash_of(const KernelRecord& kernel) {
+  const auto fields = std::tuple_cat(fields_of_key(kernel.key), fields_of_figures(kernel.figures),
+                                     std::tuple(hash_bytes(kernel.cubin)));
+  return hash_text(fmt::format("{}", fmt::join(fields, "|")));
+}
+
+// A row of the table `binary`.
+struct StoredKernel {
   KernelRecord kernel;
-  kernel.key = {row.getColumn(0).getString(), row.getColumn(1).getString(), row.getColumn(2).getString(),
-                row.getColumn(3).getString()};
-  kernel.cubin = blob_of(row.getColumn(4));
-  kernel.figures.registers = row.getColumn(6).getInt();
-  kernel.figures.spill_store_bytes = row.getColumn(7).getInt64();
-  kernel.figures.spill_load_bytes = row.getColumn(8).getInt64();
-  kernel.figures.stack_bytes = row.getColumn(9).getInt64();
-  kernel.figures.static_shared_bytes = row.getColumn(10).getInt64();
-  kernel.config = row.getColumn(12).getString();
-  return kernel;
+  std::string hash;
+  std::int64_t id = 0;
+  bool sound() const { return hash == hash_of(kernel); }
+};
+
+SQLite::Statement select_kernels(SQLite::Database& database, const std::string& where) {
+  return {database, fmt::format("SELECT {}, id, (SELECT config FROM kernel k WHERE k.name = binary.name AND "
+                                "k.closure_hash = binary.closure_hash) FROM binary {}",
+                                kColumns, where)};
+}
+
+StoredKernel stored_kernel(SQLite::Statement& row) {
+  StoredKernel stored;
+  read_columns(row,
+               std::tuple_cat(fields_of_kernel(stored.kernel), std::tie(stored.hash, stored.id, stored.kernel.config)));
+  return stored;
 }
 
 }  // namespace
 
-Result<std::int64_t> Cache::put_device(const DeviceRecord& device) {
-  const std::lock_guard lock(state_->mutex);
+Result<std::int64_t> Cache::put_device(const DeviceRecord& d) {
   return state_->writing([&]() -> Result<std::int64_t> {
-    execute(state_->database,
-            "INSERT INTO device (device_class, name, compute_capability, sm_count, memory_bytes, memory_bandwidth) "
-            "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET memory_bandwidth = max(memory_bandwidth, ?6)",
-            device.device_class, device.name, device.compute_capability, device.sm_count, device.memory_bytes,
-            device.memory_bandwidth);
-    SQLite::Statement query(state_->database,
-                            "SELECT id FROM device WHERE device_class = ?1 AND name = ?2 AND memory_bytes = ?3");
-    bind_all(query, device.device_class, device.name, device.memory_bytes);
-    if (!query.executeStep()) return invalid_input(state_->path + ": the cache lost a device it had just taken");
-    return query.getColumn(0).getInt64();
+    return execute_for_id(
+        state_->database,
+        "INSERT INTO device (device_class, name, compute_capability, sm_count, memory_bytes, memory_bandwidth) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET memory_bandwidth = max(memory_bandwidth, ?6) "
+        "RETURNING id",
+        d.device_class, d.name, d.compute_capability, d.sm_count, d.memory_bytes, d.memory_bandwidth);
   });
 }
 
 Result<std::optional<SpeedsRecord>> Cache::find_speeds(const std::string& probe_key) {
-  const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Result<std::optional<SpeedsRecord>> {
+  return state_->reading([&]() -> Result<std::optional<SpeedsRecord>> {
     SQLite::Statement query(state_->database, "SELECT value FROM meta WHERE key = ?1");
     bind_all(query, kSpeeds + probe_key);
     if (!query.executeStep()) return std::optional<SpeedsRecord>();
@@ -82,7 +93,6 @@ Result<std::optional<SpeedsRecord>> Cache::find_speeds(const std::string& probe_
 }
 
 Status Cache::put_speeds(const std::string& probe_key, const SpeedsRecord& speeds) {
-  const std::lock_guard lock(state_->mutex);
   return state_->writing([&]() -> Status {
     execute(state_->database, "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2",
             kSpeeds + probe_key,
@@ -91,86 +101,62 @@ Status Cache::put_speeds(const std::string& probe_key, const SpeedsRecord& speed
   });
 }
 
-Result<std::int64_t> Cache::put_environment(const EnvironmentRecord& environment) {
-  const std::lock_guard lock(state_->mutex);
+Result<std::int64_t> Cache::put_environment(const EnvironmentRecord& e) {
   return state_->writing([&]() -> Result<std::int64_t> {
-    execute(state_->database,
-            "INSERT OR IGNORE INTO environment (driver_version, nvrtc_version, program_version) VALUES (?1, ?2, ?3)",
-            environment.driver_version, environment.nvrtc_version, environment.program_version);
-    SQLite::Statement query(
+    return execute_for_id(
         state_->database,
-        "SELECT id FROM environment WHERE driver_version = ?1 AND nvrtc_version = ?2 AND program_version = ?3");
-    bind_all(query, environment.driver_version, environment.nvrtc_version, environment.program_version);
-    if (!query.executeStep()) return invalid_input(state_->path + ": the cache lost an environment it had just taken");
-    return query.getColumn(0).getInt64();
+        "INSERT INTO environment (driver_version, nvrtc_version, program_version) VALUES (?1, ?2, ?3) "
+        "ON CONFLICT DO UPDATE SET driver_version = ?1 RETURNING id",
+        e.driver_version, e.nvrtc_version, e.program_version);
   });
 }
 
 Status Cache::put_weight(const WeightRecord& weight) {
-  const std::lock_guard lock(state_->mutex);
   return state_->writing([&]() -> Status {
-    execute(state_->database, "INSERT OR REPLACE INTO weight VALUES (?1, ?2, ?3, ?4, ?5, ?6)", weight.pattern_hash,
-            weight.value_hash, weight.rows, weight.cols, weight.nnz, weight.histogram);
+    insert_row(state_->database, "INSERT OR REPLACE INTO weight", fields_of_weight(weight));
     return {};
   });
 }
 
 Result<std::vector<WeightRecord>> Cache::weights() {
-  const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Result<std::vector<WeightRecord>> {
+  return state_->reading([&]() -> Result<std::vector<WeightRecord>> {
     SQLite::Statement query(state_->database, "SELECT * FROM weight ORDER BY pattern_hash");
     std::vector<WeightRecord> found;
-    while (query.executeStep()) {
-      found.push_back({query.getColumn(0).getString(), query.getColumn(1).getString(), query.getColumn(2).getInt64(),
-                       query.getColumn(3).getInt64(), query.getColumn(4).getInt64(), query.getColumn(5).getString()});
-    }
+    while (query.executeStep()) read_columns(query, fields_of_weight(found.emplace_back()));
     return found;
   });
 }
 
 Result<std::optional<KernelRecord>> Cache::find_kernel(const KernelKey& key) {
-  const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Result<std::optional<KernelRecord>> {
-    SQLite::Statement query(state_->database,
-                            fmt::format("SELECT {}, {} FROM binary WHERE name = ?1 AND closure_hash = ?2 AND "
-                                        "architecture = ?3 AND nvrtc_version = ?4",
-                                        kColumns, kConfig));
-    bind_all(query, key.name, key.closure_hash, key.architecture, key.nvrtc_version);
+  return state_->reading([&]() -> Result<std::optional<KernelRecord>> {
+    SQLite::Statement query = select_kernels(
+        state_->database, "WHERE name = ?1 AND closure_hash = ?2 AND architecture = ?3 AND nvrtc_version = ?4");
+    bind_all(query, fields_of_key(key));
     if (!query.executeStep()) return std::optional<KernelRecord>();
-    KernelRecord kernel = kernel_of_row(query);
-    const bool sound = hash_of(kernel) == query.getColumn(5).getString();
-    const std::int64_t id = query.getColumn(11).getInt64();
+    StoredKernel stored = stored_kernel(query);
     query.reset();  // a reader of the row would block its removal
-    if (!sound) {
+    const bool may_write = state_->mode == Mode::kReadWrite;
+    if (!stored.sound()) {
       ++state_->damaged;
-      if (state_->mode == Mode::kReadWrite) execute(state_->database, "DELETE FROM binary WHERE id = ?1", id);
+      if (may_write) execute(state_->database, "DELETE FROM binary WHERE id = ?1", stored.id);
       return std::optional<KernelRecord>();
     }
-    if (state_->mode == Mode::kReadWrite) {
-      // To the day: a row that is rewritten with its cubin on every use would wear the disk.
+    // To the day: a row that is rewritten with its cubin on every use would wear the disk.
+    if (may_write)
       execute(state_->database,
-              "UPDATE binary SET used_at = ?2 WHERE id = ?1 AND substr(used_at, 1, 10) <> substr(?2, 1, 10)", id,
+              "UPDATE binary SET used_at = ?2 WHERE id = ?1 AND substr(used_at, 1, 10) <> substr(?2, 1, 10)", stored.id,
               utc_now());
-    }
-    return std::optional<KernelRecord>(std::move(kernel));
+    return std::optional<KernelRecord>(std::move(stored.kernel));
   });
 }
 
 Status Cache::put_kernel(const KernelRecord& kernel) {
-  const std::lock_guard lock(state_->mutex);
   return state_->writing([&]() -> Status {
     WriteTransaction transaction(state_->database);
     execute(state_->database, "INSERT OR REPLACE INTO kernel VALUES (?1, ?2, ?3)", kernel.key.name,
             kernel.key.closure_hash, kernel.config);
-    execute(
-        state_->database,
-        fmt::format("INSERT OR REPLACE INTO binary ({}, used_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
-                    "NULL, ?12)",
-                    kColumns),
-        kernel.key.name, kernel.key.closure_hash, kernel.key.architecture, kernel.key.nvrtc_version,
-        std::span<const std::byte>(kernel.cubin), hash_of(kernel), kernel.figures.registers,
-        kernel.figures.spill_store_bytes, kernel.figures.spill_load_bytes, kernel.figures.stack_bytes,
-        kernel.figures.static_shared_bytes, utc_now());
+    insert_row(state_->database, fmt::format("INSERT OR REPLACE INTO binary ({}, used_at)", kColumns),
+               std::tuple_cat(fields_of_kernel(kernel), std::tuple(hash_of(kernel), utc_now())));
     transaction.commit();
     return {};
   });
@@ -180,13 +166,13 @@ std::vector<std::string> check_binaries(SQLite::Database& database, bool remove)
   std::vector<std::string> problems;
   std::vector<std::int64_t> damaged;
   {
-    SQLite::Statement query(database, fmt::format("SELECT {}, {} FROM binary", kColumns, kConfig));
+    SQLite::Statement query = select_kernels(database, "");
     while (query.executeStep()) {
-      const KernelRecord kernel = kernel_of_row(query);
-      if (hash_of(kernel) == query.getColumn(5).getString()) continue;
-      damaged.push_back(query.getColumn(11).getInt64());
-      problems.push_back(fmt::format("binary {} for {}: fails its hash{}", kernel.key.name, kernel.key.architecture,
-                                     remove ? "; dropped" : ""));
+      const StoredKernel stored = stored_kernel(query);
+      if (stored.sound()) continue;
+      damaged.push_back(stored.id);
+      problems.push_back(fmt::format("binary {} for {}: fails its hash{}", stored.kernel.key.name,
+                                     stored.kernel.key.architecture, remove ? "; dropped" : ""));
     }
   }
   if (remove) {

@@ -33,19 +33,11 @@ std::vector<std::string> check_structure(SQLite::Database& database) {
 
 std::vector<std::string> check_choices(SQLite::Database& database, bool remove) {
   std::vector<std::string> problems;
-  std::vector<std::string> damaged;  // stored checksums
-  SQLite::Statement query(database, fmt::format("SELECT {} FROM choice", kChoiceColumns));
-  while (query.executeStep()) {
-    const ChoiceRecord choice = choice_of_row(query);
-    const std::string stored = query.getColumn(kChecksumColumn).getString();
-    if (stored == checksum_of(choice)) continue;
-    damaged.push_back(stored);
-    problems.push_back(fmt::format("choice of {} for {} tokens: fails its checksum{}", choice.key.pattern_hash,
-                                   choice.key.tokens, remove ? "; dropped" : ""));
-  }
-  query.reset();
-  if (remove) {
-    for (const std::string& checksum : damaged) execute(database, "DELETE FROM choice WHERE checksum = ?1", checksum);
+  for (const StoredChoice& row : select_choices(database, "choice")) {
+    if (row.sound()) continue;
+    problems.push_back(fmt::format("choice of {} for {} tokens: fails its checksum{}", row.choice.key.pattern_hash,
+                                   row.choice.key.tokens, remove ? "; dropped" : ""));
+    if (remove) execute(database, "DELETE FROM choice WHERE checksum = ?1", row.checksum);
   }
   return problems;
 }
@@ -64,32 +56,35 @@ class AttachedDatabase {
   SQLite::Database& database_;
 };
 
-// Rows that have a natural key. Binaries are merged through the API, which checks their hashes. Of tables that are
-// equal SQLite would copy rows as they lie on the page, values of another type than the column's included, which only
-// damage puts there: such rows stay behind.
+struct Columns {
+  std::string names;  // joined by commas
+  std::string sound;  // the condition that each holds a value of its type
+};
+
+// But for numbers of rows, which differ from cache to cache.
+Columns columns_of(SQLite::Database& database, const std::string& table) {
+  SQLite::Statement query(database,
+                          "SELECT group_concat(printf('\"%w\"', name), ', '), "
+                          "group_concat(printf('typeof(\"%w\") = %Q', name, lower(type)), ' AND ') "
+                          "FROM pragma_table_info(?1, 'main') WHERE name NOT IN ('id', 'device_id', 'environment_id')");
+  bind_all(query, table);
+  Columns columns;
+  if (query.executeStep()) read_columns(query, std::tie(columns.names, columns.sound));
+  return columns;
+}
+
+// Rows that have a natural key. Binaries are merged through the API, which checks their hashes. Rows that hold a value
+// of another type than the column's, which only damage puts there, stay behind.
 void merge_plain_rows(SQLite::Database& database) {
-  database.exec(
-      "INSERT OR IGNORE INTO device (device_class, name, compute_capability, sm_count, memory_bytes, memory_bandwidth) "
-      "SELECT device_class, name, compute_capability, sm_count, memory_bytes, memory_bandwidth FROM other.device");
-  database.exec(
-      "INSERT OR IGNORE INTO environment (driver_version, nvrtc_version, program_version) "
-      "SELECT driver_version, nvrtc_version, program_version FROM other.environment");
-  database.exec(
-      "INSERT OR IGNORE INTO weight SELECT * FROM other.weight WHERE typeof(pattern_hash) = 'text' AND "
-      "typeof(value_hash) = 'text' AND typeof(rows) = 'integer' AND typeof(cols) = 'integer' AND "
-      "typeof(nnz) = 'integer' AND typeof(histogram) = 'text'");
-  database.exec(
-      "INSERT OR IGNORE INTO kernel SELECT * FROM other.kernel WHERE typeof(name) = 'text' AND "
-      "typeof(closure_hash) = 'text' AND typeof(config) = 'text'");
+  for (const char* table : {"device", "environment", "weight", "kernel"}) {
+    const auto [names, sound] = columns_of(database, table);
+    database.exec(
+        fmt::format("INSERT OR IGNORE INTO {0} ({1}) SELECT {1} FROM other.{0} WHERE {2}", table, names, sound));
+  }
 }
 
 // Devices and environments have other numbers here than there.
 std::int64_t merge_measurements(SQLite::Database& database) {
-  constexpr const char* kCopied =
-      "uid, pattern_hash, value_hash, operator, tokens, device_class, timing_policy, config, packing, packer_version, "
-      "closure_hash, predicted_us, host, pid, start_time, began_at, ended_at, status, abandoned, reason, median_us, "
-      "q1_us, "
-      "q3_us, samples, copies, warm, max_error_over_bound";
   return database.exec(fmt::format(
       "INSERT OR IGNORE INTO measurement ({0}, device_id, environment_id) SELECT {0}, "
       "(SELECT d.id FROM device d JOIN other.device o ON o.device_class = d.device_class AND o.name = d.name AND "
@@ -97,32 +92,20 @@ std::int64_t merge_measurements(SQLite::Database& database) {
       "(SELECT e.id FROM environment e JOIN other.environment o ON o.driver_version = e.driver_version AND "
       "o.nvrtc_version = e.nvrtc_version AND o.program_version = e.program_version WHERE o.id = m.environment_id) "
       "FROM other.measurement m WHERE m.status <> 'running'",
-      kCopied));
+      columns_of(database, "measurement").names));
 }
 
 void merge_choices(SQLite::Database& database, Cache::Merged* merged) {
-  SQLite::Statement theirs(database, fmt::format("SELECT {} FROM other.choice", kChoiceColumns));
-  SQLite::Statement ours(
-      database, fmt::format("SELECT {} FROM main.choice WHERE pattern_hash = ?1 AND operator = ?2 AND tokens = ?3 AND "
-                            "device_class = ?4 AND timing_policy = ?5",
-                            kChoiceColumns));
-  while (theirs.executeStep()) {
-    const ChoiceRecord choice = choice_of_row(theirs);
-    if (theirs.getColumn(kChecksumColumn).getString() != checksum_of(choice)) {
+  for (const StoredChoice& theirs : select_choices(database, "other.choice")) {
+    if (!theirs.sound()) {
       ++merged->damaged;
       continue;
     }
-    ours.reset();
-    bind_all(ours, choice.key.pattern_hash, choice.key.operator_name, choice.key.tokens, choice.key.device_class,
-             choice.key.timing_policy);
-    if (ours.executeStep()) {
-      const ChoiceRecord holder = choice_of_row(ours);
-      const bool sound = ours.getColumn(kChecksumColumn).getString() == checksum_of(holder);
-      // An equal row is no news, and the same one must win whichever way two caches are merged.
-      if (sound && (checksum_of(holder) == checksum_of(choice) || !replaces(choice, holder))) continue;
-    }
-    ours.reset();
-    write_choice(database, choice);
+    const std::optional<StoredChoice> ours = holder_of(database, theirs.choice.key);
+    // An equal row is no news, and the same one must win whichever way two caches are merged.
+    if (ours && ours->sound() && (ours->checksum == theirs.checksum || !replaces(theirs.choice, ours->choice)))
+      continue;
+    write_choice(database, theirs.choice);
     ++merged->choices;
   }
 }
@@ -130,8 +113,7 @@ void merge_choices(SQLite::Database& database, Cache::Merged* merged) {
 }  // namespace
 
 Result<std::vector<std::string>> Cache::verify() {
-  const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Result<std::vector<std::string>> {
+  return state_->reading([&]() -> Result<std::vector<std::string>> {
     const bool remove = state_->mode == Mode::kReadWrite;
     std::vector<std::string> problems = check_structure(state_->database);
     for (auto& line : check_binaries(state_->database, remove)) problems.push_back(std::move(line));
@@ -145,8 +127,7 @@ Status Cache::export_to(const std::string& path) {
   if (std::filesystem::exists(path, error)) {
     return invalid_argument(fmt::format("{}: exists already; an export does not overwrite", path));
   }
-  const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Status {
+  return state_->reading([&]() -> Status {
     execute(state_->database, "VACUUM INTO ?1", path);
     return {};
   });
@@ -161,17 +142,16 @@ Result<Cache::Merged> Cache::merge_from(const std::string& path) {
   SPARSMITH_ASSIGN_OR_RETURN(Cache other, open(path, Mode::kReadOnly));
   std::vector<KernelKey> missing;
   Merged merged;
-  SPARSMITH_RETURN_IF_ERROR(guarded(path, [&]() -> Status {
+  SPARSMITH_RETURN_IF_ERROR(other.state_->reading([&]() -> Status {
     SQLite::Statement query(other.state_->database,
                             "SELECT name, closure_hash, architecture, nvrtc_version FROM binary");
     while (query.executeStep()) {
-      missing.push_back({query.getColumn(0).getString(), query.getColumn(1).getString(), query.getColumn(2).getString(),
-                         query.getColumn(3).getString()});
+      KernelKey& key = missing.emplace_back();
+      read_columns(query, std::tie(key.name, key.closure_hash, key.architecture, key.nvrtc_version));
     }
     return {};
   }));
-  SPARSMITH_RETURN_IF_ERROR(guarded(state_->path, [&]() -> Status {
-    const std::lock_guard lock(state_->mutex);
+  SPARSMITH_RETURN_IF_ERROR(state_->reading([&]() -> Status {
     AttachedDatabase attached(state_->database, path);
     WriteTransaction transaction(state_->database);
     merge_plain_rows(state_->database);
@@ -195,8 +175,7 @@ Result<Cache::Merged> Cache::merge_from(const std::string& path) {
 }
 
 Result<Cache::Collected> Cache::collect_garbage(int days) {
-  const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Result<Collected> {
+  return state_->reading([&]() -> Result<Collected> {
     Collected collected;
     collected.bytes_before = file_bytes(state_->path);
     {
@@ -207,14 +186,11 @@ Result<Cache::Collected> Cache::collect_garbage(int days) {
       collected.measurements = execute(
           state_->database,
           "DELETE FROM measurement WHERE status <> 'running' AND began_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?1) "
-          "AND "
-          "EXISTS (SELECT 1 FROM choice c WHERE c.pattern_hash = measurement.pattern_hash AND c.operator = "
-          "measurement.operator AND c.tokens = measurement.tokens AND c.device_class = measurement.device_class AND "
-          "c.timing_policy = measurement.timing_policy)",
+          "AND (pattern_hash, operator, tokens, device_class, timing_policy) IN "
+          "(SELECT pattern_hash, operator, tokens, device_class, timing_policy FROM choice)",
           age);
       state_->database.exec(
-          "DELETE FROM kernel WHERE NOT EXISTS (SELECT 1 FROM binary b WHERE b.name = kernel.name AND b.closure_hash = "
-          "kernel.closure_hash)");
+          "DELETE FROM kernel WHERE (name, closure_hash) NOT IN (SELECT name, closure_hash FROM binary)");
       transaction.commit();
     }
     state_->database.exec("VACUUM");

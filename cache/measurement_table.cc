@@ -1,22 +1,45 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <random>
+#include <sstream>
 
+#include "base/enum_names.h"
 #include "cache/database.h"
 
 namespace sparsmith {
 namespace {
 
-MeasurementStatus status_of_name(const std::string& name) {
-  constexpr std::array kAll = {MeasurementStatus::kRunning, MeasurementStatus::kOk,      MeasurementStatus::kWrong,
-                               MeasurementStatus::kFailed,  MeasurementStatus::kCrashed, MeasurementStatus::kTimeout,
-                               MeasurementStatus::kTooSlow};
-  for (const MeasurementStatus status : kAll) {
-    if (name == measurement_status_name(status)) return status;
-  }
-  return MeasurementStatus::kFailed;  // a damaged word: such a row must not count as a success
+constexpr std::string_view kStatusNames[] = {"running", "ok", "wrong", "failed", "crashed", "timeout", "too slow"};
+
+// 0 when there is no such process.
+std::int64_t start_time_of(std::int64_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  // The command name in parentheses may hold blanks and parentheses; field 3 follows the last one.
+  const std::size_t end = text.rfind(')');
+  if (end == std::string::npos) return 0;
+  std::istringstream fields(text.substr(end + 1));
+  std::string field;
+  constexpr int kStartTime = 22;
+  for (int number = 3; number < kStartTime; ++number) fields >> field;
+  std::int64_t start_time = 0;
+  fields >> start_time;
+  return start_time;
+}
+
+std::string host_identity() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::array<char, 64> name_space{};
+  if (readlink("/proc/self/ns/pid", name_space.data(), name_space.size() - 1) < 0) name_space[0] = 0;
+  return fmt::format("{} {} {}", name.data(), boot, name_space.data());
 }
 
 std::string random_uid() {
@@ -29,6 +52,15 @@ double finite(double value) { return std::isfinite(value) ? value : -1; }
 
 }  // namespace
 
+const char* measurement_status_name(MeasurementStatus status) { return name_in(kStatusNames, status).data(); }
+
+ProcessIdentity ProcessIdentity::current() { return {host_identity(), getpid(), start_time_of(getpid())}; }
+
+bool ProcessIdentity::alive() const {
+  const std::int64_t now = start_time_of(pid);
+  return now != 0 && now == start_time;
+}
+
 void mark_abandoned(SQLite::Database& database, const ProcessIdentity& process) {
   // A process of another machine cannot be asked for; no candidate runs for an hour.
   constexpr const char* kFind =
@@ -38,10 +70,11 @@ void mark_abandoned(SQLite::Database& database, const ProcessIdentity& process) 
   {
     SQLite::Statement query(database, kFind);
     while (query.executeStep()) {
-      const ProcessIdentity owner{query.getColumn(1).getString(), query.getColumn(2).getInt64(),
-                                  query.getColumn(3).getInt64()};
-      const bool dead = owner.host == process.host ? !owner.alive() : query.getColumn(4).getInt() != 0;
-      if (dead) abandoned.push_back(query.getColumn(0).getInt64());
+      std::int64_t id = 0;
+      bool old = false;
+      ProcessIdentity owner;
+      read_columns(query, std::tie(id, owner.host, owner.pid, owner.start_time, old));
+      if (owner.host == process.host ? !owner.alive() : old) abandoned.push_back(id);
     }
   }
   for (const std::int64_t id : abandoned) {
@@ -53,29 +86,23 @@ void mark_abandoned(SQLite::Database& database, const ProcessIdentity& process) 
 }
 
 Result<std::int64_t> Cache::begin(const MeasurementRecord& measurement) {
-  const std::lock_guard lock(state_->mutex);
   return state_->writing([&]() -> Result<std::int64_t> {
     mark_abandoned(state_->database, state_->process);
-    SQLite::Statement insert(state_->database,
-                             "INSERT INTO measurement (uid, pattern_hash, value_hash, operator, tokens, device_class, "
-                             "timing_policy, config, "
-                             "packing, packer_version, closure_hash, predicted_us, device_id, environment_id, host, "
-                             "pid, start_time, began_at, "
-                             "status) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, nullif(?13, 0), "
-                             "nullif(?14, 0), ?15, ?16, ?17, "
-                             "?18, 'running')");
     const MeasurementRecord& m = measurement;
-    bind_all(insert, random_uid(), m.key.pattern_hash, m.value_hash, m.key.operator_name, m.key.tokens,
-             m.key.device_class, m.key.timing_policy, m.config, m.packing, m.packer_version, m.closure_hash,
-             finite(m.predicted_us), m.device_id, m.environment_id, state_->process.host, state_->process.pid,
-             state_->process.start_time, utc_now());
-    insert.exec();
+    const ProcessIdentity& process = state_->process;
+    execute(state_->database,
+            "INSERT INTO measurement (pattern_hash, operator, tokens, device_class, timing_policy, uid, value_hash, "
+            "config, packing, packer_version, closure_hash, predicted_us, device_id, environment_id, host, pid, "
+            "start_time, began_at, status) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, nullif(?13, 0), "
+            "nullif(?14, 0), ?15, ?16, ?17, ?18, 'running')",
+            fields_of_problem(m.key), random_uid(), m.value_hash, m.config, m.packing, m.packer_version, m.closure_hash,
+            finite(m.predicted_us), m.device_id, m.environment_id, process.host, process.pid, process.start_time,
+            utc_now());
     return state_->database.getLastInsertRowid();
   });
 }
 
 Status Cache::finish(std::int64_t id, const MeasurementRecord& outcome) {
-  const std::lock_guard lock(state_->mutex);
   return state_->writing([&]() -> Status {
     const MeasurementRecord& m = outcome;
     const int changed = execute(
@@ -92,42 +119,25 @@ Status Cache::finish(std::int64_t id, const MeasurementRecord& outcome) {
 }
 
 Result<std::vector<MeasurementRecord>> Cache::measurements(const ProblemKey& key) {
-  const std::lock_guard lock(state_->mutex);
-  return guarded(state_->path, [&]() -> Result<std::vector<MeasurementRecord>> {
+  return state_->reading([&]() -> Result<std::vector<MeasurementRecord>> {
     SQLite::Statement query(
         state_->database,
-        "SELECT value_hash, config, packing, packer_version, closure_hash, predicted_us, coalesce(device_id, 0), "
-        "coalesce(environment_id, 0), status, abandoned, reason, median_us, q1_us, q3_us, samples, copies, warm, "
-        "max_error_over_bound, began_at FROM measurement WHERE pattern_hash = ?1 AND operator = ?2 AND tokens = ?3 AND "
-        "device_class = ?4 AND timing_policy = ?5 AND status <> 'running' ORDER BY id");
-    bind_all(query, key.pattern_hash, key.operator_name, key.tokens, key.device_class, key.timing_policy);
+        fmt::format("SELECT value_hash, config, packing, packer_version, closure_hash, predicted_us, "
+                    "coalesce(device_id, 0), coalesce(environment_id, 0), status, abandoned, reason, median_us, q1_us, "
+                    "q3_us, samples, copies, warm, max_error_over_bound, began_at FROM measurement "
+                    "WHERE {} AND status <> 'running' ORDER BY id",
+                    kOfProblem));
+    bind_all(query, fields_of_problem(key));
     std::vector<MeasurementRecord> found;
     while (query.executeStep()) {
       MeasurementRecord& m = found.emplace_back();
-      int column = 0;
-      const auto text = [&] { return query.getColumn(column++).getString(); };
-      const auto integer = [&] { return query.getColumn(column++).getInt64(); };
-      const auto real = [&] { return query.getColumn(column++).getDouble(); };
       m.key = key;
-      m.value_hash = text();
-      m.config = text();
-      m.packing = text();
-      m.packer_version = static_cast<int>(integer());
-      m.closure_hash = text();
-      m.predicted_us = real();
-      m.device_id = integer();
-      m.environment_id = integer();
-      m.status = status_of_name(text());
-      m.abandoned = integer() != 0;
-      m.reason = text();
-      m.median_us = real();
-      m.q1_us = real();
-      m.q3_us = real();
-      m.samples = static_cast<int>(integer());
-      m.copies = static_cast<int>(integer());
-      m.warm = integer() != 0;
-      m.max_error_over_bound = real();
-      m.began_at = text();
+      std::string status;
+      read_columns(query, std::tie(m.value_hash, m.config, m.packing, m.packer_version, m.closure_hash, m.predicted_us,
+                                   m.device_id, m.environment_id, status, m.abandoned, m.reason, m.median_us, m.q1_us,
+                                   m.q3_us, m.samples, m.copies, m.warm, m.max_error_over_bound, m.began_at));
+      // A damaged word must not count as a success.
+      m.status = value_in<MeasurementStatus>(kStatusNames, status).value_or(MeasurementStatus::kFailed);
     }
     return found;
   });

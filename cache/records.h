@@ -1,5 +1,5 @@
-// The rows of the cache as plain values. Text fields are opaque here: what a config, an operator or a device
-// class says is decided by the rooms that write them.
+// The rows of the cache as plain values. Text fields have no meaning here: the rooms that write a config, an operator
+// or a device class define it.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct DeviceRecord {
   double memory_bandwidth = 0;  // bytes/s; 0: not measured
 };
 
-// What a probe of a device found (DeviceSpeeds).
+// The results of a device's probe (DeviceSpeeds).
 struct SpeedsRecord {
   double memory_bandwidth = 0;  // bytes/s
   double l2_bandwidth = 0;      // bytes/s
@@ -42,7 +42,7 @@ struct WeightRecord {
   std::string histogram;  // of row lengths, a JSON array
 };
 
-// A binary is good for exactly this source, compiled by exactly this compiler.
+// The key of a binary: exactly this source, compiled by exactly this compiler.
 struct KernelKey {
   std::string name;
   std::string closure_hash;
@@ -57,7 +57,7 @@ struct KernelRecord {
   PtxasFigures figures;
 };
 
-// What something was measured or chosen for.
+// The key of measurements and choices.
 struct ProblemKey {
   std::string pattern_hash;
   std::string operator_name;  // data types, layout, epilogue
@@ -68,13 +68,13 @@ struct ProblemKey {
 };
 
 enum class MeasurementStatus : std::uint8_t {
-  kRunning,  // begun and not finished: by a live process, or it is about to be called crashed
+  kRunning,  // begun, not finished; becomes kCrashed when its process is dead
   kOk,       // verified and timed
-  kWrong,    // its output broke the bound
+  kWrong,    // its output exceeded the error bound
   kFailed,   // it could not be compiled, loaded or launched
-  kCrashed,  // it took its worker down, or its process died over it
-  kTimeout,  // it did not come back in time
-  kTooSlow,  // it was stopped, being so much slower than the best
+  kCrashed,  // its worker died, or its process died
+  kTimeout,  // it did not end in time
+  kTooSlow,  // it was stopped: far slower than the best
 };
 const char* measurement_status_name(MeasurementStatus status);
 
@@ -92,7 +92,7 @@ struct MeasurementRecord {
   MeasurementStatus status = MeasurementStatus::kRunning;
   bool abandoned = false;  // crashed because the process that began it is gone, or others killed its worker: the
                            // candidate may be innocent
-  std::string reason;      // of any status but kOk; a detail otherwise
+  std::string reason;      // for kOk a detail
   double median_us = 0;
   double q1_us = 0;
   double q3_us = 0;
@@ -105,31 +105,31 @@ struct MeasurementRecord {
 
 struct ChoiceRecord {
   ProblemKey key;
-  int compute_capability = 0;  // of the device class, for lookups of near ones
+  int compute_capability = 0;  // of the device class, for lookups of similar classes
   int sm_count = 0;
 
-  std::string kind;  // "generated"; of earlier programs "dense" and "vendor", with a library's name as config
+  std::string kind;  // "generated"; earlier programs: "dense", "vendor" (config: a library's name)
   std::string config;
   std::string packing;
   int packer_version = 0;
   std::string closure_hash;
   std::string nvrtc_version;
   std::string evidence;  // "measured" or "predicted"
-  std::string reason;    // why this one
-  std::string families;  // that it was compared with, joined by commas
-  std::string goal;      // what was asked of it and of the other N of its weight; "": of a program that did not say
+  std::string reason;    // the reason for the choice
+  std::string families;  // the families in the comparison, joined by commas
+  std::string goal;      // the goal for it and the other N of its weight; "": not recorded
   double us = 0;
   double q1_us = 0;
   double q3_us = 0;
   double dense_us = 0;
   bool complete = true;   // false: the search was cut short by its budget or an interrupt
-  double budget_s = 0;    // seconds that the search took or was given
-  std::string chosen_at;  // UTC, ISO 8601; filled when put
+  double budget_s = 0;    // seconds that the search took, or its budget
+  std::string chosen_at;  // UTC, ISO 8601; set by put_choice() when empty
 };
 
 enum class MatchQuality : std::uint8_t {
   kNone,
-  kSameArchitecture,  // another SM count: a hint where to start
+  kSameArchitecture,  // another SM count: a hint for the search
   kExact,             // this device class
 };
 const char* match_quality_name(MatchQuality quality);

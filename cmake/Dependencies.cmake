@@ -5,6 +5,13 @@ find_package(nlohmann_json 3.11 REQUIRED)
 set(ZLIB_USE_STATIC_LIBS ON)
 find_package(ZLIB REQUIRED)
 
+# Reads the .zip files that .npz files are.
+find_path(MINIZIP_INCLUDE_DIR minizip/unzip.h REQUIRED)
+find_library(MINIZIP_LIBRARY NAMES libminizip.a REQUIRED)
+add_library(minizip_static INTERFACE)
+target_include_directories(minizip_static SYSTEM INTERFACE ${MINIZIP_INCLUDE_DIR})
+target_link_libraries(minizip_static INTERFACE ${MINIZIP_LIBRARY} ZLIB::ZLIB)
+
 # SQLite and its C++ face are linked statically: the installed program runs where neither is.
 find_path(SQLITECPP_INCLUDE_DIR SQLiteCpp/SQLiteCpp.h REQUIRED)
 find_library(SQLITECPP_LIBRARY NAMES libSQLiteCpp.a REQUIRED)

@@ -9,9 +9,10 @@ if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   set(sparsmith_static_runtime)
 endif()
 
-# The library of a program that runs tuned files: the rooms up to runtime, with nothing visible but SPARSMITH_API.
+# The library of a program that runs tuned files: the rooms up to runtime, but for the readers of models, with nothing
+# visible but SPARSMITH_API.
 add_library(libsparsmith SHARED)
-foreach(room base matrix formats runtime)
+foreach(room base matrix_core formats runtime)
   if(TARGET sparsmith_${room})
     target_sources(libsparsmith PRIVATE $<TARGET_OBJECTS:sparsmith_${room}>)
   endif()
@@ -23,7 +24,7 @@ set_target_properties(libsparsmith PROPERTIES
 target_compile_features(libsparsmith INTERFACE cxx_std_20)
 target_include_directories(libsparsmith INTERFACE
   $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(libsparsmith PRIVATE sparsmith_fmt Threads::Threads ${CMAKE_DL_LIBS} ZLIB::ZLIB)
+target_link_libraries(libsparsmith PRIVATE sparsmith_fmt Threads::Threads ${CMAKE_DL_LIBS})
 set(export_map ${CMAKE_SOURCE_DIR}/cmake/libsparsmith.map)
 target_link_options(libsparsmith PRIVATE ${sparsmith_static_runtime} -Wl,--exclude-libs,ALL -Wl,--no-undefined
                     -Wl,--version-script=${export_map})

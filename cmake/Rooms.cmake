@@ -42,10 +42,11 @@ function(sparsmith_test_objects name)
 endfunction()
 
 # sparsmith_test(csr_matrix_test LIBRARIES sparsmith::matrix [LABELS gpu] [SOURCES more.cc] [COST seconds]): builds
-# csr_matrix_test.cc and registers each of its cases with CTest. Tests that need a GPU carry the label gpu and
+# csr_matrix_test.cc, which may be in a folder below (verify/verification_test), and registers each of its cases with CTest. Tests that need a GPU carry the label gpu and
 # skip themselves, saying so, where there is none. Cases of higher COST begin first: a long one that begins last
 # leaves cores idle.
-function(sparsmith_test name)
+function(sparsmith_test path)
+  get_filename_component(name ${path} NAME)
   if(NOT SPARSMITH_TESTS)
     return()
   endif()
@@ -60,7 +61,7 @@ function(sparsmith_test name)
   if(TEST_COST)
     list(APPEND properties COST ${TEST_COST})
   endif()
-  add_executable(${name} ${name}.cc ${TEST_SOURCES})
+  add_executable(${name} ${path}.cc ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE sparsmith_options ${TEST_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_options(${name} PRIVATE -O1 -fpch-preprocess)
   target_precompile_headers(${name} REUSE_FROM sparsmith_test_headers)
@@ -75,4 +76,20 @@ function(sparsmith_program name)
   target_link_libraries(${name} PRIVATE sparsmith_options ${PROGRAM_LIBRARIES})
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # main() alone: headers that take long to compile
   set_property(GLOBAL APPEND PROPERTY SPARSMITH_PROGRAMS ${name})
+endfunction()
+
+# Has the program find the CUDA driver and cuBLASLt of tests/support first.
+function(sparsmith_on_fake_cuda target)
+  add_dependencies(${target} fake_cuda_driver fake_cublas_lt)
+  set_target_properties(${target} PROPERTIES BUILD_RPATH ${CMAKE_BINARY_DIR}/fake_cuda)
+endfunction()
+# A test that runs on them.
+function(sparsmith_fake_cuda_test path)
+  if(NOT SPARSMITH_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(TEST "" "" "LIBRARIES;SOURCES" ${ARGN})
+  sparsmith_test(${path} SOURCES ${TEST_SOURCES} LIBRARIES ${TEST_LIBRARIES} sparsmith::runtime_testing)
+  get_filename_component(name ${path} NAME)
+  sparsmith_on_fake_cuda(${name})
 endfunction()

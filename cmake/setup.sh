@@ -15,7 +15,7 @@ fail() { echo "set-up: $*" >&2; exit 1; }
 packages=(
   g++ make cmake ninja-build ccache git ca-certificates python3 python3-venv llvm-19-dev libclang-19-dev clang-19
   nlohmann-json3-dev libsqlite3-dev libsqlitecpp-dev libcli11-dev libfmt-dev libspdlog-dev libxxhash-dev
-  libboost-context-dev zlib1g-dev node-d3 libpq-dev
+  libboost-context-dev zlib1g-dev libminizip-dev node-d3 libpq-dev
 )
 test_packages=(clang-format-19 clang-tidy-19 libeigen3-dev libgtest-dev libgmock-dev)
 browsers=(chromium chromium-browser google-chrome google-chrome-stable)  # one of them looks at report pages

@@ -148,8 +148,7 @@ bool AccessChecker::is_of_my(std::uint32_t group_threads, std::uint64_t record) 
   if (kind_of(record) == kSingle) return first / group_threads == mine;
   if (kind_of(record) == kPair)
     return first / group_threads == mine && (record >> kThreadBits & kThreadMask) / group_threads == mine;
-  for (auto i = static_cast<std::int32_t>(record & ((1U << kPayloadBits) - 1)); i >= 0;
-       i = sets_[static_cast<std::size_t>(i)].next) {
+  for (auto i = static_cast<std::int32_t>(record & kPayloadMask); i >= 0; i = sets_[static_cast<std::size_t>(i)].next) {
     if (sets_[static_cast<std::size_t>(i)].warp * kWarp / group_threads != mine) return false;
   }
   return true;
@@ -211,8 +210,7 @@ int AccessChecker::conflicting_thread(std::uint64_t record) const {
   if (kind_of(record) == kSingle) return seen(first, second & kClockMask, this_phase) ? -1 : static_cast<int>(first);
   if (kind_of(record) == kPair)
     return static_cast<int>(first / kWarp == thread_ / kWarp ? second & kThreadMask : first);
-  for (auto i = static_cast<std::int32_t>(record & ((1U << kPayloadBits) - 1)); i >= 0;
-       i = sets_[static_cast<std::size_t>(i)].next) {
+  for (auto i = static_cast<std::int32_t>(record & kPayloadMask); i >= 0; i = sets_[static_cast<std::size_t>(i)].next) {
     const LaneSet& set = sets_[static_cast<std::size_t>(i)];
     for (std::uint32_t lane = 0; lane < kWarp; ++lane) {
       const std::uint32_t thread = set.warp * kWarp + lane;
@@ -225,80 +223,60 @@ int AccessChecker::conflicting_thread(std::uint64_t record) const {
 
 // Adds the running thread's access to a record of this phase, both of them reads or both atomic.
 void AccessChecker::merge(std::uint64_t& record, std::uint64_t mine) {
-  const std::uint64_t flags = (mine & ~((std::uint64_t{1} << kPayloadBits) - 1)) | (record & kBothBytes);
+  const std::uint64_t flags = (mine & ~kPayloadMask) | (record & kBothBytes);
   const auto pair_with = [&](std::uint64_t thread) {
     return flags | kPair << kKindShift | std::uint64_t{thread_} << kThreadBits | thread;
   };
+  const auto thread = static_cast<std::uint32_t>(record & kThreadMask);
   if (arrivals_ && (mine & kAtomicBit) == 0 && merge_with_sets(record, mine)) return;
   if (kind_of(record) == kPair) {
     record |= mine & kBothBytes;
   } else if (kind_of(record) == kSet) {
-    LaneSet& set = sets_[record & ((1U << kPayloadBits) - 1)];
+    LaneSet& set = sets_[record & kPayloadMask];
     if (set.warp == thread_ / kWarp) {
-      set.mask |= 1U << thread_ % kWarp;
-      set.clocks[thread_ % kWarp] = clocks_[thread_];
+      set.add(thread_, clocks_[thread_]);
       record |= mine & kBothBytes;
     } else {
       record = pair_with(set.warp * kWarp + static_cast<std::uint32_t>(__builtin_ctz(set.mask)));
     }
-  } else {
-    const auto thread = static_cast<std::uint32_t>(record & kThreadMask);
-    const auto clock = static_cast<std::uint32_t>(record >> kThreadBits) & kClockMask;
-    if (seen(thread, clock)) {
-      record = mine;
-    } else if (thread / kWarp != thread_ / kWarp) {
-      record = pair_with(thread);
-    } else if (sets_.size() < (std::size_t{1} << kPayloadBits)) {
-      LaneSet set{thread / kWarp, 1U << thread % kWarp | 1U << thread_ % kWarp, {}};
-      set.clocks[thread % kWarp] = static_cast<Clock>(clock);
-      set.clocks[thread_ % kWarp] = clocks_[thread_];
-      record = flags | kSet << kKindShift | sets_.size();
-      sets_.push_back(set);
-    }
+  } else if (seen(thread, clock_of(record))) {
+    record = mine;
+  } else if (thread / kWarp != thread_ / kWarp) {
+    record = pair_with(thread);
+  } else if (sets_.size() <= kPayloadMask) {
+    record = flags | kSet << kKindShift | make_set(record);
+    sets_.back().add(thread_, clocks_[thread_]);
   }
+}
+
+// Makes a set of what a single record says, and returns its index.
+std::size_t AccessChecker::make_set(std::uint64_t record) {
+  const auto thread = static_cast<std::uint32_t>(record & kThreadMask);
+  sets_.push_back({.warp = thread / kWarp});
+  sets_.back().add(thread, static_cast<Clock>(clock_of(record)));
+  return sets_.size() - 1;
 }
 
 // The same of reads where warps are ordered by more than barriers of the block: all of them are remembered. False: that
 // is not needed, or there is no room.
 bool AccessChecker::merge_with_sets(std::uint64_t& record, std::uint64_t mine) {
-  const auto thread = static_cast<std::uint32_t>(record & kThreadMask);
-  const std::uint64_t room = (std::uint64_t{1} << kPayloadBits) - 2;
-  if (sets_.size() >= room) return false;
-  if (kind_of(record) == kSet) {
-    link_to_set(record & ((1U << kPayloadBits) - 1));
-    record |= mine & kBothBytes;
-    return true;
+  const std::uint32_t warp = thread_ / kWarp;
+  if (sets_.size() >= kPayloadMask - 1) return false;
+  if (kind_of(record) != kSet) {
+    const auto thread = static_cast<std::uint32_t>(record & kThreadMask);
+    if (kind_of(record) != kSingle || thread / kWarp == warp || seen(thread, clock_of(record))) return false;
+    record = (mine & ~kPayloadMask) | (record & kBothBytes) | kSet << kKindShift | make_set(record);
   }
-  const auto clock = static_cast<std::uint32_t>(record >> kThreadBits) & kClockMask;
-  if (kind_of(record) != kSingle || thread / kWarp == thread_ / kWarp || seen(thread, clock)) return false;
-  LaneSet set{thread / kWarp, 1U << thread % kWarp, {}};
-  set.clocks[thread % kWarp] = static_cast<Clock>(clock);
-  const std::size_t first = sets_.size();
-  sets_.push_back(set);
-  link_to_set(first);
-  const std::uint64_t flags = (mine & ~((std::uint64_t{1} << kPayloadBits) - 1)) | (record & kBothBytes);
-  record = flags | kSet << kKindShift | first;
+  std::size_t i = record & kPayloadMask;
+  while (sets_[i].warp != warp && sets_[i].next >= 0) i = static_cast<std::size_t>(sets_[i].next);
+  if (sets_[i].warp != warp) {
+    sets_[i].next = static_cast<std::int32_t>(sets_.size());
+    i = sets_.size();
+    sets_.push_back({.warp = warp});
+  }
+  sets_[i].add(thread_, clocks_[thread_]);
+  record |= mine & kBothBytes;
   return true;
-}
-
-// Adds the running thread's access to the sets that begin with `first`.
-void AccessChecker::link_to_set(std::size_t first) {
-  for (std::size_t i = first;;) {
-    LaneSet& set = sets_[i];
-    if (set.warp == thread_ / kWarp) {
-      set.mask |= 1U << thread_ % kWarp;
-      set.clocks[thread_ % kWarp] = clocks_[thread_];
-      return;
-    }
-    if (set.next < 0) {
-      set.next = static_cast<std::int32_t>(sets_.size());
-      LaneSet mine{thread_ / kWarp, 1U << thread_ % kWarp, {}};
-      mine.clocks[thread_ % kWarp] = clocks_[thread_];
-      sets_.push_back(mine);
-      return;
-    }
-    i = static_cast<std::size_t>(set.next);
-  }
 }
 
 void AccessChecker::access_range(AccessKind kind, const void* pointer, std::uint64_t bytes) {

@@ -1,35 +1,37 @@
-// Checks every memory access of an emulated kernel: bounds, reads of what was never written, and data races.
+// Checks every memory access of an emulated kernel: bounds, reads of bytes that were never written, and data races.
 //
-// Races are decided by happens-before, exactly:
-// - Two threads of a block are ordered by a block barrier between their accesses. Each barrier starts a new *phase*;
-//   phases are numbered through the executor's life, so one number says launch, block and phase at once.
-// - Within a phase, lanes of a warp are ordered by warp barriers: each lane has a clock that ticks at a warp barrier,
-//   and knows up to which clock it has seen each other lane (a vector clock of 32). Shuffles order nothing, as in CUDA.
-// - Who arrives at a barrier in shared memory hands on what it knows, and its own clock ticks; who has waited there
-//   knows it for its whole warp. It counts until the next barrier that starts a phase.
-// - A barrier of a warpgroup starts a phase of that warpgroup alone: its threads are ordered with one another, and with
-//   others by block barriers as before.
-// - Blocks of a launch are ordered by nothing, but those of a cluster by the cluster's barriers: all its blocks are
-//   checked together, as if they were one, whose parts have block barriers of their own. Launches are ordered.
+// Happens-before decides on races, exactly:
+// - Two threads of a block are ordered by a block barrier between their accesses. Each barrier starts a new *phase*.
+//   Phases are numbered through the executor's life, so one number names launch, block and phase at once.
+// - Within a phase, warp barriers order the lanes of a warp. Each lane has a clock that ticks at a warp barrier. It
+//   knows, for each other lane, the clock up to which it has seen that lane (a vector clock of 32). Shuffles order
+//   nothing, as in CUDA.
+// - A thread that arrives at a barrier in shared memory hands on its knowledge, and its own clock ticks. A thread that
+//   has waited there has this knowledge for its whole warp, until the next barrier that starts a phase.
+// - A barrier of a warpgroup starts a phase of that warpgroup alone. It orders the threads of the warpgroup with one
+//   another; block barriers order them with other threads as before.
+// - Nothing orders the blocks of a launch, except that the cluster's barriers order the blocks of a cluster. All blocks
+//   of a cluster are checked together, like one block whose parts have block barriers of their own. Launches are
+//   ordered.
 // Two unordered accesses to the same bytes race unless both read or both are atomic.
 //
-// A kernel that is launched programmatically may run while those before it still do. What they may touch is *shared
-// with previous*: a thread may touch it once it has waited for them, or has met somebody at a barrier who had.
+// A kernel that is launched programmatically may run while earlier kernels still run. The memory that these may touch
+// is *shared with previous*. A thread may touch it after it has waited for them, or has met at a barrier a thread that
+// had waited.
 //
 // Every two bytes have a ShadowCell with a record of the last writes and one of the last reads. A record is
 //
 //   phase (32 bits) | kind (2) | atomic (1) | bytes touched (2) | payload (26)
 //
 //   kind single: clock (15) and thread (11) of one access
-//   kind pair:   two threads of different warps; whoever comes next is unordered with one of them
-//   kind set:    index into sets_: lanes of one warp with their clocks; further warps are linked to it, where barriers
-//   in
-//                shared memory order warps
+//   kind pair:   two threads of different warps; any next access is unordered with one of them
+//   kind set:    index into sets_: lanes of one warp with their clocks. If barriers in shared memory order warps, the
+//                sets of further warps are linked to it
 //
-// Records other than single ones hold reads, or atomic writes. A record of an earlier block of the same launch is
-// never replaced by an access that does not conflict with it: whatever conflicts with the later one conflicts with it
-// as well. Two-byte cells are exact for accesses of two bytes and more; single bytes are told apart by a mask, and
-// of two threads that touch the two bytes of a cell in turn only the last is remembered.
+// Records other than single ones hold reads, or atomic writes. An access that does not conflict with the record of an
+// earlier block of the same launch never replaces that record: anything that conflicts with the access conflicts with
+// the record too. Two-byte cells are exact for accesses of two bytes and more. A mask tells single bytes apart; of two
+// threads that touch the two bytes of a cell in turn, the cell remembers only the last.
 #pragma once
 
 #include <algorithm>
@@ -46,12 +48,12 @@ enum class AccessKind : std::uint8_t { kRead, kWrite, kAtomic };
 
 struct Violation {
   enum class Kind : std::uint8_t {
-    kOutOfBounds,  // no byte that this launch may touch
-    kUnwritten,    // read, but never written
+    kOutOfBounds,  // a byte that this launch may not touch
+    kUnwritten,    // a read of a byte that was never written
     kRace,         // with `other_thread` of the same block
-    kBlockRace,    // with `other_thread` of another block, the one that ran in `other_phase`
-    kNotWaited,    // of what kernels before this one may still use, which it has not waited for
-    kLimit,        // the launch made more accesses than it may
+    kBlockRace,    // with `other_thread` of another block, which ran in `other_phase`
+    kNotWaited,    // earlier kernels may still use the bytes, and the thread has not waited for them
+    kLimit,        // the launch exceeds its limit of accesses
   };
   Kind kind;
   AccessKind access;
@@ -62,14 +64,14 @@ struct Violation {
   std::uint32_t other_phase = 0;
 };
 
-// One at a time is active on an OS thread, the one whose kernel runs.
+// One checker at a time is active on an OS thread: the checker whose kernel runs.
 class AccessChecker {
  public:
   static constexpr int kMaxThreads = 2048;  // of a cluster
   static constexpr int kWarp = 32;
   static constexpr int kWarpgroup = 128;
 
-  // Called when an access is wrong, on the stack of the offending thread. Must not return.
+  // Called on the stack of the offending thread if an access is wrong. Must not return.
   using OnViolation = void (*)(void* context, const Violation& violation);
 
   AccessChecker(DeviceMemory& memory, OnViolation on_violation, void* context);
@@ -79,11 +81,11 @@ class AccessChecker {
     std::uint64_t first;
     std::uint64_t last;
   };
-  // shared_with_previous: of a programmatic launch; empty for a plain one.
+  // shared_with_previous: for a programmatic launch; empty for a plain one.
   void begin_launch(std::uint64_t max_accesses, std::vector<Range> shared_with_previous = {});
-  // A cluster of blocks, each of which has so many numbers for its threads, a multiple of kWarpgroup.
+  // Begins a cluster of blocks. Each block has `block_threads` numbers for its threads, a multiple of kWarpgroup.
   void begin_blocks(int block_threads);
-  // After a barrier of the cluster, of a block of it, and of a warpgroup (which counts through all blocks).
+  // Called after a barrier of the cluster, of one of its blocks, and of a warpgroup (numbered through all blocks).
   void begin_phase();
   void begin_block_phase(int block);
   void begin_warpgroup_phase(int warpgroup);
@@ -101,36 +103,38 @@ class AccessChecker {
     waited_[thread_] = true;
     open_ = size_;
   }
-  // Whether that block may end: nothing had to be waited for, or some thread of it has.
+  // Whether the block may end: it had nothing to wait for, or one of its threads has waited.
   bool has_waited(int block) const;
-  // What the running thread has written to shared memory will be seen by tensor cores, behind a barrier; and whether a
-  // thread had written about there without saying so when it came to its warpgroup's last barrier.
+  // fence_shared_writes(): behind a barrier, tensor cores will see what the running thread has written to shared
+  // memory. unfenced_at_barrier(): whether a thread had written near these bytes without a fence when it came to its
+  // warpgroup's last barrier.
   void fence_shared_writes() { unfenced_[thread_] = {}; }
   bool unfenced_at_barrier(int thread, const std::byte* at, std::uint64_t bytes) const {
     const Unfenced& unfenced = unfenced_at_barrier_[static_cast<std::size_t>(thread)];
     const std::uint64_t begin = reinterpret_cast<std::uint64_t>(at) - base_;
     return begin < unfenced.end && unfenced.begin < begin + bytes;
   }
-  // The lanes of `mask` of that warp met at a warp barrier.
+  // The lanes of `mask` of the warp met at a warp barrier.
   void warp_met(int warp, std::uint32_t mask);
 
-  // The running thread's, and what orders it behind what `thread` of its warp did up to `clock` in this phase.
+  // clock(): the running thread's clock. acquire(): orders the running thread behind the accesses of `thread`, of its
+  // warp, up to `clock` in this phase.
   std::int16_t clock() const { return clocks_[thread_]; }
   void acquire(int thread, std::int16_t clock);
 
-  // What threads that arrived at a barrier in shared memory hand on.
+  // The knowledge that threads hand on when they arrive at a barrier in shared memory.
   struct Arrivals {
-    std::uint32_t phase = 0;           // in which the clocks count
-    std::vector<std::int16_t> clocks;  // of every thread: up to which what it did is done
-    std::vector<Range> unfenced;       // of shared memory: what they wrote and tensor cores need not see
+    std::uint32_t phase = 0;           // the phase in which the clocks count
+    std::vector<std::int16_t> clocks;  // of every thread: its accesses up to this clock are done
+    std::vector<Range> unfenced;       // shared memory that they wrote without a fence for tensor cores
   };
-  // There are such barriers: reads by several warps are all remembered from now on.
+  // From now on there are such barriers: the checker remembers all reads by several warps.
   void arrivals_follow() { arrivals_ = true; }
-  // The running thread arrives; goes on behind those who did.
+  // release(): the running thread arrives. acquire(): it goes on behind the threads that arrived.
   void release(Arrivals& arrivals);
   void acquire(const Arrivals& arrivals);
-  // Whether the running thread's warp waited for somebody who had written about there and not said that tensor cores
-  // would read it.
+  // Whether the running thread's warp waited for a thread that had written near these bytes without a fence for tensor
+  // cores.
   bool unfenced_at_arrival(const std::byte* at, std::uint64_t bytes) const;
 
   std::uint32_t phase() const { return phase_; }
@@ -198,21 +202,27 @@ class AccessChecker {
   static constexpr std::uint64_t kSingle = 0;
   static constexpr std::uint64_t kPair = 1;
   static constexpr std::uint64_t kSet = 2;
+  static constexpr std::uint64_t kPayloadMask = (1U << kPayloadBits) - 1;
   static constexpr std::uint64_t kThreadMask = (1U << kThreadBits) - 1;
   static constexpr std::uint64_t kClockMask = (1U << (kPayloadBits - kThreadBits)) - 1;
   // Phase, kind and thread: equal in two single records of the same thread and phase.
   static constexpr std::uint64_t kIdentity = (~std::uint64_t{0} << 32) | (std::uint64_t{3} << kKindShift) | kThreadMask;
 
+  // Signed, because x86-64 has the maximum of signed words without extensions.
+  using Clock = std::int16_t;
+  using VectorClock = std::array<Clock, kWarp>;
   // Lanes of one warp, each with the clock of its last access.
   struct LaneSet {
     std::uint32_t warp;
-    std::uint32_t mask;
-    std::array<std::int16_t, kWarp> clocks;
+    std::uint32_t mask = 0;
+    std::array<Clock, kWarp> clocks{};
     std::int32_t next = -1;  // the set of another warp that belongs to the same record
+
+    void add(std::uint32_t thread, Clock clock) {
+      mask |= 1U << thread % kWarp;
+      clocks[thread % kWarp] = clock;
+    }
   };
-  // Signed, because of that x86-64 has the maximum without extensions.
-  using Clock = std::int16_t;
-  using VectorClock = std::array<Clock, kWarp>;
 
   static std::uint32_t load_bits(const std::uint8_t* map, std::uint64_t offset) {
     std::uint32_t bits;
@@ -221,16 +231,20 @@ class AccessChecker {
   }
   static std::uint32_t phase_of(std::uint64_t record) { return static_cast<std::uint32_t>(record >> 32); }
   static std::uint64_t kind_of(std::uint64_t record) { return (record >> kKindShift) & 3; }
+  // The clock of a single record.
+  static std::uint32_t clock_of(std::uint64_t record) {
+    return static_cast<std::uint32_t>(record >> kThreadBits & kClockMask);
+  }
 
   void update_mine() {
     mine_ = (static_cast<std::uint64_t>(phase_) << 32) | (static_cast<std::uint64_t>(clocks_[thread_]) << kThreadBits) |
             thread_;
   }
 
-  // Global memory is closed to a thread that has yet to wait: its accesses take the way through outside().
+  // Global memory is closed to a thread that has not waited yet: its accesses go through outside().
   void update_open() { open_ = shared_with_previous_.empty() || waited_[thread_] ? size_ : DeviceMemory::kSharedBytes; }
 
-  // True when `record` says nothing that an access now could conflict with: stale, or ordered by a barrier.
+  // True if no access can conflict with `record` now: it is stale, or a barrier orders it.
   bool is_past(std::uint64_t record, std::uint32_t horizon) const {
     const std::uint32_t phase = phase_of(record);
     if (phase < horizon || (phase >= block_first_ && phase < barrier_phase_)) return true;
@@ -238,12 +252,16 @@ class AccessChecker {
     return is_of_my(kWarpgroup, record) || (phase < block_phase_ && is_of_my(block_threads_, record));
   }
 
+  // Whether the record is not past, and is of another thread or another phase.
+  bool is_of_others(std::uint64_t record, std::uint64_t mine, std::uint32_t horizon) const {
+    return !is_past(record, horizon) && ((record ^ mine) & kIdentity) != 0;
+  }
+
   void touch_read(ShadowCell& cell, std::uint64_t mine, std::uint32_t horizon, std::uint64_t address,
                   std::uint32_t bytes) {
-    if (!is_past(cell.write, horizon) && ((cell.write ^ mine) & kIdentity) != 0) [[unlikely]] {
-      if (conflicts(cell.write, mine)) report_race(cell.write, AccessKind::kRead, address, bytes);
-    }
-    if (is_past(cell.read, horizon) || ((cell.read ^ mine) & kIdentity) == 0) {
+    if (is_of_others(cell.write, mine, horizon) && conflicts(cell.write, mine)) [[unlikely]]
+      report_race(cell.write, AccessKind::kRead, address, bytes);
+    if (!is_of_others(cell.read, mine, horizon)) {
       cell.read = mine;
     } else if (phase_of(cell.read) == phase_) {
       merge(cell.read, mine);
@@ -253,10 +271,9 @@ class AccessChecker {
   template <AccessKind kKind>
   void touch_write(ShadowCell& cell, std::uint64_t mine, std::uint32_t horizon, std::uint64_t address,
                    std::uint32_t bytes) {
-    if (!is_past(cell.read, horizon) && ((cell.read ^ mine) & kIdentity) != 0) [[unlikely]] {
-      if (conflicts(cell.read, mine)) report_race(cell.read, kKind, address, bytes);
-    }
-    if (!is_past(cell.write, horizon) && ((cell.write ^ mine) & kIdentity) != 0) [[unlikely]] {
+    if (is_of_others(cell.read, mine, horizon) && conflicts(cell.read, mine)) [[unlikely]]
+      report_race(cell.read, kKind, address, bytes);
+    if (is_of_others(cell.write, mine, horizon)) [[unlikely]] {
       if (kKind == AccessKind::kAtomic && (cell.write & kAtomicBit) != 0) {
         if (phase_of(cell.write) == phase_) merge(cell.write, mine);
         return;
@@ -274,25 +291,25 @@ class AccessChecker {
   int conflicting_thread(std::uint64_t record) const;
   void merge(std::uint64_t& record, std::uint64_t mine);
   bool merge_with_sets(std::uint64_t& record, std::uint64_t mine);
-  void link_to_set(std::size_t first);
+  std::size_t make_set(std::uint64_t record);
   void outside(std::uint64_t address, std::uint32_t bytes, AccessKind kind);
   void report(Violation::Kind what, AccessKind kind, std::uint64_t address, std::uint32_t bytes);
   void report_unwritten(std::uint64_t offset, AccessKind kind, std::uint32_t bytes);
   void report_race(std::uint64_t record, AccessKind kind, std::uint64_t address, std::uint32_t bytes);
 
-  // What the access callback reads, together.
+  // The fields that the access callback reads, together.
   std::uint64_t base_;
   std::uint64_t size_;
-  std::uint64_t open_;  // bytes that the running thread may touch without further ado
+  std::uint64_t open_;  // bytes that the running thread may touch without a further check
   std::uint8_t* addressable_;
   std::uint8_t* written_;
   ShadowCell* cells_;
   std::uint64_t accesses_left_ = 0;
   std::uint64_t mine_ = 0;  // record of an access by the running thread, without its bytes
   std::uint32_t launch_first_ = 1;
-  std::uint32_t block_first_ = 1;    // of the blocks that run
-  std::uint32_t barrier_phase_ = 1;  // the one that the last barrier of all of them started
-  std::uint32_t block_phase_ = 1;    // the one that the last barrier of the running thread's block started
+  std::uint32_t block_first_ = 1;    // the first phase of the blocks that run
+  std::uint32_t barrier_phase_ = 1;  // the phase that the last barrier of all of them started
+  std::uint32_t block_phase_ = 1;    // the phase that the last barrier of the running thread's block started
   std::uint32_t phase_ = 1;          // the running thread's
   std::uint32_t block_threads_ = kMaxThreads;
   std::uint32_t thread_ = 0;
@@ -303,7 +320,7 @@ class AccessChecker {
   OnViolation on_violation_;
   void* context_;
   std::vector<Range> shared_with_previous_;
-  std::uint32_t last_phase_ = 1;  // of all
+  std::uint32_t last_phase_ = 1;  // of all threads
   std::array<std::uint32_t, kMaxThreads / kWarpgroup> phases_{};
   std::array<std::uint32_t, kMaxThreads / kWarpgroup> block_phases_{};
   std::array<bool, kMaxThreads> waited_{};
@@ -312,12 +329,12 @@ class AccessChecker {
   std::vector<LaneSet> sets_;
   std::uint64_t warps_that_met_ = 0;
   bool arrivals_ = false;  // whether these blocks have barriers in shared memory
-  // Of every warp: what it knows of threads of other warps in this phase, empty: nothing; and what it waited for though
-  // tensor cores need not see it.
+  // Of every warp: its knowledge of threads of other warps in this phase (empty: none), and the ranges that it waited
+  // for and that were written without a fence for tensor cores.
   std::array<std::vector<Clock>, kMaxThreads / kWarp> foreign_{};
   std::array<std::vector<Range>, kMaxThreads / kWarp> unfenced_arrivals_{};
   std::array<Clock, kMaxThreads> clocks_{};
-  std::array<VectorClock, kMaxThreads> known_{};  // [thread][lane]: the clock up to which it has seen that lane
+  std::array<VectorClock, kMaxThreads> known_{};  // [thread][lane]: the clock up to which the thread has seen that lane
 };
 
 }  // namespace sparsmith

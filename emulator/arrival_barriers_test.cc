@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/half.h"
-#include "emulator/kernel_bench.h"
+#include "tests/support/kernel_bench.h"
 
 namespace sparsmith {
 namespace {

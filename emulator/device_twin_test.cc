@@ -13,9 +13,9 @@
 
 #include "base/file.h"
 #include "base/half.h"
-#include "emulator/kernel_bench.h"
 #include "emulator/kernel_text.h"
-#include "tests/drawn_matrix.h"
+#include "tests/support/drawn_matrix.h"
+#include "tests/support/kernel_bench.h"
 
 namespace sparsmith {
 namespace {
@@ -25,17 +25,34 @@ namespace {
 std::set<std::string> offered_names(const std::string& text) {
   std::set<std::string> names;
   const std::regex pattern(
-      R"((?:^|\n)(?:template <[^>]*>\n)?(?:SPARSMITH_DEVICE (?:\w+[ *&]+)+(\w+)\(|struct (?:alignas\([^\n]*\) )?(\w+)[ ;<]|using (\w+) =|#define (SPARSMITH_\w+)))");
+      R"((?:^|\n)(?:template <[^>]*>\n)?(?:(?:SPARSMITH_DEVICE|extern) (?:\w+[ *&]+)+(\w+)\(|struct (?:alignas\([^\n]*\) )?(\w+)[ ;<]|using (\w+) =|#define (SPARSMITH_\w+)))");
   for (std::sregex_iterator found(text.begin(), text.end(), pattern), end; found != end; ++found) {
     for (std::size_t group = 1; group < found->size(); ++group) {
       if ((*found)[group].matched) names.insert((*found)[group]);
     }
   }
-  for (const char* own :
-       {"GlobalLoad", "SPARSMITH_GLOBAL_LOAD", "load_global", "SPARSMITH_TEXT_0_31", "SPARSMITH_TEXT_32_63",
-        "SPARSMITH_TEXT_64_127", "SPARSMITH_SUMS_8", "SPARSMITH_SUMS_32", "SPARSMITH_WARPGROUP_MULTIPLY",
-        "SPARSMITH_WARPGROUP_MULTIPLIES", "SPARSMITH_SPARSE_MULTIPLY", "SPARSMITH_TEXT_0_3", "SPARSMITH_TEXT_0_7",
-        "SPARSMITH_TEXT_0_15", "SPARSMITH_SUMS_4", "SPARSMITH_SHARED_MULTIPLY", "SPARSMITH_SHARED_MULTIPLIES"})
+  for (const char* own : {"GlobalLoad",
+                          "SPARSMITH_GLOBAL_LOAD",
+                          "load_global",
+                          "SPARSMITH_TEXT_0_31",
+                          "SPARSMITH_TEXT_32_63",
+                          "SPARSMITH_TEXT_64_127",
+                          "SPARSMITH_SUMS_8",
+                          "SPARSMITH_SUMS_32",
+                          "SPARSMITH_WARPGROUP_MULTIPLY",
+                          "SPARSMITH_WARPGROUP_MULTIPLIES",
+                          "SPARSMITH_SPARSE_MULTIPLY",
+                          "SPARSMITH_TENSOR_MULTIPLY",
+                          "SPARSMITH_SM_90",
+                          "SPARSMITH_ASM_SM_90",
+                          "barrier_init",
+                          "barrier_wait",
+                          "SPARSMITH_TEXT_0_3",
+                          "SPARSMITH_TEXT_0_7",
+                          "SPARSMITH_TEXT_0_15",
+                          "SPARSMITH_SUMS_4",
+                          "SPARSMITH_SHARED_MULTIPLY",
+                          "SPARSMITH_SHARED_MULTIPLIES"})
     names.erase(own);
   return names;
 }
@@ -380,7 +397,7 @@ extern "C" __global__ void __launch_bounds__(32) test(const u32* in, u32* out) {
     const double error = std::abs(static_cast<double>(float_from_fp16(got)) - exact);
     for (const int step : {-1, 1}) {
       const auto other = static_cast<std::uint16_t>(got + step);
-      if ((other & 0x7FFFU) >= 0x7C00U || (got & 0x7FFFU) + step < 0) continue;
+      if ((other & 0x7FFFU) >= 0x7C00U || static_cast<int>(got & 0x7FFFU) + step < 0) continue;
       const double others = std::abs(static_cast<double>(float_from_fp16(other)) - exact);
       EXPECT_LE(error, others) << exact;
       if (error == others) {

@@ -9,26 +9,23 @@
 
 #include "emulator/device_memory.h"
 #include "emulator/emulated_matmul.h"
-#include "emulator/system_compiler.h"
 #include "emulator/thread_block.h"
+#include "runtime/plan_sizes.h"
 
 namespace sparsmith {
 namespace {
 
-// The value of one argument, and room for its bytes.
+// The bytes of one argument's value.
 struct ArgumentValue {
   alignas(8) std::uint64_t bits = 0;
-  int bytes = 8;
-};
+  int bytes;
 
-template <class T>
-ArgumentValue argument_value(T value) {
-  ArgumentValue result;
-  static_assert(sizeof(value) <= sizeof(result.bits));
-  std::memcpy(&result.bits, &value, sizeof(value));
-  result.bytes = sizeof(value);
-  return result;
-}
+  template <class T>
+  explicit ArgumentValue(T value) : bytes(sizeof(value)) {
+    static_assert(sizeof(value) <= sizeof(bits));
+    std::memcpy(&bits, &value, sizeof(value));
+  }
+};
 
 class EmulatedExecutor : public Executor {
  public:
@@ -56,7 +53,6 @@ class EmulatedExecutor : public Executor {
   EmulatedExecutor() = default;
   Status run_launch(const PlanStep& step, const LaunchBindings& bindings);
   Status run_zero(const PlanStep& step, const LaunchBindings& bindings);
-  Status check_cluster(const KernelLaunch& launch) const;
   Status set_sizes(const PlanStep& step, const LaunchBindings& bindings, const LoadedKernel& kernel,
                    KernelLaunch& launch);
   Result<ArgumentValue> bind(const PlanArgument& argument, const LaunchBindings& bindings) const;
@@ -123,76 +119,48 @@ Status EmulatedExecutor::run_zero(const PlanStep& step, const LaunchBindings& bi
                        static_cast<std::uint64_t>(bytes));
 }
 
-Status EmulatedExecutor::check_cluster(const KernelLaunch& launch) const {
-  const auto& [x, y, z] = launch.cluster;
-  const std::int64_t blocks = x < 1 || y < 1 || z < 1 || x > 16 || y > 16 || z > 16 ? 0 : x * y * z;
-  if (blocks == 1) return {};
-  if (blocks < 1 || blocks > DeviceMemory::kMostBlocks)
-    return invalid_argument(fmt::format("a cluster of {} x {} x {} blocks, allowed is 1 to 16", x, y, z));
-  if (properties_.compute_capability < 90)
-    return unsupported(fmt::format("a cluster of {} blocks: sm_{} has none", blocks, properties_.compute_capability));
-  if (launch.grid[0] % x != 0 || launch.grid[1] % y != 0 || launch.grid[2] % z != 0) {
-    return invalid_argument(fmt::format("a grid of {} x {} x {} blocks, no multiple of its clusters' {} x {} x {}",
-                                        launch.grid[0], launch.grid[1], launch.grid[2], x, y, z));
-  }
-  const std::int64_t threads =
-      (launch.threads + AccessChecker::kWarpgroup - 1) / AccessChecker::kWarpgroup * AccessChecker::kWarpgroup * blocks;
-  if (threads > AccessChecker::kMaxThreads) {
-    return unsupported(
-        fmt::format("a cluster of {} threads: the emulator takes {}", threads, AccessChecker::kMaxThreads));
-  }
-  return {};
-}
-
+// The limits are those of a GPU, but for what the emulator does not have.
 Status EmulatedExecutor::set_sizes(const PlanStep& step, const LaunchBindings& bindings, const LoadedKernel& kernel,
                                    KernelLaunch& launch) {
-  static constexpr std::array<std::int64_t, 3> kGridLimits{0x7FFFFFFF, 65535, 65535};
-  std::array<std::int64_t, 3> block{};
-  for (std::size_t i = 0; i < 3; ++i) {
-    SPARSMITH_ASSIGN_OR_RETURN(launch.grid[i], step.grid[i].evaluate(bindings.variables));
-    SPARSMITH_ASSIGN_OR_RETURN(block[i], step.block[i].evaluate(bindings.variables));
-    SPARSMITH_ASSIGN_OR_RETURN(launch.cluster[i], step.cluster[i].evaluate(bindings.variables));
-    if (launch.grid[i] < 0 || launch.grid[i] > kGridLimits[i]) {
-      return invalid_argument(
-          fmt::format("grid dimension {} is {}, allowed is 0 to {}", i, launch.grid[i], kGridLimits[i]));
-    }
-  }
-  if (block[1] != 1 || block[2] != 1) return unsupported("the emulator runs blocks of one dimension only");
-  if (block[0] < 1 || block[0] > properties_.max_threads_per_block) {
-    return invalid_argument(
-        fmt::format("a block of {} threads, allowed is 1 to {}", block[0], properties_.max_threads_per_block));
-  }
-  launch.threads = static_cast<int>(block[0]);
-  SPARSMITH_RETURN_IF_ERROR(check_cluster(launch));
-  SPARSMITH_ASSIGN_OR_RETURN(launch.shared_bytes, step.shared_bytes.evaluate(bindings.variables));
-  const std::int64_t most = std::max<std::int64_t>(kernel.max_shared_bytes, 48 * 1024);
-  if (launch.shared_bytes < 0 || launch.shared_bytes > std::min(most, properties_.shared_bytes_per_block)) {
-    return invalid_argument(
-        fmt::format("{} bytes of shared memory; the kernel was loaded for {}, the device has {} a block",
-                    launch.shared_bytes, kernel.max_shared_bytes, properties_.shared_bytes_per_block));
-  }
+  LaunchSizes sizes;
+  const std::int64_t shared_bytes = std::max<std::int64_t>(kernel.max_shared_bytes, 48 * 1024);
+  SPARSMITH_RETURN_IF_ERROR(evaluate_launch(step, bindings.variables, properties_.max_threads_per_block,
+                                            std::min(shared_bytes, properties_.shared_bytes_per_block), sizes));
+  launch.grid = sizes.grid;
+  if (sizes.nothing_to_do()) return {};
+  launch.cluster = sizes.cluster;
+  launch.threads = static_cast<int>(sizes.block[0]);
+  launch.shared_bytes = sizes.shared_bytes;
+  if (sizes.block[1] != 1 || sizes.block[2] != 1) return unsupported("the emulator runs blocks of one dimension only");
+  const std::int64_t blocks = sizes.cluster[0] * sizes.cluster[1] * sizes.cluster[2];
+  if (blocks == 1) return {};
+  if (properties_.compute_capability < 90)
+    return unsupported(fmt::format("a cluster of {} blocks: sm_{} has none", blocks, properties_.compute_capability));
+  const std::int64_t threads =
+      (launch.threads + AccessChecker::kWarpgroup - 1) / AccessChecker::kWarpgroup * AccessChecker::kWarpgroup * blocks;
+  if (threads > AccessChecker::kMaxThreads)
+    return unsupported(
+        fmt::format("a cluster of {} threads: the emulator takes {}", threads, AccessChecker::kMaxThreads));
   return {};
 }
 
 Result<ArgumentValue> EmulatedExecutor::bind(const PlanArgument& argument, const LaunchBindings& bindings) const {
   switch (argument.kind) {
     case PlanArgument::Kind::kPacked: {
-      const auto found =
-          std::find_if(bindings.packed.begin(), bindings.packed.end(),
-                       [&](const LaunchBindings::Packed& packed) { return packed.name == argument.name; });
+      const auto found = std::ranges::find(bindings.packed, argument.name, &LaunchBindings::Packed::name);
       if (found == bindings.packed.end())
         return invalid_argument(fmt::format("no packed array '{}' is bound", argument.name));
-      return argument_value(found->address);
+      return ArgumentValue(found->address);
     }
     case PlanArgument::Kind::kOperand: {
       const DeviceAddress* address = bindings.operands.find(argument.name);
       if (address == nullptr) return invalid_argument(fmt::format("no operand '{}' is bound", argument.name));
-      return argument_value(*address);
+      return ArgumentValue(*address);
     }
     case PlanArgument::Kind::kScalar: {
       const float* scalar = bindings.scalars.find(argument.name);
       if (scalar == nullptr) return invalid_argument(fmt::format("no scalar '{}' is bound", argument.name));
-      return argument_value(*scalar);
+      return ArgumentValue(*scalar);
     }
     case PlanArgument::Kind::kWorkspace:
     case PlanArgument::Kind::kInt32:
@@ -200,13 +168,13 @@ Result<ArgumentValue> EmulatedExecutor::bind(const PlanArgument& argument, const
   }
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t value, argument.value.evaluate(bindings.variables));
   if (argument.kind == PlanArgument::Kind::kWorkspace) {
-    return argument_value(bindings.workspace + static_cast<DeviceAddress>(value));
+    return ArgumentValue(bindings.workspace + static_cast<DeviceAddress>(value));
   }
-  if (argument.kind == PlanArgument::Kind::kInt64) return argument_value(value);
+  if (argument.kind == PlanArgument::Kind::kInt64) return ArgumentValue(value);
   if (value != static_cast<std::int32_t>(value)) {
     return invalid_argument(fmt::format("argument {} = {} does not fit in 32 bits", argument.value.text(), value));
   }
-  return argument_value(static_cast<std::int32_t>(value));
+  return ArgumentValue(static_cast<std::int32_t>(value));
 }
 
 std::vector<KernelLaunch::Name> names_of(const LaunchBindings& bindings) {

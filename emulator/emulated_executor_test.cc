@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "emulator/kernel_bench.h"
+#include "tests/support/kernel_bench.h"
 
 namespace sparsmith {
 namespace {
@@ -161,9 +161,9 @@ extern "C" __global__ void test(float* values, float* x, float* y, float* bias, 
 TEST(EmulatedExecutorTest, RefusesLaunchesThatTheDeviceWouldRefuse) {
   KernelBench bench;
   bench.add_unwritten<int>(32);
-  EXPECT_THAT(bench.run(kCountUp, 1, 1025).message(), HasSubstr("1025 threads"));
-  EXPECT_THAT(bench.run(kCountUp, 1, 0).message(), HasSubstr("0 threads"));
-  EXPECT_THAT(bench.run(kCountUp, -1, 32).message(), HasSubstr("grid dimension 0 is -1"));
+  EXPECT_THAT(bench.run(kCountUp, 1, 1025).message(), HasSubstr("a block of 1025 x 1 x 1 threads"));
+  EXPECT_THAT(bench.run(kCountUp, 1, 0).message(), HasSubstr("a block of 0 x 1 x 1 threads"));
+  EXPECT_THAT(bench.run(kCountUp, -1, 32).message(), HasSubstr("a grid of -1 x 1 x 1 blocks"));
   EXPECT_THAT(bench.run(kCountUp, 1, 32, 1 << 20).message(), HasSubstr("bytes of shared memory"));
   LaunchPlan plan;
   plan.steps.resize(1);

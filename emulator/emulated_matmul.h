@@ -6,7 +6,7 @@
 
 namespace sparsmith {
 
-// Runs `step` on the operator `bindings.spec`, with sums in fp64. Errors: kNotFound where there is no such array;
+// Runs `step` on the operator `bindings.spec`, with sums in fp64. Errors: kNotFound if an array is missing;
 // kUnsupported for an epilogue that the library does not have; those of DeviceMemory.
 Status emulated_matmul(const PlanStep& step, const LaunchBindings& bindings, DeviceMemory& memory);
 

@@ -7,7 +7,7 @@
 #include <ctime>
 #include <string>
 
-#include "emulator/kernel_bench.h"
+#include "tests/support/kernel_bench.h"
 
 namespace sparsmith {
 namespace {

@@ -10,12 +10,8 @@ namespace sparsmith {
 namespace {
 
 const char* noun(AccessKind kind) {
-  switch (kind) {
-    case AccessKind::kRead: return "read";
-    case AccessKind::kWrite: return "write";
-    case AccessKind::kAtomic: return "atomic addition";
-  }
-  return "access";
+  static constexpr const char* kNouns[] = {"read", "write", "atomic addition"};
+  return kNouns[static_cast<std::size_t>(kind)];
 }
 
 // "0-31, 40": rising numbers, runs drawn together.
@@ -103,7 +99,7 @@ std::string ThreadBlock::describe_pending_copy(std::uint64_t address, std::uint3
       if (meets(barrier.copies[i])) return describe("bulk", index_of(barrier.starts[i].thread), barrier.copies[i].line);
   }
   for (int i = 0; i < thread_numbers(); ++i) {
-    for (const PendingCopy& copy : threads_[static_cast<std::size_t>(i)].copies) {
+    for (const PendingCopy& copy : thread_of(i).copies) {
       if (meets(copy)) return describe("asynchronous", index_of(i), copy.line);
     }
   }
@@ -131,37 +127,31 @@ std::string ThreadBlock::describe(const Violation& violation) const {
 
 void ThreadBlock::on_violation(void* context, const Violation& violation) {
   auto* block = static_cast<ThreadBlock*>(context);
+  block->called_in(0);
   block->fail([&] { return block->describe(violation); });
 }
 
 // "threads 0-31 wait at the block barrier in line 12; threads 32-63 wait in line 20 to shuffle with mask 0xffffffff"
 std::string ThreadBlock::describe_waiting() const {
+  static const std::map<Wait, const char*> kWaits = {
+      {Wait::kBlockBarrier, "wait at the block barrier in line {}"},
+      {Wait::kClusterBarrier, "wait at the cluster's barrier in line {}"},
+      {Wait::kWarpgroupBarrier, "wait at the warpgroup's barrier in line {}"},
+      {Wait::kWarpBarrier, "wait at the warp barrier in line {} with mask {:#010x}"},
+      {Wait::kShuffle, "wait at the shuffle in line {} with mask {:#010x}"},
+      {Wait::kBulkCopy, "wait in line {} for a bulk copy that nobody starts"},
+      {Wait::kArrivals, "wait in line {} for arrivals that do not come"}};
   std::map<std::string, std::vector<int>> groups;
   for (int i = 0; i < thread_numbers(); ++i) {
-    const Thread& thread = threads_[static_cast<std::size_t>(i)];
+    const Thread& thread = thread_of(i);
+    const auto what = kWaits.find(thread.wait);
+    if (what == kWaits.end()) continue;
     const std::string block = blocks_.size() == 1 ? "" : "of block " + block_name(coordinates(rank_of(i))) + " ";
-    const auto add = [&](const std::string& what) { groups[block + what].push_back(index_of(i)); };
-    switch (thread.wait) {
-      case Wait::kNothing:
-      case Wait::kExited: break;
-      case Wait::kBlockBarrier: add(fmt::format("wait at the block barrier in line {}", thread.line)); break;
-      case Wait::kClusterBarrier: add(fmt::format("wait at the cluster's barrier in line {}", thread.line)); break;
-      case Wait::kWarpgroupBarrier: add(fmt::format("wait at the warpgroup's barrier in line {}", thread.line)); break;
-      case Wait::kWarpBarrier:
-        add(fmt::format("wait at the warp barrier in line {} with mask {:#010x}", thread.line, thread.mask));
-        break;
-      case Wait::kBulkCopy: add(fmt::format("wait in line {} for a bulk copy that nobody starts", thread.line)); break;
-      case Wait::kArrivals: add(fmt::format("wait in line {} for arrivals that do not come", thread.line)); break;
-      case Wait::kShuffle:
-        add(fmt::format("wait at the shuffle in line {} with mask {:#010x}", thread.line, thread.mask));
-        break;
-    }
+    groups[block + fmt::format(fmt::runtime(what->second), thread.line, thread.mask)].push_back(index_of(i));
   }
   std::string text;
-  for (const auto& [what, members] : groups) {
-    if (!text.empty()) text += "; ";
-    text += fmt::format("threads {} {}", ranges(members), what);
-  }
+  for (const auto& [what, members] : groups)
+    text += fmt::format("{}threads {} {}", text.empty() ? "" : "; ", ranges(members), what);
   return text;
 }
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "emulator/kernel_bench.h"
+#include "tests/support/kernel_bench.h"
 
 namespace sparsmith {
 namespace {
@@ -120,7 +120,7 @@ TEST_P(FaultyKernelsTest, ShuffleFromALaneOutsideOfTheMask) {
 }
 
 TEST_P(FaultyKernelsTest, DifferentShufflesMeet) {
-  EXPECT_THAT(report_of("out[t] = t % 2 ? shuffle_xor(in[t], 1) : shuffle_down(in[t], 1);"),
+  EXPECT_THAT(report_of("out[t] = t % 2 ? shuffle_xor(in[t], 1) : static_cast<float>(shuffle_up(t, 1));"),
               HasSubstr("different kinds of shuffle"));
 }
 

@@ -1,13 +1,12 @@
 // Stacks of fibers, and the switch between them.
 //
-// A fiber here is given up by never switching to it again: nothing is unwound. That is what an emulated thread needs,
-// whose state is trivially destructible, and what Boost's own fiber class does not offer; hence its lower layer.
+// A fiber is abandoned by never switching to it again: nothing is unwound. Emulated threads need this, and their state
+// is trivially destructible. Boost's own fiber class does not offer it, so this file uses Boost's lower layer.
 #pragma once
 
 #include <boost/context/detail/fcontext.hpp>
 #include <cstddef>
 #include <memory>
-#include <vector>
 
 #include "sparsmith/status.h"
 
@@ -39,8 +38,8 @@ class FiberStacks {
   std::byte* bottom(int i) const {
     return pages_ + static_cast<std::size_t>(i) * (kStackBytes + kGuardBytes) + kGuardBytes;
   }
-  // Where stack i begins (stacks grow down). Not all at the same offset in a page, or the tops of all stacks would
-  // share a few sets of the first-level cache.
+  // The start of stack i (stacks grow down). Stacks start at different offsets in a page; otherwise the tops of all
+  // stacks would share a few sets of the first-level cache.
   std::byte* top(int i) const { return bottom(i) + kStackBytes - static_cast<std::size_t>(i % 16) * 256; }
 
  private:
@@ -51,25 +50,25 @@ class FiberStacks {
   int count_;
 };
 
-// A place to switch to and back from. The first one stands for the thread that starts the others.
+// A context to switch to and back from. The first fiber stands for the thread that starts the others.
 class Fiber {
  public:
   using Body = void (*)(boost::context::detail::transfer_t);
 
-  // Makes this a fiber that will run `body` on the given stack when first switched to; body must call arrived() with
-  // its argument first, and never return.
+  // Makes this a fiber that runs `body` on the given stack after the first switch to it. `body` must first call
+  // arrived() with its argument, and must never return.
   void prepare(std::byte* bottom, std::byte* top, Body body) {
     bottom_ = bottom;
     bytes_ = static_cast<std::size_t>(top - bottom);
     context_ = boost::context::detail::make_fcontext(top, bytes_, body);
 #ifdef SPARSMITH_ADDRESS_SANITIZER
     fake_stack_ = nullptr;
-    // A fiber that was given up has left its frames on the stack, and the sanitizer's marks around their variables.
+    // An abandoned fiber has left its frames on the stack, and the sanitizer's marks around their variables.
     __asan_unpoison_memory_region(bottom_, bytes_);
 #endif
   }
 
-  // Switches from `this`, which runs, to `to`; returns when something switches back. `forever`: nothing will.
+  // Switches from `this`, which runs, to `to`. Returns after a switch back. `forever`: there is no switch back.
   void switch_to(Fiber& to, bool forever = false) {
 #ifdef SPARSMITH_ADDRESS_SANITIZER
     __sanitizer_start_switch_fiber(forever ? nullptr : &fake_stack_, to.bottom_, to.bytes_);
@@ -79,7 +78,7 @@ class Fiber {
     arrived(boost::context::detail::jump_fcontext(to.context_, this), this);
   }
 
-  // The first thing on a fiber that was switched to: notes where the other one stopped.
+  // The first call on a fiber after a switch to it: notes where the other fiber stopped.
   static void arrived(boost::context::detail::transfer_t from, Fiber* self) {
     auto* other = static_cast<Fiber*>(from.data);
     other->context_ = from.fctx;

@@ -30,7 +30,7 @@
 #include <utility>
 #include <vector>
 
-#include "emulator/entry_points.h"
+#include "base/split.h"
 #include "emulator/kernel_text.h"
 
 namespace sparsmith {
@@ -53,22 +53,13 @@ class JitKernel : public CpuKernel {
     if (!entry) return from_llvm("a kernel does not link in the emulator", entry.takeError());
     auto sizes = jit_->lookup(code_, kernel_parameters_symbol());
     if (!sizes) return from_llvm("a kernel does not link in the emulator", sizes.takeError());
-    entry_ = entry->toPtr<Entry>();
-    const int* const first = *sizes->toPtr<const int* const*>();
-    std::size_t count = 0;
-    while (first[count] != 0) ++count;
-    parameter_bytes_ = {first, count};
+    set_code(entry->toPtr<Entry>(), *sizes->toPtr<const int* const*>());
     return {};
   }
-
-  Entry entry() const override { return entry_; }
-  std::span<const int> parameter_bytes() const override { return parameter_bytes_; }
 
  private:
   std::shared_ptr<llvm::orc::LLJIT> jit_;
   llvm::orc::JITDylib& code_;
-  Entry entry_ = nullptr;
-  std::span<const int> parameter_bytes_;
 };
 
 // Options of LLVM that have no place but the process. Set once.
@@ -202,34 +193,15 @@ class JitCompiler : public CpuKernelCompiler {
   static Result<std::unique_ptr<llvm::Module>> to_module(const std::string& kernel, const std::string& source,
                                                          llvm::LLVMContext& context) {
     const std::string file = "/" + kernel;  // so messages begin with the kernel's name
-    const std::string triple = llvm::sys::getDefaultTargetTriple();
-    const std::string cpu = llvm::sys::getHostCPUName().str();
-    const std::vector<const char*> arguments = {"-triple",
-                                                triple.c_str(),
-                                                "-target-cpu",
-                                                cpu.c_str(),
-                                                "-x",
-                                                "c++",
-                                                "-std=c++20",
-                                                "-O1",
-                                                "-disable-llvm-passes",
-                                                "-fsanitize=thread",
-                                                "-ffp-contract=off",
-                                                "-fno-rtti",
-                                                "-fno-delete-null-pointer-checks",
-                                                "-mrelocation-model",
-                                                "pic",
-                                                "-pic-level",
-                                                "2",
-                                                "-w",
-                                                "-D",
-                                                "SPARSMITH_EMULATOR",
-                                                "-nostdsysteminc",
-                                                "-nobuiltininc",
-                                                "-I",
-                                                "/",
-                                                "-fdiagnostics-absolute-paths",
-                                                file.c_str()};
+    const std::string words_of_clang = fmt::format(
+        "-triple {} -target-cpu {} -x c++ -std=c++20 -O1 -disable-llvm-passes -fsanitize=thread -ffp-contract=off "
+        "-fno-rtti -fno-delete-null-pointer-checks -mrelocation-model pic -pic-level 2 -w -D SPARSMITH_EMULATOR "
+        "-nostdsysteminc -nobuiltininc -I / -fdiagnostics-absolute-paths {}",
+        llvm::sys::getDefaultTargetTriple(), llvm::sys::getHostCPUName().str(), file);
+    std::vector<std::string> words;
+    for (const std::string_view word : split(words_of_clang, " ")) words.emplace_back(word);
+    std::vector<const char*> arguments;
+    for (const std::string& word : words) arguments.push_back(word.c_str());
 
     auto files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
     files->addFile(file, 0, llvm::MemoryBuffer::getMemBufferCopy(text_with_entry(kernel, source)));

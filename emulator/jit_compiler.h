@@ -1,6 +1,6 @@
-// CpuKernelCompiler that is clang 19 inside this process: some milliseconds a kernel, and nothing to start.
+// A CpuKernelCompiler with clang 19 inside this process: some milliseconds per kernel, and no process to start.
 //
-// The library emulator_jit brings clang and LLVM with it, so only programs that are given over to emulation link it.
+// The library emulator_jit includes clang and LLVM, so only programs for emulation link it.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace sparsmith {
 
-// Kernels may outlive the compiler. One compilation runs at a time; further ones wait for it.
+// Kernels may outlive the compiler. One compilation runs at a time; others wait for it.
 Result<std::unique_ptr<CpuKernelCompiler>> make_jit_compiler();
 
 }  // namespace sparsmith

@@ -1,5 +1,5 @@
 #include "emulator/jit_compiler.h"
-#include "emulator/kernel_bench.h"
+#include "tests/support/kernel_bench.h"
 
 namespace sparsmith {
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "emulator/kernel_bench.h"
+#include "tests/support/kernel_bench.h"
 
 namespace sparsmith {
 namespace {

@@ -1,13 +1,9 @@
-#include "emulator/system_compiler.h"
+#include "emulator/cpu_kernel_compiler.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -15,11 +11,10 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/run_program.h"
+#include "base/split.h"
 #include "base/temporary_directory.h"
-#include "emulator/entry_points.h"
 #include "emulator/kernel_text.h"
-
-extern char** environ;
 
 namespace sparsmith {
 namespace {
@@ -31,28 +26,6 @@ Status write_text(const std::string& path, std::string_view text) {
   std::ofstream file(path, std::ios::binary);
   file << text << std::flush;
   return file ? Status() : io_error(fmt::format("{}: cannot be written", path));
-}
-
-// Runs a program with its output in `log`. 0 when it succeeded; -1 when it could not be started; over 128 when a signal
-// ended it.
-int run_program(std::vector<std::string> command, const std::string& log) {
-  std::vector<char*> arguments;
-  for (std::string& word : command) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  pid_t child = 0;
-  const int error = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return -1;
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return -1;
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 // Whether a compiler failed for what the machine lacks, whatever the kernel.
@@ -92,27 +65,20 @@ class SharedObjectKernel : public CpuKernel {
     std::unique_ptr<SharedObjectKernel> kernel(new SharedObjectKernel(handle));
     auto** table = static_cast<void**>(dlsym(handle, kTableSymbol));
     auto* sizes = static_cast<const int* const*>(dlsym(handle, kernel_parameters_symbol()));
-    kernel->entry_ = reinterpret_cast<Entry>(dlsym(handle, kernel_entry_symbol()));
-    if (table == nullptr || sizes == nullptr || kernel->entry_ == nullptr) {
+    const auto code = reinterpret_cast<Entry>(dlsym(handle, kernel_entry_symbol()));
+    if (table == nullptr || sizes == nullptr || code == nullptr) {
       return internal_error("a compiled kernel lacks the emulator's entry");
     }
     for (const EntryPoint& entry : entry_points()) *table++ = entry.address;
-    std::size_t count = 0;
-    while ((*sizes)[count] != 0) ++count;
-    kernel->parameter_bytes_ = {*sizes, count};
+    kernel->set_code(code, *sizes);
     return std::unique_ptr<CpuKernel>(std::move(kernel));
   }
   ~SharedObjectKernel() override { dlclose(handle_); }
-
-  Entry entry() const override { return entry_; }
-  std::span<const int> parameter_bytes() const override { return parameter_bytes_; }
 
  private:
   explicit SharedObjectKernel(void* handle) : handle_(handle) {}
 
   void* handle_;
-  Entry entry_ = nullptr;
-  std::span<const int> parameter_bytes_;
 };
 
 class SystemCompiler : public CpuKernelCompiler {
@@ -137,24 +103,12 @@ class SystemCompiler : public CpuKernelCompiler {
     const std::string object = directory.file("kernel.o");
     const std::string shared = directory.file("kernel.so");
     const std::string log = directory.file("log");
-    std::vector<std::string> command = {program_,
-                                        "-std=c++20",
-                                        "-O1",
-                                        "-fPIC",
-                                        "-fsanitize=thread,alignment",
-                                        "-fno-sanitize-recover=alignment",
-                                        "-fvisibility=hidden",
-                                        "-fno-exceptions",
-                                        "-fno-rtti",
-                                        "-fno-delete-null-pointer-checks",
-                                        "-ffp-contract=off",
-                                        "-w",
-                                        "-DSPARSMITH_EMULATOR",
-                                        "-I" + directory.path(),
-                                        "-c",
-                                        text,
-                                        "-o",
-                                        object};
+    std::vector<std::string> command = {program_, "-I" + directory.path(), "-c", text, "-o", object};
+    for (const std::string_view option :
+         split("-std=c++20 -O1 -fPIC -fsanitize=thread,alignment -fno-sanitize-recover=alignment -fvisibility=hidden "
+               "-fno-exceptions -fno-rtti -fno-delete-null-pointer-checks -ffp-contract=off -w -DSPARSMITH_EMULATOR",
+               " "))
+      command.emplace_back(option);
     command.insert(command.end(), further_options_.begin(), further_options_.end());
     SPARSMITH_RETURN_IF_ERROR(run(kernel, command, log, text));
     // Without -fsanitize: the callbacks are ours.
@@ -194,12 +148,9 @@ bool is_clang(const std::string& program) {
 std::string find_in_path(const std::string& program) {
   if (program.find('/') != std::string::npos) return access(program.c_str(), X_OK) == 0 ? program : "";
   const char* path = std::getenv("PATH");
-  std::string rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const std::size_t colon = rest.find(':');
-    const std::string candidate = rest.substr(0, colon) + "/" + program;
+  for (const std::string_view folder : split(path == nullptr ? "" : path, ":")) {
+    const std::string candidate = fmt::format("{}/{}", folder, program);
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
-    rest = colon == std::string::npos ? "" : rest.substr(colon + 1);
   }
   return "";
 }

@@ -1,4 +1,4 @@
-#include "emulator/system_compiler.h"
+#include "emulator/cpu_kernel_compiler.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-#include "emulator/kernel_bench.h"
-#include "emulator/system_compiler.h"
+#include "emulator/cpu_kernel_compiler.h"
+#include "tests/support/kernel_bench.h"
 
 namespace sparsmith {
 

@@ -73,7 +73,7 @@ Status ThreadBlock::run_cluster() {
   prepare_threads();
   current_ = take_ready();
   checker_.begin_thread(current_, stacks_->bottom(current_), stacks_->top(current_));
-  main_.switch_to(threads_[static_cast<std::size_t>(current_)].fiber);
+  main_.switch_to(running().fiber);
   return std::move(fault_);
 }
 
@@ -81,7 +81,7 @@ void ThreadBlock::prepare_threads() {
   ready_head_ = 0;
   ready_count_ = 0;
   for (int i = 0; i < static_cast<int>(warps_.size()); ++i) {
-    Warp& warp = warps_[static_cast<std::size_t>(i)];
+    Warp& warp = warp_of(i);
     const int lanes = std::clamp(launch_->threads - index_of(i * kWarp), 0, kWarp);
     warp.gone = lanes == kWarp ? 0 : ~std::uint32_t{0} << lanes;
     warp.meeting_count = 0;
@@ -91,7 +91,7 @@ void ThreadBlock::prepare_threads() {
     warp.products_begun = 0;
   }
   for (int i = 0; i < thread_numbers(); ++i) {
-    Thread& thread = threads_[static_cast<std::size_t>(i)];
+    Thread& thread = thread_of(i);
     thread.wait = Wait::kExited;
     if (index_of(i) >= launch_->threads) continue;
     thread.copy_group = 0;
@@ -111,9 +111,14 @@ void ThreadBlock::thread_body(boost::context::detail::transfer_t from) {
 }
 
 void ThreadBlock::make_ready(int thread) {
-  threads_[static_cast<std::size_t>(thread)].wait = Wait::kNothing;
+  thread_of(thread).wait = Wait::kNothing;
   ready_[(ready_head_ + ready_count_) & (ready_.size() - 1)] = thread;
   ++ready_count_;
+}
+
+void ThreadBlock::wake(std::vector<int>& threads) {
+  for (const int thread : threads) make_ready(thread);
+  threads.clear();
 }
 
 int ThreadBlock::take_ready() {
@@ -139,14 +144,20 @@ void ThreadBlock::wait_for_turn() {
   current_ = take_ready();
   if (current_ != self) {
     checker_.begin_thread(current_, stacks_->bottom(current_), stacks_->top(current_));
-    threads_[static_cast<std::size_t>(self)].fiber.switch_to(threads_[static_cast<std::size_t>(current_)].fiber);
+    thread_of(self).fiber.switch_to(running().fiber);
   }
+}
+
+void ThreadBlock::wait_for_turn(Wait wait) {
+  running().wait = wait;
+  wait_for_turn();
 }
 
 void ThreadBlock::exit_thread() {
   const int self = current_;
-  Thread& thread = threads_[static_cast<std::size_t>(self)];
+  Thread& thread = thread_of(self);
   thread.wait = Wait::kExited;
+  thread.line = 0;
   --live_;
   if (--block_of(self).live == 0 && !checker_.has_waited(rank_of(self)))
     fail([] { return "ends without having waited for the kernels before it, which the next one may then overtake"; });
@@ -163,11 +174,12 @@ void ThreadBlock::exit_thread() {
   if (ready_count_ == 0) fail([&] { return "deadlock: no thread can go on; " + describe_waiting(); });
   current_ = take_ready();
   checker_.begin_thread(current_, stacks_->bottom(current_), stacks_->top(current_));
-  thread.fiber.switch_to(threads_[static_cast<std::size_t>(current_)].fiber, true);
+  thread.fiber.switch_to(running().fiber, true);
   std::abort();
 }
 
-void ThreadBlock::set_fault(const std::string& what, int line) {
+void ThreadBlock::set_fault(const std::string& what) {
+  const int line = running().line;
   const std::string where = line > 0 ? fmt::format(" (line {} of its text)", line) : "";
   fault_ = device_error(fmt::format("kernel {}, block {}, thread {}{}: {}", launch_->kernel,
                                     block_name(coordinates(rank())), thread_index(), where, what));
@@ -175,16 +187,15 @@ void ThreadBlock::set_fault(const std::string& what, int line) {
 
 // Leaves the fibers as they are: their frames hold nothing that needs to be released.
 void ThreadBlock::give_up() {
-  threads_[static_cast<std::size_t>(current_)].fiber.switch_to(main_, true);
+  running().fiber.switch_to(main_, true);
   std::abort();
 }
 
 // ---- block barrier ----
 
-void ThreadBlock::block_barrier(int line) {
-  Thread& thread = threads_[static_cast<std::size_t>(current_)];
+void ThreadBlock::block_barrier() {
+  Thread& thread = running();
   thread.wait = Wait::kBlockBarrier;
-  thread.line = line;
   Block& block = block_of(current_);
   ++block.at_barrier;
   if (block.at_barrier == block.live) release_block_barrier(rank());
@@ -194,7 +205,7 @@ void ThreadBlock::block_barrier(int line) {
 void ThreadBlock::check_same_barrier(int rank) {
   int line = 0;
   for (int i = rank * block_threads_; i < rank * block_threads_ + launch_->threads; ++i) {
-    const Thread& thread = threads_[static_cast<std::size_t>(i)];
+    const Thread& thread = thread_of(i);
     if (thread.wait != Wait::kBlockBarrier) continue;
     if (line == 0) line = thread.line;
     if (thread.line != line) fail([&] { return "divergence at a block barrier: " + describe_waiting(); });
@@ -206,40 +217,29 @@ void ThreadBlock::release_block_barrier(int rank) {
   blocks_[static_cast<std::size_t>(rank)].at_barrier = 0;
   checker_.begin_block_phase(rank);
   for (int i = rank * block_threads_; i < rank * block_threads_ + launch_->threads; ++i) {
-    if (threads_[static_cast<std::size_t>(i)].wait == Wait::kBlockBarrier) make_ready(i);
+    if (thread_of(i).wait == Wait::kBlockBarrier) make_ready(i);
   }
 }
 
 // ---- memory ----
 
-void ThreadBlock::fail_misaligned(const void* address, std::uint32_t bytes, int line) {
-  fail(
-      [&] {
-        return fmt::format("misaligned access of {} bytes at {}", bytes,
-                           describe_address(reinterpret_cast<std::uint64_t>(address), bytes));
-      },
-      line);
+void ThreadBlock::fail_misaligned(const void* address, std::uint32_t bytes) {
+  fail([&] { return fmt::format("misaligned access of {} bytes at {}", bytes, describe_address(address, bytes)); });
 }
 
-void ThreadBlock::atomic_add(float* to, float value, int line) {
+void ThreadBlock::atomic_add(float* to, float value) {
   if (reinterpret_cast<std::uintptr_t>(to) % sizeof(float) != 0) {
-    fail([&] { return "misaligned atomic addition at " + describe_address(reinterpret_cast<std::uint64_t>(to), 4); },
-         line);
+    fail([&] { return "misaligned atomic addition at " + describe_address(to, 4); });
   }
   checker_.access<AccessKind::kAtomic, 4>(to);
   *to += value;
 }
 
 // Nobody may read or write the destination before the copy has landed.
-void ThreadBlock::begin_copy(std::byte* shared, const std::byte* global, std::uint32_t bytes, int line) {
+void ThreadBlock::begin_copy(std::byte* shared, const std::byte* global, std::uint32_t bytes) {
   const std::uint64_t offset = static_cast<std::uint64_t>(shared - memory_.base());
   if (offset >= DeviceMemory::kSharedBytes) {
-    fail(
-        [&] {
-          return fmt::format("asynchronous copy to {}, not to shared memory",
-                             describe_address(reinterpret_cast<std::uint64_t>(shared), bytes));
-        },
-        line);
+    fail([&] { return fmt::format("asynchronous copy to {}, not to shared memory", describe_address(shared, bytes)); });
   }
   checker_.access_range(AccessKind::kRead, global, bytes);
   checker_.access_range(AccessKind::kWrite, shared, bytes);
@@ -247,28 +247,26 @@ void ThreadBlock::begin_copy(std::byte* shared, const std::byte* global, std::ui
   DeviceMemory::set_bits(memory_.written(), offset, bytes, false);
 }
 
-void ThreadBlock::async_copy(std::byte* shared, const std::byte* global, int bytes, int line) {
+void ThreadBlock::async_copy(std::byte* shared, const std::byte* global, int bytes) {
   const auto to = reinterpret_cast<std::uint64_t>(shared);
   const auto from = reinterpret_cast<std::uint64_t>(global);
   const auto size = static_cast<std::uint32_t>(bytes);
   if (to % size != 0 || from % size != 0) {
-    fail(
-        [&] {
-          return fmt::format("misaligned asynchronous copy of {} bytes from {} to {}", bytes,
-                             describe_address(from, size), describe_address(to, size));
-        },
-        line);
+    fail([&] {
+      return fmt::format("misaligned asynchronous copy of {} bytes from {} to {}", bytes, describe_address(from, size),
+                         describe_address(to, size));
+    });
   }
-  begin_copy(shared, global, size, line);
-  Thread& thread = threads_[static_cast<std::size_t>(current_)];
-  thread.copies.push_back({shared, global, bytes, thread.copy_group, line});
+  begin_copy(shared, global, size);
+  Thread& thread = running();
+  thread.copies.push_back({shared, global, bytes, thread.copy_group, thread.line});
 }
 
-void ThreadBlock::async_commit() { ++threads_[static_cast<std::size_t>(current_)].copy_group; }
+void ThreadBlock::async_commit() { ++running().copy_group; }
 
-void ThreadBlock::async_wait(int pending_groups, int line) {
-  Thread& thread = threads_[static_cast<std::size_t>(current_)];
-  if (pending_groups < 0) fail([] { return "waits for a negative number of asynchronous copy groups"; }, line);
+void ThreadBlock::async_wait(int pending_groups) {
+  Thread& thread = running();
+  if (pending_groups < 0) fail([] { return "waits for a negative number of asynchronous copy groups"; });
   const int landed_groups = thread.copy_group - pending_groups;
   std::size_t kept = 0;
   for (const PendingCopy& copy : thread.copies) {

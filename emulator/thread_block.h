@@ -1,21 +1,22 @@
-// Runs the blocks of a launch, one after another or cluster by cluster, each thread a fiber on the calling OS thread.
+// Runs the blocks of a launch, one after another or cluster by cluster. Each thread is a fiber on the calling OS
+// thread.
 //
-// A thread runs until it waits at a barrier or shuffle, or ends; then the next ready one goes on, in the order in
-// which they became ready, or with a seed in a drawn order. So a run is deterministic, and different seeds show what
-// depends on the order. Threads that returned are not waited for at block barriers, or at the cluster's.
+// A thread runs until it waits at a barrier or shuffle, or ends. Then the next ready thread goes on: in the order in
+// which threads became ready or, with a seed, in a drawn order. So a run is deterministic, and different seeds show
+// what depends on the order. Block barriers and the cluster's barriers do not wait for threads that returned.
 //
-// Reported, and the run stopped, where:
+// The run stops with a report if
 // - threads meet at block barriers in different lines of the text (divergence);
-// - nobody can go on (deadlock), with what each stuck thread waits for;
-// - a lane shuffles or meets with a mask that lacks itself, or disagrees with a waiting lane's mask or operation;
-// - a shuffle names a lane that returned or does not exist, or reads from one outside its mask;
+// - no thread can go on (deadlock); the report says what each stuck thread waits for;
+// - a lane shuffles or meets with a mask that lacks the lane, or disagrees with a waiting lane's mask or operation;
+// - a shuffle names a lane that returned or does not exist, or reads from a lane outside its mask;
 // - the metadata of a sparse product does not name two columns of a group in ascending order;
-// - a warpgroup's product is started that was not begun, or may not see what it is to read, or is not awaited;
-// - a bulk copy goes by a barrier that is not ready, or whose last copy nobody awaited, or is on its way at the end;
-// - a memory access is wrong (access_checker.h), or touches what an asynchronous copy has yet to deliver;
-// - a thread touches the shared memory of another block of its cluster without having met the others at the cluster's
-//   barrier, between its arrival there and its wait, or when that block has ended;
-// - a block of a programmatic launch ends and has not waited for the kernels before;
+// - a warpgroup's product is started without a begin, may not see the data that it reads, or is not awaited;
+// - a bulk copy uses a barrier that is not ready, or whose last copy no thread awaited, or is in flight at the end;
+// - a memory access is wrong (access_checker.h), or touches bytes that an asynchronous copy has yet to deliver;
+// - a thread touches the shared memory of another block of its cluster before it has met the others at the cluster's
+//   barrier, between its arrival there and its wait, or after that block has ended;
+// - a block of a programmatic launch ends without having waited for the earlier kernels;
 // - the launch exceeds its limit of accesses or switches.
 #pragma once
 
@@ -24,10 +25,10 @@
 #include <map>
 #include <memory>
 #include <random>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "base/half.h"
 #include "emulator/access_checker.h"
 #include "emulator/cpu_kernel_compiler.h"
 #include "emulator/fiber.h"
@@ -49,7 +50,7 @@ struct KernelLaunch {
   std::int64_t shared_bytes = 0;
   std::vector<const void*> arguments;  // address of each argument's value
   std::vector<Name> names;
-  // Whether the kernels before may still run: then it has to wait before it touches these allocations.
+  // Whether earlier kernels may still run. Then the kernel has to wait before it touches these allocations.
   bool programmatic = false;
   std::vector<DeviceAddress> shared_with_previous;
 };
@@ -61,7 +62,7 @@ struct LaunchLimits {
 
 class ThreadBlock {
  public:
-  // Blocks, or clusters of blocks, of at most `max_threads`. seed 0: threads run in order.
+  // For blocks, or clusters of blocks, of at most `max_threads`. seed 0: threads run in order.
   static Result<std::unique_ptr<ThreadBlock>> create(DeviceMemory& memory, int max_threads, std::uint64_t seed);
 
   // Error: kDeviceError with a report that names kernel, block, thread, access.
@@ -69,39 +70,22 @@ class ThreadBlock {
 
   // ---- called by the kernel's threads (entry_points.cc) ----
 
-  // What lanes exchange when they meet; the later ones are no shuffles to the program: a vote, and matrix products.
-  enum class ShuffleKind : std::uint8_t {
-    kXor,
-    kDown,
-    kIndex,
-    kUp,
-    kAny,
-    kMatrices,
-    kSparseMatrices,
-    kStartProduct,
-    kAwaitProducts
-  };
+  // The kinds of exchange when lanes meet. The last ones are no shuffles to the program: a vote, and matrix products.
+  enum class ShuffleKind : int { kXor, kIndex, kUp, kAny, kMatrices, kSparseMatrices, kStartProduct, kAwaitProducts };
 
-  // One lane's part of the operands of mma.m16n8k16, and where its part of the product is added.
+  // One lane's part of the operands of mma.m16n8k16 or mma.sp.m16n8k32, and the sums to which its part of the product
+  // is added. In each quad, the lanes of pair `pair` supply the metadata.
   struct MatrixFragments {
     float* d;
     const std::uint32_t* a;
     const std::uint32_t* b;
     bool bfloat16;
+    std::uint32_t metadata = 0;
+    int pair = 0;
   };
 
-  // The same of mma.sp.m16n8k32, whose metadata comes from the lanes of pair `pair` in each quad.
-  struct SparseFragments {
-    float* d;
-    const std::uint32_t* a;
-    const std::uint32_t* b;
-    std::uint32_t metadata;
-    int pair;
-    bool bfloat16;
-  };
-
-  // One lane's part of a warpgroup's product: sums, operand a or (where that is null) where it lies in shared memory,
-  // and where the other one does.
+  // One lane's part of a warpgroup's product: its sums; operand a or, if `a` is null, its place in shared memory; the
+  // place of operand b.
   struct WarpgroupOperands {
     float* d;
     const std::uint32_t* a;
@@ -118,40 +102,44 @@ class ThreadBlock {
   int rank() const { return rank_of(current_); }  // in the cluster
   AccessChecker& checker() { return checker_; }
 
-  void block_barrier(int line);
-  void cluster_arrive(int line);
-  void cluster_wait(int line);
-  // Where `own`, in the running block's shared memory, is in another block's.
-  std::byte* in_block(const std::byte* own, int rank, int line);
-  // The running thread is about to touch shared memory there.
-  void check_cluster_access(const std::byte* at, int bytes, int line);
-  void warp_barrier(std::uint32_t mask, int line);
-  std::uint64_t shuffle(ShuffleKind kind, std::uint64_t value, int argument, std::uint32_t mask, int line);
-  void multiply_matrices(const MatrixFragments& fragments, int line);
-  void multiply_sparse_matrices(const SparseFragments& fragments, int line);
-  void warpgroup_barrier(int warpgroup, int line);
+  void block_barrier();
+  void cluster_arrive();
+  void cluster_wait();
+  // The place in another block's shared memory that corresponds to `own` in the running block's.
+  std::byte* in_block(const std::byte* own, int rank);
+  // Called before the running thread touches shared memory at `at`.
+  void check_cluster_access(const std::byte* at, int bytes);
+  void warp_barrier(std::uint32_t mask);
+  std::uint64_t shuffle(ShuffleKind kind, std::uint64_t value, int argument, std::uint32_t mask);
+  void multiply_matrices(float* d, const std::uint32_t* a, const std::uint32_t* b, bool bfloat16);
+  void multiply_sparse_matrices(float* d, const std::uint32_t* a, const std::uint32_t* b, std::uint32_t metadata,
+                                int pair, bool bfloat16);
+  void warpgroup_barrier(int warpgroup);
   void tensor_reads_follow() { checker_.fence_shared_writes(); }
   void warpgroup_begin();
-  void warpgroup_multiply(const WarpgroupOperands& operands, int line);
+  void warpgroup_multiply(float* d, const std::uint32_t* a, std::uint32_t a_at, std::uint32_t b_at, int columns,
+                          bool bfloat16);
   void warpgroup_commit();
-  void warpgroup_wait(int in_flight, int line);
-  void atomic_add(float* to, float value, int line);
-  void async_copy(std::byte* shared, const std::byte* global, int bytes, int line);
+  void warpgroup_wait(int in_flight);
+  void atomic_add(float* to, float value);
+  void async_copy(std::byte* shared, const std::byte* global, int bytes);
   void async_commit();
-  void async_wait(int pending_groups, int line);
-  void bulk_barrier_init(const void* barrier, int copies, int line);
-  void bulk_copy(std::byte* shared, const std::byte* global, int bytes, const void* barrier, int line);
-  void bulk_wait(const void* barrier, unsigned phase, int line);
-  void arrival_barrier_init(const void* barrier, int arrivals, int line);
-  void arrival_barrier_end(const void* barrier, int line);
-  void arrive(const void* barrier, int line);
-  void await_arrivals(const void* barrier, unsigned parity, int line);
-  [[noreturn]] void fail_misaligned(const void* address, std::uint32_t bytes, int line = 0);
-  // Ends the run with an error that says where and who; `describe` returns what, as in "shuffles with a mask of 0".
-  // (A function, so that no string is left behind on the stack that is given up.)
+  void async_wait(int pending_groups);
+  void bulk_barrier_init(const void* barrier, int copies);
+  void bulk_copy(std::byte* shared, const std::byte* global, int bytes, const void* barrier);
+  void bulk_wait(const void* barrier, unsigned phase);
+  void arrival_barrier_init(const void* barrier, int arrivals);
+  void arrival_barrier_end(const void* barrier);
+  void arrive(const void* barrier);
+  void await_arrivals(const void* barrier, unsigned parity);
+  [[noreturn]] void fail_misaligned(const void* address, std::uint32_t bytes);
+  // The running thread makes a call in this line of the text. 0: what follows belongs to no call.
+  void called_in(int line) { running().line = line; }
+  // Ends the run with an error that says where and which thread. `describe` returns the fault, as in "shuffles with a
+  // mask of 0". (It is a function, so that no string stays behind on the abandoned stack.)
   template <class Describe>
-  [[noreturn]] void fail(const Describe& describe, int line = 0) {
-    set_fault(describe(), line);
+  [[noreturn]] void fail(const Describe& describe) {
+    set_fault(describe());
     give_up();
   }
 
@@ -177,8 +165,8 @@ class ThreadBlock {
   struct Thread {
     Fiber fiber;
     Wait wait = Wait::kNothing;
-    int line = 0;
-    std::uint32_t mask = 0;  // of the warp barrier or shuffle that it waits at
+    int line = 0;            // line of its last call
+    std::uint32_t mask = 0;  // mask of the warp barrier or shuffle at which it waits
     int copy_group = 0;
     std::vector<PendingCopy> copies;
     std::uint32_t cluster_arrivals = 0;
@@ -189,40 +177,42 @@ class ThreadBlock {
     std::uint32_t first_phase;
     std::array<std::int64_t, 3> first_block;
   };
-  // A block of the one that runs.
+  // A block of the running cluster.
   struct Block {
     int live = 0;
     int at_barrier = 0;
   };
-  // A barrier whose phases bulk copies complete. Who waits is ordered behind those who started them.
+  // A barrier whose phases bulk copies complete. A waiting thread is ordered behind the threads that started the
+  // copies.
   struct BulkBarrier {
     struct Start {
       int thread;
       std::int16_t clock;
     };
     std::uint32_t completed = 0;  // phases
-    std::size_t expected = 1;     // copies a phase
+    std::size_t expected = 1;     // copies per phase
     std::vector<PendingCopy> copies;
-    std::vector<Start> starts;  // of the last phase's copies, or of those that are on their way
-    std::vector<int> waiting;   // threads, for copies to be started
+    std::vector<Start> starts;  // of the last phase's copies, or of the copies in flight
+    std::vector<int> waiting;   // threads that wait for copies to start
   };
-  // A barrier whose phases arrivals complete. Who waits is ordered behind those who arrived in the last complete phase.
+  // A barrier whose phases arrivals complete. A waiting thread is ordered behind the threads that arrived in the last
+  // complete phase.
   struct ArrivalBarrier {
     std::uint32_t completed = 0;  // phases
-    int expected = 1;             // arrivals a phase
+    int expected = 1;             // arrivals per phase
     int arrived = 0;
     AccessChecker::Arrivals arriving;  // in this phase
-    AccessChecker::Arrivals complete;  // in the one before
+    AccessChecker::Arrivals complete;  // in the previous phase
     std::vector<int> waiting;          // threads
   };
   static constexpr int kWarp = AccessChecker::kWarp;
   static constexpr int kWarpgroup = AccessChecker::kWarpgroup;
-  // A warp's part of a product that is on its way.
+  // A warp's part of a product in flight.
   struct WarpgroupProduct {
     WarpgroupOperands operands;  // of lane 0
     std::array<float*, kWarp> d;
     std::array<std::array<std::uint32_t, 4>, kWarp> a;
-    std::vector<float> sums;  // of all lanes, as they were; empty where an earlier product has the same ones
+    std::vector<float> sums;  // sums of all lanes before the product; empty if an earlier product has the same ones
   };
   // Lanes that wait for each other.
   struct Meeting {
@@ -231,59 +221,70 @@ class ThreadBlock {
     std::uint32_t arrived;
   };
   struct Warp {
-    std::uint32_t gone = 0;  // lanes that returned or, in a block's last warp, never were
+    std::uint32_t gone = 0;  // lanes that returned or, in a block's last warp, do not exist
     std::size_t meeting_count = 0;
     std::array<Meeting, kWarp> meetings;
-    // What each lane brought to its shuffle, and in `values` what it takes away.
+    // The value, argument and kind that each lane brings to its shuffle. Later `values` has each lane's result.
     std::array<std::uint64_t, kWarp> values;
     std::array<int, kWarp> arguments;
     std::array<ShuffleKind, kWarp> shuffles;
     std::vector<WarpgroupProduct> products;
-    std::vector<std::size_t> products_committed;  // after each commit: how many of `products` were
+    std::vector<std::size_t> products_committed;  // after each commit: how many of `products` are committed
     std::uint64_t products_started = 0;
     std::uint32_t products_begun = 0;  // lanes
   };
 
   ThreadBlock(DeviceMemory& memory, std::unique_ptr<FiberStacks> stacks, std::uint64_t seed);
 
-  // Threads are numbered through the cluster, those of each block from a multiple of kWarpgroup on.
+  // Threads are numbered through the cluster. The numbers of each block start at a multiple of kWarpgroup.
   int rank_of(int thread) const { return thread / block_threads_; }
   int index_of(int thread) const { return thread % block_threads_; }
   int thread_numbers() const { return block_threads_ * (static_cast<int>(blocks_.size()) - 1) + launch_->threads; }
+  Thread& thread_of(int thread) { return threads_[static_cast<std::size_t>(thread)]; }
+  const Thread& thread_of(int thread) const { return threads_[static_cast<std::size_t>(thread)]; }
+  Thread& running() { return thread_of(current_); }
+  Warp& warp_of(int warp) { return warps_[static_cast<std::size_t>(warp)]; }
+  Warp& running_warp() { return warp_of(current_ / kWarp); }
   Block& block_of(int thread) { return blocks_[static_cast<std::size_t>(rank_of(thread))]; }
   std::byte* shared_memory_of(int rank) const {
     return memory_.base() + static_cast<std::uint64_t>(rank) * DeviceMemory::kBlockSharedBytes;
   }
-  // In the grid, of a block of the cluster that begins at `first`.
+  // The coordinates in the grid of block `rank` of the cluster that begins at `first`.
   std::array<std::int64_t, 3> coordinates(int rank, const std::array<std::int64_t, 3>& first) const;
   std::array<std::int64_t, 3> coordinates(int rank) const { return coordinates(rank, first_block_); }
 
   std::vector<AccessChecker::Range> shared_with_previous() const;
   Status run_cluster();
   void prepare_threads();
-  void set_fault(const std::string& what, int line);
+  void set_fault(const std::string& what);
   [[noreturn]] void give_up();
   static void thread_body(boost::context::detail::transfer_t from);
-  // Runs the next ready thread; returns when the running one goes on. Reports a deadlock when there is none.
+  // Runs the next ready thread. Returns when the running thread goes on. Reports a deadlock if no thread is ready.
   void wait_for_turn();
+  // The same for a thread that is not ready until it is woken.
+  void wait_for_turn(Wait wait);
   [[noreturn]] void exit_thread();
   void make_ready(int thread);
+  void wake(std::vector<int>& threads);  // wakes all of them, and clears the list
   int take_ready();
   void count_switch();
 
-  BulkBarrier& bulk_barrier(const void* barrier, int line);
-  void begin_copy(std::byte* shared, const std::byte* global, std::uint32_t bytes, int line);
+  // Prepares a barrier at `barrier`, after a check that the place in shared memory can hold one.
+  void make_barrier(const void* barrier);
+  BulkBarrier& bulk_barrier(const void* barrier);
+  void begin_copy(std::byte* shared, const std::byte* global, std::uint32_t bytes);
   void check_bulk_copies_have_landed();
-  ArrivalBarrier& arrival_barrier(const void* barrier, int line);
+  ArrivalBarrier& arrival_barrier(const void* barrier);
 
   void release_block_barrier(int rank);
   void check_same_barrier(int rank);
   void release_cluster_barrier();
-  // Adds the running lane to those who meet with `mask`; the meeting, when that completes it.
-  Meeting* arrive_at_warp(Wait wait, std::uint32_t mask, int line);
-  void check_mask(const Warp& warp, Wait wait, std::uint32_t mask, int line);
+  // Adds the running lane to the lanes that meet with `mask`. Returns the meeting if that completes it, otherwise
+  // nullptr.
+  Meeting* arrive_at_warp(Wait wait, std::uint32_t mask);
+  void check_mask(const Warp& warp, Wait wait, std::uint32_t mask);
   static bool is_complete(const Warp& warp, const Meeting& meeting);
-  // Sets the lanes of a complete meeting free, and forgets it.
+  // Releases the lanes of a complete meeting, and removes it.
   void release_meeting(int warp, Meeting& meeting);
   void complete_shuffle(int warp, std::uint32_t mask);
   void add_matrix_product(const std::array<std::uint64_t, kWarp>& fragments);
@@ -295,7 +296,7 @@ class ThreadBlock {
   void complete_products(int warp, std::size_t in_flight);
   static void show_sums(const WarpgroupProduct& product);
   static void hide_sums(WarpgroupProduct& product);
-  // 16 elements of 16 bits of row `row` of an operand in shared memory.
+  // 16 elements, of 16 bits each, of row `row` of an operand in shared memory.
   std::array<float, 16> operand_row(std::uint32_t at, std::size_t row, bool bfloat16);
   void add_product(int warp, const WarpgroupProduct& product);
   void check_products_are_complete();
@@ -303,6 +304,9 @@ class ThreadBlock {
   static void on_violation(void* context, const Violation& violation);
   std::string describe(const Violation& violation) const;
   std::string describe_address(std::uint64_t address, std::uint32_t bytes) const;
+  std::string describe_address(const void* at, std::uint32_t bytes) const {
+    return describe_address(reinterpret_cast<std::uint64_t>(at), bytes);
+  }
   std::string describe_other(const Violation& violation) const;
   std::string describe_pending_copy(std::uint64_t address, std::uint32_t bytes) const;
   std::string describe_waiting() const;
@@ -326,16 +330,22 @@ class ThreadBlock {
   std::map<std::uint64_t, ArrivalBarrier> arrival_barriers_;
   int current_ = 0;
   int live_ = 0;
-  int at_cluster_barrier_ = 0;          // that have arrived
-  std::uint32_t cluster_barriers_ = 0;  // that are complete
+  int at_cluster_barrier_ = 0;          // threads that have arrived
+  std::uint32_t cluster_barriers_ = 0;  // completed barriers of the cluster
   std::array<int, AccessChecker::kMaxThreads / kWarpgroup> at_warpgroup_barrier_{};
-  std::vector<int> ready_;  // a ring of a power of two of entries
+  std::vector<int> ready_;  // a ring with a power of two of entries
   std::size_t ready_head_ = 0;
   std::size_t ready_count_ = 0;
   std::uint64_t switches_left_ = 0;
   Fiber main_;
   Status fault_;
 };
+
+// The low half of `bits` as a number, read as fp16 or bfloat16.
+inline float half_value(std::uint32_t bits, bool bfloat16) {
+  const auto half = static_cast<std::uint16_t>(bits);
+  return bfloat16 ? float_from_bf16(half) : float_from_fp16(half);
+}
 
 // The block whose kernel runs on this OS thread.
 extern thread_local ThreadBlock* running_block;

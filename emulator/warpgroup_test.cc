@@ -6,7 +6,7 @@
 #include <random>
 
 #include "base/half.h"
-#include "emulator/kernel_bench.h"
+#include "tests/support/kernel_bench.h"
 
 namespace sparsmith {
 namespace {

@@ -7,55 +7,51 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/half.h"
 #include "emulator/thread_block.h"
 
 namespace sparsmith {
 
-void ThreadBlock::warpgroup_barrier(int warpgroup, int line) {
+void ThreadBlock::warpgroup_barrier(int warpgroup) {
   if (warpgroup != thread_index() / kWarpgroup)
-    fail([&] { return fmt::format("comes to the barrier of warpgroup {}, which is not its own", warpgroup); }, line);
+    fail([&] { return fmt::format("comes to the barrier of warpgroup {}, which is not its own", warpgroup); });
   warpgroup = current_ / kWarpgroup;  // of the cluster
-  Thread& thread = threads_[static_cast<std::size_t>(current_)];
-  thread.wait = Wait::kWarpgroupBarrier;
-  thread.line = line;
+  running().wait = Wait::kWarpgroupBarrier;
   if (++at_warpgroup_barrier_[static_cast<std::size_t>(warpgroup)] == kWarpgroup) release_warpgroup_barrier(warpgroup);
   wait_for_turn();
 }
 
 void ThreadBlock::release_warpgroup_barrier(int warpgroup) {
   const int first = warpgroup * kWarpgroup;
-  const int line = threads_[static_cast<std::size_t>(first)].line;
+  const int line = thread_of(first).line;
   for (int i = first; i < first + kWarpgroup; ++i) {
-    if (threads_[static_cast<std::size_t>(i)].line != line)
-      fail([&] { return "divergence at a warpgroup's barrier: " + describe_waiting(); });
+    if (thread_of(i).line != line) fail([&] { return "divergence at a warpgroup's barrier: " + describe_waiting(); });
   }
-  const std::uint64_t started = warps_[static_cast<std::size_t>(first / kWarp)].products_started;
+  const std::uint64_t started = warp_of(first / kWarp).products_started;
   for (int warp = first / kWarp; warp < (first + kWarpgroup) / kWarp; ++warp) {
-    if (warps_[static_cast<std::size_t>(warp)].products_started != started)
-      fail([] { return "not all warps of a warpgroup have started the same products"; }, line);
+    if (warp_of(warp).products_started != started)
+      fail([] { return "not all warps of a warpgroup have started the same products"; });
   }
   at_warpgroup_barrier_[static_cast<std::size_t>(warpgroup)] = 0;
   checker_.begin_warpgroup_phase(warpgroup);
   for (int i = first; i < first + kWarpgroup; ++i) make_ready(i);
 }
 
-void ThreadBlock::warpgroup_begin() {
-  warps_[static_cast<std::size_t>(current_ / kWarp)].products_begun |= 1U << current_ % kWarp;
-}
+void ThreadBlock::warpgroup_begin() { running_warp().products_begun |= 1U << current_ % kWarp; }
 
-void ThreadBlock::warpgroup_multiply(const WarpgroupOperands& operands, int line) {
-  shuffle(ShuffleKind::kStartProduct, reinterpret_cast<std::uint64_t>(&operands), 0, ~std::uint32_t{0}, line);
+void ThreadBlock::warpgroup_multiply(float* d, const std::uint32_t* a, std::uint32_t a_at, std::uint32_t b_at,
+                                     int columns, bool bfloat16) {
+  const WarpgroupOperands operands{d, a, a_at, b_at, columns, bfloat16};
+  shuffle(ShuffleKind::kStartProduct, reinterpret_cast<std::uint64_t>(&operands), 0, ~std::uint32_t{0});
 }
 
 void ThreadBlock::warpgroup_commit() {
   if (current_ % kWarp != 0) return;  // no lane is further than others by a product or a wait
-  Warp& warp = warps_[static_cast<std::size_t>(current_ / kWarp)];
+  Warp& warp = running_warp();
   warp.products_committed.push_back(warp.products.size());
 }
 
-void ThreadBlock::warpgroup_wait(int in_flight, int line) {
-  shuffle(ShuffleKind::kAwaitProducts, 0, in_flight, ~std::uint32_t{0}, line);
+void ThreadBlock::warpgroup_wait(int in_flight) {
+  shuffle(ShuffleKind::kAwaitProducts, 0, in_flight, ~std::uint32_t{0});
 }
 
 // Whether tensor cores see `rows` rows of an operand at `at`, by what the threads of the warpgroup from `first` on
@@ -82,7 +78,7 @@ void ThreadBlock::check_is_shown(int first, std::uint32_t at, int rows) {
 
 // Called by the warp's last lane, for all of them.
 void ThreadBlock::start_product(int warp_number, const std::array<std::uint64_t, kWarp>& operands) {
-  Warp& warp = warps_[static_cast<std::size_t>(warp_number)];
+  Warp& warp = warp_of(warp_number);
   if (warp.products_begun != ~std::uint32_t{0})
     fail([] { return "starts a warpgroup's product that has not been begun"; });
   const int first = warp_number * kWarp / kWarpgroup * kWarpgroup;
@@ -124,7 +120,7 @@ void ThreadBlock::show_sums(const WarpgroupProduct& product) {
 
 // The same for those that have been committed, but for the last `in_flight` times.
 void ThreadBlock::complete_products(int warp_number, std::size_t in_flight) {
-  Warp& warp = warps_[static_cast<std::size_t>(warp_number)];
+  Warp& warp = warp_of(warp_number);
   if (warp.products_committed.size() <= in_flight) return;
   const auto last = warp.products_committed.end() - 1 - static_cast<std::ptrdiff_t>(in_flight);
   const std::size_t ended = *last;
@@ -154,8 +150,7 @@ std::array<float, 16> ThreadBlock::operand_row(std::uint32_t at, std::size_t row
     checker_.access<AccessKind::kRead, 16>(from);
     std::array<std::uint16_t, 8> bits;
     std::memcpy(bits.data(), from, sizeof(bits));
-    for (std::size_t k = 0; k < 8; ++k)
-      values[chunk * 8 + k] = bfloat16 ? float_from_bf16(bits[k]) : float_from_fp16(bits[k]);
+    for (std::size_t k = 0; k < 8; ++k) values[chunk * 8 + k] = half_value(bits[k], bfloat16);
   }
   return values;
 }
@@ -163,10 +158,6 @@ std::array<float, 16> ThreadBlock::operand_row(std::uint32_t at, std::size_t row
 // d += a b, in fp32 in the order of k; the hardware adds in an order of its own.
 void ThreadBlock::add_product(int warp, const WarpgroupProduct& product) {
   const bool bfloat16 = product.operands.bfloat16;
-  const auto value = [&](std::uint32_t bits) {
-    const auto low = static_cast<std::uint16_t>(bits);
-    return bfloat16 ? float_from_bf16(low) : float_from_fp16(low);
-  };
   std::array<std::array<float, 16>, 16> a;
   if (product.operands.a == nullptr) {
     const auto first = static_cast<std::size_t>(warp % (kWarpgroup / kWarp)) * 16;
@@ -174,7 +165,8 @@ void ThreadBlock::add_product(int warp, const WarpgroupProduct& product) {
   } else {
     for (std::size_t lane = 0; lane < kWarp; ++lane) {
       for (std::size_t i = 0; i < 8; ++i)
-        a[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = value(product.a[lane][i / 2] >> (16 * (i % 2)));
+        a[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] =
+            half_value(product.a[lane][i / 2] >> (16 * (i % 2)), bfloat16);
     }
   }
   for (std::size_t column = 0; column < static_cast<std::size_t>(product.operands.columns); ++column) {

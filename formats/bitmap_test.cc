@@ -7,7 +7,7 @@
 #include <set>
 
 #include "formats/bitmap_layout.h"
-#include "tests/packing_checks.h"
+#include "tests/support/packing_checks.h"
 
 namespace sparsmith::test {
 namespace {
@@ -135,8 +135,8 @@ TEST(BitmapTest, RefusesWhatItCannotHold) {
   Random random(3);
   const CsrMatrix matrix = draw_matrix(random, 20, 70, 0.5);
   EXPECT_EQ(pack_bitmap(matrix, {}, DataType::kFloat32).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(pack_bitmap(matrix, {3, 8, false}, DataType::kFloat16).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(pack_bitmap(matrix, {2, 5, false}, DataType::kFloat16).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(pack_bitmap(matrix, {3, 8, false}, DataType::kFloat16).status().code(), StatusCode::kInvalidInput);
+  EXPECT_EQ(pack_bitmap(matrix, {2, 5, false}, DataType::kFloat16).status().code(), StatusCode::kInvalidInput);
 }
 
 TEST(BitmapTest, RefusesAnotherLengthOrName) {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "formats/bsr_layout.h"
-#include "tests/packing_checks.h"
+#include "tests/support/packing_checks.h"
 
 namespace sparsmith::test {
 namespace {
@@ -92,7 +92,7 @@ TEST(BsrTest, RefusesWhatItCannotHold) {
   Random random(3);
   const CsrMatrix matrix = draw_matrix(random, 20, 70, 0.5);
   EXPECT_EQ(pack_bsr(matrix, {}, DataType::kFloat32).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(pack_bsr(matrix, {3, false}, DataType::kFloat16).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(pack_bsr(matrix, {3, false}, DataType::kFloat16).status().code(), StatusCode::kInvalidInput);
 }
 
 TEST(BsrTest, DamagedPackingsAreRefusedOrHarmless) {

@@ -37,8 +37,7 @@ int scale_of(std::span<const float> values, ScaleRange range) {
 
 // Of a weight that holds nothing.
 std::vector<std::byte> least_scales(const SparsityPattern& pattern, ScaleRange range) {
-  return std::vector<std::byte>(static_cast<std::size_t>(pattern.rows * ceil_div(pattern.cols, kGroup)),
-                                static_cast<std::byte>(range.least));
+  return std::vector<std::byte>(pattern.rows * ceil_div(pattern.cols, kGroup), static_cast<std::byte>(range.least));
 }
 
 // Calls visit(values, place of their scale) for each group with nonzeros.

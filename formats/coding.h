@@ -1,8 +1,9 @@
-// Codings: values that are stored as codes, and a scale for each group of them, in place of the weight's own type.
+// Codings: values are stored as codes, with a scale for each group of codes, instead of in the weight's own type.
 //
-// A coding is a layer over formats. A packing whose name ends in a coding's ("csr_u16_a2_natural_mxint8") holds the
-// codes as the rest of its name says, and has the array "scales" besides. A coding rounds a weight as a type does: what
-// decoding yields is the weight that kernels multiply, every value of it one of the weight's type.
+// A coding is a layer over formats. The name of such a packing ends in the name of its coding
+// ("csr_u16_a2_natural_mxint8"). The rest of the name says how the codes are packed; the packed weight has the array
+// "scales" in addition. A coding rounds a weight as a data type does: kernels multiply by the decoded weight, and every
+// decoded value is a value of the weight's type.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +18,22 @@
 
 namespace sparsmith {
 
-// Codes as values of the matrix, and the bytes of "scales": [rows][scales_of_row()].
+// The codes as values of a matrix, and the bytes of "scales": [rows][scales_of_row()].
 struct CodedWeight {
   CsrMatrix codes;
   std::vector<std::byte> scales;
 };
 
 struct Coding {
-  std::string_view name;  // how packings' names spell it
-  DataType stored;        // of a code
-  DataType scale;         // of "scales"
-  std::int64_t group;     // neighbouring columns of a row that share a scale
+  std::string_view name;  // as packings' names spell it
+  DataType stored;        // the type of a code
+  DataType scale;         // the type of "scales"
+  std::int64_t group;     // the number of neighbouring columns of a row that share a scale
 
-  // Codes for a weight of `type`. REQUIRES: finite values. Encoding what decode() yields gives the same codes and
+  // Encodes a weight of `type`. REQUIRES: finite values. Encoding the result of decode() gives the same codes and
   // scales.
   CodedWeight (*encode)(const CsrMatrix& matrix, DataType type);
-  // Error: kInvalidInput for scales that encode() does not write for these codes. REQUIRES: as many as there are.
+  // Error: kInvalidInput for scales that encode() does not write for these codes. REQUIRES: the right number of scales.
   Result<CsrMatrix> (*decode)(CsrMatrix codes, std::span<const std::byte> scales, DataType type);
 
   std::int64_t scales_of_row(std::int64_t cols) const;
@@ -40,7 +41,7 @@ struct Coding {
 
 inline constexpr const char* kScales = "scales";
 
-// All of them. "mxint8": the MXINT8 of the OCP Microscaling Formats specification 1.0 (2023), 8-bit integers and a
+// All codings. "mxint8": the MXINT8 of the OCP Microscaling Formats specification 1.0 (2023), 8-bit integers and a
 // power of two for each 32 columns.
 std::span<const Coding> codings();
 

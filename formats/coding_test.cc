@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "formats/packed_format.h"
-#include "tests/drawn_packings.h"
-#include "tests/packing_checks.h"
+#include "tests/support/drawn_packings.h"
+#include "tests/support/packing_checks.h"
 
 namespace sparsmith::test {
 namespace {

@@ -16,8 +16,8 @@ constexpr std::string_view kValues = "values";
 // One array "values": [rows][cols], row-major; +0 where the weight has nothing.
 class DenseReader : public PackedReader {
  public:
-  DenseReader(const PackedView& view, PackedParts& parts)
-      : rows_(view.rows), cols_(view.cols), value_bytes_(static_cast<std::int64_t>(size_of(view.value_type))) {
+  DenseReader(const PackedView& view, NoParameters /*packing*/, PackedParts& parts)
+      : rows_(view.rows), cols_(view.cols), value_bytes_(size_of(view.value_type)) {
     values_ = parts.array<std::byte>(kValues, view.value_type, rows_ * cols_ * value_bytes_);
   }
 
@@ -27,7 +27,7 @@ class DenseReader : public PackedReader {
   Status read(std::int64_t unit, UnitRows& rows) const override {
     const std::int64_t first = unit * kUnitRows;
     const std::int64_t count = std::min(kUnitRows, rows_ - first);
-    rows.begin(static_cast<std::uint32_t>(unit), static_cast<std::size_t>(count));
+    rows.begin(unit, count);
     for (std::int64_t row = 0; row < count; ++row) {
       const std::byte* from = values_.at((first + row) * cols_ * value_bytes_);
       value_bytes_ == 2 ? read_row<std::uint16_t>(from, row, rows) : read_row<std::uint32_t>(from, row, rows);
@@ -43,14 +43,14 @@ class DenseReader : public PackedReader {
     constexpr std::int64_t kColumns = 64;  // at once
     for (std::int64_t begin = 0; begin < cols_; begin += kColumns) {
       const std::int64_t end = std::min(cols_, begin + kColumns);
-      UnitRows::Entry* to = rows.room(static_cast<std::size_t>(row), kColumns);
+      UnitRows::Entry* to = rows.room(row, kColumns);
       for (std::int64_t column = begin; column < end; ++column) {
         Bits bits;
         std::memcpy(&bits, from + column * static_cast<std::int64_t>(sizeof(Bits)), sizeof(Bits));
         *to = {static_cast<std::uint32_t>(column), bits};
         to += bits != 0 ? 1 : 0;
       }
-      rows.take(static_cast<std::size_t>(row), to);
+      rows.take(row, to);
     }
   }
 
@@ -60,42 +60,31 @@ class DenseReader : public PackedReader {
   Elements<std::byte> values_;
 };
 
-Result<PackedWeight> pack_dense(std::string_view name, const CsrMatrix& matrix, DataType type) {
-  if (name != kName) return invalid_input("a name of no dense packing");
-  PackedWeight packed;
-  packed.packing = kName;
-  packed.rows = matrix.rows;
-  packed.cols = matrix.cols;
-  packed.nnz = matrix.nnz();
-  packed.value_type = type;
+std::optional<NoParameters> packing_named(std::string_view name) {
+  return name == kName ? std::optional(NoParameters()) : std::nullopt;
+}
+
+Status pack_weight(const CsrMatrix& matrix, NoParameters /*packing*/, DataType type, PackedWeight& packed) {
   const std::size_t size = size_of(type);
-  PackedArray values{std::string(kValues), type,
-                     std::vector<std::byte>(static_cast<std::size_t>(matrix.rows * matrix.cols) * size)};
-  parallel_for(matrix.rows, 64, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      std::byte* const to = values.bytes.data() + static_cast<std::size_t>(row * matrix.cols) * size;
-      for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
-        const std::uint32_t word = with_negative_zero(value_bits(matrix.values[i], type));
-        const auto half = with_negative_zero(half_bits(matrix.values[i], type));
-        std::memcpy(to + matrix.column_indices[i] * size, size == 4 ? static_cast<const void*>(&word) : &half, size);
-      }
+  PackedArray values{std::string(kValues), type, std::vector<std::byte>(matrix.rows * matrix.cols * size)};
+  const auto pack_row = [&](std::int64_t row) {
+    std::byte* const to = values.bytes.data() + row * matrix.cols * size;
+    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
+      const std::uint32_t word = with_negative_zero(value_bits(matrix.values[i], type));
+      const auto half = with_negative_zero(half_bits(matrix.values[i], type));
+      std::memcpy(to + matrix.column_indices[i] * size, size == 4 ? static_cast<const void*>(&word) : &half, size);
     }
-  });
+  };
+  parallel_each(matrix.rows, pack_row, 64);
   packed.arrays.push_back(std::move(values));
-  return packed;
+  return {};
 }
 
 }  // namespace
 
 PackedFormat dense_format() {
-  return {.name = kName,
-          .pack = pack_dense,
-          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
-            if (view.packing != kName) return invalid_input("a name of no dense packing");
-            return open_reader<DenseReader>(view, {1});
-          },
-          .value_arrays = {kValues},
-          .negative_zeros = true};
+  return format_of<DenseReader, packing_named, pack_weight, 1>(
+      {.name = kName, .value_arrays = {kValues}, .negative_zeros = true});
 }
 
 }  // namespace sparsmith

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/ceil_div.h"
+#include "base/split.h"
 #include "formats/bitmap_layout.h"
 #include "formats/bsr_layout.h"
 #include "formats/csr_layout.h"
@@ -16,8 +17,9 @@
 #include "formats/slots_layout.h"
 #include "formats/slots_steps.h"
 #include "formats/slots_tiles.h"
-#include "tests/drawn_packings.h"
-#include "tests/packing_checks.h"
+#include "tests/support/drawn_packings.h"
+#include "tests/support/packing_checks.h"
+#include "tests/support/slot_bits.h"
 
 namespace sparsmith::test {
 namespace {
@@ -51,7 +53,7 @@ class Addresses {
 };
 
 void follow_csr(Addresses& weight) {
-  const std::int64_t alignment = number_of(name_parts(weight.packing())[2], "a");
+  const std::int64_t alignment = number_of(split(weight.packing(), "_")[2], "a");
   const bool narrow = weight.packed().array("columns")->type == DataType::kUint16;
   for (std::int64_t s = 0; s < weight.fact("segments"); ++s) {
     const auto segment = weight.at<csr::Segment>("segments", s);
@@ -129,7 +131,7 @@ void follow_slots(Addresses& weight) {
 }
 
 void follow_bitmap(Addresses& weight) {
-  const auto name = name_parts(weight.packing());
+  const auto name = split(weight.packing(), "_");
   const auto tiles = static_cast<int>(number_of(name[1], "r"));
   const auto run_bits = static_cast<int>(number_of(name[2], "b"));
   const bool stored = name[3] == "stored";
@@ -184,7 +186,7 @@ void follow_bsr(Addresses& weight) {
 }
 
 void follow_scatter(Addresses& weight) {
-  const auto name = name_parts(weight.packing());
+  const auto name = split(weight.packing(), "_");
   const bool bytes = name[1] == "byte";
   const std::int64_t min_rounds = number_of(name.back(), "r");
   const std::int64_t fixed = bytes ? min_rounds / 4 * 3 : min_rounds;

@@ -31,8 +31,7 @@ class InnerView {
   bool is_coded() const { return coding_ != nullptr; }
 
   Status check(const PackedFormat& format) const {
-    if (type_ != DataType::kFloat32 && type_ != DataType::kFloat16 && type_ != DataType::kBFloat16)
-      return invalid_input("values are fp32, fp16 or bf16");
+    if (const Status status = check_value_type(format, type_); !status.ok()) return invalid_input(status.message());
     if (coding_ == nullptr) return {};
     SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(view_.rows, view_.cols));
     const std::int64_t count = view_.rows * coding_->scales_of_row(view_.cols);
@@ -111,13 +110,17 @@ Status check_packed(const PackedView& packed, const PackedClaim& claim, PackedCh
   return status.ok() ? status : status.annotate("packing " + std::string(packed.packing));
 }
 
-Result<CsrMatrix> unpack(const PackedWeight& packed) {
+Result<CsrMatrix> unpack(const PackedView& packed) {
   SPARSMITH_ASSIGN_OR_RETURN(const PackedFormat* format, packed_format(packed.packing));
+  Result<CsrMatrix> matrix = unpack_with(*format, packed);
+  return matrix.ok() ? std::move(matrix) : matrix.status().annotate(std::string(packed.packing));
+}
+
+Result<CsrMatrix> unpack(const PackedWeight& packed) {
   std::vector<PackedArrayView> arrays;
   for (const PackedArray& array : packed.arrays) arrays.push_back({array.name, array.type, array.bytes});
-  Result<CsrMatrix> matrix = unpack_with(*format, {packed.packing, packed.packer_version, packed.rows, packed.cols,
-                                                   packed.value_type, arrays, &packed.facts});
-  return matrix.ok() ? std::move(matrix) : matrix.status().annotate(packed.packing);
+  return unpack(PackedView{packed.packing, packed.packer_version, packed.rows, packed.cols, packed.value_type, arrays,
+                           &packed.facts});
 }
 
 }  // namespace sparsmith

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,9 +13,9 @@
 
 namespace sparsmith {
 
-// A packed weight in memory that belongs to somebody else, such as a mapped file. Nothing in it is believed.
+// A packed weight in memory of another owner, such as a mapped file. Its contents are not trusted.
 struct PackedArrayView {
-  std::string_view name;
+  std::string name;  // the name that launch plans bind to
   DataType type = DataType::kUint8;
   std::span<const std::byte> bytes;
 };
@@ -27,10 +26,10 @@ struct PackedView {
   std::int64_t cols = 0;
   DataType value_type = DataType::kFloat32;
   std::span<const PackedArrayView> arrays;
-  const std::map<std::string, std::int64_t>* facts = nullptr;  // null: none
+  const Facts* facts = nullptr;  // null: none
 };
 
-// The weight that the arrays are said to hold: CsrMatrix's nnz, pattern_hash() and value_hash().
+// The weight that the arrays should hold: CsrMatrix's nnz, pattern_hash() and value_hash().
 struct PackedClaim {
   std::int64_t nnz = 0;
   std::string pattern_hash;
@@ -38,13 +37,13 @@ struct PackedClaim {
 };
 
 enum class PackedCheck : std::uint8_t {
-  kBounds,    // every number that a kernel uses as an address lies inside; names, sizes and facts agree
-  kContents,  // also: the arrays hold the claimed weight, each element once, and padding and facts as packers write
+  kBounds,    // every number that kernels use as an address is within bounds; names, sizes and facts agree
+  kContents,  // also: the arrays hold the claimed weight, each element once; padding and facts are as packers write
               // them
 };
 
-// Ok when kernels may read the arrays. Walks them in linear time, on `threads` threads (0: all cores); memory is linear
-// in stored elements and rows. Arrays need no alignment.
+// Ok if kernels may read the arrays. Walks the arrays in linear time, on `threads` threads (0: all cores). Memory is
+// linear in stored elements and rows. Arrays need no alignment.
 //   Error: kInvalidInput, with the packing's name, the place and the reason; also for a packing of an unknown format.
 Status check_packed(const PackedView& packed, const PackedClaim& claim, PackedCheck depth, int threads);
 

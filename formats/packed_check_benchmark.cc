@@ -9,7 +9,7 @@
 
 #include "formats/packed_format.h"
 #include "matrix/synthesis.h"
-#include "tests/drawn_packings.h"
+#include "tests/support/drawn_packings.h"
 
 namespace sparsmith {
 namespace {

@@ -8,8 +8,8 @@
 #include <iterator>
 
 #include "formats/packed_reader.h"
-#include "tests/drawn_packings.h"
-#include "tests/packing_checks.h"
+#include "tests/support/drawn_packings.h"
+#include "tests/support/packing_checks.h"
 
 namespace sparsmith::test {
 namespace {

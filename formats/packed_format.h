@@ -1,4 +1,4 @@
-// The table of formats: all that packs, unpacks, checks or draws packed weights loops over it.
+// The table of formats. All code that packs, unpacks, checks or draws packed weights loops over it.
 #pragma once
 
 #include <memory>
@@ -17,38 +17,42 @@ namespace sparsmith {
 class PackedReader;
 
 struct PackedFormat {
-  std::string_view name;  // packings' names are this, or begin with this and "_"
-  // Values are rounded to the type. Errors: kInvalidInput for a name of no packing; kInvalidArgument for a packing that
+  std::string_view name{};  // the name of each packing is this, or begins with this and "_"
+  // Rounds values to the type. Errors: kInvalidInput if no packing has this name; kInvalidArgument if the packing
   // cannot hold the weight.
-  Result<PackedWeight> (*pack)(std::string_view packing, const CsrMatrix& matrix, DataType type);
-  Result<std::unique_ptr<PackedReader>> (*open)(const PackedView& view);
-  // Arrays that hold values, which other numbers may stand between; all others are structure. Structure, those numbers
-  // and facts depend on the pattern and the packing alone.
-  std::vector<std::string_view> value_arrays;
-  // A value of 0 is stored as -0: +0 is where the weight has nothing. Elsewhere 0 is +0.
+  Result<PackedWeight> (*pack)(std::string_view packing, const CsrMatrix& matrix, DataType type) = nullptr;
+  Result<std::unique_ptr<PackedReader>> (*open)(const PackedView& view) = nullptr;
+  // Arrays that hold values; other numbers may stand between the values. All other arrays are structure. Structure,
+  // these other numbers, and facts depend on the pattern and the packing alone.
+  std::vector<std::string_view> value_arrays{};
+  // Whether a value of 0 is stored as -0, and +0 means that the weight has no element there. In other formats 0 is +0.
   bool negative_zeros = false;
-  // Whether its value arrays hold codes as well (formats/coding.h).
+  // Whether value arrays may hold codes as well (formats/coding.h).
   bool codes = false;
+  bool halves_only = false;  // values are fp16 or bf16
 };
 
-// All of them.
+// All formats.
 std::span<const PackedFormat> packed_formats();
-// That of a packing's name. Error: kInvalidInput for a name of none.
+// The format of a packing's name. Error: kInvalidInput if no format has packings of this name.
 Result<const PackedFormat*> packed_format(std::string_view packing);
+// Error: kInvalidArgument if the format does not hold weights of this type.
+Status check_value_type(const PackedFormat& format, DataType type);
 
-// Whether a packing's name ends in "_transposed": the weight's columns are packed in place of its rows, by the packing
-// that the rest of the name says. Rows, columns and pattern of such a packed weight are still the weight's own.
+// Whether a packing's name ends in "_transposed": the packing holds the weight's columns in place of its rows. The rest
+// of the name says how. Rows, columns and pattern of such a packed weight are still those of the weight itself.
 bool is_transposed(std::string_view packing);
 std::string transposed_packing(std::string_view packing);
 std::string_view without_transposed(std::string_view packing);
 
-// The weight in the packing of that name, which may end in a coding's name and in "_transposed". Errors:
-// PackedFormat::pack()'s; kInvalidInput for a name of no format; kInvalidArgument where the format holds no codes.
+// Packs the weight. The packing's name may end in a coding's name and in "_transposed". Errors: those of
+// PackedFormat::pack(); kInvalidInput if no format has this name; kInvalidArgument if the format holds no codes.
 Result<PackedWeight> pack(std::string_view packing, const CsrMatrix& matrix, DataType type);
 
-// The weight again, with values as stored: a packed weight may come from a file.
-//   Error: kInvalidInput, with the packing's name, where an array is missing, of the wrong size, names what lies
-//   outside or is not as packers write it.
+// Unpacks the weight, with values as stored. The packed weight may come from a file.
+//   Error: kInvalidInput, with the packing's name, if an array is missing, has the wrong size, has numbers that are out
+//   of bounds, or is not as packers write it.
+Result<CsrMatrix> unpack(const PackedView& packed);
 Result<CsrMatrix> unpack(const PackedWeight& packed);
 
 }  // namespace sparsmith

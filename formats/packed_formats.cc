@@ -32,6 +32,13 @@ Result<const PackedFormat*> packed_format(std::string_view packing) {
   return invalid_input(fmt::format("\"{:.100}\" is a packing of no format that this program knows", packing));
 }
 
+Status check_value_type(const PackedFormat& format, DataType type) {
+  if (type == DataType::kFloat16 || type == DataType::kBFloat16) return {};
+  if (type == DataType::kFloat32 && !format.halves_only) return {};
+  return invalid_argument(fmt::format("{}: values are {}fp16 or bf16, not {}", format.name,
+                                      format.halves_only ? "" : "fp32, ", short_name(type)));
+}
+
 namespace {
 constexpr std::string_view kTransposed = "_transposed";
 }
@@ -61,6 +68,7 @@ Result<PackedWeight> pack_coded(const PackedFormat& format, const Coding& coding
 
 Result<PackedWeight> pack_rows(std::string_view packing, const CsrMatrix& matrix, DataType type) {
   SPARSMITH_ASSIGN_OR_RETURN(const PackedFormat* format, packed_format(packing));
+  SPARSMITH_RETURN_IF_ERROR(check_value_type(*format, type));
   const Coding* const coding = coding_of(packing);
   return coding == nullptr ? format->pack(packing, matrix, type) : pack_coded(*format, *coding, packing, matrix, type);
 }

@@ -3,17 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <mutex>
 
 #include "base/parallel_for.h"
+#include "matrix/text_fields.h"
 
 namespace sparsmith {
 
-PackedParts::PackedParts(const PackedView& view, std::initializer_list<int> versions) : view_(view) {
-  status_ = check_matrix_shape(view.rows, view.cols);
+PackedParts::PackedParts(const PackedView& view, int version) : view_(view) {
   require(view.cols > 0 || view.rows == 0, "rows without columns");
-  require(std::ranges::find(versions, view.packer_version) != versions.end(),
+  require(view.packer_version == version,
           fmt::format("version {} of its packer is another's: tune again", view.packer_version));
 }
 
@@ -89,22 +88,8 @@ Status check_ranges(std::int64_t count, std::int64_t grain, int threads,
   return status;
 }
 
-std::vector<std::string_view> name_parts(std::string_view name) {
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0; begin <= name.size();) {
-    const std::size_t end = std::min(name.find('_', begin), name.size());
-    parts.push_back(name.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 std::int64_t number_of(std::string_view part, std::string_view prefix) {
-  if (!part.starts_with(prefix)) return -1;
-  part.remove_prefix(prefix.size());
-  std::int32_t number = -1;
-  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
-  return error == std::errc() && end == part.data() + part.size() ? number : -1;
+  return part.starts_with(prefix) ? parse_number<std::int32_t>(part.substr(prefix.size())).value_or(-1) : -1;
 }
 
 bool all_zero(std::span<const std::byte> bytes) {

@@ -1,4 +1,4 @@
-// A weight in the layout that a kernel reads: named arrays, ready to be copied to the GPU as they are.
+// A weight in the layout that kernels read: named arrays that are copied to the GPU as they are.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sparsmith/data_type.h"
@@ -15,7 +16,7 @@ namespace sparsmith {
 using Facts = std::map<std::string, std::int64_t>;
 
 struct PackedArray {
-  std::string name;  // what launch plans bind to: "values", "columns", ...
+  std::string name;  // the name that launch plans bind to: "values", "columns", ...
   DataType type = DataType::kUint8;
   std::vector<std::byte> bytes;  // a multiple of size_of(type)
 
@@ -26,24 +27,30 @@ struct PackedArray {
   }
 };
 
+template <class T>
+PackedArray array_of(std::string name, DataType type, const std::vector<T>& elements) {
+  const auto bytes = std::as_bytes(std::span(elements));
+  return {std::move(name), type, {bytes.begin(), bytes.end()}};
+}
+
 struct PackedWeight {
-  std::string packing;  // names the format and every parameter of it: "csr_u16_v4_sorted"; with the weight, it decides
+  std::string packing;  // names the format and all its parameters: "csr_u16_v4_sorted"; with the weight, it decides
                         // every byte
   int packer_version = 1;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::int64_t nnz = 0;
   DataType value_type = DataType::kFloat32;
-  std::vector<PackedArray> arrays;
-  Facts facts;  // counts that plans and cost models use: "segments", "padding", ...
+  std::vector<PackedArray> arrays{};
+  Facts facts{};  // counts that plans and cost models use: "segments", "padding", ...
 
-  // nullptr when there is none.
+  // nullptr if there is none.
   const PackedArray* array(const std::string& name) const;
-  // What the weight costs in GPU memory.
+  // Bytes of the weight in GPU memory.
   std::int64_t bytes() const;
-  // What a run reads of that: less fact "unread_bytes", room that is there for equal strides.
+  // Bytes that a run reads of them: all bytes less the fact "unread_bytes", room that only makes strides equal.
   std::int64_t read_bytes() const;
-  // Of the names and bytes of all arrays: equal hash, equal contents. 32 hexadecimal digits.
+  // Hash of the names and bytes of all arrays: equal hash, equal contents. 32 hexadecimal digits.
   std::string contents_hash() const;
 };
 

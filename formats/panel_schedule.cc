@@ -4,8 +4,6 @@
 #include <array>
 #include <bit>
 
-#include "base/plant.h"
-
 namespace sparsmith::panel {
 
 TaskSchedule::TaskSchedule(const CsrMatrix& matrix, const PanelPacking& packing,
@@ -60,18 +58,18 @@ class BankMatching {
 
  private:
   bool augment(int lane, std::uint32_t& visited) {
-    const std::uint32_t possible = banks_[static_cast<std::size_t>(lane)];
+    const std::uint32_t possible = banks_[lane];
     if (const std::uint32_t free = possible & ~held_; free != 0) {
       const int bank = *std::ranges::find_if(bank_order_, [free](int each) { return (free >> each & 1U) != 0; });
       held_ |= 1U << bank;
-      lane_of[static_cast<std::size_t>(bank)] = lane;
+      lane_of[bank] = lane;
       return true;
     }
     for (const int bank : bank_order_) {
       const std::uint32_t bit = 1U << bank;
       if ((possible & bit & ~visited) == 0) continue;
       visited |= bit;
-      int& holder = lane_of[static_cast<std::size_t>(bank)];
+      int& holder = lane_of[bank];
       if (augment(holder, visited)) {
         holder = lane;
         return true;
@@ -94,11 +92,11 @@ std::array<int, kPhaseLanes> ordered(const Key& key) {
     const std::int64_t own = key(i);
     int at = i;
     for (; at > 0 && keys[static_cast<std::size_t>(at) - 1] < own; --at) {
-      keys[static_cast<std::size_t>(at)] = keys[static_cast<std::size_t>(at) - 1];
-      order[static_cast<std::size_t>(at)] = order[static_cast<std::size_t>(at) - 1];
+      keys[at] = keys[static_cast<std::size_t>(at) - 1];
+      order[at] = order[static_cast<std::size_t>(at) - 1];
     }
-    keys[static_cast<std::size_t>(at)] = own;
-    order[static_cast<std::size_t>(at)] = i;
+    keys[at] = own;
+    order[at] = i;
   }
   return order;
 }
@@ -110,37 +108,34 @@ void TaskSchedule::fill_phase(int phase, Gather& gather) {
   std::array<std::uint32_t, kPhaseLanes> banks{};
   std::array<std::uint32_t, kPhaseLanes> crowd{};
   for (int i = 0; i < kPhaseLanes; ++i) {
-    Supply& supply = supplies_[static_cast<std::size_t>(segment_of_[phase * kPhaseLanes + i])];
-    supplies[static_cast<std::size_t>(i)] = &supply;
-    banks[static_cast<std::size_t>(i)] = supply.banks;
-    for (int bank = 0; bank < kPhaseLanes; ++bank)
-      crowd[static_cast<std::size_t>(bank)] += supply.end[bank] - supply.next[bank];
+    Supply& supply = supplies_[segment_of_[phase * kPhaseLanes + i]];
+    supplies[i] = &supply;
+    banks[i] = supply.banks;
+    for (int bank = 0; bank < kPhaseLanes; ++bank) crowd[bank] += supply.end[bank] - supply.next[bank];
   }
-  const auto bank_order = ordered([&](int bank) { return crowd[static_cast<std::size_t>(bank)]; });
+  const auto bank_order = ordered([&](int bank) { return crowd[bank]; });
   // Lanes that cannot wait come first.
   const auto lane_order = ordered([&](int lane) {
-    const Supply& supply = *supplies[static_cast<std::size_t>(lane)];
+    const Supply& supply = *supplies[lane];
     return supply.left - supply.room;
   });
   BankMatching matching(banks, bank_order);
-  if (!is_planted(Plant::kBankSchedule)) {
-    for (const int lane : lane_order) matching.add(lane);
-  }
+  for (const int lane : lane_order) matching.add(lane);
 
   std::uint32_t used = 0;
   std::array<int, kPhaseLanes> readers{};
   std::array<int, kPhaseLanes> bank_of_lane{};
   bank_of_lane.fill(-1);
   for (int bank = 0; bank < kPhaseLanes; ++bank) {
-    const int lane = matching.lane_of[static_cast<std::size_t>(bank)];
+    const int lane = matching.lane_of[bank];
     if (lane < 0) continue;
-    bank_of_lane[static_cast<std::size_t>(lane)] = bank;
+    bank_of_lane[lane] = bank;
     used |= 1U << bank;
   }
   // A lane without a bank of its own waits, unless its segment needs every lane that it still has.
   for (int lane = 0; lane < kPhaseLanes; ++lane) {
-    Supply& supply = *supplies[static_cast<std::size_t>(lane)];
-    int& bank = bank_of_lane[static_cast<std::size_t>(lane)];
+    Supply& supply = *supplies[lane];
+    int& bank = bank_of_lane[lane];
     if (bank < 0 && supply.left > 0 && supply.left >= supply.room) {
       bank = std::countr_zero(supply.banks);
       for (int other = bank + 1; other < kPhaseLanes; ++other)
@@ -151,7 +146,7 @@ void TaskSchedule::fill_phase(int phase, Gather& gather) {
     const int at = phase * kPhaseLanes + lane;
     gather.entry[at] = -1;
     if (bank < 0) continue;
-    ++readers[static_cast<std::size_t>(bank)];
+    ++readers[bank];
     const std::uint32_t entry = take(supply, bank);
     gather.entry[at] = entry;
     gather.panel_row[at] = static_cast<std::uint16_t>(row_of(matrix_, packing_, entry, first_column_));

@@ -1,4 +1,4 @@
-// How the entries of a task become gathers: which lane reads which panel row in which step, so that the lanes of a
+// Schedules the entries of a task as gathers: which lane reads which panel row in which step. The lanes of a
 // shared-memory access meet different banks.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace sparsmith::panel {
 
-// One gather of a warp: what each lane reads.
+// One gather of a warp: the panel row and the nonzero of each lane.
 struct Gather {
   std::uint16_t panel_row[kWarpLanes];
   std::int64_t entry[kWarpLanes];  // nonzero of the matrix, or -1
@@ -26,12 +26,12 @@ class TaskSchedule {
   std::int64_t phases() const { return phases_; }  // so far
 
  private:
-  struct Supply {  // what is left of a segment
+  struct Supply {  // the remaining entries of a segment
     std::uint32_t next[kPhaseLanes];
     std::uint32_t end[kPhaseLanes];
     std::int64_t left = 0;
-    std::int64_t room = 0;    // lanes that it is still given
-    std::uint32_t banks = 0;  // that it has entries in
+    std::int64_t room = 0;    // lanes that the segment still gets
+    std::uint32_t banks = 0;  // banks in which it has entries
   };
   std::uint32_t take(Supply& supply, int bank);
   void fill_phase(int phase, Gather& gather);

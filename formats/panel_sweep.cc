@@ -1,45 +1,26 @@
-#include "formats/panel_sweep.h"
+#include "formats/loads.h"
+#include "formats/panel_tasks.h"
 
 #include <algorithm>
-#include <queue>
-#include <utility>
 
 namespace sparsmith::panel {
-namespace {
-
-// The pieces of each warp: the longest goes to the warp with the least to do (Graham, 1969).
-std::vector<std::vector<Segment>> deal(std::vector<Segment> pieces, std::size_t warps) {
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const Segment& a, const Segment& b) { return a.length > b.length; });
-  using Load = std::pair<std::uint64_t, std::size_t>;  // entries, warp
-  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
-  for (std::size_t warp = 0; warp < warps; ++warp) loads.emplace(0, warp);
-  std::vector<std::vector<Segment>> dealt(warps);
-  for (const Segment& piece : pieces) {
-    const auto [entries, warp] = loads.top();
-    loads.pop();
-    loads.emplace(entries + piece.length, warp);
-    dealt[warp].push_back(piece);
-  }
-  return dealt;
-}
-
-}  // namespace
-
 void sweep(const CsrMatrix& matrix, const PanelPacking& packing, int step_entries, std::int64_t rows,
            std::vector<Segment> pieces, PartTasks& part) {
-  part.row_slots.assign(static_cast<std::size_t>(rows) + 1, 0);
+  part.row_slots.assign(rows + 1, 0);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     pieces[i].slot = static_cast<std::uint16_t>(i);
     part.row_slots[pieces[i].row + 1] = static_cast<std::uint16_t>(i + 1);
   }
-  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row)
+  for (std::int64_t row = 0; row < rows; ++row)
     part.row_slots[row + 1] = std::max(part.row_slots[row + 1], part.row_slots[row]);
   part.slot_count = part.row_slots.back();
 
-  const auto a_task = static_cast<std::size_t>(packing.segments());
+  const std::size_t a_task = packing.segments();
   const auto a_step = static_cast<std::uint32_t>(packing.segment_lanes * step_entries);
-  std::vector<std::vector<Segment>> owned = deal(std::move(pieces), part.shares.size());
+  sort_by_length(pieces);
+  Loads loads(std::ssize(part.shares));
+  std::vector<std::vector<Segment>> owned(part.shares.size());
+  for (const Segment& piece : pieces) owned[loads.give(piece.length)].push_back(piece);
   for (std::size_t warp = 0; warp < owned.size(); ++warp) {
     std::uint32_t steps = 0;
     for (std::int64_t end = packing.sweep_columns; !owned[warp].empty(); end += packing.sweep_columns) {
@@ -56,8 +37,7 @@ void sweep(const CsrMatrix& matrix, const PanelPacking& packing, int step_entrie
         parts.push_back(head);
       }
       std::erase_if(owned[warp], [](const Segment& piece) { return piece.length == 0; });
-      std::stable_sort(parts.begin(), parts.end(),
-                       [](const Segment& a, const Segment& b) { return a.length > b.length; });
+      sort_by_length(parts);
       for (std::size_t first = 0; first < parts.size(); first += a_task) {
         Task& task = part.shares[warp].emplace_back();
         task.steps = (parts[first].length + a_step - 1) / a_step;

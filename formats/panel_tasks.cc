@@ -5,11 +5,10 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
-#include <queue>
 #include <utility>
 
 #include "base/ceil_div.h"
-#include "formats/panel_sweep.h"
+#include "formats/loads.h"
 
 namespace sparsmith::panel {
 namespace {
@@ -60,13 +59,13 @@ class Segmenter {
     std::int64_t least = 0;
     std::vector<std::int64_t> counts;  // of segments, by length
     for (std::int64_t length = packing_.segment_length; length >= a_step; length -= 1 + length / kLengthSteps) {
-      counts.assign(static_cast<std::size_t>(length) + 1, 0);
+      counts.assign(length + 1, 0);
       std::int64_t slots = 0;
       for (const auto& [first, last] : ranges) {
         const std::int64_t pieces = pieces_of(last - first, length);
         slots += slot_count(pieces, packing_);
         if (pieces == 0) continue;
-        const auto longest = static_cast<std::size_t>(ceil_div(last - first, pieces));
+        const std::size_t longest = ceil_div(last - first, pieces);
         if (longest >= counts.size()) counts.resize(longest + 1);  // a row in kMostSegments pieces
         counts[longest] += pieces;
       }
@@ -74,7 +73,7 @@ class Segmenter {
       std::int64_t cost = 0;    // in gathers
       std::int64_t longer = 0;  // segments
       for (auto of_length = std::ssize(counts) - 1; of_length >= 0; --of_length) {
-        const std::int64_t with = longer + counts[static_cast<std::size_t>(of_length)];
+        const std::int64_t with = longer + counts[of_length];
         const std::int64_t tasks = ceil_div(with, a_task) - ceil_div(longer, a_task);  // whose longest these are
         cost += tasks * (ceil_div(of_length, a_step) * step_entries + kTaskCost);
         longer = with;
@@ -119,9 +118,7 @@ class Segmenter {
     std::exclusive_scan(next.begin(), next.end(), next.begin(), 0U);
     for (std::uint32_t entry = first; entry < last; ++entry) sorted_[next[bank(entry)]++] = entry;
   }
-  std::size_t bank(std::uint32_t entry) const {
-    return static_cast<std::size_t>(bank_of(matrix_, packing_, entry, first_column_));
-  }
+  int bank(std::uint32_t entry) const { return bank_of(matrix_, packing_, entry, first_column_); }
 
   const CsrMatrix& matrix_;
   const PanelPacking& packing_;
@@ -131,11 +128,6 @@ class Segmenter {
   std::vector<std::uint32_t> sorted_;  // entries of a row
   std::vector<std::uint32_t> starts_;  // of its segments, what is next
 };
-
-void sort_by_length(std::vector<Segment>& segments) {
-  std::stable_sort(segments.begin(), segments.end(),
-                   [](const Segment& a, const Segment& b) { return a.length > b.length; });
-}
 
 // Orders segments such that each 8 in turn are about equally long and complement one another's banks; long ones first.
 class Grouping {
@@ -147,8 +139,7 @@ class Grouping {
     for (std::size_t s = 0; s < segments.size(); ++s) {
       counts_[s].fill(0);
       for (std::uint32_t i = 0; i < segments[s].length; ++i)
-        ++counts_[s][static_cast<std::size_t>(
-            bank_of(matrix, packing, part.entries[segments[s].first + i], first_column))];
+        ++counts_[s][bank_of(matrix, packing, part.entries[segments[s].first + i], first_column)];
     }
   }
 
@@ -169,9 +160,7 @@ class Grouping {
     // A group that is not full comes last: only whole ones keep their lanes together.
     const auto whole = groups.end() - (groups.empty() || groups.back().size() == kPhaseLanes ? 0 : 1);
     const auto longest = [](const std::vector<Segment>& group) {
-      return std::max_element(group.begin(), group.end(),
-                              [](const auto& a, const auto& b) { return a.length < b.length; })
-          ->length;
+      return std::ranges::max_element(group, {}, &Segment::length)->length;
     };
     std::stable_sort(groups.begin(), whole, [&](const auto& a, const auto& b) { return longest(a) > longest(b); });
     segments_.clear();
@@ -285,16 +274,9 @@ class Dealing {
 // Deals whole tasks to shares, the longest to the one with the least to do (Graham, 1969).
 void deal_whole(std::vector<Task> tasks, PartTasks& part) {
   std::ranges::stable_sort(tasks, std::greater<>(), &Task::steps);
-  using Load = std::pair<std::uint32_t, std::size_t>;  // steps, share
-  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
-  for (std::size_t share = 0; share < part.shares.size(); ++share) loads.emplace(0, share);
-  for (Task& task : tasks) {
-    const auto [steps, share] = loads.top();
-    loads.pop();
-    loads.emplace(steps + task.steps, share);
-    part.most_steps = std::max(part.most_steps, steps + task.steps);
-    part.shares[share].push_back(std::move(task));
-  }
+  Loads loads(std::ssize(part.shares));
+  for (Task& task : tasks) part.shares[loads.give(task.steps)].push_back(std::move(task));
+  part.most_steps = static_cast<std::uint32_t>(loads.most());
 }
 
 // Gives every segment a slot of its row, which has `row_segments` of them.
@@ -311,7 +293,7 @@ void number_added_slots(PartTasks& part, std::span<const std::uint16_t> row_segm
 
 // Gives every segment its slot, a row's in the order in which they stand, or with `whole_rows` its row.
 void number_slots(PartTasks& part, std::int64_t rows, bool whole_rows) {
-  std::vector<std::uint32_t> next(static_cast<std::size_t>(rows) + 1, 0);
+  std::vector<std::uint32_t> next(rows + 1);
   const auto each_segment = [&](const auto& visit) {
     for (auto& share : part.shares)
       for (Task& task : share)
@@ -319,8 +301,8 @@ void number_slots(PartTasks& part, std::int64_t rows, bool whole_rows) {
           if (segment.length > 0) visit(segment);
   };
   each_segment([&](const Segment& segment) { ++next[segment.row + 1]; });
-  std::vector<bool> whole(static_cast<std::size_t>(rows), false);
-  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+  std::vector<bool> whole(rows);
+  for (std::int64_t row = 0; row < rows; ++row) {
     whole[row] = whole_rows && next[row + 1] == 1;
     next[row + 1] = next[row] + (whole[row] ? 0 : next[row + 1]);
   }
@@ -344,7 +326,7 @@ std::vector<std::int64_t> part_bounds(std::span<const std::int64_t> row_offsets,
   constexpr std::int64_t kRowCost = 4;  // of a row beside its nonzeros, in nonzeros
   const std::int64_t rows = std::ssize(row_offsets) - 1;
   const auto slots_of = [&](std::int64_t row) {
-    if (packing.adds()) return std::int64_t{row_segments[static_cast<std::size_t>(row)]};
+    if (packing.adds()) return std::int64_t{row_segments[row]};
     return slot_count(segment_count(row_offsets[row + 1] - row_offsets[row], packing), packing);
   };
   const std::int64_t of_cuts = cut_slots(packing);
@@ -375,7 +357,7 @@ std::vector<std::int64_t> part_bounds(std::span<const std::int64_t> row_offsets,
 PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int step_entries, std::int64_t first_row,
                      std::int64_t last_row, std::int64_t first_column, std::span<const std::uint16_t> row_segments) {
   PartTasks part;
-  part.shares.resize(static_cast<std::size_t>(packing.warps));
+  part.shares.resize(packing.warps);
   Segmenter segmenter(matrix, packing, first_column, part);
   segmenter.run(first_row, last_row, step_entries);
   std::vector<Segment>& segments = segmenter.segments;
@@ -389,7 +371,7 @@ PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int s
     Grouping(matrix, packing, first_column, part, segments).run();
   }
 
-  const auto a_task = static_cast<std::size_t>(packing.segments());
+  const std::size_t a_task = packing.segments();
   const auto a_step = static_cast<std::uint32_t>(packing.segment_lanes * step_entries);
   std::vector<Task> tasks;
   for (std::size_t first = 0; first < segments.size(); first += a_task) {
@@ -398,14 +380,13 @@ PartTasks make_tasks(const CsrMatrix& matrix, const PanelPacking& packing, int s
     for (std::size_t lane = 0; lane < a_task && first + lane < segments.size(); ++lane) {
       const Segment& segment = segments[first + lane];
       const int place = segment_of_lane(packing.order, packing.segments(), static_cast<int>(lane));
-      task.segments[static_cast<std::size_t>(place)] = segment;
+      task.segments[place] = segment;
       task.steps = std::max(task.steps, (segment.length + a_step - 1) / a_step);
     }
   }
   if (packing.adds()) {
     deal_whole(std::move(tasks), part);
-    number_added_slots(part, row_segments.subspan(static_cast<std::size_t>(first_row),
-                                                  static_cast<std::size_t>(last_row - first_row)));
+    number_added_slots(part, row_segments.subspan(first_row, last_row - first_row));
     return part;
   }
   Dealing(packing, step_entries, part).run(std::move(tasks));

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "formats/panel_words.h"
-#include "tests/packing_checks.h"
+#include "tests/support/packing_checks.h"
 
 namespace sparsmith::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <bit>
 
-#include "formats/packed_format.h"
+#include "base/split.h"
 #include "formats/packed_reader.h"
 #include "formats/panel.h"
 #include "formats/panel_tasks.h"
@@ -22,37 +22,63 @@ using panel::kWarpLanes;
 using panel::kWholeRow;
 using panel::StepWords;
 
-Result<PanelPacking> packing_named(std::string_view name) {
-  const auto parts = name_parts(name);
-  PanelPacking packing;
-  const auto wrong = invalid_input("a name of no panel packing");
-  if (parts.size() < 8) return wrong;
+bool is_power(int number) { return number >= 1 && std::has_single_bit(static_cast<unsigned>(number)); }
+
+// Whether numbers of a packing go together.
+bool is_sound(const PanelPacking& packing) {
+  constexpr int kMostWarps = 32;
+  constexpr int kMostColumnParts = 1 << 16;
+  if (packing.row_parts < 1 || packing.column_parts < 1 || packing.column_parts > kMostColumnParts ||
+      packing.warps < 1 || packing.warps > kMostWarps || packing.segment_length < 1 || !is_power(packing.segment_lanes))
+    return false;
+  if (packing.gathers()) {
+    if (!is_power(packing.token_lanes) || packing.token_lanes > 8 || packing.segment_lanes > packing.lanes() ||
+        packing.sweep_columns < 0 || packing.max_slots >= static_cast<int>(panel::kAddFlag) || packing.column_parts > 1)
+      return false;
+  } else if (packing.segment_lanes > 4 || (packing.whole_rows() && packing.max_slots > panel::kMostWholeRows)) {
+    return false;
+  }
+  return packing.max_slots >= least_slots(packing) && packing.max_slots <= panel::kMostSlots;
+}
+
+std::optional<PanelPacking> packing_named(std::string_view name) {
+  const auto parts = split(name, "_");
+  if (parts.size() < 8) return std::nullopt;
   const auto number = [&](std::size_t i, std::string_view prefix) {
     return static_cast<int>(number_of(parts[i], prefix));
   };
-  packing.row_parts = number(1, "r");
-  packing.column_parts = number(2, "k");
-  packing.warps = number(3, "w");
-  packing.segment_lanes = number(4, "t");
-  packing.segment_length = number(5, "l");
-  packing.max_slots = number(6, "s");
-  packing.turned = parts[7].starts_with("gather");  // as the packing is made, though there is no panel to turn
+  PanelPacking packing{.row_parts = number(1, "r"),
+                       .column_parts = number(2, "k"),
+                       .warps = number(3, "w"),
+                       .segment_lanes = number(4, "t"),
+                       .segment_length = number(5, "l"),
+                       .max_slots = number(6, "s"),
+                       .turned = false};
+  if (parts[7].starts_with("gather")) {
+    packing.token_lanes = number(7, "gather");
+    packing.turned = true;  // as the packing is made, though there is no panel to turn
+    if (parts.size() > 8) packing.sweep_columns = number(8, "sweep");
+  }
   if (parts[7] == "tensor") packing.order = panel::LaneOrder::kTensor;
   if (parts[7] == "sparse") packing.order = panel::LaneOrder::kSparseTensor;
-  if (parts[7].starts_with("gather")) packing.token_lanes = number(7, "gather");
   for (const std::string_view part : std::span(parts).subspan(8)) {
     if (part == "turned") packing.turned = true;
     if (part == "rows") packing.row_store = panel::RowStore::kDirect;
     if (part == "staged") packing.row_store = panel::RowStore::kStaged;
     if (part == "added") packing.row_store = panel::RowStore::kAdded;
-    if (part.starts_with("sweep")) packing.sweep_columns = static_cast<int>(number_of(part, "sweep"));
   }
-  constexpr int kMostWarps = 32;
-  constexpr int kMostColumnParts = 1 << 16;
-  if (packing.name() != name || packing.warps < 1 || packing.warps > kMostWarps || packing.segment_lanes < 1 ||
-      packing.column_parts < 1 || packing.column_parts > kMostColumnParts || packing.row_parts < 1)
-    return wrong;
-  return packing;
+  return packing.name() == name && is_sound(packing) ? std::optional(packing) : std::nullopt;
+}
+
+int packer_version(const PanelPacking& packing) { return packing.gathers() ? 4 : 5; }
+
+Status check(const PanelPacking& packing, std::int64_t /*rows*/, std::int64_t cols, DataType type) {
+  if (packing.staged() && size_of(type) != 2)
+    return invalid_argument(fmt::format("panel: rows of {} wait in as much room as their sums", short_name(type)));
+  if (!packing.gathers() && packing.width(cols) > panel::kMostRows - panel::kZeroRows)
+    return invalid_argument(
+        fmt::format("panel: K = {} in {} parts exceeds 16-bit columns", cols, packing.column_parts));
+  return {};
 }
 
 class PanelReader : public PackedReader {
@@ -65,15 +91,7 @@ class PanelReader : public PackedReader {
         width_(packing.width(view.cols)),
         segments_(packing.segments()) {
     constexpr std::int64_t kMost = std::int64_t{1} << 48;
-    parts.expect_fact("column_parts", packing.column_parts);
-    parts.expect_fact("width", width_);
-    parts.expect_fact("warps", packing.warps);
-    parts.expect_fact("segments", segments_);
-    parts.expect_fact("lane_order", static_cast<std::int64_t>(packing.order));
-    parts.expect_fact("turned", packing.turned ? 1 : 0);
-    parts.expect_fact("row_store", static_cast<std::int64_t>(packing.row_store));
-    parts.expect_fact("token_lanes", packing.token_lanes);
-    parts.expect_fact("sweep_columns", packing.sweep_columns);
+    for (const auto& [name, value] : panel::facts_of(packing, view.cols)) parts.expect_fact(name, value);
     parts_ = parts.fact("parts", 1, kMaxMatrixDimension);
     share_steps_ = parts.fact("share_steps", 1, std::int64_t{1} << 31);
     steps_ = parts.fact("steps", 0, kMost);
@@ -105,25 +123,16 @@ class PanelReader : public PackedReader {
     SPARSMITH_RETURN_IF_ERROR(check_parts());
     SPARSMITH_RETURN_IF_ERROR(check_steps(threads));
     SPARSMITH_RETURN_IF_ERROR(check_shares());
-    return check_ranges(parts_, 1, threads, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t part = begin; part < end; ++part) SPARSMITH_RETURN_IF_ERROR(check_slots(part));
-      return Status{};
-    });
+    return check_each(parts_, 1, threads, [&](std::int64_t part) { return check_slots(part); });
   }
 
   std::int64_t units() const override { return parts_; }
 
   Status read(std::int64_t unit, UnitRows& rows) const override {
-    rows.begin(static_cast<std::uint32_t>(unit), static_cast<std::size_t>(part_list_[unit].row_count));
+    rows.begin(unit, part_list_[unit].row_count);
     for (std::int64_t column_part = 0; column_part < packing_.column_parts; ++column_part) {
       const std::int64_t part = column_part * parts_ + unit;
-      bool sound = false;
-      switch (words_.form) {
-        case EntryForm::kHalves: sound = read_part<EntryForm::kHalves>(part, rows); break;
-        case EntryForm::kWords: sound = read_part<EntryForm::kWords>(part, rows); break;
-        case EntryForm::kApart: sound = read_part<EntryForm::kApart>(part, rows); break;
-      }
-      if (!sound)
+      if (!with_form([&]<EntryForm kForm>() { return read_part<kForm>(part, rows); }))
         return invalid_input(fmt::format("part {}: padding that no packer writes, or a nonzero without a row", part));
     }
     return rows.store_from(part_list_[unit].first_row);
@@ -145,8 +154,7 @@ class PanelReader : public PackedReader {
             static_cast<std::uint16_t>(slots_end(part_list_[part], row) - slots_begin(part_list_[part], row)));
     const std::vector<std::int64_t> bounds = panel::part_bounds(rows.offsets(), packing_, row_segments, parts_);
     bool same = std::ssize(bounds) == parts_ + 1;
-    for (std::int64_t part = 0; same && part < parts_; ++part)
-      same = part_list_[part].first_row == bounds[static_cast<std::size_t>(part)];
+    for (std::int64_t part = 0; same && part < parts_; ++part) same = part_list_[part].first_row == bounds[part];
     return same ? Status{} : invalid_input("parts begin at rows where no packer begins them");
   }
 
@@ -170,6 +178,22 @@ class PanelReader : public PackedReader {
   }
   const std::byte* step_at(std::int64_t share, std::int64_t step) const {
     return entries_.at((share * share_steps_ + step) * words_.step());
+  }
+  Elements<std::uint32_t> words_at(const std::byte* step) const {
+    return Elements<std::uint32_t>({step, static_cast<std::size_t>(words_.step()) * 4});
+  }
+  // What body<form>() returns, with a form that the compiler knows.
+  template <class Body>
+  bool with_form(const Body& body) const {
+    switch (words_.form) {
+      case EntryForm::kHalves: return body.template operator()<EntryForm::kHalves>();
+      case EntryForm::kWords: return body.template operator()<EntryForm::kWords>();
+      default: return body.template operator()<EntryForm::kApart>();
+    }
+  }
+  template <EntryForm kForm>
+  StepWords words_of() const {
+    return {words_.lanes, kForm, words_.task_end};
   }
 
   // The parts of a column part hold its rows one after the other, and all parts share out row_slots.
@@ -201,27 +225,24 @@ class PanelReader : public PackedReader {
 
   // All gathers stay inside, and the lanes of a warp agree where tasks end.
   Status check_steps(int threads) {
-    tasks_.assign(static_cast<std::size_t>(shares_.size()), 0);
-    return check_ranges(shares_.size(), 4, threads, [&](std::int64_t begin, std::int64_t end) -> Status {
-      for (std::int64_t share = begin; share < end; ++share) {
-        const std::int64_t count = shares_[share].step_count;
-        if (count > share_steps_) return invalid_input(fmt::format("share {} is too long", share));
-        bool inside = true;
-        bool ends = true;  // in the last step
-        for (std::int64_t step = 0; step < count; ++step) {
-          switch (words_.form) {
-            case EntryForm::kHalves: inside &= step_inside<EntryForm::kHalves>(step_at(share, step), ends); break;
-            case EntryForm::kWords: inside &= step_inside<EntryForm::kWords>(step_at(share, step), ends); break;
-            case EntryForm::kApart: inside &= step_inside<EntryForm::kApart>(step_at(share, step), ends); break;
-          }
-          tasks_[static_cast<std::size_t>(share)] += ends ? 1 : 0;
-        }
-        if (!inside || !ends)
-          return invalid_input(
-              fmt::format("share {} gathers from outside, or its lanes end tasks at different steps", share));
-      }
-      return {};
+    tasks_.assign(shares_.size(), 0);
+    return check_each(shares_.size(), 4, threads, [&](std::int64_t share) -> Status {
+      if (shares_[share].step_count > share_steps_) return invalid_input(fmt::format("share {} is too long", share));
+      if (with_form([&]<EntryForm kForm>() { return share_inside<kForm>(share); })) return {};
+      return invalid_input(
+          fmt::format("share {} gathers from outside, or its lanes end tasks at different steps", share));
     });
+  }
+
+  template <EntryForm kForm>
+  bool share_inside(std::int64_t share) {
+    bool inside = true;
+    bool ends = true;  // in the last step
+    for (std::int64_t step = 0; step < shares_[share].step_count; ++step) {
+      inside &= step_inside<kForm>(step_at(share, step), ends);
+      tasks_[share] += ends ? 1 : 0;
+    }
+    return inside && ends;
   }
 
   template <EntryForm kForm>
@@ -261,7 +282,7 @@ class PanelReader : public PackedReader {
     for (std::int64_t i = 0; i < shares_.size(); ++i) {
       const panel::Share share = shares_[i];
       if (share.first_task != tasks) return invalid_input(fmt::format("share {} begins with another's task", i));
-      tasks += tasks_[static_cast<std::size_t>(i)];
+      tasks += tasks_[i];
       steps += share.step_count;
       longest = std::max<std::int64_t>(longest, share.step_count);
     }
@@ -289,7 +310,7 @@ class PanelReader : public PackedReader {
       for (std::int64_t warp = 0; warp < packing_.warps; ++warp) {
         const std::int64_t share = index * packing_.warps + warp;
         const std::int64_t first = std::int64_t{shares_[share].first_task} * segments_;
-        const std::int64_t end = first + std::int64_t{tasks_[static_cast<std::size_t>(share)]} * segments_;
+        const std::int64_t end = first + std::int64_t{tasks_[share]} * segments_;
         for (std::int64_t i = first; i < end; ++i)
           if (task_slots_[i] != kNoSlot && !use_slot(task_slots_[i], i / segments_, first / segments_, of_part, use))
             return invalid_input(fmt::format("task_slots: part {} has no such slot as {}", index, task_slots_[i]));
@@ -370,7 +391,7 @@ class PanelReader : public PackedReader {
       std::int64_t task = shares_[share].first_task;
       for (std::int64_t first = 0; first < count; ++task) {
         std::int64_t end = first + 1;
-        while (!ends_task<kForm>(step_at(share, end - 1))) ++end;
+        while (!words_of<kForm>().ends_task(words_at(step_at(share, end - 1)))) ++end;
         sound &= read_task<kForm>(task, step_at(share, first), end - first, index / parts_ * width_, use, rows);
         for (; !packing_.gathers() && first < end; ++first) sound &= count_phases<kForm>(step_at(share, first), phases);
         first = end;
@@ -393,35 +414,12 @@ class PanelReader : public PackedReader {
     return true;
   }
 
-  template <EntryForm kForm>
-  static std::uint32_t column_at(const std::byte* step, int lanes, int lane, int e) {
-    std::uint32_t word;
-    const int at = kForm == EntryForm::kHalves  ? lane * 4 + e
-                   : kForm == EntryForm::kWords ? lane * 4 + 2 * e
-                                                : lanes * 4 + lane * 2 + e / 2;
-    std::memcpy(&word, step + at * 4, sizeof(word));
-    if constexpr (kForm == EntryForm::kWords) return word & ~panel::kWideTaskEnd;
-    if constexpr (kForm == EntryForm::kApart) return (e % 2 == 1 ? word >> 16 : word) & 0x7FFFU;
-    return word & 0x7FFFU;
-  }
-  template <EntryForm kForm>
-  static std::uint32_t value_at(const std::byte* step, int lane, int e) {
-    std::uint32_t word;
-    std::memcpy(&word, step + (lane * 4 + (kForm == EntryForm::kWords ? 2 * e + 1 : e)) * 4, sizeof(word));
-    return kForm == EntryForm::kHalves ? word >> 16 : word;
-  }
-  template <EntryForm kForm>
-  bool ends_task(const std::byte* step) const {
-    std::uint32_t word;
-    std::memcpy(&word, step + (kForm == EntryForm::kApart ? words_.lanes * 16 : 0), sizeof(word));
-    return (word & words_.task_end) != 0;
-  }
-
   // Lane by lane, since a lane's entries are all of one row.
   template <EntryForm kForm>
   bool read_task(std::int64_t task, const std::byte* steps, std::int64_t count, std::int64_t first_column, SlotUse& use,
                  UnitRows& rows) const {
-    constexpr int kEntries = kForm == EntryForm::kWords ? 2 : 4;
+    const StepWords words = words_of<kForm>();
+    const int entries = words.entries();
     const std::int64_t step_bytes = words_.step() * 4;
     const std::uint32_t idle_from = static_cast<std::uint32_t>(packing_.gathers() ? cols_ : width_);
     std::uint32_t idle_bits = 0;
@@ -437,13 +435,13 @@ class PanelReader : public PackedReader {
       } else if (has_row) {
         row = use.row_of_slot[packing_.sweep_columns > 0 ? slot & ~panel::kAddFlag : slot];
       }
-      UnitRows::Entry* const begin = has_row ? rows.room(row, static_cast<std::size_t>(count * kEntries)) : nullptr;
+      UnitRows::Entry* const begin = has_row ? rows.room(row, static_cast<std::size_t>(count * entries)) : nullptr;
       UnitRows::Entry* to = begin;
       for (std::int64_t step = 0; step < count; ++step) {
-        const std::byte* at = steps + step * step_bytes;
-        for (int e = 0; e < kEntries; ++e) {
-          const std::uint32_t named = column_at<kForm>(at, words_.lanes, lane, e);
-          const std::uint32_t bits = value_at<kForm>(at, holder, e);
+        const Elements<std::uint32_t> at = words_at(steps + step * step_bytes);
+        for (int e = 0; e < entries; ++e) {
+          const std::uint32_t named = words.column(at, lane, e);
+          const std::uint32_t bits = words.value(at, holder, e);
           const bool is_idle = named >= idle_from;
           idle_bits |= is_idle ? bits : 0;
           if (!has_row) {
@@ -469,15 +467,16 @@ class PanelReader : public PackedReader {
   template <EntryForm kForm>
   bool count_phases(const std::byte* step, std::int64_t& phases) const {
     const auto width = static_cast<std::uint32_t>(width_);
+    const StepWords words = words_of<kForm>();
+    const Elements<std::uint32_t> at = words_at(step);
     std::uint32_t wrong = 0;
     for (int e = 0; e < 4; ++e) {
       for (int phase = 0; phase < kWarpLanes; phase += kPhaseLanes) {
         std::uint32_t readers = 0;  // of each bank, in 4 bits
         std::array<std::uint32_t, kPhaseLanes> named;
         for (int i = 0; i < kPhaseLanes; ++i) {
-          named[static_cast<std::size_t>(i)] = column_at<kForm>(step, words_.lanes, phase + i, e);
-          readers += static_cast<std::uint32_t>(named[static_cast<std::size_t>(i)] < width)
-                     << (named[static_cast<std::size_t>(i)] % kPhaseLanes * 4);
+          named[i] = words.column(at, phase + i, e);
+          readers += static_cast<std::uint32_t>(named[i] < width) << (named[i] % kPhaseLanes * 4);
         }
         const std::uint32_t used = (readers | readers >> 1 | readers >> 2 | readers >> 3) & 0x11111111U;
         const auto idle =
@@ -512,17 +511,8 @@ class PanelReader : public PackedReader {
 }  // namespace
 
 PackedFormat panel_format() {
-  return {.name = "panel",
-          .pack = [](std::string_view name, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
-            SPARSMITH_ASSIGN_OR_RETURN(const PanelPacking packing, packing_named(name));
-            return pack_panel(matrix, packing, type);
-          },
-          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
-            SPARSMITH_ASSIGN_OR_RETURN(const PanelPacking packing, packing_named(view.packing));
-            SPARSMITH_RETURN_IF_ERROR(check_panel_packing(packing, view.rows, view.cols, view.value_type));
-            return open_reader<PanelReader>(view, {panel_packer_version(packing)}, packing);
-          },
-          .value_arrays = {"entries"}};
+  return format_of<PanelReader, packing_named, panel::pack, packer_version, check>(
+      {.name = "panel", .value_arrays = {"entries"}});
 }
 
 }  // namespace sparsmith

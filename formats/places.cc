@@ -7,7 +7,6 @@
 #include <cstring>
 #include <iterator>
 #include <span>
-#include <utility>
 
 #include "base/half.h"
 #include "formats/coding.h"
@@ -41,7 +40,7 @@ class NumberedWeight {
       : packing_(packing), type_(type) {
     static_cast<SparsityPattern&>(matrix_) = pattern;
     matrix_.data_type = type;
-    matrix_.values.resize(static_cast<std::size_t>(pattern.nnz()));
+    matrix_.values.resize(pattern.nnz());
   }
 
   // opposite: with the digit's complement, which differs from it for each nonzero.
@@ -97,8 +96,7 @@ std::string place_count_fact(std::string_view value_array) { return fmt::format(
 void add_places(const Places& places, PackedWeight& packed) {
   for (const ValueArray& array : value_arrays(packed)) packed.facts[place_count_fact(array.name)] = array.count;
   const auto add = [&](const char* name, const auto& list) {
-    const auto bytes = std::as_bytes(std::span(list));
-    packed.arrays.push_back({name, DataType::kUint32, {bytes.begin(), bytes.end()}});
+    packed.arrays.push_back(array_of(name, DataType::kUint32, list));
     packed.facts[name] = std::ssize(list);
   };
   add(kPlaces, places.first);
@@ -125,7 +123,7 @@ Result<Places> places_of(std::string_view packing, const SparsityPattern& patter
 
   constexpr std::uint32_t kNone = 0xFFFFFFFFU;
   Places places;
-  places.first.assign(static_cast<std::size_t>(pattern.nnz()), kNone);
+  places.first.assign(pattern.nnz(), kNone);
   for (const ValueArray& array : arrays) {
     const auto at = static_cast<std::size_t>(std::ranges::find(opposite.arrays, array.name, &PackedArray::name) -
                                              opposite.arrays.begin());
@@ -133,7 +131,7 @@ Result<Places> places_of(std::string_view packing, const SparsityPattern& patter
       if (element(packed[0], at, i) == element(opposite, at, i)) continue;
       std::uint64_t number = 0;
       for (int digit = 0; digit < digits; ++digit)
-        number |= std::uint64_t{element(packed[static_cast<std::size_t>(digit)], at, i) - 1} << (digit * bits);
+        number |= std::uint64_t{element(packed[digit], at, i) - 1} << (digit * bits);
       if (number >= places.first.size()) return not_of_the_pattern_alone(opposite, "array " + std::string(array.name));
       const auto place = static_cast<std::uint32_t>(array.first_place + i);
       if (places.first[number] == kNone) {

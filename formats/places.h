@@ -1,8 +1,7 @@
-// Where the values of a packed weight lie: what it takes to write new ones into it.
+// The places of the values in a packed weight, for writing new values into it.
 //
-// A place is the number of an element of the weight's type, counted through the format's value arrays one behind the
-// other. Places are found by packing the pattern with numbers in place of values, so no format has code of its own for
-// them.
+// A place is the index of an element of the weight's type, counted over the format's value arrays one behind the other.
+// Places are found by packing the pattern with numbers in place of values. So formats need no code for them.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +22,14 @@ struct PlaceCopy {
 };
 
 struct Places {
-  std::vector<std::uint32_t> first;  // of each nonzero, in the order of the pattern
-  std::vector<PlaceCopy> copies;     // what formats that pad with copies of a nonzero have besides, in ascending places
+  std::vector<std::uint32_t> first;  // the place of each nonzero, in the order of the pattern
+  std::vector<PlaceCopy> copies;     // further places, in formats that pad with copies of a nonzero; ascending
 };
 
-// The places of the pattern in the packing of that name, with values of `type`. Takes as long as two to four packings,
-// and their memory.
-//   Errors: PackedFormat::pack()'s; kUnsupported beyond 2^32 elements or 2^42 nonzeros, and for coded values; kInternal
-//   where what is between the values depends on them.
+// The places of the pattern in the packing of this name, with values of `type`. Takes the time and memory of two to
+// four packings.
+//   Errors: those of PackedFormat::pack(); kUnsupported beyond 2^32 elements or 2^42 nonzeros, and for coded values;
+//   kInternal if the numbers between the values depend on the values.
 Result<Places> places_of(std::string_view packing, const SparsityPattern& pattern, DataType type);
 
 // A value array and its share of the places.
@@ -42,8 +41,9 @@ struct ValueArray {
 // REQUIRES: a packing of a known format, with all its arrays.
 std::vector<ValueArray> value_arrays(const PackedWeight& packed);
 
-// What a plan that writes values binds to, besides the packing's own arrays: "places" (uint32[nnz]) and "place_copies"
-// (uint32[][2]), facts of the same names for how many there are, and a fact for the count of each value array.
+// Adds what a plan that writes values binds to, besides the packing's own arrays: "places" (uint32[nnz]) and
+// "place_copies" (uint32[][2]), facts of the same names with their lengths, and a fact for the count of each value
+// array.
 void add_places(const Places& places, PackedWeight& packed);
 inline constexpr const char* kPlaces = "places";
 inline constexpr const char* kPlaceCopies = "place_copies";

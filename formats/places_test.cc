@@ -6,8 +6,8 @@
 
 #include "formats/packed_format.h"
 #include "formats/stored_value.h"
-#include "tests/drawn_packings.h"
-#include "tests/packing_checks.h"
+#include "tests/support/drawn_packings.h"
+#include "tests/support/packing_checks.h"
 
 namespace sparsmith::test {
 namespace {
@@ -90,10 +90,10 @@ TEST_P(PlacesTest, ManyNonzerosHaveNumbersOfSeveralDigits) {
       if (drawn.nnz() > 1 << 14) return drawn;
     }
   }();
-  const DrawnPacking like = draw();
-  const auto packed = pack(like.packed.packing, matrix, DataType::kFloat16);
-  if (!packed.ok()) GTEST_SKIP() << "a packing of smaller weights: " << packed.status().to_string();
-  const Result<Places> places = places_of(like.packed.packing, matrix, DataType::kFloat16);
+  // Some packings are of narrower weights, or of wider ones.
+  Result<Places> places = internal_error("no packing drawn");
+  for (int tries = 0; tries < 100 && !places.ok(); ++tries)
+    places = places_of(draw().packed.packing, matrix, DataType::kFloat16);
   ASSERT_TRUE(places.ok()) << places.status().to_string();
   std::vector<std::uint32_t> sorted = places->first;
   for (const PlaceCopy& copy : places->copies) sorted.push_back(copy.place);

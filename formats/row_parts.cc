@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <queue>
@@ -20,7 +19,7 @@ std::vector<std::uint32_t> deal_row_parts(std::span<const std::int64_t> row_offs
     const std::int64_t begin = std::min(rows, part * kPartRows);
     return row_offsets[std::min(rows, begin + kPartRows)] - row_offsets[begin];
   };
-  std::vector<std::uint32_t> order(static_cast<std::size_t>(parts));
+  std::vector<std::uint32_t> order(parts);
   std::iota(order.begin(), order.end(), 0U);
   if (parts_of_block > 1) {
     std::vector<std::int64_t> weights(order.size());
@@ -41,21 +40,15 @@ std::vector<std::uint32_t> deal_row_parts(std::span<const std::int64_t> row_offs
   return first_rows;
 }
 
-PackedArray row_parts_array(const std::vector<std::uint32_t>& first_rows) {
-  PackedArray row_parts{"row_parts", DataType::kUint32, std::vector<std::byte>(first_rows.size() * 4)};
-  if (!first_rows.empty()) std::memcpy(row_parts.bytes.data(), first_rows.data(), row_parts.bytes.size());
-  return row_parts;
-}
-
 Status check_row_parts(const Elements<std::uint32_t>& row_parts) {
   const std::int64_t count = row_parts.size();
-  std::vector<bool> seen(static_cast<std::size_t>(count), false);
+  std::vector<bool> seen(count, false);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint32_t row = row_parts[i];
     const std::int64_t part = row / kPartRows;
-    if (row % kPartRows != 0 || part >= count || seen[static_cast<std::size_t>(part)])
+    if (row % kPartRows != 0 || part >= count || seen[part])
       return invalid_input(fmt::format("row_parts: a part of a row block begins at row {}", row));
-    seen[static_cast<std::size_t>(part)] = true;
+    seen[part] = true;
   }
   return {};
 }
@@ -64,7 +57,7 @@ Status check_dealt_parts(const Elements<std::uint32_t>& row_parts, std::span<con
                          int parts_of_block) {
   const std::vector<std::uint32_t> dealt = deal_row_parts(row_offsets, parts_of_block);
   for (std::int64_t i = 0; i < row_parts.size(); ++i)
-    if (row_parts[i] != dealt[static_cast<std::size_t>(i)])
+    if (row_parts[i] != dealt[i])
       return invalid_input(
           fmt::format("row_parts: part {} begins at row {}, which packers put elsewhere", i, row_parts[i]));
   return {};

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "matrix/synthesis.h"
-#include "tests/drawn_matrix.h"
+#include "tests/support/drawn_matrix.h"
 
 namespace sparsmith::test {
 namespace {
@@ -44,16 +44,16 @@ TEST(RowPartsTest, BlocksHoldAboutAsManyNonzeros) {
     const auto matrix = synthesize(spec);
     ASSERT_TRUE(matrix.ok()) << matrix.status().to_string();
     for (const int parts : {2, 4}) {
-      const auto dealt = deal_row_parts(*matrix, parts);
+      const auto dealt = deal_row_parts(matrix->row_offsets, parts);
       const double natural = fullest(*matrix, in_order(dealt.size()), parts);
       EXPECT_LE(fullest(*matrix, dealt, parts), natural) << parts;
       excess += fullest(*matrix, dealt, parts) - 1;
       natural_excess += natural - 1;
-      const PackedArray array = row_parts_array(dealt);
+      const PackedArray array = array_of("row_parts", DataType::kUint32, dealt);
       EXPECT_TRUE(check_row_parts(Elements<std::uint32_t>(array.bytes)).ok());
       EXPECT_TRUE(check_dealt_parts(Elements<std::uint32_t>(array.bytes), matrix->row_offsets, parts).ok());
     }
-    EXPECT_EQ(deal_row_parts(*matrix, 1), in_order(kRows / kPartRows));
+    EXPECT_EQ(deal_row_parts(matrix->row_offsets, 1), in_order(kRows / kPartRows));
   }
   EXPECT_GT(natural_excess, 6 * 0.04);
   EXPECT_LT(excess, 0.5 * natural_excess);
@@ -61,7 +61,7 @@ TEST(RowPartsTest, BlocksHoldAboutAsManyNonzeros) {
 
 TEST(RowPartsTest, PartsThatAreMissingOrThereTwiceAreRefused) {
   const auto refusal = [](const std::vector<std::uint32_t>& first_rows) {
-    const PackedArray array = row_parts_array(first_rows);
+    const PackedArray array = array_of("row_parts", DataType::kUint32, first_rows);
     return check_row_parts(Elements<std::uint32_t>(array.bytes));
   };
   EXPECT_TRUE(refusal({16, 0, 32}).ok());

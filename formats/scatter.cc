@@ -23,13 +23,9 @@ using scatter::RoundDealer;
 
 // Byte offset of each column in row 0 of a tile. (In row r it is another chunk, and r rows further.)
 std::vector<std::uint32_t> column_offsets(const ScatterPacking& packing) {
-  std::vector<std::uint32_t> offsets;
-  const bool natural = packing.columns == ScatterColumns::kNatural;
-  for (std::uint32_t column = 0; column < static_cast<std::uint32_t>(packing.tile_columns()); ++column) {
-    const std::uint32_t chunk = natural ? column / 8 : column / 32 * 4 + column / 4 % 2 * 2 + column / 2 % 2;
-    const std::uint32_t element = natural ? column % 8 : column % 32 / 8 * 2 + column % 2;
-    offsets.push_back(chunk * 16 + element * 2);
-  }
+  const std::vector<std::uint16_t> indices = scatter::element_indices(packing);
+  std::vector<std::uint32_t> offsets(packing.tile_columns());
+  for (std::uint32_t at = 0; at < offsets.size(); ++at) offsets[indices[at]] = 2 * at;
   return offsets;
 }
 
@@ -62,7 +58,6 @@ class RowBlock {
   std::span<const Entry> tile(std::int64_t t) const {
     return {entries_.data() + offsets_[t], offsets_[t + 1] - offsets_[t]};
   }
-  std::int64_t size() const { return std::ssize(entries_); }
 
  private:
   // Rounds the values of a row, and counts in offsets_[t + 1] those that tile t gets.
@@ -105,23 +100,6 @@ class RowBlock {
   std::vector<Entry> entries_;
 };
 
-Status check(const ScatterPacking& packing, DataType type) {
-  if (packing.tile_rows != 16 && packing.tile_rows != 32 && packing.tile_rows != 64)
-    return invalid_argument(fmt::format("scatter: tiles have 16, 32 or 64 rows, not {}", packing.tile_rows));
-  if (packing.min_rounds < 0 || packing.min_rounds > 64 || packing.min_rounds % 4 != 0)
-    return invalid_argument(
-        fmt::format("scatter: the least number of rounds is a multiple of 4 up to 64, not {}", packing.min_rounds));
-  if (type != DataType::kFloat16 && type != DataType::kBFloat16)
-    return invalid_argument(fmt::format("scatter: values are fp16 or bf16, not {}", short_name(type)));
-  return {};
-}
-
-// Of the tiles of a row block, beside the words that have a fixed place.
-struct BlockTiles {
-  std::vector<std::uint32_t> more;  // further words, tile by tile
-  std::int64_t stored = 0;          // entries, without padding
-};
-
 }  // namespace
 
 int ScatterPacking::tile_columns() const { return scatter::kTileElements / tile_rows; }
@@ -135,44 +113,36 @@ std::int64_t scatter_rounds(ScatterEntry entry, std::int64_t words) {
   return entry == ScatterEntry::kWord ? words : words / 3 * 4 + words % 3;
 }
 
-Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking& packing, DataType type) {
-  SPARSMITH_RETURN_IF_ERROR(check(packing, type));
+Status pack_tiles(const CsrMatrix& matrix, const ScatterPacking& packing, DataType type, PackedWeight& packed) {
   const std::int64_t row_blocks = ceil_div(matrix.rows, packing.tile_rows);
   const std::int64_t column_tiles = ceil_div(matrix.cols, packing.tile_columns());
   const std::int64_t tiles = row_blocks * column_tiles;
   if (tiles >= (std::int64_t{1} << 31))
     return invalid_argument(fmt::format("scatter: {} x {} has too many tiles", matrix.rows, matrix.cols));
 
-  const std::vector<std::uint32_t> first_rows = deal_row_parts(matrix, packing.tile_rows / scatter::kPartRows);
+  const std::vector<std::uint32_t> first_rows =
+      deal_row_parts(matrix.row_offsets, packing.tile_rows / scatter::kPartRows);
   const std::int64_t fixed = scatter::fixed_words(packing);
   const std::vector<std::uint16_t> places = scatter::fixed_places(packing);
 
-  PackedWeight packed;
-  packed.packing = packing.name();
-  packed.packer_version = 2;
-  packed.rows = matrix.rows;
-  packed.cols = matrix.cols;
-  packed.nnz = matrix.nnz();
-  packed.value_type = type;
   PackedArray entries{"entries", DataType::kUint32, std::vector<std::byte>(tiles * fixed * scatter::kLineBytes)};
   auto* first_words = reinterpret_cast<std::uint32_t*>(entries.bytes.data());
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(tiles) + 1, 0);
-  std::vector<std::uint32_t> rounds(static_cast<std::size_t>(tiles), 0);
-  std::vector<BlockTiles> blocks(static_cast<std::size_t>(row_blocks));
+  std::vector<std::int64_t> offsets(tiles + 1);
+  std::vector<std::int64_t> rounds(tiles);
+  std::vector<std::vector<std::uint32_t>> more_words(row_blocks);  // that have no fixed place, tile by tile
   parallel_for(row_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     RowBlock block(matrix, packing, type, first_rows);
     RoundDealer dealer(packing.entry, packing.min_rounds);
     for (std::int64_t b = begin; b < end; ++b) {
       block.collect(b);
-      blocks[b].stored = block.size();
       for (std::int64_t t = 0; t < column_tiles; ++t) {
         const std::int64_t tile = b * column_tiles + t;
         const std::span<const std::uint32_t> words = dealer.deal(block.tile(t));
-        rounds[tile] = static_cast<std::uint32_t>(dealer.rounds());
+        rounds[tile] = dealer.rounds();
         offsets[tile + 1] = std::ssize(words) / scatter::kLanes - fixed;
         std::uint32_t* const to = first_words + tile * fixed * scatter::kLanes;
         for (std::size_t i = 0; i < places.size(); ++i) to[places[i]] = words[i];
-        blocks[b].more.insert(blocks[b].more.end(), words.begin() + std::ssize(places), words.end());
+        more_words[b].insert(more_words[b].end(), words.begin() + std::ssize(places), words.end());
       }
     }
   });
@@ -181,26 +151,17 @@ Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking&
     return invalid_argument(fmt::format("scatter: {} nonzeros exceed 32-bit tile offsets", matrix.nnz()));
 
   PackedArray more{"more_entries", DataType::kUint32, std::vector<std::byte>(offsets.back() * scatter::kLineBytes)};
-  std::int64_t all_stored = 0;
-  for (std::int64_t b = 0; b < row_blocks; ++b) {
-    std::ranges::copy(std::as_bytes(std::span(blocks[b].more)),
+  for (std::int64_t b = 0; b < row_blocks; ++b)
+    std::ranges::copy(std::as_bytes(std::span(more_words[b])),
                       more.bytes.begin() + offsets[b * column_tiles] * scatter::kLineBytes);
-    all_stored += blocks[b].stored;
-  }
-  PackedArray more_offsets{"more_offsets", DataType::kUint32, std::vector<std::byte>((tiles + 1) * 4)};
-  std::transform(offsets.begin(), offsets.end(), reinterpret_cast<std::uint32_t*>(more_offsets.bytes.data()),
-                 [](std::int64_t offset) { return static_cast<std::uint32_t>(offset); });
   packed.arrays.push_back(std::move(entries));
   packed.arrays.push_back(std::move(more));
-  packed.arrays.push_back(std::move(more_offsets));
-  packed.arrays.push_back(row_parts_array(first_rows));
+  packed.arrays.push_back(
+      array_of("more_offsets", DataType::kUint32, std::vector<std::uint32_t>(offsets.begin(), offsets.end())));
+  packed.arrays.push_back(array_of("row_parts", DataType::kUint32, first_rows));
 
-  const scatter::RoundCounts of_tiles = scatter::count_rounds(std::move(rounds));
-  packed.facts = {{"row_blocks", row_blocks},  {"column_tiles", column_tiles},
-                  {"rounds", of_tiles.all},    {"padding", of_tiles.all * scatter::kLanes - all_stored},
-                  {"rounds_p5", of_tiles.p5},  {"rounds_p95", of_tiles.p95},
-                  {"rounds_max", of_tiles.max}};
-  return packed;
+  packed.facts = scatter::facts_of(std::move(rounds), row_blocks, column_tiles, matrix.nnz());
+  return {};
 }
 
 }  // namespace sparsmith

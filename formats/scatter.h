@@ -1,31 +1,29 @@
-// The scatter format: per tile of the dense matrix, the list of nonzeros with their positions in the tile
+// The scatter format: for each tile of the dense matrix, the list of its nonzeros with their positions in the tile
 // (scatter_layout.h has the arrays).
 //
-// The packer deals rows to row blocks, 16 neighbouring ones at a time, such that blocks have equally many nonzeros. It
-// chooses which lane stores an entry in which round: lanes get equally many, and those of a round meet
-// different banks of shared memory where the tile allows it. Packing is linear in nnz, uses all cores, and gives the
-// same bytes on any number of them.
+// The packer deals rows to row blocks, 16 neighbouring rows at a time, such that blocks have equally many nonzeros. It
+// chooses the lane and the round that store an entry. Lanes get equally many entries. The entries of a round meet
+// different banks of shared memory, if the tile allows it. Packing is linear in nnz, uses all cores, and gives the same
+// bytes on any number of cores.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "formats/packed_weight.h"
-#include "matrix/csr_matrix.h"
-#include "sparsmith/status.h"
-
 namespace sparsmith {
 
 enum class ScatterEntry : std::uint8_t {
-  kByte,  // 3 bytes a nonzero, and a little padding: a position is a byte, a lane has its bank
-  kWord,  // 4 bytes a nonzero, little padding, any bank
+  kByte,  // 3 bytes per nonzero, and a little padding: a position is a byte; a lane has its own bank
+  kWord,  // 4 bytes per nonzero, little padding, any bank
 };
 
 enum class ScatterColumns : std::uint8_t {
-  kFragments,  // as a lane's fragments of mma take them from X
+  kFragments,  // in the order in which a lane's mma fragments take them from X
   kNatural,
 };
 
+// Values are fp16 or bf16, and 0 is stored as -0. Facts: row_blocks, column_tiles, rounds (of all tiles), padding
+// (entries that are no nonzeros), and rounds_p5, rounds_p95 and rounds_max (rounds of a tile).
 struct ScatterPacking {
   ScatterEntry entry = ScatterEntry::kByte;
   int tile_rows = 64;  // 16, 32 or 64
@@ -38,13 +36,7 @@ struct ScatterPacking {
   bool operator==(const ScatterPacking&) const = default;
 };
 
-// Values are rounded to `type`, and 0 is stored as -0. Facts: row_blocks, column_tiles, rounds (of all
-// tiles), padding (entries of them that are no nonzeros), rounds_p5, rounds_p95 and rounds_max of a tile. Error:
-// kInvalidArgument for a packing that is not of the above, a type that is not of 16 bits, or a matrix of over 2^32
-// groups of 32 words.
-Result<PackedWeight> pack_scatter(const CsrMatrix& matrix, const ScatterPacking& packing, DataType type);
-
-// The rounds that the words of a tile hold, `words` of each lane. (Kernels have their own.)
+// The rounds of a tile with `words` words per lane. (Kernels have their own function.)
 std::int64_t scatter_rounds(ScatterEntry entry, std::int64_t words);
 
 }  // namespace sparsmith

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "formats/scatter_layout.h"
 
@@ -22,23 +23,36 @@ std::vector<std::uint16_t> fixed_places(const ScatterPacking& packing) {
   return places;
 }
 
-RoundCounts count_rounds(std::vector<std::uint32_t> rounds) {
-  RoundCounts counts;
-  if (rounds.empty()) return counts;
-  for (const std::uint32_t each : rounds) counts.all += each;
-  std::sort(rounds.begin(), rounds.end());
+std::vector<std::uint16_t> element_indices(const ScatterPacking& packing) {
+  const auto tile_columns = static_cast<std::uint32_t>(packing.tile_columns());
+  std::vector<std::uint16_t> indices;
+  for (std::uint32_t at = 0; at < kTileElements; ++at) {
+    const std::uint32_t row = at / tile_columns;
+    const std::uint32_t chunk = at % tile_columns / 8 ^ row % 8;
+    const std::uint32_t element = at % 8;
+    const std::uint32_t column =
+        packing.columns == ScatterColumns::kNatural
+            ? chunk * 8 + element
+            : chunk / 4 * 32 + element / 2 * 8 + chunk / 2 % 2 * 4 + chunk % 2 * 2 + element % 2;
+    indices.push_back(static_cast<std::uint16_t>(row * tile_columns + column));
+  }
+  return indices;
+}
+
+Facts facts_of(std::vector<std::int64_t> rounds, std::int64_t row_blocks, std::int64_t column_tiles, std::int64_t nnz) {
+  const std::int64_t all = std::accumulate(rounds.begin(), rounds.end(), std::int64_t{0});
+  std::ranges::sort(rounds);
   const auto quantile = [&](double share) {
-    return rounds[static_cast<std::size_t>(share * static_cast<double>(rounds.size() - 1))];
+    return rounds.empty() ? 0 : rounds[static_cast<std::size_t>(share * static_cast<double>(rounds.size() - 1))];
   };
-  counts.p5 = quantile(0.05);
-  counts.p95 = quantile(0.95);
-  counts.max = quantile(1);
-  return counts;
+  return {{"row_blocks", row_blocks},      {"column_tiles", column_tiles}, {"rounds", all},
+          {"padding", all * kLanes - nnz}, {"rounds_p5", quantile(0.05)},  {"rounds_p95", quantile(0.95)},
+          {"rounds_max", quantile(1)}};
 }
 
 std::span<const std::uint32_t> RoundDealer::deal(std::span<const Entry> entries) {
   choose_rounds(entries);
-  dealt_.assign(static_cast<std::size_t>(rounds_ * 32), 0);
+  dealt_.assign(rounds_ * 32, 0);
   if (form_ == ScatterEntry::kWord) {
     deal_words(entries);
     return dealt_;
@@ -50,7 +64,7 @@ std::span<const std::uint32_t> RoundDealer::deal(std::span<const Entry> entries)
 }
 
 void RoundDealer::pack_bytes() {
-  words_.resize(static_cast<std::size_t>((rounds_ / 4 * 3 + rounds_ % 4) * 32));
+  words_.resize((rounds_ / 4 * 3 + rounds_ % 4) * 32);
   for (std::int64_t first = 0; first < rounds_; first += 4) {
     const int rounds = static_cast<int>(std::min<std::int64_t>(4, rounds_ - first));
     for (int lane = 0; lane < 32; ++lane) {
@@ -63,8 +77,7 @@ void RoundDealer::pack_bytes() {
         words[0] |= position << (8 * i);
         words[1 + i / 2] |= (entry & 0xFFFFU) << (16 * (i % 2));
       }
-      for (int w = 0; w < 1 + rounds / 2; ++w)
-        words_[static_cast<std::size_t>(first / 4 * 96 + w * 32 + lane)] = words[w];
+      for (int w = 0; w < 1 + rounds / 2; ++w) words_[first / 4 * 96 + w * 32 + lane] = words[w];
     }
   }
 }
@@ -159,10 +172,10 @@ void RoundDealer::deal_words(std::span<const Entry> entries) {
     std::stable_sort(padded_.begin(), padded_.end(), [](Entry a, Entry b) { return line_of(a) < line_of(b); });
   }
   sort_banks(padded_);
-  std::vector<int> fill(static_cast<std::size_t>(rounds_), 0);
+  std::vector<int> fill(rounds_, 0);
   std::int64_t round = 0;
   const auto put = [&](Entry entry) {
-    at(round, fill[static_cast<std::size_t>(round)]++) = entry;
+    at(round, fill[round]++) = entry;
     round = round + 1 == rounds_ ? 0 : round + 1;
   };
   for (const std::vector<Entry>& list : banks_) {

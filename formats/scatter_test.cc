@@ -9,7 +9,7 @@
 
 #include "formats/scatter_layout.h"
 #include "formats/scatter_rounds.h"
-#include "tests/packing_checks.h"
+#include "tests/support/packing_checks.h"
 
 namespace sparsmith::test {
 namespace {

@@ -18,31 +18,14 @@ namespace {
 using scatter::kLanes;
 using scatter::kTileElements;
 
-Result<ScatterPacking> packing_named(std::string_view name) {
+std::optional<ScatterPacking> packing_named(std::string_view name) {
   for (const ScatterEntry entry : {ScatterEntry::kByte, ScatterEntry::kWord})
     for (const int tile_rows : {16, 32, 64})
       for (int min_rounds = 0; min_rounds <= 64; min_rounds += 4)
         for (const ScatterColumns columns : {ScatterColumns::kFragments, ScatterColumns::kNatural})
           if (const ScatterPacking packing{entry, tile_rows, min_rounds, columns}; packing.name() == name)
             return packing;
-  return invalid_input("a name of no scatter packing");
-}
-
-// Row * columns + column of each element of a tile, in the order in which it lies in shared memory.
-std::vector<std::uint16_t> element_indices(const ScatterPacking& packing) {
-  const auto tile_columns = static_cast<std::uint32_t>(packing.tile_columns());
-  std::vector<std::uint16_t> indices;
-  for (std::uint32_t at = 0; at < kTileElements; ++at) {
-    const std::uint32_t row = at / tile_columns;
-    const std::uint32_t chunk = at % tile_columns / 8 ^ row % 8;
-    const std::uint32_t element = at % 8;
-    const std::uint32_t column =
-        packing.columns == ScatterColumns::kNatural
-            ? chunk * 8 + element
-            : chunk / 4 * 32 + element / 2 * 8 + chunk / 2 % 2 * 4 + chunk % 2 * 2 + element % 2;
-    indices.push_back(static_cast<std::uint16_t>(row * tile_columns + column));
-  }
-  return indices;
+  return std::nullopt;
 }
 
 // A tile that entries are stored to.
@@ -90,16 +73,15 @@ class ScatterReader : public PackedReader {
         row_blocks_(ceil_div(view.rows, packing.tile_rows)),
         column_tiles_(ceil_div(view.cols, packing.tile_columns())),
         tiles_(row_blocks_ * column_tiles_),
+        facts_(view.facts == nullptr ? Facts() : *view.facts),
         fixed_(scatter::fixed_words(packing)),
         places_(scatter::fixed_places(packing)),
-        indices_(element_indices(packing)) {
+        indices_(scatter::element_indices(packing)) {
     constexpr std::int64_t kMost = std::int64_t{1} << 40;
-    parts.require(view.value_type != DataType::kFloat32, "values are fp16 or bf16");
     parts.expect_fact("row_blocks", row_blocks_);
     parts.expect_fact("column_tiles", column_tiles_);
-    facts_ = {parts.fact("rounds", 0, kMost), parts.fact("rounds_p5", 0, kMost), parts.fact("rounds_p95", 0, kMost),
-              parts.fact("rounds_max", 0, kMost)};
-    padding_ = parts.fact("padding", 0, kMost);
+    for (const char* counted : {"rounds", "rounds_p5", "rounds_p95", "rounds_max", "padding"})
+      parts.fact(counted, 0, kMost);
     entries_ = parts.array<std::uint32_t>("entries", DataType::kUint32, tiles_ * fixed_ * kLanes);
     more_ = parts.array<std::uint32_t>("more_entries", DataType::kUint32);
     more_offsets_ = parts.array<std::uint32_t>("more_offsets", DataType::kUint32, tiles_ + 1);
@@ -138,7 +120,7 @@ class ScatterReader : public PackedReader {
   std::int64_t units() const override { return row_blocks_; }
 
   Status read(std::int64_t unit, UnitRows& rows) const override {
-    rows.begin(static_cast<std::uint32_t>(unit), static_cast<std::size_t>(packing_.tile_rows));
+    rows.begin(unit, packing_.tile_rows);
     DenseTile dense;
     for (std::int64_t t = 0; t < column_tiles_; ++t) {
       const std::int64_t tile = unit * column_tiles_ + t;
@@ -154,13 +136,10 @@ class ScatterReader : public PackedReader {
   }
 
   Status check_whole(const UnpackedRows& rows) const override {
-    std::vector<std::uint32_t> rounds(static_cast<std::size_t>(tiles_));
+    std::vector<std::int64_t> rounds(tiles_);
     for (std::int64_t tile = 0; tile < tiles_; ++tile)
-      rounds[static_cast<std::size_t>(tile)] = static_cast<std::uint32_t>(
-          scatter_rounds(packing_.entry, fixed_ + more_offsets_[tile + 1] - more_offsets_[tile]));
-    const scatter::RoundCounts counts = scatter::count_rounds(std::move(rounds));
-    if (counts.all != facts_.all || counts.p5 != facts_.p5 || counts.p95 != facts_.p95 || counts.max != facts_.max ||
-        counts.all * kLanes - rows.nnz() != padding_)
+      rounds[tile] = scatter_rounds(packing_.entry, fixed_ + more_offsets_[tile + 1] - more_offsets_[tile]);
+    if (scatter::facts_of(std::move(rounds), row_blocks_, column_tiles_, rows.nnz()) != facts_)
       return invalid_input("facts count other rounds and padding than there are");
     return check_dealt_parts(row_parts_, rows.offsets(), row_parts());
   }
@@ -187,8 +166,7 @@ class ScatterReader : public PackedReader {
       for (int i = 0; i < 4; ++i) inside &= (positions >> (8 * i) & 0xFFU) < kBeyond;
     };
     const Elements<std::uint32_t> fixed = fixed_of(tile);
-    for (std::int64_t word = 0; word < fixed_; word += 3)
-      look_at(fixed[places_[static_cast<std::size_t>(word * kLanes + kLanes - 1)]]);
+    for (std::int64_t word = 0; word < fixed_; word += 3) look_at(fixed[places_[word * kLanes + kLanes - 1]]);
     const Elements<std::uint32_t> more = more_of(tile);
     for (std::int64_t word = 0; word < more.size(); word += std::int64_t{3} * kLanes) look_at(more[word + kLanes - 1]);
     return inside;
@@ -265,18 +243,18 @@ class ScatterReader : public PackedReader {
   const std::int64_t row_blocks_;
   const std::int64_t column_tiles_;
   const std::int64_t tiles_;
+  const Facts facts_;
   const std::int64_t fixed_;  // words of each lane
   const std::vector<std::uint16_t> places_;
   const std::vector<std::uint16_t> indices_;
-  scatter::RoundCounts facts_;
-  std::int64_t padding_ = 0;
   Elements<std::uint32_t> entries_, more_, more_offsets_, row_parts_;
 };
 
 }  // namespace
 
 PackedFormat scatter_format() {
-  return format_of<ScatterReader, packing_named, pack_scatter, 2>("scatter", {"entries", "more_entries"}, true);
+  return format_of<ScatterReader, packing_named, pack_tiles, 2>(
+      {.name = "scatter", .value_arrays = {"entries", "more_entries"}, .negative_zeros = true, .halves_only = true});
 }
 
 }  // namespace sparsmith

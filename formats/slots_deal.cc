@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <queue>
 #include <utility>
 
 #include "base/ceil_div.h"
+#include "formats/loads.h"
 
 namespace sparsmith {
 namespace {
@@ -17,16 +17,10 @@ std::vector<std::vector<std::uint32_t>> deal(const std::vector<std::int64_t>& ro
   std::iota(order.begin(), order.end(), 0U);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return row_slots[a] > row_slots[b]; });
-  using Load = std::pair<std::int64_t, std::int64_t>;  // of a part, and which
-  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
-  for (std::int64_t part = 0; part < parts; ++part) loads.emplace(0, part);
-  std::vector<std::vector<std::uint32_t>> dealt(static_cast<std::size_t>(parts));
-  for (const std::uint32_t row : order) {
-    const auto [load, part] = loads.top();
-    loads.pop();
-    dealt[part].push_back(row);
-    loads.emplace(load + 8 * row_slots[row] + 1, part);  // adding a row up costs a little, even if it is empty
-  }
+  Loads loads(parts);
+  std::vector<std::vector<std::uint32_t>> dealt(parts);
+  // Adding a row up costs a little, even if it is empty.
+  for (const std::uint32_t row : order) dealt[loads.give(8 * row_slots[row] + 1)].push_back(row);
   return dealt;
 }
 
@@ -87,8 +81,7 @@ std::vector<slots::Row> SlotsDeal::describe(const std::vector<std::int64_t>& row
   return descriptors;
 }
 
-std::map<std::string, std::int64_t> SlotsDeal::facts(const SlotsPacking& packing,
-                                                     const std::vector<std::int64_t>& row_slots) const {
+Facts SlotsDeal::facts(const SlotsPacking& packing, const std::vector<std::int64_t>& row_slots) const {
   const std::int64_t total = std::accumulate(row_slots.begin(), row_slots.end(), std::int64_t{0});
   const std::int64_t slot_length = std::int64_t{packing.vector_width} * packing.tiles_per_slot;
   const std::int64_t parts = std::ssize(rows);

@@ -8,8 +8,8 @@
 
 #include "formats/slots.h"
 #include "formats/slots_layout.h"
-#include "tests/drawn_slots.h"
-#include "tests/packing_checks.h"
+#include "tests/support/drawn_slots.h"
+#include "tests/support/packing_checks.h"
 
 namespace sparsmith::test {
 namespace {

@@ -1,7 +1,7 @@
-// Distances to the column before in the slots format: how long they may be, and where their bits are (slots_layout.h).
+// Distances to the previous column in the slots format: their longest values, and the places of their bits
+// (slots_layout.h).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "formats/slots.h"
@@ -9,33 +9,22 @@
 
 namespace sparsmith {
 
-// The longest distance that the columns of a tile hold; 0 for whole columns.
-constexpr int longest_step(SlotColumns columns) {
-  switch (columns) {
-    case SlotColumns::kUint16:
-    case SlotColumns::kUint32: return 0;
-    case SlotColumns::kDelta8:
-    case SlotColumns::kOffset8: return slots::kMaxStep;
-    case SlotColumns::kDelta4: return slots::kMaxStep4;
-    case SlotColumns::kDelta6: return slots::kMaxStep6;
-    case SlotColumns::kDelta3: return slots::kMaxStep3;
-  }
-  return 0;
-}
+constexpr int longest_step(SlotColumns columns) { return slot_columns_kind(columns).longest_step; }
+// Whether a longer distance has padding in it, with weights of -0. Otherwise it ends the tile.
+constexpr bool pads_long_steps(SlotColumns columns) { return columns >= SlotColumns::kDelta4; }
 
-// Whether a longer distance than that has padding in it, of weights of -0, instead of ending the tile.
-constexpr bool pads_long_steps(SlotColumns columns) {
-  return columns == SlotColumns::kDelta3 || columns == SlotColumns::kDelta4 || columns == SlotColumns::kDelta6;
-}
+// A distance that is not the first of a tile is stored less this number.
+constexpr std::uint32_t least_step(SlotColumns columns) { return columns == SlotColumns::kDelta3 ? 1 : 0; }
 
-// How much padding stands between neighbours of a tile at this distance.
+// The number of paddings between neighbours of a tile at this distance.
 constexpr std::int64_t padding_of(SlotColumns columns, std::uint32_t distance) {
+  if (!pads_long_steps(columns)) return 0;
   const auto longest = static_cast<std::uint32_t>(longest_step(columns));
-  return distance <= longest || !pads_long_steps(columns) ? 0 : (distance - 1) / longest;
+  return distance <= longest ? 0 : (distance - 1) / longest;
 }
 
-// What the columns of a lane's tile store for four neighbours from 4 `group` on, a byte each; of columns of 3 bits that
-// is the distance less 1. `words`: the lane's, in order.
+// The stored distances of four neighbours of a lane's tile, from neighbour 4 `group` on, one byte each. With columns of
+// 3 bits, a stored distance is the distance less 1. `words`: the lane's words, in order.
 inline std::uint32_t four_steps(SlotColumns columns, const std::uint32_t* words, int group) {
   switch (columns) {
     case SlotColumns::kDelta4: return words[group / 2] >> (4 * (group % 2)) & 0x0F0F0F0FU;
@@ -49,9 +38,19 @@ inline std::uint32_t four_steps(SlotColumns columns, const std::uint32_t* words,
   }
 }
 
-// Of columns that pad long steps, the distance of entry `e` of a lane. `columns`: those of a tile.
-std::uint32_t read_step(SlotColumns kind, const std::byte* columns, int lane, int e, int lane_bytes);
-// The same of zero bytes, written.
-void write_step(SlotColumns kind, std::byte* columns, int lane, int e, int lane_bytes, std::uint32_t step);
+// Writes stored distances, in the form that four_steps() returns. REQUIRES: their bits in `words` are 0.
+inline void put_four_steps(SlotColumns columns, std::uint32_t* words, int group, std::uint32_t four) {
+  if (columns == SlotColumns::kDelta4) {
+    words[group / 2] |= four << (4 * (group % 2));
+  } else if (columns == SlotColumns::kDelta6) {
+    if (group < 3) words[group] |= four;
+    for (int w = 0; group == 3 && w < 3; ++w) words[w] |= four << (2 + 2 * w) & 0xC0C0C0C0U;
+  } else if (group < 6) {
+    words[group / 2] |= four << (3 * (group % 2));
+  } else {
+    words[group == 6 ? 0 : 2] |= four << 6 & 0xC0C0C0C0U;
+    words[1] |= (four >> 2 & 0x01010101U) << group;
+  }
+}
 
 }  // namespace sparsmith

@@ -12,8 +12,9 @@
 #include "formats/slots_layout.h"
 #include "formats/slots_steps.h"
 #include "formats/slots_tiles.h"
-#include "tests/drawn_packings.h"
-#include "tests/packing_checks.h"
+#include "tests/support/drawn_packings.h"
+#include "tests/support/packing_checks.h"
+#include "tests/support/slot_bits.h"
 
 namespace sparsmith::test {
 namespace {
@@ -324,6 +325,27 @@ TEST(SlotsTest, EveryRowHasItsOwnSlots) {
   EXPECT_TRUE(refused([](std::span<slots::Row> rows) { rows[1].range = rows[0].range; }));
   EXPECT_TRUE(refused([](std::span<slots::Row> rows) { rows[1].row = rows[0].row; }));
   EXPECT_TRUE(refused([](std::span<slots::Row> rows) { rows[1].row = slots::kNoRow; }));
+}
+
+// An empty row with a slot of padding would be dealt as one with a nonzero is.
+TEST(SlotsTest, ARowHasNoMoreSlotsThanItsNonzerosNeed) {
+  CsrMatrix matrix;
+  matrix.rows = 2;
+  matrix.cols = 300;
+  matrix.row_offsets = {0, 2, 2};
+  matrix.column_indices = {3, 4};
+  matrix.values = {1.0F, 2.0F};
+  for (const SlotColumns columns : {SlotColumns::kUint16, SlotColumns::kUint32, SlotColumns::kDelta8,
+                                    SlotColumns::kOffset8, SlotColumns::kDelta4}) {
+    auto packed = pack_slots(matrix, {columns, 8, 1, 1}, DataType::kFloat16);
+    ASSERT_TRUE(packed.ok());
+    const std::span<slots::Row> rows = elements_of<slots::Row>(*packed, "rows");
+    ASSERT_EQ(rows[1].row, 1U);
+    ASSERT_EQ(rows[1].range, 1U);
+    ASSERT_TRUE(unpack(*packed).ok());
+    rows[1].range |= 1U << 16;
+    EXPECT_EQ(unpack(*packed).status().code(), StatusCode::kInvalidInput) << slot_columns_name(columns);
+  }
 }
 
 }  // namespace

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstring>
-#include <limits>
 
 #include "base/ceil_div.h"
 #include "base/parallel_for.h"
@@ -28,8 +26,6 @@ using two_four::kTileBytes;
 using two_four::kTileRows;
 using two_four::kValueBytes;
 
-constexpr std::int64_t kNoRow = std::numeric_limits<std::int64_t>::max();
-
 using PlacesOfRow = std::array<GroupPlace, kStripColumns / kGroup>;
 
 // Of the rows of a tile.
@@ -37,8 +33,7 @@ constexpr std::array<PlacesOfRow, kTileRows> kPlaces = [] {
   std::array<PlacesOfRow, kTileRows> places{};
   for (int row = 0; row < kTileRows; ++row)
     for (int column = 0; column < kStripColumns; column += kGroup)
-      places[static_cast<std::size_t>(row)][static_cast<std::size_t>(column / kGroup)] =
-          two_four::place_of_group(row, column);
+      places[row][column / kGroup] = two_four::place_of_group(row, column);
   return places;
 }();
 
@@ -50,25 +45,19 @@ std::int64_t end_of_group(const CsrMatrix& matrix, std::int64_t first, std::int6
   return i;
 }
 
-// The first row with more than two nonzeros in a group, or kNoRow.
-std::int64_t first_illegal_row(const CsrMatrix& matrix) {
-  std::atomic<std::int64_t> first = kNoRow;
-  parallel_for(matrix.rows, kPanelRows, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      const std::int64_t row_end = matrix.row_offsets[row + 1];
-      for (std::int64_t i = matrix.row_offsets[row]; i < row_end;) {
-        const std::int64_t group_end = end_of_group(matrix, i, row_end);
-        if (group_end - i > 2) {
-          std::int64_t known = first;
-          while (row < known && !first.compare_exchange_weak(known, row)) {
-          }
-          return;  // the others of this range are further down
-        }
-        i = group_end;
-      }
+// The error of the first row with more than two nonzeros in a group.
+Status check_groups(const CsrMatrix& matrix) {
+  return check_each(matrix.rows, kPanelRows, 0, [&](std::int64_t row) -> Status {
+    const std::int64_t row_end = matrix.row_offsets[row + 1];
+    for (std::int64_t i = matrix.row_offsets[row]; i < row_end;) {
+      const std::int64_t group_end = end_of_group(matrix, i, row_end);
+      if (group_end - i > 2)
+        return invalid_argument(
+            fmt::format("two_four: row {} has more than two nonzeros among four columns; prune the weight 2:4", row));
+      i = group_end;
     }
+    return {};
   });
-  return first;
 }
 
 class Packer {
@@ -79,23 +68,12 @@ class Packer {
         panels_(ceil_div(matrix.rows, kPanelRows)),
         strips_(ceil_div(matrix.cols, kStripColumns)) {}
 
-  PackedWeight pack() const {
-    const auto panel_bytes = static_cast<std::size_t>(strips_) * kStripBytes;
-    PackedArray tiles{"tiles", DataType::kUint8,
-                      std::vector<std::byte>(static_cast<std::size_t>(panels_) * panel_bytes)};
-    parallel_for(panels_, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t panel = begin; panel < end; ++panel)
-        fill(panel, tiles.bytes.data() + static_cast<std::size_t>(panel) * panel_bytes);
-    });
-    PackedWeight packed;
-    packed.packing = kTwoFourPacking;
-    packed.rows = matrix_.rows;
-    packed.cols = matrix_.cols;
-    packed.nnz = matrix_.nnz();
-    packed.value_type = type_;
+  void pack(PackedWeight& packed) const {
+    const std::int64_t panel_bytes = strips_ * kStripBytes;
+    PackedArray tiles{"tiles", DataType::kUint8, std::vector<std::byte>(panels_ * panel_bytes)};
+    parallel_each(panels_, [&](std::int64_t panel) { fill(panel, tiles.bytes.data() + panel * panel_bytes); });
     packed.facts = {{"panels", panels_}, {"strips", strips_}};
     packed.arrays.push_back(std::move(tiles));
-    return packed;
   }
 
  private:
@@ -166,9 +144,8 @@ constexpr std::array<std::uint32_t, 4> kLegalPlaces = [] {
 
 class TwoFourReader : public PackedReader {
  public:
-  TwoFourReader(const PackedView& view, PackedParts& parts)
+  TwoFourReader(const PackedView& view, NoParameters /*packing*/, PackedParts& parts)
       : panels_(ceil_div(view.rows, kPanelRows)), strips_(ceil_div(view.cols, kStripColumns)) {
-    parts.require(view.value_type != DataType::kFloat32, "values are fp16 or bf16");
     parts.expect_fact("panels", panels_);
     parts.expect_fact("strips", strips_);
     tiles_ = parts.array<std::byte>("tiles", DataType::kUint8, panels_ * strips_ * kStripBytes);
@@ -179,7 +156,7 @@ class TwoFourReader : public PackedReader {
   std::int64_t units() const override { return panels_; }
 
   Status read(std::int64_t unit, UnitRows& rows) const override {
-    rows.begin(static_cast<std::uint32_t>(unit), kPanelRows);
+    rows.begin(unit, kPanelRows);
     for (std::int64_t strip = 0; strip < strips_; ++strip) {
       for (std::size_t row = 0; row < kPanelRows; ++row) {
         const std::byte* const tile = tiles_.at((unit * strips_ + strip) * kStripBytes) + row / kTileRows * kTileBytes;
@@ -220,32 +197,21 @@ class TwoFourReader : public PackedReader {
   Elements<std::byte> tiles_;
 };
 
-}  // namespace
-
-Result<PackedWeight> pack_two_four(const CsrMatrix& matrix, DataType type) {
-  if (type != DataType::kFloat16 && type != DataType::kBFloat16)
-    return invalid_argument(fmt::format("two_four: values are fp16 or bf16, not {}", short_name(type)));
-  constexpr std::int64_t kMost = std::int64_t{1} << 31;
-  if (matrix.rows >= kMost - kPanelRows || matrix.cols >= kMost - kStripColumns)
-    return invalid_argument(fmt::format("two_four: {} x {} exceeds 32-bit indices", matrix.rows, matrix.cols));
-  const std::int64_t illegal = first_illegal_row(matrix);
-  if (illegal != kNoRow)
-    return invalid_argument(
-        fmt::format("two_four: row {} has more than two nonzeros among four columns; prune the weight 2:4", illegal));
-  return Packer(matrix, type).pack();
+std::optional<NoParameters> packing_named(std::string_view name) {
+  return name == kTwoFourPacking ? std::optional(NoParameters()) : std::nullopt;
 }
 
+Status pack_weight(const CsrMatrix& matrix, NoParameters /*packing*/, DataType type, PackedWeight& packed) {
+  SPARSMITH_RETURN_IF_ERROR(check_groups(matrix));
+  Packer(matrix, type).pack(packed);
+  return {};
+}
+
+}  // namespace
+
 PackedFormat two_four_format() {
-  return {.name = kTwoFourPacking,
-          .pack = [](std::string_view name, const CsrMatrix& matrix, DataType type) -> Result<PackedWeight> {
-            if (name != kTwoFourPacking) return invalid_input("a name of no two_four packing");
-            return pack_two_four(matrix, type);
-          },
-          .open = [](const PackedView& view) -> Result<std::unique_ptr<PackedReader>> {
-            if (view.packing != kTwoFourPacking) return invalid_input("a name of no two_four packing");
-            return open_reader<TwoFourReader>(view, {1});
-          },
-          .value_arrays = {"tiles"}};
+  return format_of<TwoFourReader, packing_named, pack_weight, 1>(
+      {.name = kTwoFourPacking, .value_arrays = {"tiles"}, .halves_only = true});
 }
 
 }  // namespace sparsmith

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "formats/two_four_layout.h"
-#include "tests/drawn_two_four.h"
-#include "tests/packing_checks.h"
+#include "tests/support/drawn_two_four.h"
+#include "tests/support/packing_checks.h"
 
 namespace sparsmith::test {
 namespace {

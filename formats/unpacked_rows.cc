@@ -111,7 +111,7 @@ bool UnitRows::sort(std::span<Entry> entries) {
   }
   if (mask_.empty()) {
     mask_.resize(static_cast<std::size_t>(cols_) / 64 + 1);
-    bits_.resize(static_cast<std::size_t>(cols_));
+    bits_.resize(cols_);
   }
   std::uint64_t twice = 0;
   for (const Entry& entry : entries) {
@@ -146,7 +146,7 @@ Status UnitRows::store(std::span<const std::int64_t> matrix_rows) {
       continue;
     }
     SPARSMITH_RETURN_IF_ERROR(store_row(entries, row, first));
-    places_[static_cast<std::size_t>(row)] = {unit_, static_cast<std::uint32_t>(entries.size()), first};
+    places_[row] = {unit_, static_cast<std::uint32_t>(entries.size()), first};
     first += entries.size();
   }
   return {};
@@ -184,8 +184,8 @@ Result<UnpackedRows> UnpackedRows::read(const PackedView& shape, const PackedRea
   UnpackedRows result;
   result.cols_ = shape.cols;
   result.type_ = shape.value_type;
-  result.rows_.resize(static_cast<std::size_t>(shape.rows));
-  result.units_.resize(static_cast<std::size_t>(reader.units()));
+  result.rows_.resize(shape.rows);
+  result.units_.resize(reader.units());
   std::atomic<std::int64_t> next = 0;
   const std::int64_t workers = threads > 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
   const Status status = check_ranges(workers, 1, threads, [&](std::int64_t, std::int64_t) {
@@ -247,13 +247,9 @@ void UnpackedRows::each_value_block(const Visit& visit) const {
 }
 
 CsrMatrix UnpackedRows::matrix() const {
-  CsrMatrix matrix;
-  matrix.rows = rows();
-  matrix.cols = cols_;
-  matrix.data_type = type_;
-  matrix.row_offsets = offsets_;
-  matrix.column_indices.reserve(static_cast<std::size_t>(nnz()));
-  matrix.values.reserve(static_cast<std::size_t>(nnz()));
+  CsrMatrix matrix{{rows(), cols_, offsets_}, type_};
+  matrix.column_indices.reserve(nnz());
+  matrix.values.reserve(nnz());
   each_column_block([&](std::span<const std::uint32_t> columns) {
     matrix.column_indices.insert(matrix.column_indices.end(), columns.begin(), columns.end());
   });
@@ -275,12 +271,7 @@ PackedClaim UnpackedRows::claim(int threads) const {
     }
     (which == 0 ? columns_hash : value_hash) = stream.text();
   };
-  parallel_for(
-      2, 1,
-      [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t which = begin; which < end; ++which) hash(which);
-      },
-      threads);
+  parallel_each(2, hash, 1, threads);
   const std::string offsets_hash = hash_bytes(std::as_bytes(std::span(offsets_)));
   return {nnz(), pattern_hash_of(rows(), cols_, offsets_hash, columns_hash), value_hash};
 }

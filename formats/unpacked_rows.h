@@ -1,4 +1,4 @@
-// The nonzeros of a packed weight on their way back into rows, as readers of all formats meet them.
+// The nonzeros of a packed weight while readers of all formats put them back into rows.
 #pragma once
 
 #include <cstddef>
@@ -15,26 +15,26 @@ namespace sparsmith {
 
 class PackedReader;
 
-// The nonzeros of a unit, row after row, sorted and checked. Numbers are as narrow as they may be: columns of 16 bits
-// up to 65,536 columns, values as stored.
+// The nonzeros of a unit, row after row, sorted and checked. Numbers are as narrow as possible: columns have 16 bits if
+// the weight has at most 65,536 columns; values are as stored.
 struct UnpackedUnit {
   std::unique_ptr<std::byte[]> columns;
   std::unique_ptr<std::byte[]> values;
 };
 
-// Where a row of the weight is.
+// The place of a row of the weight.
 struct UnpackedRow {
   std::uint32_t unit = 0;
   std::uint32_t length = 0;
   std::uint64_t first = 0;  // in the unit
 };
 
-// What a thread reads a unit into. Keeps its memory for the next one.
+// The rows of a unit while a thread reads it. Keeps its memory for the next unit.
 class UnitRows {
  public:
   struct Entry {
     std::uint32_t column;
-    std::uint32_t bits;  // of the value, as stored
+    std::uint32_t bits;  // bits of the value, as stored
   };
 
   UnitRows(const PackedView& shape, bool negative_zeros, std::span<UnpackedRow> places, std::span<UnpackedUnit> units)
@@ -45,10 +45,10 @@ class UnitRows {
         places_(places),
         units_(units) {}
 
-  // A unit of so many rows, all empty as yet.
+  // Begins a unit of `rows` rows, all empty.
   void begin(std::uint32_t unit, std::size_t rows);
 
-  // Room behind a row's last nonzero for `count` more, of which take() says how many have been written.
+  // Room behind a row's last nonzero for `count` more. take() then says how many nonzeros have been written.
   Entry* room(std::size_t row, std::size_t count) {
     Row& to = unit_rows_[row];
     if (to.capacity - to.size < count) grow(to, count);
@@ -57,17 +57,15 @@ class UnitRows {
   void take(std::size_t row, const Entry* end) {
     unit_rows_[row].size = static_cast<std::size_t>(end - unit_rows_[row].entries.get());
   }
-  void add(std::size_t row, std::uint32_t column, std::uint32_t bits) {
-    *room(row, 1) = {column, bits};
-    ++unit_rows_[row].size;
-  }
+
+  // The number of nonzeros of a row so far.
   std::size_t size(std::size_t row) const { return unit_rows_[row].size; }
 
-  // Ends the unit: row i is row matrix_rows[i] of the weight, or empty and behind the last one.
-  //   Error: kInvalidInput for columns that stand twice or lie outside, and for values that are not finite, or
-  //   zeros of the other sign than the format has.
+  // Ends the unit. Row i is row matrix_rows[i] of the weight, or is empty and lies behind the last row.
+  //   Error: kInvalidInput for columns that stand twice or are out of bounds, for values that are not finite, and for
+  //   zeros whose sign is not that of the format.
   Status store(std::span<const std::int64_t> matrix_rows);
-  // The same where they are neighbours.
+  // The same for neighbouring rows.
   Status store_from(std::int64_t first_row);
 
  private:
@@ -89,27 +87,26 @@ class UnitRows {
   const std::span<UnpackedUnit> units_;
   std::uint32_t unit_ = 0;
   std::size_t unit_size_ = 0;
-  std::vector<Row> unit_rows_;  // the first unit_size_ are the unit's
+  std::vector<Row> unit_rows_;  // the first unit_size_ belong to the unit
   std::vector<std::int64_t> neighbours_;
-  std::vector<std::uint64_t> mask_;  // of columns, all 0 between calls
-  std::vector<std::uint32_t> bits_;  // by column
+  std::vector<std::uint64_t> mask_;  // mask of columns; all 0 between calls
+  std::vector<std::uint32_t> bits_;  // bits by column
 };
 
 // All rows of a packed weight.
 class UnpackedRows {
  public:
-  // negative_zeros: PackedFormat's; values come out as +0. Errors: those of `reader`, whose bounds must have been
-  // checked.
+  // negative_zeros: as in PackedFormat; returned zeros are +0. Errors: those of `reader`. REQUIRES: the reader has
+  // checked its bounds.
   static Result<UnpackedRows> read(const PackedView& shape, const PackedReader& reader, bool negative_zeros,
                                    int threads);
 
   std::int64_t rows() const { return static_cast<std::int64_t>(rows_.size()); }
   std::int64_t nnz() const { return offsets_.back(); }
   std::span<const std::int64_t> offsets() const { return offsets_; }  // [rows + 1]
-  std::int64_t length(std::int64_t row) const { return offsets_[row + 1] - offsets_[row]; }
 
   CsrMatrix matrix() const;
-  // As CsrMatrix has it.
+  // The nnz and hashes that CsrMatrix computes.
   PackedClaim claim(int threads) const;
 
  private:

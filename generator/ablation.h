@@ -1,52 +1,36 @@
-// Ablation builds: kernels from which a part is taken out, to see what it costs. They load the packed weight as the
-// whole kernel does, keep its loops, its grid and its shared memory, and touch nothing outside of what it touches; what
-// they compute is wrong. So they are timed and nothing else: never verified, chosen, or kept.
+// Ablation builds: kernels without a part, which show the cost of the part. A build keeps the grid, the shared memory
+// and the arguments of the whole kernel, and touches no other memory. Its outputs are wrong. So builds are only timed,
+// and never verified, chosen or kept.
 //
-// A part goes by the name of a type: in the kernel's text another one, of snippets/ablation, takes the place of a
-// prolog, a reduction or the kernel. Snippets themselves know nothing of it.
+// A build changes the kernel's text: a type of snippets/ablation takes the place of a prolog or a reduction. Neither
+// snippets nor families know of it. "Copy only" is one kernel for all families: it loads all packed arrays.
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
+#include <vector>
 
-#include "generator/kernel_text.h"
-#include "runtime/launch_plan.h"
-#include "sparsmith/status.h"
+#include "generator/family.h"
 
 namespace sparsmith {
 
 enum class Ablation : std::uint8_t {
-  kNoDecode,  // what is loaded of W is used as it is; where decoding is finding an element of X, it is always the same
-  kNoMultiply,  // operands are brought, and folded into the sums without a product
-  kCopyOnly,    // W is streamed as far ahead as ever; no X, no decoding, no product, no Y
+  kNoDecode,    // loaded words of W are used undecoded; if decoding finds an element of X, it is always the same one
+  kNoMultiply,  // operands are loaded, and folded into the sums without a product
+  kCopyOnly,    // the packed arrays are loaded once; no X, no decoding, no product, no Y
 };
 inline constexpr Ablation kAblations[] = {Ablation::kNoDecode, Ablation::kNoMultiply, Ablation::kCopyOnly};
 
 std::string_view ablation_name(Ablation ablation);  // "no decode"
-std::string_view ablation_key(Ablation ablation);   // "no_decode": in names of kernels, and in JSON
+std::string ablation_key(Ablation ablation);        // "no_decode": in names of kernels, and in JSON
 
-// A kernel's text on its way to being one without a part. Names of lines are what stands between `using` and `=`.
-class AblatedText {
- public:
-  AblatedText(Ablation ablation, KernelText& text);
+// The parts for which kernels of the family have ablation builds.
+std::vector<Ablation> ablations(const Family& family);
 
-  // `using Values = BitmapValues<4>` becomes `using Values = UndecodedStrips<BitmapValues<4>>`, with `header`.
-  void wrap(std::string_view line, std::string_view type, const char* header);
-  // Puts `by` for `what` in the line, with `header`.
-  void replace(std::string_view line, std::string_view what, std::string_view by, const char* header);
-
-  // kInternal when there was no such line, or nothing in it to replace: the text is still the whole kernel's.
-  const Status& status() const { return status_; }
-
- private:
-  std::string* declaration_of(std::string_view line);
-
-  KernelText& text_;
-  Status status_;
-};
-
-// Leaves out all steps but the one that launches `kernel`: what turns X, and second passes.
-void keep_kernel(LaunchPlan& plan, const std::string& kernel);
+// As Family::generate(), but the family's own kernel is without `part` and has a name of its own. "Copy only" launches
+// nothing else.
+//   Error: kUnsupported if ablations() does not have the part.
+Result<Candidate> generate_without(Ablation part, const Family& family, const Config& config, const Problem& problem,
+                                   const PackedWeight& packed);
 
 }  // namespace sparsmith

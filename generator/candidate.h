@@ -1,4 +1,4 @@
-// One way to run one operator on one weight at one number of tokens.
+// A way to run an operator on a weight at a number of tokens.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace sparsmith {
 
 // A generated kernel: self-contained CUDA C++ with one extern "C" entry point.
 struct KernelSource {
-  std::string name;  // spells every parameter that changes the code; the entry point; the cache key
+  std::string name;  // spells every parameter that changes the code; entry point and cache key
   std::string source;
   std::string closure_hash;  // of `source` without comments and blanks: equal hash, equal code
   int threads_per_block = 0;
   std::int64_t max_shared_bytes = 0;
-  std::string architecture = {};  // "sm_90a": the only one that it compiles for; empty: any
+  std::string architecture = {};  // "sm_90a": the only architecture that it compiles for; empty: any
   bool operator==(const KernelSource&) const = default;
 };
 

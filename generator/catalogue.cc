@@ -3,11 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
-#include "base/plant.h"
-#include "generator/planted_headers.h"
 #include "generator/source_closure.h"
 
 namespace sparsmith {
@@ -33,17 +30,13 @@ const SnippetHeader* Catalogue::find_header(std::string_view path) const {
 Result<std::span<const std::int64_t>> Catalogue::values_of(std::string_view snippet, std::string_view parameter) const {
   const Snippet* const owner = find(snippet);
   if (owner == nullptr) return not_found(fmt::format("the catalogue has no snippet {}", snippet));
-  const auto found = std::ranges::find_if(owner->parameters, [&](const SnippetParameter& candidate) {
+  const auto found = std::ranges::find_if(owner->tuned, [&](const TunedParameter& candidate) {
     const bool is_member_of_same_name =
         candidate.name.ends_with('_') && candidate.name.substr(0, candidate.name.size() - 1) == parameter;
     return candidate.name == parameter || is_member_of_same_name;
   });
-  if (found == owner->parameters.end()) {
-    return not_found(fmt::format("{}: snippet {} has no parameter {}", owner->header, snippet, parameter));
-  }
-  if (found->values.empty()) {
-    return not_found(fmt::format("{}: {} of {} has no SPARSMITH_TUNE line", owner->header, parameter, snippet));
-  }
+  if (found == owner->tuned.end())
+    return not_found(fmt::format("{}: {} has no SPARSMITH_TUNE line of {}", owner->header, snippet, parameter));
   return found->values;
 }
 
@@ -56,13 +49,8 @@ Result<std::string> Catalogue::closure_source(std::span<const std::string> heade
 }
 
 const Catalogue& catalogue() {
-  if constexpr (kPlants) {
-    static const Catalogue planted(kSnippets, planted_headers(kHeaders));
-    return planted;
-  } else {
-    static const Catalogue instance(kSnippets, kHeaders);
-    return instance;
-  }
+  static const Catalogue instance(kSnippets, kHeaders);
+  return instance;
 }
 
 std::vector<std::int64_t> tuned(std::string_view snippet, std::string_view parameter) {

@@ -1,11 +1,10 @@
-// The snippet catalogue: what the snippets under snippets/ state about themselves, and their text.
+// The snippet catalogue: the statements of the snippets under snippets/ about themselves, and their text.
 //
-// It has two parts. The statements (roles, tuned values, constraints, hashes) are found by snippetc, which reads the
-// headers with clang, and are checked in (generator/catalogue_data.inc), so that building needs no LLVM. The header
-// texts are put into the program by the build itself, so they never lag behind the tree; a test compares the
-// hashes of both parts.
+// The catalogue has two parts. snippetc finds the statements (roles, tuned values, hashes) by reading the headers with
+// clang. They are checked in (generator/catalogue_data.inc), so that building needs no LLVM. The build itself puts the
+// header texts into the program, so they always match the tree. A test compares the hashes of both parts.
 //
-// Everything here is constant and may be read from any thread.
+// Everything here is constant. Any thread may read it.
 #pragma once
 
 #include <cstdint>
@@ -21,36 +20,22 @@ namespace sparsmith {
 
 enum class SnippetRole : std::uint8_t { kProlog, kReduction, kEpilog, kKernel };
 
-// A template parameter of a snippet.
-struct SnippetParameter {
-  enum class Kind : std::uint8_t { kValue, kType, kTemplate };
+// A template parameter of a snippet, with the values that SPARSMITH_TUNE allows, as written.
+struct TunedParameter {
   std::string_view name;  // "kVectorWidth"
-  Kind kind = Kind::kValue;
-  std::string_view type;                 // "int", "class", "template"
-  std::string_view default_text;         // as written; empty: none
-  std::span<const std::int64_t> values;  // what SPARSMITH_TUNE allows, as written; empty: not tuned
+  std::span<const std::int64_t> values;
 };
 
-// A static_assert of a snippet.
-struct SnippetConstraint {
-  std::string_view expression;  // as written: "kVectorWidth * sizeof(Index) <= 16"
-  std::string_view reason;      // "one load is at most 16 bytes"
-};
-
-// A class template (or class) with a role.
+// A class template (or class) with a role. docs/snippets.md has the other statements of it.
 struct Snippet {
-  std::string_view name;  // without its namespace, sparsmith
+  std::string_view name;  // without its namespace sparsmith
   SnippetRole role = SnippetRole::kKernel;
   std::string_view header;  // "snippets/prolog/csr_row.cuh"
-  std::string_view brief;   // the first sentence or paragraph of its comment
-  std::span<const SnippetParameter> parameters;
-  std::span<const SnippetConstraint> constraints;
-  std::string_view shared_bytes;  // kSharedBytes, or "(cols): ..." for shared_bytes(cols), as written; empty: none
-  std::span<const std::string_view> closure;  // the headers it needs, itself last, in include order
-  std::string_view closure_hash;              // closure_hash() of the closure's source
+  std::span<const TunedParameter> tuned;
+  std::string_view closure_hash;  // closure_hash() of the source of the headers that it includes
 };
 
-// A header that generated kernels may be made of. `path` is relative to the repository root.
+// A header that generated kernels may include. `path` is relative to the repository root.
 struct SnippetHeader {
   std::string_view path;
   std::string_view text;
@@ -67,15 +52,14 @@ class Catalogue {
   const Snippet* find(std::string_view name) const;               // nullptr: there is none
   const SnippetHeader* find_header(std::string_view path) const;  // nullptr: there is none
 
-  // The values that SPARSMITH_TUNE allows for a parameter; "kLanes" finds kLanes_ as well, the template parameter that
-  // a snippet passes on as its member kLanes.
-  //   Error: kNotFound when there is no such snippet or parameter, or it is not tuned.
+  // The values that SPARSMITH_TUNE allows for a parameter. "kLanes" also finds kLanes_, the template parameter that a
+  // snippet passes on as its member kLanes.
+  //   Error: kNotFound if there is no such snippet, or if none of its SPARSMITH_TUNE lists has the parameter.
   Result<std::span<const std::int64_t>> values_of(std::string_view snippet, std::string_view parameter) const;
 
-  // The text of `headers` and of all they include, in include order, each once, with a line
-  // "// ---- snippets/prolog/x.cuh" before each; without `#pragma once` and the includes that are so replaced.
-  //   Error: kNotFound when a header is not in the catalogue; kInvalidInput when headers include each other in a
-  //   circle.
+  // The text of `headers` and of all headers that they include, in include order, each once. A line "// ----
+  // snippets/prolog/x.cuh" stands before each. `#pragma once` and the includes that the text replaces are left out.
+  //   Error: kNotFound if a header is not in the catalogue; kInvalidInput if headers include each other in a circle.
   Result<std::string> closure_source(std::span<const std::string> headers) const;
 
  private:
@@ -86,7 +70,8 @@ class Catalogue {
 // The catalogue of this build.
 const Catalogue& catalogue();
 
-// values_of() of it: those of a family's parameter that a snippet tunes. REQUIRES: the snippet tunes it.
+// values_of() of this build's catalogue: the values of a family's parameter that a snippet tunes. REQUIRES: the snippet
+// tunes it.
 std::vector<std::int64_t> tuned(std::string_view snippet, std::string_view parameter);
 
 }  // namespace sparsmith

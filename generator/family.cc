@@ -3,85 +3,83 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "formats/packed_format.h"
-#include "generator/bitmap_family.h"
-#include "generator/bsr_family.h"
-#include "generator/dense_family.h"
-#include "generator/gather_family.h"
-#include "generator/panel_family.h"
-#include "generator/rows_family.h"
-#include "generator/sampled_family.h"
-#include "generator/scatter_family.h"
-#include "generator/slots_family.h"
-#include "generator/specialized_family.h"
-#include "generator/two_four_family.h"
-#include "generator/wgmma_family.h"
+#include "generator/families/bitmap/bitmap_family.h"
+#include "generator/families/bsr/bsr_family.h"
+#include "generator/families/dense/dense_family.h"
+#include "generator/families/gather/gather_family.h"
+#include "generator/families/panel/panel_family.h"
+#include "generator/families/rows/rows_family.h"
+#include "generator/families/sampled/sampled_family.h"
+#include "generator/families/scatter/scatter_family.h"
+#include "generator/families/slots/slots_family.h"
+#include "generator/families/specialized/specialized_family.h"
+#include "generator/families/two_four/two_four_family.h"
+#include "generator/families/wgmma/wgmma_family.h"
 
 namespace sparsmith {
 
 Status Family::check(const Config& config, const Problem& problem, const SparsityStatistics& statistics) const {
   if (!serves(problem.spec))
-    return invalid_argument(fmt::format("{} does not compute {}", name(), operator_kind_name(problem.spec.kind)));
+    return invalid_argument(fmt::format("{} does not compute {}", name, operator_kind_name(problem.spec.kind)));
   Config complete = config;
-  for (const Parameter& parameter : parameters()) {
+  for (const Parameter& parameter : parameters) {
     if (parameter.later) complete.values.emplace(parameter.name, 0);
     const auto found = complete.values.find(parameter.name);
     if (found == complete.values.end())
-      return invalid_argument(fmt::format("{}: config has no {}", name(), parameter.name));
+      return invalid_argument(fmt::format("{}: config has no {}", name, parameter.name));
     if (std::find(parameter.values.begin(), parameter.values.end(), found->second) == parameter.values.end())
-      return invalid_argument(fmt::format("{}: {} = {} is none of its values", name(), parameter.name, found->second));
+      return invalid_argument(fmt::format("{}: {} = {} is none of its values", name, parameter.name, found->second));
   }
   const RuleInput input{complete, problem, statistics};
-  for (const Rule& rule : rules()) {
+  for (const Rule& rule : rules) {
     if (rule.kind == Rule::Kind::kLegal && !rule.holds(input))
-      return invalid_argument(fmt::format("{}: {}", name(), rule.reason));
+      return invalid_argument(fmt::format("{}: {}", name, rule.reason));
   }
   return {};
 }
 
 std::string Family::packing(const Config& config, const Problem& problem) const {
   std::string packing = packing_of_rows(config, problem);
-  return problem.spec.kind == OperatorKind::kSpmmTransposed ? transposed_packing(packing) : packing;
+  const bool transposed = packs_transposed && problem.spec.kind == OperatorKind::kSpmmTransposed;
+  return transposed ? transposed_packing(packing) : packing;
 }
 
 Result<PackedWeight> Family::pack(const Config& config, const Problem& problem, const CsrMatrix& matrix) const {
   return sparsmith::pack(packing(config, problem), matrix, problem.spec.type);
 }
 
-std::vector<Ablation> Family::ablations(const Config& /*config*/) const { return {}; }
-
-Result<Candidate> Family::generate_without(Ablation part, const Config& /*config*/, const Problem& /*problem*/,
-                                           const PackedWeight& /*packed*/) const {
-  return unsupported(fmt::format("{}: there is no build for \"{}\"", name(), ablation_name(part)));
+Result<PlannedKernels> Family::plan(const Config& config, const Problem& problem, const PackedWeight& packed) const {
+  if (without_coding(without_transposed(packed.packing)) != packing_of_rows(config, problem))
+    return internal_error(fmt::format("{}: config reads another packing than {}", name, packed.packing));
+  SPARSMITH_ASSIGN_OR_RETURN(PlannedKernels planned, kernels(config, problem, packed));
+  std::ranges::stable_partition(planned.texts,
+                                [&](const KernelText& text) { return text.name.starts_with(name + "_"); });
+  return planned;
 }
 
-namespace {
-
-template <class... Each>
-std::array<std::unique_ptr<Family>, sizeof...(Each)> one_of_each() {
-  return {std::make_unique<Each>()...};
+Result<Candidate> Family::generate(const Config& config, const Problem& problem, const PackedWeight& packed) const {
+  SPARSMITH_ASSIGN_OR_RETURN(PlannedKernels planned, plan(config, problem, packed));
+  return make_candidate(config, problem, packed, std::move(planned));
 }
 
-}  // namespace
-
-std::span<const std::unique_ptr<Family>> families() {
-  static const auto all =
-      one_of_each<RowsFamily, PanelFamily, SlotsFamily, BitmapFamily, ScatterFamily, GatherFamily, BsrFamily,
-                  WgmmaFamily, SpecializedFamily, TwoFourFamily, SampledFamily, DenseFamily>();
+std::span<const Family* const> families() {
+  static const Family* const all[] = {&rows_family(),        &panel_family(),    &slots_family(),   &bitmap_family(),
+                                      &scatter_family(),     &gather_family(),   &bsr_family(),     &wgmma_family(),
+                                      &specialized_family(), &two_four_family(), &sampled_family(), &dense_family()};
   return all;
 }
 
 const Family* family(std::string_view name) {
-  for (const auto& each : families())
-    if (each->name() == name) return each.get();
-  return nullptr;
+  const auto found = std::ranges::find(families(), name, &Family::name);
+  return found == families().end() ? nullptr : *found;
 }
 
 bool is_baseline(const Config& config) {
   const Family* const of = family(config.family);
-  return of != nullptr && of->is_baseline();
+  return of != nullptr && of->is_baseline;
 }
 
 }  // namespace sparsmith

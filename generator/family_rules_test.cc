@@ -1,5 +1,5 @@
 // Every rule of every family against an example: a config that this rule refuses and no other. The examples stand in
-// rule_examples/FAMILY.txt, a line each: problem, config, reason. So a rule that is taken out, or that lets
+// families/FAMILY/rule_examples.txt, a line each: problem, config, reason. So a rule that is taken out, or that lets
 // through more than before, is seen. For a rule without an example the test prints one.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -99,14 +99,14 @@ const Searched& problem_of(const std::string& text) {
 // rule is due when its last parameter has been chosen. Legal rules are asked without the others, too.
 std::vector<Rule> rules_around(const Family& of, const std::string& reason) {
   std::vector<std::string> names;
-  for (const Parameter& parameter : of.parameters()) names.push_back(parameter.name);
+  for (const Parameter& parameter : of.parameters) names.push_back(parameter.name);
   const auto due = [&](const Rule& rule) {
-    std::ptrdiff_t last = 0;
+    std::ptrdiff_t last = rule.parameters.empty() ? std::ssize(names) - 1 : 0;
     for (const std::string& name : rule.parameters)
       last = std::max(last, std::ranges::find(names, name) - names.begin());
     return last;
   };
-  std::vector<Rule> rules = of.rules();
+  std::vector<Rule> rules = of.rules;
   if (std::ranges::find(rules, reason, &Rule::reason)->kind == Rule::Kind::kLegal)
     std::erase_if(rules, [](const Rule& rule) { return rule.kind != Rule::Kind::kLegal; });
   std::ranges::stable_sort(rules, {}, due);
@@ -136,9 +136,9 @@ struct Example {
 };
 
 std::vector<Example> examples_of(const Family& of) {
-  if (of.rules().empty()) return {};
-  std::ifstream file(std::string(SPARSMITH_EXAMPLES "/") + of.name() + ".txt");
-  EXPECT_TRUE(file.good()) << of.name() << ": " SPARSMITH_EXAMPLES " has no file of it";
+  if (of.rules.empty()) return {};
+  std::ifstream file(std::string(SPARSMITH_EXAMPLES "/") + of.name + "/rule_examples.txt");
+  EXPECT_TRUE(file.good()) << of.name << ": " SPARSMITH_EXAMPLES " has no file of it";
   std::vector<Example> all;
   for (std::string line; std::getline(file, line);) {
     Example each;
@@ -151,7 +151,7 @@ std::vector<Example> examples_of(const Family& of) {
 
 // A config that `reason` alone rules out, from a walk that changes a parameter at a time.
 std::string find_example(const Family& of, const std::string& reason) {
-  const std::vector<Parameter> parameters = of.parameters();
+  const std::vector<Parameter> parameters = of.parameters;
   const std::vector<Rule> rules = rules_around(of, reason);
   std::mt19937 random(1);
   const auto draw = [&](const Parameter& parameter) { return parameter.values[random() % parameter.values.size()]; };
@@ -163,7 +163,7 @@ std::string find_example(const Family& of, const std::string& reason) {
         const Asked asked = ask(rules, config, where, reason);
         return rules.size() - asked.passed + (asked.refused_by_it ? 0 : 3);
       };
-      Config config{of.name(), {}};
+      Config config{of.name, {}};
       for (const Parameter& parameter : parameters) config.values[parameter.name] = draw(parameter);
       std::size_t bad = badness(config);
       for (int step = 0; step < 2000 && bad > 0; ++step) {
@@ -194,19 +194,19 @@ TEST(FamilyRulesTest, EachRuleAloneRefusesItsExample) {
   for (const auto& of : families()) {
     std::set<std::string> shown;
     for (const Example& each : examples_of(*of)) {
-      SCOPED_TRACE(fmt::format("{}: {}; {}", of->name(), each.reason, each.config));
+      SCOPED_TRACE(fmt::format("{}: {}; {}", of->name, each.reason, each.config));
       const auto config = Config::parse(each.config);
-      ASSERT_TRUE(config.ok() && config->family == of->name());
-      ASSERT_NE(std::ranges::count(of->rules(), each.reason, &Rule::reason), 0) << "the rule is gone";
+      ASSERT_TRUE(config.ok() && config->family == of->name);
+      ASSERT_NE(std::ranges::count(of->rules, each.reason, &Rule::reason), 0) << "the rule is gone";
       const std::vector<Rule> rules = rules_around(*of, each.reason);
       const Asked asked = ask(rules, *config, problem_of(each.problem), each.reason);
       EXPECT_TRUE(asked.refused_by_it);
       EXPECT_EQ(asked.passed, rules.size()) << "refused as well: " << rules[asked.passed % rules.size()].reason;
       shown.insert(each.reason);
     }
-    for (const Rule& rule : of->rules()) {
-      if (shown.contains(rule.reason) || kWithoutExample.contains({of->name(), rule.reason})) continue;
-      ADD_FAILURE() << of->name() << ": no example for \"" << rule.reason << "\"; this may be one:\n"
+    for (const Rule& rule : of->rules) {
+      if (shown.contains(rule.reason) || kWithoutExample.contains({of->name, rule.reason})) continue;
+      ADD_FAILURE() << of->name << ": no example for \"" << rule.reason << "\"; this may be one:\n"
                     << find_example(*of, rule.reason);
     }
   }
@@ -214,12 +214,12 @@ TEST(FamilyRulesTest, EachRuleAloneRefusesItsExample) {
 
 TEST(FamilyRulesTest, AWeightInAnotherPackingIsRefused) {
   for (const auto& each : families()) {
-    SCOPED_TRACE(each->name());
+    SCOPED_TRACE(each->name);
     for (const char* problem : kProblems) {
       const Searched& where = problem_of(problem);
       const SearchSpace space = search_space(*each, where.problem, where.statistics);
-      if (space.entries.empty()) continue;
-      const Config& config = space.entries.front().config;
+      if (space.configs.empty()) continue;
+      const Config& config = space.configs.front().config;
       auto packed = each->pack(config, where.problem, where.matrix);
       ASSERT_TRUE(packed.ok()) << packed.status().to_string();
       EXPECT_TRUE(each->generate(config, where.problem, *packed).ok()) << config.text();
@@ -233,9 +233,9 @@ TEST(FamilyRulesTest, AWeightInAnotherPackingIsRefused) {
 // So that a config stands once in a space, and searches that go from a value to the next one meet each.
 TEST(FamilyRulesTest, ValuesOfAParameterAscend) {
   for (const auto& each : families()) {
-    for (const Parameter& parameter : each->parameters())
+    for (const Parameter& parameter : each->parameters)
       EXPECT_TRUE(std::ranges::is_sorted(parameter.values, std::ranges::less_equal{}))
-          << each->name() << " " << parameter.name;
+          << each->name << " " << parameter.name;
   }
 }
 
@@ -244,13 +244,13 @@ TEST(FamilyRulesTest, LegalConfigsFitTheSharedMemoryOfABlock) {
   constexpr std::int64_t kMostElements = 1'200'000;
   std::mt19937 random(1);
   for (const auto& each : families()) {
-    const std::vector<Parameter> parameters = each->parameters();
+    const std::vector<Parameter> parameters = each->parameters;
     int generated = 0;
     for (const char* problem : kProblems) {
       const Searched& where = problem_of(problem);
       if (where.matrix.rows * where.matrix.cols > kMostElements) continue;
       for (int attempt = 0; attempt < 400; ++attempt) {
-        Config config{each->name(), {}};
+        Config config{each->name, {}};
         for (const Parameter& parameter : parameters)
           config.values[parameter.name] = parameter.values[random() % parameter.values.size()];
         if (!each->check(config, where.problem, where.statistics).ok()) continue;
@@ -261,7 +261,7 @@ TEST(FamilyRulesTest, LegalConfigsFitTheSharedMemoryOfABlock) {
         if (++generated % 6 == 0) break;
       }
     }
-    EXPECT_GT(generated, 10) << each->name();
+    EXPECT_GT(generated, 10) << each->name;
   }
 }
 

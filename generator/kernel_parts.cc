@@ -5,37 +5,21 @@
 #include <algorithm>
 #include <map>
 
-#include "base/plant.h"
 #include "formats/packed_format.h"
 #include "generator/device_speed.h"
-#include "generator/planted_faults.h"
 
 namespace sparsmith {
 namespace {
 
-std::string_view activation_type(Activation activation) {
-  switch (activation) {
-    case Activation::kNone: return "NoActivation";
-    case Activation::kRelu: return "Relu";
-    case Activation::kGelu: return "Gelu";
-    case Activation::kSilu: return "Silu";
-  }
-  return "?";
-}
-
-// assemble(), and in a build that plants faults, these. Kernels that many families share (a relayout of X, the sum of
-// parts) are spared: one of them would be a fault of most candidates.
-Result<KernelSource> assembled(const KernelText& text, const Config& config, LaunchPlan& plan) {
-  if constexpr (kPlants) {
-    KernelText planted = text;
-    if (text.name.starts_with(config.family + "_")) plant_fault(planted, plan);
-    return assemble(planted);
-  } else {
-    return assemble(text);
-  }
-}
+constexpr const char* kActivationTypes[] = {"NoActivation", "Relu", "Gelu", "Silu"};  // by Activation
 
 }  // namespace
+
+PlanStep& PlannedKernels::launch(KernelText text) {
+  plan.steps.push_back(launch_of(text));
+  texts.push_back(std::move(text));
+  return plan.steps.back();
+}
 
 std::string_view device_type(DataType type) {
   switch (type) {
@@ -57,6 +41,7 @@ KernelText::Line output_type(const OperatorSpec& spec) {
 }
 
 std::string_view boolean(bool value) { return value ? "true" : "false"; }
+std::string_view token_major(const OperatorSpec& spec) { return boolean(spec.layout == Layout::kTokenMajor); }
 
 KernelText::Line coding_type(const Coding* coding) {
   static const std::map<std::string_view, std::string_view> kSnippets = {{"mxint8", "MxInt8"}};
@@ -67,7 +52,8 @@ KernelText::Line coding_type(const Coding* coding) {
 std::string make_coding(const Coding* coding, const OperatorSpec& spec, KernelText& text) {
   if (coding == nullptr) return "const Coding coding{};\n";
   text.parameters.push_back({"const u8*", "scales", packed_array(kScales)});
-  return fmt::format("const Coding coding{{scales, {}}};\n", coding->scales_of_row(spec.cols));
+  text.parameters.push_back({"int", "scales_of_row", integer(coding->scales_of_row(spec.cols))});
+  return "const Coding coding{scales, static_cast<u32>(scales_of_row)};\n";
 }
 
 std::string spec_tag(const OperatorSpec& spec) {
@@ -83,18 +69,18 @@ std::string_view row_products_type(const OperatorSpec& spec) {
 void add_output(const OperatorSpec& spec, KernelText& text) {
   text.headers.push_back("snippets/epilog/store_output.cuh");
   text.lines.push_back(
-      {fmt::format("using Output = StoreOutput<OutputType, {}, {}, {}, {}, {}>",
-                   boolean(spec.layout == Layout::kTokenMajor), activation_type(spec.epilogue.activation),
-                   boolean(spec.epilogue.bias), boolean(spec.epilogue.beta), boolean(spec.epilogue.residual)),
+      {fmt::format("using Output = StoreOutput<OutputType, {}, {}, {}, {}, {}>", token_major(spec),
+                   kActivationTypes[static_cast<std::size_t>(spec.epilogue.activation)], boolean(spec.epilogue.bias),
+                   boolean(spec.epilogue.beta), boolean(spec.epilogue.residual)),
        "token-major, activation, + bias, + beta * Y, + residual"});
 }
 
 void add_part_output(const OperatorSpec& spec, bool split, KernelText& text) {
   if (!split) return add_output(spec, text);
   text.headers.push_back("snippets/epilog/store_output.cuh");
-  text.lines.push_back({fmt::format("using Output = StoreOutput<float, {}, NoActivation, false, false, false>",
-                                    boolean(spec.layout == Layout::kTokenMajor)),
-                        "partial sums of a column part, in Y's layout"});
+  text.lines.push_back(
+      {fmt::format("using Output = StoreOutput<float, {}, NoActivation, false, false, false>", token_major(spec)),
+       "partial sums of a column part, in Y's layout"});
 }
 
 std::string make_part_output(const OperatorSpec& spec, bool split, const std::string& partials, KernelText& text) {
@@ -119,55 +105,61 @@ std::string make_part_range(int parts, const std::string& unit, const std::strin
       unit, count);
 }
 
-KernelText finish_parts_text(const OperatorSpec& spec, int parts, const std::string& partials) {
-  KernelText text;
-  text.name = "finish_parts_" + spec_tag(spec);
-  text.summary = "adds up the partial sums of column parts, and runs the epilog";
+void add_finisher(const OperatorSpec& spec, const std::string& elements, KernelText::Line kernel, KernelText text,
+                  PlannedKernels& kernels) {
+  text.name += "_" + spec_tag(spec);
   text.threads = 256;
-  text.headers = {"snippets/kernels/finish_parts.cuh"};
   text.lines = {output_type(spec)};
   add_output(spec, text);
-  text.lines.push_back({fmt::format("using Kernel = FinishPartsKernel<Output, {}, kThreads>",
-                                    boolean(spec.layout == Layout::kTokenMajor)),
-                        "token-major"});
+  text.lines.push_back(std::move(kernel));
+  add_output_parameters(text);
+  text.body = kMakeOutput + text.body;
+  const int threads = text.threads;
+  kernels.launch(std::move(text)).grid[0] = formula("min(ceil_div({}, {}), 65535)", elements, threads);
+}
+
+void add_finish_parts(const OperatorSpec& spec, int parts, const std::string& partials, PlannedKernels& kernels) {
+  KernelText text;
+  text.name = "finish_parts";
+  text.summary = "adds up the partial sums of column parts, and runs the epilog";
+  text.headers = {"snippets/kernels/finish.cuh"};
   text.parameters = {{"const float*", "partials", workspace(partials)},
                      {"int", "part_count", integer(parts)},
                      {"int", "rows", integer(spec.rows)},
                      {"int", "n", integer("n")}};
-  add_output_parameters(text);
-  text.body = std::string(kMakeOutput) + "Kernel::run(partials, output, part_count, rows, n);";
-  return text;
-}
-
-PlanStep finish_parts_step(const OperatorSpec& spec, const KernelText& text) {
-  PlanStep step = launch_of(text);
-  step.grid[0] = IntegerExpression::of(fmt::format("min(ceil_div({} * n, {}), 65535)", spec.rows, text.threads));
-  return step;
+  text.body = "Kernel::run(partials, output, part_count, rows, n);";
+  const KernelText::Line kernel = {
+      fmt::format("using Kernel = FinishPartsKernel<Output, {}, kThreads>", token_major(spec)), "token-major"};
+  add_finisher(spec, fmt::format("{} * n", spec.rows), kernel, std::move(text), kernels);
 }
 
 std::string part_bytes(const OperatorSpec& spec, int parts) { return fmt::format("{} * n", spec.rows * parts * 4); }
 
-IntegerExpression token_blocks(std::int64_t tokens) {
-  return IntegerExpression::of(fmt::format("min(ceil_div(n, {}), 65535)", tokens));
-}
+IntegerExpression token_blocks(std::int64_t tokens) { return formula("min(ceil_div(n, {}), 65535)", tokens); }
 
 void add_shared_bytes(std::int64_t bytes, std::string_view counted, KernelText& text) {
   text.max_shared_bytes = bytes;
   text.lines.push_back({fmt::format("static_assert({} == {})", counted, bytes), "dynamic shared memory"});
 }
 
-void add_output_parameters(KernelText& text) {
-  const KernelText::Parameter parameters[] = {{"OutputType*", "y", operand("y")},
-                                              {"const OutputType*", "bias", operand("bias")},
-                                              {"const OutputType*", "residual", operand("residual")},
-                                              {"i64", "ldy", integer("ld.y")},
-                                              {"i64", "ldr", integer("ld.residual")},
-                                              {"float", "alpha", scalar("alpha")},
-                                              {"float", "beta", scalar("beta")}};
-  text.parameters.insert(text.parameters.end(), std::begin(parameters), std::end(parameters));
+void add_input_parameters(const OperatorSpec& spec, KernelText& text) {
+  text.parameters.insert(text.parameters.end(), {{"const InputType*", "x", operand("x")},
+                                                 {"i64", "ldx", integer("ld.x")},
+                                                 {"int", "cols", integer(spec.cols)},
+                                                 {"int", "n", integer("n")}});
 }
 
-KernelText relayout_text(const OperatorSpec& spec) {
+void add_output_parameters(KernelText& text) {
+  text.parameters.insert(text.parameters.end(), {{"OutputType*", "y", operand("y")},
+                                                 {"const OutputType*", "bias", operand("bias")},
+                                                 {"const OutputType*", "residual", operand("residual")},
+                                                 {"i64", "ldy", integer("ld.y")},
+                                                 {"i64", "ldr", integer("ld.residual")},
+                                                 {"float", "alpha", scalar("alpha")},
+                                                 {"float", "beta", scalar("beta")}});
+}
+
+void add_relayout(const OperatorSpec& spec, PlannedKernels& kernels) {
   KernelText text;
   text.name = fmt::format("relayout_{}", short_name(spec.type));
   text.summary = "token-major X to feature-major Xt";
@@ -178,15 +170,9 @@ KernelText relayout_text(const OperatorSpec& spec) {
                      {"InputType*", "xt", workspace()},       {"i64", "ldt", integer(kRelayoutStride)},
                      {"int", "cols", integer(spec.cols)},     {"int", "n", integer("n")}};
   text.body = "Kernel::run(x, ldx, xt, ldt, cols, n);";
-  return text;
-}
-
-PlanStep relayout_step(const OperatorSpec& spec, const KernelText& text) {
-  PlanStep step = launch_of(text);
   const std::int64_t side = 16 / static_cast<std::int64_t>(size_of(spec.type));
   const std::int64_t columns = text.threads / 8 * side;  // of a block, as relayout.cuh has it
-  step.grid = {spec.cols / columns + 1, token_blocks(8 * side), 1};
-  return step;
+  kernels.launch(std::move(text)).grid = {spec.cols / columns + 1, token_blocks(8 * side), 1};
 }
 
 std::string relayout_bytes(const OperatorSpec& spec) {
@@ -203,33 +189,24 @@ double relayout_us(const Problem& problem) {
   return kLaunchUs + launch_delay_us(problem.device) + 2 * x_bytes / kBytesPerUs;
 }
 
-Status check_packing(const Config& config, const std::string& packing, const PackedWeight& packed) {
-  if (without_coding(without_transposed(packed.packing)) == packing) return {};
-  return internal_error(fmt::format("{}: config reads packing {}, not {}", config.family, packing, packed.packing));
-}
-
 Result<Candidate> make_candidate(const Config& config, const Problem& problem, const PackedWeight& packed,
-                                 LaunchPlan plan, std::span<const KernelText> texts) {
+                                 PlannedKernels planned) {
   std::map<std::string_view, std::int64_t> shared_bytes;
-  for (const PlanStep& step : plan.steps) {
+  for (const PlanStep& step : planned.plan.steps) {
     SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes,
                                step.shared_bytes.evaluate({.n = problem.tokens, .facts = &packed.facts}));
-    shared_bytes[step.kernel] = std::max(shared_bytes[step.kernel], bytes);
+    shared_bytes[step.kernel] = bytes;
     if (bytes <= problem.device.shared_bytes_per_block) continue;
     return unsupported(fmt::format("more shared memory than a block has: {} asks for {} bytes, of {}", step.kernel,
                                    bytes, problem.device.shared_bytes_per_block));
   }
-  Candidate candidate;
-  candidate.config = config;
-  candidate.packing = packed.packing;
-  candidate.plan = std::move(plan);
-  for (const KernelText& text : texts) {
-    const auto launched = shared_bytes.find(text.name);
-    if (launched == shared_bytes.end()) continue;
-    SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assembled(text, config, candidate.plan));
-    source.max_shared_bytes = launched->second;
+  Candidate candidate{.config = config, .packing = packed.packing, .kernels = {}, .plan = {}};
+  for (const KernelText& text : planned.texts) {
+    SPARSMITH_ASSIGN_OR_RETURN(KernelSource source, assemble(text));
+    source.max_shared_bytes = shared_bytes.at(text.name);
     candidate.kernels.push_back(std::move(source));
   }
+  candidate.plan = std::move(planned.plan);
   return candidate;
 }
 

@@ -1,10 +1,10 @@
-// What kernels and launch plans of several families are made of: the epilog, the relayout of X, the arguments of a
-// plan's steps, and the candidate as a whole.
+// Parts of kernels and launch plans that several families share: the epilog, the relayout of X, the sum over parts of
+// K, and the candidate as a whole.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/coding.h"
 #include "formats/packed_weight.h"
@@ -17,71 +17,86 @@
 
 namespace sparsmith {
 
-// As snippets spell it: "half", "bfloat16", "float", "i8".
+// The kernels of a candidate, and the plan that launches them.
+struct PlannedKernels {
+  std::vector<KernelText> texts;
+  LaunchPlan plan;
+
+  // Adds a kernel, and its launch behind the others. The launch has one block until the caller changes it.
+  PlanStep& launch(KernelText text);
+};
+
+// The type as snippets spell it: "half", "bfloat16", "float", "i8".
 std::string_view device_type(DataType type);
 
-// The lines that name the element types: of the weight's values as its packing holds them, `Stored`; of X, `InputType`;
-// of Y, bias and residual, `OutputType`.
+// The lines that name the element types. `Stored`: the weight's values as its packing holds them. `InputType`: X.
+// `OutputType`: Y, bias and residual.
 KernelText::Line stored_type(DataType type);
 KernelText::Line input_type(const OperatorSpec& spec);
 KernelText::Line output_type(const OperatorSpec& spec);
 
-// "true" or "false".
+// "true" or "false". token_major(): whether the operands are token-major.
 std::string_view boolean(bool value);
+std::string_view token_major(const OperatorSpec& spec);
 
-// "fp16_tm_bias_relu": what of the operator decides a kernel's code.
+// "fp16_tm_bias_relu": the properties of the operator that decide a kernel's code.
 std::string spec_tag(const OperatorSpec& spec);
 
-// How the products of an entry with the tokens of its row are added up: a type of snippets/reduction/row_products.cuh.
+// The type of snippets/reduction/row_products.cuh that adds up the products of an entry with the tokens of its row.
 std::string_view row_products_type(const OperatorSpec& spec);
 
-// How stored values become numbers: the line that names `Coding`, of snippets/prolog/codings.cuh, behind that of
-// stored_type(); then its parameters, and the statement that makes a `coding`. nullptr: values are of the weight's
-// type.
+// coding_type(): the line that names `Coding`, a type of snippets/prolog/csr_stream.cuh that turns stored values into
+// numbers; it stands behind the line of stored_type(). make_coding(): adds the parameters, and returns the statement
+// that makes a `coding`. nullptr: values are of the weight's type.
 KernelText::Line coding_type(const Coding* coding);
 std::string make_coding(const Coding* coding, const OperatorSpec& spec, KernelText& text);
 
-// Adds the epilog: names it `Output`, after the line of output_type().
+// Adds the epilog as `Output`, after the line of output_type().
 void add_output(const OperatorSpec& spec, KernelText& text);
 
-// The epilog's parameters, and the statement that makes an `output` of them.
+// Adds the parameters of X in its own layout: x, ldx, cols and n.
+void add_input_parameters(const OperatorSpec& spec, KernelText& text);
+// The epilog's parameters, and the statement that makes an `output` from them.
 void add_output_parameters(KernelText& text);
 inline constexpr const char* kMakeOutput = "const Output output{y, ldy, bias, residual, ldr, alpha, beta};\n";
 
-// Dynamic shared memory of a launch. `counted`: the snippet's own count, which the compiler holds to be the same.
+// Adds the dynamic shared memory of a launch. `counted`: the snippet's own count; the compiler asserts that both are
+// equal.
 void add_shared_bytes(std::int64_t bytes, std::string_view counted, KernelText& text);
 
-// The blocks of a grid that share out N in tiles of so many tokens.
+// The number of a grid's blocks that share out N in tiles of `tokens` tokens.
 IntegerExpression token_blocks(std::int64_t tokens);
 
-// Where K is cut into parts. Names `Output`: the epilog or, of a `split` kernel, what stores a part's sums in fp32, in
-// Y's layout; then come its parameters, and the statement that makes an `output`. `partials` is a formula: where the
-// sums begin in the workspace.
+// For kernels with K cut into parts. add_part_output() names `Output`: the epilog or, for a `split` kernel, the type
+// that stores a part's sums in fp32, in Y's layout. make_part_output() adds its parameters, and returns the statement
+// that makes an `output`. `partials`: a formula for the start of the sums in the workspace.
 void add_part_output(const OperatorSpec& spec, bool split, KernelText& text);
 std::string make_part_output(const OperatorSpec& spec, bool split, const std::string& partials, KernelText& text);
-// Which of the `count` (a parameter's name) units of K, as "strip", a block goes through: the parameter that says how
-// many a part has, where there are several parts, and the statements that make first_strip and end_strip.
+// The range of units of K ("strip") that a block processes, of all `count` (a parameter's name) units. Adds, if there
+// are several parts, the parameter that gives the units per part. Returns the statements that make first_strip and
+// end_strip.
 std::string make_part_range(int parts, const std::string& unit, const std::string& count, KernelText& text);
-// The second kernel, which adds up the sums of parts in order and runs the epilog.
-KernelText finish_parts_text(const OperatorSpec& spec, int parts, const std::string& partials);
-PlanStep finish_parts_step(const OperatorSpec& spec, const KernelText& text);
-std::string part_bytes(const OperatorSpec& spec, int parts);  // formula: of all sums
+// Launches a kernel that runs the epilog, one thread per element, on the results of the kernels before it. `text` lacks
+// what all these kernels share: the tag of the name, threads, all lines but `kernel`, and the statement that makes the
+// `output`. `elements`: a formula.
+void add_finisher(const OperatorSpec& spec, const std::string& elements, KernelText::Line kernel, KernelText text,
+                  PlannedKernels& kernels);
+// Launches the second kernel, which adds up the sums of the parts in order and runs the epilog.
+void add_finish_parts(const OperatorSpec& spec, int parts, const std::string& partials, PlannedKernels& kernels);
+std::string part_bytes(const OperatorSpec& spec, int parts);  // a formula: the bytes of all sums
 
-// Token-major X [n][cols] to feature-major Xt [cols + 1][kRelayoutStride], at the start of the workspace; the last row
-// is zeros. relayout_bytes: a formula, to the next multiple of 256.
-KernelText relayout_text(const OperatorSpec& spec);
-PlanStep relayout_step(const OperatorSpec& spec, const KernelText& text);
-inline constexpr const char* kRelayoutStride = "ceil_div(n, 8) * 8";  // elements between Xt's rows
+// Launches the relayout of token-major X [n][cols] to feature-major Xt [cols + 1][kRelayoutStride], at the start of the
+// workspace; the last row is zeros. relayout_bytes(): a formula, rounded up to a multiple of 256.
+void add_relayout(const OperatorSpec& spec, PlannedKernels& kernels);
+inline constexpr const char* kRelayoutStride = "ceil_div(n, 8) * 8";  // elements from one row of Xt to the next
 std::string relayout_bytes(const OperatorSpec& spec);
-// What turning X, in tokens or in panels of them, adds to the time of the kernel behind it: a cost model's figure.
+// The time that turning X (in tokens, or in panels of tokens) adds to the time of the next kernel: a figure of the cost
+// models.
 double relayout_us(const Problem& problem);
 
-// Ok when `packed` is in the packing that `config` reads. Error: kInternal, since callers pack by the config.
-Status check_packing(const Config& config, const std::string& packing, const PackedWeight& packed);
-
-// The candidate whose plan is `plan`, with those of `texts` that it launches. Error: kUnsupported where a launch asks
-// for more shared memory than a block has: what families check before a weight is packed is an estimate.
+// The candidate with these kernels. Error: kUnsupported if a launch asks for more shared memory than a block has. (The
+// check of families before a weight is packed is an estimate.)
 Result<Candidate> make_candidate(const Config& config, const Problem& problem, const PackedWeight& packed,
-                                 LaunchPlan plan, std::span<const KernelText> texts);
+                                 PlannedKernels planned);
 
 }  // namespace sparsmith

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "formats/operand_layout.h"
 
 namespace sparsmith {
@@ -43,7 +41,7 @@ bool comes_by_vectors(const OperatorSpec& spec) { return spec.layout == Layout::
 
 bool worth_laying_out(const Problem& problem) { return problem.tokens >= (comes_by_vectors(problem.spec) ? 9 : 8); }
 
-KernelText relayout_operands_text(const OperatorSpec& spec, const OperandRelayout& relayout) {
+void add_operand_relayout(const OperatorSpec& spec, const OperandRelayout& relayout, PlannedKernels& kernels) {
   KernelText text;
   const bool token_major = spec.layout == Layout::kTokenMajor;
   const OrderName& names = kOrders[static_cast<std::size_t>(relayout.order)];
@@ -55,28 +53,14 @@ KernelText relayout_operands_text(const OperatorSpec& spec, const OperandRelayou
                 {fmt::format("using Kernel = RelayoutOperandsKernel<InputType, operands::{}, {}, kThreads>", names.name,
                              boolean(token_major)),
                  "order of columns, token-major"}};
-  text.parameters = {{"const InputType*", "x", operand("x")},
-                     {"i64", "ldx", integer("ld.x")},
-                     {"int", "cols", integer(spec.cols)},
-                     {"int", "n", integer("n")},
-                     {"u8*", "operands", workspace()},
-                     {"int", "strips", integer(relayout.strips)},
-                     {"int", "block_tiles", integer(relayout.block_tiles)}};
+  add_input_parameters(spec, text);
+  text.parameters.insert(text.parameters.end(), {{"u8*", "operands", workspace()},
+                                                 {"int", "strips", integer(relayout.strips)},
+                                                 {"int", "block_tiles", integer(relayout.block_tiles)}});
   text.body = "Kernel::run({x, ldx, cols, n}, operands, strips, block_tiles);";
-  return text;
-}
-
-PlanStep relayout_operands_step(const OperandRelayout& relayout, const KernelText& text) {
-  PlanStep step = launch_of(text);
-  step.grid[0] = IntegerExpression::of(
-      fmt::format("max(ceil_div({}, {}), 1)", relayout.chunks(), text.threads / operands::kLanes));
-  step.grid[1] = IntegerExpression::of(fmt::format("min({}, 65535)", relayout.token_tiles()));
-  return step;
-}
-
-std::string make_operand_input(const OperatorSpec& spec) {
-  return fmt::format("Input input(LaidOutOperands<InputType, {}>{{operands, operand_strips, x, ldx, cols, n}});\n",
-                     boolean(spec.layout == Layout::kTokenMajor));
+  const int warps = text.threads / operands::kLanes;
+  kernels.launch(std::move(text)).grid = {formula("max(ceil_div({}, {}), 1)", relayout.chunks(), warps),
+                                          formula("min({}, 65535)", relayout.token_tiles()), 1};
 }
 
 void add_operand_parameters(const OperandRelayout& relayout, KernelText& text) {

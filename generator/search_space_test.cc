@@ -9,43 +9,41 @@ namespace {
 
 // Three parameters, and rules of one, two and all of them. The rule of b would hold if it were asked late, when c is
 // known.
-class DrawnFamily : public Family {
- public:
-  std::string name() const override { return "drawn"; }
-  std::vector<Parameter> parameters() const override {
-    return {{"a", "a", {1, 2, 3}, ""}, {"b", "b", {10, 20}, ""}, {"c", "c", {5, 6, 7}, ""}};
-  }
-  std::vector<Rule> rules() const override {
-    return {{Rule::Kind::kLegal, {"c", "a"}, "a and c", [](const RuleInput& in) { return in["a"] + in["c"] != 8; }},
-            {Rule::Kind::kWorthwhile, {"b"}, "b", [](const RuleInput& in) { return in["b"] != 20 || in["c"] != 0; }},
-            {Rule::Kind::kLegal, {"a"}, "a", [](const RuleInput& in) { return in["a"] != 2; }},
-            {Rule::Kind::kWorthwhile, {"a", "b", "c"}, "all", [](const RuleInput& in) {
-               const std::int64_t product = in["a"] * in["b"] * in["c"];
-               return product != 150 && product != 210;
-             }}};
-  }
-  std::string packing_of_rows(const Config&, const Problem&) const override { return "p"; }
-  Result<Candidate> generate(const Config&, const Problem&, const PackedWeight&) const override {
-    return unsupported("drawn");
-  }
-  double predict(const Config& config, const Problem&, const SparsityStatistics&) const override {
-    return 100 - static_cast<double>(config.at("a") * 10 + config.at("c"));
-  }
+const Family kDrawn = {
+    .name = "drawn",
+    .parameters = {{"a", "a", {1, 2, 3}, ""}, {"b", "b", {10, 20}, ""}, {"c", "c", {5, 6, 7}, ""}},
+    .rules = {{{"c", "a"}, "a and c", [](auto& in) { return in["a"] + in["c"] != 8; }, Rule::Kind::kLegal},
+              {{"b"}, "b", [](auto& in) { return in["b"] != 20 || in["c"] != 0; }},
+              {{"a"}, "a", [](auto& in) { return in["a"] != 2; }, Rule::Kind::kLegal},
+              {{"a", "b", "c"},
+               "all",
+               [](auto& in) {
+                 const std::int64_t product = in["a"] * in["b"] * in["c"];
+                 return product != 150 && product != 210;
+               }}},
+    .packing_of_rows = [](const Config&, const Problem&) { return std::string("p"); },
+    .kernels = [](const Config&, const Problem&, const PackedWeight&) -> Result<PlannedKernels> {
+      return unsupported("drawn");
+    },
+    .predict =
+        [](const Config& config, const Problem&, const SparsityStatistics&) {
+          return 100 - static_cast<double>(config.at("a") * 10 + config.at("c"));
+        },
 };
 
 TEST(SearchSpaceTest, HoldsWhatBreaksNoRuleFastestFirst) {
-  const SearchSpace space = search_space(DrawnFamily(), {}, {});
+  const SearchSpace space = search_space(kDrawn, {}, {});
   std::vector<std::string> configs;
-  for (const SearchSpace::Entry& entry : space.entries) {
-    EXPECT_EQ(entry.predicted_us, DrawnFamily().predict(entry.config, {}, {}));
-    configs.push_back(entry.config.text());
+  for (const PredictedConfig& predicted : space.configs) {
+    EXPECT_EQ(predicted.predicted_us, kDrawn.predict(predicted.config, {}, {}));
+    configs.push_back(predicted.config.text());
   }
   // Of a in {1, 3}, b = 10 and c in {5, 6, 7} without a + c = 8 and without a b c = 150 or 210; by 10 a + c.
   EXPECT_EQ(configs, (std::vector<std::string>{"drawn a=3 b=10 c=6", "drawn a=1 b=10 c=6", "drawn a=1 b=10 c=5"}));
 }
 
 TEST(SearchSpaceTest, CountsCutsWhereARuleIsFirstBroken) {
-  const SearchSpace space = search_space(DrawnFamily(), {}, {});
+  const SearchSpace space = search_space(kDrawn, {}, {});
   // a = 2 is cut once, not with every b and c; b = 20 for each a that is left; a = 3, c = 5 breaks two rules, and the
   // first of them counts.
   EXPECT_EQ(space.cuts, (std::map<std::string, std::int64_t>{

@@ -1,5 +1,6 @@
-// What a header needs: the headers it includes, transitively, as one self-contained text. Works on text alone, so that
-// the generator (with the texts in the program) and snippetc (with the texts in the tree) find the same.
+// The closure of a header: the headers that it includes, transitively, as one self-contained text. It follows from text
+// alone, so that the generator (with the texts in the program) and snippetc (with the texts in the tree) find the same
+// closure.
 #pragma once
 
 #include <functional>
@@ -23,27 +24,27 @@ struct IncludeLine {
 };
 std::vector<IncludeLine> include_lines(std::string_view source);
 
-// Whether closures leave an include as it stands. True for "emulator/...": headers of snippets/device/ include their
-// twins where SPARSMITH_EMULATOR is defined, and the emulator supplies those files.
+// Whether closures leave an include as it is. True for "emulator/...": headers of snippets/device/ include their twins
+// if SPARSMITH_EMULATOR is defined, and the emulator supplies those files.
 bool is_left_in_place(const IncludeLine& include);
 
-// The text of the header at a path relative to the repository root; nullopt: there is none.
+// The text of the header at a path relative to the repository root; nullopt: there is no such header.
 using HeaderLookup = std::function<std::optional<std::string_view>(std::string_view path)>;
 
-// `headers` and all that they include, in include order, each once.
-//   Error: kNotFound when a header is missing, with who includes it and where; kInvalidInput when headers include each
-//   other in a circle, or an include that would be replaced by the header's text is angled or conditional.
+// `headers` and all headers that they include, in include order, each once.
+//   Error: kNotFound if a header is missing, with the place that includes it; kInvalidInput if headers include each
+//   other in a circle, or if an include that the header's text would replace is angled or conditional.
 Result<std::vector<std::string>> include_closure(std::span<const std::string> headers, const HeaderLookup& lookup);
 
-// The text of include_closure(headers), each header behind a line "// ---- path", without `#pragma once` and without
-// the includes that are part of it.
+// The text of include_closure(headers), with a line "// ---- path" before each header. `#pragma once` and the includes
+// that are part of the text are left out.
 Result<std::string> closure_text(std::span<const std::string> headers, const HeaderLookup& lookup);
 
-// Of the source's tokens: comments and blanks do not change it, anything else does. 32 hexadecimal digits.
+// Hash of the source's tokens: comments and blanks do not change it, anything else does. 32 hexadecimal digits.
 std::string closure_hash(std::string_view source);
 
-// closure_hash() of each header's part of a text that closure_text() made, by the header's path. What comes behind the
-// last header, a generated kernel's own lines, stands under "this kernel".
+// closure_hash() of each header's part of a text from closure_text(), by the header's path. The text behind the last
+// header, a generated kernel's own lines, is under "this kernel".
 std::map<std::string, std::string> header_hashes(std::string_view closure);
 
 }  // namespace sparsmith

@@ -1,5 +1,5 @@
-// CUDA C++ text as preprocessing tokens: enough of a scanner to tell code from comments, in headers that we ship and
-// kernels that we emit.
+// CUDA C++ text as preprocessing tokens. The scanner is just enough to tell code from comments in headers that we ship
+// and kernels that we emit.
 #pragma once
 
 #include <cstddef>
@@ -22,18 +22,18 @@ struct SourceToken {
   };
   Kind kind = Kind::kPunctuator;
   std::string text;       // line continuations removed, except in raw strings
-  int line = 0;           // 1-based: where it begins
+  int line = 0;           // 1-based: the line where the token begins
   std::size_t begin = 0;  // bytes [begin, end) of the source
   std::size_t end = 0;
   bool after_blank = false;  // a blank, comment or line break stands before it
 };
 
 // Comments, line continuations, string and character literals (raw ones, prefixes, suffixes) and digit separators are
-// read as C++ does. Digraphs are not: they are two tokens. Never fails: an unterminated literal ends with its line, an
-// unterminated comment or raw string with the source.
+// read as in C++. A digraph is two tokens. Never fails: an unterminated literal ends with its line, an unterminated
+// comment or raw string with the source.
 std::vector<SourceToken> scan_source(std::string_view source);
 
-// The tokens as text that any two sources share if and only if they have the same tokens.
+// The tokens as text. Two sources have the same text if and only if they have the same tokens.
 std::string normalized_source(std::string_view source);
 
 }  // namespace sparsmith

@@ -38,8 +38,7 @@ Result<ValueWriter> value_writer(std::string_view packing, DataType type, DataTy
                        {"i64", "first", integer(first)},
                        {"i64", "count", integer(count)}};
     PlanStep step = launch_of(text);
-    step.grid[0] = IntegerExpression::of(
-        fmt::format("min(ceil_div(max(fact.{}, fact.{}), {}), 65535)", kPlaces, kPlaceCopies, 4 * text.threads));
+    step.grid[0] = formula("min(ceil_div(max(fact.{}, fact.{}), {}), 65535)", kPlaces, kPlaceCopies, 4 * text.threads);
     writer.plan.steps.push_back(std::move(step));
     first += " + " + count;
   }

@@ -1,4 +1,4 @@
-// New values for a packed weight on the device: a plan of the packing.
+// Writes new values into a packed weight on the device, by a plan for the packing.
 #pragma once
 
 #include <vector>
@@ -16,13 +16,13 @@ struct ValueWriter {
   LaunchPlan plan;  // operand "values": [nnz] in the order of the pattern
 };
 
-// For a packing of this name and type, whatever the pattern. The plan binds to the packed arrays with those and the
-// facts of add_places(); it is one launch for each value array, without workspace, and leaves captured graphs valid.
-// Values are rounded to the packed type, and a zero of either sign becomes that of the format.
+// The writer for a packing of this name and type, for any pattern. The plan binds to the packed arrays with the arrays
+// and facts of add_places(). It is one launch for each value array, without workspace, and captured graphs stay valid.
+// Values are rounded to the packed type; a zero of either sign becomes the format's zero.
 //   source: fp32, or the packed type. Error: kInvalidInput for a packing of no known format.
 Result<ValueWriter> value_writer(std::string_view packing, DataType type, DataType source);
 
-// Those from each source that there is; none for a packing of no known format.
+// The writers from each possible source; empty for a packing of no known format.
 std::vector<ValueWriter> value_writers(std::string_view packing, DataType type);
 
 }  // namespace sparsmith

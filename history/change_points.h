@@ -1,4 +1,4 @@
-// Where a series of times changes for good.
+// Finds the points where a series of times changes permanently.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ namespace sparsmith {
 
 struct ChangePointRules {
   double significance = 0.01;     // of the permutation test
-  int permutations = 499;         // of a test
+  int permutations = 499;         // of one test
   std::size_t shortest = 3;       // values of a segment
   double smallest_change = 0.01;  // between the medians of neighbours, as a share
-  std::uint64_t seed = 1;         // of the permutations: equal input gives equal output
+  std::uint64_t seed = 1;         // of the permutations; equal input gives equal output
 };
 
 struct ChangePoint {
@@ -25,12 +25,12 @@ struct ChangePoint {
 };
 
 // Change points of `values`, in order: E-divisive with means of distances (Matteson and James, A Nonparametric Approach
-// for Multiple Change Point Analysis of Multivariate Data, 2014), as it is used over commits by Daly et al., The Use
-// of Change Point Detection to Identify Software Performance Regressions in a Continuous Integration System, 2020. The
-// series is cut in two where the energy distance between both sides is greatest, as long as a permutation test inside
-// the segments finds that cut significant; cuts between medians closer than the smallest change are dropped in the end.
-// Works on logarithms, so that changes count as shares. REQUIRES: values > 0. Takes O(n^2) memory and, for each
-// test, O(n^2) time; a series longer than 1,000 values is searched in its last 1,000.
+// for Multiple Change Point Analysis of Multivariate Data, 2014). Daly et al. use it over commits (The Use of Change
+// Point Detection to Identify Software Performance Regressions in a Continuous Integration System, 2020). The series is
+// cut in two at the greatest energy distance between both sides. This repeats while a permutation test inside the
+// segments finds the cut significant. At the end, cuts between medians closer than the smallest change are dropped.
+// Works on logarithms, so changes are shares. REQUIRES: values > 0. Takes O(n^2) memory, and O(n^2) time for each test.
+// In a series longer than 1,000 values only the last 1,000 are searched.
 std::vector<ChangePoint> find_change_points(std::span<const double> values, const ChangePointRules& rules);
 
 }  // namespace sparsmith

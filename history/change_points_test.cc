@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "history/drawn_times.h"
+#include "tests/support/drawn_times.h"
 
 namespace sparsmith {
 namespace {

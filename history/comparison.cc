@@ -28,41 +28,36 @@ std::vector<double> batched(std::vector<double> values) {
   return batches;
 }
 
-// One side of a case.
-struct Side {
-  std::vector<const Round*> rounds;
+using Rounds = std::vector<const Round*>;
+
+// The rounds of one case.
+struct Sides {
+  Rounds base;
+  Rounds head;
 
   template <class Keep>
   void keep(const Keep& wanted) {
-    std::erase_if(rounds, [&](const Round* round) { return !wanted(*round); });
-  }
-  // The implementation that most rounds ran; the later one where several did.
-  std::int64_t implementation() const {
-    std::map<std::int64_t, std::size_t> counts;
-    for (const Round* round : rounds) ++counts[round->implementation];
-    std::int64_t best = rounds.back()->implementation;
-    for (auto it = rounds.rbegin(); it != rounds.rend(); ++it) {
-      if (counts[(*it)->implementation] > counts[best]) best = (*it)->implementation;
-    }
-    return best;
-  }
-  std::set<std::string> sessions() const {
-    std::set<std::string> names;
-    for (const Round* round : rounds) {
-      if (!round->session.empty()) names.insert(round->session);
-    }
-    return names;
+    for (Rounds* side : {&base, &head}) std::erase_if(*side, [&](const Round* round) { return !wanted(*round); });
   }
 };
 
-struct Sides {
-  Side base;
-  Side head;
-};
+// The implementation that most rounds ran; the later one where several did.
+std::int64_t implementation_of(const Rounds& rounds) {
+  std::map<std::int64_t, std::size_t> counts;
+  for (const Round* round : rounds) ++counts[round->implementation];
+  const auto count = [&](const Round* round) { return counts[round->implementation]; };
+  return (*std::ranges::max_element(rounds.rbegin(), rounds.rend(), {}, count))->implementation;
+}
+
+std::vector<double> times_of(const Rounds& rounds) {
+  std::vector<double> times;
+  for (const Round* round : rounds) times.push_back(trimmed_mean(round->samples_us));
+  return times;
+}
 
 // The rounds of both sides that were measured one right after the other, each once. Empty unless nearly all were: where
 // a side's rounds come many in a row, a pair says nothing.
-std::vector<TimePair> pairs_of(const std::vector<const Round*>& base, const std::vector<const Round*>& head) {
+std::vector<TimePair> pairs_of(const Rounds& base, const Rounds& head) {
   std::vector<std::pair<const Round*, bool>> all;  // and whether it is of head
   for (const Round* round : base) all.emplace_back(round, false);
   for (const Round* round : head) all.emplace_back(round, true);
@@ -87,53 +82,46 @@ std::vector<TimePair> pairs_of(const std::vector<const Round*>& base, const std:
 
 // The first set of rounds, or those that were measured again.
 TimeSet times_of(const Sides& sides, bool again) {
-  const auto of_set = [again](const Side& side) {
+  const auto of_set = [again](const Rounds& side) {
     // Somebody measured again and never measured first: that is a first set as well.
-    const bool all_again = std::ranges::all_of(side.rounds, [](const Round* round) { return round->again; });
-    std::vector<const Round*> rounds;
-    std::ranges::copy_if(side.rounds, std::back_inserter(rounds),
+    const bool all_again = std::ranges::all_of(side, &Round::again);
+    Rounds rounds;
+    std::ranges::copy_if(side, std::back_inserter(rounds),
                          [&](const Round* round) { return (round->again && !all_again) == again; });
     return rounds;
   };
-  const auto times = [](const std::vector<const Round*>& rounds) {
-    std::vector<double> values;
-    for (const Round* round : rounds) values.push_back(trimmed_mean(round->samples_us));
-    return batched(std::move(values));
-  };
-  const std::vector<const Round*> base = of_set(sides.base);
-  const std::vector<const Round*> head = of_set(sides.head);
-  TimeSet set{times(base), times(head), {}};
+  const Rounds base = of_set(sides.base);
+  const Rounds head = of_set(sides.head);
+  TimeSet set{batched(times_of(base)), batched(times_of(head)), {}};
   if (base.size() <= kMostValues && head.size() <= kMostValues) set.pairs = pairs_of(base, head);
   return set;
 }
 
 // Rounds that were taken in turns are compared alone: what a machine did in another week is left out.
 void keep_shared_sessions(Sides& sides) {
+  std::set<std::string> of_base;
   std::set<std::string> shared;
-  std::ranges::set_intersection(sides.base.sessions(), sides.head.sessions(), std::inserter(shared, shared.end()));
-  if (shared.empty()) return;
-  const auto in_shared = [&](const Round& round) { return shared.contains(round.session); };
-  sides.base.keep(in_shared);
-  sides.head.keep(in_shared);
+  for (const Round* round : sides.base) of_base.insert(round->session);
+  for (const Round* round : sides.head)
+    if (!round->session.empty() && of_base.contains(round->session)) shared.insert(round->session);
+  if (!shared.empty()) sides.keep([&](const Round& round) { return shared.contains(round.session); });
 }
 
 // Leaves both sides with the last environment of head that base was measured in too. False: there is none.
 bool keep_shared_environment(Sides& sides) {
   std::set<PerfEnvironment> of_base;
-  for (const Round* round : sides.base.rounds) of_base.insert(round->environment);
-  const auto last = std::ranges::find_if(sides.head.rounds.rbegin(), sides.head.rounds.rend(),
+  for (const Round* round : sides.base) of_base.insert(round->environment);
+  const auto last = std::ranges::find_if(sides.head.rbegin(), sides.head.rend(),
                                          [&](const Round* round) { return of_base.contains(round->environment); });
-  if (last == sides.head.rounds.rend()) return false;
+  if (last == sides.head.rend()) return false;
   const PerfEnvironment environment = (*last)->environment;
-  const auto same = [&](const Round& round) { return round.environment == environment; };
-  sides.base.keep(same);
-  sides.head.keep(same);
+  sides.keep([&](const Round& round) { return round.environment == environment; });
   return true;
 }
 
 void explain_environment(const Sides& sides, ComparisonRow& row) {
-  const PerfEnvironment& x = sides.base.rounds.back()->environment;
-  const PerfEnvironment& y = sides.head.rounds.back()->environment;
+  const PerfEnvironment& x = sides.base.back()->environment;
+  const PerfEnvironment& y = sides.head.back()->environment;
   row.cause = Cause::kEnvironment;
   row.reason = "measured in different environments: their times cannot be compared";
   for (const auto& [what, base, head] :
@@ -146,30 +134,25 @@ void explain_environment(const Sides& sides, ComparisonRow& row) {
 Result<ComparisonRow> compare_case(PerfStore& store, const CaseKey& key, Sides sides, const VerdictRules& rules) {
   ComparisonRow row;
   row.key = key;
-  row.command = sides.head.rounds.back()->command;
+  row.command = sides.head.back()->command;
   keep_shared_sessions(sides);
   if (!keep_shared_environment(sides)) {
     explain_environment(sides, row);
     return row;
   }
-  row.base_rounds = static_cast<int>(sides.base.rounds.size());
-  row.head_rounds = static_cast<int>(sides.head.rounds.size());
-  SPARSMITH_ASSIGN_OR_RETURN(const Implementation base, store.implementation(sides.base.implementation()));
-  SPARSMITH_ASSIGN_OR_RETURN(const Implementation head, store.implementation(sides.head.implementation()));
+  row.base_rounds = static_cast<int>(sides.base.size());
+  row.head_rounds = static_cast<int>(sides.head.size());
+  SPARSMITH_ASSIGN_OR_RETURN(const Implementation base, store.implementation(implementation_of(sides.base)));
+  SPARSMITH_ASSIGN_OR_RETURN(const Implementation head, store.implementation(implementation_of(sides.head)));
   row.cause = cause_of(base, head);
   row.differences = differences(base, head);
   if (row.cause == Cause::kKernel || row.cause == Cause::kOtherChoice) row.snippets = changed_snippets(base, head);
 
   row.first_times = times_of(sides, false);
   row.again_times = times_of(sides, true);
-  const Judgement judgement = judge(row.first_times, row.again_times, rules);
+  static_cast<Judgement&>(row) = judge(row.first_times, row.again_times, rules);
   row.measured = true;
-  row.finding = judgement.first;
-  row.again = judgement.again;
-  row.verdict = judgement.verdict;
-  row.suspected = judgement.suspected;
-  row.unsure = judgement.verdict == Verdict::kAmbiguous && !judgement.suspected && judgement.first.more_rounds > 0;
-  row.reason = judgement.reason;
+  row.unsure = row.verdict == Verdict::kAmbiguous && !row.suspected && row.first.more_rounds > 0;
   if (row.cause == Cause::kNone) {  // whatever was measured is noise
     row.verdict = Verdict::kSame;
     row.suspected = false;
@@ -180,31 +163,18 @@ Result<ComparisonRow> compare_case(PerfStore& store, const CaseKey& key, Sides s
 }
 
 // Marks accept what happened after `base`, up to `head`.
-class Marks {
- public:
-  static Result<Marks> load(PerfStore& store, const std::string& base, const std::string& head) {
-    SPARSMITH_ASSIGN_OR_RETURN(const std::vector<PerfStore::Commit> commits, store.commits(""));
-    Marks marks;
-    SPARSMITH_ASSIGN_OR_RETURN(const std::vector<PerfMark> all, store.marks());
-    std::map<std::string, std::size_t> order;
-    for (std::size_t i = 0; i < commits.size(); ++i) order[commits[i].hash] = i;
-    for (const PerfMark& mark : all) {
-      const auto at = order.find(mark.commit);
-      const bool between = at != order.end() && order[base] < at->second && at->second <= order[head];
-      if (mark.commit == head || between) marks.marks_.push_back(mark);
-    }
-    return marks;
-  }
-  std::optional<PerfMark> find(const std::string& case_name) const {
-    for (const PerfMark& mark : marks_) {
-      if (mark.case_name.empty() || mark.case_name == case_name) return mark;
-    }
-    return std::nullopt;
-  }
-
- private:
-  std::vector<PerfMark> marks_;
-};
+Result<std::vector<PerfMark>> marks_between(PerfStore& store, const std::string& base, const std::string& head) {
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<PerfStore::Commit> commits, store.commits(""));
+  SPARSMITH_ASSIGN_OR_RETURN(std::vector<PerfMark> marks, store.marks());
+  std::map<std::string, std::size_t> order;
+  for (std::size_t i = 0; i < commits.size(); ++i) order[commits[i].hash] = i;
+  std::erase_if(marks, [&](const PerfMark& mark) {
+    const auto at = order.find(mark.commit);
+    const bool between = at != order.end() && order[base] < at->second && at->second <= order[head];
+    return mark.commit != head && !between;
+  });
+  return marks;
+}
 
 int rank_of(const ComparisonRow& row) {
   if (row.verdict == Verdict::kSlow) return 0;
@@ -218,16 +188,16 @@ void sum_up(Comparison& comparison) {
   int measured = 0;
   for (const ComparisonRow& row : comparison.rows) {
     if (!row.measured) continue;
-    logarithms += std::log(row.finding.head.center / row.finding.base.center);
+    logarithms += std::log(row.first.head.center / row.first.base.center);
     ++measured;
     if (row.cause != Cause::kNone) continue;
     ++comparison.unchanged_measured;
-    const Verdict verdict = row.finding.verdict;
+    const Verdict verdict = row.first.verdict;
     if (verdict == Verdict::kSlow || verdict == Verdict::kFast) ++comparison.unchanged_alarms;
   }
   if (measured > 0) comparison.geometric_mean = std::exp(logarithms / measured);
   std::ranges::stable_sort(comparison.rows, [](const ComparisonRow& a, const ComparisonRow& b) {
-    return std::tuple(rank_of(a), -std::abs(a.finding.change)) < std::tuple(rank_of(b), -std::abs(b.finding.change));
+    return std::tuple(rank_of(a), -std::abs(a.first.change)) < std::tuple(rank_of(b), -std::abs(b.first.change));
   });
 }
 
@@ -255,17 +225,18 @@ Result<Comparison> compare(PerfStore& store, const std::string& base, const std:
                                    session.empty() ? "" : " in session " + session,
                                    options.case_name.empty() ? "" : " for case " + options.case_name));
     for (const Round& round : rounds[is_head])
-      (is_head ? cases[round.key].head : cases[round.key].base).rounds.push_back(&round);
+      (is_head ? cases[round.key].head : cases[round.key].base).push_back(&round);
   }
-  SPARSMITH_ASSIGN_OR_RETURN(const Marks marks, Marks::load(store, base, head));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<PerfMark> marks, marks_between(store, base, head));
   for (auto& [key, sides] : cases) {
-    if (sides.head.rounds.empty()) {
+    if (sides.head.empty()) {
       comparison.only_base.push_back(key);
-    } else if (sides.base.rounds.empty()) {
+    } else if (sides.base.empty()) {
       comparison.only_head.push_back(key);
     } else {
       SPARSMITH_ASSIGN_OR_RETURN(ComparisonRow row, compare_case(store, key, std::move(sides), options.rules));
-      if (row.verdict != Verdict::kSame) row.accepted = marks.find(key.name);
+      for (const PerfMark& mark : marks)
+        if (row.verdict != Verdict::kSame && !row.accepted && mark.accepts(row.key.name)) row.accepted = mark;
       comparison.rows.push_back(std::move(row));
     }
   }

@@ -1,9 +1,10 @@
-// Two commits, case by case: what changed, how much, and whether it is the kernel or the tuner's choice.
+// Compares two commits case by case: the change, its size, and its cause (the kernel or the tuner's choice).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "history/store.h"
@@ -11,42 +12,40 @@
 
 namespace sparsmith {
 
-// What is different about a case between two commits, the first of these that applies.
+// The difference of a case between two commits: the first of these that applies.
 enum class Cause : std::uint8_t {
   kEnvironment,  // another device, driver, compiler or clock: times cannot be compared
   kNone,         // the same code on the same bytes
   kOtherChoice,  // the tuner chose another family, config or packing
   kKernel,       // the same choice, another binary
   kPacking,      // the same choice and binary, other packed bytes
-  kLaunchPlan,   // the same choice, binary and bytes, launched otherwise
-  kUnknown,      // not enough is recorded to tell
+  kLaunchPlan,   // the same choice, binary and bytes, another launch plan
+  kUnknown,      // the recorded data does not tell
 };
-const char* cause_name(Cause cause);  // "environment", "none", "other choice", "kernel", "packing", ...
+inline constexpr std::string_view kCauseNames[] = {"environment", "none",        "other choice", "kernel",
+                                                   "packing",     "launch plan", "not known"};
+constexpr std::string_view cause_name(Cause cause) { return name_in(kCauseNames, cause); }
 
-// One fact that differs: "registers of rows_k1", "40", "64".
+// A value that differs: "registers of rows_k1", "40", "64".
 struct Difference {
   std::string what;
   std::string base;
   std::string head;
 };
 
-struct ComparisonRow {
+// `suspected`, a member of the judgement: the case must be measured again before it may become SLOW or FAST.
+struct ComparisonRow : Judgement {
   CaseKey key;
-  Verdict verdict = Verdict::kAmbiguous;
   Cause cause = Cause::kUnknown;
-  std::string reason;
-  bool suspected = false;  // to be measured again before it may be called SLOW or FAST
-  bool unsure = false;     // needs more rounds: noise may hide a change that counts
-  Finding finding;         // of the first set of rounds; of no meaning where `measured` is false
-  std::optional<Finding> again;
-  TimeSet first_times;  // what the findings stand on
+  bool unsure = false;  // needs more rounds: noise may hide a relevant change
+  TimeSet first_times;  // the times of the judgement's first finding
   TimeSet again_times;
-  bool measured = false;  // both sides have rounds of one environment
+  bool measured = false;  // both sides have rounds of one environment; else findings mean nothing
   int base_rounds = 0;
   int head_rounds = 0;
   std::vector<Difference> differences;
-  std::vector<std::string> snippets;  // headers of kernels whose text differs
-  std::optional<PerfMark> accepted;   // somebody marked the change as accepted
+  std::vector<std::string> snippets;  // kernel headers with different text
+  std::optional<PerfMark> accepted;   // the mark that accepts the change
   std::string command;                // reproduces the head's measurement
 };
 
@@ -56,9 +55,9 @@ struct Comparison {
   std::vector<ComparisonRow> rows;  // SLOW first, then suspected, FAST, AMBIGUOUS and SAME; the largest change first
   std::vector<CaseKey> only_base;
   std::vector<CaseKey> only_head;
-  double geometric_mean = 1;  // of head over base, over all measured rows
-  // What the noise of the machine looks like: of the cases with the same code that were measured all the same, so many
-  // would have been called SLOW or FAST.
+  double geometric_mean = 1;  // of head / base, over all measured rows
+  // Measures the noise of the machine: the number of measured cases with the same code on both sides, and how many of
+  // them would be SLOW or FAST.
   int unchanged_measured = 0;
   int unchanged_alarms = 0;
 
@@ -66,20 +65,21 @@ struct Comparison {
 };
 
 struct ComparisonOptions {
-  std::string base_session{};  // empty: the sessions that both sides have, or else everything
+  std::string base_session{};  // empty: the sessions that both sides have, or else all sessions
   std::string head_session{};
   std::string case_name{};  // empty: every case
   VerdictRules rules{};
 };
 
-// `base` and `head` are hashes that the store knows. Error: kNotFound when one of them has no rounds.
+// `base` and `head` are hashes of commits in the store. Error: kNotFound when a commit has no rounds.
 Result<Comparison> compare(PerfStore& store, const std::string& base, const std::string& head,
                            const ComparisonOptions& options);
 
-// Where two implementations differ. kNone, kUnknown, kOtherChoice, kKernel, kPacking or kLaunchPlan.
+// The cause of a difference between two implementations: kNone, kUnknown, kOtherChoice, kKernel, kPacking or
+// kLaunchPlan.
 Cause cause_of(const Implementation& base, const Implementation& head);
 std::vector<Difference> differences(const Implementation& base, const Implementation& head);
-// Headers of kernels, sorted, whose hash differs or that only one side has.
+// Kernel headers, sorted, that have different hashes or that only one side has.
 std::vector<std::string> changed_snippets(const Implementation& base, const Implementation& head);
 
 }  // namespace sparsmith

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/temporary_directory.h"
-#include "history/drawn_times.h"
 #include "history/series.h"
+#include "tests/support/drawn_times.h"
 
 namespace sparsmith {
 namespace {
@@ -135,7 +135,7 @@ TEST_F(ComparisonTest, ManyRoundsAreBatched) {
   const ComparisonRow row = compared("c1", "c2").rows[0];
   EXPECT_EQ(row.verdict, Verdict::kSame);
   EXPECT_EQ(row.base_rounds, 20'000);
-  EXPECT_NEAR(row.finding.base.center, 20, 0.01);
+  EXPECT_NEAR(row.first.base.center, 20, 0.01);
 }
 
 TEST_F(ComparisonTest, RoundsInTurnsArePairs) {
@@ -151,7 +151,7 @@ TEST_F(ComparisonTest, RoundsInTurnsArePairs) {
   }
   const ComparisonRow row = compared("c1", "c2").rows[0];
   EXPECT_TRUE(row.suspected) << row.reason;
-  EXPECT_TRUE(row.finding.paired);
+  EXPECT_TRUE(row.first.paired);
   ASSERT_EQ(row.first_times.pairs.size(), 12U);
   for (const TimePair& pair : row.first_times.pairs) EXPECT_NEAR(pair.head / pair.base, 1.05, 0.01);
 }
@@ -164,7 +164,7 @@ TEST_F(ComparisonTest, ManyRoundsInARowAreNoPairs) {
   const ComparisonRow row = compared("c1", "c2").rows[0];
   EXPECT_TRUE(row.suspected);
   EXPECT_TRUE(row.first_times.pairs.empty());
-  EXPECT_FALSE(row.finding.paired);
+  EXPECT_FALSE(row.first.paired);
 }
 
 TEST_F(ComparisonTest, SharedSessionsAreComparedAlone) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <string_view>
 #include <vector>
 
@@ -18,19 +19,14 @@ struct Span {
   std::size_t end = 0;
 };
 
-int digit_of(char c) {
-  return std::isxdigit(static_cast<unsigned char>(c)) == 0  ? -1
-         : std::isdigit(static_cast<unsigned char>(c)) != 0 ? c - '0'
-                                                            : std::tolower(c) - 'a' + 10;
-}
-
 // With its percent escapes undone.
 std::string decoded(const std::string& address, const Span& span) {
   std::string text;
   for (std::size_t i = span.begin; i < span.end; ++i) {
-    const bool escape =
-        address[i] == '%' && i + 2 < span.end && digit_of(address[i + 1]) >= 0 && digit_of(address[i + 2]) >= 0;
-    text += escape ? static_cast<char>(16 * digit_of(address[i + 1]) + digit_of(address[i + 2])) : address[i];
+    const char* const at = address.data() + i;
+    unsigned byte = 0;
+    const bool escape = *at == '%' && i + 2 < span.end && std::from_chars(at + 1, at + 3, byte, 16).ptr == at + 3;
+    text += escape ? static_cast<char>(byte) : *at;
     if (escape) i += 2;
   }
   return text;
@@ -90,53 +86,54 @@ bool is_uri(const std::string& address) {
   return end != std::string::npos && address.find_first_of("= \t'\"") > end;
 }
 
-// In ascending order, without overlaps.
 std::vector<Span> passwords_of(const std::string& address) {
-  std::vector<Span> spans = is_uri(address) ? passwords_of_uri(address) : passwords_of_words(address);
+  return is_uri(address) ? passwords_of_uri(address) : passwords_of_words(address);
+}
+
+// `text` with *** in place of each span; spans that overlap or touch are one.
+std::string hidden(const std::string& text, std::vector<Span> spans) {
   std::ranges::sort(spans, {}, &Span::begin);
-  std::vector<Span> merged;
+  std::string shown;
+  std::size_t end = 0;  // of the spans before
   for (const Span& span : spans) {
-    if (!merged.empty() && span.begin <= merged.back().end)
-      merged.back().end = std::max(merged.back().end, span.end);
-    else
-      merged.push_back(span);
+    if (&span == &spans.front() || span.begin > end) shown += text.substr(end, span.begin - end).append(kHidden);
+    end = std::max(end, span.end);
   }
-  return merged;
+  return shown + text.substr(end);
 }
 
 }  // namespace
 
-Result<std::int64_t> HistoryConnection::integer_of(const std::string& sql, std::initializer_list<SqlValue> values) {
-  SPARSMITH_ASSIGN_OR_RETURN(const std::unique_ptr<SqlRows> rows, query_with(sql, values));
-  SPARSMITH_ASSIGN_OR_RETURN(const bool found, rows->next());
-  if (!found) return internal_error(name() + ": a query without an answer: " + sql);
-  return rows->integer(0);
+std::int64_t sql_integer(const std::string& text) {
+  std::int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
-Result<HistoryTransaction> HistoryTransaction::begin(HistoryConnection& connection) {
-  SPARSMITH_RETURN_IF_ERROR(connection.begin());
-  return HistoryTransaction(&connection);
+Status HistoryConnection::in_transaction(const std::function<Status()>& body) {
+  Status done = run_script(dialect().begin);
+  if (done.ok()) done = body();
+  if (done.ok()) done = run_script("COMMIT");
+  if (!done.ok()) static_cast<void>(run_script("ROLLBACK"));
+  return done;
 }
 
-Status HistoryTransaction::commit() {
-  SPARSMITH_RETURN_IF_ERROR(connection_->commit());
-  connection_ = nullptr;
-  return {};
+Result<std::vector<std::string>> HistoryConnection::tables() {
+  return all(dialect().tables, {}, [](const SqlRow& row) { return row[0]; });
+}
+
+Result<std::int64_t> HistoryConnection::integer_of(const std::string& sql, const SqlValues& values) {
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<std::int64_t> found,
+                             all(sql, values, [](const SqlRow& row) { return sql_integer(row[0]); }));
+  if (found.empty()) return internal_error(name() + ": a query without an answer: " + sql);
+  return found.front();
 }
 
 bool is_postgresql(const std::string& address) {
   return address.starts_with("postgresql://") || address.starts_with("postgres://");
 }
 
-std::string without_password(const std::string& address) {
-  std::string shown;
-  std::size_t at = 0;
-  for (const Span& span : passwords_of(address)) {
-    shown += address.substr(at, span.begin - at).append(kHidden);
-    at = span.end;
-  }
-  return shown + address.substr(at);
-}
+std::string without_password(const std::string& address) { return hidden(address, passwords_of(address)); }
 
 std::string without_password(const std::string& address, std::string message) {
   std::vector<std::string> secrets;
@@ -144,17 +141,12 @@ std::string without_password(const std::string& address, std::string message) {
     for (const std::string& secret : {address.substr(span.begin, span.end - span.begin), decoded(address, span)})
       if (!secret.empty()) secrets.push_back(secret);
   }
-  std::vector<bool> hidden(message.size());
+  std::vector<Span> spans;
   for (const std::string& secret : secrets) {
     for (std::size_t at = 0; (at = message.find(secret, at)) != std::string::npos; ++at)
-      std::fill_n(hidden.begin() + static_cast<std::ptrdiff_t>(at), secret.size(), true);
+      spans.push_back({at, at + secret.size()});
   }
-  std::string shown;
-  for (std::size_t i = 0; i < message.size(); ++i) {
-    if (!hidden[i]) shown += message[i];
-    if (hidden[i] && (i == 0 || !hidden[i - 1])) shown += kHidden;
-  }
-  message = shown;
+  message = hidden(message, spans);
   // libpq quotes the parts of an address that it cannot read; a part may be of a password.
   for (std::size_t begin = message.find('"'); begin != std::string::npos;) {
     const std::size_t end = message.find('"', begin + 1);

@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 
+#include "base/split.h"
 #include "history/comparison.h"
 
 namespace sparsmith {
@@ -25,64 +28,25 @@ std::map<std::string, std::string> snippets_of(const Implementation& implementat
   return result;
 }
 
-class Differences {
- public:
-  void add(const std::string& what, const std::string& base, const std::string& head) {
-    if (base != head) found_.push_back({what, base, head});
-  }
-  void add(const std::string& what, std::int64_t base, std::int64_t head) {
-    add(what, std::to_string(base), std::to_string(head));
-  }
-  // "a=1 b=2" against "a=1 b=3": b alone. Texts that are not of that form are compared as a whole.
-  void add_config(const std::string& base, const std::string& head) {
-    const auto x = parameters_of(base);
-    const auto y = parameters_of(head);
-    if (!x || !y) return add("config", base, head);
-    std::set<std::string> names;
-    for (const auto& [name, value] : *x) names.insert(name);
-    for (const auto& [name, value] : *y) names.insert(name);
-    const auto value_in = [](const std::map<std::string, std::string>& of, const std::string& name) {
-      const auto found = of.find(name);
-      return found == of.end() ? "-" : found->second;
-    };
-    for (const std::string& name : names) add(name, value_in(*x, name), value_in(*y, name));
-  }
-  std::vector<Difference> take() { return std::move(found_); }
-
- private:
-  static std::optional<std::map<std::string, std::string>> parameters_of(const std::string& text) {
-    std::map<std::string, std::string> parameters;
-    std::size_t begin = 0;
-    while (begin < text.size()) {
-      const std::size_t end = std::min(text.find_first_of(" ,;", begin), text.size());
-      const std::string_view word = std::string_view(text).substr(begin, end - begin);
-      const std::size_t equals = word.find('=');
-      if (equals != std::string_view::npos) {
-        parameters.emplace(word.substr(0, equals), word.substr(equals + 1));
-      } else if (!word.empty() && !parameters.emplace("family", word).second) {
-        return std::nullopt;
-      }
-      begin = end + 1;
+// The parameters of "rows a=1 b=2", the family among them. Nothing for a text that is not of this form.
+std::optional<std::map<std::string, std::string>> parameters_of(const std::string& text) {
+  std::map<std::string, std::string> parameters;
+  for (const std::string_view word : split(text, " ,;")) {
+    const std::size_t equals = word.find('=');
+    if (equals != std::string_view::npos) {
+      parameters.emplace(word.substr(0, equals), word.substr(equals + 1));
+    } else if (!word.empty() && !parameters.emplace("family", word).second) {
+      return std::nullopt;
     }
-    return parameters;
   }
-
-  std::vector<Difference> found_;
-};
+  return parameters;
+}
 
 }  // namespace
 
-const char* cause_name(Cause cause) {
-  switch (cause) {
-    case Cause::kEnvironment: return "environment";
-    case Cause::kNone: return "none";
-    case Cause::kOtherChoice: return "other choice";
-    case Cause::kKernel: return "kernel";
-    case Cause::kPacking: return "packing";
-    case Cause::kLaunchPlan: return "launch plan";
-    case Cause::kUnknown: return "not known";
-  }
-  return "not known";
+bool Implementation::identified() const {
+  return !kernels.empty() && !plan_hash.empty() && !packing_hash.empty() &&
+         std::ranges::none_of(kernels, [](const PerfKernel& kernel) { return kernel.cubin_hash.empty(); });
 }
 
 Cause cause_of(const Implementation& base, const Implementation& head) {
@@ -95,38 +59,51 @@ Cause cause_of(const Implementation& base, const Implementation& head) {
 }
 
 std::vector<Difference> differences(const Implementation& base, const Implementation& head) {
-  Differences result;
-  result.add("choice", base.choice, head.choice);
-  result.add_config(base.config, head.config);
-  result.add("packing", base.packing, head.packing);
-  result.add("packed bytes", base.packed_bytes, head.packed_bytes);
-  result.add("packed contents", base.packing_hash.substr(0, 8), head.packing_hash.substr(0, 8));
-  result.add("launch plan", base.plan_hash.substr(0, 8), head.plan_hash.substr(0, 8));
-  for (std::size_t i = 0; i < std::max(base.kernels.size(), head.kernels.size()); ++i) {
-    const PerfKernel none;
-    const PerfKernel& x = i < base.kernels.size() ? base.kernels[i] : none;
-    const PerfKernel& y = i < head.kernels.size() ? head.kernels[i] : none;
-    const std::string number = std::max(base.kernels.size(), head.kernels.size()) > 1 ? fmt::format(" {}", i + 1) : "";
-    result.add("kernel" + number, x.name, y.name);
-    result.add("cubin" + number, x.cubin_hash.substr(0, 8), y.cubin_hash.substr(0, 8));
-    result.add("registers" + number, x.registers, y.registers);
-    result.add("spilled bytes" + number, x.spill_bytes, y.spill_bytes);
+  std::vector<Difference> found;
+  const auto add = [&](const std::string& what, const std::string& x, const std::string& y) {
+    if (x != y) found.push_back({what, x, y});
+  };
+  const auto add_number = [&](const std::string& what, std::int64_t x, std::int64_t y) {
+    add(what, std::to_string(x), std::to_string(y));
+  };
+  const auto add_hash = [&](const std::string& what, const std::string& x, const std::string& y) {
+    add(what, x.substr(0, 8), y.substr(0, 8));
+  };
+  add("choice", base.choice, head.choice);
+  auto x = parameters_of(base.config);
+  auto y = parameters_of(head.config);
+  if (x && y) {  // only the parameters that differ
+    for (const auto& [name, value] : *x) y->try_emplace(name, "-");
+    for (const auto& [name, value] : *y) add(name, x->try_emplace(name, "-").first->second, value);
+  } else {
+    add("config", base.config, head.config);
   }
-  return result.take();
+  add("packing", base.packing, head.packing);
+  add_number("packed bytes", base.packed_bytes, head.packed_bytes);
+  add_hash("packed contents", base.packing_hash, head.packing_hash);
+  add_hash("launch plan", base.plan_hash, head.plan_hash);
+  const std::size_t kernels = std::max(base.kernels.size(), head.kernels.size());
+  for (std::size_t i = 0; i < kernels; ++i) {
+    const PerfKernel none;
+    const PerfKernel& of_base = i < base.kernels.size() ? base.kernels[i] : none;
+    const PerfKernel& of_head = i < head.kernels.size() ? head.kernels[i] : none;
+    const std::string number = kernels > 1 ? fmt::format(" {}", i + 1) : "";
+    add("kernel" + number, of_base.name, of_head.name);
+    add_hash("cubin" + number, of_base.cubin_hash, of_head.cubin_hash);
+    add_number("registers" + number, of_base.registers, of_head.registers);
+    add_number("spilled bytes" + number, of_base.spill_bytes, of_head.spill_bytes);
+  }
+  return found;
 }
 
 std::vector<std::string> changed_snippets(const Implementation& base, const Implementation& head) {
   const auto x = snippets_of(base);
   const auto y = snippets_of(head);
-  std::set<std::string> changed;
-  for (const auto& [header, hash] : x) {
-    const auto found = y.find(header);
-    if (found == y.end() || found->second != hash) changed.insert(header);
-  }
-  for (const auto& [header, hash] : y) {
-    if (!x.contains(header)) changed.insert(header);
-  }
-  return {changed.begin(), changed.end()};
+  std::vector<std::pair<std::string, std::string>> changed;  // headers with their hashes
+  std::ranges::set_symmetric_difference(x, y, std::back_inserter(changed));
+  std::set<std::string> headers;
+  for (const auto& [header, hash] : changed) headers.insert(header);
+  return {headers.begin(), headers.end()};
 }
 
 }  // namespace sparsmith

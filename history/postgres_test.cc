@@ -5,8 +5,9 @@
 
 #include "history/comparison.h"
 #include "history/connection.h"
-#include "history/drawn_history.h"
-#include "history/postgres_server.h"
+#include "tests/support/drawn_history.h"
+#include "tests/support/history_counts.h"
+#include "tests/support/postgres_server.h"
 
 namespace sparsmith {
 namespace {
@@ -116,7 +117,7 @@ TEST_F(PostgresTest, AMillionSamples) {
   ASSERT_TRUE(rounds.ok());
   EXPECT_EQ(static_cast<std::int64_t>(rounds->size()) * DrawnHistory::kRepetitions, drawn.samples);
   const double rate = static_cast<double>(drawn.samples) / drawn.seconds;
-  const double megabytes = static_cast<double>(store.counts()->file_bytes) / 1e6;
+  const double megabytes = static_cast<double>(bytes_of_history(address_)) / 1e6;
   fmt::print(
       "PostgreSQL: {} samples in {:.2f} s ({:.0f}/s), a transaction a round; {:.1f} MB; compared in {:.3f} s; "
       "all read in {:.2f} s\n",

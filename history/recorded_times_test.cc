@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "history/measured_turns.h"
+#include "tests/support/measured_turns.h"
 
 namespace sparsmith {
 namespace {

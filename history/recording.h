@@ -1,4 +1,4 @@
-// Measurements as benchmark programs print them, on their way into the store.
+// Reads the output of benchmark programs as measurements for the store.
 #pragma once
 
 #include <string>
@@ -15,17 +15,17 @@ struct Recording {
   std::string program_version;
   double search_s = 0;
   std::vector<PerfMeasurement> measurements;
-  std::vector<std::string> left_out;  // what cannot be recorded, with the reason
+  std::vector<std::string> left_out;  // cases that cannot be recorded, with the reason
 };
 
-// The output of `sparsmith bench --json` or `tune --json`: one round of every (weight, N). What was predicted, or
-// comes from the cache without being measured, is left out.
-//   Error: kInvalidInput, which says where.
+// Parses the output of `sparsmith bench --json` or `tune --json`: one round of every (weight, N). Predicted times, and
+// cached times that were not measured in this run, are left out.
+//   Error: kInvalidInput with the place in the text.
 Result<Recording> parse_bench_json(std::string_view text);
 
-// The output of Google Benchmark with --benchmark_format=json: each repetition is a round of one sample. Aggregates are
-// left out, and benchmarks that failed, with what they said.
-//   Error: kInvalidInput, which says where.
+// Parses the output of Google Benchmark with --benchmark_format=json: each repetition is a round of one sample.
+// Aggregates are left out. Failed benchmarks are left out, with their message as the reason.
+//   Error: kInvalidInput with the place in the text.
 Result<Recording> parse_google_benchmark(std::string_view text);
 
 }  // namespace sparsmith

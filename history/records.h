@@ -1,4 +1,4 @@
-// What the performance history holds, as plain values: who measured what, when, and every sample of it.
+// The rows of the performance history as plain values: cases, environments, runs, and all samples.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace sparsmith {
 
-// What is measured, over all commits: the key of a history.
+// The key of a history: the measured case, over all commits.
 struct CaseKey {
   std::string name;           // "layers.0.fc1.weight N=8"
   std::string operator_name;  // data types, layout, epilogue
@@ -18,8 +18,8 @@ struct CaseKey {
   auto operator<=>(const CaseKey&) const = default;
 };
 
-// Where it was measured. A change of it begins a new segment of every history: times before and after say nothing
-// about a commit.
+// The environment of a measurement. A change of it begins a new segment of every history: a difference of times before
+// and after it says nothing about a commit.
 struct PerfEnvironment {
   std::string device;  // "NVIDIA H200"
   std::string driver;
@@ -32,9 +32,9 @@ struct PerfEnvironment {
 struct PerfKernel {
   std::string name;
   std::string cubin_hash;
-  int registers = 0;  // of a thread
+  int registers = 0;  // per thread
   std::int64_t spill_bytes = 0;
-  // The headers it was made of and the hash of each: which snippet changed.
+  // The kernel's headers with their hashes. They show which snippet changed.
   struct Snippet {
     std::string header;  // "snippets/prolog/csr_row.cuh"
     std::string hash;
@@ -44,7 +44,8 @@ struct PerfKernel {
   bool operator==(const PerfKernel&) const = default;
 };
 
-// What ran: the tuner's choice and what became of it. Two equal ones run the same code on the same bytes.
+// The code that ran: the tuner's choice with its kernels and packed bytes. Equal implementations run the same code on
+// the same bytes.
 struct Implementation {
   std::string choice;  // the family
   std::string config;
@@ -55,20 +56,20 @@ struct Implementation {
   std::vector<PerfKernel> kernels;
   bool operator==(const Implementation&) const = default;
 
-  // Whether enough is known for equal values to mean equal code: every kernel has its binary's hash, and there are a
-  // launch plan and packed bytes.
+  // Whether equal values prove equal code: every kernel has its binary's hash, and the launch plan and packed bytes are
+  // known.
   bool identified() const;
 };
 
-// Cases keep one command for all commits.
+// Stands for the commit in a command: a case has one command for all commits.
 inline constexpr std::string_view kCommitOfCommand = "{commit}";
 
-// One round: samples taken in one go. Rounds of a case are far enough apart to be independent, the samples inside one
-// need not be.
+// One round: samples taken directly after each other. Rounds of a case are far enough apart to be independent. The
+// samples inside a round may depend on each other.
 struct PerfMeasurement {
   CaseKey key;
   Implementation implementation;
-  std::string command;  // reproduces it; kCommitOfCommand in it is the commit's hash
+  std::string command;  // reproduces the measurement; kCommitOfCommand stands for the commit's hash
   std::vector<float> samples_us;
 };
 
@@ -78,21 +79,23 @@ struct PerfRun {
   std::string parents;       // commits, separated by blanks; may be empty
   std::string committed_at;  // ISO 8601, stored in UTC; may be empty
   std::string branch;
-  std::string session;      // what was measured in turns; may be empty
-  bool again = false;       // measured again to confirm what a comparison suspects
-  double search_s = 0;      // seconds that the tuner searched; 0: it did not
-  std::string recorded_at;  // UTC, ISO 8601; filled when recorded
+  std::string session;      // runs of one session were measured in turns; may be empty
+  bool again = false;       // measured again to confirm a suspected change
+  double search_s = 0;      // seconds of the tuner's search; 0: no search
+  std::string recorded_at;  // UTC, ISO 8601; set by PerfStore::record() when empty
   std::string program_version;
   PerfEnvironment environment;
 };
 
-// A change that was looked at and accepted.
+// A change that a person has checked and accepted.
 struct PerfMark {
   std::string commit;
   std::string case_name;  // empty: every case
   std::string reason;
   std::string author;
-  std::string marked_at;  // UTC, ISO 8601; filled when stored
+  std::string marked_at;  // UTC, ISO 8601; set by PerfStore::mark()
+
+  bool accepts(const std::string& name) const { return case_name.empty() || case_name == name; }
 };
 
 }  // namespace sparsmith

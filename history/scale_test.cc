@@ -7,8 +7,9 @@
 
 #include "base/temporary_directory.h"
 #include "history/comparison.h"
-#include "history/drawn_history.h"
 #include "history/series.h"
+#include "tests/support/drawn_history.h"
+#include "tests/support/history_counts.h"
 
 namespace sparsmith {
 namespace {
@@ -51,7 +52,7 @@ TEST(Scale, AMillionSamples) {
   }
   EXPECT_EQ(changes, kCases / 10);
 
-  const std::int64_t bytes = store.counts()->file_bytes;
+  const std::int64_t bytes = bytes_of_history(path);
   const double rate = static_cast<double>(drawn.samples) / drawn.seconds;
   fmt::print(
       "{} samples in {:.2f} s ({:.0f}/s), a transaction a round; {:.1f} MB; compared in {:.3f} s; history of {} "

@@ -1,19 +1,18 @@
-#include <fmt/args.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
+#include <map>
 #include <string>
 
 #include "base/sqlite_database.h"
-#include "history/database.h"
+#include "history/connection.h"
 
 namespace sparsmith {
 namespace {
 
-// docs/performance_history.md says what each column means. A change here is a new PerfStore::kSchemaVersion, with a
-// migration below. {id} and the like are types, as Dialect has them.
+// docs/performance_history.md describes the columns. A change here is a new PerfStore::kSchemaVersion, with a migration
+// in upgrade(). {id} and the like are types, as Dialect has them.
 constexpr const char* kTables = R"sql(
 CREATE TABLE meta (key {text} PRIMARY KEY, value {text} NOT NULL) {keyed};
 CREATE TABLE environment (
@@ -51,96 +50,63 @@ CREATE TABLE mark (
   PRIMARY KEY (commit_hash, case_name)) {keyed};
 )sql";
 
-std::string in_dialect(const char* sql, const Dialect& dialect) {
-  fmt::dynamic_format_arg_store<fmt::format_context> types;
-  types.push_back(fmt::arg("id", dialect.id));
-  types.push_back(fmt::arg("integer", dialect.integer));
-  types.push_back(fmt::arg("real", dialect.real));
-  types.push_back(fmt::arg("text", dialect.text));
-  types.push_back(fmt::arg("bytes", dialect.bytes));
-  types.push_back(fmt::arg("keyed", dialect.keyed));
-  return fmt::vformat(sql, types);
+Status run_in_dialect(HistoryConnection& connection, const char* sql) {
+  const Dialect& types = connection.dialect();
+  return connection.run_script(fmt::format(
+      fmt::runtime(sql), fmt::arg("id", types.id), fmt::arg("integer", types.integer), fmt::arg("real", types.real),
+      fmt::arg("text", types.text), fmt::arg("bytes", types.bytes), fmt::arg("keyed", types.keyed)));
 }
 
-Result<std::optional<std::string>> meta_of(HistoryConnection& connection, const std::string& key) {
-  SPARSMITH_ASSIGN_OR_RETURN(const std::unique_ptr<SqlRows> rows,
-                             connection.query_with("SELECT value FROM meta WHERE key = $1", {key}));
-  SPARSMITH_ASSIGN_OR_RETURN(const bool found, rows->next());
-  return found ? std::optional<std::string>(rows->text(0)) : std::nullopt;
+Status no_history(const HistoryConnection& connection) {
+  return invalid_input(fmt::format("{}: a database, but not a performance history of sparsmith", connection.name()));
 }
 
-// nullopt: none is stated, so that this is no history.
-Result<std::optional<int>> schema_version_of(HistoryConnection& connection) {
-  SPARSMITH_ASSIGN_OR_RETURN(const std::optional<std::string> text, meta_of(connection, "schema_version"));
-  if (!text) return std::optional<int>();
+// The version of the history that is there; 0: the database is empty. Error: kInvalidInput when it holds something
+// else.
+Result<int> version_of(HistoryConnection& connection) {
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<std::string> tables, connection.tables());
+  if (tables.empty()) return 0;
+  std::map<std::string, std::string> meta;
+  const auto add = [&](const SqlRow& row) {
+    meta[row[0]] = row[1];
+    return Status();
+  };
+  if (std::ranges::find(tables, "meta") != tables.end())
+    SPARSMITH_RETURN_IF_ERROR(connection.execute("SELECT key, value FROM meta", {}, add));
+  if (!meta.contains("schema_version") || !meta["format"].ends_with("performance history"))
+    return no_history(connection);
+  const std::string& text = meta["schema_version"];
   int version = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), version);
-  if (error != std::errc() || end != text->data() + text->size() || version < 1)
-    return invalid_input(fmt::format("{}: the schema version '{}' is no number", connection.name(), *text));
-  return std::optional<int>(version);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
+  if (error != std::errc() || end != text.data() + text.size() || version < 1)
+    return invalid_input(fmt::format("{}: the schema version '{}' is no number", connection.name(), text));
+  return version;
 }
 
 Status put_meta(HistoryConnection& connection, const std::string& key, const std::string& value) {
-  return connection.execute_with("INSERT INTO meta VALUES ($1, $2)", {key, value});
+  return connection.execute("INSERT INTO meta VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                            {key, value}, nullptr);
 }
 
-Status create(HistoryConnection& connection) {
-  SPARSMITH_ASSIGN_OR_RETURN(HistoryTransaction transaction, HistoryTransaction::begin(connection));
-  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<std::string> tables, connection.tables());
-  if (tables.empty()) {  // nobody else made them while we waited for the lock
-    SPARSMITH_RETURN_IF_ERROR(connection.run_script(in_dialect(kTables, connection.dialect())));
-    SPARSMITH_RETURN_IF_ERROR(connection.run_script(in_dialect(kMarks, connection.dialect())));
-    SPARSMITH_RETURN_IF_ERROR(put_meta(connection, "format", "sparsmith performance history"));
-    SPARSMITH_RETURN_IF_ERROR(put_meta(connection, "schema_version", std::to_string(PerfStore::kSchemaVersion)));
-    SPARSMITH_RETURN_IF_ERROR(put_meta(connection, "created_at", utc_now()));
-  }
-  return transaction.commit();
-}
-
-// One version after the other, all in one transaction.
-Status migrate(HistoryConnection& connection) {
-  SPARSMITH_ASSIGN_OR_RETURN(HistoryTransaction transaction, HistoryTransaction::begin(connection));
-  SPARSMITH_ASSIGN_OR_RETURN(const std::optional<int> version, schema_version_of(connection));
-  if (version == 1) {  // another process may have been faster
-    SPARSMITH_RETURN_IF_ERROR(connection.run_script(in_dialect(kMarks, connection.dialect())));
-  }
-  SPARSMITH_RETURN_IF_ERROR(connection.execute_with("UPDATE meta SET value = $1 WHERE key = 'schema_version'",
-                                                    {std::to_string(PerfStore::kSchemaVersion)}));
-  return transaction.commit();
-}
-
-Status check_tables(HistoryConnection& connection) {
-  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<std::string> tables, connection.tables());
-  for (const char* table : {"environment", "run", "bench_case", "implementation", "measurement", "mark"}) {
-    if (std::ranges::find(tables, table) == tables.end())
-      return invalid_input(fmt::format("{}: the performance history lacks its table {}", connection.name(), table));
-  }
-  return {};
-}
-
-// The version of the history that is there. Error: kInvalidInput when something else is.
-Result<int> version_of_history(HistoryConnection& connection, const std::vector<std::string>& tables) {
-  std::optional<int> version;
-  std::optional<std::string> format;
-  if (std::ranges::find(tables, "meta") != tables.end()) {
-    SPARSMITH_ASSIGN_OR_RETURN(version, schema_version_of(connection));
-    SPARSMITH_ASSIGN_OR_RETURN(format, meta_of(connection, "format"));
-  }
-  if (!version || !format || !format->ends_with("performance history"))
-    return invalid_input(fmt::format("{}: a database, but not a performance history of sparsmith", connection.name()));
-  return *version;
+// Makes the tables, or the tables that later versions added. Another process may have been faster.
+Status upgrade(HistoryConnection& connection) {
+  return connection.in_transaction([&]() -> Status {
+    SPARSMITH_ASSIGN_OR_RETURN(const int version, version_of(connection));
+    if (version >= PerfStore::kSchemaVersion) return {};
+    if (version == 0) {
+      SPARSMITH_RETURN_IF_ERROR(run_in_dialect(connection, kTables));
+      SPARSMITH_RETURN_IF_ERROR(put_meta(connection, "format", "sparsmith performance history"));
+      SPARSMITH_RETURN_IF_ERROR(put_meta(connection, "created_at", utc_now()));
+    }
+    SPARSMITH_RETURN_IF_ERROR(run_in_dialect(connection, kMarks));
+    return put_meta(connection, "schema_version", std::to_string(PerfStore::kSchemaVersion));
+  });
 }
 
 }  // namespace
 
 Status prepare_schema(HistoryConnection& connection, PerfStore::Mode mode) {
-  const bool may_write = mode == PerfStore::Mode::kReadWrite;
-  SPARSMITH_ASSIGN_OR_RETURN(std::vector<std::string> tables, connection.tables());
-  if (tables.empty() && may_write) {
-    SPARSMITH_RETURN_IF_ERROR(create(connection));
-    SPARSMITH_ASSIGN_OR_RETURN(tables, connection.tables());
-  }
-  SPARSMITH_ASSIGN_OR_RETURN(const int version, version_of_history(connection, tables));
+  SPARSMITH_ASSIGN_OR_RETURN(const int version, version_of(connection));
   if (version > PerfStore::kSchemaVersion) {
     return invalid_input(
         fmt::format("{}: written by a newer sparsmith (schema version {}, this program knows up to {}); update this "
@@ -148,14 +114,20 @@ Status prepare_schema(HistoryConnection& connection, PerfStore::Mode mode) {
                     connection.name(), version, PerfStore::kSchemaVersion));
   }
   if (version < PerfStore::kSchemaVersion) {
-    if (!may_write)
+    if (mode == PerfStore::Mode::kReadOnly && version == 0) return no_history(connection);
+    if (mode == PerfStore::Mode::kReadOnly)
       return invalid_input(
           fmt::format("{}: has the older schema version {} and is opened for reading alone; "
                       "`sparsmith perf record` or `perf mark` bring it up to date",
                       connection.name(), version));
-    SPARSMITH_RETURN_IF_ERROR(migrate(connection));
+    SPARSMITH_RETURN_IF_ERROR(upgrade(connection));
   }
-  return check_tables(connection);
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<std::string> tables, connection.tables());
+  for (const char* table : {"environment", "run", "bench_case", "implementation", "measurement", "mark"}) {
+    if (std::ranges::find(tables, table) == tables.end())
+      return invalid_input(fmt::format("{}: the performance history lacks its table {}", connection.name(), table));
+  }
+  return {};
 }
 
 }  // namespace sparsmith

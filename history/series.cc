@@ -1,6 +1,5 @@
 #include "history/series.h"
 
-#include <algorithm>
 #include <map>
 
 #include "history/statistics.h"
@@ -16,15 +15,13 @@ SeriesPoint point_of(const PerfStore::Commit& commit, const std::vector<const Ro
   for (const Round* round : rounds) {
     if (round->environment == environment) times.push_back(trimmed_mean(round->samples_us));
   }
-  SeriesPoint point;
-  point.commit = commit.hash;
-  point.committed_at = commit.committed_at;
-  point.median = median(times);
-  point.q1 = quantile(times, 0.25);
-  point.q3 = quantile(times, 0.75);
-  point.rounds = static_cast<int>(times.size());
-  point.implementation = rounds.back()->implementation;
-  return point;
+  return {.commit = commit.hash,
+          .committed_at = commit.committed_at,
+          .median = median(times),
+          .q1 = quantile(times, 0.25),
+          .q3 = quantile(times, 0.75),
+          .rounds = static_cast<int>(times.size()),
+          .implementation = rounds.back()->implementation};
 }
 
 void find_changes(PerfSeries& series, const std::vector<PerfMark>& marks, const ChangePointRules& rules) {
@@ -38,8 +35,7 @@ void find_changes(PerfSeries& series, const std::vector<PerfMark>& marks, const 
       point.index += begin;
       SeriesChange change{point, std::nullopt};
       for (const PerfMark& mark : marks) {
-        const bool of_case = mark.case_name.empty() || mark.case_name == series.key.name;
-        if (of_case && mark.commit == series.points[point.index].commit) change.accepted = mark;
+        if (mark.accepts(series.key.name) && mark.commit == series.points[point.index].commit) change.accepted = mark;
       }
       series.changes.push_back(std::move(change));
     }

@@ -1,4 +1,4 @@
-// A case over commits: its times, the environments they were measured in, and where they changed for good.
+// A case over commits: its times, their environments, and their lasting changes.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace sparsmith {
 
-// A commit of a series; over its rounds, in us.
+// A commit of a series. Times are over its rounds, in us.
 struct SeriesPoint {
   std::string commit;
   std::string committed_at;
@@ -18,19 +18,19 @@ struct SeriesPoint {
   double q1 = 0;
   double q3 = 0;
   int rounds = 0;
-  std::size_t segment = 0;          // of PerfSeries::segments
-  std::int64_t implementation = 0;  // PerfStore::implementation() has it
+  std::size_t segment = 0;          // index in PerfSeries::segments
+  std::int64_t implementation = 0;  // id for PerfStore::implementation()
 };
 
 // Neighbouring commits that were measured in one environment.
 struct SeriesSegment {
-  std::size_t first = 0;  // point
+  std::size_t first = 0;  // index of the first point
   PerfEnvironment environment;
 };
 
 // A lasting change inside a segment.
 struct SeriesChange {
-  ChangePoint point;  // index: of PerfSeries::points
+  ChangePoint point;  // `index` is an index in PerfSeries::points
   std::optional<PerfMark> accepted;
 };
 
@@ -47,8 +47,8 @@ struct SeriesOptions {
   ChangePointRules rules{};
 };
 
-// One series for each case, sorted by key. Of a commit that was measured in several environments the last counts.
-// A change carries the mark of its commit.
+// One series for each case, sorted by key. For a commit with several environments the last counts. A change has the
+// mark of its commit.
 Result<std::vector<PerfSeries>> load_series(PerfStore& store, const SeriesOptions& options);
 
 }  // namespace sparsmith

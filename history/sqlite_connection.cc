@@ -20,47 +20,15 @@ constexpr Dialect kDialect = {.id = "INTEGER PRIMARY KEY",
                               .real = "REAL",
                               .text = "TEXT",
                               .bytes = "BLOB",
-                              .keyed = "WITHOUT ROWID"};
+                              .keyed = "WITHOUT ROWID",
+                              .begin = "BEGIN IMMEDIATE",
+                              .tables = "SELECT name FROM sqlite_master WHERE type = 'table'"};
 
 // $1 as SQLite has it.
 std::string numbered(std::string sql) {
   std::ranges::replace(sql, '$', '?');
   return sql;
 }
-
-void bind_values(SQLite::Statement& statement, std::span<const SqlValue> values) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const int index = static_cast<int>(i) + 1;
-    std::visit(
-        [&](const auto& value) {
-          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::span<const std::byte>>) {
-            statement.bind(index, static_cast<const void*>(value.data()), static_cast<int>(value.size()));
-          } else {
-            statement.bind(index, value);
-          }
-        },
-        values[i]);
-  }
-}
-
-class SqliteRows : public SqlRows {
- public:
-  SqliteRows(SQLite::Statement statement, const std::string& path) : statement_(std::move(statement)), path_(path) {}
-
-  Result<bool> next() override {
-    return guard_sqlite(path_, kNoun, [&]() -> Result<bool> { return statement_.executeStep(); });
-  }
-  std::int64_t integer(int column) const override { return statement_.getColumn(column).getInt64(); }
-  std::string text(int column) const override { return statement_.getColumn(column).getString(); }
-  std::string bytes(int column) const override {
-    const SQLite::Column value = statement_.getColumn(column);
-    return {static_cast<const char*>(value.getBlob()), static_cast<std::size_t>(value.getBytes())};
-  }
-
- private:
-  mutable SQLite::Statement statement_;  // of whose columns it says itself that they are constant
-  const std::string& path_;
-};
 
 class SqliteConnection : public HistoryConnection {
  public:
@@ -71,24 +39,21 @@ class SqliteConnection : public HistoryConnection {
   const std::string& name() const override { return path_; }
   const Dialect& dialect() const override { return kDialect; }
 
-  Status execute(const std::string& sql, std::span<const SqlValue> values) override {
+  Status execute(const std::string& sql, const SqlValues& values, const ReadRow& read) override {
     return guard([&]() -> Status {
-      auto found = statements_.find(sql);
-      if (found == statements_.end())
-        found = statements_.try_emplace(sql, database_, numbered(sql)).first;
-      else
-        found->second.reset();
-      bind_values(found->second, values);
-      found->second.exec();
-      found->second.reset();
-      return {};
-    });
-  }
-  Result<std::unique_ptr<SqlRows>> query(const std::string& sql, std::span<const SqlValue> values) override {
-    return guard([&]() -> Result<std::unique_ptr<SqlRows>> {
-      SQLite::Statement statement(database_, numbered(sql));
-      bind_values(statement, values);
-      return std::unique_ptr<SqlRows>(std::make_unique<SqliteRows>(std::move(statement), path_));
+      SQLite::Statement& statement = statements_.try_emplace(sql, database_, numbered(sql)).first->second;
+      statement.tryReset();  // from an earlier error
+      int index = 0;
+      for (const SqlValue& value : values)
+        std::visit([&](const auto& one) { bind_next(statement, index, one); }, value);
+      SqlRow row(static_cast<std::size_t>(statement.getColumnCount()));
+      Status status;
+      while (status.ok() && statement.executeStep()) {
+        for (std::size_t i = 0; i < row.size(); ++i) row[i] = statement.getColumn(static_cast<int>(i)).getString();
+        if (read) status = read(row);
+      }
+      statement.tryReset();
+      return status;
     });
   }
   Status run_script(const std::string& sql) override {
@@ -97,29 +62,11 @@ class SqliteConnection : public HistoryConnection {
       return {};
     });
   }
-
-  Status begin() override { return run_script("BEGIN IMMEDIATE"); }
-  Status commit() override { return run_script("COMMIT"); }
-  void roll_back() override { database_.tryExec("ROLLBACK"); }
-
   Status prepare_to_write() override {
     return guard([&]() -> Status {
       set_journal_mode(database_, path_);
       return {};
     });
-  }
-  Result<std::vector<std::string>> tables() override {
-    SPARSMITH_ASSIGN_OR_RETURN(const std::unique_ptr<SqlRows> rows,
-                               query("SELECT name FROM sqlite_master WHERE type = 'table'", {}));
-    std::vector<std::string> names;
-    for (;;) {
-      SPARSMITH_ASSIGN_OR_RETURN(const bool more, rows->next());
-      if (!more) return names;
-      names.push_back(rows->text(0));
-    }
-  }
-  Result<std::int64_t> size_bytes() override {
-    return integer_of("SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()", {});
   }
 
  private:
@@ -130,7 +77,7 @@ class SqliteConnection : public HistoryConnection {
 
   std::string path_;
   SQLite::Database database_;
-  std::map<std::string, SQLite::Statement> statements_;  // that return nothing, by their text
+  std::map<std::string, SQLite::Statement> statements_;  // by their text
 };
 
 }  // namespace

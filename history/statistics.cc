@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 
 namespace sparsmith {
 namespace {
@@ -31,8 +32,7 @@ double exact_tail(std::size_t n, std::size_t m, std::size_t u) {
       for (std::size_t v = u + 1; v-- > 0;) ways[j][v] = (v >= j ? ways[j][v - j] : 0) + ways[j - 1][v];
     }
   }
-  double tail = 0;
-  for (std::size_t v = 0; v <= u; ++v) tail += ways[m][v];
+  const double tail = std::accumulate(ways[m].begin(), ways[m].end(), 0.0);
   double all = 1;  // n + m over n
   for (std::size_t k = 1; k <= n; ++k) all *= static_cast<double>(m + k) / static_cast<double>(k);
   return tail / all;
@@ -46,9 +46,7 @@ double exact_signed_tail(std::size_t n, std::size_t most) {
   for (std::size_t rank = 1; rank <= n; ++rank) {
     for (std::size_t s = most + 1; s-- > rank;) ways[s] += ways[s - rank];
   }
-  double tail = 0;
-  for (const double count : ways) tail += count;
-  return std::ldexp(tail, -static_cast<int>(n));
+  return std::ldexp(std::accumulate(ways.begin(), ways.end(), 0.0), -static_cast<int>(n));
 }
 
 // The sum of t^3 - t over groups of t equal values.
@@ -63,24 +61,11 @@ double tied(const std::vector<double>& sorted_values) {
   return ties;
 }
 
-struct Ranks {
-  double u = 0;  // pairs in which a's value is the larger, halves for ties
-  double ties = 0;
-};
-
-Ranks rank(std::span<const double> a, std::span<const double> b) {
-  const std::vector<double> x = sorted(a);
-  const std::vector<double> y = sorted(b);
-  Ranks ranks;
-  for (const double value : x) {
-    const auto [low, high] = std::ranges::equal_range(y, value);
-    ranks.u += static_cast<double>(low - y.begin()) + static_cast<double>(high - low) / 2;
-  }
-  std::vector<double> all(x);
-  all.insert(all.end(), y.begin(), y.end());
-  std::ranges::sort(all);
-  ranks.ties = tied(all);
-  return ranks;
+// The two-sided probability of a sum of ranks so far from its mean, by the normal approximation with its correction for
+// continuity.
+double normal_p(double distance, double variance) {
+  if (variance <= 0) return 1;  // all values are equal
+  return std::erfc(std::max(0.0, distance - 0.5) / std::sqrt(variance) / std::sqrt(2.0));
 }
 
 }  // namespace
@@ -136,24 +121,26 @@ double signed_rank_p(std::span<const double> differences) {
   const double smaller = std::min(sum, count * (count + 1) / 2 - sum);
   const double ties = tied(sizes);
   if (ties == 0 && n <= kMostExact) return std::min(1.0, 2 * exact_signed_tail(n, static_cast<std::size_t>(smaller)));
-  const double variance = count * (count + 1) * (2 * count + 1) / 24 - ties / 48;
-  if (variance <= 0) return 1;
-  const double z = std::max(0.0, count * (count + 1) / 4 - smaller - 0.5) / std::sqrt(variance);
-  return std::erfc(z / std::sqrt(2.0));
+  return normal_p(count * (count + 1) / 4 - smaller, count * (count + 1) * (2 * count + 1) / 24 - ties / 48);
 }
 
 double mann_whitney_p(std::span<const double> a, std::span<const double> b) {
   const auto n = static_cast<double>(a.size());
   const auto m = static_cast<double>(b.size());
-  const Ranks ranks = rank(a, b);
-  const double smaller = std::min(ranks.u, n * m - ranks.u);
-  if (ranks.ties == 0 && a.size() <= kMostExact && b.size() <= kMostExact)
+  const std::vector<double> y = sorted(b);
+  double u = 0;  // pairs in which a's value is the larger, halves for ties
+  for (const double value : a) {
+    const auto [low, high] = std::ranges::equal_range(y, value);
+    u += static_cast<double>(low - y.begin()) + static_cast<double>(high - low) / 2;
+  }
+  std::vector<double> all(a.begin(), a.end());
+  all.insert(all.end(), b.begin(), b.end());
+  const double ties = tied(sorted(all));
+  const double smaller = std::min(u, n * m - u);
+  if (ties == 0 && a.size() <= kMostExact && b.size() <= kMostExact)
     return std::min(1.0, 2 * exact_tail(a.size(), b.size(), static_cast<std::size_t>(smaller)));
   const double total = n + m;
-  const double variance = n * m / 12 * (total + 1 - ranks.ties / (total * (total - 1)));
-  if (variance <= 0) return 1;  // all values are equal
-  const double z = std::max(0.0, n * m / 2 - smaller - 0.5) / std::sqrt(variance);
-  return std::erfc(z / std::sqrt(2.0));
+  return normal_p(n * m / 2 - smaller, n * m / 12 * (total + 1 - ties / (total * (total - 1))));
 }
 
 }  // namespace sparsmith

@@ -1,20 +1,26 @@
 #include "history/store.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <chrono>
 #include <cmath>
 #include <cstring>
-#include <map>
+#include <ctime>
+#include <limits>
+#include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "base/json_reader.h"
+#include "base/json_text.h"
 #include "base/sqlite_database.h"
-#include "history/commit_time.h"
-#include "history/database.h"
+#include "history/connection.h"
 
 namespace sparsmith {
 namespace {
+
+using nlohmann::json;
 
 Status check(const PerfRun& run, std::span<const PerfMeasurement> measurements) {
   if (run.commit.empty()) return invalid_argument("a run without a commit cannot be found again: give --commit");
@@ -30,49 +36,14 @@ Status check(const PerfRun& run, std::span<const PerfMeasurement> measurements) 
   return {};
 }
 
-// The id of the row that `insert` has made, or that `select`, with the first `keys` of the values, finds already there.
-Result<std::int64_t> put(HistoryConnection& connection, const std::string& insert, const std::string& select,
-                         std::span<const SqlValue> values, std::size_t keys) {
-  SPARSMITH_RETURN_IF_ERROR(connection.execute(insert, values));
-  SPARSMITH_ASSIGN_OR_RETURN(const std::unique_ptr<SqlRows> rows, connection.query(select, values.first(keys)));
-  SPARSMITH_ASSIGN_OR_RETURN(const bool found, rows->next());
-  if (!found) return internal_error(connection.name() + ": a row that was stored is not there");
-  return rows->integer(0);
-}
-
-Result<std::int64_t> put_environment(HistoryConnection& connection, const PerfEnvironment& e) {
-  const std::array<SqlValue, 4> values = {e.device, e.driver, e.nvrtc, e.clocks};
-  return put(connection,
-             "INSERT INTO environment (device, driver, nvrtc, clocks) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
-             "SELECT id FROM environment WHERE device = $1 AND driver = $2 AND nvrtc = $3 AND clocks = $4", values, 4);
-}
-
-Result<std::int64_t> put_case(HistoryConnection& connection, const CaseKey& key, const std::string& command) {
-  const std::array<SqlValue, 6> values = {key.name,         key.operator_name, key.weight,
-                                          key.device_class, key.cache_policy,  command};
-  return put(connection,
-             "INSERT INTO bench_case (name, operator, weight, device_class, cache_policy, command) "
-             "VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name, operator, weight, device_class, cache_policy) "
-             "DO UPDATE SET command = excluded.command",
-             "SELECT id FROM bench_case WHERE name = $1 AND operator = $2 AND weight = $3 AND device_class = $4 AND "
-             "cache_policy = $5",
-             values, 5);
-}
-
-Result<std::int64_t> put_implementation(HistoryConnection& connection, const Implementation& i) {
-  const std::string kernels = kernels_to_json(i.kernels);
-  const std::string hash = hash_text(fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", i.choice, i.config, i.packing,
-                                                 i.packing_hash, i.packed_bytes, i.plan_hash, kernels));
-  const std::array<SqlValue, 8> values = {hash,           i.choice,       i.config,    i.packing,
-                                          i.packing_hash, i.packed_bytes, i.plan_hash, kernels};
-  return put(connection,
-             "INSERT INTO implementation (hash, choice, config, packing, packing_hash, packed_bytes, plan_hash, "
-             "kernels) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
-             "SELECT id FROM implementation WHERE hash = $1", values, 1);
-}
-
 Result<std::int64_t> put_run(HistoryConnection& connection, const PerfRun& run) {
-  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t environment, put_environment(connection, run.environment));
+  const PerfEnvironment& e = run.environment;
+  SPARSMITH_ASSIGN_OR_RETURN(
+      const std::int64_t environment,
+      connection.integer_of(
+          "INSERT INTO environment (device, driver, nvrtc, clocks) VALUES ($1, $2, $3, $4) "
+          "ON CONFLICT (device, driver, nvrtc, clocks) DO UPDATE SET device = excluded.device RETURNING id",
+          {e.device, e.driver, e.nvrtc, e.clocks}));
   return connection.integer_of(
       "INSERT INTO run (commit_hash, parents, committed_at, branch, session, again, search_s, program_version, "
       "recorded_at, environment_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id",
@@ -92,37 +63,6 @@ std::string measurement_insert(std::size_t rows) {
   return sql;
 }
 
-// Finds the rows that measurements refer to, most of them without asking the database: rounds of a case share them.
-class KnownRows {
- public:
-  KnownRows(HistoryConnection& connection, const std::map<CaseKey, KnownCase>& committed)
-      : connection_(connection), committed_(committed) {}
-
-  Result<const KnownCase*> of(const PerfMeasurement& m) {
-    const auto added = added_.find(m.key);
-    if (added != added_.end()) {
-      if (same(added->second, m)) return &added->second;
-    } else {
-      const auto before = committed_.find(m.key);
-      if (before != committed_.end() && same(before->second, m)) return &before->second;
-    }
-    KnownCase known{0, m.command, 0, m.implementation};
-    SPARSMITH_ASSIGN_OR_RETURN(known.case_id, put_case(connection_, m.key, m.command));
-    SPARSMITH_ASSIGN_OR_RETURN(known.implementation_id, put_implementation(connection_, m.implementation));
-    return &(added_[m.key] = std::move(known));
-  }
-  std::map<CaseKey, KnownCase> take_added() { return std::move(added_); }
-
- private:
-  static bool same(const KnownCase& known, const PerfMeasurement& m) {
-    return known.command == m.command && known.implementation == m.implementation;
-  }
-
-  HistoryConnection& connection_;
-  const std::map<CaseKey, KnownCase>& committed_;
-  std::map<CaseKey, KnownCase> added_;
-};
-
 // The samples of a row. Error: kInvalidInput when they are damaged.
 Status read_samples(const std::string& bytes, const std::string& place, std::vector<float>& samples) {
   samples.resize(bytes.size() / sizeof(float));
@@ -132,22 +72,86 @@ Status read_samples(const std::string& bytes, const std::string& place, std::vec
   return invalid_input(fmt::format("{} are damaged", place));
 }
 
+// Kernels as the column `kernels` holds them: a JSON array.
+std::string kernels_to_json(const std::vector<PerfKernel>& kernels) {
+  json array = json::array();
+  for (const PerfKernel& kernel : kernels) {
+    json snippets = json::array();
+    for (const PerfKernel::Snippet& snippet : kernel.snippets) snippets.push_back({snippet.header, snippet.hash});
+    array.push_back({{"name", kernel.name},
+                     {"cubin", kernel.cubin_hash},
+                     {"registers", kernel.registers},
+                     {"spills", kernel.spill_bytes},
+                     {"snippets", snippets}});
+  }
+  return array.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<std::vector<PerfKernel>> kernels_from_json(const std::string& text) {
+  try {
+    std::vector<PerfKernel> kernels;
+    for (const json& object : json::parse(text)) {
+      JsonReader fields(object, "the kernels of an implementation");
+      PerfKernel& kernel = kernels.emplace_back();
+      kernel.name = fields.text("name");
+      kernel.cubin_hash = fields.text("cubin");
+      kernel.registers = static_cast<int>(fields.integer("registers", 0, std::numeric_limits<int>::max()));
+      kernel.spill_bytes = fields.integer("spills", 0, std::numeric_limits<std::int64_t>::max());
+      for (const json& snippet : fields.array("snippets"))
+        kernel.snippets.push_back({snippet.at(0).get<std::string>(), snippet.at(1).get<std::string>()});
+      if (!fields.status().ok()) return fields.status();
+    }
+    return kernels;
+  } catch (const json::exception& error) {
+    return invalid_input(std::string("the kernels of an implementation cannot be read: ") + json_error(error));
+  }
+}
+
 }  // namespace
 
-PerfStore::PerfStore(std::unique_ptr<State> state) : state_(std::move(state)) {}
+PerfStore::PerfStore(std::unique_ptr<HistoryConnection> connection) : connection_(std::move(connection)) {}
 PerfStore::PerfStore(PerfStore&&) noexcept = default;
 PerfStore& PerfStore::operator=(PerfStore&&) noexcept = default;
 PerfStore::~PerfStore() = default;
 
-const std::string& PerfStore::path() const { return state_->connection->name(); }
+const std::string& PerfStore::path() const { return connection_->name(); }
 
 Result<PerfStore> PerfStore::open(const std::string& address, Mode mode) {
-  auto state = std::make_unique<State>();
-  SPARSMITH_ASSIGN_OR_RETURN(state->connection, connect_history(address, mode));
-  // Nothing is written to what is not known to be a history, or empty.
-  SPARSMITH_RETURN_IF_ERROR(prepare_schema(*state->connection, mode));
-  if (mode == Mode::kReadWrite) SPARSMITH_RETURN_IF_ERROR(state->connection->prepare_to_write());
-  return PerfStore(std::move(state));
+  SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<HistoryConnection> connection, connect_history(address, mode));
+  // Only a history or an empty database is written to.
+  SPARSMITH_RETURN_IF_ERROR(prepare_schema(*connection, mode));
+  if (mode == Mode::kReadWrite) SPARSMITH_RETURN_IF_ERROR(connection->prepare_to_write());
+  return PerfStore(std::move(connection));
+}
+
+Result<std::int64_t> PerfStore::case_id(const PerfMeasurement& measurement) {
+  const CaseKey& key = measurement.key;
+  KnownCase& known = cases_[key];
+  if (known.id != 0 && known.command == measurement.command) return known.id;
+  SPARSMITH_ASSIGN_OR_RETURN(
+      known.id,
+      connection_->integer_of(
+          "INSERT INTO bench_case (name, operator, weight, device_class, cache_policy, command) "
+          "VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name, operator, weight, device_class, cache_policy) "
+          "DO UPDATE SET command = excluded.command RETURNING id",
+          {key.name, key.operator_name, key.weight, key.device_class, key.cache_policy, measurement.command}));
+  known.command = measurement.command;
+  return known.id;
+}
+
+Result<std::int64_t> PerfStore::implementation_id(const Implementation& i) {
+  const std::string kernels = kernels_to_json(i.kernels);
+  const std::string hash = hash_text(fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", i.choice, i.config, i.packing,
+                                                 i.packing_hash, i.packed_bytes, i.plan_hash, kernels));
+  const auto known = implementation_ids_.find(hash);
+  if (known != implementation_ids_.end()) return known->second;
+  SPARSMITH_ASSIGN_OR_RETURN(
+      const std::int64_t id,
+      connection_->integer_of(
+          "INSERT INTO implementation (hash, choice, config, packing, packing_hash, packed_bytes, plan_hash, kernels) "
+          "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (hash) DO UPDATE SET hash = excluded.hash RETURNING id",
+          {hash, i.choice, i.config, i.packing, i.packing_hash, i.packed_bytes, i.plan_hash, kernels}));
+  return implementation_ids_[hash] = id;
 }
 
 Status PerfStore::record(PerfRun run, std::span<const PerfMeasurement> measurements) {
@@ -155,85 +159,129 @@ Status PerfStore::record(PerfRun run, std::span<const PerfMeasurement> measureme
   if (!run.committed_at.empty()) {
     SPARSMITH_ASSIGN_OR_RETURN(run.committed_at, utc_of(run.committed_at));
   }
-  HistoryConnection& connection = *state_->connection;
-  SPARSMITH_ASSIGN_OR_RETURN(HistoryTransaction transaction, HistoryTransaction::begin(connection));
-  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t run_id, put_run(connection, run));
-  KnownRows rows(connection, state_->known);
-  std::vector<SqlValue> values;
-  for (const PerfMeasurement& measurement : measurements) {
-    SPARSMITH_ASSIGN_OR_RETURN(const KnownCase* known, rows.of(measurement));
-    for (const std::int64_t id : {run_id, known->case_id, known->implementation_id}) values.emplace_back(id);
-    values.emplace_back(std::as_bytes(std::span(measurement.samples_us)));
-    if (values.size() == kRowsOfInsert * kMeasurementColumns || &measurement == &measurements.back()) {
-      SPARSMITH_RETURN_IF_ERROR(connection.execute(measurement_insert(values.size() / kMeasurementColumns), values));
-      values.clear();
+  Status stored = connection_->in_transaction([&]() -> Status {
+    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t run_id, put_run(*connection_, run));
+    SqlValues values;
+    for (const PerfMeasurement& measurement : measurements) {
+      SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t case_row, case_id(measurement));
+      SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t implementation, implementation_id(measurement.implementation));
+      for (const std::int64_t id : {run_id, case_row, implementation}) values.emplace_back(id);
+      values.emplace_back(std::as_bytes(std::span(measurement.samples_us)));
+      if (values.size() == kRowsOfInsert * kMeasurementColumns || &measurement == &measurements.back()) {
+        SPARSMITH_RETURN_IF_ERROR(
+            connection_->execute(measurement_insert(values.size() / kMeasurementColumns), values, nullptr));
+        values.clear();
+      }
     }
+    return {};
+  });
+  if (!stored.ok()) {  // the rows that were added are gone
+    cases_.clear();
+    implementation_ids_.clear();
   }
-  SPARSMITH_RETURN_IF_ERROR(transaction.commit());
-  for (auto& [key, known] : rows.take_added()) state_->known[key] = std::move(known);
-  return {};
+  return stored;
 }
 
 Result<std::vector<PerfStore::Round>> PerfStore::rounds(const RoundFilter& filter) {
-  SPARSMITH_ASSIGN_OR_RETURN(
-      const std::unique_ptr<SqlRows> rows,
-      state_->connection->query_with(
-          "SELECT c.name, c.operator, c.weight, c.device_class, c.cache_policy, c.command, e.device, e.driver, "
-          "e.nvrtc, e.clocks, r.session, r.again, m.implementation_id, m.samples, r.commit_hash, m.id FROM run r "
-          "JOIN measurement m ON m.run_id = r.id JOIN bench_case c ON c.id = m.case_id "
-          "JOIN environment e ON e.id = r.environment_id WHERE " +
-              std::string(filter.commit.empty() ? "$1 = ''" : "r.commit_hash = $1") +
-              " AND ($2 = '' OR r.branch = $2) AND ($3 = '' OR r.session = $3) AND ($4 = '' OR c.name = $4) "
-              "ORDER BY c.name, c.id, m.id",
-          {filter.commit, filter.branch, filter.session, filter.case_name}));
   std::vector<Round> rounds;
-  for (;;) {
-    SPARSMITH_ASSIGN_OR_RETURN(const bool more, rows->next());
-    if (!more) return rounds;
+  const auto add = [&](SqlRow& row) {
     Round& round = rounds.emplace_back();
-    round.key = {rows->text(0), rows->text(1), rows->text(2), rows->text(3), rows->text(4)};
-    round.command = rows->text(5);
-    round.environment = {rows->text(6), rows->text(7), rows->text(8), rows->text(9)};
-    round.session = rows->text(10);
-    round.again = rows->integer(11) != 0;
-    round.implementation = rows->integer(12);
-    round.commit = rows->text(14);
+    round.key = {row[0], row[1], row[2], row[3], row[4]};
+    round.command = row[5];
+    round.environment = {row[6], row[7], row[8], row[9]};
+    round.session = row[10];
+    round.again = sql_integer(row[11]) != 0;
+    round.implementation = sql_integer(row[12]);
+    round.commit = row[14];
     if (const std::size_t at = round.command.find(kCommitOfCommand); at != std::string::npos)
       round.command.replace(at, kCommitOfCommand.size(), round.commit);
-    round.order = rows->integer(15);
-    SPARSMITH_RETURN_IF_ERROR(read_samples(
-        rows->bytes(13), fmt::format("{}: the samples of case {}", path(), round.key.name), round.samples_us));
-  }
+    round.order = sql_integer(row[15]);
+    return read_samples(row[13], fmt::format("{}: the samples of case {}", path(), round.key.name), round.samples_us);
+  };
+  SPARSMITH_RETURN_IF_ERROR(connection_->execute(
+      "SELECT c.name, c.operator, c.weight, c.device_class, c.cache_policy, c.command, e.device, e.driver, "
+      "e.nvrtc, e.clocks, r.session, r.again, m.implementation_id, m.samples, r.commit_hash, m.id FROM run r "
+      "JOIN measurement m ON m.run_id = r.id JOIN bench_case c ON c.id = m.case_id "
+      "JOIN environment e ON e.id = r.environment_id WHERE " +
+          std::string(filter.commit.empty() ? "$1 = ''" : "r.commit_hash = $1") +
+          " AND ($2 = '' OR r.branch = $2) AND ($3 = '' OR r.session = $3) AND ($4 = '' OR c.name = $4) "
+          "ORDER BY c.name, c.id, m.id",
+      {filter.commit, filter.branch, filter.session, filter.case_name}, add));
+  return rounds;
 }
 
 Result<Implementation> PerfStore::implementation(std::int64_t id) {
-  const auto known = state_->implementations.find(id);
-  if (known != state_->implementations.end()) return known->second;
+  const auto known = implementations_.find(id);
+  if (known != implementations_.end()) return known->second;
   SPARSMITH_ASSIGN_OR_RETURN(
-      const std::unique_ptr<SqlRows> rows,
-      state_->connection->query_with("SELECT choice, config, packing, packing_hash, packed_bytes, plan_hash, kernels "
-                                     "FROM implementation WHERE id = $1",
-                                     {id}));
-  SPARSMITH_ASSIGN_OR_RETURN(const bool found, rows->next());
-  if (!found) return not_found(fmt::format("{}: no implementation {}", path(), id));
-  Implementation result{
-      rows->text(0), rows->text(1), rows->text(2), rows->text(3), rows->integer(4), rows->text(5), {}};
-  SPARSMITH_ASSIGN_OR_RETURN(result.kernels, kernels_from_json(rows->text(6)));
-  return state_->implementations[id] = result;
+      std::vector<SqlRow> rows,
+      connection_->all("SELECT choice, config, packing, packing_hash, packed_bytes, plan_hash, kernels "
+                       "FROM implementation WHERE id = $1",
+                       {id}, [](const SqlRow& row) { return row; }));
+  if (rows.empty()) return not_found(fmt::format("{}: no implementation {}", path(), id));
+  const SqlRow& row = rows.front();
+  Implementation result{row[0], row[1], row[2], row[3], sql_integer(row[4]), row[5], {}};
+  SPARSMITH_ASSIGN_OR_RETURN(result.kernels, kernels_from_json(row[6]));
+  return implementations_[id] = result;
 }
 
-Result<PerfStore::Counts> PerfStore::counts() {
-  HistoryConnection& connection = *state_->connection;
-  Counts counts;
-  for (const auto& [what, count] :
-       {std::pair("count(*) FROM run", &counts.runs), std::pair("count(*) FROM bench_case", &counts.cases),
-        std::pair("count(*) FROM implementation", &counts.implementations),
-        std::pair("count(*) FROM measurement", &counts.measurements),
-        std::pair("coalesce(sum(length(samples)), 0) / 4 FROM measurement", &counts.samples)}) {
-    SPARSMITH_ASSIGN_OR_RETURN(*count, connection.integer_of(std::string("SELECT ") + what, {}));
+Result<std::vector<PerfStore::Commit>> PerfStore::commits(const std::string& branch) {
+  // A commit without a time of its own stands where it was first recorded.
+  return connection_->all(
+      "SELECT commit_hash, max(branch), coalesce(min(nullif(committed_at, '')), min(recorded_at)) AS made_at, count(*) "
+      "FROM run WHERE $1 = '' OR branch = $1 GROUP BY commit_hash ORDER BY made_at, min(id)",
+      {branch}, [](const SqlRow& row) { return Commit{row[0], row[1], row[2], sql_integer(row[3])}; });
+}
+
+Result<std::string> PerfStore::resolve(const std::string& text) {
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<Commit> all, commits(""));
+  std::vector<std::string> matches;
+  for (const Commit& commit : all) {
+    if (commit.hash == text) return text;
+    if (text.size() >= 4 && commit.hash.starts_with(text)) matches.push_back(commit.hash);
   }
-  SPARSMITH_ASSIGN_OR_RETURN(counts.file_bytes, connection.size_bytes());
-  return counts;
+  if (matches.size() == 1) return matches.front();
+  if (matches.size() > 1)
+    return invalid_argument(fmt::format("{} abbreviates {} recorded commits ({}, {}); give more digits", text,
+                                        matches.size(), matches[0], matches[1]));
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<Commit> of_branch, commits(text));
+  if (!text.empty() && !of_branch.empty()) return of_branch.back().hash;
+  return not_found(fmt::format(
+      "{}: nothing is recorded of a commit or branch '{}'; `sparsmith perf history` lists what is", path(), text));
+}
+
+Status PerfStore::mark(PerfMark mark) {
+  if (mark.commit.empty()) return invalid_argument("a mark needs a commit");
+  if (mark.reason.empty()) return invalid_argument("a mark needs a reason: who reads it later was not there");
+  return connection_->in_transaction([&] {
+    return connection_->execute(
+        "INSERT INTO mark (commit_hash, case_name, reason, author, marked_at) VALUES ($1, $2, $3, $4, $5) "
+        "ON CONFLICT (commit_hash, case_name) DO UPDATE SET reason = excluded.reason, author = excluded.author, "
+        "marked_at = excluded.marked_at",
+        {mark.commit, mark.case_name, mark.reason, mark.author, mark.marked_at.empty() ? utc_now() : mark.marked_at},
+        nullptr);
+  });
+}
+
+Result<std::vector<PerfMark>> PerfStore::marks() {
+  return connection_->all("SELECT commit_hash, case_name, reason, author, marked_at FROM mark ORDER BY marked_at", {},
+                          [](const SqlRow& row) { return PerfMark{row[0], row[1], row[2], row[3], row[4]}; });
+}
+
+Result<std::string> utc_of(std::string_view text) {
+  std::string wanted(text);
+  if (wanted.size() > 10 && wanted[10] == ' ') wanted[10] = 'T';
+  std::tm time{};
+  const char* const end = strptime(wanted.c_str(), "%Y-%m-%dT%H:%M:%S%z", &time);
+  const std::chrono::year_month_day date(std::chrono::year(time.tm_year + 1900),
+                                         std::chrono::month(static_cast<unsigned>(time.tm_mon + 1)),
+                                         std::chrono::day(static_cast<unsigned>(time.tm_mday)));
+  // strptime() also takes fewer digits, blanks, and days that a month does not have.
+  if (end != wanted.data() + wanted.size() || !date.ok() ||
+      !wanted.starts_with(fmt::format("{:%Y-%m-%dT%H:%M:%S}", time)))
+    return invalid_argument(fmt::format("'{}' is no time of a commit, as 2026-01-02T03:04:05+02:00 is", text));
+  const std::int64_t offset = time.tm_gmtoff;
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}Z", fmt::gmtime(timegm(&time) - offset));
 }
 
 }  // namespace sparsmith

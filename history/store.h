@@ -1,17 +1,19 @@
 // The performance history in one SQLite file, or in a database of a PostgreSQL server (docs/performance_history.md
 // describes the tables, which are the same).
 //
-// A PerfStore may be used by one thread at a time; any number of processes may use one history at once. Every write is
-// committed when its function returns: a killed process loses what it had not been told to be stored, nothing else.
+// One thread at a time may use a PerfStore. Any number of processes may use one history at the same time. Every write
+// is committed when its function returns, so a killed process loses only its unfinished write.
 //
 // Errors: kInvalidInput when the file is damaged, is no performance history, or was written by a newer program;
 // kIoError when it cannot be read, written, or locked within ten seconds.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "history/records.h"
@@ -19,40 +21,43 @@
 
 namespace sparsmith {
 
+class HistoryConnection;
+
 class PerfStore {
  public:
   enum class Mode : std::uint8_t { kReadWrite, kReadOnly };
   static constexpr int kSchemaVersion = 2;
 
-  // Opens the history at `address`, a path or "postgresql://..."; kReadWrite makes it where there is none, and brings
-  // an older schema up to date.
-  //   Errors: kNotFound when there is nothing to read; kInvalidInput also when an older schema is opened for reading
-  //   alone; kUnsupported when this build has no PostgreSQL.
+  // Opens the history at `address`, a path or "postgresql://...". kReadWrite makes it when missing, and updates an
+  // older schema.
+  //   Errors: kNotFound when there is nothing to read; kInvalidInput also for an older schema with kReadOnly;
+  //   kUnsupported when this build has no PostgreSQL.
   static Result<PerfStore> open(const std::string& address, Mode mode);
 
   PerfStore(PerfStore&&) noexcept;
   PerfStore& operator=(PerfStore&&) noexcept;
   ~PerfStore();
 
-  const std::string& path() const;  // as messages name it: without a password
+  const std::string& path() const;  // the name in messages, without a password
 
-  // Stores a run with all its measurements, or nothing of it. Fills in run.recorded_at unless it is given.
-  //   Error: kInvalidArgument for a run without a commit or with a time that is none, a case without a name, or a
+  // Stores a run with all its measurements, or nothing. Sets run.recorded_at when it is empty.
+  //   Error: kInvalidArgument for a run without a commit or with an invalid time, a case without a name, or a
   //   measurement without samples.
   Status record(PerfRun run, std::span<const PerfMeasurement> measurements);
 
-  // A commit with what was recorded of it.
+  // A commit with the number of its recorded runs.
   struct Commit {
     std::string hash;
     std::string branch;
-    std::string committed_at;  // or when it was first recorded
+    std::string committed_at;  // or the time of its first run
     std::int64_t runs = 0;
   };
-  // In order of time. `branch` empty: of every branch.
+  // Commits in order of time. `branch` empty: of every branch.
   Result<std::vector<Commit>> commits(const std::string& branch);
 
-  // The full hash of the one recorded commit that `text` abbreviates (at least four digits), or the last commit of
-  // the branch of that name. Error: kNotFound when there is none; kInvalidArgument when there are several.
+  // The full hash of a commit. `text`: the start of the hash of one recorded commit (at least four digits), or a
+  // branch, which gives its last commit. Error: kNotFound when there is no such commit; kInvalidArgument when there are
+  // several.
   Result<std::string> resolve(const std::string& text);
 
   // Measurements, by case and in the order in which they were recorded.
@@ -60,15 +65,15 @@ class PerfStore {
     std::string commit;
     CaseKey key;
     PerfEnvironment environment;
-    std::int64_t implementation = 0;  // implementation() has it
+    std::int64_t implementation = 0;  // id for implementation()
     std::string session;
     bool again = false;
     std::string command;
-    std::int64_t order = 0;  // of all that was recorded
+    std::int64_t order = 0;  // over all recorded rounds
     std::vector<float> samples_us;
   };
   struct RoundFilter {
-    std::string commit{};  // empty: of every commit; likewise the others
+    std::string commit{};  // empty: every commit; also for the other fields
     std::string branch{};
     std::string session{};
     std::string case_name{};
@@ -77,23 +82,30 @@ class PerfStore {
 
   Result<Implementation> implementation(std::int64_t id);
 
-  // Names of all cases, sorted.
-  Result<std::vector<std::string>> case_names();
-
-  // Stores a mark, in place of one for the same commit and case.
+  // Stores a mark. It replaces a mark for the same commit and case.
   //   Error: kInvalidArgument without a commit or a reason.
   Status mark(PerfMark mark);
   Result<std::vector<PerfMark>> marks();
 
-  struct Counts {
-    std::int64_t runs = 0, cases = 0, measurements = 0, implementations = 0, samples = 0, file_bytes = 0;
-  };
-  Result<Counts> counts();
-
  private:
-  struct State;
-  explicit PerfStore(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  // The row of a case. Rows are never removed, so ids stay valid.
+  struct KnownCase {
+    std::string command;
+    std::int64_t id = 0;
+  };
+  explicit PerfStore(std::unique_ptr<HistoryConnection> connection);
+  Result<std::int64_t> case_id(const PerfMeasurement& measurement);
+  Result<std::int64_t> implementation_id(const Implementation& implementation);
+
+  std::unique_ptr<HistoryConnection> connection_;
+  // Known rows. Rounds of a case share them, so the database is not asked again.
+  std::map<CaseKey, KnownCase> cases_;
+  std::map<std::string, std::int64_t> implementation_ids_;  // by hash
+  std::map<std::int64_t, Implementation> implementations_;  // read so far
 };
+
+// Converts "2026-01-02T03:04:05+02:00" (ISO 8601 with an offset or Z, as git's %cI) to UTC, "2026-01-02T01:04:05Z", so
+// that the order of texts is the order of times. Error: kInvalidArgument.
+Result<std::string> utc_of(std::string_view text);
 
 }  // namespace sparsmith

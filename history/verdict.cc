@@ -46,16 +46,6 @@ int lacking_rounds(const Finding& f, std::size_t rounds, const VerdictRules& rul
 
 }  // namespace
 
-const char* verdict_name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kSame: return "SAME";
-    case Verdict::kFast: return "FAST";
-    case Verdict::kSlow: return "SLOW";
-    case Verdict::kAmbiguous: return "AMBIGUOUS";
-  }
-  return "AMBIGUOUS";
-}
-
 Finding compare_rounds(const TimeSet& times, const VerdictRules& rules) {
   Finding f;
   f.base = hodges_lehmann(times.base);
@@ -92,30 +82,23 @@ Judgement judge(const TimeSet& first, const TimeSet& again, const VerdictRules& 
   j.first = compare_rounds(first, rules);
   j.verdict = j.first.verdict;
   j.reason = j.first.reason;
-  const bool changed = j.verdict == Verdict::kSlow || j.verdict == Verdict::kFast;
-  const char* const word = j.first.change > 0 ? "slower" : "faster";
   if (!again.base.empty() && !again.head.empty()) j.again = compare_rounds(again, rules);
-  if (!changed) return j;
-  const double size = std::abs(j.first.change);
+  if (j.verdict != Verdict::kSlow && j.verdict != Verdict::kFast) return j;
+  j.reason = fmt::format("{} {}", share(std::abs(j.first.change)), j.first.change > 0 ? "slower" : "faster");
   if (!rules.confirm) {
-    j.reason = fmt::format("{} {}, measured once", share(size), word);
-    return j;
-  }
-  if (j.again && j.again->verdict == j.verdict) {
-    j.reason = fmt::format("{} {}, and {} when measured again", share(size), word, share(std::abs(j.again->change)));
-    return j;
-  }
-  j.verdict = Verdict::kAmbiguous;
-  const auto wanted = static_cast<int>(std::min(first.base.size(), first.head.size()));
-  const auto rounds = static_cast<int>(std::min(again.base.size(), again.head.size()));
-  const int lacking = std::max(wanted - rounds, j.again ? j.again->more_rounds : 0);
-  j.suspected = lacking > 0;
-  if (!j.again) {
-    j.reason = fmt::format("{} {}, not yet measured again", share(size), word);
+    j.reason += ", measured once";
+  } else if (j.again && j.again->verdict == j.verdict) {
+    j.reason += fmt::format(", and {} when measured again", share(std::abs(j.again->change)));
   } else {
-    j.reason =
-        fmt::format("{} {} at first, {:+.1f} % when measured again: {}", share(size), word, 100 * j.again->change,
-                    j.suspected ? fmt::format("{} more rounds will tell", lacking) : "not confirmed");
+    j.verdict = Verdict::kAmbiguous;
+    const auto wanted = static_cast<int>(std::min(first.base.size(), first.head.size()));
+    const auto rounds = static_cast<int>(std::min(again.base.size(), again.head.size()));
+    const int lacking = std::max(wanted - rounds, j.again ? j.again->more_rounds : 0);
+    j.suspected = lacking > 0;
+    j.reason += !j.again
+                    ? ", not yet measured again"
+                    : fmt::format(" at first, {:+.1f} % when measured again: {}", 100 * j.again->change,
+                                  j.suspected ? fmt::format("{} more rounds will tell", lacking) : "not confirmed");
   }
   return j;
 }

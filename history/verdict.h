@@ -1,75 +1,77 @@
-// Whether a case became slower: four answers, and when each may be given (docs/performance_history.md).
+// Verdicts on whether a case became slower: four values, and the rules for each (docs/performance_history.md).
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "history/statistics.h"
 
 namespace sparsmith {
 
 enum class Verdict : std::uint8_t {
-  kSame,  // the same code on the same bytes, or the interval of the change lies within the smallest one that counts
-  kFast,  // certainly faster
-  kSlow,  // certainly slower, twice
+  kSame,       // the same code on the same bytes, or a change that is certainly below twice smallest_change
+  kFast,       // certainly faster
+  kSlow,       // certainly slower, twice
   kAmbiguous,  // neither: too few rounds, too much noise, or not yet measured again
 };
-const char* verdict_name(Verdict verdict);  // "SAME", "FAST", "SLOW", "AMBIGUOUS"
+inline constexpr std::string_view kVerdictNames[] = {"SAME", "FAST", "SLOW", "AMBIGUOUS"};
+constexpr std::string_view verdict_name(Verdict verdict) { return name_in(kVerdictNames, verdict); }
 
 struct VerdictRules {
-  double smallest_change = 0.01;  // as a share of the base: less is nobody's concern
+  double smallest_change = 0.01;  // as a share of the base; a smaller change is not relevant
   double significance = 0.01;     // of the test, two-sided
-  int fewest_rounds = 6;          // a side
-  int fewest_pairs = 8;           // with fewer, no signed-rank sum is significant
-  int most_rounds = 60;           // a side: beyond, noise is not met with further rounds
-  double precision = 0.7;         // of the smallest change: half the interval that rounds are asked for until it is met
-  bool confirm = true;            // SLOW and FAST need a second set of rounds that says the same
+  int fewest_rounds = 6;          // per side
+  int fewest_pairs = 8;           // fewer pairs never give a significant signed-rank sum
+  int most_rounds = 60;           // per side: no further rounds against noise above this
+  double precision = 0.7;         // rounds are added until half the interval is below this share of the smallest change
+  bool confirm = true;            // SLOW and FAST need a second set of rounds with the same result
 };
 
-// A round of base and one of head that were measured one right after the other: what the machine does meanwhile meets
-// both alike.
+// A round of base and a round of head, measured directly after each other. Changes of the machine affect both in the
+// same way.
 struct TimePair {
   double base = 0;
   double head = 0;
 };
 
-// One set of rounds: us of each, and the pairs that they come in where they were measured in turns.
+// One set of rounds: the time of each in us, and pairs of rounds that were measured in turns.
 struct TimeSet {
   std::vector<double> base;
   std::vector<double> head;
   std::vector<TimePair> pairs;
 };
 
-// What the times of a set say.
+// The result of comparing one set.
 struct Finding {
   Verdict verdict = Verdict::kAmbiguous;
   Estimate base;
   Estimate head;
-  double change = 0;      // head over base, less 1
+  double change = 0;      // head / base - 1
   double change_low = 0;  // its interval
   double change_high = 0;
   double p = 1;         // of the test: the signed-rank test of pairs, or the Mann-Whitney test
-  bool paired = false;  // which of the two
-  int more_rounds = 0;  // that each side lacks before noise no longer hides a change that counts
+  bool paired = false;  // true: the signed-rank test
+  int more_rounds = 0;  // needed on each side, so that noise hides no relevant change
   std::string reason;
 };
 
-// One set, unconfirmed. SLOW needs a change of at least the smallest, an accepted test, and intervals that are disjoint
-// or, in pairs, an interval of the change without 0; FAST likewise. SAME where the change is below the smallest and
-// even the far end of its interval is within twice of it. REQUIRES: neither side is empty.
+// The finding of one set, without confirmation. SLOW needs a change of at least smallest_change, a significant test,
+// and disjoint intervals or, with pairs, an interval of the change without 0. FAST needs the same. SAME needs a change
+// below smallest_change whose interval ends within twice of it. REQUIRES: neither side is empty.
 Finding compare_rounds(const TimeSet& times, const VerdictRules& rules);
 
-// The verdict over both sets. A first set that says SLOW or FAST is confirmed by the second, or refuted: then
-// AMBIGUOUS. Until the second set has as many rounds as the first, and as its noise asks for, or confirms it earlier,
-// it is AMBIGUOUS and `suspected`.
+// The verdict from both sets. When the first set is SLOW or FAST, the second confirms it or refutes it; refuted gives
+// AMBIGUOUS. A second set may confirm at any time. Until then the verdict is AMBIGUOUS and `suspected`, as long as the
+// second set has fewer rounds than the first or than its noise demands.
 struct Judgement {
   Finding first;
   std::optional<Finding> again;
   Verdict verdict = Verdict::kAmbiguous;
-  bool suspected = false;  // to be measured again
+  bool suspected = false;  // must be measured again
   std::string reason;
 };
 Judgement judge(const TimeSet& first, const TimeSet& again, const VerdictRules& rules);

@@ -6,8 +6,8 @@
 #include <map>
 #include <tuple>
 
-#include "history/drawn_times.h"
-#include "history/measured_turns.h"
+#include "tests/support/drawn_times.h"
+#include "tests/support/measured_turns.h"
 
 namespace sparsmith {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 
 #include "base/half.h"
@@ -66,8 +67,8 @@ Status CsrMatrix::validate() const {
   const auto wrong = std::ranges::find_if_not(values, is_storable);
   if (wrong == values.end()) return {};
   const auto row = std::ranges::upper_bound(row_offsets, wrong - values.begin()) - row_offsets.begin() - 1;
-  return invalid_input(fmt::format("row {}, column {}: value is {}", row,
-                                   column_indices[static_cast<std::size_t>(wrong - values.begin())], *wrong));
+  return invalid_input(
+      fmt::format("row {}, column {}: value is {}", row, column_indices[wrong - values.begin()], *wrong));
 }
 
 std::string SparsityPattern::pattern_hash() const {
@@ -97,15 +98,12 @@ float rounded(float value, DataType type) {
 }
 
 CsrMatrix transposed(const CsrMatrix& matrix) {
-  CsrMatrix result;
-  result.rows = matrix.cols;
-  result.cols = matrix.rows;
-  result.data_type = matrix.data_type;
+  CsrMatrix result{{matrix.cols, matrix.rows}, matrix.data_type};
   result.row_offsets.assign(matrix.cols + 1, 0);
   result.column_indices.resize(matrix.nnz());
   result.values.resize(matrix.nnz());
   for (const std::uint32_t column : matrix.column_indices) ++result.row_offsets[column + 1];
-  for (std::int64_t row = 0; row < result.rows; ++row) result.row_offsets[row + 1] += result.row_offsets[row];
+  std::partial_sum(result.row_offsets.begin(), result.row_offsets.end(), result.row_offsets.begin());
   std::vector<std::int64_t> next(result.row_offsets.begin(), result.row_offsets.end() - 1);
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {

@@ -1,4 +1,4 @@
-// What a CsrMatrix takes of memory, known from its header before any of it is allocated.
+// The memory of a CsrMatrix, computed from its header before any allocation.
 #pragma once
 
 #include <cstdint>

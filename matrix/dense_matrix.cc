@@ -161,10 +161,7 @@ Status not_finite_error(const DenseMatrix& matrix, std::int64_t row) {
 
 Result<CsrMatrix> csr_from_dense(const DenseMatrix& matrix, std::int64_t max_bytes) {
   SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(matrix.rows, matrix.cols));
-  CsrMatrix csr;
-  csr.rows = matrix.rows;
-  csr.cols = matrix.cols;
-  csr.data_type = matrix.data_type;
+  CsrMatrix csr{{matrix.rows, matrix.cols}, matrix.data_type};
   SPARSMITH_RETURN_IF_ERROR(check_csr_memory(matrix.rows, 0, max_bytes));
   csr.row_offsets.assign(matrix.rows + 1, 0);
   std::vector<std::uint64_t> mask((matrix.cols + 63) / 64);

@@ -1,4 +1,4 @@
-// Dense matrices full of zeros, as files hold them: converted to CsrMatrix, or counted without conversion.
+// Dense matrices with many zeros, from files. They are converted to CsrMatrix, or analyzed without conversion.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace sparsmith {
 
-// Row-major elements of fp32, fp16 or bf16 at any alignment, little-endian; usually part of a mapped file.
+// Row-major, little-endian elements of fp32, fp16 or bf16 at any alignment. Usually part of a mapped file.
 struct DenseMatrix {
   const std::byte* data = nullptr;  // rows * cols * size_of(data_type) bytes
   std::int64_t rows = 0;
@@ -22,22 +22,22 @@ struct DenseMatrix {
   float element(std::int64_t row, std::int64_t column) const;
 };
 
-// Sets bit c of `mask` ([ceil(cols / 64)] words) where element c of `row` is not zero. Returns false when the row
-// holds an infinity or a NaN.
+// Sets bit c of `mask` ([ceil(cols / 64)] words) when element c of `row` is not zero. Returns false when the row holds
+// an infinity or a NaN.
 bool nonzero_mask(const DenseMatrix& matrix, std::int64_t row, std::uint64_t* mask);
 
-// The error that names the first element of `row` that is not finite. REQUIRES that there is one.
+// An error that names the first element of `row` that is not finite. REQUIRES: `row` has such an element.
 Status not_finite_error(const DenseMatrix& matrix, std::int64_t row);
 
-// The nonzeros. Errors: kInvalidInput with the position of an element that is not finite; kOutOfMemory for more than
-// `max_bytes`.
+// The nonzeros as a CsrMatrix. Errors: kInvalidInput with the position of an element that is not finite; kOutOfMemory
+// for more than `max_bytes`.
 Result<CsrMatrix> csr_from_dense(const DenseMatrix& matrix, std::int64_t max_bytes = kNoMemoryLimit);
 
-// Called when `size` bytes at `offset` of the data have been read for the last time; from any of the threads.
+// Called after the last read of `size` bytes at `offset` of the data. Any of the threads may call it.
 using ReleaseBytes = std::function<void(std::size_t offset, std::size_t size)>;
 
-// What compute_statistics(csr_from_dense(matrix)) gives, in one pass over the elements on `threads` threads, with
-// memory for a few rows and for the row and column counts. Error: as csr_from_dense.
+// The result of compute_statistics(csr_from_dense(matrix)), in one pass over the elements on `threads` threads. Needs
+// memory only for a few rows and for the row and column counts. Error: as csr_from_dense.
 Result<SparsityStatistics> compute_dense_statistics(const DenseMatrix& matrix, int threads,
                                                     const ReleaseBytes& release = {});
 

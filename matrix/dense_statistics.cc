@@ -3,9 +3,10 @@
 #include <atomic>
 #include <bit>
 #include <limits>
-#include <thread>
 #include <vector>
 
+#include "base/ceil_div.h"
+#include "base/parallel_for.h"
 #include "matrix/dense_matrix.h"
 
 namespace sparsmith {
@@ -115,78 +116,45 @@ class RowCounter {
   std::vector<std::int64_t> column_lengths_;  // [words * 64]
 };
 
-// The pass over the whole matrix, shared by its threads; each takes the next chunk of whole bands.
-class Pass {
- public:
-  Pass(const DenseMatrix& matrix, const ReleaseBytes& release, PatternCounts& counts)
-      : matrix_(matrix), release_(release), counts_(counts) {
-    const auto band_bytes = static_cast<std::int64_t>(matrix.row_bytes()) * kBandRows;
-    chunk_rows_ = kBandRows * std::max<std::int64_t>(1, kChunkBytes / std::max<std::int64_t>(1, band_bytes));
-  }
-
-  std::int64_t chunks() const { return (matrix_.rows + chunk_rows_ - 1) / chunk_rows_; }
-  std::int64_t first_bad_row() const { return first_bad_row_; }
-
-  void work(RowCounter& counter) {
-    while (true) {
-      const std::int64_t begin = next_row_.fetch_add(chunk_rows_);
-      if (begin >= matrix_.rows || first_bad_row_ < begin) break;
-      const std::int64_t end = std::min(begin + chunk_rows_, matrix_.rows);
-      count_rows(begin, end, counter);
-      if (release_)
-        release_(static_cast<std::size_t>(begin) * matrix_.row_bytes(),
-                 static_cast<std::size_t>(end - begin) * matrix_.row_bytes());
-    }
-    counter.flush_planes();
-  }
-
- private:
-  void count_rows(std::int64_t begin, std::int64_t end, RowCounter& counter) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      if (!nonzero_mask(matrix_, row, counter.mask())) note_bad_row(row);
-      counts_.row_lengths[row] = counter.add_row();
-      const std::int64_t rows_in_band = (row - begin) % kBandRows + 1;
-      if (rows_in_band % 4 == 0 || row + 1 == end) counter.close_blocks(rows_in_band, row + 1 == end);
-    }
-  }
-
-  void note_bad_row(std::int64_t row) {
-    std::int64_t seen = first_bad_row_;
-    while (row < seen && !first_bad_row_.compare_exchange_weak(seen, row)) {
-    }
-  }
-
-  const DenseMatrix& matrix_;
-  const ReleaseBytes& release_;
-  PatternCounts& counts_;
-  std::int64_t chunk_rows_ = 0;
-  std::atomic<std::int64_t> next_row_{0};
-  std::atomic<std::int64_t> first_bad_row_{std::numeric_limits<std::int64_t>::max()};
-};
-
 }  // namespace
 
 Result<SparsityStatistics> compute_dense_statistics(const DenseMatrix& matrix, int threads,
                                                     const ReleaseBytes& release) {
   SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(matrix.rows, matrix.cols));
-  PatternCounts counts;
-  counts.rows = matrix.rows;
-  counts.cols = matrix.cols;
-  counts.data_type = matrix.data_type;
-  counts.row_lengths.resize(matrix.rows);
-  counts.column_lengths.resize(matrix.cols);
-  Pass pass(matrix, release, counts);
-  const std::int64_t workers = std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(pass.chunks(), 1));
-  std::vector<RowCounter> counters(workers, RowCounter(matrix.cols));
-  {
-    std::vector<std::jthread> others;
-    for (std::int64_t i = 1; i < workers; ++i)
-      others.emplace_back([&pass, &counter = counters[i]] { pass.work(counter); });
-    pass.work(counters[0]);
-  }
+  PatternCounts counts(matrix);
+  const auto row_bytes = static_cast<std::int64_t>(matrix.row_bytes());
+  const std::int64_t chunk_rows =
+      kBandRows * std::max<std::int64_t>(1, kChunkBytes / std::max<std::int64_t>(1, row_bytes * kBandRows));
+  const std::int64_t chunks = ceil_div(matrix.rows, chunk_rows);
+  std::vector<RowCounter> counters(std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(chunks, 1)),
+                                   RowCounter(matrix.cols));
+  std::atomic<std::int64_t> next_chunk = 0;
+  std::atomic<std::int64_t> first_bad_row = std::numeric_limits<std::int64_t>::max();
+  // One thread: takes the next chunk of whole bands, until there is none.
+  const auto work = [&](std::int64_t thread) {
+    RowCounter& counter = counters[thread];
+    for (std::int64_t chunk = next_chunk++; chunk < chunks; chunk = next_chunk++) {
+      const std::int64_t begin = chunk * chunk_rows;
+      const std::int64_t end = std::min(begin + chunk_rows, matrix.rows);
+      if (first_bad_row < begin) break;
+      for (std::int64_t row = begin; row < end; ++row) {
+        if (!nonzero_mask(matrix, row, counter.mask())) {
+          for (std::int64_t seen = first_bad_row; row < seen && !first_bad_row.compare_exchange_weak(seen, row);) {
+          }
+        }
+        counts.row_lengths[row] = counter.add_row();
+        const std::int64_t rows_in_band = (row - begin) % kBandRows + 1;
+        if (rows_in_band % 4 == 0 || row + 1 == end) counter.close_blocks(rows_in_band, row + 1 == end);
+      }
+      if (release) release(begin * row_bytes, (end - begin) * row_bytes);
+    }
+    counter.flush_planes();
+  };
+  const std::int64_t workers = std::ssize(counters);
+  parallel_each(workers, work, 1, workers);
   // Once more as a whole: the system maps pages around a fault, so some came back after their chunk was released.
-  if (release) release(0, static_cast<std::size_t>(matrix.rows) * matrix.row_bytes());
-  if (pass.first_bad_row() < matrix.rows) return not_finite_error(matrix, pass.first_bad_row());
+  if (release) release(0, matrix.rows * row_bytes);
+  if (first_bad_row < matrix.rows) return not_finite_error(matrix, first_bad_row);
   for (const RowCounter& counter : counters) counter.add_to(counts);
   return statistics_of(std::move(counts));
 }

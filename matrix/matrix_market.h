@@ -9,11 +9,11 @@
 namespace sparsmith {
 
 // Coordinate files (real, integer, pattern; general, symmetric, skew-symmetric) and array files (real, integer). The
-// banner line is required. Entries at one position are summed; a position that a pattern file names twice counts once.
-// Of a symmetric file only the triangle on and below the diagonal may be stored (below it, when skew-symmetric), as
-// the format demands. Values become fp32; those of a pattern are drawn with `seed`.
+// banner line is required. Entries at the same position are summed; a duplicate position in a pattern file counts once.
+// A symmetric file may only store the triangle on and below the diagonal (skew-symmetric: below it), as the format
+// demands. Values become fp32. Values for a pattern file are drawn with `seed`.
 //   Errors: kInvalidInput or kUnsupported (complex, hermitian) with the line and the reason;
-//   kOutOfMemory, before anything is allocated, where the matrix takes more than `max_bytes`.
+//   kOutOfMemory, before any allocation, when the matrix takes more than `max_bytes`.
 Result<CsrMatrix> parse_matrix_market(std::string_view text, std::uint64_t seed,
                                       std::int64_t max_bytes = kNoMemoryLimit);
 

@@ -5,8 +5,8 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <memory>
+#include <utility>
 
 namespace sparsmith {
 namespace {
@@ -28,51 +28,18 @@ std::string reason_to_leave_out(const SelectionOptions& options, const std::stri
   return "";
 }
 
-// The weight of each tensor: itself, or the group that it is in.
-class Weights {
- public:
-  Weights(const ModelFile& file, const std::vector<WeightGroup>& groups) : file_(file) {
-    for (const WeightGroup& group : groups) {
-      for (const std::size_t index : group.members) group_of_[index] = &group;
-    }
-  }
+// What is tuned as one weight: a tensor, or a group of them.
+struct Weight {
+  const WeightGroup* group = nullptr;
+  double elements = 0;
+  double nonzeros = 0;
+  bool taken = false;
 
-  const WeightGroup* group_of(std::size_t index) const {
-    const auto found = group_of_.find(index);
-    return found == group_of_.end() ? nullptr : found->second;
+  void add(const SparsityStatistics& statistics) {
+    elements += static_cast<double>(statistics.rows) * static_cast<double>(statistics.cols);
+    nonzeros += static_cast<double>(statistics.nnz);
   }
-
-  void add(const AnalyzedWeight& weight) {
-    const WeightGroup* const group = group_of(weight.index);
-    if (group == nullptr) return;
-    Sum& sum = sums_[group];
-    sum.elements += static_cast<double>(weight.statistics.rows) * static_cast<double>(weight.statistics.cols);
-    sum.nonzeros += static_cast<double>(weight.statistics.nnz);
-  }
-
-  // Of the weight; REQUIRES that all members of its group are added.
-  double sparsity(const AnalyzedWeight& weight) const {
-    const WeightGroup* const group = group_of(weight.index);
-    if (group == nullptr) return weight.statistics.sparsity;
-    const Sum& sum = sums_.at(group);
-    return sum.elements > 0 ? 1 - sum.nonzeros / sum.elements : 0;
-  }
-
-  SkippedTensor skipped_for_sparsity(const AnalyzedWeight& weight, double min_sparsity) const {
-    const WeightGroup* const group = group_of(weight.index);
-    return skipped(file_.tensors()[weight.index],
-                   fmt::format("{:.1f} % of {} is zero; weights above {:.1f} % are taken", 100 * sparsity(weight),
-                               group == nullptr ? "it" : "group " + group->name, 100 * min_sparsity));
-  }
-
- private:
-  struct Sum {
-    double elements = 0;
-    double nonzeros = 0;
-  };
-  const ModelFile& file_;
-  std::map<std::size_t, const WeightGroup*> group_of_;
-  std::map<const WeightGroup*, Sum> sums_;
+  double sparsity() const { return elements > 0 ? 1 - nonzeros / elements : 0; }
 };
 
 }  // namespace
@@ -85,7 +52,11 @@ Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOption
   ModelAnalysis analysis;
   analysis.skipped = file.skipped();
   const std::vector<TensorInfo>& tensors = file.tensors();
-  Weights weights(file, groups);
+  std::vector<std::shared_ptr<Weight>> weights(tensors.size());  // of each tensor; the members of a group share one
+  for (const WeightGroup& group : groups) {
+    const auto shared = std::make_shared<Weight>(Weight{&group});
+    for (const std::size_t index : group.members) weights[index] = shared;
+  }
   std::vector<AnalyzedWeight> candidates;
   for (std::size_t index = 0; index < tensors.size(); ++index) {
     if (progress) progress(index, tensors.size());
@@ -94,19 +65,22 @@ Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOption
       continue;
     }
     SPARSMITH_ASSIGN_OR_RETURN(SparsityStatistics statistics, file.statistics(index, threads));
+    if (weights[index] == nullptr) weights[index] = std::make_shared<Weight>();
+    weights[index]->add(statistics);
     candidates.push_back({index, std::move(statistics)});
-    weights.add(candidates.back());
   }
   if (progress) progress(tensors.size(), tensors.size());
-  std::set<const WeightGroup*> taken;
-  for (AnalyzedWeight& weight : candidates) {
-    if (!file.single_matrix() && !(weights.sparsity(weight) > options.min_sparsity)) {
-      analysis.skipped.push_back(weights.skipped_for_sparsity(weight, options.min_sparsity));
+  for (AnalyzedWeight& candidate : candidates) {
+    Weight& weight = *weights[candidate.index];
+    if (!file.single_matrix() && !(weight.sparsity() > options.min_sparsity)) {
+      const std::string name = weight.group == nullptr ? "it" : "group " + weight.group->name;
+      analysis.skipped.push_back(
+          skipped(tensors[candidate.index], fmt::format("{:.1f} % of {} is zero; weights above {:.1f} % are taken",
+                                                        100 * weight.sparsity(), name, 100 * options.min_sparsity)));
       continue;
     }
-    const WeightGroup* const group = weights.group_of(weight.index);
-    if (group != nullptr && taken.insert(group).second) analysis.groups.push_back(*group);
-    analysis.weights.push_back(std::move(weight));
+    if (weight.group != nullptr && !std::exchange(weight.taken, true)) analysis.groups.push_back(*weight.group);
+    analysis.weights.push_back(std::move(candidate));
   }
   return analysis;
 }

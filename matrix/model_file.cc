@@ -19,19 +19,12 @@
 namespace sparsmith {
 namespace {
 
-std::string description_of(const SafetensorsEntry& entry) {
-  return fmt::format("{} [{}]", entry.dtype, fmt::join(entry.shape, ", "));
-}
+namespace fs = std::filesystem;
 
 // Of a tensor of at least one dimension that has elements.
 TensorInfo info_of(const SafetensorsEntry& entry) {
-  TensorInfo info;
-  info.name = entry.name;
-  info.shape = entry.shape;
-  info.rows = entry.shape[0];
-  info.cols = 1;
+  TensorInfo info{entry.name, entry.shape, entry.shape[0], 1, *data_type_from_safetensors_name(entry.dtype)};
   for (std::size_t i = 1; i < entry.shape.size(); ++i) info.cols *= entry.shape[i];
-  info.data_type = *data_type_from_safetensors_name(entry.dtype);
   return info;
 }
 
@@ -53,9 +46,23 @@ std::optional<std::string> reason_to_skip(const SafetensorsEntry& entry) {
   return std::nullopt;
 }
 
+constexpr const char* kPickle =
+    "PyTorch pickles are not read, since loading one can run code; save the model as safetensors: "
+    "model.save_pretrained(folder), or safetensors.torch.save_file(state_dict, file)";
+
+bool named_as_pickle(const fs::path& path) {
+  const std::string extension = path.extension().string();
+  return extension == ".bin" || extension == ".pt" || extension == ".pth" || extension == ".ckpt";
+}
+
+// Pickles are in a zip file, or, of old, bare: the first byte is the opcode of their protocol.
+bool is_pickle(const MappedFile& file) {
+  return named_as_pickle(file.path()) && (file.text().starts_with("PK\x03\x04") || file.text().starts_with('\x80'));
+}
+
 // The format, from the extension where it is a known one, else from the first bytes.
 std::string detect_format(const MappedFile& file) {
-  const std::string extension = std::filesystem::path(file.path()).extension().string();
+  const std::string extension = fs::path(file.path()).extension().string();
   for (const char* known : {"safetensors", "smtx", "mtx", "npz", "npy", "json"}) {
     if (extension == fmt::format(".{}", known)) return known;
   }
@@ -68,15 +75,38 @@ std::string detect_format(const MappedFile& file) {
   return "";
 }
 
-// Shards by tensor name. Error: when the text is no index.
-Result<std::map<std::string, std::string>> parse_shard_index(std::string_view text) {
+// The file that `path` stands for.
+Result<std::string> weights_file(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return path;
+  for (const char* name : {"model.safetensors.index.json", "model.safetensors"})
+    if (const fs::path file = fs::path(path) / name; fs::exists(file, error)) return file.string();
+  std::vector<std::string> found;
+  bool pickled = false;
+  for (fs::directory_iterator entry(path, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (entry->path().extension() == ".safetensors") found.push_back(entry->path().string());
+    pickled |= named_as_pickle(entry->path());
+  }
+  if (error) return io_error(fmt::format("{}: {}", path, error.message()));
+  if (found.size() == 1) return found.front();
+  if (found.empty() && pickled) return invalid_input(fmt::format("{}: {}", path, kPickle));
+  return invalid_input(
+      fmt::format("{}: a folder with {} .safetensors files and no model.safetensors.index.json; name the file to read",
+                  path, found.empty() ? "no" : std::to_string(found.size())));
+}
+
+// Names of tensors by shard.
+using ShardIndex = std::map<std::string, std::set<std::string>>;
+
+// Error: when the text is no index.
+Result<ShardIndex> parse_shard_index(std::string_view text) {
   const auto parsed = parse_json(text);
   if (!parsed.ok()) return parsed.status().annotate("no index of safetensors shards");
   const nlohmann::json& json = *parsed;
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
     return invalid_input("no index of safetensors shards: a JSON object with 'weight_map' is expected");
   }
-  std::map<std::string, std::string> shards;
+  ShardIndex shards;
   for (const auto& [name, shard] : json["weight_map"].items()) {
     if (!shard.is_string()) return invalid_input(fmt::format("'weight_map': the shard of '{}' must be a string", name));
     const std::string file = shard.get<std::string>();
@@ -84,56 +114,53 @@ Result<std::map<std::string, std::string>> parse_shard_index(std::string_view te
       return invalid_input(
           fmt::format("'weight_map': the shard '{}' of '{}' must be a file beside the index", file, name));
     }
-    shards[name] = file;
+    shards[file].insert(name);
   }
   return shards;
 }
 
+// Of the matrix that a file is.
+std::string name_of_matrix(const std::string& path) { return fs::path(path).stem().string(); }
+
 // A shard stands beside the index.
 std::string shard_path(const std::string& index, const std::string& shard) {
-  return (std::filesystem::path(index).parent_path() / shard).string();
+  return (fs::path(index).parent_path() / shard).string();
 }
 
 }  // namespace
 
 std::vector<std::string> files_of_model(const std::string& path) {
-  std::vector<std::string> files = {path};
-  if (!path.ends_with(".json")) return files;
-  const auto index = MappedFile::open(path);
+  const auto file = weights_file(path);
+  std::vector<std::string> files = {file.ok() ? *file : path};
+  if (!files[0].ends_with(".json")) return files;
+  const auto index = MappedFile::open(files[0]);
   if (!index.ok()) return files;
-  const auto shard_of = parse_shard_index(index->text());
-  if (!shard_of.ok()) return files;
-  std::set<std::string> shards;
-  for (const auto& [name, shard] : *shard_of) shards.insert(shard);
-  for (const std::string& shard : shards) files.push_back(shard_path(path, shard));
+  const auto shards = parse_shard_index(index->text());
+  if (!shards.ok()) return files;
+  for (const auto& [shard, names] : *shards) files.push_back(shard_path(*file, shard));
   return files;
 }
 
 Result<ModelFile> ModelFile::open(const std::string& path, const ModelFileOptions& options) {
-  SPARSMITH_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::open(path));
-  const auto file = std::make_shared<const MappedFile>(std::move(mapped));
   ModelFile model;
-  model.path_ = path;
+  SPARSMITH_ASSIGN_OR_RETURN(model.path_, weights_file(path));
+  SPARSMITH_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::open(model.path_));
+  const auto file = std::make_shared<const MappedFile>(std::move(mapped));
   model.max_memory_ = options.max_memory > 0 ? options.max_memory : default_max_memory();
   model.format_ = detect_format(*file);
-  Status status;
-  if (model.format_ == "safetensors")
-    status = model.open_safetensors(file);
-  else if (model.format_ == "json")
-    status = model.open_safetensors_index(*file);
-  else if (model.format_ == "smtx")
-    status = model.add_matrix(parse_smtx(file->text(), options.seed, model.max_memory_));
-  else if (model.format_ == "mtx")
-    status = model.add_matrix(parse_matrix_market(file->text(), options.seed, model.max_memory_));
-  else if (model.format_ == "npz")
-    status = model.add_matrix(parse_npz(file->bytes(), model.max_memory_));
-  else if (model.format_ == "npy")
-    status = model.open_npy(file);
-  else
-    status = invalid_input(
-        "unknown format; expected safetensors (or the .json index of its shards), .smtx, .mtx, .npz or .npy");
+  const std::string format = model.format_;
+  Status status = invalid_input(
+      "unknown format; expected safetensors (or the .json index of its shards), .smtx, .mtx, .npz or .npy");
+  const bool pickled = is_pickle(*file);
+  if (pickled) status = invalid_input(kPickle);
+  if (format == "safetensors") status = model.open_safetensors(file);
+  if (format == "json") status = model.open_safetensors_index(*file);
+  if (format == "smtx") status = model.add_matrix(parse_smtx(file->text(), options.seed, model.max_memory_));
+  if (format == "mtx") status = model.add_matrix(parse_matrix_market(file->text(), options.seed, model.max_memory_));
+  if (format == "npz" && !pickled) status = model.add_matrix(parse_npz(file->bytes(), model.max_memory_));
+  if (format == "npy") status = model.open_npy(file);
   if (status.code() == StatusCode::kUnsupported) status = invalid_input(status.message());
-  if (!status.ok()) return status.annotate(path);
+  if (!status.ok()) return status.annotate(model.path_);
   return model;
 }
 
@@ -143,47 +170,40 @@ Status ModelFile::open_safetensors(const std::shared_ptr<const MappedFile>& file
   skipped_.reserve(skipped);
   tensors_.reserve(header.tensors.size() - skipped);
   sources_.reserve(header.tensors.size() - skipped);
-  for (const SafetensorsEntry& entry : header.tensors) {
-    if (const auto reason = reason_to_skip(entry)) {
-      skipped_.push_back({entry.name, description_of(entry), *reason});
-    } else {
-      add_dense(info_of(entry), {file, entry.begin});
-    }
-  }
+  for (const SafetensorsEntry& entry : header.tensors) add_tensor(file, entry, reason_to_skip(entry));
   return {};
+}
+
+void ModelFile::add_tensor(const std::shared_ptr<const MappedFile>& file, const SafetensorsEntry& entry,
+                           const std::optional<std::string>& reason_to_skip) {
+  if (reason_to_skip) {
+    const std::string description = fmt::format("{} [{}]", entry.dtype, fmt::join(entry.shape, ", "));
+    skipped_.push_back({entry.name, description, *reason_to_skip});
+    return;
+  }
+  tensors_.push_back(info_of(entry));
+  sources_.push_back({.file = file, .offset = entry.begin});
 }
 
 Status ModelFile::open_safetensors_index(const MappedFile& index) {
   format_ = "safetensors";
-  std::map<std::string, std::string> shard_of;
-  SPARSMITH_ASSIGN_OR_RETURN(shard_of, parse_shard_index(index.text()));
-  std::set<std::string> shards;
-  for (const auto& [name, shard] : shard_of) shards.insert(shard);
-  std::set<std::string> found;
-  for (const std::string& shard : shards) {
+  SPARSMITH_ASSIGN_OR_RETURN(ShardIndex shards, parse_shard_index(index.text()));
+  for (auto& [shard, names] : shards) {
     Result<MappedFile> mapped = MappedFile::open(shard_path(path_, shard));
     if (!mapped.ok()) return mapped.status().annotate("a shard is missing");
     const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
     Result<SafetensorsHeader> header = parse_safetensors_header(file->bytes());
     if (!header.ok()) return header.status().annotate(fmt::format("shard {}", shard));
     for (const SafetensorsEntry& entry : header->tensors) {
-      const auto listed = shard_of.find(entry.name);
-      if (listed == shard_of.end() || listed->second != shard) {
-        skipped_.push_back({entry.name, description_of(entry),
-                            fmt::format("shard {} holds it, but the index does not say so", shard)});
-        continue;
-      }
-      found.insert(entry.name);
-      if (const auto reason = reason_to_skip(entry)) {
-        skipped_.push_back({entry.name, description_of(entry), *reason});
-      } else {
-        add_dense(info_of(entry), {file, entry.begin});
-      }
+      const bool is_listed = names.erase(entry.name) > 0;
+      add_tensor(
+          file, entry,
+          is_listed ? reason_to_skip(entry) : fmt::format("shard {} holds it, but the index does not say so", shard));
     }
-  }
-  for (const auto& [name, shard] : shard_of) {
-    if (!found.contains(name))
-      return invalid_input(fmt::format("tensor '{}': the index places it in shard {}, which lacks it", name, shard));
+    if (!names.empty()) {
+      return invalid_input(
+          fmt::format("tensor '{}': the index places it in shard {}, which lacks it", *names.begin(), shard));
+    }
   }
   return {};
 }
@@ -193,57 +213,43 @@ Status ModelFile::open_npy(std::shared_ptr<const MappedFile> file) {
   const bool streams = array.kind == 'f' && array.item_size <= 4 && !array.fortran_order && array.shape.size() == 2;
   if (!streams) return add_matrix(csr_from_npy(array, max_memory_));
   SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(array.shape[0], array.shape[1]));
-  const DataType type = array.item_size == 2 ? DataType::kFloat16 : DataType::kFloat32;
-  const std::string name = std::filesystem::path(path_).stem().string();
-  add_dense({name, array.shape, array.shape[0], array.shape[1], type}, {std::move(file), array.data_offset});
+  tensors_.push_back({name_of_matrix(path_), array.shape, array.shape[0], array.shape[1], array.data_type()});
+  sources_.push_back({.file = std::move(file), .offset = array.data_offset});
   return {};
 }
 
 Status ModelFile::add_matrix(Result<CsrMatrix> matrix) {
   if (!matrix.ok()) return matrix.status();
-  TensorInfo info;
-  info.name = std::filesystem::path(path_).stem().string();
-  info.shape = {matrix->rows, matrix->cols};
-  info.rows = matrix->rows;
-  info.cols = matrix->cols;
-  info.data_type = matrix->data_type;
-  tensors_.push_back(std::move(info));
-  sources_.emplace_back(std::make_shared<const CsrMatrix>(std::move(*matrix)));
+  tensors_.push_back(
+      {name_of_matrix(path_), {matrix->rows, matrix->cols}, matrix->rows, matrix->cols, matrix->data_type});
+  sources_.push_back({.matrix = std::make_shared<const CsrMatrix>(std::move(*matrix))});
   return {};
 }
 
-void ModelFile::add_dense(TensorInfo info, DenseSource source) {
-  tensors_.push_back(std::move(info));
-  sources_.emplace_back(std::move(source));
-}
-
 std::optional<std::size_t> ModelFile::find(const std::string& name) const {
-  const auto found =
-      std::find_if(tensors_.begin(), tensors_.end(), [&](const TensorInfo& info) { return info.name == name; });
+  const auto found = std::ranges::find(tensors_, name, &TensorInfo::name);
   if (found == tensors_.end()) return std::nullopt;
   return static_cast<std::size_t>(found - tensors_.begin());
 }
 
 DenseMatrix ModelFile::dense(std::size_t index) const {
-  const auto& source = std::get<DenseSource>(sources_.at(index));
   const TensorInfo& info = tensors_[index];
-  return {source.file->bytes().data() + source.offset, info.rows, info.cols, info.data_type};
+  return {sources_[index].file->bytes().data() + sources_[index].offset, info.rows, info.cols, info.data_type};
 }
 
 Result<CsrMatrix> ModelFile::read(std::size_t index) const {
-  if (const auto* matrix = std::get_if<std::shared_ptr<const CsrMatrix>>(&sources_.at(index))) return **matrix;
+  const Source& source = sources_.at(index);
+  if (source.matrix != nullptr) return *source.matrix;
   const DenseMatrix matrix = dense(index);
   Result<CsrMatrix> result = csr_from_dense(matrix, max_memory_);
-  const auto& source = std::get<DenseSource>(sources_[index]);
   source.file->release(source.offset, static_cast<std::size_t>(matrix.rows) * matrix.row_bytes());
   if (!result.ok()) return result.status().annotate(fmt::format("{}: tensor '{}'", path_, tensors_[index].name));
   return result;
 }
 
 Result<SparsityStatistics> ModelFile::statistics(std::size_t index, int threads) const {
-  if (const auto* matrix = std::get_if<std::shared_ptr<const CsrMatrix>>(&sources_.at(index)))
-    return compute_statistics(**matrix);
-  const auto& source = std::get<DenseSource>(sources_[index]);
+  const Source& source = sources_.at(index);
+  if (source.matrix != nullptr) return compute_statistics(*source.matrix);
   const auto release = [&source](std::size_t offset, std::size_t size) {
     source.file->release(source.offset + offset, size);
   };

@@ -77,6 +77,8 @@ TEST_F(ModelFileTest, ErrorsNameTheFile) {
   EXPECT_THAT(ModelFile::open(write("e.smtx", "2, x")).status().message(),
               HasSubstr("e.smtx: line 1: 'x' is no number"));
   EXPECT_THAT(ModelFile::open(write("f.bin", "what is this")).status().message(), HasSubstr("f.bin: unknown format"));
+  EXPECT_THAT(ModelFile::open(write("f.bin", "\x80\x02}q")).status().message(), HasSubstr("pickles are not read"));
+  EXPECT_THAT(ModelFile::open(write("f.pt", "PK\3\4")).status().message(), HasSubstr("pickles are not read"));
   EXPECT_FALSE(ModelFile::open(write("empty.safetensors", std::string())).ok());
   EXPECT_FALSE(ModelFile::open(write("empty", std::string())).ok());
 }

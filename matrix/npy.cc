@@ -9,8 +9,11 @@
 #include <string_view>
 
 #include "base/half.h"
+#include "base/json_reader.h"
+#include "base/json_text.h"
 #include "matrix/csr_memory.h"
 #include "matrix/text_fields.h"
+#include "matrix/triplets.h"
 
 namespace sparsmith {
 namespace {
@@ -27,110 +30,49 @@ T load(const std::byte* data) {
   return value;
 }
 
-// Reads the header, a Python dictionary of three known keys.
-class HeaderParser {
- public:
-  explicit HeaderParser(std::string_view text) : rest_(text) {}
-
-  Status parse(NpyArray& array) {
-    bool descr = false;
-    bool order = false;
-    bool shape = false;
-    if (!take('{')) return malformed();
-    while (!take('}')) {
-      std::string_view key;
-      if (!take_string(key) || !take(':')) return malformed();
-      if (key == "descr" && !descr)
-        SPARSMITH_RETURN_IF_ERROR(parse_descr(array));
-      else if (key == "fortran_order" && !order)
-        SPARSMITH_RETURN_IF_ERROR(parse_order(array));
-      else if (key == "shape" && !shape)
-        SPARSMITH_RETURN_IF_ERROR(parse_shape(array));
-      else
-        return malformed();
-      (key == "descr" ? descr : key == "shape" ? shape : order) = true;
-      if (!take(',') && !rest_.starts_with('}')) return malformed();
-      skip_blanks();
+// The header, a Python dictionary of texts, tuples of numbers, True and False, as JSON. Any other dictionary becomes
+// JSON of another kind, or no JSON.
+std::string json_of(std::string_view dictionary) {
+  std::string json;
+  for (const char c : dictionary) {
+    const char closing = c == ')' ? ']' : c;
+    if (closing == ']' || closing == '}') {  // a comma may stand in front
+      json.resize(json.find_last_not_of(" \n\t") + 1);
+      if (json.ends_with(',')) json.pop_back();
     }
-    return descr && order && shape ? Status() : malformed();
+    json += c == '\'' ? '"' : c == '(' ? '[' : closing == 'T' ? 't' : closing == 'F' ? 'f' : closing;
   }
+  return json;
+}
 
- private:
-  static Status malformed() {
-    return invalid_input("the .npy header is malformed; expected 'descr', 'fortran_order' and 'shape'");
-  }
+Status parse_descr(std::string_view descr, NpyArray& array) {
+  const auto size = descr.size() < 3 ? std::nullopt : parse_number<std::uint32_t>(descr.substr(2));
+  array.kind = descr.size() < 2 ? ' ' : descr[1];
+  if (size && *size > 1 && descr[0] == '>')
+    return unsupported(fmt::format("element type '{}' is big-endian; save it as little-endian", excerpt(descr)));
+  const bool known =
+      size && *size <= (1U << 20) &&
+      ((array.kind == 'f' && (*size == 2 || *size == 4 || *size == 8)) || (array.kind == 'b' && *size == 1) ||
+       ((array.kind == 'i' || array.kind == 'u') && std::has_single_bit(*size) && *size <= 8) ||
+       ((array.kind == 'S' || array.kind == 'U') && *size > 0));
+  if (!known) return unsupported(fmt::format("element type '{}' is not supported", excerpt(descr)));
+  array.item_size = array.kind == 'U' ? std::size_t{4} * *size : *size;
+  return {};
+}
 
-  void skip_blanks() {
-    const std::size_t begin = rest_.find_first_not_of(" \n\t");
-    rest_ = begin == std::string_view::npos ? std::string_view() : rest_.substr(begin);
-  }
-
-  bool take(char c) {
-    skip_blanks();
-    if (!rest_.starts_with(c)) return false;
-    rest_.remove_prefix(1);
-    skip_blanks();
-    return true;
-  }
-
-  bool take_word(std::string_view word) {
-    if (!rest_.starts_with(word)) return false;
-    rest_.remove_prefix(word.size());
-    skip_blanks();
-    return true;
-  }
-
-  bool take_string(std::string_view& string) {
-    if (!rest_.starts_with('\'') && !rest_.starts_with('"')) return false;
-    const std::size_t end = rest_.find(rest_.front(), 1);
-    if (end == std::string_view::npos) return false;
-    string = rest_.substr(1, end - 1);
-    rest_.remove_prefix(end + 1);
-    skip_blanks();
-    return true;
-  }
-
-  Status parse_descr(NpyArray& array) {
-    std::string_view descr;
-    if (!take_string(descr)) return unsupported("arrays of records are not supported; expected one element type");
-    const auto size = descr.size() < 3 ? std::nullopt : parse_number<std::uint32_t>(descr.substr(2));
-    if (!size || *size > (1U << 20))
-      return unsupported(fmt::format("element type '{}' is not supported", excerpt(descr)));
-    array.kind = descr[1];
-    array.item_size = array.kind == 'U' ? std::size_t{4} * *size : *size;
-    if (descr[0] == '>' && *size > 1)
-      return unsupported(fmt::format("element type '{}' is big-endian; save it as little-endian", descr));
-    const bool known = (array.kind == 'f' && (*size == 2 || *size == 4 || *size == 8)) ||
-                       (array.kind == 'b' && *size == 1) ||
-                       ((array.kind == 'i' || array.kind == 'u') && std::has_single_bit(*size) && *size <= 8) ||
-                       ((array.kind == 'S' || array.kind == 'U') && *size > 0);
-    if (!known) return unsupported(fmt::format("element type '{}' is not supported", excerpt(descr)));
-    return {};
-  }
-
-  Status parse_order(NpyArray& array) {
-    if (take_word("True"))
-      array.fortran_order = true;
-    else if (!take_word("False"))
-      return malformed();
-    return {};
-  }
-
-  Status parse_shape(NpyArray& array) {
-    if (!take('(')) return malformed();
-    while (!take(')')) {
-      const std::size_t digits = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
-      const auto extent = parse_number<std::int64_t>(rest_.substr(0, digits));
-      if (!extent || array.shape.size() == kMaxDimensions) return malformed();
-      array.shape.push_back(*extent);
-      rest_.remove_prefix(digits);
-      if (!take(',') && !rest_.starts_with(')')) return malformed();
-    }
-    return {};
-  }
-
-  std::string_view rest_;
-};
+Status parse_header(std::string_view text, NpyArray& array) {
+  const auto json = parse_json(json_of(text));
+  if (!json.ok()) return json.status().annotate("the .npy header is malformed");
+  JsonReader header(*json, "the .npy header is malformed", {"descr", "fortran_order", "shape"});
+  if (header.has("descr") && (*json)["descr"].is_array())
+    return unsupported("arrays of records are not supported; expected one element type");
+  const std::string descr = header.text("descr");
+  array.fortran_order = header.boolean("fortran_order");
+  array.shape = header.integers("shape", 0, std::numeric_limits<std::int64_t>::max());
+  if (array.shape.size() > kMaxDimensions) header.fail("shape", "has too many dimensions");
+  SPARSMITH_RETURN_IF_ERROR(header.status());
+  return parse_descr(descr, array);
+}
 
 // Where the header's text lies, by format version.
 Result<std::string_view> header_text(std::span<const std::byte> file) {
@@ -193,7 +135,7 @@ std::string NpyArray::text() const {
 Result<NpyArray> parse_npy(std::span<const std::byte> file) {
   SPARSMITH_ASSIGN_OR_RETURN(const std::string_view header, header_text(file));
   NpyArray array;
-  SPARSMITH_RETURN_IF_ERROR(HeaderParser(header).parse(array));
+  SPARSMITH_RETURN_IF_ERROR(parse_header(header, array));
   array.data_offset =
       static_cast<std::size_t>(header.data() + header.size() - reinterpret_cast<const char*>(file.data()));
   std::uint64_t bytes = array.item_size;
@@ -214,28 +156,20 @@ Result<CsrMatrix> csr_from_npy(const NpyArray& array, std::int64_t max_bytes) {
   if (array.shape.size() != 2)
     return unsupported(fmt::format("the array has {} dimensions; a weight has 2", array.shape.size()));
   if (array.kind == 'S' || array.kind == 'U') return unsupported("the array holds text, not numbers");
-  CsrMatrix matrix;
-  matrix.rows = array.shape[0];
-  matrix.cols = array.shape[1];
-  matrix.data_type = array.kind == 'f' && array.item_size == 2 ? DataType::kFloat16 : DataType::kFloat32;
-  SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(matrix.rows, matrix.cols));
-  SPARSMITH_RETURN_IF_ERROR(check_csr_memory(matrix.rows, array.elements(), max_bytes));
-  matrix.row_offsets.reserve(matrix.rows + 1);
-  for (std::int64_t row = 0; row < matrix.rows; ++row) {
-    for (std::int64_t column = 0; column < matrix.cols; ++column) {
-      const double exact = array.real(array.fortran_order ? column * matrix.rows + row : row * matrix.cols + column);
-      const auto value = static_cast<float>(exact);
-      if (value == 0.0F) continue;
-      if (!std::isfinite(value)) {
-        return invalid_input(
-            fmt::format("the element in row {}, column {} is {}; a weight must be finite in fp32", row, column, exact));
-      }
-      matrix.column_indices.push_back(static_cast<std::uint32_t>(column));
-      matrix.values.push_back(value);
+  const std::int64_t rows = array.shape[0];
+  const std::int64_t cols = array.shape[1];
+  SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(rows, cols));
+  SPARSMITH_RETURN_IF_ERROR(check_csr_memory(rows, array.elements(), max_bytes));
+  Triplets triplets;
+  triplets.rows = rows;
+  triplets.cols = cols;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < cols; ++column) {
+      const double value = array.real(array.fortran_order ? column * rows + row : row * cols + column);
+      if (value != 0) triplets.add(row, column, value);
     }
-    matrix.row_offsets.push_back(matrix.nnz());
   }
-  return matrix;
+  return csr_from_triplets(triplets, array.data_type());
 }
 
 }  // namespace sparsmith

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "matrix/csr_memory.h"
@@ -41,19 +42,15 @@ class Reader {
     SPARSMITH_RETURN_IF_ERROR(check_archive());
     SPARSMITH_ASSIGN_OR_RETURN(data_, load("data"));
     if (data_.view.kind == 'S' || data_.view.kind == 'U') return unsupported("'data' holds text, not numbers");
-    if (name == "csr")
-      SPARSMITH_RETURN_IF_ERROR(read_compressed(/*by_row=*/true));
-    else if (name == "csc")
-      SPARSMITH_RETURN_IF_ERROR(read_compressed(/*by_row=*/false));
-    else if (name == "coo")
-      SPARSMITH_RETURN_IF_ERROR(read_coordinates());
-    else if (name == "bsr")
-      SPARSMITH_RETURN_IF_ERROR(read_blocks());
-    else
+    if (name != "csr" && name != "csc" && name != "coo" && name != "bsr") {
       return unsupported(
           fmt::format("scipy format '{}' is not supported; convert it with .tocsr()", name.substr(0, 16)));
-    const bool half = data_.view.kind == 'f' && data_.view.item_size == 2;
-    return csr_from_triplets(triplets_, half ? DataType::kFloat16 : DataType::kFloat32);
+    }
+    const std::size_t dimensions = data_.view.shape.size();
+    if (dimensions != (name == "bsr" ? 3 : 1))
+      return invalid_input(fmt::format("'data' of format {} has {} dimensions", name, dimensions));
+    SPARSMITH_RETURN_IF_ERROR(name == "coo" ? read_coordinates() : read_blocks(/*by_row=*/name != "csc"));
+    return csr_from_triplets(triplets_, data_.view.data_type());
   }
 
  private:
@@ -92,11 +89,6 @@ class Reader {
     return {};
   }
 
-  Status expect_vector_data() const {
-    if (data_.view.shape.size() == 1) return {};
-    return invalid_input(fmt::format("'data' has {} dimensions, not 1", data_.view.shape.size()));
-  }
-
   // Offsets of `count` rows into `entries` elements.
   Result<std::vector<std::int64_t>> load_offsets(std::int64_t count, std::int64_t entries) const {
     SPARSMITH_ASSIGN_OR_RETURN(auto offsets, load_indices("indptr", entries));
@@ -110,25 +102,7 @@ class Reader {
     return offsets;
   }
 
-  Status read_compressed(bool by_row) {
-    SPARSMITH_RETURN_IF_ERROR(expect_vector_data());
-    const std::int64_t major = by_row ? triplets_.rows : triplets_.cols;
-    const std::int64_t minor = by_row ? triplets_.cols : triplets_.rows;
-    SPARSMITH_ASSIGN_OR_RETURN(const auto indices, load_indices("indices", minor - 1));
-    const auto entries = static_cast<std::int64_t>(indices.size());
-    SPARSMITH_ASSIGN_OR_RETURN(const auto offsets, load_offsets(major, entries));
-    if (data_.view.elements() != entries) return invalid_input("'data' and 'indices' differ in length");
-    SPARSMITH_RETURN_IF_ERROR(reserve(entries));
-    for (std::int64_t i = 0; i < major; ++i) {
-      for (std::int64_t at = offsets[i]; at < offsets[i + 1]; ++at) {
-        triplets_.add(by_row ? i : indices[at], by_row ? indices[at] : i, data_.view.real(at));
-      }
-    }
-    return {};
-  }
-
   Status read_coordinates() {
-    SPARSMITH_RETURN_IF_ERROR(expect_vector_data());
     SPARSMITH_ASSIGN_OR_RETURN(const auto rows, load_indices("row", triplets_.rows - 1));
     SPARSMITH_ASSIGN_OR_RETURN(const auto columns, load_indices("col", triplets_.cols - 1));
     if (rows.size() != columns.size() || data_.view.elements() != static_cast<std::int64_t>(rows.size())) {
@@ -140,44 +114,40 @@ class Reader {
     return {};
   }
 
-  // `data` is [blocks, height, width].
-  Status read_blocks() {
-    const std::vector<std::int64_t>& shape = data_.view.shape;
-    if (shape.size() != 3)
-      return invalid_input(fmt::format("'data' of a BSR matrix has {} dimensions, not 3", shape.size()));
-    const std::int64_t height = shape[1];
-    const std::int64_t width = shape[2];
+  // `data` is [blocks, height, width], or [elements], which are blocks of 1 x 1. Blocks of a row lie side by side, or
+  // those of a column.
+  Status read_blocks(bool by_row) {
+    std::vector<std::int64_t> shape = data_.view.shape;
+    shape.resize(3, 1);
+    const auto [blocks, height, width] = std::tie(shape[0], shape[1], shape[2]);
     if (height < 1 || width < 1 || triplets_.rows % height != 0 || triplets_.cols % width != 0) {
       return invalid_input(
           fmt::format("blocks of {} x {} do not divide {} x {}", height, width, triplets_.rows, triplets_.cols));
     }
-    const std::int64_t block_rows = triplets_.rows / height;
-    SPARSMITH_ASSIGN_OR_RETURN(const auto indices, load_indices("indices", triplets_.cols / width - 1));
-    if (static_cast<std::int64_t>(indices.size()) != shape[0])
-      return invalid_input("'data' and 'indices' differ in length");
-    SPARSMITH_ASSIGN_OR_RETURN(const auto offsets, load_offsets(block_rows, shape[0]));
+    const std::int64_t major = by_row ? triplets_.rows / height : triplets_.cols;
+    const std::int64_t minor = by_row ? triplets_.cols / width : triplets_.rows;
+    SPARSMITH_ASSIGN_OR_RETURN(const auto indices, load_indices("indices", minor - 1));
+    if (std::ssize(indices) != blocks) return invalid_input("'data' and 'indices' differ in length");
+    SPARSMITH_ASSIGN_OR_RETURN(const auto offsets, load_offsets(major, blocks));
     SPARSMITH_RETURN_IF_ERROR(reserve(data_.view.elements()));
-    for (std::int64_t block_row = 0; block_row < block_rows; ++block_row) {
-      for (std::int64_t block = offsets[block_row]; block < offsets[block_row + 1]; ++block) {
-        add_block(block_row * height, indices[block] * width, block);
+    for (std::int64_t i = 0; i < major; ++i) {
+      for (std::int64_t block = offsets[i]; block < offsets[i + 1]; ++block) {
+        add_block(by_row ? i : indices[block], by_row ? indices[block] : i, block, shape);
       }
     }
     return {};
   }
-
-  void add_block(std::int64_t row, std::int64_t column, std::int64_t block) {
-    const std::int64_t blocks = data_.view.shape[0];
-    const std::int64_t height = data_.view.shape[1];
-    const std::int64_t width = data_.view.shape[2];
+  void add_block(std::int64_t block_row, std::int64_t block_column, std::int64_t block,
+                 const std::vector<std::int64_t>& shape) {
+    const auto [blocks, height, width] = std::tie(shape[0], shape[1], shape[2]);
     for (std::int64_t i = 0; i < height; ++i) {
       for (std::int64_t j = 0; j < width; ++j) {
         const std::int64_t at =
             data_.view.fortran_order ? block + blocks * (i + height * j) : (block * height + i) * width + j;
-        triplets_.add(row + i, column + j, data_.view.real(at));
+        triplets_.add(block_row * height + i, block_column * width + j, data_.view.real(at));
       }
     }
   }
-
   // What the archive says of its members, before any large one is inflated.
   Status check_archive() const {
     double bytes = 8.0 * static_cast<double>(triplets_.rows + 1);
@@ -189,9 +159,7 @@ class Reader {
   // Room for `entries` elements, all at once.
   Status reserve(std::int64_t entries) {
     SPARSMITH_RETURN_IF_ERROR(check_csr_memory(triplets_.rows, entries, max_bytes_));
-    triplets_.row_indices.reserve(entries);
-    triplets_.column_indices.reserve(entries);
-    triplets_.values.reserve(entries);
+    triplets_.reserve(entries);
     return {};
   }
 

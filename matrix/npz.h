@@ -9,10 +9,10 @@
 
 namespace sparsmith {
 
-// CSR, CSC, COO and BSR matrices, compressed or not. Elements at one position are summed, explicit zeros dropped.
-// Values of f2 become fp16, all others fp32.
+// Parses CSR, CSC, COO and BSR matrices, compressed or not. Elements at the same position are summed. Explicit zeros
+// are dropped. Values of f2 become fp16, all other values fp32.
 //   Errors: kInvalidInput with the member and the reason; kUnsupported for DIA matrices and other element types;
-//   kOutOfMemory where the inflated arrays and the matrix take more than `max_bytes`, before they are allocated.
+//   kOutOfMemory, before the allocation, when the inflated arrays and the matrix take more than `max_bytes`.
 Result<CsrMatrix> parse_npz(std::span<const std::byte> file, std::int64_t max_bytes = kNoMemoryLimit);
 
 }  // namespace sparsmith

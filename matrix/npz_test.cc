@@ -73,12 +73,13 @@ TEST(NpzTest, EveryCutAndEveryFlippedByteIsAnErrorOrTheMatrix) {
   }
 }
 
-TEST(ZipArchiveTest, ListsMembers) {
+TEST(ZipArchiveTest, KnowsItsMembers) {
   const std::string file = *read_file(test_file("csc.npz"));
   const Result<ZipArchive> archive = ZipArchive::open(std::as_bytes(std::span(file)));
   ASSERT_TRUE(archive.ok());
-  EXPECT_THAT(archive->names(),
-              testing::UnorderedElementsAre("data.npy", "indices.npy", "indptr.npy", "format.npy", "shape.npy"));
+  for (const char* name : {"data.npy", "indices.npy", "indptr.npy", "format.npy", "shape.npy"})
+    EXPECT_TRUE(archive->contains(name)) << name;
+  EXPECT_FALSE(archive->contains("absent.npy"));
   EXPECT_EQ(archive->read("absent.npy").status().code(), StatusCode::kNotFound);
 }
 

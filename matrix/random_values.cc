@@ -48,19 +48,17 @@ double portable_log(double x) {
 
 namespace {
 
-// Fills `values`; kDroppedBits of each mantissa are rounded away, to the nearest even.
-template <int kDroppedBits>
-void draw_rounded(std::vector<float>& values, double scale, std::uint64_t seed) {
+// Fills `values`; `dropped_bits` of each mantissa are rounded away, to the nearest even.
+void draw_rounded(std::vector<float>& values, int dropped_bits, double scale, std::uint64_t seed) {
   constexpr float kSmallest = 0x1p-14F;  // the smallest normal number of fp16
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint64_t bits = random_bits(seed, i);
     const std::uint64_t sum = (bits & 0xFFFF) + ((bits >> 16) & 0xFFFF) + ((bits >> 32) & 0xFFFF) + (bits >> 48);
     const auto value = static_cast<float>(static_cast<double>(static_cast<std::int32_t>(sum) - 0x1FFFE) * scale);
     auto pattern = std::bit_cast<std::uint32_t>(std::copysign(std::max(std::fabs(value), kSmallest), value));
-    if constexpr (kDroppedBits > 0) {
-      pattern += (1U << (kDroppedBits - 1)) - 1 + ((pattern >> kDroppedBits) & 1);
-      pattern &= ~((1U << kDroppedBits) - 1);
-    }
+    const std::uint32_t unit = 1U << dropped_bits;
+    if (dropped_bits > 0) pattern += unit / 2 - 1 + ((pattern >> dropped_bits) & 1);
+    pattern &= ~(unit - 1);
     values[i] = std::bit_cast<float>(pattern);
   }
 }
@@ -74,12 +72,10 @@ void draw_values(CsrMatrix& matrix, std::uint64_t seed) {
   // 2^-14 and 4: normal numbers of every type, so that rounding is a matter of mantissa bits.
   const double scale = std::sqrt(3.0 / std::max(row_mean, 1.0)) * 0x1p-16;
   matrix.values.resize(matrix.column_indices.size());
-  if (matrix.data_type == DataType::kFloat16)
-    draw_rounded<13>(matrix.values, scale, seed);
-  else if (matrix.data_type == DataType::kBFloat16)
-    draw_rounded<16>(matrix.values, scale, seed);
-  else
-    draw_rounded<0>(matrix.values, scale, seed);
+  const int dropped_bits = matrix.data_type == DataType::kFloat16    ? 13
+                           : matrix.data_type == DataType::kBFloat16 ? 16
+                                                                     : 0;
+  draw_rounded(matrix.values, dropped_bits, scale, seed);
 }
 
 }  // namespace sparsmith

@@ -1,5 +1,5 @@
-// Random numbers that are the same on every platform and compiler: counter-based, and built from integer
-// arithmetic and the exactly rounded operations of IEEE 754 alone (no std::distribution, no libm).
+// Random numbers that are the same with every platform and compiler. They are counter-based and computed only with
+// integer arithmetic and the exactly rounded operations of IEEE 754 (no std::distribution, no libm).
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class RandomStream {
   std::uint64_t bits() { return random_bits(seed_, counter_++); }
   // Uniform in [0, bound); bound > 0. The bias is below bound / 2^64.
   std::uint64_t below(std::uint64_t bound);
-  // Mean 0 and variance 1, by a sum of twelve uniform numbers: within (-6, 6).
+  // Mean 0 and variance 1, from a sum of twelve uniform numbers, so within (-6, 6).
   double normal();
 
  private:

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -12,11 +11,11 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/json_reader.h"
+#include "base/json_text.h"
 
 namespace sparsmith {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
@@ -38,222 +37,89 @@ std::optional<std::uint64_t> element_bits(std::string_view dtype) {
   return std::nullopt;
 }
 
-constexpr int kMaxDepth = 16;                 // of the JSON; a tensor's description takes 3
-constexpr std::size_t kMaxTensors = 1 << 18;  // what a header may hold, so that a small file takes little memory
-constexpr std::size_t kMaxMetadata = 1 << 16;
-constexpr std::size_t kMaxDimensions = 64;
+constexpr std::size_t kMaxTensors = 1 << 18;  // of a header, so that a small file takes little memory
 constexpr std::size_t kMaxName = 1 << 16;
-constexpr std::size_t kMaxOtherKeys = 64;  // of one tensor, that this reader does not know
+constexpr std::size_t kMaxDimensions = 64;
 
 Status duplicate(std::string_view name) { return invalid_input(fmt::format("the header names '{}' twice", name)); }
 
-Status check_byte_count(const SafetensorsEntry& entry, std::uint64_t elements) {
+Status check_byte_count(const SafetensorsEntry& entry) {
+  std::uint64_t total = 1;
   const std::optional<std::uint64_t> bits = element_bits(entry.dtype);
-  if (!bits) return {};
-  std::uint64_t total = 0;
-  if (__builtin_mul_overflow(elements, *bits, &total)) return invalid_input("its size in bytes overflows");
-  if (total % 8 != 0 || total / 8 != entry.end - entry.begin) {
-    return invalid_input(fmt::format("'data_offsets' span {} bytes, but shape [{}] of {} takes {}",
+  bool overflows = false;
+  for (const std::int64_t extent : entry.shape)
+    overflows |= __builtin_mul_overflow(total, static_cast<std::uint64_t>(extent), &total);
+  if (overflows || __builtin_mul_overflow(total, bits.value_or(1), &total))
+    return invalid_input("the product of \"shape\" overflows");
+  if (bits && (total % 8 != 0 || total / 8 != entry.end - entry.begin)) {
+    return invalid_input(fmt::format("\"data_offsets\" span {} bytes, but shape [{}] of {} takes {}",
                                      entry.end - entry.begin, fmt::join(entry.shape, ", "), entry.dtype,
                                      (total + 7) / 8));
   }
   return {};
 }
 
-// Takes the header from the parser piece by piece: no tree of the JSON is built, and the time is linear in its length.
-class HeaderReader : public nlohmann::json_sax<Json> {
- public:
-  // `data_bytes` follow the header in the file, from `data_begin` on.
-  HeaderReader(std::uint64_t data_begin, std::uint64_t data_bytes) : data_begin_(data_begin), data_bytes_(data_bytes) {}
+// A tensor as the header describes it, which counts its bytes from `data_begin` of the file on.
+Result<SafetensorsEntry> entry_of(const std::string& name, const nlohmann::json& description, std::uint64_t data_begin,
+                                  std::uint64_t data_bytes) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  JsonReader reader(description, fmt::format("tensor '{}'", name));
+  SafetensorsEntry entry{name, reader.text("dtype"), reader.integers("shape", 0, kMost)};
+  const std::vector<std::int64_t> offsets = reader.integers("data_offsets", 0, kMost);
+  if (entry.shape.size() > kMaxDimensions)
+    reader.fail("shape", fmt::format("has more than {} dimensions", kMaxDimensions));
+  if (offsets.size() != 2) reader.fail("data_offsets", "must be a list of two numbers");
+  SPARSMITH_RETURN_IF_ERROR(reader.status());
+  entry.begin = offsets[0];
+  entry.end = offsets[1];
+  if (entry.begin > entry.end || entry.end > data_bytes) {
+    reader.fail("data_offsets", fmt::format("[{}, {}] leave the {} bytes of data (is the file cut off?)", entry.begin,
+                                            entry.end, data_bytes));
+  }
+  reader.fail(check_byte_count(entry));
+  SPARSMITH_RETURN_IF_ERROR(reader.status());
+  entry.begin += data_begin;
+  entry.end += data_begin;
+  return entry;
+}
 
-  Result<SafetensorsHeader> read(std::string_view text) {
-    if (!Json::sax_parse(text.begin(), text.end(), this))
-      return status_.ok() ? invalid_input("the header is no valid JSON") : status_;
-    SPARSMITH_RETURN_IF_ERROR(check_names());
-    return std::move(header_);
+Status read_metadata(const nlohmann::json& json, std::map<std::string, std::string>& metadata) {
+  if (!json.is_object()) return invalid_input("'__metadata__' must be an object");
+  for (const auto& [key, text] : json.items()) {
+    if (!text.is_string()) return invalid_input(fmt::format("'__metadata__': the value of '{}' must be a string", key));
+    metadata[key] = text.get<std::string>();
   }
+  return {};
+}
 
-  bool null() override { return value({}); }
-  bool boolean(bool /*value*/) override { return value({}); }
-  bool number_integer(std::int64_t /*value*/) override { return value({}); }
-  bool number_unsigned(std::uint64_t number) override { return value({.number = number}); }
-  bool number_float(double /*value*/, const std::string& /*text*/) override { return value({}); }
-  bool string(std::string& text) override { return value({.text = &text}); }
-  bool binary(Json::binary_t& /*value*/) override { return value({}); }
-  bool parse_error(std::size_t /*at*/, const std::string& /*token*/, const Json::exception& /*error*/) override {
-    return false;
-  }
+// Of two tensors with one name, either could be meant.
+Status check_names(const std::vector<SafetensorsEntry>& tensors) {
+  std::vector<std::string_view> names;
+  names.reserve(tensors.size());
+  for (const SafetensorsEntry& entry : tensors) names.push_back(entry.name);
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  return twice == names.end() ? Status() : duplicate(*twice);
+}
 
-  bool key(std::string& key) override {
-    if (key.size() > kMaxName)
-      return fail(invalid_input(fmt::format("a name of {} bytes; at most {} are allowed", key.size(), kMaxName)));
-    if (depth_ == 1) {
-      in_metadata_ = key == "__metadata__";
-      if (in_metadata_ && std::exchange(has_metadata_, true)) return fail(duplicate(key));
-      entry_ = {};
-      entry_.name = std::move(key);
-      return true;
-    }
-    if (depth_ == 2 && in_metadata_) {
-      if (header_.metadata.size() == kMaxMetadata)
-        return fail(invalid_input(fmt::format("'__metadata__' holds more than {} texts", kMaxMetadata)));
-      const auto [at, is_new] = header_.metadata.emplace(std::move(key), "");
-      metadata_ = at;
-      return is_new || fail(duplicate(at->first));
-    }
-    if (depth_ == 2) return key_of_tensor(key);
-    return true;  // of what is not read
-  }
-
-  bool start_object(std::size_t /*size*/) override {
-    if (depth_ == 1 && !in_metadata_) begin_tensor();
-    return (depth_ < 2 || value({})) && enter();
-  }
-  bool end_object() override {
-    --depth_;
-    return depth_ != 1 || in_metadata_ || end_tensor();
-  }
-  bool start_array(std::size_t /*size*/) override {
-    const bool taken = depth_ == 2 && !in_metadata_ && (field_ == Field::kShape || field_ == Field::kOffsets);
-    return (taken || value({})) && enter();
-  }
-  bool end_array() override {
-    --depth_;
-    if (depth_ == 2 && field_ == Field::kOffsets && offsets_ != 2)
-      return fail_tensor(invalid_input("'data_offsets' must be a list of two numbers"));
-    return true;
-  }
-
- private:
-  enum class Field : std::uint8_t { kOther, kDtype, kShape, kOffsets };
-  // A value that is neither a text nor a natural number has neither.
-  struct Value {
-    std::optional<std::uint64_t> number = std::nullopt;
-    std::string* text = nullptr;
+// The header's text. Its members are read one by one, so that no tree of the whole is built.
+Result<SafetensorsHeader> read_header(std::string_view text, std::uint64_t data_begin, std::uint64_t data_bytes) {
+  SafetensorsHeader header;
+  bool has_metadata = false;
+  const auto take = [&](const std::string& name, const nlohmann::json& value) -> Status {
+    if (name.size() > kMaxName)
+      return invalid_input(fmt::format("a name of {} bytes; at most {} are allowed", name.size(), kMaxName));
+    if (name == "__metadata__")
+      return std::exchange(has_metadata, true) ? duplicate(name) : read_metadata(value, header.metadata);
+    if (header.tensors.size() == kMaxTensors)
+      return invalid_input(fmt::format("the header names more than {} tensors", kMaxTensors));
+    SPARSMITH_ASSIGN_OR_RETURN(header.tensors.emplace_back(), entry_of(name, value, data_begin, data_bytes));
+    return {};
   };
-
-  bool fail(Status status) {
-    status_ = std::move(status);
-    return false;
-  }
-  bool fail_tensor(const Status& status) { return fail(status.annotate(fmt::format("tensor '{}'", entry_.name))); }
-
-  bool enter() {
-    if (++depth_ <= kMaxDepth) return true;
-    return fail(invalid_input(fmt::format("the header is nested more than {} levels deep", kMaxDepth)));
-  }
-
-  void begin_tensor() {
-    seen_ = {};
-    others_.clear();
-    field_ = Field::kOther;
-    offsets_ = 0;
-    elements_ = 1;
-  }
-
-  bool key_of_tensor(const std::string& key) {
-    static constexpr std::string_view kKeys[] = {"dtype", "shape", "data_offsets"};
-    const auto known = std::ranges::find(kKeys, key);
-    if (known == std::end(kKeys)) {
-      field_ = Field::kOther;
-      if (others_.size() == kMaxOtherKeys)
-        return fail_tensor(invalid_input(fmt::format("it has more than {} unknown keys", kMaxOtherKeys)));
-      return others_.insert(key).second || fail(duplicate(key));
-    }
-    const auto index = static_cast<std::size_t>(known - std::begin(kKeys));
-    field_ = static_cast<Field>(index + 1);
-    return !std::exchange(seen_[index], true) || fail(duplicate(key));
-  }
-
-  bool value(const Value& value) {
-    if (depth_ == 0) return fail(invalid_input("the header is no JSON object"));
-    if (depth_ == 1 && in_metadata_) return fail(invalid_input("'__metadata__' must be an object"));
-    if (depth_ == 1) return fail_tensor(invalid_input("its description must be an object"));
-    if (in_metadata_) {
-      if (value.text == nullptr)
-        return fail(invalid_input(fmt::format("'__metadata__': the value of '{}' must be a string", metadata_->first)));
-      metadata_->second = std::move(*value.text);
-      return true;
-    }
-    if (field_ == Field::kOther) return true;
-    if (depth_ == 2) {
-      if (field_ == Field::kShape) return fail_tensor(invalid_input("'shape' must be a list"));
-      if (field_ == Field::kOffsets) return fail_tensor(invalid_input("'data_offsets' must be a list of two numbers"));
-      if (value.text == nullptr) return fail_tensor(invalid_input("'dtype' must be a string"));
-      entry_.dtype = std::move(*value.text);
-      return true;
-    }
-    return number(value);
-  }
-
-  // An element of 'shape' or of 'data_offsets'.
-  bool number(const Value& value) {
-    const char* what = field_ == Field::kShape ? "an extent of 'shape'" : "'data_offsets'";
-    if (!value.number) return fail_tensor(invalid_input(fmt::format("{} must be a natural number", what)));
-    const std::uint64_t number = *value.number;
-    if (number > (std::uint64_t{1} << 62))
-      return fail_tensor(invalid_input(fmt::format("{} is {}, which no file can hold", what, number)));
-    if (field_ == Field::kOffsets) {
-      (offsets_ == 0 ? entry_.begin : entry_.end) = number;
-      return ++offsets_ <= 2 || fail_tensor(invalid_input("'data_offsets' must be a list of two numbers"));
-    }
-    if (__builtin_mul_overflow(elements_, number, &elements_))
-      return fail_tensor(invalid_input("the product of 'shape' overflows"));
-    if (entry_.shape.size() == kMaxDimensions)
-      return fail_tensor(invalid_input(fmt::format("'shape' has more than {} dimensions", kMaxDimensions)));
-    entry_.shape.push_back(static_cast<std::int64_t>(number));
-    return true;
-  }
-
-  bool end_tensor() {
-    static constexpr const char* kKeys[] = {"dtype", "shape", "data_offsets"};
-    for (std::size_t i = 0; i < std::size(kKeys); ++i) {
-      if (!seen_[i]) return fail_tensor(invalid_input(fmt::format("'{}' is missing", kKeys[i])));
-    }
-    if (entry_.begin > entry_.end || entry_.end > data_bytes_) {
-      return fail_tensor(
-          invalid_input(fmt::format("'data_offsets' [{}, {}] leave the {} bytes of data (is the file cut off?)",
-                                    entry_.begin, entry_.end, data_bytes_)));
-    }
-    const Status count = check_byte_count(entry_, elements_);
-    if (!count.ok()) return fail_tensor(count);
-    if (header_.tensors.size() == kMaxTensors)
-      return fail(invalid_input(fmt::format("the header names more than {} tensors", kMaxTensors)));
-    entry_.begin += data_begin_;
-    entry_.end += data_begin_;
-    entry_.shape.shrink_to_fit();
-    header_.tensors.push_back(std::move(entry_));
-    return true;
-  }
-
-  // Of two tensors with one name, either could be meant.
-  Status check_names() const {
-    std::vector<const std::string*> names;
-    names.reserve(header_.tensors.size());
-    for (const SafetensorsEntry& entry : header_.tensors) names.push_back(&entry.name);
-    const auto less = [](const std::string* a, const std::string* b) { return *a < *b; };
-    const auto equal = [](const std::string* a, const std::string* b) { return *a == *b; };
-    std::sort(names.begin(), names.end(), less);
-    const auto twice = std::adjacent_find(names.begin(), names.end(), equal);
-    return twice == names.end() ? Status() : duplicate(**twice);
-  }
-
-  std::uint64_t data_begin_;
-  std::uint64_t data_bytes_;
-  SafetensorsHeader header_;
-  Status status_;
-  int depth_ = 0;  // of the object or list that is open
-  bool in_metadata_ = false;
-  bool has_metadata_ = false;
-  std::map<std::string, std::string>::iterator metadata_;  // the text that comes next
-  // The tensor that is open.
-  SafetensorsEntry entry_;
-  Field field_ = Field::kOther;
-  std::array<bool, 3> seen_{};
-  std::set<std::string> others_;
-  int offsets_ = 0;
-  std::uint64_t elements_ = 1;
-};
+  SPARSMITH_RETURN_IF_ERROR(parse_json_members(text, take).annotate("the header"));
+  SPARSMITH_RETURN_IF_ERROR(check_names(header.tensors));
+  return header;
+}
 
 // The tensors must follow each other without gap, from the end of the header to the end of the file.
 Status check_layout(const std::vector<SafetensorsEntry>& tensors, std::uint64_t data_begin, std::uint64_t file_size) {
@@ -287,10 +153,9 @@ Result<SafetensorsHeader> parse_safetensors_header(std::span<const std::byte> fi
     return invalid_input(fmt::format("the header claims {} bytes; at most {} are allowed", length, kMaxHeaderBytes));
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
   const std::uint64_t data_begin = kLengthBytes + length;
-  SPARSMITH_ASSIGN_OR_RETURN(SafetensorsHeader header, HeaderReader(data_begin, file.size() - data_begin).read(text));
-  std::sort(header.tensors.begin(), header.tensors.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
-    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
-  });
+  SPARSMITH_ASSIGN_OR_RETURN(SafetensorsHeader header, read_header(text, data_begin, file.size() - data_begin));
+  std::ranges::sort(header.tensors, {},
+                    [](const SafetensorsEntry& entry) { return std::tie(entry.begin, entry.end, entry.name); });
   SPARSMITH_RETURN_IF_ERROR(check_layout(header.tensors, data_begin, file.size()));
   return header;
 }

@@ -1,5 +1,5 @@
-// The safetensors container: a JSON header that names tensors, and their bytes behind it. This layer knows nothing
-// of weights; it reads any tensor type and writes any bytes.
+// The safetensors container: a JSON header that names tensors, and then their bytes. This layer does not know weights:
+// it reads any tensor type and writes any bytes.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sparsmith/status.h"
@@ -27,12 +26,12 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;  // __metadata__
 };
 
-// Parses and checks the header of a whole file's bytes: its length lies inside of the file, names are unique, each
-// tensor's bytes are as many as its type and shape ask for, and the tensors fill the file without overlap or hole.
+// Parses and checks the header in a whole file's bytes. The header's length must be inside of the file, names must be
+// unique, each tensor's size must fit its type and shape, and the tensors must fill the file without overlap or hole.
 //   Errors: kInvalidInput with the tensor and the reason.
 Result<SafetensorsHeader> parse_safetensors_header(std::span<const std::byte> file);
 
-// A tensor to be written; `bytes` must outlive the call.
+// A tensor to write. `bytes` must outlive the call.
 struct SafetensorsPart {
   std::string name;
   std::string dtype;
@@ -40,8 +39,8 @@ struct SafetensorsPart {
   std::span<const std::byte> bytes;
 };
 
-// Writes a file that parse_safetensors_header reads, whole or not at all. Each tensor starts at a multiple of eight
-// bytes where the ones before it have such sizes; put the tensors of large elements first.
+// Writes a file for parse_safetensors_header, completely or not at all. A tensor starts at a multiple of eight bytes
+// when the sizes of all tensors before it are multiples of eight: put the tensors with large elements first.
 //   Errors: kInvalidArgument when two parts share a name; kIoError.
 Status write_safetensors(const std::string& path, std::span<const SafetensorsPart> parts,
                          const std::map<std::string, std::string>& metadata);

@@ -64,14 +64,14 @@ TEST(SafetensorsTest, RefusesDamagedHeaders) {
   EXPECT_THAT(error_of(std::string("\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10)), HasSubstr("the header claims"));
   for (const char length : {3, 10, 17, 18})  // as if the length itself, or more, belonged to the header
     EXPECT_THAT(error_of(length + std::string(7, '\0') + "{}"), HasSubstr("in a file of 10 "));
-  EXPECT_THAT(error_of(file_of("{\"w\":", 0)), HasSubstr("no valid JSON"));
+  EXPECT_THAT(error_of(file_of("{\"w\":", 0)), HasSubstr("the header: parse error"));
   EXPECT_THAT(error_of(file_of("[]", 0)), HasSubstr("no JSON object"));
   EXPECT_THAT(error_of(file_of("{}", 0)), HasSubstr("no error"));
   EXPECT_THAT(error_of(file_of("{}", 1)), HasSubstr("the last 1 bytes belong to no tensor"));
   EXPECT_THAT(error_of(file_of("{\"__metadata__\":{\"a\":1}}", 0)), HasSubstr("the value of 'a' must be a string"));
   EXPECT_THAT(error_of(file_of("{\"__metadata__\":{},\"__metadata__\":{}}", 0)),
               HasSubstr("names '__metadata__' twice"));
-  EXPECT_THAT(error_of(file_of("{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}", 0)), HasSubstr("names 'a' twice"));
+  EXPECT_THAT(error_of(file_of("{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}", 0)), HasSubstr("\"a\" comes twice"));
   EXPECT_THAT(error_of(file_of("{\"__metadata__\":[]}", 0)), HasSubstr("'__metadata__' must be an object"));
   EXPECT_THAT(error_of(file_of(std::string(200000, '['), 0)), HasSubstr("no JSON object"));
 }
@@ -82,13 +82,13 @@ TEST(SafetensorsTest, BoundsWhatAHeaderHolds) {
     return error_of_tensor(R"({"dtype":"F32","shape":[1,2],"data_offsets":[0,8],"more":)" + more + "}");
   };
   EXPECT_THAT(described(R"([[{"a":[1,null,"b",false,-1,0.5]}]])"), HasSubstr("no error"));
-  EXPECT_THAT(described(std::string(200000, '[')), HasSubstr("more than 16 levels"));
-  EXPECT_THAT(described("1,\"more\":2"), HasSubstr("names 'more' twice"));
-  EXPECT_THAT(described("1,\"dtype\":\"F16\""), HasSubstr("names 'dtype' twice"));
+  EXPECT_THAT(described(std::string(200000, '[')), HasSubstr("more than 64 levels"));
+  EXPECT_THAT(described("1,\"more\":2"), HasSubstr("\"more\" comes twice"));
+  EXPECT_THAT(described("1,\"dtype\":\"F16\""), HasSubstr("\"dtype\" comes twice"));
   EXPECT_THAT(error_of(file_of("{\"" + std::string(65537, 'n') + "\":1}", 0)), HasSubstr("a name of 65537 bytes"));
   std::string keys = "1";
-  for (int i = 0; i < 65; ++i) keys += ",\"k" + std::to_string(i) + "\":1";
-  EXPECT_THAT(described(keys), HasSubstr("more than 64 unknown keys"));
+  for (int i = 0; i < 500'000; ++i) keys += ",\"k" + std::to_string(i) + "\":1";
+  EXPECT_THAT(described(keys), HasSubstr("bytes of memory"));
   std::string shape = "2";
   for (int i = 0; i < 64; ++i) shape += ",1";
   EXPECT_THAT(error_of_tensor(R"({"dtype":"F32","shape":[)" + shape + R"(],"data_offsets":[0,8]})"),
@@ -113,12 +113,13 @@ TEST(SafetensorsTest, ReadsManyTensorsInLinearTime) {
 TEST(SafetensorsTest, RefusesDamagedTensorsByName) {
   const std::string good = R"({"dtype":"F32","shape":[1,2],"data_offsets":[0,8]})";
   EXPECT_THAT(error_of_tensor(good), HasSubstr("no error"));
-  EXPECT_THAT(error_of_tensor("7"), HasSubstr("tensor 'w': its description must be an object"));
-  EXPECT_THAT(error_of_tensor(R"({"dtype":"F32","shape":[1,2]})"), HasSubstr("tensor 'w': 'data_offsets' is missing"));
+  EXPECT_THAT(error_of_tensor("7"), HasSubstr("tensor 'w': is not an object"));
+  EXPECT_THAT(error_of_tensor(R"({"dtype":"F32","shape":[1,2]})"),
+              HasSubstr("tensor 'w': \"data_offsets\" is missing"));
   EXPECT_THAT(error_of_tensor(R"({"dtype":3,"shape":[1,2],"data_offsets":[0,8]})"),
-              HasSubstr("'dtype' must be a string"));
+              HasSubstr("\"dtype\" is not a string"));
   EXPECT_THAT(error_of_tensor(R"({"dtype":"F32","shape":[-1,2],"data_offsets":[0,8]})"),
-              HasSubstr("must be a natural number"));
+              HasSubstr("\"shape\" holds what is not an integer from 0"));
   EXPECT_THAT(error_of_tensor(R"({"dtype":"F32","shape":[1,2],"data_offsets":[0,9]})"),
               HasSubstr("leave the 8 bytes of data"));
   EXPECT_THAT(error_of_tensor(R"({"dtype":"F32","shape":[1,2],"data_offsets":[8,0]})"),

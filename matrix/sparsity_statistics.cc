@@ -9,6 +9,8 @@
 #include <numeric>
 #include <span>
 
+#include "base/ceil_div.h"
+
 namespace sparsmith {
 namespace {
 
@@ -52,31 +54,9 @@ std::vector<std::int64_t> quantiles_of(const std::vector<std::int64_t>& sorted) 
   return quantiles;
 }
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 double ratio(std::int64_t numerator, std::int64_t denominator) {
   return denominator == 0 ? 0 : static_cast<double>(numerator) / static_cast<double>(denominator);
 }
-
-// Counts touched blocks of one size while rows go by in order: a block column is counted once per band of rows.
-class BlockCounter {
- public:
-  BlockCounter(std::int64_t cols, int size)
-      : shift_(std::countr_zero(static_cast<unsigned>(size))), last_band_(divide_up(cols, size), -1) {}
-
-  void add(std::int64_t row, std::uint32_t column) {
-    const auto band = static_cast<std::int32_t>(row >> shift_);
-    std::int32_t& last = last_band_[column >> shift_];
-    touched_ += last != band ? 1 : 0;
-    last = band;
-  }
-  std::int64_t touched() const { return touched_; }
-
- private:
-  int shift_;
-  std::vector<std::int32_t> last_band_;
-  std::int64_t touched_ = 0;
-};
 
 std::int64_t illegal_groups_of(std::span<const std::uint32_t> columns) {
   std::int64_t illegal = 0;
@@ -121,33 +101,35 @@ SparsityStatistics statistics_of(PatternCounts counts) {
     const std::int64_t size = SparsityStatistics::kBlockSizes[i];
     const std::int64_t touched = counts.touched_blocks[i];
     result.block_fill[i] = ratio(result.nnz, touched * size * size);
-    result.block_touched[i] = ratio(touched, divide_up(counts.rows, size) * divide_up(counts.cols, size));
+    result.block_touched[i] = ratio(touched, ceil_div(counts.rows, size) * ceil_div(counts.cols, size));
   }
-  const std::int64_t groups = counts.rows * divide_up(counts.cols, 4);
+  const std::int64_t groups = counts.rows * ceil_div(counts.cols, 4);
   result.two_four_legal = ratio(groups - counts.illegal_groups, groups);
   return result;
 }
 
 SparsityStatistics compute_statistics(const CsrMatrix& matrix) {
-  PatternCounts counts;
-  counts.rows = matrix.rows;
-  counts.cols = matrix.cols;
-  counts.data_type = matrix.data_type;
-  counts.row_lengths.resize(matrix.rows);
-  counts.column_lengths.resize(matrix.cols);
-  std::vector<BlockCounter> blocks;
-  for (const int size : SparsityStatistics::kBlockSizes) blocks.emplace_back(matrix.cols, size);
+  PatternCounts counts(matrix);
+  // A block column is counted once per band of rows.
+  constexpr std::size_t kSizes = SparsityStatistics::kBlockSizes.size();
+  std::array<std::vector<std::int32_t>, kSizes> last_bands;
+  for (std::size_t i = 0; i < kSizes; ++i)
+    last_bands[i].assign(ceil_div(matrix.cols, SparsityStatistics::kBlockSizes[i]), -1);
   const std::span<const std::uint32_t> columns(matrix.column_indices);
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     counts.row_lengths[row] = matrix.row_length(row);
     const auto row_columns = columns.subspan(matrix.row_offsets[row], matrix.row_length(row));
     for (const std::uint32_t column : row_columns) {
       ++counts.column_lengths[column];
-      for (BlockCounter& counter : blocks) counter.add(row, column);
+      for (std::size_t i = 0; i < kSizes; ++i) {
+        const auto band = static_cast<std::int32_t>(row / SparsityStatistics::kBlockSizes[i]);
+        std::int32_t& last = last_bands[i][column / SparsityStatistics::kBlockSizes[i]];
+        counts.touched_blocks[i] += last != band ? 1 : 0;
+        last = band;
+      }
     }
     counts.illegal_groups += illegal_groups_of(row_columns);
   }
-  for (std::size_t i = 0; i < blocks.size(); ++i) counts.touched_blocks[i] = blocks[i].touched();
   return statistics_of(std::move(counts));
 }
 
@@ -158,18 +140,17 @@ std::vector<SparsityStatistics::FormatBytes> SparsityStatistics::format_bytes(st
   result.push_back({"dense", elements * value_bytes});
   result.push_back({"csr_u32", offsets + nnz * (4 + value_bytes)});
   if (cols <= 65536) result.push_back({"csr_u16", offsets + nnz * (2 + value_bytes)});
-  result.push_back({"bitmap", offsets + rows * divide_up(cols, 8) + nnz * value_bytes});
+  result.push_back({"bitmap", offsets + rows * ceil_div(cols, 8) + nnz * value_bytes});
   for (std::size_t i = 0; i < kBlockSizes.size(); ++i) {
     const std::int64_t size = kBlockSizes[i];
-    const std::int64_t block_rows = divide_up(rows, size);
-    const std::int64_t blocks =
-        std::llround(block_touched[i] * static_cast<double>(block_rows * divide_up(cols, size)));
+    const std::int64_t block_rows = ceil_div(rows, size);
+    const std::int64_t blocks = std::llround(block_touched[i] * static_cast<double>(block_rows * ceil_div(cols, size)));
     result.push_back({fmt::format("bsr{}", size), (block_rows + 1) * 4 + blocks * (4 + size * size * value_bytes)});
   }
   if (two_four_legal == 1.0) {
     // Two values of each group of four, and two bits of metadata for each of them.
-    const std::int64_t kept = rows * divide_up(cols, 4) * 2;
-    result.push_back({"two_four", kept * value_bytes + divide_up(kept, 4)});
+    const std::int64_t kept = rows * ceil_div(cols, 4) * 2;
+    result.push_back({"two_four", kept * value_bytes + ceil_div(kept, 4)});
   }
   return result;
 }

@@ -1,4 +1,4 @@
-// What the zeros of a weight look like: the figures by which formats and kernels are chosen.
+// Statistics of a weight's zeros. Formats and kernels are chosen by these figures.
 #pragma once
 
 #include <array>
@@ -33,12 +33,12 @@ struct SparsityStatistics {
   std::array<double, 4> block_touched{};  // share of blocks that hold a nonzero
   double two_four_legal = 0;              // share of aligned 1 x 4 groups, ceil(K / 4) a row, with at most two nonzeros
 
-  // Row lengths: histogram[0] counts empty rows, histogram[i] those of length [2^(i-1), 2^i).
+  // Row lengths: histogram[0] counts empty rows, histogram[i] counts rows of length [2^(i-1), 2^i).
   std::vector<std::int64_t> row_length_histogram;
-  // Row lengths in ascending order, at most 1,025 evenly spaced quantiles of them: what cost models integrate over.
+  // Row lengths in ascending order, at most 1,025 evenly spaced quantiles. Cost models integrate over them.
   std::vector<std::int64_t> row_length_quantiles;
 
-  // Bytes of the weight in some formats, values of `value_bytes` each.
+  // The size of the weight in some formats, with `value_bytes` per value.
   struct FormatBytes {
     std::string format;  // "dense", "csr_u32", "csr_u16" (K <= 65,536), "bitmap", "bsr4" ... "bsr32", "two_four" (when
                          // every group is legal)
@@ -49,11 +49,19 @@ struct SparsityStatistics {
 
 SparsityStatistics compute_statistics(const CsrMatrix& matrix);
 
-// What a pass over a matrix counts, and the statistics that follow from it.
+// The counts of one pass over a matrix. statistics_of() computes the statistics from them.
 struct PatternCounts {
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  DataType data_type = DataType::kFloat32;
+  // Of a matrix, with nothing counted yet.
+  explicit PatternCounts(const auto& matrix)
+      : rows(matrix.rows),
+        cols(matrix.cols),
+        data_type(matrix.data_type),
+        row_lengths(matrix.rows),
+        column_lengths(matrix.cols) {}
+
+  std::int64_t rows;
+  std::int64_t cols;
+  DataType data_type;
   std::vector<std::int64_t> row_lengths;     // [rows]
   std::vector<std::int64_t> column_lengths;  // [cols]
   std::array<std::int64_t, SparsityStatistics::kBlockSizes.size()> touched_blocks{};
@@ -61,9 +69,9 @@ struct PatternCounts {
 };
 SparsityStatistics statistics_of(PatternCounts counts);
 
-// One JSON object: name, M, K, nnz, sparsity, row_mean, row_cov, row_max_over_mean, empty_row_frac, col_cov,
-// empty_col_frac, row_min, row_max, b4_fill ... b32_fill, b4_nzb ... b32_nzb (block_touched), n24_ok_frac, dtype,
-// row_length_histogram, and bytes (an object: format -> bytes with values of the source's type).
+// The statistics as one JSON object: name, M, K, nnz, sparsity, row_mean, row_cov, row_max_over_mean, empty_row_frac,
+// col_cov, empty_col_frac, row_min, row_max, b4_fill ... b32_fill, b4_nzb ... b32_nzb (block_touched), n24_ok_frac,
+// dtype, row_length_histogram, and bytes (an object: format -> bytes with values of the source's type).
 std::string to_json(const SparsityStatistics& statistics, const std::string& name);
 
 }  // namespace sparsmith

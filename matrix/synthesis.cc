@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -138,7 +138,7 @@ void draw_weighted(const SynthesisSpec& spec, std::int64_t target, CsrMatrix& ma
   double margin = 4 * std::sqrt(static_cast<double>(target)) + 4;
   for (std::uint64_t attempt = 0;; ++attempt, margin *= 2) {
     const double scale = solve_scale(row, column, static_cast<double>(target) + margin);
-    matrix.column_indices.reserve(static_cast<std::size_t>(static_cast<double>(target) + 2 * margin));
+    matrix.column_indices.reserve(static_cast<double>(target) + 2 * margin);
     draw_elements(row, column, scale, substream(substream(spec.seed, kElements), attempt), matrix);
     if (matrix.nnz() >= target) break;
   }
@@ -204,15 +204,10 @@ Status draw_two_four(const SynthesisSpec& spec, std::int64_t target, CsrMatrix& 
       int count = 0;
       for (std::int64_t slot = 0; slot < std::min<std::int64_t>(width, 2); ++slot) count += sampler.take_next() ? 1 : 0;
       if (count == 0) continue;
-      const auto first = static_cast<std::int64_t>(places.below(width));
-      const auto column = static_cast<std::uint32_t>(begin);
-      if (count == 1) {
-        matrix.column_indices.push_back(column + static_cast<std::uint32_t>(first));
-        continue;
-      }
-      const auto second = (first + 1 + static_cast<std::int64_t>(places.below(width - 1))) % width;
-      matrix.column_indices.push_back(column + static_cast<std::uint32_t>(std::min(first, second)));
-      matrix.column_indices.push_back(column + static_cast<std::uint32_t>(std::max(first, second)));
+      std::array<std::uint64_t, 2> taken = {places.below(width)};
+      if (count == 2) taken[1] = (taken[0] + 1 + places.below(width - 1)) % static_cast<std::uint64_t>(width);
+      if (count == 2 && taken[1] < taken[0]) std::swap(taken[0], taken[1]);
+      for (int i = 0; i < count; ++i) matrix.column_indices.push_back(static_cast<std::uint32_t>(begin + taken[i]));
     }
     matrix.row_offsets.push_back(matrix.nnz());
   }
@@ -265,10 +260,7 @@ Result<CsrMatrix> synthesize(const SynthesisSpec& spec) {
     return invalid_argument(fmt::format("{} x {} exceeds the {} elements that a drawn weight may have", spec.rows,
                                         spec.cols, kMaxElements));
   }
-  CsrMatrix matrix;
-  matrix.rows = spec.rows;
-  matrix.cols = spec.cols;
-  matrix.data_type = spec.data_type;
+  CsrMatrix matrix{{spec.rows, spec.cols}, spec.data_type};
   matrix.row_offsets.reserve(spec.rows + 1);
   const std::int64_t target =
       std::llround((1 - spec.sparsity) * static_cast<double>(spec.rows) * static_cast<double>(spec.cols));

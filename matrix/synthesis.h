@@ -1,4 +1,4 @@
-// Drawn weights: zero patterns with the dispersion of real pruned layers, for samples, tests and benchmarks.
+// Random weights for samples, tests and benchmarks, with zero patterns that are as uneven as in real pruned layers.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace sparsmith {
 
-// How zeros are spread.
-//   uniform       every element alike
+// The distribution of zeros.
+//   uniform       the same chance for every element
 //   lognormal:S   rows and columns carry weights e^(S z), z normal; an element's chance is their product. The row CoV
 //                 exceeds the binomial one by sqrt(e^(S^2) - 1), about S: real layers have 0.1 to 1.
 //   power:A       row lengths fall as rank^-A, in drawn order; columns are uniform
 //   block:B       whole B x B blocks, at drawn places
-//   2:4           at most two nonzeros in each aligned group of four columns, exactly two at sparsity 0.5
+//   2:4           at most two nonzeros in each aligned group of four columns; exactly two at sparsity 0.5
 struct SynthesisPattern {
   enum class Kind { kUniform, kLognormal, kPower, kBlock, kTwoFour };
   Kind kind = Kind::kUniform;
@@ -34,15 +34,15 @@ struct SynthesisSpec {
   std::uint64_t seed = 0;
 };
 
-// "4096x1024", rows first. Error: kInvalidArgument.
+// Parses "4096x1024", rows first. Error: kInvalidArgument.
 Status parse_shape(std::string_view text, SynthesisSpec& spec);
 
-// The weight. The number of nonzeros is round((1 - sparsity) M K) exactly, for blocks the number of blocks is. Values
-// as draw_values() gives them. The same spec gives the same weight on every machine.
+// Draws a weight. The number of nonzeros is exactly round((1 - sparsity) M K); for blocks the number of blocks is
+// exact. Values come from draw_values(). The same spec gives the same weight on every machine.
 //   Errors: kInvalidArgument for a shape or sparsity out of range, or 2:4 below sparsity 0.5.
 Result<CsrMatrix> synthesize(const SynthesisSpec& spec);
 
-// The elements of `matrix`, row-major, in its data type: what a safetensors file holds.
+// The elements of `matrix`, row-major, in its data type, for a safetensors file.
 std::string dense_bytes(const CsrMatrix& matrix);
 
 }  // namespace sparsmith

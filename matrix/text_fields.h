@@ -1,4 +1,4 @@
-// Lines and fields of text formats, without copies and with the line number for messages.
+// Reads lines and fields of text formats without copies. Has the line number for messages.
 #pragma once
 
 #include <charconv>
@@ -8,7 +8,9 @@
 
 namespace sparsmith {
 
-// Walks over the lines of a text; "\n" and "\r\n" end a line, the last one may lack its end.
+// Reads the lines of a text. "
+// " and "\r
+// " end a line. The last line may have no end.
 class LineReader {
  public:
   explicit LineReader(std::string_view text) : rest_(text) {}
@@ -22,7 +24,7 @@ class LineReader {
     ++number_;
     return true;
   }
-  // Of the line that next() gave last; the first is 1.
+  // The number of the last line from next(); the first line is 1.
   std::int64_t number() const { return number_; }
 
  private:
@@ -30,7 +32,7 @@ class LineReader {
   std::int64_t number_ = 0;
 };
 
-// Walks over the fields of a line.
+// Reads the fields of a line.
 class FieldReader {
  public:
   explicit FieldReader(std::string_view line, std::string_view separators = " \t")
@@ -55,7 +57,7 @@ class FieldReader {
   std::string_view separators_;
 };
 
-// The number that the whole field spells, in the C locale; a leading + is allowed.
+// The number in the whole field, in the C locale. A leading + is allowed. No value when the field is no number.
 template <class T>
 std::optional<T> parse_number(std::string_view field) {
   if (field.size() > 1 && field.front() == '+' && field[1] != '-') field.remove_prefix(1);

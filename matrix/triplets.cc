@@ -12,8 +12,8 @@ namespace {
 
 // Positions of the triplets, sorted by row and, within a row, in the order they were given.
 std::vector<std::size_t> order_by_row(const Triplets& triplets) {
-  if (static_cast<std::size_t>(triplets.rows) > 4 * triplets.values.size() + 1024) {  // a place a row costs more
-    std::vector<std::size_t> order(triplets.values.size());
+  std::vector<std::size_t> order(triplets.values.size());
+  if (static_cast<std::size_t>(triplets.rows) > 4 * order.size() + 1024) {  // a place a row costs more
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::stable_sort(order, {}, [&](std::size_t i) { return triplets.row_indices[i]; });
     return order;
@@ -21,7 +21,6 @@ std::vector<std::size_t> order_by_row(const Triplets& triplets) {
   std::vector<std::size_t> next(triplets.rows + 1);
   for (const std::uint32_t row : triplets.row_indices) ++next[row + 1];
   for (std::int64_t row = 0; row < triplets.rows; ++row) next[row + 1] += next[row];
-  std::vector<std::size_t> order(triplets.values.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[next[triplets.row_indices[i]]++] = i;
   return order;
 }
@@ -30,10 +29,7 @@ std::vector<std::size_t> order_by_row(const Triplets& triplets) {
 
 Result<CsrMatrix> csr_from_triplets(const Triplets& triplets, DataType type) {
   SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(triplets.rows, triplets.cols));
-  CsrMatrix matrix;
-  matrix.rows = triplets.rows;
-  matrix.cols = triplets.cols;
-  matrix.data_type = type;
+  CsrMatrix matrix{{triplets.rows, triplets.cols}, type};
   matrix.row_offsets.reserve(triplets.rows + 1);
   matrix.column_indices.reserve(triplets.values.size());
   matrix.values.reserve(triplets.values.size());
@@ -45,8 +41,7 @@ Result<CsrMatrix> csr_from_triplets(const Triplets& triplets, DataType type) {
     for (; next < order.size() && triplets.row_indices[order[next]] == row; ++next) {
       elements.emplace_back(triplets.column_indices[order[next]], triplets.values[order[next]]);
     }
-    const auto by_column = [](const auto& a, const auto& b) { return a.first < b.first; };
-    std::stable_sort(elements.begin(), elements.end(), by_column);
+    std::ranges::stable_sort(elements, {}, [](const auto& element) { return element.first; });
     for (std::size_t i = 0; i < elements.size();) {
       const std::uint32_t column = elements[i].first;
       double sum = 0;

@@ -1,4 +1,4 @@
-// Matrices given element by element, in any order.
+// Matrices as lists of elements in any order.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,11 @@ struct Triplets {
   std::vector<std::uint32_t> column_indices;  // each < cols
   std::vector<double> values;
 
+  void reserve(std::int64_t elements) {
+    row_indices.reserve(elements);
+    column_indices.reserve(elements);
+    values.reserve(elements);
+  }
   void add(std::int64_t row, std::int64_t column, double value) {
     row_indices.push_back(static_cast<std::uint32_t>(row));
     column_indices.push_back(static_cast<std::uint32_t>(column));
@@ -22,7 +27,7 @@ struct Triplets {
   }
 };
 
-// Elements at one position are summed in double; the sums are rounded to `type` and zeros dropped.
+// Elements at the same position are summed in double. The sums are rounded to `type`. Zeros are dropped.
 //   Error: kInvalidInput with the position of a value that is not finite in `type`.
 Result<CsrMatrix> csr_from_triplets(const Triplets& triplets, DataType type);
 

@@ -9,18 +9,10 @@
 #include <set>
 #include <string_view>
 
+#include "base/split.h"
+
 namespace sparsmith {
 namespace {
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 bool has_star(const std::string& text) { return text.find('*') != std::string::npos; }
 
@@ -126,37 +118,6 @@ Status check_members(const ModelFile& file, const GroupSearch& search, const Wei
   return {};
 }
 
-// What is known of the groups so far.
-class Names {
- public:
-  explicit Names(const ModelFile& file) : file_(file) {
-    for (const TensorInfo& info : file.tensors()) tensors_.insert(info.name);
-    for (const SkippedTensor& tensor : file.skipped()) tensors_.insert(tensor.name);
-  }
-
-  Status add(const WeightGroup& group) {
-    if (tensors_.contains(group.name)) return invalid_argument("a tensor of the file has that name");
-    if (!groups_.insert(group.name).second) {
-      return invalid_argument(
-          "another group has that name: a * in the name gives each its own, as in qkv.*:q.*.weight,k.*.weight");
-    }
-    for (const std::size_t index : group.members) {
-      const auto [owner, is_new] = owners_.try_emplace(index, group.name);
-      if (!is_new) {
-        return invalid_argument(fmt::format("{} is in group {} already", file_.tensors()[index].name,
-                                            owner->second == group.name ? group.name + " (this one)" : owner->second));
-      }
-    }
-    return {};
-  }
-
- private:
-  const ModelFile& file_;
-  std::set<std::string_view> tensors_;
-  std::set<std::string> groups_;
-  std::map<std::size_t, std::string> owners_;
-};
-
 Status check_pattern(const GroupPattern& pattern) {
   if (pattern.name.empty()) return invalid_argument("its name is empty");
   if (pattern.members.size() < 2) return invalid_argument("a group has at least two members, separated by ','");
@@ -184,21 +145,39 @@ Result<GroupPattern> parse_group_pattern(const std::string& text) {
     return invalid_argument(
         fmt::format("group '{}': NAME:MEMBER,MEMBER,... is expected, as in qkv:*.q.weight,*.k.weight", text));
   }
-  GroupPattern pattern{text.substr(0, colon), split(std::string_view(text).substr(colon + 1), ',')};
-  const Status status = check_pattern(pattern);
-  if (!status.ok()) return status.annotate(fmt::format("group '{}'", text));
+  const std::vector<std::string_view> members = split(std::string_view(text).substr(colon + 1), ",");
+  GroupPattern pattern{text.substr(0, colon), {members.begin(), members.end()}};
+  SPARSMITH_RETURN_IF_ERROR(check_pattern(pattern).annotate(fmt::format("group '{}'", text)));
   return pattern;
 }
 
 Result<std::vector<WeightGroup>> find_groups(const ModelFile& file, const GroupSearch& search) {
   std::vector<WeightGroup> groups;
-  Names names(file);
+  std::set<std::string> names;                  // of groups
+  std::map<std::size_t, std::string> group_of;  // a tensor
+  const auto check_names = [&](const WeightGroup& group) -> Status {
+    if (file.find(group.name) ||
+        std::ranges::find(file.skipped(), group.name, &SkippedTensor::name) != file.skipped().end())
+      return invalid_argument("a tensor of the file has that name");
+    if (!names.insert(group.name).second) {
+      return invalid_argument(
+          "another group has that name: a * in the name gives each its own, as in qkv.*:q.*.weight,k.*.weight");
+    }
+    for (const std::size_t index : group.members) {
+      const auto [owner, is_new] = group_of.try_emplace(index, group.name);
+      if (!is_new) {
+        return invalid_argument(fmt::format("{} is in group {} already", file.tensors()[index].name,
+                                            owner->second == group.name ? group.name + " (this one)" : owner->second));
+      }
+    }
+    return {};
+  };
   for (const GroupPattern& pattern : search.patterns) {
     Result<std::vector<WeightGroup>> matches = matches_of(file, search, pattern);
     if (!matches.ok()) return matches.status().annotate(fmt::format("{}: group '{}'", file.path(), pattern.text()));
     for (WeightGroup& group : *matches) {
       Status status = check_members(file, search, group);
-      if (status.ok()) status = names.add(group);
+      if (status.ok()) status = check_names(group);
       if (!status.ok()) return status.annotate(fmt::format("{}: group {}", file.path(), group.name));
       groups.push_back(std::move(group));
     }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxArguments = 64;
 
-// The step with the facts of a packed weight in its formulas, and without its arguments.
+// The step without its arguments, and with the values of facts in its formulas.
 Result<PlanStep> step_of(const PlanStep& plan_step, const Facts& facts) {
   PlanStep step = plan_step;
   step.arguments.clear();
@@ -106,90 +106,73 @@ Result<std::int64_t> BoundPlan::workspace_bytes(const IntegerVariables& variable
   return evaluate_workspace(workspace_bytes_, variables);
 }
 
-// What a launch hands to the driver, all of it checked.
+// The checked sizes and arguments of one launch, for the driver.
 struct BoundPlan::Launch {
   LaunchSizes sizes;
   std::array<std::uint64_t, kMaxArguments> values;
 };
 
-Status BoundPlan::check(const LaunchBindings& bindings) const {
-  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace, workspace_bytes(bindings.variables));
-  Launch launch;
-  for (const Step& step : steps_) {
-    if (step.plan.kind == PlanStep::Kind::kZero) {
-      SPARSMITH_RETURN_IF_ERROR(evaluate_zero(step.plan, bindings.variables, workspace).status());
-    } else if (step.plan.kind == PlanStep::Kind::kMatmul) {
-      SPARSMITH_RETURN_IF_ERROR(product_of(step, bindings, workspace).status());
-    } else {
-      SPARSMITH_RETURN_IF_ERROR(prepare(step, bindings, workspace, launch));
-    }
-  }
-  return {};
-}
+Status BoundPlan::check(const LaunchBindings& bindings) const { return walk(bindings, nullptr, nullptr); }
 
 Status BoundPlan::launch(const CudaDriver& driver, const LaunchBindings& bindings, CUstream stream) const {
   if (steps_.size() > 1) SPARSMITH_RETURN_IF_ERROR(check(bindings));  // nothing is launched where a later step is wrong
+  return walk(bindings, &driver, stream);
+}
+
+Status BoundPlan::walk(const LaunchBindings& bindings, const CudaDriver* driver, CUstream stream) const {
   SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace, workspace_bytes(bindings.variables));
   Launch launch;
   for (const Step& step : steps_) {
+    Status status;
     if (step.plan.kind == PlanStep::Kind::kZero) {
-      SPARSMITH_RETURN_IF_ERROR(launch_zero(driver, step, bindings, workspace, stream));
-      continue;
+      status = zero(driver, step, bindings, workspace, stream);
+    } else if (step.plan.kind == PlanStep::Kind::kMatmul) {
+      status = multiply(driver, step, bindings, workspace, stream);
+    } else {
+      status = prepare(step, bindings, workspace, launch);
+      if (status.ok() && driver != nullptr && !launch.sizes.nothing_to_do())
+        status = launch_kernel(*driver, step, launch, stream);
+      if (!status.ok()) return status.annotate("kernel " + step.plan.kernel);
     }
-    if (step.plan.kind == PlanStep::Kind::kMatmul) {
-      SPARSMITH_RETURN_IF_ERROR(launch_matmul(step, bindings, workspace, stream));
-      continue;
-    }
-    SPARSMITH_RETURN_IF_ERROR(prepare(step, bindings, workspace, launch));
-    if (launch.sizes.nothing_to_do()) continue;
-    const Status status = launch_kernel(driver, step, launch, stream);
-    if (!status.ok()) return status.annotate("kernel " + step.plan.kernel);
+    if (!status.ok()) return status;
   }
   return {};
 }
 
-Status BoundPlan::launch_zero(const CudaDriver& driver, const Step& step, const LaunchBindings& bindings,
-                              std::int64_t workspace, CUstream stream) {
+Status BoundPlan::zero(const CudaDriver* driver, const Step& step, const LaunchBindings& bindings,
+                       std::int64_t workspace, CUstream stream) {
   SPARSMITH_ASSIGN_OR_RETURN(const ZeroedBytes zeroed, evaluate_zero(step.plan, bindings.variables, workspace));
-  if (zeroed.bytes == 0) return {};
+  if (driver == nullptr || zeroed.bytes == 0) return {};
   if (bindings.workspace == 0) return invalid_argument("a step zeroes the workspace, and none was given");
-  const CUresult result = driver.MemsetD8Async(bindings.workspace + static_cast<std::uint64_t>(zeroed.offset), 0,
-                                               static_cast<std::size_t>(zeroed.bytes), stream);
-  return result == CUDA_SUCCESS ? Status() : driver.check(result, "zeroing the workspace");
+  return driver->check(driver->MemsetD8Async(bindings.workspace + static_cast<std::uint64_t>(zeroed.offset), 0,
+                                             static_cast<std::size_t>(zeroed.bytes), stream),
+                       "zeroing the workspace");
 }
 
 bool BoundPlan::has_matmul() const {
   return std::ranges::any_of(steps_, [](const Step& step) { return step.matmul != nullptr; });
 }
 
-Result<DeviceAddress> BoundPlan::product_of(const Step& step, const LaunchBindings& bindings, std::int64_t workspace) {
-  if (!step.plan.product) return DeviceAddress{0};
-  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset,
-                             evaluate_product(step.plan, step.matmul->spec(), bindings.variables, workspace));
-  if (bindings.workspace == 0) return invalid_argument("it needs a workspace, and none was given");
-  return bindings.workspace + static_cast<std::uint64_t>(offset);
-}
-
-Status BoundPlan::launch_matmul(const Step& step, const LaunchBindings& bindings, std::int64_t workspace,
-                                CUstream stream) {
-  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAddress product, product_of(step, bindings, workspace));
-  return step.matmul->enqueue(step.plan, step.weight, bindings, product, stream);
+Status BoundPlan::multiply(const CudaDriver* driver, const Step& step, const LaunchBindings& bindings,
+                           std::int64_t workspace, CUstream stream) {
+  DeviceAddress product = 0;  // the step computes the whole operator
+  if (step.plan.product) {
+    SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset,
+                               evaluate_product(step.plan, step.matmul->spec(), bindings.variables, workspace));
+    if (bindings.workspace == 0) return invalid_argument("it needs a workspace, and none was given");
+    product = bindings.workspace + static_cast<std::uint64_t>(offset);
+  }
+  return driver == nullptr ? Status() : step.matmul->enqueue(step.plan, step.weight, bindings, product, stream);
 }
 
 Status BoundPlan::prepare(const Step& step, const LaunchBindings& bindings, std::int64_t workspace, Launch& launch) {
   const KernelModule& kernel = *step.kernel;
-  Status status = evaluate_launch(step.plan, bindings.variables, kernel.max_threads_per_block(),
-                                  kernel.max_shared_bytes(), launch.sizes);
-  if (status.ok() && launch.sizes.nothing_to_do()) return {};
-  for (std::size_t i = 0; status.ok() && i < step.arguments.size(); ++i) {
-    const Result<std::uint64_t> value = value_of(step.arguments[i], bindings, workspace);
-    if (value.ok()) {
-      launch.values[i] = *value;
-    } else {
-      status = value.status();
-    }
+  SPARSMITH_RETURN_IF_ERROR(evaluate_launch(step.plan, bindings.variables, kernel.max_threads_per_block(),
+                                            kernel.max_shared_bytes(), launch.sizes));
+  for (std::size_t i = 0; !launch.sizes.nothing_to_do() && i < step.arguments.size(); ++i) {
+    SPARSMITH_ASSIGN_OR_RETURN(launch.values[i], value_of(step.arguments[i], bindings, workspace));
   }
-  return status.ok() ? status : status.annotate("kernel " + step.plan.kernel);
+  return {};
 }
 
 Status BoundPlan::launch_kernel(const CudaDriver& driver, const Step& step, Launch& launch, CUstream stream) {
@@ -222,8 +205,7 @@ Status BoundPlan::launch_kernel(const CudaDriver& driver, const Step& step, Laun
   config.hStream = stream;
   config.attrs = attributes.data();
   config.numAttrs = attribute_count;
-  const CUresult result = driver.LaunchKernelEx(&config, step.kernel->function(), pointers.data(), nullptr);
-  return result == CUDA_SUCCESS ? Status() : driver.check(result, "launching");
+  return driver.check(driver.LaunchKernelEx(&config, step.kernel->function(), pointers.data(), nullptr), "launching");
 }
 
 }  // namespace sparsmith

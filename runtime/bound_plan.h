@@ -1,5 +1,5 @@
-// A launch plan made ready for one device: kernels and packed arrays looked up once, so that a launch evaluates
-// expressions, fills arguments and calls the driver, and neither allocates nor looks anything up. Internal.
+// A launch plan made ready for one device: its kernels and packed arrays are looked up once. A launch then evaluates
+// expressions, fills arguments and calls the driver. It does not allocate and does not look anything up. Internal.
 #pragma once
 
 #include <functional>
@@ -14,25 +14,25 @@
 
 namespace sparsmith {
 
-// Where a plan's names lead. Null or nothing: there is none of that name.
+// Look-ups for the names in a plan. A null pointer or an error means that the name does not exist.
 struct PlanNames {
   std::function<const KernelModule*(const std::string&)> kernel;
   std::function<Result<DeviceAddress>(const std::string&)> packed;
-  const Facts* facts = nullptr;  // of the packed weight; null: there are none
-  // Of the operator, for matmul steps.
+  const Facts* facts = nullptr;  // of the packed weight; null: no facts
+  // The dense product of the operator, for matmul steps.
   std::function<Result<std::shared_ptr<const DenseMatmul>>()> matmul;
-  int compute_capability = 0;  // of the device: before 90, steps are launched plainly whatever they say
+  int compute_capability = 0;  // of the device; below 90, no step is launched programmatically
 };
 
-// Immutable after bind(): any number of threads may launch one at a time each, on streams of their own. The kernels
-// and arrays it was bound to must outlive it.
+// Immutable after bind(). Any number of threads may launch at the same time, each on its own stream. The kernels and
+// arrays that bind() found must outlive the plan.
 class BoundPlan {
  public:
   // An empty plan, which launches nothing.
   BoundPlan() = default;
 
-  // Error: kNotFound for a kernel, array or fact that does not exist; kInvalidInput for what no launch can hold,
-  // and for arguments that are not the kernel's parameters.
+  // Error: kNotFound for a kernel, array or fact that does not exist; kInvalidInput for too many arguments, and for
+  // arguments that do not match the kernel's parameters.
   static Result<BoundPlan> bind(const LaunchPlan& plan, const PlanNames& names);
 
   Result<std::int64_t> workspace_bytes(const IntegerVariables& variables) const;
@@ -41,40 +41,41 @@ class BoundPlan {
   // workspace_bytes(). Error: kInvalidArgument.
   Status check(const LaunchBindings& bindings) const;
 
-  // Puts every step on `stream`, or none where check() has an error; capture-safe. `bindings.packed` is not looked at.
-  // REQUIRES: the context is current.
+  // Puts every step on `stream`, or no step when check() has an error. The stream may be captured. Ignores
+  // `bindings.packed`. REQUIRES: the context is current.
   Status launch(const CudaDriver& driver, const LaunchBindings& bindings, CUstream stream) const;
 
   bool empty() const { return steps_.empty(); }
-  bool has_matmul() const;  // and needs bindings.scratch
+  bool has_matmul() const;  // a plan with a matmul step needs bindings.scratch
 
  private:
   struct Argument {
     PlanArgument::Kind kind;
     DeviceAddress packed = 0;
-    std::string name;  // of an operand or a scalar
+    std::string name;  // name of an operand or a scalar
     IntegerExpression value;
   };
   struct Step {
-    PlanStep plan;  // sizes and attributes; its arguments moved to `arguments`
+    PlanStep plan;  // sizes and attributes; the arguments are in `arguments`
     const KernelModule* kernel = nullptr;
     std::vector<Argument> arguments;
     std::shared_ptr<const DenseMatmul> matmul;
-    DeviceAddress weight = 0;  // of `matmul`
+    DeviceAddress weight = 0;  // the dense weight of `matmul`
   };
 
   struct Launch;
 
   static Result<std::uint64_t> value_of(const Argument& argument, const LaunchBindings& bindings,
                                         std::int64_t workspace_bytes);
+  // Checks each step. Also puts it on the stream when `driver` is not null. zero() and multiply() do the same for one
+  // step.
+  Status walk(const LaunchBindings& bindings, const CudaDriver* driver, CUstream stream) const;
+  static Status zero(const CudaDriver* driver, const Step& step, const LaunchBindings& bindings, std::int64_t workspace,
+                     CUstream stream);
+  static Status multiply(const CudaDriver* driver, const Step& step, const LaunchBindings& bindings,
+                         std::int64_t workspace, CUstream stream);
   static Status prepare(const Step& step, const LaunchBindings& bindings, std::int64_t workspace, Launch& launch);
   static Status launch_kernel(const CudaDriver& driver, const Step& step, Launch& launch, CUstream stream);
-  // Ok when the product fits the workspace: its address, or 0 where the step computes the whole operator.
-  static Result<DeviceAddress> product_of(const Step& step, const LaunchBindings& bindings, std::int64_t workspace);
-  static Status launch_matmul(const Step& step, const LaunchBindings& bindings, std::int64_t workspace,
-                              CUstream stream);
-  static Status launch_zero(const CudaDriver& driver, const Step& step, const LaunchBindings& bindings,
-                            std::int64_t workspace, CUstream stream);
 
   std::vector<Step> steps_;
   IntegerExpression workspace_bytes_;

@@ -1,9 +1,10 @@
-// The C interface over the C++ one. What the standard library throws (no memory) ends here as a status.
+// The C interface on top of the C++ interface. Exceptions of the standard library (no memory) become a status here.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <initializer_list>
 #include <memory>
 #include <new>
 #include <optional>
@@ -48,13 +49,13 @@ constexpr std::array kKinds = {std::pair{SPARSMITH_SPMM, sparsmith::OperatorKind
                                std::pair{SPARSMITH_SDDMM, sparsmith::OperatorKind::kSddmm}};
 static_assert(kKinds.size() == std::size(sparsmith::kOperatorKinds), "every kind has a C value");
 
-// The C value of a C++ one. REQUIRES: it is in the table.
+// The C value for a C++ value. REQUIRES: it is in the table.
 template <class Pairs, class Cpp>
 auto c_value_of(const Pairs& pairs, Cpp value) {
   return std::ranges::find(pairs, value, [](const auto& pair) { return pair.second; })->first;
 }
 
-// The C++ value of a C one. Nothing: a caller's number that is none.
+// The C++ value for a C value; no value for an invalid number from the caller.
 template <class Pairs, class C>
 auto value_of(const Pairs& pairs, C value) -> std::optional<decltype(pairs[0].second)> {
   for (const auto& [c, cpp] : pairs)
@@ -69,10 +70,14 @@ sparsmith_status report(const Status& status) {
   return static_cast<sparsmith_status>(status.code());
 }
 
-// Runs `body`, which returns a Status, and reports it.
+Status null_argument(const char* name) { return sparsmith::invalid_argument(fmt::format("{} is null", name)); }
+
+// Runs `body`, which returns a Status, and reports it. `pointers`: arguments that must not be null.
 template <class Body>
-sparsmith_status guarded(Body&& body) {
+sparsmith_status guarded(std::initializer_list<std::pair<const char*, const void*>> pointers, Body&& body) {
   try {
+    for (const auto& [name, pointer] : pointers)
+      if (pointer == nullptr) return report(null_argument(name));
     return report(body());
   } catch (const std::bad_alloc&) {
     return report(sparsmith::out_of_memory("host memory is exhausted"));
@@ -81,16 +86,14 @@ sparsmith_status guarded(Body&& body) {
   }
 }
 
-Status null_argument(const char* name) { return sparsmith::invalid_argument(fmt::format("{} is null", name)); }
-
-// A struct of the caller's may be of a later version, not of an earlier one than the first.
+// The caller's struct may have a later version, but not be smaller than the known version.
 Status check_size(const char* name, std::size_t given, std::size_t known) {
   if (given >= known) return {};
   return sparsmith::invalid_argument(
       fmt::format("{}: struct_size is {}, not {}: set it to sizeof({})", name, given, known, name));
 }
 
-// Null: the defaults.
+// The caller's options; null gives the defaults.
 Result<sparsmith_load_options> options_of(const sparsmith_load_options* options) {
   if (options == nullptr) return sparsmith_load_options{};
   SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_load_options", options->struct_size, sizeof(*options)));
@@ -98,12 +101,10 @@ Result<sparsmith_load_options> options_of(const sparsmith_load_options* options)
 }
 
 sparsmith::LoadOptions cpp_options(const sparsmith_load_options& options) {
-  sparsmith::LoadOptions made;
-  made.trusted = options.trusted != 0;
-  made.threads = options.threads;
-  made.updatable = options.updatable != 0;
-  made.allocator = {options.allocate, options.free, options.context};
-  return made;
+  return {.trusted = options.trusted != 0,
+          .threads = options.threads,
+          .updatable = options.updatable != 0,
+          .allocator = {options.allocate, options.free, options.context}};
 }
 
 sparsmith_operator operator_of(sparsmith::Operator op) {
@@ -126,6 +127,16 @@ std::unique_ptr<sparsmith_model> model_of(sparsmith::TunedModel loaded) {
   return model;
 }
 
+// `file`: a path, or the bytes of a file.
+template <class File>
+Status load(const File& file, const sparsmith_load_options* options, sparsmith_model** model) {
+  SPARSMITH_ASSIGN_OR_RETURN(const sparsmith_load_options taken, options_of(options));
+  SPARSMITH_ASSIGN_OR_RETURN(sparsmith::TunedModel loaded,
+                             sparsmith::TunedModel::load(file, taken.device, cpp_options(taken)));
+  *model = model_of(std::move(loaded)).release();
+  return {};
+}
+
 std::int64_t extent_of(const sparsmith::Extent& extent) { return extent.is_tokens ? -1 : extent.fixed; }
 
 }  // namespace
@@ -140,34 +151,17 @@ const char* sparsmith_last_error(void) { return last_error.c_str(); }
 
 sparsmith_status sparsmith_model_load(const char* path, const sparsmith_load_options* options,
                                       sparsmith_model** model) {
-  return guarded([&]() -> Status {
-    if (path == nullptr) return null_argument("path");
-    if (model == nullptr) return null_argument("model");
-    SPARSMITH_ASSIGN_OR_RETURN(const sparsmith_load_options taken, options_of(options));
-    SPARSMITH_ASSIGN_OR_RETURN(sparsmith::TunedModel loaded,
-                               sparsmith::TunedModel::load(path, taken.device, cpp_options(taken)));
-    *model = model_of(std::move(loaded)).release();
-    return {};
-  });
+  return guarded({{"path", path}, {"model", model}}, [&] { return load(std::string(path), options, model); });
 }
 
 sparsmith_status sparsmith_model_load_bytes(const void* bytes, size_t size, const sparsmith_load_options* options,
                                             sparsmith_model** model) {
-  return guarded([&]() -> Status {
-    if (bytes == nullptr) return null_argument("bytes");
-    if (model == nullptr) return null_argument("model");
-    const std::span file(static_cast<const std::byte*>(bytes), size);
-    SPARSMITH_ASSIGN_OR_RETURN(const sparsmith_load_options taken, options_of(options));
-    SPARSMITH_ASSIGN_OR_RETURN(sparsmith::TunedModel loaded,
-                               sparsmith::TunedModel::load(file, taken.device, cpp_options(taken)));
-    *model = model_of(std::move(loaded)).release();
-    return {};
-  });
+  return guarded({{"bytes", bytes}, {"model", model}},
+                 [&] { return load(std::span(static_cast<const std::byte*>(bytes), size), options, model); });
 }
 
 sparsmith_status sparsmith_validate(const char* path, const sparsmith_load_options* options) {
-  return guarded([&]() -> Status {
-    if (path == nullptr) return null_argument("path");
+  return guarded({{"path", path}}, [&]() -> Status {
     SPARSMITH_ASSIGN_OR_RETURN(const sparsmith_load_options taken, options_of(options));
     return sparsmith::TunedModel::validate(path, cpp_options(taken));
   });
@@ -189,10 +183,7 @@ const sparsmith_weight* sparsmith_model_weight_at(const sparsmith_model* model, 
 
 sparsmith_status sparsmith_model_weight(const sparsmith_model* model, const char* name,
                                         const sparsmith_weight** weight) {
-  return guarded([&]() -> Status {
-    if (model == nullptr) return null_argument("model");
-    if (name == nullptr) return null_argument("name");
-    if (weight == nullptr) return null_argument("weight");
+  return guarded({{"model", model}, {"name", name}, {"weight", weight}}, [&]() -> Status {
     for (const sparsmith_weight& each : model->weights) {
       if (each.weight.info().name != name) continue;
       *weight = &each;
@@ -203,9 +194,7 @@ sparsmith_status sparsmith_model_weight(const sparsmith_model* model, const char
 }
 
 sparsmith_status sparsmith_weight_describe(const sparsmith_weight* weight, sparsmith_weight_info* info) {
-  return guarded([&]() -> Status {
-    if (weight == nullptr) return null_argument("weight");
-    if (info == nullptr) return null_argument("info");
+  return guarded({{"weight", weight}, {"info", info}}, [&]() -> Status {
     SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_weight_info", info->struct_size, sizeof(*info)));
     const sparsmith::WeightInfo& from = weight->weight.info();
     *info = {info->struct_size, from.name.c_str(), from.rows,
@@ -222,8 +211,7 @@ const char* sparsmith_weight_member_name(const sparsmith_weight* weight, size_t 
 
 sparsmith_status sparsmith_weight_set_values(const sparsmith_weight* weight, const void* values, sparsmith_type type,
                                              void* stream) {
-  return guarded([&]() -> Status {
-    if (weight == nullptr) return null_argument("weight");
+  return guarded({{"weight", weight}}, [&]() -> Status {
     const auto known = value_of(kTypes, type);
     if (!known) return sparsmith::invalid_argument(fmt::format("{} is no sparsmith_type", static_cast<int>(type)));
     return weight->weight.set_values(values, *known, stream);
@@ -232,9 +220,7 @@ sparsmith_status sparsmith_weight_set_values(const sparsmith_weight* weight, con
 
 sparsmith_status sparsmith_weight_operator(const sparsmith_weight* weight, sparsmith_operator_kind kind,
                                            const sparsmith_operator** op) {
-  return guarded([&]() -> Status {
-    if (weight == nullptr) return null_argument("weight");
-    if (op == nullptr) return null_argument("op");
+  return guarded({{"weight", weight}, {"op", op}}, [&]() -> Status {
     const auto known = value_of(kKinds, kind);
     if (!known)
       return sparsmith::invalid_argument(fmt::format("{} is no sparsmith_operator_kind", static_cast<int>(kind)));
@@ -248,9 +234,7 @@ sparsmith_status sparsmith_weight_operator(const sparsmith_weight* weight, spars
 }
 
 sparsmith_status sparsmith_operator_describe(const sparsmith_operator* op, sparsmith_operator_info* info) {
-  return guarded([&]() -> Status {
-    if (op == nullptr) return null_argument("op");
-    if (info == nullptr) return null_argument("info");
+  return guarded({{"op", op}, {"info", info}}, [&]() -> Status {
     SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_operator_info", info->struct_size, sizeof(*info)));
     const sparsmith::OperatorInfo& from = op->info;
     info->kind = c_value_of(kKinds, from.kind);
@@ -267,9 +251,7 @@ sparsmith_status sparsmith_operator_describe(const sparsmith_operator* op, spars
 }
 
 sparsmith_status sparsmith_operator_operand(const sparsmith_operator* op, size_t index, sparsmith_operand_info* info) {
-  return guarded([&]() -> Status {
-    if (op == nullptr) return null_argument("op");
-    if (info == nullptr) return null_argument("info");
+  return guarded({{"op", op}, {"info", info}}, [&]() -> Status {
     SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_operand_info", info->struct_size, sizeof(*info)));
     if (index >= op->info.operands.size())
       return sparsmith::invalid_argument(fmt::format("operand {} of {}", index, op->info.operands.size()));
@@ -287,9 +269,7 @@ sparsmith_status sparsmith_operator_operand(const sparsmith_operator* op, size_t
 }
 
 sparsmith_status sparsmith_operator_choice(const sparsmith_operator* op, size_t index, sparsmith_choice_info* info) {
-  return guarded([&]() -> Status {
-    if (op == nullptr) return null_argument("op");
-    if (info == nullptr) return null_argument("info");
+  return guarded({{"op", op}, {"info", info}}, [&]() -> Status {
     SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_choice_info", info->struct_size, sizeof(*info)));
     if (index >= op->info.choices.size())
       return sparsmith::invalid_argument(fmt::format("choice {} of {}", index, op->info.choices.size()));
@@ -302,10 +282,7 @@ sparsmith_status sparsmith_operator_choice(const sparsmith_operator* op, size_t 
 
 sparsmith_status sparsmith_operator_member(const sparsmith_operator* op, const char* name, int64_t tokens, int64_t ld,
                                            sparsmith_member_view* view) {
-  return guarded([&]() -> Status {
-    if (op == nullptr) return null_argument("op");
-    if (name == nullptr) return null_argument("name");
-    if (view == nullptr) return null_argument("view");
+  return guarded({{"op", op}, {"name", name}, {"view", view}}, [&]() -> Status {
     SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_member_view", view->struct_size, sizeof(*view)));
     SPARSMITH_ASSIGN_OR_RETURN(const sparsmith::MemberView found, op->op.member(name, tokens, ld));
     *view = {view->struct_size, found.first_row, found.rows, found.offset, found.ld};
@@ -314,9 +291,7 @@ sparsmith_status sparsmith_operator_member(const sparsmith_operator* op, const c
 }
 
 sparsmith_status sparsmith_operator_workspace_bytes(const sparsmith_operator* op, int64_t tokens, size_t* bytes) {
-  return guarded([&]() -> Status {
-    if (op == nullptr) return null_argument("op");
-    if (bytes == nullptr) return null_argument("bytes");
+  return guarded({{"op", op}, {"bytes", bytes}}, [&]() -> Status {
     SPARSMITH_ASSIGN_OR_RETURN(*bytes, op->op.workspace_bytes(tokens));
     return {};
   });
@@ -324,9 +299,7 @@ sparsmith_status sparsmith_operator_workspace_bytes(const sparsmith_operator* op
 
 sparsmith_status sparsmith_operator_run(const sparsmith_operator* op, const sparsmith_run_arguments* arguments,
                                         void* stream) {
-  return guarded([&]() -> Status {
-    if (op == nullptr) return null_argument("op");
-    if (arguments == nullptr) return null_argument("arguments");
+  return guarded({{"op", op}, {"arguments", arguments}}, [&]() -> Status {
     SPARSMITH_RETURN_IF_ERROR(check_size("sparsmith_run_arguments", arguments->struct_size, sizeof(*arguments)));
     if (arguments->operand_count > 0 && arguments->operands == nullptr) return null_argument("operands");
     sparsmith::RunArguments run;

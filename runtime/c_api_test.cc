@@ -9,9 +9,9 @@
 #include "base/file.h"
 #include "base/temporary_directory.h"
 #include "formats/csr.h"
-#include "runtime/fake_cuda_driver.h"
-#include "runtime/tuned_sample.h"
 #include "sparsmith/sparsmith.h"
+#include "tests/support/fake_cuda_driver.h"
+#include "tests/support/tuned_sample.h"
 
 namespace sparsmith {
 namespace {

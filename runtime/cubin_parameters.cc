@@ -10,13 +10,13 @@
 namespace sparsmith {
 namespace {
 
-// The ELF header, a section header and a program header of 64-bit files, as far as they are read here.
+// The parts of the ELF header, a section header and a program header of 64-bit files that are read here.
 constexpr std::size_t kHeaderBytes = 64;
 constexpr std::size_t kSectionHeaderBytes = 64;
 constexpr std::uint64_t kMachineCuda = 190;
 constexpr std::uint64_t kSectionWithoutBytes = 8;  // SHT_NOBITS
 
-// Attributes of a section .nv.info.<kernel>. Each begins with its format and its number, a byte each.
+// Attributes of a section .nv.info.<kernel>. Each begins with its format and its number, one byte for each.
 constexpr unsigned kFormatSized = 4;        // two bytes of length and so many bytes follow; otherwise two bytes follow
 constexpr unsigned kMaxThreads = 0x05;      // EIATTR_MAX_THREADS: three 32-bit sizes
 constexpr unsigned kParameterInfo = 0x17;   // EIATTR_KPARAM_INFO: 32-bit index, 16-bit ordinal and offset, 32 bits of
@@ -28,7 +28,7 @@ constexpr std::int64_t kMaxThreadsOfABlock = 1024;
 
 Status not_whole(std::string_view what) { return invalid_input(fmt::format("the cubin is damaged: {}", what)); }
 
-// Reads integers of any bytes. REQUIRES of number(): inside(offset, bytes).
+// Reads integers from bytes at any alignment. number() REQUIRES: inside(offset, bytes).
 class Bytes {
  public:
   explicit Bytes(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -71,7 +71,7 @@ Status check_header(const Bytes& file) {
   return {};
 }
 
-// What a section .nv.info.<kernel> says.
+// Reads a section .nv.info.<kernel>.
 class InfoReader {
  public:
   // states_all_bytes: the section states the size of all parameters where there are any.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "runtime/fake_cuda_driver.h"
+#include "tests/support/fake_cuda_driver.h"
 
 namespace sparsmith {
 namespace {

@@ -1,6 +1,6 @@
 // cuBLASLt, opened at run time: a table of the functions that a dense product needs. Internal.
 //
-// Filled once and read-only after that; any thread may call through it.
+// The table is filled once and is read-only after that. Any thread may call through it.
 #pragma once
 
 #include <cublasLt.h>
@@ -11,8 +11,8 @@
 
 namespace sparsmith {
 
-// The functions named _internal are what the header's inline ..._Init functions call: they set up a descriptor in
-// memory of the caller's, so that a product allocates nothing.
+// The header's inline ..._Init functions call the functions named _internal. They set up a descriptor in the caller's
+// memory, so a product allocates nothing.
 #define SPARSMITH_CUBLAS_LT_FUNCTIONS(X)                                \
   X(Create, cublasLtCreate)                                             \
   X(Destroy, cublasLtDestroy)                                           \
@@ -32,11 +32,11 @@ struct CublasLt {
   SPARSMITH_CUBLAS_LT_FUNCTIONS(SPARSMITH_CUBLAS_LT_MEMBER)
 #undef SPARSMITH_CUBLAS_LT_MEMBER
 
-  // Ok, or an error with the call and the status: kUnsupported where the library says so, else kDeviceError.
+  // Ok, or an error that names the call and the status: kUnsupported when the library reports that, else kDeviceError.
   static Status check(cublasStatus_t status, std::string_view what);
 };
 
-// The table, opened on the first call. Error: kNoDevice when the library is missing, with what to do.
+// The table, opened on the first call. Error: kNoDevice when the library is missing, with advice.
 Result<const CublasLt*> cublas_lt();
 
 }  // namespace sparsmith

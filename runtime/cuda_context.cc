@@ -12,7 +12,7 @@ namespace {
 
 constexpr CUdeviceptr kAllocationAlignment = 256;
 
-// "580.95.05, CUDA 13.0": the kernel module's version where it can be read, and the newest CUDA it serves.
+// "580.95.05, CUDA 13.0": the kernel module's version, if it can be read, and the newest CUDA that it supports.
 std::string driver_version(const CudaDriver& driver) {
   int cuda = 0;
   driver.DriverGetVersion(&cuda);
@@ -102,16 +102,15 @@ Result<DeviceBuffer> DeviceBuffer::allocate(std::shared_ptr<const CudaContext> c
   const CudaDriver& driver = context->driver();
   const CudaContext::Scope scope(*context);
   SPARSMITH_RETURN_IF_ERROR(scope.status());
-  CUdeviceptr address = 0;
   if (allocator.allocate != nullptr) {
-    address = reinterpret_cast<CUdeviceptr>(allocator.allocate(bytes, allocator.context));
-    if (address == 0)
+    std::unique_ptr<void, Free> lent(allocator.allocate(bytes, allocator.context), Free{context, allocator});
+    if (lent == nullptr)
       return out_of_memory(fmt::format("cuda:{}: the allocator has no {} bytes", context->ordinal(), bytes));
-    DeviceBuffer lent(std::move(context), address, bytes, allocator);
-    if (address % kAllocationAlignment != 0)
+    if (reinterpret_cast<CUdeviceptr>(lent.get()) % kAllocationAlignment != 0)
       return invalid_argument(fmt::format("the allocator's memory is not aligned to {} bytes", kAllocationAlignment));
-    return lent;
+    return DeviceBuffer(std::move(lent), bytes);
   }
+  CUdeviceptr address = 0;
   if (const CUresult result = driver.MemAlloc(&address, bytes); result != CUDA_SUCCESS) {
     std::size_t free = 0;
     std::size_t total = 0;
@@ -119,30 +118,15 @@ Result<DeviceBuffer> DeviceBuffer::allocate(std::shared_ptr<const CudaContext> c
     return driver.check(result, fmt::format("cuda:{}: allocating {} bytes of device memory ({} of {} are free)",
                                             context->ordinal(), bytes, free, total));
   }
-  return DeviceBuffer(std::move(context), address, bytes, {});
+  return DeviceBuffer({reinterpret_cast<void*>(address), Free{std::move(context), {}}}, bytes);
 }
 
-DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
-    : context_(std::move(other.context_)),
-      address_(std::exchange(other.address_, 0)),
-      bytes_(std::exchange(other.bytes_, 0)),
-      allocator_(other.allocator_) {}
-
-DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
-  std::swap(context_, other.context_);
-  std::swap(address_, other.address_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(allocator_, other.allocator_);
-  return *this;
-}
-
-DeviceBuffer::~DeviceBuffer() {
-  if (address_ == 0) return;
-  const CudaContext::Scope scope(*context_);
-  if (allocator_.free != nullptr) {
-    allocator_.free(reinterpret_cast<void*>(address_), allocator_.context);
-  } else if (allocator_.allocate == nullptr) {
-    context_->driver().MemFree(address_);
+void DeviceBuffer::Free::operator()(void* memory) const {
+  const CudaContext::Scope scope(*context);
+  if (allocator.free != nullptr) {
+    allocator.free(memory, allocator.context);
+  } else if (allocator.allocate == nullptr) {
+    context->driver().MemFree(reinterpret_cast<CUdeviceptr>(memory));
   }
 }
 

@@ -1,8 +1,7 @@
-// A GPU: its primary context, which every library of the process shares (PyTorch's tensors live in it), and its
-// properties. Internal.
+// A GPU: its primary context and its properties. All libraries of the process share this context; PyTorch's tensors
+// live in it. Internal.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
 #include "runtime/cuda_driver.h"
@@ -12,7 +11,7 @@
 
 namespace sparsmith {
 
-// Holds the primary context for as long as it lives. Immutable: any thread may use it.
+// Holds the primary context until it is destroyed. Immutable: any thread may use it.
 class CudaContext {
  public:
   // Error: kNoDevice when there is no driver or no such device.
@@ -22,7 +21,7 @@ class CudaContext {
   CudaContext& operator=(const CudaContext&) = delete;
   ~CudaContext();
 
-  // Makes the context current in this thread until it goes out of scope, then what was current before.
+  // Makes the context current in this thread until the Scope is destroyed. Then the previous context is current again.
   class Scope {
    public:
     explicit Scope(const CudaContext& context);
@@ -52,30 +51,29 @@ class CudaContext {
   DeviceProperties properties_;
 };
 
-// Device memory that is freed with the object. Movable.
+// Device memory. The destructor frees it. Movable.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  // Aligned to 256 bytes; contents undefined. 0 bytes take none. Error: kOutOfMemory, with what there is.
+  // Aligned to 256 bytes; contents undefined. For 0 bytes nothing is allocated. Error: kOutOfMemory, with the sizes of
+  // free and total memory.
   static Result<DeviceBuffer> allocate(std::shared_ptr<const CudaContext> context, std::size_t bytes,
                                        const DeviceAllocator& allocator = {});
 
-  DeviceBuffer(DeviceBuffer&& other) noexcept;
-  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
-  ~DeviceBuffer();
-
-  CUdeviceptr address() const { return address_; }
+  CUdeviceptr address() const { return reinterpret_cast<CUdeviceptr>(memory_.get()); }
   std::size_t bytes() const { return bytes_; }
 
  private:
-  DeviceBuffer(std::shared_ptr<const CudaContext> context, CUdeviceptr address, std::size_t bytes,
-               const DeviceAllocator& allocator)
-      : context_(std::move(context)), address_(address), bytes_(bytes), allocator_(allocator) {}
+  struct Free {
+    std::shared_ptr<const CudaContext> context;
+    DeviceAllocator allocator;
+    void operator()(void* memory) const;
+  };
 
-  std::shared_ptr<const CudaContext> context_;
-  CUdeviceptr address_ = 0;
+  DeviceBuffer(std::unique_ptr<void, Free> memory, std::size_t bytes) : memory_(std::move(memory)), bytes_(bytes) {}
+
+  std::unique_ptr<void, Free> memory_;  // on the device
   std::size_t bytes_ = 0;
-  DeviceAllocator allocator_;
 };
 
 }  // namespace sparsmith

@@ -1,4 +1,4 @@
-// The CUDA libraries' word for an element type. Internal.
+// Element types as the CUDA libraries name them. Internal.
 #pragma once
 
 #include <library_types.h>

@@ -1,7 +1,7 @@
-// The CUDA driver, opened at run time: a table of its functions. Internal: the one header of the runtime that
-// includes cuda.h.
+// The CUDA driver, opened at run time: a table of its functions. Internal: the only header of the runtime that includes
+// cuda.h.
 //
-// The table is filled once and is read-only after that; any thread may call through it.
+// The table is filled once and is read-only after that. Any thread may call through it.
 #pragma once
 
 #include <cuda.h>
@@ -12,8 +12,8 @@
 
 namespace sparsmith {
 
-// (member, symbol): symbols are the versioned names that cuda.h maps to, spelled out so that each is one that
-// drivers since CUDA 12.0 export. (cuEventElapsedTime is the first version: the second one came with 12.8.)
+// (member, symbol). The symbols are the versioned names that cuda.h maps to. They are spelled out, so that every driver
+// since CUDA 12.0 exports each of them. (cuEventElapsedTime is the first version: CUDA 12.8 brought the second.)
 #define SPARSMITH_CUDA_DRIVER_FUNCTIONS(X)                 \
   X(Init, cuInit)                                          \
   X(DriverGetVersion, cuDriverGetVersion)                  \
@@ -68,13 +68,13 @@ struct CudaDriver {
   SPARSMITH_CUDA_DRIVER_FUNCTIONS(SPARSMITH_CUDA_DRIVER_MEMBER)
 #undef SPARSMITH_CUDA_DRIVER_MEMBER
 
-  // Ok, or an error that names the call, the kernel or buffer it was for (`what`), and the driver's own words.
-  // kOutOfMemory for exhausted device memory, kDeviceError for the rest.
+  // Ok, or an error that names the failed call with its kernel or buffer (`what`) and the driver's message.
+  // kOutOfMemory for exhausted device memory, kDeviceError for all other errors.
   Status check(CUresult result, std::string_view what) const;
 };
 
-// The table, opened on the first call. Error: kNoDevice when there is no driver, it is too old, or it finds no
-// device, with what to do; every later call returns the same.
+// The table, opened on the first call. Error: kNoDevice, with advice, when there is no driver, it is too old, or it
+// finds no device. Every later call returns the same result.
 Result<const CudaDriver*> cuda_driver();
 
 }  // namespace sparsmith

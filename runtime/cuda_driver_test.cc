@@ -17,7 +17,7 @@ TEST(CudaDriver, OpensOrSaysWhatIsMissing) {
   }
   EXPECT_EQ(driver.status().code(), StatusCode::kNoDevice);
   EXPECT_NE(driver.status().message().find("install"), std::string::npos) << driver.status().message();
-  EXPECT_EQ(make_gpu_executor(0).status().message(), driver.status().message());
+  EXPECT_EQ(GpuExecutor::create(0).status().message(), driver.status().message());
 }
 
 }  // namespace

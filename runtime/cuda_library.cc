@@ -11,20 +11,14 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/split.h"
+
 namespace sparsmith {
 namespace {
 
 namespace fs = std::filesystem;
 
-void append_split(std::vector<fs::path>& folders, const std::string& joined) {
-  for (std::size_t begin = 0; begin <= joined.size();) {
-    const std::size_t end = std::min(joined.find(':', begin), joined.size());
-    if (end > begin) folders.emplace_back(joined.substr(begin, end - begin));
-    begin = end + 1;
-  }
-}
-
-// Toolkits below /usr/local, the newest first.
+// The folders of toolkits below /usr/local, the newest first.
 std::vector<fs::path> toolkit_folders() {
   std::vector<fs::path> folders;
   std::error_code error;
@@ -34,13 +28,15 @@ std::vector<fs::path> toolkit_folders() {
   return folders;
 }
 
-// Folders to look in before the loader's own path.
+// The folders to search before the loader's own path.
 std::vector<fs::path> folders_before_loader() {
   std::vector<fs::path> folders;
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   for (const std::string& folder : folders_of_program(program.string())) folders.emplace_back(folder);
-  if (const char* joined = std::getenv("SPARSMITH_CUDA_LIBRARY_PATH")) append_split(folders, joined);
+  const char* const joined = std::getenv("SPARSMITH_CUDA_LIBRARY_PATH");
+  for (const std::string_view folder : split(joined == nullptr ? "" : joined, ":"))
+    if (!folder.empty()) folders.emplace_back(folder);
   return folders;
 }
 

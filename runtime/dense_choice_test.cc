@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/dense_matmul.h"
-#include "runtime/tuned_model_fixture.h"
+#include "tests/support/tuned_model_fixture.h"
 
 namespace sparsmith {
 namespace {

@@ -15,7 +15,7 @@ const void* pointer(T address) {
   return reinterpret_cast<const void*>(address);
 }
 
-// The largest power of two, up to 256, that divides an address: what the heuristics may count on.
+// The largest power of two, up to 256, that divides an address. The heuristics may rely on this alignment.
 std::uint32_t alignment_of(DeviceAddress address) {
   return static_cast<std::uint32_t>(std::min<DeviceAddress>(address & (~address + 1), 256));
 }
@@ -169,7 +169,7 @@ Result<cublasLtMatmulAlgo_t> DenseMatmul::proposed(Described& made, int proposal
   if (found == 0) return unsupported("cuBLASLt has no algorithm for this product");
   if (exact && found <= proposal)
     return unsupported(fmt::format("cuBLASLt proposes {} algorithms for this product", found));
-  return all[static_cast<std::size_t>(found > proposal ? proposal : 0)].algo;
+  return all[found > proposal ? proposal : 0].algo;
 }
 
 Result<cublasLtMatmulAlgo_t> DenseMatmul::algorithm_of(const PlanStep& step, const LaunchBindings& bindings,

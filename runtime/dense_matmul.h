@@ -1,4 +1,4 @@
-// A dense weight times activations through cuBLASLt: what runs where a weight is better kept dense. Internal.
+// A dense weight times activations, by cuBLASLt. It runs for weights that are faster when they stay dense. Internal.
 #pragma once
 
 #include <array>
@@ -16,18 +16,18 @@
 
 namespace sparsmith {
 
-// Any number of threads may enqueue, each with scratch memory of its own.
+// Any number of threads may enqueue, each with its own scratch memory.
 class DenseMatmul {
  public:
-  // What cuBLASLt may use.
+  // Scratch memory that cuBLASLt may use.
   static constexpr std::size_t kScratchBytes = std::size_t{32} << 20;
 
-  // Whether cuBLASLt computes the whole operator: its epilogues know bias and relu, but add beta * C before them, and
-  // their gelu is another one. In feature_major layout it has no bias along our rows.
+  // Whether cuBLASLt computes the whole operator. Its epilogues have bias and relu, but they add beta * C before both,
+  // and their gelu is another function. In feature_major layout it has no bias along our rows.
   static bool covers(const OperatorSpec& spec);
 
-  // exact: a proposal that the library does not make is an error, kUnsupported, where the first would take its place.
-  // Error: kNoDevice when the library is missing.
+  // exact: when the library does not make the step's proposal, a run fails with kUnsupported. Otherwise the first
+  // proposal replaces it. Error: kNoDevice when the library is missing.
   static Result<std::unique_ptr<DenseMatmul>> create(const std::shared_ptr<const CudaContext>& context,
                                                      const OperatorSpec& spec, bool exact);
 
@@ -35,20 +35,20 @@ class DenseMatmul {
   DenseMatmul& operator=(const DenseMatmul&) = delete;
   ~DenseMatmul();
 
-  // The step's product. `weight`: [weight_rows][weight_cols] row-major, of the spec's type, whichever the operator's
-  // kind. `product`: where W X goes; null where the step computes the whole operator, which REQUIRES covers(spec).
-  // REQUIRES bindings.scratch; the context is current.
+  // Enqueues the step's product. `weight`: [weight_rows][weight_cols] row-major, of the spec's type, for every kind of
+  // operator. `product`: the address for W X; null when the step computes the whole operator, which REQUIRES
+  // covers(spec). REQUIRES bindings.scratch; the context is current.
   Status enqueue(const PlanStep& step, DeviceAddress weight, const LaunchBindings& bindings, DeviceAddress product,
                  CUstream stream) const;
 
   const OperatorSpec& spec() const { return spec_; }
 
  private:
-  struct Product;    // what is computed
-  struct Described;  // as the library knows it, for some tokens
+  struct Product;    // the product to compute
+  struct Described;  // the product in the library's descriptors, for one number of tokens
 
-  // What the library's answer depends on, beside the operator: tokens, strides of x and of both outputs, alignments of
-  // the arrays, and what the step asks for.
+  // The library's answer depends on these numbers and on the operator: tokens, strides of x and of both outputs,
+  // alignments of the arrays, and the step's proposal.
   using Question = std::array<std::int64_t, 11>;
 
   DenseMatmul(std::shared_ptr<const CudaContext> context, const CublasLt& library, const OperatorSpec& spec, bool exact)
@@ -57,11 +57,11 @@ class DenseMatmul {
   Product whole_operator(const LaunchBindings& bindings) const;
   Product product_alone(const LaunchBindings& bindings, DeviceAddress address) const;
   Result<Described> described(const LaunchBindings& bindings, const Product& product, std::int64_t tokens) const;
-  // Of the algorithms that the library proposes, that one; the first where there are fewer.
+  // Algorithm number `proposal` of those that the library proposes; the first when there are fewer.
   Result<cublasLtMatmulAlgo_t> proposed(Described& described, int proposal, bool exact) const;
   Result<cublasLtMatmulAlgo_t> algorithm_of(const PlanStep& step, const LaunchBindings& bindings,
                                             const Product& product, Described& described) const;
-  // The same, from what was asked before.
+  // The same, but looks into answers_ first.
   Result<cublasLtMatmulAlgo_t> known_algorithm(const PlanStep& step, const LaunchBindings& bindings,
                                                const Product& product, Described& described) const;
 
@@ -71,9 +71,10 @@ class DenseMatmul {
   bool exact_;
   cublasLtHandle_t handle_ = nullptr;
   mutable std::mutex mutex_;
-  // The library takes longer to answer than to launch. Guarded by mutex_; of a fixed size: a run allocates nothing.
+  // Earlier answers of the library: an answer takes longer than a launch. Guarded by mutex_. The size is fixed, so a
+  // run allocates nothing.
   struct Answer {
-    Question question{};  // of no tokens: none yet
+    Question question{};  // 0 tokens: no answer yet
     cublasLtMatmulAlgo_t algorithm{};
   };
   mutable std::vector<Answer> answers_ = std::vector<Answer>(64);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cstdio>
+
 namespace sparsmith {
 namespace {
 
@@ -10,12 +13,12 @@ constexpr std::int64_t kMiB = 1024 * kKiB;
 constexpr std::int64_t kGiB = 1024 * kMiB;
 
 constexpr double kCopied = 0.888;  // of what the bus carries: 4.26 of 4.8 TB/s on an H200
-// A multiprocessor, in the probe: 15.7 TB/s of an H200, whose blocks read in step, so that one read of L2 serves
-// several.
+// Bytes per clock of a multiprocessor in the probe, from 15.7 TB/s of an H200. The blocks read in step, so one read of
+// L2 serves several blocks.
 constexpr double kL2BytesPerClock = 60.2;
 
-// What A100 (80 GB), H200 and B200 have in common with every data-centre GPU since Ampere stands in the defaults
-// of DeviceProperties: 2,048 threads, 32 blocks and 65,536 registers an SM.
+// The defaults of DeviceProperties hold for A100 (80 GB), H200, B200 and every data-centre GPU since Ampere: 2,048
+// threads, 32 blocks and 65,536 registers per SM.
 DeviceProperties a100() {
   DeviceProperties device;
   device.name = "typical sm_80 (A100)";
@@ -79,10 +82,33 @@ double DeviceProperties::tensor_operations_per_second() const {
   return of_an_sm * sm_count * clock_khz * 1e3;
 }
 
+int compute_capability_of(std::string_view architecture) {
+  if (!architecture.starts_with("sm_")) return 0;
+  architecture.remove_prefix(3);
+  if (architecture.ends_with('a') || architecture.ends_with('f')) architecture.remove_suffix(1);
+  const char* const begin = architecture.data();
+  const char* const end = begin + architecture.size();
+  int number = 0;
+  const auto [last, error] = std::from_chars(begin, end, number);
+  return error == std::errc() && last == end && number >= 10 && number < 10'000 ? number : 0;
+}
+
 DeviceProperties typical_device(int compute_capability) {
   DeviceProperties device = compute_capability >= 100 ? b200() : compute_capability >= 90 ? h200() : a100();
   device.l2_bandwidth = typical_l2_bandwidth(device.sm_count, device.clock_khz);
   device.launch_us = kTypicalLaunchUs;
+  return device;
+}
+
+std::optional<DeviceProperties> device_of_class(const std::string& device_class) {
+  int compute_capability = 0;
+  int sm_count = 0;
+  const std::size_t at = device_class.starts_with("emulator ") ? device_class.find(' ') + 1 : 0;
+  const bool read = std::sscanf(device_class.c_str() + at, "sm_%4d %6d SMs", &compute_capability, &sm_count) == 2;
+  if (!read || compute_capability < 1 || sm_count < 1) return std::nullopt;
+  DeviceProperties device = typical_device(compute_capability);
+  device.compute_capability = compute_capability;
+  device.sm_count = sm_count;
   return device;
 }
 

@@ -5,6 +5,19 @@
 namespace sparsmith {
 namespace {
 
+TEST(DeviceProperties, ADeviceIsFoundByItsClass) {
+  for (const char* const name : {"sm_90 132 SMs", "sm_86 84 SMs"}) {
+    const auto device = device_of_class(name);
+    ASSERT_TRUE(device) << name;
+    EXPECT_EQ(device->device_class(), name);
+    const auto emulated = device_of_class(std::string("emulator ") + name);
+    ASSERT_TRUE(emulated) << name;
+    EXPECT_EQ(emulated->device_class(), name);
+  }
+  for (const char* const none : {"", "emulator ", "sm_90", "sm_0 132 SMs", "sm_90 -1 SMs", "gfx90a"})
+    EXPECT_FALSE(device_of_class(none)) << none;
+}
+
 TEST(DeviceProperties, TypicalDevicesAreThoseAskedForOrTheNearestBelow) {
   EXPECT_EQ(typical_device(80).device_class(), "sm_80 108 SMs");
   EXPECT_EQ(typical_device(90).device_class(), "sm_90 132 SMs");

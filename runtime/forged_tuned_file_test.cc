@@ -6,10 +6,10 @@
 #include <functional>
 
 #include "base/temporary_directory.h"
-#include "runtime/fake_cuda_driver.h"
 #include "runtime/tuned_file.h"
 #include "runtime/tuned_file_json.h"
-#include "runtime/tuned_sample.h"
+#include "tests/support/fake_cuda_driver.h"
+#include "tests/support/tuned_sample.h"
 
 namespace sparsmith {
 namespace {

@@ -195,9 +195,4 @@ Result<std::shared_ptr<const DenseMatmul>> GpuExecutor::matmul_of(const Operator
   return matmul_;
 }
 
-Result<std::unique_ptr<Executor>> make_gpu_executor(int ordinal) {
-  SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<GpuExecutor> executor, GpuExecutor::create(ordinal));
-  return std::unique_ptr<Executor>(std::move(executor));
-}
-
 }  // namespace sparsmith

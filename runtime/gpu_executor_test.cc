@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "runtime/fake_cuda_driver.h"
+#include "tests/support/fake_cuda_driver.h"
 
 namespace sparsmith {
 namespace {

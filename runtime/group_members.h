@@ -1,4 +1,4 @@
-// Look-ups by name where there are groups: the same rules and words for tuned files and for loaded models. Internal.
+// Look-ups by name when there are groups. Tuned files and loaded models share these rules and messages. Internal.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace sparsmith {
 
-// Ok unless `name` is a member of `group`; then kNotFound, with where it lies and how to get at it.
+// Ok unless `name` is a member of `group`. Then kNotFound, which names the group and tells how to reach the member.
 Status not_a_member(std::string_view name, const std::string& group, const std::vector<GroupMember>& members);
 
-// kNotFound, with some of the names that there are.
+// A kNotFound error with some of the existing names.
 Status no_such_weight(std::string_view name, std::vector<std::string> names);
 
-// Where member `name` lies in a Y of this layout with leading dimension `ldy`.
-//   Errors: kNotFound with the members that there are; kInvalidArgument where 64 bits do not hold the offset.
+// The place of member `name` in a Y of this layout with leading dimension `ldy`.
+//   Errors: kNotFound with the names of the members; kInvalidArgument when the offset does not fit 64 bits.
 Result<MemberView> member_view(std::string_view name, const std::vector<GroupMember>& members, Layout layout,
                                std::int64_t ldy);
 

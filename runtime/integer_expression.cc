@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
+#include <initializer_list>
+#include <iterator>
 #include <utility>
 
 namespace sparsmith {
@@ -12,24 +13,18 @@ namespace {
 
 constexpr std::size_t kMaxCharacters = 1000;
 constexpr int kMaxNesting = 64;
-// Each level of nesting leaves at most three operands waiting ("a + b * min(c, ..."), so that a formula of the
-// greatest nesting needs 3 * (64 + 1) + 1 of these.
+// Each level of nesting has at most three waiting operands ("a + b * min(c, ..."). So a formula with the maximum
+// nesting needs 3 * (64 + 1) + 1 places.
 constexpr std::size_t kMaxStack = 256;
 
 constexpr std::string_view kStridePrefix = "ld.";
 constexpr std::string_view kFactPrefix = "fact.";
 
-// As tuned files before version 4 name strides: the operand, or nothing.
+// The operand of a stride's name in tuned files before version 4; empty for other names.
 std::string_view operand_of_old_stride(std::string_view word) {
   if (word == "ldx") return "x";
   if (word == "ldy") return "y";
   return word == "ldr" ? "residual" : "";
-}
-
-// Quotient rounded towards minus infinity. REQUIRES: b is not 0, and a / b does not overflow.
-std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
-  const std::int64_t quotient = a / b;
-  return a % b != 0 && ((a < 0) != (b < 0)) ? quotient - 1 : quotient;
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -37,7 +32,7 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 
 }  // namespace
 
-// Recursive descent, one function a precedence level; emits postfix as it goes.
+// Recursive descent with one function for each precedence level. Emits postfix code.
 class IntegerExpression::Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -71,37 +66,19 @@ class IntegerExpression::Parser {
 
   void emit(Code code, std::int64_t operand = 0) { program_.push_back({code, operand}); }
 
-  Status sum() {
-    SPARSMITH_RETURN_IF_ERROR(product());
-    for (;;) {
-      Code code{};
-      if (take('+')) {
-        code = Code::kAdd;
-      } else if (take('-')) {
-        code = Code::kSubtract;
-      } else {
-        return {};
-      }
-      SPARSMITH_RETURN_IF_ERROR(product());
-      emit(code);
-    }
+  Status sum() { return chain(&Parser::product, {{'+', Code::kAdd}, {'-', Code::kSubtract}}); }
+  Status product() {
+    return chain(&Parser::operand, {{'*', Code::kMultiply}, {'/', Code::kDivide}, {'%', Code::kModulo}});
   }
 
-  Status product() {
-    SPARSMITH_RETURN_IF_ERROR(operand());
+  // Parts with operators of one level between them.
+  Status chain(Status (Parser::*part)(), std::initializer_list<std::pair<char, Code>> operators) {
+    SPARSMITH_RETURN_IF_ERROR((this->*part)());
     for (;;) {
-      Code code{};
-      if (take('*')) {
-        code = Code::kMultiply;
-      } else if (take('/')) {
-        code = Code::kDivide;
-      } else if (take('%')) {
-        code = Code::kModulo;
-      } else {
-        return {};
-      }
-      SPARSMITH_RETURN_IF_ERROR(operand());
-      emit(code);
+      const auto* const found = std::ranges::find_if(operators, [&](const auto& each) { return take(each.first); });
+      if (found == operators.end()) return {};
+      SPARSMITH_RETURN_IF_ERROR((this->*part)());
+      emit(found->second);
     }
   }
 
@@ -149,21 +126,16 @@ class IntegerExpression::Parser {
       position_ = end;
       return {};
     }
-    Code code{};
-    if (word == "min") {
-      code = Code::kMin;
-    } else if (word == "max") {
-      code = Code::kMax;
-    } else if (word == "ceil_div") {
-      code = Code::kCeilDiv;
-    } else {
+    static constexpr std::pair<std::string_view, Code> kFunctions[] = {
+        {"min", Code::kMin}, {"max", Code::kMax}, {"ceil_div", Code::kCeilDiv}};
+    const auto* const function = std::ranges::find(kFunctions, word, &std::pair<std::string_view, Code>::first);
+    if (function == std::end(kFunctions))
       return error("neither a variable (n, ld.NAME, fact.NAME) nor a function (min, max, ceil_div)");
-    }
     position_ = end;
     if (!take('(')) return error("expected (");
     SPARSMITH_RETURN_IF_ERROR(nested(&Parser::two_arguments));
     if (!take(')')) return error("expected )");
-    emit(code);
+    emit(function->second);
     return {};
   }
 
@@ -244,7 +216,7 @@ bool IntegerExpression::uses_strides() const {
   return std::ranges::any_of(program_, [](const Instruction& each) { return each.code == Code::kStride; });
 }
 
-// The value of an instruction that takes none from the stack; null: it has none.
+// The value of an instruction that takes nothing from the stack; null: it has no value.
 const std::int64_t* IntegerExpression::value_of(const Instruction& instruction,
                                                 const IntegerVariables& variables) const {
   switch (instruction.code) {
@@ -281,22 +253,21 @@ Result<std::int64_t> IntegerExpression::evaluate(const IntegerVariables& variabl
       case Code::kMultiply: overflow = __builtin_mul_overflow(a, b, &a); break;
       case Code::kMin: a = std::min(a, b); break;
       case Code::kMax: a = std::max(a, b); break;
-      default:
+      default: {
         if (b == 0) return invalid_argument(fmt::format("expression \"{}\" divides by zero", text_));
-        if (b == -1) {  // the one divisor for which the processor's division may trap
-          if (instruction.code == Code::kModulo) {
-            a = 0;
-          } else {
-            overflow = __builtin_sub_overflow(std::int64_t{0}, a, &a);
-          }
-        } else if (instruction.code == Code::kDivide) {
-          a = floor_divide(a, b);
-        } else if (instruction.code == Code::kModulo) {
-          const std::int64_t remainder = a % b;
-          a = remainder != 0 && ((remainder < 0) != (b < 0)) ? remainder + b : remainder;
-        } else {
-          a = floor_divide(a, b) + (a % b != 0 ? 1 : 0);
+        // -1 is the one divisor for which the processor's division may trap.
+        const std::int64_t remainder = b == -1 ? 0 : a % b;
+        const bool is_below = remainder != 0 && (remainder < 0) != (b < 0);  // the quotient is rounded up
+        if (instruction.code == Code::kModulo) {
+          a = is_below ? remainder + b : remainder;
+          break;
         }
+        if (b == -1) {
+          overflow = __builtin_sub_overflow(std::int64_t{0}, a, &a);
+        } else {
+          a = a / b - (is_below ? 1 : 0) + (instruction.code == Code::kCeilDiv && remainder != 0 ? 1 : 0);
+        }
+      }
     }
     if (overflow) return invalid_argument(fmt::format("expression \"{}\" exceeds 64 bits", text_));
   }

@@ -1,13 +1,12 @@
-// Integer formulas of a launch plan, such as "ceil_div(n, 8) * 132", parsed once and evaluated per launch
-// without allocating.
+// Integer formulas of a launch plan, for example "ceil_div(n, 8) * 132". They are parsed once. Each launch evaluates
+// them without allocating.
 //
 // Grammar: + - * / (floor) % (sign of the divisor), parentheses, min(a, b), max(a, b), ceil_div(a, b), decimal
 // integers, which a minus sign may precede, and the variables n (tokens), ld.NAME (elements from line to line of the
-// operand NAME) and fact.NAME (a fact of the packed weight). Tuned files before version 4 say ldx, ldy and ldr for
+// operand NAME) and fact.NAME (a fact of the packed weight). Tuned files before version 4 have ldx, ldy and ldr for
 // ld.x, ld.y and ld.residual. Values are 64-bit; division by zero and overflow are errors.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -22,7 +21,7 @@ namespace sparsmith {
 struct IntegerVariables {
   std::int64_t n = 1;
   NamedValues<std::int64_t> strides{};  // by the names of operands
-  const Facts* facts = nullptr;         // null: there are none
+  const Facts* facts = nullptr;         // null: no facts
 };
 
 class IntegerExpression {
@@ -33,13 +32,13 @@ class IntegerExpression {
   // At most 1,000 characters; nesting at most 64 deep.
   static Result<IntegerExpression> parse(std::string_view text);
 
-  // Of a text of this program's own. One that does not parse is a bug: evaluate() then says so.
+  // For a text of this program. A text that does not parse is a bug: evaluate() then returns the error.
   static IntegerExpression of(std::string_view text);
 
-  // Error: kInvalidArgument, also where a variable has no value.
+  // Error: kInvalidArgument, also when a variable has no value.
   Result<std::int64_t> evaluate(const IntegerVariables& variables) const;
-  // With each fact's value in its place: nothing is looked up in evaluate(). Error: kNotFound for one that is not
-  // there.
+  // The expression with the value of each fact in place of its name, so that evaluate() looks nothing up. Error:
+  // kNotFound for a missing fact.
   Result<IntegerExpression> with_facts(const Facts& facts) const;
   bool uses_strides() const;
   const std::string& text() const { return text_; }

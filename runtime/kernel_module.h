@@ -1,4 +1,4 @@
-// A kernel on the GPU: its cubin, loaded. Internal.
+// A kernel that is loaded on the GPU from its cubin. Internal.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace sparsmith {
 
-// Unloaded with the object. Any thread may launch it, but while permit_shared_bytes() runs.
+// The destructor unloads the kernel. Any thread may launch it, except while permit_shared_bytes() runs.
 class KernelModule {
  public:
-  // Loads `cubin` and permits launches with up to `max_shared_bytes` of dynamic shared memory.
-  // Errors: kInvalidInput when it does not state its parameters; kDeviceError when it is for another architecture or
-  // damaged; kUnsupported when it asks for more shared memory than a block of the device has.
+  // Loads `cubin` and permits launches with up to `max_shared_bytes` of dynamic shared memory. Errors: kInvalidInput
+  // when the cubin does not state its parameters; kDeviceError when it is damaged or for another architecture;
+  // kUnsupported when `max_shared_bytes` exceeds the shared memory of a block.
   static Result<std::unique_ptr<KernelModule>> load(const std::shared_ptr<const CudaContext>& context,
                                                     const std::string& name, std::span<const std::byte> cubin,
                                                     std::int64_t max_shared_bytes);
@@ -25,7 +25,7 @@ class KernelModule {
   KernelModule& operator=(const KernelModule&) = delete;
   ~KernelModule();
 
-  // Permits launches with up to so much, if it is more than until now. Errors as of load().
+  // Raises the limit of shared memory to `bytes`; a smaller value changes nothing. Errors: as load().
   Status permit_shared_bytes(std::int64_t bytes);
 
   CUfunction function() const { return function_; }

@@ -1,7 +1,7 @@
-// What it takes to run an operator once: the kernels to launch, with what sizes and arguments.
+// The steps that run an operator once: the kernels to launch, with their sizes and arguments.
 //
-// The generator writes plans; the tuner, the emulator and the runtime execute them. A plan is data: nothing
-// in it, and nothing that executes it, knows about kernel families. Plain values, safe to read from any thread.
+// The generator writes plans; the tuner, the emulator and the runtime execute them. A plan is data. Neither the plan
+// nor the code that executes it knows kernel families. Plain values, safe to read from any thread.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ namespace sparsmith {
 struct PlanArgument {
   enum class Kind : std::uint8_t {
     kPacked,     // address of the packed array `name`
-    kOperand,    // address of the operand `name` (OperatorSpec::operands()), or null where it is not present
+    kOperand,    // address of the operand `name` (OperatorSpec::operands()); null when it is not present
     kWorkspace,  // address of the workspace plus `value` bytes
     kInt32,      // `value` as int
     kInt64,      // `value` as long long
@@ -44,21 +44,22 @@ struct PlanStep {
   std::array<IntegerExpression, 3> grid{1, 1, 1};   // blocks; a step whose grid holds a 0 is skipped
   std::array<IntegerExpression, 3> block{1, 1, 1};  // threads
   std::array<IntegerExpression, 3> cluster{1, 1, 1};
-  IntegerExpression shared_bytes = 0;  // dynamic shared memory a block
+  IntegerExpression shared_bytes = 0;  // dynamic shared memory per block
   std::vector<PlanArgument> arguments;
-  // Programmatic dependent launch: the kernel may begin before what is in front of it in the stream has ended, for
-  // which it waits by itself (snippets/device/programmatic_launch.cuh). Devices before sm_90 launch it plainly.
+  // Programmatic dependent launch: the kernel may begin before earlier work in the stream has ended; the kernel's code
+  // waits for that work (snippets/device/programmatic_launch.cuh). Devices before sm_90 use a plain launch.
   bool programmatic_launch = false;
 
   IntegerExpression zero_offset = 0;
   IntegerExpression zero_bytes = 0;
 
-  std::string array;  // a packed one
-  // Where W X goes in fp32, in Y's layout without gaps: byte of the workspace. Nothing: the step computes the whole
-  // operator, epilogue and all.
+  std::string array;  // name of a packed array
+  // The offset of W X in the workspace, in bytes; fp32, in Y's layout without gaps. No value: the step computes the
+  // whole operator with its epilogue.
   std::optional<IntegerExpression> product;
-  // Which of the algorithms that the library proposes for so many tokens, best first; 0 tokens: those of each run.
-  // Where it proposes fewer, or its algorithm does not serve the tokens of a run, the first for that run.
+  // The library proposes a list of algorithms for `proposed_for` tokens, best first; `proposal` is an index into it.
+  // proposed_for = 0: for the tokens of each run. When the list is shorter, or the algorithm does not work for the
+  // tokens of a run, that run uses the first algorithm.
   int proposal = 0;
   std::int64_t proposed_for = 0;
   bool operator==(const PlanStep&) const = default;
@@ -69,7 +70,7 @@ struct LaunchPlan {
   IntegerExpression workspace_bytes = 0;
   bool operator==(const LaunchPlan&) const = default;
 
-  bool has_matmul() const;  // and so multiplies what the weight does not store: 0 times Inf is NaN
+  bool has_matmul() const;  // a matmul also multiplies the zeros of the weight: 0 times Inf is NaN
 };
 
 PlanStep matmul_step(std::string array, std::optional<IntegerExpression> product);
@@ -81,14 +82,14 @@ PlanArgument workspace(std::string_view offset = "0");  // `offset`: a formula, 
 PlanArgument scalar(std::string name);
 PlanArgument null_pointer();
 
-inline constexpr int kProgrammaticFrom = 90;  // the compute capability that programmatic launches begin with
+inline constexpr int kProgrammaticFrom = 90;  // the lowest compute capability with programmatic launches
 
-// Launches the kernels of `plan` programmatically; but not one right behind a step that zeroes, which is no kernel that
-// it could overlap with. REQUIRES: all of them wait for what is in front of them.
-//   first_too: also the first step, which overlaps with whatever is in front of the plan, rather than the others alone.
+// Marks the kernels of `plan` for programmatic launches, except a kernel directly after a zero step, which is no kernel
+// to overlap with. REQUIRES: the code of all these kernels waits for earlier work.
+//   first_too: also the first step, which then overlaps with the work before the plan.
 void launch_programmatically(LaunchPlan& plan, bool first_too);
 
-// JSON, the form in which a plan is stored and sent. Parsing checks kinds, expressions and sizes.
+// A plan is stored and sent as JSON. Parsing checks kinds, expressions and sizes.
 std::string to_json(const LaunchPlan& plan);
 Result<LaunchPlan> launch_plan_from_json(std::string_view text);
 

@@ -1,4 +1,4 @@
-// Launch plans as JSON trees, for files that hold plans among other things. Internal.
+// Launch plans as JSON trees, for files that also hold other data. Internal.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 namespace sparsmith {
 
 nlohmann::ordered_json json_of(const LaunchPlan& plan);
-// Error: kInvalidInput with the place in the plan. REQUIRES: the tree is as shallow as those of parse_json().
+// Error: kInvalidInput with the place in the plan. REQUIRES: the tree is not deeper than parse_json() permits.
 Result<LaunchPlan> launch_plan_from(const nlohmann::json& json);
 
 }  // namespace sparsmith

@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
-#include <span>
 #include <utility>
 
-#include "base/parallel_for.h"
 #include "formats/packed_format.h"
+#include "formats/packed_reader.h"
 #include "formats/places.h"
 
 namespace sparsmith {
@@ -24,92 +23,74 @@ std::size_t room_for(std::size_t bytes) {
   return aligned(std::max<std::size_t>(bytes, 1));  // an array without elements still has an address of its own
 }
 
-// What a packing has besides when new values can be written into it: places, and all its facts.
-struct PlacesOfPacking {
+// A packing on its way to the device.
+struct DevicePacking {
   const TunedWeight* weight = nullptr;
-  Facts facts;
-  std::vector<PackedArray> arrays;
-  Status status;
+  const TunedPacking* packing = nullptr;
+  // Where new values can be written into it: places, and all its facts.
+  std::vector<PackedArray> places{};
+  Facts facts{};
+  std::vector<TunedArray> arrays{};  // the packing's, and behind them the places
+  std::map<std::string, DeviceAddress> addresses{};
 };
-using AllPlaces = std::map<const TunedPacking*, PlacesOfPacking>;
+using DevicePackings = std::map<const TunedPacking*, DevicePacking>;
 
-Status find_places(const TunedPacking& packing, PlacesOfPacking& found) {
-  PackedWeight packed = packed_weight_of(*found.weight, packing);
+Status find_places(DevicePacking& found) {
+  PackedWeight packed = packed_weight_of(*found.weight, *found.packing);
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, unpack(packed));
-  SPARSMITH_ASSIGN_OR_RETURN(const Places places, places_of(packing.packing, matrix, packed.value_type));
+  SPARSMITH_ASSIGN_OR_RETURN(const Places places, places_of(packed.packing, matrix, packed.value_type));
   const auto own = std::ssize(packed.arrays);
   add_places(places, packed);
   found.facts = std::move(packed.facts);
-  found.arrays.assign(std::make_move_iterator(packed.arrays.begin() + own),
+  found.places.assign(std::make_move_iterator(packed.arrays.begin() + own),
                       std::make_move_iterator(packed.arrays.end()));
   return {};
 }
 
-Result<AllPlaces> find_all_places(const TunedContents& contents) {
-  AllPlaces all;
-  std::vector<AllPlaces::value_type*> each;
+Result<DevicePackings> find_packings(const TunedContents& contents, bool updatable) {
+  DevicePackings all;
+  std::vector<DevicePacking*> each;
   for (const TunedWeight& weight : contents.weights) {
     for (const TunedPacking& packing : weight.packings) {
-      if (packing.writers.empty())
+      if (updatable && packing.writers.empty())
         return unsupported(
             fmt::format("weight {}: the file has no kernels that write values into packing {}: tune again", weight.name,
                         packing.packing));
-      each.push_back(&*all.emplace(&packing, PlacesOfPacking{&weight, {}, {}, {}}).first);
+      each.push_back(&all.emplace(&packing, DevicePacking{.weight = &weight, .packing = &packing}).first->second);
     }
   }
-  parallel_for(std::ssize(each), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) each[i]->second.status = find_places(*each[i]->first, each[i]->second);
-  });
-  for (const auto* found : each) {
-    const Status& status = found->second.status;
-    if (!status.ok()) return status.annotate("weight " + found->second.weight->name);
+  SPARSMITH_RETURN_IF_ERROR(check_each(updatable ? std::ssize(each) : 0, 1, 0, [&](std::int64_t i) {
+    return find_places(*each[i]).annotate("weight " + each[i]->weight->name);
+  }));
+  for (DevicePacking* packing : each) {
+    packing->arrays = packing->packing->arrays;
+    for (const PackedArray& array : packing->places) packing->arrays.push_back({array.name, array.type, array.bytes});
   }
   return all;
 }
 
-// Where each array of each packing lies.
-using Addresses = std::map<std::pair<const TunedPacking*, std::string>, DeviceAddress>;
-
-struct Upload {
-  const TunedPacking* packing;
-  const std::string* weight;
-  const std::string* array;
-  std::span<const std::byte> bytes;
-};
-
-std::vector<Upload> uploads_of(const TunedContents& contents, const AllPlaces& places) {
-  std::vector<Upload> uploads;
-  for (const TunedWeight& weight : contents.weights) {
-    for (const TunedPacking& packing : weight.packings) {
-      for (const TunedArray& array : packing.arrays)
-        uploads.push_back({&packing, &weight.name, &array.name, array.bytes});
-      const auto found = places.find(&packing);
-      if (found == places.end()) continue;
-      for (const PackedArray& array : found->second.arrays)
-        uploads.push_back({&packing, &weight.name, &array.name, array.bytes});
-    }
-  }
-  return uploads;
-}
-
-Result<Addresses> upload(const std::vector<Upload>& uploads, const DeviceAllocator& allocator, LoadedModel& model) {
+Status upload(const TunedContents& contents, const DeviceAllocator& allocator, LoadedModel& model,
+              DevicePackings& packings) {
   std::size_t total = 0;
-  for (const Upload& each : uploads) total += room_for(each.bytes.size());
+  for (const auto& [key, packing] : packings)
+    for (const TunedArray& array : packing.arrays) total += room_for(array.bytes.size());
   SPARSMITH_ASSIGN_OR_RETURN(model.memory, DeviceBuffer::allocate(model.context, total, allocator));
   const CudaDriver& driver = model.context->driver();
-  Addresses addresses;
   DeviceAddress next = model.memory.address();
-  for (const Upload& each : uploads) {
-    addresses[{each.packing, *each.array}] = next;
-    if (!each.bytes.empty()) {
-      SPARSMITH_RETURN_IF_ERROR(driver.check(driver.MemcpyHtoD(next, each.bytes.data(), each.bytes.size()),
-                                             fmt::format("copying weight {} to the device", *each.weight)));
+  for (const TunedWeight& weight : contents.weights) {
+    for (const TunedPacking& of_weight : weight.packings) {
+      DevicePacking& packing = packings.at(&of_weight);
+      for (const TunedArray& array : packing.arrays) {
+        packing.addresses[array.name] = next;
+        if (!array.bytes.empty())
+          SPARSMITH_RETURN_IF_ERROR(driver.check(driver.MemcpyHtoD(next, array.bytes.data(), array.bytes.size()),
+                                                 fmt::format("copying weight {} to the device", weight.name)));
+        next += room_for(array.bytes.size());
+      }
     }
-    next += room_for(each.bytes.size());
   }
   // The last copies may still be on their way from a staging buffer, on a stream that does not order before others.
-  SPARSMITH_RETURN_IF_ERROR(driver.check(driver.CtxSynchronize(), "copying the weights to the device"));
-  return addresses;
+  return driver.check(driver.CtxSynchronize(), "copying the weights to the device");
 }
 
 Status no_binary(const TunedKernel& kernel, const DeviceProperties& device) {
@@ -153,17 +134,16 @@ bool uses_alpha(const LaunchPlan& plan) {
   });
 }
 
-// Where plans of a packing lead.
-PlanNames names_of(const TunedPacking& packing, const Facts& facts, const LoadedModel& model,
-                   const Addresses& addresses) {
+// The look-ups for the plans of a packing.
+PlanNames names_of(const DevicePacking& packing, const Facts& facts, const LoadedModel& model) {
   PlanNames names;
   names.kernel = [&model](const std::string& name) -> const KernelModule* {
     const auto found = model.kernels.find(name);
     return found == model.kernels.end() ? nullptr : found->second.get();
   };
-  names.packed = [&packing, &addresses](const std::string& name) -> Result<DeviceAddress> {
-    const auto found = addresses.find({&packing, name});
-    if (found == addresses.end()) return not_found(fmt::format("there is no packed array {}", name));
+  names.packed = [&packing](const std::string& name) -> Result<DeviceAddress> {
+    const auto found = packing.addresses.find(name);
+    if (found == packing.addresses.end()) return not_found(fmt::format("there is no packed array {}", name));
     return found->second;
   };
   names.facts = &facts;
@@ -172,7 +152,7 @@ PlanNames names_of(const TunedPacking& packing, const Facts& facts, const Loaded
 }
 
 Result<LoadedOperator> load_operator(const TunedWeight& weight, const TunedOperator& op, const LoadedModel& model,
-                                     const Addresses& addresses) {
+                                     const DevicePackings& packings) {
   LoadedOperator loaded;
   loaded.weight = weight.name;
   loaded.spec = op.spec;
@@ -180,7 +160,7 @@ Result<LoadedOperator> load_operator(const TunedWeight& weight, const TunedOpera
   loaded.members = weight.members;
   for (const TunedChoice& tuned : op.choices) {
     const TunedPacking& packing = *weight.packing(tuned.packing);
-    PlanNames names = names_of(packing, packing.facts, model, addresses);
+    PlanNames names = names_of(packings.at(&packing), packing.facts, model);
     names.matmul = [&]() -> Result<std::shared_ptr<const DenseMatmul>> {
       SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<DenseMatmul> matmul,
                                  DenseMatmul::create(model.context, op.spec, /*exact=*/false));
@@ -189,7 +169,6 @@ Result<LoadedOperator> load_operator(const TunedWeight& weight, const TunedOpera
     LoadedOperator::Choice choice;
     SPARSMITH_ASSIGN_OR_RETURN(choice.plan, BoundPlan::bind(tuned.plan, names));
     choice.uses_alpha = uses_alpha(tuned.plan);
-    loaded.buckets.push_back(tuned.tokens);
     loaded.choices.push_back(std::move(choice));
     loaded.chosen.push_back({tuned.tokens, tuned.config, tuned.packing,
                              tuned.evidence == TunedChoice::Evidence::kMeasured, tuned.median_us, tuned.dense_us});
@@ -197,25 +176,22 @@ Result<LoadedOperator> load_operator(const TunedWeight& weight, const TunedOpera
   return loaded;
 }
 
-Result<LoadedWeight> load_weight(const TunedWeight& weight, const AllPlaces& places, const LoadedModel& model,
-                                 const Addresses& addresses) {
+Result<LoadedWeight> load_weight(const TunedWeight& weight, const LoadedModel& model, const DevicePackings& packings) {
   LoadedWeight loaded;
   loaded.info = {weight.name, weight.rows, weight.cols, weight.type, weight.nnz, 0, 0, weight.members};
-  for (const TunedPacking& packing : weight.packings) {
-    for (const TunedArray& array : packing.arrays)
-      loaded.info.gpu_bytes += static_cast<std::int64_t>(room_for(array.bytes.size()));
-    const auto found = places.find(&packing);
-    if (found == places.end()) continue;
-    for (const PackedArray& array : found->second.arrays)
-      loaded.info.places_bytes += static_cast<std::int64_t>(room_for(array.bytes.size()));
-    for (const TunedWriter& writer : packing.writers) {
-      SPARSMITH_ASSIGN_OR_RETURN(
-          BoundPlan plan, BoundPlan::bind(writer.plan, names_of(packing, found->second.facts, model, addresses)));
+  for (const TunedPacking& of_weight : weight.packings) {
+    const DevicePacking& packing = packings.at(&of_weight);
+    for (std::size_t i = 0; i < packing.arrays.size(); ++i)
+      (i < of_weight.arrays.size() ? loaded.info.gpu_bytes : loaded.info.places_bytes) +=
+          static_cast<std::int64_t>(room_for(packing.arrays[i].bytes.size()));
+    if (packing.places.empty()) continue;
+    for (const TunedWriter& writer : of_weight.writers) {
+      SPARSMITH_ASSIGN_OR_RETURN(BoundPlan plan, BoundPlan::bind(writer.plan, names_of(packing, packing.facts, model)));
       loaded.writers.push_back({writer.source, std::move(plan)});
     }
   }
   for (const TunedOperator& op : weight.operators) {
-    SPARSMITH_ASSIGN_OR_RETURN(LoadedOperator one, load_operator(weight, op, model, addresses));
+    SPARSMITH_ASSIGN_OR_RETURN(LoadedOperator one, load_operator(weight, op, model, packings));
     loaded.operators.push_back(std::move(one));
   }
   return loaded;
@@ -252,17 +228,13 @@ Result<std::shared_ptr<const LoadedModel>> LoadedModel::load(const TunedContents
                                                              const LoadOptions& options) {
   const auto model = std::make_shared<LoadedModel>();
   model->context = std::move(context);
-  AllPlaces places;
-  if (options.updatable) {
-    SPARSMITH_ASSIGN_OR_RETURN(places, find_all_places(contents));
-  }
+  SPARSMITH_ASSIGN_OR_RETURN(DevicePackings packings, find_packings(contents, options.updatable));
   const CudaContext::Scope scope(*model->context);
   SPARSMITH_RETURN_IF_ERROR(scope.status());
   SPARSMITH_RETURN_IF_ERROR(load_kernels(contents, options.updatable, *model));
-  SPARSMITH_ASSIGN_OR_RETURN(const Addresses addresses,
-                             upload(uploads_of(contents, places), options.allocator, *model));
+  SPARSMITH_RETURN_IF_ERROR(upload(contents, options.allocator, *model, packings));
   for (const TunedWeight& weight : contents.weights) {
-    Result<LoadedWeight> loaded = load_weight(weight, places, *model, addresses);
+    Result<LoadedWeight> loaded = load_weight(weight, *model, packings);
     if (!loaded.ok()) return loaded.status().annotate("weight " + weight.name);
     model->weights.push_back(*std::move(loaded));
   }

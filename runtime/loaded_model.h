@@ -1,4 +1,4 @@
-// A tuned file on a GPU, behind TunedModel's handles. Internal.
+// A tuned file on a GPU. The handles of TunedModel point to it. Internal.
 #pragma once
 
 #include <map>
@@ -14,20 +14,19 @@
 
 namespace sparsmith {
 
-// Immutable after load(), like all that it holds.
+// Immutable after load(), with all members.
 struct LoadedOperator {
   struct Choice {
     BoundPlan plan;
-    bool uses_alpha = true;  // false: only alpha = 1 is right
+    bool uses_alpha = true;  // false: alpha must be 1
   };
 
-  std::string weight;  // its name
+  std::string weight;  // name of the weight
   OperatorSpec spec;
-  std::vector<Operand> operands;      // those of `spec`
-  std::vector<GroupMember> members;   // of a group
-  std::vector<std::int64_t> buckets;  // ascending
-  std::vector<Choice> choices;        // one a bucket
-  std::vector<ChoiceInfo> chosen;     // what they are
+  std::vector<Operand> operands;     // the operands of `spec`
+  std::vector<GroupMember> members;  // of a group
+  std::vector<Choice> choices;       // one for each bucket, in ascending order
+  std::vector<ChoiceInfo> chosen;    // descriptions of `choices`
 
   Result<std::int64_t> workspace_bytes(const Choice& choice, const IntegerVariables& variables) const;
   const Choice& choice_for(std::int64_t tokens) const;

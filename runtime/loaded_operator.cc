@@ -1,11 +1,10 @@
-// One run of an operator: the arguments checked, the choice of the bucket put on the stream.
+// One run of an operator: checks the arguments, and puts the choice of the bucket on the stream.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "runtime/group_members.h"
 #include "runtime/loaded_model.h"
-#include "runtime/plan_sizes.h"
 #include "runtime/token_bucket.h"
 
 namespace sparsmith {
@@ -13,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kWorkspaceAlignment = 256;
 
-// REQUIRES: bytes is far from 2^63, as what evaluate_workspace() returns.
+// REQUIRES: `bytes` is far below 2^63, like the results of evaluate_workspace().
 std::int64_t aligned(std::int64_t bytes) {
   return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
 }
@@ -28,7 +27,7 @@ Status check_pointer(std::string_view name, const void* pointer, std::size_t ali
   return {};
 }
 
-// `given`, or where that is 0, the `least` that lines without gaps have.
+// `given`, or for 0 `least`, the stride of lines without gaps.
 Result<std::int64_t> stride_of(std::string_view operand, std::int64_t given, std::int64_t least) {
   if (given == 0) return least;
   if (given < least)
@@ -39,7 +38,7 @@ Result<std::int64_t> stride_of(std::string_view operand, std::int64_t given, std
 }  // namespace
 
 const LoadedOperator::Choice& LoadedOperator::choice_for(std::int64_t tokens) const {
-  return choices[bucket_for(tokens, buckets)];
+  return choices[bucket_for(tokens, chosen, &ChoiceInfo::tokens)];
 }
 
 Result<std::int64_t> LoadedOperator::workspace_bytes(const Choice& choice, const IntegerVariables& variables) const {

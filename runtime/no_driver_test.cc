@@ -4,10 +4,10 @@
 
 #include "base/file.h"
 #include "base/temporary_directory.h"
-#include "runtime/fake_cuda_driver.h"
-#include "runtime/tuned_sample.h"
 #include "sparsmith/sparsmith.h"
 #include "sparsmith/tuned_model.h"
+#include "tests/support/fake_cuda_driver.h"
+#include "tests/support/tuned_sample.h"
 
 namespace sparsmith {
 namespace {

@@ -4,45 +4,31 @@
 
 #include <utility>
 
+#include "base/enum_names.h"
+#include "base/split.h"
 #include "matrix/csr_matrix.h"
 
 namespace sparsmith {
 
-std::string_view operator_kind_name(OperatorKind kind) {
-  switch (kind) {
-    case OperatorKind::kSpmm: return "spmm";
-    case OperatorKind::kSpmmTransposed: return "spmm_transposed";
-    case OperatorKind::kSddmm: return "sddmm";
-  }
-  return "unknown";
-}
+namespace {
+
+constexpr std::string_view kKindNames[] = {"spmm", "spmm_transposed", "sddmm"};
+constexpr std::string_view kLayoutNames[] = {"token_major", "feature_major"};
+constexpr std::string_view kAccumulationNames[] = {"fp32", "fp16_chains"};
+constexpr std::string_view kActivationNames[] = {"none", "relu", "gelu", "silu"};
+
+}  // namespace
+
+std::string_view operator_kind_name(OperatorKind kind) { return name_in(kKindNames, kind); }
+std::string_view layout_name(Layout layout) { return name_in(kLayoutNames, layout); }
+std::string_view accumulation_name(Accumulation accumulation) { return name_in(kAccumulationNames, accumulation); }
+std::string_view activation_name(Activation activation) { return name_in(kActivationNames, activation); }
 
 std::optional<OperatorKind> operator_kind_of_name(std::string_view name) {
-  for (const OperatorKind kind : kOperatorKinds)
-    if (name == operator_kind_name(kind)) return kind;
-  return std::nullopt;
+  return value_in<OperatorKind>(kKindNames, name);
 }
-
-std::string_view layout_name(Layout layout) { return layout == Layout::kTokenMajor ? "token_major" : "feature_major"; }
-
-std::string_view accumulation_name(Accumulation accumulation) {
-  return accumulation == Accumulation::kFp32 ? "fp32" : "fp16_chains";
-}
-
 std::optional<Accumulation> accumulation_of_name(std::string_view name) {
-  for (const Accumulation accumulation : {Accumulation::kFp32, Accumulation::kFp16Chains})
-    if (name == accumulation_name(accumulation)) return accumulation;
-  return std::nullopt;
-}
-
-std::string_view activation_name(Activation activation) {
-  switch (activation) {
-    case Activation::kNone: return "none";
-    case Activation::kRelu: return "relu";
-    case Activation::kGelu: return "gelu";
-    case Activation::kSilu: return "silu";
-  }
-  return "unknown";
+  return value_in<Accumulation>(kAccumulationNames, name);
 }
 
 std::string Epilogue::name() const {
@@ -64,33 +50,20 @@ Result<Epilogue> Epilogue::parse(std::string_view text) {
   const auto error = [text](std::string_view part, std::string_view reason) {
     return invalid_argument(fmt::format("epilogue \"{}\": \"{}\" {}", text, part, reason));
   };
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find_first_of("+,", begin), text.size());
-    const std::string_view part = text.substr(begin, end - begin);
-    begin = end + 1;
-    bool* flag = nullptr;
-    Activation activation = Activation::kNone;
-    if (part == "bias") {
-      flag = &epilogue.bias;
-    } else if (part == "beta") {
-      flag = &epilogue.beta;
-    } else if (part == "residual") {
-      flag = &epilogue.residual;
-    } else if (part == "relu") {
-      activation = Activation::kRelu;
-    } else if (part == "gelu") {
-      activation = Activation::kGelu;
-    } else if (part == "silu") {
-      activation = Activation::kSilu;
-    } else {
+  for (const std::string_view part : split(text, "+,")) {
+    bool* const flag = part == "bias"       ? &epilogue.bias
+                       : part == "beta"     ? &epilogue.beta
+                       : part == "residual" ? &epilogue.residual
+                                            : nullptr;
+    const auto activation = value_in<Activation>(kActivationNames, part);
+    if (flag == nullptr && activation.value_or(Activation::kNone) == Activation::kNone)
       return error(part, "is none of bias, relu, gelu, silu, beta, residual");
-    }
-    if (flag != nullptr ? *flag : epilogue.activation == activation) return error(part, "stands twice");
+    if (flag != nullptr ? *flag : epilogue.activation == *activation) return error(part, "stands twice");
     if (flag == nullptr && epilogue.activation != Activation::kNone) return error(part, "is a second activation");
     if (flag != nullptr) {
       *flag = true;
     } else {
-      epilogue.activation = activation;
+      epilogue.activation = *activation;
     }
   }
   return epilogue;

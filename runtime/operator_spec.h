@@ -1,5 +1,5 @@
-// What to compute: Y = activation(alpha * W X + bias) + beta * Y + residual, or the same with W^T, or, of the pattern
-// of W alone, values = alpha * (dY X^T) + beta * values; with its types and layout.
+// The operator to compute, with its types and layout. spmm: Y = activation(alpha * W X + bias) + beta * Y + residual.
+// spmm_transposed: the same with W^T. sddmm: values = alpha * (dY X^T) + beta * values, at the nonzeros of W's pattern.
 //
 // The order of the epilogue is fixed: accumulate, times alpha, plus bias, activation, plus beta * Y
 // (the old value), plus residual, round to the output type once.
@@ -23,15 +23,15 @@ struct CsrMatrix;
 // How activations lie in memory. token_major: X[N][K], Y[N][M] row-major, as PyTorch's linear layers have
 // them; feature_major: X[K][N], Y[M][N].
 enum class Layout : std::uint8_t { kTokenMajor, kFeatureMajor };
-// kFp16Chains: kernels of fp16 operators may add up to four products at a time in fp16, then in fp32 (error_bound.h
-// says what that costs). Allowed, not demanded: it is done where it is faster.
+// kFp16Chains: kernels of fp16 operators may add up to four products in fp16, and then continue in fp32 (error_bound.h
+// states the additional error). A kernel uses this only when it is faster.
 enum class Accumulation : std::uint8_t { kFp32, kFp16Chains };
-enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kSilu };  // gelu: the exact one, with erf
+enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kSilu };  // gelu: the exact function, with erf
 
 std::string_view operator_kind_name(OperatorKind kind);         // "spmm", "spmm_transposed", "sddmm"
 std::string_view layout_name(Layout layout);                    // "token_major", "feature_major"
 std::string_view accumulation_name(Accumulation accumulation);  // "fp32", "fp16_chains"
-// Of that name; nothing for any other.
+// The value of that name; no value for other texts.
 std::optional<OperatorKind> operator_kind_of_name(std::string_view name);
 std::optional<Accumulation> accumulation_of_name(std::string_view name);
 std::string_view activation_name(Activation activation);
@@ -40,7 +40,7 @@ struct Epilogue {
   Activation activation = Activation::kNone;
   bool bias = false;      // + bias[M]
   bool beta = false;      // + beta * Y, Y's old value
-  bool residual = false;  // + R, in Y's layout with a leading dimension of its own
+  bool residual = false;  // + R, in Y's layout with its own leading dimension
 
   // "none", or parts joined by '+': "bias+relu+residual". parse() takes ',' as well.
   std::string name() const;
@@ -49,43 +49,42 @@ struct Epilogue {
 };
 
 struct OperatorSpec {
-  std::int64_t rows = 0;               // M: of Y or dY, and of what is multiplied by X
-  std::int64_t cols = 0;               // K: of X
+  std::int64_t rows = 0;               // M: rows of Y or dY, and of the matrix that multiplies X
+  std::int64_t cols = 0;               // K: rows of X
   DataType type = DataType::kFloat32;  // of the weight and of all operands
   Layout layout = Layout::kTokenMajor;
   Epilogue epilogue{};
   Accumulation accumulation = Accumulation::kFp32;  // other than kFp32 only where `type` is fp16
   OperatorKind kind = OperatorKind::kSpmm;
-  std::int64_t nnz = 0;  // of the weight, where only its pattern is taken: outputs are as many; 0 otherwise
+  std::int64_t nnz = 0;  // sddmm: nonzeros of the weight, equal to the number of outputs; otherwise 0
 
-  // Whether it multiplies by the weight's values; sddmm takes its pattern alone, has no dense choice, and sums over
-  // tokens.
+  // Whether the operator multiplies by the weight's values. sddmm uses only the pattern, has no dense choice, and sums
+  // over tokens.
   bool multiplies_weight() const { return kind != OperatorKind::kSddmm; }
-  // Of the weight.
+  // The shape of the weight.
   std::int64_t weight_rows() const { return kind == OperatorKind::kSpmmTransposed ? cols : rows; }
   std::int64_t weight_cols() const { return kind == OperatorKind::kSpmmTransposed ? rows : cols; }
-  // The operator of a weight of that shape.
+  // Sets the operator's shape from the weight's shape.
   void set_weight(std::int64_t weight_rows, std::int64_t weight_cols, std::int64_t weight_nnz);
-  // Whether `matrix` has the shape of what is multiplied by X, and the nonzeros of sddmm's weight.
+  // Whether `matrix` has the shape of the matrix that multiplies X and, for sddmm, `nnz` nonzeros.
   bool fits(const CsrMatrix& matrix) const;
-  // "spmm_fp16_token_major_bias+relu": everything but the shape. With chains "spmm_fp16_chains_token_major_none".
+  // The operator without its shape: "spmm_fp16_token_major_bias+relu"; with chains "spmm_fp16_chains_token_major_none".
   std::string name() const;
-  // x, y, bias [M], residual; those that the epilogue does not have as well, marked so, for which plans are given null.
-  // Of sddmm x, dy and values, the last in the order of CSR. Names live forever. What loops over arrays loops over
-  // these.
+  // x, y, bias [M] and residual. Operands that the epilogue does not have are in the list too, marked as not present:
+  // plans get null for them. For sddmm: x, dy, and values in CSR order. Names live forever. Code that loops over arrays
+  // uses this list.
   std::vector<Operand> operands() const;
-  // The numbers of the epilogue that a run is given.
+  // The scalars of the epilogue, which each run sets.
   static constexpr std::array<std::string_view, 2> kScalars = {"alpha", "beta"};
-  // Error: kInvalidArgument where chains are allowed for another type than fp16, or sddmm has chains, or another
-  // epilogue than beta.
+  // Error: kInvalidArgument for chains with a type other than fp16, and for sddmm with chains or with any epilogue
+  // except beta.
   Status check() const;
-  // Of that name; its shape is 0 x 0. Error: kInvalidArgument with what is wrong.
+  // The operator of that name, with shape 0 x 0. Error: kInvalidArgument with the reason.
   static Result<OperatorSpec> parse(std::string_view name);
   bool operator==(const OperatorSpec&) const = default;
 };
 
-// The matrix whose rows are those of Y or dY: the weight, or its transpose. Applied to that matrix, gives the weight
-// back.
+// The matrix that has the rows of Y or dY: the weight, or its transpose. A second call returns the weight again.
 CsrMatrix multiplied(OperatorKind kind, CsrMatrix matrix);
 
 }  // namespace sparsmith

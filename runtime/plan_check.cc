@@ -14,7 +14,7 @@
 namespace sparsmith {
 namespace {
 
-// A kernel as its binaries state it, each on its own: the driver takes one of them.
+// A kernel with the statements of each of its binaries. The driver loads one of them.
 struct KnownKernel {
   std::vector<CubinParameters> binaries;
   std::int64_t max_threads = kMaxThreadsPerBlock;
@@ -46,7 +46,8 @@ Result<KnownKernel> read_kernel(const TunedKernel& kernel) {
   return known;
 }
 
-// The steps for one number of tokens. Beyond the buckets a grid may become too large: the run then is an error.
+// Checks the steps for one number of tokens. Above the buckets a grid may become too large; then the run returns an
+// error.
 Status check_run(const LaunchPlan& plan, const OperatorSpec& spec, const Facts& facts, std::int64_t tokens,
                  bool check_launches, const KnownKernels& kernels) {
   IntegerVariables variables = variables_without_gaps(spec, tokens);
@@ -74,7 +75,7 @@ Status check_run(const LaunchPlan& plan, const OperatorSpec& spec, const Facts& 
   return {};
 }
 
-// Each binary of each kernel takes the arguments.
+// Checks that the arguments fit each binary of each kernel.
 Status check_binaries(const LaunchPlan& plan, const KnownKernels& kernels) {
   for (const PlanStep& step : plan.steps) {
     if (step.kind != PlanStep::Kind::kLaunch) continue;
@@ -102,7 +103,7 @@ Status check_choice(const TunedWeight& weight, const TunedOperator& op, std::siz
   return {};
 }
 
-// With the facts of places that are as many as nonzeros; each update is held to the true ones.
+// Checks a writer as if each nonzero had one place. Each update is checked with the true facts.
 Status check_writer(const TunedWeight& weight, const TunedPacking& packing, const LaunchPlan& plan,
                     const KnownKernels& kernels) {
   SPARSMITH_RETURN_IF_ERROR(check_binaries(plan, kernels));
@@ -143,8 +144,8 @@ Status check_plans(const TunedContents& contents) {
   for (const TunedWeight& weight : contents.weights) {
     for (const TunedPacking& packing : weight.packings) {
       for (const TunedWriter& writer : packing.writers) {
-        const Status status = check_writer(weight, packing, writer.plan, kernels);
-        if (!status.ok()) return status.annotate(fmt::format("weight {}: writer of {}", weight.name, packing.packing));
+        SPARSMITH_RETURN_IF_ERROR(check_writer(weight, packing, writer.plan, kernels)
+                                      .annotate(fmt::format("weight {}: writer of {}", weight.name, packing.packing)));
       }
     }
     for (const TunedOperator& op : weight.operators) {

@@ -11,7 +11,7 @@ using Sizes = LaunchSizes::Sizes;
 
 constexpr std::int64_t kMaxGridX = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxGridYz = 65'535;
-// So that bytes can be rounded up and added to without overflow; a thousand times the largest memory.
+// A thousand times the largest memory. Rounding up and adding cannot overflow below it.
 constexpr std::int64_t kMaxWorkspaceBytes = std::int64_t{1} << 50;
 
 Status evaluate(const std::array<IntegerExpression, 3>& expressions, const IntegerVariables& variables, Sizes& sizes) {

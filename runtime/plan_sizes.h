@@ -1,5 +1,5 @@
-// The sizes of a launch plan's steps for one run, evaluated and held to what every GPU and the workspace allow. Loading
-// a tuned file and launching a plan both ask here, so that what loads is held to the same at each run. Internal.
+// Evaluates the sizes of a launch plan's steps for one run, and checks them against the limits of GPUs and of the
+// workspace. Loading a tuned file and launching a plan both use these checks. Internal.
 #pragma once
 
 #include <array>
@@ -10,18 +10,18 @@
 
 namespace sparsmith {
 
-// What no GPU goes beyond.
+// Limits of all GPUs.
 inline constexpr std::int64_t kMaxThreadsPerBlock = 1024;
-inline constexpr std::int64_t kMaxSharedBytes = 256 * 1024;  // of a block; 227 KB on today's largest
+inline constexpr std::int64_t kMaxSharedBytes = 256 * 1024;  // per block; the largest GPUs have 227 KB
 inline constexpr std::int64_t kMaxClusterBlocks = 16;
 
-// Rows without gaps.
+// The variables of a run whose operands have no gaps between rows.
 IntegerVariables variables_without_gaps(const OperatorSpec& spec, std::int64_t tokens);
 
-// Bytes of workspace. Error: kInvalidArgument when it is negative or beyond any memory.
+// Bytes of workspace. Error: kInvalidArgument for a negative size, or one larger than any memory.
 Result<std::int64_t> evaluate_workspace(const IntegerExpression& bytes, const IntegerVariables& variables);
 
-// Where the matmul step puts W X, which the workspace holds from there on. Error: kInvalidArgument when it does not.
+// The offset in the workspace of the matmul step's W X. Error: kInvalidArgument when W X does not fit behind it.
 Result<std::int64_t> evaluate_product(const PlanStep& step, const OperatorSpec& spec, const IntegerVariables& variables,
                                       std::int64_t workspace_bytes);
 
@@ -33,7 +33,7 @@ struct LaunchSizes {
   std::int64_t shared_bytes = 0;
   bool nothing_to_do() const { return grid[0] == 0 || grid[1] == 0 || grid[2] == 0; }
 };
-// Of a step that launches. Error: kInvalidArgument when a size is beyond the limits.
+// For a kLaunch step. Error: kInvalidArgument when a size exceeds its limit.
 Status evaluate_launch(const PlanStep& step, const IntegerVariables& variables, std::int64_t max_threads,
                        std::int64_t max_shared_bytes, LaunchSizes& sizes);
 
@@ -41,11 +41,11 @@ struct ZeroedBytes {
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
 };
-// Of a step that zeroes. Error: kInvalidArgument when a byte lies outside of the workspace.
+// For a kZero step. Error: kInvalidArgument when a byte lies outside of the workspace.
 Result<ZeroedBytes> evaluate_zero(const PlanStep& step, const IntegerVariables& variables,
                                   std::int64_t workspace_bytes);
 
-// Of an argument of kind int32, int64 or workspace. Error: kInvalidArgument when the number does not fit its kind, or
+// For an argument of kind int32, int64 or workspace. Error: kInvalidArgument when the number does not fit its kind or
 // lies outside of the workspace.
 Result<std::int64_t> evaluate_number(PlanArgument::Kind kind, const IntegerExpression& value,
                                      const IntegerVariables& variables, std::int64_t workspace_bytes);

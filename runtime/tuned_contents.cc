@@ -1,8 +1,7 @@
-// What a tuned file may hold: look-ups and validation, on the way in and on the way out alike.
+// Look-ups and validation of a tuned file's contents, for reading and for writing.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 #include <span>
@@ -10,6 +9,7 @@
 
 #include "formats/packed_format.h"
 #include "formats/places.h"
+#include "runtime/device_properties.h"
 #include "runtime/group_members.h"
 #include "runtime/token_bucket.h"
 #include "runtime/tuned_file.h"
@@ -17,40 +17,19 @@
 namespace sparsmith {
 namespace {
 
-// Of rows, columns and tokens: products stay in 64 bits below.
+// Limit of rows, columns and tokens. Below it, products fit 64 bits.
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 40;
 constexpr std::size_t kMaxNameCharacters = 4096;
-// Lists that are searched from their beginning. `tune` keeps a few packings and a choice a bucket.
+// Limits of lists with linear search. `tune` keeps a few packings, and one choice for each bucket.
 constexpr std::size_t kMaxPackings = 64;
 constexpr std::size_t kMaxArrays = 64;
 constexpr std::size_t kMaxChoices = 4096;
 
-struct Architecture {
-  int compute_capability = 0;
-  bool exact = false;  // "sm_90a": no other device
-};
-
-// Compute capability 0: not an architecture.
-Architecture parse_architecture(std::string_view text) {
-  Architecture architecture;
-  if (!text.starts_with("sm_")) return {};
-  text.remove_prefix(3);
-  if (text.ends_with('a')) {
-    architecture.exact = true;
-    text.remove_suffix(1);
-  }
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), architecture.compute_capability);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return architecture.compute_capability >= 10 && architecture.compute_capability < 10'000 ? architecture
-                                                                                           : Architecture{};
-}
-
-template <class Items, class Name>
-auto find_named(Items& items, const Name& name) -> decltype(&*items.begin()) {
-  for (auto& item : items) {
-    if (item.name == name) return &item;
-  }
-  return nullptr;
+// The item whose `member` is `value`, or null.
+template <class Items, class Value, class Member>
+const auto* find_in(const Items& items, const Value& value, const Member& member) {
+  const auto found = std::ranges::find(items, value, member);
+  return found == items.end() ? nullptr : &*found;
 }
 
 bool is_figure(double value) { return std::isfinite(value) && value >= 0; }
@@ -65,7 +44,7 @@ Status check_shape(const TunedWeight& weight) {
   return {};
 }
 
-// The array is the weight, every element of it.
+// Checks that the array has the type and size of the dense weight.
 Status check_dense(const TunedPacking& packing, std::string_view name, const TunedWeight& weight) {
   const TunedArray* values = packing.array(name);
   if (values == nullptr || values->type != weight.type ||
@@ -76,7 +55,7 @@ Status check_dense(const TunedPacking& packing, std::string_view name, const Tun
   return {};
 }
 
-// What the arguments of plans may name.
+// The names that arguments of plans may use.
 struct PlanScope {
   const TunedPacking& packing;
   std::vector<std::string_view> arrays;  // besides the packing's
@@ -105,8 +84,7 @@ Status check_names(const LaunchPlan& plan, const PlanScope& scope) {
     if (step.kind != PlanStep::Kind::kLaunch) continue;
     if (!scope.kernels.contains(step.kernel)) return invalid_input(fmt::format("there is no kernel {}", step.kernel));
     for (const PlanArgument& argument : step.arguments) {
-      const Status status = check_name_of(argument, scope);
-      if (!status.ok()) return status.annotate("kernel " + step.kernel);
+      SPARSMITH_RETURN_IF_ERROR(check_name_of(argument, scope).annotate("kernel " + step.kernel));
     }
   }
   return {};
@@ -121,8 +99,9 @@ Status check_writers(const TunedPacking& packing, const TunedWeight& weight,
                                        short_name(writer.source)));
     if (std::ranges::any_of(writer.plan.steps, [](const auto& step) { return step.kind != PlanStep::Kind::kLaunch; }))
       return invalid_input(fmt::format("packing {}: a writer only launches kernels", packing.packing));
-    const Status status = check_names(writer.plan, {packing, {kPlaces, kPlaceCopies}, {kWriterOperand}, {}, kernels});
-    if (!status.ok()) return status.annotate(fmt::format("packing {}: writer", packing.packing));
+    SPARSMITH_RETURN_IF_ERROR(
+        check_names(writer.plan, {packing, {kPlaces, kPlaceCopies}, {kWriterOperand}, {}, kernels})
+            .annotate(fmt::format("packing {}: writer", packing.packing)));
   }
   return {};
 }
@@ -180,37 +159,30 @@ Status check_operator(const TunedOperator& op, const TunedWeight& weight, const 
     if (choice.tokens <= last) return invalid_input("its buckets do not ascend from 1");
     if (choice.tokens > kMaxExtent) return invalid_input(fmt::format("a bucket of {} tokens", choice.tokens));
     last = choice.tokens;
-    const Status status = check_choice(choice, weight, op.spec, kernels);
-    if (!status.ok()) return status.annotate(fmt::format("choice for {} tokens", choice.tokens));
+    SPARSMITH_RETURN_IF_ERROR(
+        check_choice(choice, weight, op.spec, kernels).annotate(fmt::format("choice for {} tokens", choice.tokens)));
   }
   return {};
 }
 
-// Members follow each other without gap or overlap, from the first row of their group to the last.
+// Checks that members follow each other without gap or overlap, from the first row of their group to the last.
 Status check_members(const TunedWeight& weight) {
   std::int64_t next = 0;
-  const std::string* before = nullptr;
+  std::string before;
+  const auto nobody = [&](std::int64_t end) {
+    return invalid_input(fmt::format("rows {} to {} belong to no member", next, end - 1));
+  };
   for (const GroupMember& member : weight.members) {
-    if (member.first_row < next) {
-      return invalid_input(before == nullptr
-                               ? fmt::format("member {} begins in row {}", member.name, member.first_row)
-                               : fmt::format("member {} begins in row {}, inside of member {} or before it",
-                                             member.name, member.first_row, *before));
-    }
-    if (member.first_row > next) {
-      return invalid_input(fmt::format("rows {} to {} belong to no member", next, member.first_row - 1));
-    }
-    if (member.rows < 1 || member.rows > weight.rows - next) {
+    if (member.first_row < next)
+      return invalid_input(fmt::format("member {} begins in row {}{}", member.name, member.first_row, before));
+    if (member.first_row > next) return nobody(member.first_row);
+    if (member.rows < 1 || member.rows > weight.rows - next)
       return invalid_input(fmt::format("member {} has {} rows from row {} on, the group {}", member.name, member.rows,
                                        next, weight.rows));
-    }
     next += member.rows;
-    before = &member.name;
+    before = fmt::format(", inside of member {} or before it", member.name);
   }
-  if (next < weight.rows && !weight.members.empty()) {
-    return invalid_input(fmt::format("rows {} to {} belong to no member", next, weight.rows - 1));
-  }
-  return {};
+  return next < weight.rows && !weight.members.empty() ? nobody(weight.rows) : Status();
 }
 
 Status check_weight(const TunedWeight& weight, const std::set<std::string_view>& kernels) {
@@ -228,7 +200,7 @@ Status check_weight(const TunedWeight& weight, const std::set<std::string_view>&
   for (const TunedOperator& op : weight.operators) {
     const std::string kind(operator_kind_name(op.spec.kind));
     if (!kinds.insert(op.spec.kind).second) return invalid_input(fmt::format("the operator {} stands twice", kind));
-    if (const Status status = check_operator(op, weight, kernels); !status.ok()) return status.annotate(kind);
+    SPARSMITH_RETURN_IF_ERROR(check_operator(op, weight, kernels).annotate(kind));
   }
   return {};
 }
@@ -237,8 +209,7 @@ Status check_kernel(const TunedKernel& kernel) {
   if (kernel.max_shared_bytes < 0) return invalid_input("negative shared memory");
   std::set<std::string_view> architectures;
   for (const TunedKernel::Binary& binary : kernel.binaries) {
-    if (parse_architecture(binary.architecture).compute_capability == 0 ||
-        !architectures.insert(binary.architecture).second) {
+    if (compute_capability_of(binary.architecture) == 0 || !architectures.insert(binary.architecture).second) {
       return invalid_input(fmt::format("\"{}\" is no architecture, or stands twice", binary.architecture));
     }
   }
@@ -258,11 +229,11 @@ const TunedKernel::Binary* TunedKernel::binary_for(int compute_capability) const
   const Binary* best = nullptr;
   int best_rank = -1;
   for (const Binary& binary : binaries) {
-    const Architecture architecture = parse_architecture(binary.architecture);
-    const bool runs = architecture.exact ? architecture.compute_capability == compute_capability
-                                         : architecture.compute_capability / 10 == compute_capability / 10 &&
-                                               architecture.compute_capability <= compute_capability;
-    const int rank = 2 * architecture.compute_capability + (architecture.exact ? 1 : 0);
+    const int built_for = compute_capability_of(binary.architecture);
+    const bool exact = binary.architecture.ends_with('a');  // "sm_90a": no other device
+    const bool runs = exact ? built_for == compute_capability
+                            : built_for / 10 == compute_capability / 10 && built_for <= compute_capability;
+    const int rank = 2 * built_for + (exact ? 1 : 0);
     if (!runs || rank <= best_rank) continue;
     best = &binary;
     best_rank = rank;
@@ -270,11 +241,11 @@ const TunedKernel::Binary* TunedKernel::binary_for(int compute_capability) const
   return best;
 }
 
-const TunedArray* TunedPacking::array(std::string_view name) const { return find_named(arrays, name); }
+const TunedArray* TunedPacking::array(std::string_view name) const { return find_in(arrays, name, &TunedArray::name); }
 
 std::int64_t TunedPacking::bytes() const {
   std::int64_t total = 0;
-  for (const TunedArray& array : arrays) total += static_cast<std::int64_t>(array.bytes.size());
+  for (const TunedArray& array : arrays) total += std::ssize(array.bytes);
   return total;
 }
 
@@ -293,32 +264,24 @@ std::int64_t TunedWeight::packed_bytes() const {
 std::int64_t TunedWeight::dense_bytes() const { return rows * cols * static_cast<std::int64_t>(size_of(type)); }
 
 const TunedPacking* TunedWeight::packing(std::string_view packing_name) const {
-  for (const TunedPacking& packing : packings) {
-    if (packing.packing == packing_name) return &packing;
-  }
-  return nullptr;
+  return find_in(packings, packing_name, &TunedPacking::packing);
 }
 
 const TunedOperator* TunedWeight::op(OperatorKind kind) const {
-  const auto found = std::ranges::find(operators, kind, [](const TunedOperator& op) { return op.spec.kind; });
-  return found == operators.end() ? nullptr : &*found;
+  return find_in(operators, kind, [](const TunedOperator& op) { return op.spec.kind; });
 }
 
 const TunedChoice& TunedOperator::choice_for(std::int64_t tokens) const {
-  std::vector<std::int64_t> buckets;
-  buckets.reserve(choices.size());
-  for (const TunedChoice& choice : choices) buckets.push_back(choice.tokens);
-  return choices[bucket_for(tokens, buckets)];
+  return choices[bucket_for(tokens, choices, &TunedChoice::tokens)];
+}
+
+PackedView view_of(const TunedWeight& weight, const TunedPacking& packing) {
+  return {packing.packing, packing.packer_version, weight.rows,   weight.cols,
+          weight.type,     packing.arrays,         &packing.facts};
 }
 
 PackedWeight packed_weight_of(const TunedWeight& weight, const TunedPacking& packing) {
-  PackedWeight packed;
-  packed.packing = packing.packing;
-  packed.packer_version = packing.packer_version;
-  packed.rows = weight.rows;
-  packed.cols = weight.cols;
-  packed.nnz = weight.nnz;
-  packed.value_type = weight.type;
+  PackedWeight packed{packing.packing, packing.packer_version, weight.rows, weight.cols, weight.nnz, weight.type};
   packed.facts = packing.facts;
   for (const TunedArray& array : packing.arrays)
     packed.arrays.push_back({array.name, array.type, {array.bytes.begin(), array.bytes.end()}});
@@ -327,12 +290,16 @@ PackedWeight packed_weight_of(const TunedWeight& weight, const TunedPacking& pac
 
 Result<CsrMatrix> matrix_of(const TunedWeight& weight) {
   if (weight.packings.empty()) return unsupported(weight.name + ": there is no packing to unpack");
-  const Result<CsrMatrix> matrix = unpack(packed_weight_of(weight, weight.packings.front()));
+  const Result<CsrMatrix> matrix = unpack(view_of(weight, weight.packings.front()));
   return matrix.ok() ? matrix : matrix.status().annotate(weight.name);
 }
 
-const TunedWeight* TunedContents::weight(std::string_view name) const { return find_named(weights, name); }
-const TunedKernel* TunedContents::kernel(std::string_view name) const { return find_named(kernels, name); }
+const TunedWeight* TunedContents::weight(std::string_view name) const {
+  return find_in(weights, name, &TunedWeight::name);
+}
+const TunedKernel* TunedContents::kernel(std::string_view name) const {
+  return find_in(kernels, name, &TunedKernel::name);
+}
 
 Result<const TunedWeight*> TunedContents::find_weight(std::string_view name) const {
   if (const TunedWeight* const found = weight(name)) return found;
@@ -348,18 +315,15 @@ Status TunedContents::validate() const {
   std::set<std::string_view> kernel_names;
   for (const TunedKernel& kernel : kernels) {
     SPARSMITH_RETURN_IF_ERROR(check_name("kernel", kernel.name, kernel_names));
-    if (const Status status = check_kernel(kernel); !status.ok()) return status.annotate("kernel " + kernel.name);
+    SPARSMITH_RETURN_IF_ERROR(check_kernel(kernel).annotate("kernel " + kernel.name));
   }
   std::set<std::string_view> weight_names;  // and those of members: a name says one thing
   for (const TunedWeight& weight : weights) {
     SPARSMITH_RETURN_IF_ERROR(check_name("weight", weight.name, weight_names));
     for (const GroupMember& member : weight.members) {
-      const Status status = check_name("member", member.name, weight_names);
-      if (!status.ok()) return status.annotate("weight " + weight.name);
+      SPARSMITH_RETURN_IF_ERROR(check_name("member", member.name, weight_names).annotate("weight " + weight.name));
     }
-    if (const Status status = check_weight(weight, kernel_names); !status.ok()) {
-      return status.annotate("weight " + weight.name);
-    }
+    SPARSMITH_RETURN_IF_ERROR(check_weight(weight, kernel_names).annotate("weight " + weight.name));
   }
   return {};
 }

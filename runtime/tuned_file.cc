@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
-#include <set>
+#include <functional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 
-#include "base/file.h"
 #include "base/hash.h"
-#include "formats/packed_check.h"
 #include "matrix/safetensors.h"
 #include "runtime/plan_check.h"
 #include "runtime/tuned_file_json.h"
@@ -32,32 +29,29 @@ SafetensorsPart part_of(std::string name, DataType type, std::span<const std::by
           bytes};
 }
 
-// Large elements first: each tensor is then aligned to its elements.
+// The parts, with large elements first: then each tensor is aligned to its elements.
 std::vector<SafetensorsPart> parts_of(const TunedContents& contents) {
-  std::vector<std::pair<std::size_t, SafetensorsPart>> parts;
+  std::vector<SafetensorsPart> parts;
   for (const TunedWeight& weight : contents.weights) {
     for (const TunedPacking& packing : weight.packings) {
       for (const TunedArray& array : packing.arrays) {
-        parts.emplace_back(size_of(array.type),
-                           part_of(packed_tensor_name(weight, packing, array.name), array.type, array.bytes));
+        parts.push_back(part_of(packed_tensor_name(weight, packing, array.name), array.type, array.bytes));
       }
     }
   }
   for (const TunedKernel& kernel : contents.kernels) {
-    parts.emplace_back(1,
-                       part_of(source_tensor_name(kernel), DataType::kUint8, std::as_bytes(std::span(kernel.source))));
+    parts.push_back(part_of(source_tensor_name(kernel), DataType::kUint8, std::as_bytes(std::span(kernel.source))));
     for (const TunedKernel::Binary& binary : kernel.binaries) {
-      parts.emplace_back(1, part_of(cubin_tensor_name(kernel, binary.architecture), DataType::kUint8, binary.cubin));
+      parts.push_back(part_of(cubin_tensor_name(kernel, binary.architecture), DataType::kUint8, binary.cubin));
     }
   }
-  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::vector<SafetensorsPart> sorted;
-  sorted.reserve(parts.size());
-  for (auto& part : parts) sorted.push_back(std::move(part.second));
-  return sorted;
+  std::ranges::stable_sort(parts, std::greater<>(), [](const SafetensorsPart& part) {
+    return size_of(*data_type_from_safetensors_name(part.dtype));
+  });
+  return parts;
 }
 
-// The tensors of a file, each to be asked for exactly once.
+// The tensors of a file. Each must be requested exactly once.
 class TensorTable {
  public:
   TensorTable(std::span<const std::byte> file, const SafetensorsHeader& header) : file_(file) {
@@ -90,24 +84,20 @@ class TensorTable {
   std::unordered_map<std::string, const SafetensorsEntry*> entries_;
 };
 
-// Whether the packed arrays hold the weights that the description claims, and lead no kernel outside of them.
+// Checks that the packed arrays hold the described weights, and that no kernel accesses memory outside of them.
 Status check_packed_arrays(const TunedContents& contents, int threads) {
   if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   for (const TunedWeight& weight : contents.weights) {
     const PackedClaim claim{weight.nnz, weight.pattern_hash, weight.value_hash};
     for (const TunedPacking& packing : weight.packings) {
-      std::vector<PackedArrayView> arrays;
-      for (const TunedArray& array : packing.arrays) arrays.push_back({array.name, array.type, array.bytes});
-      const PackedView view{packing.packing, packing.packer_version, weight.rows, weight.cols, weight.type,
-                            arrays,          &packing.facts};
-      const Status status = check_packed(view, claim, PackedCheck::kContents, threads);
+      const Status status = check_packed(view_of(weight, packing), claim, PackedCheck::kContents, threads);
       if (!status.ok()) return invalid_input(status.message()).annotate("weight " + weight.name);
     }
   }
   return {};
 }
 
-// A description may take some memory of its own and as much as the file, which holds weights as a rule.
+// The memory limit of a description is this plus the size of the file, which mostly holds weights.
 constexpr std::size_t kDescriptionBytes = std::size_t{16} << 20;
 
 Result<TunedContents> parse_contents(std::span<const std::byte> file, const LoadOptions& options) {
@@ -125,12 +115,8 @@ Result<TunedContents> parse_contents(std::span<const std::byte> file, const Load
   }
   TensorTable table(file, header);
   SPARSMITH_ASSIGN_OR_RETURN(TunedContents contents,
-                             tuned_contents_from_json(
-                                 *description,
-                                 [&table](const std::string& name, DataType type, const std::string& hash) {
-                                   return table.take(name, type, hash);
-                                 },
-                                 kDescriptionBytes + file.size()));
+                             tuned_contents_from_json(*description, std::bind_front(&TensorTable::take, &table),
+                                                      kDescriptionBytes + file.size()));
   SPARSMITH_RETURN_IF_ERROR(table.check_all_taken());
   SPARSMITH_RETURN_IF_ERROR(contents.validate());
   SPARSMITH_RETURN_IF_ERROR(check_plans(contents));
@@ -140,23 +126,11 @@ Result<TunedContents> parse_contents(std::span<const std::byte> file, const Load
 
 }  // namespace
 
-struct TunedFile::State {
-  std::optional<MappedFile> file;  // none when the bytes are the caller's
-  TunedContents contents;
-};
-
-TunedFile::TunedFile(std::unique_ptr<State> state) : state_(std::move(state)) {}
-TunedFile::TunedFile(TunedFile&&) noexcept = default;
-TunedFile& TunedFile::operator=(TunedFile&&) noexcept = default;
-TunedFile::~TunedFile() = default;
-
-const TunedContents& TunedFile::contents() const { return state_->contents; }
-
 Result<TunedFile> TunedFile::open(const std::string& path, const LoadOptions& options) {
   SPARSMITH_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
   Result<TunedContents> contents = parse_contents(file.bytes(), options);
   if (!contents.ok()) return contents.status().annotate(path);
-  return TunedFile(std::make_unique<State>(State{std::move(file), std::move(contents).value()}));
+  return TunedFile(std::move(file), std::move(contents).value());
 }
 
 Result<TunedFile> TunedFile::parse(std::span<const std::byte> bytes, const LoadOptions& options) {
@@ -164,7 +138,7 @@ Result<TunedFile> TunedFile::parse(std::span<const std::byte> bytes, const LoadO
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % kAlignment != 0)
     return invalid_argument(fmt::format("the file's bytes are not aligned to {}", kAlignment));
   SPARSMITH_ASSIGN_OR_RETURN(TunedContents contents, parse_contents(bytes, options));
-  return TunedFile(std::make_unique<State>(State{std::nullopt, std::move(contents)}));
+  return TunedFile(std::nullopt, std::move(contents));
 }
 
 Status write_tuned_file(const std::string& path, const TunedContents& contents) {

@@ -1,19 +1,20 @@
-// The tuned file: packed weights, kernels, launch plans and the choices that lead to them, in one safetensors file.
-// docs/tuned_file.md describes the format.
+// The tuned file: packed weights, kernels, launch plans and choices, in one safetensors file. docs/tuned_file.md
+// describes the format.
 //
-// Contents hold views, not copies, of arrays, cubins and sources: when writing, of what the caller keeps; when reading,
-// of the mapped file. Plain values, safe to read from any thread.
+// Contents hold views of arrays, cubins and sources, not copies. A writer's views point to the caller's memory, a
+// reader's views to the mapped file. Plain values, safe to read from any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
+#include "formats/packed_check.h"
 #include "formats/packed_weight.h"
 #include "matrix/csr_matrix.h"
 #include "runtime/launch_plan.h"
@@ -24,7 +25,7 @@
 
 namespace sparsmith {
 
-// A kernel that plans name, with what each way to run it needs.
+// A kernel of the plans: its source for the emulator, and its binaries for GPUs.
 struct TunedKernel {
   struct Binary {
     std::string architecture;  // "sm_80", "sm_90a"
@@ -33,22 +34,18 @@ struct TunedKernel {
   std::string name;
   std::string closure_hash;
   std::int64_t max_shared_bytes = 0;  // dynamic shared memory that a launch may ask for
-  std::string_view source;            // for the emulator and for people
+  std::string_view source;            // for the emulator and for readers
   std::vector<Binary> binaries;
 
-  // The best binary for a device of this compute capability (90 for 9.0), or null: the same major number and a minor
-  // number no higher; "sm_90a" on exactly 9.0, and there rather than "sm_90".
+  // The best binary for a device of this compute capability (90 for 9.0), or null. A binary fits when its major number
+  // is the same and its minor number is not higher. "sm_90a" fits only 9.0, and is preferred there to "sm_90".
   const Binary* binary_for(int compute_capability) const;
 };
 
-struct TunedArray {
-  std::string name;  // what plans bind to
-  DataType type = DataType::kUint8;
-  std::span<const std::byte> bytes;
-};
+using TunedArray = PackedArrayView;
 
-// How new values are written into a packing (generator/value_writer.h): a plan with the operand kWriterOperand, [nnz]
-// in the order of the pattern. It binds to the packing's arrays and facts and to those of add_places().
+// A plan that writes new values into a packing (generator/value_writer.h). Its operand kWriterOperand holds the values,
+// [nnz] in the order of the pattern. The plan binds to the arrays and facts of the packing and of add_places().
 struct TunedWriter {
   DataType source = DataType::kFloat32;  // of the new values
   LaunchPlan plan;
@@ -61,34 +58,34 @@ struct TunedPacking {
   int packer_version = 1;
   Facts facts;
   std::vector<TunedArray> arrays;
-  std::vector<TunedWriter> writers;  // at most one of each source
+  std::vector<TunedWriter> writers;  // at most one for each source type
 
   const TunedArray* array(std::string_view name) const;  // null when there is none
   std::int64_t bytes() const;
 };
 TunedPacking view_of(const PackedWeight& packed);
-// Of the dense weight, [M][K] row-major in the array.
+// The packing of a dense weight: one array, [M][K] row-major.
 inline constexpr std::string_view kDensePacking = "dense";
 inline constexpr std::string_view kDenseArray = "values";
 
-// What runs for a bucket of N, and why.
+// The plan for one bucket of N, and the reasons for it.
 struct TunedChoice {
   enum class Evidence : std::uint8_t { kMeasured, kPredicted };
 
-  std::int64_t tokens = 1;  // the bucket: the largest N that it is for
+  std::int64_t tokens = 1;  // the bucket: the largest N of this choice
   std::string packing;
   LaunchPlan plan;
   Evidence evidence = Evidence::kPredicted;
   double median_us = 0;
-  double dense_us = 0;  // the operator on the dense weight; 0: not known
+  double dense_us = 0;  // time of the operator on the dense weight; 0: not known
   std::string config;   // Config::text()
-  std::string reason;   // why it was chosen, in one line
+  std::string reason;   // the reason for the choice, in one line
 };
 
-// What is computed from a weight, and how.
+// An operator on a weight, with a choice for each bucket.
 struct TunedOperator {
   OperatorSpec spec;
-  std::vector<TunedChoice> choices;  // ascending in tokens, at least one
+  std::vector<TunedChoice> choices;  // in ascending order of tokens, at least one
 
   const TunedChoice& choice_for(std::int64_t tokens) const;
 };
@@ -101,27 +98,28 @@ struct TunedWeight {
   std::int64_t nnz = 0;
   std::string pattern_hash;
   std::string value_hash;
-  std::vector<GroupMember> members;  // of a group, in the order of its rows; empty: it is no group
+  std::vector<GroupMember> members;  // in the order of their rows; empty: the weight is no group
   std::vector<TunedPacking> packings;
-  std::vector<TunedOperator> operators;  // at most one of each kind
+  std::vector<TunedOperator> operators;  // at most one for each kind
 
-  std::int64_t packed_bytes() const;  // on the GPU, of all packings
-  std::int64_t dense_bytes() const;   // of the dense weight in its type
+  std::int64_t packed_bytes() const;  // bytes of all packings on the GPU
+  std::int64_t dense_bytes() const;   // bytes of the dense weight in its type
   const TunedPacking* packing(std::string_view packing_name) const;
   const TunedOperator* op(OperatorKind kind) const;  // null when there is none
 };
 
-// A packing of a tuned file as a packed weight of its own.
+// A packing of a tuned file as a view, for checks and unpacking, and as a separate packed weight.
+PackedView view_of(const TunedWeight& weight, const TunedPacking& packing);
 PackedWeight packed_weight_of(const TunedWeight& weight, const TunedPacking& packing);
 
-// The weight that a tuned file holds in one of its packings. Error: kUnsupported when this build knows none of them,
+// The weight, unpacked from one of its packings. Error: kUnsupported when this build knows none of the packings,
 // kInvalidInput when the arrays do not fit together.
 Result<CsrMatrix> matrix_of(const TunedWeight& weight);
 
-// Where a tuned file comes from. Texts for people and reports; empty: not known.
+// The origin of a tuned file. Texts for readers and reports; empty: not known.
 struct TunedProvenance {
   std::string sparsmith_version;
-  std::string device_class;  // of the device it was tuned on, or for
+  std::string device_class;  // of the device that the file was tuned on or for
   std::string device_name;
   std::string driver_version;
   std::string compiler_version;  // NVRTC
@@ -136,39 +134,37 @@ struct TunedContents {
 
   const TunedWeight* weight(std::string_view name) const;
   const TunedKernel* kernel(std::string_view name) const;
-  // The weight called `name`. Error: kNotFound, with the group where it is a member of one, or the names that there
-  // are.
+  // The weight called `name`. Error: kNotFound, with the group when `name` is a member of a group, else with the
+  // existing names.
   Result<const TunedWeight*> find_weight(std::string_view name) const;
 
-  // Ok when names are unique, members share out the rows of their group, operators are of their weight, every choice's
-  // packing, plan arrays and kernels exist, sizes agree, and figures are finite. Error: kInvalidInput, naming the
-  // weight. plan_check.h counts plans against kernels.
+  // Ok when names are unique, the members divide the rows of their group, operators fit their weight, every choice's
+  // packing, plan arrays and kernels exist, sizes agree, and figures are finite. Error: kInvalidInput, which names the
+  // weight. plan_check.h compares plans with kernels.
   Status validate() const;
 };
 
-// Writes `contents` whole or not at all. Errors: kInvalidInput when validate() or check_plans() says so, kIoError.
+// Writes `contents` completely or not at all. Errors: kInvalidInput from validate() and check_plans(); kIoError.
 Status write_tuned_file(const std::string& path, const TunedContents& contents);
 
-// A tuned file mapped for reading. Movable; contents() lives as long as it does.
+// A tuned file mapped for reading. Movable; contents() lives as long as the object.
 class TunedFile {
  public:
-  // Maps the file and checks all of it: layout, every hash, validate(), check_plans() and, unless it is trusted, what
-  // the packed arrays hold. Needs no device. Errors: kNotFound, kIoError, kInvalidInput; all name the file.
+  // Maps the file and checks its layout, every hash, validate(), check_plans() and, unless the file is trusted, the
+  // contents of the packed arrays. Needs no device. Errors: kNotFound, kIoError, kInvalidInput; all name the file.
   static Result<TunedFile> open(const std::string& path, const LoadOptions& options = {});
 
-  // The same of bytes in memory, aligned to 8, which must outlive the object. Error: also kInvalidArgument.
+  // The same for bytes in memory. They must be aligned to 8 and outlive the object. Error: also kInvalidArgument.
   static Result<TunedFile> parse(std::span<const std::byte> bytes, const LoadOptions& options = {});
 
-  TunedFile(TunedFile&&) noexcept;
-  TunedFile& operator=(TunedFile&&) noexcept;
-  ~TunedFile();
-
-  const TunedContents& contents() const;
+  const TunedContents& contents() const { return contents_; }
 
  private:
-  struct State;
-  explicit TunedFile(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  TunedFile(std::optional<MappedFile> file, TunedContents contents)
+      : file_(std::move(file)), contents_(std::move(contents)) {}
+
+  std::optional<MappedFile> file_;  // no value when the bytes belong to the caller
+  TunedContents contents_;
 };
 
 }  // namespace sparsmith

@@ -15,24 +15,9 @@ Result<Device> Device::open(int ordinal) {
   return Device(std::move(context));
 }
 
-Device::Device(std::shared_ptr<const CudaContext> context) : context_(std::move(context)) {}
-Device::Device(const Device&) = default;
-Device::Device(Device&&) noexcept = default;
-Device& Device::operator=(const Device&) = default;
-Device& Device::operator=(Device&&) noexcept = default;
-Device::~Device() = default;
-
 int Device::ordinal() const { return context_->ordinal(); }
 std::string Device::name() const { return context_->properties().name; }
 int Device::compute_capability() const { return context_->properties().compute_capability; }
-
-Operator::Operator(std::shared_ptr<const LoadedModel> model, const LoadedOperator* loaded)
-    : model_(std::move(model)), loaded_(loaded) {}
-Operator::Operator(const Operator&) = default;
-Operator::Operator(Operator&&) noexcept = default;
-Operator& Operator::operator=(const Operator&) = default;
-Operator& Operator::operator=(Operator&&) noexcept = default;
-Operator::~Operator() = default;
 
 const std::string& Operator::name() const { return loaded_->weight; }
 
@@ -66,14 +51,6 @@ Status Operator::run(const RunArguments& arguments, void* stream) const {
   Status status = loaded_->run(*model_->context, arguments, static_cast<CUstream>(stream));
   return status.ok() ? status : status.annotate(name());
 }
-
-Weight::Weight(std::shared_ptr<const LoadedModel> model, const LoadedWeight* loaded)
-    : model_(std::move(model)), loaded_(loaded) {}
-Weight::Weight(const Weight&) = default;
-Weight::Weight(Weight&&) noexcept = default;
-Weight& Weight::operator=(const Weight&) = default;
-Weight& Weight::operator=(Weight&&) noexcept = default;
-Weight::~Weight() = default;
 
 const WeightInfo& Weight::info() const { return loaded_->info; }
 
@@ -121,13 +98,6 @@ Result<TunedModel> TunedModel::load(const TunedFile& file, const Device& device,
                              LoadedModel::load(file.contents(), device.context_, options));
   return TunedModel(std::move(model));
 }
-
-TunedModel::TunedModel(std::shared_ptr<const LoadedModel> model) : model_(std::move(model)) {}
-TunedModel::TunedModel(const TunedModel&) = default;
-TunedModel::TunedModel(TunedModel&&) noexcept = default;
-TunedModel& TunedModel::operator=(const TunedModel&) = default;
-TunedModel& TunedModel::operator=(TunedModel&&) noexcept = default;
-TunedModel::~TunedModel() = default;
 
 std::vector<std::string> TunedModel::names() const {
   std::vector<std::string> names;

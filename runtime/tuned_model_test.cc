@@ -15,10 +15,10 @@
 #include "base/file.h"
 #include "base/temporary_directory.h"
 #include "formats/csr.h"
-#include "runtime/fake_cuda_driver.h"
-#include "runtime/host_allocations.h"
 #include "runtime/loaded_model.h"
-#include "runtime/tuned_model_fixture.h"
+#include "tests/support/fake_cuda_driver.h"
+#include "tests/support/host_allocations.h"
+#include "tests/support/tuned_model_fixture.h"
 
 namespace sparsmith {
 namespace {

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "generator/ablation.h"
 #include "generator/family.h"
-#include "search/contender.h"
-#include "search/device_session.h"
-#include "search/kernel_store.h"
-#include "search/packings.h"
+#include "search/trial/device_session.h"
+#include "search/trial/kernel_store.h"
+#include "search/trial/trial.h"
 
 namespace sparsmith {
 namespace {
@@ -55,14 +55,14 @@ class AblationRun {
     if (packed == weight.packings.end()) return internal_error("the report has no " + bucket.candidate.packing);
     const Problem problem{bucket.spec, bucket.tokens, report_.device};
     std::vector<Ablation> parts;
-    const std::vector<Contender> builds = builds_of(bucket.candidate.config, problem, *packed, parts, times);
+    const std::vector<Trial> builds = builds_of(bucket.candidate.config, problem, *packed, parts, times);
     if (builds.empty()) {
       return times.missing.empty() ? unsupported(bucket.candidate.config.family + " has no builds without a part")
                                    : unsupported(times.missing.begin()->second);
     }
-    SPARSMITH_ASSIGN_OR_RETURN(LoadedCandidate whole, loaded_choice(bucket.candidate));
-    std::vector<LoadedCandidate> timed = {std::move(whole)};
-    for (const Contender& build : builds) timed.push_back(build.loaded);
+    SPARSMITH_ASSIGN_OR_RETURN(CompiledCandidate whole, loaded_choice(bucket.candidate));
+    std::vector<CompiledCandidate> timed = {std::move(whole)};
+    for (const Trial& build : builds) timed.push_back(build.loaded);
     if (!session_.has_packing(packed->packing)) SPARSMITH_RETURN_IF_ERROR(session_.add_packing(*packed));
     SPARSMITH_RETURN_IF_ERROR(session_.set_tokens(bucket.tokens, options_.seed));
     SPARSMITH_ASSIGN_OR_RETURN(std::vector<Timing> timings, session_.time_unverified(timed, options_.timing));
@@ -72,8 +72,8 @@ class AblationRun {
   }
 
   // The chosen kernels with the binaries that were measured.
-  Result<LoadedCandidate> loaded_choice(const Candidate& candidate) const {
-    LoadedCandidate loaded = loaded_candidate(candidate);
+  Result<CompiledCandidate> loaded_choice(const Candidate& candidate) const {
+    CompiledCandidate loaded = loaded_candidate(candidate);
     for (std::size_t i = 0; i < loaded.kernels.size(); ++i) {
       const auto image = std::ranges::find_if(
           report_.images, [&](const KernelImages& each) { return each.kernel.name == loaded.kernels[i].name; });
@@ -85,30 +85,30 @@ class AblationRun {
   }
 
   // Those that can be made and compiled, and in `parts` what each lacks; why the others cannot goes to `times`.
-  std::vector<Contender> builds_of(const Config& config, const Problem& problem, const PackedWeight& packed,
-                                   std::vector<Ablation>& parts, AblationTimes& times) {
+  std::vector<Trial> builds_of(const Config& config, const Problem& problem, const PackedWeight& packed,
+                               std::vector<Ablation>& parts, AblationTimes& times) {
     const Family& made_by = *family(config.family);
-    std::vector<Contender> builds;
-    for (const Ablation part : made_by.ablations(config)) {
-      auto candidate = made_by.generate_without(part, config, problem, packed);
+    std::vector<Trial> builds;
+    for (const Ablation part : ablations(made_by)) {
+      auto candidate = generate_without(part, made_by, config, problem, packed);
       if (!candidate.ok()) {
         times.missing[part] = candidate.status().message();
         continue;
       }
       if (problem.device.compute_capability >= kProgrammaticFrom)
         launch_programmatically(candidate->plan, options_.timing.programmatic);
-      Contender& build = builds.emplace_back();
+      Trial& build = builds.emplace_back();
       build.candidate = *std::move(candidate);
       build.loaded = loaded_candidate(build.candidate);
       parts.push_back(part);
     }
     std::vector<const Candidate*> candidates;
-    for (const Contender& build : builds) candidates.push_back(&build.candidate);
+    for (const Trial& build : builds) candidates.push_back(&build.candidate);
     kernels_.ensure(candidates, KernelStore::Urgency::kNow);
     for (std::size_t i = builds.size(); i-- > 0;) {
-      const Status attached = attach_binaries(kernels_, problem.device, builds[i]);
-      if (attached.ok()) continue;
-      times.missing[parts[i]] = attached.message();
+      attach_binaries(kernels_, problem.device, builds[i]);
+      if (builds[i].state != Trial::State::kRejected) continue;
+      times.missing[parts[i]] = builds[i].reason;
       builds.erase(builds.begin() + static_cast<std::ptrdiff_t>(i));
       parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i));
     }
@@ -126,7 +126,7 @@ class AblationRun {
 Status time_ablations(std::span<const WeightInput> weights, const TuneOptions& options, const TuneResources& resources,
                       TuneReport& report) {
   CsrMatrix matrix;  // the session refers to it
-  SPARSMITH_ASSIGN_OR_RETURN(DeviceSession session, DeviceSession::open(resources.measurers.front()));
+  SPARSMITH_ASSIGN_OR_RETURN(DeviceSession session, DeviceSession::open(resources.workers.front()));
   AblationRun run(options, resources, report, std::move(session));
   for (std::size_t i = 0; i < report.weights.size(); ++i) {
     WeightResult& weight = report.weights[i];

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "cache/cache.h"
-#include "search/tuner_fixture.h"
+#include "tests/support/tune_fixture.h"
 
 namespace sparsmith {
 namespace {
@@ -18,14 +18,14 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-class AblationTimingTest : public TunerTest {
+class AblationTimingTest : public TuneTest {
  protected:
   void SetUp() override {
-    TunerTest::SetUp();
+    TuneTest::SetUp();
     options_.tokens = {8};
     options_.type = DataType::kFloat16;
     options_.selection.families = {"bitmap"};
-    device_.time_us = [](const LoadedCandidate& candidate) {
+    device_.time_us = [](const CompiledCandidate& candidate) {
       const std::string& name = candidate.kernels.front().name;
       return name.ends_with("_copy_only")     ? 2
              : name.ends_with("_no_multiply") ? 4
@@ -39,7 +39,7 @@ class AblationTimingTest : public TunerTest {
     EXPECT_TRUE(cache.ok()) << cache.status().to_string();
     const auto compiler = scripted_compiler(compiles_);
     TuneResources resources;
-    resources.measurers = {scripted_measurers(device_)};
+    resources.workers = {scripted_workers(device_)};
     resources.compiler = compiler.get();
     resources.cache = &*cache;
     resources.interrupted = interrupted_;
@@ -104,7 +104,7 @@ TEST_F(AblationTimingTest, WhatIsNotTimedSaysWhy) {
 
 TEST_F(AblationTimingTest, ABuildThatTakesItsWorkerDownHarmsNobody) {
   TuneReport report = run(weights_);
-  device_.fault = [](const LoadedCandidate& candidate) {
+  device_.fault = [](const CompiledCandidate& candidate) {
     return candidate.kernels.front().name.ends_with("_copy_only") ? DeviceScript::Fault::kDiesWhenTimed
                                                                   : DeviceScript::Fault::kNone;
   };
@@ -124,7 +124,7 @@ TEST_F(AblationTimingTest, OnlyGeneratedChoicesAreTaken) {
 TEST_F(AblationTimingTest, ASparseChoiceIsTakenThoughDenseStaysAtAnotherN) {
   options_.tokens = {8, 64};
   device_.dense_us = 50;
-  device_.time_us = [this](const LoadedCandidate&) { return device_.tokens == 8 ? 6.0 : 100.0; };
+  device_.time_us = [this](const CompiledCandidate&) { return device_.tokens == 8 ? 6.0 : 100.0; };
   TuneReport report = run(weights_);
   ASSERT_EQ(report.weights.at(0).buckets.size(), 2U);
   ASSERT_FALSE(report.weights[0].buckets[0].is_baseline());

@@ -1,9 +1,9 @@
-// Break-even sparsity: from which share of zeros on a tuned kernel takes no longer than the dense product, found by
-// bisection over drawn weights.
+// Break-even sparsity: the least share of zeros with which a tuned kernel is no slower than dense, by bisection over
+// drawn weights.
 //
-// That more zeros make a weight faster is likely, not sure: kernels, packings and noise change in between. So the whole
-// range is looked at in a few points first, both ends among them; what is then bisected is the last change from dense
-// to sparse, and earlier ones are reported.
+// More zeros usually make a weight faster, but not always: kernels, packings and noise differ. So a few points of the
+// whole range are measured first, both ends among them. The last change from dense to sparse is bisected; earlier
+// changes are reported.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 #include <vector>
 
 #include "matrix/synthesis.h"
-#include "search/tuner.h"
+#include "search/tune.h"
 
 namespace sparsmith {
 
-// What the tuner chose for one drawn weight at one N.
+// The choice for one drawn weight at one N.
 struct BreakEvenProbe {
   double sparsity = 0;
   bool sparse = false;  // a sparse kernel was chosen; otherwise dense stays
-  std::string choice;   // a config, or the vendor's name
+  std::string choice;   // a config
   double us = 0;        // of the choice
   double dense_us = 0;  // 0: not known
   std::string evidence;
@@ -31,8 +31,8 @@ struct BreakEvenProbe {
 struct BreakEvenRange {
   double low = 0.3;  // sparsities; low < high
   double high = 0.95;
-  int points = 5;           // looked at first, evenly spaced, both ends among them; at least 2
-  double tolerance = 0.01;  // how far apart dense and sparse may be left
+  int points = 5;           // measured first, evenly spaced, both ends among them; at least 2
+  double tolerance = 0.01;  // the largest distance between dense_at and sparse_at
 };
 
 struct BreakEven {
@@ -48,11 +48,11 @@ using MeasureProbes = std::function<Result<std::vector<BreakEvenProbe>>(std::spa
 //   Errors: kInvalidArgument for a range that is none; what `measure` says.
 Result<BreakEven> find_break_even(const BreakEvenRange& range, const MeasureProbes& measure);
 
-// What tune() is called by: resources and all but the weights are the caller's.
+// Calls tune() with the caller's resources and options.
 using TuneWeights = std::function<Result<TuneReport>(std::span<const WeightInput> weights, const TuneOptions& options)>;
 
-// The same for one N: each weight is drawn as `weight` says, but for its sparsity, and tuned for this N alone, so that
-// no other N has a say in which packings are kept.
+// The same for one N. Each weight is drawn as `weight` says, but for its sparsity, and tuned for this N alone, so that
+// other N do not influence the kept packings.
 //   Errors: kInvalidArgument for a weight that cannot be drawn; kUnsupported where dense is not known, or a weight was
 //   not tuned, with why not (also: interrupted); what `tune` says.
 Result<BreakEven> break_even_of_drawn(const SynthesisSpec& weight, std::int64_t tokens, const TuneOptions& options,

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "search/tuner_fixture.h"
+#include "tests/support/tune_fixture.h"
 
 namespace sparsmith {
 namespace {
@@ -87,15 +87,15 @@ TEST(FindBreakEvenTest, SaysWhatMakesNoSense) {
 }
 
 // Weights that are drawn and tuned, on a device where a kernel takes as long as its packing has bytes.
-class BreakEvenOfDrawnTest : public TunerTest {
+class BreakEvenOfDrawnTest : public TuneTest {
  protected:
   static constexpr double kBytesPerMicrosecond = 1000;
   SynthesisSpec spec_{.rows = 128, .cols = 256, .data_type = DataType::kFloat16, .seed = 3};
 
   void SetUp() override {
-    TunerTest::SetUp();
+    TuneTest::SetUp();
     device_.dense_us = 128 * 256 * 2 / kBytesPerMicrosecond;
-    device_.time_us = [this](const LoadedCandidate& candidate) {
+    device_.time_us = [this](const CompiledCandidate& candidate) {
       return static_cast<double>(device_.packed_bytes.at(candidate.packing)) / kBytesPerMicrosecond;
     };
   }

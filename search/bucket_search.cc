@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
-#include <string>
 #include <utility>
 
 #include "base/log.h"
@@ -13,54 +13,94 @@
 namespace sparsmith {
 namespace {
 
-DeviceSearchOptions search_options(const TuneContext& context, std::vector<const StopCondition*> stop,
-                                   std::function<void(std::size_t)> progress) {
-  DeviceSearchOptions options;
-  options.policy = context.options->timing;
-  options.recall = !context.record;
-  options.limit = !context.record;
-  options.vendors = context.options->vendors;
-  options.stop = std::move(stop);
-  options.progress = std::move(progress);
-  return options;
+using State = Trial::State;
+
+// A candidate is too slow if its launches take kTooSlow times the best candidate's and kSubmissionUs longer. Short
+// kernels that are launched one by one seem to take the time of their submission.
+constexpr double kTooSlow = 4;
+constexpr double kSubmissionUs = 200;
+// Limit of a candidate's call on a GPU: these seconds, and this many launches of the best candidate. Most of the time
+// is the host's work, on a machine with other load.
+constexpr double kPatienceSeconds = 20;
+constexpr double kLaunchesOfACall = 20'000;
+
+void finish(MeasurementLog& log, const Trial& trial) {
+  log.finish(trial.status, trial.reason, trial.timing, trial.verification.max_error_over_bound, trial.unjudged);
 }
 
-std::vector<const StopCondition*> conditions(const TuneContext& context, const OutOfTime& out_of_time,
-                                             const CandidateLimit& enough) {
-  if (context.options->strategy == StrategyKind::kRace) return {&out_of_time};
-  return {&out_of_time, &enough};
+void enter(Trial& trial, Timing timing) {
+  trial.timing = std::move(timing);
+  trial.final_us = trial.timing.samples_us;
+  trial.in_final = true;
+  trial.recalled = false;
+}
+
+// One that fails is unsupported, with the reason as detail.
+std::vector<VendorTiming> measure_vendors(DeviceSession& session, MeasurementLog& log,
+                                          const std::vector<std::string>& names, const TimingPolicy& policy) {
+  std::vector<VendorTiming> vendors;
+  for (const std::string& name : names) {
+    CandidateIdentity library;
+    library.config = "vendor:" + name;
+    log.begin(library);
+    auto timing = session.vendor(name, policy);
+    VendorTiming vendor;
+    if (timing.ok()) {
+      vendor = std::move(*timing);
+    } else {
+      vendor.supported = false;
+      vendor.detail = timing.status().message();
+    }
+    vendor.name = name;
+    log.finish(vendor.supported ? MeasurementStatus::kOk : MeasurementStatus::kFailed, vendor.detail, vendor.timing,
+               vendor.verification.max_error_over_bound);
+    vendors.push_back(std::move(vendor));
+  }
+  return vendors;
+}
+
+// False when it was rejected.
+bool verify(DeviceSession& session, Trial& trial) {
+  auto verification = timed(trial.seconds.verify, [&] { return session.verify(trial.loaded); });
+  if (!verification.ok()) {
+    trial.reject(verification.status());
+    return false;
+  }
+  trial.verification = std::move(*verification);
+  if (!trial.verification.ok) {
+    trial.reject(MeasurementStatus::kWrong, trial.verification.reason);
+    return false;
+  }
+  trial.verified_in = session.epoch();
+  return true;
 }
 
 }  // namespace
 
-BucketSearch::BucketSearch(const TuneContext& context, Bucket& bucket, MeasurementLog log, PreparedSignal& signal)
-    : context_(context),
+BucketSearch::BucketSearch(const TuneRun& run, Bucket& bucket, MeasurementLog log, PreparedSignal& signal, Hooks hooks)
+    : run_(run),
       bucket_(bucket),
-      contenders_(*bucket.search),
+      trials_(*bucket.search),
       log_(std::move(log)),
       signal_(signal),
-      strategy_(make_strategy(context.options->strategy, contenders_.points(), context.options->seed)),
-      out_of_time_([&context] { return context.interrupted() || context.out_of_time(); }),
-      enough_(context.options->most_candidates()),
-      search_(log_, contenders_, *strategy_,
-              search_options(context, conditions(context, out_of_time_, enough_),
-                             [this](std::size_t tried) { tell(tried); })) {}
+      hooks_(std::move(hooks)),
+      strategy_(make_strategy(run.options.strategy, trials_.points())),
+      rounds_(*strategy_, trials_.points(),
+              {.most_candidates = races() ? SearchEnd().most_candidates : run.options.most_candidates,
+               .out_of_time = [this] { return run_.interrupted() || hooks_.out_of_time(); }}) {}
 
-// Nobody knows how many a race will try beyond those that were selected.
-void BucketSearch::tell(std::size_t tried) const {
-  if (!context_.progress) return;
-  const SearchPoints& points = contenders_.points();
-  const std::size_t most = context_.options->most_candidates();
-  const std::size_t total = races() ? std::max(tried, points.selected.size()) : std::min(points.points.size(), most);
-  context_.progress(fmt::format("N = {}", bucket_.tokens), std::min(tried, total), total);
+std::vector<std::size_t> BucketSearch::requested() const {
+  std::vector<std::size_t> points;
+  for (const TrialRequest& request : rounds_.batch()) points.push_back(request.point);
+  return points;
 }
 
 void BucketSearch::prepare_first() {
-  if (search_.propose()) {
+  if (rounds_.propose()) {
     // The race asks for all that was selected, in two batches.
-    contenders_.make(races() ? contenders_.points().selected : search_.proposed());
-    contenders_.add_candidates(first_);
-    context_.kernels->request(first_);
+    trials_.make(races() ? trials_.points().selected : requested());
+    trials_.add_candidates(first_);
+    run_.kernels->request(first_);
   }
   compile(KernelStore::Urgency::kSoon);
 }
@@ -77,36 +117,228 @@ void BucketSearch::compile(KernelStore::Urgency urgency) {
 
 Status BucketSearch::prepare(KernelStore::Urgency urgency) {
   try {
-    const std::vector<std::size_t> points = search_.proposed();
-    contenders_.make(points);
-    contenders_.compile(points, urgency);
-    return context_.kernels->health();
+    const std::vector<std::size_t> points = requested();
+    trials_.make(points);
+    trials_.compile(points, urgency, [this](std::size_t done, std::size_t total) {
+      if (hooks_.progress) hooks_.progress("compile", done, total);
+    });
+    return run_.kernels->health();
   } catch (const std::exception& error) {
     return io_error(fmt::format("candidates for N = {} cannot be prepared: {}", bucket_.tokens, error.what()));
   }
 }
 
 void BucketSearch::hurry() {
-  context_.kernels->hurry(first_);
+  run_.kernels->hurry(first_);
   first_.clear();
 }
 
-Result<bool> BucketSearch::advance() {
+Result<bool> BucketSearch::advance(DeviceSession& session) {
   SPARSMITH_RETURN_IF_ERROR(preparation_.get());
+  session_ = &session;
   double seconds = 0;
-  {
-    const Stopwatch stopwatch(seconds);
-    SPARSMITH_RETURN_IF_ERROR(context_.session->set_tokens(bucket_.tokens, context_.options->seed));
-    SPARSMITH_RETURN_IF_ERROR(search_.attempt(*context_.session));
-  }
-  log_debug("weight {}, N = {}: {} candidates tried in {:.2f} s", context_.index, bucket_.tokens,
-            search_.proposed().size(), seconds);
-  if (search_.propose()) {
+  const Status tried = timed(seconds, [&]() -> Status {
+    SPARSMITH_RETURN_IF_ERROR(session.set_tokens(bucket_.tokens, run_.options.seed));
+    limit_candidates();
+    SPARSMITH_RETURN_IF_ERROR(trials_.load(session, requested()));
+    return rounds_.attempt(*this);
+  });
+  if (!tried.ok()) return tried;
+  log_debug("N = {}: {} candidates tried in {:.2f} s", bucket_.tokens, requested().size(), seconds);
+  if (rounds_.propose()) {
     compile(KernelStore::Urgency::kNow);
     return false;
   }
-  SPARSMITH_ASSIGN_OR_RETURN(bucket_.complete, search_.final(*context_.session, bucket_.vendors));
+  SPARSMITH_RETURN_IF_ERROR(final());
   return true;
+}
+
+// How many a race will try beyond the selected candidates is not known.
+void BucketSearch::tell() const {
+  if (!hooks_.progress) return;
+  const SearchPoints& points = trials_.points();
+  const std::size_t most = run_.options.most_candidates;
+  const std::size_t total =
+      races() ? std::max(tried_.size(), points.selected.size()) : std::min(points.points.size(), most);
+  hooks_.progress(fmt::format("N = {}", bucket_.tokens), std::min(tried_.size(), total), total);
+}
+
+// Rejected before it ran, or in an earlier run; or timed in one.
+bool BucketSearch::known(const TrialRequest& request) {
+  Trial* const trial = trials_.find(request.point);
+  return trial == nullptr || trial->state == State::kRejected || (trial->state == State::kWaiting && recall(*trial));
+}
+
+Result<TrialOutcome> BucketSearch::attempt(const TrialRequest& request) {
+  tell();
+  Trial* const trial = trials_.find(request.point);
+  if (trial == nullptr) return TrialOutcome{request.point, false, 0};
+  if (tried_.insert(request.point).second) {
+    SPARSMITH_RETURN_IF_ERROR(first_turn(*trial, request.replays));
+  } else if (trial->state == State::kTimed) {
+    sample(*trial, policy(request.replays));
+    SPARSMITH_RETURN_IF_ERROR(session_->health());
+  }
+  return TrialOutcome{request.point, trial->state == State::kTimed, trial->timing.median_us};
+}
+
+void BucketSearch::limit_candidates() {
+  if (best_us_ <= 0 || run_.record || session_->properties().is_emulator) return;
+  const double seconds = kPatienceSeconds + kLaunchesOfACall * best_us_ * 1e-6;
+  session_->limit_candidates(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)));
+}
+
+// The limit of a trial. Incumbents, which stay until the final, and the baseline, whose time is always reported, have
+// no limit.
+double BucketSearch::limit_us(const Trial& trial) const {
+  if (run_.record || trial.incumbent || trial.baseline || best_us_ <= 0) return 0;
+  return std::max(kTooSlow * best_us_, best_us_ + kSubmissionUs);
+}
+
+TimingPolicy BucketSearch::policy(int replays) const {
+  TimingPolicy shorter = run_.options.timing;
+  shorter.min_replays = std::min(replays, shorter.min_replays);
+  shorter.max_milliseconds *= static_cast<double>(shorter.min_replays) / std::max(1, run_.options.timing.min_replays);
+  return shorter;
+}
+
+// Earlier results count; the others get a few samples.
+Status BucketSearch::first_turn(Trial& trial, int replays) {
+  if (trial.state == State::kWaiting && recall(trial)) return {};
+  // Of earlier rejections, only failures to compile go to the log.
+  if (trial.state == State::kTimed) return {};
+  if (trial.state == State::kRejected && trial.status != MeasurementStatus::kFailed) return {};
+  log_.begin(trial.identity);
+  if (trial.state == State::kWaiting) sample(trial, policy(replays));
+  SPARSMITH_RETURN_IF_ERROR(session_->health());
+  finish(log_, trial);
+  return {};
+}
+
+bool BucketSearch::recall(Trial& trial) const {
+  // The code of a library's product is another one with the next version.
+  if (run_.record || trial.candidate.plan.has_matmul()) return false;
+  const auto known = log_.find(trial.identity);
+  if (!known) return false;
+  if (known->status != MeasurementStatus::kOk || known->median_us <= 0) {
+    trial.reject(known->status, known->reason + " (in an earlier run)");
+    trial.unjudged = known->abandoned;
+    return true;
+  }
+  trial.recalled = true;
+  trial.state = State::kTimed;
+  trial.status = MeasurementStatus::kOk;
+  trial.timing.median_us = known->median_us;
+  trial.timing.q1_us = known->q1_us;
+  trial.timing.q3_us = known->q3_us;
+  trial.timing.copies = known->copies;
+  trial.timing.warm = known->warm;
+  trial.verification.ok = true;
+  trial.verification.max_error_over_bound = known->max_error_over_bound;
+  return true;
+}
+
+void BucketSearch::sample(Trial& trial, TimingPolicy policy) {
+  // A trial that passed on this weight in this session passes again.
+  const bool verified = trial.verification.ok && trial.verified_in == session_->epoch();
+  if (!verified && !verify(*session_, trial)) return;
+  policy.limit_us = limit_us(trial);
+  auto timing = timed(trial.seconds.time, [&] { return session_->time(trial.loaded, policy); });
+  if (!timing.ok()) return trial.reject(timing.status());
+  trial.timing = std::move(*timing);
+  if (trial.timing.too_slow) {
+    return trial.reject(MeasurementStatus::kTooSlow, fmt::format("too slow: {:.0f} us where the best takes {:.1f} us",
+                                                                 trial.timing.median_us, best_us_));
+  }
+  trial.state = State::kTimed;
+  trial.status = MeasurementStatus::kOk;
+  if (best_us_ <= 0 || trial.timing.median_us < best_us_) {
+    best_us_ = trial.timing.median_us;
+    limit_candidates();
+  }
+  const std::vector<float>& samples = trial.timing.samples_us;
+  trial.samples_us.insert(trial.samples_us.end(), samples.begin(), samples.end());
+  trial.recalled = false;
+}
+
+std::vector<std::size_t> BucketSearch::finalists() {
+  std::vector<TimedPoint> timed;
+  for (const std::size_t point : tried_) {
+    const Trial* trial = trials_.find(point);
+    if (trial != nullptr && trial->state == State::kTimed) timed.push_back({point, trial->timing.median_us});
+  }
+  return fastest_points(trials_.points(), std::move(timed), kFinalists);
+}
+
+Status BucketSearch::final() {
+  limit_candidates();
+  bucket_.vendors = measure_vendors(*session_, log_, run_.options.vendors, run_.options.timing);
+  SPARSMITH_RETURN_IF_ERROR(session_->health());
+  SPARSMITH_RETURN_IF_ERROR(interleave_best());
+  bucket_.complete = rounds_.complete();
+  return session_->health();
+}
+
+Status BucketSearch::interleave_best() {
+  const std::vector<std::size_t> points = finalists();
+  SPARSMITH_RETURN_IF_ERROR(trials_.load(*session_, points));
+  std::vector<Trial*> finalists;
+  for (const std::size_t point : points) finalists.push_back(trials_.find(point));
+  for (Trial* trial : finalists) {
+    if (trial->state == State::kTimed && trial->verified_in != session_->epoch()) verify(*session_, *trial);
+  }
+  std::erase_if(finalists, [](const Trial* trial) { return trial->state != State::kTimed; });
+  if (finalists.empty()) return {};
+
+  std::vector<CompiledCandidate> loaded;
+  for (const Trial* trial : finalists) loaded.push_back(trial->loaded);
+  std::vector<std::string> names;
+  for (const VendorTiming& vendor : bucket_.vendors) {
+    if (vendor.supported) names.push_back(vendor.name);
+  }
+  auto timings = session_->time_interleaved(loaded, names, run_.options.timing);
+  if (!timings.ok() || timings->size() != loaded.size() + names.size()) {
+    alone(finalists);
+    return {};
+  }
+  for (std::size_t i = 0; i < finalists.size(); ++i) enter(*finalists[i], std::move((*timings)[i]));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    for (VendorTiming& vendor : bucket_.vendors) {
+      if (vendor.name == names[i]) vendor.timing = std::move((*timings)[loaded.size() + i]);
+    }
+  }
+  return {};
+}
+
+// One of the finalists took the worker down: each runs by itself, so that it is known which.
+void BucketSearch::alone(const std::vector<Trial*>& finalists) {
+  for (Trial* trial : finalists) {
+    log_.begin(trial->identity);
+    sample(*trial, run_.options.timing);
+    if (!session_->health().ok()) return;
+    if (trial->state == State::kTimed) trial->in_final = true;
+    finish(log_, *trial);
+  }
+}
+
+Status verify_predicted(KernelStore& kernels, const DeviceProperties& device, DeviceSession& session,
+                        MeasurementLog& log, Trial& trial) {
+  log.begin(trial.identity);
+  if (!kernels.nvrtc_version().empty()) {
+    const Candidate* candidate = &trial.candidate;
+    kernels.ensure({&candidate, 1}, KernelStore::Urgency::kNow);
+    attach_binaries(kernels, device, trial);
+  }
+  const bool ok = trial.state != State::kRejected && verify(session, trial);
+  SPARSMITH_RETURN_IF_ERROR(kernels.health());
+  SPARSMITH_RETURN_IF_ERROR(session.health());
+  if (ok) {
+    trial.state = State::kTimed;
+    trial.status = MeasurementStatus::kOk;
+    trial.timing.median_us = trial.timing.q1_us = trial.timing.q3_us = trial.candidate.predicted_us;
+  }
+  finish(log, trial);
+  return {};
 }
 
 }  // namespace sparsmith

@@ -9,7 +9,6 @@
 
 #include "base/parallel_for.h"
 #include "formats/packed_format.h"
-#include "generator/family.h"
 
 namespace sparsmith {
 namespace {
@@ -27,9 +26,9 @@ std::vector<BucketChoice> choices_with(const std::vector<Bucket>& buckets, const
                                        bool predicted) {
   std::vector<BucketChoice> choices;
   for (const Bucket& bucket : buckets) {
-    const auto decision = decide(bucket.contenders, kept, /*beside_baseline=*/true, predicted);
-    if (!decision || decision->winner->state == Contender::State::kWaiting) return {};
-    BucketChoice choice = bucket_choice(bucket, *decision, predicted, "");
+    const auto winner = choose_trial(bucket.trials, kept, /*beside_baseline=*/true, predicted);
+    if (!winner || winner->trial->state == Trial::State::kWaiting) return {};
+    BucketChoice choice = bucket_choice(bucket, *winner, predicted, "");
     choice.trials.clear();
     choice.vendors.clear();
     choices.push_back(std::move(choice));
@@ -55,10 +54,9 @@ void exchange(WeightResult& weight, Alternative& alternative) {
   for (std::size_t i = 0; i < weight.buckets.size(); ++i) {
     BucketChoice& old = weight.buckets[i];
     BucketChoice& choice = alternative.buckets[i];
-    choice.reason = fmt::format(
-        "kept small, to fit all weights into the bytes that they may take: {:.2f} us where the "
-        "fastest takes {:.2f} us",
-        choice.us(), old.us());
+    choice.reason =
+        fmt::format("made smaller so that the model fits its memory bound: {:.2f} us, and {:.2f} us without the bound",
+                    choice.us(), old.us());
     choice.incumbent = std::move(old.incumbent);
     choice.trials = std::move(old.trials);
     choice.vendors = std::move(old.vendors);

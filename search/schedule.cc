@@ -38,8 +38,8 @@ std::optional<Schedule::Turn> Schedule::next_to_prepare() {
 void Schedule::put_off(Turn turn) {
   const std::lock_guard lock(mutex_);
   --preparing_;
-  if (std::ranges::count_if(put_off_, [](const Turn& each) { return each.tuner != nullptr; }) >= kKept)
-    turn.tuner.reset();
+  if (std::ranges::count_if(put_off_, [](const Turn& each) { return each.search != nullptr; }) >= kKept)
+    turn.search.reset();
   // What it waits for may have ended in the meantime.
   if (turn.searches != searches_) {
     waiting_.push_front(std::move(turn));

@@ -1,8 +1,8 @@
 // The way of a run's weights: prepared by some threads, searched on devices by others, each weight once.
 //
-// A preparer reads a weight and makes its candidates; a few prepared weights wait for the next device that is free. A
-// weight that has more to learn from one that is being searched is put off until some search is done. What a device
-// that is lost was at goes back to the beginning. Thread-safe.
+// Preparing threads read weights and make their candidates; a few prepared weights wait for the next free device. A
+// weight that can learn from one being searched is put off until some search is done. The weight of a lost device
+// starts again. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -14,16 +14,16 @@
 #include <optional>
 #include <vector>
 
-#include "search/weight_tuner.h"
+#include "search/weight_search.h"
 
 namespace sparsmith {
 
 class Schedule {
  public:
   struct Turn {
-    std::size_t weight = 0;              // index
-    std::unique_ptr<WeightTuner> tuner;  // null: to be read
-    std::uint64_t searches = 0;          // that had ended when the turn came
+    std::size_t weight = 0;                // index
+    std::unique_ptr<WeightSearch> search;  // null: not read yet
+    std::uint64_t searches = 0;            // that had ended when the turn came
   };
 
   // `order`: every weight once. `lookahead`: weights that may be prepared or under preparation at once.

@@ -14,18 +14,16 @@ namespace {
 
 using Turn = Schedule::Turn;
 
-class NoTuner : public WeightTuner {
- public:
-  Result<Need> prepare() override { return Need::kDevice; }
-  Result<WeightResult> finish(DeviceSession*) override { return unsupported("there is nothing to tune"); }
-  const TuneCounts& counts() const override { return counts_; }
-
- private:
-  TuneCounts counts_;
-};
+// A search that is never made to do anything.
+std::unique_ptr<WeightSearch> some_search() {
+  static const TuneRun run;
+  CsrMatrix empty;
+  empty.row_offsets = {0};
+  return std::make_unique<WeightSearch>(run, 0, "weight", std::move(empty), std::nullopt, nullptr);
+}
 
 Turn prepared(std::optional<Turn> turn) {
-  turn->tuner = std::make_unique<NoTuner>();
+  turn->search = some_search();
   return *std::move(turn);
 }
 
@@ -39,12 +37,12 @@ TEST(ScheduleTest, WeightsComeInOrderAndEachOnce) {
     std::optional<Turn> turn = schedule.next_to_prepare();
     ASSERT_TRUE(turn);
     EXPECT_EQ(turn->weight, expected);
-    EXPECT_EQ(turn->tuner, nullptr);
+    EXPECT_EQ(turn->search, nullptr);
     schedule.ready(prepared(std::move(turn)));
     std::optional<Turn> searched = schedule.next_to_search();
     ASSERT_TRUE(searched);
     EXPECT_EQ(searched->weight, expected);
-    EXPECT_NE(searched->tuner, nullptr);
+    EXPECT_NE(searched->search, nullptr);
     schedule.searched();
   }
   EXPECT_FALSE(schedule.next_to_prepare());
@@ -74,7 +72,7 @@ TEST(ScheduleTest, WhatIsPutOffComesBackWhenASearchEnds) {
   const std::optional<Turn> turn = again.get();
   ASSERT_TRUE(turn);
   EXPECT_EQ(turn->weight, 1U);
-  EXPECT_NE(turn->tuner, nullptr) << "it is read again";
+  EXPECT_NE(turn->search, nullptr) << "it is read again";
   schedule.stop();
 }
 
@@ -103,7 +101,7 @@ TEST(ScheduleTest, FewOfThosePutOffStayInMemory) {
     const std::optional<Turn> turn = schedule.next_to_prepare();
     ASSERT_TRUE(turn);
     EXPECT_EQ(turn->weight, i) << "not in its order";
-    in_memory += turn->tuner != nullptr ? 1 : 0;
+    in_memory += turn->search != nullptr ? 1 : 0;
   }
   EXPECT_EQ(in_memory, 4);
   schedule.stop();
@@ -117,7 +115,7 @@ TEST(ScheduleTest, ADeviceThatIsLostGivesItsWeightBack) {
   const std::optional<Turn> turn = schedule.next_to_prepare();
   ASSERT_TRUE(turn);
   EXPECT_EQ(turn->weight, 0U);
-  EXPECT_EQ(turn->tuner, nullptr);
+  EXPECT_EQ(turn->search, nullptr);
   schedule.stop();
 }
 

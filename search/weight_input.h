@@ -8,7 +8,7 @@
 
 #include "matrix/csr_matrix.h"
 #include "matrix/sparsity_statistics.h"
-#include "search/tune_options.h"
+#include "search/choice/tune_options.h"
 #include "sparsmith/group_member.h"
 #include "sparsmith/status.h"
 

@@ -9,31 +9,13 @@
 
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"
-#include "tests/kernel_cases.h"
-#include "tuner/plan_verifier.h"
+#include "tests/support/kernel_cases.h"
+#include "tuner/verify/plan_verifier.h"
 
 namespace sparsmith::test {
 namespace {
 
-struct Tested {
-  const char* family;
-  std::vector<std::string> arrays;  // that all of the weight's words are in
-};
-
-void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.family; }
-
-const Tested kTested[] = {
-    {"bitmap", {"strips"}},
-    {"scatter", {"entries", "more_entries"}},
-    {"wgmma", {"entries", "more_entries"}},
-    {"bsr", {"blocks"}},
-    {"rows", {"columns", "values"}},
-    {"gather", {"entries"}},
-    {"slots", {"slots"}},
-    {"panel", {"entries"}},
-};
-
-class AblatedKernelsTest : public testing::TestWithParam<Tested> {
+class AblatedKernelsTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     fmt::print("SPARSMITH_TEST_SEED={}\n", seed_);
@@ -76,12 +58,12 @@ Result<Run> run_once(Executor& executor, const KernelCase& each, const LaunchPla
 }
 
 TEST_P(AblatedKernelsTest, StayInsideOfTheirMemory) {
-  const Family& tested = *family(GetParam().family);
+  const Family& tested = *family(GetParam());
   std::map<Ablation, int> wrong;
   std::set<std::string> names;
   int count = 0;
   for (const KernelCase& each : draw_cases(tested, seed_, 24, 3)) {
-    for (const Ablation part : tested.ablations(each.config)) {
+    for (const Ablation part : ablations(tested)) {
       SCOPED_TRACE(fmt::format("{}: {}", ablation_name(part), each.text()));
       PackedWeight packed;
       const auto candidate = generate_case(each, packed, part);
@@ -100,62 +82,57 @@ TEST_P(AblatedKernelsTest, StayInsideOfTheirMemory) {
   fmt::print("{} runs, {} kernels\n", count, names.size());
   EXPECT_GE(count, 2 * 24);
   for (const Ablation part : kAblations) {
-    if (tested.name() == "bsr" && part == Ablation::kNoDecode) continue;
+    if (tested.name == "bsr" && part == Ablation::kNoDecode) continue;
     EXPECT_GE(wrong[part], 12) << ablation_name(part) << ": nothing is missing";
   }
 }
 
-// A word of a packed weight that is not there is missed by the whole kernel and by the one that only copies, or by
-// neither.
-TEST_P(AblatedKernelsTest, ThoseThatCopyLoadWhatTheWholeKernelLoads) {
-  const Family& tested = *family(GetParam().family);
+// A word of a packed weight that is not there is missed by the kernel that only copies, whichever the word.
+TEST_P(AblatedKernelsTest, ThoseThatCopyLoadAllArrays) {
+  const Family& tested = *family(GetParam());
   Random random(seed_);
-  int missed = 0;
+  std::set<std::string> tried;
   int count = 0;
   for (const KernelCase& each : draw_cases(tested, seed_ + 1, 12, 1)) {
     if (each.matrix.nnz() == 0) continue;
     SCOPED_TRACE(each.text());
     PackedWeight packed;
-    const auto whole = generate_case(each, packed);
     const auto copy = generate_case(each, packed, Ablation::kCopyOnly);
-    ASSERT_TRUE(whole.ok() && copy.ok());
-    ASSERT_TRUE(load(*whole).ok() && load(*copy).ok());
+    ASSERT_TRUE(copy.ok()) << copy.status().to_string();
+    ASSERT_TRUE(load(*copy).ok());
     ReferenceProblem problem(each.matrix, each.problem.spec, each.inputs);
     const auto verifier = PlanVerifier::create(*executor_, problem);
     ASSERT_TRUE(verifier.ok());
     const auto packing = DevicePacking::upload(*executor_, packed);
     ASSERT_TRUE(packing.ok());
-    auto bindings = (*verifier)->bindings(whole->plan, *packing);
+    auto bindings = (*verifier)->bindings(copy->plan, *packing);
     ASSERT_TRUE(bindings.ok());
     for (int hole = 0; hole < 8; ++hole) {
-      const std::string& name = GetParam().arrays[random() % GetParam().arrays.size()];
-      const PackedArray* array = packed.array(name);
-      ASSERT_NE(array, nullptr) << name;
-      if (array->bytes.size() < 8) continue;
-      const std::size_t at = random() % (array->bytes.size() / 4) * 4;
-      const auto memory = executor_->allocate(array->bytes.size());
+      const PackedArray& array = packed.arrays[random() % packed.arrays.size()];
+      const std::string& name = array.name;
+      if (array.bytes.size() < 8) continue;
+      const std::size_t at = random() % (array.bytes.size() / 4) * 4;
+      const auto memory = executor_->allocate(array.bytes.size());
       ASSERT_TRUE(memory.ok());
-      const std::span<const std::byte> bytes = array->bytes;
+      const std::span<const std::byte> bytes = array.bytes;
       ASSERT_TRUE(executor_->write(*memory, bytes.subspan(0, at)).ok());
       ASSERT_TRUE(executor_->write(*memory + at + 4, bytes.subspan(at + 4)).ok());
       LaunchBindings with_hole = *bindings;
       for (LaunchBindings::Packed& bound : with_hole.packed)
         if (bound.name == name) bound.address = *memory;
-      const bool whole_misses = !executor_->run(whole->plan, with_hole).ok();
-      const Status copied = executor_->run(copy->plan, with_hole);
-      EXPECT_EQ(!copied.ok(), whole_misses) << name << " at " << at << " of " << bytes.size() << "\n"
-                                            << copied.to_string();
+      EXPECT_FALSE(executor_->run(copy->plan, with_hole).ok()) << name << " at " << at << " of " << bytes.size();
       ASSERT_TRUE(executor_->free(*memory).ok());
-      missed += whole_misses ? 1 : 0;
+      tried.insert(name);
       ++count;
     }
   }
-  fmt::print("{} of {} words were missed\n", missed, count);
-  EXPECT_GT(missed, count / 4);
+  fmt::print("{} words of {} arrays\n", count, tried.size());
+  EXPECT_GT(count, 20);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, AblatedKernelsTest, testing::ValuesIn(kTested),
-                         [](const auto& instance) { return std::string(instance.param.family); });
+INSTANTIATE_TEST_SUITE_P(Families, AblatedKernelsTest,
+                         testing::Values("bitmap", "scatter", "wgmma", "bsr", "rows", "gather", "slots", "panel"),
+                         [](const auto& instance) { return std::string(instance.param); });
 
 }  // namespace
 }  // namespace sparsmith::test

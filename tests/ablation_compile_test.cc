@@ -9,8 +9,9 @@
 #include <set>
 
 #include "generator/search_space.h"
-#include "tests/kernel_cases.h"
-#include "tuner/kernel_compiler.h"
+#include "tests/support/compile_all.h"
+#include "tests/support/kernel_cases.h"
+#include "tuner/compile/kernel_compiler.h"
 
 namespace sparsmith::test {
 namespace {
@@ -51,11 +52,11 @@ TEST_P(AblationCompileTest, SpillsNoMoreThanTheWholeKernel) {
   const Problem problem{
       {.rows = matrix.rows, .cols = matrix.cols, .type = searched.type}, searched.tokens, typical_device(90)};
   const SearchSpace space = search_space(tested, problem, compute_statistics(matrix));
-  ASSERT_GE(space.entries.size(), 2U);
+  ASSERT_GE(space.configs.size(), 2U);
   std::vector<KernelSource> sources;
   std::map<std::string, std::string> whole_of;  // by the name of a kernel without a part
   for (std::size_t i = 0; i < 2; ++i) {
-    const Config& config = space.entries[i * 7 % space.entries.size()].config;
+    const Config& config = space.configs[i * 7 % space.configs.size()].config;
     const auto packed = tested.pack(config, problem, matrix);
     ASSERT_TRUE(packed.ok()) << packed.status().to_string();
     const auto whole = tested.generate(config, problem, *packed);
@@ -65,9 +66,9 @@ TEST_P(AblationCompileTest, SpillsNoMoreThanTheWholeKernel) {
       sources.push_back(kernel);
       names.insert(kernel.name);
     }
-    EXPECT_GE(tested.ablations(config).size(), 2U);
-    for (const Ablation part : tested.ablations(config)) {
-      const auto without = tested.generate_without(part, config, problem, *packed);
+    EXPECT_GE(ablations(tested).size(), 2U);
+    for (const Ablation part : ablations(tested)) {
+      const auto without = generate_without(part, tested, config, problem, *packed);
       ASSERT_TRUE(without.ok()) << without.status().to_string();
       EXPECT_EQ(without->packing, whole->packing);
       for (const KernelSource& kernel : without->kernels) {
@@ -86,9 +87,9 @@ TEST_P(AblationCompileTest, SpillsNoMoreThanTheWholeKernel) {
   const auto repeated = std::ranges::unique(sources, {}, &KernelSource::name);
   sources.erase(repeated.begin(), repeated.end());
   // At the most registers that a thread may have, ptxas does not order loads as it does around multiplications: it
-  // spills as much as a candidate may that is timed (search/kernel_store.h).
-  const std::int64_t allowed = tested.name() == "scatter" || tested.name() == "panel" ? 64 : 0;
-  const auto compiled = (*compiler)->compile_all(sources, "sm_90", 0);
+  // spills as much as a candidate may that is timed (search/trial/kernel_store.h).
+  const std::int64_t allowed = tested.name == "scatter" || tested.name == "panel" ? 64 : 0;
+  const auto compiled = compile_all(**compiler, sources, "sm_90");
   for (const auto& [name, kernel] : compiled) {
     ASSERT_TRUE(kernel.ok()) << name << "\n" << kernel.status().to_string();
     fmt::print("{}: {} registers, {} bytes spilled\n", name, kernel->figures.registers,
@@ -104,16 +105,16 @@ TEST_P(AblationCompileTest, SpillsNoMoreThanTheWholeKernel) {
 TEST(AblationTest, FamiliesHavePartsAndRefuseOthers) {
   const std::set<std::string> kWithParts = {"bitmap", "bsr", "gather", "panel", "rows", "scatter", "slots", "wgmma"};
   for (const auto& each : families()) {
-    SCOPED_TRACE(each->name());
-    const std::vector<Ablation> parts = each->ablations({});
+    SCOPED_TRACE(each->name);
+    const std::vector<Ablation> parts = ablations(*each);
     if (parts.empty()) {
-      EXPECT_FALSE(kWithParts.contains(each->name()));
+      EXPECT_FALSE(kWithParts.contains(each->name));
       continue;
     }
     EXPECT_THAT(parts, testing::IsSupersetOf({Ablation::kNoMultiply, Ablation::kCopyOnly}));
-    EXPECT_EQ(parts.size(), each->name() == "bsr" ? 2U : 3U) << "blocks of bsr are operands as they are loaded";
+    EXPECT_EQ(parts.size(), each->name == "bsr" ? 2U : 3U) << "blocks of bsr are operands as they are loaded";
   }
-  const auto without = family("bsr")->generate_without(Ablation::kNoDecode, {}, {}, {});
+  const auto without = generate_without(Ablation::kNoDecode, *family("bsr"), {}, {}, {});
   EXPECT_EQ(without.status().code(), StatusCode::kUnsupported);
   EXPECT_THAT(without.status().message(), testing::HasSubstr("no decode"));
 }

@@ -7,13 +7,14 @@
 #include <map>
 #include <set>
 
-#include "generator/dense_family.h"
-#include "generator/panel_family.h"
+#include "generator/families/dense/dense_family.h"
+#include "generator/families/panel/panel_family.h"
 #include "generator/search_space.h"
 #include "runtime/plan_check.h"
-#include "tests/dense_cases.h"
-#include "tests/kernel_cases.h"
-#include "tuner/kernel_compiler.h"
+#include "tests/support/compile_all.h"
+#include "tests/support/dense_cases.h"
+#include "tests/support/kernel_cases.h"
+#include "tuner/compile/kernel_compiler.h"
 
 namespace sparsmith::test {
 namespace {
@@ -60,7 +61,7 @@ void add_covering(const Family& tested, std::map<std::string, KernelSource>& sou
     for (const KernelSource& kernel : candidate->kernels) sources.emplace(kernel.name, kernel);
     for (const PlanStep& step : candidate->plan.steps) steps.emplace(step.kernel, step);
   }
-  for (const Parameter& parameter : tested.parameters())
+  for (const Parameter& parameter : tested.parameters)
     for (const std::int64_t value : parameter.values)
       EXPECT_TRUE(seen[parameter.name].contains(value)) << parameter.name << " = " << value;
 }
@@ -72,7 +73,7 @@ TEST_P(CoveringCompileTest, EveryParameterValueCompiles) {
   std::vector<KernelSource> list;
   for (const auto& [name, source] : sources)
     if (architecture_of(source, GetParam()).ok()) list.push_back(source);
-  for (const auto& [name, compiled] : compiler_->compile_all(list, GetParam(), 0)) {
+  for (const auto& [name, compiled] : compile_all(*compiler_, list, GetParam())) {
     ASSERT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
     // What a tuned file is held to when it is loaded.
     const auto parameters = read_cubin_parameters(compiled->cubin, name);
@@ -90,7 +91,7 @@ TEST_P(CoveringCompileTest, TheKernelBehindADenseProductCompilesAndDoesNotSpill)
     ASSERT_TRUE(candidate.ok()) << each.text() << candidate.status().to_string();
     list.push_back(candidate->kernels.at(0));
   }
-  for (const auto& [name, compiled] : compiler_->compile_all(list, GetParam(), 0)) {
+  for (const auto& [name, compiled] : compile_all(*compiler_, list, GetParam())) {
     ASSERT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
     EXPECT_EQ(compiled->figures.spill_store_bytes + compiled->figures.spill_load_bytes, 0) << name;
   }
@@ -118,12 +119,12 @@ TEST_P(CoveringCompileTest, WhatIsTimedFirstDoesNotSpill) {
                         tokens,
                         typical_device(std::stoi(GetParam().substr(3)))};
         const SearchSpace space = search_space(problem, statistics);
-        ASSERT_GE(space.entries.size(), 6U);
+        ASSERT_GE(space.configs.size(), 6U);
         for (int i = 0; i < 3; ++i) {
-          const Family& rows = *family(space.entries[i].config.family);
-          const auto packed = rows.pack(space.entries[i].config, problem, matrix);
+          const Family& rows = *family(space.configs[i].config.family);
+          const auto packed = rows.pack(space.configs[i].config, problem, matrix);
           ASSERT_TRUE(packed.ok());
-          const auto candidate = rows.generate(space.entries[i].config, problem, *packed);
+          const auto candidate = rows.generate(space.configs[i].config, problem, *packed);
           ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
           for (const KernelSource& kernel : candidate->kernels) sources.emplace(kernel.name, kernel);
         }
@@ -132,7 +133,7 @@ TEST_P(CoveringCompileTest, WhatIsTimedFirstDoesNotSpill) {
   }
   std::vector<KernelSource> list;
   for (const auto& [name, source] : sources) list.push_back(source);
-  for (const auto& [name, compiled] : compiler_->compile_all(list, GetParam(), 0)) {
+  for (const auto& [name, compiled] : compile_all(*compiler_, list, GetParam())) {
     ASSERT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
     EXPECT_EQ(compiled->figures.spill_store_bytes + compiled->figures.spill_load_bytes, 0) << name;
   }
@@ -161,11 +162,11 @@ TEST_P(CoveringCompileTest, KernelsForHalfDenseWeightsDoNotSpill) {
       for (const char* name : {"bitmap", "two_four"}) {
         const Family& tested = *family(name);
         const SearchSpace space = search_space(tested, problem, statistics);
-        ASSERT_GE(space.entries.size(), 8U) << name;
+        ASSERT_GE(space.configs.size(), 8U) << name;
         for (std::size_t i = 0; i < 4; ++i) {
-          const auto packed = tested.pack(space.entries[i].config, problem, matrix);
+          const auto packed = tested.pack(space.configs[i].config, problem, matrix);
           ASSERT_TRUE(packed.ok());
-          const auto candidate = tested.generate(space.entries[i].config, problem, *packed);
+          const auto candidate = tested.generate(space.configs[i].config, problem, *packed);
           ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
           for (const KernelSource& kernel : candidate->kernels) sources.emplace(kernel.name, kernel);
         }
@@ -174,7 +175,7 @@ TEST_P(CoveringCompileTest, KernelsForHalfDenseWeightsDoNotSpill) {
   }
   std::vector<KernelSource> list;
   for (const auto& [name, source] : sources) list.push_back(source);
-  for (const auto& [name, compiled] : compiler_->compile_all(list, GetParam(), 0)) {
+  for (const auto& [name, compiled] : compile_all(*compiler_, list, GetParam())) {
     ASSERT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
     EXPECT_EQ(compiled->figures.spill_store_bytes + compiled->figures.spill_load_bytes, 0) << name;
     fmt::print("{} {} registers\n", name, compiled->figures.registers);
@@ -194,11 +195,11 @@ TEST_P(CoveringCompileTest, PanelsThatTwoBlocksFillDoNotSpill) {
         const Problem problem{
             {.rows = matrix.rows, .cols = matrix.cols, .type = type, .layout = layout}, tokens, device};
         int left = 4;
-        for (const SearchSpace::Entry& entry : search_space(panel, problem, statistics).entries) {
-          if (!PanelConfig(entry.config).pairs()) continue;
-          const auto packed = panel.pack(entry.config, problem, matrix);
+        for (const PredictedConfig& predicted : search_space(panel, problem, statistics).configs) {
+          if (!PanelConfig(predicted.config).pairs()) continue;
+          const auto packed = panel.pack(predicted.config, problem, matrix);
           ASSERT_TRUE(packed.ok());
-          const auto candidate = panel.generate(entry.config, problem, *packed);
+          const auto candidate = panel.generate(predicted.config, problem, *packed);
           ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
           for (const KernelSource& kernel : candidate->kernels) sources.emplace(kernel.name, kernel);
           if (--left == 0) break;
@@ -208,7 +209,7 @@ TEST_P(CoveringCompileTest, PanelsThatTwoBlocksFillDoNotSpill) {
   }
   std::vector<KernelSource> list;
   for (const auto& [name, source] : sources) list.push_back(source);
-  for (const auto& [name, compiled] : compiler_->compile_all(list, GetParam(), 0)) {
+  for (const auto& [name, compiled] : compile_all(*compiler_, list, GetParam())) {
     ASSERT_TRUE(compiled.ok()) << name << "\n" << compiled.status().to_string();
     EXPECT_EQ(compiled->figures.spill_store_bytes + compiled->figures.spill_load_bytes, 0) << name;
   }

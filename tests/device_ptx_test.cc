@@ -5,7 +5,7 @@
 #include <regex>
 
 #include "generator/kernel_text.h"
-#include "tuner/kernel_compiler.h"
+#include "tuner/compile/kernel_compiler.h"
 
 namespace sparsmith::test {
 namespace {

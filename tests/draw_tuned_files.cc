@@ -11,11 +11,11 @@
 
 #include "generator/family.h"
 #include "generator/value_writer.h"
-#include "runtime/fake_cuda_driver.h"
 #include "runtime/tuned_file.h"
-#include "runtime/tuned_sample.h"
-#include "tests/drawn_packings.h"
-#include "tests/drawn_two_four.h"
+#include "tests/support/drawn_packings.h"
+#include "tests/support/drawn_two_four.h"
+#include "tests/support/fake_cuda_driver.h"
+#include "tests/support/tuned_sample.h"
 
 namespace sparsmith::test {
 namespace {
@@ -101,19 +101,19 @@ Status draw_file(Random& random, const Family& family, Output& output) {
   problem.device = typical_device(90);
   CsrMatrix matrix;
   SparsityStatistics statistics;
-  Config config{family.name(), {}};
-  const std::vector<Parameter> parameters = family.parameters();
+  Config config{family.name, {}};
+  const std::vector<Parameter> parameters = family.parameters;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (attempt % 1000 == 0) {
       const auto rows = static_cast<std::int64_t>(1 + random() % 80);
       const auto cols = static_cast<std::int64_t>(1 + random() % 150);
       matrix =
-          family.name() == "two_four" ? draw_two_four(random, rows, cols, 0.7) : draw_uneven_matrix(random, rows, cols);
-      problem.tokens = family.name() == "slots" ? 1 : static_cast<std::int64_t>(1 + random() % 20);
+          family.name == "two_four" ? draw_two_four(random, rows, cols, 0.7) : draw_uneven_matrix(random, rows, cols);
+      problem.tokens = family.name == "slots" ? 1 : static_cast<std::int64_t>(1 + random() % 20);
       // Of a kind and, after some attempts, of a type that the family serves.
       const bool multiplies = family.serves(OperatorSpec());
       problem.spec = draw_spec(random, multiplies ? OperatorKind::kSpmm : OperatorKind::kSddmm, matrix);
-      if (family.is_baseline()) problem.spec.type = DataType::kFloat32;  // all that the tests' cuBLASLt knows
+      if (family.is_baseline) problem.spec.type = DataType::kFloat32;  // all that the tests' cuBLASLt knows
       matrix.data_type = problem.spec.type;
       statistics = compute_statistics(matrix);
     }
@@ -124,7 +124,7 @@ Status draw_file(Random& random, const Family& family, Output& output) {
     candidate.config = config;
     return write_weight(matrix, problem, packed, candidate, output);
   }
-  return internal_error(family.name() + ": no config was found");
+  return internal_error(family.name + ": no config was found");
 }
 
 // A plan with a step of each kind, of a kernel that takes every array.

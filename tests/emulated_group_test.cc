@@ -5,10 +5,10 @@
 #include "emulator/emulated_executor.h"
 #include "runtime/group_members.h"
 #include "runtime/tuned_file.h"
-#include "search/regenerated_choice.h"
-#include "search/tuned_output.h"
-#include "tests/tuned_group.h"
-#include "tuner/device_packing.h"
+#include "search/record/regenerated_choice.h"
+#include "search/record/tuned_output.h"
+#include "tests/support/tuned_group.h"
+#include "tuner/verify/device_packing.h"
 
 namespace sparsmith::test {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 Status run_choice(Executor& executor, const TunedContents& contents, const TunedWeight& weight, GroupInputs& inputs) {
   const TunedOperator& op = weight.operators.front();
   const TunedChoice& choice = op.choice_for(inputs.tokens);
-  SPARSMITH_ASSIGN_OR_RETURN(const LoadedCandidate loaded, regenerated_choice(contents, weight, op.spec, choice));
+  SPARSMITH_ASSIGN_OR_RETURN(const CompiledCandidate loaded, regenerated_choice(contents, weight, op.spec, choice));
   for (const KernelImage& kernel : loaded.kernels) SPARSMITH_RETURN_IF_ERROR(executor.load(kernel));
   SPARSMITH_ASSIGN_OR_RETURN(
       const DevicePacking packing,
@@ -50,7 +50,7 @@ TEST_P(EmulatedGroupTest, EachMemberHasItsProduct) {
   auto executor = make_emulated_executor();
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   TuneResources resources;
-  resources.measurers = {worker_measurers({.device = "emulator", .program = ""})};
+  resources.workers = {worker_factory({.device = "emulator", .program = ""})};
   const auto group = TunedGroup::make(GetParam(), resources);
   ASSERT_TRUE(group.ok()) << group.status().to_string();
   const auto file = TunedFile::open((*group)->path());

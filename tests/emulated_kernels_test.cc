@@ -12,9 +12,9 @@
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"
 #include "formats/packed_format.h"
-#include "tests/dense_cases.h"
-#include "tests/kernel_cases.h"
-#include "tests/value_writer_cases.h"
+#include "tests/support/dense_cases.h"
+#include "tests/support/kernel_cases.h"
+#include "tests/support/value_writer_cases.h"
 
 namespace sparsmith::test {
 namespace {
@@ -34,7 +34,7 @@ const std::map<std::string, int> kParts = {{"rows", 6}, {"slots", 3}, {"panel", 
 // How many kernels are drawn: no fewer than the parameters have values, each of which is drawn in turn.
 int kernels_of(const Family& tested) {
   std::size_t values = 0;
-  for (const Parameter& parameter : tested.parameters()) values += parameter.values.size();
+  for (const Parameter& parameter : tested.parameters) values += parameter.values.size();
   return static_cast<int>(std::max<std::size_t>(values, 36));
 }
 
@@ -96,7 +96,7 @@ TEST_P(EmulatedKernelsTest, AgreeWithEigen) {
   fmt::print("{} cases, {} kernels\n", count, kernels.size());
   EXPECT_GE(count, 4 * drawn);
   EXPECT_GE(kernels.size(), static_cast<std::size_t>(drawn) * 6 / 7);
-  for (const Parameter& parameter : tested.parameters()) {
+  for (const Parameter& parameter : tested.parameters) {
     for (const std::int64_t value : parameter.values)
       EXPECT_TRUE(seen[parameter.name].contains(value)) << parameter.name << " = " << value << " was never run";
   }

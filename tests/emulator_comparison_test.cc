@@ -8,9 +8,9 @@
 
 #include "emulator/emulated_executor.h"
 #include "generator/kernel_text.h"
-#include "tests/worker_sample.h"
-#include "tuner/plan_verifier.h"
-#include "tuner/sample_weight.h"
+#include "tests/support/sample_weight.h"
+#include "tests/support/worker_sample.h"
+#include "tuner/verify/plan_verifier.h"
 
 namespace sparsmith::test {
 namespace {
@@ -53,6 +53,8 @@ TEST_P(EmulatorComparisonTest, FindsWhatTheHostFinds) {
   const Case& c = GetParam();
   const Status loaded = load(**executor, output_comparison_kernel(c.type));
   ASSERT_TRUE(loaded.ok()) << loaded.to_string();
+  ASSERT_TRUE(load(**executor, fingerprint_kernel()).ok());
+  Fingerprinter fingerprinter(**executor);
   const CsrMatrix matrix = drawn_weight(45, 70, 0.2, kSeed);
   std::mt19937 random(kSeed);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -71,11 +73,10 @@ TEST_P(EmulatorComparisonTest, FindsWhatTheHostFinds) {
         right.set(problem.output_index(row, column), static_cast<float>(problem.expected(row, column).value));
     }
     for (std::int64_t i = 0; i < right.size(); ++i) overflown += std::isinf(right.get(i)) ? 1 : 0;
-    const auto comparison = OutputComparison::create(**executor, problem);
-    ASSERT_TRUE(comparison.ok()) << comparison.status().to_string();
-    const auto effects = DeviceAllocation::holding(**executor, std::as_bytes(std::span(poisoned.effects)));
+    const auto kept = DeviceProblem::upload(**executor, problem, poisoned, fingerprinter);
+    ASSERT_TRUE(kept.ok()) << kept.status().to_string();
     const auto y = DeviceAllocation::make(**executor, right.bytes().size());
-    ASSERT_TRUE(effects.ok() && y.ok());
+    ASSERT_TRUE(y.ok());
 
     ElementBuffer right_if_poisoned = right;
     for (std::int64_t row = 0; row < matrix.rows; ++row) {
@@ -99,10 +100,10 @@ TEST_P(EmulatorComparisonTest, FindsWhatTheHostFinds) {
         outputs.set(problem.output_index(row, column), wrong[random() % 5]);
       }
       ASSERT_TRUE((*executor)->write(y->address(), outputs.bytes()).ok());
-      const auto all = comparison->verify(y->address(), c.layout);
+      const auto all = (*kept)->verify(y->address(), c.layout);
       ASSERT_TRUE(all.ok()) << all.status().to_string();
       expect_same(*all, verify_outputs(problem, outputs.bytes()));
-      const auto all_poisoned = comparison->verify(y->address(), c.layout, &poisoned, effects->address());
+      const auto all_poisoned = (*kept)->verify(y->address(), c.layout, true);
       ASSERT_TRUE(all_poisoned.ok()) << all_poisoned.status().to_string();
       expect_same(*all_poisoned, verify_outputs(problem, outputs.bytes(), &poisoned));
       if (plants == 0) {
@@ -135,9 +136,7 @@ class EmulatorVerifierTest : public testing::TestWithParam<bool> {
     ASSERT_TRUE(load(*executor_, assemble(product_text())).ok());
     ASSERT_TRUE(load(*executor_, fingerprint_kernel()).ok());
     ASSERT_TRUE(load(*executor_, output_comparison_kernel(DataType::kFloat32)).ok());
-    auto fingerprinter = Fingerprinter::create(*executor_);
-    ASSERT_TRUE(fingerprinter.ok());
-    fingerprinter_.emplace(*std::move(fingerprinter));
+    fingerprinter_.emplace(*executor_);
     problem_.set_sums(problem_.compute_sums());
     auto verifier = PlanVerifier::create(*executor_, problem_, GetParam() ? &*fingerprinter_ : nullptr);
     ASSERT_TRUE(verifier.ok()) << verifier.status().to_string();
@@ -239,7 +238,7 @@ TEST_P(EmulatorVerifierTest, ExpectedOutputsThatWereOverwrittenAreBroughtAgain) 
   ASSERT_NO_FATAL_FAILURE(start());
   if (IsSkipped() || !GetParam()) return;
   expect_right("nothing");
-  const DeviceAddress values = verifier_->on_device()->comparison().values().address();
+  const DeviceAddress values = verifier_->on_device()->values().address();
   ASSERT_TRUE(executor_->fill(values + 80, std::byte{0x11}, 8).ok());
   expect_right("a write to the expected outputs");
 }

@@ -6,12 +6,12 @@
 
 #include "emulator/emulated_executor.h"
 #include "generator/kernel_text.h"
-#include "tests/worker_sample.h"
-#include "tuner/device_allocation.h"
-#include "tuner/fingerprint.h"
-#include "tuner/reference_kernel.h"
-#include "tuner/sample_weight.h"
-#include "tuner/speed_probe.h"
+#include "tests/support/sample_weight.h"
+#include "tests/support/worker_sample.h"
+#include "tuner/time/speed_probe.h"
+#include "tuner/verify/device_allocation.h"
+#include "tuner/verify/fingerprint.h"
+#include "tuner/verify/reference_kernel.h"
 
 namespace sparsmith::test {
 namespace {
@@ -32,14 +32,14 @@ TEST(EmulatorWorkerTest, ChecksGeneratedKernels) {
   ASSERT_TRUE((*worker)->set_weight(matrix, spec).ok());
   const auto candidates = ranked_candidates(problem, matrix, 2, nullptr, **worker);
   ASSERT_TRUE(candidates.ok()) << candidates.status().to_string();
-  const Status tokens = (*worker)->set_tokens(3, kSeed);
+  const Status tokens = (*worker)->call(TokensCall{3, kSeed});
   ASSERT_TRUE(tokens.ok()) << tokens.to_string();
-  for (const LoadedCandidate& candidate : *candidates) {
-    const auto verification = (*worker)->verify(candidate);
+  for (const CompiledCandidate& candidate : *candidates) {
+    const auto verification = (*worker)->call(VerifyCall{candidate});
     ASSERT_TRUE(verification.ok()) << verification.status().to_string();
     EXPECT_TRUE(verification->ok) << verification->reason;
   }
-  EXPECT_EQ((*worker)->time(candidates->front(), {}).status().code(), StatusCode::kUnsupported);
+  EXPECT_EQ((*worker)->call(TimeCall{{candidates->front()}, {}, {}}).status().code(), StatusCode::kUnsupported);
 
   // What the emulator finds is the candidate's, and the worker lives on.
   KernelText text;
@@ -50,14 +50,14 @@ TEST(EmulatorWorkerTest, ChecksGeneratedKernels) {
   text.body = "y[1 << 20] = 1;";
   const auto kernel = assemble(text);
   ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
-  LoadedCandidate faulty = candidates->front();
+  CompiledCandidate faulty = candidates->front();
   faulty.plan = {.steps = {launch_of(text)}};
   faulty.kernels = {{kernel->name, kernel->source, {}, 0}};
-  const auto found = (*worker)->verify(faulty);
+  const auto found = (*worker)->call(VerifyCall{faulty});
   ASSERT_TRUE(found.ok()) << found.status().to_string();
   EXPECT_FALSE(found->ok);
   EXPECT_THAT(found->reason, testing::HasSubstr("writes_outside"));
-  EXPECT_TRUE((*worker)->verify(candidates->front())->ok);
+  EXPECT_TRUE((*worker)->call(VerifyCall{candidates->front()})->ok);
 }
 
 TEST(EmulatedReferenceTest, TheReferenceKernelAgreesWithTheCpu) {
@@ -94,8 +94,7 @@ TEST(EmulatedReferenceTest, AFingerprintTellsOneByteFromAnother) {
   const auto source = fingerprint_kernel();
   ASSERT_TRUE(source.ok()) << source.status().to_string();
   ASSERT_TRUE((*executor)->load({source->name, source->source, {}, source->max_shared_bytes}).ok());
-  auto fingerprinter = Fingerprinter::create(**executor);
-  ASSERT_TRUE(fingerprinter.ok()) << fingerprinter.status().to_string();
+  Fingerprinter fingerprinter(**executor);
   for (const std::size_t size : {std::size_t{0}, std::size_t{7}, std::size_t{16}, std::size_t{200'003}}) {
     std::vector<std::byte> contents(size);
     for (std::size_t i = 0; i < size; ++i) contents[i] = static_cast<std::byte>(i * i % 251);
@@ -104,7 +103,7 @@ TEST(EmulatedReferenceTest, AFingerprintTellsOneByteFromAnother) {
     std::set<std::uint64_t> seen;
     const auto take = [&] {
       EXPECT_TRUE((*executor)->write(array->address(), contents).ok());
-      const auto fingerprint = fingerprinter->of(std::vector{Fingerprinter::Range{array->address(), size}});
+      const auto fingerprint = fingerprinter.of(std::vector{Fingerprinter::Range{array->address(), size}});
       EXPECT_TRUE(fingerprint.ok()) << fingerprint.status().to_string();
       return fingerprint.ok() ? *fingerprint : 0;
     };

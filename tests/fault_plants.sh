@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Whether a search outlives candidates that do not work, on a GPU: `tune` with every kernel as it should be, then with one
-# in twenty broken in some way (generator/planted_faults.h), drawn anew by each seed and with a cache of its own, and what
+# in twenty broken in some way (tests/support/planted_faults.h), drawn anew by each seed and with a cache of its own, and what
 # was chosen compared. Six runs, each meant to take less than a minute on an H200 with 16 cores; log.txt has the seconds.
 #
 # usage: fault_plants.sh PROGRAMS OUTPUT [MODEL]

@@ -3,9 +3,9 @@
 
 #include "runtime/gpu_executor.h"
 #include "sparsmith/tuned_model.h"
-#include "tests/tuned_group.h"
-#include "tuner/guarded_buffer.h"
-#include "tuner/kernel_compiler.h"
+#include "tests/support/tuned_group.h"
+#include "tuner/compile/kernel_compiler.h"
+#include "tuner/verify/guarded_buffer.h"
 
 namespace sparsmith::test {
 namespace {
@@ -33,12 +33,12 @@ Status run_operator(Executor& executor, const Operator& group, GroupInputs& inpu
 class GpuGroupTest : public testing::TestWithParam<GroupCase> {};
 
 TEST_P(GpuGroupTest, EachMemberHasItsProduct) {
-  auto executor = make_gpu_executor(0);
+  auto executor = GpuExecutor::create(0);
   if (!executor.ok()) GTEST_SKIP() << "no GPU: " << executor.status().to_string();
   auto compiler = KernelCompiler::open();
   ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
   TuneResources resources;
-  resources.measurers = {worker_measurers({.device = "cuda:0", .program = ""})};
+  resources.workers = {worker_factory({.device = "cuda:0", .program = ""})};
   resources.compiler = compiler->get();
   const auto group = TunedGroup::make(GetParam(), resources);
   ASSERT_TRUE(group.ok()) << group.status().to_string();

@@ -10,15 +10,16 @@
 #include "formats/packed_format.h"
 #include "matrix/synthesis.h"
 #include "runtime/gpu_executor.h"
-#include "tests/kernel_cases.h"
-#include "tests/value_writer_cases.h"
-#include "tuner/kernel_compiler.h"
+#include "tests/support/compile_all.h"
+#include "tests/support/kernel_cases.h"
+#include "tests/support/value_writer_cases.h"
+#include "tuner/compile/kernel_compiler.h"
 
 namespace sparsmith::test {
 namespace {
 
 TEST(GpuKernelsTest, AgreeWithEigen) {
-  auto executor = make_gpu_executor(0);
+  auto executor = GpuExecutor::create(0);
   if (!executor.ok()) GTEST_SKIP() << "no GPU: " << executor.status().to_string();
   auto compiler = KernelCompiler::open();
   ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
@@ -46,7 +47,7 @@ TEST(GpuKernelsTest, AgreeWithEigen) {
   std::vector<KernelSource> list;
   for (const auto& [name, source] : sources) list.push_back(source);
   const std::string architecture = fmt::format("sm_{}", (*executor)->properties().compute_capability);
-  const auto compiled = (*compiler)->compile_all(list, architecture, 0);
+  const auto compiled = compile_all(**compiler, list, architecture);
 
   const ImageOf image_of = [&](const KernelSource& kernel) -> Result<KernelImage> {
     const auto& binary = compiled.at(kernel.name);
@@ -136,8 +137,11 @@ TEST_F(GpuValueWriterTest, LargeWeights) {
     SynthesisSpec spec{.rows = 8192, .cols = 8192, .sparsity = 0.8, .data_type = DataType::kFloat16, .seed = random()};
     spec.pattern = parse_synthesis_pattern(packing == std::string_view("two_four") ? "2:4" : "uniform").value();
     if (packing == std::string_view("two_four")) spec.sparsity = 0.5;
-    ValueWriterCase test_case{.matrix = synthesize(spec).value(), .source = DataType::kFloat16, .updates = 3};
+    ValueWriterCase test_case;
+    test_case.matrix = synthesize(spec).value();
     test_case.packed = pack(packing, test_case.matrix, DataType::kFloat16).value();
+    test_case.source = DataType::kFloat16;
+    test_case.updates = 3;
     const std::int64_t nnz = test_case.matrix.nnz();
     const Status status = run_value_writer_case(
         std::move(test_case), random, *executor_, [this](const auto& kernel) { return image_of(kernel); },

@@ -8,12 +8,12 @@
 #include <random>
 
 #include "base/half.h"
-#include "generator/rows_family.h"
+#include "generator/families/rows/rows_family.h"
 #include "generator/search_space.h"
 #include "runtime/gpu_executor.h"
-#include "tests/kernel_cases.h"
-#include "tuner/device_packing.h"
-#include "tuner/kernel_compiler.h"
+#include "tests/support/kernel_cases.h"
+#include "tuner/compile/kernel_compiler.h"
+#include "tuner/verify/device_packing.h"
 
 namespace sparsmith::test {
 namespace {
@@ -44,20 +44,20 @@ CsrMatrix square_weight(double density, int most_in_four, std::uint64_t seed) {
 // The first config that the ranking names, and the first whose plan has several kernels; none that adds in any order.
 std::vector<Config> tested_configs(const Family& tested, const Problem& problem, const CsrMatrix& matrix) {
   std::vector<Config> configs;
-  for (const SearchSpace::Entry& entry : search_space(tested, problem, compute_statistics(matrix)).entries) {
-    if (tested.name() == "rows" && RowsConfig(entry.config).partial_sums == PartialSums::kAtomic) continue;
+  for (const PredictedConfig& predicted : search_space(tested, problem, compute_statistics(matrix)).configs) {
+    if (tested.name == "rows" && RowsConfig(predicted.config).partial_sums == PartialSums::kAtomic) continue;
     if (configs.empty()) {
-      configs.push_back(entry.config);
+      configs.push_back(predicted.config);
       continue;
     }
     const auto value = [&](const char* name) {
-      const auto found = entry.config.values.find(name);
-      return found == entry.config.values.end() ? std::int64_t{0} : found->second;
+      const auto found = predicted.config.values.find(name);
+      return found == predicted.config.values.end() ? std::int64_t{0} : found->second;
     };
-    const bool relaid = tested.name() == "rows" ? RowsConfig(entry.config).input == RowsConfig::Input::kRelayout
-                                                : value("column_parts") > 1 && value("sum") == 0;
+    const bool relaid = tested.name == "rows" ? RowsConfig(predicted.config).input == RowsConfig::Input::kRelayout
+                                              : value("column_parts") > 1 && value("sum") == 0;
     if (!relaid) continue;
-    configs.push_back(entry.config);
+    configs.push_back(predicted.config);
     break;
   }
   return configs;
@@ -209,12 +209,12 @@ class GpuProgrammaticTest : public testing::TestWithParam<std::string> {
 
 TEST_P(GpuProgrammaticTest, AChainOfOperatorsGivesTheBitsOfPlainLaunches) {
   const Family& tested = *family(GetParam());
-  const bool two_four = tested.name() == "two_four";
+  const bool two_four = tested.name == "two_four";
   const auto weight = [&](std::uint64_t seed) { return square_weight(two_four ? 0.6 : 0.1, two_four ? 2 : 4, seed); };
   const CsrMatrix matrices[2] = {weight(1), weight(2)};
   Problem problem;
   problem.spec = {.rows = kSize, .cols = kSize, .type = DataType::kFloat16};
-  problem.tokens = tested.name() == "slots" ? 1 : tested.name() == "wgmma" ? 32 : 8;
+  problem.tokens = tested.name == "slots" ? 1 : tested.name == "wgmma" ? 32 : 8;
   problem.device = executor_->properties();
   const std::vector<Config> configs = tested_configs(tested, problem, matrices[0]);
   ASSERT_FALSE(configs.empty());

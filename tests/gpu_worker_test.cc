@@ -6,13 +6,13 @@
 #include <chrono>
 
 #include "formats/packed_format.h"
-#include "generator/dense_family.h"
+#include "generator/families/dense/dense_family.h"
 #include "runtime/gpu_executor.h"
-#include "search/packings.h"
-#include "tests/worker_sample.h"
-#include "tuner/reference_kernel.h"
-#include "tuner/sample_weight.h"
-#include "tuner/verification.h"
+#include "search/trial/trial.h"
+#include "tests/support/sample_weight.h"
+#include "tests/support/worker_sample.h"
+#include "tuner/verify/reference_kernel.h"
+#include "tuner/verify/verification.h"
 
 namespace sparsmith::test {
 namespace {
@@ -54,7 +54,7 @@ TEST_F(GpuWorkerTest, SpeedsArePlausible) {
 }
 
 TEST_F(GpuWorkerTest, TheReferenceKernelAgreesWithTheCpu) {
-  auto executor = make_gpu_executor(0);
+  auto executor = GpuExecutor::create(0);
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   const std::string architecture = fmt::format("sm_{}", worker_->properties().compute_capability);
   const CsrMatrix matrix = drawn_weight(301, 517, 0.1, kSeed);
@@ -104,25 +104,25 @@ TEST_P(GpuWorkerCaseTest, CandidatesAndVendorsAreRightAndTimed) {
   ASSERT_TRUE(weight.ok()) << weight.to_string();
   const auto candidates = ranked_candidates(problem, matrix, 3, compiler_.get(), *worker_);
   ASSERT_TRUE(candidates.ok()) << candidates.status().to_string();
-  const Status tokens = worker_->set_tokens(c.tokens, kSeed);
+  const Status tokens = worker_->call(TokensCall{c.tokens, kSeed});
   ASSERT_TRUE(tokens.ok()) << tokens.to_string();
 
   const TimingPolicy policy;
-  for (const LoadedCandidate& candidate : *candidates) {
-    const auto verification = worker_->verify(candidate);
+  for (const CompiledCandidate& candidate : *candidates) {
+    const auto verification = worker_->call(VerifyCall{candidate});
     ASSERT_TRUE(verification.ok()) << verification.status().to_string();
     EXPECT_TRUE(verification->ok) << candidate.kernels[0].name << ": " << verification->reason;
   }
-  const auto timing = worker_->time(candidates->front(), policy);
+  const auto timing = worker_->call(TimeCall{{candidates->front()}, {}, policy});
   ASSERT_TRUE(timing.ok()) << timing.status().to_string();
-  EXPECT_GT(timing->median_us, 0.5);
-  EXPECT_LE(timing->q1_us, timing->median_us);
-  EXPECT_GE(timing->q3_us, timing->median_us);
-  EXPECT_GE(timing->samples_us.size(), 15U);
-  EXPECT_FALSE(timing->warm);
-  EXPECT_GT(timing->copies, 1);
+  EXPECT_GT(timing->front().median_us, 0.5);
+  EXPECT_LE(timing->front().q1_us, timing->front().median_us);
+  EXPECT_GE(timing->front().q3_us, timing->front().median_us);
+  EXPECT_GE(timing->front().samples_us.size(), 15U);
+  EXPECT_FALSE(timing->front().warm);
+  EXPECT_GT(timing->front().copies, 1);
 
-  const auto vendor = worker_->vendor("cusparse", policy);
+  const auto vendor = worker_->call(VendorCall{"cusparse", policy});
   ASSERT_TRUE(vendor.ok()) << vendor.status().to_string();
   ASSERT_TRUE(vendor->supported) << vendor->detail;
   EXPECT_LE(vendor->verification.norm_error, norm_error_limit(c.type)) << vendor->detail;
@@ -131,12 +131,12 @@ TEST_P(GpuWorkerCaseTest, CandidatesAndVendorsAreRightAndTimed) {
   fmt::print("  {} N={} {}: cusparse {:.2f} us, error/bound {:.3f} ({})\n", short_name(c.type), c.tokens,
              layout_name(c.layout), vendor->timing.median_us, vendor->verification.max_error_over_bound,
              vendor->detail);
-  const auto together = worker_->time_interleaved(*candidates, {"cusparse"}, policy);
+  const auto together = worker_->call(TimeCall{*candidates, {"cusparse"}, policy});
   ASSERT_TRUE(together.ok()) << together.status().to_string();
   ASSERT_EQ(together->size(), candidates->size() + 1);
   for (const Timing& one : *together) EXPECT_GE(one.samples_us.size(), 3U);
   fmt::print("  {} N={} {}: ours {:.2f} us alone, {:.2f} us interleaved\n", short_name(c.type), c.tokens,
-             layout_name(c.layout), timing->median_us, together->front().median_us);
+             layout_name(c.layout), timing->front().median_us, together->front().median_us);
 }
 
 std::vector<Case> all_cases() {
@@ -160,16 +160,16 @@ TEST_F(GpuWorkerTest, EpiloguesAreCheckedAndVendorsSayThatTheyLeaveThemOut) {
   ASSERT_TRUE(weight.ok()) << weight.to_string();
   const auto candidates = ranked_candidates(problem, matrix, 1, compiler_.get(), *worker_);
   ASSERT_TRUE(candidates.ok()) << candidates.status().to_string();
-  ASSERT_TRUE(worker_->set_tokens(8, kSeed).ok());
-  const auto verification = worker_->verify(candidates->front());
+  ASSERT_TRUE(worker_->call(TokensCall{8, kSeed}).ok());
+  const auto verification = worker_->call(VerifyCall{candidates->front()});
   ASSERT_TRUE(verification.ok()) << verification.status().to_string();
   EXPECT_TRUE(verification->ok) << verification->reason;
-  const auto vendor = worker_->vendor("cusparse", {});
+  const auto vendor = worker_->call(VendorCall{"cusparse", {}});
   ASSERT_TRUE(vendor.ok()) << vendor.status().to_string();
   EXPECT_LE(vendor->verification.norm_error, norm_error_limit(problem.spec.type)) << vendor->detail;
   EXPECT_THAT(vendor->detail, testing::HasSubstr("without the epilogue"));
   EXPECT_TRUE(vendor->epilogue_left_out);
-  EXPECT_EQ(worker_->vendor("another", {}).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(worker_->call(VendorCall{"another", {}}).status().code(), StatusCode::kNotFound);
 }
 
 // A dense product and the kernel behind it, as one candidate: right, against fp64, and timed with cold copies.
@@ -179,7 +179,7 @@ TEST_P(GpuWorkerCaseTest, DenseWithAnEpilogueOfOursIsRightAndTimed) {
   const OperatorSpec spec = sample_spec(matrix, c.type, c.layout, "bias+silu+beta+residual");
   const auto candidate = dense_with_epilogue(spec);
   ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
-  LoadedCandidate loaded = loaded_candidate(*candidate);
+  CompiledCandidate loaded = loaded_candidate(*candidate);
   const auto compiled =
       compiler_->compile(candidate->kernels.at(0), fmt::format("sm_{}", worker_->properties().compute_capability));
   ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
@@ -189,15 +189,15 @@ TEST_P(GpuWorkerCaseTest, DenseWithAnEpilogueOfOursIsRightAndTimed) {
   ASSERT_TRUE(weight.ok()) << weight.to_string();
   const Status packing = worker_->add_packing(*pack("dense", matrix, c.type));
   ASSERT_TRUE(packing.ok()) << packing.to_string();
-  const Status tokens = worker_->set_tokens(c.tokens, kSeed);
+  const Status tokens = worker_->call(TokensCall{c.tokens, kSeed});
   ASSERT_TRUE(tokens.ok()) << tokens.to_string();
-  const auto verification = worker_->verify(loaded);
+  const auto verification = worker_->call(VerifyCall{loaded});
   ASSERT_TRUE(verification.ok()) << verification.status().to_string();
   EXPECT_TRUE(verification->ok) << verification->reason;
-  const auto timing = worker_->time(loaded, {});
+  const auto timing = worker_->call(TimeCall{{loaded}, {}, {}});
   ASSERT_TRUE(timing.ok()) << timing.status().to_string();
-  EXPECT_GT(timing->copies, 1);
-  EXPECT_FALSE(timing->warm);
+  EXPECT_GT(timing->front().copies, 1);
+  EXPECT_FALSE(timing->front().warm);
 }
 
 // Each algorithm that the library proposes, as the library's own epilogue and as a product of its own; those that it
@@ -210,21 +210,21 @@ TEST_P(GpuWorkerCaseTest, ProposalsOfDenseAreRightAndTimed) {
     ASSERT_TRUE(worker_->set_weight(matrix, problem.spec).ok());
     const PackedWeight packed = *pack("dense", matrix, c.type);
     ASSERT_TRUE(worker_->add_packing(packed).ok());
-    ASSERT_TRUE(worker_->set_tokens(c.tokens, kSeed).ok());
-    const DenseFamily dense;
+    ASSERT_TRUE(worker_->call(TokensCall{c.tokens, kSeed}).ok());
+    const Family& dense = dense_family();
     int right = 0;
-    const std::vector<Parameter> parameters = dense.parameters();
+    const std::vector<Parameter> parameters = dense.parameters;
     for (const std::int64_t proposal : parameters.at(0).values) {
       const auto candidate = dense.generate({"dense", {{"proposal", proposal}}}, problem, packed);
       ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
-      LoadedCandidate loaded = loaded_candidate(*candidate);
+      CompiledCandidate loaded = loaded_candidate(*candidate);
       for (std::size_t i = 0; i < loaded.kernels.size(); ++i) {
         const auto compiled =
             compiler_->compile(candidate->kernels[i], fmt::format("sm_{}", problem.device.compute_capability));
         ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
         loaded.kernels[i].cubin = compiled->cubin;
       }
-      const auto verification = worker_->verify(loaded);
+      const auto verification = worker_->call(VerifyCall{loaded});
       if (!verification.ok()) {
         EXPECT_THAT(verification.status().message(), testing::HasSubstr("proposes"));
         EXPECT_GT(proposal, 0);
@@ -232,10 +232,11 @@ TEST_P(GpuWorkerCaseTest, ProposalsOfDenseAreRightAndTimed) {
       }
       EXPECT_TRUE(verification->ok) << "proposal " << proposal << ": " << verification->reason;
       EXPECT_LE(verification->norm_error, norm_error_limit(c.type));
-      const auto timing = worker_->time(loaded, {});
+      const auto timing = worker_->call(TimeCall{{loaded}, {}, {}});
       ASSERT_TRUE(timing.ok()) << timing.status().to_string();
       fmt::print("  {} N={} {} {}: proposal {} takes {:.2f} us, error/bound {:.3f}\n", short_name(c.type), c.tokens,
-                 layout_name(c.layout), epilogue, proposal, timing->median_us, verification->max_error_over_bound);
+                 layout_name(c.layout), epilogue, proposal, timing->front().median_us,
+                 verification->max_error_over_bound);
       ++right;
     }
     EXPECT_GT(right, 0);
@@ -249,16 +250,16 @@ TEST_P(GpuWorkerCaseTest, DenseServesTheTransposedWeight) {
   OperatorSpec spec = sample_spec(matrix, c.type, c.layout, "relu");
   spec.kind = OperatorKind::kSpmmTransposed;
   const PackedWeight packed = *pack("dense", multiplied(spec.kind, matrix), c.type);
-  const auto candidate = DenseFamily().generate({"dense", {}}, {spec, c.tokens, worker_->properties()}, packed);
+  const auto candidate = dense_family().generate({"dense", {}}, {spec, c.tokens, worker_->properties()}, packed);
   ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
   ASSERT_TRUE(candidate->kernels.empty());
   const Status weight = worker_->set_weight(matrix, spec);
   ASSERT_TRUE(weight.ok()) << weight.to_string();
   const Status packing = worker_->add_packing(packed);
   ASSERT_TRUE(packing.ok()) << packing.to_string();
-  const Status tokens = worker_->set_tokens(c.tokens, kSeed);
+  const Status tokens = worker_->call(TokensCall{c.tokens, kSeed});
   ASSERT_TRUE(tokens.ok()) << tokens.to_string();
-  const auto verification = worker_->verify(loaded_candidate(*candidate));
+  const auto verification = worker_->call(VerifyCall{loaded_candidate(*candidate)});
   ASSERT_TRUE(verification.ok()) << verification.status().to_string();
   EXPECT_TRUE(verification->ok) << verification->reason;
 }
@@ -277,17 +278,17 @@ TEST_P(GpuWorkerCaseTest, TheGradientOfTheWeightIsRightAndTimed) {
     ASSERT_TRUE(weight.ok()) << weight.to_string();
     const auto candidates = ranked_candidates(problem, matrix, 3, compiler_.get(), *worker_);
     ASSERT_TRUE(candidates.ok()) << candidates.status().to_string();
-    const Status tokens = worker_->set_tokens(c.tokens, kSeed);
+    const Status tokens = worker_->call(TokensCall{c.tokens, kSeed});
     ASSERT_TRUE(tokens.ok()) << tokens.to_string();
-    for (const LoadedCandidate& candidate : *candidates) {
-      const auto verification = worker_->verify(candidate);
+    for (const CompiledCandidate& candidate : *candidates) {
+      const auto verification = worker_->call(VerifyCall{candidate});
       ASSERT_TRUE(verification.ok()) << verification.status().to_string();
       EXPECT_TRUE(verification->ok) << verification->reason;
     }
-    const auto timing = worker_->time(candidates->front(), {});
+    const auto timing = worker_->call(TimeCall{{candidates->front()}, {}, {}});
     ASSERT_TRUE(timing.ok()) << timing.status().to_string();
-    EXPECT_GT(timing->median_us, 0);
-    const auto dense = worker_->vendor("cusparse", {});
+    EXPECT_GT(timing->front().median_us, 0);
+    const auto dense = worker_->call(VendorCall{"cusparse", {}});
     ASSERT_TRUE(dense.ok()) << dense.status().to_string();
     EXPECT_FALSE(dense->supported);
   }
@@ -297,7 +298,7 @@ TEST_P(GpuWorkerCaseTest, TheGradientOfTheWeightIsRightAndTimed) {
 class GpuWorkerFaultTest : public GpuWorkerTest {
  protected:
   // What verifying a kernel of this body ends with.
-  Status verified(const std::string& body) {
+  Status verified(const std::string& body, std::int64_t run_limit_ms = 0) {
     KernelSource source;
     source.name = "faults";
     source.source = "extern \"C\" __global__ void faults(float* y) { " + body + " }\n";
@@ -306,18 +307,19 @@ class GpuWorkerFaultTest : public GpuWorkerTest {
     PlanStep step;
     step.kernel = "faults";
     step.arguments = {operand("y")};
-    const LoadedCandidate faulty{{.steps = {step}, .workspace_bytes = 0}, "none", {{"faults", "", compiled->cubin, 0}}};
+    const CompiledCandidate faulty{
+        {.steps = {step}, .workspace_bytes = 0}, "none", {{"faults", "", compiled->cubin, 0}}};
     PackedWeight none;
     none.packing = "none";
     none.rows = matrix_.rows;
     none.cols = matrix_.cols;
     SPARSMITH_RETURN_IF_ERROR(worker_->set_weight(matrix_, spec_));
     SPARSMITH_RETURN_IF_ERROR(worker_->add_packing(none));
-    SPARSMITH_RETURN_IF_ERROR(worker_->set_tokens(1, kSeed));
-    return worker_->verify(faulty).status();
+    SPARSMITH_RETURN_IF_ERROR(worker_->call(TokensCall{1, kSeed}));
+    return worker_->call(VerifyCall{faulty, run_limit_ms}).status();
   }
   void expect_that_only_the_worker_is_lost() {
-    EXPECT_EQ(worker_->set_tokens(1, kSeed).code(), StatusCode::kDeviceError);
+    EXPECT_EQ(worker_->call(TokensCall{1, kSeed}).code(), StatusCode::kDeviceError);
     const auto next = Worker::start({.device = "cuda:0", .program = ""});
     ASSERT_TRUE(next.ok()) << next.status().to_string();
     EXPECT_TRUE((*next)->set_weight(matrix_, spec_).ok());
@@ -335,7 +337,7 @@ TEST_F(GpuWorkerFaultTest, WhatAKernelDoesToItsWeightIsSeenAndUndone) {
   packed.arrays.push_back({"values", DataType::kFloat32, std::vector<std::byte>(100'000 * 4, std::byte{0x11})});
   ASSERT_TRUE(worker_->set_weight(matrix_, spec_).ok());
   ASSERT_TRUE(worker_->add_packing(packed).ok());
-  ASSERT_TRUE(worker_->set_tokens(1, kSeed).ok());
+  ASSERT_TRUE(worker_->call(TokensCall{1, kSeed}).ok());
   struct Write {
     const char* place;
     const char* found;
@@ -353,8 +355,8 @@ TEST_F(GpuWorkerFaultTest, WhatAKernelDoesToItsWeightIsSeenAndUndone) {
     PlanStep step;
     step.kernel = source.name;
     step.arguments = {{PlanArgument::Kind::kPacked, "values", 0}};
-    const auto found =
-        worker_->verify({{.steps = {step}, .workspace_bytes = 0}, "sample", {{source.name, "", compiled->cubin, 0}}});
+    const auto found = worker_->call(
+        VerifyCall{{{.steps = {step}, .workspace_bytes = 0}, "sample", {{source.name, "", compiled->cubin, 0}}}});
     ASSERT_TRUE(found.ok()) << found.status().to_string();
     EXPECT_FALSE(found->ok);
     EXPECT_THAT(found->reason, testing::HasSubstr(write.found)) << write.place;
@@ -367,8 +369,8 @@ TEST_F(GpuWorkerFaultTest, WhatAKernelDoesToItsWeightIsSeenAndUndone) {
   PlanStep step;
   step.kernel = "nothing";
   step.arguments = {{PlanArgument::Kind::kPacked, "values", 0}};
-  const auto sound =
-      worker_->verify({{.steps = {step}, .workspace_bytes = 0}, "sample", {{"nothing", "", compiled->cubin, 0}}});
+  const auto sound = worker_->call(
+      VerifyCall{{{.steps = {step}, .workspace_bytes = 0}, "sample", {{"nothing", "", compiled->cubin, 0}}}});
   ASSERT_TRUE(sound.ok()) << sound.status().to_string();
   EXPECT_THAT(sound->reason, testing::Not(testing::HasSubstr("packed array"))) << "what was done to it was undone";
 }
@@ -385,8 +387,8 @@ TEST_F(GpuWorkerTest, OfLargeProblemsChecksStayOnTheGpu) {
       ASSERT_TRUE(worker_->set_weight(matrix, problem.spec).ok());
       const auto candidates = ranked_candidates(problem, matrix, 2, compiler_.get(), *worker_);
       ASSERT_TRUE(candidates.ok()) << candidates.status().to_string();
-      ASSERT_TRUE(worker_->set_tokens(160, kSeed).ok());
-      const auto right = worker_->verify(candidates->front());
+      ASSERT_TRUE(worker_->call(TokensCall{160, kSeed}).ok());
+      const auto right = worker_->call(VerifyCall{candidates->front()});
       ASSERT_TRUE(right.ok()) << right.status().to_string();
       EXPECT_TRUE(right->ok) << right->reason;
       EXPECT_GT(right->norm_error, 0);
@@ -412,17 +414,17 @@ TEST_F(GpuWorkerTest, OfLargeProblemsChecksStayOnTheGpu) {
         const auto compiled =
             compiler_->compile(source, fmt::format("sm_{}", worker_->properties().compute_capability));
         ASSERT_TRUE(compiled.ok()) << compiled.status().to_string();
-        LoadedCandidate faulty = candidates->front();
+        CompiledCandidate faulty = candidates->front();
         PlanStep step;
         step.kernel = source.name;
         step.arguments = {operand("x"), operand("y"), operand("bias"), operand("residual")};
         faulty.plan.steps.push_back(step);
         faulty.kernels.push_back({source.name, "", compiled->cubin, 0});
-        const auto found = worker_->verify(faulty);
+        const auto found = worker_->call(VerifyCall{faulty});
         ASSERT_TRUE(found.ok()) << found.status().to_string();
         EXPECT_FALSE(found->ok);
         EXPECT_THAT(found->reason, testing::HasSubstr(fault.found)) << fault.body;
-        EXPECT_TRUE(worker_->verify(candidates->front())->ok) << "after " << fault.body;
+        EXPECT_TRUE(worker_->call(VerifyCall{candidates->front()})->ok) << "after " << fault.body;
       }
     }
   }
@@ -435,9 +437,8 @@ TEST_F(GpuWorkerFaultTest, AKernelThatFaultsEndsTheWorkerAlone) {
 }
 
 TEST_F(GpuWorkerFaultTest, AKernelThatNeverEndsIsGivenUpLongBeforeItsCall) {
-  worker_->limit_candidates(std::chrono::seconds(20));
   const auto begin = std::chrono::steady_clock::now();
-  const Status status = verified("for (;;) asm volatile(\"nanosleep.u32 1000;\");");
+  const Status status = verified("for (;;) asm volatile(\"nanosleep.u32 1000;\");", /*run_limit_ms=*/2000);
   EXPECT_EQ(status.code(), StatusCode::kDeviceError);
   EXPECT_THAT(status.message(), testing::HasSubstr("the device gave no answer within 2 s"));
   expect_that_only_the_worker_is_lost();

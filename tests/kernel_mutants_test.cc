@@ -9,7 +9,7 @@
 
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"
-#include "tests/families/known_family.h"
+#include "tests/support/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
@@ -52,7 +52,7 @@ struct DrawnKernel {
 
 // By name. A candidate has one kernel of the family; others, such as a relayout, are whole.
 void draw_kernels(const Family& tested, std::uint64_t seed, int draw, std::map<std::string, DrawnKernel>& kernels) {
-  const std::string prefix = tested.name() + "_";
+  const std::string prefix = tested.name + "_";
   for (const KernelCase& each : draw_cases(tested, seed + static_cast<std::uint64_t>(draw), kKernelsOfADraw,
                                            kWeightKinds, draw * kKernelsOfADraw)) {
     PackedCase packed_case{each, {}};

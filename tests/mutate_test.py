@@ -164,7 +164,7 @@ class OrderTest(unittest.TestCase):
             for file, focus in (("bsr_blocks", "bsr"), ("row_products", ""), ("ring", "")):
                 mutant = mutants_of(f"snippets/{file}.cuh", SNIPPET)[0]
                 self.assertEqual(tree.focus(test, mutant), focus, file)
-            mutant = mutants_of("generator/bsr_family.cc", SNIPPET)[0]
+            mutant = mutants_of("generator/families/bsr/bsr_family.cc", SNIPPET)[0]
             self.assertEqual(tree.focus(Test("unbuilt", [f"{program}2"], [], "tests", "x_test.cc"), mutant), "")
             self.assertNotIn("/rows", tree.run_test(test, 60)[1])
             self.assertRegex(tree.run_test(dataclasses.replace(test, focus="bsr"), 60)[1], r":\*/rows\*:\*/slots\*$")

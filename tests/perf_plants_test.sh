@@ -6,8 +6,8 @@
 set -euo pipefail
 
 tests=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
-# shellcheck source=tools/expect.sh
-source "$tests/../tools/expect.sh"
+# shellcheck source=tests/support/expect.sh
+source "$tests/support/expect.sh"
 
 # `perf record` stores three cases: of the slots family, whose kernel uses slot_sums; of panel; and dense.
 # DRAWN_<plant> in the environment is how many times as long what it touches takes.

@@ -1,12 +1,14 @@
 // The grids of launch plans: blocks for all rows and all tokens of a weight, and none to spare. Kernels go round where
-// a grid is too small, so their outputs do not show it.
+// a grid is too small, so their outputs do not show it. And the names of kernels: one name, one source.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
-#include "generator/panel_family.h"
-#include "tests/families/known_family.h"
+#include "generator/families/panel/panel_family.h"
+#include "tests/support/families/known_family.h"
 
 namespace sparsmith::test {
 namespace {
@@ -80,6 +82,22 @@ TEST_P(PlanGridsTest, CoverAllRowsAndTokensAndNoMore) {
     }
   }
   EXPECT_GT(steps, 500);
+}
+
+// A kernel is known by its name: weights that share the name share the binary.
+TEST_P(PlanGridsTest, ANameOfAKernelHasOneSource) {
+  const std::uint64_t seed = seed_of_run();
+  SCOPED_TRACE(fmt::format("SPARSMITH_TEST_SEED={}", seed));
+  std::vector<KernelCase> cases = draw_cases(*family(GetParam()), seed, 24, 6);
+  if (GetParam() == "rows") std::ranges::move(draw_coded_cases(seed, 24, 6), std::back_inserter(cases));
+  std::map<std::string, std::string> sources;
+  for (const KernelCase& each : cases) {
+    PackedWeight packed;
+    const auto candidate = generate_case(each, packed);
+    ASSERT_TRUE(candidate.ok()) << candidate.status().to_string();
+    for (const KernelSource& kernel : candidate->kernels)
+      ASSERT_EQ(sources.emplace(kernel.name, kernel.source).first->second, kernel.source) << each.text();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, PlanGridsTest, testing::ValuesIn(kernel_families()),

@@ -13,8 +13,8 @@
 #include "base/temporary_directory.h"
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"
-#include "tests/kernel_cases.h"
-#include "tuner/kernel_compiler.h"
+#include "tests/support/kernel_cases.h"
+#include "tuner/compile/kernel_compiler.h"
 
 namespace sparsmith::test {
 namespace {

@@ -8,8 +8,8 @@
 #include "base/file.h"
 #include "base/temporary_directory.h"
 #include "runtime/tuned_file.h"
-#include "tests/tuned_group.h"
-#include "tuner/child_process.h"
+#include "tests/support/tuned_group.h"
+#include "tuner/process/child_process.h"
 
 namespace sparsmith::test {
 namespace {
@@ -30,7 +30,7 @@ class PlantedSourceTest : public testing::Test {
 
 TEST_F(PlantedSourceTest, IsNeitherCompiledNorRun) {
   TuneResources resources;
-  resources.measurers = {worker_measurers({.device = "emulator", .program = ""})};
+  resources.workers = {worker_factory({.device = "emulator", .program = ""})};
   const auto group = TunedGroup::make({}, resources);
   ASSERT_TRUE(group.ok()) << group.status().to_string();
   const std::string good = (*group)->path();
@@ -58,7 +58,7 @@ TEST_F(PlantedSourceTest, IsNeitherCompiledNorRun) {
 
 TEST_F(PlantedSourceTest, TheEmulatorIsAskedForByName) {
   TuneResources resources;
-  resources.measurers = {worker_measurers({.device = "emulator", .program = ""})};
+  resources.workers = {worker_factory({.device = "emulator", .program = ""})};
   const auto group = TunedGroup::make({}, resources);
   ASSERT_TRUE(group.ok()) << group.status().to_string();
   EXPECT_EQ(run_program((*group)->path(), ""), 4) << output();

@@ -5,8 +5,8 @@
 # usage: plants_test.sh FOLDER_OF_PROGRAMS
 set -euo pipefail
 
-# shellcheck source=tools/expect.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../tools/expect.sh"
+# shellcheck source=tests/support/expect.sh
+source "$(dirname "${BASH_SOURCE[0]}")/support/expect.sh"
 
 expect 0 "" "$sparsmith" synth -o w.safetensors --dtype fp16 --seed 7 --weight a:512x1024:0.95:uniform
 for plant in "" slow_snippet bank_schedule cost_model; do

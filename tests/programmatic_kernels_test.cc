@@ -10,9 +10,9 @@
 
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"
-#include "generator/dense_family.h"
-#include "tests/dense_cases.h"
-#include "tests/kernel_cases.h"
+#include "generator/families/dense/dense_family.h"
+#include "tests/support/dense_cases.h"
+#include "tests/support/kernel_cases.h"
 
 namespace sparsmith::test {
 namespace {
@@ -69,8 +69,8 @@ TEST_P(ProgrammaticKernelsTest, WaitForTheKernelsBefore) {
     const auto candidate = generate_case(each, packed);
     ASSERT_TRUE(candidate.ok()) << each.text() << "\n" << candidate.status().to_string();
     for (const KernelSource& kernel : candidate->kernels) {
-      const bool of_family = kernel.name.starts_with(tested.name() + "_");
-      std::set<std::string>& of_kind = seen[of_family ? tested.name() : kernel.name.substr(0, kernel.name.find('_'))];
+      const bool of_family = kernel.name.starts_with(tested.name + "_");
+      std::set<std::string>& of_kind = seen[of_family ? tested.name : kernel.name.substr(0, kernel.name.find('_'))];
       // Right behind a step that zeroes a kernel is launched plainly, and need not wait.
       const auto step = std::ranges::find(candidate->plan.steps, kernel.name, &PlanStep::kernel);
       if (!step->programmatic_launch || of_kind.size() >= kKernelsOfAKind) continue;
@@ -80,12 +80,12 @@ TEST_P(ProgrammaticKernelsTest, WaitForTheKernelsBefore) {
     }
   }
   for (const auto& [kind, kernels] : seen) fmt::print("{} {} kernels\n", kernels.size(), kind);
-  EXPECT_GE(seen[tested.name()].size(), 10U);
-  const bool splits = tested.name() == "rows" || tested.name() == "panel";
-  if (splits || tested.name() == "gather") {
+  EXPECT_GE(seen[tested.name].size(), 10U);
+  const bool splits = tested.name == "rows" || tested.name == "panel";
+  if (splits || tested.name == "gather") {
     EXPECT_GE(seen["relayout"].size(), 1U);
   }
-  if (splits || tested.name() == "bitmap" || tested.name() == "two_four") {
+  if (splits || tested.name == "bitmap" || tested.name == "two_four") {
     EXPECT_GE(seen["finish"].size(), 1U);
   }
 }

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <map>
 
-#include "generator/dense_family.h"
-#include "tests/dense_cases.h"
-#include "tests/kernel_cases.h"
-#include "tuner/kernel_compiler.h"
-#include "tuner/output_comparison.h"
-#include "tuner/reference_kernel.h"
+#include "generator/families/dense/dense_family.h"
+#include "tests/support/dense_cases.h"
+#include "tests/support/kernel_cases.h"
+#include "tuner/compile/kernel_compiler.h"
+#include "tuner/verify/device_problem.h"
+#include "tuner/verify/reference_kernel.h"
 
 namespace sparsmith::test {
 namespace {

@@ -16,7 +16,7 @@
 #include "history/suite.h"
 #include "matrix/model_file.h"
 #include "matrix/safetensors.h"
-#include "search/recorded_space.h"
+#include "search/record/recorded_space.h"
 #include "tools/report/report_input.h"
 
 namespace sparsmith {
@@ -78,7 +78,9 @@ class ReaderMemoryTest : public testing::Test {
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << path << ": the reader died";
     EXPECT_EQ(numbers[0] < 0, refused) << path;
     const auto file = static_cast<std::int64_t>(std::filesystem::file_size(path));
-    if (kCounts) EXPECT_LE(numbers[1], 64 * kMegabyte + 4 * (file + std::max<std::int64_t>(numbers[0], 0))) << path;
+    if (kCounts) {
+      EXPECT_LE(numbers[1], 64 * kMegabyte + 4 * (file + std::max<std::int64_t>(numbers[0], 0))) << path;
+    }
   }
 
   // given: elements in the file, of which some may be given twice.

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "base/file.h"
-#include "runtime/fake_cuda_driver.h"
 #include "runtime/tuned_file.h"
-#include "tests/checked_run.h"
 #include "tests/fuzz/tuned_file_mutator.h"
+#include "tests/support/checked_run.h"
+#include "tests/support/fake_cuda_driver.h"
 #ifdef SPARSMITH_EMULATOR_JIT
 #include "emulator/emulated_executor.h"
 #include "emulator/jit_compiler.h"

@@ -12,8 +12,8 @@
 #include "formats/packed_format.h"
 #include "generator/search_space.h"
 #include "runtime/tuned_file.h"
-#include "tests/drawn_matrix.h"
-#include "tuner/child_process.h"
+#include "tests/support/drawn_matrix.h"
+#include "tuner/process/child_process.h"
 
 namespace sparsmith::test {
 namespace {
@@ -52,7 +52,7 @@ class TunedOperatorsTest : public testing::Test {
     const Problem problem{op.spec, tokens, typical_device(90)};
     const Family& of = *family(family_name);
     const CsrMatrix multiplies = multiplied(op.spec.kind, matrix_);
-    const Config config = search_space(of, problem, compute_statistics(multiplies)).entries.at(0).config;
+    const Config config = search_space(of, problem, compute_statistics(multiplies)).configs.at(0).config;
     const PackedWeight& packed = packed_.emplace_back(of.pack(config, problem, matrix_).value());
     Candidate candidate = of.generate(config, problem, packed).value();
     candidate.config = config;
@@ -116,7 +116,7 @@ TEST_F(TunedOperatorsTest, TheGradientOfAWeightIsTuned) {
   const std::string tuned = directory_.file("gradient.tuned.safetensors");
   ASSERT_EQ(run_program("synth -o " + model + " --seed 2 --dtype fp16 --weight w:160x512:0.9:lognormal:0.5"), 0)
       << output_;
-  const std::string tune = "tune " + model + " -o " + tuned + " --operator sddmm --tokens 1,40 --force" +
+  const std::string tune = "tune " + model + " -o " + tuned + " --operator sddmm --tokens 1,40 --force --full" +
                            " --device emulator --cache " + directory_.file("cache.db");
   ASSERT_EQ(run_program(tune), 0) << output_;
   ASSERT_EQ(run_program(tune), 0) << output_;
@@ -142,7 +142,8 @@ TEST_F(TunedOperatorsTest, TheTransposedWeightIsTuned) {
   const std::string model = directory_.file("model.safetensors");
   const std::string tuned = directory_.file("transposed.tuned.safetensors");
   ASSERT_EQ(run_program("synth -o " + model + " --seed 2 --weight w:160x512:0.9:lognormal:0.5"), 0) << output_;
-  const std::string tune = "tune " + model + " -o " + tuned + " --operator spmm_transposed --tokens 1,8 --force" +
+  const std::string tune = "tune " + model + " -o " + tuned +
+                           " --operator spmm_transposed --tokens 1,8 --force --full" +
                            " --device emulator --epilogue bias,relu --cache " + directory_.file("cache.db");
   ASSERT_EQ(run_program(tune), 0) << output_;
   EXPECT_NE(output_.find("160x512"), std::string::npos) << output_;

@@ -1,12 +1,15 @@
-// How a subcommand of `sparsmith` is made: tools/<name>_command.cc adds itself to the command line and returns what
-// to run. A command parses options and prints; what a library user would need lives in the rooms.
+// The interface of the subcommands of `sparsmith`: each tools/<name>_command.cc adds itself to the command line and
+// sets the action to run. A command only parses options and prints. Code that is useful to library users is in the
+// other rooms.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <memory>
 #include <string>
 
+#include "matrix/model_analysis.h"
 #include "sparsmith/status.h"
 
 namespace sparsmith::tools {
@@ -21,16 +24,16 @@ enum ExitCode : int {
   kRegressionFound = 5
 };
 
-ExitCode exit_code_of(const Status& status);
+// The callback of the chosen command sets the action. main() runs it after parsing and exits with its value, or with
+// the code of its error.
+using Action = std::function<Result<ExitCode>()>;
 
-// Set by a command's callback when it was chosen; main() runs it after parsing and exits with its value.
-using Action = std::function<int()>;
-
-// Options before the subcommand.
-struct GlobalOptions {
-  bool verbose = false;
-  bool quiet = false;
-};
+// When the command is chosen, sets the action to a call of `run` with the command's options.
+template <class Options>
+void set_action(CLI::App& command, Action& action, std::shared_ptr<Options> options,
+                Result<ExitCode> (*run)(const Options&)) {
+  command.callback([&action, options, run] { action = [options, run] { return run(*options); }; });
+}
 
 void add_analyze_command(CLI::App& app, Action& action);
 void add_synth_command(CLI::App& app, Action& action);
@@ -44,13 +47,19 @@ void add_report_command(CLI::App& app, Action& action);
 void add_space_command(CLI::App& app, Action& action);
 void add_doctor_command(CLI::App& app, Action& action);
 
-// `--max-memory`; 0 without it, which stands for half of the machine's memory.
+// Adds an option with its default in --help.
+template <class T>
+CLI::Option* add_shown(CLI::App& command, const std::string& name, T& value, const std::string& description) {
+  return command.add_option(name, value, description)->capture_default_str();
+}
+
+// Adds `--include`, `--exclude` and `--min-sparsity`.
+void add_selection_options(CLI::App& command, SelectionOptions& selection);
+
+// Adds `--html` and its `--force`.
+void add_page_options(CLI::App& command, std::string& html, bool& force);
+
+// Adds `--max-memory`. `bytes` is 0 without it: half of the machine's memory.
 void add_max_memory_option(CLI::App& command, std::int64_t& bytes);
-
-// An option that there was once: an error that names the one that says the same now.
-void add_removed_option(CLI::App& command, const std::string& name, const std::string& instead);
-
-// Prints "error: <status>" to stderr and returns its exit code.
-int report(const Status& status);
 
 }  // namespace sparsmith::tools

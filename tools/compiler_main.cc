@@ -9,38 +9,11 @@
 #include <string>
 #include <utility>
 
-#include "base/plant.h"
-#include "generator/planted_faults.h"
-#include "tuner/child_process.h"
-#include "tuner/compiler_server.h"
-#include "tuner/kernel_compiler.h"
+#include "tuner/compile/compiler_calls.h"
+#include "tuner/compile/kernel_compiler.h"
+#include "tuner/process/child_process.h"
 
 namespace {
-
-// The compiler of a build for tests, over some kernels.
-class FaultyCompiler : public sparsmith::KernelCompiler {
- public:
-  explicit FaultyCompiler(std::unique_ptr<KernelCompiler> compiler) : compiler_(std::move(compiler)) {}
-  std::string version() const override { return compiler_->version(); }
-  sparsmith::Result<sparsmith::CompiledKernel> compile(const sparsmith::KernelSource& kernel,
-                                                       const std::string& architecture) const override {
-    if constexpr (sparsmith::kPlants) sparsmith::obey_planted_fault(kernel.source);
-    return compiler_->compile(kernel, architecture);
-  }
-  sparsmith::Result<std::string> ptx(const sparsmith::KernelSource& kernel,
-                                     const std::string& architecture) const override {
-    return compiler_->ptx(kernel, architecture);
-  }
-
- private:
-  std::unique_ptr<KernelCompiler> compiler_;
-};
-
-sparsmith::Result<std::unique_ptr<sparsmith::KernelCompiler>> open_compiler() {
-  auto compiler = sparsmith::KernelCompiler::open();
-  if (!sparsmith::kPlants || !compiler.ok()) return compiler;
-  return std::unique_ptr<sparsmith::KernelCompiler>(std::make_unique<FaultyCompiler>(*std::move(compiler)));
-}
 
 // There is a compiler a core, and beside them workers and packers, which a device waits for.
 void yield_to_devices() {
@@ -53,7 +26,7 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   yield_to_devices();
   sparsmith::MessageStream stream(sparsmith::ChildProcess::kChildSocket);
-  return sparsmith::serve_compiler(std::move(stream), open_compiler());
+  return sparsmith::serve_compiler(std::move(stream), sparsmith::KernelCompiler::open());
 }
 
 }  // namespace

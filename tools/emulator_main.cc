@@ -5,7 +5,7 @@
 #include "emulator/jit_compiler.h"
 #endif
 #include "base/log.h"
-#include "tuner/child_process.h"
+#include "tuner/process/child_process.h"
 #include "tuner/worker_server.h"
 
 namespace {

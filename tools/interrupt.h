@@ -1,4 +1,4 @@
-// Ctrl-C as a wish: work in progress is finished and recorded. A second one ends the program at once.
+// Ctrl-C as a request: work in progress is finished and recorded. A second Ctrl-C ends the program at once.
 #pragma once
 
 #include <chrono>

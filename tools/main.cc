@@ -5,6 +5,7 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,23 @@
 
 namespace sparsmith::tools {
 namespace {
+
+ExitCode exit_code_of(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kOk: return kDone;
+    case StatusCode::kInvalidArgument: return kWrongUsage;
+    case StatusCode::kInvalidInput:
+    case StatusCode::kNotFound: return kBadInput;
+    case StatusCode::kNoDevice: return kNoUsableDevice;
+    default: return kFailed;
+  }
+}
+
+// Prints "error: <status>" to stderr and returns its exit code.
+int report(const Status& status) {
+  log_error("{}", status.to_string());
+  return exit_code_of(status);
+}
 
 // How many characters one word takes to become the other.
 std::size_t edits_between(const std::string& a, const std::string& b) {
@@ -49,11 +67,10 @@ std::string unknown_command(const CLI::App& app, const std::vector<std::string>&
     }
     const auto edits = [&](const CLI::App* each) { return edits_between(word, each->get_name()); };
     const CLI::App* const nearest = *std::ranges::min_element(commands, {}, edits);
-    std::string names;
-    for (const CLI::App* each : commands) names += (names.empty() ? "" : ", ") + each->get_name();
+    const auto names = commands | std::views::transform([](const CLI::App* each) { return each->get_name(); });
     return edits(nearest) <= 2
                ? fmt::format("{} has no command {}; do you mean {}?", at->get_name(), word, nearest->get_name())
-               : fmt::format("{} has no command {}; its commands are {}", at->get_name(), word, names);
+               : fmt::format("{} has no command {}; its commands are {}", at->get_name(), word, fmt::join(names, ", "));
   }
   return "";
 }
@@ -65,23 +82,17 @@ int run(int argc, char** argv) {
       "sparsmith");
   app.set_version_flag("--version", SPARSMITH_VERSION);
   app.require_subcommand(1);
-  GlobalOptions global;
-  app.add_flag("-v,--verbose", global.verbose, "Log what goes on inside");
-  app.add_flag("-q,--quiet", global.quiet, "Log errors only");
+  bool verbose = false;
+  bool quiet = false;
+  app.add_flag("-v,--verbose", verbose, "Log what goes on inside");
+  app.add_flag("-q,--quiet", quiet, "Log errors only");
   app.fallthrough();
 
   Action action;
-  add_analyze_command(app, action);
-  add_tune_command(app, action);
-  add_bench_command(app, action);
-  add_run_command(app, action);
-  add_show_command(app, action);
-  add_cache_command(app, action);
-  add_perf_command(app, action);
-  add_synth_command(app, action);
-  add_report_command(app, action);
-  add_space_command(app, action);
-  add_doctor_command(app, action);
+  for (const auto add :
+       {add_analyze_command, add_tune_command, add_bench_command, add_run_command, add_show_command, add_cache_command,
+        add_perf_command, add_synth_command, add_report_command, add_space_command, add_doctor_command})
+    add(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -92,9 +103,10 @@ int run(int argc, char** argv) {
     app.exit(error);
     return kWrongUsage;
   }
-  if (global.quiet) set_log_level(LogLevel::kError);
-  if (global.verbose) set_log_level(LogLevel::kDebug);
-  const int code = action();
+  if (quiet) set_log_level(LogLevel::kError);
+  if (verbose) set_log_level(LogLevel::kDebug);
+  const Result<ExitCode> done = action();
+  const int code = done.ok() ? *done : report(done.status());
   const Status flushed = flush_output();
   return flushed.ok() ? code : report(flushed);
 }

@@ -5,8 +5,8 @@
 set -euo pipefail
 
 seeds=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../tests/fuzz/seeds")
-# shellcheck source=tools/expect.sh
-source "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
+# shellcheck source=tests/support/expect.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../tests/support/expect.sh"
 
 "$sparsmith" synth -o model.safetensors --seed 1 --weight a.weight:96x128:0.9:uniform >/dev/null
 "$sparsmith" synth -o shard.safetensors --seed 2 --weight b.weight:32x64:0.9:uniform >/dev/null
@@ -14,7 +14,7 @@ echo '{"weight_map": {"b.weight": "shard.safetensors"}}' >model.safetensors.inde
 tune() {
   local model=$1
   shift
-  "$sparsmith" tune "$model" "$@" --candidates 4 --families slots --memory 8x --device emulator
+  "$sparsmith" tune "$model" "$@" --tokens 1 --candidates 4 --families slots --memory 8x --device emulator
 }
 tune model.safetensors -o tuned.safetensors >/dev/null 2>&1
 cp cache/sparsmith/cache.db tune.db

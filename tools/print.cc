@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/printable.h"
@@ -18,6 +19,13 @@ void print_text(std::string_view text) {
   const std::string shown = printable_lines(text);
   errno = 0;
   if (std::fwrite(shown.data(), 1, shown.size(), stdout) != shown.size() && first_error == 0) first_error = errno;
+}
+
+std::string json_line(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+std::string json_line(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 Status flush_output() {

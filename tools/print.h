@@ -1,8 +1,10 @@
-// Printing to stdout. Text may hold names of unknown origin: what a terminal would obey is spelled out.
+// Prints text and JSON to stdout. Text may hold names of unknown origin, so control characters are spelled out.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -10,7 +12,7 @@
 
 namespace sparsmith::tools {
 
-// Lines and tabs stay; see printable_lines(). JSON stays JSON.
+// Keeps lines and tabs; see printable_lines(). Does not change JSON.
 void print_text(std::string_view text);
 
 template <class... Args>
@@ -18,7 +20,23 @@ void print(fmt::format_string<Args...> format, Args&&... args) {
   print_text(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// What was printed has left the program. Error: kIoError where stdout is full or closed.
+// `json` as one line. Names of files and tensors may hold bytes that are not UTF-8. These are replaced, so the line is
+// always valid JSON.
+std::string json_line(const nlohmann::json& json);
+std::string json_line(const nlohmann::ordered_json& json);
+
+template <class Json>
+void print_json(const Json& json) {
+  print_text(json_line(json) + "\n");
+}
+
+// Prints `json` if `as_json`, otherwise `text`.
+template <class Json>
+void print_result(bool as_json, const Json& json, const std::string& text) {
+  print_text(as_json ? json_line(json) + "\n" : text);
+}
+
+// Flushes stdout. Error: kIoError when stdout is full or closed.
 Status flush_output();
 
 }  // namespace sparsmith::tools

@@ -7,13 +7,20 @@
 #include <cstdio>
 
 #include "base/printable.h"
-#include "tools/tune_table.h"
+#include "tools/commands/tune_table.h"
 
 namespace sparsmith::tools {
 namespace {
 
 constexpr int kBarWidth = 24;
 constexpr std::chrono::milliseconds kInterval{100};
+
+// "3:05", "1:02:03".
+std::string clock_text(double seconds) {
+  const auto all = static_cast<std::int64_t>(seconds);
+  return all < 3600 ? fmt::format("{}:{:02}", all / 60, all % 60)
+                    : fmt::format("{}:{:02}:{:02}", all / 3600, all / 60 % 60, all % 60);
+}
 
 }  // namespace
 
@@ -26,6 +33,11 @@ void ProgressDisplay::clear() {
 }
 
 void ProgressDisplay::update(const TuneProgress& progress) {
+  if (weights_ != progress.weights || progress.finished < most_finished_) {  // a command may tune several times
+    share_ = 0;
+    begin_ = std::chrono::steady_clock::now();
+  }
+  most_finished_ = progress.finished;
   weights_ = progress.weights;
   if (quiet_ || !terminal_) return;
   const auto now = std::chrono::steady_clock::now();
@@ -33,12 +45,15 @@ void ProgressDisplay::update(const TuneProgress& progress) {
   last_ = now;
   const double inside =
       progress.total == 0 ? 0 : static_cast<double>(progress.done) / static_cast<double>(progress.total);
-  const double share =
-      (static_cast<double>(progress.finished) + inside) / std::max<double>(1, static_cast<double>(progress.weights));
-  const int filled = std::clamp(static_cast<int>(share * kBarWidth), 0, kBarWidth);
-  fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {}/{} {}: {} {}/{}", "", filled, "", kBarWidth - filled,
-             progress.finished, progress.weights, printable(progress.name), progress.stage, progress.done,
-             progress.total);
+  const double share = std::min(
+      1.0, (static_cast<double>(progress.finished) + inside) / std::max<double>(1, static_cast<double>(weights_)));
+  share_ = std::max(share_, share);  // the stages of several weights overlap
+  const double elapsed = std::chrono::duration<double>(now - begin_).count();
+  const int filled = static_cast<int>(share_ * kBarWidth);
+  fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {}/{}  {}{}  {}: {} {}/{}", "", filled, "", kBarWidth - filled,
+             progress.finished, weights_, clock_text(elapsed),
+             share_ > 0.02 ? fmt::format(", about {} left", clock_text(elapsed * (1 / share_ - 1))) : "",
+             printable(progress.name), progress.stage, progress.done, progress.total);
   std::fflush(stderr);
   shown_ = true;
 }

@@ -1,10 +1,12 @@
-// How far a tuning run is: one line that is written over on a terminal, a line for each weight otherwise. On stderr.
+// The progress of a tuning run, on stderr. A terminal shows one line that is overwritten: a
+// bar, the time so far, and an estimate of the time left. Otherwise there is a line for
+// each weight.
 #pragma once
 
 #include <chrono>
 #include <string>
 
-#include "search/tuner.h"
+#include "search/tune.h"
 
 namespace sparsmith::tools {
 
@@ -26,6 +28,9 @@ class ProgressDisplay {
   bool shown_ = false;
   std::size_t weights_ = 0;
   std::size_t finished_ = 0;
+  std::size_t most_finished_ = 0;
+  double share_ = 0;  // of the work; never falls
+  std::chrono::steady_clock::time_point begin_{};
   std::chrono::steady_clock::time_point last_{};
 };
 

@@ -8,8 +8,7 @@
 #include <exception>
 
 #include "runtime/gpu_executor.h"
-#include "tuner/child_process.h"
-#include "tuner/gpu_timing_device.h"
+#include "tuner/process/child_process.h"
 #include "tuner/worker_server.h"
 
 namespace {
@@ -31,8 +30,8 @@ int run(int argc, char** argv) {
   sparsmith::MessageStream stream(sparsmith::ChildProcess::kChildSocket);
   auto executor = sparsmith::GpuExecutor::create(ordinal);
   if (!executor.ok()) return sparsmith::refuse_to_serve(std::move(stream), executor.status());
-  sparsmith::GpuTimingDevice timing(**executor);
-  sparsmith::WorkerServer server(**executor, &timing);
+  const auto timing = sparsmith::make_gpu_timing_device(**executor);
+  sparsmith::WorkerServer server(**executor, timing.get());
   return sparsmith::serve_worker(std::move(stream), server);
 }
 

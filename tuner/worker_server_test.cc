@@ -3,15 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tuner/fake_executor.h"
-#include "tuner/sample_weight.h"
+#include "tests/support/fake_executor.h"
+#include "tests/support/sample_weight.h"
 
 namespace sparsmith {
 namespace {
 
 Status place(WorkerServer& server, const PackedWeight& packed) {
-  SPARSMITH_RETURN_IF_ERROR(server.handle(PackingRequest{packed}).status());
-  return server.handle(PlacePackingRequest{packed.packing}).status();
+  SPARSMITH_RETURN_IF_ERROR(server.handle(PackingCall{packed}).status());
+  return server.handle(PlacePackingCall{packed.packing}).status();
 }
 
 class WorkerServerTest : public testing::TestWithParam<bool> {
@@ -19,15 +19,15 @@ class WorkerServerTest : public testing::TestWithParam<bool> {
   explicit WorkerServerTest(bool is_emulator = GetParam()) : executor_(is_emulator), server_(executor_, nullptr) {}
 
   void start(const char* epilogue = "none", std::int64_t tokens = 3) {
-    ASSERT_TRUE(server_.handle(WeightRequest{matrix_, sample_spec(matrix_, epilogue)}).ok());
+    ASSERT_TRUE(server_.handle(WeightCall{matrix_, sample_spec(matrix_, epilogue)}).ok());
     ASSERT_TRUE(place(server_, sample_packing(matrix_)).ok());
-    ASSERT_TRUE(server_.handle(TokensRequest{tokens, 7}).ok());
+    ASSERT_TRUE(server_.handle(TokensCall{tokens, 7}).ok());
   }
-  LoadedCandidate candidate(const std::string& source) const {
+  CompiledCandidate candidate(const std::string& source) const {
     return {.plan = fake_plan("k", matrix_.rows), .packing = "sample", .kernels = {fake_kernel("k", source)}};
   }
   Verification verify(const std::string& source) {
-    Result<WorkerReply> reply = server_.handle(VerifyRequest{candidate(source)});
+    Result<WorkerReply> reply = server_.handle(VerifyCall{candidate(source)});
     EXPECT_TRUE(reply.ok()) << reply.status().to_string();
     return reply.ok() ? std::get<Verification>(*reply) : Verification{};
   }
@@ -70,7 +70,7 @@ TEST_P(WorkerServerTest, WritesOutsideOfBuffersAreCaught) {
 
 TEST_P(WorkerServerTest, AFaultIsTheCandidatesOnTheEmulatorAndTheDevicesOnAGpu) {
   start();
-  const Result<WorkerReply> reply = server_.handle(VerifyRequest{candidate("fault")});
+  const Result<WorkerReply> reply = server_.handle(VerifyCall{candidate("fault")});
   EXPECT_EQ(reply.ok(), GetParam());
   if (reply.ok()) {
     EXPECT_FALSE(std::get<Verification>(*reply).ok);
@@ -83,41 +83,41 @@ TEST_P(WorkerServerTest, AFaultIsTheCandidatesOnTheEmulatorAndTheDevicesOnAGpu) 
 
 TEST_P(WorkerServerTest, AWorkspaceThatDoesNotFitHarmsNoOther) {
   start();
-  LoadedCandidate greedy = candidate("csr");
+  CompiledCandidate greedy = candidate("csr");
   greedy.plan.workspace_bytes = std::int64_t{1} << 62;
-  EXPECT_EQ(server_.handle(VerifyRequest{greedy}).status().code(), StatusCode::kOutOfMemory);
-  LoadedCandidate modest = candidate(GetParam() ? "csr" : "before");
+  EXPECT_EQ(server_.handle(VerifyCall{greedy}).status().code(), StatusCode::kOutOfMemory);
+  CompiledCandidate modest = candidate(GetParam() ? "csr" : "before");
   modest.plan.workspace_bytes = 0;
-  const Result<WorkerReply> reply = server_.handle(VerifyRequest{modest});
+  const Result<WorkerReply> reply = server_.handle(VerifyCall{modest});
   ASSERT_TRUE(reply.ok()) << reply.status().to_string();
   EXPECT_EQ(std::get<Verification>(*reply).ok, GetParam()) << "its workspace has guards as any other";
 }
 
 TEST_P(WorkerServerTest, RequestsOutOfOrderAreErrors) {
-  EXPECT_EQ(server_.handle(TokensRequest{1, 1}).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(server_.handle(PackingRequest{sample_packing(matrix_)}).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(server_.handle(PlacePackingRequest{"sample"}).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(server_.handle(VerifyRequest{candidate("csr")}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(server_.handle(TokensCall{1, 1}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(server_.handle(PackingCall{sample_packing(matrix_)}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(server_.handle(PlacePackingCall{"sample"}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(server_.handle(VerifyCall{candidate("csr")}).status().code(), StatusCode::kInvalidArgument);
   start();
-  EXPECT_EQ(server_.handle(PlacePackingRequest{"sample"}).status().code(), StatusCode::kInvalidArgument) << "it was";
-  ASSERT_TRUE(server_.handle(PackingRequest{sample_packing(matrix_)}).ok());
-  EXPECT_EQ(server_.handle(PlacePackingRequest{"another"}).status().code(), StatusCode::kInvalidArgument);
-  LoadedCandidate other = candidate("csr");
+  EXPECT_EQ(server_.handle(PlacePackingCall{"sample"}).status().code(), StatusCode::kInvalidArgument) << "it was";
+  ASSERT_TRUE(server_.handle(PackingCall{sample_packing(matrix_)}).ok());
+  EXPECT_EQ(server_.handle(PlacePackingCall{"another"}).status().code(), StatusCode::kInvalidArgument);
+  CompiledCandidate other = candidate("csr");
   other.packing = "another";
-  EXPECT_EQ(server_.handle(VerifyRequest{other}).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(server_.handle(VerifyCall{other}).status().code(), StatusCode::kNotFound);
   PackedWeight wrong = sample_packing(matrix_);
   wrong.rows = 5;
-  EXPECT_EQ(server_.handle(PackingRequest{wrong}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(server_.handle(PackingCall{wrong}).status().code(), StatusCode::kInvalidArgument);
   CsrMatrix broken = matrix_;
   broken.column_indices[0] = 40;
-  EXPECT_FALSE(server_.handle(WeightRequest{broken, sample_spec(matrix_)}).ok());
+  EXPECT_FALSE(server_.handle(WeightCall{broken, sample_spec(matrix_)}).ok());
 }
 
 TEST_P(WorkerServerTest, NothingIsTimedWithoutATimingDevice) {
   start();
-  EXPECT_EQ(server_.handle(TimeRequest{{candidate("csr")}, {}, {}}).status().code(), StatusCode::kUnsupported);
-  EXPECT_EQ(server_.handle(VendorRequest{"cublas", {}}).status().code(), StatusCode::kUnsupported);
-  EXPECT_EQ(server_.handle(SpeedsRequest{}).status().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(server_.handle(TimeCall{{candidate("csr")}, {}, {}}).status().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(server_.handle(VendorCall{"cublas", {}}).status().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(server_.handle(SpeedsCall{}).status().code(), StatusCode::kUnsupported);
 }
 
 TEST_P(WorkerServerTest, ANewWeightFreesTheMemoryOfTheLast) {
@@ -162,34 +162,34 @@ TEST(WorkerServerTimingTest, OnlyVerifiedCandidatesAreTimed) {
   FakeExecutor executor(false);
   FakeTimingDevice timing;
   WorkerServer server(executor, &timing);
-  ASSERT_TRUE(server.handle(WeightRequest{matrix, sample_spec(matrix)}).ok());
+  ASSERT_TRUE(server.handle(WeightCall{matrix, sample_spec(matrix)}).ok());
   ASSERT_TRUE(place(server, sample_packing(matrix)).ok());
-  ASSERT_TRUE(server.handle(TokensRequest{2, 7}).ok());
+  ASSERT_TRUE(server.handle(TokensCall{2, 7}).ok());
   EXPECT_NE(timing.problem_, nullptr);
   EXPECT_FALSE(timing.same_weight_);
 
-  const LoadedCandidate candidate{fake_plan("k", matrix.rows), "sample", {fake_kernel("k", "csr")}};
-  EXPECT_EQ(server.handle(TimeRequest{{candidate}, {}, {}}).status().code(), StatusCode::kInvalidArgument);
-  const TimeRequest unverified{{candidate}, {}, {}, true};
+  const CompiledCandidate candidate{fake_plan("k", matrix.rows), "sample", {fake_kernel("k", "csr")}};
+  EXPECT_EQ(server.handle(TimeCall{{candidate}, {}, {}}).status().code(), StatusCode::kInvalidArgument);
+  const TimeCall unverified{{candidate}, {}, {}, true};
   EXPECT_TRUE(server.handle(unverified).ok()) << "asked for in so many words";
-  EXPECT_EQ(server.handle(TimeRequest{{candidate}, {}, {}}).status().code(), StatusCode::kInvalidArgument)
+  EXPECT_EQ(server.handle(TimeCall{{candidate}, {}, {}}).status().code(), StatusCode::kInvalidArgument)
       << "which verifies nothing";
-  ASSERT_TRUE(std::get<Verification>(server.handle(VerifyRequest{candidate}).value()).ok);
-  const Result<WorkerReply> timed = server.handle(TimeRequest{{candidate, candidate}, {"cublas"}, {}});
+  ASSERT_TRUE(std::get<Verification>(server.handle(VerifyCall{candidate}).value()).ok);
+  const Result<WorkerReply> timed = server.handle(TimeCall{{candidate, candidate}, {"cublas"}, {}});
   ASSERT_TRUE(timed.ok()) << timed.status().to_string();
   EXPECT_EQ(std::get<std::vector<Timing>>(*timed).size(), 3U);
   EXPECT_NE(timing.workspace_, 0U);
 
-  ASSERT_TRUE(server.handle(TokensRequest{4, 7}).ok());
+  ASSERT_TRUE(server.handle(TokensCall{4, 7}).ok());
   EXPECT_TRUE(timing.same_weight_);
-  EXPECT_FALSE(server.handle(TimeRequest{{candidate}, {}, {}}).ok()) << "verified for another N";
-  const auto memory = std::get<DeviceSpeeds>(server.handle(SpeedsRequest{}).value());
+  EXPECT_FALSE(server.handle(TimeCall{{candidate}, {}, {}}).ok()) << "verified for another N";
+  const auto memory = std::get<DeviceSpeeds>(server.handle(SpeedsCall{}).value());
   EXPECT_EQ(memory.memory_bandwidth, 4e12);
   EXPECT_EQ(memory.l2_bandwidth, 0);
-  const auto all = std::get<DeviceSpeeds>(server.handle(SpeedsRequest{KernelImage{"probe", "text", {}, 0}}).value());
+  const auto all = std::get<DeviceSpeeds>(server.handle(SpeedsCall{KernelImage{"probe", "text", {}, 0}}).value());
   EXPECT_EQ(all.l2_bandwidth, 5e12);
   EXPECT_EQ(all.launch_us, 1.5);
-  EXPECT_EQ(std::get<VendorTiming>(server.handle(VendorRequest{"cusparse", {}}).value()).name, "cusparse");
+  EXPECT_EQ(std::get<VendorTiming>(server.handle(VendorCall{"cusparse", {}}).value()).name, "cusparse");
 }
 
 }  // namespace

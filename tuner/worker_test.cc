@@ -5,9 +5,9 @@
 
 #include <thread>
 
-#include "tuner/child_process.h"
-#include "tuner/fake_executor.h"
-#include "tuner/sample_weight.h"
+#include "tests/support/fake_executor.h"
+#include "tests/support/sample_weight.h"
+#include "tuner/process/child_process.h"
 
 namespace sparsmith {
 namespace {
@@ -26,11 +26,11 @@ class WorkerTest : public testing::Test {
     if (worker == nullptr) return nullptr;
     EXPECT_TRUE(worker->set_weight(matrix_, sample_spec(matrix_)).ok());
     EXPECT_TRUE(worker->add_packing(sample_packing(matrix_)).ok());
-    const Status tokens = worker->set_tokens(3, 5);
+    const Status tokens = worker->call(TokensCall{3, 5});
     EXPECT_TRUE(tokens.ok()) << tokens.to_string();
     return worker;
   }
-  LoadedCandidate candidate(const std::string& source) const {
+  CompiledCandidate candidate(const std::string& source) const {
     return {.plan = fake_plan("k", matrix_.rows), .packing = "sample", .kernels = {fake_kernel("k", source)}};
   }
   const CsrMatrix matrix_ = sample_weight(23, 40, 0.15, 11);
@@ -41,34 +41,34 @@ TEST_F(WorkerTest, VerifiesInAnotherProcess) {
   ASSERT_NE(worker, nullptr);
   EXPECT_EQ(worker->properties().name, "fake device");
   EXPECT_EQ(worker->properties().sm_count, typical_device(90).sm_count);
-  const auto right = worker->verify(candidate("csr"));
+  const auto right = worker->call(VerifyCall{candidate("csr")});
   ASSERT_TRUE(right.ok()) << right.status().to_string();
   EXPECT_TRUE(right->ok) << right->reason;
-  const auto wrong = worker->verify(candidate("dropped"));
+  const auto wrong = worker->call(VerifyCall{candidate("dropped")});
   ASSERT_TRUE(wrong.ok()) << wrong.status().to_string();
   EXPECT_FALSE(wrong->ok);
-  EXPECT_EQ(worker->time(candidate("csr"), {}).status().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(worker->call(TimeCall{{candidate("csr")}, {}, {}}).status().code(), StatusCode::kUnsupported);
   EXPECT_EQ(worker->measure_speeds().status().code(), StatusCode::kUnsupported);
-  EXPECT_TRUE(worker->verify(candidate("csr"))->ok) << "errors that are answers do not end the worker";
+  EXPECT_TRUE(worker->call(VerifyCall{candidate("csr")})->ok) << "errors that are answers do not end the worker";
 }
 
 TEST_F(WorkerTest, ACrashIsTheWorkersAndIsNamed) {
   const auto worker = start_with_weight();
   ASSERT_NE(worker, nullptr);
-  const auto crashed = worker->verify(candidate("crash"));
+  const auto crashed = worker->call(VerifyCall{candidate("crash")});
   ASSERT_FALSE(crashed.ok());
   EXPECT_EQ(crashed.status().code(), StatusCode::kDeviceError);
   EXPECT_THAT(crashed.status().message(), testing::HasSubstr("verifying k"));
   EXPECT_THAT(crashed.status().message(), testing::AnyOf(testing::HasSubstr("Segmentation fault"),
                                                          testing::HasSubstr("exited with code")));  // under ASan
-  EXPECT_EQ(worker->verify(candidate("csr")).status().code(), StatusCode::kDeviceError);
-  EXPECT_TRUE(start_with_weight()->verify(candidate("csr"))->ok);
+  EXPECT_EQ(worker->call(VerifyCall{candidate("csr")}).status().code(), StatusCode::kDeviceError);
+  EXPECT_TRUE(start_with_weight()->call(VerifyCall{candidate("csr")})->ok);
 }
 
 TEST_F(WorkerTest, AKernelThatNeverEndsIsGivenUp) {
   const auto worker = start_with_weight(std::chrono::seconds(2));
   ASSERT_NE(worker, nullptr);
-  const auto hung = worker->verify(candidate("hang"));
+  const auto hung = worker->call(VerifyCall{candidate("hang")});
   ASSERT_FALSE(hung.ok());
   EXPECT_EQ(hung.status().code(), StatusCode::kDeviceError);
   EXPECT_THAT(hung.status().message(), testing::HasSubstr("no answer within 2 s"));
@@ -77,10 +77,10 @@ TEST_F(WorkerTest, AKernelThatNeverEndsIsGivenUp) {
 TEST_F(WorkerTest, ACandidateMayBeGivenLessTimeThanOthers) {
   const auto worker = start_with_weight(std::chrono::seconds(100));
   ASSERT_NE(worker, nullptr);
-  worker->limit_candidates(std::chrono::milliseconds(500));
-  EXPECT_TRUE(worker->verify(candidate("csr"))->ok);
+  constexpr std::chrono::milliseconds kLimit(500);
+  EXPECT_TRUE(worker->call(VerifyCall{candidate("csr")}, kLimit)->ok);
   const auto begin = std::chrono::steady_clock::now();
-  const auto hung = worker->verify(candidate("hang"));
+  const auto hung = worker->call(VerifyCall{candidate("hang")}, kLimit);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(50));
   EXPECT_THAT(hung.status().message(), testing::HasSubstr("no answer within 0.5 s"));
 }

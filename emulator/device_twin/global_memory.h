@@ -3,10 +3,6 @@
 
 #include "emulator/device_twin/types.h"
 
-extern "C" {
-void sparsmith_emulator_atomic_add_float(float* to, float value, int line);
-}
-
 namespace sparsmith {
 
 // One load of sizeof(T) bytes, as the hardware does it: aligned to its size (at most 16).
@@ -17,7 +13,7 @@ SPARSMITH_DEVICE T load_aligned(const T* from, int line) {
   static_assert((kPart & (kPart - 1)) == 0 && kPart > 1, "a load is 2, 4, 8, 16 or 32 bytes");
   // Volatile, so that the compiler does not conclude from T's alignment that the check is needless.
   const T* volatile opaque = from;
-  if ((reinterpret_cast<u64>(opaque) & (kPart - 1)) != 0) sparsmith_emulator_misaligned(from, sizeof(T), line);
+  if ((reinterpret_cast<u64>(opaque) & (kPart - 1)) != 0) misaligned(from, sizeof(T), line);
   T result;
   __builtin_memcpy(&result, from, kPart);
   if constexpr (sizeof(T) == 32) {
@@ -54,12 +50,10 @@ template <class T>
 SPARSMITH_DEVICE void store_whole(T* to, const T& value, int line = __builtin_LINE()) {
   static_assert(sizeof(T) == 16, "one store of 16 bytes");
   T* volatile opaque = to;  // as in load_aligned()
-  if (reinterpret_cast<u64>(opaque) % sizeof(T) != 0) sparsmith_emulator_misaligned(to, sizeof(T), line);
+  if (reinterpret_cast<u64>(opaque) % sizeof(T) != 0) misaligned(to, sizeof(T), line);
   *to = value;
 }
 
-SPARSMITH_DEVICE void atomic_add(float* to, float value, int line = __builtin_LINE()) {
-  sparsmith_emulator_atomic_add_float(to, value, line);
-}
+extern void atomic_add(float* to, float value, int line = __builtin_LINE()) SPARSMITH_EMULATED(atomic_add_float);
 
 }  // namespace sparsmith

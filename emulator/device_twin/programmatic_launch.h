@@ -4,13 +4,9 @@
 
 #include "emulator/device_twin/types.h"
 
-extern "C" {
-void sparsmith_emulator_wait_for_previous();
-}
-
 namespace sparsmith {
 
 SPARSMITH_DEVICE void launch_dependents() {}
-SPARSMITH_DEVICE void wait_for_previous() { sparsmith_emulator_wait_for_previous(); }
+extern void wait_for_previous() SPARSMITH_EMULATED(wait_for_previous);
 
 }  // namespace sparsmith

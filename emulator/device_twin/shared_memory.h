@@ -3,13 +3,9 @@
 
 #include "emulator/device_twin/types.h"
 
-extern "C" {
-unsigned char* sparsmith_emulator_shared_memory() __attribute__((const));
-}
-
 namespace sparsmith {
 
-SPARSMITH_DEVICE u8* shared_memory() { return sparsmith_emulator_shared_memory(); }
+extern u8* shared_memory() SPARSMITH_EMULATED(shared_memory) __attribute__((const));
 
 // Here a number counts from the block's first byte.
 SPARSMITH_DEVICE u32 shared_offset(const void* shared) {
@@ -17,7 +13,7 @@ SPARSMITH_DEVICE u32 shared_offset(const void* shared) {
 }
 SPARSMITH_DEVICE void store_shared_low(u32 at, u32 word, int line = __builtin_LINE()) {
   u8* const to = shared_memory() + at;
-  if ((reinterpret_cast<u64>(to) & 1U) != 0) sparsmith_emulator_misaligned(to, 2, line);
+  if ((reinterpret_cast<u64>(to) & 1U) != 0) misaligned(to, 2, line);
   *reinterpret_cast<u16*>(to) = static_cast<u16>(word);
 }
 SPARSMITH_DEVICE void store_shared_low_if(bool there, u32 at, u32 word, int line = __builtin_LINE()) {

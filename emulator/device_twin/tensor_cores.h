@@ -5,23 +5,20 @@
 #include "emulator/device_twin/threads.h"
 #include "emulator/device_twin/types.h"
 
-extern "C" {
-// mma.m16n8k16: a: 4 words, b: 2 words, d: 4 floats of the calling lane. All 32 lanes of a warp.
-void sparsmith_emulator_multiply_matrices(float* d, const unsigned* a, const unsigned* b, bool bfloat16, int line);
-// mma.sp.m16n8k32: a and b: 4 words, d: 4 floats of the calling lane. All 32 lanes of a warp.
-void sparsmith_emulator_multiply_sparse_matrices(float* d, const unsigned* a, const unsigned* b, unsigned metadata,
-                                                 int pair, bool bfloat16, int line);
-}
-
 namespace sparsmith {
 
-SPARSMITH_DEVICE u64 shuffle_word(u64 value, int lane, int line) {
-  return sparsmith_emulator_shuffle(2, value, lane, 0xFFFFFFFFU, line);
-}
+// mma.m16n8k16: a: 4 words, b: 2 words, d: 4 floats of the calling lane. All 32 lanes of a warp.
+extern void multiply_matrices(float* d, const u32* a, const u32* b, bool bfloat16, int line)
+    SPARSMITH_EMULATED(multiply_matrices);
+// mma.sp.m16n8k32: a and b: 4 words, d: 4 floats of the calling lane. All 32 lanes of a warp.
+extern void multiply_sparse_matrices(float* d, const u32* a, const u32* b, u32 metadata, int pair, bool bfloat16,
+                                     int line) SPARSMITH_EMULATED(multiply_sparse_matrices);
+
+SPARSMITH_DEVICE u64 shuffle_word(u64 value, int lane, int line) { return shuffle(1, value, lane, 0xFFFFFFFFU, line); }
 
 SPARSMITH_DEVICE void load_matrices(u32 row_at, u32 (&out)[4], int line = __builtin_LINE()) {
   const u8* const row = shared_memory() + row_at;
-  if ((reinterpret_cast<u64>(row) & 15U) != 0) sparsmith_emulator_misaligned(row, 16, line);
+  if ((reinterpret_cast<u64>(row) & 15U) != 0) misaligned(row, 16, line);
   const int lane = thread_index() % 32;
   for (int j = 0; j < 4; ++j) {
     const auto* from = reinterpret_cast<const u16*>(shuffle_word(reinterpret_cast<u64>(row), 8 * j + lane / 4, line));
@@ -31,7 +28,7 @@ SPARSMITH_DEVICE void load_matrices(u32 row_at, u32 (&out)[4], int line = __buil
 
 SPARSMITH_DEVICE void load_matrices_transposed(SharedAddress address, u32 (&out)[4], int line = __builtin_LINE()) {
   const u8* row = address.at;
-  if ((reinterpret_cast<u64>(row) & 15U) != 0) sparsmith_emulator_misaligned(row, 16, line);
+  if ((reinterpret_cast<u64>(row) & 15U) != 0) misaligned(row, 16, line);
   const int lane = thread_index() % 32;
   for (int j = 0; j < 4; ++j) {
     const auto* even =
@@ -46,7 +43,7 @@ template <class T>
 struct TensorMultiply {
   static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, int line = __builtin_LINE()) {
     const u32 b[2] = {b0, b1};
-    sparsmith_emulator_multiply_matrices(d, a, b, is_bfloat16<T>, line);
+    multiply_matrices(d, a, b, is_bfloat16<T>, line);
   }
 };
 
@@ -56,7 +53,7 @@ struct SparseTensorMultiply {
   static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], const u32 (&b)[4], u32 metadata,
                                    int line = __builtin_LINE()) {
     static_assert(kPair == 0 || kPair == 1, "a quad has two pairs of lanes");
-    sparsmith_emulator_multiply_sparse_matrices(d, a, b, metadata, kPair, is_bfloat16<T>, line);
+    multiply_sparse_matrices(d, a, b, metadata, kPair, is_bfloat16<T>, line);
   }
 };
 

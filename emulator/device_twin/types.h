@@ -12,12 +12,12 @@
 #define SPARSMITH_DEVICE inline __attribute__((always_inline))
 #define SPARSMITH_UNROLL
 #define SPARSMITH_ROLLED
-
-extern "C" {
-void sparsmith_emulator_misaligned(const void* address, int bytes, int line);
-}
+// Behind the declaration of a function that is the emulator's own: sparsmith_emulator_<name> there.
+#define SPARSMITH_EMULATED(name) __asm__("sparsmith_emulator_" #name)
 
 namespace sparsmith {
+
+extern void misaligned(const void* address, int bytes, int line) SPARSMITH_EMULATED(misaligned);
 
 using u8 = unsigned char;
 using i8 = signed char;

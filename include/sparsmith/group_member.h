@@ -1,5 +1,5 @@
-// A group is several weights that share an input (q, k and v; gate and up), run as one: one below the other they are
-// one weight, whose Y holds the Y of each member.
+// A group is several weights with one input (q, k and v; gate and up) that run as one weight: their rows follow each
+// other, and the Y of the group holds the Y of each member.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace sparsmith {
 
-// A member owns the rows [first_row, first_row + rows) of its group; the next member goes on where it ends.
+// A member owns the rows [first_row, first_row + rows) of its group; the next member's rows follow.
 struct GroupMember {
   std::string name;
   std::int64_t first_row = 0;
@@ -15,8 +15,8 @@ struct GroupMember {
   bool operator==(const GroupMember&) const = default;
 };
 
-// Where a member's Y lies in its group's, in elements: token_major y[offset + n * ld + m], feature_major
-// y[offset + m * ld + n]. The same holds for a residual; its bias is bias[first_row + m].
+// The place of a member's Y in the Y of its group, in elements: y[offset + n * ld + m] (token_major) or
+// y[offset + m * ld + n] (feature_major). The same holds for a residual. The member's bias is bias[first_row + m].
 struct MemberView {
   std::int64_t first_row = 0;
   std::int64_t rows = 0;  // M of the member

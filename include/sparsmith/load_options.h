@@ -5,22 +5,22 @@
 
 namespace sparsmith {
 
-// Where a model's device memory comes from, so that a framework may own and count it. Null functions: the CUDA driver.
+// The source of a model's device memory, so that a framework can own and count it. Null functions: the CUDA driver.
 struct DeviceAllocator {
-  // Memory of the model's device, aligned to 256 bytes. Null: there is none, and loading ends with kOutOfMemory.
+  // Allocates memory of the model's device, aligned to 256 bytes. Null: loading ends with kOutOfMemory.
   void* (*allocate)(std::size_t bytes, void* context) = nullptr;
-  // Called once for each piece, when the model is no longer used, by whichever thread let it go.
+  // Frees a piece. Called once for each piece, by the thread that drops the last handle of the model.
   void (*free)(void* memory, void* context) = nullptr;
   void* context = nullptr;
 };
 
 struct LoadOptions {
-  // A file from nobody but yourself. Structure, hashes, plans and sizes are checked in any case; of a file that is not
-  // trusted, also every packed array, so that no kernel is led outside of it and the weight is the one that was tuned.
+  // The caller made the file. Structure, hashes, plans and sizes are always checked. In a file that is not trusted,
+  // every packed array is checked too: no kernel is led outside of the array, and the weight is the tuned weight.
   bool trusted = false;
-  int threads = 0;  // that check packed arrays; 0: as many as the machine has cores
-  // Weights may be given new values (Weight::set_values). Takes device memory, 4 bytes a nonzero in each packing and
-  // more where a format pads; loading packs each weight two to four times, which takes time and host memory.
+  int threads = 0;  // threads that check packed arrays; 0: one for each core
+  // Weights may get new values (Weight::set_values). Takes 4 more bytes of device memory for each nonzero of each
+  // packing, and more if the format pads. Loading packs each weight two to four times, in time and in host memory.
   bool updatable = false;
   DeviceAllocator allocator{};
 };

@@ -1,4 +1,4 @@
-// A few values under names: what a run of a plan is given.
+// A few values by name: the arguments of a run.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class NamedValues {
     for (const Entry& entry : entries) set(entry.first, entry.second);
   }
 
-  // Replaces what has that name. False: there are kMost others.
+  // Replaces the value of that name. False: there are kMost others.
   bool set(std::string_view name, Value value) {
     for (std::size_t i = 0; i < size_; ++i) {
       if (entries_[i].first == name) {
@@ -34,7 +34,7 @@ class NamedValues {
     return true;
   }
 
-  // Null: there is none of that name.
+  // Null: no value has that name.
   const Value* find(std::string_view name) const {
     for (const Entry& entry : *this) {
       if (entry.first == name) return &entry.second;

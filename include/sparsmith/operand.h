@@ -1,4 +1,4 @@
-// What is computed from a weight, and the arrays that it takes. Plain values.
+// Kinds of operators, and the arrays that an operator reads and writes. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace sparsmith {
 
-// What is computed from a weight.
+// A computation with a weight.
 enum class OperatorKind : std::uint8_t {
   kSpmm,            // Y = W X
-  kSpmmTransposed,  // Y = W^T X: a layer's gradient of X from that of Y
-  kSddmm,           // values = dY X^T where W has elements: the gradient of W
+  kSpmmTransposed,  // Y = W^T X: the gradient of a layer's X from the gradient of its Y
+  kSddmm,           // values = dY X^T at the pattern of W: the gradient of W
 };
 inline constexpr OperatorKind kOperatorKinds[] = {OperatorKind::kSpmm, OperatorKind::kSpmmTransposed,
                                                   OperatorKind::kSddmm};
@@ -29,16 +29,15 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-// An array that an operator reads or writes besides the weight: `lines` of `length` elements, one behind the other or
-// with gaps.
+// An array of an operator besides the weight: `lines` lines of `length` elements, with or without gaps between lines.
 struct Operand {
   std::string_view name;
   DataType type = DataType::kFloat32;
   Access access = Access::kIn;
   Extent lines;
   Extent length;
-  bool has_stride = true;  // from line to line, in elements. Not of a vector
-  bool present = true;     // false: the operator was made without it
+  bool has_stride = true;  // elements from line to line; a vector has none
+  bool present = true;     // false: the operator was made without this operand
 
   // Elements of an array whose lines are `stride` elements apart.
   std::int64_t elements(std::int64_t tokens, std::int64_t stride) const {

@@ -15,48 +15,21 @@ struct alignas(8) ArrivalBarrier {
   u64 state;
 };
 // arrivals: that complete a phase. One thread makes it ready, and a barrier of the block comes before anyone uses it.
-SPARSMITH_DEVICE void arrival_barrier_init(ArrivalBarrier* barrier, int arrivals) {
-  if constexpr (kBulkCopies) {
-    const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(at), "r"(arrivals)
-                 : "memory");
-  } else {
-    __trap();
-  }
-}
+SPARSMITH_DEVICE void arrival_barrier_init(ArrivalBarrier* barrier, int arrivals) { barrier_init(barrier, arrivals); }
 // It may be made ready again, or the place be used for something else, when nobody uses it any more.
 SPARSMITH_DEVICE void arrival_barrier_end(ArrivalBarrier* barrier) {
-  if constexpr (kBulkCopies) {
-    const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(at) : "memory");
-  } else {
-    __trap();
-  }
+  const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
+  SPARSMITH_ASM_SM_90("mbarrier.inval.shared.b64 [%0];" ::"r"(at) : "memory");
 }
 // What this thread did before it, and what others had before they met it at a warp barrier, is seen by those who
 // waited.
 SPARSMITH_DEVICE void arrive(ArrivalBarrier* barrier) {
-  if constexpr (kBulkCopies) {
-    const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at) : "memory");
-  } else {
-    __trap();
-  }
+  const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
+  SPARSMITH_ASM_SM_90("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at) : "memory");
 }
 // Until the phase of that parity is over: the first one has 0, the one that was over before it 1. Every lane of a warp
 // calls it.
-SPARSMITH_DEVICE void await(ArrivalBarrier* barrier, u32 parity) {
-  if constexpr (kBulkCopies) {
-    const u32 at = static_cast<u32>(__cvta_generic_to_shared(barrier));
-    asm volatile(
-        "{\n\t.reg .pred p;\n\tWAIT:\n\tmbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n\t@!p bra WAIT;\n\t}" ::"r"(
-            at),
-        "r"(parity)
-        : "memory");
-  } else {
-    __trap();
-  }
-}
+SPARSMITH_DEVICE void await(ArrivalBarrier* barrier, u32 parity) { barrier_wait(barrier, parity); }
 
 }  // namespace sparsmith
 

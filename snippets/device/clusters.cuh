@@ -11,11 +11,7 @@
 
 namespace sparsmith {
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-constexpr bool kClusters = false;  // the functions below are not to be called, and end the kernel
-#else
-constexpr bool kClusters = true;
-#endif
+constexpr bool kClusters = SPARSMITH_SM_90;  // otherwise the functions below are not to be called
 
 // Of this block in its cluster: x first, then y, then z. 0 in a launch without clusters.
 SPARSMITH_DEVICE int cluster_rank() {
@@ -26,29 +22,13 @@ SPARSMITH_DEVICE int cluster_rank() {
 // A barrier in two halves: every thread of all blocks of the cluster arrives, and later waits for all the others'
 // arrivals; what they did before those is then seen. Before a block touches another's shared memory it has to know that
 // the other one runs, and no block may end while others still touch its own: a barrier in front, and one behind.
-SPARSMITH_DEVICE void cluster_arrive() {
-  if constexpr (kClusters) {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-  } else {
-    __trap();
-  }
-}
+SPARSMITH_DEVICE void cluster_arrive() { SPARSMITH_ASM_SM_90("barrier.cluster.arrive.release.aligned;" :: : "memory"); }
 // Arrives without showing anything: that a block runs, or needs no more what others will store to. It waits for no
 // access to memory, which the other one does, and for those of the whole device.
 SPARSMITH_DEVICE void cluster_arrive_relaxed() {
-  if constexpr (kClusters) {
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-  } else {
-    __trap();
-  }
+  SPARSMITH_ASM_SM_90("barrier.cluster.arrive.relaxed.aligned;" :: : "memory");
 }
-SPARSMITH_DEVICE void cluster_wait() {
-  if constexpr (kClusters) {
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-  } else {
-    __trap();
-  }
-}
+SPARSMITH_DEVICE void cluster_wait() { SPARSMITH_ASM_SM_90("barrier.cluster.wait.acquire.aligned;" :: : "memory"); }
 
 // A place in the shared memory of a block of the cluster.
 struct ClusterAddress {
@@ -66,44 +46,17 @@ SPARSMITH_DEVICE ClusterAddress advanced(ClusterAddress from, u32 bytes) { retur
 template <class T>
 SPARSMITH_DEVICE void store_cluster(ClusterAddress to, const T& value) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "one store of 4, 8 or 16 bytes");
-  if constexpr (kClusters) {
-    u32 words[sizeof(T) / 4];
-    memcpy(words, &value, sizeof(T));
-    if constexpr (sizeof(T) == 4) {
-      asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(to.at), "r"(words[0]) : "memory");
-    } else if constexpr (sizeof(T) == 8) {
-      asm volatile("st.shared::cluster.v2.u32 [%0], {%1, %2};" ::"r"(to.at), "r"(words[0]), "r"(words[1]) : "memory");
-    } else {
-      asm volatile("st.shared::cluster.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to.at), "r"(words[0]), "r"(words[1]),
-                   "r"(words[2]), "r"(words[3])
-                   : "memory");
-    }
-  } else {
-    __trap();
-  }
-}
-template <class T>
-SPARSMITH_DEVICE T load_cluster(ClusterAddress from) {
-  static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "one load of 4, 8 or 16 bytes");
-  u32 words[sizeof(T) / 4] = {};
-  if constexpr (!kClusters) {
-    __trap();
-  } else if constexpr (sizeof(T) == 4) {
-    asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(words[0]) : "r"(from.at) : "memory");
+  u32 words[sizeof(T) / 4];
+  memcpy(words, &value, sizeof(T));
+  if constexpr (sizeof(T) == 4) {
+    SPARSMITH_ASM_SM_90("st.shared::cluster.u32 [%0], %1;" ::"r"(to.at), "r"(words[0]) : "memory");
   } else if constexpr (sizeof(T) == 8) {
-    asm volatile("ld.shared::cluster.v2.u32 {%0, %1}, [%2];"
-                 : "=r"(words[0]), "=r"(words[1])
-                 : "r"(from.at)
-                 : "memory");
+    SPARSMITH_ASM_SM_90("st.shared::cluster.v2.u32 [%0], {%1, %2};" ::"r"(to.at), "r"(words[0]),
+                        "r"(words[1]) : "memory");
   } else {
-    asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "r"(from.at)
-                 : "memory");
+    SPARSMITH_ASM_SM_90("st.shared::cluster.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to.at), "r"(words[0]), "r"(words[1]),
+                        "r"(words[2]), "r"(words[3]) : "memory");
   }
-  T result;
-  memcpy(&result, words, sizeof(T));
-  return result;
 }
 
 }  // namespace sparsmith

@@ -36,24 +36,19 @@ SPARSMITH_DEVICE void load_matrices_transposed(SharedAddress row, u32 (&out)[4])
 // Products are exact; sums are fp32, rounded towards zero.
 template <class T>
 struct TensorMultiply;
-template <>
-struct TensorMultiply<half> {
-  static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-};
-template <>
-struct TensorMultiply<bfloat16> {
-  static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-};
+#define SPARSMITH_TENSOR_MULTIPLY(Type, type)                                            \
+  template <>                                                                            \
+  struct TensorMultiply<Type> {                                                          \
+    static SPARSMITH_DEVICE void add(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { \
+      asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                         \
+          ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"         \
+          : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                               \
+          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));               \
+    }                                                                                    \
+  };
+SPARSMITH_TENSOR_MULTIPLY(half, "f16")
+SPARSMITH_TENSOR_MULTIPLY(bfloat16, "bf16")
+#undef SPARSMITH_TENSOR_MULTIPLY
 
 // The same with a 16 x 32 of which each aligned group of four columns has at most two elements, b 32 x 8: mma.sp. Of a
 // the lane holds

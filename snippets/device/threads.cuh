@@ -35,13 +35,6 @@ SPARSMITH_DEVICE float shuffle_xor(float value, int lane_mask, u32 mask = 0xFFFF
 SPARSMITH_DEVICE u32 shuffle_xor_word(u32 value, int lane_mask, u32 mask = 0xFFFFFFFFU) {
   return __shfl_xor_sync(mask, value, lane_mask);
 }
-SPARSMITH_DEVICE float shuffle_down(float value, int delta, u32 mask = 0xFFFFFFFFU) {
-  return __shfl_down_sync(mask, value, static_cast<u32>(delta));
-}
-// From lane - delta, or the own value before the warp's start.
-SPARSMITH_DEVICE u32 shuffle_up(u32 value, int delta, u32 mask = 0xFFFFFFFFU) {
-  return __shfl_up_sync(mask, value, static_cast<u32>(delta));
-}
 // value + that of lane - delta, or the own value before the warp's start.
 SPARSMITH_DEVICE u32 add_shuffled_up(u32 value, int delta) {
   asm volatile(

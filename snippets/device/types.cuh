@@ -10,6 +10,15 @@
 #define SPARSMITH_UNROLL _Pragma("unroll")
 #define SPARSMITH_ROLLED _Pragma("unroll 1")
 
+// PTX that exists from sm_90 on, and whether it does. Kernels for older devices never come there; it would end them.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define SPARSMITH_SM_90 false
+#define SPARSMITH_ASM_SM_90(...) __trap()
+#else
+#define SPARSMITH_SM_90 true
+#define SPARSMITH_ASM_SM_90(...) asm volatile(__VA_ARGS__)
+#endif
+
 namespace sparsmith {
 
 using u8 = unsigned char;

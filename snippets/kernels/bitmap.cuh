@@ -1,13 +1,14 @@
-// Y = W X for a bitmap weight: loaded sparse, multiplied dense by tensor cores.
+// Y = W X for a bitmap weight: it is loaded sparse and multiplied dense by tensor cores.
 //
-// A block owns R parts of 16 rows and a tile of tokens; its warps share out the strips of K. Each streams its strips
-// through a ring of its own, decodes them straight into A operands, and multiplies with operands of X from global
-// memory. At the end the warps' sums meet in shared memory. The grid's x runs over rows, its y over token tiles; both
-// stride when smaller. Its z are parts of K, whose sums may meet in clusters (reduction/cluster_sums.cuh).
+// A block owns R parts of 16 rows and a tile of tokens; its warps share out the strips of K. Each warp streams its
+// strips through its own ring, decodes them straight into A operands, and multiplies them with operands of X from
+// global memory. At the end the warps' sums meet in shared memory. The grid's x runs over rows, its y over token tiles;
+// both stride if the grid is smaller. Its z is the part of K; the sums of parts may meet in clusters
+// (reduction/cluster_sums.cuh).
 //
 // Tensor cores multiply zeros too, and 0 * Inf is NaN. So a strip in which X holds Inf or NaN is multiplied with 0 in
-// their place, and the products of the stored elements with them are added one by one: a weight that is not stored
-// contributes nothing whatever X holds.
+// their place. Then the products of the stored elements with Inf and NaN are added one by one. So a weight that is not
+// stored contributes nothing, whatever X holds.
 #pragma once
 
 #include "formats/bitmap_layout.h"
@@ -17,7 +18,7 @@
 
 namespace sparsmith {
 
-// kParts: of K, whose blocks are a cluster.
+// kParts: parts of K; the blocks of the parts are a cluster.
 template <class Ring, class Input, class Values, class Sums, class Output, int kWarps, int kParts>
 struct BitmapKernel {
   SPARSMITH_ROLE(kernel)
@@ -34,12 +35,12 @@ struct BitmapKernel {
   using SumsOfParts = ClusterSums<kParts, kOutputs, kThreads>;
   static constexpr int kExtraBytes = kOutputs * 4 + bitmap::kRowPartsBytes + SumsOfParts::kBytes;
 
-  // Values are not merged into pairs, but multiplied as operands whose high halves are 0: twice the multiplications, a
-  // quarter of the merges' instructions.
+  // Values are not merged into pairs. They are multiplied as operands whose high halves are 0: twice the
+  // multiplications, a quarter of the instructions of merging.
   static constexpr bool kHalves = kTokenTiles == 1;
 
-  // The block does strips [first_strip, end_strip) of each row tile.
-  //   row_parts: [row_tiles][R], the first rows.
+  // The block multiplies strips [first_strip, end_strip) of each row tile.
+  //   row_parts: [row_tiles][R], the first row of each part.
   //   extras: kExtraBytes in shared memory, beside the ring; the sums take the ring's place.
   static SPARSMITH_DEVICE void run(Ring& ring, Input& input, const Output& output, const u32* row_parts, int rows,
                                    int row_tiles, int first_strip, int end_strip, int n, float* sums_of_warps,
@@ -74,8 +75,8 @@ struct BitmapKernel {
           multiply_fragment<0>(values, x, sums);
           multiply_fragment<1>(values, x, sums);
           load<0>(input, strip + kWarps, end_strip, x);  // where operands are spent come those of the next strip
-          // Nothing branches around loads of such operands. The values of all fragments would be taken at once, into
-          // more registers than there are, and these loads come last.
+          // No branch surrounds loads of these operands. Without this barrier, the values of all fragments would be
+          // read at once, into more registers than there are, and these loads would come last.
           if constexpr (Input::kLaidOut) warp_barrier();
           multiply_fragment<2>(values, x, sums);
           multiply_fragment<3>(values, x, sums);
@@ -150,8 +151,8 @@ struct BitmapKernel {
     }
   }
 
-  // The products of this lane's elements with Inf and NaN, which are Inf or NaN: any order gives the same sum. Seldom,
-  // and therefore in loops.
+  // Adds the products of this lane's elements with Inf and NaN, which are Inf or NaN: any order gives the same sum.
+  // This is rare, so it uses loops.
   static SPARSMITH_DEVICE void add_infinite(const u8* packed, const Input& input, int first_token, int first_column,
                                             float* extras) {
     const int lane = lane_index();

@@ -1,12 +1,12 @@
-// Y = W X for a bsr weight: its blocks are multiplied whole by tensor cores.
+// Y = W X for a bsr weight: tensor cores multiply its blocks whole.
 //
-// A block of threads owns a row of blocks and a tile of tokens; its warps share out the row. Each loads several blocks
-// of W, and what they meet of X, before it multiplies any: loads that wait for each other are what small weights
-// consist of. At the end the warps' sums meet in shared memory. The grid's x runs over rows of blocks, its y over token
-// tiles; both stride when smaller.
+// A block of threads owns a row of blocks and a tile of tokens; its warps share out the row. Each warp loads several
+// blocks of W, and the operands of X for them, before it multiplies any: small weights spend their time on loads that
+// wait for each other. At the end the warps' sums meet in shared memory. The grid's x runs over rows of blocks, its y
+// over token tiles; both stride if the grid is smaller.
 //
-// Tensor cores multiply what the weight does not hold, too, and 0 * Inf is NaN. So a sum that is not finite is added up
-// again from the elements that the weight holds.
+// Tensor cores also multiply elements that the weight does not hold, and 0 * Inf is NaN. So a sum that is not finite is
+// added up again from the elements that the weight holds.
 #pragma once
 
 #include "formats/bsr_layout.h"
@@ -64,7 +64,7 @@ struct BsrKernel {
     }
   }
 
-  // Blocks `first`, first + kWarps ... before `end`.
+  // Multiplies blocks `first`, first + kWarps, ... before `end`.
   static SPARSMITH_DEVICE void multiply_blocks(const Input& input, int first_token, int first, int end,
                                                const Block (&held)[kAhead], Sums& sums) {
     Fragment x[kAhead][kTokenTiles];
@@ -104,7 +104,7 @@ struct BsrKernel {
     }
   }
 
-  // Seldom, and therefore in loops.
+  // Rare, so it uses loops.
   static SPARSMITH_DEVICE float exact_sum(const Blocks& blocks, const Input& input, int begin, int end, int block_row,
                                           int row, int token) {
     float sum = 0.0F;

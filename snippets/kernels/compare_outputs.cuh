@@ -1,7 +1,8 @@
-// Outputs against the expected ones, where they lie: what tuner/verification.cc does on the CPU, an output at a time.
+// Compares outputs with the expected ones on the device, as tuner/verify/verification.cc does on the CPU, one output at
+// a time.
 //
-// A warp takes 8 rows and 4 tokens, so that what it reads of Y is whole sectors whichever of the two lie side by side.
-// Findings of a block are added up in shared memory, in a fixed order, and those of the blocks by the host.
+// A warp compares 8 rows and 4 tokens, so that it reads whole sectors of Y in either layout. The findings of a block
+// are added up in shared memory, in a fixed order; the host adds up the findings of the blocks.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -14,7 +15,7 @@ struct CompareOutputs {
   SPARSMITH_ROLE(kernel)
   SPARSMITH_TUNE(kThreads, 128, 256, 512)
 
-  // As OutputFindings of tuner/verification.h.
+  // As OutputFindings of tuner/verify/verification.h.
   struct Findings {
     i64 outputs;
     i64 wrong;
@@ -33,10 +34,10 @@ struct CompareOutputs {
     }
   };
 
-  // y's element (row, token) is y[row * row_stride + token * token_stride]; values and bounds are [rows][columns].
-  // looked_at: the token of each column; null: all tokens are. effects: [rows][kPeriod], those of PoisonedInput in
-  // tuner/reference_problem.h, or null. `largest`: the largest finite number of y's type. Each block writes to
-  // findings[block].
+  // The element (row, token) of y is y[row * row_stride + token * token_stride]; values and bounds are [rows][columns].
+  // looked_at: the token of each column; null: all tokens are looked at. effects: [rows][kPeriod], the effects of
+  // PoisonedInput in tuner/verify/reference_problem.h, or null. `largest`: the largest finite number of y's type. Each
+  // block writes to findings[block].
   static SPARSMITH_DEVICE void run(const Value* y, const double* values, const float* bounds, const u8* effects,
                                    const int* looked_at, i64 rows, i64 columns, i64 row_stride, i64 token_stride,
                                    double largest, Findings* findings, u8* shared) {
@@ -73,14 +74,14 @@ struct CompareOutputs {
   static SPARSMITH_DEVICE bool is_finite(double value) { return absolute(value) <= kLargestDouble; }
   static SPARSMITH_DEVICE bool is_infinite(double value) { return absolute(value) > kLargestDouble; }  // not a NaN
 
-  // As PoisonEffect of tuner/reference_problem.h.
+  // As PoisonEffect of tuner/verify/reference_problem.h.
   enum Effect : u8 { kNoEffect, kFinite, kInfinity, kNegativeInfinity, kNan, kUnknown };
 
   struct Expected {
     double value;
     double bound;
 
-    // As PoisonedInput::expected() of tuner/reference_problem.h.
+    // As PoisonedInput::expected() of tuner/verify/reference_problem.h.
     SPARSMITH_DEVICE void poison(u8 effect, double largest) {
       if (value != value) return;
       const auto infinity = static_cast<double>(float_from_bits(0x7F800000U));
@@ -92,7 +93,7 @@ struct CompareOutputs {
       if (effect == kUnknown) bound = infinity;
     }
 
-    // As within_bound() of tuner/error_bound.h.
+    // As within_bound() of tuner/verify/error_bound.h.
     SPARSMITH_DEVICE bool admits(double actual, double largest) const {
       if (is_infinite(bound)) return true;
       if (value != value) return actual != actual;
@@ -121,7 +122,7 @@ struct CompareOutputs {
     found.squared_reference = multiply_add(value, value, found.squared_reference);
   }
 
-  // Leaves the sum of all threads in all[0], which thread 0 sees.
+  // Leaves the sum over all threads in all[0], for thread 0 to read.
   static SPARSMITH_DEVICE void add_up(const Findings& own, Findings* all) {
     all[thread_index()] = own;
     for (int half = kThreads / 2; half > 0; half /= 2) {

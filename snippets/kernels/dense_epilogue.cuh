@@ -1,8 +1,8 @@
-// The epilog behind a dense product: reads W X in fp32 as a library left it, and makes Y of it.
+// The epilog behind a dense product: reads W X in fp32, as a library left it, and makes Y from it.
 //
-// One thread owns one row and kTokens neighbouring tokens. Token-major, neighbouring threads own neighbouring rows, so
-// that each of a thread's loads and stores is coalesced; feature-major, they own neighbouring groups of tokens, each
-// loaded as one vector where the address allows it.
+// One thread owns one row and kTokens neighbouring tokens. If Y is token-major, neighbouring threads own neighbouring
+// rows, so that each load and store is coalesced. If it is feature-major, they own neighbouring groups of tokens; each
+// group is loaded as one vector if the address allows it.
 #pragma once
 
 #include "snippets/contract.cuh"

@@ -1,5 +1,5 @@
-// A number that tells whether memory has changed since: the sum, modulo 2^64, of a mix of every word and its place. One
-// word that changes always changes it; several do so unless 64 bits meet by chance.
+// A number that tells whether memory has changed: the sum, modulo 2^64, of a mix of every word and its place. A change
+// of one word always changes it. A change of several words does so unless 64 bits are equal by chance.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -14,7 +14,7 @@ struct Fingerprint {
 
   using Word = Vector<u32, 4>;
 
-  // bytes [count], from an address that is a multiple of 16. Each block writes the sum of its share to sums[block].
+  // bytes [count]; its address is a multiple of 16. Each block writes the sum of its share to sums[block].
   static SPARSMITH_DEVICE void run(const u8* bytes, i64 count, u64* sums, u8* shared) {
     launch_dependents();
     wait_for_previous();
@@ -37,7 +37,7 @@ struct Fingerprint {
   }
 
  private:
-  // The finishing steps of SplitMix64, which give every number another one (Steele, Lea and Flood, 2014).
+  // The finishing steps of SplitMix64, which map different numbers to different numbers (Steele, Lea and Flood, 2014).
   static SPARSMITH_DEVICE u64 mixed(u32 low, u32 high, i64 place) {
     u64 z = (static_cast<u64>(high) << 32 | low) + static_cast<u64>(place) * 0x9E3779B97F4A7C15ULL;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;

@@ -1,9 +1,9 @@
 // Y = W X with rows of X gathered from global memory: a block works on the tasks of a part of the rows for a tile of
-// tokens, and each entry's row of X comes through L1 and L2 when it is needed. Nothing is staged, so any K will do.
+// tokens. The row of X of each entry comes through L1 and L2 when it is needed. Nothing is staged, so K has no limit.
 //
 // A warp follows its share step by step; when a task ends, its sums go to their slots in shared memory. When the part
-// is done, a thread for each row and lane of a team adds the row's slots in order, so that two runs give equal bits,
-// and runs the epilog.
+// is done, one thread per row and lane of a team adds the row's slots in order, so that two runs give equal bits, and
+// runs the epilog.
 //
 // The grid's x strides over parts of the rows, its y over token tiles: blocks that run side by side share a tile of X.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace sparsmith {
 
-// kAhead: 1 when the rows of a step are on their way while those of the step before are multiplied; otherwise 0.
+// kAhead: 1 if the rows of a step are in flight while the rows of the previous step are multiplied; otherwise 0.
 template <class Stream, class Input, class Products, class Output, bool kTokenMajor, int kAhead, int kThreads>
 struct GatherKernel {
   SPARSMITH_ROLE(kernel)
@@ -27,7 +27,7 @@ struct GatherKernel {
   static constexpr int kTokens = Input::kTokens;
   static constexpr int kTeamLanes = Input::kTeamLanes;
 
-  // x_tokens: that the rows of X hold, at least n.
+  // x_tokens: tokens that the rows of X hold, at least n.
   static SPARSMITH_DEVICE void run(const panel::Weight& weight, const Value* x, u32 row_bytes, int x_tokens,
                                    const Output& output, int n, u8* shared) {
     launch_dependents();
@@ -38,7 +38,7 @@ struct GatherKernel {
         Stream stream;
         stream.begin(weight, index);
         const panel::Part part = load_cached(weight.parts + index);
-        // What the end needs is under way as well.
+        // The data that the end needs is in flight as well.
         if (thread_index() * 64 <= static_cast<int>(part.row_count)) {
           prefetch(weight.row_slots + part.first_offset + thread_index() * 64);
         }
@@ -84,8 +84,8 @@ struct GatherKernel {
           const panel::Step& step = stream.steps[d];
           if constexpr (kWhole && kEarly == 0) {
             input.load(step, rows[0]);
-            // All are asked for before one is used: left to itself, the compiler keeps two under way. Of narrow teams a
-            // single load asks for lines enough.
+            // All rows are requested before one is used; without this barrier the compiler keeps two in flight. In
+            // narrow teams, a single load requests enough lines.
             if constexpr (Input::Entry::kCount > 2 && kTeamLanes >= 4) warp_barrier();
           }
           if constexpr (kWhole && kEarly == 1) {
@@ -109,13 +109,13 @@ struct GatherKernel {
   // Neighbouring threads store neighbouring elements: rows of a token, or the tokens of a row.
   static constexpr int kRun =
       kTokenMajor ? panel::kWarpLanes : 1;  // rows of which the threads of a team lane are neighbours
-  // The first row that a thread finishes; each further one is kRowStep behind.
+  // The first row that a thread finishes; the next rows follow at distances of kRowStep.
   static SPARSMITH_DEVICE int first_row() {
     return thread_index() / (kRun * kTeamLanes) * kRun + thread_index() % kRun;
   }
   static constexpr int kRowStep = kThreads / kTeamLanes;
 
-  // `next`: slots of this thread's first row.
+  // `next`: the slots of this thread's first row.
   static SPARSMITH_DEVICE void finish(const panel::Weight& weight, const Output& output, const panel::Part& part,
                                       panel::RowSlots next, const float* sums, int first_token, int n) {
     const int rows = static_cast<int>(part.row_count);

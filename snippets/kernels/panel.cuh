@@ -1,14 +1,15 @@
-// Y = W X with panels of X in shared memory: a block keeps all columns of a few tokens there, and its warps gather
-// from them what the entries of their shares name.
+// Y = W X with panels of X in shared memory: a block keeps all columns of a few tokens there, and its warps gather from
+// them the columns that the entries of their shares name.
 //
 // A warp follows its share step by step; when a task ends, its sums go to their slots in shared memory. When the part
-// is done, a thread a row adds the row's slots in order, so that two runs give equal bits, and runs the epilog. Rows
-// that are in one task may leave the registers by the epilog when it ends (RowStore): to feature-major Y, in which a
-// row's tokens are neighbours, whatever rows the lanes of a task have; or to shared memory, and from there row by row.
+// is done, one thread per row adds the row's slots in order, so that two runs give equal bits, and runs the epilog. A
+// row that is entirely in one task may leave the registers by the epilog when the task ends (RowStore): to
+// feature-major Y, where the tokens of a row are neighbours, whatever rows the lanes of a task have; or to shared
+// memory, and from there row by row.
 //
-// The grid has a block for each kPanels panels (x) and part of the columns (z); its y strides over parts of the rows
-// and is at most as large as there are. With several column parts the output of each is its own. Where two blocks of a
-// cluster fill panels together (panel_pair.cuh), they are neighbours in x, which then is even, or in y.
+// The grid has a block for each kPanels panels (x) and part of the columns (z). Its y strides over parts of the rows,
+// and is at most their number. With several column parts, each part has its own output. If two blocks of a cluster fill
+// panels together (panel_pair.cuh), they are neighbours in x, which then is even, or in y.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -22,8 +23,8 @@ namespace sparsmith {
 
 namespace panel {
 
-// X as the kernel finds it: the first token of panel p stands at x + p * panel_stride, the first column of part c
-// column_stride columns further.
+// X for the kernel: the first token of panel p is at x + p * panel_stride; the first column of part c is column_stride
+// columns further.
 template <class Value>
 struct Source {
   const Value* x;
@@ -36,9 +37,9 @@ struct Source {
 
 }  // namespace panel
 
-// Products: right for every X, or kNeedsFinite; then `infinite` becomes nonzero where they were not, and Fallback
-// does the part again. kRoomy: a thread has registers for what its block's first part looks up, which then is there
-// before X is.
+// Products: correct for every X, or kNeedsFinite. With kNeedsFinite, `infinite` becomes nonzero if they were not
+// correct, and Fallback computes the part again. kRoomy: a thread has registers for the look-ups of its block's first
+// part, which then arrive before X.
 template <class Value, class Stream, class Input, class Products, class Fallback, class Output, panel::RowStore kStore,
           int kThreads, bool kRoomy>
 struct PanelKernel {
@@ -51,13 +52,14 @@ struct PanelKernel {
   using Sums = panel::Sums<Value, Output, kStore, kTokens>;
   static constexpr bool kWholeRows = Sums::kWholeRows;
 
-  // What a part looks up: slots of the warp's first task, and of the row that the thread finishes first.
+  // The look-ups of a part: the slots of the warp's first task, and of the row that the thread finishes first.
   struct LookUps {
     typename Products::Slots task;
     panel::RowSlots row;
   };
 
-  // output_stride: elements between the outputs of two column parts. staged_rows: that shared memory has room for.
+  // output_stride: elements between the outputs of two column parts. staged_rows: rows for which shared memory has
+  // room.
   static SPARSMITH_DEVICE void run(const panel::Weight& weight, const panel::Source<Value>& source, Output output,
                                    i64 output_stride, int staged_rows, int n, u8* shared) {
     launch_dependents();
@@ -99,7 +101,7 @@ struct PanelKernel {
   }
 
  protected:
-  // `first`: of the first part, where kRoomy.
+  // `first`: the look-ups of the first part, if kRoomy.
   static SPARSMITH_DEVICE void parts(const panel::Weight& weight, Stream& stream, const LookUps& first,
                                      const Output& output, int column_part, int first_token, int n, const u8* shared,
                                      Value* rows, float* sums, float* infinite) {
@@ -114,7 +116,7 @@ struct PanelKernel {
         first_offset = offset_of_first_row(weight, descriptor);
       }
       accumulate<Products>(weight, stream, found.task, shared, to);
-      // On their way while the block gathers at its barrier.
+      // In flight while the block gathers at its barrier.
       if (first_offset != kNoOffset) found.row = panel::row_slots_at(weight, first_offset);
       block_barrier();
       if constexpr (Products::kNeedsFinite) {
@@ -128,7 +130,7 @@ struct PanelKernel {
         }
       }
       const bool last = part + grid_size_y() >= weight.part_count;
-      // Without slots for all rows there are seldom several parts, and registers are short.
+      // Without slots for all rows, there are rarely several parts, and registers are short.
       if (!kWholeRows && !last) stream.begin(weight, index + grid_size_y());
       finish(weight, to, load_cached(weight.parts + index), found.row);
       if (kWholeRows && !last) stream.begin(weight, index + grid_size_y());
@@ -137,7 +139,7 @@ struct PanelKernel {
     }
   }
 
-  // What the first part looks up, while X is on its way: its descriptor into L1, the rest into L2.
+  // Fetches the look-ups of the first part while X is in flight: its descriptor into L1, the rest into L2.
   static SPARSMITH_DEVICE void prefetch_part(const panel::Weight& weight, const Stream& stream, int index) {
     if (stream.share.step_count != 0) {
       prefetch(weight.task_slots + static_cast<i64>(stream.share.first_task) * Products::kSegments);
@@ -159,7 +161,7 @@ struct PanelKernel {
 
   static constexpr u32 kNoOffset = 0xFFFFFFFFU;
 
-  // Where the slots of the row stand that this thread finishes first; kNoOffset if there is none.
+  // The place of the slots of the row that this thread finishes first; kNoOffset if there is no such row.
   static SPARSMITH_DEVICE u32 offset_of_first_row(const panel::Weight& weight, const panel::Part& part) {
     if (thread_index() >= static_cast<int>(part.row_count)) return kNoOffset;
     const u32 offset = part.first_offset + thread_index();
@@ -167,7 +169,7 @@ struct PanelKernel {
     return offset;
   }
 
-  // Follows the warp's share. `slots`: of its first task.
+  // Follows the warp's share. `slots`: the slots of its first task.
   template <class AnyProducts, class AnyStream>
   static SPARSMITH_DEVICE void accumulate(const panel::Weight& weight, AnyStream& stream,
                                           typename AnyProducts::Slots slots, const u8* panel, const Sums& to) {
@@ -202,7 +204,7 @@ struct PanelKernel {
     }
   }
 
-  // `slots`: of this thread's first row.
+  // `slots`: the slots of this thread's first row.
   static SPARSMITH_DEVICE void finish(const panel::Weight& weight, const Sums& to, const panel::Part& part,
                                       panel::RowSlots slots) {
     const int rows = static_cast<int>(part.row_count);

@@ -1,8 +1,8 @@
-// The exact outputs that candidates are checked against: S = sum w x and A = sum |w x| in fp64, one thread an output.
+// The exact outputs for the check of candidates: S = sum w x and A = sum |w x| in fp64, one thread per output.
 //
-// Written to be plainly right, not fast. Neighbouring threads take neighbouring tokens of a row, so that they read the
-// same nonzeros, and X's elements side by side. What is no nonzero is not multiplied: Inf and NaN in X reach only the
-// rows that touch them.
+// Written to be evidently right, not fast. Neighbouring threads compute neighbouring tokens of a row, so that they read
+// the same nonzeros, and neighbouring elements of X. Only nonzeros are multiplied: Inf and NaN in X reach only the rows
+// that touch them.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -14,7 +14,7 @@ template <class Value>
 struct ReferenceSpmm {
   SPARSMITH_ROLE(kernel)
 
-  // X's element (column k, token t) is x[k * column_stride + t]; sums and magnitudes are [M][N].
+  // The element (column k, token t) of X is x[k * column_stride + t]; sums and magnitudes are [M][N].
   static SPARSMITH_DEVICE void run(const i64* row_offsets, const u32* columns, const float* values, const Value* x,
                                    double* sums, double* magnitudes, i64 rows, i64 tokens, i64 column_stride,
                                    int threads) {

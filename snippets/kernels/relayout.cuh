@@ -1,8 +1,9 @@
-// Token-major X[N][K] to feature-major Xt[K][ldt] in the workspace, so that the tokens of a column lie side by side.
+// Copies token-major X[N][K] to feature-major Xt[K][ldt] in the workspace, so that the tokens of a column are
+// neighbours.
 //
 // Each thread turns a square in its registers. The lanes of a warp take 4 squares side by side and 8 below each other:
-// a column is written 128 bytes at a time, a token read 64 bytes at a time by each of the block's warps, which lie side
-// by side. ldt is n rounded up to a multiple of 8; the tokens between n and ldt become 0, and so does a row behind the
+// a column is written 128 bytes at a time. Each of the block's warps, which lie side by side, reads a token 64 bytes at
+// a time. ldt is n rounded up to a multiple of 8. The tokens between n and ldt become 0, and so does a row behind the
 // last.
 #pragma once
 

@@ -1,9 +1,9 @@
-// X to B operands of tensor cores in the workspace, in the order of columns of the weight, so that the many blocks that
-// multiply by them load whole lines, and nobody minds how X lay.
+// Copies X to B operands of tensor cores in the workspace, in the order of the weight's columns. So the many blocks
+// that multiply by them load whole lines, whatever the layout of X was.
 //
-// A warp makes a chunk of a token tile at a time, each lane what one lane takes for it (formats/operand_layout.h): 16
-// bytes of token-major X where they lie together, otherwise element by element, none of which waits for another. The
-// grid's x runs over chunks, its y over token tiles, where it strides.
+// A warp makes one chunk of a token tile at a time; each lane makes the 16 bytes that one lane loads of it
+// (formats/operand_layout.h). It loads 16 contiguous bytes of token-major X if it can, otherwise single elements, whose
+// loads do not wait for one another. The grid's x runs over chunks, its y over token tiles, where it strides.
 #pragma once
 
 #include "formats/operand_layout.h"
@@ -27,7 +27,7 @@ struct RelayoutOperandsKernel {
     int n;
   };
 
-  //   block_tiles: token tiles of a token block.
+  //   block_tiles: token tiles per token block.
   static SPARSMITH_DEVICE void run(const Input& input, u8* operands, int strips, int block_tiles) {
     launch_dependents();
     wait_for_previous();
@@ -45,7 +45,7 @@ struct RelayoutOperandsKernel {
   }
 
  private:
-  // What this lane has of `token` in a chunk. Beyond X that is 0.
+  // This lane's part of `token` in a chunk. It is 0 beyond X.
   static SPARSMITH_DEVICE Words load(const Input& input, int token, int chunk, u64 places) {
     const int strip_column = chunk / Order::kChunks * (Order::kChunks * operands::kChunkColumns);
     const auto column = [&](int word) {

@@ -1,6 +1,6 @@
-// X to panels P[panel][K][kTokens] in the workspace, so that the many blocks that use a panel copy it as it lies.
+// Copies X to panels P[panel][K][kTokens] in the workspace, so that the many blocks that use a panel copy it unchanged.
 //
-// Token-major: a thread takes kTokens columns of a panel's tokens and turns them in its registers. Feature-major:
+// Token-major X: a thread takes kTokens columns of a panel's tokens and turns them in its registers. Feature-major X:
 // neighbouring threads move neighbouring panels of a column. Tokens beyond n become 0.
 #pragma once
 

@@ -1,11 +1,11 @@
-// Y = W X, one thread group a row: the chain of PaiSparse, from one thread to a block for each row.
+// Y = W X, one thread group per row: the chain of PaiSparse, from one thread to a whole block per row.
 //
 // A group of kShuffleLanes * kSharedParts * kTokenLanes threads works on kRows segments at once. Its reduction lanes
-// share out a segment's nonzeros, kVectorWidth at a time and kUnroll times before the products are formed; its token
-// lanes share out the tokens of a tile. Then the sums pass down the chain: registers, shuffle, shared memory, and for a
-// row that was cut into segments, partial sums.
+// share out a segment's nonzeros: they load kVectorWidth at a time, kUnroll times, before they form the products. Its
+// token lanes share out the tokens of a tile. Then the sums pass down the chain: registers, shuffle, shared memory and,
+// for a row that was cut into segments, partial sums.
 //
-// The grid's x runs over segments (and strides when it is smaller than needed), its y over token tiles.
+// The grid's x runs over segments (and strides if it is smaller than needed), its y over token tiles.
 #pragma once
 
 #include "formats/csr_layout.h"
@@ -41,13 +41,13 @@ struct RowsKernel {
     const int reduction_lane = lane / kTokenLanes;
     const int group = thread_index() / kGroupThreads;
     constexpr int kTile = kTokenLanes * kTokens;
-    // The first descriptors come nearer in the meantime; held, they would cost registers.
+    // Brings the first descriptors nearer in the meantime. Holding them would cost registers.
     const int first_segment = (block_index_x() * kGroups + group) * kRows;
     if (first_segment < segment_count) prefetch(segments + first_segment);
     wait_for_previous();
     for (int tile_first = block_index_y() * kTile; tile_first < n; tile_first += grid_size_y() * kTile) {
       input.begin_tile(tile_first, token_lane, n);
-      // Every thread goes round equally often, so that it is there for barriers and shuffles.
+      // All threads make equally many iterations, so that they take part in barriers and shuffles.
       for (int base = block_index_x() * kGroups * kRows; base < segment_count;
            base += grid_size_x() * kGroups * kRows) {
         const int first = base + group * kRows;
@@ -94,7 +94,7 @@ struct RowsKernel {
     }
   }
 
-  // The products of one vector; all of it when it lies inside the segment, else up to the segment's end.
+  // Adds the products of one vector: all of it if it lies inside the segment, otherwise up to the segment's end.
   static SPARSMITH_DEVICE void multiply(const typename Stream::Fragment& fragment, const Coding& coding,
                                         const Input& input, Sums& sums, int r, u32 row, u32 at, u32 length) {
     if (at + kVectorWidth <= length) {

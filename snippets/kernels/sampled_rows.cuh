@@ -1,11 +1,12 @@
-// values = dY X^T where the weight has elements: one thread group a row, whose nonzeros its column lanes share out.
+// values = dY X^T where the weight has elements: one thread group per row; its column lanes share out the row's
+// nonzeros.
 //
-// A nonzero (row, column) is the product of a line of dY and a line of X, summed over tokens: the token lanes of a
+// A nonzero (row, column) is the product of a line of dY and a line of X, summed over tokens. The token lanes of a
 // nonzero share out the tokens, kTokens at a time, and add up by shuffles. A thread works on kNonzeros nonzeros at
-// once, which share what it loads of dY. A packing whose segments are the rows in their order, without padding, has
-// its nonzeros in the order of CSR, which is that of the output.
+// once, which share the loaded elements of dY. If the segments of a packing are the rows in order, without padding, its
+// nonzeros have the order of CSR, which is the order of the output.
 //
-// The grid's x runs over rows, and strides when it is smaller than needed.
+// The grid's x runs over rows, and strides if it is smaller than needed.
 #pragma once
 
 #include "formats/csr_layout.h"
@@ -41,7 +42,8 @@ struct SampledRowsKernel {
       const int row = base + group;
       csr::Segment segment = {0, 0};
       if (row < rows) segment = load_cached(segments + row);
-      // The rows of a warp have different lengths; its lanes go round equally often, so that all are there to shuffle.
+      // The rows of a warp have different lengths. Its lanes make equally many iterations, so that all take part in
+      // shuffles.
       for (u32 first = 0; warp_any(first < segment.length); first += kColumnLanes * kNonzeros) {
         const u32 at = first + column_lane;
         Sums sums;

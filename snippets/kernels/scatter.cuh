@@ -1,17 +1,17 @@
-// Y = W X on tensor cores, W stored sparse: each warp scatters the nonzeros of a tile of W into its own zeroed tile in
-// shared memory, multiplies the dense tile, and clears what it has stored.
+// Y = W X on tensor cores, with W stored sparse: each warp scatters the nonzeros of a tile of W into its own zeroed
+// tile in shared memory, multiplies the dense tile, and clears the elements that it has stored.
 //
-// A block owns kRowTiles row blocks of the format, each of kTileRows rows, 16 neighbouring ones at a time; a warp takes
-// a tile of each, one after the other, with the same X. Its warps share out the tiles of those rows, neighbouring ones
-// to each, and need no barrier among them until the end, when their sums meet in shared memory and are added in the
-// order of warps: two runs give equal bits.
+// A block owns kRowTiles row blocks of the format. Each has kTileRows rows, in parts of 16 neighbouring rows. A warp
+// processes a tile of each row block, one after the other, with the same X. The block's warps share out the tiles of
+// its rows, neighbouring tiles to each warp. They need no barrier until the end. Then their sums meet in shared memory
+// and are added in the order of warps: two runs give equal bits.
 //
-// The kParts blocks of a cluster may own the same rows, each a part of the columns (reduction/cluster_sums.cuh).
+// The kParts blocks of a cluster may own the same rows, with a part of the columns each (reduction/cluster_sums.cuh).
 //
-// Tensor cores multiply zeros as well, and 0 * Inf is NaN. Where sums are not finite, the warp does its tiles again,
-// with the products of nonzeros alone: a zero weight contributes nothing, whatever X holds.
+// Tensor cores multiply zeros as well, and 0 * Inf is NaN. If sums are not finite, the warp multiplies its tiles again,
+// with the products of nonzeros alone. So a zero weight contributes nothing, whatever X holds.
 //
-// The grid's x runs over kRowTiles row blocks times parts, its y over token tiles; each strides when it is smaller than
+// The grid's x runs over kRowTiles row blocks times parts, its y over token tiles; each strides if it is smaller than
 // needed.
 #pragma once
 
@@ -23,8 +23,8 @@
 
 namespace sparsmith {
 
-// kInputColumns: columns of X whose fragments a warp holds. kAhead: tiles asked for as far as L2, behind the one that
-// registers are loaded with.
+// kInputColumns: columns of X whose fragments a warp holds. kAhead: tiles requested as far as L2, behind the tile whose
+// words go to registers.
 template <class Entries, class Input, class Output, int kTileRows, int kTokens, int kInputColumns, int kWarps,
           int kRowTiles, int kParts, int kAhead>
 struct ScatterKernel {
@@ -41,7 +41,6 @@ struct ScatterKernel {
   static constexpr int kRowBytes = kTileColumns * 2;
   static constexpr int kRowParts = kTileRows / scatter::kPartRows;
   static constexpr int kTokenParts = kTokens / 8;
-  static constexpr int kInputParts = kInputColumns / 32;
   static constexpr int kThreads = kWarps * scatter::kLanes;
   static constexpr int kRows = kRowTiles * kTileRows;
   static constexpr int kPartialLine = kRows + 4;  // floats of a token, so that a warp's stores meet all banks
@@ -60,7 +59,7 @@ struct ScatterKernel {
   };
 
   // Shared memory: tiles or partial sums, then the first rows of the row blocks' parts, then the sums that other blocks
-  // of the cluster send. A warp's first offsets come to the end of its tile, which is zeroed when they have been read.
+  // of the cluster send. A warp's first offsets come to the end of its tile, which is zeroed after they have been read.
   static constexpr int kPartialBytes = kTokens * kPartialLine * 4;  // of a warp
   static constexpr int kRowPartsAt =
       kWarps * (kPartialBytes > scatter::kTileBytes ? kPartialBytes : scatter::kTileBytes);
@@ -72,7 +71,7 @@ struct ScatterKernel {
                                    u8* shared) {
     launch_dependents();
     SumsOfParts parts(shared + kSentAt);
-    // The same in all lanes, and known to be: what is decided by it needs no reconvergence.
+    // The compiler knows that this is the same in all lanes: branches on it need no reconvergence.
     const int warp = static_cast<int>(shuffle_index(static_cast<u32>(thread_index() / scatter::kLanes), 0));
     const int share = parts.part * kWarps + warp;
     const int panels = (weight.row_blocks + kRowTiles - 1) / kRowTiles;
@@ -86,7 +85,7 @@ struct ScatterKernel {
                           share * weight.column_tiles / (kParts * kWarps),
                           (share + 1) * weight.column_tiles / (kParts * kWarps)};
         u32* first_rows = reinterpret_cast<u32*>(shared + kRowPartsAt);
-        load_first_rows(weight, panel * kRowTiles, first_rows);
+        scatter::copy_first_rows<kRowTiles, kRowParts>(weight, panel * kRowTiles, first_rows);
         accumulate(tiles, shared + warp * scatter::kTileBytes, sums);
         block_barrier();  // nobody needs a tile any more
         float* partials = reinterpret_cast<float*>(shared);
@@ -109,7 +108,7 @@ struct ScatterKernel {
 
   static SPARSMITH_DEVICE int lane() { return scatter::lane_of_warp(); }
 
-  // What a warp multiplies: tiles [begin, end) of each of the row blocks.
+  // The tiles that a warp multiplies: tiles [begin, end) of each of the row blocks.
   struct Tiles {
     const scatter::Weight& weight;
     const Input& input;
@@ -118,7 +117,7 @@ struct ScatterKernel {
     int begin;
     int end;
 
-    // Of all tiles. In the place of a row block that does not exist stands the one before it; its sums go nowhere.
+    // The number among all tiles. A row block that does not exist is replaced by the previous one; its sums go nowhere.
     SPARSMITH_DEVICE int number(int row, int tile) const {
       return first_block * weight.column_tiles + row * stride() + tile;
     }
@@ -127,17 +126,7 @@ struct ScatterKernel {
     }
   };
 
-  static SPARSMITH_DEVICE void load_first_rows(const scatter::Weight& weight, int first_block, u32* first_rows) {
-    if (thread_index() >= kRowTiles) return;
-    u32* to = first_rows + thread_index() * kRowParts;
-    if (first_block + thread_index() < weight.row_blocks) {
-      async_copy<kRowParts * 4>(to, weight.row_parts + (first_block + thread_index()) * kRowParts);
-    } else {
-      SPARSMITH_UNROLL for (int i = 0; i < kRowParts; ++i) to[i] = static_cast<u32>(weight.rows);
-    }
-  }
-
-  // 512 bytes.
+  // Zeroes 512 bytes.
   static SPARSMITH_DEVICE void zero(u8* part) { *reinterpret_cast<Vector<u32, 4>*>(part + lane() * 16) = {}; }
 
   static SPARSMITH_DEVICE void accumulate(const Tiles& tiles, u8* tile, Sums& sums) {
@@ -173,7 +162,7 @@ struct ScatterKernel {
     if (!finite(sums)) accumulate_nonzeros(tiles, tile, sums);
   }
 
-  // Multiplies a tile of row block kRow, whose entries `list` holds, while those of the next one come.
+  // Multiplies a tile of row block kRow, whose entries `list` holds, while the entries of the next tile arrive.
   template <int kRow>
   static SPARSMITH_DEVICE void step(const Tiles& tiles, int t, u32 tile_at, Cursor& cursor, const Entries& list,
                                     Entries& next, Window& x, Sums& sums) {
@@ -190,7 +179,7 @@ struct ScatterKernel {
     const u32 base = Entries::base(tile_at);
     list.put(tiles.weight, tiles.number(kRow, t), base);
     warp_barrier();
-    // Now, since values have been stored and registers are free, and so that it is there at the next tile.
+    // Done here, after values have been stored and registers are free, so that the entries arrive before the next tile.
     if (!last) load<kNextRow>(tiles, t, cursor, next, list.list.words[0]);
     SPARSMITH_ROLLED for (int first = 0; first < kTileColumns; first += kInputColumns) {
       SPARSMITH_UNROLL for (int s = 0; s < kInputColumns / 16; ++s) {
@@ -203,19 +192,19 @@ struct ScatterKernel {
     warp_barrier();
   }
 
-  // Asks, as far as L2, for what `count` tiles from `tile` on have at known places.
+  // Prefetches to L2 the words at known places of `count` tiles from `tile` on.
   static SPARSMITH_DEVICE void prefetch(const Tiles& tiles, int row, int tile, int count) {
     constexpr int kLines = Entries::Words::kFixed;
     const u32* first = tiles.weight.entries + static_cast<i64>(tiles.number(row, tile)) * (kLines * scatter::kLanes);
     scatter::prefetch_lines(first, count * kLines);
   }
-  // Those of the first tiles, but for the very first one.
+  // Prefetches these words of the first tiles, except the very first one.
   static SPARSMITH_DEVICE void prefetch_first(const Tiles& tiles) {
     const int count = tiles.end - tiles.begin - 1 < kAhead ? tiles.end - tiles.begin - 1 : kAhead;
     prefetch(tiles, 0, tiles.begin + 1, count);
     if constexpr (kRowTiles == 2) prefetch(tiles, 1, tiles.begin, count + 1);
   }
-  // The next tile, t + 1 or t of row block kRow, to registers, and the one kAhead behind it to L2.
+  // Loads the next tile, t + 1 or t of row block kRow, to registers, and the one kAhead behind it to L2.
   template <int kRow>
   static SPARSMITH_DEVICE void load(const Tiles& tiles, int t, Cursor& cursor, Entries& next, u32 word) {
     cursor.template load<kRow>(next.list, word);
@@ -223,7 +212,7 @@ struct ScatterKernel {
     if (kAhead > 0 && ahead < tiles.end) prefetch(tiles, kRow, ahead, 1);
   }
 
-  // Columns 16 step and on of the tile, as they lie there, by those that x holds as its s-th 16.
+  // Multiplies columns from 16 step on of the tile, in the tile's order, by the s-th 16 columns of x.
   static SPARSMITH_DEVICE void multiply(u32 tile_at, int step, const Window& x, int s,
                                         float (&sums)[kRowParts][kTokenParts][4]) {
     const int row = lane() % 16;
@@ -257,7 +246,7 @@ struct ScatterKernel {
     }
   }
 
-  // Whether all sums of the warp are.
+  // Whether all sums of the warp are finite.
   static SPARSMITH_DEVICE bool finite(Sums& sums) {
     float check = 0.0F;
     SPARSMITH_UNROLL for (int i = 0; i < kRows / scatter::kPartRows * kTokenParts * 4; ++i) {
@@ -267,7 +256,7 @@ struct ScatterKernel {
     return check == 0.0F;
   }
 
-  // The products of a dense tile's nonzeros, each lane those of its own sums.
+  // Adds the products of a dense tile's nonzeros; each lane adds those of its own sums.
   static SPARSMITH_DEVICE void multiply_nonzeros(const Input& input, int first_token, int first_column, const u8* tile,
                                                  float (&sums)[kRowParts][kTokenParts][4]) {
     const int group = lane() / 4;
@@ -276,7 +265,7 @@ struct ScatterKernel {
       const int chunk = i / 8;
       const int column = first_column + chunk / 4 * 32 + i % 8 / 2 * 8 + chunk / 2 % 2 * 4 + chunk % 2 * 2 + i % 2;
       const u32 offset = group * kRowBytes + (chunk ^ group) * 16 + i % 8 * 2;
-      // Token by token in a loop: what is seldom needed shall cost the rest no registers.
+      // Token by token in a loop: rare code should cost the rest no registers.
       SPARSMITH_ROLLED for (int t = 0; t < kTokenParts * 2; ++t) {
         const float x = input.element(first_token + t / 2 * 8 + pair + t % 2, column);
         SPARSMITH_UNROLL for (int r = 0; r < kRowParts * 2; ++r) {
@@ -307,7 +296,7 @@ struct ScatterKernel {
     }
   }
 
-  // Neighbouring outputs lie side by side in Y.
+  // Neighbouring outputs are neighbours in Y.
   static SPARSMITH_DEVICE int row_of(int i) { return Input::kTokenMajor ? i % kRows : i / kTokens; }
   static SPARSMITH_DEVICE int token_of(int i) { return Input::kTokenMajor ? i / kRows : i % kTokens; }
 

@@ -1,5 +1,5 @@
-// How fast all multiprocessors together read what they share: each block reads the same words, which L2 holds, as the
-// blocks of every family read X. Of no words, it is a kernel that does nothing.
+// Measures how fast all multiprocessors together read shared data: each block reads the same words, which L2 holds, as
+// the blocks of every family read X. Without words, the kernel does nothing.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -16,8 +16,8 @@ struct SharedReads {
   static constexpr int kTogether = 8;  // loads under way a thread
   static constexpr int kChunk = kThreads * kTogether;
 
-  // words [count], a multiple of kChunk. Blocks begin at places of their own and go round. found: becomes 1 where all
-  // bits of a word are set, so that no load is in vain.
+  // words [count], a multiple of kChunk. Each block begins at its own place and goes round. found: becomes 1 if all
+  // bits of a word are set, so that the compiler keeps every load.
   static SPARSMITH_DEVICE void run(const Word* words, i64 count, u32* found) {
     launch_dependents();
     wait_for_previous();

@@ -1,13 +1,13 @@
-// Y = W X for a few tokens a pass: equal slots of nonzeros, one a lane, whatever the lengths of the rows.
+// Y = W X for a few tokens per pass: equal slots of nonzeros, one per lane, whatever the lengths of the rows.
 //
-// A block owns a part of the rows. Its warps share out the part's groups of 32 slots: each loads kDepth tiles ahead,
-// the first of them before x is there, multiplies, and leaves one float a slot and token. After a barrier a few lanes a
-// row add up its slots and run the epilog.
+// A block owns a part of the rows. Its warps share out the part's groups of 32 slots. Each warp loads kDepth tiles
+// ahead, the first of them before x arrives; it multiplies, and leaves one float per slot and token. After a barrier, a
+// few lanes per row add up the row's slots and run the epilog.
 //
-// Distances in 3, 4, 6 or 8 bits multiply padding: 0 times an x of the same row. Where a row's sum is not finite, it is
-// added up once more without.
+// With distances in 3, 4, 6 or 8 bits, padding is multiplied: 0 times an x of the same row. If a row's sum is not
+// finite, it is added up again without padding.
 //
-// The grid has a block for each part (x); its y runs over passes and strides where it is smaller.
+// The grid has a block for each part (x). Its y runs over passes, and strides if it is smaller.
 #pragma once
 
 #include "formats/slots_layout.h"
@@ -63,7 +63,7 @@ struct SlotsKernel {
  private:
   static SPARSMITH_DEVICE int lane() { return thread_index() % slots::kLanes; }
 
-  // Of tile t of a warp: the warps take the part's groups in turn.
+  // The address of tile t of a warp: the warps take the part's groups in turn.
   static SPARSMITH_DEVICE const u8* tile_address(const u8* stream, int warp, int t) {
     return stream + (warp + t / kTilesPerSlot * kWarps) * kGroupBytes + t % kTilesPerSlot * Stream::kTileBytes;
   }
@@ -117,7 +117,7 @@ struct SlotsKernel {
     }
   }
 
-  // Adds the sums of a slot of the part, by one lane and without the padding.
+  // Adds the sums of a slot of the part, in one lane and without the padding.
   static SPARSMITH_DEVICE void add_slot(const u8* stream, int slot, const Input& input, float (&sums)[kTokens]) {
     const u8* from = stream + slot / slots::kLanes * kGroupBytes;
     SPARSMITH_ROLLED for (int t = 0; t < kTilesPerSlot; ++t, from += Stream::kTileBytes) {

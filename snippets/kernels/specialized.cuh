@@ -1,20 +1,20 @@
-// Y = W X on the warpgroup-wide tensor cores of sm_90, W stored sparse, by warps of three roles (warp specialisation):
-// producing warps scatter the nonzeros of tiles of W into zeroed tiles in shared memory; loading warps bring X there;
-// the four warps of one warpgroup multiply tile by tile.
+// Y = W X on the warpgroup-wide tensor cores of sm_90, with W stored sparse, by warps of three roles (warp
+// specialisation). Producing warps scatter the nonzeros of tiles of W into zeroed tiles in shared memory. Loading warps
+// bring X there. The four warps of one warpgroup multiply tile by tile.
 //
-// A block owns kRowTiles row blocks of the scatter format, 64 rows each. Its tiles are numbered column by column; tile
-// i is made by producing warp i % kProducers, in place i % kPlaces of a ring. Nobody meets anybody at a barrier of the
-// block: a producing warp says that a tile is full, the warpgroup that a place is empty again, each at an arrival
-// barrier of the place. So tensor cores multiply a tile while others are stored and cleared, and a warp that waits for
-// memory holds nobody up. Tiles are multiplied in order: two runs give equal bits.
+// A block owns kRowTiles row blocks of the scatter format, 64 rows each. Its tiles are numbered column by column;
+// producing warp i % kProducers makes tile i, in place i % kPlaces of a ring. No threads meet at a barrier of the
+// block. A producing warp signals that a tile is full, and the warpgroup signals that a place is empty again, each at
+// an arrival barrier of the place. So tensor cores multiply a tile while others are stored and cleared, and a warp that
+// waits for memory delays no other warp. Tiles are multiplied in order: two runs give equal bits.
 //
-// The kBlocks blocks of a cluster may own the same rows, each a part of the columns (reduction/block_sums.cuh).
+// The kBlocks blocks of a cluster may own the same rows, with a part of the columns each (reduction/block_sums.cuh).
 //
-// Tensor cores multiply zeros as well, and 0 * Inf is NaN. Where sums are not finite, the block does its tiles again
-// with the products of nonzeros alone: a zero weight contributes nothing, whatever X holds.
+// Tensor cores multiply zeros as well, and 0 * Inf is NaN. If sums are not finite, the block multiplies its tiles
+// again, with the products of nonzeros alone. So a zero weight contributes nothing, whatever X holds.
 //
-// The grid's x runs over row panels of kRowTiles row blocks, its y over token tiles, and each strides when it is
-// smaller than needed; its z are the parts of the columns.
+// The grid's x runs over row panels of kRowTiles row blocks, its y over token tiles; each strides if it is smaller than
+// needed. Its z is the part of the columns.
 #pragma once
 
 #include "formats/scatter_layout.h"
@@ -27,8 +27,8 @@
 
 namespace sparsmith {
 
-// kProducers: producing warps; kBuffers: tiles that each has room for. kWholeTiles: a tile is cleared as a whole, not
-// entry by entry. Ring: InputRing.
+// kProducers: producing warps; kBuffers: tiles for which each of them has room. kWholeTiles: a tile is cleared as a
+// whole, not entry by entry. Ring: InputRing.
 template <class Entries, class Input, class Ring, class Output, int kTokens, int kRowTiles, int kWarpgroups,
           int kProducers, int kBuffers, bool kWholeTiles, int kBlocks>
 struct SpecializedKernel {
@@ -50,8 +50,8 @@ struct SpecializedKernel {
   static constexpr int kStagePlaces = Ring::kStageTiles * kRowTiles;  // tiles that a stage of X is multiplied by
   static constexpr int kTurns = kWarpgroups / kRowTiles;              // warpgroups that take stages by turns
   static_assert(kWarpgroups % kRowTiles == 0, "a warpgroup multiplies tiles of one row block");
-  // A place's barriers tell a phase from its neighbours only: a warpgroup that waited for what comes after another
-  // one's tile might be let through before that tile is there.
+  // A place's barriers tell a phase only from its neighbours. A warpgroup that waited for the tile behind another
+  // warpgroup's tile might be let through before its tile is there.
   static_assert(kPlaces % (kTurns * kStagePlaces) == 0 && Ring::kStages % kTurns == 0,
                 "a place, and a stage, is of one warpgroup");
   static_assert(kPlaces >= 2 * kTurns * kStagePlaces, "nobody waits for a place of a tile that is multiplied");
@@ -59,8 +59,8 @@ struct SpecializedKernel {
   using Sums = TileSums<typename Input::Value, kTokens, kRowTiles>;
   using Totals = BlockSums<Sums, Output, Input::kTokenMajor, kTurns, kBlocks, kThreads>;
 
-  // Shared memory: places of tiles, or partial sums; X; in a cluster, the other blocks' sums; barriers; the first rows
-  // of the row blocks' parts; whether the sums of each multiplying warp are finite.
+  // Shared memory: places of tiles, or partial sums; X; in a cluster, the sums of the other blocks; barriers; the first
+  // rows of the row blocks' parts; whether the sums of each multiplying warp are finite.
   static constexpr int kPlaceBytes = kPlaces * scatter::kTileBytes;
   static constexpr int kInputAt = kPlaceBytes;
   static constexpr int kOthersAt = kInputAt + Ring::kBytes;
@@ -112,7 +112,7 @@ struct SpecializedKernel {
 
   static SPARSMITH_DEVICE int lane() { return scatter::lane_of_warp(); }
 
-  // What a block multiplies.
+  // The work of a block.
   struct Share {
     const scatter::Weight& weight;
     const Input& input;
@@ -123,13 +123,14 @@ struct SpecializedKernel {
 
     SPARSMITH_DEVICE int columns() const { return end_tile - first_tile; }
     SPARSMITH_DEVICE bool has_row(int row) const { return first_block + row < weight.row_blocks; }
-    // Of all tiles.
+    // The number among all tiles.
     SPARSMITH_DEVICE int number(int row, int column) const {
       return (first_block + row) * weight.column_tiles + first_tile + column;
     }
   };
 
-  // Of every place and every stage: full when who fills it has, empty when all multiplying warps have read it.
+  // The barriers of every place and every stage. full: its writer has filled it. empty: all multiplying warps have read
+  // it.
   struct Barriers {
     ArrivalBarrier* first;
 
@@ -139,8 +140,8 @@ struct SpecializedKernel {
     SPARSMITH_DEVICE ArrivalBarrier* stage_empty(int stage) const {
       return first + 2 * kPlaces + Ring::kStages + stage;
     }
-    // row_tiles: that there are, each of which a warpgroup multiplies by a stage; of a tile's place there is one. Where
-    // they have been used before, all threads have met since.
+    // row_tiles: the row tiles that exist. A warpgroup per row tile reads a stage; one warpgroup reads a tile's place.
+    // If the barriers have been used before, all threads have met since.
     SPARSMITH_DEVICE void make_ready(int row_tiles, bool again) const {
       if (lane() != 0) return;
       for (int i = thread_index() / 32; i < kBarriers; i += kThreads / 32) {
@@ -162,21 +163,14 @@ struct SpecializedKernel {
 
   static SPARSMITH_DEVICE u8* place_at(u8* shared, int place) { return shared + place * scatter::kTileBytes; }
 
-  static SPARSMITH_DEVICE void zero(u8* tile) {
-    SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes / 512; ++i) {
-      *reinterpret_cast<Vector<u32, 4>*>(tile + i * 512 + lane() * 16) = {};
-    }
-    warp_barrier();
-  }
-
-  // This warp's writes to shared memory are for tensor cores; who waits at the barrier sees them.
+  // This warp's writes to shared memory are for tensor cores. Threads that wait at the barrier see them.
   static SPARSMITH_DEVICE void hand_over(ArrivalBarrier* full) {
     tensor_reads_follow();
     warp_barrier();
     if (lane() == 0) arrive(full);
   }
 
-  // Where all roles come when nobody needs a tile any more. Old Y and residuals may be read from then on.
+  // All roles meet here when no tile is needed any more. Old Y and residuals may be read from then on.
   static SPARSMITH_DEVICE void meet() {
     wait_for_previous();
     block_barrier();
@@ -193,7 +187,7 @@ struct SpecializedKernel {
     const int first = count > 0 ? share.number(row, begin) : 0;
     Entries next;
     Cursor cursor(share.weight, first, count, next.list);
-    SPARSMITH_UNROLL for (int b = 0; b < kBuffers; ++b) zero(place_at(shared, producer + b * kProducers));
+    SPARSMITH_UNROLL for (int b = 0; b < kBuffers; ++b) scatter::zero_tile(place_at(shared, producer + b * kProducers));
     cursor.begin(next.list);
     if (1 < count) cursor.prefetch_next();
     Entries stored[kBuffers];  // what is left of them is what clears them
@@ -206,24 +200,18 @@ struct SpecializedKernel {
           u8* tile = place_at(shared, place);
           const u32 base = Entries::base(shared_offset(tile));
           await(barriers.empty(place), parity ^ 1U);
-          if (t >= kBuffers) clear(share, tile, base, first + (t - kBuffers) * kProducerColumns, stored[b]);
+          if (t >= kBuffers) {
+            const int before = first + (t - kBuffers) * kProducerColumns;
+            scatter::clear_tile<kWholeTiles>(share.weight, before, tile, base, stored[b]);
+          }
           next.put(share.weight, first + t * kProducerColumns, base);
           stored[b] = next;
           hand_over(barriers.full(place));
-          // Behind the fence, which would wait for them.
+          // Behind the fence, which would wait for these loads.
           if (t + 1 < count) cursor.load(next.list, stored[b].list.words[0]);
           if (t + 2 < count) cursor.prefetch_next();
         }
       }
-    }
-  }
-
-  static SPARSMITH_DEVICE void clear(const Share& share, u8* tile, u32 base, int number, const Entries& list) {
-    if constexpr (kWholeTiles) {
-      zero(tile);
-    } else {
-      list.clear(share.weight, number, base);
-      warp_barrier();
     }
   }
 
@@ -305,8 +293,8 @@ struct SpecializedKernel {
     return all != 0;
   }
 
-  // The same sums, without products of zeros, where partial sums are looked for: the first producing warp makes one
-  // tile after another dense, all threads multiply.
+  // The same sums, without products of zeros, left at the place of partial sums: the first producing warp makes one
+  // tile after another dense, and all threads multiply.
   static SPARSMITH_DEVICE void accumulate_nonzeros(const Share& share, int warp, u8* shared) {
     static_assert(Totals::kPartialBytes <= (kPlaces - 1) * scatter::kTileBytes, "the last place stays free of sums");
     const bool makes = warp == kMultipliers;
@@ -314,7 +302,7 @@ struct SpecializedKernel {
     float* partials = reinterpret_cast<float*>(shared);
     const u32 base = Entries::base(shared_offset(dense));
     for (int i = thread_index(); i < Totals::kPartialBytes / 4; i += kThreads) partials[i] = 0.0F;
-    if (makes) zero(dense);
+    if (makes) scatter::zero_tile(dense);
     SPARSMITH_ROLLED for (int i = 0; i < share.columns() * kRowTiles; ++i) {
       const int row = i % kRowTiles;
       if (!share.has_row(row)) continue;
@@ -331,7 +319,7 @@ struct SpecializedKernel {
     }
   }
 
-  // Adds the products of a dense tile and columns `column` and on of X.
+  // Adds the products of a dense tile and the columns of X from `column` on.
   static SPARSMITH_DEVICE void multiply_nonzeros(const Share& share, int column, const u8* dense, float* partials) {
     SPARSMITH_ROLLED for (int i = thread_index(); i < 64 * kTokens; i += kThreads) {
       const int row = i % 64;

@@ -1,7 +1,6 @@
-// Y = W X with panels of X in shared memory, of any K: a block goes through all parts of K, one behind the other, and
-// the sums of its rows stay in their slots meanwhile. So nothing is left to add for a second kernel, and a block may
-// keep several panels of a long K at once, for which W is read once; but warps wait for each other at the end of each
-// part.
+// Y = W X with panels of X in shared memory, for any K: a block processes all parts of K one after the other, and the
+// sums of its rows stay in their slots meanwhile. So no second kernel has to add sums. A block may keep several panels
+// of a long K at once, for which it reads W once. But warps wait for each other at the end of each part.
 //
 // The grid has a block for each kPanels panels (x); its y strides over parts of the rows.
 #pragma once
@@ -13,7 +12,7 @@
 
 namespace sparsmith {
 
-// As PanelKernel, with kStore = kAdded and Products that are right for every X.
+// As PanelKernel, with kStore = kAdded and Products that are correct for every X.
 template <class Value, class Stream, class Input, class Products, class Output, panel::RowStore kStore, int kThreads>
 struct SweptPanelKernel : PanelKernel<Value, Stream, Input, Products, Products, Output, kStore, kThreads, false> {
   SPARSMITH_ROLE(kernel)
@@ -69,7 +68,7 @@ struct SweptPanelKernel : PanelKernel<Value, Stream, Input, Products, Products, 
   }
 
  private:
-  // The slots of a part. What follows is behind the barrier that ends filling.
+  // Clears the slots of a part. The code that follows stands behind the barrier that ends filling.
   static SPARSMITH_DEVICE void clear(const panel::Part& part, float* sums) {
     const int quads = static_cast<int>(part.slot_count) * Base::kTokens / 4;
     SPARSMITH_ROLLED for (int i = thread_index(); i < quads; i += kThreads) {

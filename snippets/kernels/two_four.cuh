@@ -1,14 +1,14 @@
-// Y = W X for a two_four weight: at most two nonzeros in four columns, multiplied as stored by sparse tensor cores.
+// Y = W X for a two_four weight: at most two nonzeros in four columns; sparse tensor cores multiply them as stored.
 //
-// A block owns some rows and a tile of tokens. Its warps stand side by side over the rows, 16 R each: they load the
-// same X, which L1 then holds. Those of the same rows share out the strips of K, and each streams its own through a
-// ring. Values and metadata come in the order in which mma.sp takes them, so that nothing is decoded; X comes from
-// global memory, as operands too. At the end the sums of warps meet in shared memory. The grid's x runs over rows, its
-// y over token tiles; both stride when smaller. Its z are parts of K, whose sums may meet in clusters
-// (reduction/cluster_sums.cuh).
+// A block owns some rows and a tile of tokens. Its warps stand side by side over the rows, 16 R rows each; they load
+// the same X, which L1 then holds. The warps of the same rows share out the strips of K; each streams its strips
+// through its own ring. Values and metadata come in the order that mma.sp needs, so that nothing is decoded. X comes
+// from global memory, as operands too. At the end the sums of warps meet in shared memory. The grid's x runs over rows,
+// its y over token tiles; both stride if the grid is smaller. Its z is the part of K; the sums of parts may meet in
+// clusters (reduction/cluster_sums.cuh).
 //
 // A group with fewer than two nonzeros multiplies some X by 0, and 0 * Inf is NaN. So a sum that is not finite is added
-// up again from what the weight holds.
+// up again from the elements that the weight holds.
 #pragma once
 
 #include "formats/two_four_layout.h"
@@ -18,8 +18,8 @@
 
 namespace sparsmith {
 
-// kRowWarps: side by side, with 16 R rows each. kWarps: that share out K for each of them. kParts: of K, whose blocks
-// are a cluster.
+// kRowWarps: warps side by side, with 16 R rows each. kWarps: warps that share out K for each of these. kParts: parts
+// of K; the blocks of the parts are a cluster.
 template <class Ring, class Input, class Sums, class Output, int kRowWarps, int kWarps, int kParts>
 struct TwoFourKernel {
   SPARSMITH_ROLE(kernel)
@@ -37,7 +37,7 @@ struct TwoFourKernel {
   static constexpr int kTokens = Sums::kTokens;
   using SumsOfParts = ClusterSums<kParts, kRows * kTokens, kThreads>;
 
-  // What a block works on: strips [first_strip, end_strip) of its rows, for tokens below n.
+  // The work of a block: strips [first_strip, end_strip) of its rows, for tokens below n.
   struct Work {
     int rows;
     int first_strip;
@@ -82,7 +82,7 @@ struct TwoFourKernel {
   }
 
  private:
-  // X is loaded a strip ahead, into the registers whose operands are spent.
+  // X is loaded one strip ahead, into the registers of operands that are no longer needed.
   static SPARSMITH_DEVICE void multiply_strips(Ring& ring, Input& input, int begin, int end, Sums& sums) {
     Fragment x[kTokenTiles];
     load<0>(input, begin, end, x);
@@ -126,7 +126,7 @@ struct TwoFourKernel {
     }
   }
 
-  // This block's sum of an output: of row `row` of Y, token `token` behind the first.
+  // This block's sum of an output: row `row` of Y, token `token` behind the first token.
   static SPARSMITH_DEVICE float sum_over_warps(const Tiles& tiles, const Input& input, const Work& work,
                                                const float* sums_of_warps, int row, int first_token, int token) {
     if (row >= work.rows) return 0.0F;

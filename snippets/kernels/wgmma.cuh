@@ -1,17 +1,19 @@
-// Y = W X on the tensor cores of sm_90, W stored sparse: each of a warpgroup's four warps scatters the nonzeros of a
-// tile of W into its zeroed tile in shared memory; the warpgroup multiplies all four by 64 tokens, and clears them.
+// Y = W X on the tensor cores of sm_90, with W stored sparse: each of a warpgroup's four warps scatters the nonzeros of
+// a tile of W into its zeroed tile in shared memory. The warpgroup multiplies all four tiles by 64 tokens, and clears
+// them.
 //
-// A block owns kRowTiles row blocks of the scatter format, 64 rows each. Its warpgroups share out the columns, and need
-// no barrier among them until the end, when their sums meet in shared memory and are added in the order of warpgroups:
-// two runs give equal bits. Warp kRowTiles c + r of a warpgroup scatters tiles of row block r, the c-th of
-// 4 / kRowTiles that lie side by side. X comes by asynchronous copies, once for kRowTiles tiles; a warp takes 16 tokens
-// of it.
+// A block owns kRowTiles row blocks of the scatter format, 64 rows each. Its warpgroups share out the columns. They
+// need no barrier among them until the end. Then their sums meet in shared memory and are added in the order of
+// warpgroups: two runs give equal bits. Warp kRowTiles c + r of a warpgroup scatters tiles of row block r: the c-th of
+// 4 / kRowTiles tiles side by side. X comes by asynchronous copies, once for kRowTiles tiles; a warp takes 16 of its
+// tokens.
 //
-// Tensor cores multiply zeros as well, and 0 * Inf is NaN. Where sums are not finite, the warpgroup does its tiles
-// again, with the products of nonzeros alone: a zero weight contributes nothing, whatever X holds.
+// Tensor cores multiply zeros as well, and 0 * Inf is NaN. If sums are not finite, the warpgroup multiplies its tiles
+// again, with the products of nonzeros alone. So a zero weight contributes nothing, whatever X holds.
 //
-// The grid's x runs over row blocks, its y over token tiles; each strides when it is smaller than needed. Its z runs
-// over parts of the columns, whose sums the blocks of a cluster add up (reduction/block_sums.cuh), or another kernel.
+// The grid's x runs over row blocks, its y over token tiles; each strides if it is smaller than needed. Its z runs over
+// parts of the columns. The blocks of a cluster add up the sums of parts (reduction/block_sums.cuh), or another kernel
+// does.
 #pragma once
 
 #include "formats/scatter_layout.h"
@@ -24,10 +26,10 @@
 
 namespace sparsmith {
 
-// kWholeTiles: tiles are cleared as a whole, not entry by entry; so the registers of entries are free for the next
-// tile's as soon as they have been stored. kTakenTiles: column tiles of a step whose X a warp holds in registers.
-// kBuffers: tiles that a warp has shared memory for; with 2 of them, and X of two steps, it scatters a tile while the
-// one before is multiplied. kBlocks: of a cluster along z, which add up their sums; 1: there is none.
+// kWholeTiles: tiles are cleared as a whole, not entry by entry; so the registers of entries are free for the next tile
+// as soon as they have been stored. kTakenTiles: column tiles of a step whose X a warp holds in registers. kBuffers:
+// tiles for which a warp has shared memory; with 2 of them, and X of two steps, it scatters a tile while the previous
+// one is multiplied. kBlocks: blocks of a cluster along z, which add up their sums; 1: no cluster.
 template <class Entries, class Input, class Output, int kRowTiles, int kWarpgroups, bool kWholeTiles, int kTakenTiles,
           int kBuffers, int kBlocks>
 struct WgmmaKernel {
@@ -49,8 +51,8 @@ struct WgmmaKernel {
   static constexpr int kThreads = kWarpgroups * kWarpgroupThreads;
   static constexpr bool kPrefetch = kWarpgroups < 4;  // four hide what is not in L2, and have no registers to spare
 
-  // Shared memory: tiles and the warps' X, or partial sums; then, in a cluster, the other blocks' sums; the first rows
-  // of the row blocks' parts; a word for each warp.
+  // Shared memory: tiles and the warps' X, or partial sums; then, in a cluster, the sums of the other blocks; the first
+  // rows of the row blocks' parts; one word per warp.
   static constexpr int kStepBytes = kGroupWarps * scatter::kTileBytes;  // tiles of a warpgroup
   static constexpr int kGroupTileBytes = kBuffers * kStepBytes;
   static constexpr int kInputAt = kWarpgroups * kGroupTileBytes;
@@ -83,11 +85,12 @@ struct WgmmaKernel {
                           end_tile,
                           (group + 1) * steps / kWarpgroups - group * steps / kWarpgroups};
         if constexpr (kBlocks > 1) cluster_arrive_relaxed();  // it runs, and needs no other sums any more
-        load_first_rows(weight, panel * kRowTiles, first_rows);
+        if (scatter::copy_first_rows<kRowTiles, kRowParts / kRowTiles>(weight, panel * kRowTiles, first_rows))
+          async_commit();
         Sums sums;
         accumulate(share, warp, shared, sums);
         block_barrier();  // nobody needs a tile any more
-        // Of token-major outputs nobody asks for sums of a warp without tokens.
+        // If outputs are token-major, no thread needs the sums of a warp without tokens.
         if (!Input::kTokenMajor || share.first_token < n)
           sums.put_partials(partials + group * (Sums::kPartialBytes / 4), warp % kGroupWarps);
         async_wait<0>();
@@ -105,7 +108,7 @@ struct WgmmaKernel {
 
   static SPARSMITH_DEVICE int lane() { return scatter::lane_of_warp(); }
 
-  // What a warpgroup multiplies: in each step the next kColumnTiles tiles of each of its row blocks.
+  // The tiles that a warpgroup multiplies: in each step the next kColumnTiles tiles of each of its row blocks.
   struct Share {
     const scatter::Weight& weight;
     const Input& input;
@@ -117,7 +120,7 @@ struct WgmmaKernel {
     int steps;
   };
 
-  // What a warp of it scatters: from tile number `first` on every kColumnTiles-th.
+  // The tiles that one of its warps scatters: every kColumnTiles-th tile, from number `first` on.
   struct Tiles {
     const scatter::Weight& weight;
     int first = 0;
@@ -140,7 +143,7 @@ struct WgmmaKernel {
       }
     }
     SPARSMITH_DEVICE int number(int step) const { return first + step * kColumnTiles; }
-    // Where a step's tiles are made dense: all of the warpgroup's, and this warp's.
+    // The places where a step's tiles are made dense: all tiles of the warpgroup, and the tile of this warp.
     SPARSMITH_DEVICE u8* of_step(int step) const { return of_group + buffer(step); }
     SPARSMITH_DEVICE u8* tile(int step) const { return own + buffer(step); }
     static SPARSMITH_DEVICE int buffer(int step) {
@@ -149,25 +152,6 @@ struct WgmmaKernel {
     SPARSMITH_DEVICE u32 base(int step) const { return Entries::base(shared_offset(tile(step))); }
   };
 
-  static SPARSMITH_DEVICE void load_first_rows(const scatter::Weight& weight, int first_block, u32* first_rows) {
-    constexpr int kOfBlock = kRowParts / kRowTiles;
-    if (thread_index() >= kRowTiles) return;
-    u32* to = first_rows + thread_index() * kOfBlock;
-    if (first_block + thread_index() < weight.row_blocks) {
-      async_copy<kOfBlock * 4>(to, weight.row_parts + (first_block + thread_index()) * kOfBlock);
-      async_commit();
-    } else {
-      SPARSMITH_UNROLL for (int i = 0; i < kOfBlock; ++i) to[i] = static_cast<u32>(weight.rows);
-    }
-  }
-
-  static SPARSMITH_DEVICE void zero(u8* tile) {
-    SPARSMITH_UNROLL for (int i = 0; i < scatter::kTileBytes / 512; ++i) {
-      *reinterpret_cast<Vector<u32, 4>*>(tile + i * 512 + lane() * 16) = {};
-    }
-    warp_barrier();
-  }
-
   static SPARSMITH_DEVICE void accumulate(const Share& share, int warp, u8* shared, Sums& sums) {
     const Tiles tiles(share, warp, shared);
     sums.clear();
@@ -175,7 +159,7 @@ struct WgmmaKernel {
     Cursor cursor(tiles.weight, tiles.first, tiles.count, list.list);
     Staged x(share.input, share.first_token, share.first_tile * kTileColumns,
              shared + kInputAt + warp * Staged::kBytes);
-    SPARSMITH_UNROLL for (int b = 0; b < kBuffers; ++b) zero(tiles.tile(b));
+    SPARSMITH_UNROLL for (int b = 0; b < kBuffers; ++b) scatter::zero_tile(tiles.tile(b));
     const bool tokens = share.first_token < share.n;  // of this warp's there are any
     wait_for_previous();                              // the first entries are under way
     SPARSMITH_UNROLL for (int s = 0; s < kBuffers; ++s) ask(share, s, tokens, x);
@@ -203,7 +187,7 @@ struct WgmmaKernel {
     }
   }
 
-  // Multiplies the tiles of step t, this warp's from `list`, while the entries of the next one come.
+  // Multiplies the tiles of step t, this warp's from `list`, while the entries of the next step arrive.
   static SPARSMITH_DEVICE void step(const Share& share, const Tiles& tiles, int t, bool tokens, Cursor& cursor,
                                     Entries& list, Entries& next, Staged& x, Sums& sums) {
     const u32 base = tiles.base(t);
@@ -225,7 +209,7 @@ struct WgmmaKernel {
     if (mine) clear(tiles, t, base, list);
   }
 
-  // With two buffers: tensor cores multiply a tile while the one before is cleared, and the next one takes its place.
+  // With two buffers: while tensor cores multiply a tile, the previous one is cleared and the next one takes its place.
   static SPARSMITH_DEVICE void accumulate_ahead(const Share& share, const Tiles& tiles, bool tokens, Cursor& cursor,
                                                 Entries& next, Staged& x, Sums& sums) {
     if (0 < tiles.count) next.put(tiles.weight, tiles.number(0), tiles.base(0));
@@ -248,7 +232,7 @@ struct WgmmaKernel {
       tensor_reads_follow();
       multiplied = scattered;
       scattered = next;
-      // Behind the fence, which would wait for what is on its way.
+      // Behind the fence, which would wait for loads in flight.
       if (t + 2 < tiles.count) cursor.load(next.list, scattered.list.words[0]);
       if (kPrefetch && t + 3 < tiles.count) cursor.prefetch_next();
       if (asks && copies) x.copy(t + 2);
@@ -258,12 +242,7 @@ struct WgmmaKernel {
   }
 
   static SPARSMITH_DEVICE void clear(const Tiles& tiles, int step, u32 base, const Entries& list) {
-    if constexpr (kWholeTiles) {
-      zero(tiles.tile(step));
-    } else {
-      list.clear(tiles.weight, tiles.number(step), base);
-      warp_barrier();
-    }
+    scatter::clear_tile<kWholeTiles>(tiles.weight, tiles.number(step), tiles.tile(step), base, list);
   }
 
   // Starts the products of step t, the first of them with `fragments`; all but the last kTakenTiles column tiles' have
@@ -282,7 +261,7 @@ struct WgmmaKernel {
     }
   }
 
-  // Whether the sums of all warps of the warpgroup are.
+  // Whether the sums of all warps of the warpgroup are finite.
   static SPARSMITH_DEVICE bool all_finite(const Sums& sums, int group, int warp, u8* shared) {
     u32* finite = reinterpret_cast<u32*>(shared + kFiniteAt);
     const bool mine = sums.finite();
@@ -296,7 +275,7 @@ struct WgmmaKernel {
   // The same sums, without products of zeros.
   static SPARSMITH_DEVICE void accumulate_nonzeros(const Share& share, const Tiles& tiles, Sums& sums) {
     sums.clear();
-    if constexpr (kBuffers > 1) zero(tiles.tile(share.steps - 1));  // which nobody has cleared
+    if constexpr (kBuffers > 1) scatter::zero_tile(tiles.tile(share.steps - 1));  // which nobody has cleared
     SPARSMITH_ROLLED for (int t = 0; t < share.steps; ++t) {
       Entries list;
       if (t < tiles.count) {

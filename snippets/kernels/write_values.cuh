@@ -1,8 +1,8 @@
-// Writes new values of a weight to where a packing has them: a scatter by a list of places.
+// Writes new values of a weight to their places in a packing: a scatter by a list of places.
 //
-// One thread owns kEach nonzeros, so that as many loads are under way before the first store; neighbouring threads own
-// neighbouring nonzeros. Packings keep those of a row near each other, so stores of a warp meet few sectors. Of several
-// arrays each has a launch, which leaves the places of the others alone.
+// One thread owns kEach nonzeros, so that kEach loads are in flight before the first store; neighbouring threads own
+// neighbouring nonzeros. Packings keep the nonzeros of a row near each other, so the stores of a warp meet few sectors.
+// If there are several arrays, each has its own launch, which leaves the places of the others alone.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -10,7 +10,8 @@
 
 namespace sparsmith {
 
-// Source: of the new values. Stored: of the packing. kNegativeZeros: a value of 0 is stored as -0, otherwise as +0.
+// Source: the type of the new values. Stored: the type of the packing. kNegativeZeros: a value of 0 is stored as -0,
+// otherwise as +0.
 template <class Source, class Stored, bool kNegativeZeros, int kThreads>
 struct WriteValuesKernel {
   SPARSMITH_ROLE(kernel)

@@ -1,10 +1,10 @@
-// From a strip of a bitmap weight in shared memory to the A operands of mma.m16n8k16, a fragment at a time.
+// Turns a strip of a bitmap weight in shared memory into the A operands of mma.m16n8k16, one fragment at a time.
 //
-// A lane owns 32 elements of a tile, 8 a fragment. Its word says which of them are stored. Values lie in runs of
-// kRunBits bits: of each run those of lane 0, then of lane 1, ... in the order of bits, so that the lanes of a load
-// read close to each other: runs of 8 bits leave up to two accesses for a load at 50 % nonzeros, runs of 4 bits one.
-// Where a lane's values begin in a run is counted by a scan over the warp, of four runs at once (a byte each), or
-// stored with the weight; where a run begins is always stored.
+// A lane owns 32 elements of a tile, 8 per fragment. Its word says which of them are stored. Values lie in runs of
+// kRunBits bits: in each run, first the values of lane 0, then those of lane 1, and so on, in the order of bits. So the
+// lanes of a load read close to each other: at 50 % nonzeros, runs of 8 bits need up to two accesses per load, runs of
+// 4 bits one. The start of a lane's values in a run is stored with the weight, or a scan over the warp counts it, for
+// four runs at once (one byte each). The start of each run is always stored.
 #pragma once
 
 #include "formats/bitmap_layout.h"
@@ -49,7 +49,7 @@ struct BitmapValues {
     }
   }
 
-  // Fragment kFragment of tile r, a value a register: the low and the high halves of the A operand's four words in
+  // Fragment kFragment of tile r, one value per register: the low and high halves of the A operand's four words, in
   // turn.
   template <int kFragment>
   SPARSMITH_DEVICE void take(int r, u32 (&v)[8]) const {
@@ -77,7 +77,7 @@ struct BitmapValues {
     v[7] = take_if<kBit + 7>(rest, words[r]);
   }
 
-  // This lane's bits of a run, and its first value there, from the strip alone: for what seldom happens.
+  // This lane's bits of a run, and its first value there, from the strip alone: for rare cases.
   static SPARSMITH_DEVICE u32 run_bits(const u8* strip, int r, int run) {
     return lane_bits(strip, r, run, lane_index());
   }
@@ -97,8 +97,8 @@ struct BitmapValues {
     return word >> (run * kRunBits) & ((1U << kRunBits) - 1);
   }
 
-  // Fills starts. The sums over all 32 lanes may carry into the next byte, those over the lanes before, at most 31 * 8,
-  // do not.
+  // Fills starts. The sums over all 32 lanes may carry into the next byte. The sums over the lanes before are at most
+  // 31 * 8 and do not.
   SPARSMITH_DEVICE void count() {
     u32 counts[kTiles][kStartWords];
     SPARSMITH_UNROLL for (int r = 0; r < kTiles; ++r) {

@@ -1,4 +1,4 @@
-// Blocks of a bsr weight (formats/bsr_layout.h), straight from global memory into the A operands of mma.m16n8k16.
+// Loads blocks of a bsr weight (formats/bsr_layout.h) from global memory straight into the A operands of mma.m16n8k16.
 #pragma once
 
 #include "formats/bsr_layout.h"
@@ -7,7 +7,7 @@
 
 namespace sparsmith {
 
-// kAll: every block of the weight is stored, so that where one lies follows from its number.
+// kAll: every block of the weight is stored, so that the place of a block follows from its number.
 template <class Value_, int kTiles_, bool kAll>
 struct BsrBlocks {
   SPARSMITH_ROLE(prolog)
@@ -52,7 +52,7 @@ struct BsrBlocks {
     return static_cast<int>(load_cached(columns + block)) * bsr::kBlockColumns;
   }
 
-  // One element of a block. Bits of bsr::kNothing: the weight does not hold it.
+  // One element of a block. Returns the bits of bsr::kNothing if the weight does not hold it.
   SPARSMITH_DEVICE Value element(int block, int row, int column) const {
     const int lane = 4 * (row % 8) + column / 8;
     const int value = 4 * (column / 2 % 2) + 2 * (row / 8 % 2) + column % 2;

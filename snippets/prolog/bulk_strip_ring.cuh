@@ -1,6 +1,6 @@
-// The strips of a weight, through a ring of shared memory that belongs to one warp, by bulk copies.
+// Brings the strips of a weight by bulk copies, through a ring in shared memory that belongs to one warp.
 //
-// What StripRing does with a copy instruction for every 512 bytes, here one lane starts for a whole strip; its warp
+// StripRing needs a copy instruction for every 512 bytes; here one lane starts the copy of a whole strip. Its warp
 // waits at the slot's own barrier. Slots begin at multiples of 128 bytes: bulk copies to other places are slow.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace sparsmith {
 
-// Bounds: which strips a warp copies, and where they lie (prolog/strip_bounds.cuh).
+// Bounds: the strips that a warp copies, and their places (prolog/strip_bounds.cuh).
 template <class Bounds_>
 struct BulkStripRing {
   SPARSMITH_ROLE(prolog)
@@ -26,8 +26,8 @@ struct BulkStripRing {
   int slot = 0;
   u32 phase = 0;  // of the next copy that lands
 
-  //   barriers: [warps][kMaxStages] in shared memory, beside the slots. A barrier of the warp comes before the first
-  //   wait.
+  //   barriers: [warps][kMaxStages] in shared memory, beside the slots. A barrier of the warp must come before the
+  //   first wait.
   SPARSMITH_DEVICE BulkStripRing(const Bounds& bounds_, int slot_bytes_, int stages_, u8* shared,
                                  BulkBarrier* barriers_)
       : bounds(bounds_),
@@ -40,7 +40,8 @@ struct BulkStripRing {
     }
   }
 
-  // Starts the first copies, of the strips that the bounds have been turned to. Nobody reads the slots any more.
+  // Starts the first copies, of the strips to which the bounds have been turned. REQUIRES: no thread reads the slots
+  // any more.
   SPARSMITH_DEVICE void start() {
     copy_next<true>(slot);
     SPARSMITH_ROLLED for (int stage = 1; stage < stages; ++stage) {
@@ -54,7 +55,7 @@ struct BulkStripRing {
     return slots + slot * slot_bytes;
   }
 
-  // Gives the slot of the strip back, once every lane has read it.
+  // Releases the slot of the strip. REQUIRES: every lane has read it.
   SPARSMITH_DEVICE void release() {
     warp_barrier();
     copy_next<false>(slot);
@@ -64,7 +65,7 @@ struct BulkStripRing {
     }
   }
 
-  // Behind writes to the slots' place, before the barrier after which it is a ring again.
+  // Called behind writes to the place of the slots, before the barrier after which it is a ring again.
   SPARSMITH_DEVICE void copies_follow() const { bulk_copies_follow(); }
 
  private:

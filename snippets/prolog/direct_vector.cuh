@@ -1,5 +1,5 @@
-// kTokens tokens of X, gathered from where they lie in global memory, through L1: for a K that shared memory does not
-// hold, and for weights with so few nonzeros that staging X would take longer.
+// Gathers kTokens tokens of X from global memory, through L1: for a K too large for shared memory, and for weights with
+// so few nonzeros that staging X would take longer.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -32,8 +32,8 @@ struct DirectVector {
   }
   SPARSMITH_DEVICE void wait() const {}
 
-  // The column K is padding: 0. Loads do not depend on what is padding, so that many are on their way at once; tokens
-  // beyond n are the first once more.
+  // The column K is padding: 0. Loads do not depend on whether a column is padding, so that many are in flight at once.
+  // Tokens beyond n repeat the first token.
   SPARSMITH_DEVICE float at(u32 column, int t) const {
     const bool padding = column >= static_cast<u32>(cols);
     const i64 skipped = t < valid ? t * token_stride : 0;

@@ -1,8 +1,8 @@
-// X, straight into the B fragments of mma.m16n8k16, from global memory: lane 4 g + t loads 8 neighbouring columns of
-// token g with one 16-byte load, which are its share of two multiplications.
+// Loads X from global memory straight into the B fragments of mma.m16n8k16: lane 4 g + t loads 8 neighbouring columns
+// of token g with one 16-byte load. They are its share of two multiplications.
 //
 // W's columns are permuted to match: of 32 columns, 8 t + 4 q + 2 i + e is row 8 i + 2 t + e of B in multiplication q.
-// Feature-major X, and what is not aligned or ends inside of a window of columns, is loaded element by element.
+// Feature-major X, unaligned X, and X that ends inside a window of columns are loaded element by element.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -34,7 +34,7 @@ struct FragmentInput {
         aligned(kTokenMajor && (reinterpret_cast<u64>(x_) | static_cast<u64>(ldx_) * sizeof(Value)) % 16 == 0 &&
                 n_ * ldx_ < (i64{1} << 31)) {}
 
-  // A lane's part of kTokens tokens by kColumns columns, which goes along the columns.
+  // A lane's part of kTokens tokens by kColumns columns; the window moves along the columns.
   template <int kTokens, int kColumns>
   struct Window {
     Fragment fragments[kTokens / 8][kColumns / 32];
@@ -43,7 +43,7 @@ struct FragmentInput {
         : input(input_), first_token(first_token_), column(column_) {
       at = reinterpret_cast<const u8*>(input.x + column + thread_index() % 4 * 8);
       SPARSMITH_UNROLL for (int i = 0; i < kTokens / 8; ++i) {
-        // Tokens behind the last one take its place; their sums go nowhere.
+        // The last token takes the place of tokens behind it; their sums go nowhere.
         const int token = first_token + i * 8 + thread_index() % 32 / 4;
         rows[i] = static_cast<u32>((token < input.n ? token : input.n - 1) * input.ldx * 2);
       }
@@ -78,15 +78,15 @@ struct FragmentInput {
     u32 rows[kTokens / 8];  // from there to its tokens, in bytes
   };
 
-  // This lane's part of columns [first_column, first_column + 32) of tokens [first_token, first_token + 8). Outside of
-  // X it is 0.
+  // This lane's part of columns [first_column, first_column + 32) of tokens [first_token, first_token + 8). It is 0
+  // outside X.
   SPARSMITH_DEVICE Fragment load(int first_token, int first_column) const {
     const int token = first_token + thread_index() % 32 / 4;
     const int column = first_column + thread_index() % 4 * 8;
     Fragment fragment = {};
     if (token < n) {
       if constexpr (kTokenMajor) {
-        // Seldom: in a loop, which costs no registers that the warp needs elsewhere.
+        // Rare: in a loop, so that it costs no registers that the warp needs elsewhere.
         SPARSMITH_ROLLED for (int e = 0; e < 8; ++e) {
           const u32 next = column + e < cols ? at(token, column + e).bits : 0;
           SPARSMITH_UNROLL for (int w = 0; w < 4; ++w) {
@@ -102,8 +102,8 @@ struct FragmentInput {
     return fragment;
   }
 
-  // The same, as one vector where X allows it, otherwise by elements none of which waits for another. In the place of
-  // what lies outside of X stands what lies at its end.
+  // The same, as one vector if X allows it, otherwise by elements whose loads do not wait for one another. Elements
+  // outside X are replaced by elements at the end of X.
   SPARSMITH_DEVICE Fragment fetch(int first_token, int first_column) const {
     const int lane_token = first_token + lane_index() / 4;
     const int token = lane_token < n ? lane_token : n - 1;
@@ -120,7 +120,7 @@ struct FragmentInput {
     return fragment;
   }
 
-  // One element; outside of X it is 0.
+  // One element; it is 0 outside X.
   SPARSMITH_DEVICE float element(int token, int column) const {
     return token < n && column < cols ? to_float(at(token, column)) : 0.0F;
   }

@@ -1,9 +1,9 @@
-// Rows of X, gathered from where X lies in global memory: for each entry of a step a team of kTeamLanes lanes brings
-// neighbouring tokens of its column, 16 bytes a lane, through L1 and L2.
+// Gathers rows of X from global memory: for each entry of a step, a team of kTeamLanes lanes loads neighbouring tokens
+// of the entry's column, 16 bytes per lane, through L1 and L2.
 //
-// X is feature-major [K][ldx]. Tokens that do not exist, and those of no entry, are 0 and not read. Rows that
-// are not aligned to 16 bytes are read token by token. kRelaid: X has been made for this, with rows that are aligned
-// and whole, and one of zeros behind the last, which those of no entry are.
+// X is feature-major [K][ldx]. Tokens that do not exist, and tokens of no entry, are 0 and not read. Rows that are not
+// aligned to 16 bytes are read token by token. kRelaid: X has been laid out for this, with aligned and whole rows. A
+// row of zeros stands behind the last row, for lanes without an entry.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -24,14 +24,14 @@ struct BitsOf<4> {
   using Type = u32;
 };
 
-// One entry of a team's step: its column, and its weight. kWide: a word for each.
+// One entry of a team's step: its column and its weight. kWide: each has its own word.
 template <class Value, bool kWide>
 struct GatherEntry {
   using Step = panel::Step;
   static constexpr int kCount = kWide ? 2 : 4;  // of a team's step
   static constexpr u32 kEnd = kWide ? panel::kWideTaskEnd : panel::kTaskEnd;
 
-  // Every lane of a step says the same.
+  // The same for every lane of a step.
   static SPARSMITH_DEVICE bool ends_task(const panel::Step& step) { return (step[0] & kEnd) != 0; }
   static SPARSMITH_DEVICE u32 column(const panel::Step& step, int e) {
     return kWide ? first_word(step, e) : first_word(step, e) & 0xFFFFU;
@@ -44,7 +44,7 @@ struct GatherEntry {
       return to_float(Value{static_cast<u16>(bits)});
     }
   }
-  // In both halves of a word; of 16-bit values.
+  // The weight in both halves of a word; for 16-bit values.
   static SPARSMITH_DEVICE u32 weight_pair(const panel::Step& step, int e) {
     return kWide ? permute_bytes(step[2 * e % 4 + 1], 0, 0x1010U) : permute_bytes(step[e], 0, 0x3232U);
   }
@@ -72,11 +72,11 @@ struct GatheredRows {
   using Words = Vector<u32, 4>;
   static constexpr int kWordTokens = kTokens / 4;
 
-  // What a lane holds of the row of an entry: as whole words, which stay as loaded until a product takes them apart.
+  // A lane's part of the row of an entry: whole words, which stay as loaded until a product takes them apart.
   struct Row {
     Words words;
   };
-  // Of all entries of a step.
+  // The rows of all entries of a step.
   struct Rows {
     Row of[Entry::kCount];
   };
@@ -87,7 +87,7 @@ struct GatheredRows {
   int valid;   // how many of the lane's tokens exist
   bool whole;  // every row is aligned, and each lane of the block's teams has all its tokens or none: load() serves
 
-  // Turns to the token tile that begins at `tile_first`, of `tokens` that X holds for each of `columns_`.
+  // Turns to the token tile that begins at `tile_first`. X holds `tokens` tokens for each of `columns_` columns.
   SPARSMITH_DEVICE void begin(const Value* x, u32 row_bytes_, int columns_, int tile_first, int tokens) {
     const int first_token = tile_first + thread_index() % kTeamLanes * kTokens;
     first = reinterpret_cast<const u8*>(x + first_token);
@@ -102,7 +102,7 @@ struct GatheredRows {
     }
   }
 
-  // Where `whole`.
+  // Loads the rows of a step. REQUIRES: `whole`.
   SPARSMITH_DEVICE void load(const panel::Step& step, Rows& rows) const {
     SPARSMITH_UNROLL for (int e = 0; e < Entry::kCount; ++e) {
       const u32 column = Entry::column(step, e);
@@ -115,7 +115,8 @@ struct GatheredRows {
     }
   }
 
-  // The row of one entry, where not: token by token, in a loop that stays one, so that it takes few registers.
+  // The row of one entry, if not `whole`: token by token, in a loop that is not unrolled, so that it needs few
+  // registers.
   SPARSMITH_DEVICE Row load_by_token(const panel::Step& step, int e) const {
     const u32 column = Entry::column(step, e);
     const auto* from = reinterpret_cast<const Bits*>(row_of(column));
@@ -128,7 +129,7 @@ struct GatheredRows {
  private:
   using Bits = typename panel::BitsOf<sizeof(Value)>::Type;
 
-  // Moves all tokens down by one, the last of which becomes `bits`.
+  // Moves all tokens down by one; `bits` becomes the last.
   static SPARSMITH_DEVICE void push(Words& words, u32 bits) {
     SPARSMITH_UNROLL for (int w = 0; w < 4; ++w) {
       const u32 above = w < 3 ? words[(w + 1) % 4] : bits;

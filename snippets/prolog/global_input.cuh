@@ -1,7 +1,7 @@
-// X, gathered from where it lies in global memory, through L1.
+// Gathers X from global memory, through L1.
 //
-// One thread owns kTokens neighbouring tokens; for a column it gets their X values as floats. Feature-major
-// X[K][N] gives them as one vector access where the address allows it; token-major X[N][K] costs one access a token.
+// One thread owns kTokens neighbouring tokens; for a column it gets their X values as floats. Feature-major X[K][N]
+// gives them as one vector access if the address allows it; token-major X[N][K] costs one access per token.
 #pragma once
 
 #include "snippets/contract.cuh"

@@ -1,9 +1,11 @@
-// X on its way to tensor cores that read it in shared memory: a ring of stages that some warps fill and others read.
+// Brings X to tensor cores that read it in shared memory, through a ring of stages that some warps fill and others
+// read.
 //
-// A stage holds kStageTiles tiles of 64 neighbouring columns by kTokens tokens; of a tile, every token has a line of
-// 128 bytes, whose 16-byte chunk h lies at h ^ (token % 8): the 128-byte swizzle. Loading warps take stages by turns;
-// each asks for all of a stage by asynchronous copies, awaits them, says that tensor cores will read them and hands the
-// stage over. A fence of that kind waits for all copies of the warp, so that one has a single stage on its way.
+// A stage holds kStageTiles tiles of 64 neighbouring columns by kTokens tokens. In a tile, every token has a line of
+// 128 bytes, whose 16-byte chunk h lies at h ^ (token % 8): the 128-byte swizzle. Loading warps take stages by turns.
+// Each warp requests all of a stage by asynchronous copies, awaits them, declares that tensor cores will read them, and
+// hands the stage over. This declaration is a fence that waits for all copies of the warp, so a warp has a single stage
+// in flight.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -26,8 +28,8 @@ struct InputRing {
   static constexpr int kBytes = kStages * kStageBytes;
   static constexpr int kLine = 128;
 
-  // Brings columns [column, column + 64 kStageTiles) of tokens [first_token, first_token + kTokens) to `stage`. Outside
-  // of X they are 0; tokens behind the last one may have its values, since their sums go nowhere.
+  // Brings columns [column, column + 64 kStageTiles) of tokens [first_token, first_token + kTokens) to `stage`. They
+  // are 0 outside X. Tokens behind the last one may have its values, because their sums go nowhere.
   static SPARSMITH_DEVICE void bring(const Input& input, int first_token, int column, u8* stage) {
     if (input.aligned && column + kStageTiles * kTileColumns <= input.cols) {
       copy(input, first_token, column, stage);
@@ -44,7 +46,7 @@ struct InputRing {
   // A lane copies a chunk of every fourth token.
   static SPARSMITH_DEVICE void copy(const Input& input, int first_token, int column, u8* stage) {
     const u8* from = reinterpret_cast<const u8*>(input.x + column + lane() % 8 * 8);
-    // Bytes to a token: less than 2^32, as FragmentInput has it.
+    // Bytes from a token to the next: less than 2^32, as in FragmentInput.
     const u32 pitch = static_cast<u32>(input.ldx) * 2;
     const u32 last = static_cast<u32>(input.n - 1);
     const u32 first = static_cast<u32>(first_token + lane() / 8);

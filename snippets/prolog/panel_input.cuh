@@ -1,9 +1,9 @@
-// X as panels in shared memory: a row of 16 bytes for each column of W, that holds 8 tokens of 16 bits or 4 of 32.
-// Behind the columns lie the rows of zeros that idle lanes read. A block has one panel, or several with the tokens that
-// follow, one behind the other: then it reads W once for all of them.
+// X as panels in shared memory: a row of 16 bytes for each column of W, with 8 tokens of 16 bits or 4 of 32. Behind the
+// columns are the rows of zeros that idle lanes read. A block has one panel, or several, one behind the other, with
+// successive tokens. Then it reads W once for all of them.
 //
-// Tokens beyond n become 0. begin() starts to fill the panels, end() waits for them; where they are filled again and
-// again, it says how often they have been (`times`), counted from 0.
+// Tokens beyond n become 0. begin() starts to fill the panels, end() waits for them. If panels are filled repeatedly,
+// `times` says how often they have been, counted from 0.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -25,7 +25,7 @@ struct Row {
   static SPARSMITH_DEVICE void store(u8* panel, int row, const Tokens& tokens) {
     *reinterpret_cast<Tokens*>(panel + row * panel::kRowBytes) = tokens;
   }
-  // A column's tokens, element by element: token t stands at x + t * stride, and those beyond `valid` become 0.
+  // A column's tokens, element by element: token t is at x + t * stride. Tokens beyond `valid` become 0.
   static SPARSMITH_DEVICE Tokens load(const Value* x, i64 stride, int valid) {
     Tokens tokens = {};
     SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
@@ -40,15 +40,15 @@ struct Row {
   }
 };
 
-// Bytes from a panel to the next.
+// Bytes from one panel to the next.
 SPARSMITH_DEVICE u32 stride_of(int width) { return static_cast<u32>(width + panel::kZeroRows) * panel::kRowBytes; }
 
 }  // namespace panel
 
 // From feature-major X[K][N], or from panels P[panel][K][kTokens], which are the same with ldx = kTokens. Columns lie
-// in order. What is aligned comes asynchronously: panels, and X of kTokens tokens, as one bulk copy a panel that a
-// single thread starts (where the device has them), other X by 16 bytes a column and panel, those of a column by
-// neighbouring threads.
+// in order. Aligned data comes asynchronously. Panels, and X of kTokens tokens, come as one bulk copy per panel that a
+// single thread starts (if the device has bulk copies). Other X comes by 16 bytes per column and panel; neighbouring
+// threads copy the parts of a column.
 template <class Value, int kThreads, int kPanels>
 struct FeatureMajorPanel {
   SPARSMITH_ROLE(prolog)
@@ -62,13 +62,13 @@ struct FeatureMajorPanel {
   int full;              // panels whose tokens all exist
   bool bulk = false;
 
-  // Before the block waits for anything. valid: tokens that exist from the first panel's first one on.
+  // Called before the block waits for anything. valid: tokens that exist from the first panel's first token on.
   SPARSMITH_DEVICE FeatureMajorPanel(u8* barrier_, int valid)
       : barrier(reinterpret_cast<BulkBarrier*>(barrier_)), full(valid / kTokens < kPanels ? valid / kTokens : kPanels) {
     if (kBulkCopies && thread_index() == 0 && full > 0) bulk_barrier_init(barrier, full);
   }
 
-  // x: the first panel's first token of its first column; the next panel's is panel_stride elements further.
+  // x: the first panel's first token in its first column. The next panel's is panel_stride elements further.
   SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, i64 panel_stride, int columns, int width, int valid,
                               u8* panels) {
     const u32 stride = panel::stride_of(width);
@@ -110,9 +110,9 @@ struct FeatureMajorPanel {
   }
 };
 
-// From token-major X[N][K]: a thread takes 16 bytes of columns of each token, all of them at once, turns them in its
-// registers and stores a row for each column; the panel's permutation keeps those stores out of one another's banks.
-// kTogether: vectors of each token that are under way at once, as many as registers have room for.
+// From token-major X[N][K]: a thread loads 16 bytes of columns of each token, all tokens at once, turns them in its
+// registers and stores a row for each column. The panel's permutation keeps these stores in different banks. kTogether:
+// vectors of each token that are in flight at once, as many as registers have room for.
 template <class Value, int kThreads, int kTogether, int kPanels>
 struct TokenMajorPanel {
   SPARSMITH_ROLE(prolog)
@@ -126,7 +126,7 @@ struct TokenMajorPanel {
 
   SPARSMITH_DEVICE TokenMajorPanel(u8* /*barrier*/, int /*valid*/) {}
 
-  // x: the first column of the first panel's first token; the next panel's is panel_stride elements further. valid:
+  // x: the first column of the first panel's first token. The next panel's is panel_stride elements further. valid:
   // tokens that exist from there on.
   SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, i64 panel_stride, int columns, int width, int valid,
                               u8* panels) {
@@ -157,8 +157,8 @@ struct TokenMajorPanel {
 
   static SPARSMITH_DEVICE int known_vector(int v) { return static_cast<int>(known_here(static_cast<u32>(v))); }
 
-  // Vectors v, v + kThreads ... of each token. Neither addresses of X nor of rows wait in registers for the next turn
-  // of a loop: tokens take most of them.
+  // Vectors v, v + kThreads, ... of each token. Addresses of X and of rows are not kept in registers for the next
+  // iteration: tokens need most of the registers.
   template <int kCount>
   static SPARSMITH_DEVICE void turn(const Value* x, i64 ldx, int v, u8* panel) {
     Vector<Value, kColumns> tiles[kCount][kTokens];

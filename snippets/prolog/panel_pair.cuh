@@ -1,10 +1,10 @@
-// X as panels in shared memory (panel_input.cuh), filled by the two blocks of a cluster together: each loads half of
-// the columns, and stores rows to its own panel and to its partner's. L2 then sends each block half of what a block
-// takes that fills its panel alone.
+// X as panels in shared memory (panel_input.cuh), filled by the two blocks of a cluster together: each block loads half
+// of the columns, and stores rows to its own panel and to its partner's. So L2 sends each block half as much as a block
+// that fills its panel alone.
 //
-// The constructor arrives at the cluster's barrier, and begin() waits there before it stores to the partner, so that
-// the partner's start hides behind the loads in between; end() is the cluster's next barrier. Behind it no block
-// touches the other's shared memory any more, and each may end when it likes.
+// The constructor arrives at the cluster's barrier. begin() waits there before it stores to the partner, so that the
+// partner's start hides behind the loads in between. end() is the cluster's next barrier. Behind it no block touches
+// the other's shared memory any more, and each block may end at any time.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -14,24 +14,39 @@
 
 namespace sparsmith {
 
-// From feature-major X[K][N]. kNeighbours: the blocks' panels are neighbours, block_index_x() 2 c and 2 c + 1, and the
-// 16 bytes of a column that each takes are the halves of one sector; threads 2 i and 2 i + 1 load both halves of a
-// column, and each stores to the panel whose half it has. The second panel may have no tokens: its block then helps the
-// first. Otherwise the blocks work on parts of the rows of W, with the same panel, and a thread stores a column to
-// both. kTogether: loads of a thread that are under way at once, as many as registers have room for.
+namespace panel {
+
+// The common part of both kinds: the barriers.
+struct Pair {
+  static constexpr bool kAsynchronous = false;
+
+  SPARSMITH_DEVICE Pair(u8* /*barrier*/, int /*valid*/) { cluster_arrive_relaxed(); }
+  // Every thread of both blocks calls it; afterwards all may gather.
+  SPARSMITH_DEVICE void end() const {
+    cluster_arrive();
+    cluster_wait();
+  }
+};
+
+}  // namespace panel
+
+// From feature-major X[K][N]. kNeighbours: the blocks' panels are neighbours, block_index_x() 2 c and 2 c + 1. Their 16
+// bytes of a column are the halves of one sector. Threads 2 i and 2 i + 1 load both halves of a column, and each stores
+// to the panel whose half it has. The second panel may have no tokens: its block then helps the first. Otherwise the
+// blocks work on parts of the rows of W with the same panel, and a thread stores a column to both. kTogether: loads of
+// a thread that are in flight at once, as many as registers have room for.
 template <class Value, int kThreads, bool kNeighbours_, int kTogether>
-struct FeatureMajorPair {
+struct FeatureMajorPair : panel::Pair {
   SPARSMITH_ROLE(prolog)
   SPARSMITH_TUNE(kTogether, 4, 8)
   using Row = panel::Row<Value>;
   using Tokens = typename Row::Tokens;
   static constexpr int kTokens = Row::kTokens;
-  static constexpr bool kAsynchronous = false;
   static constexpr bool kNeighbours = kNeighbours_;
   static constexpr int kSides = kNeighbours ? 2 : 1;   // threads that share a column
   static constexpr int kStep = 2 * kThreads / kSides;  // columns that both blocks load at once
 
-  SPARSMITH_DEVICE FeatureMajorPair(u8* /*barrier*/, int /*valid*/) { cluster_arrive_relaxed(); }
+  using panel::Pair::Pair;
 
   // x: the first token of the block's own panel in its first column. valid: tokens that exist from there on.
   SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, i64 /*panel_stride*/, int columns, int width, int valid,
@@ -40,7 +55,7 @@ struct FeatureMajorPair {
     const int rank = cluster_rank();
     const ClusterAddress partner = in_block(shared_address(panel), rank ^ 1);
     const int column = (rank * kThreads + thread_index()) / kSides;
-    // Panels from the own one to that for which this thread loads.
+    // Distance, in panels, from the own panel to the panel for which this thread loads.
     const int distance = kNeighbours ? thread_index() % 2 - rank : 0;
     x += distance * kTokens;
     valid -= distance * kTokens;
@@ -65,12 +80,6 @@ struct FeatureMajorPair {
     }
   }
 
-  // Every thread of both blocks calls it; afterwards all may gather.
-  SPARSMITH_DEVICE void end() const {
-    cluster_arrive();
-    cluster_wait();
-  }
-
  private:
   static SPARSMITH_DEVICE void store(u8* panel, ClusterAddress partner, int distance, int row, const Tokens& tokens) {
     if (!kNeighbours || distance == 0) Row::store(panel, row, tokens);
@@ -78,11 +87,11 @@ struct FeatureMajorPair {
   }
 };
 
-// From token-major X[N][K], for two blocks that work on parts of the rows of W with the same panel: a thread turns a
+// From token-major X[N][K], for two blocks that work on parts of the rows of W with the same panel. A thread turns a
 // few columns of each token, as TokenMajorPanel does, and stores a row for each column to both panels. kColumns: as
-// many as registers have room for.
+// many columns as registers have room for.
 template <class Value, int kThreads, int kColumns>
-struct TokenMajorPair {
+struct TokenMajorPair : panel::Pair {
   SPARSMITH_ROLE(prolog)
   SPARSMITH_TUNE(kColumns, 4, 8)
   static_assert(kColumns * sizeof(Value) <= 16, "one load is at most 16 bytes");
@@ -90,11 +99,10 @@ struct TokenMajorPair {
   using Tokens = typename Row::Tokens;
   using Columns = Vector<Value, kColumns>;
   static constexpr int kTokens = Row::kTokens;
-  static constexpr bool kAsynchronous = false;
   static constexpr bool kNeighbours = false;
   static constexpr int kPairThreads = 2 * kThreads;
 
-  SPARSMITH_DEVICE TokenMajorPair(u8* /*barrier*/, int /*valid*/) { cluster_arrive_relaxed(); }
+  using panel::Pair::Pair;
 
   // x: the panel's first column of its first token. valid: tokens that exist from there on.
   SPARSMITH_DEVICE void begin(const Value* x, i64 ldx, i64 /*panel_stride*/, int columns, int width, int valid,
@@ -121,12 +129,6 @@ struct TokenMajorPair {
     SPARSMITH_ROLLED for (int k = vectors * kColumns + thread; k < columns; k += kPairThreads) {
       store(panel, partner, k, Row::load(x + k, ldx, valid));
     }
-  }
-
-  // Every thread of both blocks calls it; afterwards all may gather.
-  SPARSMITH_DEVICE void end() const {
-    cluster_arrive();
-    cluster_wait();
   }
 
  private:

@@ -1,8 +1,8 @@
-// The weight's entries, streamed from global memory: a warp follows the steps of its share, one load or two a lane and
-// step, kDepth steps ahead of their use. The lanes of a team load the same.
+// Streams the weight's entries from global memory: a warp follows the steps of its share, with one or two loads per
+// lane and step, kDepth steps before they are used. The lanes of a team load the same words.
 //
-// The first loads need no descriptor, since every share has the same room: they are under way before anything is
-// known about the share.
+// The first loads need no descriptor, because all shares have equal room: they are in flight before anything is known
+// about the share.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -25,20 +25,20 @@ struct Weight {
   int width;        // columns of a column part
 };
 
-// Slots of a row, the last of which is end - 1.
+// The slots of a row; the last of them is end - 1.
 struct RowSlots {
   u32 begin;
   u32 end;
 };
 
-// Of the row that stands at `offset`: its part's first_offset and its place in the part.
+// The slots of the row at `offset`: its part's first_offset plus its place in the part.
 SPARSMITH_DEVICE RowSlots row_slots_at(const Weight& weight, u32 offset) {
   return {load_cached(weight.row_slots + offset), load_cached(weight.row_slots + offset + 1)};
 }
 
-// What a lane holds of a step: entries in a word each, or in two.
+// A lane's part of a step: entries in one word each, or in two.
 using Step = Vector<u32, 4>;
-// Four entries, values and rows apart; two rows to a word.
+// Four entries, with values and rows apart; two rows per word.
 struct ApartStep {
   Vector<u32, 4> values;
   Vector<u32, 2> rows;
@@ -52,15 +52,15 @@ template <>
 struct StepOfBytes<4> {
   using Type = ApartStep;
 };
-// Of a weight that is made for panels.
+// For a weight that is packed for panels.
 template <class Value>
 using StepOf = typename StepOfBytes<sizeof(Value)>::Type;
 
-// Every lane of a step says the same.
+// The same for every lane of a step.
 SPARSMITH_DEVICE bool ends_task(const Step& step) { return (step[0] & panel::kTaskEnd) != 0; }
 SPARSMITH_DEVICE bool ends_task(const ApartStep& step) { return (step.rows[0] & panel::kTaskEnd) != 0; }
 
-// Where the next steps of a warp stand, of kLanes lanes with entries of their own.
+// The place of a warp's next steps, with kLanes lanes that have their own entries.
 template <class AnyStep, int kLanes>
 struct StepCursor;
 
@@ -68,7 +68,7 @@ template <int kLanes>
 struct StepCursor<Step, kLanes> {
   const Step* next;
 
-  // Turns to the step of this number.
+  // Turns to step number `step`.
   SPARSMITH_DEVICE void begin(const u32* entries, i64 step, int lane) {
     next = reinterpret_cast<const Step*>(entries) + step * kLanes + lane;
   }
@@ -132,19 +132,19 @@ struct PanelStream {
     share = load_cached(weight.shares + index);
   }
 
-  // Asks for what begin() will load, into L2.
+  // Prefetches to L2 the words that begin() will load.
   SPARSMITH_DEVICE void prefetch(const panel::Weight& weight, int part) {
     const int index = turn(weight, part);
     SPARSMITH_UNROLL for (int d = 0; d < kDepth; ++d) cursor.prefetch(d);
     sparsmith::prefetch(weight.shares + index);
   }
 
-  // Step d of the next kDepth has been used: loads the one that takes its place.
+  // Loads the step that replaces step d of the next kDepth. REQUIRES: step d has been used.
   SPARSMITH_DEVICE void refill(int d) { steps[d] = cursor.load(d); }
   SPARSMITH_DEVICE void advance() { cursor.advance(kDepth); }
 
  private:
-  // To this warp's share of a part; which share that is.
+  // Turns to this warp's share of a part, and returns the number of the share.
   SPARSMITH_DEVICE int turn(const panel::Weight& weight, int part) {
     const int index = part * kWarps + thread_index() / panel::kWarpLanes;
     cursor.begin(weight.entries, static_cast<i64>(index) * weight.share_steps,

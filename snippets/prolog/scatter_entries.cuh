@@ -1,9 +1,10 @@
-// The list of a tile's nonzeros, held in registers: it makes the tile dense, and afterwards zero again.
+// The list of a tile's nonzeros, held in registers: it makes the tile dense, and later zero again.
 //
-// A lane's words of a tile are asked for while the tile before is multiplied. put() stores each entry's value at its
-// position in the warp's own tile, a round after the other; the same registers say in clear() what to set back to 0, so
-// that a tile is zeroed as a whole only once. kMinRounds rounds stand in every tile, at an address that follows from
-// the tile's number alone; those up to kMaxRounds are predicated, further ones are loaded when they are needed.
+// A lane requests its words of a tile while the previous tile is multiplied. put() stores each entry's value at its
+// position in the warp's own tile, one round after the other. clear() uses the same registers to set these positions
+// back to 0, so that a tile is zeroed as a whole only once. kMinRounds rounds of every tile are at an address that
+// follows from the tile's number alone. The rounds up to kMaxRounds are predicated; further rounds are loaded when they
+// are needed.
 #pragma once
 
 #include "formats/scatter_layout.h"
@@ -25,10 +26,10 @@ struct Weight {
   int column_tiles;
 };
 
-// Unsigned on the way, which takes one instruction instead of four.
+// Computed as unsigned, which takes one instruction instead of four.
 SPARSMITH_DEVICE int lane_of_warp() { return static_cast<int>(static_cast<u32>(thread_index()) % kLanes); }
 
-// A lane's words of a tile: kFixed that every tile has, and of the others as many as kHeld registers hold.
+// A lane's words of a tile: the kFixed words that every tile has, and as many of the others as kHeld registers hold.
 template <int kFixed_, int kHeld_>
 struct TileWords {
   static constexpr int kFixed = kFixed_;
@@ -38,13 +39,13 @@ struct TileWords {
   u32 more;  // the line of more_entries that the rest begins at
   int count = 0;
 
-  // To the tile whose rest is lines [begin, end).
+  // Turns to the tile whose further lines are [begin, end).
   SPARSMITH_DEVICE void turn_to(u32 begin, u32 end) {
     more = begin;
     count = kFixed + static_cast<int>(end - begin);
   }
 
-  // `fixed`: the first words of all lanes.
+  // Loads the fixed words. `fixed`: the first words of all lanes.
   SPARSMITH_DEVICE void load_fixed(const u8* fixed) {
     const u32 lane = static_cast<u32>(lane_of_warp());
     const u8* fours = fixed + lane * 16;
@@ -55,7 +56,7 @@ struct TileWords {
     if constexpr (kFixed % 2 == 1) load_vector<1>(singles, kFixed - 1);
   }
 
-  // The rest. `further`: more_entries, from this lane on.
+  // Loads the further words. `further`: more_entries, from this lane on.
   SPARSMITH_DEVICE void load_more(const u32* further) {
     const u32* from = further + static_cast<u64>(more) * kLanes;
     SPARSMITH_UNROLL for (int i = kFixed; i < kHeld; ++i) {
@@ -64,7 +65,7 @@ struct TileWords {
     }
   }
 
-  // Word i of this lane, from memory. `tile`: its number.
+  // Word i of this lane, from memory. `tile`: the tile's number.
   SPARSMITH_DEVICE u32 word_at(const Weight& weight, i64 tile, int i) const {
     const u32* from = i < kFixed
                           ? weight.entries + tile * kFixed * kLanes + fixed_index(kFixed, lane_of_warp(), i)
@@ -80,13 +81,13 @@ struct TileWords {
   }
 };
 
-// Asks for `lines` of a packed weight, as far as L2. Every lane calls it.
+// Prefetches `lines` of a packed weight to L2. Every lane calls it.
 SPARSMITH_DEVICE void prefetch_lines(const u32* first, int lines) {
   if (lane_of_warp() == 0 && lines > 0) bulk_prefetch(first, lines * kLineBytes);
 }
 
-// A warp's way along its tiles, every kStride-th; or along those of kRowTiles row blocks together, one of each, then
-// the next ones. Two lists may take turns: one is in use while the other's words come.
+// A warp's walk along its tiles, every kStride-th; or along the tiles of kRowTiles row blocks together, one tile of
+// each and then the next ones. Two lists may alternate: one is in use while the other's words arrive.
 template <class List, int kStride = 1, int kRowTiles = 1>
 struct TileCursor {
   const u8* fixed;  // of the next tile to be loaded of the first row block
@@ -101,17 +102,17 @@ struct TileCursor {
   u32 held_end;         // where its tiles lie far apart, the one behind it
   i32 none;             // 0, which the compiler does not know
 
-  // Loads of the first tile what lies at a known place; begin() is to follow. block_tiles: from one row block's tiles
-  // to the next one's.
+  // Loads the words of the first tile that are at a known place; begin() must follow. block_tiles: the number of tiles
+  // from one row block to the next.
   SPARSMITH_DEVICE TileCursor(const Weight& weight, int first_tile, int count, List& list, int block_tiles_ = 0)
       : TileCursor(weight, first_tile, count, block_tiles_) {
     look_at(0);
     load_fixed<0>(list);
   }
 
-  // The same, but offsets take the way through shared memory, so that begin() waits for them alone: loads wait at one
-  // scoreboard, and a wait for an offset would be one for all entries that are on their way. begin() with the same
-  // place is to follow. place: [kRowTiles][32] words of this warp.
+  // The same, but offsets go through shared memory, so that begin() waits for them alone: loads wait at one scoreboard,
+  // so a wait for an offset would also wait for all entries in flight. begin() with the same place must follow. place:
+  // [kRowTiles][32] words of this warp.
   SPARSMITH_DEVICE TileCursor(const Weight& weight, int first_tile, int count, List& list, int block_tiles_, u32* place)
       : TileCursor(weight, first_tile, count, block_tiles_) {
     static_assert(!kApart, "a lane holds one offset");
@@ -122,21 +123,22 @@ struct TileCursor {
     load_fixed<0>(list);
   }
 
-  // Loads the rest of the first tile: apart, because it has to wait for its offset.
+  // Loads the further words of the first tile. It is a separate function because it has to wait for the tile's offset.
   SPARSMITH_DEVICE void begin(List& list) {
     turn<0>(list);
     list.load_more(further);
   }
   SPARSMITH_DEVICE void begin(List& list, const u32* place) {
-    // In a loop, past which the compiler moves no load: it would start those of the first tile behind the wait.
+    // In a loop, because the compiler moves no load past it. Otherwise it would start the loads of the first tile after
+    // the wait.
     SPARSMITH_ROLLED for (int i = none; i < 1; ++i) async_wait<0>();
     SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) held[r] = place[r * kLanes + lane_of_warp()];
     begin(list);
   }
 
-  // Loads the next tile, which is row block kRow's, to `list`, but asks for nothing before `word` is there, which is of
-  // the tile in use: loads wait at few scoreboards, and were these on their way when those before are waited for, the
-  // warp would wait for them too.
+  // Loads the next tile, of row block kRow, to `list`. It requests nothing before `word`, a word of the tile in use, is
+  // there: loads wait at few scoreboards. If these loads were in flight while the warp waits for earlier ones, it would
+  // wait for them too.
   template <int kRow = 0>
   SPARSMITH_DEVICE void load(List& list, u32 word) {
     turn<kRow>(list);
@@ -145,7 +147,8 @@ struct TileCursor {
     list.load_more(further);
   }
 
-  // Asks for the rest of the tiles behind the first one, as far as L2 and as their offsets are at hand. After begin().
+  // Prefetches to L2 the further words of the tiles behind the first one, as far as their offsets are available.
+  // REQUIRES: begin() has been called.
   SPARSMITH_DEVICE void prefetch_rest() const {
     SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) {
       const u32 begin = shuffle_index(held[r], r == 0 ? 1 : 0);
@@ -154,7 +157,7 @@ struct TileCursor {
     }
   }
 
-  // Asks for what lies at a known place of the next tile, which there is, as far as L2.
+  // Prefetches to L2 the words at a known place of the next tile. REQUIRES: there is a next tile.
   SPARSMITH_DEVICE void prefetch_next() const {
     SPARSMITH_UNROLL for (int i = 0; i < List::kFixed; i += kLanes) {
       const int line = i + lane_of_warp();
@@ -163,7 +166,8 @@ struct TileCursor {
   }
 
  private:
-  // A window of neighbouring tiles' offsets would be left after few of the warp's: then a lane holds two of its own.
+  // With a large stride, a window of neighbouring tiles' offsets would hold only few of the warp's tiles. Then a lane
+  // holds two offsets of its own.
   static constexpr bool kApart = kStride > 4;
   static_assert(!kApart || kRowTiles == 1, "tiles of one row block");
 
@@ -207,50 +211,86 @@ struct TileCursor {
     SPARSMITH_UNROLL for (int r = 0; r < kRowTiles; ++r) held[r] = load_cached(own_offset(tile, r));
   }
 
-  // This lane's, in the window that begins at `tile` of row block `row`.
+  // This lane's offset, in the window that begins at `tile` of row block `row`.
   SPARSMITH_DEVICE const u32* own_offset(int tile, int row) const {
     const int own = tile + lane_of_warp();
     return offsets + (own < last ? own : last) + row * block_tiles;
   }
 };
 
+// The common part of all kinds of entries. Kind: derives from it.
+template <class Kind, int kMinRounds, int kMaxRounds>
+struct Entries {
+  SPARSMITH_DEVICE bool empty() const { return kMinRounds == 0 && kind().list.count == 0; }
+  SPARSMITH_DEVICE void put(const Weight& weight, i64 tile, u32 base) const {
+    kind().template store<false, kMaxRounds>(weight, tile, base);
+  }
+  SPARSMITH_DEVICE void clear(const Weight& weight, i64 tile, u32 base) const {
+    kind().template store<true, kMaxRounds>(weight, tile, base);
+  }
+  // The same for words that are not held: slow, and without registers.
+  SPARSMITH_DEVICE void put_unloaded(const Weight& weight, i64 tile, u32 base) const {
+    kind().template store<false, 0>(weight, tile, base);
+  }
+  SPARSMITH_DEVICE void clear_unloaded(const Weight& weight, i64 tile, u32 base) const {
+    kind().template store<true, 0>(weight, tile, base);
+  }
+
+ private:
+  SPARSMITH_DEVICE const Kind& kind() const { return static_cast<const Kind&>(*this); }
+};
+
+// Zeroes all of a warp's tile.
+SPARSMITH_DEVICE void zero_tile(u8* tile) {
+  SPARSMITH_UNROLL for (int i = 0; i < kTileBytes / 512; ++i) {
+    *reinterpret_cast<Vector<u32, 4>*>(tile + i * 512 + lane_of_warp() * 16) = {};
+  }
+  warp_barrier();
+}
+// kWhole: the whole tile is cleared, not entry by entry.
+template <bool kWhole, class List>
+SPARSMITH_DEVICE void clear_tile(const Weight& weight, int number, u8* tile, u32 base, const List& list) {
+  if constexpr (kWhole) {
+    zero_tile(tile);
+  } else {
+    list.clear(weight, number, base);
+    warp_barrier();
+  }
+}
+
+// Copies the first rows of the parts of kBlocks row blocks, kRowParts each, to shared memory. Returns whether this
+// thread has begun an asynchronous copy.
+template <int kBlocks, int kRowParts>
+SPARSMITH_DEVICE bool copy_first_rows(const Weight& weight, int first_block, u32* first_rows) {
+  if (thread_index() >= kBlocks) return false;
+  u32* to = first_rows + thread_index() * kRowParts;
+  if (first_block + thread_index() < weight.row_blocks) {
+    async_copy<kRowParts * 4>(to, weight.row_parts + (first_block + thread_index()) * kRowParts);
+    return true;
+  }
+  SPARSMITH_UNROLL for (int i = 0; i < kRowParts; ++i) to[i] = static_cast<u32>(weight.rows);
+  return false;
+}
+
 }  // namespace scatter
 
-// Entries of a word: any lane may hold any position.
-template <int kMinRounds_, int kMaxRounds_>
-struct WordEntries {
+// Entries of one word: any lane may hold any position.
+template <int kMinRounds, int kMaxRounds>
+struct WordEntries : scatter::Entries<WordEntries<kMinRounds, kMaxRounds>, kMinRounds, kMaxRounds> {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kMinRounds_, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56)
-  SPARSMITH_TUNE(kMaxRounds_, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56)
-  static_assert(kMinRounds_ <= kMaxRounds_, "what is not predicated is held");
+  SPARSMITH_TUNE(kMinRounds, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56)
+  SPARSMITH_TUNE(kMaxRounds, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56)
+  static_assert(kMinRounds <= kMaxRounds, "what is not predicated is held");
 
-  static constexpr int kMinRounds = kMinRounds_;
-  static constexpr int kMaxRounds = kMaxRounds_;
   using Words = scatter::TileWords<kMinRounds, kMaxRounds>;
 
   Words list;
 
-  SPARSMITH_DEVICE bool empty() const { return kMinRounds == 0 && list.count == 0; }
   SPARSMITH_DEVICE int rounds() const { return list.count; }
 
   // Where this lane's positions in a tile count from.
   static SPARSMITH_DEVICE u32 base(u32 tile_at) { return tile_at; }
 
-  SPARSMITH_DEVICE void put(const scatter::Weight& weight, i64 tile, u32 base) const {
-    store<false, kMaxRounds>(weight, tile, base);
-  }
-  SPARSMITH_DEVICE void clear(const scatter::Weight& weight, i64 tile, u32 base) const {
-    store<true, kMaxRounds>(weight, tile, base);
-  }
-  // The same of words that are not held: slowly, in no registers.
-  SPARSMITH_DEVICE void put_unloaded(const scatter::Weight& weight, i64 tile, u32 base) const {
-    store<false, 0>(weight, tile, base);
-  }
-  SPARSMITH_DEVICE void clear_unloaded(const scatter::Weight& weight, i64 tile, u32 base) const {
-    store<true, 0>(weight, tile, base);
-  }
-
- private:
   // Of the first kHeld rounds the words are in registers.
   template <bool kZero, int kHeld>
   SPARSMITH_DEVICE void store(const scatter::Weight& weight, i64 tile, u32 base) const {
@@ -267,49 +307,23 @@ struct WordEntries {
 };
 
 // Entries of three bytes: a lane stores to its own bank or the next one, so a byte is enough for a position.
-template <int kMinRounds_, int kMaxRounds_>
-struct ByteEntries {
+template <int kMinRounds, int kMaxRounds>
+struct ByteEntries : scatter::Entries<ByteEntries<kMinRounds, kMaxRounds>, kMinRounds, kMaxRounds> {
   SPARSMITH_ROLE(prolog)
-  SPARSMITH_TUNE(kMinRounds_, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56)
-  SPARSMITH_TUNE(kMaxRounds_, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56)
-  static_assert(kMinRounds_ <= kMaxRounds_, "what is not predicated is held");
+  SPARSMITH_TUNE(kMinRounds, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56)
+  SPARSMITH_TUNE(kMaxRounds, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56)
+  static_assert(kMinRounds <= kMaxRounds, "what is not predicated is held");
 
-  static constexpr int kMinRounds = kMinRounds_;
-  static constexpr int kMaxRounds = kMaxRounds_;
-  // Of every tile's rounds, all positions before all values, whose registers are free once they have been stored; of
-  // further ones, four by four: positions, values of the first two, values of the others.
+  // Of a tile's fixed rounds, all positions come before all values; their registers are free after they have been
+  // stored. Further rounds come four by four: positions, values of the first two, values of the other two.
   using Words = scatter::TileWords<kMinRounds / 4 * 3, kMaxRounds / 4 * 3>;
 
   Words list;
 
-  SPARSMITH_DEVICE bool empty() const { return kMinRounds == 0 && list.count == 0; }
   SPARSMITH_DEVICE int rounds() const { return list.count / 3 * 4 + list.count % 3; }  // even
 
   // Where this lane's positions in a tile count from.
   static SPARSMITH_DEVICE u32 base(u32 tile_at) { return tile_at + static_cast<u32>(scatter::lane_of_warp()) * 4; }
-
-  SPARSMITH_DEVICE void put(const scatter::Weight& weight, i64 tile, u32 base) const {
-    store<false, kMaxRounds>(weight, tile, base);
-  }
-  SPARSMITH_DEVICE void clear(const scatter::Weight& weight, i64 tile, u32 base) const {
-    store<true, kMaxRounds>(weight, tile, base);
-  }
-  // The same of words that are not held: slowly, in no registers.
-  SPARSMITH_DEVICE void put_unloaded(const scatter::Weight& weight, i64 tile, u32 base) const {
-    store<false, 0>(weight, tile, base);
-  }
-  SPARSMITH_DEVICE void clear_unloaded(const scatter::Weight& weight, i64 tile, u32 base) const {
-    store<true, 0>(weight, tile, base);
-  }
-
- private:
-  // The words that hold a round's position and value.
-  static constexpr SPARSMITH_DEVICE int position_word(int round) {
-    return round < kMinRounds ? round / 4 : Words::kFixed + (round - kMinRounds) / 4 * 3;
-  }
-  static constexpr SPARSMITH_DEVICE int value_word(int round) {
-    return round < kMinRounds ? kMinRounds / 4 + round / 2 : position_word(round) + 1 + round % 4 / 2;
-  }
 
   // Of the first kHeld rounds the words are in registers.
   template <bool kZero, int kHeld>
@@ -325,7 +339,16 @@ struct ByteEntries {
     }
   }
 
-  // Positions stand at bytes `first` and the next of `positions`.
+ private:
+  // The words that hold a round's position and value.
+  static constexpr SPARSMITH_DEVICE int position_word(int round) {
+    return round < kMinRounds ? round / 4 : Words::kFixed + (round - kMinRounds) / 4 * 3;
+  }
+  static constexpr SPARSMITH_DEVICE int value_word(int round) {
+    return round < kMinRounds ? kMinRounds / 4 + round / 2 : position_word(round) + 1 + round % 4 / 2;
+  }
+
+  // The positions are bytes `first` and `first` + 1 of `positions`.
   template <bool kZero>
   static SPARSMITH_DEVICE void store_two(bool there, u32 base, u32 positions, int first, u32 values) {
     u32 at[2];

@@ -1,8 +1,8 @@
-// X, staged: the block copies the columns of its token tile into shared memory once, as a panel
-// [K][kTokenLanes * kTokens], and gathers from there.
+// Stages X: the block copies the columns of its token tile into shared memory once, as a panel [K][kTokenLanes *
+// kTokens], and gathers from there.
 //
-// A gather costs a shared-memory access instead of an L1 or L2 one, and reads all tokens of a thread at once in
-// both layouts. It pays when the rows of a block together touch X several times over.
+// A gather costs a shared-memory access instead of an L1 or L2 access, and reads all tokens of a thread at once in both
+// layouts. This pays if the rows of a block together use X several times.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -18,7 +18,7 @@ struct SharedInput {
 
   static constexpr int kTile = kTokenLanes * kTokens;
 
-  // The panel, rounded up to a vector.
+  // Bytes of the panel, rounded up to a vector.
   static SPARSMITH_DEVICE int shared_bytes(int cols) {
     return (cols * kTile * static_cast<int>(sizeof(Value)) + 15) / 16 * 16;
   }
@@ -34,8 +34,8 @@ struct SharedInput {
   SPARSMITH_DEVICE SharedInput(const Value* x_, i64 ldx_, int cols_, u8* shared)
       : x(x_), ldx(ldx_), cols(cols_), panel(reinterpret_cast<Value*>(shared)) {}
 
-  // Fills the panel with the token tile that begins at `tile_first`; tokens from n on become 0. Every thread of
-  // the block calls it; it ends in a barrier.
+  // Fills the panel with the token tile that begins at `tile_first`; tokens from n on become 0. Every thread of the
+  // block calls it. It ends with a barrier.
   SPARSMITH_DEVICE void begin_tile(int tile_first, int token_lane, int n) {
     first_token = tile_first + token_lane * kTokens;
     valid = n - first_token;
@@ -56,8 +56,8 @@ struct SharedInput {
   }
 
  private:
-  // Neighbouring threads read neighbouring columns. For one token that is a plain copy; for more, a thread takes
-  // kColumns columns of kChunk tokens, turns them in its registers, and writes a column's tokens as one vector.
+  // Neighbouring threads read neighbouring columns. For one token, this is a plain copy. For more tokens, a thread
+  // takes kColumns columns of kChunk tokens, turns them in its registers, and writes a column's tokens as one vector.
   SPARSMITH_DEVICE void stage_token_major(int tile_first, int n) {
     constexpr int kColumns = (kTile == 1 ? 16 : 4) / static_cast<int>(sizeof(Value));
     constexpr int kWide = 16 / static_cast<int>(sizeof(Value));
@@ -94,7 +94,7 @@ struct SharedInput {
     }
   }
 
-  // Neighbouring threads read neighbouring tokens of a column, as vectors of a panel row where X is aligned.
+  // Neighbouring threads read neighbouring tokens of a column, as vectors of a panel row if X is aligned.
   SPARSMITH_DEVICE void stage_feature_major(int tile_first, int n) {
     constexpr int kWide = 16 / static_cast<int>(sizeof(Value));
     constexpr int kVector = kTile < kWide ? kTile : kWide;

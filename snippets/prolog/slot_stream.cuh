@@ -1,7 +1,7 @@
-// The weight in the slots format, streamed from global memory: tiles of kVectorWidth nonzeros a lane.
+// Streams a weight in the slots format from global memory: tiles of kVectorWidth nonzeros per lane.
 //
-// A warp loads a tile as rows of up to 512 bytes whose address follows from the block and the warp alone. A tile stays
-// in registers, as loaded, until x is there.
+// A warp loads a tile as rows of up to 512 bytes. Their address follows from the block and the warp alone. A tile stays
+// in registers, as loaded, until x arrives.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -37,7 +37,7 @@ struct LaneValues<float, kCount> : LaneVector<float, kCount> {
   }
 };
 
-// A warp's tiles: of each nonzero of a lane its value and its column.
+// A warp's tiles: the value and the column of each nonzero of a lane.
 template <class Value, class Columns_>
 struct SlotStream {
   SPARSMITH_ROLE(prolog)
@@ -57,9 +57,9 @@ struct SlotStream {
       columns.load(from + Values::kBytes, lane);
     }
 
-    // Adds the products with x of kTokens tokens to their chains of sums, which the nonzeros take in turn. Where there
-    // are `more` tiles, the one at `next` is loaded in place: of a wide one each part as soon as its registers are
-    // free.
+    // Adds the products with x of kTokens tokens to their chains of sums, which the nonzeros take in turn. If there are
+    // `more` tiles, the tile at `next` is loaded in place; each part of a wide tile is loaded as soon as its registers
+    // are free.
     template <class Input, int kTokens, int kChains>
     SPARSMITH_DEVICE void multiply(const Input& input, float (&sums)[kTokens][kChains], bool more, const u8* next,
                                    int lane) {
@@ -100,8 +100,8 @@ struct SlotStream {
     }
   };
 
-  // Adds the products of a lane's tile to the sums of kTokens tokens, nonzero by nonzero: padding, whose x may be
-  // infinite, is left out. Only where columns multiply padding.
+  // Adds the products of a lane's tile to the sums of kTokens tokens, nonzero by nonzero. It leaves out padding, whose
+  // x may be infinite. Only for columns that multiply padding.
   template <class Input, int kTokens>
   static SPARSMITH_DEVICE void add_nonzeros(const u8* from, int lane, const Input& input, float (&sums)[kTokens]) {
     Columns::template visit_places<Input::kScale>(from + Values::kBytes, lane, [&](int e, u32 offset) {

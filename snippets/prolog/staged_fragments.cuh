@@ -1,9 +1,9 @@
-// X of 16 tokens on its way to a warp's operands of wgmma: through shared memory that belongs to the warp, by
-// asynchronous copies, so that what is under way takes no registers.
+// Brings X of 16 tokens to a warp's operands of wgmma, through shared memory that belongs to the warp, by asynchronous
+// copies, so that data in flight takes no registers.
 //
-// Lane 4 g + t takes 8 neighbouring columns of tokens g and g + 8 at a time, as FragmentInput does and for the same
-// permuted columns. A row of 64 columns is a line of 128 bytes, 16-byte chunk h of token i at h ^ (4 (i % 2)), so that
-// the lanes' reads meet different banks.
+// Lane 4 g + t takes 8 neighbouring columns of tokens g and g + 8 at a time, as FragmentInput does and with the same
+// permutation of columns. A row of 64 columns is a line of 128 bytes, with 16-byte chunk h of token i at h ^ (4 (i %
+// 2)), so that the lanes' reads meet different banks.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -11,8 +11,8 @@
 
 namespace sparsmith {
 
-// kColumns: of X, that are copied at a time, in a step. kTaken: of them, that a lane takes at a time. kStages: steps
-// whose columns there is room for.
+// kColumns: columns of X that are copied at a time, in a step. kTaken: columns of them that a lane takes at a time.
+// kStages: steps for whose columns there is room.
 template <class Input, int kColumns_, int kTaken_, int kStages>
 struct StagedFragments {
   SPARSMITH_ROLE(prolog)
@@ -27,7 +27,7 @@ struct StagedFragments {
   static constexpr int kStageBytes = kTokens * kColumns * 2;
   static constexpr int kBytes = kStages * kStageBytes;  // of a warp
   using Fragment = typename Input::Fragment;
-  // Of tokens [0, 8) and [8, 16), of 32 columns each.
+  // The fragments of tokens [0, 8) and [8, 16), of 32 columns each.
   using Fragments = Fragment[2][kTaken / 32];
 
   const Input& input;
@@ -45,7 +45,7 @@ struct StagedFragments {
   // Whether the next columns come by asynchronous copies, not element by element.
   SPARSMITH_DEVICE bool copies() const { return input.aligned && column + kColumns <= input.cols; }
 
-  // Asks for the next columns, those of `step`. This lane has taken its part of those kStages steps before.
+  // Requests the next columns, those of `step`. REQUIRES: this lane has taken its part of kStages steps before.
   SPARSMITH_DEVICE void ask(int step) {
     if (copies()) {
       copy(step);
@@ -81,7 +81,7 @@ struct StagedFragments {
     }
   }
 
-  // Waits for what was asked for, but for the columns of the last kStages - 1 steps.
+  // Waits for the requested columns, except those of the last kStages - 1 steps.
   SPARSMITH_DEVICE void wait() {
     async_wait<kStages - 1>();
     warp_barrier();
@@ -100,13 +100,13 @@ struct StagedFragments {
   static constexpr bool kLinesHeld = kStages > 1;  // in registers, of which there are enough then
   const Value* lines[kLinesHeld ? kLines : 1];     // this lane's next columns, where they are held
 
-  // Of the i-th of its lines, this lane's next columns.
+  // This lane's next columns of the i-th of its lines.
   SPARSMITH_DEVICE const Value* line(int i) const {
     const Value* from = input.x + column + lane() % 8 * 8;
-    // Tokens behind the last one take its place; their sums go nowhere.
+    // The last token takes the place of tokens behind it; their sums go nowhere.
     const int own = first_token + i * 4 + lane() / 8;
     const int token = own < input.n ? own : input.n - 1;
-    // Less than 2^32, as FragmentInput has it; so one multiplication is enough.
+    // Less than 2^32, as in FragmentInput; so one multiplication is enough.
     return from + static_cast<u32>(token) * static_cast<u32>(input.ldx);
   }
 

@@ -1,10 +1,10 @@
-// kTokens tokens of X, staged: the block copies each into shared memory as a vector [K + 1], whose last element is 0,
-// and gathers from there. Tokens beyond n are the last one once more.
+// Stages kTokens tokens of X: the block copies each token into shared memory as a vector [K + 1], whose last element is
+// 0, and gathers from there. Tokens beyond n repeat the last token.
 //
-// begin() starts the copy and wait() ends it; between the two a block has its weights on the way. An x that lies in one
-// piece, aligned to 16 bytes, comes as one bulk copy that a single thread starts (where the device has them), else as
-// loads and stores of all threads. The vector begins at a multiple of 128 bytes: a bulk copy to a place that is only
-// aligned to 16 is correct, and takes a microsecond longer for 16 KB.
+// begin() starts the copy and wait() ends it. Between the two, a block has its weights in flight. An x that is
+// contiguous and aligned to 16 bytes comes as one bulk copy that a single thread starts (if the device has bulk
+// copies), otherwise by loads and stores of all threads. The vector begins at a multiple of 128 bytes: a bulk copy to a
+// place that is aligned only to 16 is correct, but takes a microsecond longer for 16 KB.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -19,7 +19,7 @@ struct StagedVector {
   static constexpr int kScale = static_cast<int>(sizeof(Value));  // offsets are in bytes
   static constexpr int kAlignment = 128;
 
-  // Of a token's vector.
+  // Bytes of a token's vector.
   static SPARSMITH_DEVICE int vector_bytes(int cols) {
     return (cols * kScale + kScale + kAlignment - 1) / kAlignment * kAlignment;
   }
@@ -44,8 +44,8 @@ struct StagedVector {
     if (kBulkCopies && thread_index() == 0) bulk_barrier_init(barrier, kTokens);
   }
 
-  // Turns to the tokens from `token` on, of `n`. Every thread of the block calls it, and nobody reads the tokens before
-  // any more.
+  // Turns to the tokens from `token` on, of `n`. Every thread of the block calls it. REQUIRES: no thread reads the
+  // earlier tokens any more.
   SPARSMITH_DEVICE void begin(int token, int n) {
     constexpr int kPiece = 16 / static_cast<int>(sizeof(Value));
     const Value* from = x + token * token_stride;
@@ -74,7 +74,7 @@ struct StagedVector {
   }
 
  private:
-  // The first `copied` elements, which are whole pieces, at once; the others one by one.
+  // Copies the first `copied` elements, which are whole pieces, at once, and the others one by one.
   SPARSMITH_DEVICE void stage(const Value* from, int copied, u8* to) const {
     Value* vector = reinterpret_cast<Value*>(to);
     if constexpr (kBulkCopies) {

@@ -1,7 +1,7 @@
-// Where the strips of a bitmap weight begin and end that one warp copies: every kWarps-th of a row tile.
+// The bounds of the strips of a bitmap weight that one warp copies: every kWarps-th strip of a row tile.
 //
-// The first strips of a row tile lie where their numbers say, so that a warp's first copies wait for nothing. For the
-// others one load brings the bounds of 16, two lanes a strip, while the first are under way.
+// The numbers of the first strips of a row tile give their places, so that a warp's first copies wait for nothing. For
+// the others, one load brings the bounds of 16 strips, two lanes per strip, while the first strips are in flight.
 #pragma once
 
 #include "formats/bitmap_layout.h"
@@ -27,18 +27,10 @@ struct StripBounds {
   int lane = 0;         // that holds the begin of the next
   u32 bound = 0;        // a lane's
 
-  SPARSMITH_DEVICE StripBounds(const u8* strips_, const u32* offsets_, int row_strips_, int first_strips_,
-                               int first_units_)
-      : strips(strips_),
-        offsets(offsets_),
-        row_strips(row_strips_),
-        first_strips(first_strips_),
-        first_units(first_units_) {}
-
   // Turns to the strips of a row tile from `begin` to `end`. Every lane calls it, as all of these.
   SPARSMITH_DEVICE void turn_to(int row_tile, int begin, int end) {
     first = row_tile * row_strips + begin;
-    // By strips of the weight, so that it is counted for each row tile, not once and kept in a register.
+    // Counted in strips of the weight, so that it is computed for each row tile, not once and kept in a register.
     left = (row_tile * row_strips + end - first + kWarps - 1) / kWarps;
     early = begin;
     early_begin = static_cast<u32>((row_tile * first_strips + begin) * first_units);
@@ -49,7 +41,7 @@ struct StripBounds {
     load(kWarps == bitmap::kFirstStrips || begin + strip >= first_strips);
   }
 
-  // Whether there is a next strip, and where it lies.
+  // Returns whether there is a next strip, and its place.
   SPARSMITH_DEVICE bool take(const u8*& from, int& units) {
     if (left <= 0) return false;
     const u32 begin = shuffle_index(bound, lane);
@@ -77,7 +69,7 @@ struct StripBounds {
   }
 
  private:
-  // The bounds that this lane holds from now on, unless it holds them.
+  // Loads the bounds that this lane holds from now on, unless it already holds them.
   SPARSMITH_DEVICE void load(bool lacks) {
     if (lacks && lane_index() < 2 * left) {
       bound = load_cached(offsets + (first + lane_index() / 2 * kWarps + lane_index() % 2));

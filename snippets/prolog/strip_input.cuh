@@ -1,8 +1,8 @@
-// X for a strip of 64 columns, straight from global memory into the B operands of mma.m16n8k16.
+// Loads X for a strip of 64 columns from global memory straight into the B operands of mma.m16n8k16.
 //
-// Columns are permuted inside of a strip such that lane 4 g + t needs 16 neighbouring columns of token g for its share
-// of all four multiplications: two 16-byte loads of token-major X[N][K] and no shared memory. Feature-major X[K][N],
-// what is not aligned, and the last strip of a K that is no multiple of 64 are loaded element by element.
+// Columns are permuted inside a strip such that lane 4 g + t needs 16 neighbouring columns of token g for its share of
+// all four multiplications: two 16-byte loads of token-major X[N][K], and no shared memory. Feature-major X[K][N],
+// unaligned X, and the last strip of a K that is no multiple of 64 are loaded element by element.
 #pragma once
 
 #include "formats/bitmap_layout.h"
@@ -49,7 +49,7 @@ struct StripInput {
   SPARSMITH_DEVICE void advance(int columns) { lane_x += columns; }
 
   // Words 4 kHalf to 4 kHalf + 3 of this lane's share of token tile `tile` for the strip, which begins at first_column.
-  // Outside of X they are 0.
+  // They are 0 outside X.
   template <int kHalf>
   SPARSMITH_DEVICE void load(int tile, int first_column, Fragment& fragment) const {
     Words words = {};
@@ -61,7 +61,7 @@ struct StripInput {
       const int token = n - lane_tokens + 8 * tile;
       const int column = first_column + lane_index() % 4 * kLaneColumns + 8 * kHalf;
       if constexpr (kTokenMajor) {
-        // Seldom: in a loop, which costs no registers that the warp needs elsewhere.
+        // Rare: in a loop, so that it costs no registers that the warp needs elsewhere.
         SPARSMITH_ROLLED for (int i = 0; i < 4; ++i) {
           const u32 next = bits(token, column + 2 * i) | bits(token, column + 2 * i + 1) << 16;
           SPARSMITH_UNROLL for (int w = 0; w < 4; ++w) words[w] = w < 3 ? words[w + 1] : next;
@@ -75,7 +75,7 @@ struct StripInput {
     SPARSMITH_UNROLL for (int i = 0; i < 4; ++i) fragment.words[4 * kHalf + i] = words[i];
   }
 
-  // One element; outside of X it is 0.
+  // One element; it is 0 outside X.
   SPARSMITH_DEVICE float element(int token, int column) const {
     return to_float(Value{static_cast<u16>(bits(token, column))});
   }

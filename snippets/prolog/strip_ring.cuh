@@ -1,8 +1,8 @@
-// The strips of a weight, through a ring of shared memory that belongs to one warp.
+// Brings the strips of a weight through a ring in shared memory that belongs to one warp.
 //
-// A warp copies the strips of its share of K ahead of itself, asynchronously and past L1; no other warp reads them, so
-// that it waits for nobody but its own lanes. A slot holds the largest strip. How many slots there are is known when
-// the kernel is launched: as many as fit, at most kMaxStages. Every lane copies 16 bytes at a time; on sm_90 and later
+// A warp copies the strips of its share of K ahead of their use, asynchronously and past L1. No other warp reads them,
+// so the warp waits only for its own lanes. A slot holds the largest strip. The number of slots is known when the
+// kernel is launched: as many as fit, at most kMaxStages. Every lane copies 16 bytes at a time; on sm_90 and later,
 // BulkStripRing leaves that to the hardware.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace sparsmith {
 
-// Bounds: which strips a warp copies, and where they lie (prolog/strip_bounds.cuh).
+// Bounds: the strips that a warp copies, and their places (prolog/strip_bounds.cuh).
 template <class Bounds_>
 struct StripRing {
   SPARSMITH_ROLE(prolog)
@@ -26,14 +26,15 @@ struct StripRing {
   u8* slots;   // of this warp
   int slot = 0;
 
-  // No barriers: for bulk copies alone.
+  // `barriers` is unused here: it is for bulk copies.
   SPARSMITH_DEVICE StripRing(const Bounds& bounds_, int slot_bytes_, int stages_, u8* shared, BulkBarrier* /*barriers*/)
       : bounds(bounds_),
         slot_bytes(slot_bytes_),
         stages(stages_),
         slots(shared + warp_index() * stages_ * slot_bytes_) {}
 
-  // Starts the first copies, of the strips that the bounds have been turned to. Nobody reads the slots any more.
+  // Starts the first copies, of the strips to which the bounds have been turned. REQUIRES: no thread reads the slots
+  // any more.
   SPARSMITH_DEVICE void start() {
     slot = 0;
     SPARSMITH_ROLLED for (int stage = 0; stage < stages; ++stage) copy_next<true>(stage);
@@ -51,14 +52,14 @@ struct StripRing {
     return slots + slot * slot_bytes;
   }
 
-  // Gives the slot of the strip back, once every lane has read it.
+  // Releases the slot of the strip. REQUIRES: every lane has read it.
   SPARSMITH_DEVICE void release() {
     warp_barrier();
     copy_next<false>(slot);
     slot = slot + 1 == stages ? 0 : slot + 1;
   }
 
-  // Behind writes to the slots' place, before the barrier after which it is a ring again.
+  // Called behind writes to the place of the slots, before the barrier after which it is a ring again.
   SPARSMITH_DEVICE void copies_follow() const {}
 
  private:

@@ -1,5 +1,5 @@
-// A square of token-major X, 16 bytes of columns for as many tokens, that a thread turns in its registers: a vector of
-// tokens for each column. Tokens and columns that do not exist are 0.
+// A square of token-major X, 16 bytes of columns for equally many tokens, that a thread turns in its registers: the
+// result is a vector of tokens for each column. Tokens and columns that do not exist are 0.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -22,7 +22,8 @@ struct TurnedSquare {
     return (reinterpret_cast<u64>(x) | static_cast<u64>(ldx) * sizeof(Value)) % kBytes == 0;
   }
 
-  // x: its first column of its first token. valid_columns, valid_tokens: those that exist, more than kSide or none too.
+  // x: the square's first column of its first token. valid_columns, valid_tokens: the columns and tokens that exist;
+  // they may also be more than kSide, or 0.
   SPARSMITH_DEVICE void load(const Value* x, i64 ldx, bool rows_aligned, int valid_columns, int valid_tokens) {
     Line tokens[kSide] = {};
     if (rows_aligned && valid_columns >= kSide) {

@@ -1,4 +1,4 @@
-// Where the tiles of a two_four weight lie (formats/two_four_layout.h).
+// The places of the tiles of a two_four weight (formats/two_four_layout.h).
 #pragma once
 
 #include "formats/two_four_layout.h"
@@ -7,7 +7,7 @@
 
 namespace sparsmith {
 
-// For blocks of kTiles tiles, one below the other: of a panel's four, or all of them.
+// For blocks of kTiles tiles, one below the other: some of a panel's four tiles, or all.
 template <class Value_, int kTiles_>
 struct TwoFourTiles {
   SPARSMITH_ROLE(prolog)
@@ -21,15 +21,15 @@ struct TwoFourTiles {
   const u8* tiles;
   int strips;  // of a panel
 
-  // The tiles of row tile `row_tile` (of 16 kTiles rows) in a strip; they lie side by side, those of the next strip
-  // kStripBytes further on.
+  // The tiles of row tile `row_tile` (of 16 kTiles rows) in a strip. They are contiguous; the tiles of the next strip
+  // are kStripBytes further.
   SPARSMITH_DEVICE const u8* at(int row_tile, int strip) const {
     constexpr int kOfPanel = two_four::kPanelTiles / kTiles;
     const i64 strip_of_all = static_cast<i64>(row_tile / kOfPanel) * strips + strip;
     return tiles + strip_of_all * two_four::kStripBytes + row_tile % kOfPanel * kBytes;
   }
 
-  // Of the tiles of a strip, which have been copied to `strip`: a lane's share of multiplication `step` of a tile.
+  // A lane's share of multiplication `step` of a tile, from the tiles of a strip that have been copied to `strip`.
   using Operand = Vector<u32, 4>;
   static SPARSMITH_DEVICE Operand operand(const u8* strip, int tile, int step) {
     const u8* from = strip + tile * two_four::kTileBytes + step * two_four::kFragmentBytes;
@@ -40,7 +40,7 @@ struct TwoFourTiles {
     return reinterpret_cast<const u32*>(from)[lane_index()];
   }
 
-  // The sum over what the weight holds of row `row` of the tiles, in strips [first, end). Seldom, and therefore in
+  // The sum over the elements that the weight holds of row `row` of the tiles, in strips [first, end). Rare, so it uses
   // loops.
   template <class Input>
   SPARSMITH_DEVICE float exact_sum(const Input& input, int row_tile, int first, int end, int row, int token) const {
@@ -58,7 +58,8 @@ struct TwoFourTiles {
   }
 
  private:
-  // One element of a tile. Bits of kNothing: the weight does not hold it. (What place_of_group() says to the host.)
+  // One element of a tile. Returns the bits of kNothing if the weight does not hold it. (place_of_group() says the same
+  // to the host.)
   static SPARSMITH_DEVICE Value element(const u8* tile, int row, int column) {
     const int odd = column / 16 % 2;
     const int fragment = column / 8 % 2;
@@ -75,8 +76,8 @@ struct TwoFourTiles {
   }
 };
 
-// Which strips of a two_four weight a warp copies: every kWarps-th of a row tile. All are of one size, and lie a fixed
-// distance apart.
+// The strips of a two_four weight that a warp copies: every kWarps-th strip of a row tile. All have the same size, and
+// lie at equal distances.
 template <class Tiles_, int kWarps>
 struct TwoFourBounds {
   SPARSMITH_ROLE(prolog)
@@ -88,15 +89,13 @@ struct TwoFourBounds {
   const u8* next = nullptr;
   int left = 0;  // strips that were not taken
 
-  SPARSMITH_DEVICE TwoFourBounds(const u8* tiles_, int strips) : tiles{tiles_, strips} {}
-
   // Turns to the strips of row tile `row_tile` from `begin` to `end`.
   SPARSMITH_DEVICE void turn_to(int row_tile, int begin, int end) {
     next = tiles.at(row_tile, begin);
     left = (end - begin + kWarps - 1) / kWarps;
   }
 
-  // Whether there is a next strip, and where it lies.
+  // Returns whether there is a next strip, and its place.
   SPARSMITH_DEVICE bool take(const u8*& from, int& units) {
     if (left <= 0) return false;
     from = next;

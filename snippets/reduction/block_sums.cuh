@@ -1,12 +1,13 @@
-// From the partial sums of a block's warpgroups to outputs; or of all blocks of a cluster, which share out the columns.
+// Makes outputs from the partial sums of a block's warpgroups, or of all blocks of a cluster, which share out the
+// columns.
 //
-// Warpgroups leave their sums in shared memory (WarpgroupSums::put_partials()). A thread adds up those of four
-// neighbouring rows of a token at a time, in the order of warpgroups, several such quads together, so that one wait is
+// Warpgroups leave their sums in shared memory (WarpgroupSums::put_partials()). A thread adds up the sums of a quad,
+// four neighbouring rows of a token, in the order of warpgroups. It adds several quads together, so that it waits once
 // for all of their loads.
 //
-// In a cluster every block finishes a share of the outputs. What it has summed up of the others' shares it stores to
-// their shared memory, behind its own partial sums, and nobody waits for a store; what it has of its own stays in
-// registers. When all have stored, each adds its share's sums in the order of blocks: two runs give equal bits.
+// In a cluster, every block finishes a share of the outputs. It stores its sums for the shares of other blocks to their
+// shared memory, behind their own partial sums; no thread waits for a store. Its sums for its own share stay in
+// registers. When all blocks have stored, each adds its share's sums in the order of blocks: two runs give equal bits.
 #pragma once
 
 #include "formats/scatter_layout.h"
@@ -15,8 +16,8 @@
 
 namespace sparsmith {
 
-// Sums: WarpgroupSums or TileSums. kBlocks: of the cluster, which is kBlocks blocks along the grid's z; 1: no cluster.
-// kBlockThreads: of the block, where it has warps that have no sums.
+// Sums: WarpgroupSums or TileSums. kBlocks: blocks of the cluster, along the grid's z; 1: no cluster. kBlockThreads:
+// threads of the block, if it has warps without sums.
 template <class Sums, class Output, bool kTokenMajor, int kWarpgroups, int kBlocks,
           int kBlockThreads = kWarpgroups * kWarpgroupThreads>
 struct BlockSums {
@@ -32,7 +33,7 @@ struct BlockSums {
   static constexpr int kMostTogether = kThreads < 4 * kWarpgroupThreads ? 4 : 2;  // four have few registers each
   static constexpr int kTogether = kSteps < kMostTogether ? kSteps : kMostTogether;
 
-  // Of shared memory: the warpgroups' partial sums; in a cluster also this share's sums of the other blocks.
+  // Bytes of shared memory: the warpgroups' partial sums; in a cluster also the other blocks' sums of this share.
   static constexpr int kPartialBytes = kWarpgroups * Sums::kPartialBytes;
   static constexpr int kOtherBytes = (kBlocks - 1) * static_cast<int>(kShare) * 16;
 
@@ -44,8 +45,9 @@ struct BlockSums {
   int first_token;
   int n;
 
-  // Every thread of the block, behind a barrier at which all partial sums are there. In a cluster: of all its blocks,
-  // between an arrival at its barrier that says that `others` is no longer needed, and the wait for that.
+  // Every thread of the block calls it, behind a barrier after which all partial sums are there. In a cluster, all
+  // threads of all blocks call it, between an arrival at the cluster's barrier, which says that `others` is no longer
+  // needed, and the wait for this barrier.
   SPARSMITH_DEVICE void finish() const {
     if constexpr (kBlocks == 1) {
       const u32 count = quads();
@@ -69,12 +71,13 @@ struct BlockSums {
   }
   SPARSMITH_DEVICE u32 quads() const { return kTokenQuads * (kTokenMajor ? tokens() : kTokens); }
 
-  // Neighbouring threads take outputs that lie side by side; of feature-major ones those of two quads by turns, since
-  // the partial sums of a token's neighbours lie in four banks only.
+  // Neighbouring threads take neighbouring outputs. Of feature-major outputs, they take those of two quads by turns,
+  // because the partial sums of a token's neighbours lie in only four banks.
   static SPARSMITH_DEVICE u32 quad_of(u32 i) { return kTokenMajor ? i % kTokenQuads : i / (2 * kTokens) * 2 + i % 2; }
   static SPARSMITH_DEVICE u32 token_of(u32 i) { return kTokenMajor ? i / kTokenQuads : i / 2 % kTokens; }
 
-  // Of the quads first, first + kThreads, ... below `end`. `first` is; those behind it count as `first`.
+  // The sums of quads first, first + kThreads, ... below `end`. REQUIRES: `first` is below it. Quads beyond `end` count
+  // as `first`.
   template <int kCount>
   SPARSMITH_DEVICE void add_warpgroups(u32 first, u32 end, Quad (&sums)[kCount]) const {
     SPARSMITH_UNROLL for (int e = 0; e < kCount; ++e) {
@@ -91,7 +94,7 @@ struct BlockSums {
     SPARSMITH_UNROLL for (int k = 0; k < 4; ++k) sum[k] += addend[k];
   }
 
-  // The same quads, all that is read before all that is written.
+  // Finishes the same quads: all reads come before all writes.
   template <int kCount>
   SPARSMITH_DEVICE void store(u32 first, u32 end, const Quad (&sums)[kCount]) const {
     typename Output::template Finished<4> finished[kCount];
@@ -125,7 +128,7 @@ struct BlockSums {
       }
     }
     cluster_arrive();
-    // Threads that have nothing to finish take the first of the share, and store none.
+    // Threads without outputs take the first quad of the share, and store nothing.
     const u32 first = thread() < share ? thread() : 0;
     const u32 end = thread() < share ? share : 0;
     Quad sums[kSteps];
@@ -135,12 +138,13 @@ struct BlockSums {
     store(rank * share + first, rank * share + end, sums);
   }
 
-  // Where the sums of block `from` lie in the shared memory of block `owner`.
+  // The place of the sums from block `from` in the shared memory of block `owner`.
   SPARSMITH_DEVICE u8* place(u32 from, u32 owner) const {
     return others + (from - (from > owner ? 1 : 0)) * (kShare * 16);
   }
 
-  // To the own sums of quads first, first + kThreads, ... of the share those of the others, in the order of blocks.
+  // Adds the other blocks' sums of quads first, first + kThreads, ... of the share to the own sums, in the order of
+  // blocks.
   SPARSMITH_DEVICE void add_blocks(u32 rank, u32 first, u32 end, Quad (&sums)[kSteps]) const {
     SPARSMITH_UNROLL for (int e = 0; e < kSteps; ++e) {
       const u32 at = first + e * kThreads < end ? first + e * kThreads : first;

@@ -1,8 +1,8 @@
-// Sums of which every block of a cluster has a part: they go from shared memory to shared memory, and add up in the
-// order of the blocks, so that two runs give equal bits.
+// Every block of a cluster has a part of each sum. The parts go from shared memory to shared memory and are added in
+// the order of the blocks, so that two runs give equal bits.
 //
-// Of kOutputs outputs a block finishes the kOutputs / kParts that its place in the cluster says; it sends its sums of
-// the others to those that finish them.
+// Each block finishes kOutputs / kParts of the kOutputs outputs, by its place in the cluster. It sends its sums of the
+// other outputs to the blocks that finish them.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -10,7 +10,7 @@
 
 namespace sparsmith {
 
-// kParts: blocks of a cluster; 1: no cluster, and nothing to do. A kernel makes it before anything else.
+// kParts: blocks of a cluster; 1: no cluster, and nothing to do. A kernel constructs it before anything else.
 template <int kParts, int kOutputs, int kThreads>
 struct ClusterSums {
   SPARSMITH_ROLE(reduction)
@@ -31,8 +31,9 @@ struct ClusterSums {
     }
   }
 
-  // Sends others their sums and waits for theirs. `sum_of(i)`: this block's sum of output i. All threads of the cluster
-  // call it equally often; those of the block are behind finish() of the outputs before.
+  // Sends the other blocks their sums and waits for the own ones. `sum_of(i)`: this block's sum of output i. All
+  // threads of the cluster call it equally often. The threads of the block call it after finish() of the previous
+  // outputs.
   template <class SumOf>
   SPARSMITH_DEVICE void exchange(const SumOf& sum_of) {
     if constexpr (kParts > 1) {
@@ -53,7 +54,7 @@ struct ClusterSums {
 
   // The first of the outputs that this block finishes.
   SPARSMITH_DEVICE int first() const { return part * kOwn; }
-  // The sum of one of them, of which this block has `own`.
+  // The total of one of them; `own` is this block's sum.
   SPARSMITH_DEVICE float total(int output, float own) const {
     if constexpr (kParts == 1) return own;
     float total = 0.0F;

@@ -1,7 +1,7 @@
 // The sums of a warp's tiles, in the accumulators of mma.m16n8k16, and their addition over the warps of a block.
 //
-// A warp holds kTiles tiles of 16 rows by kTokenTiles of 8 tokens, over its share of K. At the end each warp puts its
-// sums into shared memory and every output is added up over the warps in their order: the same result in every run.
+// A warp holds kTiles tiles of 16 rows by kTokenTiles tiles of 8 tokens, over its share of K. At the end each warp puts
+// its sums into shared memory. Every output is added up over the warps in their order: the same result in every run.
 #pragma once
 
 #include "formats/bitmap_layout.h"
@@ -34,7 +34,7 @@ struct FragmentSums {
     }
   }
 
-  // Adds the product of a fragment of tile r with the operand of token tile j.
+  // Adds the product of a fragment of tile r and the operand of token tile j.
   SPARSMITH_DEVICE void add(int r, int j, const u32 (&a)[4], u32 b0, u32 b1) {
     TensorMultiply<Value>::add(values[r][j], a, b0, b1);
   }
@@ -53,7 +53,7 @@ struct FragmentSums {
     }
   }
 
-  // The sum of an output over the warps, after put() of all and a barrier.
+  // The sum of an output over the warps, after put() of all warps and a barrier.
   static SPARSMITH_DEVICE float total(const float* shared, int row, int token) {
     float sum = 0.0F;
     SPARSMITH_UNROLL for (int warp = 0; warp < kWarps; ++warp) {

@@ -1,7 +1,7 @@
 // Products of a step whose rows of X have been gathered: an entry's weight times the lane's tokens of its row.
 //
-// kLanes teams work on one segment, so a task has 32 / (team lanes * kLanes) of them; when it ends they add up by
-// shuffles and each stores its part of the tile's sums to the segment's slot.
+// kLanes teams work on one segment, so a task has 32 / (team lanes * kLanes) segments. When the task ends, these teams
+// add up by shuffles, and each stores its part of the tile's sums to the segment's slot.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -14,7 +14,7 @@
 
 namespace sparsmith {
 
-// kAdds: slots with panel::kAddFlag hold sums already, to which those of a task are added. Arithmetic:
+// kAdds: slots with panel::kAddFlag already hold sums, to which the sums of a task are added. Arithmetic:
 // row_products.cuh.
 template <class Input, int kLanes_, bool kAdds, class Arithmetic>
 struct GatheredProducts {
@@ -41,8 +41,8 @@ struct GatheredProducts {
     return load_cached(task_slots + static_cast<i64>(task) * kSegments + segment);
   }
 
-  // Where in shared memory the sums of `token` and its next, up to a multiple of 4, stand. Quads are turned by the
-  // slot's number, so that threads that read a token of neighbouring slots meet different banks.
+  // The place in shared memory of the sums of `token` and the next tokens, up to a multiple of 4. Quads are rotated by
+  // the slot's number, so that threads that read a token of neighbouring slots meet different banks.
   static SPARSMITH_DEVICE u32 place(u32 slot, u32 token) {
     return slot * kTile + (token / 4 + slot) % (kTile / 4) * 4 + token % 4;
   }

@@ -1,7 +1,7 @@
-// Where the sums of segments go when their task ends: to slots in shared memory, that are added up row by row when the
-// part is done. A row that is all in one segment may go straight through the epilog instead: to Y, or where Y wants
-// neighbouring rows together, to a place in shared memory, rounded as it will be stored. Where a block goes through all
-// parts of K, slots hold the sums of the earlier ones.
+// The sums of segments when their task ends. They go to slots in shared memory, which are added up row by row when the
+// part is done. A row that is entirely in one segment may instead go straight through the epilog: to Y or, if Y needs
+// neighbouring rows together, to a place in shared memory, rounded as it will be stored. If a block processes all parts
+// of K, slots hold the sums of the earlier parts.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -12,7 +12,7 @@ namespace sparsmith {
 
 namespace panel {
 
-// kTokens: of all panels of the block.
+// kTokens: tokens of all panels of the block.
 template <class Value, class Output, RowStore kStore_, int kTokens>
 struct Sums {
   SPARSMITH_ROLE(reduction)
@@ -26,8 +26,8 @@ struct Sums {
   int first_token;
   int n;
 
-  // Where the sum of a slot's token stands, at or behind a multiple of 4 tokens. Slots take turns in which of their
-  // quads comes first: 8 lanes that reach for the same quad of 8 neighbouring slots meet different banks.
+  // The place of the sum of a slot's token, at or behind a multiple of 4 tokens. Different quads come first in
+  // neighbouring slots: 8 lanes that access the same quad of 8 neighbouring slots meet different banks.
   SPARSMITH_DEVICE float* slot(u32 slot, int token) const {
     constexpr u32 kQuads = kTokens / 4;
     const u32 turn = slot / (8 / kQuads) % kQuads * 4;

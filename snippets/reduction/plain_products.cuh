@@ -1,7 +1,7 @@
-// Products of a step, each lane for itself: an entry's weight times the 16 bytes of its row of each panel.
+// Products of a step, each lane for itself: an entry's weight times the 16 bytes of its row in each panel.
 //
-// kLanes lanes work on one segment, so a task has 32 / kLanes segments; when it ends they add up by shuffles, and the
-// first 32 / kLanes lanes store a sum each.
+// kLanes lanes work on one segment, so a task has 32 / kLanes segments. When the task ends, these lanes add up by
+// shuffles, and the first 32 / kLanes lanes store a sum each.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -18,7 +18,7 @@ namespace sparsmith {
 
 namespace panel {
 
-// The entries of a lane's step: where each stands in the panel, and its weight.
+// The entries of a lane's step: the place of each in the panel, and its weight.
 template <class Value, int kValueBytes = sizeof(Value)>
 struct Entry;
 
@@ -33,7 +33,7 @@ struct Entry<Value, 2> {
   static SPARSMITH_DEVICE u32 bits(const Step& step, int e) { return step[e] >> 16; }
   static SPARSMITH_DEVICE float weight_of(u32 bits) { return to_float(Value{static_cast<u16>(bits)}); }
   static SPARSMITH_DEVICE float weight(const Step& step, int e) { return weight_of(bits(step, e)); }
-  // In both halves of a word.
+  // The weight in both halves of a word.
   static SPARSMITH_DEVICE u32 weight_pair(const Step& step, int e) { return permute_bytes(step[e], 0, 0x3232U); }
 };
 
@@ -50,7 +50,8 @@ struct Entry<Value, 4> {
   static SPARSMITH_DEVICE float weight(const Step& step, int e) { return float_from_bits(step.values[e]); }
 };
 
-// Entries of a lane's step, of `count`, whose rows of all panels are under way at once: as registers have room for.
+// The number of entries of a lane's step, of `count`, whose rows in all panels are in flight at once: as many as
+// registers have room for.
 constexpr int entries_together(int count, int panels) {
   const int most = panels < 4 ? 4 / panels : 1;
   return count < most ? count : most;
@@ -58,7 +59,7 @@ constexpr int entries_together(int count, int panels) {
 
 }  // namespace panel
 
-// kPanels: that the block keeps, each `stride` bytes behind the one before. Arithmetic: row_products.cuh.
+// kPanels: panels that the block keeps, at distances of `stride` bytes. Arithmetic: row_products.cuh.
 template <class Value, int kLanes_, int kPanels_, class Arithmetic_>
 struct PlainProducts {
   SPARSMITH_ROLE(reduction)

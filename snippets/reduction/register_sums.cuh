@@ -1,7 +1,7 @@
 // The first link of the reduction chain: a thread accumulates its products in registers.
 //
 // One thread owns kRows rows times kTokens tokens of fp32 sums. The other links (shuffle, shared, atomic or two-pass)
-// add up what the threads of a row hold.
+// add up the sums of the threads of a row.
 #pragma once
 
 #include "snippets/contract.cuh"

@@ -1,5 +1,5 @@
-// What a lane makes of an entry's weight and the 16 bytes of tokens of its row: products that are added to its fp32
-// sums, at once or as chains.
+// The products of an entry's weight with the 16 bytes of tokens of its row. A lane adds them to its fp32 sums, at once
+// or as chains.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -24,14 +24,14 @@ SPARSMITH_DEVICE float token_of(const RowWords& row, int t) {
 
 }  // namespace panel
 
-// In fp32, as products of two 16-bit values are exact.
+// In fp32, in which products of two 16-bit values are exact.
 template <class Value>
 struct Fp32Products {
   SPARSMITH_ROLE(reduction)
 
   static constexpr int kTokens = panel::kRowBytes / static_cast<int>(sizeof(Value));
 
-  // Of entry e of a step, to the sums of row r. All entries of a step come in turn.
+  // Adds the products of entry e of a step to the sums of row r. All entries of a step come in turn.
   template <class Entry, class Sums>
   SPARSMITH_DEVICE void add(const typename Entry::Step& step, int e, const panel::RowWords& row, Sums& sums, int r) {
     float x[kTokens];
@@ -40,9 +40,9 @@ struct Fp32Products {
   }
 };
 
-// In fp16, where each product and its sum with those of the step before it is rounded, and step by step to fp32: half
-// as many multiplications, and a conversion for every chain instead of every product. What exceeds 65,504 on the way
-// becomes infinite. For operators that allow it (Accumulation::kFp16Chains).
+// In fp16: each product, and its sum with the step's earlier products, is rounded; after each step, the sums are added
+// to the fp32 sums. This halves the multiplications, and needs a conversion per chain instead of per product. An
+// intermediate value over 65,504 becomes infinite. For operators that allow it (Accumulation::kFp16Chains).
 struct Fp16Chains {
   SPARSMITH_ROLE(reduction)
 

@@ -1,7 +1,7 @@
-// The third link: kParts parts of a thread group, each already combined by shuffle, add up through shared memory.
+// The third and the last link of a row's sums.
 //
-// The first lane of each part writes its sums; after a barrier the first part adds the others' in ascending order: the
-// same result in every run.
+// The last link is for rows that were cut into several segments. It keeps a segment's sum until the row is complete.
+// Partial sums lie in fp32 as [slot][N]; a second launch adds up a row's slots and runs the epilog.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -9,7 +9,11 @@
 
 namespace sparsmith {
 
-// kPartThreads: threads of a part, the first kOwners of which hold sums (one for each token lane).
+// kParts parts of a thread group, each already combined by shuffle, add up through shared memory.
+//
+// The first lane of each part writes its sums. After a barrier the first part adds the sums of the others in ascending
+// order: the same result in every run. kPartThreads: threads of a part; the first kOwners of them hold sums (one for
+// each token lane).
 template <int kParts_, int kPartThreads, int kOwners, int kThreads>
 struct SharedSum {
   SPARSMITH_ROLE(reduction)
@@ -46,6 +50,40 @@ struct SharedSum {
           }
         }
       }
+    }
+  }
+};
+
+// No row was cut.
+struct NoPartials {
+  SPARSMITH_ROLE(reduction)
+  static constexpr bool kEnabled = false;
+  template <int kTokens>
+  static SPARSMITH_DEVICE void put(float*, u32, int, int, const float (&)[kTokens]) {}
+};
+
+// One slot per row, to which its segments add atomically, in any order: fewest bytes, but not reproducible bit by bit.
+struct AtomicPartials {
+  SPARSMITH_ROLE(reduction)
+  static constexpr bool kEnabled = true;
+  template <int kTokens>
+  static SPARSMITH_DEVICE void put(float* partials, u32 slot, int first_token, int n, const float (&sums)[kTokens]) {
+    float* to = partials + static_cast<i64>(slot) * n + first_token;
+    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
+      if (first_token + t < n) atomic_add(to + t, sums[t]);
+    }
+  }
+};
+
+// One slot per segment: the second launch adds the slots in order, so two runs give equal bits.
+struct StoredPartials {
+  SPARSMITH_ROLE(reduction)
+  static constexpr bool kEnabled = true;
+  template <int kTokens>
+  static SPARSMITH_DEVICE void put(float* partials, u32 slot, int first_token, int n, const float (&sums)[kTokens]) {
+    float* to = partials + static_cast<i64>(slot) * n + first_token;
+    SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) {
+      if (first_token + t < n) to[t] = sums[t];
     }
   }
 };

@@ -1,7 +1,7 @@
 // Another second link: kLanes threads of a warp, kStride lanes apart, add their sums by shuffles and share out the
-// result: each ends up with its part of the tokens, so that a round sends half of what the round before did.
+// result. Each thread ends up with its part of the tokens, so that a round sends half as much as the previous round.
 //
-// Where there are more lanes than tokens, kLanes / kTokens neighbours end up with the same token and the same bits.
+// If there are more lanes than tokens, kLanes / kTokens neighbours end up with the same token and the same bits.
 #pragma once
 
 #include "snippets/contract.cuh"
@@ -17,7 +17,7 @@ struct ShuffleShare {
 
   static constexpr int kLanes = kLanes_;
 
-  // Tokens that a lane ends up with, at the beginning of its sums, and the first of them.
+  // The number of tokens that a lane ends up with, at the beginning of its sums, and the first of these tokens.
   template <int kTokens>
   static constexpr int kKept = kTokens > kLanes ? kTokens / kLanes : 1;
   template <int kTokens>
@@ -25,7 +25,7 @@ struct ShuffleShare {
     return lane * kTokens / kLanes;
   }
 
-  // lane: which of the kLanes this one is. Every lane of the warp calls it.
+  // lane: the number of this lane among the kLanes. Every lane of the warp calls it.
   template <int kTokens>
   static SPARSMITH_DEVICE void combine(float (&sums)[kTokens], int lane) {
     SPARSMITH_UNROLL for (int round = kLanes / 2, kept = kTokens; round > 0; round /= 2) {

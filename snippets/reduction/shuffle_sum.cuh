@@ -1,6 +1,6 @@
 // The second link: kLanes threads of a warp, kStride lanes apart, add their sums by shuffles.
 //
-// Butterfly order, so every participating lane ends up with the same bits, and every run with the same result.
+// The order is a butterfly: every participating lane ends up with the same bits, and every run has the same result.
 #pragma once
 
 #include "snippets/contract.cuh"

@@ -1,9 +1,9 @@
-// The sums of slots become sums of rows, through shared memory: a lane leaves the sum of its slot there, and after a
-// barrier kLanes lanes add up the slots of a row, in an order that never changes.
+// The sums of slots become sums of rows, through shared memory: a lane leaves the sum of its slot there. After a
+// barrier, kLanes lanes add up the slots of a row, in a fixed order.
 //
-// kBlockThreads is not 0 where a part's first row, its longest, may have far more slots than others: then the whole
-// block adds up those, and leaves one sum a warp behind the part's slots for the kLanes lanes. (Parts are so many that
-// the next long row has a part of its own.)
+// kBlockThreads is not 0 if a part's first row, its longest, may have far more slots than others. Then the whole block
+// adds up that row's slots, and leaves one sum per warp behind the part's slots for the kLanes lanes. (There are so
+// many parts that the next long row has its own part.)
 #pragma once
 
 #include "formats/slots_layout.h"
@@ -33,14 +33,14 @@ struct SlotSums {
     SPARSMITH_UNROLL for (int t = 0; t < kTokens; ++t) shared[t * places() + slot] = sums[t];
   }
 
-  // Every thread of the block calls it before the barrier behind put(), with the row that it adds up first.
+  // Every thread of the block calls it before the barrier behind put(). `row`: the row that the thread adds up first.
   SPARSMITH_DEVICE void announce(const slots::Row& row) const {
     if constexpr (kBlockThreads > 0) {
       if (thread_index() == 0) shared[slots + kWarps] = float_from_bits(row.range);
     }
   }
 
-  // Every thread of the block calls it behind that barrier: adds up the part's first row where it is long.
+  // Every thread of the block calls it behind that barrier. Adds up the part's first row if it is long.
   SPARSMITH_DEVICE void add_long_row() const {
     if constexpr (kBlockThreads > 0) {
       const slots::Row row = {0, bits_of_float(shared[slots + kWarps])};
@@ -54,7 +54,7 @@ struct SlotSums {
     }
   }
 
-  // Every lane of the warp calls it, kLanes neighbours with one row; all of them get its sums.
+  // Every lane of the warp calls it, kLanes neighbours with one row. All of them get its sums.
   SPARSMITH_DEVICE RegisterSums<1, kTokens> row_sums(const slots::Row& row) const {
     RegisterSums<1, kTokens> sums;
     sums.clear();
@@ -68,7 +68,7 @@ struct SlotSums {
     ShuffleSum<kLanes, 1>::combine(sums);
     return sums;
   }
-  // The same with what add(slot, sums) adds instead of what was put: rarely, and in few registers.
+  // The same with the sums that add(slot, sums) adds, instead of the stored ones. Rare, so it uses few registers.
   template <class Add>
   SPARSMITH_DEVICE RegisterSums<1, kTokens> row_sums(const slots::Row& row, const Add& add) const {
     RegisterSums<1, kTokens> sums;
@@ -82,10 +82,10 @@ struct SlotSums {
   }
 
  private:
-  // Of a token. The last is for the range of the part's first row.
+  // The places of a token. The last is for the range of the part's first row.
   SPARSMITH_DEVICE int places() const { return kBlockThreads == 0 ? slots : slots + kWarps + 1; }
 
-  // A part's first row alone begins at slot 0, if it has any.
+  // Only a part's first row begins at slot 0, if it has any slots.
   static SPARSMITH_DEVICE bool is_long(const slots::Row& row) {
     return first(row) == 0 && count(row) > slots::kLongRow * kLanes;
   }

@@ -1,14 +1,14 @@
-// Products of a step by tensor cores, for 16-bit values: 32 entries, one a lane, in one gather and one multiplication,
-// or two.
+// Products of a step by tensor cores, for 16-bit values: 32 entries, one per lane, in one gather and one or two
+// multiplications.
 //
-// ldmatrix takes an address from each lane and brings 32 panel rows as the B operands of two mma.m16n8k16, or one
-// mma.sp.m16n8k32: entry k is row k of B. A is a diagonal of the weights, up to a permutation, so that each entry meets
-// the sums of its own segment, and no conversion, no product and no address but its own costs a lane an instruction.
-// Most of the products of an mma are with zeros; the tensor cores have them to spare. Where a segment has several lanes
-// its entries share a row of A, 16 rows are enough, and since each aligned group of four columns has one entry of a
-// row, A is as sparse as mma.sp asks.
+// ldmatrix takes an address from each lane and loads 32 panel rows as the B operands of two mma.m16n8k16, or of one
+// mma.sp.m16n8k32: entry k is row k of B. A is a diagonal of the weights, up to a permutation, so that each entry goes
+// to the sums of its own segment. So a lane spends no instructions on conversions or products, and only computes its
+// own address. Most of the products of an mma are with zeros; the tensor cores have them to spare. If a segment has
+// several lanes, its entries share a row of A, and 16 rows are enough. Each aligned group of four columns has one entry
+// of a row, so A is as sparse as mma.sp requires.
 //
-// The other products are 0 * x. They are 0 unless some x is Inf or NaN; then sums become NaN, which put() reports.
+// The other products are 0 * x. They are 0 unless some x is Inf or NaN. Then sums become NaN, which put() reports.
 #pragma once
 
 #include "formats/panel_layout.h"
@@ -47,8 +47,8 @@ struct TensorOrder {
 
 }  // namespace panel
 
-// Each lane gathers for one entry and holds the weight of another, as TensorOrder says; of the sums it has two tokens
-// of a segment, or of several.
+// Each lane gathers for one entry and holds the weight of another, by TensorOrder. It has the sums of two tokens of a
+// segment, or of several segments.
 template <class Value, int kLanes_, int kPanels_>
 struct TensorProducts {
   SPARSMITH_ROLE(reduction)
@@ -73,14 +73,15 @@ struct TensorProducts {
   u32 metadata;                                  // of a sparse A
 
   SPARSMITH_DEVICE void begin() {
-    // (Not in front of the panel's filling, where registers are short.)
+    // (Not before the panel is filled, because registers are short there.)
     const int lane = static_cast<int>(known_here(static_cast<u32>(thread_index() % panel::kWarpLanes)));
     const int group = lane / 4;
     const int pair = lane % 4;
     const int quarter = !Order::kSparse             ? (group / 2 + 4 - pair) % 4
                         : (group / 4) == (pair % 2) ? pair / 2
                                                     : pair / 2 + 2;
-    // All entries of a row of A are the same column of their groups of four; two are named, in ascending order.
+    // All entries of a row of A are the same column of their groups of four. The metadata names two columns, in
+    // ascending order.
     const int column = group % 4;
     const bool second = Order::kSparse ? column == 3 : group % 2 != 0;
     metadata = (column < 3 ? column | (column + 1) << 2 : 2 | 3 << 2) * 0x11111111U;
@@ -111,7 +112,7 @@ struct TensorProducts {
     }
   }
 
-  // The products of 32 entries with their rows of panel p. `entry`: the lane's.
+  // Adds the products of 32 entries with their rows of panel p. `entry`: the lane's entry.
   SPARSMITH_DEVICE void add(u32 entry, int p, const u32 (&rows)[4]) {
     u32 weights[4];
     SPARSMITH_UNROLL for (int j = 0; j < 4; ++j) weights[j] = permute_bytes(entry, 0, place[j]);
@@ -162,7 +163,7 @@ struct TensorProducts {
   }
 };
 
-// What TensorProducts computes from the same steps, each lane for itself: right whatever X holds.
+// Computes the same as TensorProducts from the same steps, each lane for itself: correct whatever X holds.
 template <class Value, int kLanes_, int kPanels_>
 struct TensorFallback {
   SPARSMITH_ROLE(reduction)

@@ -1,9 +1,9 @@
 // The sums of a warpgroup that multiplies tiles of W by tiles of X, both in shared memory: rows of W by tokens, in the
 // accumulators of wgmma.
 //
-// W is the first operand, 64 rows, 16 to a warp; X the second one, as many tokens as there are sums for. So a tile
-// takes four multiplications however few tokens there are, and half a register a token and row tile. Lane 4 g + t of
-// warp w holds the sums of rows 16 w + g and 16 w + g + 8 by tokens 8 j + 2 t and the next, for all j.
+// W is the first operand, with 64 rows, 16 per warp. X is the second operand, with as many tokens as there are sums. So
+// a tile needs four multiplications, however few tokens there are, and half a register per token and row tile. Lane 4 g
+// + t of warp w holds the sums of rows 16 w + g and 16 w + g + 8 by tokens 8 j + 2 t and 8 j + 2 t + 1, for all j.
 #pragma once
 
 #include "formats/scatter_layout.h"
@@ -12,7 +12,7 @@
 
 namespace sparsmith {
 
-// kRowTiles: of a block, 64 rows each; a warpgroup has the sums of one of them.
+// kRowTiles: row tiles of a block, 64 rows each; a warpgroup has the sums of one of them.
 template <class Value_, int kTokens_, int kRowTiles>
 struct TileSums {
   SPARSMITH_ROLE(reduction)
@@ -30,21 +30,21 @@ struct TileSums {
 
   SPARSMITH_DEVICE void clear() { SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) values[i] = 0.0F; }
 
-  // Starts the products of a tile and the same 64 columns of X.
+  // Starts the products of a tile with the same 64 columns of X.
   SPARSMITH_DEVICE void multiply(SwizzledRows tile, SwizzledRows x) {
     SPARSMITH_UNROLL for (int s = 0; s < 4; ++s) {
       SharedMultiply<Value, kTokens>::add(values, advanced(tile, s * 32), advanced(x, s * 32));
     }
   }
 
-  // Whether all sums of the warp are.
+  // Whether all sums of the warp are finite.
   SPARSMITH_DEVICE bool finite() const {
     float check = 0.0F;
     SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) check = multiply_add(values[i], 0.0F, check);
     return !warp_any(!(check == 0.0F));
   }
 
-  // partials [token][kLine], from the row tile's first row on; this warp's rows of it.
+  // Stores this warp's rows of the row tile to partials [token][kLine], which begin with the first row of the tile.
   SPARSMITH_DEVICE void put_partials(float* partials, int warp) const {
     float* to = partials + thread_index() % 4 * 2 * kLine + warp * 16 + thread_index() % 32 / 4;
     SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) { to[(i / 4 * 8 + i % 2) * kLine + i / 2 % 2 * 8] = values[i]; }

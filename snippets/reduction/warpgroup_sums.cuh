@@ -1,8 +1,8 @@
 // The sums of a warpgroup: tokens by rows of W, in the accumulators of wgmma.
 //
-// X is the operand in registers, 64 tokens, 16 to a warp; W, made dense in shared memory, is the other one, so that a
-// multiplication takes up to 256 rows of it and X is read once for all of them. Lane 4 g + t of warp w holds the sums
-// of tokens 16 w + g and 16 w + g + 8 by rows 8 j + 2 t and the next, for all j.
+// X is the operand in registers, with 64 tokens, 16 per warp. W, made dense in shared memory, is the other operand. So
+// a multiplication takes up to 256 rows of W, and X is read once for all of them. Lane 4 g + t of warp w holds the sums
+// of tokens 16 w + g and 16 w + g + 8 by rows 8 j + 2 t and 8 j + 2 t + 1, for all j.
 #pragma once
 
 #include "formats/scatter_layout.h"
@@ -29,7 +29,7 @@ struct WarpgroupSums {
 
   SPARSMITH_DEVICE void clear() { SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) values[i] = 0.0F; }
 
-  // Starts the products of 64 columns: of kRowTiles tiles, one behind the other from `tiles` on, and of this warp's
+  // Starts the products of 64 columns: kRowTiles tiles, one behind the other from `tiles` on, times this warp's
   // fragments of X (prolog/staged_fragments.cuh), `first` and the next.
   template <class Fragments>
   SPARSMITH_DEVICE void multiply(const Fragments& fragments, int first, SwizzledRows tiles) {
@@ -42,7 +42,8 @@ struct WarpgroupSums {
     }
   }
 
-  // The products of nonzeros alone, with one column of X: x of tokens g and g + 8. `element`: its place in a row.
+  // Adds the products of nonzeros alone, with one column of X. low, high: x of tokens g and g + 8. `element`: the
+  // column's place in a row.
   SPARSMITH_DEVICE void multiply_nonzeros(const u8* tiles, int element, float low, float high) {
     const int pair = thread_index() % 4 * 2;
     SPARSMITH_UNROLL for (int j = 0; j < kRows / 8; ++j) {
@@ -56,14 +57,14 @@ struct WarpgroupSums {
     }
   }
 
-  // Whether all sums of the warp are.
+  // Whether all sums of the warp are finite.
   SPARSMITH_DEVICE bool finite() const {
     float check = 0.0F;
     SPARSMITH_UNROLL for (int i = 0; i < kCount; ++i) check = multiply_add(values[i], 0.0F, check);
     return !warp_any(!(check == 0.0F));
   }
 
-  // partials [token][kLine], of the warpgroup; this warp's tokens of it.
+  // Stores this warp's tokens to the warpgroup's partials [token][kLine].
   SPARSMITH_DEVICE void put_partials(float* partials, int warp) const {
     const int group = thread_index() % 32 / 4;
     const int pair = thread_index() % 4 * 2;

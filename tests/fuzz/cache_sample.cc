@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "generator/search_space.h"
 #include "matrix/synthesis.h"
-#include "search/transfer.h"
+#include "search/choice/transfer.h"
 
 namespace sparsmith::fuzz {
 namespace {
@@ -123,8 +123,9 @@ void read_all(Cache& cache) {
     if (match->choice.config != kConfig || match->choice.us != 5) std::abort();
   }
   (void)cache.choices();
-  Transfer transfer(&cache, kProblem);
-  const Transfer::Hint hint = transfer.find("another", profile_of(weight.statistics), {kProblem.tokens});
+  ProblemKey another = kProblem;
+  another.pattern_hash = "another";
+  const Transfer::Hint hint = *Transfer(&cache).ask(another, profile_of(weight.statistics), {kProblem.tokens}, false);
   CandidateSelection selection;
   apply_hint(hint, weight.problem, weight.statistics, selection);
 }

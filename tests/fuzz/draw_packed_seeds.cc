@@ -10,16 +10,9 @@
 #include <vector>
 
 #include "base/file.h"
-#include "formats/bitmap.h"
-#include "formats/bsr.h"
-#include "formats/csr.h"
-#include "formats/packed_format.h"
-#include "formats/panel.h"
-#include "formats/scatter.h"
-#include "formats/slots.h"
-#include "formats/two_four.h"
 #include "matrix/synthesis.h"
 #include "tests/fuzz/packed_bytes.h"
+#include "tests/support/packings.h"
 
 namespace sparsmith {
 namespace {

@@ -6,16 +6,19 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
-#include "formats/csr.h"
 #include "matrix/synthesis.h"
 #include "tests/fuzz/cache_sample.h"
 #include "tests/fuzz/message_bytes.h"
-#include "tuner/compiler_protocol.h"
-#include "tuner/worker_protocol.h"
+#include "tests/support/message_frames.h"
+#include "tests/support/packings.h"
+#include "tuner/compile/compiler_calls.h"
+#include "tuner/process/call_message.h"
+#include "tuner/worker_calls.h"
 
 namespace sparsmith {
 namespace {
@@ -28,12 +31,28 @@ void add(Seeds& seeds, const OutgoingMessage& message) {
   seeds.push_back(fuzz::bytes_of_message(message));
 }
 
-bool is_request(const OutgoingMessage& message) { return decode_request(fuzz::received(message)).ok(); }
+template <class Call>
+Status add_call(Seeds& seeds, const Call& call) {
+  const OutgoingMessage message = encode_call(call);
+  Call decoded;
+  SPARSMITH_RETURN_IF_ERROR(decode_call(fuzz::received(message), decoded));
+  add(seeds, message);
+  return {};
+}
+
+template <class Reply>
+Status add_reply(Seeds& seeds, const Result<Reply>& reply) {
+  const OutgoingMessage message = encode_reply(reply);
+  Result<Reply> decoded = reply;
+  SPARSMITH_RETURN_IF_ERROR(decode_reply(fuzz::received(message), decoded));
+  add(seeds, message);
+  return {};
+}
 
 Result<Seeds> worker_messages() {
   const KernelImage image{"k", "void k()", {}, 1024};
   LaunchPlan plan;
-  const LoadedCandidate candidate{plan, "csr u16", {image}};
+  const CompiledCandidate candidate{plan, "csr u16", {image}};
   SynthesisSpec drawn{.rows = 3, .cols = 4, .sparsity = 0.5, .data_type = DataType::kFloat16, .seed = 1};
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, synthesize(drawn));
   SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight packed, pack_csr(matrix, {}, DataType::kFloat16));
@@ -43,49 +62,35 @@ Result<Seeds> worker_messages() {
   spec.type = DataType::kFloat16;
   const TimingPolicy policy;
   Seeds seeds;
-  for (const OutgoingMessage& request :
-       {encode_properties_request(), encode_speeds_request({}), encode_speeds_request(image),
-        encode_known_good_request({}), encode_known_good_request(image),
-        encode_reference_kernel_request(DataType::kFloat16, image),
-        encode_output_comparison_kernel_request(DataType::kFloat32, image), encode_fingerprint_kernel_request(image),
-        encode_weight_request(matrix, spec), encode_packing_request(packed), encode_place_packing_request("csr u16"),
-        encode_drop_packing_request("csr u16"), encode_tokens_request(8, 1),
-        encode_verify_request(candidate, std::chrono::milliseconds(100)),
-        encode_time_request({candidate, candidate}, {"cublas"}, policy), encode_vendor_request("cublas", policy)}) {
-    if (!is_request(request)) return internal_error("a request is not understood: " + request.header);
-    add(seeds, request);
-  }
+  for (const WorkerCall& call : std::initializer_list<WorkerCall>{
+           PropertiesCall{}, SpeedsCall{}, SpeedsCall{image}, KnownGoodCall{}, KnownGoodCall{image},
+           OwnKernelCall{image}, WeightCall{matrix, spec}, PackingCall{packed}, PlacePackingCall{"csr u16"},
+           DropPackingCall{"csr u16"}, TokensCall{8, 1}, VerifyCall{candidate, 100},
+           TimeCall{{candidate, candidate}, {"cublas"}, policy}, VendorCall{"cublas", policy}})
+    SPARSMITH_RETURN_IF_ERROR(add_call(seeds, call));
   const Timing timing{.median_us = 2, .q1_us = 1, .q3_us = 3, .samples_us = {1, 2, 3}, .copies = 2};
-  for (const Result<WorkerReply>& reply :
-       {Result<WorkerReply>(std::monostate()), Result<WorkerReply>(typical_device(90)),
-        Result<WorkerReply>(DeviceSpeeds{4e12, 8e12, 2}), Result<WorkerReply>(Verification{}),
-        Result<WorkerReply>(std::vector<Timing>{timing, timing}), Result<WorkerReply>(VendorTiming{}),
-        Result<WorkerReply>(device_error("lost"))}) {
-    const OutgoingMessage message = encode_reply(reply);
-    if (const auto again = decode_reply(fuzz::received(message)); again.ok() != reply.ok())
-      return internal_error("a reply is not understood: " + message.header);
-    add(seeds, message);
-  }
+  SPARSMITH_RETURN_IF_ERROR(add_reply<Done>(seeds, Done()));
+  SPARSMITH_RETURN_IF_ERROR(add_reply<DeviceProperties>(seeds, typical_device(90)));
+  SPARSMITH_RETURN_IF_ERROR(add_reply<DeviceSpeeds>(seeds, DeviceSpeeds{4e12, 8e12, 2}));
+  SPARSMITH_RETURN_IF_ERROR(add_reply<Verification>(seeds, Verification{}));
+  SPARSMITH_RETURN_IF_ERROR(add_reply<std::vector<Timing>>(seeds, std::vector{timing, timing}));
+  SPARSMITH_RETURN_IF_ERROR(add_reply<VendorTiming>(seeds, VendorTiming{}));
+  SPARSMITH_RETURN_IF_ERROR(add_reply<Done>(seeds, device_error("lost")));
   return seeds;
 }
 
 Result<Seeds> compiler_messages() {
   const KernelSource kernel{"k", "extern \"C\" __global__ void k() {}", "hash", 32, 0, "sm_90a"};
   Seeds seeds;
-  for (const OutgoingMessage& request :
-       {encode_version_request(), encode_compile_request(kernel, "sm_90"), encode_ptx_request(kernel, "sm_90")}) {
-    SPARSMITH_RETURN_IF_ERROR(decode_compiler_request(fuzz::received(request)).status());
-    add(seeds, request);
-  }
+  for (const CompilerCall& call :
+       std::initializer_list<CompilerCall>{VersionCall{}, CompileCall{{kernel, "sm_90"}}, PtxCall{{kernel, "sm_90"}}})
+    SPARSMITH_RETURN_IF_ERROR(add_call(seeds, call));
   CompiledKernel compiled;
   compiled.cubin.assign(4, std::byte{7});
-  for (const CompilerReply& reply :
-       {CompilerReply(invalid_input("it does not compile")), CompilerReply(VersionReply{"13.0"}),
-        CompilerReply(compiled), CompilerReply(PtxReply{".version 9.0"})}) {
-    const OutgoingMessage message = encode_compiler_reply(reply);
-    SPARSMITH_RETURN_IF_ERROR(decode_compiler_reply(fuzz::received(message)).status());
-    add(seeds, message);
-  }
+  SPARSMITH_RETURN_IF_ERROR(add_reply<std::string>(seeds, std::string("13.0")));
+  SPARSMITH_RETURN_IF_ERROR(add_reply<CompiledKernel>(seeds, compiled));
+  SPARSMITH_RETURN_IF_ERROR(add_reply<std::string>(seeds, std::string(".version 9.0")));
+  SPARSMITH_RETURN_IF_ERROR(add_reply<std::string>(seeds, invalid_input("it does not compile")));
   return seeds;
 }
 

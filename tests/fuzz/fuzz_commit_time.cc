@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "history/commit_time.h"
+#include "history/store.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto utc = sparsmith::utc_of({reinterpret_cast<const char*>(data), size});

@@ -1,40 +1,40 @@
-// Requests to the compiler program and its replies, from any bytes: as a frame, as a message with blobs, and as a
+// Calls of the compiler program and its replies, from any bytes: as a frame, as a message with blobs, and as a
 // header without a blob and with one. What is understood is understood again as it is sent on.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <span>
 #include <string>
-#include <type_traits>
+#include <variant>
 
 #include "tests/fuzz/message_bytes.h"
-#include "tuner/compiler_protocol.h"
+#include "tests/support/message_frames.h"
+#include "tuner/compile/compiler_calls.h"
+#include "tuner/process/call_message.h"
 
 namespace sparsmith {
 namespace {
 
-OutgoingMessage encoded(const CompilerRequest& request) {
-  return std::visit(
-      [](const auto& value) {
-        using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, VersionRequest>) return encode_version_request();
-        if constexpr (std::is_same_v<T, CompileRequest>)
-          return encode_compile_request(value.kernel, value.architecture);
-        if constexpr (std::is_same_v<T, PtxRequest>) return encode_ptx_request(value.kernel, value.architecture);
-      },
-      request);
+template <class Reply>
+void check_reply(const Message& message) {
+  Result<Reply> reply = Reply();
+  if (!decode_reply(message, reply).ok()) return;
+  Result<Reply> again = Reply();
+  if (!decode_reply(fuzz::received(encode_reply(reply)), again).ok() || again.ok() != reply.ok()) std::abort();
+}
+
+template <class... Replies>
+void check_replies(const Message& message, std::variant<Replies...>* /*all*/) {
+  (check_reply<Replies>(message), ...);
 }
 
 void check(const Message& message) {
-  if (const auto request = decode_compiler_request(message); request.ok()) {
-    const auto again = decode_compiler_request(fuzz::received(encoded(*request)));
-    if (!again.ok() || again->index() != request->index()) std::abort();
+  CompilerCall call;
+  if (decode_call(message, call).ok()) {
+    CompilerCall again;
+    if (!decode_call(fuzz::received(encode_call(call)), again).ok() || again.index() != call.index()) std::abort();
   }
-  if (const auto reply = decode_compiler_reply(message); reply.ok()) {
-    const auto again = decode_compiler_reply(fuzz::received(encode_compiler_reply(*reply)));
-    if (!again.ok() || again->index() != reply->index()) std::abort();
-    if (const auto* error = std::get_if<Status>(&*reply); error != nullptr && error->ok()) std::abort();
-  }
+  check_replies(message, static_cast<CompilerReply*>(nullptr));
 }
 
 }  // namespace

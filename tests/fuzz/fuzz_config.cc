@@ -82,8 +82,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             .kind = OperatorKind::kSddmm};
     spec.set_weight(weight.matrix.rows, weight.matrix.cols, weight.matrix.nnz());
   }
-  Config config{tested.name(), {}};
-  for (const Parameter& parameter : tested.parameters()) {
+  Config config{tested.name, {}};
+  for (const Parameter& parameter : tested.parameters) {
     const std::uint8_t choice = bytes.next();
     config.values[parameter.name] =
         choice == 0xFF ? bytes.number() : parameter.values[choice % parameter.values.size()];

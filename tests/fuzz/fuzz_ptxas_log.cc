@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tuner/ptxas_log.h"
+#include "tuner/compile/kernel_compiler.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

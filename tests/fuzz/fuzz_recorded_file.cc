@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "search/recorded_space.h"
+#include "search/record/recorded_space.h"
 
 namespace sparsmith {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "search/simulation.h"
+#include "search/record/simulation.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   auto spaces = sparsmith::parse_spaces(std::string_view(reinterpret_cast<const char*>(data), size));

@@ -4,7 +4,6 @@
 
 #include "tools/report/report_input.h"
 #include "tools/report/report_page.h"
-#include "tools/report/report_table.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   sparsmith::tools::ReportInputs inputs;

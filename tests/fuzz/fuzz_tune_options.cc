@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "matrix/weight_groups.h"
-#include "tools/tune_settings.h"
+#include "tools/commands/tune_settings.h"
 
 namespace sparsmith {
 

@@ -11,8 +11,8 @@
 
 #include "runtime/tuned_file.h"
 #include "runtime/tuned_file_json.h"
-#include "tests/checked_run.h"
 #include "tests/fuzz/tuned_file_mutator.h"
+#include "tests/support/checked_run.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tuner/message.h"
+#include "tuner/process/message.h"
 
 namespace sparsmith::fuzz {
 

@@ -7,14 +7,11 @@ import re
 
 from .operators import Mutant, mutants_of
 
-ROOMS = ["base", "matrix", "formats", "runtime", "snippets", "generator", "emulator", "cache", "tuner", "search",
-         "history", "tools"]  # fmt: skip
+ROOMS = ["base", "matrix", "formats", "runtime", "snippets", "generator", "snippetc", "emulator", "cache", "tuner",
+         "search", "history", "tools"]  # fmt: skip
 LEAST_OF_ROOM = 10
 # What only tests or planted faults are built of.
-FOR_TESTS = re.compile(
-    r"_test\.(cc|h)$|/testdata/|fake_|scripted_|_fixture|_sample\.|plant|_under_test|host_allocations|synthetic_space|drawn_history"
-    r"|postgres_server|kernel_bench|emulator_benchmark|fmt_library"
-)
+FOR_TESTS = re.compile(r"_test\.(cc|h)$|/testdata/|plant|_under_test|emulator_benchmark|fmt_library")
 
 
 def sources(root: pathlib.Path, room: str) -> list[str]:

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/printable.h"
-#include "tools/report/sparkline.h"
+#include "tools/report/table.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -24,12 +24,6 @@ std::string shortened(const std::string& name) {
   return shown.size() <= kMaxNameWidth ? shown : "..." + shown.substr(shown.size() - kMaxNameWidth + 3);
 }
 
-// A bar a power of two, from the shortest rows that there are.
-std::string row_length_sparkline(const std::vector<std::int64_t>& histogram) {
-  const auto first = std::ranges::find_if(histogram, [](std::int64_t rows) { return rows > 0; });
-  return sparkline({first, histogram.end()}, histogram.size());
-}
-
 std::int64_t dense_bytes(const SparsityStatistics& s) {
   return s.rows * s.cols * static_cast<std::int64_t>(size_of(s.data_type));
 }
@@ -38,17 +32,7 @@ std::int64_t dense_bytes(const SparsityStatistics& s) {
 
 SparsityStatistics::FormatBytes smallest_format(const SparsityStatistics& statistics) {
   const auto formats = statistics.format_bytes(static_cast<std::int64_t>(size_of(statistics.data_type)));
-  return *std::min_element(formats.begin(), formats.end(),
-                           [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
-}
-
-std::string readable_bytes(std::int64_t bytes) {
-  constexpr std::array<std::string_view, 4> kUnits = {"KiB", "MiB", "GiB", "TiB"};
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  auto value = static_cast<double>(bytes) / 1024;
-  std::size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-  return fmt::format("{:.1f} {}", value, kUnits[unit]);
+  return *std::ranges::min_element(formats, {}, &SparsityStatistics::FormatBytes::bytes);
 }
 
 std::string analysis_table(const ModelFile& file, const std::vector<AnalyzedWeight>& weights) {
@@ -64,18 +48,26 @@ std::string analysis_table(const ModelFile& file, const std::vector<AnalyzedWeig
   for (const AnalyzedWeight& weight : weights) {
     const SparsityStatistics& s = weight.statistics;
     const SparsityStatistics::FormatBytes best = smallest_format(s);
+    const std::vector<std::int64_t>& histogram = s.row_length_histogram;
     fmt::format_to(
         out, "{:<{}}  {:>13}  {:<5}  {:>6.2f} %  {:>7.3f}  {:>8.2f}  {:>4.1f} %  {:>8.3f}  {:>4.0f} %  {:<20}  {}\n",
         shortened(file.tensors()[weight.index].name), width, fmt::format("{} x {}", s.rows, s.cols),
         short_name(s.data_type), 100 * s.sparsity, s.row_cov, s.row_max_over_mean, 100 * s.empty_row_fraction,
-        s.block_fill[kBlock16], 100 * s.two_four_legal, fmt::format("{} {}", best.format, readable_bytes(best.bytes)),
-        row_length_sparkline(s.row_length_histogram));
+        s.block_fill[kBlock16], 100 * s.two_four_legal, fmt::format("{} {}", best.format, human_bytes(best.bytes)),
+        // A bar a power of two.
+        sparkline({histogram.begin() + static_cast<std::ptrdiff_t>(first_filled_bin(histogram)), histogram.end()},
+                  histogram.size()));
     dense += dense_bytes(s);
     smallest += best.bytes;
   }
   fmt::format_to(out, "{} weight{}: {} dense, {} in the smallest formats\n", weights.size(),
-                 weights.size() == 1 ? "" : "s", readable_bytes(dense), readable_bytes(smallest));
+                 weights.size() == 1 ? "" : "s", human_bytes(dense), human_bytes(smallest));
   return text;
+}
+
+std::size_t first_filled_bin(const std::vector<std::int64_t>& histogram) {
+  const auto filled = std::ranges::find_if(histogram, [](std::int64_t rows) { return rows > 0; });
+  return static_cast<std::size_t>(filled - histogram.begin());
 }
 
 std::string histogram_bin_label(std::size_t bin) {
@@ -87,10 +79,8 @@ std::string row_length_histogram(const std::string& name, const SparsityStatisti
   const std::vector<std::int64_t>& histogram = statistics.row_length_histogram;
   std::string text = fmt::format("row lengths of {}: {} to {}, mean {:.1f}\n", printable(name), statistics.row_min,
                                  statistics.row_max, statistics.row_mean);
-  const std::int64_t most =
-      histogram.empty() ? 1 : std::max<std::int64_t>(1, *std::max_element(histogram.begin(), histogram.end()));
-  const auto first = std::find_if(histogram.begin(), histogram.end(), [](std::int64_t rows) { return rows > 0; });
-  for (auto bin = static_cast<std::size_t>(first - histogram.begin()); bin < histogram.size(); ++bin) {
+  const std::int64_t most = histogram.empty() ? 1 : std::max<std::int64_t>(1, std::ranges::max(histogram));
+  for (std::size_t bin = first_filled_bin(histogram); bin < histogram.size(); ++bin) {
     const std::int64_t bar = (histogram[bin] * kBarWidth + most - 1) / most;
     fmt::format_to(std::back_inserter(text), "{:>13}  {:>8}  {:#<{}}\n", histogram_bin_label(bin), histogram[bin], "",
                    bar);

@@ -3,16 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 
-#include "tools/report/break_even_figures.h"
 #include "tools/report/format_curves.h"
-#include "tools/report/history_figures.h"
 #include "tools/report/report_page.h"
-#include "tools/report/report_table.h"
-#include "tools/report/simulation_figures.h"
-#include "tools/report/sparkline.h"
-#include "tools/report/suite_figures.h"
-#include "tools/report/tuning_figures.h"
+#include "tools/report/sections.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -51,6 +47,28 @@ const Series* find_series(const Figure& figure, const std::string& beginning) {
   const auto found =
       std::ranges::find_if(figure.series, [&](const Series& series) { return series.name.starts_with(beginning); });
   return found == figure.series.end() ? nullptr : &*found;
+}
+
+TEST(TuningFiguresTest, EachCellOfATableHasATitle) {
+  ResultCase one = case_at(1, 5, 10);
+  one.packed_bytes = 800;
+  one.bound_us = 2;
+  one.bound_by = "memory";
+  one.ablation = {5, 4, 3, 2};
+  const Section section = tuning_section({.source = "run",
+                                          .memory_bandwidth = 1e12,
+                                          .cases = {one},
+                                          .bytes = {{"w", 0.9, 8192, 800, 900}},
+                                          .seconds = {{"compile", 1}},
+                                          .cuts = {{"rule", 2}},
+                                          .rejections = {{"too slow", 1}}});
+  std::set<std::string> titles;
+  for (const Block& block : section.blocks) {
+    if (!block.table) continue;
+    titles.insert(block.table->title);
+    for (const auto& row : block.table->rows) EXPECT_EQ(row.size(), block.table->columns.size()) << block.table->title;
+  }
+  EXPECT_TRUE(titles.contains("Bytes moved, and what of the roofline is reached"));
 }
 
 TEST(BreakEvenFiguresTest, HaveWhiskersAndSpeedUps) {
@@ -276,7 +294,7 @@ TEST(TuningFiguresTest, KernelsWithoutAPartAreShownWhereTheyWereTimed) {
 TEST(TuningFiguresTest, TracesShowTheBestSoFar) {
   TuningResults results;
   results.cases = {case_at(8, 2, 8)};
-  for (const double us : {5.0, 0.0, 7.0, 2.0}) results.cases[0].tried.push_back({"slots a=1", 3, us, "timed"});
+  for (const double us : {5.0, 0.0, 7.0, 2.0}) results.cases[0].tried.push_back({"slots a=1", 3, us});
   const Section section = tuning_section(results);
   const Figure* const trace = find_figure(section, "w, N = 8");
   ASSERT_NE(trace, nullptr);
@@ -332,7 +350,7 @@ TEST(HistoryFiguresTest, ShowsLevelsAndEnvironments) {
   ASSERT_EQ(figure->rules.size(), 1U);
   EXPECT_EQ(figure->rules[0].x, 4.5);
   EXPECT_EQ(figure->rules[0].text, "other environment");
-  const HtmlTable& environments = *section.blocks.back().table;
+  const Table& environments = *section.blocks.back().table;
   ASSERT_EQ(environments.rows.size(), 2U);
   EXPECT_EQ(environments.rows[1], (std::vector<std::string>{"case", "c5", "5", "b"}));
   EXPECT_EQ(figure->notes.at(0).text, "+50.0 %");

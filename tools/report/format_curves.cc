@@ -1,9 +1,7 @@
 #include "tools/report/format_curves.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
 
 namespace sparsmith::tools {
 namespace {
@@ -11,7 +9,9 @@ namespace {
 constexpr std::int64_t kSide = 4096;
 constexpr int kSteps = 160;
 constexpr double kLeastDensity = 0.0005;
-constexpr std::array kDrawn = {"csr_u32", "csr_u16", "bitmap", "bsr4", "bsr16"};
+
+// From all elements down.
+double density_at(std::size_t step) { return std::pow(kLeastDensity, static_cast<double>(step) / kSteps); }
 
 // What uniform random zeros look like on average: a block of b x b is touched unless all of it is zero.
 SparsityStatistics uniform_statistics(double density, DataType type) {
@@ -28,38 +28,35 @@ SparsityStatistics uniform_statistics(double density, DataType type) {
   return statistics;
 }
 
-// [format] -> bytes over dense, for each step of density.
-std::map<std::string, std::vector<double>> curves_of(DataType type, const std::vector<double>& densities) {
+// Bytes over dense of each format, a point for each step of density.
+std::vector<Series> curves_of(DataType type) {
   const auto value_bytes = static_cast<std::int64_t>(size_of(type));
-  const auto dense = static_cast<double>(kSide * kSide * value_bytes);
-  std::map<std::string, std::vector<double>> curves;
-  for (const double density : densities) {
-    for (const auto& [format, bytes] : uniform_statistics(density, type).format_bytes(value_bytes))
-      curves[format].push_back(static_cast<double>(bytes) / dense);
+  std::vector<Series> curves = {{.name = "csr_u32", .colour = Colour::kBlue},
+                                {.name = "csr_u16", .colour = Colour::kSkyBlue},
+                                {.name = "bitmap", .colour = Colour::kGreen},
+                                {.name = "bsr4", .colour = Colour::kPurple},
+                                {.name = "bsr16", .colour = Colour::kOrange}};
+  for (std::size_t step = 0; step <= kSteps; ++step) {
+    const double density = density_at(step);
+    for (const auto& [format, bytes] : uniform_statistics(density, type).format_bytes(value_bytes)) {
+      const auto curve = std::ranges::find(curves, format, &Series::name);
+      if (curve == curves.end()) continue;
+      curve->dashed = true;
+      curve->add(1 - density, static_cast<double>(bytes) / static_cast<double>(kSide * kSide * value_bytes));
+    }
   }
+  std::erase_if(curves, [](const Series& curve) { return curve.x.empty(); });
   return curves;
 }
 
-std::vector<double> densities_down_from_all() {
-  std::vector<double> densities;
-  for (int i = 0; i <= kSteps; ++i) densities.push_back(std::pow(kLeastDensity, static_cast<double>(i) / kSteps));
-  return densities;
-}
-
-}  // namespace
-
-std::vector<BreakEven> format_break_evens(DataType type) {
-  const std::vector<double> densities = densities_down_from_all();
-  const auto curves = curves_of(type, densities);
+std::vector<BreakEven> break_evens_of(const std::vector<Series>& curves) {
   std::vector<BreakEven> result;
-  for (const char* format : kDrawn) {
-    const auto curve = curves.find(format);
-    if (curve == curves.end()) continue;
-    const std::vector<double>& ratios = curve->second;
+  for (const Series& curve : curves) {
+    const std::vector<double>& ratios = curve.y;
     for (std::size_t i = 1; i < ratios.size(); ++i) {
       if (ratios[i - 1] <= 1 || ratios[i] > 1) continue;
       const double part = (ratios[i - 1] - 1) / (ratios[i - 1] - ratios[i]);
-      result.push_back({format, 1 - (densities[i - 1] + part * (densities[i] - densities[i - 1]))});
+      result.push_back({curve.name, 1 - (density_at(i - 1) + part * (density_at(i) - density_at(i - 1)))});
       break;
     }
   }
@@ -67,27 +64,18 @@ std::vector<BreakEven> format_break_evens(DataType type) {
   return result;
 }
 
+}  // namespace
+
+std::vector<BreakEven> format_break_evens(DataType type) { return break_evens_of(curves_of(type)); }
+
 Figure format_curves(DataType type) {
-  const std::vector<double> densities = densities_down_from_all();
-  const auto curves = curves_of(type, densities);
-  Figure figure;
-  figure.x = {.label = "zeros", .scale = Scale::kSparsity};
-  figure.y = {.label = "bytes over dense", .scale = Scale::kLog};
-  static constexpr std::array kColour = {Colour::kBlue, Colour::kSkyBlue, Colour::kGreen, Colour::kPurple,
-                                         Colour::kOrange};
-  for (std::size_t i = 0; i < kDrawn.size(); ++i) {
-    const auto curve = curves.find(kDrawn[i]);
-    if (curve == curves.end()) continue;
-    Series& series = figure.series.emplace_back();
-    series.kind = Series::Kind::kLine;
-    series.name = kDrawn[i];
-    series.colour = kColour[i];
-    series.dashed = true;
-    series.y = curve->second;
-    for (const double density : densities) series.x.push_back(1 - density);
-  }
-  figure.rules.push_back({.text = "dense", .y = 1});
-  for (const BreakEven& point : format_break_evens(type)) figure.notes.push_back({point.sparsity, 1, point.format});
+  Figure figure{.title = "",
+                .x = {.label = "zeros", .scale = Scale::kSparsity},
+                .y = {.label = "bytes over dense", .scale = Scale::kLog},
+                .series = curves_of(type),
+                .rules = {{.text = "dense", .y = 1}}};
+  for (const BreakEven& point : break_evens_of(figure.series))
+    figure.notes.push_back({point.sparsity, 1, point.format});
   return figure;
 }
 

@@ -1,4 +1,4 @@
-// Bytes of storage formats against sparsity, with the points where each breaks even with dense.
+// Bytes of storage formats against sparsity, with the break-even points with dense.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace sparsmith::tools {
 
-// Bytes over the dense weight's, for nonzeros that lie at random in a 4096 x 4096 weight of `type`: one line a format,
-// and a note where a line crosses 1. The axes are set; title and points are the caller's.
+// Bytes of each format / bytes of the dense weight, for random nonzeros in a 4096 x 4096 weight of `type`. There is one
+// line for each format, and a note where a line crosses 1. The axes are set; the caller adds the title and points.
 Figure format_curves(DataType type);
 
-// The same break-evens: "csr_u16" at a sparsity of 0.5 and so on, in the order in which formats begin to pay.
+// The break-even points as a list, for example "csr_u16" at a sparsity of 0.5, in ascending order of sparsity.
 struct BreakEven {
   std::string format;
   double sparsity = 0;

@@ -1,4 +1,4 @@
-#include "tools/report/history_figures.h"
+#include "tools/report/sections.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,7 @@ namespace sparsmith::tools {
 namespace {
 
 constexpr std::size_t kShownSeries = 60;
-constexpr std::size_t kCommitLetters = 9;
 constexpr std::size_t kLabelledPoints = 300;  // of a series: more marks than that only slow a page down
-
-std::string short_commit(const std::string& commit) { return commit.substr(0, kCommitLetters); }
 
 std::string change_text(const HistorySeries::Change& change) {
   if (change.before <= 0) return "change";
@@ -22,24 +19,19 @@ std::string change_text(const HistorySeries::Change& change) {
 Series levels_of(const HistorySeries& series) {
   Series steps{.kind = Series::Kind::kSteps, .name = "level", .colour = Colour::kVermillion};
   if (series.changes.empty()) return steps;
-  const auto add = [&](std::size_t at, double level) {
-    steps.x.push_back(static_cast<double>(at));
-    steps.y.push_back(level);
-  };
-  add(0, series.changes.front().before);
-  for (const HistorySeries::Change& change : series.changes) add(change.at, change.after);
-  add(series.points.size() - 1, series.changes.back().after);
+  steps.add(0, series.changes.front().before);
+  for (const HistorySeries::Change& change : series.changes) steps.add(change.at, change.after);
+  steps.add(series.points.size() - 1, series.changes.back().after);
   return steps;
 }
 
 Figure figure_of(const HistorySeries& series) {
-  Figure figure;
-  figure.title = series.name;
-  figure.caption = series.detail;
-  figure.x = {.label = "commit, oldest first", .scale = Scale::kLinear};
-  figure.y = {.label = fmt::format("median, {}", series.unit)};
-  Series band{.kind = Series::Kind::kBand, .name = "interval", .colour = Colour::kBlue};
-  Series medians{.kind = Series::Kind::kLine, .name = "median", .colour = Colour::kBlue};
+  Figure figure{.title = series.name,
+                .caption = series.detail,
+                .x = {.label = "commit, oldest first"},
+                .y = {.label = fmt::format("median, {}", series.unit)}};
+  Series band{.kind = Series::Kind::kBand, .name = "interval"};
+  Series medians{.name = "median"};
   std::string segment;
   for (std::size_t i = 0; i < series.points.size(); ++i) {
     const HistorySeries::Point& point = series.points[i];
@@ -47,8 +39,7 @@ Figure figure_of(const HistorySeries& series) {
     band.x.push_back(x);
     band.low.push_back(point.low);
     band.high.push_back(point.high);
-    medians.x.push_back(x);
-    medians.y.push_back(point.median);
+    medians.add(x, point.median);
     if (i > 0 && point.segment != segment) figure.rules.push_back({.text = "other environment", .x = x - 0.5});
     segment = point.segment;
     if (series.points.size() > kLabelledPoints) continue;
@@ -56,8 +47,7 @@ Figure figure_of(const HistorySeries& series) {
                                          series.unit, point.low, point.high));
   }
   figure.series = {std::move(band), std::move(medians)};
-  Series levels = levels_of(series);
-  if (!levels.x.empty()) figure.series.push_back(std::move(levels));
+  figure.add(levels_of(series));
   for (const HistorySeries::Change& change : series.changes) {
     const std::string accepted = change.accepted.empty() ? "" : " accepted";
     figure.notes.push_back({static_cast<double>(change.at), change.after, change_text(change) + accepted});
@@ -65,38 +55,39 @@ Figure figure_of(const HistorySeries& series) {
   return figure;
 }
 
-HtmlTable change_table(const PerformanceHistory& history) {
-  HtmlTable table;
-  table.title = "Changes";
-  table.columns = {{"case"},        {"commit"},       {"place", true},     {"before", true},
-                   {"after", true}, {"change", true}, {"accepted because"}};
+Table change_table(const PerformanceHistory& history) {
+  Table table{.title = "Changes",
+              .columns = {"case", "commit", ">place", ">before", ">after", ">change", "accepted because"}};
   for (const HistorySeries& series : history.series) {
     for (const HistorySeries::Change& change : series.changes) {
       if (change.at >= series.points.size()) continue;
-      const HistorySeries::Point& point = series.points[change.at];
-      table.rows.push_back({series.name, short_commit(point.commit), std::to_string(change.at),
-                            fmt::format("{:.4g} {}", change.before, series.unit),
-                            fmt::format("{:.4g} {}", change.after, series.unit), change_text(change), change.accepted});
+      table.add(series.name, short_commit(series.points[change.at].commit), change.at,
+                fmt::format("{:.4g} {}", change.before, series.unit),
+                fmt::format("{:.4g} {}", change.after, series.unit), change_text(change), change.accepted);
     }
   }
   return table;
 }
 
-HtmlTable environment_table(const PerformanceHistory& history) {
-  HtmlTable table;
-  table.title = "Environments, each from its first commit on";
-  table.columns = {{"case"}, {"commit"}, {"place", true}, {"environment"}};
+Table environment_table(const PerformanceHistory& history) {
+  Table table{.title = "Environments, each from its first commit on",
+              .columns = {"case", "commit", ">place", "environment"}};
   for (const HistorySeries& series : history.series) {
     for (std::size_t i = 0; i < series.points.size(); ++i) {
       const HistorySeries::Point& point = series.points[i];
       if (point.segment.empty() || (i > 0 && point.segment == series.points[i - 1].segment)) continue;
-      table.rows.push_back({series.name, short_commit(point.commit), std::to_string(i), point.segment});
+      table.add(series.name, short_commit(point.commit), i, point.segment);
     }
   }
   return table;
 }
 
 }  // namespace
+
+std::string short_commit(const std::string& commit) {
+  const bool is_hash = commit.size() == 40 && commit.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return is_hash ? commit.substr(0, 9) : commit;
+}
 
 Section history_section(const PerformanceHistory& history) {
   Section section;
@@ -111,13 +102,11 @@ Section history_section(const PerformanceHistory& history) {
       fmt::format("{} cases{}. Line: median; band: its interval; steps: the level between changes.", shown.size(),
                   shown.size() > kShownSeries ? fmt::format(", {} of them shown", kShownSeries) : "");
   if (shown.size() > kShownSeries) shown.resize(kShownSeries);
-  HtmlTable changes = change_table(history);
-  if (!changes.rows.empty()) section.blocks.push_back({.table = std::move(changes)});
+  section.add({.table = change_table(history)});
   Block block;
   for (const HistorySeries* series : shown) block.figures.push_back(figure_of(*series));
-  if (!block.figures.empty()) section.blocks.push_back(std::move(block));
-  HtmlTable environments = environment_table(history);
-  if (!environments.rows.empty()) section.blocks.push_back({.table = std::move(environments)});
+  section.add(std::move(block));
+  section.add({.table = environment_table(history)});
   return section;
 }
 

@@ -5,15 +5,45 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
-
-#include "tools/report/page_assets.h"
+#include <string_view>
 
 namespace sparsmith::tools {
 namespace {
 
 using nlohmann::json;
+
+// Made by the build from the files they are named after.
+constexpr unsigned char kPageStyle[] = {
+#include "page.css.inc"
+};
+constexpr unsigned char kPageErrorsScript[] = {
+#include "page_errors.js.inc"
+};
+constexpr unsigned char kChartLibrary[] = {
+#include "d3.min.js.inc"
+#include "d3_license.js.inc"
+};
+constexpr unsigned char kScalesScript[] = {
+#include "scales.js.inc"
+};
+constexpr unsigned char kMarksScript[] = {
+#include "marks.js.inc"
+};
+constexpr unsigned char kChartScript[] = {
+#include "chart.js.inc"
+};
+constexpr unsigned char kPageScript[] = {
+#include "page.js.inc"
+};
+
+template <std::size_t kSize>
+std::string_view text_of(const unsigned char (&bytes)[kSize]) {
+  return {reinterpret_cast<const char*>(bytes), kSize};
+}
 
 // Six digits are more than a plot shows.
 json numbers(const std::vector<double>& values) {
@@ -89,19 +119,19 @@ std::string paragraph(const std::string& text) {
   return text.empty() ? std::string() : fmt::format("<p>{}</p>\n", escaped(text));
 }
 
-std::string html_of(const HtmlTable& table) {
+std::string html_of(const Table& table) {
   std::string html = "<div class=\"table\">\n<table>\n";
   if (!table.title.empty()) html += fmt::format("<caption>{}</caption>\n", escaped(table.title));
+  const auto cell = [&](const char* element, std::size_t column, const std::string& text) {
+    const bool right = column < table.columns.size() && is_right(table.columns[column]);
+    html += fmt::format("<{0}{1}>{2}</{0}>", element, right ? " class=\"number\"" : "", escaped(text));
+  };
   html += "<thead><tr>";
-  for (const HtmlTable::Column& column : table.columns)
-    html += fmt::format("<th{}>{}</th>", column.right ? " class=\"number\"" : "", escaped(column.title));
+  for (std::size_t i = 0; i < table.columns.size(); ++i) cell("th", i, title_of(table.columns[i]));
   html += "</tr></thead>\n<tbody>\n";
   for (const auto& row : table.rows) {
     html += "<tr>";
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool right = i < table.columns.size() && table.columns[i].right;
-      html += fmt::format("<td{}>{}</td>", right ? " class=\"number\"" : "", escaped(row[i]));
-    }
+    for (std::size_t i = 0; i < row.size(); ++i) cell("td", i, row[i]);
     html += "</tr>\n";
   }
   return html + "</tbody>\n</table>\n</div>\n";
@@ -125,42 +155,29 @@ std::string html_of(const Block& block, json& figures) {
   return html;
 }
 
-// JSON inside of <script>: no "<" that could end the element.
-std::string script_data(const json& value) {
-  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+// `text` with each of the characters in `from` replaced.
+std::string replaced(const std::string& text, const std::map<char, std::string>& from) {
   std::string result;
   result.reserve(text.size());
   for (const char c : text) {
-    if (c == '<') {
-      result += "\\u003c";
-    } else {
+    const auto found = from.find(c);
+    if (found == from.end())
       result += c;
-    }
+    else
+      result += found->second;
   }
   return result;
 }
 
-// UTF-8 as it is, with U+FFFD for bytes that are none: names come from files.
-std::string valid_utf8(const std::string& text) {
-  const std::string quoted = json(text).dump(-1, ' ', false, json::error_handler_t::replace);
-  return json::parse(quoted).get<std::string>();
-}
+// JSON as it is printed: bytes that are no UTF-8, as names of files may hold, become U+FFFD.
+std::string dumped(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+std::string valid_utf8(const std::string& text) { return json::parse(dumped(text)).get<std::string>(); }
 
 }  // namespace
 
 std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      case '\'': result += "&#39;"; break;
-      default: result += c;
-    }
-  }
-  return result;
+  return replaced(text, {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}});
 }
 
 std::string html_of(const Page& page) {
@@ -180,8 +197,9 @@ std::string html_of(const Page& page) {
       "<title>{}</title>\n<style>\n{}</style>\n<script>\n{}</script>\n</head>\n<body>\n{}"
       "<script id=\"figures\" type=\"application/json\">{}</script>\n"
       "<script>\n{}</script>\n<script>\n{}{}{}</script>\n<script>\n{}</script>\n</body>\n</html>\n",
-      valid_utf8(escaped(page.title)), page_style(), page_errors_script(), valid_utf8(body), script_data(figures),
-      chart_library(), scales_script(), marks_script(), chart_script(), page_script());
+      valid_utf8(escaped(page.title)), text_of(kPageStyle), text_of(kPageErrorsScript), valid_utf8(body),
+      replaced(dumped(figures), {{'<', "\\u003c"}}), text_of(kChartLibrary), text_of(kScalesScript),
+      text_of(kMarksScript), text_of(kChartScript), text_of(kPageScript));
 }
 
 }  // namespace sparsmith::tools

@@ -1,20 +1,24 @@
-// A report page: figures as data, tables and text, in one HTML file that asks nothing of a network.
+// A report page: figures as data, tables and text, in one HTML file that needs no network.
 //
-// A page is built as plain values and written once. Its figures are drawn in the browser by chart.js with D3; tables
-// and texts are HTML, and are read without a script too. All texts may come from files: they are escaped here.
+// A page is built as plain values and written once. In the browser chart.js draws the figures with D3. Tables and texts
+// are HTML and need no script. All texts may come from files, so they are escaped here.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "tools/report/table.h"
 
 namespace sparsmith::tools {
 
 enum class Scale : std::uint8_t {
   kLinear,
   kLog,         // positive values
-  kSparsity,    // shares of zeros below 1, spread out towards 1: logarithmic in the share of nonzeros
+  kSparsity,    // shares of zeros below 1; logarithmic in the share of nonzeros
   kCategories,  // 0, 1, ... for the names in `categories`
 };
 
@@ -22,37 +26,55 @@ struct Axis {
   std::string label{};  // with its unit
   Scale scale = Scale::kLinear;
   std::vector<std::string> categories{};
-  std::vector<double> ticks{};  // empty: as the scale has them
+  std::vector<double> ticks{};  // empty: the scale's ticks
   std::optional<double> low{};  // the axis covers at least [low, high] and the data
   std::optional<double> high{};
 };
 
-// Colours that the colour-blind can tell apart (M. Okabe, K. Ito, "Color Universal Design", 2008), in the order of
-// page.css. Marks differ in shape as well, lines in their dashes where the colours do not say all.
+// Colours that colour-blind readers can distinguish (M. Okabe, K. Ito, "Color Universal Design", 2008), in the order of
+// page.css. Marks also differ in shape, and lines in their dashes where colours are not enough.
 enum class Colour : std::uint8_t { kBlue, kVermillion, kGreen, kPurple, kOrange, kSkyBlue, kNeutral, kYellow };
 inline constexpr int kColours = 8;
+
+// The colour of the series at `index`, for colours without a meaning.
+constexpr Colour colour_of(std::size_t index) { return static_cast<Colour>(index % kColours); }
 
 // Marks of one kind and colour. Positions that are not finite are left out; vectors other than x and y may be empty.
 struct Series {
   enum class Kind : std::uint8_t {
     kLine,
     kSteps,   // a line that keeps its height up to the next x
-    kPoints,  // with a whisker from `low` to `high` where there are these
+    kPoints,  // with a whisker from `low` to `high`, if given
     kBars,    // from the bottom of the plot, or from `low`, to y
     kBand,    // between `low` and `high`; no y
-    kCells,   // squares of two category axes, with their labels inside
+    kCells,   // squares on two category axes, with their labels inside
     kHeat,    // a grid of `columns` values y a row, each in [0, 1], over the whole plot; no x
   };
   Kind kind = Kind::kLine;
-  std::string name{};  // in the legend; empty: not there
+  std::string name{};  // in the legend; empty: not in it
   Colour colour = Colour::kBlue;
   bool dashed = false;
   std::vector<double> x{};
   std::vector<double> y{};
   std::vector<double> low{};
   std::vector<double> high{};
-  std::vector<std::string> labels{};  // of marks: shown when the pointer rests on one
+  std::vector<std::string> labels{};  // of marks: shown when the pointer is on the mark
   std::int64_t columns = 0;           // of kHeat
+
+  template <class X>  // X: also an integer type
+  void add(X at_x, double at_y) {
+    x.push_back(static_cast<double>(at_x));
+    y.push_back(at_y);
+  }
+  template <class X>
+  void add(X at_x, double at_y, std::string label) {
+    add(at_x, at_y);
+    labels.push_back(std::move(label));
+  }
+  void add_interval(double from, double to) {  // for the last x
+    low.push_back(from);
+    high.push_back(to);
+  }
 };
 
 // A line across the plot: at x from bottom to top, or at y from left to right; or between two points.
@@ -71,35 +93,38 @@ struct Note {
 
 struct Figure {
   std::string title;
-  std::string caption{};  // what it says, and how to read it
+  std::string caption{};  // the result, and how to read the figure
   Axis x;
   Axis y;
   std::vector<Series> series{};
   std::vector<Rule> rules{};
   std::vector<Note> notes{};
+
+  // A series without positions is left out.
+  void add(Series added) {
+    if (!added.x.empty()) series.push_back(std::move(added));
+  }
 };
 
-struct HtmlTable {
-  struct Column {
-    std::string title;
-    bool right = false;  // aligned to the right: numbers
-  };
-  std::string title{};
-  std::vector<Column> columns;
-  std::vector<std::vector<std::string>> rows{};  // as many cells as columns
-};
-
-// A figure with its table beside it, or several small figures in a grid and the table below. A table alone is fine.
+// One figure with the table beside it, or several small figures in a grid with the table below. A block may be only a
+// table.
 struct Block {
   std::string text{};
   std::vector<Figure> figures{};
-  std::optional<HtmlTable> table{};
+  std::optional<Table> table{};
 };
 
 struct Section {
   std::string title;
   std::string text{};
   std::vector<Block> blocks{};
+
+  // Leaves out figures without series, tables without rows, and blocks with neither.
+  void add(Block block) {
+    std::erase_if(block.figures, [](const Figure& figure) { return figure.series.empty(); });
+    if (block.table && block.table->rows.empty()) block.table.reset();
+    if (block.table || !block.figures.empty()) blocks.push_back(std::move(block));
+  }
 };
 
 struct Page {
@@ -108,10 +133,10 @@ struct Page {
   std::vector<Section> sections{};
 };
 
-// The whole page. Bytes that are no UTF-8 are replaced.
+// The whole page. Bytes that are not UTF-8 are replaced.
 std::string html_of(const Page& page);
 
-// `text` with nothing in it that HTML reads as markup, inside an element or a quoted attribute.
+// `text` with HTML markup characters escaped, for use inside an element or a quoted attribute.
 std::string escaped(const std::string& text);
 
 }  // namespace sparsmith::tools

@@ -31,7 +31,7 @@ Page page_called(const std::string& name) {
   figure.series.push_back({.name = name, .x = {1}, .y = {2}, .labels = {name}});
   figure.rules.push_back({.text = name, .y = 1});
   figure.notes.push_back({1, 2, name});
-  HtmlTable table{.title = name, .columns = {{name}}, .rows = {{name}}};
+  Table table{.title = name, .columns = {name}, .rows = {{name}}};
   Section section{.title = name, .text = name};
   section.blocks.push_back({.text = name, .figures = {figure}, .table = table});
   return {.title = name, .text = name, .sections = {section}};

@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "base/json_reader.h"
 #include "base/json_text.h"
-#include "tools/report/json_fields.h"
+#include "base/split.h"
+#include "tools/report/speedups.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -20,8 +24,40 @@ constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
 constexpr double kMostBytes = 1e18;
 constexpr std::size_t kMostHistogramBins = 64;
 
-Result<AnalyzedLayer> layer_from(const json& object, const std::string& where) {
-  JsonFields fields(object, where);
+// Reads each element of an array that `fields` has at `key`.
+template <class Read>
+void each(JsonReader& fields, const char* key, const json& elements, const Read& read) {
+  std::size_t index = 0;
+  for (const json& element : elements) {
+    JsonReader one(element, fields.place(key, index++));
+    read(one);
+    fields.adopt(one.status());
+  }
+}
+
+// Reads an object inside, which may be missing.
+template <class Read>
+void inside(JsonReader& fields, const char* key, const Read& read) {
+  JsonReader one(fields.object_or_none(key), fields.place(key));
+  read(one);
+  fields.adopt(one.status());
+}
+
+double us_of(JsonReader& fields, const char* key) { return fields.number(key, 0, kMostMicroseconds); }
+double us_or(JsonReader& fields, const char* key, double otherwise) {
+  return fields.number_or(key, 0, kMostMicroseconds, otherwise);
+}
+double bytes_or_none(JsonReader& fields, const char* key) { return fields.number_or(key, 0, kMostBytes, 0); }
+
+// The median of a timing; 0 without the timing.
+double median_or_none(JsonReader& fields, const char* key) {
+  double us = 0;
+  if (!fields.object_or_none(key).empty())
+    inside(fields, key, [&](JsonReader& timing) { us = us_of(timing, "median_us"); });
+  return us;
+}
+
+AnalyzedLayer layer_from(JsonReader& fields) {
   AnalyzedLayer layer;
   SparsityStatistics& s = layer.statistics;
   layer.name = fields.text("name");
@@ -46,57 +82,29 @@ Result<AnalyzedLayer> layer_from(const json& object, const std::string& where) {
   if (const auto known = data_type_from_short_name(type)) {
     s.data_type = *known;
   } else {
-    fields.fail(invalid_input(fields.place("dtype") + ": unknown type '" + type + "'"));
+    fields.fail("dtype", "is no known type: " + type);
   }
-  const json& histogram = fields.array("row_length_histogram");
-  if (histogram.size() > kMostHistogramBins)
-    fields.fail(invalid_input(fields.place("row_length_histogram") + " has too many bins"));
-  for (const json& bin : histogram) {
-    const auto rows = json_integer(bin, 0, s.rows);
-    if (!rows) fields.fail(invalid_input(fields.place("row_length_histogram") + ": a bin is no count of rows"));
-    s.row_length_histogram.push_back(rows.value_or(0));
-  }
-  if (!fields.status().ok()) return fields.status();
+  s.row_length_histogram = fields.integers("row_length_histogram", 0, s.rows);
+  if (s.row_length_histogram.size() > kMostHistogramBins) fields.fail("row_length_histogram", "has too many bins");
   return layer;
 }
 
-Result<LayerAnalysis> analysis_from(const json& object, const std::string& name) {
-  JsonFields fields(object, name);
-  LayerAnalysis analysis{.source = name};
-  const json& weights = fields.array("weights");
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    SPARSMITH_ASSIGN_OR_RETURN(AnalyzedLayer layer, layer_from(weights[i], fields.place("weights", i)));
-    analysis.layers.push_back(std::move(layer));
-  }
-  if (!fields.status().ok()) return fields.status();
-  return analysis;
+void read_analysis(JsonReader& fields, LayerAnalysis& analysis) {
+  each(fields, "weights", fields.array("weights"),
+       [&](JsonReader& weight) { analysis.layers.push_back(layer_from(weight)); });
 }
-
-double median_of(const json& timing, const std::string& where, Status& status) {
-  JsonFields fields(timing, where);
-  const double us = fields.number("median_us", 0, kMostMicroseconds);
-  if (status.ok()) status = fields.status();
-  return us;
-}
-
-// The first word of a config is the family that it configures.
-std::string family_of(const std::string& config) { return config.substr(0, config.find(' ')); }
 
 // What a choice of a run and a line of cells have in common.
-void read_choice(JsonFields& fields, ResultCase& one) {
+void read_choice(JsonReader& fields, ResultCase& one) {
   one.tokens = fields.integer("tokens", 1, kMostTokens);
   one.measured = fields.text("evidence") == "measured";
-  one.config = fields.text_or("config", "dense");
   // Earlier versions gave a library's name in place of the config.
-  one.family = fields.text_or("kind", "generated") == "generated" ? family_of(one.config) : "dense";
-  JsonFields timing(fields.object_or_none("timing"), fields.place("timing"));
-  one.us = timing.number("median_us", 0, kMostMicroseconds);
-  one.q1_us = timing.number_or("q1_us", 0, kMostMicroseconds, one.us);
-  one.q3_us = timing.number_or("q3_us", 0, kMostMicroseconds, one.us);
-  fields.fail(timing.status());
+  one.family =
+      fields.text_or("kind", "generated") == "generated" ? family_of(fields.text_or("config", "dense")) : "dense";
+  inside(fields, "timing", [&](JsonReader& timing) { one.us = us_of(timing, "median_us"); });
 }
 
-void read_weight(JsonFields& fields, const char* name, const char* rows, const char* cols, ResultCase& one) {
+void read_weight(JsonReader& fields, const char* name, const char* rows, const char* cols, ResultCase& one) {
   one.weight = fields.text(name);
   one.rows = fields.integer(rows, 0, kMaxMatrixDimension);
   one.cols = fields.integer(cols, 0, kMaxMatrixDimension);
@@ -105,93 +113,50 @@ void read_weight(JsonFields& fields, const char* name, const char* rows, const c
   one.operator_name = fields.text("operator");
 }
 
-void read_trials(JsonFields& choice, ResultCase& one) {
-  const json& trials = choice.array_or_none("trials");
-  for (std::size_t i = 0; i < trials.size(); ++i) {
-    JsonFields fields(trials[i], choice.place("trials", i));
-    one.tried.push_back({fields.text("config"), fields.number_or("predicted_us", 0, kMostMicroseconds, 0),
-                         fields.number_or("median_us", 0, kMostMicroseconds, 0), fields.text("outcome")});
-    choice.fail(fields.status());
-  }
-}
-
-// The peers of one choice. `bytes`: of the weight, as the libraries hold it.
-void read_vendors(JsonFields& choice, ResultCase& one, WeightBytes& bytes) {
-  const json& vendors = choice.array_or_none("vendors");
-  for (std::size_t i = 0; i < vendors.size(); ++i) {
-    JsonFields fields(vendors[i], choice.place("vendors", i));
-    const std::string name = fields.text("name");
-    const json& timing = fields.object_or_none("timing");
-    if (!timing.empty()) {
-      Status status;
-      const double us = median_of(timing, fields.place("timing"), status);
-      fields.fail(status);
-      if (name == "cublas" || name == "dense") one.cublas_us = us;
-      if (name == "cusparse") {
-        one.cusparse_us = us;
-        bytes.cusparse = fields.number_or("weight_bytes", 0, kMostBytes, 0);
-      }
-    }
-    choice.fail(fields.status());
-  }
-}
-
-void read_ablation(JsonFields& choice, ResultCase& one) {
-  JsonFields fields(choice.object_or_none("ablation"), choice.place("ablation"));
-  const std::pair<const char*, double*> builds[] = {{"full", &one.ablation.full_us},
-                                                    {"no_decode", &one.ablation.no_decode_us},
-                                                    {"no_multiply", &one.ablation.no_multiply_us},
-                                                    {"copy_only", &one.ablation.copy_only_us}};
-  for (const auto& [key, us] : builds) {
-    const json& timing = fields.object_or_none(key);
-    if (timing.empty()) continue;
-    Status status;
-    *us = median_of(timing, fields.place(key), status);
-    fields.fail(status);
-  }
-  choice.fail(fields.status());
-}
-
-Result<ResultCase> choice_from(const json& object, const std::string& where, const ResultCase& weight,
-                               WeightBytes& bytes) {
-  JsonFields fields(object, where);
-  ResultCase one = weight;
+// One choice of the weight that `one` holds. `bytes`: of the weight, as the libraries hold it.
+ResultCase choice_from(JsonReader& fields, ResultCase one, WeightBytes& bytes) {
   read_choice(fields, one);
-  one.predicted_us = fields.number_or("predicted_us", 0, kMostMicroseconds, 0);
-  one.packed_bytes = fields.number_or("packed_bytes", 0, kMostBytes, 0);
-  one.bytes_moved = fields.number_or("bytes_moved", 0, kMostBytes, 0);
-  JsonFields roofline(fields.object_or_none("roofline"), fields.place("roofline"));
-  one.bound_us = roofline.number_or("us", 0, kMostMicroseconds, 0);
-  one.bound_by = roofline.text_or("by", "");
-  fields.fail(roofline.status());
-  read_ablation(fields, one);
-  read_vendors(fields, one, bytes);
+  one.predicted_us = us_or(fields, "predicted_us", 0);
+  one.packed_bytes = bytes_or_none(fields, "packed_bytes");
+  one.bytes_moved = bytes_or_none(fields, "bytes_moved");
+  inside(fields, "roofline", [&](JsonReader& roofline) {
+    one.bound_us = us_or(roofline, "us", 0);
+    one.bound_by = roofline.text_or("by", "");
+  });
+  inside(fields, "ablation", [&](JsonReader& builds) {
+    one.ablation = {median_or_none(builds, "full"), median_or_none(builds, "no_decode"),
+                    median_or_none(builds, "no_multiply"), median_or_none(builds, "copy_only")};
+  });
+  each(fields, "vendors", fields.array_or_none("vendors"), [&](JsonReader& vendor) {
+    const std::string name = vendor.text("name");
+    const double us = median_or_none(vendor, "timing");
+    if (us > 0 && (name == "cublas" || name == "dense")) one.cublas_us = us;
+    if (us <= 0 || name != "cusparse") return;
+    one.cusparse_us = us;
+    bytes.cusparse = bytes_or_none(vendor, "weight_bytes");
+  });
   // Dense as the whole operator, where the library does not do all of it.
-  one.cublas_us = fields.number_or("dense_us", 0, kMostMicroseconds, one.cublas_us);
-  read_trials(fields, one);
-  if (!fields.status().ok()) return fields.status();
+  one.cublas_us = us_or(fields, "dense_us", one.cublas_us);
+  each(fields, "trials", fields.array_or_none("trials"), [&](JsonReader& trial) {
+    one.tried.push_back({trial.text("config"), us_or(trial, "predicted_us", 0), us_or(trial, "median_us", 0)});
+  });
   return one;
 }
 
-Status add_weight(const json& object, const std::string& where, TuningResults& results) {
-  JsonFields fields(object, where);
+void add_weight(JsonReader& fields, TuningResults& results) {
   ResultCase weight;
   read_weight(fields, "name", "M", "K", weight);
-  WeightBytes bytes{weight.weight, weight.sparsity, fields.number_or("dense_bytes", 0, kMostBytes, 0),
-                    fields.number_or("gpu_bytes", 0, kMostBytes, 0)};
-  const json& choices = fields.array("choices");
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    SPARSMITH_ASSIGN_OR_RETURN(ResultCase one, choice_from(choices[i], fields.place("choices", i), weight, bytes));
-    results.cases.push_back(std::move(one));
-  }
+  WeightBytes bytes{weight.weight, weight.sparsity, bytes_or_none(fields, "dense_bytes"),
+                    bytes_or_none(fields, "gpu_bytes")};
+  each(fields, "choices", fields.array("choices"),
+       [&](JsonReader& choice) { results.cases.push_back(choice_from(choice, weight, bytes)); });
   // One entry for each operator of the weight, each with the bytes of all.
   const bool known = std::ranges::find(results.bytes, bytes.weight, &WeightBytes::weight) != results.bytes.end();
   if (bytes.dense > 0 && !known) results.bytes.push_back(std::move(bytes));
-  return fields.status();
 }
 
 // The numbers of an object, by key.
-std::map<std::string, double> numbers_of(JsonFields& fields, const char* key) {
+std::map<std::string, double> numbers_of(JsonReader& fields, const char* key) {
   std::map<std::string, double> numbers;
   for (const auto& [name, value] : fields.object_or_none(key).items()) {
     if (value.is_number() && std::isfinite(value.get<double>())) numbers[name] = value.get<double>();
@@ -199,13 +164,11 @@ std::map<std::string, double> numbers_of(JsonFields& fields, const char* key) {
   return numbers;
 }
 
-Result<TuningResults> run_from(const json& object, const std::string& name) {
-  JsonFields fields(object, name);
-  TuningResults results{.source = name};
-  JsonFields device(fields.object_or_none("device"), fields.place("device"));
-  results.device = device.text("name");
-  results.memory_bandwidth = device.number_or("memory_bandwidth", 0, kMostBytes, 0);
-  fields.fail(device.status());
+void read_run(JsonReader& fields, TuningResults& results) {
+  inside(fields, "device", [&](JsonReader& device) {
+    results.device = device.text("name");
+    results.memory_bandwidth = bytes_or_none(device, "memory_bandwidth");
+  });
   const std::map<std::string, double> counts = numbers_of(fields, "counts");
   for (const char* part : {"compile", "verify", "timing", "library"}) {
     const auto found = counts.find(std::string(part) + "_seconds");
@@ -213,214 +176,129 @@ Result<TuningResults> run_from(const json& object, const std::string& name) {
   }
   results.cuts = numbers_of(fields, "cuts");
   results.rejections = numbers_of(fields, "rejected");
-  const json& weights = fields.array("weights");
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    SPARSMITH_RETURN_IF_ERROR(add_weight(weights[i], fields.place("weights", i), results));
-  if (!fields.status().ok()) return fields.status();
-  return results;
+  each(fields, "weights", fields.array("weights"), [&](JsonReader& weight) { add_weight(weight, results); });
 }
 
-Status add_cell(const json& object, const std::string& where, TuningResults& results) {
-  JsonFields fields(object, where);
-  ResultCase one;
-  read_weight(fields, "weight", "rows", "cols", one);
-  read_choice(fields, one);
-  one.weight = fields.text_or("source", one.weight);
-  Status status;
-  for (const auto& [key, us] : {std::pair{"cublas", &one.cublas_us}, std::pair{"cusparse", &one.cusparse_us}}) {
-    const json& timing = fields.object_or_none(key);
-    if (!timing.empty()) *us = median_of(timing, fields.place(key), status);
-  }
-  fields.fail(status);
-  results.device = fields.text_or("device", results.device);
-  results.cases.push_back(std::move(one));
-  return fields.status();
-}
-
-Result<HistorySeries> series_from(const json& object, const std::string& where) {
-  JsonFields fields(object, where);
-  HistorySeries series;
-  series.name = fields.text("case");
-  series.unit = fields.text_or("unit", "us");
+HistorySeries series_from(JsonReader& fields) {
+  HistorySeries series{.name = fields.text("case"), .unit = fields.text_or("unit", "us")};
   for (const char* key : {"operator", "device_class", "cache_policy"}) {
     const std::string part = fields.text_or(key, "");
     if (!part.empty()) series.detail += (series.detail.empty() ? "" : ", ") + part;
   }
-  const json& points = fields.array("points");
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    JsonFields point(points[i], fields.place("points", i));
-    const double median = point.number("median", 0, kMostMicroseconds);
-    series.points.push_back({point.text("commit"), median, point.number_or("low", 0, kMostMicroseconds, median),
-                             point.number_or("high", 0, kMostMicroseconds, median), point.text_or("segment", "")});
-    fields.fail(point.status());
-  }
+  each(fields, "points", fields.array("points"), [&](JsonReader& point) {
+    const double median = us_of(point, "median");
+    series.points.push_back({point.text("commit"), median, us_or(point, "low", median), us_or(point, "high", median),
+                             point.text_or("segment", "")});
+  });
   const json& changes = fields.array_or_none("changes");
-  if (points.empty() && !changes.empty()) fields.fail(invalid_input(fields.place("changes") + ": there are no points"));
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    JsonFields change(changes[i], fields.place("changes", i));
-    const std::int64_t last = static_cast<std::int64_t>(points.size()) - 1;
+  if (series.points.empty() && !changes.empty()) fields.fail("changes", "must be empty: there are no points");
+  const std::int64_t last = static_cast<std::int64_t>(series.points.size()) - 1;
+  each(fields, "changes", changes, [&](JsonReader& change) {
     series.changes.push_back({static_cast<std::size_t>(change.integer("at", 0, std::max<std::int64_t>(0, last))),
-                              change.number("before", 0, kMostMicroseconds),
-                              change.number("after", 0, kMostMicroseconds), change.text_or("accepted", "")});
-    fields.fail(change.status());
-  }
-  if (!fields.status().ok()) return fields.status();
+                              us_of(change, "before"), us_of(change, "after"), change.text_or("accepted", "")});
+  });
   return series;
 }
 
-Result<PerformanceHistory> history_from(const json& object, const std::string& name) {
-  JsonFields fields(object, name);
-  PerformanceHistory history{.source = name};
-  const json& all = fields.array("history");
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    SPARSMITH_ASSIGN_OR_RETURN(HistorySeries series, series_from(all[i], fields.place("history", i)));
-    history.series.push_back(std::move(series));
-  }
-  if (!fields.status().ok()) return fields.status();
-  return history;
+void read_history(JsonReader& fields, PerformanceHistory& history) {
+  each(fields, "history", fields.array("history"),
+       [&](JsonReader& series) { history.series.push_back(series_from(series)); });
 }
 
 // A share of zeros, or nothing.
-std::optional<double> share_or_none(JsonFields& fields, const char* key) {
+std::optional<double> share_or_none(JsonReader& fields, const char* key) {
   const double share = fields.number_or(key, 0, 1, -1);
   return share < 0 ? std::nullopt : std::optional(share);
 }
 
-Result<BreakEvenCase> break_even_case_from(const json& object, const std::string& where) {
-  JsonFields fields(object, where);
-  BreakEvenCase one;
-  one.name = fields.text("operator") + ", " + fields.text("pattern");
-  one.tokens = fields.integer("tokens", 1, kMostTokens);
-  one.dense_at = share_or_none(fields, "dense_at");
-  one.sparse_at = share_or_none(fields, "sparse_at");
-  one.changes_once = !object.contains("changes_once") || object["changes_once"] != json(false);
-  const json& probes = fields.array("probes");
-  for (std::size_t i = 0; i < probes.size(); ++i) {
-    JsonFields probe(probes[i], fields.place("probes", i));
-    one.probes.push_back({probe.number("sparsity", 0, 1), probe.number("us", 0, kMostMicroseconds),
-                          probe.number("dense_us", 0, kMostMicroseconds), probe.text("choice"),
-                          probe.text("evidence") == "measured"});
-    fields.fail(probe.status());
-  }
-  if (!fields.status().ok()) return fields.status();
-  return one;
+void read_break_evens(JsonReader& fields, BreakEvenResults& results) {
+  inside(fields, "device", [&](JsonReader& device) { results.device = device.text("name"); });
+  each(fields, "break_even", fields.array("break_even"), [&](JsonReader& object) {
+    BreakEvenCase& one = results.cases.emplace_back();
+    one.name = object.text("operator") + ", " + object.text("pattern");
+    one.tokens = object.integer("tokens", 1, kMostTokens);
+    one.dense_at = share_or_none(object, "dense_at");
+    one.sparse_at = share_or_none(object, "sparse_at");
+    one.changes_once = !object.has("changes_once") || object.boolean("changes_once");
+    each(object, "probes", object.array("probes"), [&](JsonReader& probe) {
+      one.probes.push_back({probe.number("sparsity", 0, 1), us_of(probe, "us"), us_of(probe, "dense_us"),
+                            probe.text("choice"), probe.text("evidence") == "measured"});
+    });
+  });
 }
 
-Result<BreakEvenResults> break_even_from(const json& object, const std::string& name) {
-  JsonFields fields(object, name);
-  BreakEvenResults results{.source = name};
-  JsonFields device(fields.object_or_none("device"), fields.place("device"));
-  results.device = device.text("name");
-  fields.fail(device.status());
-  const json& cases = fields.array("break_even");
-  if (!fields.status().ok()) return fields.status();
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    SPARSMITH_ASSIGN_OR_RETURN(BreakEvenCase one, break_even_case_from(cases[i], fields.place("break_even", i)));
-    results.cases.push_back(std::move(one));
-  }
-  return results;
-}
-
-Result<SimulatedSpace> simulated_space_from(const json& object, const std::string& where) {
+void read_simulation(JsonReader& fields, SimulationResults& results) {
   constexpr double kMostRegret = 1e9;
-  JsonFields fields(object, where);
-  SimulatedSpace space;
-  space.name = fields.text("space");
-  space.best_us = fields.number("best_us", 0, kMostMicroseconds);
-  space.candidates = fields.integer("candidates", 1, kMostTokens);
-  space.predicted = fields.number("predicted", 0, kMostRegret);
-  const json& strategies = fields.array("strategies");
-  for (std::size_t i = 0; i < strategies.size(); ++i) {
-    JsonFields one(strategies[i], fields.place("strategies", i));
-    SimulatedStrategy& strategy = space.strategies.emplace_back();
-    strategy.name = one.text("strategy");
-    strategy.tried = one.number("tried", 0, kMostRegret);
-    strategy.regret = one.number("regret", 1, kMostRegret);
-    strategy.worst = one.number("worst", 1, kMostRegret);
-    for (const json& value : one.array("best_found_over_best")) {
-      if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() <= 0)
-        return invalid_input(one.place("best_found_over_best") + " holds what is no positive number");
-      strategy.curve.push_back(value.get<double>());
-    }
-    fields.fail(one.status());
-  }
-  if (!fields.status().ok()) return fields.status();
-  return space;
+  each(fields, "simulated", fields.array("simulated"), [&](JsonReader& object) {
+    SimulatedSpace& space = results.spaces.emplace_back();
+    space.name = object.text("space");
+    space.best_us = us_of(object, "best_us");
+    space.candidates = object.integer("candidates", 1, kMostTokens);
+    space.predicted = object.number("predicted", 0, kMostRegret);
+    each(object, "strategies", object.array("strategies"), [&](JsonReader& strategy) {
+      space.strategies.push_back(
+          {strategy.text("strategy"), strategy.number("tried", 0, kMostRegret),
+           strategy.number("regret", 1, kMostRegret), strategy.number("worst", 1, kMostRegret),
+           strategy.numbers("best_found_over_best", std::numeric_limits<double>::min(), kMostRegret)});
+    });
+  });
 }
 
-Result<SimulationResults> simulation_from(const json& object, const std::string& name) {
-  JsonFields fields(object, name);
-  SimulationResults results{.source = name};
-  const json& spaces = fields.array("simulated");
-  if (!fields.status().ok()) return fields.status();
-  for (std::size_t i = 0; i < spaces.size(); ++i) {
-    SPARSMITH_ASSIGN_OR_RETURN(SimulatedSpace space, simulated_space_from(spaces[i], fields.place("simulated", i)));
-    results.spaces.push_back(std::move(space));
-  }
-  return results;
+// Adds the results that `read` makes of the object.
+template <class Results>
+Status add(const json& object, const std::string& name, std::vector<Results>& all,
+           void (*read)(JsonReader& fields, Results& results)) {
+  JsonReader fields(object, name);
+  Results results{.source = name};
+  read(fields, results);
+  if (fields.status().ok()) all.push_back(std::move(results));
+  return fields.status();
 }
 
 bool is_cell(const json& value) { return value.is_object() && value.contains("tokens") && value.contains("timing"); }
 
-Result<TuningResults> cells_from(std::string_view text, const std::string& name) {
+Status add_cells(std::string_view text, const std::string& name, ReportInputs& inputs) {
   TuningResults results{.source = name};
-  std::size_t line = 0;
-  while (!text.empty()) {
-    ++line;
-    const std::string_view one = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), one.size() + 1));
-    if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const std::string where = fmt::format("{}:{}", name, line);
-    const auto cell = parse_json(one);
+  std::size_t number = 0;
+  for (const std::string_view line : split(text, "\n")) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const std::string where = fmt::format("{}:{}", name, number);
+    const auto cell = parse_json(line);
     if (!cell.ok() || !is_cell(*cell))
       return invalid_input(where + ": is no JSON object with \"tokens\" and \"timing\"");
-    SPARSMITH_RETURN_IF_ERROR(add_cell(*cell, where, results));
+    JsonReader fields(*cell, where);
+    ResultCase& one = results.cases.emplace_back();
+    read_weight(fields, "weight", "rows", "cols", one);
+    read_choice(fields, one);
+    one.weight = fields.text_or("source", one.weight);
+    one.cublas_us = median_or_none(fields, "cublas");
+    one.cusparse_us = median_or_none(fields, "cusparse");
+    results.device = fields.text_or("device", results.device);
+    if (!fields.status().ok()) return fields.status();
   }
-  return results;
+  inputs.results.push_back(std::move(results));
+  return {};
 }
 
 }  // namespace
 
 Status add_report_json(std::string_view text, const std::string& name, ReportInputs& inputs) {
-  const std::string_view first_line = text.substr(0, text.find('\n'));
-  const auto first = parse_json(first_line);
-  if (first.ok() && is_cell(*first)) {
-    SPARSMITH_ASSIGN_OR_RETURN(TuningResults results, cells_from(text, name));
-    inputs.results.push_back(std::move(results));
-    return {};
-  }
+  const auto first = parse_json(text.substr(0, text.find('\n')));
+  if (first.ok() && is_cell(*first)) return add_cells(text, name, inputs);
   const auto parsed = parse_json(text);
   if (!parsed.ok()) return parsed.status().annotate(name + ": is neither JSON nor JSON lines");
-  const json& object = *parsed;
-  if (object.is_object() && object.contains("history")) {
-    SPARSMITH_ASSIGN_OR_RETURN(PerformanceHistory history, history_from(object, name));
-    inputs.histories.push_back(std::move(history));
-    return {};
-  }
-  if (object.is_object() && object.contains("break_even")) {
-    SPARSMITH_ASSIGN_OR_RETURN(BreakEvenResults results, break_even_from(object, name));
-    inputs.break_evens.push_back(std::move(results));
-    return {};
-  }
-  if (object.is_object() && object.contains("simulated")) {
-    SPARSMITH_ASSIGN_OR_RETURN(SimulationResults results, simulation_from(object, name));
-    inputs.simulations.push_back(std::move(results));
-    return {};
-  }
-  if (!object.is_object() || !object.contains("weights")) {
+  const auto has = [&](const char* key) { return parsed->is_object() && parsed->contains(key); };
+  if (has("history")) return add(*parsed, name, inputs.histories, read_history);
+  if (has("break_even")) return add(*parsed, name, inputs.break_evens, read_break_evens);
+  if (has("simulated")) return add(*parsed, name, inputs.simulations, read_simulation);
+  if (!has("weights")) {
     return invalid_input(name +
                          ": holds none of what a report is made of: \"weights\" of analyze, tune or bench, "
-                         "\"break_even\", \"simulated\", "
-                         "\"history\", or lines of cells");
+                         "\"break_even\", \"simulated\", \"history\", or lines of cells");
   }
-  if (object.contains("device")) {
-    SPARSMITH_ASSIGN_OR_RETURN(TuningResults results, run_from(object, name));
-    inputs.results.push_back(std::move(results));
-    return {};
-  }
-  SPARSMITH_ASSIGN_OR_RETURN(LayerAnalysis analysis, analysis_from(object, name));
-  inputs.analyses.push_back(std::move(analysis));
-  return {};
+  return has("device") ? add(*parsed, name, inputs.results, read_run)
+                       : add(*parsed, name, inputs.analyses, read_analysis);
 }
 
 }  // namespace sparsmith::tools

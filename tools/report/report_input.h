@@ -1,4 +1,4 @@
-// What `sparsmith report` reads: JSON that this program and bench/cells.py write.
+// The input of `sparsmith report`: JSON from this program and from bench/cells.py.
 #pragma once
 
 #include <string>
@@ -9,14 +9,13 @@
 
 namespace sparsmith::tools {
 
-// Adds what `text` holds to `inputs`. It is told apart by its keys:
+// Adds the results in `text` to `inputs`. The keys identify the kind:
 //   {"weights": [...]}                       of `analyze --json`
 //   {"device": ..., "weights": [...]}        of `tune --json` and `bench --json`
 //   {"tokens": ..., "timing": ...} a line    of bench/cells.py
 //   {"history": [...]}                       performance over commits (docs/report.md)
-// Keys that are not needed may be missing, and unknown ones are passed over. `name`: of the file, in messages and
-// titles.
-//   Error: kInvalidInput with the place of what is wrong; `inputs` then stays as it is.
+// Optional keys may be missing, and unknown keys are ignored. `name`: the file's name in messages and titles.
+//   Error: kInvalidInput with the place; `inputs` is then unchanged.
 Status add_report_json(std::string_view text, const std::string& name, ReportInputs& inputs);
 
 }  // namespace sparsmith::tools

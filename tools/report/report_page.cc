@@ -1,17 +1,67 @@
 #include "tools/report/report_page.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
-#include "tools/report/analysis_figures.h"
-#include "tools/report/break_even_figures.h"
-#include "tools/report/history_figures.h"
-#include "tools/report/simulation_figures.h"
-#include "tools/report/suite_figures.h"
-#include "tools/report/tuning_figures.h"
+#include "base/file.h"
+#include "tools/report/report_input.h"
+#include "tools/report/sections.h"
+#include "tools/report/speedups.h"
 
 namespace sparsmith::tools {
 namespace {
+
+constexpr std::size_t kSparklineWidth = 48;
+
+std::string speedup_lines(const TuningResults& results) {
+  std::map<std::int64_t, std::vector<double>> by_tokens;
+  std::vector<double> all;
+  for (const ResultCase& one : results.cases) {
+    if (!one.measured || one.speedup() <= 0) continue;
+    by_tokens[one.tokens].push_back(one.speedup());
+    all.push_back(one.speedup());
+  }
+  if (all.empty())
+    return fmt::format("{}: {} choices, none measured beside dense\n", results.source, results.cases.size());
+  std::vector<std::string> means;
+  for (const auto& [tokens, ratios] : by_tokens)
+    means.push_back(fmt::format("N = {}: {:.2f}x", tokens, geometric_mean(ratios)));
+  return fmt::format("{}: {:.3f}x dense in {} cases (geometric mean); {}\n", results.source, geometric_mean(all),
+                     all.size(), fmt::join(means, ", "));
+}
+
+std::string history_lines(const PerformanceHistory& history) {
+  std::string text;
+  for (const HistorySeries& series : history.series) {
+    if (series.points.empty()) continue;
+    std::vector<double> medians;
+    for (const HistorySeries::Point& point : series.points) medians.push_back(point.median);
+    text += fmt::format("{}  {}  {:.4g} -> {:.4g} {}, {} changes\n", sparkline(medians, kSparklineWidth), series.name,
+                        medians.front(), medians.back(), series.unit, series.changes.size());
+  }
+  return text;
+}
+
+std::string break_even_lines(const BreakEvenResults& results) {
+  std::string text;
+  for (const BreakEvenCase& one : results.cases) {
+    text += fmt::format("{}: break-even for N = {} {}\n", one.name, one.tokens,
+                        one.sparse_at ? fmt::format("at {}{:.1f} %", one.dense_at ? "" : "most ", 100 * *one.sparse_at)
+                                      : "was not reached");
+  }
+  return text;
+}
+
+std::string simulation_lines(const SimulationResults& results) {
+  std::string text;
+  for (const StrategyMean& mean : strategy_means(results)) {
+    text += fmt::format("{}: {:.1f} candidates, {:.3f} of the best recorded in {} spaces\n", mean.name, mean.tried,
+                        mean.regret, mean.spaces);
+  }
+  return text;
+}
 
 // What was measured, by device: times of several devices, and predictions, do not belong into one figure.
 std::map<std::string, std::vector<ResultCase>> measured_by_device(const std::vector<TuningResults>& all) {
@@ -44,6 +94,25 @@ Page report_page(const std::string& title, const ReportInputs& inputs) {
   for (const LayerAnalysis& analysis : inputs.analyses) page.sections.push_back(analysis_section(analysis));
   for (const PerformanceHistory& history : inputs.histories) page.sections.push_back(history_section(history));
   return page;
+}
+
+std::string report_table(const ReportInputs& inputs) {
+  std::string text;
+  for (const LayerAnalysis& analysis : inputs.analyses)
+    text +=
+        fmt::format("{}: {} weights, {} left out\n", analysis.source, analysis.layers.size(), analysis.skipped.size());
+  for (const TuningResults& results : inputs.results) text += speedup_lines(results);
+  for (const BreakEvenResults& results : inputs.break_evens) text += break_even_lines(results);
+  for (const SimulationResults& results : inputs.simulations) text += simulation_lines(results);
+  for (const PerformanceHistory& history : inputs.histories) text += history_lines(history);
+  return text;
+}
+
+Status write_page(const std::string& path, const std::string& title, std::string_view json, const std::string& source) {
+  if (path.empty()) return {};
+  ReportInputs inputs;
+  SPARSMITH_RETURN_IF_ERROR(add_report_json(json, source, inputs));
+  return write_file_atomically(path, html_of(report_page(title, inputs)));
 }
 
 }  // namespace sparsmith::tools

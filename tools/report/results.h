@@ -1,6 +1,7 @@
-// What report pages are made of, as plain data, whichever file or command it comes from.
+// The results for report pages as plain data, from any file or command.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,8 +15,8 @@ namespace sparsmith::tools {
 
 struct AnalyzedLayer {
   std::string name;
-  SparsityStatistics statistics;  // without quantiles of row lengths where it comes from JSON
-  DensityMap map;                 // without cells where the weight was not read
+  SparsityStatistics statistics;  // without quantiles of row lengths when it comes from JSON
+  DensityMap map;                 // without cells when the weight was not read
 };
 
 // The weights of one model file.
@@ -30,12 +31,11 @@ struct LayerAnalysis {
   std::vector<Skipped> skipped{};
 };
 
-// A candidate of one weight at one N, in the order in which they were tried.
+// A candidate that was tried for one weight at one N.
 struct TriedCandidate {
   std::string config;
-  double predicted_us = 0;  // 0: was not predicted
-  double us = 0;            // median; 0: was not timed
-  std::string outcome;      // "timed", "timed in the final", "waiting", or why it was rejected
+  double predicted_us = 0;  // 0: not predicted
+  double us = 0;            // median; 0: not timed
 };
 
 // The choice for one weight at one N, and its peers in the same run. Times are medians in microseconds; 0: not known.
@@ -47,20 +47,17 @@ struct ResultCase {
   std::int64_t nnz = 0;
   double sparsity = 0;
   std::int64_t tokens = 1;
-  std::string family;  // "slots", "panel", ...; "dense" where that stays
-  std::string config;
+  std::string family;     // "slots", "panel", ...; "dense" for a dense choice
   bool measured = false;  // false: predicted
   double us = 0;
-  double q1_us = 0;
-  double q3_us = 0;
   double predicted_us = 0;
   double cublas_us = 0;
   double cusparse_us = 0;
-  double packed_bytes = 0;  // on the GPU, of the packing that it reads; 0: not known
+  double packed_bytes = 0;  // on the GPU, of the choice's packing; 0: not known
   double bytes_moved = 0;
-  double bound_us = 0;   // what the device lets it take: the roofline; 0: not known
+  double bound_us = 0;   // the shortest possible time on the device: the roofline; 0: not known
   std::string bound_by;  // "memory", "tensor cores"
-  // The kernel timed once more, beside builds of it without a part (generator/ablation.h).
+  // The kernel's time, measured again together with builds that lack a part (generator/ablation.h).
   struct Ablation {
     double full_us = 0;
     double no_decode_us = 0;
@@ -71,8 +68,12 @@ struct ResultCase {
   std::vector<TriedCandidate> tried;
 
   bool dense() const { return family == "dense"; }
-  // The faster of the libraries that were measured; 0 without any.
-  double best_peer_us() const;
+  // cuBLAS time / our time; 0: not known.
+  double speedup() const { return us > 0 && cublas_us > 0 ? cublas_us / us : 0; }
+  // The time of the faster library; 0: no library was measured.
+  double best_peer_us() const {
+    return cublas_us <= 0 || cusparse_us <= 0 ? std::max(cublas_us, cusparse_us) : std::min(cublas_us, cusparse_us);
+  }
 };
 
 // Bytes of a weight on the GPU.
@@ -84,25 +85,25 @@ struct WeightBytes {
   double cusparse = 0;  // 0: not known
 };
 
-// What one file or run of `tune`, `bench` or bench/cells.py says.
+// The results of one file or run of `tune`, `bench` or bench/cells.py.
 struct TuningResults {
   std::string source;
   std::string device{};
   double memory_bandwidth = 0;  // bytes/s; 0: not known
   std::vector<ResultCase> cases{};
   std::vector<WeightBytes> bytes{};
-  std::map<std::string, double> seconds{};     // by what they went into
+  std::map<std::string, double> seconds{};     // by purpose
   std::map<std::string, double> cuts{};        // candidates that a rule left out, by rule
   std::map<std::string, double> rejections{};  // candidates that failed, by reason
 };
 
-// From which sparsity on a sparse kernel is chosen, for weights drawn alike and one N.
+// The sparsity from which a sparse kernel is chosen, for one way of drawing weights and one N.
 struct BreakEvenCase {
-  std::string name;  // of the operator and how weights are drawn: "spmm 4096x4096 ..., uniform"
+  std::string name;  // operator and pattern of weights: "spmm 4096x4096 ..., uniform"
   std::int64_t tokens = 1;
-  std::optional<double> dense_at{};   // highest sparsity at which dense stayed; empty: at none
-  std::optional<double> sparse_at{};  // lowest above it at which it did not; empty: at none
-  bool changes_once = true;           // false: below dense_at it did not stay everywhere
+  std::optional<double> dense_at{};   // highest sparsity with a dense choice; empty: none
+  std::optional<double> sparse_at{};  // lowest sparsity above it with a sparse choice; empty: none
+  bool changes_once = true;           // false: below dense_at there is a sparse choice
   struct Probe {
     double sparsity = 0;
     double us = 0;  // of the choice
@@ -119,20 +120,21 @@ struct BreakEvenResults {
   std::vector<BreakEvenCase> cases{};
 };
 
-// Strategies in recorded search spaces, as `space simulate` has them.
+// A strategy in a recorded search space, from `space simulate`.
 struct SimulatedStrategy {
   std::string name;
   double tried = 0;   // candidates, mean over runs
-  double regret = 1;  // chosen over the best recorded, geometric mean over runs
+  double regret = 1;  // chosen / best recorded, geometric mean over runs
   double worst = 1;
-  std::vector<double> curve{};  // best found over the best recorded, after each candidate
+  std::vector<double> curve{};  // best found / best recorded, after each candidate
+  double packings = 0;          // packings of the candidates, mean over runs; 0: not known
 };
 
 struct SimulatedSpace {
   std::string name;
   double best_us = 0;
   std::int64_t candidates = 0;
-  double predicted = 1;  // the choice of the cost model alone, over the best recorded
+  double predicted = 1;  // choice of the cost model alone / best recorded
   std::vector<SimulatedStrategy> strategies{};
 };
 
@@ -141,24 +143,24 @@ struct SimulationResults {
   std::vector<SimulatedSpace> spaces{};
 };
 
-// One case over commits. Values are times or whatever `unit` says; smaller is better.
+// One case over commits. Values are in `unit`; smaller is better.
 struct HistorySeries {
   std::string name;
   std::string unit = "us";
-  std::string detail{};  // operator, device class, ...: what else tells the case from others; may be empty
+  std::string detail{};  // further parts of the key: operator, device class, ...; may be empty
   struct Point {
     std::string commit;  // a hash, or another short name
     double median = 0;
     double low = 0;  // an interval of the median
     double high = 0;
-    std::string segment;  // the environment; a new one begins where it changes. May be empty.
+    std::string segment;  // the environment; a change of it begins a new segment. May be empty.
   };
   std::vector<Point> points{};  // oldest first
   struct Change {
-    std::size_t at = 0;  // index of the first point behind it
-    double before = 0;   // level, as the method of detection has it
+    std::size_t at = 0;  // index of the first point after the change
+    double before = 0;   // level from the detection method
     double after = 0;
-    std::string accepted;  // the reason given when someone marked it as accepted; empty: nobody did
+    std::string accepted;  // the reason for accepting the change; empty: not accepted
   };
   std::vector<Change> changes{};
 };

@@ -1,4 +1,4 @@
-#include "tools/report/simulation_figures.h"
+#include "tools/report/sections.h"
 
 #include <fmt/format.h>
 
@@ -9,34 +9,28 @@
 namespace sparsmith::tools {
 namespace {
 
-Colour colour_of(std::size_t index) { return static_cast<Colour>(index % kColours); }
-
 Figure curve_figure(const std::vector<StrategyMean>& means) {
-  Figure figure;
-  figure.title = "Best found against candidates tried";
-  figure.caption =
-      "Time of the best candidate that was found over that of the best recorded, geometric mean over all spaces. A "
-      "search that has ended stays where it was.";
-  figure.x = {.label = "candidates tried", .low = 0};
-  figure.y = {.label = "best found / best recorded", .scale = Scale::kLog};
+  Figure figure{.title = "Best found against candidates tried",
+                .caption =
+                    "Time of the best candidate that was found over that of the best recorded, geometric mean over "
+                    "all spaces. A search that has ended stays where it was.",
+                .x = {.label = "candidates tried", .low = 0},
+                .y = {.label = "best found / best recorded", .scale = Scale::kLog},
+                .rules = {{.text = "best recorded", .y = 1}}};
   for (const StrategyMean& mean : means) {
-    Series series{.kind = Series::Kind::kLine, .name = mean.name, .colour = colour_of(figure.series.size())};
+    Series series{.name = mean.name, .colour = colour_of(figure.series.size())};
     for (std::size_t i = 0; i < mean.curve.size(); ++i) {
-      series.x.push_back(static_cast<double>(i + 1));
-      series.y.push_back(mean.curve[i]);
-      series.labels.push_back(fmt::format("{}, {} candidates: {:.3f}", mean.name, i + 1, mean.curve[i]));
+      series.add(i + 1, mean.curve[i], fmt::format("{}, {} candidates: {:.3f}", mean.name, i + 1, mean.curve[i]));
     }
-    if (!series.x.empty()) figure.series.push_back(std::move(series));
+    figure.add(std::move(series));
   }
-  figure.rules.push_back({.text = "best recorded", .y = 1});
   return figure;
 }
 
-HtmlTable space_table(const SimulationResults& results, const std::vector<StrategyMean>& means) {
-  HtmlTable table;
-  table.title = "Chosen over best, each space";
-  table.columns = {{"space"}, {"recorded", true}, {"best us", true}, {"predicted choice", true}};
-  for (const StrategyMean& mean : means) table.columns.push_back({mean.name, true});
+Table space_table(const SimulationResults& results, const std::vector<StrategyMean>& means) {
+  Table table{.title = "Chosen over best, each space",
+              .columns = {"space", ">recorded", ">best us", ">predicted choice"}};
+  for (const StrategyMean& mean : means) table.columns.push_back(">" + mean.name);
   for (const SimulatedSpace& space : results.spaces) {
     std::vector<std::string> row = {space.name, std::to_string(space.candidates), fmt::format("{:.2f}", space.best_us),
                                     fmt::format("{:.3f}", space.predicted)};
@@ -86,16 +80,14 @@ std::vector<StrategyMean> strategy_means(const SimulationResults& results) {
 
 Section simulation_section(const SimulationResults& results) {
   const std::vector<StrategyMean> means = strategy_means(results);
-  Section section;
-  section.title = fmt::format("Searches of recorded spaces: {}", results.source);
-  section.text = fmt::format("{} spaces.", results.spaces.size());
+  Section section{.title = fmt::format("Searches of recorded spaces: {}", results.source),
+                  .text = fmt::format("{} spaces.", results.spaces.size())};
   for (const StrategyMean& mean : means) {
     section.text += fmt::format(" {}: {:.1f} candidates, geometric mean {:.3f} of the best recorded, worst run {:.3f}.",
                                 mean.name, mean.tried, mean.regret, mean.worst);
   }
   if (results.spaces.empty()) return section;
-  Figure curves = curve_figure(means);
-  if (!curves.series.empty()) section.blocks.push_back({.figures = {std::move(curves)}});
+  section.add({.figures = {curve_figure(means)}});
   section.blocks.push_back({.table = space_table(results, means)});
   return section;
 }

@@ -1,4 +1,4 @@
-// What several figures of speed share: names, colours, means, and the cases that belong together.
+// Shared parts of the speed figures: names, colours and means.
 #pragma once
 
 #include <string>
@@ -9,27 +9,25 @@
 
 namespace sparsmith::tools {
 
-// 0 without any.
+// The geometric mean; 0 for an empty list.
 double geometric_mean(const std::vector<double>& ratios);
 
-// "2.31×"
+// "2.31×"; "-" when the ratio is not known.
 std::string times_text(double ratio);
+
+// "4096 × 4096"
+std::string shape_text(std::int64_t rows, std::int64_t cols);
+
+// "1.50 MB"; "-" where the bytes are not known.
+std::string bytes_text(double bytes);
 
 // "layer.weight, 4096 × 4096, 95.0 % zeros, N = 8: slots 2.50 us"
 std::string case_text(const ResultCase& one);
 
-// Families have the same colour in every figure; dense is vermillion.
+// The family of a config: its first word.
+std::string family_of(const std::string& config);
+
+// The colour of a family, the same in every figure; dense is vermillion.
 Colour colour_of_family(const std::string& family);
-
-// Cases of one weight and operator, in ascending order of N.
-struct WeightCases {
-  std::string weight;
-  double sparsity = 0;
-  std::vector<const ResultCase*> cases;
-};
-std::vector<WeightCases> by_weight(const std::vector<ResultCase>& cases);
-
-// At most `most` of `all`, evenly spaced.
-std::vector<WeightCases> evenly(const std::vector<WeightCases>& all, std::size_t most);
 
 }  // namespace sparsmith::tools

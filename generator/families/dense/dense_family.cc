@@ -1,0 +1,137 @@
+#include "generator/families/dense/dense_family.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "generator/device_speed.h"
+#include "generator/kernel_parts.h"
+#include "runtime/dense_matmul.h"
+#include "runtime/tuned_file.h"
+
+namespace sparsmith {
+namespace {
+
+// Fitted to 262 times of cuBLASLt on an H200: 64 x 64 to 32768 x 8192, N = 1 to 512, fp16 and strict fp32. They are met
+// within 7 % (root of the mean square), 28 % at worst, where rows are 64.
+constexpr double kLaunchMicroseconds = 1.7;
+constexpr double kReachedBandwidth = 1.06;    // of a large copy: it only reads
+constexpr double kFirstChainUs = 0.9;         // of a block's loads and sums
+constexpr double kColumnChainUs = 1.42e-3;    // that a column adds to it
+constexpr double kChainColumns = 4096;        // more are cut over blocks
+constexpr double kUnhidden = 0.54;            // of the shorter of chain and memory
+constexpr double kReachedHalfCompute = 0.84;  // of the peak
+constexpr double kReachedFloatCompute = 0.72;
+constexpr double kFloatTokens = 66;     // a tile of them, at least
+constexpr double kFewFloatTokens = 42;  // where there are up to 16
+
+// A kernel behind another one on a stream.
+constexpr double kNextLaunchMicroseconds = 1.5;
+constexpr double kNextReachedBandwidth = 0.96;
+
+// Halves run on tensor cores, strict fp32 does not. A multiply-add is two operations.
+double operations_per_second(const Problem& problem) {
+  const DeviceProperties& device = problem.device;
+  if (problem.spec.type != DataType::kFloat32) return device.tensor_operations_per_second();
+  const double of_an_sm = device.compute_capability >= 90 ? 256 : 128;  // in a clock
+  return of_an_sm * device.sm_count * device.clock_khz * 1e3;
+}
+
+// Tokens whose products are computed.
+double computed_tokens(const Problem& problem) {
+  const auto tokens = static_cast<double>(problem.tokens);
+  if (problem.spec.type != DataType::kFloat32) return tokens;
+  if (problem.tokens == 1) return 0;  // a product with a vector waits for memory alone
+  return problem.tokens <= 16 ? kFewFloatTokens : std::max(tokens, kFloatTokens);
+}
+
+constexpr int kTokensPerThread = 4;
+constexpr const char* kProposal = "proposal";
+
+PlannedKernels with_epilogue(const OperatorSpec& spec) {
+  PlannedKernels kernels;
+  kernels.plan.workspace_bytes = IntegerExpression::of(part_bytes(spec, 1));
+  kernels.plan.steps = {matmul_step(std::string(kDenseArray), IntegerExpression(0))};
+  KernelText text;
+  text.name = "dense_epilogue";
+  text.summary = "runs the epilog on W X, which a dense product left in fp32";
+  text.headers = {"snippets/kernels/dense_epilogue.cuh"};
+  text.parameters = {
+      {"const float*", "product", workspace()}, {"int", "rows", integer(spec.rows)}, {"int", "n", integer("n")}};
+  text.body = "Kernel::run(product, output, rows, n);";
+  const KernelText::Line kernel = {
+      fmt::format("using Kernel = DenseEpilogueKernel<Output, {}, {}, kThreads>", token_major(spec), kTokensPerThread),
+      "token-major, tokens of a thread"};
+  add_finisher(spec, fmt::format("{} * ceil_div(n, {})", spec.rows, kTokensPerThread), kernel, std::move(text),
+               kernels);
+  return kernels;
+}
+
+Result<PlannedKernels> dense_kernels(const Config& config, const Problem& problem, const PackedWeight& /*packed*/) {
+  PlannedKernels kernels;
+  if (DenseMatmul::covers(problem.spec)) {
+    kernels.plan.steps = {matmul_step(std::string(kDenseArray), std::nullopt)};
+  } else {
+    kernels = with_epilogue(problem.spec);
+  }
+  // The first is the library's best guess at any N.
+  PlanStep& product = kernels.plan.steps.front();
+  product.proposal = static_cast<int>(config.at(kProposal));
+  if (product.proposal > 0) product.proposed_for = problem.tokens;
+  return kernels;
+}
+
+double predicted_us(const Config& /*config*/, const Problem& problem, const SparsityStatistics& /*statistics*/) {
+  const double product_us = predicted_dense_us(problem);
+  return DenseMatmul::covers(problem.spec) ? product_us : product_us + predicted_dense_epilogue_us(problem);
+}
+
+}  // namespace
+
+double predicted_dense_us(const Problem& problem) {
+  const auto rows = static_cast<double>(problem.spec.rows);
+  const auto cols = static_cast<double>(problem.spec.cols);
+  const auto tokens = static_cast<double>(problem.tokens);
+  const double bytes = static_cast<double>(size_of(problem.spec.type)) * (rows * cols + tokens * cols + tokens * rows);
+  const double move_us = bytes / (problem.device.memory_bandwidth * kReachedBandwidth) * 1e6;
+  const double reached = problem.spec.type == DataType::kFloat32 ? kReachedFloatCompute : kReachedHalfCompute;
+  const double compute_us =
+      2 * rows * cols * computed_tokens(problem) / (operations_per_second(problem) * reached) * 1e6;
+  const double chain_us = kFirstChainUs + kColumnChainUs * std::min(cols, kChainColumns);
+  return kLaunchMicroseconds + launch_delay_us(problem.device) + std::max({move_us, chain_us, compute_us}) +
+         kUnhidden * std::min(move_us, chain_us);
+}
+
+double predicted_dense_epilogue_us(const Problem& problem) {
+  const auto outputs = static_cast<double>(problem.spec.rows) * static_cast<double>(problem.tokens);
+  const Epilogue& epilogue = problem.spec.epilogue;
+  const double operands = (epilogue.beta ? 1 : 0) + (epilogue.residual ? 1 : 0);
+  const double bytes = outputs * (2.0 * sizeof(float) + operands * static_cast<double>(size_of(problem.spec.type)));
+  return kNextLaunchMicroseconds + bytes / (problem.device.memory_bandwidth * kNextReachedBandwidth) * 1e6;
+}
+
+Result<Candidate> dense_with_epilogue(const OperatorSpec& spec) {
+  PackedWeight packed;
+  packed.packing = kDensePacking;
+  return make_candidate({"dense", {}}, {.spec = spec, .device = typical_device(90)}, packed, with_epilogue(spec));
+}
+
+const Family& dense_family() {
+  static const Family kFamily = {
+      .name = "dense",
+      .is_baseline = true,
+      .multiplied_share = 1,
+      .parameters = {{.name = kProposal,
+                      .abbreviation = "p",
+                      .values = {0, 1, 2, 3, 4, 5, 6, 7},
+                      .meaning = "which of the algorithms that cuBLASLt proposes for the bucket's tokens, best first",
+                      .later = true}},
+      .packing_of_rows = [](const Config&, const Problem&) { return std::string(kDensePacking); },
+      .packs_transposed = false,  // the library transposes
+      .kernels = dense_kernels,
+      .predict = predicted_us,
+  };
+  return kFamily;
+}
+
+}  // namespace sparsmith

@@ -1,0 +1,24 @@
+// The dense family: the device's library multiplies by the weight with all its zeros. If the library's epilogue is not
+// the operator's, one kernel makes Y of W X (snippets/kernels/dense_epilogue.cuh). All other families are compared with
+// this one.
+#pragma once
+
+#include "generator/family.h"
+
+namespace sparsmith {
+
+const Family& dense_family();
+
+// The candidate if the library computes less than the operator: the library's product, which goes to the start of the
+// workspace, and a kernel that applies alpha and the whole epilogue.
+Result<Candidate> dense_with_epilogue(const OperatorSpec& spec);
+
+// Microseconds that cuBLASLt takes for Y = W X with a dense W, cold in cache: the largest of the times for moving the
+// bytes, for the products, and for the chain of loads and sums along K, plus a launch.
+double predicted_dense_us(const Problem& problem);
+
+// Microseconds of the epilogue as a kernel behind the product: W X is written and read in fp32, the epilogue's operands
+// are read, and there is a launch.
+double predicted_dense_epilogue_us(const Problem& problem);
+
+}  // namespace sparsmith

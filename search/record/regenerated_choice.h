@@ -1,0 +1,18 @@
+// Host code for a choice of a tuned file. A tuned file comes from anywhere, so its sources are never compiled for the
+// host: the kernels are generated anew from the choice's config, and only these run in the emulator.
+#pragma once
+
+#include "runtime/tuned_file.h"
+#include "sparsmith/status.h"
+#include "tuner/compile/kernel_compiler.h"
+
+namespace sparsmith {
+
+// The choice as the emulator takes it: the plan, and kernels with newly generated source and without binaries.
+//   weight, spec: the weight of `contents` and its operator that hold `choice`.
+//   Errors: kInvalidInput for a config or a device class that cannot be read; kUnsupported where the generated plan or
+//   the generated sources differ from the stored ones, as those of another version of sparsmith do.
+Result<CompiledCandidate> regenerated_choice(const TunedContents& contents, const TunedWeight& weight,
+                                             const OperatorSpec& spec, const TunedChoice& choice);
+
+}  // namespace sparsmith

@@ -1,0 +1,471 @@
+#include "tests/support/kernel_cases.h"
+
+#include <fmt/format.h>
+
+#include <Eigen/SparseCore>
+#include <algorithm>
+#include <bit>
+
+#include "base/half.h"
+#include "formats/packed_format.h"
+#include "generator/families/panel/panel_family.h"
+#include "generator/families/slots/slots_family.h"
+#include "tests/support/drawn_packings.h"
+#include "tuner/verify/plan_verifier.h"
+
+namespace sparsmith::test {
+namespace {
+
+// Appends a row with `count` nonzeros in distinct drawn columns.
+void add_row(Random& random, CsrMatrix& matrix, std::int64_t count) {
+  std::vector<std::uint32_t> columns;
+  if (count * 2 > matrix.cols) {  // dense: choose which to leave out
+    columns.resize(static_cast<std::size_t>(matrix.cols));
+    for (std::size_t i = 0; i < columns.size(); ++i) columns[i] = static_cast<std::uint32_t>(i);
+    std::shuffle(columns.begin(), columns.end(), random);
+    columns.resize(static_cast<std::size_t>(std::min(count, matrix.cols)));
+  } else {
+    while (static_cast<std::int64_t>(columns.size()) < count) {
+      columns.push_back(static_cast<std::uint32_t>(draw_between(random, 0, matrix.cols - 1)));
+      if (static_cast<std::int64_t>(columns.size()) == count) {
+        std::sort(columns.begin(), columns.end());
+        columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
+      }
+    }
+  }
+  std::sort(columns.begin(), columns.end());
+  for (const std::uint32_t column : columns) {
+    matrix.column_indices.push_back(column);
+    const auto magnitude = static_cast<float>(draw_between(random, 1, 2047)) / 1024.0F;
+    matrix.values.push_back(random() % 2 == 0 ? magnitude : -magnitude);
+  }
+  matrix.row_offsets.push_back(matrix.nnz());
+}
+
+CsrMatrix draw_rows(Random& random, std::int64_t rows, std::int64_t cols,
+                    const std::function<std::int64_t(std::int64_t)>& length) {
+  CsrMatrix matrix;
+  matrix.rows = rows;
+  matrix.cols = cols;
+  for (std::int64_t row = 0; row < rows; ++row) add_row(random, matrix, std::min(length(row), cols));
+  return matrix;
+}
+
+// How many tokens a case may have so that emulating and checking it stays in milliseconds.
+std::int64_t draw_tokens(Random& random, const CsrMatrix& matrix, const Config& config) {
+  static constexpr std::int64_t kChoices[] = {1, 1, 2, 3, 5, 8, 9, 16, 31, 40};
+  const std::int64_t tokens = kChoices[random() % std::size(kChoices)];
+  std::int64_t limit = 40000 / (matrix.nnz() + matrix.rows + matrix.cols + 1);
+  if (config.family == "rows") {  // all threads of a row meet for each of its tokens
+    const std::int64_t threads = config.values.at("shuffle_lanes") * config.values.at("shared_parts");
+    limit = std::min(limit, 100000 / (matrix.rows * threads));
+  }
+  return std::min(tokens, std::max<std::int64_t>(limit, 1));
+}
+
+bool shares_panels(const Config& config) {
+  return config.family == "panel" && PanelConfig(config).input == PanelConfig::Input::kShared;
+}
+
+// Around the tokens of two panels: the second whole, with a token, without any.
+std::int64_t draw_tokens_of_panels(Random& random, DataType type) {
+  const std::int64_t panel = panel_tokens(type);
+  const std::int64_t choices[] = {panel + 1, 2 * panel, 2 * panel + 1, 3 * panel};
+  return choices[random() % std::size(choices)];
+}
+
+bool makes_tiles(const Family& family) {
+  return family.name == "scatter" || family.name == "wgmma" || family.name == "specialized";
+}
+bool needs_16_bits(const Family& family) {
+  return family.name == "bitmap" || family.name == "bsr" || family.name == "two_four" || makes_tiles(family);
+}
+
+// Families that make use of Accumulation::kFp16Chains.
+bool may_chain(const Family& family) { return family.name == "panel" || family.name == "gather"; }
+
+// What some legal rules ask of the pattern, and drawn weights are made to have.
+SparsityStatistics legal_pattern() {
+  SparsityStatistics statistics;
+  statistics.two_four_legal = 1;
+  return statistics;
+}
+
+// Of each aligned group of four columns leaves two nonzeros at most, drawn ones.
+void keep_two_in_four(Random& random, CsrMatrix& matrix) {
+  CsrMatrix kept;
+  kept.rows = matrix.rows;
+  kept.cols = matrix.cols;
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1];) {
+      const std::int64_t first = i;
+      while (i < matrix.row_offsets[row + 1] && matrix.column_indices[i] / 4 == matrix.column_indices[first] / 4) ++i;
+      std::int64_t wanted = std::min<std::int64_t>(i - first, 2);
+      for (std::int64_t at = first; at < i; ++at) {
+        if (draw_between(random, 1, i - at) > wanted) continue;
+        --wanted;
+        kept.column_indices.push_back(matrix.column_indices[at]);
+        kept.values.push_back(matrix.values[at]);
+      }
+    }
+    kept.row_offsets.push_back(kept.nnz());
+  }
+  matrix = std::move(kept);
+}
+
+// False: it is left out. Emulated tensor cores need seconds for a wide matrix, and families that have no index of
+// columns know nothing of 65,536. For them, most wide weights become less wide ones, where every warp still goes round
+// several times, and two in three still have a multiple of any vector; of those for families that make tiles three
+// quarters are left out.
+bool narrow_wide_weight(Random& random, const Family& family, CsrMatrix& matrix) {
+  const auto between = [&](std::int64_t low, std::int64_t high) { return draw_between(random, low, high); };
+  const bool tiles = makes_tiles(family);
+  if (!needs_16_bits(family)) return true;
+  const std::int64_t drawn = between(0, 47);
+  if (drawn < (tiles ? 1 : 4)) return true;
+  if (tiles && drawn >= 12) return false;
+  const std::int64_t cols = 8 * between(250, 750) + (between(1, 3) == 1 ? 1 : 0);
+  matrix = tiles ? draw_rows(random, between(17, 40), cols, [&](auto) { return between(0, 600); })
+                 : draw_rows(random, between(1, 9), cols, [&](auto) { return between(0, 60); });
+  return true;
+}
+
+// Packing parameters change data, not code; the kernel stays the same. The parameter that the kernel was drawn for,
+// `drawn`, keeps its value; where that makes many blocks, which the emulator runs one after another, for the first
+// weight.
+void vary_packing(Random& random, const Family& family, const std::string& drawn, bool first_weight, Config& config) {
+  if (config.family == "rows") {
+    const std::int64_t width = config.values["vector_width"];
+    std::vector<std::int64_t> alignments;
+    for (const std::int64_t alignment : {1, 2, 4, 8})
+      if (alignment >= width) alignments.push_back(alignment);
+    config.values["alignment"] = alignments[random() % alignments.size()];
+  }
+  if (config.family == "two_four" && drawn != "stages") config.values["stages"] = draw_between(random, 1, 4);
+  if (config.family == "bitmap" && drawn != "stages") config.values["stages"] = draw_between(random, 2, 4);
+  // Few parts, so that more of the small matrices have several steps in each.
+  if (config.family == "wgmma" && drawn != "column_parts" && config.values["sum"] == 0 &&
+      config.values["column_parts"] > 1)
+    config.values["column_parts"] = draw_between(random, 2, 3);
+  if (config.family == "gather" && drawn != "sweep_columns" && config.values["sweep_columns"] > 0)
+    config.values["sweep_columns"] = std::vector<std::int64_t>{512, 1024, 2048}[random() % 3];
+  if (config.family == "panel" || config.family == "gather") {
+    for (const Parameter& parameter : family.parameters) {
+      const bool row_parts = parameter.name == "row_parts";
+      if (!row_parts && parameter.name != "segment_length") continue;
+      if (parameter.name == drawn && (!row_parts || first_weight)) continue;
+      // Few blocks: the emulator runs them one after another. Row parts that share a panel are even.
+      const std::size_t least = row_parts && shares_panels(config) ? 1 : 0;
+      const std::size_t most = row_parts ? 4 : parameter.values.size();
+      config.values[parameter.name] = parameter.values[least + random() % (most - least)];
+    }
+  }
+}
+
+// Old Y is not read where beta is 0.
+float beta_of(std::uint64_t seed) {
+  static constexpr float kBetas[] = {0.5F, 0.0F, 1.0F, -1.0F};
+  return kBetas[seed % std::size(kBetas)];
+}
+
+// A few rows that are far longer than all others together: heavy parts, and rows that a block adds up.
+CsrMatrix draw_long_rows(Random& random) {
+  const std::int64_t rows = draw_between(random, 9, 60);
+  const std::int64_t period = draw_between(random, 7, rows);
+  return draw_rows(random, rows, draw_between(random, 1500, 4000),
+                   [&](auto row) { return row % period == 3 ? 1 << 20 : draw_between(random, 0, 12); });
+}
+
+// Whether a parameter of the slots family has a value that makes tiles of 32 nonzeros a lane: only a weight of many
+// gives a warp several.
+bool draws_wide_tiles(const std::string& parameter, std::int64_t value) {
+  return (parameter == "vector_width" && value == 32) ||
+         (parameter == "columns" && value == static_cast<std::int64_t>(SlotColumns::kDelta3));
+}
+
+// A plan asks for no more workspace than its kernels write: the last bytes are not as they were before it ran.
+Status check_workspace(const LaunchPlan& plan, const LaunchBindings& used, Executor& executor) {
+  constexpr std::int64_t kAlignment = 256;
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t bytes, plan.workspace_bytes.evaluate(used.variables));
+  if (bytes == 0) return {};
+  std::vector<std::byte> workspace(static_cast<std::size_t>(bytes));
+  SPARSMITH_RETURN_IF_ERROR(executor.read(workspace, used.workspace));
+  const auto last =
+      std::find_if(workspace.rbegin(), workspace.rend(), [](std::byte b) { return b != std::byte{0xFF}; });
+  const std::int64_t unused = last - workspace.rbegin();
+  if (unused < kAlignment) return {};
+  return internal_error(fmt::format("of {} bytes of workspace the last {} are not used", bytes, unused));
+}
+
+// [features][tokens] of an operand.
+Eigen::MatrixXd drawn_features(const ReferenceProblem& problem, std::string_view name, std::int64_t features) {
+  const DrawnOperand& drawn = problem.operand(name);
+  const bool token_major = problem.spec().layout == Layout::kTokenMajor;
+  Eigen::MatrixXd all(features, problem.tokens());
+  for (std::int64_t feature = 0; feature < features; ++feature) {
+    for (std::int64_t token = 0; token < problem.tokens(); ++token) {
+      const std::int64_t at = token_major ? token * drawn.stride + feature : feature * drawn.stride + token;
+      all(feature, token) = static_cast<double>(drawn.contents.get(at));
+    }
+  }
+  return all;
+}
+
+ReferenceSums eigen_sums_over_tokens(const ReferenceProblem& problem) {
+  const CsrMatrix& matrix = problem.matrix();
+  const Eigen::MatrixXd x = drawn_features(problem, "x", matrix.cols);
+  const Eigen::MatrixXd dy = drawn_features(problem, "dy", matrix.rows);
+  ReferenceSums sums;
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i) {
+      const auto products = dy.row(row).cwiseProduct(x.row(matrix.column_indices[i]));
+      sums.sums.push_back(products.sum());
+      sums.magnitudes.push_back(products.cwiseAbs().sum());
+    }
+  }
+  return sums;
+}
+
+}  // namespace
+
+std::int64_t draw_between(Random& random, std::int64_t low, std::int64_t high) {
+  return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
+}
+
+std::string KernelCase::text() const {
+  return fmt::format("{} x {}, {} nonzeros, N = {}, {}, inputs {}{}; {}", matrix.rows, matrix.cols, matrix.nnz(),
+                     problem.tokens, problem.spec.name(), static_cast<int>(inputs.kind),
+                     small_grid ? ", small grid" : "", config.text() + (programmatic ? ", programmatic" : ""));
+}
+
+std::vector<std::string> kernel_families() {
+  std::vector<std::string> names;
+  for (const auto& each : families())
+    if (!each->is_baseline) names.push_back(each->name);
+  return names;
+}
+
+CsrMatrix draw_weight(Random& random, int kind) {
+  const auto between = [&](std::int64_t low, std::int64_t high) { return draw_between(random, low, high); };
+  switch (kind % kWeightKinds) {
+    case 0: return draw_rows(random, between(1, 40), between(1, 100), [](auto) { return 0; });  // nnz = 0
+    case 1: {                                                                                   // one full row
+      const std::int64_t rows = between(2, 30);
+      const std::int64_t full = between(0, rows - 1);
+      return draw_rows(random, rows, between(30, 900), [&](auto row) { return row == full ? 1 << 20 : 0; });
+    }
+    case 2: return draw_rows(random, 1, between(1, 700), [&](auto) { return between(0, 400); });  // M = 1
+    case 3: return draw_rows(random, between(1, 60), 1, [&](auto) { return between(0, 1); });     // K = 1
+    case 4: return draw_rows(random, between(1, 9), 65536, [&](auto) { return between(0, 60); });
+    case 5: return draw_rows(random, between(1, 9), 65537, [&](auto) { return between(0, 60); });
+    case 6: return draw_rows(random, between(1, 9), 70000, [&](auto) { return between(0, 60); });
+    case 7:
+      return draw_rows(random, between(1, 130), between(2, 130), [&](auto) { return between(0, 1) * between(0, 130); });
+    case 8: return draw_rows(random, 257, 129, [&](auto row) { return row % 3 == 0 ? 0 : between(1, 17); });
+    case 9:
+      return draw_rows(random, between(3, 17), between(300, 1500),
+                       [&](auto) { return between(1, 6) == 1 ? 1200 : between(0, 20); });
+    case 10:  // multiples of any vector
+      return draw_rows(random, 8 * between(4, 9), 8 * between(4, 12), [&](auto) { return between(20, 50); });
+    default: return draw_rows(random, between(2, 65), between(2, 333), [&](auto) { return between(0, 33); });
+  }
+}
+
+bool meets_infinity(const KernelCase& each) {
+  for (std::int64_t row = 0; row < each.matrix.rows; ++row) {
+    const auto begin = each.matrix.column_indices.begin() + each.matrix.row_offsets[row];
+    const auto end = each.matrix.column_indices.begin() + each.matrix.row_offsets[row + 1];
+    if (begin == end || (*begin != 0 && *(end - 1) + 1 != each.matrix.cols)) return true;
+  }
+  return false;
+}
+
+bool stores_infinity(const KernelCase& each) {
+  const std::vector<std::uint32_t>& columns = each.matrix.column_indices;
+  return std::ranges::any_of(columns,
+                             [&](std::uint32_t column) { return column == 0 || column + 1 == each.matrix.cols; });
+}
+
+OperatorSpec draw_operator(Random& random) {
+  OperatorSpec spec;
+  spec.type = static_cast<DataType>(random() % 3);
+  spec.layout = static_cast<Layout>(random() % 2);
+  spec.epilogue.activation = static_cast<Activation>(random() % 4);
+  spec.epilogue.bias = random() % 2 == 0;
+  spec.epilogue.beta = random() % 3 == 0;
+  spec.epilogue.residual = random() % 3 == 0;
+  return spec;
+}
+
+std::optional<Config> draw_config(Random& random, const Family& family, const Problem& problem,
+                                  const std::string& parameter, std::int64_t value) {
+  const std::vector<Parameter> parameters = family.parameters;
+  for (int attempt = 0; attempt < 2000; ++attempt) {
+    Config config{family.name, {}};
+    for (const Parameter& each : parameters)
+      config.values[each.name] = each.name == parameter ? value : each.values[random() % each.values.size()];
+    if (family.check(config, problem, legal_pattern()).ok()) return config;
+  }
+  return std::nullopt;
+}
+
+std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int kernels, int weights, int first) {
+  Random random(seed);
+  std::vector<std::pair<std::string, std::int64_t>> values;  // every value of every parameter, in turn
+  for (const Parameter& parameter : family.parameters)
+    for (const std::int64_t value : parameter.values) values.emplace_back(parameter.name, value);
+  const auto activations = static_cast<int>(random() % 4);
+  std::vector<KernelCase> cases;
+  for (int kernel = first; kernel < first + kernels; ++kernel) {
+    const auto& [parameter, value] = values[static_cast<std::size_t>(kernel) % values.size()];
+    const auto draw_spec = [&] {
+      OperatorSpec drawn = draw_operator(random);
+      while (needs_16_bits(family) && size_of(drawn.type) != 2) drawn = draw_operator(random);
+      if (!family.serves(drawn)) {
+        drawn.kind = OperatorKind::kSddmm;
+        drawn.epilogue = {.beta = drawn.epilogue.beta};
+        return drawn;
+      }
+      drawn.epilogue.activation = static_cast<Activation>((activations + kernel) % 4);  // each in turn, none left out
+      if (may_chain(family) && drawn.type == DataType::kFloat16 && kernel % 3 == 0)
+        drawn.accumulation = Accumulation::kFp16Chains;
+      return drawn;
+    };
+    OperatorSpec spec = draw_spec();
+    std::optional<Config> config;
+    const std::size_t before = cases.size();
+    for (int weight = 0; weight < weights; ++weight) {
+      KernelCase each;
+      each.matrix = draw_weight(random, kernel + weight * 5);
+      each.problem.device = typical_device(90);
+      // Few blocks, which have many rows each: the emulator runs blocks one after another.
+      if (family.name == "slots") each.problem.device.sm_count = static_cast<int>(draw_between(random, 1, 6));
+      if (family.name == "slots" && weight == 0 && draws_wide_tiles(parameter, value)) {
+        each.matrix = draw_rows(random, draw_between(random, 20, 60), draw_between(random, 300, 1500),
+                                [&](auto) { return draw_between(random, 100, 1000); });
+        each.problem.device.sm_count = 1;
+      }
+      if (family.name == "slots" && weight % 5 == 4) each.matrix = draw_long_rows(random);
+      if (each.matrix.cols <= 0) continue;
+      if (each.matrix.cols > 60000 && !narrow_wide_weight(random, family, each.matrix)) continue;
+      if (family.name == "two_four") keep_two_in_four(random, each.matrix);
+      const auto take_spec = [&] {
+        each.problem.spec = spec;
+        each.problem.spec.set_weight(each.matrix.rows, each.matrix.cols, each.matrix.nnz());
+      };
+      take_spec();
+      if (!config) config = draw_config(random, family, each.problem, parameter, value);
+      // Some operators have no config of this value, whatever the weight.
+      for (int operators = 0; !config && operators < 16; ++operators) {
+        spec = draw_spec();
+        take_spec();
+        config = draw_config(random, family, each.problem, parameter, value);
+      }
+      if (!config || !family.check(*config, each.problem, legal_pattern()).ok()) continue;
+      each.config = *config;
+      vary_packing(random, family, parameter, cases.size() == before, each.config);
+      each.problem.tokens = draw_tokens(random, each.matrix, each.config);
+      if (family.name == "panel" && PanelConfig(*config).pairs() && each.matrix.cols < 10000 && random() % 2 == 0)
+        each.problem.tokens = draw_tokens_of_panels(random, spec.type);
+      if (family.name == "wgmma" && random() % 6 == 0) each.problem.tokens += 64;  // several token tiles
+      each.inputs = {.tokens = each.problem.tokens,
+                     .seed = random(),
+                     .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),
+                     .padding = random() % 2 == 0 ? 0 : draw_between(random, 1, 9)};
+      each.inputs.beta = beta_of(each.inputs.seed);
+      if (spec.kind == OperatorKind::kSpmm && each.inputs.seed / 16 % 4 == 0)
+        each.problem.spec.kind = OperatorKind::kSpmmTransposed;
+      each.small_grid = random() % 3 == 0;
+      each.programmatic = (kernel + weight) % 2 == 0;
+      cases.push_back(std::move(each));
+    }
+  }
+  return cases;
+}
+
+ReferenceSums eigen_sums(const ReferenceProblem& problem) {
+  using SparseMatrix = Eigen::SparseMatrix<double, Eigen::RowMajor, std::int64_t>;
+  const CsrMatrix& matrix = problem.matrix();
+  if (!problem.spec().multiplies_weight()) return eigen_sums_over_tokens(problem);
+  std::vector<Eigen::Triplet<double, std::int64_t>> entries;
+  for (std::int64_t row = 0; row < matrix.rows; ++row)
+    for (std::int64_t i = matrix.row_offsets[row]; i < matrix.row_offsets[row + 1]; ++i)
+      entries.emplace_back(row, matrix.column_indices[i], static_cast<double>(problem.values()[i]));
+  SparseMatrix weight(matrix.rows, matrix.cols);
+  weight.setFromTriplets(entries.begin(), entries.end());
+  const Eigen::MatrixXd x = drawn_features(problem, "x", matrix.cols);
+  const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> sums = weight * x;
+  const SparseMatrix absolute_weight = weight.cwiseAbs();
+  const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> magnitudes =
+      absolute_weight * x.cwiseAbs();
+  return {{sums.data(), sums.data() + sums.size()}, {magnitudes.data(), magnitudes.data() + magnitudes.size()}};
+}
+
+namespace {
+
+// As the family packs it, in the coding of the case.
+Result<PackedWeight> pack_case(const KernelCase& test_case, const Family& family_of_case) {
+  const auto& [matrix, problem, config, inputs, programmatic, coding, small_grid] = test_case;
+  const CsrMatrix weight = multiplied(problem.spec.kind, matrix);
+  if (coding == nullptr) return family_of_case.pack(config, problem, weight);
+  return pack(coded_packing(family_of_case.packing(config, problem), *coding), weight, problem.spec.type);
+}
+
+}  // namespace
+
+std::vector<KernelCase> draw_coded_cases(std::uint64_t seed, int kernels, int weights) {
+  std::vector<KernelCase> cases;
+  const Family& rows = *family("rows");
+  for (KernelCase& each : draw_cases(rows, seed, kernels, weights)) {
+    if (each.config.at("split_length") > 0 || each.config.at("vector_width") == 1) continue;
+    each.coding = &codings()[cases.size() % codings().size()];
+    const Result<CsrMatrix> decoded = unpack(pack_case(each, rows).value());
+    each.matrix = multiplied(each.problem.spec.kind, decoded.value());
+    cases.push_back(std::move(each));
+  }
+  return cases;
+}
+
+Result<Candidate> generate_case(const KernelCase& test_case, PackedWeight& packed, std::optional<Ablation> without) {
+  const Family* family_of_case = family(test_case.config.family);
+  SPARSMITH_RETURN_IF_ERROR(
+      family_of_case->check(test_case.config, test_case.problem, compute_statistics(test_case.matrix)));
+  SPARSMITH_ASSIGN_OR_RETURN(packed, pack_case(test_case, *family_of_case));
+  SPARSMITH_ASSIGN_OR_RETURN(
+      Candidate candidate,
+      without ? generate_without(*without, *family_of_case, test_case.config, test_case.problem, packed)
+              : family_of_case->generate(test_case.config, test_case.problem, packed));
+  launch_programmatically(candidate.plan, test_case.programmatic);
+  if (test_case.small_grid) {
+    // Kernels stride over their grid, so any smaller one is right as well; panels and slots do so over its y alone.
+    for (PlanStep& step : candidate.plan.steps) {
+      if (step.kernel.starts_with("rows_")) step.grid = {1, 1, 1};
+      for (const char* cut : {"bitmap_", "wgmma_", "specialized_", "two_four_"})  // whose parts of K are the grid's z
+        if (step.kernel.starts_with(cut)) step.grid = {1, 1, step.grid[2]};
+      if (step.kernel.starts_with("scatter_")) step.grid = step.cluster;
+      for (const char* whole : {"bsr_", "gather_", "sampled_"})
+        if (step.kernel.starts_with(whole)) step.grid = {1, 1, 1};
+      if (step.kernel.starts_with("panel_") || step.kernel.starts_with("slots_")) step.grid[1] = step.cluster[1];
+    }
+  }
+  return candidate;
+}
+
+Status run_case(const KernelCase& test_case, Executor& executor, const ImageOf& image_of) {
+  PackedWeight packed;
+  SPARSMITH_ASSIGN_OR_RETURN(const Candidate candidate, generate_case(test_case, packed));
+  for (const KernelSource& kernel : candidate.kernels) {
+    SPARSMITH_ASSIGN_OR_RETURN(const KernelImage image, image_of(kernel));
+    SPARSMITH_RETURN_IF_ERROR(executor.load(image));
+  }
+  ReferenceProblem problem(test_case.matrix, test_case.problem.spec, test_case.inputs);
+  problem.set_sums(eigen_sums(problem));
+  SPARSMITH_ASSIGN_OR_RETURN(const auto verifier, PlanVerifier::create(executor, problem));
+  SPARSMITH_ASSIGN_OR_RETURN(DevicePacking packing, DevicePacking::upload(executor, std::move(packed)));
+  SPARSMITH_ASSIGN_OR_RETURN(const Verification verification, verifier->verify(candidate.plan, packing));
+  if (!verification.ok) return internal_error("wrong output: " + verification.reason);
+  SPARSMITH_ASSIGN_OR_RETURN(const LaunchBindings used, verifier->bindings(candidate.plan, packing));
+  return check_workspace(candidate.plan, used, executor);
+}
+
+}  // namespace sparsmith::test

@@ -1,0 +1,79 @@
+#include "tests/support/value_writer_cases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "formats/packed_format.h"
+#include "formats/places.h"
+#include "generator/value_writer.h"
+#include "tests/support/drawn_packings.h"
+#include "tuner/verify/device_packing.h"
+#include "tuner/verify/element_buffer.h"
+
+namespace sparsmith::test {
+namespace {
+
+void draw_values(Random& random, DataType type, CsrMatrix& matrix) {
+  for (float& value : matrix.values)
+    value = random() % 8 == 0 ? 0.0F : rounded(static_cast<float>(random() % 4096) / 512 - 4, type);
+}
+
+// Empty where the device holds `packed`.
+Result<std::string> difference(Executor& executor, const DevicePacking& device, const PackedWeight& packed) {
+  const std::vector<LaunchBindings::Packed> bindings = device.bindings();
+  for (const PackedArray& array : packed.arrays) {
+    const auto bound = std::ranges::find(bindings, array.name, &LaunchBindings::Packed::name);
+    std::vector<std::byte> held(array.bytes.size());
+    if (!held.empty()) SPARSMITH_RETURN_IF_ERROR(executor.read(held, bound->address));
+    const auto at = std::ranges::mismatch(held, array.bytes).in1 - held.begin();
+    if (at < std::ssize(held)) return fmt::format("array {} differs at byte {}", array.name, at);
+  }
+  return std::string();
+}
+
+}  // namespace
+
+ValueWriterCase draw_value_writer_case(Random& random, std::string_view format) {
+  DrawnPacking drawn = draw_packing(random, format, false).value();
+  const DataType source = random() % 2 == 0 ? drawn.packed.value_type : DataType::kFloat32;
+  return {std::move(drawn.matrix), std::move(drawn.packed), source};
+}
+
+Status run_value_writer_case(ValueWriterCase test_case, Random& random, Executor& executor, const ImageOf& image_of,
+                             const RunPlan& run) {
+  auto& [matrix, packed, source, updates] = test_case;
+  const std::string packing = packed.packing;
+  const DataType type = packed.value_type;
+  SPARSMITH_ASSIGN_OR_RETURN(const Places places, places_of(packing, matrix, type));
+  add_places(places, packed);
+  SPARSMITH_ASSIGN_OR_RETURN(const ValueWriter writer, value_writer(packing, type, source));
+  for (const KernelSource& kernel : writer.kernels) {
+    SPARSMITH_ASSIGN_OR_RETURN(const KernelImage image, image_of(kernel));
+    SPARSMITH_RETURN_IF_ERROR(executor.load(image));
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(const DevicePacking device, DevicePacking::upload(executor, packed));
+  ElementBuffer values(source, std::max<std::int64_t>(1, matrix.nnz()));
+  SPARSMITH_ASSIGN_OR_RETURN(const DeviceAddress address, executor.allocate(values.bytes().size()));
+  LaunchBindings bindings;
+  bindings.packed = device.bindings();
+  bindings.variables.facts = &packed.facts;
+  bindings.operands.set("values", address);
+  std::string found;
+  for (int update = 0; update < updates && found.empty(); ++update) {
+    draw_values(random, type, matrix);
+    for (std::size_t i = 0; i < matrix.values.size(); ++i) {
+      const float value = matrix.values[i];
+      values.set(static_cast<std::int64_t>(i), value == 0.0F && random() % 2 == 0 ? -0.0F : value);
+    }
+    SPARSMITH_RETURN_IF_ERROR(executor.write(address, values.bytes()));
+    SPARSMITH_RETURN_IF_ERROR(run ? run(writer.plan, bindings) : executor.run(writer.plan, bindings));
+    SPARSMITH_ASSIGN_OR_RETURN(const PackedWeight anew, pack(packing, matrix, type));
+    SPARSMITH_ASSIGN_OR_RETURN(found, difference(executor, device, anew));
+    if (!found.empty()) found += fmt::format(" after update {}", update);
+  }
+  SPARSMITH_RETURN_IF_ERROR(executor.free(address));
+  return found.empty() ? Status() : internal_error(packing + ": " + found);
+}
+
+}  // namespace sparsmith::test

@@ -1,0 +1,30 @@
+// New values for drawn packed weights, written by the plans of their packings.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "tests/support/kernel_cases.h"
+
+namespace sparsmith::test {
+
+// Runs the plan and waits. The plan and the addresses of a case stay the same.
+using RunPlan = std::function<Status(const LaunchPlan& plan, const LaunchBindings& bindings)>;
+
+// A weight in a packing of 16-bit or fp32 values.
+struct ValueWriterCase {
+  CsrMatrix matrix;
+  PackedWeight packed;
+  DataType source = DataType::kFloat32;  // of the new values
+  int updates = 10;
+};
+
+ValueWriterCase draw_value_writer_case(Random& random, std::string_view format);
+
+// Puts the weight on the device and writes new values into it, zeros among them, `updates` times: each time the arrays
+// must be those of packing anew.
+//   run: null: the executor. Error: which array differs, and where.
+Status run_value_writer_case(ValueWriterCase test_case, Random& random, Executor& executor, const ImageOf& image_of,
+                             const RunPlan& run = nullptr);
+
+}  // namespace sparsmith::test

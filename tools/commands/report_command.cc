@@ -1,0 +1,86 @@
+// `sparsmith report`: any number of results as one page.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "matrix/model_analysis.h"
+#include "tools/command.h"
+#include "tools/output_files.h"
+#include "tools/print.h"
+#include "tools/report/file_results.h"
+#include "tools/report/report_input.h"
+#include "tools/report/report_page.h"
+
+namespace sparsmith::tools {
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::string output;
+  std::string title = "sparsmith report";
+  std::uint64_t seed = 0;
+  std::int64_t max_memory = 0;
+  bool force = false;
+  SelectionOptions selection;
+  bool trusted = false;
+};
+
+Status add_weights(const std::string& path, const Options& options, ReportInputs& inputs) {
+  SPARSMITH_ASSIGN_OR_RETURN(const ModelFile file,
+                             ModelFile::open(path, {.seed = options.seed, .max_memory = options.max_memory}));
+  SPARSMITH_ASSIGN_OR_RETURN(const ModelAnalysis analysis, analyzed(file, options.selection));
+  SPARSMITH_ASSIGN_OR_RETURN(inputs.analyses.emplace_back(), layer_analysis(file, analysis));
+  return {};
+}
+
+// The index of a model's shards is JSON too.
+bool is_shard_index(const std::string& path) { return path.ends_with(".safetensors.index.json"); }
+
+Status add_file(const std::string& path, const Options& options, ReportInputs& inputs) {
+  SPARSMITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
+  if ((path.ends_with(".json") || path.ends_with(".jsonl")) && !is_shard_index(path))
+    return add_report_json(file.text(), path, inputs);
+  if (!says_tuned(file.bytes())) return add_weights(path, options, inputs);
+  SPARSMITH_ASSIGN_OR_RETURN(const TunedFile tuned, TunedFile::open(path, {.trusted = options.trusted}));
+  inputs.results.push_back(tuned_results(tuned.contents(), path));
+  return {};
+}
+
+Result<ExitCode> run(const Options& options) {
+  SPARSMITH_RETURN_IF_ERROR(
+      check_outputs(options.files, {{"--output", options.output, OutputKind::kPage}}, options.force));
+  ReportInputs inputs;
+  for (const std::string& file : options.files) {
+    SPARSMITH_RETURN_IF_ERROR(add_file(file, options, inputs));
+  }
+  const std::string html = html_of(report_page(options.title, inputs));
+  SPARSMITH_RETURN_IF_ERROR(write_file_atomically(options.output, html));
+  print("{}{}: {} KiB of {} files\n", report_table(inputs), options.output, html.size() / 1024, options.files.size());
+  return kDone;
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* const command = app.add_subcommand("report", "Make one page of weights, results and histories");
+  command
+      ->add_option(
+          "files", options->files,
+          "Weights, tuned files, and JSON (.json, .jsonl) of analyze, tune, bench, bench/cells.py or a history")
+      ->required();
+  command->add_option("-o,--output", options->output, "The page to write")->required();
+  command->add_flag("--trusted", options->trusted, "Of tuned files of your own: do not check their packed arrays");
+  add_force_option(*command, options->force);
+  add_shown(*command, "--title", options->title, "Of the page");
+  add_selection_options(*command, options->selection);  // of weights files
+  add_max_memory_option(*command, options->max_memory);
+  set_action(*command, action, options, run);
+}
+
+}  // namespace sparsmith::tools

@@ -1,0 +1,107 @@
+// `sparsmith tune`: from a pruned model to a tuned file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "search/record/tuned_output.h"
+#include "tools/command.h"
+#include "tools/commands/tune_json.h"
+#include "tools/commands/tune_settings.h"
+#include "tools/commands/tune_table.h"
+#include "tools/output_files.h"
+#include "tools/print.h"
+#include "tools/report/report_page.h"
+
+namespace sparsmith::tools {
+namespace {
+
+struct Options {
+  TuneSettings settings;
+  std::string output;
+  bool again = false;
+  bool json = false;
+  bool full = false;
+  std::string html;
+  bool force = false;
+};
+
+Status write_output(const Options& options, const TuneOutcome& outcome) {
+  const TuneReport& report = outcome.report;
+  if (report.weights.empty()) return {};
+  const TunedProvenance provenance{.sparsmith_version = SPARSMITH_VERSION,
+                                   .device_class = report.device.device_class(),
+                                   .device_name = report.device.name,
+                                   .driver_version = report.device.driver_version,
+                                   .compiler_version = outcome.compiler_version,
+                                   .timing_policy = options.settings.tuning.timing.name(),
+                                   .source_file = options.settings.file};
+  return write_tuned_file(options.output, tuned_contents(report, provenance));
+}
+
+constexpr const char* kNothingTuned =
+    "no weight was tuned, and no file is written: no weight has enough zeros; is the model pruned? (--min-sparsity)";
+
+// The value of the evidence, in the last line.
+std::string last_line(const TuneOutcome& outcome) {
+  const TuneReport& report = outcome.report;
+  if (report.interrupted) return "interrupted: run the same command again to go on from here";
+  if (report.measured) {
+    return fmt::format("choices are measured on {}{}", report.device.name,
+                       report.complete       ? ""
+                       : report.unjudged > 0 ? "; some candidates were not judged"
+                                             : "; the budget cut the search short, a larger one may find better");
+  }
+  return fmt::format("{}{}choices are predicted for {}, and verified in the emulator; only a run on a GPU measures",
+                     outcome.device_note, outcome.device_note.empty() ? "" : ": ", report.device.device_class());
+}
+
+Result<ExitCode> run(const Options& options) {
+  TuneSettings settings = options.settings;
+  settings.tuning.use_choices = !options.again;
+  std::vector<OutputFile> outputs = outputs_of(options.settings);
+  outputs.push_back({"--output", options.output, OutputKind::kTunedFile});
+  outputs.push_back({"--html", options.html, OutputKind::kPage});
+  SPARSMITH_RETURN_IF_ERROR(check_outputs({options.settings.file}, outputs, options.force));
+  SPARSMITH_ASSIGN_OR_RETURN(const TuneOutcome outcome, run_tuning(settings, options.json));
+  const std::string& unmet = outcome.report.memory.unmet;
+  if (unmet.empty()) SPARSMITH_RETURN_IF_ERROR(write_output(options, outcome));
+  const nlohmann::json json = tuning_json(outcome);
+  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, "Tuning of " + settings.file, json_line(json), settings.file));
+  if (options.json) {
+    print_json(json);
+  } else {
+    const TuneReport& tuned = outcome.report;
+    const std::string table = options.full ? choices_table(tuned) : folded_table(tuned);
+    print("{}{}{}{}{}", model_summary(tuned), table.empty() ? "" : "\n", table, table.empty() ? "" : "\n",
+          run_summary(tuned, options.full));
+    if (!tuned.weights.empty() && unmet.empty()) print("tuned file {}\n", options.output);
+    if (!outcome.cache_path.empty()) print("cache {}\n", outcome.cache_path);
+    print("{}\n", tuned.weights.empty() ? kNothingTuned : last_line(outcome));
+  }
+  if (!unmet.empty()) return unsupported(unmet + "; no tuned file is written");
+  return outcome.report.interrupted || outcome.report.weights.empty() ? kFailed : kDone;
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<Options>();
+  options->settings.tuning.tokens = {1, 8, 32};
+  CLI::App* const command = app.add_subcommand("tune", "Find the best kernel for each weight and write a tuned file");
+  add_tune_options(*command, options->settings);
+  command->add_option("-o,--output", options->output, "The tuned file to write")->required();
+  command
+      ->add_option("--vs", options->settings.tuning.vendors,
+                   "Measure libraries beside dense, which is cublas: cusparse")
+      ->delimiter(',')
+      ->check(CLI::IsMember(kLibraries));
+  command->add_flag("--again", options->again, "Search again where the cache has a choice");
+  command->add_flag("--full", options->full, "Print every weight, config, rejection and skipped tensor");
+  command->add_flag("--json", options->json, "Print the result as JSON");
+  add_page_options(*command, options->html, options->force);
+  set_action(*command, action, options, run);
+}
+
+}  // namespace sparsmith::tools

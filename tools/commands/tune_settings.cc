@@ -1,0 +1,363 @@
+#include "tools/commands/tune_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <thread>
+
+#include "base/log.h"
+#include "generator/family.h"
+#include "search/ablation_timing.h"
+#include "tools/command.h"
+#include "tools/interrupt.h"
+#include "tools/progress.h"
+#include "tuner/compile/compiler_pool.h"
+#include "tuner/worker.h"
+
+namespace sparsmith::tools {
+namespace {
+
+// A finite number with one of the units, in the unit of scale 1; 0 for any other text.
+double number_with_unit(const std::string& text, const std::map<std::string, double>& scales) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto scale = scales.find(std::string(end, text.data() + text.size()));
+  if (error != std::errc() || scale == scales.end()) return 0;
+  return std::isfinite(number * scale->second) ? number * scale->second : 0;
+}
+
+Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
+  if (!settings.dtype.empty()) {
+    tuning.type = data_type_from_short_name(settings.dtype);
+    const bool known = tuning.type && (*tuning.type == DataType::kFloat32 || *tuning.type == DataType::kFloat16 ||
+                                       *tuning.type == DataType::kBFloat16);
+    if (!known) return invalid_argument(fmt::format("--dtype {}: one of fp32, fp16, bf16", settings.dtype));
+  }
+  tuning.kinds.clear();
+  for (const std::string& kind : settings.kinds)
+    tuning.kinds.push_back(operator_kind_of_name(kind).value_or(OperatorKind::kSpmm));
+  tuning.layout = settings.layout == "feature_major" ? Layout::kFeatureMajor : Layout::kTokenMajor;
+  tuning.accumulation = accumulation_of_name(settings.accumulation).value_or(Accumulation::kFp32);
+  SPARSMITH_RETURN_IF_ERROR(take_memory(settings.memory, tuning));
+  tuning.strategy = strategy_of_name(settings.strategy);
+  std::erase(tuning.vendors, kDenseLibrary);
+  if (settings.candidates > 0) {
+    if (tuning.strategy == StrategyKind::kRace)
+      tuning.selection.candidates = settings.candidates;
+    else
+      tuning.most_candidates = static_cast<std::size_t>(settings.candidates);
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(tuning.epilogue, Epilogue::parse(settings.epilogue));
+  if (!settings.budget.empty()) {
+    SPARSMITH_ASSIGN_OR_RETURN(tuning.budget_s, parse_duration(settings.budget));
+  }
+  return {};
+}
+
+Result<SelectionOptions> selection_of(const TuneSettings& settings, const TuneOptions& tuning) {
+  SelectionOptions selection = settings.selection;
+  for (const std::string& text : settings.groups) {
+    SPARSMITH_ASSIGN_OR_RETURN(GroupPattern pattern, parse_group_pattern(text));
+    selection.groups.push_back(std::move(pattern));
+  }
+  selection.transposed = tuning.transpose;
+  selection.converted = tuning.type.has_value();
+  return selection;
+}
+
+// The cache asked for, or the default one; a default one that cannot be had is done without.
+Result<std::optional<Cache>> open_cache(const TuneSettings& settings) {
+  if (settings.no_cache) return std::optional<Cache>();
+  if (!settings.cache.empty()) {
+    SPARSMITH_ASSIGN_OR_RETURN(Cache cache, Cache::open(settings.cache, Cache::Mode::kReadWrite));
+    return std::optional<Cache>(std::move(cache));
+  }
+  std::string notice;
+  auto path = Cache::default_path();
+  auto cache = path.ok() ? Cache::open_or_rebuild(*path, &notice) : Result<Cache>(path.status());
+  if (!notice.empty()) log_warning("{}", notice);
+  if (cache.ok()) return std::optional<Cache>(std::move(*cache));
+  log_warning("without a cache: {}", cache.status().message());
+  return std::optional<Cache>();
+}
+
+struct DevicesChoice {
+  std::vector<std::string> names;  // "cuda:0", "emulator"
+  std::string note;                // why, where the user did not say: to be told at the end
+};
+
+// The devices of a run: those of `asked`, each once; where none is asked for, the first GPU that works, or else the
+// emulator. Error: kInvalidArgument for a name that is neither.
+Result<DevicesChoice> choose_devices(const std::vector<std::string>& asked) {
+  DevicesChoice devices;
+  for (const std::string& name : asked) {
+    if (name != "emulator" && !name.starts_with("cuda:"))
+      return invalid_argument(fmt::format("--device {}: cuda:<number>, or emulator", name));
+    if (std::ranges::find(devices.names, name) != devices.names.end())
+      return invalid_argument(fmt::format("--device names {} twice", name));
+    devices.names.push_back(name);
+  }
+  if (devices.names.size() > 1 && std::ranges::find(devices.names, "emulator") != devices.names.end())
+    return invalid_argument("--device: the emulator measures nothing, and goes together with no other device");
+  if (!devices.names.empty()) return devices;
+  const auto worker = Worker::start({.device = "cuda:0", .program = ""});
+  if (worker.ok()) return DevicesChoice{{"cuda:0"}, ""};
+  if (worker.status().code() == StatusCode::kIoError) return worker.status();  // it says nothing of a GPU
+  log_debug("{}", worker.status().message());
+  return DevicesChoice{{"emulator"}, "no usable GPU (sparsmith doctor says why)"};
+}
+
+// The weights of a model, in its order; a group stands where the first of its members does.
+std::vector<WeightInput> inputs_of(const ModelFile& model, const ModelAnalysis& analysis, bool transposed) {
+  const auto input = [&](std::size_t index, const AnalyzedWeight* analyzed) {
+    WeightInput weight{model.tensors()[index].name, [&model, index] { return model.read(index); }};
+    if (analyzed != nullptr && !transposed) weight.statistics = analyzed->statistics;
+    return weight;
+  };
+  std::map<std::size_t, const WeightGroup*> group_of;
+  for (const WeightGroup& group : analysis.groups) {
+    for (const std::size_t index : group.members) group_of[index] = &group;
+  }
+  std::vector<WeightInput> inputs;
+  std::set<const WeightGroup*> added;
+  for (const AnalyzedWeight& weight : analysis.weights) {
+    const auto found = group_of.find(weight.index);
+    if (found == group_of.end()) {
+      inputs.push_back(input(weight.index, &weight));
+    } else if (added.insert(found->second).second) {
+      WeightInput& group = inputs.emplace_back();
+      group.name = found->second->name;
+      for (const std::size_t index : found->second->members) group.members.push_back(input(index, nullptr));
+    }
+  }
+  return inputs;
+}
+
+std::string bench_command(const TuneSettings& settings) {
+  std::string command = "sparsmith bench " + shell_word(settings.file);
+  const auto add = [&command](const char* option, const std::string& value, const std::string& unless) {
+    if (value != unless) command += fmt::format(" {} {}", option, shell_word(value));
+  };
+  add("--dtype", settings.dtype, "");
+  add("--layout", settings.layout, "token_major");
+  add("--epilogue", settings.epilogue, "none");
+  add("--accumulation", settings.accumulation, "fp32");
+  add("--memory", settings.memory, "1x");
+  if (!settings.devices.empty()) add("--device", settings.devices.front(), "");  // one case goes on one
+  add("--cache", settings.cache, "");
+  for (const std::string& group : settings.groups) add("--group", group, "");
+  if (settings.tuning.transpose) command += " --transpose";
+  if (settings.tuning.timing.programmatic) command += " --programmatic";
+  if (settings.tuning.timing.layers > 0) command += fmt::format(" --layers {}", settings.tuning.timing.layers);
+  if (settings.value_seed != 0) command += fmt::format(" --seed {}", settings.value_seed);
+  return command;
+}
+
+}  // namespace
+
+void add_tune_options(CLI::App& command, TuneSettings& settings) {
+  TuneOptions& tuning = settings.tuning;
+  command
+      .add_option("file", settings.file,
+                  "A Hugging Face folder, .safetensors, the .json index of its shards, .smtx, .mtx, .npz or .npy")
+      ->required();
+  add_shown(command, "--tokens", tuning.tokens, "Numbers of tokens N, ascending: 1,8,64")
+      ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()}));
+  command.add_option("--calls", tuning.calls, "How often each N is run: weighs them where one packing serves all")
+      ->delimiter(',');
+  add_shown(command, "--operator", settings.kinds,
+            "spmm: W X; spmm_transposed: W^T X, a layer's gradient of its input from that of its output; sddmm: "
+            "dY X^T where W has elements, the gradient of W. Several keep within one bound of memory; --epilogue is "
+            "of spmm then")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"spmm", "spmm_transposed", "sddmm"}));
+  command.add_option("--dtype", settings.dtype, "fp32, fp16 or bf16; default: the type of each weight");
+  add_shown(command, "--layout", settings.layout, "Of activations: token_major X[N][K], or feature_major X[K][N]")
+      ->check(CLI::IsMember({"token_major", "feature_major"}));
+  add_shown(command, "--epilogue", settings.epilogue, "bias, relu, gelu, silu, beta, residual, joined by ','; or none");
+  add_shown(command, "--accumulation", settings.accumulation,
+            "Of fp16 operators: fp32; or fp16_chains, which allows sums of four products at a time in fp16, faster "
+            "by up to 15 % and with twice the error, and infinite beyond 65504")
+      ->check(CLI::IsMember({"fp32", "fp16_chains"}));
+  add_shown(command, "--memory", settings.memory,
+            "GPU memory that tuned weights may take: 1x, each weight at most what it takes dense; 1.5x; or 3GB, all "
+            "together. Within it the least time is searched for, and no N is slower than dense");
+  for (const char* removed : {"--packings", "--objective", "--max-slowdown", "--max-bytes"})
+    command.add_option(removed)->group("")->each([removed](const std::string&) {
+      throw CLI::ValidationError(removed, "there is no such option; give --memory");
+    });
+  add_max_memory_option(command, settings.max_memory);
+  command.add_flag(
+      "--programmatic", tuning.timing.programmatic,
+      "Programmatic dependent launches, from sm_90 on: a kernel loads weights while the one before it ends");
+  command.add_option("--budget", settings.budget, "Time for the whole run: 90s, 10m, 2h; default: none");
+  add_shown(
+      command, "--strategy", settings.strategy,
+      "race: time the best guesses of the cost model, then refine; exhaustive: the whole space, or a random draw of it")
+      ->check(CLI::IsMember({"race", "exhaustive"}));
+  command
+      .add_option(
+          "--candidates", settings.candidates,
+          "Tried at most for each weight and N; the race begins with so many and may try up to 72 more; default: "
+          "32, for exhaustive 1000")
+      ->check(CLI::Range(1, 100000));
+  command.add_flag("!--no-transfer", tuning.transfer,
+                   "Search each weight in full, whatever weights of like statistics have chosen");
+  command.add_option("--record", settings.record,
+                     "Add every space that is searched, with the samples of each candidate, to a .jsonl.gz file");
+  command
+      .add_option("--families", tuning.selection.families, "Kernel families to search: rows,panel; default: every one")
+      ->delimiter(',')
+      ->check(CLI::Validator(
+          [](const std::string& text) { return family(text) != nullptr ? "" : "there is no family " + text; }, "NAME"));
+  command
+      .add_option(
+          "--device", settings.devices,
+          "cuda:0, or emulator; cuda:0,cuda:1,... share the weights; default: the first GPU, or else predictions "
+          "checked in the emulator")
+      ->delimiter(',');
+  command
+      .add_option("--arch", tuning.architectures,
+                  "Further architectures to compile the choices for: sm_80,sm_90,sm_100")
+      ->delimiter(',')
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return text.starts_with("sm_") ? "" : text + " is no architecture, as sm_90 is";
+          },
+          "sm_NN"));
+  command.add_option("--cache", settings.cache, "The cache file; default: $XDG_CACHE_HOME/sparsmith/cache.db");
+  command.add_flag("--no-cache", settings.no_cache, "Neither read nor write a cache")->excludes("--cache");
+  command.add_flag("--transpose", tuning.transpose, "Tune the transposed weights");
+  add_selection_options(command, settings.selection);
+  command
+      .add_option("--group", settings.groups,
+                  "NAME:MEMBER,MEMBER,...: weights with one input, tuned and run as one; a * in each member makes a "
+                  "group a layer, as in qkv:*.q_proj.weight,*.k_proj.weight,*.v_proj.weight; may be repeated")
+      ->allow_extra_args(false);
+  add_shown(command, "--seed", settings.value_seed, "Of the values of patterns that have none");
+  add_shown(command, "--threads", tuning.compile_threads, "Of the compile pool; 0: one a core");
+  add_shown(command, "--searches", tuning.searches_per_device,
+            "Weights that a GPU searches at once: one is timed while another waits for its kernels; one at a time "
+            "with --budget or --record, and where 16 GiB for each are not there")
+      ->check(CLI::Range(1, 8));
+}
+
+std::vector<OutputFile> outputs_of(const TuneSettings& settings) {
+  std::string cache = settings.cache;
+  if (cache.empty() && !settings.no_cache) {
+    const auto path = Cache::default_path();
+    if (path.ok()) cache = *path;
+  }
+  return {{"--cache", settings.no_cache ? "" : cache, OutputKind::kCache},
+          {"--record", settings.record, OutputKind::kRecords}};
+}
+
+std::string shell_word(const std::string& text) {
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("_-./=:,@%+").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, plain)) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+Status take_memory(const std::string& text, TuneOptions& tuning) {
+  constexpr double kMost = 1e15;
+  constexpr double kMostTimesDense = 16;
+  const double times = number_with_unit(text, {{"x", 1}});
+  const double bytes = number_with_unit(text, {{"B", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}});
+  if (times > 0 && times <= kMostTimesDense) {
+    tuning.memory = times;
+  } else if (bytes >= 1 && bytes <= kMost) {
+    tuning.model_bytes = static_cast<std::int64_t>(bytes);
+  } else {
+    return invalid_argument(fmt::format(
+        "--memory {}: give a multiple of dense for each weight, as 1x or 1.5x, and at most {}x, or bytes for "
+        "the model, as 500MB or 3GB",
+        text, kMostTimesDense));
+  }
+  return {};
+}
+
+Result<double> parse_duration(const std::string& text) {
+  const double seconds = number_with_unit(text, {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}});
+  if (seconds > 0) return seconds;
+  return invalid_argument(fmt::format("\"{}\" is no duration, as 90s, 10m or 1.5h are", text));
+}
+
+Result<TuneOutcome> with_tuner(const TuneSettings& settings, bool quiet, const RunWithTuner& run) {
+  TuneOptions tuning = settings.tuning;
+  SPARSMITH_RETURN_IF_ERROR(complete_options(settings, tuning));
+  TuneOutcome outcome;
+  outcome.timing_policy = tuning.timing.name();
+  outcome.command = bench_command(settings);
+  TuneResources resources;
+  SPARSMITH_ASSIGN_OR_RETURN(const DevicesChoice devices, choose_devices(settings.devices));
+  outcome.device_note = devices.note;
+  for (const std::string& name : devices.names)
+    resources.workers.push_back(worker_factory({.device = name, .program = "", .interrupted_at = interrupted_at}));
+  CompilerPool::Options pool;
+  pool.interrupted_at = interrupted_at;
+  const auto compiler = CompilerPool::open(pool);
+  if (compiler.ok()) {
+    resources.compiler = compiler->get();
+    outcome.compiler_version = (*compiler)->version();
+  } else if (devices.names.front() != "emulator" || compiler.status().code() != StatusCode::kNoDevice) {
+    return compiler.status();  // only a missing libnvrtc is something to go on without
+  } else {
+    log_warning("the tuned file will hold no binaries: {}", compiler.status().message());
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(std::optional<Cache> cache, open_cache(settings));
+  if (cache) {
+    resources.cache = &*cache;
+    outcome.cache_path = cache->path();
+  }
+  resources.program_version = SPARSMITH_VERSION;
+  resources.interrupted = interrupted;
+  if (!settings.record.empty())
+    resources.record = [&](const RecordedSpace& space) { return append_space(settings.record, space); };
+  ProgressDisplay display(quiet);
+  resources.progress = [&](const TuneProgress& progress) { display.update(progress); };
+  resources.weight_is_done = [&](const WeightResult& weight) { display.weight_is_done(weight); };
+
+  catch_interrupts();
+  SPARSMITH_ASSIGN_OR_RETURN(outcome.report, run(tuning, resources));
+  if (cache && cache->damaged() > 0)
+    log_warning("{}: {} damaged rows were dropped from the cache", cache->path(), cache->damaged());
+  return outcome;
+}
+
+Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
+  TuneOptions options = settings.tuning;
+  SPARSMITH_RETURN_IF_ERROR(complete_options(settings, options));
+  SPARSMITH_ASSIGN_OR_RETURN(
+      const ModelFile model,
+      ModelFile::open(settings.file, {.seed = settings.value_seed, .max_memory = settings.max_memory}));
+  const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  SPARSMITH_ASSIGN_OR_RETURN(const SelectionOptions selection, selection_of(settings, options));
+  SPARSMITH_ASSIGN_OR_RETURN(const ModelAnalysis analysis, analyze_model(model, selection, threads));
+  const auto weights = inputs_of(model, analysis, options.transpose);
+  SPARSMITH_ASSIGN_OR_RETURN(
+      TuneOutcome outcome, with_tuner(settings, quiet, [&](const TuneOptions& tuning, const TuneResources& resources) {
+        auto report = tune(weights, tuning, resources);
+        if (!settings.ablation || !report.ok()) return report;
+        const Status ablated = time_ablations(weights, tuning, resources, *report);
+        if (!ablated.ok()) log_warning("kernels were not timed without their parts: {}", ablated.message());
+        return report;
+      }));
+  for (const SkippedTensor& tensor : analysis.skipped) outcome.report.skipped.push_back({tensor.name, tensor.reason});
+  return outcome;
+}
+
+}  // namespace sparsmith::tools

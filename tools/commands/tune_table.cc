@@ -1,0 +1,295 @@
+#include "tools/commands/tune_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "generator/family.h"
+
+namespace sparsmith::tools {
+namespace {
+
+struct Sums {
+  double us = 0;
+  double dense_us = 0;
+  bool dense_known = true;
+  std::int64_t choices = 0;
+  std::int64_t dense = 0;  // of them
+
+  void add(const BucketChoice& bucket) {
+    us += bucket.us();
+    dense_us += bucket.dense_us;
+    dense_known = dense_known && bucket.dense_us > 0;
+    ++choices;
+    dense += bucket.is_baseline() ? 1 : 0;
+  }
+  double known_dense_us() const { return dense_known ? dense_us : 0; }
+};
+
+// "layers.*.mlp.weight" of "layers.12.mlp.weight".
+std::string starred(const std::string& name) {
+  std::string text;
+  bool number = false;
+  for (const char c : name) {
+    const bool digit = c >= '0' && c <= '9' && (number || text.empty() || text.back() == '.' || text.back() == '_');
+    if (digit && !number) text += '*';
+    if (!digit) text += c;
+    number = digit;
+  }
+  return text;
+}
+
+// "weights above 30.0 % are taken" of "0.1 % of it is zero; weights above 30.0 % are taken".
+std::string without_figures(const std::string& reason) {
+  const std::size_t end = reason.find("; ");
+  const bool begins_with_figure = !reason.empty() && reason[0] >= '0' && reason[0] <= '9';
+  return begins_with_figure && end != std::string::npos ? reason.substr(end + 2) : reason;
+}
+
+// Weights of one shape whose names differ in numbers alone, at one N.
+struct Layers {
+  std::string name;   // with * for the numbers
+  std::string first;  // the name of the first weight
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t tokens = 0;
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;
+  std::int64_t dense_bytes = 0;
+  Sums sums{};
+  double least_zeros = 1;
+  double most_zeros = 0;
+  std::map<std::string, int> families{};  // weights of each
+
+  void add(const WeightResult& weight, const BucketChoice& bucket) {
+    const PackedWeight* const packed = weight.packing_of(bucket);
+    ++count;
+    bytes += packed == nullptr ? 0 : packed->bytes();
+    dense_bytes += weight.dense_bytes();
+    sums.add(bucket);
+    least_zeros = std::min(least_zeros, weight.sparsity);
+    most_zeros = std::max(most_zeros, weight.sparsity);
+    ++families[family_title(bucket.candidate.config)];
+  }
+  std::string zeros() const {
+    const std::string least = fmt::format("{:.0f}", 100 * least_zeros);
+    const std::string most = fmt::format("{:.0f}", 100 * most_zeros);
+    return least == most ? least + " %" : fmt::format("{}-{} %", least, most);
+  }
+  // "slots", or "30 slots, 2 dense".
+  std::string kernels() const {
+    if (families.size() == 1) return families.begin()->first;
+    std::vector<std::pair<int, std::string>> sorted;
+    for (const auto& [family, weights] : families) sorted.emplace_back(-weights, family);
+    std::ranges::sort(sorted);
+    std::string text;
+    for (const auto& [weights, family] : sorted)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", -weights, family);
+    return text;
+  }
+};
+
+// The most frequent first, at most ten.
+std::string tallied(const std::map<std::string, std::int64_t>& counts) {
+  std::vector<std::pair<std::int64_t, std::string>> sorted;
+  for (const auto& [reason, count] : counts) sorted.emplace_back(count, reason);
+  std::ranges::sort(sorted, std::greater<>());
+  std::string text;
+  constexpr std::size_t kShown = 10;
+  for (std::size_t i = 0; i < std::min(kShown, sorted.size()); ++i)
+    text += fmt::format("  {:>6}  {}\n", sorted[i].first, sorted[i].second);
+  if (sorted.size() > kShown) text += fmt::format("  and {} further reasons\n", sorted.size() - kShown);
+  return text;
+}
+
+}  // namespace
+
+std::string ratio_text(double dense_us, double us) {
+  return dense_us > 0 && us > 0 ? fmt::format("{:.2f}x", dense_us / us) : "-";
+}
+
+std::string family_title(const Config& config) {
+  const auto all = config.values.find("all");  // blocks of bsr are stored
+  return config.family == "bsr" && all != config.values.end() && all->second != 0 ? "dense tiles" : config.family;
+}
+
+std::string short_config(const Config& config) {
+  const Family* of = family(config.family);
+  if (of == nullptr) return config.text();
+  std::string text = family_title(config);
+  for (const Parameter& parameter : of->parameters) {
+    const auto found = config.values.find(parameter.name);
+    if (found != config.values.end() && found->second != parameter.values.front())
+      text += fmt::format(" {}{}", parameter.abbreviation, found->second);
+  }
+  return text;
+}
+
+std::string readable_config(const std::string& text) {
+  const auto config = Config::parse(text);
+  const Family* of = config.ok() ? family(config->family) : nullptr;
+  if (of == nullptr) return text;
+  std::string readable = family_title(*config);
+  const char* separator = ": ";
+  for (const Parameter& parameter : of->parameters) {
+    const auto found = config->values.find(parameter.name);
+    if (found == config->values.end()) continue;
+    std::string words = parameter.name;
+    std::ranges::replace(words, '_', ' ');
+    const auto at =
+        static_cast<std::size_t>(std::ranges::find(parameter.values, found->second) - parameter.values.begin());
+    readable += fmt::format("{}{} {}", separator, words,
+                            at < parameter.labels.size() ? parameter.labels[at] : std::to_string(found->second));
+    separator = ", ";
+  }
+  return readable;
+}
+
+std::string short_config(const std::string& text) {
+  const auto config = Config::parse(text);
+  return config.ok() ? short_config(*config) : text;
+}
+
+std::string operator_note(const WeightResult& weight, const BucketChoice& bucket) {
+  if (weight.operators().size() == 1) return "";
+  return fmt::format(" ({})", operator_kind_name(bucket.spec.kind));
+}
+
+std::string skipped_text(const std::vector<std::pair<std::string, std::string>>& skipped, bool full) {
+  std::string text;
+  if (full || skipped.size() <= 3) {
+    for (const auto& [name, reason] : skipped) text += fmt::format("skipped {}: {}\n", name, reason);
+    return text;
+  }
+  std::map<std::string, std::int64_t> counts;
+  for (const auto& [name, reason] : skipped) ++counts[without_figures(reason)];
+  text = fmt::format("skipped {} tensors (--full lists them):", skipped.size());
+  const char* separator = " ";
+  for (const auto& [reason, count] : counts) {
+    text += fmt::format("{}{}: {}", separator, count, reason);
+    separator = " | ";
+  }
+  return text + "\n";
+}
+
+Table choice_table(const TuneReport& report, const std::vector<std::string>& columns, const FurtherCells& further) {
+  Table table{.columns = {"weight", "shape", ">zeros", ">N", "choice", ">GPU bytes", ">us"}};
+  std::ranges::copy(columns, std::back_inserter(table.columns));
+  for (const WeightResult& weight : report.weights) {
+    for (const BucketChoice& bucket : weight.buckets) {
+      const PackedWeight* const packed = weight.packing_of(bucket);
+      table.add(weight.name + operator_note(weight, bucket), fmt::format("{}x{}", weight.rows, weight.cols),
+                percent(weight.sparsity), bucket.tokens, short_config(bucket.candidate.config),
+                packed == nullptr ? "-" : human_bytes(packed->bytes()), fmt::format("{:.2f}", bucket.us()));
+      std::ranges::copy(further(weight, bucket), std::back_inserter(table.rows.back()));
+    }
+  }
+  return table;
+}
+
+std::string choices_table(const TuneReport& report) {
+  const auto further = [](const WeightResult& weight, const BucketChoice& bucket) -> std::vector<std::string> {
+    return {us_text(bucket.dense_us), ratio_text(bucket.dense_us, bucket.us()),
+            bucket.us() > 0 ? fmt::format("{:.0f}", weight.bytes_moved(bucket) / bucket.us() / 1e3) : "-",
+            bucket.evidence + (bucket.cached ? ", cached" : "") + (bucket.complete ? "" : ", cut short")};
+  };
+  const Table table = choice_table(report, {">dense us", ">speedup", ">GB/s", "evidence"}, further);
+  return table.rows.empty() ? "" : table.plain();
+}
+
+std::string folded_table(const TuneReport& report) {
+  std::vector<Layers> all;  // in the order of the model
+  for (const WeightResult& weight : report.weights) {
+    for (const BucketChoice& bucket : weight.buckets) {
+      const std::string name = starred(weight.name) + operator_note(weight, bucket);
+      const auto same = [&](const Layers& each) {
+        return each.name == name && each.rows == weight.rows && each.cols == weight.cols &&
+               each.tokens == bucket.tokens;
+      };
+      auto layers = std::ranges::find_if(all, same);
+      if (layers == all.end())
+        layers = all.insert(all.end(), {name, weight.name, weight.rows, weight.cols, bucket.tokens});
+      layers->add(weight, bucket);
+    }
+  }
+  Table table{.columns = {"weights", ">layers", "shape", ">zeros", ">N", "kernels", ">MB dense", ">MB", ">us dense",
+                          ">us", ">speedup"}};
+  for (const Layers& layers : all) {
+    const double megabytes = static_cast<double>(layers.bytes) / 1e6;
+    table.add(layers.count == 1 ? layers.first : layers.name, layers.count,
+              fmt::format("{}x{}", layers.rows, layers.cols), layers.zeros(), layers.tokens, layers.kernels(),
+              fmt::format("{:.2f}", static_cast<double>(layers.dense_bytes) / 1e6), fmt::format("{:.2f}", megabytes),
+              us_text(layers.sums.known_dense_us()), fmt::format("{:.2f}", layers.sums.us),
+              ratio_text(layers.sums.known_dense_us(), layers.sums.us));
+  }
+  return table.rows.empty() ? "" : table.plain();
+}
+
+std::string memory_text(const TuneReport& report) {
+  const MemoryUse& use = report.memory;
+  std::string text =
+      fmt::format("GPU memory: {} dense, {} tuned ({:.2f}x)\n", human_bytes(use.dense_bytes), human_bytes(use.bytes),
+                  use.dense_bytes > 0 ? static_cast<double>(use.bytes) / static_cast<double>(use.dense_bytes) : 0.0);
+  if (use.faster.memory > 0) {
+    text += fmt::format("--memory {:g}x would take {} and {:.1f} us for all N together, instead of {:.1f} us\n",
+                        use.faster.memory, human_bytes(use.faster.bytes), use.faster.us, use.us);
+  }
+  return text;
+}
+
+std::string model_summary(const TuneReport& report) {
+  std::map<std::int64_t, Sums> sums;  // by N
+  for (const WeightResult& weight : report.weights)
+    for (const BucketChoice& bucket : weight.buckets) sums[bucket.tokens].add(bucket);
+  if (sums.empty()) return "";
+  Table table{.columns = {">N", ">us dense", ">us tuned", ">speedup", ">us a token", ">faster"}};
+  for (const auto& [tokens, sum] : sums) {
+    table.add(tokens, us_text(sum.known_dense_us()), fmt::format("{:.2f}", sum.us),
+              ratio_text(sum.known_dense_us(), sum.us), fmt::format("{:.2f}", sum.us / static_cast<double>(tokens)),
+              fmt::format("{} of {}", sum.choices - sum.dense, sum.choices));
+  }
+  std::string text = fmt::format("whole model, one call of each of {} weight{}\n{}{}", report.weights.size(),
+                                 report.weights.size() == 1 ? "" : "s", table.plain(), memory_text(report));
+  const auto most = sums.rbegin();
+  if (std::ranges::any_of(sums, [](const auto& each) { return each.second.dense > 0; }))
+    text += "dense kernels stay where no sparse kernel within the memory bound is faster (show --why)\n";
+  return text + fmt::format("N above {0} runs the kernels of N = {0}; add larger N to --tokens where they occur\n",
+                            most->first);
+}
+
+std::string run_summary(const TuneReport& report, bool full) {
+  std::string text = fmt::format(
+      "{} (weight, N) pairs: {} from the cache, {} reused from similar layers; {} configs considered, {} candidates; "
+      "{} kernel requests: {} compiled, {} from the cache, others reused{}\n",
+      report.pairs, report.cached, report.transferred, report.considered, report.candidates, report.kernels.asked,
+      report.kernels.compiled, report.kernels.cache_hits,
+      report.kernels.failed > 0 ? fmt::format("; {} failed", report.kernels.failed) : "");
+  const DeviceSession::Seconds& device = report.device_seconds;
+  text += fmt::format("{:.1f} s{}\n", report.seconds,
+                      report.devices > 1 ? fmt::format(" on {} devices", report.devices) : "");
+  if (full) {
+    text += fmt::format(
+        "device: {:.1f} s sending, {:.1f} reference, {:.1f} verifying, {:.1f} timing, {:.1f} in libraries, {:.1f} "
+        "waiting; beside it: {:.1f} reading, {:.1f} selecting, {:.1f} packing, {:.1f} compiling\n",
+        device.sending, device.reference, device.verifying, device.timing, device.libraries, device.waiting,
+        report.read_seconds, report.select_seconds, report.pack_seconds, report.kernels.compile_seconds);
+  }
+  if (report.worker_restarts > 0)
+    text += fmt::format("the worker was started again {} times\n", report.worker_restarts);
+  if (report.unjudged > 0)
+    text += fmt::format("{} candidates met a fault of the machine and were not judged: run the same command again\n",
+                        report.unjudged);
+  if (report.cache_failures.count > 0) {
+    text += fmt::format("the cache was not written {} times: {}\nthe next run searches the missing choices again\n",
+                        report.cache_failures.count, report.cache_failures.reason);
+  }
+  if (full && !report.rejected.empty()) text += "rejected candidates:\n" + tallied(report.rejected);
+  std::vector<std::pair<std::string, std::string>> skipped;
+  for (const TuneReport::Skipped& tensor : report.skipped) skipped.emplace_back(tensor.name, tensor.reason);
+  text += skipped_text(skipped, full);
+  return text;
+}
+
+}  // namespace sparsmith::tools

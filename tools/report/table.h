@@ -1,0 +1,41 @@
+// A table of texts, for a terminal, Markdown, or a page.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sparsmith::tools {
+
+struct Table {
+  std::string title{};                           // on pages
+  std::vector<std::string> columns;              // titles; one with '>' (">us") is aligned to the right, for numbers
+  std::vector<std::vector<std::string>> rows{};  // as many cells as columns
+
+  template <class... Cells>
+  void add(const Cells&... cells) {
+    rows.push_back({fmt::format("{}", cells)...});
+  }
+
+  // Aligned text. Control characters in a cell are spelled out, so a row is always one line.
+  std::string plain() const;
+  std::string markdown() const;
+};
+
+inline bool is_right(const std::string& column) { return column.starts_with('>'); }
+inline std::string title_of(const std::string& column) { return column.substr(is_right(column) ? 1 : 0); }
+
+// A time as "2.50"; "-" when it is not known.
+std::string us_text(double us);
+// "1.50 MB", "812 B": units are powers of 1000.
+std::string human_bytes(std::int64_t bytes);
+// "95.0 %" of a share.
+std::string percent(double share, int digits = 1);
+
+// One character for each value, from the lowest bar to the highest: "▁▃█". More than `width` values are averaged in
+// groups. Values that are not finite become blanks.
+std::string sparkline(const std::vector<double>& values, std::size_t width);
+
+}  // namespace sparsmith::tools
