@@ -1,5 +1,5 @@
 // The results of earlier runs in one SQLite file: compiled kernels, measurements and choices
-// (docs/cache.md describes the tables).
+// (docs/reference/cache.md describes the tables).
 //
 // Calls from several threads to one Cache run one after another. Any number of processes may use one file at the same
 // time. Every write is committed when its function returns, so a killed process loses only its unfinished write. Losing

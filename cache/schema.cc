@@ -8,7 +8,7 @@
 namespace sparsmith {
 namespace {
 
-// docs/cache.md says what each column means; a change here is a new Cache::kSchemaVersion.
+// docs/reference/cache.md says what each column means; a change here is a new Cache::kSchemaVersion.
 constexpr const char* kTables = R"sql(
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE device (

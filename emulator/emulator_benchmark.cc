@@ -1,5 +1,5 @@
 // What the emulator costs: a compilation, a switch between threads, an instrumented access. Run it after changes to
-// the access callback or the scheduler; docs/emulator.md states the figures.
+// the access callback or the scheduler; docs/internals/emulator.md states the figures.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -26,7 +26,7 @@ struct TunedParameter {
   std::span<const std::int64_t> values;
 };
 
-// A class template (or class) with a role. docs/snippets.md has the other statements of it.
+// A class template (or class) with a role. docs/internals/snippets.md has the other statements of it.
 struct Snippet {
   std::string_view name;  // without its namespace sparsmith
   SnippetRole role = SnippetRole::kKernel;

@@ -11,8 +11,8 @@
 namespace sparsmith {
 namespace {
 
-// docs/performance_history.md describes the columns. A change here is a new PerfStore::kSchemaVersion, with a migration
-// in upgrade(). {id} and the like are types, as Dialect has them.
+// docs/guide/performance_history.md describes the columns. A change here is a new PerfStore::kSchemaVersion, with a
+// migration in upgrade(). {id} and the like are types, as Dialect has them.
 constexpr const char* kTables = R"sql(
 CREATE TABLE meta (key {text} PRIMARY KEY, value {text} NOT NULL) {keyed};
 CREATE TABLE environment (

@@ -1,5 +1,5 @@
-// The performance history in one SQLite file, or in a database of a PostgreSQL server (docs/performance_history.md
-// describes the tables, which are the same).
+// The performance history in one SQLite file, or in a database of a PostgreSQL server
+// (docs/guide/performance_history.md describes the tables, which are the same).
 //
 // One thread at a time may use a PerfStore. Any number of processes may use one history at the same time. Every write
 // is committed when its function returns, so a killed process loses only its unfinished write.

@@ -1,4 +1,5 @@
-// A suite: the cases that `sparsmith perf record SUITE.json` measures (docs/performance_history.md has the format).
+// A suite: the cases that `sparsmith perf record SUITE.json` measures (docs/guide/performance_history.md has the
+// format).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Verdicts on whether a case became slower: four values, and the rules for each (docs/performance_history.md).
+// Verdicts on whether a case became slower: four values, and the rules for each (docs/guide/performance_history.md).
 #pragma once
 
 #include <cstdint>

@@ -62,7 +62,7 @@ Detection detect(bool more) {
   return detection;
 }
 
-// Both tables are in docs/performance_history.md.
+// Both tables are in docs/guide/performance_history.md.
 TEST(Verdict, DetectionAtTheDefaultRounds) {
   const auto found = detect(false).found;
   for (const Noise noise : kNoises) {

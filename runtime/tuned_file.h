@@ -1,5 +1,5 @@
-// The tuned file: packed weights, kernels, launch plans and choices, in one safetensors file. docs/tuned_file.md
-// describes the format.
+// The tuned file: packed weights, kernels, launch plans and choices, in one safetensors file.
+// docs/reference/tuned_file.md describes the format.
 //
 // Contents hold views of arrays, cubins and sources, not copies. A writer's views point to the caller's memory, a
 // reader's views to the mapped file. Plain values, safe to read from any thread.

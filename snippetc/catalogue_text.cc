@@ -53,7 +53,7 @@ std::string cell(std::string_view text) {
 std::string snippet_section(const CataloguedSnippet& snippet) {
   const SnippetFacts& facts = snippet.facts;
   std::string text =
-      fmt::format("### {}\n\n{}\n\n[{}](../{})\n\n", facts.name, snippet.brief, facts.header, facts.header);
+      fmt::format("### {}\n\n{}\n\n[{}](../../{})\n\n", facts.name, snippet.brief, facts.header, facts.header);
   if (!facts.parameters.empty()) {
     text += "| parameter | type | tuned values |\n|---|---|---|\n";
     for (const ParameterFacts& parameter : facts.parameters) {

@@ -9,12 +9,12 @@
 namespace sparsmith::snippetc {
 
 constexpr std::string_view kDataPath = "generator/catalogue_data.inc";
-constexpr std::string_view kPagePath = "docs/snippets.md";
+constexpr std::string_view kPagePath = "docs/internals/snippets.md";
 
 // constexpr tables for generator/catalogue.cc, one statement per line.
 std::string data_text(std::span<const CataloguedSnippet> snippets);
 
-// docs/snippets.md: the catalogue for readers.
+// docs/internals/snippets.md: the catalogue for readers.
 std::string page_text(std::span<const CataloguedSnippet> snippets);
 
 }  // namespace sparsmith::snippetc

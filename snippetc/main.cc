@@ -58,7 +58,7 @@ int update(const std::string& root, bool check) {
 int run(int argc, char** argv) {
   CLI::App app(
       "Reads the snippet headers, checks what they state, and writes generator/catalogue_data.inc and "
-      "docs/snippets.md.");
+      "docs/internals/snippets.md.");
   std::string root = ".";
   bool check = false;
   app.add_option("--root", root, "the repository")->check(CLI::ExistingDirectory)->capture_default_str();

@@ -2,14 +2,14 @@
 """Counts the code of the rooms, and draws and checks which of them includes which.
 
     tests/rooms.py lines [COMMIT]   lines of product code by room, of the working tree or of a commit
-    tests/rooms.py picture          the picture in docs/design.md
+    tests/rooms.py picture          the picture in docs/internals/design.md
     tests/rooms.py picture --write  puts it there
     tests/rooms.py check            fails where an include runs from an earlier room to a later one, or folders of a
                                     room include each other in a circle (its top folder does not count: it may hold
                                     both the base and the roof); where a folder of generator/, search/, tuner/ or
-                                    tools/ has more than 40 files; where the picture in docs/design.md is not that of
-                                    the code; where a document links to a file that is not there; and where a file has a word
-                                    that another one has replaced
+                                    tools/ has more than 40 files; where the picture in docs/internals/design.md is
+                                    not that of the code; where a document links to a file that is not there; and
+                                    where a file has a word that another one has replaced
 
 A line of code is neither blank nor only a comment. Product code is built, installed or run as part of the program:
 no tests, test support, benchmarks, examples, documents or generated files.
@@ -29,8 +29,8 @@ ROOMS = ["include", "base", "matrix", "formats", "runtime", "emulator", "snippet
 SUFFIXES = {".h", ".cc", ".cuh", ".cu", ".c", ".S", ".py", ".sh", ".js", ".css"}
 FLOORED = ["generator", "tuner", "search", "tools"]
 MOST_FILES = 40  # of a folder of these rooms, tests counted
-DESIGN = ROOT / "docs/design.md"
-# Words for a config on its way to a choice, and for what is part of a tuning run, that docs/design.md has others for.
+DESIGN = ROOT / "docs/internals/design.md"
+# Words for a config on its way to a choice, and for what is part of a tuning run: retired, see the words of design.md.
 RETIRED = re.compile(r"(contender|decision|(?<!free)(?<!under)(?<!out)standings?\b|measurer|tune_?context|weight_?tuner"
                      r"|(space|config)_?entry\b)", re.IGNORECASE)
 GENERATED = {"generator/catalogue_data.inc"}
@@ -178,9 +178,9 @@ def problems():
         if path.endswith((*SUFFIXES, ".md")) and path != "tests/rooms.py" and (ROOT / path).exists():
             for number, line in enumerate((ROOT / path).read_text().splitlines(), 1):
                 if found := RETIRED.search(line):
-                    yield f"{path}:{number}: \"{found[0]}\" is retired; docs/design.md has the word"
+                    yield f"{path}:{number}: \"{found[0]}\" is retired; docs/internals/design.md has the word"
     if DESIGN.read_text() != with_picture(DESIGN.read_text()):
-        yield "docs/design.md has another picture: run tests/rooms.py picture --write"
+        yield "docs/internals/design.md has another picture: run tests/rooms.py picture --write"
 
 
 def broken_links():
@@ -195,7 +195,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=["lines", "picture", "check"])
     parser.add_argument("commit", nargs="?")
-    parser.add_argument("--write", action="store_true", help="puts the picture into docs/design.md")
+    parser.add_argument("--write", action="store_true", help="puts the picture into docs/internals/design.md")
     options = parser.parse_args()
     if options.command == "lines":
         print_lines(options.commit)

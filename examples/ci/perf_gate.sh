@@ -3,7 +3,7 @@
 #
 # usage: perf_gate.sh BASE_COMMIT BASE_PROGRAM HEAD_COMMIT HEAD_PROGRAM SUITE
 #   BASE_PROGRAM, HEAD_PROGRAM   `sparsmith` as built from either commit, with its worker and its compiler beside it
-#   SUITE                        as docs/performance_history.md describes
+#   SUITE                        as docs/guide/performance_history.md describes
 # environment:
 #   PERF_DB       the performance history; default: perf.db
 #   PERF_TURNS    of either commit, a round each; default: 15, which verdicts are made for

@@ -2,7 +2,8 @@
 //
 // A file holds any number of spaces as JSON lines, compressed by gzip: a line {"space": ...} and, behind it, a line
 // {"candidate": ...} for each. Since members of a gzip file may follow each other, `cat a.gz b.gz > c.gz` joins files;
-// join_spaces() then makes one space of those that several runs recorded. docs/file_formats.md has the fields.
+// join_spaces() then makes one space of those that several runs recorded. docs/reference/file_formats.md has the
+// fields.
 #pragma once
 
 #include <cstdint>

@@ -52,7 +52,8 @@ TEST(RowsFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
   }
 }
 
-// What PaiSparse searches over, as docs/kernels.md lists it: each step of the chain by the config named there.
+// What PaiSparse searches over, as docs/internals/kernels.md lists it: each step of the chain by the config named
+// there.
 TEST(RowsFamilyTest, ReachesEveryStepOfTheReductionChain) {
   const Family& rows = rows_family();
   const CsrMatrix matrix = draw_weight(64, 2000, 400, 6);
