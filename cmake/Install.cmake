@@ -43,6 +43,9 @@ foreach(program ${programs})
   set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endforeach()
+# Man pages and completions, as the built program prints them.
+install(CODE "execute_process(COMMAND \"${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/sparsmith\" manual --folder
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\" COMMAND_ERROR_IS_FATAL ANY)")
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 if(SPARSMITH_TESTS)
