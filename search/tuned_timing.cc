@@ -42,8 +42,8 @@ class TunedTiming {
         which_(which),
         options_(options),
         session_(std::move(session)),
-        kernels_(resources.compiler, resources.cache,
-                 fmt::format("sm_{}", session_.properties().compute_capability), options.compile_threads) {}
+        kernels_(resources.compiler, resources.cache, fmt::format("sm_{}", session_.properties().compute_capability),
+                 options.compile_threads) {}
 
   // Error: there is no device any more, or the weight cannot be unpacked.
   using Progress = std::function<bool(std::int64_t tokens)>;  // false: interrupted
@@ -57,8 +57,7 @@ class TunedTiming {
       dense_ = {};
       SPARSMITH_RETURN_IF_ERROR(session_.set_weight(factor_, op.spec));
       std::vector<std::int64_t> tokens = which_.tokens;
-      if (tokens.empty())
-        std::ranges::transform(op.choices, std::back_inserter(tokens), &TunedChoice::tokens);
+      if (tokens.empty()) std::ranges::transform(op.choices, std::back_inserter(tokens), &TunedChoice::tokens);
       for (const std::int64_t n : tokens) {
         if (!progress(n)) break;
         const Status timed = time({weight, op.spec, op.choice_for(n), n, matrix}, result, report);
@@ -91,12 +90,11 @@ class TunedTiming {
     bucket.packer_version = packed->packer_version;
     const bool emulated = session_.properties().is_emulator;
     if (emulated)
-      SPARSMITH_RETURN_IF_ERROR(
-          check_emulated_memory(one.weight, one.spec, one.choice, one.tokens, which_.max_memory));
-    SPARSMITH_ASSIGN_OR_RETURN(
-        const CompiledCandidate loaded,
-        emulated ? regenerated_choice(contents_, one.weight, one.spec, one.choice)
-                 : loaded_choice(contents_, one.choice, session_.properties().compute_capability));
+      SPARSMITH_RETURN_IF_ERROR(check_emulated_memory(one.weight, one.spec, one.choice, one.tokens, which_.max_memory));
+    SPARSMITH_ASSIGN_OR_RETURN(const CompiledCandidate loaded,
+                               emulated
+                                   ? regenerated_choice(contents_, one.weight, one.spec, one.choice)
+                                   : loaded_choice(contents_, one.choice, session_.properties().compute_capability));
     describe(one.choice, loaded, bucket, report);
     if (!session_.has_packing(packed->packing)) SPARSMITH_RETURN_IF_ERROR(session_.add_packing(*packed));
     SPARSMITH_RETURN_IF_ERROR(session_.set_tokens(one.tokens, options_.seed));
@@ -124,7 +122,8 @@ class TunedTiming {
       source.max_shared_bytes = kernel.max_shared_bytes;
       const auto known = std::ranges::find(report.images, source.closure_hash,
                                            [](const KernelImages& each) { return each.kernel.closure_hash; });
-      if (known == report.images.end() && !kernel.cubin.empty()) report.images.push_back({source, {{"", kernel.cubin}}});
+      if (known == report.images.end() && !kernel.cubin.empty())
+        report.images.push_back({source, {{"", kernel.cubin}}});
       bucket.candidate.kernels.push_back(std::move(source));
     }
   }
@@ -149,7 +148,8 @@ class TunedTiming {
     for (std::size_t i = 0; i < names.size(); ++i)
       std::ranges::find(bucket.vendors, names[i], &VendorTiming::name)->timing = std::move(timings[timed.size() + i]);
     if (dense.state != Trial::State::kTimed) {
-      if (!dense.reason.empty()) log_warning("{}, N = {}: dense is not timed: {}", one.weight.name, one.tokens, dense.reason);
+      if (!dense.reason.empty())
+        log_warning("{}, N = {}: dense is not timed: {}", one.weight.name, one.tokens, dense.reason);
       return {};
     }
     VendorTiming baseline;
@@ -175,7 +175,8 @@ class TunedTiming {
           SPARSMITH_ASSIGN_OR_RETURN(dense_, made_by.pack(each.config, problem, one.matrix));
         }
         if (!session_.has_packing(dense_.packing)) SPARSMITH_RETURN_IF_ERROR(session_.add_packing(dense_));
-        SPARSMITH_ASSIGN_OR_RETURN(trial.candidate, generate_candidate(each.config, problem, dense_, options_.timing.programmatic));
+        SPARSMITH_ASSIGN_OR_RETURN(trial.candidate,
+                                   generate_candidate(each.config, problem, dense_, options_.timing.programmatic));
         return {};
       }();
       if (!made.ok()) trial.reject_unseen(made);

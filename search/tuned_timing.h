@@ -19,9 +19,9 @@ struct TunedTimingOptions {
   std::int64_t max_memory = 0;       // for a choice in the emulator; 0: half of the machine's
 };
 
-// A report as tune() makes it, of verified choices. Of `options`, timing, vendors and seed count. On the emulator, which
-// measures no time, choices are verified alone. `skipped` has the choices that failed, with reasons. Stops early when
-// the run is interrupted.
+// A report as tune() makes it, of verified choices. Of `options`, timing, vendors and seed count. On the emulator,
+// which measures no time, choices are verified alone. `skipped` has the choices that failed, with reasons. Stops early
+// when the run is interrupted.
 //   Errors: kNoDevice, kDeviceError when the device cannot be had; kNotFound when `which` leaves nothing.
 Result<TuneReport> time_tuned(const TunedContents& contents, const TunedTimingOptions& which,
                               const TuneOptions& options, const TuneResources& resources);

@@ -47,8 +47,9 @@ std::vector<std::string> choices_of(const std::string& type) {
 // Options that name files: an option has no type for that.
 bool names_a_path(const std::string& name) {
   static const std::vector<std::string> kPaths = {
-      "file",    "files",    "suite",           "--output", "--html",  "--cache",  "--record", "--model", "--bench",
-      "--cases", "--google-benchmark", "--junit", "--suspects", "--unsure", "--db", "--source-folder", "folder"};
+      "file",    "files",           "suite",   "--output",           "--html",  "--cache",    "--record",
+      "--model", "--bench",         "--cases", "--google-benchmark", "--junit", "--suspects", "--unsure",
+      "--db",    "--source-folder", "folder"};
   return std::ranges::find(kPaths, name) != kPaths.end();
 }
 
@@ -83,7 +84,8 @@ CommandText text_of(const CLI::App& app, const std::string& path) {
   CommandText text{.name = path, .description = app.get_description(), .options = {}, .verbs = {}};
   for (const CLI::Option* const option : app.get_options())
     if (!option->get_group().empty()) text.options.push_back(text_of(*option));
-  for (const CLI::App* const verb : app.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); }))
+  for (const CLI::App* const verb :
+       app.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); }))
     text.verbs.push_back(text_of(*verb, path.empty() ? verb->get_name() : path + " " + verb->get_name()));
   return text;
 }
@@ -133,9 +135,9 @@ std::string bash_script(const CommandText& program) {
   std::string flags;
   for (const CommandText* const command : all_of(program)) {
     if (!command->name.empty())
-      known += fmt::format("{}{}", known.empty() ? "" : "|", shell_quoted(command->name.find(' ') == std::string::npos
-                                                                        ? " " + command->name
-                                                                        : command->name));
+      known +=
+          fmt::format("{}{}", known.empty() ? "" : "|",
+                      shell_quoted(command->name.find(' ') == std::string::npos ? " " + command->name : command->name));
     flags += fmt::format("    {}) flags={} verbs={} ;;\n", shell_quoted(command->name),
                          shell_quoted(fmt::format("{}", fmt::join(flags_of(*command), " "))),
                          shell_quoted(fmt::format("{}", fmt::join(verbs_of(*command), " "))));
@@ -171,7 +173,8 @@ complete -o bashdefault -o default -F _sparsmith sparsmith
 // As an element of _arguments: brackets and colons are its own.
 std::string zsh_text(std::string_view text) {
   std::string escaped;
-  for (const char c : text) escaped += c == '[' || c == ']' || c == ':' || c == '\\' ? std::string{'\\', c} : std::string{c};
+  for (const char c : text)
+    escaped += c == '[' || c == ']' || c == ':' || c == '\\' ? std::string{'\\', c} : std::string{c};
   return escaped;
 }
 
@@ -189,7 +192,8 @@ std::string zsh_arguments(const CommandText& command) {
 }
 
 std::string zsh_function(const CommandText& command, const std::string& function) {
-  if (command.verbs.empty()) return fmt::format("{}() {{\n  _arguments{} \\\n        '*:file:_files'\n}}\n", function, zsh_arguments(command));
+  if (command.verbs.empty())
+    return fmt::format("{}() {{\n  _arguments{} \\\n        '*:file:_files'\n}}\n", function, zsh_arguments(command));
   std::string verbs;
   std::string cases;
   std::string functions;
@@ -276,9 +280,9 @@ constexpr const char* kExitCodes =
 std::string man_page(const CommandText& command, const std::string& title) {
   std::string upper = title;
   std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  std::string text = fmt::format(
-      ".TH {} 1 \"\" \"sparsmith {}\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\n", roff(upper), SPARSMITH_VERSION,
-      roff(title), roff(command.description), roff(usage_of(command)));
+  std::string text =
+      fmt::format(".TH {} 1 \"\" \"sparsmith {}\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\n", roff(upper),
+                  SPARSMITH_VERSION, roff(title), roff(command.description), roff(usage_of(command)));
   if (!command.options.empty()) text += ".SH OPTIONS\n" + man_options(command);
   if (!command.verbs.empty()) text += ".SH COMMANDS\n";
   for (const CommandText& verb : command.verbs) {
@@ -301,8 +305,9 @@ std::string cell(std::string text) {
 }
 
 std::string markdown(const CommandText& command) {
-  std::string text = fmt::format("\n##{} {}\n\n{}.\n\n```text\n{}\n```\n", command.name.find(' ') == std::string::npos ? "" : "#",
-                                 command.name, command.description, usage_of(command));
+  std::string text =
+      fmt::format("\n##{} {}\n\n{}.\n\n```text\n{}\n```\n", command.name.find(' ') == std::string::npos ? "" : "#",
+                  command.name, command.description, usage_of(command));
   if (command.verbs.empty()) {
     text += "\n| option | meaning | default |\n|---|---|---|\n";
     for (const OptionText& option : command.options) {
@@ -335,8 +340,10 @@ std::vector<std::pair<std::string, std::string>> man_pages(const CLI::App& app) 
 std::string commands_page(const CLI::App& app) {
   const CommandText program = text_of(app, "");
   std::string text =
-      "# Commands\n\nThe commands of `sparsmith`, as `sparsmith COMMAND --help` has them. `-v` logs details, `-q` logs errors only,\n"
-      "`--version` prints the version. `NO_COLOR=1` turns colours off. This page is the output of `sparsmith manual`.\n\n| command | purpose |\n|---|---|\n";
+      "# Commands\n\nThe commands of `sparsmith`, as `sparsmith COMMAND --help` has them. `-v` logs details, `-q` logs "
+      "errors only,\n"
+      "`--version` prints the version. `NO_COLOR=1` turns colours off. This page is the output of `sparsmith "
+      "manual`.\n\n| command | purpose |\n|---|---|\n";
   for (const CommandText& command : program.verbs)
     text += fmt::format("| [{0}](#{0}) | {1} |\n", command.name, command.description);
   text += fmt::format("\n## Exit codes\n\n{}", kExitCodes);
