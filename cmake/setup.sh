@@ -7,6 +7,7 @@
 # usage: setup.sh [build|test|docs]     for building and running alone, for tests and checks too (the default), or for
 #                                       the documentation site: its tools go into .deps/docs
 #   SPARSMITH_NO_SYSTEM_CUDA=1     take CUDA from PyPI even where a toolkit is installed
+#   SPARSMITH_GPU_LIBRARIES=1      with CUDA from PyPI: cuBLASLt and cuSPARSE too, though this machine has no GPU
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 goal=${1:-test}
@@ -19,7 +20,7 @@ packages=(
   libboost-context-dev zlib1g-dev libminizip-dev node-d3 libpq-dev
 )
 docs_packages=(make ca-certificates python3 python3-venv)
-test_packages=(clang-format-19 clang-tidy-19 libeigen3-dev libgtest-dev libgmock-dev)
+test_packages=(clang-format-19 clang-tidy-19 libbenchmark-dev libeigen3-dev libgtest-dev libgmock-dev)
 browsers=(chromium chromium-browser google-chrome google-chrome-stable)  # one of them looks at report pages
 cuda_headers=(cuda.h nvrtc.h cublasLt.h cusparse.h)
 oldest_cuda=13000  # as CUDA_VERSION in cuda.h
