@@ -1,5 +1,5 @@
-# sparsmith without a compiler: the installed tree, NVRTC, which `tune` needs, and cuBLASLt, which runs weights that stay
-# dense. The driver comes from the host, through the NVIDIA Container Toolkit.
+# sparsmith without a compiler: the installed tree, NVRTC, which `tune` needs, and cuBLASLt, which runs weights that
+# stay dense. The driver comes from the host, through the NVIDIA Container Toolkit.
 #
 #   docker build -t sparsmith .
 #   docker run --rm --gpus all -v "$PWD:/work" sparsmith tune pruned-model -o tuned.safetensors

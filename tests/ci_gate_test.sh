@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The scripts of examples/ci on a project of somebody else: compare_commits.sh builds a benchmark from two commits, whose
-# times are drawn, and perf_gate.sh fails where the second is slower.
+# The scripts of examples/ci on a project of somebody else: compare_commits.sh builds a benchmark from two commits,
+# whose times are drawn, and perf_gate.sh fails where the second is slower.
 #
 # usage: ci_gate_test.sh FOLDER_OF_PROGRAMS
 set -euo pipefail
@@ -33,7 +33,8 @@ with open("$folder/cases", "a") as log:
     log.write(" and ".join(cases) + "\n")
 benchmarks = [{"name": name, "run_type": "iteration", "time_unit": "us",
                "real_time": random.gauss(times[name], 0.003 * times[name])} for name in cases]
-json.dump({"context": {"host_name": "box", "num_cpus": 4}, "benchmarks": benchmarks}, open(options["benchmark_out"], "w"))
+with open(options["benchmark_out"], "w") as output:
+    json.dump({"context": {"host_name": "box", "num_cpus": 4}, "benchmarks": benchmarks}, output)
 PYTHON
   chmod +x benchmark.py
   git add .

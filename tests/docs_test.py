@@ -19,8 +19,8 @@ A mark is a comment directly before a block:
     <!-- not run: REASON -->   leaves the block out
 
 A page runs in a folder of its own that holds a drawn model, `pruned-model` and `model.safetensors`, and the folder
-`examples`. The programs come first in PATH. HOME is a folder whose `sparsmith` is the installed tree. Pages share a cache,
-so that the model is searched once. No GPU is seen.
+`examples`. The programs come first in PATH. HOME is a folder whose `sparsmith` is the installed tree. Pages share a
+cache, so that the model is searched once. No GPU is seen.
 """
 
 import ast
@@ -46,8 +46,15 @@ MARK = re.compile(r"^\s*<!-- (file|needs|not run|compiles)(?:: (.+))? -->\s*$")
 COMPILERS = {"cpp": ["c++", "-x", "c++", "-std=c++20"], "c": ["cc", "-x", "c", "-std=c99"]}
 LIST = re.compile(r"^([-*+]|\d+[.)]) ")
 # The model of the examples: a layer of a language model, small enough that a search ends in seconds.
-LAYERS = {"self_attn.q_proj": "64x128", "self_attn.k_proj": "32x128", "self_attn.v_proj": "32x128",
-          "self_attn.o_proj": "128x64", "mlp.gate_proj": "192x128", "mlp.up_proj": "192x128", "mlp.down_proj": "128x192"}  # fmt: skip
+LAYERS = {
+    "self_attn.q_proj": "64x128",
+    "self_attn.k_proj": "32x128",
+    "self_attn.v_proj": "32x128",
+    "self_attn.o_proj": "128x64",
+    "mlp.gate_proj": "192x128",
+    "mlp.up_proj": "192x128",
+    "mlp.down_proj": "128x192",
+}
 
 
 class Block(NamedTuple):

@@ -22,7 +22,7 @@ trap 'rm -rf "$work"; git worktree prune' EXIT
 
 commits=()
 for side in base head; do
-  commits+=("$(git rev-parse --verify --quiet "$1^{commit}")") || { echo "compare_commits.sh: no commit $1" >&2; exit 1; }
+  commits+=("$(git rev-parse --verify --quiet "$1^{commit}")") || { echo "no commit $1" >&2; exit 1; }
   git worktree add --quiet --detach "$work/$side" "${commits[-1]}"
   cmake -S "$work/$side/${PERF_SOURCE:-.}" -B "$work/build-$side" -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_PREFIX_PATH="$tree" >"$work/log" || { cat "$work/log" >&2; exit 1; }
