@@ -20,7 +20,7 @@ endforeach()
 add_library(sparsmith::sparsmith ALIAS libsparsmith)
 set_target_properties(libsparsmith PROPERTIES
   OUTPUT_NAME sparsmith EXPORT_NAME sparsmith LINKER_LANGUAGE CXX
-  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})  # before 1.0, a minor version breaks
 target_compile_features(libsparsmith INTERFACE cxx_std_20)
 target_include_directories(libsparsmith INTERFACE
   $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
