@@ -182,7 +182,7 @@ Table choice_table(const TuneReport& report, const std::vector<std::string>& col
       const PackedWeight* const packed = weight.packing_of(bucket);
       table.add(weight.name + operator_note(weight, bucket), fmt::format("{}x{}", weight.rows, weight.cols),
                 percent(weight.sparsity), bucket.tokens, short_config(bucket.candidate.config),
-                packed == nullptr ? "-" : human_bytes(packed->bytes()), fmt::format("{:.2f}", bucket.us()));
+                packed == nullptr ? "-" : human_bytes(packed->bytes()), us_text(bucket.us()));
       std::ranges::copy(further(weight, bucket), std::back_inserter(table.rows.back()));
     }
   }
@@ -250,8 +250,9 @@ std::string model_summary(const TuneReport& report) {
               ratio_text(sum.known_dense_us(), sum.us), fmt::format("{:.2f}", sum.us / static_cast<double>(tokens)),
               fmt::format("{} of {}", sum.choices - sum.dense, sum.choices));
   }
-  std::string text = fmt::format("whole model, one call of each of {} weight{}\n{}{}", report.weights.size(),
-                                 report.weights.size() == 1 ? "" : "s", table.plain(), memory_text(report));
+  const std::string title = fmt::format("whole model, one call of each of {} weight{}", report.weights.size(),
+                                        report.weights.size() == 1 ? "" : "s");
+  std::string text = fmt::format("{}\n{}{}", styled(title, Style::kBold), table.plain(), memory_text(report));
   const auto most = sums.rbegin();
   if (std::ranges::any_of(sums, [](const auto& each) { return each.second.dense > 0; }))
     text += "dense kernels stay where no sparse kernel within the memory bound is faster (show --why)\n";
