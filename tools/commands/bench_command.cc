@@ -17,6 +17,7 @@
 #include "tools/commands/tune_table.h"
 #include "tools/output_files.h"
 #include "tools/print.h"
+#include "tools/report/layers.h"
 #include "tools/report/report_page.h"
 
 namespace sparsmith::tools {
@@ -141,8 +142,8 @@ Result<ExitCode> run_break_even(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const BreakEvenOutcome outcome,
                              find_break_evens(options.settings, options.break_even, options.json));
   const nlohmann::json json = break_even_json(outcome);
-  const std::string title = fmt::format("Break-even of {}, {}", outcome.spec.name(), outcome.pattern);
-  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, title, json_line(json), title));
+  const std::string weights = fmt::format("{}, {}", outcome.spec.name(), outcome.pattern);
+  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, "Break-even", json_line(json), weights));
   const Table table = break_even_table(outcome);
   print_result(options.json, json,
                fmt::format("{}\n{}, {}\n{}", options.markdown ? table.markdown() : table.plain(), outcome.spec.name(),
@@ -164,7 +165,7 @@ Result<ExitCode> run(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const TuneOutcome outcome, run_tuning(settings, options.json));
   const TuneReport& result = outcome.report;
   const nlohmann::json json = tuning_json(outcome);
-  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, "Benchmark of " + settings.file, json_line(json), settings.file));
+  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, "Benchmark", json_line(json), settings.file));
   if (options.json) {
     print_json(json);
   } else {

@@ -22,7 +22,7 @@ namespace {
 struct Options {
   std::vector<std::string> files;
   std::string output;
-  std::string title = "sparsmith report";
+  std::string title;
   std::uint64_t seed = 0;
   std::int64_t max_memory = 0;
   bool force = false;
@@ -77,7 +77,7 @@ void add_report_command(CLI::App& app, Action& action) {
   command->add_option("-o,--output", options->output, "The page to write")->required();
   command->add_flag("--trusted", options->trusted, "Of tuned files of your own: do not check their packed arrays");
   add_force_option(*command, options->force);
-  add_shown(*command, "--title", options->title, "Of the page");
+  command->add_option("--title", options->title, "Of the page; default: names what it is of");
   add_selection_options(*command, options->selection);  // of weights files
   add_max_memory_option(*command, options->max_memory);
   set_action(*command, action, options, run);

@@ -75,7 +75,7 @@ Section break_even_section(const BreakEvenResults& results) {
   const bool measured = std::ranges::all_of(results.cases, [](const BreakEvenCase& one) {
     return std::ranges::all_of(one.probes, &BreakEvenCase::Probe::measured);
   });
-  Section section{.title = fmt::format("Break-even: {}", results.source),
+  Section section{.title = fmt::format("Break-even of {}", file_name(results.source)),
                   .text = fmt::format("{}: drawn weights, each tuned, {}.", results.device,
                                       measured ? "all measured" : "PREDICTED")};
   if (results.cases.empty()) return section;
