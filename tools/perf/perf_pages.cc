@@ -140,7 +140,9 @@ Table reason_table(const Comparison& comparison) {
   return table;
 }
 
-std::string plain_list(const std::vector<std::string>& lines) { return fmt::format("{}.", fmt::join(lines, "; ")); }
+std::string plain_list(const std::vector<std::string>& lines) {
+  return lines.empty() ? "" : fmt::format("{}.", fmt::join(lines, "; "));
+}
 
 }  // namespace
 
@@ -159,9 +161,9 @@ json history_json(const std::vector<PerfSeries>& all) {
 }
 
 Page comparison_page(const Comparison& comparison) {
-  Page page{.title = fmt::format("Comparison of {} with {}", short_commit(comparison.head), short_commit(comparison.base)),
-            .text = comparison_headline(comparison) + "."};
-  Section cases{.title = "Cases", .text = plain_list(comparison_footnotes(comparison))};
+  Page page{.title = fmt::format("Comparison of {} with {}", short_commit(comparison.head), short_commit(comparison.base))};
+  Section cases{.title = "", .text = plain_list(comparison_footnotes(comparison))};
+  cases.card = Card{.tag = comparison_headline(comparison), .warns = comparison.count(Verdict::kSlow) > 0};
   Block changes{.table = row_table(comparison)};
   if (!shown_rows(comparison).empty()) changes.figures.push_back(change_figure(comparison));
   cases.blocks.push_back(std::move(changes));

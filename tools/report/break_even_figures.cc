@@ -10,6 +10,8 @@
 namespace sparsmith::tools {
 namespace {
 
+constexpr std::size_t kShownFacts = 6;
+
 std::string break_even_text(const BreakEvenCase& one) {
   if (!one.sparse_at) return "dense stays up to " + percent(one.dense_at.value_or(1));
   if (!one.dense_at) return "at most " + percent(*one.sparse_at);
@@ -79,6 +81,12 @@ Section break_even_section(const BreakEvenResults& results) {
                   .text = fmt::format("{}: drawn weights, each tuned, {}.", results.device,
                                       measured ? "all measured" : "PREDICTED")};
   if (results.cases.empty()) return section;
+  section.card = Card{};
+  for (const BreakEvenCase& one : results.cases) {
+    if (section.card->facts.size() == kShownFacts || one.name != results.cases.front().name) break;
+    section.card->facts.push_back({fmt::format("sparse from, N = {}", one.tokens),
+                                   one.sparse_at ? percent(*one.sparse_at) : "nowhere", break_even_text(one)});
+  }
   section.add({.figures = {break_even_figure(results)}});
   section.add({.figures = {speedup_figure(results)}});
   section.add({.table = break_even_table(results)});

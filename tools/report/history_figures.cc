@@ -143,9 +143,13 @@ Section history_section(const PerformanceHistory& history) {
     if (!series.points.empty()) shown.push_back(&series);
   }
   std::ranges::stable_sort(shown, std::greater<>(), [](const HistorySeries* series) { return series->changes.size(); });
+  const auto commits = shown.empty() ? 0 : std::ranges::max(shown, {}, [](const HistorySeries* series) {
+                                              return series->points.size();
+                                            })->points.size();
   const auto changed = std::ranges::count_if(shown, [](const HistorySeries* one) { return !one->changes.empty(); });
-  section.text = fmt::format("{} cases, {} with changes of their level{}.", shown.size(), changed,
-                             shown.size() > kShownSeries ? fmt::format("; {} of them shown", kShownSeries) : "");
+  section.card = Card{.facts = {{"cases", std::to_string(shown.size()), fmt::format("at most {} commits", commits)},
+                                {"with changes of level", std::to_string(changed)}}};
+  if (shown.size() > kShownSeries) section.text = fmt::format("{} of {} cases have a figure.", kShownSeries, shown.size());
   section.add({.table = change_table(history)});
   section.add({.table = case_table(shown)});
   if (shown.size() > kShownSeries) shown.resize(kShownSeries);

@@ -58,7 +58,7 @@ TEST(TuningCardTest, SaysTheAnswer) {
   EXPECT_EQ(bars.bars.at({1, 2}), (std::vector<double>{0.5, 0.25})) << "of the longest at this N";
 
   for (ResultCase& one : results.cases) one.measured = false;
-  EXPECT_EQ(tuning_card(results).card->tag, "PREDICTED, not measured on GPU");
+  EXPECT_EQ(tuning_card(results).card->tag, "PREDICTED for GPU, not measured");
 }
 
 TEST(TuningCardTest, WithoutATimeOfDenseThereIsNoRatio) {

@@ -25,10 +25,10 @@ std::string change_of(const Sums& sums) {
 std::string evidence_of(const TuningResults& results) {
   const auto measured = std::ranges::count_if(results.cases, &ResultCase::measured);
   const auto all = static_cast<std::ptrdiff_t>(results.cases.size());
-  const std::string on = results.device.empty() ? "" : " on " + results.device;
-  if (measured == all) return "measured" + on;
-  if (measured > 0) return fmt::format("{} of {} choices measured{}, the others PREDICTED", measured, all, on);
-  return fmt::format("PREDICTED, not measured{}", on);
+  const auto device = [&](const char* word) { return results.device.empty() ? "" : word + results.device; };
+  if (measured == all) return "measured" + device(" on ");
+  if (measured > 0) return fmt::format("{} of {} choices measured{}, the others PREDICTED", measured, all, device(" on "));
+  return fmt::format("PREDICTED{}, not measured", device(" for "));
 }
 
 // Why dense stays, in the words of `show --why`.

@@ -69,7 +69,7 @@ Figure roofline(const TuningResults& results) {
 Table bandwidth_table(const TuningResults& results) {
   Table table{
       .title = "Bytes moved, and what of the roofline is reached",
-      .columns = {"weights", ">N", "choice", ">packed", ">moved", ">GB/s", ">roofline us", "bound by", ">reached"}};
+      .columns = {"weights", ">N", ">moved", ">GB/s", ">roofline us", "bound by", ">reached"}};
   std::vector<ResultCase> known;
   for (const ResultCase& one : results.cases) {
     if (one.bytes_moved <= 0 || one.us <= 0) continue;
@@ -87,8 +87,6 @@ Table bandwidth_table(const TuningResults& results) {
         std::ranges::all_of(layers.cases, [&](const ResultCase* one) { return one->bound_by == first.bound_by; });
     return {layers.name,
             std::to_string(first.tokens),
-            layers.kernels(),
-            bytes_text(layers.sum(&ResultCase::packed_bytes)),
             bytes_text(moved),
             fmt::format("{:.0f}", moved / (layers.sums.us * 1e-6) / 1e9),
             us_text(bound),

@@ -161,7 +161,7 @@ function drawFigure(plot, figure) {
     y: makeScale(figure.y, valuesAlong(figure, "y"), heat ? [0, height] : [height, 0]),
     width, height,
   };
-  if (heat) inner.classed("has-heat", true);
+  inner.classed("has-heat", heat).classed("has-tiles", Boolean(figure.shades));
   drawAxes(inner, figure, scales, { size, turned, left });
   let marks = 0;
   const groups = figure.series.map((series) => {
