@@ -165,8 +165,9 @@ std::string memory_text(const TuneReport& report) {
 std::string model_summary(const TuneReport& report) {
   const std::vector<ResultCase> cases = cases_of(report);
   if (cases.empty()) return "";
-  std::string text = fmt::format("whole model, one call of each of {} weight{}\n{}{}", report.weights.size(),
-                                 report.weights.size() == 1 ? "" : "s", model_table(cases).plain(), memory_text(report));
+  std::string text =
+      fmt::format("whole model, one call of each of {} weight{}\n{}{}", report.weights.size(),
+                  report.weights.size() == 1 ? "" : "s", model_table(cases).plain(), memory_text(report));
   if (std::ranges::any_of(cases, &ResultCase::dense))
     text += "dense kernels stay where no sparse kernel within the memory bound is faster (show --why)\n";
   return text + fmt::format("N above {0} runs the kernels of N = {0}; add larger N to --tokens where they occur\n",

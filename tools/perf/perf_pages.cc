@@ -117,15 +117,16 @@ Figure rounds_figure(const ComparisonRow& row) {
 }
 
 Table row_table(const Comparison& comparison) {
-  Table table{.columns = {"case", ">no.", "verdict", "cause", ">change", ">p", ">base", ">head", "operator"}};
+  Table table{.title = "Cases",
+              .columns = {"case", ">no.", "verdict", "cause", ">change", ">p", ">base", ">head", "operator"}};
   int number = 0;
   for (const ComparisonRow& row : comparison.rows) {
     const Finding& f = row.first;
     const auto figure = [&](const std::string& text) { return row.measured ? text : "-"; };
     table.add(row.key.name, figure(std::to_string(row.measured ? ++number : 0)), verdict_text(row),
               cause_name(row.cause), figure(fmt::format("{:+.2f} %", 100 * f.change)),
-              figure(fmt::format("{:.2g}", f.p)), figure(time_text(f.base.center)),
-              figure(time_text(f.head.center)), row.key.operator_name);
+              figure(fmt::format("{:.2g}", f.p)), figure(time_text(f.base.center)), figure(time_text(f.head.center)),
+              row.key.operator_name);
   }
   return table;
 }
@@ -138,10 +139,6 @@ Table reason_table(const Comparison& comparison) {
     for (const std::string& line : comparison_details(row)) table.add(row.key.name, line);
   }
   return table;
-}
-
-std::string plain_list(const std::vector<std::string>& lines) {
-  return lines.empty() ? "" : fmt::format("{}.", fmt::join(lines, "; "));
 }
 
 }  // namespace
@@ -161,12 +158,16 @@ json history_json(const std::vector<PerfSeries>& all) {
 }
 
 Page comparison_page(const Comparison& comparison) {
-  Page page{.title = fmt::format("Comparison of {} with {}", short_commit(comparison.head), short_commit(comparison.base))};
-  Section cases{.title = "", .text = plain_list(comparison_footnotes(comparison))};
-  cases.card = Card{.tag = comparison_headline(comparison), .warns = comparison.count(Verdict::kSlow) > 0};
-  Block changes{.table = row_table(comparison)};
+  Page page{.title =
+                fmt::format("Comparison of {} with {}", short_commit(comparison.head), short_commit(comparison.base))};
+  Section cases{.title = ""};
+  cases.card = Card{.tag = comparison_headline(comparison),
+                    .warns = comparison.count(Verdict::kSlow) > 0,
+                    .lines = comparison_footnotes(comparison)};
+  Block changes{.table = reason_table(comparison)};
   if (!shown_rows(comparison).empty()) changes.figures.push_back(change_figure(comparison));
-  cases.blocks.push_back(std::move(changes));
+  cases.add(std::move(changes));
+  cases.blocks.push_back({.table = row_table(comparison)});
   page.sections.push_back(std::move(cases));
 
   Section changed{.title = "Cases that are not the same", .text = "Each point is a round; smaller is faster."};
@@ -176,7 +177,6 @@ Page comparison_page(const Comparison& comparison) {
       rounds.figures.push_back(rounds_figure(row));
   }
   changed.add(std::move(rounds));
-  changed.add({.table = reason_table(comparison)});
   if (!changed.blocks.empty()) page.sections.push_back(std::move(changed));
   return page;
 }

@@ -28,6 +28,8 @@ Figure break_even_figure(const BreakEvenResults& results) {
                 .y = {.label = "share of zeros", .low = 0, .high = 1}};
   std::map<std::string, Series> by_name;
   for (const BreakEvenCase& one : results.cases) {
+    const auto tokens = static_cast<double>(one.tokens);
+    if (std::ranges::find(figure.x.ticks, tokens) == figure.x.ticks.end()) figure.x.ticks.push_back(tokens);
     if (!one.sparse_at) continue;
     Series& series = by_name[one.name];
     series.add(one.tokens, *one.sparse_at, fmt::format("{}, N = {}: {}", one.name, one.tokens, break_even_text(one)));
@@ -87,9 +89,8 @@ Section break_even_section(const BreakEvenResults& results) {
     section.card->facts.push_back({fmt::format("sparse from, N = {}", one.tokens),
                                    one.sparse_at ? percent(*one.sparse_at) : "nowhere", break_even_text(one)});
   }
-  section.add({.figures = {break_even_figure(results)}});
+  section.add({.figures = {break_even_figure(results)}, .table = break_even_table(results)});
   section.add({.figures = {speedup_figure(results)}});
-  section.add({.table = break_even_table(results)});
   return section;
 }
 

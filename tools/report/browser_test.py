@@ -154,7 +154,7 @@ def check_that_faults_are_seen(browser, page, folder):
     text = page.read_text(encoding="utf-8")
     for name, before, after in (("says", "let drawn = 0;", "let drawn = 0; console.error('planted');"),
                                 ("throws", "const marks = drawFigure(", "const marks = drawNothing("),
-                                ("blank", "element.dataset.marks = marks;", "element.dataset.marks = 0;"),
+                                ("blank", "holder.dataset.marks = marks;", "holder.dataset.marks = 0;"),
                                 ("asks", "</body>", "<script>fetch('https://example.com/')</script></body>")):
         assert text.count(before) == 1, before
         broken = folder / f"{name}.html"

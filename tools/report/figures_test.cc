@@ -116,9 +116,9 @@ TEST(BreakEvenFiguresTest, HaveWhiskersAndSpeedUps) {
   ASSERT_NE(speedups, nullptr);
   ASSERT_EQ(speedups->series.size(), 3U);
   EXPECT_NEAR(speedups->series[0].y.at(1), 30.0 / 28, 1e-12);
-  ASSERT_EQ(section.blocks.back().table->rows.size(), 3U);
-  EXPECT_EQ(section.blocks.back().table->rows[1][2], "at most 30.0 %");
-  EXPECT_EQ(section.blocks.back().table->rows[2][2], "dense stays up to 95.0 %");
+  ASSERT_EQ(section.blocks.front().table->rows.size(), 3U);
+  EXPECT_EQ(section.blocks.front().table->rows[1][2], "at most 30.0 %");
+  EXPECT_EQ(section.blocks.front().table->rows[2][2], "dense stays up to 95.0 %");
   EXPECT_EQ(report_table({.break_evens = {results}}),
             "a: break-even for N = 1 at 41.0 %\na: break-even for N = 8 at most 30.0 %\n"
             "a: break-even for N = 64 was not reached\n");
@@ -383,7 +383,7 @@ TEST(HistoryFiguresTest, ShowsLevelsAndEnvironments) {
   EXPECT_EQ(figure->rules[0].text, "other environment");
   const Table& environments = *section.blocks.back().table;
   ASSERT_EQ(environments.rows.size(), 2U);
-  EXPECT_EQ(environments.rows[1], (std::vector<std::string>{"case", "c5", "2026-01-31", "b"}));
+  EXPECT_EQ(environments.rows[1], (std::vector<std::string>{"case", "c5, 2026-01-31", "b"}));
   EXPECT_EQ(figure->notes.at(0).text, "+50.0 %");
   EXPECT_EQ(figure->x.categories, (std::vector<std::string>{"c0", "c1", "c2", "c3", "c4", "c5\n2026-01-31"}));
   EXPECT_EQ(find_table({section}, "Cases").rows,

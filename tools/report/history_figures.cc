@@ -19,6 +19,11 @@ std::string change_text(const HistorySeries::Change& change) {
   return fmt::format("{:+.1f} %", 100 * (change.after / change.before - 1));
 }
 
+// "c26f9ea, 2026-01-31"; without a date the commit alone.
+std::string commit_text(const HistorySeries::Point& point, const char* between = ", ") {
+  return short_commit(point.commit) + (point.date.empty() ? "" : between + point.date);
+}
+
 // How the series' values are shown: times in the unit that suits the level, other units as they are.
 struct Shown {
   std::string unit;
@@ -67,17 +72,15 @@ Figure figure_of(const HistorySeries& series) {
   for (std::size_t i = 0; i < series.points.size(); ++i) {
     const HistorySeries::Point& point = series.points[i];
     const auto x = static_cast<double>(i);
-    const std::string commit = short_commit(point.commit);
-    figure.x.categories.push_back(point.date.empty() ? commit : commit + "\n" + point.date);
+    figure.x.categories.push_back(commit_text(point, "\n"));
     band.x.push_back(x);
     band.add_interval(point.low / shown.size, point.high / shown.size);
     medians.add(x, point.median / shown.size);
     if (i > 0 && point.segment != segment) figure.rules.push_back({.text = "other environment", .x = x - 0.5});
     segment = point.segment;
     if (series.points.size() > kLabelledPoints) continue;
-    medians.labels.push_back(fmt::format("{}{}{}: {} [{:.4g}, {:.4g}]", commit, point.date.empty() ? "" : ", ",
-                                         point.date, shown.text(point.median), point.low / shown.size,
-                                         point.high / shown.size));
+    medians.labels.push_back(fmt::format("{}: {} [{:.4g}, {:.4g}]", commit_text(point), shown.text(point.median),
+                                         point.low / shown.size, point.high / shown.size));
   }
   figure.series = {std::move(band), std::move(medians)};
   figure.add(levels_of(series, shown));
@@ -101,28 +104,26 @@ Table case_table(const std::vector<const HistorySeries*>& shown) {
 }
 
 Table change_table(const PerformanceHistory& history) {
-  Table table{.title = "Changes",
-              .columns = {"case", "commit", "date", ">before", ">after", ">change", "accepted because"}};
+  Table table{.title = "Changes", .columns = {"case", "commit", ">before", ">after", ">change", "accepted because"}};
   for (const HistorySeries& series : history.series) {
     for (const HistorySeries::Change& change : series.changes) {
       if (change.at >= series.points.size()) continue;
       const HistorySeries::Point& point = series.points[change.at];
       const Shown shown(series);
-      table.add(series.name, short_commit(point.commit), point.date, shown.text(change.before),
-                shown.text(change.after), change_text(change), change.accepted);
+      table.add(series.name, commit_text(point), shown.text(change.before), shown.text(change.after),
+                change_text(change), change.accepted);
     }
   }
   return table;
 }
 
 Table environment_table(const PerformanceHistory& history) {
-  Table table{.title = "Environments, each from its first commit on",
-              .columns = {"case", "commit", "date", "environment"}};
+  Table table{.title = "Environments, each from its first commit on", .columns = {"case", "commit", "environment"}};
   for (const HistorySeries& series : history.series) {
     for (std::size_t i = 0; i < series.points.size(); ++i) {
       const HistorySeries::Point& point = series.points[i];
       if (point.segment.empty() || (i > 0 && point.segment == series.points[i - 1].segment)) continue;
-      table.add(series.name, short_commit(point.commit), point.date, point.segment);
+      table.add(series.name, commit_text(point), point.segment);
     }
   }
   return table;
@@ -144,12 +145,13 @@ Section history_section(const PerformanceHistory& history) {
   }
   std::ranges::stable_sort(shown, std::greater<>(), [](const HistorySeries* series) { return series->changes.size(); });
   const auto commits = shown.empty() ? 0 : std::ranges::max(shown, {}, [](const HistorySeries* series) {
-                                              return series->points.size();
-                                            })->points.size();
+                                             return series->points.size();
+                                           })->points.size();
   const auto changed = std::ranges::count_if(shown, [](const HistorySeries* one) { return !one->changes.empty(); });
   section.card = Card{.facts = {{"cases", std::to_string(shown.size()), fmt::format("at most {} commits", commits)},
                                 {"with changes of level", std::to_string(changed)}}};
-  if (shown.size() > kShownSeries) section.text = fmt::format("{} of {} cases have a figure.", kShownSeries, shown.size());
+  if (shown.size() > kShownSeries)
+    section.text = fmt::format("{} of {} cases have a figure.", kShownSeries, shown.size());
   section.add({.table = change_table(history)});
   section.add({.table = case_table(shown)});
   if (shown.size() > kShownSeries) shown.resize(kShownSeries);

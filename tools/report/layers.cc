@@ -25,7 +25,7 @@ Layers one_layer(const Layers& all, const ResultCase* one) {
   return layer;
 }
 
-std::string megabytes(double bytes) { return fmt::format("{:.2f}", bytes / 1e6); }
+std::string megabytes(double bytes) { return bytes > 0 ? fmt::format("{:.2f}", bytes / 1e6) : "-"; }
 
 }  // namespace
 
@@ -140,9 +140,9 @@ Table layers_table(const std::vector<ResultCase>& cases) {
                                     ratio_text(layers.sums.dense_us, layers.sums.us)};
     const auto of_these = std::ranges::count_if(layers.cases, [](const ResultCase* one) { return one->measured; });
     if (mixed)
-      row.push_back(of_these == 0                                                        ? "predicted"
+      row.push_back(of_these == 0                                                  ? "predicted"
                     : of_these == static_cast<std::ptrdiff_t>(layers.cases.size()) ? "measured"
-                                                                                         : "partly predicted");
+                                                                                   : "partly predicted");
     return row;
   });
   return table;

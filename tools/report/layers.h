@@ -47,7 +47,8 @@ struct Layers {
 // In the order of their first cases.
 std::vector<Layers> folded_layers(const std::vector<ResultCase>& cases);
 
-// Adds a row for each of `all`, and for those of several weights the rows that it folds, all with the cells of `row_of`.
+// Adds a row for each of `all`, and for those of several weights the rows that it folds, all with the cells of
+// `row_of`.
 using LayerRow = std::function<std::vector<std::string>(const Layers&)>;
 void add_folded(Table& table, const std::vector<Layers>& all, const LayerRow& row_of);
 

@@ -13,7 +13,7 @@ namespace sparsmith::tools {
 namespace {
 
 constexpr double kDeviations = 3;
-constexpr double kNormal = 1.4826;   // of normal values: standard deviation over median absolute deviation
+constexpr double kNormal = 1.4826;    // of normal values: standard deviation over median absolute deviation
 constexpr double kLeastShare = 0.05;  // of the median's nonzeros: pruners round, and equal values have no deviation
 constexpr std::size_t kFewest = 4;    // weights that have a median worth a comparison
 constexpr std::size_t kMostProjections = 40;  // as many rows can be read

@@ -199,13 +199,13 @@ class Writer {
     body_ += "<div class=\"card\">\n";
     if (!card.tag.empty())
       body_ += fmt::format("<p class=\"tag{}\">{}</p>\n", card.warns ? " warns" : "", breakable(card.tag));
-    body_ += "<dl>\n";
+    if (!card.facts.empty()) body_ += "<dl>\n";
     for (const auto& [name, value, remark] : card.facts) {
       body_ += fmt::format("<div><dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value));
       if (!remark.empty()) body_ += fmt::format("<dd class=\"remark\">{}</dd>", escaped(remark));
       body_ += "</div>\n";
     }
-    body_ += "</dl>\n";
+    if (!card.facts.empty()) body_ += "</dl>\n";
     for (const std::string& line : card.lines) body_ += paragraph(line);
     body_ += "</div>\n";
   }

@@ -122,11 +122,11 @@ struct Block {
 // The answer in figures, large.
 struct Card {
   struct Fact {
-    std::string name;       // "N = 8"
-    std::string value;      // "81 us → 40 us"
-    std::string remark{};   // "2.02x"
+    std::string name;      // "N = 8"
+    std::string value;     // "81 us → 40 us"
+    std::string remark{};  // "2.02x"
   };
-  std::string tag{};  // "measured on NVIDIA H200"
+  std::string tag{};   // "measured on NVIDIA H200"
   bool warns = false;  // of the tag
   std::vector<Fact> facts{};
   std::vector<std::string> lines{};  // sentences

@@ -78,9 +78,8 @@ std::map<std::string, std::vector<ResultCase>> measured_by_device(const std::vec
 
 // A suite's cells say nothing of their runs: the figures over all cases are all there is to show.
 bool has_details(const TuningResults& results) {
-  return std::ranges::any_of(results.cases, [](const ResultCase& one) {
-    return one.dense_bytes > 0 || one.bytes_moved > 0 || !one.measured;
-  });
+  return std::ranges::any_of(
+      results.cases, [](const ResultCase& one) { return one.dense_bytes > 0 || one.bytes_moved > 0 || !one.measured; });
 }
 
 std::size_t count_of(const ReportInputs& inputs) {
@@ -125,7 +124,8 @@ Page report_page(const std::string& title, const ReportInputs& inputs) {
   if (!title.empty()) return page;
   // The only part is the page.
   const bool one_part = std::ranges::count(sections, false, &Section::below) == 1;
-  page.title = one_part ? std::exchange(sections.front().title, "") : fmt::format("Report of {} results", count_of(inputs));
+  page.title =
+      one_part ? std::exchange(sections.front().title, "") : fmt::format("Report of {} results", count_of(inputs));
   return page;
 }
 

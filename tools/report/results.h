@@ -150,7 +150,7 @@ struct HistorySeries {
     double low = 0;  // an interval of the median
     double high = 0;
     std::string segment;  // the environment; a change of it begins a new segment. May be empty.
-    std::string date{};  // of the commit: "2026-01-31". May be empty.
+    std::string date{};   // of the commit: "2026-01-31". May be empty.
   };
   std::vector<Point> points{};  // oldest first
   struct Change {

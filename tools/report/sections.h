@@ -21,8 +21,8 @@ std::vector<Section> analysis_sections(const LayerAnalysis& analysis);
 // The zeros of each weight beside those of its like in other layers, with the outliers marked (outliers.cc).
 Section zeros_section(const LayerAnalysis& analysis);
 
-// One run or file: the answer as a card, and below it layers, roofline, bytes and search. The first two are always there
-// when there are choices.
+// One run or file: the answer as a card, and below it layers, roofline, bytes and search. The first two are always
+// there when there are choices.
 std::vector<Section> tuning_sections(const TuningResults& results);
 Section tuning_card(const TuningResults& results);
 

@@ -289,16 +289,19 @@ Section suite_section(const std::string& device, const std::vector<ResultCase>& 
   std::vector<ResultCase> compared;
   std::ranges::copy_if(cases, std::back_inserter(compared),
                        [](const ResultCase& one) { return one.us > 0 && one.best_peer_us() > 0; });
-  Section section{.title = fmt::format("Speed-ups on {}", device),
-                  .text = fmt::format("{} measured cases with a library beside them in the same run; {} have none. Means are geometric.",
-                                      compared.size(), cases.size() - compared.size())};
+  Section section{
+      .title = fmt::format("Speed-ups on {}", device),
+      .text = fmt::format(
+          "{} measured cases with a library beside them in the same run; {} have none. Means are geometric.",
+          compared.size(), cases.size() - compared.size())};
   if (compared.empty()) return section;
   section.card = Card{};
   for (const Peer& peer : kPeers) {
     const std::vector<double> ratios = speedups_over(peer, compared);
     if (ratios.empty()) continue;
-    section.card->facts.push_back({fmt::format("over {}", peer.name), times_text(geometric_mean(ratios)),
-                                   fmt::format("mean of {} cases, the least {}", ratios.size(), times_text(ratios[0]))});
+    section.card->facts.push_back(
+        {fmt::format("over {}", peer.name), times_text(geometric_mean(ratios)),
+         fmt::format("mean of {} cases, the least {}", ratios.size(), times_text(ratios[0]))});
   }
   const bool dense_known = std::ranges::any_of(compared, [](const ResultCase& one) { return one.cublas_us > 0; });
   if (dense_known)

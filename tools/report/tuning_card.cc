@@ -27,7 +27,8 @@ std::string evidence_of(const TuningResults& results) {
   const auto all = static_cast<std::ptrdiff_t>(results.cases.size());
   const auto device = [&](const char* word) { return results.device.empty() ? "" : word + results.device; };
   if (measured == all) return "measured" + device(" on ");
-  if (measured > 0) return fmt::format("{} of {} choices measured{}, the others PREDICTED", measured, all, device(" on "));
+  if (measured > 0)
+    return fmt::format("{} of {} choices measured{}, the others PREDICTED", measured, all, device(" on "));
   return fmt::format("PREDICTED{}, not measured", device(" for "));
 }
 
@@ -96,8 +97,7 @@ std::vector<std::int64_t> shown_tokens(const std::vector<ResultCase>& cases) {
   const std::vector<std::int64_t> tokens(all.begin(), all.end());
   if (tokens.size() <= kShownTokens) return tokens;
   std::vector<std::int64_t> shown;
-  for (std::size_t i = 0; i < kShownTokens; ++i)
-    shown.push_back(tokens[i * (tokens.size() - 1) / (kShownTokens - 1)]);
+  for (std::size_t i = 0; i < kShownTokens; ++i) shown.push_back(tokens[i * (tokens.size() - 1) / (kShownTokens - 1)]);
   return shown;
 }
 

@@ -67,9 +67,8 @@ Figure roofline(const TuningResults& results) {
 }
 
 Table bandwidth_table(const TuningResults& results) {
-  Table table{
-      .title = "Bytes moved, and what of the roofline is reached",
-      .columns = {"weights", ">N", ">moved", ">GB/s", ">roofline us", "bound by", ">reached"}};
+  Table table{.title = "Bytes moved, and what of the roofline is reached",
+              .columns = {"weights", ">N", ">moved", ">GB/s", ">roofline us", "bound by", ">reached"}};
   std::vector<ResultCase> known;
   for (const ResultCase& one : results.cases) {
     if (one.bytes_moved <= 0 || one.us <= 0) continue;
@@ -233,7 +232,7 @@ Block bytes_block(const TuningResults& results) {
   add_folded(table, folded_layers(weights), [](const Layers& layers) -> std::vector<std::string> {
     const double dense = layers.sum(&ResultCase::dense_bytes);
     const double chosen = layers.sum(&ResultCase::gpu_bytes);
-    return {layers.name,       std::to_string(layers.cases.size()), layers.zeros(), bytes_text(dense),
+    return {layers.name,        std::to_string(layers.cases.size()),  layers.zeros(), bytes_text(dense),
             bytes_text(chosen), fmt::format("{:.3f}", chosen / dense)};
   });
   figure.add(std::move(cusparse));

@@ -91,7 +91,7 @@ function sparsityScale(axis, values, range) {
     const inside = at >= Math.min(...range) - 0.5 && at <= Math.max(...range) + 0.5;
     if (inside && (!ticks.length || at - position(ticks[ticks.length - 1]) > 44)) ticks.push(place);
   }
-  if (ticks.length < 2) ticks = [1 - scale.domain()[0], 1 - Math.sqrt(low * high), 1 - scale.domain()[1]];
+  if (ticks.length < 2) ticks = d3.extent(values).filter((value, i, all) => !i || position(value) - position(all[0]) > 44);
   return Object.assign(position, { ticks, text: formatSparsity });
 }
 
