@@ -52,13 +52,30 @@ class Dom(html.parser.HTMLParser):
 
 class Browser:
     def __init__(self, program, folder):
-        self.command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--mute-audio",
-                        "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions",
-                        f"--user-data-dir={folder}/profile", "--enable-logging=stderr", "--virtual-time-budget=8000"]
+        self.command = [
+            program,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            "--mute-audio",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--disable-extensions",
+            f"--user-data-dir={folder}/profile",
+            "--enable-logging=stderr",
+            "--virtual-time-budget=8000",
+        ]
 
     def run(self, page, *options):
-        done = subprocess.run([*self.command, *options, page.as_uri()], capture_output=True, text=True, timeout=100,
-                              check=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            [*self.command, *options, page.as_uri()],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
         return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
@@ -90,14 +107,20 @@ def check_page(browser, page, least_figures, output):
         height = int(dom.root["data-height"]) + 40
         for name, scheme in SCHEMES.items():
             shot = output / f"{page.stem}-{width}-{name}.png"
-            browser.run(page, f"--window-size={width},{height}", f"--screenshot={shot}",
-                        f"--blink-settings=preferredColorScheme={scheme}")
+            browser.run(
+                page,
+                f"--window-size={width},{height}",
+                f"--screenshot={shot}",
+                f"--blink-settings=preferredColorScheme={scheme}",
+            )
             check(shot.exists() and shot.stat().st_size > 10000, page, f"no screenshot {shot}")
     printed = output / f"{page.stem}.pdf"
     browser.run(page, f"--print-to-pdf={printed}", "--no-pdf-header-footer")
     check(printed.exists() and printed.read_bytes()[:4] == b"%PDF", page, "it cannot be printed")
     marks = sum(int(figure["data-marks"]) for figure in dom.figures)
-    print(f"{page.name}: {page.stat().st_size // 1024} KiB, {len(dom.figures)} figures, {marks} marks, {height} px high")
+    print(
+        f"{page.name}: {page.stat().st_size // 1024} KiB, {len(dom.figures)} figures, {marks} marks, {height} px high"
+    )
 
 
 def check_controls(browser, page, folder):
@@ -129,10 +152,12 @@ def check_controls(browser, page, folder):
 
 def contrast(one, other):
     """By WCAG 2: of two colours "#rrggbb"."""
+
     def luminance(colour):
-        parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
         red, green, blue = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
@@ -140,10 +165,18 @@ def contrast(one, other):
 def check_contrast(page):
     """Texts have 4.5:1 and marks 3:1, in both schemes."""
     style = page.read_text(encoding="utf-8")
-    schemes = [dict(re.findall(r"--([a-z0-9]+): (#[0-9a-f]{6})", block)) for block in re.findall(r":root {(.*?)}", style, re.S)]
+    schemes = [
+        dict(re.findall(r"--([a-z0-9]+): (#[0-9a-f]{6})", block)) for block in re.findall(r":root {(.*?)}", style, re.S)
+    ]
     assert len(schemes) == len(SCHEMES)
     for colours in schemes:
-        for name, least in {"ink": 4.5, "faint": 4.5, "link": 4.5, "warning": 4.5, **{f"s{i}": 3 for i in range(8)}}.items():
+        for name, least in {
+            "ink": 4.5,
+            "faint": 4.5,
+            "link": 4.5,
+            "warning": 4.5,
+            **{f"s{i}": 3 for i in range(8)},
+        }.items():
             for ground in ("paper", "panel"):
                 found = contrast(colours[name], colours[ground])
                 check(found >= least, page, f"--{name} has {found:.2f}:1 on --{ground}, less than {least}:1")
@@ -152,10 +185,12 @@ def check_contrast(page):
 def check_that_faults_are_seen(browser, page, folder):
     """The same page with faults planted in its scripts: each must be refused."""
     text = page.read_text(encoding="utf-8")
-    for name, before, after in (("says", "let drawn = 0;", "let drawn = 0; console.error('planted');"),
-                                ("throws", "const marks = drawFigure(", "const marks = drawNothing("),
-                                ("blank", "holder.dataset.marks = marks;", "holder.dataset.marks = 0;"),
-                                ("asks", "</body>", "<script>fetch('https://example.com/')</script></body>")):
+    for name, before, after in (
+        ("says", "let drawn = 0;", "let drawn = 0; console.error('planted');"),
+        ("throws", "const marks = drawFigure(", "const marks = drawNothing("),
+        ("blank", "holder.dataset.marks = marks;", "holder.dataset.marks = 0;"),
+        ("asks", "</body>", "<script>fetch('https://example.com/')</script></body>"),
+    ):
         assert text.count(before) == 1, before
         broken = folder / f"{name}.html"
         broken.write_text(text.replace(before, after), encoding="utf-8")
@@ -169,6 +204,7 @@ def check_that_faults_are_seen(browser, page, folder):
 
 def make_pages(sparsmith, folder):
     """[(page, least number of figures)]"""
+
     def run(*arguments):
         done = subprocess.run([sparsmith, *map(str, arguments)], capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -176,10 +212,23 @@ def make_pages(sparsmith, folder):
         return done.stdout
 
     model = folder / "model.safetensors"
-    weights = [f"layers.{layer}.{name}.weight:96x128:{0.7 if (layer, name) == (2, 'k_proj') else 0.9}:uniform"
-               for layer in range(5) for name in ("q_proj", "k_proj")]
-    run("synth", "-o", model, "--seed", 5, *(word for weight in weights for word in ("--weight", weight)), "--weight",
-        f"{HOSTILE}:64x200:0.8:lognormal:0.5", "--weight", "c.weight:300x256:0.95:power:1")
+    weights = [
+        f"layers.{layer}.{name}.weight:96x128:{0.7 if (layer, name) == (2, 'k_proj') else 0.9}:uniform"
+        for layer in range(5)
+        for name in ("q_proj", "k_proj")
+    ]
+    run(
+        "synth",
+        "-o",
+        model,
+        "--seed",
+        5,
+        *(word for weight in weights for word in ("--weight", weight)),
+        "--weight",
+        f"{HOSTILE}:64x200:0.8:lognormal:0.5",
+        "--weight",
+        "c.weight:300x256:0.95:power:1",
+    )
     analysis = folder / "analysis.html"
     run("analyze", model, "--html", analysis)
 
@@ -203,7 +252,16 @@ def make_pages(sparsmith, folder):
     compared, history = folder / "compare.html", folder / "history.html"
     run("perf", "compare", "c0000", "c0019", "--html", compared, *database)
     run("perf", "history", "--html", history, *database)
-    return [(analysis, 30), (tuning, 3), (bench, 3), (report, 60), (cells, 9), (break_even, 2), (compared, 2), (history, 4)]
+    return [
+        (analysis, 30),
+        (tuning, 3),
+        (bench, 3),
+        (report, 60),
+        (cells, 9),
+        (break_even, 2),
+        (compared, 2),
+        (history, 4),
+    ]
 
 
 def main():

@@ -158,10 +158,10 @@ Table outlier_table(const LayerAnalysis& analysis, const Projections& projection
 Table median_table(const Projections& projections) {
   Table table{.title = "Zeros of each projection", .columns = {"projection", ">weights", ">least", ">median", ">most"}};
   for (const auto& [name, projection] : projections) {
-    const auto [least, most] = std::ranges::minmax(
+    const auto [least, most] = std::ranges::minmax_element(
         projection.layers, {}, [](const AnalyzedLayer* layer) { return layer->statistics.sparsity; });
-    table.add(name.empty() ? "(names without numbers)" : name, projection.layers.size(), zeros_text(*least),
-              percent(projection.median, 2), zeros_text(*most));
+    table.add(name.empty() ? "(names without numbers)" : name, projection.layers.size(), zeros_text(**least),
+              percent(projection.median, 2), zeros_text(**most));
   }
   return table;
 }

@@ -250,7 +250,7 @@ class Writer {
       body_ += "</tbody>\n<tbody class=\"folded\">\n";
       for (const auto& cells : table.folded[row]) {
         body_ += "<tr>";
-        for (std::size_t i = 0; i < cells.size(); ++i) write_cell(table.columns[i], "", breakable(cells[i]));
+        for (std::size_t i = 0; i < cells.size(); ++i) write_cell(table.columns[i], "", html_of(table, i, cells[i]));
         body_ += "</tr>\n";
       }
       body_ += "</tbody>\n<tbody>\n";
@@ -265,7 +265,7 @@ class Writer {
     const bool target = linked && targets_.insert(figure).second;  // of the figure's link back
     body_ += target ? fmt::format("<tr id=\"row-{}\">", figure) : "<tr>";
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      const std::string text = breakable(cells[i]);
+      const std::string text = html_of(table, i, cells[i]);
       const auto bars = table.bars.find({row, i});
       write_cell(table.columns[i], bars == table.bars.end() ? "" : html_of(bars->second),
                  linked && i == 0 ? fmt::format("<a href=\"#figure-{}\">{}</a>", figure, text) : text);
@@ -275,6 +275,11 @@ class Writer {
 
   void write_cell(const std::string& column, const std::string& bars, const std::string& html) {
     body_ += fmt::format("<td{}>{}{}</td>", class_of(column), bars, html);
+  }
+
+  // Names and remarks, which stand first and last, may be broken; browsers break other cells too, where they could.
+  static std::string html_of(const Table& table, std::size_t column, const std::string& text) {
+    return column == 0 || column + 1 == table.columns.size() ? breakable(text) : escaped(text);
   }
 
   static const char* class_of(const std::string& column) { return is_right(column) ? " class=\"number\"" : ""; }

@@ -15,7 +15,7 @@ function drawShades(legend, [low, high]) {
   const scale = legend.append("span").attr("class", "shades");
   scale.append("span").text(low);
   scale.append("svg").attr("viewBox", "0 0 100 12").attr("width", 100).attr("height", 12).attr("aria-hidden", "true")
-    .selectAll("rect").data(d3.range(50)).enter().append("rect").attr("x", (i) => 2 * i).attr("width", 2.2).attr("height", 12)
+    .selectAll("rect").data(d3.range(50)).enter().append("rect").attr("x", (i) => 2 * i).attr("width", 3).attr("height", 12)
     .attr("fill", (i) => d3.interpolateCividis(i / 49));
   scale.append("span").text(high);
 }
