@@ -170,7 +170,8 @@ Page comparison_page(const Comparison& comparison) {
   cases.blocks.push_back({.table = row_table(comparison)});
   page.sections.push_back(std::move(cases));
 
-  Section changed{.title = "Cases that are not the same", .text = "Each point is a round; smaller is faster."};
+  Section changed{
+      .title = "Cases that are not the same", .below = true, .text = "Each point is a round; smaller is faster."};
   Block rounds;
   for (const ComparisonRow& row : comparison.rows) {
     if (row.measured && row.verdict != Verdict::kSame && rounds.figures.size() < kShownRounds)

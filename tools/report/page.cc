@@ -137,24 +137,28 @@ std::string paragraph(const std::string& text) {
   return text.empty() ? std::string() : fmt::format("<p>{}</p>\n", breakable(text));
 }
 
-// The figures of a page by title, the first of each, and which of them a table names.
+// The figures of a page by part and title, the first of each, and which of them a table of that part names.
 struct Links {
-  std::map<std::string, std::size_t> figures{};
-  std::set<std::string> named{};
+  using Key = std::pair<std::ptrdiff_t, std::string>;
+  std::map<Key, std::size_t> figures{};
+  std::set<Key> named{};
 
   explicit Links(const Page& page) {
     std::size_t index = 0;
     const auto for_blocks = [&](const auto& visit) {
-      for (const Section& section : page.sections)
-        for (const Block& block : section.blocks) visit(block);
+      std::ptrdiff_t part = 0;
+      for (const Section& section : page.sections) {
+        part += section.below ? 0 : 1;
+        for (const Block& block : section.blocks) visit(block, part);
+      }
     };
-    for_blocks([&](const Block& block) {
-      for (const Figure& figure : block.figures) figures.try_emplace(figure.title, index++);
+    for_blocks([&](const Block& block, std::ptrdiff_t part) {
+      for (const Figure& figure : block.figures) figures.try_emplace({part, figure.title}, index++);
     });
-    for_blocks([&](const Block& block) {
+    for_blocks([&](const Block& block, std::ptrdiff_t part) {
       if (!block.table) return;
       for (const auto& row : block.table->rows)
-        if (!row.empty() && figures.contains(row[0])) named.insert(row[0]);
+        if (!row.empty() && figures.contains({part, row[0]})) named.insert({part, row[0]});
     });
   }
 };
@@ -186,6 +190,7 @@ class Writer {
   }
 
   void write(const Section& section, std::size_t index) {
+    part_ += section.below ? 0 : 1;
     body_ += fmt::format("<section id=\"section-{}\">\n", index);
     const int heading = level(section);
     if (!section.title.empty()) body_ += fmt::format("<h{0}>{1}</h{0}>\n", heading, breakable(section.title));
@@ -224,9 +229,9 @@ class Writer {
   void write(const Figure& figure, bool small, int heading) {
     const std::size_t index = figures_.size();
     const std::string title = breakable(figure.title);
-    const bool first = links_.figures.at(figure.title) == index;
+    const bool first = links_.figures.at({part_, figure.title}) == index;
     body_ += fmt::format("<figure id=\"figure-{0}\" data-figure=\"{0}\">\n<h{1}>", index, heading);
-    body_ += first && links_.named.contains(figure.title)
+    body_ += first && links_.named.contains({part_, figure.title})
                  ? fmt::format("<a href=\"#row-{}\" title=\"to the table\">{}</a>", index, title)
                  : title;
     body_ += fmt::format("</h{}>\n<div class=\"plot\"></div>\n", heading);
@@ -260,8 +265,8 @@ class Writer {
 
   void write_row(const Table& table, std::size_t row) {
     const std::vector<std::string>& cells = table.rows[row];
-    const bool linked = !cells.empty() && links_.named.contains(cells[0]);
-    const std::size_t figure = linked ? links_.figures.at(cells[0]) : 0;
+    const bool linked = !cells.empty() && links_.named.contains({part_, cells[0]});
+    const std::size_t figure = linked ? links_.figures.at({part_, cells[0]}) : 0;
     const bool target = linked && targets_.insert(figure).second;  // of the figure's link back
     body_ += target ? fmt::format("<tr id=\"row-{}\">", figure) : "<tr>";
     for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -294,6 +299,7 @@ class Writer {
 
   Links links_;
   std::ptrdiff_t parts_;
+  std::ptrdiff_t part_ = 0;  // the one that is written
   std::set<std::size_t> targets_{};
   std::string body_{};
   json figures_ = json::array();

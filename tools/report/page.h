@@ -153,8 +153,8 @@ struct Page {
   std::vector<Section> sections{};
 };
 
-// The whole page. Bytes that are not UTF-8 are replaced. A first cell of a table that is a figure's title links to the
-// figure, and the figure back to the cell.
+// The whole page. Bytes that are not UTF-8 are replaced. A first cell of a table that is the title of a
+// figure in the same part links to the figure, and the figure back to the cell.
 std::string html_of(const Page& page);
 
 // `text` with HTML markup characters escaped, for use inside an element or a quoted attribute.

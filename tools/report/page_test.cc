@@ -73,6 +73,9 @@ TEST(PageTest, ATablesCaseAndItsFigureLinkToEachOther) {
   EXPECT_EQ(count_of(html, "id=\"row-0\""), 1U);
   EXPECT_EQ(count_of(html, "<a href=\"#row-0\" title=\"to the table\">a</a>"), 1U);
   EXPECT_EQ(count_of(html, "href="), 3U);
+  const Section other{.title = "o", .blocks = {{.table = table}}};
+  const Section with_figure{.title = "s", .blocks = {{.figures = {figure}}}};
+  EXPECT_EQ(count_of(html_of({.title = "t", .sections = {with_figure, other}}), "href="), 0U) << "of another part";
 }
 
 TEST(PageTest, FoldedRowsAreBehindTheirSum) {

@@ -94,7 +94,7 @@ Card card_of(const TuningResults& results) {
 std::vector<std::int64_t> shown_tokens(const std::vector<ResultCase>& cases) {
   std::set<std::int64_t> all;
   for (const ResultCase& one : cases) all.insert(one.tokens);
-  const std::vector<std::int64_t> tokens(all.begin(), all.end());
+  std::vector<std::int64_t> tokens(all.begin(), all.end());
   if (tokens.size() <= kShownTokens) return tokens;
   std::vector<std::int64_t> shown;
   for (std::size_t i = 0; i < kShownTokens; ++i) shown.push_back(tokens[i * (tokens.size() - 1) / (kShownTokens - 1)]);
