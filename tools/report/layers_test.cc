@@ -47,10 +47,10 @@ TEST(TuningCardTest, SaysTheAnswer) {
   EXPECT_EQ(card.facts[0].value, "12.00 MB → 3.00 MB");
   EXPECT_EQ(card.facts[1].name, "all N together");
   EXPECT_EQ(card.facts[2].value, "6 → 3 ms");
-  EXPECT_EQ(card.facts[2].remark, "2.00x, 3 of 3 sparse");
-  EXPECT_EQ(card.facts[3].remark, "1.50x, 2 of 3 sparse");
+  EXPECT_EQ(card.facts[2].remark, "2.00x, 3 of 3 faster");
+  EXPECT_EQ(card.facts[3].remark, "1.50x, 2 of 3 faster");
   EXPECT_EQ(card.lines, (std::vector<std::string>{
-                            "3 of 3 weights run sparse kernels at one N or more.",
+                            "3 of 3 weights gain at one N or more.",
                             "Dense stays in 1 of 6 choices, each a weight at one N: no sparse kernel passed."}));
   const Table& bars = section.blocks.at(0).table.value();
   EXPECT_EQ(bars.rows,
@@ -66,7 +66,7 @@ TEST(TuningCardTest, WithoutATimeOfDenseThereIsNoRatio) {
   const Section section = tuning_card({.source = "m", .cases = {case_of("w", 1, 2, 0)}});
   ASSERT_EQ(section.card.value().facts.size(), 1U);
   EXPECT_EQ(section.card->facts[0].value, "2 us");
-  EXPECT_EQ(section.card->facts[0].remark, "1 of 1 sparse");
+  EXPECT_EQ(section.card->facts[0].remark, "1 of 1 faster");
   EXPECT_TRUE(tuning_card({.source = "m"}).card == std::nullopt);
 }
 

@@ -50,8 +50,7 @@ std::vector<std::string> verdicts_of(const std::vector<ResultCase>& cases) {
     ++reasons[short_reason(one.reason)];
   }
   const auto gaining = std::ranges::count_if(gains, [](const auto& each) { return each.second; });
-  std::vector<std::string> lines = {
-      fmt::format("{} of {} weights run sparse kernels at one N or more.", gaining, gains.size())};
+  std::vector<std::string> lines = {fmt::format("{} of {} weights gain at one N or more.", gaining, gains.size())};
   if (dense == 0) return lines;
   std::vector<std::string> parts;
   for (const auto& [reason, count] : reasons)
@@ -77,7 +76,7 @@ Card card_of(const TuningResults& results) {
   const auto add = [&](std::string name, const Sums& sums) {
     const std::string ratio = sums.dense_us > 0 ? ratio_text(sums.dense_us, sums.us) + ", " : "";
     card.facts.push_back({std::move(name), change_of(sums),
-                          fmt::format("{}{} of {} sparse", ratio, sums.choices - sums.dense, sums.choices)});
+                          fmt::format("{}{} of {} faster", ratio, sums.choices - sums.dense, sums.choices)});
   };
   const std::map<std::int64_t, Sums> by_tokens = sums_by_tokens(results.cases);
   if (by_tokens.size() > 1) {
