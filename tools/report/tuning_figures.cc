@@ -295,7 +295,9 @@ std::vector<Section> tuning_sections(const TuningResults& results) {
       std::ranges::any_of(results.cases, [](const ResultCase& one) { return !one.tried.empty(); });
   if (!predictions.empty()) search.add(predictions_block(predictions, has_candidates));
   search.add(traces_block(results));
-  if (!results.seconds.empty()) search.add(effort_block(results));
+  constexpr double kWorthAFigure = 0.1;  // seconds: what the cache answers takes less
+  if (std::ranges::any_of(results.seconds, [](const auto& part) { return part.second >= kWorthAFigure; }))
+    search.add(effort_block(results));
   search.add({.table = most_frequent(results.rejections, "Rejected candidates", "reason")});
   add(std::move(search));
   return sections;
