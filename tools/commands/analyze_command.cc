@@ -60,7 +60,7 @@ Result<ExitCode> run(const Options& options) {
   if (!options.html.empty()) {
     ReportInputs inputs;
     SPARSMITH_ASSIGN_OR_RETURN(inputs.analyses.emplace_back(), layer_analysis(file, analysis));
-    SPARSMITH_RETURN_IF_ERROR(write_file_atomically(options.html, html_of(report_page("Sparsity analysis", inputs))));
+    SPARSMITH_RETURN_IF_ERROR(write_file_atomically(options.html, html_of(report_page("", inputs))));
   }
   if (options.json) {
     print("{}", json_of(file, analysis.weights));

@@ -22,6 +22,7 @@
 #include "tools/output_files.h"
 #include "tools/print.h"
 #include "tools/report/file_results.h"
+#include "tools/report/layers.h"
 #include "tools/report/report_page.h"
 
 namespace sparsmith::tools {
@@ -154,8 +155,8 @@ Result<ExitCode> run_break_even(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const BreakEvenOutcome outcome,
                              find_break_evens(options.settings, options.break_even, options.json));
   const nlohmann::json json = break_even_json(outcome);
-  const std::string title = fmt::format("Break-even of {}, {}", outcome.spec.name(), outcome.pattern);
-  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, title, json_line(json), title));
+  const std::string weights = fmt::format("{}, {}", outcome.spec.name(), outcome.pattern);
+  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, "Break-even", json_line(json), weights));
   const Table table = break_even_table(outcome);
   print_result(options.json, json,
                fmt::format("{}\n{}, {}\n{}", options.markdown ? table.markdown() : table.plain(), outcome.spec.name(),
@@ -216,8 +217,7 @@ Result<ExitCode> run(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const TuneOutcome outcome, tuned ? time_tuned_file(options) : time_model(options));
   const TuneReport& result = outcome.report;
   const nlohmann::json json = tuning_json(outcome);
-  const std::string& file = options.settings.file;
-  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, "Benchmark of " + file, json_line(json), file));
+  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, "Benchmark", json_line(json), options.settings.file));
   if (options.json) {
     print_json(json);
   } else {

@@ -25,7 +25,7 @@ namespace {
 struct Options {
   std::vector<std::string> files;
   std::string output;
-  std::string title = "sparsmith report";
+  std::string title;
   std::uint64_t seed = 0;
   std::int64_t max_memory = 0;
   bool force = false;
@@ -87,7 +87,7 @@ void add_report_command(CLI::App& app, Action& action) {
                     "Do not check the packed arrays of tuned files that you made yourself");
   command->add_flag("--json", options->json, "Print JSON");
   add_force_option(*command, options->force);
-  add_shown(*command, "--title", options->title, "Title of the page");
+  command->add_option("--title", options->title, "Title of the page; default: names the results");
   add_selection_options(*command, options->selection);  // of weights files
   add_max_memory_option(*command, options->max_memory);
   set_action(*command, action, options, run);

@@ -68,7 +68,7 @@ Result<ExitCode> run(const Options& options) {
   const std::string& unmet = outcome.report.memory.unmet;
   if (unmet.empty()) SPARSMITH_RETURN_IF_ERROR(write_output(options, outcome));
   const nlohmann::json json = tuning_json(outcome);
-  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, "Tuning of " + settings.file, json_line(json), settings.file));
+  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, "Tuning", json_line(json), settings.file));
   if (options.json) {
     print_json(json);
   } else {

@@ -7,39 +7,11 @@
 #include <map>
 
 #include "generator/family.h"
+#include "tools/report/layers.h"
+#include "tools/report/speedups.h"
 
 namespace sparsmith::tools {
 namespace {
-
-struct Sums {
-  double us = 0;
-  double dense_us = 0;
-  bool dense_known = true;
-  std::int64_t choices = 0;
-  std::int64_t dense = 0;  // of them
-
-  void add(const BucketChoice& bucket) {
-    us += bucket.us();
-    dense_us += bucket.dense_us;
-    dense_known = dense_known && bucket.dense_us > 0;
-    ++choices;
-    dense += bucket.is_baseline() ? 1 : 0;
-  }
-  double known_dense_us() const { return dense_known ? dense_us : 0; }
-};
-
-// "layers.*.mlp.weight" of "layers.12.mlp.weight".
-std::string starred(const std::string& name) {
-  std::string text;
-  bool number = false;
-  for (const char c : name) {
-    const bool digit = c >= '0' && c <= '9' && (number || text.empty() || text.back() == '.' || text.back() == '_');
-    if (digit && !number) text += '*';
-    if (!digit) text += c;
-    number = digit;
-  }
-  return text;
-}
 
 // "weights above 30.0 % are taken" of "0.1 % of it is zero; weights above 30.0 % are taken".
 std::string without_figures(const std::string& reason) {
@@ -48,48 +20,29 @@ std::string without_figures(const std::string& reason) {
   return begins_with_figure && end != std::string::npos ? reason.substr(end + 2) : reason;
 }
 
-// Weights of one shape whose names differ in numbers alone, at one N.
-struct Layers {
-  std::string name;   // with * for the numbers
-  std::string first;  // the name of the first weight
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t tokens = 0;
-  std::int64_t count = 0;
-  std::int64_t bytes = 0;
-  std::int64_t dense_bytes = 0;
-  Sums sums{};
-  double least_zeros = 1;
-  double most_zeros = 0;
-  std::map<std::string, int> families{};  // weights of each
-
-  void add(const WeightResult& weight, const BucketChoice& bucket) {
-    const PackedWeight* const packed = weight.packing_of(bucket);
-    ++count;
-    bytes += packed == nullptr ? 0 : packed->bytes();
-    dense_bytes += weight.dense_bytes();
-    sums.add(bucket);
-    least_zeros = std::min(least_zeros, weight.sparsity);
-    most_zeros = std::max(most_zeros, weight.sparsity);
-    ++families[family_title(bucket.candidate.config)];
+// The choices as the pages have them.
+std::vector<ResultCase> cases_of(const TuneReport& report) {
+  std::vector<ResultCase> cases;
+  for (const WeightResult& weight : report.weights) {
+    for (const BucketChoice& bucket : weight.buckets) {
+      const PackedWeight* const packed = weight.packing_of(bucket);
+      cases.push_back({.weight = weight.name,
+                       .operator_name = bucket.spec.name(),
+                       .rows = weight.rows,
+                       .cols = weight.cols,
+                       .nnz = weight.nnz,
+                       .sparsity = weight.sparsity,
+                       .tokens = bucket.tokens,
+                       .family = family_title(bucket.candidate.config),
+                       .measured = bucket.evidence == "measured",
+                       .us = bucket.us(),
+                       .cublas_us = bucket.dense_us,
+                       .packed_bytes = packed == nullptr ? 0 : static_cast<double>(packed->bytes()),
+                       .dense_bytes = static_cast<double>(weight.dense_bytes())});
+    }
   }
-  std::string zeros() const {
-    const std::string least = fmt::format("{:.0f}", 100 * least_zeros);
-    const std::string most = fmt::format("{:.0f}", 100 * most_zeros);
-    return least == most ? least + " %" : fmt::format("{}-{} %", least, most);
-  }
-  // "slots", or "30 slots, 2 dense".
-  std::string kernels() const {
-    if (families.size() == 1) return families.begin()->first;
-    std::vector<std::pair<int, std::string>> sorted;
-    for (const auto& [family, weights] : families) sorted.emplace_back(-weights, family);
-    std::ranges::sort(sorted);
-    std::string text;
-    for (const auto& [weights, family] : sorted)
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", -weights, family);
-    return text;
-  }
-};
+  return cases;
+}
 
 // The most frequent first, at most ten.
 std::string tallied(const std::map<std::string, std::int64_t>& counts) {
@@ -106,14 +59,7 @@ std::string tallied(const std::map<std::string, std::int64_t>& counts) {
 
 }  // namespace
 
-std::string ratio_text(double dense_us, double us) {
-  return dense_us > 0 && us > 0 ? fmt::format("{:.2f}x", dense_us / us) : "-";
-}
-
-std::string family_title(const Config& config) {
-  const auto all = config.values.find("all");  // blocks of bsr are stored
-  return config.family == "bsr" && all != config.values.end() && all->second != 0 ? "dense tiles" : config.family;
-}
+std::string family_title(const Config& config) { return family_of(config.text()); }
 
 std::string short_config(const Config& config) {
   const Family* of = family(config.family);
@@ -200,30 +146,7 @@ std::string choices_table(const TuneReport& report) {
 }
 
 std::string folded_table(const TuneReport& report) {
-  std::vector<Layers> all;  // in the order of the model
-  for (const WeightResult& weight : report.weights) {
-    for (const BucketChoice& bucket : weight.buckets) {
-      const std::string name = starred(weight.name) + operator_note(weight, bucket);
-      const auto same = [&](const Layers& each) {
-        return each.name == name && each.rows == weight.rows && each.cols == weight.cols &&
-               each.tokens == bucket.tokens;
-      };
-      auto layers = std::ranges::find_if(all, same);
-      if (layers == all.end())
-        layers = all.insert(all.end(), {name, weight.name, weight.rows, weight.cols, bucket.tokens});
-      layers->add(weight, bucket);
-    }
-  }
-  Table table{.columns = {"weights", ">layers", "shape", ">zeros", ">N", "kernels", ">MB dense", ">MB", ">us dense",
-                          ">us", ">speedup"}};
-  for (const Layers& layers : all) {
-    const double megabytes = static_cast<double>(layers.bytes) / 1e6;
-    table.add(layers.count == 1 ? layers.first : layers.name, layers.count,
-              fmt::format("{}x{}", layers.rows, layers.cols), layers.zeros(), layers.tokens, layers.kernels(),
-              fmt::format("{:.2f}", static_cast<double>(layers.dense_bytes) / 1e6), fmt::format("{:.2f}", megabytes),
-              us_text(layers.sums.known_dense_us()), fmt::format("{:.2f}", layers.sums.us),
-              ratio_text(layers.sums.known_dense_us(), layers.sums.us));
-  }
+  const Table table = layers_table(cases_of(report));
   return table.rows.empty() ? "" : table.plain();
 }
 
@@ -240,24 +163,16 @@ std::string memory_text(const TuneReport& report) {
 }
 
 std::string model_summary(const TuneReport& report) {
-  std::map<std::int64_t, Sums> sums;  // by N
-  for (const WeightResult& weight : report.weights)
-    for (const BucketChoice& bucket : weight.buckets) sums[bucket.tokens].add(bucket);
-  if (sums.empty()) return "";
-  Table table{.columns = {">N", ">us dense", ">us tuned", ">speedup", ">us a token", ">faster"}};
-  for (const auto& [tokens, sum] : sums) {
-    table.add(tokens, us_text(sum.known_dense_us()), fmt::format("{:.2f}", sum.us),
-              ratio_text(sum.known_dense_us(), sum.us), fmt::format("{:.2f}", sum.us / static_cast<double>(tokens)),
-              fmt::format("{} of {}", sum.choices - sum.dense, sum.choices));
-  }
+  const std::vector<ResultCase> cases = cases_of(report);
+  if (cases.empty()) return "";
   const std::string title = fmt::format("whole model, one call of each of {} weight{}", report.weights.size(),
                                         report.weights.size() == 1 ? "" : "s");
-  std::string text = fmt::format("{}\n{}{}", styled(title, Style::kBold), table.plain(), memory_text(report));
-  const auto most = sums.rbegin();
-  if (std::ranges::any_of(sums, [](const auto& each) { return each.second.dense > 0; }))
+  std::string text =
+      fmt::format("{}\n{}{}", styled(title, Style::kBold), model_table(cases).plain(), memory_text(report));
+  if (std::ranges::any_of(cases, &ResultCase::dense))
     text += "dense kernels stay where no sparse kernel within the memory bound is faster (show --why)\n";
   return text + fmt::format("N above {0} runs the kernels of N = {0}; add larger N to --tokens where they occur\n",
-                            most->first);
+                            std::ranges::max(cases, {}, &ResultCase::tokens).tokens);
 }
 
 std::string run_summary(const TuneReport& report, bool full) {

@@ -25,9 +25,6 @@ std::string readable_config(const std::string& text);
 // " (sddmm)" when the weight has several operators; else empty.
 std::string operator_note(const WeightResult& weight, const BucketChoice& bucket);
 
-// dense / tuned as "1.31x"; "-" when a time is not known.
-std::string ratio_text(double dense_us, double us);
-
 // A table with a row for each choice: the cells from the weight to the time, and then the cells from `further`.
 using FurtherCells = std::function<std::vector<std::string>(const WeightResult&, const BucketChoice&)>;
 Table choice_table(const TuneReport& report, const std::vector<std::string>& columns, const FurtherCells& further);

@@ -64,7 +64,7 @@ Result<ExitCode> perf_history(const PerfOptions& options) {
                                  options.branch.empty() ? "" : " of branch " + options.branch,
                                  options.case_name.empty() ? "" : " for case " + options.case_name));
   const nlohmann::json json = history_json(all);
-  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, "sparsmith performance history", json_line(json), store.path()));
+  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, "Performance history", json_line(json), store.path()));
   std::string text;
   if (options.case_name.empty())
     text = all_series(all);

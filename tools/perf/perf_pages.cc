@@ -15,6 +15,7 @@ using nlohmann::json;
 
 constexpr std::size_t kShownCases = 60;  // as many a row of one figure can name
 constexpr std::size_t kShownRounds = 24;
+constexpr double kLeastChange = 5;  // %: axes reach as far both ways, so that noise of 0.2 % does not look wild
 
 json json_of(const PerfSeries& series) {
   json object = {{"case", series.key.name},
@@ -58,7 +59,7 @@ Figure change_figure(const Comparison& comparison) {
   Figure figure{.title = "Change of each case",
                 .caption = "Time of head over base; whiskers are the interval of 95 %.",
                 .x = {.label = "case", .scale = Scale::kCategories},
-                .y = {.label = "change, %"},
+                .y = {.label = "change, %", .low = -kLeastChange, .high = kLeastChange},
                 .rules = {{.text = "no change", .y = 0.0}}};
   const std::vector<const ComparisonRow*> rows = shown_rows(comparison);
   for (const auto& [verdict, colour] :
@@ -79,28 +80,36 @@ Figure change_figure(const Comparison& comparison) {
   return figure;
 }
 
-Series rounds_of(const char* name, Colour colour, const std::vector<double>& first, const std::vector<double>& again) {
+Series rounds_of(const char* name, Colour colour, const std::vector<double>& first, const std::vector<double>& again,
+                 const TimeUnit& unit) {
   Series points{.kind = Series::Kind::kPoints, .name = name, .colour = colour};
-  for (const std::vector<double>* set : {&first, &again})
-    for (const double us : *set) points.add(points.x.size() + 1, us);
+  for (const std::vector<double>* set : {&first, &again}) {
+    for (const double us : *set) {
+      const std::size_t round = points.x.size() + 1;
+      points.add(round, us / unit.microseconds, fmt::format("{}, round {}: {}", name, round, time_text(us)));
+    }
+  }
   return points;
 }
 
 Figure rounds_figure(const ComparisonRow& row) {
   const TimeSet& first = row.first_times;
   const TimeSet& again = row.again_times;
-  Figure figure{.title = fmt::format("{}: {}", verdict_name(row.verdict), row.key.name),
-                .caption = row.reason,
+  const TimeUnit unit = time_unit(first.base.front());
+  Figure figure{.title = row.key.name,
+                .caption = fmt::format("{}: {}", verdict_text(row), row.reason),
                 .x = {.label = "round"},
-                .y = {.label = "us"},
-                .series = {rounds_of("base", Colour::kBlue, first.base, again.base),
-                           rounds_of("head", Colour::kVermillion, first.head, again.head)}};
-  double lowest = first.base.front();
-  double highest = lowest;
+                .y = {.label = unit.name},
+                .series = {rounds_of("base", Colour::kBlue, first.base, again.base, unit),
+                           rounds_of("head", Colour::kVermillion, first.head, again.head, unit)}};
+  const double level = first.base.front() / unit.microseconds;
+  double lowest = (1 - kLeastChange / 100) * level;
+  double highest = (1 + kLeastChange / 100) * level;
   for (const Series& series : figure.series) {
     lowest = std::min(lowest, std::ranges::min(series.y));
     highest = std::max(highest, std::ranges::max(series.y));
   }
+  figure.y.low = lowest;
   figure.y.high = highest + 0.15 * (highest - lowest);  // room for the text of the rule
   const auto end = static_cast<double>(std::max(first.base.size(), first.head.size()));
   if (!again.base.empty()) figure.rules.push_back({.text = "measured again", .x = end + 0.5});
@@ -108,15 +117,16 @@ Figure rounds_figure(const ComparisonRow& row) {
 }
 
 Table row_table(const Comparison& comparison) {
-  Table table{.columns = {"case", ">no.", "verdict", "cause", ">change", ">p", ">base us", ">head us", "operator"}};
+  Table table{.title = "Cases",
+              .columns = {"case", ">no.", "verdict", "cause", ">change", ">p", ">base", ">head", "operator"}};
   int number = 0;
   for (const ComparisonRow& row : comparison.rows) {
     const Finding& f = row.first;
     const auto figure = [&](const std::string& text) { return row.measured ? text : "-"; };
     table.add(row.key.name, figure(std::to_string(row.measured ? ++number : 0)), verdict_text(row),
               cause_name(row.cause), figure(fmt::format("{:+.2f} %", 100 * f.change)),
-              figure(fmt::format("{:.2g}", f.p)), figure(fmt::format("{:.3f}", f.base.center)),
-              figure(fmt::format("{:.3f}", f.head.center)), row.key.operator_name);
+              figure(fmt::format("{:.2g}", f.p)), figure(time_text(f.base.center)), figure(time_text(f.head.center)),
+              row.key.operator_name);
   }
   return table;
 }
@@ -131,15 +141,13 @@ Table reason_table(const Comparison& comparison) {
   return table;
 }
 
-std::string plain_list(const std::vector<std::string>& lines) { return fmt::format("{}.", fmt::join(lines, "; ")); }
-
 }  // namespace
 
 std::string environment_text(const PerfEnvironment& environment) {
-  std::string text = environment.device;
-  if (!environment.driver.empty()) text += ", driver " + environment.driver;
-  if (!environment.nvrtc.empty()) text += ", NVRTC " + environment.nvrtc;
-  if (!environment.clocks.empty()) text += ", " + environment.clocks;
+  std::string text;
+  for (const auto& [name, value] : {std::pair("", &environment.device), std::pair("driver ", &environment.driver),
+                                    std::pair("NVRTC ", &environment.nvrtc), std::pair("", &environment.clocks)})
+    if (!value->empty()) text += (text.empty() ? "" : ", ") + (name + *value);
   return text;
 }
 
@@ -150,22 +158,26 @@ json history_json(const std::vector<PerfSeries>& all) {
 }
 
 Page comparison_page(const Comparison& comparison) {
-  Page page{.title = fmt::format("{} against {}", short_commit(comparison.head), short_commit(comparison.base)),
-            .text = comparison_headline(comparison) + "."};
-  Section cases{.title = "Cases", .text = plain_list(comparison_footnotes(comparison))};
-  Block changes{.table = row_table(comparison)};
+  Page page{.title =
+                fmt::format("Comparison of {} with {}", short_commit(comparison.head), short_commit(comparison.base))};
+  Section cases{.title = ""};
+  cases.card = Card{.tag = comparison_headline(comparison),
+                    .warns = comparison.count(Verdict::kSlow) > 0,
+                    .lines = comparison_footnotes(comparison)};
+  Block changes{.table = reason_table(comparison)};
   if (!shown_rows(comparison).empty()) changes.figures.push_back(change_figure(comparison));
-  cases.blocks.push_back(std::move(changes));
+  cases.add(std::move(changes));
+  cases.blocks.push_back({.table = row_table(comparison)});
   page.sections.push_back(std::move(cases));
 
-  Section changed{.title = "What is not the same", .text = "Each point is a round; smaller is faster."};
+  Section changed{
+      .title = "Cases that are not the same", .below = true, .text = "Each point is a round; smaller is faster."};
   Block rounds;
   for (const ComparisonRow& row : comparison.rows) {
     if (row.measured && row.verdict != Verdict::kSame && rounds.figures.size() < kShownRounds)
       rounds.figures.push_back(rounds_figure(row));
   }
   changed.add(std::move(rounds));
-  changed.add({.table = reason_table(comparison)});
   if (!changed.blocks.empty()) page.sections.push_back(std::move(changed));
   return page;
 }

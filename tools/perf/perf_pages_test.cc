@@ -33,13 +33,13 @@ TEST(PerfPages, AMillionSamplesTakeLessThanThreeSeconds) {
   ASSERT_TRUE(series.ok());
   ReportInputs inputs;
   ASSERT_TRUE(add_report_json(history_json(*series).dump(), path, inputs).ok());
-  const std::string html = html_of(report_page("sparsmith performance history", inputs));
+  const std::string html = html_of(report_page("", inputs));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   fmt::print("history page of 1,012,500 samples in {:.2f} s: {} KiB\n", seconds, html.size() / 1024);
 #ifndef __SANITIZE_ADDRESS__
   EXPECT_LT(seconds, 3);
 #endif
-  EXPECT_THAT(html, HasSubstr("90 cases, 60 of them shown"));
+  EXPECT_THAT(html, HasSubstr("60 of 90 cases have a figure."));
   EXPECT_THAT(html, HasSubstr("+5.0 %"));
 }
 
@@ -79,11 +79,13 @@ TEST(PerfPages, AComparisonSaysWhatChangedAndWhy) {
   EXPECT_NEAR(changes.series[0].y.at(0), 10, 1);
   EXPECT_LT(changes.series[0].low.at(0), changes.series[0].y.at(0));
   const Figure& rounds = page.sections[1].blocks.at(0).figures.at(0);
+  EXPECT_EQ(rounds.title, "<fc1> N=8") << "as the table has it, so that they link";
+  EXPECT_THAT(rounds.caption, HasSubstr("SLOW: "));
   EXPECT_EQ(rounds.series.at(0).y.size(), 16U) << "8 rounds, measured again";
   EXPECT_EQ(rounds.rules.at(0).x, 8.5);
   const std::string html = html_of(page);
-  EXPECT_THAT(html, HasSubstr("1 SLOW, 0 FAST, 0 AMBIGUOUS, 1 SAME."));
-  EXPECT_THAT(html, HasSubstr("changed: snippets/prolog/csr_row.cuh"));
+  EXPECT_THAT(html, HasSubstr("1 SLOW, 0 FAST, 0 AMBIGUOUS, 1 SAME</p>"));
+  EXPECT_THAT(html, HasSubstr("changed: snippets/<wbr>prolog/<wbr>csr_<wbr>row.<wbr>cuh"));
   EXPECT_THAT(html, HasSubstr("&lt;fc1&gt; N=8"));
   EXPECT_THAT(html, Not(HasSubstr("<fc1>")));
 }
@@ -103,6 +105,25 @@ TEST(PerfPages, APointSaysItsOwnInterval) {
   const Series& points = page.sections.at(0).blocks.at(0).figures.at(0).series.at(0);
   EXPECT_THAT(points.labels,
               testing::ElementsAre(HasSubstr("a: +1.00 % [-2.00, +4.00]"), HasSubstr("b: +2.00 % [-1.00, +5.00]")));
+}
+
+TEST(PerfPages, AnEnvironmentHasNoEmptyParts) {
+  EXPECT_EQ(environment_text({.device = "", .driver = "", .nvrtc = "", .clocks = "8 CPUs"}), "8 CPUs");
+  EXPECT_EQ(environment_text({.device = "H200", .driver = "580", .nvrtc = "", .clocks = "1980 MHz"}),
+            "H200, driver 580, 1980 MHz");
+}
+
+TEST(PerfPages, HistoriesHaveDatesAndComparisonsShortHashes) {
+  PerfSeries series;
+  series.points.push_back({.commit = "c", .committed_at = "2026-01-31T12:00:00Z", .median = 1});
+  series.segments.emplace_back();
+  ReportInputs inputs;
+  ASSERT_TRUE(add_report_json(history_json({series}).dump(), "h", inputs).ok());
+  EXPECT_EQ(inputs.histories.at(0).series.at(0).points.at(0).date, "2026-01-31");
+  Comparison comparison;
+  comparison.base = std::string(40, 'a');
+  comparison.head = std::string(40, 'b');
+  EXPECT_EQ(comparison_page(comparison).title, "Comparison of bbbbbbbbb with aaaaaaaaa");
 }
 
 TEST(PerfPages, WhatIsTheSameNeedsNoSecondSection) {

@@ -12,18 +12,6 @@
 namespace sparsmith::tools {
 namespace {
 
-constexpr std::size_t kNamedLayers = 40;  // more names do not fit under an axis
-
-// One position a layer: with its name where there is room, with its number otherwise.
-Axis layer_axis(const LayerAnalysis& analysis) {
-  Axis axis{.label = "weight, in the order of the file"};
-  if (analysis.layers.size() > kNamedLayers) return axis;
-  axis.label = "weight";
-  axis.scale = Scale::kCategories;
-  for (const AnalyzedLayer& layer : analysis.layers) axis.categories.push_back(layer.name);
-  return axis;
-}
-
 Table layer_table(const LayerAnalysis& analysis) {
   Table table{.columns = {"weight", ">shape", "dtype", ">zeros", ">row CoV", ">max/mean", ">empty rows", ">column CoV",
                           ">b16 fill", ">2:4 legal", "smallest format"}};
@@ -37,19 +25,6 @@ Table layer_table(const LayerAnalysis& analysis) {
               fmt::format("{} {}", best.format, human_bytes(best.bytes)));
   }
   return table;
-}
-
-Figure sparsity_per_layer(const LayerAnalysis& analysis) {
-  Series bars{.kind = Series::Kind::kBars};
-  for (const AnalyzedLayer& layer : analysis.layers) {
-    const double sparsity = layer.statistics.sparsity;
-    bars.add(bars.x.size(), 100 * sparsity, fmt::format("{}: {}", layer.name, percent(sparsity, 2)));
-  }
-  return {.title = "Zeros per weight",
-          .caption = "The share of each weight that is zero.",
-          .x = layer_axis(analysis),
-          .y = {.label = "zeros, %", .low = 0, .high = 100},
-          .series = {std::move(bars)}};
 }
 
 Figure row_histogram(const AnalyzedLayer& layer) {
@@ -135,28 +110,58 @@ Block bytes_block(const LayerAnalysis& analysis, DataType type) {
   return block;
 }
 
+Section analysis_card(const LayerAnalysis& analysis) {
+  double dense = 0;
+  double smallest = 0;
+  double elements = 0;
+  double zeros = 0;
+  for (const AnalyzedLayer& layer : analysis.layers) {
+    const SparsityStatistics& s = layer.statistics;
+    const double size = static_cast<double>(s.rows) * static_cast<double>(s.cols);
+    elements += size;
+    zeros += size * s.sparsity;
+    dense += size * static_cast<double>(size_of(s.data_type));
+    smallest += static_cast<double>(smallest_format(s).bytes);
+  }
+  Section section{.title = "Analysis of " + file_name(analysis.source), .text = source_text(analysis.source)};
+  section.card = Card{.facts = {{"weights", std::to_string(analysis.layers.size()),
+                                 fmt::format("{} tensors left out", analysis.skipped.size())}}};
+  if (elements > 0) {
+    section.card->facts.push_back({"zeros", percent(zeros / elements), "of all elements"});
+    section.card->facts.push_back({"smallest formats", fmt::format("{} → {}", bytes_text(dense), bytes_text(smallest)),
+                                   fmt::format("{:.2f}x the bytes of dense", smallest / dense)});
+  }
+  return section;
+}
+
 }  // namespace
 
-Section analysis_section(const LayerAnalysis& analysis) {
-  Section section{.title = fmt::format("Sparsity of {}", analysis.source),
-                  .text = fmt::format("{} weight{}, {} tensors left out.", analysis.layers.size(),
-                                      analysis.layers.size() == 1 ? "" : "s", analysis.skipped.size())};
+std::vector<Section> analysis_sections(const LayerAnalysis& analysis) {
+  std::vector<Section> sections = {analysis_card(analysis)};
+  const auto add = [&](const char* title, std::vector<Block> blocks) {
+    Section section{.title = title, .below = true};
+    for (Block& block : blocks) section.add(std::move(block));
+    if (!section.blocks.empty()) sections.push_back(std::move(section));
+  };
   if (!analysis.layers.empty()) {
-    section.blocks.push_back({.figures = {sparsity_per_layer(analysis)}, .table = layer_table(analysis)});
+    sections.push_back(zeros_section(analysis));
+    add("Weights", {{.table = layer_table(analysis)}});
     std::map<DataType, int> types;
     for (const AnalyzedLayer& layer : analysis.layers) ++types[layer.statistics.data_type];
-    for (const auto& [type, count] : types) section.blocks.push_back(bytes_block(analysis, type));
+    std::vector<Block> bytes;
+    for (const auto& [type, count] : types) bytes.push_back(bytes_block(analysis, type));
+    add("Bytes", std::move(bytes));
     Block details{.figures = detailed_figures(analysis)};
     if (analysis.layers.size() > kDetailedLayers) {
       details.text = fmt::format("Row lengths of the first {} of {} weights; --include picks others.", kDetailedLayers,
                                  analysis.layers.size());
     }
-    section.add(std::move(details));
+    add("Rows", {std::move(details)});
   }
-  Table skipped{.title = "Left out", .columns = {"tensor", "type", "reason"}};
+  Table skipped{.columns = {"tensor", "type", "reason"}};
   for (const auto& [name, description, reason] : analysis.skipped) skipped.add(name, description, reason);
-  section.add({.table = std::move(skipped)});
-  return section;
+  add("Left out", {{.table = std::move(skipped)}});
+  return sections;
 }
 
 }  // namespace sparsmith::tools

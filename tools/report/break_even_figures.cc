@@ -10,6 +10,8 @@
 namespace sparsmith::tools {
 namespace {
 
+constexpr std::size_t kShownFacts = 6;
+
 std::string break_even_text(const BreakEvenCase& one) {
   if (!one.sparse_at) return "dense stays up to " + percent(one.dense_at.value_or(1));
   if (!one.dense_at) return "at most " + percent(*one.sparse_at);
@@ -26,6 +28,8 @@ Figure break_even_figure(const BreakEvenResults& results) {
                 .y = {.label = "share of zeros", .low = 0, .high = 1}};
   std::map<std::string, Series> by_name;
   for (const BreakEvenCase& one : results.cases) {
+    const auto tokens = static_cast<double>(one.tokens);
+    if (std::ranges::find(figure.x.ticks, tokens) == figure.x.ticks.end()) figure.x.ticks.push_back(tokens);
     if (!one.sparse_at) continue;
     Series& series = by_name[one.name];
     series.add(one.tokens, *one.sparse_at, fmt::format("{}, N = {}: {}", one.name, one.tokens, break_even_text(one)));
@@ -75,13 +79,18 @@ Section break_even_section(const BreakEvenResults& results) {
   const bool measured = std::ranges::all_of(results.cases, [](const BreakEvenCase& one) {
     return std::ranges::all_of(one.probes, &BreakEvenCase::Probe::measured);
   });
-  Section section{.title = fmt::format("Break-even: {}", results.source),
+  Section section{.title = fmt::format("Break-even of {}", file_name(results.source)),
                   .text = fmt::format("{}: drawn weights, each tuned, {}.", results.device,
                                       measured ? "all measured" : "PREDICTED")};
   if (results.cases.empty()) return section;
-  section.add({.figures = {break_even_figure(results)}});
+  section.card = Card{};
+  for (const BreakEvenCase& one : results.cases) {
+    if (section.card->facts.size() == kShownFacts || one.name != results.cases.front().name) break;
+    section.card->facts.push_back({fmt::format("sparse from, N = {}", one.tokens),
+                                   one.sparse_at ? percent(*one.sparse_at) : "nowhere", break_even_text(one)});
+  }
+  section.add({.figures = {break_even_figure(results)}, .table = break_even_table(results)});
   section.add({.figures = {speedup_figure(results)}});
-  section.add({.table = break_even_table(results)});
   return section;
 }
 

@@ -43,6 +43,20 @@ const Figure* find_figure(const Section& section, const std::string& title) {
   return nullptr;
 }
 
+const Figure* find_figure(const std::vector<Section>& sections, const std::string& title) {
+  for (const Section& section : sections)
+    if (const Figure* const found = find_figure(section, title)) return found;
+  return nullptr;
+}
+
+// The table whose title begins so; an empty one where there is none.
+Table find_table(const std::vector<Section>& sections, const std::string& beginning) {
+  for (const Section& section : sections)
+    for (const Block& block : section.blocks)
+      if (block.table && block.table->title.starts_with(beginning)) return *block.table;
+  return {};
+}
+
 const Series* find_series(const Figure& figure, const std::string& beginning) {
   const auto found =
       std::ranges::find_if(figure.series, [&](const Series& series) { return series.name.starts_with(beginning); });
@@ -51,24 +65,28 @@ const Series* find_series(const Figure& figure, const std::string& beginning) {
 
 TEST(TuningFiguresTest, EachCellOfATableHasATitle) {
   ResultCase one = case_at(1, 5, 10);
-  one.packed_bytes = 800;
+  one.packed_bytes = one.gpu_bytes = 800;
+  one.dense_bytes = 8192;
+  one.cusparse_bytes = 900;
   one.bound_us = 2;
   one.bound_by = "memory";
   one.ablation = {5, 4, 3, 2};
-  const Section section = tuning_section({.source = "run",
-                                          .memory_bandwidth = 1e12,
-                                          .cases = {one},
-                                          .bytes = {{"w", 0.9, 8192, 800, 900}},
-                                          .seconds = {{"compile", 1}},
-                                          .cuts = {{"rule", 2}},
-                                          .rejections = {{"too slow", 1}}});
+  const std::vector<Section> sections = tuning_sections({.source = "run",
+                                                         .memory_bandwidth = 1e12,
+                                                         .cases = {one},
+                                                         .seconds = {{"compile", 1}},
+                                                         .cuts = {{"rule", 2}},
+                                                         .rejections = {{"too slow", 1}}});
   std::set<std::string> titles;
-  for (const Block& block : section.blocks) {
-    if (!block.table) continue;
-    titles.insert(block.table->title);
-    for (const auto& row : block.table->rows) EXPECT_EQ(row.size(), block.table->columns.size()) << block.table->title;
+  for (const Section& section : sections) {
+    titles.insert(section.title);
+    for (const Block& block : section.blocks) {
+      if (!block.table) continue;
+      for (const auto& row : block.table->rows)
+        EXPECT_EQ(row.size(), block.table->columns.size()) << block.table->title;
+    }
   }
-  EXPECT_TRUE(titles.contains("Bytes moved, and what of the roofline is reached"));
+  EXPECT_EQ(titles, (std::set<std::string>{"Results of run", "Layers", "Roofline", "Bytes", "Search"}));
 }
 
 TEST(BreakEvenFiguresTest, HaveWhiskersAndSpeedUps) {
@@ -98,9 +116,9 @@ TEST(BreakEvenFiguresTest, HaveWhiskersAndSpeedUps) {
   ASSERT_NE(speedups, nullptr);
   ASSERT_EQ(speedups->series.size(), 3U);
   EXPECT_NEAR(speedups->series[0].y.at(1), 30.0 / 28, 1e-12);
-  ASSERT_EQ(section.blocks.back().table->rows.size(), 3U);
-  EXPECT_EQ(section.blocks.back().table->rows[1][2], "at most 30.0 %");
-  EXPECT_EQ(section.blocks.back().table->rows[2][2], "dense stays up to 95.0 %");
+  ASSERT_EQ(section.blocks.front().table->rows.size(), 3U);
+  EXPECT_EQ(section.blocks.front().table->rows[1][2], "at most 30.0 %");
+  EXPECT_EQ(section.blocks.front().table->rows[2][2], "dense stays up to 95.0 %");
   EXPECT_EQ(report_table({.break_evens = {results}}),
             "a: break-even for N = 1 at 41.0 %\na: break-even for N = 8 at most 30.0 %\n"
             "a: break-even for N = 64 was not reached\n");
@@ -147,7 +165,7 @@ TEST(SuiteFiguresTest, DistributionHasEveryCaseAndTheGeometricMean) {
   ASSERT_NE(figure, nullptr);
   const Series* const series = find_series(*figure, "over cuBLAS");
   ASSERT_NE(series, nullptr);
-  EXPECT_NE(series->name.find("2.00×"), std::string::npos) << series->name;
+  EXPECT_NE(series->name.find("2.00x"), std::string::npos) << series->name;
   EXPECT_EQ(series->x, (std::vector<double>{0.5, 0.5, 2, 8}));
   EXPECT_EQ(series->y.front(), 0);
   EXPECT_EQ(series->y.back(), 100);
@@ -205,11 +223,26 @@ TEST(ReportPageTest, PredictionsAndOtherDevicesStayApart) {
     inputs.results.push_back(results);
   }
   const Page page = report_page("t", inputs);
-  ASSERT_EQ(page.sections.size(), 4U);
+  ASSERT_GE(page.sections.size(), 4U);
   EXPECT_EQ(page.sections[0].title, "Speed-ups on GPU a");
   EXPECT_NE(page.sections[0].text.find("1 measured case"), std::string::npos);
   EXPECT_EQ(page.sections[1].title, "Speed-ups on GPU b");
-  EXPECT_NE(page.sections[2].text.find("1 of them measured, the others PREDICTED"), std::string::npos);
+  EXPECT_EQ(page.sections[2].card.value().tag, "1 of 2 choices measured on GPU a, the others PREDICTED");
+  EXPECT_TRUE(page.sections[2].card->warns);
+}
+
+TEST(ReportPageTest, TheOnlyPartGivesThePageItsTitle) {
+  ReportInputs inputs;
+  inputs.results.push_back({.source = "runs/model.json", .device = "GPU", .cases = {case_at(1, 1, 8)}});
+  const Page page = report_page("", inputs);
+  EXPECT_EQ(page.title, "Results of model.json");
+  std::vector<std::string> titles;
+  for (const Section& section : page.sections) titles.push_back(section.title);
+  EXPECT_EQ(titles, (std::vector<std::string>{"", "Layers", "Speed-ups on GPU", "Roofline"})) << "the answer is first";
+  EXPECT_EQ(page.sections[0].text, "From runs/model.json.");
+  EXPECT_EQ(report_page("mine", inputs).sections[0].title, "Results of model.json");
+  inputs.analyses.push_back({.source = "model.safetensors"});
+  EXPECT_EQ(report_page("", inputs).title, "Report of 2 results");
 }
 
 TEST(ReportPageTest, OneCaseThatSaysMoreThanItsTimesHasASectionShown) {
@@ -218,17 +251,19 @@ TEST(ReportPageTest, OneCaseThatSaysMoreThanItsTimesHasASectionShown) {
   results.device = "GPU";
   results.cases = {case_at(1, 1, 8), case_at(8, 2, 8)};
   results.cases[0].bytes_moved = 0;
-  EXPECT_EQ(report_page("t", inputs).sections.size(), 2U);
+  EXPECT_TRUE(report_page("t", inputs).sections[0].card.has_value());
   results.cases[1].bytes_moved = 0;
-  EXPECT_EQ(report_page("t", inputs).sections.size(), 1U) << "the figures over all cases alone";
+  const Page page = report_page("t", inputs);
+  ASSERT_EQ(page.sections.size(), 1U) << "the figures over all cases alone";
+  EXPECT_EQ(page.sections[0].title, "Speed-ups on GPU");
 }
 
 TEST(TuningFiguresTest, RooflineHasIntensityAndSpeed) {
   TuningResults results;
   results.memory_bandwidth = 4e12;
   results.cases = {case_at(8, 2, 8)};
-  const Section section = tuning_section(results);
-  const Figure* const figure = find_figure(section, "Roofline");
+  const std::vector<Section> sections = tuning_sections(results);
+  const Figure* const figure = find_figure(sections, "Speed against operations a byte");
   ASSERT_NE(figure, nullptr);
   const Series* const choices = find_series(*figure, "slots");
   ASSERT_NE(choices, nullptr);
@@ -245,11 +280,8 @@ TEST(TuningFiguresTest, ReachedIsOfTheStatedBoundOrElseOfTheMemorys) {
   results.cases = {case_at(8, 2, 8), case_at(64, 4, 4)};
   results.cases[1].bound_us = 3;
   results.cases[1].bound_by = "tensor cores";
-  const Section section = tuning_section(results);
-  const auto block = std::ranges::find_if(
-      section.blocks, [](const Block& each) { return each.table && each.table->title.starts_with("Bytes moved"); });
-  ASSERT_NE(block, section.blocks.end());
-  const auto& rows = block->table->rows;
+  const std::vector<Section> sections = tuning_sections(results);
+  const auto rows = find_table(sections, "Bytes moved").rows;
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(std::vector(rows[0].end() - 3, rows[0].end()), (std::vector<std::string>{"1.00", "memory", "50 %"}));
   EXPECT_EQ(std::vector(rows[1].end() - 3, rows[1].end()), (std::vector<std::string>{"3.00", "tensor cores", "75 %"}));
@@ -260,9 +292,13 @@ TEST(TuningFiguresTest, BytesStandBesideTheFormatsOfTheFirstOperatorsType) {
   results.cases = {case_at(8, 2, 8), case_at(64, 4, 4)};
   results.cases[0].operator_name = "fp32";
   results.cases[1].operator_name = "fp16";
-  results.bytes = {{"w", 0.9, 1000, 250, 500}, {"v", 0.5, 1000, 1000}};
-  const Section section = tuning_section(results);
-  const Figure* const figure = find_figure(section, "Bytes of the weights against sparsity");
+  results.cases[0].weight = "v";
+  for (ResultCase& one : results.cases) one.dense_bytes = 1000;
+  results.cases[0].gpu_bytes = 250;
+  results.cases[0].cusparse_bytes = 500;
+  results.cases[1].gpu_bytes = 1000;
+  const std::vector<Section> sections = tuning_sections(results);
+  const Figure* const figure = find_figure(sections, "Bytes of the weights against sparsity");
   ASSERT_NE(figure, nullptr);
   EXPECT_NE(figure->caption.find("32-bit values"), std::string::npos) << figure->caption;
   const Series* const chosen = find_series(*figure, "as chosen");
@@ -275,13 +311,7 @@ TEST(TuningFiguresTest, BytesStandBesideTheFormatsOfTheFirstOperatorsType) {
 TEST(TuningFiguresTest, KernelsWithoutAPartAreShownWhereTheyWereTimed) {
   TuningResults results;
   results.cases = {case_at(8, 2, 8), case_at(64, 4, 4)};
-  const auto table_of = [&] {
-    const Section section = tuning_section(results);
-    const auto block = std::ranges::find_if(section.blocks, [](const Block& each) {
-      return each.table && each.table->title.starts_with("Kernels without a part");
-    });
-    return block == section.blocks.end() ? std::vector<std::vector<std::string>>() : block->table->rows;
-  };
+  const auto table_of = [&] { return find_table(tuning_sections(results), "Kernels without a part").rows; };
   EXPECT_TRUE(table_of().empty());
   results.cases[1].bound_us = 1;
   results.cases[1].ablation = {.full_us = 4.1, .no_decode_us = 3, .no_multiply_us = 0, .copy_only_us = 2.5};
@@ -295,12 +325,12 @@ TEST(TuningFiguresTest, TracesShowTheBestSoFar) {
   TuningResults results;
   results.cases = {case_at(8, 2, 8)};
   for (const double us : {5.0, 0.0, 7.0, 2.0}) results.cases[0].tried.push_back({"slots a=1", 3, us});
-  const Section section = tuning_section(results);
-  const Figure* const trace = find_figure(section, "w, N = 8");
+  const std::vector<Section> sections = tuning_sections(results);
+  const Figure* const trace = find_figure(sections, "w, N = 8");
   ASSERT_NE(trace, nullptr);
   EXPECT_EQ(trace->series.at(0).x, (std::vector<double>{1, 3, 4}));
   EXPECT_EQ(trace->series.at(0).y, (std::vector<double>{5, 5, 2}));
-  const Figure* const predictions = find_figure(section, "Candidates: predicted against measured");
+  const Figure* const predictions = find_figure(sections, "Candidates: predicted against measured");
   ASSERT_NE(predictions, nullptr);
   EXPECT_EQ(predictions->series.at(1).y, (std::vector<double>{5, 7, 2}));
   EXPECT_EQ(predictions->series.at(0).x, (std::vector<double>{2, 7})) << "the line spans all times";
@@ -312,8 +342,8 @@ TEST(TuningFiguresTest, APredictedCaseHidesNoMeasuredOneBehindIt) {
   results.cases = {case_at(1, 1, 8), case_at(8, 2, 8)};
   for (ResultCase& one : results.cases) one.predicted_us = 3;
   results.cases[0].measured = false;
-  const Section section = tuning_section(results);
-  const Figure* const predictions = find_figure(section, "Choices: predicted against measured");
+  const std::vector<Section> sections = tuning_sections(results);
+  const Figure* const predictions = find_figure(sections, "Choices: predicted against measured");
   ASSERT_NE(predictions, nullptr);
   EXPECT_EQ(predictions->series.at(1).x, (std::vector<double>{3}));
   EXPECT_EQ(predictions->series.at(1).y, (std::vector<double>{2}));
@@ -337,7 +367,8 @@ TEST(HistoryFiguresTest, ShowsLevelsAndEnvironments) {
   HistorySeries series{.name = "case"};
   for (int i = 0; i < 6; ++i) {
     const double median = i < 3 ? 2 : i < 5 ? 3 : 4;
-    series.points.push_back({"c" + std::to_string(i), median, median - 0.1, median + 0.1, i < 5 ? "a" : "b"});
+    series.points.push_back(
+        {"c" + std::to_string(i), median, median - 0.1, median + 0.1, i < 5 ? "a" : "b", i < 5 ? "" : "2026-01-31"});
   }
   series.changes = {{3, 2, 3, ""}, {5, 3, 4, ""}};
   const Section section = history_section({.source = "h.json", .series = {HistorySeries{.name = "empty"}, series}});
@@ -352,8 +383,32 @@ TEST(HistoryFiguresTest, ShowsLevelsAndEnvironments) {
   EXPECT_EQ(figure->rules[0].text, "other environment");
   const Table& environments = *section.blocks.back().table;
   ASSERT_EQ(environments.rows.size(), 2U);
-  EXPECT_EQ(environments.rows[1], (std::vector<std::string>{"case", "c5", "5", "b"}));
+  EXPECT_EQ(environments.rows[1], (std::vector<std::string>{"case", "c5, 2026-01-31", "b"}));
   EXPECT_EQ(figure->notes.at(0).text, "+50.0 %");
+  EXPECT_EQ(figure->x.categories, (std::vector<std::string>{"c0", "c1", "c2", "c3", "c4", "c5\n2026-01-31"}));
+  EXPECT_EQ(find_table({section}, "Cases").rows,
+            (std::vector<std::vector<std::string>>{{"case", "6", "2 us", "4 us", "2.00x", "2"}}));
+}
+
+TEST(HistoryFiguresTest, TimesHaveTheUnitThatSuitsThemAndNoiseStaysSmall) {
+  HistorySeries series{.name = "case"};
+  for (const double us : {0.045, 0.0451, 0.0449}) series.points.push_back({"c", us, us, us, ""});
+  const Section section = history_section({.source = "h", .series = {series}});
+  const Figure* const figure = find_figure(section, "case");
+  ASSERT_NE(figure, nullptr);
+  EXPECT_EQ(figure->y.label, "median, ns");
+  EXPECT_NEAR(figure->y.low.value(), 40.5, 1e-9);
+  EXPECT_NEAR(figure->y.high.value(), 49.5, 1e-9);
+  EXPECT_EQ(figure->series.at(1).labels.at(1), "c: 45.1 ns [45.1, 45.1]");
+  series.unit = "calls";
+  EXPECT_EQ(find_figure(history_section({.source = "h", .series = {series}}), "case")->y.label, "median, calls");
+}
+
+TEST(TimeTextTest, HasAUnitThatSuits) {
+  EXPECT_EQ(time_text(0.045), "45 ns");
+  EXPECT_EQ(time_text(3.9123), "3.912 us");
+  EXPECT_EQ(time_text(1200), "1.2 ms");
+  EXPECT_EQ(time_text(0), "-");
 }
 
 TEST(HistoryFiguresTest, CasesWithMoreChangesComeFirst) {

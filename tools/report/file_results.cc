@@ -36,6 +36,9 @@ ResultCase case_of(const TunedWeight& weight, const TunedOperator& op, const Tun
   one.bytes_moved = bytes_moved(weight, choice);
   if (const TunedPacking* const packing = weight.packing(choice.packing))
     one.packed_bytes = static_cast<double>(packing->bytes());
+  one.dense_bytes = static_cast<double>(weight.dense_bytes());
+  one.gpu_bytes = static_cast<double>(weight.packed_bytes());
+  one.reason = choice.reason;
   return one;
 }
 
@@ -75,9 +78,6 @@ TuningResults tuned_results(const TunedContents& contents, const std::string& so
   for (const TunedWeight& weight : contents.weights) {
     for (const TunedOperator& op : weight.operators)
       for (const TunedChoice& choice : op.choices) results.cases.push_back(case_of(weight, op, choice));
-    if (weight.dense_bytes() == 0) continue;
-    results.bytes.push_back({weight.name, results.cases.back().sparsity, static_cast<double>(weight.dense_bytes()),
-                             static_cast<double>(weight.packed_bytes())});
   }
   return results;
 }

@@ -25,7 +25,9 @@ enum class Scale : std::uint8_t {
 struct Axis {
   std::string label{};  // with its unit
   Scale scale = Scale::kLinear;
+  // A second line, behind '\n', is shown below the first.
   std::vector<std::string> categories{};
+  bool thinned = false;         // names that do not fit are left out; otherwise they are turned
   std::vector<double> ticks{};  // empty: the scale's ticks
   std::optional<double> low{};  // the axis covers at least [low, high] and the data
   std::optional<double> high{};
@@ -49,6 +51,7 @@ struct Series {
     kBand,    // between `low` and `high`; no y
     kCells,   // squares on two category axes, with their labels inside
     kHeat,    // a grid of `columns` values y a row, each in [0, 1], over the whole plot; no x
+    kTiles,   // rectangles on two category axes, each with its shade
   };
   Kind kind = Kind::kLine;
   std::string name{};  // in the legend; empty: not in it
@@ -58,6 +61,7 @@ struct Series {
   std::vector<double> y{};
   std::vector<double> low{};
   std::vector<double> high{};
+  std::vector<double> shades{};       // of kTiles: in [0, 1]
   std::vector<std::string> labels{};  // of marks: shown when the pointer is on the mark
   std::int64_t columns = 0;           // of kHeat
 
@@ -99,6 +103,7 @@ struct Figure {
   std::vector<Series> series{};
   std::vector<Rule> rules{};
   std::vector<Note> notes{};
+  std::vector<std::string> shades{};  // of kTiles: the texts of shade 0 and of shade 1
 
   // A series without positions is left out.
   void add(Series added) {
@@ -114,9 +119,24 @@ struct Block {
   std::optional<Table> table{};
 };
 
+// The answer in figures, large.
+struct Card {
+  struct Fact {
+    std::string name;      // "N = 8"
+    std::string value;     // "81 us → 40 us"
+    std::string remark{};  // "2.02x"
+  };
+  std::string tag{};   // "measured on NVIDIA H200"
+  bool warns = false;  // of the tag
+  std::vector<Fact> facts{};
+  std::vector<std::string> lines{};  // sentences
+};
+
 struct Section {
-  std::string title;
+  std::string title;   // may be empty, where the page's title says all
+  bool below = false;  // a part of the section before
   std::string text{};
+  std::optional<Card> card{};
   std::vector<Block> blocks{};
 
   // Leaves out figures without series, tables without rows, and blocks with neither.
@@ -133,7 +153,8 @@ struct Page {
   std::vector<Section> sections{};
 };
 
-// The whole page. Bytes that are not UTF-8 are replaced.
+// The whole page. Bytes that are not UTF-8 are replaced. A first cell of a table that is the title of a
+// figure in the same part links to the figure, and the figure back to the cell.
 std::string html_of(const Page& page);
 
 // `text` with HTML markup characters escaped, for use inside an element or a quoted attribute.

@@ -33,6 +33,7 @@ Page page_called(const std::string& name) {
   figure.notes.push_back({1, 2, name});
   Table table{.title = name, .columns = {name}, .rows = {{name}}};
   Section section{.title = name, .text = name};
+  section.card = Card{.tag = name, .facts = {{name, name, name}}, .lines = {name}};
   section.blocks.push_back({.text = name, .figures = {figure}, .table = table});
   return {.title = name, .text = name, .sections = {section}};
 }
@@ -53,6 +54,48 @@ TEST(PageTest, NoTextBecomesMarkup) {
 
 TEST(PageTest, EscapesWhatHtmlReads) {
   EXPECT_EQ(escaped("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
+}
+
+TEST(PageTest, NamesBreakBehindTheirPunctuationAlone) {
+  const std::string html = html_of({.title = "layers.12.q_proj.weight at 0.95 and a/b. End."});
+  EXPECT_NE(html.find("<h1>layers.<wbr>12.<wbr>q_<wbr>proj.<wbr>weight at 0.95 and a/<wbr>b. End.</h1>"),
+            std::string::npos);
+  EXPECT_NE(html.find("<title>layers.12.q_proj.weight"), std::string::npos);
+}
+
+TEST(PageTest, ATablesCaseAndItsFigureLinkToEachOther) {
+  Figure figure{.title = "a"};
+  figure.series.push_back({.x = {1}, .y = {2}});
+  const Table table{.columns = {"case"}, .rows = {{"a"}, {"b"}, {"a"}}};
+  const std::string html =
+      html_of({.title = "t", .sections = {{.title = "s", .blocks = {{.figures = {figure}, .table = table}}}}});
+  EXPECT_EQ(count_of(html, "<a href=\"#figure-0\">a</a>"), 2U);
+  EXPECT_EQ(count_of(html, "id=\"row-0\""), 1U);
+  EXPECT_EQ(count_of(html, "<a href=\"#row-0\" title=\"to the table\">a</a>"), 1U);
+  EXPECT_EQ(count_of(html, "href="), 3U);
+  const Section other{.title = "o", .blocks = {{.table = table}}};
+  const Section with_figure{.title = "s", .blocks = {{.figures = {figure}}}};
+  EXPECT_EQ(count_of(html_of({.title = "t", .sections = {with_figure, other}}), "href="), 0U) << "of another part";
+}
+
+TEST(PageTest, FoldedRowsAreBehindTheirSum) {
+  const Table table{.columns = {"a", ">b"},
+                    .rows = {{"sum", "3"}, {"one", "1"}},
+                    .folded = {{{"x", "1"}, {"y", "2"}}, {}},
+                    .bars = {{{0, 1}, {1, 0.5}}}};
+  const std::string html = html_of({.title = "t", .sections = {{.title = "s", .blocks = {{.table = table}}}}});
+  const std::size_t sum = html.find("<td>sum</td>");
+  const std::size_t folded = html.find("<tbody class=\"folded\">\n<tr><td>x</td><td class=\"number\">1</td></tr>");
+  EXPECT_LT(sum, folded);
+  EXPECT_LT(folded, html.find("<td>one</td>"));
+  EXPECT_NE(html.find("style=\"width:50.0%\"></span></span>3</td>"), std::string::npos);
+}
+
+TEST(PageTest, SectionsBelowAreAsHighAsAPartWhereThereIsOne) {
+  const Section part{.title = "part"};
+  const Section below{.title = "below", .below = true};
+  EXPECT_NE(html_of({.title = "t", .sections = {part, below}}).find("<h2>below</h2>"), std::string::npos);
+  EXPECT_NE(html_of({.title = "t", .sections = {part, below, part}}).find("<h3>below</h3>"), std::string::npos);
 }
 
 TEST(PageTest, BytesThatAreNoUtf8AreReplaced) {

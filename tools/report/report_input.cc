@@ -23,6 +23,7 @@ constexpr double kMostMicroseconds = 1e12;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
 constexpr double kMostBytes = 1e18;
 constexpr std::size_t kMostHistogramBins = 64;
+constexpr std::size_t kDateLength = 10;  // of "2026-01-31T12:00:00Z"
 
 // Reads each element of an array that `fields` has at `key`.
 template <class Read>
@@ -113,9 +114,10 @@ void read_weight(JsonReader& fields, const char* name, const char* rows, const c
   one.operator_name = fields.text("operator");
 }
 
-// One choice of the weight that `one` holds. `bytes`: of the weight, as the libraries hold it.
-ResultCase choice_from(JsonReader& fields, ResultCase one, WeightBytes& bytes) {
+// One choice of the weight that `one` holds.
+ResultCase choice_from(JsonReader& fields, ResultCase one) {
   read_choice(fields, one);
+  one.reason = fields.text_or("reason", "");
   one.predicted_us = us_or(fields, "predicted_us", 0);
   one.packed_bytes = bytes_or_none(fields, "packed_bytes");
   one.bytes_moved = bytes_or_none(fields, "bytes_moved");
@@ -133,7 +135,7 @@ ResultCase choice_from(JsonReader& fields, ResultCase one, WeightBytes& bytes) {
     if (us > 0 && (name == "cublas" || name == "dense")) one.cublas_us = us;
     if (us <= 0 || name != "cusparse") return;
     one.cusparse_us = us;
-    bytes.cusparse = bytes_or_none(vendor, "weight_bytes");
+    one.cusparse_bytes = bytes_or_none(vendor, "weight_bytes");
   });
   // Dense as the whole operator, where the library does not do all of it.
   one.cublas_us = us_or(fields, "dense_us", one.cublas_us);
@@ -146,13 +148,10 @@ ResultCase choice_from(JsonReader& fields, ResultCase one, WeightBytes& bytes) {
 void add_weight(JsonReader& fields, TuningResults& results) {
   ResultCase weight;
   read_weight(fields, "name", "M", "K", weight);
-  WeightBytes bytes{weight.weight, weight.sparsity, bytes_or_none(fields, "dense_bytes"),
-                    bytes_or_none(fields, "gpu_bytes")};
+  weight.dense_bytes = bytes_or_none(fields, "dense_bytes");
+  weight.gpu_bytes = bytes_or_none(fields, "gpu_bytes");
   each(fields, "choices", fields.array("choices"),
-       [&](JsonReader& choice) { results.cases.push_back(choice_from(choice, weight, bytes)); });
-  // One entry for each operator of the weight, each with the bytes of all.
-  const bool known = std::ranges::find(results.bytes, bytes.weight, &WeightBytes::weight) != results.bytes.end();
-  if (bytes.dense > 0 && !known) results.bytes.push_back(std::move(bytes));
+       [&](JsonReader& choice) { results.cases.push_back(choice_from(choice, weight)); });
 }
 
 // The numbers of an object, by key.
@@ -188,7 +187,7 @@ HistorySeries series_from(JsonReader& fields) {
   each(fields, "points", fields.array("points"), [&](JsonReader& point) {
     const double median = us_of(point, "median");
     series.points.push_back({point.text("commit"), median, us_or(point, "low", median), us_or(point, "high", median),
-                             point.text_or("segment", "")});
+                             point.text_or("segment", ""), point.text_or("committed_at", "").substr(0, kDateLength)});
   });
   const json& changes = fields.array_or_none("changes");
   if (series.points.empty() && !changes.empty()) fields.fail("changes", "must be empty: there are no points");

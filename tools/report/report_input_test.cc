@@ -91,8 +91,8 @@ TEST(ReportInputTest, ReadsARun) {
   EXPECT_EQ(results.memory_bandwidth, 4e12);
   EXPECT_EQ(results.seconds.at("compile"), 2.5);
   EXPECT_EQ(results.cuts.at("a rule"), 3);
-  ASSERT_EQ(results.bytes.size(), 1U);
-  EXPECT_EQ(results.bytes[0].chosen, 40);
+  EXPECT_EQ(results.cases.at(0).dense_bytes, 64);
+  EXPECT_EQ(results.cases.at(0).gpu_bytes, 40);
   ASSERT_EQ(results.cases.size(), 1U);
   const ResultCase& one = results.cases[0];
   EXPECT_EQ(one.family, "slots");

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include "base/file.h"
 #include "tools/report/report_input.h"
@@ -76,23 +78,54 @@ std::map<std::string, std::vector<ResultCase>> measured_by_device(const std::vec
 
 // A suite's cells say nothing of their runs: the figures over all cases are all there is to show.
 bool has_details(const TuningResults& results) {
-  return !results.bytes.empty() ||
-         std::ranges::any_of(results.cases, [](const ResultCase& one) { return one.bytes_moved > 0 || !one.measured; });
+  return std::ranges::any_of(
+      results.cases, [](const ResultCase& one) { return one.dense_bytes > 0 || one.bytes_moved > 0 || !one.measured; });
+}
+
+std::size_t count_of(const ReportInputs& inputs) {
+  return inputs.analyses.size() + inputs.results.size() + inputs.break_evens.size() + inputs.simulations.size() +
+         inputs.histories.size();
+}
+
+void add(std::vector<Section>& sections, std::vector<Section> added) {
+  sections.insert(sections.end(), std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
+}
+
+// All results of one run, with the speed-ups behind the layers.
+std::vector<Section> run_sections(const TuningResults& results) {
+  std::vector<Section> sections = tuning_sections(results);
+  constexpr std::ptrdiff_t kBehindLayers = 2;
+  for (const auto& [device, cases] : measured_by_device({results})) {
+    Section speedups = suite_section(device, cases);
+    speedups.below = true;
+    if (!speedups.blocks.empty()) sections.insert(sections.begin() + kBehindLayers, std::move(speedups));
+  }
+  return sections;
 }
 
 }  // namespace
 
 Page report_page(const std::string& title, const ReportInputs& inputs) {
   Page page{.title = title};
-  for (const auto& [device, cases] : measured_by_device(inputs.results))
-    page.sections.push_back(suite_section(device, cases));
-  for (const TuningResults& results : inputs.results) {
-    if (has_details(results)) page.sections.push_back(tuning_section(results));
+  std::vector<Section>& sections = page.sections;
+  const bool alone = count_of(inputs) == 1;
+  if (alone && !inputs.results.empty() && has_details(inputs.results.front())) {
+    sections = run_sections(inputs.results.front());
+  } else {
+    for (const auto& [device, cases] : measured_by_device(inputs.results))
+      sections.push_back(suite_section(device, cases));
+    for (const TuningResults& results : inputs.results)
+      if (has_details(results)) add(sections, tuning_sections(results));
   }
-  for (const BreakEvenResults& results : inputs.break_evens) page.sections.push_back(break_even_section(results));
-  for (const SimulationResults& results : inputs.simulations) page.sections.push_back(simulation_section(results));
-  for (const LayerAnalysis& analysis : inputs.analyses) page.sections.push_back(analysis_section(analysis));
-  for (const PerformanceHistory& history : inputs.histories) page.sections.push_back(history_section(history));
+  for (const BreakEvenResults& results : inputs.break_evens) sections.push_back(break_even_section(results));
+  for (const SimulationResults& results : inputs.simulations) sections.push_back(simulation_section(results));
+  for (const LayerAnalysis& analysis : inputs.analyses) add(sections, analysis_sections(analysis));
+  for (const PerformanceHistory& history : inputs.histories) sections.push_back(history_section(history));
+  if (!title.empty()) return page;
+  // The only part is the page.
+  const bool one_part = std::ranges::count(sections, false, &Section::below) == 1;
+  page.title =
+      one_part ? std::exchange(sections.front().title, "") : fmt::format("Report of {} results", count_of(inputs));
   return page;
 }
 
@@ -108,11 +141,13 @@ std::string report_table(const ReportInputs& inputs) {
   return text;
 }
 
-Status write_page(const std::string& path, const std::string& title, std::string_view json, const std::string& source) {
+Status write_page(const std::string& path, const std::string& kind, std::string_view json, const std::string& source) {
   if (path.empty()) return {};
   ReportInputs inputs;
   SPARSMITH_RETURN_IF_ERROR(add_report_json(json, source, inputs));
-  return write_file_atomically(path, html_of(report_page(title, inputs)));
+  Page page = report_page("", inputs);
+  page.title = fmt::format("{} of {}", kind, file_name(source));
+  return write_file_atomically(path, html_of(page));
 }
 
 }  // namespace sparsmith::tools

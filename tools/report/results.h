@@ -40,23 +40,29 @@ struct TriedCandidate {
 
 // The choice for one weight at one N, and its peers in the same run. Times are medians in microseconds; 0: not known.
 struct ResultCase {
-  std::string weight;
-  std::string operator_name;
+  std::string weight{};
+  std::string operator_name{};
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::int64_t nnz = 0;
   double sparsity = 0;
   std::int64_t tokens = 1;
-  std::string family;     // "slots", "panel", ...; "dense" for a dense choice
+  std::string family{};   // "slots", "panel", ...; "dense" for a dense choice
+  std::string reason{};   // of the choice
   bool measured = false;  // false: predicted
   double us = 0;
   double predicted_us = 0;
   double cublas_us = 0;
   double cusparse_us = 0;
   double packed_bytes = 0;  // on the GPU, of the choice's packing; 0: not known
+  // Of the weight, at every N and for every operator the same: dense, with all packings of its choices, and as cuSPARSE
+  // holds it; 0: not known.
+  double dense_bytes = 0;
+  double gpu_bytes = 0;
+  double cusparse_bytes = 0;
   double bytes_moved = 0;
-  double bound_us = 0;   // the shortest possible time on the device: the roofline; 0: not known
-  std::string bound_by;  // "memory", "tensor cores"
+  double bound_us = 0;     // the shortest possible time on the device: the roofline; 0: not known
+  std::string bound_by{};  // "memory", "tensor cores"
   // The kernel's time, measured again together with builds that lack a part (generator/ablation.h).
   struct Ablation {
     double full_us = 0;
@@ -64,8 +70,8 @@ struct ResultCase {
     double no_multiply_us = 0;
     double copy_only_us = 0;
   };
-  Ablation ablation;
-  std::vector<TriedCandidate> tried;
+  Ablation ablation{};
+  std::vector<TriedCandidate> tried{};
 
   bool dense() const { return family == "dense"; }
   // cuBLAS time / our time; 0: not known.
@@ -76,22 +82,12 @@ struct ResultCase {
   }
 };
 
-// Bytes of a weight on the GPU.
-struct WeightBytes {
-  std::string weight;
-  double sparsity = 0;
-  double dense = 0;
-  double chosen = 0;
-  double cusparse = 0;  // 0: not known
-};
-
 // The results of one file or run of `tune`, `bench` or bench/cells.py.
 struct TuningResults {
   std::string source;
   std::string device{};
   double memory_bandwidth = 0;  // bytes/s; 0: not known
   std::vector<ResultCase> cases{};
-  std::vector<WeightBytes> bytes{};
   std::map<std::string, double> seconds{};     // by purpose
   std::map<std::string, double> cuts{};        // candidates that a rule left out, by rule
   std::map<std::string, double> rejections{};  // candidates that failed, by reason
@@ -154,6 +150,7 @@ struct HistorySeries {
     double low = 0;  // an interval of the median
     double high = 0;
     std::string segment;  // the environment; a change of it begins a new segment. May be empty.
+    std::string date{};   // of the commit: "2026-01-31". May be empty.
   };
   std::vector<Point> points{};  // oldest first
   struct Change {

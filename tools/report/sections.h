@@ -15,11 +15,19 @@ namespace sparsmith::tools {
 inline constexpr std::int64_t kMapCells = 128;
 inline constexpr std::size_t kDetailedLayers = 12;
 
-// A model's sparsity: zeros per layer, row lengths, density maps, bytes per format.
-Section analysis_section(const LayerAnalysis& analysis);
+// A model's sparsity: a card, and below it layers that differ from their like, bytes per format, row lengths and maps.
+std::vector<Section> analysis_sections(const LayerAnalysis& analysis);
 
-// One run or file: choices, roofline, predictions against measurements, the search, bytes.
-Section tuning_section(const TuningResults& results);
+// The zeros of each weight beside those of its like in other layers, with the outliers marked (outliers.cc).
+Section zeros_section(const LayerAnalysis& analysis);
+
+// One run or file: the answer as a card, and below it layers, roofline, bytes and search. The first two are always
+// there when there are choices.
+std::vector<Section> tuning_sections(const TuningResults& results);
+Section tuning_card(const TuningResults& results);
+
+// The first case of each weight.
+std::vector<const ResultCase*> first_cases(const std::vector<ResultCase>& cases);
 
 // All measured cases of one device: speed-ups, the fastest implementation by sparsity and N, crossovers with dense.
 // Cases without a peer are left out and counted in the section's text.
@@ -52,7 +60,7 @@ Section simulation_section(const SimulationResults& results);
 // A full hash as its first 9 letters; other names of commits unchanged.
 std::string short_commit(const std::string& commit);
 
-// Performance over commits: medians with their bands, and the changes of the level.
+// Performance over commits: changes of the level, and medians with their bands.
 Section history_section(const PerformanceHistory& history);
 
 }  // namespace sparsmith::tools

@@ -9,6 +9,15 @@
 
 namespace sparsmith::tools {
 
+std::string file_name(const std::string& path) {
+  const std::string trimmed = path.substr(0, path.find_last_not_of('/') + 1);
+  return trimmed.substr(trimmed.find_last_of('/') + 1);
+}
+
+std::string source_text(const std::string& path) {
+  return path.find('/') == std::string::npos ? "" : fmt::format("From {}.", path);
+}
+
 double geometric_mean(const std::vector<double>& ratios) {
   if (ratios.empty()) return 0;
   double logarithms = 0;
@@ -16,9 +25,9 @@ double geometric_mean(const std::vector<double>& ratios) {
   return std::exp(logarithms / static_cast<double>(ratios.size()));
 }
 
-std::string times_text(double ratio) { return ratio > 0 ? fmt::format("{:.{}f}×", ratio, ratio < 100 ? 2 : 0) : "-"; }
+std::string times_text(double ratio) { return ratio > 0 ? fmt::format("{:.{}f}x", ratio, ratio < 100 ? 2 : 0) : "-"; }
 
-std::string shape_text(std::int64_t rows, std::int64_t cols) { return fmt::format("{} × {}", rows, cols); }
+std::string shape_text(std::int64_t rows, std::int64_t cols) { return fmt::format("{} x {}", rows, cols); }
 
 std::string bytes_text(double bytes) { return bytes > 0 ? human_bytes(std::llround(bytes)) : "-"; }
 
@@ -27,7 +36,11 @@ std::string case_text(const ResultCase& one) {
                      percent(one.sparsity), one.tokens, one.family, one.us);
 }
 
-std::string family_of(const std::string& config) { return config.substr(0, config.find(' ')); }
+std::string family_of(const std::string& config) {
+  const std::string family = config.substr(0, config.find(' '));
+  const bool stores_all = family == "bsr" && config.find(" all=1") != std::string::npos;
+  return stores_all ? "dense tiles" : family;
+}
 
 Colour colour_of_family(const std::string& family) {
   static const std::map<std::string, Colour> kFamilies = {{"dense", Colour::kVermillion}, {"slots", Colour::kBlue},

@@ -50,7 +50,7 @@ Figure speedup_against_sparsity(const std::vector<ResultCase>& cases) {
                     "points on it are weights that stay dense.",
                 .x = {.label = "zeros", .scale = Scale::kSparsity},
                 .y = {.label = "dense time over ours", .scale = Scale::kLog},
-                .rules = {{.text = "1×", .y = 1}}};
+                .rules = {{.text = "1x", .y = 1}}};
   std::size_t colour = 0;
   for (const std::int64_t tokens : tokens_of(cases)) {
     Series series{.kind = Series::Kind::kPoints, .name = fmt::format("N = {}", tokens), .colour = colour_of(colour++)};
@@ -96,10 +96,10 @@ Figure speedup_distribution(const std::vector<ResultCase>& cases) {
   Figure figure{.title = "Distribution of speed-ups",
                 .caption =
                     "Share of cases whose speed-up is at most that of the horizontal axis (empirical "
-                    "distribution). Left of 1× the peer is faster.",
+                    "distribution). Left of 1x the peer is faster.",
                 .x = {.label = "peer's time over ours", .scale = Scale::kLog},
                 .y = {.label = "cases up to here, %", .low = 0, .high = 100},
-                .rules = {{.text = "1×", .x = 1}}};
+                .rules = {{.text = "1x", .x = 1}}};
   for (const Peer& peer : kPeers) {
     const std::vector<double> ratios = speedups_over(peer, cases);
     if (ratios.empty()) continue;
@@ -289,10 +289,20 @@ Section suite_section(const std::string& device, const std::vector<ResultCase>& 
   std::vector<ResultCase> compared;
   std::ranges::copy_if(cases, std::back_inserter(compared),
                        [](const ResultCase& one) { return one.us > 0 && one.best_peer_us() > 0; });
-  Section section{.title = fmt::format("Speed-ups on {}", device),
-                  .text = fmt::format("{} measured cases with a library beside them in the same run; {} have none.",
-                                      compared.size(), cases.size() - compared.size())};
+  Section section{
+      .title = fmt::format("Speed-ups on {}", device),
+      .text = fmt::format(
+          "{} measured cases with a library beside them in the same run; {} have none. Means are geometric.",
+          compared.size(), cases.size() - compared.size())};
   if (compared.empty()) return section;
+  section.card = Card{};
+  for (const Peer& peer : kPeers) {
+    const std::vector<double> ratios = speedups_over(peer, compared);
+    if (ratios.empty()) continue;
+    section.card->facts.push_back(
+        {fmt::format("over {}", peer.name), times_text(geometric_mean(ratios)),
+         fmt::format("mean of {} cases, the least {}", ratios.size(), times_text(ratios[0]))});
+  }
   const bool dense_known = std::ranges::any_of(compared, [](const ResultCase& one) { return one.cublas_us > 0; });
   if (dense_known)
     section.blocks.push_back({.figures = {speedup_against_sparsity(compared)}, .table = speedup_table(compared)});

@@ -117,6 +117,17 @@ std::string Table::markdown() const {
 
 std::string us_text(double us) { return us > 0 ? fmt::format("{:.2f}", us) : "-"; }
 
+TimeUnit time_unit(double us) {
+  if (us < 1) return {"ns", 1e-3};
+  return us < 1000 ? TimeUnit{"us", 1} : TimeUnit{"ms", 1000};
+}
+
+std::string time_text(double us) {
+  if (us <= 0) return "-";
+  const TimeUnit unit = time_unit(us);
+  return fmt::format("{:.4g} {}", us / unit.microseconds, unit.name);
+}
+
 std::string human_bytes(std::int64_t bytes) {
   static constexpr std::array kUnits = {"B", "kB", "MB", "GB", "TB"};
   auto shown = static_cast<double>(bytes);

@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sparsmith::tools {
@@ -15,6 +18,10 @@ struct Table {
   std::string title{};                           // on pages
   std::vector<std::string> columns;              // titles; one with '>' (">us") is aligned to the right, for numbers
   std::vector<std::vector<std::string>> rows{};  // as many cells as columns
+  // On pages: rows that the row of the same index sums up, shown when it is opened. Empty: none of any row.
+  std::vector<std::vector<std::vector<std::string>>> folded{};
+  // On pages: bars above the text of a cell, by row and column, each a share of the cell's width.
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> bars{};
 
   template <class... Cells>
   void add(const Cells&... cells) {
@@ -39,6 +46,15 @@ inline std::string title_of(const std::string& column) { return column.substr(is
 
 // A time as "2.50"; "-" when it is not known.
 std::string us_text(double us);
+
+// A unit of time that suits a size.
+struct TimeUnit {
+  const char* name;     // "ns", "us", "ms"
+  double microseconds;  // of one
+};
+TimeUnit time_unit(double us);
+// "45 ns", "3.912 us", "1.2 ms": in the unit that suits it, four digits; "-" when it is not known.
+std::string time_text(double us);
 // "1.50 MB", "812 B": units are powers of 1000.
 std::string human_bytes(std::int64_t bytes);
 // "95.0 %" of a share.

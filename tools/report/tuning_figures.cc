@@ -6,9 +6,11 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "tools/report/analysis_table.h"
 #include "tools/report/format_curves.h"
+#include "tools/report/layers.h"
 #include "tools/report/speedups.h"
 
 namespace sparsmith::tools {
@@ -24,24 +26,11 @@ Series& points_of(const std::string& family, std::map<std::string, Series>& fami
   return families.try_emplace(family, none).first->second;
 }
 
-Table choice_table(const TuningResults& results) {
-  Table table{.title = "Choices",
-              .columns = {"weight", ">shape", ">zeros", ">N", "choice", ">GPU bytes", ">us", ">dense", ">speed-up",
-                          "evidence"}};
-  for (const ResultCase& one : results.cases) {
-    table.add(one.weight, shape_text(one.rows, one.cols), percent(one.sparsity), one.tokens, one.family,
-              bytes_text(one.packed_bytes), fmt::format("{:.2f}", one.us),
-              us_text(one.speedup() > 0 ? one.cublas_us : 0), times_text(one.speedup()),
-              one.measured ? "measured" : "predicted");
-  }
-  return table;
-}
-
 // Operations of W X over the bytes that it moves at least, against operations a second (S. Williams, A. Waterman,
 // D. Patterson, "Roofline", CACM 52(4), 2009).
 Figure roofline(const TuningResults& results) {
   Figure figure{
-      .title = "Roofline",
+      .title = "Speed against operations a byte",
       .caption =
           "Each choice: two operations a nonzero and token, over the bytes of the packed weight, X and Y. The "
           "line is the memory's bandwidth: nothing that reads its weight from memory can be above it.",
@@ -78,22 +67,31 @@ Figure roofline(const TuningResults& results) {
 }
 
 Table bandwidth_table(const TuningResults& results) {
-  Table table{
-      .title = "Bytes moved, and what of the roofline is reached",
-      .columns = {"weight", ">N", "choice", ">packed", ">moved", ">GB/s", ">roofline us", "bound by", ">reached"}};
+  Table table{.title = "Bytes moved, and what of the roofline is reached",
+              .columns = {"weights", ">N", ">moved", ">GB/s", ">roofline us", "bound by", ">reached"}};
+  std::vector<ResultCase> known;
   for (const ResultCase& one : results.cases) {
     if (one.bytes_moved <= 0 || one.us <= 0) continue;
+    ResultCase& added = known.emplace_back(one);
+    if (one.bound_us > 0) continue;
     // Results without a bound, as tuned files, are older or know no more than the bytes.
-    const bool stated = one.bound_us > 0;
-    const double memory_us = results.memory_bandwidth > 0 ? one.bytes_moved / results.memory_bandwidth * 1e6 : 0;
-    const double bound = stated ? one.bound_us : memory_us;
-    table.add(one.weight, one.tokens, one.family, bytes_text(one.packed_bytes), bytes_text(one.bytes_moved),
-              fmt::format("{:.0f}", one.bytes_moved / (one.us * 1e-6) / 1e9), us_text(bound),
-              bound <= 0 ? "-"
-              : stated   ? one.bound_by
-                         : "memory",
-              bound > 0 ? percent(bound / one.us, 0) : "-");
+    added.bound_us = results.memory_bandwidth > 0 ? one.bytes_moved / results.memory_bandwidth * 1e6 : 0;
+    added.bound_by = added.bound_us > 0 ? "memory" : "-";
   }
+  add_folded(table, folded_layers(known), [](const Layers& layers) -> std::vector<std::string> {
+    const ResultCase& first = layers.first();
+    const double moved = layers.sum(&ResultCase::bytes_moved);
+    const double bound = layers.sum(&ResultCase::bound_us);
+    const bool alike =
+        std::ranges::all_of(layers.cases, [&](const ResultCase* one) { return one->bound_by == first.bound_by; });
+    return {layers.name,
+            std::to_string(first.tokens),
+            bytes_text(moved),
+            fmt::format("{:.0f}", moved / (layers.sums.us * 1e-6) / 1e9),
+            us_text(bound),
+            alike ? first.bound_by : "several",
+            bound > 0 ? percent(bound / layers.sums.us, 0) : "-"};
+  });
   return table;
 }
 
@@ -216,15 +214,27 @@ Block bytes_block(const TuningResults& results) {
       half ? "16-bit" : "32-bit");
   Series ours{.kind = Series::Kind::kPoints, .name = "as chosen", .colour = Colour::kVermillion};
   Series cusparse{.kind = Series::Kind::kPoints, .name = "cuSPARSE", .colour = Colour::kNeutral};
-  Table table{.title = "Bytes on the GPU", .columns = {"weight", ">zeros", ">dense", ">chosen", ">share"}};
-  const auto text = [](double bytes) { return human_bytes(std::llround(bytes)); };
-  for (const WeightBytes& one : results.bytes) {
-    ours.add(one.sparsity, one.chosen / one.dense, fmt::format("{}: {}", one.weight, text(one.chosen)));
-    if (one.cusparse > 0)
-      cusparse.add(one.sparsity, one.cusparse / one.dense, fmt::format("{}: {}", one.weight, text(one.cusparse)));
-    table.add(one.weight, percent(one.sparsity, 2), text(one.dense), text(one.chosen),
-              fmt::format("{:.3f}", one.chosen / one.dense));
+  const auto add = [](Series& series, const ResultCase& one, double bytes) {
+    series.add(one.sparsity, bytes / one.dense_bytes, fmt::format("{}: {}", one.weight, bytes_text(bytes)));
+  };
+  std::set<std::string> with_cusparse;
+  for (const ResultCase& one : results.cases)
+    if (one.cusparse_bytes > 0 && one.dense_bytes > 0 && with_cusparse.insert(one.weight).second)
+      add(cusparse, one, one.cusparse_bytes);
+  std::vector<ResultCase> weights;
+  for (const ResultCase* one : first_cases(results.cases)) {
+    if (one->dense_bytes <= 0) continue;
+    add(ours, *one, one->gpu_bytes);
+    weights.push_back(*one);
+    weights.back().tokens = 0;  // of all N
   }
+  Table table{.title = "Bytes on the GPU", .columns = {"weights", ">layers", ">zeros", ">dense", ">chosen", ">share"}};
+  add_folded(table, folded_layers(weights), [](const Layers& layers) -> std::vector<std::string> {
+    const double dense = layers.sum(&ResultCase::dense_bytes);
+    const double chosen = layers.sum(&ResultCase::gpu_bytes);
+    return {layers.name,        std::to_string(layers.cases.size()),  layers.zeros(), bytes_text(dense),
+            bytes_text(chosen), fmt::format("{:.3f}", chosen / dense)};
+  });
   figure.add(std::move(cusparse));
   figure.add(std::move(ours));
   block.table = std::move(table);
@@ -258,27 +268,39 @@ Block effort_block(const TuningResults& results) {
 
 }  // namespace
 
-Section tuning_section(const TuningResults& results) {
-  Section section{.title = fmt::format("Tuning: {}", results.source)};
-  const auto measured = std::ranges::count_if(results.cases, &ResultCase::measured);
-  section.text = fmt::format("{}: {} choices, {}.", results.device, results.cases.size(),
-                             measured == static_cast<std::ptrdiff_t>(results.cases.size()) ? "all measured"
-                             : measured == 0 ? "PREDICTED, none of them measured"
-                                             : fmt::format("{} of them measured, the others PREDICTED", measured));
-  if (results.cases.empty()) return section;
-  section.blocks.push_back({.table = choice_table(results)});
-  section.add({.figures = {roofline(results)}, .table = bandwidth_table(results)});
-  section.add({.table = ablation_table(results)});
+std::vector<Section> tuning_sections(const TuningResults& results) {
+  std::vector<Section> sections = {tuning_card(results)};
+  if (results.cases.empty()) return sections;
+  const auto add = [&](Section section) {
+    section.below = true;
+    if (!section.blocks.empty()) sections.push_back(std::move(section));
+  };
+  Section layers{.title = "Layers", .text = "Weights of one shape whose names differ in numbers alone are one row."};
+  layers.add({.table = layers_table(results.cases)});
+  add(std::move(layers));
+
+  Section bound{.title = "Roofline"};
+  bound.add({.figures = {roofline(results)}, .table = bandwidth_table(results)});
+  bound.add({.table = ablation_table(results)});
+  add(std::move(bound));
+
+  Section bytes{.title = "Bytes"};
+  if (std::ranges::any_of(results.cases, [](const ResultCase& one) { return one.dense_bytes > 0; }))
+    bytes.add(bytes_block(results));
+  add(std::move(bytes));
+
+  Section search{.title = "Search"};
   const std::vector<Prediction> predictions = predictions_of(results);
   const bool has_candidates =
       std::ranges::any_of(results.cases, [](const ResultCase& one) { return !one.tried.empty(); });
-  if (!predictions.empty()) section.blocks.push_back(predictions_block(predictions, has_candidates));
-  section.add(traces_block(results));
-  if (!results.bytes.empty()) section.blocks.push_back(bytes_block(results));
-  if (!results.seconds.empty()) section.blocks.push_back(effort_block(results));
-  if (!results.rejections.empty())
-    section.blocks.push_back({.table = most_frequent(results.rejections, "Rejected candidates", "reason")});
-  return section;
+  if (!predictions.empty()) search.add(predictions_block(predictions, has_candidates));
+  search.add(traces_block(results));
+  constexpr double kWorthAFigure = 0.1;  // seconds: what the cache answers takes less
+  if (std::ranges::any_of(results.seconds, [](const auto& part) { return part.second >= kWorthAFigure; }))
+    search.add(effort_block(results));
+  search.add({.table = most_frequent(results.rejections, "Rejected candidates", "reason")});
+  add(std::move(search));
+  return sections;
 }
 
 }  // namespace sparsmith::tools

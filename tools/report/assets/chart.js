@@ -3,18 +3,33 @@
 "use strict";
 
 const fontSize = 11;
+const longestY = 26; // letters of a text beside the plot
+const rowHeight = 24; // of tiles
 
 function svgElement(plot, width, height) {
   return d3.select(plot).append("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img");
 }
 
+// From the first text to the second.
+function drawShades(legend, [low, high]) {
+  const scale = legend.append("span").attr("class", "shades");
+  scale.append("span").text(low);
+  scale.append("svg").attr("viewBox", "0 0 100 12").attr("width", 100).attr("height", 12).attr("aria-hidden", "true")
+    .selectAll("rect").data(d3.range(50)).enter().append("rect").attr("x", (i) => 2 * i).attr("width", 3).attr("height", 12)
+    .attr("fill", (i) => d3.interpolateCividis(i / 49));
+  scale.append("span").text(high);
+}
+
 // A legend entry switches its series off and on.
-function drawLegend(plot, series, groups) {
+function drawLegend(plot, series, groups, shades) {
   const named = series.map((one, i) => ({ one, i })).filter(({ one }) => one.name);
-  if (named.length === 0) return;
-  const items = d3.select(plot).insert("div", "svg").attr("class", "legend").selectAll("button").data(named).enter()
+  if (named.length === 0 && !shades) return;
+  const legend = d3.select(plot).insert("div", "svg").attr("class", "legend").attr("role", "group").attr("aria-label", "Legend");
+  if (shades) drawShades(legend, shades);
+  const items = legend.selectAll("button").data(named).enter()
     .append("button").attr("type", "button").attr("class", ({ one }) => `c${one.colour}`).attr("aria-pressed", "true");
-  const swatch = items.append("svg").attr("viewBox", "0 0 26 12").attr("width", 26).attr("height", 12);
+  const swatch = items.append("svg").attr("viewBox", "0 0 26 12").attr("width", 26).attr("height", 12)
+    .attr("aria-hidden", "true");
   swatch.each(function ({ one }) {
     const here = d3.select(this);
     if (one.kind === "line" || one.kind === "steps") {
@@ -38,8 +53,8 @@ function drawLegend(plot, series, groups) {
 function drawAxes(svg, figure, scales, bottom) {
   const { width, height } = scales;
   const yTicks = thinned(scales.y.ticks, scales.y, () => fontSize + 2);
-  const space = (tick) => (bottom.turned ? fontSize + 2 : characterWidth * shortened(scales.x.text(tick), 28).length + 8);
-  const whole = figure.x.scale === "categories" && !bottom.turned; // there was room for all of them
+  const space = (tick) => (bottom.turned ? fontSize + 2 : characterWidth * longestLine(shortened(scales.x.text(tick), 28)) + 8);
+  const whole = figure.x.scale === "categories" && !bottom.turned && !figure.x.thinned; // there was room for all of them
   const xTicks = whole ? scales.x.ticks : thinned(scales.x.ticks, scales.x, space);
   const grid = svg.append("g").attr("class", "gridlines");
   if (figure.y.scale !== "categories") {
@@ -53,12 +68,15 @@ function drawAxes(svg, figure, scales, bottom) {
   const axes = svg.append("g").attr("class", "axes");
   axes.append("path").attr("class", "frame").attr("d", `M0,0V${height}H${width}`);
   axes.selectAll(".y").data(yTicks).enter().append("text").attr("class", "tick y").attr("x", -7).attr("dy", "0.35em")
-    .attr("y", scales.y).text((tick) => shortened(scales.y.text(tick), 22));
-  const texts = axes.selectAll(".x").data(xTicks).enter().append("text").text((tick) => shortened(scales.x.text(tick), 28));
+    .attr("y", scales.y).text((tick) => shortened(scales.y.text(tick), longestY));
+  const texts = axes.selectAll(".x").data(xTicks).enter().append("text");
+  texts.selectAll("tspan").data((tick) => lines(shortened(scales.x.text(tick), 28)).map((line, i) => ({ line, i, tick }))).enter()
+    .append("tspan").attr("x", bottom.turned ? 0 : ({ tick }) => scales.x(tick)).attr("dy", ({ i }) => (i ? fontSize + 2 : 0))
+    .text(({ line }) => line);
   if (bottom.turned) {
     texts.attr("class", "tick turned").attr("transform", (tick) => `translate(${scales.x(tick) + 4},${height + 10}) rotate(-40)`);
   } else {
-    texts.attr("class", "tick x").attr("x", scales.x).attr("y", height + 17);
+    texts.attr("class", "tick x").attr("y", height + 17);
   }
   axes.append("text").attr("class", "axis-label").attr("x", width / 2).attr("y", height + bottom.size - 8).text(figure.x.label);
   axes.append("text").attr("class", "axis-label")
@@ -124,15 +142,16 @@ function drawRulesAndNotes(svg, figure, scales) {
 // Draws `figure` into the element `plot`. Returns the number of marks.
 function drawFigure(plot, figure) {
   const total = figure.small ? { width: 430, height: 290 } : { width: 660, height: 400 };
+  if (figure.shades) total.height = 70 + rowHeight * figure.y.categories.length;
   const categories = figure.x.categories || [];
-  const longest = d3.max(categories, (name) => shortened(name, 28).length) || 0;
+  const longest = d3.max(categories, (name) => longestLine(shortened(name, 28))) || 0;
   const heat = figure.series.some((series) => series.kind === "heat");
   const outline = makeScale(figure.y, valuesAlong(figure, "y"), [total.height, 0]);
-  const left = 36 + characterWidth * (d3.max(outline.ticks, (tick) => shortened(outline.text(tick), 22).length) || 1);
+  const left = 36 + characterWidth * (d3.max(outline.ticks, (tick) => shortened(outline.text(tick), longestY).length) || 1);
   const right = 16;
   const width = total.width - left - right;
-  const turned = longest * characterWidth + 8 > width / Math.max(1, categories.length);
-  const size = turned ? 40 + Math.min(longest * characterWidth * 0.66, 130) : 46;
+  const turned = !figure.x.thinned && longest * characterWidth + 8 > width / Math.max(1, categories.length);
+  const size = turned ? 40 + Math.min(longest * characterWidth * 0.66, 130) : categories.some((name) => lines(name).length > 1) ? 59 : 46;
   const height = total.height - 12 - size;
 
   const svg = svgElement(plot, total.width, total.height).attr("aria-label", figure.title);
@@ -142,7 +161,7 @@ function drawFigure(plot, figure) {
     y: makeScale(figure.y, valuesAlong(figure, "y"), heat ? [0, height] : [height, 0]),
     width, height,
   };
-  if (heat) inner.classed("has-heat", true);
+  inner.classed("has-heat", heat).classed("has-tiles", Boolean(figure.shades));
   drawAxes(inner, figure, scales, { size, turned, left });
   let marks = 0;
   const groups = figure.series.map((series) => {
@@ -151,6 +170,6 @@ function drawFigure(plot, figure) {
     return group;
   });
   marks += drawRulesAndNotes(inner, figure, scales);
-  drawLegend(plot, figure.series, groups);
+  drawLegend(plot, figure.series, groups, figure.shades);
   return marks;
 }

@@ -79,6 +79,15 @@ const drawMarks = {
     return at.length;
   },
 
+  tiles(group, series, scales) {
+    const at = placed(series, scales, ["x", "y"]);
+    const [width, height] = [scales.x.step, scales.y.step];
+    hover(group.selectAll("rect").data(at).enter().append("rect").attr("class", "tile")
+      .attr("x", (i) => scales.x(series.x[i]) - width / 2).attr("y", (i) => scales.y(series.y[i]) - height / 2)
+      .attr("width", width).attr("height", height).attr("fill", (i) => d3.interpolateCividis(series.shades[i])), series);
+    return at.length;
+  },
+
   // One pixel a value, so that a hundred thousand of them are one element.
   heat(group, series, scales) {
     const shades = series.heat.match(/../g).map((digits) => parseInt(digits, 16));

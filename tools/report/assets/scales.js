@@ -31,7 +31,8 @@ function valuesAlong(figure, along) {
 function makeScale(axis, values, range) {
   if (axis.scale === "categories") {
     const band = d3.scaleBand(d3.range(axis.categories.length), range).padding(0.2);
-    const scale = (value) => band(Math.round(value)) + band.bandwidth() / 2;
+    const last = axis.categories.length - 0.5;
+    const scale = (value) => (value >= -0.5 && value <= last ? band(0) + band.bandwidth() / 2 + value * (band(1) - band(0) || 0) : NaN);
     scale.step = band.step();
     scale.bandwidth = band.bandwidth();
     return Object.assign(scale, { ticks: d3.range(axis.categories.length), text: (i) => axis.categories[i] });
@@ -90,7 +91,7 @@ function sparsityScale(axis, values, range) {
     const inside = at >= Math.min(...range) - 0.5 && at <= Math.max(...range) + 0.5;
     if (inside && (!ticks.length || at - position(ticks[ticks.length - 1]) > 44)) ticks.push(place);
   }
-  if (ticks.length < 2) ticks = [1 - scale.domain()[0], 1 - Math.sqrt(low * high), 1 - scale.domain()[1]];
+  if (ticks.length < 2) ticks = d3.extent(values).filter((value, i, all) => !i || position(value) - position(all[0]) > 44);
   return Object.assign(position, { ticks, text: formatSparsity });
 }
 
@@ -104,6 +105,13 @@ function thinned(ticks, position, least) {
   });
 }
 
+// The end of a name tells layers apart; it begins at a part of the name where one fits.
 function shortened(text, most) {
-  return text.length <= most ? text : `…${text.slice(text.length - most + 1)}`; // ends tell layers apart
+  if (text.length <= most) return text;
+  const end = text.slice(text.length - most + 1);
+  const part = end.search(/[._\/ ]/);
+  return `…${part >= 0 && part < end.length - 3 ? end.slice(part) : end}`;
 }
+
+const lines = (text) => String(text).split("\n");
+const longestLine = (text) => d3.max(lines(text), (line) => line.length);
