@@ -8,7 +8,7 @@ TEST_BUDGET ?= 40m
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: demo test format
+.PHONY: demo test docs format
 .NOTPARALLEL:
 
 # Draws a sample model, tunes it, and checks it. Fails unless generated kernels were chosen and are correct.
@@ -28,6 +28,11 @@ test:
 	ctest --preset ci --show-only=json-v1 >build/ci/tests.json
 	timeout --foreground $(TEST_BUDGET) ctest --preset ci --output-junit junit.xml; code=$$?; \
 	  tests/check_results.py build/ci/junit.xml build/ci/tests.json tests/allowed_skips.txt && exit $$code
+
+# Builds the documentation site: build/docs/index.html, to be read without a network. Fails on a broken link or anchor.
+docs:
+	cmake/setup.sh docs
+	NO_MKDOCS_2_WARNING=1 .deps/docs/bin/mkdocs build --strict
 
 format:
 	cmake/setup.sh test

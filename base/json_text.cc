@@ -132,6 +132,15 @@ std::optional<std::uint64_t> json_unsigned(const json& json) {
   return json.get<std::uint64_t>();
 }
 
+Status check_json_version(const json& object) {
+  if (!object.is_object() || !object.contains("schema_version")) return {};
+  if (json_integer(object["schema_version"]) == kJsonVersion) return {};
+  return invalid_input(
+      fmt::format("it has schema version {}; this program reads version {}, so take the sparsmith that "
+                  "wrote it, or write it again",
+                  object["schema_version"].dump(-1, ' ', true, json::error_handler_t::replace), kJsonVersion));
+}
+
 std::string json_error(const json::exception& error) {
   const std::string text = error.what();  // "[json.exception.type_error.302] type must be string"
   const std::size_t end = text.find("] ");

@@ -34,6 +34,12 @@ std::optional<std::int64_t> json_integer(const nlohmann::json& json,
 // The value of an integer from 0 to 2^64 - 1 (for seeds); no value for other JSON.
 std::optional<std::uint64_t> json_unsigned(const nlohmann::json& json);
 
+// The version of the JSON that commands print, in the member "schema_version". A new member leaves it as it is; another
+// meaning, or a member that goes, raises it.
+inline constexpr int kJsonVersion = 1;
+// Ok for an object of this version, or of none. Error: kInvalidInput for another one.
+Status check_json_version(const nlohmann::json& json);
+
 // The message of the error, without the JSON library's prefix.
 std::string json_error(const nlohmann::json::exception& error);
 

@@ -3,9 +3,11 @@
 usage: fetch_cuda.py DESTINATION [--nvrtc-alone]
 
 Leaves DESTINATION/include and DESTINATION/lib. The folder appears whole or not at all. cuBLASLt and cuSPARSE are
-over a gigabyte and of use only with a GPU: without an NVIDIA driver, only their headers are kept.
+over a gigabyte and of use only with a GPU: without an NVIDIA driver, only their headers are kept, unless
+SPARSMITH_GPU_LIBRARIES=1 asks for them, for another machine.
 """
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -48,7 +50,7 @@ def fetch(requirement: str, destination: pathlib.Path, libraries: bool) -> None:
 def main() -> None:
     destination = pathlib.Path(sys.argv[1])
     nvrtc_alone = sys.argv[2:] == ["--nvrtc-alone"]
-    has_gpu = pathlib.Path("/dev/nvidiactl").exists()
+    has_gpu = pathlib.Path("/dev/nvidiactl").exists() or os.environ.get("SPARSMITH_GPU_LIBRARIES") == "1"
     with tempfile.TemporaryDirectory(dir=destination.parent) as work:
         staging = pathlib.Path(work) / "cuda"
         staging.mkdir()

@@ -4,20 +4,23 @@
 # where there is none. Does nothing, quickly, when nothing is missing. Fails, with a sentence, when something cannot be
 # provided.
 #
-# usage: setup.sh [build|test]     for building and running alone, or for tests and checks too (the default)
+# usage: setup.sh [build|test|docs]     for building and running alone, for tests and checks too (the default), or for
+#                                       the documentation site: its tools go into .deps/docs
 #   SPARSMITH_NO_SYSTEM_CUDA=1     take CUDA from PyPI even where a toolkit is installed
+#   SPARSMITH_GPU_LIBRARIES=1      with CUDA from PyPI: cuBLASLt and cuSPARSE too, though this machine has no GPU
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 goal=${1:-test}
 fail() { echo "set-up: $*" >&2; exit 1; }
-[[ $goal == build || $goal == test ]] || fail "unknown goal $goal; build or test"
+[[ $goal == build || $goal == test || $goal == docs ]] || fail "unknown goal $goal; build, test or docs"
 
 packages=(
   g++ make cmake ninja-build ccache git ca-certificates python3 python3-venv llvm-19-dev libclang-19-dev clang-19
   nlohmann-json3-dev libsqlite3-dev libsqlitecpp-dev libcli11-dev libfmt-dev libspdlog-dev libxxhash-dev
   libboost-context-dev zlib1g-dev libminizip-dev node-d3 libpq-dev
 )
-test_packages=(clang-format-19 clang-tidy-19 libeigen3-dev libgtest-dev libgmock-dev)
+docs_packages=(make ca-certificates python3 python3-venv)
+test_packages=(clang-format-19 clang-tidy-19 libbenchmark-dev libeigen3-dev libgtest-dev libgmock-dev)
 browsers=(chromium chromium-browser google-chrome google-chrome-stable)  # one of them looks at report pages
 cuda_headers=(cuda.h nvrtc.h cublasLt.h cusparse.h)
 oldest_cuda=13000  # as CUDA_VERSION in cuda.h
@@ -28,6 +31,7 @@ has_llvm() { [[ -f /usr/lib/llvm-19/lib/cmake/llvm/LLVMConfig.cmake && -d /usr/l
 
 install_packages() {
   local installed missing=() package
+  if [[ $goal == docs ]]; then packages=("${docs_packages[@]}"); fi
   if [[ $goal == test ]]; then
     packages+=("${test_packages[@]}")
     has_browser || missing+=(chromium)
@@ -109,6 +113,21 @@ find_or_fetch_cuda() {
   fi
 }
 
+# mkdocs-material and hadolint, in the versions of cmake/docs/requirements.txt.
+fetch_docs_tools() {
+  if cmp -s cmake/docs/requirements.txt .deps/docs/requirements.txt; then return; fi
+  echo "set-up: fetching the tools for the documentation into .deps/docs"
+  rm -rf .deps/docs
+  python3 -m venv .deps/docs
+  .deps/docs/bin/pip --disable-pip-version-check --no-input install --quiet --no-cache-dir --only-binary :all: \
+    --require-hashes -r cmake/docs/requirements.txt || fail "could not fetch the tools for the documentation from PyPI"
+  cp cmake/docs/requirements.txt .deps/docs/requirements.txt
+}
+
 install_packages
-check_parts
-find_or_fetch_cuda
+if [[ $goal == docs ]]; then
+  fetch_docs_tools
+else
+  check_parts
+  find_or_fetch_cuda
+fi

@@ -19,6 +19,7 @@ template <class Read>
 Result<Recording> recording_of(std::string_view text, const char* not_it, const Read& read) {
   const auto parsed = parse_json(text);
   if (!parsed.ok()) return parsed.status().annotate(not_it);
+  SPARSMITH_RETURN_IF_ERROR(check_json_version(*parsed));
   try {
     Recording recording;
     read(*parsed, recording);

@@ -44,6 +44,10 @@ struct Weight {
 
 }  // namespace
 
+bool selects(const SelectionOptions& options, const std::string& name) {
+  return reason_to_leave_out(options, name).empty();
+}
+
 Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOptions& options, int threads,
                                     const AnalysisProgress& progress) {
   const auto left_out = [&options](const std::string& name) { return reason_to_leave_out(options, name); };

@@ -25,6 +25,9 @@ struct SelectionOptions {
   bool converted = false;
 };
 
+// Whether the patterns of `options` select the name.
+bool selects(const SelectionOptions& options, const std::string& name);
+
 struct AnalyzedWeight {
   std::size_t index = 0;  // index in ModelFile::tensors()
   SparsityStatistics statistics;

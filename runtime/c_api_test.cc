@@ -338,7 +338,7 @@ TEST_F(CApiTest, ErrorsAreOfTheThreadThatMadeThem) {
 }
 
 TEST_F(CApiTest, NamesItsVersionAndStatuses) {
-  EXPECT_STREQ(sparsmith_version(), "0.1.0");
+  EXPECT_STREQ(sparsmith_version(), "0.2.0");
   EXPECT_STREQ(sparsmith_status_name(SPARSMITH_NO_DEVICE), "no device");
   // A C program may pass any integer. NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange)
   EXPECT_STREQ(sparsmith_status_name(static_cast<sparsmith_status>(99)), "unknown");

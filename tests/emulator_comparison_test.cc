@@ -38,11 +38,12 @@ struct Case {
   Layout layout;
   const char* epilogue;
   InputKind kind;
+  Accumulation accumulation = Accumulation::kFp32;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << short_name(c.type) << " " << layout_name(c.layout) << " " << c.epilogue << " inputs "
-       << static_cast<int>(c.kind);
+       << static_cast<int>(c.kind) << " " << accumulation_name(c.accumulation);
 }
 
 class EmulatorComparisonTest : public testing::TestWithParam<Case> {};
@@ -62,7 +63,9 @@ TEST_P(EmulatorComparisonTest, FindsWhatTheHostFinds) {
   for (const std::int64_t tokens : {1, 6, 61, 150}) {
     ProblemOptions inputs{.tokens = tokens, .seed = kSeed, .kind = c.kind};
     if (tokens == 150) inputs.most_outputs = matrix.rows * 70;
-    ReferenceProblem problem(matrix, sample_spec(matrix, c.type, c.layout, c.epilogue), inputs);
+    OperatorSpec spec = sample_spec(matrix, c.type, c.layout, c.epilogue);
+    spec.accumulation = c.accumulation;
+    ReferenceProblem problem(matrix, spec, inputs);
     problem.set_sums(problem.compute_sums());
     const std::int64_t columns = problem.output_columns();
     EXPECT_EQ(columns < tokens, tokens == 150);
@@ -121,6 +124,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{DataType::kFloat32, Layout::kFeatureMajor, "bias+gelu+residual", InputKind::kVaried},
                     Case{DataType::kFloat32, Layout::kTokenMajor, "bias+beta", InputKind::kLarge},
                     Case{DataType::kFloat16, Layout::kTokenMajor, "none", InputKind::kLarge},
+                    Case{DataType::kFloat16, Layout::kFeatureMajor, "relu", InputKind::kLarge,
+                         Accumulation::kFp16Chains},
                     Case{DataType::kFloat16, Layout::kFeatureMajor, "silu+beta", InputKind::kVaried},
                     Case{DataType::kFloat16, Layout::kFeatureMajor, "none", InputKind::kTiny},
                     Case{DataType::kBFloat16, Layout::kTokenMajor, "bias+relu+beta+residual", InputKind::kVaried},

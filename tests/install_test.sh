@@ -35,11 +35,13 @@ cmake --build "$work/consumer" >/dev/null
 foreign=$(nm -D --defined-only "$tree"/lib/libsparsmith.so | awk '{ print $3 }' | grep -vE '^(sparsmith_|_ZNK?9sparsmith)' || true)
 [[ -z $foreign ]] || fail "libsparsmith.so exports $foreign"
 
-# The example, where there is a CUDA runtime to build it with.
+# The examples, where there is a CUDA runtime to build it with.
 if [[ -f ${CUDA_PATH:-/usr/local/cuda}/lib64/libcudart_static.a ]]; then
-  cmake -S "$source/examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$tree" >/dev/null
+  cmake -S "$tree/share/doc/sparsmith/examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$tree" >/dev/null
   cmake --build "$work/examples" >/dev/null
   "$work/examples/run_layer" 2>/dev/null && fail "run_layer without arguments succeeds" || (($? == 2)) || fail "run_layer does not start"
+  "$work/examples/run_layer" missing.safetensors x 2>"$work/log" && fail "run_layer without a file succeeds" || (($? == 1)) || fail "run_layer aborts"
+  grep -q "^error: not found: " "$work/log" || fail "run_layer does not say that the file is missing"
 fi
 
 if [[ -x $tree/bin/sparsmith ]]; then

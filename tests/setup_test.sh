@@ -8,13 +8,14 @@ trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 mkdir -p "$work/tree/cmake" "$work/tree/.deps/cuda" "$work/tree/.deps/python/bin" "$work/bin"
 cp "$source/cmake/setup.sh" "$source/cmake/fetch_cuda.py" "$work/tree/cmake/"
+cp -r "$source/cmake/docs" "$work/tree/cmake/"
 ln -s "$(realpath "$source/.deps/cuda/include")" "$work/tree/.deps/cuda/include"
 mkdir "$work/tree/.deps/cuda/lib"
 touch "$work/tree/.deps/cuda/lib/libnvrtc.so.13" "$work/tree/.deps/cuda/lib/libnvrtc-builtins.so.13.0"
 
 # program NAME LINE...: a program of that name.
 program() { printf '#!/bin/bash\n%s\n' "${@:2}" >"$work/bin/$1"; chmod 755 "$work/bin/$1"; }
-for tool in bash env sed grep dirname readlink rm mkdir ln; do ln -s "$(command -v "$tool")" "$work/bin/"; done
+for tool in bash env sed grep dirname readlink rm mkdir ln cmp cp chmod; do ln -s "$(command -v "$tool")" "$work/bin/"; done
 # shellcheck disable=SC2016  # expanded in the programs
 program dpkg-query 'for package in "${@:3}"; do echo "$package=installed"; done'
 # shellcheck disable=SC2016
@@ -59,3 +60,10 @@ cp "$work/bin/python" "$work/tree/.deps/python/bin/python"
 cp "$work/bin/python" "$work/tree/.deps/python/bin/pip"
 expect 3 "fetching NVRTC" SPARSMITH_NO_SYSTEM_CUDA=1 PYTHON_CODE=3 build
 expect 1 "lacks NVRTC, its builtins or a header" SPARSMITH_NO_SYSTEM_CUDA=1 build
+
+# Tools for the documentation that cannot be fetched; fetched; and not fetched again.
+# shellcheck disable=SC2016
+program python3 'mkdir -p "$3/bin"; echo "exit ${PIP_CODE:-0}" >"$3/bin/pip"; chmod 755 "$3/bin/pip"'
+expect 1 "could not fetch the tools for the documentation" PIP_CODE=1 docs
+expect 0 "fetching the tools" docs
+expect 0 "" PIP_CODE=1 docs

@@ -46,6 +46,7 @@ void add_perf_command(CLI::App& app, Action& action);
 void add_report_command(CLI::App& app, Action& action);
 void add_space_command(CLI::App& app, Action& action);
 void add_doctor_command(CLI::App& app, Action& action);
+void add_manual_commands(CLI::App& app, Action& action);
 
 // Adds an option with its default in --help.
 template <class T>

@@ -77,21 +77,21 @@ std::string unknown_command(const CLI::App& app, const std::vector<std::string>&
 
 int run(int argc, char** argv) {
   CLI::App app(
-      "Forges CUDA kernels for pruned weights: analyses a model's sparsity, generates, checks and times kernels, "
+      "Generates CUDA kernels for pruned weights: analyses a model's sparsity, generates, checks and times kernels, "
       "and keeps the best for each weight.",
       "sparsmith");
   app.set_version_flag("--version", SPARSMITH_VERSION);
   app.require_subcommand(1);
   bool verbose = false;
   bool quiet = false;
-  app.add_flag("-v,--verbose", verbose, "Log what goes on inside");
+  app.add_flag("-v,--verbose", verbose, "Log details");
   app.add_flag("-q,--quiet", quiet, "Log errors only");
   app.fallthrough();
 
   Action action;
-  for (const auto add :
-       {add_analyze_command, add_tune_command, add_bench_command, add_run_command, add_show_command, add_cache_command,
-        add_perf_command, add_synth_command, add_report_command, add_space_command, add_doctor_command})
+  for (const auto add : {add_analyze_command, add_tune_command, add_bench_command, add_run_command, add_show_command,
+                         add_cache_command, add_perf_command, add_synth_command, add_report_command, add_space_command,
+                         add_doctor_command, add_manual_commands})
     add(app, action);
   try {
     app.parse(argc, argv);

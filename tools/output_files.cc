@@ -120,7 +120,7 @@ Status check_output(const OutputFile& output, bool force) {
 }  // namespace
 
 void add_force_option(CLI::App& command, bool& force) {
-  command.add_flag("--force", force, "Replace a file that this command did not write");
+  command.add_flag("--force", force, "Overwrite a file that another program wrote");
 }
 
 Status check_outputs(const std::vector<std::string>& inputs, const std::vector<OutputFile>& outputs, bool force) {

@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/json_text.h"
 #include "sparsmith/status.h"
 
 namespace sparsmith::tools {
@@ -25,15 +25,18 @@ void print(fmt::format_string<Args...> format, Args&&... args) {
 std::string json_line(const nlohmann::json& json);
 std::string json_line(const nlohmann::ordered_json& json);
 
+// Prints an object with its version. docs/reference/json.md has the members.
 template <class Json>
-void print_json(const Json& json) {
+void print_json(Json json) {
+  json["schema_version"] = kJsonVersion;
   print_text(json_line(json) + "\n");
 }
 
-// Prints `json` if `as_json`, otherwise `text`.
+// Prints the object `json` if `as_json`, otherwise `text`.
 template <class Json>
 void print_result(bool as_json, const Json& json, const std::string& text) {
-  print_text(as_json ? json_line(json) + "\n" : text);
+  if (as_json) print_json(json);
+  if (!as_json) print_text(text);
 }
 
 // Flushes stdout. Error: kIoError when stdout is full or closed.

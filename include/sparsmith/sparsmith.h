@@ -44,7 +44,7 @@ typedef struct sparsmith_model sparsmith_model;       /* a tuned file on a GPU *
 typedef struct sparsmith_weight sparsmith_weight;     /* one of its weights, or a group of weights */
 typedef struct sparsmith_operator sparsmith_operator; /* what is computed from a weight */
 
-/* "0.1.0". */
+/* "0.2.0". */
 SPARSMITH_API const char* sparsmith_version(void);
 
 /* "invalid argument", ...; "unknown" for other numbers. */

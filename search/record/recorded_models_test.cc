@@ -15,7 +15,7 @@
 namespace sparsmith {
 namespace {
 
-// As in docs/results/h200-search.md: the seed is that of the file plus the weight's number in it.
+// As in docs/results/search.md: the seed is that of the file plus the weight's number in it.
 struct RecordedWeight {
   const char* name;
   const char* shape;

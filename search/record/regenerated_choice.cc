@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "base/memory_limit.h"
 #include "generator/family.h"
 #include "matrix/sparsity_statistics.h"
 
@@ -62,6 +64,22 @@ Result<CompiledCandidate> regenerated_choice(const TunedContents& contents, cons
     loaded.kernels.push_back({kernel.name, std::move(kernel.source), {}, kernel.max_shared_bytes});
   }
   return loaded;
+}
+
+Status check_emulated_memory(const TunedWeight& weight, const OperatorSpec& spec, const TunedChoice& choice,
+                             std::int64_t tokens, std::int64_t max_memory) {
+  const auto rows = static_cast<double>(weight.rows);
+  const auto cols = static_cast<double>(weight.cols);
+  const auto n = static_cast<double>(tokens);
+  const Facts& facts = weight.packing(choice.packing)->facts;
+  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace,
+                             choice.plan.workspace_bytes.evaluate({.n = tokens, .facts = &facts}));
+  const double matrix = 8 * (rows + 1) + 8 * static_cast<double>(weight.nnz);
+  const double values = 40 * static_cast<double>(spec.nnz);
+  const double bytes = 4 * matrix + 3 * static_cast<double>(weight.packed_bytes()) + 40 * std::max(rows, cols) * n +
+                       12 * std::min(rows, cols) * n + values + 2 * static_cast<double>(workspace);
+  return check_memory(fmt::format("{} at N = {} in the emulator", weight.name, tokens), bytes,
+                      max_memory > 0 ? max_memory : default_max_memory());
 }
 
 }  // namespace sparsmith

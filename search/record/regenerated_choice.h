@@ -15,4 +15,10 @@ namespace sparsmith {
 Result<CompiledCandidate> regenerated_choice(const TunedContents& contents, const TunedWeight& weight,
                                              const OperatorSpec& spec, const TunedChoice& choice);
 
+// Ok when the host has the memory for a run of the choice in the emulator, in two processes: the weight, unpacked and
+// packed, X, Y, the residual or the gradients, the fp64 reference with its bounds, and the workspace.
+//   max_memory: in bytes; 0: half of the machine's.
+Status check_emulated_memory(const TunedWeight& weight, const OperatorSpec& spec, const TunedChoice& choice,
+                             std::int64_t tokens, std::int64_t max_memory);
+
 }  // namespace sparsmith

@@ -83,7 +83,7 @@ struct CompareOutputs {
 
     // As PoisonedInput::expected() of tuner/verify/reference_problem.h.
     SPARSMITH_DEVICE void poison(u8 effect, double largest) {
-      if (value != value) return;
+      if (value != value || is_infinite(bound)) return;
       const auto infinity = static_cast<double>(float_from_bits(0x7F800000U));
       if (effect == kInfinity) value = infinity;
       if (effect == kNegativeInfinity) value = -infinity;

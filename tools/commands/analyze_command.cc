@@ -36,7 +36,7 @@ struct Options {
 };
 
 std::string json_of(const ModelFile& file, const std::vector<AnalyzedWeight>& weights) {
-  std::string text = "{\"weights\":[";
+  std::string text = fmt::format("{{\"schema_version\":{},\"weights\":[", kJsonVersion);
   const char* separator = "\n";
   for (const AnalyzedWeight& weight : weights) {
     text += separator + to_json(weight.statistics, file.tensors()[weight.index].name);
@@ -79,18 +79,18 @@ Result<ExitCode> run(const Options& options) {
 
 void add_analyze_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<Options>();
-  CLI::App* const command = app.add_subcommand("analyze", "Show the sparsity of each weight of a model file");
+  CLI::App* const command = app.add_subcommand("analyze", "Show the sparsity of each weight of a model");
   command
-      ->add_option("file", options->file,
-                   "A Hugging Face folder, .safetensors, the .json index of its shards, .smtx, .mtx, .npz or .npy")
+      ->add_option(
+          "file", options->file,
+          "The model: a Hugging Face folder, .safetensors, the .json index of shards, .smtx, .mtx, .npz or .npy")
       ->required();
   command->add_flag("--full", options->full, "List every skipped tensor");
-  command->add_flag("--json", options->json, "Print {\"weights\":[...]}, one object a weight");
-  command->add_flag("--histogram", options->histogram,
-                    "Print the row lengths of every weight, not only of a single one");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->add_flag("--histogram", options->histogram, "Print a histogram of row lengths for each weight");
   add_page_options(*command, options->html, options->force);
   add_selection_options(*command, options->selection);
-  add_shown(*command, "--seed", options->seed, "Of the values of patterns that have none");
+  add_shown(*command, "--seed", options->seed, "Seed of the values, for files that hold positions only (.smtx)");
   add_max_memory_option(*command, options->max_memory);
   set_action(*command, action, options, run);
 }

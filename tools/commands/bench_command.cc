@@ -2,14 +2,18 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "base/log.h"
+#include "runtime/tuned_file.h"
 #include "search/choice/bucket.h"
 #include "search/explain/roofline.h"
+#include "search/tuned_timing.h"
 #include "tools/command.h"
 #include "tools/commands/break_even.h"
 #include "tools/commands/tune_json.h"
@@ -17,6 +21,7 @@
 #include "tools/commands/tune_table.h"
 #include "tools/output_files.h"
 #include "tools/print.h"
+#include "tools/report/file_results.h"
 #include "tools/report/layers.h"
 #include "tools/report/report_page.h"
 
@@ -30,9 +35,16 @@ struct Options {
   bool json = false;
   std::string html;
   bool force = false;
+  bool trusted = false;
+  const CLI::App* command = nullptr;
 };
 
 constexpr const char* kDense = "dense";
+// The options that mean something where the kernels of a tuned file are timed.
+const std::vector<std::string> kTunedFileOptions = {
+    "file",   "--tokens", "--operator", "--include",  "--exclude",    "--device",
+    "--vs",   "--layers", "--cache",    "--no-cache", "--threads",    "--markdown",
+    "--json", "--html",   "--force",    "--trusted",  "--max-memory", "--help"};
 
 // What something else takes beside the choice; 0: it was not measured.
 double peer_us(const BucketChoice& bucket, const std::string& name) {
@@ -73,7 +85,7 @@ Table bench_table(const TuneReport& report, const std::vector<std::string>& peer
   return choice_table(report, columns, [&](const WeightResult& weight, const BucketChoice& bucket) {
     const double us = bucket.us();
     const std::optional<RooflineBound> bound = roofline_bound(weight, bucket, report.device);
-    std::vector<std::string> cells = {fmt::format("{:.0f}", us > 0 ? weight.bytes_moved(bucket) / us * 1e6 / 1e9 : 0),
+    std::vector<std::string> cells = {us > 0 ? fmt::format("{:.0f}", weight.bytes_moved(bucket) / us / 1e3) : "-",
                                       bound ? fmt::format("{:.2f}", bound->us) : "-", bound ? bound->by : "-",
                                       bound && us > 0 ? percent(bound->us / us, 0) : "-"};
     if (ablation) {  // the choice as it was timed once more, and without each part
@@ -131,6 +143,7 @@ std::string notes(const TuneReport& report) {
 // How, and on what, everything above was timed.
 std::string last_line(const TuneOutcome& outcome, const TimingPolicy& timing) {
   const TuneReport& result = outcome.report;
+  if (result.device.is_emulator) return "verified in the emulator, which measures no time\n";
   return fmt::format("{} {}, {} weights, {} launches{}, memory {:.0f} GB/s {}\n",
                      result.measured ? "measured on" : "PREDICTED, not measured, for", result.device.name,
                      timing.cold_weights ? "cold" : "warm", timing.programmatic ? "programmatic" : "plain",
@@ -151,6 +164,46 @@ Result<ExitCode> run_break_even(const Options& options) {
   return outcome.interrupted ? kFailed : kDone;
 }
 
+// Times the kernels that a tuned file holds.
+Result<TuneOutcome> time_tuned_file(const Options& options) {
+  for (const CLI::Option* const each : options.command->get_options()) {
+    const std::string name = each->get_name();
+    if (each->count() > 0 && std::ranges::find(kTunedFileOptions, name) == kTunedFileOptions.end())
+      return invalid_argument(fmt::format("{} is a tuned file: its kernels are timed as they are, without {}",
+                                          options.settings.file, name));
+  }
+  SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file,
+                             TunedFile::open(options.settings.file, {.trusted = options.trusted}));
+  TunedTimingOptions which;
+  which.selection = options.settings.selection;
+  which.max_memory = options.settings.max_memory;
+  if (options.command->count("--tokens") > 0) which.tokens = options.settings.tuning.tokens;
+  if (options.command->count("--operator") > 0) {
+    for (const std::string& kind : options.settings.kinds) which.kinds.push_back(*operator_kind_of_name(kind));
+  }
+  TuneSettings settings = options.settings;
+  if (settings.devices.empty()) settings.devices = {"cuda:0"};  // the emulator is never a silent substitute
+  auto outcome = with_tuner(settings, options.json, [&](const TuneOptions& tuning, const TuneResources& resources) {
+    return time_tuned(file.contents(), which, tuning, resources);
+  });
+  if (outcome.status().code() != StatusCode::kNoDevice) return outcome;
+  return no_device(fmt::format("no usable GPU: {}; --device emulator verifies the choices on the CPU, untimed",
+                               outcome.status().message()));
+}
+
+Result<TuneOutcome> time_model(const Options& options) {
+  TuneSettings settings = options.settings;
+  settings.tuning.compare = true;
+  return run_tuning(settings, options.json);
+}
+
+Result<bool> is_tuned_file(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return false;
+  SPARSMITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
+  return says_tuned(file.bytes());
+}
+
 Result<ExitCode> run(const Options& options) {
   if (options.settings.file.empty() == options.break_even.shape.empty())
     return invalid_argument("bench takes either a file or --break-even MxK");
@@ -160,12 +213,11 @@ Result<ExitCode> run(const Options& options) {
   outputs.push_back({"--html", options.html, OutputKind::kPage});
   SPARSMITH_RETURN_IF_ERROR(check_outputs({options.settings.file}, outputs, options.force));
   if (!options.break_even.shape.empty()) return run_break_even(options);
-  TuneSettings settings = options.settings;
-  settings.tuning.compare = true;
-  SPARSMITH_ASSIGN_OR_RETURN(const TuneOutcome outcome, run_tuning(settings, options.json));
+  SPARSMITH_ASSIGN_OR_RETURN(const bool tuned, is_tuned_file(options.settings.file));
+  SPARSMITH_ASSIGN_OR_RETURN(const TuneOutcome outcome, tuned ? time_tuned_file(options) : time_model(options));
   const TuneReport& result = outcome.report;
   const nlohmann::json json = tuning_json(outcome);
-  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, "Benchmark", json_line(json), settings.file));
+  SPARSMITH_RETURN_IF_ERROR(write_page(options.html, "Benchmark", json_line(json), options.settings.file));
   if (options.json) {
     print_json(json);
   } else {
@@ -175,10 +227,12 @@ Result<ExitCode> run(const Options& options) {
     const Table table = bench_table(result, peers, options.settings.ablation);
     print("{}\n{}{}", options.markdown ? table.markdown() : table.plain(), geometric_means(result, peers),
           notes(result));
-    for (const TuneReport::Skipped& tensor : result.skipped) print("skipped {}: {}\n", tensor.name, tensor.reason);
+    for (const TuneReport::Skipped& tensor : result.skipped)
+      print("{} {}: {}\n", tuned ? "FAILED" : "skipped", tensor.name, tensor.reason);
     print("{}", last_line(outcome, options.settings.tuning.timing));
   }
-  return result.interrupted || result.weights.empty() ? kFailed : kDone;
+  const bool failed = tuned && !result.skipped.empty();
+  return result.interrupted || result.weights.empty() || failed ? kFailed : kDone;
 }
 
 }  // namespace
@@ -186,23 +240,26 @@ Result<ExitCode> run(const Options& options) {
 void add_bench_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<Options>();
   options->settings.tuning.vendors = {"cusparse"};
-  CLI::App* const command = app.add_subcommand("bench", "Time our kernels beside vendor libraries in one run");
+  CLI::App* const command = app.add_subcommand("bench", "Time kernels of a model or a tuned file beside libraries");
+  options->command = command;
   add_tune_options(*command, options->settings);
-  command->get_option("file")->required(false);
+  command->get_option("file")->required(false)->description(
+      "A model, as for tune; or a tuned file, whose kernels are timed as they are");
+  command->add_flag("--trusted", options->trusted,
+                    "Do not check the packed arrays of a tuned file that you made yourself");
   add_break_even_options(*command, options->break_even);
-  add_shown(*command, "--vs", options->settings.tuning.vendors,
-            "Libraries measured beside dense, which is cublas: cusparse")
+  add_shown(*command, "--vs", options->settings.tuning.vendors, "Libraries to time beside dense (cublas)")
       ->delimiter(',')
       ->check(CLI::IsMember(kLibraries));
   command
       ->add_option("--layers", options->settings.tuning.timing.layers,
-                   "Time a stack of so many layers in one CUDA graph; default: as many launches as timing takes")
+                   "Time a stack of this many layers in one CUDA graph; default: as many launches as the timing needs")
       ->check(CLI::Range(1, 2000));
   command->add_flag("--ablation", options->settings.ablation,
-                    "Time each chosen kernel once more, beside builds of it without decoding, without multiplying, and "
-                    "that only copy the weight");
+                    "Also time builds of each chosen kernel without decoding, without multiplying, and with the copy "
+                    "of the weight alone");
   command->add_flag("--markdown", options->markdown, "Print the table as Markdown");
-  command->add_flag("--json", options->json, "Print the result as JSON");
+  command->add_flag("--json", options->json, "Print JSON");
   add_page_options(*command, options->html, options->force);
   set_action(*command, action, options, run);
 }

@@ -59,14 +59,16 @@ json json_of(const BreakEvenOutcome& outcome, const BreakEvenOutcome::Case& one)
 
 void add_break_even_options(CLI::App& command, BreakEvenSettings& settings) {
   command.add_option("--break-even", settings.shape,
-                     "MxK, instead of a file: find the sparsity from which drawn weights of this shape are no slower "
-                     "sparse than dense, for each N");
-  add_shown(command, "--pattern", settings.pattern, "With --break-even: uniform, lognormal:S, power:A, block:B or 2:4");
-  add_shown(command, "--from", settings.range.low, "With --break-even: the lowest sparsity to look at");
-  add_shown(command, "--to", settings.range.high, "With --break-even: the highest");
+                     "MxK, in place of a file: find for each N the sparsity from which on sparse kernels beat dense, "
+                     "on drawn weights of this shape");
+  add_shown(command, "--pattern", settings.pattern,
+            "With --break-even: distribution of the zeros: uniform, lognormal:S, power:A, block:B or 2:4");
+  add_shown(command, "--from", settings.range.low, "With --break-even: lowest sparsity");
+  add_shown(command, "--to", settings.range.high, "With --break-even: highest sparsity");
   add_shown(command, "--points", settings.range.points,
-            "With --break-even: sparsities that are measured before the last change is bisected");
-  add_shown(command, "--tolerance", settings.range.tolerance, "With --break-even: as a share of the elements");
+            "With --break-even: number of sparsities to measure before the bisection");
+  add_shown(command, "--tolerance", settings.range.tolerance,
+            "With --break-even: width at which the bisection ends, as a share of the elements");
 }
 
 Result<BreakEvenOutcome> find_break_evens(const TuneSettings& tuning, const BreakEvenSettings& settings, bool quiet) {

@@ -100,19 +100,19 @@ Result<ExitCode> export_cache(const Options& options) {
 
 Result<ExitCode> merge(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(Cache cache, open(options, Cache::Mode::kReadWrite));
-  nlohmann::json results = nlohmann::json::array();
+  nlohmann::json result = {{"merged", nlohmann::json::array()}};
   for (const std::string& file : options.files) {
     SPARSMITH_ASSIGN_OR_RETURN(const Cache::Merged merged, cache.merge_from(file));
-    results.push_back({{"file", file},
-                       {"choices", merged.choices},
-                       {"measurements", merged.measurements},
-                       {"binaries", merged.binaries},
-                       {"damaged", merged.damaged}});
+    result["merged"].push_back({{"file", file},
+                                {"choices", merged.choices},
+                                {"measurements", merged.measurements},
+                                {"binaries", merged.binaries},
+                                {"damaged", merged.damaged}});
     if (options.json) continue;
     print("{}: {} choices, {} measurements, {} binaries taken over{}\n", file, merged.choices, merged.measurements,
           merged.binaries, merged.damaged > 0 ? fmt::format("; {} damaged rows left", merged.damaged) : "");
   }
-  if (options.json) print_json(results);
+  if (options.json) print_json(result);
   return kDone;
 }
 
@@ -134,28 +134,30 @@ Result<ExitCode> collect(const Options& options) {
 
 void add_cache_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<Options>();
-  CLI::App* const command = app.add_subcommand("cache", "List, check, move and clean the cache");
+  CLI::App* const command = app.add_subcommand("cache", "List, check, export, import and clean the cache");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* description, Result<ExitCode> (*run)(const Options&)) {
     CLI::App* const sub = command->add_subcommand(name, description);
-    sub->add_option("--cache", options->path, "The cache file; default: $XDG_CACHE_HOME/sparsmith/cache.db");
-    sub->add_flag("--json", options->json, "Print as JSON");
+    sub->add_option("--cache", options->path, "Cache file; default: $XDG_CACHE_HOME/sparsmith/cache.db");
+    sub->add_flag("--json", options->json, "Print JSON");
     set_action(*sub, action, options, run);
     return sub;
   };
-  add("ls", "List the choices, and count the rest", list);
-  add("verify", "Check the file and every hash in it; drop what is damaged", verify);
+  add("ls", "List the choices, and count kernels and measurements", list);
+  add("verify", "Check the file and every hash; drop damaged rows", verify);
   add("export", "Write a compact copy to a new file", export_cache)
-      ->add_option("file", options->files, "The new file")
+      ->add_option("file", options->files, "File to write")
       ->required()
       ->expected(1);
-  add("import", "Take over what an exported file has", merge)
-      ->add_option("file", options->files, "The exported file")
+  add("import", "Add the contents of an exported file", merge)
+      ->add_option("file", options->files, "Exported file")
       ->required()
       ->expected(1);
-  add("merge", "Take over what other caches have", merge)->add_option("files", options->files, "Caches")->required();
-  add("gc", "Drop what has not been used for long, and compact", collect)
-      ->add_option("--days", options->days, "Unused for")
+  add("merge", "Add the contents of other caches", merge)
+      ->add_option("files", options->files, "Cache files")
+      ->required();
+  add("gc", "Drop rows that were not used for a long time, and compact the file", collect)
+      ->add_option("--days", options->days, "Drop rows that were not used for this many days")
       ->check(CLI::Range(0, 100000))
       ->capture_default_str();
 }

@@ -118,6 +118,13 @@ expect 0 '"tensor":"a.weight"' "$sparsmith" run one.safetensors --device emulato
 expect 0 "N = 9 lies above the largest tuned bucket, 1" "$sparsmith" run one.safetensors --device emulator --tokens 9
 expect 1 "max-memory allows more" "$sparsmith" run one.safetensors --device emulator --tokens 4096 --max-memory 1MB
 expect 1 "a.weight at N = 1 in the emulator takes" "$sparsmith" run one.safetensors --device emulator --max-memory 150KB
+# The kernels of a tuned file are timed as they are. The emulator verifies them, and measures no time.
+expect 0 "verified in the emulator" "$sparsmith" bench model.tuned.safetensors --device emulator
+expect 0 '"evidence":"verified".*"tokens":3' \
+  "$sparsmith" bench one.safetensors --device emulator --tokens 3 --include 'a.*' --json
+expect 4 "no usable GPU.*--device emulator" env CUDA_VISIBLE_DEVICES= "$sparsmith" bench one.safetensors
+expect 2 "timed as they are, without --memory" "$sparsmith" bench one.safetensors --device emulator --memory 2x
+expect 3 "no weight of the tuned file is selected" "$sparsmith" bench one.safetensors --device emulator --include x
 expect 0 a.weight "$sparsmith" show model.tuned.safetensors
 # What cannot be printed is an error, whichever command it is.
 for command in "show model.tuned.safetensors" "analyze model.safetensors" "cache ls --cache tune.db" \

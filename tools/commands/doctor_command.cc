@@ -91,11 +91,12 @@ Result<ExitCode> run(const bool& json) {
                                                       "pip install nvidia-cusparse: bench --vs cusparse needs it"),
                                          find_emulator(),
                                          find_cache()};
-  nlohmann::json object = nlohmann::json::array();
+  nlohmann::json object = {{"findings", nlohmann::json::array()}};
   Table table{.columns = {"what", "there", "detail"}};
   std::string advice;
   for (const Finding& f : findings) {
-    object.push_back({{"what", f.what}, {"there", f.advice.empty()}, {"detail", f.detail}, {"advice", f.advice}});
+    object["findings"].push_back(
+        {{"what", f.what}, {"there", f.advice.empty()}, {"detail", f.detail}, {"advice", f.advice}});
     table.add(f.what, f.advice.empty() ? "yes" : "no", f.detail);
     if (!f.advice.empty()) advice += fmt::format("{}: {}\n", f.what, f.advice);
   }
@@ -107,8 +108,8 @@ Result<ExitCode> run(const bool& json) {
 
 void add_doctor_command(CLI::App& app, Action& action) {
   const auto json = std::make_shared<bool>(false);
-  CLI::App* const command = app.add_subcommand("doctor", "Say what this machine has and lacks");
-  command->add_flag("--json", *json, "Print as JSON");
+  CLI::App* const command = app.add_subcommand("doctor", "Show the parts that this machine has and lacks");
+  command->add_flag("--json", *json, "Print JSON");
   set_action(*command, action, json, run);
 }
 

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
+#include "base/split.h"
 #include "matrix/model_analysis.h"
 #include "tools/command.h"
 #include "tools/output_files.h"
@@ -15,6 +17,7 @@
 #include "tools/report/file_results.h"
 #include "tools/report/report_input.h"
 #include "tools/report/report_page.h"
+#include "tools/report/table.h"
 
 namespace sparsmith::tools {
 namespace {
@@ -28,6 +31,7 @@ struct Options {
   bool force = false;
   SelectionOptions selection;
   bool trusted = false;
+  bool json = false;
 };
 
 Status add_weights(const std::string& path, const Options& options, ReportInputs& inputs) {
@@ -60,7 +64,11 @@ Result<ExitCode> run(const Options& options) {
   }
   const std::string html = html_of(report_page(options.title, inputs));
   SPARSMITH_RETURN_IF_ERROR(write_file_atomically(options.output, html));
-  print("{}{}: {} KiB of {} files\n", report_table(inputs), options.output, html.size() / 1024, options.files.size());
+  const std::string summary = report_table(inputs);
+  print_result(options.json,
+               nlohmann::json{{"page", options.output}, {"bytes", html.size()}, {"summary", split(summary, "\n")}},
+               fmt::format("{}{}: {} of {} files\n", summary, options.output, human_bytes(std::ssize(html)),
+                           options.files.size()));
   return kDone;
 }
 
@@ -68,16 +76,18 @@ Result<ExitCode> run(const Options& options) {
 
 void add_report_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<Options>();
-  CLI::App* const command = app.add_subcommand("report", "Make one page of weights, results and histories");
+  CLI::App* const command = app.add_subcommand("report", "Make one HTML page of weights, results and histories");
   command
       ->add_option(
           "files", options->files,
-          "Weights, tuned files, and JSON (.json, .jsonl) of analyze, tune, bench, bench/cells.py or a history")
+          "Models, tuned files, and JSON (.json, .jsonl) of analyze, tune, bench, perf history or space simulate")
       ->required();
-  command->add_option("-o,--output", options->output, "The page to write")->required();
-  command->add_flag("--trusted", options->trusted, "Of tuned files of your own: do not check their packed arrays");
+  command->add_option("-o,--output", options->output, "Page to write")->required();
+  command->add_flag("--trusted", options->trusted,
+                    "Do not check the packed arrays of tuned files that you made yourself");
+  command->add_flag("--json", options->json, "Print JSON");
   add_force_option(*command, options->force);
-  command->add_option("--title", options->title, "Of the page; default: names what it is of");
+  command->add_option("--title", options->title, "Title of the page; default: names the results");
   add_selection_options(*command, options->selection);  // of weights files
   add_max_memory_option(*command, options->max_memory);
   set_action(*command, action, options, run);

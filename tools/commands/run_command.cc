@@ -7,7 +7,6 @@
 #include <ranges>
 
 #include "base/log.h"
-#include "base/memory_limit.h"
 #include "matrix/model_file.h"
 #include "runtime/token_bucket.h"
 #include "search/record/regenerated_choice.h"
@@ -108,24 +107,6 @@ Result<std::unique_ptr<Worker>> start_worker(const Options& options) {
                                worker.status().message()));
 }
 
-// What a run in the emulator takes on the host, in two processes, before any of it is allocated: the weight, unpacked
-// and packed, X, Y, the residual or the gradients, the fp64 reference with its bounds, and the workspace.
-Status check_emulated_memory(const Options& options, const TunedWeight& weight, const OperatorSpec& spec,
-                             const TunedChoice& choice, std::int64_t tokens) {
-  const auto rows = static_cast<double>(weight.rows);
-  const auto cols = static_cast<double>(weight.cols);
-  const auto n = static_cast<double>(tokens);
-  const Facts& facts = weight.packing(choice.packing)->facts;
-  SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t workspace,
-                             choice.plan.workspace_bytes.evaluate({.n = tokens, .facts = &facts}));
-  const double matrix = 8 * (rows + 1) + 8 * static_cast<double>(weight.nnz);
-  const double values = 40 * static_cast<double>(spec.nnz);
-  const double bytes = 4 * matrix + 3 * static_cast<double>(weight.packed_bytes()) + 40 * std::max(rows, cols) * n +
-                       12 * std::min(rows, cols) * n + values + 2 * static_cast<double>(workspace);
-  return check_memory(fmt::format("{} at N = {} in the emulator", weight.name, tokens), bytes,
-                      options.max_memory > 0 ? options.max_memory : default_max_memory());
-}
-
 Result<RunResult> run_operator(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const TunedFile file, TunedFile::open(options.file, {.trusted = options.trusted}));
   SPARSMITH_ASSIGN_OR_RETURN(const TunedWeight* weight, find_weight(file.contents(), options.tensor, options.file));
@@ -139,7 +120,7 @@ Result<RunResult> run_operator(const Options& options) {
 
   result.device = options.device.empty() ? "cuda:0" : options.device;
   if (result.device == "emulator")
-    SPARSMITH_RETURN_IF_ERROR(check_emulated_memory(options, *weight, op->spec, choice, result.tokens));
+    SPARSMITH_RETURN_IF_ERROR(check_emulated_memory(*weight, op->spec, choice, result.tokens, options.max_memory));
   SPARSMITH_ASSIGN_OR_RETURN(const auto worker, start_worker(options));
   SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, reference_matrix(options, *weight));
   SPARSMITH_RETURN_IF_ERROR(worker->set_weight(multiplied(op->spec.kind, matrix), op->spec));
@@ -186,7 +167,8 @@ std::string text_of(const RunResult& result, bool check) {
       measured ? fmt::format("largest error {} of the allowed bound, relative error {:.2e} against fp64",
                              percent(checked.max_error_over_bound, 0), checked.norm_error)
                : "";
-  return text + fmt::format("  {}: {}{}{}\n", checked.ok ? "correct" : "WRONG", error,
+  return text + fmt::format("  {}: {}{}{}\n",
+                            checked.ok ? styled("correct", Style::kGood) : styled("WRONG", Style::kBad), error,
                             checked.ok || !measured ? "" : ": ", checked.reason);
 }
 
@@ -205,18 +187,21 @@ Result<ExitCode> run(const Options& options) {
 
 void add_run_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<Options>();
-  CLI::App* const command = app.add_subcommand("run", "Run one operator of a tuned file on drawn input");
+  CLI::App* const command =
+      app.add_subcommand("run", "Run one operator of a tuned file on random input, and verify it");
   command->add_option("file", options->file, "A tuned file")->required();
-  command->add_option("--tensor", options->tensor, "The weight; may be left out where there is one only");
-  command->add_option("--operator", options->kind, "spmm, spmm_transposed or sddmm; default: the weight's first");
-  command->add_option("--tokens", options->tokens, "N; default: the operator's first bucket")
+  command->add_option("--tensor", options->tensor, "Name of the weight; optional if the file has one weight");
+  command->add_option("--operator", options->kind,
+                      "spmm, spmm_transposed or sddmm; default: the first operator of the weight");
+  command->add_option("--tokens", options->tokens, "Tokens per call (N); default: the smallest tuned N")
       ->check(CLI::Range(1, 1 << 24));
   command->add_option("--device", options->device, "cuda:0, or emulator; default: the first GPU");
-  command->add_flag("--check", options->check, "Compare with fp64, and say how close it is");
-  command->add_option("--model", options->model, "Compare with the weight of this model file, not of the tuned one");
-  add_shown(*command, "--seed", options->seed, "Of the input");
-  command->add_flag("--trusted", options->trusted, "Of a file of your own: do not check its packed arrays");
-  command->add_flag("--json", options->json, "Print the result as JSON");
+  command->add_flag("--check", options->check, "Print the error against fp64");
+  command->add_option("--model", options->model, "Compare with the weight of this model in place of the tuned file's");
+  add_shown(*command, "--seed", options->seed, "Seed of the input");
+  command->add_flag("--trusted", options->trusted,
+                    "Do not check the packed arrays of a tuned file that you made yourself");
+  command->add_flag("--json", options->json, "Print JSON");
   add_max_memory_option(*command, options->max_memory);
   set_action(*command, action, options, run);
 }

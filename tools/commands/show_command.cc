@@ -222,19 +222,24 @@ Result<ExitCode> run(const Options& options) {
 
 void add_show_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<Options>();
-  CLI::App* const command = app.add_subcommand("show", "Show the choices of a tuned file, or a kernel's source");
+  CLI::App* const command =
+      app.add_subcommand("show", "Show the choices of a tuned file, their reasons, or the source of kernels");
   command->add_option("file", options->file, "A tuned file")->required();
-  command->add_option("--tensor", options->tensor, "The weight; default: an overview of all");
-  command->add_option("--tokens", options->tokens, "Only what runs for this N")->check(CLI::Range(1, 1 << 30));
+  command->add_option("--tensor", options->tensor, "Name of the weight; default: a table of all weights");
+  command->add_option("--tokens", options->tokens, "Only the choice that runs for this N")
+      ->check(CLI::Range(1, 1 << 30));
   command->add_flag("--source", options->source,
-                    "Print the kernels that the choices run: CUDA C++, each of which nvcc compiles by itself");
-  command->add_option("--source-folder", options->source_folder, "Write each of them to a file of this folder");
+                    "Print the CUDA source of the chosen kernels; nvcc compiles each by itself");
+  command->add_option("--source-folder", options->source_folder,
+                      "Write the CUDA source of each chosen kernel to a file in this folder");
   add_force_option(*command, options->force);
-  command->add_flag("--why", options->why,
-                    "Also what each family had to offer, what was pruned, the margin, and the bound that is near");
-  command->add_option("--cache", options->cache, "Where --why finds what was measured; default: the default cache");
-  command->add_flag("--trusted", options->trusted, "Of a file of your own: do not check its packed arrays");
-  command->add_flag("--json", options->json, "Print as JSON");
+  command->add_flag(
+      "--why", options->why,
+      "Explain each choice: margin, limits, best candidate of each family, rejected and excluded configs");
+  command->add_option("--cache", options->cache, "Cache with the measurements for --why; default: the default cache");
+  command->add_flag("--trusted", options->trusted,
+                    "Do not check the packed arrays of a tuned file that you made yourself");
+  command->add_flag("--json", options->json, "Print JSON");
   set_action(*command, action, options, run);
 }
 

@@ -96,7 +96,7 @@ Result<ExitCode> list(const Options& options) {
                      {"best_us_of_families", contents.best_us},
                      {"seconds", contents.seconds}});
   }
-  print_result(options.json, array, table.plain());
+  print_result(options.json, json{{"spaces", std::move(array)}}, table.plain());
   return kDone;
 }
 
@@ -105,16 +105,17 @@ Status check_new(const std::string& path) {
   return invalid_argument(path + " is there already; choose another name");
 }
 
-Result<ExitCode> write_spaces(const std::vector<RecordedSpace>& spaces, const std::string& path) {
-  for (const RecordedSpace& space : spaces) SPARSMITH_RETURN_IF_ERROR(append_space(path, space));
-  print("{}: {} spaces\n", path, spaces.size());
+Result<ExitCode> write_spaces(const std::vector<RecordedSpace>& spaces, const Options& options) {
+  for (const RecordedSpace& space : spaces) SPARSMITH_RETURN_IF_ERROR(append_space(options.output, space));
+  print_result(options.json, json{{"file", options.output}, {"spaces", spaces.size()}},
+               fmt::format("{}: {} spaces\n", options.output, spaces.size()));
   return kDone;
 }
 
 Result<ExitCode> join(const Options& options) {
   SPARSMITH_ASSIGN_OR_RETURN(const std::vector<RecordedSpace> spaces, read_all(options));
   SPARSMITH_RETURN_IF_ERROR(check_new(options.output));
-  return write_spaces(spaces, options.output);
+  return write_spaces(spaces, options);
 }
 
 // By pattern: the statistics of every weight that a space was recorded of.
@@ -144,7 +145,7 @@ Result<ExitCode> predict(const Options& options) {
       return not_found(fmt::format("{}: no weight of the models has its pattern", space.title()));
     SPARSMITH_RETURN_IF_ERROR(predict_again(space, found->second));
   }
-  return write_spaces(spaces, options.output);
+  return write_spaces(spaces, options);
 }
 
 // One file for each space, in a folder.
@@ -160,10 +161,14 @@ Result<ExitCode> export_t4(const Options& options) {
                        OutputKind::kT4});
   }
   SPARSMITH_RETURN_IF_ERROR(check_outputs(options.files, outputs, options.force));
+  json files = json::array();
+  std::string text;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     SPARSMITH_RETURN_IF_ERROR(write_file_atomically(outputs[i].path, to_t4(spaces[i])));
-    print("{}\n", outputs[i].path);
+    files.push_back(outputs[i].path);
+    text += outputs[i].path + "\n";
   }
+  print_result(options.json, json{{"files", std::move(files)}}, text);
   return kDone;
 }
 
@@ -261,37 +266,36 @@ Result<ExitCode> simulate_all(const Options& options) {
 
 void add_space_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<Options>();
-  CLI::App* const command = app.add_subcommand("space", "Recorded search spaces: list, join, simulate searches");
+  CLI::App* const command = app.add_subcommand("space", "List, join, convert and simulate recorded search spaces");
   command->require_subcommand(1);
   const auto add_verb = [&](const char* name, const char* description, Result<ExitCode> (*run)(const Options&)) {
     CLI::App* const verb = command->add_subcommand(name, description);
-    verb->add_option("files", options->files, "Files that `tune --record` wrote")->required();
+    verb->add_option("files", options->files, "Files of `tune --record`")->required();
     add_max_memory_option(*verb, options->max_memory);
+    verb->add_flag("--json", options->json, "Print JSON");
     set_action(*verb, action, options, run);
     return verb;
   };
-  CLI::App* const listing = add_verb("list", "What is in them", list);
-  listing->add_flag("--json", options->json, "Print as JSON");
-  CLI::App* const joining = add_verb("join", "Make one file, spaces that several runs recorded joined", join);
-  joining->add_option("-o,--output", options->output, "The file to write, .jsonl.gz")->required();
+  add_verb("list", "List the recorded spaces", list);
+  CLI::App* const joining = add_verb("join", "Join the spaces of several runs in one file", join);
+  joining->add_option("-o,--output", options->output, "File to write, .jsonl.gz")->required();
   CLI::App* const prediction =
-      add_verb("predict", "Make one file with this version's predictions instead of those recorded", predict);
-  prediction->add_option("--model", options->models, "Files with the weights that were searched; patterns are compared")
-      ->required();
-  prediction->add_option("-o,--output", options->output, "The file to write, .jsonl.gz")->required();
+      add_verb("predict", "Replace the recorded predictions by those of this version", predict);
+  prediction->add_option("--model", options->models, "Models with the searched weights (repeatable)")->required();
+  prediction->add_option("-o,--output", options->output, "File to write, .jsonl.gz")->required();
   CLI::App* const t4 =
-      add_verb("export-t4", "Write the results as T4 JSON (Kernel Tuner's schema), one file a space", export_t4);
-  t4->add_option("-o,--output", options->output, "The folder to write to")->required();
+      add_verb("export-t4", "Write T4 JSON (the schema of Kernel Tuner), one file per space", export_t4);
+  t4->add_option("-o,--output", options->output, "Folder to write to")->required();
   add_force_option(*t4, options->force);
-  CLI::App* const simulation = add_verb("simulate", "Search them without a GPU, strategy by strategy", simulate_all);
+  CLI::App* const simulation =
+      add_verb("simulate", "Simulate search strategies on recorded spaces, without a GPU", simulate_all);
   add_shown(*simulation, "--strategy", options->strategies,
-            "Of race and exhaustive; all have as many candidates as the first one takes")
+            "Strategies to compare; each may try as many candidates as the first one")
       ->delimiter(',')
       ->check(CLI::IsMember({"race", "exhaustive"}));
-  add_shown(*simulation, "--candidates", options->candidates, "That the race begins with, about")
+  add_shown(*simulation, "--candidates", options->candidates, "Candidates of the first round of race")
       ->check(CLI::Range(1, 100000));
-  add_shown(*simulation, "--runs", options->runs, "With different seeds")->check(CLI::Range(1, 10000));
-  simulation->add_flag("--json", options->json, "Print as JSON, with best found against candidates tried");
+  add_shown(*simulation, "--runs", options->runs, "Runs with different seeds")->check(CLI::Range(1, 10000));
 }
 
 }  // namespace sparsmith::tools

@@ -136,21 +136,20 @@ Result<ExitCode> run(const Options& options) {
 
 void add_synth_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<Options>();
-  CLI::App* const command = app.add_subcommand("synth", "Draw weights with the dispersion of real pruned layers");
-  command->add_option("-o,--output", options->out, "File to write: .safetensors, or .smtx for a pattern alone")
+  CLI::App* const command = app.add_subcommand("synth", "Generate random pruned weights");
+  command->add_option("-o,--output", options->out, "File to write: .safetensors, or .smtx for positions only")
       ->required();
-  command->add_option("--shape", options->shape, "Rows x columns, as in 8192x8192");
-  add_shown(*command, "--sparsity", options->sparsity, "Share of zeros, in [0, 1]");
-  add_shown(*command, "--pattern", options->pattern, "uniform, lognormal:S, power:A, block:B or 2:4");
-  add_shown(*command, "--seed", options->seed, "The same seed gives the same weights everywhere");
+  command->add_option("--shape", options->shape, "Rows x columns, such as 8192x8192");
+  add_shown(*command, "--sparsity", options->sparsity, "Share of zeros, from 0 to 1");
+  add_shown(*command, "--pattern", options->pattern,
+            "Distribution of the zeros: uniform, lognormal:S, power:A, block:B or 2:4");
+  add_shown(*command, "--seed", options->seed, "Seed; equal seeds give equal weights on every machine");
   add_shown(*command, "--dtype", options->data_type, "fp32, fp16 or bf16");
   add_shown(*command, "--name", options->name, "Name of the weight of --shape");
-  command
-      ->add_option("--weight", options->weights,
-                   "name:MxK:sparsity:pattern; may be repeated, for several weights in one file")
+  command->add_option("--weight", options->weights, "NAME:MxK:SPARSITY:PATTERN, one weight of the file (repeatable)")
       ->allow_extra_args(false);
   add_force_option(*command, options->force);
-  command->add_flag("--json", options->json, "Print what was drawn as JSON");
+  command->add_flag("--json", options->json, "Print JSON");
   set_action(*command, action, options, run);
 }
 

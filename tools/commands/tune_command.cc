@@ -91,15 +91,13 @@ void add_tune_command(CLI::App& app, Action& action) {
   options->settings.tuning.tokens = {1, 8, 32};
   CLI::App* const command = app.add_subcommand("tune", "Find the best kernel for each weight and write a tuned file");
   add_tune_options(*command, options->settings);
-  command->add_option("-o,--output", options->output, "The tuned file to write")->required();
-  command
-      ->add_option("--vs", options->settings.tuning.vendors,
-                   "Measure libraries beside dense, which is cublas: cusparse")
+  command->add_option("-o,--output", options->output, "Tuned file to write")->required();
+  command->add_option("--vs", options->settings.tuning.vendors, "Libraries to time beside dense (cublas)")
       ->delimiter(',')
       ->check(CLI::IsMember(kLibraries));
-  command->add_flag("--again", options->again, "Search again where the cache has a choice");
+  command->add_flag("--again", options->again, "Search again, even if the cache has a choice");
   command->add_flag("--full", options->full, "Print every weight, config, rejection and skipped tensor");
-  command->add_flag("--json", options->json, "Print the result as JSON");
+  command->add_flag("--json", options->json, "Print JSON");
   add_page_options(*command, options->html, options->force);
   set_action(*command, action, options, run);
 }

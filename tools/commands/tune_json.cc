@@ -48,11 +48,11 @@ json binaries_of(const TuneReport& report, const BucketChoice& bucket) {
         report.images, [&](const KernelImages& one) { return one.kernel.closure_hash == kernel.closure_hash; });
     if (image == report.images.end() || image->binaries.empty()) continue;
     const KernelImages::Binary& binary = image->binaries.front();
-    binaries.push_back({{"name", kernel.name},
-                        {"cubin_hash", hash_bytes(binary.cubin)},
-                        {"registers", binary.figures.registers},
-                        {"spill_bytes", binary.figures.spill_store_bytes + binary.figures.spill_load_bytes},
-                        {"snippets", header_hashes(kernel.source)}});
+    json& entry = binaries.emplace_back(json{
+        {"name", kernel.name}, {"cubin_hash", hash_bytes(binary.cubin)}, {"snippets", header_hashes(kernel.source)}});
+    if (binary.figures.registers == 0) continue;  // the compiler's figures are not in a tuned file
+    entry["registers"] = binary.figures.registers;
+    entry["spill_bytes"] = binary.figures.spill_store_bytes + binary.figures.spill_load_bytes;
   }
   return binaries;
 }

@@ -167,31 +167,35 @@ std::string bench_command(const TuneSettings& settings) {
 void add_tune_options(CLI::App& command, TuneSettings& settings) {
   TuneOptions& tuning = settings.tuning;
   command
-      .add_option("file", settings.file,
-                  "A Hugging Face folder, .safetensors, the .json index of its shards, .smtx, .mtx, .npz or .npy")
+      .add_option(
+          "file", settings.file,
+          "The model: a Hugging Face folder, .safetensors, the .json index of shards, .smtx, .mtx, .npz or .npy")
       ->required();
-  add_shown(command, "--tokens", tuning.tokens, "Numbers of tokens N, ascending: 1,8,64")
+  add_shown(command, "--tokens", tuning.tokens, "Tokens per call (N) to tune for, ascending, such as 1,8,64")
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()}));
-  command.add_option("--calls", tuning.calls, "How often each N is run: weighs them where one packing serves all")
+  command
+      .add_option("--calls", tuning.calls, "Relative number of calls at each N; weighs the N that share one packing")
       ->delimiter(',');
-  add_shown(command, "--operator", settings.kinds,
-            "spmm: W X; spmm_transposed: W^T X, a layer's gradient of its input from that of its output; sddmm: "
-            "dY X^T where W has elements, the gradient of W. Several keep within one bound of memory; --epilogue is "
-            "of spmm then")
+  add_shown(
+      command, "--operator", settings.kinds,
+      "spmm: Y = W X (inference); spmm_transposed: W^T dY (gradient of the input); sddmm: dY X^T at the nonzeros of W "
+      "(gradient of the weight). Several operators share the memory bound, and --epilogue then applies to spmm only")
       ->delimiter(',')
       ->check(CLI::IsMember({"spmm", "spmm_transposed", "sddmm"}));
-  command.add_option("--dtype", settings.dtype, "fp32, fp16 or bf16; default: the type of each weight");
-  add_shown(command, "--layout", settings.layout, "Of activations: token_major X[N][K], or feature_major X[K][N]")
+  command.add_option("--dtype", settings.dtype,
+                     "Convert weights to fp32, fp16 or bf16; default: the type of each weight");
+  add_shown(command, "--layout", settings.layout, "Layout of X and Y: token_major X[N][K], or feature_major X[K][N]")
       ->check(CLI::IsMember({"token_major", "feature_major"}));
-  add_shown(command, "--epilogue", settings.epilogue, "bias, relu, gelu, silu, beta, residual, joined by ','; or none");
+  add_shown(command, "--epilogue", settings.epilogue,
+            "Operations fused behind the product: bias, relu, gelu, silu, beta, residual, joined by ','; or none");
   add_shown(command, "--accumulation", settings.accumulation,
-            "Of fp16 operators: fp32; or fp16_chains, which allows sums of four products at a time in fp16, faster "
-            "by up to 15 % and with twice the error, and infinite beyond 65504")
+            "Sums of fp16 kernels: fp32; or fp16_chains, which may add four products in fp16: up to 15 % faster, twice "
+            "the error, infinite above 65504")
       ->check(CLI::IsMember({"fp32", "fp16_chains"}));
   add_shown(command, "--memory", settings.memory,
-            "GPU memory that tuned weights may take: 1x, each weight at most what it takes dense; 1.5x; or 3GB, all "
-            "together. Within it the least time is searched for, and no N is slower than dense");
+            "Bound on GPU memory: 1x, each weight at most its dense bytes; 1.5x; or 3GB, all weights together. The "
+            "fastest kernels within the bound are chosen; no N is slower than dense");
   for (const char* removed : {"--packings", "--objective", "--max-slowdown", "--max-bytes"})
     command.add_option(removed)->group("")->each([removed](const std::string&) {
       throw CLI::ValidationError(removed, "there is no such option; give --memory");
@@ -199,56 +203,55 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
   add_max_memory_option(command, settings.max_memory);
   command.add_flag(
       "--programmatic", tuning.timing.programmatic,
-      "Programmatic dependent launches, from sm_90 on: a kernel loads weights while the one before it ends");
-  command.add_option("--budget", settings.budget, "Time for the whole run: 90s, 10m, 2h; default: none");
-  add_shown(
-      command, "--strategy", settings.strategy,
-      "race: time the best guesses of the cost model, then refine; exhaustive: the whole space, or a random draw of it")
+      "Programmatic dependent launch (sm_90 and later): a kernel loads its weight while the previous kernel ends");
+  command.add_option("--budget", settings.budget, "Time limit of the run, such as 90s, 10m or 2h; default: none");
+  add_shown(command, "--strategy", settings.strategy,
+            "race: time the best guesses of the cost model, then refine; exhaustive: time all configs, or a random "
+            "sample of them")
       ->check(CLI::IsMember({"race", "exhaustive"}));
   command
-      .add_option(
-          "--candidates", settings.candidates,
-          "Tried at most for each weight and N; the race begins with so many and may try up to 72 more; default: "
-          "32, for exhaustive 1000")
+      .add_option("--candidates", settings.candidates,
+                  "Candidates for each weight and N. race: the first round, up to 72 more follow (default 32); "
+                  "exhaustive: the limit (default 1000)")
       ->check(CLI::Range(1, 100000));
   command.add_flag("!--no-transfer", tuning.transfer,
-                   "Search each weight in full, whatever weights of like statistics have chosen");
+                   "Search each weight in full; do not reuse results of similar weights");
   command.add_option("--record", settings.record,
-                     "Add every space that is searched, with the samples of each candidate, to a .jsonl.gz file");
+                     "Append each searched space, with the samples of each candidate, to this .jsonl.gz file");
   command
-      .add_option("--families", tuning.selection.families, "Kernel families to search: rows,panel; default: every one")
+      .add_option("--families", tuning.selection.families,
+                  "Kernel families to search, such as rows,panel; default: all")
       ->delimiter(',')
       ->check(CLI::Validator(
           [](const std::string& text) { return family(text) != nullptr ? "" : "there is no family " + text; }, "NAME"));
   command
-      .add_option(
-          "--device", settings.devices,
-          "cuda:0, or emulator; cuda:0,cuda:1,... share the weights; default: the first GPU, or else predictions "
-          "checked in the emulator")
+      .add_option("--device", settings.devices,
+                  "cuda:0, or emulator; cuda:0,cuda:1,... share the weights. Default: the first GPU; without a GPU, "
+                  "predictions verified in the emulator")
       ->delimiter(',');
   command
       .add_option("--arch", tuning.architectures,
-                  "Further architectures to compile the choices for: sm_80,sm_90,sm_100")
+                  "Further architectures to compile the chosen kernels for, such as sm_80,sm_100")
       ->delimiter(',')
       ->check(CLI::Validator(
           [](const std::string& text) {
             return text.starts_with("sm_") ? "" : text + " is no architecture, as sm_90 is";
           },
           "sm_NN"));
-  command.add_option("--cache", settings.cache, "The cache file; default: $XDG_CACHE_HOME/sparsmith/cache.db");
-  command.add_flag("--no-cache", settings.no_cache, "Neither read nor write a cache")->excludes("--cache");
+  command.add_option("--cache", settings.cache, "Cache file; default: $XDG_CACHE_HOME/sparsmith/cache.db");
+  command.add_flag("--no-cache", settings.no_cache, "Do not read or write a cache")->excludes("--cache");
   command.add_flag("--transpose", tuning.transpose, "Tune the transposed weights");
   add_selection_options(command, settings.selection);
   command
       .add_option("--group", settings.groups,
-                  "NAME:MEMBER,MEMBER,...: weights with one input, tuned and run as one; a * in each member makes a "
-                  "group a layer, as in qkv:*.q_proj.weight,*.k_proj.weight,*.v_proj.weight; may be repeated")
+                  "Tune weights that read the same input as one weight: NAME:MEMBER,MEMBER,... A * in each member "
+                  "makes one group per layer: qkv:*.q_proj.weight,*.k_proj.weight,*.v_proj.weight (repeatable)")
       ->allow_extra_args(false);
-  add_shown(command, "--seed", settings.value_seed, "Of the values of patterns that have none");
-  add_shown(command, "--threads", tuning.compile_threads, "Of the compile pool; 0: one a core");
+  add_shown(command, "--seed", settings.value_seed, "Seed of the values, for files that hold positions only (.smtx)");
+  add_shown(command, "--threads", tuning.compile_threads, "Compiler processes; 0: one per core");
   add_shown(command, "--searches", tuning.searches_per_device,
-            "Weights that a GPU searches at once: one is timed while another waits for its kernels; one at a time "
-            "with --budget or --record, and where 16 GiB for each are not there")
+            "Weights that a GPU searches at once: one is timed while the next waits for its kernels. 1 with --budget "
+            "or --record, and with less than 16 GiB of host memory for each")
       ->check(CLI::Range(1, 8));
 }
 

@@ -128,7 +128,7 @@ Table choice_table(const TuneReport& report, const std::vector<std::string>& col
       const PackedWeight* const packed = weight.packing_of(bucket);
       table.add(weight.name + operator_note(weight, bucket), fmt::format("{}x{}", weight.rows, weight.cols),
                 percent(weight.sparsity), bucket.tokens, short_config(bucket.candidate.config),
-                packed == nullptr ? "-" : human_bytes(packed->bytes()), fmt::format("{:.2f}", bucket.us()));
+                packed == nullptr ? "-" : human_bytes(packed->bytes()), us_text(bucket.us()));
       std::ranges::copy(further(weight, bucket), std::back_inserter(table.rows.back()));
     }
   }
@@ -165,9 +165,10 @@ std::string memory_text(const TuneReport& report) {
 std::string model_summary(const TuneReport& report) {
   const std::vector<ResultCase> cases = cases_of(report);
   if (cases.empty()) return "";
+  const std::string title = fmt::format("whole model, one call of each of {} weight{}", report.weights.size(),
+                                        report.weights.size() == 1 ? "" : "s");
   std::string text =
-      fmt::format("whole model, one call of each of {} weight{}\n{}{}", report.weights.size(),
-                  report.weights.size() == 1 ? "" : "s", model_table(cases).plain(), memory_text(report));
+      fmt::format("{}\n{}{}", styled(title, Style::kBold), model_table(cases).plain(), memory_text(report));
   if (std::ranges::any_of(cases, &ResultCase::dense))
     text += "dense kernels stay where no sparse kernel within the memory bound is faster (show --why)\n";
   return text + fmt::format("N above {0} runs the kernels of N = {0}; add larger N to --tokens where they occur\n",

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
@@ -90,7 +91,7 @@ Result<ExitCode> perf_compare(const PerfOptions& options) {
   if (!options.unsure.empty())
     SPARSMITH_RETURN_IF_ERROR(write_names(options.unsure, comparison, &ComparisonRow::unsure));
   if (options.json) {
-    print("{}", comparison_json(comparison));
+    print_json(comparison_json(comparison));
   } else if (options.markdown) {
     print("{}", comparison_markdown(comparison, options.all));
   } else {

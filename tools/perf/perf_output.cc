@@ -178,23 +178,22 @@ std::string comparison_markdown(const Comparison& c, bool all) {
   return text;
 }
 
-std::string comparison_json(const Comparison& c) {
+nlohmann::json comparison_json(const Comparison& c) {
   nlohmann::json rows = nlohmann::json::array();
   for (const ComparisonRow& row : c.rows) rows.push_back(json_of(row));
-  nlohmann::json object = {{"base", c.base},
-                           {"head", c.head},
-                           {"counts",
-                            {{"SLOW", c.count(Verdict::kSlow)},
-                             {"FAST", c.count(Verdict::kFast)},
-                             {"AMBIGUOUS", c.count(Verdict::kAmbiguous)},
-                             {"SAME", c.count(Verdict::kSame)}}},
-                           {"geometric_mean", c.geometric_mean},
-                           {"unchanged_measured", c.unchanged_measured},
-                           {"unchanged_alarms", c.unchanged_alarms},
-                           {"rows", rows},
-                           {"only_base", json_list(c.only_base)},
-                           {"only_head", json_list(c.only_head)}};
-  return json_line(object) + "\n";
+  return {{"base", c.base},
+          {"head", c.head},
+          {"counts",
+           {{"SLOW", c.count(Verdict::kSlow)},
+            {"FAST", c.count(Verdict::kFast)},
+            {"AMBIGUOUS", c.count(Verdict::kAmbiguous)},
+            {"SAME", c.count(Verdict::kSame)}}},
+          {"geometric_mean", c.geometric_mean},
+          {"unchanged_measured", c.unchanged_measured},
+          {"unchanged_alarms", c.unchanged_alarms},
+          {"rows", rows},
+          {"only_base", json_list(c.only_base)},
+          {"only_head", json_list(c.only_head)}};
 }
 
 std::string comparison_junit(const Comparison& c) {

@@ -1,6 +1,7 @@
 // A comparison of two commits as text, Markdown for pull requests, JSON, and JUnit for build servers.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,8 @@ std::vector<std::string> comparison_details(const ComparisonRow& row);
 // `all`: also the cases with verdict SAME.
 std::string comparison_text(const Comparison& comparison, bool all);
 std::string comparison_markdown(const Comparison& comparison, bool all);
-// {"base","head","counts":{...},"geometric_mean","rows":[{...}],...}, one line.
-std::string comparison_json(const Comparison& comparison);
+// {"base","head","counts":{...},"geometric_mean","rows":[{...}],...}
+nlohmann::json comparison_json(const Comparison& comparison);
 // One test case for each row: SLOW is a failure unless accepted, AMBIGUOUS is skipped.
 std::string comparison_junit(const Comparison& comparison);
 

@@ -36,33 +36,28 @@ SparsityStatistics::FormatBytes smallest_format(const SparsityStatistics& statis
 }
 
 std::string analysis_table(const ModelFile& file, const std::vector<AnalyzedWeight>& weights) {
-  std::size_t width = 6;
-  for (const AnalyzedWeight& weight : weights)
-    width = std::max(width, shortened(file.tensors()[weight.index].name).size());
-  std::string text = fmt::format("{:<{}}  {:>13}  {:<5}  {:>8}  {:>7}  {:>8}  {:>6}  {:>8}  {:>6}  {:<20}  {}\n",
-                                 "weight", width, "shape", "dtype", "sparsity", "row CoV", "max/mean", "empty",
-                                 "b16 fill", "2:4", "smallest format", "row lengths");
-  const auto out = std::back_inserter(text);
+  Table table{.columns = {"weight", ">shape", "dtype", ">sparsity", ">row CoV", ">max/mean", ">empty", ">b16 fill",
+                          ">2:4", "smallest format", "row lengths"}};
   std::int64_t dense = 0;
   std::int64_t smallest = 0;
   for (const AnalyzedWeight& weight : weights) {
     const SparsityStatistics& s = weight.statistics;
     const SparsityStatistics::FormatBytes best = smallest_format(s);
     const std::vector<std::int64_t>& histogram = s.row_length_histogram;
-    fmt::format_to(
-        out, "{:<{}}  {:>13}  {:<5}  {:>6.2f} %  {:>7.3f}  {:>8.2f}  {:>4.1f} %  {:>8.3f}  {:>4.0f} %  {:<20}  {}\n",
-        shortened(file.tensors()[weight.index].name), width, fmt::format("{} x {}", s.rows, s.cols),
-        short_name(s.data_type), 100 * s.sparsity, s.row_cov, s.row_max_over_mean, 100 * s.empty_row_fraction,
-        s.block_fill[kBlock16], 100 * s.two_four_legal, fmt::format("{} {}", best.format, human_bytes(best.bytes)),
-        // A bar a power of two.
-        sparkline({histogram.begin() + static_cast<std::ptrdiff_t>(first_filled_bin(histogram)), histogram.end()},
-                  histogram.size()));
+    table.add(shortened(file.tensors()[weight.index].name), fmt::format("{} x {}", s.rows, s.cols),
+              short_name(s.data_type), percent(s.sparsity, 2), fmt::format("{:.3f}", s.row_cov),
+              fmt::format("{:.2f}", s.row_max_over_mean), percent(s.empty_row_fraction),
+              fmt::format("{:.3f}", s.block_fill[kBlock16]), percent(s.two_four_legal, 0),
+              fmt::format("{} {}", best.format, human_bytes(best.bytes)),
+              // A bar a power of two.
+              sparkline({histogram.begin() + static_cast<std::ptrdiff_t>(first_filled_bin(histogram)), histogram.end()},
+                        histogram.size()));
     dense += dense_bytes(s);
     smallest += best.bytes;
   }
-  fmt::format_to(out, "{} weight{}: {} dense, {} in the smallest formats\n", weights.size(),
-                 weights.size() == 1 ? "" : "s", human_bytes(dense), human_bytes(smallest));
-  return text;
+  return fmt::format("{} weight{}: {} dense, {} in the smallest formats\n{}", weights.size(),
+                     weights.size() == 1 ? "" : "s", human_bytes(dense), human_bytes(smallest),
+                     weights.empty() ? "" : table.plain());
 }
 
 std::size_t first_filled_bin(const std::vector<std::int64_t>& histogram) {

@@ -287,6 +287,7 @@ Status add_report_json(std::string_view text, const std::string& name, ReportInp
   if (first.ok() && is_cell(*first)) return add_cells(text, name, inputs);
   const auto parsed = parse_json(text);
   if (!parsed.ok()) return parsed.status().annotate(name + ": is neither JSON nor JSON lines");
+  if (const Status known = check_json_version(*parsed); !known.ok()) return known.annotate(name);
   const auto has = [&](const char* key) { return parsed->is_object() && parsed->contains(key); };
   if (has("history")) return add(*parsed, name, inputs.histories, read_history);
   if (has("break_even")) return add(*parsed, name, inputs.break_evens, read_break_evens);

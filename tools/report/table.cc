@@ -1,8 +1,11 @@
 #include "tools/report/table.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <iterator>
 #include <numeric>
 
@@ -28,6 +31,25 @@ std::vector<Cells> padded(const Table& table) {
   return lines;
 }
 
+constexpr double kSlower = 0.98;
+constexpr double kFaster = 1.02;
+
+Style style_of(const std::string& column, std::string_view cell) {
+  const std::string title = title_of(column);
+  if (title == "speedup" || title == "ratio") {
+    const double ratio = std::atof(std::string(cell).c_str());
+    return !cell.ends_with('x') ? Style::kPlain
+           : ratio > kFaster    ? Style::kGood
+           : ratio < kSlower    ? Style::kBad
+                                : Style::kDim;
+  }
+  if (title == "verdict" || title == "there")
+    return cell.starts_with("SLOW") || cell == "no"    ? Style::kBad
+           : cell.starts_with("FAST") || cell == "yes" ? Style::kGood
+                                                       : Style::kPlain;
+  return Style::kPlain;
+}
+
 std::vector<double> averaged(const std::vector<double>& values, std::size_t groups) {
   std::vector<double> averages;
   for (std::size_t group = 0; group < groups; ++group) {
@@ -40,9 +62,38 @@ std::vector<double> averaged(const std::vector<double>& values, std::size_t grou
 
 }  // namespace
 
+bool has_colours() {
+  static const bool kHas = [] {
+    const auto given = [](const char* name) {
+      const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing sets it
+      return std::string_view(value == nullptr ? "" : value);
+    };
+    if (!given("NO_COLOR").empty()) return false;
+    if (!given("CLICOLOR_FORCE").empty() && given("CLICOLOR_FORCE") != "0") return true;
+    return isatty(STDOUT_FILENO) != 0 && given("TERM") != "dumb" && !given("TERM").empty();
+  }();
+  return kHas;
+}
+
+std::string styled(std::string_view text, Style style) {
+  if (style == Style::kPlain || !has_colours()) return std::string(text);
+  return fmt::format("{}{}{}", kStyles[static_cast<std::size_t>(style)], text, kStyles[0]);
+}
+
 std::string Table::plain() const {
   std::string text;
-  for (const Cells& cells : padded(*this)) {
+  bool titles = true;
+  for (Cells& cells : padded(*this)) {
+    std::string& last = cells.back();
+    last.erase(last.find_last_not_of(' ') + 1);
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const std::size_t begin = std::min(cells[i].find_first_not_of(' '), cells[i].size());
+      const std::size_t end = cells[i].find_last_not_of(' ') + 1;
+      if (begin >= end) continue;
+      const std::string word = cells[i].substr(begin, end - begin);
+      cells[i].replace(begin, end - begin, styled(word, titles ? Style::kBold : style_of(columns[i], word)));
+    }
+    titles = false;
     std::string line = fmt::format("{}", fmt::join(cells, "  "));
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";

@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,10 +28,18 @@ struct Table {
     rows.push_back({fmt::format("{}", cells)...});
   }
 
-  // Aligned text. Control characters in a cell are spelled out, so a row is always one line.
+  // Aligned text, with bold titles, and green or red speed-ups and verdicts where there are colours. Control characters
+  // in a cell are spelled out, so a row is always one line.
   std::string plain() const;
   std::string markdown() const;
 };
+
+// Colour, where stdout is a terminal that has it: not with NO_COLOR, and always with CLICOLOR_FORCE. print_text() lets
+// these sequences through and spells out any other.
+enum class Style : std::uint8_t { kPlain, kBold, kDim, kGood, kBad };
+inline constexpr std::array<std::string_view, 5> kStyles = {"\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m"};
+bool has_colours();
+std::string styled(std::string_view text, Style style);
 
 inline bool is_right(const std::string& column) { return column.starts_with('>'); }
 inline std::string title_of(const std::string& column) { return column.substr(is_right(column) ? 1 : 0); }

@@ -314,7 +314,7 @@ void ReferenceProblem::poison_tokens(std::span<const std::int64_t> columns, Pois
 
 BoundedOutput PoisonedInput::expected(DataType type, const BoundedOutput& drawn, std::int64_t row,
                                       std::int64_t token) const {
-  if (std::isnan(drawn.value)) return drawn;
+  if (std::isnan(drawn.value) || std::isinf(drawn.bound)) return drawn;
   switch (effects[row * kPeriod + token % kPeriod]) {
     case PoisonEffect::kNone: return drawn;
     case PoisonEffect::kFinite: return {0, 0.75 * largest_finite(type)};

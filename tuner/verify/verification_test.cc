@@ -186,6 +186,15 @@ TEST_P(VerificationTest, PoisonedColumnsReachTheRowsThatTouchThemAndNoOthers) {
   }
 }
 
+// Where chains in fp16 may overflow nothing is asked of an output: an overflow and -Inf in X make NaN.
+TEST(PoisonedInputTest, AsksNothingWhereNothingIsAskedAnyway) {
+  PoisonedInput poisoned{.x = {}, .effects = std::vector(PoisonedInput::kPeriod, PoisonEffect::kFinite)};
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const BoundedOutput unbounded{3, std::numeric_limits<double>::infinity()};
+  EXPECT_TRUE(within_bound(DataType::kFloat16, poisoned.expected(DataType::kFloat16, unbounded, 0, 1), nan));
+  EXPECT_FALSE(within_bound(DataType::kFloat16, poisoned.expected(DataType::kFloat16, {3, 1}, 0, 1), nan));
+}
+
 // Of a very large Y, blocks of tokens are looked at: the edges, and others by seed.
 // As a library's that rounds partial sums to 16 bits.
 TEST(NormErrorTest, OutputsBeyondTheBoundMayCountByTheirNorm) {

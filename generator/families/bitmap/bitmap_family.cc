@@ -170,7 +170,7 @@ Result<PlannedKernels> bitmap_kernels(const Config& values, const Problem& probl
 // instructions, by what they weigh in times; and the accesses of shared memory, one at a time on a
 // multiprocessor, of which a load makes more where its lanes' values lie further apart. To them come operands of X from
 // L2 and what every launch costs. The constants are fitted to spaces that an H200 recorded
-// (docs/results/h200-search.md); they rank, they do not promise.
+// (docs/results/search.md); they rank, they do not promise.
 
 constexpr double kFixedUs = 4.0;               // launch, first strips, last sums
 constexpr double kSecondLaunchUs = 2.3;        // that adds up column parts

@@ -120,7 +120,7 @@ Result<PlannedKernels> bsr_kernels(const Config& values, const Problem& problem,
 // After its launch a block of threads waits for its first blocks of W, then for X, again for each further round of
 // loads, and adds up its warps' sums; where thread blocks come in several waves, a part of that once a wave. Beside it
 // a multiprocessor loads operands of X and multiplies, and the packed weight comes from HBM. Fitted to
-// spaces that an H200 recorded (docs/results/h200-search.md).
+// spaces that an H200 recorded (docs/results/search.md).
 
 constexpr double kLaunchUs = 1.3;
 constexpr double kFirstLoadsUs = 0.54;

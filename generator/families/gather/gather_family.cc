@@ -196,7 +196,7 @@ Result<PlannedKernels> gather_kernels(const Config& values, const Problem& probl
 //   issue    instructions for an entry of each lane, over the four schedulers
 //   stream   the packed weight: from HBM once, from L2 for every further tile of tokens
 //   chain    a step's gathers wait for L2, less where all of them are asked for together, and the next step for them
-// The constants are fitted to spaces that an H200 recorded (docs/results/h200-search.md).
+// The constants are fitted to spaces that an H200 recorded (docs/results/search.md).
 
 constexpr double kLaunchUs = 2.3;
 constexpr double kFirstLoadUs = 0.95;  // from the start of a block to its first entries

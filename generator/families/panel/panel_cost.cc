@@ -4,7 +4,7 @@
 //   shared   phases of gathers: 8 entries each, a little more with what conflicts are left
 //   issue    instructions for 32 entries, over the four schedulers
 //   stream   the packed weight: from HBM once, from L2 once for each block's panels
-// The constants are fitted to what an H200 took (docs/internals/kernels.md).
+// The constants are fitted to what an H200 took (docs/internals/kernels/panel.md).
 #include <algorithm>
 #include <cmath>
 

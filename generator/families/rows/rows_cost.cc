@@ -6,7 +6,7 @@
 //   gathers    wavefronts of the L1 / shared-memory pipe: one a distinct line or bank row that a gather touches
 //   L2         rows of X for every nonzero, where L1 cannot hold them
 //   latency    the longest chain of dependent loads that a thread goes through, times the waves of blocks
-// The constants are fitted to spaces that an H200 recorded (docs/results/h200-search.md).
+// The constants are fitted to spaces that an H200 recorded (docs/results/search.md).
 #include <algorithm>
 #include <cmath>
 

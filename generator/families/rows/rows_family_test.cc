@@ -52,7 +52,7 @@ TEST(RowsFamilyTest, EveryFoundConfigIsLegalAndItsPlanIsWhole) {
   }
 }
 
-// What PaiSparse searches over, as docs/internals/kernels.md lists it: each step of the chain by the config named
+// What PaiSparse searches over, as docs/internals/kernels/rows.md lists it: each step of the chain by the config named
 // there.
 TEST(RowsFamilyTest, ReachesEveryStepOfTheReductionChain) {
   const Family& rows = rows_family();

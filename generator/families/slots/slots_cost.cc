@@ -2,7 +2,7 @@
 //
 // A launch, the chain launch -> x and first tiles -> products -> sums of rows that nothing overlaps, and the slowest of
 // HBM, gathers from shared memory and issue. The constants are fitted to spaces that an H200 recorded
-// (docs/results/h200-search.md).
+// (docs/results/search.md).
 #include <algorithm>
 #include <cmath>
 

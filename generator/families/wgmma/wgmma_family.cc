@@ -170,7 +170,7 @@ Result<PlannedKernels> wgmma_kernels(const Config& values, const Problem& proble
 // counts, or cleared as a whole in 64; X of 64 tokens is written and read in 64 turns each, once for the row tiles that
 // share it. Beside that stand tensor cores (128 cycles a tile, however few tokens), L2, which X comes from for every
 // row panel anew, HBM, and where columns are cut into parts the second kernel or the exchange in a cluster. The
-// constants are fitted to spaces that an H200 recorded (docs/results/h200-search.md).
+// constants are fitted to spaces that an H200 recorded (docs/results/search.md).
 
 constexpr double kSustainedClock = 1.755 / 1.98;  // of what the device says
 constexpr double kSustainedHbm = 0.65;
