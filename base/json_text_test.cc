@@ -97,5 +97,16 @@ TEST(JsonTextTest, BoundsDepthAndMemory) {
   EXPECT_FALSE(parse_json("\"" + std::string(1000, 'x') + "\"", 1000).ok());
 }
 
+TEST(JsonTextTest, AnotherVersionOfTheSchemaIsRefused) {
+  const auto check = [](const char* text) { return check_json_version(*parse_json(text)); };
+  for (const char* text : {"{}", "[]", "1", R"({"schema_version": 1, "weights": []})"})
+    EXPECT_TRUE(check(text).ok()) << text;
+  for (const char* text : {R"({"schema_version": 2})", R"({"schema_version": "1"})", R"({"schema_version": 1.5})"}) {
+    const Status status = check(text);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidInput) << text;
+    EXPECT_THAT(status.message(), HasSubstr("this program reads version 1")) << text;
+  }
+}
+
 }  // namespace
 }  // namespace sparsmith

@@ -127,6 +127,7 @@ class TunedTiming {
       bucket.candidate.kernels.push_back(std::move(source));
     }
   }
+
   // Interleaved with the fastest algorithm of the baseline and the libraries.
   Status time_beside_peers(const Case& one, const CompiledCandidate& choice, BucketChoice& bucket) {
     std::vector<CompiledCandidate> timed = {choice};
@@ -136,9 +137,12 @@ class TunedTiming {
     for (const std::string& name : options_.vendors) {
       auto vendor = session_.vendor(name, options_.timing);
       VendorTiming& entry = bucket.vendors.emplace_back();
-      if (vendor.ok()) entry = *std::move(vendor);
-      if (!vendor.ok()) entry.detail = vendor.status().message();
-      if (!vendor.ok()) entry.supported = false;
+      if (vendor.ok()) {
+        entry = *std::move(vendor);
+      } else {
+        entry.supported = false;
+        entry.detail = vendor.status().message();
+      }
       entry.name = name;
       if (entry.supported) names.push_back(name);
     }

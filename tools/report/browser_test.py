@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Report pages as a browser shows them: no error on the page, every figure drawn, nothing asked of a network.
 
-usage: browser_test.py FOLDER_OF_PROGRAMS OUTPUT
+usage: browser_test.py FOLDER_OF_PROGRAMS OUTPUT [--all]
 
-Draws inputs, makes pages of them, and opens each in headless Chromium: wide and narrow, in light, dark and print.
-Screenshots stay in OUTPUT. Fails where there is no browser.
+Draws inputs, makes pages of them, and opens each in headless Chromium: wide in light, narrow in dark, and in print;
+with --all, each width in both. Screenshots stay in OUTPUT. Fails where there is no browser.
 """
 
 import html.parser
@@ -21,6 +21,7 @@ import drawn_results
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WIDTHS = (1400, 800)  # of a laptop, and of half of it
 SCHEMES = {"light": 1, "dark": 0}
+PICTURES = {1400: "light", 800: "dark"}
 HOSTILE = "</script><script>rememberError('x')</script>\"'<b>&amp; \u2028 \u00e9\u6f22\U0001f600"
 
 
@@ -105,13 +106,13 @@ def check_page(browser, page, least_figures, output):
     for width in WIDTHS:
         dom = check_drawn(browser, page, least_figures, width)
         height = int(dom.root["data-height"]) + 40
-        for name, scheme in SCHEMES.items():
+        for name in SCHEMES if "--all" in sys.argv else (PICTURES[width],):
             shot = output / f"{page.stem}-{width}-{name}.png"
             browser.run(
                 page,
                 f"--window-size={width},{height}",
                 f"--screenshot={shot}",
-                f"--blink-settings=preferredColorScheme={scheme}",
+                f"--blink-settings=preferredColorScheme={SCHEMES[name]}",
             )
             check(shot.exists() and shot.stat().st_size > 10000, page, f"no screenshot {shot}")
     printed = output / f"{page.stem}.pdf"
