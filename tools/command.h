@@ -30,7 +30,7 @@ using Action = std::function<Result<ExitCode>()>;
 
 // When the command is chosen, sets the action to a call of `run` with the command's options.
 template <class Options>
-void set_action(CLI::App& command, Action& action, std::shared_ptr<Options> options,
+void set_action(CLI::App& command, Action& action, const std::shared_ptr<Options>& options,
                 Result<ExitCode> (*run)(const Options&)) {
   command.callback([&action, options, run] { action = [options, run] { return run(*options); }; });
 }
