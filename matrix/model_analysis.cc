@@ -79,8 +79,9 @@ Result<ModelAnalysis> analyze_model(const ModelFile& file, const SelectionOption
     if (!file.single_matrix() && !(weight.sparsity() > options.min_sparsity)) {
       const std::string name = weight.group == nullptr ? "it" : "group " + weight.group->name;
       analysis.skipped.push_back(
-          skipped(tensors[candidate.index], fmt::format("{:.1f} % of {} is zero; weights above {:.1f} % are taken",
-                                                        100 * weight.sparsity(), name, 100 * options.min_sparsity)));
+          skipped(tensors[candidate.index],
+                  fmt::format("{:.1f} % of {} is zero; fewer zeros than --min-sparsity asks ({:.1f} %)",
+                              100 * weight.sparsity(), name, 100 * options.min_sparsity)));
       continue;
     }
     if (weight.group != nullptr && !std::exchange(weight.taken, true)) analysis.groups.push_back(*weight.group);

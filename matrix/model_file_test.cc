@@ -152,7 +152,8 @@ TEST_F(ModelFileTest, SelectsBySparsityAndName) {
   EXPECT_EQ(taken({.include = {"l.*"}}), Names{"l.0.w"});
   EXPECT_EQ(taken({.exclude = {"l.?.w"}}), Names{"head"});
   const Result<ModelAnalysis> analysis = analyze_model(*file, {});
-  EXPECT_THAT(analysis->skipped.back().reason, HasSubstr("25.0 % of it is zero; weights above 30.0 % are taken"));
+  EXPECT_THAT(analysis->skipped.back().reason,
+              HasSubstr("25.0 % of it is zero; fewer zeros than --min-sparsity asks (30.0 %)"));
 }
 
 TEST_F(ModelFileTest, TheOnlyMatrixOfAFileIsAlwaysTaken) {

@@ -76,7 +76,7 @@ tuned=("$sparsmith" tune layers.safetensors -o layers.tuned.safetensors --device
 expect 0 "^layers[.][*][.]up  *2  *64x96  *90-95 %  *32 " "${tuned[@]}"
 [[ $(grep -n "^whole model, one call of each of 2 weights" output | cut -d: -f1) -lt $(grep -n "^layers" output | head -n 1 | cut -d: -f1) ]]
 grep -q "^N above 32 runs the kernels of N = 32" output
-grep -q "^skipped 4 tensors (--full lists them): 4: weights above 30.0 % are taken" output
+grep -q "^skipped 4 tensors (--full lists them): 4: fewer zeros than --min-sparsity asks (30.0 %)" output
 [[ $(grep -c "^rejected candidates" output) == 0 ]]
 expect 0 "^layers.1.up  *64x96  *95.0 %  *32 " "${tuned[@]}" --full
 grep -q "^skipped d: " output

@@ -13,7 +13,7 @@
 namespace sparsmith::tools {
 namespace {
 
-// "weights above 30.0 % are taken" of "0.1 % of it is zero; weights above 30.0 % are taken".
+// "fewer zeros than --min-sparsity asks" of "0.1 % of it is zero; fewer zeros than --min-sparsity asks".
 std::string without_figures(const std::string& reason) {
   const std::size_t end = reason.find("; ");
   const bool begins_with_figure = !reason.empty() && reason[0] >= '0' && reason[0] <= '9';
