@@ -27,7 +27,8 @@ WeightResult result_of(const TunedWeight& weight) {
   result.cols = weight.cols;
   result.type = weight.type;
   result.nnz = weight.nnz;
-  result.sparsity = 1 - static_cast<double>(weight.nnz) / (static_cast<double>(weight.rows) * weight.cols);
+  const double elements = static_cast<double>(weight.rows) * static_cast<double>(weight.cols);
+  result.sparsity = elements > 0 ? 1 - static_cast<double>(weight.nnz) / elements : 0;
   result.pattern_hash = weight.pattern_hash;
   result.value_hash = weight.value_hash;
   result.members = weight.members;
