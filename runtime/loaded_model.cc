@@ -93,15 +93,6 @@ Status upload(const TunedContents& contents, const DeviceAllocator& allocator, L
   return driver.check(driver.CtxSynchronize(), "copying the weights to the device");
 }
 
-Status no_binary(const TunedKernel& kernel, const DeviceProperties& device) {
-  std::vector<std::string> architectures;
-  for (const TunedKernel::Binary& binary : kernel.binaries) architectures.push_back(binary.architecture);
-  return unsupported(fmt::format(
-      "it holds kernels for {}, none of which runs on this GPU ({}, sm_{}): tune on this machine, or with --arch sm_{}",
-      architectures.empty() ? "no GPU" : fmt::format("{}", fmt::join(architectures, ", ")), device.name,
-      device.compute_capability, device.compute_capability));
-}
-
 Status load_kernels(const TunedContents& contents, bool updatable, LoadedModel& model) {
   std::set<std::string_view> used;
   const auto use = [&used](const LaunchPlan& plan) {
@@ -151,31 +142,6 @@ PlanNames names_of(const DevicePacking& packing, const Facts& facts, const Loade
   return names;
 }
 
-Result<LoadedOperator> load_operator(const TunedWeight& weight, const TunedOperator& op, const LoadedModel& model,
-                                     const DevicePackings& packings) {
-  LoadedOperator loaded;
-  loaded.weight = weight.name;
-  loaded.spec = op.spec;
-  loaded.operands = op.spec.operands();
-  loaded.members = weight.members;
-  for (const TunedChoice& tuned : op.choices) {
-    const TunedPacking& packing = *weight.packing(tuned.packing);
-    PlanNames names = names_of(packings.at(&packing), packing.facts, model);
-    names.matmul = [&]() -> Result<std::shared_ptr<const DenseMatmul>> {
-      SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<DenseMatmul> matmul,
-                                 DenseMatmul::create(model.context, op.spec, /*exact=*/false));
-      return std::shared_ptr<const DenseMatmul>(std::move(matmul));
-    };
-    LoadedOperator::Choice choice;
-    SPARSMITH_ASSIGN_OR_RETURN(choice.plan, BoundPlan::bind(tuned.plan, names));
-    choice.uses_alpha = uses_alpha(tuned.plan);
-    loaded.choices.push_back(std::move(choice));
-    loaded.chosen.push_back({tuned.tokens, tuned.config, tuned.packing,
-                             tuned.evidence == TunedChoice::Evidence::kMeasured, tuned.median_us, tuned.dense_us});
-  }
-  return loaded;
-}
-
 Result<LoadedWeight> load_weight(const TunedWeight& weight, const LoadedModel& model, const DevicePackings& packings) {
   LoadedWeight loaded;
   loaded.info = {weight.name, weight.rows, weight.cols, weight.type, weight.nnz, 0, 0, weight.members};
@@ -191,13 +157,50 @@ Result<LoadedWeight> load_weight(const TunedWeight& weight, const LoadedModel& m
     }
   }
   for (const TunedOperator& op : weight.operators) {
-    SPARSMITH_ASSIGN_OR_RETURN(LoadedOperator one, load_operator(weight, op, model, packings));
+    SPARSMITH_ASSIGN_OR_RETURN(LoadedOperator one,
+                               LoadedOperator::bind(weight, op, model.context, [&](const TunedPacking& packing) {
+                                 return names_of(packings.at(&packing), packing.facts, model);
+                               }));
     loaded.operators.push_back(std::move(one));
   }
   return loaded;
 }
 
 }  // namespace
+
+Status no_binary(const TunedKernel& kernel, const DeviceProperties& device) {
+  std::vector<std::string> architectures;
+  for (const TunedKernel::Binary& binary : kernel.binaries) architectures.push_back(binary.architecture);
+  return unsupported(fmt::format(
+      "it holds kernels for {}, none of which runs on this GPU ({}, sm_{}): tune on this machine, or with --arch sm_{}",
+      architectures.empty() ? "no GPU" : fmt::format("{}", fmt::join(architectures, ", ")), device.name,
+      device.compute_capability, device.compute_capability));
+}
+
+Result<LoadedOperator> LoadedOperator::bind(const TunedWeight& weight, const TunedOperator& op,
+                                            const std::shared_ptr<const CudaContext>& context,
+                                            const std::function<PlanNames(const TunedPacking&)>& names) {
+  LoadedOperator loaded;
+  loaded.weight = weight.name;
+  loaded.spec = op.spec;
+  loaded.operands = op.spec.operands();
+  loaded.members = weight.members;
+  for (const TunedChoice& tuned : op.choices) {
+    PlanNames of_packing = names(*weight.packing(tuned.packing));
+    of_packing.matmul = [&]() -> Result<std::shared_ptr<const DenseMatmul>> {
+      SPARSMITH_ASSIGN_OR_RETURN(std::unique_ptr<DenseMatmul> matmul,
+                                 DenseMatmul::create(context, op.spec, /*exact=*/false));
+      return std::shared_ptr<const DenseMatmul>(std::move(matmul));
+    };
+    LoadedOperator::Choice choice;
+    SPARSMITH_ASSIGN_OR_RETURN(choice.plan, BoundPlan::bind(tuned.plan, of_packing));
+    choice.uses_alpha = uses_alpha(tuned.plan);
+    loaded.choices.push_back(std::move(choice));
+    loaded.chosen.push_back({tuned.tokens, tuned.config, tuned.packing,
+                             tuned.evidence == TunedChoice::Evidence::kMeasured, tuned.median_us, tuned.dense_us});
+  }
+  return loaded;
+}
 
 Status LoadedWeight::set_values(const CudaContext& context, const void* values, DataType source,
                                 CUstream stream) const {

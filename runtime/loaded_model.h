@@ -1,6 +1,7 @@
 // A tuned file on a GPU. The handles of TunedModel point to it. Internal.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +14,9 @@
 #include "sparsmith/tuned_model.h"
 
 namespace sparsmith {
+
+// The error for a kernel without a binary that runs on the device.
+Status no_binary(const TunedKernel& kernel, const DeviceProperties& device);
 
 // Immutable after load(), with all members.
 struct LoadedOperator {
@@ -27,6 +31,11 @@ struct LoadedOperator {
   std::vector<GroupMember> members;  // of a group
   std::vector<Choice> choices;       // one for each bucket, in ascending order
   std::vector<ChoiceInfo> chosen;    // descriptions of `choices`
+
+  // The operator with its plans bound. `names`: the look-ups for the plans of a packing; `matmul` may be empty.
+  static Result<LoadedOperator> bind(const TunedWeight& weight, const TunedOperator& op,
+                                     const std::shared_ptr<const CudaContext>& context,
+                                     const std::function<PlanNames(const TunedPacking&)>& names);
 
   Result<std::int64_t> workspace_bytes(const Choice& choice, const IntegerVariables& variables) const;
   const Choice& choice_for(std::int64_t tokens) const;

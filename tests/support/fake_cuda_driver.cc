@@ -295,6 +295,7 @@ FAKE CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned,
 }
 FAKE CUresult cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode) { return kMissing; }
 FAKE CUresult cuStreamEndCapture(CUstream, CUgraph*) { return kMissing; }
+FAKE CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) { return CUDA_SUCCESS; }
 FAKE CUresult cuGraphInstantiateWithFlags(CUgraphExec*, CUgraph, unsigned long long) { return kMissing; }
 FAKE CUresult cuGraphUpload(CUgraphExec, CUstream) { return kMissing; }
 FAKE CUresult cuGraphLaunch(CUgraphExec, CUstream) { return kMissing; }

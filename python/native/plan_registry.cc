@@ -1,0 +1,245 @@
+#include "python/native/plan_registry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "base/hash.h"
+#include "formats/packed_check.h"
+#include "formats/packed_format.h"
+
+namespace sparsmith::torch {
+namespace {
+
+constexpr std::size_t kArrayAlignment = 256;
+
+// The plan's hash as an operator's argument: positive, so that it reads the same everywhere.
+std::int64_t argument_of(const std::string& text) {
+  return static_cast<std::int64_t>(hash64(text) & 0x7FFFFFFFFFFFFFFFU);
+}
+
+// A name and a length before each piece: no two lists give the same text.
+void add(std::string& text, std::string_view name, std::string_view value) {
+  fmt::format_to(std::back_inserter(text), "{}:{}:{}\n", name, value.size(), value);
+}
+
+// While a thread captures a stream, the driver refuses calls that might synchronise, such as the load of a kernel. The
+// calls of an object's lifetime are permitted: no captured work depends on them.
+class PermitLoads {
+ public:
+  explicit PermitLoads(const CudaDriver& driver) : driver_(driver) { exchange(); }
+  ~PermitLoads() { exchange(); }
+  PermitLoads(const PermitLoads&) = delete;
+  PermitLoads& operator=(const PermitLoads&) = delete;
+
+ private:
+  void exchange() { driver_.ThreadExchangeStreamCaptureMode(&mode_); }
+  const CudaDriver& driver_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+}  // namespace
+
+PlanKernel::PlanKernel(const TunedKernel& from) {
+  kernel.name = from.name;
+  kernel.closure_hash = from.closure_hash;
+  kernel.max_shared_bytes = from.max_shared_bytes;
+  std::string text = fmt::format("{} {}\n", from.name, from.max_shared_bytes);
+  for (const TunedKernel::Binary& binary : from.binaries) {
+    const std::vector<std::byte>& own = cubins.emplace_back(binary.cubin.begin(), binary.cubin.end());
+    kernel.binaries.push_back({binary.architecture, own});
+    text += fmt::format("{} {}\n", binary.architecture, hash_bytes(own));
+  }
+  hash = hash_text(text);
+}
+
+Plan::Plan(const TunedContents& contents, const TunedWeight& weight, std::string file,
+           std::map<std::string, std::shared_ptr<const PlanKernel>>& kernels_of_file)
+    : weight_(weight), file_(std::move(file)) {
+  std::erase_if(weight_.operators, [](const TunedOperator& op) { return op.spec.kind != OperatorKind::kSpmm; });
+  for (TunedPacking& packing : weight_.packings) {
+    std::vector<PackedPlace>& places = places_.emplace_back();
+    for (const TunedArray& array : packing.arrays) {
+      places.push_back({array.name, array.type, packed_bytes_, array.bytes.size()});
+      const std::size_t room = std::max<std::size_t>(array.bytes.size(), 1);  // each array has an address of its own
+      packed_bytes_ += (room + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment;
+    }
+    packing.arrays.clear();
+    packing.writers.clear();
+  }
+  for (const TunedChoice& choice : weight_.op(OperatorKind::kSpmm)->choices) {
+    for (const PlanStep& step : choice.plan.steps) {
+      if (step.kind != PlanStep::Kind::kLaunch) continue;
+      std::shared_ptr<const PlanKernel>& kernel = kernels_of_file[step.kernel];
+      if (kernel == nullptr) kernel = std::make_shared<PlanKernel>(*contents.kernel(step.kernel));
+      kernels_[step.kernel] = kernel;
+    }
+  }
+  hash_ = argument_of(text());
+}
+
+std::string Plan::text() const {
+  const TunedOperator& op = *weight_.op(OperatorKind::kSpmm);
+  std::string text;
+  add(text, "operator", op.spec.name());
+  add(text, "pattern", weight_.pattern_hash);
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    add(text, "packing", fmt::format("{} {}", weight_.packings[i].packing, weight_.packings[i].packer_version));
+    for (const auto& [name, value] : weight_.packings[i].facts) add(text, name, std::to_string(value));
+    for (const PackedPlace& place : places_[i])
+      add(text, place.name, fmt::format("{} {} {}", short_name(place.type), place.offset, place.bytes));
+  }
+  for (const TunedChoice& choice : op.choices)
+    add(text, fmt::format("{} {}", choice.tokens, choice.packing), to_json(choice.plan));
+  for (const auto& [name, kernel] : kernels_) add(text, name, kernel->hash);
+  return text;
+}
+
+void Plan::copy_arrays(const TunedWeight& weight, std::byte* to) const {
+  std::memset(to, 0, packed_bytes_);
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    for (std::size_t a = 0; a < places_[i].size(); ++a) {
+      const std::span<const std::byte> bytes = weight.packings[i].arrays[a].bytes;
+      if (!bytes.empty()) std::memcpy(to + places_[i][a].offset, bytes.data(), bytes.size());
+    }
+  }
+}
+
+PackedView Plan::view(std::size_t packing, std::span<const std::byte> packed,
+                      std::vector<PackedArrayView>& arrays) const {
+  const TunedPacking& of = weight_.packings[packing];
+  arrays.clear();
+  for (const PackedPlace& place : places_[packing])
+    arrays.push_back({place.name, place.type, packed.subspan(place.offset, place.bytes)});
+  return {of.packing, of.packer_version, weight_.rows, weight_.cols, weight_.type, arrays, &of.facts};
+}
+
+Status Plan::check_size(std::span<const std::byte> packed) const {
+  if (packed.size() == packed_bytes_) return {};
+  return invalid_argument(fmt::format("weight {}: the packed tensor has {} bytes, its plan wants {}", weight_.name,
+                                      packed.size(), packed_bytes_));
+}
+
+Result<CsrMatrix> Plan::unpack(std::span<const std::byte> packed) const {
+  SPARSMITH_RETURN_IF_ERROR(check_size(packed));
+  std::vector<PackedArrayView> arrays;
+  Result<CsrMatrix> matrix = sparsmith::unpack(view(0, packed, arrays));
+  return matrix.ok() ? std::move(matrix) : matrix.status().annotate("weight " + weight_.name);
+}
+
+Status Plan::check(std::span<const std::byte> packed) const {
+  SPARSMITH_RETURN_IF_ERROR(check_size(packed));
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    std::vector<PackedArrayView> arrays;
+    const Status status = check_packed(view(i, packed, arrays), {}, PackedCheck::kBounds, 0);
+    if (!status.ok()) return status.annotate("weight " + weight_.name);
+  }
+  return {};
+}
+
+Result<std::shared_ptr<const BoundWeight>> Plan::bind(int device, DeviceAddress packed) {
+  const std::lock_guard lock(mutex_);
+  for (auto found = bindings_.rbegin(); found != bindings_.rend(); ++found)
+    if (found->packed == packed && found->device == device) return found->bound;
+  SPARSMITH_ASSIGN_OR_RETURN(std::shared_ptr<const BoundWeight> bound, bind_anew(device, packed));
+  if (bindings_.size() == kMostBindings) bindings_.erase(bindings_.begin());
+  bindings_.push_back({device, packed, bound});
+  return bound;
+}
+
+Result<std::shared_ptr<const BoundWeight>> Plan::bind_anew(int device, DeviceAddress packed) const {
+  PlanRegistry& registry = PlanRegistry::instance();
+  auto bound = std::make_shared<BoundWeight>();
+  SPARSMITH_ASSIGN_OR_RETURN(bound->context, registry.context(device));
+  const PermitLoads permitted(bound->context->driver());
+  std::map<std::string, const KernelModule*> modules;
+  for (const auto& [name, kernel] : kernels_) {
+    SPARSMITH_ASSIGN_OR_RETURN(std::shared_ptr<const KernelModule> module, registry.kernel(bound->context, *kernel));
+    modules[name] = module.get();
+    bound->kernels.push_back(std::move(module));
+  }
+  const auto names = [&](const TunedPacking& packing) {
+    PlanNames found;
+    found.kernel = [&modules](const std::string& name) -> const KernelModule* {
+      const auto module = modules.find(name);
+      return module == modules.end() ? nullptr : module->second;
+    };
+    const std::vector<PackedPlace>& places = places_[static_cast<std::size_t>(&packing - weight_.packings.data())];
+    found.packed = [&places, packed](const std::string& name) -> Result<DeviceAddress> {
+      const auto place = std::ranges::find(places, name, &PackedPlace::name);
+      if (place == places.end()) return not_found(fmt::format("there is no packed array {}", name));
+      return packed + place->offset;
+    };
+    found.facts = &packing.facts;
+    found.compute_capability = bound->context->properties().compute_capability;
+    return found;
+  };
+  const CudaContext::Scope scope(*bound->context);
+  SPARSMITH_RETURN_IF_ERROR(scope.status());
+  SPARSMITH_ASSIGN_OR_RETURN(
+      bound->spmm, LoadedOperator::bind(weight_, *weight_.op(OperatorKind::kSpmm), bound->context, names));
+  return std::shared_ptr<const BoundWeight>(std::move(bound));
+}
+
+PlanRegistry& PlanRegistry::instance() {
+  static PlanRegistry* const registry = new PlanRegistry;  // never destroyed: other libraries' threads may still run
+  return *registry;
+}
+
+Result<std::vector<std::int64_t>> PlanRegistry::add(const TunedContents& contents, const std::string& file) {
+  std::map<std::string, std::shared_ptr<const PlanKernel>> kernels;
+  std::vector<std::shared_ptr<Plan>> plans;
+  for (const TunedWeight& weight : contents.weights) {
+    const TunedOperator* const spmm = weight.op(OperatorKind::kSpmm);
+    if (spmm == nullptr)
+      return unsupported(fmt::format("{}: weight {} was not tuned for spmm, which a layer computes", file, weight.name));
+    if (spmm->spec.layout != Layout::kTokenMajor)
+      return unsupported(fmt::format("{}: weight {} was tuned for the layout feature_major; PyTorch's layers have "
+                                     "token_major: tune with --layout token_major",
+                                     file, weight.name));
+    plans.push_back(std::make_shared<Plan>(contents, weight, file, kernels));
+  }
+  std::vector<std::int64_t> hashes;
+  const std::unique_lock lock(mutex_);
+  for (std::shared_ptr<Plan>& plan : plans) {
+    hashes.push_back(plan->hash());
+    plans_.try_emplace(hashes.back(), std::move(plan));
+  }
+  return hashes;
+}
+
+std::shared_ptr<Plan> PlanRegistry::find(std::int64_t hash) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = plans_.find(hash);
+  return found == plans_.end() ? nullptr : found->second;
+}
+
+Result<std::shared_ptr<const CudaContext>> PlanRegistry::context(int device) {
+  const std::lock_guard lock(loading_);
+  std::shared_ptr<const CudaContext>& context = contexts_[device];
+  if (context == nullptr) {
+    SPARSMITH_ASSIGN_OR_RETURN(context, CudaContext::open(device));
+  }
+  return context;
+}
+
+Result<std::shared_ptr<const KernelModule>> PlanRegistry::kernel(const std::shared_ptr<const CudaContext>& context,
+                                                                 const PlanKernel& kernel) {
+  const DeviceProperties& device = context->properties();
+  const TunedKernel::Binary* const binary = kernel.kernel.binary_for(device.compute_capability);
+  if (binary == nullptr) return no_binary(kernel.kernel, device);
+  const std::lock_guard lock(loading_);
+  std::shared_ptr<const KernelModule>& module = modules_[{context->ordinal(), kernel.hash}];
+  if (module == nullptr) {
+    const CudaContext::Scope scope(*context);
+    SPARSMITH_RETURN_IF_ERROR(scope.status());
+    SPARSMITH_ASSIGN_OR_RETURN(
+        module, KernelModule::load(context, kernel.kernel.name, binary->cubin, kernel.kernel.max_shared_bytes));
+  }
+  return module;
+}
+
+}  // namespace sparsmith::torch

@@ -1,0 +1,121 @@
+// The plans of tuned weights, by content hash. A plan is all of a tuned weight but its bytes: kernels, launch plans,
+// and the layout of the packed arrays. The bytes belong to PyTorch: one tensor of bytes for each weight, on any device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/cuda_context.h"
+#include "runtime/kernel_module.h"
+#include "runtime/loaded_model.h"
+#include "runtime/tuned_file.h"
+
+namespace sparsmith::torch {
+
+// A kernel of a tuned file that owns its binaries. It has no source. The plans of a file share it.
+struct PlanKernel {
+  explicit PlanKernel(const TunedKernel& from);
+  PlanKernel(const PlanKernel&) = delete;
+  PlanKernel& operator=(const PlanKernel&) = delete;
+
+  std::vector<std::vector<std::byte>> cubins;
+  TunedKernel kernel;  // a view of them
+  std::string hash;    // of names and bytes
+};
+
+// The place of a packed array in the bytes of its weight.
+struct PackedPlace {
+  std::string name;
+  DataType type = DataType::kUint8;
+  std::size_t offset = 0;  // a multiple of 256
+  std::size_t bytes = 0;
+};
+
+// A plan that is bound to a weight's bytes on a GPU.
+struct BoundWeight {
+  std::shared_ptr<const CudaContext> context;
+  std::vector<std::shared_ptr<const KernelModule>> kernels;
+  LoadedOperator spmm;
+};
+
+// Immutable, but for the bindings, which any thread may ask for.
+class Plan {
+ public:
+  Plan(const TunedContents& contents, const TunedWeight& weight, std::string file,
+       std::map<std::string, std::shared_ptr<const PlanKernel>>& kernels_of_file);
+
+  std::int64_t hash() const { return hash_; }
+  const std::string& file() const { return file_; }  // that the plan was loaded from
+  const TunedWeight& weight() const { return weight_; }
+  const OperatorSpec& spec() const { return weight_.op(OperatorKind::kSpmm)->spec; }
+  std::size_t packed_bytes() const { return packed_bytes_; }
+
+  // Writes the packed arrays of `weight`, whose plan this is, into packed_bytes() bytes. Gaps become 0.
+  void copy_arrays(const TunedWeight& weight, std::byte* to) const;
+
+  // The weight in `packed`, on the host. Checks all of it. Errors: those of sparsmith::unpack().
+  Result<CsrMatrix> unpack(std::span<const std::byte> packed) const;
+  // Ok if kernels may read `packed`. Errors: those of check_packed().
+  Status check(std::span<const std::byte> packed) const;
+
+  // The plan bound to the bytes at `packed` on a GPU, now or by an earlier call. Error: kUnsupported if the plan has no
+  // kernel for the GPU.
+  Result<std::shared_ptr<const BoundWeight>> bind(int device, DeviceAddress packed);
+
+ private:
+  // The packing of an index in `packed`. `arrays` holds what the view points to.
+  PackedView view(std::size_t packing, std::span<const std::byte> packed, std::vector<PackedArrayView>& arrays) const;
+  Status check_size(std::span<const std::byte> packed) const;
+  std::string text() const;  // all that the hash depends on
+  Result<std::shared_ptr<const BoundWeight>> bind_anew(int device, DeviceAddress packed) const;
+
+  struct Binding {
+    int device = 0;
+    DeviceAddress packed = 0;
+    std::shared_ptr<const BoundWeight> bound;
+  };
+  static constexpr std::size_t kMostBindings = 16;
+
+  TunedWeight weight_;  // without the bytes of arrays
+  std::vector<std::vector<PackedPlace>> places_;  // of each packing
+  std::map<std::string, std::shared_ptr<const PlanKernel>> kernels_;  // that the choices launch
+  std::size_t packed_bytes_ = 0;
+  std::string file_;
+  std::int64_t hash_ = 0;
+
+  std::mutex mutex_;
+  std::vector<Binding> bindings_;  // the newest at the end
+};
+
+// All plans of the process. They stay until it ends, as do loaded kernels: graphs of any age may launch them.
+class PlanRegistry {
+ public:
+  static PlanRegistry& instance();
+
+  // Adds the plans of a file's weights; their hashes in the order of the file. Errors: kUnsupported for a weight without
+  // spmm or in another layout than token_major.
+  Result<std::vector<std::int64_t>> add(const TunedContents& contents, const std::string& file);
+  // Null: no file with this plan was loaded.
+  std::shared_ptr<Plan> find(std::int64_t hash) const;
+
+  Result<std::shared_ptr<const CudaContext>> context(int device);
+  // The kernel on a device, loaded once for each binary.
+  Result<std::shared_ptr<const KernelModule>> kernel(const std::shared_ptr<const CudaContext>& context,
+                                                     const PlanKernel& kernel);
+
+ private:
+  mutable std::shared_mutex mutex_;  // of plans_
+  std::unordered_map<std::int64_t, std::shared_ptr<Plan>> plans_;
+  std::mutex loading_;  // of the members below
+  std::map<int, std::shared_ptr<const CudaContext>> contexts_;
+  std::map<std::pair<int, std::string>, std::shared_ptr<const KernelModule>> modules_;
+};
+
+}  // namespace sparsmith::torch

@@ -1,0 +1,142 @@
+// The functions that the Python package calls through ctypes. A function that can fail returns null or a number other
+// than 0, and sparsmith_torch_error() says why.
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "python/native/host_linear.h"
+#include "python/native/plan_registry.h"
+#include "python/native/torch_library.h"
+#include "sparsmith/export.h"
+
+namespace {
+
+using sparsmith::Result;
+using sparsmith::Status;
+using sparsmith::TunedChoice;
+using sparsmith::TunedFile;
+using sparsmith::TunedWeight;
+using sparsmith::torch::Plan;
+using sparsmith::torch::PlanRegistry;
+
+thread_local std::string last_error;
+
+// Runs `body`, which returns a Status. 0: ok; else 1 + its code.
+template <class Body>
+int guarded(const Body& body) {
+  Status status;
+  try {
+    status = body();
+  } catch (const std::bad_alloc&) {
+    status = sparsmith::out_of_memory("host memory is exhausted");
+  } catch (const std::exception& error) {
+    status = sparsmith::internal_error(error.what());
+  }
+  if (!status.ok()) last_error = status.message();
+  return status.ok() ? 0 : 1 + static_cast<int>(status.code());
+}
+
+struct OpenFile {
+  TunedFile file;
+  std::vector<std::shared_ptr<Plan>> plans;
+  std::string description;
+};
+
+nlohmann::json json_of(const TunedChoice& choice) {
+  return {{"tokens", choice.tokens},       {"config", choice.config},     {"packing", choice.packing},
+          {"median_us", choice.median_us}, {"dense_us", choice.dense_us}, {"reason", choice.reason},
+          {"measured", choice.evidence == TunedChoice::Evidence::kMeasured}};
+}
+
+nlohmann::json json_of(const TunedWeight& weight, const Plan& plan) {
+  nlohmann::json json{{"name", weight.name},
+                      {"plan", plan.hash()},
+                      {"shape", {weight.rows, weight.cols}},
+                      {"dtype", short_name(weight.type)},
+                      {"nnz", weight.nnz},
+                      {"pattern_hash", weight.pattern_hash},
+                      {"value_hash", weight.value_hash},
+                      {"packed_bytes", plan.packed_bytes()},
+                      {"dense_bytes", weight.dense_bytes()},
+                      {"bias", plan.spec().epilogue.bias},
+                      {"activation", activation_name(plan.spec().epilogue.activation)},
+                      {"residual", plan.spec().epilogue.residual},
+                      {"members", nlohmann::json::array()},
+                      {"choices", nlohmann::json::array()}};
+  for (const sparsmith::GroupMember& member : weight.members)
+    json["members"].push_back({{"name", member.name}, {"first_row", member.first_row}, {"rows", member.rows}});
+  for (const TunedChoice& choice : plan.weight().operators.front().choices) json["choices"].push_back(json_of(choice));
+  return json;
+}
+
+Result<std::unique_ptr<OpenFile>> open_file(const char* path, bool trusted) {
+  SPARSMITH_ASSIGN_OR_RETURN(TunedFile file, TunedFile::open(path, {.trusted = trusted}));
+  PlanRegistry& registry = PlanRegistry::instance();
+  SPARSMITH_ASSIGN_OR_RETURN(const std::vector<std::int64_t> hashes, registry.add(file.contents(), path));
+  auto open = std::make_unique<OpenFile>(OpenFile{std::move(file), {}, {}});
+  nlohmann::json weights = nlohmann::json::array();
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    open->plans.push_back(registry.find(hashes[i]));
+    weights.push_back(json_of(open->file.contents().weights[i], *open->plans[i]));
+  }
+  const sparsmith::TunedProvenance& from = open->file.contents().provenance;
+  open->description = nlohmann::json{{"weights", weights},
+                                     {"device_name", from.device_name},
+                                     {"device_class", from.device_class},
+                                     {"source_file", from.source_file},
+                                     {"sparsmith_version", from.sparsmith_version}}
+                          .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return open;
+}
+
+Result<std::shared_ptr<Plan>> find_plan(std::int64_t hash) {
+  std::shared_ptr<Plan> plan = PlanRegistry::instance().find(hash);
+  if (plan == nullptr) return sparsmith::not_found("no loaded tuned file has this plan");
+  return plan;
+}
+
+}  // namespace
+
+extern "C" {
+
+SPARSMITH_API const char* sparsmith_torch_error(void) { return last_error.c_str(); }
+SPARSMITH_API const char* sparsmith_torch_version(void) { return SPARSMITH_VERSION; }
+
+SPARSMITH_API int sparsmith_torch_register(void) {
+  return guarded([] { return sparsmith::torch::register_operators(); });
+}
+
+// Maps and checks a tuned file, and registers its plans. The file stays mapped until it is closed; plans stay.
+SPARSMITH_API OpenFile* sparsmith_torch_open(const char* path, int trusted) {
+  std::unique_ptr<OpenFile> file;
+  guarded([&]() -> Status {
+    SPARSMITH_ASSIGN_OR_RETURN(file, open_file(path, trusted != 0));
+    return {};
+  });
+  return file.release();
+}
+SPARSMITH_API void sparsmith_torch_close(OpenFile* file) { delete file; }
+
+// JSON: the weights of the file, with plans and choices.
+SPARSMITH_API const char* sparsmith_torch_describe(const OpenFile* file) { return file->description.c_str(); }
+
+// Writes the packed bytes of the weight of an index into host memory. REQUIRES: index < the number of weights.
+SPARSMITH_API int sparsmith_torch_read(const OpenFile* file, std::size_t weight, void* to) {
+  return guarded([&]() -> Status {
+    file->plans[weight]->copy_arrays(file->file.contents().weights[weight], static_cast<std::byte*>(to));
+    return {};
+  });
+}
+
+// Whether kernels may read these bytes as the weight of a plan.
+SPARSMITH_API int sparsmith_torch_check(std::int64_t plan, const void* packed, std::size_t bytes) {
+  return guarded([&]() -> Status {
+    SPARSMITH_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> found, find_plan(plan));
+    return found->check({static_cast<const std::byte*>(packed), bytes});
+  });
+}
+
+}  // extern "C"

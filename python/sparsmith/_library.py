@@ -1,0 +1,101 @@
+"""The shared library of the package, its operators in PyTorch, and the command-line programs."""
+
+import ctypes
+import json
+import os
+import pathlib
+import sys
+
+import torch
+
+_HERE = pathlib.Path(__file__).resolve().parent
+
+
+class SparsmithError(RuntimeError):
+    """An error of sparsmith, with what, where, why and what to do."""
+
+
+def _folder(name: str) -> pathlib.Path:
+    """``bin`` or ``lib`` of the installed package, or of the tree that $SPARSMITH_ROOT names."""
+    root = os.environ.get("SPARSMITH_ROOT")
+    return (pathlib.Path(root) if root else _HERE) / name
+
+
+def program() -> str:
+    """The path of the ``sparsmith`` command."""
+    path = _folder("bin") / "sparsmith"
+    if not path.is_file():
+        raise SparsmithError(f"{path} is missing: install the wheel again, or set SPARSMITH_ROOT to an installed tree")
+    return str(path)
+
+
+def environment() -> dict[str, str]:
+    """The environment for the commands: they find NVRTC and cuBLASLt in PyTorch's own wheels."""
+    folders = [folder for base in sys.path for folder in sorted(pathlib.Path(base or ".").glob("nvidia/*/lib"))
+               if any(folder.glob("libnvrtc.so.*")) or any(folder.glob("libcublasLt.so.*"))]
+    given = os.environ.get("SPARSMITH_CUDA_LIBRARY_PATH")
+    joined = ":".join(([given] if given else []) + [str(folder) for folder in folders])
+    return {**os.environ, "SPARSMITH_CUDA_LIBRARY_PATH": joined} if joined else dict(os.environ)
+
+
+def _load() -> ctypes.CDLL:
+    path = _folder("lib") / "libsparsmith_torch.so"
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise SparsmithError(f"{path} cannot be loaded: {error}") from error
+    text, pointer, size = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t
+    for name, result, arguments in [
+        ("error", text, []),
+        ("version", text, []),
+        ("register", ctypes.c_int, []),
+        ("open", pointer, [text, ctypes.c_int]),
+        ("close", None, [pointer]),
+        ("describe", text, [pointer]),
+        ("read", ctypes.c_int, [pointer, size, pointer]),
+        ("check", ctypes.c_int, [ctypes.c_int64, pointer, size]),
+    ]:
+        function = getattr(library, "sparsmith_torch_" + name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+_library = _load()
+
+
+def _error() -> SparsmithError:
+    return SparsmithError(_library.sparsmith_torch_error().decode(errors="replace"))
+
+
+if _library.sparsmith_torch_register() != 0:
+    raise _error()
+
+version: str = _library.sparsmith_torch_version().decode()
+
+
+class OpenFile:
+    """A tuned file, mapped and checked; its plans are registered."""
+
+    def __init__(self, path: str, trusted: bool) -> None:
+        self._handle = None
+        self._handle = _library.sparsmith_torch_open(os.fsencode(path), int(trusted))
+        if not self._handle:
+            raise _error()
+        self.description = json.loads(_library.sparsmith_torch_describe(self._handle))
+
+    def packed(self, index: int) -> torch.Tensor:
+        """The packed bytes of a weight: uint8 on the CPU."""
+        tensor = torch.empty(self.description["weights"][index]["packed_bytes"], dtype=torch.uint8)
+        if _library.sparsmith_torch_read(self._handle, index, tensor.data_ptr()) != 0:
+            raise _error()
+        return tensor
+
+    def __del__(self) -> None:
+        if self._handle:
+            _library.sparsmith_torch_close(self._handle)
+
+
+def check_packed(plan: int, packed: torch.Tensor) -> None:
+    """Raises unless kernels may read ``packed`` (uint8, CPU, contiguous) as the weight of ``plan``."""
+    if _library.sparsmith_torch_check(plan, packed.data_ptr(), packed.numel()) != 0:
+        raise _error()

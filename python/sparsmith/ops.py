@@ -1,0 +1,84 @@
+"""The operators of sparsmith in PyTorch.
+
+``torch.ops.sparsmith.linear(x, packed, bias, plan, residual=None)`` computes
+``activation(x @ W.T + bias) + residual`` with the kernels of a tuned weight. ``x``: [..., in_features], ``packed``:
+the packed bytes of the weight (uint8), ``bias``: [out_features] or None, ``residual``: [..., out_features] or None,
+``plan``: :attr:`sparsmith.TunedWeight.plan`. ``linear_out`` writes into its last argument. Bias, activation and residual
+are parts of the kernels: give what the weight was tuned with. On a GPU a call enqueues kernels on the current stream; a
+CUDA graph may capture it. On the CPU a slow, exact version runs.
+
+``torch.ops.sparsmith.to_dense(packed, plan)`` is the dense weight, on the CPU.
+"""
+
+import torch
+
+from sparsmith import _library  # noqa: F401  registers the operators
+
+# Rows and columns of the weight of each plan, for shapes without a run.
+_shapes: dict[int, tuple[int, int]] = {}
+_dtypes: dict[int, torch.dtype] = {}
+
+linear = torch.ops.sparsmith.linear.default
+linear_out = torch.ops.sparsmith.linear_out.default
+to_dense = torch.ops.sparsmith.to_dense.default
+
+
+def know(plan: int, shape: tuple[int, int], dtype: torch.dtype) -> None:
+    """Tells the shape functions of the operators about a plan."""
+    _shapes[plan] = shape
+    _dtypes[plan] = dtype
+
+
+def _shape(plan: int) -> tuple[int, int]:
+    if plan not in _shapes:
+        raise RuntimeError(f"sparsmith: the plan {plan} is not known: call sparsmith.load() on its tuned file first")
+    return _shapes[plan]
+
+
+@torch.library.register_fake("sparsmith::linear")
+def _(x, packed, bias, plan, residual=None):
+    rows, cols = _shape(plan)
+    torch._check(x.shape[-1] == cols, lambda: f"sparsmith: the last dimension of x is {x.shape[-1]}, not {cols}")
+    return x.new_empty((*x.shape[:-1], rows))
+
+
+@torch.library.register_fake("sparsmith::linear_out")
+def _(x, packed, bias, plan, residual, out):
+    _shape(plan)
+
+
+@torch.library.register_fake("sparsmith::to_dense")
+def _(packed, plan):
+    return packed.new_empty(_shape(plan), dtype=_dtypes[plan])
+
+
+def dense_weight(packed: torch.Tensor, plan: int, bias: bool, whole: bool) -> torch.Tensor:
+    """The dense weight on the device of ``packed``. ``bias``: the kernels add a bias. ``whole``: they compute nothing
+    besides product and bias, so that the product with the identity is the weight."""
+    if packed.is_cuda and whole:
+        rows, cols = _shape(plan)
+        zeros = torch.zeros(rows, dtype=_dtypes[plan], device=packed.device) if bias else None
+        return linear(torch.eye(cols, dtype=_dtypes[plan], device=packed.device), packed, zeros, plan).t()
+    return to_dense(packed.cpu(), plan).to(packed.device)
+
+
+class Linear(torch.autograd.Function):
+    """``linear`` with gradients of x and bias. The weight is constant."""
+
+    @staticmethod
+    def forward(x, packed, bias, plan):
+        return linear(x, packed, bias, plan)
+
+    @staticmethod
+    def setup_context(context, inputs, output):
+        _, packed, bias, context.plan = inputs
+        context.save_for_backward(packed)
+        context.has_bias = bias is not None
+
+    @staticmethod
+    def backward(context, grad):
+        (packed,) = context.saved_tensors
+        needs_x, _, needs_bias, _ = context.needs_input_grad
+        grad_x = grad @ dense_weight(packed, context.plan, context.has_bias, True) if needs_x else None
+        grad_bias = grad.reshape(-1, grad.shape[-1]).sum(0) if context.has_bias and needs_bias else None
+        return grad_x, None, grad_bias, None

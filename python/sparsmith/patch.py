@@ -1,0 +1,267 @@
+"""Replaces the linear layers of a model by tuned sparse layers."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import nn
+
+from sparsmith import tuning
+from sparsmith._library import SparsmithError
+from sparsmith.fusion import shared_inputs
+from sparsmith.layers import is_conv1d, linear_layers, replace_module
+from sparsmith.linear import SparseGroup, SparseGroupMember, SparseLinear
+from sparsmith.tuned_file import TunedFile, TunedWeight, load
+
+FilterFn = Callable[[nn.Module, str], bool]
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerReport:
+    """What happened to a layer, or to a group of layers that run as one."""
+
+    name: str
+    shape: tuple[int, int]  # [out_features, in_features]
+    sparsity: float | None  # share of zeros; None where it was not looked at
+    dense_bytes: int
+    bytes: int  # of the weight after patching
+    reason: str  # for a layer that stays dense; else empty
+    tuned: TunedWeight | None  # None: not in the tuned file
+
+    @property
+    def gains(self) -> dict[int, float]:
+        """Dense time over time by number of tokens, as far as known."""
+        return {choice.tokens: choice.gain for choice in self.tuned.choices if choice.gain} if self.tuned else {}
+
+    @property
+    def patched(self) -> bool:
+        return not self.reason
+
+    def __str__(self) -> str:
+        sparsity = "" if self.sparsity is None else f"{100 * self.sparsity:.1f} %"
+        gains = ", ".join(f"{gain:.2f}x" for gain in self.gains.values())
+        shape = f"{self.shape[0]} x {self.shape[1]}"
+        tail = self.tuned.choices_text() if self.patched else "dense: " + self.reason
+        return f"{self.name:<48} {shape:>15} {sparsity:>7} {gains:>20} {_bytes(self.dense_bytes):>9} -> " \
+               f"{_bytes(self.bytes):<9} {tail}"
+
+
+@dataclasses.dataclass(frozen=True)
+class PatchReport:
+    """The layers of a model, patched or not. Text: a table."""
+
+    layers: list[LayerReport]
+    dry_run: bool
+    tuned_file: str
+
+    @property
+    def patched(self) -> list[LayerReport]:
+        return [layer for layer in self.layers if layer.patched]
+
+    @property
+    def dense_bytes(self) -> int:
+        """Bytes of all linear layers before."""
+        return sum(layer.dense_bytes for layer in self.layers)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all linear layers after."""
+        return sum(layer.bytes for layer in self.layers)
+
+    def gain(self, tokens: int) -> float | None:
+        """Time of the patched layers when they were dense, over their time now, at a tuned number of tokens; None where
+        it is not known."""
+        known = [choice for layer in self.patched for choice in layer.tuned.choices
+                 if choice.tokens == tokens and choice.gain]
+        return sum(choice.dense_us for choice in known) / sum(choice.median_us for choice in known) if known else None
+
+    def __str__(self) -> str:
+        lines = [str(layer) for layer in self.layers]
+        verb = "would become" if self.dry_run else "became"
+        lines.append(f"{len(self.patched)} of {len(self.layers)} linear layers {verb} sparse; "
+                     f"{_bytes(self.dense_bytes)} -> {_bytes(self.bytes)}")
+        return "\n".join(lines)
+
+
+def _bytes(number: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number} B"
+
+
+def _selected(name: str, module: nn.Module, include: str | Iterable[str] | None, exclude: str | Iterable[str] | None,
+              filter_fn: FilterFn | None) -> bool:
+    def matches(patterns) -> bool:
+        return any(re.search(pattern, name) for pattern in ([patterns] if isinstance(patterns, str) else patterns))
+
+    if include is not None and not matches(include):
+        return False
+    if exclude is not None and matches(exclude):
+        return False
+    return filter_fn is None or filter_fn(module, name)
+
+
+def _report(name: str, module: nn.Module | None, tuned: TunedWeight | None, reason: str) -> LayerReport:
+    if tuned is None:
+        weight = module.weight
+        shape = tuple(weight.shape[::-1] if is_conv1d(module) else weight.shape)
+        size = weight.numel() * weight.element_size()
+        return LayerReport(name, shape, None, size, size, reason, None)
+    size = tuned.dense_bytes if reason else tuned.packed_bytes
+    return LayerReport(name, tuned.shape, tuned.sparsity, tuned.dense_bytes, size, reason, tuned)
+
+
+def _misfit(tuned: TunedWeight, modules: list[nn.Module]) -> str:
+    """Why a tuned weight cannot take the place of the modules; empty if it can."""
+    rows = 0
+    for module in modules:
+        weight = module.weight
+        out_features, in_features = weight.shape[::-1] if is_conv1d(module) else weight.shape
+        rows += out_features
+        if in_features != tuned.shape[1]:
+            return f"the tuned weight has {tuned.shape[1]} input features, the layer {in_features}"
+        if weight.dtype != tuned.dtype:
+            return f"the tuned weight is {tuned.dtype}, the layer {weight.dtype}"
+        if tuned.bias and module.bias is None:
+            return "it was tuned with a bias, and the layer has none"
+    if rows != tuned.shape[0]:
+        return f"the tuned weight has {tuned.shape[0]} output features, the layer {rows}"
+    if tuned.activation != "none" or tuned.residual:
+        return f"it was tuned with {tuned.activation if tuned.activation != 'none' else 'a residual'}"
+    return ""
+
+
+def _group_bias(modules: list[nn.Module]) -> torch.Tensor | None:
+    if modules[0].bias is None:
+        return None
+    return nn.Parameter(torch.cat([module.bias.detach() for module in modules]),
+                        requires_grad=any(module.bias.requires_grad for module in modules))
+
+
+def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
+                include: str | Iterable[str] | None = None, exclude: str | Iterable[str] | None = None,
+                filter_fn: FilterFn | None = None, dry_run: bool = False, trusted: bool = False) -> PatchReport:
+    """Replaces the linear layers of ``model`` that have a faster weight in the tuned file, in place.
+
+    ``include``, ``exclude``: regular expressions, searched for in the layers' names. ``filter_fn(module, name)``: False
+    keeps a layer. ``dry_run``: reports only. ``trusted``: as for :func:`sparsmith.load`. The weights of the file must be
+    those of the model: only shapes and types are compared.
+
+    A weight ``name.weight`` of the file takes the place of the layer ``name``. The layers of a group run as one where the
+    model's class is known to call them with one input (``sparsmith.fusion``). A weight that the file keeps dense stays
+    the layer that it is.
+    """
+    file = tuned if isinstance(tuned, TunedFile) else load(tuned, trusted=trusted)
+    layers = linear_layers(model)
+    groups = {tuple(name + ".weight" for name in members): name
+              for name, members in shared_inputs(model, layers).items()}
+    reports, taken = [], set()
+
+    def take(label: str, weight: TunedWeight, names: list[str]) -> None:
+        modules = [layers[name] for name in names]
+        taken.update(names)
+        if not all(_selected(name, layers[name], include, exclude, filter_fn) for name in names):
+            reason = "not selected"
+        elif weight.dense:
+            reason = "; ".join(dict.fromkeys(choice.reason for choice in weight.choices)) or "dense is faster"
+        else:
+            reason = _misfit(weight, modules)
+        reports.append(_report(label, None, weight, reason))
+        if reason or dry_run:
+            return
+        device = modules[0].weight.device
+        packed = file.packed(weight.name).to("cpu" if device.type == "meta" else device)
+        if weight.members:
+            group = SparseGroup(weight, packed, _group_bias(modules))
+            for index, name in enumerate(names):
+                replace_module(model, name, SparseGroupMember(group, index))
+        else:
+            layer = SparseLinear(weight, packed, modules[0].bias)
+            layer.train(modules[0].training)
+            layer.was_conv1d = is_conv1d(modules[0])
+            replace_module(model, names[0], layer)
+
+    for weight in file.weights.values():
+        if not weight.members:
+            name = weight.name.removesuffix(".weight")
+            if name in layers:
+                take(name, weight, [name])
+            continue
+        names = [member.name.removesuffix(".weight") for member in weight.members]
+        if all(name in layers for name in names):
+            if tuple(member.name for member in weight.members) in groups:
+                take(groups[tuple(member.name for member in weight.members)], weight, names)
+            else:
+                taken.update(names)
+                reports += [_report(name, layers[name], None, f"in the group {weight.name}, and {type(model).__name__} is "
+                                    "not known to call its layers with one input") for name in names]
+    for name, module in layers.items():
+        if name not in taken:
+            reports.append(_report(name, module, None, "not in the tuned file"))
+    if not taken:
+        raise SparsmithError(f"{file.path} has no weight of this model: it has {', '.join(list(file.weights)[:3])}, ...; "
+                             f"the model's layers are {', '.join(list(layers)[:3])}, ...")
+    order = {name: index for index, name in enumerate(layers)}
+    reports.sort(key=lambda report: order.get(report.name, order.get(report.name.split("+")[0], 0)))
+    return PatchReport(reports, dry_run, file.path)
+
+
+def unpatch_model(model: nn.Module) -> int:
+    """Makes the sparse layers of a model dense again, in place, with the same weights (zeros included). Returns the
+    number of layers."""
+    found = [(name, module) for name, module in model.named_modules(remove_duplicate=False)
+             if isinstance(module, (SparseLinear, SparseGroupMember))]
+    for name, module in found:
+        weight, bias = module.to_dense(), module.bias
+        if getattr(module, "was_conv1d", False):
+            from transformers.pytorch_utils import Conv1D
+
+            dense = Conv1D(module.out_features, module.in_features)
+            weight = weight.t()
+        else:
+            dense = nn.Linear(module.in_features, module.out_features, bias=bias is not None, device="meta")
+        dense.weight = nn.Parameter(weight.contiguous(), requires_grad=False)
+        if bias is not None:
+            dense.bias = nn.Parameter(bias.detach().clone(), requires_grad=bias.requires_grad)
+        dense.train(module.training)
+        replace_module(model, name, dense)
+    return len(found)
+
+
+def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: str | None = None,
+             include: str | Iterable[str] | None = None, exclude: str | Iterable[str] | None = None,
+             filter_fn: FilterFn | None = None, output: str | os.PathLike | None = None, progress: bool = True,
+             **options) -> PatchReport:
+    """Tunes the linear layers of a pruned model for its GPU, and replaces them where that is faster.
+
+    ``tokens``: numbers of tokens per call, such as the batch sizes of decoding. ``memory``: the bound on the bytes of
+    weights, "1x" by default: no layer takes more than its dense weight. ``include``, ``exclude``, ``filter_fn``: the
+    layers to look at, as for :func:`patch_model`. ``output``: keep the tuned file under this path, for
+    :func:`patch_model` in later processes; default: a temporary file. ``options``: as for :func:`sparsmith.tune`.
+
+    Raises SparsmithError if no layer has enough zeros, or if tuning fails.
+    """
+    layers = {name: module for name, module in linear_layers(model).items()
+              if _selected(name, module, include, exclude, filter_fn)}
+    groups = [f"{name}:{','.join(member + '.weight' for member in members)}"
+              for name, members in shared_inputs(model, layers).items()]
+    path = output
+    if path is None:
+        folder = tempfile.mkdtemp(dir=tuning._scratch())
+        path = os.path.join(folder, "model.tuned.safetensors")
+    options.setdefault("device", _device_option(layers))
+    tuning.tune(model, path, tokens=tokens, memory=memory, groups=groups, layers=layers, progress=progress, **options)
+    return patch_model(model, load(path, trusted=True))
+
+
+def _device_option(layers: dict[str, nn.Module]) -> str | None:
+    """The GPU of the layers, as the command names it."""
+    devices = {module.weight.device for module in layers.values()}
+    gpus = sorted(device.index for device in devices if device.type == "cuda")
+    return f"cuda:{gpus[0]}" if gpus else None

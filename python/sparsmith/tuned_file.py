@@ -1,0 +1,144 @@
+"""Tuned files, as ``sparsmith tune`` writes them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+
+import torch
+
+from sparsmith._library import OpenFile, SparsmithError
+
+_DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The kernels for numbers of tokens up to ``tokens`` and above the previous choice's."""
+
+    tokens: int
+    config: str  # of the kernels; "dense" where the weight stays dense
+    packing: str
+    measured: bool  # False: the times are predicted
+    median_us: float
+    dense_us: float  # time of the dense layer; 0: not known
+    reason: str
+
+    @property
+    def dense(self) -> bool:
+        return self.packing == "dense"
+
+    @property
+    def family(self) -> str:
+        """The kernels' family, the first word of ``config``."""
+        return self.config.split(" ", 1)[0]
+
+    @property
+    def gain(self) -> float | None:
+        """Dense time over time; None where a time is not known."""
+        return self.dense_us / self.median_us if self.median_us > 0 and self.dense_us > 0 else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """A weight of a group: rows ``first_row`` to ``first_row + rows`` of it."""
+
+    name: str
+    first_row: int
+    rows: int
+
+
+@dataclasses.dataclass(frozen=True)
+class TunedWeight:
+    """A weight of a tuned file, [out_features, in_features], or a group of weights with one input."""
+
+    name: str
+    plan: int  # hash of kernels, launch plans and layout: all but the values
+    shape: tuple[int, int]
+    dtype: torch.dtype
+    nnz: int
+    packed_bytes: int  # on the GPU, all packings
+    dense_bytes: int
+    bias: bool  # the kernels add a bias
+    activation: str  # "none", "relu", "gelu" or "silu": of the kernels
+    residual: bool  # the kernels add a residual
+    members: tuple[Member, ...]
+    choices: tuple[Choice, ...]
+    file: str
+
+    @property
+    def sparsity(self) -> float:
+        """The share of zeros."""
+        return 1.0 - self.nnz / max(1, self.shape[0] * self.shape[1])
+
+    @property
+    def dense(self) -> bool:
+        """No choice is faster than the dense layer within the memory bound."""
+        return all(choice.dense for choice in self.choices)
+
+    def choice_for(self, tokens: int) -> Choice:
+        """The choice for a number of tokens; above the largest tuned number, the last one."""
+        return next((choice for choice in self.choices if tokens <= choice.tokens), self.choices[-1])
+
+    def choices_text(self) -> str:
+        """"1: slots, 8: panel (predicted)": numbers of tokens, and the kernels up to them."""
+        return ", ".join(f"{choice.tokens}: {choice.family}{'' if choice.measured else ' (predicted)'}"
+                         for choice in self.choices)
+
+
+class TunedFile:
+    """A tuned file: ``file["layers.0.fc1.weight"]`` is a :class:`TunedWeight`. Made by :func:`load`."""
+
+    def __init__(self, path: str | os.PathLike, trusted: bool = False) -> None:
+        self.path = os.path.abspath(os.fspath(path))
+        self._file = OpenFile(self.path, trusted)
+        described = self._file.description
+        self.device_name: str = described["device_name"]
+        self.weights: dict[str, TunedWeight] = {}
+        self._index: dict[str, int] = {}
+        for index, weight in enumerate(described["weights"]):
+            self._index[weight["name"]] = index
+            self.weights[weight["name"]] = TunedWeight(
+                **{name: weight[name]
+                   for name in ("name", "plan", "nnz", "packed_bytes", "dense_bytes", "bias", "activation", "residual")},
+                shape=tuple(weight["shape"]),
+                dtype=_DTYPES[weight["dtype"]],
+                members=tuple(Member(**member) for member in weight["members"]),
+                choices=tuple(Choice(**choice) for choice in weight["choices"]),
+                file=self.path,
+            )
+
+    def __getitem__(self, name: str) -> TunedWeight:
+        if name not in self.weights:
+            for group in self.weights.values():
+                if any(member.name == name for member in group.members):
+                    raise KeyError(f"{self.path}: {name} is in the group {group.name}")
+            some = ", ".join(list(self.weights)[:3])
+            raise KeyError(f"{self.path} has no weight {name}; it has {some}" + (", ..." if len(self.weights) > 3 else ""))
+        return self.weights[name]
+
+    def packed(self, name: str) -> torch.Tensor:
+        """The packed bytes of a weight: a uint8 tensor on the CPU, of ``packed_bytes`` elements."""
+        return self._file.packed(self._index[self[name].name])
+
+    def __repr__(self) -> str:
+        return f"TunedFile({self.path!r}, {len(self.weights)} weights, tuned for {self.device_name or 'no GPU'})"
+
+
+_loading = threading.Lock()
+
+
+def load(path: str | os.PathLike, *, trusted: bool = False) -> TunedFile:
+    """Checks a tuned file and registers its plans, so that layers of the file can run in this process.
+
+    ``trusted``: you made the file yourself. Hashes and plans are always checked; the contents of packed arrays are then
+    taken as they are, which is faster.
+
+    Raises :class:`SparsmithError` for a missing, damaged or unfit file.
+    """
+    with _loading:
+        return TunedFile(path, trusted)
+
+
+__all__ = ["Choice", "Member", "SparsmithError", "TunedFile", "TunedWeight", "load"]

@@ -1,0 +1,133 @@
+"""Tuning: the ``sparsmith`` command, run for models of PyTorch."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import nn
+
+from sparsmith import _library
+from sparsmith._library import SparsmithError
+from sparsmith.layers import dense_of, linear_layers
+from sparsmith.tuned_file import TunedFile, load
+
+_NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+
+
+def _scratch() -> str:
+    """A folder for files that live as long as this process."""
+    global _folder
+    if _folder is None:
+        _folder = tempfile.mkdtemp(prefix="sparsmith-")
+        atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+    return _folder
+
+
+_folder: str | None = None
+
+
+def write_weights(path: str | os.PathLike, weights: Mapping[str, torch.Tensor]) -> None:
+    """Writes dense weights as a safetensors file, one at a time."""
+    header, offset = {}, 0
+    for name, weight in weights.items():
+        if weight.dtype not in _NAMES:
+            raise SparsmithError(f"{name} is {weight.dtype}; sparsmith tunes float32, float16 and bfloat16")
+        end = offset + weight.numel() * weight.element_size()
+        header[name] = {"dtype": _NAMES[weight.dtype], "shape": list(weight.shape), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for weight in weights.values():
+            file.write(weight.detach().cpu().contiguous().view(torch.uint8).reshape(-1).numpy().data)
+
+
+def _run(arguments: list[str], progress: bool) -> dict:
+    """Runs the command; the JSON that it prints."""
+    command = [_library.program(), *arguments, "--json"]
+    errors = None if progress else subprocess.PIPE
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, env=_library.environment(), text=True)
+    if done.returncode != 0:
+        reason = (done.stderr or "").strip() or _reason(done.stdout)
+        raise SparsmithError(f"{' '.join(command)} failed ({done.returncode}){': ' + reason if reason else ''}")
+    return json.loads(done.stdout)
+
+
+def _reason(text: str) -> str:
+    try:
+        report = json.loads(text)
+    except json.JSONDecodeError:
+        return ""
+    return "no weight has enough zeros; is the model pruned?" if not report.get("weights") else "interrupted"
+
+
+def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tokens: Iterable[int] = (1, 8, 32),
+         memory: str | None = None, include: Iterable[str] = (), exclude: Iterable[str] = (),
+         groups: Iterable[str] = (), device: str | None = None, budget: str | None = None,
+         min_sparsity: float | None = None, layers: Mapping[str, nn.Module] | None = None,
+         arguments: Iterable[str] = (), progress: bool = True) -> dict:
+    """Finds the fastest kernels for the weights of a model, and writes a tuned file. Runs ``sparsmith tune``.
+
+    ``model``: a module, or a file or Hugging Face folder. ``tokens``: numbers of tokens per call to tune for, ascending.
+    ``memory``: "1x" (the default: each weight takes at most its dense bytes), "1.5x", or "3GB" for all weights.
+    ``include``, ``exclude``: shell patterns of weight names. ``groups``: weights with one input, as the option
+    ``--group``. ``device``: "cuda:0", or "emulator" for predictions; default: the first GPU. ``budget``: a limit of the
+    time, such as "10m". ``min_sparsity``: skip weights with a smaller share of zeros. ``layers``: the layers of the
+    module to tune, by name; default: all linear ones. ``arguments``: further arguments of the command.
+
+    Returns what the command reports (``docs/reference/json.md``). Choices come from the cache where it has them.
+    Raises SparsmithError if the command fails, with its reason.
+    """
+    command = ["--output", os.fspath(output), "--tokens", ",".join(str(number) for number in tokens)]
+    for option, value in [("--memory", memory), ("--device", device), ("--budget", budget),
+                          ("--min-sparsity", min_sparsity)]:
+        if value is not None:
+            command += [option, str(value)]
+    for option, values in [("--include", include), ("--exclude", exclude), ("--group", groups)]:
+        for value in values:
+            command += [option, value]
+    command += arguments
+    if not isinstance(model, nn.Module):
+        return _run(["tune", os.fspath(model), *command], progress)
+    chosen = linear_layers(model) if layers is None else layers
+    if not chosen:
+        raise SparsmithError("the model has no linear layer to tune")
+    with tempfile.TemporaryDirectory(prefix="sparsmith-") as folder:
+        path = pathlib.Path(folder) / "weights.safetensors"
+        write_weights(path, _DenseWeights(chosen))
+        return _run(["tune", str(path), *command], progress)
+
+
+class _DenseWeights(Mapping):
+    """The weights of layers by name, each made when it is asked for."""
+
+    def __init__(self, layers: Mapping[str, nn.Module]) -> None:
+        self._layers = layers
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        return dense_of(self._layers[name.removesuffix(".weight")])
+
+    def __iter__(self):
+        return (name + ".weight" for name in self._layers)
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+
+def tune_layer(layer: nn.Module, *, tokens: tuple[int, ...], candidates: int = 4, **options) -> tuple[TunedFile, str]:
+    """Tunes one layer with a short search: the tuned file, which lives as long as the process, and the weight's name."""
+    handle, output = tempfile.mkstemp(suffix=".tuned.safetensors", dir=_scratch())
+    os.close(handle)
+    os.unlink(output)
+    tune(nn.ModuleDict({"layer": layer}), output, tokens=tokens, layers={"layer": layer}, progress=False,
+         arguments=["--candidates", str(candidates)], **options)
+    return load(output, trusted=True), "layer.weight"
