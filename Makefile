@@ -8,7 +8,7 @@ TEST_BUDGET ?= 40m
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: demo test docs format
+.PHONY: demo test wheel docs format
 .NOTPARALLEL:
 
 # Draws a sample model, tunes it, and checks it. Fails unless generated kernels were chosen and are correct.
@@ -22,12 +22,18 @@ demo:
 # What failed is printed last.
 test:
 	cmake/setup.sh test
+	cmake/setup.sh torch
 	cmake --preset ci
 	cmake --build --preset ci
 	rm -f build/ci/junit.xml
 	ctest --preset ci --show-only=json-v1 >build/ci/tests.json
 	timeout --foreground $(TEST_BUDGET) ctest --preset ci --output-junit junit.xml; code=$$?; \
 	  tests/check_results.py build/ci/junit.xml build/ci/tests.json tests/allowed_skips.txt && exit $$code
+
+# The Python package: dist/sparsmith-*.whl, for every Python since 3.10 and PyTorch since 2.7.
+wheel:
+	cmake/setup.sh build
+	cmake/make_wheel.sh
 
 # Builds the documentation site: build/docs/index.html, to be read without a network. Fails on a broken link or anchor.
 docs:

@@ -4,22 +4,24 @@
 # where there is none. Does nothing, quickly, when nothing is missing. Fails, with a sentence, when something cannot be
 # provided.
 #
-# usage: setup.sh [build|test|docs]     for building and running alone, for tests and checks too (the default), or for
-#                                       the documentation site: its tools go into .deps/docs
+# usage: setup.sh [build|test|docs|torch]   for building and running alone; for tests and checks too (the default); for
+#                                           the documentation site: its tools go into .deps/docs; or for the tests of
+#                                           the Python package: .deps/torch is an environment with PyTorch, of 6 GB,
+#                                           that all checkouts of this user share in ~/.cache/sparsmith
 #   SPARSMITH_NO_SYSTEM_CUDA=1     take CUDA from PyPI even where a toolkit is installed
 #   SPARSMITH_GPU_LIBRARIES=1      with CUDA from PyPI: cuBLASLt and cuSPARSE too, though this machine has no GPU
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 goal=${1:-test}
 fail() { echo "set-up: $*" >&2; exit 1; }
-[[ $goal == build || $goal == test || $goal == docs ]] || fail "unknown goal $goal; build, test or docs"
+[[ " build test docs torch " == *" $goal "* ]] || fail "unknown goal $goal; build, test, docs or torch"
 
 packages=(
   g++ make cmake ninja-build ccache git ca-certificates python3 python3-venv llvm-19-dev libclang-19-dev clang-19
   nlohmann-json3-dev libsqlite3-dev libsqlitecpp-dev libcli11-dev libfmt-dev libspdlog-dev libxxhash-dev
   libboost-context-dev zlib1g-dev libminizip-dev node-d3 libpq-dev
 )
-docs_packages=(make ca-certificates python3 python3-venv)
+python_packages=(make ca-certificates python3 python3-venv)
 test_packages=(clang-format-19 clang-tidy-19 libbenchmark-dev libeigen3-dev libgtest-dev libgmock-dev)
 browsers=(chromium chromium-browser google-chrome google-chrome-stable)  # one of them looks at report pages
 cuda_headers=(cuda.h nvrtc.h cublasLt.h cusparse.h)
@@ -31,7 +33,7 @@ has_llvm() { [[ -f /usr/lib/llvm-19/lib/cmake/llvm/LLVMConfig.cmake && -d /usr/l
 
 install_packages() {
   local installed missing=() package
-  if [[ $goal == docs ]]; then packages=("${docs_packages[@]}"); fi
+  if [[ $goal == docs || $goal == torch ]]; then packages=("${python_packages[@]}"); fi
   if [[ $goal == test ]]; then
     packages+=("${test_packages[@]}")
     has_browser || missing+=(chromium)
@@ -124,9 +126,31 @@ fetch_docs_tools() {
   cp cmake/docs/requirements.txt .deps/docs/requirements.txt
 }
 
+# PyTorch and what the tests of the Python package import, in the versions of python/tests/requirements.txt.
+fetch_torch() {
+  local wanted=python/tests/requirements.txt cache environment
+  cache=${XDG_CACHE_HOME:-$HOME/.cache}/sparsmith
+  environment=$cache/torch-$(sha256sum <<<"$(python3 --version; cat "$wanted")" | cut -c1-12)
+  mkdir -p .deps "$cache"
+  exec 9>"$cache/torch.lock"
+  flock 9  # another checkout may be at it
+  if ! cmp -s "$wanted" "$environment/requirements.txt"; then
+    echo "set-up: fetching PyTorch into $environment"
+    rm -rf "$environment"
+    python3 -m venv "$environment"
+    "$environment/bin/pip" --disable-pip-version-check --no-input install --quiet --no-cache-dir --no-deps \
+      --only-binary :all: --require-hashes -r "$wanted" || fail "could not fetch PyTorch from PyPI"
+    cp "$wanted" "$environment/requirements.txt"
+  fi
+  exec 9>&-
+  ln -sfn "$environment" .deps/torch
+}
+
 install_packages
 if [[ $goal == docs ]]; then
   fetch_docs_tools
+elif [[ $goal == torch ]]; then
+  fetch_torch
 else
   check_parts
   find_or_fetch_cuda

@@ -28,15 +28,38 @@ std::vector<fs::path> toolkit_folders() {
   return folders;
 }
 
+std::string this_program() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).string();
+}
+
 // The folders to search before the loader's own path.
 std::vector<fs::path> folders_before_loader() {
   std::vector<fs::path> folders;
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  for (const std::string& folder : folders_of_program(program.string())) folders.emplace_back(folder);
+  for (const std::string& folder : folders_of_program(this_program())) folders.emplace_back(folder);
   const char* const joined = std::getenv("SPARSMITH_CUDA_LIBRARY_PATH");
   for (const std::string_view folder : split(joined == nullptr ? "" : joined, ":"))
     if (!folder.empty()) folders.emplace_back(folder);
+  return folders;
+}
+
+std::vector<fs::path> wheel_folders() {
+  std::vector<fs::path> folders;
+  for (const std::string& folder : wheel_folders_of_program(this_program())) folders.emplace_back(folder);
+  return folders;
+}
+
+// The existing folders that nobody but root, this user and the program's owner can write to.
+std::vector<std::string> trusted_folders(const std::string& program, const std::vector<fs::path>& candidates) {
+  struct stat owner = {};
+  if (program.empty() || stat(program.c_str(), &owner) != 0) return {};
+  std::vector<std::string> folders;
+  for (const fs::path& folder : candidates) {
+    struct stat status = {};
+    if (stat(folder.c_str(), &status) != 0 || (status.st_mode & S_IWOTH) != 0) continue;
+    if (status.st_uid != 0 && status.st_uid != geteuid() && status.st_uid != owner.st_uid) continue;
+    folders.push_back(folder.string());
+  }
   return folders;
 }
 
@@ -98,6 +121,7 @@ Result<CudaLibrary> CudaLibrary::open(const std::vector<std::string>& names) {
   void* handle = search.in_folders(folders_before_loader());
   if (handle == nullptr) handle = search.by_loader();
   if (handle == nullptr) handle = search.in_folders(toolkit_folders());
+  if (handle == nullptr) handle = search.in_folders(wheel_folders());
   if (handle == nullptr) return search.not_found();
   return CudaLibrary(search.path(), handle);
 }
@@ -122,17 +146,20 @@ Result<CudaLibrary> CudaLibrary::open_companion(const std::string& name) const {
 void* CudaLibrary::find(const char* symbol) const { return dlsym(handle_, symbol); }
 
 std::vector<std::string> folders_of_program(const std::string& program) {
-  struct stat owner = {};
-  if (program.empty() || stat(program.c_str(), &owner) != 0) return {};
   const fs::path own = fs::path(program).parent_path();
-  std::vector<std::string> folders;
-  for (const fs::path& folder : {own, own.parent_path() / "lib"}) {
-    struct stat status = {};
-    if (stat(folder.c_str(), &status) != 0 || (status.st_mode & S_IWOTH) != 0) continue;
-    if (status.st_uid != 0 && status.st_uid != geteuid() && status.st_uid != owner.st_uid) continue;
-    folders.push_back(folder.string());
-  }
-  return folders;
+  return trusted_folders(program, {own, own.parent_path() / "lib"});
+}
+
+std::vector<std::string> wheel_folders_of_program(const std::string& program) {
+  // site-packages/sparsmith/bin/<program>
+  const fs::path package = fs::path(program).parent_path().parent_path();
+  if (package.filename() != "sparsmith") return {};
+  std::vector<fs::path> folders;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(package.parent_path() / "nvidia", error))
+    folders.push_back(entry.path() / "lib");
+  std::sort(folders.rbegin(), folders.rend());
+  return trusted_folders(program, folders);
 }
 
 }  // namespace sparsmith

@@ -13,7 +13,8 @@ namespace sparsmith {
 class CudaLibrary {
  public:
   // Opens the first of `names` ("libnvrtc.so.13", ...) that is found in: folders_of_program(),
-  // $SPARSMITH_CUDA_LIBRARY_PATH (folders joined by ':'), the loader's own path, and /usr/local/cuda*/lib64. The
+  // $SPARSMITH_CUDA_LIBRARY_PATH (folders joined by ':'), the loader's own path, /usr/local/cuda*/lib64, and
+  // wheel_folders_of_program(). The
   // programs of a build tree have .deps/cuda/lib of their source tree in the loader's path; installed programs do not.
   // Error: kNoDevice, with the folders that were searched, the loader's reason for refusing a file that exists, and
   // advice.
@@ -46,5 +47,10 @@ class CudaLibrary {
 // The folder of a program, and the folder ../lib beside it. A folder is left out when everyone may write to it, or when
 // it belongs to neither root, nor this user, nor the program's owner: another user could have put a library there.
 std::vector<std::string> folders_of_program(const std::string& program);
+
+// The folders of NVIDIA's wheels beside a program of the Python package: site-packages/nvidia/*/lib of
+// site-packages/sparsmith/bin/<program>. PyTorch's CUDA libraries lie there. Empty for another program; folders are
+// left out as above.
+std::vector<std::string> wheel_folders_of_program(const std::string& program);
 
 }  // namespace sparsmith

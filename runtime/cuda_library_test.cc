@@ -104,6 +104,22 @@ TEST(CudaLibraryTest, FoldersOfAProgramAreThoseThatNobodyElseWritesTo) {
   }
 }
 
+TEST(CudaLibraryTest, WheelsLieBesideThePythonPackage) {
+  const TemporaryDirectory tree;
+  const std::filesystem::path packages = tree.file("site-packages");
+  const std::string lib = packages / "nvidia/cu13/lib";
+  std::filesystem::create_directories(lib);
+  std::filesystem::create_directories(packages / "nvidia/cudnn");  // without a lib
+  for (const char* const package : {"sparsmith", "another"}) {
+    std::filesystem::create_directories(packages / package / "bin");
+    std::ofstream(packages / package / "bin/program") << "";
+  }
+  EXPECT_THAT(wheel_folders_of_program(packages / "sparsmith/bin/program"), testing::ElementsAre(lib));
+  EXPECT_THAT(wheel_folders_of_program(packages / "another/bin/program"), testing::IsEmpty());
+  ASSERT_EQ(chmod(lib.c_str(), 0757), 0);
+  EXPECT_THAT(wheel_folders_of_program(packages / "sparsmith/bin/program"), testing::IsEmpty());
+}
+
 TEST(CudaLibraryTest, FindsFunctions) {
   const auto library = CudaLibrary::open({"libm.so.6"});
   ASSERT_TRUE(library.ok()) << library.status().to_string();

@@ -30,14 +30,10 @@ void write(void* data, std::int64_t index, DataType type, float value) {
 
 float activated(Activation activation, float value) {
   switch (activation) {
-    case Activation::kNone:
-      return value;
-    case Activation::kRelu:
-      return value > 0 || std::isnan(value) ? value : 0.0F;
-    case Activation::kGelu:
-      return 0.5F * value * (1.0F + std::erf(value * 0.70710678F));
-    case Activation::kSilu:
-      return value / (1.0F + std::exp(-value));
+    case Activation::kNone: return value;
+    case Activation::kRelu: return value > 0 || std::isnan(value) ? value : 0.0F;
+    case Activation::kGelu: return 0.5F * value * (1.0F + std::erf(value * 0.70710678F));
+    case Activation::kSilu: return value / (1.0F + std::exp(-value));
   }
   return value;
 }

@@ -179,8 +179,8 @@ Result<std::shared_ptr<const BoundWeight>> Plan::bind_anew(int device, DeviceAdd
   };
   const CudaContext::Scope scope(*bound->context);
   SPARSMITH_RETURN_IF_ERROR(scope.status());
-  SPARSMITH_ASSIGN_OR_RETURN(
-      bound->spmm, LoadedOperator::bind(weight_, *weight_.op(OperatorKind::kSpmm), bound->context, names));
+  SPARSMITH_ASSIGN_OR_RETURN(bound->spmm,
+                             LoadedOperator::bind(weight_, *weight_.op(OperatorKind::kSpmm), bound->context, names));
   return std::shared_ptr<const BoundWeight>(std::move(bound));
 }
 
@@ -195,11 +195,13 @@ Result<std::vector<std::int64_t>> PlanRegistry::add(const TunedContents& content
   for (const TunedWeight& weight : contents.weights) {
     const TunedOperator* const spmm = weight.op(OperatorKind::kSpmm);
     if (spmm == nullptr)
-      return unsupported(fmt::format("{}: weight {} was not tuned for spmm, which a layer computes", file, weight.name));
+      return unsupported(
+          fmt::format("{}: weight {} was not tuned for spmm, which a layer computes", file, weight.name));
     if (spmm->spec.layout != Layout::kTokenMajor)
-      return unsupported(fmt::format("{}: weight {} was tuned for the layout feature_major; PyTorch's layers have "
-                                     "token_major: tune with --layout token_major",
-                                     file, weight.name));
+      return unsupported(
+          fmt::format("{}: weight {} was tuned for the layout feature_major; PyTorch's layers have "
+                      "token_major: tune with --layout token_major",
+                      file, weight.name));
     plans.push_back(std::make_shared<Plan>(contents, weight, file, kernels));
   }
   std::vector<std::int64_t> hashes;

@@ -83,8 +83,8 @@ class Plan {
   };
   static constexpr std::size_t kMostBindings = 16;
 
-  TunedWeight weight_;  // without the bytes of arrays
-  std::vector<std::vector<PackedPlace>> places_;  // of each packing
+  TunedWeight weight_;                                                // without the bytes of arrays
+  std::vector<std::vector<PackedPlace>> places_;                      // of each packing
   std::map<std::string, std::shared_ptr<const PlanKernel>> kernels_;  // that the choices launch
   std::size_t packed_bytes_ = 0;
   std::string file_;
@@ -99,8 +99,8 @@ class PlanRegistry {
  public:
   static PlanRegistry& instance();
 
-  // Adds the plans of a file's weights; their hashes in the order of the file. Errors: kUnsupported for a weight without
-  // spmm or in another layout than token_major.
+  // Adds the plans of a file's weights; their hashes in the order of the file. Errors: kUnsupported for a weight
+  // without spmm or in another layout than token_major.
   Result<std::vector<std::int64_t>> add(const TunedContents& contents, const std::string& file);
   // Null: no file with this plan was loaded.
   std::shared_ptr<Plan> find(std::int64_t hash) const;

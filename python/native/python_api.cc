@@ -46,8 +46,12 @@ struct OpenFile {
 };
 
 nlohmann::json json_of(const TunedChoice& choice) {
-  return {{"tokens", choice.tokens},       {"config", choice.config},     {"packing", choice.packing},
-          {"median_us", choice.median_us}, {"dense_us", choice.dense_us}, {"reason", choice.reason},
+  return {{"tokens", choice.tokens},
+          {"config", choice.config},
+          {"packing", choice.packing},
+          {"median_us", choice.median_us},
+          {"dense_us", choice.dense_us},
+          {"reason", choice.reason},
           {"measured", choice.evidence == TunedChoice::Evidence::kMeasured}};
 }
 

@@ -132,9 +132,10 @@ Lines lines_of(TensorHandle tensor, const TensorInfo& info, std::int64_t length)
 std::shared_ptr<Plan> plan_of(std::int64_t hash) {
   std::shared_ptr<Plan> plan = PlanRegistry::instance().find(hash);
   if (plan == nullptr)
-    fail(fmt::format("the plan {} is not known: call sparsmith.load() on the tuned file of this layer first (its name "
-                     "is in the layer's tuned_file)",
-                     hash));
+    fail(
+        fmt::format("the plan {} is not known: call sparsmith.load() on the tuned file of this layer first (its name "
+                    "is in the layer's tuned_file)",
+                    hash));
   return plan;
 }
 
@@ -162,8 +163,8 @@ void run_on_gpu(Plan& plan, const TensorInfo& x, std::span<const std::byte> pack
   const std::shared_ptr<const BoundWeight> bound =
       require(plan.bind(x.device, reinterpret_cast<DeviceAddress>(packed.data())));
   const LoadedOperator& op = bound->spmm;
-  const std::int64_t bytes = require(
-      op.workspace_bytes(op.choice_for(arguments.tokens), variables_without_gaps(op.spec, arguments.tokens)));
+  const std::int64_t bytes =
+      require(op.workspace_bytes(op.choice_for(arguments.tokens), variables_without_gaps(op.spec, arguments.tokens)));
   OwnedTensor workspace;  // PyTorch frees it in the order of the stream
   if (bytes > 0) {
     workspace = empty(std::array{bytes}, shim().uint8, x);
@@ -212,7 +213,8 @@ OwnedTensor linear(TensorHandle x_tensor, TensorHandle packed_tensor, TensorHand
   const TensorInfo bias = given("bias", bias_tensor, spec.epilogue.bias, std::array{spec.rows});
   if (spec.epilogue.bias && ld_of(bias) != spec.rows) fail(fmt::format("weight {}: bias has gaps", name));
   const TensorInfo residual = given("residual", residual_tensor, spec.epilogue.residual, sizes);
-  if (spec.epilogue.beta) fail(fmt::format("weight {}: the operator was tuned with beta, which layers do not have", name));
+  if (spec.epilogue.beta)
+    fail(fmt::format("weight {}: the operator was tuned with beta, which layers do not have", name));
 
   const Lines lines = lines_of(x_tensor, x, spec.cols);
   Lines residual_lines;
@@ -250,7 +252,8 @@ void boxed_linear(StackValue* stack, std::uint64_t /*inputs*/, std::uint64_t /*o
   const OwnedTensor packed = tensor_of(stack[1]);
   const OwnedTensor bias = optional_of(stack[2]);
   const OwnedTensor residual = optional_of(stack[4]);
-  OwnedTensor y = linear(x.get(), packed.get(), bias.get(), residual.get(), static_cast<std::int64_t>(stack[3]), nullptr);
+  OwnedTensor y =
+      linear(x.get(), packed.get(), bias.get(), residual.get(), static_cast<std::int64_t>(stack[3]), nullptr);
   stack[0] = reinterpret_cast<StackValue>(y.release());
 }
 

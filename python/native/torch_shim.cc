@@ -25,12 +25,10 @@ Status fill() {
   if (!bind(library, #symbol, table.member)) return missing(#symbol);
   SPARSMITH_TORCH_FUNCTIONS(SPARSMITH_TORCH_BIND)
 #undef SPARSMITH_TORCH_BIND
-  for (const auto& [symbol, number] : {std::pair{"aoti_torch_dtype_float32", &table.float32},
-                                       std::pair{"aoti_torch_dtype_float16", &table.float16},
-                                       std::pair{"aoti_torch_dtype_bfloat16", &table.bfloat16},
-                                       std::pair{"aoti_torch_dtype_uint8", &table.uint8},
-                                       std::pair{"aoti_torch_device_type_cpu", &table.cpu},
-                                       std::pair{"aoti_torch_device_type_cuda", &table.cuda}}) {
+  for (const auto& [symbol, number] :
+       {std::pair{"aoti_torch_dtype_float32", &table.float32}, std::pair{"aoti_torch_dtype_float16", &table.float16},
+        std::pair{"aoti_torch_dtype_bfloat16", &table.bfloat16}, std::pair{"aoti_torch_dtype_uint8", &table.uint8},
+        std::pair{"aoti_torch_device_type_cpu", &table.cpu}, std::pair{"aoti_torch_device_type_cuda", &table.cuda}}) {
     std::int32_t (*constant)() = nullptr;
     if (!bind(library, symbol, constant)) return missing(symbol);
     *number = constant();

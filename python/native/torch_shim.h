@@ -18,23 +18,23 @@ using StackValue = std::uint64_t;
 using BoxedFunction = void (*)(StackValue* stack, std::uint64_t inputs, std::uint64_t outputs);
 
 // (member, symbol, arguments). Each returns 0, or another number after an error that it has logged.
-#define SPARSMITH_TORCH_FUNCTIONS(X)                                                                                 \
-  X(get_data_ptr, aoti_torch_get_data_ptr, (TensorHandle, void**))                                                   \
-  X(get_dim, aoti_torch_get_dim, (TensorHandle, std::int64_t*))                                                      \
-  X(get_numel, aoti_torch_get_numel, (TensorHandle, std::int64_t*))                                                  \
-  X(get_sizes, aoti_torch_get_sizes, (TensorHandle, std::int64_t**))                                                 \
-  X(get_strides, aoti_torch_get_strides, (TensorHandle, std::int64_t**))                                             \
-  X(get_dtype, aoti_torch_get_dtype, (TensorHandle, std::int32_t*))                                                  \
-  X(get_device_type, aoti_torch_get_device_type, (TensorHandle, std::int32_t*))                                      \
-  X(get_device_index, aoti_torch_get_device_index, (TensorHandle, std::int32_t*))                                    \
-  X(empty_strided, aoti_torch_empty_strided,                                                                         \
+#define SPARSMITH_TORCH_FUNCTIONS(X)                                                                                   \
+  X(get_data_ptr, aoti_torch_get_data_ptr, (TensorHandle, void**))                                                     \
+  X(get_dim, aoti_torch_get_dim, (TensorHandle, std::int64_t*))                                                        \
+  X(get_numel, aoti_torch_get_numel, (TensorHandle, std::int64_t*))                                                    \
+  X(get_sizes, aoti_torch_get_sizes, (TensorHandle, std::int64_t**))                                                   \
+  X(get_strides, aoti_torch_get_strides, (TensorHandle, std::int64_t**))                                               \
+  X(get_dtype, aoti_torch_get_dtype, (TensorHandle, std::int32_t*))                                                    \
+  X(get_device_type, aoti_torch_get_device_type, (TensorHandle, std::int32_t*))                                        \
+  X(get_device_index, aoti_torch_get_device_index, (TensorHandle, std::int32_t*))                                      \
+  X(empty_strided, aoti_torch_empty_strided,                                                                           \
     (std::int64_t, const std::int64_t*, const std::int64_t*, std::int32_t, std::int32_t, std::int32_t, TensorHandle*)) \
-  X(copy, aoti_torch_copy_, (TensorHandle, TensorHandle, std::int32_t))                                              \
-  X(delete_tensor, aoti_torch_delete_tensor_object, (TensorHandle))                                                  \
-  X(library_init_def, aoti_torch_library_init_def, (const char*, const char*, std::uint32_t, LibraryHandle*))        \
-  X(library_init_impl, aoti_torch_library_init_impl,                                                                 \
-    (const char*, const char*, const char*, std::uint32_t, LibraryHandle*))                                          \
-  X(library_def, aoti_torch_library_def, (LibraryHandle, const char*))                                               \
+  X(copy, aoti_torch_copy_, (TensorHandle, TensorHandle, std::int32_t))                                                \
+  X(delete_tensor, aoti_torch_delete_tensor_object, (TensorHandle))                                                    \
+  X(library_init_def, aoti_torch_library_init_def, (const char*, const char*, std::uint32_t, LibraryHandle*))          \
+  X(library_init_impl, aoti_torch_library_init_impl,                                                                   \
+    (const char*, const char*, const char*, std::uint32_t, LibraryHandle*))                                            \
+  X(library_def, aoti_torch_library_def, (LibraryHandle, const char*))                                                 \
   X(library_impl, aoti_torch_library_impl, (LibraryHandle, const char*, BoxedFunction))
 
 struct Shim {

@@ -4,7 +4,6 @@ import ctypes
 import json
 import os
 import pathlib
-import sys
 
 import torch
 
@@ -27,15 +26,6 @@ def program() -> str:
     if not path.is_file():
         raise SparsmithError(f"{path} is missing: install the wheel again, or set SPARSMITH_ROOT to an installed tree")
     return str(path)
-
-
-def environment() -> dict[str, str]:
-    """The environment for the commands: they find NVRTC and cuBLASLt in PyTorch's own wheels."""
-    folders = [folder for base in sys.path for folder in sorted(pathlib.Path(base or ".").glob("nvidia/*/lib"))
-               if any(folder.glob("libnvrtc.so.*")) or any(folder.glob("libcublasLt.so.*"))]
-    given = os.environ.get("SPARSMITH_CUDA_LIBRARY_PATH")
-    joined = ":".join(([given] if given else []) + [str(folder) for folder in folders])
-    return {**os.environ, "SPARSMITH_CUDA_LIBRARY_PATH": joined} if joined else dict(os.environ)
 
 
 def _load() -> ctypes.CDLL:

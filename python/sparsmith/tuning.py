@@ -55,7 +55,7 @@ def _run(arguments: list[str], progress: bool) -> dict:
     """Runs the command; the JSON that it prints."""
     command = [_library.program(), *arguments, "--json"]
     errors = None if progress else subprocess.PIPE
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=errors, env=_library.environment(), text=True)
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=errors, text=True)
     if done.returncode != 0:
         reason = (done.stderr or "").strip() or _reason(done.stdout)
         raise SparsmithError(f"{' '.join(command)} failed ({done.returncode}){': ' + reason if reason else ''}")

@@ -1,0 +1,85 @@
+#include "python/native/host_linear.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "base/half.h"
+
+namespace sparsmith::torch {
+namespace {
+
+std::vector<float> drawn(std::size_t count, std::mt19937_64& random) {
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(random() % 17) / 8.0F - 1.0F;
+  return values;
+}
+
+// Multiples of 1/8 of few digits: sums are exact in any order.
+TEST(HostLinearTest, IsTheProductOfTheDenseWeight) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  CsrMatrix weight;
+  weight.rows = 37;
+  weight.cols = 53;
+  weight.row_offsets.assign(1, 0);
+  for (std::int64_t m = 0; m < weight.rows; ++m) {
+    for (std::uint32_t k = 0; k < weight.cols; ++k) {
+      if (random() % 4 != 0 || m == 5) continue;  // row 5 is empty
+      weight.column_indices.push_back(k);
+      weight.values.push_back(static_cast<float>(1 + random() % 8) / 8.0F);
+    }
+    weight.row_offsets.push_back(weight.nnz());
+  }
+  std::vector<float> dense(static_cast<std::size_t>(weight.rows * weight.cols), -1);
+  write_dense(weight, DataType::kFloat32, dense.data());
+  for (const std::int64_t tokens : {1, 64, 131}) {
+    const std::int64_t ldx = weight.cols + 3;
+    const std::int64_t ldr = weight.rows + 1;
+    const std::vector<float> x = drawn(static_cast<std::size_t>(tokens * ldx), random);
+    const std::vector<float> bias = drawn(static_cast<std::size_t>(weight.rows), random);
+    const std::vector<float> residual = drawn(static_cast<std::size_t>(tokens * ldr), random);
+    for (const Activation activation :
+         {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kSilu}) {
+      const bool whole = activation != Activation::kSilu;  // the last one without the other operands
+      OperatorSpec spec{.rows = weight.rows, .cols = weight.cols};
+      spec.epilogue = {.activation = activation, .bias = whole, .residual = whole};
+      std::vector<float> y(static_cast<std::size_t>(tokens * weight.rows), -1);
+      host_linear(weight, spec, tokens, {x.data(), ldx}, whole ? bias.data() : nullptr,
+                  {whole ? residual.data() : nullptr, ldr}, y.data());
+      for (std::int64_t n = 0; n < tokens; ++n) {
+        for (std::int64_t m = 0; m < weight.rows; ++m) {
+          double sum = 0;
+          for (std::int64_t k = 0; k < weight.cols; ++k) sum += dense[m * weight.cols + k] * x[n * ldx + k];
+          if (whole) sum += bias[m];
+          if (activation == Activation::kRelu) sum = std::max(sum, 0.0);
+          if (activation == Activation::kGelu) sum = sum * 0.5 * (1 + std::erf(sum / std::sqrt(2.0)));
+          if (activation == Activation::kSilu) sum = sum / (1 + std::exp(-sum));
+          if (whole) sum += residual[n * ldr + m];
+          ASSERT_NEAR(y[n * weight.rows + m], sum, 1e-5) << n << ' ' << m << ' ' << activation_name(activation);
+        }
+      }
+    }
+  }
+}
+
+TEST(HostLinearTest, RoundsToTheTypeOnce) {
+  CsrMatrix weight;
+  weight.rows = 1;
+  weight.cols = 3;
+  weight.row_offsets = {0, 3};
+  weight.column_indices = {0, 1, 2};
+  weight.values = {1, 1, -1};
+  // 2048 + 1 is no fp16; the sum 2048 + 1 - 2048 is 1 where sums are kept in fp32.
+  const std::vector<std::uint16_t> x = {fp16_from_float(2048), fp16_from_float(1), fp16_from_float(2048)};
+  std::uint16_t y = 0;
+  const OperatorSpec spec{.rows = 1, .cols = 3, .type = DataType::kFloat16};
+  host_linear(weight, spec, 1, {x.data(), 3}, nullptr, {}, &y);
+  EXPECT_EQ(float_from_fp16(y), 1.0F);
+}
+
+}  // namespace
+}  // namespace sparsmith::torch
