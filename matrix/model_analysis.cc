@@ -13,7 +13,7 @@ namespace {
 
 bool matches_any(const std::vector<std::string>& patterns, const std::string& name) {
   return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const std::string& pattern) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
+                     [&](const std::string& pattern) { return matches(pattern, name); });
 }
 
 SkippedTensor skipped(const TensorInfo& info, std::string reason) {
@@ -43,6 +43,10 @@ struct Weight {
 };
 
 }  // namespace
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
 
 bool selects(const SelectionOptions& options, const std::string& name) {
   return reason_to_leave_out(options, name).empty();

@@ -25,6 +25,9 @@ struct SelectionOptions {
   bool converted = false;
 };
 
+// Whether a name matches a shell pattern (*, ?, [..]).
+bool matches(const std::string& pattern, const std::string& name);
+
 // Whether the patterns of `options` select the name.
 bool selects(const SelectionOptions& options, const std::string& name);
 

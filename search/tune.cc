@@ -25,7 +25,7 @@
 namespace sparsmith {
 namespace {
 
-Status check_options(const TuneOptions& options) {
+Status check_options(std::span<const WeightInput> weights, const TuneOptions& options) {
   if (options.tokens.empty()) return invalid_argument("no number of tokens is given");
   if (!std::ranges::is_sorted(options.tokens, std::less_equal<>()) || options.tokens.front() < 1)
     return invalid_argument("numbers of tokens must be positive, ascending, and different");
@@ -41,8 +41,14 @@ Status check_options(const TuneOptions& options) {
     if (std::ranges::count(options.kinds, options.kinds[i]) > 1)
       return invalid_argument(fmt::format("the operator {} is asked for twice", operator_kind_name(options.kinds[i])));
   if (options.kinds.empty()) return invalid_argument("there is no operator to tune for");
-  for (const OperatorSpec& spec : options.specs_of(0, 0, 0, DataType::kFloat16))
-    SPARSMITH_RETURN_IF_ERROR(spec.check());
+  const auto check_specs = [&](const Epilogue& epilogue) -> Status {
+    for (const OperatorSpec& spec : options.specs_of(0, 0, 0, DataType::kFloat16, epilogue))
+      SPARSMITH_RETURN_IF_ERROR(spec.check());
+    return {};
+  };
+  SPARSMITH_RETURN_IF_ERROR(check_specs(options.epilogue));
+  for (const WeightInput& weight : weights)
+    if (weight.epilogue) SPARSMITH_RETURN_IF_ERROR(check_specs(*weight.epilogue).annotate(weight.name));
   if (options.searches_per_device < 1) return invalid_argument("a device searches at least one weight at a time");
   return {};
 }
@@ -133,16 +139,18 @@ class Run {
     }
   }
 
-  std::vector<OperatorSpec> specs_of(const SparsityStatistics& statistics) const {
-    return options_.specs_of(statistics.rows, statistics.cols, statistics.nnz, statistics.data_type);
+  // REQUIRES: the weight's statistics are known.
+  std::vector<OperatorSpec> specs_of(const WeightInput& weight) const {
+    const SparsityStatistics& statistics = *weight.statistics;
+    return options_.specs_of(statistics.rows, statistics.cols, statistics.nnz, statistics.data_type,
+                             weight.epilogue.value_or(options_.epilogue));
   }
 
   // Before anything is prepared, of the weights whose shapes are known by now.
   Status check_memory_of_all() const {
     for (const WeightInput& weight : weights_) {
       if (!weight.statistics) continue;
-      const SparsityStatistics& statistics = *weight.statistics;
-      for (const OperatorSpec& spec : specs_of(statistics)) {
+      for (const OperatorSpec& spec : specs_of(weight)) {
         const Status fits = check_memory(spec, options_.tokens.back(), run_.device);
         if (!fits.ok()) return fits.annotate(weight.name);
       }
@@ -223,9 +231,11 @@ class Run {
       if (!weights_[i].statistics) continue;
       const SparsityStatistics& statistics = *weights_[i].statistics;
       const auto [place, is_new] =
-          known.try_emplace(fmt::format("{} {} {:.2f}", statistics.rows, statistics.cols, statistics.sparsity), 0.0);
+          known.try_emplace(fmt::format("{} {} {:.2f} {}", statistics.rows, statistics.cols, statistics.sparsity,
+                                        weights_[i].epilogue.value_or(options_.epilogue).name()),
+                            0.0);
       for (std::size_t n = 0; is_new && n < options_.tokens.size(); ++n) {
-        for (const OperatorSpec& spec : specs_of(statistics)) {
+        for (const OperatorSpec& spec : specs_of(weights_[i])) {
           // The statistics are those of the weight as it is.
           if (spec.kind == OperatorKind::kSpmmTransposed) continue;
           const Problem problem{spec, options_.tokens[n], run_.device};
@@ -254,11 +264,17 @@ class Run {
     schedule_->stop();
   }
 
+  // Whether a weight like this one is being searched, for one of its operators.
+  bool must_wait(const WeightInput& input) const {
+    if (!input.statistics || run_.transfer == nullptr || budget_->over()) return false;
+    const WeightProfile profile = profile_of(*input.statistics);
+    return std::ranges::any_of(
+        specs_of(input), [&](const OperatorSpec& spec) { return run_.transfer->must_wait(profile, spec.name()); });
+  }
+
   Status prepare(Schedule::Turn turn) {
     const WeightInput& input = weights_[turn.weight];
-    const bool waits = turn.search == nullptr && input.statistics && run_.transfer != nullptr && !budget_->over() &&
-                       run_.transfer->must_wait(profile_of(*input.statistics));
-    if (waits) {
+    if (turn.search == nullptr && must_wait(input)) {
       schedule_->put_off(std::move(turn));
       return {};
     }
@@ -285,8 +301,7 @@ class Run {
     std::vector<GroupMember> members;
     auto matrix = timed(seconds, [&] { return read_weight(weights_[index], options_, members); });
     if (!matrix.ok()) return matrix.status();
-    turn.search = std::make_unique<WeightSearch>(run_, index, weights_[index].name, *std::move(matrix),
-                                                 weights_[index].statistics,
+    turn.search = std::make_unique<WeightSearch>(run_, index, weights_[index], *std::move(matrix),
                                                  [this, index](const std::string& stage, std::size_t done,
                                                                std::size_t total) { tell(index, stage, done, total); });
     const std::lock_guard lock(mutex_);
@@ -398,7 +413,7 @@ Result<TuneReport> tune(std::span<const WeightInput> weights, const TuneOptions&
                         const TuneResources& resources) {
   TuneOptions complete = options;
   if (complete.calls.empty()) complete.calls.assign(complete.tokens.size(), 1.0);
-  SPARSMITH_RETURN_IF_ERROR(check_options(complete));
+  SPARSMITH_RETURN_IF_ERROR(check_options(weights, complete));
   SPARSMITH_ASSIGN_OR_RETURN(std::vector<DeviceSession> sessions,
                              open_sessions(resources.workers, searches_at_once(weights.size(), complete, resources)));
   return Run(weights, complete, resources, std::move(sessions)).execute();

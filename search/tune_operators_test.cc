@@ -107,6 +107,52 @@ TEST_F(TunerOperatorsTest, ArePredictedWhereNothingCanBeTimed) {
   }
 }
 
+// Weights of one pattern, so that all they could share is at hand.
+TEST_F(TunerOperatorsTest, EachWeightHasItsOwnEpilogue) {
+  std::vector<WeightInput> weights = {weight("a", 64, 96, 1), weight("b", 64, 96, 1), weight("c", 64, 96, 1)};
+  weights[1].epilogue = *Epilogue::parse("gelu");
+  weights[2].epilogue = Epilogue();
+  options_.epilogue = *Epilogue::parse("bias");
+  for (const bool several : {false, true}) {
+    SCOPED_TRACE(several);
+    options_.kinds = {OperatorKind::kSpmm};
+    if (several) options_.kinds.push_back(OperatorKind::kSpmmTransposed);
+    options_.transfer = false;  // each is searched in full
+    const TuneReport report = run(weights);
+    ASSERT_EQ(report.weights.size(), 3U);
+    const TunedContents contents = tuned_contents(report, {});
+    EXPECT_TRUE(contents.validate().ok()) << contents.validate().to_string();
+    std::vector<std::string> epilogues;
+    for (const TunedWeight& tuned : contents.weights) {
+      epilogues.push_back(tuned.operators[0].spec.epilogue.name());
+      EXPECT_EQ(tuned.operators.back().spec.epilogue == Epilogue(), several || tuned.name == "c");
+    }
+    EXPECT_THAT(epilogues, ElementsAre("bias", "gelu", "none"));
+  }
+}
+
+TEST_F(TunerOperatorsTest, TheCacheKnowsTheEpiloguesOfEachWeight) {
+  options_.kinds = {OperatorKind::kSpmm, OperatorKind::kSpmmTransposed};
+  std::vector<WeightInput> weights = {weight("w", 64, 96, 1)};
+  weights[0].epilogue = *Epilogue::parse("bias");
+  EXPECT_EQ(run(weights).cached, 0);
+  EXPECT_EQ(run(weights).cached, 4);
+  // The transposed product's packings are chosen together with those of the product with this epilogue.
+  weights[0].epilogue = *Epilogue::parse("gelu");
+  EXPECT_EQ(run(weights).cached, 0);
+  weights[0].epilogue = *Epilogue::parse("bias");
+  EXPECT_EQ(run(weights).cached, 0);
+}
+
+TEST_F(TunerOperatorsTest, AnEpilogueThatAnOperatorCannotHaveNamesItsWeight) {
+  options_.kinds = {OperatorKind::kSddmm};
+  std::vector<WeightInput> weights = {weight("a", 64, 96, 1), weight("b", 64, 96, 1)};
+  weights[1].epilogue = *Epilogue::parse("bias");
+  const Status status = try_run(weights).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), testing::StartsWith("b: "));
+}
+
 TEST_F(TunerOperatorsTest, NoneIsAskedForTwice) {
   options_.kinds.push_back(OperatorKind::kSpmm);
   EXPECT_THAT(try_run({weight("w", 64, 96, 1)}).status().message(), testing::HasSubstr("spmm is asked for twice"));

@@ -155,7 +155,7 @@ Status WeightSearch::choose() {
         bucket_choice(bucket, *winner, predict_, match_quality_name(op.cached->quality(bucket.tokens))));
     const auto families = op.cached->families_of_choice(bucket.tokens);
     if (run_.options.model_bytes == 0 && !too_large_ && families)
-      store_choice(run_, weight_, weight_.buckets.back(), *families);
+      store_choice(run_, goal_, weight_, weight_.buckets.back(), *families);
   }
   if (!keep) {
     weight_.alternatives = alternatives_of(run_.options, weight_, buckets_, kept, packings_.sizes(), predict_);

@@ -21,6 +21,7 @@ struct WeightInput {
   std::function<Result<CsrMatrix>()> load;         // unless it is a group
   std::vector<WeightInput> members{};              // of a group: weights of one K and, after conversion, one type
   std::optional<SparsityStatistics> statistics{};  // of what load() gives, where they are known; for spmm alone
+  std::optional<Epilogue> epilogue{};              // in place of the options'
 };
 
 // The weight as the options want it: transposed, converted, joined from its members, which go to `members`.

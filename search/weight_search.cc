@@ -37,15 +37,15 @@ class Admission {
 
 }  // namespace
 
-WeightSearch::WeightSearch(const TuneRun& run, std::size_t index, std::string name, CsrMatrix matrix,
-                           const std::optional<SparsityStatistics>& statistics, Progress progress)
+WeightSearch::WeightSearch(const TuneRun& run, std::size_t index, const WeightInput& input, CsrMatrix matrix,
+                           Progress progress)
     : run_(run),
       index_(index),
       progress_(std::move(progress)),
       matrix_(std::move(matrix)),
       predict_(run.predict),
       packings_(matrix_) {
-  weight_.name = std::move(name);
+  weight_.name = input.name;
   weight_.rows = matrix_.rows;
   weight_.cols = matrix_.cols;
   weight_.type = run_.options.type.value_or(matrix_.data_type);
@@ -54,12 +54,15 @@ WeightSearch::WeightSearch(const TuneRun& run, std::size_t index, std::string na
   const Stopwatch stopwatch(counts_.read_seconds);
   weight_.pattern_hash = matrix_.pattern_hash();
   weight_.value_hash = matrix_.value_hash();
-  for (const OperatorSpec& spec : run_.options.specs_of(matrix_.rows, matrix_.cols, matrix_.nnz(), matrix_.data_type)) {
+  const std::vector<OperatorSpec> specs = run_.options.specs_of(
+      matrix_.rows, matrix_.cols, matrix_.nnz(), matrix_.data_type, input.epilogue.value_or(run_.options.epilogue));
+  goal_ = goal_of(run_.options, specs);
+  for (const OperatorSpec& spec : specs) {
     const bool turned = spec.kind == OperatorKind::kSpmmTransposed;
     if (turned) transposed_ = transposed(matrix_);
     SearchedOperator& op = operators_.emplace_back();
     op.spec = spec;
-    op.statistics = statistics && !turned ? *statistics : compute_statistics(multiplied_matrix(spec));
+    op.statistics = input.statistics && !turned ? *input.statistics : compute_statistics(multiplied_matrix(spec));
     op.statistics.data_type = matrix_.data_type;
     op.profile = profile_of(op.statistics);
     op.key = problem_key(run_, weight_, spec, 0);
@@ -78,7 +81,8 @@ Result<WeightSearch::Need> WeightSearch::prepare() {
   // Nothing more is timed in this run: what is predicted to be best is verified, and that is it.
   hurried_ = !run_.predict && run_.budget->over();
   predict_ = run_.predict || hurried_;
-  for (SearchedOperator& op : operators_) op.cached.emplace(run_, predict_, weight_, op.spec, op.statistics, packings_);
+  for (SearchedOperator& op : operators_)
+    op.cached.emplace(run_, predict_, goal_, weight_, op.spec, op.statistics, packings_);
   for (const auto& [packing, bytes] : packings_.sizes()) counts_.pack_seconds += packings_.seconds(packing);
   // What fits a whole model is chosen anew, among what was measured.
   const bool adopts = run_.options.use_choices && run_.options.model_bytes == 0 && !run_.record;

@@ -20,6 +20,7 @@
 #include "search/choice/tune_run.h"
 #include "search/trial/device_session.h"
 #include "search/trial/packings.h"
+#include "search/weight_input.h"
 
 namespace sparsmith {
 
@@ -28,10 +29,8 @@ class WeightSearch {
  public:
   using Progress = std::function<void(const std::string& stage, std::size_t done, std::size_t total)>;
 
-  // `run` outlives the search; `index`: of the weight, for the budget. `statistics`: the matrix's, where they are
-  // known.
-  WeightSearch(const TuneRun& run, std::size_t index, std::string name, CsrMatrix matrix,
-               const std::optional<SparsityStatistics>& statistics, Progress progress);
+  // `run` outlives the search; `index`: of the weight, for the budget. `matrix`: what read_weight() makes of `input`.
+  WeightSearch(const TuneRun& run, std::size_t index, const WeightInput& input, CsrMatrix matrix, Progress progress);
   WeightSearch(const WeightSearch&) = delete;
   WeightSearch& operator=(const WeightSearch&) = delete;
   ~WeightSearch();
@@ -115,6 +114,7 @@ class WeightSearch {
   Packings packings_;
   WeightResult weight_;
   std::vector<SearchedOperator> operators_;  // as the options have them; finish() gives `weight_` away
+  std::string goal_;                         // of the choices, for the cache
   std::vector<Bucket> buckets_;              // operator by operator, each N of it; empty: nothing is searched
   std::optional<OperatorKind> on_device_;    // that the session has the weight for
   bool known_ = false;                       // the cache has every choice

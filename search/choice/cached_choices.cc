@@ -48,21 +48,11 @@ std::set<std::string> split(const std::string& families) {
   return each;
 }
 
-// What choices depend on beside weight, device and code: one N's is made together with those of the others, and of the
-// weight's other operators.
-std::string goal_of(const TuneOptions& options) {
-  std::string goal = fmt::format("memory {:g}x of N {} called {:g}", options.memory, fmt::join(options.tokens, ","),
-                                 fmt::join(options.calls, ","));
-  for (std::size_t i = 0; i < options.kinds.size() && options.kinds.size() > 1; ++i)
-    goal += fmt::format("{}{}", i == 0 ? " for " : ",", operator_kind_name(options.kinds[i]));
-  return goal;
-}
-
 }  // namespace
 
-CachedChoices::CachedChoices(const TuneRun& run, bool predict, const WeightResult& weight, const OperatorSpec& spec,
-                             const SparsityStatistics& statistics, Packings& packings)
-    : run_(run), predict_(predict) {
+CachedChoices::CachedChoices(const TuneRun& run, bool predict, std::string goal, const WeightResult& weight,
+                             const OperatorSpec& spec, const SparsityStatistics& statistics, Packings& packings)
+    : run_(run), predict_(predict), goal_(std::move(goal)) {
   const std::vector<std::string>& only = run.options.selection.families;
   for (const auto& each : families()) {
     const std::string name(each->name);
@@ -107,7 +97,7 @@ void CachedChoices::look_up(const WeightResult& weight, const Problem& problem, 
   choice.incumbent = match_quality_name(match->quality);
   found.families = split(record.families);
   found.counts = match->quality == MatchQuality::kExact && record.us > 0 &&
-                 (record.goal == goal_of(run_.options) || run_.options.keep_choices) &&
+                 (record.goal == goal_ || run_.options.keep_choices) &&
                  record.nvrtc_version == run_.kernels->nvrtc_version() && (record.evidence == "measured" || predict_);
   const auto config = Config::parse(record.config);
   if (!config.ok() || !wanted_.contains(config->family)) return;
@@ -171,7 +161,17 @@ ProblemKey problem_key(const TuneRun& run, const WeightResult& weight, const Ope
   return {weight.pattern_hash, spec.name(), tokens, run.device.device_class(), run.options.timing.name()};
 }
 
-void store_choice(const TuneRun& run, const WeightResult& weight, const BucketChoice& choice,
+std::string goal_of(const TuneOptions& options, std::span<const OperatorSpec> operators) {
+  std::string goal = fmt::format("memory {:g}x of N {} called {:g}", options.memory, fmt::join(options.tokens, ","),
+                                 fmt::join(options.calls, ","));
+  for (std::size_t i = 0; i < operators.size() && operators.size() > 1; ++i) {
+    goal += fmt::format("{}{}", i == 0 ? " for " : ",", operator_kind_name(operators[i].kind));
+    if (operators[i].epilogue != Epilogue()) goal += "_" + operators[i].epilogue.name();
+  }
+  return goal;
+}
+
+void store_choice(const TuneRun& run, const std::string& goal, const WeightResult& weight, const BucketChoice& choice,
                   const std::string& families) {
   if (run.cache == nullptr) return;
   ChoiceRecord record;
@@ -187,7 +187,7 @@ void store_choice(const TuneRun& run, const WeightResult& weight, const BucketCh
   record.evidence = choice.evidence;
   record.reason = choice.reason;
   record.families = families;
-  record.goal = goal_of(run.options);
+  record.goal = goal;
   record.us = choice.timing.median_us;
   record.q1_us = choice.timing.q1_us;
   record.q3_us = choice.timing.q3_us;

@@ -21,9 +21,9 @@ namespace sparsmith {
 class CachedChoices {
  public:
   // Looks up each N of the options, and packs for the choices, so that their candidates can be made again. `predict`:
-  // this weight is not timed.
-  CachedChoices(const TuneRun& run, bool predict, const WeightResult& weight, const OperatorSpec& spec,
-                const SparsityStatistics& statistics, Packings& packings);
+  // this weight is not timed. `goal`: of goal_of().
+  CachedChoices(const TuneRun& run, bool predict, std::string goal, const WeightResult& weight,
+                const OperatorSpec& spec, const SparsityStatistics& statistics, Packings& packings);
 
   // Whether every N has a choice with this device class, code, compiler, packer and goal, from a complete search among
   // all families of the options, measured (or predicted, if this run can only predict). With the option keep_choices,
@@ -60,14 +60,19 @@ class CachedChoices {
 
   const TuneRun& run_;
   const bool predict_;
+  const std::string goal_;
   std::map<std::int64_t, Found> found_;
   std::map<std::string, std::string> wanted_;  // families of the options: identities by name
 };
 
 ProblemKey problem_key(const TuneRun& run, const WeightResult& weight, const OperatorSpec& spec, std::int64_t tokens);
 
+// What choices depend on beside weight, device and code: one N's is made together with those of the others, and of the
+// weight's other operators.
+std::string goal_of(const TuneOptions& options, std::span<const OperatorSpec> operators);
+
 // Writes a choice of this run and the families that it was compared with.
-void store_choice(const TuneRun& run, const WeightResult& weight, const BucketChoice& choice,
+void store_choice(const TuneRun& run, const std::string& goal, const WeightResult& weight, const BucketChoice& choice,
                   const std::string& families);
 
 }  // namespace sparsmith

@@ -186,7 +186,7 @@ Transfer::Hint Transfer::find(const ProblemKey& key, const WeightProfile& profil
 
 bool Transfer::is_searched(const WeightProfile& profile, const std::string& operator_name) const {
   return std::ranges::any_of(searched_, [&](const Searched& each) {
-    return (operator_name.empty() || each.key.operator_name == operator_name) && distance(profile, each.profile) <= 1;
+    return each.key.operator_name == operator_name && distance(profile, each.profile) <= 1;
   });
 }
 
@@ -200,9 +200,9 @@ std::optional<Transfer::Hint> Transfer::ask(const ProblemKey& key, const WeightP
   return hint;
 }
 
-bool Transfer::must_wait(const WeightProfile& profile) const {
+bool Transfer::must_wait(const WeightProfile& profile, const std::string& operator_name) const {
   const std::lock_guard lock(mutex_);
-  return is_searched(profile, "");
+  return is_searched(profile, operator_name);
 }
 
 void Transfer::finished(const ProblemKey& key) {

@@ -50,8 +50,8 @@ class Transfer {
   // and the weight `searches`, it counts as being searched in full until finished().
   std::optional<Hint> ask(const ProblemKey& key, const WeightProfile& profile, const std::vector<std::int64_t>& tokens,
                           bool searches);
-  // Whether ask() would return nothing, for any operator.
-  bool must_wait(const WeightProfile& profile) const;
+  // Whether ask() would return nothing for the operator.
+  bool must_wait(const WeightProfile& profile, const std::string& operator_name) const;
   // Keeps the times of a full search at the key's N. `chosen`: the choice's config as text.
   void remember(const ProblemKey& key, const WeightProfile& profile, const std::vector<Trial>& trials,
                 const std::string& chosen);

@@ -92,6 +92,34 @@ TEST_F(TransferTest, WeightsOfKnownStatisticsWaitForTheFirstOfTheirKindAndNoLong
   EXPECT_EQ(report.transferred, 2 * 38);
 }
 
+// What is fastest with one epilogue is no hint for another one: each has one full search, without waiting for the
+// other.
+TEST_F(TransferTest, WeightsWithDifferentEpiloguesAreOfDifferentKinds) {
+  std::vector<WeightInput> weights;
+  for (int i = 0; i < 8; ++i) {
+    const auto load = [=] { return sample_weight(512, 256, 0.15, static_cast<unsigned>(i + 1)); };
+    weights.push_back({.name = "w" + std::to_string(i), .load = load});
+    weights.back().statistics = compute_statistics(load());
+    if (i % 2 == 1) weights.back().epilogue = *Epilogue::parse("bias");
+  }
+  const TuneReport report = run(weights);
+  EXPECT_EQ(report.transferred, 2 * 6);
+  for (int i = 0; i < 8; ++i)
+    EXPECT_EQ(report.weights.at(static_cast<std::size_t>(i)).buckets.at(0).spec.epilogue.bias, i % 2 == 1) << i;
+}
+
+TEST(TransferWaitingTest, OnlyWeightsOfTheSameOperatorWait) {
+  Transfer transfer(nullptr);
+  ProblemKey key = key_of("a", 0);
+  const WeightProfile searched = profile(512, 256, 1000);
+  EXPECT_FALSE(transfer.must_wait(searched, key.operator_name));
+  EXPECT_TRUE(transfer.ask(key, searched, {1}, true).has_value());
+  EXPECT_TRUE(transfer.must_wait(searched, key.operator_name));
+  EXPECT_FALSE(transfer.must_wait(searched, key.operator_name + "+bias"));
+  transfer.finished(key);
+  EXPECT_FALSE(transfer.must_wait(searched, key.operator_name));
+}
+
 TEST_F(TransferTest, TheCacheBringsItToTheNextRun) {
   TuneReport report;
   verified_for_each(1, report);

@@ -23,7 +23,7 @@ struct TuneOptions {
   std::vector<OperatorKind> kinds{OperatorKind::kSpmm};  // of each weight, without repetitions
   std::optional<DataType> type;                          // of the operator; empty: the weight's own
   Layout layout = Layout::kTokenMajor;
-  Epilogue epilogue;                                // of spmm alone where there are several kinds
+  Epilogue epilogue;                                // of weights that have none of their own (WeightInput)
   Accumulation accumulation = Accumulation::kFp32;  // of fp16 operators; others have fp32
   bool transpose = false;                           // tune W^T
 
@@ -36,14 +36,15 @@ struct TuneOptions {
   SelectionLimits selection;
   StrategyKind strategy = StrategyKind::kRace;
   std::size_t most_candidates = 1000;  // of one N that an exhaustive search tries
-  // Of a weight with this type and shape: one of each kind.
-  std::vector<OperatorSpec> specs_of(std::int64_t rows, std::int64_t cols, std::int64_t nnz,
-                                     DataType weight_type) const {
+  // Of a weight with this type, shape and epilogue: one of each kind. The epilogue is that of spmm alone where there
+  // are several kinds.
+  std::vector<OperatorSpec> specs_of(std::int64_t rows, std::int64_t cols, std::int64_t nnz, DataType weight_type,
+                                     const Epilogue& of_weight) const {
     std::vector<OperatorSpec> specs;
     for (const OperatorKind kind : kinds) {
       OperatorSpec& spec =
           specs.emplace_back(OperatorSpec{.type = type.value_or(weight_type), .layout = layout, .kind = kind});
-      if (kinds.size() == 1 || kind == OperatorKind::kSpmm) spec.epilogue = epilogue;
+      if (kinds.size() == 1 || kind == OperatorKind::kSpmm) spec.epilogue = of_weight;
       spec.set_weight(rows, cols, nnz);
       if (spec.type == DataType::kFloat16) spec.accumulation = accumulation;
     }

@@ -35,6 +35,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (tools::take_memory(settings.memory, tuning).ok() &&
       (!(tuning.memory > 0) || tuning.memory > 16 || tuning.model_bytes < 0))
     std::abort();
+  for (const std::string& text : settings.epilogues) {
+    const auto given = tools::parse_weight_epilogue(text);
+    if (!given.ok()) continue;
+    const std::string again = given->pattern + (given->pattern.empty() ? "" : "=") + given->epilogue.name();
+    const auto same = tools::parse_weight_epilogue(again);
+    if (!same.ok() || same->pattern != given->pattern || same->epilogue != given->epilogue) std::abort();
+  }
   for (const std::string& group : settings.groups) (void)parse_group_pattern(group);
   if (const auto seconds = tools::parse_duration(settings.budget); seconds.ok() && !std::isfinite(*seconds))
     std::abort();

@@ -73,6 +73,9 @@ void add_break_even_options(CLI::App& command, BreakEvenSettings& settings) {
 
 Result<BreakEvenOutcome> find_break_evens(const TuneSettings& tuning, const BreakEvenSettings& settings, bool quiet) {
   SPARSMITH_ASSIGN_OR_RETURN(SynthesisSpec weight, drawn_weight(tuning, settings));
+  for (const std::string& text : tuning.epilogues)
+    if (text.find('=') != std::string::npos)
+      return invalid_argument(fmt::format("--epilogue {}: --break-even draws the weights, which have no names", text));
   BreakEvenOutcome outcome;
   outcome.pattern = settings.pattern;
   outcome.seed = weight.seed;
@@ -80,7 +83,7 @@ Result<BreakEvenOutcome> find_break_evens(const TuneSettings& tuning, const Brea
   const RunWithTuner run = [&](const TuneOptions& options, const TuneResources& resources) -> Result<TuneReport> {
     if (options.kinds.size() > 1) return invalid_argument("--break-even measures one operator");
     weight.data_type = options.type.value_or(DataType::kFloat16);
-    outcome.spec = options.specs_of(weight.rows, weight.cols, 0, weight.data_type).front();
+    outcome.spec = options.specs_of(weight.rows, weight.cols, 0, weight.data_type, options.epilogue).front();
     if (!outcome.spec.multiplies_weight())
       return invalid_argument("--break-even compares with dense, and nothing dense computes sddmm");
     TuneReport last;

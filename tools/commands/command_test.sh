@@ -160,11 +160,22 @@ expect 0 '"weights"' "$sparsmith" tune model.safetensors -o json.safetensors --d
 expect 0 "geometric mean" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
 expect 0 "geometric mean over dense: [0-9.]*x in 2 cases" \
   "$sparsmith" bench model.safetensors --device emulator --cache tune.db --epilogue gelu --vs cublas,cusparse
+# Epilogues by weight: the last match wins, whatever the default and its place are.
+epilogues=("$sparsmith" tune model.safetensors -o epilogues.safetensors --tokens 1 --device emulator --cache tune.db)
+expect 0 '"command":"sparsmith bench [^"]* --tokens 1 --include a.weight".*"command":"sparsmith bench [^"]* --epilogue relu --tokens' \
+  "${epilogues[@]}" --epilogue '*.weight=bias' --epilogue '[a]*=none' --epilogue relu --epilogue 'b.*=relu' --json
+expect 0 '"spmm_fp32_token_major_none".*"spmm_fp32_token_major_relu"' "$sparsmith" show epilogues.safetensors --json
+expect 0 "^b.weight " "${epilogues[@]}" --epilogue relu --epilogue b.weight=bias,gelu --full
+expect 0 '"spmm_fp32_token_major_relu".*"spmm_fp32_token_major_bias+gelu"' "$sparsmith" show epilogues.safetensors --json
+expect 2 'epilogue b.*=bias,tanh: epilogue "bias,tanh": "tanh" is none of bias' "${epilogues[@]}" --epilogue 'b.*=bias,tanh'
+expect 2 "epilogue =bias: there is no pattern in front of the =" "${epilogues[@]}" --epilogue =bias
+expect 2 "epilogue c.*=bias: no weight or group has a name that matches c.[*]" "${epilogues[@]}" --epilogue 'c.*=bias'
+expect 0 "epilogue b.*=bias: only skipped tensors match b.[*]" "${epilogues[@]}" --epilogue 'b.*=bias' --include 'a.*'
 expect 2 "nccl" "$sparsmith" bench model.safetensors --device emulator --vs nccl
 expect 0 "roofline us  bound by  reached" "$sparsmith" bench model.safetensors --device emulator --cache tune.db
 expect 0 '^|.*| roofline us | bound by | reached' \
   "$sparsmith" bench model.safetensors --device emulator --cache tune.db --markdown
-expect 0 '"command":"sparsmith bench model.safetensors --layout feature_major --epilogue gelu --device emulator' \
+expect 0 '"command":"sparsmith bench model.safetensors --layout feature_major --device emulator --epilogue gelu --tokens' \
   "$sparsmith" bench model.safetensors --device emulator --no-cache --layout feature_major --epilogue gelu --json
 expect 0 '"roofline":{"by":"memory","reached":' \
   "$sparsmith" bench model.safetensors --device emulator --cache tune.db --json
@@ -180,6 +191,7 @@ expect 0 '"break_even":.*"sparse_at":0.3,"tokens":8' "${break_even[@]}" --tokens
 expect 2 "either a file or --break-even" "$sparsmith" bench
 expect 2 "either a file or --break-even" "${break_even[@]}" model.safetensors
 expect 2 "takes a file" "${break_even[@]}" --ablation
+expect 2 "draws the weights, which have no names" "${break_even[@]}" --epilogue '*=bias'
 expect 2 "not of the form MxK" "$sparsmith" bench --break-even 96
 expect 2 "the lower one first" "${break_even[@]}" --from 0.9 --to 0.5
 # What was found before an interruption stays.
@@ -235,6 +247,10 @@ for command in show run; do
 done
 expect 0 '"members":.*"name":"layers.0.attention.q.weight"' "$sparsmith" bench layers.safetensors --group "$qkv" \
   --epilogue bias --device emulator --cache tune.db --json
+expect 2 "matches members of groups, .* give the name of the group, layers.1.attention.qkv" \
+  "${tune[@]}" --group "$qkv" --epilogue '*.q.weight=bias'
+expect 0 "whole model" "${tune[@]}" --group "$qkv" --epilogue '*.qkv=bias'
+expect 0 'qkv".*_bias".*output.weight".*_none"' "$sparsmith" show groups.safetensors --json
 # Beside it, weights that are in no group, and a group that is not sparse enough.
 expect 0 "whole model, one call of each of 2 weights" "${tune[@]}" --group "$qkv" --include '*.0.*'
 expect 1 "95.0 % of group layers.0.attention.qkv is zero" "${tune[@]}" --group "$qkv" --min-sparsity 0.99 --full

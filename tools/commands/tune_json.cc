@@ -60,9 +60,11 @@ json binaries_of(const TuneReport& report, const BucketChoice& bucket) {
 // The command that measures this case again.
 std::string command_for(const TuneOutcome& outcome, const WeightResult& weight, const BucketChoice& bucket) {
   const OperatorKind kind = bucket.spec.kind;
-  return fmt::format("{}{} --tokens {}{}", outcome.command,
+  const std::string epilogue = bucket.spec.epilogue.name();
+  return fmt::format("{}{}{} --tokens {}{}", outcome.command,
                      kind == OperatorKind::kSpmm ? "" : fmt::format(" --operator {}", operator_kind_name(kind)),
-                     bucket.tokens, weight.members.empty() ? " --include " + shell_word(weight.name) : "");
+                     epilogue == "none" ? "" : " --epilogue " + epilogue, bucket.tokens,
+                     weight.members.empty() ? " --include " + shell_word(weight.name) : "");
 }
 
 json json_of(const TuneOutcome& outcome, const WeightResult& weight, const BucketChoice& bucket) {

@@ -56,7 +56,10 @@ Status complete_options(const TuneSettings& settings, TuneOptions& tuning) {
     else
       tuning.most_candidates = static_cast<std::size_t>(settings.candidates);
   }
-  SPARSMITH_ASSIGN_OR_RETURN(tuning.epilogue, Epilogue::parse(settings.epilogue));
+  for (const std::string& text : settings.epilogues) {
+    SPARSMITH_ASSIGN_OR_RETURN(const WeightEpilogue given, parse_weight_epilogue(text));
+    if (given.pattern.empty()) tuning.epilogue = given.epilogue;
+  }
   if (!settings.budget.empty()) {
     SPARSMITH_ASSIGN_OR_RETURN(tuning.budget_s, parse_duration(settings.budget));
   }
@@ -142,6 +145,36 @@ std::vector<WeightInput> inputs_of(const ModelFile& model, const ModelAnalysis& 
   return inputs;
 }
 
+// Gives a weight the epilogue of the last pattern that matches its name. A pattern is wrong that matches nothing in the
+// file; one that matches skipped tensors alone may be right for another run.
+Status set_epilogues(const std::vector<std::string>& texts, const std::vector<SkippedTensor>& skipped,
+                     std::vector<WeightInput>& weights) {
+  for (const std::string& text : texts) {
+    SPARSMITH_ASSIGN_OR_RETURN(const WeightEpilogue given, parse_weight_epilogue(text));
+    if (given.pattern.empty()) continue;
+    const auto named = [&](const auto& each) { return matches(given.pattern, each.name); };
+    bool found = false;
+    std::string group;
+    for (WeightInput& weight : weights) {
+      if (std::ranges::any_of(weight.members, named)) group = weight.name;
+      if (!named(weight)) continue;
+      weight.epilogue = given.epilogue;
+      found = true;
+    }
+    if (found) continue;
+    if (!group.empty())
+      return invalid_argument(
+          fmt::format("--epilogue {}: the pattern matches members of groups, which are tuned as one "
+                      "weight; give the name of the group, {}",
+                      text, group));
+    if (std::ranges::none_of(skipped, named))
+      return invalid_argument(
+          fmt::format("--epilogue {}: no weight or group has a name that matches {}", text, given.pattern));
+    log_warning("--epilogue {}: only skipped tensors match {}", text, given.pattern);
+  }
+  return {};
+}
+
 std::string bench_command(const TuneSettings& settings) {
   std::string command = "sparsmith bench " + shell_word(settings.file);
   const auto add = [&command](const char* option, const std::string& value, const std::string& unless) {
@@ -149,7 +182,6 @@ std::string bench_command(const TuneSettings& settings) {
   };
   add("--dtype", settings.dtype, "");
   add("--layout", settings.layout, "token_major");
-  add("--epilogue", settings.epilogue, "none");
   add("--accumulation", settings.accumulation, "fp32");
   add("--memory", settings.memory, "1x");
   if (!settings.devices.empty()) add("--device", settings.devices.front(), "");  // one case goes on one
@@ -187,8 +219,11 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
                      "Convert weights to fp32, fp16 or bf16; default: the type of each weight");
   add_shown(command, "--layout", settings.layout, "Layout of X and Y: token_major X[N][K], or feature_major X[K][N]")
       ->check(CLI::IsMember({"token_major", "feature_major"}));
-  add_shown(command, "--epilogue", settings.epilogue,
-            "Operations fused behind the product: bias, relu, gelu, silu, beta, residual, joined by ','; or none");
+  add_shown(command, "--epilogue", settings.epilogues,
+            "Operations fused behind the product: bias, relu, gelu, silu, beta, residual, joined by ','; or none. "
+            "PATTERN=bias is for weights and groups whose names match this shell pattern (repeatable; the last match "
+            "wins)")
+      ->allow_extra_args(false);
   add_shown(command, "--accumulation", settings.accumulation,
             "Sums of fp16 kernels: fp32; or fp16_chains, which may add four products in fp16: up to 15 % faster, twice "
             "the error, infinite above 65504")
@@ -275,6 +310,17 @@ std::string shell_word(const std::string& text) {
   return quoted + "'";
 }
 
+Result<WeightEpilogue> parse_weight_epilogue(const std::string& text) {
+  const std::size_t end = text.rfind('=');
+  WeightEpilogue parsed;
+  if (end != std::string::npos) parsed.pattern = text.substr(0, end);
+  auto epilogue = Epilogue::parse(std::string_view(text).substr(end == std::string::npos ? 0 : end + 1));
+  if (!epilogue.ok()) return epilogue.status().annotate("--epilogue " + text);
+  if (end == 0) return invalid_argument(fmt::format("--epilogue {}: there is no pattern in front of the =", text));
+  parsed.epilogue = *epilogue;
+  return parsed;
+}
+
 Status take_memory(const std::string& text, TuneOptions& tuning) {
   constexpr double kMost = 1e15;
   constexpr double kMostTimesDense = 16;
@@ -350,7 +396,8 @@ Result<TuneOutcome> run_tuning(const TuneSettings& settings, bool quiet) {
   const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   SPARSMITH_ASSIGN_OR_RETURN(const SelectionOptions selection, selection_of(settings, options));
   SPARSMITH_ASSIGN_OR_RETURN(const ModelAnalysis analysis, analyze_model(model, selection, threads));
-  const auto weights = inputs_of(model, analysis, options.transpose);
+  auto weights = inputs_of(model, analysis, options.transpose);
+  SPARSMITH_RETURN_IF_ERROR(set_epilogues(settings.epilogues, analysis.skipped, weights));
   SPARSMITH_ASSIGN_OR_RETURN(
       TuneOutcome outcome, with_tuner(settings, quiet, [&](const TuneOptions& tuning, const TuneResources& resources) {
         auto report = tune(weights, tuning, resources);

@@ -19,7 +19,7 @@ struct TuneSettings {
   std::string dtype;
   std::string layout = "token_major";
   std::string accumulation = "fp32";
-  std::string epilogue = "none";
+  std::vector<std::string> epilogues = {"none"};  // texts for parse_weight_epilogue()
   std::string memory = "1x";
   std::string strategy = "race";
   int candidates = 0;
@@ -45,6 +45,15 @@ inline const std::vector<std::string> kLibraries = {kDenseLibrary, "cusparse"};
 // "90", "90s", "10m", "1.5h" in seconds. Error: kInvalidArgument.
 Result<double> parse_duration(const std::string& text);
 
+// An epilogue of the weights and groups whose names match a shell pattern; of all others where the pattern is empty.
+struct WeightEpilogue {
+  std::string pattern;
+  Epilogue epilogue;
+};
+// "EPILOGUE", or "PATTERN=EPILOGUE". The last '=' separates the two: a name may hold ':' and '=', an epilogue holds
+// none. Error: kInvalidArgument.
+Result<WeightEpilogue> parse_weight_epilogue(const std::string& text);
+
 // Parses --memory: "1.5x" of each weight, "3GB" for the model. Error: kInvalidArgument.
 Status take_memory(const std::string& text, TuneOptions& tuning);
 
@@ -53,7 +62,7 @@ struct TuneOutcome {
   std::string cache_path;  // empty: no cache
   std::string compiler_version;
   std::string timing_policy;
-  // `sparsmith bench` with these settings, without --operator, --tokens and --include.
+  // `sparsmith bench` with these settings, without --operator, --epilogue, --tokens and --include.
   std::string command;
   std::string device_note;  // the assumed device: "no usable GPU (...): predicted ..."
 };

@@ -1,7 +1,6 @@
 #include "tools/perf/perf_suite.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -56,8 +55,8 @@ std::vector<std::string> wanted_weights(const SuiteEntry& entry, const std::set<
   std::set<std::string> patterns;
   for (const std::string& name : cases) {
     const std::string weight = name.substr(0, name.rfind(" N="));
-    const auto matches = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), weight.c_str(), 0) == 0; };
-    if (entry.include.empty() || std::ranges::any_of(entry.include, matches)) patterns.insert(pattern_of(weight));
+    const auto includes = [&](const std::string& pattern) { return matches(pattern, weight); };
+    if (entry.include.empty() || std::ranges::any_of(entry.include, includes)) patterns.insert(pattern_of(weight));
   }
   return patterns.empty() ? entry.include : std::vector<std::string>(patterns.begin(), patterns.end());
 }
@@ -79,7 +78,7 @@ TuneSettings settings_of(const Suite& suite, const SuiteEntry& entry, const Suit
   TuneSettings settings;
   settings.layout = entry.layout;
   settings.accumulation = entry.accumulation;
-  settings.epilogue = entry.epilogue;
+  settings.epilogues = {entry.epilogue};
   settings.budget = suite.budget;
   settings.cache = run.cache;
   if (!entry.file.empty()) settings.selection.include = wanted_weights(entry, run.cases);

@@ -72,7 +72,7 @@ TEST_F(SuiteTest, WhatTheSuiteSaysReachesTheTuner) {
   EXPECT_TRUE(file.tuning.compare);
   EXPECT_FALSE(file.cache.empty());
   EXPECT_EQ(file.cache, asked_[5].cache);  // what the first round chose, the others measure
-  EXPECT_EQ(asked_[2].epilogue, "bias");
+  EXPECT_THAT(asked_[2].epilogues, ElementsAre("bias"));
   EXPECT_EQ(asked_[2].accumulation, "fp16_chains");
   EXPECT_EQ(file.accumulation, "fp32");
 }

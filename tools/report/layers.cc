@@ -11,11 +11,22 @@
 namespace sparsmith::tools {
 namespace {
 
-// " (sddmm)" for weights with several operators.
+// " (sddmm)" for weights with several operators; " (bias)" where operators of a kind differ in it.
 std::string operator_note(const std::set<std::string>& operators, const std::string& name) {
   if (operators.size() == 1) return "";
   const Result<OperatorSpec> spec = OperatorSpec::parse(name);
-  return fmt::format(" ({})", spec.ok() ? operator_kind_name(spec->kind) : name);
+  if (!spec.ok()) return fmt::format(" ({})", name);
+  std::set<OperatorKind> kinds;
+  std::set<std::string> epilogues;  // of this kind
+  for (const std::string& each : operators) {
+    const Result<OperatorSpec> other = OperatorSpec::parse(each);
+    if (!other.ok()) continue;
+    kinds.insert(other->kind);
+    if (other->kind == spec->kind) epilogues.insert(other->epilogue.name());
+  }
+  if (epilogues.size() == 1) return fmt::format(" ({})", operator_kind_name(spec->kind));
+  return kinds.size() == 1 ? fmt::format(" ({})", spec->epilogue.name())
+                           : fmt::format(" ({}, {})", operator_kind_name(spec->kind), spec->epilogue.name());
 }
 
 Layers one_layer(const Layers& all, const ResultCase* one) {
@@ -90,11 +101,12 @@ std::string Layers::kernels() const {
 }
 
 std::vector<Layers> folded_layers(const std::vector<ResultCase>& cases) {
-  std::map<std::string, std::set<std::string>> operators;  // by weight
-  for (const ResultCase& one : cases) operators[one.weight].insert(one.operator_name);
+  std::map<std::string, std::set<std::string>> operators;  // by name
+  for (const ResultCase& one : cases) operators[starred(one.weight)].insert(one.operator_name);
   std::vector<Layers> all;
   for (const ResultCase& one : cases) {
-    const std::string name = starred(one.weight) + operator_note(operators[one.weight], one.operator_name);
+    std::string name = starred(one.weight);
+    name += operator_note(operators[name], one.operator_name);
     const auto same = [&](const Layers& each) {
       const ResultCase& first = each.first();
       return each.name == name && first.operator_name == one.operator_name && first.rows == one.rows &&

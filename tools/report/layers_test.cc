@@ -99,6 +99,27 @@ TEST(LayersTest, OperatorsOfAWeightAreApart) {
   EXPECT_EQ(all[1].name, "w (sddmm)");
 }
 
+TEST(LayersTest, LayersWithDifferentEpiloguesAreApart) {
+  std::vector<ResultCase> cases;
+  for (const char* name : {"layers.0.up", "layers.1.up", "layers.2.up", "layers.2.up"}) {
+    cases.push_back(case_of(name, 8, 2, 8));
+    cases.back().operator_name = "spmm_fp16_token_major_none";
+  }
+  cases[2].operator_name = "spmm_fp16_token_major_bias+relu";
+  std::vector<std::string> names;
+  const auto folded_names = [&] {
+    names.clear();
+    for (const Layers& each : folded_layers({cases.begin(), cases.end()})) names.push_back(each.name);
+    return names;
+  };
+  cases.pop_back();
+  EXPECT_EQ(folded_names(), (std::vector<std::string>{"layers.*.up (none)", "layers.2.up (bias+relu)"}));
+  cases.push_back(case_of("layers.2.up", 8, 2, 8));
+  cases.back().operator_name = "sddmm_fp16_token_major_none";
+  EXPECT_EQ(folded_names(), (std::vector<std::string>{"layers.*.up (spmm, none)", "layers.2.up (spmm, bias+relu)",
+                                                      "layers.2.up (sddmm)"}));
+}
+
 LayerAnalysis analysis_of(const std::vector<std::pair<std::string, double>>& zeros) {
   LayerAnalysis analysis{.source = "m"};
   for (const auto& [name, sparsity] : zeros) {
