@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -165,47 +166,90 @@ Result<ModelFile> ModelFile::open(const std::string& path, const ModelFileOption
 }
 
 Status ModelFile::open_safetensors(const std::shared_ptr<const MappedFile>& file) {
-  SPARSMITH_ASSIGN_OR_RETURN(const SafetensorsHeader header, parse_safetensors_header(file->bytes()));
-  const auto skipped = std::ranges::count_if(header.tensors, [](const auto& entry) { return !!reason_to_skip(entry); });
+  std::vector<SafetensorsHeader> headers(1);
+  SPARSMITH_ASSIGN_OR_RETURN(headers[0], parse_safetensors_header(file->bytes()));
+  const std::vector<SafetensorsEntry>& entries = headers[0].tensors;
+  const auto skipped = std::ranges::count_if(entries, [](const auto& entry) { return !!reason_to_skip(entry); });
   skipped_.reserve(skipped);
-  tensors_.reserve(header.tensors.size() - skipped);
-  sources_.reserve(header.tensors.size() - skipped);
-  for (const SafetensorsEntry& entry : header.tensors) add_tensor(file, entry, reason_to_skip(entry));
+  tensors_.reserve(entries.size() - skipped);
+  sources_.reserve(entries.size() - skipped);
+  return add_tensors({file}, headers);
+}
+
+Status ModelFile::add_tensors(const Files& files, const std::vector<SafetensorsHeader>& headers) {
+  const std::map<std::string_view, BitmaskTensors> compressed = find_bitmask_tensors(headers);
+  std::set<std::string_view> added;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    for (const SafetensorsEntry& entry : headers[i].tensors) {
+      const auto part = bitmask_part(entry.name);
+      const auto found = part ? compressed.find(part->first) : compressed.end();
+      if (found == compressed.end()) {
+        add_tensor(entry, reason_to_skip(entry), {.file = files[i], .offset = entry.begin});
+      } else if (added.insert(found->first).second) {
+        SPARSMITH_RETURN_IF_ERROR(add_bitmask(files, found->first, found->second));
+      }
+    }
+  }
   return {};
 }
 
-void ModelFile::add_tensor(const std::shared_ptr<const MappedFile>& file, const SafetensorsEntry& entry,
-                           const std::optional<std::string>& reason_to_skip) {
+Status ModelFile::add_bitmask(const Files& files, std::string_view module, const BitmaskTensors& tensors) {
+  const BitmaskTensors::Place* first = nullptr;
+  for (const BitmaskTensors::Place& place : tensors.parts) {
+    if (place.entry == nullptr) continue;
+    if (first == nullptr) first = &place;
+    if (place.file == first->file) continue;
+    const auto shard = [&files](std::size_t file) { return fs::path(files[file]->path()).filename().string(); };
+    return invalid_input(
+        fmt::format("tensor '{}' is in {}, and '{}' is in {}; the parts of a compressed weight stand in one shard",
+                    place.entry->name, shard(place.file), first->entry->name, shard(first->file)));
+  }
+  const std::shared_ptr<const MappedFile>& file = files[first->file];
+  SPARSMITH_ASSIGN_OR_RETURN(const BitmaskMatrix matrix, bitmask_matrix(module, tensors, file->bytes()));
+  // As the dense tensor would be.
+  const SafetensorsEntry entry{.name = fmt::format("{}.weight", module),
+                               .dtype = tensors.find(BitmaskPart::kCompressed)->dtype,
+                               .shape = {matrix.rows, matrix.cols},
+                               .begin = 0,
+                               .end = static_cast<std::uint64_t>(matrix.rows * matrix.cols)};
+  add_tensor(entry, reason_to_skip(entry), {.file = file, .bitmask = std::make_shared<const BitmaskMatrix>(matrix)});
+  return {};
+}
+
+void ModelFile::add_tensor(const SafetensorsEntry& entry, const std::optional<std::string>& reason_to_skip,
+                           Source source) {
   if (reason_to_skip) {
     const std::string description = fmt::format("{} [{}]", entry.dtype, fmt::join(entry.shape, ", "));
     skipped_.push_back({entry.name, description, *reason_to_skip});
     return;
   }
   tensors_.push_back(info_of(entry));
-  sources_.push_back({.file = file, .offset = entry.begin});
+  sources_.push_back(std::move(source));
 }
 
 Status ModelFile::open_safetensors_index(const MappedFile& index) {
   format_ = "safetensors";
   SPARSMITH_ASSIGN_OR_RETURN(ShardIndex shards, parse_shard_index(index.text()));
+  Files files;
+  std::vector<SafetensorsHeader> headers;
   for (auto& [shard, names] : shards) {
     Result<MappedFile> mapped = MappedFile::open(shard_path(path_, shard));
     if (!mapped.ok()) return mapped.status().annotate("a shard is missing");
-    const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
-    Result<SafetensorsHeader> header = parse_safetensors_header(file->bytes());
+    files.push_back(std::make_shared<const MappedFile>(std::move(*mapped)));
+    Result<SafetensorsHeader> header = parse_safetensors_header(files.back()->bytes());
     if (!header.ok()) return header.status().annotate(fmt::format("shard {}", shard));
-    for (const SafetensorsEntry& entry : header->tensors) {
-      const bool is_listed = names.erase(entry.name) > 0;
-      add_tensor(
-          file, entry,
-          is_listed ? reason_to_skip(entry) : fmt::format("shard {} holds it, but the index does not say so", shard));
-    }
+    std::erase_if(header->tensors, [&](const SafetensorsEntry& entry) {
+      if (names.erase(entry.name) > 0) return false;
+      add_tensor(entry, fmt::format("shard {} holds it, but the index does not say so", shard), {});
+      return true;
+    });
     if (!names.empty()) {
       return invalid_input(
           fmt::format("tensor '{}': the index places it in shard {}, which lacks it", *names.begin(), shard));
     }
+    headers.push_back(std::move(*header));
   }
-  return {};
+  return add_tensors(files, headers);
 }
 
 Status ModelFile::open_npy(std::shared_ptr<const MappedFile> file) {
@@ -240,9 +284,16 @@ DenseMatrix ModelFile::dense(std::size_t index) const {
 Result<CsrMatrix> ModelFile::read(std::size_t index) const {
   const Source& source = sources_.at(index);
   if (source.matrix != nullptr) return *source.matrix;
-  const DenseMatrix matrix = dense(index);
-  Result<CsrMatrix> result = csr_from_dense(matrix, max_memory_);
-  source.file->release(source.offset, static_cast<std::size_t>(matrix.rows) * matrix.row_bytes());
+  Result<CsrMatrix> result = source.bitmask != nullptr ? csr_from_bitmask(*source.bitmask, max_memory_)
+                                                       : csr_from_dense(dense(index), max_memory_);
+  std::array<std::span<const std::byte>, 3> parts;
+  if (source.bitmask != nullptr) {
+    parts = {source.bitmask->bitmask, source.bitmask->compressed, source.bitmask->row_offsets};
+  } else {
+    parts[0] = std::span(dense(index).data, static_cast<std::size_t>(dense(index).rows) * dense(index).row_bytes());
+  }
+  for (const std::span<const std::byte> part : parts)
+    if (!part.empty()) source.file->release(part.data() - source.file->bytes().data(), part.size());
   if (!result.ok()) return result.status().annotate(fmt::format("{}: tensor '{}'", path_, tensors_[index].name));
   return result;
 }
@@ -250,6 +301,10 @@ Result<CsrMatrix> ModelFile::read(std::size_t index) const {
 Result<SparsityStatistics> ModelFile::statistics(std::size_t index, int threads) const {
   const Source& source = sources_.at(index);
   if (source.matrix != nullptr) return compute_statistics(*source.matrix);
+  if (source.bitmask != nullptr) {
+    SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, read(index));
+    return compute_statistics(matrix);
+  }
   const auto release = [&source](std::size_t offset, std::size_t size) {
     source.file->release(source.offset + offset, size);
   };

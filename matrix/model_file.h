@@ -2,9 +2,9 @@
 //
 // Formats, by extension or else by content: safetensors (.safetensors, and .json for the index of its shards), .smtx,
 // Matrix Market (.mtx), scipy's sparse .npz, and dense .npy. A folder, as Hugging Face models have, stands for its
-// model.safetensors.index.json, its model.safetensors, or else its only .safetensors file. Safetensors and .npy are
-// mapped and read tensor by tensor, so a checkpoint may exceed the memory; the other formats hold one matrix, which
-// open() reads.
+// model.safetensors.index.json, its model.safetensors, or else its only .safetensors file. Weights of safetensors are
+// dense, or stand as compressed-tensors writes them (bitmask_matrix.h). Safetensors and .npy are mapped and read tensor
+// by tensor, so a checkpoint may exceed the memory; the other formats hold one matrix, which open() reads.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,12 @@
 #include <vector>
 
 #include "base/file.h"
+#include "matrix/bitmask_matrix.h"
 #include "matrix/csr_matrix.h"
 #include "matrix/dense_matrix.h"
 #include "matrix/sparsity_statistics.h"
 
 namespace sparsmith {
-
-struct SafetensorsEntry;
 
 struct TensorInfo {
   std::string name;                 // for a file with one matrix: the file's name without directory and extension
@@ -72,20 +71,25 @@ class ModelFile {
   Result<SparsityStatistics> statistics(std::size_t index, int threads = 2) const;
 
  private:
-  // A matrix from open(), or the place of dense elements in a file.
+  // A matrix from open(), or the place of dense elements or of compressed ones in a file.
   struct Source {
     std::shared_ptr<const CsrMatrix> matrix{};
     std::shared_ptr<const MappedFile> file{};
     std::size_t offset = 0;
+    std::shared_ptr<const BitmaskMatrix> bitmask{};
   };
+  using Files = std::vector<std::shared_ptr<const MappedFile>>;
 
   Status open_safetensors(const std::shared_ptr<const MappedFile>& file);
   Status open_safetensors_index(const MappedFile& index);
   Status open_npy(std::shared_ptr<const MappedFile> file);
   Status add_matrix(Result<CsrMatrix> matrix);
+  // Adds the tensors of safetensors files. `headers`: one for each file.
+  Status add_tensors(const Files& files, const std::vector<SafetensorsHeader>& headers);
+  // Adds a weight of several tensors.
+  Status add_bitmask(const Files& files, std::string_view module, const BitmaskTensors& tensors);
   // Adds a weight, or a skipped tensor when there is a reason to skip it.
-  void add_tensor(const std::shared_ptr<const MappedFile>& file, const SafetensorsEntry& entry,
-                  const std::optional<std::string>& reason_to_skip);
+  void add_tensor(const SafetensorsEntry& entry, const std::optional<std::string>& reason_to_skip, Source source);
   DenseMatrix dense(std::size_t index) const;
 
   std::string path_;

@@ -223,15 +223,16 @@ TEST_F(ReaderMemoryTest, SafetensorsHeaders) {
   std::string texts = "{\"__metadata__\":{";
   for (int i = 0; i < 2'000'000; ++i) texts += "\"" + std::to_string(i) + "\":\"\",";
   expect_model(write("metadata.safetensors", safetensors(texts + "\"\":\"\"}}")), true);
-  const auto tensors = [](int count) {
+  const auto tensors = [](int count, const std::string& part = "") {
     std::string header = "{";
     for (int i = 0; i < count; ++i) {
-      header +=
-          (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":{\"dtype\":\"F4\",\"shape\":[0],\"data_offsets\":[0,0]}";
+      header += (i == 0 ? "\"" : ",\"") + std::to_string(i) + part +
+                "\":{\"dtype\":\"F4\",\"shape\":[0],\"data_offsets\":[0,0]}";
     }
     return safetensors(header + "}");
   };
   expect_model(write("tensors.safetensors", tensors(1 << 18)), false);
+  expect_model(write("parts.safetensors", tensors(1 << 18, ".shape")), false);
   expect_model(write("more.safetensors", tensors((1 << 18) + 1)), true);
   std::string keys = "{\"a\":{\"0\":0";
   for (int i = 0; i < 1'000'000; ++i) keys += ",\"" + std::to_string(i + 1) + "\":0";

@@ -81,9 +81,10 @@ void add_analyze_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<Options>();
   CLI::App* const command = app.add_subcommand("analyze", "Show the sparsity of each weight of a model");
   command
-      ->add_option(
-          "file", options->file,
-          "The model: a Hugging Face folder, .safetensors, the .json index of shards, .smtx, .mtx, .npz or .npy")
+      ->add_option("file", options->file,
+                   "The model: a Hugging Face folder, .safetensors (dense, or of compressed-tensors), the .json index "
+                   "of shards, .smtx, "
+                   ".mtx, .npz or .npy")
       ->required();
   command->add_flag("--full", options->full, "List every skipped tensor");
   command->add_flag("--json", options->json, "Print JSON");

@@ -3,6 +3,7 @@
 #
 # usage: analyze_synth_test.sh FOLDER_OF_PROGRAMS
 set -euo pipefail
+testdata=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../matrix/testdata")
 # shellcheck source=tests/support/expect.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../tests/support/expect.sh"
 fail() { echo "FAILED: $*"; exit 1; }
@@ -37,6 +38,16 @@ for pattern in uniform lognormal:1.0 power:2 block:16 2:4; do
   cmp p.safetensors.json p.smtx.json || fail "$pattern: the pattern alone is another one"
 done
 grep -q '"n24_ok_frac":1.0' p.smtx.json || fail "2:4 is not: $(cat p.smtx.json)"
+
+# A compressed weight has the name and the figures of the dense one.
+for format in bitmask 24_bitmask; do
+  for name in l.0.fc1 reference; do
+    "$sparsmith" analyze "$testdata/sparse_$format.safetensors" --include $name.weight --json >$name.json
+    grep -q "\"name\":\"$name.weight\"" $name.json || fail "$format: no $name.weight"
+  done
+  cmp <(sed s/l.0.fc1/reference/ l.0.fc1.json | sed 's/"skipped".*//') <(sed 's/"skipped".*//' reference.json) ||
+    fail "$format: other figures"
+done
 
 # What is left out is said, with the reason.
 expect 0 "skipped down.weight (F32 \[128, 96\]): no --include pattern matches it" \

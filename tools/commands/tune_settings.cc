@@ -199,9 +199,10 @@ std::string bench_command(const TuneSettings& settings) {
 void add_tune_options(CLI::App& command, TuneSettings& settings) {
   TuneOptions& tuning = settings.tuning;
   command
-      .add_option(
-          "file", settings.file,
-          "The model: a Hugging Face folder, .safetensors, the .json index of shards, .smtx, .mtx, .npz or .npy")
+      .add_option("file", settings.file,
+                  "The model: a Hugging Face folder, .safetensors (dense, or of compressed-tensors), the .json index "
+                  "of shards, .smtx, "
+                  ".mtx, .npz or .npy")
       ->required();
   add_shown(command, "--tokens", tuning.tokens, "Tokens per call (N) to tune for, ascending, such as 1,8,64")
       ->delimiter(',')
