@@ -2,22 +2,24 @@
 """Times the decoding of whole models, dense and with the layers of sparsmith.optimize(), side by side.
 
 A Llama decoder of the given shapes with random weights, pruned by magnitude. A step decodes one token for each sequence
-of a batch behind `context` tokens, with a static cache, under torch.compile and in a CUDA graph (or in a graph alone):
-the way that is faster for the dense model is shown for both. Prints one JSON object a line.
+of a batch behind a context, with a static cache, under torch.compile and in a CUDA graph (or in a graph alone): the way
+that is faster for the dense model is shown for both, and their rounds alternate. lm_head is not in a step. Prints one
+JSON object a line.
 
-    bench/torch_decode.py --model llama-8b --layers 32 --sparsity 0.8 0.99 --batch 1 8 32 --context 512
+    bench/torch_decode.py --model llama-8b --sparsity 0.8 0.99 --cases 1:512 8:512 32:512 1:4096
 """
 
 import argparse
 import inspect
 import json
 import statistics
-import sys
 import time
+from unittest import mock
 
 import torch
 import transformers
 from transformers.cache_utils import StaticLayer
+from transformers.models.llama import modeling_llama
 
 import sparsmith
 
@@ -69,34 +71,33 @@ class FixedPosition(StaticLayer):
 
 
 class Decoder:
-    """A step of decoding, captured in a CUDA graph."""
+    """A step of decoding, captured in a CUDA graph. The cache holds just the context and the new token, so no mask is
+    needed, and attention takes its path for grouped queries."""
 
     def __init__(self, model, batch, context, compiled):
         self.model = model
         device = next(model.parameters()).device
-        self.ids = torch.zeros(batch, 1, dtype=torch.long, device=device)
-        self.position = torch.tensor([context], device=device)
-        self.position_ids = torch.full((batch, 1), context, device=device)
         config = model.config
-        self.cache = transformers.StaticCache(config=config, max_cache_len=context + 64)
+        self.position = torch.tensor([context], device=device)
+        cache = transformers.StaticCache(config=config, max_cache_len=context + 1)
         head = config.hidden_size // config.num_attention_heads
-        self.cache.early_initialization(batch, config.num_key_value_heads, head, torch.float16, device)
-        for layer in self.cache.layers:
-            layer.keys.normal_(std=0.02)
-            layer.values.normal_(std=0.02)
+        cache.early_initialization(batch, config.num_key_value_heads, head, torch.float16, device)
+        generator = torch.Generator(device).manual_seed(1)
+        for layer in cache.layers:
+            layer.keys.normal_(std=0.02, generator=generator)
+            layer.values.normal_(std=0.02, generator=generator)
             layer.position = self.position
             layer.__class__ = FixedPosition
         name = "cache" if "cache" in inspect.signature(model.model.forward).parameters else "past_key_values"
-        self.inputs = {"input_ids": self.ids, "position_ids": self.position_ids, name: self.cache, "use_cache": True}
-        self.mask = torch.zeros(batch, 1, 1, context + 64, dtype=torch.float16, device=device)
-        self.mask[..., context + 1:] = float("-inf")
+        self.inputs = {"input_ids": torch.arange(batch, device=device)[:, None] % config.vocab_size,
+                       "position_ids": torch.full((batch, 1), context, device=device), name: cache, "use_cache": True}
         self.run = torch.compile(self.step, fullgraph=True, dynamic=False) if compiled else self.step
-        self.graph = None
 
     def step(self):
-        return self.model.model(attention_mask=self.mask, **self.inputs).last_hidden_state
+        return self.model.model(**self.inputs).last_hidden_state
 
     @torch.no_grad()
+    @mock.patch.object(modeling_llama, "create_causal_mask", lambda **_: None)  # it would be true everywhere
     def capture(self):
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -107,23 +108,21 @@ class Decoder:
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             self.output = self.run()
+        self.replay(3)
         return self
 
-    def times(self, rounds=5, steps=20):
-        """The median of the rounds, in ms a step. Weights are larger than the caches, so they are cold."""
-        taken = []
-        for _ in range(rounds):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            for _ in range(steps):
-                self.graph.replay()
-            end.record()
-            end.synchronize()
-            taken.append(begin.elapsed_time(end) / steps)
-        return statistics.median(taken)
+    def replay(self, steps=10):
+        """Milliseconds a step. The weights of a model are larger than the caches, so they are cold."""
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(steps):
+            self.graph.replay()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / steps
 
     def kernels(self, steps=5):
-        """Microseconds a step by kernel."""
+        """Microseconds a step, and launches, by kernel."""
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
             for _ in range(steps):
                 self.graph.replay()
@@ -132,18 +131,55 @@ class Decoder:
         return sorted(rows, key=lambda row: -row[1])
 
 
-def measure(model, batch, context, ways, profile):
-    found = {}
+def decoders(model, case, ways):
+    made = {}
     for way in ways:
         torch._dynamo.reset()
-        begin = time.time()
-        decoder = Decoder(model, batch, context, way == "compile").capture()
-        found[way] = {"ms": decoder.times(), "prepare_s": time.time() - begin, "output": decoder.output.clone()}
-        if profile:
-            found[way]["kernels"] = decoder.kernels()
-        del decoder
-        torch.cuda.empty_cache()
-    return found
+        made[way] = Decoder(model, *case, way == "compile").capture()
+    return made
+
+
+def side_by_side(dense, sparse, rounds=7):
+    """Medians of alternating rounds, by way: (dense, sparse), ms a step."""
+    taken = {way: ([], []) for way in dense}
+    for _ in range(rounds):
+        for way in dense:
+            for times, decoder in zip(taken[way], (dense[way], sparse[way]), strict=True):
+                times.append(decoder.replay())
+    return {way: tuple(statistics.median(times) for times in both) for way, both in taken.items()}
+
+
+@torch.no_grad()
+def greedy(model, tokens=64):
+    """Greedy tokens behind a prompt, and the logits of all of them."""
+    ids = torch.arange(1, 9, device="cuda")[None]
+    output = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=tokens, do_sample=False,
+                            pad_token_id=0, eos_token_id=None)
+    return output[0, 8:]
+
+
+@torch.no_grad()
+def logits_of(model, ids):
+    return model(ids[None]).logits[0].float()
+
+
+@torch.no_grad()
+def prefill_ms(model, tokens):
+    ids = torch.zeros(1, tokens, dtype=torch.long, device="cuda")
+    times = []
+    for _ in range(5):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        model.model(ids, use_cache=False)
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    return statistics.median(times)
+
+
+def report(**values):
+    print(json.dumps({name: round(value, 4) if isinstance(value, float) else value for name, value in values.items()}),
+          flush=True)
 
 
 def main():
@@ -151,50 +187,57 @@ def main():
     parser.add_argument("--model", choices=SHAPES, default="llama-8b")
     parser.add_argument("--layers", type=int, default=0, help="decoder layers; 0: those of the model")
     parser.add_argument("--sparsity", type=float, nargs="+", default=[0.8])
-    parser.add_argument("--batch", type=int, nargs="+", default=[1, 8])
-    parser.add_argument("--context", type=int, nargs="+", default=[512])
-    parser.add_argument("--ways", nargs="+", default=["compile", "graph"], choices=["compile", "graph"])
+    parser.add_argument("--cases", nargs="+", default=["1:512", "8:512"], help="batch:context")
+    parser.add_argument("--ways", nargs="+", default=["compile"], choices=["compile", "graph"])
+    parser.add_argument("--prefill", type=int, default=0, help="also time a prompt of so many tokens")
     parser.add_argument("--profile", action="store_true", help="also print the kernels of a step")
     parser.add_argument("--tune", nargs="*", default=[], help="further arguments of `sparsmith tune`")
     options = parser.parse_args()
-    device = "cuda"
-    print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__,
-                      "transformers": transformers.__version__, "sparsmith": sparsmith.__version__,
-                      "model": options.model, "layers": options.layers}), flush=True)
-    cases = [(batch, context) for batch in options.batch for context in options.context]
+    cases = [tuple(int(number) for number in case.split(":")) for case in options.cases]
+    report(device=torch.cuda.get_device_name(), torch=torch.__version__, transformers=transformers.__version__,
+           sparsmith=sparsmith.__version__, model=options.model, layers=options.layers)
+    dense_model = make_model(options.model, options.layers, "cuda")
+    linear_bytes = sum(module.weight.nbytes for module in linear_layers(dense_model))
+    dense_bytes = torch.cuda.memory_allocated()
+    dense = {case: decoders(dense_model, case, options.ways) for case in cases}
+    report(dense_model_bytes=dense_bytes, linear_bytes=linear_bytes)
     for sparsity in options.sparsity:
-        model = make_model(options.model, options.layers, device)
+        before = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
+        model = make_model(options.model, options.layers, "cuda")
         prune(model, sparsity)
-        linear_bytes = sum(module.weight.nbytes for module in linear_layers(model))
-        dense = {case: measure(model, *case, options.ways, options.profile) for case in cases}
-        before = torch.cuda.memory_allocated()
+        tokens = greedy(model)
+        logits = logits_of(model, tokens)
         begin = time.time()
-        report = sparsmith.optimize(model, tokens=options.batch, exclude="lm_head", progress=False,
-                                    arguments=options.tune)
+        patched = sparsmith.optimize(model, tokens=sorted({case[0] for case in cases}), exclude="lm_head",
+                                     progress=False, arguments=options.tune)
         optimize_s = time.time() - begin
-        print(json.dumps({"sparsity": sparsity, "optimize_s": round(optimize_s, 1), "patched": len(report.patched),
-                          "linear_bytes": linear_bytes, "tuned_bytes": report.bytes,
-                          "gpu_bytes": [before, torch.cuda.memory_allocated()],
-                          "choices": [str(layer) for layer in report.layers[:4]]}), flush=True)
+        torch.cuda.empty_cache()
+        after = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
+        sparse_tokens, sparse_logits = greedy(model), logits_of(model, tokens)
+        same = (sparse_tokens == tokens).long().cumprod(0).sum().item()
+        report(sparsity=sparsity, optimize_s=optimize_s, patched=len(patched.patched),
+               linear_bytes=sum(layer.bytes for layer in patched.layers if layer.name != "lm_head"),
+               allocated_bytes=after[0] - before[0], process_bytes=before[1] - after[1], equal_greedy_tokens=same,
+               logits_difference=(sparse_logits - logits).abs().max().item(), logits_largest=logits.abs().max().item(),
+               equal_argmax=(sparse_logits.argmax(-1) == logits.argmax(-1)).float().mean().item(),
+               choices=[str(layer) for layer in patched.layers[:4]])
+        if options.prefill:
+            report(sparsity=sparsity, prefill=options.prefill, dense_ms=prefill_ms(dense_model, options.prefill),
+                   sparse_ms=prefill_ms(model, options.prefill))
         for case in cases:
-            sparse = measure(model, *case, options.ways, options.profile)
-            best = min(options.ways, key=lambda way: dense[case][way]["ms"])
-            difference = (sparse[best]["output"] - dense[case][best]["output"]).abs().max().item()
-            scale = dense[case][best]["output"].abs().max().item()
-            print(json.dumps({"sparsity": sparsity, "batch": case[0], "context": case[1], "way": best,
-                              "dense_ms": dense[case][best]["ms"], "sparse_ms": sparse[best]["ms"],
-                              "gain": dense[case][best]["ms"] / sparse[best]["ms"],
-                              "all_ms": {way: [dense[case][way]["ms"], sparse[way]["ms"]] for way in options.ways},
-                              "prepare_s": {way: [dense[case][way]["prepare_s"], sparse[way]["prepare_s"]]
-                                            for way in options.ways},
-                              "largest_difference": difference, "largest_output": scale}), flush=True)
+            sparse = decoders(model, case, options.ways)
+            times = side_by_side(dense[case], sparse)
+            best = min(times, key=lambda way: times[way][0])
+            report(sparsity=sparsity, batch=case[0], context=case[1], way=best, dense_ms=times[best][0],
+                   sparse_ms=times[best][1], gain=times[best][0] / times[best][1],
+                   tokens_per_s=case[0] / times[best][1] * 1e3, all_ms=times)
             if options.profile:
-                for name, found in (("dense", dense[case]), ("sparse", sparse)):
+                for name, decoder in (("dense", dense[case][best]), ("sparse", sparse[best])):
                     print(f"  {name}, {best}:")
-                    for key, us, count in found[best]["kernels"][:24]:
-                        print(f"    {us:9.1f} us  {count:6.1f} x  {key[:110]}")
-                    sys.stdout.flush()
-        del model
+                    for key, us, count in decoder.kernels()[:24]:
+                        print(f"    {us:9.1f} us  {count:6.1f} x  {key[:110]}", flush=True)
+            del sparse
+        del model, patched
         torch.cuda.empty_cache()
 
 

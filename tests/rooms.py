@@ -25,7 +25,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # In the order in which they may include each other.
 ROOMS = ["include", "base", "matrix", "formats", "runtime", "emulator", "snippets", "generator", "snippetc", "cache",
-         "tuner", "search", "history", "tools"]
+         "tuner", "search", "history", "tools", "python"]
 SUFFIXES = {".h", ".cc", ".cuh", ".cu", ".c", ".S", ".py", ".sh", ".js", ".css"}
 FLOORED = ["generator", "tuner", "search", "tools"]
 MOST_FILES = 40  # of a folder of these rooms, tests counted
@@ -35,7 +35,7 @@ RETIRED = re.compile(r"(contender|decision|(?<!free)(?<!under)(?<!out)standings?
                      r"|(space|config)_?entry\b)", re.IGNORECASE)
 GENERATED = {"generator/catalogue_data.inc"}
 # Files for tests alone that stand, or stood in earlier commits, beside product code.
-SUPPORT = re.compile(r"(^|/)testdata/|_test(_\w+)?\.|_fixture\.|(^|/)(drawn|fake|scripted|planted|synthetic)_|(_benchmark|_under_test)\."
+SUPPORT = re.compile(r"(^|/)testdata/|^python/tests/|_test(_\w+)?\.|_fixture\.|(^|/)(drawn|fake|scripted|planted|synthetic)_|(_benchmark|_under_test)\."
                      r"|/kernel_bench\.|/sample_weight\.|/tuned_sample\.|/host_allocations\.|/measured_turns\."
                      r"|/postgres_server\.|^tools/expect\.sh")
 

@@ -249,15 +249,25 @@ def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: st
     """
     layers = {name: module for name, module in linear_layers(model).items()
               if _selected(name, module, include, exclude, filter_fn)}
-    groups = [f"{name}:{','.join(member + '.weight' for member in members)}"
-              for name, members in shared_inputs(model, layers).items()]
+    shared = shared_inputs(model, layers)
+    groups = [f"{name}:{','.join(member + '.weight' for member in members)}" for name, members in shared.items()]
+    grouped = {member: name for name, members in shared.items() for member in members}
+    biases = dict.fromkeys(grouped.get(name, name + ".weight") for name, layer in layers.items()
+                           if layer.bias is not None)
     path = output
     if path is None:
         folder = tempfile.mkdtemp(dir=tuning._scratch())
         path = os.path.join(folder, "model.tuned.safetensors")
     options.setdefault("device", _device_option(layers))
-    tuning.tune(model, path, tokens=tokens, memory=memory, groups=groups, layers=layers, progress=progress, **options)
+    arguments = [*options.pop("arguments", ()), *(word for name in biases for word in ("--epilogue", f"{_quoted(name)}=bias"))]
+    tuning.tune(model, path, tokens=tokens, memory=memory, groups=groups, layers=layers, progress=progress,
+                arguments=arguments, **options)
     return patch_model(model, load(path, trusted=True))
+
+
+def _quoted(name: str) -> str:
+    """A shell pattern that matches this name alone."""
+    return re.sub(r"([*?\[\\])", r"\\\1", name)
 
 
 def _device_option(layers: dict[str, nn.Module]) -> str | None:

@@ -34,21 +34,39 @@ def _scratch() -> str:
 _folder: str | None = None
 
 
+def _bits(mask: torch.Tensor) -> torch.Tensor:
+    """A mask [rows, cols] as bytes [rows, ceil(cols / 8)], the first column in the lowest bit."""
+    mask = nn.functional.pad(mask.to(torch.uint8), (0, -mask.shape[1] % 8)).view(mask.shape[0], -1, 8)
+    places = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=mask.device)
+    return (mask * places).sum(-1, dtype=torch.uint8)
+
+
 def write_weights(path: str | os.PathLike, weights: Mapping[str, torch.Tensor]) -> None:
-    """Writes dense weights as a safetensors file, one at a time."""
+    """Writes weights [rows, cols] by module name as bits and nonzeros, the sparse-bitmask format of compressed-tensors,
+    in a safetensors file. Holds one weight at a time."""
     header, offset = {}, 0
+
+    def add(name: str, dtype: str, shape: list[int], bytes_: int) -> None:
+        nonlocal offset
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + bytes_]}
+        offset += bytes_
+
     for name, weight in weights.items():
-        if weight.dtype not in _NAMES:
-            raise SparsmithError(f"{name} is {weight.dtype}; sparsmith tunes float32, float16 and bfloat16")
-        end = offset + weight.numel() * weight.element_size()
-        header[name] = {"dtype": _NAMES[weight.dtype], "shape": list(weight.shape), "data_offsets": [offset, end]}
-        offset = end
+        rows, cols = weight.shape
+        nonzeros = int(torch.count_nonzero(weight))
+        add(name + ".shape", "I64", [2], 16)
+        add(name + ".row_offsets", "I64", [rows], 8 * rows)
+        add(name + ".compressed", _NAMES[weight.dtype], [nonzeros], nonzeros * weight.element_size())
+        add(name + ".bitmask", "U8", [rows, (cols + 7) // 8], rows * ((cols + 7) // 8))
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for weight in weights.values():
-            file.write(weight.detach().cpu().contiguous().view(torch.uint8).reshape(-1).numpy().data)
+            mask = weight != 0
+            counts = mask.sum(1)
+            for tensor in (torch.tensor(weight.shape), counts.cumsum(0) - counts, weight[mask], _bits(mask)):
+                file.write(tensor.cpu().contiguous().view(torch.uint8).reshape(-1).numpy().data)
 
 
 def _run(arguments: list[str], progress: bool) -> dict:
@@ -98,9 +116,10 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     command += arguments
     if not isinstance(model, nn.Module):
         return _run(["tune", os.fspath(model), *command], progress)
-    chosen = linear_layers(model) if layers is None else layers
+    chosen = {name: layer for name, layer in (linear_layers(model) if layers is None else layers).items()
+              if layer.weight.dtype in _NAMES}
     if not chosen:
-        raise SparsmithError("the model has no linear layer to tune")
+        raise SparsmithError("the model has no linear layer of float32, float16 or bfloat16 to tune")
     with tempfile.TemporaryDirectory(prefix="sparsmith-") as folder:
         path = pathlib.Path(folder) / "weights.safetensors"
         write_weights(path, _DenseWeights(chosen))
@@ -108,16 +127,16 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
 
 
 class _DenseWeights(Mapping):
-    """The weights of layers by name, each made when it is asked for."""
+    """The dense weights of layers by name, each made when it is asked for."""
 
     def __init__(self, layers: Mapping[str, nn.Module]) -> None:
         self._layers = layers
 
     def __getitem__(self, name: str) -> torch.Tensor:
-        return dense_of(self._layers[name.removesuffix(".weight")])
+        return dense_of(self._layers[name])
 
     def __iter__(self):
-        return (name + ".weight" for name in self._layers)
+        return iter(self._layers)
 
     def __len__(self) -> int:
         return len(self._layers)
