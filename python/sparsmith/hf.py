@@ -18,7 +18,7 @@ import re
 import shutil
 import tempfile
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -32,7 +32,7 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 from sparsmith._library import SparsmithError
 from sparsmith.layers import is_conv1d, linear_layers, replace_module
 from sparsmith.linear import SparseGroupMember, SparseLinear
-from sparsmith.patch import _resolver, install, patch_model, unpatch_model
+from sparsmith.patch import resolver, install, patch_model, unpatch_model
 from sparsmith.tuned_file import TunedWeight, load
 
 _TUNED_FILE = "model.tuned.safetensors"
@@ -140,7 +140,9 @@ class SparsmithQuantizer(HfQuantizer):
                              "from_pretrained(..., quantization_config=SparsmithConfig(...)) and without "
                              "quantization_config in config.json")
 
-    def get_state_dict_and_metadata(self, model: PreTrainedModel) -> tuple[dict[str, torch.Tensor], dict]:
+    def get_state_dict_and_metadata(self, model: PreTrainedModel) -> tuple[dict[str, torch.Tensor] | None, dict]:
+        if getattr(model, "_hf_peft_config_loaded", False):  # only the adapter is saved
+            return None, {}
         return _checkpoint(model, model.state_dict(), lambda name, weight: weight), {}
 
     def _dequantize(self, model: PreTrainedModel, dtype: torch.dtype | None = None) -> PreTrainedModel:
@@ -161,7 +163,7 @@ def _sparse_layers(model: nn.Module) -> dict[str, SparseLinear | SparseGroupMemb
             if isinstance(module, (SparseLinear, SparseGroupMember))}
 
 
-def _dense_weights(layers: dict[str, nn.Module]):
+def _dense_weights(layers: dict[str, nn.Module]) -> Iterator[tuple[str, torch.Tensor]]:
     """Names and dense weights of layers, in the layout of their checkpoint. One layer or group is made at a time."""
     group, rows = None, ()
     for name, layer in layers.items():
@@ -248,7 +250,7 @@ def save_pretrained(model: PreTrainedModel, folder: str | os.PathLike, *, dense:
 def _kept_dense(model: nn.Module, path: str) -> list[str]:
     """Layers that are sparse in the tuned file, and dense in the model."""
     layers = linear_layers(model)
-    resolve = _resolver(model, layers)
+    resolve = resolver(model, layers)
     names = [member.name if weight.members else weight.name for weight in load(path).weights.values() if not weight.dense
              for member in weight.members or (weight,)]
     return sorted({resolve(name) for name in names} & set(layers))

@@ -151,7 +151,7 @@ def _group_bias(modules: list[nn.Module]) -> torch.Tensor | None:
                         requires_grad=any(module.bias.requires_grad for module in modules))
 
 
-def _resolver(model: nn.Module, layers: Container[str]) -> Callable[[str], str]:
+def resolver(model: nn.Module, layers: Container[str]) -> Callable[[str], str]:
     """The layer of a tuned weight. As in checkpoints of transformers, one of both names may have the prefix of the base
     model."""
     prefix = getattr(model, "base_model_prefix", "") + "."
@@ -203,7 +203,7 @@ def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
     """
     file = tuned if isinstance(tuned, TunedFile) else load(tuned, trusted=trusted)
     layers = linear_layers(model)
-    resolve = _resolver(model, layers)
+    resolve = resolver(model, layers)
     groups = {tuple(members): name for name, members in shared_inputs(model, layers).items()}
     reports, taken = [], set()
 

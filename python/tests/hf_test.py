@@ -17,7 +17,7 @@ from sparsmith import SparseGroupMember, SparseLinear, SparsmithError
 transformers = pytest.importorskip("transformers", minversion="5")
 safetensors = pytest.importorskip("safetensors.torch")
 
-import sparsmith.hf  # noqa: E402
+import sparsmith.hf
 
 SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 48,
          "max_position_embeddings": 32}
@@ -41,7 +41,7 @@ def bert():
 
 
 MODELS = [llama, qwen2, gpt2, bert]
-TIED = {llama: set(), qwen2: set(), gpt2: set(), bert: {"cls.predictions.decoder"}}  # patched layers with tied weights
+TIED = {llama: set(), qwen2: set(), gpt2: set(), bert: {"cls.predictions.decoder"}}  # sparse layers with tied weights
 
 
 @pytest.fixture(scope="session")
@@ -176,6 +176,23 @@ def test_temporary_tuned_file(pruned, tmp_path):
                        arguments=["--candidates", "1"])
     model.save_pretrained(tmp_path)
     assert sparse_names(load(tmp_path)) == {f"model.layers.{layer}.mlp.down_proj" for layer in range(2)}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision(tmp_path, dtype):
+    model = transformers.AutoModelForCausalLM.from_config(llama().config, dtype=dtype).eval()
+    sparsmith.prune.magnitude_(model, 0.9)
+    sparse = copy.deepcopy(model)
+    sparsmith.optimize(sparse, tokens=(1,), memory="16x", device="emulator", progress=False, include="mlp",
+                       arguments=["--candidates", "1"])
+    assert sparse_names(sparse)
+    for dense in (True, False):
+        sparsmith.hf.save_pretrained(sparse, tmp_path / str(dense), dense=dense)
+        loaded = load(tmp_path / str(dense))
+        ids = tokens()
+        assert loaded.dtype == dtype and sparse_names(loaded) == sparse_names(sparse)
+        assert torch.equal(logits(loaded, ids), logits(sparse, ids))
+    torch.testing.assert_close(logits(loaded, ids), logits(model, ids), atol=5e-2, rtol=5e-2)
 
 
 def test_base_models(patched, tmp_path):
@@ -417,6 +434,23 @@ def test_adapters_of_loaded_models(patched, tmp_path):
     sparsmith.unpatch_model(other)
     close(logits(other, ids), expected)
     close(logits(other.merge_and_unload(), ids), expected)
+
+
+def test_adapters_of_transformers(patched, tmp_path):
+    """``add_adapter`` of the model itself: ``save_pretrained`` saves the adapter alone."""
+    _, sparse = patched(llama)
+    sparse.save_pretrained(tmp_path / "base")
+    model = load(tmp_path / "base")
+    try:
+        model.add_adapter(sparsmith.hf.register_lora(peft.LoraConfig(target_modules=TARGETS[llama], r=4)))
+    except ValueError as error:
+        if "version of PEFT" not in str(error):
+            raise
+        pytest.skip(str(error))
+    model.save_pretrained(tmp_path / "adapter")
+    saved = safetensors.load_file(tmp_path / "adapter" / "adapter_model.safetensors")
+    assert len(saved) == 12 and all("lora_" in name for name in saved)
+    assert not (tmp_path / "adapter" / "model.tuned.safetensors").exists()
 
 
 def test_merging_into_conv1d(patched):
