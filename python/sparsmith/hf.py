@@ -32,7 +32,7 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 from sparsmith._library import SparsmithError
 from sparsmith.layers import is_conv1d, linear_layers, replace_module
 from sparsmith.linear import SparseGroupMember, SparseLinear
-from sparsmith.patch import resolver, install, patch_model, unpatch_model
+from sparsmith.patch import install, patch_model, resolver, unpatch_model
 from sparsmith.tuned_file import TunedWeight, load
 
 _TUNED_FILE = "model.tuned.safetensors"
