@@ -160,8 +160,8 @@ def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
     A weight ``name.weight`` of the file takes the place of the layer ``name``. The layers of a group run as one where the
     model's class is known to call them with one input (``sparsmith.fusion``). Dense stay: layers that the file keeps
     dense, and layers that share their weight with another kind of module, such as an embedding. Masks of
-    ``torch.nn.utils.prune`` go with the layers they belong to, and so do hooks. Sparse layers of an earlier call stay, and
-    are not reported.
+    ``torch.nn.utils.prune`` and hooks are removed with their layers. Sparse layers of an earlier call stay, and are not
+    reported.
 
     Raises SparsmithError if the file has no weight of the model; re.error for a bad regular expression.
     """
