@@ -97,9 +97,14 @@ class _LikeWeight(torch.Tensor):
 _ANSWERS = {"size", "dim", "ndimension", "numel", "nelement", "element_size", "stride", "untyped_storage", "get_device",
             "is_floating_point", "is_complex", "__len__", "__hash__", "__repr__", "as_subclass"}
 
+# torch.compile before 2.9 does not trace as_subclass: the weight is a plain tensor of NaN there.
+_OLD_COMPILER = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 9)
+
 
 def _like_weight(like: torch.Tensor, layer: nn.Module) -> torch.Tensor:
-    return like.expand(layer.out_features, layer.in_features).as_subclass(_LikeWeight)
+    weight = like.expand(layer.out_features, layer.in_features)
+    plain = _OLD_COMPILER and torch.compiler.is_compiling()
+    return weight if plain else weight.as_subclass(_LikeWeight)
 
 
 class SparseLinear(_TunedModule):
@@ -150,7 +155,8 @@ class SparseGroup(_TunedModule):
 
     def member_output(self, x: torch.Tensor, index: int) -> torch.Tensor:
         """The output of a member. The first call with an x runs the group; the others take their parts. A second call of
-        a member, an x that was written to, or another gradient mode runs the group again."""
+        a member, another gradient mode, or an x that was written to runs the group again; tensors of inference mode do
+        not tell that they were written to."""
         versioned = not torch.compiler.is_compiling() and not x.is_inference()
         state = (x._version if versioned else 0, torch.is_grad_enabled())
         held = self._held

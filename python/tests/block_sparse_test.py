@@ -349,6 +349,8 @@ def test_patterns():
     with torch.no_grad():
         torch.testing.assert_close(model(ids)[0], reference_model(ids)[0], atol=1e-4, rtol=1e-4)
     assert type(model.get_submodule(patched[0]).layer) is SparseLinear
+    names = [entry["name"] for entry in patcher.get_patchable_layers(model)]
+    assert set(names) == set(before) - set(patched)
     # Names match as a whole, and layers that are block-sparse are not patched again.
     for pattern in (r"encoder", r"layer\.1\.attention\.output\.dense", re.escape(patched[0])):
         again = ModelPatcher()
