@@ -32,8 +32,8 @@ class BlockSparseLinear(nn.Module):
     The first forward on a device tunes the weight with a short search, which may take seconds: call :meth:`tune` to choose
     when and how, and before ``torch.compile`` or the capture of a graph, in which a layer that is not tuned runs dense.
     Where no sparse kernel is faster than the dense layer within its memory, and for a weight without zeros, the layer
-    stays a dense product with the masked weight. A move to another device, or another type, makes the layer dense until the next forward.
-    :func:`sparsmith.optimize` tunes ``layer``, too. The weight is constant; the bias trains.
+    stays a dense product with the masked weight. A move to another device, or another type, makes the layer dense until
+    the next forward. :func:`sparsmith.optimize` tunes ``layer``, too. The weight is constant; the bias trains.
 
     ``state_dict`` holds ``weight`` (dense, zeros included) and ``bias``, as that of ``nn.Linear``, whether the layer was
     tuned or not; loading takes the pattern from the zeros of ``weight``. Copies and pickles are not tuned.
