@@ -119,7 +119,7 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     chosen = {name: layer for name, layer in (linear_layers(model) if layers is None else layers).items()
               if layer.weight.dtype in _NAMES}
     if not chosen:
-        raise SparsmithError("the model has no linear layer of float32, float16 or bfloat16 to tune")
+        raise SparsmithError("the model has no linear layer to tune, of float32, float16 or bfloat16")
     with tempfile.TemporaryDirectory(prefix="sparsmith-") as folder:
         path = pathlib.Path(folder) / "weights.safetensors"
         write_weights(path, _DenseWeights(chosen))
