@@ -154,6 +154,12 @@ class SparseGroupMember(nn.Module):
         return self.group.dtype
 
     @property
+    def weight(self) -> torch.Tensor:
+        """As of :class:`SparseLinear`: shape, type and device of the dense weight, with NaN."""
+        like = torch.full((), float("nan"), dtype=self.dtype, device=self.group.packed.device)
+        return like.expand(self.out_features, self.in_features)
+
+    @property
     def bias(self) -> torch.Tensor | None:
         return None if self.group.bias is None else self.group.bias[self._lines()]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 import torch
 from torch import nn
@@ -32,6 +33,12 @@ class LayerReport:
     bytes: int  # of the weight after patching
     reason: str  # for a layer that stays dense; else empty
     tuned: TunedWeight | None  # None: not in the tuned file
+
+    @property
+    def layers(self) -> list[str]:
+        """The names of the layers: one, or the layers of the group."""
+        parent, dot, names = self.name.rpartition(".")
+        return [parent + dot + name for name in names.split("+")]
 
     @property
     def gains(self) -> dict[int, float]:
@@ -144,6 +151,42 @@ def _group_bias(modules: list[nn.Module]) -> torch.Tensor | None:
                         requires_grad=any(module.bias.requires_grad for module in modules))
 
 
+def resolver(model: nn.Module, layers: Container[str]) -> Callable[[str], str]:
+    """The layer of a tuned weight. As in checkpoints of transformers, one of both names may have the prefix of the base
+    model."""
+    prefix = getattr(model, "base_model_prefix", "") + "."
+
+    def resolve(weight: str) -> str:
+        name = weight.removesuffix(".weight")
+        return next((other for other in (name, name.removeprefix(prefix), prefix + name) if other in layers), name)
+
+    return resolve
+
+
+def install(model: nn.Module, names: list[str], tuned: TunedWeight, packed: torch.Tensor) -> None:
+    """Puts a tuned weight in the place of the layers ``names``, with their biases."""
+    modules = [model.get_submodule(name) for name in names]
+    if tuned.members:
+        group = SparseGroup(tuned, packed, _group_bias(modules))
+        for index, name in enumerate(names):
+            replace_module(model, name, SparseGroupMember(group, index).train(modules[0].training))
+    else:
+        layer = SparseLinear(tuned, packed, modules[0].bias).train(modules[0].training)
+        layer.was_conv1d = getattr(modules[0], "was_conv1d", is_conv1d(modules[0]))
+        replace_module(model, names[0], layer)
+
+
+def _follow_saves(model: nn.Module) -> None:
+    """``save_pretrained`` of models of transformers saves the tuned file too."""
+    if "transformers" not in sys.modules:
+        return
+    try:
+        from sparsmith import hf
+    except ImportError:  # transformers before 5
+        return
+    hf.follow_saves(model)
+
+
 def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
                 include: str | Iterable[str] | None = None, exclude: str | Iterable[str] | None = None,
                 filter_fn: FilterFn | None = None, dry_run: bool = False, trusted: bool = False) -> PatchReport:
@@ -155,12 +198,13 @@ def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
 
     A weight ``name.weight`` of the file takes the place of the layer ``name``. The layers of a group run as one where the
     model's class is known to call them with one input (``sparsmith.fusion``). A weight that the file keeps dense stays
-    the layer that it is.
+    the layer that it is. ``save_pretrained`` of a model of transformers then saves the tuned file too
+    (:func:`sparsmith.hf.save_pretrained`).
     """
     file = tuned if isinstance(tuned, TunedFile) else load(tuned, trusted=trusted)
     layers = linear_layers(model)
-    groups = {tuple(name + ".weight" for name in members): name
-              for name, members in shared_inputs(model, layers).items()}
+    resolve = resolver(model, layers)
+    groups = {tuple(members): name for name, members in shared_inputs(model, layers).items()}
     reports, taken = [], set()
 
     def take(label: str, weight: TunedWeight, names: list[str]) -> None:
@@ -176,27 +220,18 @@ def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
         if reason or dry_run:
             return
         device = modules[0].weight.device
-        packed = file.packed(weight.name).to("cpu" if device.type == "meta" else device)
-        if weight.members:
-            group = SparseGroup(weight, packed, _group_bias(modules))
-            for index, name in enumerate(names):
-                replace_module(model, name, SparseGroupMember(group, index))
-        else:
-            layer = SparseLinear(weight, packed, modules[0].bias)
-            layer.train(modules[0].training)
-            layer.was_conv1d = is_conv1d(modules[0])
-            replace_module(model, names[0], layer)
+        install(model, names, weight, file.packed(weight.name).to("cpu" if device.type == "meta" else device))
 
     for weight in file.weights.values():
         if not weight.members:
-            name = weight.name.removesuffix(".weight")
+            name = resolve(weight.name)
             if name in layers:
                 take(name, weight, [name])
             continue
-        names = [member.name.removesuffix(".weight") for member in weight.members]
+        names = [resolve(member.name) for member in weight.members]
         if all(name in layers for name in names):
-            if tuple(member.name for member in weight.members) in groups:
-                take(groups[tuple(member.name for member in weight.members)], weight, names)
+            if tuple(names) in groups:
+                take(groups[tuple(names)], weight, names)
             else:
                 taken.update(names)
                 reports += [_report(name, layers[name], None, f"in the group {weight.name}, and {type(model).__name__} is "
@@ -208,7 +243,9 @@ def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
         raise SparsmithError(f"{file.path} has no weight of this model: it has {', '.join(list(file.weights)[:3])}, ...; "
                              f"the model's layers are {', '.join(list(layers)[:3])}, ...")
     order = {name: index for index, name in enumerate(layers)}
-    reports.sort(key=lambda report: order.get(report.name, order.get(report.name.split("+")[0], 0)))
+    reports.sort(key=lambda report: order[report.layers[0]])
+    if not dry_run:
+        _follow_saves(model)
     return PatchReport(reports, dry_run, file.path)
 
 
