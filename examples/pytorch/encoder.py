@@ -59,7 +59,7 @@ def milliseconds(model: transformers.PreTrainedModel, inputs: dict[str, torch.Te
 def main() -> None:
     gpu = torch.cuda.is_available()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="a Hugging Face folder of an encoder")
+    parser.add_argument("--model", help="a Hugging Face folder of an encoder such as BERT")
     parser.add_argument("--layers", type=int, default=6 if gpu else 1, help="layers to keep")
     parser.add_argument("--sentences", type=int, default=4, help="sentences of a batch")
     parser.add_argument("--sparsity", type=float, default=0.8)
