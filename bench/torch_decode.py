@@ -24,12 +24,12 @@ from transformers.models.llama import modeling_llama
 import sparsmith
 
 SHAPES = {
-    "tiny": dict(hidden_size=256, intermediate_size=512, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2,
-                 vocab_size=1000),
-    "llama-8b": dict(hidden_size=4096, intermediate_size=14336, num_attention_heads=32, num_key_value_heads=8,
-                     num_hidden_layers=32, vocab_size=128256),
-    "plug-27b": dict(hidden_size=8192, intermediate_size=22016, num_attention_heads=64, num_key_value_heads=64,
-                     num_hidden_layers=32, vocab_size=21504),
+    "tiny": {"hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 4, "num_key_value_heads": 2,
+             "num_hidden_layers": 2, "vocab_size": 1000},
+    "llama-8b": {"hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8,
+                 "num_hidden_layers": 32, "vocab_size": 128256},
+    "plug-27b": {"hidden_size": 8192, "intermediate_size": 22016, "num_attention_heads": 64, "num_key_value_heads": 64,
+                 "num_hidden_layers": 32, "vocab_size": 21504},
 }
 
 

@@ -19,7 +19,7 @@ std::unique_ptr<WeightSearch> some_search() {
   static const TuneRun run;
   CsrMatrix empty;
   empty.row_offsets = {0};
-  return std::make_unique<WeightSearch>(run, 0, "weight", std::move(empty), std::nullopt, nullptr);
+  return std::make_unique<WeightSearch>(run, 0, WeightInput{.name = "weight"}, std::move(empty), nullptr);
 }
 
 Turn prepared(std::optional<Turn> turn) {

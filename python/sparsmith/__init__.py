@@ -10,11 +10,12 @@
 from sparsmith import prune
 from sparsmith._library import SparsmithError
 from sparsmith._library import version as __version__
+from sparsmith.block_sparse import BlockSparseLinear, BlockSparseModelPatcher, ModelPatcher
 from sparsmith.linear import SparseGroup, SparseGroupMember, SparseLinear
 from sparsmith.patch import LayerReport, PatchReport, optimize, patch_model, unpatch_model
 from sparsmith.tuned_file import Choice, Member, TunedFile, TunedWeight, load
 from sparsmith.tuning import tune
 
-__all__ = ["Choice", "LayerReport", "Member", "PatchReport", "SparseGroup", "SparseGroupMember", "SparseLinear",
-           "SparsmithError", "TunedFile", "TunedWeight", "__version__", "load", "optimize", "patch_model", "prune", "tune",
-           "unpatch_model"]
+__all__ = ["BlockSparseLinear", "BlockSparseModelPatcher", "Choice", "LayerReport", "Member", "ModelPatcher", "PatchReport",
+           "SparseGroup", "SparseGroupMember", "SparseLinear", "SparsmithError", "TunedFile", "TunedWeight", "__version__",
+           "load", "optimize", "patch_model", "prune", "tune", "unpatch_model"]

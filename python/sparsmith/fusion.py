@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from torch import nn
 
+from sparsmith.layers import parameter_of
+
 # Of attention and feed-forward modules, by the end of their class's name: children that the module calls with the same
 # tensor, and that have no other reader. One operator runs the children of each tuple.
 _SHARED_INPUT = {
@@ -32,7 +34,7 @@ def shared_inputs(model: nn.Module, layers: Mapping[str, nn.Module]) -> dict[str
         members = [prefix + child for child in children]
         if all(isinstance(layers.get(member), nn.Linear) for member in members):
             same_bias = len({layers[member].bias is None for member in members}) == 1
-            same_type = len({(layers[member].weight.dtype, layers[member].in_features) for member in members}) == 1
+            same_type = len({(parameter_of(layers[member]).dtype, layers[member].in_features) for member in members}) == 1
             if same_bias and same_type:
                 groups[prefix + "+".join(children)] = members
     return groups

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 
 def is_conv1d(module: nn.Module) -> bool:
@@ -12,7 +13,11 @@ def is_conv1d(module: nn.Module) -> bool:
 
 
 def is_linear(module: nn.Module) -> bool:
-    return isinstance(module, nn.Linear) or is_conv1d(module)
+    """Whether it computes ``x @ W.T + bias`` and nothing else. A subclass with a ``forward`` of its own may compute more.
+    ``nn.MultiheadAttention`` reads the weight of its ``out_proj`` and does not call it."""
+    if isinstance(module, nn.Linear):
+        return type(module).forward is nn.Linear.forward and not isinstance(module, NonDynamicallyQuantizableLinear)
+    return is_conv1d(module)
 
 
 def linear_layers(model: nn.Module) -> dict[str, nn.Module]:
@@ -20,12 +25,38 @@ def linear_layers(model: nn.Module) -> dict[str, nn.Module]:
     return {name: module for name, module in model.named_modules() if is_linear(module)}
 
 
+def names_of(model: nn.Module) -> dict[nn.Module, list[str]]:
+    """The names of each module of a model, in its order."""
+    names = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        names.setdefault(module, []).append(name)
+    return names
+
+
+def other_owners(model: nn.Module) -> dict[int, str]:
+    """The id of each parameter of a module that is not linear, such as an embedding, and the parameter's name."""
+    return {id(parameter): f"{name}.{key}" if name else key
+            for name, module in model.named_modules() if not is_linear(module)
+            for key, parameter in module.named_parameters(recurse=False)}
+
+
+def parameter_of(module: nn.Module) -> torch.Tensor:
+    """The parameter behind the weight. torch.nn.utils.prune makes ``weight`` from ``weight_orig`` in each forward, so a
+    move or a new type reaches ``weight`` late."""
+    return module.weight_orig if hasattr(module, "weight_orig") else module.weight
+
+
+def shape_of(module: nn.Module) -> tuple[int, int]:
+    """[out_features, in_features]."""
+    rows, cols = parameter_of(module).shape
+    return (cols, rows) if is_conv1d(module) else (rows, cols)
+
+
 def dense_of(module: nn.Module) -> torch.Tensor:
     """The weight [out_features, in_features]. Masks of torch.nn.utils.prune are applied."""
-    if hasattr(module, "weight_orig") and hasattr(module, "weight_mask"):
-        weight = module.weight_orig.detach() * module.weight_mask
-    else:
-        weight = module.weight.detach()
+    weight = parameter_of(module).detach()
+    if hasattr(module, "weight_mask"):
+        weight = weight * module.weight_mask
     return weight.t().contiguous() if is_conv1d(module) else weight
 
 

@@ -9,6 +9,7 @@ from torch import nn
 
 from sparsmith import ops
 from sparsmith._library import SparsmithError, check_packed
+from sparsmith.layers import parameter_of
 from sparsmith.tuned_file import TunedFile, TunedWeight, load
 
 _ACTIVATIONS = {"relu": torch.relu, "gelu": nn.functional.gelu, "silu": nn.functional.silu}
@@ -17,7 +18,7 @@ _ACTIVATIONS = {"relu": torch.relu, "gelu": nn.functional.gelu, "silu": nn.funct
 class _TunedModule(nn.Module):
     """The packed bytes of a tuned weight, and its product with x."""
 
-    def __init__(self, tuned: TunedWeight, packed: torch.Tensor, bias: torch.Tensor | None) -> None:
+    def __init__(self, tuned: TunedWeight, packed: torch.Tensor, bias: torch.Tensor | None = None) -> None:
         super().__init__()
         self.tuned = tuned
         self.plan = tuned.plan
@@ -25,8 +26,12 @@ class _TunedModule(nn.Module):
         self.dtype = tuned.dtype
         ops.know(tuned.plan, tuned.shape, tuned.dtype)
         self.register_buffer("packed", packed)
-        self.bias = None if bias is None else nn.Parameter(bias.detach().to(packed.device, tuned.dtype),
-                                                           requires_grad=bias.requires_grad)
+        self.register_buffer("_like", torch.full((), float("nan"), dtype=self.dtype, device=packed.device),
+                             persistent=False)
+        if bias is not None:
+            bias = nn.Parameter(bias.detach().to("meta" if bias.is_meta else packed.device, tuned.dtype),
+                                requires_grad=bias.requires_grad)
+        self.bias = bias
         if bias is None and tuned.bias:
             self.bias = nn.Parameter(torch.zeros(self.out_features, dtype=tuned.dtype, device=packed.device),
                                      requires_grad=False)
@@ -50,11 +55,11 @@ class _TunedModule(nn.Module):
         return ops.dense_weight(self.packed, self.plan, self.tuned.bias, whole)
 
     def _apply(self, fn, recurse=True):
-        super()._apply(fn, recurse)
-        for name, tensor in [*self.named_parameters(recurse=False), *self.named_buffers(recurse=False)]:
-            if tensor.is_floating_point() and tensor.dtype != self.dtype:  # the packed values keep their type
-                tensor.data = tensor.data.to(self.dtype)
-        return self
+        def moved(tensor: torch.Tensor) -> torch.Tensor:
+            other = fn(tensor)
+            return other if other.dtype == tensor.dtype else tensor.to(other.device)
+
+        return super()._apply(moved, recurse)  # the packed values keep their type, so the bias does
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
         packed = state_dict.get(prefix + "packed")
@@ -64,7 +69,7 @@ class _TunedModule(nn.Module):
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        if os.path.exists(self.tuned.file):
+        if not ops.known(self.tuned.plan) and os.path.exists(self.tuned.file):
             load(self.tuned.file)  # a new process does not know the plan
         ops.know(self.tuned.plan, self.tuned.shape, self.tuned.dtype)
 
@@ -74,6 +79,32 @@ class _TunedModule(nn.Module):
         return (f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
                 f"dtype={self.dtype}, sparsity={tuned.sparsity:.3f}{extra}, bytes={tuned.packed_bytes} of "
                 f"{tuned.dense_bytes}, choices={{{tuned.choices_text()}}}")
+
+
+class _LikeWeight(torch.Tensor):
+    """A tensor that answers for a weight, and refuses to compute. As it has a ``__torch_function__``, the fast paths of
+    ``nn.TransformerEncoder``, which read the weights of their layers, are not taken."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        name = function.__name__
+        if name != "__get__" and name not in _ANSWERS:
+            raise SparsmithError(f"{name} was called on the weight of a sparse layer, which is not stored as a dense tensor: "
+                                 "call the layer, or use its to_dense()")
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+_ANSWERS = {"size", "dim", "ndimension", "numel", "nelement", "element_size", "stride", "untyped_storage", "get_device",
+            "is_floating_point", "is_complex", "__len__", "__hash__", "__repr__", "as_subclass"}
+
+# torch.compile before 2.9 does not trace as_subclass: the weight is a plain tensor of NaN there.
+_OLD_COMPILER = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 9)
+
+
+def _like_weight(like: torch.Tensor, layer: nn.Module) -> torch.Tensor:
+    weight = like.expand(layer.out_features, layer.in_features)
+    plain = _OLD_COMPILER and torch.compiler.is_compiling()
+    return weight if plain else weight.as_subclass(_LikeWeight)
 
 
 class SparseLinear(_TunedModule):
@@ -86,11 +117,6 @@ class SparseLinear(_TunedModule):
 
     A pickled layer, or its ``state_dict``, needs the tuned file (``tuned.file``) when it is loaded.
     """
-
-    def __init__(self, tuned: TunedWeight, packed: torch.Tensor, bias: torch.Tensor | None = None) -> None:
-        super().__init__(tuned, packed, bias)
-        self.register_buffer("_like", torch.full((), float("nan"), dtype=self.dtype, device=packed.device),
-                             persistent=False)
 
     @classmethod
     def from_tuned(cls, file: TunedFile, name: str, bias: torch.Tensor | None = None,
@@ -106,13 +132,13 @@ class SparseLinear(_TunedModule):
         from sparsmith.tuning import tune_layer
 
         file, name = tune_layer(linear, tokens=tokens, **options)
-        return cls.from_tuned(file, name, linear.bias, linear.weight.device)
+        return cls.from_tuned(file, name, linear.bias, parameter_of(linear).device)
 
     @property
     def weight(self) -> torch.Tensor:
-        """A tensor with the shape, type and device of the dense weight, for code that looks at these. Its elements are
-        NaN: :meth:`to_dense` makes the weight."""
-        return self._like.expand(self.out_features, self.in_features)
+        """A tensor with the shape, type and device of the dense weight, for code that looks at these. Computing with it
+        is an error: :meth:`to_dense` makes the weight."""
+        return _like_weight(self._like, self)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.product(x)
@@ -125,15 +151,20 @@ class SparseGroup(_TunedModule):
     def __init__(self, tuned: TunedWeight, packed: torch.Tensor, bias: torch.Tensor | None = None) -> None:
         super().__init__(tuned, packed, bias)
         self._rows = [member.rows for member in tuned.members]
-        self._held = None  # (x, outputs, members that have not taken theirs)
+        self._held = None  # (x, state of x, outputs, bits of the members that have taken theirs)
 
     def member_output(self, x: torch.Tensor, index: int) -> torch.Tensor:
-        """The output of a member. The first call with an x runs the group; the others take their parts."""
+        """The output of a member. The first call with an x runs the group; the others take their parts. A second call of
+        a member, another gradient mode, or an x that was written to runs the group again; tensors of inference mode do
+        not tell that they were written to."""
+        versioned = not torch.compiler.is_compiling() and not x.is_inference()
+        state = (x._version if versioned else 0, torch.is_grad_enabled())
         held = self._held
-        if held is None or held[0] is not x:
-            held = (x, self.product(x).split(self._rows, dim=-1), len(self._rows))
-        self._held = (x, held[1], held[2] - 1) if held[2] > 1 else None
-        return held[1][index]
+        if held is None or held[0] is not x or held[1] != state or held[3] >> index & 1:
+            held = (x, state, self.product(x).split(self._rows, dim=-1), 0)
+        taken = held[3] | 1 << index
+        self._held = None if taken + 1 == 1 << len(self._rows) else (*held[:3], taken)
+        return held[2][index]
 
     def __getstate__(self):
         return {**self.__dict__, "_held": None}
@@ -150,14 +181,13 @@ class SparseGroupMember(nn.Module):
         self.out_features = group.tuned.members[index].rows
 
     @property
-    def dtype(self) -> torch.dtype:
-        return self.group.dtype
+    def weight(self) -> torch.Tensor:
+        """As of :class:`SparseLinear`."""
+        return _like_weight(self.group._like, self)
 
     @property
-    def weight(self) -> torch.Tensor:
-        """As of :class:`SparseLinear`: shape, type and device of the dense weight, with NaN."""
-        like = torch.full((), float("nan"), dtype=self.dtype, device=self.group.packed.device)
-        return like.expand(self.out_features, self.in_features)
+    def dtype(self) -> torch.dtype:
+        return self.group.dtype
 
     @property
     def bias(self) -> torch.Tensor | None:

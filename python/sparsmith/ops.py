@@ -29,6 +29,11 @@ def know(plan: int, shape: tuple[int, int], dtype: torch.dtype) -> None:
     _dtypes[plan] = dtype
 
 
+def known(plan: int) -> bool:
+    """Whether this process has seen the plan; plans stay."""
+    return plan in _shapes
+
+
 def _shape(plan: int) -> tuple[int, int]:
     if plan not in _shapes:
         raise RuntimeError(f"sparsmith: the plan {plan} is not known: call sparsmith.load() on its tuned file first")

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 
 import torch
 from torch import nn
@@ -15,7 +15,16 @@ from torch import nn
 from sparsmith import tuning
 from sparsmith._library import SparsmithError
 from sparsmith.fusion import shared_inputs
-from sparsmith.layers import is_conv1d, linear_layers, replace_module
+from sparsmith.layers import (
+    is_conv1d,
+    is_linear,
+    linear_layers,
+    names_of,
+    other_owners,
+    parameter_of,
+    replace_module,
+    shape_of,
+)
 from sparsmith.linear import SparseGroup, SparseGroupMember, SparseLinear
 from sparsmith.tuned_file import TunedFile, TunedWeight, load
 
@@ -114,27 +123,23 @@ def _selected(name: str, module: nn.Module, include: str | Iterable[str] | None,
     return filter_fn is None or filter_fn(module, name)
 
 
-def _report(name: str, module: nn.Module | None, tuned: TunedWeight | None, reason: str) -> LayerReport:
-    if tuned is None:
-        weight = module.weight
-        shape = tuple(weight.shape[::-1] if is_conv1d(module) else weight.shape)
-        size = weight.numel() * weight.element_size()
-        return LayerReport(name, shape, None, size, size, reason, None)
-    size = tuned.dense_bytes if reason else tuned.packed_bytes
-    return LayerReport(name, tuned.shape, tuned.sparsity, tuned.dense_bytes, size, reason, tuned)
+def _report(name: str, modules: list[nn.Module], tuned: TunedWeight | None, reason: str) -> LayerReport:
+    rows, cols = sum(shape_of(module)[0] for module in modules), shape_of(modules[0])[1]
+    size = sum(parameter_of(module).numel() * parameter_of(module).element_size() for module in modules)
+    return LayerReport(name, (rows, cols), tuned.sparsity if tuned else None, size,
+                       size if reason else tuned.packed_bytes, reason, tuned)
 
 
 def _misfit(tuned: TunedWeight, modules: list[nn.Module]) -> str:
     """Why a tuned weight cannot take the place of the modules; empty if it can."""
     rows = 0
     for module in modules:
-        weight = module.weight
-        out_features, in_features = weight.shape[::-1] if is_conv1d(module) else weight.shape
+        dtype, (out_features, in_features) = parameter_of(module).dtype, shape_of(module)
         rows += out_features
         if in_features != tuned.shape[1]:
             return f"the tuned weight has {tuned.shape[1]} input features, the layer {in_features}"
-        if weight.dtype != tuned.dtype:
-            return f"the tuned weight is {tuned.dtype}, the layer {weight.dtype}"
+        if dtype != tuned.dtype:
+            return f"the tuned weight is {tuned.dtype}, the layer {dtype}"
         if tuned.bias and module.bias is None:
             return "it was tuned with a bias, and the layer has none"
     if rows != tuned.shape[0]:
@@ -164,16 +169,21 @@ def resolver(model: nn.Module, layers: Container[str]) -> Callable[[str], str]:
 
 
 def install(model: nn.Module, names: list[str], tuned: TunedWeight, packed: torch.Tensor) -> None:
-    """Puts a tuned weight in the place of the layers ``names``, with their biases."""
+    """Puts a tuned weight in the place of the layers ``names``, with their biases, wherever the model has them."""
     modules = [model.get_submodule(name) for name in names]
+    places = names_of(model)
     if tuned.members:
         group = SparseGroup(tuned, packed, _group_bias(modules))
-        for index, name in enumerate(names):
-            replace_module(model, name, SparseGroupMember(group, index).train(modules[0].training))
+        group.train(modules[0].training)
+        made = [SparseGroupMember(group, index) for index in range(len(names))]
     else:
-        layer = SparseLinear(tuned, packed, modules[0].bias).train(modules[0].training)
-        layer.was_conv1d = getattr(modules[0], "was_conv1d", is_conv1d(modules[0]))
-        replace_module(model, names[0], layer)
+        made = [SparseLinear(tuned, packed, modules[0].bias)]
+    for dense, sparse in zip(modules, made, strict=True):
+        sparse.training = dense.training
+        sparse.was_conv1d = getattr(dense, "was_conv1d", is_conv1d(dense))
+        sparse.weight_required_grad = is_linear(dense) and parameter_of(dense).requires_grad
+        for place in places[dense]:
+            replace_module(model, place, sparse)
 
 
 def _follow_saves(model: nn.Module) -> None:
@@ -197,51 +207,69 @@ def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
     those of the model: only shapes and types are compared.
 
     A weight ``name.weight`` of the file takes the place of the layer ``name``. The layers of a group run as one where the
-    model's class is known to call them with one input (``sparsmith.fusion``). A weight that the file keeps dense stays
-    the layer that it is. ``save_pretrained`` of a model of transformers then saves the tuned file too
+    model's class is known to call them with one input (``sparsmith.fusion``). Dense stay: layers that the file keeps
+    dense, and layers that share their weight with another kind of module, such as an embedding. Masks of
+    ``torch.nn.utils.prune`` and hooks are removed with their layers. Sparse layers of an earlier call stay, and are not
+    reported. ``save_pretrained`` of a model of transformers then saves the tuned file too
     (:func:`sparsmith.hf.save_pretrained`).
+
+    Raises SparsmithError if the file has no weight of the model; re.error for a bad regular expression.
     """
     file = tuned if isinstance(tuned, TunedFile) else load(tuned, trusted=trusted)
+    return _patch(model, file, lambda name, module: _selected(name, module, include, exclude, filter_fn), dry_run, {})
+
+
+def _patch(model: nn.Module, file: TunedFile, selected: Callable[[str, nn.Module], bool], dry_run: bool,
+           skipped: Mapping[str, str]) -> PatchReport:
+    """``skipped``: why layers are not in the file."""
     layers = linear_layers(model)
-    resolve = resolver(model, layers)
+    if "" in layers:
+        raise SparsmithError("the model is itself a linear layer, which has no place in a model: use "
+                             "SparseLinear.from_tuned or SparseLinear.from_linear")
+    places, owners = names_of(model), other_owners(model)
+    first_names = {name: names[0] for names in places.values() for name in names}
+    resolve = resolver(model, first_names)
     groups = {tuple(members): name for name, members in shared_inputs(model, layers).items()}
     reports, taken = [], set()
+
+    def reason_to_keep(names: list[str]) -> str:
+        if not all(selected(name, layers[name]) for name in names):
+            return "not selected"
+        shared = [owners[id(parameter_of(layers[name]))] for name in names if id(parameter_of(layers[name])) in owners]
+        return f"its weight is {shared[0]}, too" if shared else ""
 
     def take(label: str, weight: TunedWeight, names: list[str]) -> None:
         modules = [layers[name] for name in names]
         taken.update(names)
-        if not all(_selected(name, layers[name], include, exclude, filter_fn) for name in names):
-            reason = "not selected"
-        elif weight.dense:
+        reason = reason_to_keep(names) or _misfit(weight, modules)
+        if not reason and weight.dense:
             reason = "; ".join(dict.fromkeys(choice.reason for choice in weight.choices)) or "dense is faster"
-        else:
-            reason = _misfit(weight, modules)
-        reports.append(_report(label, None, weight, reason))
+        reports.append(_report(label, modules, weight, reason))
         if reason or dry_run:
             return
-        device = modules[0].weight.device
+        device = parameter_of(modules[0]).device
         install(model, names, weight, file.packed(weight.name).to("cpu" if device.type == "meta" else device))
 
     for weight in file.weights.values():
-        if not weight.members:
-            name = resolve(weight.name)
-            if name in layers:
-                take(name, weight, [name])
+        members = [member.name for member in weight.members] or [weight.name]
+        names = [first_names.get(resolve(member), "") for member in members]
+        if not all(name in layers and name not in taken for name in names):
             continue
-        names = [resolve(member.name) for member in weight.members]
-        if all(name in layers for name in names):
-            if tuple(names) in groups:
-                take(groups[tuple(names)], weight, names)
-            else:
-                taken.update(names)
-                reports += [_report(name, layers[name], None, f"in the group {weight.name}, and {type(model).__name__} is "
-                                    "not known to call its layers with one input") for name in names]
+        if not weight.members:
+            take(names[0], weight, names)
+        elif tuple(names) in groups:
+            take(groups[tuple(names)], weight, names)
+        else:
+            taken.update(names)
+            reports += [_report(name, [layers[name]], None, f"in the group {weight.name}, and {type(model).__name__} is not "
+                                "known to call its layers with one input") for name in names]
     for name, module in layers.items():
         if name not in taken:
-            reports.append(_report(name, module, None, "not in the tuned file"))
-    if not taken:
-        raise SparsmithError(f"{file.path} has no weight of this model: it has {', '.join(list(file.weights)[:3])}, ...; "
-                             f"the model's layers are {', '.join(list(layers)[:3])}, ...")
+            reason = reason_to_keep([name]) or skipped.get(name) or "not in the tuned file"
+            reports.append(_report(name, [module], None, reason))
+    if not taken and not any(isinstance(module, (SparseLinear, SparseGroupMember)) for module in places):
+        raise SparsmithError(f"{file.path} has no weight of this model: it has {_some(file.weights)}; the model's layers are "
+                             f"{_some(layers) or 'not linear'}")
     order = {name: index for index, name in enumerate(layers)}
     reports.sort(key=lambda report: order[report.layers[0]])
     if not dry_run:
@@ -249,12 +277,16 @@ def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
     return PatchReport(reports, dry_run, file.path)
 
 
+def _some(names: Collection[str]) -> str:
+    return ", ".join([*names][:3]) + (", ..." if len(names) > 3 else "")
+
+
 def unpatch_model(model: nn.Module) -> int:
-    """Makes the sparse layers of a model dense again, in place, with the same weights (zeros included). Returns the
-    number of layers."""
-    found = [(name, module) for name, module in model.named_modules(remove_duplicate=False)
-             if isinstance(module, (SparseLinear, SparseGroupMember))]
-    for name, module in found:
+    """Makes the sparse layers of a model dense again, in place: ``nn.Linear`` or ``Conv1D`` as before, with the same
+    weights (zeros included). Returns the number of layers."""
+    found = {module: names for module, names in names_of(model).items()
+             if isinstance(module, (SparseLinear, SparseGroupMember))}
+    for module, names in found.items():
         weight, bias = module.to_dense(), module.bias
         if getattr(module, "was_conv1d", False):
             from transformers.pytorch_utils import Conv1D
@@ -263,11 +295,12 @@ def unpatch_model(model: nn.Module) -> int:
             weight = weight.t()
         else:
             dense = nn.Linear(module.in_features, module.out_features, bias=bias is not None, device="meta")
-        dense.weight = nn.Parameter(weight.contiguous(), requires_grad=False)
+        dense.weight = nn.Parameter(weight.contiguous(), requires_grad=getattr(module, "weight_required_grad", False))
         if bias is not None:
             dense.bias = nn.Parameter(bias.detach().clone(), requires_grad=bias.requires_grad)
         dense.train(module.training)
-        replace_module(model, name, dense)
+        for name in names:
+            replace_module(model, name, dense)
     return len(found)
 
 
@@ -284,8 +317,9 @@ def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: st
 
     Raises SparsmithError if no layer has enough zeros, or if tuning fails.
     """
+    owners = other_owners(model)
     layers = {name: module for name, module in linear_layers(model).items()
-              if _selected(name, module, include, exclude, filter_fn)}
+              if _selected(name, module, include, exclude, filter_fn) and id(parameter_of(module)) not in owners}
     shared = shared_inputs(model, layers)
     groups = [f"{name}:{','.join(member + '.weight' for member in members)}" for name, members in shared.items()]
     grouped = {member: name for name, members in shared.items() for member in members}
@@ -296,10 +330,14 @@ def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: st
         folder = tempfile.mkdtemp(dir=tuning._scratch())
         path = os.path.join(folder, "model.tuned.safetensors")
     options.setdefault("device", _device_option(layers))
-    arguments = [*options.pop("arguments", ()), *(word for name in biases for word in ("--epilogue", f"{_quoted(name)}=bias"))]
-    tuning.tune(model, path, tokens=tokens, memory=memory, groups=groups, layers=layers, progress=progress,
-                arguments=arguments, **options)
-    return patch_model(model, load(path, trusted=True))
+    arguments = [*options.pop("arguments", ()),
+                 *(word for name in biases for word in ("--epilogue", f"{_quoted(name)}=bias"))]
+    report = tuning.tune(model, path, tokens=tokens, memory=memory, groups=groups, layers=layers, progress=progress,
+                         arguments=arguments, **options)
+    skipped = {name.removesuffix(".weight"): skip["reason"] for skip in report["skipped"]
+               for name in shared.get(skip["name"], [skip["name"]])}
+    return _patch(model, load(path, trusted=True),
+                  lambda name, module: _selected(name, module, include, exclude, filter_fn), False, skipped)
 
 
 def _quoted(name: str) -> str:
@@ -309,6 +347,6 @@ def _quoted(name: str) -> str:
 
 def _device_option(layers: dict[str, nn.Module]) -> str | None:
     """The GPU of the layers, as the command names it."""
-    devices = {module.weight.device for module in layers.values()}
+    devices = {parameter_of(module).device for module in layers.values()}
     gpus = sorted(device.index for device in devices if device.type == "cuda")
     return f"cuda:{gpus[0]}" if gpus else None
