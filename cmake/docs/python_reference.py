@@ -69,10 +69,11 @@ def prose(text: str) -> str:
     """reStructuredText of a docstring as Markdown."""
 
     def role(match: re.Match[str]) -> str:
-        name = match[1].removeprefix("sparsmith.")
-        return f"[`{match[1]}`](#{name.lower()})" if name in documented() else f"`{match[1]}`"
+        name = match[2].removeprefix("sparsmith.")
+        has_heading = match[1] in ("func", "class") and name in documented()
+        return f"[`{match[2]}`](#{name.lower()})" if has_heading else f"`{match[2]}`"
 
-    text = re.sub(r":\w+:`([^`]+)`", role, text)
+    text = re.sub(r":(\w+):`([^`]+)`", role, text)
     return re.sub(r"``([^`]+)``", r"`\1`", text)
 
 
