@@ -42,8 +42,7 @@ TEST(HostLinearTest, IsTheProductOfTheDenseWeight) {
     const std::vector<float> x = drawn(static_cast<std::size_t>(tokens * ldx), random);
     const std::vector<float> bias = drawn(static_cast<std::size_t>(weight.rows), random);
     const std::vector<float> residual = drawn(static_cast<std::size_t>(tokens * ldr), random);
-    for (const Activation activation :
-         {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kSilu}) {
+    for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kSilu}) {
       const bool whole = activation != Activation::kSilu;  // the last one without the other operands
       OperatorSpec spec{.rows = weight.rows, .cols = weight.cols};
       spec.epilogue = {.activation = activation, .bias = whole, .residual = whole};

@@ -97,7 +97,8 @@ TEST(PlanRegistryTest, RunsOnTheBytesThatItIsBoundTo) {
   ASSERT_TRUE((*bound)
                   ->spmm
                   .run(*(*bound)->context,
-                       {.operands = {{"x", {x.data()}}, {"y", {y.data()}}, {"bias", {bias.data()}}}, .tokens = 1}, nullptr)
+                       {.operands = {{"x", {x.data()}}, {"y", {y.data()}}, {"bias", {bias.data()}}}, .tokens = 1},
+                       nullptr)
                   .ok());
   EXPECT_EQ(y, (std::array{201.5F, 30.25F}));
   const std::int64_t modules = fake_cuda().modules_loaded;

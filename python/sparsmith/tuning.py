@@ -75,7 +75,7 @@ def _run(arguments: list[str], progress: bool) -> dict:
     errors = None if progress else subprocess.PIPE
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=errors, text=True)
     if done.returncode != 0:
-        reason = (done.stderr or "").strip() or _reason(done.stdout)
+        reason = _reason(done.stdout) or (done.stderr or "").strip()
         raise SparsmithError(f"{' '.join(command)} failed ({done.returncode}){': ' + reason if reason else ''}")
     return json.loads(done.stdout)
 
@@ -116,10 +116,12 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     command += arguments
     if not isinstance(model, nn.Module):
         return _run(["tune", os.fspath(model), *command], progress)
-    chosen = {name: layer for name, layer in (linear_layers(model) if layers is None else layers).items()
-              if layer.weight.dtype in _NAMES}
+    given = linear_layers(model) if layers is None else layers
+    chosen = {name: layer for name, layer in given.items() if layer.weight.dtype in _NAMES}
     if not chosen:
-        raise SparsmithError("the model has no linear layer to tune, of float32, float16 or bfloat16")
+        others = sorted({str(layer.weight.dtype) for layer in given.values()})
+        raise SparsmithError("the model has no linear layer to tune"
+                             + (f": sparsmith tunes float32, float16 and bfloat16, not {', '.join(others)}" if others else ""))
     with tempfile.TemporaryDirectory(prefix="sparsmith-") as folder:
         path = pathlib.Path(folder) / "weights.safetensors"
         write_weights(path, _DenseWeights(chosen))

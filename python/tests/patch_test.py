@@ -281,13 +281,13 @@ def test_tune_options(tmp_path):
     assert [weight["name"] for weight in report["weights"]] == ["x.weight"]
     with pytest.raises(SparsmithError, match="enough zeros"):
         sparsmith.tune(model, tmp_path / "c", min_sparsity=0.99, **tuning_options())
-    with pytest.raises(SparsmithError, match=r"0\.weight is torch.float64"):
+    with pytest.raises(SparsmithError, match="not torch.float64"):
         sparsmith.tune(sparse_model().double(), tmp_path / "d", **tuning_options())
     with pytest.raises(SparsmithError, match="failed"):
         sparsmith.tune(model, tmp_path / "e", **{**tuning_options(), "memory": "many"})
     sparsmith.tuning.write_weights(tmp_path / "w.safetensors", {"w": model[0].weight})
     report = sparsmith.tune(tmp_path / "w.safetensors", tmp_path / "f", **tuning_options())
-    assert [weight["name"] for weight in report["weights"]] == ["w"]
+    assert [weight["name"] for weight in report["weights"]] == ["w.weight"]
     again = sparsmith.tune(model, tmp_path / "a", include=["0.weight"], **tuning_options())
     assert again["weights"][0]["choices"][0]["cached"]
 
