@@ -190,6 +190,18 @@ def test_compile_and_export(tuned_layers, device):
     close(got, y.grad, torch.float32)
 
 
+@pytest.mark.gpu
+def test_ahead_of_time(tuned_layers, gpu, tmp_path):
+    sparse = sparse_of(tuned_layers(torch.float16, gpu, fused=True), gpu)
+    x = torch.randn(4, 160, dtype=torch.float16, device=gpu)
+    with torch.no_grad():
+        program = torch.export.export(sparse, (x,), dynamic_shapes=({0: torch.export.Dim("batch", min=1, max=64)},))
+        package = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "layer.pt2"))
+        runner = torch._inductor.aoti_load_package(package)
+        assert torch.equal(runner(x), sparse(x))
+        close(runner(torch.cat([x, x])), sparse(torch.cat([x, x])), torch.float16)
+
+
 def test_from_linear(device):
     layer = sparse_linear(64, 128, device=device, sparsity=0.9)
     sparse = SparseLinear.from_linear(layer, tokens=(1,), memory="4x")
