@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -19,6 +20,7 @@
 #include "base/memory_limit.h"
 #include "matrix/csr_matrix.h"
 #include "matrix/safetensors.h"
+#include "matrix/sparsity_statistics.h"
 
 namespace sparsmith {
 
@@ -62,9 +64,17 @@ struct BitmaskMatrix {
 Result<BitmaskMatrix> bitmask_matrix(std::string_view module, const BitmaskTensors& tensors,
                                      std::span<const std::byte> file);
 
-// The nonzeros: stored zeros are dropped, as in every file.
+// The nonzeros: stored zeros are dropped, as in every file. Uses all cores.
 //   Errors: kInvalidInput with the row and the reason when the parts contradict each other, or when an element is not
 //   finite; kOutOfMemory for more than `max_bytes`.
 Result<CsrMatrix> csr_from_bitmask(const BitmaskMatrix& matrix, std::int64_t max_bytes = kNoMemoryLimit);
+
+// Called after the last read of `bytes`, which are of one part. Any of the threads may call it.
+using ReleasePart = std::function<void(std::span<const std::byte> bytes)>;
+
+// The result of compute_statistics(csr_from_bitmask(matrix)), in one pass over the parts on `threads` threads. Needs
+// memory only for a few rows and for the row and column counts. Error: kInvalidInput as csr_from_bitmask.
+Result<SparsityStatistics> compute_bitmask_statistics(const BitmaskMatrix& matrix, int threads,
+                                                      const ReleasePart& release = {});
 
 }  // namespace sparsmith

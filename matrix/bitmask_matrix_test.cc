@@ -295,6 +295,37 @@ TEST_F(BitmaskMatrixTest, AWeightStandsInOneShard) {
               HasSubstr("tensor 'm.bitmask' is in a.safetensors, and 'm.shape' is in b.safetensors"));
 }
 
+// Rows by the hundreds, that several threads share; stored zeros, and faults in more than one row.
+TEST_F(BitmaskMatrixTest, ThreadsShareTheRows) {
+  test::DrawnRandom random;
+  for (const bool two_four : {false, true}) {
+    const std::int64_t rows = 700 + static_cast<std::int64_t>(random() % 100);
+    const std::int64_t cols = 4 * static_cast<std::int64_t>(200 + random() % 700);
+    Weight weight = weight_of(draw_elements(random, rows * cols, two_four), rows, cols, DataType::kFloat16, two_four);
+    std::string& compressed = weight.parts["compressed"].bytes;
+    for (int i = 0; i < 1000; ++i) compressed.replace(2 * (random() % (compressed.size() / 2)), 2, 2, '\0');
+    std::map<std::string, Tensor> tensors;
+    for (const auto& [name, tensor] : weight.parts) tensors["m." + name] = tensor;
+    const auto file = ModelFile::open(write("many.safetensors", tensors));
+    ASSERT_TRUE(file.ok()) << file.status().to_string();
+    const auto matrix = file->read(0);
+    ASSERT_TRUE(matrix.ok()) << matrix.status().to_string();
+    EXPECT_TRUE(matrix->validate().ok()) << matrix->validate().to_string();
+    EXPECT_LT(matrix->nnz(), static_cast<std::int64_t>(compressed.size() / 2));
+    const std::string expected = to_json(compute_statistics(*matrix), "w");
+    for (const int threads : {1, 3, 16}) EXPECT_EQ(to_json(*file->statistics(0, threads), "w"), expected);
+    EXPECT_TRUE(std::ranges::none_of(matrix->values, [](float value) { return value == 0; }));
+
+    Weight wrong = weight;
+    for (const std::size_t element : {compressed.size() / 2 - 1, compressed.size() / 4, compressed.size() / 5})
+      wrong.parts["compressed"].bytes.replace(2 * element, 2, "\0\x7C", 2);
+    const std::string first = error_of(wrong);
+    EXPECT_THAT(first, HasSubstr("is inf; a weight must be finite"));
+    wrong.parts["compressed"].bytes.replace(2 * (compressed.size() / 5), 2, 2, '\0');
+    EXPECT_NE(error_of(wrong), first) << "the first one in the order of the rows is named";
+  }
+}
+
 TEST_F(BitmaskMatrixTest, MemoryIsLimited) {
   const Weight weight = weight_of(kElements, 2, 10, DataType::kFloat32, false);
   std::map<std::string, Tensor> parts;

@@ -148,6 +148,15 @@ bool nonzero_mask(const DenseMatrix& matrix, std::int64_t row, std::uint64_t* ma
                       [&](auto element) { return mask_of_row<decltype(element)>(data, matrix.cols, mask); });
 }
 
+void read_row(const DenseMatrix& matrix, std::int64_t row, float* elements) {
+  const std::byte* data = matrix.data + static_cast<std::size_t>(row) * matrix.row_bytes();
+  with_element(matrix.data_type, [&](auto element) {
+    using Element = decltype(element);
+    for (std::int64_t column = 0; column < matrix.cols; ++column)
+      elements[column] = Element::value(load<typename Element::Bits>(data + column * sizeof(typename Element::Bits)));
+  });
+}
+
 Status not_finite_error(const DenseMatrix& matrix, std::int64_t row) {
   for (std::int64_t column = 0; column < matrix.cols; ++column) {
     const float value = matrix.element(row, column);

@@ -301,14 +301,15 @@ Result<CsrMatrix> ModelFile::read(std::size_t index) const {
 Result<SparsityStatistics> ModelFile::statistics(std::size_t index, int threads) const {
   const Source& source = sources_.at(index);
   if (source.matrix != nullptr) return compute_statistics(*source.matrix);
-  if (source.bitmask != nullptr) {
-    SPARSMITH_ASSIGN_OR_RETURN(const CsrMatrix matrix, read(index));
-    return compute_statistics(matrix);
-  }
   const auto release = [&source](std::size_t offset, std::size_t size) {
     source.file->release(source.offset + offset, size);
   };
-  Result<SparsityStatistics> result = compute_dense_statistics(dense(index), threads, release);
+  const auto release_part = [&source](std::span<const std::byte> bytes) {
+    source.file->release(bytes.data() - source.file->bytes().data(), bytes.size());
+  };
+  Result<SparsityStatistics> result = source.bitmask != nullptr
+                                          ? compute_bitmask_statistics(*source.bitmask, threads, release_part)
+                                          : compute_dense_statistics(dense(index), threads, release);
   if (!result.ok()) return result.status().annotate(fmt::format("{}: tensor '{}'", path_, tensors_[index].name));
   return result;
 }

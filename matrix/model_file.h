@@ -66,8 +66,8 @@ class ModelFile {
   // The weight. Errors: kInvalidInput with the tensor and the position of an element that is not finite; kOutOfMemory.
   Result<CsrMatrix> read(std::size_t index) const;
 
-  // The result of compute_statistics(read(index)). For dense tensors no matrix is built: one pass on `threads` threads
-  // reads the mapped bytes and releases them to the system. Errors: as read().
+  // The result of compute_statistics(read(index)). For tensors of safetensors and .npy no matrix is built: one pass on
+  // `threads` threads reads the mapped bytes and releases them to the system. Errors: as read().
   Result<SparsityStatistics> statistics(std::size_t index, int threads = 2) const;
 
  private:
