@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/count_bits.h"
 #include "base/parallel_for.h"
 #include "matrix/bitmask_matrix.h"
 #include "matrix/csr_memory.h"
@@ -18,12 +19,6 @@
 
 namespace sparsmith {
 namespace {
-
-std::int64_t bits_in(const std::vector<std::uint64_t>& mask) {
-  std::int64_t bits = 0;
-  for (const std::uint64_t word : mask) bits += std::popcount(word);
-  return bits;
-}
 
 // Whether two of each four bits are set. Behind the last column groups are empty.
 bool has_two_of_each_four(std::span<const std::uint64_t> mask, std::int64_t cols) {
@@ -70,13 +65,12 @@ class BitmaskRows {
     read_bits(row, mask);
     const std::span<std::uint64_t> words(mask, words_);
     if (matrix_.cols % 64 != 0 && words.back() >> (matrix_.cols % 64) != 0) return false;
-    std::int64_t bits = 0;
-    for (const std::uint64_t word : words) bits += std::popcount(word);
+    const std::int64_t bits = count_bits(words);
     if (bits != end - begin || (matrix_.two_four && !has_two_of_each_four(words, matrix_.cols))) return false;
     thread_local std::vector<std::uint64_t> nonzeros;  // of the stored elements
     nonzeros.resize((bits + 63) / 64);
     if (!nonzero_mask(elements(row), 0, nonzeros.data())) return false;
-    if (bits_in(nonzeros) != bits) drop_zeros(nonzeros, words);
+    if (count_bits(nonzeros) != bits) drop_zeros(nonzeros, words);
     return true;
   }
 
@@ -182,7 +176,7 @@ Result<CsrMatrix> csr_from_bitmask(const BitmaskMatrix& matrix, std::int64_t max
     std::vector<std::uint64_t> mask(rows.words());
     for (std::int64_t row = begin; row < end && !wrong; ++row) {
       if (!rows.read(row, mask.data())) wrong = true;
-      csr.row_offsets[row + 1] = bits_in(mask);
+      csr.row_offsets[row + 1] = count_bits(mask);
     }
   });
   if (wrong) return first_error(matrix);

@@ -12,6 +12,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "base/count_bits.h"
 #include "base/half.h"
 #include "matrix/csr_memory.h"
 
@@ -178,7 +179,7 @@ Result<CsrMatrix> csr_from_dense(const DenseMatrix& matrix, std::int64_t max_byt
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     if (!nonzero_mask(matrix, row, mask.data())) return not_finite_error(matrix, row);
     std::int64_t length = 0;
-    for (const std::uint64_t word : mask) length += std::popcount(word);
+    for (const std::uint64_t word : mask) length += count_bits(word);
     csr.row_offsets[row + 1] = csr.row_offsets[row] + length;
   }
   SPARSMITH_RETURN_IF_ERROR(check_csr_memory(matrix.rows, csr.row_offsets.back(), max_bytes));

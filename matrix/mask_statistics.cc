@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <vector>
 
 #include "base/ceil_div.h"
+#include "base/count_bits.h"
 #include "base/parallel_for.h"
 
 namespace sparsmith {
@@ -24,14 +24,14 @@ std::int64_t touched_groups(std::uint64_t word, std::size_t level) {
   word |= word >> 1;
   word |= word >> 2;
   for (std::size_t i = 0; i < level; ++i) word |= word >> (4 << i);
-  return std::popcount(word & kFirstBits[level]);
+  return count_bits(word & kFirstBits[level]);
 }
 
 // Groups of four bits with three or four of them set.
 std::int64_t crowded_groups(std::uint64_t word) {
   std::uint64_t count = word - ((word >> 1) & 0x5555555555555555);             // of two bits
   count = (count & 0x3333333333333333) + ((count >> 2) & 0x3333333333333333);  // of four: 0 ... 4
-  return std::popcount((count >> 2 | (count & count >> 1)) & 0x1111111111111111);
+  return count_bits((count >> 2 | (count & count >> 1)) & 0x1111111111111111);
 }
 
 // One thread's counts over the rows it was given. Rows come as bit masks. Column counts are kept bit-sliced: plane p
@@ -52,7 +52,7 @@ class RowCounter {
     for (std::size_t i = 0; i < words_; ++i) {
       const std::uint64_t word = mask_[i];
       if (word == 0) continue;
-      length += std::popcount(word);
+      length += count_bits(word);
       illegal_groups_ += crowded_groups(word);
       folded_[0][i] |= word;
       std::uint64_t carry = word;
@@ -99,6 +99,7 @@ class RowCounter {
     std::int64_t touched = 0;
     for (std::size_t i = 0; i < words_; ++i) {
       const std::uint64_t word = folded_[level][i];
+      if (word == 0) continue;
       touched += touched_groups(word, level);
       if (level + 1 < kLevels) folded_[level + 1][i] |= word;
       folded_[level][i] = 0;
