@@ -129,8 +129,8 @@ class SystemCompiler : public CpuKernelCompiler {
     if (is_of_the_machine(status, shown))
       return io_error(fmt::format("the compiler {} does not come to its end: {}", command[0],
                                   status > 128 ? fmt::format("signal {}", status - 128) : shown));
-    return invalid_input(
-        fmt::format("kernel {} does not compile for the emulator ({}):\n{}", kernel, command[0], shown));
+    return invalid_input(fmt::format("kernel {} does not compile for the emulator ({}){}{}", kernel, command[0],
+                                     shown.empty() ? ", which gives no reason" : ":\n", shown));
   }
 
   std::string program_;

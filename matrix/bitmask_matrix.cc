@@ -4,13 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <vector>
-
-#include "matrix/csr_memory.h"
-#include "matrix/dense_matrix.h"
 
 namespace sparsmith {
 namespace {
@@ -49,13 +44,6 @@ Status check_entry(const SafetensorsEntry& entry, std::string_view dtype, const 
                                    matrix.rows, matrix.cols, dtype, fmt::join(shape, ", ")));
 }
 
-// The first of the groups of four among the next `columns` columns that does not store two; nothing: all do.
-std::optional<int> wrong_group(std::uint32_t bits, std::int64_t columns) {
-  for (int first = 0; first < std::min<std::int64_t>(columns, 8); first += 4)
-    if (std::popcount(bits >> first & 15) != 2) return first;
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<std::pair<std::string_view, BitmaskPart>> bitmask_part(std::string_view name) {
@@ -87,10 +75,11 @@ std::map<std::string_view, BitmaskTensors> find_bitmask_tensors(std::span<const 
 }
 
 Result<BitmaskMatrix> bitmask_matrix(std::string_view module, const BitmaskTensors& tensors,
-                                     std::span<const std::byte> file) {
+                                     std::span<const std::span<const std::byte>> files) {
   SPARSMITH_RETURN_IF_ERROR(check_all_there(module, tensors));
-  const auto bytes_of = [file](const SafetensorsEntry& entry) {
-    return file.subspan(entry.begin, entry.end - entry.begin);
+  const auto bytes_of = [&](BitmaskPart part) {
+    const BitmaskTensors::Place& place = tensors.place(part);
+    return files[place.file].subspan(place.entry->begin, place.entry->end - place.entry->begin);
   };
   const SafetensorsEntry& shape = *tensors.find(BitmaskPart::kShape);
   const SafetensorsEntry& bitmask = *tensors.find(BitmaskPart::kBitmask);
@@ -103,8 +92,8 @@ Result<BitmaskMatrix> bitmask_matrix(std::string_view module, const BitmaskTenso
         fmt::format("is {} [{}]; the shape of a weight is I64 [2]", shape.dtype, fmt::join(shape.shape, ", ")));
   }
   BitmaskMatrix matrix;
-  matrix.rows = integer_at(bytes_of(shape), 0);
-  matrix.cols = integer_at(bytes_of(shape), 1);
+  matrix.rows = integer_at(bytes_of(BitmaskPart::kShape), 0);
+  matrix.cols = integer_at(bytes_of(BitmaskPart::kShape), 1);
   matrix.two_four = row_offsets == nullptr;
   if (matrix.rows < 0 || matrix.cols < 0 || (matrix.two_four && matrix.cols % 4 != 0)) {
     return error_of(module, BitmaskPart::kShape,
@@ -115,7 +104,7 @@ Result<BitmaskMatrix> bitmask_matrix(std::string_view module, const BitmaskTenso
       check_entry(bitmask, "U8", {matrix.rows, matrix.cols / 8 + (matrix.cols % 8 != 0 ? 1 : 0)}, matrix));
   if (row_offsets != nullptr) {
     SPARSMITH_RETURN_IF_ERROR(check_entry(*row_offsets, "I64", {matrix.rows}, matrix));
-    matrix.row_offsets = bytes_of(*row_offsets);
+    matrix.row_offsets = bytes_of(BitmaskPart::kRowOffsets);
     if (compressed.shape.size() != 1)
       return error_of(module, BitmaskPart::kCompressed,
                       fmt::format("has {} dimensions; beside row_offsets it has 1", compressed.shape.size()));
@@ -125,54 +114,9 @@ Result<BitmaskMatrix> bitmask_matrix(std::string_view module, const BitmaskTenso
     matrix.stored = matrix.rows * (matrix.cols / 2);
   }
   matrix.data_type = data_type_from_safetensors_name(compressed.dtype).value_or(DataType::kFloat32);
-  matrix.bitmask = bytes_of(bitmask);
-  matrix.compressed = bytes_of(compressed);
+  matrix.bitmask = bytes_of(BitmaskPart::kBitmask);
+  matrix.compressed = bytes_of(BitmaskPart::kCompressed);
   return matrix;
-}
-
-Result<CsrMatrix> csr_from_bitmask(const BitmaskMatrix& matrix, std::int64_t max_bytes) {
-  SPARSMITH_RETURN_IF_ERROR(check_matrix_shape(matrix.rows, matrix.cols));
-  SPARSMITH_RETURN_IF_ERROR(check_csr_memory(matrix.rows, matrix.stored, max_bytes));
-  CsrMatrix csr{{matrix.rows, matrix.cols}, matrix.data_type};
-  csr.row_offsets.reserve(matrix.rows + 1);
-  csr.column_indices.reserve(matrix.stored);
-  csr.values.reserve(matrix.stored);
-  const DenseMatrix elements{matrix.compressed.data(), 1, matrix.stored, matrix.data_type};
-  const std::byte* at = matrix.bitmask.data();
-  std::int64_t next = 0;  // of `elements`
-  for (std::int64_t row = 0; row < matrix.rows; ++row) {
-    const auto error = [row](std::string_view what) { return invalid_input(fmt::format("row {}: {}", row, what)); };
-    if (!matrix.two_four && integer_at(matrix.row_offsets, row) != next)
-      return error(fmt::format("row_offsets says {}, and bitmask has {} bits in the rows above",
-                               integer_at(matrix.row_offsets, row), next));
-    for (std::int64_t column = 0; column < matrix.cols; column += 8) {
-      auto bits = std::to_integer<std::uint32_t>(*at++);
-      const std::int64_t columns = matrix.cols - column;
-      if (columns < 8 && bits >> columns != 0)
-        return error(fmt::format("a bit of bitmask is set behind the last of {} columns", matrix.cols));
-      if (const auto group = matrix.two_four ? wrong_group(bits, columns) : std::nullopt)
-        return error(fmt::format("bitmask has {} of the four columns from {} on; a 2:4 weight has two",
-                                 std::popcount(bits >> *group & 15), column + *group));
-      if (std::popcount(bits) > matrix.stored - next)
-        return error(fmt::format("bitmask has more bits than compressed has elements, {}", matrix.stored));
-      for (; bits != 0; bits &= bits - 1) {
-        const float value = elements.element(0, next++);
-        const auto place = static_cast<std::uint32_t>(column + std::countr_zero(bits));
-        if (!std::isfinite(value))
-          return invalid_input(
-              fmt::format("the element in row {}, column {} is {}; a weight must be finite", row, place, value));
-        if (value == 0.0F) continue;
-        csr.column_indices.push_back(place);
-        csr.values.push_back(value);
-      }
-    }
-    csr.row_offsets.push_back(csr.nnz());
-  }
-  if (next != matrix.stored) {
-    return invalid_input(
-        fmt::format("bitmask has {} bits in all, and compressed has {} elements", next, matrix.stored));
-  }
-  return csr;
 }
 
 }  // namespace sparsmith

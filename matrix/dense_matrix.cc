@@ -12,6 +12,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "base/count_bits.h"
 #include "base/half.h"
 #include "matrix/csr_memory.h"
 
@@ -148,6 +149,15 @@ bool nonzero_mask(const DenseMatrix& matrix, std::int64_t row, std::uint64_t* ma
                       [&](auto element) { return mask_of_row<decltype(element)>(data, matrix.cols, mask); });
 }
 
+void read_row(const DenseMatrix& matrix, std::int64_t row, float* elements) {
+  const std::byte* data = matrix.data + static_cast<std::size_t>(row) * matrix.row_bytes();
+  with_element(matrix.data_type, [&](auto element) {
+    using Element = decltype(element);
+    for (std::int64_t column = 0; column < matrix.cols; ++column)
+      elements[column] = Element::value(load<typename Element::Bits>(data + column * sizeof(typename Element::Bits)));
+  });
+}
+
 Status not_finite_error(const DenseMatrix& matrix, std::int64_t row) {
   for (std::int64_t column = 0; column < matrix.cols; ++column) {
     const float value = matrix.element(row, column);
@@ -169,7 +179,7 @@ Result<CsrMatrix> csr_from_dense(const DenseMatrix& matrix, std::int64_t max_byt
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     if (!nonzero_mask(matrix, row, mask.data())) return not_finite_error(matrix, row);
     std::int64_t length = 0;
-    for (const std::uint64_t word : mask) length += std::popcount(word);
+    for (const std::uint64_t word : mask) length += count_bits(word);
     csr.row_offsets[row + 1] = csr.row_offsets[row] + length;
   }
   SPARSMITH_RETURN_IF_ERROR(check_csr_memory(matrix.rows, csr.row_offsets.back(), max_bytes));

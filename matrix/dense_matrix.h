@@ -26,6 +26,9 @@ struct DenseMatrix {
 // an infinity or a NaN.
 bool nonzero_mask(const DenseMatrix& matrix, std::int64_t row, std::uint64_t* mask);
 
+// The elements of a row.
+void read_row(const DenseMatrix& matrix, std::int64_t row, float* elements);
+
 // An error that names the first element of `row` that is not finite. REQUIRES: `row` has such an element.
 Status not_finite_error(const DenseMatrix& matrix, std::int64_t row);
 

@@ -125,6 +125,7 @@ class AblationRun {
 
 Status time_ablations(std::span<const WeightInput> weights, const TuneOptions& options, const TuneResources& resources,
                       TuneReport& report) {
+  if (resources.workers.empty()) return unsupported("that takes a GPU");
   CsrMatrix matrix;  // the session refers to it
   SPARSMITH_ASSIGN_OR_RETURN(DeviceSession session, DeviceSession::open(resources.workers.front()));
   AblationRun run(options, resources, report, std::move(session));

@@ -105,9 +105,9 @@ class BucketSearch : private TrialBench {
 };
 
 // Compiles, if there is a compiler, and verifies a trial that is only predicted. If it passes, its time is the
-// prediction. `device`: the target. REQUIRES: the session has the weight, the tokens and the packing. Error: a fault of
-// the machine.
-Status verify_predicted(KernelStore& kernels, const DeviceProperties& device, DeviceSession& session,
+// prediction. `device`: the target. `session`: null where nothing can verify; then the trial passes unverified, and the
+// log gets nothing. REQUIRES: the session has the weight, the tokens and the packing. Error: a fault of the machine.
+Status verify_predicted(KernelStore& kernels, const DeviceProperties& device, DeviceSession* session,
                         MeasurementLog& log, Trial& trial);
 
 }  // namespace sparsmith

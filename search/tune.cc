@@ -53,6 +53,12 @@ Status check_options(std::span<const WeightInput> weights, const TuneOptions& op
   return {};
 }
 
+// The device that choices are predicted for.
+DeviceProperties predicted_device(const TuneOptions& options) {
+  const int asked = options.architectures.empty() ? 0 : compute_capability_of(options.architectures.front());
+  return typical_device(asked > 0 ? asked : 90);
+}
+
 // How many weights are prepared at once: much of it goes on one core.
 std::size_t preparing_threads(std::size_t sessions) {
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
@@ -76,7 +82,8 @@ class Run {
         resources_(resources),
         sessions_(std::move(sessions)),
         transfer_(resources.cache),
-        full_preparations_(static_cast<std::ptrdiff_t>(resources.workers.size())),
+        full_preparations_(
+            static_cast<std::ptrdiff_t>(sessions_.empty() ? preparing_threads(0) : resources.workers.size())),
         outcomes_(weights.size()) {
     run_.options = options;
   }
@@ -88,7 +95,7 @@ class Run {
     KernelStore& kernels =
         kernels_.emplace(resources_.compiler, resources_.cache, fmt::format("sm_{}", run_.device.compute_capability),
                          options_.compile_threads);
-    budget_.emplace(options_.budget_s, resources_.workers.size(), promised_gains(),
+    budget_.emplace(options_.budget_s, std::max<std::size_t>(1, resources_.workers.size()), promised_gains(),
                     resources_.now ? resources_.now : Budget::Now(Budget::Clock::now));
     share(kernels);
     const std::size_t preparers = preparing_threads(sessions_.size());
@@ -159,13 +166,12 @@ class Run {
   }
 
   void choose_device() {
-    DeviceSession& first = sessions_.front();
-    run_.predict = first.properties().is_emulator;
+    run_.predict = sessions_.empty() || sessions_.front().properties().is_emulator;
     if (run_.predict) {
-      const int asked = options_.architectures.empty() ? 0 : compute_capability_of(options_.architectures.front());
-      run_.device = typical_device(asked > 0 ? asked : 90);
+      run_.device = predicted_device(options_);
       return;
     }
+    DeviceSession& first = sessions_.front();
     const auto speeds = speeds_of(first);
     if (speeds.ok()) first.set_speeds(*speeds);
     if (!speeds.ok()) log_warning("what the device reaches was not measured: {}", speeds.status().message());
@@ -209,8 +215,8 @@ class Run {
     const auto device_id =
         resources_.cache->put_device({device.device_class(), device.name, device.compute_capability, device.sm_count,
                                       device.memory_bytes, run_.predict ? 0 : device.memory_bandwidth});
-    const auto environment_id = resources_.cache->put_environment(
-        {run_.predict ? "emulator" : device.driver_version, kernels.nvrtc_version(), resources_.program_version});
+    const auto environment_id =
+        resources_.cache->put_environment({driver_of_run(), kernels.nvrtc_version(), resources_.program_version});
     if (device_id.ok() && environment_id.ok()) {
       run_.device_id = *device_id;
       run_.environment_id = *environment_id;
@@ -219,6 +225,12 @@ class Run {
       log_warning("the cache is not used in this run: {}", status.message());
       run_.cache = nullptr;
     }
+  }
+
+  // For the cache.
+  std::string driver_of_run() const {
+    if (sessions_.empty()) return "none";
+    return run_.predict ? "emulator" : run_.device.driver_version;
   }
 
   // What each weight promises over all N, as far as that is known before anything is read. Where time has no end,
@@ -282,7 +294,8 @@ class Run {
     double seconds = 0;
     const auto need = timed(seconds, [&] { return turn.search->prepare(); });
     log_debug("{}: prepared in {:.2f} s", input.name, seconds);
-    if (!need.ok() || *need == WeightSearch::Need::kNothing) {
+    if (!need.ok() || *need == WeightSearch::Need::kNothing ||
+        (*need == WeightSearch::Need::kDevice && sessions_.empty())) {
       auto tuned = need.ok() ? turn.search->finish(nullptr) : Result<WeightResult>(need.status());
       note(turn.weight, std::move(turn.search), std::move(tuned));
       schedule_->needs_no_search();
@@ -383,6 +396,7 @@ class Run {
         ++report_.pairs;
         report_.complete = report_.complete && bucket.complete;
         report_.measured = report_.measured || bucket.evidence == "measured";
+        report_.unverified += bucket.verification.ok ? 0 : 1;
       }
       report_.weights.push_back(*std::move(outcome.result));
     }
@@ -414,8 +428,11 @@ Result<TuneReport> tune(std::span<const WeightInput> weights, const TuneOptions&
   TuneOptions complete = options;
   if (complete.calls.empty()) complete.calls.assign(complete.tokens.size(), 1.0);
   SPARSMITH_RETURN_IF_ERROR(check_options(weights, complete));
-  SPARSMITH_ASSIGN_OR_RETURN(std::vector<DeviceSession> sessions,
-                             open_sessions(resources.workers, searches_at_once(weights.size(), complete, resources)));
+  std::vector<DeviceSession> sessions;
+  if (!resources.workers.empty()) {
+    SPARSMITH_ASSIGN_OR_RETURN(sessions,
+                               open_sessions(resources.workers, searches_at_once(weights.size(), complete, resources)));
+  }
   return Run(weights, complete, resources, std::move(sessions)).execute();
 }
 

@@ -37,7 +37,7 @@ struct TuneProgress {
 // Resources of a run. Pointers may be null: without a compiler only cached kernels (and the emulator) run, without a
 // cache nothing is remembered. Functions are called by one thread at a time, but for `interrupted` and `now`.
 struct TuneResources {
-  std::vector<WorkerFactory> workers;  // one for each device, all of one device class
+  std::vector<WorkerFactory> workers;  // one for each device, all of one device class; none: nothing runs
   const KernelCompiler* compiler = nullptr;
   Cache* cache = nullptr;
   std::string program_version;
@@ -49,7 +49,8 @@ struct TuneResources {
 };
 
 // On a device that cannot time (the emulator), choices are predicted for a typical device of the first architecture
-// asked for, sm_90 by default, and the chosen candidates are checked on the emulator.
+// asked for, sm_90 by default, and the chosen candidates are checked on the emulator. Without workers choices are
+// predicted in the same way, and not checked: they compile where there is a compiler, and the cache does not get them.
 //   Errors: kInvalidArgument for invalid options, devices of different classes, and members that do not fit together;
 //   kInvalidInput when a weight cannot be read; kNoDevice or kDeviceError when a device fails at the start, or all of
 //   them fail later. The weight of a lost device goes to another one. A weight that cannot be tuned is skipped with the

@@ -233,6 +233,7 @@ Result<TuneReport> time_tuned(const TunedContents& contents, const TunedTimingOp
   for (const TunedWeight& weight : contents.weights)
     if (selects(which.selection, weight.name)) weights.push_back(&weight);
   if (weights.empty()) return not_found("no weight of the tuned file is selected");
+  if (resources.workers.empty()) return invalid_argument("a tuned file is timed on a device, and none is asked for");
   SPARSMITH_ASSIGN_OR_RETURN(DeviceSession session, DeviceSession::open(resources.workers.front()));
   TuneReport report;
   report.measured = !session.properties().is_emulator;

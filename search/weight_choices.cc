@@ -42,7 +42,8 @@ void WeightSearch::adopt() {
   counts_.cached += static_cast<std::int64_t>(weight_.buckets.size());
 }
 
-// Chooses by prediction and verifies the chosen trials; after a failure chooses again without it.
+// Chooses by prediction and verifies the chosen trials; after a failure chooses again without it. Where there is no
+// device, the chosen trials are only packed and compiled.
 Status WeightSearch::predict() {
   for (Bucket& bucket : buckets_) {
     end_search(bucket);
@@ -54,14 +55,16 @@ Status WeightSearch::predict() {
       Trial* trial = unverified_choice(buckets_[i]);
       if (trial == nullptr) continue;
       bucket_begins(i);
-      SPARSMITH_RETURN_IF_ERROR(set_weight(buckets_[i]));
-      SPARSMITH_RETURN_IF_ERROR(session_->set_tokens(buckets_[i].tokens, run_.options.seed));
+      if (session_ != nullptr) {
+        SPARSMITH_RETURN_IF_ERROR(set_weight(buckets_[i]));
+        SPARSMITH_RETURN_IF_ERROR(session_->set_tokens(buckets_[i].tokens, run_.options.seed));
+      }
       MeasurementLog log = log_for(buckets_[i]);
       for (; trial != nullptr; trial = unverified_choice(buckets_[i])) {
         SPARSMITH_RETURN_IF_ERROR(place(buckets_[i], *trial));
         if (trial->state == Trial::State::kWaiting) {
           if (progress_) progress_("verify", 0, 1);
-          SPARSMITH_RETURN_IF_ERROR(verify_predicted(*run_.kernels, run_.device, *session_, log, *trial));
+          SPARSMITH_RETURN_IF_ERROR(verify_predicted(*run_.kernels, run_.device, session_, log, *trial));
         }
         rejected |= trial->state == Trial::State::kRejected;
       }
@@ -72,11 +75,12 @@ Status WeightSearch::predict() {
 
 // Puts the trial's packing on the device; rejects the trial where the packing does not fit.
 Status WeightSearch::place(const Bucket& bucket, Trial& trial) {
-  if (session_->has_packing(trial.identity.packing)) return {};
+  if (session_ != nullptr && session_->has_packing(trial.identity.packing)) return {};
   const auto packed = packings_.get(trial.candidate.config, {bucket.spec, bucket.tokens, run_.device});
-  const Status placed = packed.ok() ? session_->add_packing(**packed) : packed.status();
+  Status placed = packed.status();
+  if (packed.ok() && session_ != nullptr) placed = session_->add_packing(**packed);
   if (placed.ok()) return {};
-  SPARSMITH_RETURN_IF_ERROR(session_->health());
+  if (session_ != nullptr) SPARSMITH_RETURN_IF_ERROR(session_->health());
   trial.reject_unseen(placed);
   return {};
 }
@@ -154,7 +158,8 @@ Status WeightSearch::choose() {
     weight_.buckets.push_back(
         bucket_choice(bucket, *winner, predict_, match_quality_name(op.cached->quality(bucket.tokens))));
     const auto families = op.cached->families_of_choice(bucket.tokens);
-    if (run_.options.model_bytes == 0 && !too_large_ && families)
+    // What nothing has run is not remembered: a later run would take it for verified.
+    if (run_.options.model_bytes == 0 && !too_large_ && families && session_ != nullptr)
       store_choice(run_, goal_, weight_, weight_.buckets.back(), *families);
   }
   if (!keep) {

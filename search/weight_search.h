@@ -43,7 +43,8 @@ class WeightSearch {
   // Statistics, selection, packing, kernels: all work without a device. Error: no family serves the operator.
   Result<Need> prepare();
 
-  // Searches on `session` and writes the choices to the cache. After Need::kNothing `session` may be null. Once.
+  // Searches on `session` and writes the choices to the cache. Null after Need::kNothing; null, too, in a run without
+  // devices, whose choices are neither verified nor written. Once.
   //   Errors: kUnsupported when some N has no choice (no candidate passes, and dense was not measured); kNoDevice and
   //   kDeviceError, which end the run.
   Result<WeightResult> finish(DeviceSession* session);

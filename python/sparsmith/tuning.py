@@ -98,9 +98,10 @@ def tune(model: nn.Module | str | os.PathLike, output: str | os.PathLike, *, tok
     ``model``: a module, or a file or Hugging Face folder. ``tokens``: numbers of tokens per call to tune for, ascending.
     ``memory``: "1x" (the default: each weight takes at most its dense bytes), "1.5x", or "3GB" for all weights.
     ``include``, ``exclude``: shell patterns of weight names. ``groups``: weights with one input, as the option
-    ``--group``. ``device``: "cuda:0", or "emulator" for predictions; default: the first GPU. ``budget``: a limit of the
-    time, such as "10m". ``min_sparsity``: skip weights with a smaller share of zeros. ``layers``: the layers of the
-    module to tune, by name; default: all linear ones. ``arguments``: further arguments of the command.
+    ``--group``. ``device``: "cuda:0"; "emulator" for predictions that are verified on the CPU; "none" for predictions
+    that are not verified; default: the first of these that works. ``budget``: a limit of the time, such as "10m".
+    ``min_sparsity``: skip weights with a smaller share of zeros. ``layers``: the layers of the module to tune, by name;
+    default: all linear ones. ``arguments``: further arguments of the command.
 
     Returns what the command reports (``docs/reference/json.md``). Choices come from the cache where it has them.
     Raises SparsmithError if the command fails, with its reason.

@@ -54,7 +54,7 @@ struct BucketChoice {
   double dense_us = 0;   // of the baseline; 0: not known
   std::string evidence;  // "measured" or "predicted"
   std::string reason;
-  Verification verification;
+  Verification verification;          // not ok: nothing has run the kernels
   std::vector<VendorTiming> vendors;  // the baseline, if one passed, and the measured libraries
 
   bool cached = false;               // taken from the cache without measuring
@@ -160,12 +160,13 @@ struct TuneReport : TuneCounts {
   std::vector<Skipped> skipped;
 
   DeviceProperties device;  // the target
-  std::size_t devices = 1;  // that shared the weights
+  std::size_t devices = 1;  // that shared the weights; 0: nothing ran
   bool measured = false;    // false: all choices of this run are predicted
   bool complete = true;     // false: interrupted, or out of budget
   bool interrupted = false;
   Cache::WriteFailures cache_failures;  // of this run
   std::int64_t pairs = 0;               // (weight, N) with a choice
+  std::int64_t unverified = 0;          // of these, predicted choices that no device and no emulator has run
   KernelStore::Counts kernels;
   std::vector<KernelImages> images;  // of all kernels of the choices
   MemoryUse memory;

@@ -21,7 +21,7 @@ struct RecordedSpace;
 struct TuneRun {
   TuneOptions options;
   DeviceProperties device;  // the target: the sessions' device, or, on the emulator, a typical one
-  bool predict = false;     // the device cannot time: rank by prediction, verify the best
+  bool predict = false;     // no device can time: rank by prediction, verify the best where anything runs
   std::string program_version;
   KernelStore* kernels = nullptr;
   Budget* budget = nullptr;

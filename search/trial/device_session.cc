@@ -116,9 +116,12 @@ Status DeviceSession::check_known_good() {
     worker_.reset();  // a fresh one may
   }
   return end({is_environment_fault(checked) ? checked.code() : StatusCode::kIoError,
-              fmt::format("the machine is at fault, not a candidate: {}; see to free space in $TMPDIR, memory, the "
-                          "driver and the compiler, then run the same command again",
-                          checked.message())});
+              fmt::format("the machine is at fault, not a candidate: {}; see to free space in $TMPDIR, memory{}, then "
+                          "run the same command again",
+                          checked.message(),
+                          properties_.is_emulator
+                              ? " and the C++ compiler of the emulator (install g++, or name a compiler in $CXX)"
+                              : ", the driver and the compiler")});
 }
 
 Status DeviceSession::end(const Status& reason) {

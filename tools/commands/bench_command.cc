@@ -148,7 +148,8 @@ std::string last_line(const TuneOutcome& outcome, const TimingPolicy& timing) {
                      result.measured ? "measured on" : "PREDICTED, not measured, for", result.device.name,
                      timing.cold_weights ? "cold" : "warm", timing.programmatic ? "programmatic" : "plain",
                      timing.layers > 0 ? fmt::format(", {} layers in a graph", timing.layers) : "",
-                     result.device.memory_bandwidth / 1e9, result.measured ? "as measured" : "as assumed");
+                     result.device.memory_bandwidth / 1e9, result.measured ? "as measured" : "as assumed") +
+         (result.unverified > 0 ? fmt::format("not verified: {}\n", outcome.device_note) : "");
 }
 
 Result<ExitCode> run_break_even(const Options& options) {

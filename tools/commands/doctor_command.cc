@@ -45,8 +45,14 @@ Finding find_speeds(const Result<std::unique_ptr<Worker>>& worker) {
 
 Finding find_emulator() {
   const auto worker = Worker::start({.device = "emulator", .program = ""});
-  if (!worker.ok())
+  if (worker.status().code() == StatusCode::kNoDevice)
     return {"emulator", worker.status().message(), "install the whole tree: the program stands beside sparsmith"};
+  const Status status = worker.ok() ? (*worker)->check_known_good() : worker.status();
+  if (!status.ok()) {
+    const std::string& reason = status.message();
+    return {"emulator", reason.substr(0, reason.find('\n')),
+            "install g++, or name a C++ compiler in $CXX; without one and without a GPU, choices are not verified"};
+  }
   return {"emulator", "runs kernels on the CPU, for checks"};
 }
 

@@ -53,8 +53,16 @@ std::string last_line(const TuneOutcome& outcome) {
                        : report.unjudged > 0 ? "; some candidates were not judged"
                                              : "; the budget cut the search short, a larger one may find better");
   }
-  return fmt::format("{}{}choices are predicted for {}, and verified in the emulator; only a run on a GPU measures",
-                     outcome.device_note, outcome.device_note.empty() ? "" : ": ", report.device.device_class());
+  const std::string predicted = fmt::format("choices are predicted for {}, and ", report.device.device_class());
+  if (report.unverified > 0) {
+    return fmt::format(
+        "{}{}not verified: {}; only a run on a GPU measures", predicted,
+        report.unverified == report.pairs ? "" : fmt::format("{} of {} ", report.unverified, report.pairs),
+        outcome.device_note);
+  }
+  if (report.devices == 0) return predicted + "were verified in an earlier run; only a run on a GPU measures";
+  return fmt::format("{}{}{}verified in the emulator; only a run on a GPU measures", outcome.device_note,
+                     outcome.device_note.empty() ? "" : ": ", predicted);
 }
 
 Result<ExitCode> run(const Options& options) {

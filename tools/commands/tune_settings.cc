@@ -21,6 +21,7 @@
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tuner/compile/compiler_pool.h"
+#include "tuner/process/environment_fault.h"
 #include "tuner/worker.h"
 
 namespace sparsmith::tools {
@@ -93,30 +94,50 @@ Result<std::optional<Cache>> open_cache(const TuneSettings& settings) {
   return std::optional<Cache>();
 }
 
+constexpr const char* kEmulator = "emulator";
+constexpr const char* kNone = "none";  // no device: nothing runs
+
 struct DevicesChoice {
-  std::vector<std::string> names;  // "cuda:0", "emulator"
+  std::vector<std::string> names;  // "cuda:0", "emulator"; empty: choices are predicted and not verified
   std::string note;                // why, where the user did not say: to be told at the end
+
+  bool any_gpu() const { return !names.empty() && names.front() != kEmulator; }
 };
 
+// Whether the emulator compiles and runs kernels. Error: kIoError where the machine lacks space or memory for it.
+Result<bool> emulator_works() {
+  auto worker = Worker::start({.device = kEmulator, .program = ""});
+  const Status status = worker.ok() ? (*worker)->check_known_good() : worker.status();
+  if (is_environment_fault(status)) return status;
+  if (!status.ok()) log_debug("{}", status.message());
+  return status.ok();
+}
+
 // The devices of a run: those of `asked`, each once; where none is asked for, the first GPU that works, or else the
-// emulator. Error: kInvalidArgument for a name that is neither.
+// emulator, or else nothing. Error: kInvalidArgument for an unknown name.
 Result<DevicesChoice> choose_devices(const std::vector<std::string>& asked) {
   DevicesChoice devices;
   for (const std::string& name : asked) {
-    if (name != "emulator" && !name.starts_with("cuda:"))
-      return invalid_argument(fmt::format("--device {}: cuda:<number>, or emulator", name));
+    if (name != kEmulator && name != kNone && !name.starts_with("cuda:"))
+      return invalid_argument(fmt::format("--device {}: cuda:<number>, emulator, or none", name));
     if (std::ranges::find(devices.names, name) != devices.names.end())
       return invalid_argument(fmt::format("--device names {} twice", name));
     devices.names.push_back(name);
   }
-  if (devices.names.size() > 1 && std::ranges::find(devices.names, "emulator") != devices.names.end())
-    return invalid_argument("--device: the emulator measures nothing, and goes together with no other device");
+  for (const char* alone : {kEmulator, kNone}) {
+    if (devices.names.size() > 1 && std::ranges::find(devices.names, alone) != devices.names.end())
+      return invalid_argument(fmt::format("--device: {} measures nothing, and goes together with no device",
+                                          alone == kNone ? "none" : "the emulator"));
+  }
+  if (devices.names == std::vector<std::string>{kNone}) return DevicesChoice{{}, "--device none"};
   if (!devices.names.empty()) return devices;
   const auto worker = Worker::start({.device = "cuda:0", .program = ""});
   if (worker.ok()) return DevicesChoice{{"cuda:0"}, ""};
   if (worker.status().code() == StatusCode::kIoError) return worker.status();  // it says nothing of a GPU
   log_debug("{}", worker.status().message());
-  return DevicesChoice{{"emulator"}, "no usable GPU (sparsmith doctor says why)"};
+  SPARSMITH_ASSIGN_OR_RETURN(const bool emulated, emulator_works());
+  if (!emulated) return DevicesChoice{{}, "no GPU, and no C++ compiler for the emulator (sparsmith doctor says more)"};
+  return DevicesChoice{{kEmulator}, "no usable GPU (sparsmith doctor says why)"};
 }
 
 // The weights of a model, in its order; a group stands where the first of its members does.
@@ -261,9 +282,11 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
       ->check(CLI::Validator(
           [](const std::string& text) { return family(text) != nullptr ? "" : "there is no family " + text; }, "NAME"));
   command
-      .add_option("--device", settings.devices,
-                  "cuda:0, or emulator; cuda:0,cuda:1,... share the weights. Default: the first GPU; without a GPU, "
-                  "predictions verified in the emulator")
+      .add_option(
+          "--device", settings.devices,
+          "cuda:0; emulator: choices are predicted, and verified on the CPU; none: predicted, and not verified. "
+          "cuda:0,cuda:1,... share the weights. Default: the first GPU, else emulator, else (without a C++ "
+          "compiler) none")
       ->delimiter(',');
   command
       .add_option("--arch", tuning.architectures,
@@ -363,7 +386,7 @@ Result<TuneOutcome> with_tuner(const TuneSettings& settings, bool quiet, const R
   if (compiler.ok()) {
     resources.compiler = compiler->get();
     outcome.compiler_version = (*compiler)->version();
-  } else if (devices.names.front() != "emulator" || compiler.status().code() != StatusCode::kNoDevice) {
+  } else if (devices.any_gpu() || compiler.status().code() != StatusCode::kNoDevice) {
     return compiler.status();  // only a missing libnvrtc is something to go on without
   } else {
     log_warning("the tuned file will hold no binaries: {}", compiler.status().message());

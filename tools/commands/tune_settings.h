@@ -25,7 +25,7 @@ struct TuneSettings {
   int candidates = 0;
   std::string record;
   std::string budget;
-  std::vector<std::string> devices;  // by name; empty: the first GPU, or the emulator
+  std::vector<std::string> devices;  // by name, or "none"; empty: the first GPU, or the emulator, or none
   std::string cache;
   bool no_cache = false;
   std::uint64_t value_seed = 0;
@@ -64,7 +64,7 @@ struct TuneOutcome {
   std::string timing_policy;
   // `sparsmith bench` with these settings, without --operator, --epilogue, --tokens and --include.
   std::string command;
-  std::string device_note;  // the assumed device: "no usable GPU (...): predicted ..."
+  std::string device_note;  // why choices are predicted, or not even verified: "no usable GPU (...)"
 };
 
 // The output files: the cache, and the file of --record.

@@ -139,7 +139,8 @@ std::string choices_table(const TuneReport& report) {
   const auto further = [](const WeightResult& weight, const BucketChoice& bucket) -> std::vector<std::string> {
     return {us_text(bucket.dense_us), ratio_text(bucket.dense_us, bucket.us()),
             bucket.us() > 0 ? fmt::format("{:.0f}", weight.bytes_moved(bucket) / bucket.us() / 1e3) : "-",
-            bucket.evidence + (bucket.cached ? ", cached" : "") + (bucket.complete ? "" : ", cut short")};
+            bucket.evidence + (bucket.verification.ok ? "" : ", not verified") + (bucket.cached ? ", cached" : "") +
+                (bucket.complete ? "" : ", cut short")};
   };
   const Table table = choice_table(report, {">dense us", ">speedup", ">GB/s", "evidence"}, further);
   return table.rows.empty() ? "" : table.plain();
