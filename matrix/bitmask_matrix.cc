@@ -75,10 +75,11 @@ std::map<std::string_view, BitmaskTensors> find_bitmask_tensors(std::span<const 
 }
 
 Result<BitmaskMatrix> bitmask_matrix(std::string_view module, const BitmaskTensors& tensors,
-                                     std::span<const std::byte> file) {
+                                     std::span<const std::span<const std::byte>> files) {
   SPARSMITH_RETURN_IF_ERROR(check_all_there(module, tensors));
-  const auto bytes_of = [file](const SafetensorsEntry& entry) {
-    return file.subspan(entry.begin, entry.end - entry.begin);
+  const auto bytes_of = [&](BitmaskPart part) {
+    const BitmaskTensors::Place& place = tensors.place(part);
+    return files[place.file].subspan(place.entry->begin, place.entry->end - place.entry->begin);
   };
   const SafetensorsEntry& shape = *tensors.find(BitmaskPart::kShape);
   const SafetensorsEntry& bitmask = *tensors.find(BitmaskPart::kBitmask);
@@ -91,8 +92,8 @@ Result<BitmaskMatrix> bitmask_matrix(std::string_view module, const BitmaskTenso
         fmt::format("is {} [{}]; the shape of a weight is I64 [2]", shape.dtype, fmt::join(shape.shape, ", ")));
   }
   BitmaskMatrix matrix;
-  matrix.rows = integer_at(bytes_of(shape), 0);
-  matrix.cols = integer_at(bytes_of(shape), 1);
+  matrix.rows = integer_at(bytes_of(BitmaskPart::kShape), 0);
+  matrix.cols = integer_at(bytes_of(BitmaskPart::kShape), 1);
   matrix.two_four = row_offsets == nullptr;
   if (matrix.rows < 0 || matrix.cols < 0 || (matrix.two_four && matrix.cols % 4 != 0)) {
     return error_of(module, BitmaskPart::kShape,
@@ -103,7 +104,7 @@ Result<BitmaskMatrix> bitmask_matrix(std::string_view module, const BitmaskTenso
       check_entry(bitmask, "U8", {matrix.rows, matrix.cols / 8 + (matrix.cols % 8 != 0 ? 1 : 0)}, matrix));
   if (row_offsets != nullptr) {
     SPARSMITH_RETURN_IF_ERROR(check_entry(*row_offsets, "I64", {matrix.rows}, matrix));
-    matrix.row_offsets = bytes_of(*row_offsets);
+    matrix.row_offsets = bytes_of(BitmaskPart::kRowOffsets);
     if (compressed.shape.size() != 1)
       return error_of(module, BitmaskPart::kCompressed,
                       fmt::format("has {} dimensions; beside row_offsets it has 1", compressed.shape.size()));
@@ -113,8 +114,8 @@ Result<BitmaskMatrix> bitmask_matrix(std::string_view module, const BitmaskTenso
     matrix.stored = matrix.rows * (matrix.cols / 2);
   }
   matrix.data_type = data_type_from_safetensors_name(compressed.dtype).value_or(DataType::kFloat32);
-  matrix.bitmask = bytes_of(bitmask);
-  matrix.compressed = bytes_of(compressed);
+  matrix.bitmask = bytes_of(BitmaskPart::kBitmask);
+  matrix.compressed = bytes_of(BitmaskPart::kCompressed);
   return matrix;
 }
 

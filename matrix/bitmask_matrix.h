@@ -39,14 +39,15 @@ struct BitmaskTensors {
   };
   std::array<Place, kBitmaskParts.size()> parts{};
 
-  const SafetensorsEntry* find(BitmaskPart part) const { return parts[static_cast<std::size_t>(part)].entry; }
+  const Place& place(BitmaskPart part) const { return parts[static_cast<std::size_t>(part)]; }
+  const SafetensorsEntry* find(BitmaskPart part) const { return place(part).entry; }
 };
 
 // By L, every L with at least two of shape, bitmask and compressed. One tensor of such a name alone means nothing. The
 // headers outlive the result.
 std::map<std::string_view, BitmaskTensors> find_bitmask_tensors(std::span<const SafetensorsHeader> headers);
 
-// The parts in the bytes of a file, which outlive the object. The contents are not checked yet.
+// The parts in the bytes of their files, which outlive the object. The contents are not checked yet.
 struct BitmaskMatrix {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -58,11 +59,12 @@ struct BitmaskMatrix {
   bool two_four = false;
 };
 
-// Checks types and shapes of the parts. `file`: the bytes of the file that has all of them. `data_type` means something
-// where `compressed` has the type of a weight.
+// Checks types and shapes of the parts. `files`: the bytes of the files, in the order of the headers; the parts may lie
+// in several, since a model is split at any tensor. `data_type` means something where `compressed` has the type of a
+// weight.
 //   Error: kInvalidInput with the tensor and the reason.
 Result<BitmaskMatrix> bitmask_matrix(std::string_view module, const BitmaskTensors& tensors,
-                                     std::span<const std::byte> file);
+                                     std::span<const std::span<const std::byte>> files);
 
 // The nonzeros: stored zeros are dropped, as in every file. Uses all cores.
 //   Errors: kInvalidInput with the row and the reason when the parts contradict each other, or when an element is not

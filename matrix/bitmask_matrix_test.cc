@@ -273,26 +273,47 @@ TEST_F(BitmaskMatrixTest, ALoneTensorOfSuchANameIsNoWeight) {
   EXPECT_EQ(file->skipped().size(), 4U);
 }
 
-TEST_F(BitmaskMatrixTest, AWeightStandsInOneShard) {
+// Each of four parts in each of two shards, as a model is split at any tensor.
+TEST_F(BitmaskMatrixTest, PartsMayLieInTwoShards) {
+  const Weight weight = weight_of(kElements, 2, 10, DataType::kFloat32, false);
+  const std::string path = directory_.file("model.safetensors.index.json");
+  const std::string names[] = {"shape", "row_offsets", "compressed", "bitmask"};
+  for (unsigned places = 0; places < 16; ++places) {
+    SCOPED_TRACE(places);
+    std::map<std::string, Tensor> shards[2] = {{{"other.weight", weight.dense}}, {{"last.weight", weight.dense}}};
+    std::string index = R"({"weight_map": {"other.weight": "0.safetensors", "last.weight": "1.safetensors")";
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned shard = places >> i & 1;
+      shards[shard]["m." + names[i]] = weight.parts.at(names[i]);
+      index += R"(, "m.)" + names[i] + R"(": ")" + std::to_string(shard) + ".safetensors\"";
+    }
+    write("0.safetensors", shards[0]);
+    write("1.safetensors", shards[1]);
+    ASSERT_TRUE(write_file_atomically(path, index + "}}").ok());
+    const auto file = ModelFile::open(path);
+    ASSERT_TRUE(file.ok()) << file.status().to_string();
+    EXPECT_EQ(file->tensors().size(), 3U);
+    const auto compressed = file->find("m.weight");
+    const auto dense = file->find("other.weight");
+    ASSERT_TRUE(compressed && dense);
+    for (int again = 0; again < 2; ++again) {  // what was released is read from the file
+      EXPECT_EQ(file->read(*compressed)->pattern_hash(), file->read(*dense)->pattern_hash());
+      EXPECT_EQ(file->read(*compressed)->value_hash(), file->read(*dense)->value_hash());
+      EXPECT_EQ(to_json(*file->statistics(*compressed), "w"), to_json(*file->statistics(*dense), "w"));
+    }
+  }
+}
+
+TEST_F(BitmaskMatrixTest, APartThatTheIndexLeavesOutIsMissing) {
   const Weight weight = weight_of(kElements, 2, 10, DataType::kFloat32, false);
   std::map<std::string, Tensor> parts;
   for (const auto& [name, tensor] : weight.parts) parts["m." + name] = tensor;
-  write("a.safetensors", {{"other.weight", weight.dense}});
-  write("b.safetensors", parts);
+  write("a.safetensors", parts);
   const std::string path = directory_.file("model.safetensors.index.json");
-  const auto open = [&](const std::string& file_of_bitmask) {
-    const std::string index = R"({"weight_map": {"other.weight": "a.safetensors", "m.shape": "b.safetensors",
-        "m.row_offsets": "b.safetensors", "m.compressed": "b.safetensors", "m.bitmask": ")" +
-                              file_of_bitmask + "\"}}";
-    EXPECT_TRUE(write_file_atomically(path, index).ok());
-    return ModelFile::open(path);
-  };
-  const auto file = open("b.safetensors");
-  ASSERT_TRUE(file.ok()) << file.status().to_string();
-  EXPECT_EQ(file->read(*file->find("m.weight"))->value_hash(), file->read(*file->find("other.weight"))->value_hash());
-  write("a.safetensors", {{"other.weight", weight.dense}, {"m.bitmask", weight.parts.at("bitmask")}});
-  EXPECT_THAT(open("a.safetensors").status().message(),
-              HasSubstr("tensor 'm.bitmask' is in a.safetensors, and 'm.shape' is in b.safetensors"));
+  const std::string index = R"({"weight_map": {"m.shape": "a.safetensors", "m.row_offsets": "a.safetensors",
+      "m.compressed": "a.safetensors"}})";
+  ASSERT_TRUE(write_file_atomically(path, index).ok());
+  EXPECT_THAT(ModelFile::open(path).status().message(), HasSubstr("'m.bitmask' is missing"));
 }
 
 // Rows by the hundreds, that several threads share; stored zeros, and faults in more than one row.

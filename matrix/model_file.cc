@@ -4,8 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -194,25 +194,22 @@ Status ModelFile::add_tensors(const Files& files, const std::vector<SafetensorsH
 }
 
 Status ModelFile::add_bitmask(const Files& files, std::string_view module, const BitmaskTensors& tensors) {
-  const BitmaskTensors::Place* first = nullptr;
+  std::vector<std::span<const std::byte>> bytes;
+  for (const std::shared_ptr<const MappedFile>& file : files) bytes.push_back(file->bytes());
+  SPARSMITH_ASSIGN_OR_RETURN(const BitmaskMatrix matrix, bitmask_matrix(module, tensors, bytes));
+  Files of_parts;
   for (const BitmaskTensors::Place& place : tensors.parts) {
-    if (place.entry == nullptr) continue;
-    if (first == nullptr) first = &place;
-    if (place.file == first->file) continue;
-    const auto shard = [&files](std::size_t file) { return fs::path(files[file]->path()).filename().string(); };
-    return invalid_input(
-        fmt::format("tensor '{}' is in {}, and '{}' is in {}; the parts of a compressed weight stand in one shard",
-                    place.entry->name, shard(place.file), first->entry->name, shard(first->file)));
+    if (place.entry != nullptr && std::ranges::find(of_parts, files[place.file]) == of_parts.end())
+      of_parts.push_back(files[place.file]);
   }
-  const std::shared_ptr<const MappedFile>& file = files[first->file];
-  SPARSMITH_ASSIGN_OR_RETURN(const BitmaskMatrix matrix, bitmask_matrix(module, tensors, file->bytes()));
   // As the dense tensor would be.
   const SafetensorsEntry entry{.name = fmt::format("{}.weight", module),
                                .dtype = tensors.find(BitmaskPart::kCompressed)->dtype,
                                .shape = {matrix.rows, matrix.cols},
                                .begin = 0,
                                .end = static_cast<std::uint64_t>(matrix.rows * matrix.cols)};
-  add_tensor(entry, reason_to_skip(entry), {.file = file, .bitmask = std::make_shared<const BitmaskMatrix>(matrix)});
+  add_tensor(entry, reason_to_skip(entry),
+             {.bitmask = std::make_shared<const BitmaskMatrix>(matrix), .part_files = std::move(of_parts)});
   return {};
 }
 
@@ -276,6 +273,16 @@ std::optional<std::size_t> ModelFile::find(const std::string& name) const {
   return static_cast<std::size_t>(found - tensors_.begin());
 }
 
+void ModelFile::Source::release_part(std::span<const std::byte> bytes) const {
+  if (bytes.empty()) return;
+  for (const std::shared_ptr<const MappedFile>& each : part_files) {
+    const std::span<const std::byte> all = each->bytes();
+    const bool inside =
+        std::less_equal<>()(all.data(), bytes.data()) && std::less<>()(bytes.data(), all.data() + all.size());
+    if (inside) each->release(bytes.data() - all.data(), bytes.size());
+  }
+}
+
 DenseMatrix ModelFile::dense(std::size_t index) const {
   const TensorInfo& info = tensors_[index];
   return {sources_[index].file->bytes().data() + sources_[index].offset, info.rows, info.cols, info.data_type};
@@ -286,14 +293,13 @@ Result<CsrMatrix> ModelFile::read(std::size_t index) const {
   if (source.matrix != nullptr) return *source.matrix;
   Result<CsrMatrix> result = source.bitmask != nullptr ? csr_from_bitmask(*source.bitmask, max_memory_)
                                                        : csr_from_dense(dense(index), max_memory_);
-  std::array<std::span<const std::byte>, 3> parts;
   if (source.bitmask != nullptr) {
-    parts = {source.bitmask->bitmask, source.bitmask->compressed, source.bitmask->row_offsets};
+    for (const std::span<const std::byte> part :
+         {source.bitmask->bitmask, source.bitmask->compressed, source.bitmask->row_offsets})
+      source.release_part(part);
   } else {
-    parts[0] = std::span(dense(index).data, static_cast<std::size_t>(dense(index).rows) * dense(index).row_bytes());
+    source.file->release(source.offset, static_cast<std::size_t>(dense(index).rows) * dense(index).row_bytes());
   }
-  for (const std::span<const std::byte> part : parts)
-    if (!part.empty()) source.file->release(part.data() - source.file->bytes().data(), part.size());
   if (!result.ok()) return result.status().annotate(fmt::format("{}: tensor '{}'", path_, tensors_[index].name));
   return result;
 }
@@ -304,9 +310,7 @@ Result<SparsityStatistics> ModelFile::statistics(std::size_t index, int threads)
   const auto release = [&source](std::size_t offset, std::size_t size) {
     source.file->release(source.offset + offset, size);
   };
-  const auto release_part = [&source](std::span<const std::byte> bytes) {
-    source.file->release(bytes.data() - source.file->bytes().data(), bytes.size());
-  };
+  const auto release_part = [&source](std::span<const std::byte> bytes) { source.release_part(bytes); };
   Result<SparsityStatistics> result = source.bitmask != nullptr
                                           ? compute_bitmask_statistics(*source.bitmask, threads, release_part)
                                           : compute_dense_statistics(dense(index), threads, release);

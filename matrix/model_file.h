@@ -71,14 +71,19 @@ class ModelFile {
   Result<SparsityStatistics> statistics(std::size_t index, int threads = 2) const;
 
  private:
-  // A matrix from open(), or the place of dense elements or of compressed ones in a file.
+  using Files = std::vector<std::shared_ptr<const MappedFile>>;
+
+  // A matrix from open(), or the place of dense elements in a file, or of compressed ones in files.
   struct Source {
     std::shared_ptr<const CsrMatrix> matrix{};
     std::shared_ptr<const MappedFile> file{};
     std::size_t offset = 0;
     std::shared_ptr<const BitmaskMatrix> bitmask{};
+    Files part_files{};  // that its parts lie in, each once
+
+    // Releases bytes of a part of `bitmask`.
+    void release_part(std::span<const std::byte> bytes) const;
   };
-  using Files = std::vector<std::shared_ptr<const MappedFile>>;
 
   Status open_safetensors(const std::shared_ptr<const MappedFile>& file);
   Status open_safetensors_index(const MappedFile& index);
