@@ -25,7 +25,7 @@ bool has_two_of_each_four(std::span<const std::uint64_t> mask, std::int64_t cols
   for (std::size_t i = 0; i < mask.size(); ++i) {
     std::uint64_t count = mask[i] - ((mask[i] >> 1) & 0x5555555555555555);
     count = (count & 0x3333333333333333) + ((count >> 2) & 0x3333333333333333);
-    const std::int64_t columns = cols - static_cast<std::int64_t>(i) * 64;
+    const std::int64_t columns = std::clamp<std::int64_t>(cols - static_cast<std::int64_t>(i) * 64, 0, 64);
     const std::uint64_t twos = 0x2222222222222222;
     if (count != (columns < 64 ? twos & ((std::uint64_t{1} << columns) - 1) : twos)) return false;
   }
