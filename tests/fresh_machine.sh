@@ -3,7 +3,8 @@
 # debootstrap, with git, make and certificates. No CUDA toolkit, no compiler, no LLVM. Needs root and debootstrap. Run
 # it after each change of set-up. Prints the time of each step; the logs stay in out/fresh_machine.
 #
-# usage: fresh_machine.sh [debian12|debian13|ubuntu24|all] [demo|test|all]     all systems: both of Debian
+# usage: fresh_machine.sh [debian12|debian13|ubuntu24|all] [demo|test|all|wheel]     all systems: both of Debian
+#   wheel: installs the wheel in dist/ (make wheel) with python3-venv alone, optimizes a model and runs it on the CPU
 #   JOBS             parallel jobs inside; default: all cores
 #   DEBIAN_MIRROR    where packages come from; default: where apt of this machine gets its own
 #   UBUNTU_MIRROR    the same for ubuntu24
@@ -100,14 +101,21 @@ for system in $systems; do
   for step in $steps; do
     begin=$SECONDS
     log=$logs/$system.$step.log
-    if in_root "$system" make -C /root/sparsmith "$step" >"$log" 2>&1; then
+    command=(make -C /root/sparsmith "$step")
+    if [[ $step == wheel ]]; then
+      cp "$checkout"/dist/*.whl "$checkout/tests/wheel_test.py" "$work/$system/root/"
+      command=(bash -ec 'apt-get update -qq; apt-get install -y -qq --no-install-recommends python3-venv
+        cd /root; python3 -m venv venv; venv/bin/pip install --quiet --no-cache-dir ./*.whl
+        ! command -v c++ g++ clang++ nvcc; venv/bin/python wheel_test.py')
+    fi
+    if in_root "$system" "${command[@]}" >"$log" 2>&1; then
       outcome="passes"
     else
       outcome="FAILS (exit $?)"
       failed=1
     fi
     tail -n 15 "$log" | sed "s/^/  /"
-    echo "$system: make $step $outcome in $((SECONDS - begin)) s; log: ${log#"$checkout"/}"
+    echo "$system: $step $outcome in $((SECONDS - begin)) s; log: ${log#"$checkout"/}"
   done
   rm -rf --one-file-system "${work:?}/$system"
 done
