@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import json
 import os
 import pathlib
@@ -66,7 +67,8 @@ def write_weights(path: str | os.PathLike, weights: Mapping[str, torch.Tensor]) 
             mask = weight != 0
             counts = mask.sum(1)
             for tensor in (torch.tensor(weight.shape), counts.cumsum(0) - counts, weight[mask], _bits(mask)):
-                file.write(tensor.cpu().contiguous().view(torch.uint8).reshape(-1).numpy().data)
+                host = tensor.cpu().contiguous()  # alive while its memory is written; PyTorch may be there without NumPy
+                file.write((ctypes.c_char * host.nbytes).from_address(host.data_ptr()))
 
 
 def _run(arguments: list[str], progress: bool) -> dict:
