@@ -86,6 +86,8 @@ class OpenFile:
 
 
 def check_packed(plan: int, packed: torch.Tensor) -> None:
-    """Raises unless kernels may read ``packed`` (uint8, CPU, contiguous) as the weight of ``plan``."""
+    """Raises unless kernels may read ``packed`` (CPU, contiguous) as the weight of ``plan``."""
+    if packed.dtype != torch.uint8:  # a copy into the layer would convert the numbers that were checked
+        raise SparsmithError(f"the packed bytes of a weight are torch.uint8, not {packed.dtype}: the state is of another layer")
     if _library.sparsmith_torch_check(plan, packed.data_ptr(), packed.numel()) != 0:
         raise _error()

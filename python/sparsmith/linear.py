@@ -12,8 +12,6 @@ from sparsmith._library import SparsmithError, check_packed
 from sparsmith.layers import parameter_of
 from sparsmith.tuned_file import TunedFile, TunedWeight, load
 
-_ACTIVATIONS = {"relu": torch.relu, "gelu": nn.functional.gelu, "silu": nn.functional.silu}
-
 
 class _TunedModule(nn.Module):
     """The packed bytes of a tuned weight, and its product with x."""

@@ -113,6 +113,10 @@ def test_state_dict(tuned_layers, device, tmp_path):
     with pytest.raises(SparsmithError):
         fresh.load_state_dict(state)
     assert torch.equal(fresh.packed, sparse.packed)
+    # Bytes that pass as they lie, and become others when they are copied into uint8.
+    state["packed"] = sparse.packed.view(torch.int8)
+    with pytest.raises(SparsmithError, match="uint8, not torch.int8"):
+        fresh.load_state_dict(state)
 
 
 def test_autocast(tuned_layers, device):
