@@ -81,3 +81,35 @@ def tuned_layers(tmp_path_factory):
 
 def close(actual, expected, dtype):
     torch.testing.assert_close(actual.float(), expected.float(), atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
+
+
+# What a test of a patched model asks: quick tuning, and what a model was before.
+TUNE = {"tokens": (1, 16), "memory": "8x", "progress": False, "arguments": ["--candidates", "1"]}
+
+
+def tuning_options(device="cpu"):
+    return {**TUNE, "device": "cuda:0" if device == "cuda" else "emulator"}
+
+
+def state_of(model):
+    """All that a dry run must leave: the modules by name, and copies of their values."""
+    return list(model.named_modules(remove_duplicate=False)), {k: v.clone() for k, v in model.state_dict().items()}
+
+
+def unchanged(model, before):
+    modules, values = state_of(model)
+    return all(a[0] == b[0] and a[1] is b[1] for a, b in zip(modules, before[0], strict=True)) and \
+        all(torch.equal(values[name], value) for name, value in before[1].items())
+
+
+def names(report):
+    return [layer.name for layer in report.patched]
+
+
+def agree(sparse, dense, *args, **kwargs):
+    with torch.no_grad():
+        got, expected = sparse(*args, **kwargs), dense(*args, **kwargs)
+    if not isinstance(got, torch.Tensor):
+        got, expected = got[0], expected[0]
+    assert expected.abs().max() > 1e-3
+    torch.testing.assert_close(got, expected, atol=1e-4, rtol=1e-4)
