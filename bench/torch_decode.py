@@ -12,6 +12,7 @@ JSON object a line.
 import argparse
 import inspect
 import json
+import pathlib
 import statistics
 import time
 from unittest import mock
@@ -121,15 +122,6 @@ class Decoder:
         end.synchronize()
         return begin.elapsed_time(end) / steps
 
-    def kernels(self, steps=5):
-        """Microseconds a step, and launches, by kernel."""
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-            for _ in range(steps):
-                self.graph.replay()
-            torch.cuda.synchronize()
-        rows = [(event.key, event.device_time_total / steps, event.count / steps) for event in profile.key_averages()]
-        return sorted(rows, key=lambda row: -row[1])
-
 
 def decoders(model, case, ways):
     made = {}
@@ -190,7 +182,8 @@ def main():
     parser.add_argument("--cases", nargs="+", default=["1:512", "8:512"], help="batch:context")
     parser.add_argument("--ways", nargs="+", default=["compile"], choices=["compile", "graph"])
     parser.add_argument("--prefill", type=int, default=0, help="also time a prompt of so many tokens")
-    parser.add_argument("--profile", action="store_true", help="also print the kernels of a step")
+    parser.add_argument("--profile", nargs="?", const=pathlib.Path(), type=pathlib.Path, metavar="FOLDER",
+                        help="also print what is left of a step, and write a page of each case to the folder")
     parser.add_argument("--tune", nargs="*", default=[], help="further arguments of `sparsmith tune`")
     options = parser.parse_args()
     cases = [tuple(int(number) for number in case.split(":")) for case in options.cases]
@@ -231,11 +224,10 @@ def main():
             report(sparsity=sparsity, batch=case[0], context=case[1], way=best, dense_ms=times[best][0],
                    sparse_ms=times[best][1], gain=times[best][0] / times[best][1],
                    tokens_per_s=case[0] / times[best][1] * 1e3, all_ms=times)
-            if options.profile:
-                for name, decoder in (("dense", dense[case][best]), ("sparse", sparse[best])):
-                    print(f"  {name}, {best}:")
-                    for key, us, count in decoder.kernels()[:24]:
-                        print(f"    {us:9.1f} us  {count:6.1f} x  {key[:110]}", flush=True)
+            if options.profile is not None:
+                page = options.profile / f"{options.model}_{sparsity}_{case[0]}_{case[1]}.html"
+                print(sparsmith.report_model(sparse[best].graph.replay, patched, tokens=case[0], output=page,
+                                             dense_step=dense[case][best].graph.replay), page, sep="\n", flush=True)
             del sparse
         del model, patched
         torch.cuda.empty_cache()

@@ -22,6 +22,7 @@ a function names others. This page is the output of `cmake/docs/python_reference
 """
 SECTIONS = {
     "Optimize and patch a model": ["optimize", "patch_model", "unpatch_model", "PatchReport", "LayerReport"],
+    "Report of a patched model": ["report_model", "ModelReport", "StepProfile", "KernelTime"],
     "Tuned files": ["tune", "load", "TunedFile", "TunedWeight", "Choice", "Member"],
     "Layers": ["SparseLinear", "SparseGroup", "SparseGroupMember"],
     "Block-sparse layers": ["BlockSparseLinear", "ModelPatcher", "BlockSparseModelPatcher"],

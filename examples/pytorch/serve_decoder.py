@@ -6,10 +6,13 @@ folder with a model that has been pruned. On a GPU, generation is compiled and r
 
     examples/pytorch/serve_decoder.py --size 8b --layers 8 --sparsity 0.8 --batch 1
     examples/pytorch/serve_decoder.py --model pruned-model --output tuned.safetensors
+    examples/pytorch/serve_decoder.py --report page.html
 """
 
 import argparse
+import copy
 import time
+from collections.abc import Callable
 
 import torch
 import transformers
@@ -37,17 +40,23 @@ def drawn_model(size: str, layers: int, sparsity: float, device: str) -> transfo
     return model.eval()
 
 
-def tokens_per_second(model: transformers.PreTrainedModel, prompt: torch.Tensor, new_tokens: int) -> float:
-    """The best of three runs, after one that compiles and captures."""
+def generation(model: transformers.PreTrainedModel, prompt: torch.Tensor, new_tokens: int) -> Callable[[], int]:
+    """A function that generates, and returns the last token."""
     options = {"min_new_tokens": new_tokens, "max_new_tokens": new_tokens, "do_sample": False, "pad_token_id": 0}
     if prompt.is_cuda:
         options["cache_implementation"] = "static"  # transformers then compiles the steps, in CUDA graphs
+    mask = torch.ones_like(prompt)
+    return lambda: model.generate(prompt, attention_mask=mask, **options)[0, -1].item()
+
+
+def tokens_per_second(generate: Callable[[], int], tokens: int) -> float:
+    """The best of three runs, after one that compiles and captures."""
     seconds = []
     for _ in range(4):
         begin = time.perf_counter()
-        model.generate(prompt, attention_mask=torch.ones_like(prompt), **options)[0, -1].item()
+        generate()
         seconds.append(time.perf_counter() - begin)
-    return prompt.shape[0] * new_tokens / min(seconds[1:])
+    return tokens / min(seconds[1:])
 
 
 @torch.no_grad()
@@ -62,6 +71,7 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=8, help="tokens of the prompt")
     parser.add_argument("--new-tokens", type=int, default=128 if gpu else 8)
     parser.add_argument("--output", help="keep the tuned file here")
+    parser.add_argument("--report", metavar="PAGE.html", help="write a report page; keeps a copy of the dense model")
     arguments = parser.parse_args()
 
     device = "cuda" if gpu else "cpu"
@@ -71,17 +81,24 @@ def main() -> None:
         model = drawn_model(arguments.size, arguments.layers, arguments.sparsity, device)
     prompt = torch.randint(0, model.config.vocab_size, (arguments.batch, arguments.prompt), device=device)
     expected = model(prompt).logits.float()
-    dense = tokens_per_second(model, prompt, arguments.new_tokens)
+    new_tokens = arguments.batch * arguments.new_tokens
+    dense = tokens_per_second(generation(model, prompt, arguments.new_tokens), new_tokens)
+    dense_model = copy.deepcopy(model) if arguments.report else None
 
     tokens = sorted({arguments.batch, prompt.numel()})  # of a step, and of the prompt
     report = sparsmith.optimize(model, tokens=tokens, output=arguments.output, progress=False)
     print(report)
     torch.compiler.reset()  # what was compiled has the dense layers
-    sparse = tokens_per_second(model, prompt, arguments.new_tokens)
+    generate = generation(model, prompt, arguments.new_tokens)
+    sparse = tokens_per_second(generate, new_tokens)
     error = (model(prompt).logits.float() - expected).norm() / expected.norm()
     print(f"tokens/s: {dense:.1f} dense, {sparse:.1f} sparse"
           + (f" ({sparse / dense:.2f}x)" if gpu else "; on the CPU, which says nothing about a GPU"))
     print(f"logits: relative difference {error:.2g}")
+    if arguments.report:  # its step is a generation
+        dense_generate = generation(dense_model, prompt, arguments.new_tokens)
+        print(sparsmith.report_model(generate, report, dense_step=dense_generate, tokens=new_tokens, rounds=3, steps=1,
+                                     output=arguments.report))
 
 
 if __name__ == "__main__":

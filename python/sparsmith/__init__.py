@@ -12,10 +12,12 @@ from sparsmith._library import SparsmithError
 from sparsmith._library import version as __version__
 from sparsmith.block_sparse import BlockSparseLinear, BlockSparseModelPatcher, ModelPatcher
 from sparsmith.linear import SparseGroup, SparseGroupMember, SparseLinear
+from sparsmith.model_report import KernelTime, ModelReport, StepProfile, report_model
 from sparsmith.patch import LayerReport, PatchReport, optimize, patch_model, unpatch_model
 from sparsmith.tuned_file import Choice, Member, TunedFile, TunedWeight, load
 from sparsmith.tuning import tune
 
-__all__ = ["BlockSparseLinear", "BlockSparseModelPatcher", "Choice", "LayerReport", "Member", "ModelPatcher", "PatchReport",
-           "SparseGroup", "SparseGroupMember", "SparseLinear", "SparsmithError", "TunedFile", "TunedWeight", "__version__",
-           "load", "optimize", "patch_model", "prune", "tune", "unpatch_model"]
+__all__ = ["BlockSparseLinear", "BlockSparseModelPatcher", "Choice", "KernelTime", "LayerReport", "Member",
+           "ModelPatcher", "ModelReport", "PatchReport", "SparseGroup", "SparseGroupMember", "SparseLinear",
+           "SparsmithError", "StepProfile", "TunedFile", "TunedWeight", "__version__", "load", "optimize",
+           "patch_model", "prune", "report_model", "tune", "unpatch_model"]
