@@ -186,6 +186,8 @@ def main():
                         help="also print what is left of a step, and write a page of each case to the folder")
     parser.add_argument("--tune", nargs="*", default=[], help="further arguments of `sparsmith tune`")
     options = parser.parse_args()
+    if options.profile:
+        options.profile.mkdir(parents=True, exist_ok=True)
     cases = [tuple(int(number) for number in case.split(":")) for case in options.cases]
     report(device=torch.cuda.get_device_name(), torch=torch.__version__, transformers=transformers.__version__,
            sparsmith=sparsmith.__version__, model=options.model, layers=options.layers)
@@ -224,7 +226,7 @@ def main():
             report(sparsity=sparsity, batch=case[0], context=case[1], way=best, dense_ms=times[best][0],
                    sparse_ms=times[best][1], gain=times[best][0] / times[best][1],
                    tokens_per_s=case[0] / times[best][1] * 1e3, all_ms=times)
-            if options.profile is not None:
+            if options.profile:
                 page = options.profile / f"{options.model}_{sparsity}_{case[0]}_{case[1]}.html"
                 print(sparsmith.report_model(sparse[best].graph.replay, patched, tokens=case[0], output=page,
                                              dense_step=dense[case][best].graph.replay), page, sep="\n", flush=True)

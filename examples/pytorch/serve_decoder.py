@@ -82,8 +82,8 @@ def main() -> None:
     prompt = torch.randint(0, model.config.vocab_size, (arguments.batch, arguments.prompt), device=device)
     expected = model(prompt).logits.float()
     new_tokens = arguments.batch * arguments.new_tokens
+    dense_model = copy.deepcopy(model) if arguments.report else None  # before generate() compiles the model's steps
     dense = tokens_per_second(generation(model, prompt, arguments.new_tokens), new_tokens)
-    dense_model = copy.deepcopy(model) if arguments.report else None
 
     tokens = sorted({arguments.batch, prompt.numel()})  # of a step, and of the prompt
     report = sparsmith.optimize(model, tokens=tokens, output=arguments.output, progress=False)
