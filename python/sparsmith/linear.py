@@ -169,11 +169,15 @@ class SparseGroup(_TunedModule):
 
 
 class SparseGroupMember(nn.Module):
-    """A layer of a group, in the place of its ``nn.Linear``."""
+    """A layer of a group, in the place of its ``nn.Linear``. ``group`` is a submodule of the first member: ``state_dict``
+    lists its bytes once, as "q_proj.group.packed". The other members refer to it."""
 
     def __init__(self, group: SparseGroup, index: int) -> None:
         super().__init__()
-        self.group = group
+        if index == 0:
+            self.group = group
+        else:
+            object.__setattr__(self, "group", group)
         self.index = index
         self.in_features = group.in_features
         self.out_features = group.tuned.members[index].rows
@@ -190,6 +194,12 @@ class SparseGroupMember(nn.Module):
     @property
     def bias(self) -> torch.Tensor | None:
         return None if self.group.bias is None else self.group.bias[self._lines()]
+
+    def _load_from_state_dict(self, state_dict, prefix, *args):
+        if self.index > 0:  # a state may list the group under each member
+            for key in [key for key in state_dict if key.startswith(prefix + "group.")]:
+                del state_dict[key]
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _lines(self) -> slice:
         member = self.group.tuned.members[self.index]

@@ -103,8 +103,9 @@ def test_groups_compile(families, family, device):
         agree(compiled, dense, torch.randint(0, 64, (2, tokens), device=device), **options)
 
 
+@pytest.mark.parametrize("listed", [False, True])
 @pytest.mark.parametrize("family", ["qwen2", "bert"])
-def test_groups_are_copied_and_saved(families, family):
+def test_groups_are_copied_and_saved(families, family, listed):
     dense, sparse, _ = families(family)
     ids = torch.randint(0, 64, (2, 6))
     other = copy.deepcopy(sparse)
@@ -117,7 +118,16 @@ def test_groups_are_copied_and_saved(families, family):
         group.packed.zero_()
         if group.bias is not None:
             group.bias.data.zero_()
-    other.load_state_dict(sparse.state_dict())
+    state = sparse.state_dict()
+    assert sum(key.endswith("group.packed") for key in state) == len(groups)
+    storages = [tensor.untyped_storage().data_ptr() for tensor in state.values()]
+    assert len(set(storages)) == len(storages)  # safetensors refuses tensors that share memory
+    if listed:  # as a module whose children all hold the group lists it
+        for name, module in sparse.named_modules():
+            if isinstance(module, SparseGroupMember):
+                state |= {f"{name}.group.{key}": value for key, value in module.group.state_dict().items()}
+        assert len(state) > len(storages)
+    other.load_state_dict(state)
     agree(other, dense, ids)
 
 
