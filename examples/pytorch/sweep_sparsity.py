@@ -65,7 +65,7 @@ def main() -> None:
         torch.manual_seed(0)
         layer = nn.Linear(cols, rows, bias=False, dtype=getattr(torch, arguments.dtype), device=device)
         sparsmith.prune.magnitude_(nn.Sequential(layer), sparsity)
-        tuned = sparsmith.SparseLinear.from_linear(layer, tokens=tokens, memory=arguments.memory).tuned
+        tuned = sparsmith.SparseLinear.from_linear(layer, tokens=tokens, search=gpu, memory=arguments.memory).tuned
         for choice in tuned.choices:
             speedups[choice.tokens].append(choice.gain or 1.0)
             evidence = "" if choice.measured else " (predicted)"

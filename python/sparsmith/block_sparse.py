@@ -13,7 +13,6 @@ from torch import nn
 from sparsmith import prune
 from sparsmith.layers import dense_of, linear_layers, names_of, other_owners, parameter_of, replace_module, shape_of
 from sparsmith.linear import SparseLinear
-from sparsmith.patch import _device_option
 from sparsmith.tuning import tune_layer
 
 _tuning = threading.Lock()
@@ -31,9 +30,10 @@ class BlockSparseLinear(nn.Module):
 
     The first forward on a device tunes the weight with a short search, which may take seconds: call :meth:`tune` to choose
     when and how, and before ``torch.compile`` or the capture of a graph, in which a layer that is not tuned runs dense.
-    Where no sparse kernel is faster than the dense layer within its memory, and for a weight without zeros, the layer
-    stays a dense product with the masked weight. A move to another device, or another type, makes the layer dense until
-    the next forward. :func:`sparsmith.optimize` tunes ``layer``, too. The weight is constant; the bias trains.
+    Where no sparse kernel is faster than the dense layer within its memory, without NVRTC on a GPU (with one warning), and
+    for a weight without zeros, the layer stays a dense product with the masked weight. A move to another device, or another
+    type, makes the layer dense until the next forward. :func:`sparsmith.optimize` tunes ``layer``, too. The weight is
+    constant; the bias trains.
 
     ``state_dict`` holds ``weight`` (dense, zeros included) and ``bias``, as that of ``nn.Linear``, whether the layer was
     tuned or not; loading takes the pattern from the zeros of ``weight``. Copies and pickles are not tuned.
@@ -111,9 +111,9 @@ class BlockSparseLinear(nn.Module):
         if (self.layer.weight != 0).all():
             self._decided = True
             return
-        options = {"min_sparsity": 0.0, "device": _device_option({"layer": self.layer}), **options}
-        file, name = tune_layer(self.layer, tokens=tokens, **options)
-        if not file[name].dense:
+        tuned = tune_layer(self.layer, tokens=tokens, search=True, **{"min_sparsity": 0.0, **options})
+        if tuned is not None and not tuned[0][tuned[1]].dense:
+            file, name = tuned
             sparse = SparseLinear.from_tuned(file, name, self.bias, self.weight.device)
             sparse.bias = self.bias  # optimizers hold it
             self.layer = sparse.train(self.training)

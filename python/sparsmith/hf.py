@@ -33,7 +33,7 @@ from sparsmith._library import SparsmithError
 from sparsmith.layers import is_conv1d, linear_layers, replace_module
 from sparsmith.linear import SparseGroupMember, SparseLinear
 from sparsmith.patch import install, patch_model, resolver, unpatch_model
-from sparsmith.tuned_file import TunedWeight, load
+from sparsmith.tuned_file import TunedWeight, load, missing_kernels
 
 _TUNED_FILE = "model.tuned.safetensors"
 
@@ -75,7 +75,8 @@ class _Unloaded(nn.Module):
 @register_quantizer("sparsmith")
 class SparsmithQuantizer(HfQuantizer):
     """Puts the sparse layers of a tuned file into a model while transformers loads it. The dense weights of these layers
-    are not read, and may be missing from the checkpoint."""
+    are not read, and may be missing from the checkpoint. If the file has no kernels for a GPU of the model, the model is
+    loaded dense, with one warning."""
 
     def __init__(self, quantization_config: SparsmithConfig, **kwargs: Any) -> None:
         super().__init__(quantization_config, **kwargs)
@@ -89,8 +90,10 @@ class SparsmithQuantizer(HfQuantizer):
                                  "device: put the whole model on GPUs, or on the CPU")
 
     def _process_model_before_weight_loading(self, model: PreTrainedModel, checkpoint_files: list[str] | None = None,
-                                             **kwargs: Any) -> None:
+                                             device_map: Any = None, **kwargs: Any) -> None:
         self._file = load(self._tuned_path(model, checkpoint_files))
+        if any(missing_kernels(self._file, device) for device in _devices(device_map)):
+            return
         tied = model.all_tied_weights_keys
         dense = self.get_modules_to_not_convert(model, self.quantization_config.modules_to_not_convert)
         dense += [key.removesuffix(".weight") for key in (*tied.keys(), *tied.values())]
@@ -158,6 +161,13 @@ class SparsmithQuantizer(HfQuantizer):
         return True
 
 
+def _devices(device_map: Any) -> set[torch.device]:
+    """Devices that layers may come to. A text such as "auto" names all GPUs."""
+    if isinstance(device_map, dict):
+        return {torch.device(device) for device in device_map.values()}
+    return {torch.device("cuda", index) for index in range(torch.cuda.device_count())} if device_map else set()
+
+
 def _sparse_layers(model: nn.Module) -> dict[str, SparseLinear | SparseGroupMember]:
     return {name: module for name, module in model.named_modules(remove_duplicate=False)
             if isinstance(module, (SparseLinear, SparseGroupMember))}
@@ -178,8 +188,8 @@ def _dense_weights(layers: dict[str, nn.Module]) -> Iterator[tuple[str, torch.Te
 
 def _checkpoint(model: nn.Module, state: dict[str, torch.Tensor],
                 keep: Callable[[str, torch.Tensor], torch.Tensor] | None) -> dict[str, torch.Tensor]:
-    """``state`` with the names of the dense model, without those that are tied to others. ``keep``: stores a dense weight; None: weights have no elements, so
-    that loading them fails."""
+    """``state`` with the names of the dense model, without those that are tied to others. ``keep``: stores a dense weight;
+    None: weights have no elements, so that loading them fails."""
     layers = _sparse_layers(model)
     packed = {name + end for name in layers for end in (".packed", ".group.packed", ".group.bias")}
     state = {key: value for key, value in state.items() if key not in packed}

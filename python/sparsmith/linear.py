@@ -123,14 +123,24 @@ class SparseLinear(_TunedModule):
         return cls(file[name], file.packed(name).to(device or "cpu"), bias)
 
     @classmethod
-    def from_linear(cls, linear: nn.Module, *, tokens: tuple[int, ...] = (1, 8, 32), **options) -> SparseLinear:
-        """Tunes the weight of an ``nn.Linear`` (or a transformers ``Conv1D``) for these numbers of tokens, with a
-        short search: on its GPU, or by prediction without one. ``options``: as for :func:`sparsmith.tune`.
-        Raises SparsmithError for a weight with too few zeros."""
+    def from_linear(cls, linear: nn.Module, *, tokens: tuple[int, ...] = (1, 8, 32), search: bool = False,
+                    **options) -> nn.Module:
+        """The sparse layer of an ``nn.Linear`` or transformers ``Conv1D``, tuned for these numbers of tokens.
+
+        A cost model chooses the kernels from the pattern of the weight. Nothing is timed, and ``choices`` are not
+        ``measured``, unless the cache has results of a search. The model knows A100, H100 and B200: it takes the one with
+        the architecture of the layer's GPU; for a layer on the CPU, of the first GPU; without a GPU, H100. NVRTC compiles
+        the kernels; a second call for the same weight takes them from the cache.
+
+        ``search``: time candidates on the GPU, which takes seconds. A GPU of another architecture is searched in any case.
+        ``options``: as for :func:`sparsmith.tune`.
+
+        Returns ``linear`` itself if it is on a GPU and NVRTC is missing, with one warning. Raises SparsmithError for a
+        weight with too few zeros."""
         from sparsmith.tuning import tune_layer
 
-        file, name = tune_layer(linear, tokens=tokens, **options)
-        return cls.from_tuned(file, name, linear.bias, parameter_of(linear).device)
+        tuned = tune_layer(linear, tokens=tokens, search=search, **options)
+        return linear if tuned is None else cls.from_tuned(*tuned, linear.bias, parameter_of(linear).device)
 
     @property
     def weight(self) -> torch.Tensor:

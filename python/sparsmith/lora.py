@@ -15,8 +15,8 @@ from sparsmith.layers import is_conv1d, is_linear
 class SparseLora(Linear):
     """``lora.Linear`` whose base layer is a sparse layer: ``y = base(x) + B(A(x)) * scaling``.
 
-    Merging needs a dense base layer: call :func:`sparsmith.unpatch_model` first. Raises SparsmithError for variants and initialisations that read or change the base weight: DoRA, PiSSA, OLoRA and
-    others.
+    Merging needs a dense base layer: call :func:`sparsmith.unpatch_model` first. Raises SparsmithError for variants and
+    initialisations that read or change the base weight: DoRA, PiSSA, OLoRA and others.
     """
 
     def __init__(self, base_layer: nn.Module, adapter_name: str, config: Any, **kwargs: Any) -> None:

@@ -26,7 +26,7 @@ from sparsmith.layers import (
     shape_of,
 )
 from sparsmith.linear import SparseGroup, SparseGroupMember, SparseLinear
-from sparsmith.tuned_file import TunedFile, TunedWeight, load
+from sparsmith.tuned_file import TunedFile, TunedWeight, load, missing_kernels, warn_dense
 
 FilterFn = Callable[[nn.Module, str], bool]
 
@@ -73,7 +73,7 @@ class PatchReport:
 
     layers: list[LayerReport]
     dry_run: bool
-    tuned_file: str
+    tuned_file: str  # empty: none was made, as NVRTC is missing
 
     @property
     def patched(self) -> list[LayerReport]:
@@ -213,15 +213,17 @@ def patch_model(model: nn.Module, tuned: TunedFile | str | os.PathLike, *,
     reported. ``save_pretrained`` of a model of transformers then saves the tuned file too
     (:func:`sparsmith.hf.save_pretrained`).
 
+    If the file has no kernels for the GPU of a layer, the layer stays dense, with one warning.
+
     Raises SparsmithError if the file has no weight of the model; re.error for a bad regular expression.
     """
     file = tuned if isinstance(tuned, TunedFile) else load(tuned, trusted=trusted)
     return _patch(model, file, lambda name, module: _selected(name, module, include, exclude, filter_fn), dry_run, {})
 
 
-def _patch(model: nn.Module, file: TunedFile, selected: Callable[[str, nn.Module], bool], dry_run: bool,
+def _patch(model: nn.Module, file: TunedFile | None, selected: Callable[[str, nn.Module], bool], dry_run: bool,
            skipped: Mapping[str, str]) -> PatchReport:
-    """``skipped``: why layers are not in the file."""
+    """``file``: None if none was made. ``skipped``: why layers are not in the file."""
     layers = linear_layers(model)
     if "" in layers:
         raise SparsmithError("the model is itself a linear layer, which has no place in a model: use "
@@ -244,13 +246,14 @@ def _patch(model: nn.Module, file: TunedFile, selected: Callable[[str, nn.Module
         reason = reason_to_keep(names) or _misfit(weight, modules)
         if not reason and weight.dense:
             reason = "; ".join(dict.fromkeys(choice.reason for choice in weight.choices)) or "dense is faster"
+        device = parameter_of(modules[0]).device
+        reason = reason or missing_kernels(file, device)
         reports.append(_report(label, modules, weight, reason))
         if reason or dry_run:
             return
-        device = parameter_of(modules[0]).device
         install(model, names, weight, file.packed(weight.name).to("cpu" if device.type == "meta" else device))
 
-    for weight in file.weights.values():
+    for weight in file.weights.values() if file else ():
         members = [member.name for member in weight.members] or [weight.name]
         names = [first_names.get(resolve(member), "") for member in members]
         if not all(name in layers and name not in taken for name in names):
@@ -267,14 +270,14 @@ def _patch(model: nn.Module, file: TunedFile, selected: Callable[[str, nn.Module
         if name not in taken:
             reason = reason_to_keep([name]) or skipped.get(name) or "not in the tuned file"
             reports.append(_report(name, [module], None, reason))
-    if not taken and not any(isinstance(module, (SparseLinear, SparseGroupMember)) for module in places):
+    if file and not taken and not any(isinstance(module, (SparseLinear, SparseGroupMember)) for module in places):
         raise SparsmithError(f"{file.path} has no weight of this model: it has {_some(file.weights)}; the model's layers are "
                              f"{_some(layers) or 'not linear'}")
     order = {name: index for index, name in enumerate(layers)}
     reports.sort(key=lambda report: order[report.layers[0]])
     if not dry_run:
         _follow_saves(model)
-    return PatchReport(reports, dry_run, file.path)
+    return PatchReport(reports, dry_run, file.path if file else "")
 
 
 def _some(names: Collection[str]) -> str:
@@ -315,6 +318,8 @@ def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: st
     layers to look at, as for :func:`patch_model`. ``output``: keep the tuned file under this path, for
     :func:`patch_model` in later processes; default: a temporary file. ``options``: as for :func:`sparsmith.tune`.
 
+    On a GPU without NVRTC, all layers stay dense, with one warning.
+
     Raises SparsmithError if no layer has enough zeros, or if tuning fails.
     """
     owners = other_owners(model)
@@ -329,24 +334,22 @@ def optimize(model: nn.Module, *, tokens: Iterable[int] = (1, 8, 32), memory: st
     if path is None:
         folder = tempfile.mkdtemp(dir=tuning._scratch())
         path = os.path.join(folder, "model.tuned.safetensors")
-    options.setdefault("device", _device_option(layers))
+    options.setdefault("device", tuning.device_option(layers.values()))
     arguments = [*options.pop("arguments", ()),
                  *(word for name in biases for word in ("--epilogue", f"{_quoted(name)}=bias"))]
-    report = tuning.tune(model, path, tokens=tokens, memory=memory, groups=groups, layers=layers, progress=progress,
-                         arguments=arguments, **options)
-    skipped = {name.removesuffix(".weight"): skip["reason"] for skip in report["skipped"]
-               for name in shared.get(skip["name"], [skip["name"]])}
-    return _patch(model, load(path, trusted=True),
-                  lambda name, module: _selected(name, module, include, exclude, filter_fn), False, skipped)
+    try:
+        report = tuning.tune(model, path, tokens=tokens, memory=memory, groups=groups, layers=layers, progress=progress,
+                             arguments=arguments, **options)
+    except tuning.CompilerMissing as error:
+        warn_dense(str(error))
+        file, skipped = None, dict.fromkeys(layers, str(error))
+    else:
+        file = load(path, trusted=True)
+        skipped = {name.removesuffix(".weight"): skip["reason"] for skip in report["skipped"]
+                   for name in shared.get(skip["name"], [skip["name"]])}
+    return _patch(model, file, lambda name, module: _selected(name, module, include, exclude, filter_fn), False, skipped)
 
 
 def _quoted(name: str) -> str:
     """A shell pattern that matches this name alone."""
     return re.sub(r"([*?\[\\])", r"\\\1", name)
-
-
-def _device_option(layers: dict[str, nn.Module]) -> str | None:
-    """The GPU of the layers, as the command names it."""
-    devices = {parameter_of(module).device for module in layers.values()}
-    gpus = sorted(device.index for device in devices if device.type == "cuda")
-    return f"cuda:{gpus[0]}" if gpus else None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
 import os
 import threading
+import warnings
 
 import torch
 
@@ -91,7 +94,8 @@ class TunedFile:
     """A tuned file: ``file["layers.0.fc1.weight"]`` is a :class:`TunedWeight`. Made by :func:`load`.
 
     ``weights``: the weights by name, in the order of the file. ``device_name``: the GPU that it is tuned for; empty for
-    predictions. ``path``: absolute. Raises KeyError for a weight that the file does not have.
+    predictions. ``architectures``: those that it has kernels for, such as "sm_90"; none if it was tuned without NVRTC.
+    ``path``: absolute. Raises KeyError for a weight that the file does not have.
     """
 
     def __init__(self, path: str | os.PathLike, trusted: bool = False) -> None:
@@ -99,6 +103,7 @@ class TunedFile:
         self._file = OpenFile(self.path, trusted)
         described = self._file.description
         self.device_name: str = described["device_name"]
+        self.architectures = _architectures(self.path)
         self.weights: dict[str, TunedWeight] = {}
         self._index: dict[str, int] = {}
         for index, weight in enumerate(described["weights"]):
@@ -126,8 +131,45 @@ class TunedFile:
         """The packed bytes of a weight: a uint8 tensor on the CPU, of ``packed_bytes`` elements."""
         return self._file.packed(self._index[self[name].name])
 
+    def runs_on(self, device: torch.device | str) -> bool:
+        """Whether the file has kernels for a device. The CPU needs none."""
+        if torch.device(device).type != "cuda":
+            return True
+        major, minor = torch.cuda.get_device_capability(device)
+        return any(_runs(architecture, major, minor) for architecture in self.architectures)
+
     def __repr__(self) -> str:
         return f"TunedFile({self.path!r}, {len(self.weights)} weights, tuned for {self.device_name or 'no GPU'})"
+
+
+def _architectures(path: str) -> tuple[str, ...]:
+    """Of the tensors "cubin/<kernel>/<architecture>" of a checked file."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return tuple(sorted({name.rpartition("/")[2] for name in header if name.startswith("cubin/")}))
+
+
+def _runs(architecture: str, major: int, minor: int) -> bool:
+    """Whether a kernel runs on a compute capability: "sm_90a" on 9.0 alone, "sm_80" on 8.0 and later 8.x."""
+    number, own = int(architecture.removeprefix("sm_").rstrip("af")), 10 * major + minor
+    return number == own if architecture.endswith("a") else number // 10 == major and number <= own
+
+
+def missing_kernels(file: TunedFile, device: torch.device | str) -> str:
+    """Why layers of a file stay dense on a device; empty if they run. Warns, once."""
+    if file.runs_on(device):
+        return ""
+    major, minor = torch.cuda.get_device_capability(device)
+    reason = f"the tuned file has no kernels for this GPU, sm_{major}{minor}: tune on this machine, with NVRTC " \
+             "(pip install nvidia-cuda-nvrtc)"
+    warn_dense(reason)
+    return reason
+
+
+@functools.cache
+def warn_dense(reason: str) -> None:
+    """Warns once in a process."""
+    warnings.warn(f"sparsmith: layers stay dense: {reason}. `sparsmith doctor` shows what this machine has", stacklevel=2)
 
 
 _loading = threading.Lock()

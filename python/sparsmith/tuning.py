@@ -17,10 +17,20 @@ from torch import nn
 
 from sparsmith import _library
 from sparsmith._library import SparsmithError
-from sparsmith.layers import dense_of, linear_layers
-from sparsmith.tuned_file import TunedFile, load
+from sparsmith.layers import dense_of, linear_layers, parameter_of
+from sparsmith.tuned_file import TunedFile, load, missing_kernels, warn_dense
 
 _NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+
+
+_NO_DEVICE = 4  # the command's exit code where there is no GPU, or no NVRTC for it
+
+# Compute capabilities of the typical devices that the command predicts for: A100, H100 or H200, B200.
+_PREDICTED = (80, 90, 100)
+
+
+class CompilerMissing(SparsmithError):
+    """There is no NVRTC, which compiles kernels."""
 
 
 def _scratch() -> str:
@@ -76,10 +86,18 @@ def _run(arguments: list[str], progress: bool) -> dict:
     command = [_library.program(), *arguments, "--json"]
     errors = None if progress else subprocess.PIPE
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=errors, text=True)
+    if done.returncode == _NO_DEVICE and not _there("NVRTC"):
+        raise CompilerMissing("NVRTC, which compiles kernels, is missing: pip install nvidia-cuda-nvrtc")
     if done.returncode != 0:
         reason = _reason(done.stdout) or (done.stderr or "").strip()
         raise SparsmithError(f"{' '.join(command)} failed ({done.returncode}){': ' + reason if reason else ''}")
     return json.loads(done.stdout)
+
+
+def _there(what: str) -> bool:
+    """Whether ``sparsmith doctor`` finds a part of the machine."""
+    done = subprocess.run([_library.program(), "doctor", "--json"], check=False, capture_output=True, text=True)
+    return all(finding["there"] for finding in json.loads(done.stdout)["findings"] if finding["what"] == what)
 
 
 def _reason(text: str) -> str:
@@ -147,11 +165,37 @@ class _DenseWeights(Mapping):
         return len(self._layers)
 
 
-def tune_layer(layer: nn.Module, *, tokens: tuple[int, ...], candidates: int = 4, **options) -> tuple[TunedFile, str]:
-    """Tunes one layer with a short search: the tuned file, which lives as long as the process, and the weight's name."""
+def device_option(layers: Iterable[nn.Module]) -> str | None:
+    """The GPU of layers, as the command names it."""
+    gpus = sorted(device.index for device in {parameter_of(layer).device for layer in layers} if device.type == "cuda")
+    return f"cuda:{gpus[0]}" if gpus else None
+
+
+def tune_layer(layer: nn.Module, *, tokens: tuple[int, ...], search: bool, candidates: int = 4,
+               arguments: Iterable[str] = (), **options) -> tuple[TunedFile, str] | None:
+    """Tunes one layer: the tuned file, which lives as long as the process, and the weight's name. ``search``: with a short
+    search of ``candidates``; else as :meth:`sparsmith.SparseLinear.from_linear` predicts. None, after a warning: the GPU
+    has no kernels, as NVRTC is missing."""
+    device = parameter_of(layer).device
+    present = device if device.type == "cuda" else "cuda" if torch.cuda.is_available() else None
+    capability = 90
+    if present is not None:
+        major, minor = torch.cuda.get_device_capability(present)
+        capability = 10 * major + minor
+    if search or capability not in _PREDICTED:
+        options.setdefault("device", device_option([layer]))
+        arguments = ["--candidates", str(candidates), *arguments]
+    else:
+        options.setdefault("device", "none")
+        arguments = ["--arch", f"sm_{capability}", *arguments]
     handle, output = tempfile.mkstemp(suffix=".tuned.safetensors", dir=_scratch())
     os.close(handle)
     os.unlink(output)
-    tune(nn.ModuleDict({"layer": layer}), output, tokens=tokens, layers={"layer": layer}, progress=False,
-         arguments=["--candidates", str(candidates)], **options)
-    return load(output, trusted=True), "layer.weight"
+    try:
+        tune(nn.ModuleDict({"layer": layer}), output, tokens=tokens, layers={"layer": layer}, progress=False,
+             arguments=arguments, **options)
+    except CompilerMissing as error:
+        warn_dense(str(error))
+        return None
+    file, name = load(output, trusted=True), "layer.weight"
+    return None if not file[name].dense and missing_kernels(file, device) else (file, name)

@@ -162,6 +162,12 @@ def test_tunes_once(monkeypatch):
     assert len(calls) == 2
 
 
+def test_dense_without_a_compiler(no_compiler, dense_warning):
+    layer = BlockSparseLinear(64, 64, density=0.25)
+    layer.tune(device="cuda:0")
+    assert type(layer.layer) is nn.Linear and layer._decided
+
+
 def test_dense_where_that_is_better(device):
     layer = BlockSparseLinear(64, 64, density=1.0).to(device)
     dense, x = reference(layer), torch.randn(3, 64, device=device)

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import sparsmith
+from sparsmith import _library, tuned_file
 
 # The least errors of a sum of some hundred products in each type, of outputs around 1.
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 1e-2, torch.bfloat16: 8e-2}
@@ -45,6 +46,29 @@ def seed():
 def cache(tmp_path_factory):
     """A cache of the tests' own."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def no_compiler(tmp_path):
+    """The command of a machine that has a GPU, and no NVRTC."""
+    program = tmp_path / "sparsmith"
+    program.write_text("""#!/bin/sh
+test "$1" = doctor && echo '{"findings": [{"what": "NVRTC", "there": false}]}'
+exit 4
+""")
+    program.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_library, "program", lambda: str(program))
+        yield patch
+
+
+@pytest.fixture
+def dense_warning():
+    """Expects one warning that layers stay dense."""
+    tuned_file.warn_dense.cache_clear()
+    with pytest.warns(UserWarning, match="layers stay dense.*sparsmith doctor") as caught:
+        yield
+    assert len(caught) == 1
 
 
 def pruned_(weight: torch.Tensor, sparsity: float) -> None:

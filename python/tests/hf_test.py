@@ -295,6 +295,18 @@ def test_device_map(patched, tmp_path, device):
         torch.testing.assert_close(logits(loaded, ids), logits(model, ids), atol=1e-3, rtol=1e-3)
 
 
+def test_no_kernels_for_the_gpu(patched, tmp_path, monkeypatch, dense_warning):
+    model, sparse = patched(qwen2)
+    sparse.save_pretrained(tmp_path)
+    monkeypatch.setattr(sparsmith.TunedFile, "runs_on", lambda file, device: False)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    loaded = load(tmp_path, device_map="cpu")
+    assert not sparse_names(loaded)
+    close(logits(loaded, ids := tokens()), logits(model, ids))
+    loaded.save_pretrained(tmp_path / "again")
+    assert "quantization_config" not in (tmp_path / "again" / "config.json").read_text()
+
+
 def test_dense_again(patched, tmp_path):
     model, sparse = patched(gpt2)
     sparse.save_pretrained(tmp_path / "sparse")

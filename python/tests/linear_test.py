@@ -9,7 +9,7 @@ import torch
 from conftest import close, sparse_linear
 
 import sparsmith
-from sparsmith import SparseLinear, SparsmithError
+from sparsmith import SparseLinear, SparsmithError, tuning
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
@@ -208,13 +208,54 @@ def test_ahead_of_time(tuned_layers, gpu, tmp_path):
 
 def test_from_linear(device):
     layer = sparse_linear(64, 128, device=device, sparsity=0.9)
-    sparse = SparseLinear.from_linear(layer, tokens=(1,), memory="4x")
     x = torch.randn(3, 128, device=device)
-    with torch.no_grad():
-        close(sparse(x), layer(x), torch.float32)
-    assert ("predicted" in repr(sparse)) == (not torch.cuda.is_available())
+    for search in (False, True):
+        sparse = SparseLinear.from_linear(layer, tokens=(1,), memory="4x", search=search)
+        with torch.no_grad():
+            close(sparse(x), layer(x), torch.float32)
+        assert ("predicted" in repr(sparse)) == (not search or not torch.cuda.is_available())
     with pytest.raises(SparsmithError, match="enough zeros"):
         SparseLinear.from_linear(sparse_linear(64, 128, device=device, sparsity=0.0))
+
+
+@pytest.mark.parametrize(("capability", "arguments"), [
+    ((8, 0), ["--arch", "sm_80"]), ((9, 0), ["--arch", "sm_90"]),
+    ((8, 6), ["--candidates", "4"])])  # there is no typical device of 8.6 to predict for
+def test_prediction_for_the_gpu(monkeypatch, capability, arguments):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    tune, given = tuning.tune, {}
+    monkeypatch.setattr(tuning, "tune", lambda *a, **options: given.update(options) or tune(*a, **options | {"device": "none"}))
+    sparse = SparseLinear.from_linear(sparse_linear(64, 128, sparsity=0.9), tokens=(1,), memory="4x")
+    assert given["arguments"] == arguments and (given["device"] == "none") == ("--arch" in arguments)
+    assert sparsmith.load(sparse.tuned.file).architectures == (("sm_80",) if capability == (8, 0) else ("sm_90",))
+
+
+def test_from_linear_without_a_compiler(no_compiler, dense_warning):
+    layer = sparse_linear(64, 128, sparsity=0.9)
+    for _ in range(2):
+        assert SparseLinear.from_linear(layer, search=True, device="cuda:0") is layer
+
+
+def test_from_linear_without_kernels(monkeypatch, dense_warning):
+    monkeypatch.setattr(sparsmith.TunedFile, "runs_on", lambda file, device: False)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    layer = sparse_linear(64, 128, sparsity=0.9)
+    for _ in range(2):
+        assert SparseLinear.from_linear(layer, tokens=(1,), memory="4x") is layer
+
+
+@pytest.mark.parametrize(("architectures", "runs", "does_not"), [
+    ([], [], [(8, 0), (9, 0)]), (["sm_80"], [(8, 0), (8, 6)], [(7, 5), (9, 0)]),
+    (["sm_90a"], [(9, 0)], [(8, 0), (10, 0)]), (["sm_90", "sm_100a", "sm_103"], [(9, 0), (10, 0), (10, 3)], [(12, 0)])])
+def test_files_for_other_gpus(tuned_layers, monkeypatch, architectures, runs, does_not):
+    file = sparsmith.load(tuned_layers()[1].path)
+    assert file.architectures == ("sm_90",) or torch.cuda.is_available()
+    file.architectures = architectures
+    for capability in runs + does_not:
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, value=capability: value)
+        assert file.runs_on("cuda") == (capability in runs)
+    assert file.runs_on("cpu")
 
 
 @pytest.mark.gpu

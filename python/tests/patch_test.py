@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import torch
-from conftest import agree, names, pruned_, sparse_linear, state_of, tuning_options, unchanged
+from conftest import TUNE, agree, names, pruned_, sparse_linear, state_of, tuning_options, unchanged
 from torch import nn
 from torch.nn.utils import prune as torch_prune
 
@@ -260,6 +260,40 @@ def test_tune_options(tmp_path):
     assert [weight["name"] for weight in report["weights"]] == ["w.weight"]
     again = sparsmith.tune(model, tmp_path / "a", include=["0.weight"], **tuning_options())
     assert again["weights"][0]["choices"][0]["cached"]
+
+
+def test_no_compiler(no_compiler, dense_warning, tmp_path):
+    model = sparse_model()
+    before = state_of(model)
+    for _ in range(2):
+        report = sparsmith.optimize(model, exclude="2", output=tmp_path / "tuned", **tuning_options())
+        assert unchanged(model, before) and report.tuned_file == "" and not (tmp_path / "tuned").exists()
+        reason = "NVRTC, which compiles kernels, is missing: pip install nvidia-cuda-nvrtc"
+        assert [layer.reason for layer in report.layers] == [reason, "not selected", reason]
+    with pytest.raises(SparsmithError, match="NVRTC"):
+        sparsmith.tune(model, tmp_path / "tuned", **tuning_options())
+
+
+def without_kernels(model, file):
+    before = state_of(model)
+    for dry_run in (True, False):
+        report = sparsmith.patch_model(model, file, dry_run=dry_run)
+        assert unchanged(model, before) and report.bytes == report.dense_bytes
+        assert all("no kernels for this GPU, sm_" in layer.reason and "NVRTC" in layer.reason for layer in report.layers)
+
+
+def test_no_kernels(tuned, monkeypatch, dense_warning):
+    monkeypatch.setattr(sparsmith.TunedFile, "runs_on", lambda file, device: False)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    without_kernels(copy.deepcopy(tuned[0]), tuned[1])
+
+
+@pytest.mark.gpu
+def test_no_kernels_on_a_gpu(gpu, dense_warning, tmp_path):
+    other = "sm_80" if torch.cuda.get_device_capability()[0] != 8 else "sm_90"
+    model = sparse_model().to(gpu)
+    sparsmith.tune(model, tmp_path / "tuned", **{**TUNE, "device": "none", "arguments": ["--arch", other]})
+    without_kernels(model, tmp_path / "tuned")
 
 
 # --- masks of torch.nn.utils.prune
