@@ -142,7 +142,10 @@ Status emulated_matmul(const PlanStep& step, const LaunchBindings& bindings, Dev
   Lines to = lines_of(spec, "y", bindings);
   if (step.product) {
     SPARSMITH_ASSIGN_OR_RETURN(const std::int64_t offset, step.product->evaluate(bindings.variables));
-    to = {bindings.workspace + static_cast<std::uint64_t>(offset), DataType::kFloat32, to.lines, to.length, to.length};
+    const bool token_major = spec.layout == Layout::kTokenMajor;
+    const std::int64_t length = token_major ? spec.rows : n;
+    to = {bindings.workspace + static_cast<std::uint64_t>(offset), DataType::kFloat32, token_major ? n : spec.rows,
+          length, length};
   } else {
     SPARSMITH_RETURN_IF_ERROR(apply_epilogue(spec, bindings, memory, y));
   }

@@ -54,7 +54,12 @@ Result<PackedWeight> Family::pack(const Config& config, const Problem& problem, 
 Result<PlannedKernels> Family::plan(const Config& config, const Problem& problem, const PackedWeight& packed) const {
   if (without_coding(without_transposed(packed.packing)) != packing_of_rows(config, problem))
     return internal_error(fmt::format("{}: config reads another packing than {}", name, packed.packing));
-  SPARSMITH_ASSIGN_OR_RETURN(PlannedKernels planned, kernels(config, problem, packed));
+  // The dense family reads sums in fp32; the others leave V as an output.
+  const bool gates = problem.spec.epilogue.gated && !is_baseline;
+  Problem computed = problem;
+  if (gates) computed.spec.epilogue = {.bias = problem.spec.epilogue.bias};
+  SPARSMITH_ASSIGN_OR_RETURN(PlannedKernels planned, kernels(config, computed, packed));
+  if (gates) gate_output(problem.spec, planned);
   std::ranges::stable_partition(planned.texts,
                                 [&](const KernelText& text) { return text.name.starts_with(name + "_"); });
   return planned;

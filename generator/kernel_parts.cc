@@ -11,7 +11,21 @@
 namespace sparsmith {
 namespace {
 
-constexpr const char* kActivationTypes[] = {"NoActivation", "Relu", "Gelu", "Silu"};  // by Activation
+constexpr std::int64_t kWorkspaceAlignment = 256;
+constexpr const char* kActivationTypes[] = {"NoActivation", "Relu", "Gelu", "Silu", "GeluTanh"};  // by Activation
+
+const char* activation_type(const OperatorSpec& spec) {
+  return kActivationTypes[static_cast<std::size_t>(spec.epilogue.activation)];
+}
+
+// `expression` with `stride`, a formula, in place of Y's leading dimension.
+IntegerExpression with_stride_of_y(const IntegerExpression& expression, const std::string& stride) {
+  static constexpr std::string_view kStrideOfY = "ld.y";
+  std::string text = expression.text();
+  for (std::size_t at = text.find(kStrideOfY); at != std::string::npos; at = text.find(kStrideOfY, at))
+    text.replace(at, kStrideOfY.size(), stride);
+  return IntegerExpression::of(text);
+}
 
 }  // namespace
 
@@ -68,11 +82,10 @@ std::string_view row_products_type(const OperatorSpec& spec) {
 
 void add_output(const OperatorSpec& spec, KernelText& text) {
   text.headers.push_back("snippets/epilog/store_output.cuh");
-  text.lines.push_back(
-      {fmt::format("using Output = StoreOutput<OutputType, {}, {}, {}, {}, {}>", token_major(spec),
-                   kActivationTypes[static_cast<std::size_t>(spec.epilogue.activation)], boolean(spec.epilogue.bias),
-                   boolean(spec.epilogue.beta), boolean(spec.epilogue.residual)),
-       "token-major, activation, + bias, + beta * Y, + residual"});
+  text.lines.push_back({fmt::format("using Output = StoreOutput<OutputType, {}, {}, {}, {}, {}>", token_major(spec),
+                                    activation_type(spec), boolean(spec.epilogue.bias), boolean(spec.epilogue.beta),
+                                    boolean(spec.epilogue.residual)),
+                        "token-major, activation, + bias, + beta * Y, + residual"});
 }
 
 void add_part_output(const OperatorSpec& spec, bool split, KernelText& text) {
@@ -131,6 +144,51 @@ void add_finish_parts(const OperatorSpec& spec, int parts, const std::string& pa
   const KernelText::Line kernel = {
       fmt::format("using Kernel = FinishPartsKernel<Output, {}, kThreads>", token_major(spec)), "token-major"};
   add_finisher(spec, fmt::format("{} * n", spec.rows), kernel, std::move(text), kernels);
+}
+
+void add_gated(const OperatorSpec& spec, bool sums, const std::string& offset, PlannedKernels& kernels) {
+  const std::int64_t rows = spec.output_rows();
+  const DataType product = sums ? DataType::kFloat32 : spec.type;
+  const bool bias = sums && spec.epilogue.bias;
+  int width = spec.layout == Layout::kTokenMajor ? 4 : 1;  // outputs of a thread
+  while (rows % width != 0) width /= 2;
+  KernelText text;
+  text.name = fmt::format("gated_{}_{}_v{}", spec_tag(spec), sums ? "sums" : "values", width);
+  text.summary = "the activations of the first half of the rows, times the second half";
+  text.threads = 256;
+  text.headers = {"snippets/epilog/store_output.cuh", "snippets/kernels/gated.cuh"};
+  text.lines = {{fmt::format("using Product = {}", device_type(product)), "of W X"},
+                output_type(spec),
+                {fmt::format("using Kernel = GatedKernel<Product, OutputType, {}, {}, {}, {}, kThreads>",
+                             activation_type(spec), token_major(spec), boolean(bias), width),
+                 "activation, token-major, + bias, outputs of a thread"}};
+  text.parameters = {{"const Product*", "product", workspace(offset)},
+                     {"const OutputType*", "bias", bias ? operand("bias") : null_pointer()},
+                     {"OutputType*", "y", operand("y")},
+                     {"i64", "ldy", integer("ld.y")},
+                     {"int", "rows", integer(rows)},
+                     {"int", "n", integer("n")}};
+  if (sums) text.parameters.push_back({"float", "alpha", scalar("alpha")});
+  text.body = fmt::format("Kernel::run(product, bias, {}, y, ldy, rows, n);", sums ? "alpha" : "1.0F");
+  kernels.launch(std::move(text)).grid[0] = formula("min(ceil_div({} * n, {}), 65535)", rows / width, 256);
+}
+
+void gate_output(const OperatorSpec& spec, PlannedKernels& kernels) {
+  LaunchPlan& plan = kernels.plan;
+  const std::string offset =
+      fmt::format("ceil_div({}, {}) * {}", plan.workspace_bytes.text(), kWorkspaceAlignment, kWorkspaceAlignment);
+  const std::string stride = spec.layout == Layout::kTokenMajor ? std::to_string(spec.rows) : "n";
+  for (PlanStep& step : plan.steps) {
+    for (PlanArgument& argument : step.arguments) {
+      if (argument.kind == PlanArgument::Kind::kOperand && argument.name == "y") {
+        argument = workspace(offset);
+      } else {
+        argument.value = with_stride_of_y(argument.value, stride);
+      }
+    }
+  }
+  plan.workspace_bytes = formula("{} + {} * n", offset, spec.rows * static_cast<std::int64_t>(size_of(spec.type)));
+  add_gated(spec, false, offset, kernels);
 }
 
 std::string part_bytes(const OperatorSpec& spec, int parts) { return fmt::format("{} * n", spec.rows * parts * 4); }

@@ -64,6 +64,13 @@ inline constexpr const char* kMakeOutput = "const Output output{y, ldy, bias, re
 // equal.
 void add_shared_bytes(std::int64_t bytes, std::string_view counted, KernelText& text);
 
+// Launches the second kernel of a gated operator, which makes Y of V. `offset`: a formula for V's place in the
+// workspace; there it lies in Y's layout without gaps. `sums`: as the sums W X in fp32; otherwise as values of Y's
+// type, with alpha and bias.
+void add_gated(const OperatorSpec& spec, bool sums, const std::string& offset, PlannedKernels& kernels);
+// Makes a gated operator of `kernels`, which compute V as their y.
+void gate_output(const OperatorSpec& spec, PlannedKernels& kernels);
+
 // The number of a grid's blocks that share out N in tiles of `tokens` tokens.
 IntegerExpression token_blocks(std::int64_t tokens);
 

@@ -40,6 +40,7 @@ struct DenseMatmul::Product {
 
 bool DenseMatmul::covers(const OperatorSpec& spec) {
   const Epilogue& epilogue = spec.epilogue;
+  if (epilogue.gated) return false;
   if (epilogue.bias && spec.layout == Layout::kFeatureMajor) return false;
   if (epilogue.activation == Activation::kNone) return !(epilogue.beta && epilogue.residual);
   return epilogue.activation == Activation::kRelu && !epilogue.beta && !epilogue.residual;

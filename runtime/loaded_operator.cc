@@ -50,6 +50,7 @@ Result<MemberView> LoadedOperator::member(std::string_view member_name, std::int
   if (tokens < 0) return invalid_argument(fmt::format("tokens = {} is negative", tokens));
   if (!spec.multiplies_weight())
     return unsupported("values have the order of CSR: those of a member are not lines of them");
+  if (spec.epilogue.gated) return unsupported("the operator is gated: its members have no outputs of their own");
   const bool in_x = spec.kind == OperatorKind::kSpmmTransposed;
   SPARSMITH_ASSIGN_OR_RETURN(
       const std::int64_t stride,

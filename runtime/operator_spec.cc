@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kKindNames[] = {"spmm", "spmm_transposed", "sddmm"};
 constexpr std::string_view kLayoutNames[] = {"token_major", "feature_major"};
 constexpr std::string_view kAccumulationNames[] = {"fp32", "fp16_chains"};
-constexpr std::string_view kActivationNames[] = {"none", "relu", "gelu", "silu"};
+constexpr std::string_view kActivationNames[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};
 
 }  // namespace
 
@@ -41,6 +41,7 @@ std::string Epilogue::name() const {
   if (activation != Activation::kNone) add(activation_name(activation));
   if (beta) add("beta");
   if (residual) add("residual");
+  if (gated) add("gated");
   return name.empty() ? "none" : name;
 }
 
@@ -54,10 +55,11 @@ Result<Epilogue> Epilogue::parse(std::string_view text) {
     bool* const flag = part == "bias"       ? &epilogue.bias
                        : part == "beta"     ? &epilogue.beta
                        : part == "residual" ? &epilogue.residual
+                       : part == "gated"    ? &epilogue.gated
                                             : nullptr;
     const auto activation = value_in<Activation>(kActivationNames, part);
     if (flag == nullptr && activation.value_or(Activation::kNone) == Activation::kNone)
-      return error(part, "is none of bias, relu, gelu, silu, beta, residual");
+      return error(part, "is none of bias, relu, gelu, gelu_tanh, silu, beta, residual, gated");
     if (flag != nullptr ? *flag : epilogue.activation == *activation) return error(part, "stands twice");
     if (flag == nullptr && epilogue.activation != Activation::kNone) return error(part, "is a second activation");
     if (flag != nullptr) {
@@ -106,9 +108,9 @@ std::vector<Operand> OperatorSpec::operands() const {
     values.access = output;
     return {activations("x", cols), activations("dy", rows), values};
   }
-  Operand y = activations("y", rows);
+  Operand y = activations("y", output_rows());
   y.access = output;
-  Operand residual = activations("residual", rows);
+  Operand residual = activations("residual", output_rows());
   residual.present = epilogue.residual;
   Operand bias = vector("bias", rows);
   bias.present = epilogue.bias;
@@ -120,6 +122,13 @@ Status OperatorSpec::check() const {
     if (epilogue != Epilogue{.beta = epilogue.beta})
       return invalid_argument(fmt::format("epilogue {}: sddmm has none but beta", epilogue.name()));
     if (accumulation != Accumulation::kFp32) return invalid_argument("sddmm accumulates in fp32");
+  }
+  if (epilogue.gated) {
+    if (kind != OperatorKind::kSpmm || epilogue.beta || epilogue.residual)
+      return invalid_argument(
+          fmt::format("epilogue {}: gated is for spmm, without beta and residual", epilogue.name()));
+    if (rows % 2 != 0)
+      return invalid_argument(fmt::format("epilogue {}: {} rows are no two halves", epilogue.name(), rows));
   }
   if (accumulation == Accumulation::kFp32 || type == DataType::kFloat16) return {};
   return invalid_argument(fmt::format("accumulation {} is for fp16 operators, not for {} ones",

@@ -1,5 +1,7 @@
 // The operator to compute, with its types and layout. spmm: Y = activation(alpha * W X + bias) + beta * Y + residual.
 // spmm_transposed: the same with W^T. sddmm: values = alpha * (dY X^T) + beta * values, at the nonzeros of W's pattern.
+// Gated spmm, where V = alpha * W X + bias, rounded to the output type, has the rows of a gate and, below them, as many
+// rows that it gates: Y = activation(V[0, M/2)) * V[M/2, M) (Shazeer, 2020: GLU variants).
 //
 // The order of the epilogue is fixed: accumulate, times alpha, plus bias, activation, plus beta * Y
 // (the old value), plus residual, round to the output type once.
@@ -26,7 +28,8 @@ enum class Layout : std::uint8_t { kTokenMajor, kFeatureMajor };
 // kFp16Chains: kernels of fp16 operators may add up to four products in fp16, and then continue in fp32 (error_bound.h
 // states the additional error). A kernel uses this only when it is faster.
 enum class Accumulation : std::uint8_t { kFp32, kFp16Chains };
-enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kSilu };  // gelu: the exact function, with erf
+// gelu: the exact function, with erf; gelu_tanh: its approximation with tanh.
+enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kSilu, kGeluTanh };
 
 std::string_view operator_kind_name(OperatorKind kind);         // "spmm", "spmm_transposed", "sddmm"
 std::string_view layout_name(Layout layout);                    // "token_major", "feature_major"
@@ -41,8 +44,9 @@ struct Epilogue {
   bool bias = false;      // + bias[M]
   bool beta = false;      // + beta * Y, Y's old value
   bool residual = false;  // + R, in Y's layout with its own leading dimension
+  bool gated = false;     // Y has half of the rows: the activations of the first half times the second half
 
-  // "none", or parts joined by '+': "bias+relu+residual". parse() takes ',' as well.
+  // "none", or parts joined by '+': "bias+relu+residual", "silu+gated". parse() takes ',' as well.
   std::string name() const;
   static Result<Epilogue> parse(std::string_view text);
   bool operator==(const Epilogue&) const = default;
@@ -61,6 +65,7 @@ struct OperatorSpec {
   // Whether the operator multiplies by the weight's values. sddmm uses only the pattern, has no dense choice, and sums
   // over tokens.
   bool multiplies_weight() const { return kind != OperatorKind::kSddmm; }
+  std::int64_t output_rows() const { return epilogue.gated ? rows / 2 : rows; }  // of Y
   // The shape of the weight.
   std::int64_t weight_rows() const { return kind == OperatorKind::kSpmmTransposed ? cols : rows; }
   std::int64_t weight_cols() const { return kind == OperatorKind::kSpmmTransposed ? rows : cols; }
@@ -76,8 +81,8 @@ struct OperatorSpec {
   std::vector<Operand> operands() const;
   // The scalars of the epilogue, which each run sets.
   static constexpr std::array<std::string_view, 2> kScalars = {"alpha", "beta"};
-  // Error: kInvalidArgument for chains with a type other than fp16, and for sddmm with chains or with any epilogue
-  // except beta.
+  // Error: kInvalidArgument for chains with a type other than fp16, for sddmm with chains or with any epilogue except
+  // beta, and for a gated operator with beta, a residual, an odd number of rows or a transposed weight.
   Status check() const;
   // The operator of that name, with shape 0 x 0. Error: kInvalidArgument with the reason.
   static Result<OperatorSpec> parse(std::string_view name);

@@ -8,9 +8,10 @@ namespace sparsmith {
 namespace {
 
 TEST(Epilogue, EveryCombinationSurvivesItsName) {
-  for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kSilu}) {
-    for (int flags = 0; flags < 8; ++flags) {
-      const Epilogue epilogue{activation, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0};
+  for (int activation = 0; activation < 5; ++activation) {
+    for (int flags = 0; flags < 16; ++flags) {
+      const Epilogue epilogue{static_cast<Activation>(activation), (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0,
+                              (flags & 8) != 0};
       const auto back = Epilogue::parse(epilogue.name());
       ASSERT_TRUE(back.ok()) << epilogue.name();
       EXPECT_EQ(*back, epilogue);
@@ -112,6 +113,24 @@ TEST(OperatorSpec, ListsItsOperands) {
   EXPECT_EQ(operands[0].length.of(3), 3);
   EXPECT_EQ(operands[1].access, Access::kOut);
   EXPECT_FALSE(operands[2].present);
+}
+
+TEST(OperatorSpec, AGatedOneHasHalfOfTheRowsAsOutputs) {
+  OperatorSpec spec{.rows = 6, .cols = 10, .epilogue = *Epilogue::parse("gated,silu,bias")};
+  EXPECT_EQ(spec.name(), "spmm_fp32_token_major_bias+silu+gated");
+  ASSERT_TRUE(spec.check().ok());
+  EXPECT_EQ(spec.operands()[1].length.of(2), 3);
+  EXPECT_EQ(spec.operands()[2].elements(2, 0), 6) << "each row has a bias";
+  spec.rows = 7;
+  EXPECT_EQ(spec.check().message(), "epilogue bias+silu+gated: 7 rows are no two halves");
+  spec.rows = 6;
+  for (bool Epilogue::* const part : {&Epilogue::beta, &Epilogue::residual}) {
+    OperatorSpec other = spec;
+    other.epilogue.*part = true;
+    EXPECT_EQ(other.check().code(), StatusCode::kInvalidArgument);
+  }
+  spec.kind = OperatorKind::kSpmmTransposed;
+  EXPECT_EQ(spec.check().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(OperatorSpec, ChainsAreForFp16) {

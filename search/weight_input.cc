@@ -13,9 +13,7 @@ Result<CsrMatrix> read_matrix(const WeightInput& input, const TuneOptions& optio
   return matrix;
 }
 
-}  // namespace
-
-Result<CsrMatrix> read_weight(const WeightInput& input, const TuneOptions& options, std::vector<GroupMember>& members) {
+Result<CsrMatrix> read_whole(const WeightInput& input, const TuneOptions& options, std::vector<GroupMember>& members) {
   if (input.members.empty()) return read_matrix(input, options);
   CsrMatrix group;
   for (const WeightInput& member : input.members) {
@@ -29,6 +27,16 @@ Result<CsrMatrix> read_weight(const WeightInput& input, const TuneOptions& optio
     if (!appended.ok()) return appended.annotate(input.name + ": member " + member.name);
   }
   return group;
+}
+
+}  // namespace
+
+Result<CsrMatrix> read_weight(const WeightInput& input, const TuneOptions& options, std::vector<GroupMember>& members) {
+  SPARSMITH_ASSIGN_OR_RETURN(CsrMatrix matrix, read_whole(input, options, members));
+  for (const OperatorSpec& spec : options.specs_of(matrix.rows, matrix.cols, matrix.nnz(), matrix.data_type,
+                                                   input.epilogue.value_or(options.epilogue)))
+    SPARSMITH_RETURN_IF_ERROR(spec.check().annotate(input.name));
+  return matrix;
 }
 
 }  // namespace sparsmith

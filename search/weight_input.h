@@ -25,7 +25,8 @@ struct WeightInput {
 };
 
 // The weight as the options want it: transposed, converted, joined from its members, which go to `members`.
-//   Errors: what load() says; kInvalidArgument when members do not go together.
+//   Errors: what load() says; kInvalidArgument when members do not go together, or where an operator does not fit the
+//   weight.
 Result<CsrMatrix> read_weight(const WeightInput& input, const TuneOptions& options, std::vector<GroupMember>& members);
 
 }  // namespace sparsmith

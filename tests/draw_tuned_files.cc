@@ -89,9 +89,11 @@ OperatorSpec draw_spec(Random& random, OperatorKind kind, const CsrMatrix& matri
   spec.layout = static_cast<Layout>(random() % 2);
   spec.epilogue.beta = random() % 3 == 0;
   if (!spec.multiplies_weight()) return spec;
-  spec.epilogue.activation = static_cast<Activation>(random() % 4);
+  spec.epilogue.activation = static_cast<Activation>(random() % 5);
   spec.epilogue.bias = random() % 2 == 0;
   spec.epilogue.residual = random() % 3 == 0;
+  spec.epilogue.gated = random() % 3 == 0;
+  if (!spec.check().ok()) spec.epilogue.gated = false;
   return spec;
 }
 

@@ -114,7 +114,7 @@ TEST(EmulatedDenseEpilogueTest, AgreesWithEigen) {
     ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << each.text() << "\n" << status.to_string();
     ++count;
   }
-  EXPECT_EQ(count, 24 * 12);
+  EXPECT_EQ(count, 6 * kActivations * 12);
 }
 
 // A library's product alone counts by the norm of its error, but not what a kernel of ours makes of it.
@@ -125,18 +125,22 @@ TEST(EmulatedDenseEpilogueTest, AKernelBehindAProductIsHeldToTheBoundOfEachOutpu
   ASSERT_TRUE(executor.ok()) << executor.status().to_string();
   const ImageOf slightly_wrong = [](const KernelSource& kernel) {
     KernelSource wrong = kernel;
-    const std::string store = "output.store(static_cast<u32>(row), first_token, n, sums);";
+    const bool gated = kernel.name.starts_with("gated_");
+    const std::string store = gated ? "store(outputs, y + line * ldy + first);"
+                                    : "output.store(static_cast<u32>(row), first_token, n, sums);";
     const std::size_t at = wrong.source.find(store);
     EXPECT_NE(at, std::string::npos);
-    wrong.source.insert(at, "for (int t = 0; t < kTokens; ++t) sums[t] *= 1.0000015F;\n");
+    wrong.source.insert(at, gated ? "for (int e = 0; e < kVector; ++e) outputs[e] *= 1.0001F;\n"
+                                  : "for (int t = 0; t < kTokens; ++t) sums[t] *= 1.0000015F;\n");
     return source_image(wrong);
   };
-  int refused = 0;
+  int refused[2] = {};
   for (const KernelCase& each : draw_dense_epilogue_cases(seed, 12)) {
     if (each.problem.spec.type == DataType::kFloat32 && !run_dense_epilogue_case(each, **executor, slightly_wrong).ok())
-      ++refused;
+      ++refused[each.problem.spec.epilogue.gated ? 1 : 0];
   }
-  EXPECT_GT(refused, 0);
+  EXPECT_GT(refused[0], 0);
+  EXPECT_GT(refused[1], 0) << "of gated operators, whose bound is larger";
 }
 
 // Kernels that decode what they multiply.

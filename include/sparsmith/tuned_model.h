@@ -57,7 +57,8 @@ struct OperandArray {
   std::int64_t ld = 0;         // leading dimension: elements from one line to the next. 0: lines without gaps
 };
 
-// One run of an operator: Y = activation(alpha * W X + bias) + beta * Y + residual, with the parts of its epilogue.
+// One run of an operator: Y = activation(alpha * W X + bias) + beta * Y + residual, with the parts of its epilogue; a
+// gated one halves the rows.
 struct RunArguments {
   NamedValues<OperandArray> operands{};  // all operands of the operator (Operator::info()), not null
   std::int64_t tokens = 1;               // N; 0 does nothing

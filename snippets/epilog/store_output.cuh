@@ -30,6 +30,14 @@ struct Gelu {
   static SPARSMITH_DEVICE float apply(float v) { return 0.5F * v * (1.0F + error_function(v * 0.70710678F)); }
 };
 
+// Its approximation by v * sigmoid(2 u), as v/2 * (1 + tanh(u)) with u = sqrt(2/pi) * (v + 0.044715 v^3).
+struct GeluTanh {
+  SPARSMITH_ROLE(epilog)
+  static SPARSMITH_DEVICE float apply(float v) {
+    return v / (1.0F + exponential(-1.5957691F * (v + 0.044715F * v * v * v)));
+  }
+};
+
 // y = v * sigmoid(v) (Elfwing et al., 2017); -0 for v = -inf's limit.
 struct Silu {
   SPARSMITH_ROLE(epilog)

@@ -58,6 +58,7 @@ Problem problem_of(Bytes& bytes, const Weight& weight) {
   problem.spec.epilogue.bias = (bits & 8) != 0;
   problem.spec.epilogue.beta = (bits & 16) != 0;
   problem.spec.epilogue.residual = (bits & 32) != 0;
+  problem.spec.epilogue.gated = (bits & 50) == 2 && problem.spec.rows % 2 == 0;
   if ((bits & 65) == 65) problem.spec.accumulation = Accumulation::kFp16Chains;
   problem.tokens = 1 + bytes.next();
   problem.device = typical_device((bits & 128) != 0 ? 80 : 90);

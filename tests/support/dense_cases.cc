@@ -14,11 +14,11 @@ std::vector<OperatorSpec> draw_specs(Random& random) {
   std::vector<OperatorSpec> specs;
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
-      for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kSilu}) {
+      for (int activation = 0; activation < kActivations; ++activation) {
         OperatorSpec& spec = specs.emplace_back(draw_operator(random));
         spec.type = type;
         spec.layout = layout;
-        spec.epilogue.activation = activation;
+        spec.epilogue.activation = static_cast<Activation>(activation);
       }
     }
   }
@@ -49,6 +49,7 @@ std::vector<KernelCase> draw_dense_epilogue_cases(std::uint64_t seed, int weight
       each.problem.spec.kind = cases.size() % 3 == 0 ? OperatorKind::kSpmmTransposed : OperatorKind::kSpmm;
       each.problem.spec.rows = each.matrix.rows;
       each.problem.spec.cols = each.matrix.cols;
+      fit_gate(each.problem.spec);
       each.problem.tokens = kTokens[random() % std::size(kTokens)];
       each.inputs = {.tokens = each.problem.tokens,
                      .seed = random(),

@@ -109,7 +109,7 @@ inline void expect_text_depends_on_name_alone(const Family& family,
     const CsrMatrix matrix = draw_matrix(random, rows, cols, density);
     const SparsityStatistics statistics = compute_statistics(matrix);
     for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
-      for (const char* epilogue : {"none", "bias+relu", "beta", "residual"}) {
+      for (const char* epilogue : {"none", "bias+relu", "beta", "residual", "bias+silu+gated"}) {
         Problem problem = problem_of(matrix, tokens);
         problem.spec.layout = layout;
         problem.spec.epilogue = *Epilogue::parse(epilogue);

@@ -286,14 +286,19 @@ bool stores_infinity(const KernelCase& each) {
                              [&](std::uint32_t column) { return column == 0 || column + 1 == each.matrix.cols; });
 }
 
+void fit_gate(OperatorSpec& spec) {
+  if (!spec.check().ok()) spec.epilogue.gated = false;
+}
+
 OperatorSpec draw_operator(Random& random) {
   OperatorSpec spec;
   spec.type = static_cast<DataType>(random() % 3);
   spec.layout = static_cast<Layout>(random() % 2);
-  spec.epilogue.activation = static_cast<Activation>(random() % 4);
+  spec.epilogue.activation = static_cast<Activation>(random() % kActivations);
   spec.epilogue.bias = random() % 2 == 0;
   spec.epilogue.beta = random() % 3 == 0;
   spec.epilogue.residual = random() % 3 == 0;
+  spec.epilogue.gated = !spec.epilogue.beta && !spec.epilogue.residual && random() % 3 == 0;
   return spec;
 }
 
@@ -314,7 +319,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
   std::vector<std::pair<std::string, std::int64_t>> values;  // every value of every parameter, in turn
   for (const Parameter& parameter : family.parameters)
     for (const std::int64_t value : parameter.values) values.emplace_back(parameter.name, value);
-  const auto activations = static_cast<int>(random() % 4);
+  const auto activations = static_cast<int>(random() % kActivations);
   std::vector<KernelCase> cases;
   for (int kernel = first; kernel < first + kernels; ++kernel) {
     const auto& [parameter, value] = values[static_cast<std::size_t>(kernel) % values.size()];
@@ -326,7 +331,8 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
         drawn.epilogue = {.beta = drawn.epilogue.beta};
         return drawn;
       }
-      drawn.epilogue.activation = static_cast<Activation>((activations + kernel) % 4);  // each in turn, none left out
+      drawn.epilogue.activation =
+          static_cast<Activation>((activations + kernel) % kActivations);  // each in turn, none left out
       if (may_chain(family) && drawn.type == DataType::kFloat16 && kernel % 3 == 0)
         drawn.accumulation = Accumulation::kFp16Chains;
       return drawn;
@@ -352,6 +358,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
       const auto take_spec = [&] {
         each.problem.spec = spec;
         each.problem.spec.set_weight(each.matrix.rows, each.matrix.cols, each.matrix.nnz());
+        fit_gate(each.problem.spec);
       };
       take_spec();
       if (!config) config = draw_config(random, family, each.problem, parameter, value);
@@ -373,7 +380,7 @@ std::vector<KernelCase> draw_cases(const Family& family, std::uint64_t seed, int
                      .kind = static_cast<InputKind>(random() % 8 < 5 ? 0 : random() % 4),
                      .padding = random() % 2 == 0 ? 0 : draw_between(random, 1, 9)};
       each.inputs.beta = beta_of(each.inputs.seed);
-      if (spec.kind == OperatorKind::kSpmm && each.inputs.seed / 16 % 4 == 0)
+      if (spec.kind == OperatorKind::kSpmm && !each.problem.spec.epilogue.gated && each.inputs.seed / 16 % 4 == 0)
         each.problem.spec.kind = OperatorKind::kSpmmTransposed;
       each.small_grid = random() % 3 == 0;
       each.programmatic = (kernel + weight) % 2 == 0;

@@ -48,7 +48,10 @@ bool meets_infinity(const KernelCase& each);
 // Whether some row has a nonzero there, so that Inf and NaN must come out.
 bool stores_infinity(const KernelCase& each);
 
+inline constexpr int kActivations = 5;
 OperatorSpec draw_operator(Random& random);
+// Makes a gated operator a plain one where its rows are no two halves.
+void fit_gate(OperatorSpec& spec);
 
 // A legal config with `parameter` at `value`; nothing when 2,000 draws find none.
 std::optional<Config> draw_config(Random& random, const Family& family, const Problem& problem,

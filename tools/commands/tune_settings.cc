@@ -242,8 +242,9 @@ void add_tune_options(CLI::App& command, TuneSettings& settings) {
   add_shown(command, "--layout", settings.layout, "Layout of X and Y: token_major X[N][K], or feature_major X[K][N]")
       ->check(CLI::IsMember({"token_major", "feature_major"}));
   add_shown(command, "--epilogue", settings.epilogues,
-            "Operations fused behind the product: bias, relu, gelu, silu, beta, residual, joined by ','; or none. "
-            "PATTERN=bias is for weights and groups whose names match this shell pattern (repeatable; the last match "
+            "Operations fused behind the product: bias, relu, gelu, gelu_tanh, silu, beta, residual, joined by ','; or "
+            "none. silu,gated: silu of the first half of the rows, times the second half. PATTERN=bias is for weights "
+            "and groups whose names match this shell pattern (repeatable; the last match "
             "wins)")
       ->allow_extra_args(false);
   add_shown(command, "--accumulation", settings.accumulation,

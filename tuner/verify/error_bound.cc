@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace sparsmith {
 namespace {
@@ -28,6 +29,12 @@ FloatFormat format_of(DataType type) {
   }
 }
 
+// The error of activation(z), where z has `error`: by Lipschitz constants, and errors of exp and erf.
+double activated_error(Activation activation, double z, double error) {
+  if (activation == Activation::kNone || activation == Activation::kRelu) return error;
+  return (activation == Activation::kSilu ? 1.1 : 1.13) * error + 4 * kRounding * std::abs(z);
+}
+
 }  // namespace
 
 double activate(Activation activation, double z) {
@@ -36,6 +43,8 @@ double activate(Activation activation, double z) {
     case Activation::kRelu: return z <= 0 ? 0 : z;  // NaN stays NaN
     case Activation::kGelu: return 0.5 * z * std::erfc(-z / std::sqrt(2.0));
     case Activation::kSilu: return z / (1.0 + std::exp(-z));
+    case Activation::kGeluTanh:
+      return z / (1.0 + std::exp(-2 * std::sqrt(2 / std::numbers::pi) * (z + 0.044715 * z * z * z)));
   }
   return z;
 }
@@ -67,10 +76,7 @@ BoundedOutput bounded_output(const OperatorSpec& spec, const OutputTerms& terms)
     error += kRounding * (alpha * terms.magnitude + std::abs(terms.bias));
   }
 
-  // Lipschitz constants, and errors of exp and erf. Other activations have 1 and none.
-  const bool is_gelu = epilogue.activation == Activation::kGelu;
-  if (is_gelu || epilogue.activation == Activation::kSilu)
-    error = (is_gelu ? 1.13 : 1.1) * error + 4 * kRounding * std::abs(z);
+  error = activated_error(epilogue.activation, z, error);
   const double activated = activate(epilogue.activation, z);
 
   double value = activated;
@@ -85,6 +91,20 @@ BoundedOutput bounded_output(const OperatorSpec& spec, const OutputTerms& terms)
   }
   if (!std::isfinite(value)) return {value, 0};
   return {value, 2 * (error + ulp(spec.type, value))};
+}
+
+BoundedOutput gated_output(const OperatorSpec& spec, const BoundedOutput& gate, const BoundedOutput& up) {
+  const double activated = activate(spec.epilogue.activation, gate.value);
+  const double value = activated * up.value;
+  const double largest = largest_finite(spec.type);
+  const auto may_overflow = [&](const BoundedOutput& v) {
+    return !std::isinf(v.value) && !std::isnan(v.value) && std::abs(v.value) + v.bound >= largest;
+  };
+  if (may_overflow(gate) || may_overflow(up)) return {0, std::numeric_limits<double>::infinity()};
+  if (!std::isfinite(value)) return {value, 0};
+  const double error = activated_error(spec.epilogue.activation, gate.value, gate.bound);
+  return {value, error * (std::abs(up.value) + up.bound) + std::abs(activated) * up.bound +
+                     2 * (kRounding * std::abs(value) + ulp(spec.type, value))};
 }
 
 bool within_bound(DataType type, const BoundedOutput& expected, float y) {

@@ -11,12 +11,14 @@
 //   e_z = |alpha| * e_S  + u * |alpha| * A                    the second term where alpha != 1
 //                        + u * (|alpha| * A + |bias|)         with a bias
 //   e_a = L * e_z + 4 u * |z|                                 L: Lipschitz constant of the activation (none and relu 1,
-//                                                             gelu 1.13, silu 1.1); second term: gelu and silu, whose
-//                                                             exp and erf have errors of a few ulp
+//                                                             gelu and gelu_tanh 1.13, silu 1.1); second term: these,
+//                                                             whose exp and erf have errors of a few ulp
 //   e_y = e_a + u * (|a| + 2 |beta * Y0|)                     with beta
 //             + u * (|a| + |beta * Y0| + |R|)                 with a residual
 //
 //   bound = 2 * (e_y + 1 ulp of the output type at |y|)
+//
+// The bound of a gated output is in gated_output().
 //
 // For the plain operator this is 2 * (len * 2^-24 * sum |w x| + 1 ulp). A zero of W contributes nothing, even when x is
 // Inf or NaN. When the exact value is Inf or NaN because an input is, the output must be the same.
@@ -55,6 +57,12 @@ double ulp(DataType type, double value);
 double largest_finite(DataType type);
 
 BoundedOutput bounded_output(const OperatorSpec& spec, const OutputTerms& terms);
+
+// Y = a * v of a gated operator, with a = activation(g), where kernels may round g and v to the output type. `gate`,
+// `up`: g and v with their bounds b_g and b_v, as bounded_output() gives them without activation. With e_a = L * b_g +
+// 4 u * |g|, the bound is e_a * (|v| + b_v) + |a| * b_v + 2 * (u * |y| + 1 ulp of the output type at |y|). Nothing is
+// asked where g or v may overflow.
+BoundedOutput gated_output(const OperatorSpec& spec, const BoundedOutput& gate, const BoundedOutput& up);
 
 // Whether `y` is correct for `expected`. NaN and Inf are correct only when expected, with one exception: when a finite
 // exact value overflows the type, or is within the bound of an overflow, an infinity of its sign is correct too. When

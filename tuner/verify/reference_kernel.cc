@@ -86,7 +86,7 @@ Result<ReferenceWeight> ReferenceWeight::upload(Executor& executor, const CsrMat
 Result<ReferenceSums> compute_sums_on(Executor& executor, const ReferenceProblem& problem,
                                       const ReferenceWeight& weight) {
   ReferenceSums result;
-  result.sums.resize(problem.output_rows() * problem.output_columns());
+  result.sums.resize(problem.sum_rows() * problem.output_columns());
   result.magnitudes.resize(result.sums.size());
   if (result.sums.empty()) return result;
 
@@ -107,7 +107,7 @@ Result<ReferenceSums> compute_sums_on(Executor& executor, const ReferenceProblem
   bindings.packed.push_back({"magnitudes", magnitudes.address()});
   bindings.packed.push_back({"x", x.address()});
   LaunchPlan plan{
-      .steps = {launch_of(text_of(problem.spec().type, problem.output_rows(), problem.output_columns(), stride))}};
+      .steps = {launch_of(text_of(problem.spec().type, problem.sum_rows(), problem.output_columns(), stride))}};
   plan.steps[0].grid[0] = (static_cast<std::int64_t>(result.sums.size()) + kThreads - 1) / kThreads;
   SPARSMITH_RETURN_IF_ERROR(executor.run(plan, bindings));
   SPARSMITH_RETURN_IF_ERROR(executor.read(std::as_writable_bytes(std::span(result.sums)), sums.address()));

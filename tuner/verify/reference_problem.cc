@@ -160,8 +160,8 @@ std::vector<double> ReferenceProblem::token_block(std::string_view name, std::in
 }
 
 ReferenceSums ReferenceProblem::sums_over_columns() const {
-  ReferenceSums result{std::vector<double>(outputs()), std::vector<double>(outputs())};
   const std::int64_t columns = output_columns();
+  ReferenceSums result{std::vector<double>(spec_.rows * columns), std::vector<double>(spec_.rows * columns)};
   for (std::int64_t first = 0; first < columns; first += kTokenBlock) {
     const std::int64_t count = std::min(kTokenBlock, columns - first);
     const std::vector<double> x = token_block("x", spec_.cols, first, columns);
@@ -216,6 +216,7 @@ void ReferenceProblem::set_sums(ReferenceSums sums) {
   const ElementBuffer* const residual = spec_.epilogue.residual ? &operand("residual").contents : nullptr;
   const ElementBuffer& old = initial_output();
   const std::int64_t columns = output_columns();
+  if (spec_.epilogue.gated) return bound_gated();
   const auto bound_row = [&](std::int64_t row) {
     OutputTerms terms;
     terms.alpha = alpha();
@@ -236,21 +237,62 @@ void ReferenceProblem::set_sums(ReferenceSums sums) {
   parallel_each(output_rows(), bound_row, grain_of_rows(columns));
 }
 
+void ReferenceProblem::bound_gated() {
+  OperatorSpec values = spec_;
+  values.epilogue = {.bias = spec_.epilogue.bias};
+  const std::int64_t columns = output_columns();
+  const auto value_at = [&](std::int64_t row, std::int64_t column) {
+    const std::int64_t i = row * columns + column;
+    OutputTerms terms{.sum = sums_.sums[i], .magnitude = sums_.magnitudes[i], .length = matrix_->row_length(row)};
+    terms.alpha = alpha();
+    if (spec_.epilogue.bias) terms.bias = operand("bias").contents.get(row);
+    return bounded_output(values, terms);
+  };
+  const auto bound_row = [&](std::int64_t row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      const BoundedOutput output = gated_output(spec_, value_at(row, column), value_at(output_rows() + row, column));
+      expected_[row * columns + column] = output.value;
+      bounds_[row * columns + column] = std::nextafter(static_cast<float>(output.bound), kInfinity);
+    }
+  };
+  parallel_each(output_rows(), bound_row, grain_of_rows(columns));
+}
+
 BoundedOutput ReferenceProblem::expected(std::int64_t row, std::int64_t column) const {
   const std::int64_t i = row * output_columns() + column;
   return {expected_[i], bounds_[i]};
 }
 
-PoisonEffect ReferenceProblem::effect_of(float sum) const {
-  const double output = activate(spec_.epilogue.activation, static_cast<double>(alpha() * sum));
+PoisonEffect ReferenceProblem::effect_of(Activation activation, float sum) const {
+  const double output = activate(activation, static_cast<double>(alpha() * sum));
   if (std::isnan(output)) return PoisonEffect::kNan;
   if (!std::isinf(output)) return PoisonEffect::kFinite;
   return output > 0 ? PoisonEffect::kInfinity : PoisonEffect::kNegativeInfinity;
 }
 
+// NaN times anything is NaN. An infinity times a number may be either infinity or NaN.
+std::vector<PoisonEffect> ReferenceProblem::gated_effects(std::span<const PoisonEffect> rows) const {
+  const std::size_t half = rows.size() / 2;
+  std::vector<PoisonEffect> effects(half);
+  for (std::size_t i = 0; i < half; ++i) {
+    const PoisonEffect gate = rows[i];
+    const PoisonEffect up = rows[half + i];
+    if (gate == PoisonEffect::kNone && up == PoisonEffect::kNone) {
+      effects[i] = PoisonEffect::kNone;
+    } else {
+      const bool is_nan = gate == PoisonEffect::kNan || up == PoisonEffect::kNan;
+      effects[i] = is_nan ? PoisonEffect::kNan : PoisonEffect::kUnknown;
+    }
+  }
+  return effects;
+}
+
 PoisonedInput ReferenceProblem::poisoned_input() const {
-  PoisonedInput poisoned{.x = x(), .effects = std::vector(output_rows() * PoisonedInput::kPeriod, PoisonEffect::kNone)};
-  if (spec_.cols == 0 || options_.tokens == 0) return poisoned;
+  PoisonedInput poisoned{.x = x(), .effects = std::vector(sum_rows() * PoisonedInput::kPeriod, PoisonEffect::kNone)};
+  if (spec_.cols == 0 || options_.tokens == 0) {
+    poisoned.effects.resize(output_rows() * PoisonedInput::kPeriod);
+    return poisoned;
+  }
   // Padding often repeats the first or the last column; the other two are drawn.
   std::array<std::int64_t, 4> columns = {0, spec_.cols - 1, 0, 0};
   for (int i = 2; i < 4; ++i)
@@ -260,6 +302,7 @@ PoisonedInput ReferenceProblem::poisoned_input() const {
     poison_tokens(columns, poisoned);
   } else {
     poison_columns(columns, poisoned);
+    if (spec_.epilogue.gated) poisoned.effects = gated_effects(poisoned.effects);
   }
   return poisoned;
 }
@@ -285,8 +328,10 @@ void ReferenceProblem::poison_columns(std::span<const std::int64_t> columns, Poi
       rounds_to_zero = rounds_to_zero || (*values_)[i] == 0;
       for (std::int64_t t = 0; t < kPeriod - 1; ++t) sums[t] += (*values_)[i] * poison(column, t);
     }
+    const bool is_up = spec_.epilogue.gated && row >= output_rows();  // it has no activation
+    const Activation activation = is_up ? Activation::kNone : spec_.epilogue.activation;
     for (std::int64_t t = 0; t < kPeriod - 1 && touches; ++t)
-      poisoned.effects[row * kPeriod + t] = rounds_to_zero ? PoisonEffect::kUnknown : effect_of(sums[t]);
+      poisoned.effects[row * kPeriod + t] = rounds_to_zero ? PoisonEffect::kUnknown : effect_of(activation, sums[t]);
   };
   parallel_each(spec_.rows, note_effects, grain_of_rows(nonzeros_a_row));
 }
@@ -307,7 +352,7 @@ void ReferenceProblem::poison_tokens(std::span<const std::int64_t> columns, Pois
       const std::int64_t column = matrix_->column_indices[i];
       if (!is_poisoned[column]) continue;
       const float factor = dy.get(index_in("dy", row, token_of(column)));
-      poisoned.effects[i * PoisonedInput::kPeriod] = effect_of(factor * kPoison[column % 3]);
+      poisoned.effects[i * PoisonedInput::kPeriod] = effect_of(Activation::kNone, factor * kPoison[column % 3]);
     }
   }
 }

@@ -108,7 +108,9 @@ class ReferenceProblem {
   // Outputs have a row and a column. For Y these are feature and token. For sddmm the row is the place in CSR, and
   // there is one column. For a very large Y (ProblemOptions::most_outputs) only some tokens are columns; the others are
   // not checked.
-  std::int64_t output_rows() const { return sums_tokens() ? matrix_->nnz() : spec_.rows; }
+  std::int64_t output_rows() const { return sums_tokens() ? matrix_->nnz() : spec_.output_rows(); }
+  // The rows of S and A: twice those of the outputs of a gated operator.
+  std::int64_t sum_rows() const { return sums_tokens() ? matrix_->nnz() : spec_.rows; }
   std::int64_t output_columns() const { return looks_at_all() ? all_columns() : std::ssize(looked_at_); }
   // The number of columns in memory.
   std::int64_t all_columns() const { return sums_tokens() ? 1 : options_.tokens; }
@@ -128,7 +130,7 @@ class ReferenceProblem {
 
   // Computes S and A in fp64 on the cores of this machine.
   ReferenceSums compute_sums() const;
-  // Computes the expected outputs from `sums`. REQUIRES: one sum for each output.
+  // Computes the expected outputs from `sums`: [sum_rows()][output_columns()].
   void set_sums(ReferenceSums sums);
   // The sums from set_sums(). They are the same for every epilogue.
   const ReferenceSums& sums() const { return sums_; }
@@ -150,13 +152,16 @@ class ReferenceProblem {
   void choose_columns();
   ReferenceSums sums_over_columns() const;
   ReferenceSums sums_over_tokens() const;
+  void bound_gated();  // set_sums() of a gated operator
   // These poison `columns` of `poisoned` and set its effects.
   void poison_columns(std::span<const std::int64_t> columns, PoisonedInput& poisoned) const;
   void poison_tokens(std::span<const std::int64_t> columns, PoisonedInput& poisoned) const;
   // The contents of an operand, drawn from its own stream of numbers.
   ElementBuffer draw(const Operand& operand, std::int64_t stride, std::uint64_t stream) const;
-  // The effect of `sum`, the sum of an output's poisoned products, on the output.
-  PoisonEffect effect_of(float sum) const;
+  // What activation(alpha * sum + bias) is for the sum of a row's poisoned products.
+  PoisonEffect effect_of(Activation activation, float sum) const;
+  // The effects on outputs of those on the rows of V.
+  std::vector<PoisonEffect> gated_effects(std::span<const PoisonEffect> rows) const;
 
   const CsrMatrix* matrix_;
   OperatorSpec spec_;

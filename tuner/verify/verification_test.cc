@@ -6,6 +6,7 @@
 #include <Eigen/Dense>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <random>
 
 #include "tests/support/sample_weight.h"
@@ -54,6 +55,11 @@ Eigen::MatrixXd exact_output(const ReferenceProblem& problem) {
         case Activation::kRelu: value = std::max(value, 0.0L); break;
         case Activation::kGelu: value = value * (1 + std::erf(value / std::sqrt(2.0L))) / 2; break;
         case Activation::kSilu: value = value / (1 + std::exp(-value)); break;
+        case Activation::kGeluTanh:
+          value = value / 2 *
+                  (1 + std::tanh(std::sqrt(2 / std::numbers::pi_v<long double>) *
+                                 (value + 0.044715L * value * value * value)));
+          break;
       }
       if (problem.beta() != 0) value += problem.beta() * problem.initial_output().get(problem.output_index(row, token));
       if (spec.epilogue.residual) value += problem.operand("residual").contents.get(problem.output_index(row, token));
@@ -88,6 +94,8 @@ ElementBuffer fp32_output(const ReferenceProblem& problem, const ElementBuffer& 
         value = mutant == "relu of NaN" ? (value > 0 ? value : 0) : (value < 0 ? 0 : value);
       if (spec.epilogue.activation == Activation::kGelu) value = 0.5F * value * (1 + std::erf(value * 0.70710678F));
       if (spec.epilogue.activation == Activation::kSilu) value = value / (1 + std::exp(-value));
+      if (spec.epilogue.activation == Activation::kGeluTanh)
+        value = 0.5F * value * (1 + std::tanh(0.79788456F * (value + 0.044715F * value * value * value)));
       const std::int64_t at = problem.output_index(row, token);
       if (problem.beta() != 0 || (mutant == "beta" && spec.epilogue.beta))
         value += problem.beta() * problem.initial_output().get(at);
@@ -183,6 +191,63 @@ TEST_P(VerificationTest, PoisonedColumnsReachTheRowsThatTouchThemAndNoOthers) {
   for (const char* mutant : {"padding", "dropped infinity", "relu of NaN"}) {
     if (std::string(mutant) == "relu of NaN" && !relu) continue;
     EXPECT_FALSE(verify_outputs(problem, fp32_output(problem, poisoned.x, mutant).bytes(), &poisoned).ok) << mutant;
+  }
+}
+
+// A plain kernel of a gated operator, which rounds V to the type. `mutant` names the mistake it makes.
+ElementBuffer gated_output(const ReferenceProblem& problem, const ElementBuffer& x, const std::string& mutant = "") {
+  const OperatorSpec& spec = problem.spec();
+  const std::int64_t half = spec.output_rows();
+  const auto value_at = [&](std::int64_t row, std::int64_t token) {
+    float sum = 0;
+    for (std::int64_t i = problem.matrix().row_offsets[row]; i < problem.matrix().row_offsets[row + 1]; ++i) {
+      if (mutant == "dropped product" && row == 2 * half - 1 && i == problem.matrix().row_offsets[row]) continue;
+      sum += problem.values()[i] * x.get(problem.x_index(problem.matrix().column_indices[i], token));
+    }
+    if (mutant == "dropped NaN" && !std::isfinite(sum)) sum = 0;
+    return rounded(problem.alpha() * sum + problem.operand("bias").contents.get(row), spec.type);
+  };
+  ElementBuffer y = problem.initial_output();
+  for (std::int64_t row = 0; row < half; ++row) {
+    for (std::int64_t token = 0; token < problem.tokens(); ++token) {
+      const float gate = value_at(mutant == "swapped" ? half + row : row, token);
+      const float up = value_at(mutant == "swapped" ? row : half + row, token);
+      const float activated =
+          mutant == "no activation" ? gate : static_cast<float>(activate(spec.epilogue.activation, gate));
+      y.set(problem.output_index(row, token), mutant == "no product" ? activated : activated * up);
+    }
+  }
+  return y;
+}
+
+TEST(GatedVerificationTest, PassesRightOutputsAndNoOthers) {
+  std::mt19937 random(kSeed);
+  const CsrMatrix matrix = random_matrix(38, 53, 0.2, random);
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    for (const Layout layout : {Layout::kTokenMajor, Layout::kFeatureMajor}) {
+      for (const char* epilogue : {"bias+silu+gated", "bias+gelu_tanh+gated", "bias+gelu+gated", "bias+relu+gated"}) {
+        for (const InputKind kind : {InputKind::kVaried, InputKind::kLarge, InputKind::kTiny}) {
+          SCOPED_TRACE(testing::Message() << short_name(type) << ' ' << layout_name(layout) << ' ' << epilogue << ' '
+                                          << static_cast<int>(kind));
+          ReferenceProblem problem(matrix, sample_spec(matrix, type, layout, epilogue),
+                                   {.tokens = 7, .seed = 5, .kind = kind, .padding = 3});
+          problem.set_sums(problem.compute_sums());
+          ASSERT_EQ(problem.output_rows(), 19);
+          const Verification right = verify_outputs(problem, gated_output(problem, problem.x()).bytes());
+          EXPECT_TRUE(right.ok) << right.reason;
+          const PoisonedInput poisoned = problem.poisoned_input();
+          const ElementBuffer with_nan = gated_output(problem, poisoned.x);
+          const Verification nan = verify_outputs(problem, with_nan.bytes(), &poisoned);
+          EXPECT_TRUE(nan.ok) << nan.reason;
+          if (kind != InputKind::kVaried) continue;
+          EXPECT_THAT(poisoned.effects, testing::IsSupersetOf({PoisonEffect::kNone, PoisonEffect::kNan}));
+          EXPECT_FALSE(verify_outputs(problem, with_nan.bytes()).ok);
+          EXPECT_FALSE(verify_outputs(problem, gated_output(problem, poisoned.x, "dropped NaN").bytes(), &poisoned).ok);
+          for (const char* mutant : {"swapped", "no activation", "no product", "dropped product"})
+            EXPECT_FALSE(verify_outputs(problem, gated_output(problem, problem.x(), mutant).bytes()).ok) << mutant;
+        }
+      }
+    }
   }
 }
 
@@ -371,6 +436,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{DataType::kFloat32, Layout::kTokenMajor, "bias+silu", InputKind::kZeros},
                     Case{DataType::kFloat16, Layout::kFeatureMajor, "none", InputKind::kVaried},
                     Case{DataType::kFloat16, Layout::kTokenMajor, "silu+beta", InputKind::kVaried},
+                    Case{DataType::kFloat32, Layout::kTokenMajor, "bias+gelu_tanh", InputKind::kVaried},
                     Case{DataType::kFloat16, Layout::kTokenMajor, "none", InputKind::kTiny},
                     Case{DataType::kBFloat16, Layout::kTokenMajor, "bias+relu+beta+residual", InputKind::kVaried},
                     Case{DataType::kBFloat16, Layout::kFeatureMajor, "none", InputKind::kLarge}));

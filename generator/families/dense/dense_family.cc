@@ -52,6 +52,10 @@ PlannedKernels with_epilogue(const OperatorSpec& spec) {
   PlannedKernels kernels;
   kernels.plan.workspace_bytes = IntegerExpression::of(part_bytes(spec, 1));
   kernels.plan.steps = {matmul_step(std::string(kDenseArray), IntegerExpression(0))};
+  if (spec.epilogue.gated) {
+    add_gated(spec, true, "0", kernels);
+    return kernels;
+  }
   KernelText text;
   text.name = "dense_epilogue";
   text.summary = "runs the epilog on W X, which a dense product left in fp32";
@@ -83,6 +87,7 @@ Result<PlannedKernels> dense_kernels(const Config& config, const Problem& proble
 
 double predicted_us(const Config& /*config*/, const Problem& problem, const SparsityStatistics& /*statistics*/) {
   const double product_us = predicted_dense_us(problem);
+  if (problem.spec.epilogue.gated) return product_us;  // the second kernel is that of all families
   return DenseMatmul::covers(problem.spec) ? product_us : product_us + predicted_dense_epilogue_us(problem);
 }
 
